@@ -1,0 +1,44 @@
+#pragma once
+
+#include "partita/comm/mpi.hpp"
+
+#include <string>
+#include <vector>
+
+namespace partita {
+
+/// What the command line asks for; filled by CLI11 in main.cpp, one struct a subcommand.
+struct TrainArguments {
+  std::string deck;
+  std::vector<std::string> overrides;
+  std::string run_directory;
+  bool dry_run = false;
+  int ranks = 0; ///< dry run: plan for so many; 0: those at hand
+};
+
+struct EvaluateArguments {
+  std::string path;
+  std::vector<std::string> overrides;
+};
+
+struct InfoArguments {
+  std::string path; ///< empty: about this build
+  bool deck_reference = false;
+};
+
+struct BenchArguments {
+  std::string json;
+  bool quick = false;
+};
+
+/// Each returns when its work is done; mistakes of the user are UserError. The first answers without Kokkos
+/// and says whether anything is left to do.
+bool prepareTrain(const Communicator& world, const TrainArguments& arguments);
+void runTrain(const Communicator& world, const TrainArguments& arguments, const std::string& command_line);
+void runEvaluate(const Communicator& world, const EvaluateArguments& arguments,
+                 const std::string& command_line);
+bool prepareInfo(const Communicator& world, const InfoArguments& arguments);
+void runInfo(const Communicator& world, const std::string& command_line);
+void runBench(const Communicator& world, const BenchArguments& arguments, const std::string& command_line);
+
+} // namespace partita

@@ -1,0 +1,150 @@
+#include "partita/comm/agree.hpp"
+#include "partita/core/log.hpp"
+#include "partita/core/memory.hpp"
+#include "partita/core/types.hpp"
+#include "partita/core/version.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <cstdlib>
+#include <iostream>
+
+#include "commands.hpp"
+
+namespace partita {
+
+namespace {
+
+constexpr int exit_failure = 1, exit_user_error = 2;
+
+struct Arguments {
+  TrainArguments train;
+  EvaluateArguments evaluate;
+  InfoArguments info;
+  BenchArguments bench;
+};
+
+void describe(CLI::App& app, Arguments& arguments) {
+  app.require_subcommand(1);
+  app.set_version_flag("--version", "partita " + versionString() + " (" + gitHash() + ")");
+  app.footer("Flags that begin with --kokkos- go to Kokkos. Exit codes: 0 finished, 1 failure, 2 mistake in "
+             "deck, data or "
+             "command line.");
+  const std::string override_help = "changes to the deck, e.g. run/seed=3 strategy/cuts=[2,4]";
+
+  CLI::App* train = app.add_subcommand("train", "Train the network of a deck, on all ranks of mpirun");
+  train->add_option("DECK", arguments.train.deck, "input deck (TOML); see `partita info --deck`")->required();
+  train->add_option("section/key=value", arguments.train.overrides, override_help);
+  train->add_option(
+      "-d,--directory", arguments.train.run_directory,
+      "run directory: deck.toml, history.csv, summary.json, parameters.h5 (default: nothing is kept)");
+  train->add_flag("-n,--dry-run", arguments.train.dry_run,
+                  "check deck and data, print the effective deck and the partition, and stop");
+  train->add_option("--ranks", arguments.train.ranks, "with -n: plan for this many ranks")
+      ->needs("-n")
+      ->check(CLI::Range(1, 1 << 24));
+
+  CLI::App* evaluate =
+      app.add_subcommand("evaluate", "Test accuracy of a finished run, on any number of ranks");
+  evaluate->add_option("RUN", arguments.evaluate.path, "run directory or parameters.h5")->required();
+  evaluate->add_option("section/key=value", arguments.evaluate.overrides, override_help);
+
+  CLI::App* info = app.add_subcommand("info", "What this build is made of, or what a parameter file holds");
+  info->add_option("RUN", arguments.info.path, "run directory or parameters.h5");
+  info->add_flag("--deck", arguments.info.deck_reference,
+                 "print the reference of all deck parameters (Markdown)");
+
+  CLI::App* bench =
+      app.add_subcommand("bench", "Measure matrix products, memory and training steps on this machine");
+  bench->add_option("--json", arguments.bench.json, "write a list of {name, value, unit}");
+  bench->add_flag("--quick", arguments.bench.quick, "fewer repetitions: shows that it runs, measures badly");
+  for (CLI::App* command : {train, evaluate, info, bench}) command->allow_extras();
+}
+
+/// What CLI11 has not understood: only Kokkos' own flags may be left.
+void refuseExtras(const CLI::App& app) {
+  for (const std::string& extra : app.remaining(true)) {
+    if (extra.rfind("--kokkos-", 0) != 0) {
+      throw AgreedError("command line: '" + extra + "' is not understood; see `partita --help`");
+    }
+  }
+}
+
+/// Kokkos on for the life of the object, with the memory counters.
+class KokkosEnvironment {
+ public:
+  KokkosEnvironment(int& argc, char** argv) {
+    Kokkos::initialize(argc, argv);
+    AllocationCounter::start();
+  }
+  ~KokkosEnvironment() { Kokkos::finalize(); }
+  KokkosEnvironment(const KokkosEnvironment&) = delete;
+  KokkosEnvironment& operator=(const KokkosEnvironment&) = delete;
+};
+
+std::string joined(int argc, char** argv) {
+  std::string line;
+  for (int i = 0; i < argc; ++i) line += (i > 0 ? " " : "") + std::string(argv[i]);
+  return line;
+}
+
+void dispatch(const Communicator& world, const CLI::App& app, const Arguments& arguments, int argc,
+              char** argv) {
+  const std::string command_line = joined(argc, argv);
+  if (app.got_subcommand("train") && !prepareTrain(world, arguments.train)) return;
+  if (app.got_subcommand("info") && !prepareInfo(world, arguments.info)) return;
+  const KokkosEnvironment kokkos(argc, argv);
+  if (app.got_subcommand("train")) runTrain(world, arguments.train, command_line);
+  if (app.got_subcommand("evaluate")) runEvaluate(world, arguments.evaluate, command_line);
+  if (app.got_subcommand("info")) runInfo(world, command_line);
+  if (app.got_subcommand("bench")) runBench(world, arguments.bench, command_line);
+}
+
+int parseAndRun(const Communicator& world, int argc, char** argv) {
+  Arguments arguments;
+  CLI::App app("Partita trains neural networks partitioned over ranks.", "partita");
+  describe(app, arguments);
+  try {
+    app.parse(argc, argv);
+    refuseExtras(app);
+    dispatch(world, app, arguments, argc, argv);
+    return 0;
+  } catch (const CLI::Success& answer) { // help or version
+    return world.rank() == 0 ? app.exit(answer) : 0;
+  } catch (const CLI::ParseError& error) {
+    if (world.rank() == 0)
+      std::cerr << "partita: command line: " << error.what() << "; see `partita --help`\n";
+    return exit_user_error;
+  } catch (const AgreedError& error) {
+    if (world.rank() == 0) {
+      for (const std::string& message : error.messages()) std::cerr << "partita: " << message << '\n';
+    }
+    return exit_user_error;
+  }
+}
+
+/// One rank alone has failed: tell and end the job, the others would wait for ever.
+[[noreturn]] void endJob(int rank, const std::string& message, int code) {
+  std::cerr << "partita: rank " << rank << ": " << message << std::endl;
+  MPI_Abort(MPI_COMM_WORLD, code);
+  std::abort();
+}
+
+} // namespace
+
+} // namespace partita
+
+int main(int argc, char** argv) {
+  using namespace partita;
+  setenv("KOKKOS_DISABLE_WARNINGS", "1", 0); // advice on thread binding, from every rank
+  const MpiEnvironment mpi(argc, argv);
+  const Communicator world = Communicator::world();
+  Log::setRank(world.rank());
+  try {
+    return parseAndRun(world, argc, argv);
+  } catch (const UserError& error) {
+    endJob(world.rank(), error.what(), exit_user_error);
+  } catch (const std::exception& error) {
+    endJob(world.rank(), error.what(), exit_failure);
+  }
+}

@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+"""Plots the training history of one run, or of several side by side.
+
+Reads RUNDIR/history.csv, which `partita train DECK -d RUNDIR` writes, and draws the loss of each stage, the test
+accuracy of each stage and of the joined network, and the learning rate. The picture of one run goes to
+RUNDIR/history.png; with several runs --output says where."""
+
+import argparse
+import csv
+import os
+import sys
+
+COLUMNS = ("stage", "step", "loss", "learning_rate", "event", "accuracy")
+STAGE_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6D31", "#7F7F7F")
+JOINED_COLOUR = "#222222"
+
+
+def fail(message):
+    sys.exit(f"plot_history.py: {message}")
+
+
+class History:
+    """One run: points (step, value) by stage, and of the joined network where it was evaluated."""
+
+    def __init__(self, folder):
+        self.name = os.path.basename(os.path.normpath(folder))
+        self.path = os.path.join(folder, "history.csv")
+        self.loss, self.rate, self.accuracy = {}, {}, {}
+        try:
+            with open(self.path, newline="", encoding="utf-8") as file:
+                self._read(csv.DictReader(file))
+        except OSError as error:
+            fail(f"{self.path}: {error.strerror.lower()}; name the folder given to `partita train -d`")
+        if not self.loss and not self.accuracy:
+            fail(f"{self.path}: no rows yet")
+
+    def _read(self, rows):
+        missing = [name for name in COLUMNS if name not in (rows.fieldnames or [])]
+        if missing:
+            fail(f"{self.path}: no column {', '.join(missing)}; is this a history of partita?")
+        for row in rows:
+            try:
+                self._add(row)
+            except (TypeError, ValueError):
+                fail(f"{self.path}:{rows.line_num}: not a complete row")
+
+    def _add(self, row):
+        step, stage = int(row["step"]), row["stage"]
+        if not (stage.isdigit() or stage == "joined"):
+            raise ValueError
+        if row["event"] == "evaluation":
+            self.accuracy.setdefault(stage, []).append((step, float(row["accuracy"])))
+        else:
+            self.loss.setdefault(stage, []).append((step, float(row["loss"])))
+            self.rate.setdefault(stage, []).append((step, float(row["learning_rate"])))
+
+
+def smooth(values, window):
+    """Running mean over the last `window` values, as the eye would draw it through the noise."""
+    result, total = [], 0.0
+    for i, value in enumerate(values):
+        total += value - (values[i - window] if i >= window else 0.0)
+        result.append(total / min(i + 1, window))
+    return result
+
+
+def in_order(curves):
+    """Stages by number, the joined network last."""
+    return sorted(curves.items(), key=lambda item: (not item[0].isdigit(), item[0].zfill(4)))
+
+
+def style(stage):
+    if stage == "joined":
+        return {"color": JOINED_COLOUR, "linewidth": 2.4, "label": "joined network", "zorder": 3}
+    return {"color": STAGE_COLOURS[int(stage) % len(STAGE_COLOURS)], "linewidth": 1.6, "label": f"stage {stage}"}
+
+
+def draw_loss(axes, history):
+    for stage, points in in_order(history.loss):
+        steps, values = zip(*points)
+        look = style(stage)
+        axes.plot(steps, values, color=look["color"], alpha=0.4, linewidth=0.8)
+        axes.plot(steps, smooth(values, max(1, len(values) // 40)), **look)
+    if all(value > 0 for points in history.loss.values() for _, value in points):
+        axes.set_yscale("log")
+    axes.set_ylabel("training loss")
+
+
+def draw_accuracy(axes, history):
+    for stage, points in in_order(history.accuracy):
+        steps, values = zip(*points)
+        axes.plot(steps, values, marker="o", markersize=4, **style(stage))
+    joined = history.accuracy.get("joined")
+    if joined:
+        step, value = joined[-1]
+        axes.annotate(f"{value:.2f} %", (step, value), textcoords="offset points", xytext=(0, 8), ha="right",
+                      fontweight="bold", color=JOINED_COLOUR)
+    axes.set_ylabel("test accuracy (%)")
+    axes.margins(y=0.15)
+
+
+def draw_rate(axes, history):
+    drawn = []
+    for stage, points in in_order(history.rate):
+        if points in drawn:
+            continue
+        drawn.append(points)
+        steps, values = zip(*points)
+        axes.plot(steps, values, **style(stage))
+    axes.ticklabel_format(axis="y", style="sci", scilimits=(0, 0))
+    axes.set_ylim(bottom=0)
+    axes.set_ylabel("learning rate")
+    axes.set_xlabel("step")
+
+
+def draw(histories, output):
+    try:
+        import matplotlib
+    except ImportError:
+        fail("matplotlib is missing: install python3-matplotlib, or pip install matplotlib")
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    plt.rcParams.update({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
+                         "grid.alpha": 0.25, "grid.linewidth": 0.6, "legend.frameon": False})
+    figure, grid = plt.subplots(3, len(histories), sharex="col", sharey="row", squeeze=False,
+                                figsize=(2.5 + 4.5 * len(histories), 8.5), constrained_layout=True,
+                                gridspec_kw={"height_ratios": (3, 3, 1.3)})
+    for column, history in enumerate(histories):
+        panels = grid[:, column]
+        for axes, draw_panel in zip(panels, (draw_loss, draw_accuracy, draw_rate)):
+            draw_panel(axes, history)
+            if column > 0:
+                axes.set_ylabel("")
+        panels[0].set_title(history.name, fontweight="bold", loc="left")
+        panels[0].legend(loc="upper right")
+        if history.accuracy:
+            panels[1].legend(loc="lower right")
+    figure.align_ylabels()
+    try:
+        figure.savefig(output, dpi=150)
+    except (OSError, ValueError) as error:
+        fail(f"{output}: {error}")
+    print(output)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", metavar="RUNDIR", nargs="+", help="folder of a run")
+    parser.add_argument("-o", "--output", metavar="FILE", help="picture to write; its ending says the format")
+    arguments = parser.parse_args()
+    if len(arguments.runs) > 1 and not arguments.output:
+        fail("several runs: say with --output where the picture goes")
+    histories = [History(folder) for folder in arguments.runs]
+    draw(histories, arguments.output or os.path.join(arguments.runs[0], "history.png"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,13 @@
+# HDF5 with MPI, as the target ParallelHDF5::ParallelHDF5 (FindHDF5 has a target of its own only from CMake 3.19). A
+# serial HDF5 counts as not found: it would link, and write files that parallel runs corrupt.
+set(HDF5_PREFER_PARALLEL TRUE)
+find_package(HDF5 QUIET COMPONENTS C)
+
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(ParallelHDF5 REQUIRED_VARS HDF5_LIBRARIES HDF5_IS_PARALLEL)
+
+if(ParallelHDF5_FOUND AND NOT TARGET ParallelHDF5::ParallelHDF5)
+  add_library(ParallelHDF5::ParallelHDF5 INTERFACE IMPORTED)
+  target_include_directories(ParallelHDF5::ParallelHDF5 INTERFACE ${HDF5_INCLUDE_DIRS})
+  target_link_libraries(ParallelHDF5::ParallelHDF5 INTERFACE ${HDF5_LIBRARIES})
+endif()

@@ -1,0 +1,19 @@
+# What `cmake --install` adds to the executable: libraries, headers, decks, documents, and the package that
+# find_package(Partita) finds.
+include(CMakePackageConfigHelpers)
+
+set(config_dir "${CMAKE_INSTALL_LIBDIR}/cmake/Partita")
+install(TARGETS partita partita_plan EXPORT PartitaTargets
+        ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+install(EXPORT PartitaTargets NAMESPACE Partita:: DESTINATION "${config_dir}")
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/src/partita" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
+        FILES_MATCHING PATTERN "*.hpp")
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/input-decks" DESTINATION "${CMAKE_INSTALL_DATADIR}/partita")
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs/" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+
+configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/PartitaConfig.cmake.in"
+                              "${PROJECT_BINARY_DIR}/PartitaConfig.cmake" INSTALL_DESTINATION "${config_dir}")
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/PartitaConfigVersion.cmake"
+                                 COMPATIBILITY SameMajorVersion)
+install(FILES "${PROJECT_BINARY_DIR}/PartitaConfig.cmake" "${PROJECT_BINARY_DIR}/PartitaConfigVersion.cmake"
+              "${PROJECT_SOURCE_DIR}/cmake/FindParallelHDF5.cmake" DESTINATION "${config_dir}")

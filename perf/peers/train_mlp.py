@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""Time of one training step of fully connected networks in PyTorch on one thread, as a peer of `partita bench`."""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import time
+
+os.environ["OMP_NUM_THREADS"] = "1"
+os.environ["MKL_NUM_THREADS"] = "1"
+
+try:
+    import torch
+except ImportError:
+    sys.exit("train_mlp.py: PyTorch is not installed; ./bootstrap bench makes an environment that has it")
+
+FEATURES, CLASSES = 784, 47
+MODELS = (  # name, width of the five hidden layers, batch
+    ("mlp256_b128", 256, 128),
+    ("mlp256_b1024", 256, 1024),
+    ("mlp2048_b512", 2048, 512),
+)
+ADAM_FORMS = {"single tensor": {"foreach": False}, "foreach": {"foreach": True}, "fused": {"fused": True}}
+
+
+def make_network(width):
+    sizes = [FEATURES] + [width] * 5 + [CLASSES]
+    layers = []
+    for fan_in, fan_out in zip(sizes, sizes[1:]):
+        dense = torch.nn.Linear(fan_in, fan_out)
+        torch.nn.init.kaiming_normal_(dense.weight, nonlinearity="relu")
+        torch.nn.init.zeros_(dense.bias)
+        layers += [dense, torch.nn.ReLU()]
+    return torch.nn.Sequential(*layers[:-1])
+
+
+class Trainer:
+    """A network, its optimiser and data that stay in memory; a batch is selected by index."""
+
+    def __init__(self, width, batch, adam_form):
+        torch.manual_seed(1)
+        samples = max(8 * batch, 4096)
+        self.features = torch.randn(samples, FEATURES)
+        self.labels = torch.randint(CLASSES, (samples,))
+        self.order = torch.randperm(samples)
+        self.batch = batch
+        self.position = 0
+        self.network = make_network(width)
+        self.loss = torch.nn.CrossEntropyLoss()
+        self.optimiser = torch.optim.Adam(self.network.parameters(), lr=1e-3, **adam_form)
+
+    def step(self):
+        rows = self.order[self.position : self.position + self.batch]
+        self.position = (self.position + self.batch) % len(self.order)
+        loss = self.loss(self.network(self.features[rows]), self.labels[rows])
+        self.optimiser.zero_grad()
+        loss.backward()
+        self.optimiser.step()
+
+    def seconds(self, steps):
+        begin = time.perf_counter()
+        for _ in range(steps):
+            self.step()
+        return (time.perf_counter() - begin) / steps
+
+
+def median_step(width, batch, adam_form, seconds):
+    """Median seconds a step over repetitions that take about `seconds` together, after a warm-up."""
+    trainer = Trainer(width, batch, adam_form)
+    once = trainer.seconds(3)
+    once = trainer.seconds(max(1, int(0.2 * seconds / once)))
+    repetitions = 15
+    steps = max(1, int(0.8 * seconds / repetitions / once))
+    return statistics.median(trainer.seconds(steps) for _ in range(repetitions))
+
+
+def measure(name, width, batch, seconds):
+    times = {}
+    for form, options in ADAM_FORMS.items():
+        try:
+            times[form] = median_step(width, batch, options, seconds)
+        except RuntimeError as error:  # older versions have no fused Adam on the CPU
+            print(f"{name}: Adam '{form}' is not available: {error}", file=sys.stderr)
+    best = min(times, key=times.get)
+    others = ", ".join(f"{form} {1e3 * value:.3f}" for form, value in times.items() if form != best)
+    print(f"{name:14} {1e3 * times[best]:9.3f} ms a step, Adam '{best}' (others: {others})", flush=True)
+    return {"name": name, "value": 1e3 * times[best], "unit": "ms"}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", metavar="FILE", help="write the list of {name, value, unit} there")
+    parser.add_argument("--seconds", type=float, default=5.0, help="time for each model and form of Adam (default 5)")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    print(f"PyTorch {torch.__version__}, 1 thread, {torch.backends.cpu.get_cpu_capability()}")
+    results = [measure(name, width, batch, arguments.seconds) for name, width, batch in MODELS]
+    if arguments.json:
+        with open(arguments.json, "w", encoding="utf-8") as file:
+            json.dump(results, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()

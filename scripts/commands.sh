@@ -1,0 +1,84 @@
+# What the commands of bootstrap do, on top of packages, Kokkos and the environment.
+
+configure() {
+  cmake --preset "$preset" ${kokkos:+"-DCMAKE_PREFIX_PATH=$kokkos"} "$@"
+}
+
+# buildTarget TARGET...: configures where needed, then builds; Ninja does nothing where nothing changed.
+buildTarget() {
+  needPackages "${build_packages[@]}" "${test_packages[@]}"
+  needKokkos "$preset"
+  [ -e "$build/build.ninja" ] || step "configuring ($preset)" configure
+  step "building $* ($preset)" cmake --build "$build" --target "$@" -- -j "$jobs"
+}
+
+# trainDemo NAME RANKS OVERRIDE...
+trainDemo() {
+  local run=$build/demo/$1 ranks=$2
+  shift 2
+  rm -rf "$run"
+  onRanks "$ranks" "$build/bin/partita" train input-decks/demo.toml "$@" -d "$run"
+}
+
+runDemo() {
+  buildTarget partita_app
+  noteSlowBlas
+  step "training the whole network on one rank" trainDemo joint 1 strategy/kind=joint
+  step "training two halves on two ranks by synthetic labels" trainDemo sil 2 strategy/kind=sil
+  say
+  python3 scripts/demo_table.py "$build/demo/joint" "$build/demo/sil"
+}
+
+runTests() {
+  buildTarget all
+  ctest --test-dir "$build" --output-on-failure -j "$cores" "$@"
+}
+
+# The peer is optional: a machine without a network or a matching Python still gets our own numbers.
+needPeer() {
+  [ ! -x "$peer/bin/python" ] || return 0
+  needPackages "${bench_packages[@]}"
+  if ! (python3 -m venv "$peer" && "$peer/bin/pip" install -r perf/peers/requirements.txt) >>"$log" 2>&1; then
+    rm -rf "$peer"
+    return 1
+  fi
+}
+
+runBench() {
+  local peer=perf/peers/.venv results=$build/bench
+  buildTarget partita_app
+  noteSlowBlas
+  mkdir -p "$results"
+  OMP_NUM_THREADS=1 onRanks 1 "$build/bin/partita" bench --json "$results/partita.json" "$@"
+  if needPeer; then
+    step "measuring PyTorch beside it" "$peer/bin/python" perf/peers/train_mlp.py --json "$results/pytorch.json"
+  else
+    rm -f "$results/pytorch.json"
+    say "PyTorch skipped: it could not be installed into $peer (see $log)"
+  fi
+  python3 scripts/bench_table.py "$results/partita.json" "$results/pytorch.json"
+}
+
+sourceFiles() { find src apps tests perf -name .venv -prune -o -name '*.[ch]pp' -print | sort; }
+
+runFormat() {
+  needPackages "${format_packages[@]}"
+  local tool
+  tool=$(command -v clang-format-14 || command -v clang-format) || fail "clang-format 14 is not installed"
+  [[ $("$tool" --version) == *"version 14."* ]] || fail "$tool is not version 14, and others lay out code differently"
+  if [ "${1:-}" = --check ]; then
+    sourceFiles | xargs "$tool" --dry-run --Werror
+  else
+    sourceFiles | xargs "$tool" -i
+  fi
+}
+
+# clang needs to be told what GCC does by default: C++17, and where omp.h is (behind clang's own headers).
+runLint() {
+  needPackages "${lint_packages[@]}"
+  buildTarget partita_version_source
+  local tool
+  tool=$(command -v run-clang-tidy-14 || command -v run-clang-tidy) || fail "clang-tidy 14 is not installed"
+  "$tool" -quiet -p "$build" -j "$jobs" -extra-arg=-std=gnu++17 \
+    -extra-arg=-idirafter"$("$CXX" -print-file-name=include)" "${@:-/(src/partita|apps/partita)/}"
+}

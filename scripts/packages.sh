@@ -1,0 +1,42 @@
+# Debian packages: installed by root when something is missing, named otherwise.
+
+build_packages=(g++ cmake ninja-build pkg-config git python3 libopenmpi-dev openmpi-bin libhdf5-openmpi-dev
+  libopenblas-openmp-dev libcli11-dev libtomlplusplus-dev zlib1g-dev)
+test_packages=(catch2)
+format_packages=(clang-format-14)
+lint_packages=(clang-tidy-14)
+bench_packages=(python3-venv)
+
+onBookworm() {
+  [ -r /etc/os-release ] && (. /etc/os-release && [ "${ID:-}" = debian ] && [ "${VERSION_CODENAME:-}" = bookworm ])
+}
+
+missingPackages() {
+  local package
+  for package in "$@"; do
+    case "$(dpkg-query -W -f='${db:Status-Abbrev}' "$package" 2>/dev/null)" in
+      ii*) ;;
+      *) printf '%s ' "$package" ;;
+    esac
+  done
+}
+
+aptInstall() {
+  export DEBIAN_FRONTEND=noninteractive
+  apt-get update
+  apt-get install -y --no-install-recommends "$@"
+}
+
+# Elsewhere than on Debian bookworm there is nothing to do: CMake says what it does not find.
+needPackages() {
+  onBookworm || return 0
+  local missing
+  missing=$(missingPackages "$@")
+  [ -n "$missing" ] || return 0
+  if [ "$(id -u)" -eq 0 ]; then
+    # shellcheck disable=SC2086
+    step "installing packages" aptInstall $missing
+  else
+    say "not installed (ask root for: apt-get install $missing)"
+  fi
+}

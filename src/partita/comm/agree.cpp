@@ -1,0 +1,43 @@
+#include "partita/comm/agree.hpp"
+
+namespace partita {
+
+namespace {
+
+std::string joinLines(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += line + '\n';
+  return text;
+}
+
+std::vector<std::string> splitLines(const std::string& text) {
+  std::vector<std::string> lines;
+  std::size_t begin = 0;
+  for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', begin)) {
+    lines.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return lines;
+}
+
+} // namespace
+
+void collectively(const Communicator& world, const std::function<void()>& work) {
+  std::string text;
+  try {
+    work();
+  } catch (const UserError& error) {
+    text = joinLines(error.messages());
+  }
+  std::int64_t failed = text.empty() ? world.size() : world.rank();
+  PARTITA_MPI(MPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT64_T, MPI_MIN, world.get()));
+  if (failed == world.size()) return;
+  const int teller = static_cast<int>(failed);
+  auto length = static_cast<std::int64_t>(text.size());
+  PARTITA_MPI(MPI_Bcast(&length, 1, MPI_INT64_T, teller, world.get()));
+  text.resize(static_cast<std::size_t>(length));
+  PARTITA_MPI(MPI_Bcast(text.data(), mpiCount(length), MPI_CHAR, teller, world.get()));
+  throw AgreedError(splitLines(text));
+}
+
+} // namespace partita

@@ -1,0 +1,34 @@
+#pragma once
+
+#include "partita/comm/mpi.hpp"
+#include "partita/plan/partition.hpp"
+
+namespace partita {
+
+/// The ranks of a run as stage groups x replicas (group index fastest). Collective to make.
+class Grid {
+ public:
+  Grid(const Communicator& world, const GridPlan& plan);
+
+  const GridPlan& plan() const { return _plan; }
+  const Communicator& world() const { return _world; }
+  const Communicator& chain() const { return _chain; }           ///< the groups of my replica, by group
+  const Communicator& evaluation() const { return _evaluation; } ///< as chain, for messages of the evaluation
+  const Communicator& control() const { return _control; }       ///< as world, for log rows
+  const Communicator& peers() const { return _peers; }           ///< the replicas of my group, by replica
+
+  int group() const { return _chain.rank(); }
+  int replica() const { return _peers.rank(); }
+  int replicas() const { return _plan.replicas; }
+  int firstStage() const { return _plan.first_stage[static_cast<std::size_t>(group())]; }
+  int endStage() const { return _plan.first_stage[static_cast<std::size_t>(group()) + 1]; }
+  bool owns(int stage) const { return stage >= firstStage() && stage < endStage(); }
+
+  Traffic traffic; ///< what this rank has sent so far
+
+ private:
+  GridPlan _plan;
+  Communicator _world, _chain, _evaluation, _control, _peers;
+};
+
+} // namespace partita

@@ -1,0 +1,96 @@
+#pragma once
+
+#include "partita/core/error.hpp"
+
+// The C++ bindings, long gone from the standard, only bring warnings.
+#define OMPI_SKIP_MPICXX 1
+#define MPICH_SKIP_MPICXX 1
+#include <mpi.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+/// Every MPI call goes through this: a failure becomes an InternalError with the call and MPI's own words.
+#define PARTITA_MPI(call)                                                                                    \
+  do {                                                                                                       \
+    const int partita_mpi_code = (call);                                                                     \
+    if (partita_mpi_code != MPI_SUCCESS) PARTITA_FAIL(::partita::describeMpiError(#call, partita_mpi_code)); \
+  } while (false)
+
+namespace partita {
+
+std::string describeMpiError(const char* call, int code);
+
+/// MPI from here to the end of the scope. Only the main thread talks to MPI (MPI_THREAD_FUNNELED).
+class MpiEnvironment {
+ public:
+  MpiEnvironment(int& argc, char**& argv);
+  ~MpiEnvironment();
+  MpiEnvironment(const MpiEnvironment&) = delete;
+  MpiEnvironment& operator=(const MpiEnvironment&) = delete;
+};
+
+template <class T>
+MPI_Datatype mpiType();
+template <>
+inline MPI_Datatype mpiType<float>() {
+  return MPI_FLOAT;
+}
+template <>
+inline MPI_Datatype mpiType<double>() {
+  return MPI_DOUBLE;
+}
+template <>
+inline MPI_Datatype mpiType<std::int64_t>() {
+  return MPI_INT64_T;
+}
+
+/// An owned communicator; errors are returned, not fatal, so that they can be told in our words.
+class Communicator {
+ public:
+  static Communicator world();
+  /// Ranks of one colour, ordered by key; collective.
+  Communicator split(int colour, int key) const;
+  Communicator duplicate() const { return split(0, rank()); }
+
+  Communicator(Communicator&& other) noexcept;
+  Communicator& operator=(Communicator&& other) noexcept;
+  ~Communicator();
+
+  MPI_Comm get() const { return _comm; }
+  int rank() const { return _rank; }
+  int size() const { return _size; }
+
+  void barrier() const;
+  void sum(std::vector<double>& values) const;    ///< in place, over all ranks
+  std::int64_t maximum(std::int64_t value) const; ///< over all ranks
+  double maximum(double value) const;
+  std::int64_t total(std::int64_t value) const;               ///< sum over all ranks
+  std::vector<std::int64_t> gather(std::int64_t value) const; ///< on rank 0, by rank
+  bool anyFailed(bool failed) const;
+
+ private:
+  explicit Communicator(MPI_Comm comm);
+  MPI_Comm _comm = MPI_COMM_NULL;
+  int _rank = 0, _size = 1;
+};
+
+/// Completes a request. Polls instead of blocking: an MPI library that spins would take the core from a rank
+/// that computes, and rank 0 can go on showing the progress of others meanwhile (the idle hook).
+void wait(MPI_Request& request, MPI_Status* status = MPI_STATUS_IGNORE);
+/// Called now and then while this rank waits; empty: none.
+void setIdleHook(std::function<void()> hook);
+
+/// A count as MPI wants it; PARTITA_FAIL where it does not fit an int.
+int mpiCount(std::int64_t count);
+
+/// Bytes this rank has sent since the start, by purpose.
+struct Traffic {
+  std::int64_t between_stages = 0;   ///< activations and their gradients while training
+  std::int64_t between_replicas = 0; ///< payload this rank put into all-reduces
+  std::int64_t evaluation = 0;       ///< activations while evaluating
+};
+
+} // namespace partita

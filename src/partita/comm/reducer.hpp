@@ -1,0 +1,38 @@
+#pragma once
+
+#include "partita/comm/mpi.hpp"
+#include "partita/core/types.hpp"
+
+namespace partita {
+
+/// Sums a flat gradient over the replicas of a stage while the backward pass is still running: parts become
+/// ready from the back of the buffer, and each full bucket starts its own non-blocking all-reduce. All
+/// replicas end with the same bits.
+class GradientReducer {
+ public:
+  /// `bucket` in values; `bytes` counts the payload. With one replica nothing happens.
+  GradientReducer(const Communicator& peers, const Vector& gradients, std::int64_t bucket,
+                  std::int64_t& bytes);
+
+  /// The values [begin, end) are final; ranges come from the back and touch.
+  void ready(const ExecSpace& space, std::int64_t begin, std::int64_t end);
+  /// Waits until the whole gradient is summed; afterwards the next step may begin.
+  void finish(const ExecSpace& space);
+
+ private:
+  void reduce(const ExecSpace& space, std::int64_t begin, std::int64_t end);
+
+  struct Pending {
+    MPI_Request request;
+    std::int64_t begin, end;
+  };
+
+  const Communicator& _peers;
+  Vector _gradients;
+  Kokkos::View<Real*, Kokkos::LayoutRight, PinnedSpace> _staging; ///< only where the device is not the host
+  std::int64_t _bucket, _begin, _end; ///< [_begin, _end): ready but not yet on its way
+  std::vector<Pending> _pending;
+  std::int64_t& _bytes;
+};
+
+} // namespace partita

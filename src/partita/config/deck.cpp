@@ -1,0 +1,151 @@
+#include "partita/config/deck.hpp"
+
+#include "partita/config/diagnostics.hpp"
+#include "partita/config/nearest_name.hpp"
+#include "partita/config/parameter_reader.hpp"
+#include "partita/config/parameters.hpp"
+#include "partita/config/toml_tree.hpp"
+#include "partita/config/user_error.hpp"
+#include "partita/config/validate.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+namespace partita {
+namespace {
+
+std::string readFile(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const fs::file_status status = fs::status(path, ignored);
+  if (status.type() == fs::file_type::not_found) throw UserError(path + ": no such deck");
+  if (fs::is_directory(status)) throw UserError(path + ": is a folder, not a deck");
+  if (fs::exists(status) && !fs::is_regular_file(status)) throw UserError(path + ": is not a regular file");
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (!file || file.bad()) throw UserError(path + ": cannot be read: " + std::strerror(errno));
+  return text;
+}
+
+/// Fills a configuration from a deck, then from overrides.
+class DeckReader {
+ public:
+  explicit DeckReader(const std::string& name)
+      : _deck(Source::deck(name)), _table(describe(_config)), _diagnostics(_deck) {}
+  DeckReader(const DeckReader&) = delete; // the table points into the configuration
+  DeckReader& operator=(const DeckReader&) = delete;
+
+  void readDeck(const std::string& text);
+  void readOverride(const std::string& text, std::size_t index);
+  RunConfig finish();
+
+ private:
+  void readSection(const TomlNode& node);
+  void unknownKey(const Place& place, const Section& section, const std::string& key);
+  void setFromShell(const Parameter& parameter, const std::string& name, const std::string& value,
+                    const Source& source);
+
+  RunConfig _config;
+  Source _deck;
+  ParameterTable _table;
+  Diagnostics _diagnostics;
+  bool _readable = true;
+};
+
+void DeckReader::readDeck(const std::string& text) {
+  try {
+    for (const TomlNode& section : parseToml(text).children) readSection(section);
+  } catch (const TomlError& error) {
+    _readable = false;
+    _diagnostics.error(_deck.at(error.line, error.column), "", std::string("not TOML: ") + error.what());
+  }
+}
+
+void DeckReader::readSection(const TomlNode& node) {
+  const Place place = _deck.at(node.key_line, node.key_column);
+  const Section* section = _table.find(node.key);
+  const std::string home = _table.home(node.key);
+  if (section == nullptr && !home.empty() && node.kind != TomlNode::Kind::table)
+    return _diagnostics.error(place, node.key, "key outside its section; did you mean '" + home + "'?");
+  if (section == nullptr)
+    return _diagnostics.error(place, node.key, "unknown section" + suggestion(node.key, _table.names()));
+  if (node.kind != TomlNode::Kind::table)
+    return _diagnostics.error(place, node.key,
+                              "expected the section [" + node.key + "], found " + inWords(node));
+  for (const TomlNode& child : node.children) {
+    if (const Parameter* parameter = section->find(child.key))
+      readParameter(*parameter, section->name + "/" + child.key, child, _deck, _diagnostics);
+    else
+      unknownKey(_deck.at(child.key_line, child.key_column), *section, child.key);
+  }
+}
+
+void DeckReader::unknownKey(const Place& place, const Section& section, const std::string& key) {
+  const bool near_here = !nearestName(key, section.keys()).empty();
+  const std::string home = _table.home(near_here ? key : nearestName(key, _table.keys()));
+  const std::string advice =
+      home.empty() ? suggestion(key, section.keys()) : "; did you mean '" + home + "'?";
+  _diagnostics.error(place, section.name + "/" + key, "unknown key" + advice);
+}
+
+void DeckReader::readOverride(const std::string& text, std::size_t index) {
+  const Source source = Source::commandLine(text, index);
+  const Place place = source.at(0, 0);
+  const std::size_t equals = text.find('=');
+  const std::size_t slash = text.find_first_of("/.");
+  if (equals == std::string::npos || slash >= equals)
+    return _diagnostics.error(place, "", "expected section/key=value");
+  const std::string section_name = text.substr(0, slash);
+  const std::string key = text.substr(slash + 1, equals - slash - 1);
+  const Section* section = _table.find(section_name);
+  if (section == nullptr)
+    return _diagnostics.error(place, section_name,
+                              "unknown section" + suggestion(section_name, _table.names()));
+  const Parameter* parameter = section->find(key);
+  if (parameter == nullptr) return unknownKey(place, *section, key);
+  setFromShell(*parameter, section_name + "/" + key, text.substr(equals + 1), source);
+}
+
+void DeckReader::setFromShell(const Parameter& parameter, const std::string& name, const std::string& value,
+                              const Source& source) {
+  TomlNode bare;
+  bare.kind = TomlNode::Kind::text;
+  bare.text = value;
+  TomlNode node = bare;
+  try {
+    const TomlNode root = parseToml("value = " + value);
+    if (root.children.size() == 1) node = root.children.front();
+  } catch (const TomlError&) { // a shell has taken the quotes off
+  }
+  // A folder called 2024 is a text all the same.
+  const bool wants_text = std::holds_alternative<std::string*>(parameter.target) ||
+                          std::holds_alternative<Choice>(parameter.target);
+  if (wants_text && node.kind != TomlNode::Kind::text) node = bare;
+  readParameter(parameter, name, node, source, _diagnostics);
+}
+
+RunConfig DeckReader::finish() {
+  if (_readable) validate(_config, _diagnostics);
+  _diagnostics.throwIfAny();
+  return _config;
+}
+
+} // namespace
+
+RunConfig loadDeck(const std::string& path, const std::vector<std::string>& overrides) {
+  return parseDeck(readFile(path), path, overrides);
+}
+
+RunConfig parseDeck(const std::string& text, const std::string& name,
+                    const std::vector<std::string>& overrides) {
+  DeckReader reader(name);
+  reader.readDeck(text);
+  for (std::size_t i = 0; i < overrides.size(); ++i) reader.readOverride(overrides[i], i);
+  return reader.finish();
+}
+
+} // namespace partita

@@ -1,0 +1,25 @@
+#pragma once
+
+#include "partita/config/run_config.hpp"
+
+#include <string>
+#include <vector>
+
+namespace partita {
+
+/// Reads and checks a deck. Each override is `section/key=value` or `section.key=value`; the value is TOML,
+/// or a bare text where it is none. Throws UserError with all mistakes, one line each: "FILE:LINE:COLUMN:
+/// section/key: what is wrong". A deck whose text is not TOML at all gives the first such place only.
+RunConfig loadDeck(const std::string& path, const std::vector<std::string>& overrides);
+
+/// The same for a text that is already in memory; `name` stands for the file in messages.
+RunConfig parseDeck(const std::string& text, const std::string& name,
+                    const std::vector<std::string>& overrides = {});
+
+/// The effective deck: every key with its value; `parseDeck` reads it back to the same configuration.
+std::string writeDeck(const RunConfig& config);
+
+/// The reference page of all parameters, in Markdown.
+std::string deckReference();
+
+} // namespace partita

@@ -1,0 +1,96 @@
+#include "partita/config/names.hpp"
+
+namespace partita {
+
+template <>
+const std::vector<std::string>& namesOf<DataKind>() {
+  static const std::vector<std::string> names{"glyphs", "idx", "libsvm", "hdf5"};
+  return names;
+}
+
+template <>
+const std::vector<std::string>& namesOf<Standardise>() {
+  static const std::vector<std::string> names{"none", "scalar", "feature"};
+  return names;
+}
+
+template <>
+const std::vector<std::string>& namesOf<Activation>() {
+  static const std::vector<std::string> names{"identity", "relu", "leaky-relu", "gelu", "tanh", "sigmoid"};
+  return names;
+}
+
+template <>
+const std::vector<std::string>& namesOf<Initialisation>() {
+  static const std::vector<std::string> names{"he", "xavier", "lecun", "orthogonal"};
+  return names;
+}
+
+template <>
+const std::vector<std::string>& namesOf<LossKind>() {
+  static const std::vector<std::string> names{"cross-entropy", "mse"};
+  return names;
+}
+
+template <>
+const std::vector<std::string>& namesOf<OptimiserKind>() {
+  static const std::vector<std::string> names{"sgd", "adam", "adamw"};
+  return names;
+}
+
+template <>
+const std::vector<std::string>& namesOf<ScheduleKind>() {
+  static const std::vector<std::string> names{"constant", "step", "cosine"};
+  return names;
+}
+
+template <>
+const std::vector<std::string>& namesOf<StrategyKind>() {
+  static const std::vector<std::string> names{"joint", "sil"};
+  return names;
+}
+
+template <>
+const std::vector<std::string>& namesOf<StageInput>() {
+  static const std::vector<std::string> names{"free", "frozen", "relay"};
+  return names;
+}
+
+template <>
+const std::vector<std::string>& namesOf<LabelKind>() {
+  static const std::vector<std::string> names{"uniform", "centred",    "gaussian", "sign", "binary",
+                                              "sparse",  "orthogonal", "etf",      "block"};
+  return names;
+}
+
+template <>
+const std::vector<std::string>& namesOf<StageLoss>() {
+  static const std::vector<std::string> names{"mse", "prototype"};
+  return names;
+}
+
+template <>
+const std::vector<std::string>& namesOf<CutInitialisation>() {
+  static const std::vector<std::string> names{"cut", "he"};
+  return names;
+}
+
+template <>
+const std::vector<std::string>& namesOf<CutRule>() {
+  static const std::vector<std::string> names{"flops", "memory", "list"};
+  return names;
+}
+
+template <>
+const std::vector<std::string>& namesOf<Match>() {
+  static const std::vector<std::string> names{"auto", "before", "after"};
+  return names;
+}
+
+template <>
+const std::vector<std::string>& namesOf<Switch>() {
+  static const std::vector<std::string> names{"auto", "on", "off"};
+  return names;
+}
+
+} // namespace partita

@@ -1,0 +1,66 @@
+#include "partita/config/nearest_name.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <cstddef>
+
+namespace partita {
+namespace {
+
+std::string lowerCase(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
+std::size_t distance(const std::string& a, const std::string& b) {
+  const std::size_t rows = a.size() + 1, columns = b.size() + 1;
+  std::vector<std::size_t> d(rows * columns);
+  const auto at = [&](std::size_t i, std::size_t j) -> std::size_t& { return d[i * columns + j]; };
+  for (std::size_t i = 0; i < rows; ++i) at(i, 0) = i;
+  for (std::size_t j = 0; j < columns; ++j) at(0, j) = j;
+  for (std::size_t i = 1; i < rows; ++i) {
+    for (std::size_t j = 1; j < columns; ++j) {
+      const std::size_t replaced = at(i - 1, j - 1) + (a[i - 1] == b[j - 1] ? 0 : 1);
+      at(i, j) = std::min({at(i - 1, j) + 1, at(i, j - 1) + 1, replaced});
+      const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (swapped) at(i, j) = std::min(at(i, j), at(i - 2, j - 2) + 1);
+    }
+  }
+  return at(a.size(), b.size());
+}
+
+/// Letters that may be wrong: about a third of the word.
+std::size_t tolerance(std::size_t length) {
+  return std::max<std::size_t>(1, (length + 1) / 3);
+}
+
+} // namespace
+
+std::string nearestName(const std::string& name, const std::vector<std::string>& valid) {
+  std::string best;
+  std::size_t best_distance = static_cast<std::size_t>(-1);
+  for (const std::string& candidate : valid) {
+    const std::size_t allowed = tolerance(std::max(name.size(), candidate.size()));
+    const std::size_t lengths =
+        std::max(name.size(), candidate.size()) - std::min(name.size(), candidate.size());
+    if (lengths > allowed) continue; // cheap, and keeps a very long wrong name from costing anything
+    const std::size_t d = distance(lowerCase(name), lowerCase(candidate));
+    if (d > allowed || d >= best_distance) continue;
+    best = candidate;
+    best_distance = d;
+  }
+  return best;
+}
+
+std::string suggestion(const std::string& name, const std::vector<std::string>& valid) {
+  const std::string near = nearestName(name, valid);
+  return near.empty() ? "; valid: " + quotedList(valid) : "; did you mean '" + near + "'?";
+}
+
+std::string quotedList(const std::vector<std::string>& names) {
+  std::string list;
+  for (const std::string& name : names) list += (list.empty() ? "'" : ", '") + name + "'";
+  return list;
+}
+
+} // namespace partita

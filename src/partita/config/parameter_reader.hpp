@@ -1,0 +1,16 @@
+#pragma once
+
+#include "partita/config/diagnostics.hpp"
+#include "partita/config/parameter_table.hpp"
+#include "partita/config/toml_tree.hpp"
+
+#include <string>
+
+namespace partita {
+
+/// Sets the field of a parameter from a value of `source`, or tells why it cannot. `name` is what messages
+/// call the parameter: "training/batch".
+void readParameter(const Parameter& parameter, const std::string& name, const TomlNode& node,
+                   const Source& source, Diagnostics& diagnostics);
+
+} // namespace partita

@@ -1,0 +1,93 @@
+#pragma once
+
+#include "partita/config/names.hpp"
+#include "partita/config/run_config.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace partita {
+
+/// The values a number may take; an end is part of the range unless it is open. Ends may be infinite.
+struct Range {
+  double low, high;
+  bool low_open = false, high_open = false;
+
+  bool contains(double value) const;
+  std::string text() const; ///< ">= 1", "> 0", "[0, 1)"
+};
+
+Range atLeast(double low);
+Range above(double low);
+Range within(double low, double high);
+Range withinBelow(double low, double high); ///< without `high` itself
+
+/// A field of an enumeration type, seen through the names of its values.
+struct Choice {
+  std::vector<std::string> names;
+  std::function<std::size_t()> get;
+  std::function<void(std::size_t)> set;
+};
+
+template <class Enum>
+Choice choice(Enum& field) {
+  return {namesOf<Enum>(), [&field] { return static_cast<std::size_t>(field); },
+          [&field](std::size_t index) { field = static_cast<Enum>(index); }};
+}
+
+/// Where stages begin: the name of a rule, or the list itself.
+struct Cuts {
+  CutRule* rule;
+  std::vector<std::int64_t>* list;
+
+  static const std::vector<std::string>& ruleNames();
+};
+
+/// The field that a parameter sets; its type is the parameter's type.
+using Target =
+    std::variant<bool*, std::int64_t*, double*, std::string*, Choice, Cuts, std::vector<LayerSpec>*>;
+
+/// One key of a deck. Its default is the value that the field has in a default-made struct.
+struct Parameter {
+  std::string key;
+  Target target;
+  Range range; ///< numbers only
+  std::string unit;
+  std::string text; ///< what it means, in one sentence without full stop
+
+  std::string typeName() const; ///< "integer"
+  std::string allowed() const;  ///< ">= 1", "'he', 'cut'"; empty where anything goes
+  std::string hint() const;     ///< " (allowed >= 1, samples)", or nothing
+};
+
+/// A section of a deck, or the keys of one type of layer.
+struct Section {
+  std::string name, text;
+  std::vector<Parameter> parameters{};
+
+  void add(const std::string& key, Target target, const std::string& text);
+  void add(const std::string& key, Target target, Range range, const std::string& unit,
+           const std::string& text);
+
+  const Parameter* find(const std::string& key) const; ///< null where there is none
+  std::vector<std::string> keys() const;
+};
+
+/// All that a deck may say.
+struct ParameterTable {
+  std::vector<Section> sections;
+
+  const Section* find(const std::string& section) const; ///< null where there is none
+  std::vector<std::string> names() const;                ///< of the sections
+
+  std::vector<std::string> keys() const; ///< of all sections
+
+  /// The section that a key belongs to, as "optimiser/momentum"; empty where none has it.
+  std::string home(const std::string& key) const;
+};
+
+} // namespace partita

@@ -1,0 +1,64 @@
+#include "partita/config/parameter_text.hpp"
+
+#include "partita/config/number_text.hpp"
+#include "partita/config/parameters.hpp"
+
+#include <cstdio>
+
+namespace partita {
+namespace {
+
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    const auto code = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (code < 0x20 || code == 0x7F) {
+      char escape[8];
+      std::snprintf(escape, sizeof escape, "\\u%04X", code);
+      out += escape;
+    } else {
+      out += c;
+    }
+  }
+  return out + '"';
+}
+
+std::string layerText(LayerSpec layer) {
+  std::string text = "{ type = " + quoted(layer.type);
+  for (const Parameter& parameter : describe(layer).parameters)
+    text += ", " + parameter.key + " = " + tomlText(parameter);
+  return text + " }";
+}
+
+/// One overload a type of parameter, chosen by std::visit.
+struct Writer {
+  std::string operator()(const bool* field) const { return *field ? "true" : "false"; }
+  std::string operator()(const std::int64_t* field) const { return std::to_string(*field); }
+  std::string operator()(const double* field) const { return realText(*field); }
+  std::string operator()(const std::string* field) const { return quoted(*field); }
+  std::string operator()(const Choice& choice) const { return quoted(choice.names[choice.get()]); }
+
+  std::string operator()(const Cuts& cuts) const {
+    if (*cuts.rule != CutRule::list) return quoted(nameOf(*cuts.rule));
+    std::string text;
+    for (const std::int64_t cut : *cuts.list) text += (text.empty() ? "" : ", ") + std::to_string(cut);
+    return "[" + text + "]";
+  }
+
+  std::string operator()(const std::vector<LayerSpec>* layers) const {
+    std::string text;
+    for (const LayerSpec& layer : *layers) text += "\n  " + layerText(layer) + ",";
+    return "[" + text + (text.empty() ? "]" : "\n]");
+  }
+};
+
+} // namespace
+
+std::string tomlText(const Parameter& parameter) {
+  return std::visit(Writer{}, parameter.target);
+}
+
+} // namespace partita

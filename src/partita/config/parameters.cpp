@@ -1,0 +1,177 @@
+#include "partita/config/parameters.hpp"
+
+#include <stdexcept>
+
+namespace partita {
+namespace {
+
+Section describeRun(RunSection& run) {
+  Section section{"run", "Length of the training, its seed and what is told on the way."};
+  section.add("seed", &run.seed, atLeast(0), "", "seed of every random number");
+  section.add("epochs", &run.epochs, within(1, 1e9), "epochs", "passes of each stage over the training set");
+  section.add("steps", &run.steps, atLeast(0), "steps", "steps of each stage; 0: as many as `epochs` makes");
+  section.add("log_every", &run.log_every, atLeast(1), "steps", "from one row of the history to the next");
+  section.add("evaluate_every", &run.evaluate_every, atLeast(0), "epochs",
+              "from one evaluation to the next; 0: at the end only");
+  section.add("timing", &run.timing, "wait after each phase and print where the time goes");
+  return section;
+}
+
+Section describeData(DataSection& data) {
+  Section section{"data", "What is learned. Files lie in `path`, which counts from the current folder."};
+  section.add("kind", choice(data.kind), "built-in generator (glyphs) or format of the files");
+  section.add("path", &data.path, "folder of the files");
+  section.add("train_images", &data.train_images, "idx: file of the training images");
+  section.add("train_labels", &data.train_labels, "idx: file of the training labels");
+  section.add("test_images", &data.test_images, "idx: file of the test images");
+  section.add("test_labels", &data.test_labels, "idx: file of the test labels");
+  section.add("train_file", &data.train_file, "libsvm, hdf5: file of the training set");
+  section.add("test_file", &data.test_file, "libsvm, hdf5: file of the test set");
+  section.add("features", &data.features, "hdf5: name of the data set of the features");
+  section.add("labels", &data.labels, "hdf5: name of the data set of the labels");
+  section.add("samples", &data.samples, atLeast(0), "samples",
+              "training samples used, the first ones; 0: all, glyphs 20000");
+  section.add("test_samples", &data.test_samples, atLeast(0), "samples",
+              "test samples used, the first ones; 0: all, glyphs 4000");
+  section.add("classes", &data.classes, within(0, 1e6), "classes", "0: the largest label + 1, glyphs 47");
+  section.add("image_size", &data.image_size, within(8, 1024), "pixels", "glyphs: side of an image");
+  section.add("distortion", &data.distortion, within(0, 10), "", "glyphs: scale of the random affine map");
+  section.add("noise", &data.noise, within(0, 10), "of full contrast",
+              "glyphs: deviation of the pixel noise");
+  section.add("validation", &data.validation, withinBelow(0, 1), "", "fraction of the training set held out");
+  section.add("standardise", choice(data.standardise),
+              "shift and scale from the training set: one for all features, or one each");
+  section.add("prefetch", &data.prefetch, within(0, 1024), "batches",
+              "made ahead by a thread of their own; 0: none");
+  return section;
+}
+
+Section describeNetwork(NetworkSection& network) {
+  Section section{"network", "The layers in order, and how their weights start."};
+  section.add("layers", &network.layers, "one table a layer, from input to output; required");
+  section.add("initialisation", choice(network.initialisation), "weights at the start");
+  return section;
+}
+
+Section describeTraining(TrainingSection& training) {
+  Section section{"training", "The batch and the loss on the true labels."};
+  section.add("batch", &training.batch, within(1, 1 << 24), "samples", "in a step, over all replicas");
+  section.add("loss", choice(training.loss), "loss of the whole network, or of the last stage");
+  section.add("label_smoothing", &training.label_smoothing, withinBelow(0, 1), "",
+              "cross-entropy: share of the target spread over all classes");
+  return section;
+}
+
+Section describeOptimiser(OptimiserSection& optimiser) {
+  Section section{"optimiser", "The update rule and the course of the learning rate."};
+  section.add("kind", choice(optimiser.kind), "update rule");
+  section.add("learning_rate", &optimiser.learning_rate, above(0), "", "after warm-up, before any decay");
+  section.add("momentum", &optimiser.momentum, withinBelow(0, 1), "", "sgd: decay of the velocity");
+  section.add("nesterov", &optimiser.nesterov, "sgd: momentum of Nesterov");
+  section.add("beta1", &optimiser.beta1, withinBelow(0, 1), "", "adam, adamw: decay of the mean gradient");
+  section.add("beta2", &optimiser.beta2, withinBelow(0, 1), "", "adam, adamw: decay of the mean square");
+  section.add("epsilon", &optimiser.epsilon, above(0), "",
+              "adam, adamw: added to the root of the mean square");
+  section.add("weight_decay", &optimiser.weight_decay, atLeast(0), "",
+              "sgd, adam: added to the gradient; adamw: decoupled");
+  section.add("clip_norm", &optimiser.clip_norm, atLeast(0), "",
+              "largest norm of the whole gradient; 0: no clipping");
+  section.add("schedule", choice(optimiser.schedule), "course of the learning rate");
+  section.add("warmup_steps", &optimiser.warmup_steps, atLeast(0), "steps", "linear rise from 0");
+  section.add("step_epochs", &optimiser.step_epochs, atLeast(1), "epochs", "step: from one drop to the next");
+  section.add("step_factor", &optimiser.step_factor, {0, 1, true}, "", "step: factor of each drop");
+  section.add("final_fraction", &optimiser.final_fraction, within(0, 1), "",
+              "cosine: last rate / learning_rate");
+  return section;
+}
+
+void addStages(Section& section, StrategySection& strategy) {
+  section.add("kind", choice(strategy.kind),
+              "whole network (joint), or stages by synthetic intermediate labels (sil)");
+  section.add("stages", &strategy.stages, within(1, 1e6), "stages", "sil: number of parts of the network");
+  section.add("replicas", &strategy.replicas, within(0, 1e6), "replicas",
+              "copies that share each batch; 0: ranks / stages");
+  section.add("cuts", Cuts{&strategy.cut_rule, &strategy.cuts},
+              "what to balance, or the first layer of stages 2, 3, ... counted from 0 with repeats");
+  section.add("input", choice(strategy.input), "what stages behind a cut train on");
+}
+
+void addLabels(Section& section, StrategySection& strategy) {
+  section.add("labels", choice(strategy.labels), "kind of the synthetic labels");
+  section.add("kappa", &strategy.kappa, above(0), "", "scale of the labels");
+  section.add("loss", choice(strategy.loss), "local loss at a cut");
+  section.add("temperature", &strategy.temperature, atLeast(0), "",
+              "prototype; 0: kappa * sqrt(width of the cut)");
+  section.add("match", choice(strategy.match), "labels meet the cut before or after its activation");
+  section.add("initialisation", choice(strategy.initialisation),
+              "last layer of a stage starts at the mean label (cut), or as the rest (he)");
+  section.add("cut_gain", &strategy.cut_gain, above(0), "", "cut: factor on the last weights of a stage");
+  section.add("noise", &strategy.noise, atLeast(0), "deviations of the labels", "free: noise on the inputs");
+  section.add("mixture", choice(strategy.mixture), "free: inputs are mixtures of labels");
+  section.add("reencode", choice(strategy.reencode), "what crosses a cut is replaced by posterior x labels");
+  section.add("decoder_start", choice(strategy.decoder_start),
+              "a last stage of one layer starts as the decoder of the labels");
+}
+
+void addTransport(Section& section, StrategySection& strategy) {
+  section.add("later_rate", &strategy.later_rate, atLeast(0), "",
+              "factor on the learning rate of stages 2, 3, ...; 0: automatic");
+  section.add("queue", &strategy.queue, within(1, 1024), "batches",
+              "relay, frozen: on their way between two stages");
+  section.add("cache_directory", &strategy.cache_directory,
+              "frozen: folder of the spilled activations; empty: the run directory");
+  section.add("bucket_kib", &strategy.bucket_kib, within(1, 1 << 20), "KiB",
+              "replicas: gradients summed in one message");
+  section.add("recovery_epochs", &strategy.recovery_epochs, within(0, 1e9), "epochs",
+              "back-propagation through the joined stages afterwards");
+  section.add("recovery_rate", &strategy.recovery_rate, above(0), "",
+              "factor on the learning rate while recovering");
+}
+
+Section describeStrategy(StrategySection& strategy) {
+  Section section{"strategy",
+                  "How the network is divided over the ranks and trained. All keys but `kind`, `replicas` "
+                  "and `bucket_kib` concern sil."};
+  addStages(section, strategy);
+  addLabels(section, strategy);
+  addTransport(section, strategy);
+  return section;
+}
+
+Section describeDense(LayerSpec& spec) {
+  Section section{"dense", "Fully connected: activation(W x + b)."};
+  section.add("units", &spec.units, within(0, 1 << 24), "units",
+              "outputs; 0, in the last layer only: one a class");
+  section.add("activation", choice(spec.activation), "function of each output");
+  section.add("slope", &spec.slope, within(0, 1), "", "leaky-relu: slope below 0");
+  section.add("bias", &spec.bias, "whether b is there");
+  section.add("repeat", &spec.repeat, within(1, 10000), "layers", "this many equal layers in a row");
+  return section;
+}
+
+} // namespace
+
+ParameterTable describe(RunConfig& config) {
+  return {{describeRun(config.run), describeData(config.data), describeNetwork(config.network),
+           describeTraining(config.training), describeOptimiser(config.optimiser),
+           describeStrategy(config.strategy)}};
+}
+
+const std::vector<LayerType>& layerTypes() {
+  static const std::vector<LayerType> types{{"dense", describeDense}};
+  return types;
+}
+
+std::vector<std::string> layerTypeNames() {
+  std::vector<std::string> names;
+  for (const LayerType& type : layerTypes()) names.push_back(type.name);
+  return names;
+}
+
+Section describe(LayerSpec& spec) {
+  for (const LayerType& type : layerTypes())
+    if (type.name == spec.type) return type.describe(spec);
+  throw std::logic_error("no layer type '" + spec.type + "'");
+}
+
+} // namespace partita

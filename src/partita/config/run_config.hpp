@@ -1,0 +1,126 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace partita {
+
+/// Everything a deck says, typed and validated: the only thing the rest of the program knows of a deck.
+/// Keys, ranges, units and the text of each parameter are declared once, in parameters.cpp.
+
+enum class DataKind { glyphs, idx, libsvm, hdf5 };
+enum class Standardise { none, scalar, feature };
+enum class Activation { identity, relu, leaky_relu, gelu, tanh, sigmoid };
+enum class Initialisation { he, xavier, lecun, orthogonal };
+enum class LossKind { cross_entropy, mse };
+enum class OptimiserKind { sgd, adam, adamw };
+enum class ScheduleKind { constant, step, cosine };
+enum class StrategyKind { joint, sil };
+enum class StageInput { free, frozen, relay };
+enum class LabelKind { uniform, centred, gaussian, sign, binary, sparse, orthogonal, etf, block };
+enum class StageLoss { mse, prototype };
+enum class CutInitialisation { cut, he };
+enum class CutRule { flops, memory, list };
+enum class Match { automatic, before, after };
+enum class Switch { automatic, on, off };
+
+struct RunSection {
+  std::int64_t seed = 1;
+  std::int64_t epochs = 5;         ///< passes over the training set, for each stage
+  std::int64_t steps = 0;          ///< steps for each stage; 0: as many as `epochs` makes
+  std::int64_t log_every = 100;    ///< steps between two rows of the history
+  std::int64_t evaluate_every = 1; ///< epochs between two evaluations; 0: at the end only
+  bool timing = false;             ///< fence after each phase and print where the time goes
+};
+
+struct DataSection {
+  DataKind kind = DataKind::glyphs;
+  std::string path;                                     ///< folder of the files below
+  std::string train_images, train_labels;               ///< IDX
+  std::string test_images, test_labels;                 ///< IDX
+  std::string train_file, test_file;                    ///< LIBSVM and HDF5
+  std::string features = "features", labels = "labels"; ///< names of the HDF5 data sets
+  std::int64_t samples = 0;      ///< training samples used (first ones); 0: all, glyphs: 20000
+  std::int64_t test_samples = 0; ///< test samples used (first ones); 0: all, glyphs: 4000
+  std::int64_t classes = 0;      ///< 0: the largest label + 1; glyphs: 47
+  std::int64_t image_size = 28;  ///< glyphs: pixels a side
+  double distortion = 1.0;       ///< glyphs: scale of the random affine distortion
+  double noise = 0.15;           ///< glyphs: deviation of the pixel noise
+  double validation = 0.0;       ///< fraction of the training set held out
+  Standardise standardise = Standardise::scalar;
+  std::int64_t prefetch = 2; ///< batches made ahead by a thread; 0: made in place
+};
+
+/// One entry of `network/layers`.
+struct LayerSpec {
+  std::string type = "dense";
+  std::int64_t units = 0; ///< 0 in the last layer: as many as there are classes
+  Activation activation = Activation::identity;
+  double slope = 0.01; ///< leaky_relu
+  bool bias = true;
+  std::int64_t repeat = 1;
+};
+
+struct NetworkSection {
+  std::vector<LayerSpec> layers;
+  Initialisation initialisation = Initialisation::he;
+};
+
+struct TrainingSection {
+  std::int64_t batch = 128; ///< samples a step, over all replicas
+  LossKind loss = LossKind::cross_entropy;
+  double label_smoothing = 0.0;
+};
+
+struct OptimiserSection {
+  OptimiserKind kind = OptimiserKind::adam;
+  double learning_rate = 1e-3;
+  double momentum = 0.9;
+  bool nesterov = false;
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+  double weight_decay = 0.0;
+  double clip_norm = 0.0; ///< 0: no clipping
+  ScheduleKind schedule = ScheduleKind::cosine;
+  std::int64_t warmup_steps = 0;
+  std::int64_t step_epochs = 2; ///< schedule `step`: epochs between two drops
+  double step_factor = 0.1;     ///< schedule `step`: factor of each drop
+  double final_fraction = 0.0;  ///< schedule `cosine`: last rate / learning_rate
+};
+
+struct StrategySection {
+  StrategyKind kind = StrategyKind::joint;
+  std::int64_t stages = 2;
+  std::int64_t replicas = 0; ///< 0: ranks / stages
+  CutRule cut_rule = CutRule::flops;
+  std::vector<std::int64_t> cuts; ///< index of the first layer of stages 2..P, when cut_rule is list
+  StageInput input = StageInput::relay;
+  LabelKind labels = LabelKind::orthogonal;
+  double kappa = 1.0; ///< scale of the labels
+  StageLoss loss = StageLoss::prototype;
+  double temperature = 0.0; ///< prototype; 0: sqrt(width of the cut) * kappa
+  Match match = Match::automatic;
+  CutInitialisation initialisation = CutInitialisation::cut;
+  double cut_gain = 0.1;               ///< factor on the last weights of a stage under cut initialisation
+  double noise = 1.0;                  ///< free: sigma, in deviations of the labels
+  Switch mixture = Switch::automatic;  ///< free: mixtures of labels as input
+  Switch reencode = Switch::automatic; ///< cut activation replaced by posterior x labels
+  Switch decoder_start = Switch::automatic; ///< relay: a last stage of one layer starts as the label decoder
+  double later_rate = 0.0;                  ///< factor on the learning rate of stages 2..P; 0: automatic
+  std::int64_t queue = 4;                   ///< relay, frozen: batches on their way between two stages
+  std::string cache_directory;    ///< frozen: folder of the spilled activations; empty: the run directory
+  std::int64_t bucket_kib = 1024; ///< replicas: size of one all-reduce, KiB
+  std::int64_t recovery_epochs = 0;
+  double recovery_rate = 0.5; ///< factor on the learning rate while recovering
+};
+
+struct RunConfig {
+  RunSection run;
+  DataSection data;
+  NetworkSection network;
+  TrainingSection training;
+  OptimiserSection optimiser;
+  StrategySection strategy;
+};
+
+} // namespace partita

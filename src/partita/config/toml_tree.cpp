@@ -1,0 +1,130 @@
+#include "partita/config/toml_tree.hpp"
+
+#include "partita/config/number_text.hpp"
+
+// Some malformed decks ("[,run]") break assertions of toml++ 3.3 just before it would refuse them; with
+// NDEBUG it even hands these to the compiler as facts. Neither must happen to a user.
+#undef NDEBUG
+#define TOML_ASSERT(condition) static_assert(true)
+#include <toml++/toml.h>
+
+#include <algorithm>
+
+namespace partita {
+namespace {
+
+TomlNode convert(const toml::node& source);
+
+void convertTable(const toml::table& table, TomlNode& node) {
+  node.kind = TomlNode::Kind::table;
+  for (auto&& [key, value] : table) {
+    TomlNode child = convert(value);
+    child.key = std::string{key.str()};
+    child.key_line = key.source().begin.line;
+    child.key_column = key.source().begin.column;
+    node.children.push_back(std::move(child));
+  }
+}
+
+void convertList(const toml::array& array, TomlNode& node) {
+  node.kind = TomlNode::Kind::list;
+  for (const toml::node& value : array) node.children.push_back(convert(value));
+}
+
+TomlNode convert(const toml::node& source) {
+  TomlNode node;
+  node.line = source.source().begin.line;
+  node.column = source.source().begin.column;
+  if (const auto* table = source.as_table()) {
+    convertTable(*table, node);
+  } else if (const auto* array = source.as_array()) {
+    convertList(*array, node);
+  } else if (const auto* text = source.as_string()) {
+    node.kind = TomlNode::Kind::text;
+    node.text = text->get();
+  } else if (const auto* integer = source.as_integer()) {
+    node.kind = TomlNode::Kind::integer;
+    node.integer = integer->get();
+  } else if (const auto* real = source.as_floating_point()) {
+    node.kind = TomlNode::Kind::real;
+    node.real = real->get();
+  } else if (const auto* boolean = source.as_boolean()) {
+    node.kind = TomlNode::Kind::boolean;
+    node.boolean = boolean->get();
+  }
+  return node;
+}
+
+/// Behind the string or comment that begins at `at`; `at` itself where none does.
+std::size_t skipQuoted(const std::string& text, std::size_t at) {
+  const char first = text[at];
+  if (first == '#') return std::min(text.find('\n', at), text.size());
+  if (first != '"' && first != '\'') return at;
+  const bool many_lines = text.compare(at, 3, std::string(3, first)) == 0;
+  const std::string close(many_lines ? 3 : 1, first);
+  std::size_t i = at + close.size();
+  while (i < text.size() && text.compare(i, close.size(), close) != 0) {
+    if (!many_lines && text[i] == '\n') return i;
+    i += first == '"' && text[i] == '\\' ? 2 : 1;
+  }
+  i += close.size();
+  while (many_lines && i < text.size() && text[i] == first) ++i; // """a"""" ends with a quote
+  return std::min(i, text.size());
+}
+
+TomlError errorAt(const std::string& text, std::size_t at, const std::string& reason) {
+  std::size_t line = 1, column = 1;
+  for (std::size_t i = 0; i < at; ++i) {
+    const bool starts_character = (static_cast<unsigned char>(text[i]) & 0xC0) != 0x80;
+    column = text[i] == '\n' ? 1 : column + (starts_character ? 1 : 0);
+    line += text[i] == '\n' ? 1 : 0;
+  }
+  return {reason, line, column};
+}
+
+/// TOML has nothing but ASCII outside strings and comments. toml++ up to 3.4 leaves defined behaviour where
+/// it meets such a character instead of white space.
+void refuseBareUnicode(const std::string& text) {
+  const bool has_mark = text.compare(0, 3, "\xEF\xBB\xBF") == 0;
+  std::size_t i = has_mark ? 3 : 0;
+  while (i < text.size()) {
+    const std::size_t end = skipQuoted(text, i);
+    const bool ascii = static_cast<unsigned char>(text[i]) < 0x80;
+    if (end == i && !ascii) throw errorAt(text, i, "only ASCII may stand outside quotes and comments");
+    i = end == i ? i + 1 : end;
+  }
+}
+
+} // namespace
+
+TomlNode parseToml(const std::string& text) {
+  refuseBareUnicode(text);
+  try {
+    return convert(toml::parse(text));
+  } catch (const toml::parse_error& error) {
+    const auto& place = error.source().begin;
+    throw TomlError(std::string{error.description()}, place.line, place.column);
+  }
+}
+
+std::string inWords(const TomlNode& node) {
+  switch (node.kind) {
+  case TomlNode::Kind::boolean:
+    return node.boolean ? "the boolean true" : "the boolean false";
+  case TomlNode::Kind::integer:
+    return "the integer " + std::to_string(node.integer);
+  case TomlNode::Kind::real:
+    return "the real number " + realText(node.real);
+  case TomlNode::Kind::text:
+    return "the text '" + node.text + "'";
+  case TomlNode::Kind::list:
+    return "a list";
+  case TomlNode::Kind::table:
+    return "a table";
+  case TomlNode::Kind::other:
+    break;
+  }
+  return "a date or time";
+}
+
+} // namespace partita

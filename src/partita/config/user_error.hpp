@@ -1,0 +1,26 @@
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace partita {
+
+/// A mistake of the user: deck, data file or command line. Each message is one line that says what is wrong
+/// and where; the program prints them on rank 0 and ends with exit code 2. Internal errors use
+/// core/error.hpp.
+class UserError : public std::runtime_error {
+ public:
+  explicit UserError(const std::string& message) : std::runtime_error(message), _messages{message} {}
+  explicit UserError(std::vector<std::string> messages)
+      : std::runtime_error(messages.empty() ? std::string{} : messages.front()),
+        _messages(std::move(messages)) {}
+
+  /// All mistakes found, in the order of their place in the deck.
+  const std::vector<std::string>& messages() const { return _messages; }
+
+ private:
+  std::vector<std::string> _messages;
+};
+
+} // namespace partita

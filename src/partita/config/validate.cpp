@@ -1,0 +1,128 @@
+#include "partita/config/validate.hpp"
+
+#include "partita/config/names.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <string>
+
+namespace partita {
+namespace {
+
+constexpr std::int64_t glyph_classes = 47;
+
+std::string number(std::int64_t value) {
+  return std::to_string(value);
+}
+
+std::int64_t layerCount(const NetworkSection& network) {
+  std::int64_t count = 0;
+  for (const LayerSpec& layer : network.layers) count += layer.repeat;
+  return count;
+}
+
+void validateRun(const RunConfig& c, Diagnostics& d) {
+  // A deck may hold both, as every effective deck does; an override that changes nothing is a mistake.
+  d.check(c.run.steps == 0 || !d.onCommandLine("run/epochs"), {"run/epochs", "run/steps"},
+          "has no effect while run/steps is " + number(c.run.steps) + "; give run/steps=0 to count epochs");
+  d.check(c.run.steps == 0 || c.optimiser.warmup_steps < c.run.steps, {"optimiser/warmup_steps", "run/steps"},
+          number(c.optimiser.warmup_steps) + " leaves nothing of the " + number(c.run.steps) +
+              " steps of the run");
+}
+
+void requireFile(const std::string& file, const std::string& key, const DataSection& data, Diagnostics& d) {
+  d.check(!file.empty(), {key, "data/kind"}, "missing, kind '" + nameOf(data.kind) + "' needs it");
+}
+
+void validateFiles(const DataSection& data, Diagnostics& d) {
+  if (data.kind == DataKind::idx) {
+    requireFile(data.train_images, "data/train_images", data, d);
+    requireFile(data.train_labels, "data/train_labels", data, d);
+    requireFile(data.test_images, "data/test_images", data, d);
+    requireFile(data.test_labels, "data/test_labels", data, d);
+  } else if (data.kind != DataKind::glyphs) {
+    requireFile(data.train_file, "data/train_file", data, d);
+    requireFile(data.test_file, "data/test_file", data, d);
+  } else {
+    // Training on generated data in place of the files would be a surprise; an explicit kind is none.
+    const bool has_files = !data.train_images.empty() || !data.train_file.empty();
+    d.check(!has_files || d.isSet("data/kind"), {"data/kind"},
+            "missing, files are named but nothing says their kind");
+  }
+}
+
+void validateData(const RunConfig& c, Diagnostics& d) {
+  validateFiles(c.data, d);
+  d.check(c.data.classes != 1, {"data/classes"}, "1 class leaves nothing to learn (allowed 0 or >= 2)");
+  d.check(c.data.kind != DataKind::glyphs || c.data.classes <= glyph_classes, {"data/classes", "data/kind"},
+          "glyphs has " + number(glyph_classes) + " classes at most, not " + number(c.data.classes));
+  d.check(c.data.samples == 0 || c.training.batch <= c.data.samples, {"training/batch", "data/samples"},
+          number(c.training.batch) + " is more than the " + number(c.data.samples) + " training samples");
+}
+
+void validateNetwork(const RunConfig& c, Diagnostics& d) {
+  const auto& layers = c.network.layers;
+  d.check(!layers.empty(), {"network/layers"},
+          "missing, the network needs one layer at least: layers = [{type = \"dense\"}]");
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const std::string name = "network/layers[" + std::to_string(i) + "]";
+    const bool last = i + 1 == layers.size() && layers[i].repeat == 1;
+    d.check(last || layers[i].units > 0, {name, "network/layers"},
+            "`units` missing; only the last layer takes the number of classes");
+  }
+  const std::int64_t outputs = layers.empty() ? 0 : layers.back().units;
+  d.check(outputs == 0 || c.data.classes == 0 || outputs == c.data.classes,
+          {"network/layers", "data/classes"},
+          "the last layer has " + number(outputs) + " units for " + number(c.data.classes) + " classes");
+}
+
+void validateOptimiser(const RunConfig& c, Diagnostics& d) {
+  const OptimiserSection& o = c.optimiser;
+  d.check(!o.nesterov || o.kind == OptimiserKind::sgd, {"optimiser/nesterov", "optimiser/kind"},
+          "needs kind 'sgd', not '" + nameOf(o.kind) + "'");
+  d.check(!o.nesterov || o.momentum > 0, {"optimiser/nesterov", "optimiser/momentum"}, "needs momentum > 0");
+  d.check(c.training.label_smoothing == 0 || c.training.loss == LossKind::cross_entropy,
+          {"training/label_smoothing", "training/loss"}, "needs loss 'cross-entropy'");
+}
+
+void validateCutList(const StrategySection& s, std::int64_t layers, Diagnostics& d) {
+  const auto count = static_cast<std::int64_t>(s.cuts.size());
+  d.check(count == s.stages - 1, {"strategy/cuts", "strategy/stages"},
+          number(s.stages) + " stages need " + number(s.stages - 1) + " of them, not " + number(count));
+  d.check(std::adjacent_find(s.cuts.begin(), s.cuts.end(), std::greater_equal<>{}) == s.cuts.end(),
+          {"strategy/cuts"}, "cuts must increase");
+  for (const std::int64_t cut : s.cuts)
+    d.check(cut >= 1 && cut < layers, {"strategy/cuts", "network/layers"},
+            "cut " + number(cut) + " is not inside the network (allowed 1 to " + number(layers - 1) +
+                ", the network has " + number(layers) + " layers)");
+}
+
+void validateStages(const RunConfig& c, Diagnostics& d) {
+  const StrategySection& s = c.strategy;
+  const std::int64_t layers = layerCount(c.network);
+  if (s.cut_rule == CutRule::list)
+    validateCutList(s, layers, d);
+  else
+    d.check(s.stages <= layers, {"strategy/stages", "network/layers"},
+            number(s.stages) + " stages need as many layers, the network has " + number(layers));
+  d.check(s.mixture != Switch::on || s.input == StageInput::free, {"strategy/mixture", "strategy/input"},
+          "needs input 'free', not '" + nameOf(s.input) + "'");
+  d.check(s.reencode != Switch::on || s.loss == StageLoss::prototype, {"strategy/reencode", "strategy/loss"},
+          "needs loss 'prototype', not '" + nameOf(s.loss) + "'");
+}
+
+} // namespace
+
+void validate(const RunConfig& config, Diagnostics& diagnostics) {
+  validateRun(config, diagnostics);
+  validateData(config, diagnostics);
+  validateNetwork(config, diagnostics);
+  validateOptimiser(config, diagnostics);
+  const StrategySection& strategy = config.strategy;
+  if (strategy.kind == StrategyKind::sil) validateStages(config, diagnostics);
+  diagnostics.check(strategy.replicas <= config.training.batch, {"strategy/replicas", "training/batch"},
+                    number(strategy.replicas) + " replicas cannot share a batch of " +
+                        number(config.training.batch) + " samples");
+}
+
+} // namespace partita

@@ -1,0 +1,91 @@
+#include "partita/core/log.hpp"
+
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <unistd.h>
+
+namespace partita {
+
+namespace {
+
+int log_rank = 0;
+bool bar_open =
+    false; // a redrawn line stands on the terminal and must be ended before anything else is printed
+
+void endBar() {
+  if (bar_open) std::fputc('\n', stdout);
+  bar_open = false;
+}
+
+std::string scaled(double value, const char* unit) {
+  static const std::array<const char*, 6> prefixes{"", "k", "M", "G", "T", "P"};
+  std::size_t prefix = 0;
+  while (std::abs(value) >= 999.5 && prefix + 1 < prefixes.size()) {
+    value /= 1000.0;
+    ++prefix;
+  }
+  std::array<char, 48> text{};
+  const int digits = prefix == 0 && value == std::floor(value) ? 0
+                     : std::abs(value) < 10                    ? 2
+                     : std::abs(value) < 100                   ? 1
+                                                               : 0;
+  std::snprintf(text.data(), text.size(), "%.*f %s%s", digits, value, prefixes[prefix], unit);
+  return text.data();
+}
+
+} // namespace
+
+void Log::setRank(int rank) {
+  log_rank = rank;
+}
+
+void Log::info(const std::string& line) {
+  if (log_rank != 0) return;
+  endBar();
+  std::printf("%s\n", line.c_str());
+  std::fflush(stdout);
+}
+
+void Log::warning(const std::string& line) {
+  if (log_rank != 0) return;
+  endBar();
+  std::fflush(stdout);
+  std::fprintf(stderr, "warning: %s\n", line.c_str());
+}
+
+void Log::progress(const std::string& line) {
+  if (log_rank != 0) return;
+  if (isatty(STDOUT_FILENO) == 0) {
+    info(line);
+    return;
+  }
+  std::printf("\r\033[K%s", line.c_str());
+  bar_open = true;
+  std::fflush(stdout);
+}
+
+std::string formatBytes(double bytes) {
+  return scaled(bytes, "B");
+}
+
+std::string formatCount(double value) {
+  std::string text = scaled(value, "");
+  if (text.back() == ' ') text.pop_back();
+  return text;
+}
+
+std::string formatSeconds(double seconds) {
+  std::array<char, 48> text{};
+  const long whole = std::lround(seconds);
+  if (seconds < 59.95) {
+    std::snprintf(text.data(), text.size(), "%.1f s", seconds);
+  } else if (whole < 3600) {
+    std::snprintf(text.data(), text.size(), "%ld:%02ld", whole / 60, whole % 60);
+  } else {
+    std::snprintf(text.data(), text.size(), "%ld:%02ld:%02ld", whole / 3600, whole / 60 % 60, whole % 60);
+  }
+  return text.data();
+}
+
+} // namespace partita

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+
+namespace partita {
+
+/// Messages for people: rank 0 prints, the others are silent.
+class Log {
+ public:
+  static void setRank(int rank);
+  static void info(const std::string& line);     ///< standard output
+  static void warning(const std::string& line);  ///< standard error, after "warning: "
+  static void progress(const std::string& line); ///< redrawn in place on a terminal, a plain line elsewhere
+};
+
+/// "12.3 MB", "540 B": decimal units, three significant digits.
+std::string formatBytes(double bytes);
+/// "1.25 G", "476 k".
+std::string formatCount(double value);
+/// "1:02:03" or "4:05" or "12.3 s".
+std::string formatSeconds(double seconds);
+
+} // namespace partita

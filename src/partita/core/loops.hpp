@@ -1,0 +1,81 @@
+#pragma once
+
+#include "partita/core/types.hpp"
+
+#include <algorithm>
+
+/// Iterations of the loop behind it are independent: lets the host compiler vectorise without proving it.
+#if defined(__clang__)
+#define PARTITA_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#elif defined(__GNUC__) && !defined(__CUDA_ARCH__)
+#define PARTITA_INDEPENDENT _Pragma("GCC ivdep")
+#else
+#define PARTITA_INDEPENDENT
+#endif
+
+namespace partita {
+
+/// Element-wise kernels. On a host back end one work item is a run of elements, whose loop the compiler
+/// vectorises; on a device one work item is one element, so that neighbouring threads touch neighbours.
+
+namespace detail {
+
+template <class Body>
+struct RowLoop {
+  Body body;
+  std::int64_t columns;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row) const {
+    const Body local = body; // a copy in registers: stores through the body's views cannot change it
+    PARTITA_INDEPENDENT
+    for (std::int64_t column = 0; column < columns; ++column) local(row, column);
+  }
+};
+
+template <class Body>
+struct ElementLoop {
+  Body body;
+  std::int64_t columns;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t element) const {
+    body(element / columns, element % columns);
+  }
+};
+
+constexpr std::int64_t run_length = 4096;
+
+template <class Body>
+struct RunLoop {
+  Body body;
+  std::int64_t size;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t run) const {
+    const Body local = body;
+    const std::int64_t begin = run * run_length, end = begin + run_length < size ? begin + run_length : size;
+    PARTITA_INDEPENDENT
+    for (std::int64_t i = begin; i < end; ++i) local(i);
+  }
+};
+
+} // namespace detail
+
+/// body(row, column) for every element of a [rows, columns] matrix; elements must not depend on one another.
+template <class Body>
+void forEachElement(const ExecSpace& space, const char* label, std::int64_t rows, std::int64_t columns,
+                    const Body& body) {
+  if constexpr (device_is_host) {
+    Kokkos::parallel_for(label, Range(space, 0, rows), detail::RowLoop<Body>{body, columns});
+  } else {
+    Kokkos::parallel_for(label, Range(space, 0, rows * columns), detail::ElementLoop<Body>{body, columns});
+  }
+}
+
+/// body(i) for every i < size of a flat buffer; values must not depend on one another.
+template <class Body>
+void forEachValue(const ExecSpace& space, const char* label, std::int64_t size, const Body& body) {
+  if constexpr (device_is_host) {
+    const std::int64_t runs = (size + detail::run_length - 1) / detail::run_length;
+    Kokkos::parallel_for(label, Range(space, 0, runs), detail::RunLoop<Body>{body, size});
+  } else {
+    Kokkos::parallel_for(label, Range(space, 0, size), body);
+  }
+}
+
+} // namespace partita

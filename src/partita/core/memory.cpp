@@ -1,0 +1,61 @@
+#include "partita/core/memory.hpp"
+
+#include <Kokkos_Core.hpp>
+
+#include <atomic>
+#include <cstring>
+#include <sys/resource.h>
+
+namespace partita {
+
+namespace {
+
+namespace tools = Kokkos::Tools::Experimental;
+using Handle = Kokkos::Profiling::SpaceHandle;
+
+std::atomic<std::int64_t> live{0}, peak{0}, allocations{0}, foreign{0};
+tools::EventSet previous{};
+
+void onAllocate(Handle space, const char* label, const void* pointer, std::uint64_t size) {
+  const std::int64_t now = live += static_cast<std::int64_t>(size);
+  std::int64_t top = peak;
+  while (now > top && !peak.compare_exchange_weak(top, now)) {
+  }
+  ++allocations;
+  if (std::strncmp(label, "partita::", 9) != 0) ++foreign;
+  if (previous.allocate_data != nullptr) previous.allocate_data(space, label, pointer, size);
+}
+
+void onDeallocate(Handle space, const char* label, const void* pointer, std::uint64_t size) {
+  live -= static_cast<std::int64_t>(size);
+  if (previous.deallocate_data != nullptr) previous.deallocate_data(space, label, pointer, size);
+}
+
+} // namespace
+
+void AllocationCounter::start() {
+  previous = tools::get_callbacks();
+  tools::set_allocate_data_callback(onAllocate);
+  tools::set_deallocate_data_callback(onDeallocate);
+}
+
+std::int64_t AllocationCounter::liveBytes() {
+  return live;
+}
+std::int64_t AllocationCounter::peakBytes() {
+  return peak;
+}
+std::int64_t AllocationCounter::count() {
+  return allocations;
+}
+std::int64_t AllocationCounter::foreignLabels() {
+  return foreign;
+}
+
+std::int64_t peakResidentBytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return std::int64_t{usage.ru_maxrss} * 1024; // Linux counts KiB
+}
+
+} // namespace partita

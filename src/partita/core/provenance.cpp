@@ -1,0 +1,83 @@
+#include "partita/core/provenance.hpp"
+
+#include "partita/core/version.hpp"
+
+#include <algorithm>
+#include <array>
+#include <dlfcn.h>
+#include <unistd.h>
+
+namespace partita {
+
+namespace {
+
+/// A function of the BLAS library, where it has it: which library is linked is known at run time only.
+template <class Function>
+Function* lookUp(const char* name) {
+  return reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
+}
+
+bool processorHasAvx512() {
+#if defined(__x86_64__) && defined(__GNUC__)
+  return __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512vl") != 0;
+#else
+  return false;
+#endif
+}
+
+std::string openblasAdvice(const std::string& kernel) {
+  // OpenBLAS takes AVX2 kernels on processors younger than itself.
+  static const std::array<const char*, 6> without{"Haswell",     "Zen",     "Excavator",
+                                                  "Sandybridge", "Nehalem", "Prescott"};
+  const bool slow = std::find(without.begin(), without.end(), kernel) != without.end();
+  if (!slow || !processorHasAvx512()) return "";
+  return "OpenBLAS runs its " + kernel +
+         " kernels on a processor with AVX-512; OPENBLAS_CORETYPE=SkylakeX in the environment may nearly "
+         "double the speed";
+}
+
+std::string hostName() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
+}
+
+std::string kokkosVersion() {
+  return std::to_string(KOKKOS_VERSION / 10000) + "." + std::to_string(KOKKOS_VERSION / 100 % 100) + "." +
+         std::to_string(KOKKOS_VERSION % 100) + " (" + ExecSpace::name() + ")";
+}
+
+} // namespace
+
+BlasInfo blasInfo() {
+  if (auto* config = lookUp<char*()>("openblas_get_config")) {
+    const std::string text = config();
+    BlasInfo info{text.substr(0, text.find(' ', text.find(' ') + 1)), "", ""};
+    if (auto* core = lookUp<char*()>("openblas_get_corename")) info.kernel = core();
+    info.advice = openblasAdvice(info.kernel);
+    return info;
+  }
+  if (lookUp<void()>("mkl_get_version_string") != nullptr) return {"MKL", "", ""};
+  if (lookUp<void()>("bli_info_get_version_str") != nullptr) return {"BLIS", "", ""};
+  return {"unknown", "", ""};
+}
+
+Provenance makeProvenance(const std::string& mpi_library, const std::string& gemm,
+                          const std::string& command_line) {
+  const BlasInfo blas = blasInfo();
+  return {
+      {"version", versionString()},
+      {"git", gitHash()},
+      {"compiler", compilerString()},
+      {"build_type", buildType()},
+      {"precision", sizeof(Real) == 4 ? "float" : "double"},
+      {"kokkos", kokkosVersion()},
+      {"blas", blas.library + (blas.kernel.empty() ? "" : ", " + blas.kernel + " kernels")},
+      {"gemm", gemm},
+      {"mpi", mpi_library},
+      {"host", hostName()},
+      {"threads", std::to_string(ExecSpace().concurrency())},
+      {"command_line", command_line},
+  };
+}
+
+} // namespace partita

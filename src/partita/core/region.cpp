@@ -1,0 +1,56 @@
+#include "partita/core/region.hpp"
+
+namespace partita {
+
+namespace {
+std::array<double, phase_count> phase_seconds{};
+} // namespace
+
+bool PhaseTimes::s_enabled = false;
+
+const char* phaseName(Phase phase) {
+  switch (phase) {
+  case Phase::gemm:
+    return "matrix products";
+  case Phase::elementwise:
+    return "element-wise and loss";
+  case Phase::optimiser:
+    return "optimiser";
+  case Phase::data:
+    return "data";
+  case Phase::communication:
+    return "communication";
+  case Phase::evaluation:
+    return "evaluation";
+  }
+  return "?";
+}
+
+void PhaseTimes::enable(bool on) {
+  s_enabled = on;
+}
+void PhaseTimes::reset() {
+  phase_seconds = {};
+}
+void PhaseTimes::add(Phase phase, double seconds) {
+  phase_seconds[static_cast<std::size_t>(phase)] += seconds;
+}
+std::array<double, phase_count> PhaseTimes::seconds() {
+  return phase_seconds;
+}
+
+Region::Region(const ExecSpace& space, const char* name, Phase phase)
+    : _space(space), _phase(phase), _timed(PhaseTimes::enabled()) {
+  Kokkos::Profiling::pushRegion(name);
+  if (_timed) _start = std::chrono::steady_clock::now();
+}
+
+Region::~Region() {
+  if (_timed) {
+    fence(_space, "partita::Region");
+    PhaseTimes::add(_phase, std::chrono::duration<double>(std::chrono::steady_clock::now() - _start).count());
+  }
+  Kokkos::Profiling::popRegion();
+}
+
+} // namespace partita

@@ -1,0 +1,46 @@
+#pragma once
+
+#include "partita/core/types.hpp"
+
+#include <array>
+#include <chrono>
+#include <string>
+
+namespace partita {
+
+/// Where the time of a step goes; the rows of the table that `run/timing` and `partita bench` print.
+enum class Phase { gemm, elementwise, optimiser, data, communication, evaluation };
+constexpr int phase_count = 6;
+const char* phaseName(Phase phase);
+
+/// Seconds spent in each phase since the last reset. Off by default: measuring needs a fence at the end of
+/// each phase, so that it is asked for by the deck or the benchmark only.
+class PhaseTimes {
+ public:
+  static void enable(bool on);
+  static bool enabled() { return s_enabled; }
+  static void reset();
+  static void add(Phase phase, double seconds);
+  static std::array<double, phase_count> seconds();
+
+ private:
+  static bool s_enabled;
+};
+
+/// A profiling region for Kokkos Tools, for the life of the object; timed as a phase where that is switched
+/// on.
+class Region {
+ public:
+  Region(const ExecSpace& space, const char* name, Phase phase);
+  ~Region();
+  Region(const Region&) = delete;
+  Region& operator=(const Region&) = delete;
+
+ private:
+  ExecSpace _space;
+  Phase _phase;
+  bool _timed;
+  std::chrono::steady_clock::time_point _start;
+};
+
+} // namespace partita

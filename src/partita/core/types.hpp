@@ -1,0 +1,69 @@
+#pragma once
+
+#include <Kokkos_Core.hpp>
+
+#include <cstdint>
+
+namespace partita {
+
+/// The one place that says where Partita computes and with what. A heterogeneous run is a run of
+/// heterogeneous ranks (a host build and a CUDA build in one mpirun), so nothing is templated on execution
+/// spaces.
+
+#ifdef PARTITA_DOUBLE
+using Real = double;
+#else
+using Real = float;
+#endif
+
+using ExecSpace = Kokkos::DefaultExecutionSpace;
+using MemSpace = ExecSpace::memory_space;
+using HostSpace = Kokkos::HostSpace;
+
+#if defined(KOKKOS_ENABLE_CUDA)
+using PinnedSpace = Kokkos::CudaHostPinnedSpace;
+#elif defined(KOKKOS_ENABLE_HIP) && KOKKOS_VERSION >= 40000
+using PinnedSpace = Kokkos::HIPHostPinnedSpace;
+#else
+using PinnedSpace = Kokkos::HostSpace;
+#endif
+
+/// True where host code may read and write device views: buffers need no staging there.
+constexpr bool device_is_host = Kokkos::SpaceAccessibility<HostSpace, MemSpace>::accessible;
+
+using Vector = Kokkos::View<Real*, Kokkos::LayoutRight, MemSpace>;
+using Matrix = Kokkos::View<Real**, Kokkos::LayoutRight, MemSpace>; ///< [rows, values]: row-major everywhere
+using Labels = Kokkos::View<std::int32_t*, Kokkos::LayoutRight, MemSpace>;
+using HostVector = Kokkos::View<Real*, Kokkos::LayoutRight, HostSpace>;
+using PinnedMatrix = Kokkos::View<Real**, Kokkos::LayoutRight, PinnedSpace>;
+using PinnedLabels = Kokkos::View<std::int32_t*, Kokkos::LayoutRight, PinnedSpace>;
+
+using Range = Kokkos::RangePolicy<ExecSpace, Kokkos::IndexType<std::int64_t>>;
+using Team = Kokkos::TeamPolicy<ExecSpace>;
+
+/// The first `rows` rows of a matrix, without a copy.
+inline Matrix topRows(const Matrix& matrix, std::int64_t rows) {
+  return Matrix(matrix.data(), static_cast<std::size_t>(rows), matrix.extent(1));
+}
+
+inline Labels firstLabels(const Labels& labels, std::int64_t rows) {
+  return Labels(labels.data(), static_cast<std::size_t>(rows));
+}
+
+/// An allocation without initialisation; labels start with `partita::`.
+inline Matrix makeMatrix(const std::string& label, std::int64_t rows, std::int64_t columns) {
+  return Matrix(Kokkos::view_alloc(Kokkos::WithoutInitializing, label), static_cast<std::size_t>(rows),
+                static_cast<std::size_t>(columns));
+}
+
+/// Waits for the work of one execution space instance; there is no global fence in Partita.
+inline void fence(const ExecSpace& space, const char* name) {
+#if KOKKOS_VERSION >= 30500
+  space.fence(name);
+#else
+  (void)name;
+  space.fence();
+#endif
+}
+
+} // namespace partita

@@ -1,0 +1,87 @@
+#pragma once
+
+#include "partita/core/types.hpp"
+#include "partita/data/dataset.hpp"
+
+#include <condition_variable>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+namespace partita {
+
+/// Where the rows of a batch come from: a data set, or the spilled activations of a finished stage. Read from
+/// the prefetch thread.
+class RowSource {
+ public:
+  virtual ~RowSource() = default;
+  virtual std::int64_t width() const = 0;
+  virtual void copyRow(std::size_t row, Real* out) const = 0;
+};
+
+/// The standardised features of a data set.
+class FeatureRows : public RowSource {
+ public:
+  FeatureRows(const DataSets& sets, const Dataset& set) : _sets(sets), _set(set) {}
+  std::int64_t width() const override { return static_cast<std::int64_t>(_set.features.width()); }
+  void copyRow(std::size_t row, Real* out) const override {
+    _set.features.copyRow(row, _sets.shift, _sets.scale, out);
+  }
+
+ private:
+  const DataSets& _sets;
+  const Dataset& _set;
+};
+
+/// One batch on the device.
+struct Batch {
+  Matrix features; ///< [rows, width], or empty where only labels are read
+  Labels labels;   ///< [rows]
+  const std::vector<std::uint32_t>* rows_read = nullptr; ///< which rows of the data set these are
+};
+
+/// Makes batches ahead of their use, in the order of a list of row lists: a thread fills the next ones while
+/// the device works on this one, so that it never waits. The content does not depend on the thread.
+class BatchReader {
+ public:
+  using RowsOf = std::function<void(std::int64_t batch, std::vector<std::uint32_t>& rows)>;
+
+  /// Batches 0 .. count-1 of at most `capacity` rows; `rows_of` says which rows each has. `source` null:
+  /// labels only. `depth` batches are made ahead; 0 makes each in place.
+  BatchReader(const RowSource* source, const std::vector<std::int32_t>& labels, RowsOf rows_of,
+              std::int64_t count, std::int64_t capacity, std::int64_t depth);
+  ~BatchReader();
+  BatchReader(const BatchReader&) = delete;
+  BatchReader& operator=(const BatchReader&) = delete;
+
+  /// The next batch; valid until the next call.
+  const Batch& next(const ExecSpace& space);
+
+ private:
+  struct Slot {
+    PinnedMatrix features;
+    PinnedLabels labels;
+    std::vector<std::uint32_t> rows;
+  };
+
+  void fill(Slot& slot, std::int64_t batch);
+  void work(); // of the thread
+  void waitFor(std::int64_t batch);
+
+  const RowSource* _source;
+  const std::vector<std::int32_t>& _labels;
+  RowsOf _rows_of;
+  std::int64_t _count, _taken = 0, _made = 0, _released = 0;
+  std::vector<Slot> _slots;
+  Matrix _device_features; ///< only where the device is not the host
+  Labels _device_labels;
+  Batch _batch;
+  bool _stop = false;
+  std::exception_ptr _failure;
+  std::mutex _mutex;
+  std::condition_variable _changed;
+  std::thread _thread;
+};
+
+} // namespace partita

@@ -1,0 +1,77 @@
+#include "partita/data/dataset.hpp"
+
+#include "partita/core/error.hpp"
+
+#include <functional>
+#include <numeric>
+#include <utility>
+
+namespace partita {
+
+namespace {
+
+template <class In, class Out>
+void affineRow(const In* in, std::size_t width, const std::vector<float>& shift,
+               const std::vector<float>& scale, Out* out) {
+  if (shift.size() == 1) {
+    const Out a = shift[0], b = scale[0];
+    for (std::size_t j = 0; j < width; ++j) out[j] = (static_cast<Out>(in[j]) - a) * b;
+  } else {
+    for (std::size_t j = 0; j < width; ++j)
+      out[j] = (static_cast<Out>(in[j]) - static_cast<Out>(shift[j])) * static_cast<Out>(scale[j]);
+  }
+}
+
+template <class Value>
+std::vector<Value> selectRows(const std::vector<Value>& in, std::size_t width,
+                              const std::vector<std::size_t>& rows) {
+  std::vector<Value> out;
+  if (in.empty()) return out;
+  out.reserve(rows.size() * width);
+  for (const std::size_t row : rows) {
+    const auto first = in.begin() + static_cast<std::ptrdiff_t>(row * width);
+    out.insert(out.end(), first, first + static_cast<std::ptrdiff_t>(width));
+  }
+  return out;
+}
+
+} // namespace
+
+Samples::Samples(std::size_t width, std::vector<std::uint8_t> bytes)
+    : _width(width), _bytes(std::move(bytes)) {
+  PARTITA_REQUIRE(width > 0 && _bytes.size() % width == 0, "samples come in whole rows");
+}
+
+Samples::Samples(std::size_t width, std::vector<float> values) : _width(width), _values(std::move(values)) {
+  PARTITA_REQUIRE(width > 0 && _values.size() % width == 0, "samples come in whole rows");
+}
+
+void Samples::copyRow(std::size_t row, const std::vector<float>& shift, const std::vector<float>& scale,
+                      float* out) const {
+  if (_bytes.empty())
+    affineRow(_values.data() + row * _width, _width, shift, scale, out);
+  else
+    affineRow(_bytes.data() + row * _width, _width, shift, scale, out);
+}
+
+void Samples::copyRow(std::size_t row, const std::vector<float>& shift, const std::vector<float>& scale,
+                      double* out) const {
+  if (_bytes.empty())
+    affineRow(_values.data() + row * _width, _width, shift, scale, out);
+  else
+    affineRow(_bytes.data() + row * _width, _width, shift, scale, out);
+}
+
+Samples Samples::select(const std::vector<std::size_t>& rows) const {
+  Samples out;
+  out._width = _width;
+  out._bytes = selectRows(_bytes, _width, rows);
+  out._values = selectRows(_values, _width, rows);
+  return out;
+}
+
+std::int64_t DataSets::width() const {
+  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>{});
+}
+
+} // namespace partita

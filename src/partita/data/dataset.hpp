@@ -1,0 +1,61 @@
+#pragma once
+
+#include "partita/config/run_config.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace partita {
+
+/// The features of a data set on the host, one row a sample: bytes as the file has them (images) or floats.
+/// Bytes stay bytes until a batch is made: a quarter of the memory.
+class Samples {
+ public:
+  Samples() = default;
+  Samples(std::size_t width, std::vector<std::uint8_t> bytes);
+  Samples(std::size_t width, std::vector<float> values);
+
+  std::size_t rows() const { return _width == 0 ? 0 : (_bytes.size() + _values.size()) / _width; }
+  std::size_t width() const { return _width; }
+
+  /// out[j] = (x[row][j] - shift[j]) * scale[j]; shift and scale have width 1 or `width()`.
+  void copyRow(std::size_t row, const std::vector<float>& shift, const std::vector<float>& scale,
+               float* out) const;
+  void copyRow(std::size_t row, const std::vector<float>& shift, const std::vector<float>& scale,
+               double* out) const;
+
+  Samples select(const std::vector<std::size_t>& rows) const;
+
+ private:
+  std::size_t _width = 0;
+  std::vector<std::uint8_t> _bytes;
+  std::vector<float> _values;
+};
+
+/// Samples with their labels 0 .. classes-1. `features` is empty where only labels were asked for.
+struct Dataset {
+  Samples features;
+  std::vector<std::int32_t> labels;
+  std::size_t size() const { return labels.size(); }
+};
+
+/// What `loadData` returns: sets of one shape, and the affine map that standardises their features.
+struct DataSets {
+  Dataset train, validation, test;
+  std::vector<std::int64_t> shape; ///< of one sample, e.g. {1, 28, 28} or {122}
+  std::int64_t classes = 0;
+  std::vector<float> shift, scale; ///< one value, or one a feature
+
+  std::int64_t width() const; ///< product of `shape`
+};
+
+/// Stages behind the first one never see the features: their ranks load labels only.
+enum class Need { everything, labels_only };
+
+/// Reads or generates the data of a deck. Throws UserError with one line that names the file and what is
+/// wrong.
+DataSets loadData(const DataSection& section, std::uint64_t seed, Need need);
+
+} // namespace partita

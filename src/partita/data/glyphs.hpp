@@ -1,0 +1,47 @@
+#pragma once
+
+#include "partita/core/random.hpp"
+#include "partita/data/glyph_shapes.hpp"
+#include "partita/data/loaded_sets.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace partita {
+
+constexpr std::int64_t glyph_training_samples = 20000; ///< where the deck says 0
+constexpr std::int64_t glyph_test_samples = 4000;
+
+enum class GlyphSplit : std::uint32_t { train = 0, test = 1 };
+
+/// The built-in data set: the characters of glyph_shapes.hpp with random affine distortion, bent strokes,
+/// thickness, contrast and pixel noise. A sample is a function of (settings, split, index) alone, so the
+/// first N samples are the same however many are drawn.
+class GlyphPainter {
+ public:
+  /// `distortion` scales the distortion of the shapes; `noise` is the deviation of a pixel, 1 being full
+  /// contrast.
+  GlyphPainter(std::uint64_t seed, GlyphSplit split, std::int64_t size, double distortion, double noise);
+
+  /// Paints sample `index` of class `label` into size x size bytes, row by row.
+  void paint(std::uint64_t index, std::int32_t label, std::uint8_t* out);
+
+ private:
+  void traceShape(std::uint64_t index, const Shape& shape);
+  void traceSegment(Point a, Point b);
+  void addNoise(std::uint64_t index, float contrast, std::uint8_t* out) const;
+
+  RandomStream _shape_stream, _noise_stream;
+  std::int64_t _size;
+  float _distortion, _noise;
+  float _radius = 0.0F;                  ///< half the thickness of a stroke, pixels
+  std::vector<float> _squared_distances; ///< from each pixel's centre to the nearest stroke, up to its edge
+};
+
+/// Labels of the first `count` samples: each run of `classes` samples holds every class once.
+std::vector<std::int32_t> glyphLabels(std::uint64_t seed, GlyphSplit split, std::size_t count,
+                                      std::int64_t classes);
+
+LoadedSets makeGlyphs(const DataSection& section, std::uint64_t seed, Need need);
+
+} // namespace partita

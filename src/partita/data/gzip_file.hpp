@@ -1,0 +1,38 @@
+#pragma once
+
+#include <zlib.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace partita {
+
+/// A regular file that exists under `path`; where `path` is missing, its twin with or without ".gz". Throws
+/// UserError that names the nearest file of the folder.
+std::string findFile(const std::string& path);
+
+/// A file read from front to back, decompressed where its content (not its name) says gzip. Errors of the
+/// system and of the gzip stream (corrupt, truncated, wrong checksum) are UserError with the file's name.
+class GzipFile {
+ public:
+  explicit GzipFile(const std::string& path);
+
+  const std::string& name() const { return _name; }
+
+  /// Decompressed bytes read so far: the place where the next `read` starts.
+  std::uint64_t position() const { return _position; }
+
+  /// Reads up to `count` bytes; fewer only at the end of the file.
+  std::size_t read(void* out, std::size_t count);
+
+  std::string readAll();
+
+ private:
+  std::string _name;
+  std::unique_ptr<gzFile_s, int (*)(gzFile)> _file;
+  std::uint64_t _position = 0;
+};
+
+} // namespace partita

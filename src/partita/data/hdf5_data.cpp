@@ -1,0 +1,173 @@
+#include "partita/data/hdf5_data.hpp"
+
+#include "partita/config/nearest_name.hpp"
+#include "partita/config/user_error.hpp"
+#include "partita/data/gzip_file.hpp"
+#include "partita/data/hdf5_id.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <utility>
+
+namespace partita {
+
+namespace {
+
+constexpr std::size_t most_names = 8; ///< of data sets listed in a message
+
+/// A data set, opened, with what messages and reads need to know of it.
+struct Table {
+  std::string place; ///< file and name, for messages
+  Hdf5Id id;
+  std::vector<hsize_t> sizes{};
+  H5T_class_t type_class = H5T_NO_CLASS;
+  bool bytes = false; ///< unsigned integers of 8 bits
+};
+
+[[noreturn]] void failRead(const std::string& place) {
+  throw UserError(place + ": HDF5 cannot read it");
+}
+
+herr_t collectName(hid_t group, const char* name, const H5L_info_t* /*link*/, void* names) {
+  const Hdf5Id object(H5Oopen(group, name, H5P_DEFAULT), H5Oclose);
+  if (object && H5Iget_type(object.get()) == H5I_DATASET)
+    static_cast<std::vector<std::string>*>(names)->push_back(name);
+  return 0;
+}
+
+[[noreturn]] void failMissing(hid_t file, const std::string& file_name, const std::string& name) {
+  std::vector<std::string> names;
+  H5Lvisit(file, H5_INDEX_NAME, H5_ITER_INC, collectName, &names);
+  if (names.empty()) throw UserError(file_name + ": no data set '" + name + "'; the file holds none");
+  const auto nearest = std::find(names.begin(), names.end(), nearestName(name, names));
+  if (nearest != names.end()) std::rotate(names.begin(), nearest, nearest + 1);
+  names.resize(std::min(names.size(), most_names));
+  throw UserError(file_name + ": no data set '" + name + "'; it holds " + quotedList(names));
+}
+
+Hdf5Id openFile(const std::string& name) {
+  const htri_t is_hdf5 = H5Fis_hdf5(name.c_str());
+  if (is_hdf5 == 0) throw UserError(name + ": not an HDF5 file");
+  Hdf5Id file(H5Fopen(name.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose);
+  if (!file) throw UserError(name + ": HDF5 cannot open it (truncated, locked or not readable)");
+  return file;
+}
+
+Table openTable(hid_t file, const std::string& file_name, const std::string& name) {
+  Table table{file_name + ": data set '" + name + "'",
+              Hdf5Id(H5Dopen2(file, name.c_str(), H5P_DEFAULT), H5Dclose)};
+  if (!table.id) failMissing(file, file_name, name);
+  const Hdf5Id type(H5Dget_type(table.id.get()), H5Tclose);
+  const Hdf5Id space(H5Dget_space(table.id.get()), H5Sclose);
+  if (!type || !space) failRead(table.place);
+  table.type_class = H5Tget_class(type.get());
+  table.bytes = table.type_class == H5T_INTEGER && H5Tget_size(type.get()) == 1 &&
+                H5Tget_sign(type.get()) == H5T_SGN_NONE;
+  const int rank = H5Sget_simple_extent_ndims(space.get());
+  if (rank < 0) failRead(table.place);
+  table.sizes.resize(static_cast<std::size_t>(rank));
+  if (rank > 0 && H5Sget_simple_extent_dims(space.get(), table.sizes.data(), nullptr) < 0)
+    failRead(table.place);
+  return table;
+}
+
+/// Values a sample; refuses sizes whose product has no meaning.
+std::size_t sampleWidth(const Table& table) {
+  hsize_t width = 1;
+  for (std::size_t d = 1; d < table.sizes.size(); ++d) {
+    if (table.sizes[d] == 0) throw UserError(table.place + ": samples without values");
+    if (table.sizes[d] > (hsize_t{1} << 31) / width)
+      throw UserError(table.place + ": a sample of more than 2^31 values");
+    width *= table.sizes[d];
+  }
+  return static_cast<std::size_t>(width);
+}
+
+/// The first `rows` rows, converted by HDF5 to the type of `Value`.
+template <class Value>
+std::vector<Value> readRows(const Table& table, std::size_t rows, std::size_t width, hid_t memory_type) {
+  std::vector<hsize_t> count = table.sizes;
+  const std::vector<hsize_t> start(count.size(), 0);
+  count[0] = rows;
+  const Hdf5Id file_space(H5Dget_space(table.id.get()), H5Sclose);
+  const Hdf5Id memory_space(H5Screate_simple(static_cast<int>(count.size()), count.data(), nullptr),
+                            H5Sclose);
+  if (!file_space || !memory_space) failRead(table.place);
+  if (H5Sselect_hyperslab(file_space.get(), H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr) < 0)
+    failRead(table.place);
+  std::vector<Value> values(rows * width);
+  if (H5Dread(table.id.get(), memory_type, memory_space.get(), file_space.get(), H5P_DEFAULT, values.data()) <
+      0)
+    failRead(table.place);
+  return values;
+}
+
+std::vector<std::int32_t> readLabels(const Table& table) {
+  if (table.sizes.size() != 1)
+    throw UserError(table.place + ": labels have 1 dimension, it has " + std::to_string(table.sizes.size()));
+  if (table.type_class != H5T_INTEGER)
+    throw UserError(table.place + ": labels are integers, it has another type");
+  if (table.sizes[0] == 0) throw UserError(table.place + ": holds no samples");
+  const auto wide =
+      readRows<std::int64_t>(table, static_cast<std::size_t>(table.sizes[0]), 1, H5T_NATIVE_INT64);
+  std::vector<std::int32_t> labels;
+  labels.reserve(wide.size());
+  for (const std::int64_t label : wide) {
+    if (label < 0 || label >= std::numeric_limits<std::int32_t>::max())
+      throw UserError(table.place + ": label " + std::to_string(label) + " of sample " +
+                      std::to_string(labels.size()) + " is no class 0, 1, 2, ...");
+    labels.push_back(static_cast<std::int32_t>(label));
+  }
+  return labels;
+}
+
+void checkFeatures(const Table& table, std::size_t labels) {
+  if (table.sizes.size() < 2)
+    throw UserError(table.place + ": features have 2 or more dimensions (samples first), it has " +
+                    std::to_string(table.sizes.size()));
+  if (table.type_class != H5T_INTEGER && table.type_class != H5T_FLOAT)
+    throw UserError(table.place + ": features are integers or reals, it has another type");
+  if (table.sizes[0] != labels)
+    throw UserError(table.place + ": " + std::to_string(table.sizes[0]) + " samples, but " +
+                    std::to_string(labels) + " labels");
+}
+
+Samples readFeatures(const Table& table, std::size_t rows, std::size_t width) {
+  if (table.bytes) return Samples(width, readRows<std::uint8_t>(table, rows, width, H5T_NATIVE_UINT8));
+  std::vector<float> values = readRows<float>(table, rows, width, H5T_NATIVE_FLOAT);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (!std::isfinite(values[i]))
+      throw UserError(table.place + ": feature " + std::to_string(i % width) + " of sample " +
+                      std::to_string(i / width) + " is not a finite float");
+  return Samples(width, std::move(values));
+}
+
+LoadedSet readOne(const DataSection& section, const std::string& path, std::int64_t limit, Need need) {
+  const Hdf5Silence silence;
+  const std::string name = findFile(path);
+  const Hdf5Id file = openFile(name);
+  const Table features = openTable(file.get(), name, section.features);
+  const Table labels = openTable(file.get(), name, section.labels);
+  LoadedSet set;
+  set.source = name;
+  set.labels = readLabels(labels);
+  checkFeatures(features, set.labels.size());
+  set.shape.assign(features.sizes.begin() + 1, features.sizes.end());
+  const std::size_t width = sampleWidth(features);
+  if (need == Need::everything)
+    set.features = readFeatures(features, keptRows(set.labels.size(), limit), width);
+  return set;
+}
+
+} // namespace
+
+LoadedSets readHdf5(const DataSection& section, Need need) {
+  LoadedSets sets;
+  sets.train = readOne(section, dataPath(section, section.train_file), section.samples, need);
+  sets.test = readOne(section, dataPath(section, section.test_file), section.test_samples, need);
+  return sets;
+}
+
+} // namespace partita

@@ -1,0 +1,193 @@
+#include "partita/data/libsvm.hpp"
+
+#include "partita/config/user_error.hpp"
+#include "partita/data/gzip_file.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <utility>
+
+namespace partita {
+
+namespace {
+
+/// Rows are stored dense: a feature number beyond this one is a slip or a set that needs sparse storage.
+constexpr std::uint64_t largest_index = std::uint64_t{1} << 20;
+constexpr std::uint64_t most_values = std::uint64_t{1} << 34; ///< of a dense set: 64 GiB
+
+bool isBlank(char c) {
+  return c == ' ' || c == '\t' || c == '\r';
+}
+
+class Parser {
+ public:
+  Parser(std::string_view text, const std::string& name)
+      : _at(text.data()), _end(text.data() + text.size()), _line_start(_at), _name(name) {}
+
+  LibsvmText parse() {
+    while (_at < _end) {
+      skipBlanks();
+      if (!atLineEnd()) parseSample();
+      nextLine();
+    }
+    return std::move(_out);
+  }
+
+ private:
+  void parseSample() {
+    _out.labels.push_back(parseLabel());
+    std::uint64_t previous = 0;
+    for (skipBlanks(); !atLineEnd(); skipBlanks()) previous = parseFeature(previous);
+    _out.row_end.push_back(_out.values.size());
+  }
+
+  std::int32_t parseLabel() {
+    const char* start = _at;
+    const double label = parseReal("a label");
+    if (!atTokenEnd()) fail(start, "a single whole number is needed as label, found " + token(start));
+    if (label != std::floor(label) || std::fabs(label) > 1e9)
+      fail(start, "labels are whole numbers (classes), found " + token(start));
+    return static_cast<std::int32_t>(label);
+  }
+
+  std::uint64_t parseFeature(std::uint64_t previous) {
+    const char* start = _at;
+    std::uint64_t index = 0;
+    const auto [stop, error] = std::from_chars(_at, _end, index);
+    if (error == std::errc::invalid_argument || stop == _end || *stop != ':')
+      fail(start, "'index:value' is needed, found " + token(start));
+    if (error == std::errc::result_out_of_range || index > largest_index)
+      fail(start, "feature index of " + token(start) + " is above " + std::to_string(largest_index));
+    if (index == 0) fail(start, "feature indices start at 1, found " + token(start));
+    if (index <= previous)
+      fail(start,
+           "feature indices ascend, but " + std::to_string(index) + " follows " + std::to_string(previous));
+    _at = stop + 1;
+    const auto value = static_cast<float>(parseReal("a value"));
+    if (!atTokenEnd()) fail(start, "'index:value' is needed, found " + token(start));
+    if (!std::isfinite(value)) fail(start, "value of " + token(start) + " is not a finite float");
+    _out.columns.push_back(static_cast<std::uint32_t>(index - 1));
+    _out.values.push_back(value);
+    _out.width = std::max(_out.width, static_cast<std::size_t>(index));
+    return index;
+  }
+
+  double parseReal(const char* what) {
+    const char* start = _at;
+    if (_end - _at > 1 && *_at == '+' && _at[1] != '-') ++_at; // from_chars knows no plus sign
+    double value = 0.0;
+    const auto [stop, error] = std::from_chars(_at, _end, value);
+    if (error == std::errc::result_out_of_range) fail(start, token(start) + " is out of range");
+    if (error != std::errc{}) fail(start, std::string(what) + " is needed, found " + token(start));
+    _at = stop;
+    return value;
+  }
+
+  void skipBlanks() {
+    while (_at < _end && isBlank(*_at)) ++_at;
+  }
+  bool atLineEnd() const { return _at == _end || *_at == '\n' || *_at == '#'; }
+  bool atTokenEnd() const { return atLineEnd() || isBlank(*_at); }
+
+  void nextLine() {
+    _at = std::find(_at, _end, '\n');
+    if (_at < _end) ++_at;
+    _line_start = _at;
+    ++_line;
+  }
+
+  /// The token at `start` in quotes, short and printable.
+  std::string token(const char* start) const {
+    std::string text;
+    for (const char* c = start; c < _end && *c != '\n' && !isBlank(*c) && text.size() < 24; ++c)
+      text += *c > ' ' && *c < '\x7f' ? *c : '?';
+    return text.empty() ? "nothing" : "'" + text + "'";
+  }
+
+  [[noreturn]] void fail(const char* place, const std::string& message) const {
+    throw UserError(_name + ":" + std::to_string(_line) + ":" + std::to_string(place - _line_start + 1) +
+                    ": " + message);
+  }
+
+  const char* _at;
+  const char* _end;
+  const char* _line_start;
+  const std::string& _name;
+  std::size_t _line = 1;
+  LibsvmText _out;
+};
+
+struct LibsvmFile {
+  std::string name;
+  LibsvmText text;
+};
+
+LibsvmFile readFile(const std::string& path) {
+  GzipFile file(path);
+  LibsvmFile out{file.name(), parseLibsvm(file.readAll(), file.name())};
+  if (out.text.labels.empty()) throw UserError(out.name + ": holds no samples");
+  return out;
+}
+
+Samples dense(const LibsvmFile& file, std::size_t width, std::int64_t limit) {
+  const std::size_t rows = keptRows(file.text.labels.size(), limit);
+  if (std::uint64_t{rows} * width > most_values)
+    throw UserError(file.name + ": " + std::to_string(rows) + " samples of " + std::to_string(width) +
+                    " features are too many for dense storage; data/samples limits them");
+  std::vector<float> values(rows * width, 0.0F);
+  std::size_t k = 0;
+  for (std::size_t row = 0; row < rows; ++row)
+    for (; k < file.text.row_end[row]; ++k) values[row * width + file.text.columns[k]] = file.text.values[k];
+  return Samples(width, std::move(values));
+}
+
+/// Replaces each label by its rank among the distinct training labels.
+std::vector<std::int32_t> rankLabels(const LibsvmFile& file, const std::vector<std::int32_t>& distinct) {
+  std::vector<std::int32_t> ranks;
+  ranks.reserve(file.text.labels.size());
+  for (const std::int32_t label : file.text.labels) {
+    const auto place = std::lower_bound(distinct.begin(), distinct.end(), label);
+    if (place == distinct.end() || *place != label)
+      throw UserError(file.name + ": label " + std::to_string(label) + " of sample " +
+                      std::to_string(ranks.size()) + " does not occur in the training set");
+    ranks.push_back(static_cast<std::int32_t>(place - distinct.begin()));
+  }
+  return ranks;
+}
+
+std::vector<std::int32_t> distinctLabels(std::vector<std::int32_t> labels) {
+  std::sort(labels.begin(), labels.end());
+  labels.erase(std::unique(labels.begin(), labels.end()), labels.end());
+  return labels;
+}
+
+} // namespace
+
+LibsvmText parseLibsvm(std::string_view text, const std::string& name) {
+  return Parser(text, name).parse();
+}
+
+LoadedSets readLibsvm(const DataSection& section, Need need) {
+  const LibsvmFile train = readFile(dataPath(section, section.train_file));
+  const LibsvmFile test = readFile(dataPath(section, section.test_file));
+  const std::size_t width = std::max(train.text.width, test.text.width);
+  if (width == 0) throw UserError(train.name + ": holds labels, but no features");
+  const std::vector<std::int32_t> distinct = distinctLabels(train.text.labels);
+  if (section.classes != 0 && static_cast<std::int64_t>(distinct.size()) > section.classes)
+    throw UserError(train.name + ": " + std::to_string(distinct.size()) +
+                    " distinct labels, but data/classes is " + std::to_string(section.classes));
+
+  LoadedSets sets;
+  const auto fill = [&](LoadedSet& set, const LibsvmFile& file, std::int64_t limit) {
+    set.labels = rankLabels(file, distinct);
+    set.shape = {static_cast<std::int64_t>(width)};
+    set.source = file.name;
+    if (need == Need::everything) set.features = dense(file, width, limit);
+  };
+  fill(sets.train, train, section.samples);
+  fill(sets.test, test, section.test_samples);
+  return sets;
+}
+
+} // namespace partita

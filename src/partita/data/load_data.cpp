@@ -1,0 +1,115 @@
+#include "partita/config/user_error.hpp"
+#include "partita/data/dataset.hpp"
+#include "partita/data/glyphs.hpp"
+#include "partita/data/hdf5_data.hpp"
+#include "partita/data/idx.hpp"
+#include "partita/data/libsvm.hpp"
+#include "partita/data/sampler.hpp"
+#include "partita/data/standardise.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+namespace partita {
+
+namespace {
+
+LoadedSets readSets(const DataSection& section, std::uint64_t seed, Need need) {
+  switch (section.kind) {
+  case DataKind::idx:
+    return readIdx(section, need);
+  case DataKind::libsvm:
+    return readLibsvm(section, need);
+  case DataKind::hdf5:
+    return readHdf5(section, need);
+  case DataKind::glyphs:
+    break;
+  }
+  return makeGlyphs(section, seed, need);
+}
+
+std::string toText(const std::vector<std::int64_t>& shape) {
+  std::string text;
+  for (const std::int64_t size : shape) text += (text.empty() ? "" : " x ") + std::to_string(size);
+  return text;
+}
+
+/// The deck's number, or the largest label of the training set + 1.
+std::int64_t classCount(const DataSection& section, const LoadedSet& train) {
+  if (section.classes != 0) return section.classes;
+  if (section.kind == DataKind::glyphs) return glyph_classes;
+  return std::int64_t{*std::max_element(train.labels.begin(), train.labels.end())} + 1;
+}
+
+void checkLabels(const LoadedSet& set, std::int64_t classes, const char* origin) {
+  for (std::size_t i = 0; i < set.labels.size(); ++i)
+    if (set.labels[i] < 0 || set.labels[i] >= classes)
+      throw UserError(set.source + ": label " + std::to_string(set.labels[i]) + " of sample " +
+                      std::to_string(i) + " is outside 0.." + std::to_string(classes - 1) + " (" + origin +
+                      ")");
+}
+
+/// Cuts the labels to the samples in use.
+Dataset limited(LoadedSet& set, std::int64_t limit) {
+  set.labels.resize(keptRows(set.labels.size(), limit));
+  return {std::move(set.features), std::move(set.labels)};
+}
+
+Dataset selectSamples(const Dataset& from, const std::vector<std::size_t>& rows) {
+  Dataset out;
+  if (from.features.rows() > 0) out.features = from.features.select(rows);
+  out.labels.reserve(rows.size());
+  for (const std::size_t row : rows) out.labels.push_back(from.labels[row]);
+  return out;
+}
+
+/// Moves `fraction` of the training samples, drawn by the seed, to the validation set; both keep the file's
+/// order.
+void splitValidation(DataSets& sets, double fraction, std::uint64_t seed) {
+  if (fraction == 0.0) return;
+  const std::size_t samples = sets.train.size();
+  const auto held_out =
+      std::max<std::size_t>(1, static_cast<std::size_t>(fraction * static_cast<double>(samples)));
+  if (held_out >= samples)
+    throw UserError("data/validation leaves none of the " + std::to_string(samples) +
+                    " samples for training");
+  const std::vector<std::uint32_t> order = permutation(samples, RandomStream(seed, Stream::split));
+  std::vector<std::size_t> rows(order.begin(), order.end());
+  const auto middle = rows.begin() + static_cast<std::ptrdiff_t>(held_out);
+  std::sort(rows.begin(), middle);
+  std::sort(middle, rows.end());
+  sets.validation = selectSamples(sets.train, {rows.begin(), middle});
+  sets.train = selectSamples(sets.train, {middle, rows.end()});
+}
+
+} // namespace
+
+std::string dataPath(const DataSection& section, const std::string& file) {
+  return (std::filesystem::path(section.path) / file).string();
+}
+
+DataSets loadData(const DataSection& section, std::uint64_t seed, Need need) {
+  LoadedSets loaded = readSets(section, seed, need);
+  if (loaded.train.shape != loaded.test.shape)
+    throw UserError(loaded.test.source + ": samples of " + toText(loaded.test.shape) +
+                    ", but the training set has " + toText(loaded.train.shape));
+
+  DataSets sets;
+  sets.shape = loaded.train.shape;
+  sets.classes = classCount(section, loaded.train);
+  const char* origin = section.classes != 0 ? "data/classes" : "the labels of the training set";
+  checkLabels(loaded.train, sets.classes, origin);
+  checkLabels(loaded.test, sets.classes, origin);
+  sets.train = limited(loaded.train, section.samples);
+  sets.test = limited(loaded.test, section.test_samples);
+  splitValidation(sets, section.validation, seed);
+  if (need == Need::everything) {
+    AffineMap map = standardisation(sets.train.features, section.standardise);
+    sets.shift = std::move(map.shift);
+    sets.scale = std::move(map.scale);
+  }
+  return sets;
+}
+
+} // namespace partita

@@ -1,0 +1,33 @@
+#pragma once
+
+#include "partita/data/dataset.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace partita {
+
+/// What the reader of one format hands to `loadData`. The whole of a file is checked whatever limit the deck
+/// sets: `labels` are those of all samples, `features` those of the first ones (none where only labels are
+/// needed).
+struct LoadedSet {
+  Samples features;
+  std::vector<std::int32_t> labels;
+  std::vector<std::int64_t> shape; ///< of one sample
+  std::string source;              ///< what messages about labels name: a file
+};
+
+struct LoadedSets {
+  LoadedSet train, test;
+};
+
+/// Rows to keep of a file with `rows` samples under a limit of the deck, where 0 means all.
+inline std::size_t keptRows(std::size_t rows, std::int64_t limit) {
+  return limit == 0 || static_cast<std::size_t>(limit) > rows ? rows : static_cast<std::size_t>(limit);
+}
+
+/// `file` inside the folder `data/path`; an absolute `file` stays as it is.
+std::string dataPath(const DataSection& section, const std::string& file);
+
+} // namespace partita

@@ -1,0 +1,72 @@
+#include "partita/data/order.hpp"
+
+#include "partita/data/sampler.hpp"
+
+#include <algorithm>
+#include <memory>
+
+namespace partita {
+
+Slice replicaSlice(std::int64_t rows, int replica, int replicas) {
+  return {rows * replica / replicas, rows * (replica + 1) / replicas};
+}
+
+BatchReader::RowsOf trainingOrder(std::size_t samples, std::uint64_t seed, std::int64_t batch, int replica,
+                                  int replicas, std::int64_t first_epoch) {
+  const std::int64_t steps = static_cast<std::int64_t>(samples) / batch;
+  const Slice slice = replicaSlice(batch, replica, replicas);
+  struct Cached {
+    std::int64_t epoch = -1;
+    std::vector<std::uint32_t> order;
+  };
+  auto cached = std::make_shared<Cached>(); // batches come in order, so one permutation at a time is enough
+  return [=](std::int64_t index, std::vector<std::uint32_t>& rows) {
+    const std::int64_t epoch = first_epoch + index / steps;
+    if (cached->epoch != epoch) {
+      cached->order = permutation(samples, seed, static_cast<std::uint32_t>(epoch));
+      cached->epoch = epoch;
+    }
+    const auto start = cached->order.begin() + index % steps * batch;
+    rows.assign(start + slice.begin, start + slice.end);
+  };
+}
+
+BatchReader::RowsOf streamingOrder(std::size_t samples, std::uint64_t seed, std::int64_t batch,
+                                   int replicas) {
+  const std::int64_t whole = static_cast<std::int64_t>(samples) / batch * batch;
+  const std::int64_t largest = (batch + replicas - 1) / replicas;
+  auto order = std::make_shared<const std::vector<std::uint32_t>>(permutation(samples, seed, 0));
+  return [=](std::int64_t piece, std::vector<std::uint32_t>& rows) {
+    const std::int64_t in_batches = whole / batch * replicas;
+    std::int64_t begin = 0, end = 0;
+    if (piece < in_batches) {
+      const Slice slice = replicaSlice(batch, static_cast<int>(piece % replicas), replicas);
+      begin = piece / replicas * batch + slice.begin;
+      end = piece / replicas * batch + slice.end;
+    } else {
+      begin = whole + (piece - in_batches) * largest;
+      end = std::min(begin + largest, static_cast<std::int64_t>(samples));
+    }
+    rows.assign(order->begin() + begin, order->begin() + end);
+  };
+}
+
+std::int64_t wholeBatchPieces(std::size_t samples, std::int64_t batch, int replicas) {
+  return static_cast<std::int64_t>(samples) / batch * replicas;
+}
+
+std::int64_t streamingPieces(std::size_t samples, std::int64_t batch, int replicas) {
+  const std::int64_t left = static_cast<std::int64_t>(samples) % batch,
+                     largest = (batch + replicas - 1) / replicas;
+  return wholeBatchPieces(samples, batch, replicas) + (left + largest - 1) / largest;
+}
+
+BatchReader::RowsOf sequentialOrder(std::int64_t first, std::int64_t end, std::int64_t capacity) {
+  return [=](std::int64_t index, std::vector<std::uint32_t>& rows) {
+    const std::int64_t begin = first + index * capacity, stop = std::min(begin + capacity, end);
+    rows.clear();
+    for (std::int64_t row = begin; row < stop; ++row) rows.push_back(static_cast<std::uint32_t>(row));
+  };
+}
+
+} // namespace partita

@@ -1,0 +1,30 @@
+#pragma once
+
+#include "partita/data/batch_reader.hpp"
+
+namespace partita {
+
+/// Which rows go into which batch, as functions of the seed and of positions alone.
+
+/// The part [begin, end) of a global batch that one replica takes; parts differ by one row at most.
+struct Slice {
+  std::int64_t begin = 0, end = 0;
+};
+Slice replicaSlice(std::int64_t rows, int replica, int replicas);
+
+/// Training: batch t is the replica's slice of the t-th batch of the run. Every epoch is a new permutation,
+/// its last partial batch is dropped; `first_epoch` numbers the epoch of batch 0.
+BatchReader::RowsOf trainingOrder(std::size_t samples, std::uint64_t seed, std::int64_t batch, int replica,
+                                  int replicas, std::int64_t first_epoch);
+
+/// One pass over all rows in the order of epoch 0, in pieces no larger than one replica's slice: the slices
+/// of each batch in turn, and last the rows that training leaves out of this epoch.
+BatchReader::RowsOf streamingOrder(std::size_t samples, std::uint64_t seed, std::int64_t batch, int replicas);
+/// Number of pieces in one pass, and of those that belong to whole batches.
+std::int64_t streamingPieces(std::size_t samples, std::int64_t batch, int replicas);
+std::int64_t wholeBatchPieces(std::size_t samples, std::int64_t batch, int replicas);
+
+/// Rows [first, end) in their own order, `capacity` at a time.
+BatchReader::RowsOf sequentialOrder(std::int64_t first, std::int64_t end, std::int64_t capacity);
+
+} // namespace partita

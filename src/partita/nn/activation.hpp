@@ -1,0 +1,76 @@
+#pragma once
+
+#include "partita/config/run_config.hpp"
+#include "partita/core/error.hpp"
+#include "partita/core/math.hpp"
+#include "partita/core/types.hpp"
+
+namespace partita {
+
+/// One struct an activation: `value(z)` and its derivative, given both the argument z and the value y so that
+/// each takes the cheaper. `needs_argument` says that z must be kept for the backward pass.
+
+struct Identity {
+  static constexpr bool needs_argument = false;
+  KOKKOS_INLINE_FUNCTION Real value(Real z) const { return z; }
+  KOKKOS_INLINE_FUNCTION Real derivative(Real, Real) const { return Real(1); }
+};
+
+struct Relu {
+  static constexpr bool needs_argument = false;
+  KOKKOS_INLINE_FUNCTION Real value(Real z) const { return z > 0 ? z : Real(0); }
+  KOKKOS_INLINE_FUNCTION Real derivative(Real, Real y) const { return y > 0 ? Real(1) : Real(0); }
+};
+
+struct LeakyRelu {
+  static constexpr bool needs_argument = false;
+  Real slope;
+  KOKKOS_INLINE_FUNCTION Real value(Real z) const { return z > 0 ? z : slope * z; }
+  KOKKOS_INLINE_FUNCTION Real derivative(Real, Real y) const { return y > 0 ? Real(1) : slope; }
+};
+
+struct Tanh {
+  static constexpr bool needs_argument = false;
+  KOKKOS_INLINE_FUNCTION Real value(Real z) const { return tanh(z); }
+  KOKKOS_INLINE_FUNCTION Real derivative(Real, Real y) const { return 1 - y * y; }
+};
+
+struct Sigmoid {
+  static constexpr bool needs_argument = false;
+  KOKKOS_INLINE_FUNCTION Real value(Real z) const { return 1 / (1 + exp(-z)); }
+  KOKKOS_INLINE_FUNCTION Real derivative(Real, Real y) const { return y * (1 - y); }
+};
+
+/// z Phi(z), Hendrycks and Gimpel, arXiv 1606.08415, the exact form.
+struct Gelu {
+  static constexpr bool needs_argument = true;
+  KOKKOS_INLINE_FUNCTION static Real normalCdf(Real z) {
+    return Real(0.5) * erfc(-z * Real(0.70710678118654752));
+  }
+  KOKKOS_INLINE_FUNCTION Real value(Real z) const { return z * normalCdf(z); }
+  KOKKOS_INLINE_FUNCTION Real derivative(Real z, Real) const {
+    return normalCdf(z) + z * Real(0.39894228040143268) * exp(Real(-0.5) * z * z);
+  }
+};
+
+/// Calls `body` with the struct of an activation, so that kernels are compiled for each.
+template <class Body>
+void withActivation(Activation activation, double slope, const Body& body) {
+  switch (activation) {
+  case Activation::identity:
+    return body(Identity{});
+  case Activation::relu:
+    return body(Relu{});
+  case Activation::leaky_relu:
+    return body(LeakyRelu{static_cast<Real>(slope)});
+  case Activation::gelu:
+    return body(Gelu{});
+  case Activation::tanh:
+    return body(Tanh{});
+  case Activation::sigmoid:
+    return body(Sigmoid{});
+  }
+  PARTITA_FAIL("unknown activation");
+}
+
+} // namespace partita

@@ -1,0 +1,105 @@
+#include "partita/nn/dense.hpp"
+
+#include "partita/core/loops.hpp"
+#include "partita/core/region.hpp"
+#include "partita/nn/activation.hpp"
+#include "partita/nn/gemm.hpp"
+#include "partita/nn/initialise.hpp"
+
+namespace partita {
+
+namespace {
+
+template <class Act>
+struct BiasActivation {
+  Act act;
+  Matrix out, saved;
+  Vector bias; // empty: none
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, std::int64_t j) const {
+    const Real z = out(i, j) + (bias.size() > 0 ? bias(j) : Real(0));
+    if (Act::needs_argument) saved(i, j) = z;
+    out(i, j) = act.value(z);
+  }
+};
+
+/// dJ/dz = dJ/dy act'(z) in place, and the bias' gradient as its column sums, in one pass. A work item owns
+/// some columns and goes down the rows, so that sums have one order whatever the number of threads.
+template <class Act>
+struct ActivationBiasGradient {
+  static constexpr int columns_an_item = device_is_host ? 64 : 1;
+  Act act;
+  Matrix out, saved, grad;
+  Vector bias_gradient; // empty: none
+  bool accumulate;
+
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item) const {
+    const std::int64_t first = item * columns_an_item, width = grad.extent(1), rows = grad.extent(0);
+    const int count = static_cast<int>(width - first < columns_an_item ? width - first : columns_an_item);
+    Real sums[columns_an_item] = {};
+    for (std::int64_t i = 0; i < rows; ++i) {
+      const Real *y = &out(i, first), *z = Act::needs_argument ? &saved(i, first) : y;
+      Real* g = &grad(i, first);
+      PARTITA_INDEPENDENT
+      for (int j = 0; j < count; ++j) {
+        g[j] *= act.derivative(z[j], y[j]);
+        sums[j] += g[j];
+      }
+    }
+    if (bias_gradient.size() == 0) return;
+    for (int j = 0; j < count; ++j) {
+      bias_gradient(first + j) = sums[j] + (accumulate ? bias_gradient(first + j) : Real(0));
+    }
+  }
+};
+
+} // namespace
+
+std::vector<ParameterShape> Dense::parameters() const {
+  std::vector<ParameterShape> shapes{{"weight", {_plan.outputs, _plan.inputs}}};
+  if (_plan.bias) shapes.push_back({"bias", {_plan.outputs}});
+  return shapes;
+}
+
+void Dense::bind(const Vector& parameters, const Vector& gradients) {
+  const std::int64_t weights = _plan.outputs * _plan.inputs;
+  _weight = Matrix(parameters.data(), _plan.outputs, _plan.inputs);
+  _weight_gradient = Matrix(gradients.data(), _plan.outputs, _plan.inputs);
+  if (_plan.bias) {
+    _bias = Vector(parameters.data() + weights, _plan.outputs);
+    _bias_gradient = Vector(gradients.data() + weights, _plan.outputs);
+  }
+}
+
+void Dense::initialise(std::uint64_t seed, Real* values) const {
+  initialiseWeights(_plan.initialisation, seed, _plan.index, _plan.outputs, _plan.inputs, values);
+  if (_plan.bias) std::fill_n(values + _plan.outputs * _plan.inputs, _plan.outputs, Real(0));
+}
+
+void Dense::forward(const ExecSpace& space, const Pass&, const Matrix& in, const Matrix& out,
+                    const Matrix& saved) {
+  gemm(space, Op::none, Op::transpose, Real(1), in, _weight, Real(0), out);
+  if (!_plan.bias && _plan.activation == Activation::identity) return;
+  const Region region(space, "partita::Dense::bias_activation", Phase::elementwise);
+  withActivation(_plan.activation, _plan.slope, [&](auto act) {
+    forEachElement(space, "partita::Dense::bias_activation", out.extent(0), out.extent(1),
+                   BiasActivation<decltype(act)>{act, out, saved, _bias});
+  });
+}
+
+void Dense::backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
+                     const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) {
+  if (_plan.bias || _plan.activation != Activation::identity) {
+    const Region region(space, "partita::Dense::activation_gradient", Phase::elementwise);
+    withActivation(_plan.activation, _plan.slope, [&](auto act) {
+      using Kernel = ActivationBiasGradient<decltype(act)>;
+      const std::int64_t items = (out.extent(1) + Kernel::columns_an_item - 1) / Kernel::columns_an_item;
+      Kokkos::parallel_for("partita::Dense::activation_gradient", Range(space, 0, items),
+                           Kernel{act, out, saved, grad_out, _bias_gradient, pass.accumulate});
+    });
+  }
+  gemm(space, Op::transpose, Op::none, Real(1), grad_out, in, pass.accumulate ? Real(1) : Real(0),
+       _weight_gradient);
+  if (grad_in.size() > 0) gemm(space, Op::none, Op::none, Real(1), grad_out, _weight, Real(0), grad_in);
+}
+
+} // namespace partita

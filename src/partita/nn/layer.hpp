@@ -1,0 +1,65 @@
+#pragma once
+
+#include "partita/core/types.hpp"
+#include "partita/plan/network_plan.hpp"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace partita {
+
+/// What a layer must know of the call it serves.
+struct Pass {
+  bool training = true;    ///< random masks and batch statistics, or their inference forms
+  bool accumulate = false; ///< add to the gradients (later microbatches) instead of overwriting them
+  std::uint64_t step = 0;  ///< counter of the random numbers a layer draws
+};
+
+/// A parameter tensor of a layer, as checkpoints name it; row-major.
+struct ParameterShape {
+  std::string name; ///< "weight", "bias"
+  std::vector<std::int64_t> extents;
+  std::int64_t size() const;
+};
+
+/// A layer maps [rows, inputs] to [rows, outputs]. It owns no memory: the stage binds its part of the flat
+/// parameter and gradient buffers and hands in what is kept of a batch, so that many batches can be under way
+/// at once.
+class Layer {
+ public:
+  virtual ~Layer() = default;
+
+  virtual std::int64_t inputs() const = 0;  ///< values a sample
+  virtual std::int64_t outputs() const = 0; ///< values a sample
+  virtual std::string name() const = 0;     ///< place in the whole network: "layer3.dense"
+
+  /// In the order they lie in the flat buffer.
+  virtual std::vector<ParameterShape> parameters() const { return {}; }
+  /// Values a sample that forward leaves in `saved` for backward, besides input and output.
+  virtual std::int64_t savedValues() const { return 0; }
+
+  /// Takes this layer's part of the flat buffers, as long as its parameters together.
+  virtual void bind(const Vector& parameters, const Vector& gradients) {
+    (void)parameters;
+    (void)gradients;
+  }
+  /// Starting values as a function of (seed, place in the network) alone; `values` is as long as the
+  /// parameters.
+  virtual void initialise(std::uint64_t seed, Real* values) const {
+    (void)seed;
+    (void)values;
+  }
+
+  /// in [rows, inputs] -> out [rows, outputs], saved [rows, savedValues()].
+  virtual void forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
+                       const Matrix& saved) = 0;
+  /// From dJ/dout to the parameters' gradients and dJ/din. `grad_out` may be overwritten; an empty `grad_in`
+  /// says that nobody wants it.
+  virtual void backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
+                        const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) = 0;
+};
+
+std::unique_ptr<Layer> makeLayer(const LayerPlan& plan);
+
+} // namespace partita

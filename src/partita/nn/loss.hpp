@@ -1,0 +1,62 @@
+#pragma once
+
+#include "partita/nn/sil_labels.hpp"
+
+#include <memory>
+
+namespace partita {
+
+/// What a batch is to be taken for: a class a row, and where it is not empty a distribution over the classes
+/// a row, which then replaces the class in the loss.
+struct Targets {
+  Labels classes;      ///< [rows]
+  Matrix distribution; ///< [rows, classes] or empty
+};
+
+/// Sum of the losses and number of correct rows since the last `take`, kept on the device: nothing waits for
+/// them.
+class Score {
+ public:
+  explicit Score(std::int64_t capacity);
+  /// One row's results; losses write them, `accumulate` adds them up in a fixed order.
+  Kokkos::View<Real* [2], Kokkos::LayoutRight, MemSpace> perRow() const {
+    return _per_row;
+  } void accumulate(const ExecSpace& space, std::int64_t rows);
+
+  struct Sums {
+    double loss = 0.0, correct = 0.0, rows = 0.0;
+    double meanLoss() const { return rows > 0 ? loss / rows : 0.0; }
+    double accuracy() const { return rows > 0 ? correct / rows : 0.0; }
+  };
+  /// Reads and clears the sums; waits for the device.
+  Sums take(const ExecSpace& space);
+
+ private:
+  Kokkos::View<Real* [2], Kokkos::LayoutRight, MemSpace> _per_row;
+  Kokkos::View<double[3], MemSpace> _sums;
+  Kokkos::View<double[3], MemSpace>::HostMirror _host;
+};
+
+/// A loss and its gradient in one kernel. `output` [rows, width]; `weight` is one over the number of samples
+/// in the whole batch, over all replicas. Where `grad` [rows, width] is empty nothing is learnt, and every
+/// row is decoded; with `grad`, a loss may leave the decoding out where it would cost extra.
+class Loss {
+ public:
+  virtual ~Loss() = default;
+  virtual void evaluate(const ExecSpace& space, const Matrix& output, const Targets& targets, Real weight,
+                        const Matrix& grad, Score& score) = 0;
+  /// Does `evaluate` count correct rows while training too?
+  virtual bool decodesInTraining() const = 0;
+};
+
+/// Softmax cross-entropy with label smoothing (Szegedy et al., arXiv 1512.00567).
+std::unique_ptr<Loss> makeCrossEntropy(double label_smoothing);
+
+/// J = 1/(B N) sum |f - S[y]|^2; decoded by the nearest label. With one-hot labels: ordinary mean squared
+/// error.
+std::unique_ptr<Loss> makeLabelMse(const SilLabels& labels, std::int64_t capacity);
+
+/// z = f (S - mean)^T / tau, J = cross-entropy of softmax(z); decoded by the largest z.
+std::unique_ptr<Loss> makePrototype(const SilLabels& labels, std::int64_t capacity);
+
+} // namespace partita

@@ -1,0 +1,54 @@
+#include "partita/nn/reencode.hpp"
+
+#include "partita/core/region.hpp"
+#include "partita/nn/gemm.hpp"
+#include "partita/nn/softmax.hpp"
+
+namespace partita {
+
+namespace {
+
+/// dJ/dz = p (dJ/dp - <p, dJ/dp>), in place of dJ/dp.
+struct SoftmaxGradientRow {
+  Matrix probabilities, grad;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
+    const auto count = static_cast<int>(grad.extent(1));
+    Real product = 0;
+    for (int c = 0; c < count; ++c) product += probabilities(i, c) * grad(i, c);
+    for (int c = 0; c < count; ++c) grad(i, c) = probabilities(i, c) * (grad(i, c) - product);
+  }
+};
+
+} // namespace
+
+Reencode::Reencode(const SilLabels& labels, int cut, std::int64_t capacity)
+    : _labels(labels), _cut(cut),
+      _logit_gradient(makeMatrix("partita::Reencode::logit_gradient", capacity, labels.classes())) {}
+
+void Reencode::forward(const ExecSpace& space, const Pass&, const Matrix& in, const Matrix& out,
+                       const Matrix& saved) {
+  const auto scale = static_cast<Real>(1.0 / _labels.temperature);
+  gemm(space, Op::none, Op::transpose, scale, in, _labels.centred, Real(0), saved);
+  {
+    const Region region(space, "partita::Reencode::forward", Phase::elementwise);
+    softmax(space, Real(1), saved, saved);
+  }
+  gemm(space, Op::none, Op::none, Real(1), saved, _labels.rows, Real(0), out);
+}
+
+void Reencode::backward(const ExecSpace& space, const Pass&, const Matrix& in, const Matrix&,
+                        const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) {
+  if (grad_in.size() == 0) return;
+  const auto rows = static_cast<std::int64_t>(in.extent(0));
+  const Matrix logit_gradient = topRows(_logit_gradient, rows);
+  gemm(space, Op::none, Op::transpose, Real(1), grad_out, _labels.rows, Real(0), logit_gradient);
+  {
+    const Region region(space, "partita::Reencode::backward", Phase::elementwise);
+    Kokkos::parallel_for("partita::Reencode::backward", Range(space, 0, rows),
+                         SoftmaxGradientRow{saved, logit_gradient});
+  }
+  const auto scale = static_cast<Real>(1.0 / _labels.temperature);
+  gemm(space, Op::none, Op::none, scale, logit_gradient, _labels.centred, Real(0), grad_in);
+}
+
+} // namespace partita

@@ -1,0 +1,31 @@
+#pragma once
+
+#include "partita/nn/layer.hpp"
+#include "partita/nn/sil_labels.hpp"
+
+namespace partita {
+
+/// y = p S with p = softmax(x (S - mean)^T / tau): what a stage knows of the class, written in the labels of
+/// the cut. It stands between two stages of the joined network when the later one was trained on labels
+/// alone.
+class Reencode : public Layer {
+ public:
+  Reencode(const SilLabels& labels, int cut, std::int64_t capacity);
+
+  std::int64_t inputs() const override { return _labels.width(); }
+  std::int64_t outputs() const override { return _labels.width(); }
+  std::string name() const override { return "cut" + std::to_string(_cut) + ".reencode"; }
+  std::int64_t savedValues() const override { return _labels.classes(); } ///< the posterior p
+
+  void forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
+               const Matrix& saved) override;
+  void backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
+                const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) override;
+
+ private:
+  SilLabels _labels;
+  int _cut;
+  Matrix _logit_gradient; ///< work space, [capacity, classes]
+};
+
+} // namespace partita

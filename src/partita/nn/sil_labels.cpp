@@ -1,0 +1,117 @@
+#include "partita/nn/sil_labels.hpp"
+
+#include "partita/core/error.hpp"
+#include "partita/core/random.hpp"
+#include "partita/nn/initialise.hpp"
+
+#include <cmath>
+
+namespace partita {
+
+namespace {
+
+using Values = std::vector<double>;
+
+double independentEntry(LabelKind kind, const RandomStream& random, std::uint64_t i) {
+  switch (kind) {
+  case LabelKind::uniform:
+    return random.uniform(i);
+  case LabelKind::centred:
+    return std::sqrt(12.0) * (random.uniform(i) - 0.5);
+  case LabelKind::binary:
+    return random.uniform(i) < 0.5F ? 1.0 : 0.0;
+  case LabelKind::sparse:
+    return random.uniform(i) < 0.1F ? 1.0 : 0.0;
+  case LabelKind::sign:
+    return random.uniform(i) < 0.5F ? 1.0 : -1.0;
+  default:
+    return random.normal(i);
+  }
+}
+
+void makeOrthogonal(Values& s, std::int64_t classes, std::int64_t width) {
+  orthonormaliseRows(s.data(), classes, width);
+  for (double& value : s) value *= std::sqrt(static_cast<double>(width));
+}
+
+Values meanRow(const Values& s, std::int64_t classes, std::int64_t width) {
+  Values mean(static_cast<std::size_t>(width), 0.0);
+  for (std::size_t i = 0; i < s.size(); ++i) mean[i % mean.size()] += s[i] / static_cast<double>(classes);
+  return mean;
+}
+
+/// Simplex frame: the orthogonal rows minus their mean, stretched back to their length.
+void makeEquiangular(Values& s, std::int64_t classes, std::int64_t width) {
+  makeOrthogonal(s, classes, width);
+  const Values mean = meanRow(s, classes, width);
+  const double stretch =
+      classes > 1 ? std::sqrt(static_cast<double>(classes) / static_cast<double>(classes - 1)) : 1.0;
+  for (std::size_t i = 0; i < s.size(); ++i) s[i] = stretch * (s[i] - mean[i % mean.size()]);
+}
+
+/// Disjoint groups of width / classes units, one group a class.
+void makeBlocks(Values& s, std::int64_t classes, std::int64_t width) {
+  const std::int64_t group = width / classes;
+  std::fill(s.begin(), s.end(), 0.0);
+  for (std::int64_t c = 0; c < classes; ++c) {
+    for (std::int64_t j = c * group; j < (c + 1) * group; ++j) {
+      s[static_cast<std::size_t>(c * width + j)] = std::sqrt(static_cast<double>(classes));
+    }
+  }
+}
+
+Matrix toDevice(const std::string& label, const Values& values, std::int64_t rows, std::int64_t columns) {
+  const Matrix device = makeMatrix(label, rows, columns);
+  const auto host = Kokkos::create_mirror_view(device);
+  for (std::size_t i = 0; i < values.size(); ++i) host.data()[i] = static_cast<Real>(values[i]);
+  Kokkos::deep_copy(device, host);
+  return device;
+}
+
+SilLabels finish(Values values, double temperature, std::int64_t classes, std::int64_t width) {
+  SilLabels labels;
+  labels.mean = meanRow(values, classes, width);
+  Values centred = values;
+  double squares = 0.0;
+  for (std::size_t i = 0; i < centred.size(); ++i) {
+    centred[i] -= labels.mean[i % labels.mean.size()];
+    squares += centred[i] * centred[i];
+  }
+  const auto c = static_cast<double>(classes);
+  labels.deviation = std::sqrt(squares / static_cast<double>(centred.size()));
+  labels.temperature =
+      temperature > 0.0 ? temperature
+                        : labels.deviation * std::sqrt(static_cast<double>(width) * c / (c > 1 ? c - 1 : 1));
+  labels.rows = toDevice("partita::SilLabels::rows", values, classes, width);
+  labels.centred = toDevice("partita::SilLabels::centred", centred, classes, width);
+  labels.half_squares = Vector("partita::SilLabels::half_squares", static_cast<std::size_t>(classes));
+  const auto halves = Kokkos::create_mirror_view(labels.half_squares);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    halves(i / static_cast<std::size_t>(width)) += static_cast<Real>(0.5 * values[i] * values[i]);
+  }
+  Kokkos::deep_copy(labels.half_squares, halves);
+  labels.values = std::move(values);
+  return labels;
+}
+
+} // namespace
+
+SilLabels makeSilLabels(LabelKind kind, double kappa, double temperature, std::int64_t classes,
+                        std::int64_t width, std::uint64_t seed, int cut) {
+  const RandomStream random(seed, Stream::labels, static_cast<std::uint32_t>(cut));
+  Values s(static_cast<std::size_t>(classes * width));
+  for (std::size_t i = 0; i < s.size(); ++i) s[i] = independentEntry(kind, random, i);
+  if (kind == LabelKind::orthogonal) makeOrthogonal(s, classes, width);
+  if (kind == LabelKind::etf) makeEquiangular(s, classes, width);
+  if (kind == LabelKind::block) makeBlocks(s, classes, width);
+  for (double& value : s) value *= kappa;
+  return finish(std::move(s), temperature, classes, width);
+}
+
+SilLabels makeOneHotLabels(std::int64_t classes) {
+  Values s(static_cast<std::size_t>(classes * classes), 0.0);
+  for (std::int64_t c = 0; c < classes; ++c) s[static_cast<std::size_t>(c * classes + c)] = 1.0;
+  return finish(std::move(s), 0.0, classes, classes);
+}
+
+} // namespace partita

@@ -1,0 +1,68 @@
+#include "partita/optim/gradient_norm.hpp"
+
+#include "partita/core/loops.hpp"
+#include "partita/core/math.hpp"
+#include "partita/core/region.hpp"
+
+namespace partita {
+
+namespace {
+
+/// Sum of squares of a run of values; several partial sums let the host compiler vectorise.
+struct SquareSum {
+  static constexpr std::int64_t run = device_is_host ? 4096 : 64;
+  static constexpr int lanes = device_is_host ? 16 : 1;
+  const Real* values;
+  std::int64_t size;
+
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, double& sum) const {
+    const std::int64_t begin = item * run, end = begin + run < size ? begin + run : size;
+    Real partial[lanes] = {};
+    std::int64_t i = begin;
+    for (; i + lanes <= end; i += lanes) {
+      for (int lane = 0; lane < lanes; ++lane) partial[lane] += values[i + lane] * values[i + lane];
+    }
+    for (; i < end; ++i) partial[0] += values[i] * values[i];
+    for (int lane = 0; lane < lanes; ++lane) sum += static_cast<double>(partial[lane]);
+  }
+};
+
+} // namespace
+
+GradientNorm::GradientNorm(std::vector<std::int64_t> bounds)
+    : _bounds(std::move(bounds)), _squares("partita::GradientNorm::squares", _bounds.size() - 1),
+      _host("partita::GradientNorm::host", _bounds.size() - 1), _factor("partita::GradientNorm::factor", 1) {}
+
+void GradientNorm::measure(const ExecSpace& space, const Vector& gradients) {
+  const Region region(space, "partita::GradientNorm::measure", Phase::optimiser);
+  for (std::size_t t = 0; t + 1 < _bounds.size(); ++t) {
+    const std::int64_t size = _bounds[t + 1] - _bounds[t],
+                       items = (size + SquareSum::run - 1) / SquareSum::run;
+    const Kokkos::View<double, MemSpace> square(_squares.data() + t);
+    Kokkos::parallel_reduce("partita::GradientNorm::measure", Range(space, 0, items),
+                            SquareSum{gradients.data() + _bounds[t], size}, square);
+  }
+}
+
+void GradientNorm::clip(const ExecSpace& space, double clip_norm, double others) {
+  const Region region(space, "partita::GradientNorm::clip", Phase::optimiser);
+  const auto squares = _squares;
+  const auto factor = _factor;
+  Kokkos::parallel_for(
+      "partita::GradientNorm::clip", Range(space, 0, 1), KOKKOS_LAMBDA(std::int64_t) {
+        double sum = others;
+        for (std::size_t t = 0; t < squares.extent(0); ++t) sum += squares(t);
+        const double norm = sqrt(sum);
+        factor(0) = static_cast<Real>(norm > clip_norm ? clip_norm / norm : 1.0);
+      });
+}
+
+double GradientNorm::squaredNorm(const ExecSpace& space) const {
+  Kokkos::deep_copy(space, _host, _squares);
+  fence(space, "partita::GradientNorm::squaredNorm");
+  double sum = 0.0;
+  for (std::size_t t = 0; t < _host.extent(0); ++t) sum += _host(t);
+  return sum;
+}
+
+} // namespace partita

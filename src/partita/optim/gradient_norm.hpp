@@ -1,0 +1,31 @@
+#pragma once
+
+#include "partita/core/types.hpp"
+
+#include <vector>
+
+namespace partita {
+
+/// Global norm of a flat gradient and the factor that clips it (Pascanu et al., arXiv 1211.5063), without
+/// waiting for the device. Sums are made a tensor at a time, so that they do not depend on where the network
+/// is cut.
+class GradientNorm {
+ public:
+  /// `bounds`: first value of each tensor, and the end.
+  explicit GradientNorm(std::vector<std::int64_t> bounds);
+
+  void measure(const ExecSpace& space, const Vector& gradients);
+  /// min(1, clip / norm) into `factor()`, for the optimiser; `others` adds squares of tensors elsewhere.
+  void clip(const ExecSpace& space, double clip_norm, double others = 0.0);
+  const Vector& factor() const { return _factor; }
+  /// Squared norm of what was measured last; waits for the device.
+  double squaredNorm(const ExecSpace& space) const;
+
+ private:
+  std::vector<std::int64_t> _bounds;
+  Kokkos::View<double*, MemSpace> _squares; ///< a tensor
+  Kokkos::View<double*, MemSpace>::HostMirror _host;
+  Vector _factor;
+};
+
+} // namespace partita

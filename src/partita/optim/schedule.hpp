@@ -1,0 +1,12 @@
+#pragma once
+
+#include "partita/config/run_config.hpp"
+
+namespace partita {
+
+/// Learning rate of step 0 <= step < steps: linear warm-up, then constant, dropping by `step_factor` every
+/// `step_epochs`, or falling on a half cosine to `final_fraction` (Loshchilov and Hutter, arXiv 1608.03983).
+double learningRate(const OptimiserSection& optimiser, std::int64_t step, std::int64_t steps,
+                    std::int64_t steps_per_epoch);
+
+} // namespace partita

@@ -1,0 +1,209 @@
+#include "partita/plan/partition.hpp"
+
+#include "partita/config/user_error.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+namespace partita {
+
+double StagePlan::forwardFlops() const {
+  return std::accumulate(layers.begin(), layers.end(), 0.0,
+                         [](double sum, const LayerPlan& layer) { return sum + layer.forwardFlops(); });
+}
+
+double StagePlan::trainFlops() const {
+  double sum = 0.0;
+  bool trained_before = false; // nothing in front of the first layer with parameters wants a gradient
+  for (const LayerPlan& layer : layers) {
+    sum += layer.forwardFlops() + layer.weightFlops() + (trained_before ? layer.inputFlops() : 0.0);
+    trained_before = trained_before || layer.parameters() > 0;
+  }
+  return sum;
+}
+
+std::int64_t StagePlan::activationValues() const {
+  std::int64_t sum = inputs();
+  for (const LayerPlan& layer : layers) sum += layer.keptValues();
+  return sum;
+}
+
+double Partition::allowedSpeedup() const {
+  return joint_flops / *std::max_element(local_flops.begin(), local_flops.end());
+}
+
+StageMemory stageMemory(const StagePlan& stage, const RunConfig& config, std::int64_t batch,
+                        std::int64_t real_bytes) {
+  const std::int64_t bytes = stage.parameters() * real_bytes;
+  const bool sgd = config.optimiser.kind == OptimiserKind::sgd;
+  const int moments = sgd ? (config.optimiser.momentum > 0.0 ? 1 : 0) : 2;
+  std::int64_t widest = 0; // two work buffers carry the gradient of the activations backwards
+  for (const LayerPlan& layer : stage.layers) widest = std::max(widest, layer.outputs);
+  return {bytes, bytes, moments * bytes, (stage.activationValues() + 2 * widest) * batch * real_bytes};
+}
+
+bool matchedBefore(const StrategySection& strategy) {
+  if (strategy.match != Match::automatic) return strategy.match == Match::before;
+  switch (strategy.labels) {
+  case LabelKind::uniform:
+  case LabelKind::binary:
+  case LabelKind::sparse:
+  case LabelKind::block:
+    return false;
+  default:
+    return true;
+  }
+}
+
+std::vector<std::int64_t> balancedCuts(std::int64_t n, int parts,
+                                       const std::function<double(std::int64_t, std::int64_t, int)>& cost) {
+  struct Best {
+    double largest = std::numeric_limits<double>::infinity(), squares = 0.0;
+    std::int64_t from = 0;
+  };
+  const auto size = static_cast<std::size_t>(n) + 1;
+  std::vector<std::vector<Best>> best(static_cast<std::size_t>(parts) + 1, std::vector<Best>(size));
+  best[0][0].largest = 0.0;
+  for (int part = 1; part <= parts; ++part) {
+    const auto p = static_cast<std::size_t>(part);
+    for (std::int64_t end = part; end <= n; ++end) {
+      Best& here = best[p][static_cast<std::size_t>(end)];
+      for (std::int64_t from = part - 1; from < end; ++from) {
+        const Best& before = best[p - 1][static_cast<std::size_t>(from)];
+        const double own = cost(from, end, part - 1), largest = std::max(before.largest, own);
+        const double squares = before.squares + own * own;
+        if (largest < here.largest || (largest == here.largest && squares < here.squares)) {
+          here = {largest, squares, from};
+        }
+      }
+    }
+  }
+  std::vector<std::int64_t> cuts(static_cast<std::size_t>(parts) - 1);
+  std::int64_t end = n;
+  for (auto p = static_cast<std::size_t>(parts); p > 1; --p) {
+    end = best[p][static_cast<std::size_t>(end)].from;
+    cuts[p - 2] = end;
+  }
+  return cuts;
+}
+
+namespace {
+
+using Layers = std::vector<LayerPlan>;
+
+/// Layers [first, last) as a stage, the activations at its two cuts moved where the labels want them.
+StagePlan makeStage(const StrategySection& strategy, const Layers& layers, std::int64_t first,
+                    std::int64_t last, int index, int stages) {
+  StagePlan stage;
+  stage.index = index;
+  stage.stages = stages;
+  stage.layers.assign(layers.begin() + first, layers.begin() + last);
+  if (!matchedBefore(strategy)) return stage;
+  if (!stage.last()) stage.layers.back().activation = Activation::identity;
+  if (!stage.first()) {
+    LayerPlan entrance = layers[static_cast<std::size_t>(first - 1)];
+    if (entrance.activation != Activation::identity) {
+      entrance.type = LayerType::activation;
+      entrance.inputs = entrance.outputs;
+      stage.layers.insert(stage.layers.begin(), entrance);
+    }
+  }
+  return stage;
+}
+
+/// FLOPs of one sample through a stage trained alone: its layers, its local loss, its synthetic input.
+double localFlops(const RunConfig& config, const StagePlan& stage, std::int64_t classes) {
+  const StrategySection& sil = config.strategy;
+  double flops = stage.trainFlops();
+  const double label_product = 2.0 * static_cast<double>(classes);
+  if (!stage.last() && sil.loss == StageLoss::prototype) {
+    flops += 2.0 * label_product * static_cast<double>(stage.outputs()); // logits and their gradient
+  }
+  const bool mixes =
+      sil.input == StageInput::free && sil.mixture != Switch::off && sil.loss == StageLoss::prototype;
+  if (!stage.first() && mixes) flops += label_product * static_cast<double>(stage.inputs());
+  return flops;
+}
+
+void checkLabels(const StrategySection& strategy, const Partition& partition, std::int64_t classes) {
+  const bool orthogonal = strategy.labels == LabelKind::orthogonal || strategy.labels == LabelKind::etf;
+  for (std::size_t i = 0; i + 1 < partition.stages.size(); ++i) {
+    const std::int64_t width = partition.stages[i].outputs();
+    if ((orthogonal || strategy.labels == LabelKind::block) && width < classes) {
+      throw UserError("strategy/labels: orthogonal, etf and block labels need at least as many units at a "
+                      "cut as there are classes; "
+                      "stage " +
+                      std::to_string(i + 1) + " ends with " + std::to_string(width) + " units for " +
+                      std::to_string(classes) +
+                      " classes (choose gaussian, sign or uniform, or another cut)");
+    }
+  }
+}
+
+} // namespace
+
+Partition planPartition(const RunConfig& config, const Layers& layers, std::int64_t classes) {
+  const StrategySection& strategy = config.strategy;
+  const auto n = static_cast<std::int64_t>(layers.size());
+  const int stages = strategy.kind == StrategyKind::joint ? 1 : static_cast<int>(strategy.stages);
+  if (stages > n) {
+    throw UserError("strategy/stages: " + std::to_string(stages) +
+                    " stages need as many layers, the network has " + std::to_string(n));
+  }
+  Partition partition;
+  if (stages > 1) {
+    partition.cuts = strategy.cuts;
+    if (strategy.cut_rule != CutRule::list) {
+      partition.cuts = balancedCuts(n, stages, [&](std::int64_t first, std::int64_t last, int index) {
+        const StagePlan stage = makeStage(strategy, layers, first, last, index, stages);
+        if (strategy.cut_rule == CutRule::flops) return localFlops(config, stage, classes);
+        return static_cast<double>(stageMemory(stage, config, config.training.batch, sizeof(float)).total());
+      });
+    }
+  }
+  std::int64_t first = 0;
+  for (int index = 0; index < stages; ++index) {
+    const std::int64_t last = index + 1 < stages ? partition.cuts[static_cast<std::size_t>(index)] : n;
+    if (last <= first || last > n) {
+      throw UserError("strategy/cuts: each of the " + std::to_string(stages) +
+                      " stages needs at least one of the " + std::to_string(n) +
+                      " layers; cuts count layers from 0 and increase");
+    }
+    partition.stages.push_back(makeStage(strategy, layers, first, last, index, stages));
+    partition.local_flops.push_back(localFlops(config, partition.stages.back(), classes));
+    first = last;
+  }
+  partition.joint_flops = makeStage(strategy, layers, 0, n, 0, 1).trainFlops();
+  checkLabels(strategy, partition, classes);
+  return partition;
+}
+
+int GridPlan::groupOf(int stage) const {
+  int group = 0;
+  while (first_stage[static_cast<std::size_t>(group) + 1] <= stage) ++group;
+  return group;
+}
+
+GridPlan planGrid(const StrategySection& strategy, const Partition& partition, int ranks) {
+  GridPlan grid;
+  grid.ranks = ranks;
+  grid.stages = static_cast<int>(partition.stages.size());
+  grid.replicas =
+      strategy.replicas > 0 ? static_cast<int>(strategy.replicas) : std::max(1, ranks / grid.stages);
+  grid.groups = ranks / grid.replicas;
+  if (grid.groups * grid.replicas != ranks || grid.groups > grid.stages || grid.groups == 0) {
+    throw UserError(std::to_string(ranks) + " ranks do not fit " + std::to_string(grid.stages) + " stages" +
+                    (strategy.replicas > 0 ? " x " + std::to_string(grid.replicas) + " replicas" : "") +
+                    ": start stages x replicas ranks, or at most as many ranks as stages");
+  }
+  grid.first_stage.push_back(0);
+  const auto dealt = balancedCuts(grid.stages, grid.groups, [&](std::int64_t first, std::int64_t last, int) {
+    return std::accumulate(partition.local_flops.begin() + first, partition.local_flops.begin() + last, 0.0);
+  });
+  grid.first_stage.insert(grid.first_stage.end(), dealt.begin(), dealt.end());
+  grid.first_stage.push_back(grid.stages);
+  return grid;
+}
+
+} // namespace partita

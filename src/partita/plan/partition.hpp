@@ -1,0 +1,75 @@
+#pragma once
+
+#include "partita/plan/network_plan.hpp"
+
+#include <functional>
+
+namespace partita {
+
+/// A stage: consecutive layers that one rank trains.
+struct StagePlan {
+  int index = 0, stages = 1;
+  std::vector<LayerPlan>
+      layers; ///< begins with an `activation` layer where the cut in front is matched before it
+
+  bool first() const { return index == 0; }
+  bool last() const { return index + 1 == stages; }
+  std::int64_t inputs() const { return layers.front().inputs; }
+  std::int64_t outputs() const { return layers.back().outputs; }
+  std::int64_t parameters() const { return countParameters(layers); }
+  double forwardFlops() const;           ///< a sample
+  double trainFlops() const;             ///< a sample; no gradient leaves the stage
+  std::int64_t activationValues() const; ///< a sample: input and all that backward needs
+};
+
+/// Bytes of one stage on its rank.
+struct StageMemory {
+  std::int64_t parameters = 0, gradients = 0, optimiser = 0, activations = 0;
+  std::int64_t total() const { return parameters + gradients + optimiser + activations; }
+};
+
+/// The network of a deck cut into stages.
+struct Partition {
+  std::vector<StagePlan> stages;
+  std::vector<std::int64_t> cuts; ///< index of the first layer of each stage but the first
+  std::vector<double>
+      local_flops;          ///< a sample and stage: training with the local loss and its synthetic input
+  double joint_flops = 0.0; ///< a sample: conventional training of the whole network
+
+  /// What the cut allows: time of conventional training over that of the slowest stage, counted in FLOPs.
+  double allowedSpeedup() const;
+};
+
+/// Cuts the layers as `strategy/cuts` says; one stage for the strategy `joint`.
+/// Throws UserError where the cuts or labels do not fit the network.
+Partition planPartition(const RunConfig& config, const std::vector<LayerPlan>& layers, std::int64_t classes);
+
+/// Memory of a stage for `batch` samples a rank and values of `real_bytes`.
+StageMemory stageMemory(const StagePlan& stage, const RunConfig& config, std::int64_t batch,
+                        std::int64_t real_bytes);
+
+/// Is the stage matched before the activation at its end, which then opens the next stage? (Signed labels
+/// cannot be reached through a ReLU.)
+bool matchedBefore(const StrategySection& strategy);
+
+/// Exact balanced contiguous partition: the `parts - 1` cuts of 0..n that make the largest cost(first, last,
+/// part) smallest; among those the one with the smallest sum of squares. Dynamic programme, O(n^2 parts).
+std::vector<std::int64_t> balancedCuts(std::int64_t n, int parts,
+                                       const std::function<double(std::int64_t, std::int64_t, int)>& cost);
+
+/// The grid of a run: stage groups x replicas, group index fastest, so that neighbouring stages are
+/// neighbouring ranks.
+struct GridPlan {
+  int ranks = 1, stages = 1, replicas = 1, groups = 1;
+  std::vector<int> first_stage; ///< of each group, and the number of stages at the end: groups + 1 values
+
+  int group(int rank) const { return rank % groups; }
+  int replica(int rank) const { return rank / groups; }
+  int groupOf(int stage) const;
+};
+
+/// ranks = stages x replicas, or fewer: consecutive stages are then dealt to the ranks, balanced by FLOPs.
+/// Throws UserError where the number of ranks does not fit.
+GridPlan planGrid(const StrategySection& strategy, const Partition& partition, int ranks);
+
+} // namespace partita

@@ -1,0 +1,68 @@
+#include "partita/strategy/evaluation.hpp"
+
+#include "partita/comm/message.hpp"
+#include "partita/core/region.hpp"
+#include "partita/data/order.hpp"
+
+namespace partita {
+
+namespace {
+
+constexpr int evaluation_tag = 1;
+
+} // namespace
+
+Evaluation evaluateJoined(const ExecSpace& space, const RunConfig& config, Grid& grid,
+                          const std::vector<std::unique_ptr<LocalStage>>& stages, const DataSets& sets,
+                          const Dataset& set) {
+  const Region region(space, "partita::evaluateJoined", Phase::evaluation);
+  const auto samples = static_cast<std::int64_t>(set.size());
+  const std::int64_t capacity = localCapacity(config, grid.replicas());
+  const Slice part = replicaSlice(samples, grid.replica(), grid.replicas());
+  const std::int64_t batches = (part.end - part.begin + capacity - 1) / capacity;
+  const bool first = grid.group() == 0, last = grid.group() + 1 == grid.plan().groups;
+  const FeatureRows features(sets, set);
+  BatchReader reader(first ? &features : nullptr, set.labels, sequentialOrder(part.begin, part.end, capacity),
+                     batches, capacity, config.data.prefetch);
+  std::unique_ptr<Receiver> receiver;
+  std::unique_ptr<Sender> sender;
+  if (!first) {
+    receiver = std::make_unique<Receiver>(grid.evaluation(), grid.group() - 1, evaluation_tag, capacity,
+                                          stages.front()->stage.inputs(), config.strategy.queue, batches);
+  }
+  if (!last) {
+    sender = std::make_unique<Sender>(grid.evaluation(), grid.group() + 1, evaluation_tag, capacity,
+                                      stages.back()->stage.outputs(), config.strategy.queue,
+                                      grid.traffic.evaluation);
+  }
+  std::vector<Score> scores(stages.size(), Score(0));
+  for (Score& score : scores) score = Score(capacity);
+  Pass pass;
+  pass.training = false;
+  for (std::int64_t i = 0; i < batches; ++i) {
+    const Batch& batch = reader.next(space);
+    Matrix flow = first ? batch.features : receiver->next(space);
+    for (std::size_t s = 0; s < stages.size(); ++s) {
+      flow = stages[s]->forwardJoined(space, pass, flow);
+      stages[s]->loss->evaluate(space, stages[s]->tape.output(), {batch.labels, Matrix()}, Real(1), Matrix(),
+                                scores[s]);
+    }
+    if (!last) sender->send(space, flow);
+  }
+  const auto count = static_cast<std::size_t>(grid.plan().stages);
+  std::vector<double> sums(2 * count, 0.0);
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    const Score::Sums own = scores[s].take(space);
+    sums[2 * static_cast<std::size_t>(stages[s]->index())] = own.correct;
+    sums[2 * static_cast<std::size_t>(stages[s]->index()) + 1] = own.loss;
+  }
+  grid.world().sum(sums);
+  Evaluation result;
+  for (std::size_t s = 0; s < count; ++s) {
+    result.accuracy.push_back(sums[2 * s] / static_cast<double>(samples));
+    result.loss.push_back(sums[2 * s + 1] / static_cast<double>(samples));
+  }
+  return result;
+}
+
+} // namespace partita

@@ -1,0 +1,125 @@
+#include "partita/strategy/local_stage.hpp"
+
+namespace partita {
+
+namespace {
+
+/// Cut initialisation: the stage starts at the mean label with little spread, so that the first steps turn
+/// outputs instead of killing units.
+void startAtMeanLabel(const StagePlan& plan, const SilLabels& labels, double gain,
+                      std::vector<Real>& values) {
+  const LayerPlan& layer = plan.layers.back();
+  const std::int64_t weights = layer.inputs * layer.outputs;
+  Real* last = values.data() + values.size() - layer.parameters();
+  for (std::int64_t i = 0; i < weights; ++i) last[i] *= static_cast<Real>(gain);
+  if (!layer.bias) return;
+  for (std::int64_t j = 0; j < layer.outputs; ++j) {
+    last[weights + j] = static_cast<Real>(labels.mean[static_cast<std::size_t>(j)]);
+  }
+}
+
+/// The last stage, where it is one dense layer, starts as the decoder of the labels in front of it: z = x (S
+/// - mean)^T / tau.
+void startAsDecoder(const SilLabels& labels, std::vector<Real>& values) {
+  const std::size_t width = labels.mean.size();
+  for (std::size_t i = 0; i < labels.values.size(); ++i) {
+    values[i] = static_cast<Real>((labels.values[i] - labels.mean[i % width]) / labels.temperature);
+  }
+}
+
+bool startsAsDecoder(const StrategySection& strategy, const StagePlan& plan) {
+  if (!plan.last() || plan.first() || strategy.decoder_start == Switch::off) return false;
+  const bool one_layer = plan.layers.back().parameters() == plan.parameters();
+  const bool wanted = strategy.decoder_start == Switch::on ||
+                      (strategy.input == StageInput::relay && strategy.loss == StageLoss::prototype);
+  return wanted && one_layer;
+}
+
+std::vector<Real> startingValues(const RunConfig& config, const StagePlan& plan, const SilLabels& labels,
+                                 std::int64_t classes) {
+  std::vector<Real> values = Stage::initialValues(plan, static_cast<std::uint64_t>(config.run.seed));
+  if (!plan.last() && config.strategy.initialisation == CutInitialisation::cut) {
+    startAtMeanLabel(plan, labels, config.strategy.cut_gain, values);
+  }
+  if (startsAsDecoder(config.strategy, plan)) {
+    startAsDecoder(labelsOfCut(config, classes, plan.inputs(), plan.index - 1), values);
+  }
+  return values;
+}
+
+std::unique_ptr<Loss> makeStageLoss(const RunConfig& config, const StagePlan& plan, const SilLabels& labels,
+                                    std::int64_t classes, std::int64_t capacity) {
+  if (!plan.last()) {
+    const bool prototype = config.strategy.loss == StageLoss::prototype;
+    return prototype ? makePrototype(labels, capacity) : makeLabelMse(labels, capacity);
+  }
+  if (config.training.loss == LossKind::mse) return makeLabelMse(makeOneHotLabels(classes), capacity);
+  return makeCrossEntropy(config.training.label_smoothing);
+}
+
+} // namespace
+
+std::int64_t localCapacity(const RunConfig& config, int replicas) {
+  return (config.training.batch + replicas - 1) / replicas;
+}
+
+SilLabels labelsOfCut(const RunConfig& config, std::int64_t classes, std::int64_t width, int cut) {
+  const StrategySection& strategy = config.strategy;
+  return makeSilLabels(strategy.labels, strategy.kappa, strategy.temperature, classes, width,
+                       static_cast<std::uint64_t>(config.run.seed), cut);
+}
+
+bool reencodes(const StrategySection& strategy) {
+  if (strategy.reencode != Switch::automatic) return strategy.reencode == Switch::on;
+  return strategy.input == StageInput::free && strategy.loss == StageLoss::prototype &&
+         strategy.mixture != Switch::off;
+}
+
+LocalStage::LocalStage(const RunConfig& config, const StagePlan& plan, std::int64_t classes,
+                       std::int64_t capacity)
+    : labels(plan.last() ? SilLabels{} : labelsOfCut(config, classes, plan.outputs(), plan.index)),
+      stage(plan, startingValues(config, plan, labels, classes), capacity), tape(stage.makeTape(capacity)),
+      score(capacity), loss(makeStageLoss(config, plan, labels, classes, capacity)) {
+  if (plan.last() || !reencodes(config.strategy)) return;
+  reencode = std::make_unique<Reencode>(labels, plan.index, capacity);
+  encoded = makeMatrix("partita::LocalStage::encoded", capacity, reencode->outputs());
+  posterior = makeMatrix("partita::LocalStage::posterior", capacity, reencode->savedValues());
+}
+
+Matrix LocalStage::forwardJoined(const ExecSpace& space, const Pass& pass, const Matrix& in) {
+  stage.forward(space, pass, in, tape);
+  encode(space, pass);
+  return joinedOutput();
+}
+
+void LocalStage::encode(const ExecSpace& space, const Pass& pass) {
+  if (reencode == nullptr) return;
+  reencode->forward(space, pass, tape.output(), topRows(encoded, tape.rows), topRows(posterior, tape.rows));
+}
+
+Matrix LocalStage::joinedOutput() const {
+  return reencode == nullptr ? tape.output() : topRows(encoded, tape.rows);
+}
+
+void LocalStage::backwardJoined(const ExecSpace& space, const Matrix& in, const Matrix& grad_out,
+                                const Matrix& grad_in, const Stage::GradientReady& ready) {
+  Matrix grad = grad_out;
+  if (reencode != nullptr) {
+    grad = stage.outputGradient(tape.rows);
+    reencode->backward(space, {}, tape.output(), topRows(encoded, tape.rows), topRows(posterior, tape.rows),
+                       grad_out, grad);
+  }
+  stage.backward(space, {}, in, tape, grad, grad_in, ready);
+}
+
+std::vector<std::unique_ptr<LocalStage>> makeLocalStages(const RunConfig& config, const Partition& partition,
+                                                         const Grid& grid, std::int64_t classes) {
+  std::vector<std::unique_ptr<LocalStage>> stages;
+  for (int index = grid.firstStage(); index < grid.endStage(); ++index) {
+    stages.push_back(std::make_unique<LocalStage>(config, partition.stages[static_cast<std::size_t>(index)],
+                                                  classes, localCapacity(config, grid.replicas())));
+  }
+  return stages;
+}
+
+} // namespace partita

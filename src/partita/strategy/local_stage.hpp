@@ -1,0 +1,51 @@
+#pragma once
+
+#include "partita/comm/grid.hpp"
+#include "partita/nn/loss.hpp"
+#include "partita/nn/reencode.hpp"
+#include "partita/nn/stage.hpp"
+
+namespace partita {
+
+/// One stage on this rank with all that belongs to it: its loss, the labels of the cut behind it, its place
+/// in the joined network.
+struct LocalStage {
+  LocalStage(const RunConfig& config, const StagePlan& plan, std::int64_t classes, std::int64_t capacity);
+
+  int index() const { return stage.plan().index; }
+  bool last() const { return stage.plan().last(); }
+
+  /// Forward within the joined network: the stage, and the re-encoding of its output where the cut has one.
+  Matrix forwardJoined(const ExecSpace& space, const Pass& pass, const Matrix& in);
+  /// The second half of that, after `stage.forward`.
+  void encode(const ExecSpace& space, const Pass& pass);
+  /// What the next stage gets: the output on the tape, or its re-encoding.
+  Matrix joinedOutput() const;
+  /// dJ/d(joined output) -> gradients, and dJ/din where `grad_in` is not empty; on the tape of
+  /// `forwardJoined`.
+  void backwardJoined(const ExecSpace& space, const Matrix& in, const Matrix& grad_out, const Matrix& grad_in,
+                      const Stage::GradientReady& ready);
+
+  SilLabels labels; ///< of the cut behind the stage; empty for the last one
+  Stage stage;
+  Tape tape;
+  Score score;
+  std::unique_ptr<Loss> loss;         ///< the stage's own
+  std::unique_ptr<Reencode> reencode; ///< none: the activation itself crosses the cut
+  Matrix encoded, posterior;          ///< what `reencode` leaves on the tape
+};
+
+/// Samples of a batch that one replica holds at most.
+std::int64_t localCapacity(const RunConfig& config, int replicas);
+
+/// Labels of the cut behind stage `cut`, the same on every rank.
+SilLabels labelsOfCut(const RunConfig& config, std::int64_t classes, std::int64_t width, int cut);
+
+/// Does the cut activation become posterior x labels in the joined network?
+bool reencodes(const StrategySection& strategy);
+
+/// The stages this rank owns, in order.
+std::vector<std::unique_ptr<LocalStage>> makeLocalStages(const RunConfig& config, const Partition& partition,
+                                                         const Grid& grid, std::int64_t classes);
+
+} // namespace partita

@@ -1,0 +1,144 @@
+#include "partita/strategy/recovery/recovery.hpp"
+
+#include "partita/data/order.hpp"
+#include "partita/strategy/evaluation.hpp"
+
+#include <chrono>
+
+namespace partita {
+
+namespace {
+
+constexpr int activation_tag = 4, gradient_tag = 5;
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+} // namespace
+
+Recovery::Recovery(const RunContext& context)
+    : _context(context), _count(countSteps(context.config, context.sets.train.size())),
+      _steps(context.config.strategy.recovery_epochs * _count.per_epoch) {
+  Grid& grid = context.grid;
+  const std::int64_t capacity = localCapacity(context.config, grid.replicas()), depth = 1;
+  for (const auto& local : context.stages) {
+    _updaters.push_back(std::make_unique<StageUpdater>(
+        context.config, *local, grid, context.config.strategy.recovery_rate, _steps, _count.per_epoch));
+    _inputs.emplace_back();
+    _input_gradients.push_back(local->index() == 0 ? Matrix()
+                                                   : makeMatrix("partita::Recovery::input_gradient", capacity,
+                                                                local->stage.inputs()));
+  }
+  const Stage &first = context.stages.front()->stage, &last = context.stages.back()->stage;
+  if (grid.group() > 0) {
+    _from_before = std::make_unique<Receiver>(grid.chain(), grid.group() - 1, activation_tag, capacity,
+                                              first.inputs(), depth, _steps);
+    _back = std::make_unique<Sender>(grid.chain(), grid.group() - 1, gradient_tag, capacity, first.inputs(),
+                                     depth, grid.traffic.between_stages);
+  }
+  if (grid.group() + 1 < grid.plan().groups) {
+    _onward = std::make_unique<Sender>(grid.chain(), grid.group() + 1, activation_tag, capacity,
+                                       last.outputs(), depth, grid.traffic.between_stages);
+    _from_behind = std::make_unique<Receiver>(grid.chain(), grid.group() + 1, gradient_tag, capacity,
+                                              last.outputs(), depth, _steps);
+  }
+}
+
+RunTimes Recovery::run(const ExecSpace& space) {
+  const Grid& grid = _context.grid;
+  const FeatureRows features(_context.sets, _context.sets.train);
+  const auto& labels = _context.sets.train.labels;
+  BatchReader reader(grid.group() == 0 ? &features : nullptr, labels,
+                     trainingOrder(labels.size(), _context.seed(), _context.config.training.batch,
+                                   grid.replica(), grid.replicas(), _context.config.run.epochs),
+                     _steps, localCapacity(_context.config, grid.replicas()), _context.config.data.prefetch);
+  grid.world().barrier();
+  const double start = now();
+  for (std::int64_t t = 0; t < _steps; ++t) {
+    step(space, reader);
+    if ((t + 1) % _count.per_epoch == 0) evaluate(space);
+  }
+  grid.world().barrier();
+  _times.training = now() - start - _times.evaluation;
+  return _times;
+}
+
+void Recovery::step(const ExecSpace& space, BatchReader& reader) {
+  const Batch& batch = reader.next(space);
+  const bool reports = _updaters.back()->reports();
+  forward(space, batch);
+  backward(space, batch);
+  for (auto& updater : _updaters) updater->completeGradient(space);
+  const double others = _context.config.optimiser.clip_norm > 0.0 ? squaresElsewhere(space) : 0.0;
+  for (auto& updater : _updaters) {
+    const double own = _context.config.optimiser.clip_norm > 0.0 ? updater->squaredNorm(space) : 0.0;
+    updater->update(space, others - own);
+  }
+  if (!reports || !_context.stages.back()->last()) return;
+  const StepReport report = _updaters.back()->report(space, 0, _context.partition.joint_flops);
+  if (_context.grid.replica() == 0) _context.observer.onStep(report);
+}
+
+Matrix Recovery::forward(const ExecSpace& space, const Batch& batch) {
+  Matrix flow = _from_before != nullptr ? _from_before->next(space) : batch.features;
+  for (std::size_t i = 0; i < _context.stages.size(); ++i) {
+    _inputs[i] = flow;
+    flow = _context.stages[i]->forwardJoined(space, {}, flow);
+  }
+  if (_onward != nullptr) _onward->send(space, flow);
+  return flow;
+}
+
+void Recovery::backward(const ExecSpace& space, const Batch& batch) {
+  const auto rows = static_cast<std::int64_t>(batch.labels.extent(0));
+  Matrix grad;
+  if (_from_behind != nullptr) {
+    grad = _from_behind->next(space);
+  } else {
+    LocalStage& local = *_context.stages.back();
+    grad = local.stage.outputGradient(rows);
+    local.loss->evaluate(space, local.tape.output(), {batch.labels, Matrix()},
+                         static_cast<Real>(1.0 / static_cast<double>(_context.config.training.batch)), grad,
+                         local.score);
+  }
+  for (std::size_t i = _context.stages.size(); i-- > 0;) {
+    const Matrix before = _input_gradients[i].size() > 0 ? topRows(_input_gradients[i], rows) : Matrix();
+    _context.stages[i]->backwardJoined(space, _inputs[i], grad, before, _updaters[i]->gradientReady(space));
+    grad = before;
+  }
+  if (_back != nullptr) _back->send(space, grad);
+}
+
+/// Squared norm of the whole network's gradient, summed in the order of the stages whatever ranks they lie
+/// on.
+double Recovery::squaresElsewhere(const ExecSpace& space) {
+  std::vector<double> squares(static_cast<std::size_t>(_context.grid.plan().stages), 0.0);
+  for (std::size_t i = 0; i < _updaters.size(); ++i) {
+    squares[static_cast<std::size_t>(_context.stages[i]->index())] = _updaters[i]->squaredNorm(space);
+  }
+  _context.grid.chain().sum(squares); // one rank alone contributes to each entry
+  double sum = 0.0;
+  for (const double square : squares) sum += square;
+  return sum;
+}
+
+void Recovery::evaluate(const ExecSpace& space) {
+  fence(space, "partita::Recovery::evaluate");
+  const double start = now();
+  const Dataset& set = _context.sets.validation.size() > 0 ? _context.sets.validation : _context.sets.test;
+  const Evaluation result =
+      evaluateJoined(space, _context.config, _context.grid, _context.stages, _context.sets, set);
+  EvaluationReport report;
+  report.epoch = _updaters.front()->step() / _count.per_epoch;
+  report.step = _updaters.front()->step();
+  report.stage_accuracy = result.accuracy;
+  report.stage_loss = result.loss;
+  report.joined = true;
+  _context.observer.onEvaluation(report);
+  const double seconds = now() - start;
+  _times.evaluation += seconds;
+  for (auto& updater : _updaters) updater->pause(seconds);
+}
+
+} // namespace partita

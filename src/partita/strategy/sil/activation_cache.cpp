@@ -1,0 +1,49 @@
+#include "partita/strategy/sil/activation_cache.hpp"
+
+#include "partita/config/user_error.hpp"
+#include "partita/core/region.hpp"
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <unistd.h>
+
+namespace partita {
+
+ActivationCache::ActivationCache(std::string folder, std::int64_t width)
+    : _folder(std::move(folder)), _width(width) {
+  std::string name = _folder + "/partita-activations-XXXXXX";
+  _file = mkstemp(name.data());
+  if (_file < 0) fail("cannot make a file");
+  unlink(name.c_str());
+}
+
+ActivationCache::~ActivationCache() {
+  if (_file >= 0) close(_file);
+}
+
+void ActivationCache::fail(const std::string& what) const {
+  throw UserError("strategy/cache_directory: " + what + " in '" + _folder +
+                  "' for the activations of a frozen stage: " + std::strerror(errno));
+}
+
+void ActivationCache::put(const ExecSpace& space, const Matrix& values,
+                          const std::vector<std::uint32_t>& rows) {
+  const Region region(space, "partita::ActivationCache::put", Phase::data);
+  const auto host = Kokkos::create_mirror_view(values);
+  Kokkos::deep_copy(space, host, values);
+  fence(space, "partita::ActivationCache::put");
+  const std::size_t bytes = static_cast<std::size_t>(_width) * sizeof(Real);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const ssize_t written = pwrite(_file, &host(i, 0), bytes, static_cast<off_t>(rows[i] * bytes));
+    if (written != static_cast<ssize_t>(bytes)) fail("cannot write");
+  }
+}
+
+void ActivationCache::copyRow(std::size_t row, Real* out) const {
+  const std::size_t bytes = static_cast<std::size_t>(_width) * sizeof(Real);
+  if (pread(_file, out, bytes, static_cast<off_t>(row * bytes)) != static_cast<ssize_t>(bytes))
+    fail("cannot read");
+}
+
+} // namespace partita

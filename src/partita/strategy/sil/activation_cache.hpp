@@ -1,0 +1,33 @@
+#pragma once
+
+#include "partita/data/batch_reader.hpp"
+
+#include <string>
+
+namespace partita {
+
+/// The outputs of a finished stage for every training sample, in a file that vanishes with the process: sent
+/// once, never all in memory. Rows are written in any order and read from the prefetch thread.
+class ActivationCache : public RowSource {
+ public:
+  /// A nameless file in `folder`. Throws UserError naming the folder where it cannot be made or is full.
+  ActivationCache(std::string folder, std::int64_t width);
+  ~ActivationCache() override;
+  ActivationCache(const ActivationCache&) = delete;
+  ActivationCache& operator=(const ActivationCache&) = delete;
+
+  /// Keeps `values` [rows.size(), width] (host or device) as the rows of those samples.
+  void put(const ExecSpace& space, const Matrix& values, const std::vector<std::uint32_t>& rows);
+
+  std::int64_t width() const override { return _width; }
+  void copyRow(std::size_t row, Real* out) const override;
+
+ private:
+  [[noreturn]] void fail(const std::string& what) const;
+
+  std::string _folder;
+  std::int64_t _width;
+  int _file = -1;
+};
+
+} // namespace partita

@@ -1,0 +1,128 @@
+#include "partita/strategy/sil/frozen_stream.hpp"
+
+#include "partita/data/order.hpp"
+
+#include <algorithm>
+
+namespace partita {
+
+namespace {
+constexpr int frozen_tag = 3;
+}
+
+/// The finished stage lives here: its outputs are made as they are wanted.
+class FrozenStream::MadePieces : public FrozenStream::Pieces {
+ public:
+  MadePieces(LocalStage& finished, std::unique_ptr<BatchReader> reader)
+      : _finished(finished), _reader(std::move(reader)) {}
+  Matrix next(const ExecSpace& space) override {
+    Pass pass;
+    pass.training = false;
+    return _finished.forwardJoined(space, pass, _reader->next(space).features);
+  }
+
+ private:
+  LocalStage& _finished;
+  std::unique_ptr<BatchReader> _reader;
+};
+
+class FrozenStream::ReceivedPieces : public FrozenStream::Pieces {
+ public:
+  explicit ReceivedPieces(std::unique_ptr<Receiver> receiver) : _receiver(std::move(receiver)) {}
+  Matrix next(const ExecSpace& space) override { return _receiver->next(space); }
+
+ private:
+  std::unique_ptr<Receiver> _receiver;
+};
+
+/// One batch is one piece a replica: all are spilled, this replica's is learnt from.
+class FrozenStream::Source : public BatchSource {
+ public:
+  Source(FrozenStream& stream, std::unique_ptr<BatchReader> labels, std::int64_t columns)
+      : _stream(stream), _labels(std::move(labels)),
+        _own(makeMatrix("partita::FrozenStream::own", stream._capacity, columns)) {}
+
+  StageBatch next(const ExecSpace& space) override {
+    const Grid& grid = _stream._context.grid;
+    Matrix own;
+    for (int replica = 0; replica < grid.replicas(); ++replica) {
+      const Matrix piece = _stream.takePiece(space);
+      if (replica != grid.replica()) continue;
+      own = topRows(_own, static_cast<std::int64_t>(piece.extent(0)));
+      Kokkos::deep_copy(space, own, piece);
+    }
+    return {own, {_labels->next(space).labels, Matrix()}};
+  }
+
+ private:
+  FrozenStream& _stream;
+  std::unique_ptr<BatchReader> _labels;
+  Matrix _own;
+};
+
+FrozenStream::FrozenStream(const RunContext& context, const StepCount& count, int stage)
+    : _context(context), _stage(stage) {
+  const std::size_t samples = context.sets.train.size();
+  const std::int64_t batch = context.config.training.batch;
+  const int replicas = context.grid.replicas();
+  _capacity = localCapacity(context.config, replicas);
+  _whole_pieces = std::min(count.steps, count.per_epoch) * replicas;
+  _pieces = count.steps > count.per_epoch ? streamingPieces(samples, batch, replicas) : _whole_pieces;
+  _order = streamingOrder(samples, context.seed(), batch, replicas);
+}
+
+bool FrozenStream::feedsFromHere() const {
+  return _stage > 0 && _context.grid.owns(_stage - 1) && !_context.grid.owns(_stage);
+}
+
+LocalStage& FrozenStream::finishedStage() const {
+  return *_context.stages[static_cast<std::size_t>(_stage - 1 - _context.grid.firstStage())];
+}
+
+std::unique_ptr<BatchReader> FrozenStream::makeReader(const RowSource& inputs) const {
+  return std::make_unique<BatchReader>(&inputs, _context.sets.train.labels, _order, _pieces, _capacity,
+                                       _context.config.data.prefetch);
+}
+
+void FrozenStream::sendAll(const ExecSpace& space, const RowSource& inputs) {
+  const Grid& grid = _context.grid;
+  LocalStage& finished = finishedStage();
+  MadePieces pieces(finished, makeReader(inputs));
+  Sender sender(grid.chain(), grid.group() + 1, frozen_tag, _capacity, finished.stage.outputs(),
+                _context.config.strategy.queue, _context.grid.traffic.between_stages);
+  for (std::int64_t i = 0; i < _pieces; ++i) sender.send(space, pieces.next(space));
+}
+
+std::unique_ptr<BatchSource> FrozenStream::makeSource(const ExecSpace&, const RowSource& inputs,
+                                                      ActivationCache& cache) {
+  const Grid& grid = _context.grid;
+  _cache = &cache;
+  if (grid.owns(_stage - 1)) {
+    _incoming = std::make_unique<MadePieces>(finishedStage(), makeReader(inputs));
+  } else {
+    _incoming = std::make_unique<ReceivedPieces>(
+        std::make_unique<Receiver>(grid.chain(), grid.group() - 1, frozen_tag, _capacity, cache.width(),
+                                   _context.config.strategy.queue, _pieces));
+  }
+  const auto& labels = _context.sets.train.labels;
+  auto reader = std::make_unique<BatchReader>(
+      nullptr, labels,
+      trainingOrder(labels.size(), _context.seed(), _context.config.training.batch, grid.replica(),
+                    grid.replicas(), 0),
+      _whole_pieces / grid.replicas(), _capacity, _context.config.data.prefetch);
+  return std::make_unique<Source>(*this, std::move(reader), cache.width());
+}
+
+Matrix FrozenStream::takePiece(const ExecSpace& space) {
+  const Matrix piece = _incoming->next(space);
+  _order(_taken++, _rows);
+  _cache->put(space, piece, _rows);
+  return piece;
+}
+
+void FrozenStream::drain(const ExecSpace& space) {
+  while (_taken < _pieces) takePiece(space);
+  _incoming.reset();
+}
+
+} // namespace partita

@@ -1,0 +1,56 @@
+#pragma once
+
+#include "partita/strategy/run_context.hpp"
+#include "partita/strategy/sil/activation_cache.hpp"
+#include "partita/strategy/sil/batch_source.hpp"
+#include "partita/strategy/stage_trainer.hpp"
+
+namespace partita {
+
+/// `frozen`: the outputs of a finished stage on their way to the next one. They are made and sent once, in
+/// pieces, in the order of the next stage's first epoch, which trains on them as they come and spills them
+/// for later epochs.
+class FrozenStream {
+ public:
+  /// Towards `stage`; collective only in that both ends are made.
+  FrozenStream(const RunContext& context, const StepCount& count, int stage);
+
+  /// Does this rank own the finished stage, and another one `stage`?
+  bool feedsFromHere() const;
+
+  /// The feeding rank: all outputs for the rows of `inputs`.
+  void sendAll(const ExecSpace& space, const RowSource& inputs);
+
+  /// The training rank: batches of the first epoch, each row of which goes into `cache` too. `inputs` serves
+  /// where this rank owns the finished stage as well.
+  std::unique_ptr<BatchSource> makeSource(const ExecSpace& space, const RowSource& inputs,
+                                          ActivationCache& cache);
+  /// After the last batch of the first epoch: the rows that no batch had.
+  void drain(const ExecSpace& space);
+
+ private:
+  /// Pieces as they come, from this rank or another.
+  class Pieces {
+   public:
+    virtual ~Pieces() = default;
+    virtual Matrix next(const ExecSpace& space) = 0;
+  };
+  class MadePieces;
+  class ReceivedPieces;
+  class Source;
+
+  std::unique_ptr<BatchReader> makeReader(const RowSource& inputs) const;
+  LocalStage& finishedStage() const;
+  Matrix takePiece(const ExecSpace& space); // spills it
+
+  RunContext _context;
+  int _stage;
+  std::int64_t _whole_pieces, _pieces, _capacity;
+  BatchReader::RowsOf _order;
+  std::vector<std::uint32_t> _rows; ///< of the piece taken last
+  std::int64_t _taken = 0;
+  std::unique_ptr<Pieces> _incoming;
+  ActivationCache* _cache = nullptr;
+};
+
+} // namespace partita

@@ -1,0 +1,191 @@
+#include "partita/strategy/sil/sil.hpp"
+
+#include "partita/data/order.hpp"
+#include "partita/strategy/evaluation.hpp"
+#include "partita/strategy/sil/frozen_stream.hpp"
+#include "partita/strategy/sil/synthetic_source.hpp"
+
+#include <chrono>
+
+namespace partita {
+
+namespace {
+
+constexpr int relay_tag = 2;
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// Later stages of a relay learn from inputs that change under them; with more than two stages a larger rate
+/// helps them to keep up.
+double rateFactor(const StrategySection& strategy, const StagePlan& plan) {
+  if (plan.first()) return 1.0;
+  if (strategy.later_rate > 0.0) return strategy.later_rate;
+  return strategy.input == StageInput::relay && plan.stages > 2 ? plan.stages : 1.0;
+}
+
+} // namespace
+
+SilTraining::SilTraining(const RunContext& context)
+    : _context(context), _count(countSteps(context.config, context.sets.train.size())),
+      _features(context.sets, context.sets.train) {}
+
+RunTimes SilTraining::run(const ExecSpace& space) {
+  _context.grid.world().barrier();
+  const double start = now();
+  if (_context.config.strategy.input == StageInput::frozen) {
+    for (int stage = 0; stage < _context.grid.plan().stages; ++stage) trainFrozen(space, stage);
+  } else {
+    trainTogether(space);
+  }
+  _context.grid.world().barrier();
+  _times.training = now() - start - _times.evaluation;
+  return _times;
+}
+
+std::unique_ptr<StageTrainer> SilTraining::makeTrainer(LocalStage& local) {
+  return std::make_unique<StageTrainer>(_context.config, local, _context.grid,
+                                        rateFactor(_context.config.strategy, local.stage.plan()),
+                                        _count.steps, _count.per_epoch);
+}
+
+std::unique_ptr<BatchReader> SilTraining::makeReader(const RowSource* rows, std::int64_t count,
+                                                     std::int64_t first_epoch) const {
+  const Grid& grid = _context.grid;
+  const auto& labels = _context.sets.train.labels;
+  return std::make_unique<BatchReader>(
+      rows, labels,
+      trainingOrder(labels.size(), _context.seed(), _context.config.training.batch, grid.replica(),
+                    grid.replicas(), first_epoch),
+      count, localCapacity(_context.config, grid.replicas()), _context.config.data.prefetch);
+}
+
+std::unique_ptr<BatchSource> SilTraining::makeTogetherSource(std::size_t local) {
+  const StagePlan& plan = _context.stages[local]->stage.plan();
+  const StrategySection& strategy = _context.config.strategy;
+  const Grid& grid = _context.grid;
+  if (plan.first()) return std::make_unique<ReaderSource>(makeReader(&_features, _count.steps, 0));
+  auto labels = makeReader(nullptr, _count.steps, 0);
+  const std::int64_t capacity = localCapacity(_context.config, grid.replicas());
+  if (strategy.input == StageInput::free) {
+    const bool mixture = strategy.mixture == Switch::on ||
+                         (strategy.mixture == Switch::automatic && strategy.loss == StageLoss::prototype);
+    const std::int64_t batch = _context.config.training.batch;
+    return std::make_unique<SyntheticSource>(
+        labelsOfCut(_context.config, _context.sets.classes, plan.inputs(), plan.index - 1), std::move(labels),
+        mixture, strategy.noise, _context.seed(), plan.index,
+        SyntheticSource::Position{batch, replicaSlice(batch, grid.replica(), grid.replicas()).begin},
+        capacity);
+  }
+  if (local > 0) return std::make_unique<HandedSource>(*_context.stages[local - 1], std::move(labels));
+  return std::make_unique<ReceivedSource>(std::make_unique<Receiver>(grid.chain(), grid.group() - 1,
+                                                                     relay_tag, capacity, plan.inputs(),
+                                                                     strategy.queue, _count.steps),
+                                          std::move(labels));
+}
+
+void SilTraining::step(const ExecSpace& space, StageTrainer& trainer, BatchSource& source, Sender* onward) {
+  const StageBatch batch = source.next(space);
+  trainer.forward(space, batch.in);
+  if (_context.config.strategy.input == StageInput::relay) trainer.local().encode(space, {});
+  // Before the update, so that it leaves while this stage learns.
+  if (onward != nullptr) onward->send(space, trainer.local().joinedOutput());
+  const bool reports = trainer.updater().reports();
+  trainer.learn(space, batch.targets);
+  if (!reports) return;
+  const int index = trainer.local().index();
+  const StepReport report = trainer.updater().report(
+      space, index + 1, _context.partition.local_flops[static_cast<std::size_t>(index)]);
+  if (_context.grid.replica() == 0) _context.observer.onStep(report);
+}
+
+void SilTraining::trainTogether(const ExecSpace& space) {
+  const Grid& grid = _context.grid;
+  const std::size_t count = _context.stages.size();
+  std::vector<std::unique_ptr<StageTrainer>> trainers;
+  std::vector<std::unique_ptr<BatchSource>> sources;
+  for (std::size_t i = 0; i < count; ++i) {
+    trainers.push_back(makeTrainer(*_context.stages[i]));
+    sources.push_back(makeTogetherSource(i));
+  }
+  std::unique_ptr<Sender> sender;
+  if (_context.config.strategy.input == StageInput::relay && grid.endStage() < grid.plan().stages) {
+    sender = std::make_unique<Sender>(grid.chain(), grid.group() + 1, relay_tag,
+                                      localCapacity(_context.config, grid.replicas()),
+                                      _context.stages.back()->stage.outputs(), _context.config.strategy.queue,
+                                      _context.grid.traffic.between_stages);
+  }
+  for (std::int64_t t = 0; t < _count.steps; ++t) {
+    for (std::size_t i = 0; i < count; ++i) {
+      step(space, *trainers[i], *sources[i], i + 1 == count ? sender.get() : nullptr);
+    }
+    const double before = _times.evaluation;
+    evaluateIfDue(space, t + 1, grid.plan().stages - 1);
+    for (auto& trainer : trainers) trainer->updater().pause(_times.evaluation - before);
+  }
+}
+
+std::string SilTraining::cacheFolder() const {
+  const std::string& chosen = _context.config.strategy.cache_directory;
+  return chosen.empty() ? _context.scratch_directory : chosen;
+}
+
+void SilTraining::trainFrozen(const ExecSpace& space, int stage) {
+  Grid& grid = _context.grid;
+  FrozenStream stream(_context, _count, stage);
+  const std::unique_ptr<ActivationCache> own_inputs =
+      std::move(_cache); // of stage - 1, while its outputs are made
+  const RowSource* inputs =
+      own_inputs != nullptr ? static_cast<const RowSource*>(own_inputs.get()) : &_features;
+  if (!grid.owns(stage)) {
+    if (stream.feedsFromHere()) stream.sendAll(space, *inputs);
+    for (std::int64_t t = 0; t < _count.steps; ++t) evaluateIfDue(space, t + 1, stage);
+    return;
+  }
+  LocalStage& local = *_context.stages[static_cast<std::size_t>(stage - grid.firstStage())];
+  const auto trainer = makeTrainer(local);
+  std::unique_ptr<BatchSource> source;
+  const std::int64_t streamed = stage == 0 ? 0 : std::min(_count.steps, _count.per_epoch);
+  if (stage > 0) {
+    _cache = std::make_unique<ActivationCache>(cacheFolder(), local.stage.inputs());
+    source = stream.makeSource(space, *inputs, *_cache);
+  }
+  for (std::int64_t t = 0; t < _count.steps; ++t) {
+    if (t == streamed) {
+      if (stage > 0) stream.drain(space); // rows that no batch of the first epoch had
+      source = std::make_unique<ReaderSource>(
+          makeReader(stage > 0 ? static_cast<const RowSource*>(_cache.get()) : &_features,
+                     _count.steps - streamed, streamed > 0 ? 1 : 0));
+    }
+    step(space, *trainer, *source, nullptr);
+    const double before = _times.evaluation;
+    evaluateIfDue(space, t + 1, stage);
+    trainer->updater().pause(_times.evaluation - before);
+  }
+}
+
+void SilTraining::evaluateIfDue(const ExecSpace& space, std::int64_t step, int highest_stage) {
+  const std::int64_t every = _context.config.run.evaluate_every * _count.per_epoch;
+  const bool due = every > 0 && step % every == 0;
+  if (!due && step != _count.steps) return;
+  fence(space, "partita::SilTraining::evaluateIfDue");
+  const double start = now();
+  const Dataset& set = _context.sets.validation.size() > 0 ? _context.sets.validation : _context.sets.test;
+  Evaluation result =
+      evaluateJoined(space, _context.config, _context.grid, _context.stages, _context.sets, set);
+  EvaluationReport report;
+  report.stage = highest_stage + 1;
+  report.epoch = (step + _count.per_epoch - 1) / _count.per_epoch;
+  report.step = step;
+  report.joined = highest_stage + 1 == _context.grid.plan().stages;
+  const auto trained = static_cast<std::size_t>(highest_stage) + 1;
+  result.accuracy.resize(trained);
+  result.loss.resize(trained);
+  report.stage_accuracy = result.accuracy;
+  report.stage_loss = result.loss;
+  _context.observer.onEvaluation(report);
+  _times.evaluation += now() - start;
+}
+
+} // namespace partita

@@ -1,0 +1,40 @@
+#pragma once
+
+#include "partita/nn/sil_labels.hpp"
+#include "partita/strategy/sil/batch_source.hpp"
+
+namespace partita {
+
+/// `free`: the input of a later stage made from the labels alone, so that nothing crosses the cut while
+/// training.
+///
+/// Without mixtures: S[y] + sigma std(S) eps. With mixtures: a^T S, where a = softmax(z) is a random
+/// posterior around the class, z_c = 8 u1 n_c + 12 u2 [c = y], u1, u2 uniform a sample and n_c normal; a is
+/// then the target too. The numbers are a function of (seed, stage, position of the sample in the run), so
+/// that replicas share them out.
+class SyntheticSource : public BatchSource {
+ public:
+  struct Position {
+    std::int64_t batch = 0, first = 0; ///< rows of a whole batch, and where this replica's slice begins in it
+  };
+
+  SyntheticSource(const SilLabels& labels, std::unique_ptr<BatchReader> classes, bool mixture, double noise,
+                  std::uint64_t seed, int stage, Position position, std::int64_t capacity);
+  StageBatch next(const ExecSpace& space) override;
+
+ private:
+  StageBatch mixed(const ExecSpace& space, const Labels& classes);
+  StageBatch noisy(const ExecSpace& space, const Labels& classes);
+
+  SilLabels _labels;
+  std::unique_ptr<BatchReader> _classes;
+  bool _mixture;
+  double _noise;
+  std::uint64_t _seed;
+  int _stage;
+  Position _position;
+  std::int64_t _step = 0;
+  Matrix _in, _posterior;
+};
+
+} // namespace partita

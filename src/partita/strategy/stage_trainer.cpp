@@ -1,0 +1,98 @@
+#include "partita/strategy/stage_trainer.hpp"
+
+#include "partita/config/user_error.hpp"
+#include "partita/optim/schedule.hpp"
+
+#include <cmath>
+
+namespace partita {
+
+namespace {
+
+std::vector<std::int64_t> tensorBounds(const Stage& stage) {
+  std::vector<std::int64_t> bounds{0};
+  for (const StageTensor& tensor : stage.tensors()) bounds.push_back(tensor.offset + tensor.size);
+  return bounds;
+}
+
+} // namespace
+
+StepCount countSteps(const RunConfig& config, std::size_t samples) {
+  const std::int64_t per_epoch = static_cast<std::int64_t>(samples) / config.training.batch;
+  if (per_epoch == 0) {
+    throw UserError("training/batch: a batch of " + std::to_string(config.training.batch) +
+                    " samples is larger than the training set of " + std::to_string(samples));
+  }
+  return {config.run.steps > 0 ? config.run.steps : config.run.epochs * per_epoch, per_epoch};
+}
+
+StageUpdater::StageUpdater(const RunConfig& config, LocalStage& local, Grid& grid, double rate_factor,
+                           std::int64_t steps, std::int64_t steps_per_epoch)
+    : _local(local), _section(config.optimiser),
+      _optimiser(
+          makeOptimiser(config.optimiser, static_cast<std::int64_t>(local.stage.parameters().extent(0)))),
+      _reducer(grid.peers(), local.stage.gradients(),
+               config.strategy.bucket_kib * 1024 / static_cast<std::int64_t>(sizeof(Real)),
+               grid.traffic.between_replicas),
+      _norm(tensorBounds(local.stage)), _batch(config.training.batch), _log_every(config.run.log_every),
+      _steps(steps), _steps_per_epoch(steps_per_epoch), _rate_factor(rate_factor) {}
+
+Stage::GradientReady StageUpdater::gradientReady(const ExecSpace& space) {
+  return [this, space](std::int64_t begin, std::int64_t end) { _reducer.ready(space, begin, end); };
+}
+
+void StageUpdater::completeGradient(const ExecSpace& space) {
+  _reducer.finish(space);
+  if (_section.clip_norm > 0.0 || reports()) _norm.measure(space, _local.stage.gradients());
+}
+
+void StageUpdater::update(const ExecSpace& space, double other_squares) {
+  _rate = _rate_factor * learningRate(_section, _step, _steps, _steps_per_epoch);
+  if (_section.clip_norm > 0.0) _norm.clip(space, _section.clip_norm, other_squares);
+  _optimiser->step(space, _local.stage.parameters(), _local.stage.gradients(), _rate,
+                   _section.clip_norm > 0.0 ? _norm.factor() : Vector());
+  ++_step;
+}
+
+StepReport StageUpdater::report(const ExecSpace& space, std::int64_t stage_number, double flops_per_sample) {
+  const Score::Sums sums = _local.score.take(space);
+  const auto now = Clock::now();
+  StepReport report;
+  report.stage = stage_number;
+  report.epoch = (_step - 1) / _steps_per_epoch + 1;
+  report.step = _step;
+  report.loss = sums.meanLoss();
+  report.accuracy = _local.loss->decodesInTraining() ? sums.accuracy() : -1.0;
+  report.learning_rate = _rate;
+  report.samples_per_second =
+      static_cast<double>((_step - _reported) * _batch) / std::chrono::duration<double>(now - _since).count();
+  report.flops_per_second = report.samples_per_second * flops_per_sample;
+  report.gradient_norm = std::sqrt(_norm.squaredNorm(space));
+  _reported = _step;
+  _since = now;
+  return report;
+}
+
+StageTrainer::StageTrainer(const RunConfig& config, LocalStage& local, Grid& grid, double rate_factor,
+                           std::int64_t steps, std::int64_t steps_per_epoch)
+    : _local(local), _updater(config, local, grid, rate_factor, steps, steps_per_epoch),
+      _weight(static_cast<Real>(1.0 / static_cast<double>(config.training.batch))) {}
+
+void StageTrainer::forward(const ExecSpace& space, const Matrix& in) {
+  _in = in;
+  Pass pass;
+  pass.step = static_cast<std::uint64_t>(_updater.step());
+  _local.stage.forward(space, pass, in, _local.tape);
+}
+
+void StageTrainer::learn(const ExecSpace& space, const Targets& targets) {
+  Pass pass;
+  pass.step = static_cast<std::uint64_t>(_updater.step());
+  const Matrix grad = _local.stage.outputGradient(_local.tape.rows);
+  _local.loss->evaluate(space, _local.tape.output(), targets, _weight, grad, _local.score);
+  _local.stage.backward(space, pass, _in, _local.tape, grad, Matrix(), _updater.gradientReady(space));
+  _updater.completeGradient(space);
+  _updater.update(space);
+}
+
+} // namespace partita

@@ -1,0 +1,82 @@
+#pragma once
+
+#include "partita/comm/reducer.hpp"
+#include "partita/optim/gradient_norm.hpp"
+#include "partita/optim/optimiser.hpp"
+#include "partita/strategy/local_stage.hpp"
+#include "partita/strategy/observer.hpp"
+
+#include <chrono>
+
+namespace partita {
+
+/// Updates the parameters of one stage: sums its gradient over the replicas, clips it, steps, and reports.
+class StageUpdater {
+ public:
+  /// `rate_factor` multiplies the deck's learning rate; `steps` is the length of the schedule.
+  StageUpdater(const RunConfig& config, LocalStage& local, Grid& grid, double rate_factor, std::int64_t steps,
+               std::int64_t steps_per_epoch);
+
+  /// To be handed to the backward pass: starts all-reduces while it runs.
+  Stage::GradientReady gradientReady(const ExecSpace& space);
+  /// Completes the gradient: summed over the replicas, and measured where it is to be clipped or reported.
+  void completeGradient(const ExecSpace& space);
+  /// Squared norm of the completed gradient; waits for the device.
+  double squaredNorm(const ExecSpace& space) const { return _norm.squaredNorm(space); }
+  /// One optimiser step; `other_squares` of stages elsewhere take part in clipping.
+  void update(const ExecSpace& space, double other_squares = 0.0);
+
+  std::int64_t step() const { return _step; }
+  std::int64_t steps() const { return _steps; }
+  /// Is the step now under way one that reports?
+  bool reports() const { return (_step + 1) % _log_every == 0 || _step + 1 == _steps; }
+  /// What happened since the last report; waits for the device.
+  StepReport report(const ExecSpace& space, std::int64_t stage_number, double flops_per_sample);
+  /// Time spent elsewhere (an evaluation) is not the stage's.
+  void pause(double seconds) {
+    _since += std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  LocalStage& _local;
+  OptimiserSection _section;
+  std::unique_ptr<Optimiser> _optimiser;
+  GradientReducer _reducer;
+  GradientNorm _norm;
+  std::int64_t _batch, _log_every, _steps, _steps_per_epoch;
+  std::int64_t _step = 0, _reported = 0;
+  double _rate = 0.0, _rate_factor;
+  Clock::time_point _since = Clock::now();
+};
+
+/// Trains one stage alone with its own loss.
+class StageTrainer {
+ public:
+  StageTrainer(const RunConfig& config, LocalStage& local, Grid& grid, double rate_factor, std::int64_t steps,
+               std::int64_t steps_per_epoch);
+
+  /// Puts a batch on the stage's tape, with the parameters before this step's update.
+  void forward(const ExecSpace& space, const Matrix& in);
+  /// Loss, backward pass and update for the batch of the last `forward`.
+  void learn(const ExecSpace& space, const Targets& targets);
+
+  LocalStage& local() { return _local; }
+  StageUpdater& updater() { return _updater; }
+
+ private:
+  LocalStage& _local;
+  StageUpdater _updater;
+  Matrix _in;
+  Real _weight;
+};
+
+/// Steps of one stage, and steps in one epoch, as the deck and the data have it.
+/// Throws UserError where the training set is smaller than a batch.
+struct StepCount {
+  std::int64_t steps = 0, per_epoch = 0;
+};
+StepCount countSteps(const RunConfig& config, std::size_t samples);
+
+} // namespace partita

@@ -1,0 +1,89 @@
+#include "partita/train/banner.hpp"
+
+#include "partita/config/names.hpp"
+#include "partita/core/log.hpp"
+#include "partita/nn/gemm.hpp"
+
+#include <array>
+#include <cstdio>
+
+namespace partita {
+
+namespace {
+
+std::string gemmText(const ExecSpace& space) {
+  std::array<char, 96> text{};
+  // Small enough to cost milliseconds, large enough to show whether a vendor's kernels are at work.
+  std::snprintf(text.data(), text.size(), "%s, %.0f GFLOP/s measured (%dx%d, %d threads)", gemmPath().c_str(),
+                measureGemmRate(space, 512, 5), 512, 512, ExecSpace().concurrency());
+  return text.data();
+}
+
+std::string layerRange(const StagePlan& stage) {
+  const LayerPlan *first = nullptr, *last = nullptr;
+  for (const LayerPlan& layer : stage.layers) {
+    if (layer.type != LayerType::dense) continue;
+    if (first == nullptr) first = &layer;
+    last = &layer;
+  }
+  return std::to_string(first->index) + "-" + std::to_string(last->index);
+}
+
+} // namespace
+
+std::string mpiLibrary() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  PARTITA_MPI(MPI_Get_library_version(text.data(), &length));
+  const std::string full(text.data(), static_cast<std::size_t>(length));
+  return full.substr(0, full.find_first_of(",\n"));
+}
+
+Provenance showBanner(const ExecSpace& space, const Communicator& world, const std::string& command_line) {
+  const std::string gemm = world.rank() == 0 ? gemmText(space) : "";
+  Provenance provenance = makeProvenance(mpiLibrary(), gemm, command_line);
+  Log::info("Partita " + provenance.front().second + ": training partitioned networks, " +
+            std::to_string(world.size()) + (world.size() == 1 ? " rank" : " ranks"));
+  for (std::size_t i = 1; i < provenance.size(); ++i) {
+    std::array<char, 24> name{};
+    std::snprintf(name.data(), name.size(), "  %-14s", provenance[i].first.c_str());
+    Log::info(name.data() + provenance[i].second);
+  }
+  const std::string advice = blasInfo().advice;
+  if (!advice.empty()) Log::warning(advice);
+  return provenance;
+}
+
+void showPartition(const RunConfig& config, const Partition& partition, const GridPlan& grid) {
+  char line[192];
+  std::snprintf(line, sizeof line, "%s, %d stage%s x %d replica%s on %d rank%s",
+                nameOf(config.strategy.kind).c_str(), grid.stages, grid.stages == 1 ? "" : "s", grid.replicas,
+                grid.replicas == 1 ? "" : "s", grid.ranks, grid.ranks == 1 ? "" : "s");
+  Log::info(std::string("# ") + line);
+  Log::info("# rank stage layers  parameters  FLOP/sample  parameters   gradients   optimiser activations");
+  const std::int64_t batch = (config.training.batch + grid.replicas - 1) / grid.replicas;
+  for (const StagePlan& stage : partition.stages) {
+    const StageMemory memory = stageMemory(stage, config, batch, sizeof(float));
+    const double flops = partition.local_flops[static_cast<std::size_t>(stage.index)];
+    std::snprintf(line, sizeof line, "# %4d %5d %6s %11lld %12s %11s %11s %11s %11s",
+                  grid.groupOf(stage.index), stage.index + 1, layerRange(stage).c_str(),
+                  static_cast<long long>(stage.parameters()), formatCount(flops).c_str(),
+                  formatBytes(static_cast<double>(memory.parameters)).c_str(),
+                  formatBytes(static_cast<double>(memory.gradients)).c_str(),
+                  formatBytes(static_cast<double>(memory.optimiser)).c_str(),
+                  formatBytes(static_cast<double>(memory.activations)).c_str());
+    Log::info(line);
+  }
+  if (grid.stages == 1) return;
+  std::snprintf(
+      line, sizeof line,
+      "# FLOPs allow a speed-up of %.2f over one rank where a rank has one stage and all train at once",
+      partition.allowedSpeedup());
+  Log::info(line);
+  if (config.strategy.loss == StageLoss::mse && partition.stages.front().layers.size() < 3) {
+    Log::warning("with strategy/loss = \"mse\" a first stage of fewer than 3 layers loses much accuracy; "
+                 "\"prototype\" does not");
+  }
+}
+
+} // namespace partita

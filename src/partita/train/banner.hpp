@@ -1,0 +1,19 @@
+#pragma once
+
+#include "partita/comm/mpi.hpp"
+#include "partita/core/provenance.hpp"
+#include "partita/plan/partition.hpp"
+
+namespace partita {
+
+/// Prints what this build and machine are, on rank 0, after measuring the rate of a matrix product; warns
+/// where a better choice of BLAS kernels exists. Returns it on every rank.
+Provenance showBanner(const ExecSpace& space, const Communicator& world, const std::string& command_line);
+
+/// Prints the table of the stages: rank, layers, parameters, FLOPs a sample, bytes, and what the cut allows.
+void showPartition(const RunConfig& config, const Partition& partition, const GridPlan& grid);
+
+/// Name and version of the MPI library.
+std::string mpiLibrary();
+
+} // namespace partita

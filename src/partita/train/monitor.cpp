@@ -1,0 +1,147 @@
+#include "partita/train/monitor.hpp"
+
+#include "partita/core/log.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <type_traits>
+
+namespace partita {
+
+namespace {
+
+constexpr int report_tag = 11, last_tag = 12;
+static_assert(std::is_trivially_copyable<StepReport>::value, "reports travel as bytes");
+
+std::string percent(double fraction) {
+  char text[16];
+  std::snprintf(text, sizeof text, "%.1f %%", 100.0 * fraction);
+  return text;
+}
+
+} // namespace
+
+Monitor::Monitor(const RunConfig& config, const Partition& partition, const Grid& grid,
+                 const std::string& history, std::int64_t classes, std::int64_t total_steps)
+    : _config(config), _partition(partition), _grid(grid), _classes(classes), _total_steps(total_steps),
+      _latest(partition.stages.size() + 1) {
+  if (grid.world().rank() != 0) return;
+  if (!history.empty()) _history = std::make_unique<HistoryFile>(history);
+  setIdleHook([this] { pump(); });
+}
+
+Monitor::~Monitor() {
+  setIdleHook({});
+}
+
+double Monitor::seconds() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - _start).count();
+}
+
+void Monitor::onStep(const StepReport& report) {
+  if (_grid.world().rank() == 0) {
+    take(report);
+    pump();
+    return;
+  }
+  PARTITA_MPI(MPI_Send(&report, sizeof report, MPI_BYTE, 0, report_tag, _grid.control().get()));
+}
+
+void Monitor::pump() {
+  for (;;) {
+    int waiting = 0;
+    MPI_Status status;
+    PARTITA_MPI(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, _grid.control().get(), &waiting, &status));
+    if (waiting == 0) return;
+    StepReport report;
+    PARTITA_MPI(MPI_Recv(&report, sizeof report, MPI_BYTE, status.MPI_SOURCE, status.MPI_TAG,
+                         _grid.control().get(), MPI_STATUS_IGNORE));
+    if (status.MPI_TAG == report_tag) take(report);
+    if (status.MPI_TAG == last_tag) ++_silent_ranks;
+  }
+}
+
+void Monitor::finish() {
+  const Communicator& control = _grid.control();
+  if (control.rank() != 0) {
+    const StepReport none;
+    PARTITA_MPI(MPI_Send(&none, sizeof none, MPI_BYTE, 0, last_tag, control.get()));
+    return;
+  }
+  while (_silent_ranks + 1 < control.size()) pump();
+}
+
+void Monitor::take(const StepReport& report) {
+  _latest[static_cast<std::size_t>(report.stage)] = report;
+  if (_history != nullptr) _history->add(seconds(), report);
+  // Stages that train together tell the same story at once: one line for them, when the last one reports.
+  const bool together = _config.strategy.input != StageInput::frozen && report.stage != 0;
+  if (!together || report.stage == _grid.plan().stages) show(report);
+}
+
+double Monitor::flopsOf(std::int64_t stage) const {
+  return stage == 0 ? _partition.joint_flops : _partition.local_flops[static_cast<std::size_t>(stage - 1)];
+}
+
+void Monitor::show(const StepReport& report) {
+  double total = 0.0, done = 0.0;
+  for (std::size_t stage = 0; stage < _latest.size(); ++stage) {
+    const double flops = flopsOf(static_cast<std::int64_t>(stage));
+    const std::int64_t recovery =
+        _config.strategy.kind == StrategyKind::sil ? _config.strategy.recovery_epochs : 0;
+    const double steps = static_cast<double>(
+        stage > 0 ? _total_steps : recovery * _total_steps / std::max<std::int64_t>(1, _config.run.epochs));
+    total += flops * steps;
+    done += flops * static_cast<double>(_latest[stage].step);
+  }
+  const bool together = _config.strategy.input != StageInput::frozen && report.stage != 0;
+  double rate = 0.0;
+  std::string losses;
+  for (std::int64_t stage = together ? 1 : report.stage; stage <= report.stage; ++stage) {
+    const StepReport& latest = _latest[static_cast<std::size_t>(stage)];
+    char loss[32];
+    std::snprintf(loss, sizeof loss, "%s%.4f", losses.empty() ? "" : " ", latest.loss);
+    losses += loss;
+    rate += latest.flops_per_second;
+  }
+  const std::string who = report.stage == 0 ? "recovery"
+                          : together        ? "step"
+                                            : "stage " + std::to_string(report.stage) + "  step";
+  const double share = total > 0.0 ? std::min(1.0, done / total) : 0.0;
+  char line[256];
+  std::snprintf(
+      line, sizeof line, "[%3.0f %%] %s %lld/%lld  loss %s  %ssamples/s  %sFLOP/s  ETA %s", 100.0 * share,
+      who.c_str(), static_cast<long long>(report.step), static_cast<long long>(_total_steps), losses.c_str(),
+      formatCount(report.samples_per_second).append(" ").c_str(), formatCount(rate).append("").c_str(),
+      formatSeconds(share > 0.0 ? seconds() * (1.0 - share) / share : 0.0).c_str());
+  Log::progress(line);
+}
+
+void Monitor::onEvaluation(const EvaluationReport& report) {
+  if (_grid.world().rank() != 0) return;
+  pump();
+  if (_history != nullptr) _history->add(seconds(), report);
+  std::string line = report.stage == 0 ? "recovery epoch " : "epoch ";
+  line += std::to_string(report.epoch) + ": accuracy";
+  for (std::size_t s = 0; s < report.stage_accuracy.size(); ++s) {
+    const bool joined = report.joined && s + 1 == report.stage_accuracy.size();
+    line += (s > 0 ? "," : "") + std::string(" ") + (joined ? "joined" : "stage " + std::to_string(s + 1)) +
+            " " + percent(report.stage_accuracy[s]);
+  }
+  Log::info(line);
+  warnOfStagesThatDoNotLearn(report);
+}
+
+void Monitor::warnOfStagesThatDoNotLearn(const EvaluationReport& report) {
+  const double chance = 1.0 / static_cast<double>(_classes);
+  for (std::size_t s = 0; s + 1 < _partition.stages.size() && s < report.stage_accuracy.size(); ++s) {
+    if (report.stage_accuracy[s] > chance + 0.1 * (1.0 - chance) || !_warned.insert(s).second) continue;
+    Log::warning(
+        "stage " + std::to_string(s + 1) + " does not learn: decoded by its own labels it is right in " +
+        percent(report.stage_accuracy[s]) + ", chance is " + percent(chance) +
+        "; its labels spread too little for its initial outputs (strategy/initialisation = \"cut\", or a "
+        "larger strategy/kappa)");
+  }
+}
+
+} // namespace partita

@@ -1,0 +1,48 @@
+#pragma once
+
+#include "partita/comm/grid.hpp"
+#include "partita/strategy/observer.hpp"
+#include "partita/train/history.hpp"
+
+#include <chrono>
+#include <memory>
+#include <set>
+
+namespace partita {
+
+/// Listens to the strategy on every rank; rank 0 gathers what the others tell, keeps the history and shows
+/// progress. Reports travel as small messages of their own, so that no stage waits to be heard.
+class Monitor : public Observer {
+ public:
+  /// `history` empty: none is kept. `total_flops`: of the whole run, for the time left.
+  Monitor(const RunConfig& config, const Partition& partition, const Grid& grid, const std::string& history,
+          std::int64_t classes, std::int64_t total_steps);
+  ~Monitor() override;
+
+  void onStep(const StepReport& report) override;
+  void onEvaluation(const EvaluationReport& report) override;
+
+  /// Takes in what other ranks have sent until now.
+  void pump();
+  /// Waits for the last report of every rank. Collective.
+  void finish();
+
+ private:
+  void take(const StepReport& report);
+  void show(const StepReport& report);
+  void warnOfStagesThatDoNotLearn(const EvaluationReport& report);
+  double flopsOf(std::int64_t stage) const;
+  double seconds() const;
+
+  const RunConfig& _config;
+  const Partition& _partition;
+  const Grid& _grid;
+  std::unique_ptr<HistoryFile> _history;
+  std::int64_t _classes, _total_steps;
+  int _silent_ranks = 0;           ///< that have sent their last report
+  std::vector<StepReport> _latest; ///< of each stage; 0: the joined network
+  std::set<std::size_t> _warned;
+  std::chrono::steady_clock::time_point _start = std::chrono::steady_clock::now();
+};
+
+} // namespace partita

@@ -1,0 +1,24 @@
+#pragma once
+
+#include "partita/comm/grid.hpp"
+#include "partita/core/provenance.hpp"
+#include "partita/strategy/evaluation.hpp"
+#include "partita/strategy/run_context.hpp"
+#include "partita/strategy/stage_trainer.hpp"
+
+namespace partita {
+
+/// What a run comes to.
+struct Summary {
+  Evaluation evaluation; ///< on the test set
+  std::string parameters_hash;
+  RunTimes times;
+  StepCount count;
+  Provenance provenance;
+};
+
+/// Gathers the counters of all ranks, prints the result and writes `path` (empty: no file). Collective.
+void finishSummary(const Summary& summary, const RunConfig& deck, const Partition& partition,
+                   const Grid& grid, const std::string& path);
+
+} // namespace partita

@@ -1,0 +1,29 @@
+#pragma once
+
+#include "partita/comm/mpi.hpp"
+#include "partita/config/run_config.hpp"
+
+#include <string>
+
+namespace partita {
+
+/// How a run was asked for, besides the deck.
+struct RunOptions {
+  std::string run_directory; ///< empty: nothing is written
+  std::string command_line;
+};
+
+/// Trains what the deck says on the ranks of `world` and leaves the run directory behind: `deck.toml`,
+/// `history.csv`, `summary.json`, `parameters.h5`. Collective; Kokkos is running. Throws UserError for
+/// mistakes in deck and data.
+void trainDeck(const Communicator& world, const RunConfig& config, const RunOptions& options);
+
+/// Evaluates the parameters of a run directory, or a parameter file, on the test set of its deck (changed by
+/// `overrides`) and prints the accuracy of each stage and of the joined network. Collective.
+void evaluateRun(const Communicator& world, const std::string& path,
+                 const std::vector<std::string>& overrides, const RunOptions& options);
+
+/// Checks deck and data and prints the effective deck and the partition over `ranks`, without Kokkos.
+void dryRun(const RunConfig& config, int ranks);
+
+} // namespace partita

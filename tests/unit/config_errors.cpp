@@ -1,0 +1,265 @@
+#include "partita/config/deck.hpp"
+#include "partita/config/nearest_name.hpp"
+#include "partita/config/user_error.hpp"
+
+#include <string>
+#include <vector>
+
+#include "support/catch.hpp"
+
+using partita::parseDeck;
+using partita::UserError;
+
+namespace {
+
+std::vector<std::string> errorsOf(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  try {
+    parseDeck(text, "deck.toml", overrides);
+  } catch (const UserError& error) {
+    return error.messages();
+  }
+  return {};
+}
+
+struct BadDeck {
+  std::string text;     ///< lines of the deck from line 4 on
+  std::string expected; ///< its only message
+};
+
+/// A network of three layers and three classes; what is under test begins at line 4.
+const std::string good =
+    "[network]\nlayers = [{type = \"dense\", units = 8, repeat = 2}, {type = \"dense\"}]\n\n";
+
+const std::vector<BadDeck> wrong_names{
+    {"[trainig]", "deck.toml:4:2: trainig: unknown section; did you mean 'training'?"},
+    {"[optimizer]\nkind = \"sgd\"", "deck.toml:4:2: optimizer: unknown section; did you mean 'optimiser'?"},
+    {"[xyz]",
+     "deck.toml:4:2: xyz: unknown section; valid: 'run', 'data', 'network', 'training', 'optimiser', "
+     "'strategy'"},
+    {"[training]\n\n bach = 3", "deck.toml:6:2: training/bach: unknown key; did you mean 'batch'?"},
+    {"[training]\nmomentum = 0.5",
+     "deck.toml:5:1: training/momentum: unknown key; did you mean 'optimiser/momentum'?"},
+    {"[training]\nwarmup_step = 5",
+     "deck.toml:5:1: training/warmup_step: unknown key; did you mean 'optimiser/warmup_steps'?"},
+    {"[training]\nlr = 1e-3",
+     "deck.toml:5:1: training/lr: unknown key; valid: 'batch', 'loss', 'label_smoothing'"},
+    {"[strategy]\ninitialization = \"cut\"",
+     "deck.toml:5:1: strategy/initialization: unknown key; did you mean 'initialisation'?"},
+    {"[training.batch]\nsize = 3",
+     "deck.toml:4:1: training/batch: expected an integer, found a table (allowed [1, "
+     "16777216], samples)"},
+    {"[[run]]\nseed = 3", "deck.toml:4:3: run: expected the section [run], found a list"},
+    {"[optimiser]\nkind = \"adm\"",
+     "deck.toml:5:8: optimiser/kind: unknown choice 'adm' (allowed 'sgd', 'adam', "
+     "'adamw'); did you mean 'adam'?"},
+    {"[training]\nloss = \"hinge\"",
+     "deck.toml:5:8: training/loss: unknown choice 'hinge' (allowed 'cross-entropy', 'mse')"},
+    {"[training]\nloss = \"cross_entropy\"",
+     "deck.toml:5:8: training/loss: unknown choice 'cross_entropy' (allowed "
+     "'cross-entropy', 'mse'); did you mean 'cross-entropy'?"},
+    {"[strategy]\ncuts = \"flop\"",
+     "deck.toml:5:8: strategy/cuts: unknown choice 'flop' (allowed 'flops', 'memory', "
+     "[2, 4]); did you mean 'flops'?"},
+    {"[strategy]\ncuts = \"list\"",
+     "deck.toml:5:8: strategy/cuts: unknown choice 'list' (allowed 'flops', 'memory', [2, 4])"},
+};
+
+const std::vector<BadDeck> wrong_types{
+    {"[training]\nbatch = \"128\"",
+     "deck.toml:5:9: training/batch: expected an integer, found the text '128' (allowed "
+     "[1, 16777216], samples)"},
+    {"[training]\nbatch = 128.0",
+     "deck.toml:5:9: training/batch: expected an integer, found the real number 128.0 "
+     "(allowed [1, 16777216], samples)"},
+    {"[optimiser]\nlearning_rate = true",
+     "deck.toml:5:17: optimiser/learning_rate: expected a real number, found the "
+     "boolean true (allowed > 0)"},
+    {"[optimiser]\nnesterov = 1",
+     "deck.toml:5:12: optimiser/nesterov: expected a boolean, found the integer 1 (allowed true, false)"},
+    {"[data]\npath = 2024-05-01", "deck.toml:5:8: data/path: expected text, found a date or time"},
+    {"[strategy]\nmixture = true",
+     "deck.toml:5:11: strategy/mixture: expected text, found the boolean true (allowed "
+     "'auto', 'on', 'off')"},
+    {"[strategy]\ncuts = 3",
+     "deck.toml:5:8: strategy/cuts: expected text or a list of integers, found the integer 3 "
+     "(allowed 'flops', 'memory', [2, 4])"},
+    {"[strategy]\ncuts = [1, \"2\"]",
+     "deck.toml:5:12: strategy/cuts: expected an integer, found the text '2'"},
+    {"[data]\npath = [\"a\"]", "deck.toml:5:8: data/path: expected text, found a list"},
+};
+
+const std::vector<BadDeck> wrong_ranges{
+    {"[run]\nseed = -1", "deck.toml:5:8: run/seed: the integer -1 is out of range (allowed >= 0)"},
+    {"[run]\nepochs = 0",
+     "deck.toml:5:10: run/epochs: the integer 0 is out of range (allowed [1, 1000000000], epochs)"},
+    {"[training]\nbatch = 0",
+     "deck.toml:5:9: training/batch: the integer 0 is out of range (allowed [1, 16777216], samples)"},
+    {"[data]\nvalidation = 1.0",
+     "deck.toml:5:14: data/validation: the real number 1.0 is out of range (allowed [0, 1))"},
+    {"[optimiser]\nbeta1 = 1",
+     "deck.toml:5:9: optimiser/beta1: the integer 1 is out of range (allowed [0, 1))"},
+    {"[optimiser]\nbeta2 = -0.1",
+     "deck.toml:5:9: optimiser/beta2: the real number -0.1 is out of range (allowed [0, 1))"},
+    {"[optimiser]\nepsilon = 0",
+     "deck.toml:5:11: optimiser/epsilon: the integer 0 is out of range (allowed > 0)"},
+    {"[optimiser]\nlearning_rate = inf",
+     "deck.toml:5:17: optimiser/learning_rate: the real number inf is out of range (allowed > 0)"},
+    {"[optimiser]\nweight_decay = nan",
+     "deck.toml:5:16: optimiser/weight_decay: the real number nan is out of range (allowed >= 0)"},
+    {"[optimiser]\nstep_factor = 0.0",
+     "deck.toml:5:15: optimiser/step_factor: the real number 0.0 is out of range (allowed (0, 1])"},
+    {"[strategy]\nqueue = 0",
+     "deck.toml:5:9: strategy/queue: the integer 0 is out of range (allowed [1, 1024], batches)"},
+    {"[data]\nclasses = 1",
+     "deck.toml:5:11: data/classes: 1 class leaves nothing to learn (allowed 0 or >= 2)"},
+};
+
+const std::vector<BadDeck> wrong_combinations{
+    {"[optimiser]\nnesterov = true", "deck.toml:5:12: optimiser/nesterov: needs kind 'sgd', not 'adam'"},
+    {"[optimiser]\nkind = \"sgd\"\nmomentum = 0.0\nnesterov = true",
+     "deck.toml:7:12: optimiser/nesterov: needs momentum > 0"},
+    {"[run]\nsteps = 10\n[optimiser]\nwarmup_steps = 10",
+     "deck.toml:7:16: optimiser/warmup_steps: 10 leaves nothing of the 10 steps of the run"},
+    {"[training]\nloss = \"mse\"\nlabel_smoothing = 0.1",
+     "deck.toml:6:19: training/label_smoothing: needs loss 'cross-entropy'"},
+    {"[data]\nsamples = 100", "deck.toml:5:11: training/batch: 128 is more than the 100 training samples"},
+    {"[data]\nclasses = 48", "deck.toml:5:11: data/classes: glyphs has 47 classes at most, not 48"},
+    {"[data]\ntrain_images = \"a\"",
+     "deck.toml: data/kind: missing, files are named but nothing says their kind"},
+    {"[data]\nkind = \"libsvm\"\ntrain_file = \"a\"",
+     "deck.toml:5:8: data/test_file: missing, kind 'libsvm' needs it"},
+    {"[data]\nkind = \"hdf5\"\ntest_file = \"a\"",
+     "deck.toml:5:8: data/train_file: missing, kind 'hdf5' needs it"},
+    {"[data]\nkind = \"idx\"\ntrain_images = \"a\"\ntrain_labels = \"b\"\ntest_images = \"c\"",
+     "deck.toml:5:8: data/test_labels: missing, kind 'idx' needs it"},
+    {"[strategy]\nkind = \"sil\"\nstages = 2\ncuts = [1, 2]",
+     "deck.toml:7:8: strategy/cuts: 2 stages need 1 of them, not 2"},
+    {"[strategy]\nkind = \"sil\"\ncuts = []", "deck.toml:6:8: strategy/cuts: 2 stages need 1 of them, not 0"},
+    {"[strategy]\nkind = \"sil\"\nstages = 3\ncuts = [2, 1]",
+     "deck.toml:7:8: strategy/cuts: cuts must increase"},
+    {"[strategy]\nkind = \"sil\"\nstages = 3\ncuts = [1, 1]",
+     "deck.toml:7:8: strategy/cuts: cuts must increase"},
+    {"[strategy]\nkind = \"sil\"\ncuts = [3]",
+     "deck.toml:6:8: strategy/cuts: cut 3 is not inside the network "
+     "(allowed 1 to 2, the network has 3 layers)"},
+    {"[strategy]\nkind = \"sil\"\ncuts = [0]",
+     "deck.toml:6:8: strategy/cuts: cut 0 is not inside the network "
+     "(allowed 1 to 2, the network has 3 layers)"},
+    {"[strategy]\nkind = \"sil\"\nstages = 4",
+     "deck.toml:6:10: strategy/stages: 4 stages need as many layers, the network has 3"},
+    {"[strategy]\nkind = \"sil\"\nmixture = \"on\"",
+     "deck.toml:6:11: strategy/mixture: needs input 'free', not 'relay'"},
+    {"[strategy]\nkind = \"sil\"\nreencode = \"on\"\nloss = \"mse\"",
+     "deck.toml:6:12: strategy/reencode: needs loss 'prototype', not 'mse'"},
+    {"[strategy]\nreplicas = 200",
+     "deck.toml:5:12: strategy/replicas: 200 replicas cannot share a batch of 128 samples"},
+};
+
+/// Whole decks, about the layers.
+const std::vector<BadDeck> wrong_layers{
+    {"", "deck.toml: network/layers: missing, the network needs one layer at least: layers = [{type = "
+         "\"dense\"}]"},
+    {"[network]\nlayers = []",
+     "deck.toml:2:10: network/layers: missing, the network needs one layer at least: layers "
+     "= [{type = \"dense\"}]"},
+    {"[network]\nlayers = \"dense\"",
+     "deck.toml:2:10: network/layers: expected a list of layers, found the text "
+     "'dense' (allowed [{type = \"dense\", units = 256}])"},
+    {"[network]\nlayers = [3]",
+     "deck.toml:2:11: network/layers: expected a table such as {type = \"dense\"}, found the integer 3"},
+    {"[network]\nlayers = [{units = 3}]",
+     "deck.toml:2:11: network/layers: a layer without `type`; valid: 'dense'"},
+    {"[network]\nlayers = [{type = \"dens\"}]",
+     "deck.toml:2:19: network/layers: unknown layer type, found the text 'dens'; did you mean 'dense'?"},
+    {"[network]\nlayers = [{type = 3}]",
+     "deck.toml:2:19: network/layers: unknown layer type, found the integer 3; valid: 'dense'"},
+    {"[network]\nlayers = [{type = \"dense\", unit = 3}]",
+     "deck.toml:2:28: network/layers: unknown key 'unit' of a dense layer; did you mean 'units'?"},
+    {"[network]\nlayers = [{type = \"dense\", activation = \"leaky_relu\"}]",
+     "deck.toml:2:41: network/layers[0]/activation: unknown choice 'leaky_relu' (allowed 'identity', 'relu', "
+     "'leaky-relu', 'gelu', 'tanh', 'sigmoid'); did you mean 'leaky-relu'?"},
+    {"[network]\nlayers = [\n  {type = \"dense\"},\n  {type = \"dense\"}]",
+     "deck.toml:3:3: network/layers[0]: `units` missing; only the last layer takes the number of classes"},
+    {"[network]\nlayers = [{type = \"dense\", repeat = 2}]",
+     "deck.toml:2:11: network/layers[0]: `units` missing; only the last layer takes the number of classes"},
+    {"[network]\nlayers = [{type = \"dense\", units = 10}]\n[data]\nclasses = 3",
+     "deck.toml:2:10: network/layers: the last layer has 10 units for 3 classes"},
+    {"batch = 3\n[network]\nlayers = [{type = \"dense\"}]",
+     "deck.toml:1:1: batch: key outside its section; did you mean 'training/batch'?"},
+    {"run = 3\n[network]\nlayers = [{type = \"dense\"}]",
+     "deck.toml:1:1: run: expected the section [run], found the integer 3"},
+};
+
+void requireOnly(const std::string& text, const std::string& expected) {
+  INFO(text);
+  const std::vector<std::string> errors = errorsOf(text);
+  REQUIRE(errors.size() == 1);
+  CHECK(errors.front() == expected);
+}
+
+} // namespace
+
+TEST_CASE("a bad deck gives one line with its place and what would be right", "[config]") {
+  REQUIRE(errorsOf(good).empty());
+  for (const auto& decks : {wrong_names, wrong_types, wrong_ranges, wrong_combinations})
+    for (const BadDeck& deck : decks) requireOnly(good + deck.text + "\n", deck.expected);
+  for (const BadDeck& deck : wrong_layers) requireOnly(deck.text, deck.expected);
+}
+
+TEST_CASE("text that is not TOML gives its place and the parser's reason", "[config]") {
+  const std::vector<std::pair<std::string, std::string>> decks{
+      {"[training]\nbatch = 3\nbatch = 4", "deck.toml:3:"}, // twice
+      {"[run]\n[run]", "deck.toml:2:"},                     // twice
+      {"[run\nseed = 3", "deck.toml:1:"},
+      {"[data]\n# \xC3\xA9\npath = '\xC3\xA9' \xC3\xA9", "deck.toml:3:12:"},
+      {"path = \"\"\"\\\" \xC3\xA9 \n\"\"\"\" \xC3\xA9", "deck.toml:2:6:"},
+      {"[,run]", "deck.toml:1:"},
+      {"[run]\nseed 3", "deck.toml:2:"},
+      {"[run]\nseed = 3x", "deck.toml:2:"},
+      {"[run]\nseed = .5", "deck.toml:2:"},
+      {"[run]\nseed = 99999999999999999999", "deck.toml:2:"},
+      {"[data]\npath = \"abc", "deck.toml:2:"},
+      {std::string("[run]\n\0", 7), "deck.toml:2:"},
+      {"[run]\n# \xFF\xFE", "deck.toml:2:"},
+  };
+  for (const auto& [text, place] : decks) {
+    INFO(text);
+    const std::vector<std::string> errors = errorsOf(text);
+    REQUIRE(errors.size() == 1);
+    CHECK(errors.front().compare(0, place.size(), place) == 0);
+    CHECK(errors.front().find(": not TOML: ") != std::string::npos);
+    CHECK(errors.front().find('\n') == std::string::npos);
+  }
+}
+
+TEST_CASE("all mistakes of a deck and its overrides come at once, in order", "[config]") {
+  const std::string text = good + "[training]\nbatch = 0\n[optimiser]\nnesterov = true\n[run]\nsed = 1\n";
+  const std::vector<std::string> errors = errorsOf(text, {"run/epochs=x", "data/pth=y"});
+  REQUIRE(errors.size() == 5);
+  CHECK(errors[0].find("deck.toml:5:9: training/batch") == 0);
+  CHECK(errors[1].find("deck.toml:7:12: optimiser/nesterov") == 0);
+  CHECK(errors[2].find("deck.toml:9:1: run/sed") == 0);
+  CHECK(errors[3].find("command line: 'run/epochs=x': run/epochs: expected an integer") == 0);
+  CHECK(errors[4].find("command line: 'data/pth=y': data/pth: unknown key; did you mean 'path'?") == 0);
+}
+
+TEST_CASE("a wrong value does not raise errors about combinations with it", "[config]") {
+  const auto errors = errorsOf("[network]\nlayers = [{type = \"dense\", units = 2.5}, {type = \"dense\"}]\n");
+  REQUIRE(errors.size() == 1);
+  CHECK(errors.front().find("network/layers[0]/units: expected an integer") != std::string::npos);
+}
+
+TEST_CASE("control characters of a deck cannot break a message into lines", "[config]") {
+  const auto errors = errorsOf(good + "[run]\n\"a\\nb\" = 1\n[data]\nkind = \"a\\u001b\\n\"\n");
+  REQUIRE(errors.size() == 2);
+  for (const std::string& error : errors) CHECK(error.find_first_of("\n\x1b") == std::string::npos);
+}
+
+TEST_CASE("the nearest name forgives a third of the letters, case and swaps", "[config]") {
+  const std::vector<std::string> valid{"momentum", "nesterov", "beta1", "beta2"};
+  CHECK(partita::nearestName("momnetum", valid) == "momentum");
+  CHECK(partita::nearestName("Nesterov", valid) == "nesterov");
+  CHECK(partita::nearestName("beta", valid) == "beta1");
+  CHECK(partita::nearestName("epsilon", valid).empty());
+  CHECK(partita::nearestName("", valid).empty());
+}

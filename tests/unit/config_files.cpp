@@ -1,0 +1,147 @@
+#include "partita/config/deck.hpp"
+#include "partita/config/user_error.hpp"
+
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <string>
+#include <unistd.h>
+
+#include "support/catch.hpp"
+
+using namespace partita;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A folder of its own for each test, removed at its end.
+struct Folder {
+  fs::path path = fs::temp_directory_path() / ("partita-config-" + std::to_string(getpid()));
+  Folder() { fs::create_directories(path); }
+  ~Folder() { fs::remove_all(path); }
+
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(path / name, std::ios::binary) << text;
+    return (path / name).string();
+  }
+};
+
+std::string errorOf(const std::string& path) {
+  try {
+    loadDeck(path, {});
+  } catch (const UserError& error) {
+    REQUIRE(error.messages().size() == 1);
+    return error.what();
+  }
+  return {};
+}
+
+/// Replaces, inserts or removes a piece of the text; the pieces are those that decks are made of.
+std::string mutated(std::string text, std::mt19937& random) {
+  static const std::vector<std::string> pieces{"=",
+                                               "[",
+                                               "]",
+                                               "{",
+                                               "}",
+                                               "\"",
+                                               "'",
+                                               "#",
+                                               "\n",
+                                               ",",
+                                               ".",
+                                               "-",
+                                               "0",
+                                               "1e999",
+                                               "-1",
+                                               "true",
+                                               "nan",
+                                               "inf",
+                                               "[[",
+                                               "]]",
+                                               "\"\"\"",
+                                               "1979-05-27",
+                                               "\\u",
+                                               "\x01",
+                                               "/",
+                                               "relay",
+                                               "\r",
+                                               "\xFF",
+                                               "seed",
+                                               "[run]",
+                                               "cut",
+                                               "0x7fff",
+                                               "1_000",
+                                               "units",
+                                               "dense",
+                                               "layers",
+                                               "_",
+                                               "é",
+                                               "\"\\n",
+                                               "= 1\n=",
+                                               "{}=[]",
+                                               "type",
+                                               "=[[",
+                                               "9e9",
+                                               "[run.a]",
+                                               "kind",
+                                               "12345678901234567890"};
+  for (std::size_t changes = 1 + random() % 3; changes > 0; --changes) {
+    const std::size_t at = random() % (text.size() + 1);
+    const std::size_t length = random() % 2 == 0 ? 0 : 1 + random() % 12;
+    const std::string& piece = pieces[random() % pieces.size()];
+    text.replace(at, length, random() % 4 == 0 ? "" : piece);
+  }
+  return text;
+}
+
+} // namespace
+
+TEST_CASE("a deck that cannot be read is told in one line", "[config]") {
+  const Folder folder;
+  CHECK(errorOf((folder.path / "none.toml").string()) ==
+        (folder.path / "none.toml").string() + ": no such deck");
+  CHECK(errorOf(folder.path.string()) == folder.path.string() + ": is a folder, not a deck");
+  CHECK(errorOf("/dev/null") == "/dev/null: is not a regular file");
+  const std::string empty = folder.write("empty.toml", "");
+  CHECK(errorOf(empty).find(empty + ": network/layers: missing") == 0);
+  const std::string locked = folder.write("locked.toml", "[run]\n");
+  fs::permissions(locked, fs::perms::none);
+  if (!std::ifstream(locked)) CHECK(errorOf(locked) == locked + ": cannot be read: Permission denied");
+}
+
+TEST_CASE("a deck is read from its file", "[config]") {
+  const Folder folder;
+  const std::string path =
+      folder.write("a.toml", "[run]\nseed = 5\n[network]\nlayers = [{type = \"dense\"}]");
+  CHECK(loadDeck(path, {}).run.seed == 5);
+  CHECK(loadDeck(path, {"run/seed=6"}).run.seed == 6);
+}
+
+TEST_CASE("a damaged deck is read or refused in single lines, nothing else", "[config]") {
+  RunConfig config;
+  config.network.layers = {LayerSpec{"dense", 16, Activation::relu, 0.01, true, 3}, LayerSpec{}};
+  config.strategy.kind = StrategyKind::sil;
+  const std::string short_deck =
+      "[network]\nlayers = [{type = \"dense\", units = 16, repeat = 3}, {type = \"dense\"}]\n"
+      "[strategy]\nkind = \"sil\"\nstages = 2\ncuts = [3]\n[data]\npath = 'a'\n"
+      "[optimiser]\nlearning_rate = 1e-3\nnesterov = false\n";
+  std::mt19937 random(7);
+  int refused = 0, read = 0;
+  for (int i = 0; i < 4000; ++i) {
+    const std::string text = mutated(i % 8 < 2 ? writeDeck(config) : short_deck, random);
+    INFO(text);
+    try {
+      const std::string shell = "strategy/cuts=[2]";
+      parseDeck(text, "deck.toml", {i % 2 == 0 ? shell : mutated(shell, random)});
+      ++read;
+    } catch (const UserError& error) {
+      ++refused;
+      REQUIRE_FALSE(error.messages().empty());
+      for (const std::string& message : error.messages())
+        REQUIRE(message.find_first_of("\n\r") == std::string::npos);
+    }
+  }
+  CHECK(refused > 1000);
+  CHECK(read > 50);
+}

@@ -1,0 +1,100 @@
+#include "partita/config/deck.hpp"
+#include "partita/config/user_error.hpp"
+
+#include <string>
+#include <vector>
+
+#include "support/catch.hpp"
+
+using namespace partita;
+
+namespace {
+
+const std::string deck =
+    "[network]\nlayers = [{type = \"dense\", units = 8, repeat = 5}, {type = \"dense\"}]\n"
+    "[run]\nepochs = 7\nsteps = 100\n";
+
+RunConfig with(const std::vector<std::string>& overrides) {
+  return parseDeck(deck, "deck.toml", overrides);
+}
+
+std::string errorOf(const std::string& text) {
+  try {
+    with({text});
+  } catch (const UserError& error) {
+    REQUIRE(error.messages().size() == 1);
+    return error.what();
+  }
+  return {};
+}
+
+} // namespace
+
+TEST_CASE("overrides replace values of the deck, the last one wins", "[config]") {
+  const RunConfig c = with({"run/seed=9", "run.steps=0", "run/epochs=2", "run/epochs=3", "run/timing=true"});
+  CHECK(c.run.seed == 9);
+  CHECK(c.run.steps == 0);
+  CHECK(c.run.epochs == 3);
+  CHECK(c.run.timing);
+}
+
+TEST_CASE("overrides need no quotes that a shell would take off", "[config]") {
+  CHECK(with({"data/path=/a/b c"}).data.path == "/a/b c");
+  CHECK(with({"data/path=\"/a/b\""}).data.path == "/a/b");
+  CHECK(with({"data/path=../x=y#z"}).data.path == "../x=y#z");
+  CHECK(with({"data/path=\xC3\xA9lan"}).data.path == "\xC3\xA9lan");
+  CHECK(with({"data/path=2024"}).data.path == "2024");
+  CHECK(with({"data/path="}).data.path.empty());
+  CHECK(with({"strategy/input=frozen"}).strategy.input == StageInput::frozen);
+  CHECK(with({"optimiser.learning_rate=2e-3"}).optimiser.learning_rate == 2e-3);
+  CHECK(with({"optimiser/learning_rate=1"}).optimiser.learning_rate == 1.0);
+}
+
+TEST_CASE("cuts are a rule or a list", "[config]") {
+  CHECK(with({"strategy/cuts=memory"}).strategy.cut_rule == CutRule::memory);
+  const StrategySection list = with({"strategy/cuts=[2,4]", "strategy/stages=3"}).strategy;
+  CHECK(list.cut_rule == CutRule::list);
+  CHECK(list.cuts == std::vector<std::int64_t>{2, 4});
+  const StrategySection rule = with({"strategy/cuts=[2,4]", "strategy/cuts=flops"}).strategy;
+  CHECK(rule.cut_rule == CutRule::flops);
+  CHECK(rule.cuts.empty());
+}
+
+TEST_CASE("layers can be replaced as a whole", "[config]") {
+  const RunConfig c =
+      with({"network/layers=[{type=\"dense\",activation=\"leaky-relu\",slope=0.2,bias=false}]"});
+  REQUIRE(c.network.layers.size() == 1);
+  CHECK(c.network.layers[0].activation == Activation::leaky_relu);
+  CHECK(c.network.layers[0].slope == 0.2);
+  CHECK_FALSE(c.network.layers[0].bias);
+}
+
+TEST_CASE("a bad override names itself", "[config]") {
+  CHECK(errorOf("steps=3") == "command line: 'steps=3': expected section/key=value");
+  CHECK(errorOf("run/steps") == "command line: 'run/steps': expected section/key=value");
+  CHECK(errorOf("") == "command line: '': expected section/key=value");
+  CHECK(errorOf("rum/steps=3") == "command line: 'rum/steps=3': rum: unknown section; did you mean 'run'?");
+  CHECK(errorOf("run/step=3") == "command line: 'run/step=3': run/step: unknown key; did you mean 'steps'?");
+  CHECK(errorOf("run/seed=3\n[data]") ==
+        "command line: 'run/seed=3 [data]': run/seed: expected an integer, found the "
+        "text '3 [data]' (allowed >= 0)");
+  CHECK(errorOf("strategy/cuts=[2,") ==
+        "command line: 'strategy/cuts=[2,': strategy/cuts: unknown choice '[2,' "
+        "(allowed 'flops', 'memory', [2, 4])");
+  CHECK(errorOf("run/epochs=3") ==
+        "command line: 'run/epochs=3': run/epochs: has no effect while run/steps is 100; "
+        "give run/steps=0 to count epochs");
+}
+
+TEST_CASE("a combination that an override broke is told of the override", "[config]") {
+  const std::string text = deck + "[strategy]\nkind = \"sil\"\ncuts = [3]\n";
+  REQUIRE_NOTHROW(parseDeck(text, "deck.toml"));
+  try {
+    parseDeck(text, "deck.toml", {"strategy/stages=4"});
+    FAIL("accepted");
+  } catch (const UserError& error) {
+    CHECK(error.messages() ==
+          std::vector<std::string>{
+              "command line: 'strategy/stages=4': strategy/cuts: 4 stages need 3 of them, not 1"});
+  }
+}

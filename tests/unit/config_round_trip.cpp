@@ -1,0 +1,202 @@
+#include "partita/config/deck.hpp"
+#include "partita/config/parameters.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <random>
+
+#include "support/catch.hpp"
+
+using namespace partita;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path source_dir = PARTITA_SOURCE_DIR;
+
+bool sameBits(double a, double b) {
+  return std::memcmp(&a, &b, sizeof a) == 0;
+}
+
+bool sameLayer(const LayerSpec& a, const LayerSpec& b) {
+  return a.type == b.type && a.units == b.units && a.activation == b.activation &&
+         sameBits(a.slope, b.slope) && a.bias == b.bias && a.repeat == b.repeat;
+}
+
+/// Compares the fields behind two targets of one parameter.
+struct SameField {
+  const Target& other;
+  bool operator()(double* a) const { return sameBits(*a, *std::get<double*>(other)); }
+  bool operator()(const Choice& a) const { return a.get() == std::get<Choice>(other).get(); }
+  bool operator()(const Cuts& a) const {
+    const Cuts& b = std::get<Cuts>(other);
+    return *a.rule == *b.rule && *a.list == *b.list;
+  }
+  bool operator()(std::vector<LayerSpec>* a) const {
+    const auto* b = std::get<std::vector<LayerSpec>*>(other);
+    return std::equal(a->begin(), a->end(), b->begin(), b->end(), sameLayer);
+  }
+  template <class T>
+  bool operator()(T* a) const {
+    return *a == *std::get<T*>(other);
+  }
+};
+
+void requireSame(RunConfig a, RunConfig b) {
+  const ParameterTable table_a = describe(a), table_b = describe(b);
+  for (std::size_t s = 0; s < table_a.sections.size(); ++s) {
+    for (std::size_t p = 0; p < table_a.sections[s].parameters.size(); ++p) {
+      INFO(table_a.sections[s].name << "/" << table_a.sections[s].parameters[p].key);
+      REQUIRE(std::visit(SameField{table_b.sections[s].parameters[p].target},
+                         table_a.sections[s].parameters[p].target));
+    }
+  }
+}
+
+/// Draws a value within the range of a parameter.
+struct Drawer {
+  std::mt19937_64& random;
+  const Range& range;
+
+  std::uint64_t below(std::uint64_t bound) const { return random() % bound; }
+  double unit() const { return std::ldexp(static_cast<double>(random() >> 11), -53); }
+
+  void operator()(bool* field) const { *field = below(2) == 1; }
+  void operator()(std::int64_t* field) const {
+    const double high = std::min(range.high, 9e15);
+    *field = static_cast<std::int64_t>(range.low + std::floor(unit() * (high - range.low + 1)));
+  }
+  void operator()(double* field) const {
+    const double draw = unit() * std::pow(10.0, -static_cast<double>(below(300)));
+    *field = range.low + draw * std::min(range.high - range.low, 1e12);
+    if (!range.contains(*field)) *field = 0.5;
+  }
+  void operator()(std::string* field) const {
+    static const char letters[] = "ab/.\"\\'#=\n\t\x01\x7f[]{} \xC3\xA9";
+    field->clear();
+    for (std::uint64_t n = below(12); n > 0; --n) *field += letters[below(sizeof letters - 3)];
+    if (below(4) == 0) *field += "\xC3\xA9";
+  }
+  void operator()(const Choice& choice) const { choice.set(below(choice.names.size())); }
+  void operator()(const Cuts& cuts) const {
+    *cuts.rule = static_cast<CutRule>(below(3));
+    cuts.list->clear();
+    if (*cuts.rule == CutRule::list) *cuts.list = {1, 2};
+  }
+  void operator()(std::vector<LayerSpec>* layers) const {
+    layers->resize(4);
+    for (LayerSpec& layer : *layers) {
+      for (const Parameter& parameter : describe(layer).parameters)
+        std::visit(Drawer{random, parameter.range}, parameter.target);
+      layer.units += 1;
+      layer.units = std::min<std::int64_t>(layer.units, 1000);
+    }
+  }
+};
+
+RunConfig randomConfig(std::mt19937_64& random) {
+  RunConfig config;
+  for (const Section& section : describe(config).sections)
+    for (const Parameter& parameter : section.parameters)
+      std::visit(Drawer{random, parameter.range}, parameter.target);
+  return config;
+}
+
+/// Takes back the few combinations that are refused.
+void reconcile(RunConfig& c) {
+  c.run.steps = 0;
+  c.data.kind = DataKind::glyphs;
+  c.data.classes = 0;
+  c.data.samples += c.training.batch;
+  c.training.label_smoothing = 0.0;
+  c.optimiser.nesterov = false;
+  c.strategy.stages = 3;
+  c.strategy.replicas = 1;
+  c.strategy.mixture = Switch::off;
+  c.strategy.reencode = Switch::off;
+}
+
+std::string contentOf(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+} // namespace
+
+TEST_CASE("a short deck leaves the defaults", "[config]") {
+  RunConfig expected;
+  expected.network.layers = {LayerSpec{}};
+  requireSame(expected, parseDeck("[network]\nlayers = [{type = \"dense\"}]\n", "deck.toml"));
+}
+
+TEST_CASE("a deck may start with a byte order mark and end its lines with CR LF", "[config]") {
+  const std::string text = "\xEF\xBB\xBF[network]\r\nlayers = [{type = \"dense\"}]\r\n[run]\r\nseed = 4\r\n";
+  CHECK(parseDeck(text, "deck.toml").run.seed == 4);
+}
+
+TEST_CASE("the effective deck reads back to the same configuration", "[config]") {
+  std::mt19937_64 random(20240613);
+  for (int i = 0; i < 300; ++i) {
+    RunConfig config = randomConfig(random);
+    reconcile(config);
+    const std::string text = writeDeck(config);
+    INFO(text);
+    requireSame(config, parseDeck(text, "deck.toml"));
+  }
+}
+
+TEST_CASE("every deck of the collection is good, also as an effective deck", "[config]") {
+  std::size_t count = 0;
+  for (const auto& entry : fs::directory_iterator(source_dir / "input-decks")) {
+    if (entry.path().extension() != ".toml") continue;
+    INFO(entry.path());
+    const RunConfig config = loadDeck(entry.path().string(), {});
+    requireSame(config, parseDeck(writeDeck(config), "deck.toml"));
+    ++count;
+  }
+  CHECK(count >= 10);
+}
+
+TEST_CASE("the reference page in the documentation is current", "[config]") {
+  CHECK(contentOf(source_dir / "docs" / "deck-reference.md") == deckReference());
+}
+
+TEST_CASE("every parameter says what it means, and its default is in range", "[config]") {
+  RunConfig config;
+  for (const Section& section : describe(config).sections) {
+    for (const Parameter& parameter : section.parameters) {
+      INFO(section.name << "/" << parameter.key);
+      CHECK_FALSE(parameter.text.empty());
+      CHECK(parameter.text.find('|') == std::string::npos); // it would end a cell of the reference page
+      if (const auto* field = std::get_if<std::int64_t*>(&parameter.target))
+        CHECK(parameter.range.contains(static_cast<double>(**field)));
+      if (const auto* field = std::get_if<double*>(&parameter.target))
+        CHECK(parameter.range.contains(**field));
+    }
+  }
+}
+
+TEST_CASE("names of choices follow the enumerators", "[config]") {
+  CHECK(nameOf(DataKind::hdf5) == "hdf5");
+  CHECK(nameOf(Standardise::feature) == "feature");
+  CHECK(nameOf(Activation::leaky_relu) == "leaky-relu");
+  CHECK(nameOf(Activation::sigmoid) == "sigmoid");
+  CHECK(nameOf(Initialisation::orthogonal) == "orthogonal");
+  CHECK(nameOf(LossKind::mse) == "mse");
+  CHECK(nameOf(OptimiserKind::adamw) == "adamw");
+  CHECK(nameOf(ScheduleKind::cosine) == "cosine");
+  CHECK(nameOf(StrategyKind::sil) == "sil");
+  CHECK(nameOf(StageInput::relay) == "relay");
+  CHECK(nameOf(LabelKind::etf) == "etf");
+  CHECK(nameOf(LabelKind::block) == "block");
+  CHECK(nameOf(StageLoss::prototype) == "prototype");
+  CHECK(nameOf(CutInitialisation::he) == "he");
+  CHECK(nameOf(CutRule::list) == "list");
+  CHECK(nameOf(Match::after) == "after");
+  CHECK(nameOf(Switch::off) == "off");
+}

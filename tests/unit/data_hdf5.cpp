@@ -1,0 +1,227 @@
+#include "partita/data/hdf5_data.hpp"
+#include "partita/data/hdf5_id.hpp"
+
+#include <limits>
+#include <numeric>
+
+#include "data_files.hpp"
+#include "support/catch.hpp"
+
+using namespace partita;
+using namespace partita::test;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+class Hdf5Writer {
+ public:
+  explicit Hdf5Writer(const std::string& path)
+      : _file(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT), H5Fclose) {
+    REQUIRE(_file);
+  }
+
+  template <class Value>
+  void add(const std::string& name, hid_t type, const std::vector<hsize_t>& sizes,
+           const std::vector<Value>& values) {
+    const Hdf5Id space(H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr), H5Sclose);
+    const Hdf5Id links(H5Pcreate(H5P_LINK_CREATE), H5Pclose);
+    H5Pset_create_intermediate_group(links.get(), 1);
+    const Hdf5Id set(
+        H5Dcreate2(_file.get(), name.c_str(), type, space.get(), links.get(), H5P_DEFAULT, H5P_DEFAULT),
+        H5Dclose);
+    REQUIRE(set);
+    if (!values.empty())
+      REQUIRE(H5Dwrite(set.get(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()) >= 0);
+  }
+
+ private:
+  Hdf5Id _file;
+};
+
+std::vector<float> countUp(std::size_t n) {
+  std::vector<float> values(n);
+  std::iota(values.begin(), values.end(), 0.0F);
+  return values;
+}
+
+void writeGood(const std::string& path, hsize_t n) {
+  Hdf5Writer file(path);
+  std::vector<int> labels(n);
+  for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<int>(i % 3);
+  file.add("features", H5T_NATIVE_FLOAT, {n, 2, 3}, countUp(n * 6));
+  file.add("labels", H5T_NATIVE_INT, {n}, labels);
+}
+
+DataSection sectionOf(const ScratchFolder& folder) {
+  DataSection section;
+  section.kind = DataKind::hdf5;
+  section.path = folder.path();
+  section.train_file = "train.h5";
+  section.test_file = "test.h5";
+  section.standardise = Standardise::none;
+  writeGood(folder.path("train.h5"), 6);
+  writeGood(folder.path("test.h5"), 3);
+  return section;
+}
+
+std::string messageFor(const DataSection& section) {
+  return messageOf([&] { loadData(section, 1, Need::everything); });
+}
+
+} // namespace
+
+TEST_CASE("HDF5 features keep their shape, bytes stay bytes, doubles become floats", "[data]") {
+  const ScratchFolder folder;
+  DataSection section = sectionOf(folder);
+  const DataSets sets = loadData(section, 1, Need::everything);
+  CHECK(sets.shape == std::vector<std::int64_t>{2, 3});
+  CHECK(sets.classes == 3);
+  CHECK(sets.train.labels == std::vector<std::int32_t>{0, 1, 2, 0, 1, 2});
+  CHECK(rawRow(sets.train.features, 5) == std::vector<float>{30, 31, 32, 33, 34, 35});
+
+  for (const char* name : {"train.h5", "test.h5"}) {
+    Hdf5Writer file(folder.path(name));
+    file.add("deep/x", H5T_STD_U8LE, {2, 2}, std::vector<std::uint8_t>{0, 255, 7, 8});
+    file.add("deep/y", H5T_NATIVE_LLONG, {2}, std::vector<long long>{0, 1});
+    file.add("real", H5T_NATIVE_DOUBLE, {2, 1}, std::vector<double>{0.5, -2.0});
+  }
+  section.features = "deep/x";
+  section.labels = "deep/y";
+  CHECK(rawRow(loadData(section, 1, Need::everything).train.features, 0) == std::vector<float>{0, 255});
+  section.features = "real";
+  CHECK(rawRow(loadData(section, 1, Need::everything).train.features, 1) == std::vector<float>{-2});
+}
+
+TEST_CASE("HDF5 limits and labels alone", "[data]") {
+  const ScratchFolder folder;
+  DataSection section = sectionOf(folder);
+  section.samples = 2;
+  const DataSets some = loadData(section, 1, Need::everything);
+  CHECK(some.train.size() == 2);
+  CHECK(some.train.features.rows() == 2);
+  CHECK(some.classes == 3);
+  const DataSets labels = loadData(section, 1, Need::labels_only);
+  CHECK(labels.train.labels == some.train.labels);
+  CHECK(labels.shape == some.shape);
+  CHECK(labels.train.features.rows() == 0);
+}
+
+TEST_CASE("Bad HDF5 files get one clear line", "[data]") {
+  const ScratchFolder folder;
+  const DataSection section = sectionOf(folder);
+  const auto train = [&] { return Hdf5Writer(folder.path("train.h5")); };
+  const std::vector<int> labels = {0, 1};
+
+  DataSection wrong = section;
+  wrong.train_file = "tran.h5";
+  CHECK_THAT(messageFor(wrong), ContainsSubstring("no such file; did you mean 'train.h5'?"));
+  wrong = section;
+  wrong.features = "feature";
+  CHECK_THAT(messageFor(wrong), ContainsSubstring("no data set 'feature'; it holds 'features', 'labels'"));
+  wrong.features = "label";
+  CHECK_THAT(messageFor(wrong), ContainsSubstring("no data set 'label'; it holds 'labels', 'features'"));
+
+  SECTION("not HDF5") {
+    folder.write("train.h5", "label,feature\n1,2\n");
+    CHECK_THAT(messageFor(section), ContainsSubstring("train.h5: not an HDF5 file"));
+  }
+  SECTION("empty file") {
+    folder.write("train.h5", "");
+    CHECK_THAT(messageFor(section), ContainsSubstring("train.h5: not an HDF5 file"));
+  }
+  SECTION("truncated") {
+    folder.write("train.h5", folder.read("train.h5").substr(0, 900));
+    CHECK_THAT(messageFor(section), ContainsSubstring("train.h5: HDF5 cannot open it"));
+  }
+  SECTION("no data sets") {
+    train();
+    CHECK_THAT(messageFor(section), ContainsSubstring("no data set 'features'; the file holds none"));
+  }
+  SECTION("counts differ") {
+    {
+      Hdf5Writer file = train();
+      file.add("features", H5T_NATIVE_FLOAT, {3, 2}, countUp(6));
+      file.add("labels", H5T_NATIVE_INT, {2}, labels);
+    }
+    CHECK_THAT(messageFor(section), ContainsSubstring("data set 'features': 3 samples, but 2 labels"));
+  }
+  SECTION("one dimension") {
+    {
+      Hdf5Writer file = train();
+      file.add("features", H5T_NATIVE_FLOAT, {2}, countUp(2));
+      file.add("labels", H5T_NATIVE_INT, {2}, labels);
+    }
+    CHECK_THAT(messageFor(section),
+               ContainsSubstring("'features': features have 2 or more dimensions (samples first), it has 1"));
+  }
+  SECTION("labels of two dimensions") {
+    {
+      Hdf5Writer file = train();
+      file.add("features", H5T_NATIVE_FLOAT, {2, 3}, countUp(6));
+      file.add("labels", H5T_NATIVE_INT, {2, 1}, labels);
+    }
+    CHECK_THAT(messageFor(section), ContainsSubstring("'labels': labels have 1 dimension, it has 2"));
+  }
+  SECTION("real labels") {
+    {
+      Hdf5Writer file = train();
+      file.add("features", H5T_NATIVE_FLOAT, {2, 3}, countUp(6));
+      file.add("labels", H5T_NATIVE_FLOAT, {2}, countUp(2));
+    }
+    CHECK_THAT(messageFor(section), ContainsSubstring("'labels': labels are integers, it has another type"));
+  }
+  SECTION("negative label") {
+    {
+      Hdf5Writer file = train();
+      file.add("features", H5T_NATIVE_FLOAT, {2, 3}, countUp(6));
+      file.add("labels", H5T_NATIVE_INT, {2}, std::vector<int>{0, -4});
+    }
+    CHECK_THAT(messageFor(section), ContainsSubstring("label -4 of sample 1 is no class 0, 1, 2, ..."));
+  }
+  SECTION("no samples") {
+    {
+      Hdf5Writer file = train();
+      file.add("features", H5T_NATIVE_FLOAT, {0, 3}, std::vector<float>{});
+      file.add("labels", H5T_NATIVE_INT, {0}, std::vector<int>{});
+    }
+    CHECK_THAT(messageFor(section), ContainsSubstring("'labels': holds no samples"));
+  }
+  SECTION("not a number") {
+    std::vector<float> values = countUp(6);
+    values[4] = std::numeric_limits<float>::quiet_NaN();
+    {
+      Hdf5Writer file = train();
+      file.add("features", H5T_NATIVE_FLOAT, {2, 3}, values);
+      file.add("labels", H5T_NATIVE_INT, {2}, labels);
+    }
+    CHECK_THAT(messageFor(section),
+               ContainsSubstring("'features': feature 1 of sample 1 is not a finite float"));
+  }
+  SECTION("beyond float") {
+    {
+      Hdf5Writer file = train();
+      file.add("features", H5T_NATIVE_DOUBLE, {2, 1}, std::vector<double>{1e300, 0.0});
+      file.add("labels", H5T_NATIVE_INT, {2}, labels);
+    }
+    CHECK_THAT(messageFor(section), ContainsSubstring("feature 0 of sample 0 is not a finite float"));
+  }
+  SECTION("text") {
+    {
+      const Hdf5Id text(H5Tcopy(H5T_C_S1), H5Tclose);
+      Hdf5Writer file = train();
+      file.add("features", text.get(), {2, 1}, std::vector<char>{'a', 'b'});
+      file.add("labels", H5T_NATIVE_INT, {2}, labels);
+    }
+    CHECK_THAT(messageFor(section),
+               ContainsSubstring("'features': features are integers or reals, it has another type"));
+  }
+  SECTION("shapes of training and test differ") {
+    {
+      Hdf5Writer file = train();
+      file.add("features", H5T_NATIVE_FLOAT, {2, 3}, countUp(6));
+      file.add("labels", H5T_NATIVE_INT, {2}, labels);
+    }
+    CHECK_THAT(messageFor(section),
+               ContainsSubstring("test.h5: samples of 2 x 3, but the training set has 3"));
+  }
+}

@@ -1,0 +1,94 @@
+#include "partita/data/libsvm.hpp"
+
+#include "data_files.hpp"
+#include "support/catch.hpp"
+
+using namespace partita;
+using namespace partita::test;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+DataSection sectionOf(const ScratchFolder& folder, const std::string& train, const std::string& test) {
+  DataSection section;
+  section.kind = DataKind::libsvm;
+  section.path = folder.path();
+  section.train_file = "train";
+  section.test_file = "test";
+  section.standardise = Standardise::none;
+  folder.write("train", train);
+  folder.write("test", test);
+  return section;
+}
+
+} // namespace
+
+TEST_CASE("LIBSVM text is read exactly", "[data]") {
+  const LibsvmText text =
+      parseLibsvm("# head\n+1 1:0.5 3:-2e1\t4:+7\r\n\r\n  -1 \n2.0 2:.25 # 3:1\n-1 4:1e-50", "f");
+  CHECK(text.labels == std::vector<std::int32_t>{1, -1, 2, -1});
+  CHECK(text.row_end == std::vector<std::size_t>{3, 3, 4, 5});
+  CHECK(text.columns == std::vector<std::uint32_t>{0, 2, 3, 1, 3});
+  CHECK(text.values == std::vector<float>{0.5F, -20.0F, 7.0F, 0.25F, 0.0F});
+  CHECK(text.width == 4);
+}
+
+TEST_CASE("LIBSVM labels become ranks and the width is the larger of both files", "[data]") {
+  const ScratchFolder folder;
+  const DataSection section = sectionOf(folder, "5 1:1\n-1 2:2\n5 1:3\n", "-1 3:4\n");
+  const DataSets sets = loadData(section, 1, Need::everything);
+  CHECK(sets.classes == 2);
+  CHECK(sets.shape == std::vector<std::int64_t>{3});
+  CHECK(sets.train.labels == std::vector<std::int32_t>{1, 0, 1});
+  CHECK(sets.test.labels == std::vector<std::int32_t>{0});
+  CHECK(rawRow(sets.train.features, 1) == std::vector<float>{0, 2, 0});
+  CHECK(rawRow(sets.test.features, 0) == std::vector<float>{0, 0, 4});
+}
+
+TEST_CASE("Bad LIBSVM text is named by line and column", "[data]") {
+  struct Case {
+    std::string text, message;
+  };
+  const std::vector<Case> bad = {
+      {"x 1:1\n", "f:1:1: a label is needed, found 'x'"},
+      {"1 1:1\n  0.5 1:1\n", "f:2:3: labels are whole numbers (classes), found '0.5'"},
+      {"nan 1:1\n", "f:1:1: labels are whole numbers (classes), found 'nan'"},
+      {"1,2 1:1\n", "f:1:1: a single whole number is needed as label, found '1,2'"},
+      {"1e300 1:1\n", "f:1:1: labels are whole numbers"},
+      {"1 1\n", "f:1:3: 'index:value' is needed, found '1'"},
+      {"1 qid:3 1:1\n", "f:1:3: 'index:value' is needed, found 'qid:3'"},
+      {"1 0:1\n", "f:1:3: feature indices start at 1"},
+      {"1 -1:1\n", "f:1:3: 'index:value' is needed"},
+      {"1 2:1 2:1\n", "f:1:7: feature indices ascend, but 2 follows 2"},
+      {"1 3:1 2:1\n", "f:1:7: feature indices ascend, but 2 follows 3"},
+      {"1 1:\n", "f:1:5: a value is needed, found nothing"},
+      {"1 1:a\n", "f:1:5: a value is needed, found 'a'"},
+      {"1 1:2x\n", "f:1:3: 'index:value' is needed, found '1:2x'"},
+      {"1 1:nan\n", "f:1:3: value of '1:nan' is not a finite float"},
+      {"1 1:-inf\n", "not a finite float"},
+      {"1 1:1e39\n", "not a finite float"},
+      {"1 1:1e999\n", "f:1:5: '1e999' is out of range"},
+      {"1 1048577:1\n", "f:1:3: feature index of '1048577:1' is above 1048576"},
+      {"1 99999999999999999999:1\n", "is above 1048576"},
+      {std::string("1 1:1\0 2:2\n", 11), "f:1:3: 'index:value' is needed, found '1:1?'"},
+      {"# one\n\n1 1:1 2:+-1\n", "f:3:9: a value is needed, found '+-1'"},
+  };
+  for (const Case& file : bad)
+    CHECK_THAT(messageOf([&] { parseLibsvm(file.text, "f"); }), ContainsSubstring(file.message));
+}
+
+TEST_CASE("Bad pairs of LIBSVM files get one clear line", "[data]") {
+  const ScratchFolder folder;
+  const auto message = [&](const std::string& train, const std::string& test, std::int64_t classes) {
+    DataSection section = sectionOf(folder, train, test);
+    section.classes = classes;
+    return messageOf([&] { loadData(section, 1, Need::everything); });
+  };
+  CHECK_THAT(message("1 1:1\n2 1:1\n", "1 1:1\n3 1:1\n", 0),
+             ContainsSubstring("test: label 3 of sample 1 does not occur in the training set"));
+  CHECK_THAT(message("# nothing\n", "1 1:1\n", 0), ContainsSubstring("train: holds no samples"));
+  CHECK_THAT(message("1 1:1\n", "", 0), ContainsSubstring("test: holds no samples"));
+  CHECK_THAT(message("1\n2\n", "1\n", 0), ContainsSubstring("train: holds labels, but no features"));
+  CHECK_THAT(message("1 1:1\n2 1:1\n3 1:1\n", "1 1:1\n", 2),
+             ContainsSubstring("train: 3 distinct labels, but data/classes is 2"));
+}

@@ -22,7 +22,7 @@ trainDemo() {
 
 runDemo() {
   buildTarget partita_app
-  noteSlowBlas
+  noteBlasKernels
   step "training the whole network on one rank" trainDemo joint 1 strategy/kind=joint
   step "training two halves on two ranks by synthetic labels" trainDemo sil 2 strategy/kind=sil
   say
@@ -47,7 +47,7 @@ needPeer() {
 runBench() {
   local peer=perf/peers/.venv results=$build/bench
   buildTarget partita_app
-  noteSlowBlas
+  noteBlasKernels
   mkdir -p "$results"
   OMP_NUM_THREADS=1 onRanks 1 "$build/bin/partita" bench --json "$results/partita.json" "$@"
   if needPeer; then

@@ -1,4 +1,4 @@
-# What is right for a run on this machine; a user's own setting always wins.
+# What is right for a run on this machine.
 
 # nproc would answer with OMP_NUM_THREADS where that is set.
 cores=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)
@@ -15,10 +15,7 @@ hasFlags() {
 setEnvironment() {
   export CXX=${CXX:-g++}
   export OMP_PROC_BIND=${OMP_PROC_BIND:-false} # ranks share cores and have a thread for the data besides
-  # OpenBLAS chooses kernels by a list of processors and may give AVX2 ones, half as fast, to one newer than its list.
-  if hasFlags avx512f avx512dq avx512bw avx512vl; then
-    export OPENBLAS_CORETYPE=${OPENBLAS_CORETYPE:-SkylakeX}
-  fi
+  chooseBlasKernels
   # Open MPI 4 and 5: more ranks than cores where asked for, none bound to one core, and as root in containers.
   export OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
   export OMPI_MCA_hwloc_base_binding_policy=none PRTE_MCA_hwloc_default_binding_policy=none
@@ -27,14 +24,19 @@ setEnvironment() {
   fi
 }
 
-# A setting of the user's stands, but not in silence.
-noteSlowBlas() {
+# OpenBLAS gives AVX2 kernels, half as fast, to a processor newer than its list, or where the environment asks for them.
+chooseBlasKernels() {
   hasFlags avx512f avx512dq avx512bw avx512vl || return 0
-  case $OPENBLAS_CORETYPE in
-    SkylakeX | Cooperlake | SapphireRapids) return ;;
+  case ${OPENBLAS_CORETYPE:-} in
+    SkylakeX | Cooperlake | SapphireRapids) return 0 ;;
+    ?*) blas_note="note: OPENBLAS_CORETYPE=$OPENBLAS_CORETYPE would leave AVX-512 unused; taking SkylakeX instead" ;;
   esac
-  say "note: OPENBLAS_CORETYPE=$OPENBLAS_CORETYPE keeps OpenBLAS from this processor's AVX-512;" \
-    "unset it to run matrix products about twice as fast"
+  export OPENBLAS_CORETYPE=SkylakeX
+}
+
+# What was chosen against the environment is said.
+noteBlasKernels() {
+  [ -z "${blas_note:-}" ] || say "$blas_note"
 }
 
 # onRanks N COMMAND...: ranks x threads is at most the number of cores.

@@ -1,4 +1,5 @@
 #include "partita/comm/agree.hpp"
+#include "partita/comm/threads.hpp"
 #include "partita/core/log.hpp"
 #include "partita/core/memory.hpp"
 #include "partita/core/types.hpp"
@@ -25,7 +26,7 @@ struct Arguments {
 };
 
 void describe(CLI::App& app, Arguments& arguments) {
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1)->allow_extras(); // what is left over is told by refuseExtras
   app.set_version_flag("--version", "partita " + versionString() + " (" + gitHash() + ")");
   app.footer("Flags that begin with --kokkos- go to Kokkos. Exit codes: 0 finished, 1 failure, 2 mistake in "
              "deck, data or "
@@ -61,20 +62,37 @@ void describe(CLI::App& app, Arguments& arguments) {
   for (CLI::App* command : {train, evaluate, info, bench}) command->allow_extras();
 }
 
-/// What CLI11 has not understood: only Kokkos' own flags may be left.
+/// What CLI11 has not understood: only Kokkos' own flags may be left, before the command or after it.
 void refuseExtras(const CLI::App& app) {
   for (const std::string& extra : app.remaining(true)) {
     if (extra.rfind("--kokkos-", 0) != 0) {
       throw AgreedError("command line: '" + extra + "' is not understood; see `partita --help`");
     }
   }
+  if (app.get_subcommands().empty())
+    throw AgreedError("command line: train, evaluate, info or bench? See `partita --help`");
+}
+
+/// The command line for Kokkos; with a number of threads where neither it nor the environment says one.
+std::vector<std::string> kokkosArguments(const Communicator& world, int argc, char** argv) {
+  std::vector<std::string> words(argv, argv + argc);
+  bool said = std::getenv("OMP_NUM_THREADS") != nullptr || std::getenv("KOKKOS_NUM_THREADS") != nullptr;
+  for (const std::string& word : words) said = said || word.find("threads=") != std::string::npos;
+  const int threads = threadsForThisRank(world);
+  const char* const flag = KOKKOS_VERSION >= 30700 ? "--kokkos-num-threads=" : "--kokkos-threads=";
+  if (!said) words.push_back(flag + std::to_string(threads));
+  return words;
 }
 
 /// Kokkos on for the life of the object, with the memory counters.
 class KokkosEnvironment {
  public:
-  KokkosEnvironment(int& argc, char** argv) {
-    Kokkos::initialize(argc, argv);
+  explicit KokkosEnvironment(std::vector<std::string> words) {
+    std::vector<char*> pointers;
+    for (std::string& word : words) pointers.push_back(word.data());
+    int count = static_cast<int>(pointers.size());
+    pointers.push_back(nullptr);
+    Kokkos::initialize(count, pointers.data());
     AllocationCounter::start();
   }
   ~KokkosEnvironment() { Kokkos::finalize(); }
@@ -93,7 +111,7 @@ void dispatch(const Communicator& world, const CLI::App& app, const Arguments& a
   const std::string command_line = joined(argc, argv);
   if (app.got_subcommand("train") && !prepareTrain(world, arguments.train)) return;
   if (app.got_subcommand("info") && !prepareInfo(world, arguments.info)) return;
-  const KokkosEnvironment kokkos(argc, argv);
+  const KokkosEnvironment kokkos(kokkosArguments(world, argc, argv));
   if (app.got_subcommand("train")) runTrain(world, arguments.train, command_line);
   if (app.got_subcommand("evaluate")) runEvaluate(world, arguments.evaluate, command_line);
   if (app.got_subcommand("info")) runInfo(world, command_line);

@@ -101,21 +101,26 @@ void addLabels(Section& section, StrategySection& strategy) {
   section.add("kappa", &strategy.kappa, above(0), "", "scale of the labels");
   section.add("loss", choice(strategy.loss), "local loss at a cut");
   section.add("temperature", &strategy.temperature, atLeast(0), "",
-              "prototype; 0: kappa * sqrt(width of the cut)");
+              "prototype; 0: deviation of the labels * sqrt(width of the cut)");
   section.add("match", choice(strategy.match), "labels meet the cut before or after its activation");
   section.add("initialisation", choice(strategy.initialisation),
               "last layer of a stage starts at the mean label (cut), or as the rest (he)");
   section.add("cut_gain", &strategy.cut_gain, above(0), "", "cut: factor on the last weights of a stage");
-  section.add("noise", &strategy.noise, atLeast(0), "deviations of the labels", "free: noise on the inputs");
-  section.add("mixture", choice(strategy.mixture), "free: inputs are mixtures of labels");
-  section.add("reencode", choice(strategy.reencode), "what crosses a cut is replaced by posterior x labels");
-  section.add("decoder_start", choice(strategy.decoder_start),
-              "a last stage of one layer starts as the decoder of the labels");
+  section.add("noise", &strategy.noise, atLeast(0), "deviations of the labels",
+              "free without mixtures: noise on the inputs");
+  section.add("mixture", choice(strategy.mixture),
+              "free: inputs are mixtures of labels; auto: with loss prototype");
+  section.add("reencode", choice(strategy.reencode),
+              "what crosses a cut is replaced by posterior x labels; auto: with mixtures");
+  section.add("label_start", choice(strategy.label_start),
+              "a later stage of one layer starts by passing the labels on; auto: with relay");
 }
 
 void addTransport(Section& section, StrategySection& strategy) {
-  section.add("later_rate", &strategy.later_rate, atLeast(0), "",
-              "factor on the learning rate of stages 2, 3, ...; 0: automatic");
+  section.add("later_rate", &strategy.later_rate, above(0), "",
+              "factor on the learning rate of stages 2, 3, ...");
+  section.add("later_hold", choice(strategy.later_hold),
+              "stages 2, 3, ... keep their learning rate up until near the end; auto: with relay");
   section.add("queue", &strategy.queue, within(1, 1024), "batches",
               "relay, frozen: on their way between two stages");
   section.add("cache_directory", &strategy.cache_directory,

@@ -101,13 +101,14 @@ struct StrategySection {
   double temperature = 0.0; ///< prototype; 0: sqrt(width of the cut) * kappa
   Match match = Match::automatic;
   CutInitialisation initialisation = CutInitialisation::cut;
-  double cut_gain = 0.1;               ///< factor on the last weights of a stage under cut initialisation
-  double noise = 1.0;                  ///< free: sigma, in deviations of the labels
-  Switch mixture = Switch::automatic;  ///< free: mixtures of labels as input
-  Switch reencode = Switch::automatic; ///< cut activation replaced by posterior x labels
-  Switch decoder_start = Switch::automatic; ///< relay: a last stage of one layer starts as the label decoder
-  double later_rate = 0.0;                  ///< factor on the learning rate of stages 2..P; 0: automatic
-  std::int64_t queue = 4;                   ///< relay, frozen: batches on their way between two stages
+  double cut_gain = 0.1;                  ///< factor on the last weights of a stage under cut initialisation
+  double noise = 1.0;                     ///< free: sigma, in deviations of the labels
+  Switch mixture = Switch::automatic;     ///< free: mixtures of labels as input
+  Switch reencode = Switch::automatic;    ///< cut activation replaced by posterior x labels
+  Switch label_start = Switch::automatic; ///< a later stage of one layer starts by passing the labels on
+  double later_rate = 1.0;                ///< factor on the learning rate of stages 2..P
+  Switch later_hold = Switch::automatic;  ///< stages 2..P keep their rate up until near the end
+  std::int64_t queue = 4;                 ///< relay, frozen: batches on their way between two stages
   std::string cache_directory;    ///< frozen: folder of the spilled activations; empty: the run directory
   std::int64_t bucket_kib = 1024; ///< replicas: size of one all-reduce, KiB
   std::int64_t recovery_epochs = 0;

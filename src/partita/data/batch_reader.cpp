@@ -79,7 +79,7 @@ void BatchReader::waitFor(std::int64_t batch) {
   _released = batch; // the batch handed out before is free again
   _changed.notify_all();
   _changed.wait(lock, [&] { return _made > batch || _failure != nullptr; });
-  if (_failure != nullptr) std::rethrow_exception(_failure);
+  if (_made <= batch) std::rethrow_exception(_failure);
 }
 
 const Batch& BatchReader::next(const ExecSpace& space) {

@@ -67,7 +67,7 @@ LoadedSet makeSet(const DataSection& section, std::uint64_t seed, GlyphSplit spl
   LoadedSet set;
   set.labels = glyphLabels(seed, split, static_cast<std::size_t>(count), classes);
   set.shape = {1, section.image_size, section.image_size};
-  set.source = "glyphs";
+  set.features_source = set.labels_source = "glyphs";
   if (need == Need::labels_only) return set;
 
   GlyphPainter painter(seed, split, section.image_size, section.distortion, section.noise);

@@ -151,7 +151,7 @@ LoadedSet readOne(const DataSection& section, const std::string& path, std::int6
   const Table features = openTable(file.get(), name, section.features);
   const Table labels = openTable(file.get(), name, section.labels);
   LoadedSet set;
-  set.source = name;
+  set.features_source = set.labels_source = name;
   set.labels = readLabels(labels);
   checkFeatures(features, set.labels.size());
   set.shape.assign(features.sizes.begin() + 1, features.sizes.end());

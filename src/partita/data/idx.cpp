@@ -117,13 +117,14 @@ IdxImages describeImages(Header header) {
 LoadedSet readPair(const std::string& images_path, const std::string& labels_path, std::int64_t limit,
                    Need need) {
   LoadedSet set;
-  set.source = findFile(labels_path);
+  set.features_source = findFile(images_path);
+  set.labels_source = findFile(labels_path);
   set.labels = readIdxLabels(labels_path);
   IdxImages images =
       need == Need::everything ? readIdxImages(images_path, limit) : readIdxHeader(images_path);
   if (images.count != set.labels.size())
-    throw UserError(findFile(images_path) + ": " + std::to_string(images.count) + " images, but " +
-                    std::to_string(set.labels.size()) + " labels in " + set.source);
+    throw UserError(set.features_source + ": " + std::to_string(images.count) + " images, but " +
+                    std::to_string(set.labels.size()) + " labels in " + set.labels_source);
   set.features = std::move(images.samples);
   set.shape = std::move(images.shape);
   return set;

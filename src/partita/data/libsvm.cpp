@@ -182,7 +182,7 @@ LoadedSets readLibsvm(const DataSection& section, Need need) {
   const auto fill = [&](LoadedSet& set, const LibsvmFile& file, std::int64_t limit) {
     set.labels = rankLabels(file, distinct);
     set.shape = {static_cast<std::int64_t>(width)};
-    set.source = file.name;
+    set.features_source = set.labels_source = file.name;
     if (need == Need::everything) set.features = dense(file, width, limit);
   };
   fill(sets.train, train, section.samples);

@@ -45,7 +45,7 @@ std::int64_t classCount(const DataSection& section, const LoadedSet& train) {
 void checkLabels(const LoadedSet& set, std::int64_t classes, const char* origin) {
   for (std::size_t i = 0; i < set.labels.size(); ++i)
     if (set.labels[i] < 0 || set.labels[i] >= classes)
-      throw UserError(set.source + ": label " + std::to_string(set.labels[i]) + " of sample " +
+      throw UserError(set.labels_source + ": label " + std::to_string(set.labels[i]) + " of sample " +
                       std::to_string(i) + " is outside 0.." + std::to_string(classes - 1) + " (" + origin +
                       ")");
 }
@@ -92,7 +92,7 @@ std::string dataPath(const DataSection& section, const std::string& file) {
 DataSets loadData(const DataSection& section, std::uint64_t seed, Need need) {
   LoadedSets loaded = readSets(section, seed, need);
   if (loaded.train.shape != loaded.test.shape)
-    throw UserError(loaded.test.source + ": samples of " + toText(loaded.test.shape) +
+    throw UserError(loaded.test.features_source + ": samples of " + toText(loaded.test.shape) +
                     ", but the training set has " + toText(loaded.train.shape));
 
   DataSets sets;

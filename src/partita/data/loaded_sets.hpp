@@ -14,8 +14,8 @@ namespace partita {
 struct LoadedSet {
   Samples features;
   std::vector<std::int32_t> labels;
-  std::vector<std::int64_t> shape; ///< of one sample
-  std::string source;              ///< what messages about labels name: a file
+  std::vector<std::int64_t> shape;            ///< of one sample
+  std::string features_source, labels_source; ///< what messages name: files
 };
 
 struct LoadedSets {

@@ -43,8 +43,9 @@ StageMemory stageMemory(const StagePlan& stage, const RunConfig& config, std::in
   return {bytes, bytes, moments * bytes, (stage.activationValues() + 2 * widest) * batch * real_bytes};
 }
 
-bool matchedBefore(const StrategySection& strategy) {
+bool matchedBefore(const StrategySection& strategy, std::int64_t cut) {
   if (strategy.match != Match::automatic) return strategy.match == Match::before;
+  if (cut == 1 && strategy.loss == StageLoss::prototype) return false;
   switch (strategy.labels) {
   case LabelKind::uniform:
   case LabelKind::binary:
@@ -56,32 +57,51 @@ bool matchedBefore(const StrategySection& strategy) {
   }
 }
 
-std::vector<std::int64_t> balancedCuts(std::int64_t n, int parts,
-                                       const std::function<double(std::int64_t, std::int64_t, int)>& cost) {
-  struct Best {
-    double largest = std::numeric_limits<double>::infinity(), squares = 0.0;
-    std::int64_t from = 0;
-  };
-  const auto size = static_cast<std::size_t>(n) + 1;
-  std::vector<std::vector<Best>> best(static_cast<std::size_t>(parts) + 1, std::vector<Best>(size));
-  best[0][0].largest = 0.0;
+namespace {
+
+/// A part of some way to cut 0..n: where its last part begins, and what it comes to.
+struct PartialCut {
+  double value = std::numeric_limits<double>::infinity();
+  std::int64_t from = 0;
+};
+using CutTable = std::vector<std::vector<PartialCut>>; ///< [parts so far][end]
+
+/// The best ways to make 1..parts parts of 0..end, for every end; `join` adds a part's cost to the value of
+/// those before it.
+template <class Join>
+CutTable cutTable(std::int64_t n, int parts,
+                  const std::function<double(std::int64_t, std::int64_t, int)>& cost, const Join& join) {
+  CutTable best(static_cast<std::size_t>(parts) + 1,
+                std::vector<PartialCut>(static_cast<std::size_t>(n) + 1));
+  best[0][0].value = 0.0;
   for (int part = 1; part <= parts; ++part) {
     const auto p = static_cast<std::size_t>(part);
     for (std::int64_t end = part; end <= n; ++end) {
-      Best& here = best[p][static_cast<std::size_t>(end)];
+      PartialCut& here = best[p][static_cast<std::size_t>(end)];
       for (std::int64_t from = part - 1; from < end; ++from) {
-        const Best& before = best[p - 1][static_cast<std::size_t>(from)];
-        const double own = cost(from, end, part - 1), largest = std::max(before.largest, own);
-        const double squares = before.squares + own * own;
-        if (largest < here.largest || (largest == here.largest && squares < here.squares)) {
-          here = {largest, squares, from};
-        }
+        const double before = best[p - 1][static_cast<std::size_t>(from)].value;
+        const double value = join(before, cost(from, end, part - 1));
+        if (value < here.value) here = {value, from};
       }
     }
   }
-  std::vector<std::int64_t> cuts(static_cast<std::size_t>(parts) - 1);
+  return best;
+}
+
+} // namespace
+
+std::vector<std::int64_t> balancedCuts(std::int64_t n, int parts,
+                                       const std::function<double(std::int64_t, std::int64_t, int)>& cost) {
+  const auto count = static_cast<std::size_t>(parts), size = static_cast<std::size_t>(n);
+  const double largest =
+      cutTable(n, parts, cost, [](double before, double own) { return std::max(before, own); })[count][size]
+          .value;
+  const CutTable best = cutTable(n, parts, cost, [largest](double before, double own) {
+    return own > largest ? std::numeric_limits<double>::infinity() : before + own * own;
+  });
+  std::vector<std::int64_t> cuts(count - 1);
   std::int64_t end = n;
-  for (auto p = static_cast<std::size_t>(parts); p > 1; --p) {
+  for (std::size_t p = count; p > 1; --p) {
     end = best[p][static_cast<std::size_t>(end)].from;
     cuts[p - 2] = end;
   }
@@ -99,9 +119,8 @@ StagePlan makeStage(const StrategySection& strategy, const Layers& layers, std::
   stage.index = index;
   stage.stages = stages;
   stage.layers.assign(layers.begin() + first, layers.begin() + last);
-  if (!matchedBefore(strategy)) return stage;
-  if (!stage.last()) stage.layers.back().activation = Activation::identity;
-  if (!stage.first()) {
+  if (!stage.last() && matchedBefore(strategy, last)) stage.layers.back().activation = Activation::identity;
+  if (!stage.first() && matchedBefore(strategy, first)) {
     LayerPlan entrance = layers[static_cast<std::size_t>(first - 1)];
     if (entrance.activation != Activation::identity) {
       entrance.type = LayerType::activation;

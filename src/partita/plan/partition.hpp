@@ -48,12 +48,15 @@ Partition planPartition(const RunConfig& config, const std::vector<LayerPlan>& l
 StageMemory stageMemory(const StagePlan& stage, const RunConfig& config, std::int64_t batch,
                         std::int64_t real_bytes);
 
-/// Is the stage matched before the activation at its end, which then opens the next stage? (Signed labels
-/// cannot be reached through a ReLU.)
-bool matchedBefore(const StrategySection& strategy);
+/// Does the stage in front of `cut` (index of the first layer behind it) meet its labels before the
+/// activation at its end, which then opens the next stage? Signed labels cannot be reached through a ReLU, so
+/// they do; except that a first stage of one layer keeps its activation where the loss is a cross-entropy, or
+/// it would be a linear model.
+bool matchedBefore(const StrategySection& strategy, std::int64_t cut);
 
 /// Exact balanced contiguous partition: the `parts - 1` cuts of 0..n that make the largest cost(first, last,
-/// part) smallest; among those the one with the smallest sum of squares. Dynamic programme, O(n^2 parts).
+/// part) smallest; among those the one with the smallest sum of squares. Two dynamic programmes, O(n^2
+/// parts).
 std::vector<std::int64_t> balancedCuts(std::int64_t n, int parts,
                                        const std::function<double(std::int64_t, std::int64_t, int)>& cost);
 

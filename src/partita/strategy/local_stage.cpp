@@ -18,21 +18,39 @@ void startAtMeanLabel(const StagePlan& plan, const SilLabels& labels, double gai
   }
 }
 
-/// The last stage, where it is one dense layer, starts as the decoder of the labels in front of it: z = x (S
-/// - mean)^T / tau.
-void startAsDecoder(const SilLabels& labels, std::vector<Real>& values) {
-  const std::size_t width = labels.mean.size();
-  for (std::size_t i = 0; i < labels.values.size(); ++i) {
-    values[i] = static_cast<Real>((labels.values[i] - labels.mean[i % width]) / labels.temperature);
+/// A later stage of one dense layer starts by passing on what the stage in front says. The last one decodes
+/// the labels, z = x (S - mean)^T / tau; one between two cuts adds to its small random weights the map from
+/// the labels in front to its own, centred: x (S - mean)^T (S' - mean') / width, twice where an entrance
+/// takes one half of x away.
+void startWithLabels(const StagePlan& plan, const SilLabels& before, const SilLabels& own,
+                     std::vector<Real>& values) {
+  const std::size_t inputs = before.mean.size(), outputs = own.mean.size(),
+                    classes = before.values.size() / inputs;
+  const auto centred = [](const SilLabels& labels, std::size_t c, std::size_t j) {
+    return labels.values[c * labels.mean.size() + j] - labels.mean[j];
+  };
+  if (plan.last()) {
+    for (std::size_t i = 0; i < before.values.size(); ++i) {
+      values[i] = static_cast<Real>(centred(before, i / inputs, i % inputs) / before.temperature);
+    }
+    return;
+  }
+  const double halves = plan.layers.size() > 1 ? 2.0 : 1.0;
+  const double scale = halves / (static_cast<double>(inputs) * before.deviation * before.deviation);
+  for (std::size_t o = 0; o < outputs; ++o) {
+    for (std::size_t i = 0; i < inputs; ++i) {
+      double sum = 0.0;
+      for (std::size_t c = 0; c < classes; ++c) sum += centred(own, c, o) * centred(before, c, i);
+      values[o * inputs + i] += static_cast<Real>(scale * sum);
+    }
   }
 }
 
-bool startsAsDecoder(const StrategySection& strategy, const StagePlan& plan) {
-  if (!plan.last() || plan.first() || strategy.decoder_start == Switch::off) return false;
-  const bool one_layer = plan.layers.back().parameters() == plan.parameters();
-  const bool wanted = strategy.decoder_start == Switch::on ||
+bool startsWithLabels(const StrategySection& strategy, const StagePlan& plan) {
+  if (plan.first() || strategy.label_start == Switch::off) return false;
+  const bool wanted = strategy.label_start == Switch::on ||
                       (strategy.input == StageInput::relay && strategy.loss == StageLoss::prototype);
-  return wanted && one_layer;
+  return wanted && plan.layers.back().parameters() == plan.parameters();
 }
 
 std::vector<Real> startingValues(const RunConfig& config, const StagePlan& plan, const SilLabels& labels,
@@ -41,8 +59,8 @@ std::vector<Real> startingValues(const RunConfig& config, const StagePlan& plan,
   if (!plan.last() && config.strategy.initialisation == CutInitialisation::cut) {
     startAtMeanLabel(plan, labels, config.strategy.cut_gain, values);
   }
-  if (startsAsDecoder(config.strategy, plan)) {
-    startAsDecoder(labelsOfCut(config, classes, plan.inputs(), plan.index - 1), values);
+  if (startsWithLabels(config.strategy, plan)) {
+    startWithLabels(plan, labelsOfCut(config, classes, plan.inputs(), plan.index - 1), labels, values);
   }
   return values;
 }

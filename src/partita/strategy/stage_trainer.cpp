@@ -26,7 +26,7 @@ StepCount countSteps(const RunConfig& config, std::size_t samples) {
   return {config.run.steps > 0 ? config.run.steps : config.run.epochs * per_epoch, per_epoch};
 }
 
-StageUpdater::StageUpdater(const RunConfig& config, LocalStage& local, Grid& grid, double rate_factor,
+StageUpdater::StageUpdater(const RunConfig& config, LocalStage& local, Grid& grid, StageRate stage_rate,
                            std::int64_t steps, std::int64_t steps_per_epoch)
     : _local(local), _section(config.optimiser),
       _optimiser(
@@ -35,7 +35,7 @@ StageUpdater::StageUpdater(const RunConfig& config, LocalStage& local, Grid& gri
                config.strategy.bucket_kib * 1024 / static_cast<std::int64_t>(sizeof(Real)),
                grid.traffic.between_replicas),
       _norm(tensorBounds(local.stage)), _batch(config.training.batch), _log_every(config.run.log_every),
-      _steps(steps), _steps_per_epoch(steps_per_epoch), _rate_factor(rate_factor) {}
+      _steps(steps), _steps_per_epoch(steps_per_epoch), _stage_rate(stage_rate) {}
 
 Stage::GradientReady StageUpdater::gradientReady(const ExecSpace& space) {
   return [this, space](std::int64_t begin, std::int64_t end) { _reducer.ready(space, begin, end); };
@@ -47,7 +47,9 @@ void StageUpdater::completeGradient(const ExecSpace& space) {
 }
 
 void StageUpdater::update(const ExecSpace& space, double other_squares) {
-  _rate = _rate_factor * learningRate(_section, _step, _steps, _steps_per_epoch);
+  const bool held = _stage_rate.held && _section.schedule == ScheduleKind::cosine;
+  _rate = _stage_rate.factor * (held ? heldLearningRate(_section, _step, _steps)
+                                     : learningRate(_section, _step, _steps, _steps_per_epoch));
   if (_section.clip_norm > 0.0) _norm.clip(space, _section.clip_norm, other_squares);
   _optimiser->step(space, _local.stage.parameters(), _local.stage.gradients(), _rate,
                    _section.clip_norm > 0.0 ? _norm.factor() : Vector());
@@ -73,9 +75,9 @@ StepReport StageUpdater::report(const ExecSpace& space, std::int64_t stage_numbe
   return report;
 }
 
-StageTrainer::StageTrainer(const RunConfig& config, LocalStage& local, Grid& grid, double rate_factor,
+StageTrainer::StageTrainer(const RunConfig& config, LocalStage& local, Grid& grid, StageRate stage_rate,
                            std::int64_t steps, std::int64_t steps_per_epoch)
-    : _local(local), _updater(config, local, grid, rate_factor, steps, steps_per_epoch),
+    : _local(local), _updater(config, local, grid, stage_rate, steps, steps_per_epoch),
       _weight(static_cast<Real>(1.0 / static_cast<double>(config.training.batch))) {}
 
 void StageTrainer::forward(const ExecSpace& space, const Matrix& in) {

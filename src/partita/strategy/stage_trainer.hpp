@@ -10,12 +10,19 @@
 
 namespace partita {
 
+/// How the learning rate of a stage differs from the deck's.
+struct StageRate {
+  StageRate(double rate_factor = 1.0, bool hold = false) : factor(rate_factor), held(hold) {}
+  double factor;
+  bool held; ///< a cosine schedule is replaced by `heldLearningRate`
+};
+
 /// Updates the parameters of one stage: sums its gradient over the replicas, clips it, steps, and reports.
 class StageUpdater {
  public:
-  /// `rate_factor` multiplies the deck's learning rate; `steps` is the length of the schedule.
-  StageUpdater(const RunConfig& config, LocalStage& local, Grid& grid, double rate_factor, std::int64_t steps,
-               std::int64_t steps_per_epoch);
+  /// `steps` is the length of the schedule.
+  StageUpdater(const RunConfig& config, LocalStage& local, Grid& grid, StageRate stage_rate,
+               std::int64_t steps, std::int64_t steps_per_epoch);
 
   /// To be handed to the backward pass: starts all-reduces while it runs.
   Stage::GradientReady gradientReady(const ExecSpace& space);
@@ -47,15 +54,16 @@ class StageUpdater {
   GradientNorm _norm;
   std::int64_t _batch, _log_every, _steps, _steps_per_epoch;
   std::int64_t _step = 0, _reported = 0;
-  double _rate = 0.0, _rate_factor;
+  double _rate = 0.0;
+  StageRate _stage_rate;
   Clock::time_point _since = Clock::now();
 };
 
 /// Trains one stage alone with its own loss.
 class StageTrainer {
  public:
-  StageTrainer(const RunConfig& config, LocalStage& local, Grid& grid, double rate_factor, std::int64_t steps,
-               std::int64_t steps_per_epoch);
+  StageTrainer(const RunConfig& config, LocalStage& local, Grid& grid, StageRate stage_rate,
+               std::int64_t steps, std::int64_t steps_per_epoch);
 
   /// Puts a batch on the stage's tape, with the parameters before this step's update.
   void forward(const ExecSpace& space, const Matrix& in);

@@ -80,9 +80,14 @@ void showPartition(const RunConfig& config, const Partition& partition, const Gr
       "# FLOPs allow a speed-up of %.2f over one rank where a rank has one stage and all train at once",
       partition.allowedSpeedup());
   Log::info(line);
-  if (config.strategy.loss == StageLoss::mse && partition.stages.front().layers.size() < 3) {
+  const std::size_t first_layers = partition.stages.front().layers.size();
+  if (config.strategy.loss == StageLoss::mse && first_layers < 3) {
     Log::warning("with strategy/loss = \"mse\" a first stage of fewer than 3 layers loses much accuracy; "
-                 "\"prototype\" does not");
+                 "\"prototype\" needs 2");
+  } else if (first_layers < 2) {
+    Log::warning(
+        "a first stage of one layer learns little of the data, and no later stage makes up for all of it; "
+        "cut behind the second layer or later");
   }
 }
 

@@ -17,12 +17,13 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// Later stages of a relay learn from inputs that change under them; with more than two stages a larger rate
-/// helps them to keep up.
-double rateFactor(const StrategySection& strategy, const StagePlan& plan) {
-  if (plan.first()) return 1.0;
-  if (strategy.later_rate > 0.0) return strategy.later_rate;
-  return strategy.input == StageInput::relay && plan.stages > 2 ? plan.stages : 1.0;
+/// Later stages of a relay learn from inputs that get better to the end: a rate that falls early would waste
+/// them.
+StageRate stageRate(const StrategySection& strategy, const StagePlan& plan) {
+  if (plan.first()) return {};
+  const bool relay = strategy.input == StageInput::relay;
+  return {strategy.later_rate,
+          strategy.later_hold == Switch::on || (strategy.later_hold == Switch::automatic && relay)};
 }
 
 } // namespace
@@ -46,8 +47,8 @@ RunTimes SilTraining::run(const ExecSpace& space) {
 
 std::unique_ptr<StageTrainer> SilTraining::makeTrainer(LocalStage& local) {
   return std::make_unique<StageTrainer>(_context.config, local, _context.grid,
-                                        rateFactor(_context.config.strategy, local.stage.plan()),
-                                        _count.steps, _count.per_epoch);
+                                        stageRate(_context.config.strategy, local.stage.plan()), _count.steps,
+                                        _count.per_epoch);
 }
 
 std::unique_ptr<BatchReader> SilTraining::makeReader(const RowSource* rows, std::int64_t count,
@@ -153,12 +154,14 @@ void SilTraining::trainFrozen(const ExecSpace& space, int stage) {
   }
   for (std::int64_t t = 0; t < _count.steps; ++t) {
     if (t == streamed) {
-      if (stage > 0) stream.drain(space); // rows that no batch of the first epoch had
       source = std::make_unique<ReaderSource>(
           makeReader(stage > 0 ? static_cast<const RowSource*>(_cache.get()) : &_features,
                      _count.steps - streamed, streamed > 0 ? 1 : 0));
     }
     step(space, *trainer, *source, nullptr);
+    // Rows that no batch of the first epoch had; before an evaluation, which the feeding rank joins only when
+    // all have left it.
+    if (t + 1 == streamed) stream.drain(space);
     const double before = _times.evaluation;
     evaluateIfDue(space, t + 1, stage);
     trainer->updater().pause(_times.evaluation - before);

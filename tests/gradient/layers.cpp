@@ -1,0 +1,157 @@
+#include "partita/config/names.hpp"
+#include "partita/nn/reencode.hpp"
+
+#include <memory>
+
+#include "numerical.hpp"
+#include "support/catch.hpp"
+
+using namespace partita;
+using namespace partita::test;
+
+namespace {
+
+const ExecSpace space;
+constexpr std::int64_t rows = 3;
+
+/// A layer with its buffers, and J = <c, y> for fixed c.
+class LayerProbe {
+ public:
+  LayerProbe(Layer& layer, std::int64_t parameters)
+      : _layer(layer), _parameters("partita::test::parameters", static_cast<std::size_t>(parameters)),
+        _gradients("partita::test::gradients", static_cast<std::size_t>(parameters)),
+        _in(makeMatrix("partita::test::in", rows, layer.inputs())),
+        _out(makeMatrix("partita::test::out", rows, layer.outputs())),
+        _saved(makeMatrix("partita::test::saved", rows, layer.savedValues())),
+        _c(normals(rows * layer.outputs(), 99)) {
+    layer.bind(_parameters, _gradients);
+  }
+
+  double value(const Values& parameters, const Values& in) const {
+    assign(_parameters, parameters);
+    assign(_in, in);
+    _layer.forward(space, {}, _in, _out, _saved);
+    return dot(_c, valuesOf(_out));
+  }
+
+  /// dJ/din after a forward pass; the parameters' gradients are in `gradients()`.
+  Values backward(const Pass& pass = {}) const {
+    const Matrix grad_in = makeMatrix("partita::test::grad_in", rows, _layer.inputs());
+    _layer.backward(space, pass, _in, _out, _saved, matrixOf(rows, _layer.outputs(), _c), grad_in);
+    return valuesOf(grad_in);
+  }
+  Values gradients() const { return valuesOf(_gradients); }
+  Values outputs() const { return valuesOf(_out); }
+
+ private:
+  Layer& _layer;
+  Vector _parameters, _gradients;
+  Matrix _in, _out, _saved;
+  Values _c;
+};
+
+LayerPlan densePlan(std::int64_t inputs, std::int64_t outputs, Activation activation, bool bias) {
+  LayerPlan plan;
+  plan.inputs = inputs;
+  plan.outputs = outputs;
+  plan.activation = activation;
+  plan.slope = 0.1;
+  plan.bias = bias;
+  return plan;
+}
+
+void checkAgainstDifferences(const LayerProbe& probe, const Values& parameters, const Values& in) {
+  const Values numerical_in =
+      numericalGradient([&](const Values& x) { return probe.value(parameters, x); }, in);
+  const Values numerical = numericalGradient([&](const Values& p) { return probe.value(p, in); }, parameters);
+  probe.value(parameters, in);
+  CHECK(relativeError(probe.backward(), numerical_in) < gradient_tolerance);
+  if (!parameters.empty()) CHECK(relativeError(probe.gradients(), numerical) < gradient_tolerance);
+}
+
+double smallest(const Values& values) {
+  double least = std::abs(values.front());
+  for (const double value : values) least = std::min(least, std::abs(value));
+  return least;
+}
+
+/// Inputs for which no argument of the activation is near zero.
+Values inputsAwayFromKinks(const LayerPlan& plan, const Values& parameters) {
+  LayerPlan linear = plan;
+  linear.activation = Activation::identity;
+  const auto layer = makeLayer(linear);
+  const LayerProbe probe(*layer, linear.parameters());
+  for (std::uint64_t seed = 1;; ++seed) {
+    const Values in = normals(rows * plan.inputs, seed);
+    probe.value(parameters, in);
+    if (smallest(probe.outputs()) > 0.02) return in;
+  }
+}
+
+} // namespace
+
+TEST_CASE("Dense: parameters and input, every activation, with and without bias", "[gradient]") {
+  for (const std::string& name : namesOf<Activation>()) {
+    for (const bool bias : {true, false}) {
+      INFO(name << ", bias " << bias);
+      const auto& names = namesOf<Activation>();
+      const auto activation =
+          static_cast<Activation>(std::find(names.begin(), names.end(), name) - names.begin());
+      const LayerPlan plan = densePlan(5, 4, activation, bias);
+      const Values parameters = normals(plan.parameters(), 7);
+      const auto layer = makeLayer(plan);
+      checkAgainstDifferences(LayerProbe(*layer, plan.parameters()), parameters,
+                              inputsAwayFromKinks(plan, parameters));
+    }
+  }
+}
+
+TEST_CASE("Dense: more units than one work item of the bias gradient takes", "[gradient]") {
+  const LayerPlan plan = densePlan(2, 131, Activation::tanh, true);
+  const auto layer = makeLayer(plan);
+  checkAgainstDifferences(LayerProbe(*layer, plan.parameters()), normals(plan.parameters(), 3),
+                          normals(rows * plan.inputs, 4));
+}
+
+TEST_CASE("Dense: accumulate adds to the gradients, otherwise they are overwritten", "[gradient]") {
+  for (const bool bias : {true, false}) {
+    const LayerPlan plan = densePlan(5, 4, Activation::gelu, bias);
+    const auto layer = makeLayer(plan);
+    const LayerProbe probe(*layer, plan.parameters());
+    const Values parameters = normals(plan.parameters(), 7);
+    probe.value(parameters, normals(rows * plan.inputs, 1));
+    probe.backward();
+    Values sum = probe.gradients();
+    probe.value(parameters, normals(rows * plan.inputs, 2));
+    probe.backward();
+    const Values second = probe.gradients();
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += second[i];
+
+    Pass accumulate;
+    accumulate.accumulate = true;
+    probe.value(parameters, normals(rows * plan.inputs, 1));
+    probe.backward(accumulate);
+    CHECK(relativeError(probe.gradients(), sum) < 1e-14);
+  }
+}
+
+TEST_CASE("ActivationLayer: every activation", "[gradient]") {
+  for (std::size_t which = 0; which < namesOf<Activation>().size(); ++which) {
+    INFO(namesOf<Activation>()[which]);
+    LayerPlan plan = densePlan(7, 7, static_cast<Activation>(which), false);
+    plan.type = LayerType::activation;
+    const auto layer = makeLayer(plan);
+    checkAgainstDifferences(LayerProbe(*layer, 0), {}, awayFromZero(normals(rows * plan.inputs, 5)));
+  }
+}
+
+TEST_CASE("Reencode: input gradient, every kind of labels", "[gradient]") {
+  for (std::size_t kind = 0; kind < namesOf<LabelKind>().size(); ++kind) {
+    INFO(namesOf<LabelKind>()[kind]);
+    const SilLabels labels = makeSilLabels(static_cast<LabelKind>(kind), 1.0, 0.0, 5, 11, 2, 0);
+    Reencode layer(labels, 0, rows);
+    const LayerProbe probe(layer, 0);
+    const Values in = normals(rows * layer.inputs(), 6);
+    checkAgainstDifferences(probe, {}, in);
+  }
+}

@@ -1,0 +1,76 @@
+#include "partita/config/names.hpp"
+#include "partita/nn/loss.hpp"
+
+#include "numerical.hpp"
+#include "support/catch.hpp"
+
+using namespace partita;
+using namespace partita::test;
+
+namespace {
+
+const ExecSpace space;
+constexpr std::int64_t rows = 4, classes = 5;
+
+struct Result {
+  double value = 0.0;
+  Values gradient;
+};
+
+/// J = weight * sum of the rows' losses, and dJ/doutput.
+Result evaluate(Loss& loss, std::int64_t width, const Values& output, const Targets& targets, double weight) {
+  const Matrix grad = makeMatrix("partita::test::grad", rows, width);
+  Score score(rows);
+  loss.evaluate(space, matrixOf(rows, width, output), targets, weight, grad, score);
+  return {weight * score.take(space).loss, valuesOf(grad)};
+}
+
+void checkLoss(Loss& loss, std::int64_t width, const Targets& targets) {
+  const Values output = normals(rows * width, 8);
+  const auto value = [&](const Values& x) { return evaluate(loss, width, x, targets, 0.25).value; };
+  const Result result = evaluate(loss, width, output, targets, 0.25);
+  CHECK(relativeError(result.gradient, numericalGradient(value, output)) < gradient_tolerance);
+
+  const Result doubled = evaluate(loss, width, output, targets, 0.5);
+  CHECK(relativeError(doubled.gradient, result.gradient) == Approx(1.0).epsilon(1e-12));
+
+  Score score(rows); // without a gradient the loss is the same
+  loss.evaluate(space, matrixOf(rows, width, output), targets, 1.0, Matrix(), score);
+  CHECK(0.25 * score.take(space).loss == Approx(result.value).epsilon(1e-12));
+}
+
+/// Classes alone, and distributions over the classes.
+void checkHardAndSoft(Loss& loss, std::int64_t width) {
+  const Labels hard = labelsOf({0, 4, 2, 2});
+  checkLoss(loss, width, {hard, Matrix()});
+  checkLoss(loss, width, {hard, matrixOf(rows, classes, distributions(rows, classes, 3))});
+}
+
+} // namespace
+
+TEST_CASE("Cross-entropy, with and without label smoothing", "[gradient]") {
+  for (const double smoothing : {0.0, 0.1, 0.7}) {
+    INFO("smoothing " << smoothing);
+    checkHardAndSoft(*makeCrossEntropy(smoothing), classes);
+  }
+}
+
+TEST_CASE("Mean squared error to one-hot labels", "[gradient]") {
+  checkHardAndSoft(*makeLabelMse(makeOneHotLabels(classes), rows), classes);
+}
+
+TEST_CASE("Label losses, every kind of labels", "[gradient]") {
+  constexpr std::int64_t width = 11;
+  for (std::size_t kind = 0; kind < namesOf<LabelKind>().size(); ++kind) {
+    INFO(namesOf<LabelKind>()[kind]);
+    const SilLabels labels = makeSilLabels(static_cast<LabelKind>(kind), 0.8, 0.0, classes, width, 2, 1);
+    checkHardAndSoft(*makeLabelMse(labels, rows), width);
+    checkHardAndSoft(*makePrototype(labels, rows), width);
+  }
+}
+
+TEST_CASE("Prototype loss with a temperature of the user's", "[gradient]") {
+  const SilLabels labels = makeSilLabels(LabelKind::orthogonal, 1.0, 0.7, classes, 9, 2, 1);
+  CHECK(labels.temperature == 0.7);
+  checkHardAndSoft(*makePrototype(labels, rows), 9);
+}

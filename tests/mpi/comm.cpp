@@ -1,0 +1,119 @@
+#include "partita/comm/agree.hpp"
+#include "partita/comm/message.hpp"
+#include "partita/comm/reducer.hpp"
+
+#include "pmpi.hpp"
+#include "small_run.hpp"
+#include "support/catch.hpp"
+
+using namespace partita;
+using namespace partita::test;
+
+namespace {
+
+/// What `collectively` throws on this rank; empty where nothing.
+std::vector<std::string> agreedMessages(const std::function<void()>& work) {
+  try {
+    collectively(everyone(), work);
+  } catch (const AgreedError& error) {
+    return error.messages();
+  }
+  return {};
+}
+
+Matrix filled(std::int64_t rows, std::int64_t columns, Real value) {
+  const Matrix matrix = makeMatrix("partita::test::filled", rows, columns);
+  Kokkos::deep_copy(matrix, value);
+  return matrix;
+}
+
+std::vector<Real> hostValues(const Matrix& matrix) {
+  const auto host = Kokkos::create_mirror_view_and_copy(HostSpace(), matrix);
+  return {host.data(), host.data() + host.size()};
+}
+
+} // namespace
+
+TEST_CASE("a mistake found on one rank reaches all", "[comm]") {
+  const int rank = everyone().rank(), last = everyone().size() - 1;
+  CHECK(agreedMessages([] {}).empty());
+  const std::vector<std::string> told{"first line", "second line"};
+  CHECK(agreedMessages([&] {
+          if (rank == last) throw UserError(told);
+        }) == told);
+  const auto from_all = agreedMessages([&] { throw UserError("rank " + std::to_string(rank)); });
+  CHECK(from_all == std::vector<std::string>{"rank 0"}); // each mistake is told once
+}
+
+TEST_CASE("a stream keeps order and sizes", "[comm]") {
+  if (everyone().size() == 1) return;
+  const ExecSpace space;
+  constexpr std::int64_t count = 30, rows = 9,
+                         columns = 700; // both below and above MPI's limit for eager sends
+  const Communicator pair = groupOf(2);
+  const auto rowsOf = [](std::int64_t i) { return 1 + i % rows; };
+  for (const std::int64_t depth : {1, 3}) {
+    const MpiDelays delays(11);
+    std::int64_t bytes = 0, expected_bytes = 0;
+    if (pair.rank() == 0) {
+      Sender sender(pair, 1, 9, rows, columns, depth, bytes);
+      for (std::int64_t i = 0; i < count; ++i) {
+        sender.send(space, filled(rowsOf(i), columns, static_cast<Real>(i)));
+        expected_bytes += rowsOf(i) * columns * static_cast<std::int64_t>(sizeof(Real));
+      }
+      sender.finish();
+      CHECK(bytes == expected_bytes);
+    } else {
+      Receiver receiver(pair, 0, 9, rows, columns, depth, count);
+      for (std::int64_t i = 0; i < count; ++i) {
+        const Matrix matrix = receiver.next(space);
+        const std::vector<Real> expected(static_cast<std::size_t>(rowsOf(i) * columns), static_cast<Real>(i));
+        CHECK(hostValues(matrix) == expected);
+      }
+      CHECK_THROWS_AS(receiver.next(space), InternalError); // no message left: an error, not a hang
+    }
+  }
+}
+
+TEST_CASE("the reducer sums every value once, whatever the buckets", "[comm]") {
+  const ExecSpace space;
+  const int ranks = everyone().size();
+  constexpr std::int64_t size = 1000;
+  const Vector gradients("partita::test::gradients", size);
+  for (const std::int64_t bucket : {1, 300, 5000}) {
+    std::int64_t bytes = 0;
+    GradientReducer reducer(everyone(), gradients, bucket, bytes);
+    for (int step = 1; step <= 2; ++step) {
+      Kokkos::deep_copy(gradients, static_cast<Real>(step * (everyone().rank() + 1)));
+      for (const std::int64_t begin : {700, 250, 0}) {
+        reducer.ready(space, begin, begin == 700 ? size : begin == 250 ? 700 : 250);
+      }
+      reducer.finish(space);
+      const auto host = Kokkos::create_mirror_view_and_copy(HostSpace(), gradients);
+      const std::vector<Real> found(host.data(), host.data() + size);
+      CHECK(found == std::vector<Real>(size, static_cast<Real>(step * ranks * (ranks + 1) / 2)));
+    }
+    CHECK(bytes == (ranks == 1 ? 0 : 2 * size * static_cast<std::int64_t>(sizeof(Real))));
+    if (ranks > 1) CHECK_THROWS_AS(reducer.ready(space, 0, 10), InternalError); // not from the back
+  }
+}
+
+TEST_CASE("the grid names neighbours and replicas", "[comm]") {
+  const int ranks = everyone().size();
+  for (const int replicas : {1, 2}) {
+    if (ranks % replicas != 0) continue;
+    const SmallRun run(everyone(), smallDeck({"strategy/replicas=" + std::to_string(replicas)}));
+    const Grid& grid = run.grid;
+    CHECK(grid.replicas() == replicas);
+    CHECK(grid.chain().size() * replicas == ranks);
+    CHECK(grid.peers().size() == replicas);
+    CHECK(grid.group() + grid.replica() * grid.chain().size() == everyone().rank());
+    std::vector<double> owners(4, 0.0);
+    for (int stage = grid.firstStage(); stage < grid.endStage(); ++stage) {
+      CHECK(grid.owns(stage));
+      owners[static_cast<std::size_t>(stage)] += 1.0;
+    }
+    grid.world().sum(owners);
+    CHECK(owners == std::vector<double>(4, static_cast<double>(replicas)));
+  }
+}

@@ -1,0 +1,151 @@
+#include "pmpi.hpp"
+#include "small_run.hpp"
+#include "support/catch.hpp"
+
+using namespace partita;
+using namespace partita::test;
+
+/// The same deck must come to the same bits on 1, 2 and 4 ranks, with any timing and any buffering.
+
+namespace {
+
+using Overrides = std::vector<std::string>;
+
+Overrides operator+(Overrides first, const Overrides& second) {
+  first.insert(first.end(), second.begin(), second.end());
+  return first;
+}
+
+const Overrides two_stages{"strategy/stages=2"}, three_stages{"strategy/stages=3"},
+    four_stages{"strategy/stages=4"};
+
+/// Numbers of ranks up to `most` that this job can make groups of.
+std::vector<int> rankCounts(int most) {
+  std::vector<int> counts;
+  for (const int ranks : {1, 2, 4}) {
+    if (ranks <= most && everyone().size() % ranks == 0) counts.push_back(ranks);
+  }
+  return counts;
+}
+
+void checkSameOnAllGrids(const Overrides& deck, int most_ranks) {
+  const std::string expected = trainedHash(1, deck);
+  for (const int ranks : rankCounts(most_ranks)) {
+    INFO(ranks << " ranks");
+    CHECK(trainedHash(ranks, deck) == expected);
+  }
+}
+
+/// Buffering decides what waits for what and nothing else.
+void checkBufferingDoesNotMatter(const Overrides& deck, int most_ranks) {
+  const std::string expected = trainedHash(1, deck);
+  const std::vector<Overrides> variants{{"strategy/queue=1"},
+                                        {"strategy/queue=8"},
+                                        {"data/prefetch=0"},
+                                        {"data/prefetch=3"},
+                                        {"strategy/queue=1", "data/prefetch=0", "run/evaluate_every=1"}};
+  for (const Overrides& variant : variants) {
+    for (const int ranks : rankCounts(most_ranks)) {
+      INFO(ranks << " ranks, " << variant.front());
+      CHECK(trainedHash(ranks, deck + variant) == expected);
+    }
+  }
+}
+
+void checkTimingDoesNotMatter(const Overrides& deck, int most_ranks, int seeds) {
+  const std::string expected = trainedHash(1, deck);
+  for (const int ranks : rankCounts(most_ranks)) {
+    for (int seed = 0; ranks > 1 && seed < seeds; ++seed) {
+      const MpiDelays delays(static_cast<std::uint64_t>(seed));
+      INFO(ranks << " ranks, delays of seed " << seed);
+      CHECK(trainedHash(ranks, deck) == expected);
+    }
+  }
+}
+
+} // namespace
+
+TEST_CASE("parameters change with the seed and repeat with the deck", "[grid]") {
+  const std::string once = trainedHash(1, four_stages);
+  CHECK(once == trainedHash(1, four_stages));
+  CHECK(once != trainedHash(1, four_stages + Overrides{"run/seed=4"}));
+  CHECK(once != trainedHash(1, two_stages));
+}
+
+TEST_CASE("relay comes to the same bits on every grid", "[grid]") {
+  const Overrides relay{"strategy/input=relay"};
+  checkSameOnAllGrids(relay + two_stages, 2);
+  checkSameOnAllGrids(relay + three_stages, 2);
+  checkSameOnAllGrids(relay + four_stages, 4);
+  checkSameOnAllGrids(relay + four_stages + Overrides{"strategy/loss=mse", "strategy/labels=uniform"}, 4);
+  checkSameOnAllGrids(relay + four_stages + Overrides{"strategy/reencode=on"}, 4);
+  checkSameOnAllGrids(relay + four_stages + Overrides{"strategy/match=before"}, 4);
+  checkSameOnAllGrids(relay + four_stages + Overrides{"optimiser/clip_norm=0.5", "run/steps=20"}, 4);
+}
+
+TEST_CASE("relay does not depend on queues and read-ahead", "[grid]") {
+  checkBufferingDoesNotMatter({"strategy/input=relay"}, 4);
+}
+
+TEST_CASE("relay does not depend on timing", "[grid]") {
+  checkTimingDoesNotMatter({"strategy/input=relay", "run/epochs=1"}, 4, 20);
+  checkTimingDoesNotMatter({"strategy/input=relay", "strategy/queue=1", "run/epochs=1"}, 4, 5);
+}
+
+TEST_CASE("frozen comes to the same bits on every grid", "[grid]") {
+  const Overrides frozen{"strategy/input=frozen"};
+  checkSameOnAllGrids(frozen + two_stages, 2);
+  checkSameOnAllGrids(frozen + three_stages, 2);
+  checkSameOnAllGrids(frozen + four_stages, 4);
+  checkSameOnAllGrids(frozen + four_stages + Overrides{"strategy/reencode=on"}, 4);
+  checkSameOnAllGrids(frozen + four_stages + Overrides{"run/steps=7"}, 4);
+  checkTimingDoesNotMatter(frozen + Overrides{"data/samples=638"}, 4, 5);
+}
+
+TEST_CASE("frozen does not depend on queues and read-ahead", "[grid]") {
+  // 638 samples leave a last piece that no batch of the first epoch has.
+  checkBufferingDoesNotMatter({"strategy/input=frozen", "data/samples=638", "run/epochs=3"}, 4);
+}
+
+TEST_CASE("free comes to the same bits on every grid", "[grid]") {
+  const Overrides free{"strategy/input=free"};
+  checkSameOnAllGrids(free + two_stages, 2);
+  checkSameOnAllGrids(free + four_stages, 4);
+  checkSameOnAllGrids(free + four_stages + Overrides{"strategy/mixture=off"}, 4);
+  checkSameOnAllGrids(free + four_stages + Overrides{"strategy/loss=mse", "strategy/labels=uniform"}, 4);
+}
+
+TEST_CASE("recovery comes to the same bits on every grid", "[grid]") {
+  const Overrides recovery{"run/epochs=1", "strategy/recovery_epochs=1"};
+  for (const char* clip : {"optimiser/clip_norm=0", "optimiser/clip_norm=0.3"}) {
+    for (const char* reencode : {"strategy/reencode=off", "strategy/reencode=on"}) {
+      INFO(clip << ", " << reencode);
+      checkSameOnAllGrids(recovery + Overrides{clip, reencode}, 4);
+    }
+  }
+  checkSameOnAllGrids(recovery + three_stages, 2);
+  CHECK(trainedHash(1, recovery) != trainedHash(1, {"run/epochs=1"}));
+  checkTimingDoesNotMatter(recovery, 4, 5);
+}
+
+TEST_CASE("the joined network decodes the same on every grid", "[grid]") {
+  SmallRun alone(groupOf(1), smallDeck());
+  const Evaluation expected = alone.train().evaluate();
+  CHECK(expected.accuracy.size() == 4);
+  for (const int ranks : rankCounts(4)) {
+    const Evaluation found = SmallRun(groupOf(ranks), smallDeck()).train().evaluate();
+    INFO(ranks << " ranks");
+    CHECK(found.accuracy == expected.accuracy);
+    CHECK(found.loss == expected.loss);
+  }
+
+  // The same parameters as one stage: the network without cuts.
+  SmallRun whole(groupOf(1), smallDeck({"strategy/stages=1"}));
+  const std::vector<Real> parameters = alone.ownParameters();
+  const Vector& target = whole.stages.front()->stage.parameters();
+  REQUIRE(target.size() == parameters.size());
+  Kokkos::deep_copy(target, Kokkos::View<const Real*, HostSpace>(parameters.data(), parameters.size()));
+  const Evaluation uncut = whole.evaluate();
+  CHECK(uncut.accuracy.back() == expected.accuracy.back());
+  CHECK(uncut.loss.back() == expected.loss.back());
+}

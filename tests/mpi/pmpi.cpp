@@ -1,0 +1,112 @@
+#include "pmpi.hpp"
+
+#include <chrono>
+#include <random>
+#include <thread>
+
+namespace partita::test {
+
+namespace {
+
+bool recording = false, delaying = false;
+std::vector<MpiRecord> kept;
+std::mt19937_64 random_bits;
+
+void keep(MpiCall call, MPI_Comm comm, int peer, int count, MPI_Datatype type) {
+  if (!recording) return;
+  int size = 0;
+  MPI_Type_size(type, &size);
+  kept.push_back({call, comm, peer, std::int64_t{count} * size});
+}
+
+/// One call in `one_in` sleeps for up to `longest` microseconds.
+void delay(unsigned one_in, unsigned longest) {
+  if (!delaying || random_bits() % one_in != 0) return;
+  std::this_thread::sleep_for(std::chrono::microseconds(random_bits() % longest));
+}
+
+} // namespace
+
+MpiRecording::MpiRecording() {
+  kept.clear();
+  recording = true;
+}
+
+MpiRecording::~MpiRecording() {
+  recording = false;
+}
+
+std::vector<MpiRecord> MpiRecording::all() const {
+  return kept;
+}
+
+std::vector<MpiRecord> MpiRecording::on(const Communicator& comm, MpiCall call) const {
+  std::vector<MpiRecord> found;
+  for (const MpiRecord& record : kept) {
+    if (record.comm == comm.get() && record.call == call) found.push_back(record);
+  }
+  return found;
+}
+
+std::int64_t totalBytes(const std::vector<MpiRecord>& records) {
+  std::int64_t sum = 0;
+  for (const MpiRecord& record : records) sum += record.bytes;
+  return sum;
+}
+
+MpiDelays::MpiDelays(std::uint64_t seed) {
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  random_bits.seed(1000 * seed + static_cast<std::uint64_t>(rank));
+  delaying = true;
+}
+
+MpiDelays::~MpiDelays() {
+  delaying = false;
+}
+
+} // namespace partita::test
+
+using partita::test::MpiCall;
+
+// MPI's profiling interface: these definitions come before the library's own, which PMPI_ names.
+extern "C" {
+
+int MPI_Send(const void* buffer, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm) {
+  partita::test::keep(MpiCall::send, comm, to, count, type);
+  partita::test::delay(4, 500);
+  return PMPI_Send(buffer, count, type, to, tag, comm);
+}
+
+int MPI_Isend(const void* buffer, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm,
+              MPI_Request* request) {
+  partita::test::keep(MpiCall::send, comm, to, count, type);
+  partita::test::delay(4, 500);
+  return PMPI_Isend(buffer, count, type, to, tag, comm, request);
+}
+
+int MPI_Irecv(void* buffer, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm,
+              MPI_Request* request) {
+  partita::test::keep(MpiCall::receive, comm, from, count, type);
+  partita::test::delay(4, 500);
+  return PMPI_Irecv(buffer, count, type, from, tag, comm, request);
+}
+
+int MPI_Recv(void* buffer, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm,
+             MPI_Status* status) {
+  partita::test::keep(MpiCall::receive, comm, from, count, type);
+  return PMPI_Recv(buffer, count, type, from, tag, comm, status);
+}
+
+int MPI_Test(MPI_Request* request, int* done, MPI_Status* status) {
+  partita::test::delay(16, 300);
+  return PMPI_Test(request, done, status);
+}
+
+int MPI_Iallreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
+                   MPI_Request* request) {
+  partita::test::keep(MpiCall::all_reduce, comm, -1, count, type);
+  partita::test::delay(4, 500);
+  return PMPI_Iallreduce(in, out, count, type, op, comm, request);
+}
+}

@@ -1,0 +1,130 @@
+#include "partita/data/order.hpp"
+
+#include <cmath>
+
+#include "pmpi.hpp"
+#include "small_run.hpp"
+#include "support/catch.hpp"
+
+using namespace partita;
+using namespace partita::test;
+
+/// Replicas share each batch and must stay copies of one another. Their gradients are sums of parts, so
+/// against one replica the rounding differs.
+
+namespace {
+
+using Overrides = std::vector<std::string>;
+
+/// Parameters of the whole network, in layer order, on every rank.
+std::vector<Real> gathered(const SmallRun& run) {
+  std::vector<Real> all;
+  const Communicator& chain = run.grid.chain();
+  for (int group = 0; group < chain.size(); ++group) {
+    std::vector<Real> part = run.ownParameters();
+    auto size = static_cast<std::int64_t>(part.size());
+    MPI_Bcast(&size, 1, MPI_INT64_T, group, chain.get());
+    part.resize(static_cast<std::size_t>(size));
+    MPI_Bcast(part.data(), mpiCount(size), mpiType<Real>(), group, chain.get());
+    all.insert(all.end(), part.begin(), part.end());
+  }
+  return all;
+}
+
+std::vector<Real> trained(int stages, int replicas, const Overrides& deck) {
+  Overrides overrides = deck;
+  overrides.push_back("strategy/stages=" + std::to_string(stages));
+  overrides.push_back("strategy/replicas=" + std::to_string(replicas));
+  SmallRun run(groupOf(stages * replicas), smallDeck(overrides));
+  return gathered(run.train());
+}
+
+double relativeDifference(const std::vector<Real>& a, const std::vector<Real>& b) {
+  double difference = 0.0, norm = 0.0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    difference += std::pow(static_cast<double>(a[i]) - static_cast<double>(b[i]), 2.0);
+    norm += std::pow(static_cast<double>(a[i]), 2.0);
+  }
+  return std::sqrt(difference / norm);
+}
+
+/// One replica against two, for as many stages as there are ranks for.
+void checkAgreement(const Overrides& deck, double bound) {
+  for (const int stages : {1, 2}) {
+    if (everyone().size() % (2 * stages) != 0) continue;
+    const std::vector<Real> one = trained(stages, 1, deck), two = trained(stages, 2, deck);
+    REQUIRE(one.size() == two.size());
+    INFO(stages << " stages, " << deck.front() << ", " << deck.back());
+    CHECK(relativeDifference(one, two) < bound);
+  }
+}
+
+} // namespace
+
+TEST_CASE("replicas are bitwise copies of one another", "[replicas]") {
+  for (const char* input : {"strategy/input=relay", "strategy/input=frozen", "strategy/input=free"}) {
+    for (const int stages : {1, 2}) {
+      const int replicas = everyone().size() / stages;
+      if (replicas == 0) continue;
+      SmallRun run(everyone(), smallDeck({input, "strategy/stages=" + std::to_string(stages),
+                                          "strategy/replicas=" + std::to_string(replicas), "data/samples=630",
+                                          "strategy/bucket_kib=1", "strategy/recovery_epochs=1"}));
+      std::vector<Real> own = run.train().ownParameters(), first = own;
+      MPI_Bcast(first.data(), mpiCount(static_cast<std::int64_t>(first.size())), mpiType<Real>(), 0,
+                run.grid.peers().get());
+      INFO(input << ", " << stages << " stages x " << replicas << " replicas");
+      CHECK(own == first);
+    }
+  }
+}
+
+TEST_CASE("one replica and two agree", "[replicas]") {
+  // Adam divides a gradient by its own size; where a gradient is nothing but rounding, as that of a unit at
+  // rest, only epsilon keeps it from becoming a whole step.
+  const Overrides sgd{"optimiser/kind=sgd", "optimiser/learning_rate=0.05"},
+      adam{"optimiser/kind=adam", "optimiser/epsilon=1e-6"};
+  for (const Overrides& optimiser : {sgd, adam}) {
+    for (const char* input : {"strategy/input=relay", "strategy/input=frozen", "strategy/input=free"}) {
+      Overrides deck = optimiser;
+      deck.push_back(input);
+      checkAgreement(deck, 1e-6);
+    }
+  }
+  checkAgreement({"run/epochs=1", "strategy/recovery_epochs=1", "optimiser/kind=sgd"}, 1e-6);
+}
+
+TEST_CASE("the number of replicas does not change the batches", "[replicas]") {
+  constexpr std::size_t samples = 611;
+  constexpr std::int64_t batch = 42, batches = 3 * (611 / 42);
+  const Communicator& world = everyone();
+  const auto mine = trainingOrder(samples, 5, batch, world.rank(), world.size(), 0);
+  const auto whole = trainingOrder(samples, 5, batch, 0, 1, 0);
+  std::vector<std::uint32_t> rows, expected;
+  for (std::int64_t t = 0; t < batches; ++t) {
+    mine(t, rows);
+    whole(t, expected);
+    std::vector<std::uint32_t> joined(expected.size());
+    std::vector<int> counts(static_cast<std::size_t>(world.size())), begins = counts;
+    for (int rank = 0; rank < world.size(); ++rank) {
+      const Slice slice = replicaSlice(batch, rank, world.size());
+      begins[static_cast<std::size_t>(rank)] = static_cast<int>(slice.begin);
+      counts[static_cast<std::size_t>(rank)] = static_cast<int>(slice.end - slice.begin);
+    }
+    REQUIRE(static_cast<int>(rows.size()) == counts[static_cast<std::size_t>(world.rank())]);
+    MPI_Allgatherv(rows.data(), static_cast<int>(rows.size()), MPI_UINT32_T, joined.data(), counts.data(),
+                   begins.data(), MPI_UINT32_T, world.get());
+    CHECK(joined == expected);
+  }
+}
+
+TEST_CASE("gradients are summed over replicas, and between them only", "[replicas]") {
+  const int replicas = everyone().size();
+  SmallRun run(everyone(), smallDeck({"strategy/stages=1", "strategy/replicas=" + std::to_string(replicas),
+                                      "run/steps=5", "strategy/bucket_kib=8"}));
+  const MpiRecording recording;
+  run.train();
+  const auto parameters = static_cast<std::int64_t>(run.ownParameters().size());
+  const std::int64_t expected = replicas == 1 ? 0 : 5 * parameters * static_cast<std::int64_t>(sizeof(Real));
+  CHECK(totalBytes(recording.on(run.grid.peers(), MpiCall::all_reduce)) == expected);
+  CHECK(run.grid.traffic.between_replicas == expected);
+}

@@ -1,0 +1,98 @@
+#include "small_run.hpp"
+
+#include "partita/io/parameters_file.hpp"
+#include "partita/strategy/recovery/recovery.hpp"
+#include "partita/strategy/sil/sil.hpp"
+
+#include <filesystem>
+
+namespace partita::test {
+
+namespace {
+
+const char* const deck_text = R"(
+[run]
+seed = 3
+epochs = 2
+evaluate_every = 0
+log_every = 7
+[data]
+image_size = 12
+classes = 10
+samples = 600
+test_samples = 130
+[network]
+layers = [{ type = "dense", units = 32, activation = "relu", repeat = 5 }, { type = "dense" }]
+[training]
+batch = 40
+[optimiser]
+kind = "adam"
+[strategy]
+kind = "sil"
+stages = 4
+replicas = 1
+)";
+
+Partition partitionOf(const RunConfig& config, const DataSets& sets) {
+  return planPartition(config, planNetwork(config.network, sets.width(), sets.classes), sets.classes);
+}
+
+} // namespace
+
+RunConfig smallDeck(const std::vector<std::string>& overrides) {
+  return parseDeck(deck_text, "small deck", overrides);
+}
+
+SmallRun::SmallRun(const Communicator& ranks, const RunConfig& deck)
+    : config(deck),
+      sets(loadData(config.data, static_cast<std::uint64_t>(config.run.seed), Need::labels_only)),
+      partition(partitionOf(config, sets)), grid(ranks, planGrid(config.strategy, partition, ranks.size())),
+      stages(makeLocalStages(config, partition, grid, sets.classes)) {
+  if (grid.group() > 0) return; // the others have no features, so nothing can depend on them
+  sets = loadData(config.data, static_cast<std::uint64_t>(config.run.seed), Need::everything);
+}
+
+SmallRun& SmallRun::train() {
+  const RunContext context{
+      config, partition, grid, sets, stages, _observer, std::filesystem::temp_directory_path().string()};
+  SilTraining(context).run(ExecSpace());
+  if (config.strategy.recovery_epochs > 0) Recovery(context).run(ExecSpace());
+  return *this;
+}
+
+std::string SmallRun::hash() const {
+  std::vector<const Stage*> pointers;
+  for (const auto& local : stages) pointers.push_back(&local->stage);
+  std::string text = hashParameters(ExecSpace(), grid, pointers);
+  text.resize(64);
+  MPI_Bcast(text.data(), 64, MPI_CHAR, 0, grid.world().get());
+  return text;
+}
+
+Evaluation SmallRun::evaluate() {
+  return evaluateJoined(ExecSpace(), config, grid, stages, sets, sets.test);
+}
+
+std::vector<Real> SmallRun::ownParameters() const {
+  std::vector<Real> values;
+  for (const auto& local : stages) {
+    const auto host = Kokkos::create_mirror_view_and_copy(HostSpace(), local->stage.parameters());
+    values.insert(values.end(), host.data(), host.data() + host.size());
+  }
+  return values;
+}
+
+const Communicator& everyone() {
+  static const Communicator* const world = new Communicator(Communicator::world()); // outlives MPI_Finalize
+  return *world;
+}
+
+Communicator groupOf(int ranks) {
+  return everyone().split(everyone().rank() / ranks, everyone().rank());
+}
+
+std::string trainedHash(int ranks, const std::vector<std::string>& overrides) {
+  return SmallRun(groupOf(ranks), smallDeck(overrides)).train().hash();
+}
+
+} // namespace partita::test

@@ -1,0 +1,51 @@
+#pragma once
+
+#include "partita/config/deck.hpp"
+#include "partita/strategy/evaluation.hpp"
+#include "partita/strategy/run_context.hpp"
+
+#include <string>
+#include <vector>
+
+namespace partita::test {
+
+/// 600 characters of 12 x 12 pixels, 15 steps an epoch, 2 epochs, 6 layers of 32 units; a few milliseconds of
+/// work.
+RunConfig smallDeck(const std::vector<std::string>& overrides = {});
+
+/// The strategies report to nobody.
+class SilentObserver : public Observer {
+ public:
+  void onStep(const StepReport&) override {}
+  void onEvaluation(const EvaluationReport&) override {}
+};
+
+/// A run on the ranks of one communicator, put together as the program does. Making it and all its functions
+/// are collective.
+class SmallRun {
+ public:
+  SmallRun(const Communicator& ranks, const RunConfig& deck);
+
+  SmallRun& train();        ///< and recovers, where the deck says so
+  std::string hash() const; ///< of all parameters, on every rank
+  Evaluation evaluate();
+  std::vector<Real> ownParameters() const; ///< of the stages on this rank, in layer order
+
+  RunConfig config;
+  DataSets sets;
+  Partition partition;
+  Grid grid;
+  std::vector<std::unique_ptr<LocalStage>> stages;
+
+ private:
+  SilentObserver _observer;
+};
+
+/// All ranks of the job, and their number.
+const Communicator& everyone();
+/// Groups of `ranks` neighbouring ranks; each makes the same run, so that all ranks can compare results.
+Communicator groupOf(int ranks);
+/// Trains on every group of `ranks` ranks; the hash of the parameters.
+std::string trainedHash(int ranks, const std::vector<std::string>& overrides);
+
+} // namespace partita::test

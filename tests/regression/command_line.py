@@ -1,0 +1,115 @@
+"""The command line: what is asked for is said once, what is wrong is refused in one line, on any number of ranks."""
+
+import time
+
+import support
+from support import run
+
+COMMANDS = ("train", "evaluate", "info", "bench")
+
+
+class Answers(support.RunTest):
+    def check_once(self, text, *arguments):
+        for ranks in (1, 2):
+            with self.subTest(arguments=arguments, ranks=ranks):
+                result = run(*arguments, ranks=ranks)
+                self.assertDone(result)
+                self.assertEqual(result.stdout.count(text), 1, result.stdout)
+
+    def test_help(self):
+        self.check_once("Usage: partita", "--help")
+        self.check_once("Usage: partita", "-h")
+        for command in COMMANDS:
+            self.check_once(f"Usage: partita {command}", command, "--help")
+
+    def test_version(self):
+        self.check_once("partita 0.", "--version")
+
+    def test_deck_reference(self):
+        self.check_once("prefetch", "info", "--deck")
+
+    def test_info(self):
+        self.check_once("command_line", "info")
+
+    def test_training_tells_its_result_once(self):
+        self.check_once("test accuracy", "train", self.deck)
+
+
+class Refusals(support.RunTest):
+    def check(self, parts, *arguments, ranks=(1, 2, 3)):
+        for count in ranks:
+            with self.subTest(arguments=arguments, ranks=count):
+                begin = time.monotonic()
+                self.assertRefused(run(*arguments, ranks=count), *parts)
+                self.assertLess(time.monotonic() - begin, 30)
+
+    def test_command(self):
+        self.check(["train, evaluate, info or bench?"])
+        self.check(["'trian' is not understood"], "trian", self.deck, ranks=(1, 2))
+
+    def test_flags(self):
+        self.check(["'--dry' is not understood"], "train", self.deck, "--dry")
+        self.check(["'--bogus' is not understood"], "--bogus", "train", self.deck, ranks=(1,))
+        self.check(["--ranks"], "train", self.deck, "-n", "--ranks", "0", ranks=(1, 2))
+        self.check(["--ranks"], "train", self.deck, "--ranks", "2", ranks=(1, 2))
+        self.check(["DECK is required"], "train", ranks=(1, 2))
+        self.check(["RUN is required"], "evaluate", ranks=(1, 2))
+
+    def test_decks(self):
+        self.check(["nothing.toml", "no such deck"], "train", self.folder / "nothing.toml")
+        typo = self.write("typo.toml", support.SMALL_DECK.replace("batch = 40", "bacth = 40"))
+        self.check([f"{typo}:14:1: training/bacth: unknown key", "'batch'"], "train", typo)
+        broken = self.write("broken.toml", "[run\nseed = 1\n")
+        self.check([f"{broken}:1:"], "train", broken, ranks=(1, 2))
+
+    def test_all_mistakes_of_a_deck_at_once(self):
+        deck = self.write("bad.toml", support.SMALL_DECK.replace("seed = 3", "sed = 3").replace("epochs = 2", "epochs = 0"))
+        for ranks in (1, 2):
+            result = run("train", deck, ranks=ranks)
+            self.assertEqual(result.returncode, 2)
+            self.assertEqual([line.split(": ")[2] for line in support.complaints(result)], ["run/sed", "run/epochs"])
+
+    def test_overrides(self):
+        self.check(["'bogus'", "section/key=value"], "train", self.deck, "bogus")
+        self.check(["run/sed", "'seed'"], "train", self.deck, "run/sed=1", ranks=(1, 2))
+        self.check(["run/seed"], "train", self.deck, "run/seed=first", ranks=(1, 2))
+        self.check(["strategy/cuts"], "train", self.deck, "strategy/cuts=[9]", ranks=(1, 2))
+
+    def test_number_of_ranks(self):
+        self.check(["3 ranks do not fit 2 stages"], "train", self.deck, ranks=(3,))
+        self.check(["ranks do not fit 2 stages x 2 replicas"], "train", self.deck, "strategy/replicas=2", ranks=(1, 3))
+
+    def test_batch_larger_than_the_data(self):
+        self.check(["training/batch", "601", "600"], "train", self.deck, "training/batch=601", ranks=(1, 2))
+
+    def test_missing_runs(self):
+        self.check(["nowhere"], "evaluate", self.folder / "nowhere", ranks=(1, 2))
+        self.check(["nowhere"], "info", self.folder / "nowhere", ranks=(1, 2))
+        self.check([self.folder, "parameters.h5"], "evaluate", self.folder, ranks=(1, 2))
+        self.check([self.deck], "evaluate", self.deck, ranks=(1, 2))
+
+    def test_folders_that_cannot_be_made(self):
+        self.check([self.deck], "train", self.deck, "-d", self.deck / "run", ranks=(1, 2))
+
+    def test_a_mistake_that_one_rank_meets_in_the_middle_ends_the_job(self):
+        folder = self.folder / "no-such-folder"
+        overrides = ["strategy/input=frozen", f"strategy/cache_directory={folder}"]
+        self.check([folder, "strategy/cache_directory"], "train", self.deck, *overrides, ranks=(1, 2))
+
+
+class KokkosFlags(support.RunTest):
+    def test_they_pass(self):
+        self.assertDone(run("train", self.deck, "run/steps=5", "--kokkos-threads=1"))
+        self.assertDone(run("--kokkos-threads=1", "train", self.deck, "run/steps=5"))
+
+    def test_a_dry_run_does_not_start_kokkos(self):
+        """It would answer to this flag."""
+        plain, asked = run("train", self.deck, "-n"), run("train", self.deck, "-n", "--kokkos-help")
+        self.assertDone(plain)
+        self.assertEqual((asked.stdout, asked.stderr), (plain.stdout, ""))
+        started = run("train", self.deck, "run/steps=1", "--kokkos-help")
+        self.assertRegex(started.stdout + started.stderr, "--kokkos-(num-)?threads")
+
+
+if __name__ == "__main__":
+    support.main()

@@ -1,0 +1,57 @@
+"""Every deck of input-decks passes the dry run, which tells the effective deck and the partition of the network."""
+
+import re
+
+import support
+from support import DECKS, run
+
+PARAMETERS = {"glyphs": 476207, "emnist47": 476207, "mnist": 466698}  # 784-256x5-47 and 784-256x5-10
+STAGE_LINE = re.compile(r"^# +(\d+) +(\d+) +(\d+)-(\d+) +(\d+) ", re.MULTILINE)  # rank, stage, layers, parameters
+
+
+class Decks(support.RunTest):
+    def overrides(self, deck):
+        """Where the deck's files are, and the name of its data set."""
+        found = re.search(r'^path = "data/(\w+)"', deck.read_text(), re.MULTILINE)
+        return ([f"data/path={self.data(found[1])}"], found[1]) if found else ([], "glyphs")
+
+    def dry_run(self, deck, *arguments):
+        result = run("train", deck, "-n", *arguments)
+        self.assertDone(result)
+        return result.stdout
+
+    def check(self, deck):
+        overrides, data_set = self.overrides(deck)
+        text = self.dry_run(deck, *overrides, "--ranks", 4)
+        self.assertIn("on 4 ranks", text)
+        stages = [tuple(map(int, match)) for match in STAGE_LINE.findall(text)]
+        self.assertEqual([stage for _, stage, *_ in stages], list(range(1, len(stages) + 1)))
+        self.assertEqual(sum(parameters for *_, parameters in stages), PARAMETERS[data_set])
+        first_layers = [first for _, _, first, _, _ in stages]
+        last_layers = [last for _, _, _, last, _ in stages]
+        self.assertEqual(first_layers, [0] + [last + 1 for last in last_layers[:-1]])
+        self.assertEqual(last_layers[-1], 5)
+        # What is printed is a deck too: the same one.
+        self.assertEqual(self.dry_run(self.write("effective.toml", text), "--ranks", 4), text)
+
+    def test_there_are_decks(self):
+        self.assertGreaterEqual(len(list(DECKS.glob("*.toml"))), 10)
+
+    def test_small_machines(self):
+        text = self.dry_run(DECKS / "demo.toml")
+        self.assertIn("on 1 rank\n", text)
+        self.assertEqual({rank for rank, *_ in STAGE_LINE.findall(text)}, {"0"})
+
+    def test_ranks_that_do_not_fit(self):
+        self.assertRefused(run("train", DECKS / "demo.toml", "-n", "--ranks", 3), "3 ranks do not fit 2 stages")
+
+
+def test_of(deck):
+    return lambda self: self.check(deck)
+
+
+for path in sorted(DECKS.glob("*.toml")):
+    setattr(Decks, f"test_{path.stem.replace('-', '_')}", test_of(path))
+
+if __name__ == "__main__":
+    support.main()

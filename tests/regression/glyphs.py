@@ -1,0 +1,26 @@
+"""The built-in characters: too hard for a linear model, easy for six layers, whole or in two stages."""
+
+import support
+from support import DECKS, train
+
+
+class Glyphs(support.RunTest):
+    def accuracy(self, *overrides, ranks=1):
+        summary = train(self.folder / "run", DECKS / "demo.toml", *overrides, ranks=ranks, timeout=300)
+        self.assertEqual(summary["warnings"], [])
+        return 100 * summary["test_accuracy"]
+
+    def test_a_linear_model_fails(self):
+        accuracy = self.accuracy("strategy/kind=joint", 'network/layers=[{ type = "dense" }]')
+        self.assertLess(accuracy, 85)
+        self.assertGreater(accuracy, 30)
+
+    def test_the_whole_network_learns(self):
+        self.assertGreater(self.accuracy("strategy/kind=joint"), 95)
+
+    def test_two_stages_learn(self):
+        self.assertGreater(self.accuracy(ranks=2), 95)
+
+
+if __name__ == "__main__":
+    support.main()

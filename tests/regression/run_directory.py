@@ -1,0 +1,153 @@
+"""What a run leaves behind, and that it is enough to look at it, to evaluate it and to repeat it."""
+
+import csv
+import json
+import re
+import shutil
+import subprocess
+
+import support
+from support import run, train
+
+STEPS, BATCH, WIDTH, REAL = 30, 40, 32, 4
+PARAMETERS = 144 * 32 + 32 + 4 * (32 * 32 + 32) + 32 * 10 + 10
+COLUMNS = ["time_s", "event", "stage", "epoch", "step", "loss", "learning_rate", "samples_per_second", "grad_norm",
+           "train_accuracy", "accuracy"]
+PROVENANCE = {"version", "git", "compiler", "kokkos", "blas", "gemm", "mpi", "host", "threads", "command_line"}
+
+
+class Summary(support.RunTest):
+    def check_types(self, summary):
+        types = {"test_accuracy": float, "epochs": (int, float), "samples_per_second": float, "train_seconds": float,
+                 "bytes_between_stages": int, "bytes_between_replicas": int, "parameters": int, "seed": int,
+                 "strategy": str, "parameters_hash": str, "stage_accuracy": list, "peak_device_bytes": list,
+                 "peak_rss_bytes": list, "grid": dict, "provenance": dict}
+        for key, kind in types.items():
+            self.assertIsInstance(summary[key], kind, key)
+        self.assertLessEqual(PROVENANCE, summary["provenance"].keys())
+        self.assertEqual([key for key in PROVENANCE if not str(summary["provenance"][key])], [])
+
+    def check_values(self, summary, stages, replicas, ranks):
+        self.assertEqual(summary["grid"], {"stages": stages, "replicas": replicas, "ranks": ranks})
+        self.assertEqual((summary["strategy"], summary["seed"], summary["epochs"]), ("sil", 3, 2))
+        self.assertEqual(summary["parameters"], PARAMETERS)
+        self.assertRegex(summary["parameters_hash"], "^[0-9a-f]{64}$")
+        self.assertEqual(len(summary["stage_accuracy"]), stages)
+        self.assertTrue(all(0 <= accuracy <= 1 for accuracy in summary["stage_accuracy"]))
+        self.assertEqual(summary["stage_accuracy"][-1], summary["test_accuracy"])
+        self.assertAlmostEqual(summary["samples_per_second"] * summary["train_seconds"], STEPS * BATCH, places=3)
+        for key, least in (("peak_device_bytes", 1e4), ("peak_rss_bytes", 1e6)):
+            self.assertEqual(len(summary[key]), ranks)
+            self.assertTrue(all(least < value < 1e10 for value in summary[key]), summary[key])
+
+    def test_grids(self):
+        """Stages on 1, 2 and 4 ranks: what moves follows from the grid, what is learnt does not."""
+        hashes, accuracies = set(), set()
+        for ranks in (1, 2, 4):
+            summary = train(self.folder / f"run{ranks}", self.deck, "strategy/stages=4", ranks=ranks)
+            self.check_types(summary)
+            self.check_values(summary, 4, 1, ranks)
+            self.assertEqual(summary["bytes_between_stages"], (ranks - 1) * STEPS * BATCH * WIDTH * REAL)
+            self.assertEqual(summary["bytes_between_replicas"], 0)
+            hashes.add(summary["parameters_hash"])
+            accuracies.add(tuple(summary["stage_accuracy"]))
+        self.assertEqual((len(hashes), len(accuracies)), (1, 1))
+
+    def test_replicas(self):
+        for stages, ranks in ((1, 2), (2, 4)):
+            summary = train(self.folder / f"run{ranks}", self.deck, f"strategy/stages={stages}",
+                            "strategy/replicas=2", ranks=ranks)
+            self.check_values(summary, stages, 2, ranks)
+            self.assertEqual(summary["bytes_between_replicas"], 2 * STEPS * PARAMETERS * REAL)
+            self.assertEqual(summary["bytes_between_stages"], (stages - 1) * STEPS * BATCH * WIDTH * REAL)
+
+    def test_free_stages_send_nothing(self):
+        summary = train(self.folder / "run", self.deck, "strategy/input=free", ranks=2)
+        self.assertEqual(summary["bytes_between_stages"], 0)
+
+    def test_frozen_stages_send_each_sample_once(self):
+        summary = train(self.folder / "run", self.deck, "strategy/input=frozen", ranks=2)
+        self.assertEqual(summary["bytes_between_stages"], 600 * WIDTH * REAL)
+
+    def test_joint(self):
+        summary = train(self.folder / "run", self.deck, "strategy/kind=joint")
+        self.assertEqual(summary["strategy"], "joint")
+        self.assertEqual(len(summary["stage_accuracy"]), 1)
+
+
+class Files(support.RunTest):
+    def setUp(self):
+        super().setUp()
+        self.run_directory = self.folder / "run"
+        self.summary = train(self.run_directory, self.deck, ranks=2)
+
+    def test_names(self):
+        found = sorted(path.name for path in self.run_directory.iterdir())
+        self.assertEqual(found, ["deck.toml", "history.csv", "parameters.h5", "summary.json"])
+        frozen = self.folder / "frozen"
+        train(frozen, self.deck, "strategy/input=frozen", ranks=2)
+        self.assertEqual(sorted(path.name for path in frozen.iterdir()), found)
+
+    def test_history(self):
+        with (self.run_directory / "history.csv").open() as file:
+            rows = list(csv.DictReader(file))
+        self.assertEqual(list(rows[0]), COLUMNS)
+        steps = [(row["stage"], row["step"], row["epoch"]) for row in rows if row["event"] == "step"]
+        self.assertEqual(sorted(steps), [(stage, step, epoch) for stage in "12"
+                                         for step, epoch in (("10", "1"), ("20", "2"), ("30", "2"))])
+        evaluations = [(row["stage"], row["epoch"]) for row in rows if row["event"] == "evaluation"]
+        self.assertEqual(evaluations, [("1", "1"), ("joined", "1"), ("1", "2"), ("joined", "2")])
+        for row in rows:
+            numbers = [float(row[name]) for name in COLUMNS if name not in ("event", "stage") and row[name]]
+            self.assertTrue(all(0 <= number < 1e9 for number in numbers), row)
+        times = [float(row["time_s"]) for row in rows]
+        self.assertEqual(times, sorted(times))
+        self.assertAlmostEqual(float(rows[-1]["accuracy"]), 100 * self.summary["test_accuracy"], places=3)
+
+    def test_the_deck_repeats_the_run(self):
+        deck = self.run_directory / "deck.toml"
+        self.assertDone(run("train", deck, "-n"))
+        again = train(self.folder / "again", deck)
+        self.assertEqual(again["parameters_hash"], self.summary["parameters_hash"])
+        self.assertEqual((self.folder / "again" / "deck.toml").read_text(), deck.read_text())
+
+    def test_evaluation(self):
+        for ranks in (1, 2):
+            for path in (self.run_directory, self.run_directory / "parameters.h5"):
+                result = run("evaluate", path, ranks=ranks)
+                self.assertDone(result)
+                self.assertIn(f"parameters_hash {self.summary['parameters_hash']}", result.stdout)
+                found = re.search(r"joined network +([\d.]+) %", result.stdout)
+                self.assertEqual(found[1], f"{100 * self.summary['test_accuracy']:.2f}")
+        self.assertIn("on 50 samples", run("evaluate", self.run_directory, "data/test_samples=50").stdout)
+
+    def test_another_network_is_refused(self):
+        self.assertRefused(run("evaluate", self.run_directory, "data/image_size=14"), "parameters.h5", "layer0.dense")
+
+    def test_info(self):
+        result = run("info", self.run_directory)
+        self.assertDone(result)
+        self.assertIn((self.run_directory / "deck.toml").read_text().strip(), result.stdout)
+        self.assertIn("layer0.dense/weight  32 x 144\n", result.stdout)
+        self.assertIn(f"{PARAMETERS} parameters\n", result.stdout)
+
+    def test_other_programs_read_the_parameters(self):
+        if shutil.which("h5dump") is None:
+            self.skipTest("there is no h5dump")
+        text = subprocess.run(["h5dump", "-H", self.run_directory / "parameters.h5"], capture_output=True, text=True,
+                              check=True).stdout
+        self.assertEqual(text.count("DATASET"), 12)
+
+    def test_nothing_is_kept_without_a_directory(self):
+        before = sorted(self.folder.rglob("*"))
+        self.assertDone(run("train", self.deck))
+        self.assertEqual(sorted(self.folder.rglob("*")), before)
+
+    def test_summary_is_plain_json(self):
+        text = (self.run_directory / "summary.json").read_text()
+        self.assertNotIn("NaN", text)
+        self.assertEqual(json.loads(text)["parameters_hash"], self.summary["parameters_hash"])
+
+
+if __name__ == "__main__":
+    support.main()

@@ -1,0 +1,25 @@
+"""What whole and divided networks must reach on MNIST, 784-256x5-10, 5 epochs a stage: means of two seeds."""
+
+import support
+from support import DECKS
+
+
+class Mnist(support.RunTest):
+    def check(self, deck, *overrides, ranks=1):
+        accuracy, warnings = support.mean_accuracy(DECKS / f"{deck}.toml", f"data/path={self.data('mnist')}",
+                                                   *overrides, ranks=ranks)
+        self.assertEqual(warnings, [])
+        self.assertGreaterEqual(accuracy, 97.8)
+
+    def test_joint(self):
+        self.check("mnist-joint")
+
+    def test_two_frozen_stages(self):
+        self.check("mnist-relay-2", "strategy/input=frozen")
+
+    def test_relay_of_two(self):
+        self.check("mnist-relay-2", ranks=2)
+
+
+if __name__ == "__main__":
+    support.main()

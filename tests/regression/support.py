@@ -1,0 +1,123 @@
+"""Runs the program as a person would and looks at what it says and leaves behind.
+
+Each test script is called with the path of the executable. PARTITA_DATA names the folder of real data sets; tests that
+need it skip where it is absent, and a script of skipped tests alone ends with code 77.
+"""
+
+import concurrent.futures
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+DECKS = Path(__file__).resolve().parents[2] / "input-decks"
+_app = ""
+
+# A run of a fraction of a second: 15 steps an epoch.
+SMALL_DECK = """
+[run]
+seed = 3
+epochs = 2
+log_every = 10
+[data]
+image_size = 12
+classes = 10
+samples = 600
+test_samples = 200
+[network]
+layers = [{ type = "dense", units = 32, activation = "relu", repeat = 5 }, { type = "dense" }]
+[training]
+batch = 40
+[strategy]
+kind = "sil"
+stages = 2
+replicas = 1
+"""
+
+
+def run(*arguments, ranks=1, timeout=120):
+    """The finished process; texts in stdout and stderr."""
+    command = [_app, *map(str, arguments)]
+    if ranks > 1:
+        command = [os.environ.get("PARTITA_MPIEXEC", "mpiexec"), "-n", str(ranks), *command]
+    # Open MPI waits two seconds before it ends what a failed job has left.
+    environment = {**os.environ, "OMPI_MCA_odls_base_sigkill_timeout": "0"}
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=environment)
+
+
+def complaints(result):
+    """What the program itself wrote to standard error, but for advice about the machine, which is no test's concern."""
+    lines = [line for line in result.stderr.splitlines() if line.startswith(("partita:", "warning:"))]
+    return [line for line in lines if "OPENBLAS_CORETYPE" not in line]
+
+
+def train(folder, deck, *overrides, ranks=1, timeout=120):
+    """Trains into `folder` and returns summary.json, with the warnings under the key `warnings`."""
+    result = run("train", deck, *overrides, "-d", folder, ranks=ranks, timeout=timeout)
+    if result.returncode != 0:
+        raise AssertionError(f"train {deck} ended with {result.returncode}:\n{result.stdout}\n{result.stderr}")
+    summary = json.loads((Path(folder) / "summary.json").read_text())
+    return {**summary, "warnings": complaints(result)}
+
+
+def mean_accuracy(deck, *overrides, ranks=1, seeds=(1, 2), cores=2, timeout=1800):
+    """Mean test accuracy in percent over the seeds, and all warnings; seeds run at once where there are cores."""
+    def one(seed):
+        with tempfile.TemporaryDirectory() as folder:
+            return train(folder, deck, f"run/seed={seed}", *overrides, ranks=ranks, timeout=timeout)
+
+    with concurrent.futures.ThreadPoolExecutor(max(1, cores // ranks)) as pool:
+        summaries = list(pool.map(one, seeds))
+    accuracies = [100 * summary["test_accuracy"] for summary in summaries]
+    seconds = sum(summary["train_seconds"] for summary in summaries)
+    print(f"{Path(deck).stem} {' '.join(overrides[1:])}: {' '.join(f'{a:.2f}' for a in accuracies)} %, "
+          f"mean {sum(accuracies) / len(accuracies):.2f} %, {seconds:.0f} s of training", flush=True)
+    return sum(accuracies) / len(accuracies), [line for summary in summaries for line in summary["warnings"]]
+
+
+class RunTest(unittest.TestCase):
+    """A test with a folder of its own."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="partita-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.deck = self.write("small.toml", SMALL_DECK)
+
+    def write(self, name, content):
+        path = self.folder / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    def data(self, name):
+        """The folder of a real data set."""
+        folder = Path(os.environ.get("PARTITA_DATA", "")) / name
+        if "PARTITA_DATA" not in os.environ or not folder.is_dir():
+            self.skipTest(f"there is no data set {name}: PARTITA_DATA does not name a folder that has it")
+        return folder
+
+    def assertRefused(self, result, *parts):
+        """Exit code 2 and one line, said once, that contains all of `parts`."""
+        self.assertEqual(result.returncode, 2, result.stdout + result.stderr)
+        lines = complaints(result)
+        self.assertEqual(len(lines), 1, result.stderr)
+        for part in parts:
+            self.assertIn(str(part), lines[0])
+
+    def assertDone(self, result):
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertEqual(complaints(result), [])
+
+
+def main():
+    """Ends the process: 0 all passed, 1 some failed, 77 nothing could be tested."""
+    global _app
+    _app = os.path.abspath(sys.argv[1])
+    program = unittest.main(module="__main__", argv=[sys.argv[0], "-v", *sys.argv[2:]], exit=False)
+    result = program.result
+    if not result.wasSuccessful():
+        sys.exit(1)
+    sys.exit(77 if result.testsRun > 0 and len(result.skipped) == result.testsRun else 0)

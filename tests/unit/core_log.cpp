@@ -1,0 +1,32 @@
+#include "partita/core/log.hpp"
+
+#include "support/catch.hpp"
+
+using namespace partita;
+
+TEST_CASE("Bytes are shown in decimal units with three digits", "[core]") {
+  CHECK(formatBytes(0) == "0 B");
+  CHECK(formatBytes(540) == "540 B");
+  CHECK(formatBytes(999.6) == "1.00 kB");
+  CHECK(formatBytes(1234) == "1.23 kB");
+  CHECK(formatBytes(12345678) == "12.3 MB");
+  CHECK(formatBytes(2.5e9) == "2.50 GB");
+  CHECK(formatBytes(999.4e12) == "999 TB");
+}
+
+TEST_CASE("Counts are shown with a prefix", "[core]") {
+  CHECK(formatCount(7) == "7");
+  CHECK(formatCount(476207) == "476 k");
+  CHECK(formatCount(1.25e9) == "1.25 G");
+  CHECK(formatCount(0.5) == "0.50");
+}
+
+TEST_CASE("Seconds are shown as a person reads them", "[core]") {
+  CHECK(formatSeconds(0) == "0.0 s");
+  CHECK(formatSeconds(12.34) == "12.3 s");
+  CHECK(formatSeconds(59.94) == "59.9 s");
+  CHECK(formatSeconds(59.96) == "1:00");
+  CHECK(formatSeconds(245) == "4:05");
+  CHECK(formatSeconds(3599.7) == "1:00:00");
+  CHECK(formatSeconds(3723) == "1:02:03");
+}

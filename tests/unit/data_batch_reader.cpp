@@ -1,0 +1,117 @@
+#include "partita/core/error.hpp"
+#include "partita/data/batch_reader.hpp"
+#include "partita/data/order.hpp"
+
+#include <atomic>
+
+#include "support/catch.hpp"
+#include "support/matrices.hpp"
+
+using namespace partita;
+using namespace partita::test;
+
+namespace {
+
+const ExecSpace space;
+constexpr std::int64_t width = 6, samples = 53;
+
+/// Row r holds r, r + 0.25, r + 0.5, ...; reading row `broken` fails.
+class CountingRows : public RowSource {
+ public:
+  explicit CountingRows(std::size_t broken = 1000000) : _broken(broken) {}
+  std::int64_t width() const override { return ::width; }
+  void copyRow(std::size_t row, Real* out) const override {
+    if (row == _broken) throw std::runtime_error("the disk is gone");
+    for (std::int64_t j = 0; j < ::width; ++j)
+      out[j] = static_cast<Real>(row) + Real(0.25) * static_cast<Real>(j);
+    ++reads;
+  }
+  mutable std::atomic<int> reads{0};
+
+ private:
+  std::size_t _broken;
+};
+
+std::vector<std::int32_t> someLabels() {
+  std::vector<std::int32_t> labels;
+  for (std::int32_t i = 0; i < samples; ++i) labels.push_back(i * 7 % 11);
+  return labels;
+}
+
+/// All that a reader hands out, one batch after the other.
+Values everything(const RowSource* rows, std::int64_t depth, std::int64_t count) {
+  const auto labels = someLabels();
+  BatchReader reader(rows, labels, trainingOrder(samples, 3, 10, 0, 1, 0), count, 10, depth);
+  Values all;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const Batch& batch = reader.next(space);
+    CHECK(batch.features.extent(0) == 10);
+    CHECK(batch.features.extent(1) == (rows == nullptr ? 0 : width));
+    const Values features = valuesOf(batch.features), classes = valuesOf(batch.labels);
+    for (std::size_t r = 0; r < 10; ++r) {
+      const std::uint32_t row = (*batch.rows_read)[r];
+      CHECK(classes[r] == labels[row]);
+      if (rows != nullptr) CHECK(features[r * width + 2] == row + 0.5);
+    }
+    all.insert(all.end(), features.begin(), features.end());
+    all.insert(all.end(), classes.begin(), classes.end());
+  }
+  return all;
+}
+
+} // namespace
+
+TEST_CASE("Batches are the same however far ahead they are made", "[data]") {
+  const CountingRows rows;
+  const Values in_place = everything(&rows, 0, 23);
+  CHECK(everything(&rows, 1, 23) == in_place);
+  CHECK(everything(&rows, 3, 23) == in_place);
+  CHECK(everything(&rows, 40, 23) == in_place);
+  CHECK(everything(nullptr, 0, 23) == everything(nullptr, 3, 23));
+}
+
+TEST_CASE("Batches may be smaller than the reader's capacity", "[data]") {
+  const CountingRows rows;
+  const auto labels = someLabels();
+  for (const std::int64_t depth : {0, 2}) {
+    BatchReader reader(&rows, labels, sequentialOrder(0, 7, 4), 2, 4, depth);
+    CHECK(reader.next(space).labels.extent(0) == 4);
+    const Batch& last = reader.next(space);
+    CHECK(last.features.extent(0) == 3);
+    CHECK(valuesOf(last.features)[2 * width] == 6.0);
+    CHECK_THROWS_AS(reader.next(space), InternalError);
+  }
+}
+
+TEST_CASE("A reader makes no more batches ahead than it was told", "[data]") {
+  const CountingRows rows;
+  const auto labels = someLabels();
+  BatchReader reader(&rows, labels, trainingOrder(samples, 3, 10, 0, 1, 0), 20, 10, 2);
+  reader.next(space);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  CHECK(rows.reads <= 3 * 10); // one in use, two ahead
+}
+
+TEST_CASE("A reader may be left before its end", "[data]") {
+  const CountingRows rows;
+  const auto labels = someLabels();
+  for (int round = 0; round < 20; ++round) {
+    BatchReader reader(&rows, labels, trainingOrder(samples, 3, 10, 0, 1, 0), 1000, 10, 2);
+    for (int i = 0; i < round % 3; ++i) reader.next(space);
+  }
+  SUCCEED("no thread hangs");
+}
+
+TEST_CASE("What goes wrong while a batch is made arrives with that batch", "[data]") {
+  const CountingRows rows(25); // in the third of the batches below
+  const auto labels = someLabels();
+  for (const std::int64_t depth : {0, 1, 3, 10}) {
+    for (int round = 0; round < 20; ++round) {
+      BatchReader reader(&rows, labels, sequentialOrder(0, samples, 10), 6, 10, depth);
+      CHECK(valuesOf(reader.next(space).features)[0] == 0.0);
+      if (round % 2 == 1) std::this_thread::sleep_for(std::chrono::milliseconds(1)); // let it fail before
+      CHECK(valuesOf(reader.next(space).features)[0] == 10.0);
+      CHECK_THROWS_WITH(reader.next(space), "the disk is gone");
+    }
+  }
+}

@@ -1,0 +1,101 @@
+#include "partita/data/order.hpp"
+#include "partita/data/sampler.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "support/catch.hpp"
+
+using namespace partita;
+
+namespace {
+
+using Rows = std::vector<std::uint32_t>;
+
+Rows at(const BatchReader::RowsOf& order, std::int64_t index) {
+  Rows rows{12345}; // what was there before does not matter
+  order(index, rows);
+  return rows;
+}
+
+void append(Rows& rows, const Rows& more) {
+  rows.insert(rows.end(), more.begin(), more.end());
+}
+
+} // namespace
+
+TEST_CASE("Replicas share a batch out evenly and completely", "[data]") {
+  for (const std::int64_t rows : {0, 1, 7, 8, 128}) {
+    for (int replicas = 1; replicas <= 9; ++replicas) {
+      std::int64_t next = 0;
+      for (int replica = 0; replica < replicas; ++replica) {
+        const Slice slice = replicaSlice(rows, replica, replicas);
+        CHECK(slice.begin == next);
+        CHECK(slice.end - slice.begin >= rows / replicas);
+        CHECK(slice.end - slice.begin <= (rows + replicas - 1) / replicas);
+        next = slice.end;
+      }
+      CHECK(next == rows);
+    }
+  }
+}
+
+TEST_CASE("Slices of the replicas join to the batch, whatever their number", "[data]") {
+  const auto whole = trainingOrder(103, 5, 10, 0, 1, 0);
+  for (int replicas = 2; replicas <= 4; ++replicas) {
+    std::vector<BatchReader::RowsOf> slices;
+    for (int replica = 0; replica < replicas; ++replica)
+      slices.push_back(trainingOrder(103, 5, 10, replica, replicas, 0));
+    for (std::int64_t batch = 0; batch < 25; ++batch) {
+      Rows joined;
+      for (const auto& slice : slices) append(joined, at(slice, batch));
+      CHECK(joined == at(whole, batch));
+    }
+  }
+}
+
+TEST_CASE("Every epoch of training is a new permutation without its last partial batch", "[data]") {
+  const auto order = trainingOrder(103, 5, 10, 0, 1, 0);
+  for (std::uint32_t epoch = 0; epoch < 3; ++epoch) {
+    Rows rows;
+    for (std::int64_t batch = 0; batch < 10; ++batch) append(rows, at(order, 10 * epoch + batch));
+    Rows expected = permutation(103, 5, epoch);
+    expected.resize(100);
+    CHECK(rows == expected);
+  }
+  CHECK(at(trainingOrder(103, 5, 10, 0, 1, 2), 3) == at(order, 23)); // a later first epoch
+  CHECK(at(trainingOrder(103, 6, 10, 0, 1, 0), 0) != at(order, 0));
+}
+
+TEST_CASE("A stream covers every row once, and begins with the batches of epoch 0", "[data]") {
+  for (const std::size_t samples : {100U, 103U, 109U, 9U}) {
+    for (int replicas = 1; replicas <= 3; ++replicas) {
+      const std::int64_t batch = 10;
+      const auto stream = streamingOrder(samples, 5, batch, replicas);
+      const std::int64_t pieces = streamingPieces(samples, batch, replicas),
+                         whole = wholeBatchPieces(samples, batch, replicas);
+      Rows rows;
+      for (std::int64_t piece = 0; piece < pieces; ++piece) {
+        const Rows part = at(stream, piece);
+        CHECK_FALSE(part.empty());
+        CHECK(part.size() <= static_cast<std::size_t>((batch + replicas - 1) / replicas));
+        if (piece < whole) {
+          const auto replica = static_cast<int>(piece % replicas);
+          CHECK(part == at(trainingOrder(samples, 5, batch, replica, replicas, 0), piece / replicas));
+        }
+        append(rows, part);
+      }
+      std::sort(rows.begin(), rows.end());
+      Rows all(samples);
+      std::iota(all.begin(), all.end(), 0U);
+      CHECK(rows == all);
+    }
+  }
+}
+
+TEST_CASE("Rows in their own order", "[data]") {
+  const auto order = sequentialOrder(3, 10, 4);
+  CHECK(at(order, 0) == Rows{3, 4, 5, 6});
+  CHECK(at(order, 1) == Rows{7, 8, 9});
+  CHECK(at(order, 2).empty());
+}

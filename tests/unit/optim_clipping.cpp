@@ -1,0 +1,60 @@
+#include "partita/optim/gradient_norm.hpp"
+
+#include "support/catch.hpp"
+#include "support/matrices.hpp"
+
+using namespace partita;
+using namespace partita::test;
+
+namespace {
+
+const ExecSpace space;
+
+double factorOf(GradientNorm& norm, double clip, double others = 0.0) {
+  norm.clip(space, clip, others);
+  return valuesOf(norm.factor())[0];
+}
+
+} // namespace
+
+TEST_CASE("The norm is that of all tensors together, whatever their sizes", "[optim]") {
+  for (const std::int64_t size : {1, 15, 16, 17, 4096, 4097, 20000}) {
+    const Values gradients = normals(size + 3, 1);
+    GradientNorm norm({0, size, size + 3});
+    norm.measure(space, vectorOf(gradients));
+    CHECK(norm.squaredNorm(space) == Approx(dot(gradients, gradients)).epsilon(1e-5));
+    norm.measure(space, vectorOf(gradients)); // measured anew, not added
+    CHECK(norm.squaredNorm(space) == Approx(dot(gradients, gradients)).epsilon(1e-5));
+  }
+}
+
+TEST_CASE("A norm above the limit is scaled down to it, one below is left alone", "[optim]") {
+  GradientNorm norm({0, 2});
+  norm.measure(space, vectorOf({3.0, 4.0}));
+  CHECK(factorOf(norm, 1.0) == Approx(0.2));
+  CHECK(factorOf(norm, 4.999) == Approx(4.999 / 5.0));
+  CHECK(factorOf(norm, 5.0) == 1.0);
+  CHECK(factorOf(norm, 100.0) == 1.0);
+}
+
+TEST_CASE("Tensors elsewhere take part in clipping", "[optim]") {
+  GradientNorm norm({0, 1});
+  norm.measure(space, vectorOf({3.0}));
+  CHECK(factorOf(norm, 1.0, 16.0) == Approx(0.2));
+  CHECK(factorOf(norm, 1.0) == Approx(1.0 / 3.0));
+}
+
+TEST_CASE("A zero gradient is not scaled", "[optim]") {
+  GradientNorm norm({0, 2});
+  norm.measure(space, vectorOf({0.0, 0.0}));
+  CHECK(factorOf(norm, 1.0) == 1.0);
+}
+
+TEST_CASE("The norm does not depend on where the network is cut", "[optim]") {
+  const Values gradients = normals(300, 1);
+  GradientNorm whole({0, 100, 300}), front({0, 100}), back({0, 200});
+  whole.measure(space, vectorOf(gradients));
+  front.measure(space, vectorOf({gradients.begin(), gradients.begin() + 100}));
+  back.measure(space, vectorOf({gradients.begin() + 100, gradients.end()}));
+  CHECK(whole.squaredNorm(space) == front.squaredNorm(space) + back.squaredNorm(space));
+}

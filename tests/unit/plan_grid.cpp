@@ -1,0 +1,87 @@
+#include "partita/plan/partition.hpp"
+
+#include <algorithm>
+
+#include "data_files.hpp"
+#include "support/catch.hpp"
+
+using namespace partita;
+using test::messageOf;
+
+namespace {
+
+Partition equalStages(int count) {
+  Partition partition;
+  partition.stages.resize(static_cast<std::size_t>(count));
+  partition.local_flops.assign(static_cast<std::size_t>(count), 1.0);
+  return partition;
+}
+
+StrategySection withReplicas(int replicas) {
+  StrategySection strategy;
+  strategy.replicas = replicas;
+  return strategy;
+}
+
+/// May so many ranks share the stages out? `replicas` 0: as many as there is room for.
+bool fits(int stages, int ranks, int replicas) {
+  if (replicas > 0) return ranks % replicas == 0 && ranks / replicas <= stages;
+  return ranks <= stages || ranks % stages == 0;
+}
+
+void checkGrid(const GridPlan& grid, int stages, int ranks) {
+  CHECK(grid.ranks == ranks);
+  CHECK(grid.groups * grid.replicas == ranks);
+  std::vector<int> owners(static_cast<std::size_t>(stages * grid.replicas), 0);
+  for (int rank = 0; rank < ranks; ++rank) {
+    const int group = grid.group(rank);
+    const int first = grid.first_stage[static_cast<std::size_t>(group)],
+              end = grid.first_stage[static_cast<std::size_t>(group) + 1];
+    CHECK(first < end);
+    for (int stage = first; stage < end; ++stage) {
+      ++owners[static_cast<std::size_t>(grid.replica(rank) * stages + stage)];
+      CHECK(grid.groupOf(stage) == group);
+    }
+    // The next stage of the same replica is on the neighbouring rank.
+    if (end < stages) {
+      CHECK(grid.groupOf(end) == group + 1);
+      CHECK(grid.group(rank + 1) == group + 1);
+      CHECK(grid.replica(rank + 1) == grid.replica(rank));
+    }
+  }
+  CHECK(std::all_of(owners.begin(), owners.end(), [](int count) { return count == 1; }));
+}
+
+} // namespace
+
+TEST_CASE("Every stage is owned once a replica, neighbours are neighbours", "[plan]") {
+  for (int stages = 1; stages <= 8; ++stages) {
+    for (int ranks = 1; ranks <= 8; ++ranks) {
+      for (int replicas = 0; replicas <= 8; ++replicas) {
+        INFO(stages << " stages, " << ranks << " ranks, " << replicas << " replicas");
+        GridPlan grid;
+        const std::string message =
+            messageOf([&] { grid = planGrid(withReplicas(replicas), equalStages(stages), ranks); });
+        CHECK(message.empty() == fits(stages, ranks, replicas));
+        if (message.empty()) checkGrid(grid, stages, ranks);
+      }
+    }
+  }
+}
+
+TEST_CASE("Ranks that do not fit are refused", "[plan]") {
+  CHECK(messageOf([] { planGrid(withReplicas(0), equalStages(2), 3); }) ==
+        "3 ranks do not fit 2 stages: start stages x replicas ranks, or at most as many ranks as stages");
+  CHECK(
+      messageOf([] { planGrid(withReplicas(2), equalStages(2), 3); }) ==
+      "3 ranks do not fit 2 stages x 2 replicas: start stages x replicas ranks, or at most as many ranks as "
+      "stages");
+}
+
+TEST_CASE("Fewer ranks than stages share them out by their work", "[plan]") {
+  Partition partition = equalStages(4);
+  partition.local_flops = {1.0, 1.0, 1.0, 3.0};
+  CHECK(planGrid(withReplicas(0), partition, 2).first_stage == std::vector<int>{0, 3, 4});
+  partition.local_flops = {3.0, 1.0, 1.0, 1.0};
+  CHECK(planGrid(withReplicas(0), partition, 2).first_stage == std::vector<int>{0, 1, 4});
+}

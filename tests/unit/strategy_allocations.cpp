@@ -1,0 +1,97 @@
+#include "partita/data/order.hpp"
+#include "partita/strategy/sil/synthetic_source.hpp"
+#include "partita/strategy/stage_trainer.hpp"
+
+#include "support/allocations.hpp"
+#include "support/catch.hpp"
+#include "support/small_model.hpp"
+
+using namespace partita;
+using namespace partita::test;
+
+namespace {
+
+const ExecSpace space;
+constexpr std::int64_t batch = 10, steps = 12;
+
+DataSets glyphs() {
+  DataSection section;
+  section.samples = 60;
+  section.test_samples = 10;
+  section.classes = 10;
+  section.image_size = 12;
+  return loadData(section, 1, Need::everything);
+}
+
+/// Two stages side by side, the second one fed by the first or by labels.
+class Training {
+ public:
+  Training(const RunConfig& config, const DataSets& sets)
+      : _model(config, sets.width(), sets.classes), _features(sets, sets.train) {
+    for (const auto& local : _model.stages)
+      _trainers.push_back(
+          std::make_unique<StageTrainer>(_model.config, *local, _model.grid, StageRate{}, steps, 6));
+    const auto reader = [&](const RowSource* rows) {
+      return std::make_unique<BatchReader>(rows, sets.train.labels,
+                                           trainingOrder(sets.train.size(), 1, batch, 0, 1, 0), steps, batch,
+                                           config.data.prefetch);
+    };
+    _sources.push_back(std::make_unique<ReaderSource>(reader(&_features)));
+    if (config.strategy.input == StageInput::free) {
+      _sources.push_back(std::make_unique<SyntheticSource>(_model.stages[0]->labels, reader(nullptr),
+                                                           config.strategy.loss == StageLoss::prototype, 1.0,
+                                                           1, 1, SyntheticSource::Position{batch, 0}, batch));
+    } else {
+      _sources.push_back(std::make_unique<HandedSource>(*_model.stages[0], reader(nullptr)));
+    }
+  }
+
+  void step() {
+    for (std::size_t s = 0; s < 2; ++s) {
+      const StageBatch in = _sources[s]->next(space);
+      _trainers[s]->forward(space, in.in);
+      _trainers[s]->local().encode(space, {});
+      _trainers[s]->learn(space, in.targets);
+      if ((_trainers[s]->updater().step() + 1) % 4 == 0) _trainers[s]->updater().report(space, 1, 1.0);
+    }
+  }
+
+ private:
+  SmallModel _model;
+  FeatureRows _features;
+  std::vector<std::unique_ptr<StageTrainer>> _trainers;
+  std::vector<std::unique_ptr<BatchSource>> _sources;
+};
+
+void checkNoAllocations(const RunConfig& config, const DataSets& sets) {
+  const Allocations from_the_start;
+  Training training(config, sets);
+  CHECK(from_the_start.count() > 0); // the counter is at work
+  for (int i = 0; i < 2; ++i) training.step();
+  const Allocations later;
+  for (int i = 0; i < 8; ++i) training.step();
+  CHECK(later.count() == 0);
+  CHECK(from_the_start.foreignLabels() == 0);
+}
+
+} // namespace
+
+TEST_CASE("A training step allocates nothing after the first two", "[strategy]") {
+  const DataSets sets = glyphs();
+  for (const Activation activation : {Activation::relu, Activation::gelu}) {
+    for (const StageLoss loss : {StageLoss::mse, StageLoss::prototype}) {
+      for (const StageInput input : {StageInput::relay, StageInput::free}) {
+        for (const OptimiserKind optimiser : {OptimiserKind::sgd, OptimiserKind::adamw}) {
+          RunConfig config = smallConfig(2);
+          config.network = denseNetwork({24, 20, 16}, activation);
+          config.strategy.loss = loss;
+          config.strategy.input = input;
+          config.optimiser.kind = optimiser;
+          config.optimiser.clip_norm = optimiser == OptimiserKind::sgd ? 0.5 : 0.0;
+          config.data.prefetch = loss == StageLoss::mse ? 0 : 2;
+          checkNoAllocations(config, sets);
+        }
+      }
+    }
+  }
+}

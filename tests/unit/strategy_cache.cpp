@@ -1,0 +1,85 @@
+#include "partita/strategy/sil/activation_cache.hpp"
+
+#include <csignal>
+#include <sys/resource.h>
+
+#include "data_files.hpp"
+#include "support/catch.hpp"
+#include "support/matrices.hpp"
+
+using namespace partita;
+using namespace partita::test;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+const ExecSpace space;
+constexpr std::int64_t width = 5;
+
+/// No file may grow beyond so many bytes while this lives: a full disk without a disk.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) : _handler(std::signal(SIGXFSZ, SIG_IGN)) {
+    getrlimit(RLIMIT_FSIZE, &_before);
+    rlimit limit = _before;
+    limit.rlim_cur = bytes;
+    setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileSizeLimit() {
+    setrlimit(RLIMIT_FSIZE, &_before);
+    std::signal(SIGXFSZ, _handler);
+  }
+  FileSizeLimit(const FileSizeLimit&) = delete;
+  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
+
+ private:
+  rlimit _before{};
+  void (*_handler)(int);
+};
+
+std::vector<Real> rowOf(const ActivationCache& cache, std::size_t row) {
+  std::vector<Real> out(width);
+  cache.copyRow(row, out.data());
+  return out;
+}
+
+} // namespace
+
+TEST_CASE("Spilled activations come back by their row", "[strategy]") {
+  const ScratchFolder folder;
+  ActivationCache cache(folder.path(), width);
+  CHECK(cache.width() == width);
+  const Values first = normals(3 * width, 1), second = normals(2 * width, 2);
+  cache.put(space, matrixOf(3, width, first), {7, 0, 3});
+  cache.put(space, matrixOf(2, width, second), {1, 7}); // row 7 again: the last one counts
+  const auto expect = [&](std::size_t row, const Values& values, std::int64_t place) {
+    const std::vector<Real> expected(values.begin() + place * width, values.begin() + (place + 1) * width);
+    CHECK(rowOf(cache, row) == expected);
+  };
+  expect(0, first, 1);
+  expect(3, first, 2);
+  expect(1, second, 0);
+  expect(7, second, 1);
+}
+
+TEST_CASE("The spilled file leaves nothing behind", "[strategy]") {
+  const ScratchFolder folder;
+  const ActivationCache cache(folder.path(), width);
+  CHECK(std::filesystem::is_empty(folder.path()));
+}
+
+TEST_CASE("A folder that cannot hold the activations is named", "[strategy]") {
+  const ScratchFolder folder;
+  const std::string missing = folder.path("missing");
+  CHECK(messageOf([&] { ActivationCache(missing, width); }) ==
+        "strategy/cache_directory: cannot make a file in '" + missing +
+            "' for the activations of a frozen stage: No such file or directory");
+
+  ActivationCache cache(folder.path(), width);
+  const Matrix values = matrixOf(1, width, normals(width, 1));
+  const FileSizeLimit full(width * sizeof(Real));
+  cache.put(space, values, {0});
+  const std::string message = messageOf([&] { cache.put(space, values, {1}); });
+  CHECK_THAT(message, ContainsSubstring("cannot write in '" + folder.path() + "'"));
+  CHECK_THAT(message, ContainsSubstring("File too large"));
+}

@@ -1,0 +1,59 @@
+#include "partita/train/history.hpp"
+
+#include "data_files.hpp"
+#include "support/catch.hpp"
+
+using namespace partita;
+using namespace partita::test;
+
+namespace {
+
+const std::string header = "time_s,event,stage,epoch,step,loss,learning_rate,samples_per_second,grad_norm,"
+                           "train_accuracy,accuracy\n";
+
+} // namespace
+
+TEST_CASE("The history has a row a report, and a row a stage at each evaluation", "[train]") {
+  const ScratchFolder folder;
+  HistoryFile history(folder.path("history.csv"));
+  StepReport step;
+  step.stage = 2;
+  step.epoch = 1;
+  step.step = 100;
+  step.loss = 0.5;
+  step.accuracy = 0.75;
+  step.learning_rate = 0.001;
+  step.samples_per_second = 2000.0;
+  step.gradient_norm = 1.5;
+  history.add(1.25, step);
+  step.accuracy = -1.0; // the loss does not decode
+  step.stage = 0;       // the joined network
+  history.add(1.5, step);
+  EvaluationReport evaluation;
+  evaluation.stage = 2;
+  evaluation.epoch = 1;
+  evaluation.step = 100;
+  evaluation.stage_accuracy = {0.5, 0.8};
+  evaluation.stage_loss = {2.0, 0.25};
+  evaluation.joined = true;
+  history.add(2.0, evaluation);
+  CHECK(folder.read("history.csv") == header + "1.25,step,2,1,100,0.5,0.001,2000,1.5,75,\n"
+                                               "1.5,step,joined,1,100,0.5,0.001,2000,1.5,,\n"
+                                               "2,evaluation,1,1,100,2,,,,,50\n"
+                                               "2,evaluation,joined,1,100,0.25,,,,,80\n"); // on disk at once
+}
+
+TEST_CASE("A stage that is not the last one keeps its number in an evaluation", "[train]") {
+  const ScratchFolder folder;
+  HistoryFile history(folder.path("history.csv"));
+  EvaluationReport evaluation;
+  evaluation.stage_accuracy = {0.5};
+  evaluation.stage_loss = {2.0};
+  history.add(0.0, evaluation);
+  CHECK(folder.read("history.csv") == header + "0,evaluation,1,0,0,2,,,,,50\n");
+}
+
+TEST_CASE("A history that cannot be written is refused", "[train]") {
+  CHECK(messageOf([] { HistoryFile("/nowhere/at/all/history.csv"); }) ==
+        "cannot write '/nowhere/at/all/history.csv'");
+}

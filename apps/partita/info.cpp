@@ -35,7 +35,9 @@ void showParameters(const std::string& path) {
 
 bool prepareInfo(const Communicator& world, const InfoArguments& arguments) {
   if (arguments.deck_reference) {
-    Log::info(deckReference());
+    std::string page = deckReference();
+    page.pop_back(); // Log ends the line
+    Log::info(page);
     return false;
   }
   if (arguments.path.empty()) return true;

@@ -27,8 +27,8 @@ std::string scaled(double value, const char* unit) {
   }
   std::array<char, 48> text{};
   const int digits = prefix == 0 && value == std::floor(value) ? 0
-                     : std::abs(value) < 10                    ? 2
-                     : std::abs(value) < 100                   ? 1
+                     : std::abs(value) < 9.995                 ? 2
+                     : std::abs(value) < 99.95                 ? 1
                                                                : 0;
   std::snprintf(text.data(), text.size(), "%.*f %s%s", digits, value, prefixes[prefix], unit);
   return text.data();

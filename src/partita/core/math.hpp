@@ -1,6 +1,10 @@
 #pragma once
 
+#include <Kokkos_Macros.hpp>
+
 #include <cmath>
+#include <cstdint>
+#include <cstring>
 
 namespace partita {
 
@@ -12,5 +16,34 @@ using std::exp;
 using std::log;
 using std::sqrt;
 using std::tanh;
+
+/// exp for softmax rows. Host compilers do not vectorise calls of the C library, which then costs as much as
+/// a small matrix product; this one they do. Relative error below 2e-7; 0 below -87.
+KOKKOS_INLINE_FUNCTION float rowExp(float x) {
+#if defined(__CUDA_ARCH__) || defined(__HIP_DEVICE_COMPILE__)
+  return exp(x);
+#else
+  // exp(x) = 2^n exp(r), |r| <= ln(2)/2; ln(2) in two parts, so that r is exact; a Taylor polynomial for
+  // exp(r).
+  const float in_range = x < -87.0F ? -87.0F : x > 88.0F ? 88.0F : x;
+  const float n = std::floor(in_range * 1.44269504F + 0.5F);
+  const float r = (in_range - n * 0.693359375F) + n * 2.12194440e-4F;
+  float p = 1.0F / 5040.0F;
+  p = p * r + 1.0F / 720.0F;
+  p = p * r + 1.0F / 120.0F;
+  p = p * r + 1.0F / 24.0F;
+  p = p * r + 1.0F / 6.0F;
+  p = p * r + 0.5F;
+  p = p * r + 1.0F;
+  p = p * r + 1.0F;
+  const std::int32_t bits = (static_cast<std::int32_t>(n) + 127) << 23;
+  float power = 0.0F;
+  std::memcpy(&power, &bits, sizeof power);
+  return x < -87.0F ? 0.0F : p * power;
+#endif
+}
+KOKKOS_INLINE_FUNCTION double rowExp(double x) {
+  return exp(x);
+}
 
 } // namespace partita

@@ -34,6 +34,9 @@ void onDeallocate(Handle space, const char* label, const void* pointer, std::uin
 } // namespace
 
 void AllocationCounter::start() {
+  static bool started = false;
+  if (started) return;
+  started = true;
   previous = tools::get_callbacks();
   tools::set_allocate_data_callback(onAllocate);
   tools::set_deallocate_data_callback(onDeallocate);

@@ -5,7 +5,7 @@
 namespace partita {
 
 /// Bytes and number of Kokkos allocations, counted through the Tools callbacks; a tool the user has loaded
-/// still gets every call. Call `start` once, right after Kokkos::initialize.
+/// still gets every call. `start` belongs right behind Kokkos::initialize; later calls change nothing.
 class AllocationCounter {
  public:
   static void start();

@@ -5,6 +5,8 @@
 #include "partita/data/hdf5_id.hpp"
 
 #include <algorithm>
+#include <cctype>
+#include <cstdlib>
 
 namespace partita {
 
@@ -115,6 +117,15 @@ std::vector<std::int64_t> extentsOf(const Hdf5Id& dataset) {
   return {sizes.begin(), sizes.end()};
 }
 
+/// 12 of "layer12.dense"; negative where it is no such name.
+long placeOf(const StoredTensor& tensor) {
+  constexpr std::size_t prefix = 5;
+  const std::string& layer = tensor.layer;
+  if (layer.compare(0, prefix, "layer") != 0 || layer.size() == prefix || std::isdigit(layer[prefix]) == 0)
+    return -1;
+  return std::strtol(layer.c_str() + prefix, nullptr, 10);
+}
+
 } // namespace
 
 void writeParameters(const std::string& path, const std::string& deck, const Partition& partition,
@@ -176,11 +187,12 @@ StoredParameters inspectParameters(const std::string& path) {
     return 0;
   };
   H5Ovisit2(file.get(), H5_INDEX_NAME, H5_ITER_NATIVE, visit, &stored, H5O_INFO_BASIC);
-  const auto place = [](const StoredTensor& tensor) {
-    return std::stol("0" + tensor.layer.substr(5));
-  }; // "layer12.dense"
-  std::sort(stored.tensors.begin(), stored.tensors.end(), [&](const StoredTensor& a, const StoredTensor& b) {
-    return place(a) != place(b) ? place(a) < place(b) : a.extents.size() > b.extents.size();
+  for (const StoredTensor& tensor : stored.tensors) {
+    if (placeOf(tensor) < 0)
+      throw UserError(path + ": '" + tensor.layer + "' is no layer; is this a parameter file of Partita?");
+  }
+  std::sort(stored.tensors.begin(), stored.tensors.end(), [](const StoredTensor& a, const StoredTensor& b) {
+    return placeOf(a) != placeOf(b) ? placeOf(a) < placeOf(b) : a.extents.size() > b.extents.size();
   });
   return stored;
 }

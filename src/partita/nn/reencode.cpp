@@ -13,9 +13,11 @@ struct SoftmaxGradientRow {
   Matrix probabilities, grad;
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
     const auto count = static_cast<int>(grad.extent(1));
+    const Real* p = &probabilities(i, 0);
+    Real* g = &grad(i, 0);
     Real product = 0;
-    for (int c = 0; c < count; ++c) product += probabilities(i, c) * grad(i, c);
-    for (int c = 0; c < count; ++c) grad(i, c) = probabilities(i, c) * (grad(i, c) - product);
+    for (int c = 0; c < count; ++c) product += p[c] * g[c];
+    for (int c = 0; c < count; ++c) g[c] = p[c] * (g[c] - product);
   }
 };
 

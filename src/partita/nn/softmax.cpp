@@ -1,41 +1,78 @@
 #include "partita/nn/softmax.hpp"
 
+#include "partita/core/loops.hpp"
 #include "partita/core/math.hpp"
 
 namespace partita {
 
 namespace {
 
+using PerRow = Kokkos::View<Real* [2], Kokkos::LayoutRight, MemSpace>;
+
+KOKKOS_INLINE_FUNCTION int largestOf(const Real* z, int count) {
+  int best = 0;
+  for (int c = 1; c < count; ++c) best = z[c] > z[best] ? c : best;
+  return best;
+}
+
+/// out[c] = exp(scale (z[c] - largest)); returns their sum. `out` may be `z`.
+KOKKOS_INLINE_FUNCTION Real expRow(const Real* z, Real largest, Real scale, int count, Real* out) {
+  PARTITA_INDEPENDENT
+  for (int c = 0; c < count; ++c) out[c] = rowExp(scale * (z[c] - largest));
+  Real sum = 0;
+  for (int c = 0; c < count; ++c) sum += out[c];
+  return sum;
+}
+
 struct CrossEntropyRow {
   Matrix logits, distribution, grad;
   Labels classes;
-  Kokkos::View<Real* [2], Kokkos::LayoutRight, MemSpace> per_row;
+  PerRow per_row;
   Real smoothing, weight;
+
+  /// <target, z - largest>: of the distribution, or of the class with its smoothing.
+  KOKKOS_INLINE_FUNCTION Real targetProduct(std::int64_t i, const Real* z, Real largest, int count) const {
+    Real product = 0;
+    if (distribution.size() > 0) {
+      const Real* target = &distribution(i, 0);
+      for (int c = 0; c < count; ++c) product += target[c] * (z[c] - largest);
+      return product;
+    }
+    if (smoothing > 0) {
+      for (int c = 0; c < count; ++c) product += z[c] - largest;
+      product *= smoothing / static_cast<Real>(count);
+    }
+    return product + (1 - smoothing) * (z[classes(i)] - largest);
+  }
+
+  KOKKOS_INLINE_FUNCTION void learn(std::int64_t i, Real* g, Real sum, int count) const {
+    const Real scale = weight / sum;
+    if (distribution.size() > 0) {
+      const Real* target = &distribution(i, 0);
+      PARTITA_INDEPENDENT
+      for (int c = 0; c < count; ++c) g[c] = g[c] * scale - weight * target[c];
+      return;
+    }
+    const Real spread = weight * smoothing / static_cast<Real>(count);
+    for (int c = 0; c < count; ++c) g[c] = g[c] * scale - spread;
+    g[classes(i)] -= weight * (1 - smoothing);
+  }
 
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
     const auto count = static_cast<int>(logits.extent(1));
     const Real* z = &logits(i, 0);
-    int best = 0;
-    for (int c = 1; c < count; ++c) best = z[c] > z[best] ? c : best;
-    const Real largest = z[best];
-    const bool soft = distribution.size() > 0, learn = grad.size() > 0;
-    const auto label = static_cast<int>(classes(i));
-    const Real spread = soft ? Real(0) : smoothing / static_cast<Real>(count);
-    Real sum = 0, target_product = 0; // sum of exp, and <target, z - largest>
-    for (int c = 0; c < count; ++c) {
-      const Real shifted = z[c] - largest, e = exp(shifted);
-      sum += e;
-      if (learn) grad(i, c) = e;
-      target_product += (soft ? distribution(i, c) : spread) * shifted;
+    const int best = largestOf(z, count);
+    const Real product = targetProduct(i, z, z[best], count);
+    Real sum = 0;
+    if (grad.size() > 0) {
+      Real* g = &grad(i, 0);
+      sum = expRow(z, z[best], Real(1), count, g);
+      learn(i, g, sum, count);
+    } else {
+      for (int c = 0; c < count; ++c) sum += rowExp(z[c] - z[best]);
     }
-    if (!soft) target_product += (1 - smoothing) * (z[label] - largest);
-    per_row(i, 0) = log(sum) - target_product;
-    per_row(i, 1) = best == label ? Real(1) : Real(0);
-    if (!learn) return;
-    const Real scale = weight / sum;
-    for (int c = 0; c < count; ++c)
-      grad(i, c) = grad(i, c) * scale - weight * (soft ? distribution(i, c) : spread);
-    if (!soft) grad(i, label) -= weight * (1 - smoothing);
+    per_row(i, 0) = log(sum) - product;
+    per_row(i, 1) = best == classes(i) ? Real(1) : Real(0);
   }
 };
 
@@ -45,14 +82,11 @@ struct SoftmaxRow {
 
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
     const auto count = static_cast<int>(logits.extent(1));
-    Real largest = logits(i, 0);
-    for (int c = 1; c < count; ++c) largest = logits(i, c) > largest ? logits(i, c) : largest;
-    Real sum = 0;
-    for (int c = 0; c < count; ++c) {
-      probabilities(i, c) = exp(scale * (logits(i, c) - largest));
-      sum += probabilities(i, c);
-    }
-    for (int c = 0; c < count; ++c) probabilities(i, c) /= sum;
+    const Real* z = &logits(i, 0);
+    Real* p = &probabilities(i, 0);
+    const Real inverse = 1 / expRow(z, z[largestOf(z, count)], scale, count, p);
+    PARTITA_INDEPENDENT
+    for (int c = 0; c < count; ++c) p[c] *= inverse;
   }
 };
 

@@ -36,6 +36,7 @@ void ActivationCache::put(const ExecSpace& space, const Matrix& values,
   const std::size_t bytes = static_cast<std::size_t>(_width) * sizeof(Real);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const ssize_t written = pwrite(_file, &host(i, 0), bytes, static_cast<off_t>(rows[i] * bytes));
+    if (written >= 0 && written < static_cast<ssize_t>(bytes)) errno = ENOSPC; // a short write sets none
     if (written != static_cast<ssize_t>(bytes)) fail("cannot write");
   }
 }

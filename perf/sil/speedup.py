@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+"""Speed of synthetic intermediate labels on two ranks against conventional training on one.
+
+Trains the same network on the built-in data: the whole of it on one rank, and cut in two by FLOPs on two ranks (`free`
+and `relay`), one thread a rank, several times in turn. Prints the median of the ratios of samples_per_second beside
+what the cut allows, and writes them as a list of {name, value, unit}.
+"""
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+
+VARIANTS = {
+    "joint": (1, ["strategy/kind=joint"]),
+    "free": (2, ["strategy/kind=sil", "strategy/input=free"]),
+    "relay": (2, ["strategy/kind=sil", "strategy/input=relay"]),
+}
+
+
+def train(app, deck, epochs, variant, folder):
+    ranks, overrides = VARIANTS[variant]
+    run = os.path.join(folder, variant)
+    command = ["mpirun", "-n", str(ranks), app, "train", deck, "-d", run, "strategy/cuts=flops", "run/evaluate_every=0",
+               "run/log_every=1000000", f"run/epochs={epochs}", *overrides]
+    result = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    if result.returncode != 0:
+        sys.exit(f"{' '.join(command)} failed:\n{result.stderr}")
+    with open(os.path.join(run, "summary.json")) as file:
+        return json.load(file)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("app", help="the partita executable")
+    parser.add_argument("deck", help="a deck that works with strategy/kind=joint and sil, e.g. input-decks/demo.toml")
+    parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--json", metavar="FILE", help="write the results")
+    arguments = parser.parse_args()
+
+    ratios = {"free": [], "relay": []}
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(arguments.repeats):
+            joint = train(arguments.app, arguments.deck, arguments.epochs, "joint", folder)
+            for variant in ratios:
+                cut = train(arguments.app, arguments.deck, arguments.epochs, variant, folder)
+                ratios[variant].append((cut["samples_per_second"] / joint["samples_per_second"], cut["allowed_speedup"]))
+    measurements = []
+    for variant, pairs in ratios.items():
+        speedup, allowed = statistics.median(pair[0] for pair in pairs), pairs[0][1]
+        print(f"  {variant:5}  2 ranks: {speedup:.3f} x one rank, {speedup / allowed:.3f} of the {allowed:.3f} the cut allows")
+        measurements.append({"name": f"{variant}_speedup", "value": speedup, "unit": "x"})
+        measurements.append({"name": f"{variant}_of_allowed", "value": speedup / allowed, "unit": "1"})
+    if arguments.json:
+        with open(arguments.json, "w") as file:
+            json.dump(measurements, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()

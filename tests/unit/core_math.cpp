@@ -1,0 +1,18 @@
+#include "partita/core/math.hpp"
+
+#include "support/catch.hpp"
+
+using namespace partita;
+
+TEST_CASE("The exponential of softmax rows is that of the C library", "[core]") {
+  double worst = 0.0;
+  for (float x = -86.9F; x < 87.9F; x += 0.0173F) {
+    worst =
+        std::max(worst, std::abs(static_cast<double>(rowExp(x)) / std::exp(static_cast<double>(x)) - 1.0));
+  }
+  CHECK(worst < 2e-7);
+  CHECK(rowExp(0.0F) == 1.0F);
+  CHECK(rowExp(-88.0F) == 0.0F);
+  CHECK(rowExp(-1e30F) == 0.0F);
+  CHECK(rowExp(-0.5) == std::exp(-0.5)); // in double the library's own
+}

@@ -89,6 +89,7 @@ class KokkosEnvironment {
  public:
   explicit KokkosEnvironment(std::vector<std::string> words) {
     std::vector<char*> pointers;
+    pointers.reserve(words.size() + 1);
     for (std::string& word : words) pointers.push_back(word.data());
     int count = static_cast<int>(pointers.size());
     pointers.push_back(nullptr);

@@ -88,7 +88,7 @@ Matrix Receiver::next(const ExecSpace& space) {
   if constexpr (device_is_host) {
     return Matrix(buffer.data(), buffer.extent(0), buffer.extent(1));
   } else {
-    const Matrix device = topRows(_device, static_cast<std::int64_t>(buffer.extent(0)));
+    Matrix device = topRows(_device, static_cast<std::int64_t>(buffer.extent(0)));
     Kokkos::deep_copy(space, device, buffer);
     return device;
   }

@@ -61,7 +61,7 @@ void makeBlocks(Values& s, std::int64_t classes, std::int64_t width) {
 }
 
 Matrix toDevice(const std::string& label, const Values& values, std::int64_t rows, std::int64_t columns) {
-  const Matrix device = makeMatrix(label, rows, columns);
+  Matrix device = makeMatrix(label, rows, columns);
   const auto host = Kokkos::create_mirror_view(device);
   for (std::size_t i = 0; i < values.size(); ++i) host.data()[i] = static_cast<Real>(values[i]);
   Kokkos::deep_copy(device, host);

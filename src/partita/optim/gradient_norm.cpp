@@ -23,7 +23,7 @@ struct SquareSum {
       for (int lane = 0; lane < lanes; ++lane) partial[lane] += values[i + lane] * values[i + lane];
     }
     for (; i < end; ++i) partial[0] += values[i] * values[i];
-    for (int lane = 0; lane < lanes; ++lane) sum += static_cast<double>(partial[lane]);
+    for (const Real part : partial) sum += static_cast<double>(part);
   }
 };
 

@@ -30,7 +30,7 @@ std::string RunDirectory::scratch() const {
 }
 
 std::string parameterFileOf(const std::string& path) {
-  const std::string file = fs::is_directory(path) ? path + "/parameters.h5" : path;
+  std::string file = fs::is_directory(path) ? path + "/parameters.h5" : path;
   if (fs::exists(file)) return file;
   throw UserError(fs::is_directory(path)
                       ? "'" + path + "' has no parameters.h5: is it the directory of a finished run?"

@@ -63,7 +63,7 @@ SmallRun& SmallRun::train() {
 std::string SmallRun::hash() const {
   std::vector<const Stage*> pointers;
   for (const auto& local : stages) pointers.push_back(&local->stage);
-  std::string text = hashParameters(ExecSpace(), grid, pointers);
+  std::string text = hashParameters(grid, pointers);
   text.resize(64);
   MPI_Bcast(text.data(), 64, MPI_CHAR, 0, grid.world().get());
   return text;

@@ -99,8 +99,8 @@ class Refusals(support.RunTest):
 
 class KokkosFlags(support.RunTest):
     def test_they_pass(self):
-        self.assertDone(run("train", self.deck, "run/steps=5", "--kokkos-threads=1"))
-        self.assertDone(run("--kokkos-threads=1", "train", self.deck, "run/steps=5"))
+        self.assertDone(run("train", self.deck, "--kokkos-threads=1"))
+        self.assertDone(run("--kokkos-threads=1", "train", self.deck))
 
     def test_a_dry_run_does_not_start_kokkos(self):
         """It would answer to this flag."""

@@ -44,7 +44,8 @@ class Summary(support.RunTest):
         """Stages on 1, 2 and 4 ranks: what moves follows from the grid, what is learnt does not."""
         hashes, accuracies = set(), set()
         for ranks in (1, 2, 4):
-            summary = train(self.folder / f"run{ranks}", self.deck, "strategy/stages=4", ranks=ranks)
+            summary = train(self.folder / f"run{ranks}", self.deck, "strategy/stages=4", "strategy/cuts=flops",
+                            ranks=ranks)
             self.check_types(summary)
             self.check_values(summary, 4, 1, ranks)
             self.assertEqual(summary["bytes_between_stages"], (ranks - 1) * STEPS * BATCH * WIDTH * REAL)
@@ -56,7 +57,7 @@ class Summary(support.RunTest):
     def test_replicas(self):
         for stages, ranks in ((1, 2), (2, 4)):
             summary = train(self.folder / f"run{ranks}", self.deck, f"strategy/stages={stages}",
-                            "strategy/replicas=2", ranks=ranks)
+                            "strategy/cuts=flops", "strategy/replicas=2", ranks=ranks)
             self.check_values(summary, stages, 2, ranks)
             self.assertEqual(summary["bytes_between_replicas"], 2 * STEPS * PARAMETERS * REAL)
             self.assertEqual(summary["bytes_between_stages"], (stages - 1) * STEPS * BATCH * WIDTH * REAL)

@@ -34,6 +34,7 @@ batch = 40
 [strategy]
 kind = "sil"
 stages = 2
+cuts = [3]
 replicas = 1
 """
 

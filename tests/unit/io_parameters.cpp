@@ -39,7 +39,7 @@ void read(const SmallModel& model, const std::string& path) {
 }
 
 std::string hashOf(const SmallModel& model) {
-  return hashParameters(space, model.grid, model.pointers<const Stage*>());
+  return hashParameters(model.grid, model.pointers<const Stage*>());
 }
 
 } // namespace

@@ -26,8 +26,8 @@ struct TomlNode {
 
 /// Text that is not TOML. `what()` says why.
 struct TomlError : std::runtime_error {
-  TomlError(const std::string& reason, std::size_t line_, std::size_t column_)
-      : std::runtime_error(reason), line(line_), column(column_) {}
+  TomlError(const std::string& reason, std::size_t at_line, std::size_t at_column)
+      : std::runtime_error(reason), line(at_line), column(at_column) {}
   std::size_t line, column;
 };
 

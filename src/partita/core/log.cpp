@@ -75,6 +75,10 @@ std::string formatCount(double value) {
   return text;
 }
 
+std::string formatFlops(double flops_per_second) {
+  return scaled(flops_per_second, "FLOP/s");
+}
+
 std::string formatSeconds(double seconds) {
   std::array<char, 48> text{};
   const long whole = std::lround(seconds);

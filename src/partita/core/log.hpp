@@ -17,6 +17,8 @@ class Log {
 std::string formatBytes(double bytes);
 /// "1.25 G", "476 k".
 std::string formatCount(double value);
+/// "187 GFLOP/s".
+std::string formatFlops(double flops_per_second);
 /// "1:02:03" or "4:05" or "12.3 s".
 std::string formatSeconds(double seconds);
 

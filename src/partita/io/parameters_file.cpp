@@ -197,7 +197,7 @@ StoredParameters inspectParameters(const std::string& path) {
   return stored;
 }
 
-std::string hashParameters(const ExecSpace&, const Grid& grid, const std::vector<const Stage*>& stages) {
+std::string hashParameters(const Grid& grid, const std::vector<const Stage*>& stages) {
   if (grid.replica() != 0) return "";
   const Communicator& chain = grid.chain();
   Sha256 hash; // plain data: the next group goes on where this one stops, and the last tells rank 0

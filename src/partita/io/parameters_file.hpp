@@ -34,6 +34,6 @@ StoredParameters inspectParameters(const std::string& path);
 
 /// SHA-256 over all parameters in layer order, the same whatever the grid. Collective; on rank 0, elsewhere
 /// empty.
-std::string hashParameters(const ExecSpace& space, const Grid& grid, const std::vector<const Stage*>& stages);
+std::string hashParameters(const Grid& grid, const std::vector<const Stage*>& stages);
 
 } // namespace partita

@@ -19,14 +19,10 @@ std::string gemmText(const ExecSpace& space) {
   return text.data();
 }
 
+/// "2-4": layers of the deck that a stage has, its entrance not counted.
 std::string layerRange(const StagePlan& stage) {
-  const LayerPlan *first = nullptr, *last = nullptr;
-  for (const LayerPlan& layer : stage.layers) {
-    if (layer.type != LayerType::dense) continue;
-    if (first == nullptr) first = &layer;
-    last = &layer;
-  }
-  return std::to_string(first->index) + "-" + std::to_string(last->index);
+  const std::size_t entrance = stage.layers.front().type == LayerType::activation ? 1 : 0;
+  return std::to_string(stage.layers[entrance].index) + "-" + std::to_string(stage.layers.back().index);
 }
 
 } // namespace

@@ -22,8 +22,8 @@ std::string percent(double fraction) {
 } // namespace
 
 Monitor::Monitor(const RunConfig& config, const Partition& partition, const Grid& grid,
-                 const std::string& history, std::int64_t classes, std::int64_t total_steps)
-    : _config(config), _partition(partition), _grid(grid), _classes(classes), _total_steps(total_steps),
+                 const std::string& history, std::int64_t classes, const StepCount& count)
+    : _config(config), _partition(partition), _grid(grid), _classes(classes), _count(count),
       _latest(partition.stages.size() + 1) {
   if (grid.world().rank() != 0) return;
   if (!history.empty()) _history = std::make_unique<HistoryFile>(history);
@@ -71,49 +71,50 @@ void Monitor::finish() {
   while (_silent_ranks + 1 < control.size()) pump();
 }
 
+bool Monitor::trainsTogether(const StepReport& report) const {
+  return _config.strategy.input != StageInput::frozen && report.stage != 0;
+}
+
 void Monitor::take(const StepReport& report) {
   _latest[static_cast<std::size_t>(report.stage)] = report;
   if (_history != nullptr) _history->add(seconds(), report);
   // Stages that train together tell the same story at once: one line for them, when the last one reports.
-  const bool together = _config.strategy.input != StageInput::frozen && report.stage != 0;
-  if (!together || report.stage == _grid.plan().stages) show(report);
+  if (!trainsTogether(report) || report.stage == _grid.plan().stages) show(report);
 }
 
-double Monitor::flopsOf(std::int64_t stage) const {
-  return stage == 0 ? _partition.joint_flops : _partition.local_flops[static_cast<std::size_t>(stage - 1)];
+double Monitor::shareDone() const {
+  const double recovery_steps = static_cast<double>(_config.strategy.recovery_epochs * _count.per_epoch);
+  double total = _partition.joint_flops * recovery_steps;
+  double done = _partition.joint_flops * static_cast<double>(_latest[0].step);
+  for (std::size_t stage = 1; stage < _latest.size(); ++stage) {
+    total += _partition.local_flops[stage - 1] * static_cast<double>(_count.steps);
+    done += _partition.local_flops[stage - 1] * static_cast<double>(_latest[stage].step);
+  }
+  return std::min(1.0, done / total);
 }
 
 void Monitor::show(const StepReport& report) {
-  double total = 0.0, done = 0.0;
-  for (std::size_t stage = 0; stage < _latest.size(); ++stage) {
-    const double flops = flopsOf(static_cast<std::int64_t>(stage));
-    const std::int64_t recovery =
-        _config.strategy.kind == StrategyKind::sil ? _config.strategy.recovery_epochs : 0;
-    const double steps = static_cast<double>(
-        stage > 0 ? _total_steps : recovery * _total_steps / std::max<std::int64_t>(1, _config.run.epochs));
-    total += flops * steps;
-    done += flops * static_cast<double>(_latest[stage].step);
-  }
-  const bool together = _config.strategy.input != StageInput::frozen && report.stage != 0;
   double rate = 0.0;
   std::string losses;
-  for (std::int64_t stage = together ? 1 : report.stage; stage <= report.stage; ++stage) {
+  for (std::int64_t stage = trainsTogether(report) ? 1 : report.stage; stage <= report.stage; ++stage) {
     const StepReport& latest = _latest[static_cast<std::size_t>(stage)];
     char loss[32];
-    std::snprintf(loss, sizeof loss, "%s%.4f", losses.empty() ? "" : " ", latest.loss);
+    std::snprintf(loss, sizeof loss, " %.4f", latest.loss);
     losses += loss;
     rate += latest.flops_per_second;
   }
-  const std::string who = report.stage == 0 ? "recovery"
-                          : together        ? "step"
-                                            : "stage " + std::to_string(report.stage) + "  step";
-  const double share = total > 0.0 ? std::min(1.0, done / total) : 0.0;
+  std::string who;
+  if (report.stage == 0) who = "recovery ";
+  if (report.stage > 0 && !trainsTogether(report)) who = "stage " + std::to_string(report.stage) + " ";
+  const std::int64_t steps =
+      report.stage == 0 ? _config.strategy.recovery_epochs * _count.per_epoch : _count.steps;
+  const double share = shareDone();
   char line[256];
-  std::snprintf(
-      line, sizeof line, "[%3.0f %%] %s %lld/%lld  loss %s  %ssamples/s  %sFLOP/s  ETA %s", 100.0 * share,
-      who.c_str(), static_cast<long long>(report.step), static_cast<long long>(_total_steps), losses.c_str(),
-      formatCount(report.samples_per_second).append(" ").c_str(), formatCount(rate).append("").c_str(),
-      formatSeconds(share > 0.0 ? seconds() * (1.0 - share) / share : 0.0).c_str());
+  std::snprintf(line, sizeof line, "[%3.0f %%] %sstep %lld/%lld  loss%s  %s samples/s  %s  ETA %s",
+                100.0 * share, who.c_str(), static_cast<long long>(report.step),
+                static_cast<long long>(steps), losses.c_str(), formatCount(report.samples_per_second).c_str(),
+                formatFlops(rate).c_str(),
+                formatSeconds(share > 0.0 ? seconds() * (1.0 - share) / share : 0.0).c_str());
   Log::progress(line);
 }
 

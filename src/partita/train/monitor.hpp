@@ -2,6 +2,7 @@
 
 #include "partita/comm/grid.hpp"
 #include "partita/strategy/observer.hpp"
+#include "partita/strategy/stage_trainer.hpp"
 #include "partita/train/history.hpp"
 
 #include <chrono>
@@ -14,9 +15,9 @@ namespace partita {
 /// progress. Reports travel as small messages of their own, so that no stage waits to be heard.
 class Monitor : public Observer {
  public:
-  /// `history` empty: none is kept. `total_flops`: of the whole run, for the time left.
+  /// `history` empty: none is kept. `count`: steps of each stage, for the time left.
   Monitor(const RunConfig& config, const Partition& partition, const Grid& grid, const std::string& history,
-          std::int64_t classes, std::int64_t total_steps);
+          std::int64_t classes, const StepCount& count);
   ~Monitor() override;
 
   void onStep(const StepReport& report) override;
@@ -31,14 +32,16 @@ class Monitor : public Observer {
   void take(const StepReport& report);
   void show(const StepReport& report);
   void warnOfStagesThatDoNotLearn(const EvaluationReport& report);
-  double flopsOf(std::int64_t stage) const;
+  bool trainsTogether(const StepReport& report) const;
+  double shareDone() const; ///< of the run's FLOPs, 0..1
   double seconds() const;
 
   const RunConfig& _config;
   const Partition& _partition;
   const Grid& _grid;
   std::unique_ptr<HistoryFile> _history;
-  std::int64_t _classes, _total_steps;
+  std::int64_t _classes;
+  StepCount _count;
   int _silent_ranks = 0;           ///< that have sent their last report
   std::vector<StepReport> _latest; ///< of each stage; 0: the joined network
   std::set<std::size_t> _warned;

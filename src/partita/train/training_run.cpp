@@ -72,6 +72,7 @@ struct Setup {
 template <class StagePointer>
 std::vector<StagePointer> stagePointers(const std::vector<std::unique_ptr<LocalStage>>& stages) {
   std::vector<StagePointer> pointers;
+  pointers.reserve(stages.size());
   for (const auto& local : stages) pointers.push_back(&local->stage);
   return pointers;
 }
@@ -102,7 +103,7 @@ void trainDeck(const Communicator& world, const RunConfig& deck, const RunOption
 
   const StepCount count = countSteps(config, setup.plans.sets.train.size());
   Monitor monitor(config, setup.plans.partition, setup.grid, directory.file("history.csv"),
-                  setup.plans.sets.classes, count.steps);
+                  setup.plans.sets.classes, count);
   const RunContext context{config,  setup.plans.partition, setup.grid, setup.plans.sets, setup.stages,
                            monitor, directory.scratch()};
   PhaseTimes::enable(config.run.timing);
@@ -121,7 +122,7 @@ void trainDeck(const Communicator& world, const RunConfig& deck, const RunOption
   Summary summary;
   summary.evaluation =
       evaluateJoined(space, config, setup.grid, setup.stages, setup.plans.sets, setup.plans.sets.test);
-  summary.parameters_hash = hashParameters(space, setup.grid, stagePointers<const Stage*>(setup.stages));
+  summary.parameters_hash = hashParameters(setup.grid, stagePointers<const Stage*>(setup.stages));
   summary.times = times;
   summary.count = count;
   summary.provenance = provenance;
@@ -155,7 +156,7 @@ void evaluateRun(const Communicator& world, const std::string& path,
                   result.loss[s]);
     Log::info(line);
   }
-  const std::string hash = hashParameters(space, setup.grid, stagePointers<const Stage*>(setup.stages));
+  const std::string hash = hashParameters(setup.grid, stagePointers<const Stage*>(setup.stages));
   Log::info("parameters_hash " + hash);
 }
 

@@ -17,7 +17,8 @@ trainDemo() {
   local run=$build/demo/$1 ranks=$2
   shift 2
   rm -rf "$run"
-  onRanks "$ranks" "$build/bin/partita" train input-decks/demo.toml "$@" -d "$run"
+  # One thread a rank in both runs: so small a network gains little from a second one.
+  OMP_NUM_THREADS=1 onRanks "$ranks" "$build/bin/partita" train input-decks/demo.toml "$@" -d "$run"
 }
 
 runDemo() {
@@ -57,6 +58,9 @@ runBench() {
     say "PyTorch skipped: it could not be installed into $peer (see $log)"
   fi
   python3 scripts/bench_table.py "$results/partita.json" "$results/pytorch.json"
+  say
+  say "two stages on two ranks against the whole network on one, one thread a rank (perf/README.md):"
+  python3 perf/sil/speedup.py "$build/bin/partita" input-decks/demo.toml --json "$results/speedup.json"
 }
 
 sourceFiles() { find src apps tests perf -name .venv -prune -o -name '*.[ch]pp' -print | sort; }

@@ -4,7 +4,7 @@ import json
 import os
 import sys
 
-COLUMNS = ("method", "ranks", "test accuracy", "samples/s", "sent between stages", "peak memory a rank")
+COLUMNS = ("method", "ranks", "threads a rank", "test accuracy", "samples/s", "sent between stages", "peak memory a rank")
 
 
 def bytes_text(count):
@@ -14,17 +14,14 @@ def bytes_text(count):
     return f"{count:.0f} B"
 
 
-def percent(value):
-    return 100 * value if value <= 1 else value
-
-
 def row(run):
     with open(os.path.join(run, "summary.json"), encoding="utf-8") as file:
         summary = json.load(file)
     return (
         summary["strategy"],
         str(summary["grid"]["ranks"]),
-        f"{percent(summary['test_accuracy']):.2f} %",
+        summary["provenance"]["threads"],
+        f"{100 * summary['test_accuracy']:.2f} %",
         f"{summary['samples_per_second']:.0f}",
         bytes_text(summary["bytes_between_stages"]),
         bytes_text(max(summary["peak_rss_bytes"])),

@@ -7,8 +7,10 @@
 
 #include <CLI/CLI.hpp>
 
+#include <chrono>
 #include <cstdlib>
 #include <iostream>
+#include <thread>
 
 #include "commands.hpp"
 
@@ -145,6 +147,8 @@ int parseAndRun(const Communicator& world, int argc, char** argv) {
 /// One rank alone has failed: tell and end the job, the others would wait for ever.
 [[noreturn]] void endJob(int rank, const std::string& message, int code) {
   std::cerr << "partita: rank " << rank << ": " << message << std::endl;
+  // Once it is told to kill, the launcher may drop what it has not passed on yet.
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
   MPI_Abort(MPI_COMM_WORLD, code);
   std::abort();
 }

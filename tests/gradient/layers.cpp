@@ -5,13 +5,14 @@
 
 #include "numerical.hpp"
 #include "support/catch.hpp"
+#include "support/default_space.hpp"
 
 using namespace partita;
 using namespace partita::test;
 
 namespace {
 
-const ExecSpace space;
+constexpr DefaultSpace space;
 constexpr std::int64_t rows = 3;
 
 /// A layer with its buffers, and J = <c, y> for fixed c.

@@ -4,13 +4,14 @@
 
 #include "numerical.hpp"
 #include "support/catch.hpp"
+#include "support/default_space.hpp"
 
 using namespace partita;
 using namespace partita::test;
 
 namespace {
 
-const ExecSpace space;
+constexpr DefaultSpace space;
 constexpr std::int64_t rows = 4, inputs = 6;
 
 /// Entrance activation, then three dense layers, the middle one without bias.

@@ -5,6 +5,7 @@
 #include <atomic>
 
 #include "support/catch.hpp"
+#include "support/default_space.hpp"
 #include "support/matrices.hpp"
 
 using namespace partita;
@@ -12,7 +13,7 @@ using namespace partita::test;
 
 namespace {
 
-const ExecSpace space;
+constexpr DefaultSpace space;
 constexpr std::int64_t width = 6, samples = 53;
 
 /// Row r holds r, r + 0.25, r + 0.5, ...; reading row `broken` fails.

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "support/catch.hpp"
+#include "support/default_space.hpp"
 #include "support/matrices.hpp"
 
 using namespace partita;
@@ -11,7 +12,7 @@ using namespace partita::test;
 
 namespace {
 
-const ExecSpace space;
+constexpr DefaultSpace space;
 constexpr double tolerance = sizeof(Real) == 4 ? 1e-6 : 1e-14;
 
 /// Element (i, k) of op(A).

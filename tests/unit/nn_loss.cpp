@@ -2,6 +2,7 @@
 #include "partita/nn/softmax.hpp"
 
 #include "support/catch.hpp"
+#include "support/default_space.hpp"
 #include "support/matrices.hpp"
 
 using namespace partita;
@@ -9,7 +10,7 @@ using namespace partita::test;
 
 namespace {
 
-const ExecSpace space;
+constexpr DefaultSpace space;
 
 Score::Sums evaluate(Loss& loss, const Matrix& output, const Targets& targets, const Matrix& grad = {}) {
   Score score(static_cast<std::int64_t>(output.extent(0)));

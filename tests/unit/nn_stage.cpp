@@ -1,6 +1,7 @@
 #include "partita/nn/stage.hpp"
 
 #include "support/catch.hpp"
+#include "support/default_space.hpp"
 #include "support/matrices.hpp"
 #include "support/small_model.hpp"
 
@@ -9,7 +10,7 @@ using namespace partita::test;
 
 namespace {
 
-const ExecSpace space;
+constexpr DefaultSpace space;
 constexpr std::int64_t inputs = 30, classes = 8, rows = 10;
 
 Partition cutInto(std::int64_t stages, LabelKind labels, Activation activation = Activation::relu) {

@@ -1,6 +1,7 @@
 #include "partita/optim/gradient_norm.hpp"
 
 #include "support/catch.hpp"
+#include "support/default_space.hpp"
 #include "support/matrices.hpp"
 
 using namespace partita;
@@ -8,7 +9,7 @@ using namespace partita::test;
 
 namespace {
 
-const ExecSpace space;
+constexpr DefaultSpace space;
 
 double factorOf(GradientNorm& norm, double clip, double others = 0.0) {
   norm.clip(space, clip, others);

@@ -1,6 +1,7 @@
 #include "partita/optim/optimiser.hpp"
 
 #include "support/catch.hpp"
+#include "support/default_space.hpp"
 #include "support/matrices.hpp"
 
 using namespace partita;
@@ -8,7 +9,7 @@ using namespace partita::test;
 
 namespace {
 
-const ExecSpace space;
+constexpr DefaultSpace space;
 constexpr std::int64_t size = 5000; // more than one run of the kernel
 constexpr int steps = 6;
 constexpr double rate = 0.01;

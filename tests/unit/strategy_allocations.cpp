@@ -4,6 +4,7 @@
 
 #include "support/allocations.hpp"
 #include "support/catch.hpp"
+#include "support/default_space.hpp"
 #include "support/small_model.hpp"
 
 using namespace partita;
@@ -11,7 +12,7 @@ using namespace partita::test;
 
 namespace {
 
-const ExecSpace space;
+constexpr DefaultSpace space;
 constexpr std::int64_t batch = 10, steps = 12;
 
 DataSets glyphs() {

@@ -5,6 +5,7 @@
 
 #include "data_files.hpp"
 #include "support/catch.hpp"
+#include "support/default_space.hpp"
 #include "support/matrices.hpp"
 
 using namespace partita;
@@ -13,7 +14,7 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-const ExecSpace space;
+constexpr DefaultSpace space;
 constexpr std::int64_t width = 5;
 
 /// No file may grow beyond so many bytes while this lives: a full disk without a disk.

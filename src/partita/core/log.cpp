@@ -56,7 +56,8 @@ void Log::warning(const std::string& line) {
 
 void Log::progress(const std::string& line) {
   if (log_rank != 0) return;
-  if (isatty(STDOUT_FILENO) == 0) {
+  // Open MPI gives rank 0 a terminal of its own for the output, wherever that goes, but not for errors.
+  if (isatty(STDOUT_FILENO) == 0 || isatty(STDERR_FILENO) == 0) {
     info(line);
     return;
   }

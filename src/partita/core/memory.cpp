@@ -1,6 +1,6 @@
 #include "partita/core/memory.hpp"
 
-#include <Kokkos_Core.hpp>
+#include "partita/core/types.hpp"
 
 #include <atomic>
 #include <cstring>
@@ -16,18 +16,27 @@ using Handle = Kokkos::Profiling::SpaceHandle;
 std::atomic<std::int64_t> live{0}, peak{0}, allocations{0}, foreign{0};
 tools::EventSet previous{};
 
+/// Staging buffers on the host are not the device's memory.
+std::int64_t bytesOfDevice(const Handle& space, std::uint64_t size) {
+  return std::strcmp(space.name, MemSpace::name()) == 0 ? static_cast<std::int64_t>(size) : 0;
+}
+
+bool startsWith(const char* text, const char* prefix) {
+  return std::strncmp(text, prefix, std::strlen(prefix)) == 0;
+}
+
 void onAllocate(Handle space, const char* label, const void* pointer, std::uint64_t size) {
-  const std::int64_t now = live += static_cast<std::int64_t>(size);
+  const std::int64_t now = live += bytesOfDevice(space, size);
   std::int64_t top = peak;
   while (now > top && !peak.compare_exchange_weak(top, now)) {
   }
   ++allocations;
-  if (std::strncmp(label, "partita::", 9) != 0) ++foreign;
+  if (!startsWith(label, "partita::") && !startsWith(label, "Kokkos::")) ++foreign;
   if (previous.allocate_data != nullptr) previous.allocate_data(space, label, pointer, size);
 }
 
 void onDeallocate(Handle space, const char* label, const void* pointer, std::uint64_t size) {
-  live -= static_cast<std::int64_t>(size);
+  live -= bytesOfDevice(space, size);
   if (previous.deallocate_data != nullptr) previous.deallocate_data(space, label, pointer, size);
 }
 

@@ -4,16 +4,18 @@
 
 namespace partita {
 
-/// Bytes and number of Kokkos allocations, counted through the Tools callbacks; a tool the user has loaded
-/// still gets every call. `start` belongs right behind Kokkos::initialize; later calls change nothing.
+/// Bytes of Kokkos allocations in the memory where Partita computes, and the number of all, counted through
+/// the Tools callbacks; a tool the user has loaded still gets every call. `start` belongs right behind
+/// Kokkos::initialize; later calls change nothing.
 class AllocationCounter {
  public:
   static void start();
   static std::int64_t liveBytes();
   static std::int64_t peakBytes();
   static std::int64_t count(); ///< allocations since `start`
-  static std::int64_t
-  foreignLabels(); ///< allocations since `start` whose label does not begin with `partita::`
+  /// Allocations since `start` whose label begins neither with `partita::` nor with `Kokkos::`, which marks
+  /// scratch of its own.
+  static std::int64_t foreignLabels();
 };
 
 /// Largest resident set of this process so far, in bytes.

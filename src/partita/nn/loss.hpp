@@ -34,7 +34,7 @@ class Score {
  private:
   Kokkos::View<Real* [2], Kokkos::LayoutRight, MemSpace> _per_row;
   Kokkos::View<double[3], MemSpace> _sums;
-  Kokkos::View<double[3], MemSpace>::HostMirror _host;
+  Kokkos::View<double[3], PinnedSpace> _host;
 };
 
 /// A loss and its gradient in one kernel. `output` [rows, width]; `weight` is one over the number of samples

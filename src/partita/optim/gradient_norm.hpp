@@ -24,7 +24,7 @@ class GradientNorm {
  private:
   std::vector<std::int64_t> _bounds;
   Kokkos::View<double*, MemSpace> _squares; ///< a tensor
-  Kokkos::View<double*, MemSpace>::HostMirror _host;
+  Kokkos::View<double*, PinnedSpace> _host;
   Vector _factor;
 };
 

@@ -27,15 +27,30 @@ void ActivationCache::fail(const std::string& what) const {
                   "' for the activations of a frozen stage: " + std::strerror(errno));
 }
 
+const Real* ActivationCache::onHost(const ExecSpace& space, const Matrix& values) {
+  const Real* host = values.data();
+  if constexpr (!device_is_host) {
+    if (_staging.extent(0) < values.extent(0)) {
+      _staging =
+          PinnedMatrix(Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::ActivationCache::staging"),
+                       values.extent(0), values.extent(1));
+    }
+    const PinnedMatrix staging(_staging.data(), values.extent(0), values.extent(1));
+    Kokkos::deep_copy(space, staging, values);
+    host = staging.data();
+  }
+  fence(space, "partita::ActivationCache::onHost");
+  return host;
+}
+
 void ActivationCache::put(const ExecSpace& space, const Matrix& values,
                           const std::vector<std::uint32_t>& rows) {
   const Region region(space, "partita::ActivationCache::put", Phase::data);
-  const auto host = Kokkos::create_mirror_view(values);
-  Kokkos::deep_copy(space, host, values);
-  fence(space, "partita::ActivationCache::put");
+  const Real* host = onHost(space, values);
   const std::size_t bytes = static_cast<std::size_t>(_width) * sizeof(Real);
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const ssize_t written = pwrite(_file, &host(i, 0), bytes, static_cast<off_t>(rows[i] * bytes));
+    const ssize_t written =
+        pwrite(_file, host + i * values.extent(1), bytes, static_cast<off_t>(rows[i] * bytes));
     if (written >= 0 && written < static_cast<ssize_t>(bytes)) errno = ENOSPC; // a short write sets none
     if (written != static_cast<ssize_t>(bytes)) fail("cannot write");
   }

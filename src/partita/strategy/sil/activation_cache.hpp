@@ -16,7 +16,7 @@ class ActivationCache : public RowSource {
   ActivationCache(const ActivationCache&) = delete;
   ActivationCache& operator=(const ActivationCache&) = delete;
 
-  /// Keeps `values` [rows.size(), width] (host or device) as the rows of those samples.
+  /// Keeps `values` [rows.size(), width] as the rows of those samples.
   void put(const ExecSpace& space, const Matrix& values, const std::vector<std::uint32_t>& rows);
 
   std::int64_t width() const override { return _width; }
@@ -24,10 +24,12 @@ class ActivationCache : public RowSource {
 
  private:
   [[noreturn]] void fail(const std::string& what) const;
+  const Real* onHost(const ExecSpace& space, const Matrix& values);
 
   std::string _folder;
   std::int64_t _width;
   int _file = -1;
+  PinnedMatrix _staging; ///< only where the device is not the host
 };
 
 } // namespace partita

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "partita/core/types.hpp"
+
+namespace partita::test {
+
+/// The default instance for tests at file scope. An ExecSpace itself cannot be made there: Kokkos does not
+/// run yet.
+struct DefaultSpace {
+  operator ExecSpace() const { return ExecSpace(); }
+};
+
+} // namespace partita::test

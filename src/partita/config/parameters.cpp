@@ -111,7 +111,7 @@ void addLabels(Section& section, StrategySection& strategy) {
   section.add("mixture", choice(strategy.mixture),
               "free: inputs are mixtures of labels; auto: with loss prototype");
   section.add("reencode", choice(strategy.reencode),
-              "what crosses a cut is replaced by posterior x labels; auto: with mixtures");
+              "what crosses a cut is replaced by posterior x labels; auto: free with loss prototype");
   section.add("label_start", choice(strategy.label_start),
               "a later stage of one layer starts by passing the labels on; auto: with relay");
 }

@@ -89,8 +89,7 @@ SilLabels labelsOfCut(const RunConfig& config, std::int64_t classes, std::int64_
 
 bool reencodes(const StrategySection& strategy) {
   if (strategy.reencode != Switch::automatic) return strategy.reencode == Switch::on;
-  return strategy.input == StageInput::free && strategy.loss == StageLoss::prototype &&
-         strategy.mixture != Switch::off;
+  return strategy.input == StageInput::free && strategy.loss == StageLoss::prototype;
 }
 
 LocalStage::LocalStage(const RunConfig& config, const StagePlan& plan, std::int64_t classes,

@@ -31,6 +31,7 @@ class Stage {
 
   /// `values`: the starting parameters, see `initialValues`. `capacity`: rows of the largest batch.
   Stage(const StagePlan& plan, const std::vector<Real>& values, std::int64_t capacity);
+  Stage(Stage&&) = default; // a copy would share the buffers
 
   /// Starting parameters of a stage as a function of (seed, place of each layer in the whole network) alone.
   static std::vector<Real> initialValues(const StagePlan& plan, std::uint64_t seed);

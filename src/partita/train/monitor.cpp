@@ -134,6 +134,7 @@ void Monitor::onEvaluation(const EvaluationReport& report) {
 }
 
 void Monitor::warnOfStagesThatDoNotLearn(const EvaluationReport& report) {
+  if (report.step < _count.per_epoch) return; // too early to tell
   const double chance = 1.0 / static_cast<double>(_classes);
   for (std::size_t s = 0; s + 1 < _partition.stages.size() && s < report.stage_accuracy.size(); ++s) {
     if (report.stage_accuracy[s] > chance + 0.1 * (1.0 - chance) || !_warned.insert(s).second) continue;

@@ -1,5 +1,6 @@
 #include "partita/strategy/sil/sil.hpp"
 
+#include "partita/comm/agree.hpp"
 #include "partita/data/order.hpp"
 #include "partita/strategy/evaluation.hpp"
 #include "partita/strategy/sil/frozen_stream.hpp"
@@ -33,9 +34,14 @@ SilTraining::SilTraining(const RunContext& context)
       _features(context.sets, context.sets.train) {}
 
 RunTimes SilTraining::run(const ExecSpace& space) {
+  const bool frozen = _context.config.strategy.input == StageInput::frozen;
+  if (frozen && _context.grid.plan().stages > 1) {
+    // Better told now, by all ranks alike, than when the second stage begins.
+    collectively(_context.grid.world(), [&] { ActivationCache(cacheFolder(), 1); });
+  }
   _context.grid.world().barrier();
   const double start = now();
-  if (_context.config.strategy.input == StageInput::frozen) {
+  if (frozen) {
     for (int stage = 0; stage < _context.grid.plan().stages; ++stage) trainFrozen(space, stage);
   } else {
     trainTogether(space);

@@ -127,8 +127,9 @@ void showPhases(const ExecSpace& space, Model& model, double gemm_rate, double t
   const auto seconds = PhaseTimes::seconds();
   PhaseTimes::enable(false);
   const double gemm_flops = model.partition.joint_flops * static_cast<double>(model.config.training.batch);
-  const double adam_bytes =
-      28.0 / 4.0 * sizeof(Real) * static_cast<double>(model.local->stage.parameters().extent(0));
+  const auto parameters = static_cast<std::int64_t>(model.local->stage.parameters().extent(0));
+  const auto adam_bytes =
+      static_cast<double>(parameters * makeOptimiser(model.config.optimiser, 1)->bytesAParameter());
   std::array<char, 128> line{};
   for (const Phase phase : {Phase::gemm, Phase::elementwise, Phase::optimiser, Phase::data}) {
     const double ms = 1e3 * seconds[static_cast<std::size_t>(phase)] / steps;

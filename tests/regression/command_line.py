@@ -77,7 +77,7 @@ class Refusals(support.RunTest):
 
     def test_number_of_ranks(self):
         self.check(["3 ranks do not fit 2 stages"], "train", self.deck, ranks=(3,))
-        self.check(["ranks do not fit 2 stages x 2 replicas"], "train", self.deck, "strategy/replicas=2", ranks=(1, 3))
+        self.check(["not fit 2 stages x 2 replicas"], "train", self.deck, "strategy/replicas=2", ranks=(1, 3))
 
     def test_batch_larger_than_the_data(self):
         self.check(["training/batch", "601", "600"], "train", self.deck, "training/batch=601", ranks=(1, 2))
@@ -101,6 +101,7 @@ class KokkosFlags(support.RunTest):
     def test_they_pass(self):
         self.assertDone(run("train", self.deck, "--kokkos-threads=1"))
         self.assertDone(run("--kokkos-threads=1", "train", self.deck))
+        self.assertRefused(run("train", self.deck, "--kokkos-treads=1"), "'--kokkos-treads=1' is not understood")
 
     def test_a_dry_run_does_not_start_kokkos(self):
         """It would answer to this flag."""

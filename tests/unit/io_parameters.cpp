@@ -3,7 +3,6 @@
 
 #include "data_files.hpp"
 #include "support/catch.hpp"
-#include "support/default_space.hpp"
 #include "support/matrices.hpp"
 #include "support/small_model.hpp"
 
@@ -12,7 +11,6 @@ using namespace partita::test;
 
 namespace {
 
-constexpr DefaultSpace space;
 constexpr std::int64_t inputs = 12, classes = 5;
 
 SmallModel makeModel(std::int64_t stages, std::int64_t seed, std::int64_t width = 16) {

@@ -95,10 +95,6 @@ std::vector<std::int64_t> Communicator::gather(std::int64_t value) const {
   return values;
 }
 
-bool Communicator::anyFailed(bool failed) const {
-  return maximum(std::int64_t{failed ? 1 : 0}) != 0;
-}
-
 void setIdleHook(std::function<void()> hook) {
   idle_hook = std::move(hook);
 }

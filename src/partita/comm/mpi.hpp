@@ -69,7 +69,6 @@ class Communicator {
   double maximum(double value) const;
   std::int64_t total(std::int64_t value) const;               ///< sum over all ranks
   std::vector<std::int64_t> gather(std::int64_t value) const; ///< on rank 0, by rank
-  bool anyFailed(bool failed) const;
 
  private:
   explicit Communicator(MPI_Comm comm);

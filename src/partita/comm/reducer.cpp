@@ -20,6 +20,10 @@ void GradientReducer::ready(const ExecSpace& space, std::int64_t begin, std::int
   if (_peers.size() == 1) return;
   PARTITA_REQUIRE(end == _begin, "gradients must become ready from the back");
   _begin = begin;
+  for (Pending& pending : _pending) { // MPI moves on only while it is called
+    int done = 0;
+    PARTITA_MPI(MPI_Test(&pending.request, &done, MPI_STATUS_IGNORE));
+  }
   if (_end - _begin >= _bucket) reduce(space, _begin, _end);
 }
 

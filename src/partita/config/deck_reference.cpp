@@ -54,7 +54,7 @@ std::string deckReference() {
     page += chapter("## [" + section.name + "]", section);
   page += "\n## Layers\n\nEach entry of `network/layers` is a table with the key `type` and the keys of that "
           "type.\n";
-  for (const LayerType& type : layerTypes()) {
+  for (const LayerDescription& type : layerTypes()) {
     LayerSpec spec;
     page += chapter("### type = \"" + type.name + "\"", type.describe(spec));
   }

@@ -75,7 +75,7 @@ Section describeOptimiser(OptimiserSection& optimiser) {
   section.add("weight_decay", &optimiser.weight_decay, atLeast(0), "",
               "sgd, adam: added to the gradient; adamw: decoupled");
   section.add("clip_norm", &optimiser.clip_norm, atLeast(0), "",
-              "largest norm of the whole gradient; 0: no clipping");
+              "largest norm of the gradient: of each stage, or of the network in joint training; 0: none");
   section.add("schedule", choice(optimiser.schedule), "course of the learning rate");
   section.add("warmup_steps", &optimiser.warmup_steps, atLeast(0), "steps", "linear rise from 0");
   section.add("step_epochs", &optimiser.step_epochs, atLeast(1), "epochs", "step: from one drop to the next");
@@ -162,19 +162,19 @@ ParameterTable describe(RunConfig& config) {
            describeStrategy(config.strategy)}};
 }
 
-const std::vector<LayerType>& layerTypes() {
-  static const std::vector<LayerType> types{{"dense", describeDense}};
+const std::vector<LayerDescription>& layerTypes() {
+  static const std::vector<LayerDescription> types{{"dense", describeDense}};
   return types;
 }
 
 std::vector<std::string> layerTypeNames() {
   std::vector<std::string> names;
-  for (const LayerType& type : layerTypes()) names.push_back(type.name);
+  for (const LayerDescription& type : layerTypes()) names.push_back(type.name);
   return names;
 }
 
 Section describe(LayerSpec& spec) {
-  for (const LayerType& type : layerTypes())
+  for (const LayerDescription& type : layerTypes())
     if (type.name == spec.type) return type.describe(spec);
   throw std::logic_error("no layer type '" + spec.type + "'");
 }

@@ -11,12 +11,12 @@ namespace partita {
 ParameterTable describe(RunConfig& config);
 
 /// A type of layer: its name in decks, and the keys it takes, bound to the fields of a spec.
-struct LayerType {
+struct LayerDescription {
   std::string name;
   Section (*describe)(LayerSpec& spec);
 };
 
-const std::vector<LayerType>& layerTypes();
+const std::vector<LayerDescription>& layerTypes();
 std::vector<std::string> layerTypeNames();
 
 /// The keys of `spec.type`, which is one of `layerTypes()`.

@@ -109,8 +109,8 @@ struct StrategySection {
   double later_rate = 1.0;                ///< factor on the learning rate of stages 2..P
   Switch later_hold = Switch::automatic;  ///< stages 2..P keep their rate up until near the end
   std::int64_t queue = 4;                 ///< relay, frozen: batches on their way between two stages
-  std::string cache_directory;    ///< frozen: folder of the spilled activations; empty: the run directory
-  std::int64_t bucket_kib = 1024; ///< replicas: size of one all-reduce, KiB
+  std::string cache_directory;   ///< frozen: folder of the spilled activations; empty: the run directory
+  std::int64_t bucket_kib = 256; ///< replicas: size of one all-reduce, KiB
   std::int64_t recovery_epochs = 0;
   double recovery_rate = 0.5; ///< factor on the learning rate while recovering
 };

@@ -4,6 +4,7 @@ namespace partita {
 
 namespace {
 std::array<double, phase_count> phase_seconds{};
+int depth = 0; // only the outermost region counts: evaluation has matrix products too
 } // namespace
 
 bool PhaseTimes::s_enabled = false;
@@ -40,7 +41,8 @@ std::array<double, phase_count> PhaseTimes::seconds() {
 }
 
 Region::Region(const ExecSpace& space, const char* name, Phase phase)
-    : _space(space), _phase(phase), _timed(PhaseTimes::enabled()) {
+    : _space(space), _phase(phase), _timed(PhaseTimes::enabled() && depth == 0) {
+  ++depth;
   Kokkos::Profiling::pushRegion(name);
   if (_timed) _start = std::chrono::steady_clock::now();
 }
@@ -51,6 +53,7 @@ Region::~Region() {
     PhaseTimes::add(_phase, std::chrono::duration<double>(std::chrono::steady_clock::now() - _start).count());
   }
   Kokkos::Profiling::popRegion();
+  --depth;
 }
 
 } // namespace partita

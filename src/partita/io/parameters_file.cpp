@@ -87,7 +87,9 @@ void byRows(const Hdf5Id& dataset, const StageTensor& tensor, Real* values, cons
 HostVector hostCopy(const Stage& stage) {
   HostVector host(Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::io::parameters"),
                   stage.parameters().extent(0));
-  Kokkos::deep_copy(host, stage.parameters());
+  const ExecSpace space;
+  Kokkos::deep_copy(space, host, stage.parameters());
+  fence(space, "partita::io::hostCopy");
   return host;
 }
 
@@ -167,7 +169,9 @@ void readParameters(const std::string& path, const Grid& grid, const std::vector
         return H5Dread(dataset.get(), realType(), memory, source, H5P_DEFAULT, to);
       });
     }
-    Kokkos::deep_copy(stage->parameters(), values);
+    const ExecSpace space;
+    Kokkos::deep_copy(space, stage->parameters(), values);
+    fence(space, "partita::io::readParameters");
   }
 }
 
@@ -195,6 +199,25 @@ StoredParameters inspectParameters(const std::string& path) {
     return placeOf(a) != placeOf(b) ? placeOf(a) < placeOf(b) : a.extents.size() > b.extents.size();
   });
   return stored;
+}
+
+void checkParameters(const std::string& path, const Partition& partition) {
+  const StoredParameters stored = inspectParameters(path);
+  for (const StagePlan& stage : partition.stages) {
+    for (const LayerPlan& plan : stage.layers) {
+      const auto layer = makeLayer(plan);
+      for (const ParameterShape& shape : layer->parameters()) {
+        const auto found =
+            std::find_if(stored.tensors.begin(), stored.tensors.end(), [&](const StoredTensor& tensor) {
+              return tensor.layer == layer->name() && tensor.name == shape.name;
+            });
+        const std::string name = "'" + datasetName(layer->name(), shape.name) + "'";
+        if (found == stored.tensors.end()) throw UserError(path + ": has no " + name);
+        if (found->extents != shape.extents)
+          throw UserError(path + ": " + name + " has another shape than the deck");
+      }
+    }
+  }
 }
 
 std::string hashParameters(const Grid& grid, const std::vector<const Stage*>& stages) {

@@ -32,6 +32,9 @@ struct StoredParameters {
 /// What is inside, without the values; on one rank. Throws UserError where it is no such file.
 StoredParameters inspectParameters(const std::string& path);
 
+/// Throws UserError where the file lacks a tensor of the network or has one of another shape; on one rank.
+void checkParameters(const std::string& path, const Partition& partition);
+
 /// SHA-256 over all parameters in layer order, the same whatever the grid. Collective; on rank 0, elsewhere
 /// empty.
 std::string hashParameters(const Grid& grid, const std::vector<const Stage*>& stages);

@@ -60,11 +60,18 @@ void makeBlocks(Values& s, std::int64_t classes, std::int64_t width) {
   }
 }
 
+template <class Device, class Host>
+void copyToDevice(const Device& device, const Host& host) {
+  const ExecSpace space;
+  Kokkos::deep_copy(space, device, host);
+  fence(space, "partita::SilLabels");
+}
+
 Matrix toDevice(const std::string& label, const Values& values, std::int64_t rows, std::int64_t columns) {
   Matrix device = makeMatrix(label, rows, columns);
   const auto host = Kokkos::create_mirror_view(device);
   for (std::size_t i = 0; i < values.size(); ++i) host.data()[i] = static_cast<Real>(values[i]);
-  Kokkos::deep_copy(device, host);
+  copyToDevice(device, host);
   return device;
 }
 
@@ -89,7 +96,7 @@ SilLabels finish(Values values, double temperature, std::int64_t classes, std::i
   for (std::size_t i = 0; i < values.size(); ++i) {
     halves(i / static_cast<std::size_t>(width)) += static_cast<Real>(0.5 * values[i] * values[i]);
   }
-  Kokkos::deep_copy(labels.half_squares, halves);
+  copyToDevice(labels.half_squares, halves);
   labels.values = std::move(values);
   return labels;
 }

@@ -30,32 +30,32 @@ struct CrossEntropyRow {
   PerRow per_row;
   Real smoothing, weight;
 
-  /// <target, z - largest>: of the distribution, or of the class with its smoothing.
+  /// <target, z - largest>; the target is (1 - smoothing) (class or distribution) + smoothing / classes.
   KOKKOS_INLINE_FUNCTION Real targetProduct(std::int64_t i, const Real* z, Real largest, int count) const {
-    Real product = 0;
+    Real hard = 0, spread = 0;
     if (distribution.size() > 0) {
       const Real* target = &distribution(i, 0);
-      for (int c = 0; c < count; ++c) product += target[c] * (z[c] - largest);
-      return product;
+      for (int c = 0; c < count; ++c) hard += target[c] * (z[c] - largest);
+    } else {
+      hard = z[classes(i)] - largest;
     }
     if (smoothing > 0) {
-      for (int c = 0; c < count; ++c) product += z[c] - largest;
-      product *= smoothing / static_cast<Real>(count);
+      for (int c = 0; c < count; ++c) spread += z[c] - largest;
     }
-    return product + (1 - smoothing) * (z[classes(i)] - largest);
+    return (1 - smoothing) * hard + smoothing / static_cast<Real>(count) * spread;
   }
 
   KOKKOS_INLINE_FUNCTION void learn(std::int64_t i, Real* g, Real sum, int count) const {
-    const Real scale = weight / sum;
+    const Real scale = weight / sum, spread = weight * smoothing / static_cast<Real>(count);
+    const Real hard = weight * (1 - smoothing);
     if (distribution.size() > 0) {
       const Real* target = &distribution(i, 0);
       PARTITA_INDEPENDENT
-      for (int c = 0; c < count; ++c) g[c] = g[c] * scale - weight * target[c];
+      for (int c = 0; c < count; ++c) g[c] = g[c] * scale - spread - hard * target[c];
       return;
     }
-    const Real spread = weight * smoothing / static_cast<Real>(count);
     for (int c = 0; c < count; ++c) g[c] = g[c] * scale - spread;
-    g[classes(i)] -= weight * (1 - smoothing);
+    g[classes(i)] -= hard;
   }
 
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {

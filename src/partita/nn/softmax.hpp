@@ -6,7 +6,7 @@ namespace partita {
 
 /// Cross-entropy of softmax(logits) against the targets, a row at a time: per-row loss and hit into the
 /// score, and grad = weight (softmax - target) where `grad` is not empty. `smoothing` takes that much from
-/// hard targets and spreads it over all classes.
+/// the targets and spreads it over all classes.
 void softmaxCrossEntropy(const ExecSpace& space, const Matrix& logits, const Targets& targets, Real smoothing,
                          Real weight, const Matrix& grad, Score& score);
 

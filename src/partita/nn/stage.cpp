@@ -42,7 +42,9 @@ Stage::Stage(const StagePlan& plan, const std::vector<Real>& values, std::int64_
   PARTITA_REQUIRE(static_cast<std::int64_t>(values.size()) == offset, "wrong number of starting values");
   _parameters = makeVector("partita::Stage::parameters", offset);
   _gradients = Vector("partita::Stage::gradients", static_cast<std::size_t>(offset));
-  Kokkos::deep_copy(_parameters, Kokkos::View<const Real*, HostSpace>(values.data(), values.size()));
+  const ExecSpace space;
+  Kokkos::deep_copy(space, _parameters, Kokkos::View<const Real*, HostSpace>(values.data(), values.size()));
+  fence(space, "partita::Stage::parameters");
   for (Vector& work : _work) work = makeVector("partita::Stage::work", widest * capacity);
   for (std::size_t i = 0; i < _layers.size(); ++i) {
     const auto size = static_cast<std::size_t>(_begin[i + 1] - _begin[i]);

@@ -108,6 +108,11 @@ std::vector<std::int64_t> balancedCuts(std::int64_t n, int parts,
   return cuts;
 }
 
+bool mixesLabels(const StrategySection& strategy) {
+  if (strategy.input != StageInput::free || strategy.mixture == Switch::off) return false;
+  return strategy.mixture == Switch::on || strategy.loss == StageLoss::prototype;
+}
+
 namespace {
 
 using Layers = std::vector<LayerPlan>;
@@ -139,9 +144,7 @@ double localFlops(const RunConfig& config, const StagePlan& stage, std::int64_t 
   if (!stage.last() && sil.loss == StageLoss::prototype) {
     flops += 2.0 * label_product * static_cast<double>(stage.outputs()); // logits and their gradient
   }
-  const bool mixes =
-      sil.input == StageInput::free && sil.mixture != Switch::off && sil.loss == StageLoss::prototype;
-  if (!stage.first() && mixes) flops += label_product * static_cast<double>(stage.inputs());
+  if (!stage.first() && mixesLabels(sil)) flops += label_product * static_cast<double>(stage.inputs());
   return flops;
 }
 
@@ -162,7 +165,8 @@ void checkLabels(const StrategySection& strategy, const Partition& partition, st
 
 } // namespace
 
-Partition planPartition(const RunConfig& config, const Layers& layers, std::int64_t classes) {
+Partition planPartition(const RunConfig& config, const Layers& layers, std::int64_t classes,
+                        std::int64_t real_bytes) {
   const StrategySection& strategy = config.strategy;
   const auto n = static_cast<std::int64_t>(layers.size());
   const int stages = strategy.kind == StrategyKind::joint ? 1 : static_cast<int>(strategy.stages);
@@ -177,7 +181,7 @@ Partition planPartition(const RunConfig& config, const Layers& layers, std::int6
       partition.cuts = balancedCuts(n, stages, [&](std::int64_t first, std::int64_t last, int index) {
         const StagePlan stage = makeStage(strategy, layers, first, last, index, stages);
         if (strategy.cut_rule == CutRule::flops) return localFlops(config, stage, classes);
-        return static_cast<double>(stageMemory(stage, config, config.training.batch, sizeof(float)).total());
+        return static_cast<double>(stageMemory(stage, config, config.training.batch, real_bytes).total());
       });
     }
   }
@@ -212,7 +216,8 @@ GridPlan planGrid(const StrategySection& strategy, const Partition& partition, i
       strategy.replicas > 0 ? static_cast<int>(strategy.replicas) : std::max(1, ranks / grid.stages);
   grid.groups = ranks / grid.replicas;
   if (grid.groups * grid.replicas != ranks || grid.groups > grid.stages || grid.groups == 0) {
-    throw UserError(std::to_string(ranks) + " ranks do not fit " + std::to_string(grid.stages) + " stages" +
+    throw UserError(std::to_string(ranks) + (ranks == 1 ? " rank does" : " ranks do") + " not fit " +
+                    std::to_string(grid.stages) + " stages" +
                     (strategy.replicas > 0 ? " x " + std::to_string(grid.replicas) + " replicas" : "") +
                     ": start stages x replicas ranks, or at most as many ranks as stages");
   }

@@ -42,7 +42,9 @@ struct Partition {
 
 /// Cuts the layers as `strategy/cuts` says; one stage for the strategy `joint`.
 /// Throws UserError where the cuts or labels do not fit the network.
-Partition planPartition(const RunConfig& config, const std::vector<LayerPlan>& layers, std::int64_t classes);
+/// `real_bytes` is the size of a value, for cuts by memory.
+Partition planPartition(const RunConfig& config, const std::vector<LayerPlan>& layers, std::int64_t classes,
+                        std::int64_t real_bytes = sizeof(float));
 
 /// Memory of a stage for `batch` samples a rank and values of `real_bytes`.
 StageMemory stageMemory(const StagePlan& stage, const RunConfig& config, std::int64_t batch,
@@ -53,6 +55,9 @@ StageMemory stageMemory(const StagePlan& stage, const RunConfig& config, std::in
 /// they do; except that a first stage of one layer keeps its activation where the loss is a cross-entropy, or
 /// it would be a linear model.
 bool matchedBefore(const StrategySection& strategy, std::int64_t cut);
+
+/// `free`: are the inputs of later stages mixtures of labels, or single labels with noise?
+bool mixesLabels(const StrategySection& strategy);
 
 /// Exact balanced contiguous partition: the `parts - 1` cuts of 0..n that make the largest cost(first, last,
 /// part) smallest; among those the one with the smallest sum of squares. Two dynamic programmes, O(n^2

@@ -4,6 +4,8 @@
 #include "partita/core/region.hpp"
 #include "partita/data/order.hpp"
 
+#include <chrono>
+
 namespace partita {
 
 namespace {
@@ -63,6 +65,33 @@ Evaluation evaluateJoined(const ExecSpace& space, const RunConfig& config, Grid&
     result.loss.push_back(sums[2 * s + 1] / static_cast<double>(samples));
   }
   return result;
+}
+
+double secondsNow() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+double Evaluator::afterStep(const ExecSpace& space, std::int64_t step, int trained, int number) {
+  const std::int64_t every = _context.config.run.evaluate_every * _per_epoch;
+  const bool due = every > 0 && step % every == 0;
+  if (!due && step != _steps) return 0.0;
+  fence(space, "partita::Evaluator::afterStep");
+  _context.grid.world().barrier(); // what a fast rank waits for is training, not evaluation
+  const double start = secondsNow();
+  const Dataset& set = _context.sets.validation.size() > 0 ? _context.sets.validation : _context.sets.test;
+  Evaluation result =
+      evaluateJoined(space, _context.config, _context.grid, _context.stages, _context.sets, set);
+  result.accuracy.resize(static_cast<std::size_t>(trained));
+  result.loss.resize(static_cast<std::size_t>(trained));
+  EvaluationReport report;
+  report.stage = number;
+  report.epoch = (step + _per_epoch - 1) / _per_epoch;
+  report.step = step;
+  report.joined = trained == _context.grid.plan().stages;
+  report.stage_accuracy = result.accuracy;
+  report.stage_loss = result.loss;
+  _context.observer.onEvaluation(report);
+  return secondsNow() - start;
 }
 
 } // namespace partita

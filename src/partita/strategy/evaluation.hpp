@@ -1,8 +1,7 @@
 #pragma once
 
-#include "partita/data/dataset.hpp"
-#include "partita/strategy/local_stage.hpp"
-#include "partita/strategy/observer.hpp"
+#include "partita/strategy/run_context.hpp"
+#include "partita/strategy/stage_trainer.hpp"
 
 namespace partita {
 
@@ -14,5 +13,26 @@ struct Evaluation {
 Evaluation evaluateJoined(const ExecSpace& space, const RunConfig& config, Grid& grid,
                           const std::vector<std::unique_ptr<LocalStage>>& stages, const DataSets& sets,
                           const Dataset& set);
+
+/// Seconds since some moment in the past.
+double secondsNow();
+
+/// Evaluates while a strategy trains, as often as the deck says and at the end, on the validation set or,
+/// where there is none, on the test set; tells the observer.
+class Evaluator {
+ public:
+  /// `steps` is the length of the phase of training.
+  Evaluator(const RunContext& context, std::int64_t steps, std::int64_t steps_per_epoch)
+      : _context(context), _steps(steps), _per_epoch(steps_per_epoch) {}
+
+  /// After step `step`: evaluates if it is due. `trained` stages count, from the first; `number` is the stage
+  /// that the report names, 0 for the joined network. Returns the seconds it took, waiting for slower ranks
+  /// left out.
+  double afterStep(const ExecSpace& space, std::int64_t step, int trained, int number);
+
+ private:
+  RunContext _context;
+  std::int64_t _steps, _per_epoch;
+};
 
 } // namespace partita

@@ -28,7 +28,7 @@ StepCount countSteps(const RunConfig& config, std::size_t samples) {
 
 StageUpdater::StageUpdater(const RunConfig& config, LocalStage& local, Grid& grid, StageRate stage_rate,
                            std::int64_t steps, std::int64_t steps_per_epoch)
-    : _local(local), _section(config.optimiser),
+    : _local(local), _peers(grid.peers()), _section(config.optimiser),
       _optimiser(
           makeOptimiser(config.optimiser, static_cast<std::int64_t>(local.stage.parameters().extent(0)))),
       _reducer(grid.peers(), local.stage.gradients(),
@@ -57,7 +57,10 @@ void StageUpdater::update(const ExecSpace& space, double other_squares) {
 }
 
 StepReport StageUpdater::report(const ExecSpace& space, std::int64_t stage_number, double flops_per_sample) {
-  const Score::Sums sums = _local.score.take(space);
+  const Score::Sums own = _local.score.take(space);
+  std::vector<double> all{own.loss, own.correct, own.rows};
+  if (_peers.size() > 1) _peers.sum(all); // the history is of the batches, not of a replica's share
+  const Score::Sums sums{all[0], all[1], all[2]};
   const auto now = Clock::now();
   StepReport report;
   report.stage = stage_number;

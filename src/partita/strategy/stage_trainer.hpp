@@ -37,7 +37,8 @@ class StageUpdater {
   std::int64_t steps() const { return _steps; }
   /// Is the step now under way one that reports?
   bool reports() const { return (_step + 1) % _log_every == 0 || _step + 1 == _steps; }
-  /// What happened since the last report; waits for the device.
+  /// What happened since the last report, over all replicas; waits for the device. Collective over the
+  /// replicas.
   StepReport report(const ExecSpace& space, std::int64_t stage_number, double flops_per_sample);
   /// Time spent elsewhere (an evaluation) is not the stage's.
   void pause(double seconds) {
@@ -48,6 +49,7 @@ class StageUpdater {
   using Clock = std::chrono::steady_clock;
 
   LocalStage& _local;
+  const Communicator& _peers;
   OptimiserSection _section;
   std::unique_ptr<Optimiser> _optimiser;
   GradientReducer _reducer;

@@ -59,7 +59,7 @@ void showPartition(const RunConfig& config, const Partition& partition, const Gr
   Log::info("# rank stage layers  parameters  FLOP/sample  parameters   gradients   optimiser activations");
   const std::int64_t batch = (config.training.batch + grid.replicas - 1) / grid.replicas;
   for (const StagePlan& stage : partition.stages) {
-    const StageMemory memory = stageMemory(stage, config, batch, sizeof(float));
+    const StageMemory memory = stageMemory(stage, config, batch, sizeof(Real));
     const double flops = partition.local_flops[static_cast<std::size_t>(stage.index)];
     std::snprintf(line, sizeof line, "# %4d %5d %6s %11lld %12s %11s %11s %11s %11s",
                   grid.groupOf(stage.index), stage.index + 1, layerRange(stage).c_str(),
@@ -83,7 +83,7 @@ void showPartition(const RunConfig& config, const Partition& partition, const Gr
   } else if (first_layers < 2) {
     Log::warning(
         "a first stage of one layer learns little of the data, and no later stage makes up for all of it; "
-        "cut behind the second layer or later");
+        "cut behind the second layer or later, as strategy/cuts=[2,...] does");
   }
 }
 

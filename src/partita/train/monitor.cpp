@@ -3,6 +3,7 @@
 #include "partita/core/log.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <type_traits>
 
@@ -78,8 +79,14 @@ bool Monitor::trainsTogether(const StepReport& report) const {
 void Monitor::take(const StepReport& report) {
   _latest[static_cast<std::size_t>(report.stage)] = report;
   if (_history != nullptr) _history->add(seconds(), report);
-  // Stages that train together tell the same story at once: one line for them, when the last one reports.
-  if (!trainsTogether(report) || report.stage == _grid.plan().stages) show(report);
+  if (!std::isfinite(report.loss) && _not_finite.insert(report.stage).second) {
+    Log::warning((report.stage == 0 ? "recovery" : "stage " + std::to_string(report.stage)) +
+                 ": the loss is not finite at step " + std::to_string(report.step) +
+                 " (a smaller optimiser/learning_rate, or optimiser/clip_norm)");
+  }
+  // Stages that train together tell the same story at once: one line for them, when the slowest has reported.
+  const auto behind = [&](const StepReport& latest) { return latest.step < report.step; };
+  if (!trainsTogether(report) || std::none_of(_latest.begin() + 1, _latest.end(), behind)) show(report);
 }
 
 double Monitor::shareDone() const {
@@ -94,26 +101,30 @@ double Monitor::shareDone() const {
 }
 
 void Monitor::show(const StepReport& report) {
-  double rate = 0.0;
+  const bool together = trainsTogether(report);
+  const std::int64_t first = together ? 1 : report.stage,
+                     last = together ? _grid.plan().stages : report.stage;
+  double flops = 0.0, samples = report.samples_per_second;
   std::string losses;
-  for (std::int64_t stage = trainsTogether(report) ? 1 : report.stage; stage <= report.stage; ++stage) {
+  for (std::int64_t stage = first; stage <= last; ++stage) {
     const StepReport& latest = _latest[static_cast<std::size_t>(stage)];
     char loss[32];
     std::snprintf(loss, sizeof loss, " %.4f", latest.loss);
     losses += loss;
-    rate += latest.flops_per_second;
+    flops += latest.flops_per_second;
+    samples = std::min(samples, latest.samples_per_second);
   }
   std::string who;
   if (report.stage == 0) who = "recovery ";
-  if (report.stage > 0 && !trainsTogether(report)) who = "stage " + std::to_string(report.stage) + " ";
+  if (report.stage > 0 && !together) who = "stage " + std::to_string(report.stage) + " ";
   const std::int64_t steps =
       report.stage == 0 ? _config.strategy.recovery_epochs * _count.per_epoch : _count.steps;
   const double share = shareDone();
   char line[256];
   std::snprintf(line, sizeof line, "[%3.0f %%] %sstep %lld/%lld  loss%s  %s samples/s  %s  ETA %s",
                 100.0 * share, who.c_str(), static_cast<long long>(report.step),
-                static_cast<long long>(steps), losses.c_str(), formatCount(report.samples_per_second).c_str(),
-                formatFlops(rate).c_str(),
+                static_cast<long long>(steps), losses.c_str(), formatCount(samples).c_str(),
+                formatFlops(flops).c_str(),
                 formatSeconds(share > 0.0 ? seconds() * (1.0 - share) / share : 0.0).c_str());
   Log::progress(line);
 }
@@ -134,15 +145,20 @@ void Monitor::onEvaluation(const EvaluationReport& report) {
 }
 
 void Monitor::warnOfStagesThatDoNotLearn(const EvaluationReport& report) {
-  if (report.step < _count.per_epoch) return; // too early to tell
+  if (report.step < _count.per_epoch || !_not_finite.empty()) return; // too early to tell, or told already
   const double chance = 1.0 / static_cast<double>(_classes);
+  const bool cut_start = _config.strategy.initialisation == CutInitialisation::cut;
   for (std::size_t s = 0; s + 1 < _partition.stages.size() && s < report.stage_accuracy.size(); ++s) {
-    if (report.stage_accuracy[s] > chance + 0.1 * (1.0 - chance) || !_warned.insert(s).second) continue;
-    Log::warning(
-        "stage " + std::to_string(s + 1) + " does not learn: decoded by its own labels it is right in " +
-        percent(report.stage_accuracy[s]) + ", chance is " + percent(chance) +
-        "; its labels spread too little for its initial outputs (strategy/initialisation = \"cut\", or a "
-        "larger strategy/kappa)");
+    if (report.stage_accuracy[s] > chance + 0.1 * (1.0 - chance)) continue;
+    if (_warned.insert(s).second) {
+      Log::warning(
+          "stage " + std::to_string(s + 1) + " does not learn: decoded by its own labels it is right in " +
+          percent(report.stage_accuracy[s]) + ", chance is " + percent(chance) +
+          (cut_start ? "; try more layers in it, a larger strategy/kappa or another learning rate"
+                     : "; its labels spread too little for its initial outputs (strategy/initialisation = "
+                       "\"cut\", or a larger strategy/kappa)"));
+    }
+    return; // what stands behind it gets nothing to learn from
   }
 }
 

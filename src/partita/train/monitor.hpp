@@ -42,9 +42,10 @@ class Monitor : public Observer {
   std::unique_ptr<HistoryFile> _history;
   std::int64_t _classes;
   StepCount _count;
-  int _silent_ranks = 0;           ///< that have sent their last report
-  std::vector<StepReport> _latest; ///< of each stage; 0: the joined network
-  std::set<std::size_t> _warned;
+  int _silent_ranks = 0;              ///< that have sent their last report
+  std::vector<StepReport> _latest;    ///< of each stage; 0: the joined network
+  std::set<std::size_t> _warned;      ///< stages that did not learn
+  std::set<std::int64_t> _not_finite; ///< stages whose loss was not a number
   std::chrono::steady_clock::time_point _start = std::chrono::steady_clock::now();
 };
 

@@ -18,6 +18,8 @@ RunDirectory::RunDirectory(const Communicator& world, std::string path, const st
     std::error_code error;
     fs::create_directories(_path, error);
     if (error) throw UserError("run directory '" + _path + "': " + error.message());
+    // Results of an earlier run in this folder must not stand beside this deck.
+    for (const char* name : {"history.csv", "summary.json", "parameters.h5"}) fs::remove(file(name), error);
     if (!(std::ofstream(file("deck.toml")) << deck))
       throw UserError("run directory '" + _path + "' cannot be written to");
   });

@@ -33,6 +33,14 @@ RunConfig effective(RunConfig config) {
   return config;
 }
 
+/// Can the training set be shared out in batches over this grid? Throws UserError.
+void checkTraining(const RunConfig& config, const DataSets& sets, const GridPlan& grid) {
+  countSteps(config, sets.train.size());
+  if (config.training.batch >= grid.replicas) return;
+  throw UserError("training/batch: a batch of " + std::to_string(config.training.batch) +
+                  " samples leaves some of the " + std::to_string(grid.replicas) + " replicas without work");
+}
+
 /// What the deck and the data come to, before any rank talks to another.
 struct Plans {
   Plans(const RunConfig& config, const Communicator& world, bool learns) {
@@ -40,9 +48,10 @@ struct Plans {
     // Who owns the first stage follows from the network, whose input follows from the data: labels and shapes
     // come first, the features only where they are needed.
     sets = loadData(config.data, seed, Need::labels_only);
-    partition = planPartition(config, planNetwork(config.network, sets.width(), sets.classes), sets.classes);
+    partition = planPartition(config, planNetwork(config.network, sets.width(), sets.classes), sets.classes,
+                              sizeof(Real));
     grid = planGrid(config.strategy, partition, world.size());
-    if (learns) countSteps(config, sets.train.size());
+    if (learns) checkTraining(config, sets, grid);
     if (grid.group(world.rank()) == 0) sets = loadData(config.data, seed, Need::everything);
   }
 
@@ -68,6 +77,14 @@ struct Setup {
   Grid grid;
   std::vector<std::unique_ptr<LocalStage>> stages;
 };
+
+/// Replicas that let any number of ranks evaluate: as many stage groups as divide it, the samples shared by
+/// the rest.
+std::int64_t evaluationReplicas(const StrategySection& strategy, int ranks) {
+  int groups = strategy.kind == StrategyKind::joint ? 1 : static_cast<int>(strategy.stages);
+  while (groups > ranks || ranks % groups != 0) --groups;
+  return ranks / groups;
+}
 
 template <class StagePointer>
 std::vector<StagePointer> stagePointers(const std::vector<std::unique_ptr<LocalStage>>& stages) {
@@ -96,8 +113,8 @@ void printTimes() {
 void trainDeck(const Communicator& world, const RunConfig& deck, const RunOptions& options) {
   const ExecSpace space;
   const Provenance provenance = showBanner(space, world, options.command_line);
-  RunDirectory directory(world, options.run_directory, writeDeck(deck));
   Setup setup(world, deck, true);
+  const RunDirectory directory(world, options.run_directory, writeDeck(deck));
   const RunConfig& config = setup.config;
   showPartition(config, setup.plans.partition, setup.grid.plan());
 
@@ -142,8 +159,10 @@ void evaluateRun(const Communicator& world, const std::string& path,
   collectively(world, [&] {
     file = parameterFileOf(path);
     deck = parseDeck(inspectParameters(file).deck, file, overrides);
+    deck.strategy.replicas = evaluationReplicas(deck.strategy, world.size());
   });
   Setup setup(world, deck, false);
+  collectively(world, [&] { checkParameters(file, setup.plans.partition); });
   readParameters(file, setup.grid, stagePointers<Stage*>(setup.stages));
   const Evaluation result =
       evaluateJoined(space, setup.config, setup.grid, setup.stages, setup.plans.sets, setup.plans.sets.test);
@@ -164,9 +183,10 @@ void dryRun(const RunConfig& deck, int ranks) {
   Log::info(writeDeck(deck));
   const RunConfig config = effective(deck);
   const DataSets sets = loadData(config.data, static_cast<std::uint64_t>(config.run.seed), Need::everything);
-  const Partition partition =
-      planPartition(config, planNetwork(config.network, sets.width(), sets.classes), sets.classes);
+  const Partition partition = planPartition(config, planNetwork(config.network, sets.width(), sets.classes),
+                                            sets.classes, sizeof(Real));
   const GridPlan grid = planGrid(config.strategy, partition, ranks);
+  checkTraining(config, sets, grid);
   const StepCount count = countSteps(config, sets.train.size());
   Log::info("# data: " + std::to_string(sets.train.size()) + " training, " +
             std::to_string(sets.validation.size()) + " validation, " + std::to_string(sets.test.size()) +

@@ -3,7 +3,7 @@
 #include "partita/data/order.hpp"
 #include "partita/strategy/evaluation.hpp"
 
-#include <chrono>
+#include <cmath>
 
 namespace partita {
 
@@ -11,15 +11,12 @@ namespace {
 
 constexpr int activation_tag = 4, gradient_tag = 5;
 
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 } // namespace
 
 Recovery::Recovery(const RunContext& context)
     : _context(context), _count(countSteps(context.config, context.sets.train.size())),
-      _steps(context.config.strategy.recovery_epochs * _count.per_epoch) {
+      _steps(context.config.strategy.recovery_epochs * _count.per_epoch),
+      _evaluator(context, _steps, _count.per_epoch) {
   Grid& grid = context.grid;
   const std::int64_t capacity = localCapacity(context.config, grid.replicas()), depth = 1;
   for (const auto& local : context.stages) {
@@ -54,13 +51,15 @@ RunTimes Recovery::run(const ExecSpace& space) {
                                    grid.replica(), grid.replicas(), _context.config.run.epochs),
                      _steps, localCapacity(_context.config, grid.replicas()), _context.config.data.prefetch);
   grid.world().barrier();
-  const double start = now();
+  const double start = secondsNow();
   for (std::int64_t t = 0; t < _steps; ++t) {
     step(space, reader);
-    if ((t + 1) % _count.per_epoch == 0) evaluate(space);
+    const double seconds = _evaluator.afterStep(space, t + 1, grid.plan().stages, 0);
+    _times.evaluation += seconds;
+    for (auto& updater : _updaters) updater->pause(seconds);
   }
   grid.world().barrier();
-  _times.training = now() - start - _times.evaluation;
+  _times.training = secondsNow() - start - _times.evaluation;
   return _times;
 }
 
@@ -70,13 +69,12 @@ void Recovery::step(const ExecSpace& space, BatchReader& reader) {
   forward(space, batch);
   backward(space, batch);
   for (auto& updater : _updaters) updater->completeGradient(space);
-  const double others = _context.config.optimiser.clip_norm > 0.0 ? squaresElsewhere(space) : 0.0;
-  for (auto& updater : _updaters) {
-    const double own = _context.config.optimiser.clip_norm > 0.0 ? updater->squaredNorm(space) : 0.0;
-    updater->update(space, others - own);
-  }
+  const bool clips = _context.config.optimiser.clip_norm > 0.0;
+  const double squares = clips || reports ? squaresOfAll(space) : 0.0;
+  for (auto& updater : _updaters) updater->update(space, clips ? squares - updater->squaredNorm(space) : 0.0);
   if (!reports || !_context.stages.back()->last()) return;
-  const StepReport report = _updaters.back()->report(space, 0, _context.partition.joint_flops);
+  StepReport report = _updaters.back()->report(space, 0, _context.partition.joint_flops);
+  report.gradient_norm = std::sqrt(squares);
   if (_context.grid.replica() == 0) _context.observer.onStep(report);
 }
 
@@ -112,7 +110,7 @@ void Recovery::backward(const ExecSpace& space, const Batch& batch) {
 
 /// Squared norm of the whole network's gradient, summed in the order of the stages whatever ranks they lie
 /// on.
-double Recovery::squaresElsewhere(const ExecSpace& space) {
+double Recovery::squaresOfAll(const ExecSpace& space) {
   std::vector<double> squares(static_cast<std::size_t>(_context.grid.plan().stages), 0.0);
   for (std::size_t i = 0; i < _updaters.size(); ++i) {
     squares[static_cast<std::size_t>(_context.stages[i]->index())] = _updaters[i]->squaredNorm(space);
@@ -121,24 +119,6 @@ double Recovery::squaresElsewhere(const ExecSpace& space) {
   double sum = 0.0;
   for (const double square : squares) sum += square;
   return sum;
-}
-
-void Recovery::evaluate(const ExecSpace& space) {
-  fence(space, "partita::Recovery::evaluate");
-  const double start = now();
-  const Dataset& set = _context.sets.validation.size() > 0 ? _context.sets.validation : _context.sets.test;
-  const Evaluation result =
-      evaluateJoined(space, _context.config, _context.grid, _context.stages, _context.sets, set);
-  EvaluationReport report;
-  report.epoch = _updaters.front()->step() / _count.per_epoch;
-  report.step = _updaters.front()->step();
-  report.stage_accuracy = result.accuracy;
-  report.stage_loss = result.loss;
-  report.joined = true;
-  _context.observer.onEvaluation(report);
-  const double seconds = now() - start;
-  _times.evaluation += seconds;
-  for (auto& updater : _updaters) updater->pause(seconds);
 }
 
 } // namespace partita

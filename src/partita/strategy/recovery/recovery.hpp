@@ -2,6 +2,7 @@
 
 #include "partita/comm/message.hpp"
 #include "partita/data/batch_reader.hpp"
+#include "partita/strategy/evaluation.hpp"
 #include "partita/strategy/run_context.hpp"
 #include "partita/strategy/stage_trainer.hpp"
 
@@ -18,13 +19,12 @@ class Recovery {
   void step(const ExecSpace& space, BatchReader& reader);
   Matrix forward(const ExecSpace& space, const Batch& batch);
   void backward(const ExecSpace& space, const Batch& batch);
-  double squaresElsewhere(const ExecSpace& space);
-  void evaluate(const ExecSpace& space);
+  double squaresOfAll(const ExecSpace& space);
 
   RunContext _context;
   StepCount _count;
   std::int64_t _steps;
-  std::unique_ptr<Loss> _loss; ///< of the joined network
+  Evaluator _evaluator;
   std::vector<std::unique_ptr<StageUpdater>> _updaters;
   std::vector<Matrix> _inputs;          ///< of each local stage, for the batch under way
   std::vector<Matrix> _input_gradients; ///< buffers, [capacity, inputs]; empty for the very first stage

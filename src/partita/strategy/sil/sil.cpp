@@ -6,17 +6,13 @@
 #include "partita/strategy/sil/frozen_stream.hpp"
 #include "partita/strategy/sil/synthetic_source.hpp"
 
-#include <chrono>
+#include <algorithm>
 
 namespace partita {
 
 namespace {
 
 constexpr int relay_tag = 2;
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 /// Later stages of a relay learn from inputs that get better to the end: a rate that falls early would waste
 /// them.
@@ -31,7 +27,7 @@ StageRate stageRate(const StrategySection& strategy, const StagePlan& plan) {
 
 SilTraining::SilTraining(const RunContext& context)
     : _context(context), _count(countSteps(context.config, context.sets.train.size())),
-      _features(context.sets, context.sets.train) {}
+      _features(context.sets, context.sets.train), _evaluator(context, _count.steps, _count.per_epoch) {}
 
 RunTimes SilTraining::run(const ExecSpace& space) {
   const bool frozen = _context.config.strategy.input == StageInput::frozen;
@@ -40,14 +36,14 @@ RunTimes SilTraining::run(const ExecSpace& space) {
     collectively(_context.grid.world(), [&] { ActivationCache(cacheFolder(), 1); });
   }
   _context.grid.world().barrier();
-  const double start = now();
+  const double start = secondsNow();
   if (frozen) {
     for (int stage = 0; stage < _context.grid.plan().stages; ++stage) trainFrozen(space, stage);
   } else {
     trainTogether(space);
   }
   _context.grid.world().barrier();
-  _times.training = now() - start - _times.evaluation;
+  _times.training = secondsNow() - start - _times.evaluation;
   return _times;
 }
 
@@ -76,12 +72,10 @@ std::unique_ptr<BatchSource> SilTraining::makeTogetherSource(std::size_t local) 
   auto labels = makeReader(nullptr, _count.steps, 0);
   const std::int64_t capacity = localCapacity(_context.config, grid.replicas());
   if (strategy.input == StageInput::free) {
-    const bool mixture = strategy.mixture == Switch::on ||
-                         (strategy.mixture == Switch::automatic && strategy.loss == StageLoss::prototype);
     const std::int64_t batch = _context.config.training.batch;
     return std::make_unique<SyntheticSource>(
         labelsOfCut(_context.config, _context.sets.classes, plan.inputs(), plan.index - 1), std::move(labels),
-        mixture, strategy.noise, _context.seed(), plan.index,
+        mixesLabels(strategy), strategy.noise, _context.seed(), plan.index,
         SyntheticSource::Position{batch, replicaSlice(batch, grid.replica(), grid.replicas()).begin},
         capacity);
   }
@@ -127,9 +121,9 @@ void SilTraining::trainTogether(const ExecSpace& space) {
     for (std::size_t i = 0; i < count; ++i) {
       step(space, *trainers[i], *sources[i], i + 1 == count ? sender.get() : nullptr);
     }
-    const double before = _times.evaluation;
-    evaluateIfDue(space, t + 1, grid.plan().stages - 1);
-    for (auto& trainer : trainers) trainer->updater().pause(_times.evaluation - before);
+    const double seconds = _evaluator.afterStep(space, t + 1, grid.plan().stages, grid.plan().stages);
+    _times.evaluation += seconds;
+    for (auto& trainer : trainers) trainer->updater().pause(seconds);
   }
 }
 
@@ -147,7 +141,9 @@ void SilTraining::trainFrozen(const ExecSpace& space, int stage) {
       own_inputs != nullptr ? static_cast<const RowSource*>(own_inputs.get()) : &_features;
   if (!grid.owns(stage)) {
     if (stream.feedsFromHere()) stream.sendAll(space, *inputs);
-    for (std::int64_t t = 0; t < _count.steps; ++t) evaluateIfDue(space, t + 1, stage);
+    for (std::int64_t t = 0; t < _count.steps; ++t) {
+      _times.evaluation += _evaluator.afterStep(space, t + 1, stage + 1, stage + 1);
+    }
     return;
   }
   LocalStage& local = *_context.stages[static_cast<std::size_t>(stage - grid.firstStage())];
@@ -168,33 +164,10 @@ void SilTraining::trainFrozen(const ExecSpace& space, int stage) {
     // Rows that no batch of the first epoch had; before an evaluation, which the feeding rank joins only when
     // all have left it.
     if (t + 1 == streamed) stream.drain(space);
-    const double before = _times.evaluation;
-    evaluateIfDue(space, t + 1, stage);
-    trainer->updater().pause(_times.evaluation - before);
+    const double seconds = _evaluator.afterStep(space, t + 1, stage + 1, stage + 1);
+    _times.evaluation += seconds;
+    trainer->updater().pause(seconds);
   }
-}
-
-void SilTraining::evaluateIfDue(const ExecSpace& space, std::int64_t step, int highest_stage) {
-  const std::int64_t every = _context.config.run.evaluate_every * _count.per_epoch;
-  const bool due = every > 0 && step % every == 0;
-  if (!due && step != _count.steps) return;
-  fence(space, "partita::SilTraining::evaluateIfDue");
-  const double start = now();
-  const Dataset& set = _context.sets.validation.size() > 0 ? _context.sets.validation : _context.sets.test;
-  Evaluation result =
-      evaluateJoined(space, _context.config, _context.grid, _context.stages, _context.sets, set);
-  EvaluationReport report;
-  report.stage = highest_stage + 1;
-  report.epoch = (step + _count.per_epoch - 1) / _count.per_epoch;
-  report.step = step;
-  report.joined = highest_stage + 1 == _context.grid.plan().stages;
-  const auto trained = static_cast<std::size_t>(highest_stage) + 1;
-  result.accuracy.resize(trained);
-  result.loss.resize(trained);
-  report.stage_accuracy = result.accuracy;
-  report.stage_loss = result.loss;
-  _context.observer.onEvaluation(report);
-  _times.evaluation += now() - start;
 }
 
 } // namespace partita

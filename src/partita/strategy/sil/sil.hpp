@@ -1,5 +1,6 @@
 #pragma once
 
+#include "partita/strategy/evaluation.hpp"
 #include "partita/strategy/run_context.hpp"
 #include "partita/strategy/sil/activation_cache.hpp"
 #include "partita/strategy/sil/batch_source.hpp"
@@ -22,7 +23,6 @@ class SilTraining {
   void trainTogether(const ExecSpace& space);          // free and relay: all stages at once
   void trainFrozen(const ExecSpace& space, int stage); // one stage, behind a finished one
   void step(const ExecSpace& space, StageTrainer& trainer, BatchSource& source, Sender* onward);
-  void evaluateIfDue(const ExecSpace& space, std::int64_t step, int highest_stage);
 
   std::unique_ptr<StageTrainer> makeTrainer(LocalStage& local);
   std::unique_ptr<BatchReader> makeReader(const RowSource* rows, std::int64_t count,
@@ -34,6 +34,7 @@ class SilTraining {
   StepCount _count;
   FeatureRows _features;
   std::unique_ptr<ActivationCache> _cache; ///< frozen: inputs of the stage trained last on this rank
+  Evaluator _evaluator;
   RunTimes _times;
 };
 

@@ -113,7 +113,7 @@ class Files(support.RunTest):
         self.assertEqual((self.folder / "again" / "deck.toml").read_text(), deck.read_text())
 
     def test_evaluation(self):
-        for ranks in (1, 2):
+        for ranks in (1, 2, 3):  # the network has two stages: any number of ranks will do
             for path in (self.run_directory, self.run_directory / "parameters.h5"):
                 result = run("evaluate", path, ranks=ranks)
                 self.assertDone(result)
@@ -121,6 +121,17 @@ class Files(support.RunTest):
                 found = re.search(r"joined network +([\d.]+) %", result.stdout)
                 self.assertEqual(found[1], f"{100 * self.summary['test_accuracy']:.2f}")
         self.assertIn("on 50 samples", run("evaluate", self.run_directory, "data/test_samples=50").stdout)
+
+    def test_a_new_run_removes_old_results(self):
+        folder = self.folder / "twice"
+        folder.mkdir()
+        for name in ("summary.json", "history.csv", "parameters.h5"):
+            (folder / name).write_text("old")
+        self.assertRefused(run("train", self.deck, "-d", folder, ranks=5), "5 ranks do not fit")
+        self.assertEqual((folder / "summary.json").read_text(), "old")  # refused: nothing was touched
+        self.assertFalse((folder / "deck.toml").exists())
+        self.assertDone(run("train", self.deck, "-d", folder, "run/steps=1"))
+        self.assertNotIn("old", (folder / "summary.json").read_text())
 
     def test_another_network_is_refused(self):
         self.assertRefused(run("evaluate", self.run_directory, "data/image_size=14"), "parameters.h5", "layer0.dense")

@@ -42,7 +42,7 @@ Section describeData(DataSection& data) {
   section.add("standardise", choice(data.standardise),
               "shift and scale from the training set: one for all features, or one each");
   section.add("prefetch", &data.prefetch, within(0, 1024), "batches",
-              "made ahead by a thread of their own; 0: none");
+              "made ahead by a thread of their own, where the rank has a core for it; 0: none");
   return section;
 }
 

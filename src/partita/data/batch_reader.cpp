@@ -41,9 +41,12 @@ BatchReader::~BatchReader() {
 void BatchReader::fill(Slot& slot, std::int64_t batch) {
   slot.rows.clear();
   _rows_of(batch, slot.rows);
+  constexpr std::size_t ahead = 4; // rows on their way from memory while one is converted
   for (std::size_t i = 0; i < slot.rows.size(); ++i) {
     slot.labels(i) = _labels[slot.rows[i]];
-    if (_source != nullptr) _source->copyRow(slot.rows[i], &slot.features(i, 0));
+    if (_source == nullptr) continue;
+    if (i + ahead < slot.rows.size()) _source->expectRow(slot.rows[i + ahead]);
+    _source->copyRow(slot.rows[i], &slot.features(i, 0));
   }
 }
 

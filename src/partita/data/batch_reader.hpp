@@ -18,6 +18,7 @@ class RowSource {
   virtual ~RowSource() = default;
   virtual std::int64_t width() const = 0;
   virtual void copyRow(std::size_t row, Real* out) const = 0;
+  virtual void expectRow(std::size_t row) const { (void)row; } ///< will be copied soon
 };
 
 /// The standardised features of a data set.
@@ -28,6 +29,7 @@ class FeatureRows : public RowSource {
   void copyRow(std::size_t row, Real* out) const override {
     _set.features.copyRow(row, _sets.shift, _sets.scale, out);
   }
+  void expectRow(std::size_t row) const override { _set.features.prefetchRow(row); }
 
  private:
   const DataSets& _sets;

@@ -62,6 +62,18 @@ void Samples::copyRow(std::size_t row, const std::vector<float>& shift, const st
     affineRow(_bytes.data() + row * _width, _width, shift, scale, out);
 }
 
+void Samples::prefetchRow(std::size_t row) const {
+#if defined(__GNUC__)
+  constexpr std::size_t cache_line = 64;
+  const std::size_t value = _bytes.empty() ? sizeof(float) : 1, length = _width * value;
+  const char* begin = _bytes.empty() ? reinterpret_cast<const char*>(_values.data() + row * _width)
+                                     : reinterpret_cast<const char*>(_bytes.data() + row * _width);
+  for (std::size_t offset = 0; offset < length; offset += cache_line) __builtin_prefetch(begin + offset);
+#else
+  (void)row;
+#endif
+}
+
 Samples Samples::select(const std::vector<std::size_t>& rows) const {
   Samples out;
   out._width = _width;

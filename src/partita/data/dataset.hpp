@@ -26,6 +26,10 @@ class Samples {
   void copyRow(std::size_t row, const std::vector<float>& shift, const std::vector<float>& scale,
                double* out) const;
 
+  /// Fetches a row towards the processor, ahead of `copyRow`: rows are drawn at random, so no hardware does
+  /// it.
+  void prefetchRow(std::size_t row) const;
+
   Samples select(const std::vector<std::size_t>& rows) const;
 
  private:

@@ -1,6 +1,7 @@
 #include "partita/train/training_run.hpp"
 
 #include "partita/comm/agree.hpp"
+#include "partita/comm/threads.hpp"
 #include "partita/config/deck.hpp"
 #include "partita/config/names.hpp"
 #include "partita/config/user_error.hpp"
@@ -30,6 +31,14 @@ RunConfig effective(RunConfig config) {
     config.strategy.input = StageInput::relay;
     config.strategy.recovery_epochs = 0;
   }
+  return config;
+}
+
+/// A thread that makes batches ahead helps where it has a core to itself, and costs where it takes turns with
+/// the rank's own.
+RunConfig withoutIdlePrefetch(RunConfig config, const Communicator& world) {
+  const bool core_to_spare = threadsForThisRank(world) > ExecSpace().concurrency();
+  if (device_is_host && !core_to_spare) config.data.prefetch = 0;
   return config;
 }
 
@@ -69,8 +78,8 @@ Plans makePlans(const Communicator& world, const RunConfig& config, bool learns)
 /// The parts that every collective command sets up.
 struct Setup {
   Setup(const Communicator& world, const RunConfig& deck, bool learns)
-      : config(effective(deck)), plans(makePlans(world, config, learns)), grid(world, plans.grid),
-        stages(makeLocalStages(config, plans.partition, grid, plans.sets.classes)) {}
+      : config(withoutIdlePrefetch(effective(deck), world)), plans(makePlans(world, config, learns)),
+        grid(world, plans.grid), stages(makeLocalStages(config, plans.partition, grid, plans.sets.classes)) {}
 
   RunConfig config;
   Plans plans;

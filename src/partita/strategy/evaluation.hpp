@@ -3,6 +3,8 @@
 #include "partita/strategy/run_context.hpp"
 #include "partita/strategy/stage_trainer.hpp"
 
+#include <utility>
+
 namespace partita {
 
 /// Forward only through the joined network across ranks: each stage decodes on the inputs it really gets,
@@ -22,8 +24,8 @@ double secondsNow();
 class Evaluator {
  public:
   /// `steps` is the length of the phase of training.
-  Evaluator(const RunContext& context, std::int64_t steps, std::int64_t steps_per_epoch)
-      : _context(context), _steps(steps), _per_epoch(steps_per_epoch) {}
+  Evaluator(RunContext context, std::int64_t steps, std::int64_t steps_per_epoch)
+      : _context(std::move(context)), _steps(steps), _per_epoch(steps_per_epoch) {}
 
   /// After step `step`: evaluates if it is due. `trained` stages count, from the first; `number` is the stage
   /// that the report names, 0 for the joined network. Returns the seconds it took, waiting for slower ranks

@@ -90,8 +90,9 @@ struct Setup {
 /// Replicas that let any number of ranks evaluate: as many stage groups as divide it, the samples shared by
 /// the rest.
 std::int64_t evaluationReplicas(const StrategySection& strategy, int ranks) {
-  int groups = strategy.kind == StrategyKind::joint ? 1 : static_cast<int>(strategy.stages);
-  while (groups > ranks || ranks % groups != 0) --groups;
+  const bool joint = strategy.kind == StrategyKind::joint;
+  int groups = joint ? 1 : std::max(1, static_cast<int>(strategy.stages));
+  while (groups > 1 && (groups > ranks || ranks % groups != 0)) --groups;
   return ranks / groups;
 }
 

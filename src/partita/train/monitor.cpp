@@ -72,13 +72,21 @@ void Monitor::finish() {
   while (_silent_ranks + 1 < control.size()) pump();
 }
 
+template <class Report>
+Report Monitor::placedInRun(Report report) const {
+  if (report.stage != 0) return report;
+  report.step += _count.steps;
+  report.epoch += (_count.steps + _count.per_epoch - 1) / _count.per_epoch;
+  return report;
+}
+
 bool Monitor::trainsTogether(const StepReport& report) const {
   return _config.strategy.input != StageInput::frozen && report.stage != 0;
 }
 
 void Monitor::take(const StepReport& report) {
   _latest[static_cast<std::size_t>(report.stage)] = report;
-  if (_history != nullptr) _history->add(seconds(), report);
+  if (_history != nullptr) _history->add(seconds(), placedInRun(report));
   if (!std::isfinite(report.loss) && _not_finite.insert(report.stage).second) {
     Log::warning((report.stage == 0 ? "recovery" : "stage " + std::to_string(report.stage)) +
                  ": the loss is not finite at step " + std::to_string(report.step) +
@@ -132,7 +140,7 @@ void Monitor::show(const StepReport& report) {
 void Monitor::onEvaluation(const EvaluationReport& report) {
   if (_grid.world().rank() != 0) return;
   pump();
-  if (_history != nullptr) _history->add(seconds(), report);
+  if (_history != nullptr) _history->add(seconds(), placedInRun(report));
   std::string line = report.stage == 0 ? "recovery epoch " : "epoch ";
   line += std::to_string(report.epoch) + ": accuracy";
   for (std::size_t s = 0; s < report.stage_accuracy.size(); ++s) {

@@ -32,6 +32,9 @@ class Monitor : public Observer {
   void take(const StepReport& report);
   void show(const StepReport& report);
   void warnOfStagesThatDoNotLearn(const EvaluationReport& report);
+  /// The history counts on through the recovery, whose own steps begin again at 1.
+  template <class Report>
+  Report placedInRun(Report report) const;
   bool trainsTogether(const StepReport& report) const;
   double shareDone() const; ///< of the run's FLOPs, 0..1
   double seconds() const;

@@ -78,14 +78,13 @@ void Recovery::step(const ExecSpace& space, BatchReader& reader) {
   if (_context.grid.replica() == 0) _context.observer.onStep(report);
 }
 
-Matrix Recovery::forward(const ExecSpace& space, const Batch& batch) {
+void Recovery::forward(const ExecSpace& space, const Batch& batch) {
   Matrix flow = _from_before != nullptr ? _from_before->next(space) : batch.features;
   for (std::size_t i = 0; i < _context.stages.size(); ++i) {
     _inputs[i] = flow;
     flow = _context.stages[i]->forwardJoined(space, {}, flow);
   }
   if (_onward != nullptr) _onward->send(space, flow);
-  return flow;
 }
 
 void Recovery::backward(const ExecSpace& space, const Batch& batch) {

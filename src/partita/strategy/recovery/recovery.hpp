@@ -17,7 +17,7 @@ class Recovery {
 
  private:
   void step(const ExecSpace& space, BatchReader& reader);
-  Matrix forward(const ExecSpace& space, const Batch& batch);
+  void forward(const ExecSpace& space, const Batch& batch);
   void backward(const ExecSpace& space, const Batch& batch);
   double squaresOfAll(const ExecSpace& space);
 

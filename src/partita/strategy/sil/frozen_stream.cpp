@@ -93,8 +93,7 @@ void FrozenStream::sendAll(const ExecSpace& space, const RowSource& inputs) {
   for (std::int64_t i = 0; i < _pieces; ++i) sender.send(space, pieces.next(space));
 }
 
-std::unique_ptr<BatchSource> FrozenStream::makeSource(const ExecSpace&, const RowSource& inputs,
-                                                      ActivationCache& cache) {
+std::unique_ptr<BatchSource> FrozenStream::makeSource(const RowSource& inputs, ActivationCache& cache) {
   const Grid& grid = _context.grid;
   _cache = &cache;
   if (grid.owns(_stage - 1)) {

@@ -23,8 +23,7 @@ class FrozenStream {
 
   /// The training rank: batches of the first epoch, each row of which goes into `cache` too. `inputs` serves
   /// where this rank owns the finished stage as well.
-  std::unique_ptr<BatchSource> makeSource(const ExecSpace& space, const RowSource& inputs,
-                                          ActivationCache& cache);
+  std::unique_ptr<BatchSource> makeSource(const RowSource& inputs, ActivationCache& cache);
   /// After the last batch of the first epoch: the rows that no batch had.
   void drain(const ExecSpace& space);
 

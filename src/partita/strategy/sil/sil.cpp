@@ -152,7 +152,7 @@ void SilTraining::trainFrozen(const ExecSpace& space, int stage) {
   const std::int64_t streamed = stage == 0 ? 0 : std::min(_count.steps, _count.per_epoch);
   if (stage > 0) {
     _cache = std::make_unique<ActivationCache>(cacheFolder(), local.stage.inputs());
-    source = stream.makeSource(space, *inputs, *_cache);
+    source = stream.makeSource(*inputs, *_cache);
   }
   for (std::int64_t t = 0; t < _count.steps; ++t) {
     if (t == streamed) {

@@ -9,7 +9,8 @@
 namespace partita {
 
 namespace {
-std::function<void()> idle_hook;
+// Of the main thread alone: a thread that writes a checkpoint waits for MPI as well.
+thread_local std::function<void()> idle_hook;
 } // namespace
 
 std::string describeMpiError(const char* call, int code) {
@@ -99,6 +100,13 @@ void setIdleHook(std::function<void()> hook) {
   idle_hook = std::move(hook);
 }
 
+void idleBriefly() {
+  int unused = 0;
+  PARTITA_MPI(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &unused, MPI_STATUS_IGNORE));
+  if (idle_hook) idle_hook();
+  std::this_thread::sleep_for(std::chrono::microseconds(50));
+}
+
 void wait(MPI_Request& request, MPI_Status* status) {
   using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();
@@ -111,8 +119,7 @@ void wait(MPI_Request& request, MPI_Status* status) {
       std::this_thread::yield();
       continue;
     }
-    if (idle_hook) idle_hook();
-    std::this_thread::sleep_for(std::chrono::microseconds(50));
+    idleBriefly();
   }
 }
 

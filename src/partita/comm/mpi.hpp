@@ -79,7 +79,10 @@ class Communicator {
 /// Completes a request. Polls instead of blocking: an MPI library that spins would take the core from a rank
 /// that computes, and rank 0 can go on showing the progress of others meanwhile (the idle hook).
 void wait(MPI_Request& request, MPI_Status* status = MPI_STATUS_IGNORE);
-/// Called now and then while this rank waits; empty: none.
+/// What a turn of that waiting does, for waits that are not for MPI: lets messages move on, calls the idle
+/// hook, and gives the core away for a moment.
+void idleBriefly();
+/// Called now and then while this thread waits; empty: none.
 void setIdleHook(std::function<void()> hook);
 
 /// A count as MPI wants it; PARTITA_FAIL where it does not fit an int.

@@ -22,12 +22,18 @@ std::string describeMpiError(const char* call, int code) {
 
 MpiEnvironment::MpiEnvironment(int& argc, char**& argv) {
   int provided = 0;
-  PARTITA_MPI(MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided));
+  PARTITA_MPI(MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided));
   PARTITA_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
 }
 
 MpiEnvironment::~MpiEnvironment() {
   MPI_Finalize();
+}
+
+bool MpiEnvironment::threadsMayCall() {
+  int provided = MPI_THREAD_SINGLE;
+  PARTITA_MPI(MPI_Query_thread(&provided));
+  return provided == MPI_THREAD_MULTIPLE;
 }
 
 Communicator::Communicator(MPI_Comm comm) : _comm(comm) {

@@ -23,13 +23,17 @@ namespace partita {
 
 std::string describeMpiError(const char* call, int code);
 
-/// MPI from here to the end of the scope. Only the main thread talks to MPI (MPI_THREAD_FUNNELED).
+/// MPI from here to the end of the scope. The main thread alone talks to MPI, but for a thread that writes
+/// files on a communicator of its own; that one has to ask first whether it may.
 class MpiEnvironment {
  public:
   MpiEnvironment(int& argc, char**& argv);
   ~MpiEnvironment();
   MpiEnvironment(const MpiEnvironment&) = delete;
   MpiEnvironment& operator=(const MpiEnvironment&) = delete;
+
+  /// May other threads than the main one call MPI, at any time? Not every MPI library is built for it.
+  static bool threadsMayCall();
 };
 
 template <class T>

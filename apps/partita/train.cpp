@@ -16,7 +16,8 @@ bool prepareTrain(const Communicator& world, const TrainArguments& arguments) {
 }
 
 void runTrain(const Communicator& world, const TrainArguments& arguments, const std::string& command_line) {
-  trainDeck(world, loadDeck(arguments.deck, arguments.overrides), {arguments.run_directory, command_line});
+  trainDeck(world, loadDeck(arguments.deck, arguments.overrides),
+            {arguments.run_directory, command_line, arguments.restart, arguments.time_limit_seconds});
 }
 
 } // namespace partita

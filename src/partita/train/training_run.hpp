@@ -3,6 +3,7 @@
 #include "partita/comm/mpi.hpp"
 #include "partita/config/run_config.hpp"
 
+#include <cstdint>
 #include <string>
 
 namespace partita {
@@ -11,6 +12,8 @@ namespace partita {
 struct RunOptions {
   std::string run_directory; ///< empty: nothing is written
   std::string command_line;
+  std::string restart{};               ///< "latest", a checkpoint, or empty: start afresh
+  std::int64_t time_limit_seconds = 0; ///< wall time; 0: none
 };
 
 /// Trains what the deck says on the ranks of `world` and leaves the run directory behind: `deck.toml`,

@@ -4,8 +4,9 @@
 
 namespace partita {
 
-LaterMaximum::~LaterMaximum() noexcept(false) {
-  if (started() && std::uncaught_exceptions() == 0) finish();
+LaterMaximum::~LaterMaximum() {
+  // While an exception is on its way others may never answer, and the job is about to end.
+  if (started() && std::uncaught_exceptions() == 0) MPI_Wait(&_request, MPI_STATUS_IGNORE);
 }
 
 void LaterMaximum::start(const Values& own) {

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "partita/comm/grid.hpp"
+#include "partita/plan/run_length.hpp"
 #include "partita/strategy/observer.hpp"
-#include "partita/strategy/stage_trainer.hpp"
 #include "partita/train/history.hpp"
 
 #include <chrono>
@@ -22,7 +22,7 @@ class Monitor : public Observer {
   };
   /// `history` empty: none is kept. `length` is for the time left.
   Monitor(const RunConfig& config, const Partition& partition, const Grid& grid, const std::string& history,
-          std::int64_t classes, const RunLength& length, const Start& start = {});
+          std::int64_t classes, const RunLength& length, const Start& start);
   ~Monitor() override;
 
   void onStep(const StepReport& report) override;

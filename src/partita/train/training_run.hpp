@@ -11,7 +11,7 @@ namespace partita {
 struct RunOptions {
   std::string run_directory; ///< empty: nothing is written
   std::string command_line;
-  std::string restart;                 ///< "latest", a file, or empty
+  std::string restart{};               ///< "latest", a file, or empty
   std::int64_t time_limit_seconds = 0; ///< since the program began; 0: none
 };
 

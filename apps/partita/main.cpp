@@ -1,6 +1,8 @@
 #include "partita/comm/agree.hpp"
 #include "partita/core/log.hpp"
 
+#include <hdf5.h>
+
 #include <chrono>
 #include <cstdlib>
 #include <iostream>
@@ -76,6 +78,7 @@ int main(int argc, char** argv) {
   // Files get their names when they are complete, so that nobody reads what another one writes; and some file
   // systems of clusters know no locks.
   setenv("HDF5_USE_FILE_LOCKING", "FALSE", 0);
+  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); // our own messages say it in one line, at the end too
   const MpiEnvironment mpi(argc, argv);
   const Communicator world = Communicator::world();
   Log::setRank(world.rank());

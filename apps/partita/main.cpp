@@ -1,4 +1,5 @@
 #include "partita/comm/agree.hpp"
+#include "partita/comm/end_job.hpp"
 #include "partita/comm/threads.hpp"
 #include "partita/core/log.hpp"
 #include "partita/core/memory.hpp"
@@ -9,10 +10,8 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstdlib>
 #include <iostream>
-#include <thread>
 
 #include "commands.hpp"
 
@@ -167,15 +166,6 @@ int parseAndRun(const Communicator& world, int argc, char** argv) {
     }
     return exit_user_error;
   }
-}
-
-/// One rank alone has failed: tell and end the job, the others would wait for ever.
-[[noreturn]] void endJob(int rank, const std::string& message, int code) {
-  std::cerr << "partita: rank " << rank << ": " << message << std::endl;
-  // Once it is told to kill, the launcher may drop what it has not passed on yet.
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
-  MPI_Abort(MPI_COMM_WORLD, code);
-  std::abort();
 }
 
 } // namespace

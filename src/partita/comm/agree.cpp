@@ -29,8 +29,7 @@ void collectively(const Communicator& world, const std::function<void()>& work) 
   } catch (const UserError& error) {
     text = joinLines(error.messages());
   }
-  std::int64_t failed = text.empty() ? world.size() : world.rank();
-  PARTITA_MPI(MPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT64_T, MPI_MIN, world.get()));
+  const std::int64_t failed = world.minimum(text.empty() ? world.size() : world.rank());
   if (failed == world.size()) return;
   const int teller = static_cast<int>(failed);
   auto length = static_cast<std::int64_t>(text.size());

@@ -1,5 +1,6 @@
 #include "partita/train/monitor.hpp"
 
+#include "partita/comm/wait.hpp"
 #include "partita/core/log.hpp"
 
 #include <algorithm>
@@ -45,7 +46,14 @@ void Monitor::onStep(const StepReport& report) {
     pump();
     return;
   }
-  PARTITA_MPI(MPI_Send(&report, sizeof report, MPI_BYTE, 0, report_tag, _grid.control().get()));
+  tell(report, report_tag);
+}
+
+void Monitor::tell(const StepReport& report, int tag) const {
+  Request request;
+  PARTITA_MPI(MPI_Isend(&report, sizeof report, MPI_BYTE, 0, tag, _grid.control().get(),
+                        request.start({WaitedFor::Kind::taker, "report", _grid.control().worldRank(0), 0})));
+  request.wait();
 }
 
 void Monitor::pump() {
@@ -65,11 +73,12 @@ void Monitor::pump() {
 void Monitor::finish() {
   const Communicator& control = _grid.control();
   if (control.rank() != 0) {
-    const StepReport none;
-    PARTITA_MPI(MPI_Send(&none, sizeof none, MPI_BYTE, 0, last_tag, control.get()));
+    tell({}, last_tag);
     return;
   }
-  while (_silent_ranks + 1 < control.size()) pump();
+  Waiting waiting({WaitedFor::Kind::all, "last report"});
+  for (pump(); _silent_ranks + 1 < control.size(); pump()) waiting.pause();
+  waiting.over();
 }
 
 template <class Report>

@@ -29,6 +29,7 @@ class Monitor : public Observer {
   void finish();
 
  private:
+  void tell(const StepReport& report, int tag) const; ///< to rank 0
   void take(const StepReport& report);
   void show(const StepReport& report);
   void warnOfStagesThatDoNotLearn(const EvaluationReport& report);

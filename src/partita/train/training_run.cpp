@@ -2,6 +2,7 @@
 
 #include "partita/comm/agree.hpp"
 #include "partita/comm/threads.hpp"
+#include "partita/comm/watchdog.hpp"
 #include "partita/config/deck.hpp"
 #include "partita/config/names.hpp"
 #include "partita/config/user_error.hpp"
@@ -75,16 +76,25 @@ Plans makePlans(const Communicator& world, const RunConfig& config, bool learns)
   return std::move(*plans);
 }
 
+Watchdog::Limits watchdogLimits(const RunConfig& config) {
+  Watchdog::Limits limits;
+  limits.silence = static_cast<double>(config.run.watchdog);
+  return limits;
+}
+
 /// The parts that every collective command sets up.
 struct Setup {
   Setup(const Communicator& world, const RunConfig& deck, bool learns)
       : config(withoutIdlePrefetch(effective(deck), world)), plans(makePlans(world, config, learns)),
-        grid(world, plans.grid), stages(makeLocalStages(config, plans.partition, grid, plans.sets.classes)) {}
+        grid(world, plans.grid, chooseMessagePaths(config.run.device_aware_mpi)),
+        stages(makeLocalStages(config, plans.partition, grid, plans.sets.classes)),
+        watchdog(world, watchdogLimits(config)) {}
 
   RunConfig config;
   Plans plans;
   Grid grid;
   std::vector<std::unique_ptr<LocalStage>> stages;
+  Watchdog watchdog; ///< from here on: reading the data takes as long as it takes
 };
 
 /// Replicas that let any number of ranks evaluate: as many stage groups as divide it, the samples shared by
@@ -122,8 +132,9 @@ void printTimes() {
 
 void trainDeck(const Communicator& world, const RunConfig& deck, const RunOptions& options) {
   const ExecSpace space;
-  const Provenance provenance = showBanner(space, world, options.command_line);
+  Provenance provenance = showBanner(space, world, options.command_line);
   Setup setup(world, deck, true);
+  provenance.emplace_back("messages", showMessagePaths(setup.grid));
   const RunDirectory directory(world, options.run_directory, writeDeck(deck));
   const RunConfig& config = setup.config;
   showPartition(config, setup.plans.partition, setup.grid.plan());
@@ -172,6 +183,7 @@ void evaluateRun(const Communicator& world, const std::string& path,
     deck.strategy.replicas = evaluationReplicas(deck.strategy, world.size());
   });
   Setup setup(world, deck, false);
+  showMessagePaths(setup.grid);
   collectively(world, [&] { checkParameters(file, setup.plans.partition); });
   readParameters(file, setup.grid, stagePointers<Stage*>(setup.stages));
   const Evaluation result =

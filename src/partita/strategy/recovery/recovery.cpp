@@ -29,16 +29,20 @@ Recovery::Recovery(const RunContext& context)
   }
   const Stage &first = context.stages.front()->stage, &last = context.stages.back()->stage;
   if (grid.group() > 0) {
-    _from_before = std::make_unique<Receiver>(grid.chain(), grid.group() - 1, activation_tag, capacity,
-                                              first.inputs(), depth, _steps);
-    _back = std::make_unique<Sender>(grid.chain(), grid.group() - 1, gradient_tag, capacity, first.inputs(),
-                                     depth, grid.traffic.between_stages);
+    _from_before = std::make_unique<Receiver>(
+        grid.channel(grid.chain(), grid.group() - 1, activation_tag, "activations"), capacity, first.inputs(),
+        depth, _steps);
+    _back = std::make_unique<Sender>(
+        grid.channel(grid.chain(), grid.group() - 1, gradient_tag, "gradients of activations"), capacity,
+        first.inputs(), depth, grid.traffic.between_stages);
   }
   if (grid.group() + 1 < grid.plan().groups) {
-    _onward = std::make_unique<Sender>(grid.chain(), grid.group() + 1, activation_tag, capacity,
-                                       last.outputs(), depth, grid.traffic.between_stages);
-    _from_behind = std::make_unique<Receiver>(grid.chain(), grid.group() + 1, gradient_tag, capacity,
-                                              last.outputs(), depth, _steps);
+    _onward =
+        std::make_unique<Sender>(grid.channel(grid.chain(), grid.group() + 1, activation_tag, "activations"),
+                                 capacity, last.outputs(), depth, grid.traffic.between_stages);
+    _from_behind = std::make_unique<Receiver>(
+        grid.channel(grid.chain(), grid.group() + 1, gradient_tag, "gradients of activations"), capacity,
+        last.outputs(), depth, _steps);
   }
 }
 
@@ -64,6 +68,7 @@ RunTimes Recovery::run(const ExecSpace& space) {
 }
 
 void Recovery::step(const ExecSpace& space, BatchReader& reader) {
+  alive();
   const Batch& batch = reader.next(space);
   const bool reports = _updaters.back()->reports();
   forward(space, batch);

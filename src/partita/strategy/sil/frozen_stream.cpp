@@ -88,9 +88,13 @@ void FrozenStream::sendAll(const ExecSpace& space, const RowSource& inputs) {
   const Grid& grid = _context.grid;
   LocalStage& finished = finishedStage();
   MadePieces pieces(finished, makeReader(inputs));
-  Sender sender(grid.chain(), grid.group() + 1, frozen_tag, _capacity, finished.stage.outputs(),
-                _context.config.strategy.queue, _context.grid.traffic.between_stages);
-  for (std::int64_t i = 0; i < _pieces; ++i) sender.send(space, pieces.next(space));
+  Sender sender(grid.channel(grid.chain(), grid.group() + 1, frozen_tag, "activations"), _capacity,
+                finished.stage.outputs(), _context.config.strategy.queue,
+                _context.grid.traffic.between_stages);
+  for (std::int64_t i = 0; i < _pieces; ++i) {
+    alive();
+    sender.send(space, pieces.next(space));
+  }
 }
 
 std::unique_ptr<BatchSource> FrozenStream::makeSource(const RowSource& inputs, ActivationCache& cache) {
@@ -100,8 +104,8 @@ std::unique_ptr<BatchSource> FrozenStream::makeSource(const RowSource& inputs, A
     _incoming = std::make_unique<MadePieces>(finishedStage(), makeReader(inputs));
   } else {
     _incoming = std::make_unique<ReceivedPieces>(
-        std::make_unique<Receiver>(grid.chain(), grid.group() - 1, frozen_tag, _capacity, cache.width(),
-                                   _context.config.strategy.queue, _pieces));
+        std::make_unique<Receiver>(grid.channel(grid.chain(), grid.group() - 1, frozen_tag, "activations"),
+                                   _capacity, cache.width(), _context.config.strategy.queue, _pieces));
   }
   const auto& labels = _context.sets.train.labels;
   auto reader = std::make_unique<BatchReader>(

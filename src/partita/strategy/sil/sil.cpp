@@ -80,13 +80,14 @@ std::unique_ptr<BatchSource> SilTraining::makeTogetherSource(std::size_t local) 
         capacity);
   }
   if (local > 0) return std::make_unique<HandedSource>(*_context.stages[local - 1], std::move(labels));
-  return std::make_unique<ReceivedSource>(std::make_unique<Receiver>(grid.chain(), grid.group() - 1,
-                                                                     relay_tag, capacity, plan.inputs(),
-                                                                     strategy.queue, _count.steps),
-                                          std::move(labels));
+  return std::make_unique<ReceivedSource>(
+      std::make_unique<Receiver>(grid.channel(grid.chain(), grid.group() - 1, relay_tag, "activations"),
+                                 capacity, plan.inputs(), strategy.queue, _count.steps),
+      std::move(labels));
 }
 
 void SilTraining::step(const ExecSpace& space, StageTrainer& trainer, BatchSource& source, Sender* onward) {
+  alive();
   const StageBatch batch = source.next(space);
   trainer.forward(space, batch.in);
   if (_context.config.strategy.input == StageInput::relay) trainer.local().encode(space, {});
@@ -112,7 +113,7 @@ void SilTraining::trainTogether(const ExecSpace& space) {
   }
   std::unique_ptr<Sender> sender;
   if (_context.config.strategy.input == StageInput::relay && grid.endStage() < grid.plan().stages) {
-    sender = std::make_unique<Sender>(grid.chain(), grid.group() + 1, relay_tag,
+    sender = std::make_unique<Sender>(grid.channel(grid.chain(), grid.group() + 1, relay_tag, "activations"),
                                       localCapacity(_context.config, grid.replicas()),
                                       _context.stages.back()->stage.outputs(), _context.config.strategy.queue,
                                       _context.grid.traffic.between_stages);

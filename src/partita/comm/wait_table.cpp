@@ -33,9 +33,10 @@ using Doing = std::tuple<int, std::string, std::string>;
 
 Doing doingOf(const Sign& sign, bool fresh) {
   const bool waits = sign.waited >= 0.0;
-  if (!fresh) return {0, "no sign for ", waits ? "; it waited " + objectOf(sign) : "; it was at work"};
-  if (!waits) return {3, "at work", ""};
-  return {sign.kind == WaitedFor::Kind::all ? 2 : 1, "waits since ", " " + objectOf(sign)};
+  if (!fresh && !waits) return {0, "no sign for ", "; it was at work"};
+  if (!fresh) return {1, "no sign for ", "; it waited " + objectOf(sign)};
+  if (!waits) return {4, "at work", ""};
+  return {sign.kind == WaitedFor::Kind::all ? 3 : 2, "waits since ", " " + objectOf(sign)};
 }
 
 } // namespace

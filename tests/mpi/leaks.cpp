@@ -34,7 +34,7 @@ TEST_CASE("a request that is never completed is told of", "[leaks]") {
   CHECK_THAT(describeLeaks(), Catch::Matchers::ContainsSubstring("1 request not completed (a number)"));
   MPI_Cancel(&left);
   MPI_Request_free(&left);
-  mpiObjects() = before;
+  countLeftRequests(-1, before.last_request);
 }
 
 TEST_CASE("a request is started once at a time", "[leaks]") {

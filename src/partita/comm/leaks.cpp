@@ -1,8 +1,13 @@
 #include "partita/comm/leaks.hpp"
 
+#include <mutex>
+
 namespace partita {
 
 namespace {
+
+std::mutex mutex;
+MpiObjects objects;
 
 std::string counted(int count, const std::string& noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
@@ -10,18 +15,29 @@ std::string counted(int count, const std::string& noun) {
 
 } // namespace
 
-MpiObjects& mpiObjects() {
-  static MpiObjects objects;
+MpiObjects mpiObjects() {
+  const std::lock_guard<std::mutex> lock(mutex);
   return objects;
 }
 
+void countCommunicators(int change) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  objects.communicators += change;
+}
+
+void countLeftRequests(int change, const char* what) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  objects.requests += change;
+  objects.last_request = what;
+}
+
 std::string describeLeaks() {
-  const MpiObjects& objects = mpiObjects();
+  const MpiObjects now = mpiObjects();
   std::string text;
-  if (objects.communicators > 0) text = counted(objects.communicators, "communicator") + " not freed";
-  if (objects.requests > 0) {
-    text += (text.empty() ? "" : ", ") + counted(objects.requests, "request") + " not completed (" +
-            objects.last_request + ")";
+  if (now.communicators > 0) text = counted(now.communicators, "communicator") + " not freed";
+  if (now.requests > 0) {
+    text += (text.empty() ? "" : ", ") + counted(now.requests, "request") + " not completed (" +
+            now.last_request + ")";
   }
   return text;
 }

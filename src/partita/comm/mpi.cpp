@@ -60,7 +60,7 @@ Communicator::Communicator(MPI_Comm comm) : _comm(comm) {
   PARTITA_MPI(MPI_Comm_set_errhandler(_comm, MPI_ERRORS_RETURN));
   PARTITA_MPI(MPI_Comm_rank(_comm, &_rank));
   PARTITA_MPI(MPI_Comm_size(_comm, &_size));
-  ++mpiObjects().communicators;
+  countCommunicators(1);
 }
 
 Communicator Communicator::world() {
@@ -88,7 +88,7 @@ Communicator& Communicator::operator=(Communicator&& other) noexcept {
 Communicator::~Communicator() {
   if (_comm == MPI_COMM_NULL) return;
   MPI_Comm_free(&_comm);
-  --mpiObjects().communicators;
+  countCommunicators(-1);
 }
 
 Communicator Communicator::node() const {

@@ -10,8 +10,9 @@ namespace partita {
 
 namespace {
 
-std::function<void()> idle_hook;
-Watcher* watcher = nullptr;
+// Of the main thread alone: a thread that writes a checkpoint waits for MPI as well.
+thread_local std::function<void()> idle_hook;
+thread_local Watcher* watcher = nullptr;
 
 // Between two pauses lie microseconds; after a gap as long as this the process itself was stopped.
 constexpr std::chrono::seconds stopped_after{2};
@@ -55,14 +56,21 @@ void alive() {
   if (watcher != nullptr) watcher->computing();
 }
 
+void idleBriefly() {
+  int unused = 0;
+  PARTITA_MPI(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &unused, MPI_STATUS_IGNORE));
+  if (idle_hook) idle_hook();
+  alive();
+  std::this_thread::sleep_for(std::chrono::microseconds(50));
+}
+
 void setWatcher(Watcher* new_watcher) {
   watcher = new_watcher;
 }
 
 Request::~Request() {
   if (!underWay() || std::uncaught_exceptions() > 0) return;
-  ++mpiObjects().requests;
-  mpiObjects().last_request = _what.what;
+  countLeftRequests(1, _what.what);
 }
 
 Request::Request(Request&& other) noexcept

@@ -33,14 +33,17 @@ class Waiting {
 /// Completes a request. Every wait of the main thread for other ranks goes through here or through Waiting.
 void wait(MPI_Request& request, const WaitedFor& what, MPI_Status* status = MPI_STATUS_IGNORE);
 
-/// Called now and then while this rank waits; empty: none.
+/// Called now and then while this thread waits; empty: none.
 void setIdleHook(std::function<void()> hook);
 
-/// This rank is at work. Strategies say so at each step, and whoever waits for something that is no rank,
-/// such as a disk, once a second. Costs a look at the clock.
+/// This rank is at work. Strategies say so at each step; it costs a look at the clock.
 void alive();
 
-/// Is told what this rank does.
+/// A turn of a wait for something that is no other rank, such as a disk: lets messages move on, calls the
+/// idle hook, and gives the core away for a moment. The rank counts as at work.
+void idleBriefly();
+
+/// Is told what the thread that has set it does; a thread that writes files is none of its business.
 class Watcher {
  public:
   virtual void waiting(const WaitedFor& what, double seconds) = 0; ///< again and again, for so long already

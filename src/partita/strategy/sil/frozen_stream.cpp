@@ -60,8 +60,8 @@ class FrozenStream::Source : public BatchSource {
   Matrix _own;
 };
 
-FrozenStream::FrozenStream(const RunContext& context, const StepCount& count, int stage)
-    : _context(context), _stage(stage) {
+FrozenStream::FrozenStream(const RunContext& context, int stage) : _context(context), _stage(stage) {
+  const RunLength& count = context.length;
   const std::size_t samples = context.sets.train.size();
   const std::int64_t batch = context.config.training.batch;
   const int replicas = context.grid.replicas();
@@ -84,17 +84,32 @@ std::unique_ptr<BatchReader> FrozenStream::makeReader(const RowSource& inputs) c
                                        _context.config.data.prefetch);
 }
 
-void FrozenStream::sendAll(const ExecSpace& space, const RowSource& inputs) {
+void FrozenStream::beginFeeding(const RowSource& inputs) {
   const Grid& grid = _context.grid;
   LocalStage& finished = finishedStage();
-  MadePieces pieces(finished, makeReader(inputs));
-  Sender sender(grid.channel(grid.chain(), grid.group() + 1, frozen_tag, "activations"), _capacity,
-                finished.stage.outputs(), _context.config.strategy.queue,
-                _context.grid.traffic.between_stages);
-  for (std::int64_t i = 0; i < _pieces; ++i) {
-    alive();
-    sender.send(space, pieces.next(space));
-  }
+  _outgoing = std::make_unique<MadePieces>(finished, makeReader(inputs));
+  _sender = std::make_unique<Sender>(grid.channel(grid.chain(), grid.group() + 1, frozen_tag, "activations"),
+                                     _capacity, finished.stage.outputs(), _context.config.strategy.queue,
+                                     _context.grid.traffic.between_stages);
+}
+
+void FrozenStream::sendNext(const ExecSpace& space) {
+  alive();
+  _sender->send(space, _outgoing->next(space));
+  ++_sent;
+}
+
+void FrozenStream::feedBatch(const ExecSpace& space) {
+  if (_sender == nullptr) return;
+  for (int replica = 0; replica < _context.grid.replicas() && _sent < _pieces; ++replica) sendNext(space);
+}
+
+void FrozenStream::feedRest(const ExecSpace& space) {
+  if (_sender == nullptr) return;
+  while (_sent < _pieces) sendNext(space);
+  _sender->finish();
+  _sender.reset();
+  _outgoing.reset();
 }
 
 std::unique_ptr<BatchSource> FrozenStream::makeSource(const RowSource& inputs, ActivationCache& cache) {

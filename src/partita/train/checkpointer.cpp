@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 using HostSpan = Kokkos::View<Real*, Kokkos::LayoutRight, HostSpace, Kokkos::MemoryUnmanaged>;
 
-constexpr std::size_t numbers_before_scores = 3; // the traffic
+constexpr std::size_t numbers_before_scores = 6; // traffic, and times of rank 0
 
 /// Which replica writes a tensor: each has all of its stage, so they share the work.
 bool writesHere(const Grid& grid, std::size_t number) {
@@ -111,17 +111,14 @@ RunProgress Checkpointer::progressAt(const Position& position) const {
   progress.samples = _run.samples;
   progress.per_epoch = _run.length.per_epoch;
   progress.seed = _run.config.run.seed;
-  progress.elapsed_seconds = _run.monitor.seconds();
-  const RunTimes times = _run.clock.times();
-  progress.training_seconds = times.training;
-  progress.evaluation_seconds = times.evaluation;
   progress.stages = _run.grid.plan().stages;
   progress.replicas = _run.grid.replicas();
   progress.ranks = _run.grid.world().size();
   return progress;
 }
 
-/// What has to be summed over the ranks: traffic, scores by stage and replica, reports sent by rank.
+/// What has to be summed over the ranks: traffic, times of rank 0, scores by stage and replica, reports sent by
+/// rank.
 std::vector<double> Checkpointer::ownNumbers(const ExecSpace& space,
                                              const std::vector<StageUpdater*>& updaters) const {
   const Grid& grid = _run.grid;
@@ -131,6 +128,12 @@ std::vector<double> Checkpointer::ownNumbers(const ExecSpace& space,
   numbers[0] = static_cast<double>(grid.traffic.between_stages);
   numbers[1] = static_cast<double>(grid.traffic.between_replicas);
   numbers[2] = static_cast<double>(grid.traffic.evaluation);
+  if (grid.world().rank() == 0) {
+    const RunTimes times = _run.clock.times();
+    numbers[3] = _run.monitor.seconds();
+    numbers[4] = times.training;
+    numbers[5] = times.evaluation;
+  }
   for (StageUpdater* updater : updaters) {
     const Score::Sums sums = updater->local().score.peek(space);
     const auto place = static_cast<std::size_t>(updater->local().index()) * replicas +
@@ -172,6 +175,9 @@ void Checkpointer::take(const ExecSpace& space, const Position& position,
       RunProgress& progress = *job->content.progress;
       const auto number = [&](std::size_t i) { return static_cast<std::int64_t>(job->numbers[i]); };
       progress.traffic = {number(0), number(1), number(2)};
+      progress.elapsed_seconds = job->numbers[3];
+      progress.training_seconds = job->numbers[4];
+      progress.evaluation_seconds = job->numbers[5];
       const auto first = job->numbers.begin() + numbers_before_scores,
                  reports = job->numbers.end() - comm->size();
       progress.scores.assign(first, reports);

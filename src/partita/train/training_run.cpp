@@ -23,6 +23,7 @@
 #include "partita/train/summary.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 namespace partita {
 
@@ -132,8 +133,22 @@ bool train(const ExecSpace& space, const RunContext& context) {
   return done;
 }
 
-RunFacts factsOf(const RunConfig& deck, const DataSets& sets, const Provenance& provenance) {
-  return {writeDeck(deck), sets.classes, sets.shape, sets.shift, sets.scale, provenance};
+/// Floats of rank 0, on every rank.
+std::vector<float> tellAll(const Communicator& world, const std::vector<float>& own) {
+  const std::string bytes =
+      tellAll(world, std::string(reinterpret_cast<const char*>(own.data()), own.size() * sizeof(float)));
+  std::vector<float> values(bytes.size() / sizeof(float));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+/// The same on every rank, as files want it; rank 0 alone is sure to have the features.
+RunFacts factsOf(const Communicator& world, const RunConfig& deck, const DataSets& sets,
+                 const Provenance& own) {
+  RunFacts facts{writeDeck(deck), sets.classes, sets.shape, tellAll(world, sets.shift),
+                 tellAll(world, sets.scale), {}};
+  for (const auto& [name, value] : own) facts.provenance.emplace_back(name, tellAll(world, value));
+  return facts;
 }
 
 /// `parameters.h5`: written like a checkpoint, with the parameters alone.
@@ -196,7 +211,7 @@ Outcome trainDeck(const Communicator& world, const RunConfig& deck, const std::s
   Monitor monitor(config, plans.partition, setup.grid, directory.file("history.csv"), plans.sets.classes,
                   length, {restart.start, restart.elapsed()});
   TrainingClock clock(restart.spent());
-  const RunFacts facts = factsOf(deck, plans.sets, provenance);
+  const RunFacts facts = factsOf(world, deck, plans.sets, provenance);
   Checkpointer checkpointer({config, plans.partition, setup.grid, setup.stages, length, clock, monitor,
                              directory, facts, static_cast<std::int64_t>(plans.sets.train.size())},
                             MpiEnvironment::threadsMayCall());

@@ -1,12 +1,11 @@
 #include "partita/comm/agree.hpp"
+#include "partita/comm/end_job.hpp"
 #include "partita/core/log.hpp"
 
 #include <hdf5.h>
 
-#include <chrono>
 #include <cstdlib>
 #include <iostream>
-#include <thread>
 
 #include "command_line.hpp"
 #include "kokkos_environment.hpp"
@@ -57,15 +56,6 @@ int parseAndRun(const Communicator& world, int argc, char** argv) {
     }
     return exit_user_error;
   }
-}
-
-/// One rank alone has failed: tell and end the job, the others would wait for ever.
-[[noreturn]] void endJob(int rank, const std::string& message, int code) {
-  std::cerr << "partita: rank " << rank << ": " << message << std::endl;
-  // Once it is told to kill, the launcher may drop what it has not passed on yet.
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
-  MPI_Abort(MPI_COMM_WORLD, code);
-  std::abort();
 }
 
 } // namespace

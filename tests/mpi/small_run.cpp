@@ -6,6 +6,8 @@
 
 #include <filesystem>
 
+#include "support/at_end.hpp"
+
 namespace partita::test {
 
 namespace {
@@ -46,7 +48,8 @@ RunConfig smallDeck(const std::vector<std::string>& overrides) {
 SmallRun::SmallRun(const Communicator& ranks, const RunConfig& deck)
     : config(deck),
       sets(loadData(config.data, static_cast<std::uint64_t>(config.run.seed), Need::labels_only)),
-      partition(partitionOf(config, sets)), grid(ranks, planGrid(config.strategy, partition, ranks.size())),
+      partition(partitionOf(config, sets)), grid(ranks, planGrid(config.strategy, partition, ranks.size()),
+                                                 chooseMessagePaths(config.run.device_aware_mpi)),
       stages(makeLocalStages(config, partition, grid, sets.classes)) {
   if (grid.group() > 0) return; // the others have no features, so nothing can depend on them
   sets = loadData(config.data, static_cast<std::uint64_t>(config.run.seed), Need::everything);
@@ -85,7 +88,11 @@ std::vector<Real> SmallRun::ownParameters() const {
 }
 
 const Communicator& everyone() {
-  static const Communicator* const world = new Communicator(Communicator::world()); // outlives MPI_Finalize
+  static std::unique_ptr<Communicator> world;
+  if (world == nullptr) {
+    world = std::make_unique<Communicator>(Communicator::world());
+    atEnd().emplace_back([] { world.reset(); });
+  }
   return *world;
 }
 

@@ -1,4 +1,6 @@
 #define CATCH_CONFIG_RUNNER
+#include "partita/comm/leaks.hpp"
+
 #include <Kokkos_Core.hpp>
 #include <hdf5.h>
 #include <mpi.h>
@@ -7,6 +9,7 @@
 #include <iostream>
 #include <sstream>
 
+#include "support/at_end.hpp"
 #include "support/catch.hpp"
 
 namespace {
@@ -32,7 +35,10 @@ int runTests(int argc, char** argv, int rank) {
   const QuietOutput output{rank != 0};
   const int failures = session.run();
   if (failures != 0 && rank != 0) std::cerr << "rank " << rank << ":\n" << output.text() << std::endl;
-  return failures;
+  for (const auto& release : partita::test::atEnd()) release();
+  const std::string leaks = partita::describeLeaks();
+  if (!leaks.empty()) std::cerr << "rank " << rank << ": left to MPI at the end: " << leaks << std::endl;
+  return leaks.empty() ? failures : failures + 1;
 }
 
 } // namespace

@@ -26,6 +26,7 @@ int dispatch(const Communicator& world, const CLI::App& app, const Arguments& ar
              char** argv) {
   const std::string command_line = joined(argc, argv);
   if (app.got_subcommand("train") && !prepareTrain(world, arguments.train)) return 0;
+  if (app.got_subcommand("info") && showPage(app, arguments.info)) return 0;
   if (app.got_subcommand("info") && !prepareInfo(world, arguments.info)) return 0;
   const KokkosEnvironment kokkos(kokkosArguments(world, argc, argv));
   if (app.got_subcommand("train")) return runTrain(world, arguments.train, command_line);
@@ -47,8 +48,7 @@ int parseAndRun(const Communicator& world, int argc, char** argv) {
   } catch (const CLI::Success& answer) { // help or version
     return world.rank() == 0 ? app.exit(answer) : 0;
   } catch (const CLI::ParseError& error) {
-    if (world.rank() == 0)
-      std::cerr << "partita: command line: " << error.what() << "; see `partita --help`\n";
+    if (world.rank() == 0) std::cerr << "partita: command line: " << error.what() << helpHint(app) << '\n';
     return exit_user_error;
   } catch (const AgreedError& error) {
     if (world.rank() == 0) {

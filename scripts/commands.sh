@@ -35,6 +35,12 @@ runTests() {
   ctest --test-dir "$build" --output-on-failure -j "$cores" "$@"
 }
 
+# The sanitizers see memory errors of the library; leaks are Open MPI's own, and stay unreported (tests/CMakeLists.txt).
+runSanitized() {
+  preset=asan build=$PWD/build/asan
+  runTests -L "unit|gradient|mpi" "$@"
+}
+
 # The peer is optional: a machine without a network or a matching Python still gets our own numbers.
 needPeer() {
   [ ! -x "$peer/bin/python" ] || return 0

@@ -68,27 +68,3 @@ runBench() {
   say "two stages on two ranks against the whole network on one, one thread a rank (perf/README.md):"
   python3 perf/sil/speedup.py "$build/bin/partita" input-decks/demo.toml --json "$results/speedup.json"
 }
-
-sourceFiles() { find src apps tests perf -name .venv -prune -o -name '*.[ch]pp' -print | sort; }
-
-runFormat() {
-  needPackages "${format_packages[@]}"
-  local tool
-  tool=$(command -v clang-format-14 || command -v clang-format) || fail "clang-format 14 is not installed"
-  [[ $("$tool" --version) == *"version 14."* ]] || fail "$tool is not version 14, and others lay out code differently"
-  if [ "${1:-}" = --check ]; then
-    sourceFiles | xargs "$tool" --dry-run --Werror
-  else
-    sourceFiles | xargs "$tool" -i
-  fi
-}
-
-# clang needs to be told what GCC does by default: C++17, and where omp.h is (behind clang's own headers).
-runLint() {
-  needPackages "${lint_packages[@]}"
-  buildTarget partita_version_source
-  local tool
-  tool=$(command -v run-clang-tidy-14 || command -v run-clang-tidy) || fail "clang-tidy 14 is not installed"
-  "$tool" -quiet -p "$build" -j "$jobs" -extra-arg=-std=gnu++17 \
-    -extra-arg=-idirafter"$("$CXX" -print-file-name=include)" "${@:-/(src/partita|apps/partita)/}"
-}

@@ -1,8 +1,9 @@
 # Fuzzing of the readers by libFuzzer: a build of its own, with clang and without Kokkos.
 
 fuzz_targets=(deck idx libsvm)
-# What a reader may take for a file of a few KiB: memory in MiB, and seconds, the sanitizers' share included.
-fuzz_limits=(-max_len=16384 -malloc_limit_mb=256 -rss_limit_mb=1024 -timeout=5)
+# What a reader may take for a file of a few KiB: MiB, and seconds until it counts as hanging. How long it may compute is
+# in tests/fuzz/fuzz.hpp.
+fuzz_limits=(-max_len=16384 -malloc_limit_mb=256 -rss_limit_mb=1024 -timeout=300)
 
 buildFuzzers() {
   local compiler

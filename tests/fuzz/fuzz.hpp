@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <string>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -22,18 +23,26 @@ inline void require(bool condition, const std::string& what) {
   if (!condition) finding(what);
 }
 
+/// Seconds of the processor that a reader may take, sanitizers included. Not of the clock, by which libFuzzer
+/// itself counts: a busy machine may stop a process for a minute.
+constexpr double longest = 2.0;
+
 /// Runs `action`: true where it ends, false where it refuses its input with UserError, whose messages must be
-/// single lines. Whatever else it throws is a finding.
+/// single lines. Whatever else it throws is a finding, as is a long time.
 template <class Action>
 bool accepted(Action action) {
+  const std::clock_t begin = std::clock();
+  bool refused = false;
   try {
     action();
-    return true;
   } catch (const UserError& error) {
+    refused = true;
     for (const std::string& message : error.messages())
       require(!message.empty() && message.find('\n') == std::string::npos, "not one line: " + message);
-    return false;
   }
+  const double seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+  require(seconds < longest, "took " + std::to_string(seconds) + " s");
+  return !refused;
 }
 
 /// A file that lies in memory: a disk would be most of the time of a short read.

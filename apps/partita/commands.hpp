@@ -2,16 +2,19 @@
 
 #include "partita/comm/mpi.hpp"
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
 namespace partita {
 
-/// What the command line asks for; filled by CLI11 in main.cpp, one struct a subcommand.
+/// What the command line asks for; filled in command_line.cpp, one struct a subcommand.
 struct TrainArguments {
-  std::string deck;
+  std::string deck; ///< empty, with `restart`: the one kept in the checkpoint
   std::vector<std::string> overrides;
   std::string run_directory;
+  std::string restart;                 ///< "latest", a checkpoint, or empty: start afresh
+  std::int64_t time_limit_seconds = 0; ///< wall time of this call; 0: none
   bool dry_run = false;
   int ranks = 0; ///< dry run: plan for so many; 0: those at hand
 };
@@ -19,6 +22,10 @@ struct TrainArguments {
 struct EvaluateArguments {
   std::string path;
   std::vector<std::string> overrides;
+};
+
+struct ExportArguments {
+  std::string path, output; ///< what to read, and the .onnx or .npz to write
 };
 
 struct InfoArguments {
@@ -31,12 +38,13 @@ struct BenchArguments {
   bool quick = false;
 };
 
-/// Each returns when its work is done; mistakes of the user are UserError. The first answers without Kokkos
-/// and says whether anything is left to do.
+/// Each returns when its work is done; mistakes of the user are UserError. `prepare...` answers without Kokkos
+/// and says whether anything is left to do; `runTrain` returns the exit code.
 bool prepareTrain(const Communicator& world, const TrainArguments& arguments);
-void runTrain(const Communicator& world, const TrainArguments& arguments, const std::string& command_line);
+int runTrain(const Communicator& world, const TrainArguments& arguments, const std::string& command_line);
 void runEvaluate(const Communicator& world, const EvaluateArguments& arguments,
                  const std::string& command_line);
+void runExport(const Communicator& world, const ExportArguments& arguments, const std::string& command_line);
 bool prepareInfo(const Communicator& world, const InfoArguments& arguments);
 void runInfo(const Communicator& world, const std::string& command_line);
 void runBench(const Communicator& world, const BenchArguments& arguments, const std::string& command_line);

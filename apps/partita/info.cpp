@@ -1,7 +1,7 @@
 #include "partita/comm/agree.hpp"
 #include "partita/config/deck.hpp"
 #include "partita/core/log.hpp"
-#include "partita/io/parameters_file.hpp"
+#include "partita/io/read_run_file.hpp"
 #include "partita/train/banner.hpp"
 #include "partita/train/run_directory.hpp"
 
@@ -13,22 +13,41 @@ namespace partita {
 
 namespace {
 
-void showParameters(const std::string& path) {
-  const std::string file = parameterFileOf(path);
-  const StoredParameters stored = inspectParameters(file);
-  Log::info(file + ": parameters of a trained network\n\n" + stored.deck);
+std::string product(const std::vector<std::int64_t>& extents) {
+  std::string text;
+  for (const std::int64_t extent : extents) text += (text.empty() ? "" : " x ") + std::to_string(extent);
+  return text;
+}
+
+void showProgress(const RunProgress& progress) {
+  const Position& position = progress.position;
+  const bool recovers = position.phase == RunPhase::recovery;
+  Log::info("  step " + std::to_string(progress.run_step) + " of the run: " +
+            (recovers ? "recovery" : "training of stage " + std::to_string(position.stage + 1)) + ", step " +
+            std::to_string(position.step) + " (epoch " + std::to_string(position.step / progress.per_epoch) +
+            ", batch " + std::to_string(position.step % progress.per_epoch) + " of " +
+            std::to_string(progress.per_epoch) + ")");
+  Log::info("  " + std::to_string(progress.stages) + " stages x " + std::to_string(progress.replicas) +
+            " replicas on " + std::to_string(progress.ranks) + " ranks; " +
+            formatSeconds(progress.elapsed_seconds) + " so far");
+}
+
+void showFile(const std::string& path) {
+  const RunFile file(parameterFileOf(path));
+  file.verify();
+  const RunFacts facts = file.facts();
+  Log::info(file.path() + ": " + (file.isCheckpoint() ? "checkpoint" : "parameters of a trained network") +
+            ", complete, all checksums right\n\n" + facts.deck);
+  if (file.isCheckpoint()) showProgress(file.progress());
+  Log::info("  samples of " + product(facts.shape) + " values, " + std::to_string(facts.classes) +
+            " classes");
   std::int64_t total = 0;
-  for (const StoredTensor& tensor : stored.tensors) {
-    std::string extents;
-    std::int64_t size = 1;
-    for (const std::int64_t extent : tensor.extents) {
-      extents += (extents.empty() ? "" : " x ") + std::to_string(extent);
-      size *= extent;
-    }
-    total += size;
-    Log::info("  " + tensor.layer + "/" + tensor.name + "  " + extents);
+  for (const TensorRecord& tensor : file.tensors()) {
+    if (tensor.kind == parameters_kind) total += tensor.size();
+    Log::info("  " + tensor.path().substr(1) + "  " + product(tensor.extents));
   }
   Log::info("  " + std::to_string(total) + " parameters");
+  for (const auto& [name, value] : facts.provenance) Log::info("  " + name + ": " + value);
 }
 
 } // namespace
@@ -42,7 +61,7 @@ bool prepareInfo(const Communicator& world, const InfoArguments& arguments) {
   }
   if (arguments.path.empty()) return true;
   collectively(world, [&] {
-    if (world.rank() == 0) showParameters(arguments.path);
+    if (world.rank() == 0) showFile(arguments.path);
   });
   return false;
 }

@@ -30,14 +30,19 @@ void collectively(const Communicator& world, const std::function<void()>& work) 
     text = joinLines(error.messages());
   }
   std::int64_t failed = text.empty() ? world.size() : world.rank();
-  PARTITA_MPI(MPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT64_T, MPI_MIN, world.get()));
+  MPI_Request request = MPI_REQUEST_NULL; // waited for politely: others may be busy with a disk for long
+  PARTITA_MPI(MPI_Iallreduce(MPI_IN_PLACE, &failed, 1, MPI_INT64_T, MPI_MIN, world.get(), &request));
+  wait(request);
   if (failed == world.size()) return;
-  const int teller = static_cast<int>(failed);
+  throw AgreedError(splitLines(tellAll(world, std::move(text), static_cast<int>(failed))));
+}
+
+std::string tellAll(const Communicator& world, std::string text, int teller) {
   auto length = static_cast<std::int64_t>(text.size());
   PARTITA_MPI(MPI_Bcast(&length, 1, MPI_INT64_T, teller, world.get()));
   text.resize(static_cast<std::size_t>(length));
   PARTITA_MPI(MPI_Bcast(text.data(), mpiCount(length), MPI_CHAR, teller, world.get()));
-  throw AgreedError(splitLines(text));
+  return text;
 }
 
 } // namespace partita

@@ -18,4 +18,7 @@ class AgreedError : public UserError {
 /// Collective; `work` itself must not communicate.
 void collectively(const Communicator& world, const std::function<void()>& work);
 
+/// The text of rank `teller`, on every rank. Collective.
+std::string tellAll(const Communicator& world, std::string text, int teller = 0);
+
 } // namespace partita

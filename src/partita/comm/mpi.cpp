@@ -9,7 +9,8 @@
 namespace partita {
 
 namespace {
-std::function<void()> idle_hook;
+// Of the main thread alone: a thread that writes a checkpoint waits for MPI as well.
+thread_local std::function<void()> idle_hook;
 } // namespace
 
 std::string describeMpiError(const char* call, int code) {
@@ -21,12 +22,18 @@ std::string describeMpiError(const char* call, int code) {
 
 MpiEnvironment::MpiEnvironment(int& argc, char**& argv) {
   int provided = 0;
-  PARTITA_MPI(MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided));
+  PARTITA_MPI(MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided));
   PARTITA_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
 }
 
 MpiEnvironment::~MpiEnvironment() {
   MPI_Finalize();
+}
+
+bool MpiEnvironment::threadsMayCall() {
+  int provided = MPI_THREAD_SINGLE;
+  PARTITA_MPI(MPI_Query_thread(&provided));
+  return provided == MPI_THREAD_MULTIPLE;
 }
 
 Communicator::Communicator(MPI_Comm comm) : _comm(comm) {
@@ -99,6 +106,13 @@ void setIdleHook(std::function<void()> hook) {
   idle_hook = std::move(hook);
 }
 
+void idleBriefly() {
+  int unused = 0;
+  PARTITA_MPI(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &unused, MPI_STATUS_IGNORE));
+  if (idle_hook) idle_hook();
+  std::this_thread::sleep_for(std::chrono::microseconds(50));
+}
+
 void wait(MPI_Request& request, MPI_Status* status) {
   using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();
@@ -111,8 +125,7 @@ void wait(MPI_Request& request, MPI_Status* status) {
       std::this_thread::yield();
       continue;
     }
-    if (idle_hook) idle_hook();
-    std::this_thread::sleep_for(std::chrono::microseconds(50));
+    idleBriefly();
   }
 }
 

@@ -23,13 +23,17 @@ namespace partita {
 
 std::string describeMpiError(const char* call, int code);
 
-/// MPI from here to the end of the scope. Only the main thread talks to MPI (MPI_THREAD_FUNNELED).
+/// MPI from here to the end of the scope. The main thread alone talks to MPI, but for a thread that writes
+/// files on a communicator of its own; that one has to ask first whether it may.
 class MpiEnvironment {
  public:
   MpiEnvironment(int& argc, char**& argv);
   ~MpiEnvironment();
   MpiEnvironment(const MpiEnvironment&) = delete;
   MpiEnvironment& operator=(const MpiEnvironment&) = delete;
+
+  /// May other threads than the main one call MPI, at any time? Not every MPI library is built for it.
+  static bool threadsMayCall();
 };
 
 template <class T>
@@ -79,7 +83,10 @@ class Communicator {
 /// Completes a request. Polls instead of blocking: an MPI library that spins would take the core from a rank
 /// that computes, and rank 0 can go on showing the progress of others meanwhile (the idle hook).
 void wait(MPI_Request& request, MPI_Status* status = MPI_STATUS_IGNORE);
-/// Called now and then while this rank waits; empty: none.
+/// What a turn of that waiting does, for waits that are not for MPI: lets messages move on, calls the idle
+/// hook, and gives the core away for a moment.
+void idleBriefly();
+/// Called now and then while this thread waits; empty: none.
 void setIdleHook(std::function<void()> hook);
 
 /// A count as MPI wants it; PARTITA_FAIL where it does not fit an int.

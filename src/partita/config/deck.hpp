@@ -19,6 +19,9 @@ RunConfig parseDeck(const std::string& text, const std::string& name,
 /// The effective deck: every key with its value; `parseDeck` reads it back to the same configuration.
 std::string writeDeck(const RunConfig& config);
 
+/// The keys in which two decks differ, as "optimiser/learning_rate: 0.001 -> 0.01".
+std::vector<std::string> deckChanges(const RunConfig& before, const RunConfig& now);
+
 /// The reference page of all parameters, in Markdown.
 std::string deckReference();
 

@@ -143,6 +143,16 @@ Section describeStrategy(StrategySection& strategy) {
   return section;
 }
 
+Section describeCheckpoint(CheckpointSection& checkpoint) {
+  Section section{"checkpoint", "What is kept of a run under way, in `checkpoints/` of the run directory."};
+  section.add("every", &checkpoint.every, atLeast(0), "steps",
+              "from one checkpoint to the next, and one at the end; 0: only when the run is stopped or asked");
+  section.add("keep", &checkpoint.keep, atLeast(1), "checkpoints", "the last ones that stay");
+  section.add("compression", &checkpoint.compression, within(0, 9), "",
+              "level of deflate, 0: none; slow, and weights shrink little");
+  return section;
+}
+
 Section describeDense(LayerSpec& spec) {
   Section section{"dense", "Fully connected: activation(W x + b)."};
   section.add("units", &spec.units, within(0, 1 << 24), "units",
@@ -159,7 +169,7 @@ Section describeDense(LayerSpec& spec) {
 ParameterTable describe(RunConfig& config) {
   return {{describeRun(config.run), describeData(config.data), describeNetwork(config.network),
            describeTraining(config.training), describeOptimiser(config.optimiser),
-           describeStrategy(config.strategy)}};
+           describeStrategy(config.strategy), describeCheckpoint(config.checkpoint)}};
 }
 
 const std::vector<LayerDescription>& layerTypes() {

@@ -115,6 +115,12 @@ struct StrategySection {
   double recovery_rate = 0.5; ///< factor on the learning rate while recovering
 };
 
+struct CheckpointSection {
+  std::int64_t every = 0;       ///< steps of the run from one checkpoint to the next; 0: only when asked for
+  std::int64_t keep = 2;        ///< the last ones that are kept
+  std::int64_t compression = 0; ///< level of deflate
+};
+
 struct RunConfig {
   RunSection run;
   DataSection data;
@@ -122,6 +128,7 @@ struct RunConfig {
   TrainingSection training;
   OptimiserSection optimiser;
   StrategySection strategy;
+  CheckpointSection checkpoint;
 };
 
 } // namespace partita

@@ -14,6 +14,13 @@ class InternalError : public std::runtime_error {
       : std::runtime_error(std::string(file) + ":" + std::to_string(line) + ": " + message) {}
 };
 
+/// A run that cannot go on, though neither the deck nor Partita is wrong (a loss that diverged, a disk that
+/// filled up): ends the whole job with one line, exit code 1.
+class RunError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 } // namespace partita
 
 #define PARTITA_FAIL(message) throw ::partita::InternalError((message), __FILE__, __LINE__)

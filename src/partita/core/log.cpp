@@ -18,6 +18,13 @@ void endBar() {
   bar_open = false;
 }
 
+void complain(const char* who, const std::string& line) {
+  if (log_rank != 0) return;
+  endBar();
+  std::fflush(stdout);
+  std::fprintf(stderr, "%s: %s\n", who, line.c_str());
+}
+
 std::string scaled(double value, const char* unit) {
   static const std::array<const char*, 6> prefixes{"", "k", "M", "G", "T", "P"};
   std::size_t prefix = 0;
@@ -48,10 +55,11 @@ void Log::info(const std::string& line) {
 }
 
 void Log::warning(const std::string& line) {
-  if (log_rank != 0) return;
-  endBar();
-  std::fflush(stdout);
-  std::fprintf(stderr, "warning: %s\n", line.c_str());
+  complain("warning", line);
+}
+
+void Log::error(const std::string& line) {
+  complain("partita", line);
 }
 
 void Log::progress(const std::string& line) {

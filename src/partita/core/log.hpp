@@ -10,6 +10,7 @@ class Log {
   static void setRank(int rank);
   static void info(const std::string& line);     ///< standard output
   static void warning(const std::string& line);  ///< standard error, after "warning: "
+  static void error(const std::string& line);    ///< standard error, after "partita: "
   static void progress(const std::string& line); ///< redrawn in place on a terminal, a plain line elsewhere
 };
 

@@ -23,6 +23,8 @@ const char* phaseName(Phase phase) {
     return "communication";
   case Phase::evaluation:
     return "evaluation";
+  case Phase::checkpoint:
+    return "checkpoints";
   }
   return "?";
 }

@@ -9,8 +9,8 @@
 namespace partita {
 
 /// Where the time of a step goes; the rows of the table that `run/timing` and `partita bench` print.
-enum class Phase { gemm, elementwise, optimiser, data, communication, evaluation };
-constexpr int phase_count = 6;
+enum class Phase { gemm, elementwise, optimiser, data, communication, evaluation, checkpoint };
+constexpr int phase_count = 7;
 const char* phaseName(Phase phase);
 
 /// Seconds spent in each phase since the last reset. Off by default: measuring needs a fence at the end of

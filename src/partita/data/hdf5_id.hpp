@@ -27,6 +27,8 @@ class Hdf5Id {
 
   explicit operator bool() const { return _id >= 0; }
   hid_t get() const { return _id; }
+  /// Gives the identifier away: whoever takes it closes it, and sees whether that worked.
+  hid_t release() { return std::exchange(_id, -1); }
 
  private:
   hid_t _id;

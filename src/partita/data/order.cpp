@@ -12,7 +12,7 @@ Slice replicaSlice(std::int64_t rows, int replica, int replicas) {
 }
 
 BatchReader::RowsOf trainingOrder(std::size_t samples, std::uint64_t seed, std::int64_t batch, int replica,
-                                  int replicas, std::int64_t first_epoch) {
+                                  int replicas, std::int64_t first) {
   const std::int64_t steps = static_cast<std::int64_t>(samples) / batch;
   const Slice slice = replicaSlice(batch, replica, replicas);
   struct Cached {
@@ -21,12 +21,12 @@ BatchReader::RowsOf trainingOrder(std::size_t samples, std::uint64_t seed, std::
   };
   auto cached = std::make_shared<Cached>(); // batches come in order, so one permutation at a time is enough
   return [=](std::int64_t index, std::vector<std::uint32_t>& rows) {
-    const std::int64_t epoch = first_epoch + index / steps;
+    const std::int64_t batch_in_run = first + index, epoch = batch_in_run / steps;
     if (cached->epoch != epoch) {
       cached->order = permutation(samples, seed, static_cast<std::uint32_t>(epoch));
       cached->epoch = epoch;
     }
-    const auto start = cached->order.begin() + index % steps * batch;
+    const auto start = cached->order.begin() + batch_in_run % steps * batch;
     rows.assign(start + slice.begin, start + slice.end);
   };
 }

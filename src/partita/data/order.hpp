@@ -13,9 +13,9 @@ struct Slice {
 Slice replicaSlice(std::int64_t rows, int replica, int replicas);
 
 /// Training: batch t is the replica's slice of the t-th batch of the run. Every epoch is a new permutation,
-/// its last partial batch is dropped; `first_epoch` numbers the epoch of batch 0.
+/// its last partial batch is dropped; `first` is the place in the run of the reader's batch 0.
 BatchReader::RowsOf trainingOrder(std::size_t samples, std::uint64_t seed, std::int64_t batch, int replica,
-                                  int replicas, std::int64_t first_epoch);
+                                  int replicas, std::int64_t first);
 
 /// One pass over all rows in the order of epoch 0, in pieces no larger than one replica's slice: the slices
 /// of each batch in turn, and last the rows that training leaves out of this epoch.

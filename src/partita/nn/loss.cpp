@@ -14,20 +14,48 @@ Score::Score(std::int64_t capacity)
 void Score::accumulate(const ExecSpace& space, std::int64_t rows) {
   const auto per_row = _per_row;
   const auto sums = _sums;
+  const auto batch = static_cast<double>(++_batches);
   Kokkos::parallel_for(
       "partita::Score::accumulate", Range(space, 0, 2), KOKKOS_LAMBDA(std::int64_t which) {
         double sum = 0.0;
         for (std::int64_t i = 0; i < rows; ++i) sum += static_cast<double>(per_row(i, which));
         sums(which) += sum;
-        if (which == 0) sums(2) += static_cast<double>(rows);
+        if (which == 1) return;
+        sums(2) += static_cast<double>(rows);
+        if (sums(3) == 0.0 && !(sum - sum == 0.0)) sums(3) = batch; // not finite
       });
 }
 
 Score::Sums Score::take(const ExecSpace& space) {
-  Kokkos::deep_copy(space, _host, _sums);
+  const Sums sums = peek(space);
   Kokkos::deep_copy(space, _sums, 0.0);
-  fence(space, "partita::Score::take");
-  return {_host(0), _host(1), _host(2)};
+  _batches = 0;
+  return sums;
+}
+
+Score::Sums Score::peek(const ExecSpace& space) const {
+  Kokkos::deep_copy(space, _host, _sums);
+  fence(space, "partita::Score::peek");
+  return {_host(0), _host(1), _host(2), _host(3)};
+}
+
+bool Score::bad(const ExecSpace& space) const {
+  if constexpr (std::is_same<MemSpace, HostSpace>::value) {
+    (void)space;
+    return _sums(3) != 0.0;
+  } else {
+    return peek(space).bad_batch != 0.0;
+  }
+}
+
+void Score::set(const ExecSpace& space, const Sums& sums) {
+  _host(0) = sums.loss;
+  _host(1) = sums.correct;
+  _host(2) = sums.rows;
+  _host(3) = 0.0;
+  Kokkos::deep_copy(space, _sums, _host);
+  fence(space, "partita::Score::set");
+  _batches = 0;
 }
 
 namespace {

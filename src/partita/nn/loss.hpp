@@ -25,16 +25,22 @@ class Score {
 
   struct Sums {
     double loss = 0.0, correct = 0.0, rows = 0.0;
+    double bad_batch = 0.0; ///< the first one whose loss is not finite, counted from 1; 0: none
     double meanLoss() const { return rows > 0 ? loss / rows : 0.0; }
     double accuracy() const { return rows > 0 ? correct / rows : 0.0; }
   };
   /// Reads and clears the sums; waits for the device.
   Sums take(const ExecSpace& space);
+  Sums peek(const ExecSpace& space) const; ///< reads them only
+  /// Has a loss since the last `take` not been finite? Waits for the device.
+  bool bad(const ExecSpace& space) const;
+  void set(const ExecSpace& space, const Sums& sums);
 
  private:
   Kokkos::View<Real* [2], Kokkos::LayoutRight, MemSpace> _per_row;
-  Kokkos::View<double[3], MemSpace> _sums;
-  Kokkos::View<double[3], PinnedSpace> _host;
+  Kokkos::View<double[4], MemSpace> _sums;
+  Kokkos::View<double[4], PinnedSpace> _host;
+  std::int64_t _batches = 0; ///< since the last `take`
 };
 
 /// A loss and its gradient in one kernel. `output` [rows, width]; `weight` is one over the number of samples

@@ -113,4 +113,10 @@ std::unique_ptr<Optimiser> makeOptimiser(const OptimiserSection& section, std::i
   return std::make_unique<Adam>(section, parameters);
 }
 
+std::vector<std::string> optimiserStates(const OptimiserSection& section) {
+  std::vector<std::string> names;
+  for (const Optimiser::State& state : makeOptimiser(section, 1)->state()) names.push_back(state.name);
+  return names;
+}
+
 } // namespace partita

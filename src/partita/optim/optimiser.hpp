@@ -27,6 +27,8 @@ class Optimiser {
   virtual int bytesAParameter() const = 0;
 
   std::int64_t steps() const { return _steps; }
+  /// Goes on as if `steps` had been taken; their state is put into `state()` by the caller.
+  void resume(std::int64_t steps) { _steps = steps; }
 
  protected:
   std::int64_t _steps = 0; ///< taken so far; Adam's bias correction counts them
@@ -36,5 +38,8 @@ class Optimiser {
 /// 1711.05101). Weight decay is added to the gradient by SGD and Adam, and applied to the parameters by
 /// AdamW.
 std::unique_ptr<Optimiser> makeOptimiser(const OptimiserSection& section, std::int64_t parameters);
+
+/// Names of the state of such an optimiser, in order.
+std::vector<std::string> optimiserStates(const OptimiserSection& section);
 
 } // namespace partita

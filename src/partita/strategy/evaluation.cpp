@@ -67,17 +67,15 @@ Evaluation evaluateJoined(const ExecSpace& space, const RunConfig& config, Grid&
   return result;
 }
 
-double secondsNow() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-double Evaluator::afterStep(const ExecSpace& space, std::int64_t step, int trained, int number) {
-  const std::int64_t every = _context.config.run.evaluate_every * _per_epoch;
+double Evaluator::afterStep(const ExecSpace& space, const Position& position, int trained, int number) {
+  const std::int64_t per_epoch = _context.length.per_epoch, step = position.step;
+  const std::int64_t every = _context.config.run.evaluate_every * per_epoch;
   const bool due = every > 0 && step % every == 0;
   if (!due && step != _steps) return 0.0;
   fence(space, "partita::Evaluator::afterStep");
   _context.grid.world().barrier(); // what a fast rank waits for is training, not evaluation
-  const double start = secondsNow();
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
   const Dataset& set = _context.sets.validation.size() > 0 ? _context.sets.validation : _context.sets.test;
   Evaluation result =
       evaluateJoined(space, _context.config, _context.grid, _context.stages, _context.sets, set);
@@ -85,13 +83,16 @@ double Evaluator::afterStep(const ExecSpace& space, std::int64_t step, int train
   result.loss.resize(static_cast<std::size_t>(trained));
   EvaluationReport report;
   report.stage = number;
-  report.epoch = (step + _per_epoch - 1) / _per_epoch;
+  report.epoch = (step + per_epoch - 1) / per_epoch;
   report.step = step;
+  report.run_step = _context.length.runStep(position);
   report.joined = trained == _context.grid.plan().stages;
   report.stage_accuracy = result.accuracy;
   report.stage_loss = result.loss;
   _context.observer.onEvaluation(report);
-  return secondsNow() - start;
+  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  _context.clock.evaluated(seconds);
+  return seconds;
 }
 
 } // namespace partita

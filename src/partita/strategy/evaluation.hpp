@@ -16,25 +16,21 @@ Evaluation evaluateJoined(const ExecSpace& space, const RunConfig& config, Grid&
                           const std::vector<std::unique_ptr<LocalStage>>& stages, const DataSets& sets,
                           const Dataset& set);
 
-/// Seconds since some moment in the past.
-double secondsNow();
-
 /// Evaluates while a strategy trains, as often as the deck says and at the end, on the validation set or,
 /// where there is none, on the test set; tells the observer.
 class Evaluator {
  public:
   /// `steps` is the length of the phase of training.
-  Evaluator(RunContext context, std::int64_t steps, std::int64_t steps_per_epoch)
-      : _context(std::move(context)), _steps(steps), _per_epoch(steps_per_epoch) {}
+  Evaluator(RunContext context, std::int64_t steps) : _context(std::move(context)), _steps(steps) {}
 
-  /// After step `step`: evaluates if it is due. `trained` stages count, from the first; `number` is the stage
-  /// that the report names, 0 for the joined network. Returns the seconds it took, waiting for slower ranks
-  /// left out.
-  double afterStep(const ExecSpace& space, std::int64_t step, int trained, int number);
+  /// After a step: evaluates if it is due. `trained` stages count, from the first; `number` is the stage that
+  /// the report names, 0 for the joined network. Returns the seconds it took, waiting for slower ranks left
+  /// out, and takes them out of the training time.
+  double afterStep(const ExecSpace& space, const Position& position, int trained, int number);
 
  private:
   RunContext _context;
-  std::int64_t _steps, _per_epoch;
+  std::int64_t _steps;
 };
 
 } // namespace partita

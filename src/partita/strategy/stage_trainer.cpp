@@ -1,7 +1,7 @@
 #include "partita/strategy/stage_trainer.hpp"
 
-#include "partita/config/user_error.hpp"
 #include "partita/optim/schedule.hpp"
+#include "partita/strategy/divergence.hpp"
 
 #include <cmath>
 
@@ -16,15 +16,6 @@ std::vector<std::int64_t> tensorBounds(const Stage& stage) {
 }
 
 } // namespace
-
-StepCount countSteps(const RunConfig& config, std::size_t samples) {
-  const std::int64_t per_epoch = static_cast<std::int64_t>(samples) / config.training.batch;
-  if (per_epoch == 0) {
-    throw UserError("training/batch: a batch of " + std::to_string(config.training.batch) +
-                    " samples is larger than the training set of " + std::to_string(samples));
-  }
-  return {config.run.steps > 0 ? config.run.steps : config.run.epochs * per_epoch, per_epoch};
-}
 
 StageUpdater::StageUpdater(const RunConfig& config, LocalStage& local, Grid& grid, StageRate stage_rate,
                            std::int64_t steps, std::int64_t steps_per_epoch)
@@ -44,6 +35,20 @@ Stage::GradientReady StageUpdater::gradientReady(const ExecSpace& space) {
 void StageUpdater::completeGradient(const ExecSpace& space) {
   _reducer.finish(space);
   if (_section.clip_norm > 0.0 || reports()) _norm.measure(space, _local.stage.gradients());
+}
+
+void StageUpdater::checkLoss(const ExecSpace& space, const Matrix& in) const {
+  constexpr bool seen_at_once = std::is_same<MemSpace, HostSpace>::value;
+  if (seen_at_once || reports()) failIfDiverged(space, in);
+}
+
+void StageUpdater::failIfDiverged(const ExecSpace& space, const Matrix& in) const {
+  if (_local.score.bad(space)) failDiverged(space, _local, in, _reported);
+}
+
+void StageUpdater::resume(std::int64_t step, std::int64_t optimiser_steps) {
+  _step = _reported = step;
+  _optimiser->resume(optimiser_steps);
 }
 
 void StageUpdater::update(const ExecSpace& space, double other_squares) {
@@ -95,6 +100,7 @@ void StageTrainer::learn(const ExecSpace& space, const Targets& targets) {
   pass.step = static_cast<std::uint64_t>(_updater.step());
   const Matrix grad = _local.stage.outputGradient(_local.tape.rows);
   _local.loss->evaluate(space, _local.tape.output(), targets, _weight, grad, _local.score);
+  _updater.checkLoss(space, _in);
   _local.stage.backward(space, pass, _in, _local.tape, grad, Matrix(), _updater.gradientReady(space));
   _updater.completeGradient(space);
   _updater.update(space);

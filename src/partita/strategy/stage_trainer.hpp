@@ -30,8 +30,19 @@ class StageUpdater {
   void completeGradient(const ExecSpace& space);
   /// Squared norm of the completed gradient; waits for the device.
   double squaredNorm(const ExecSpace& space) const { return _norm.squaredNorm(space); }
+  /// To be called between the loss and the backward pass of a batch that began with `in`: throws RunError
+  /// where the loss is not finite. On a device this is noticed only by steps that report: no other waits for
+  /// it.
+  void checkLoss(const ExecSpace& space, const Matrix& in) const;
+  /// The same at any step, on a device too.
+  void failIfDiverged(const ExecSpace& space, const Matrix& in) const;
   /// One optimiser step; `other_squares` of stages elsewhere take part in clipping.
   void update(const ExecSpace& space, double other_squares = 0.0);
+
+  LocalStage& local() { return _local; }
+  const Optimiser& optimiser() const { return *_optimiser; }
+  /// Goes on as if `step` steps had been taken; the optimiser's state is put in by the caller.
+  void resume(std::int64_t step, std::int64_t optimiser_steps);
 
   std::int64_t step() const { return _step; }
   std::int64_t steps() const { return _steps; }
@@ -81,12 +92,5 @@ class StageTrainer {
   Matrix _in;
   Real _weight;
 };
-
-/// Steps of one stage, and steps in one epoch, as the deck and the data have it.
-/// Throws UserError where the training set is smaller than a batch.
-struct StepCount {
-  std::int64_t steps = 0, per_epoch = 0;
-};
-StepCount countSteps(const RunConfig& config, std::size_t samples);
 
 } // namespace partita

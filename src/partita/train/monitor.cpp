@@ -23,11 +23,24 @@ std::string percent(double fraction) {
 } // namespace
 
 Monitor::Monitor(const RunConfig& config, const Partition& partition, const Grid& grid,
-                 const std::string& history, std::int64_t classes, const StepCount& count)
-    : _config(config), _partition(partition), _grid(grid), _classes(classes), _count(count),
+                 const std::string& history, std::int64_t classes, const RunLength& length,
+                 const Start& start)
+    : _config(config), _partition(partition), _grid(grid), _classes(classes), _length(length),
+      _heard(static_cast<std::size_t>(grid.world().size())), _elapsed_before(start.elapsed),
       _latest(partition.stages.size() + 1) {
+  const Position& from = start.position;
+  const bool recovers = from.phase == RunPhase::recovery;
+  for (int stage = 0; stage < grid.plan().stages; ++stage) {
+    const bool done = recovers || stage < from.stage, under_way = length.turns == 1 || stage == from.stage;
+    _latest[static_cast<std::size_t>(stage) + 1].step = done ? length.steps : under_way ? from.step : 0;
+  }
+  if (recovers) _latest[0].step = from.step;
+  _share_before = shareDone();
   if (grid.world().rank() != 0) return;
-  if (!history.empty()) _history = std::make_unique<HistoryFile>(history);
+  if (!history.empty()) {
+    _history = std::make_unique<HistoryFile>(history, length.runStep(from));
+    _elapsed_before = std::max(_elapsed_before, _history->lastTime());
+  }
   setIdleHook([this] { pump(); });
 }
 
@@ -36,7 +49,7 @@ Monitor::~Monitor() {
 }
 
 double Monitor::seconds() const {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - _start).count();
+  return _elapsed_before + std::chrono::duration<double>(std::chrono::steady_clock::now() - _start).count();
 }
 
 void Monitor::onStep(const StepReport& report) {
@@ -46,6 +59,13 @@ void Monitor::onStep(const StepReport& report) {
     return;
   }
   PARTITA_MPI(MPI_Send(&report, sizeof report, MPI_BYTE, 0, report_tag, _grid.control().get()));
+  ++_sent;
+}
+
+bool Monitor::hasHeard(const std::vector<std::int64_t>& reports) const {
+  for (std::size_t rank = 1; rank < reports.size(); ++rank)
+    if (_heard[rank] < reports[rank]) return false;
+  return true;
 }
 
 void Monitor::pump() {
@@ -57,8 +77,12 @@ void Monitor::pump() {
     StepReport report;
     PARTITA_MPI(MPI_Recv(&report, sizeof report, MPI_BYTE, status.MPI_SOURCE, status.MPI_TAG,
                          _grid.control().get(), MPI_STATUS_IGNORE));
-    if (status.MPI_TAG == report_tag) take(report);
-    if (status.MPI_TAG == last_tag) ++_silent_ranks;
+    if (status.MPI_TAG == last_tag) {
+      ++_silent_ranks;
+      continue;
+    }
+    ++_heard[static_cast<std::size_t>(status.MPI_SOURCE)];
+    take(report);
   }
 }
 
@@ -75,8 +99,8 @@ void Monitor::finish() {
 template <class Report>
 Report Monitor::placedInRun(Report report) const {
   if (report.stage != 0) return report;
-  report.step += _count.steps;
-  report.epoch += (_count.steps + _count.per_epoch - 1) / _count.per_epoch;
+  report.step += _length.steps;
+  report.epoch += (_length.steps + _length.per_epoch - 1) / _length.per_epoch;
   return report;
 }
 
@@ -87,22 +111,16 @@ bool Monitor::trainsTogether(const StepReport& report) const {
 void Monitor::take(const StepReport& report) {
   _latest[static_cast<std::size_t>(report.stage)] = report;
   if (_history != nullptr) _history->add(seconds(), placedInRun(report));
-  if (!std::isfinite(report.loss) && _not_finite.insert(report.stage).second) {
-    Log::warning((report.stage == 0 ? "recovery" : "stage " + std::to_string(report.stage)) +
-                 ": the loss is not finite at step " + std::to_string(report.step) +
-                 " (a smaller optimiser/learning_rate, or optimiser/clip_norm)");
-  }
   // Stages that train together tell the same story at once: one line for them, when the slowest has reported.
   const auto behind = [&](const StepReport& latest) { return latest.step < report.step; };
   if (!trainsTogether(report) || std::none_of(_latest.begin() + 1, _latest.end(), behind)) show(report);
 }
 
 double Monitor::shareDone() const {
-  const double recovery_steps = static_cast<double>(_config.strategy.recovery_epochs * _count.per_epoch);
-  double total = _partition.joint_flops * recovery_steps;
+  double total = _partition.joint_flops * static_cast<double>(_length.recovery_steps);
   double done = _partition.joint_flops * static_cast<double>(_latest[0].step);
   for (std::size_t stage = 1; stage < _latest.size(); ++stage) {
-    total += _partition.local_flops[stage - 1] * static_cast<double>(_count.steps);
+    total += _partition.local_flops[stage - 1] * static_cast<double>(_length.steps);
     done += _partition.local_flops[stage - 1] * static_cast<double>(_latest[stage].step);
   }
   return std::min(1.0, done / total);
@@ -126,14 +144,14 @@ void Monitor::show(const StepReport& report) {
   if (report.stage == 0) who = "recovery ";
   if (report.stage > 0 && !together) who = "stage " + std::to_string(report.stage) + " ";
   const std::int64_t steps =
-      report.stage == 0 ? _config.strategy.recovery_epochs * _count.per_epoch : _count.steps;
-  const double share = shareDone();
+      report.stage == 0 ? _length.recovery_steps : _length.steps;
+  const double share = shareDone(), since = share - _share_before;
   char line[256];
   std::snprintf(line, sizeof line, "[%3.0f %%] %sstep %lld/%lld  loss%s  %s samples/s  %s  ETA %s",
                 100.0 * share, who.c_str(), static_cast<long long>(report.step),
                 static_cast<long long>(steps), losses.c_str(), formatCount(samples).c_str(),
                 formatFlops(flops).c_str(),
-                formatSeconds(share > 0.0 ? seconds() * (1.0 - share) / share : 0.0).c_str());
+                formatSeconds(since > 0.0 ? (seconds() - _elapsed_before) * (1.0 - share) / since : 0.0).c_str());
   Log::progress(line);
 }
 
@@ -153,7 +171,7 @@ void Monitor::onEvaluation(const EvaluationReport& report) {
 }
 
 void Monitor::warnOfStagesThatDoNotLearn(const EvaluationReport& report) {
-  if (report.step < _count.per_epoch || !_not_finite.empty()) return; // too early to tell, or told already
+  if (report.step < _length.per_epoch) return; // too early to tell
   const double chance = 1.0 / static_cast<double>(_classes);
   const bool cut_start = _config.strategy.initialisation == CutInitialisation::cut;
   for (std::size_t s = 0; s + 1 < _partition.stages.size() && s < report.stage_accuracy.size(); ++s) {

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "partita/comm/grid.hpp"
+#include "partita/plan/run_length.hpp"
 #include "partita/strategy/observer.hpp"
-#include "partita/strategy/stage_trainer.hpp"
 #include "partita/train/history.hpp"
 
 #include <chrono>
@@ -15,9 +15,14 @@ namespace partita {
 /// progress. Reports travel as small messages of their own, so that no stage waits to be heard.
 class Monitor : public Observer {
  public:
-  /// `history` empty: none is kept. `count`: steps of each stage, for the time left.
+  /// Where a run begins: at its beginning, or where it was left.
+  struct Start {
+    Position position;
+    double elapsed = 0.0; ///< seconds spent before
+  };
+  /// `history` empty: none is kept. `length` is for the time left.
   Monitor(const RunConfig& config, const Partition& partition, const Grid& grid, const std::string& history,
-          std::int64_t classes, const StepCount& count);
+          std::int64_t classes, const RunLength& length, const Start& start);
   ~Monitor() override;
 
   void onStep(const StepReport& report) override;
@@ -28,6 +33,13 @@ class Monitor : public Observer {
   /// Waits for the last report of every rank. Collective.
   void finish();
 
+  /// Seconds since the start of the run, those before a restart included.
+  double seconds() const;
+  /// Reports this rank has sent so far.
+  std::int64_t sent() const { return _sent; }
+  /// On rank 0: has it taken in so many reports of each rank?
+  bool hasHeard(const std::vector<std::int64_t>& reports) const;
+
  private:
   void take(const StepReport& report);
   void show(const StepReport& report);
@@ -37,18 +49,19 @@ class Monitor : public Observer {
   Report placedInRun(Report report) const;
   bool trainsTogether(const StepReport& report) const;
   double shareDone() const; ///< of the run's FLOPs, 0..1
-  double seconds() const;
 
   const RunConfig& _config;
   const Partition& _partition;
   const Grid& _grid;
   std::unique_ptr<HistoryFile> _history;
   std::int64_t _classes;
-  StepCount _count;
+  RunLength _length;
+  std::int64_t _sent = 0;
+  std::vector<std::int64_t> _heard; ///< reports of each rank, on rank 0
+  double _elapsed_before, _share_before = 0.0;
   int _silent_ranks = 0;              ///< that have sent their last report
   std::vector<StepReport> _latest;    ///< of each stage; 0: the joined network
   std::set<std::size_t> _warned;      ///< stages that did not learn
-  std::set<std::int64_t> _not_finite; ///< stages whose loss was not a number
   std::chrono::steady_clock::time_point _start = std::chrono::steady_clock::now();
 };
 

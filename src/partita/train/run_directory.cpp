@@ -1,28 +1,134 @@
 #include "partita/train/run_directory.hpp"
 
 #include "partita/comm/agree.hpp"
+#include "partita/core/log.hpp"
 
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace partita {
 
 namespace fs = std::filesystem;
 
-RunDirectory::RunDirectory(const Communicator& world, std::string path, const std::string& deck)
-    : _path(std::move(path)) {
+namespace {
+
+constexpr const char* checkpoint_folder = "checkpoints";
+
+/// Who holds a run directory, for the one who comes second.
+std::string ownName() {
+  std::array<char, 256> host{};
+  gethostname(host.data(), host.size() - 1);
+  std::string name = "process " + std::to_string(getpid()) + " on " + host.data();
+  for (const char* job : {"SLURM_JOB_ID", "PBS_JOBID", "FLUX_JOB_ID", "LSB_JOBID"})
+    if (const char* id = std::getenv(job)) name += ", job " + std::string(id);
+  return name;
+}
+
+/// Longer names are later steps.
+bool isLater(const std::string& a, const std::string& b) {
+  return a.size() != b.size() ? a.size() > b.size() : a > b;
+}
+
+} // namespace
+
+/// An advisory lock that the system takes away with the process, however that ends.
+class RunDirectory::Lock {
+ public:
+  explicit Lock(const std::string& folder) : _path(folder + "/.lock") {
+    do {
+      take(folder);
+    } while (!isStillThere()); // the one before has just removed the file it had locked
+    const std::string name = ownName();
+    if (ftruncate(_file, 0) != 0 || write(_file, name.data(), name.size()) < 0)
+      Log::warning("run directory '" + folder + "': " + std::strerror(errno));
+  }
+  ~Lock() {
+    if (_file < 0) return;
+    unlink(_path.c_str());
+    close(_file);
+  }
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+
+ private:
+  void take(const std::string& folder) {
+    if (_file >= 0) close(_file);
+    _file = open(_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    if (_file < 0)
+      throw UserError("run directory '" + folder + "' cannot be written to: " + std::strerror(errno));
+    if (flock(_file, LOCK_EX | LOCK_NB) == 0) return;
+    const int reason = errno;
+    std::string holder;
+    std::getline(std::ifstream(_path), holder);
+    if (reason == EWOULDBLOCK) {
+      close(_file);
+      _file = -1;
+      throw UserError("run directory '" + folder + "' is in use by " +
+                      (holder.empty() ? "another run" : holder));
+    }
+    Log::warning("run directory '" + folder + "' cannot be locked (" + std::strerror(reason) +
+                 "): see to it that no other job uses it");
+  }
+
+  bool isStillThere() const {
+    struct stat by_name {}, by_file {};
+    return stat(_path.c_str(), &by_name) == 0 && fstat(_file, &by_file) == 0 &&
+           by_name.st_ino == by_file.st_ino;
+  }
+
+  std::string _path;
+  int _file = -1;
+};
+
+RunDirectory::RunDirectory(const Communicator& world, std::string path) : _path(std::move(path)) {
   if (_path.empty()) return;
   collectively(world, [&] {
     if (world.rank() != 0) return;
     std::error_code error;
     fs::create_directories(_path, error);
     if (error) throw UserError("run directory '" + _path + "': " + error.message());
-    // Results of an earlier run in this folder must not stand beside this deck.
-    for (const char* name : {"history.csv", "summary.json", "parameters.h5"}) fs::remove(file(name), error);
-    if (!(std::ofstream(file("deck.toml")) << deck))
+    _lock = std::make_shared<Lock>(_path);
+  });
+}
+
+void RunDirectory::prepare(const Communicator& world, const std::string& deck, const std::string& restart,
+                           bool restart_asked, std::int64_t run_step) const {
+  if (!exists()) return;
+  collectively(world, [&] {
+    if (world.rank() != 0) return;
+    std::error_code ignored;
+    const bool own = !restart.empty() &&
+                     fs::equivalent(fs::path(restart).parent_path(), file(checkpoint_folder), ignored);
+    if (!own && !restart_asked && !checkpointsIn(_path).empty())
+      throw UserError("run directory '" + _path +
+                      "' has checkpoints of an earlier run: go on with -r latest, or remove the folder");
+    for (const char* name : {"summary.json", "parameters.h5", "output_now"}) fs::remove(file(name), ignored);
+    if (!own) fs::remove(file("history.csv"), ignored);
+    setAside(own ? run_step : -1);
+    if (!(std::ofstream(file("deck.toml")) << deck << std::flush))
       throw UserError("run directory '" + _path + "' cannot be written to");
   });
+}
+
+void RunDirectory::setAside(std::int64_t run_step) const {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(file(checkpoint_folder), ignored))
+    if (entry.path().extension() == ".partial") fs::remove(entry.path(), ignored);
+  for (const std::string& path : checkpointsIn(_path)) {
+    if (!isLater(path, file(checkpointName(std::max<std::int64_t>(run_step, 0)))) && run_step >= 0) break;
+    Log::warning("set aside: " + path + ".superseded");
+    fs::rename(path, path + ".superseded", ignored);
+  }
 }
 
 std::string RunDirectory::scratch() const {
@@ -31,12 +137,33 @@ std::string RunDirectory::scratch() const {
   return temporary != nullptr ? temporary : "/tmp";
 }
 
+std::string checkpointName(std::int64_t run_step) {
+  std::array<char, 64> name{};
+  std::snprintf(name.data(), name.size(), "%s/step-%09lld.h5", checkpoint_folder,
+                static_cast<long long>(run_step));
+  return name.data();
+}
+
+std::vector<std::string> checkpointsIn(const std::string& run_directory) {
+  std::vector<std::string> files;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(run_directory + "/" + checkpoint_folder, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (name.rfind("step-", 0) == 0 && entry.path().extension() == ".h5") files.push_back(entry.path().string());
+  }
+  std::sort(files.begin(), files.end(), isLater);
+  return files;
+}
+
 std::string parameterFileOf(const std::string& path) {
-  std::string file = fs::is_directory(path) ? path + "/parameters.h5" : path;
-  if (fs::exists(file)) return file;
-  throw UserError(fs::is_directory(path)
-                      ? "'" + path + "' has no parameters.h5: is it the directory of a finished run?"
-                      : "there is no file or run directory '" + path + "'");
+  if (fs::is_directory(path)) {
+    if (fs::exists(path + "/parameters.h5")) return path + "/parameters.h5";
+    const std::vector<std::string> checkpoints = checkpointsIn(path);
+    if (!checkpoints.empty()) return checkpoints.front();
+    throw UserError("'" + path + "' has no parameters.h5 and no checkpoint: is it the directory of a run?");
+  }
+  if (fs::exists(path)) return path;
+  throw UserError("there is no file or run directory '" + path + "'");
 }
 
 } // namespace partita

@@ -2,15 +2,26 @@
 
 #include "partita/comm/mpi.hpp"
 
+#include <memory>
 #include <string>
+#include <vector>
 
 namespace partita {
 
-/// The folder a run leaves behind; made by rank 0 with the effective deck in it.
+/// The folder a run leaves behind: made by rank 0, and its own as long as the object lives. A second job in
+/// the same folder would destroy the results of the first one, so it is refused.
 class RunDirectory {
  public:
-  /// `path` empty: no run directory. Collective; throws UserError on every rank where it cannot be made.
-  RunDirectory(const Communicator& world, std::string path, const std::string& deck);
+  /// `path` empty: no run directory. Collective; throws UserError on every rank where it cannot be made or
+  /// another job has it.
+  RunDirectory(const Communicator& world, std::string path);
+
+  /// Makes it ready for a run that begins at step `run_step`, with the file `restart` or without one: writes
+  /// the effective deck, removes results that would not belong to it, and sets later checkpoints aside. A run
+  /// that begins afresh where an earlier one has left checkpoints is refused, unless it has looked for them
+  /// (`restart_asked`). Collective.
+  void prepare(const Communicator& world, const std::string& deck, const std::string& restart,
+               bool restart_asked, std::int64_t run_step) const;
 
   bool exists() const { return !_path.empty(); }
   std::string file(const std::string& name) const { return exists() ? _path + "/" + name : std::string(); }
@@ -18,10 +29,20 @@ class RunDirectory {
   std::string scratch() const;
 
  private:
+  void setAside(std::int64_t run_step) const; // what a later -r latest must not take
+
+  class Lock;
   std::string _path;
+  std::shared_ptr<Lock> _lock;
 };
 
-/// The parameter file of a run directory, or the file itself. Throws UserError where there is none.
+/// `checkpoints/step-000000120.h5` of a run directory.
+std::string checkpointName(std::int64_t run_step);
+/// The finished checkpoints of a run directory, the newest first; none where there is no such folder.
+std::vector<std::string> checkpointsIn(const std::string& run_directory);
+
+/// The parameter file of a run directory, or else its newest checkpoint, or the file itself. Throws UserError
+/// where there is none.
 std::string parameterFileOf(const std::string& path);
 
 } // namespace partita

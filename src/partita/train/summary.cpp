@@ -47,14 +47,14 @@ void finishSummary(const Summary& summary, const RunConfig& deck, const Partitio
 
   const bool sil = deck.strategy.kind == StrategyKind::sil;
   const std::int64_t recovery = sil ? deck.strategy.recovery_epochs : 0;
-  const auto steps = static_cast<double>(summary.count.steps + recovery * summary.count.per_epoch);
+  const auto steps = static_cast<double>(summary.length.steps + summary.length.recovery_steps);
   const double rate = steps * static_cast<double>(deck.training.batch) / summary.times.training;
   JsonObject json;
   json.add("strategy", nameOf(deck.strategy.kind));
   if (sil) json.add("input", nameOf(deck.strategy.input));
   json.add("seed", deck.run.seed);
-  json.add("epochs", static_cast<double>(summary.count.steps) / static_cast<double>(summary.count.per_epoch));
-  json.add("steps", summary.count.steps);
+  json.add("epochs", static_cast<double>(summary.length.steps) / static_cast<double>(summary.length.per_epoch));
+  json.add("steps", summary.length.steps);
   json.add("recovery_epochs", recovery);
   json.add("test_accuracy", summary.evaluation.accuracy.back());
   json.add("test_loss", summary.evaluation.loss.back());

@@ -13,7 +13,7 @@ struct Summary {
   Evaluation evaluation; ///< on the test set
   std::string parameters_hash;
   RunTimes times;
-  StepCount count;
+  RunLength length;
   Provenance provenance;
 };
 

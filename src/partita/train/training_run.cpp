@@ -7,32 +7,26 @@
 #include "partita/config/user_error.hpp"
 #include "partita/core/log.hpp"
 #include "partita/core/region.hpp"
-#include "partita/io/parameters_file.hpp"
+#include "partita/io/parameters_hash.hpp"
+#include "partita/io/read_run_file.hpp"
+#include "partita/io/write_run_file.hpp"
+#include "partita/plan/effective.hpp"
 #include "partita/strategy/evaluation.hpp"
 #include "partita/strategy/recovery/recovery.hpp"
 #include "partita/strategy/sil/sil.hpp"
 #include "partita/train/banner.hpp"
 #include "partita/train/monitor.hpp"
+#include "partita/train/restart.hpp"
+#include "partita/train/run_control.hpp"
 #include "partita/train/run_directory.hpp"
 #include "partita/train/summary.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 namespace partita {
 
 namespace {
-
-/// `joint` is one stage that learns the true labels: the same engine without cuts.
-RunConfig effective(RunConfig config) {
-  if (config.strategy.kind == StrategyKind::joint) {
-    config.strategy.stages = 1;
-    config.strategy.cuts.clear();
-    config.strategy.cut_rule = CutRule::flops;
-    config.strategy.input = StageInput::relay;
-    config.strategy.recovery_epochs = 0;
-  }
-  return config;
-}
 
 /// A thread that makes batches ahead helps where it has a core to itself, and costs where it takes turns with
 /// the rank's own.
@@ -44,7 +38,7 @@ RunConfig withoutIdlePrefetch(RunConfig config, const Communicator& world) {
 
 /// Can the training set be shared out in batches over this grid? Throws UserError.
 void checkTraining(const RunConfig& config, const DataSets& sets, const GridPlan& grid) {
-  countSteps(config, sets.train.size());
+  planRunLength(config, sets.train.size());
   if (config.training.batch >= grid.replicas) return;
   throw UserError("training/batch: a batch of " + std::to_string(config.training.batch) +
                   " samples leaves some of the " + std::to_string(grid.replicas) + " replicas without work");
@@ -118,46 +112,118 @@ void printTimes() {
   }
 }
 
+/// All that the deck asks for; false where the run was ended early.
+bool train(const ExecSpace& space, const RunContext& context) {
+  PhaseTimes::enable(context.config.run.timing);
+  PhaseTimes::reset();
+  MPI_Pcontrol(1); // lets an MPI profiler tell training from set-up and evaluation
+  bool done = SilTraining(context).run(space);
+  if (done && context.length.recovery_steps > 0) done = Recovery(context).run(space);
+  MPI_Pcontrol(0);
+  return done;
+}
+
+/// Floats of rank 0, on every rank.
+std::vector<float> tellAll(const Communicator& world, const std::vector<float>& own) {
+  const std::string bytes =
+      tellAll(world, std::string(reinterpret_cast<const char*>(own.data()), own.size() * sizeof(float)));
+  std::vector<float> values(bytes.size() / sizeof(float));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+/// The same on every rank, as files want it; rank 0 alone is sure to have the features.
+RunFacts factsOf(const Communicator& world, const RunConfig& deck, const DataSets& sets,
+                 const Provenance& own) {
+  RunFacts facts{writeDeck(deck), sets.classes, sets.shape, tellAll(world, sets.shift),
+                 tellAll(world, sets.scale), {}};
+  for (const auto& [name, value] : own) facts.provenance.emplace_back(name, tellAll(world, value));
+  return facts;
+}
+
+/// `parameters.h5`: written like a checkpoint, with the parameters alone.
+void writeParameters(const std::string& path, const RunFacts& facts, const Setup& setup) {
+  RunFileContent content;
+  content.facts = facts;
+  content.tensors = networkTensors(setup.plans.partition, parameters_kind);
+  content.values.assign(content.tensors.size(), nullptr);
+  std::vector<HostVector> copies;
+  for (const auto& local : setup.stages) {
+    if (setup.grid.replica() != 0) break;
+    copies.push_back(Kokkos::create_mirror_view_and_copy(HostSpace(), local->stage.parameters()));
+    placeValues(content, local->stage, copies.back().data());
+  }
+  writeRunFile(setup.grid.world(), path + ".partial", content, 0);
+  collectively(setup.grid.world(), [&] {
+    if (setup.grid.world().rank() == 0) publishFile(path + ".partial", path);
+  });
+}
+
+/// The end of a run that is not finished.
+Outcome tellStop(const RunControl& control, const Checkpointer& checkpointer, const RunDirectory& directory,
+                 bool kept) {
+  const std::string stopped = "stopped (" + control.stopReason() + ")";
+  if (!directory.exists()) {
+    Log::error(stopped + "; without a run directory (-d) nothing was kept");
+    return Outcome::failed;
+  }
+  if (!kept) {
+    Log::error(stopped + ", but the last checkpoint could not be written");
+    return Outcome::failed;
+  }
+  Log::info(stopped + "; " + checkpointer.lastFile() + " is complete: go on with -r latest");
+  return Outcome::stopped;
+}
+
 } // namespace
 
-void trainDeck(const Communicator& world, const RunConfig& deck, const RunOptions& options) {
+Outcome trainDeck(const Communicator& world, const RunConfig& deck, const std::string& restart_file,
+                  const RunOptions& options) {
   const ExecSpace space;
   const Provenance provenance = showBanner(space, world, options.command_line);
   Setup setup(world, deck, true);
-  const RunDirectory directory(world, options.run_directory, writeDeck(deck));
   const RunConfig& config = setup.config;
-  showPartition(config, setup.plans.partition, setup.grid.plan());
+  const Plans& plans = setup.plans;
+  const RunDirectory directory(world, options.run_directory);
+  showPartition(config, plans.partition, setup.grid.plan());
 
-  const StepCount count = countSteps(config, setup.plans.sets.train.size());
-  Monitor monitor(config, setup.plans.partition, setup.grid, directory.file("history.csv"),
-                  setup.plans.sets.classes, count);
-  const RunContext context{config,  setup.plans.partition, setup.grid, setup.plans.sets, setup.stages,
-                           monitor, directory.scratch()};
-  PhaseTimes::enable(config.run.timing);
-  PhaseTimes::reset();
-  MPI_Pcontrol(1); // lets an MPI profiler tell training from set-up and evaluation
-  RunTimes times = SilTraining(context).run(space);
-  if (config.strategy.recovery_epochs > 0) {
-    const RunTimes recovery = Recovery(context).run(space);
-    times.training += recovery.training;
-    times.evaluation += recovery.evaluation;
-  }
-  MPI_Pcontrol(0);
+  const RunLength length = planRunLength(config, plans.sets.train.size());
+  Restart restart;
+  collectively(world, [&] {
+    restart = planRestart(restart_file, deck, config, plans.partition, length, setup.grid.replicas());
+    if (!restart_file.empty()) readParameters(RunFile(restart_file), stagePointers<Stage*>(setup.stages));
+  });
+  directory.prepare(world, writeDeck(deck), restart_file, options.restart == "latest",
+                    length.runStep(restart.start));
+  if (world.rank() == 0) setup.grid.traffic = restart.traffic();
+
+  Monitor monitor(config, plans.partition, setup.grid, directory.file("history.csv"), plans.sets.classes,
+                  length, {restart.start, restart.elapsed()});
+  TrainingClock clock(restart.spent());
+  const RunFacts facts = factsOf(world, deck, plans.sets, provenance);
+  Checkpointer checkpointer({config, plans.partition, setup.grid, setup.stages, length, clock, monitor,
+                             directory, facts, static_cast<std::int64_t>(plans.sets.train.size())},
+                            MpiEnvironment::threadsMayCall());
+  RunControl control(setup.grid, config, length, restart, directory, checkpointer,
+                     options.time_limit_seconds);
+  const RunContext context{config,  plans.partition, setup.grid, plans.sets, setup.stages,  monitor,
+                           control, clock,           length,     restart.start, directory.scratch()};
+  const bool done = train(space, context);
   monitor.finish();
+  const bool kept = control.finish();
   printTimes();
+  if (!done) return tellStop(control, checkpointer, directory, kept);
 
   Summary summary;
   summary.evaluation =
-      evaluateJoined(space, config, setup.grid, setup.stages, setup.plans.sets, setup.plans.sets.test);
+      evaluateJoined(space, config, setup.grid, setup.stages, plans.sets, plans.sets.test);
   summary.parameters_hash = hashParameters(setup.grid, stagePointers<const Stage*>(setup.stages));
-  summary.times = times;
-  summary.count = count;
+  summary.times = clock.times();
+  summary.length = length;
   summary.provenance = provenance;
-  if (directory.exists()) {
-    writeParameters(directory.file("parameters.h5"), writeDeck(deck), setup.plans.partition, setup.grid,
-                    stagePointers<const Stage*>(setup.stages));
-  }
-  finishSummary(summary, deck, setup.plans.partition, setup.grid, directory.file("summary.json"));
+  if (directory.exists()) writeParameters(directory.file("parameters.h5"), facts, setup);
+  finishSummary(summary, deck, plans.partition, setup.grid, directory.file("summary.json"));
+  return Outcome::finished;
 }
 
 void evaluateRun(const Communicator& world, const std::string& path,
@@ -168,12 +234,16 @@ void evaluateRun(const Communicator& world, const std::string& path,
   RunConfig deck;
   collectively(world, [&] {
     file = parameterFileOf(path);
-    deck = parseDeck(inspectParameters(file).deck, file, overrides);
+    deck = parseDeck(RunFile(file).facts().deck, file, overrides);
     deck.strategy.replicas = evaluationReplicas(deck.strategy, world.size());
   });
   Setup setup(world, deck, false);
-  collectively(world, [&] { checkParameters(file, setup.plans.partition); });
-  readParameters(file, setup.grid, stagePointers<Stage*>(setup.stages));
+  collectively(world, [&] {
+    const RunFile opened(file);
+    opened.verify(static_cast<std::size_t>(world.rank()), static_cast<std::size_t>(world.size()));
+    checkParameters(opened, setup.plans.partition);
+    readParameters(opened, stagePointers<Stage*>(setup.stages));
+  });
   const Evaluation result =
       evaluateJoined(space, setup.config, setup.grid, setup.stages, setup.plans.sets, setup.plans.sets.test);
   Log::info("test accuracy on " + std::to_string(setup.plans.sets.test.size()) + " samples:");
@@ -197,7 +267,7 @@ void dryRun(const RunConfig& deck, int ranks) {
                                             sets.classes, sizeof(Real));
   const GridPlan grid = planGrid(config.strategy, partition, ranks);
   checkTraining(config, sets, grid);
-  const StepCount count = countSteps(config, sets.train.size());
+  const RunLength count = planRunLength(config, sets.train.size());
   Log::info("# data: " + std::to_string(sets.train.size()) + " training, " +
             std::to_string(sets.validation.size()) + " validation, " + std::to_string(sets.test.size()) +
             " test samples of " + std::to_string(sets.width()) + " values, " + std::to_string(sets.classes) +

@@ -11,12 +11,18 @@ namespace partita {
 struct RunOptions {
   std::string run_directory; ///< empty: nothing is written
   std::string command_line;
+  std::string restart{};               ///< "latest", a file, or empty
+  std::int64_t time_limit_seconds = 0; ///< since the program began; 0: none
 };
 
-/// Trains what the deck says on the ranks of `world` and leaves the run directory behind: `deck.toml`,
-/// `history.csv`, `summary.json`, `parameters.h5`. Collective; Kokkos is running. Throws UserError for
-/// mistakes in deck and data.
-void trainDeck(const Communicator& world, const RunConfig& config, const RunOptions& options);
+/// How a run ended.
+enum class Outcome { finished, stopped, failed };
+
+/// Trains what the deck says on the ranks of `world`, from the beginning or from `restart_file`, and leaves the
+/// run directory behind: `deck.toml`, `history.csv`, `summary.json`, `parameters.h5`, `checkpoints/`.
+/// Collective; Kokkos is running. Throws UserError for mistakes in deck and data.
+Outcome trainDeck(const Communicator& world, const RunConfig& config, const std::string& restart_file,
+                  const RunOptions& options);
 
 /// Evaluates the parameters of a run directory, or a parameter file, on the test set of its deck (changed by
 /// `overrides`) and prints the accuracy of each stage and of the joined network. Collective.

@@ -14,14 +14,15 @@ constexpr int activation_tag = 4, gradient_tag = 5;
 } // namespace
 
 Recovery::Recovery(const RunContext& context)
-    : _context(context), _count(countSteps(context.config, context.sets.train.size())),
-      _steps(context.config.strategy.recovery_epochs * _count.per_epoch),
-      _evaluator(context, _steps, _count.per_epoch) {
+    : _context(context), _first(context.start.phase == RunPhase::recovery ? context.start.step : 0),
+      _evaluator(context, context.length.recovery_steps) {
+  const std::int64_t messages = context.length.recovery_steps - _first;
   Grid& grid = context.grid;
   const std::int64_t capacity = localCapacity(context.config, grid.replicas()), depth = 1;
   for (const auto& local : context.stages) {
     _updaters.push_back(std::make_unique<StageUpdater>(
-        context.config, *local, grid, context.config.strategy.recovery_rate, _steps, _count.per_epoch));
+        context.config, *local, grid, context.config.strategy.recovery_rate, context.length.recovery_steps,
+        context.length.per_epoch));
     _inputs.emplace_back();
     _input_gradients.push_back(local->index() == 0 ? Matrix()
                                                    : makeMatrix("partita::Recovery::input_gradient", capacity,
@@ -30,7 +31,7 @@ Recovery::Recovery(const RunContext& context)
   const Stage &first = context.stages.front()->stage, &last = context.stages.back()->stage;
   if (grid.group() > 0) {
     _from_before = std::make_unique<Receiver>(grid.chain(), grid.group() - 1, activation_tag, capacity,
-                                              first.inputs(), depth, _steps);
+                                              first.inputs(), depth, messages);
     _back = std::make_unique<Sender>(grid.chain(), grid.group() - 1, gradient_tag, capacity, first.inputs(),
                                      depth, grid.traffic.between_stages);
   }
@@ -38,32 +39,42 @@ Recovery::Recovery(const RunContext& context)
     _onward = std::make_unique<Sender>(grid.chain(), grid.group() + 1, activation_tag, capacity,
                                        last.outputs(), depth, grid.traffic.between_stages);
     _from_behind = std::make_unique<Receiver>(grid.chain(), grid.group() + 1, gradient_tag, capacity,
-                                              last.outputs(), depth, _steps);
+                                              last.outputs(), depth, messages);
   }
 }
 
-RunTimes Recovery::run(const ExecSpace& space) {
+bool Recovery::run(const ExecSpace& space) {
   const Grid& grid = _context.grid;
   const FeatureRows features(_context.sets, _context.sets.train);
   const auto& labels = _context.sets.train.labels;
+  const std::int64_t steps = _context.length.recovery_steps,
+                     before = _context.config.run.epochs * _context.length.per_epoch;
   BatchReader reader(grid.group() == 0 ? &features : nullptr, labels,
                      trainingOrder(labels.size(), _context.seed(), _context.config.training.batch,
-                                   grid.replica(), grid.replicas(), _context.config.run.epochs),
-                     _steps, localCapacity(_context.config, grid.replicas()), _context.config.data.prefetch);
-  grid.world().barrier();
-  const double start = secondsNow();
-  for (std::int64_t t = 0; t < _steps; ++t) {
-    step(space, reader);
-    const double seconds = _evaluator.afterStep(space, t + 1, grid.plan().stages, 0);
-    _times.evaluation += seconds;
-    for (auto& updater : _updaters) updater->pause(seconds);
+                                   grid.replica(), grid.replicas(), before + _first),
+                     steps - _first, localCapacity(_context.config, grid.replicas()),
+                     _context.config.data.prefetch);
+  std::vector<StageUpdater*> updaters;
+  for (auto& updater : _updaters) {
+    if (_first > 0) _context.control.restore(space, *updater);
+    updaters.push_back(updater.get());
   }
   grid.world().barrier();
-  _times.training = secondsNow() - start - _times.evaluation;
-  return _times;
+  _context.clock.start();
+  bool done = true;
+  for (Position at{RunPhase::recovery, 0, _first}; done && at.step < steps;) {
+    ++at.step;
+    step(space, reader, at);
+    const double seconds = _evaluator.afterStep(space, at, grid.plan().stages, 0);
+    for (StageUpdater* updater : updaters) updater->pause(seconds);
+    done = !_context.control.afterStep(space, at, updaters);
+  }
+  grid.world().barrier();
+  _context.clock.stop();
+  return done;
 }
 
-void Recovery::step(const ExecSpace& space, BatchReader& reader) {
+void Recovery::step(const ExecSpace& space, BatchReader& reader, const Position& position) {
   const Batch& batch = reader.next(space);
   const bool reports = _updaters.back()->reports();
   forward(space, batch);
@@ -75,6 +86,7 @@ void Recovery::step(const ExecSpace& space, BatchReader& reader) {
   if (!reports || !_context.stages.back()->last()) return;
   StepReport report = _updaters.back()->report(space, 0, _context.partition.joint_flops);
   report.gradient_norm = std::sqrt(squares);
+  report.run_step = _context.length.runStep(position);
   if (_context.grid.replica() == 0) _context.observer.onStep(report);
 }
 
@@ -98,6 +110,7 @@ void Recovery::backward(const ExecSpace& space, const Batch& batch) {
     local.loss->evaluate(space, local.tape.output(), {batch.labels, Matrix()},
                          static_cast<Real>(1.0 / static_cast<double>(_context.config.training.batch)), grad,
                          local.score);
+    _updaters.back()->checkLoss(space, _inputs.back());
   }
   for (std::size_t i = _context.stages.size(); i-- > 0;) {
     const Matrix before = _input_gradients[i].size() > 0 ? topRows(_input_gradients[i], rows) : Matrix();

@@ -13,24 +13,23 @@ namespace partita {
 class Recovery {
  public:
   explicit Recovery(const RunContext& context);
-  RunTimes run(const ExecSpace& space);
+  /// From where the context says; returns false where the run was ended early. Collective.
+  bool run(const ExecSpace& space);
 
  private:
-  void step(const ExecSpace& space, BatchReader& reader);
+  void step(const ExecSpace& space, BatchReader& reader, const Position& position);
   void forward(const ExecSpace& space, const Batch& batch);
   void backward(const ExecSpace& space, const Batch& batch);
   double squaresOfAll(const ExecSpace& space);
 
   RunContext _context;
-  StepCount _count;
-  std::int64_t _steps;
+  std::int64_t _first; ///< steps that were taken before
   Evaluator _evaluator;
   std::vector<std::unique_ptr<StageUpdater>> _updaters;
   std::vector<Matrix> _inputs;          ///< of each local stage, for the batch under way
   std::vector<Matrix> _input_gradients; ///< buffers, [capacity, inputs]; empty for the very first stage
   std::unique_ptr<Sender> _onward, _back;
   std::unique_ptr<Receiver> _from_before, _from_behind;
-  RunTimes _times;
 };
 
 } // namespace partita

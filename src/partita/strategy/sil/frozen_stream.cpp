@@ -60,8 +60,9 @@ class FrozenStream::Source : public BatchSource {
   Matrix _own;
 };
 
-FrozenStream::FrozenStream(const RunContext& context, const StepCount& count, int stage)
+FrozenStream::FrozenStream(const RunContext& context, int stage)
     : _context(context), _stage(stage) {
+  const RunLength& count = context.length;
   const std::size_t samples = context.sets.train.size();
   const std::int64_t batch = context.config.training.batch;
   const int replicas = context.grid.replicas();
@@ -84,13 +85,27 @@ std::unique_ptr<BatchReader> FrozenStream::makeReader(const RowSource& inputs) c
                                        _context.config.data.prefetch);
 }
 
-void FrozenStream::sendAll(const ExecSpace& space, const RowSource& inputs) {
+void FrozenStream::beginFeeding(const RowSource& inputs) {
   const Grid& grid = _context.grid;
   LocalStage& finished = finishedStage();
-  MadePieces pieces(finished, makeReader(inputs));
-  Sender sender(grid.chain(), grid.group() + 1, frozen_tag, _capacity, finished.stage.outputs(),
-                _context.config.strategy.queue, _context.grid.traffic.between_stages);
-  for (std::int64_t i = 0; i < _pieces; ++i) sender.send(space, pieces.next(space));
+  _outgoing = std::make_unique<MadePieces>(finished, makeReader(inputs));
+  _sender = std::make_unique<Sender>(grid.chain(), grid.group() + 1, frozen_tag, _capacity,
+                                     finished.stage.outputs(), _context.config.strategy.queue,
+                                     _context.grid.traffic.between_stages);
+}
+
+void FrozenStream::feedBatch(const ExecSpace& space) {
+  if (_sender == nullptr) return;
+  for (int replica = 0; replica < _context.grid.replicas() && _sent < _pieces; ++replica, ++_sent)
+    _sender->send(space, _outgoing->next(space));
+}
+
+void FrozenStream::feedRest(const ExecSpace& space) {
+  if (_sender == nullptr) return;
+  for (; _sent < _pieces; ++_sent) _sender->send(space, _outgoing->next(space));
+  _sender->finish();
+  _sender.reset();
+  _outgoing.reset();
 }
 
 std::unique_ptr<BatchSource> FrozenStream::makeSource(const RowSource& inputs, ActivationCache& cache) {

@@ -13,18 +13,21 @@ namespace partita {
 class FrozenStream {
  public:
   /// Towards `stage`; collective only in that both ends are made.
-  FrozenStream(const RunContext& context, const StepCount& count, int stage);
+  FrozenStream(const RunContext& context, int stage);
 
   /// Does this rank own the finished stage, and another one `stage`?
   bool feedsFromHere() const;
 
-  /// The feeding rank: all outputs for the rows of `inputs`.
-  void sendAll(const ExecSpace& space, const RowSource& inputs);
+  /// The feeding rank: outputs for the rows of `inputs`, batch by batch as the training rank takes them, and
+  /// after the first epoch the rows that no batch had. A stream that was not begun feeds nothing.
+  void beginFeeding(const RowSource& inputs);
+  void feedBatch(const ExecSpace& space);
+  void feedRest(const ExecSpace& space);
 
   /// The training rank: batches of the first epoch, each row of which goes into `cache` too. `inputs` serves
   /// where this rank owns the finished stage as well.
   std::unique_ptr<BatchSource> makeSource(const RowSource& inputs, ActivationCache& cache);
-  /// After the last batch of the first epoch: the rows that no batch had.
+  /// Spills all that has not been taken: after the first epoch, the rows that no batch had.
   void drain(const ExecSpace& space);
 
  private:
@@ -50,6 +53,9 @@ class FrozenStream {
   std::int64_t _taken = 0;
   std::unique_ptr<Pieces> _incoming;
   ActivationCache* _cache = nullptr;
+  std::unique_ptr<Pieces> _outgoing;
+  std::unique_ptr<Sender> _sender;
+  std::int64_t _sent = 0;
 };
 
 } // namespace partita

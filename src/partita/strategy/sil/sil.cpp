@@ -3,7 +3,6 @@
 #include "partita/comm/agree.hpp"
 #include "partita/data/order.hpp"
 #include "partita/strategy/evaluation.hpp"
-#include "partita/strategy/sil/frozen_stream.hpp"
 #include "partita/strategy/sil/synthetic_source.hpp"
 
 #include <algorithm>
@@ -26,67 +25,69 @@ StageRate stageRate(const StrategySection& strategy, const StagePlan& plan) {
 } // namespace
 
 SilTraining::SilTraining(const RunContext& context)
-    : _context(context), _count(countSteps(context.config, context.sets.train.size())),
-      _features(context.sets, context.sets.train), _evaluator(context, _count.steps, _count.per_epoch) {}
+    : _context(context), _features(context.sets, context.sets.train),
+      _evaluator(context, context.length.steps) {}
 
-RunTimes SilTraining::run(const ExecSpace& space) {
-  const bool frozen = _context.config.strategy.input == StageInput::frozen;
-  if (frozen && _context.grid.plan().stages > 1) {
+bool SilTraining::run(const ExecSpace& space) {
+  if (_context.start.phase == RunPhase::recovery) return true;
+  const bool frozen = _context.length.turns > 1;
+  if (frozen) {
     // Better told now, by all ranks alike, than when the second stage begins.
     collectively(_context.grid.world(), [&] { ActivationCache(cacheFolder(), 1); });
   }
   _context.grid.world().barrier();
-  const double start = secondsNow();
-  if (frozen) {
-    for (int stage = 0; stage < _context.grid.plan().stages; ++stage) trainFrozen(space, stage);
-  } else {
-    trainTogether(space);
-  }
+  _context.clock.start();
+  const bool done = frozen ? trainOneByOne(space) : trainTogether(space);
   _context.grid.world().barrier();
-  _times.training = secondsNow() - start - _times.evaluation;
-  return _times;
+  _context.clock.stop();
+  return done;
 }
 
-std::unique_ptr<StageTrainer> SilTraining::makeTrainer(LocalStage& local) {
-  return std::make_unique<StageTrainer>(_context.config, local, _context.grid,
-                                        stageRate(_context.config.strategy, local.stage.plan()), _count.steps,
-                                        _count.per_epoch);
+std::unique_ptr<StageTrainer> SilTraining::makeTrainer(const ExecSpace& space, LocalStage& local,
+                                                       std::int64_t first) {
+  auto trainer = std::make_unique<StageTrainer>(
+      _context.config, local, _context.grid, stageRate(_context.config.strategy, local.stage.plan()),
+      _context.length.steps, _context.length.per_epoch);
+  if (first > 0) _context.control.restore(space, trainer->updater());
+  return trainer;
 }
 
-std::unique_ptr<BatchReader> SilTraining::makeReader(const RowSource* rows, std::int64_t count,
-                                                     std::int64_t first_epoch) const {
+std::unique_ptr<BatchReader> SilTraining::makeReader(const RowSource* rows, std::int64_t first) const {
   const Grid& grid = _context.grid;
   const auto& labels = _context.sets.train.labels;
   return std::make_unique<BatchReader>(
       rows, labels,
       trainingOrder(labels.size(), _context.seed(), _context.config.training.batch, grid.replica(),
-                    grid.replicas(), first_epoch),
-      count, localCapacity(_context.config, grid.replicas()), _context.config.data.prefetch);
+                    grid.replicas(), first),
+      _context.length.steps - first, localCapacity(_context.config, grid.replicas()),
+      _context.config.data.prefetch);
 }
 
 std::unique_ptr<BatchSource> SilTraining::makeTogetherSource(std::size_t local) {
   const StagePlan& plan = _context.stages[local]->stage.plan();
   const StrategySection& strategy = _context.config.strategy;
   const Grid& grid = _context.grid;
-  if (plan.first()) return std::make_unique<ReaderSource>(makeReader(&_features, _count.steps, 0));
-  auto labels = makeReader(nullptr, _count.steps, 0);
+  if (plan.first()) return std::make_unique<ReaderSource>(makeReader(&_features, _context.start.step));
+  const std::int64_t first = _context.start.step;
+  auto labels = makeReader(nullptr, first);
   const std::int64_t capacity = localCapacity(_context.config, grid.replicas());
   if (strategy.input == StageInput::free) {
     const std::int64_t batch = _context.config.training.batch;
     return std::make_unique<SyntheticSource>(
         labelsOfCut(_context.config, _context.sets.classes, plan.inputs(), plan.index - 1), std::move(labels),
         mixesLabels(strategy), strategy.noise, _context.seed(), plan.index,
-        SyntheticSource::Position{batch, replicaSlice(batch, grid.replica(), grid.replicas()).begin},
+        SyntheticSource::Place{batch, replicaSlice(batch, grid.replica(), grid.replicas()).begin, first},
         capacity);
   }
   if (local > 0) return std::make_unique<HandedSource>(*_context.stages[local - 1], std::move(labels));
   return std::make_unique<ReceivedSource>(std::make_unique<Receiver>(grid.chain(), grid.group() - 1,
                                                                      relay_tag, capacity, plan.inputs(),
-                                                                     strategy.queue, _count.steps),
+                                                                     strategy.queue, _context.length.steps - first),
                                           std::move(labels));
 }
 
-void SilTraining::step(const ExecSpace& space, StageTrainer& trainer, BatchSource& source, Sender* onward) {
+void SilTraining::step(const ExecSpace& space, StageTrainer& trainer, BatchSource& source, Sender* onward,
+                       const Position& position) {
   const StageBatch batch = source.next(space);
   trainer.forward(space, batch.in);
   if (_context.config.strategy.input == StageInput::relay) trainer.local().encode(space, {});
@@ -96,19 +97,29 @@ void SilTraining::step(const ExecSpace& space, StageTrainer& trainer, BatchSourc
   trainer.learn(space, batch.targets);
   if (!reports) return;
   const int index = trainer.local().index();
-  const StepReport report = trainer.updater().report(
+  StepReport report = trainer.updater().report(
       space, index + 1, _context.partition.local_flops[static_cast<std::size_t>(index)]);
+  report.run_step = _context.length.runStep(position);
   if (_context.grid.replica() == 0) _context.observer.onStep(report);
 }
 
-void SilTraining::trainTogether(const ExecSpace& space) {
+bool SilTraining::afterStep(const ExecSpace& space, const Position& position, int trained,
+                            const std::vector<StageUpdater*>& updaters) {
+  const double seconds = _evaluator.afterStep(space, position, trained, trained);
+  for (StageUpdater* updater : updaters) updater->pause(seconds);
+  return _context.control.afterStep(space, position, updaters);
+}
+
+bool SilTraining::trainTogether(const ExecSpace& space) {
   const Grid& grid = _context.grid;
   const std::size_t count = _context.stages.size();
   std::vector<std::unique_ptr<StageTrainer>> trainers;
   std::vector<std::unique_ptr<BatchSource>> sources;
+  std::vector<StageUpdater*> updaters;
   for (std::size_t i = 0; i < count; ++i) {
-    trainers.push_back(makeTrainer(*_context.stages[i]));
+    trainers.push_back(makeTrainer(space, *_context.stages[i], _context.start.step));
     sources.push_back(makeTogetherSource(i));
+    updaters.push_back(&trainers.back()->updater());
   }
   std::unique_ptr<Sender> sender;
   if (_context.config.strategy.input == StageInput::relay && grid.endStage() < grid.plan().stages) {
@@ -117,14 +128,13 @@ void SilTraining::trainTogether(const ExecSpace& space) {
                                       _context.stages.back()->stage.outputs(), _context.config.strategy.queue,
                                       _context.grid.traffic.between_stages);
   }
-  for (std::int64_t t = 0; t < _count.steps; ++t) {
-    for (std::size_t i = 0; i < count; ++i) {
-      step(space, *trainers[i], *sources[i], i + 1 == count ? sender.get() : nullptr);
-    }
-    const double seconds = _evaluator.afterStep(space, t + 1, grid.plan().stages, grid.plan().stages);
-    _times.evaluation += seconds;
-    for (auto& trainer : trainers) trainer->updater().pause(seconds);
+  for (Position at = _context.start; at.step < _context.length.steps;) {
+    ++at.step;
+    for (std::size_t i = 0; i < count; ++i)
+      step(space, *trainers[i], *sources[i], i + 1 == count ? sender.get() : nullptr, at);
+    if (afterStep(space, at, grid.plan().stages, updaters)) return false;
   }
+  return true;
 }
 
 std::string SilTraining::cacheFolder() const {
@@ -132,42 +142,78 @@ std::string SilTraining::cacheFolder() const {
   return chosen.empty() ? _context.scratch_directory : chosen;
 }
 
-void SilTraining::trainFrozen(const ExecSpace& space, int stage) {
-  Grid& grid = _context.grid;
-  FrozenStream stream(_context, _count, stage);
+bool SilTraining::trainOneByOne(const ExecSpace& space) {
+  const Position& start = _context.start;
+  for (int stage = 1; stage < start.stage; ++stage) remakeInputs(space, stage);
+  for (int stage = start.stage; stage < _context.grid.plan().stages; ++stage) {
+    if (!trainFrozen(space, stage, stage == start.stage ? start.step : 0)) return false;
+  }
+  return true;
+}
+
+/// Only what a later stage is to learn from has to be there again: the outputs of all rows, made by stages
+/// that will not change any more, are the same as they were.
+void SilTraining::remakeInputs(const ExecSpace& space, int stage) {
+  const Grid& grid = _context.grid;
+  FrozenStream stream(_context, stage);
+  const std::unique_ptr<ActivationCache> own_inputs = std::move(_cache);
+  const RowSource& inputs = own_inputs != nullptr ? static_cast<const RowSource&>(*own_inputs) : _features;
+  if (grid.owns(stage)) {
+    const std::int64_t width =
+        _context.stages[static_cast<std::size_t>(stage - grid.firstStage())]->stage.inputs();
+    _cache = std::make_unique<ActivationCache>(cacheFolder(), width);
+    stream.makeSource(inputs, *_cache);
+    stream.drain(space);
+  } else if (stream.feedsFromHere()) {
+    stream.beginFeeding(inputs);
+    stream.feedRest(space);
+  }
+}
+
+/// The ranks that do not own the stage under training: one of them feeds it.
+bool SilTraining::waitForOthers(const ExecSpace& space, FrozenStream& stream, int stage, std::int64_t first) {
+  const RunLength& length = _context.length;
+  for (Position at{RunPhase::training, stage, first}; at.step < length.steps;) {
+    ++at.step;
+    if (at.step <= length.per_epoch) stream.feedBatch(space);
+    if (at.step == std::min(length.steps, length.per_epoch)) stream.feedRest(space);
+    if (afterStep(space, at, stage + 1, {})) return false;
+  }
+  return true;
+}
+
+bool SilTraining::trainFrozen(const ExecSpace& space, int stage, std::int64_t first) {
+  const Grid& grid = _context.grid;
+  const RunLength& length = _context.length;
+  // A stage that was under way has all its inputs remade; one that begins gets them as they come.
+  if (first > 0 && stage > 0) remakeInputs(space, stage);
   const std::unique_ptr<ActivationCache> own_inputs =
-      std::move(_cache); // of stage - 1, while its outputs are made
-  const RowSource* inputs =
-      own_inputs != nullptr ? static_cast<const RowSource*>(own_inputs.get()) : &_features;
+      first > 0 ? nullptr : std::move(_cache); // of stage - 1, while its outputs are made
+  const RowSource& inputs = own_inputs != nullptr ? static_cast<const RowSource&>(*own_inputs) : _features;
+  FrozenStream stream(_context, stage);
   if (!grid.owns(stage)) {
-    if (stream.feedsFromHere()) stream.sendAll(space, *inputs);
-    for (std::int64_t t = 0; t < _count.steps; ++t) {
-      _times.evaluation += _evaluator.afterStep(space, t + 1, stage + 1, stage + 1);
-    }
-    return;
+    if (first == 0 && stream.feedsFromHere()) stream.beginFeeding(inputs);
+    return waitForOthers(space, stream, stage, first);
   }
   LocalStage& local = *_context.stages[static_cast<std::size_t>(stage - grid.firstStage())];
-  const auto trainer = makeTrainer(local);
+  const auto trainer = makeTrainer(space, local, first);
   std::unique_ptr<BatchSource> source;
-  const std::int64_t streamed = stage == 0 ? 0 : std::min(_count.steps, _count.per_epoch);
-  if (stage > 0) {
+  const std::int64_t streamed = stage == 0 || first > 0 ? first : std::min(length.steps, length.per_epoch);
+  if (stage > 0 && first == 0) {
     _cache = std::make_unique<ActivationCache>(cacheFolder(), local.stage.inputs());
-    source = stream.makeSource(*inputs, *_cache);
+    source = stream.makeSource(inputs, *_cache);
   }
-  for (std::int64_t t = 0; t < _count.steps; ++t) {
-    if (t == streamed) {
-      source = std::make_unique<ReaderSource>(
-          makeReader(stage > 0 ? static_cast<const RowSource*>(_cache.get()) : &_features,
-                     _count.steps - streamed, streamed > 0 ? 1 : 0));
-    }
-    step(space, *trainer, *source, nullptr);
+  const RowSource* spilled = stage > 0 ? static_cast<const RowSource*>(_cache.get()) : &_features;
+  for (Position at{RunPhase::training, stage, first}; at.step < length.steps;) {
+    if (at.step == streamed) source = std::make_unique<ReaderSource>(makeReader(spilled, streamed));
+    ++at.step;
+    step(space, *trainer, *source, nullptr, at);
     // Rows that no batch of the first epoch had; before an evaluation, which the feeding rank joins only when
     // all have left it.
-    if (t + 1 == streamed) stream.drain(space);
-    const double seconds = _evaluator.afterStep(space, t + 1, stage + 1, stage + 1);
-    _times.evaluation += seconds;
-    trainer->updater().pause(seconds);
+    if (at.step == streamed) stream.drain(space);
+    if (afterStep(space, at, stage + 1, {&trainer->updater()})) return false;
   }
+  return true;
 }
 
 } // namespace partita

@@ -4,6 +4,7 @@
 #include "partita/strategy/run_context.hpp"
 #include "partita/strategy/sil/activation_cache.hpp"
 #include "partita/strategy/sil/batch_source.hpp"
+#include "partita/strategy/sil/frozen_stream.hpp"
 #include "partita/strategy/stage_trainer.hpp"
 
 #include <memory>
@@ -16,26 +17,31 @@ class SilTraining {
  public:
   explicit SilTraining(const RunContext& context);
 
-  /// Trains all stages; collective. Evaluations happen after whole epochs, as the deck says.
-  RunTimes run(const ExecSpace& space);
+  /// Trains all stages, from where the context says; collective. Evaluations happen after whole epochs, as
+  /// the deck says. Returns false where the run was ended before they were done.
+  bool run(const ExecSpace& space);
 
  private:
-  void trainTogether(const ExecSpace& space);          // free and relay: all stages at once
-  void trainFrozen(const ExecSpace& space, int stage); // one stage, behind a finished one
-  void step(const ExecSpace& space, StageTrainer& trainer, BatchSource& source, Sender* onward);
+  bool trainTogether(const ExecSpace& space);   // free and relay: all stages at once
+  bool trainOneByOne(const ExecSpace& space);   // frozen
+  bool trainFrozen(const ExecSpace& space, int stage, std::int64_t first); // one stage, behind a finished one
+  bool waitForOthers(const ExecSpace& space, FrozenStream& stream, int stage, std::int64_t first);
+  void remakeInputs(const ExecSpace& space, int stage); // of a stage that is done or was under way
+  void step(const ExecSpace& space, StageTrainer& trainer, BatchSource& source, Sender* onward,
+            const Position& position);
+  bool afterStep(const ExecSpace& space, const Position& position, int trained,
+                 const std::vector<StageUpdater*>& updaters);
 
-  std::unique_ptr<StageTrainer> makeTrainer(LocalStage& local);
-  std::unique_ptr<BatchReader> makeReader(const RowSource* rows, std::int64_t count,
-                                          std::int64_t first_epoch) const;
+  std::unique_ptr<StageTrainer> makeTrainer(const ExecSpace& space, LocalStage& local, std::int64_t first);
+  /// Batches of the training set from number `first` to the last one of the run.
+  std::unique_ptr<BatchReader> makeReader(const RowSource* rows, std::int64_t first) const;
   std::unique_ptr<BatchSource> makeTogetherSource(std::size_t local);
   std::string cacheFolder() const;
 
   RunContext _context;
-  StepCount _count;
   FeatureRows _features;
   std::unique_ptr<ActivationCache> _cache; ///< frozen: inputs of the stage trained last on this rank
   Evaluator _evaluator;
-  RunTimes _times;
 };
 
 } // namespace partita

@@ -51,10 +51,10 @@ struct MixtureLogits {
 } // namespace
 
 SyntheticSource::SyntheticSource(const SilLabels& labels, std::unique_ptr<BatchReader> classes, bool mixture,
-                                 double noise, std::uint64_t seed, int stage, Position position,
+                                 double noise, std::uint64_t seed, int stage, Place place,
                                  std::int64_t capacity)
     : _labels(labels), _classes(std::move(classes)), _mixture(mixture), _noise(noise), _seed(seed),
-      _stage(stage), _position(position),
+      _stage(stage), _place(place), _step(place.step),
       _in(makeMatrix("partita::SyntheticSource::in", capacity, labels.width())),
       _posterior(
           makeMatrix("partita::SyntheticSource::posterior", mixture ? capacity : 0, labels.classes())) {}
@@ -74,7 +74,7 @@ StageBatch SyntheticSource::noisy(const ExecSpace& space, const Labels& classes)
   const Matrix in = topRows(_in, rows);
   forEachElement(space, "partita::SyntheticSource::noisy", rows, blocks,
                  NoisyLabels{random, _labels.rows.data(), classes.data(), in.data(), width, blocks,
-                             _step * _position.batch + _position.first,
+                             _step * _place.batch + _place.first,
                              static_cast<Real>(_noise * _labels.deviation)});
   return {in, {classes, Matrix()}};
 }
@@ -88,7 +88,7 @@ StageBatch SyntheticSource::mixed(const ExecSpace& space, const Labels& classes)
     const Region region(space, "partita::SyntheticSource::mixed", Phase::data);
     forEachElement(space, "partita::SyntheticSource::mixed", rows, blocks,
                    MixtureLogits{random, classes.data(), posterior.data(), width, blocks,
-                                 _step * _position.batch + _position.first});
+                                 _step * _place.batch + _place.first});
     softmax(space, Real(1), posterior, posterior);
   }
   gemm(space, Op::none, Op::none, Real(1), posterior, _labels.rows, Real(0), in);

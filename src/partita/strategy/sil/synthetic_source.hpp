@@ -14,12 +14,13 @@ namespace partita {
 /// that replicas share them out.
 class SyntheticSource : public BatchSource {
  public:
-  struct Position {
+  struct Place {
     std::int64_t batch = 0, first = 0; ///< rows of a whole batch, and where this replica's slice begins in it
+    std::int64_t step = 0;             ///< of the first batch
   };
 
   SyntheticSource(const SilLabels& labels, std::unique_ptr<BatchReader> classes, bool mixture, double noise,
-                  std::uint64_t seed, int stage, Position position, std::int64_t capacity);
+                  std::uint64_t seed, int stage, Place place, std::int64_t capacity);
   StageBatch next(const ExecSpace& space) override;
 
  private:
@@ -32,8 +33,8 @@ class SyntheticSource : public BatchSource {
   double _noise;
   std::uint64_t _seed;
   int _stage;
-  Position _position;
-  std::int64_t _step = 0;
+  Place _place;
+  std::int64_t _step;
   Matrix _in, _posterior;
 };
 

@@ -1,0 +1,144 @@
+#include "command_line.hpp"
+
+#include "partita/comm/agree.hpp"
+#include "partita/core/version.hpp"
+
+#include <cstdint>
+#include <sstream>
+
+#include "kokkos_environment.hpp"
+
+namespace partita {
+
+namespace {
+
+const char* const override_help = "changes to the deck, e.g. run/seed=3 strategy/cuts=[2,4]";
+
+bool endsWith(const std::string& text, const std::string& end) {
+  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+/// HH:MM:SS, MM:SS or SS in seconds; 0 where it is none of them. Fields behind a colon are below 60.
+std::int64_t secondsOf(const std::string& text) {
+  if (text.empty() || text.back() == ':') return 0;
+  std::istringstream fields(text);
+  std::string field;
+  std::int64_t total = 0;
+  for (int count = 0; std::getline(fields, field, ':'); ++count) {
+    const bool digits = field.find_first_not_of("0123456789") == std::string::npos;
+    if (count > 2 || field.empty() || field.size() > (count == 0 ? 9 : 2) || !digits) return 0;
+    const std::int64_t value = std::stoll(field);
+    if (count > 0 && value > 59) return 0;
+    total = 60 * total + value;
+  }
+  return total;
+}
+
+std::string toSeconds(std::string& text) {
+  const std::int64_t seconds = secondsOf(text);
+  if (seconds == 0) return "'" + text + "' is no time: HH:MM:SS, MM:SS or seconds, more than 0";
+  text = std::to_string(seconds);
+  return {};
+}
+
+std::string checkExportName(std::string& text) {
+  if (endsWith(text, ".onnx") || endsWith(text, ".npz")) return {};
+  return "'" + text + "' ends neither in .onnx nor in .npz";
+}
+
+void defineTrain(CLI::App& train, TrainArguments& arguments) {
+  train.add_option("DECK", arguments.deck,
+                   "input deck (TOML), see `partita info --deck`; with -r it may be left out: then the deck "
+                   "is the one kept in the checkpoint");
+  train.add_option("section/key=value", arguments.overrides, override_help);
+  train
+      .add_option("-d,--directory", arguments.run_directory,
+                  "run directory: deck, history, summary, checkpoints, parameters (default: nothing is kept)")
+      ->type_name("DIR");
+  train
+      .add_option("-r,--restart", arguments.restart,
+                  "go on from the newest complete checkpoint of the run directory, or from this file; with "
+                  "`latest`, start afresh where there is none")
+      ->type_name("latest|FILE");
+  train
+      .add_option("-t,--time-limit", arguments.time_limit_seconds,
+                  "write a checkpoint and stop with exit code 75 after this wall time; also MM:SS or seconds")
+      ->transform(CLI::Validator(toSeconds, ""))
+      ->type_name("HH:MM:SS");
+  train.add_flag("-n,--dry-run", arguments.dry_run,
+                 "check deck and data, print the effective deck and the partition, and stop");
+  train.add_option("--ranks", arguments.ranks, "with -n: plan for this many ranks")
+      ->type_name("N")
+      ->needs("-n")
+      ->check(CLI::Range(1, 1 << 24).description(""));
+}
+
+void defineEvaluate(CLI::App& evaluate, EvaluateArguments& arguments) {
+  evaluate.add_option("RUN", arguments.path, "run directory, checkpoint or parameters.h5")->required();
+  evaluate.add_option("section/key=value", arguments.overrides, override_help);
+}
+
+void defineExport(CLI::App& app, ExportArguments& arguments) {
+  app.add_option("RUN", arguments.path, "run directory, checkpoint or parameters.h5")->required();
+  app.add_option("-o,--output", arguments.output, "file to write; its ending, .onnx or .npz, says the format")
+      ->type_name("FILE")
+      ->required()
+      ->check(CLI::Validator(checkExportName, ""));
+}
+
+void defineInfo(CLI::App& info, InfoArguments& arguments) {
+  CLI::Option* run = info.add_option("RUN", arguments.path, "run directory, checkpoint or parameters.h5");
+  info.add_flag("--deck", arguments.deck_reference, "print the reference of all deck parameters (Markdown)")
+      ->excludes(run);
+}
+
+void defineBench(CLI::App& bench, BenchArguments& arguments) {
+  bench.add_option("--json", arguments.json, "write a list of {name, value, unit}")->type_name("FILE");
+  bench.add_flag("--quick", arguments.quick, "fewer repetitions: shows that it runs, measures badly");
+}
+
+/// A deck that is kept in the checkpoint is not named: the first word may then be an override.
+void placeDeck(TrainArguments& train) {
+  if (!train.restart.empty() && train.deck.find('=') != std::string::npos) {
+    train.overrides.insert(train.overrides.begin(), train.deck);
+    train.deck.clear();
+  }
+  if (train.deck.empty() && train.restart.empty())
+    throw AgreedError("command line: DECK is required; see `partita train --help`");
+  if (train.restart == "latest" && train.run_directory.empty())
+    throw AgreedError("command line: -r latest needs the run directory, -d DIR; see `partita train --help`");
+}
+
+} // namespace
+
+void defineCommandLine(CLI::App& app, Arguments& arguments) {
+  app.require_subcommand(0, 1)->allow_extras(); // what is left over is told by checkCommandLine
+  app.set_version_flag("--version", "partita " + versionString() + " (" + gitHash() + ")");
+  app.footer(
+      "Flags that begin with --kokkos- go to Kokkos. Exit codes: 0 finished; 1 failure; 2 mistake in "
+      "deck, data or command line; 75 stopped early by limit or signal, to be continued with -r latest.");
+  defineTrain(*app.add_subcommand("train", "Train the network of a deck, on all ranks of mpirun"),
+              arguments.train);
+  defineEvaluate(*app.add_subcommand("evaluate", "Test accuracy of a run, on any number of ranks"),
+                 arguments.evaluate);
+  defineExport(*app.add_subcommand("export", "Write a trained network for other programs, as ONNX or NumPy"),
+               arguments.exports);
+  defineInfo(*app.add_subcommand("info", "What this build is made of, or what a run or file holds"),
+             arguments.info);
+  defineBench(
+      *app.add_subcommand("bench", "Measure matrix products, memory and training steps on this machine"),
+      arguments.bench);
+  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) command->allow_extras();
+}
+
+void checkCommandLine(const CLI::App& app, Arguments& arguments) {
+  for (const std::string& extra : app.remaining(true)) {
+    if (!isKokkosFlag(extra))
+      throw AgreedError("command line: '" + extra + "' is not understood; see `partita --help`");
+  }
+  if (app.get_subcommands().empty())
+    throw AgreedError("command line: train, evaluate, export, info or bench? See `partita --help`");
+  if (app.got_subcommand("train")) placeDeck(arguments.train);
+}
+
+} // namespace partita

@@ -1,0 +1,111 @@
+#include "partita/io/hdf5.hpp"
+
+#include "partita/config/user_error.hpp"
+
+namespace partita {
+
+namespace {
+
+constexpr std::size_t longest_text = 1 << 16; // HDF5 keeps longer attributes elsewhere, without a checksum
+
+Hdf5Id scalarSpace(const std::string& failure) {
+  return checkedId(H5Screate(H5S_SCALAR), H5Sclose, failure);
+}
+
+void writeScalar(hid_t object, const std::string& name, hid_t type, const void* value,
+                 const std::string& where) {
+  const std::string failure = where + ": cannot write the attribute '" + name + "'";
+  const Hdf5Id space = scalarSpace(failure);
+  const Hdf5Id attribute =
+      checkedId(H5Acreate2(object, name.c_str(), type, space.get(), H5P_DEFAULT, H5P_DEFAULT), H5Aclose,
+                failure);
+  checkHdf5(H5Awrite(attribute.get(), type, value), failure);
+}
+
+Hdf5Id openAttribute(hid_t object, const std::string& name, H5T_class_t kind, const std::string& where) {
+  const std::string failure = where + ": no attribute '" + name + "'; is this a file of Partita?";
+  Hdf5Id attribute = checkedId(H5Aopen(object, name.c_str(), H5P_DEFAULT), H5Aclose, failure);
+  const Hdf5Id type = checkedId(H5Aget_type(attribute.get()), H5Tclose, failure);
+  const Hdf5Id space = checkedId(H5Aget_space(attribute.get()), H5Sclose, failure);
+  if (H5Tget_class(type.get()) != kind || H5Sget_simple_extent_npoints(space.get()) != 1)
+    throw UserError(where + ": the attribute '" + name + "' is of another type");
+  return attribute;
+}
+
+template <class T>
+T readScalar(hid_t object, const std::string& name, H5T_class_t kind, hid_t type, const std::string& where) {
+  const Hdf5Id attribute = openAttribute(object, name, kind, where);
+  T value{};
+  checkHdf5(H5Aread(attribute.get(), type, &value), where + ": cannot read the attribute '" + name + "'");
+  return value;
+}
+
+} // namespace
+
+Hdf5Id checkedId(hid_t id, Hdf5Id::Close close, const std::string& failure) {
+  if (id < 0) throw UserError(failure);
+  return {id, close};
+}
+
+void checkHdf5(herr_t status, const std::string& failure) {
+  if (status < 0) throw UserError(failure);
+}
+
+Hdf5Id simpleSpace(const std::vector<std::int64_t>& extents) {
+  const std::vector<hsize_t> sizes(extents.begin(), extents.end());
+  return checkedId(H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr), H5Sclose,
+                   "HDF5 cannot make a data space");
+}
+
+std::vector<std::int64_t> extentsOf(hid_t dataset) {
+  const Hdf5Id space = checkedId(H5Dget_space(dataset), H5Sclose, "HDF5 lost a data space");
+  const int rank = H5Sget_simple_extent_ndims(space.get());
+  std::vector<hsize_t> sizes(static_cast<std::size_t>(rank > 0 ? rank : 0));
+  if (rank > 0) H5Sget_simple_extent_dims(space.get(), sizes.data(), nullptr);
+  return {sizes.begin(), sizes.end()};
+}
+
+void writeAttribute(hid_t object, const std::string& name, const std::string& text,
+                    const std::string& where) {
+  const Hdf5Id type = checkedId(H5Tcopy(H5T_C_S1), H5Tclose, where + ": HDF5 cannot make a type");
+  checkHdf5(H5Tset_size(type.get(), text.size() + 1), where + ": HDF5 cannot make a type");
+  checkHdf5(H5Tset_cset(type.get(), H5T_CSET_UTF8), where + ": HDF5 cannot make a type");
+  writeScalar(object, name, type.get(), text.c_str(), where);
+}
+
+void writeAttribute(hid_t object, const std::string& name, std::int64_t value, const std::string& where) {
+  writeScalar(object, name, H5T_NATIVE_INT64, &value, where);
+}
+
+void writeAttribute(hid_t object, const std::string& name, double value, const std::string& where) {
+  writeScalar(object, name, H5T_NATIVE_DOUBLE, &value, where);
+}
+
+void changeAttribute(hid_t object, const std::string& name, std::int64_t value, const std::string& where) {
+  const Hdf5Id attribute = openAttribute(object, name, H5T_INTEGER, where);
+  checkHdf5(H5Awrite(attribute.get(), H5T_NATIVE_INT64, &value),
+            where + ": cannot write the attribute '" + name + "'");
+}
+
+std::string readText(hid_t object, const std::string& name, const std::string& where) {
+  const Hdf5Id attribute = openAttribute(object, name, H5T_STRING, where);
+  const Hdf5Id type = checkedId(H5Aget_type(attribute.get()), H5Tclose, where + ": HDF5 lost a type");
+  const std::size_t size = H5Tget_size(type.get());
+  if (H5Tis_variable_str(type.get()) != 0 || size > longest_text)
+    throw UserError(where + ": the attribute '" + name + "' is of another type");
+  std::string text(size, '\0');
+  checkHdf5(H5Aread(attribute.get(), type.get(), text.data()),
+            where + ": cannot read the attribute '" + name + "'");
+  text.resize(std::min(text.find('\0'), text.size()));
+  return text;
+}
+
+std::int64_t readInteger(hid_t object, const std::string& name, const std::string& where) {
+  return readScalar<std::int64_t>(object, name, H5T_INTEGER, H5T_NATIVE_INT64, where);
+}
+
+double readNumber(hid_t object, const std::string& name, const std::string& where) {
+  return readScalar<double>(object, name, H5T_FLOAT, H5T_NATIVE_DOUBLE, where);
+}
+
+} // namespace partita

@@ -1,0 +1,279 @@
+#include "partita/io/read_run_file.hpp"
+
+#include "partita/config/user_error.hpp"
+#include "partita/io/hdf5.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <functional>
+#include <zlib.h>
+
+namespace partita {
+
+namespace {
+
+constexpr std::int64_t values_a_call = 1 << 22;
+constexpr std::int64_t largest_tensor = std::int64_t{1} << 42;
+
+hid_t realType() {
+  return sizeof(Real) == 4 ? H5T_NATIVE_FLOAT : H5T_NATIVE_DOUBLE;
+}
+
+/// Calls `take(memory, file, first value, values)` for the blocks of a data set, some megabytes each.
+void forEachBlock(hid_t dataset, const std::vector<std::int64_t>& extents,
+                  const std::function<void(hid_t, hid_t, std::int64_t, std::int64_t)>& take) {
+  const Hdf5Id file_space = checkedId(H5Dget_space(dataset), H5Sclose, "HDF5 lost a data space");
+  std::int64_t row_size = 1;
+  for (std::size_t i = 1; i < extents.size(); ++i) row_size *= extents[i];
+  const std::int64_t rows_a_call = std::max<std::int64_t>(1, values_a_call / row_size);
+  for (std::int64_t row = 0; row < extents[0]; row += rows_a_call) {
+    std::vector<std::int64_t> block = extents;
+    block[0] = std::min(rows_a_call, extents[0] - row);
+    std::vector<hsize_t> start(block.size(), 0);
+    start[0] = static_cast<hsize_t>(row);
+    const std::vector<hsize_t> count(block.begin(), block.end());
+    const Hdf5Id memory_space = simpleSpace(block);
+    checkHdf5(H5Sselect_hyperslab(file_space.get(), H5S_SELECT_SET, start.data(), nullptr, count.data(),
+                                  nullptr),
+              "HDF5 cannot select rows");
+    take(memory_space.get(), file_space.get(), row * row_size, block[0] * row_size);
+  }
+}
+
+/// 12 of "layer12.dense"; negative where it is no such name.
+long placeOf(const std::string& layer) {
+  constexpr std::size_t prefix = 5;
+  if (layer.compare(0, prefix, "layer") != 0 || layer.size() == prefix || std::isdigit(layer[prefix]) == 0)
+    return -1;
+  return std::strtol(layer.c_str() + prefix, nullptr, 10);
+}
+
+bool sensible(const std::vector<std::int64_t>& extents) {
+  double size = 1.0;
+  for (const std::int64_t extent : extents) {
+    if (extent < 1) return false;
+    size *= static_cast<double>(extent);
+  }
+  return !extents.empty() && size <= static_cast<double>(largest_tensor);
+}
+
+bool before(const TensorRecord& a, const TensorRecord& b) {
+  const auto rank = [](const TensorRecord& t) { return t.kind == parameters_kind ? 0 : 1; };
+  if (rank(a) != rank(b)) return rank(a) < rank(b);
+  if (a.kind != b.kind) return a.kind < b.kind;
+  const long place_a = placeOf(a.layer), place_b = placeOf(b.layer);
+  if (place_a != place_b) return place_a < place_b;
+  return a.extents.size() > b.extents.size();
+}
+
+/// Names of all data sets below an object.
+std::vector<std::string> datasetNames(hid_t object, const std::string& path) {
+  std::vector<std::string> names;
+  const auto visit = [](hid_t, const char* name, const H5O_info_t* info, void* data) -> herr_t {
+    if (info->type == H5O_TYPE_DATASET) static_cast<std::vector<std::string>*>(data)->emplace_back(name);
+    return 0;
+  };
+  checkHdf5(H5Ovisit2(object, H5_INDEX_NAME, H5_ITER_INC, visit, &names, H5O_INFO_BASIC),
+            path + ": its contents cannot be listed; the file is damaged");
+  return names;
+}
+
+} // namespace
+
+RunFile::RunFile(std::string path)
+    : _path(std::move(path)), _file(checkedId(H5Fopen(_path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose,
+                                              _path + ": cannot be read as HDF5")) {
+  const hid_t root = _file.get();
+  if (H5Aexists(root, "format") <= 0 || readText(root, "format", _path) != "Partita")
+    throw UserError(_path + ": is no parameter file or checkpoint of Partita");
+  const std::int64_t version = readInteger(root, "format_version", _path);
+  if (version != run_file_version)
+    throw UserError(_path + ": has format version " + std::to_string(version) + ", this program reads " +
+                    std::to_string(run_file_version));
+  if (readInteger(root, "complete", _path) != 1)
+    throw UserError(_path + ": is not complete, its writing was interrupted");
+  const std::string content = readText(root, "content", _path);
+  if (content != "checkpoint" && content != "parameters")
+    throw UserError(_path + ": has unknown content '" + content + "'");
+  _checkpoint = content == "checkpoint";
+  listTensors();
+}
+
+void RunFile::listTensors() {
+  for (const std::string& name : datasetNames(_file.get(), _path)) {
+    const std::size_t first = name.find('/'), last = name.rfind('/');
+    if (first == std::string::npos || first == last) continue; // deck, input/..., state/...
+    TensorRecord tensor{name.substr(0, first), name.substr(first + 1, last - first - 1),
+                        name.substr(last + 1), extentsOf(open(name).get())};
+    if (placeOf(tensor.layer) < 0 || !sensible(tensor.extents))
+      throw UserError(_path + ": '" + tensor.path() + "' is no tensor of a layer");
+    _tensors.push_back(std::move(tensor));
+  }
+  std::sort(_tensors.begin(), _tensors.end(), before);
+}
+
+Hdf5Id RunFile::open(const std::string& dataset) const {
+  return checkedId(H5Dopen2(_file.get(), dataset.c_str(), H5P_DEFAULT), H5Dclose,
+                   _path + ": has no '" + dataset + "'");
+}
+
+const TensorRecord* RunFile::find(const std::string& kind, const std::string& layer,
+                                  const std::string& name) const {
+  for (const TensorRecord& tensor : _tensors)
+    if (tensor.kind == kind && tensor.layer == layer && tensor.name == name) return &tensor;
+  return nullptr;
+}
+
+void RunFile::read(const TensorRecord& tensor, Real* values) const {
+  const Hdf5Id dataset = open(tensor.path());
+  forEachBlock(dataset.get(), tensor.extents,
+               [&](hid_t memory, hid_t source, std::int64_t first, std::int64_t) {
+                 checkHdf5(H5Dread(dataset.get(), realType(), memory, source, H5P_DEFAULT, values + first),
+                           _path + ": '" + tensor.path() + "' cannot be read; the file is damaged");
+               });
+}
+
+std::string RunFile::readDeck() const {
+  constexpr std::size_t longest = 1 << 26;
+  const Hdf5Id dataset = open("/deck");
+  const Hdf5Id type = checkedId(H5Dget_type(dataset.get()), H5Tclose, _path + ": HDF5 lost a type");
+  const std::size_t size = H5Tget_size(type.get());
+  if (H5Tget_class(type.get()) != H5T_STRING || H5Tis_variable_str(type.get()) != 0 || size > longest ||
+      !extentsOf(dataset.get()).empty())
+    throw UserError(_path + ": '/deck' is no text");
+  std::string text(size, '\0');
+  checkHdf5(H5Dread(dataset.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, text.data()),
+            _path + ": '/deck' cannot be read; the file is damaged");
+  return text;
+}
+
+template <class T>
+std::vector<T> RunFile::readAll(const std::string& name, hid_t type) const {
+  const Hdf5Id dataset = open(name);
+  std::int64_t size = 1;
+  const std::vector<std::int64_t> extents = extentsOf(dataset.get());
+  if (!sensible(extents) || H5Dget_storage_size(dataset.get()) > (1U << 30U))
+    throw UserError(_path + ": '" + name + "' has no sensible size");
+  for (const std::int64_t extent : extents) size *= extent;
+  std::vector<T> values(static_cast<std::size_t>(size));
+  checkHdf5(H5Dread(dataset.get(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()),
+            _path + ": '" + name + "' cannot be read; the file is damaged");
+  return values;
+}
+
+RunFacts RunFile::facts() const {
+  RunFacts facts;
+  facts.deck = readDeck();
+  facts.classes = readInteger(_file.get(), "classes", _path);
+  facts.shape = readAll<std::int64_t>("/input/shape", H5T_NATIVE_INT64);
+  facts.shift = readAll<float>("/input/shift", H5T_NATIVE_FLOAT);
+  facts.scale = readAll<float>("/input/scale", H5T_NATIVE_FLOAT);
+  const Hdf5Id group = checkedId(H5Gopen2(_file.get(), "/provenance", H5P_DEFAULT), H5Gclose,
+                                 _path + ": has no '/provenance'");
+  const auto visit = [](hid_t, const char* name, const H5A_info_t*, void* data) -> herr_t {
+    static_cast<Provenance*>(data)->emplace_back(name, "");
+    return 0;
+  };
+  checkHdf5(H5Aiterate2(group.get(), H5_INDEX_NAME, H5_ITER_INC, nullptr, visit, &facts.provenance),
+            _path + ": '/provenance' is damaged");
+  for (auto& [name, value] : facts.provenance) value = readText(group.get(), name, _path);
+  return facts;
+}
+
+RunProgress RunFile::progress() const {
+  const Hdf5Id group = checkedId(H5Gopen2(_file.get(), "/state", H5P_DEFAULT), H5Gclose,
+                                 _path + ": has no '/state'; is it a checkpoint?");
+  const auto integer = [&](const char* name) { return readInteger(group.get(), name, _path); };
+  const auto number = [&](const char* name) { return readNumber(group.get(), name, _path); };
+  RunProgress progress;
+  const bool recovers = readText(group.get(), "phase", _path) == "recovery";
+  progress.position.phase = recovers ? RunPhase::recovery : RunPhase::training;
+  progress.position.stage = static_cast<int>(integer("stage"));
+  progress.position.step = integer("step");
+  progress.run_step = integer("run_step");
+  progress.samples = integer("training_samples");
+  progress.per_epoch = integer("steps_per_epoch");
+  progress.seed = integer("seed");
+  progress.loss_scale = number("loss_scale");
+  progress.elapsed_seconds = number("elapsed_seconds");
+  progress.training_seconds = number("training_seconds");
+  progress.evaluation_seconds = number("evaluation_seconds");
+  progress.traffic = {integer("bytes_between_stages"), integer("bytes_between_replicas"),
+                      integer("bytes_evaluation")};
+  progress.stages = integer("stages");
+  progress.replicas = integer("replicas");
+  progress.ranks = integer("ranks");
+  progress.scores = readAll<double>("/state/scores", H5T_NATIVE_DOUBLE);
+  const auto scores = static_cast<std::int64_t>(progress.scores.size());
+  const bool fits = progress.stages > 0 && progress.replicas > 0 && scores % 3 == 0 &&
+                    scores / 3 / progress.stages == progress.replicas && scores / 3 % progress.stages == 0;
+  if (!fits || progress.per_epoch < 1 || progress.position.step < 0 || progress.position.stage < 0 ||
+      progress.position.stage >= progress.stages)
+    throw UserError(_path + ": '/state' contradicts itself");
+  return progress;
+}
+
+void RunFile::verifyDataset(const std::string& name) const {
+  const Hdf5Id dataset = open(name);
+  const std::string wrong = _path + ": '" + name + "' is damaged";
+  const Hdf5Id stored = checkedId(H5Dget_type(dataset.get()), H5Tclose, wrong);
+  const Hdf5Id type = checkedId(H5Tget_native_type(stored.get(), H5T_DIR_ASCEND), H5Tclose, wrong);
+  const std::size_t size = H5Tget_size(type.get());
+  if (size == 0 || size > (1U << 26U)) throw UserError(wrong);
+  auto sum = static_cast<std::uint32_t>(crc32_z(0, nullptr, 0));
+  std::vector<unsigned char> bytes;
+  const auto take = [&](hid_t memory, hid_t source, std::int64_t, std::int64_t values) {
+    bytes.resize(static_cast<std::size_t>(values) * size);
+    checkHdf5(H5Dread(dataset.get(), type.get(), memory, source, H5P_DEFAULT, bytes.data()), wrong);
+    sum = static_cast<std::uint32_t>(crc32_z(sum, bytes.data(), bytes.size()));
+  };
+  const std::vector<std::int64_t> extents = extentsOf(dataset.get());
+  if (extents.empty()) {
+    take(H5S_ALL, H5S_ALL, 0, 1);
+  } else {
+    if (!sensible(extents)) throw UserError(wrong);
+    forEachBlock(dataset.get(), extents, take);
+  }
+  if (readInteger(dataset.get(), "crc32", _path + ": '" + name + "'") != sum)
+    throw UserError(wrong + ": its checksum is not that of its values");
+}
+
+void RunFile::verify(std::size_t part, std::size_t parts) const {
+  const std::vector<std::string> names = datasetNames(_file.get(), _path);
+  for (std::size_t i = part; i < names.size(); i += parts) verifyDataset("/" + names[i]);
+}
+
+bool readStageTensors(const RunFile& file, const std::string& kind, const Stage& stage,
+                      const Vector& values) {
+  for (const StageTensor& tensor : stage.tensors()) {
+    const TensorRecord* found = file.find(kind, tensor.layer, tensor.name);
+    if (found == nullptr || found->extents != tensor.extents) return false;
+  }
+  const HostVector host(Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::io::values"),
+                        values.extent(0));
+  for (const StageTensor& tensor : stage.tensors())
+    file.read(*file.find(kind, tensor.layer, tensor.name), host.data() + tensor.offset);
+  const ExecSpace space;
+  Kokkos::deep_copy(space, values, host);
+  fence(space, "partita::io::readStageTensors");
+  return true;
+}
+
+void readParameters(const RunFile& file, const std::vector<Stage*>& stages) {
+  for (const Stage* stage : stages) {
+    if (!readStageTensors(file, parameters_kind, *stage, stage->parameters()))
+      throw UserError(file.path() + ": lacks parameters of this network");
+  }
+}
+
+void checkParameters(const RunFile& file, const Partition& partition) {
+  for (const TensorRecord& wanted : networkTensors(partition, parameters_kind)) {
+    const TensorRecord* found = file.find(wanted.kind, wanted.layer, wanted.name);
+    if (found == nullptr) throw UserError(file.path() + ": has no '" + wanted.path() + "'");
+    if (found->extents != wanted.extents)
+      throw UserError(file.path() + ": '" + wanted.path() + "' has another shape than the deck");
+  }
+}
+
+} // namespace partita

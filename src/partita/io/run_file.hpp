@@ -1,0 +1,67 @@
+#pragma once
+
+#include "partita/comm/mpi.hpp"
+#include "partita/core/provenance.hpp"
+#include "partita/nn/stage.hpp"
+#include "partita/plan/run_length.hpp"
+
+#include <optional>
+
+namespace partita {
+
+/// The layout of `parameters.h5` and of checkpoints (docs/checkpoint-format.md). Both are HDF5 with one data
+/// set a tensor, `/KIND/LAYER/NAME`; a checkpoint has more kinds, and the group `/state`. Every data set has
+/// an attribute `crc32` over its values, and HDF5 itself keeps checksums of everything else, so that a
+/// damaged file is noticed wherever the damage is.
+
+constexpr std::int64_t run_file_version = 1;
+constexpr const char* parameters_kind = "parameters";
+
+/// One data set of the network: `/first_moment/layer3.dense/weight`.
+struct TensorRecord {
+  std::string kind, layer, name;
+  std::vector<std::int64_t> extents;
+
+  std::string path() const { return "/" + kind + "/" + layer + "/" + name; }
+  std::int64_t size() const;
+};
+
+/// What a file says of its run.
+struct RunFacts {
+  std::string deck;                 ///< the effective one
+  std::int64_t classes = 0;         ///< of the data
+  std::vector<std::int64_t> shape;  ///< of one sample
+  std::vector<float> shift, scale;  ///< how features are standardised: (x - shift) * scale
+  Provenance provenance;
+};
+
+/// What a checkpoint adds: where the run stood. Random numbers are functions of seed, stream, epoch and
+/// index, so that positions are all the state they have.
+struct RunProgress {
+  Position position;
+  std::int64_t run_step = 0;               ///< RunLength::runStep
+  std::int64_t samples = 0, per_epoch = 0; ///< of the training set, and its batches
+  std::int64_t seed = 0;
+  double loss_scale = 1.0;                 ///< 1: the loss is not scaled
+  double elapsed_seconds = 0.0, training_seconds = 0.0, evaluation_seconds = 0.0;
+  Traffic traffic;                         ///< of all ranks together
+  std::int64_t stages = 1, replicas = 1, ranks = 1;
+  /// [stages, replicas, 3]: loss, correct rows and rows since the last row of the history.
+  std::vector<double> scores;
+};
+
+/// All that goes into a file, as one rank knows it: the same on every rank but for `values`.
+struct RunFileContent {
+  RunFacts facts;
+  std::optional<RunProgress> progress; ///< none: parameters only
+  std::vector<TensorRecord> tensors;
+  std::vector<const Real*> values; ///< of each tensor; null where another rank writes it
+};
+
+/// Says where the parameters of a stage lie: `values` is flat, as its buffer is.
+void placeValues(RunFileContent& content, const Stage& stage, const Real* values);
+
+/// The parameters of the whole network, in layer order.
+std::vector<TensorRecord> networkTensors(const Partition& partition, const std::string& kind);
+
+} // namespace partita

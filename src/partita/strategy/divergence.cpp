@@ -1,0 +1,48 @@
+#include "partita/strategy/divergence.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace partita {
+
+namespace {
+
+template <class View>
+bool allFinite(const View& values) {
+  const auto host = Kokkos::create_mirror_view_and_copy(HostSpace(), values);
+  return std::all_of(host.data(), host.data() + host.size(), [](Real value) { return std::isfinite(value); });
+}
+
+bool parametersFinite(const Stage& stage, const std::string& layer) {
+  for (const StageTensor& tensor : stage.tensors()) {
+    const Vector values(stage.parameters().data() + tensor.offset, static_cast<std::size_t>(tensor.size));
+    if (tensor.layer == layer && !allFinite(values)) return false;
+  }
+  return true;
+}
+
+/// In the order in which a batch meets them.
+std::string firstBadPlace(const LocalStage& local, const Matrix& in) {
+  if (!allFinite(in)) return "the input of the stage";
+  const std::vector<LayerPlan>& layers = local.stage.plan().layers;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const std::string name = layers[i].name();
+    if (!parametersFinite(local.stage, name)) return "the parameters of " + name;
+    if (!allFinite(topRows(local.tape.outputs[i], local.tape.rows))) return "the output of " + name;
+  }
+  return "the loss itself";
+}
+
+} // namespace
+
+void failDiverged(const ExecSpace& space, const LocalStage& local, const Matrix& in,
+                  std::int64_t counted_from) {
+  fence(space, "partita::failDiverged");
+  const auto step = counted_from + static_cast<std::int64_t>(local.score.peek(space).bad_batch);
+  throw RunError("stage " + std::to_string(local.index() + 1) + ": the loss is not finite at step " +
+                 std::to_string(step) + "; the first thing that is not: " + firstBadPlace(local, in) +
+                 " (try a smaller optimiser/learning_rate, optimiser/clip_norm or a warm-up; checkpoints of "
+                 "earlier steps are kept)");
+}
+
+} // namespace partita

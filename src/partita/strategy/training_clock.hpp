@@ -1,0 +1,44 @@
+#pragma once
+
+#include <chrono>
+
+namespace partita {
+
+/// Seconds of a run by the clock of this rank, those before a restart included.
+struct RunTimes {
+  double training = 0.0; ///< evaluations left out
+  double evaluation = 0.0;
+};
+
+/// Measures RunTimes: runs while a strategy trains.
+class TrainingClock {
+ public:
+  explicit TrainingClock(const RunTimes& spent = {}) : _spent(spent) {}
+
+  void start() {
+    _running = true;
+    _start = Clock::now();
+  }
+  void stop() {
+    _spent = times();
+    _running = false;
+  }
+  /// So much of the time since `start` was an evaluation.
+  void evaluated(double seconds) {
+    _spent.evaluation += seconds;
+    _spent.training -= seconds;
+  }
+  RunTimes times() const {
+    RunTimes now = _spent;
+    if (_running) now.training += std::chrono::duration<double>(Clock::now() - _start).count();
+    return now;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  RunTimes _spent;
+  bool _running = false;
+  Clock::time_point _start;
+};
+
+} // namespace partita

@@ -1,0 +1,261 @@
+#include "partita/train/checkpointer.hpp"
+
+#include "partita/comm/agree.hpp"
+#include "partita/core/log.hpp"
+#include "partita/core/region.hpp"
+#include "partita/io/write_run_file.hpp"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+
+namespace partita {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+using HostSpan = Kokkos::View<Real*, Kokkos::LayoutRight, HostSpace, Kokkos::MemoryUnmanaged>;
+
+constexpr std::size_t numbers_before_scores = 6; // traffic, and times of rank 0
+
+/// Which replica writes a tensor: each has all of its stage, so they share the work.
+bool writesHere(const Grid& grid, std::size_t number) {
+  return static_cast<int>(number % static_cast<std::size_t>(grid.replicas())) == grid.replica();
+}
+
+} // namespace
+
+/// A checkpoint on its way: what the writing thread works on, and what it answers.
+struct Checkpointer::Job {
+  enum class State { writing, written, naming, named };
+
+  std::string partial, final_name;
+  RunFileContent content;
+  std::vector<double> numbers;      ///< of this rank; then summed over all
+  std::vector<std::int64_t> reports; ///< that each rank had sent
+  int compression = 0;
+  Clock::time_point start = Clock::now();
+  double copy_seconds = 0.0;
+  std::string failure;
+  std::atomic<State> state{State::writing};
+};
+
+Checkpointer::Checkpointer(Run run, bool background)
+    : _run(std::move(run)), _comm(std::make_shared<const Communicator>(_run.grid.world().duplicate())),
+      _thread(background && _run.directory.exists()) {
+  if (!_run.directory.exists() || _run.config.checkpoint.every == 0) return;
+  // Memory that is touched for the first time costs more than the copy itself; that is paid here.
+  _copy = decltype(_copy)("partita::Checkpointer::copy", largestCopy());
+}
+
+std::size_t Checkpointer::largestCopy() const {
+  const std::size_t kinds = 1 + optimiserStates(_run.config.optimiser).size();
+  std::size_t values = 0;
+  for (const auto& local : _run.stages) values += kinds * local->stage.parameters().extent(0);
+  return values;
+}
+
+std::vector<std::string> Checkpointer::kindsFor(const StagePlan& stage, const Position& position) const {
+  std::vector<std::string> kinds{parameters_kind};
+  const bool one_by_one = _run.length.turns > 1 && position.phase == RunPhase::training;
+  if (one_by_one && stage.index != position.stage) return kinds; // done, or not begun
+  for (const std::string& name : optimiserStates(_run.config.optimiser)) kinds.push_back(name);
+  return kinds;
+}
+
+/// The same list on every rank.
+void Checkpointer::listTensors(Job& job, const Position& position) const {
+  for (const StagePlan& stage : _run.partition.stages) {
+    Partition alone;
+    alone.stages = {stage};
+    for (const std::string& kind : kindsFor(stage, position)) {
+      for (const TensorRecord& tensor : networkTensors(alone, kind)) job.content.tensors.push_back(tensor);
+    }
+  }
+  job.content.values.assign(job.content.tensors.size(), nullptr);
+}
+
+void Checkpointer::copyValues(const ExecSpace& space, Job& job, const std::vector<StageUpdater*>& updaters) {
+  if (_copy.extent(0) == 0)
+    _copy = decltype(_copy)(Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::Checkpointer::copy"),
+                            largestCopy());
+  std::size_t used = 0;
+  const auto copy = [&](const std::string& kind, const Stage& stage, const Vector& values) {
+    for (const StageTensor& tensor : stage.tensors()) {
+      const auto& tensors = job.content.tensors;
+      const auto found = std::find_if(tensors.begin(), tensors.end(), [&](const TensorRecord& record) {
+        return record.kind == kind && record.layer == tensor.layer && record.name == tensor.name;
+      });
+      const auto number = static_cast<std::size_t>(found - tensors.begin());
+      if (found == tensors.end() || !writesHere(_run.grid, number)) continue;
+      const auto size = static_cast<std::size_t>(tensor.size);
+      const HostSpan to(_copy.data() + used, size);
+      Kokkos::deep_copy(space, to, Vector(values.data() + tensor.offset, size));
+      job.content.values[number] = to.data();
+      used += size;
+    }
+  };
+  for (const auto& local : _run.stages) copy(parameters_kind, local->stage, local->stage.parameters());
+  for (StageUpdater* updater : updaters) {
+    for (const Optimiser::State& state : updater->optimiser().state())
+      copy(state.name, updater->local().stage, state.values);
+  }
+  fence(space, "partita::Checkpointer::copyValues");
+}
+
+RunProgress Checkpointer::progressAt(const Position& position) const {
+  RunProgress progress;
+  progress.position = position;
+  progress.run_step = _run.length.runStep(position);
+  progress.samples = _run.samples;
+  progress.per_epoch = _run.length.per_epoch;
+  progress.seed = _run.config.run.seed;
+  progress.stages = _run.grid.plan().stages;
+  progress.replicas = _run.grid.replicas();
+  progress.ranks = _run.grid.world().size();
+  return progress;
+}
+
+/// What has to be summed over the ranks: traffic, times of rank 0, scores by stage and replica, reports sent by
+/// rank.
+std::vector<double> Checkpointer::ownNumbers(const ExecSpace& space,
+                                             const std::vector<StageUpdater*>& updaters) const {
+  const Grid& grid = _run.grid;
+  const auto replicas = static_cast<std::size_t>(grid.replicas()),
+             scores = 3 * replicas * static_cast<std::size_t>(grid.plan().stages);
+  std::vector<double> numbers(numbers_before_scores + scores + static_cast<std::size_t>(grid.world().size()));
+  numbers[0] = static_cast<double>(grid.traffic.between_stages);
+  numbers[1] = static_cast<double>(grid.traffic.between_replicas);
+  numbers[2] = static_cast<double>(grid.traffic.evaluation);
+  if (grid.world().rank() == 0) {
+    const RunTimes times = _run.clock.times();
+    numbers[3] = _run.monitor.seconds();
+    numbers[4] = times.training;
+    numbers[5] = times.evaluation;
+  }
+  for (StageUpdater* updater : updaters) {
+    const Score::Sums sums = updater->local().score.peek(space);
+    const auto place = static_cast<std::size_t>(updater->local().index()) * replicas +
+                       static_cast<std::size_t>(grid.replica());
+    numbers[numbers_before_scores + 3 * place] = sums.loss;
+    numbers[numbers_before_scores + 3 * place + 1] = sums.correct;
+    numbers[numbers_before_scores + 3 * place + 2] = sums.rows;
+  }
+  numbers[numbers_before_scores + scores + static_cast<std::size_t>(grid.world().rank())] =
+      static_cast<double>(_run.monitor.sent());
+  return numbers;
+}
+
+void Checkpointer::take(const ExecSpace& space, const Position& position,
+                        const std::vector<StageUpdater*>& updaters) {
+  finish();
+  const Region region(space, "partita::Checkpointer::take", Phase::checkpoint);
+  const auto start = Clock::now();
+  for (StageUpdater* updater : updaters) updater->failIfDiverged(space, Matrix());
+  auto job = std::make_shared<Job>();
+  job->final_name = _run.directory.file(checkpointName(_run.length.runStep(position)));
+  job->partial = job->final_name + ".partial";
+  job->content.facts = _run.facts;
+  job->content.progress = progressAt(position);
+  job->compression = static_cast<int>(_run.config.checkpoint.compression);
+  listTensors(*job, position);
+  copyValues(space, *job, updaters);
+  job->numbers = ownNumbers(space, updaters);
+  job->copy_seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  _job = job;
+  _thread.submit([job, comm = _comm] {
+    try {
+      collectively(*comm, [&] {
+        std::error_code error;
+        if (comm->rank() == 0) fs::create_directories(fs::path(job->partial).parent_path(), error);
+        if (error) throw UserError(job->partial + ": " + error.message());
+      });
+      comm->sum(job->numbers);
+      RunProgress& progress = *job->content.progress;
+      const auto number = [&](std::size_t i) { return static_cast<std::int64_t>(job->numbers[i]); };
+      progress.traffic = {number(0), number(1), number(2)};
+      progress.elapsed_seconds = job->numbers[3];
+      progress.training_seconds = job->numbers[4];
+      progress.evaluation_seconds = job->numbers[5];
+      const auto first = job->numbers.begin() + numbers_before_scores,
+                 reports = job->numbers.end() - comm->size();
+      progress.scores.assign(first, reports);
+      job->reports.assign(reports, job->numbers.end());
+      writeRunFile(*comm, job->partial, job->content, job->compression);
+    } catch (const std::exception& error) {
+      job->failure = error.what();
+    }
+    job->state = Job::State::written;
+  });
+}
+
+void Checkpointer::poll() {
+  if (_job == nullptr) return;
+  if (_job->state == Job::State::written) {
+    if (!_job->failure.empty() || _run.grid.world().rank() != 0) {
+      _job->state = Job::State::named;
+    } else if (_run.monitor.hasHeard(_job->reports)) {
+      publish();
+    } else {
+      _run.monitor.pump();
+    }
+  }
+  if (_job->state == Job::State::named) tellResult();
+}
+
+void Checkpointer::tellResult() {
+  const RunProgress& progress = *_job->content.progress;
+  const double seconds = std::chrono::duration<double>(Clock::now() - _job->start).count();
+  _failed = !_job->failure.empty();
+  if (_failed) {
+    Log::warning("no checkpoint at step " + std::to_string(progress.run_step) + ": " + _job->failure);
+  } else {
+    _last_step = progress.run_step;
+    _last_seconds = seconds;
+    double bytes = 0.0;
+    for (const TensorRecord& tensor : _job->content.tensors)
+      bytes += static_cast<double>(tensor.size()) * sizeof(Real);
+    std::array<char, 160> line{};
+    std::snprintf(line.data(), line.size(),
+                  "checkpoint at step %lld: %s in %s, training stood still for %.3f s",
+                  static_cast<long long>(_last_step), formatBytes(bytes).c_str(),
+                  formatSeconds(seconds).c_str(), _job->copy_seconds);
+    Log::info(line.data());
+  }
+  _job.reset();
+}
+
+/// On rank 0: the thread gives the file its name, when no row of the history up to its step can get lost.
+void Checkpointer::publish() {
+  _job->state = Job::State::naming;
+  _thread.submit([job = _job, folder = _run.directory.file("."), history = _run.directory.file("history.csv"),
+                  keep = static_cast<std::size_t>(_run.config.checkpoint.keep)] {
+    try {
+      syncFile(history);
+      publishFile(job->partial, job->final_name);
+      const std::vector<std::string> files = checkpointsIn(folder);
+      std::error_code ignored;
+      for (std::size_t i = keep; i < files.size(); ++i) fs::remove(files[i], ignored);
+    } catch (const std::exception& error) {
+      job->failure = error.what();
+    }
+    job->state = Job::State::named;
+  });
+}
+
+bool Checkpointer::finish() {
+  while (_job != nullptr) {
+    poll();
+    if (_job != nullptr) idleBriefly();
+  }
+  return !_failed;
+}
+
+double Checkpointer::expectedSeconds() const {
+  constexpr double assumed_rate = 3e8; // bytes a second and rank
+  if (_last_seconds > 0.0) return _last_seconds;
+  return static_cast<double>(largestCopy() * sizeof(Real)) / assumed_rate;
+}
+
+} // namespace partita

@@ -1,0 +1,73 @@
+#pragma once
+
+#include "partita/core/background.hpp"
+#include "partita/io/run_file.hpp"
+#include "partita/strategy/run_context.hpp"
+#include "partita/train/monitor.hpp"
+#include "partita/train/run_directory.hpp"
+
+#include <atomic>
+#include <chrono>
+
+namespace partita {
+
+/// Writes checkpoints of a run into its directory. The state is copied between two steps; all ranks write
+/// their parts of one file while training goes on. A file gets its name when it is complete and the history
+/// up to its step is on the disk; then older ones beyond `checkpoint/keep` go.
+class Checkpointer {
+ public:
+  /// What it needs to know of the run; all outlive it. `facts` as in RunFileContent.
+  struct Run {
+    const RunConfig& config;
+    const Partition& partition;
+    Grid& grid;
+    const std::vector<std::unique_ptr<LocalStage>>& stages;
+    const RunLength& length;
+    const TrainingClock& clock;
+    Monitor& monitor;
+    const RunDirectory& directory;
+    RunFacts facts;
+    std::int64_t samples; ///< of the training set
+  };
+  /// `background`: writes in a thread of its own, which MPI must allow. Collective.
+  Checkpointer(Run run, bool background);
+
+  /// Copies the state at `position` and begins to write it; waits for the checkpoint before, if that is still
+  /// being written. Collective. Throws RunError where a loss is not finite.
+  void take(const ExecSpace& space, const Position& position, const std::vector<StageUpdater*>& updaters);
+  /// Goes on with what has been written; to be called now and then.
+  void poll();
+  /// Waits until everything is written and named; false where the last one failed. Collective, but what a
+  /// rank learns is its own: rank 0 alone gives names.
+  bool finish();
+
+  /// Step of the newest finished checkpoint of this call of the program, and its file; 0: none yet.
+  std::int64_t lastStep() const { return _last_step; }
+  std::string lastFile() const { return _run.directory.file(checkpointName(_last_step)); }
+  /// Seconds that a checkpoint takes from its step to its name, by the last one or else by its size.
+  double expectedSeconds() const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Job;
+
+  std::vector<std::string> kindsFor(const StagePlan& stage, const Position& position) const;
+  void listTensors(Job& job, const Position& position) const;
+  void copyValues(const ExecSpace& space, Job& job, const std::vector<StageUpdater*>& updaters);
+  RunProgress progressAt(const Position& position) const;
+  std::vector<double> ownNumbers(const ExecSpace& space, const std::vector<StageUpdater*>& updaters) const;
+  void publish();
+  void tellResult();
+  std::size_t largestCopy() const;
+
+  Run _run;
+  std::shared_ptr<const Communicator> _comm; ///< of the writing thread
+  Kokkos::View<Real*, Kokkos::LayoutRight, HostSpace> _copy;
+  std::shared_ptr<Job> _job; ///< under way
+  bool _failed = false;
+  std::int64_t _last_step = 0;
+  double _last_seconds = 0.0;
+  BackgroundThread _thread;
+};
+
+} // namespace partita

@@ -1,0 +1,165 @@
+#include "partita/train/restart.hpp"
+
+#include "partita/comm/agree.hpp"
+#include "partita/config/deck.hpp"
+#include "partita/core/log.hpp"
+#include "partita/io/read_run_file.hpp"
+#include "partita/plan/effective.hpp"
+#include "partita/train/run_directory.hpp"
+
+#include <algorithm>
+
+namespace partita {
+
+namespace {
+
+/// Ranks share the reading; what one of them finds, all throw.
+void verifyTogether(const Communicator& world, const std::string& file) {
+  collectively(world, [&] {
+    RunFile(file).verify(static_cast<std::size_t>(world.rank()), static_cast<std::size_t>(world.size()));
+  });
+}
+
+std::vector<std::string> listTogether(const Communicator& world, const std::string& run_directory) {
+  std::string text;
+  if (world.rank() == 0)
+    for (const std::string& file : checkpointsIn(run_directory)) text += file + '\n';
+  text = tellAll(world, text);
+  std::vector<std::string> files;
+  for (std::size_t begin = 0, end = 0; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1)
+    files.push_back(text.substr(begin, end - begin));
+  return files;
+}
+
+bool trainsOneByOne(const RunConfig& config) {
+  return config.strategy.input == StageInput::frozen && config.strategy.stages > 1;
+}
+
+/// The deck of the file and what it came to.
+struct Before {
+  explicit Before(const RunFile& file) {
+    const RunFacts facts = file.facts();
+    deck = parseDeck(facts.deck, file.path());
+    config = effective(deck);
+    std::int64_t width = 1;
+    for (const std::int64_t extent : facts.shape) width *= extent;
+    cuts = planPartition(config, planNetwork(config.network, width, facts.classes), facts.classes, sizeof(Real))
+               .cuts;
+  }
+  RunConfig deck, config;
+  std::vector<std::int64_t> cuts;
+};
+
+/// Where an epoch has another number of steps than before, the same part of it.
+Position scaled(Position position, std::int64_t before, std::int64_t now) {
+  if (before == now) return position;
+  Log::warning("an epoch has " + std::to_string(now) + " steps now and had " + std::to_string(before) +
+               ": going on at the same part of it, with other batches");
+  position.step = static_cast<std::int64_t>(static_cast<double>(position.step) / static_cast<double>(before) *
+                                            static_cast<double>(now));
+  return position;
+}
+
+/// A run that is shorter now than it was before is at its end.
+Position within(Position position, const RunLength& length) {
+  if (position.phase == RunPhase::recovery && length.recovery_steps == 0)
+    position = {RunPhase::training, length.turns - 1, length.steps};
+  const std::int64_t last = position.phase == RunPhase::recovery ? length.recovery_steps : length.steps;
+  position.step = std::min(position.step, last);
+  return position;
+}
+
+void tell(const Restart& restart, const Before& before, const RunConfig& deck, const RunLength& length,
+          int replicas) {
+  Log::info("going on from " + restart.file + " at step " + std::to_string(length.runStep(restart.start)) +
+            " of " + std::to_string(length.total()));
+  for (const std::string& change : deckChanges(before.deck, deck)) Log::info("  changed: " + change);
+  if (!restart.keeps_state) {
+    Log::warning("the deck trains other stages, or in another way, than " + restart.file +
+                 " had done: only the parameters carry over, training begins anew");
+    return;
+  }
+  if (!restart.same_stages)
+    Log::warning("other stages than before: parameters, optimiser and step carry over, labels do not");
+  if (optimiserStates(before.config.optimiser) != optimiserStates(deck.optimiser))
+    Log::warning("another kind of optimiser than before: its state begins anew");
+  if (restart.found->replicas != replicas)
+    Log::info("  replicas: " + std::to_string(restart.found->replicas) + " -> " + std::to_string(replicas) +
+              " (gradients are summed in another order, so that the last bits differ)");
+}
+
+} // namespace
+
+RunTimes Restart::spent() const {
+  return keeps_state ? RunTimes{found->training_seconds, found->evaluation_seconds} : RunTimes{};
+}
+
+std::string chooseRestart(const Communicator& world, const std::string& restart,
+                          const std::string& run_directory) {
+  if (restart.empty()) return "";
+  if (restart != "latest") {
+    verifyTogether(world, restart);
+    return restart;
+  }
+  for (const std::string& file : listTogether(world, run_directory)) {
+    try {
+      verifyTogether(world, file);
+      return file;
+    } catch (const AgreedError& error) {
+      Log::warning("skipped: " + error.messages().front());
+    }
+  }
+  return "";
+}
+
+Restart planRestart(const std::string& file, const RunConfig& deck, const RunConfig& config,
+                    const Partition& partition, const RunLength& length, int replicas) {
+  Restart restart;
+  restart.file = file;
+  if (file.empty()) return restart;
+  const RunFile opened(file);
+  checkParameters(opened, partition);
+  if (!opened.isCheckpoint()) {
+    Log::info("beginning with the parameters of " + file);
+    return restart;
+  }
+  const Before before(opened);
+  restart.found = opened.progress();
+  const Position& found = restart.found->position;
+  const bool same_cuts = before.cuts == partition.cuts,
+             same_input = partition.cuts.empty() || before.config.strategy.input == config.strategy.input;
+  const bool alike = !trainsOneByOne(before.config) && !trainsOneByOne(config);
+  restart.same_stages = same_cuts && (same_input || found.phase == RunPhase::recovery);
+  restart.keeps_state = restart.same_stages || (alike && found.phase == RunPhase::training);
+  if (restart.keeps_state)
+    restart.start = within(scaled(found, restart.found->per_epoch, length.per_epoch), length);
+  tell(restart, before, deck, length, replicas);
+  return restart;
+}
+
+void restoreUpdater(const ExecSpace& space, const Restart& restart, const Grid& grid, StageUpdater& updater) {
+  LocalStage& local = updater.local();
+  const RunFile file(restart.file);
+  bool complete = true;
+  for (const Optimiser::State& state : updater.optimiser().state())
+    complete = complete && readStageTensors(file, state.name, local.stage, state.values);
+  if (!complete)
+    for (const Optimiser::State& state : updater.optimiser().state())
+      Kokkos::deep_copy(space, state.values, Real(0));
+  updater.resume(restart.start.step, complete ? restart.found->position.step : 0);
+  if (!restart.same_stages) return;
+  const RunProgress& found = *restart.found;
+  Score::Sums sums;
+  for (std::int64_t replica = 0; replica < found.replicas; ++replica) {
+    // On other replicas than before, the first one goes on for all.
+    const bool mine = found.replicas == grid.replicas() ? replica == grid.replica() : grid.replica() == 0;
+    const double* score = &found.scores[static_cast<std::size_t>(3 * (local.index() * found.replicas + replica))];
+    if (!mine) continue;
+    sums.loss += score[0];
+    sums.correct += score[1];
+    sums.rows += score[2];
+  }
+  local.score.set(space, sums);
+}
+
+} // namespace partita

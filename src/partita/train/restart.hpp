@@ -1,0 +1,40 @@
+#pragma once
+
+#include "partita/config/run_config.hpp"
+#include "partita/io/run_file.hpp"
+#include "partita/strategy/stage_trainer.hpp"
+#include "partita/strategy/training_clock.hpp"
+
+#include <optional>
+
+namespace partita {
+
+/// The file to go on from. `restart` "latest": the newest checkpoint of the run directory that is whole (others
+/// are skipped with a warning), or nothing where there is none; else the file of that name, which has to be
+/// whole. Collective; throws UserError on every rank.
+std::string chooseRestart(const Communicator& world, const std::string& restart,
+                          const std::string& run_directory);
+
+/// What of an earlier run goes into this one.
+struct Restart {
+  std::string file;                 ///< empty: nothing, the run begins
+  std::optional<RunProgress> found; ///< none in a file of parameters only
+  Position start;
+  bool keeps_state = false; ///< the optimiser goes on
+  bool same_stages = false; ///< so do the sums of the history, which belong to a stage
+
+  RunTimes spent() const; ///< before
+  double elapsed() const { return keeps_state ? found->elapsed_seconds : 0.0; }
+  Traffic traffic() const { return keeps_state ? found->traffic : Traffic{}; }
+};
+
+/// Decides where to go on: at the step found where the deck trains the same stages in the same way; at the
+/// same step of another strategy where all stages had learnt alike; else at the beginning, with the parameters
+/// found. Tells what carries over and what does not. `deck` as it was given, `config` what it came to.
+Restart planRestart(const std::string& file, const RunConfig& deck, const RunConfig& config,
+                    const Partition& partition, const RunLength& length, int replicas);
+
+/// Puts an updater that has taken no step where the run goes on.
+void restoreUpdater(const ExecSpace& space, const Restart& restart, const Grid& grid, StageUpdater& updater);
+
+} // namespace partita

@@ -1,0 +1,94 @@
+#include "partita/train/run_control.hpp"
+
+#include "partita/core/log.hpp"
+#include "partita/train/signals.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+
+namespace partita {
+
+namespace {
+
+/// How often ranks agree: one all-reduce of some microseconds in so many seconds.
+constexpr double seconds_between = 0.25;
+
+const auto program_start = std::chrono::steady_clock::now();
+
+double secondsSince(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+const char* reasonOf(std::int64_t code) {
+  static const char* const reasons[] = {"", "the time limit is near", "SIGTERM", "SIGINT"};
+  return reasons[code];
+}
+
+} // namespace
+
+RunControl::RunControl(const Grid& grid, const RunConfig& config, const RunLength& length,
+                       const Restart& restart, const RunDirectory& directory, Checkpointer& checkpointer,
+                       std::int64_t time_limit)
+    : _grid(grid), _config(config), _length(length), _restart(restart), _directory(directory),
+      _checkpointer(checkpointer), _time_limit(time_limit), _agreement(grid.world()) {
+  Signals::listen();
+}
+
+void RunControl::restore(const ExecSpace& space, StageUpdater& updater) {
+  if (_restart.keeps_state) restoreUpdater(space, _restart, _grid, updater);
+}
+
+bool RunControl::limitReached() const {
+  if (_time_limit == 0) return false;
+  // Time to agree and to write: a checkpoint that the scheduler kills is none.
+  const double reserve = 3.0 * seconds_between + 1.5 * _checkpointer.expectedSeconds();
+  return secondsSince(program_start) + reserve >= static_cast<double>(_time_limit);
+}
+
+LaterMaximum::Values RunControl::ownWishes(std::int64_t steps) {
+  LaterMaximum::Values wishes{};
+  if (Signals::stop() != 0) wishes[stop] = Signals::stop() == SIGINT ? interrupted : terminated;
+  if (Signals::takeCheckpointRequest()) wishes[checkpoint] = 1;
+  if (_grid.world().rank() != 0) return wishes;
+  if (wishes[stop] == none && limitReached()) wishes[stop] = time_limit;
+  std::error_code ignored;
+  if (_directory.exists() && std::filesystem::remove(_directory.file("output_now"), ignored))
+    wishes[checkpoint] = 1;
+  const double a_step = secondsSince(_asked) / static_cast<double>(std::max<std::int64_t>(1, steps));
+  wishes[interval] = static_cast<std::int64_t>(std::clamp(seconds_between / a_step, 1.0, 1e6));
+  return wishes;
+}
+
+/// The answer to the question asked before, and the next question.
+LaterMaximum::Values RunControl::agree(std::int64_t steps) {
+  LaterMaximum::Values answer{};
+  if (_agreement.started()) answer = _agreement.finish();
+  _agreement.start(ownWishes(steps - _asked_at));
+  _asked = Clock::now();
+  _asked_at = steps;
+  _next_agreement = steps + std::max<std::int64_t>(1, answer[interval]);
+  return answer;
+}
+
+bool RunControl::afterStep(const ExecSpace& space, const Position& position,
+                           const std::vector<StageUpdater*>& updaters) {
+  _checkpointer.poll();
+  LaterMaximum::Values answer{};
+  if (++_step == _next_agreement) answer = agree(_step);
+  const std::int64_t run_step = _length.runStep(position), every = _config.checkpoint.every;
+  const bool last = run_step == _length.total(), due = every > 0 && (run_step % every == 0 || last),
+             stopped = answer[stop] != none && !last;
+  if (_directory.exists() && (due || stopped || answer[checkpoint] != 0))
+    _checkpointer.take(space, position, updaters);
+  if (stopped) _stop_reason = reasonOf(answer[stop]);
+  return stopped;
+}
+
+bool RunControl::finish() {
+  if (_agreement.started()) _agreement.finish();
+  const bool written = _checkpointer.finish();
+  return _grid.world().maximum(std::int64_t{written ? 0 : 1}) == 0;
+}
+
+} // namespace partita

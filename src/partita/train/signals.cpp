@@ -1,0 +1,35 @@
+#include "partita/train/signals.hpp"
+
+#include <csignal>
+
+namespace partita {
+
+volatile int Signals::s_stop = 0;
+volatile int Signals::s_checkpoint = 0;
+
+void Signals::handle(int signal) {
+  if (signal == SIGUSR1) {
+    s_checkpoint = 1;
+    return;
+  }
+  s_stop = signal;
+}
+
+void Signals::listen() {
+  struct sigaction action {};
+  action.sa_handler = handle;
+  sigemptyset(&action.sa_mask);
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGUSR1, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr); // a launcher and a batch system may both send it
+  action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND); // who presses twice does not want to wait
+  sigaction(SIGINT, &action, nullptr);
+}
+
+bool Signals::takeCheckpointRequest() {
+  const bool asked = s_checkpoint != 0;
+  s_checkpoint = 0;
+  return asked;
+}
+
+} // namespace partita

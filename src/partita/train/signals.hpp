@@ -1,0 +1,19 @@
+#pragma once
+
+namespace partita {
+
+/// What signals have asked for since the start; handlers do no more than note it. A second SIGINT ends
+/// the process at once, as if nobody handled it.
+class Signals {
+ public:
+  static void listen();
+  static int stop() { return s_stop; } ///< SIGINT or SIGTERM where one has come, else 0
+  /// Has SIGUSR1 come since the last call?
+  static bool takeCheckpointRequest();
+
+ private:
+  static void handle(int signal);
+  static volatile int s_stop, s_checkpoint;
+};
+
+} // namespace partita

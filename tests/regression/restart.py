@@ -1,0 +1,87 @@
+"""A run that goes on from a checkpoint is the run that was never interrupted: the same bits in the parameters, the same
+rows in the history."""
+
+import csv
+import shutil
+
+import support
+from support import run, train
+
+EPOCH = 15
+VARIANTS = {
+    "joint": (1, ["strategy/kind=joint", "optimiser/clip_norm=0.5"]),
+    "relay": (1, ["strategy/input=relay"]),
+    "relay on two ranks": (2, ["strategy/input=relay", "optimiser/kind=sgd"]),
+    "free": (2, ["strategy/input=free", "optimiser/kind=adamw", "optimiser/weight_decay=0.01"]),
+    "frozen": (1, ["strategy/input=frozen", "strategy/stages=3", "strategy/cuts=flops"]),
+    "frozen on two ranks": (2, ["strategy/input=frozen"]),
+    "recovery": (2, ["strategy/input=free", "run/epochs=1", "strategy/recovery_epochs=2", "optimiser/clip_norm=1"]),
+    "replicas": (2, ["strategy/kind=joint", "strategy/replicas=2"]),
+    "grid": (4, ["strategy/input=relay", "strategy/replicas=2"]),
+    "frozen grid with recovery": (4, ["strategy/input=frozen", "strategy/replicas=2", "run/epochs=1",
+                                      "strategy/recovery_epochs=1"]),
+}
+
+
+def history(folder):
+    """Rows without what is measured in seconds, in the order of the steps."""
+    with (folder / "history.csv").open(newline="") as file:
+        rows = [tuple(value for name, value in row.items() if name not in ("time_s", "samples_per_second"))
+                for row in csv.DictReader(file)]
+    return sorted(rows)
+
+
+def checkpoints(folder):
+    """Step of the run -> file."""
+    return {int(path.stem.split("-")[1]): path for path in sorted((folder / "checkpoints").glob("step-*.h5"))}
+
+
+class Restart(support.RunTest):
+    """One uninterrupted run a variant that keeps all its steps, and runs that go on from some of them."""
+
+    def whole_run(self, ranks, overrides):
+        folder = self.folder / "whole"
+        summary = train(folder, self.deck, *overrides, "run/log_every=7", "checkpoint/every=1", "checkpoint/keep=1000",
+                        ranks=ranks)
+        return folder, summary
+
+    def go_on(self, whole, step, ranks, overrides):
+        """A directory as a killed run leaves it: checkpoints up to the step, and a history that is ahead of them."""
+        folder = self.folder / f"from-{step}"
+        folder.mkdir()
+        (folder / "checkpoints").mkdir()
+        shutil.copy(checkpoints(whole)[step], folder / "checkpoints")
+        shutil.copy(whole / "history.csv", folder)
+        with (folder / "history.csv").open("a") as file:
+            file.write("9.9,step,1,")  # a row cut short
+        summary = train(folder, self.deck, *overrides, "run/log_every=7", "-r", "latest", ranks=ranks)
+        rows = history(folder)
+        shutil.rmtree(folder)
+        return summary, rows
+
+    def check(self, name, steps=None):
+        ranks, overrides = VARIANTS[name]
+        whole, wanted = self.whole_run(ranks, overrides)
+        kept = checkpoints(whole)
+        self.assertEqual(list(kept), list(range(1, max(kept) + 1)))
+        rows = history(whole)
+        last = max(kept)
+        for step in steps or sorted({1, 6, EPOCH - 1, EPOCH, EPOCH + 1, last // 2, last - 1, last} & set(kept)):
+            with self.subTest(variant=name, step=step):
+                found, found_rows = self.go_on(whole, step, ranks, overrides)
+                self.assertEqual(found["parameters_hash"], wanted["parameters_hash"])
+                self.assertEqual(found["stage_accuracy"], wanted["stage_accuracy"])
+                self.assertEqual(found_rows, rows)
+                for key in ("bytes_between_replicas",) + (() if "frozen" in name else ("bytes_between_stages",)):
+                    self.assertEqual(found[key], wanted[key], key)
+
+
+def add_variant(name):
+    setattr(Restart, "test_" + name.replace(" ", "_"), lambda self: self.check(name))
+
+
+for variant in VARIANTS:
+    add_variant(variant)
+
+if __name__ == "__main__":
+    support.main()

@@ -19,6 +19,11 @@ struct TrainArguments {
 struct EvaluateArguments {
   std::string path;
   std::vector<std::string> overrides;
+  std::string predictions; ///< .npz to write; empty: none
+};
+
+struct ExportArguments {
+  std::string path, output; ///< what to read, and the .onnx or .npz to write
 };
 
 struct InfoArguments {
@@ -37,6 +42,7 @@ bool prepareTrain(const Communicator& world, const TrainArguments& arguments);
 void runTrain(const Communicator& world, const TrainArguments& arguments, const std::string& command_line);
 void runEvaluate(const Communicator& world, const EvaluateArguments& arguments,
                  const std::string& command_line);
+void runExport(const Communicator& world, const ExportArguments& arguments, const std::string& command_line);
 bool prepareInfo(const Communicator& world, const InfoArguments& arguments);
 void runInfo(const Communicator& world, const std::string& command_line);
 void runBench(const Communicator& world, const BenchArguments& arguments, const std::string& command_line);

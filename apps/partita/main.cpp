@@ -25,6 +25,7 @@ constexpr int exit_failure = 1, exit_user_error = 2;
 struct Arguments {
   TrainArguments train;
   EvaluateArguments evaluate;
+  ExportArguments export_;
   InfoArguments info;
   BenchArguments bench;
 };
@@ -54,6 +55,20 @@ void describe(CLI::App& app, Arguments& arguments) {
   evaluate->add_option("RUN", arguments.evaluate.path, "run directory or parameters.h5")->required();
   evaluate->add_option("section/key=value", arguments.evaluate.overrides, override_help);
 
+  evaluate
+      ->add_option("--predictions", arguments.evaluate.predictions,
+                   "write features, labels and logits of the test samples to this .npz")
+      ->type_name("FILE");
+
+  CLI::App* exporter =
+      app.add_subcommand("export", "Write a trained network for other programs, as ONNX or NumPy");
+  exporter->add_option("RUN", arguments.export_.path, "run directory or parameters.h5")->required();
+  exporter
+      ->add_option("-o,--output", arguments.export_.output,
+                   "file to write; its ending, .onnx or .npz, says the format")
+      ->type_name("FILE")
+      ->required();
+
   CLI::App* info = app.add_subcommand("info", "What this build is made of, or what a parameter file holds");
   info->add_option("RUN", arguments.info.path, "run directory or parameters.h5");
   info->add_flag("--deck", arguments.info.deck_reference,
@@ -63,7 +78,7 @@ void describe(CLI::App& app, Arguments& arguments) {
       app.add_subcommand("bench", "Measure matrix products, memory and training steps on this machine");
   bench->add_option("--json", arguments.bench.json, "write a list of {name, value, unit}");
   bench->add_flag("--quick", arguments.bench.quick, "fewer repetitions: shows that it runs, measures badly");
-  for (CLI::App* command : {train, evaluate, info, bench}) command->allow_extras();
+  for (CLI::App* command : {train, evaluate, exporter, info, bench}) command->allow_extras();
 }
 
 /// Flags of Kokkos 3.4 to 5, which takes them itself and only murmurs about others.
@@ -97,7 +112,7 @@ void refuseExtras(const CLI::App& app) {
     }
   }
   if (app.get_subcommands().empty())
-    throw AgreedError("command line: train, evaluate, info or bench? See `partita --help`");
+    throw AgreedError("command line: train, evaluate, export, info or bench? See `partita --help`");
 }
 
 /// The command line for Kokkos; with a number of threads where neither it nor the environment says one.
@@ -142,6 +157,7 @@ void dispatch(const Communicator& world, const CLI::App& app, const Arguments& a
   const KokkosEnvironment kokkos(kokkosArguments(world, argc, argv));
   if (app.got_subcommand("train")) runTrain(world, arguments.train, command_line);
   if (app.got_subcommand("evaluate")) runEvaluate(world, arguments.evaluate, command_line);
+  if (app.got_subcommand("export")) runExport(world, arguments.export_, command_line);
   if (app.got_subcommand("info")) runInfo(world, command_line);
   if (app.got_subcommand("bench")) runBench(world, arguments.bench, command_line);
 }

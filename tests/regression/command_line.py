@@ -5,7 +5,7 @@ import time
 import support
 from support import run
 
-COMMANDS = ("train", "evaluate", "info", "bench")
+COMMANDS = ("train", "evaluate", "export", "info", "bench")
 
 
 class Answers(support.RunTest):
@@ -44,7 +44,7 @@ class Refusals(support.RunTest):
                 self.assertLess(time.monotonic() - begin, 30)
 
     def test_command(self):
-        self.check(["train, evaluate, info or bench?"])
+        self.check(["train, evaluate, export, info or bench?"])
         self.check(["'trian' is not understood"], "trian", self.deck, ranks=(1, 2))
 
     def test_flags(self):

@@ -13,6 +13,7 @@
 #include "partita/strategy/sil/sil.hpp"
 #include "partita/train/banner.hpp"
 #include "partita/train/monitor.hpp"
+#include "partita/train/predictions.hpp"
 #include "partita/train/run_directory.hpp"
 #include "partita/train/summary.hpp"
 
@@ -161,7 +162,8 @@ void trainDeck(const Communicator& world, const RunConfig& deck, const RunOption
 }
 
 void evaluateRun(const Communicator& world, const std::string& path,
-                 const std::vector<std::string>& overrides, const RunOptions& options) {
+                 const std::vector<std::string>& overrides, const std::string& predictions,
+                 const RunOptions& options) {
   const ExecSpace space;
   showBanner(space, world, options.command_line);
   std::string file;
@@ -174,9 +176,13 @@ void evaluateRun(const Communicator& world, const std::string& path,
   Setup setup(world, deck, false);
   collectively(world, [&] { checkParameters(file, setup.plans.partition); });
   readParameters(file, setup.grid, stagePointers<Stage*>(setup.stages));
-  const Evaluation result =
-      evaluateJoined(space, setup.config, setup.grid, setup.stages, setup.plans.sets, setup.plans.sets.test);
-  Log::info("test accuracy on " + std::to_string(setup.plans.sets.test.size()) + " samples:");
+  const DataSets& sets = setup.plans.sets;
+  Predictions kept(world, predictions);
+  const OutputRows keep = [&](const Matrix& logits) { kept.add(space, logits); };
+  const Evaluation result = evaluateJoined(space, setup.config, setup.grid, setup.stages, sets, sets.test,
+                                           kept.wanted() ? keep : OutputRows());
+  if (kept.wanted()) kept.write(setup.grid, sets, sets.test);
+  Log::info("test accuracy on " + std::to_string(sets.test.size()) + " samples:");
   for (std::size_t s = 0; s < result.accuracy.size(); ++s) {
     char line[96];
     const std::string who =

@@ -19,9 +19,11 @@ struct RunOptions {
 void trainDeck(const Communicator& world, const RunConfig& config, const RunOptions& options);
 
 /// Evaluates the parameters of a run directory, or a parameter file, on the test set of its deck (changed by
-/// `overrides`) and prints the accuracy of each stage and of the joined network. Collective.
+/// `overrides`) and prints the accuracy of each stage and of the joined network. `predictions` names a .npz
+/// file for what the network says of each sample; empty: none. Collective.
 void evaluateRun(const Communicator& world, const std::string& path,
-                 const std::vector<std::string>& overrides, const RunOptions& options);
+                 const std::vector<std::string>& overrides, const std::string& predictions,
+                 const RunOptions& options);
 
 /// Checks deck and data and prints the effective deck and the partition over `ranks`, without Kokkos.
 void dryRun(const RunConfig& config, int ranks);

@@ -5,7 +5,7 @@ build_packages=(g++ cmake ninja-build pkg-config git python3 libopenmpi-dev open
 test_packages=(catch2)
 format_packages=(clang-format-14)
 lint_packages=(clang-tidy-14)
-bench_packages=(python3-venv)
+venv_packages=(python3-venv)
 
 onBookworm() {
   [ -r /etc/os-release ] && (. /etc/os-release && [ "${ID:-}" = debian ] && [ "${VERSION_CODENAME:-}" = bookworm ])

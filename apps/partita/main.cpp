@@ -25,7 +25,7 @@ constexpr int exit_failure = 1, exit_user_error = 2;
 struct Arguments {
   TrainArguments train;
   EvaluateArguments evaluate;
-  ExportArguments export_;
+  ExportArguments exporting;
   InfoArguments info;
   BenchArguments bench;
 };
@@ -62,9 +62,9 @@ void describe(CLI::App& app, Arguments& arguments) {
 
   CLI::App* exporter =
       app.add_subcommand("export", "Write a trained network for other programs, as ONNX or NumPy");
-  exporter->add_option("RUN", arguments.export_.path, "run directory or parameters.h5")->required();
+  exporter->add_option("RUN", arguments.exporting.path, "run directory or parameters.h5")->required();
   exporter
-      ->add_option("-o,--output", arguments.export_.output,
+      ->add_option("-o,--output", arguments.exporting.output,
                    "file to write; its ending, .onnx or .npz, says the format")
       ->type_name("FILE")
       ->required();
@@ -157,7 +157,7 @@ void dispatch(const Communicator& world, const CLI::App& app, const Arguments& a
   const KokkosEnvironment kokkos(kokkosArguments(world, argc, argv));
   if (app.got_subcommand("train")) runTrain(world, arguments.train, command_line);
   if (app.got_subcommand("evaluate")) runEvaluate(world, arguments.evaluate, command_line);
-  if (app.got_subcommand("export")) runExport(world, arguments.export_, command_line);
+  if (app.got_subcommand("export")) runExport(world, arguments.exporting, command_line);
   if (app.got_subcommand("info")) runInfo(world, command_line);
   if (app.got_subcommand("bench")) runBench(world, arguments.bench, command_line);
 }

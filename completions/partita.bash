@@ -9,6 +9,8 @@ run/steps=
 run/log_every=
 run/evaluate_every=
 run/timing=
+run/watchdog=
+run/device_aware_mpi=
 data/kind=
 data/path=
 data/train_images=
@@ -69,13 +71,16 @@ strategy/queue=
 strategy/cache_directory=
 strategy/bucket_kib=
 strategy/recovery_epochs=
-strategy/recovery_rate='
+strategy/recovery_rate=
+checkpoint/every=
+checkpoint/keep=
+checkpoint/compression='
 
 _partita_options() {
   case $1 in
     '') echo '-h --help --version' ;;
     'train') echo '-d --directory -r --restart -t --time-limit -n --dry-run --ranks -h --help' ;;
-    'evaluate') echo '-h --help' ;;
+    'evaluate') echo '--predictions -h --help' ;;
     'export') echo '-o --output -h --help' ;;
     'info') echo '--deck --man --completion -h --help' ;;
     'bench') echo '--json --quick -h --help' ;;
@@ -88,6 +93,7 @@ _partita_value() {
     'train -r' | 'train --restart') echo 'latest|FILE' ;;
     'train -t' | 'train --time-limit') echo 'HH:MM:SS' ;;
     'train --ranks') echo 'N' ;;
+    'evaluate --predictions') echo 'FILE' ;;
     'export -o' | 'export --output') echo 'FILE' ;;
     'info --completion') echo 'bash|zsh|fish' ;;
     'bench --json') echo 'FILE' ;;
@@ -108,6 +114,7 @@ _partita_operands() {
 _partita_values() {
   case $1 in
     run/timing) echo 'true|false' ;;
+    run/device_aware_mpi) echo 'auto|on|off' ;;
     data/kind) echo 'glyphs|idx|libsvm|hdf5' ;;
     data/path) echo 'FILE' ;;
     data/train_images) echo 'FILE' ;;

@@ -3,6 +3,7 @@
 #include "partita/comm/agree.hpp"
 #include "partita/core/log.hpp"
 #include "partita/core/region.hpp"
+#include "partita/io/durable.hpp"
 #include "partita/io/write_run_file.hpp"
 
 #include <algorithm>
@@ -32,7 +33,7 @@ struct Checkpointer::Job {
 
   std::string partial, final_name;
   RunFileContent content;
-  std::vector<double> numbers;      ///< of this rank; then summed over all
+  std::vector<double> numbers;       ///< of this rank; then summed over all
   std::vector<std::int64_t> reports; ///< that each rank had sent
   int compression = 0;
   Clock::time_point start = Clock::now();
@@ -117,8 +118,8 @@ RunProgress Checkpointer::progressAt(const Position& position) const {
   return progress;
 }
 
-/// What has to be summed over the ranks: traffic, times of rank 0, scores by stage and replica, reports sent by
-/// rank.
+/// What has to be summed over the ranks: traffic, times of rank 0, scores by stage and replica, reports sent
+/// by rank.
 std::vector<double> Checkpointer::ownNumbers(const ExecSpace& space,
                                              const std::vector<StageUpdater*>& updaters) const {
   const Grid& grid = _run.grid;

@@ -1,6 +1,6 @@
 #include "small_run.hpp"
 
-#include "partita/io/parameters_file.hpp"
+#include "partita/io/parameters_hash.hpp"
 #include "partita/strategy/recovery/recovery.hpp"
 #include "partita/strategy/sil/sil.hpp"
 
@@ -56,10 +56,12 @@ SmallRun::SmallRun(const Communicator& ranks, const RunConfig& deck)
 }
 
 SmallRun& SmallRun::train() {
-  const RunContext context{
-      config, partition, grid, sets, stages, _observer, std::filesystem::temp_directory_path().string()};
+  TrainingClock clock;
+  const RunLength length = planRunLength(config, sets.train.size());
+  const RunContext context{config,  partition, grid,   sets,       stages,
+                           _observer, _control, clock, length, Position{}, std::filesystem::temp_directory_path().string()};
   SilTraining(context).run(ExecSpace());
-  if (config.strategy.recovery_epochs > 0) Recovery(context).run(ExecSpace());
+  if (length.recovery_steps > 0) Recovery(context).run(ExecSpace());
   return *this;
 }
 

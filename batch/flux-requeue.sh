@@ -1,0 +1,26 @@
+#!/bin/bash
+# A run of any length, in as many jobs as it needs, each submitted by the one before: flux batch flux-requeue.sh
+# flux: --job-name=partita
+# flux: --nslots=2
+# flux: --cores-per-slot=8
+# flux: --time-limit=4h
+# flux: --output=partita-{{id}}.out
+set -euo pipefail
+
+job=$HOME/flux-requeue.sh # this file
+deck=$HOME/relay-2.toml
+run=$HOME/relay-2
+
+export OMP_NUM_THREADS=8 OMP_PROC_BIND=false
+code=0
+# Partita ends by itself, with time left to write and to submit. On GPUs: --gpus-per-slot=1 above, and here
+# --gpus-per-task=1 -o gpu-affinity=off, so that a rank sees all GPUs of its node and takes the one of its number.
+flux run --ntasks=2 --cores-per-task=8 -o cpu-affinity=per-task \
+  partita train "$deck" -d "$run" -r latest -t 03:50:00 || code=$?
+
+# A job is a Flux instance of its own: the next one belongs beside it, not into it.
+if [ "$code" -eq 75 ]; then
+  flux --parent batch "$job"
+  code=0
+fi
+exit "$code"

@@ -1,0 +1,25 @@
+#!/bin/bash
+# A run of any length, in as many jobs as it needs, each submitted by the one before: qsub pbs-requeue.sh
+#PBS -N partita
+#PBS -l select=2:ncpus=8:mpiprocs=1:ompthreads=8
+#PBS -l walltime=04:00:00
+#PBS -j oe
+set -euo pipefail
+
+cd "$PBS_O_WORKDIR"
+job=$PBS_O_WORKDIR/pbs-requeue.sh # this file: PBS runs a copy
+deck=$HOME/relay-2.toml
+run=$PBS_O_WORKDIR/relay-2
+
+export OMP_NUM_THREADS=8 OMP_PROC_BIND=false
+code=0
+# PBS gives no warning that could be relied on: Partita ends by itself, with time left to write and to submit. The
+# switch of mpiexec is Open MPI's, which else binds a rank to one core.
+mpiexec -n 2 --bind-to none partita train "$deck" -d "$run" -r latest -t 03:50:00 || code=$?
+
+# Where compute nodes may not submit: ssh "$PBS_O_HOST" qsub "$job"
+if [ "$code" -eq 75 ]; then
+  qsub "$job"
+  code=0
+fi
+exit "$code"

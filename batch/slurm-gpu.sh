@@ -1,0 +1,30 @@
+#!/bin/bash
+# One rank a GPU, four GPUs a node, in as many turns of one job as it needs: sbatch slurm-gpu.sh
+#SBATCH --job-name=partita-gpu
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=4
+#SBATCH --cpus-per-task=8
+#SBATCH --gpus-per-task=1
+#SBATCH --time=04:00:00
+#SBATCH --output=%x-%j.out
+#SBATCH --open-mode=append
+#SBATCH --requeue
+#SBATCH --signal=TERM@300
+set -euo pipefail
+
+deck=$HOME/relay-8.toml
+run=$SLURM_SUBMIT_DIR/relay-8
+
+export OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK OMP_PROC_BIND=false
+export MPICH_GPU_SUPPORT_ENABLED=1 # Cray MPICH; others do not read it
+code=0
+# --gpus-per-task alone would show each rank one GPU only, and ranks of a node could not copy from GPU to GPU. With
+# "none" each sees all, and takes the one of its number within the node.
+srun --kill-on-bad-exit=0 --wait=60 --cpus-per-task="$SLURM_CPUS_PER_TASK" --gpus-per-task=1 --gpu-bind=none \
+  partita train "$deck" -d "$run" -r latest || code=$?
+
+if [ "$code" -eq 75 ]; then
+  scontrol requeue "$SLURM_JOB_ID"
+  code=0
+fi
+exit "$code"

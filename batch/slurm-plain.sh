@@ -1,0 +1,14 @@
+#!/bin/bash
+# One run within one job: sbatch slurm-plain.sh
+#SBATCH --job-name=partita
+#SBATCH --ntasks=2
+#SBATCH --cpus-per-task=8
+#SBATCH --time=00:30:00
+#SBATCH --output=%x-%j.out
+set -euo pipefail
+
+deck=$HOME/relay-2.toml
+run=$SLURM_SUBMIT_DIR/relay-2
+
+export OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK OMP_PROC_BIND=false
+exec srun --cpus-per-task="$SLURM_CPUS_PER_TASK" partita train "$deck" -d "$run"

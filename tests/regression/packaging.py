@@ -1,0 +1,169 @@
+"""The Spack recipe and environments fit the project.
+
+Spack itself is not needed: tests/support/fake_spack.py runs the recipe and says what of it is checked. The smoke test
+of the recipe runs for real, on the program that was built.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+import support
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "support"))
+sys.dont_write_bytecode = True
+import fake_spack  # noqa: E402
+
+SPACK = ROOT / "spack"
+# Options of CMake that a package has no use for, and why.
+NOT_IN_RECIPE = {
+    "CMAKE_BUILD_TYPE": "Spack's own variant build_type sets it",
+    "PARTITA_ENABLE_BENCHMARKS": "micro benchmarks are run from the sources, by those who change kernels",
+    "PARTITA_ENABLE_FUZZING": "fuzzers are run from the sources, and need another compiler",
+}
+
+
+def cmake_text(*folders):
+    files = [ROOT / "CMakeLists.txt", *(path for folder in folders for path in sorted((ROOT / folder).rglob("CMakeLists.txt")))]
+    return "\n".join(path.read_text() for path in [*files, *sorted((ROOT / "cmake").glob("*.cmake"))])
+
+
+def cmake_options():
+    """What a user may set; what the tests alone read is set where they are."""
+    text = cmake_text("src", "apps", "perf")
+    return set(re.findall(r"^\s*option\((\w+)", text, re.MULTILINE)) | set(re.findall(r"set\((\w+) [^)]*\bCACHE\b", text))
+
+
+class SpackRecipe(support.RunTest):
+    @classmethod
+    def setUpClass(cls):
+        cls.package, cls.recipe = fake_spack.load(SPACK / "packages" / "partita" / "package.py")
+
+    def arguments(self, run_tests=False, **chosen):
+        package = self.package(self.recipe.values(**chosen), run_tests=run_tests)
+        return dict(re.fullmatch(r"-D(\w+):\w+=(.*)", argument).groups() for argument in package.cmake_args())
+
+    def test_versions(self):
+        text = (ROOT / "CMakeLists.txt").read_text()
+        self.assertEqual(self.recipe.versions, [re.search(r"project\(Partita VERSION ([\d.]+)", text)[1]])
+        cmake = re.search(r"cmake_minimum_required\(VERSION ([\d.]+)\)", text)[1]
+        self.assertEqual(self.recipe.asked_of("cmake", {}), {f"@{cmake}:"})
+        bounds = re.search(r"VERSION_LESS ([\d.]+) OR NOT Kokkos_VERSION VERSION_LESS (\d+)", cmake_text())
+        kokkos = f"@{bounds[1]}:{int(bounds[2]) - 1}"
+        for package in ("kokkos", "kokkos-kernels"):
+            self.assertIn(kokkos, self.recipe.asked_of(package, self.recipe.values()))
+
+    def test_it_builds_the_clone_it_lies_in(self):
+        self.assertEqual(self.package.git, f"file://{ROOT}")
+
+    def test_options_exist_and_none_is_forgotten(self):
+        options, passed = cmake_options(), set()
+        for chosen in ({}, {"cuda": True}, {"rocm": True}, {"cuda": True, "mpi": "cray-mpich"}):
+            passed |= set(self.arguments(**chosen))
+        self.assertIn("PARTITA_PRECISION", options & passed)
+        self.assertEqual({name for name in passed - options if not name.startswith("CMAKE_")}, set())
+        self.assertEqual(options - passed - set(NOT_IN_RECIPE), set(), "neither in the recipe nor in NOT_IN_RECIPE")
+
+    def test_packages_that_cmake_wants(self):
+        wanted = set(re.findall(r"partita_require(?:_headers)?\(([^$ )]\w+)(?: (\w+))?", cmake_text()))
+        names = {second if first.startswith("partita_") else first for first, second in wanted}
+        spack_names = {"Kokkos": "kokkos", "KokkosKernels": "kokkos-kernels", "MPI": "mpi", "ParallelHDF5": "hdf5",
+                       "ZLIB": "zlib-api", "tomlplusplus": "tomlplusplus", "CLI11": "cli11"}
+        self.assertEqual(names - {"Threads", "name", "target"}, set(spack_names))
+        named = {fake_spack.parts(spec)[0]["package"] for spec, condition, _ in self.recipe.dependencies if not condition}
+        self.assertLessEqual({*spack_names.values(), "c", "cxx", "cmake"}, named)
+        self.assertIn("+mpi", self.recipe.asked_of("hdf5", {}))
+        self.assertIn(("catch2", "", "test"), self.recipe.dependencies)
+
+    def test_host(self):
+        values = self.recipe.values()
+        self.assertIn("+openmp", self.recipe.asked_of("kokkos", values))
+        self.assertLessEqual({"+openmp", "+execspace_openmp", "+blas", "scalars=float,double", "layouts=right"},
+                             self.recipe.asked_of("kokkos-kernels", values))
+        self.assertIn("+serial", self.recipe.asked_of("kokkos", self.recipe.values(openmp=False)))
+        self.assertEqual(self.arguments(), {"BUILD_TESTING": "OFF", "PARTITA_PRECISION": "float"})
+        self.assertEqual(self.arguments(run_tests=True, precision="double"),
+                         {"BUILD_TESTING": "ON", "PARTITA_PRECISION": "double"})
+
+    def test_cuda(self):
+        values = self.recipe.values(cuda=True, cuda_arch="90")
+        kokkos, kernels = (self.recipe.asked_of(package, values) for package in ("kokkos", "kokkos-kernels"))
+        self.assertEqual(kokkos, {"@3.4:5", "+openmp", "+cuda", "cuda_arch=90", "+wrapper"})
+        self.assertLessEqual({"+cuda", "cuda_arch=90", "+cublas", "+execspace_cuda", "+memspace_cudaspace",
+                              "scalars=float,double"}, kernels)
+        self.assertNotIn("+blas", kernels)
+        self.assertEqual(self.arguments(cuda=True)["CMAKE_CXX_COMPILER"], "/kokkos/bin/nvcc_wrapper")
+
+    def test_rocm(self):
+        values = self.recipe.values(rocm=True, amdgpu_target="gfx90a")
+        self.assertLessEqual({"+rocm", "amdgpu_target=gfx90a"}, self.recipe.asked_of("kokkos", values))
+        self.assertIn("+rocblas", self.recipe.asked_of("kokkos-kernels", values))
+        self.assertEqual(self.arguments(rocm=True)["CMAKE_CXX_COMPILER"], "/hip/bin/hipcc")
+
+    def test_cray_libraries(self):
+        self.assertNotIn("CMAKE_EXE_LINKER_FLAGS", self.arguments(mpi="cray-mpich"))
+        self.assertIn("-lmpi_gtl_cuda", self.arguments(mpi="cray-mpich", cuda=True)["CMAKE_EXE_LINKER_FLAGS"])
+        self.assertIn("-lmpi_gtl_hsa", self.arguments(mpi="cray-mpich", rocm=True)["CMAKE_EXE_LINKER_FLAGS"])
+
+    def test_conflicts(self):
+        def refused(**chosen):
+            return self.recipe.refused(self.recipe.values(**chosen))
+
+        self.assertFalse(refused())
+        self.assertFalse(refused(cuda=True, cuda_arch="90"))
+        self.assertTrue(refused(cuda=True))
+        self.assertTrue(refused(rocm=True))
+        self.assertTrue(refused(cuda=True, cuda_arch="90", rocm=True, amdgpu_target="gfx90a"))
+
+    def test_smoke_test(self):
+        (self.folder / "bin").mkdir()
+        (self.folder / "bin" / "partita").symlink_to(support._app)
+        (self.folder / "share" / "partita").mkdir(parents=True)
+        (self.folder / "share" / "partita" / "input-decks").symlink_to(support.DECKS)
+        self.package({}, prefix=self.folder).test_train_demo()
+
+
+class FakeSpack(support.RunTest):
+    """It does find mistakes."""
+
+    def check(self, *lines):
+        text = "from spack.package import *\nclass Partita:\n" + "".join(f"    {line}\n" for line in lines)
+        return fake_spack.load(self.write("package.py", text))
+
+    def test_mistakes(self):
+        for line in ('depends_on("kokkos++cuda")', 'depends_on("kokkos", wen="+cuda")', 'depends_on("mpi", when="+kuda")',
+                     'variant("x", default=True)', 'conflicts("+cuda", when="+rocm")', 'depends_on("kokkos @ 4")'):
+            with self.subTest(line=line), self.assertRaises(ValueError):
+                self.check(line)
+        self.check('depends_on("openblas threads=openmp", when="~cuda~rocm ^[virtuals=blas] openblas")')
+
+
+class SpackFiles(support.RunTest):
+    def read(self, path):
+        try:
+            import yaml
+        except ImportError:
+            self.skipTest("there is no PyYAML")
+        return yaml.safe_load(path.read_text())
+
+    def test_repository(self):
+        self.assertEqual(self.read(SPACK / "repo.yaml"), {"repo": {"namespace": "partita"}})
+
+    def test_environments(self):
+        _, recipe = fake_spack.load(SPACK / "packages" / "partita" / "package.py")
+        files = sorted((SPACK / "environments").glob("*/spack.yaml"))
+        self.assertGreaterEqual(len(files), 2)
+        for path in files:
+            environment = self.read(path)["spack"]
+            self.assertEqual([(path.parent / repo).resolve() for repo in environment["repos"]], [SPACK])
+            for spec in environment["specs"]:
+                self.assertEqual(fake_spack.parts(spec)[0]["package"], "partita")
+                chosen = {match["name"] or match["key"]: match["flag"] == "+" if match["name"] else match["value"]
+                          for match in fake_spack.CONDITION.finditer(spec)}
+                self.assertLessEqual(chosen.keys(), recipe.variants.keys())
+                self.assertFalse(recipe.refused(recipe.values(**chosen)), spec)
+
+
+if __name__ == "__main__":
+    support.main()

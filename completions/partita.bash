@@ -102,12 +102,12 @@ _partita_value() {
 
 _partita_operands() {
   case "$1 $2" in
-    'train '0) echo 'DECK section/key=value' ;;
+    'train 0') echo 'DECK section/key=value' ;;
     'train '*) echo 'section/key=value' ;;
-    'evaluate '0) echo 'RUN' ;;
+    'evaluate 0') echo 'RUN' ;;
     'evaluate '*) echo 'section/key=value' ;;
-    'export '0) echo 'RUN' ;;
-    'info '0) echo 'RUN' ;;
+    'export 0') echo 'RUN' ;;
+    'info 0') echo 'RUN' ;;
   esac
 }
 
@@ -148,7 +148,7 @@ _partita_values() {
 
 # The words to offer for $1, a list of alternatives such as 'latest|FILE', that begin with $2.
 _partita_offer() {
-  local kind words=
+  local kind words=''
   while IFS= read -r kind; do
     case $kind in
       DECK) _partita_files "$2" '!*.toml' ;;
@@ -189,7 +189,7 @@ _partita_assigned() {
 }
 
 _partita() {
-  local IFS=$' \t\n' words=() word glued= i
+  local IFS=$' \t\n' words=() word glued='' i
   for ((i = 0; i <= COMP_CWORD; i++)); do
     word=${COMP_WORDS[i]}
     if [[ -n $word && ${#words[@]} -gt 0 && ( -n $glued || $word != *[!=:]* ) ]]; then
@@ -201,7 +201,7 @@ _partita() {
     [[ -n $word && $word != *[!=:]* ]] && glued=yes
   done
 
-  local command= expected= operands=0 last=$((${#words[@]} - 1))
+  local command='' expected='' operands=0 last=$((${#words[@]} - 1))
   for ((i = 1; i < last; i++)); do
     word=${words[i]}
     if [[ -n $expected ]]; then

@@ -6,35 +6,40 @@ macro(partita_require name cure)
   endif()
 endmacro()
 
-set(kokkos_cure "set Kokkos_ROOT to its installation, or let ./bootstrap build it.")
-partita_require(Kokkos "${kokkos_cure}")
-if(Kokkos_VERSION VERSION_LESS 3.4 OR NOT Kokkos_VERSION VERSION_LESS 6)
-  message(FATAL_ERROR "Partita needs Kokkos >= 3.4 and < 6, found ${Kokkos_VERSION} in ${Kokkos_DIR}: ${kokkos_cure}")
+# The fuzz targets are built by a compiler of their own, and read without Kokkos.
+if(NOT PARTITA_ENABLE_FUZZING)
+  set(kokkos_cure "set Kokkos_ROOT to its installation, or let ./bootstrap build it.")
+  partita_require(Kokkos "${kokkos_cure}")
+  if(Kokkos_VERSION VERSION_LESS 3.4 OR NOT Kokkos_VERSION VERSION_LESS 6)
+    message(FATAL_ERROR "Partita needs Kokkos >= 3.4 and < 6, found ${Kokkos_VERSION} in ${Kokkos_DIR}: ${kokkos_cure}")
+  endif()
+  # Most often installed beside Kokkos: then Kokkos_ROOT is enough.
+  partita_require(KokkosKernels "set KokkosKernels_ROOT to its installation, or let ./bootstrap build it."
+                  HINTS "${Kokkos_DIR}/../../..")
 endif()
-# Most often installed beside Kokkos: then Kokkos_ROOT is enough.
-partita_require(KokkosKernels "set KokkosKernels_ROOT to its installation, or let ./bootstrap build it."
-                HINTS "${Kokkos_DIR}/../../..")
 partita_require(MPI "install libopenmpi-dev, or load the MPI module and set MPI_HOME." COMPONENTS C CXX)
 partita_require(ParallelHDF5 "install libhdf5-openmpi-dev, or set HDF5_ROOT to a build with --enable-parallel.")
 partita_require(ZLIB "install zlib1g-dev, or set ZLIB_ROOT.")
 partita_require(Threads "the C++ compiler has no working thread library.")
 
-# A header-only library by its CMake package, or else by pkg-config; `target` links to it either way.
+# A header-only library by its CMake package, or else by pkg-config; `target` has its include path either way, and no
+# more: Debian compiles toml++ into a shared library, which would know nothing of the limits that we set, and which
+# whoever links to Partita would have to find.
 function(partita_require_headers target package pkgconfig_name cure)
-  add_library(${target} INTERFACE)
   find_package(${package} CONFIG QUIET)
-  if(${package}_FOUND)
-    target_link_libraries(${target} INTERFACE ${package}::${package})
-    return()
+  set(found ${package}::${package})
+  if(NOT ${package}_FOUND)
+    find_package(PkgConfig QUIET)
+    if(PkgConfig_FOUND)
+      pkg_check_modules(${package}_PC QUIET IMPORTED_TARGET ${pkgconfig_name})
+    endif()
+    set(found PkgConfig::${package}_PC)
   endif()
-  find_package(PkgConfig QUIET)
-  if(PkgConfig_FOUND)
-    pkg_check_modules(${package}_PC QUIET IMPORTED_TARGET ${pkgconfig_name})
-  endif()
-  if(NOT TARGET PkgConfig::${package}_PC)
+  if(NOT TARGET ${found})
     message(FATAL_ERROR "Partita needs ${package}: ${cure}")
   endif()
-  target_link_libraries(${target} INTERFACE PkgConfig::${package}_PC)
+  add_library(${target} INTERFACE)
+  target_include_directories(${target} SYSTEM INTERFACE $<TARGET_PROPERTY:${found},INTERFACE_INCLUDE_DIRECTORIES>)
 endfunction()
 
 partita_require_headers(partita_toml tomlplusplus tomlplusplus

@@ -1,5 +1,5 @@
-# What `cmake --install` adds to the executable: libraries, headers, decks, documents, and the package that
-# find_package(Partita) finds.
+# What `cmake --install` adds to the executable: libraries, headers, decks, documents, man page, shell completion, and
+# the package that find_package(Partita) finds.
 include(CMakePackageConfigHelpers)
 
 set(config_dir "${CMAKE_INSTALL_LIBDIR}/cmake/Partita")
@@ -10,7 +10,14 @@ install(DIRECTORY "${PROJECT_SOURCE_DIR}/src/partita" DESTINATION "${CMAKE_INSTA
         FILES_MATCHING PATTERN "*.hpp")
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/input-decks" "${PROJECT_SOURCE_DIR}/batch" USE_SOURCE_PERMISSIONS
         DESTINATION "${CMAKE_INSTALL_DATADIR}/partita")
-install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs/" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs/" DESTINATION "${CMAKE_INSTALL_DOCDIR}" PATTERN man EXCLUDE)
+install(FILES "${PROJECT_SOURCE_DIR}/docs/man/partita.1" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
+install(FILES "${PROJECT_SOURCE_DIR}/completions/partita.bash" RENAME partita
+        DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions")
+install(FILES "${PROJECT_SOURCE_DIR}/completions/_partita"
+        DESTINATION "${CMAKE_INSTALL_DATADIR}/zsh/site-functions")
+install(FILES "${PROJECT_SOURCE_DIR}/completions/partita.fish"
+        DESTINATION "${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d")
 
 configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/PartitaConfig.cmake.in"
                               "${PROJECT_BINARY_DIR}/PartitaConfig.cmake" INSTALL_DESTINATION "${config_dir}")

@@ -35,6 +35,12 @@ runTests() {
   ctest --test-dir "$build" --output-on-failure -j "$cores" "$@"
 }
 
+# The sanitizers see memory errors of the library; leaks are Open MPI's own, and stay unreported (tests/CMakeLists.txt).
+runSanitized() {
+  preset=asan build=$PWD/build/asan
+  runTests -L "unit|gradient|mpi" "$@"
+}
+
 # The peer is optional: a machine without a network or a matching Python still gets our own numbers.
 needPeer() {
   [ ! -x "$peer/bin/python" ] || return 0
@@ -61,28 +67,4 @@ runBench() {
   say
   say "two stages on two ranks against the whole network on one, one thread a rank (perf/README.md):"
   python3 perf/sil/speedup.py "$build/bin/partita" input-decks/demo.toml --json "$results/speedup.json"
-}
-
-sourceFiles() { find src apps tests perf -name .venv -prune -o -name '*.[ch]pp' -print | sort; }
-
-runFormat() {
-  needPackages "${format_packages[@]}"
-  local tool
-  tool=$(command -v clang-format-14 || command -v clang-format) || fail "clang-format 14 is not installed"
-  [[ $("$tool" --version) == *"version 14."* ]] || fail "$tool is not version 14, and others lay out code differently"
-  if [ "${1:-}" = --check ]; then
-    sourceFiles | xargs "$tool" --dry-run --Werror
-  else
-    sourceFiles | xargs "$tool" -i
-  fi
-}
-
-# clang needs to be told what GCC does by default: C++17, and where omp.h is (behind clang's own headers).
-runLint() {
-  needPackages "${lint_packages[@]}"
-  buildTarget partita_version_source
-  local tool
-  tool=$(command -v run-clang-tidy-14 || command -v run-clang-tidy) || fail "clang-tidy 14 is not installed"
-  "$tool" -quiet -p "$build" -j "$jobs" -extra-arg=-std=gnu++17 \
-    -extra-arg=-idirafter"$("$CXX" -print-file-name=include)" "${@:-/(src/partita|apps/partita)/}"
 }

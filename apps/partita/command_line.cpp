@@ -1,11 +1,15 @@
 #include "command_line.hpp"
 
 #include "partita/comm/agree.hpp"
+#include "partita/config/deck.hpp"
+#include "partita/core/log.hpp"
 #include "partita/core/version.hpp"
 
 #include <cstdint>
+#include <memory>
 #include <sstream>
 
+#include "command_pages.hpp"
 #include "kokkos_environment.hpp"
 
 namespace partita {
@@ -17,6 +21,13 @@ const char* const override_help = "changes to the deck, e.g. run/seed=3 strategy
 bool endsWith(const std::string& text, const std::string& end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
+
+class HelpFormatter : public CLI::Formatter {
+ public:
+  std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode) const override {
+    return helpText(*app, name);
+  }
+};
 
 /// HH:MM:SS, MM:SS or SS in seconds; 0 where it is none of them. Fields behind a colon are below 60.
 std::int64_t secondsOf(const std::string& text) {
@@ -88,8 +99,16 @@ void defineExport(CLI::App& app, ExportArguments& arguments) {
 
 void defineInfo(CLI::App& info, InfoArguments& arguments) {
   CLI::Option* run = info.add_option("RUN", arguments.path, "run directory, checkpoint or parameters.h5");
-  info.add_flag("--deck", arguments.deck_reference, "print the reference of all deck parameters (Markdown)")
-      ->excludes(run);
+  CLI::Option* deck = info.add_flag("--deck", arguments.deck_reference,
+                                    "print the reference of all deck parameters (Markdown)");
+  CLI::Option* manual = info.add_flag("--man", arguments.manual, "print the man page (roff)");
+  CLI::Option* completion =
+      info.add_option("--completion", arguments.completion, "print the completion script for this shell")
+          ->type_name("bash|zsh|fish")
+          ->check(CLI::IsMember({"bash", "zsh", "fish"}).description(""));
+  run->excludes(deck)->excludes(manual)->excludes(completion);
+  deck->excludes(manual)->excludes(completion);
+  manual->excludes(completion);
 }
 
 void defineBench(CLI::App& bench, BenchArguments& arguments) {
@@ -103,20 +122,19 @@ void placeDeck(TrainArguments& train) {
     train.overrides.insert(train.overrides.begin(), train.deck);
     train.deck.clear();
   }
-  if (train.deck.empty() && train.restart.empty())
-    throw AgreedError("command line: DECK is required; see `partita train --help`");
+  if (train.deck.empty() && train.restart.empty()) throw UserError("DECK is required");
   if (train.restart == "latest" && train.run_directory.empty())
-    throw AgreedError("command line: -r latest needs the run directory, -d DIR; see `partita train --help`");
+    throw UserError("-r latest needs the run directory, -d DIR");
 }
 
 } // namespace
 
 void defineCommandLine(CLI::App& app, Arguments& arguments) {
   app.require_subcommand(0, 1)->allow_extras(); // what is left over is told by checkCommandLine
-  app.set_version_flag("--version", "partita " + versionString() + " (" + gitHash() + ")");
-  app.footer(
-      "Flags that begin with --kokkos- go to Kokkos. Exit codes: 0 finished; 1 failure; 2 mistake in "
-      "deck, data or command line; 75 stopped early by limit or signal, to be continued with -r latest.");
+  app.set_version_flag("--version", "partita " + versionString() + " (" + gitHash() + ")",
+                       "print the version and stop");
+  app.set_help_flag("-h,--help", "print this help and stop");
+  app.formatter(std::make_shared<HelpFormatter>()); // before the subcommands, which inherit it
   defineTrain(*app.add_subcommand("train", "Train the network of a deck, on all ranks of mpirun"),
               arguments.train);
   defineEvaluate(*app.add_subcommand("evaluate", "Test accuracy of a run, on any number of ranks"),
@@ -128,17 +146,38 @@ void defineCommandLine(CLI::App& app, Arguments& arguments) {
   defineBench(
       *app.add_subcommand("bench", "Measure matrix products, memory and training steps on this machine"),
       arguments.bench);
-  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) command->allow_extras();
+}
+
+std::string helpHint(const CLI::App& app) {
+  std::string command;
+  for (const CLI::App* chosen : app.get_subcommands()) command = " " + chosen->get_name();
+  return "; see `partita" + command + " --help`";
 }
 
 void checkCommandLine(const CLI::App& app, Arguments& arguments) {
-  for (const std::string& extra : app.remaining(true)) {
-    if (!isKokkosFlag(extra))
-      throw AgreedError("command line: '" + extra + "' is not understood; see `partita --help`");
+  try {
+    for (const std::string& extra : app.remaining(true)) {
+      if (!isKokkosFlag(extra)) throw UserError("'" + extra + "' is not understood");
+    }
+    if (app.get_subcommands().empty())
+      throw UserError("which command? train, evaluate, export, info or bench");
+    if (app.got_subcommand("train")) placeDeck(arguments.train);
+  } catch (const UserError& error) {
+    throw AgreedError("command line: " + std::string(error.what()) + helpHint(app));
   }
-  if (app.get_subcommands().empty())
-    throw AgreedError("command line: train, evaluate, export, info or bench? See `partita --help`");
-  if (app.got_subcommand("train")) placeDeck(arguments.train);
+}
+
+bool showPage(const CLI::App& app, const InfoArguments& arguments) {
+  std::string page;
+  if (arguments.deck_reference) page = deckReference();
+  if (arguments.manual) page = manPage(app);
+  if (arguments.completion == "bash") page = bashCompletion(app);
+  if (arguments.completion == "zsh") page = zshCompletion(app);
+  if (arguments.completion == "fish") page = fishCompletion(app);
+  if (page.empty()) return false;
+  page.pop_back(); // Log ends the line
+  Log::info(page);
+  return true;
 }
 
 } // namespace partita

@@ -18,7 +18,13 @@ struct Arguments {
 /// Defines all subcommands and options; parsing fills `arguments`, which must outlive the parse.
 void defineCommandLine(CLI::App& app, Arguments& arguments);
 
+/// "; see `partita train --help`": the end of a message about the command line.
+std::string helpHint(const CLI::App& app);
+
 /// What the parser cannot see: leftovers, and options that depend on each other. Throws AgreedError.
 void checkCommandLine(const CLI::App& app, Arguments& arguments);
+
+/// Prints the page that `info` was asked for; false where it was asked for none.
+bool showPage(const CLI::App& app, const InfoArguments& arguments);
 
 } // namespace partita

@@ -29,8 +29,9 @@ struct ExportArguments {
 };
 
 struct InfoArguments {
-  std::string path; ///< empty: about this build
-  bool deck_reference = false;
+  std::string path;                            ///< empty: about this build
+  bool deck_reference = false, manual = false; ///< pages to print
+  std::string completion;                      ///< shell to print the completion for
 };
 
 struct BenchArguments {

@@ -1,5 +1,4 @@
 #include "partita/comm/agree.hpp"
-#include "partita/config/deck.hpp"
 #include "partita/core/log.hpp"
 #include "partita/io/read_run_file.hpp"
 #include "partita/train/banner.hpp"
@@ -53,12 +52,6 @@ void showFile(const std::string& path) {
 } // namespace
 
 bool prepareInfo(const Communicator& world, const InfoArguments& arguments) {
-  if (arguments.deck_reference) {
-    std::string page = deckReference();
-    page.pop_back(); // Log ends the line
-    Log::info(page);
-    return false;
-  }
   if (arguments.path.empty()) return true;
   collectively(world, [&] {
     if (world.rank() == 0) showFile(arguments.path);

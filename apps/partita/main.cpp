@@ -1,10 +1,11 @@
 #include "partita/comm/agree.hpp"
+#include "partita/comm/end_job.hpp"
 #include "partita/core/log.hpp"
 
-#include <chrono>
+#include <hdf5.h>
+
 #include <cstdlib>
 #include <iostream>
-#include <thread>
 
 #include "command_line.hpp"
 #include "kokkos_environment.hpp"
@@ -25,6 +26,7 @@ int dispatch(const Communicator& world, const CLI::App& app, const Arguments& ar
              char** argv) {
   const std::string command_line = joined(argc, argv);
   if (app.got_subcommand("train") && !prepareTrain(world, arguments.train)) return 0;
+  if (app.got_subcommand("info") && showPage(app, arguments.info)) return 0;
   if (app.got_subcommand("info") && !prepareInfo(world, arguments.info)) return 0;
   const KokkosEnvironment kokkos(kokkosArguments(world, argc, argv));
   if (app.got_subcommand("train")) return runTrain(world, arguments.train, command_line);
@@ -46,8 +48,7 @@ int parseAndRun(const Communicator& world, int argc, char** argv) {
   } catch (const CLI::Success& answer) { // help or version
     return world.rank() == 0 ? app.exit(answer) : 0;
   } catch (const CLI::ParseError& error) {
-    if (world.rank() == 0)
-      std::cerr << "partita: command line: " << error.what() << "; see `partita --help`\n";
+    if (world.rank() == 0) std::cerr << "partita: command line: " << error.what() << helpHint(app) << '\n';
     return exit_user_error;
   } catch (const AgreedError& error) {
     if (world.rank() == 0) {
@@ -55,15 +56,6 @@ int parseAndRun(const Communicator& world, int argc, char** argv) {
     }
     return exit_user_error;
   }
-}
-
-/// One rank alone has failed: tell and end the job, the others would wait for ever.
-[[noreturn]] void endJob(int rank, const std::string& message, int code) {
-  std::cerr << "partita: rank " << rank << ": " << message << std::endl;
-  // Once it is told to kill, the launcher may drop what it has not passed on yet.
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
-  MPI_Abort(MPI_COMM_WORLD, code);
-  std::abort();
 }
 
 } // namespace
@@ -76,6 +68,7 @@ int main(int argc, char** argv) {
   // Files get their names when they are complete, so that nobody reads what another one writes; and some file
   // systems of clusters know no locks.
   setenv("HDF5_USE_FILE_LOCKING", "FALSE", 0);
+  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); // our own messages say it in one line, at the end too
   const MpiEnvironment mpi(argc, argv);
   const Communicator world = Communicator::world();
   Log::setRank(world.rank());

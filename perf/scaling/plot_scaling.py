@@ -84,6 +84,7 @@ def draw(tables, output):
         axes.set_xlabel("ranks")
         axes.set_ylabel(name)
     left.set_yscale("log", base=2)
+    left.yaxis.set_major_formatter("{x:g}")
     left.legend()
     right.set_ylim(bottom=0)
     try:

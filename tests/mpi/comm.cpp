@@ -52,11 +52,14 @@ TEST_CASE("a stream keeps order and sizes", "[comm]") {
                          columns = 700; // both below and above MPI's limit for eager sends
   const Communicator pair = groupOf(2);
   const auto rowsOf = [](std::int64_t i) { return 1 + i % rows; };
-  for (const std::int64_t depth : {1, 3}) {
+  const auto variants = {std::pair(1, MessagePath::direct), std::pair(3, MessagePath::direct),
+                         std::pair(1, MessagePath::staged), std::pair(3, MessagePath::staged)};
+  for (const auto& [depth, path] : variants) {
     const MpiDelays delays(11);
+    const Channel channel{pair, 1 - pair.rank(), 9, "matrices", path};
     std::int64_t bytes = 0, expected_bytes = 0;
     if (pair.rank() == 0) {
-      Sender sender(pair, 1, 9, rows, columns, depth, bytes);
+      Sender sender(channel, rows, columns, depth, bytes);
       for (std::int64_t i = 0; i < count; ++i) {
         sender.send(space, filled(rowsOf(i), columns, static_cast<Real>(i)));
         expected_bytes += rowsOf(i) * columns * static_cast<std::int64_t>(sizeof(Real));
@@ -64,7 +67,7 @@ TEST_CASE("a stream keeps order and sizes", "[comm]") {
       sender.finish();
       CHECK(bytes == expected_bytes);
     } else {
-      Receiver receiver(pair, 0, 9, rows, columns, depth, count);
+      Receiver receiver(channel, rows, columns, depth, count);
       for (std::int64_t i = 0; i < count; ++i) {
         const Matrix matrix = receiver.next(space);
         const std::vector<Real> expected(static_cast<std::size_t>(rowsOf(i) * columns), static_cast<Real>(i));
@@ -80,9 +83,11 @@ TEST_CASE("the reducer sums every value once, whatever the buckets", "[comm]") {
   const int ranks = everyone().size();
   constexpr std::int64_t size = 1000;
   const Vector gradients("partita::test::gradients", size);
-  for (const std::int64_t bucket : {1, 300, 5000}) {
+  const auto variants = {std::pair(1, MessagePath::direct), std::pair(300, MessagePath::staged),
+                         std::pair(5000, MessagePath::direct)};
+  for (const auto& [bucket, path] : variants) {
     std::int64_t bytes = 0;
-    GradientReducer reducer(everyone(), gradients, bucket, bytes);
+    GradientReducer reducer(everyone(), gradients, bucket, path, bytes);
     for (int step = 1; step <= 2; ++step) {
       Kokkos::deep_copy(gradients, static_cast<Real>(step * (everyone().rank() + 1)));
       for (const std::int64_t begin : {700, 250, 0}) {

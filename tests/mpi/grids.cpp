@@ -36,14 +36,13 @@ void checkSameOnAllGrids(const Overrides& deck, int most_ranks) {
   }
 }
 
-/// Buffering decides what waits for what and nothing else.
+/// Buffering, and where MPI finds the data, decide what waits for what and nothing else.
 void checkBufferingDoesNotMatter(const Overrides& deck, int most_ranks) {
   const std::string expected = trainedHash(1, deck);
-  const std::vector<Overrides> variants{{"strategy/queue=1"},
-                                        {"strategy/queue=8"},
-                                        {"data/prefetch=0"},
-                                        {"data/prefetch=3"},
-                                        {"strategy/queue=1", "data/prefetch=0", "run/evaluate_every=1"}};
+  const std::vector<Overrides> variants{
+      {"strategy/queue=1"},         {"strategy/queue=8"},
+      {"data/prefetch=0"},          {"data/prefetch=3"},
+      {"run/device_aware_mpi=off"}, {"strategy/queue=1", "data/prefetch=0", "run/evaluate_every=1"}};
   for (const Overrides& variant : variants) {
     for (const int ranks : rankCounts(most_ranks)) {
       INFO(ranks << " ranks, " << variant.front());
@@ -125,6 +124,7 @@ TEST_CASE("recovery comes to the same bits on every grid", "[grid]") {
   }
   checkSameOnAllGrids(recovery + three_stages, 2);
   CHECK(trainedHash(1, recovery) != trainedHash(1, {"run/epochs=1"}));
+  checkSameOnAllGrids(recovery + Overrides{"run/device_aware_mpi=off"}, 4);
   checkTimingDoesNotMatter(recovery, 4, 5);
 }
 

@@ -25,6 +25,26 @@ void delay(unsigned one_in, unsigned longest) {
   std::this_thread::sleep_for(std::chrono::microseconds(random_bits() % longest));
 }
 
+/// The message that is to be lost, or has been.
+struct Loss {
+  int left = 0; ///< messages until then; 0: none is
+  std::vector<char> bytes;
+  int to = 0, tag = 0;
+  MPI_Comm comm = MPI_COMM_NULL;
+} loss;
+
+bool loses(const void* buffer, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm) {
+  if (loss.left == 0 || type == MPI_BYTE || --loss.left > 0) return false;
+  int size = 0;
+  MPI_Type_size(type, &size);
+  const auto* begin = static_cast<const char*>(buffer);
+  loss.bytes.assign(begin, begin + std::int64_t{count} * size);
+  loss.to = to;
+  loss.tag = tag;
+  loss.comm = comm;
+  return true;
+}
+
 } // namespace
 
 MpiRecording::MpiRecording() {
@@ -65,6 +85,20 @@ MpiDelays::~MpiDelays() {
   delaying = false;
 }
 
+MpiLoss::MpiLoss(int rank, int number) {
+  int own = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &own);
+  if (own == rank) loss.left = number;
+}
+
+MpiLoss::~MpiLoss() {
+  loss = {};
+}
+
+void MpiLoss::deliver() {
+  PMPI_Send(loss.bytes.data(), static_cast<int>(loss.bytes.size()), MPI_BYTE, loss.to, loss.tag, loss.comm);
+}
+
 } // namespace partita::test
 
 using partita::test::MpiCall;
@@ -83,6 +117,16 @@ int MPI_Isend(const void* buffer, int count, MPI_Datatype type, int to, int tag,
   partita::test::keep(MpiCall::send, comm, to, count, type);
   partita::test::delay(4, 500);
   return PMPI_Isend(buffer, count, type, to, tag, comm, request);
+}
+
+int MPI_Issend(const void* buffer, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm,
+               MPI_Request* request) {
+  partita::test::keep(MpiCall::send, comm, to, count, type);
+  partita::test::delay(4, 500);
+  if (!partita::test::loses(buffer, count, type, to, tag, comm))
+    return PMPI_Issend(buffer, count, type, to, tag, comm, request);
+  *request = MPI_REQUEST_NULL;
+  return MPI_SUCCESS;
 }
 
 int MPI_Irecv(void* buffer, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm,

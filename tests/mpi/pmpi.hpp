@@ -38,4 +38,15 @@ class MpiDelays {
   MpiDelays& operator=(const MpiDelays&) = delete;
 };
 
+/// One message of matrices is lost: the `number`th, from 1, that rank `rank` of the world sends.
+class MpiLoss {
+ public:
+  MpiLoss(int rank, int number);
+  ~MpiLoss();
+  MpiLoss(const MpiLoss&) = delete;
+  MpiLoss& operator=(const MpiLoss&) = delete;
+
+  void deliver(); ///< late, on the rank that lost it
+};
+
 } // namespace partita::test

@@ -1,10 +1,12 @@
 #include "small_run.hpp"
 
-#include "partita/io/parameters_file.hpp"
+#include "partita/io/parameters_hash.hpp"
 #include "partita/strategy/recovery/recovery.hpp"
 #include "partita/strategy/sil/sil.hpp"
 
 #include <filesystem>
+
+#include "support/at_end.hpp"
 
 namespace partita::test {
 
@@ -46,17 +48,20 @@ RunConfig smallDeck(const std::vector<std::string>& overrides) {
 SmallRun::SmallRun(const Communicator& ranks, const RunConfig& deck)
     : config(deck),
       sets(loadData(config.data, static_cast<std::uint64_t>(config.run.seed), Need::labels_only)),
-      partition(partitionOf(config, sets)), grid(ranks, planGrid(config.strategy, partition, ranks.size())),
+      partition(partitionOf(config, sets)), grid(ranks, planGrid(config.strategy, partition, ranks.size()),
+                                                 chooseMessagePaths(config.run.device_aware_mpi)),
       stages(makeLocalStages(config, partition, grid, sets.classes)) {
   if (grid.group() > 0) return; // the others have no features, so nothing can depend on them
   sets = loadData(config.data, static_cast<std::uint64_t>(config.run.seed), Need::everything);
 }
 
 SmallRun& SmallRun::train() {
-  const RunContext context{
-      config, partition, grid, sets, stages, _observer, std::filesystem::temp_directory_path().string()};
+  TrainingClock clock;
+  const RunLength length = planRunLength(config, sets.train.size());
+  const RunContext context{config,  partition, grid,   sets,       stages,
+                           _observer, _control, clock, length, Position{}, std::filesystem::temp_directory_path().string()};
   SilTraining(context).run(ExecSpace());
-  if (config.strategy.recovery_epochs > 0) Recovery(context).run(ExecSpace());
+  if (length.recovery_steps > 0) Recovery(context).run(ExecSpace());
   return *this;
 }
 
@@ -83,7 +88,11 @@ std::vector<Real> SmallRun::ownParameters() const {
 }
 
 const Communicator& everyone() {
-  static const Communicator* const world = new Communicator(Communicator::world()); // outlives MPI_Finalize
+  static std::unique_ptr<Communicator> world;
+  if (world == nullptr) {
+    world = std::make_unique<Communicator>(Communicator::world());
+    atEnd().emplace_back([] { world.reset(); });
+  }
   return *world;
 }
 

@@ -39,6 +39,7 @@ class SmallRun {
 
  private:
   SilentObserver _observer;
+  StepControl _control;
 };
 
 /// All ranks of the job, and their number.

@@ -22,6 +22,22 @@ class Answers(support.RunTest):
         for command in COMMANDS:
             self.check_once(f"Usage: partita {command}", command, "--help")
 
+    def test_help_is_ours_alone_wherever_it_is_asked_for(self):
+        """Kokkos would answer to --help as well, on every rank."""
+        for arguments in (["--help", "train", self.deck], ["train", self.deck, "run/seed=3", "-h"],
+                          ["train", self.deck, "--kokkos-threads=1", "--help"], ["evaluate", self.folder, "--help"]):
+            with self.subTest(arguments=arguments):
+                result = run(*arguments, ranks=2)
+                self.assertDone(result)
+                self.assertEqual(result.stdout.count("Usage: partita"), 1, result.stdout)
+                self.assertNotIn("threads", result.stdout + result.stderr)
+
+    def test_help_fits_a_screen(self):
+        for command in ([], *([command] for command in COMMANDS)):
+            lines = run(*command, "--help").stdout.splitlines()
+            self.assertLessEqual(len(lines), 30, command)
+            self.assertLessEqual(max(map(len, lines)), 80, command)
+
     def test_version(self):
         self.check_once("partita 0.", "--version")
 
@@ -44,16 +60,32 @@ class Refusals(support.RunTest):
                 self.assertLess(time.monotonic() - begin, 30)
 
     def test_command(self):
-        self.check(["train, evaluate, export, info or bench?"])
+        self.check(["which command? train, evaluate, export, info or bench; see `partita --help`"])
         self.check(["'trian' is not understood"], "trian", self.deck, ranks=(1, 2))
 
     def test_flags(self):
-        self.check(["'--dry' is not understood"], "train", self.deck, "--dry")
+        self.check(["'--dry' is not understood; see `partita train --help`"], "train", self.deck, "--dry")
         self.check(["'--bogus' is not understood"], "--bogus", "train", self.deck, ranks=(1,))
         self.check(["--ranks"], "train", self.deck, "-n", "--ranks", "0", ranks=(1, 2))
         self.check(["--ranks"], "train", self.deck, "--ranks", "2", ranks=(1, 2))
         self.check(["DECK is required"], "train", ranks=(1, 2))
         self.check(["RUN is required"], "evaluate", ranks=(1, 2))
+        self.check(["not in {bash,zsh,fish}"], "info", "--completion", "tcsh", ranks=(1,))
+        self.check(["excludes --man"], "info", "--deck", "--man", ranks=(1,))
+        self.check([".onnx nor in .npz"], "export", self.folder, "-o", "network.txt", ranks=(1, 2))
+        self.check(["--output is required"], "export", self.folder, ranks=(1,))
+
+    def test_time_limit(self):
+        for text in ("5x", "0", "0:00", "1:75", "1:2:3:4", "1:", ":5", "1::2", "1.5", "99999999999999999999"):
+            self.check([f"--time-limit: '{text}' is no time"], "train", self.deck, "-t", text, ranks=(1,))
+        self.check(["--time-limit"], "train", self.deck, "-t", ranks=(1, 2))
+        for text in ("90", "90:00", "1:00:00", "100:00:59"):
+            self.assertDone(run("train", self.deck, "-n", "-t", text))
+
+    def test_restart(self):
+        self.check(["needs the run directory, -d"], "train", self.deck, "-r", "latest", ranks=(1, 2))
+        self.check(["needs the run directory, -d"], "train", "run/seed=3", "--restart=latest", ranks=(1,))
+        self.check(["--restart"], "train", self.deck, "-r", ranks=(1,))
 
     def test_decks(self):
         self.check(["nothing.toml", "no such deck"], "train", self.folder / "nothing.toml")

@@ -39,14 +39,43 @@ replicas = 1
 """
 
 
-def run(*arguments, ranks=1, timeout=120):
-    """The finished process; texts in stdout and stderr."""
+def start(*arguments, ranks=1, environment=None):
+    """The process, just started; texts come from stdout and stderr."""
     command = [_app, *map(str, arguments)]
     if ranks > 1:
         command = [os.environ.get("PARTITA_MPIEXEC", "mpiexec"), "-n", str(ranks), *command]
     # Open MPI waits two seconds before it ends what a failed job has left.
-    environment = {**os.environ, "OMPI_MCA_odls_base_sigkill_timeout": "0"}
-    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=environment)
+    environment = {**os.environ, "OMPI_MCA_odls_base_sigkill_timeout": "0", **(environment or {})}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+
+
+def finish(process, timeout=120):
+    """The finished process, as `run` returns it."""
+    try:
+        stdout, stderr = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
+    return subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
+
+
+def run(*arguments, ranks=1, timeout=120, environment=None):
+    """The finished process; texts in stdout and stderr."""
+    return finish(start(*arguments, ranks=ranks, environment=environment), timeout)
+
+
+def rank_processes(launcher):
+    """Process ids of the ranks that a launcher has started, by rank."""
+    ranks = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            pairs = [item.partition("=") for item in (folder / "environ").read_text(errors="replace").split("\0")]
+            variables = {name: value for name, _, value in pairs}
+            if variables.get("PARTITA_TEST_JOB") == launcher and os.readlink(folder / "exe") == _app:
+                ranks[int(variables.get("OMPI_COMM_WORLD_RANK", variables.get("PMI_RANK", -1)))] = int(folder.name)
+        except OSError:
+            continue  # it has ended, or is not ours to look at
+    return ranks
 
 
 def complaints(result):

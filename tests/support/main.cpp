@@ -1,11 +1,15 @@
 #define CATCH_CONFIG_RUNNER
+#include "partita/comm/leaks.hpp"
+
 #include <Kokkos_Core.hpp>
+#include <hdf5.h>
 #include <mpi.h>
 
 #include <cstdlib>
 #include <iostream>
 #include <sstream>
 
+#include "support/at_end.hpp"
 #include "support/catch.hpp"
 
 namespace {
@@ -31,7 +35,10 @@ int runTests(int argc, char** argv, int rank) {
   const QuietOutput output{rank != 0};
   const int failures = session.run();
   if (failures != 0 && rank != 0) std::cerr << "rank " << rank << ":\n" << output.text() << std::endl;
-  return failures;
+  for (const auto& release : partita::test::atEnd()) release();
+  const std::string leaks = partita::describeLeaks();
+  if (!leaks.empty()) std::cerr << "rank " << rank << ": left to MPI at the end: " << leaks << std::endl;
+  return leaks.empty() ? failures : failures + 1;
 }
 
 } // namespace
@@ -42,6 +49,7 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 
   setenv("KOKKOS_DISABLE_WARNINGS", "1", 0); // advice on thread binding would spoil the lists of tests
+  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); // of damaged files, to the end of the program
   Kokkos::initialize(argc, argv);
   int failures = runTests(argc, argv, rank);
   Kokkos::finalize();

@@ -213,6 +213,10 @@ TEST_CASE("text that is not TOML gives its place and the parser's reason", "[con
       {"[run\nseed = 3", "deck.toml:1:"},
       {"[data]\n# \xC3\xA9\npath = '\xC3\xA9' \xC3\xA9", "deck.toml:3:12:"},
       {"path = \"\"\"\\\" \xC3\xA9 \n\"\"\"\" \xC3\xA9", "deck.toml:2:6:"},
+      {"[data]\nnoise = 4e'\xC3\xA9'", "deck.toml:2:"},
+      {"[data]\nnoise = 4='\xC3\xA9'", "deck.toml:2:"},
+      {"[data]\nnoise = 4['\xC3\xA9'", "deck.toml:2:"},
+      {"[data]\nnoise = \xC3\xA9", "deck.toml:2:9: not TOML: only ASCII"},
       {"[,run]", "deck.toml:1:"},
       {"[run]\nseed 3", "deck.toml:2:"},
       {"[run]\nseed = 3x", "deck.toml:2:"},
@@ -230,6 +234,40 @@ TEST_CASE("text that is not TOML gives its place and the parser's reason", "[con
     CHECK(errors.front().find(": not TOML: ") != std::string::npos);
     CHECK(errors.front().find('\n') == std::string::npos);
   }
+}
+
+TEST_CASE("a short deck cannot ask for any number of layers", "[config]") {
+  std::string layers;
+  for (int i = 0; i < 10; ++i) layers += "{type = \"dense\", units = 4, repeat = 10000}, ";
+  requireOnly("[network]\nlayers = [" + layers + "{type = \"dense\"}]",
+              "deck.toml:2:10: network/layers: 100001 layers, repeats counted, are more than 100000");
+}
+
+TEST_CASE("no depth of keys or values overflows the stack", "[config]") {
+  const auto repeated = [](const std::string& text, int count) {
+    std::string out;
+    for (int i = 0; i < count; ++i) out += text;
+    return out;
+  };
+  for (const std::string& key : {repeated("a.", 100000) + "a", repeated("'a' . \"a\".", 50000) + "a"}) {
+    for (const std::string& text :
+         {key + " = 1", "[" + key + "]", "[[" + key + "]]", "x = {" + key + " = 1}"}) {
+      const std::vector<std::string> errors = errorsOf(text);
+      REQUIRE(errors.size() == 1);
+      CHECK(errors.front().find("deck.toml:1:") == 0);
+      CHECK(errors.front().find(": not TOML: a key of too many parts") != std::string::npos);
+    }
+  }
+  const std::string nested = errorsOf("[run]\nseed = " + repeated("[", 100000)).front();
+  CHECK(nested.find("deck.toml:2:") == 0);
+}
+
+TEST_CASE("dots in values, texts and comments count towards no key", "[config]") {
+  std::string text = good + "[strategy]\n";
+  for (int i = 0; i < 100; ++i) text += "# .\n";
+  text +=
+      "noise = 0.5 # " + std::string(100, '.') + "\ncache_directory = \"" + std::string(100, '.') + "\"\n";
+  CHECK(errorsOf(text).empty());
 }
 
 TEST_CASE("all mistakes of a deck and its overrides come at once, in order", "[config]") {

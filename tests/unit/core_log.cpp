@@ -21,6 +21,12 @@ TEST_CASE("Counts are shown with a prefix", "[core]") {
   CHECK(formatCount(0.5) == "0.50");
 }
 
+TEST_CASE("Ranks that follow one another are one range", "[core]") {
+  CHECK(formatRanks({3}) == "rank 3");
+  CHECK(formatRanks({0, 1, 2, 5, 7, 8}) == "ranks 0-2,5,7-8");
+  CHECK(formatRanges({0, 1, 0, 1}) == "0-1,0-1");
+}
+
 TEST_CASE("Seconds are shown as a person reads them", "[core]") {
   CHECK(formatSeconds(0) == "0.0 s");
   CHECK(formatSeconds(12.34) == "12.3 s");

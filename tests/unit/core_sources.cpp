@@ -45,6 +45,33 @@ std::vector<std::pair<std::string, fs::path>> findAll(const std::vector<Source>&
   return found;
 }
 
+/// The text from `open` to the bracket that closes the one there.
+std::string bracketed(const std::string& text, std::size_t open) {
+  int depth = 0;
+  std::size_t end = open;
+  do {
+    const char c = text[end++];
+    depth += c == '{' ? 1 : c == '}' ? -1 : 0;
+  } while (depth > 0 && end < text.size());
+  return text.substr(open, end - open);
+}
+
+/// The bodies of all functions or lambdas behind a macro that matches, each with its file; without the part
+/// for the host where they have one.
+std::vector<std::pair<std::string, fs::path>> deviceCode(const std::vector<Source>& sources,
+                                                         const std::string& macro) {
+  static const std::regex host_part("(#if defined\\(__CUDA_ARCH__\\).*?)#else.*?#endif");
+  const std::regex begin(macro + "\\b[^;{]*\\{");
+  std::vector<std::pair<std::string, fs::path>> found;
+  for (const Source& source : sources) {
+    const std::string text = std::regex_replace(source.text, host_part, "$1");
+    for (std::sregex_iterator hit(text.begin(), text.end(), begin), end; hit != end; ++hit)
+      found.emplace_back(bracketed(text, static_cast<std::size_t>(hit->position() + hit->length()) - 1),
+                         source.path);
+  }
+  return found;
+}
+
 bool isLabel(const std::string& text) {
   return text.rfind("partita::", 0) == 0;
 }
@@ -97,6 +124,27 @@ TEST_CASE("Every view, region and fence has a label of ours", "[core]") {
     }
   }
   CHECK(count > 60);
+}
+
+TEST_CASE("What a device may run calls nothing that only a host has", "[core]") {
+  static const std::regex types("std::(u?int(8|16|32|64)_t|size_t|ptrdiff_t)\\b"); // only names
+  static const std::regex host_only("std::|\\b(throw|new|delete|printf)\\b");
+  const auto bodies = deviceCode(programSources(), "KOKKOS_(LAMBDA|CLASS_LAMBDA|FUNCTION|INLINE_FUNCTION)");
+  CHECK(bodies.size() > 30);
+  for (const auto& [body, path] : bodies) {
+    INFO(path << ": " << body);
+    CHECK_FALSE(std::regex_search(std::regex_replace(body, types, ""), host_only));
+  }
+}
+
+TEST_CASE("No kernel captures `this`, a pointer into the memory of the host", "[core]") {
+  static const std::regex member("[^\\w.>]_[a-z]\\w*|\\bthis\\b");
+  const auto lambdas = deviceCode(programSources(), "KOKKOS_LAMBDA");
+  CHECK_FALSE(lambdas.empty());
+  for (const auto& [body, path] : lambdas) {
+    INFO(path << ": " << body);
+    CHECK_FALSE(std::regex_search(body, member));
+  }
 }
 
 TEST_CASE("Every source includes its own header first, so that headers stand alone", "[core]") {

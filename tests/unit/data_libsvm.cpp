@@ -92,3 +92,17 @@ TEST_CASE("Bad pairs of LIBSVM files get one clear line", "[data]") {
   CHECK_THAT(message("1 1:1\n2 1:1\n3 1:1\n", "1 1:1\n", 2),
              ContainsSubstring("train: 3 distinct labels, but data/classes is 2"));
 }
+
+TEST_CASE("A small file cannot ask for gigabytes", "[data]") {
+  const ScratchFolder folder;
+  std::string slip = "1 1048576:1\n", fine;
+  for (int i = 0; i < 31; ++i) slip += "2 1:1\n";
+  for (int i = 0; i < 33; ++i) fine += "1 1:1\n";
+  const auto message = [&](const std::string& train, const std::string& test) {
+    return messageOf([&] { loadData(sectionOf(folder, train, test), 1, Need::everything); });
+  };
+  CHECK_THAT(message(slip + "2 1:1\n", "1 1:1\n"),
+             ContainsSubstring("train: 33 samples of 1048576 features with 33 values are too sparse"));
+  CHECK_THAT(message("1 1048576:1\n", fine), ContainsSubstring("test: 33 samples of 1048576 features"));
+  CHECK(message(slip, "1 1:1\n").empty()); // 128 MiB
+}

@@ -41,7 +41,7 @@ class Training {
     if (config.strategy.input == StageInput::free) {
       _sources.push_back(std::make_unique<SyntheticSource>(_model.stages[0]->labels, reader(nullptr),
                                                            config.strategy.loss == StageLoss::prototype, 1.0,
-                                                           1, 1, SyntheticSource::Position{batch, 0}, batch));
+                                                           1, 1, SyntheticSource::Place{batch, 0}, batch));
     } else {
       _sources.push_back(std::make_unique<HandedSource>(*_model.stages[0], reader(nullptr)));
     }

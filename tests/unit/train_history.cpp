@@ -8,8 +8,8 @@ using namespace partita::test;
 
 namespace {
 
-const std::string header = "time_s,event,stage,epoch,step,loss,learning_rate,samples_per_second,grad_norm,"
-                           "train_accuracy,accuracy\n";
+const std::string header = "time_s,event,stage,epoch,step,run_step,loss,learning_rate,samples_per_second,"
+                           "grad_norm,train_accuracy,accuracy\n";
 
 } // namespace
 
@@ -20,6 +20,7 @@ TEST_CASE("The history has a row a report, and a row a stage at each evaluation"
   step.stage = 2;
   step.epoch = 1;
   step.step = 100;
+  step.run_step = 300;
   step.loss = 0.5;
   step.accuracy = 0.75;
   step.learning_rate = 0.001;
@@ -33,14 +34,15 @@ TEST_CASE("The history has a row a report, and a row a stage at each evaluation"
   evaluation.stage = 2;
   evaluation.epoch = 1;
   evaluation.step = 100;
+  evaluation.run_step = 300;
   evaluation.stage_accuracy = {0.5, 0.8};
   evaluation.stage_loss = {2.0, 0.25};
   evaluation.joined = true;
   history.add(2.0, evaluation);
-  CHECK(folder.read("history.csv") == header + "1.25,step,2,1,100,0.5,0.001,2000,1.5,75,\n"
-                                               "1.5,step,joined,1,100,0.5,0.001,2000,1.5,,\n"
-                                               "2,evaluation,1,1,100,2,,,,,50\n"
-                                               "2,evaluation,joined,1,100,0.25,,,,,80\n"); // on disk at once
+  CHECK(folder.read("history.csv") == header + "1.25,step,2,1,100,300,0.5,0.001,2000,1.5,75,\n"
+                                               "1.5,step,joined,1,100,300,0.5,0.001,2000,1.5,,\n"
+                                               "2,evaluation,1,1,100,300,2,,,,,50\n"
+                                               "2,evaluation,joined,1,100,300,0.25,,,,,80\n"); // on disk at once
 }
 
 TEST_CASE("A stage that is not the last one keeps its number in an evaluation", "[train]") {
@@ -50,7 +52,25 @@ TEST_CASE("A stage that is not the last one keeps its number in an evaluation", 
   evaluation.stage_accuracy = {0.5};
   evaluation.stage_loss = {2.0};
   history.add(0.0, evaluation);
-  CHECK(folder.read("history.csv") == header + "0,evaluation,1,0,0,2,,,,,50\n");
+  CHECK(folder.read("history.csv") == header + "0,evaluation,1,0,0,0,2,,,,,50\n");
+}
+
+TEST_CASE("A history that goes on keeps the whole rows up to its step", "[train]") {
+  const ScratchFolder folder;
+  const std::string before = "1.5,step,1,1,7,7,0.5,0.001,2000,1.5,75,\n", same = "4.5,step,2,1,9,9,0.5,0.001,,,,\n",
+                    later = "3,step,1,1,10,10,0.5,0.001,2000,1.5,,\n", cut = "3.5,step,2,1,8,8,0.5";
+  const std::string path = folder.write("history.csv", header + before + later + same + cut);
+  {
+    HistoryFile history(path, 9);
+    CHECK(history.lastTime() == 4.5);
+    StepReport report;
+    report.stage = 1;
+    report.step = report.run_step = 10;
+    history.add(5.0, report);
+  }
+  CHECK(folder.read("history.csv") == header + before + same + "5,step,1,0,10,10,0,0,0,0,,\n");
+  HistoryFile{path}; // from the start
+  CHECK(folder.read("history.csv") == header);
 }
 
 TEST_CASE("A history that cannot be written is refused", "[train]") {

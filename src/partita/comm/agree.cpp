@@ -29,10 +29,7 @@ void collectively(const Communicator& world, const std::function<void()>& work) 
   } catch (const UserError& error) {
     text = joinLines(error.messages());
   }
-  std::int64_t failed = text.empty() ? world.size() : world.rank();
-  MPI_Request request = MPI_REQUEST_NULL; // waited for politely: others may be busy with a disk for long
-  PARTITA_MPI(MPI_Iallreduce(MPI_IN_PLACE, &failed, 1, MPI_INT64_T, MPI_MIN, world.get(), &request));
-  wait(request);
+  const std::int64_t failed = world.minimum(text.empty() ? world.size() : world.rank());
   if (failed == world.size()) return;
   throw AgreedError(splitLines(tellAll(world, std::move(text), static_cast<int>(failed))));
 }

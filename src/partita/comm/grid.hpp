@@ -1,6 +1,6 @@
 #pragma once
 
-#include "partita/comm/mpi.hpp"
+#include "partita/comm/message.hpp"
 #include "partita/plan/partition.hpp"
 
 namespace partita {
@@ -8,14 +8,20 @@ namespace partita {
 /// The ranks of a run as stage groups x replicas (group index fastest). Collective to make.
 class Grid {
  public:
-  Grid(const Communicator& world, const GridPlan& plan);
+  Grid(const Communicator& world, const GridPlan& plan, MessagePaths paths = {});
 
   const GridPlan& plan() const { return _plan; }
+  const MessagePaths& paths() const { return _paths; } ///< of this rank
   const Communicator& world() const { return _world; }
   const Communicator& chain() const { return _chain; }           ///< the groups of my replica, by group
   const Communicator& evaluation() const { return _evaluation; } ///< as chain, for messages of the evaluation
   const Communicator& control() const { return _control; }       ///< as world, for log rows
   const Communicator& peers() const { return _peers; }           ///< the replicas of my group, by replica
+
+  /// To rank `peer` of one of the communicators above, on the path that this rank's messages take.
+  Channel channel(const Communicator& comm, int peer, int tag, const char* what) const {
+    return {comm, peer, tag, what, _paths.messages};
+  }
 
   int group() const { return _chain.rank(); }
   int replica() const { return _peers.rank(); }
@@ -28,6 +34,7 @@ class Grid {
 
  private:
   GridPlan _plan;
+  MessagePaths _paths;
   Communicator _world, _chain, _evaluation, _control, _peers;
 };
 

@@ -4,18 +4,19 @@
 
 namespace partita {
 
-LaterMaximum::~LaterMaximum() {
+LaterMaximum::~LaterMaximum() noexcept(false) {
   // While an exception is on its way others may never answer, and the job is about to end.
-  if (started() && std::uncaught_exceptions() == 0) MPI_Wait(&_request, MPI_STATUS_IGNORE);
+  if (started() && std::uncaught_exceptions() == 0) _request.wait();
 }
 
 void LaterMaximum::start(const Values& own) {
   _values = own;
-  PARTITA_MPI(MPI_Iallreduce(MPI_IN_PLACE, _values.data(), count, MPI_INT64_T, MPI_MAX, _comm.get(), &_request));
+  PARTITA_MPI(MPI_Iallreduce(MPI_IN_PLACE, _values.data(), count, MPI_INT64_T, MPI_MAX, _comm.get(),
+                             _request.start({WaitedFor::Kind::all, "agreement"})));
 }
 
 LaterMaximum::Values LaterMaximum::finish() {
-  wait(_request);
+  _request.wait();
   return _values;
 }
 

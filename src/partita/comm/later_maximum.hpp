@@ -1,6 +1,6 @@
 #pragma once
 
-#include "partita/comm/mpi.hpp"
+#include "partita/comm/wait.hpp"
 
 #include <array>
 
@@ -14,18 +14,18 @@ class LaterMaximum {
   using Values = std::array<std::int64_t, count>;
 
   explicit LaterMaximum(const Communicator& world) : _comm(world.duplicate()) {}
-  ~LaterMaximum();
+  ~LaterMaximum() noexcept(false);
   LaterMaximum(const LaterMaximum&) = delete;
   LaterMaximum& operator=(const LaterMaximum&) = delete;
 
-  bool started() const { return _request != MPI_REQUEST_NULL; }
+  bool started() const { return _request.underWay(); }
   void start(const Values& own);
   Values finish();
 
  private:
   Communicator _comm;
   Values _values{};
-  MPI_Request _request = MPI_REQUEST_NULL;
+  Request _request;
 };
 
 } // namespace partita

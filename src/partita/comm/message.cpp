@@ -9,10 +9,16 @@ namespace partita {
 
 namespace {
 
-std::vector<PinnedMatrix> makeSlots(std::int64_t depth, std::int64_t rows, std::int64_t columns) {
-  std::vector<PinnedMatrix> slots;
-  for (std::int64_t i = 0; i < depth; ++i) {
-    slots.emplace_back(Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::message"), rows, columns);
+std::vector<MessageSlot> makeSlots(MessagePath path, std::int64_t depth, std::int64_t rows,
+                                   std::int64_t columns) {
+  std::vector<MessageSlot> slots(static_cast<std::size_t>(depth));
+  for (MessageSlot& slot : slots) {
+    if (path == MessagePath::direct) {
+      slot.direct = makeMatrix("partita::message", rows, columns);
+    } else {
+      slot.staged = PinnedMatrix(Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::message"),
+                                 static_cast<std::size_t>(rows), static_cast<std::size_t>(columns));
+    }
   }
   return slots;
 }
@@ -21,12 +27,17 @@ PinnedMatrix topRowsPinned(const PinnedMatrix& slot, std::int64_t rows) {
   return PinnedMatrix(slot.data(), static_cast<std::size_t>(rows), slot.extent(1));
 }
 
+/// MPI promises tags up to 32767. Numbers come back after more messages than a queue can hold.
+int tagOf(const Channel& channel, std::int64_t number) {
+  return channel.tag + 16 * static_cast<int>(number % 2000);
+}
+
 } // namespace
 
-Sender::Sender(const Communicator& comm, int to, int tag, std::int64_t rows, std::int64_t columns,
-               std::int64_t depth, std::int64_t& bytes)
-    : _comm(comm.get()), _to(to), _tag(tag), _slots(makeSlots(depth, rows, columns)),
-      _requests(_slots.size(), MPI_REQUEST_NULL), _bytes(bytes) {}
+Sender::Sender(const Channel& channel, std::int64_t rows, std::int64_t columns, std::int64_t depth,
+               std::int64_t& bytes)
+    : _channel(channel), _world_rank(channel.comm.worldRank(channel.peer)),
+      _slots(makeSlots(channel.path, depth, rows, columns)), _requests(_slots.size()), _bytes(bytes) {}
 
 Sender::~Sender() noexcept(false) {
   if (std::uncaught_exceptions() == 0) finish();
@@ -34,64 +45,74 @@ Sender::~Sender() noexcept(false) {
 
 void Sender::send(const ExecSpace& space, const Matrix& matrix) {
   const Region region(space, "partita::Sender::send", Phase::communication);
-  const std::size_t slot = _next++ % _slots.size();
-  wait(_requests[slot]);
-  const PinnedMatrix buffer = topRowsPinned(_slots[slot], static_cast<std::int64_t>(matrix.extent(0)));
-  Kokkos::deep_copy(space, buffer, matrix);
+  const auto index = static_cast<std::size_t>(_sent) % _slots.size();
+  Request& request = _requests[index];
+  const MessageSlot& slot = _slots[index];
+  if (request.underWay()) request.wait();
+  const auto rows = static_cast<std::int64_t>(matrix.extent(0));
+  if (_channel.path == MessagePath::direct) {
+    Kokkos::deep_copy(space, topRows(slot.direct, rows), matrix);
+  } else {
+    Kokkos::deep_copy(space, topRowsPinned(slot.staged, rows), matrix);
+  }
   fence(space, "partita::Sender::send");
-  const auto count = static_cast<std::int64_t>(buffer.size());
-  PARTITA_MPI(MPI_Isend(buffer.data(), mpiCount(count), mpiType<Real>(), _to, _tag, _comm, &_requests[slot]));
+  const auto count = static_cast<std::int64_t>(matrix.size());
+  ++_sent;
+  // Synchronous: small messages, which MPI would buffer without limit, count as on their way too.
+  PARTITA_MPI(MPI_Issend(slot.data(), mpiCount(count), mpiType<Real>(), _channel.peer, tagOf(_channel, _sent),
+                         _channel.comm.get(),
+                         request.start({WaitedFor::Kind::taker, _channel.what, _world_rank, _sent})));
   _bytes += count * static_cast<std::int64_t>(sizeof(Real));
 }
 
 void Sender::finish() {
-  for (MPI_Request& request : _requests) wait(request);
-}
-
-Receiver::Receiver(const Communicator& comm, int from, int tag, std::int64_t rows, std::int64_t columns,
-                   std::int64_t depth, std::int64_t count)
-    : _comm(comm.get()), _from(from), _tag(tag), _columns(columns), _unposted(count),
-      _slots(makeSlots(std::min(depth, std::max<std::int64_t>(count, 1)), rows, columns)),
-      _requests(_slots.size(), MPI_REQUEST_NULL) {
-  if (!device_is_host) _device = makeMatrix("partita::Receiver::device", rows, columns);
-  for (std::size_t slot = 0; slot < _slots.size(); ++slot) post(slot);
-}
-
-Receiver::~Receiver() {
-  for (MPI_Request& request : _requests) { // only an abandoned stream has any left
-    if (request == MPI_REQUEST_NULL) continue;
-    MPI_Cancel(&request);
-    MPI_Request_free(&request);
+  for (std::size_t i = 0; i < _requests.size(); ++i) { // the oldest first: that is the one to tell of
+    Request& request = _requests[(static_cast<std::size_t>(_sent) + i) % _requests.size()];
+    if (request.underWay()) request.wait();
   }
 }
 
-void Receiver::post(std::size_t slot) {
-  if (_unposted == 0) return;
-  --_unposted;
-  PARTITA_MPI(MPI_Irecv(_slots[slot].data(), mpiCount(static_cast<std::int64_t>(_slots[slot].size())),
-                        mpiType<Real>(), _from, _tag, _comm, &_requests[slot]));
+Receiver::Receiver(const Channel& channel, std::int64_t rows, std::int64_t columns, std::int64_t depth,
+                   std::int64_t count)
+    : _channel(channel), _world_rank(channel.comm.worldRank(channel.peer)), _columns(columns), _count(count),
+      _slots(makeSlots(channel.path, std::min(depth, std::max<std::int64_t>(count, 1)), rows, columns)),
+      _requests(_slots.size()) {
+  if (channel.path == MessagePath::staged) _device = makeMatrix("partita::Receiver::device", rows, columns);
+  for (std::size_t i = 0; i < _slots.size(); ++i) post();
+}
+
+Receiver::~Receiver() {
+  for (Request& request : _requests) request.abandon(); // only an abandoned stream has any left
+}
+
+void Receiver::post() {
+  if (_posted == _count) return;
+  const auto index = static_cast<std::size_t>(_posted) % _slots.size();
+  const auto capacity = static_cast<std::int64_t>(_slots[index].direct.size() + _slots[index].staged.size());
+  ++_posted;
+  PARTITA_MPI(
+      MPI_Irecv(_slots[index].data(), mpiCount(capacity), mpiType<Real>(), _channel.peer,
+                tagOf(_channel, _posted), _channel.comm.get(),
+                _requests[index].start({WaitedFor::Kind::message, _channel.what, _world_rank, _posted})));
 }
 
 Matrix Receiver::next(const ExecSpace& space) {
   const Region region(space, "partita::Receiver::next", Phase::communication);
   if (_taken > 0) { // nobody reads the previous message any more
     fence(space, "partita::Receiver::next");
-    post(static_cast<std::size_t>(_taken - 1) % _slots.size());
+    post();
   }
-  const std::size_t slot = static_cast<std::size_t>(_taken++) % _slots.size();
-  PARTITA_REQUIRE(_requests[slot] != MPI_REQUEST_NULL, "more messages taken than announced");
+  PARTITA_REQUIRE(_taken < _count, "more messages taken than announced");
+  const auto index = static_cast<std::size_t>(_taken++) % _slots.size();
   MPI_Status status;
-  wait(_requests[slot], &status);
+  _requests[index].wait(&status);
   int count = 0;
   PARTITA_MPI(MPI_Get_count(&status, mpiType<Real>(), &count));
-  const PinnedMatrix buffer = topRowsPinned(_slots[slot], count / _columns);
-  if constexpr (device_is_host) {
-    return Matrix(buffer.data(), buffer.extent(0), buffer.extent(1));
-  } else {
-    Matrix device = topRows(_device, static_cast<std::int64_t>(buffer.extent(0)));
-    Kokkos::deep_copy(space, device, buffer);
-    return device;
-  }
+  const std::int64_t rows = count / _columns;
+  if (_channel.path == MessagePath::direct) return topRows(_slots[index].direct, rows);
+  const Matrix device = topRows(_device, rows);
+  Kokkos::deep_copy(space, device, topRowsPinned(_slots[index].staged, rows));
+  return device;
 }
 
 } // namespace partita

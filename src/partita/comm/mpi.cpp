@@ -1,16 +1,21 @@
 #include "partita/comm/mpi.hpp"
 
+#include "partita/comm/leaks.hpp"
+#include "partita/comm/wait.hpp"
+
 #include <array>
-#include <chrono>
+#include <cstdio>
 #include <limits>
-#include <thread>
 #include <utility>
 
 namespace partita {
 
 namespace {
-// Of the main thread alone: a thread that writes a checkpoint waits for MPI as well.
-thread_local std::function<void()> idle_hook;
+
+WaitedFor everyone(const char* what) {
+  return {WaitedFor::Kind::all, what};
+}
+
 } // namespace
 
 std::string describeMpiError(const char* call, int code) {
@@ -27,7 +32,22 @@ MpiEnvironment::MpiEnvironment(int& argc, char**& argv) {
 }
 
 MpiEnvironment::~MpiEnvironment() {
+#ifndef NDEBUG
+  const std::string leaks = describeLeaks();
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  if (!leaks.empty())
+    std::fprintf(stderr, "partita: rank %d: left to MPI at the end: %s\n", rank, leaks.c_str());
+#endif
   MPI_Finalize();
+}
+
+std::string MpiEnvironment::library() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  PARTITA_MPI(MPI_Get_library_version(text.data(), &length));
+  const std::string full(text.data(), static_cast<std::size_t>(length));
+  return full.substr(0, full.find_first_of(",\n"));
 }
 
 bool MpiEnvironment::threadsMayCall() {
@@ -40,6 +60,7 @@ Communicator::Communicator(MPI_Comm comm) : _comm(comm) {
   PARTITA_MPI(MPI_Comm_set_errhandler(_comm, MPI_ERRORS_RETURN));
   PARTITA_MPI(MPI_Comm_rank(_comm, &_rank));
   PARTITA_MPI(MPI_Comm_size(_comm, &_size));
+  countCommunicators(1);
 }
 
 Communicator Communicator::world() {
@@ -65,68 +86,72 @@ Communicator& Communicator::operator=(Communicator&& other) noexcept {
 }
 
 Communicator::~Communicator() {
-  if (_comm != MPI_COMM_NULL) MPI_Comm_free(&_comm);
+  if (_comm == MPI_COMM_NULL) return;
+  MPI_Comm_free(&_comm);
+  countCommunicators(-1);
+}
+
+Communicator Communicator::node() const {
+  MPI_Comm comm = MPI_COMM_NULL;
+  PARTITA_MPI(MPI_Comm_split_type(_comm, MPI_COMM_TYPE_SHARED, _rank, MPI_INFO_NULL, &comm));
+  return Communicator(comm);
+}
+
+int Communicator::worldRank(int rank) const {
+  MPI_Group own = MPI_GROUP_NULL, world = MPI_GROUP_NULL;
+  PARTITA_MPI(MPI_Comm_group(_comm, &own));
+  PARTITA_MPI(MPI_Comm_group(MPI_COMM_WORLD, &world));
+  int found = 0;
+  PARTITA_MPI(MPI_Group_translate_ranks(own, 1, &rank, world, &found));
+  PARTITA_MPI(MPI_Group_free(&own));
+  PARTITA_MPI(MPI_Group_free(&world));
+  return found;
 }
 
 void Communicator::barrier() const {
-  MPI_Request request = MPI_REQUEST_NULL;
-  PARTITA_MPI(MPI_Ibarrier(_comm, &request));
-  wait(request);
+  Request request;
+  PARTITA_MPI(MPI_Ibarrier(_comm, request.start(everyone("barrier"))));
+  request.wait();
+}
+
+void Communicator::reduce(void* values, std::int64_t count, MPI_Datatype type, MPI_Op operation) const {
+  Request request;
+  PARTITA_MPI(MPI_Iallreduce(MPI_IN_PLACE, values, mpiCount(count), type, operation, _comm,
+                             request.start(everyone("reduction"))));
+  request.wait();
 }
 
 void Communicator::sum(std::vector<double>& values) const {
-  MPI_Request request = MPI_REQUEST_NULL;
-  PARTITA_MPI(MPI_Iallreduce(MPI_IN_PLACE, values.data(), mpiCount(static_cast<std::int64_t>(values.size())),
-                             MPI_DOUBLE, MPI_SUM, _comm, &request));
-  wait(request);
+  reduce(values.data(), static_cast<std::int64_t>(values.size()), MPI_DOUBLE, MPI_SUM);
 }
 
 std::int64_t Communicator::maximum(std::int64_t value) const {
-  PARTITA_MPI(MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_INT64_T, MPI_MAX, _comm));
+  reduce(&value, 1, MPI_INT64_T, MPI_MAX);
   return value;
 }
 
 double Communicator::maximum(double value) const {
-  PARTITA_MPI(MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_DOUBLE, MPI_MAX, _comm));
+  reduce(&value, 1, MPI_DOUBLE, MPI_MAX);
+  return value;
+}
+
+std::int64_t Communicator::minimum(std::int64_t value) const {
+  reduce(&value, 1, MPI_INT64_T, MPI_MIN);
   return value;
 }
 
 std::int64_t Communicator::total(std::int64_t value) const {
-  PARTITA_MPI(MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_INT64_T, MPI_SUM, _comm));
+  reduce(&value, 1, MPI_INT64_T, MPI_SUM);
   return value;
 }
 
 std::vector<std::int64_t> Communicator::gather(std::int64_t value) const {
   std::vector<std::int64_t> values(static_cast<std::size_t>(_size));
-  PARTITA_MPI(MPI_Gather(&value, 1, MPI_INT64_T, values.data(), 1, MPI_INT64_T, 0, _comm));
+  Request request;
+  PARTITA_MPI(MPI_Igather(&value, 1, MPI_INT64_T, values.data(), 1, MPI_INT64_T, 0, _comm,
+                          request.start(everyone("gathering"))));
+  request.wait();
   return values;
-}
-
-void setIdleHook(std::function<void()> hook) {
-  idle_hook = std::move(hook);
-}
-
-void idleBriefly() {
-  int unused = 0;
-  PARTITA_MPI(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &unused, MPI_STATUS_IGNORE));
-  if (idle_hook) idle_hook();
-  std::this_thread::sleep_for(std::chrono::microseconds(50));
-}
-
-void wait(MPI_Request& request, MPI_Status* status) {
-  using Clock = std::chrono::steady_clock;
-  const auto start = Clock::now();
-  for (;;) {
-    int done = 0;
-    PARTITA_MPI(MPI_Test(&request, &done, status));
-    if (done != 0) return;
-    // Short waits are the rule between stages of equal speed: spin a little before giving the core away.
-    if (Clock::now() - start < std::chrono::microseconds(200)) {
-      std::this_thread::yield();
-      continue;
-    }
-    idleBriefly();
-  }
 }
 
 int mpiCount(std::int64_t count) {

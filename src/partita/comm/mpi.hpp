@@ -8,7 +8,6 @@
 #include <mpi.h>
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -34,6 +33,8 @@ class MpiEnvironment {
 
   /// May other threads than the main one call MPI, at any time? Not every MPI library is built for it.
   static bool threadsMayCall();
+  /// Name and version of the MPI library.
+  static std::string library();
 };
 
 template <class T>
@@ -58,6 +59,7 @@ class Communicator {
   /// Ranks of one colour, ordered by key; collective.
   Communicator split(int colour, int key) const;
   Communicator duplicate() const { return split(0, rank()); }
+  Communicator node() const; ///< the ranks that share this one's memory; collective
 
   Communicator(Communicator&& other) noexcept;
   Communicator& operator=(Communicator&& other) noexcept;
@@ -66,28 +68,22 @@ class Communicator {
   MPI_Comm get() const { return _comm; }
   int rank() const { return _rank; }
   int size() const { return _size; }
+  int worldRank(int rank) const; ///< what the launcher calls a rank of this communicator
 
   void barrier() const;
   void sum(std::vector<double>& values) const;    ///< in place, over all ranks
   std::int64_t maximum(std::int64_t value) const; ///< over all ranks
   double maximum(double value) const;
+  std::int64_t minimum(std::int64_t value) const;
   std::int64_t total(std::int64_t value) const;               ///< sum over all ranks
   std::vector<std::int64_t> gather(std::int64_t value) const; ///< on rank 0, by rank
 
  private:
   explicit Communicator(MPI_Comm comm);
+  void reduce(void* values, std::int64_t count, MPI_Datatype type, MPI_Op operation) const;
   MPI_Comm _comm = MPI_COMM_NULL;
   int _rank = 0, _size = 1;
 };
-
-/// Completes a request. Polls instead of blocking: an MPI library that spins would take the core from a rank
-/// that computes, and rank 0 can go on showing the progress of others meanwhile (the idle hook).
-void wait(MPI_Request& request, MPI_Status* status = MPI_STATUS_IGNORE);
-/// What a turn of that waiting does, for waits that are not for MPI: lets messages move on, calls the idle
-/// hook, and gives the core away for a moment.
-void idleBriefly();
-/// Called now and then while this thread waits; empty: none.
-void setIdleHook(std::function<void()> hook);
 
 /// A count as MPI wants it; PARTITA_FAIL where it does not fit an int.
 int mpiCount(std::int64_t count);

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "partita/comm/mpi.hpp"
-#include "partita/core/types.hpp"
+#include "partita/comm/message_path.hpp"
+#include "partita/comm/wait.hpp"
 
 namespace partita {
 
@@ -11,7 +11,7 @@ namespace partita {
 class GradientReducer {
  public:
   /// `bucket` in values; `bytes` counts the payload. With one replica nothing happens.
-  GradientReducer(const Communicator& peers, const Vector& gradients, std::int64_t bucket,
+  GradientReducer(const Communicator& peers, const Vector& gradients, std::int64_t bucket, MessagePath path,
                   std::int64_t& bytes);
 
   /// The values [begin, end) are final; ranges come from the back and touch.
@@ -22,14 +22,17 @@ class GradientReducer {
  private:
   void reduce(const ExecSpace& space, std::int64_t begin, std::int64_t end);
 
+  using PinnedVector = Kokkos::View<Real*, Kokkos::LayoutRight, PinnedSpace>;
   struct Pending {
-    MPI_Request request;
+    Request request;
     std::int64_t begin, end;
   };
+  PinnedVector staged(std::int64_t begin, std::int64_t end) const;
 
   const Communicator& _peers;
   Vector _gradients;
-  Kokkos::View<Real*, Kokkos::LayoutRight, PinnedSpace> _staging; ///< only where the device is not the host
+  MessagePath _path;
+  PinnedVector _staging;              ///< of all gradients, where they are staged
   std::int64_t _bucket, _begin, _end; ///< [_begin, _end): ready but not yet on its way
   std::vector<Pending> _pending;
   std::int64_t& _bytes;

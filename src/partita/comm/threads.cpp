@@ -13,15 +13,11 @@ int threadsForThisRank(const Communicator& world) {
   if (sched_getaffinity(0, sizeof mine, &mine) != 0) {
     return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   }
-  MPI_Comm node = MPI_COMM_NULL;
-  PARTITA_MPI(MPI_Comm_split_type(world.get(), MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node));
-  int ranks = 1;
-  PARTITA_MPI(MPI_Comm_size(node, &ranks));
-  std::vector<unsigned char> masks(sizeof mine * static_cast<std::size_t>(ranks));
-  PARTITA_MPI(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, masks.data(), sizeof mine, MPI_BYTE, node));
-  PARTITA_MPI(MPI_Comm_free(&node));
+  const Communicator node = world.node();
+  std::vector<unsigned char> masks(sizeof mine * static_cast<std::size_t>(node.size()));
+  PARTITA_MPI(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, masks.data(), sizeof mine, MPI_BYTE, node.get()));
   int sharing = 0;
-  for (int rank = 0; rank < ranks; ++rank) {
+  for (int rank = 0; rank < node.size(); ++rank) {
     cpu_set_t other, common;
     std::memcpy(&other, masks.data() + static_cast<std::size_t>(rank) * sizeof other, sizeof other);
     CPU_AND(&common, &mine, &other);

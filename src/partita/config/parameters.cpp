@@ -14,6 +14,11 @@ Section describeRun(RunSection& run) {
   section.add("evaluate_every", &run.evaluate_every, atLeast(0), "epochs",
               "from one evaluation to the next; 0: at the end only");
   section.add("timing", &run.timing, "wait after each phase and print where the time goes");
+  section.add("watchdog", &run.watchdog, atLeast(0), "seconds",
+              "the job ends where others have waited for a silent rank so long; more than the longest step "
+              "takes; 0: never");
+  section.add("device_aware_mpi", choice(run.device_aware_mpi),
+              "give MPI buffers in device memory; auto: where it says that it takes them");
   return section;
 }
 

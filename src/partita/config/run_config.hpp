@@ -32,6 +32,8 @@ struct RunSection {
   std::int64_t log_every = 100;    ///< steps between two rows of the history
   std::int64_t evaluate_every = 1; ///< epochs between two evaluations; 0: at the end only
   bool timing = false;             ///< fence after each phase and print where the time goes
+  std::int64_t watchdog = 600;     ///< seconds a rank may give no sign while others wait; 0: any time
+  Switch device_aware_mpi = Switch::automatic; ///< may MPI be given buffers on the device?
 };
 
 struct DataSection {

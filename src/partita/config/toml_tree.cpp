@@ -6,6 +6,7 @@
 // NDEBUG it even hands these to the compiler as facts. Neither must happen to a user.
 #undef NDEBUG
 #define TOML_ASSERT(condition) static_assert(true)
+#define TOML_MAX_NESTED_VALUES 32 // a deck needs three; what walks through the values is recursive
 #include <toml++/toml.h>
 
 #include <algorithm>
@@ -72,35 +73,74 @@ std::size_t skipQuoted(const std::string& text, std::size_t at) {
   return std::min(i, text.size());
 }
 
+/// Whether a byte of UTF-8 is the first one of its character.
+bool startsCharacter(char c) {
+  return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+}
+
 TomlError errorAt(const std::string& text, std::size_t at, const std::string& reason) {
   std::size_t line = 1, column = 1;
   for (std::size_t i = 0; i < at; ++i) {
-    const bool starts_character = (static_cast<unsigned char>(text[i]) & 0xC0) != 0x80;
-    column = text[i] == '\n' ? 1 : column + (starts_character ? 1 : 0);
+    column = text[i] == '\n' ? 1 : column + (startsCharacter(text[i]) ? 1 : 0);
     line += text[i] == '\n' ? 1 : 0;
   }
   return {reason, line, column};
 }
 
-/// TOML has nothing but ASCII outside strings and comments. toml++ up to 3.4 leaves defined behaviour where
-/// it meets such a character instead of white space.
-void refuseBareUnicode(const std::string& text) {
-  const bool has_mark = text.compare(0, 3, "\xEF\xBB\xBF") == 0;
-  std::size_t i = has_mark ? 3 : 0;
+/// toml++ sets no limit to the parts of a key, and recurses for each, as `convert` does.
+void refuseLongKeys(const std::string& text) {
+  const std::string ends_key = "=,[]{}\n";
+  std::size_t dots = 0;
+  std::size_t i = 0;
   while (i < text.size()) {
     const std::size_t end = skipQuoted(text, i);
-    const bool ascii = static_cast<unsigned char>(text[i]) < 0x80;
-    if (end == i && !ascii) throw errorAt(text, i, "only ASCII may stand outside quotes and comments");
+    if (ends_key.find(text[i]) != std::string::npos) dots = 0;
+    if (text[i] == '.' && ++dots > TOML_MAX_NESTED_VALUES) throw errorAt(text, i, "a key of too many parts");
     i = end == i ? i + 1 : end;
+  }
+}
+
+bool isAscii(char c) {
+  return static_cast<unsigned char>(c) < 0x80;
+}
+
+/// Of the character at a place that toml++ tells, in characters.
+bool isAsciiAt(const std::string& text, std::size_t line, std::size_t column) {
+  std::size_t i = 0;
+  for (; line > 1; --line) i = text.find('\n', i) + 1;
+  for (; i < text.size(); ++i)
+    if (startsCharacter(text[i]) && --column == 0) return isAscii(text[i]);
+  return true;
+}
+
+/// TOML has nothing but ASCII outside strings and comments. toml++ up to 3.4 leaves defined behaviour where
+/// it meets such a character instead of white space, so it first sees the text with a character that it
+/// refuses at the same places.
+void refuseBareUnicode(const std::string& text) {
+  std::string twin;
+  for (const char c : text)
+    if (startsCharacter(c)) twin += isAscii(c) ? c : '!';
+  if (twin == text) return;
+  try {
+    static_cast<void>(toml::parse(twin));
+  } catch (const toml::parse_error& error) {
+    const auto& place = error.source().begin;
+    const bool ascii = isAsciiAt(text, place.line, place.column);
+    throw TomlError(ascii ? std::string{error.description()}
+                          : "only ASCII may stand outside quotes and comments",
+                    place.line, place.column);
   }
 }
 
 } // namespace
 
 TomlNode parseToml(const std::string& text) {
-  refuseBareUnicode(text);
+  const bool has_mark = text.compare(0, 3, "\xEF\xBB\xBF") == 0;
+  const std::string body = has_mark ? text.substr(3) : text;
+  refuseLongKeys(body);
+  refuseBareUnicode(body);
   try {
-    return convert(toml::parse(text));
+    return convert(toml::parse(body));
   } catch (const toml::parse_error& error) {
     const auto& place = error.source().begin;
     throw TomlError(std::string{error.description()}, place.line, place.column);

@@ -10,6 +10,7 @@ namespace partita {
 namespace {
 
 constexpr std::int64_t glyph_classes = 47;
+constexpr std::int64_t most_layers = 100000;
 
 std::string number(std::int64_t value) {
   return std::to_string(value);
@@ -64,6 +65,8 @@ void validateNetwork(const RunConfig& c, Diagnostics& d) {
   const auto& layers = c.network.layers;
   d.check(!layers.empty(), {"network/layers"},
           "missing, the network needs one layer at least: layers = [{type = \"dense\"}]");
+  d.check(layerCount(c.network) <= most_layers, {"network/layers"},
+          number(layerCount(c.network)) + " layers, repeats counted, are more than " + number(most_layers));
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const std::string name = "network/layers[" + std::to_string(i) + "]";
     const bool last = i + 1 == layers.size() && layers[i].repeat == 1;

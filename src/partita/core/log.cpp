@@ -101,4 +101,18 @@ std::string formatSeconds(double seconds) {
   return text.data();
 }
 
+std::string formatRanges(const std::vector<int>& numbers) {
+  std::string text;
+  for (std::size_t begin = 0, end = 0; begin < numbers.size(); begin = end) {
+    for (end = begin + 1; end < numbers.size() && numbers[end] == numbers[end - 1] + 1; ++end) continue;
+    text += (begin > 0 ? "," : "") + std::to_string(numbers[begin]);
+    if (end - begin > 1) text += "-" + std::to_string(numbers[end - 1]);
+  }
+  return text;
+}
+
+std::string formatRanks(const std::vector<int>& ranks) {
+  return (ranks.size() == 1 ? "rank " : "ranks ") + formatRanges(ranks);
+}
+
 } // namespace partita

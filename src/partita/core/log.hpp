@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace partita {
 
@@ -22,5 +23,9 @@ std::string formatCount(double value);
 std::string formatFlops(double flops_per_second);
 /// "1:02:03" or "4:05" or "12.3 s".
 std::string formatSeconds(double seconds);
+/// "rank 3", "ranks 0-3,8": increasing numbers.
+std::string formatRanks(const std::vector<int>& ranks);
+/// "0-3,8".
+std::string formatRanges(const std::vector<int>& numbers);
 
 } // namespace partita

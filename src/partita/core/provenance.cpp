@@ -1,11 +1,11 @@
 #include "partita/core/provenance.hpp"
 
+#include "partita/core/device.hpp"
 #include "partita/core/version.hpp"
 
 #include <algorithm>
 #include <array>
 #include <dlfcn.h>
-#include <unistd.h>
 
 namespace partita {
 
@@ -34,11 +34,6 @@ std::string openblasAdvice(const std::string& kernel) {
   return "OpenBLAS runs its " + kernel +
          " kernels on a processor with AVX-512; OPENBLAS_CORETYPE=SkylakeX in the environment may nearly "
          "double the speed";
-}
-
-std::string hostName() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
 }
 
 std::string kokkosVersion() {

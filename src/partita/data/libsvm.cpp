@@ -15,6 +15,8 @@ namespace {
 /// Rows are stored dense: a feature number beyond this one is a slip or a set that needs sparse storage.
 constexpr std::uint64_t largest_index = std::uint64_t{1} << 20;
 constexpr std::uint64_t most_values = std::uint64_t{1} << 34; ///< of a dense set: 64 GiB
+constexpr std::uint64_t free_values = std::uint64_t{1} << 25; ///< 128 MiB, however few of them are not zero
+constexpr std::uint64_t most_zeros = 1024;                    ///< for each value in the file, beyond that
 
 bool isBlank(char c) {
   return c == ' ' || c == '\t' || c == '\r';
@@ -132,9 +134,13 @@ LibsvmFile readFile(const std::string& path) {
 
 Samples dense(const LibsvmFile& file, std::size_t width, std::int64_t limit) {
   const std::size_t rows = keptRows(file.text.labels.size(), limit);
-  if (std::uint64_t{rows} * width > most_values)
-    throw UserError(file.name + ": " + std::to_string(rows) + " samples of " + std::to_string(width) +
-                    " features are too many for dense storage; data/samples limits them");
+  const std::uint64_t size = std::uint64_t{rows} * width, stored = file.text.row_end[rows - 1];
+  const std::string sizes = std::to_string(rows) + " samples of " + std::to_string(width) + " features";
+  if (size > most_values)
+    throw UserError(file.name + ": " + sizes + " are too many for dense storage; data/samples limits them");
+  if (size > free_values && size / most_zeros > stored)
+    throw UserError(file.name + ": " + sizes + " with " + std::to_string(stored) +
+                    " values are too sparse for dense storage; is a feature index wrong?");
   std::vector<float> values(rows * width, 0.0F);
   std::size_t k = 0;
   for (std::size_t row = 0; row < rows; ++row)

@@ -8,7 +8,6 @@
 #include "partita/data/standardise.hpp"
 
 #include <algorithm>
-#include <filesystem>
 #include <utility>
 
 namespace partita {
@@ -84,10 +83,6 @@ void splitValidation(DataSets& sets, double fraction, std::uint64_t seed) {
 }
 
 } // namespace
-
-std::string dataPath(const DataSection& section, const std::string& file) {
-  return (std::filesystem::path(section.path) / file).string();
-}
 
 DataSets loadData(const DataSection& section, std::uint64_t seed, Need need) {
   LoadedSets loaded = readSets(section, seed, need);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
@@ -29,6 +30,17 @@ hid_t realType() {
 
 std::uint32_t checksum(std::uint32_t start, const void* data, std::size_t bytes) {
   return static_cast<std::uint32_t>(crc32_z(start, static_cast<const unsigned char*>(data), bytes));
+}
+
+/// What is learnt of a block of values while it is being written.
+struct BlockCheck {
+  std::uint32_t checksum;
+  bool finite;
+};
+
+BlockCheck checkBlock(std::uint32_t start, const Real* values, std::size_t count) {
+  const bool finite = std::all_of(values, values + count, [](Real value) { return std::isfinite(value); });
+  return {checksum(start, values, count * sizeof(Real)), finite};
 }
 
 /// A small data set that every rank knows and rank 0 writes.
@@ -238,6 +250,7 @@ std::uint32_t ParallelFile::writeTensor(const Hdf5Id& dataset, const TensorRecor
       1, bytes_a_call / (row_size * static_cast<std::int64_t>(sizeof(Real))));
   std::uint32_t sum = 0;
   herr_t worst = 0;
+  bool finite = true;
   for (std::int64_t row = 0; row < rows; row += rows_a_call) {
     std::vector<std::int64_t> block = tensor.extents;
     block[0] = std::min(rows_a_call, rows - row);
@@ -246,21 +259,26 @@ std::uint32_t ParallelFile::writeTensor(const Hdf5Id& dataset, const TensorRecor
     const std::vector<hsize_t> count(block.begin(), block.end());
     const Hdf5Id memory_space = simpleSpace(block);
     H5Sselect_hyperslab(file_space.get(), H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr);
-    std::future<std::uint32_t> next;
+    std::future<BlockCheck> check;
     const Real* from = values == nullptr ? nullptr : values + row * row_size;
     if (values == nullptr) {
       H5Sselect_none(file_space.get());
       H5Sselect_none(memory_space.get());
     } else {
-      next = std::async(std::launch::async, checksum, sum, from,
-                        static_cast<std::size_t>(block[0] * row_size) * sizeof(Real));
+      check = std::async(std::launch::async, checkBlock, sum, from,
+                         static_cast<std::size_t>(block[0] * row_size));
     }
     worst = std::min(worst, H5Dwrite(dataset.get(), realType(), memory_space.get(), file_space.get(),
                                      transfer.get(), from));
-    if (next.valid()) sum = next.get();
+    if (check.valid()) {
+      const BlockCheck found = check.get();
+      sum = found.checksum;
+      finite = finite && found.finite;
+    }
     if (worst < 0 && _compression == 0) break; // together, all must go on to the end
   }
   checkHdf5(worst, wrong);
+  if (!finite) throw UserError(failure("'" + tensor.path() + "' has values that are not finite"));
   return sum;
 }
 

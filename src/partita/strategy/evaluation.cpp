@@ -29,19 +29,21 @@ Evaluation evaluateJoined(const ExecSpace& space, const RunConfig& config, Grid&
   std::unique_ptr<Receiver> receiver;
   std::unique_ptr<Sender> sender;
   if (!first) {
-    receiver = std::make_unique<Receiver>(grid.evaluation(), grid.group() - 1, evaluation_tag, capacity,
-                                          stages.front()->stage.inputs(), config.strategy.queue, batches);
+    receiver = std::make_unique<Receiver>(
+        grid.channel(grid.evaluation(), grid.group() - 1, evaluation_tag, "activations to evaluate"),
+        capacity, stages.front()->stage.inputs(), config.strategy.queue, batches);
   }
   if (!last) {
-    sender = std::make_unique<Sender>(grid.evaluation(), grid.group() + 1, evaluation_tag, capacity,
-                                      stages.back()->stage.outputs(), config.strategy.queue,
-                                      grid.traffic.evaluation);
+    sender = std::make_unique<Sender>(
+        grid.channel(grid.evaluation(), grid.group() + 1, evaluation_tag, "activations to evaluate"),
+        capacity, stages.back()->stage.outputs(), config.strategy.queue, grid.traffic.evaluation);
   }
   std::vector<Score> scores(stages.size(), Score(0));
   for (Score& score : scores) score = Score(capacity);
   Pass pass;
   pass.training = false;
   for (std::int64_t i = 0; i < batches; ++i) {
+    alive();
     const Batch& batch = reader.next(space);
     Matrix flow = first ? batch.features : receiver->next(space);
     for (std::size_t s = 0; s < stages.size(); ++s) {

@@ -24,7 +24,7 @@ StageUpdater::StageUpdater(const RunConfig& config, LocalStage& local, Grid& gri
           makeOptimiser(config.optimiser, static_cast<std::int64_t>(local.stage.parameters().extent(0)))),
       _reducer(grid.peers(), local.stage.gradients(),
                config.strategy.bucket_kib * 1024 / static_cast<std::int64_t>(sizeof(Real)),
-               grid.traffic.between_replicas),
+               grid.paths().reductions, grid.traffic.between_replicas),
       _norm(tensorBounds(local.stage)), _batch(config.training.batch), _log_every(config.run.log_every),
       _steps(steps), _steps_per_epoch(steps_per_epoch), _stage_rate(stage_rate) {}
 

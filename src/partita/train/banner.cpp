@@ -1,9 +1,11 @@
 #include "partita/train/banner.hpp"
 
+#include "partita/comm/device_map.hpp"
 #include "partita/config/names.hpp"
 #include "partita/core/log.hpp"
 #include "partita/nn/gemm.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 
@@ -25,26 +27,50 @@ std::string layerRange(const StagePlan& stage) {
   return std::to_string(stage.layers[entrance].index) + "-" + std::to_string(stage.layers.back().index);
 }
 
+std::string bannerLine(const std::string& name, const std::string& value) {
+  std::array<char, 24> text{};
+  std::snprintf(text.data(), text.size(), "  %-14s", name.c_str());
+  return text.data() + value;
+}
+
+/// Where each rank computes, line by line.
+void showPlaces(const std::vector<RankPlace>& places) {
+  constexpr std::size_t most_warnings = 4;
+  for (const std::string& line : placeLines(places)) Log::info(bannerLine("", line));
+  const std::vector<std::string> warnings = placeWarnings(places);
+  for (std::size_t i = 0; i < std::min(warnings.size(), most_warnings); ++i) Log::warning(warnings[i]);
+  if (warnings.size() > most_warnings) {
+    Log::warning("and " + std::to_string(warnings.size() - most_warnings) + " more such warnings");
+  }
+}
+
 } // namespace
 
-std::string mpiLibrary() {
-  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
-  int length = 0;
-  PARTITA_MPI(MPI_Get_library_version(text.data(), &length));
-  const std::string full(text.data(), static_cast<std::size_t>(length));
-  return full.substr(0, full.find_first_of(",\n"));
+std::string showMessagePaths(const Grid& grid) {
+  const MessagePaths& paths = grid.paths();
+  const auto nameOfPath = [](MessagePath path) {
+    return std::string(path == MessagePath::direct ? "direct" : "staged through host memory");
+  };
+  std::string text = nameOfPath(paths.messages);
+  if (paths.reductions != paths.messages) text += ", sums of gradients " + nameOfPath(paths.reductions);
+  text += " (" + paths.reason + ")";
+  const std::int64_t staged = grid.world().total(paths.messages == MessagePath::staged ? 1 : 0);
+  if (staged > 0 && staged < grid.world().size()) text += ", staged on " + std::to_string(staged) + " ranks";
+  Log::info(bannerLine("messages", text));
+  return text;
 }
 
 Provenance showBanner(const ExecSpace& space, const Communicator& world, const std::string& command_line) {
   const std::string gemm = world.rank() == 0 ? gemmText(space) : "";
-  Provenance provenance = makeProvenance(mpiLibrary(), gemm, command_line);
+  Provenance provenance = makeProvenance(MpiEnvironment::library(), gemm, command_line);
   Log::info("Partita " + provenance.front().second + ": training partitioned networks, " +
             std::to_string(world.size()) + (world.size() == 1 ? " rank" : " ranks"));
+  const std::vector<RankPlace> places = gatherPlaces(world);
+  provenance.emplace_back("devices", summarisePlaces(places));
   for (std::size_t i = 1; i < provenance.size(); ++i) {
-    std::array<char, 24> name{};
-    std::snprintf(name.data(), name.size(), "  %-14s", provenance[i].first.c_str());
-    Log::info(name.data() + provenance[i].second);
+    Log::info(bannerLine(provenance[i].first, provenance[i].second));
   }
+  showPlaces(places);
   const std::string advice = blasInfo().advice;
   if (!advice.empty()) Log::warning(advice);
   return provenance;

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "partita/comm/mpi.hpp"
+#include "partita/comm/grid.hpp"
 #include "partita/core/provenance.hpp"
 #include "partita/plan/partition.hpp"
 
@@ -10,10 +10,10 @@ namespace partita {
 /// where a better choice of BLAS kernels exists. Returns it on every rank.
 Provenance showBanner(const ExecSpace& space, const Communicator& world, const std::string& command_line);
 
+/// Prints how matrices get to MPI, and why so. Returns it on every rank. Collective.
+std::string showMessagePaths(const Grid& grid);
+
 /// Prints the table of the stages: rank, layers, parameters, FLOPs a sample, bytes, and what the cut allows.
 void showPartition(const RunConfig& config, const Partition& partition, const GridPlan& grid);
-
-/// Name and version of the MPI library.
-std::string mpiLibrary();
 
 } // namespace partita

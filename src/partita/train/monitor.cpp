@@ -1,5 +1,6 @@
 #include "partita/train/monitor.hpp"
 
+#include "partita/comm/wait.hpp"
 #include "partita/core/log.hpp"
 
 #include <algorithm>
@@ -58,8 +59,15 @@ void Monitor::onStep(const StepReport& report) {
     pump();
     return;
   }
-  PARTITA_MPI(MPI_Send(&report, sizeof report, MPI_BYTE, 0, report_tag, _grid.control().get()));
+  tell(report, report_tag);
   ++_sent;
+}
+
+void Monitor::tell(const StepReport& report, int tag) const {
+  Request request;
+  PARTITA_MPI(MPI_Isend(&report, sizeof report, MPI_BYTE, 0, tag, _grid.control().get(),
+                        request.start({WaitedFor::Kind::taker, "report", _grid.control().worldRank(0), 0})));
+  request.wait();
 }
 
 bool Monitor::hasHeard(const std::vector<std::int64_t>& reports) const {
@@ -89,11 +97,12 @@ void Monitor::pump() {
 void Monitor::finish() {
   const Communicator& control = _grid.control();
   if (control.rank() != 0) {
-    const StepReport none;
-    PARTITA_MPI(MPI_Send(&none, sizeof none, MPI_BYTE, 0, last_tag, control.get()));
+    tell({}, last_tag);
     return;
   }
-  while (_silent_ranks + 1 < control.size()) pump();
+  Waiting waiting({WaitedFor::Kind::all, "last report"});
+  for (pump(); _silent_ranks + 1 < control.size(); pump()) waiting.pause();
+  waiting.over();
 }
 
 template <class Report>
@@ -143,15 +152,14 @@ void Monitor::show(const StepReport& report) {
   std::string who;
   if (report.stage == 0) who = "recovery ";
   if (report.stage > 0 && !together) who = "stage " + std::to_string(report.stage) + " ";
-  const std::int64_t steps =
-      report.stage == 0 ? _length.recovery_steps : _length.steps;
+  const std::int64_t steps = report.stage == 0 ? _length.recovery_steps : _length.steps;
   const double share = shareDone(), since = share - _share_before;
   char line[256];
-  std::snprintf(line, sizeof line, "[%3.0f %%] %sstep %lld/%lld  loss%s  %s samples/s  %s  ETA %s",
-                100.0 * share, who.c_str(), static_cast<long long>(report.step),
-                static_cast<long long>(steps), losses.c_str(), formatCount(samples).c_str(),
-                formatFlops(flops).c_str(),
-                formatSeconds(since > 0.0 ? (seconds() - _elapsed_before) * (1.0 - share) / since : 0.0).c_str());
+  std::snprintf(
+      line, sizeof line, "[%3.0f %%] %sstep %lld/%lld  loss%s  %s samples/s  %s  ETA %s", 100.0 * share,
+      who.c_str(), static_cast<long long>(report.step), static_cast<long long>(steps), losses.c_str(),
+      formatCount(samples).c_str(), formatFlops(flops).c_str(),
+      formatSeconds(since > 0.0 ? (seconds() - _elapsed_before) * (1.0 - share) / since : 0.0).c_str());
   Log::progress(line);
 }
 

@@ -41,6 +41,7 @@ class Monitor : public Observer {
   bool hasHeard(const std::vector<std::int64_t>& reports) const;
 
  private:
+  void tell(const StepReport& report, int tag) const; ///< to rank 0
   void take(const StepReport& report);
   void show(const StepReport& report);
   void warnOfStagesThatDoNotLearn(const EvaluationReport& report);

@@ -2,6 +2,7 @@
 
 #include "partita/comm/agree.hpp"
 #include "partita/comm/threads.hpp"
+#include "partita/comm/watchdog.hpp"
 #include "partita/config/deck.hpp"
 #include "partita/config/names.hpp"
 #include "partita/config/user_error.hpp"
@@ -69,16 +70,25 @@ Plans makePlans(const Communicator& world, const RunConfig& config, bool learns)
   return std::move(*plans);
 }
 
+Watchdog::Limits watchdogLimits(const RunConfig& config) {
+  Watchdog::Limits limits;
+  limits.silence = static_cast<double>(config.run.watchdog);
+  return limits;
+}
+
 /// The parts that every collective command sets up.
 struct Setup {
   Setup(const Communicator& world, const RunConfig& deck, bool learns)
       : config(withoutIdlePrefetch(effective(deck), world)), plans(makePlans(world, config, learns)),
-        grid(world, plans.grid), stages(makeLocalStages(config, plans.partition, grid, plans.sets.classes)) {}
+        grid(world, plans.grid, chooseMessagePaths(config.run.device_aware_mpi)),
+        stages(makeLocalStages(config, plans.partition, grid, plans.sets.classes)),
+        watchdog(world, watchdogLimits(config)) {}
 
   RunConfig config;
   Plans plans;
   Grid grid;
   std::vector<std::unique_ptr<LocalStage>> stages;
+  Watchdog watchdog; ///< from here on: reading the data takes as long as it takes
 };
 
 /// Replicas that let any number of ranks evaluate: as many stage groups as divide it, the samples shared by
@@ -180,8 +190,9 @@ Outcome tellStop(const RunControl& control, const Checkpointer& checkpointer, co
 Outcome trainDeck(const Communicator& world, const RunConfig& deck, const std::string& restart_file,
                   const RunOptions& options) {
   const ExecSpace space;
-  const Provenance provenance = showBanner(space, world, options.command_line);
+  Provenance provenance = showBanner(space, world, options.command_line);
   Setup setup(world, deck, true);
+  provenance.emplace_back("messages", showMessagePaths(setup.grid));
   const RunConfig& config = setup.config;
   const Plans& plans = setup.plans;
   const RunDirectory directory(world, options.run_directory);
@@ -206,7 +217,7 @@ Outcome trainDeck(const Communicator& world, const RunConfig& deck, const std::s
                             MpiEnvironment::threadsMayCall());
   RunControl control(setup.grid, config, length, restart, directory, checkpointer,
                      options.time_limit_seconds);
-  const RunContext context{config,  plans.partition, setup.grid, plans.sets, setup.stages,  monitor,
+  const RunContext context{config,  plans.partition, setup.grid, plans.sets,    setup.stages,       monitor,
                            control, clock,           length,     restart.start, directory.scratch()};
   const bool done = train(space, context);
   monitor.finish();
@@ -215,8 +226,7 @@ Outcome trainDeck(const Communicator& world, const RunConfig& deck, const std::s
   if (!done) return tellStop(control, checkpointer, directory, kept);
 
   Summary summary;
-  summary.evaluation =
-      evaluateJoined(space, config, setup.grid, setup.stages, plans.sets, plans.sets.test);
+  summary.evaluation = evaluateJoined(space, config, setup.grid, setup.stages, plans.sets, plans.sets.test);
   summary.parameters_hash = hashParameters(setup.grid, stagePointers<const Stage*>(setup.stages));
   summary.times = clock.times();
   summary.length = length;
@@ -238,6 +248,7 @@ void evaluateRun(const Communicator& world, const std::string& path,
     deck.strategy.replicas = evaluationReplicas(deck.strategy, world.size());
   });
   Setup setup(world, deck, false);
+  showMessagePaths(setup.grid);
   collectively(world, [&] {
     const RunFile opened(file);
     opened.verify(static_cast<std::size_t>(world.rank()), static_cast<std::size_t>(world.size()));

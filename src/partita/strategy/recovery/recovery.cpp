@@ -20,9 +20,9 @@ Recovery::Recovery(const RunContext& context)
   Grid& grid = context.grid;
   const std::int64_t capacity = localCapacity(context.config, grid.replicas()), depth = 1;
   for (const auto& local : context.stages) {
-    _updaters.push_back(std::make_unique<StageUpdater>(
-        context.config, *local, grid, context.config.strategy.recovery_rate, context.length.recovery_steps,
-        context.length.per_epoch));
+    _updaters.push_back(
+        std::make_unique<StageUpdater>(context.config, *local, grid, context.config.strategy.recovery_rate,
+                                       context.length.recovery_steps, context.length.per_epoch));
     _inputs.emplace_back();
     _input_gradients.push_back(local->index() == 0 ? Matrix()
                                                    : makeMatrix("partita::Recovery::input_gradient", capacity,
@@ -30,16 +30,20 @@ Recovery::Recovery(const RunContext& context)
   }
   const Stage &first = context.stages.front()->stage, &last = context.stages.back()->stage;
   if (grid.group() > 0) {
-    _from_before = std::make_unique<Receiver>(grid.chain(), grid.group() - 1, activation_tag, capacity,
-                                              first.inputs(), depth, messages);
-    _back = std::make_unique<Sender>(grid.chain(), grid.group() - 1, gradient_tag, capacity, first.inputs(),
-                                     depth, grid.traffic.between_stages);
+    _from_before = std::make_unique<Receiver>(
+        grid.channel(grid.chain(), grid.group() - 1, activation_tag, "activations"), capacity, first.inputs(),
+        depth, messages);
+    _back = std::make_unique<Sender>(
+        grid.channel(grid.chain(), grid.group() - 1, gradient_tag, "gradients of activations"), capacity,
+        first.inputs(), depth, grid.traffic.between_stages);
   }
   if (grid.group() + 1 < grid.plan().groups) {
-    _onward = std::make_unique<Sender>(grid.chain(), grid.group() + 1, activation_tag, capacity,
-                                       last.outputs(), depth, grid.traffic.between_stages);
-    _from_behind = std::make_unique<Receiver>(grid.chain(), grid.group() + 1, gradient_tag, capacity,
-                                              last.outputs(), depth, messages);
+    _onward =
+        std::make_unique<Sender>(grid.channel(grid.chain(), grid.group() + 1, activation_tag, "activations"),
+                                 capacity, last.outputs(), depth, grid.traffic.between_stages);
+    _from_behind = std::make_unique<Receiver>(
+        grid.channel(grid.chain(), grid.group() + 1, gradient_tag, "gradients of activations"), capacity,
+        last.outputs(), depth, messages);
   }
 }
 
@@ -75,6 +79,7 @@ bool Recovery::run(const ExecSpace& space) {
 }
 
 void Recovery::step(const ExecSpace& space, BatchReader& reader, const Position& position) {
+  alive();
   const Batch& batch = reader.next(space);
   const bool reports = _updaters.back()->reports();
   forward(space, batch);

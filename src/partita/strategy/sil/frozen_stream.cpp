@@ -60,8 +60,7 @@ class FrozenStream::Source : public BatchSource {
   Matrix _own;
 };
 
-FrozenStream::FrozenStream(const RunContext& context, int stage)
-    : _context(context), _stage(stage) {
+FrozenStream::FrozenStream(const RunContext& context, int stage) : _context(context), _stage(stage) {
   const RunLength& count = context.length;
   const std::size_t samples = context.sets.train.size();
   const std::int64_t batch = context.config.training.batch;
@@ -89,20 +88,25 @@ void FrozenStream::beginFeeding(const RowSource& inputs) {
   const Grid& grid = _context.grid;
   LocalStage& finished = finishedStage();
   _outgoing = std::make_unique<MadePieces>(finished, makeReader(inputs));
-  _sender = std::make_unique<Sender>(grid.chain(), grid.group() + 1, frozen_tag, _capacity,
-                                     finished.stage.outputs(), _context.config.strategy.queue,
+  _sender = std::make_unique<Sender>(grid.channel(grid.chain(), grid.group() + 1, frozen_tag, "activations"),
+                                     _capacity, finished.stage.outputs(), _context.config.strategy.queue,
                                      _context.grid.traffic.between_stages);
+}
+
+void FrozenStream::sendNext(const ExecSpace& space) {
+  alive();
+  _sender->send(space, _outgoing->next(space));
+  ++_sent;
 }
 
 void FrozenStream::feedBatch(const ExecSpace& space) {
   if (_sender == nullptr) return;
-  for (int replica = 0; replica < _context.grid.replicas() && _sent < _pieces; ++replica, ++_sent)
-    _sender->send(space, _outgoing->next(space));
+  for (int replica = 0; replica < _context.grid.replicas() && _sent < _pieces; ++replica) sendNext(space);
 }
 
 void FrozenStream::feedRest(const ExecSpace& space) {
   if (_sender == nullptr) return;
-  for (; _sent < _pieces; ++_sent) _sender->send(space, _outgoing->next(space));
+  while (_sent < _pieces) sendNext(space);
   _sender->finish();
   _sender.reset();
   _outgoing.reset();
@@ -115,8 +119,8 @@ std::unique_ptr<BatchSource> FrozenStream::makeSource(const RowSource& inputs, A
     _incoming = std::make_unique<MadePieces>(finishedStage(), makeReader(inputs));
   } else {
     _incoming = std::make_unique<ReceivedPieces>(
-        std::make_unique<Receiver>(grid.chain(), grid.group() - 1, frozen_tag, _capacity, cache.width(),
-                                   _context.config.strategy.queue, _pieces));
+        std::make_unique<Receiver>(grid.channel(grid.chain(), grid.group() - 1, frozen_tag, "activations"),
+                                   _capacity, cache.width(), _context.config.strategy.queue, _pieces));
   }
   const auto& labels = _context.sets.train.labels;
   auto reader = std::make_unique<BatchReader>(

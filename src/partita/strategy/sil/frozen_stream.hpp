@@ -44,6 +44,7 @@ class FrozenStream {
   std::unique_ptr<BatchReader> makeReader(const RowSource& inputs) const;
   LocalStage& finishedStage() const;
   Matrix takePiece(const ExecSpace& space); // spills it
+  void sendNext(const ExecSpace& space);
 
   RunContext _context;
   int _stage;

@@ -45,9 +45,9 @@ bool SilTraining::run(const ExecSpace& space) {
 
 std::unique_ptr<StageTrainer> SilTraining::makeTrainer(const ExecSpace& space, LocalStage& local,
                                                        std::int64_t first) {
-  auto trainer = std::make_unique<StageTrainer>(
-      _context.config, local, _context.grid, stageRate(_context.config.strategy, local.stage.plan()),
-      _context.length.steps, _context.length.per_epoch);
+  auto trainer = std::make_unique<StageTrainer>(_context.config, local, _context.grid,
+                                                stageRate(_context.config.strategy, local.stage.plan()),
+                                                _context.length.steps, _context.length.per_epoch);
   if (first > 0) _context.control.restore(space, trainer->updater());
   return trainer;
 }
@@ -80,14 +80,15 @@ std::unique_ptr<BatchSource> SilTraining::makeTogetherSource(std::size_t local) 
         capacity);
   }
   if (local > 0) return std::make_unique<HandedSource>(*_context.stages[local - 1], std::move(labels));
-  return std::make_unique<ReceivedSource>(std::make_unique<Receiver>(grid.chain(), grid.group() - 1,
-                                                                     relay_tag, capacity, plan.inputs(),
-                                                                     strategy.queue, _context.length.steps - first),
-                                          std::move(labels));
+  return std::make_unique<ReceivedSource>(
+      std::make_unique<Receiver>(grid.channel(grid.chain(), grid.group() - 1, relay_tag, "activations"),
+                                 capacity, plan.inputs(), strategy.queue, _context.length.steps - first),
+      std::move(labels));
 }
 
 void SilTraining::step(const ExecSpace& space, StageTrainer& trainer, BatchSource& source, Sender* onward,
                        const Position& position) {
+  alive();
   const StageBatch batch = source.next(space);
   trainer.forward(space, batch.in);
   if (_context.config.strategy.input == StageInput::relay) trainer.local().encode(space, {});
@@ -123,7 +124,7 @@ bool SilTraining::trainTogether(const ExecSpace& space) {
   }
   std::unique_ptr<Sender> sender;
   if (_context.config.strategy.input == StageInput::relay && grid.endStage() < grid.plan().stages) {
-    sender = std::make_unique<Sender>(grid.chain(), grid.group() + 1, relay_tag,
+    sender = std::make_unique<Sender>(grid.channel(grid.chain(), grid.group() + 1, relay_tag, "activations"),
                                       localCapacity(_context.config, grid.replicas()),
                                       _context.stages.back()->stage.outputs(), _context.config.strategy.queue,
                                       _context.grid.traffic.between_stages);

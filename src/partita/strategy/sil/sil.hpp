@@ -22,8 +22,8 @@ class SilTraining {
   bool run(const ExecSpace& space);
 
  private:
-  bool trainTogether(const ExecSpace& space);   // free and relay: all stages at once
-  bool trainOneByOne(const ExecSpace& space);   // frozen
+  bool trainTogether(const ExecSpace& space); // free and relay: all stages at once
+  bool trainOneByOne(const ExecSpace& space); // frozen
   bool trainFrozen(const ExecSpace& space, int stage, std::int64_t first); // one stage, behind a finished one
   bool waitForOthers(const ExecSpace& space, FrozenStream& stream, int stage, std::int64_t first);
   void remakeInputs(const ExecSpace& space, int stage); // of a stage that is done or was under way

@@ -1,0 +1,116 @@
+#include "command_pages.hpp"
+
+#include "partita/config/parameters.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <sstream>
+
+namespace partita {
+
+namespace {
+
+OptionPage optionPage(const CLI::Option& option) {
+  OptionPage page;
+  for (const std::string& name : option.get_snames()) page.flags.push_back("-" + name);
+  for (const std::string& name : option.get_lnames()) page.flags.push_back("--" + name);
+  if (option.get_positional()) page.value = option.get_name(true);
+  if (page.flags.size() > 0 && option.get_expected_max() > 0) page.value = option.get_type_name();
+  page.text = option.get_description();
+  page.required = option.get_required();
+  page.repeated = option.get_positional() && option.get_expected_max() > 1;
+  return page;
+}
+
+std::string valuesOf(const Parameter& parameter) {
+  if (std::holds_alternative<bool*>(parameter.target)) return "true|false";
+  if (std::holds_alternative<std::string*>(parameter.target)) return "FILE";
+  std::vector<std::string> names;
+  if (const auto* choice = std::get_if<Choice>(&parameter.target)) names = choice->names;
+  if (std::holds_alternative<Cuts>(parameter.target)) names = Cuts::ruleNames();
+  return joined(names, "|");
+}
+
+} // namespace
+
+std::string OptionPage::title() const {
+  const std::string names = joined(flags, ", ");
+  return names + (names.empty() || value.empty() ? "" : " ") + value + (repeated ? " ..." : "");
+}
+
+std::string OptionPage::usage() const {
+  const std::string words = flags.empty() ? value + (repeated ? " ..." : "") : flags.front() + " " + value;
+  return required ? words : "[" + words + "]";
+}
+
+std::string CommandPage::usage() const {
+  std::string line = name;
+  for (const OptionPage& operand : operands)
+    if (operand.required) line += " " + operand.usage();
+  for (const OptionPage& option : options)
+    if (option.required) line += " " + option.usage();
+  line += " [options]";
+  for (const OptionPage& operand : operands)
+    if (!operand.required) line += " " + operand.usage();
+  return line;
+}
+
+CommandPage commandPage(const CLI::App& command) {
+  CommandPage page{command.get_name(), command.get_description(), {}, {}};
+  for (const CLI::Option* option : command.get_options())
+    (option->get_positional() ? page.operands : page.options).push_back(optionPage(*option));
+  // Help is the first that CLI11 knows, and the last that one looks for.
+  std::rotate(page.options.begin(), page.options.begin() + 1, page.options.end());
+  return page;
+}
+
+std::vector<CommandPage> subcommandPages(const CLI::App& app) {
+  std::vector<CommandPage> pages;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    pages.push_back(commandPage(*command));
+  return pages;
+}
+
+const std::vector<Term>& exitCodes() {
+  static const std::vector<Term> codes{
+      {"0", "the work is done"},
+      {"1", "failure: a defect or the system"},
+      {"2", "mistake in deck, data or command line"},
+      {"75", "training was stopped early by the time limit or a signal, to be continued with `-r latest`"}};
+  return codes;
+}
+
+std::vector<DeckKey> deckKeys() {
+  RunConfig defaults;
+  std::vector<DeckKey> keys;
+  for (const Section& section : describe(defaults).sections)
+    for (const Parameter& parameter : section.parameters)
+      keys.push_back({section.name + "/" + parameter.key, valuesOf(parameter), parameter.text});
+  return keys;
+}
+
+std::vector<std::string> alternatives(const std::string& value) {
+  std::vector<std::string> parts;
+  std::istringstream stream(value);
+  for (std::string part; std::getline(stream, part, '|');) parts.push_back(part);
+  return parts;
+}
+
+bool isLiteral(const std::string& alternative) {
+  return std::islower(static_cast<unsigned char>(alternative.front())) != 0 &&
+         alternative.find('/') == std::string::npos;
+}
+
+std::string joined(const std::vector<std::string>& words, const std::string& between) {
+  std::string line;
+  for (const std::string& word : words) line += (line.empty() ? "" : between) + word;
+  return line;
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+    text.replace(at, from.size(), to);
+  return text;
+}
+
+} // namespace partita

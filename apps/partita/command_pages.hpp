@@ -1,0 +1,63 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <string>
+#include <vector>
+
+namespace partita {
+
+/// The pages that follow from the definition of the command line: help, man page and shell completion. They
+/// depend on nothing but the version, so that the copies in the repository can be compared.
+
+/// An option, or an operand (which has no flags). `value` says what it takes, as alternatives with '|'
+/// between: words in small letters stand for themselves, DECK, FILE, DIR and RUN are completed as what they
+/// name.
+struct OptionPage {
+  std::vector<std::string> flags; ///< "-d", "--directory"
+  std::string value;              ///< "DIR", "latest|FILE"; empty where a flag takes none
+  std::string text;
+  bool required, repeated;
+
+  std::string title() const; ///< "-d, --directory DIR"
+  std::string usage() const; ///< "[DECK]", "-o FILE"
+};
+
+struct CommandPage {
+  std::string name, text;
+  std::vector<OptionPage> options, operands;
+
+  std::string usage() const; ///< "train [options] [DECK] [section/key=value ...]"
+};
+
+/// A word and what it means.
+struct Term {
+  std::string word, text;
+};
+
+/// A key of the deck as an override names it, and the values to offer, in the form of OptionPage::value.
+struct DeckKey {
+  std::string name, values, text;
+};
+
+CommandPage commandPage(const CLI::App& command);
+std::vector<CommandPage> subcommandPages(const CLI::App& app);
+const std::vector<Term>& exitCodes();
+std::vector<DeckKey> deckKeys();
+
+/// "latest|FILE" in its parts.
+std::vector<std::string> alternatives(const std::string& value);
+bool isLiteral(const std::string& alternative);
+std::string joined(const std::vector<std::string>& words, const std::string& between);
+/// `text` with every `from` replaced.
+std::string replaced(std::string text, const std::string& from, const std::string& to);
+
+/// What `--help` prints of the program or a subcommand; `name` is "partita" or "partita train".
+std::string helpText(const CLI::App& command, const std::string& name);
+/// roff with the macros of man(7).
+std::string manPage(const CLI::App& app);
+std::string bashCompletion(const CLI::App& app);
+std::string zshCompletion(const CLI::App& app);
+std::string fishCompletion(const CLI::App& app);
+
+} // namespace partita

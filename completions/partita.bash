@@ -1,0 +1,229 @@
+# Completion of partita in bash; made by `partita info --completion bash`.
+
+_partita_commands='train evaluate export info bench'
+
+_partita_keys='
+run/seed=
+run/epochs=
+run/steps=
+run/log_every=
+run/evaluate_every=
+run/timing=
+data/kind=
+data/path=
+data/train_images=
+data/train_labels=
+data/test_images=
+data/test_labels=
+data/train_file=
+data/test_file=
+data/features=
+data/labels=
+data/samples=
+data/test_samples=
+data/classes=
+data/image_size=
+data/distortion=
+data/noise=
+data/validation=
+data/standardise=
+data/prefetch=
+network/layers=
+network/initialisation=
+training/batch=
+training/loss=
+training/label_smoothing=
+optimiser/kind=
+optimiser/learning_rate=
+optimiser/momentum=
+optimiser/nesterov=
+optimiser/beta1=
+optimiser/beta2=
+optimiser/epsilon=
+optimiser/weight_decay=
+optimiser/clip_norm=
+optimiser/schedule=
+optimiser/warmup_steps=
+optimiser/step_epochs=
+optimiser/step_factor=
+optimiser/final_fraction=
+strategy/kind=
+strategy/stages=
+strategy/replicas=
+strategy/cuts=
+strategy/input=
+strategy/labels=
+strategy/kappa=
+strategy/loss=
+strategy/temperature=
+strategy/match=
+strategy/initialisation=
+strategy/cut_gain=
+strategy/noise=
+strategy/mixture=
+strategy/reencode=
+strategy/label_start=
+strategy/later_rate=
+strategy/later_hold=
+strategy/queue=
+strategy/cache_directory=
+strategy/bucket_kib=
+strategy/recovery_epochs=
+strategy/recovery_rate='
+
+_partita_options() {
+  case $1 in
+    '') echo '-h --help --version' ;;
+    'train') echo '-d --directory -r --restart -t --time-limit -n --dry-run --ranks -h --help' ;;
+    'evaluate') echo '-h --help' ;;
+    'export') echo '-o --output -h --help' ;;
+    'info') echo '--deck --man --completion -h --help' ;;
+    'bench') echo '--json --quick -h --help' ;;
+  esac
+}
+
+_partita_value() {
+  case "$1 $2" in
+    'train -d' | 'train --directory') echo 'DIR' ;;
+    'train -r' | 'train --restart') echo 'latest|FILE' ;;
+    'train -t' | 'train --time-limit') echo 'HH:MM:SS' ;;
+    'train --ranks') echo 'N' ;;
+    'export -o' | 'export --output') echo 'FILE' ;;
+    'info --completion') echo 'bash|zsh|fish' ;;
+    'bench --json') echo 'FILE' ;;
+  esac
+}
+
+_partita_operands() {
+  case "$1 $2" in
+    'train '0) echo 'DECK section/key=value' ;;
+    'train '*) echo 'section/key=value' ;;
+    'evaluate '0) echo 'RUN' ;;
+    'evaluate '*) echo 'section/key=value' ;;
+    'export '0) echo 'RUN' ;;
+    'info '0) echo 'RUN' ;;
+  esac
+}
+
+_partita_values() {
+  case $1 in
+    run/timing) echo 'true|false' ;;
+    data/kind) echo 'glyphs|idx|libsvm|hdf5' ;;
+    data/path) echo 'FILE' ;;
+    data/train_images) echo 'FILE' ;;
+    data/train_labels) echo 'FILE' ;;
+    data/test_images) echo 'FILE' ;;
+    data/test_labels) echo 'FILE' ;;
+    data/train_file) echo 'FILE' ;;
+    data/test_file) echo 'FILE' ;;
+    data/features) echo 'FILE' ;;
+    data/labels) echo 'FILE' ;;
+    data/standardise) echo 'none|scalar|feature' ;;
+    network/initialisation) echo 'he|xavier|lecun|orthogonal' ;;
+    training/loss) echo 'cross-entropy|mse' ;;
+    optimiser/kind) echo 'sgd|adam|adamw' ;;
+    optimiser/nesterov) echo 'true|false' ;;
+    optimiser/schedule) echo 'constant|step|cosine' ;;
+    strategy/kind) echo 'joint|sil' ;;
+    strategy/cuts) echo 'flops|memory' ;;
+    strategy/input) echo 'free|frozen|relay' ;;
+    strategy/labels) echo 'uniform|centred|gaussian|sign|binary|sparse|orthogonal|etf|block' ;;
+    strategy/loss) echo 'mse|prototype' ;;
+    strategy/match) echo 'auto|before|after' ;;
+    strategy/initialisation) echo 'cut|he' ;;
+    strategy/mixture) echo 'auto|on|off' ;;
+    strategy/reencode) echo 'auto|on|off' ;;
+    strategy/label_start) echo 'auto|on|off' ;;
+    strategy/later_hold) echo 'auto|on|off' ;;
+    strategy/cache_directory) echo 'FILE' ;;
+  esac
+}
+
+# The words to offer for $1, a list of alternatives such as 'latest|FILE', that begin with $2.
+_partita_offer() {
+  local kind words=
+  while IFS= read -r kind; do
+    case $kind in
+      DECK) _partita_files "$2" '!*.toml' ;;
+      RUN) _partita_files "$2" '!*.h5' ;;
+      FILE) _partita_files "$2" '' ;;
+      DIR) _partita_files "$2" '*' ;;
+      section/key=value) _partita_override "$2" ;;
+      [[:lower:]]*) words+=" $kind" ;;
+    esac
+  done <<<"${1//|/$'\n'}"
+  _partita_add < <(compgen -W "$words" -- "$2")
+}
+
+_partita_add() {
+  local line
+  while IFS= read -r line; do COMPREPLY+=("$line"); done
+}
+
+# Folders, and files that the pattern does not leave out.
+_partita_files() {
+  compopt -o filenames 2>/dev/null
+  _partita_add < <({ compgen -d -- "$1"; compgen -f -X "$2" -- "$1"; } | sort -u)
+}
+
+_partita_override() {
+  if [[ $1 == *=* ]]; then
+    _partita_assigned "$1" "$(_partita_values "${1%%=*}")"
+  else
+    compopt +o filenames -o nospace 2>/dev/null
+    _partita_add < <(compgen -W "$_partita_keys" -- "$1")
+  fi
+}
+
+# The value in $1, 'key=value' or '--option=value'.
+_partita_assigned() {
+  _partita_offer "$2" "${1#*=}"
+  [[ $COMP_WORDBREAKS == *=* ]] || COMPREPLY=("${COMPREPLY[@]/#/${1%%=*}=}")
+}
+
+_partita() {
+  local IFS=$' \t\n' words=() word glued= i
+  for ((i = 0; i <= COMP_CWORD; i++)); do
+    word=${COMP_WORDS[i]}
+    if [[ -n $word && ${#words[@]} -gt 0 && ( -n $glued || $word != *[!=:]* ) ]]; then
+      words[${#words[@]} - 1]+=$word
+    else
+      words+=("$word")
+    fi
+    glued=
+    [[ -n $word && $word != *[!=:]* ]] && glued=yes
+  done
+
+  local command= expected= operands=0 last=$((${#words[@]} - 1))
+  for ((i = 1; i < last; i++)); do
+    word=${words[i]}
+    if [[ -n $expected ]]; then
+      expected=
+    elif [[ $word == -* ]]; then
+      [[ $word == *=* ]] || expected=$(_partita_value "$command" "$word")
+    elif [[ -z $command ]]; then
+      command=$word
+    else
+      operands=$((operands + 1))
+    fi
+  done
+
+  local current=${words[last]} kind
+  COMPREPLY=()
+  if [[ -n $expected ]]; then
+    _partita_offer "$expected" "$current"
+  elif [[ $current == -*=* ]]; then
+    _partita_assigned "$current" "$(_partita_value "$command" "${current%%=*}")"
+  elif [[ $current == -* ]]; then
+    _partita_add < <(compgen -W "$(_partita_options "$command")" -- "$current")
+  elif [[ -z $command ]]; then
+    _partita_add < <(compgen -W "$_partita_commands" -- "$current")
+  else
+    for kind in $(_partita_operands "$command" "$operands"); do
+      _partita_offer "$kind" "$current"
+      [[ ${#COMPREPLY[@]} -eq 0 ]] || break # the deck may be left out
+    done
+  fi
+}
+
+complete -F _partita partita

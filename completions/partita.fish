@@ -1,0 +1,156 @@
+# Completion of partita in fish; made by `partita info --completion fish`.
+
+function __partita_overrides
+    set -l parts (string split -m 1 = -- (commandline -ct))
+    if set -q parts[2]
+        set -l values
+        switch $parts[1]
+            case run/timing
+                set values true false
+            case data/kind
+                set values glyphs idx libsvm hdf5
+            case data/standardise
+                set values none scalar feature
+            case network/initialisation
+                set values he xavier lecun orthogonal
+            case training/loss
+                set values cross-entropy mse
+            case optimiser/kind
+                set values sgd adam adamw
+            case optimiser/nesterov
+                set values true false
+            case optimiser/schedule
+                set values constant step cosine
+            case strategy/kind
+                set values joint sil
+            case strategy/cuts
+                set values flops memory
+            case strategy/input
+                set values free frozen relay
+            case strategy/labels
+                set values uniform centred gaussian sign binary sparse orthogonal etf block
+            case strategy/loss
+                set values mse prototype
+            case strategy/match
+                set values auto before after
+            case strategy/initialisation
+                set values cut he
+            case strategy/mixture
+                set values auto on off
+            case strategy/reencode
+                set values auto on off
+            case strategy/label_start
+                set values auto on off
+            case strategy/later_hold
+                set values auto on off
+        end
+        for value in $values
+            echo $parts[1]=$value
+        end
+    else
+        printf '%s\t%s\n' \
+            'run/seed=' 'seed of every random number' \
+            'run/epochs=' 'passes of each stage over the training set' \
+            'run/steps=' 'steps of each stage; 0: as many as `epochs` makes' \
+            'run/log_every=' 'from one row of the history to the next' \
+            'run/evaluate_every=' 'from one evaluation to the next; 0: at the end only' \
+            'run/timing=' 'wait after each phase and print where the time goes' \
+            'data/kind=' 'built-in generator (glyphs) or format of the files' \
+            'data/path=' 'folder of the files' \
+            'data/train_images=' 'idx: file of the training images' \
+            'data/train_labels=' 'idx: file of the training labels' \
+            'data/test_images=' 'idx: file of the test images' \
+            'data/test_labels=' 'idx: file of the test labels' \
+            'data/train_file=' 'libsvm, hdf5: file of the training set' \
+            'data/test_file=' 'libsvm, hdf5: file of the test set' \
+            'data/features=' 'hdf5: name of the data set of the features' \
+            'data/labels=' 'hdf5: name of the data set of the labels' \
+            'data/samples=' 'training samples used, the first ones; 0: all, glyphs 20000' \
+            'data/test_samples=' 'test samples used, the first ones; 0: all, glyphs 4000' \
+            'data/classes=' '0: the largest label + 1, glyphs 47' \
+            'data/image_size=' 'glyphs: side of an image' \
+            'data/distortion=' 'glyphs: scale of the random affine map' \
+            'data/noise=' 'glyphs: deviation of the pixel noise' \
+            'data/validation=' 'fraction of the training set held out' \
+            'data/standardise=' 'shift and scale from the training set: one for all features, or one each' \
+            'data/prefetch=' 'made ahead by a thread of their own, where the rank has a core for it; 0: none' \
+            'network/layers=' 'one table a layer, from input to output; required' \
+            'network/initialisation=' 'weights at the start' \
+            'training/batch=' 'in a step, over all replicas' \
+            'training/loss=' 'loss of the whole network, or of the last stage' \
+            'training/label_smoothing=' 'cross-entropy: share of the target spread over all classes' \
+            'optimiser/kind=' 'update rule' \
+            'optimiser/learning_rate=' 'after warm-up, before any decay' \
+            'optimiser/momentum=' 'sgd: decay of the velocity' \
+            'optimiser/nesterov=' 'sgd: momentum of Nesterov' \
+            'optimiser/beta1=' 'adam, adamw: decay of the mean gradient' \
+            'optimiser/beta2=' 'adam, adamw: decay of the mean square' \
+            'optimiser/epsilon=' 'adam, adamw: added to the root of the mean square' \
+            'optimiser/weight_decay=' 'sgd, adam: added to the gradient; adamw: decoupled' \
+            'optimiser/clip_norm=' 'largest norm of the gradient: of each stage, or of the network in joint training; 0: none' \
+            'optimiser/schedule=' 'course of the learning rate' \
+            'optimiser/warmup_steps=' 'linear rise from 0' \
+            'optimiser/step_epochs=' 'step: from one drop to the next' \
+            'optimiser/step_factor=' 'step: factor of each drop' \
+            'optimiser/final_fraction=' 'cosine: last rate / learning_rate' \
+            'strategy/kind=' 'whole network (joint), or stages by synthetic intermediate labels (sil)' \
+            'strategy/stages=' 'sil: number of parts of the network' \
+            'strategy/replicas=' 'copies that share each batch; 0: ranks / stages' \
+            'strategy/cuts=' 'what to balance, or the first layer of stages 2, 3, ... counted from 0 with repeats' \
+            'strategy/input=' 'what stages behind a cut train on' \
+            'strategy/labels=' 'kind of the synthetic labels' \
+            'strategy/kappa=' 'scale of the labels' \
+            'strategy/loss=' 'local loss at a cut' \
+            'strategy/temperature=' 'prototype; 0: deviation of the labels * sqrt(width of the cut)' \
+            'strategy/match=' 'labels meet the cut before or after its activation' \
+            'strategy/initialisation=' 'last layer of a stage starts at the mean label (cut), or as the rest (he)' \
+            'strategy/cut_gain=' 'cut: factor on the last weights of a stage' \
+            'strategy/noise=' 'free without mixtures: noise on the inputs' \
+            'strategy/mixture=' 'free: inputs are mixtures of labels; auto: with loss prototype' \
+            'strategy/reencode=' 'what crosses a cut is replaced by posterior x labels; auto: free with loss prototype' \
+            'strategy/label_start=' 'a later stage of one layer starts by passing the labels on; auto: with relay' \
+            'strategy/later_rate=' 'factor on the learning rate of stages 2, 3, ...' \
+            'strategy/later_hold=' 'stages 2, 3, ... keep their learning rate up until near the end; auto: with relay' \
+            'strategy/queue=' 'relay, frozen: on their way between two stages' \
+            'strategy/cache_directory=' 'frozen: folder of the spilled activations; empty: the run directory' \
+            'strategy/bucket_kib=' 'replicas: gradients summed in one message' \
+            'strategy/recovery_epochs=' 'back-propagation through the joined stages afterwards' \
+            'strategy/recovery_rate=' 'factor on the learning rate while recovering'
+    end
+end
+
+complete -c partita -f
+complete -c partita -n '__fish_use_subcommand' -s h -l help -d 'print this help and stop'
+complete -c partita -n '__fish_use_subcommand' -l version -d 'print the version and stop'
+
+complete -c partita -n __fish_use_subcommand -a train -d 'Train the network of a deck, on all ranks of mpirun'
+complete -c partita -n '__fish_seen_subcommand_from train' -s d -l directory -x -a '(__fish_complete_directories)' -d 'run directory: deck, history, summary, checkpoints, parameters (default: nothing is kept)'
+complete -c partita -n '__fish_seen_subcommand_from train' -s r -l restart -x -a 'latest (__fish_complete_path)' -d 'go on from the newest complete checkpoint of the run directory, or from this file; with `latest`, start afresh where there is none'
+complete -c partita -n '__fish_seen_subcommand_from train' -s t -l time-limit -x -a '' -d 'write a checkpoint and stop with exit code 75 after this wall time; also MM:SS or seconds'
+complete -c partita -n '__fish_seen_subcommand_from train' -s n -l dry-run -d 'check deck and data, print the effective deck and the partition, and stop'
+complete -c partita -n '__fish_seen_subcommand_from train' -l ranks -x -a '' -d 'with -n: plan for this many ranks'
+complete -c partita -n '__fish_seen_subcommand_from train' -s h -l help -d 'print this help and stop'
+complete -c partita -n '__fish_seen_subcommand_from train' -a '(__fish_complete_suffix .toml)'
+complete -c partita -n '__fish_seen_subcommand_from train' -a '(__partita_overrides)'
+
+complete -c partita -n __fish_use_subcommand -a evaluate -d 'Test accuracy of a run, on any number of ranks'
+complete -c partita -n '__fish_seen_subcommand_from evaluate' -s h -l help -d 'print this help and stop'
+complete -c partita -n '__fish_seen_subcommand_from evaluate' -a '(__fish_complete_suffix .h5)'
+complete -c partita -n '__fish_seen_subcommand_from evaluate' -a '(__partita_overrides)'
+
+complete -c partita -n __fish_use_subcommand -a export -d 'Write a trained network for other programs, as ONNX or NumPy'
+complete -c partita -n '__fish_seen_subcommand_from export' -s o -l output -x -a '(__fish_complete_path)' -d 'file to write; its ending, .onnx or .npz, says the format'
+complete -c partita -n '__fish_seen_subcommand_from export' -s h -l help -d 'print this help and stop'
+complete -c partita -n '__fish_seen_subcommand_from export' -a '(__fish_complete_suffix .h5)'
+
+complete -c partita -n __fish_use_subcommand -a info -d 'What this build is made of, or what a run or file holds'
+complete -c partita -n '__fish_seen_subcommand_from info' -l deck -d 'print the reference of all deck parameters (Markdown)'
+complete -c partita -n '__fish_seen_subcommand_from info' -l man -d 'print the man page (roff)'
+complete -c partita -n '__fish_seen_subcommand_from info' -l completion -x -a 'bash zsh fish' -d 'print the completion script for this shell'
+complete -c partita -n '__fish_seen_subcommand_from info' -s h -l help -d 'print this help and stop'
+complete -c partita -n '__fish_seen_subcommand_from info' -a '(__fish_complete_suffix .h5)'
+
+complete -c partita -n __fish_use_subcommand -a bench -d 'Measure matrix products, memory and training steps on this machine'
+complete -c partita -n '__fish_seen_subcommand_from bench' -l json -x -a '(__fish_complete_path)' -d 'write a list of {name, value, unit}'
+complete -c partita -n '__fish_seen_subcommand_from bench' -l quick -d 'fewer repetitions: shows that it runs, measures badly'
+complete -c partita -n '__fish_seen_subcommand_from bench' -s h -l help -d 'print this help and stop'

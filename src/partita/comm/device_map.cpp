@@ -1,0 +1,163 @@
+#include "partita/comm/device_map.hpp"
+
+#include "partita/core/log.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <map>
+#include <set>
+#include <type_traits>
+#include <utility>
+
+namespace partita {
+
+namespace {
+
+/// A place as it travels.
+struct PlaceRecord {
+  std::array<char, 64> host{}, name{}, identity{};
+  int node = 0, local_rank = 0, index = -1, visible = 0, threads = 1;
+};
+static_assert(std::is_trivially_copyable<PlaceRecord>::value, "places travel as bytes");
+
+void copyText(std::array<char, 64>& to, const std::string& text) {
+  std::snprintf(to.data(), to.size(), "%s", text.c_str());
+}
+
+PlaceRecord ownRecord(const Communicator& world) {
+  const Communicator node = world.node();
+  const Device device = ownDevice();
+  PlaceRecord record;
+  copyText(record.host, hostName());
+  copyText(record.name, device.name);
+  copyText(record.identity, device.identity);
+  record.node = static_cast<int>(node.minimum(world.rank()));
+  record.local_rank = node.rank();
+  record.index = device.index;
+  record.visible = device.visible;
+  record.threads = device.threads;
+  return record;
+}
+
+RankPlace placeOf(const PlaceRecord& record) {
+  return {record.host.data(),
+          record.node,
+          record.local_rank,
+          {record.index, record.visible, record.name.data(), record.identity.data(), record.threads}};
+}
+
+bool onHost(const RankPlace& place) {
+  return place.device.index < 0;
+}
+
+std::string threadText(int threads) {
+  return std::to_string(threads) + (threads == 1 ? " thread" : " threads");
+}
+
+std::string deviceText(const RankPlace& place) {
+  return onHost(place) ? "host (" + threadText(place.device.threads) + ")" : place.device.name;
+}
+
+/// "0-3", or one number where all are the same.
+std::string numbersOf(const std::vector<RankPlace>& places, const std::vector<int>& ranks,
+                      int (*number)(const RankPlace&)) {
+  std::vector<int> numbers;
+  for (const int rank : ranks) numbers.push_back(number(places[static_cast<std::size_t>(rank)]));
+  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+  return (numbers.size() == 1 ? " " : "s ") + formatRanges(numbers);
+}
+
+std::string lineOf(const std::vector<RankPlace>& places, const std::vector<int>& ranks) {
+  const RankPlace& first = places[static_cast<std::size_t>(ranks.front())];
+  std::string line = formatRanks(ranks) + ": " + first.host + ", local rank" +
+                     numbersOf(places, ranks, [](const RankPlace& place) { return place.local_rank; });
+  if (onHost(first)) {
+    return line + ", host, " + threadText(first.device.threads) + (ranks.size() > 1 ? " each" : "");
+  }
+  return line + ", device" +
+         numbersOf(places, ranks, [](const RankPlace& place) { return place.device.index; }) + ", " +
+         first.device.name;
+}
+
+} // namespace
+
+std::vector<RankPlace> gatherPlaces(const Communicator& world) {
+  const PlaceRecord own = ownRecord(world);
+  std::vector<PlaceRecord> records(static_cast<std::size_t>(world.rank() == 0 ? world.size() : 0));
+  PARTITA_MPI(MPI_Gather(&own, sizeof own, MPI_BYTE, records.data(), sizeof own, MPI_BYTE, 0, world.get()));
+  std::vector<RankPlace> places;
+  places.reserve(records.size());
+  for (const PlaceRecord& record : records) places.push_back(placeOf(record));
+  return places;
+}
+
+std::vector<std::string> placeLines(const std::vector<RankPlace>& places, std::size_t most) {
+  std::map<std::pair<int, std::string>, std::size_t> group_of; // node and device
+  std::vector<std::vector<int>> groups;                        // in order of their first rank
+  for (std::size_t rank = 0; rank < places.size(); ++rank) {
+    const auto [found, is_new] =
+        group_of.try_emplace({places[rank].node, deviceText(places[rank])}, groups.size());
+    if (is_new) groups.emplace_back();
+    groups[found->second].push_back(static_cast<int>(rank));
+  }
+  std::vector<std::string> lines;
+  std::size_t told = 0;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    if (lines.size() + 1 == most && i + 1 < groups.size()) {
+      lines.push_back("and " + std::to_string(places.size() - told) + " more ranks");
+      break;
+    }
+    lines.push_back(lineOf(places, groups[i]));
+    told += groups[i].size();
+  }
+  return lines;
+}
+
+std::vector<std::string> placeWarnings(const std::vector<RankPlace>& places) {
+  struct Node {
+    std::string host;
+    std::map<std::string, std::vector<int>> ranks_of; // by identity of the device
+    int visible = 0;
+  };
+  std::map<int, Node> nodes;
+  for (std::size_t rank = 0; rank < places.size(); ++rank) {
+    const RankPlace& place = places[rank];
+    if (onHost(place)) continue;
+    Node& node = nodes[place.node];
+    node.host = place.host;
+    node.ranks_of[place.device.identity].push_back(static_cast<int>(rank));
+    node.visible = std::max(node.visible, place.device.visible);
+  }
+  std::vector<std::string> warnings;
+  for (const auto& [lowest, node] : nodes) {
+    for (const auto& [identity, ranks] : node.ranks_of) {
+      if (ranks.size() == 1) continue;
+      warnings.push_back(formatRanks(ranks) + " share one device of " + node.host +
+                         "; start as many ranks a node as it has devices, and let each see its own");
+      break;
+    }
+    const int used = static_cast<int>(node.ranks_of.size());
+    if (used < node.visible) {
+      warnings.push_back(node.host + " has " + std::to_string(node.visible) + " devices, and " +
+                         std::to_string(node.visible - used) + " of them stay idle");
+    }
+  }
+  return warnings;
+}
+
+std::string summarisePlaces(const std::vector<RankPlace>& places) {
+  std::map<std::string, int> count;
+  std::set<int> nodes;
+  for (const RankPlace& place : places) {
+    ++count[deviceText(place)];
+    nodes.insert(place.node);
+  }
+  std::string text;
+  for (const auto& [device, number] : count) {
+    text += (text.empty() ? "" : ", ") + std::to_string(number) + " x " + device;
+  }
+  return text + " on " + std::to_string(nodes.size()) + (nodes.size() == 1 ? " node" : " nodes");
+}
+
+} // namespace partita

@@ -1,0 +1,76 @@
+#include "partita/comm/message_path.hpp"
+
+#include "partita/comm/mpi.hpp"
+
+#include <array>
+#include <cstdlib>
+
+#if defined(OPEN_MPI) && __has_include(<mpi-ext.h>)
+#include <mpi-ext.h>
+#endif
+
+namespace partita {
+
+namespace {
+
+/// What the library says itself; it is asked for the kind of device that this build computes on.
+std::optional<bool> askLibrary() {
+#if defined(KOKKOS_ENABLE_HIP) && defined(OMPI_HAVE_MPI_EXT_ROCM) && OMPI_HAVE_MPI_EXT_ROCM
+  return MPIX_Query_rocm_support() != 0;
+#elif !defined(KOKKOS_ENABLE_HIP) && defined(OMPI_HAVE_MPI_EXT_CUDA) && OMPI_HAVE_MPI_EXT_CUDA
+  return MPIX_Query_cuda_support() != 0;
+#else
+  return std::nullopt;
+#endif
+}
+
+/// Libraries that a variable switches on.
+struct Switched {
+  const char* library;
+  std::array<const char*, 2> variables;
+};
+constexpr std::array<Switched, 3> switched{{{"CRAY MPICH", {"MPICH_GPU_SUPPORT_ENABLED", nullptr}},
+                                            {"MVAPICH2", {"MV2_USE_CUDA", "MV2_USE_ROCM"}},
+                                            {"Intel(R) MPI", {"I_MPI_OFFLOAD", nullptr}}}};
+
+bool isOn(const char* value) {
+  return value != nullptr && *value != '\0' && std::string(value) != "0";
+}
+
+bool isOpenMpi(const std::string& library) {
+  return library.find("Open MPI") != std::string::npos;
+}
+
+MessagePaths everywhere(MessagePath path, const std::string& reason) {
+  return {path, path, reason};
+}
+
+} // namespace
+
+DeviceAwareness judgeDeviceAwareness(const std::string& library, std::optional<bool> answer,
+                                     const std::function<const char*(const char*)>& environment) {
+  if (answer) return {*answer, library + (*answer ? " takes" : " does not take") + " buffers on devices"};
+  for (const Switched& candidate : switched) {
+    if (library.find(candidate.library) == std::string::npos) continue;
+    for (const char* variable : candidate.variables) {
+      if (variable == nullptr) continue;
+      if (isOn(environment(variable))) return {true, std::string(variable) + " is set"};
+    }
+    return {false, std::string(candidate.variables[0]) + " is not set"};
+  }
+  return {false, library + " does not say whether it takes buffers on devices"};
+}
+
+MessagePaths chooseMessagePaths(Switch device_aware_mpi) {
+  if (device_aware_mpi == Switch::off) return everywhere(MessagePath::staged, "run/device_aware_mpi is off");
+  if (device_is_host) return everywhere(MessagePath::direct, "everything lies in host memory");
+  const std::string library = MpiEnvironment::library();
+  DeviceAwareness found{true, "run/device_aware_mpi is on"};
+  if (device_aware_mpi == Switch::automatic) found = judgeDeviceAwareness(library, askLibrary(), std::getenv);
+  if (!found.aware) return everywhere(MessagePath::staged, found.reason);
+  // Its non-blocking reductions crash on device buffers: https://github.com/open-mpi/ompi/issues/9845
+  if (isOpenMpi(library)) return {MessagePath::direct, MessagePath::staged, found.reason};
+  return everywhere(MessagePath::direct, found.reason);
+}
+
+} // namespace partita

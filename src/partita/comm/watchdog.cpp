@@ -1,0 +1,139 @@
+#include "partita/comm/watchdog.hpp"
+
+#include "partita/comm/end_job.hpp"
+#include "partita/core/log.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <type_traits>
+#include <utility>
+
+namespace partita {
+
+namespace {
+
+static_assert(std::is_trivially_copyable<Sign>::value, "signs travel as bytes");
+
+constexpr int exit_failure = 1;
+
+std::string wholeSeconds(double seconds) {
+  std::array<char, 24> text{};
+  std::snprintf(text.data(), text.size(), "%.0f s", seconds);
+  return text.data();
+}
+
+} // namespace
+
+Watchdog::Actions Watchdog::warnAndEndJob() {
+  return {[](const std::string& text) { Log::warning(text); },
+          [](const std::string& text) {
+            int rank = 0;
+            MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+            endJob(rank, text, exit_failure);
+          }};
+}
+
+Watchdog::Watchdog(const Communicator& world, const Limits& limits, Actions actions)
+    : _comm(world.duplicate()), _limits(limits), _actions(std::move(actions)),
+      _table(_comm.size(), 2.5 * limits.sign, 0.0), _next_warning(limits.warning) {
+  setWatcher(this);
+}
+
+/// Every sign must be taken before the communicator goes, and rank 0 does not know how many there are: each
+/// rank sees its own taken before it comes to the barrier, during which rank 0 takes what comes.
+Watchdog::~Watchdog() noexcept(false) {
+  _ending = true;
+  if (std::uncaught_exceptions() == 0) {
+    if (_request.underWay()) _request.wait();
+    _comm.barrier();
+  }
+  setWatcher(nullptr);
+}
+
+double Watchdog::seconds() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - _start).count();
+}
+
+void Watchdog::waiting(const WaitedFor& what, double waited) {
+  const double now = seconds();
+  if (_ending && _comm.rank() == 0) pump(now);
+  if (waited < _limits.sign || now - _told < _limits.sign) return;
+  const bool last_sign_sent = _ending && _comm.rank() != 0;
+  if (!last_sign_sent) tell(Sign::ofWait(what, waited), now);
+  endWithoutRankZero(now);
+}
+
+void Watchdog::computing() {
+  const double now = seconds();
+  if (_told_of_wait || now - _told >= _limits.sign) tell(Sign::ofWork(), now);
+}
+
+void Watchdog::tell(const Sign& sign, double now) {
+  _told = now;
+  if (_comm.rank() == 0) {
+    _table.take(0, sign, now);
+    _told_of_wait = sign.waited >= 0.0;
+    look(now);
+    return;
+  }
+  if (_request.underWay() && !_request.test()) return; // rank 0 has not taken the last one yet
+  _sign = sign;
+  _sent = now;
+  _told_of_wait = sign.waited >= 0.0;
+  PARTITA_MPI(MPI_Issend(&_sign, sizeof _sign, MPI_BYTE, 0, 0, _comm.get(),
+                         _request.start({WaitedFor::Kind::taker, "sign", _comm.worldRank(0), 0})));
+}
+
+void Watchdog::pump(double now) {
+  for (;;) {
+    int waits = 0;
+    MPI_Status status;
+    PARTITA_MPI(MPI_Iprobe(MPI_ANY_SOURCE, 0, _comm.get(), &waits, &status));
+    if (waits == 0) return;
+    Sign sign;
+    PARTITA_MPI(MPI_Recv(&sign, sizeof sign, MPI_BYTE, status.MPI_SOURCE, 0, _comm.get(), MPI_STATUS_IGNORE));
+    _table.take(status.MPI_SOURCE, sign, now);
+  }
+}
+
+/// Rank 0 judges what it has been told. Where it did not look for a while itself, it knows nothing of what
+/// happened meanwhile, and begins anew.
+void Watchdog::look(double now) {
+  if (now - _looked > 2.0 * _limits.sign) _attentive_since = now;
+  _looked = now;
+  pump(now);
+  if (now - _attentive_since >= _limits.stuck) {
+    const std::vector<int> stuck = _table.stuck(now, _limits.stuck);
+    if (!stuck.empty()) {
+      _attentive_since = now;
+      _actions.end(formatRanks(stuck) + ": waiting for one another; a message is lost\n" + _table.text(now));
+      return;
+    }
+  }
+  if (_limits.silence > 0.0) {
+    const std::vector<int> silent = _table.silent(now, _limits.silence);
+    if (!silent.empty()) {
+      _actions.end(formatRanks(silent) + ": no sign for " + wholeSeconds(_limits.silence) +
+                   " (run/watchdog) while others wait\n" + _table.text(now));
+      return;
+    }
+  }
+  const std::vector<int> silent = _table.silent(now, _next_warning);
+  if (silent.empty()) return;
+  _actions.warn(formatRanks(silent) + ": no sign for " + wholeSeconds(_next_warning) +
+                " while others wait\n" + _table.text(now));
+  _next_warning *= 2.0;
+}
+
+void Watchdog::endWithoutRankZero(double now) {
+  if (_comm.rank() == 0 || _limits.silence <= 0.0 || !_request.underWay()) return;
+  // One after the other, so that one rank alone tells.
+  const double patience = _limits.silence + _limits.sign * std::min(_comm.rank() - 1, 10);
+  if (now - _sent < patience) return;
+  _sent = now;
+  _actions.end("rank 0: no sign for " + wholeSeconds(patience) +
+               " (run/watchdog) while this rank waits\n  rank 0 knows of the others");
+}
+
+} // namespace partita

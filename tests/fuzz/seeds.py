@@ -1,0 +1,88 @@
+"""Writes what fuzzing starts from: seeds/TARGET/* and, where words matter, TARGET.dict.
+
+Decks are those that people run, and the words of their dictionary those of the deck reference, so that neither ages.
+"""
+
+import gzip
+import re
+import struct
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+DECKS = {
+    "minimal": '[network]\nlayers = [{ type = "dense" }]\n',
+    "overrides": "#!run/seed=3\n#!strategy.cuts=[1, 2]\n#!data/path=2024\n#!network/layers=[{type='dense',units=4}]\n",
+    "mistakes": '[run]\nsed = 1\nepochs = 0\n[networks]\n[network]\nlayers = [3, {}, {type = "dens"}, {type = 4}]\n',
+    "kinds": "[data]\npath = 1979-05-27T07:32:00Z\nclasses = 1e3\nnoise = +inf\nvalidation = 07:32:00.5\nsamples = 0xF_F\n",
+    "texts": "[data]\npath = \"\"\"a\\\n  b\"\"\"\ntrain_file = 'c:\\d'\ntest_file = \"\\u00e9\\U0001F600\\t\"\n\"labels\" = '''x'''\n",
+    "tables": "run.seed = 1\n[[network.layers]]\ntype = 'dense'\nunits = 8\nrepeat = 3\n[[network.layers]]\ntype = 'dense'\n",
+    "deep": "run = {" + "a." * 30 + "a = [[[[1.5]]]]}\n" + ".".join(["a"] * 5000) + " = 1\n",
+    "cuts": "[network]\nlayers = [{type = 'dense', units = 8, activation = 'leaky-relu', slope = 0.1, repeat = 4},"
+            " {type = 'dense'}]\n[strategy]\nkind = 'sil'\nstages = 3\ncuts = [1, 3]\ninput = 'free'\nmixture = 'on'\n",
+}
+
+LIBSVM = {
+    "plain": "+1 1:0.5 3:-2e1 4:7\r\n# between\n-1 2:1\n\n+1 1:1 2:2 3:3 # behind\n",
+    "mistakes": "1 1:1 1:2\n",
+    "label": "0.5 1:nan\n",
+    "wide": "3 1048576:1e-38\n",
+    "sparse": "1 1048576:1\n2 1:1\n" * 20,
+    "empty": "7\n",
+}
+
+
+def idx(*sizes, kind=8):
+    count = 1
+    for size in sizes:
+        count *= size
+    return struct.pack(f">BBBB{len(sizes)}I", 0, 0, kind, len(sizes), *sizes) + bytes(i % 256 for i in range(count))
+
+
+IDX = {
+    "labels": idx(5),
+    "rows": idx(3, 7),
+    "images": idx(2, 3, 4),
+    "colours": idx(2, 3, 2, 2),
+    "reals": idx(2, 2, kind=13),
+    "truncated": idx(4, 4)[:-3],
+    "promise": idx(1, 1)[:4] + b"\xff" * 16,
+}
+
+
+def with_gzip(seeds):
+    """Each seed, and compressed as well; one of two members and one with a wrong checksum besides."""
+    packed = {f"{name}.gz": gzip.compress(content, mtime=0) for name, content in seeds.items()}
+    first = next(iter(packed.values()))
+    return {**seeds, **packed, "members.gz": first + first, "checksum.gz": first[:-8] + bytes(8)}
+
+
+def words():
+    """Keys, choices, defaults and ranges of the deck reference."""
+    page = (ROOT / "docs/deck-reference.md").read_text()
+    found = {word.strip() for code in re.findall(r"`([^`]+)`", page) for word in re.split(r", ", code)}
+    sections = re.findall(r"^## (\[\w+\])$", page, re.MULTILINE)
+    syntax = ["#!", "[[", "]]", "{", "}", '"""', "'''", "\\u0000", "= ", "inf", "nan", "0x", "1e400", "\n", "\\"]
+    return sorted(found | set(sections) | {section[1:-1] + "/" for section in sections} | set(syntax))
+
+
+def quoted(word):
+    return '"' + "".join(f"\\x{byte:02x}" if byte < 32 or byte > 126 or byte in b'"\\' else chr(byte)
+                         for byte in word.encode()) + '"\n'
+
+
+def main():
+    out = Path(sys.argv[1])
+    decks = {path.stem: path.read_text() for path in sorted((ROOT / "input-decks").glob("*.toml"))}
+    libsvm = {name: text.encode() for name, text in LIBSVM.items()}
+    for target, seeds in {"deck": {**decks, **DECKS}, "idx": with_gzip(IDX), "libsvm": with_gzip(libsvm)}.items():
+        folder = out / "seeds" / target
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in seeds.items():
+            (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    (out / "deck.dict").write_text("".join(map(quoted, words())))
+
+
+if __name__ == "__main__":
+    main()

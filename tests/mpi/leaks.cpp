@@ -1,0 +1,51 @@
+#include "partita/comm/leaks.hpp"
+
+#include "partita/comm/wait.hpp"
+
+#include "small_run.hpp"
+#include "support/catch.hpp"
+
+using namespace partita;
+using namespace partita::test;
+
+TEST_CASE("a communicator that is not freed is told of", "[leaks]") {
+  const int before = mpiObjects().communicators;
+  auto leaked = std::make_unique<Communicator>(everyone().duplicate());
+  CHECK(mpiObjects().communicators == before + 1);
+  CHECK(describeLeaks() == std::to_string(before + 1) + " communicators not freed");
+  Communicator moved = std::move(*leaked);
+  leaked.reset();
+  CHECK(mpiObjects().communicators == before + 1);
+  moved = everyone().duplicate();
+  CHECK(mpiObjects().communicators == before + 1);
+}
+
+TEST_CASE("a request that is never completed is told of", "[leaks]") {
+  const MpiObjects before = mpiObjects();
+  MPI_Request left = MPI_REQUEST_NULL;
+  int value = 0;
+  {
+    Request request;
+    MPI_Request* handle = request.start({WaitedFor::Kind::message, "a number", everyone().rank(), 1});
+    PARTITA_MPI(MPI_Irecv(&value, 1, MPI_INT, everyone().rank(), 3, everyone().get(), handle));
+    left = *handle;
+  }
+  CHECK(mpiObjects().requests == before.requests + 1);
+  CHECK_THAT(describeLeaks(), Catch::Matchers::ContainsSubstring("1 request not completed (a number)"));
+  MPI_Cancel(&left);
+  MPI_Request_free(&left);
+  countLeftRequests(-1, before.last_request);
+}
+
+TEST_CASE("a request is started once at a time", "[leaks]") {
+  const int own = everyone().rank();
+  int sent = 7, received = 0;
+  Request receive, send;
+  PARTITA_MPI(MPI_Irecv(&received, 1, MPI_INT, own, 3, everyone().get(), receive.start({})));
+  CHECK_THROWS_AS(receive.start({}), InternalError);
+  PARTITA_MPI(MPI_Isend(&sent, 1, MPI_INT, own, 3, everyone().get(), send.start({})));
+  send.wait();
+  receive.wait();
+  CHECK(received == 7);
+  CHECK(!receive.underWay());
+}

@@ -1,0 +1,131 @@
+#include "partita/comm/watchdog.hpp"
+
+#include <chrono>
+#include <thread>
+
+#include "pmpi.hpp"
+#include "small_run.hpp"
+#include "support/catch.hpp"
+
+using namespace partita;
+using namespace partita::test;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+/// Seconds that suit a test.
+Watchdog::Limits shortLimits() {
+  Watchdog::Limits limits;
+  limits.sign = 0.05;
+  limits.stuck = 0.5;
+  limits.warning = 0.3;
+  limits.silence = 0.9;
+  return limits;
+}
+
+/// What the watchdog of this rank found.
+struct Found {
+  std::vector<std::string> warnings, ends;
+  std::function<void()> cure = [] {}; ///< instead of the end of the job
+
+  Watchdog::Actions actions() {
+    return {[this](const std::string& text) { warnings.push_back(text); },
+            [this](const std::string& text) {
+              ends.push_back(text);
+              cure();
+            }};
+  }
+};
+
+/// The rank does nothing that MPI or the watchdog could see.
+void vanish(double seconds) {
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+}
+
+void compute(double seconds) {
+  for (int i = 0; i < static_cast<int>(seconds * 1000); ++i) {
+    vanish(0.001);
+    alive();
+  }
+}
+
+/// One rank comes late to a barrier.
+Found lateRank(int late, void (*wasteTime)(double)) {
+  Found found;
+  const Watchdog watchdog(everyone(), shortLimits(), found.actions());
+  if (everyone().rank() == late) wasteTime(1.8);
+  everyone().barrier();
+  return found;
+}
+
+} // namespace
+
+TEST_CASE("a lost message is reported: who waits for what", "[watchdog]") {
+  const int ranks = everyone().size();
+  if (ranks == 1) return;
+  const std::string expected = trainedHash(1, {});
+  MpiLoss loss(0, 5);
+  Found found;
+  found.cure = [&] { loss.deliver(); };
+  std::string hash;
+  {
+    const Watchdog watchdog(everyone(), shortLimits(), found.actions());
+    hash = trainedHash(ranks, {});
+  }
+  CHECK(hash == expected); // the message, when it came in the end, was taken for what it is
+  if (everyone().rank() > 0) {
+    CHECK(found.ends.empty());
+    return;
+  }
+  REQUIRE(found.ends.size() == 1);
+  CHECK_THAT(found.ends[0], ContainsSubstring("waiting for one another; a message is lost"));
+  CHECK_THAT(found.ends[0], ContainsSubstring("rank 0: waits since"));
+  CHECK_THAT(found.ends[0], ContainsSubstring("for rank 1 to take message 9 (activations)"));
+  CHECK_THAT(found.ends[0], ContainsSubstring("rank 1: waits since"));
+  CHECK_THAT(found.ends[0], ContainsSubstring("for message 5 (activations) of rank 0"));
+}
+
+TEST_CASE("a rank that gives no sign is warned of, then the job ends", "[watchdog]") {
+  const int ranks = everyone().size();
+  if (ranks == 1) return;
+  const Found found = lateRank(ranks - 1, vanish);
+  if (everyone().rank() > 0) {
+    CHECK(found.ends.empty());
+    return;
+  }
+  const std::string silent = "rank " + std::to_string(ranks - 1) + ": no sign for ";
+  REQUIRE(!found.warnings.empty());
+  CHECK(found.warnings.size() <= 3); // at growing intervals
+  CHECK_THAT(found.warnings[0], ContainsSubstring(silent));
+  CHECK_THAT(found.warnings[0], ContainsSubstring("for all others (barrier)"));
+  REQUIRE(!found.ends.empty());
+  CHECK_THAT(found.ends[0], ContainsSubstring(silent));
+}
+
+TEST_CASE("a silent rank 0 is noticed by all others", "[watchdog]") {
+  if (everyone().size() == 1) return;
+  const Found found = lateRank(0, vanish);
+  if (everyone().rank() == 0) {
+    CHECK(found.ends.empty());
+    return;
+  }
+  REQUIRE(!found.ends.empty());
+  CHECK_THAT(found.ends[0], ContainsSubstring("rank 0: no sign"));
+}
+
+TEST_CASE("a rank that works may work for ever", "[watchdog]") {
+  for (const int late : {0, everyone().size() - 1}) {
+    const Found found = lateRank(late, compute);
+    CHECK(found.ends.empty());
+  }
+}
+
+TEST_CASE("a short run is not heard of", "[watchdog]") {
+  const MpiRecording recording;
+  {
+    const Watchdog watchdog(everyone(), {});
+    for (int i = 0; i < 100; ++i) alive();
+    everyone().barrier();
+  }
+  CHECK(recording.all().empty());
+}

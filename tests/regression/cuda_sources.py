@@ -1,0 +1,90 @@
+"""Everything with a kernel compiles for a device: nvcc reads it, where there is one, and finds no call that only a host
+can make. PARTITA_CUDA_KOKKOS_ROOT names a Kokkos with CUDA to do it with. Without one it is done with the Kokkos of the
+build, whose functions are declared for host and device alike; no code is run.
+"""
+
+import concurrent.futures
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import support
+
+ROOT = Path(__file__).resolve().parents[2]
+NVCC = shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
+CUDA_KOKKOS = os.environ.get("PARTITA_CUDA_KOKKOS_ROOT")
+KERNEL = re.compile(r"KOKKOS_(LAMBDA|CLASS_LAMBDA|FUNCTION|INLINE_FUNCTION)\b")
+DEVICE_MACROS = """
+#define KOKKOS_IMPL_FUNCTION __host__ __device__
+#define KOKKOS_IMPL_INLINE_FUNCTION inline __host__ __device__
+#define KOKKOS_IMPL_FORCEINLINE_FUNCTION __forceinline__ __host__ __device__
+#define KOKKOS_LAMBDA [=] __host__ __device__
+#define KOKKOS_CLASS_LAMBDA [=, *this] __host__ __device__
+"""
+
+
+def build_flags():
+    """Include paths and macros of the build; all but our own headers are the system's, and nvcc is silent on those."""
+    commands = json.loads((Path(sys.argv[1]).resolve().parents[1] / "compile_commands.json").read_text())
+    command = next(shlex.split(entry["command"]) for entry in commands if entry["file"].endswith("/nn/dense.cpp"))
+    paths, flags = [], []
+    for word, after in zip(command, command[1:]):
+        if word.startswith("-I"):
+            paths.append(word[2:])
+        elif word == "-isystem":
+            paths.append(after)
+        elif word.startswith("-D"):
+            flags.append(word)
+    if CUDA_KOKKOS:
+        paths.insert(0, f"{CUDA_KOKKOS}/include")
+    elif "-fopenmp" in command:
+        flags.append("-Xcompiler=-fopenmp")
+    return flags + [word for path in paths if Path(path) != ROOT / "src" for word in ("-isystem", path)]
+
+
+def complaints(source, flags):
+    """What nvcc says of our code in one file; its front end sees all of it, and -ptx leaves the host compiler out."""
+    command = [NVCC, "-std=c++17", "--expt-extended-lambda", "-x", "cu", "-ptx", "-o", "/dev/null", *flags,
+               f"-I{ROOT / 'src'}", source]
+    result = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300)
+    lines = (result.stdout + result.stderr).splitlines()
+    ours = [line for line in lines if re.search(r"\(\d+\): (warning #2001\d|error)|: fatal error", line)
+            and (result.returncode or line.startswith(str(Path(source).parent)))]
+    return ours or (lines[-5:] if result.returncode else [])
+
+
+class CudaSources(support.RunTest):
+    def setUp(self):
+        super().setUp()
+        if NVCC is None:
+            self.skipTest("there is no nvcc")
+        self.flags = build_flags()
+        if not CUDA_KOKKOS:
+            self.flags += ["-include", str(self.write("device.hpp", DEVICE_MACROS))]
+
+    def test_sources_with_kernels(self):
+        sources = [path for path in sorted((ROOT / "src/partita").rglob("*.[ch]pp")) if KERNEL.search(path.read_text())]
+        self.assertGreater(len(sources), 5)
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            found = dict(zip(sources, pool.map(lambda path: complaints(path, self.flags), sources)))
+        self.assertEqual({path: lines for path, lines in found.items() if lines}, {})
+
+    def test_what_a_device_cannot_call_is_seen(self):
+        source = self.write("bad.cpp", """
+            #include "partita/core/loops.hpp"
+            double onHost(double x) { return x; }
+            void work(const partita::ExecSpace& space, partita::Matrix matrix) {
+              partita::forEachElement(space, "work", 2, 2, KOKKOS_LAMBDA(std::int64_t row, std::int64_t column) {
+                matrix(row, column) = onHost(1.0);
+              });
+            }""")
+        self.assertIn("onHost", "".join(complaints(source, self.flags)))
+
+
+if __name__ == "__main__":
+    support.main()

@@ -1,0 +1,177 @@
+"""The documents: no link leads nowhere, and every command line that they show is one the program understands."""
+
+import re
+import shlex
+import unittest
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import support
+from support import run
+
+ROOT = Path(__file__).resolve().parents[2]
+FENCE = re.compile(r"^ *(`{3,}|~{3,})(\w*)[^\n]*\n(.*?)^ *\1 *$", re.MULTILINE | re.DOTALL)
+HEADING = re.compile(r"^#{1,6} +(.+?) *#*$", re.MULTILINE)
+LINK = re.compile(r"\]\(\s*<?([^)>\s]+)>?(?:\s+\"[^\"]*\")?\s*\)|^ *\[[^\]]+\]: +(\S+)|(?:src|href)=\"([^\"]+)\"",
+                  re.MULTILINE)
+SHELL = ("sh", "bash", "shell")
+LAUNCHERS = ("mpirun", "mpiexec", "srun", "flux", "time")
+
+
+def pages():
+    """All Markdown of the repository, without what was built or installed into it."""
+    def ours(path):
+        folders = path.relative_to(ROOT).parts[:-1]
+        return not any(name == "build" or name.startswith(".") for name in folders)
+
+    return sorted(path for path in ROOT.rglob("*.md") if ours(path))
+
+
+def prose(text):
+    """Without blocks of code."""
+    return FENCE.sub("", text)
+
+
+def anchors(text):
+    """What GitHub makes of the headings: lower case, hyphens for blanks, no punctuation, a number where one repeats."""
+    found = set(re.findall(r"<a (?:id|name)=\"([^\"]+)\"", text))
+    for heading in HEADING.findall(prose(text)):
+        shown = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+        slug = re.sub(r"[^\w\- ]", "", shown.strip().lower()).replace(" ", "-")
+        name, count = slug, 0
+        while name in found:
+            count += 1
+            name = f"{slug}-{count}"
+        found.add(name)
+    return found
+
+
+def links(text):
+    return ["".join(groups) for groups in LINK.findall(re.sub(r"`[^`]*`", "``", prose(text)))]
+
+
+def fault(page, link):
+    """What is wrong with a link on a page; nothing where it is good."""
+    parts = urlsplit(link)
+    if parts.scheme:
+        form = parts.scheme == "mailto" or (parts.scheme in ("http", "https") and "." in parts.netloc)
+        return None if form else "no web address"
+    target = (page.parent / unquote(parts.path)).resolve() if parts.path else page
+    if not target.exists() or not target.is_relative_to(ROOT):
+        return "no such file in the repository"
+    if parts.fragment and (target.suffix != ".md" or parts.fragment not in anchors(target.read_text())):
+        return "no such heading"
+    return None
+
+
+def commands(text):
+    """The words of each simple command in the shell blocks of a page."""
+    for _, language, block in FENCE.findall(text):
+        if language not in SHELL:
+            continue
+        for line in block.replace("\\\n", " ").splitlines():
+            lexer = shlex.shlex(line, posix=True, punctuation_chars=";|&<>")
+            lexer.whitespace_split = True
+            words = []
+            for word in [*lexer, ";"]:
+                if word[0] not in ";|&<>":
+                    words.append(word)
+                    continue
+                if words:
+                    yield words
+                words = []
+
+
+def arguments_of_partita(words):
+    """The words behind the program, started by itself or by a launcher; None where it is not started."""
+    while words and re.match(r"[A-Z_]+=", words[0]):
+        words = words[1:]
+    place = next((i for i, word in enumerate(words) if re.fullmatch(r"(.*/)?partita", word)), None)
+    return words[place + 1:] if place == 0 or (place and words[0] in LAUNCHERS) else None
+
+
+class Links(unittest.TestCase):
+    def test_every_link_leads_somewhere(self):
+        found = [(page, link) for page in pages() for link in links(page.read_text())]
+        self.assertGreater(len(found), 20)
+        faults = [f"{page.relative_to(ROOT)}: {link}: {fault(page, link)}" for page, link in found if fault(page, link)]
+        self.assertEqual(faults, [])
+
+    def test_dead_links_are_seen(self):
+        page = ROOT / "README.md"
+        for link in ("docs/nothing.md", "#nothing", "docs/README.md#nothing", "LICENSE#nothing", "http://x", "../.."):
+            self.assertIsNotNone(fault(page, link), link)
+        for link in ("docs", "LICENSE", "#two-commands", "https://example.org/a", "mailto:a@example.org"):
+            self.assertIsNone(fault(page, link), link)
+
+    def test_what_counts_as_a_link(self):
+        text = '[a\nb](c.md) ![d](e.svg "f") `[g](h)` <img src="i.png">\n\n[j]: k.md\n```sh\n[l](m)\n```\n'
+        self.assertEqual(links(text), ["c.md", "e.svg", "i.png", "k.md"])
+
+    def test_anchors(self):
+        text = "# A `b`, [c](d)!\n## x_y - Z\n### Twice\n### Twice\n```\n# no heading\n```\n"
+        self.assertEqual(anchors(text), {"a-b-c", "x_y---z", "twice", "twice-1"})
+
+
+class Commands(unittest.TestCase):
+    def setUp(self):
+        self.help = {}
+        self.keys = set()
+        section = ""
+        for line in run("info", "--deck").stdout.splitlines():
+            if heading := re.match(r"## \[(\w+)\]", line):
+                section = heading[1]
+            if row := re.match(r"\| `(\w+)` \|", line):
+                self.keys.add(f"{section}/{row[1]}")
+
+    def options(self, *command):
+        if command not in self.help:
+            text = run(*command, "--help").stdout
+            asked = f"Usage: {' '.join(('partita', *command))} " in text
+            self.help[command] = re.findall(r"(?<![\w-])--?[A-Za-z][\w-]*", text) if asked else []
+        return self.help[command]
+
+    def fault(self, words):
+        """What is wrong with the words behind `partita`."""
+        command = [words[0]] if words and not words[0].startswith("-") else []
+        known = self.options(*command)
+        if not known:
+            return f"no subcommand {command}"
+        for word in words[len(command):]:
+            option = word.split("=")[0]
+            if word.startswith("-") and option not in known and not option.startswith("--kokkos-"):
+                return f"no option {option}"
+            if override := re.match(r"([a-z]+)[/.]([a-z_0-9]+)=", word):
+                if "/".join(override.groups()) not in self.keys:
+                    return f"no parameter {option}"
+        return None
+
+    def test_every_command_line_is_understood(self):
+        count, faults = 0, []
+        for page in pages():
+            for words in commands(page.read_text()):
+                arguments = arguments_of_partita(words)
+                if arguments is None:
+                    continue
+                count += 1
+                if what := self.fault(arguments):
+                    faults.append(f"{page.relative_to(ROOT)}: {shlex.join(words)}: {what}")
+        self.assertGreaterEqual(count, 5)
+        self.assertEqual(faults, [])
+
+    def test_wrong_ones_are_seen(self):
+        for line in ("trian DECK", "train DECK --bogus", "train DECK run/sed=1", "--bogus"):
+            self.assertIsNotNone(self.fault(line.split()), line)
+        for line in ("train DECK -n --ranks 2 run/seed=1 --kokkos-threads=2", "info", "--version"):
+            self.assertIsNone(self.fault(line.split()), line)
+
+    def test_bootstrap(self):
+        usage = (ROOT / "bootstrap").read_text()
+        faults = [f"{page.relative_to(ROOT)}: ./bootstrap {words[1]}" for page in pages()
+                  for words in commands(page.read_text()) if words[0] == "./bootstrap" and len(words) > 1
+                  and not words[1].startswith("-") and f"\n  {words[1]} " not in usage]
+        self.assertEqual(faults, [])
+
+
+if __name__ == "__main__":
+    support.main()

@@ -1,0 +1,90 @@
+"""A job of which one rank is lost, stopped or cut off ends by itself, soon, and says what happened."""
+
+import os
+import re
+import signal
+import time
+import unittest
+import uuid
+
+import support
+
+LONG = ["run/epochs=1000000", "run/evaluate_every=0", "run/log_every=100000"]
+# Sanitizers want to be loaded first.
+FAULTS = {"LD_PRELOAD": os.environ.get("PARTITA_FAULTS", ""),
+          "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"}
+
+
+class Watchdog(support.RunTest):
+    def with_fault(self, fault, *overrides):
+        """The end of a run with a fault, and the seconds from the fault to the end."""
+        if not FAULTS["LD_PRELOAD"]:
+            self.skipTest("PARTITA_FAULTS does not name the library of faults")
+        result = support.run("train", self.deck, *LONG, *overrides, ranks=2, timeout=60,
+                             environment={**FAULTS, "PARTITA_FAULT": fault})
+        moment = re.search(r"faults: ([0-9.]+)", result.stderr)
+        self.assertIsNotNone(moment, result.stderr)
+        return result, time.time() - float(moment.group(1))
+
+    def with_signal(self, number, rank, *overrides):
+        """The end of a run of which one rank gets a signal in the middle, and the seconds until then."""
+        job = uuid.uuid4().hex
+        process = support.start("train", self.deck, *LONG, *overrides, ranks=2,
+                                environment={"PARTITA_TEST_JOB": job})
+        self.addCleanup(process.kill)
+        begin = time.time()
+        while len(support.rank_processes(job)) < 2 and time.time() < begin + 20:
+            time.sleep(0.1)
+        time.sleep(1.5)  # into the training
+        ranks = support.rank_processes(job)
+        self.assertIn(rank, ranks)
+        os.kill(ranks[rank], number)
+        begin = time.time()
+        result = support.finish(process, timeout=60)
+        return result, time.time() - begin
+
+    def assertReported(self, result, *parts):
+        """Exit code 1, one rank that tells, and all of `parts` in what it tells."""
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertEqual(len([line for line in result.stderr.splitlines() if line.startswith("partita:")]), 1,
+                         result.stderr)
+        for part in parts:
+            self.assertIn(part, result.stderr)
+
+    def test_lost_message(self):
+        result, seconds = self.with_fault("lose:0:100")
+        self.assertReported(result, "partita: rank 0: ranks 0-1: waiting for one another; a message is lost",
+                            "rank 1: waits since", "for message 100 (activations) of rank 0",
+                            "rank 0: waits since", "for rank 1 to take message 104 (activations)")
+        self.assertLess(seconds, 10)
+
+    def test_lost_gradient(self):
+        result, seconds = self.with_fault("lose:1:20", "run/epochs=1", "strategy/recovery_epochs=1000000")
+        self.assertReported(result, "for message 20 (gradients of activations) of rank 1")
+        self.assertLess(seconds, 10)
+
+    def test_failing_call(self):
+        result, seconds = self.with_fault("fail:1:20", "run/epochs=1", "strategy/recovery_epochs=1000000")
+        self.assertReported(result, "partita: rank 1: ", "message.cpp:", "MPI_Issend")
+        self.assertLess(seconds, 10)
+
+    def test_stopped_rank(self):
+        result, seconds = self.with_signal(signal.SIGSTOP, 1, "run/watchdog=3")
+        self.assertReported(result, "partita: rank 0: rank 1: no sign for 3 s (run/watchdog) while others wait",
+                            "rank 0: waits since", "for rank 1 to take message")
+        self.assertLess(seconds, 10)
+
+    def test_stopped_rank_zero(self):
+        result, seconds = self.with_signal(signal.SIGSTOP, 0, "run/watchdog=3")
+        self.assertReported(result, "partita: rank 1: rank 0: no sign for 3 s (run/watchdog) while this rank waits")
+        self.assertLess(seconds, 10)
+
+    def test_killed_rank(self):
+        for rank in (0, 1):
+            result, seconds = self.with_signal(signal.SIGKILL, rank)
+            self.assertNotEqual(result.returncode, 0)
+            self.assertLess(seconds, 10)
+
+
+if __name__ == "__main__":
+    support.main()

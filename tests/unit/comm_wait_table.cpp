@@ -1,0 +1,76 @@
+#include "partita/comm/wait_table.hpp"
+
+#include "support/catch.hpp"
+
+using namespace partita;
+
+namespace {
+
+using Kind = WaitedFor::Kind;
+using Ranks = std::vector<int>;
+
+Sign waitsFor(int peer, double seconds) {
+  return Sign::ofWait({Kind::message, "activations", peer, 17}, seconds);
+}
+Sign waitsForAll(double seconds) {
+  return Sign::ofWait({Kind::all, "barrier"}, seconds);
+}
+
+/// Signs of ranks 0, 1, ..., all of second 100.
+WaitTable tableOf(const std::vector<Sign>& signs) {
+  WaitTable table(static_cast<int>(signs.size()), 2.5, 0.0);
+  for (std::size_t rank = 0; rank < signs.size(); ++rank)
+    table.take(static_cast<int>(rank), signs[rank], 100.0);
+  return table;
+}
+
+} // namespace
+
+TEST_CASE("Ranks that wait for one another are stuck, others are not", "[comm]") {
+  CHECK(tableOf({waitsFor(1, 6), waitsFor(0, 6)}).stuck(100, 5) == Ranks{0, 1});
+  CHECK(tableOf({waitsForAll(6), waitsFor(0, 6)}).stuck(100, 5) == Ranks{0, 1});
+  CHECK(tableOf({waitsForAll(6), waitsForAll(6), waitsForAll(6)}).stuck(100, 5) == Ranks{0, 1, 2});
+  // Not for long enough, or on somebody who works, directly or in the end.
+  CHECK(tableOf({waitsFor(1, 6), waitsFor(0, 4)}).stuck(100, 5).empty());
+  CHECK(tableOf({waitsFor(1, 6), Sign::ofWork()}).stuck(100, 5).empty());
+  CHECK(tableOf({waitsFor(1, 3600), waitsFor(2, 3600), Sign::ofWork()}).stuck(100, 5).empty());
+  CHECK(tableOf({waitsForAll(6), waitsForAll(6), Sign::ofWork()}).stuck(100, 5).empty());
+  // A circle, whatever the rest does; who waits for the circle is stuck as well.
+  CHECK(tableOf({Sign::ofWork(), waitsFor(2, 6), waitsFor(1, 6), waitsFor(2, 6)}).stuck(100, 5) ==
+        Ranks{1, 2, 3});
+  CHECK(tableOf({waitsFor(5, 6)}).stuck(100, 5).empty()); // a rank outside of the table
+}
+
+TEST_CASE("Old signs prove nothing", "[comm]") {
+  WaitTable table = tableOf({waitsFor(1, 6), waitsFor(0, 6)});
+  CHECK(table.stuck(102, 5) == Ranks{0, 1});
+  CHECK(table.stuck(103, 5).empty());
+  table.take(0, waitsFor(1, 9), 103);
+  CHECK(table.stuck(103, 5).empty());
+}
+
+TEST_CASE("A silent rank counts where another waits", "[comm]") {
+  WaitTable table = tableOf({waitsForAll(6), Sign::ofWork(), Sign::ofWork()});
+  CHECK(table.silent(100, 10).empty());
+  CHECK(table.silent(111, 10).empty()); // nobody has said lately that it waits
+  table.take(0, waitsForAll(17), 111);
+  CHECK(table.silent(111, 10) == Ranks{1, 2});
+  table.take(2, Sign::ofWork(), 111);
+  CHECK(table.silent(111, 10) == Ranks{1});
+  table.take(0, Sign::ofWork(), 111);
+  CHECK(table.silent(111, 10).empty());
+}
+
+TEST_CASE("The table tells the suspicious first and counts the alike", "[comm]") {
+  WaitTable table = tableOf({waitsForAll(6), waitsForAll(5), waitsFor(3, 6), Sign::ofWork(), Sign::ofWork(),
+                             Sign::ofWait({Kind::taker, "activations", 2, 21}, 7)});
+  CHECK(table.text(100) == "  rank 2: waits since 6 s for message 17 (activations) of rank 3\n"
+                           "  rank 5: waits since 7 s for rank 2 to take message 21 (activations)\n"
+                           "  ranks 0-1: waits since 6 s for all others (barrier)\n"
+                           "  ranks 3-4: at work");
+  table.take(0, waitsForAll(18), 112);
+  CHECK(table.text(112, 3) == "  ranks 3-4: no sign for 12 s; it was at work\n"
+                              "  rank 1: no sign for 12 s; it waited for all others (barrier)\n"
+                              "  rank 2: no sign for 12 s; it waited for message 17 (activations) of rank 3\n"
+                              "  and more");
+}

@@ -1,0 +1,254 @@
+#include "partita/core/random.hpp"
+#include "partita/core/sha256.hpp"
+#include "partita/io/parameters_hash.hpp"
+#include "partita/io/read_run_file.hpp"
+#include "partita/io/write_run_file.hpp"
+
+#include "data_files.hpp"
+#include "support/catch.hpp"
+#include "support/matrices.hpp"
+#include "support/small_model.hpp"
+
+using namespace partita;
+using namespace partita::test;
+
+namespace {
+
+constexpr std::int64_t inputs = 12, classes = 5;
+
+SmallModel makeModel(std::int64_t stages, std::int64_t seed, std::int64_t width = 16) {
+  RunConfig config = smallConfig(stages);
+  config.run.seed = seed;
+  config.network = denseNetwork({24, 20, width}, Activation::relu);
+  return {config, inputs, classes};
+}
+
+Values allParameters(const SmallModel& model) {
+  Values all;
+  for (const auto& local : model.stages) {
+    const Values values = valuesOf(local->stage.parameters());
+    all.insert(all.end(), values.begin(), values.end());
+  }
+  return all;
+}
+
+RunFacts someFacts() {
+  return {"# the deck\n", classes, {1, 3, 4}, {0.25F}, {4.0F}, {{"version", "1"}, {"host", "here"}}};
+}
+
+RunProgress someProgress() {
+  RunProgress progress;
+  progress.position = {RunPhase::training, 1, 7};
+  progress.run_step = 37;
+  progress.samples = 600;
+  progress.per_epoch = 5;
+  progress.seed = 3;
+  progress.elapsed_seconds = 1.5;
+  progress.training_seconds = 1.25;
+  progress.evaluation_seconds = 0.125;
+  progress.traffic = {1, 2, 3};
+  progress.stages = 2;
+  progress.replicas = 2;
+  progress.ranks = 4;
+  progress.scores = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+  return progress;
+}
+
+/// The parameters of a model, and as first moments once more.
+void write(const SmallModel& model, const std::string& path, bool checkpoint = false, int compression = 0) {
+  RunFileContent content;
+  content.facts = someFacts();
+  content.tensors = networkTensors(model.partition, parameters_kind);
+  if (checkpoint) {
+    content.progress = someProgress();
+    for (const TensorRecord& tensor : networkTensors(model.partition, "first_moment"))
+      content.tensors.push_back(tensor);
+  }
+  content.values.assign(content.tensors.size(), nullptr);
+  std::vector<HostVector> copies;
+  for (const auto& local : model.stages) {
+    copies.push_back(Kokkos::create_mirror_view_and_copy(HostSpace(), local->stage.parameters()));
+    placeValues(content, local->stage, copies.back().data());
+  }
+  const std::size_t parameters = networkTensors(model.partition, parameters_kind).size();
+  for (std::size_t i = parameters; i < content.tensors.size(); ++i)
+    content.values[i] = content.values[i - parameters];
+  writeRunFile(model.world, path, content, compression);
+}
+
+void read(const SmallModel& model, const std::string& path) {
+  readParameters(RunFile(path), model.pointers<Stage*>());
+}
+
+/// All that a reader looks at.
+void readAll(const std::string& path, const SmallModel& model) {
+  const RunFile file(path);
+  file.verify();
+  file.facts();
+  if (file.isCheckpoint()) file.progress();
+  checkParameters(file, model.partition);
+}
+
+std::string hashOf(const SmallModel& model) {
+  return hashParameters(model.grid, model.pointers<const Stage*>());
+}
+
+} // namespace
+
+TEST_CASE("Parameters come back from their file bit for bit, whatever the cuts", "[io]") {
+  const ScratchFolder folder;
+  const SmallModel written = makeModel(2, 1);
+  for (const int compression : {0, 5}) {
+    write(written, folder.path("p.h5"), compression > 0, compression);
+    RunFile(folder.path("p.h5")).verify();
+    for (const std::int64_t stages : {1, 2, 4}) {
+      const SmallModel model = makeModel(stages, 2);
+      REQUIRE(allParameters(model) != allParameters(written));
+      read(model, folder.path("p.h5"));
+      CHECK(allParameters(model) == allParameters(written));
+      CHECK(hashOf(model) == hashOf(written));
+    }
+  }
+}
+
+TEST_CASE("The hash is SHA-256 over the parameters in layer order", "[io]") {
+  const SmallModel model = makeModel(2, 1);
+  std::vector<Real> values;
+  for (const double value : allParameters(model)) values.push_back(static_cast<Real>(value));
+  Sha256 hash;
+  hash.update(values.data(), values.size() * sizeof(Real));
+  CHECK(hashOf(model) == hash.hex());
+  CHECK(hashOf(model) != hashOf(makeModel(2, 2)));
+}
+
+TEST_CASE("A file tells its facts and its tensors", "[io]") {
+  const ScratchFolder folder;
+  write(makeModel(2, 1), folder.path("p.h5"));
+  const RunFile file(folder.path("p.h5"));
+  CHECK_FALSE(file.isCheckpoint());
+  const RunFacts facts = file.facts();
+  CHECK(facts.deck == "# the deck\n");
+  CHECK(facts.classes == classes);
+  CHECK(facts.shape == std::vector<std::int64_t>{1, 3, 4});
+  CHECK(facts.shift == std::vector<float>{0.25F});
+  CHECK(facts.scale == std::vector<float>{4.0F});
+  CHECK(facts.provenance == Provenance{{"host", "here"}, {"version", "1"}});
+  REQUIRE(file.tensors().size() == 8);
+  CHECK(file.tensors()[0].path() == "/parameters/layer0.dense/weight");
+  CHECK(file.tensors()[0].extents == std::vector<std::int64_t>{24, inputs});
+  CHECK(file.tensors()[7].path() == "/parameters/layer3.dense/bias");
+  CHECK(file.tensors()[7].extents == std::vector<std::int64_t>{classes});
+}
+
+TEST_CASE("A checkpoint tells where the run stood", "[io]") {
+  const ScratchFolder folder;
+  const SmallModel model = makeModel(2, 1);
+  write(model, folder.path("c.h5"), true);
+  const RunFile file(folder.path("c.h5"));
+  CHECK(file.isCheckpoint());
+  const RunProgress found = file.progress(), wanted = someProgress();
+  CHECK(found.position.phase == wanted.position.phase);
+  CHECK(found.position.stage == wanted.position.stage);
+  CHECK(found.position.step == wanted.position.step);
+  CHECK(found.run_step == wanted.run_step);
+  CHECK(found.samples == wanted.samples);
+  CHECK(found.per_epoch == wanted.per_epoch);
+  CHECK(found.seed == wanted.seed);
+  CHECK(found.loss_scale == 1.0);
+  CHECK(found.elapsed_seconds == wanted.elapsed_seconds);
+  CHECK(found.training_seconds == wanted.training_seconds);
+  CHECK(found.evaluation_seconds == wanted.evaluation_seconds);
+  CHECK(found.traffic.between_stages == 1);
+  CHECK(found.traffic.between_replicas == 2);
+  CHECK(found.traffic.evaluation == 3);
+  CHECK(found.scores == wanted.scores);
+  CHECK(file.tensors().size() == 16);
+  const Stage& stage = model.stages[0]->stage;
+  const Vector values("partita::test::values", stage.parameters().extent(0));
+  CHECK(readStageTensors(file, "first_moment", stage, values));
+  CHECK(valuesOf(values) == valuesOf(stage.parameters()));
+  CHECK_FALSE(readStageTensors(file, "second_moment", stage, values));
+}
+
+TEST_CASE("Tensors are told in the order of the layers, beyond the tenth too", "[io]") {
+  const ScratchFolder folder;
+  RunConfig config = smallConfig(1);
+  config.network = denseNetwork(std::vector<std::int64_t>(11, 6), Activation::relu);
+  write(SmallModel(config, inputs, classes), folder.path("p.h5"));
+  const RunFile file(folder.path("p.h5"));
+  REQUIRE(file.tensors().size() == 24);
+  for (std::size_t i = 0; i < 24; ++i)
+    CHECK(file.tensors()[i].layer == "layer" + std::to_string(i / 2) + ".dense");
+}
+
+TEST_CASE("Files that do not fit are refused with the tensor's name", "[io]") {
+  const ScratchFolder folder;
+  const std::string path = folder.path("p.h5");
+  write(makeModel(1, 1, 17), path);
+  CHECK(messageOf([&] { checkParameters(RunFile(path), makeModel(1, 1).partition); }) ==
+        path + ": '/parameters/layer2.dense/weight' has another shape than the deck");
+
+  RunConfig deeper = smallConfig(1);
+  deeper.network = denseNetwork({24, 20, 17, 5}, Activation::relu);
+  const SmallModel model(deeper, inputs, classes);
+  CHECK(messageOf([&] { checkParameters(RunFile(path), model.partition); }) ==
+        path + ": has no '/parameters/layer4.dense/weight'");
+}
+
+TEST_CASE("Files that are not there or something else are refused", "[io]") {
+  const ScratchFolder folder;
+  const SmallModel model = makeModel(1, 1);
+  const std::string missing = folder.path("missing.h5"), text = folder.write("text.h5", "hello"),
+                    nowhere = folder.path("no/folder/p.h5");
+  for (const std::string& path : {missing, text})
+    CHECK(messageOf([&] { RunFile{path}; }) == path + ": cannot be read as HDF5");
+  CHECK(messageOf([&] { write(model, nowhere); }) == nowhere + ": cannot be written");
+}
+
+TEST_CASE("A file whose values are not finite is not left behind", "[io]") {
+  const ScratchFolder folder;
+  const SmallModel model = makeModel(1, 1);
+  const Vector parameters = model.stages[0]->stage.parameters();
+  Kokkos::deep_copy(Kokkos::subview(parameters, std::make_pair<std::size_t, std::size_t>(3, 4)),
+                    std::numeric_limits<Real>::quiet_NaN());
+  const std::string path = folder.path("p.h5");
+  CHECK(messageOf([&] { write(model, path); }) ==
+        path + ": '/parameters/layer0.dense/weight' has values that are not finite");
+  CHECK_FALSE(std::filesystem::exists(path));
+}
+
+TEST_CASE("Damage is noticed wherever it is", "[io]") {
+  const ScratchFolder folder;
+  const SmallModel model = makeModel(2, 1);
+  write(model, folder.path("whole.h5"), true);
+  const std::string whole = folder.read("whole.h5");
+  const Values wanted = allParameters(model);
+  const RandomStream random(5, Stream::shuffle, 0);
+
+  SECTION("cut short") {
+    for (std::uint32_t i = 0; i < 40; ++i) {
+      const std::string path =
+          folder.write("cut.h5", whole.substr(0, random.below(i, static_cast<std::uint32_t>(whole.size()))));
+      CHECK_THROWS_AS(readAll(path, model), UserError);
+    }
+  }
+  SECTION("a bit flipped") {
+    int noticed = 0;
+    for (std::uint32_t i = 0; i < 400; ++i) {
+      std::string damaged = whole;
+      damaged[random.below(2 * i, static_cast<std::uint32_t>(whole.size()))] ^=
+          static_cast<char>(1U << random.below(2 * i + 1, 8));
+      const std::string path = folder.write("flipped.h5", damaged);
+      try {
+        readAll(path, model);
+        const SmallModel other = makeModel(1, 9); // gaps between the parts of a file mean nothing
+        read(other, path);
+        CHECK(allParameters(other) == wanted);
+      } catch (const UserError& error) {
+        ++noticed;
+        CHECK(std::string(error.what()).rfind(path, 0) == 0);
+      }
+    }
+    CHECK(noticed > 200);
+  }
+}

@@ -4,7 +4,7 @@
 
 namespace partita {
 
-LaterMaximum::~LaterMaximum() noexcept(false) {
+LaterMaximum::~LaterMaximum() {
   // While an exception is on its way others may never answer, and the job is about to end.
   if (started() && std::uncaught_exceptions() == 0) _request.wait();
 }

@@ -14,7 +14,7 @@ class LaterMaximum {
   using Values = std::array<std::int64_t, count>;
 
   explicit LaterMaximum(const Communicator& world) : _comm(world.duplicate()) {}
-  ~LaterMaximum() noexcept(false);
+  ~LaterMaximum();
   LaterMaximum(const LaterMaximum&) = delete;
   LaterMaximum& operator=(const LaterMaximum&) = delete;
 

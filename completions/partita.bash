@@ -9,6 +9,8 @@ run/steps=
 run/log_every=
 run/evaluate_every=
 run/timing=
+run/watchdog=
+run/device_aware_mpi=
 data/kind=
 data/path=
 data/train_images=
@@ -69,13 +71,16 @@ strategy/queue=
 strategy/cache_directory=
 strategy/bucket_kib=
 strategy/recovery_epochs=
-strategy/recovery_rate='
+strategy/recovery_rate=
+checkpoint/every=
+checkpoint/keep=
+checkpoint/compression='
 
 _partita_options() {
   case $1 in
     '') echo '-h --help --version' ;;
     'train') echo '-d --directory -r --restart -t --time-limit -n --dry-run --ranks -h --help' ;;
-    'evaluate') echo '-h --help' ;;
+    'evaluate') echo '--predictions -h --help' ;;
     'export') echo '-o --output -h --help' ;;
     'info') echo '--deck --man --completion -h --help' ;;
     'bench') echo '--json --quick -h --help' ;;
@@ -88,6 +93,7 @@ _partita_value() {
     'train -r' | 'train --restart') echo 'latest|FILE' ;;
     'train -t' | 'train --time-limit') echo 'HH:MM:SS' ;;
     'train --ranks') echo 'N' ;;
+    'evaluate --predictions') echo 'FILE' ;;
     'export -o' | 'export --output') echo 'FILE' ;;
     'info --completion') echo 'bash|zsh|fish' ;;
     'bench --json') echo 'FILE' ;;
@@ -96,18 +102,19 @@ _partita_value() {
 
 _partita_operands() {
   case "$1 $2" in
-    'train '0) echo 'DECK section/key=value' ;;
+    'train 0') echo 'DECK section/key=value' ;;
     'train '*) echo 'section/key=value' ;;
-    'evaluate '0) echo 'RUN' ;;
+    'evaluate 0') echo 'RUN' ;;
     'evaluate '*) echo 'section/key=value' ;;
-    'export '0) echo 'RUN' ;;
-    'info '0) echo 'RUN' ;;
+    'export 0') echo 'RUN' ;;
+    'info 0') echo 'RUN' ;;
   esac
 }
 
 _partita_values() {
   case $1 in
     run/timing) echo 'true|false' ;;
+    run/device_aware_mpi) echo 'auto|on|off' ;;
     data/kind) echo 'glyphs|idx|libsvm|hdf5' ;;
     data/path) echo 'FILE' ;;
     data/train_images) echo 'FILE' ;;
@@ -141,7 +148,7 @@ _partita_values() {
 
 # The words to offer for $1, a list of alternatives such as 'latest|FILE', that begin with $2.
 _partita_offer() {
-  local kind words=
+  local kind words=''
   while IFS= read -r kind; do
     case $kind in
       DECK) _partita_files "$2" '!*.toml' ;;
@@ -182,7 +189,7 @@ _partita_assigned() {
 }
 
 _partita() {
-  local IFS=$' \t\n' words=() word glued= i
+  local IFS=$' \t\n' words=() word glued='' i
   for ((i = 0; i <= COMP_CWORD; i++)); do
     word=${COMP_WORDS[i]}
     if [[ -n $word && ${#words[@]} -gt 0 && ( -n $glued || $word != *[!=:]* ) ]]; then
@@ -194,7 +201,7 @@ _partita() {
     [[ -n $word && $word != *[!=:]* ]] && glued=yes
   done
 
-  local command= expected= operands=0 last=$((${#words[@]} - 1))
+  local command='' expected='' operands=0 last=$((${#words[@]} - 1))
   for ((i = 1; i < last; i++)); do
     word=${words[i]}
     if [[ -n $expected ]]; then

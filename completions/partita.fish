@@ -7,6 +7,8 @@ function __partita_overrides
         switch $parts[1]
             case run/timing
                 set values true false
+            case run/device_aware_mpi
+                set values auto on off
             case data/kind
                 set values glyphs idx libsvm hdf5
             case data/standardise
@@ -55,6 +57,8 @@ function __partita_overrides
             'run/log_every=' 'from one row of the history to the next' \
             'run/evaluate_every=' 'from one evaluation to the next; 0: at the end only' \
             'run/timing=' 'wait after each phase and print where the time goes' \
+            'run/watchdog=' 'the job ends where others have waited for a silent rank so long; more than the longest step takes; 0: never' \
+            'run/device_aware_mpi=' 'give MPI buffers in device memory; auto: where it says that it takes them' \
             'data/kind=' 'built-in generator (glyphs) or format of the files' \
             'data/path=' 'folder of the files' \
             'data/train_images=' 'idx: file of the training images' \
@@ -115,7 +119,10 @@ function __partita_overrides
             'strategy/cache_directory=' 'frozen: folder of the spilled activations; empty: the run directory' \
             'strategy/bucket_kib=' 'replicas: gradients summed in one message' \
             'strategy/recovery_epochs=' 'back-propagation through the joined stages afterwards' \
-            'strategy/recovery_rate=' 'factor on the learning rate while recovering'
+            'strategy/recovery_rate=' 'factor on the learning rate while recovering' \
+            'checkpoint/every=' 'from one checkpoint to the next, and one at the end; 0: only when the run is stopped or asked' \
+            'checkpoint/keep=' 'the last ones that stay' \
+            'checkpoint/compression=' 'level of deflate, 0: none; slow, and weights shrink little'
     end
 end
 
@@ -134,6 +141,7 @@ complete -c partita -n '__fish_seen_subcommand_from train' -a '(__fish_complete_
 complete -c partita -n '__fish_seen_subcommand_from train' -a '(__partita_overrides)'
 
 complete -c partita -n __fish_use_subcommand -a evaluate -d 'Test accuracy of a run, on any number of ranks'
+complete -c partita -n '__fish_seen_subcommand_from evaluate' -l predictions -x -a '(__fish_complete_path)' -d 'write features, labels and logits of the test samples to this .npz'
 complete -c partita -n '__fish_seen_subcommand_from evaluate' -s h -l help -d 'print this help and stop'
 complete -c partita -n '__fish_seen_subcommand_from evaluate' -a '(__fish_complete_suffix .h5)'
 complete -c partita -n '__fish_seen_subcommand_from evaluate' -a '(__partita_overrides)'

@@ -30,8 +30,24 @@ runDemo() {
   python3 scripts/demo_table.py "$build/demo/joint" "$build/demo/sil"
 }
 
+# Some tests compare with other programs; without them they skip.
+needTestPython() {
+  local requirements=tests/regression/requirements.txt folder
+  folder=$cache/test-python-$(cksum <$requirements | cut -d ' ' -f 1)
+  if [ ! -e "$folder/complete" ]; then
+    needPackages "${venv_packages[@]}"
+    if ! (python3 -m venv --clear "$folder" && "$folder/bin/pip" install --retries 1 -r $requirements &&
+      touch "$folder/complete") >>"$log" 2>&1; then
+      say "tests of exported networks skip: no $requirements could be installed into $folder (see $log)"
+      return 0
+    fi
+  fi
+  export PARTITA_EXPORT_PYTHON=$folder/bin/python
+}
+
 runTests() {
   buildTarget all
+  needTestPython
   ctest --test-dir "$build" --output-on-failure -j "$cores" "$@"
 }
 
@@ -44,7 +60,7 @@ runSanitized() {
 # The peer is optional: a machine without a network or a matching Python still gets our own numbers.
 needPeer() {
   [ ! -x "$peer/bin/python" ] || return 0
-  needPackages "${bench_packages[@]}"
+  needPackages "${venv_packages[@]}"
   if ! (python3 -m venv "$peer" && "$peer/bin/pip" install -r perf/peers/requirements.txt) >>"$log" 2>&1; then
     rm -rf "$peer"
     return 1

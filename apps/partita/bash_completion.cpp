@@ -8,7 +8,7 @@ namespace {
 const char* const logic = R"bash(
 # The words to offer for $1, a list of alternatives such as 'latest|FILE', that begin with $2.
 _partita_offer() {
-  local kind words=
+  local kind words=''
   while IFS= read -r kind; do
     case $kind in
       DECK) _partita_files "$2" '!*.toml' ;;
@@ -49,7 +49,7 @@ _partita_assigned() {
 }
 
 _partita() {
-  local IFS=$' \t\n' words=() word glued= i
+  local IFS=$' \t\n' words=() word glued='' i
   for ((i = 0; i <= COMP_CWORD; i++)); do
     word=${COMP_WORDS[i]}
     if [[ -n $word && ${#words[@]} -gt 0 && ( -n $glued || $word != *[!=:]* ) ]]; then
@@ -61,7 +61,7 @@ _partita() {
     [[ -n $word && $word != *[!=:]* ]] && glued=yes
   done
 
-  local command= expected= operands=0 last=$((${#words[@]} - 1))
+  local command='' expected='' operands=0 last=$((${#words[@]} - 1))
   for ((i = 1; i < last; i++)); do
     word=${words[i]}
     if [[ -n $expected ]]; then
@@ -142,8 +142,10 @@ std::string operandCases(const std::vector<CommandPage>& commands) {
         kinds.push_back(command.operands[i].value);
         if (command.operands[i].required) break;
       }
-      const std::string which = command.operands[place].repeated ? "*" : std::to_string(place);
-      cases += answer("'" + command.name + " '" + which, joined(kinds, " "));
+      const std::string start = command.name + " ";
+      const bool repeated = command.operands[place].repeated;
+      const std::string pattern = repeated ? "'" + start + "'*" : "'" + start + std::to_string(place) + "'";
+      cases += answer(pattern, joined(kinds, " "));
     }
   }
   return cases;

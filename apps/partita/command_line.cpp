@@ -87,6 +87,10 @@ void defineTrain(CLI::App& train, TrainArguments& arguments) {
 void defineEvaluate(CLI::App& evaluate, EvaluateArguments& arguments) {
   evaluate.add_option("RUN", arguments.path, "run directory, checkpoint or parameters.h5")->required();
   evaluate.add_option("section/key=value", arguments.overrides, override_help);
+  evaluate
+      .add_option("--predictions", arguments.predictions,
+                  "write features, labels and logits of the test samples to this .npz")
+      ->type_name("FILE");
 }
 
 void defineExport(CLI::App& app, ExportArguments& arguments) {

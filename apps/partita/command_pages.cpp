@@ -15,7 +15,7 @@ OptionPage optionPage(const CLI::Option& option) {
   for (const std::string& name : option.get_snames()) page.flags.push_back("-" + name);
   for (const std::string& name : option.get_lnames()) page.flags.push_back("--" + name);
   if (option.get_positional()) page.value = option.get_name(true);
-  if (page.flags.size() > 0 && option.get_expected_max() > 0) page.value = option.get_type_name();
+  if (!page.flags.empty() && option.get_expected_max() > 0) page.value = option.get_type_name();
   page.text = option.get_description();
   page.required = option.get_required();
   page.repeated = option.get_positional() && option.get_expected_max() > 1;

@@ -22,6 +22,7 @@ struct TrainArguments {
 struct EvaluateArguments {
   std::string path;
   std::vector<std::string> overrides;
+  std::string predictions; ///< .npz to write; empty: none
 };
 
 struct ExportArguments {
@@ -39,8 +40,8 @@ struct BenchArguments {
   bool quick = false;
 };
 
-/// Each returns when its work is done; mistakes of the user are UserError. `prepare...` answers without Kokkos
-/// and says whether anything is left to do; `runTrain` returns the exit code.
+/// Each returns when its work is done; mistakes of the user are UserError. `prepare...` answers without
+/// Kokkos and says whether anything is left to do; `runTrain` returns the exit code.
 bool prepareTrain(const Communicator& world, const TrainArguments& arguments);
 int runTrain(const Communicator& world, const TrainArguments& arguments, const std::string& command_line);
 void runEvaluate(const Communicator& world, const EvaluateArguments& arguments,

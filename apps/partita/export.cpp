@@ -1,11 +1,11 @@
-#include "partita/comm/agree.hpp"
+#include "partita/train/export_run.hpp"
 
 #include "commands.hpp"
 
 namespace partita {
 
-void runExport(const Communicator&, const ExportArguments&, const std::string&) {
-  throw AgreedError("export is not built in");
+void runExport(const Communicator& world, const ExportArguments& arguments, const std::string& command_line) {
+  exportRun(world, arguments.path, arguments.output, command_line);
 }
 
 } // namespace partita

@@ -38,6 +38,7 @@ std::string chapter(const std::string& title, const std::vector<Term>& entries) 
 
 std::vector<Term> terms(const std::vector<OptionPage>& options) {
   std::vector<Term> list;
+  list.reserve(options.size());
   for (const OptionPage& option : options) list.push_back({option.title(), option.text});
   return list;
 }

@@ -58,8 +58,17 @@ SmallRun::SmallRun(const Communicator& ranks, const RunConfig& deck)
 SmallRun& SmallRun::train() {
   TrainingClock clock;
   const RunLength length = planRunLength(config, sets.train.size());
-  const RunContext context{config,  partition, grid,   sets,       stages,
-                           _observer, _control, clock, length, Position{}, std::filesystem::temp_directory_path().string()};
+  const RunContext context{config,
+                           partition,
+                           grid,
+                           sets,
+                           stages,
+                           _observer,
+                           _control,
+                           clock,
+                           length,
+                           Position{},
+                           std::filesystem::temp_directory_path().string()};
   SilTraining(context).run(ExecSpace());
   if (length.recovery_steps > 0) Recovery(context).run(ExecSpace());
   return *this;

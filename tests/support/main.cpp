@@ -48,7 +48,7 @@ int main(int argc, char** argv) {
   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 
-  setenv("KOKKOS_DISABLE_WARNINGS", "1", 0); // advice on thread binding would spoil the lists of tests
+  setenv("KOKKOS_DISABLE_WARNINGS", "1", 0);   // advice on thread binding would spoil the lists of tests
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); // of damaged files, to the end of the program
   Kokkos::initialize(argc, argv);
   int failures = runTests(argc, argv, rank);

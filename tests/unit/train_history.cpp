@@ -39,10 +39,11 @@ TEST_CASE("The history has a row a report, and a row a stage at each evaluation"
   evaluation.stage_loss = {2.0, 0.25};
   evaluation.joined = true;
   history.add(2.0, evaluation);
-  CHECK(folder.read("history.csv") == header + "1.25,step,2,1,100,300,0.5,0.001,2000,1.5,75,\n"
-                                               "1.5,step,joined,1,100,300,0.5,0.001,2000,1.5,,\n"
-                                               "2,evaluation,1,1,100,300,2,,,,,50\n"
-                                               "2,evaluation,joined,1,100,300,0.25,,,,,80\n"); // on disk at once
+  CHECK(folder.read("history.csv") == header +
+                                          "1.25,step,2,1,100,300,0.5,0.001,2000,1.5,75,\n"
+                                          "1.5,step,joined,1,100,300,0.5,0.001,2000,1.5,,\n"
+                                          "2,evaluation,1,1,100,300,2,,,,,50\n"
+                                          "2,evaluation,joined,1,100,300,0.25,,,,,80\n"); // on disk at once
 }
 
 TEST_CASE("A stage that is not the last one keeps its number in an evaluation", "[train]") {
@@ -57,7 +58,8 @@ TEST_CASE("A stage that is not the last one keeps its number in an evaluation", 
 
 TEST_CASE("A history that goes on keeps the whole rows up to its step", "[train]") {
   const ScratchFolder folder;
-  const std::string before = "1.5,step,1,1,7,7,0.5,0.001,2000,1.5,75,\n", same = "4.5,step,2,1,9,9,0.5,0.001,,,,\n",
+  const std::string before = "1.5,step,1,1,7,7,0.5,0.001,2000,1.5,75,\n",
+                    same = "4.5,step,2,1,9,9,0.5,0.001,,,,\n",
                     later = "3,step,1,1,10,10,0.5,0.001,2000,1.5,,\n", cut = "3.5,step,2,1,8,8,0.5";
   const std::string path = folder.write("history.csv", header + before + later + same + cut);
   {

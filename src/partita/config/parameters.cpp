@@ -150,8 +150,9 @@ Section describeStrategy(StrategySection& strategy) {
 
 Section describeCheckpoint(CheckpointSection& checkpoint) {
   Section section{"checkpoint", "What is kept of a run under way, in `checkpoints/` of the run directory."};
-  section.add("every", &checkpoint.every, atLeast(0), "steps",
-              "from one checkpoint to the next, and one at the end; 0: only when the run is stopped or asked");
+  section.add(
+      "every", &checkpoint.every, atLeast(0), "steps",
+      "from one checkpoint to the next, and one at the end; 0: only when the run is stopped or asked");
   section.add("keep", &checkpoint.keep, atLeast(1), "checkpoints", "the last ones that stay");
   section.add("compression", &checkpoint.compression, within(0, 9), "",
               "level of deflate, 0: none; slow, and weights shrink little");

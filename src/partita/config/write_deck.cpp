@@ -27,7 +27,8 @@ std::vector<std::string> deckChanges(const RunConfig& before, const RunConfig& n
                         is = tomlText(parameter);
       const bool brief = was.size() + is.size() < 80;
       if (was != is)
-        changes.push_back(section.name + "/" + parameter.key + (brief ? ": " + was + " -> " + is : " is another"));
+        changes.push_back(section.name + "/" + parameter.key +
+                          (brief ? ": " + was + " -> " + is : " is another"));
     }
   }
   return changes;

@@ -16,9 +16,8 @@ void writeScalar(hid_t object, const std::string& name, hid_t type, const void* 
                  const std::string& where) {
   const std::string failure = where + ": cannot write the attribute '" + name + "'";
   const Hdf5Id space = scalarSpace(failure);
-  const Hdf5Id attribute =
-      checkedId(H5Acreate2(object, name.c_str(), type, space.get(), H5P_DEFAULT, H5P_DEFAULT), H5Aclose,
-                failure);
+  const Hdf5Id attribute = checkedId(
+      H5Acreate2(object, name.c_str(), type, space.get(), H5P_DEFAULT, H5P_DEFAULT), H5Aclose, failure);
   checkHdf5(H5Awrite(attribute.get(), type, value), failure);
 }
 

@@ -3,11 +3,12 @@
 #include "partita/config/user_error.hpp"
 #include "partita/io/hdf5.hpp"
 
+#include <zlib.h>
+
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
 #include <functional>
-#include <zlib.h>
 
 namespace partita {
 
@@ -34,9 +35,9 @@ void forEachBlock(hid_t dataset, const std::vector<std::int64_t>& extents,
     start[0] = static_cast<hsize_t>(row);
     const std::vector<hsize_t> count(block.begin(), block.end());
     const Hdf5Id memory_space = simpleSpace(block);
-    checkHdf5(H5Sselect_hyperslab(file_space.get(), H5S_SELECT_SET, start.data(), nullptr, count.data(),
-                                  nullptr),
-              "HDF5 cannot select rows");
+    checkHdf5(
+        H5Sselect_hyperslab(file_space.get(), H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr),
+        "HDF5 cannot select rows");
     take(memory_space.get(), file_space.get(), row * row_size, block[0] * row_size);
   }
 }

@@ -28,10 +28,10 @@ struct TensorRecord {
 
 /// What a file says of its run.
 struct RunFacts {
-  std::string deck;                 ///< the effective one
-  std::int64_t classes = 0;         ///< of the data
-  std::vector<std::int64_t> shape;  ///< of one sample
-  std::vector<float> shift, scale;  ///< how features are standardised: (x - shift) * scale
+  std::string deck;                ///< the effective one
+  std::int64_t classes = 0;        ///< of the data
+  std::vector<std::int64_t> shape; ///< of one sample
+  std::vector<float> shift, scale; ///< how features are standardised: (x - shift) * scale
   Provenance provenance;
 };
 
@@ -42,9 +42,9 @@ struct RunProgress {
   std::int64_t run_step = 0;               ///< RunLength::runStep
   std::int64_t samples = 0, per_epoch = 0; ///< of the training set, and its batches
   std::int64_t seed = 0;
-  double loss_scale = 1.0;                 ///< 1: the loss is not scaled
+  double loss_scale = 1.0; ///< 1: the loss is not scaled
   double elapsed_seconds = 0.0, training_seconds = 0.0, evaluation_seconds = 0.0;
-  Traffic traffic;                         ///< of all ranks together
+  Traffic traffic; ///< of all ranks together
   std::int64_t stages = 1, replicas = 1, ranks = 1;
   /// [stages, replicas, 3]: loss, correct rows and rows since the last row of the history.
   std::vector<double> scores;

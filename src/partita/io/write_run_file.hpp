@@ -11,9 +11,4 @@ namespace partita {
 void writeRunFile(const Communicator& comm, const std::string& path, const RunFileContent& content,
                   int compression);
 
-/// Gives a finished file its name, in one step that survives a crash of the machine.
-void publishFile(const std::string& from, const std::string& to);
-/// What was written to a file is on the disk when this returns. Throws UserError with the system's words.
-void syncFile(const std::string& path);
-
 } // namespace partita

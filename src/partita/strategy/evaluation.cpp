@@ -16,7 +16,7 @@ constexpr int evaluation_tag = 1;
 
 Evaluation evaluateJoined(const ExecSpace& space, const RunConfig& config, Grid& grid,
                           const std::vector<std::unique_ptr<LocalStage>>& stages, const DataSets& sets,
-                          const Dataset& set) {
+                          const Dataset& set, const OutputRows& outputs) {
   const Region region(space, "partita::evaluateJoined", Phase::evaluation);
   const auto samples = static_cast<std::int64_t>(set.size());
   const std::int64_t capacity = localCapacity(config, grid.replicas());
@@ -52,6 +52,7 @@ Evaluation evaluateJoined(const ExecSpace& space, const RunConfig& config, Grid&
                                 scores[s]);
     }
     if (!last) sender->send(space, flow);
+    if (last && outputs) outputs(flow);
   }
   const auto count = static_cast<std::size_t>(grid.plan().stages);
   std::vector<double> sums(2 * count, 0.0);

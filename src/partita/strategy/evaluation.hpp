@@ -3,18 +3,23 @@
 #include "partita/strategy/run_context.hpp"
 #include "partita/strategy/stage_trainer.hpp"
 
+#include <functional>
 #include <utility>
 
 namespace partita {
 
-/// Forward only through the joined network across ranks: each stage decodes on the inputs it really gets,
-/// replicas share the samples out. Collective. The same result on every rank, a value a stage.
+/// What a forward pass over a set came to, a value a stage.
 struct Evaluation {
   std::vector<double> accuracy, loss;
 };
+/// Gets the outputs of the joined network on the ranks of the last stage, batch by batch, in the order of the
+/// samples.
+using OutputRows = std::function<void(const Matrix& logits)>;
+/// Forward only through the joined network across ranks: each stage decodes on the inputs it really gets,
+/// replicas share the samples out. Collective. The same result on every rank.
 Evaluation evaluateJoined(const ExecSpace& space, const RunConfig& config, Grid& grid,
                           const std::vector<std::unique_ptr<LocalStage>>& stages, const DataSets& sets,
-                          const Dataset& set);
+                          const Dataset& set, const OutputRows& outputs = {});
 
 /// Evaluates while a strategy trains, as often as the deck says and at the end, on the validation set or,
 /// where there is none, on the test set; tells the observer.

@@ -3,6 +3,7 @@
 #include "partita/comm/agree.hpp"
 #include "partita/core/log.hpp"
 #include "partita/core/region.hpp"
+#include "partita/io/durable.hpp"
 #include "partita/io/write_run_file.hpp"
 
 #include <algorithm>
@@ -32,7 +33,7 @@ struct Checkpointer::Job {
 
   std::string partial, final_name;
   RunFileContent content;
-  std::vector<double> numbers;      ///< of this rank; then summed over all
+  std::vector<double> numbers;       ///< of this rank; then summed over all
   std::vector<std::int64_t> reports; ///< that each rank had sent
   int compression = 0;
   Clock::time_point start = Clock::now();
@@ -117,8 +118,8 @@ RunProgress Checkpointer::progressAt(const Position& position) const {
   return progress;
 }
 
-/// What has to be summed over the ranks: traffic, times of rank 0, scores by stage and replica, reports sent by
-/// rank.
+/// What has to be summed over the ranks: traffic, times of rank 0, scores by stage and replica, reports sent
+/// by rank.
 std::vector<double> Checkpointer::ownNumbers(const ExecSpace& space,
                                              const std::vector<StageUpdater*>& updaters) const {
   const Grid& grid = _run.grid;
@@ -149,9 +150,9 @@ std::vector<double> Checkpointer::ownNumbers(const ExecSpace& space,
 
 void Checkpointer::take(const ExecSpace& space, const Position& position,
                         const std::vector<StageUpdater*>& updaters) {
+  const auto start = Clock::now();
   finish();
   const Region region(space, "partita::Checkpointer::take", Phase::checkpoint);
-  const auto start = Clock::now();
   for (StageUpdater* updater : updaters) updater->failIfDiverged(space, Matrix());
   auto job = std::make_shared<Job>();
   job->final_name = _run.directory.file(checkpointName(_run.length.runStep(position)));

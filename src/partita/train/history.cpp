@@ -69,8 +69,8 @@ HistoryFile::HistoryFile(const std::string& path, std::int64_t run_step) {
 
 void HistoryFile::add(double seconds, const StepReport& report) {
   _file << seconds << ",step," << stageName(report.stage) << ',' << report.epoch << ',' << report.step << ','
-        << report.run_step << ',' << report.loss << ',' << report.learning_rate << ',' << report.samples_per_second << ','
-        << report.gradient_norm << ',';
+        << report.run_step << ',' << report.loss << ',' << report.learning_rate << ','
+        << report.samples_per_second << ',' << report.gradient_norm << ',';
   if (report.accuracy >= 0.0) _file << 100.0 * report.accuracy;
   _file << ",\n" << std::flush;
 }
@@ -79,8 +79,8 @@ void HistoryFile::add(double seconds, const EvaluationReport& report) {
   for (std::size_t s = 0; s < report.stage_accuracy.size(); ++s) {
     const bool joined = report.joined && s + 1 == report.stage_accuracy.size();
     _file << seconds << ",evaluation," << (joined ? "joined" : std::to_string(s + 1)) << ',' << report.epoch
-          << ',' << report.step << ',' << report.run_step << ',' << report.stage_loss[s] << ",,,,," << 100.0 * report.stage_accuracy[s]
-          << '\n';
+          << ',' << report.step << ',' << report.run_step << ',' << report.stage_loss[s] << ",,,,,"
+          << 100.0 * report.stage_accuracy[s] << '\n';
   }
   _file << std::flush;
 }

@@ -60,9 +60,9 @@ class Monitor : public Observer {
   std::int64_t _sent = 0;
   std::vector<std::int64_t> _heard; ///< reports of each rank, on rank 0
   double _elapsed_before, _share_before = 0.0;
-  int _silent_ranks = 0;              ///< that have sent their last report
-  std::vector<StepReport> _latest;    ///< of each stage; 0: the joined network
-  std::set<std::size_t> _warned;      ///< stages that did not learn
+  int _silent_ranks = 0;           ///< that have sent their last report
+  std::vector<StepReport> _latest; ///< of each stage; 0: the joined network
+  std::set<std::size_t> _warned;   ///< stages that did not learn
   std::chrono::steady_clock::time_point _start = std::chrono::steady_clock::now();
 };
 

@@ -43,8 +43,9 @@ struct Before {
     config = effective(deck);
     std::int64_t width = 1;
     for (const std::int64_t extent : facts.shape) width *= extent;
-    cuts = planPartition(config, planNetwork(config.network, width, facts.classes), facts.classes, sizeof(Real))
-               .cuts;
+    cuts =
+        planPartition(config, planNetwork(config.network, width, facts.classes), facts.classes, sizeof(Real))
+            .cuts;
   }
   RunConfig deck, config;
   std::vector<std::int64_t> cuts;
@@ -153,7 +154,8 @@ void restoreUpdater(const ExecSpace& space, const Restart& restart, const Grid& 
   for (std::int64_t replica = 0; replica < found.replicas; ++replica) {
     // On other replicas than before, the first one goes on for all.
     const bool mine = found.replicas == grid.replicas() ? replica == grid.replica() : grid.replica() == 0;
-    const double* score = &found.scores[static_cast<std::size_t>(3 * (local.index() * found.replicas + replica))];
+    const double* score =
+        &found.scores[static_cast<std::size_t>(3 * (local.index() * found.replicas + replica))];
     if (!mine) continue;
     sums.loss += score[0];
     sums.correct += score[1];

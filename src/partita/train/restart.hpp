@@ -9,9 +9,9 @@
 
 namespace partita {
 
-/// The file to go on from. `restart` "latest": the newest checkpoint of the run directory that is whole (others
-/// are skipped with a warning), or nothing where there is none; else the file of that name, which has to be
-/// whole. Collective; throws UserError on every rank.
+/// The file to go on from. `restart` "latest": the newest checkpoint of the run directory that is whole
+/// (others are skipped with a warning), or nothing where there is none; else the file of that name, which has
+/// to be whole. Collective; throws UserError on every rank.
 std::string chooseRestart(const Communicator& world, const std::string& restart,
                           const std::string& run_directory);
 
@@ -29,8 +29,9 @@ struct Restart {
 };
 
 /// Decides where to go on: at the step found where the deck trains the same stages in the same way; at the
-/// same step of another strategy where all stages had learnt alike; else at the beginning, with the parameters
-/// found. Tells what carries over and what does not. `deck` as it was given, `config` what it came to.
+/// same step of another strategy where all stages had learnt alike; else at the beginning, with the
+/// parameters found. Tells what carries over and what does not. `deck` as it was given, `config` what it came
+/// to.
 Restart planRestart(const std::string& file, const RunConfig& deck, const RunConfig& config,
                     const Partition& partition, const RunLength& length, int replicas);
 

@@ -81,7 +81,8 @@ class RunDirectory::Lock {
   }
 
   bool isStillThere() const {
-    struct stat by_name {}, by_file {};
+    struct stat by_name {
+    }, by_file{};
     return stat(_path.c_str(), &by_name) == 0 && fstat(_file, &by_file) == 0 &&
            by_name.st_ino == by_file.st_ino;
   }
@@ -107,8 +108,8 @@ void RunDirectory::prepare(const Communicator& world, const std::string& deck, c
   collectively(world, [&] {
     if (world.rank() != 0) return;
     std::error_code ignored;
-    const bool own = !restart.empty() &&
-                     fs::equivalent(fs::path(restart).parent_path(), file(checkpoint_folder), ignored);
+    const bool own =
+        !restart.empty() && fs::equivalent(fs::path(restart).parent_path(), file(checkpoint_folder), ignored);
     if (!own && !restart_asked && !checkpointsIn(_path).empty())
       throw UserError("run directory '" + _path +
                       "' has checkpoints of an earlier run: go on with -r latest, or remove the folder");
@@ -149,7 +150,8 @@ std::vector<std::string> checkpointsIn(const std::string& run_directory) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(run_directory + "/" + checkpoint_folder, ignored)) {
     const std::string name = entry.path().filename().string();
-    if (name.rfind("step-", 0) == 0 && entry.path().extension() == ".h5") files.push_back(entry.path().string());
+    if (name.rfind("step-", 0) == 0 && entry.path().extension() == ".h5")
+      files.push_back(entry.path().string());
   }
   std::sort(files.begin(), files.end(), isLater);
   return files;

@@ -1,13 +1,12 @@
 #include "partita/train/summary.hpp"
 
 #include "partita/config/names.hpp"
-#include "partita/config/user_error.hpp"
 #include "partita/core/log.hpp"
 #include "partita/core/memory.hpp"
 #include "partita/io/json.hpp"
+#include "partita/io/output_file.hpp"
 
 #include <cstdio>
-#include <fstream>
 
 namespace partita {
 
@@ -53,7 +52,8 @@ void finishSummary(const Summary& summary, const RunConfig& deck, const Partitio
   json.add("strategy", nameOf(deck.strategy.kind));
   if (sil) json.add("input", nameOf(deck.strategy.input));
   json.add("seed", deck.run.seed);
-  json.add("epochs", static_cast<double>(summary.length.steps) / static_cast<double>(summary.length.per_epoch));
+  json.add("epochs",
+           static_cast<double>(summary.length.steps) / static_cast<double>(summary.length.per_epoch));
   json.add("steps", summary.length.steps);
   json.add("recovery_epochs", recovery);
   json.add("test_accuracy", summary.evaluation.accuracy.back());
@@ -72,8 +72,11 @@ void finishSummary(const Summary& summary, const RunConfig& deck, const Partitio
   json.add("peak_device_bytes", device);
   json.add("peak_rss_bytes", resident);
   json.add("provenance", provenanceObject(summary.provenance));
-  if (!path.empty() && !(std::ofstream(path) << json.text() << '\n'))
-    throw UserError("cannot write '" + path + "'");
+  if (!path.empty()) {
+    OutputFile file(path);
+    file.write(json.text() + "\n");
+    file.commit();
+  }
 
   char line[256];
   std::snprintf(

@@ -8,6 +8,7 @@
 #include "partita/config/user_error.hpp"
 #include "partita/core/log.hpp"
 #include "partita/core/region.hpp"
+#include "partita/io/durable.hpp"
 #include "partita/io/parameters_hash.hpp"
 #include "partita/io/read_run_file.hpp"
 #include "partita/io/write_run_file.hpp"
@@ -17,6 +18,7 @@
 #include "partita/strategy/sil/sil.hpp"
 #include "partita/train/banner.hpp"
 #include "partita/train/monitor.hpp"
+#include "partita/train/predictions.hpp"
 #include "partita/train/restart.hpp"
 #include "partita/train/run_control.hpp"
 #include "partita/train/run_directory.hpp"
@@ -146,8 +148,8 @@ std::vector<float> tellAll(const Communicator& world, const std::vector<float>& 
 /// The same on every rank, as files want it; rank 0 alone is sure to have the features.
 RunFacts factsOf(const Communicator& world, const RunConfig& deck, const DataSets& sets,
                  const Provenance& own) {
-  RunFacts facts{writeDeck(deck), sets.classes, sets.shape, tellAll(world, sets.shift),
-                 tellAll(world, sets.scale), {}};
+  RunFacts facts{
+      writeDeck(deck), sets.classes, sets.shape, tellAll(world, sets.shift), tellAll(world, sets.scale), {}};
   for (const auto& [name, value] : own) facts.provenance.emplace_back(name, tellAll(world, value));
   return facts;
 }
@@ -239,7 +241,8 @@ Outcome trainDeck(const Communicator& world, const RunConfig& deck, const std::s
 }
 
 void evaluateRun(const Communicator& world, const std::string& path,
-                 const std::vector<std::string>& overrides, const RunOptions& options) {
+                 const std::vector<std::string>& overrides, const std::string& predictions,
+                 const RunOptions& options) {
   const ExecSpace space;
   showBanner(space, world, options.command_line);
   std::string file;
@@ -257,9 +260,13 @@ void evaluateRun(const Communicator& world, const std::string& path,
     checkParameters(opened, setup.plans.partition);
     readParameters(opened, stagePointers<Stage*>(setup.stages));
   });
-  const Evaluation result =
-      evaluateJoined(space, setup.config, setup.grid, setup.stages, setup.plans.sets, setup.plans.sets.test);
-  Log::info("test accuracy on " + std::to_string(setup.plans.sets.test.size()) + " samples:");
+  const DataSets& sets = setup.plans.sets;
+  Predictions kept(world, predictions);
+  const OutputRows keep = [&](const Matrix& logits) { kept.add(space, logits); };
+  const Evaluation result = evaluateJoined(space, setup.config, setup.grid, setup.stages, sets, sets.test,
+                                           kept.wanted() ? keep : OutputRows());
+  if (kept.wanted()) kept.write(setup.grid, sets, sets.test);
+  Log::info("test accuracy on " + std::to_string(sets.test.size()) + " samples:");
   for (std::size_t s = 0; s < result.accuracy.size(); ++s) {
     char line[96];
     const std::string who =

@@ -18,16 +18,18 @@ struct RunOptions {
 /// How a run ended.
 enum class Outcome { finished, stopped, failed };
 
-/// Trains what the deck says on the ranks of `world`, from the beginning or from `restart_file`, and leaves the
-/// run directory behind: `deck.toml`, `history.csv`, `summary.json`, `parameters.h5`, `checkpoints/`.
+/// Trains what the deck says on the ranks of `world`, from the beginning or from `restart_file`, and leaves
+/// the run directory behind: `deck.toml`, `history.csv`, `summary.json`, `parameters.h5`, `checkpoints/`.
 /// Collective; Kokkos is running. Throws UserError for mistakes in deck and data.
 Outcome trainDeck(const Communicator& world, const RunConfig& config, const std::string& restart_file,
                   const RunOptions& options);
 
 /// Evaluates the parameters of a run directory, or a parameter file, on the test set of its deck (changed by
-/// `overrides`) and prints the accuracy of each stage and of the joined network. Collective.
+/// `overrides`) and prints the accuracy of each stage and of the joined network. `predictions` names a .npz
+/// file for what the network says of each sample; empty: none. Collective.
 void evaluateRun(const Communicator& world, const std::string& path,
-                 const std::vector<std::string>& overrides, const RunOptions& options);
+                 const std::vector<std::string>& overrides, const std::string& predictions,
+                 const RunOptions& options);
 
 /// Checks deck and data and prints the effective deck and the partition over `ranks`, without Kokkos.
 void dryRun(const RunConfig& config, int ranks);

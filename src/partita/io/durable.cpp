@@ -1,0 +1,36 @@
+#include "partita/io/durable.hpp"
+
+#include "partita/config/user_error.hpp"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <unistd.h>
+
+namespace partita {
+
+namespace {
+
+[[noreturn]] void systemFailure(const std::string& path) {
+  throw UserError(path + ": cannot be written: " + std::strerror(errno));
+}
+
+} // namespace
+
+void syncFile(const std::string& path) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) systemFailure(path);
+  const int status = fsync(file);
+  ::close(file);
+  if (status != 0 && errno != EINVAL) systemFailure(path); // some file systems have nothing to synchronise
+}
+
+void publishFile(const std::string& from, const std::string& to) {
+  if (std::rename(from.c_str(), to.c_str()) != 0) systemFailure(to);
+  const std::filesystem::path folder = std::filesystem::path(to).parent_path();
+  syncFile(folder.empty() ? "." : folder.string());
+}
+
+} // namespace partita

@@ -1,0 +1,104 @@
+#include "partita/io/npz.hpp"
+
+#include "partita/config/names.hpp"
+#include "partita/config/number_text.hpp"
+#include "partita/core/error.hpp"
+
+#include <algorithm>
+
+namespace partita {
+
+namespace {
+
+std::string bytesType(std::size_t length) {
+  return "|S" + std::to_string(length);
+}
+
+std::int64_t countOf(const std::vector<std::int64_t>& extents) {
+  std::int64_t count = 1;
+  for (const std::int64_t extent : extents) count *= extent;
+  return count;
+}
+
+std::string describe(const Operation& operation) {
+  switch (operation.kind) {
+  case Operation::Kind::dense:
+    return "dense " + operation.name;
+  case Operation::Kind::reencode:
+    return "reencode " + operation.name;
+  case Operation::Kind::activation:
+    break;
+  }
+  const std::string& name = nameOf(operation.activation);
+  return operation.activation == Activation::leaky_relu ? name + " " + realText(operation.slope) : name;
+}
+
+} // namespace
+
+std::string npyHeader(const std::string& type, const std::vector<std::int64_t>& extents) {
+  std::string shape;
+  for (const std::int64_t extent : extents) shape += std::to_string(extent) + ", ";
+  if (extents.size() > 1) shape.resize(shape.size() - 2); // only a tuple of one ends with a comma
+  if (extents.size() == 1) shape.pop_back();
+  std::string text = "{'descr': '" + type + "', 'fortran_order': False, 'shape': (" + shape + "), }";
+  constexpr std::size_t fixed = 10, alignment = 64; // magic, version and length; see the format
+  const std::size_t unpadded = fixed + text.size() + 1;
+  text += std::string((alignment - unpadded % alignment) % alignment, ' ') + '\n';
+  const std::size_t length = text.size();
+  return std::string("\x93NUMPY\x01\0", 8) + static_cast<char>(length & 0xFF) +
+         static_cast<char>(length >> 8) + text;
+}
+
+void NpzWriter::begin(const std::string& name, const std::string& type,
+                      const std::vector<std::int64_t>& extents, std::uint64_t bytes) {
+  const std::string header = npyHeader(type, extents);
+  _zip.begin(name + ".npy", header.size() + bytes);
+  _zip.write(header.data(), header.size());
+}
+
+void NpzWriter::add(const std::string& name, const std::vector<std::int64_t>& extents,
+                    const std::vector<float>& values) {
+  PARTITA_REQUIRE(countOf(extents) == static_cast<std::int64_t>(values.size()), name + " has another shape");
+  begin(name, "<f4", extents, values.size() * sizeof(float));
+  write(values.data(), values.size() * sizeof(float));
+}
+
+void NpzWriter::add(const std::string& name, const std::vector<std::int32_t>& values) {
+  begin(name, "<i4", {static_cast<std::int64_t>(values.size())}, values.size() * sizeof(std::int32_t));
+  write(values.data(), values.size() * sizeof(std::int32_t));
+}
+
+void NpzWriter::add(const std::string& name, const std::string& text) {
+  begin(name, bytesType(text.size()), {}, text.size());
+  write(text.data(), text.size());
+}
+
+void NpzWriter::add(const std::string& name, const std::vector<std::string>& texts) {
+  std::size_t longest = 0;
+  for (const std::string& text : texts) longest = std::max(longest, text.size());
+  std::string padded;
+  for (std::string text : texts) {
+    text.resize(longest, '\0');
+    padded += text;
+  }
+  begin(name, bytesType(longest), {static_cast<std::int64_t>(texts.size())}, padded.size());
+  write(padded.data(), padded.size());
+}
+
+void writeNpz(const std::string& path, const JoinedNetwork& network) {
+  NpzWriter file(path);
+  const auto values = static_cast<std::int64_t>(network.shift.size());
+  file.add("input/shift", {values}, network.shift);
+  file.add("input/scale", {values}, network.scale);
+  std::vector<std::string> operations;
+  for (const Operation& operation : network.operations) {
+    operations.push_back(describe(operation));
+    for (const NamedTensor& tensor : operation.tensors) file.add(tensor.name, tensor.extents, tensor.values);
+  }
+  file.add("operations", operations);
+  file.add("deck", network.deck);
+  file.add("parameters_hash", network.parameters_hash);
+  file.commit();
+}
+
+} // namespace partita

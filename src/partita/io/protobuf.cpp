@@ -1,0 +1,78 @@
+#include "partita/io/protobuf.hpp"
+
+#include "partita/config/user_error.hpp"
+
+#include <array>
+#include <cstring>
+#include <limits>
+
+namespace partita {
+
+namespace {
+
+enum WireType : unsigned { varint = 0, length_delimited = 2, fixed32 = 5 };
+
+/// Seven bits a byte, the lowest first; all bytes but the last have the highest bit set.
+std::string varintOf(std::uint64_t value) {
+  std::string bytes;
+  for (; value >= 0x80; value >>= 7) bytes += static_cast<char>((value & 0x7F) | 0x80);
+  return bytes + static_cast<char>(value);
+}
+
+std::string keyOf(int field, WireType type) {
+  return varintOf(static_cast<std::uint64_t>(field) << 3 | type);
+}
+
+} // namespace
+
+void ProtobufMessage::append(const std::string& bytes) {
+  if (_pieces.empty() || _pieces.back().data != nullptr) _pieces.emplace_back();
+  _pieces.back().own += bytes;
+  _size += bytes.size();
+}
+
+void ProtobufMessage::integer(int field, std::int64_t value) {
+  append(keyOf(field, varint) + varintOf(static_cast<std::uint64_t>(value)));
+}
+
+void ProtobufMessage::real(int field, float value) {
+  std::array<char, 4> bytes{};
+  std::memcpy(bytes.data(), &value, bytes.size());
+  append(keyOf(field, fixed32) + std::string(bytes.data(), bytes.size()));
+}
+
+void ProtobufMessage::text(int field, const std::string& value) {
+  append(keyOf(field, length_delimited) + varintOf(value.size()) + value);
+}
+
+void ProtobufMessage::data(int field, const void* bytes, std::uint64_t size) {
+  append(keyOf(field, length_delimited) + varintOf(size));
+  _pieces.back().data = bytes;
+  _pieces.back().size = size;
+  _size += size;
+}
+
+void ProtobufMessage::message(int field, const ProtobufMessage& value) {
+  append(keyOf(field, length_delimited) + varintOf(value._size));
+  for (const Piece& piece : value._pieces) {
+    append(piece.own);
+    _pieces.back().data = piece.data;
+    _pieces.back().size = piece.size;
+    _size += piece.size;
+  }
+}
+
+void ProtobufMessage::write(const std::string& path) const {
+  if (_size > static_cast<std::uint64_t>(std::numeric_limits<std::int32_t>::max())) {
+    throw UserError(path +
+                    ": the network is too large for the format, which ends at 2 GB; export it as .npz");
+  }
+  OutputFile file(path);
+  for (const Piece& piece : _pieces) {
+    file.write(piece.own);
+    file.write(piece.data, piece.size);
+  }
+  file.commit();
+}
+
+} // namespace partita

@@ -1,0 +1,139 @@
+#include "partita/train/export_run.hpp"
+
+#include "partita/comm/agree.hpp"
+#include "partita/config/deck.hpp"
+#include "partita/config/names.hpp"
+#include "partita/core/log.hpp"
+#include "partita/core/sha256.hpp"
+#include "partita/core/version.hpp"
+#include "partita/io/npz.hpp"
+#include "partita/io/onnx.hpp"
+#include "partita/io/read_run_file.hpp"
+#include "partita/plan/effective.hpp"
+#include "partita/strategy/local_stage.hpp"
+#include "partita/train/run_directory.hpp"
+
+#include <filesystem>
+
+namespace partita {
+
+namespace {
+
+/// What a file says besides the parameters, and the deck it has understood.
+struct StoredNetwork {
+  explicit StoredNetwork(const RunFile& file)
+      : facts(file.facts()), config(parseDeck(facts.deck, file.path())) {
+    config = effective(config);
+    config.strategy.replicas = 1;
+    for (const std::int64_t extent : facts.shape) inputs *= extent;
+  }
+  RunFacts facts;
+  RunConfig config;
+  std::int64_t inputs = 1;
+};
+
+/// One layer's tensors, which go into the hash in their order as well.
+Operation denseOperation(const LayerPlan& plan, const RunFile& file, Sha256& hash) {
+  Operation dense;
+  dense.name = plan.name();
+  for (const ParameterShape& shape : makeLayer(plan)->parameters()) {
+    const TensorRecord& tensor = *file.find(parameters_kind, dense.name, shape.name);
+    std::vector<Real> values(static_cast<std::size_t>(tensor.size()));
+    file.read(tensor, values.data());
+    hash.update(values.data(), values.size() * sizeof(Real));
+    dense.tensors.push_back({dense.name + "/" + shape.name, tensor.extents, {values.begin(), values.end()}});
+  }
+  return dense;
+}
+
+Operation activationOperation(const LayerPlan& layer) {
+  Operation operation;
+  operation.kind = Operation::Kind::activation;
+  operation.name = "layer" + std::to_string(layer.index) + "." + nameOf(layer.activation);
+  operation.activation = layer.activation;
+  operation.slope = layer.slope;
+  return operation;
+}
+
+Operation reencodeOperation(const StoredNetwork& stored, const StagePlan& plan) {
+  const SilLabels labels = labelsOfCut(stored.config, stored.facts.classes, plan.outputs(), plan.index);
+  Operation operation;
+  operation.kind = Operation::Kind::reencode;
+  operation.name = "cut" + std::to_string(plan.index) + ".reencode";
+  std::vector<float> decoder;
+  decoder.reserve(labels.values.size());
+  for (std::size_t i = 0; i < labels.values.size(); ++i) {
+    const double centred = labels.values[i] - labels.mean[i % labels.mean.size()];
+    decoder.push_back(static_cast<float>(centred / labels.temperature));
+  }
+  const std::vector<std::int64_t> extents{labels.classes(), labels.width()};
+  operation.tensors.push_back({operation.name + "/decoder", extents, std::move(decoder)});
+  operation.tensors.push_back(
+      {operation.name + "/labels", extents, {labels.values.begin(), labels.values.end()}});
+  return operation;
+}
+
+void addStage(const StoredNetwork& stored, const StagePlan& plan, const RunFile& file, Sha256& hash,
+              std::vector<Operation>& operations) {
+  for (const LayerPlan& layer : plan.layers) {
+    if (layer.type == LayerType::dense) operations.push_back(denseOperation(layer, file, hash));
+    if (layer.activation != Activation::identity) operations.push_back(activationOperation(layer));
+  }
+  if (!plan.last() && reencodes(stored.config.strategy))
+    operations.push_back(reencodeOperation(stored, plan));
+}
+
+bool endsWith(const std::string& text, const std::string& end) {
+  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+void writeNetwork(const std::string& output, const JoinedNetwork& network) {
+  endsWith(output, ".onnx") ? writeOnnx(output, network) : writeNpz(output, network);
+  std::int64_t parameters = 0;
+  for (const Operation& operation : network.operations) {
+    if (operation.kind != Operation::Kind::dense) continue;
+    for (const NamedTensor& tensor : operation.tensors)
+      parameters += static_cast<std::int64_t>(tensor.values.size());
+  }
+  Log::info(output + ": " + std::to_string(network.inputs) + " features, " + std::to_string(network.classes) +
+            " classes, " + std::to_string(parameters) + " parameters, " +
+            formatBytes(static_cast<double>(std::filesystem::file_size(output))));
+  Log::info("parameters_hash " + network.parameters_hash);
+}
+
+} // namespace
+
+JoinedNetwork joinedNetwork(const std::string& path) {
+  const RunFile file(path);
+  file.verify();
+  StoredNetwork stored(file);
+  const Partition partition =
+      planPartition(stored.config, planNetwork(stored.config.network, stored.inputs, stored.facts.classes),
+                    stored.facts.classes, sizeof(Real));
+  checkParameters(file, partition);
+  JoinedNetwork network;
+  Sha256 hash;
+  for (const StagePlan& plan : partition.stages) addStage(stored, plan, file, hash, network.operations);
+  network.inputs = stored.inputs;
+  network.classes = stored.facts.classes;
+  network.shift = std::move(stored.facts.shift);
+  network.scale = std::move(stored.facts.scale);
+  network.loss = stored.config.training.loss;
+  network.deck = std::move(stored.facts.deck);
+  network.parameters_hash = hash.hex();
+  return network;
+}
+
+void exportRun(const Communicator& world, const std::string& path, const std::string& output,
+               const std::string& command_line) {
+  collectively(world, [&] {
+    if (!endsWith(output, ".onnx") && !endsWith(output, ".npz"))
+      throw UserError("command line: '" + output + "' ends neither in .onnx nor in .npz");
+    if (world.rank() != 0) return;
+    JoinedNetwork network = joinedNetwork(parameterFileOf(path));
+    network.origin = "Partita " + versionString() + " (" + gitHash() + "): " + command_line;
+    writeNetwork(output, network);
+  });
+}
+
+} // namespace partita

@@ -1,0 +1,254 @@
+"""The exported network gives the outputs of Partita's own, in NumPy and in ONNX Runtime.
+
+What needs NumPy and ONNX Runtime runs in the Python that PARTITA_EXPORT_PYTHON names, where this one lacks them, and
+skips without it.
+"""
+
+import ast
+import hashlib
+import math
+import os
+import re
+import subprocess
+import sys
+import unittest
+import zipfile
+from pathlib import Path
+
+import support
+from support import run, train
+
+try:
+    import numpy
+    import onnx
+    import onnxruntime
+except ImportError:
+    numpy = onnx = onnxruntime = None
+    other = os.environ.pop("PARTITA_EXPORT_PYTHON", "")
+    if other:
+        os.execv(other, [other, *sys.argv])
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "export.md"
+
+
+def layers(text, repeat=3):
+    """An override of the network: hidden layers of 32 units and the last one."""
+    return f'network/layers=[{{ type = "dense", units = 32, {text}, repeat = {repeat} }}, {{ type = "dense" }}]'
+
+
+GELU, TANH, SIGMOID = (layers(f'activation = "{name}"') for name in ("gelu", "tanh", "sigmoid"))
+LEAKY = layers('activation = "leaky-relu", slope = 0.2')
+JOINT, TWO, THREE = "strategy/kind=joint", "strategy/cuts=[2]", ["strategy/stages=3", "strategy/cuts=[1,2]"]
+FREE = ["strategy/input=free", "strategy/temperature=3", "strategy/kappa=2"]
+
+# Overrides of the small deck, and how many re-encodings the joined network has.
+NETWORKS = {
+    "joint": ([JOINT], 0),
+    "sil": ([], 0),
+    "sil_gelu": ([GELU, TWO], 0),
+    "sil_leaky_relu": ([LEAKY, *THREE], 0),
+    "sil_tanh": ([TANH, TWO], 0),
+    "sil_sigmoid": ([SIGMOID, TWO, "strategy/labels=uniform"], 0),
+    "sil_recovery": (["strategy/recovery_epochs=1"], 0),
+    "free": (FREE, 1),
+    "free_three_stages": ([*FREE, GELU, *THREE, "strategy/labels=sign", "strategy/recovery_epochs=1"], 2),
+    "free_without_reencoding": (["strategy/input=free", "strategy/reencode=off"], 0),
+    "relay_with_reencoding": (["strategy/reencode=on"], 1),
+    "no_standardisation": ([JOINT, "data/standardise=none"], 0),
+    "standardised_features": (["data/standardise=feature"], 0),
+    "no_bias": ([JOINT, layers('activation = "relu", bias = false')], 0),
+    "one_layer": ([JOINT, 'network/layers=[{ type = "dense", bias = false }]'], 0),
+    "squared_error": ([JOINT, "training/loss=mse"], 0),
+}
+
+
+def members(path):
+    """Name -> (type, shape, bytes) of an .npz, by the standard library alone; checks the sums and the alignment."""
+    found = {}
+    with zipfile.ZipFile(path) as archive:
+        for info in archive.infolist():
+            content = archive.read(info)
+            end = 10 + int.from_bytes(content[8:10], "little")
+            assert content[:8] == b"\x93NUMPY\x01\0" and end % 64 == 0, info.filename
+            head = ast.literal_eval(content[10:end].decode())
+            found[info.filename[:-len(".npy")]] = (head["descr"], head["shape"], content[end:])
+    return found
+
+
+class Archives(support.RunTest):
+    """Needs the standard library only."""
+
+    def setUp(self):
+        super().setUp()
+        self.run_directory = self.folder / "run"
+        self.summary = train(self.run_directory, self.deck, ranks=2)
+
+    def export(self, name, *, ranks=1, source=None):
+        path = self.folder / name
+        result = run("export", source or self.run_directory, "-o", path, ranks=ranks)
+        self.assertDone(result)
+        self.assertIn(f"parameters_hash {self.summary['parameters_hash']}", result.stdout)
+        return path
+
+    def test_the_values_are_those_that_were_trained(self):
+        found = members(self.export("network.npz"))
+        values = [found[f"layer{i}.dense/{name}"][2] for i in range(6) for name in ("weight", "bias")]
+        self.assertEqual(hashlib.sha256(b"".join(values)).hexdigest(), self.summary["parameters_hash"])
+        self.assertEqual(found["layer0.dense/weight"][:2], ("<f4", (32, 144)))
+        self.assertEqual(found["parameters_hash"][2].decode(), self.summary["parameters_hash"])
+        self.assertEqual(found["deck"][2].decode(), (self.run_directory / "deck.toml").read_text())
+        kind, shape, text = found["operations"]
+        names = [text[i:i + int(kind[2:])].rstrip(b"\0").decode() for i in range(0, len(text), int(kind[2:]))]
+        self.assertEqual(names, [f"dense layer{i // 2}.dense" if i % 2 == 0 else "relu" for i in range(shape[0])])
+        self.assertEqual(shape, (11,))
+
+    def test_any_number_of_ranks_and_a_parameter_file(self):
+        first = self.export("network.npz")
+        for name, source, ranks in (("two.npz", self.run_directory, 2),
+                                    ("file.npz", self.run_directory / "parameters.h5", 1)):
+            self.assertEqual(self.export(name, source=source, ranks=ranks).read_bytes(), first.read_bytes())
+        self.assertEqual(list(self.folder.glob("*.partial")), [])
+
+    def test_both_formats_have_the_same_values(self):
+        model = self.export("network.onnx", ranks=2).read_bytes()
+        for name, (_, _, values) in members(self.export("network.npz")).items():
+            if name != "operations":
+                self.assertIn(values, model, name)
+
+    def test_predictions_on_any_grid(self):
+        reference = None
+        for ranks in (1, 2, 3, 4):
+            path = self.folder / f"predictions{ranks}.npz"
+            self.assertDone(run("evaluate", self.run_directory, "--predictions", path, ranks=ranks))
+            found = members(path)
+            self.assertEqual({name: head[:2] for name, head in found.items()},
+                             {"features": ("<f4", (200, 144)), "labels": ("<i4", (200,)), "logits": ("<f4", (200, 10))})
+            reference = reference or found
+            for name in ("features", "labels"):
+                self.assertEqual(found[name], reference[name])
+            logits, expected = (memoryview(part["logits"][2]).cast("f") for part in (found, reference))
+            self.assertLess(max(abs(a - b) for a, b in zip(logits, expected)), 1e-5)
+        labels = memoryview(reference["labels"][2]).cast("i")
+        rows = [list(expected[10 * i:10 * i + 10]) for i in range(200)]
+        hits = sum(row.index(max(row)) == label for row, label in zip(rows, labels))
+        self.assertAlmostEqual(hits / 200, self.summary["test_accuracy"], places=6)
+        features = set(memoryview(reference["features"][2]).cast("f"))
+        self.assertLessEqual(features, set(range(256)))  # raw pixels
+        self.assertGreater(len(features), 100)
+
+    def test_predictions_for_changed_data(self):
+        path = self.folder / "predictions.npz"
+        self.assertDone(run("evaluate", self.run_directory, "data/test_samples=45", "--predictions", path, ranks=4))
+        self.assertEqual(members(path)["logits"][1], (45, 10))
+
+    def test_refusals(self):
+        nowhere = self.folder / "no" / "such" / "folder.npz"
+        for ranks in (1, 2):
+            for arguments, parts in (((self.run_directory, "-o", self.folder / "x.txt"), ["x.txt", ".onnx", ".npz"]),
+                                     ((self.run_directory, "-o", nowhere), [nowhere, "cannot be written"]),
+                                     ((self.folder / "none", "-o", self.folder / "x.npz"), ["none"]),
+                                     ((self.deck, "-o", self.folder / "x.npz"), [self.deck, "HDF5"])):
+                self.assertRefused(run("export", *arguments, ranks=ranks), *parts)
+            self.assertRefused(run("evaluate", self.run_directory, "--predictions", nowhere, ranks=ranks),
+                               nowhere, "cannot be written")
+        self.assertRefused(run("export", self.run_directory), "--output")
+        self.assertEqual(list(self.folder.glob("x.*")), [])
+
+
+def softmax(x):
+    x = numpy.exp(x - x.max(axis=1, keepdims=True))
+    return x / x.sum(axis=1, keepdims=True)
+
+
+ACTIVATIONS = {
+    "relu": lambda x: numpy.maximum(x, 0),
+    "leaky-relu": lambda x, slope: numpy.where(x > 0, x, numpy.float32(slope) * x),
+    "tanh": lambda x: numpy.tanh(x),
+    "sigmoid": lambda x: 1 / (1 + numpy.exp(-x)),
+    "gelu": lambda x: 0.5 * x * (1 + numpy.vectorize(math.erf)(x * 0.5**0.5)),
+}
+
+
+def forward(net, features):
+    """What docs/export.md says of an .npz, in NumPy."""
+    x = (features - net["input/shift"]) * net["input/scale"]
+    for operation in net["operations"]:
+        kind, *arguments = operation.decode().split()
+        if kind == "dense":
+            x = x @ net[f"{arguments[0]}/weight"].T
+            x = x + net[f"{arguments[0]}/bias"] if f"{arguments[0]}/bias" in net else x
+        elif kind == "reencode":
+            x = softmax(x @ net[f"{arguments[0]}/decoder"].T) @ net[f"{arguments[0]}/labels"]
+        else:
+            x = ACTIVATIONS[kind](x, *map(float, arguments))
+    return x
+
+
+@unittest.skipIf(onnxruntime is None, "there is no Python with numpy, onnx and onnxruntime: see PARTITA_EXPORT_PYTHON")
+class Outputs(support.RunTest):
+    """The same outputs as Partita's, to 1e-5 of the largest."""
+
+    def exported(self, *overrides):
+        """The network in both formats, and Partita's own outputs."""
+        train(self.folder / "run", self.deck, *overrides)
+        for name in ("network.onnx", "network.npz"):
+            self.assertDone(run("export", self.folder / "run", "-o", self.folder / name))
+        predictions = self.folder / "predictions.npz"
+        self.assertDone(run("evaluate", self.folder / "run", "--predictions", predictions))
+        return self.folder / "network.onnx", numpy.load(self.folder / "network.npz"), numpy.load(predictions)
+
+    def assertClose(self, found, expected):
+        self.assertEqual((found.shape, found.dtype), (expected.shape, expected.dtype))
+        self.assertLess(abs(found - expected).max(), 1e-5 * max(1, abs(expected).max()))
+
+    def check(self, overrides, reencodings):
+        model_file, net, own = self.exported(*overrides)
+        logits = own["logits"]
+        self.assertGreater(logits.std(axis=0).max(), 1e-3)  # they depend on the features
+        self.assertClose(forward(net, own["features"]).astype("f4"), logits)
+        self.assertEqual(sum(name.startswith(b"reencode") for name in net["operations"]), reencodings)
+
+        model = onnx.load(model_file)
+        onnx.checker.check_model(model, full_check=True)
+        for tensor in model.graph.initializer:
+            if not tensor.name.startswith("gelu/"):
+                self.assertTrue(numpy.array_equal(onnx.numpy_helper.to_array(tensor), net[tensor.name]), tensor.name)
+        session = onnxruntime.InferenceSession(model_file)
+        names = [output.name for output in session.get_outputs()]
+        found = dict(zip(names, session.run(names, {"features": own["features"]})))
+        self.assertClose(found["logits"], logits)
+        for rows in (1, 7):
+            self.assertClose(session.run(["logits"], {"features": own["features"][:rows]})[0], logits[:rows])
+        if "training/loss=mse" in overrides:
+            self.assertEqual(names, ["logits"])
+        else:
+            self.assertClose(found["probabilities"], softmax(logits))
+
+    def test_metadata(self):
+        model_file, net, _ = self.exported()
+        metadata = onnxruntime.InferenceSession(model_file).get_modelmeta()
+        self.assertEqual(metadata.custom_metadata_map["deck"], net["deck"].item().decode())
+        self.assertEqual(metadata.custom_metadata_map["parameters_hash"], net["parameters_hash"].item().decode())
+        self.assertEqual(metadata.producer_name, "partita")
+
+    def test_the_page(self):
+        """The programs of docs/export.md run and tell the accuracy."""
+        accuracy = train(self.folder / "run", self.deck)["test_accuracy"]
+        self.exported()
+        programs = re.findall("```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+        ran = 0
+        for program in programs:
+            if "predictions.npz" not in program:
+                continue  # h5py's
+            result = subprocess.run([sys.executable, "-c", program], cwd=self.folder, capture_output=True, text=True)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertAlmostEqual(float(result.stdout.split()[0]), accuracy, places=6)
+            ran += 1
+        self.assertEqual(ran, 2)
+
+
+for _name, _case in NETWORKS.items():
+    setattr(Outputs, f"test_{_name}", lambda self, case=_case: self.check(*case))
+
+if __name__ == "__main__":
+    support.main()

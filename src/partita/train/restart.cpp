@@ -3,7 +3,7 @@
 #include "partita/comm/agree.hpp"
 #include "partita/config/deck.hpp"
 #include "partita/core/log.hpp"
-#include "partita/io/read_run_file.hpp"
+#include "partita/io/read_stage.hpp"
 #include "partita/plan/effective.hpp"
 #include "partita/train/run_directory.hpp"
 

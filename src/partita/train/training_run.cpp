@@ -10,7 +10,7 @@
 #include "partita/core/region.hpp"
 #include "partita/io/durable.hpp"
 #include "partita/io/parameters_hash.hpp"
-#include "partita/io/read_run_file.hpp"
+#include "partita/io/read_stage.hpp"
 #include "partita/io/write_run_file.hpp"
 #include "partita/plan/effective.hpp"
 #include "partita/strategy/evaluation.hpp"

@@ -6,17 +6,14 @@ macro(partita_require name cure)
   endif()
 endmacro()
 
-# The fuzz targets are built by a compiler of their own, and read without Kokkos.
-if(NOT PARTITA_ENABLE_FUZZING)
-  set(kokkos_cure "set Kokkos_ROOT to its installation, or let ./bootstrap build it.")
-  partita_require(Kokkos "${kokkos_cure}")
-  if(Kokkos_VERSION VERSION_LESS 3.4 OR NOT Kokkos_VERSION VERSION_LESS 6)
-    message(FATAL_ERROR "Partita needs Kokkos >= 3.4 and < 6, found ${Kokkos_VERSION} in ${Kokkos_DIR}: ${kokkos_cure}")
-  endif()
-  # Most often installed beside Kokkos: then Kokkos_ROOT is enough.
-  partita_require(KokkosKernels "set KokkosKernels_ROOT to its installation, or let ./bootstrap build it."
-                  HINTS "${Kokkos_DIR}/../../..")
+set(kokkos_cure "set Kokkos_ROOT to its installation, or let ./bootstrap build it.")
+partita_require(Kokkos "${kokkos_cure}")
+if(Kokkos_VERSION VERSION_LESS 3.4 OR NOT Kokkos_VERSION VERSION_LESS 6)
+  message(FATAL_ERROR "Partita needs Kokkos >= 3.4 and < 6, found ${Kokkos_VERSION} in ${Kokkos_DIR}: ${kokkos_cure}")
 endif()
+# Most often installed beside Kokkos: then Kokkos_ROOT is enough.
+partita_require(KokkosKernels "set KokkosKernels_ROOT to its installation, or let ./bootstrap build it."
+                HINTS "${Kokkos_DIR}/../../..")
 partita_require(MPI "install libopenmpi-dev, or load the MPI module and set MPI_HOME." COMPONENTS C CXX)
 partita_require(ParallelHDF5 "install libhdf5-openmpi-dev, or set HDF5_ROOT to a build with --enable-parallel.")
 partita_require(ZLIB "install zlib1g-dev, or set ZLIB_ROOT.")

@@ -8,7 +8,8 @@ install(TARGETS partita partita_plan EXPORT PartitaTargets
 install(EXPORT PartitaTargets NAMESPACE Partita:: DESTINATION "${config_dir}")
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/src/partita" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
         FILES_MATCHING PATTERN "*.hpp")
-install(DIRECTORY "${PROJECT_SOURCE_DIR}/input-decks" DESTINATION "${CMAKE_INSTALL_DATADIR}/partita")
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/input-decks" "${PROJECT_SOURCE_DIR}/batch" USE_SOURCE_PERMISSIONS
+        DESTINATION "${CMAKE_INSTALL_DATADIR}/partita")
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs/" DESTINATION "${CMAKE_INSTALL_DOCDIR}" PATTERN man EXCLUDE)
 install(FILES "${PROJECT_SOURCE_DIR}/docs/man/partita.1" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
 install(FILES "${PROJECT_SOURCE_DIR}/completions/partita.bash" RENAME partita

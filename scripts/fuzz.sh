@@ -1,4 +1,4 @@
-# Fuzzing of the readers by libFuzzer: a build of its own, with clang and without Kokkos.
+# Fuzzing of the readers by libFuzzer: a build of its own, by clang; a Kokkos built by GCC serves it as well.
 
 fuzz_targets=(deck idx libsvm)
 # What a reader may take for a file of a few KiB: MiB, and seconds until it counts as hanging. How long it may compute is
@@ -9,7 +9,8 @@ buildFuzzers() {
   local compiler
   needPackages "${build_packages[@]}" "${fuzz_packages[@]}"
   compiler=$(command -v clang++-14 || command -v clang++) || fail "fuzzing needs clang++, which is not installed"
-  [ -e "$1/build.ninja" ] || step "configuring (fuzz)" cmake --preset fuzz "-DCMAKE_CXX_COMPILER=$compiler"
+  needKokkos fuzz
+  [ -e "$1/build.ninja" ] || preset=fuzz step "configuring (fuzz)" configure "-DCMAKE_CXX_COMPILER=$compiler"
   step "building the fuzz targets" cmake --build "$1" --target partita_fuzzers -- -j "$jobs"
 }
 

@@ -5,7 +5,7 @@ build_packages=(g++ cmake ninja-build pkg-config git python3 libopenmpi-dev open
 test_packages=(catch2)
 format_packages=(clang-format-14)
 lint_packages=(clang-tidy-14)
-fuzz_packages=(clang-14 libclang-rt-14-dev)
+fuzz_packages=(clang-14 libclang-rt-14-dev libomp-14-dev)
 venv_packages=(python3-venv)
 
 onBookworm() {

@@ -23,7 +23,7 @@ const std::vector<Term>& runFiles() {
       {"history.csv", "loss, rate and accuracies on the way"},
       {"summary.json", "the result, times, traffic, memory and where the program came from"},
       {"parameters.h5", "the trained network"},
-      {"checkpoint*.h5", "where `-r latest` goes on"},
+      {"checkpoints/step-*.h5", "where `-r latest` goes on"},
       {"output_now", "made by the user to ask a running training for a checkpoint"}};
   return files;
 }

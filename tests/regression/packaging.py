@@ -25,7 +25,9 @@ NOT_IN_RECIPE = {
 
 
 def cmake_text(*folders):
-    files = [ROOT / "CMakeLists.txt", *(path for folder in folders for path in sorted((ROOT / folder).rglob("CMakeLists.txt")))]
+    below = (path for folder in folders for path in sorted((ROOT / folder).rglob("CMakeLists.txt")))
+    ours = (path for path in below if not any(part.startswith(".") for part in path.relative_to(ROOT).parts))
+    files = [ROOT / "CMakeLists.txt", *ours]  # what lies in hidden folders (a Python environment) is not
     return "\n".join(path.read_text() for path in [*files, *sorted((ROOT / "cmake").glob("*.cmake"))])
 
 

@@ -1,118 +1,165 @@
-"""A run that goes on where something is different: the grid, the cuts, the strategy, the data, the length. What carries
-over is the same as before, what does not is said in one line each, and nothing of the earlier run is lost."""
+"""Checkpoints of one grid, cut or strategy go on in another: what carries over does, and what does not is told."""
 
-import os
 import shutil
-import subprocess
-import sys
 
 import support
-from support import run, train
+from support import complaints, run, train
 
-STEP, STEPS = 10, 30  # where it goes on, and where the run ends
+STEPS = 30  # of the small deck: two epochs of 15
 
 
 class Elsewhere(support.RunTest):
-    def setUp(self):
-        super().setUp()
-        self.whole = self.folder / "whole"
-        self.result = train(self.whole, self.deck, f"checkpoint/every={STEP}", "checkpoint/keep=9",
-                            ranks=2)
-        self.checkpoint = self.whole / "checkpoints" / f"step-{STEP:09}.h5"
+    def kept(self, *overrides, ranks=1, every=10):
+        """A finished run, and its directory with the checkpoint in the middle alone."""
+        folder = self.folder / "kept"
+        summary = train(folder, self.deck, f"checkpoint/every={every}", "checkpoint/keep=100", *overrides, ranks=ranks)
+        return summary, folder / "checkpoints" / "step-000000010.h5"
 
-    def go_on(self, *overrides, ranks=1):
-        """The summary of a run that goes on at the step, in a directory as a killed run leaves it."""
-        folder = self.folder / "run"
-        shutil.rmtree(folder, ignore_errors=True)
-        (folder / "checkpoints").mkdir(parents=True)
-        shutil.copy(self.checkpoint, folder / "checkpoints")
-        shutil.copy(self.whole / "history.csv", folder)
-        return train(folder, self.deck, *overrides, "-r", "latest", ranks=ranks)
+    def go_on(self, checkpoint, *overrides, ranks=1, deck=None):
+        folder = self.folder / f"on-{len(list(self.folder.iterdir()))}"
+        result = run("train", deck or self.deck, "-d", folder, "-r", checkpoint, *overrides, ranks=ranks)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        return support.summary_of(folder), result
 
-    def steps(self):
-        rows = (self.folder / "run" / "history.csv").read_text().splitlines()[1:]
-        return [int(row.split(",")[5]) for row in rows]
-
-    def warned(self, summary, *parts):
-        lines = [line for line in summary["warnings"] if "does not learn" not in line]
-        self.assertEqual(len(lines), len(parts), lines)
-        for line, part in zip(lines, parts):
-            self.assertIn(part, line)
+    def go_on_there(self, *overrides):
+        """In the directory of the run itself."""
+        folder = self.folder / "kept"
+        result = run("train", self.deck, "-d", folder, "-r", "latest", *overrides)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        return support.summary_of(folder), result
 
     def test_stages_dealt_to_other_ranks(self):
-        for ranks in (1, 2):
-            found = self.go_on(ranks=ranks)
-            self.assertEqual(found["parameters_hash"], self.result["parameters_hash"])
-            self.warned(found)
+        for method in ("relay", "free", "frozen"):
+            shutil.rmtree(self.folder / "kept", ignore_errors=True)
+            deal = [f"strategy/input={method}", "strategy/stages=4", "strategy/cuts=flops"]
+            summary, checkpoint = self.kept(*deal, ranks=2)
+            for ranks in (1, 2, 4):
+                with self.subTest(method=method, ranks=ranks):
+                    found, result = self.go_on(checkpoint, *deal, ranks=ranks)
+                    self.assertEqual(found["parameters_hash"], summary["parameters_hash"])
+                    self.assertEqual(complaints(result), [])
 
     def test_other_replicas(self):
-        found = self.go_on("strategy/replicas=2", ranks=4)
-        self.warned(found)
-        self.assertAlmostEqual(found["test_loss"], self.result["test_loss"], places=4)
-        self.assertEqual(max(self.steps()), STEPS)
+        summary, checkpoint = self.kept("strategy/replicas=2", ranks=4)
+        for replicas, ranks in ((1, 2), (4, 4)):
+            overrides = [f"strategy/replicas={replicas}"] + (["strategy/kind=joint"] if replicas == 4 else [])
+            found, result = self.go_on(checkpoint, *overrides, ranks=ranks)
+            self.assertEqual(found["grid"]["replicas"], replicas)
+            self.assertIn(f"replicas: 2 -> {replicas}", result.stdout)
+            if replicas == 1:  # the same run but for the order of sums
+                self.assertLess(abs(found["test_accuracy"] - summary["test_accuracy"]), 0.1)
 
-    def test_other_cuts(self):
-        found = self.go_on("strategy/cuts=[2]")
-        self.warned(found, "labels do not")
-        self.assertEqual(min(step for step in self.steps() if step > STEP), 15)  # no step twice, none left out
+    def test_other_cuts_keep_step_and_optimiser(self):
+        _, checkpoint = self.kept()
+        found, result = self.go_on(checkpoint, "strategy/cuts=[2]", "run/log_every=1")
+        self.assertEqual(len(complaints(result)), 1, result.stderr)
+        self.assertIn("other stages than before", result.stderr)
+        self.assertIn(f"at step 10 of {STEPS}", result.stdout)
+        self.assertIn("changed: strategy/cuts: [3] -> [2]", result.stdout)
+        self.assertEqual(found["steps"], STEPS)
 
-    def test_another_strategy(self):
-        found = self.go_on("strategy/kind=joint")
-        self.warned(found, "labels do not")
-        self.assertEqual(max(self.steps()), STEPS)
+    def test_another_strategy_goes_on(self):
+        """Stages first, then the whole network: better than the stages alone."""
+        summary, checkpoint = self.kept()
+        found, result = self.go_on(checkpoint, "strategy/kind=joint", "run/epochs=4")
+        self.assertIn("other stages than before", result.stderr)
+        self.assertEqual(found["strategy"], "joint")
+        self.assertGreater(found["test_accuracy"], summary["test_accuracy"])
 
-    def test_stages_one_after_another(self):
-        """Stages that learnt together have no common step with stages that learn in turn."""
-        found = self.go_on("strategy/input=frozen", "run/epochs=1")
-        self.warned(found, "only the parameters carry over", "set aside")
-        self.assertEqual(max(self.steps()), 30)  # twice 15, from the beginning
+    def test_frozen_stages_give_their_parameters_only(self):
+        _, checkpoint = self.kept("strategy/input=frozen")
+        _, result = self.go_on(checkpoint, "strategy/kind=joint", "run/epochs=1")
+        self.assertIn("only the parameters carry over, training begins anew", result.stderr)
+        self.assertIn("at step 0 of 15", result.stdout)
 
-    def test_another_optimiser(self):
-        self.warned(self.go_on("optimiser/kind=sgd"), "its state begins anew")
+    def test_another_optimiser_begins_anew(self):
+        _, checkpoint = self.kept()
+        _, result = self.go_on(checkpoint, "optimiser/kind=sgd", "optimiser/learning_rate=0.01")
+        self.assertEqual(len(complaints(result)), 1, result.stderr)
+        self.assertIn("another kind of optimiser", result.stderr)
 
-    def test_other_data(self):
-        """Two thirds of the samples: the same part of the epoch, though that is an earlier step than before."""
-        found = self.go_on("data/samples=400")
-        self.warned(found, "an epoch has 10 steps now and had 15", "set aside")
-        self.assertEqual(found["steps"], 20)
-        self.assertEqual(max(self.steps()), 20)
-        kept = sorted(path.name for path in (self.folder / "run" / "checkpoints").iterdir())
-        self.assertEqual(kept, [self.checkpoint.name + ".superseded"])
+    def test_another_batch_and_fewer_samples(self):
+        """The part of the epoch is kept; no other number of batches breaks the run."""
+        _, checkpoint = self.kept()
+        for override, step, steps in (("training/batch=20", 20, 60), ("data/samples=300", 4, 14), ("run/epochs=6", 10, 90)):
+            with self.subTest(override):
+                _, result = self.go_on(checkpoint, override)
+                self.assertIn(f"at step {step} of {steps}", result.stdout)
+                self.assertEqual("other batches" in result.stderr, "epochs" not in override)
 
-    def test_other_length(self):
-        self.assertEqual(self.go_on("run/epochs=3")["steps"], 45)
-        self.assertEqual(self.go_on("run/steps=5")["steps"], 5)  # already there: evaluated, and that is all
+    def test_other_data_in_the_same_directory(self):
+        """The checkpoint that the run goes on from is of a later step than the one it goes on at."""
+        _, checkpoint = self.kept(every=STEPS)
+        _, result = self.go_on_there("data/samples=400")
+        self.assertIn("at step 20 of 20", result.stdout)
+        self.assertIn("an epoch has 10 steps now and had 15", result.stderr)
+        names = [path.name for path in checkpoint.parent.iterdir()]
+        self.assertEqual(names, [f"step-{STEPS:09}.h5.superseded"])
+
+    def test_a_longer_run_goes_on_from_its_end(self):
+        _, checkpoint = self.kept(every=STEPS)
+        _, result = self.go_on(checkpoint.with_name(f"step-{STEPS:09}.h5"), "run/epochs=3")
+        self.assertIn(f"at step {STEPS} of 45", result.stdout)
+
+    def test_parameters_alone_begin_a_run(self):
+        summary, _ = self.kept()
+        found, result = self.go_on(self.folder / "kept" / "parameters.h5", "run/epochs=1")
+        self.assertIn("beginning with the parameters of", result.stdout)
+        self.assertGreater(found["test_accuracy"], 0.5 * summary["test_accuracy"])
 
     def test_another_network_is_refused(self):
-        smaller = "network/layers=[{type='dense',units=16,repeat=5},{type='dense'}]"
-        self.assertRefused(run("train", self.deck, smaller, "-r", self.checkpoint, "-d", self.folder / "other"),
-                           self.checkpoint, "has another shape than the deck")
+        _, checkpoint = self.kept()
+        result = run("train", self.deck, "-r", checkpoint, "data/image_size=14", "-d", self.folder / "x")
+        self.assertRefused(result, "layer0.dense/weight", "another shape")
 
-    def test_mistakes_are_not_overlooked_with_the_deck_of_the_checkpoint(self):
-        self.assertRefused(run("train", "run/sed=1", "-r", self.checkpoint, "-d", self.folder / "other"),
+    def test_evaluation_on_one_rank_of_a_checkpoint(self):
+        summary, checkpoint = self.kept("strategy/stages=4", "strategy/cuts=flops", ranks=4, every=STEPS)
+        result = run("evaluate", checkpoint.with_name(f"step-{STEPS:09}.h5"))
+        self.assertDone(result)
+        self.assertIn(summary["parameters_hash"], result.stdout)
+
+    def test_checkpoints_change_nothing_of_the_run(self):
+        summary, _ = self.kept(every=1)
+        plain = train(self.folder / "plain", self.deck)
+        self.assertEqual(plain["parameters_hash"], summary["parameters_hash"])
+        self.assertFalse((self.folder / "plain" / "checkpoints").exists())
+
+    def test_compressed_checkpoints(self):
+        """All ranks write every chunk of a compressed file together."""
+        summary, checkpoint = self.kept("checkpoint/compression=4", "strategy/replicas=2", ranks=4)
+        found, _ = self.go_on(checkpoint, "strategy/replicas=2", ranks=4)
+        self.assertEqual(found["parameters_hash"], summary["parameters_hash"])
+        self.assertDone(run("info", checkpoint))
+
+    def test_the_last_ones_are_kept(self):
+        train(self.folder / "run", self.deck, "checkpoint/every=4", "checkpoint/keep=3", ranks=2)
+        names = sorted(path.name for path in (self.folder / "run" / "checkpoints").iterdir())
+        self.assertEqual(names, [f"step-{step:09}.h5" for step in (24, 28, STEPS)])
+
+    def test_going_back_sets_later_ones_aside(self):
+        summary, checkpoint = self.kept()
+        folder = self.folder / "kept"
+        result = run("train", self.deck, "-d", folder, "-r", checkpoint, "checkpoint/every=10", "checkpoint/keep=9")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(support.summary_of(folder)["parameters_hash"], summary["parameters_hash"])
+        names = sorted(path.name for path in checkpoint.parent.iterdir())
+        self.assertEqual(names, [f"step-{step:09}.h5{end}" for step in (10, 20, 30)
+                                 for end in ("", ".superseded") if step > 10 or not end])
+
+    def test_a_run_that_would_overwrite_checkpoints_is_refused(self):
+        self.kept()
+        self.assertRefused(run("train", self.deck, "-d", self.folder / "kept"), "go on with -r latest")
+
+    def test_mistakes_are_seen_with_the_deck_of_the_checkpoint(self):
+        _, checkpoint = self.kept()
+        self.assertRefused(run("train", "run/sed=1", "-r", checkpoint, "-d", self.folder / "again"),
                            "run/sed: unknown key")
 
-    def test_parameters_alone(self):
-        """A file of parameters begins a run that has taken no step."""
-        found = train(self.folder / "other", self.deck, "-r", self.whole / "parameters.h5")
-        self.assertEqual(found["steps"], STEPS)
-        self.assertLess(found["test_loss"], self.result["test_loss"])
-
-
-class Metadata(support.RunTest):
-    def test_ranks_of_other_command_lines_write_one_file(self):
-        """All ranks describe a file in the same words, or HDF5 waits for ever: here each has words of its own."""
-        def train_with(option):
-            return [sys.argv[1], "train", self.deck, option, self.folder / "run", "checkpoint/every=15"]
-
-        # A launcher that is killed leaves its ranks behind, one that is asked to end does not.
-        command = ["timeout", "60", os.environ.get("PARTITA_MPIEXEC", "mpiexec"), "-n", "1", *train_with("-d"), ":",
-                   "-n", "1", *train_with("--directory")]
-        result = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+    def test_the_deck_of_the_checkpoint(self):
+        summary, checkpoint = self.kept()
+        result = run("train", "-r", checkpoint, "-d", self.folder / "again")
         self.assertDone(result)
-        shown = run("info", self.folder / "run" / "checkpoints" / "step-000000030.h5")
-        self.assertDone(shown)
-        self.assertIn("all checksums right", shown.stdout)
+        self.assertEqual(support.summary_of(self.folder / "again")["parameters_hash"], summary["parameters_hash"])
 
 
 if __name__ == "__main__":

@@ -89,8 +89,11 @@ def train(folder, deck, *overrides, ranks=1, timeout=120):
     result = run("train", deck, *overrides, "-d", folder, ranks=ranks, timeout=timeout)
     if result.returncode != 0:
         raise AssertionError(f"train {deck} ended with {result.returncode}:\n{result.stdout}\n{result.stderr}")
-    summary = json.loads((Path(folder) / "summary.json").read_text())
-    return {**summary, "warnings": complaints(result)}
+    return {**summary_of(folder), "warnings": complaints(result)}
+
+
+def summary_of(folder):
+    return json.loads((Path(folder) / "summary.json").read_text())
 
 
 def mean_accuracy(deck, *overrides, ranks=1, seeds=(1, 2), cores=2, timeout=1800):

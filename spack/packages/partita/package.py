@@ -42,7 +42,7 @@ class Partita(CMakePackage, CudaPackage, ROCmPackage):
     depends_on("cli11")
     depends_on("tomlplusplus")
     depends_on("catch2", type="test")
-    depends_on("python@3.8:", type="test")
+    depends_on("python@3.9:", type="test")
 
     # Both scalars: the gradient tests compute in double whatever the precision is. Matrices are row-major everywhere.
     depends_on("kokkos@3.4:5")

@@ -150,9 +150,9 @@ std::vector<double> Checkpointer::ownNumbers(const ExecSpace& space,
 
 void Checkpointer::take(const ExecSpace& space, const Position& position,
                         const std::vector<StageUpdater*>& updaters) {
+  const auto start = Clock::now();
   finish();
   const Region region(space, "partita::Checkpointer::take", Phase::checkpoint);
-  const auto start = Clock::now();
   for (StageUpdater* updater : updaters) updater->failIfDiverged(space, Matrix());
   auto job = std::make_shared<Job>();
   job->final_name = _run.directory.file(checkpointName(_run.length.runStep(position)));

@@ -81,6 +81,8 @@ bool RunControl::afterStep(const ExecSpace& space, const Position& position,
              stopped = answer[stop] != none && !last;
   if (_directory.exists() && (due || stopped || answer[checkpoint] != 0))
     _checkpointer.take(space, position, updaters);
+  if (!_directory.exists() && answer[checkpoint] != 0)
+    Log::warning("no checkpoint: without a run directory (-d) nothing is kept");
   if (stopped) _stop_reason = reasonOf(answer[stop]);
   return stopped;
 }

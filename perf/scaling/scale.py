@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""Runs, or submits, one training for each number of ranks, and leaves their summaries for plot_scaling.py.
+
+Strong scaling keeps the problem: the deck as it is. Weak scaling gives each rank the same work: with --over replicas
+batch and samples grow with the ranks, with --over stages the network does, by the `repeat` of its longest layer.
+
+  stages    ranks are stages of one network (sil); one rank trains it whole (joint)
+  replicas  ranks are replicas of the deck's stages, which divide each batch
+
+Runs lie in FOLDER/ranksP-N. Those that have a summary.json are not run again."""
+
+import argparse
+import os
+import re
+import shlex
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SUBMIT = {"slurm": ["sbatch"], "flux": ["flux", "batch"], "pbs": ["qsub"]}
+QUIET = ["run/evaluate_every=0", "run/log_every=1000000"]
+
+
+def fail(message):
+    sys.exit(f"scale.py: {message}")
+
+
+def read_deck(path):
+    try:
+        import tomllib
+    except ImportError:
+        fail("weak scaling reads the deck, and needs Python 3.11 or newer")
+    with open(path, "rb") as file:
+        return tomllib.load(file)
+
+
+def toml(value):
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f'"{value}"' if isinstance(value, str) else repr(value)
+
+
+def deeper(deck, ranks):
+    """The layers of the deck with `ranks` times as many of those that are repeated most."""
+    layers = [dict(layer) for layer in deck["network"]["layers"]]
+    longest = max(layers, key=lambda layer: layer.get("repeat", 1))
+    longest["repeat"] = longest.get("repeat", 1) * ranks
+    texts = ["{" + ", ".join(f"{key} = {toml(value)}" for key, value in layer.items()) + "}" for layer in layers]
+    return f"network/layers=[{', '.join(texts)}]"
+
+
+def more_data(deck, ranks):
+    data, training = deck.get("data", {}), deck.get("training", {})
+    if not data.get("samples"):
+        fail("weak scaling over replicas needs data/samples in the deck: the samples of one rank")
+    return [f"data/samples={data['samples'] * ranks}", f"training/batch={training.get('batch', 128) * ranks}"]
+
+
+def overrides(arguments, ranks):
+    words = list(QUIET)
+    if arguments.over == "stages":
+        words += ["strategy/kind=joint"] if ranks == 1 else ["strategy/kind=sil", f"strategy/stages={ranks}"]
+    if arguments.scaling == "weak":
+        deck = read_deck(arguments.deck)
+        words += [deeper(deck, ranks)] if arguments.over == "stages" else more_data(deck, ranks)
+    return words + arguments.overrides
+
+
+def runs(arguments, ranks):
+    """Run directories that are still to be filled."""
+    folders = [os.path.join(arguments.folder, f"ranks{ranks}-{number}") for number in range(1, arguments.repeats + 1)]
+    return [folder for folder in folders if not os.path.exists(os.path.join(folder, "summary.json"))]
+
+
+def train_command(arguments, ranks, folder):
+    return [os.path.abspath(arguments.app), "train", os.path.abspath(arguments.deck), *overrides(arguments, ranks), "-d",
+            os.path.abspath(folder)]
+
+
+def run_here(arguments, ranks):
+    launcher = [word.replace("@RANKS@", str(ranks)) for word in shlex.split(arguments.launcher)]
+    for folder in runs(arguments, ranks):
+        print(folder, flush=True)
+        result = subprocess.run([*launcher, *train_command(arguments, ranks, folder)], capture_output=True, text=True,
+                                env={"OMP_NUM_THREADS": "1", **os.environ})
+        if result.returncode != 0:
+            fail(f"{folder}: ended with {result.returncode}\n{result.stderr}")
+
+
+def submit(arguments, ranks):
+    """One job for all repeats of a number of ranks, written from the template of the scheduler."""
+    folders = runs(arguments, ranks)
+    if not folders:
+        return
+    template = arguments.template or os.path.join(HERE, "jobs", f"{arguments.submit}.sh")
+    with open(template, encoding="utf-8") as file:
+        text = file.read()
+    line = re.search(r"^.*@TRAIN@.*$", text, re.MULTILINE)
+    if not line:
+        fail(f"{template}: no line has @TRAIN@")
+    commands = [line[0].replace("@TRAIN@", shlex.join(train_command(arguments, ranks, folder))) for folder in folders]
+    text = text.replace(line[0], "\n".join(commands)).replace("@RANKS@", str(ranks))
+    job = os.path.join(arguments.folder, f"ranks{ranks}.sh")
+    with open(job, "w", encoding="utf-8") as file:
+        file.write(text)
+    subprocess.run([*SUBMIT[arguments.submit], job], check=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("app", help="the partita executable")
+    parser.add_argument("deck")
+    parser.add_argument("scaling", choices=("strong", "weak"))
+    parser.add_argument("folder", help="where the runs go")
+    parser.add_argument("overrides", nargs="*", metavar="section/key=value", help="changes to the deck for every run")
+    parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2, 4], metavar="P")
+    parser.add_argument("--over", choices=("stages", "replicas"), default="stages", help="what more ranks are (stages)")
+    parser.add_argument("--repeats", type=int, default=3, help="runs of each (3)")
+    parser.add_argument("--launcher", default="mpirun -n @RANKS@", help="run here, by this (mpirun -n @RANKS@)")
+    parser.add_argument("--submit", choices=sorted(SUBMIT), help="submit instead, by jobs/slurm.sh and so on")
+    parser.add_argument("--template", help="with --submit: a job script of your own with @RANKS@ and a line with @TRAIN@")
+    arguments = parser.parse_intermixed_args()
+
+    os.makedirs(arguments.folder, exist_ok=True)
+    for ranks in arguments.ranks:
+        (submit if arguments.submit else run_here)(arguments, ranks)
+
+
+if __name__ == "__main__":
+    main()

@@ -21,6 +21,13 @@ class Elsewhere(support.RunTest):
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         return support.summary_of(folder), result
 
+    def go_on_there(self, *overrides):
+        """In the directory of the run itself."""
+        folder = self.folder / "kept"
+        result = run("train", self.deck, "-d", folder, "-r", "latest", *overrides)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        return support.summary_of(folder), result
+
     def test_stages_dealt_to_other_ranks(self):
         for method in ("relay", "free", "frozen"):
             shutil.rmtree(self.folder / "kept", ignore_errors=True)
@@ -78,6 +85,15 @@ class Elsewhere(support.RunTest):
                 self.assertIn(f"at step {step} of {steps}", result.stdout)
                 self.assertEqual("other batches" in result.stderr, "epochs" not in override)
 
+    def test_other_data_in_the_same_directory(self):
+        """The checkpoint that the run goes on from is of a later step than the one it goes on at."""
+        _, checkpoint = self.kept(every=STEPS)
+        _, result = self.go_on_there("data/samples=400")
+        self.assertIn("at step 20 of 20", result.stdout)
+        self.assertIn("an epoch has 10 steps now and had 15", result.stderr)
+        names = [path.name for path in checkpoint.parent.iterdir()]
+        self.assertEqual(names, [f"step-{STEPS:09}.h5.superseded"])
+
     def test_a_longer_run_goes_on_from_its_end(self):
         _, checkpoint = self.kept(every=STEPS)
         _, result = self.go_on(checkpoint.with_name(f"step-{STEPS:09}.h5"), "run/epochs=3")
@@ -131,6 +147,11 @@ class Elsewhere(support.RunTest):
     def test_a_run_that_would_overwrite_checkpoints_is_refused(self):
         self.kept()
         self.assertRefused(run("train", self.deck, "-d", self.folder / "kept"), "go on with -r latest")
+
+    def test_mistakes_are_seen_with_the_deck_of_the_checkpoint(self):
+        _, checkpoint = self.kept()
+        self.assertRefused(run("train", "run/sed=1", "-r", checkpoint, "-d", self.folder / "again"),
+                           "run/sed: unknown key")
 
     def test_the_deck_of_the_checkpoint(self):
         summary, checkpoint = self.kept()

@@ -118,7 +118,8 @@ Restart planRestart(const std::string& file, const RunConfig& deck, const RunCon
   Restart restart;
   restart.file = file;
   if (file.empty()) return restart;
-  const RunFile opened(file);
+  restart.opened = std::make_shared<const RunFile>(file);
+  const RunFile& opened = *restart.opened;
   checkParameters(opened, partition);
   if (!opened.isCheckpoint()) {
     Log::info("beginning with the parameters of " + file);
@@ -140,7 +141,7 @@ Restart planRestart(const std::string& file, const RunConfig& deck, const RunCon
 
 void restoreUpdater(const ExecSpace& space, const Restart& restart, const Grid& grid, StageUpdater& updater) {
   LocalStage& local = updater.local();
-  const RunFile file(restart.file);
+  const RunFile& file = *restart.opened;
   bool complete = true;
   for (const Optimiser::State& state : updater.optimiser().state())
     complete = complete && readStageTensors(file, state.name, local.stage, state.values);

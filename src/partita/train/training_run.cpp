@@ -204,7 +204,7 @@ Outcome trainDeck(const Communicator& world, const RunConfig& deck, const std::s
   Restart restart;
   collectively(world, [&] {
     restart = planRestart(restart_file, deck, config, plans.partition, length, setup.grid.replicas());
-    if (!restart_file.empty()) readParameters(RunFile(restart_file), stagePointers<Stage*>(setup.stages));
+    if (!restart_file.empty()) readParameters(*restart.opened, stagePointers<Stage*>(setup.stages));
   });
   directory.prepare(world, writeDeck(deck), restart_file, options.restart == "latest",
                     length.runStep(restart.start));

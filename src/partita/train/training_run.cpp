@@ -22,6 +22,7 @@
 #include "partita/train/restart.hpp"
 #include "partita/train/run_control.hpp"
 #include "partita/train/run_directory.hpp"
+#include "partita/train/signals.hpp"
 #include "partita/train/summary.hpp"
 
 #include <algorithm>
@@ -191,6 +192,7 @@ Outcome tellStop(const RunControl& control, const Checkpointer& checkpointer, co
 
 Outcome trainDeck(const Communicator& world, const RunConfig& deck, const std::string& restart_file,
                   const RunOptions& options) {
+  Signals::listen(); // before the data are read, which may take long: a wish for a checkpoint must not end that
   const ExecSpace space;
   Provenance provenance = showBanner(space, world, options.command_line);
   Setup setup(world, deck, true);

@@ -4,6 +4,7 @@
 #include "partita/core/log.hpp"
 #include "partita/core/region.hpp"
 #include "partita/io/durable.hpp"
+#include "partita/io/stage_tensors.hpp"
 #include "partita/io/write_run_file.hpp"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 #include "partita/comm/agree.hpp"
 #include "partita/io/read_run_file.hpp"
+#include "partita/io/stage_tensors.hpp"
 #include "partita/io/write_run_file.hpp"
 
 #include <filesystem>

@@ -1,11 +1,10 @@
 """A run that goes on from a checkpoint is the run that was never interrupted: the same bits in the parameters, the same
 rows in the history."""
 
-import csv
 import shutil
 
 import support
-from support import run, train
+from support import checkpoints, history, train
 
 EPOCH = 15
 VARIANTS = {
@@ -21,19 +20,6 @@ VARIANTS = {
     "frozen grid with recovery": (4, ["strategy/input=frozen", "strategy/replicas=2", "run/epochs=1",
                                       "strategy/recovery_epochs=1"]),
 }
-
-
-def history(folder):
-    """Rows without what is measured in seconds, in the order of the steps."""
-    with (folder / "history.csv").open(newline="") as file:
-        rows = [tuple(value for name, value in row.items() if name not in ("time_s", "samples_per_second"))
-                for row in csv.DictReader(file)]
-    return sorted(rows)
-
-
-def checkpoints(folder):
-    """Step of the run -> file."""
-    return {int(path.stem.split("-")[1]): path for path in sorted((folder / "checkpoints").glob("step-*.h5"))}
 
 
 class Restart(support.RunTest):

@@ -5,12 +5,16 @@ need it skip where it is absent, and a script of skipped tests alone ends with c
 """
 
 import concurrent.futures
+import csv
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
+import uuid
 from pathlib import Path
 
 DECKS = Path(__file__).resolve().parents[2] / "input-decks"
@@ -39,14 +43,15 @@ replicas = 1
 """
 
 
-def start(*arguments, ranks=1, environment=None):
+def start(*arguments, ranks=1, environment=None, outputs=(subprocess.PIPE, subprocess.PIPE), before=None):
     """The process, just started; texts come from stdout and stderr."""
     command = [_app, *map(str, arguments)]
     if ranks > 1:
         command = [os.environ.get("PARTITA_MPIEXEC", "mpiexec"), "-n", str(ranks), *command]
     # Open MPI waits two seconds before it ends what a failed job has left.
     environment = {**os.environ, "OMPI_MCA_odls_base_sigkill_timeout": "0", **(environment or {})}
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    return subprocess.Popen(command, stdout=outputs[0], stderr=outputs[1], text=True, env=environment,
+                            preexec_fn=before, restore_signals=before is None)
 
 
 def finish(process, timeout=120):
@@ -76,6 +81,96 @@ def rank_processes(launcher):
         except OSError:
             continue  # it has ended, or is not ours to look at
     return ranks
+
+
+class Job:
+    """A run under way, whose ranks get signals as a batch system sends them: a launcher would end them after a moment.
+    Its output goes to files, since nobody reads it before the end."""
+
+    def __init__(self, *arguments, ranks=1, before=None):
+        """`before`: what is called in the new process before the program starts."""
+        self._name, self._ranks = uuid.uuid4().hex, ranks
+        self._texts = [tempfile.TemporaryFile("w+"), tempfile.TemporaryFile("w+")]
+        self.begin = time.time()
+        self._process = start(*arguments, ranks=ranks, environment={"PARTITA_TEST_JOB": self._name},
+                              outputs=self._texts, before=before)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self._process.poll() is None:
+            self.signal(signal.SIGKILL)
+            self._process.kill()
+            self._process.wait()
+        for text in self._texts:
+            text.close()
+
+    def ranks(self):
+        """Process ids of those that run, by rank."""
+        return rank_processes(self._name)
+
+    def all_ranks(self):
+        """The same, as soon as all have started."""
+        self.until(lambda: len(self.ranks()) == self._ranks, "ranks")
+        return self.ranks()
+
+    def running(self):
+        return self._process.poll() is None
+
+    def signal(self, number, processes=None):
+        """To all ranks, or to some processes."""
+        for process in self.ranks().values() if processes is None else processes:
+            try:
+                os.kill(process, number)
+            except ProcessLookupError:
+                pass
+
+    def until(self, condition, what, timeout=60):
+        """Waits for something that has to come before the end of the run."""
+        end = time.time() + timeout
+        while not condition():
+            if not self.running():
+                raise AssertionError(f"the run ended before: {what}\n{self._text()}")
+            if time.time() > end:
+                raise AssertionError(f"waited {timeout} s for: {what}\n{self._text()}")
+            time.sleep(0.002)
+
+    def _text(self):
+        for text in self._texts:
+            text.seek(0)
+        return "\n".join(line for text in self._texts for line in text.read().splitlines()[-20:])
+
+    def finish(self, timeout=60):
+        """The finished process, as `run` returns it, with the seconds that it took; no rank is left behind."""
+        try:
+            code = self._process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"still running after {timeout} s\n{self._text()}") from None
+        seconds = time.time() - self.begin
+        for text in self._texts:
+            text.seek(0)
+        result = subprocess.CompletedProcess(self._process.args, code, *(text.read() for text in self._texts))
+        result.seconds = seconds
+        end = time.time() + 10
+        while self.ranks() and time.time() < end:
+            time.sleep(0.01)
+        if self.ranks():
+            raise AssertionError(f"a rank is left running: {self.ranks()}\n{result.stderr}")
+        return result
+
+
+def history(folder):
+    """Rows without what is measured in seconds, in the order of the steps."""
+    with (folder / "history.csv").open(newline="") as file:
+        rows = [tuple(value for name, value in row.items() if name not in ("time_s", "samples_per_second"))
+                for row in csv.DictReader(file)]
+    return sorted(rows)
+
+
+def checkpoints(folder):
+    """Step of the run -> file."""
+    return {int(path.stem.split("-")[1]): path for path in sorted((folder / "checkpoints").glob("step-*.h5"))}
 
 
 def complaints(result):

@@ -134,7 +134,7 @@ std::vector<std::string> placeWarnings(const std::vector<RankPlace>& places) {
     for (const auto& [identity, ranks] : node.ranks_of) {
       if (ranks.size() == 1) continue;
       warnings.push_back(formatRanks(ranks) + " share one device of " + node.host +
-                         "; start as many ranks a node as it has devices, and let each see its own");
+                         "; start at most as many ranks a node as it has devices");
       break;
     }
     const int used = static_cast<int>(node.ranks_of.size());

@@ -245,36 +245,4 @@ void RunFile::verify(std::size_t part, std::size_t parts) const {
   for (std::size_t i = part; i < names.size(); i += parts) verifyDataset("/" + names[i]);
 }
 
-bool readStageTensors(const RunFile& file, const std::string& kind, const Stage& stage,
-                      const Vector& values) {
-  for (const StageTensor& tensor : stage.tensors()) {
-    const TensorRecord* found = file.find(kind, tensor.layer, tensor.name);
-    if (found == nullptr || found->extents != tensor.extents) return false;
-  }
-  const HostVector host(Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::io::values"),
-                        values.extent(0));
-  for (const StageTensor& tensor : stage.tensors())
-    file.read(*file.find(kind, tensor.layer, tensor.name), host.data() + tensor.offset);
-  const ExecSpace space;
-  Kokkos::deep_copy(space, values, host);
-  fence(space, "partita::io::readStageTensors");
-  return true;
-}
-
-void readParameters(const RunFile& file, const std::vector<Stage*>& stages) {
-  for (const Stage* stage : stages) {
-    if (!readStageTensors(file, parameters_kind, *stage, stage->parameters()))
-      throw UserError(file.path() + ": lacks parameters of this network");
-  }
-}
-
-void checkParameters(const RunFile& file, const Partition& partition) {
-  for (const TensorRecord& wanted : networkTensors(partition, parameters_kind)) {
-    const TensorRecord* found = file.find(wanted.kind, wanted.layer, wanted.name);
-    if (found == nullptr) throw UserError(file.path() + ": has no '" + wanted.path() + "'");
-    if (found->extents != wanted.extents)
-      throw UserError(file.path() + ": '" + wanted.path() + "' has another shape than the deck");
-  }
-}
-
 } // namespace partita

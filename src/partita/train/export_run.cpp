@@ -9,6 +9,7 @@
 #include "partita/io/npz.hpp"
 #include "partita/io/onnx.hpp"
 #include "partita/io/read_run_file.hpp"
+#include "partita/io/stage_tensors.hpp"
 #include "partita/plan/effective.hpp"
 #include "partita/strategy/local_stage.hpp"
 #include "partita/train/run_directory.hpp"

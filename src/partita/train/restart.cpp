@@ -4,6 +4,7 @@
 #include "partita/config/deck.hpp"
 #include "partita/core/log.hpp"
 #include "partita/io/read_run_file.hpp"
+#include "partita/io/stage_tensors.hpp"
 #include "partita/plan/effective.hpp"
 #include "partita/train/run_directory.hpp"
 

@@ -31,9 +31,7 @@ RunControl::RunControl(const Grid& grid, const RunConfig& config, const RunLengt
                        const Restart& restart, const RunDirectory& directory, Checkpointer& checkpointer,
                        std::int64_t time_limit)
     : _grid(grid), _config(config), _length(length), _restart(restart), _directory(directory),
-      _checkpointer(checkpointer), _time_limit(time_limit), _agreement(grid.world()) {
-  Signals::listen();
-}
+      _checkpointer(checkpointer), _time_limit(time_limit), _agreement(grid.world()) {}
 
 void RunControl::restore(const ExecSpace& space, StageUpdater& updater) {
   if (_restart.keeps_state) restoreUpdater(space, _restart, _grid, updater);

@@ -1,0 +1,61 @@
+#include "partita/io/stage_tensors.hpp"
+
+#include "partita/config/user_error.hpp"
+
+namespace partita {
+
+void placeValues(RunFileContent& content, const Stage& stage, const Real* values) {
+  for (const StageTensor& tensor : stage.tensors()) {
+    for (std::size_t i = 0; i < content.tensors.size(); ++i) {
+      const TensorRecord& record = content.tensors[i];
+      if (record.kind == parameters_kind && record.layer == tensor.layer && record.name == tensor.name)
+        content.values[i] = values + tensor.offset;
+    }
+  }
+}
+
+std::vector<TensorRecord> networkTensors(const Partition& partition, const std::string& kind) {
+  std::vector<TensorRecord> tensors;
+  for (const StagePlan& stage : partition.stages) {
+    for (const LayerPlan& plan : stage.layers) {
+      const auto layer = makeLayer(plan);
+      for (const ParameterShape& shape : layer->parameters())
+        tensors.push_back({kind, layer->name(), shape.name, shape.extents});
+    }
+  }
+  return tensors;
+}
+
+bool readStageTensors(const RunFile& file, const std::string& kind, const Stage& stage,
+                      const Vector& values) {
+  for (const StageTensor& tensor : stage.tensors()) {
+    const TensorRecord* found = file.find(kind, tensor.layer, tensor.name);
+    if (found == nullptr || found->extents != tensor.extents) return false;
+  }
+  const HostVector host(Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::io::values"),
+                        values.extent(0));
+  for (const StageTensor& tensor : stage.tensors())
+    file.read(*file.find(kind, tensor.layer, tensor.name), host.data() + tensor.offset);
+  const ExecSpace space;
+  Kokkos::deep_copy(space, values, host);
+  fence(space, "partita::io::readStageTensors");
+  return true;
+}
+
+void readParameters(const RunFile& file, const std::vector<Stage*>& stages) {
+  for (const Stage* stage : stages) {
+    if (!readStageTensors(file, parameters_kind, *stage, stage->parameters()))
+      throw UserError(file.path() + ": lacks parameters of this network");
+  }
+}
+
+void checkParameters(const RunFile& file, const Partition& partition) {
+  for (const TensorRecord& wanted : networkTensors(partition, parameters_kind)) {
+    const TensorRecord* found = file.find(wanted.kind, wanted.layer, wanted.name);
+    if (found == nullptr) throw UserError(file.path() + ": has no '" + wanted.path() + "'");
+    if (found->extents != wanted.extents)
+      throw UserError(file.path() + ": '" + wanted.path() + "' has another shape than the deck");
+  }
+}
+
+} // namespace partita

@@ -1,0 +1,25 @@
+#pragma once
+
+#include "partita/io/read_run_file.hpp"
+#include "partita/nn/stage.hpp"
+
+namespace partita {
+
+/// Says where the parameters of a stage lie: `values` is flat, as its buffer is.
+void placeValues(RunFileContent& content, const Stage& stage, const Real* values);
+
+/// The parameters of the whole network, in layer order.
+std::vector<TensorRecord> networkTensors(const Partition& partition, const std::string& kind);
+
+/// The parameters of `stages`, from the layers of those names. Throws UserError where one is missing or of
+/// another shape.
+void readParameters(const RunFile& file, const std::vector<Stage*>& stages);
+
+/// Values of one kind for every tensor of a stage, into a flat buffer like its parameters. Returns false,
+/// with nothing read, where the file has not all of them.
+bool readStageTensors(const RunFile& file, const std::string& kind, const Stage& stage, const Vector& values);
+
+/// Throws UserError where the file lacks a parameter of the network or has one of another shape.
+void checkParameters(const RunFile& file, const Partition& partition);
+
+} // namespace partita

@@ -1,0 +1,261 @@
+"""Runs that are stopped, asked for a checkpoint, that diverge or come second: what they say, and that going on from what
+they leave is the run that was never stopped."""
+
+import json
+import re
+import signal
+import time
+
+import support
+from support import Job, checkpoints, complaints, history, run, train
+
+STEPS_AN_EPOCH = 15
+# A constant rate: the length of a run has no part in its steps.
+COMMON = ["run/log_every=50", "run/evaluate_every=40", "optimiser/schedule=constant"]
+ENDLESS = 1000000
+# Ranks, what is learned how, and the key that says how long: of a run that goes on until it is stopped the length is
+# chosen afterwards.
+VARIANTS = {
+    "joint": (1, ["strategy/kind=joint"], "run/epochs"),
+    "replicas": (2, ["strategy/kind=joint", "strategy/replicas=2", "optimiser/kind=sgd"], "run/epochs"),
+    "relay": (2, ["strategy/input=relay"], "run/epochs"),
+    "free": (1, ["strategy/input=free"], "run/epochs"),
+    "grid": (4, ["strategy/input=free", "strategy/replicas=2", "optimiser/clip_norm=1"], "run/epochs"),
+    "recovery": (2, ["strategy/input=free", "run/epochs=4"], "strategy/recovery_epochs"),
+    "recovery on four ranks": (4, ["strategy/input=relay", "strategy/replicas=2", "run/epochs=4"],
+                               "strategy/recovery_epochs"),
+}
+FROZEN = {
+    "frozen": (1, ["strategy/input=frozen"]),
+    "frozen on two ranks": (2, ["strategy/input=frozen"]),
+    "frozen on four ranks": (4, ["strategy/input=frozen", "strategy/replicas=2"]),
+}
+
+
+def rows_of_stage(folder, stage):
+    """What the history has of it: run steps."""
+    path = folder / "history.csv"
+    text = path.read_text() if path.exists() else ""
+    return {int(step) for step in re.findall(rf"^[^,]*,step,{stage},[^,]*,[^,]*,(\d+),.*\n", text, re.MULTILINE)}
+
+
+def steps_in(folder):
+    return max(checkpoints(folder), default=0)
+
+
+class Stopping(support.RunTest):
+    def setUp(self):
+        super().setUp()
+        self.kept = self.folder / "run"
+
+    def go_on(self, ranks, *overrides):
+        return Job("train", self.deck, *overrides, *COMMON, "-d", self.kept, "-r", "latest", ranks=ranks)
+
+    def until_under_way(self, job, stage="1"):
+        """In this call of the program, the stage has got so far that there is a row of it."""
+        before = steps_in(self.kept)
+        job.until(lambda: max(rows_of_stage(self.kept, stage), default=0) > before, f"a new row of stage {stage}")
+
+    def assertStopped(self, result, reason):
+        """Exit code 75, one last line that names a whole checkpoint, nothing to complain of and nothing left over."""
+        self.assertEqual(result.returncode, 75, result.stdout + result.stderr)
+        self.assertEqual(complaints(result), [])
+        newest = checkpoints(self.kept)[steps_in(self.kept)]
+        self.assertEqual(result.stdout.splitlines()[-1], f"stopped ({reason}); {newest} is complete: go on with -r latest")
+        self.assertNothingLeft()
+        shown = run("info", newest)
+        self.assertDone(shown)
+        self.assertIn(f"step {steps_in(self.kept)} of the run", shown.stdout)
+
+    def assertNothingLeft(self):
+        left = [path.name for path in self.kept.rglob("*")
+                if path.name.endswith((".partial", ".new", "output_now")) or path.name == ".lock"]
+        self.assertEqual(left, [])
+
+    def ask(self, job):
+        """SIGUSR1, and a file: each brings a checkpoint, and the run goes on."""
+        before = steps_in(self.kept)
+        job.signal(signal.SIGUSR1)
+        job.until(lambda: steps_in(self.kept) > before, "a checkpoint after SIGUSR1")
+        before = steps_in(self.kept)
+        request = self.kept / "output_now"
+        request.touch()
+        job.until(lambda: steps_in(self.kept) > before, "a checkpoint after output_now")
+        self.assertFalse(request.exists())
+
+    def stop(self, job, number, stage):
+        self.until_under_way(job, stage)
+        job.signal(number)
+        self.assertStopped(job.finish(), signal.Signals(number).name)
+
+    def stop_by_all_means(self, ranks, overrides, stages):
+        """The first stop comes when the stage stages[0] is under way, the second with stages[1]."""
+        with self.go_on(ranks, *overrides) as job:
+            self.until_under_way(job)
+            self.ask(job)
+            self.stop(job, signal.SIGTERM, stages[0])
+        with self.go_on(ranks, *overrides) as job:
+            self.stop(job, signal.SIGINT, stages[1])
+        result = run("train", self.deck, *overrides, *COMMON, "-d", self.kept, "-r", "latest", "-t", "1", ranks=ranks)
+        self.assertStopped(result, "the time limit is near")
+
+    def assertSameRun(self, ranks, overrides):
+        """Goes on to the end; then a run that was never stopped."""
+        found = train(self.kept, self.deck, *overrides, *COMMON, "-r", "latest", ranks=ranks)
+        whole = self.folder / "whole"
+        wanted = train(whole, self.deck, *overrides, *COMMON, ranks=ranks)
+        self.assertEqual(found["parameters_hash"], wanted["parameters_hash"])
+        self.assertEqual(history(self.kept), history(whole))
+        self.assertNothingLeft()
+
+    def check(self, name):
+        ranks, overrides, length = VARIANTS[name]
+        stage = "joined" if length == "strategy/recovery_epochs" else "1"
+        self.stop_by_all_means(ranks, [*overrides, f"{length}={ENDLESS}"], (stage, stage))
+        self.assertSameRun(ranks, [*overrides, f"{length}={steps_in(self.kept) // STEPS_AN_EPOCH + 2}"])
+
+    def check_frozen(self, name):
+        """Stages learn one after the other, so that the length has to be known: some seconds."""
+        ranks, overrides = FROZEN[name]
+        sample = 30
+        seconds = train(self.folder / "sample", self.deck, *overrides, f"run/epochs={sample}", ranks=ranks)["train_seconds"]
+        overrides = [*overrides, f"run/epochs={max(sample, round(4.0 * sample / seconds))}"]
+        self.stop_by_all_means(ranks, overrides, ("1", "2"))
+        self.assertSameRun(ranks, overrides)
+
+    def test_without_a_directory(self):
+        for ranks in (1, 2):
+            for number in (signal.SIGTERM, signal.SIGINT):
+                with Job("train", self.deck, f"run/epochs={ENDLESS}", ranks=ranks) as job:
+                    job.all_ranks()
+                    time.sleep(1.0)  # into the training
+                    job.signal(number)
+                    result = job.finish()
+                self.assertEqual(result.returncode, 1)
+                self.assertEqual(complaints(result), [f"partita: stopped ({signal.Signals(number).name}); without a run "
+                                                      "directory (-d) nothing was kept"])
+        result = run("train", self.deck, f"run/epochs={ENDLESS}", "-t", "1")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("stopped (the time limit is near); without a run directory", complaints(result)[0])
+
+    def test_second_interrupt(self):
+        for ranks in (1, 2):
+            self.kept = self.folder / f"run{ranks}"
+            with self.go_on(ranks, f"run/epochs={ENDLESS}") as job:
+                self.until_under_way(job)
+                processes = job.ranks().values()
+                begin = time.time()
+                for _ in range(2):
+                    job.signal(signal.SIGINT, processes)
+                    time.sleep(0.02)
+                result = job.finish()
+            self.assertNotIn(result.returncode, (0, 75))
+            self.assertLess(time.time() - begin, 5)
+            self.assertNotIn("is complete", result.stdout)
+
+    def test_divergence(self):
+        """The run goes on with a rate at which it cannot; what was kept before is whole."""
+        ways = {"joint": (2, ["strategy/kind=joint"]), "relay": (2, ["strategy/input=relay"]),
+                "free": (1, ["strategy/input=free"]), "frozen": (2, ["strategy/input=frozen"]),
+                "recovery": (2, ["strategy/input=free", "run/epochs=1", "strategy/recovery_epochs=1"])}
+        for name, (ranks, overrides) in ways.items():
+            with self.subTest(name):
+                self.kept = self.folder / name
+                overrides += ["optimiser/kind=sgd", "checkpoint/every=10"]
+                train(self.kept, self.deck, *overrides, "run/steps=20" if name != "recovery" else "run/seed=3", ranks=ranks)
+                for path in list(checkpoints(self.kept).values())[1:]:
+                    path.unlink()
+                begin = time.time()
+                result = run("train", self.deck, *overrides, "-d", self.kept, "-r", "latest",
+                             "optimiser/learning_rate=1e30", ranks=ranks)
+                self.assertLess(time.time() - begin, 20)
+                self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
+                ours = [line for line in complaints(result) if line.startswith("partita:")]
+                self.assertEqual(len(ours), 1, result.stderr)
+                self.assertRegex(ours[0], r"rank \d: stage [12]: the loss is not finite at step \d+; .* of layer\d\.dense")
+                self.assertGreaterEqual(steps_in(self.kept), 10)
+                for path in checkpoints(self.kept).values():
+                    self.assertDone(run("info", path))
+                train(self.kept, self.deck, *overrides, "-r", "latest", "optimiser/learning_rate=0.001", ranks=ranks)
+
+    def test_directory_in_use(self):
+        overrides = ["run/seed=5", "strategy/input=free"]
+        for ranks in (1, 2):
+            self.kept = self.folder / f"run{ranks}"
+            with self.go_on(ranks, *overrides, f"run/epochs={ENDLESS}") as job:
+                self.until_under_way(job)
+                self.ask(job)
+                for restart in ([], ["-r", "latest"]):
+                    second = run("train", self.deck, *overrides, "-d", self.kept, *restart, ranks=ranks)
+                    self.assertRefused(second, self.kept, "is in use by process")
+                self.stop(job, signal.SIGTERM, "1")
+            self.assertSameRun(ranks, [*overrides, f"run/epochs={steps_in(self.kept) // STEPS_AN_EPOCH + 1}"])
+
+    def test_killed_runs_hold_no_lock(self):
+        with self.go_on(1, f"run/epochs={ENDLESS}", "checkpoint/every=100") as job:
+            job.until(lambda: checkpoints(self.kept), "a checkpoint")
+            job.signal(signal.SIGKILL)
+            self.assertEqual(job.finish().returncode, -signal.SIGKILL)
+        self.assertTrue((self.kept / ".lock").exists())
+        self.assertSameRun(1, [f"run/epochs={steps_in(self.kept) // STEPS_AN_EPOCH + 1}"])
+
+
+class GoingOn(support.RunTest):
+    """Ways to name where to go on."""
+
+    def setUp(self):
+        super().setUp()
+        self.kept = self.folder / "run"
+        self.arguments = ["train", self.deck, "checkpoint/every=10", "checkpoint/keep=10", "-d", self.kept]
+
+    def summary(self, folder):
+        return json.loads((folder / "summary.json").read_text())
+
+    def test_checkpoints_without_restart(self):
+        self.assertDone(run(*self.arguments))
+        before = {path: path.read_bytes() for path in self.kept.rglob("*") if path.is_file()}
+        for ranks in (1, 2):
+            self.assertRefused(run(*self.arguments, ranks=ranks), self.kept, "has checkpoints of an earlier run",
+                               "-r latest")
+        self.assertEqual({path: path.read_bytes() for path in self.kept.rglob("*") if path.is_file()}, before)
+
+    def test_nothing_to_go_on_from(self):
+        self.assertDone(run(*self.arguments, "-r", "latest"))
+        whole = train(self.folder / "whole", self.deck)
+        self.assertEqual(self.summary(self.kept)["parameters_hash"], whole["parameters_hash"])
+
+    def test_file_of_another_directory(self):
+        self.assertDone(run(*self.arguments))
+        other = self.folder / "other"
+        self.assertDone(run("train", self.deck, "-d", other, "-r", checkpoints(self.kept)[20]))
+        self.assertEqual(self.summary(other)["parameters_hash"], self.summary(self.kept)["parameters_hash"])
+        later = [row for row in history(self.kept) if int(row[4]) > 20]  # run_step
+        self.assertEqual(history(other), later)
+        self.assertEqual(sorted(checkpoints(self.kept)), [10, 20, 30])
+
+    def test_no_such_file(self):
+        missing = self.folder / "none.h5"
+        self.assertRefused(run(*self.arguments, "-r", missing), missing)
+
+    def test_without_deck(self):
+        self.assertDone(run(*self.arguments))
+        wanted = self.summary(self.kept)
+        for restart in ("latest", checkpoints(self.kept)[20]):
+            checkpoints(self.kept)[30].unlink()
+            self.assertDone(run("train", "-d", self.kept, "-r", restart, ranks=2))
+            self.assertEqual(self.summary(self.kept)["parameters_hash"], wanted["parameters_hash"])
+        empty = self.folder / "empty"
+        self.assertRefused(run("train", "-d", empty, "-r", "latest"), empty, "no checkpoint to go on from")
+
+
+def add_test(prefix, name, check):
+    setattr(Stopping, f"test_{prefix}{name.replace(' ', '_')}", lambda self: check(self, name))
+
+
+for variant in VARIANTS:
+    add_test("", variant, Stopping.check)
+for variant in FROZEN:
+    add_test("", variant, Stopping.check_frozen)
+
+if __name__ == "__main__":
+    support.main()

@@ -1,9 +1,9 @@
 # Fuzzing of the readers by libFuzzer: a build of its own, by clang; a Kokkos built by GCC serves it as well.
 
 fuzz_targets=(deck idx libsvm)
-# What a reader may take for a file of a few KiB: MiB, and seconds until it counts as hanging. How long it may compute is
-# in tests/fuzz/fuzz.hpp.
-fuzz_limits=(-max_len=16384 -malloc_limit_mb=256 -rss_limit_mb=1024 -timeout=300)
+# What a reader may take for a file of a few KiB: MiB, and seconds until it counts as hanging. How long it may compute
+# is in tests/fuzz/fuzz.hpp.
+fuzz_limits=(-max_len=16384 -malloc_limit_mb=256 -rss_limit_mb=1024 -timeout=300 -report_slow_units=300)
 
 buildFuzzers() {
   local compiler

@@ -2,6 +2,8 @@
 #include "partita/comm/message.hpp"
 #include "partita/comm/reducer.hpp"
 
+#include <limits>
+
 #include "pmpi.hpp"
 #include "small_run.hpp"
 #include "support/catch.hpp"
@@ -76,6 +78,13 @@ TEST_CASE("a stream keeps order and sizes", "[comm]") {
       CHECK_THROWS_AS(receiver.next(space), InternalError); // no message left: an error, not a hang
     }
   }
+}
+
+TEST_CASE("a count that MPI cannot take is refused, not cut off", "[comm]") {
+  constexpr std::int64_t most = std::numeric_limits<int>::max();
+  CHECK(mpiCount(most) == most);
+  CHECK_THROWS_AS(mpiCount(most + 1), InternalError);
+  CHECK_THROWS_AS(mpiCount((std::int64_t{1} << 32) + 5), InternalError); // 5, cut off
 }
 
 TEST_CASE("the reducer sums every value once, whatever the buckets", "[comm]") {

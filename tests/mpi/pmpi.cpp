@@ -153,4 +153,17 @@ int MPI_Iallreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_
   partita::test::delay(4, 500);
   return PMPI_Iallreduce(in, out, count, type, op, comm, request);
 }
+
+// What HDF5 calls.
+int MPI_File_write_at(MPI_File file, MPI_Offset offset, const void* buffer, int count, MPI_Datatype type,
+                      MPI_Status* status) {
+  partita::test::keep(MpiCall::file_write, MPI_COMM_NULL, -1, count, type);
+  return PMPI_File_write_at(file, offset, buffer, count, type, status);
+}
+
+int MPI_File_write_at_all(MPI_File file, MPI_Offset offset, const void* buffer, int count, MPI_Datatype type,
+                          MPI_Status* status) {
+  partita::test::keep(MpiCall::file_write, MPI_COMM_NULL, -1, count, type);
+  return PMPI_File_write_at_all(file, offset, buffer, count, type, status);
+}
 }

@@ -6,12 +6,12 @@ namespace partita::test {
 
 /// A view from under the program: the calls it really makes, whatever its own counters say (pmpi.cpp).
 
-enum class MpiCall { send, receive, all_reduce };
+enum class MpiCall { send, receive, all_reduce, file_write };
 
 struct MpiRecord {
   MpiCall call;
-  MPI_Comm comm;
-  int peer; ///< rank in `comm`; -1 for all of them
+  MPI_Comm comm; ///< none where a file is written
+  int peer;      ///< rank in `comm`; -1 for all of them
   std::int64_t bytes;
 };
 

@@ -129,6 +129,22 @@ class Refusals(support.RunTest):
         self.check([folder, "strategy/cache_directory"], "train", self.deck, *overrides, ranks=(1, 2))
 
 
+class Ends(support.RunTest):
+    def test_nothing_outlives_kokkos(self):
+        """Kokkos tells of memory that is freed after its end, and aborts."""
+        folder = self.folder / "run"
+        self.assertDone(run("train", self.deck, "-d", folder))
+        commands = [(0, ["train", self.deck, "strategy/kind=joint"]), (0, ["evaluate", folder]), (0, ["info"]),
+                    (0, ["export", folder, "-o", self.folder / "network.npz"]),
+                    (2, ["train", self.deck, "training/batch=600", "strategy/replicas=2"]),
+                    (2, ["evaluate", folder, "data/image_size=14"])]
+        for code, arguments in commands:
+            with self.subTest(arguments=arguments):
+                result = run(*arguments)
+                self.assertEqual(result.returncode, code, result.stderr)
+                self.assertNotRegex(result.stderr, "Kokkos|terminate|abort")
+
+
 class KokkosFlags(support.RunTest):
     def test_they_pass(self):
         self.assertDone(run("train", self.deck, "--kokkos-threads=1"))

@@ -3,7 +3,7 @@
 import shutil
 
 import support
-from support import complaints, run, train
+from support import run, train
 
 STEPS = 30  # of the small deck: two epochs of 15
 
@@ -21,6 +21,13 @@ class Elsewhere(support.RunTest):
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         return support.summary_of(folder), result
 
+    def go_on_there(self, *overrides):
+        """In the directory of the run itself."""
+        folder = self.folder / "kept"
+        result = run("train", self.deck, "-d", folder, "-r", "latest", *overrides)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        return support.summary_of(folder), result
+
     def test_stages_dealt_to_other_ranks(self):
         for method in ("relay", "free", "frozen"):
             shutil.rmtree(self.folder / "kept", ignore_errors=True)
@@ -30,7 +37,7 @@ class Elsewhere(support.RunTest):
                 with self.subTest(method=method, ranks=ranks):
                     found, result = self.go_on(checkpoint, *deal, ranks=ranks)
                     self.assertEqual(found["parameters_hash"], summary["parameters_hash"])
-                    self.assertEqual(complaints(result), [])
+                    self.assertNotIn("carry over", result.stderr)
 
     def test_other_replicas(self):
         summary, checkpoint = self.kept("strategy/replicas=2", ranks=4)
@@ -45,7 +52,6 @@ class Elsewhere(support.RunTest):
     def test_other_cuts_keep_step_and_optimiser(self):
         _, checkpoint = self.kept()
         found, result = self.go_on(checkpoint, "strategy/cuts=[2]", "run/log_every=1")
-        self.assertEqual(len(complaints(result)), 1, result.stderr)
         self.assertIn("other stages than before", result.stderr)
         self.assertIn(f"at step 10 of {STEPS}", result.stdout)
         self.assertIn("changed: strategy/cuts: [3] -> [2]", result.stdout)
@@ -68,7 +74,6 @@ class Elsewhere(support.RunTest):
     def test_another_optimiser_begins_anew(self):
         _, checkpoint = self.kept()
         _, result = self.go_on(checkpoint, "optimiser/kind=sgd", "optimiser/learning_rate=0.01")
-        self.assertEqual(len(complaints(result)), 1, result.stderr)
         self.assertIn("another kind of optimiser", result.stderr)
 
     def test_another_batch_and_fewer_samples(self):
@@ -79,6 +84,15 @@ class Elsewhere(support.RunTest):
                 _, result = self.go_on(checkpoint, override)
                 self.assertIn(f"at step {step} of {steps}", result.stdout)
                 self.assertEqual("other batches" in result.stderr, "epochs" not in override)
+
+    def test_other_data_in_the_same_directory(self):
+        """The checkpoint that the run goes on from is of a later step than the one it goes on at."""
+        _, checkpoint = self.kept(every=STEPS)
+        _, result = self.go_on_there("data/samples=400")
+        self.assertIn("at step 20 of 20", result.stdout)
+        self.assertIn("an epoch has 10 steps now and had 15", result.stderr)
+        names = [path.name for path in checkpoint.parent.iterdir()]
+        self.assertEqual(names, [f"step-{STEPS:09}.h5.superseded"])
 
     def test_a_longer_run_goes_on_from_its_end(self):
         _, checkpoint = self.kept(every=STEPS)
@@ -133,6 +147,11 @@ class Elsewhere(support.RunTest):
     def test_a_run_that_would_overwrite_checkpoints_is_refused(self):
         self.kept()
         self.assertRefused(run("train", self.deck, "-d", self.folder / "kept"), "go on with -r latest")
+
+    def test_mistakes_are_seen_with_the_deck_of_the_checkpoint(self):
+        _, checkpoint = self.kept()
+        self.assertRefused(run("train", "run/sed=1", "-r", checkpoint, "-d", self.folder / "again"),
+                           "run/sed: unknown key")
 
     def test_the_deck_of_the_checkpoint(self):
         summary, checkpoint = self.kept()

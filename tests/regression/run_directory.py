@@ -2,9 +2,11 @@
 
 import csv
 import json
+import os
 import re
 import shutil
 import subprocess
+import sys
 
 import support
 from support import run, train
@@ -159,6 +161,21 @@ class Files(support.RunTest):
         text = (self.run_directory / "summary.json").read_text()
         self.assertNotIn("NaN", text)
         self.assertEqual(json.loads(text)["parameters_hash"], self.summary["parameters_hash"])
+
+
+class Metadata(support.RunTest):
+    def test_ranks_of_other_command_lines_write_one_file(self):
+        """All ranks describe a file in the same words, or HDF5 waits for ever: here each has words of its own."""
+        def train_with(option):
+            return [sys.argv[1], "train", self.deck, option, self.folder / "run", "checkpoint/every=15"]
+
+        # A launcher that is killed leaves its ranks behind, one that is asked to end does not.
+        command = ["timeout", "60", os.environ.get("PARTITA_MPIEXEC", "mpiexec"), "-n", "1", *train_with("-d"), ":",
+                   "-n", "1", *train_with("--directory")]
+        self.assertDone(subprocess.run(list(map(str, command)), capture_output=True, text=True))
+        shown = run("info", self.folder / "run" / "checkpoints" / "step-000000030.h5")
+        self.assertDone(shown)
+        self.assertIn("all checksums right", shown.stdout)
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ const std::vector<BadDeck> wrong_names{
     {"[optimizer]\nkind = \"sgd\"", "deck.toml:4:2: optimizer: unknown section; did you mean 'optimiser'?"},
     {"[xyz]",
      "deck.toml:4:2: xyz: unknown section; valid: 'run', 'data', 'network', 'training', 'optimiser', "
-     "'strategy'"},
+     "'strategy', 'checkpoint'"},
     {"[training]\n\n bach = 3", "deck.toml:6:2: training/bach: unknown key; did you mean 'batch'?"},
     {"[training]\nmomentum = 0.5",
      "deck.toml:5:1: training/momentum: unknown key; did you mean 'optimiser/momentum'?"},

@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <fstream>
 #include <regex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -124,6 +125,19 @@ TEST_CASE("Every view, region and fence has a label of ours", "[core]") {
     }
   }
   CHECK(count > 60);
+}
+
+TEST_CASE("No kernel has the name of a region", "[core]") {
+  const auto sources = programSources();
+  std::set<std::string> regions;
+  for (const auto& [label, path] : findAll(sources, "Region \\w+\\(\\w+, \"([^\"]*)")) regions.insert(label);
+  CHECK(regions.size() > 15);
+  // Tools that count by name would add the two up.
+  for (const auto& [label, path] : findAll(
+           sources, "(?:parallel_(?:for|reduce|scan)\\(|forEach(?:Element|Value)\\(space,) ?\"([^\"]*)")) {
+    INFO(path << ": " << label);
+    CHECK(regions.count(label) == 0);
+  }
 }
 
 TEST_CASE("What a device may run calls nothing that only a host has", "[core]") {

@@ -1,7 +1,10 @@
 #include "partita/core/error.hpp"
 #include "partita/nn/gemm.hpp"
 
+#include <algorithm>
 #include <limits>
+#include <string>
+#include <vector>
 
 #include "support/catch.hpp"
 #include "support/default_space.hpp"
@@ -34,6 +37,23 @@ Values byHand(Op op_a, Op op_b, double alpha, const Values& a, const Values& b, 
   }
   return c;
 }
+
+/// The names of all regions that begin while it lives.
+class Regions {
+ public:
+  Regions() {
+    names().clear();
+    Kokkos::Tools::Experimental::set_push_region_callback([](const char* name) { names().push_back(name); });
+  }
+  ~Regions() { Kokkos::Tools::Experimental::set_push_region_callback(nullptr); }
+  Regions(const Regions&) = delete;
+  Regions& operator=(const Regions&) = delete;
+
+  static std::vector<std::string>& names() {
+    static std::vector<std::string> all;
+    return all;
+  }
+};
 
 Matrix operand(Op op, std::int64_t rows, std::int64_t columns, const Values& values) {
   return op == Op::none ? matrixOf(rows, columns, values) : matrixOf(columns, rows, values);
@@ -72,6 +92,22 @@ TEST_CASE("Matrices that do not fit are refused", "[nn]") {
   CHECK_THROWS_AS(gemm(space, Op::none, Op::none, Real(1), a, a, Real(0), c), InternalError);
   CHECK_THROWS_AS(gemm(space, Op::transpose, Op::none, Real(1), a, a, Real(0), c), InternalError);
   CHECK_NOTHROW(gemm(space, Op::none, Op::transpose, Real(1), a, a, Real(0), c));
+}
+
+TEST_CASE("Every product goes to the vendor's BLAS where Kokkos Kernels has it", "[nn]") {
+  if (gemmPath() == "Kokkos Kernels' own loops") return;
+  const Matrix a = matrixOf(6, 6, Values(36, 1.0)), b = matrixOf(6, 6, Values(36, 2.0)),
+               c = makeMatrix("partita::test::c", 6, 6);
+  for (const Op op_a : {Op::none, Op::transpose}) {
+    for (const Op op_b : {Op::none, Op::transpose}) {
+      const Regions regions;
+      gemm(space, op_a, op_b, Real(1), a, b, Real(0), c);
+      const auto& names = Regions::names();
+      CHECK(std::any_of(names.begin(), names.end(), [](const std::string& name) {
+        return name.find("gemm[TPL_") != std::string::npos; // Kokkos Kernels says so itself
+      }));
+    }
+  }
 }
 
 TEST_CASE("The path and the rate of matrix products are known", "[nn]") {

@@ -63,6 +63,7 @@ std::string deviceText(const RankPlace& place) {
 std::string numbersOf(const std::vector<RankPlace>& places, const std::vector<int>& ranks,
                       int (*number)(const RankPlace&)) {
   std::vector<int> numbers;
+  numbers.reserve(ranks.size());
   for (const int rank : ranks) numbers.push_back(number(places[static_cast<std::size_t>(rank)]));
   numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
   return (numbers.size() == 1 ? " " : "s ") + formatRanges(numbers);
@@ -134,7 +135,7 @@ std::vector<std::string> placeWarnings(const std::vector<RankPlace>& places) {
     for (const auto& [identity, ranks] : node.ranks_of) {
       if (ranks.size() == 1) continue;
       warnings.push_back(formatRanks(ranks) + " share one device of " + node.host +
-                         "; start as many ranks a node as it has devices, and let each see its own");
+                         "; start at most as many ranks a node as it has devices");
       break;
     }
     const int used = static_cast<int>(node.ranks_of.size());

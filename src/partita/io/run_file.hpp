@@ -2,7 +2,6 @@
 
 #include "partita/comm/mpi.hpp"
 #include "partita/core/provenance.hpp"
-#include "partita/nn/stage.hpp"
 #include "partita/plan/run_length.hpp"
 
 #include <optional>
@@ -57,11 +56,5 @@ struct RunFileContent {
   std::vector<TensorRecord> tensors;
   std::vector<const Real*> values; ///< of each tensor; null where another rank writes it
 };
-
-/// Says where the parameters of a stage lie: `values` is flat, as its buffer is.
-void placeValues(RunFileContent& content, const Stage& stage, const Real* values);
-
-/// The parameters of the whole network, in layer order.
-std::vector<TensorRecord> networkTensors(const Partition& partition, const std::string& kind);
 
 } // namespace partita

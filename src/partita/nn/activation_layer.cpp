@@ -32,7 +32,7 @@ void ActivationLayer::forward(const ExecSpace& space, const Pass&, const Matrix&
                               const Matrix&) {
   const Region region(space, "partita::ActivationLayer::forward", Phase::elementwise);
   withActivation(_plan.activation, _plan.slope, [&](auto act) {
-    forEachElement(space, "partita::ActivationLayer::forward", out.extent(0), out.extent(1),
+    forEachElement(space, "partita::ActivationLayer::forward_kernel", out.extent(0), out.extent(1),
                    Apply<decltype(act)>{act, in, out});
   });
 }
@@ -42,7 +42,7 @@ void ActivationLayer::backward(const ExecSpace& space, const Pass&, const Matrix
   if (grad_in.size() == 0) return;
   const Region region(space, "partita::ActivationLayer::backward", Phase::elementwise);
   withActivation(_plan.activation, _plan.slope, [&](auto act) {
-    forEachElement(space, "partita::ActivationLayer::backward", out.extent(0), out.extent(1),
+    forEachElement(space, "partita::ActivationLayer::backward_kernel", out.extent(0), out.extent(1),
                    ApplyGradient<decltype(act)>{act, in, out, grad_out, grad_in});
   });
 }

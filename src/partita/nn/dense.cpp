@@ -81,7 +81,7 @@ void Dense::forward(const ExecSpace& space, const Pass&, const Matrix& in, const
   if (!_plan.bias && _plan.activation == Activation::identity) return;
   const Region region(space, "partita::Dense::bias_activation", Phase::elementwise);
   withActivation(_plan.activation, _plan.slope, [&](auto act) {
-    forEachElement(space, "partita::Dense::bias_activation", out.extent(0), out.extent(1),
+    forEachElement(space, "partita::Dense::bias_activation_kernel", out.extent(0), out.extent(1),
                    BiasActivation<decltype(act)>{act, out, saved, _bias});
   });
 }
@@ -93,7 +93,7 @@ void Dense::backward(const ExecSpace& space, const Pass& pass, const Matrix& in,
     withActivation(_plan.activation, _plan.slope, [&](auto act) {
       using Kernel = ActivationBiasGradient<decltype(act)>;
       const std::int64_t items = (out.extent(1) + Kernel::columns_an_item - 1) / Kernel::columns_an_item;
-      Kokkos::parallel_for("partita::Dense::activation_gradient", Range(space, 0, items),
+      Kokkos::parallel_for("partita::Dense::activation_gradient_kernel", Range(space, 0, items),
                            Kernel{act, out, saved, grad_out, _bias_gradient, pass.accumulate});
     });
   }

@@ -46,7 +46,7 @@ void Reencode::backward(const ExecSpace& space, const Pass&, const Matrix& in, c
   gemm(space, Op::none, Op::transpose, Real(1), grad_out, _labels.rows, Real(0), logit_gradient);
   {
     const Region region(space, "partita::Reencode::backward", Phase::elementwise);
-    Kokkos::parallel_for("partita::Reencode::backward", Range(space, 0, rows),
+    Kokkos::parallel_for("partita::Reencode::backward_kernel", Range(space, 0, rows),
                          SoftmaxGradientRow{saved, logit_gradient});
   }
   const auto scale = static_cast<Real>(1.0 / _labels.temperature);

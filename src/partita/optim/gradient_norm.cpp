@@ -39,7 +39,7 @@ void GradientNorm::measure(const ExecSpace& space, const Vector& gradients) {
     const std::int64_t size = _bounds[t + 1] - _bounds[t],
                        items = (size + SquareSum::run - 1) / SquareSum::run;
     const Kokkos::View<double, MemSpace> square(_squares.data() + t);
-    Kokkos::parallel_reduce("partita::GradientNorm::measure", Range(space, 0, items),
+    Kokkos::parallel_reduce("partita::GradientNorm::measure_kernel", Range(space, 0, items),
                             SquareSum{gradients.data() + _bounds[t], size}, square);
   }
 }
@@ -49,7 +49,7 @@ void GradientNorm::clip(const ExecSpace& space, double clip_norm, double others)
   const auto squares = _squares;
   const auto factor = _factor;
   Kokkos::parallel_for(
-      "partita::GradientNorm::clip", Range(space, 0, 1), KOKKOS_LAMBDA(std::int64_t) {
+      "partita::GradientNorm::clip_kernel", Range(space, 0, 1), KOKKOS_LAMBDA(std::int64_t) {
         double sum = others;
         for (std::size_t t = 0; t < squares.extent(0); ++t) sum += squares(t);
         const double norm = sqrt(sum);

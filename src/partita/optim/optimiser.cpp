@@ -44,7 +44,7 @@ class Sgd : public Optimiser {
             const Vector& factor) override {
     const Region region(space, "partita::Sgd::step", Phase::optimiser);
     ++_steps;
-    forEachValue(space, "partita::Sgd::step", static_cast<std::int64_t>(parameters.extent(0)),
+    forEachValue(space, "partita::Sgd::step_kernel", static_cast<std::int64_t>(parameters.extent(0)),
                  SgdKernel{parameters.data(), gradients.data(), factor.data(), _velocity.data(),
                            static_cast<Real>(rate), static_cast<Real>(_section.momentum),
                            static_cast<Real>(_section.weight_decay), _section.nesterov});
@@ -91,7 +91,7 @@ class Adam : public Optimiser {
                  correction2 = 1.0 - std::pow(_section.beta2, t);
     const bool decoupled = _section.kind == OptimiserKind::adamw;
     const double decay = _section.weight_decay;
-    forEachValue(space, "partita::Adam::step", static_cast<std::int64_t>(parameters.extent(0)),
+    forEachValue(space, "partita::Adam::step_kernel", static_cast<std::int64_t>(parameters.extent(0)),
                  AdamKernel{parameters.data(), gradients.data(), factor.data(), _first.data(), _second.data(),
                             static_cast<Real>(_section.beta1), static_cast<Real>(_section.beta2),
                             static_cast<Real>(rate / correction1), static_cast<Real>(_section.epsilon),

@@ -4,6 +4,7 @@
 #include "partita/core/log.hpp"
 #include "partita/core/region.hpp"
 #include "partita/io/durable.hpp"
+#include "partita/io/stage_tensors.hpp"
 #include "partita/io/write_run_file.hpp"
 
 #include <algorithm>
@@ -54,7 +55,7 @@ struct Checkpointer::Job {
   std::vector<std::int64_t> reports; ///< that each rank had sent
   int compression = 0;
   Clock::time_point start = Clock::now();
-  double copy_seconds = 0.0;
+  double still_seconds = 0.0, write_seconds = 0.0;
   std::string failure;
   std::atomic<State> state{State::writing};
 };
@@ -180,9 +181,10 @@ void Checkpointer::take(const ExecSpace& space, const Position& position,
   listTensors(*job, position);
   copyValues(space, *job, updaters);
   job->numbers = ownNumbers(space, updaters);
-  job->copy_seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  job->still_seconds = std::chrono::duration<double>(Clock::now() - start).count();
   _job = job;
   _thread.submit([job, comm = _comm] {
+    const auto begin = Clock::now();
     job->failure = failureOf([&] {
       collectively(*comm, [&] {
         std::error_code error;
@@ -202,6 +204,7 @@ void Checkpointer::take(const ExecSpace& space, const Position& position,
       job->reports.assign(reports, job->numbers.end());
       writeRunFile(*comm, job->partial, job->content, job->compression);
     });
+    job->write_seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     job->state = Job::State::written;
   });
 }
@@ -234,9 +237,9 @@ void Checkpointer::tellResult() {
       bytes += static_cast<double>(tensor.size()) * sizeof(Real);
     std::array<char, 160> line{};
     std::snprintf(line.data(), line.size(),
-                  "checkpoint at step %lld: %s in %s, training stood still for %.3f s",
-                  static_cast<long long>(_last_step), formatBytes(bytes).c_str(),
-                  formatSeconds(seconds).c_str(), _job->copy_seconds);
+                  "checkpoint at step %lld: %s written in %.3f s, training stood still for %.3f s",
+                  static_cast<long long>(_last_step), formatBytes(bytes).c_str(), _job->write_seconds,
+                  _job->still_seconds);
     Log::info(line.data());
   }
   _job.reset();

@@ -3,7 +3,8 @@
 #include "partita/comm/agree.hpp"
 #include "partita/config/deck.hpp"
 #include "partita/core/log.hpp"
-#include "partita/io/read_stage.hpp"
+#include "partita/io/read_run_file.hpp"
+#include "partita/io/stage_tensors.hpp"
 #include "partita/plan/effective.hpp"
 #include "partita/train/run_directory.hpp"
 
@@ -118,7 +119,8 @@ Restart planRestart(const std::string& file, const RunConfig& deck, const RunCon
   Restart restart;
   restart.file = file;
   if (file.empty()) return restart;
-  const RunFile opened(file);
+  restart.opened = std::make_shared<const RunFile>(file);
+  const RunFile& opened = *restart.opened;
   checkParameters(opened, partition);
   if (!opened.isCheckpoint()) {
     Log::info("beginning with the parameters of " + file);
@@ -140,7 +142,7 @@ Restart planRestart(const std::string& file, const RunConfig& deck, const RunCon
 
 void restoreUpdater(const ExecSpace& space, const Restart& restart, const Grid& grid, StageUpdater& updater) {
   LocalStage& local = updater.local();
-  const RunFile file(restart.file);
+  const RunFile& file = *restart.opened;
   bool complete = true;
   for (const Optimiser::State& state : updater.optimiser().state())
     complete = complete && readStageTensors(file, state.name, local.stage, state.values);

@@ -1,10 +1,11 @@
 #pragma once
 
 #include "partita/config/run_config.hpp"
-#include "partita/io/run_file.hpp"
+#include "partita/io/read_run_file.hpp"
 #include "partita/strategy/stage_trainer.hpp"
 #include "partita/strategy/training_clock.hpp"
 
+#include <memory>
 #include <optional>
 
 namespace partita {
@@ -17,7 +18,9 @@ std::string chooseRestart(const Communicator& world, const std::string& restart,
 
 /// What of an earlier run goes into this one.
 struct Restart {
-  std::string file;                 ///< empty: nothing, the run begins
+  std::string file; ///< empty: nothing, the run begins
+  /// Open until it is read to the end: the run may rename or delete what it goes on from.
+  std::shared_ptr<const RunFile> opened;
   std::optional<RunProgress> found; ///< none in a file of parameters only
   Position start;
   bool keeps_state = false; ///< the optimiser goes on

@@ -72,7 +72,7 @@ StageBatch SyntheticSource::noisy(const ExecSpace& space, const Labels& classes)
   const std::int64_t width = _labels.width(), blocks = (width + 3) / 4;
   const RandomStream random(_seed, Stream::stage_noise, static_cast<std::uint32_t>(_stage));
   const Matrix in = topRows(_in, rows);
-  forEachElement(space, "partita::SyntheticSource::noisy", rows, blocks,
+  forEachElement(space, "partita::SyntheticSource::noisy_kernel", rows, blocks,
                  NoisyLabels{random, _labels.rows.data(), classes.data(), in.data(), width, blocks,
                              _step * _place.batch + _place.first,
                              static_cast<Real>(_noise * _labels.deviation)});
@@ -86,7 +86,7 @@ StageBatch SyntheticSource::mixed(const ExecSpace& space, const Labels& classes)
   const Matrix in = topRows(_in, rows), posterior = topRows(_posterior, rows);
   {
     const Region region(space, "partita::SyntheticSource::mixed", Phase::data);
-    forEachElement(space, "partita::SyntheticSource::mixed", rows, blocks,
+    forEachElement(space, "partita::SyntheticSource::mixed_kernel", rows, blocks,
                    MixtureLogits{random, classes.data(), posterior.data(), width, blocks,
                                  _step * _place.batch + _place.first});
     softmax(space, Real(1), posterior, posterior);

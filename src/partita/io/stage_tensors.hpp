@@ -1,8 +1,15 @@
 #pragma once
 
 #include "partita/io/read_run_file.hpp"
+#include "partita/nn/stage.hpp"
 
 namespace partita {
+
+/// Says where the parameters of a stage lie: `values` is flat, as its buffer is.
+void placeValues(RunFileContent& content, const Stage& stage, const Real* values);
+
+/// The parameters of the whole network, in layer order.
+std::vector<TensorRecord> networkTensors(const Partition& partition, const std::string& kind);
 
 /// The parameters of `stages`, from the layers of those names. Throws UserError where one is missing or of
 /// another shape.

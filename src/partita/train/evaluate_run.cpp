@@ -1,0 +1,75 @@
+#include "partita/comm/agree.hpp"
+#include "partita/config/deck.hpp"
+#include "partita/core/log.hpp"
+#include "partita/io/parameters_hash.hpp"
+#include "partita/io/read_run_file.hpp"
+#include "partita/io/stage_tensors.hpp"
+#include "partita/strategy/evaluation.hpp"
+#include "partita/train/banner.hpp"
+#include "partita/train/predictions.hpp"
+#include "partita/train/run_directory.hpp"
+#include "partita/train/setup.hpp"
+#include "partita/train/training_run.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace partita {
+
+namespace {
+
+/// Replicas that let any number of ranks evaluate: as many stage groups as divide it, the samples shared by
+/// the rest.
+std::int64_t evaluationReplicas(const StrategySection& strategy, int ranks) {
+  const bool joint = strategy.kind == StrategyKind::joint;
+  int groups = joint ? 1 : std::max(1, static_cast<int>(strategy.stages));
+  while (groups > 1 && (groups > ranks || ranks % groups != 0)) --groups;
+  return ranks / groups;
+}
+
+void showEvaluation(const Evaluation& result, std::size_t samples) {
+  Log::info("test accuracy on " + std::to_string(samples) + " samples:");
+  for (std::size_t s = 0; s < result.accuracy.size(); ++s) {
+    std::array<char, 96> line{};
+    const std::string who =
+        s + 1 == result.accuracy.size() ? "joined network" : "stage " + std::to_string(s + 1) + " alone";
+    std::snprintf(line.data(), line.size(), "  %-16s %6.2f %%   loss %.4f", who.c_str(),
+                  100.0 * result.accuracy[s], result.loss[s]);
+    Log::info(line.data());
+  }
+}
+
+} // namespace
+
+void evaluateRun(const Communicator& world, const std::string& path,
+                 const std::vector<std::string>& overrides, const std::string& predictions,
+                 const RunOptions& options) {
+  const ExecSpace space;
+  showBanner(space, world, options.command_line);
+  std::string file;
+  RunConfig deck;
+  collectively(world, [&] {
+    file = parameterFileOf(path);
+    deck = parseDeck(RunFile(file).facts().deck, file, overrides);
+    deck.strategy.replicas = evaluationReplicas(deck.strategy, world.size());
+  });
+  Setup setup(world, deck, false);
+  showMessagePaths(setup.grid);
+  collectively(world, [&] {
+    const RunFile opened(file);
+    opened.verify(static_cast<std::size_t>(world.rank()), static_cast<std::size_t>(world.size()));
+    checkParameters(opened, setup.plans.partition);
+    readParameters(opened, setup.stagePointers<Stage*>());
+  });
+  const DataSets& sets = setup.plans.sets;
+  Predictions kept(world, predictions);
+  const OutputRows keep = [&](const Matrix& logits) { kept.add(space, logits); };
+  const Evaluation result = evaluateJoined(space, setup.config, setup.grid, setup.stages, sets, sets.test,
+                                           kept.wanted() ? keep : OutputRows());
+  if (kept.wanted()) kept.write(setup.grid, sets, sets.test);
+  showEvaluation(result, sets.test.size());
+  const std::string hash = hashParameters(setup.grid, setup.stagePointers<const Stage*>());
+  Log::info("parameters_hash " + hash);
+}
+
+} // namespace partita

@@ -1,0 +1,41 @@
+#pragma once
+
+#include "partita/comm/watchdog.hpp"
+#include "partita/data/dataset.hpp"
+#include "partita/strategy/local_stage.hpp"
+
+namespace partita {
+
+/// What the deck and the data come to, before any rank talks to another.
+struct Plans {
+  /// `learns`: the training set has to go into the grid. Throws UserError.
+  Plans(const RunConfig& config, const Communicator& world, bool learns);
+
+  DataSets sets;
+  Partition partition;
+  GridPlan grid;
+};
+
+/// Can the training set be shared out in batches over this grid? Throws UserError.
+void checkTraining(const RunConfig& config, const DataSets& sets, const GridPlan& grid);
+
+/// The parts that every command on several ranks sets up. Collective; throws UserError on every rank.
+struct Setup {
+  Setup(const Communicator& world, const RunConfig& deck, bool learns);
+
+  template <class StagePointer>
+  std::vector<StagePointer> stagePointers() const {
+    std::vector<StagePointer> pointers;
+    pointers.reserve(stages.size());
+    for (const auto& local : stages) pointers.push_back(&local->stage);
+    return pointers;
+  }
+
+  RunConfig config; ///< effective
+  Plans plans;
+  Grid grid;
+  std::vector<std::unique_ptr<LocalStage>> stages;
+  Watchdog watchdog; ///< from here on: reading the data takes as long as it takes
+};
+
+} // namespace partita

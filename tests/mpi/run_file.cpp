@@ -1,0 +1,114 @@
+#include "partita/comm/agree.hpp"
+#include "partita/io/read_run_file.hpp"
+#include "partita/io/stage_tensors.hpp"
+#include "partita/io/write_run_file.hpp"
+
+#include <filesystem>
+#include <limits>
+#include <unistd.h>
+
+#include "pmpi.hpp"
+#include "small_run.hpp"
+#include "support/catch.hpp"
+
+using namespace partita;
+using namespace partita::test;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t bytes_a_call = 16 << 20;
+
+/// A folder that all ranks see, for the life of the object. Collective.
+class SharedFolder {
+ public:
+  SharedFolder()
+      : _path(tellAll(everyone(),
+                      (fs::temp_directory_path() / ("partita-mpi-" + std::to_string(getpid()))).string())) {
+    if (everyone().rank() == 0) fs::create_directories(_path);
+    everyone().barrier();
+  }
+  ~SharedFolder() {
+    std::error_code ignored;
+    if (everyone().rank() == 0) fs::remove_all(_path, ignored);
+  }
+  SharedFolder(const SharedFolder&) = delete;
+  SharedFolder& operator=(const SharedFolder&) = delete;
+
+  std::string file(const std::string& name) const { return _path + "/" + name; }
+
+ private:
+  std::string _path;
+};
+
+/// Tensors dealt out to ranks in turn: of more ranks than tensors, the last ones have nothing to write.
+struct Content {
+  explicit Content(const std::vector<std::vector<std::int64_t>>& shapes) {
+    content.facts = {"# a deck\n", 10, {4}, {0.0F}, {1.0F}, {{"version", "1"}}};
+    for (const std::vector<std::int64_t>& extents : shapes) {
+      const int number = static_cast<int>(content.tensors.size());
+      content.tensors.push_back(
+          {parameters_kind, "layer" + std::to_string(number) + ".dense", "weight", extents});
+      const bool mine = number % everyone().size() == everyone().rank();
+      values.push_back(mine ? valuesOf(number) : std::vector<Real>());
+      content.values.push_back(mine ? values.back().data() : nullptr);
+    }
+  }
+
+  std::vector<Real> valuesOf(int number) const {
+    std::vector<Real> all(static_cast<std::size_t>(content.tensors[static_cast<std::size_t>(number)].size()));
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<Real>((i + 7) % 1000 + 1000 * number);
+    return all;
+  }
+
+  RunFileContent content;
+  std::vector<std::vector<Real>> values; // moving keeps what `content` points to
+};
+
+} // namespace
+
+TEST_CASE("ranks that have nothing to write take part all the same", "[io]") {
+  const SharedFolder folder;
+  const Content wanted({{30, 17}, {1, 5}, {12, 3}});
+  for (const int compression : {0, 4}) {
+    writeRunFile(everyone(), folder.file("file.h5"), wanted.content, compression);
+    const RunFile found(folder.file("file.h5"));
+    found.verify();
+    REQUIRE(found.tensors().size() == 3);
+    for (int number = 0; number < 3; ++number) {
+      const TensorRecord& tensor = found.tensors()[static_cast<std::size_t>(number)];
+      std::vector<Real> values(static_cast<std::size_t>(tensor.size()));
+      found.read(tensor, values.data());
+      CHECK(values == wanted.valuesOf(number));
+    }
+    everyone().barrier(); // all have read it before it is written again
+  }
+}
+
+TEST_CASE("what one rank cannot write, no rank takes for written", "[io]") {
+  const SharedFolder folder;
+  Content content({{30, 17}, {1, 5}});
+  if (!content.values[1].empty()) content.values[1][3] = std::numeric_limits<Real>::quiet_NaN();
+  for (const int compression : {0, 4}) {
+    CHECK_THROWS_AS(writeRunFile(everyone(), folder.file("file.h5"), content.content, compression),
+                    AgreedError);
+    everyone().barrier(); // rank 0 has removed it
+    CHECK_FALSE(fs::exists(folder.file("file.h5")));
+  }
+}
+
+TEST_CASE("no call writes more than some megabytes, whatever the size of a tensor", "[io]") {
+  const SharedFolder folder;
+  const Content content({{3000, 3500}}); // 42 MB in single precision
+  const MpiRecording recording;
+  writeRunFile(everyone(), folder.file("file.h5"), content.content, 0);
+  std::int64_t largest = 0, sum = 0;
+  for (const MpiRecord& record : recording.all()) {
+    if (record.call != MpiCall::file_write) continue;
+    largest = std::max(largest, record.bytes);
+    sum += record.bytes;
+  }
+  CHECK(largest <= bytes_a_call);
+  CHECK(everyone().total(sum) >= content.content.tensors[0].size() * static_cast<std::int64_t>(sizeof(Real)));
+}

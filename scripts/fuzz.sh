@@ -1,6 +1,6 @@
 # Fuzzing of the readers by libFuzzer: a build of its own, by clang; a Kokkos built by GCC serves it as well.
 
-fuzz_targets=(deck idx libsvm)
+fuzz_targets=(deck idx libsvm checkpoint)
 # What a reader may take for a file of a few KiB: MiB, and seconds until it counts as hanging. How long it may compute
 # is in tests/fuzz/fuzz.hpp.
 fuzz_limits=(-max_len=16384 -malloc_limit_mb=256 -rss_limit_mb=1024 -timeout=300 -report_slow_units=300)
@@ -16,10 +16,13 @@ buildFuzzers() {
 
 # fuzzTarget FOLDER NAME SECONDS: what was found before in FOLDER/corpus is where the next run starts.
 fuzzTarget() {
-  local folder=$1 name=$2 dictionary=()
+  local folder=$1 name=$2 dictionary=() more=()
   [ ! -e "$folder/$name.dict" ] || dictionary=(-dict="$folder/$name.dict")
+  # The deck alone, which each checkpoint has, is 5 KiB; and where HDF5 refuses a file, it forgets some memory and has
+  # asked for some that no machine has.
+  [ "$name" != checkpoint ] || more=(-max_len=32768 -detect_leaks=0 -malloc_limit_mb=1000000)
   mkdir -p "$folder/corpus/$name" "$folder/findings"
-  "$folder/bin/fuzz_$name" "${fuzz_limits[@]}" "${dictionary[@]}" -max_total_time="$3" -print_final_stats=1 \
+  ASAN_OPTIONS=allocator_may_return_null=1 "$folder/bin/fuzz_$name" "${fuzz_limits[@]}" "${more[@]}" "${dictionary[@]}" -max_total_time="$3" -print_final_stats=1 \
     -artifact_prefix="$folder/findings/$name-" "$folder/corpus/$name" "$folder/seeds/$name"
 }
 

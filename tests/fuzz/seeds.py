@@ -33,6 +33,16 @@ LIBSVM = {
 }
 
 
+def checkpoints():
+    """Files of the program, of checkpoints/tiny.toml, packed with gzip; and what is odd in others, which the target builds
+    (tests/fuzz/checkpoint.cpp): that eats numbers from the end, first how many things and which."""
+    files = {path.name.partition(".")[0]: gzip.decompress(path.read_bytes())
+             for path in sorted((ROOT / "tests/fuzz/checkpoints").glob("*.h5.gz"))}
+    odd = {f"odd-{item}-{kind}": b"build:" + bytes([9, 200, 7, 130, 65, kind, item, 1])
+           for item in range(36) for kind in range(0, 6, 1 + item % 3)}
+    return {**files, **odd, "none": b"build:", "cut": files["checkpoint"][:9000], "other": b"\x89HDF\r\n\x1a\n"}
+
+
 def idx(*sizes, kind=8):
     count = 1
     for size in sizes:
@@ -76,7 +86,8 @@ def main():
     out = Path(sys.argv[1])
     decks = {path.stem: path.read_text() for path in sorted((ROOT / "input-decks").glob("*.toml"))}
     libsvm = {name: text.encode() for name, text in LIBSVM.items()}
-    for target, seeds in {"deck": {**decks, **DECKS}, "idx": with_gzip(IDX), "libsvm": with_gzip(libsvm)}.items():
+    for target, seeds in {"deck": {**decks, **DECKS}, "idx": with_gzip(IDX), "libsvm": with_gzip(libsvm),
+                          "checkpoint": checkpoints()}.items():
         folder = out / "seeds" / target
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in seeds.items():

@@ -90,7 +90,7 @@ class Job:
         try:
             code = self._process.wait(timeout)
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"still running after {timeout} s\n{self._text()}") from None
+            raise AssertionError(f"still running after {timeout} s: ranks {self.ranks()}\n{self._text()}") from None
         seconds = time.time() - self.begin
         for text in self._texts:
             text.seek(0)

@@ -1,11 +1,10 @@
+#include "partita/core/error.hpp"
 #include "partita/strategy/sil/activation_cache.hpp"
-
-#include <csignal>
-#include <sys/resource.h>
 
 #include "data_files.hpp"
 #include "support/catch.hpp"
 #include "support/default_space.hpp"
+#include "support/file_size_limit.hpp"
 #include "support/matrices.hpp"
 
 using namespace partita;
@@ -16,27 +15,6 @@ namespace {
 
 constexpr DefaultSpace space;
 constexpr std::int64_t width = 5;
-
-/// No file may grow beyond so many bytes while this lives: a full disk without a disk.
-class FileSizeLimit {
- public:
-  explicit FileSizeLimit(rlim_t bytes) : _handler(std::signal(SIGXFSZ, SIG_IGN)) {
-    getrlimit(RLIMIT_FSIZE, &_before);
-    rlimit limit = _before;
-    limit.rlim_cur = bytes;
-    setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~FileSizeLimit() {
-    setrlimit(RLIMIT_FSIZE, &_before);
-    std::signal(SIGXFSZ, _handler);
-  }
-  FileSizeLimit(const FileSizeLimit&) = delete;
-  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
-
- private:
-  rlimit _before{};
-  void (*_handler)(int);
-};
 
 std::vector<Real> rowOf(const ActivationCache& cache, std::size_t row) {
   std::vector<Real> out(width);
@@ -80,7 +58,8 @@ TEST_CASE("A folder that cannot hold the activations is named", "[strategy]") {
   const Matrix values = matrixOf(1, width, normals(width, 1));
   const FileSizeLimit full(width * sizeof(Real));
   cache.put(space, values, {0});
-  const std::string message = messageOf([&] { cache.put(space, values, {1}); });
-  CHECK_THAT(message, ContainsSubstring("cannot write in '" + folder.path() + "'"));
-  CHECK_THAT(message, ContainsSubstring("File too large"));
+  CHECK_THROWS_AS(cache.put(space, values, {1}), RunError);
+  CHECK_THROWS_WITH(cache.put(space, values, {1}),
+                    ContainsSubstring("cannot write in '" + folder.path() + "'") &&
+                        ContainsSubstring("File too large"));
 }

@@ -2,6 +2,7 @@
 
 #include "data_files.hpp"
 #include "support/catch.hpp"
+#include "support/file_size_limit.hpp"
 
 using namespace partita;
 using namespace partita::test;
@@ -73,6 +74,26 @@ TEST_CASE("A history that goes on keeps the whole rows up to its step", "[train]
   CHECK(folder.read("history.csv") == header + before + same + "5,step,1,0,10,10,0,0,0,0,,\n");
   HistoryFile{path}; // from the start
   CHECK(folder.read("history.csv") == header);
+}
+
+TEST_CASE("Rows that find no room are kept until there is some", "[train]") {
+  const ScratchFolder folder;
+  const std::string path = folder.path("history.csv");
+  HistoryFile history(path);
+  StepReport report;
+  report.stage = 1;
+  {
+    const FileSizeLimit full(header.size() + 20); // in the middle of the first row
+    for (report.step = report.run_step = 1; report.step <= 3; report.run_step = ++report.step)
+      history.add(1.0, report);
+    CHECK(messageOf([&] { history.flush(); }) == path + ": cannot be written: File too large");
+  }
+  history.add(1.0, report);
+  std::string rows;
+  for (const char step : {'1', '2', '3', '4'})
+    rows += std::string("1,step,1,0,") + step + "," + step + ",0,0,0,0,,\n";
+  CHECK(folder.read("history.csv") == header + rows);
+  CHECK(messageOf([&] { history.flush(); }).empty());
 }
 
 TEST_CASE("A history that cannot be written is refused", "[train]") {

@@ -15,7 +15,6 @@ namespace partita {
 namespace {
 
 constexpr std::int64_t values_a_call = 1 << 22;
-constexpr std::int64_t largest_tensor = std::int64_t{1} << 42;
 
 hid_t realType() {
   return sizeof(Real) == 4 ? H5T_NATIVE_FLOAT : H5T_NATIVE_DOUBLE;
@@ -50,13 +49,19 @@ long placeOf(const std::string& layer) {
   return std::strtol(layer.c_str() + prefix, nullptr, 10);
 }
 
-bool sensible(const std::vector<std::int64_t>& extents) {
-  double size = 1.0;
+/// Numbers or one text, of which no more is promised than what the file has can unfold to.
+bool sensible(hid_t dataset, const std::vector<std::int64_t>& extents) {
+  constexpr double most_by_deflate = 1100.0;
+  const Hdf5Id type = checkedId(H5Dget_type(dataset), H5Tclose, "HDF5 lost a type");
+  const H5T_class_t kind = H5Tget_class(type.get());
+  const bool text = kind == H5T_STRING && H5Tis_variable_str(type.get()) == 0 && extents.empty();
+  if (!text && kind != H5T_INTEGER && kind != H5T_FLOAT) return false;
+  auto bytes = static_cast<double>(H5Tget_size(type.get()));
   for (const std::int64_t extent : extents) {
     if (extent < 1) return false;
-    size *= static_cast<double>(extent);
+    bytes *= static_cast<double>(extent);
   }
-  return !extents.empty() && size <= static_cast<double>(largest_tensor);
+  return bytes > 0.0 && bytes <= most_by_deflate * static_cast<double>(H5Dget_storage_size(dataset));
 }
 
 bool before(const TensorRecord& a, const TensorRecord& b) {
@@ -68,15 +73,46 @@ bool before(const TensorRecord& a, const TensorRecord& b) {
   return a.extents.size() > b.extents.size();
 }
 
-/// Names of all data sets below an object.
-std::vector<std::string> datasetNames(hid_t object, const std::string& path) {
+/// What a file says, as it may stand in a message of one line.
+std::string shown(std::string text) {
+  std::replace_if(
+      text.begin(), text.end(), [](unsigned char c) { return std::iscntrl(c) != 0; }, '?');
+  return text;
+}
+
+std::vector<std::string> linksOf(hid_t group, const std::string& path) {
   std::vector<std::string> names;
-  const auto visit = [](hid_t, const char* name, const H5O_info_t* info, void* data) -> herr_t {
-    if (info->type == H5O_TYPE_DATASET) static_cast<std::vector<std::string>*>(data)->emplace_back(name);
-    return 0;
+  const auto visit = [](hid_t, const char* name, const H5L_info_t* info, void* data) -> herr_t {
+    static_cast<std::vector<std::string>*>(data)->emplace_back(name);
+    return info->type == H5L_TYPE_HARD ? 0 : -1; // ours has no other
   };
-  checkHdf5(H5Ovisit2(object, H5_INDEX_NAME, H5_ITER_INC, visit, &names, H5O_INFO_BASIC),
+  checkHdf5(H5Literate(group, H5_INDEX_NAME, H5_ITER_INC, nullptr, visit, &names),
             path + ": its contents cannot be listed; the file is damaged");
+  return names;
+}
+
+/// Names of all data sets. Groups in groups have an end here, which they need not have in HDF5.
+void listDatasets(hid_t group, const std::string& path, const std::string& prefix, int levels,
+                  std::vector<std::string>& names) {
+  for (const std::string& link : linksOf(group, path)) {
+    const std::string name = prefix + shown(link);
+    const Hdf5Id object = checkedId(H5Oopen(group, link.c_str(), H5P_DEFAULT), H5Oclose,
+                                    path + ": '/" + name + "' cannot be opened; the file is damaged");
+    const H5I_type_t type = H5Iget_type(object.get());
+    if (type == H5I_DATASET) {
+      names.push_back(name);
+    } else if (type == H5I_GROUP && levels > 1) {
+      listDatasets(object.get(), path, name + "/", levels - 1, names);
+    } else {
+      throw UserError(path + ": '/" + name + "' does not belong to a file of Partita");
+    }
+  }
+}
+
+std::vector<std::string> datasetNames(hid_t file, const std::string& path) {
+  constexpr int kind_layer_name = 3;
+  std::vector<std::string> names;
+  listDatasets(file, path, "", kind_layer_name, names);
   return names;
 }
 
@@ -96,7 +132,7 @@ RunFile::RunFile(std::string path)
     throw UserError(_path + ": is not complete, its writing was interrupted");
   const std::string content = readText(root, "content", _path);
   if (content != "checkpoint" && content != "parameters")
-    throw UserError(_path + ": has unknown content '" + content + "'");
+    throw UserError(_path + ": has unknown content '" + shown(content) + "'");
   _checkpoint = content == "checkpoint";
   listTensors();
 }
@@ -105,9 +141,11 @@ void RunFile::listTensors() {
   for (const std::string& name : datasetNames(_file.get(), _path)) {
     const std::size_t first = name.find('/'), last = name.rfind('/');
     if (first == std::string::npos || first == last) continue; // deck, input/..., state/...
+    const Hdf5Id dataset = open(name);
     TensorRecord tensor{name.substr(0, first), name.substr(first + 1, last - first - 1),
-                        name.substr(last + 1), extentsOf(open(name).get())};
-    if (placeOf(tensor.layer) < 0 || !sensible(tensor.extents))
+                        name.substr(last + 1), extentsOf(dataset.get())};
+    const bool numbers = !tensor.extents.empty() && sensible(dataset.get(), tensor.extents);
+    if (placeOf(tensor.layer) < 0 || !numbers)
       throw UserError(_path + ": '" + tensor.path() + "' is no tensor of a layer");
     _tensors.push_back(std::move(tensor));
   }
@@ -136,14 +174,11 @@ void RunFile::read(const TensorRecord& tensor, Real* values) const {
 }
 
 std::string RunFile::readDeck() const {
-  constexpr std::size_t longest = 1 << 26;
   const Hdf5Id dataset = open("/deck");
   const Hdf5Id type = checkedId(H5Dget_type(dataset.get()), H5Tclose, _path + ": HDF5 lost a type");
-  const std::size_t size = H5Tget_size(type.get());
-  if (H5Tget_class(type.get()) != H5T_STRING || H5Tis_variable_str(type.get()) != 0 || size > longest ||
-      !extentsOf(dataset.get()).empty())
+  if (H5Tget_class(type.get()) != H5T_STRING || !sensible(dataset.get(), extentsOf(dataset.get())))
     throw UserError(_path + ": '/deck' is no text");
-  std::string text(size, '\0');
+  std::string text(H5Tget_size(type.get()), '\0');
   checkHdf5(H5Dread(dataset.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, text.data()),
             _path + ": '/deck' cannot be read; the file is damaged");
   return text;
@@ -154,7 +189,7 @@ std::vector<T> RunFile::readAll(const std::string& name, hid_t type) const {
   const Hdf5Id dataset = open(name);
   std::int64_t size = 1;
   const std::vector<std::int64_t> extents = extentsOf(dataset.get());
-  if (!sensible(extents) || H5Dget_storage_size(dataset.get()) > (1U << 30U))
+  if (!sensible(dataset.get(), extents) || extents.empty())
     throw UserError(_path + ": '" + name + "' has no sensible size");
   for (const std::int64_t extent : extents) size *= extent;
   std::vector<T> values(static_cast<std::size_t>(size));
@@ -174,11 +209,11 @@ RunFacts RunFile::facts() const {
                                  _path + ": has no '/provenance'");
   const auto visit = [](hid_t, const char* name, const H5A_info_t*, void* data) -> herr_t {
     static_cast<Provenance*>(data)->emplace_back(name, "");
-    return 0;
+    return shown(name) == name ? 0 : -1;
   };
   checkHdf5(H5Aiterate2(group.get(), H5_INDEX_NAME, H5_ITER_INC, nullptr, visit, &facts.provenance),
             _path + ": '/provenance' is damaged");
-  for (auto& [name, value] : facts.provenance) value = readText(group.get(), name, _path);
+  for (auto& [name, value] : facts.provenance) value = shown(readText(group.get(), name, _path));
   return facts;
 }
 
@@ -218,10 +253,11 @@ RunProgress RunFile::progress() const {
 void RunFile::verifyDataset(const std::string& name) const {
   const Hdf5Id dataset = open(name);
   const std::string wrong = _path + ": '" + name + "' is damaged";
+  const std::vector<std::int64_t> extents = extentsOf(dataset.get());
+  if (!sensible(dataset.get(), extents)) throw UserError(wrong);
   const Hdf5Id stored = checkedId(H5Dget_type(dataset.get()), H5Tclose, wrong);
   const Hdf5Id type = checkedId(H5Tget_native_type(stored.get(), H5T_DIR_ASCEND), H5Tclose, wrong);
   const std::size_t size = H5Tget_size(type.get());
-  if (size == 0 || size > (1U << 26U)) throw UserError(wrong);
   auto sum = static_cast<std::uint32_t>(crc32_z(0, nullptr, 0));
   std::vector<unsigned char> bytes;
   const auto take = [&](hid_t memory, hid_t source, std::int64_t, std::int64_t values) {
@@ -229,11 +265,9 @@ void RunFile::verifyDataset(const std::string& name) const {
     checkHdf5(H5Dread(dataset.get(), type.get(), memory, source, H5P_DEFAULT, bytes.data()), wrong);
     sum = static_cast<std::uint32_t>(crc32_z(sum, bytes.data(), bytes.size()));
   };
-  const std::vector<std::int64_t> extents = extentsOf(dataset.get());
   if (extents.empty()) {
     take(H5S_ALL, H5S_ALL, 0, 1);
   } else {
-    if (!sensible(extents)) throw UserError(wrong);
     forEachBlock(dataset.get(), extents, take);
   }
   if (readInteger(dataset.get(), "crc32", _path + ": '" + name + "'") != sum)

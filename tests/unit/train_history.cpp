@@ -77,5 +77,5 @@ TEST_CASE("A history that goes on keeps the whole rows up to its step", "[train]
 
 TEST_CASE("A history that cannot be written is refused", "[train]") {
   CHECK(messageOf([] { HistoryFile("/nowhere/at/all/history.csv"); }) ==
-        "cannot write '/nowhere/at/all/history.csv'");
+        "/nowhere/at/all/history.csv: cannot be written: No such file or directory");
 }

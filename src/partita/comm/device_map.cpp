@@ -63,6 +63,7 @@ std::string deviceText(const RankPlace& place) {
 std::string numbersOf(const std::vector<RankPlace>& places, const std::vector<int>& ranks,
                       int (*number)(const RankPlace&)) {
   std::vector<int> numbers;
+  numbers.reserve(ranks.size());
   for (const int rank : ranks) numbers.push_back(number(places[static_cast<std::size_t>(rank)]));
   numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
   return (numbers.size() == 1 ? " " : "s ") + formatRanges(numbers);

@@ -1,5 +1,6 @@
 #include "partita/io/parallel_file.hpp"
 
+#include "partita/comm/end_job.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/io/hdf5.hpp"
 
@@ -15,6 +16,15 @@ namespace {
 
 constexpr std::int64_t bytes_a_call = 16 << 20; // far below MPI-IO's limit of 2 GB
 constexpr std::int64_t bytes_a_chunk = 4 << 20; // of a compressed data set
+
+// HDF5 closes at the end of the program what is open, with MPI, which then has ended.
+[[maybe_unused]] const herr_t not_at_exit = H5dont_atexit();
+
+/// For what is closed by `close` alone: where something has failed, ranks would not come out of a file that
+/// they close together.
+herr_t leaveOpen(hid_t) {
+  return 0;
+}
 
 hid_t realType() {
   return sizeof(Real) == 4 ? H5T_NATIVE_FLOAT : H5T_NATIVE_DOUBLE;
@@ -70,7 +80,7 @@ Hdf5Id ParallelFile::create() const {
   checkHdf5(H5Pset_libver_bounds(access.get(), H5F_LIBVER_LATEST, H5F_LIBVER_LATEST),
             "HDF5 cannot choose a file format");
   const Hdf5Id list = compactList(H5P_FILE_CREATE);
-  return checkedId(H5Fcreate(_path.c_str(), H5F_ACC_TRUNC, list.get(), access.get()), H5Fclose,
+  return checkedId(H5Fcreate(_path.c_str(), H5F_ACC_TRUNC, list.get(), access.get()), leaveOpen,
                    failure("cannot be written"));
 }
 
@@ -158,7 +168,7 @@ Hdf5Id ParallelFile::creationList(const TensorRecord* tensor) const {
 }
 
 void ParallelFile::keepDataset(hid_t id, const std::string& name) {
-  _datasets.push_back(checkedId(id, H5Dclose, failure("cannot make '" + name + "'")));
+  _datasets.push_back(checkedId(id, leaveOpen, failure("cannot make '" + name + "'")));
   writeAttribute(_datasets.back().get(), "crc32", std::int64_t{0}, _path);
 }
 
@@ -226,7 +236,7 @@ std::uint32_t ParallelFile::writeTensor(const Hdf5Id& dataset, const TensorRecor
     }
     if (worst < 0 && _compression == 0) break; // together, all must go on to the end
   }
-  checkHdf5(worst, wrong);
+  if (worst < 0) fail(wrong, _compression > 0);
   if (!finite) throw UserError(failure("'" + tensor.path() + "' has values that are not finite"));
   return sum;
 }
@@ -254,9 +264,15 @@ void ParallelFile::writeChecksums() {
 }
 
 void ParallelFile::close() {
-  _datasets.clear();
-  const hid_t file = _file.release();
-  checkHdf5(H5Fclose(file), failure("cannot be written to the end (is the disk full?)"));
+  const std::string wrong = failure("cannot be written to the end (is the disk full?)");
+  for (Hdf5Id& dataset : _datasets) checkHdf5(H5Dclose(dataset.release()), wrong);
+  if (H5Fclose(_file.release()) < 0) fail(wrong, true);
+}
+
+/// In a call that ranks make together, the others may wait for this one for ever.
+void ParallelFile::fail(const std::string& message, bool together) const {
+  if (together && _comm.size() > 1) endJob(_comm.rank(), message, 1);
+  throw UserError(message);
 }
 
 } // namespace partita

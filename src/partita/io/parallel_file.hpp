@@ -7,7 +7,8 @@ namespace partita {
 
 /// A run file that all ranks of a communicator write together: made with all its data sets, then filled, each
 /// rank with what it has, then closed. Every function is collective, and throws UserError on the rank where
-/// it failed.
+/// it failed; then the file is left open, and of no use. Ends the job where HDF5 would keep other ranks
+/// waiting.
 class ParallelFile {
  public:
   ParallelFile(const Communicator& comm, const std::string& path, const RunFileContent& content,
@@ -37,6 +38,7 @@ class ParallelFile {
   void keepDataset(hid_t id, const std::string& name);
   Hdf5Id group(const std::string& name) const;
   std::uint32_t writeTensor(const Hdf5Id& dataset, const TensorRecord& tensor, const Real* values) const;
+  [[noreturn]] void fail(const std::string& message, bool together) const;
   std::string failure(const std::string& what) const { return _path + ": " + what; }
 
   const Communicator& _comm;

@@ -29,6 +29,13 @@ void checkFreeSpace(const std::string& path, const RunFileContent& content) {
                     std::to_string(static_cast<std::int64_t>(available / 1e6)) + " MB are free)");
 }
 
+/// A file that somebody may still have open: what it took of the disk is free at once.
+void removeOpenFile(const std::string& path) {
+  std::error_code ignored;
+  fs::resize_file(path, 0, ignored);
+  fs::remove(path, ignored);
+}
+
 void markComplete(const std::string& path) {
   {
     const Hdf5Id file = checkedId(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT), H5Fclose,
@@ -62,8 +69,7 @@ void writeRunFile(const Communicator& comm, const std::string& path, const RunFi
   try {
     writeSteps(comm, path, content, compression);
   } catch (const UserError&) {
-    std::error_code ignored;
-    if (comm.rank() == 0) fs::remove(path, ignored);
+    if (comm.rank() == 0) removeOpenFile(path);
     throw;
   }
 }

@@ -33,6 +33,10 @@ std::string bannerLine(const std::string& name, const std::string& value) {
   return text.data() + value;
 }
 
+std::string describe(MessagePath path) {
+  return path == MessagePath::direct ? "direct" : "staged through host memory";
+}
+
 /// Where each rank computes, line by line.
 void showPlaces(const std::vector<RankPlace>& places) {
   constexpr std::size_t most_warnings = 4;
@@ -48,11 +52,8 @@ void showPlaces(const std::vector<RankPlace>& places) {
 
 std::string showMessagePaths(const Grid& grid) {
   const MessagePaths& paths = grid.paths();
-  const auto nameOfPath = [](MessagePath path) {
-    return std::string(path == MessagePath::direct ? "direct" : "staged through host memory");
-  };
-  std::string text = nameOfPath(paths.messages);
-  if (paths.reductions != paths.messages) text += ", sums of gradients " + nameOfPath(paths.reductions);
+  std::string text = describe(paths.messages);
+  if (paths.reductions != paths.messages) text += ", sums of gradients " + describe(paths.reductions);
   text += " (" + paths.reason + ")";
   const std::int64_t staged = grid.world().total(paths.messages == MessagePath::staged ? 1 : 0);
   if (staged > 0 && staged < grid.world().size()) text += ", staged on " + std::to_string(staged) + " ranks";

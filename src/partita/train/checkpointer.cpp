@@ -26,6 +26,23 @@ bool writesHere(const Grid& grid, std::size_t number) {
   return static_cast<int>(number % static_cast<std::size_t>(grid.replicas())) == grid.replica();
 }
 
+/// What went wrong in `work`, in words; empty: nothing.
+template <class Work>
+std::string failureOf(const Work& work) {
+  try {
+    work();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "";
+}
+
+void removeBeyond(std::size_t keep, const std::string& run_directory) {
+  const std::vector<std::string> files = checkpointsIn(run_directory);
+  std::error_code ignored;
+  for (std::size_t i = keep; i < files.size(); ++i) fs::remove(files[i], ignored);
+}
+
 } // namespace
 
 /// A checkpoint on its way: what the writing thread works on, and what it answers.
@@ -168,7 +185,7 @@ void Checkpointer::take(const ExecSpace& space, const Position& position,
   _job = job;
   _thread.submit([job, comm = _comm] {
     const auto begin = Clock::now();
-    try {
+    job->failure = failureOf([&] {
       collectively(*comm, [&] {
         std::error_code error;
         if (comm->rank() == 0) fs::create_directories(fs::path(job->partial).parent_path(), error);
@@ -186,9 +203,7 @@ void Checkpointer::take(const ExecSpace& space, const Position& position,
       progress.scores.assign(first, reports);
       job->reports.assign(reports, job->numbers.end());
       writeRunFile(*comm, job->partial, job->content, job->compression);
-    } catch (const std::exception& error) {
-      job->failure = error.what();
-    }
+    });
     job->write_seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     job->state = Job::State::written;
   });
@@ -233,17 +248,18 @@ void Checkpointer::tellResult() {
 /// On rank 0: the thread gives the file its name, when no row of the history up to its step can get lost.
 void Checkpointer::publish() {
   _job->state = Job::State::naming;
+  _job->failure = failureOf([&] { _run.monitor.flushHistory(); });
   _thread.submit([job = _job, folder = _run.directory.file("."), history = _run.directory.file("history.csv"),
                   keep = static_cast<std::size_t>(_run.config.checkpoint.keep)] {
-    try {
-      syncFile(history);
-      publishFile(job->partial, job->final_name);
-      const std::vector<std::string> files = checkpointsIn(folder);
-      std::error_code ignored;
-      for (std::size_t i = keep; i < files.size(); ++i) fs::remove(files[i], ignored);
-    } catch (const std::exception& error) {
-      job->failure = error.what();
+    if (job->failure.empty()) {
+      job->failure = failureOf([&] {
+        syncFile(history);
+        publishFile(job->partial, job->final_name);
+        removeBeyond(keep, folder);
+      });
     }
+    std::error_code ignored;
+    if (!job->failure.empty()) fs::remove(job->partial, ignored);
     job->state = Job::State::named;
   });
 }

@@ -1,10 +1,16 @@
 #include "partita/train/history.hpp"
 
 #include "partita/config/user_error.hpp"
+#include "partita/core/log.hpp"
+#include "partita/io/output_file.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
-#include <filesystem>
+#include <cstring>
+#include <fcntl.h>
+#include <fstream>
+#include <unistd.h>
 #include <vector>
 
 namespace partita {
@@ -54,35 +60,62 @@ KeptRows rowsUpTo(const std::string& path, std::int64_t run_step) {
 
 } // namespace
 
-HistoryFile::HistoryFile(const std::string& path, std::int64_t run_step) {
+HistoryFile::HistoryFile(const std::string& path, std::int64_t run_step) : _path(path) {
   const KeptRows kept = rowsUpTo(path, run_step);
   _last_time = kept.last_time;
-  const std::string renewed = path + ".new"; // never a moment without the rows that are kept
-  std::error_code failed;
-  if (!(std::ofstream(renewed) << header << '\n' << kept.text << std::flush))
-    throw UserError("cannot write '" + path + "'");
-  std::filesystem::rename(renewed, path, failed);
-  _file.open(path, std::ios::app);
-  if (failed || !_file) throw UserError("cannot write '" + path + "'");
-  _file.precision(7);
+  OutputFile renewed(path); // never a moment without the rows that are kept
+  renewed.write(header + ('\n' + kept.text));
+  renewed.commit();
+  _file = open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+  if (_file < 0) throw UserError(path + ": cannot be written: " + std::strerror(errno));
+}
+
+HistoryFile::~HistoryFile() {
+  close(_file);
+}
+
+bool HistoryFile::writeWaiting() {
+  while (!_waiting.empty()) {
+    const ssize_t written = write(_file, _waiting.data(), _waiting.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return false;
+    _waiting.erase(0, static_cast<std::size_t>(written));
+  }
+  return true;
+}
+
+void HistoryFile::append(const std::ostringstream& rows) {
+  _waiting += rows.str();
+  if (writeWaiting() || _warned) return;
+  Log::warning(_path + ": cannot be written: " + std::strerror(errno) + "; rows are kept until it can");
+  _warned = true;
+}
+
+void HistoryFile::flush() {
+  if (!writeWaiting()) throw UserError(_path + ": cannot be written: " + std::strerror(errno));
 }
 
 void HistoryFile::add(double seconds, const StepReport& report) {
-  _file << seconds << ",step," << stageName(report.stage) << ',' << report.epoch << ',' << report.step << ','
-        << report.run_step << ',' << report.loss << ',' << report.learning_rate << ','
-        << report.samples_per_second << ',' << report.gradient_norm << ',';
-  if (report.accuracy >= 0.0) _file << 100.0 * report.accuracy;
-  _file << ",\n" << std::flush;
+  std::ostringstream rows;
+  rows.precision(7);
+  rows << seconds << ",step," << stageName(report.stage) << ',' << report.epoch << ',' << report.step << ','
+       << report.run_step << ',' << report.loss << ',' << report.learning_rate << ','
+       << report.samples_per_second << ',' << report.gradient_norm << ',';
+  if (report.accuracy >= 0.0) rows << 100.0 * report.accuracy;
+  rows << ",\n";
+  append(rows);
 }
 
 void HistoryFile::add(double seconds, const EvaluationReport& report) {
+  std::ostringstream rows;
+  rows.precision(7);
   for (std::size_t s = 0; s < report.stage_accuracy.size(); ++s) {
     const bool joined = report.joined && s + 1 == report.stage_accuracy.size();
-    _file << seconds << ",evaluation," << (joined ? "joined" : std::to_string(s + 1)) << ',' << report.epoch
-          << ',' << report.step << ',' << report.run_step << ',' << report.stage_loss[s] << ",,,,,"
-          << 100.0 * report.stage_accuracy[s] << '\n';
+    rows << seconds << ",evaluation," << (joined ? "joined" : std::to_string(s + 1)) << ',' << report.epoch
+         << ',' << report.step << ',' << report.run_step << ',' << report.stage_loss[s] << ",,,,,"
+         << 100.0 * report.stage_accuracy[s] << '\n';
   }
-  _file << std::flush;
+  append(rows);
 }
 
 } // namespace partita

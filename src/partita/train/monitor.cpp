@@ -105,6 +105,10 @@ void Monitor::finish() {
   waiting.over();
 }
 
+void Monitor::flushHistory() {
+  if (_history != nullptr) _history->flush();
+}
+
 template <class Report>
 Report Monitor::placedInRun(Report report) const {
   if (report.stage != 0) return report;

@@ -33,6 +33,9 @@ class Monitor : public Observer {
   /// Waits for the last report of every rank. Collective.
   void finish();
 
+  /// On rank 0: throws UserError where rows of the history are not in the file.
+  void flushHistory();
+
   /// Seconds since the start of the run, those before a restart included.
   double seconds() const;
   /// Reports this rank has sent so far.

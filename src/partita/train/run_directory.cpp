@@ -2,6 +2,7 @@
 
 #include "partita/comm/agree.hpp"
 #include "partita/core/log.hpp"
+#include "partita/io/output_file.hpp"
 
 #include <algorithm>
 #include <array>
@@ -114,17 +115,24 @@ void RunDirectory::prepare(const Communicator& world, const std::string& deck, c
       throw UserError("run directory '" + _path +
                       "' has checkpoints of an earlier run: go on with -r latest, or remove the folder");
     for (const char* name : {"summary.json", "parameters.h5", "output_now"}) fs::remove(file(name), ignored);
+    removePartial();
     if (!own) fs::remove(file("history.csv"), ignored);
     setAside(own ? run_step : -1);
-    if (!(std::ofstream(file("deck.toml")) << deck << std::flush))
-      throw UserError("run directory '" + _path + "' cannot be written to");
+    OutputFile kept(file("deck.toml"));
+    kept.write(deck);
+    kept.commit();
   });
+}
+
+void RunDirectory::removePartial() const {
+  std::error_code ignored;
+  for (const std::string& folder : {_path, file(checkpoint_folder)})
+    for (const auto& entry : fs::directory_iterator(folder, ignored))
+      if (entry.path().extension() == ".partial") fs::remove(entry.path(), ignored);
 }
 
 void RunDirectory::setAside(std::int64_t run_step) const {
   std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(file(checkpoint_folder), ignored))
-    if (entry.path().extension() == ".partial") fs::remove(entry.path(), ignored);
   for (const std::string& path : checkpointsIn(_path)) {
     if (!isLater(path, file(checkpointName(std::max<std::int64_t>(run_step, 0)))) && run_step >= 0) break;
     Log::warning("set aside: " + path + ".superseded");

@@ -29,6 +29,7 @@ class RunDirectory {
   std::string scratch() const;
 
  private:
+  void removePartial() const;                 // what a killed run was writing
   void setAside(std::int64_t run_step) const; // what a later -r latest must not take
 
   class Lock;

@@ -24,6 +24,7 @@ void Signals::listen() {
   sigaction(SIGTERM, &action, nullptr); // a launcher and a batch system may both send it
   action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND); // who presses twice does not want to wait
   sigaction(SIGINT, &action, nullptr);
+  std::signal(SIGXFSZ, SIG_IGN); // a limit on the size of files fails the write, as a full disk does
 }
 
 bool Signals::takeCheckpointRequest() {

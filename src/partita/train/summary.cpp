@@ -1,5 +1,6 @@
 #include "partita/train/summary.hpp"
 
+#include "partita/comm/agree.hpp"
 #include "partita/config/names.hpp"
 #include "partita/core/log.hpp"
 #include "partita/core/memory.hpp"
@@ -32,22 +33,27 @@ std::int64_t countAll(const Partition& partition) {
   return sum;
 }
 
-} // namespace
+/// What all ranks together have sent and held.
+struct Counters {
+  explicit Counters(const Grid& grid)
+      : between_stages(grid.world().total(grid.traffic.between_stages)),
+        between_replicas(grid.world().total(grid.traffic.between_replicas)),
+        evaluation(grid.world().total(grid.traffic.evaluation)),
+        device(grid.world().gather(AllocationCounter::peakBytes())),
+        resident(grid.world().gather(peakResidentBytes())) {}
 
-void finishSummary(const Summary& summary, const RunConfig& deck, const Partition& partition,
-                   const Grid& grid, const std::string& path) {
-  const Communicator& world = grid.world();
-  const std::int64_t between_stages = world.total(grid.traffic.between_stages);
-  const std::int64_t between_replicas = world.total(grid.traffic.between_replicas);
-  const std::int64_t evaluation_bytes = world.total(grid.traffic.evaluation);
-  const auto device = world.gather(AllocationCounter::peakBytes()),
-             resident = world.gather(peakResidentBytes());
-  if (world.rank() != 0) return;
+  std::int64_t between_stages, between_replicas, evaluation;
+  std::vector<std::int64_t> device, resident; // by rank
+};
 
-  const bool sil = deck.strategy.kind == StrategyKind::sil;
-  const std::int64_t recovery = sil ? deck.strategy.recovery_epochs : 0;
+double samplesPerSecond(const Summary& summary, const RunConfig& deck) {
   const auto steps = static_cast<double>(summary.length.steps + summary.length.recovery_steps);
-  const double rate = steps * static_cast<double>(deck.training.batch) / summary.times.training;
+  return steps * static_cast<double>(deck.training.batch) / summary.times.training;
+}
+
+std::string textOf(const Summary& summary, const RunConfig& deck, const Partition& partition,
+                   const Grid& grid, const Counters& counters) {
+  const bool sil = deck.strategy.kind == StrategyKind::sil;
   JsonObject json;
   json.add("strategy", nameOf(deck.strategy.kind));
   if (sil) json.add("input", nameOf(deck.strategy.input));
@@ -55,38 +61,50 @@ void finishSummary(const Summary& summary, const RunConfig& deck, const Partitio
   json.add("epochs",
            static_cast<double>(summary.length.steps) / static_cast<double>(summary.length.per_epoch));
   json.add("steps", summary.length.steps);
-  json.add("recovery_epochs", recovery);
+  json.add("recovery_epochs", sil ? deck.strategy.recovery_epochs : 0);
   json.add("test_accuracy", summary.evaluation.accuracy.back());
   json.add("test_loss", summary.evaluation.loss.back());
   json.add("stage_accuracy", summary.evaluation.accuracy);
   json.add("train_seconds", summary.times.training);
   json.add("evaluation_seconds", summary.times.evaluation);
-  json.add("samples_per_second", rate);
+  json.add("samples_per_second", samplesPerSecond(summary, deck));
   json.add("parameters", countAll(partition));
   json.add("parameters_hash", summary.parameters_hash);
   json.add("grid", gridObject(grid));
   json.add("allowed_speedup", partition.allowedSpeedup());
-  json.add("bytes_between_stages", between_stages);
-  json.add("bytes_between_replicas", between_replicas);
-  json.add("bytes_evaluation", evaluation_bytes);
-  json.add("peak_device_bytes", device);
-  json.add("peak_rss_bytes", resident);
+  json.add("bytes_between_stages", counters.between_stages);
+  json.add("bytes_between_replicas", counters.between_replicas);
+  json.add("bytes_evaluation", counters.evaluation);
+  json.add("peak_device_bytes", counters.device);
+  json.add("peak_rss_bytes", counters.resident);
   json.add("provenance", provenanceObject(summary.provenance));
-  if (!path.empty()) {
-    OutputFile file(path);
-    file.write(json.text() + "\n");
-    file.commit();
-  }
+  return json.text() + "\n";
+}
 
+void show(const Summary& summary, const RunConfig& deck, const Counters& counters) {
   char line[256];
   std::snprintf(
       line, sizeof line,
       "test accuracy %.2f %%, %s samples/s, %.2f s training, %s between stages, %s between replicas",
-      100.0 * summary.evaluation.accuracy.back(), formatCount(rate).c_str(), summary.times.training,
-      formatBytes(static_cast<double>(between_stages)).c_str(),
-      formatBytes(static_cast<double>(between_replicas)).c_str());
+      100.0 * summary.evaluation.accuracy.back(), formatCount(samplesPerSecond(summary, deck)).c_str(),
+      summary.times.training, formatBytes(static_cast<double>(counters.between_stages)).c_str(),
+      formatBytes(static_cast<double>(counters.between_replicas)).c_str());
   Log::info(line);
   Log::info("parameters_hash " + summary.parameters_hash);
+}
+
+} // namespace
+
+void finishSummary(const Summary& summary, const RunConfig& deck, const Partition& partition,
+                   const Grid& grid, const std::string& path) {
+  const Counters counters(grid);
+  show(summary, deck, counters);
+  collectively(grid.world(), [&] {
+    if (path.empty() || grid.world().rank() != 0) return;
+    OutputFile file(path);
+    file.write(textOf(summary, deck, partition, grid, counters));
+    file.commit();
+  });
 }
 
 } // namespace partita

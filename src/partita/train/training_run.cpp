@@ -104,6 +104,14 @@ Outcome tellStop(const RunControl& control, const Checkpointer& checkpointer, co
   return Outcome::stopped;
 }
 
+/// The results of a run that is finished, as far as they are files.
+void writeResults(const Summary& summary, const RunConfig& deck, const RunFacts& facts, const Setup& setup,
+                  Monitor& monitor, const RunDirectory& directory) {
+  collectively(setup.grid.world(), [&] { monitor.flushHistory(); });
+  if (directory.exists()) writeParameters(directory.file("parameters.h5"), facts, setup);
+  finishSummary(summary, deck, setup.plans.partition, setup.grid, directory.file("summary.json"));
+}
+
 } // namespace
 
 Outcome trainDeck(const Communicator& world, const RunConfig& deck, const std::string& restart_file,
@@ -152,8 +160,12 @@ Outcome trainDeck(const Communicator& world, const RunConfig& deck, const std::s
   summary.times = clock.times();
   summary.length = length;
   summary.provenance = provenance;
-  if (directory.exists()) writeParameters(directory.file("parameters.h5"), facts, setup);
-  finishSummary(summary, deck, plans.partition, setup.grid, directory.file("summary.json"));
+  try {
+    writeResults(summary, deck, facts, setup, monitor, directory);
+  } catch (const AgreedError& error) { // by now it is the disk, and no mistake in the deck
+    for (const std::string& message : error.messages()) Log::error(message);
+    return Outcome::failed;
+  }
   return Outcome::finished;
 }
 

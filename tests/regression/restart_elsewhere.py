@@ -88,11 +88,16 @@ class Elsewhere(support.RunTest):
     def test_other_data_in_the_same_directory(self):
         """The checkpoint that the run goes on from is of a later step than the one it goes on at."""
         _, checkpoint = self.kept(every=STEPS)
-        _, result = self.go_on_there("data/samples=400")
-        self.assertIn("at step 20 of 20", result.stdout)
-        self.assertIn("an epoch has 10 steps now and had 15", result.stderr)
-        names = [path.name for path in checkpoint.parent.iterdir()]
-        self.assertEqual(names, [f"step-{STEPS:09}.h5.superseded"])
+        old = f"step-{STEPS:09}.h5"
+        for overrides, names in ((["run/epochs=3"], [old]),  # until there is a new one, the old one stays
+                                 (["run/epochs=3", "checkpoint/every=8"], ["step-000000030.h5"])):
+            for path in checkpoint.parent.glob("*-000000010.h5"):
+                path.unlink()
+            _, result = self.go_on_there("data/samples=400", *overrides)
+            self.assertIn("at step 20 of 30", result.stdout)
+            self.assertIn("an epoch has 10 steps now and had 15", result.stderr)
+            found = sorted(path.name for path in checkpoint.parent.iterdir())
+            self.assertEqual(found[-1:], [old + ".superseded"] if len(overrides) > 1 else names)
 
     def test_a_longer_run_goes_on_from_its_end(self):
         _, checkpoint = self.kept(every=STEPS)

@@ -57,6 +57,7 @@ struct Checkpointer::Job {
   Clock::time_point start = Clock::now();
   double still_seconds = 0.0, write_seconds = 0.0;
   std::string failure;
+  std::vector<std::string> set_aside;
   std::atomic<State> state{State::writing};
 };
 
@@ -241,6 +242,8 @@ void Checkpointer::tellResult() {
                   static_cast<long long>(_last_step), formatBytes(bytes).c_str(), _job->write_seconds,
                   _job->still_seconds);
     Log::info(line.data());
+    for (const std::string& path : _job->set_aside)
+      Log::warning("a checkpoint of a later step is set aside: " + path);
   }
   _job.reset();
 }
@@ -255,6 +258,7 @@ void Checkpointer::publish() {
       job->failure = failureOf([&] {
         syncFile(history);
         publishFile(job->partial, job->final_name);
+        job->set_aside = setAsideLater(folder, job->final_name); // of a run that had been there before
         removeBeyond(keep, folder);
       });
     }

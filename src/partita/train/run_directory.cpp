@@ -35,8 +35,9 @@ std::string ownName() {
   return name;
 }
 
-/// Longer names are later steps.
-bool isLater(const std::string& a, const std::string& b) {
+/// By their names; longer ones are later steps.
+bool isLater(const std::string& path, const std::string& than) {
+  const std::string a = fs::path(path).filename().string(), b = fs::path(than).filename().string();
   return a.size() != b.size() ? a.size() > b.size() : a > b;
 }
 
@@ -104,7 +105,7 @@ RunDirectory::RunDirectory(const Communicator& world, std::string path) : _path(
 }
 
 void RunDirectory::prepare(const Communicator& world, const std::string& deck, const std::string& restart,
-                           bool restart_asked, std::int64_t run_step) const {
+                           bool restart_asked) const {
   if (!exists()) return;
   collectively(world, [&] {
     if (world.rank() != 0) return;
@@ -117,7 +118,10 @@ void RunDirectory::prepare(const Communicator& world, const std::string& deck, c
     for (const char* name : {"summary.json", "parameters.h5", "output_now"}) fs::remove(file(name), ignored);
     removePartial();
     if (!own) fs::remove(file("history.csv"), ignored);
-    setAside(own ? run_step : -1);
+    for (const auto& entry : fs::directory_iterator(file(checkpoint_folder), ignored))
+      if (entry.path().extension() == ".partial") fs::remove(entry.path(), ignored);
+    for (const std::string& path : setAsideLater(_path, own ? restart : ""))
+      Log::warning("a checkpoint of a later step is set aside: " + path);
     OutputFile kept(file("deck.toml"));
     kept.write(deck);
     kept.commit();
@@ -129,15 +133,6 @@ void RunDirectory::removePartial() const {
   for (const std::string& folder : {_path, file(checkpoint_folder)})
     for (const auto& entry : fs::directory_iterator(folder, ignored))
       if (entry.path().extension() == ".partial") fs::remove(entry.path(), ignored);
-}
-
-void RunDirectory::setAside(std::int64_t run_step) const {
-  std::error_code ignored;
-  for (const std::string& path : checkpointsIn(_path)) {
-    if (!isLater(path, file(checkpointName(std::max<std::int64_t>(run_step, 0)))) && run_step >= 0) break;
-    Log::warning("set aside: " + path + ".superseded");
-    fs::rename(path, path + ".superseded", ignored);
-  }
 }
 
 std::string RunDirectory::scratch() const {
@@ -163,6 +158,17 @@ std::vector<std::string> checkpointsIn(const std::string& run_directory) {
   }
   std::sort(files.begin(), files.end(), isLater);
   return files;
+}
+
+std::vector<std::string> setAsideLater(const std::string& run_directory, const std::string& than) {
+  std::vector<std::string> moved;
+  std::error_code ignored;
+  for (const std::string& path : checkpointsIn(run_directory)) {
+    if (!isLater(path, than)) break;
+    fs::rename(path, path + ".superseded", ignored);
+    moved.push_back(path + ".superseded");
+  }
+  return moved;
 }
 
 std::string parameterFileOf(const std::string& path) {

@@ -133,8 +133,7 @@ Outcome trainDeck(const Communicator& world, const RunConfig& deck, const std::s
     restart = planRestart(restart_file, deck, config, plans.partition, length, setup.grid.replicas());
     if (!restart_file.empty()) readParameters(*restart.opened, setup.stagePointers<Stage*>());
   });
-  directory.prepare(world, writeDeck(deck), restart_file, options.restart == "latest",
-                    length.runStep(restart.start));
+  directory.prepare(world, writeDeck(deck), restart_file, options.restart == "latest");
   if (world.rank() == 0) setup.grid.traffic = restart.traffic();
 
   Monitor monitor(config, plans.partition, setup.grid, directory.file("history.csv"), plans.sets.classes,

@@ -7,7 +7,8 @@ import signal
 import time
 
 import support
-from support import Job, checkpoints, complaints, history, run, train
+from machine import Job
+from support import checkpoints, complaints, history, run, train
 
 STEPS_AN_EPOCH = 15
 # A constant rate: the length of a run has no part in its steps.

@@ -8,13 +8,10 @@ import concurrent.futures
 import csv
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
-import uuid
 from pathlib import Path
 
 DECKS = Path(__file__).resolve().parents[2] / "input-decks"
@@ -81,83 +78,6 @@ def rank_processes(launcher):
         except OSError:
             continue  # it has ended, or is not ours to look at
     return ranks
-
-
-class Job:
-    """A run under way, whose ranks get signals as a batch system sends them: a launcher would end them after a moment.
-    Its output goes to files, since nobody reads it before the end."""
-
-    def __init__(self, *arguments, ranks=1, before=None):
-        """`before`: what is called in the new process before the program starts."""
-        self._name, self._ranks = uuid.uuid4().hex, ranks
-        self._texts = [tempfile.TemporaryFile("w+"), tempfile.TemporaryFile("w+")]
-        self.begin = time.time()
-        self._process = start(*arguments, ranks=ranks, environment={"PARTITA_TEST_JOB": self._name},
-                              outputs=self._texts, before=before)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        if self._process.poll() is None:
-            self.signal(signal.SIGKILL)
-            self._process.kill()
-            self._process.wait()
-        for text in self._texts:
-            text.close()
-
-    def ranks(self):
-        """Process ids of those that run, by rank."""
-        return rank_processes(self._name)
-
-    def all_ranks(self):
-        """The same, as soon as all have started."""
-        self.until(lambda: len(self.ranks()) == self._ranks, "ranks")
-        return self.ranks()
-
-    def running(self):
-        return self._process.poll() is None
-
-    def signal(self, number, processes=None):
-        """To all ranks, or to some processes."""
-        for process in self.ranks().values() if processes is None else processes:
-            try:
-                os.kill(process, number)
-            except ProcessLookupError:
-                pass
-
-    def until(self, condition, what, timeout=60):
-        """Waits for something that has to come before the end of the run."""
-        end = time.time() + timeout
-        while not condition():
-            if not self.running():
-                raise AssertionError(f"the run ended before: {what}\n{self._text()}")
-            if time.time() > end:
-                raise AssertionError(f"waited {timeout} s for: {what}\n{self._text()}")
-            time.sleep(0.002)
-
-    def _text(self):
-        for text in self._texts:
-            text.seek(0)
-        return "\n".join(line for text in self._texts for line in text.read().splitlines()[-20:])
-
-    def finish(self, timeout=60):
-        """The finished process, as `run` returns it, with the seconds that it took; no rank is left behind."""
-        try:
-            code = self._process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            raise AssertionError(f"still running after {timeout} s\n{self._text()}") from None
-        seconds = time.time() - self.begin
-        for text in self._texts:
-            text.seek(0)
-        result = subprocess.CompletedProcess(self._process.args, code, *(text.read() for text in self._texts))
-        result.seconds = seconds
-        end = time.time() + 10
-        while self.ranks() and time.time() < end:
-            time.sleep(0.01)
-        if self.ranks():
-            raise AssertionError(f"a rank is left running: {self.ranks()}\n{result.stderr}")
-        return result
 
 
 def history(folder):

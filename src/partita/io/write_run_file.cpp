@@ -4,6 +4,7 @@
 #include "partita/io/durable.hpp"
 #include "partita/io/hdf5.hpp"
 #include "partita/io/parallel_file.hpp"
+#include "partita/io/read_run_file.hpp"
 
 #include <filesystem>
 #include <memory>
@@ -58,6 +59,11 @@ void writeSteps(const Communicator& comm, const std::string& path, const RunFile
   collectively(comm, [&] { syncFile(path); }); // each node has pages of its own
   collectively(comm, [&] {
     if (comm.rank() == 0) markComplete(path);
+  });
+  if (compression == 0) return;
+  // Not every MPI tells when a write of ranks together has failed.
+  collectively(comm, [&] {
+    RunFile(path).verify(static_cast<std::size_t>(comm.rank()), static_cast<std::size_t>(comm.size()));
   });
 }
 

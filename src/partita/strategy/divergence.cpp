@@ -1,9 +1,7 @@
 #include "partita/strategy/divergence.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
-#include <thread>
 
 namespace partita {
 
@@ -35,23 +33,14 @@ std::string firstBadPlace(const LocalStage& local, const Matrix& in) {
   return "the loss itself";
 }
 
-/// What is not finite spreads to later stages and other replicas, which find it at nearly the same time. The
-/// rank nearest to its cause tells and ends the job before the turn of the others comes.
-void waitForTurn(int turn) {
-  constexpr int last_turn = 6;
-  std::this_thread::sleep_for(std::chrono::seconds(std::min(turn, last_turn)));
-}
-
 } // namespace
 
-void failDiverged(const ExecSpace& space, const LocalStage& local, int replica, const Matrix& in,
+void failDiverged(const ExecSpace& space, const LocalStage& local, const Matrix& in,
                   std::int64_t counted_from) {
   fence(space, "partita::failDiverged");
   const auto step = counted_from + static_cast<std::int64_t>(local.score.peek(space).bad_batch);
-  const std::string place = firstBadPlace(local, in);
-  waitForTurn(local.index() + replica);
   throw RunError("stage " + std::to_string(local.index() + 1) + ": the loss is not finite at step " +
-                 std::to_string(step) + "; the first thing that is not: " + place +
+                 std::to_string(step) + "; the first thing that is not: " + firstBadPlace(local, in) +
                  " (try a smaller optimiser/learning_rate, optimiser/clip_norm or a warm-up; checkpoints of "
                  "earlier steps are kept)");
 }

@@ -6,9 +6,8 @@ namespace partita {
 
 /// Ends a run whose loss has stopped being a finite number: throws RunError with the step, the stage and the
 /// first layer in which something is not finite. `in` is the input of the batch on the stage's tape;
-/// `counted_from` the step at which the stage's score was cleared last. Stages behind the first one and
-/// replicas behind the first one take some seconds, so that one rank alone tells.
-[[noreturn]] void failDiverged(const ExecSpace& space, const LocalStage& local, int replica, const Matrix& in,
+/// `counted_from` the step at which the stage's score was cleared last.
+[[noreturn]] void failDiverged(const ExecSpace& space, const LocalStage& local, const Matrix& in,
                                std::int64_t counted_from);
 
 } // namespace partita

@@ -43,7 +43,7 @@ void StageUpdater::checkLoss(const ExecSpace& space, const Matrix& in) const {
 }
 
 void StageUpdater::failIfDiverged(const ExecSpace& space, const Matrix& in) const {
-  if (_local.score.bad(space)) failDiverged(space, _local, _peers.rank(), in, _reported);
+  if (_local.score.bad(space)) failDiverged(space, _local, in, _reported);
 }
 
 void StageUpdater::resume(std::int64_t step, std::int64_t optimiser_steps) {

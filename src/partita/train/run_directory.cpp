@@ -50,9 +50,7 @@ class RunDirectory::Lock {
     do {
       take(folder);
     } while (!isStillThere()); // the one before has just removed the file it had locked
-    const std::string name = ownName();
-    if (ftruncate(_file, 0) != 0 || write(_file, name.data(), name.size()) < 0)
-      Log::warning("run directory '" + folder + "': " + std::strerror(errno));
+    std::ofstream(_path) << ownName(); // where there is no room for the name, the lock holds without it
   }
   ~Lock() {
     if (_file < 0) return;

@@ -1,0 +1,138 @@
+"""What tests take away from runs: processes, and room on disks."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+
+import support
+
+
+class Job:
+    """A run under way, whose ranks get signals as a batch system sends them: a launcher would end them after a moment.
+    Its output goes to files, since nobody reads it before the end."""
+
+    def __init__(self, *arguments, ranks=1, before=None):
+        """`before`: what is called in the new process before the program starts."""
+        self._name, self._ranks = uuid.uuid4().hex, ranks
+        self._texts = [tempfile.TemporaryFile("w+"), tempfile.TemporaryFile("w+")]
+        self.begin = time.time()
+        self._process = support.start(*arguments, ranks=ranks, environment={"PARTITA_TEST_JOB": self._name},
+                              outputs=self._texts, before=before)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self._process.poll() is None:
+            self.signal(signal.SIGKILL)
+            self._process.kill()
+            self._process.wait()
+        for text in self._texts:
+            text.close()
+
+    def ranks(self):
+        """Process ids of those that run, by rank."""
+        return support.rank_processes(self._name)
+
+    def all_ranks(self):
+        """The same, as soon as all have started."""
+        self.until(lambda: len(self.ranks()) == self._ranks, "ranks")
+        return self.ranks()
+
+    def running(self):
+        return self._process.poll() is None
+
+    def signal(self, number, processes=None):
+        """To all ranks, or to some processes."""
+        for process in self.ranks().values() if processes is None else processes:
+            try:
+                os.kill(process, number)
+            except ProcessLookupError:
+                pass
+
+    def started(self):
+        """Has the program said anything? Before, a launcher whose ranks are killed may hang."""
+        return os.fstat(self._texts[0].fileno()).st_size > 0
+
+    def wait(self, seconds):
+        """For so long, or until the run ends."""
+        end = time.time() + seconds
+        while self.running() and time.time() < end:
+            time.sleep(0.001)
+
+    def wait_for(self, condition):
+        """Until it holds or the run ends."""
+        while self.running() and not condition():
+            time.sleep(0.001)
+
+    def until(self, condition, what, timeout=60):
+        """Waits for something that has to come before the end of the run."""
+        end = time.time() + timeout
+        while not condition():
+            if not self.running():
+                raise AssertionError(f"the run ended before: {what}\n{self._text()}")
+            if time.time() > end:
+                raise AssertionError(f"waited {timeout} s for: {what}\n{self._text()}")
+            time.sleep(0.002)
+
+    def _text(self):
+        for text in self._texts:
+            text.seek(0)
+        return "\n".join(line for text in self._texts for line in text.read().splitlines()[-20:])
+
+    def finish(self, timeout=60):
+        """The finished process, as `run` returns it, with the seconds that it took; no rank is left behind."""
+        try:
+            code = self._process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"still running after {timeout} s\n{self._text()}") from None
+        seconds = time.time() - self.begin
+        for text in self._texts:
+            text.seek(0)
+        result = subprocess.CompletedProcess(self._process.args, code, *(text.read() for text in self._texts))
+        result.seconds = seconds
+        end = time.time() + 10
+        while self.ranks() and time.time() < end:
+            time.sleep(0.01)
+        if self.ranks():
+            raise AssertionError(f"a rank is left running: {self.ranks()}\n{result.stderr}")
+        return result
+
+
+def mounted(folder, size):
+    """True where the folder is a disk of its own now."""
+    return subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], capture_output=True,
+                          check=False).returncode == 0
+
+
+def may_mount():
+    with tempfile.TemporaryDirectory() as folder:
+        possible = mounted(folder, "1m")
+        if possible:
+            subprocess.run(["umount", folder], check=True)
+    return possible
+
+
+def with_own_mounts():
+    """Starts this script again where it may mount, if only among its own processes."""
+    command = ["unshare", "-rm", sys.executable, *sys.argv]
+    if may_mount() or "PARTITA_TEST_UNSHARED" in os.environ or shutil.which("unshare") is None:
+        return
+    if subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode == 0:
+        os.execvpe("unshare", command, {**os.environ, "PARTITA_TEST_UNSHARED": "1"})
+
+
+def fill(folder, left):
+    """Takes what is free on the disk of a folder, but for some bytes, by a file `filler`."""
+    with (folder / "filler").open("wb", buffering=0) as file:
+        try:
+            while file.write(bytes(65536)) == 65536:
+                pass
+        except OSError:
+            pass
+        file.truncate(max(0, file.tell() - left))

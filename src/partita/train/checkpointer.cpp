@@ -243,7 +243,7 @@ void Checkpointer::tellResult() {
                   _job->still_seconds);
     Log::info(line.data());
     for (const std::string& path : _job->set_aside)
-      Log::warning("a checkpoint of a later step is set aside: " + path);
+      Log::warning("a checkpoint that this run does not go on from is set aside: " + path);
   }
   _job.reset();
 }

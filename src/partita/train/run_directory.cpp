@@ -49,7 +49,7 @@ class RunDirectory::Lock {
   explicit Lock(const std::string& folder) : _path(folder + "/.lock") {
     do {
       take(folder);
-    } while (!isStillThere()); // the one before has just removed the file it had locked
+    } while (!isStillThere());         // the one before has just removed the file it had locked
     std::ofstream(_path) << ownName(); // where there is no room for the name, the lock holds without it
   }
   ~Lock() {
@@ -119,7 +119,7 @@ void RunDirectory::prepare(const Communicator& world, const std::string& deck, c
     for (const auto& entry : fs::directory_iterator(file(checkpoint_folder), ignored))
       if (entry.path().extension() == ".partial") fs::remove(entry.path(), ignored);
     for (const std::string& path : setAsideLater(_path, own ? restart : ""))
-      Log::warning("a checkpoint of a later step is set aside: " + path);
+      Log::warning("a checkpoint that this run does not go on from is set aside: " + path);
     OutputFile kept(file("deck.toml"));
     kept.write(deck);
     kept.commit();

@@ -35,10 +35,14 @@ std::string ownName() {
   return name;
 }
 
-/// By their names; longer ones are later steps.
+/// The step in the name of a checkpoint; -1 where it has none.
+long long stepOf(const std::string& path) {
+  const std::string name = fs::path(path).filename().string();
+  return name.rfind("step-", 0) == 0 ? std::strtoll(name.c_str() + 5, nullptr, 10) : -1;
+}
+
 bool isLater(const std::string& path, const std::string& than) {
-  const std::string a = fs::path(path).filename().string(), b = fs::path(than).filename().string();
-  return a.size() != b.size() ? a.size() > b.size() : a > b;
+  return stepOf(path) > stepOf(than);
 }
 
 } // namespace
@@ -108,16 +112,14 @@ void RunDirectory::prepare(const Communicator& world, const std::string& deck, c
   collectively(world, [&] {
     if (world.rank() != 0) return;
     std::error_code ignored;
-    const bool own =
-        !restart.empty() && fs::equivalent(fs::path(restart).parent_path(), file(checkpoint_folder), ignored);
+    const bool own = !restart.empty() &&
+                     fs::equivalent(fs::absolute(restart).parent_path(), file(checkpoint_folder), ignored);
     if (!own && !restart_asked && !checkpointsIn(_path).empty())
       throw UserError("run directory '" + _path +
                       "' has checkpoints of an earlier run: go on with -r latest, or remove the folder");
     for (const char* name : {"summary.json", "parameters.h5", "output_now"}) fs::remove(file(name), ignored);
     removePartial();
     if (!own) fs::remove(file("history.csv"), ignored);
-    for (const auto& entry : fs::directory_iterator(file(checkpoint_folder), ignored))
-      if (entry.path().extension() == ".partial") fs::remove(entry.path(), ignored);
     for (const std::string& path : setAsideLater(_path, own ? restart : ""))
       Log::warning("a checkpoint that this run does not go on from is set aside: " + path);
     OutputFile kept(file("deck.toml"));
@@ -170,13 +172,14 @@ std::vector<std::string> setAsideLater(const std::string& run_directory, const s
 }
 
 std::string parameterFileOf(const std::string& path) {
-  if (fs::is_directory(path)) {
-    if (fs::exists(path + "/parameters.h5")) return path + "/parameters.h5";
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) {
+    if (fs::exists(path + "/parameters.h5", ignored)) return path + "/parameters.h5";
     const std::vector<std::string> checkpoints = checkpointsIn(path);
     if (!checkpoints.empty()) return checkpoints.front();
     throw UserError("'" + path + "' has no parameters.h5 and no checkpoint: is it the directory of a run?");
   }
-  if (fs::exists(path)) return path;
+  if (fs::exists(path, ignored)) return path;
   throw UserError("there is no file or run directory '" + path + "'");
 }
 

@@ -1,6 +1,7 @@
 #include "partita/strategy/sil/activation_cache.hpp"
 
 #include "partita/config/user_error.hpp"
+#include "partita/core/error.hpp"
 #include "partita/core/region.hpp"
 
 #include <cerrno>
@@ -14,7 +15,7 @@ ActivationCache::ActivationCache(std::string folder, std::int64_t width)
     : _folder(std::move(folder)), _width(width) {
   std::string name = _folder + "/partita-activations-XXXXXX";
   _file = mkstemp(name.data());
-  if (_file < 0) fail("cannot make a file");
+  if (_file < 0) throw UserError(failure("cannot make a file"));
   unlink(name.c_str());
 }
 
@@ -22,9 +23,9 @@ ActivationCache::~ActivationCache() {
   if (_file >= 0) close(_file);
 }
 
-void ActivationCache::fail(const std::string& what) const {
-  throw UserError("strategy/cache_directory: " + what + " in '" + _folder +
-                  "' for the activations of a frozen stage: " + std::strerror(errno));
+std::string ActivationCache::failure(const std::string& what) const {
+  return "strategy/cache_directory: " + what + " in '" + _folder +
+         "' for the activations of a frozen stage: " + std::strerror(errno);
 }
 
 const Real* ActivationCache::onHost(const ExecSpace& space, const Matrix& values) {
@@ -52,14 +53,14 @@ void ActivationCache::put(const ExecSpace& space, const Matrix& values,
     const ssize_t written =
         pwrite(_file, host + i * values.extent(1), bytes, static_cast<off_t>(rows[i] * bytes));
     if (written >= 0 && written < static_cast<ssize_t>(bytes)) errno = ENOSPC; // a short write sets none
-    if (written != static_cast<ssize_t>(bytes)) fail("cannot write");
+    if (written != static_cast<ssize_t>(bytes)) throw RunError(failure("cannot write"));
   }
 }
 
 void ActivationCache::copyRow(std::size_t row, Real* out) const {
   const std::size_t bytes = static_cast<std::size_t>(_width) * sizeof(Real);
   if (pread(_file, out, bytes, static_cast<off_t>(row * bytes)) != static_cast<ssize_t>(bytes))
-    fail("cannot read");
+    throw RunError(failure("cannot read"));
 }
 
 } // namespace partita

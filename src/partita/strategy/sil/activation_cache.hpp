@@ -10,7 +10,8 @@ namespace partita {
 /// once, never all in memory. Rows are written in any order and read from the prefetch thread.
 class ActivationCache : public RowSource {
  public:
-  /// A nameless file in `folder`. Throws UserError naming the folder where it cannot be made or is full.
+  /// A nameless file in `folder`. Throws UserError naming the folder where it cannot be made, and later
+  /// RunError where that is full.
   ActivationCache(std::string folder, std::int64_t width);
   ~ActivationCache() override;
   ActivationCache(const ActivationCache&) = delete;
@@ -23,7 +24,7 @@ class ActivationCache : public RowSource {
   void copyRow(std::size_t row, Real* out) const override;
 
  private:
-  [[noreturn]] void fail(const std::string& what) const;
+  std::string failure(const std::string& what) const;
   const Real* onHost(const ExecSpace& space, const Matrix& values);
 
   std::string _folder;

@@ -1,3 +1,4 @@
+#include "partita/core/error.hpp"
 #include "partita/strategy/sil/activation_cache.hpp"
 
 #include <csignal>

@@ -1,8 +1,11 @@
 #pragma once
 
 #include "partita/comm/mpi.hpp"
+#include "partita/config/run_config.hpp"
+#include "partita/train/run_directory.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +20,13 @@ struct TrainArguments {
   std::int64_t time_limit_seconds = 0; ///< wall time of this call; 0: none
   bool dry_run = false;
   int ranks = 0; ///< dry run: plan for so many; 0: those at hand
+};
+
+/// What a training needs before Kokkos starts: the run directory is locked before anything in it is read.
+struct TrainPlan {
+  RunDirectory directory;
+  std::string restart_file; ///< empty: from the beginning
+  RunConfig deck;
 };
 
 struct EvaluateArguments {
@@ -42,8 +52,9 @@ struct BenchArguments {
 
 /// Each returns when its work is done; mistakes of the user are UserError. `prepare...` answers without
 /// Kokkos and says whether anything is left to do; `runTrain` returns the exit code.
-bool prepareTrain(const Communicator& world, const TrainArguments& arguments);
-int runTrain(const Communicator& world, const TrainArguments& arguments, const std::string& command_line);
+std::optional<TrainPlan> prepareTrain(const Communicator& world, const TrainArguments& arguments);
+int runTrain(const Communicator& world, const TrainPlan& plan, const TrainArguments& arguments,
+             const std::string& command_line);
 void runEvaluate(const Communicator& world, const EvaluateArguments& arguments,
                  const std::string& command_line);
 void runExport(const Communicator& world, const ExportArguments& arguments, const std::string& command_line);

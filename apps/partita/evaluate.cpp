@@ -6,7 +6,7 @@ namespace partita {
 
 void runEvaluate(const Communicator& world, const EvaluateArguments& arguments,
                  const std::string& command_line) {
-  evaluateRun(world, arguments.path, arguments.overrides, arguments.predictions, {"", command_line});
+  evaluateRun(world, arguments.path, arguments.overrides, arguments.predictions, command_line);
 }
 
 } // namespace partita

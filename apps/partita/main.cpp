@@ -5,6 +5,7 @@
 #include <hdf5.h>
 
 #include <cstdlib>
+#include <exception>
 #include <iostream>
 
 #include "command_line.hpp"
@@ -25,11 +26,15 @@ std::string joined(int argc, char** argv) {
 int dispatch(const Communicator& world, const CLI::App& app, const Arguments& arguments, int argc,
              char** argv) {
   const std::string command_line = joined(argc, argv);
-  if (app.got_subcommand("train") && !prepareTrain(world, arguments.train)) return 0;
+  std::optional<TrainPlan> plan;
+  if (app.got_subcommand("train")) {
+    plan = prepareTrain(world, arguments.train);
+    if (!plan) return 0;
+  }
   if (app.got_subcommand("info") && showPage(app, arguments.info)) return 0;
   if (app.got_subcommand("info") && !prepareInfo(world, arguments.info)) return 0;
   const KokkosEnvironment kokkos(kokkosArguments(world, argc, argv));
-  if (app.got_subcommand("train")) return runTrain(world, arguments.train, command_line);
+  if (plan) return runTrain(world, *plan, arguments.train, command_line);
   if (app.got_subcommand("evaluate")) runEvaluate(world, arguments.evaluate, command_line);
   if (app.got_subcommand("export")) runExport(world, arguments.exports, command_line);
   if (app.got_subcommand("info")) runInfo(world, command_line);
@@ -58,6 +63,23 @@ int parseAndRun(const Communicator& world, int argc, char** argv) {
   }
 }
 
+int rank_of_this = 0;
+
+/// What this rank alone has met ends the job, without unwinding: messages under way and the thread that
+/// writes a checkpoint go on reading memory that destructors would free.
+[[noreturn]] void endByException() {
+  const std::exception_ptr thrown = std::current_exception();
+  try {
+    if (thrown != nullptr) std::rethrow_exception(thrown);
+  } catch (const UserError& error) {
+    endJob(rank_of_this, error.what(), exit_user_error);
+  } catch (const std::exception& error) {
+    endJob(rank_of_this, error.what(), exit_failure);
+  } catch (...) { // told below
+  }
+  endJob(rank_of_this, "ended without a reason", exit_failure);
+}
+
 } // namespace
 
 } // namespace partita
@@ -72,11 +94,7 @@ int main(int argc, char** argv) {
   const MpiEnvironment mpi(argc, argv);
   const Communicator world = Communicator::world();
   Log::setRank(world.rank());
-  try {
-    return parseAndRun(world, argc, argv);
-  } catch (const UserError& error) {
-    endJob(world.rank(), error.what(), exit_user_error);
-  } catch (const std::exception& error) {
-    endJob(world.rank(), error.what(), exit_failure);
-  }
+  rank_of_this = world.rank();
+  std::set_terminate(endByException);
+  return parseAndRun(world, argc, argv);
 }

@@ -2,6 +2,7 @@
 #include "partita/config/deck.hpp"
 #include "partita/io/read_run_file.hpp"
 #include "partita/train/restart.hpp"
+#include "partita/train/signals.hpp"
 #include "partita/train/training_run.hpp"
 
 #include "commands.hpp"
@@ -23,23 +24,24 @@ RunConfig deckOf(const TrainArguments& arguments, const std::string& restart_fil
 
 } // namespace
 
-bool prepareTrain(const Communicator& world, const TrainArguments& arguments) {
-  const bool kept_deck = arguments.deck.empty();
-  const std::string file =
-      kept_deck ? chooseRestart(world, arguments.restart, arguments.run_directory) : std::string();
+std::optional<TrainPlan> prepareTrain(const Communicator& world, const TrainArguments& arguments) {
+  Signals::listen(); // from here on: a wish for a checkpoint must not end what has not yet begun
+  TrainPlan plan{RunDirectory(world, arguments.dry_run ? "" : arguments.run_directory), "", {}};
+  plan.restart_file = chooseRestart(world, arguments.restart, arguments.run_directory);
   collectively(world, [&] {
-    const RunConfig config = deckOf(arguments, file);
+    plan.deck = deckOf(arguments, plan.restart_file);
     if (arguments.dry_run && world.rank() == 0)
-      dryRun(config, arguments.ranks > 0 ? arguments.ranks : world.size());
+      dryRun(plan.deck, arguments.ranks > 0 ? arguments.ranks : world.size());
   });
-  return !arguments.dry_run;
+  if (arguments.dry_run) return {};
+  return plan;
 }
 
-int runTrain(const Communicator& world, const TrainArguments& arguments, const std::string& command_line) {
-  const std::string file = chooseRestart(world, arguments.restart, arguments.run_directory);
+int runTrain(const Communicator& world, const TrainPlan& plan, const TrainArguments& arguments,
+             const std::string& command_line) {
   const Outcome outcome =
-      trainDeck(world, deckOf(arguments, file), file,
-                {arguments.run_directory, command_line, arguments.restart, arguments.time_limit_seconds});
+      trainDeck(world, plan.deck, plan.restart_file, plan.directory,
+                {command_line, arguments.restart == "latest", arguments.time_limit_seconds});
   if (outcome == Outcome::stopped) return exit_stopped;
   return outcome == Outcome::finished ? 0 : exit_failure;
 }

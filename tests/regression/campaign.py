@@ -39,7 +39,8 @@ DATA = (
     (LIBSVM_DECK, {"train.txt": LIBSVM, "test.txt": LIBSVM}),
 )
 # What a run may say of the failures here without being wrong.
-EXPECTED = ("warning: skipped: ", "warning: set aside: ", "warning: no checkpoint at step ")
+EXPECTED = ("warning: skipped: ", "warning: a checkpoint that this run does not go on from is set aside: ",
+            "warning: no checkpoint at step ")
 
 
 class Campaign(support.RunTest):

@@ -90,6 +90,22 @@ def arguments_of_partita(words):
     return words[place + 1:] if place == 0 or (place and words[0] in LAUNCHERS) else None
 
 
+def named_tests(text):
+    """(file, name) of the tests that a page names: `file`: `name`, `name`."""
+    for path, names in re.findall(r"`(tests/[\w/]+\.\w+)`:((?:\s*`[^`]+`(?!:),?)+)", text):
+        for name in re.findall("`([^`]+)`", names):
+            yield path, " ".join(name.split())
+
+
+def has_test(path, name):
+    """A case of Catch2, a function or a class of unittest."""
+    file = ROOT / path
+    text = file.read_text() if file.exists() else ""
+    if path.endswith(".cpp"):
+        return f'TEST_CASE("{name}"' in text
+    return re.search(rf"^\s*(def|class) {re.escape(name)}\(", text, re.MULTILINE) is not None
+
+
 class Links(unittest.TestCase):
     def test_every_link_leads_somewhere(self):
         found = [(page, link) for page in pages() for link in links(page.read_text())]
@@ -111,6 +127,27 @@ class Links(unittest.TestCase):
     def test_anchors(self):
         text = "# A `b`, [c](d)!\n## x_y - Z\n### Twice\n### Twice\n```\n# no heading\n```\n"
         self.assertEqual(anchors(text), {"a-b-c", "x_y---z", "twice", "twice-1"})
+
+
+class Tests(unittest.TestCase):
+    def test_tests_that_pages_name_exist(self):
+        found = [(page, *test) for page in pages() for test in named_tests(page.read_text())]
+        self.assertGreater(len(found), 40)
+        self.assertEqual([f"{page.name}: {path}: {name}" for page, path, name in found if not has_test(path, name)], [])
+
+    def test_every_complaint_names_one_or_says_why_not(self):
+        page = (ROOT / "docs" / "complaints.md").read_text()
+        groups = re.split(r"^### \d+\. ", page, flags=re.MULTILINE)[1:]
+        self.assertEqual(len(groups), 24)
+        silent = [text.splitlines()[0] for text in groups if not list(named_tests(text)) and "*No test:*" not in text]
+        self.assertEqual(silent, [])
+
+    def test_missing_ones_are_seen(self):
+        text = "`tests/regression/docs.py`: `Links`,\n`test_anchors`, `tests/x.py`: `y` and `z`"
+        self.assertEqual([name for _, name in named_tests(text)], ["Links", "test_anchors", "y"])
+        self.assertTrue(has_test("tests/regression/docs.py", "test_anchors"))
+        self.assertFalse(has_test("tests/regression/docs.py", "test_anchor"))
+        self.assertFalse(has_test("tests/regression/nothing.py", "Links"))
 
 
 class Commands(unittest.TestCase):

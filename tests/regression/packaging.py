@@ -117,6 +117,7 @@ class SpackRecipe(support.RunTest):
         self.assertTrue(refused(cuda=True))
         self.assertTrue(refused(rocm=True))
         self.assertTrue(refused(cuda=True, cuda_arch="90", rocm=True, amdgpu_target="gfx90a"))
+        self.assertIn(("^kokkos+alloc_async", "+cuda"), self.recipe.conflicts)
 
     def test_smoke_test(self):
         (self.folder / "bin").mkdir()

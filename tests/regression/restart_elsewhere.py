@@ -88,11 +88,32 @@ class Elsewhere(support.RunTest):
     def test_other_data_in_the_same_directory(self):
         """The checkpoint that the run goes on from is of a later step than the one it goes on at."""
         _, checkpoint = self.kept(every=STEPS)
-        _, result = self.go_on_there("data/samples=400")
-        self.assertIn("at step 20 of 20", result.stdout)
+        _, result = self.go_on_there("data/samples=400", "run/epochs=3")
+        self.assertIn("at step 20 of 30", result.stdout)
         self.assertIn("an epoch has 10 steps now and had 15", result.stderr)
-        names = [path.name for path in checkpoint.parent.iterdir()]
-        self.assertEqual(names, [f"step-{STEPS:09}.h5.superseded"])
+        names = sorted(path.name for path in checkpoint.parent.iterdir())  # a new one at once, then the old one goes
+        self.assertEqual(names, ["step-000000021.h5", f"step-{STEPS:09}.h5.superseded"])
+
+    def test_a_shorter_run_is_refused(self):
+        """The parameters of step 30 are not those that a run of 15 steps ends with."""
+        _, checkpoint = self.kept(every=STEPS)
+        result = run("train", self.deck, "-d", self.folder / "kept", "-r", "latest", "run/epochs=1")
+        self.assertRefused(result, "is at step 30, and the deck ends at step 15")
+        self.assertTrue((self.folder / "kept" / "summary.json").exists())
+
+    def test_more_training_before_a_recovery_begins_anew(self):
+        overrides = ["strategy/recovery_epochs=1", "checkpoint/every=40", "checkpoint/keep=9"]
+        train(self.folder / "kept", self.deck, *overrides)
+        result = run("train", self.deck, *overrides, "run/epochs=3", "-r",
+                     self.folder / "kept" / "checkpoints" / "step-000000040.h5", "-d", self.folder / "on")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("only the parameters carry over", result.stderr)
+        self.assertEqual(support.summary_of(self.folder / "on")["steps"], 45)
+
+    def test_the_same_epochs_of_other_data_are_told(self):
+        _, checkpoint = self.kept()
+        _, result = self.go_on(checkpoint, "data/samples=610")
+        self.assertIn("the training set has 610 samples now and had 600", result.stderr)
 
     def test_a_longer_run_goes_on_from_its_end(self):
         _, checkpoint = self.kept(every=STEPS)

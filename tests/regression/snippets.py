@@ -66,8 +66,11 @@ class Snippets(support.RunTest):
             self.assertEqual(set(file["state"].attrs), listed)
             self.assertEqual({name: file["state"].attrs[name] for name in ("run_step", "epoch", "batch_in_epoch")},
                              {"run_step": 15, "epoch": 1, "batch_in_epoch": 0})
-            self.assertEqual(set(file), {"deck", "input", "provenance", "parameters", "first_moment",
-                                         "second_moment", "state"})
+            groups = set(file)
+        train(self.folder / "sgd", self.deck, "checkpoint/every=15", "optimiser/kind=sgd")
+        with h5py.File(self.folder / "sgd" / "checkpoints" / "step-000000015.h5") as file:
+            groups |= set(file)
+        self.assertEqual(groups, set(re.findall(r"^\| `/(\w+)[/`]", page, re.MULTILINE)) | {"input"})
 
 
 if __name__ == "__main__":

@@ -65,6 +65,7 @@ std::string numbersOf(const std::vector<RankPlace>& places, const std::vector<in
   std::vector<int> numbers;
   numbers.reserve(ranks.size());
   for (const int rank : ranks) numbers.push_back(number(places[static_cast<std::size_t>(rank)]));
+  std::sort(numbers.begin(), numbers.end());
   numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
   return (numbers.size() == 1 ? " " : "s ") + formatRanges(numbers);
 }

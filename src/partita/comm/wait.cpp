@@ -95,7 +95,7 @@ void Request::wait(MPI_Status* status) {
 void Request::abandon() {
   if (!underWay()) return;
   MPI_Cancel(&_request);
-  MPI_Request_free(&_request);
+  MPI_Wait(&_request, MPI_STATUS_IGNORE); // until then its buffer may be written to
 }
 
 } // namespace partita

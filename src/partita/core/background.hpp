@@ -18,7 +18,6 @@ class BackgroundThread {
   BackgroundThread& operator=(const BackgroundThread&) = delete;
 
   void submit(std::function<void()> job);
-  bool idle() const; ///< all jobs are done
 
  private:
   struct Queue;

@@ -22,9 +22,10 @@ namespace {
 void syncFile(const std::string& path) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) systemFailure(path);
-  const int status = fsync(file);
+  const int reason = fsync(file) == 0 ? 0 : errno;
   ::close(file);
-  if (status != 0 && errno != EINVAL) systemFailure(path); // some file systems have nothing to synchronise
+  errno = reason;
+  if (reason != 0 && reason != EINVAL) systemFailure(path); // some file systems have nothing to synchronise
 }
 
 void publishFile(const std::string& from, const std::string& to) {

@@ -76,8 +76,8 @@ ParallelFile::ParallelFile(const Communicator& comm, const std::string& path, co
 Hdf5Id ParallelFile::create() const {
   const Hdf5Id access = checkedId(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, "HDF5 cannot make an access list");
   checkHdf5(H5Pset_fapl_mpio(access.get(), _comm.get(), MPI_INFO_NULL), "this HDF5 cannot use MPI");
-  // The newest format keeps checksums of all that is not values.
-  checkHdf5(H5Pset_libver_bounds(access.get(), H5F_LIBVER_LATEST, H5F_LIBVER_LATEST),
+  // This format keeps checksums of all that is not values; HDF5 1.10 and later read it.
+  checkHdf5(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V110, H5F_LIBVER_V110),
             "HDF5 cannot choose a file format");
   const Hdf5Id list = compactList(H5P_FILE_CREATE);
   return checkedId(H5Fcreate(_path.c_str(), H5F_ACC_TRUNC, list.get(), access.get()), leaveOpen,
@@ -250,11 +250,17 @@ void ParallelFile::writeValues() {
     checkHdf5(H5Dwrite(_datasets[i].get(), small.type, H5S_ALL, H5S_ALL, H5P_DEFAULT, small.data),
               failure("cannot write '" + small.path + "' (is the disk full?)"));
   }
+  std::string failed; // told at the end: compressed tensors are written by all ranks together, to the last
   for (std::size_t t = 0; t < _content.tensors.size(); ++t) {
     if (_content.values[t] == nullptr && _compression == 0) continue;
     const std::size_t i = _small.size() + t;
-    _checksums[i] = writeTensor(_datasets[i], _content.tensors[t], _content.values[t]);
+    try {
+      _checksums[i] = writeTensor(_datasets[i], _content.tensors[t], _content.values[t]);
+    } catch (const UserError& error) {
+      if (failed.empty()) failed = error.what();
+    }
   }
+  if (!failed.empty()) throw UserError(failed);
 }
 
 void ParallelFile::writeChecksums() {

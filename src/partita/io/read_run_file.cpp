@@ -82,7 +82,7 @@ std::string shown(std::string text) {
 
 std::vector<std::string> linksOf(hid_t group, const std::string& path) {
   std::vector<std::string> names;
-  const auto visit = [](hid_t, const char* name, const H5L_info_t* info, void* data) -> herr_t {
+  const auto visit = [](hid_t, const char* name, const auto* info, void* data) -> herr_t {
     static_cast<std::vector<std::string>*>(data)->emplace_back(name);
     return info->type == H5L_TYPE_HARD ? 0 : -1; // ours has no other
   };
@@ -213,7 +213,7 @@ RunFacts RunFile::facts() const {
   };
   checkHdf5(H5Aiterate2(group.get(), H5_INDEX_NAME, H5_ITER_INC, nullptr, visit, &facts.provenance),
             _path + ": '/provenance' is damaged");
-  for (auto& [name, value] : facts.provenance) value = shown(readText(group.get(), name, _path));
+  for (auto& [name, value] : facts.provenance) value = readText(group.get(), name, _path);
   return facts;
 }
 

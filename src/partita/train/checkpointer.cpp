@@ -1,6 +1,7 @@
 #include "partita/train/checkpointer.hpp"
 
 #include "partita/comm/agree.hpp"
+#include "partita/comm/end_job.hpp"
 #include "partita/core/log.hpp"
 #include "partita/core/region.hpp"
 #include "partita/io/durable.hpp"
@@ -57,6 +58,7 @@ struct Checkpointer::Job {
   Clock::time_point start = Clock::now();
   double still_seconds = 0.0, write_seconds = 0.0;
   std::string failure;
+  std::vector<std::string> set_aside;
   std::atomic<State> state{State::writing};
 };
 
@@ -183,30 +185,37 @@ void Checkpointer::take(const ExecSpace& space, const Position& position,
   job->numbers = ownNumbers(space, updaters);
   job->still_seconds = std::chrono::duration<double>(Clock::now() - start).count();
   _job = job;
-  _thread.submit([job, comm = _comm] {
-    const auto begin = Clock::now();
-    job->failure = failureOf([&] {
-      collectively(*comm, [&] {
-        std::error_code error;
-        if (comm->rank() == 0) fs::create_directories(fs::path(job->partial).parent_path(), error);
-        if (error) throw UserError(job->partial + ": " + error.message());
-      });
-      comm->sum(job->numbers);
-      RunProgress& progress = *job->content.progress;
-      const auto number = [&](std::size_t i) { return static_cast<std::int64_t>(job->numbers[i]); };
-      progress.traffic = {number(0), number(1), number(2)};
-      progress.elapsed_seconds = job->numbers[3];
-      progress.training_seconds = job->numbers[4];
-      progress.evaluation_seconds = job->numbers[5];
-      const auto first = job->numbers.begin() + numbers_before_scores,
-                 reports = job->numbers.end() - comm->size();
-      progress.scores.assign(first, reports);
-      job->reports.assign(reports, job->numbers.end());
-      writeRunFile(*comm, job->partial, job->content, job->compression);
+  _thread.submit([job, comm = _comm] { writeJob(*job, *comm); });
+}
+
+/// What the thread does. A failure that all ranks know of leaves the run without this checkpoint; any other
+/// is of this rank alone, and the others would wait for it.
+void Checkpointer::writeJob(Job& job, const Communicator& comm) {
+  const auto begin = Clock::now();
+  try {
+    collectively(comm, [&] {
+      std::error_code error;
+      if (comm.rank() == 0) fs::create_directories(fs::path(job.partial).parent_path(), error);
+      if (error) throw UserError(job.partial + ": " + error.message());
     });
-    job->write_seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-    job->state = Job::State::written;
-  });
+    comm.sum(job.numbers);
+    RunProgress& progress = *job.content.progress;
+    const auto number = [&](std::size_t i) { return static_cast<std::int64_t>(job.numbers[i]); };
+    progress.traffic = {number(0), number(1), number(2)};
+    progress.elapsed_seconds = job.numbers[3];
+    progress.training_seconds = job.numbers[4];
+    progress.evaluation_seconds = job.numbers[5];
+    const auto first = job.numbers.begin() + numbers_before_scores, reports = job.numbers.end() - comm.size();
+    progress.scores.assign(first, reports);
+    job.reports.assign(reports, job.numbers.end());
+    writeRunFile(comm, job.partial, job.content, job.compression);
+  } catch (const AgreedError& error) {
+    job.failure = error.what();
+  } catch (const std::exception& error) {
+    endJob(comm.rank(), error.what(), 1);
+  }
+  job.write_seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  job.state = Job::State::written;
 }
 
 void Checkpointer::poll() {
@@ -241,6 +250,8 @@ void Checkpointer::tellResult() {
                   static_cast<long long>(_last_step), formatBytes(bytes).c_str(), _job->write_seconds,
                   _job->still_seconds);
     Log::info(line.data());
+    for (const std::string& path : _job->set_aside)
+      Log::warning("a checkpoint that this run does not go on from is set aside: " + path);
   }
   _job.reset();
 }
@@ -255,6 +266,7 @@ void Checkpointer::publish() {
       job->failure = failureOf([&] {
         syncFile(history);
         publishFile(job->partial, job->final_name);
+        job->set_aside = setAsideLater(folder, job->final_name); // of a run that had been there before
         removeBeyond(keep, folder);
       });
     }
@@ -265,9 +277,16 @@ void Checkpointer::publish() {
 }
 
 bool Checkpointer::finish() {
+  const auto begin = Clock::now();
+  const auto patience = std::chrono::seconds(_run.config.run.watchdog);
   while (_job != nullptr) {
     poll();
-    if (_job != nullptr) idleBriefly();
+    if (_job == nullptr) break;
+    idleBriefly();
+    if (patience.count() > 0 && Clock::now() - begin > patience)
+      throw RunError("the checkpoint " +
+                     _run.directory.file(checkpointName(_job->content.progress->run_step)) +
+                     " is not written after " + std::to_string(patience.count()) + " s (run/watchdog)");
   }
   return !_failed;
 }

@@ -44,12 +44,14 @@ class Checkpointer {
   /// Step of the newest finished checkpoint of this call of the program, and its file; 0: none yet.
   std::int64_t lastStep() const { return _last_step; }
   std::string lastFile() const { return _run.directory.file(checkpointName(_last_step)); }
+  bool busy() const { return _job != nullptr; } ///< one is being written
   /// Seconds that a checkpoint takes from its step to its name, by the last one or else by its size.
   double expectedSeconds() const;
 
  private:
   using Clock = std::chrono::steady_clock;
   struct Job;
+  static void writeJob(Job& job, const Communicator& comm);
 
   std::vector<std::string> kindsFor(const StagePlan& stage, const Position& position) const;
   void listTensors(Job& job, const Position& position) const;

@@ -43,9 +43,9 @@ void showEvaluation(const Evaluation& result, std::size_t samples) {
 
 void evaluateRun(const Communicator& world, const std::string& path,
                  const std::vector<std::string>& overrides, const std::string& predictions,
-                 const RunOptions& options) {
+                 const std::string& command_line) {
   const ExecSpace space;
-  showBanner(space, world, options.command_line);
+  showBanner(space, world, command_line);
   std::string file;
   RunConfig deck;
   collectively(world, [&] {

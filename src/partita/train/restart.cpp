@@ -62,13 +62,14 @@ Position scaled(Position position, std::int64_t before, std::int64_t now) {
   return position;
 }
 
-/// A run that is shorter now than it was before is at its end.
-Position within(Position position, const RunLength& length) {
-  if (position.phase == RunPhase::recovery && length.recovery_steps == 0)
-    position = {RunPhase::training, length.turns - 1, length.steps};
-  const std::int64_t last = position.phase == RunPhase::recovery ? length.recovery_steps : length.steps;
-  position.step = std::min(position.step, last);
-  return position;
+/// Parameters of a later step are not those that a shorter run would end with.
+void checkLength(const Position& position, const RunLength& length, const std::string& file) {
+  const bool recovers = position.phase == RunPhase::recovery;
+  const std::int64_t last = recovers ? length.recovery_steps : length.steps;
+  if (position.step <= last) return;
+  throw UserError(file + ": is at step " + std::to_string(position.step) +
+                  (recovers ? " of the recovery" : "") + ", and the deck ends at step " +
+                  std::to_string(last) + " (run/epochs, run/steps, strategy/recovery_epochs)");
 }
 
 void tell(const Restart& restart, const Before& before, const RunConfig& deck, const RunLength& length,
@@ -115,7 +116,7 @@ std::string chooseRestart(const Communicator& world, const std::string& restart,
 }
 
 Restart planRestart(const std::string& file, const RunConfig& deck, const RunConfig& config,
-                    const Partition& partition, const RunLength& length, int replicas) {
+                    const Partition& partition, const RunLength& length, std::int64_t samples, int replicas) {
   Restart restart;
   restart.file = file;
   if (file.empty()) return restart;
@@ -129,13 +130,24 @@ Restart planRestart(const std::string& file, const RunConfig& deck, const RunCon
   const Before before(opened);
   restart.found = opened.progress();
   const Position& found = restart.found->position;
+  if (restart.found->stages != static_cast<std::int64_t>(before.cuts.size()) + 1 ||
+      (found.stage > 0 && !trainsOneByOne(before.config)))
+    throw UserError(file + ": '/state' does not fit its own deck");
   const bool same_cuts = before.cuts == partition.cuts,
              same_input = partition.cuts.empty() || before.config.strategy.input == config.strategy.input;
   const bool alike = !trainsOneByOne(before.config) && !trainsOneByOne(config);
-  restart.same_stages = same_cuts && (same_input || found.phase == RunPhase::recovery);
+  const bool recovers = found.phase == RunPhase::recovery;
+  const bool same_training = length.steps == planRunLength(before.config, restart.found->samples).steps;
+  restart.same_stages = same_cuts && (recovers ? same_training : same_input);
   restart.keeps_state = restart.same_stages || (alike && found.phase == RunPhase::training);
-  if (restart.keeps_state)
-    restart.start = within(scaled(found, restart.found->per_epoch, length.per_epoch), length);
+  if (restart.keeps_state) {
+    restart.start = scaled(found, restart.found->per_epoch, length.per_epoch);
+    checkLength(restart.start, length, file);
+  }
+  if (restart.keeps_state && restart.found->samples != samples &&
+      restart.found->per_epoch == length.per_epoch)
+    Log::warning("the training set has " + std::to_string(samples) + " samples now and had " +
+                 std::to_string(restart.found->samples) + ": going on with other batches");
   tell(restart, before, deck, length, replicas);
   return restart;
 }

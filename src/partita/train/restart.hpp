@@ -34,9 +34,9 @@ struct Restart {
 /// Decides where to go on: at the step found where the deck trains the same stages in the same way; at the
 /// same step of another strategy where all stages had learnt alike; else at the beginning, with the
 /// parameters found. Tells what carries over and what does not. `deck` as it was given, `config` what it came
-/// to.
+/// to; `samples` of the training set. Throws UserError where the file is beyond the end of the deck.
 Restart planRestart(const std::string& file, const RunConfig& deck, const RunConfig& config,
-                    const Partition& partition, const RunLength& length, int replicas);
+                    const Partition& partition, const RunLength& length, std::int64_t samples, int replicas);
 
 /// Puts an updater that has taken no step where the run goes on.
 void restoreUpdater(const ExecSpace& space, const Restart& restart, const Grid& grid, StageUpdater& updater);

@@ -27,9 +27,8 @@ const char* reasonOf(std::int64_t code) {
 
 } // namespace
 
-RunControl::RunControl(const Grid& grid, const RunConfig& config, const RunLength& length,
-                       const Restart& restart, const RunDirectory& directory, Checkpointer& checkpointer,
-                       std::int64_t time_limit)
+RunControl::RunControl(const Grid& grid, const RunConfig& config, const RunLength& length, Restart& restart,
+                       const RunDirectory& directory, Checkpointer& checkpointer, std::int64_t time_limit)
     : _grid(grid), _config(config), _length(length), _restart(restart), _directory(directory),
       _checkpointer(checkpointer), _time_limit(time_limit), _agreement(grid.world()) {}
 
@@ -39,8 +38,10 @@ void RunControl::restore(const ExecSpace& space, StageUpdater& updater) {
 
 bool RunControl::limitReached() const {
   if (_time_limit == 0) return false;
-  // Time to agree and to write: a checkpoint that the scheduler kills is none.
-  const double reserve = 3.0 * seconds_between + 1.5 * _checkpointer.expectedSeconds();
+  // Until the next question and its answer, and to write: a checkpoint that the scheduler kills is none.
+  const double gap = std::max(seconds_between, std::max(_last_gap, secondsSince(_asked)));
+  const double writes = _checkpointer.busy() ? 2.5 : 1.5;
+  const double reserve = 3.0 * gap + writes * _checkpointer.expectedSeconds();
   return secondsSince(program_start) + reserve >= static_cast<double>(_time_limit);
 }
 
@@ -54,7 +55,9 @@ LaterMaximum::Values RunControl::ownWishes(std::int64_t steps) {
   if (_directory.exists() && std::filesystem::remove(_directory.file("output_now"), ignored))
     wishes[checkpoint] = 1;
   const double a_step = secondsSince(_asked) / static_cast<double>(std::max<std::int64_t>(1, steps));
-  wishes[interval] = static_cast<std::int64_t>(std::clamp(seconds_between / a_step, 1.0, 1e6));
+  // Another stage may be slower by far: the interval grows step by step.
+  wishes[interval] = std::clamp(static_cast<std::int64_t>(seconds_between / a_step), std::int64_t{1},
+                                2 * std::max<std::int64_t>(1, steps));
   return wishes;
 }
 
@@ -63,6 +66,7 @@ LaterMaximum::Values RunControl::agree(std::int64_t steps) {
   LaterMaximum::Values answer{};
   if (_agreement.started()) answer = _agreement.finish();
   _agreement.start(ownWishes(steps - _asked_at));
+  _last_gap = secondsSince(_asked);
   _asked = Clock::now();
   _asked_at = steps;
   _next_agreement = steps + std::max<std::int64_t>(1, answer[interval]);
@@ -71,13 +75,17 @@ LaterMaximum::Values RunControl::agree(std::int64_t steps) {
 
 bool RunControl::afterStep(const ExecSpace& space, const Position& position,
                            const std::vector<StageUpdater*>& updaters) {
+  _restart.opened.reset(); // all that was in it has found its place
   _checkpointer.poll();
   LaterMaximum::Values answer{};
   if (++_step == _next_agreement) answer = agree(_step);
   const std::int64_t run_step = _length.runStep(position), every = _config.checkpoint.every;
   const bool last = run_step == _length.total(), due = every > 0 && (run_step % every == 0 || last),
              stopped = answer[stop] != none && !last;
-  if (_directory.exists() && (due || stopped || answer[checkpoint] != 0))
+  // Where the run begins at an earlier step than that of its checkpoint, the one that takes the other's place
+  // should be there soon.
+  const bool replaces = _step == 1 && _restart.found && run_step <= _restart.found->run_step;
+  if (_directory.exists() && (due || stopped || replaces || answer[checkpoint] != 0))
     _checkpointer.take(space, position, updaters);
   if (!_directory.exists() && answer[checkpoint] != 0)
     Log::warning("no checkpoint: without a run directory (-d) nothing is kept");

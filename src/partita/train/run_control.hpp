@@ -12,7 +12,7 @@ namespace partita {
 class RunControl : public StepControl {
  public:
   /// `time_limit` in seconds since the program began; 0: none. All references outlive it. Collective.
-  RunControl(const Grid& grid, const RunConfig& config, const RunLength& length, const Restart& restart,
+  RunControl(const Grid& grid, const RunConfig& config, const RunLength& length, Restart& restart,
              const RunDirectory& directory, Checkpointer& checkpointer, std::int64_t time_limit);
 
   void restore(const ExecSpace& space, StageUpdater& updater) override;
@@ -37,13 +37,14 @@ class RunControl : public StepControl {
   const Grid& _grid;
   const RunConfig& _config;
   const RunLength& _length;
-  const Restart& _restart;
+  Restart& _restart;
   const RunDirectory& _directory;
   Checkpointer& _checkpointer;
   std::int64_t _time_limit;
   LaterMaximum _agreement;
   std::int64_t _step = 0, _next_agreement = 1, _asked_at = 0; ///< steps of this call of the program
   Clock::time_point _asked = Clock::now();
+  double _last_gap = 0.0; ///< seconds between two questions
   std::string _stop_reason;
 };
 

@@ -35,9 +35,14 @@ std::string ownName() {
   return name;
 }
 
-/// Longer names are later steps.
-bool isLater(const std::string& a, const std::string& b) {
-  return a.size() != b.size() ? a.size() > b.size() : a > b;
+/// The step in the name of a checkpoint; -1 where it has none.
+long long stepOf(const std::string& path) {
+  const std::string name = fs::path(path).filename().string();
+  return name.rfind("step-", 0) == 0 ? std::strtoll(name.c_str() + 5, nullptr, 10) : -1;
+}
+
+bool isLater(const std::string& path, const std::string& than) {
+  return stepOf(path) > stepOf(than);
 }
 
 } // namespace
@@ -48,7 +53,7 @@ class RunDirectory::Lock {
   explicit Lock(const std::string& folder) : _path(folder + "/.lock") {
     do {
       take(folder);
-    } while (!isStillThere()); // the one before has just removed the file it had locked
+    } while (!isStillThere());         // the one before has just removed the file it had locked
     std::ofstream(_path) << ownName(); // where there is no room for the name, the lock holds without it
   }
   ~Lock() {
@@ -102,20 +107,21 @@ RunDirectory::RunDirectory(const Communicator& world, std::string path) : _path(
 }
 
 void RunDirectory::prepare(const Communicator& world, const std::string& deck, const std::string& restart,
-                           bool restart_asked, std::int64_t run_step) const {
+                           bool restart_asked) const {
   if (!exists()) return;
   collectively(world, [&] {
     if (world.rank() != 0) return;
     std::error_code ignored;
-    const bool own =
-        !restart.empty() && fs::equivalent(fs::path(restart).parent_path(), file(checkpoint_folder), ignored);
+    const bool own = !restart.empty() &&
+                     fs::equivalent(fs::absolute(restart).parent_path(), file(checkpoint_folder), ignored);
     if (!own && !restart_asked && !checkpointsIn(_path).empty())
       throw UserError("run directory '" + _path +
                       "' has checkpoints of an earlier run: go on with -r latest, or remove the folder");
     for (const char* name : {"summary.json", "parameters.h5", "output_now"}) fs::remove(file(name), ignored);
     removePartial();
     if (!own) fs::remove(file("history.csv"), ignored);
-    setAside(own ? run_step : -1);
+    for (const std::string& path : setAsideLater(_path, own ? restart : ""))
+      Log::warning("a checkpoint that this run does not go on from is set aside: " + path);
     OutputFile kept(file("deck.toml"));
     kept.write(deck);
     kept.commit();
@@ -127,15 +133,6 @@ void RunDirectory::removePartial() const {
   for (const std::string& folder : {_path, file(checkpoint_folder)})
     for (const auto& entry : fs::directory_iterator(folder, ignored))
       if (entry.path().extension() == ".partial") fs::remove(entry.path(), ignored);
-}
-
-void RunDirectory::setAside(std::int64_t run_step) const {
-  std::error_code ignored;
-  for (const std::string& path : checkpointsIn(_path)) {
-    if (!isLater(path, file(checkpointName(std::max<std::int64_t>(run_step, 0)))) && run_step >= 0) break;
-    Log::warning("set aside: " + path + ".superseded");
-    fs::rename(path, path + ".superseded", ignored);
-  }
 }
 
 std::string RunDirectory::scratch() const {
@@ -163,14 +160,26 @@ std::vector<std::string> checkpointsIn(const std::string& run_directory) {
   return files;
 }
 
+std::vector<std::string> setAsideLater(const std::string& run_directory, const std::string& than) {
+  std::vector<std::string> moved;
+  std::error_code ignored;
+  for (const std::string& path : checkpointsIn(run_directory)) {
+    if (!isLater(path, than)) break;
+    fs::rename(path, path + ".superseded", ignored);
+    moved.push_back(path + ".superseded");
+  }
+  return moved;
+}
+
 std::string parameterFileOf(const std::string& path) {
-  if (fs::is_directory(path)) {
-    if (fs::exists(path + "/parameters.h5")) return path + "/parameters.h5";
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) {
+    if (fs::exists(path + "/parameters.h5", ignored)) return path + "/parameters.h5";
     const std::vector<std::string> checkpoints = checkpointsIn(path);
     if (!checkpoints.empty()) return checkpoints.front();
     throw UserError("'" + path + "' has no parameters.h5 and no checkpoint: is it the directory of a run?");
   }
-  if (fs::exists(path)) return path;
+  if (fs::exists(path, ignored)) return path;
   throw UserError("there is no file or run directory '" + path + "'");
 }
 

@@ -16,12 +16,12 @@ class RunDirectory {
   /// another job has it.
   RunDirectory(const Communicator& world, std::string path);
 
-  /// Makes it ready for a run that begins at step `run_step`, with the file `restart` or without one: writes
-  /// the effective deck, removes results that would not belong to it, and sets later checkpoints aside. A run
-  /// that begins afresh where an earlier one has left checkpoints is refused, unless it has looked for them
-  /// (`restart_asked`). Collective.
+  /// Makes it ready for a run that goes on from the file `restart`, or from none: writes the effective deck,
+  /// removes results that would not belong to it, and sets checkpoints aside that are later than that file. A
+  /// run that begins afresh where an earlier one has left checkpoints is refused, unless it has looked for
+  /// them (`restart_asked`). Collective.
   void prepare(const Communicator& world, const std::string& deck, const std::string& restart,
-               bool restart_asked, std::int64_t run_step) const;
+               bool restart_asked) const;
 
   bool exists() const { return !_path.empty(); }
   std::string file(const std::string& name) const { return exists() ? _path + "/" + name : std::string(); }
@@ -29,9 +29,7 @@ class RunDirectory {
   std::string scratch() const;
 
  private:
-  void removePartial() const;                 // what a killed run was writing
-  void setAside(std::int64_t run_step) const; // what a later -r latest must not take
-
+  void removePartial() const; // what a killed run was writing
   class Lock;
   std::string _path;
   std::shared_ptr<Lock> _lock;
@@ -41,6 +39,10 @@ class RunDirectory {
 std::string checkpointName(std::int64_t run_step);
 /// The finished checkpoints of a run directory, the newest first; none where there is no such folder.
 std::vector<std::string> checkpointsIn(const std::string& run_directory);
+
+/// Renames checkpoints of later steps than that of the file `than` (empty: all), which a later -r latest must
+/// not take; their new names.
+std::vector<std::string> setAsideLater(const std::string& run_directory, const std::string& than);
 
 /// The parameter file of a run directory, or else its newest checkpoint, or the file itself. Throws UserError
 /// where there is none.

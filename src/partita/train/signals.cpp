@@ -1,11 +1,9 @@
 #include "partita/train/signals.hpp"
 
-#include <csignal>
-
 namespace partita {
 
-volatile int Signals::s_stop = 0;
-volatile int Signals::s_checkpoint = 0;
+volatile std::sig_atomic_t Signals::s_stop = 0;
+volatile std::sig_atomic_t Signals::s_checkpoint = 0;
 
 void Signals::handle(int signal) {
   if (signal == SIGUSR1) {

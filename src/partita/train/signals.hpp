@@ -1,5 +1,7 @@
 #pragma once
 
+#include <csignal>
+
 namespace partita {
 
 /// What signals have asked for since the start; handlers do no more than note it. A second SIGINT ends
@@ -13,7 +15,7 @@ class Signals {
 
  private:
   static void handle(int signal);
-  static volatile int s_stop, s_checkpoint;
+  static volatile std::sig_atomic_t s_stop, s_checkpoint;
 };
 
 } // namespace partita

@@ -18,7 +18,6 @@
 #include "partita/train/run_control.hpp"
 #include "partita/train/run_directory.hpp"
 #include "partita/train/setup.hpp"
-#include "partita/train/signals.hpp"
 #include "partita/train/summary.hpp"
 
 #include <cstring>
@@ -115,30 +114,32 @@ void writeResults(const Summary& summary, const RunConfig& deck, const RunFacts&
 } // namespace
 
 Outcome trainDeck(const Communicator& world, const RunConfig& deck, const std::string& restart_file,
-                  const RunOptions& options) {
-  Signals::listen(); // before the data are read, which may take long: a wish for a checkpoint must not end
-                     // that
+                  const RunDirectory& directory, const RunOptions& options) {
   const ExecSpace space;
   Provenance provenance = showBanner(space, world, options.command_line);
   Setup setup(world, deck, true);
   provenance.emplace_back("messages", showMessagePaths(setup.grid));
   const RunConfig& config = setup.config;
   const Plans& plans = setup.plans;
-  const RunDirectory directory(world, options.run_directory);
   showPartition(config, plans.partition, setup.grid.plan());
 
   const RunLength length = planRunLength(config, plans.sets.train.size());
   Restart restart;
   collectively(world, [&] {
-    restart = planRestart(restart_file, deck, config, plans.partition, length, setup.grid.replicas());
+    restart = planRestart(restart_file, deck, config, plans.partition, length,
+                          static_cast<std::int64_t>(plans.sets.train.size()), setup.grid.replicas());
     if (!restart_file.empty()) readParameters(*restart.opened, setup.stagePointers<Stage*>());
   });
-  directory.prepare(world, writeDeck(deck), restart_file, options.restart == "latest",
-                    length.runStep(restart.start));
+  directory.prepare(world, writeDeck(deck), restart_file, options.latest);
   if (world.rank() == 0) setup.grid.traffic = restart.traffic();
 
-  Monitor monitor(config, plans.partition, setup.grid, directory.file("history.csv"), plans.sets.classes,
-                  length, {restart.start, restart.elapsed()});
+  std::unique_ptr<Monitor> listener;
+  collectively(world, [&] {
+    listener = std::make_unique<Monitor>(config, plans.partition, setup.grid, directory.file("history.csv"),
+                                         plans.sets.classes, length,
+                                         Monitor::Start{restart.start, restart.elapsed()});
+  });
+  Monitor& monitor = *listener;
   TrainingClock clock(restart.spent());
   const RunFacts facts = factsOf(world, deck, plans.sets, provenance);
   Checkpointer checkpointer({config, plans.partition, setup.grid, setup.stages, length, clock, monitor,

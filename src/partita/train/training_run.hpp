@@ -2,6 +2,7 @@
 
 #include "partita/comm/mpi.hpp"
 #include "partita/config/run_config.hpp"
+#include "partita/train/run_directory.hpp"
 
 #include <string>
 
@@ -9,9 +10,8 @@ namespace partita {
 
 /// How a run was asked for, besides the deck.
 struct RunOptions {
-  std::string run_directory; ///< empty: nothing is written
   std::string command_line;
-  std::string restart{};               ///< "latest", a file, or empty
+  bool latest = false;                 ///< it has looked for checkpoints of an earlier run
   std::int64_t time_limit_seconds = 0; ///< since the program began; 0: none
 };
 
@@ -22,14 +22,14 @@ enum class Outcome { finished, stopped, failed };
 /// the run directory behind: `deck.toml`, `history.csv`, `summary.json`, `parameters.h5`, `checkpoints/`.
 /// Collective; Kokkos is running. Throws UserError for mistakes in deck and data.
 Outcome trainDeck(const Communicator& world, const RunConfig& config, const std::string& restart_file,
-                  const RunOptions& options);
+                  const RunDirectory& directory, const RunOptions& options);
 
 /// Evaluates the parameters of a run directory, or a parameter file, on the test set of its deck (changed by
 /// `overrides`) and prints the accuracy of each stage and of the joined network. `predictions` names a .npz
 /// file for what the network says of each sample; empty: none. Collective.
 void evaluateRun(const Communicator& world, const std::string& path,
                  const std::vector<std::string>& overrides, const std::string& predictions,
-                 const RunOptions& options);
+                 const std::string& command_line);
 
 /// Checks deck and data and prints the effective deck and the partition over `ranks`, without Kokkos.
 void dryRun(const RunConfig& config, int ranks);

@@ -60,7 +60,7 @@ bool Recovery::run(const ExecSpace& space) {
                      _context.config.data.prefetch);
   std::vector<StageUpdater*> updaters;
   for (auto& updater : _updaters) {
-    if (_first > 0) _context.control.restore(space, *updater);
+    if (_context.start.phase == RunPhase::recovery) _context.control.restore(space, *updater);
     updaters.push_back(updater.get());
   }
   grid.world().barrier();

@@ -24,8 +24,9 @@ ActivationCache::~ActivationCache() {
 }
 
 std::string ActivationCache::failure(const std::string& what) const {
-  return "strategy/cache_directory: " + what + " in '" + _folder +
-         "' for the activations of a frozen stage: " + std::strerror(errno);
+  const std::string wrong = "strategy/cache_directory: " + what + " in '" + _folder +
+                            "' for the activations of a frozen stage: " + std::strerror(errno);
+  return wrong;
 }
 
 const Real* ActivationCache::onHost(const ExecSpace& space, const Matrix& values) {

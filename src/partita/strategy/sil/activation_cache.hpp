@@ -10,8 +10,8 @@ namespace partita {
 /// once, never all in memory. Rows are written in any order and read from the prefetch thread.
 class ActivationCache : public RowSource {
  public:
-  /// A nameless file in `folder`. Throws UserError naming the folder where it cannot be made; where it is
-  /// full, what puts rows throws RunError.
+  /// A nameless file in `folder`. Throws UserError naming the folder where it cannot be made, and later
+  /// RunError where that is full.
   ActivationCache(std::string folder, std::int64_t width);
   ~ActivationCache() override;
   ActivationCache(const ActivationCache&) = delete;

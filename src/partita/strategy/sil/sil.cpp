@@ -44,11 +44,11 @@ bool SilTraining::run(const ExecSpace& space) {
 }
 
 std::unique_ptr<StageTrainer> SilTraining::makeTrainer(const ExecSpace& space, LocalStage& local,
-                                                       std::int64_t first) {
+                                                       bool resumed) {
   auto trainer = std::make_unique<StageTrainer>(_context.config, local, _context.grid,
                                                 stageRate(_context.config.strategy, local.stage.plan()),
                                                 _context.length.steps, _context.length.per_epoch);
-  if (first > 0) _context.control.restore(space, trainer->updater());
+  if (resumed) _context.control.restore(space, trainer->updater());
   return trainer;
 }
 
@@ -118,7 +118,7 @@ bool SilTraining::trainTogether(const ExecSpace& space) {
   std::vector<std::unique_ptr<BatchSource>> sources;
   std::vector<StageUpdater*> updaters;
   for (std::size_t i = 0; i < count; ++i) {
-    trainers.push_back(makeTrainer(space, *_context.stages[i], _context.start.step));
+    trainers.push_back(makeTrainer(space, *_context.stages[i], true));
     sources.push_back(makeTogetherSource(i));
     updaters.push_back(&trainers.back()->updater());
   }
@@ -155,7 +155,8 @@ bool SilTraining::trainOneByOne(const ExecSpace& space) {
 /// Only what a later stage is to learn from has to be there again: the outputs of all rows, made by stages
 /// that will not change any more, are the same as they were.
 void SilTraining::remakeInputs(const ExecSpace& space, int stage) {
-  const Grid& grid = _context.grid;
+  Grid& grid = _context.grid;
+  const Traffic counted = grid.traffic; // what is sent again is not counted again
   FrozenStream stream(_context, stage);
   const std::unique_ptr<ActivationCache> own_inputs = std::move(_cache);
   const RowSource& inputs = own_inputs != nullptr ? static_cast<const RowSource&>(*own_inputs) : _features;
@@ -169,6 +170,7 @@ void SilTraining::remakeInputs(const ExecSpace& space, int stage) {
     stream.beginFeeding(inputs);
     stream.feedRest(space);
   }
+  grid.traffic = counted;
 }
 
 /// The ranks that do not own the stage under training: one of them feeds it.
@@ -197,7 +199,7 @@ bool SilTraining::trainFrozen(const ExecSpace& space, int stage, std::int64_t fi
     return waitForOthers(space, stream, stage, first);
   }
   LocalStage& local = *_context.stages[static_cast<std::size_t>(stage - grid.firstStage())];
-  const auto trainer = makeTrainer(space, local, first);
+  const auto trainer = makeTrainer(space, local, stage == _context.start.stage);
   std::unique_ptr<BatchSource> source;
   const std::int64_t streamed = stage == 0 || first > 0 ? first : std::min(length.steps, length.per_epoch);
   if (stage > 0 && first == 0) {

@@ -32,7 +32,7 @@ class SilTraining {
   bool afterStep(const ExecSpace& space, const Position& position, int trained,
                  const std::vector<StageUpdater*>& updaters);
 
-  std::unique_ptr<StageTrainer> makeTrainer(const ExecSpace& space, LocalStage& local, std::int64_t first);
+  std::unique_ptr<StageTrainer> makeTrainer(const ExecSpace& space, LocalStage& local, bool resumed);
   /// Batches of the training set from number `first` to the last one of the run.
   std::unique_ptr<BatchReader> makeReader(const RowSource* rows, std::int64_t first) const;
   std::unique_ptr<BatchSource> makeTogetherSource(std::size_t local);

@@ -62,9 +62,9 @@ Hdf5Id textType(const std::string& text) {
 
 } // namespace
 
-ParallelFile::ParallelFile(const Communicator& comm, const std::string& path, const RunFileContent& content,
+ParallelFile::ParallelFile(const Communicator& comm, std::string path, const RunFileContent& content,
                            int compression)
-    : _comm(comm), _path(path), _content(content), _compression(compression), _file(create()),
+    : _comm(comm), _path(std::move(path)), _content(content), _compression(compression), _file(create()),
       _deck_type(textType(content.facts.deck)) {
   listSmallDatasets();
   writeFacts();

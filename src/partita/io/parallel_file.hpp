@@ -11,8 +11,7 @@ namespace partita {
 /// waiting.
 class ParallelFile {
  public:
-  ParallelFile(const Communicator& comm, const std::string& path, const RunFileContent& content,
-               int compression);
+  ParallelFile(const Communicator& comm, std::string path, const RunFileContent& content, int compression);
 
   void writeValues();    ///< of this rank
   void writeChecksums(); ///< of all ranks

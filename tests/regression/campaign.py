@@ -218,10 +218,10 @@ class Campaign(support.RunTest):
     def read_only(self):
         self.own_disk()
         self.kill_with_checkpoints()
-        subprocess.run(["mount", "-o", "remount,ro", self.kept], check=True)
+        subprocess.run(["mount", "-o", "remount,bind,ro", self.kept], check=True)
         with self.job() as job:
             self.assertRefused(job.finish(), self.kept, "Read-only")
-        subprocess.run(["mount", "-o", "remount,rw", self.kept], check=True)
+        subprocess.run(["mount", "-o", "remount,bind,rw", self.kept], check=True)
 
     def play(self, number):
         failures = [self.kill_all, self.damage_newest, self.kill_in_write, self.fill_disk, self.limit_files,

@@ -6,6 +6,7 @@
 #include "partita/data/order.hpp"
 #include "partita/io/json.hpp"
 #include "partita/nn/gemm.hpp"
+#include "partita/plan/network_plan.hpp"
 #include "partita/strategy/stage_trainer.hpp"
 #include "partita/train/banner.hpp"
 
@@ -64,7 +65,7 @@ struct Model {
     config.strategy.kind = StrategyKind::joint;
     config.training.batch = batch;
     fill(16 * batch);
-    partition = planPartition(config, planNetwork(config.network, sets.width(), sets.classes), sets.classes);
+    partition = planPartition(config, planNetwork(config.network, sets.shape, sets.classes), sets.classes);
     grid = std::make_unique<Grid>(self, planGrid(config.strategy, partition, 1));
     local = std::make_unique<LocalStage>(config, partition.stages[0], sets.classes, batch);
   }

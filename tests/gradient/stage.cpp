@@ -18,20 +18,20 @@ constexpr std::int64_t rows = 4, inputs = 6;
 StagePlan mixedStage() {
   StagePlan plan;
   LayerPlan entrance;
-  entrance.type = LayerType::activation;
-  entrance.inputs = entrance.outputs = inputs;
-  entrance.activation = Activation::leaky_relu;
-  entrance.slope = 0.2;
+  entrance.spec.type = "activation";
+  entrance.in = entrance.out = {inputs};
+  entrance.spec.activation = Activation::leaky_relu;
+  entrance.spec.slope = 0.2;
   plan.layers.push_back(entrance);
   const std::vector<std::pair<std::int64_t, Activation>> dense{
       {7, Activation::tanh}, {9, Activation::gelu}, {5, Activation::identity}};
   for (const auto& [outputs, activation] : dense) {
     LayerPlan layer;
-    layer.index = static_cast<std::int64_t>(plan.layers.size());
-    layer.inputs = plan.layers.back().outputs;
-    layer.outputs = outputs;
-    layer.activation = activation;
-    layer.bias = outputs != 9;
+    layer.index = layer.number = static_cast<std::int64_t>(plan.layers.size());
+    layer.in = plan.layers.back().out;
+    layer.out = {outputs};
+    layer.spec.activation = activation;
+    layer.spec.bias = outputs != 9;
     plan.layers.push_back(layer);
   }
   return plan;

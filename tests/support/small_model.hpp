@@ -1,5 +1,6 @@
 #pragma once
 
+#include "partita/plan/network_plan.hpp"
 #include "partita/strategy/local_stage.hpp"
 
 #include <cstdint>
@@ -34,7 +35,8 @@ inline RunConfig smallConfig(std::int64_t stages) {
 /// The network of a deck with all its stages on this one rank.
 struct SmallModel {
   SmallModel(const RunConfig& deck, std::int64_t inputs, std::int64_t classes)
-      : config(deck), partition(planPartition(config, planNetwork(config.network, inputs, classes), classes)),
+      : config(deck),
+        partition(planPartition(config, planNetwork(config.network, {inputs}, classes), classes)),
         world(Communicator::world()), grid(world, planGrid(config.strategy, partition, 1)),
         stages(makeLocalStages(config, partition, grid, classes)) {}
 

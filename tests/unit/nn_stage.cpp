@@ -1,4 +1,5 @@
 #include "partita/nn/stage.hpp"
+#include "partita/plan/network_plan.hpp"
 
 #include "support/catch.hpp"
 #include "support/default_space.hpp"
@@ -17,7 +18,7 @@ Partition cutInto(std::int64_t stages, LabelKind labels, Activation activation =
   RunConfig config = smallConfig(stages);
   config.network = denseNetwork({24, 20, 16}, activation);
   config.strategy.labels = labels;
-  return planPartition(config, planNetwork(config.network, inputs, classes), classes);
+  return planPartition(config, planNetwork(config.network, {inputs}, classes), classes);
 }
 
 Stage makeStage(const StagePlan& plan) {

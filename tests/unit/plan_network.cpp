@@ -27,13 +27,13 @@ NetworkSection network(const std::vector<LayerSpec>& layers) {
 TEST_CASE("Repeats are unrolled and the last layer is as wide as there are classes", "[plan]") {
   NetworkSection section = network({dense(256, Activation::relu, 5), dense(0)});
   section.initialisation = Initialisation::lecun;
-  const auto layers = planNetwork(section, 784, 47);
+  const auto layers = planNetwork(section, {784}, 47);
   REQUIRE(layers.size() == 6);
   for (std::size_t i = 0; i < 6; ++i) {
     CHECK(layers[i].index == static_cast<std::int64_t>(i));
-    CHECK(layers[i].inputs == (i == 0 ? 784 : 256));
-    CHECK(layers[i].outputs == (i == 5 ? 47 : 256));
-    CHECK(layers[i].activation == (i == 5 ? Activation::identity : Activation::relu));
+    CHECK(layers[i].inputs() == (i == 0 ? 784 : 256));
+    CHECK(layers[i].outputs() == (i == 5 ? 47 : 256));
+    CHECK(layers[i].spec.activation == (i == 5 ? Activation::identity : Activation::relu));
     CHECK(layers[i].initialisation == Initialisation::lecun);
   }
   CHECK(layers[3].name() == "layer3.dense");
@@ -44,35 +44,85 @@ TEST_CASE("Repeats are unrolled and the last layer is as wide as there are class
 TEST_CASE("A layer's cost follows from its shape", "[plan]") {
   LayerSpec spec = dense(20, Activation::gelu);
   spec.bias = false;
-  LayerPlan layer = planNetwork(network({spec, dense(0)}), 30, 4).front();
+  LayerPlan layer = planNetwork(network({spec, dense(0)}), {30}, 4).front();
   CHECK(layer.parameters() == 600);
   CHECK(layer.forwardFlops() == 1200.0);
   CHECK(layer.weightFlops() == 1200.0);
   CHECK(layer.inputFlops() == 1200.0);
   CHECK(layer.keptValues() == 40); // gelu keeps its argument too
-  layer.activation = Activation::tanh;
+  layer.spec.activation = Activation::tanh;
   CHECK(layer.keptValues() == 20);
-  layer.type = LayerType::activation;
+  layer.spec.type = "activation";
   CHECK(layer.name() == "layer0.activation");
   CHECK(layer.parameters() == 0);
   CHECK(layer.forwardFlops() == 0.0);
 }
 
 TEST_CASE("Networks that do not fit are refused", "[plan]") {
-  CHECK(messageOf([] { planNetwork(network({}), 4, 3); }) == "network/layers: there is no layer");
+  CHECK(messageOf([] { planNetwork(network({}), {4}, 3); }) == "network/layers: there is no layer");
   CHECK(messageOf([] {
-          planNetwork(network({dense(0), dense(0)}), 4, 3);
+          planNetwork(network({dense(0), dense(0)}), {4}, 3);
         }) ==
         "network/layers: entry 1 has no units; only the last layer may leave them to the number of classes");
   CHECK(messageOf([] {
-          planNetwork(network({dense(5), dense(0, Activation::identity, 2)}), 4, 3);
+          planNetwork(network({dense(5), dense(0, Activation::identity, 2)}), {4}, 3);
         }) ==
         "network/layers: entry 2 has no units; only the last layer may leave them to the number of classes");
   CHECK(messageOf([] {
-          planNetwork(network({dense(5), dense(7)}), 4, 3);
+          planNetwork(network({dense(5), dense(7)}), {4}, 3);
         }) == "network/layers: the last layer has 7 units, but the data have 3 classes; leave its units out");
   CHECK(messageOf([] {
-          planNetwork(network({dense(5), dense(0, Activation::relu)}), 4, 3);
+          planNetwork(network({dense(5), dense(0, Activation::relu)}), {4}, 3);
         }) == "network/layers: the last layer must have no activation, the loss brings its own");
-  CHECK(planNetwork(network({dense(3)}), 4, 3).size() == 1); // the right number may be given
+  CHECK(planNetwork(network({dense(3)}), {4}, 3).size() == 1); // the right number may be given
+}
+
+TEST_CASE("Groups: shapes, costs, names and numbers of the layers inside", "[plan]") {
+  LayerSpec residual, block;
+  residual.type = "residual";
+  residual.layers = {dense(8, Activation::gelu), dense(6)};
+  block.type = "block";
+  block.layers = {residual, dense(6, Activation::relu)};
+  block.repeat = 2;
+  const auto layers = planNetwork(network({block, dense(0)}), {6}, 3);
+  REQUIRE(layers.size() == 3);
+  const LayerPlan& second = layers[1];
+  CHECK(second.name() == "layer1.block");
+  CHECK(second.parameters() == (6 * 8 + 8) + (8 * 6 + 6) + (6 * 6 + 6));
+  CHECK(second.forwardFlops() == 2.0 * (48 + 48 + 36));
+  std::vector<std::string> names;
+  std::vector<std::int64_t> numbers;
+  for (const LayerPlan* leaf : leavesOf(layers)) {
+    names.push_back(leaf->name());
+    numbers.push_back(leaf->number);
+  }
+  CHECK(names == std::vector<std::string>{"layer0.0.0.dense", "layer0.0.1.dense", "layer0.1.dense",
+                                          "layer1.0.0.dense", "layer1.0.1.dense", "layer1.1.dense",
+                                          "layer2.dense"});
+  CHECK(numbers == std::vector<std::int64_t>{0, 1, 2, 3, 4, 5, 6});
+  // Inside: both outputs of the residual and gelu's argument; its own output; the block's is no extra.
+  CHECK(second.savedValues() == (8 + 8 + 6) + 6);
+  block.recompute = true;
+  CHECK(planNetwork(network({block, dense(0)}), {6}, 3).front().savedValues() == 0);
+}
+
+TEST_CASE("A dense layer takes a sequence position by position", "[plan]") {
+  const auto layers = planNetwork(network({dense(5, Activation::relu), dense(0)}), {7, 4}, 3);
+  CHECK(layers[0].parameters() == 4 * 5 + 5);
+  CHECK(layers[0].out == Shape{7, 5});
+  CHECK(layers[1].out == Shape{7, 3});
+  CHECK(layers[0].forwardFlops() == 2.0 * 7 * 4 * 5);
+}
+
+TEST_CASE("A residual whose branches differ is refused", "[plan]") {
+  LayerSpec residual;
+  residual.type = "residual";
+  residual.layers = {dense(5)};
+  CHECK(messageOf([&] {
+          planNetwork(network({residual, dense(0)}), {4}, 3);
+        }) == "network/layers: entry 1: 5 values of the layers cannot be added to 4 of the input");
+  residual.shortcut = {dense(6)};
+  CHECK(messageOf([&] {
+          planNetwork(network({residual, dense(0)}), {4}, 3);
+        }) == "network/layers: entry 1: 5 values of the layers cannot be added to 6 of the shortcut");
 }

@@ -1,3 +1,4 @@
+#include "partita/plan/network_plan.hpp"
 #include "partita/plan/partition.hpp"
 
 #include "data_files.hpp"
@@ -22,7 +23,7 @@ RunConfig bigConfig(std::int64_t stages) {
 }
 
 Partition cut(const RunConfig& config) {
-  return planPartition(config, planNetwork(config.network, 784, 47), 47);
+  return planPartition(config, planNetwork(config.network, {784}, 47), 47);
 }
 
 constexpr double first_layer = 2.0 * 784 * 256, hidden_layer = 2.0 * 256 * 256, last_layer = 2.0 * 256 * 47;
@@ -104,24 +105,24 @@ TEST_CASE("An entrance activation stands only where a cut is matched before its 
   RunConfig config = bigConfig(2);
   config.strategy.labels = LabelKind::orthogonal; // signed: before
   const Partition before = cut(config);
-  CHECK(before.stages[0].layers.back().activation == Activation::identity);
+  CHECK(before.stages[0].layers.back().spec.activation == Activation::identity);
   const LayerPlan& entrance = before.stages[1].layers.front();
-  CHECK(entrance.type == LayerType::activation);
-  CHECK(entrance.activation == Activation::relu);
-  CHECK(entrance.inputs == 256);
-  CHECK(entrance.outputs == 256);
-  CHECK(before.stages[1].layers.back().activation == Activation::identity);
+  CHECK(entrance.spec.type == "activation");
+  CHECK(entrance.spec.activation == Activation::relu);
+  CHECK(entrance.inputs() == 256);
+  CHECK(entrance.outputs() == 256);
+  CHECK(before.stages[1].layers.back().spec.activation == Activation::identity);
 
   config.strategy.labels = LabelKind::uniform; // not negative: after
   const Partition after = cut(config);
-  CHECK(after.stages[0].layers.back().activation == Activation::relu);
-  CHECK(after.stages[1].layers.front().type == LayerType::dense);
+  CHECK(after.stages[0].layers.back().spec.activation == Activation::relu);
+  CHECK(after.stages[1].layers.front().spec.type == "dense");
 
   config.strategy.match = Match::before;
-  CHECK(cut(config).stages[1].layers.front().type == LayerType::activation);
+  CHECK(cut(config).stages[1].layers.front().spec.type == "activation");
 
   config.network.layers[0].activation = Activation::identity; // nothing to move
-  CHECK(cut(config).stages[1].layers.front().type == LayerType::dense);
+  CHECK(cut(config).stages[1].layers.front().spec.type == "dense");
 }
 
 TEST_CASE("Every kind of labels has its side of the activation", "[plan]") {

@@ -16,7 +16,8 @@ const std::vector<std::string>& namesOf<Standardise>() {
 
 template <>
 const std::vector<std::string>& namesOf<Activation>() {
-  static const std::vector<std::string> names{"identity", "relu", "leaky-relu", "gelu", "tanh", "sigmoid"};
+  static const std::vector<std::string> names{"identity", "relu",    "leaky-relu", "gelu",
+                                              "tanh",     "sigmoid", "silu"};
   return names;
 }
 

@@ -26,11 +26,23 @@ std::string quoted(const std::string& text) {
   return out + '"';
 }
 
-std::string layerText(LayerSpec layer) {
+std::string layersText(const std::vector<LayerSpec>& layers, const std::string& indent);
+
+std::string layerText(LayerSpec layer, const std::string& indent) {
   std::string text = "{ type = " + quoted(layer.type);
-  for (const Parameter& parameter : describe(layer).parameters)
-    text += ", " + parameter.key + " = " + tomlText(parameter);
+  for (const Parameter& parameter : describe(layer).parameters) {
+    const auto* inside = std::get_if<std::vector<LayerSpec>*>(&parameter.target);
+    if (inside != nullptr && (*inside)->empty()) continue;
+    text += ", " + parameter.key + " = " +
+            (inside == nullptr ? tomlText(parameter) : layersText(**inside, indent + "  "));
+  }
   return text + " }";
+}
+
+std::string layersText(const std::vector<LayerSpec>& layers, const std::string& indent) {
+  std::string text;
+  for (const LayerSpec& layer : layers) text += "\n" + indent + layerText(layer, indent) + ",";
+  return "[" + text + (text.empty() ? "]" : "\n" + indent.substr(2) + "]");
 }
 
 /// One overload a type of parameter, chosen by std::visit.
@@ -48,11 +60,7 @@ struct Writer {
     return "[" + text + "]";
   }
 
-  std::string operator()(const std::vector<LayerSpec>* layers) const {
-    std::string text;
-    for (const LayerSpec& layer : *layers) text += "\n  " + layerText(layer) + ",";
-    return "[" + text + (text.empty() ? "]" : "\n]");
-  }
+  std::string operator()(const std::vector<LayerSpec>* layers) const { return layersText(*layers, "  "); }
 };
 
 } // namespace

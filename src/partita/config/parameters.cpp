@@ -1,7 +1,5 @@
 #include "partita/config/parameters.hpp"
 
-#include <stdexcept>
-
 namespace partita {
 namespace {
 
@@ -159,40 +157,12 @@ Section describeCheckpoint(CheckpointSection& checkpoint) {
   return section;
 }
 
-Section describeDense(LayerSpec& spec) {
-  Section section{"dense", "Fully connected: activation(W x + b)."};
-  section.add("units", &spec.units, within(0, 1 << 24), "units",
-              "outputs; 0, in the last layer only: one a class");
-  section.add("activation", choice(spec.activation), "function of each output");
-  section.add("slope", &spec.slope, within(0, 1), "", "leaky-relu: slope below 0");
-  section.add("bias", &spec.bias, "whether b is there");
-  section.add("repeat", &spec.repeat, within(1, 10000), "layers", "this many equal layers in a row");
-  return section;
-}
-
 } // namespace
 
 ParameterTable describe(RunConfig& config) {
   return {{describeRun(config.run), describeData(config.data), describeNetwork(config.network),
            describeTraining(config.training), describeOptimiser(config.optimiser),
            describeStrategy(config.strategy), describeCheckpoint(config.checkpoint)}};
-}
-
-const std::vector<LayerDescription>& layerTypes() {
-  static const std::vector<LayerDescription> types{{"dense", describeDense}};
-  return types;
-}
-
-std::vector<std::string> layerTypeNames() {
-  std::vector<std::string> names;
-  for (const LayerDescription& type : layerTypes()) names.push_back(type.name);
-  return names;
-}
-
-Section describe(LayerSpec& spec) {
-  for (const LayerDescription& type : layerTypes())
-    if (type.name == spec.type) return type.describe(spec);
-  throw std::logic_error("no layer type '" + spec.type + "'");
 }
 
 } // namespace partita

@@ -11,7 +11,7 @@ namespace partita {
 
 enum class DataKind { glyphs, idx, libsvm, hdf5 };
 enum class Standardise { none, scalar, feature };
-enum class Activation { identity, relu, leaky_relu, gelu, tanh, sigmoid };
+enum class Activation { identity, relu, leaky_relu, gelu, tanh, sigmoid, silu };
 enum class Initialisation { he, xavier, lecun, orthogonal };
 enum class LossKind { cross_entropy, mse };
 enum class OptimiserKind { sgd, adam, adamw };
@@ -54,7 +54,7 @@ struct DataSection {
   std::int64_t prefetch = 2; ///< batches made ahead by a thread; 0: made in place
 };
 
-/// One entry of `network/layers`.
+/// One entry of `network/layers`, or of the layers inside one. Which fields count depends on the type.
 struct LayerSpec {
   std::string type = "dense";
   std::int64_t units = 0; ///< 0 in the last layer: as many as there are classes
@@ -62,6 +62,9 @@ struct LayerSpec {
   double slope = 0.01; ///< leaky_relu
   bool bias = true;
   std::int64_t repeat = 1;
+  std::vector<LayerSpec> layers;   ///< block, residual: in order
+  std::vector<LayerSpec> shortcut; ///< residual: empty: the input itself
+  bool recompute = false;          ///< block, residual: only the input is kept for the backward pass
 };
 
 struct NetworkSection {

@@ -22,6 +22,34 @@ std::int64_t layerCount(const NetworkSection& network) {
   return count;
 }
 
+/// Those inside groups too.
+double countAll(const std::vector<LayerSpec>& layers) {
+  double count = 0.0;
+  for (const LayerSpec& layer : layers)
+    count += static_cast<double>(layer.repeat) * (1.0 + countAll(layer.layers) + countAll(layer.shortcut));
+  return count;
+}
+
+bool isGroup(const LayerSpec& layer) {
+  return layer.type == "block" || layer.type == "residual";
+}
+
+/// `may_lack_units`: the last of these layers is the last of the network.
+void validateLayers(const std::vector<LayerSpec>& layers, const std::string& place, bool may_lack_units,
+                    Diagnostics& d) {
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const LayerSpec& layer = layers[i];
+    const std::string name = place + "[" + std::to_string(i) + "]";
+    const bool last = may_lack_units && i + 1 == layers.size() && layer.repeat == 1;
+    d.check(last || layer.type != "dense" || layer.units > 0, {name, "network/layers"},
+            "`units` missing; only the last layer takes the number of classes");
+    d.check(!isGroup(layer) || !layer.layers.empty(), {name, "network/layers"},
+            "`layers` missing, a " + layer.type + " needs one layer at least");
+    validateLayers(layer.layers, name + "/layers", last && layer.type == "block", d);
+    validateLayers(layer.shortcut, name + "/shortcut", false, d);
+  }
+}
+
 void validateRun(const RunConfig& c, Diagnostics& d) {
   // A deck may hold both, as every effective deck does; an override that changes nothing is a mistake.
   d.check(c.run.steps == 0 || !d.onCommandLine("run/epochs"), {"run/epochs", "run/steps"},
@@ -65,14 +93,11 @@ void validateNetwork(const RunConfig& c, Diagnostics& d) {
   const auto& layers = c.network.layers;
   d.check(!layers.empty(), {"network/layers"},
           "missing, the network needs one layer at least: layers = [{type = \"dense\"}]");
-  d.check(layerCount(c.network) <= most_layers, {"network/layers"},
-          number(layerCount(c.network)) + " layers, repeats counted, are more than " + number(most_layers));
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    const std::string name = "network/layers[" + std::to_string(i) + "]";
-    const bool last = i + 1 == layers.size() && layers[i].repeat == 1;
-    d.check(last || layers[i].units > 0, {name, "network/layers"},
-            "`units` missing; only the last layer takes the number of classes");
-  }
+  const double all = countAll(layers);
+  d.check(all <= static_cast<double>(most_layers), {"network/layers"},
+          number(static_cast<std::int64_t>(std::min(all, 1e15))) +
+              " layers, repeats counted, are more than " + number(most_layers));
+  validateLayers(layers, "network/layers", true, d);
   const std::int64_t outputs = layers.empty() ? 0 : layers.back().units;
   d.check(outputs == 0 || c.data.classes == 0 || outputs == c.data.classes,
           {"network/layers", "data/classes"},

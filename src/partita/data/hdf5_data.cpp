@@ -155,6 +155,7 @@ LoadedSet readOne(const DataSection& section, const std::string& path, std::int6
   set.labels = readLabels(labels);
   checkFeatures(features, set.labels.size());
   set.shape.assign(features.sizes.begin() + 1, features.sizes.end());
+  if (set.shape.size() == 2) set.shape.insert(set.shape.begin(), 1); // an image without channels
   const std::size_t width = sampleWidth(features);
   if (need == Need::everything)
     set.features = readFeatures(features, keptRows(set.labels.size(), limit), width);

@@ -17,9 +17,8 @@ void placeValues(RunFileContent& content, const Stage& stage, const Real* values
 std::vector<TensorRecord> networkTensors(const Partition& partition, const std::string& kind) {
   std::vector<TensorRecord> tensors;
   for (const StagePlan& stage : partition.stages) {
-    for (const LayerPlan& plan : stage.layers) {
-      const auto layer = makeLayer(plan);
-      for (const ParameterShape& shape : layer->parameters())
+    for (const LayerPlan* layer : leavesOf(stage.layers)) {
+      for (const ParameterShape& shape : layer->parameterShapes())
         tensors.push_back({kind, layer->name(), shape.name, shape.extents});
     }
   }

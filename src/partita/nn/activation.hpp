@@ -53,6 +53,16 @@ struct Gelu {
   }
 };
 
+/// z sigmoid(z), Elfwing, Uchibe and Doya, arXiv 1702.03118.
+struct Silu {
+  static constexpr bool needs_argument = true;
+  KOKKOS_INLINE_FUNCTION Real value(Real z) const { return z / (1 + exp(-z)); }
+  KOKKOS_INLINE_FUNCTION Real derivative(Real z, Real) const {
+    const Real sigmoid = 1 / (1 + exp(-z));
+    return sigmoid * (1 + z * (1 - sigmoid));
+  }
+};
+
 /// Calls `body` with the struct of an activation, so that kernels are compiled for each.
 template <class Body>
 void withActivation(Activation activation, double slope, const Body& body) {
@@ -69,6 +79,8 @@ void withActivation(Activation activation, double slope, const Body& body) {
     return body(Tanh{});
   case Activation::sigmoid:
     return body(Sigmoid{});
+  case Activation::silu:
+    return body(Silu{});
   }
   PARTITA_FAIL("unknown activation");
 }

@@ -31,7 +31,7 @@ struct ApplyGradient {
 void ActivationLayer::forward(const ExecSpace& space, const Pass&, const Matrix& in, const Matrix& out,
                               const Matrix&) {
   const Region region(space, "partita::ActivationLayer::forward", Phase::elementwise);
-  withActivation(_plan.activation, _plan.slope, [&](auto act) {
+  withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
     forEachElement(space, "partita::ActivationLayer::forward_kernel", out.extent(0), out.extent(1),
                    Apply<decltype(act)>{act, in, out});
   });
@@ -41,7 +41,7 @@ void ActivationLayer::backward(const ExecSpace& space, const Pass&, const Matrix
                                const Matrix&, const Matrix& grad_out, const Matrix& grad_in) {
   if (grad_in.size() == 0) return;
   const Region region(space, "partita::ActivationLayer::backward", Phase::elementwise);
-  withActivation(_plan.activation, _plan.slope, [&](auto act) {
+  withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
     forEachElement(space, "partita::ActivationLayer::backward_kernel", out.extent(0), out.extent(1),
                    ApplyGradient<decltype(act)>{act, in, out, grad_out, grad_in});
   });

@@ -54,43 +54,53 @@ struct ActivationBiasGradient {
 
 } // namespace
 
-std::vector<ParameterShape> Dense::parameters() const {
-  std::vector<ParameterShape> shapes{{"weight", {_plan.outputs, _plan.inputs}}};
-  if (_plan.bias) shapes.push_back({"bias", {_plan.outputs}});
-  return shapes;
+Dense::Dense(const LayerPlan& plan)
+    : PlannedLayer(plan), _units(plan.out.back()), _fan_in(plan.parameterShapes().front().extents[1]) {}
+
+/// A row a sample, or a row a position.
+Matrix Dense::rowsOf(const Matrix& matrix, std::int64_t width) const {
+  if (matrix.size() == 0) return matrix;
+  return Matrix(matrix.data(), matrix.size() / static_cast<std::size_t>(width),
+                static_cast<std::size_t>(width));
 }
 
 void Dense::bind(const Vector& parameters, const Vector& gradients) {
-  const std::int64_t weights = _plan.outputs * _plan.inputs;
-  _weight = Matrix(parameters.data(), _plan.outputs, _plan.inputs);
-  _weight_gradient = Matrix(gradients.data(), _plan.outputs, _plan.inputs);
-  if (_plan.bias) {
-    _bias = Vector(parameters.data() + weights, _plan.outputs);
-    _bias_gradient = Vector(gradients.data() + weights, _plan.outputs);
+  const std::int64_t weights = _units * _fan_in;
+  _weight = Matrix(parameters.data(), _units, _fan_in);
+  _weight_gradient = Matrix(gradients.data(), _units, _fan_in);
+  if (_plan.spec.bias) {
+    _bias = Vector(parameters.data() + weights, _units);
+    _bias_gradient = Vector(gradients.data() + weights, _units);
   }
 }
 
 void Dense::initialise(std::uint64_t seed, Real* values) const {
-  initialiseWeights(_plan.initialisation, seed, _plan.index, _plan.outputs, _plan.inputs, values);
-  if (_plan.bias) std::fill_n(values + _plan.outputs * _plan.inputs, _plan.outputs, Real(0));
+  initialiseWeights(_plan.initialisation, seed, _plan.number, _units, _fan_in, values);
+  if (_plan.spec.bias) std::fill_n(values + _units * _fan_in, _units, Real(0));
 }
 
-void Dense::forward(const ExecSpace& space, const Pass&, const Matrix& in, const Matrix& out,
-                    const Matrix& saved) {
+void Dense::forward(const ExecSpace& space, const Pass&, const Matrix& samples_in, const Matrix& samples_out,
+                    const Matrix& samples_saved) {
+  const Matrix in = rowsOf(samples_in, _fan_in), out = rowsOf(samples_out, _units),
+               saved = rowsOf(samples_saved, _units);
   gemm(space, Op::none, Op::transpose, Real(1), in, _weight, Real(0), out);
-  if (!_plan.bias && _plan.activation == Activation::identity) return;
+  if (!_plan.spec.bias && _plan.spec.activation == Activation::identity) return;
   const Region region(space, "partita::Dense::bias_activation", Phase::elementwise);
-  withActivation(_plan.activation, _plan.slope, [&](auto act) {
+  withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
     forEachElement(space, "partita::Dense::bias_activation_kernel", out.extent(0), out.extent(1),
                    BiasActivation<decltype(act)>{act, out, saved, _bias});
   });
 }
 
-void Dense::backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
-                     const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) {
-  if (_plan.bias || _plan.activation != Activation::identity) {
+void Dense::backward(const ExecSpace& space, const Pass& pass, const Matrix& samples_in,
+                     const Matrix& samples_out, const Matrix& samples_saved, const Matrix& samples_grad_out,
+                     const Matrix& samples_grad_in) {
+  const Matrix in = rowsOf(samples_in, _fan_in), out = rowsOf(samples_out, _units),
+               saved = rowsOf(samples_saved, _units), grad_out = rowsOf(samples_grad_out, _units),
+               grad_in = rowsOf(samples_grad_in, _fan_in);
+  if (_plan.spec.bias || _plan.spec.activation != Activation::identity) {
     const Region region(space, "partita::Dense::activation_gradient", Phase::elementwise);
-    withActivation(_plan.activation, _plan.slope, [&](auto act) {
+    withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
       using Kernel = ActivationBiasGradient<decltype(act)>;
       const std::int64_t items = (out.extent(1) + Kernel::columns_an_item - 1) / Kernel::columns_an_item;
       Kokkos::parallel_for("partita::Dense::activation_gradient_kernel", Range(space, 0, items),

@@ -4,17 +4,11 @@
 
 namespace partita {
 
-/// y = act(x W^T + b), W [outputs, inputs], b [outputs]; bias and activation are one kernel behind the
-/// product.
-class Dense : public Layer {
+/// y = act(x W^T + b), W [units, inputs], b [units]; bias and activation are one kernel behind the product.
+/// Of a sequence [positions, width] each position is a row of its own, W [units, width].
+class Dense : public PlannedLayer {
  public:
-  explicit Dense(const LayerPlan& plan) : _plan(plan) {}
-
-  std::int64_t inputs() const override { return _plan.inputs; }
-  std::int64_t outputs() const override { return _plan.outputs; }
-  std::string name() const override { return _plan.name(); }
-  std::vector<ParameterShape> parameters() const override;
-  std::int64_t savedValues() const override { return _plan.keptValues() - _plan.outputs; }
+  explicit Dense(const LayerPlan& plan);
 
   void bind(const Vector& parameters, const Vector& gradients) override;
   void initialise(std::uint64_t seed, Real* values) const override;
@@ -24,7 +18,9 @@ class Dense : public Layer {
                 const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) override;
 
  private:
-  LayerPlan _plan;
+  Matrix rowsOf(const Matrix& matrix, std::int64_t width) const;
+
+  std::int64_t _units, _fan_in;
   Matrix _weight, _weight_gradient;
   Vector _bias, _bias_gradient;
 };

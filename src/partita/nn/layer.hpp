@@ -1,7 +1,7 @@
 #pragma once
 
 #include "partita/core/types.hpp"
-#include "partita/plan/network_plan.hpp"
+#include "partita/plan/layer_plan.hpp"
 
 #include <memory>
 #include <string>
@@ -14,13 +14,8 @@ struct Pass {
   bool training = true;    ///< random masks and batch statistics, or their inference forms
   bool accumulate = false; ///< add to the gradients (later microbatches) instead of overwriting them
   std::uint64_t step = 0;  ///< counter of the random numbers a layer draws
-};
-
-/// A parameter tensor of a layer, as checkpoints name it; row-major.
-struct ParameterShape {
-  std::string name; ///< "weight", "bias"
-  std::vector<std::int64_t> extents;
-  std::int64_t size() const;
+  bool again = false;      ///< a forward pass of before is repeated: statistics are not counted twice
+  Vector work;             ///< scratch, as long as the layer's `workValues`; free again after the call
 };
 
 /// A layer maps [rows, inputs] to [rows, outputs]. It owns no memory: the stage binds its part of the flat
@@ -34,8 +29,6 @@ class Layer {
   virtual std::int64_t outputs() const = 0; ///< values a sample
   virtual std::string name() const = 0;     ///< place in the whole network: "layer3.dense"
 
-  /// In the order they lie in the flat buffer.
-  virtual std::vector<ParameterShape> parameters() const { return {}; }
   /// Values a sample that forward leaves in `saved` for backward, besides input and output.
   virtual std::int64_t savedValues() const { return 0; }
 
@@ -58,6 +51,20 @@ class Layer {
   /// says that nobody wants it.
   virtual void backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
                         const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) = 0;
+};
+
+/// A layer of the network: its sizes are those of its plan.
+class PlannedLayer : public Layer {
+ public:
+  explicit PlannedLayer(const LayerPlan& plan) : _plan(plan) {}
+
+  std::int64_t inputs() const override { return _plan.inputs(); }
+  std::int64_t outputs() const override { return _plan.outputs(); }
+  std::string name() const override { return _plan.name(); }
+  std::int64_t savedValues() const override { return _plan.savedValues(); }
+
+ protected:
+  LayerPlan _plan;
 };
 
 std::unique_ptr<Layer> makeLayer(const LayerPlan& plan);

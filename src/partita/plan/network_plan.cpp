@@ -1,71 +1,85 @@
 #include "partita/plan/network_plan.hpp"
 
 #include "partita/config/user_error.hpp"
+#include "partita/plan/layer_rules.hpp"
 
 namespace partita {
 
-std::string LayerPlan::name() const {
-  return "layer" + std::to_string(index) + (type == LayerType::dense ? ".dense" : ".activation");
-}
+namespace {
 
-std::int64_t LayerPlan::parameters() const {
-  return type == LayerType::dense ? inputs * outputs + (bias ? outputs : 0) : 0;
-}
+class Planner {
+ public:
+  Planner(const NetworkSection& network, std::int64_t classes) : _network(network), _classes(classes) {}
 
-double LayerPlan::forwardFlops() const {
-  return type == LayerType::dense ? 2.0 * static_cast<double>(inputs) * static_cast<double>(outputs) : 0.0;
-}
-
-double LayerPlan::weightFlops() const {
-  return forwardFlops();
-}
-double LayerPlan::inputFlops() const {
-  return forwardFlops();
-}
-
-std::int64_t LayerPlan::keptValues() const {
-  // The derivative of every activation but gelu follows from the output.
-  const bool needs_argument = type == LayerType::dense && activation == Activation::gelu;
-  return needs_argument ? 2 * outputs : outputs;
-}
-
-std::vector<LayerPlan> planNetwork(const NetworkSection& network, std::int64_t inputs, std::int64_t classes) {
-  std::vector<LayerPlan> layers;
-  for (std::size_t entry = 0; entry < network.layers.size(); ++entry) {
-    const LayerSpec& spec = network.layers[entry];
-    const bool last_entry = entry + 1 == network.layers.size();
-    for (std::int64_t copy = 0; copy < spec.repeat; ++copy) {
-      const bool last = last_entry && copy + 1 == spec.repeat;
-      LayerPlan layer;
-      layer.index = static_cast<std::int64_t>(layers.size());
-      layer.inputs = layers.empty() ? inputs : layers.back().outputs;
-      layer.outputs = spec.units > 0 ? spec.units : last ? classes : 0;
-      layer.activation = spec.activation;
-      layer.slope = spec.slope;
-      layer.bias = spec.bias;
-      layer.initialisation = network.initialisation;
-      if (layer.outputs == 0) {
-        throw UserError("network/layers: entry " + std::to_string(entry + 1) +
-                        " has no units; only the last layer may leave them to the number of classes");
+  std::vector<LayerPlan> planAll(const Shape& input) {
+    std::vector<LayerPlan> layers;
+    const auto& entries = _network.layers;
+    for (std::size_t entry = 0; entry < entries.size(); ++entry) {
+      const std::string where = "network/layers: entry " + std::to_string(entry + 1);
+      for (std::int64_t copy = 0; copy < entries[entry].repeat; ++copy) {
+        const bool last = entry + 1 == entries.size() && copy + 1 == entries[entry].repeat;
+        _index = static_cast<std::int64_t>(layers.size());
+        layers.push_back(plan(entries[entry], layers.empty() ? input : layers.back().out,
+                              "layer" + std::to_string(_index), where, last));
       }
-      layers.push_back(layer);
     }
+    return layers;
   }
+
+ private:
+  LayerPlan plan(const LayerSpec& spec, const Shape& input, const std::string& place,
+                 const std::string& entry, bool last) {
+    LayerPlan layer;
+    layer.spec = spec;
+    layer.spec.repeat = 1;
+    layer.place = place;
+    layer.entry = entry;
+    layer.index = _index;
+    layer.in = input;
+    layer.initialisation = _network.initialisation;
+    if (last && spec.type == "dense" && spec.units == 0) layer.spec.units = _classes;
+    layer.body = planInside(spec.layers, input, place + ".", entry + ", layer ", last);
+    layer.shortcut = planInside(spec.shortcut, input, place + ".shortcut", entry + ", shortcut ", false);
+    layer.number = layer.group() ? 0 : _number++;
+    layer.out = rulesOf(spec.type).output(layer);
+    return layer;
+  }
+
+  std::vector<LayerPlan> planInside(const std::vector<LayerSpec>& specs, const Shape& input,
+                                    const std::string& place, const std::string& entry, bool last) {
+    std::vector<LayerPlan> layers;
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+      for (std::int64_t copy = 0; copy < specs[i].repeat; ++copy) {
+        const bool last_inside = last && i + 1 == specs.size() && copy + 1 == specs[i].repeat;
+        layers.push_back(plan(specs[i], layers.empty() ? input : layers.back().out,
+                              place + std::to_string(layers.size()), entry + std::to_string(i + 1),
+                              last_inside));
+      }
+    }
+    return layers;
+  }
+
+  const NetworkSection& _network;
+  std::int64_t _classes, _index = 0, _number = 0;
+};
+
+} // namespace
+
+std::vector<LayerPlan> planNetwork(const NetworkSection& network, const Shape& input, std::int64_t classes) {
+  const std::vector<LayerPlan> layers = Planner(network, classes).planAll(input);
   if (layers.empty()) throw UserError("network/layers: there is no layer");
-  if (layers.back().outputs != classes) {
-    throw UserError("network/layers: the last layer has " + std::to_string(layers.back().outputs) +
+  const Shape& out = layers.back().out;
+  const std::int64_t width = isSequence(out) ? out[1] : valuesOf(out);
+  if (width != classes) {
+    throw UserError("network/layers: the last layer has " + std::to_string(width) +
                     " units, but the data have " + std::to_string(classes) + " classes; leave its units out");
   }
-  if (layers.back().activation != Activation::identity) {
+  const LayerPlan* last = &layers.back();
+  while (last->group() && last->spec.activation == Activation::identity) last = &last->body.back();
+  if (last->spec.activation != Activation::identity) {
     throw UserError("network/layers: the last layer must have no activation, the loss brings its own");
   }
   return layers;
-}
-
-std::int64_t countParameters(const std::vector<LayerPlan>& layers) {
-  std::int64_t sum = 0;
-  for (const LayerPlan& layer : layers) sum += layer.parameters();
-  return sum;
 }
 
 } // namespace partita

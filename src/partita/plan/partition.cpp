@@ -1,6 +1,7 @@
 #include "partita/plan/partition.hpp"
 
 #include "partita/config/user_error.hpp"
+#include "partita/plan/training_flops.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -14,19 +15,25 @@ double StagePlan::forwardFlops() const {
 }
 
 double StagePlan::trainFlops() const {
-  double sum = 0.0;
-  bool trained_before = false; // nothing in front of the first layer with parameters wants a gradient
-  for (const LayerPlan& layer : layers) {
-    sum += layer.forwardFlops() + layer.weightFlops() + (trained_before ? layer.inputFlops() : 0.0);
-    trained_before = trained_before || layer.parameters() > 0;
-  }
-  return sum;
+  return TrainingFlops(layers).of(0, static_cast<std::int64_t>(layers.size()));
 }
 
 std::int64_t StagePlan::activationValues() const {
   std::int64_t sum = inputs();
   for (const LayerPlan& layer : layers) sum += layer.keptValues();
   return sum;
+}
+
+std::int64_t StagePlan::widest() const {
+  std::int64_t widest = 0;
+  for (const LayerPlan& layer : layers) widest = std::max(widest, layer.outputs());
+  return widest;
+}
+
+std::int64_t StagePlan::workValues(std::int64_t rows) const {
+  std::int64_t most = 0;
+  for (const LayerPlan& layer : layers) most = std::max(most, layer.workValues(rows));
+  return most;
 }
 
 double Partition::allowedSpeedup() const {
@@ -38,9 +45,10 @@ StageMemory stageMemory(const StagePlan& stage, const RunConfig& config, std::in
   const std::int64_t bytes = stage.parameters() * real_bytes;
   const bool sgd = config.optimiser.kind == OptimiserKind::sgd;
   const int moments = sgd ? (config.optimiser.momentum > 0.0 ? 1 : 0) : 2;
-  std::int64_t widest = 0; // two work buffers carry the gradient of the activations backwards
-  for (const LayerPlan& layer : stage.layers) widest = std::max(widest, layer.outputs);
-  return {bytes, bytes, moments * bytes, (stage.activationValues() + 2 * widest) * batch * real_bytes};
+  // Two work buffers carry the gradient of the activations backwards.
+  const std::int64_t values =
+      (stage.activationValues() + 2 * stage.widest()) * batch + stage.workValues(batch);
+  return {bytes, bytes, moments * bytes, values * real_bytes};
 }
 
 bool matchedBefore(const StrategySection& strategy, std::int64_t cut) {
@@ -117,6 +125,17 @@ namespace {
 
 using Layers = std::vector<LayerPlan>;
 
+LayerPlan activationAfter(const LayerPlan& layer) {
+  LayerPlan entrance;
+  entrance.spec.type = "activation";
+  entrance.spec.activation = layer.spec.activation;
+  entrance.spec.slope = layer.spec.slope;
+  entrance.place = layer.place;
+  entrance.index = layer.index;
+  entrance.in = entrance.out = layer.out;
+  return entrance;
+}
+
 /// Layers [first, last) as a stage, the activations at its two cuts moved where the labels want them.
 StagePlan makeStage(const StrategySection& strategy, const Layers& layers, std::int64_t first,
                     std::int64_t last, int index, int stages) {
@@ -124,28 +143,43 @@ StagePlan makeStage(const StrategySection& strategy, const Layers& layers, std::
   stage.index = index;
   stage.stages = stages;
   stage.layers.assign(layers.begin() + first, layers.begin() + last);
-  if (!stage.last() && matchedBefore(strategy, last)) stage.layers.back().activation = Activation::identity;
+  if (!stage.last() && matchedBefore(strategy, last))
+    stage.layers.back().spec.activation = Activation::identity;
   if (!stage.first() && matchedBefore(strategy, first)) {
-    LayerPlan entrance = layers[static_cast<std::size_t>(first - 1)];
-    if (entrance.activation != Activation::identity) {
-      entrance.type = LayerType::activation;
-      entrance.inputs = entrance.outputs;
-      stage.layers.insert(stage.layers.begin(), entrance);
-    }
+    const LayerPlan& before = layers[static_cast<std::size_t>(first - 1)];
+    stage.entrance = before.spec.activation != Activation::identity;
+    if (stage.entrance) stage.layers.insert(stage.layers.begin(), activationAfter(before));
   }
   return stage;
 }
 
-/// FLOPs of one sample through a stage trained alone: its layers, its local loss, its synthetic input.
-double localFlops(const RunConfig& config, const StagePlan& stage, std::int64_t classes) {
-  const StrategySection& sil = config.strategy;
-  double flops = stage.trainFlops();
+/// FLOPs of one sample through a stage trained alone besides its layers: its local loss, its synthetic input.
+double labelFlops(const StrategySection& sil, std::int64_t classes, std::int64_t inputs, std::int64_t outputs,
+                  int index, int stages) {
+  double flops = 0.0;
   const double label_product = 2.0 * static_cast<double>(classes);
-  if (!stage.last() && sil.loss == StageLoss::prototype) {
-    flops += 2.0 * label_product * static_cast<double>(stage.outputs()); // logits and their gradient
+  if (index + 1 < stages && sil.loss == StageLoss::prototype) {
+    flops += 2.0 * label_product * static_cast<double>(outputs); // logits and their gradient
   }
-  if (!stage.first() && mixesLabels(sil)) flops += label_product * static_cast<double>(stage.inputs());
+  if (index > 0 && mixesLabels(sil)) flops += label_product * static_cast<double>(inputs);
   return flops;
+}
+
+/// The cuts that `strategy/cuts` balances.
+std::vector<std::int64_t> cutsByRule(const RunConfig& config, const Layers& layers, std::int64_t classes,
+                                     std::int64_t real_bytes, int stages) {
+  const StrategySection& strategy = config.strategy;
+  const auto n = static_cast<std::int64_t>(layers.size());
+  const TrainingFlops flops(layers);
+  return balancedCuts(n, stages, [&](std::int64_t first, std::int64_t last, int index) {
+    if (strategy.cut_rule == CutRule::flops) {
+      const std::int64_t inputs = layers[static_cast<std::size_t>(first)].inputs(),
+                         outputs = layers[static_cast<std::size_t>(last - 1)].outputs();
+      return flops.of(first, last) + labelFlops(strategy, classes, inputs, outputs, index, stages);
+    }
+    const StagePlan stage = makeStage(strategy, layers, first, last, index, stages);
+    return static_cast<double>(stageMemory(stage, config, config.training.batch, real_bytes).total());
+  });
 }
 
 void checkLabels(const StrategySection& strategy, const Partition& partition, std::int64_t classes) {
@@ -176,14 +210,9 @@ Partition planPartition(const RunConfig& config, const Layers& layers, std::int6
   }
   Partition partition;
   if (stages > 1) {
-    partition.cuts = strategy.cuts;
-    if (strategy.cut_rule != CutRule::list) {
-      partition.cuts = balancedCuts(n, stages, [&](std::int64_t first, std::int64_t last, int index) {
-        const StagePlan stage = makeStage(strategy, layers, first, last, index, stages);
-        if (strategy.cut_rule == CutRule::flops) return localFlops(config, stage, classes);
-        return static_cast<double>(stageMemory(stage, config, config.training.batch, real_bytes).total());
-      });
-    }
+    partition.cuts = strategy.cut_rule == CutRule::list
+                         ? strategy.cuts
+                         : cutsByRule(config, layers, classes, real_bytes, stages);
   }
   std::int64_t first = 0;
   for (int index = 0; index < stages; ++index) {
@@ -194,7 +223,9 @@ Partition planPartition(const RunConfig& config, const Layers& layers, std::int6
                       " layers; cuts count layers from 0 and increase");
     }
     partition.stages.push_back(makeStage(strategy, layers, first, last, index, stages));
-    partition.local_flops.push_back(localFlops(config, partition.stages.back(), classes));
+    const StagePlan& stage = partition.stages.back();
+    partition.local_flops.push_back(
+        stage.trainFlops() + labelFlops(strategy, classes, stage.inputs(), stage.outputs(), index, stages));
     first = last;
   }
   partition.joint_flops = makeStage(strategy, layers, 0, n, 0, 1).trainFlops();

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "partita/plan/network_plan.hpp"
+#include "partita/plan/layer_plan.hpp"
 
 #include <functional>
 
@@ -12,14 +12,18 @@ struct StagePlan {
   std::vector<LayerPlan>
       layers; ///< begins with an `activation` layer where the cut in front is matched before it
 
+  bool entrance = false; ///< does it begin so?
+
   bool first() const { return index == 0; }
   bool last() const { return index + 1 == stages; }
-  std::int64_t inputs() const { return layers.front().inputs; }
-  std::int64_t outputs() const { return layers.back().outputs; }
+  std::int64_t inputs() const { return layers.front().inputs(); }
+  std::int64_t outputs() const { return layers.back().outputs(); }
   std::int64_t parameters() const { return countParameters(layers); }
   double forwardFlops() const;           ///< a sample
   double trainFlops() const;             ///< a sample; no gradient leaves the stage
   std::int64_t activationValues() const; ///< a sample: input and all that backward needs
+  std::int64_t widest() const;           ///< activation between two layers, or of the last, values a sample
+  std::int64_t workValues(std::int64_t rows) const; ///< scratch of the layer that needs most
 };
 
 /// Bytes of one stage on its rank.

@@ -13,10 +13,12 @@ bool allFinite(const View& values) {
   return std::all_of(host.data(), host.data() + host.size(), [](Real value) { return std::isfinite(value); });
 }
 
-bool parametersFinite(const Stage& stage, const std::string& layer) {
+/// Those of a layer and of all inside it.
+bool parametersFinite(const Stage& stage, const LayerPlan& layer) {
   for (const StageTensor& tensor : stage.tensors()) {
     const Vector values(stage.parameters().data() + tensor.offset, static_cast<std::size_t>(tensor.size));
-    if (tensor.layer == layer && !allFinite(values)) return false;
+    const bool inside = tensor.layer.compare(0, layer.place.size() + 1, layer.place + ".") == 0;
+    if (inside && !allFinite(values)) return false;
   }
   return true;
 }
@@ -27,7 +29,7 @@ std::string firstBadPlace(const LocalStage& local, const Matrix& in) {
   const std::vector<LayerPlan>& layers = local.stage.plan().layers;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const std::string name = layers[i].name();
-    if (!parametersFinite(local.stage, name)) return "the parameters of " + name;
+    if (!parametersFinite(local.stage, layers[i])) return "the parameters of " + name;
     if (!allFinite(topRows(local.tape.outputs[i], local.tape.rows))) return "the output of " + name;
   }
   return "the loss itself";

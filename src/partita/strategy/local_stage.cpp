@@ -9,11 +9,11 @@ namespace {
 void startAtMeanLabel(const StagePlan& plan, const SilLabels& labels, double gain,
                       std::vector<Real>& values) {
   const LayerPlan& layer = plan.layers.back();
-  const std::int64_t weights = layer.inputs * layer.outputs;
+  const std::int64_t weights = layer.parameterShapes().front().size();
   Real* last = values.data() + values.size() - layer.parameters();
   for (std::int64_t i = 0; i < weights; ++i) last[i] *= static_cast<Real>(gain);
-  if (!layer.bias) return;
-  for (std::int64_t j = 0; j < layer.outputs; ++j) {
+  if (!layer.spec.bias) return;
+  for (std::int64_t j = 0; j < layer.outputs(); ++j) {
     last[weights + j] = static_cast<Real>(labels.mean[static_cast<std::size_t>(j)]);
   }
 }
@@ -50,13 +50,15 @@ bool startsWithLabels(const StrategySection& strategy, const StagePlan& plan) {
   if (plan.first() || strategy.label_start == Switch::off) return false;
   const bool wanted = strategy.label_start == Switch::on ||
                       (strategy.input == StageInput::relay && strategy.loss == StageLoss::prototype);
-  return wanted && plan.layers.back().parameters() == plan.parameters();
+  return wanted && plan.layers.back().spec.type == "dense" &&
+         plan.layers.back().parameters() == plan.parameters();
 }
 
 std::vector<Real> startingValues(const RunConfig& config, const StagePlan& plan, const SilLabels& labels,
                                  std::int64_t classes) {
   std::vector<Real> values = Stage::initialValues(plan, static_cast<std::uint64_t>(config.run.seed));
-  if (!plan.last() && config.strategy.initialisation == CutInitialisation::cut) {
+  const bool dense_end = plan.layers.back().spec.type == "dense";
+  if (!plan.last() && dense_end && config.strategy.initialisation == CutInitialisation::cut) {
     startAtMeanLabel(plan, labels, config.strategy.cut_gain, values);
   }
   if (startsWithLabels(config.strategy, plan)) {

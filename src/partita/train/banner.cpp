@@ -23,7 +23,7 @@ std::string gemmText(const ExecSpace& space) {
 
 /// "2-4": layers of the deck that a stage has, its entrance not counted.
 std::string layerRange(const StagePlan& stage) {
-  const std::size_t entrance = stage.layers.front().type == LayerType::activation ? 1 : 0;
+  const std::size_t entrance = stage.entrance ? 1 : 0;
   return std::to_string(stage.layers[entrance].index) + "-" + std::to_string(stage.layers.back().index);
 }
 

@@ -1,6 +1,7 @@
 #include "partita/config/deck.hpp"
 #include "partita/core/log.hpp"
 #include "partita/plan/effective.hpp"
+#include "partita/plan/network_plan.hpp"
 #include "partita/plan/run_length.hpp"
 #include "partita/train/banner.hpp"
 #include "partita/train/setup.hpp"
@@ -12,7 +13,7 @@ void dryRun(const RunConfig& deck, int ranks) {
   Log::info(writeDeck(deck));
   const RunConfig config = effective(deck);
   const DataSets sets = loadData(config.data, static_cast<std::uint64_t>(config.run.seed), Need::everything);
-  const Partition partition = planPartition(config, planNetwork(config.network, sets.width(), sets.classes),
+  const Partition partition = planPartition(config, planNetwork(config.network, sets.shape, sets.classes),
                                             sets.classes, sizeof(Real));
   const GridPlan grid = planGrid(config.strategy, partition, ranks);
   checkTraining(config, sets, grid);

@@ -11,6 +11,7 @@
 #include "partita/io/read_run_file.hpp"
 #include "partita/io/stage_tensors.hpp"
 #include "partita/plan/effective.hpp"
+#include "partita/plan/network_plan.hpp"
 #include "partita/strategy/local_stage.hpp"
 #include "partita/train/run_directory.hpp"
 
@@ -37,7 +38,7 @@ struct StoredNetwork {
 Operation denseOperation(const LayerPlan& plan, const RunFile& file, Sha256& hash) {
   Operation dense;
   dense.name = plan.name();
-  for (const ParameterShape& shape : makeLayer(plan)->parameters()) {
+  for (const ParameterShape& shape : plan.parameterShapes()) {
     const TensorRecord& tensor = *file.find(parameters_kind, dense.name, shape.name);
     std::vector<Real> values(static_cast<std::size_t>(tensor.size()));
     file.read(tensor, values.data());
@@ -50,9 +51,9 @@ Operation denseOperation(const LayerPlan& plan, const RunFile& file, Sha256& has
 Operation activationOperation(const LayerPlan& layer) {
   Operation operation;
   operation.kind = Operation::Kind::activation;
-  operation.name = "layer" + std::to_string(layer.index) + "." + nameOf(layer.activation);
-  operation.activation = layer.activation;
-  operation.slope = layer.slope;
+  operation.name = "layer" + std::to_string(layer.index) + "." + nameOf(layer.spec.activation);
+  operation.activation = layer.spec.activation;
+  operation.slope = layer.spec.slope;
   return operation;
 }
 
@@ -77,8 +78,11 @@ Operation reencodeOperation(const StoredNetwork& stored, const StagePlan& plan) 
 void addStage(const StoredNetwork& stored, const StagePlan& plan, const RunFile& file, Sha256& hash,
               std::vector<Operation>& operations) {
   for (const LayerPlan& layer : plan.layers) {
-    if (layer.type == LayerType::dense) operations.push_back(denseOperation(layer, file, hash));
-    if (layer.activation != Activation::identity) operations.push_back(activationOperation(layer));
+    const std::string& type = layer.spec.type;
+    if (type != "dense" && type != "activation")
+      throw UserError("a layer of type '" + type + "' cannot be exported");
+    if (type == "dense") operations.push_back(denseOperation(layer, file, hash));
+    if (layer.spec.activation != Activation::identity) operations.push_back(activationOperation(layer));
   }
   if (!plan.last() && reencodes(stored.config.strategy))
     operations.push_back(reencodeOperation(stored, plan));
@@ -108,9 +112,9 @@ JoinedNetwork joinedNetwork(const std::string& path) {
   const RunFile file(path);
   file.verify();
   StoredNetwork stored(file);
-  const Partition partition =
-      planPartition(stored.config, planNetwork(stored.config.network, stored.inputs, stored.facts.classes),
-                    stored.facts.classes, sizeof(Real));
+  const Partition partition = planPartition(
+      stored.config, planNetwork(stored.config.network, stored.facts.shape, stored.facts.classes),
+      stored.facts.classes, sizeof(Real));
   checkParameters(file, partition);
   JoinedNetwork network;
   Sha256 hash;

@@ -6,6 +6,7 @@
 #include "partita/io/read_run_file.hpp"
 #include "partita/io/stage_tensors.hpp"
 #include "partita/plan/effective.hpp"
+#include "partita/plan/network_plan.hpp"
 #include "partita/train/run_directory.hpp"
 
 #include <algorithm>
@@ -42,11 +43,8 @@ struct Before {
     const RunFacts facts = file.facts();
     deck = parseDeck(facts.deck, file.path());
     config = effective(deck);
-    std::int64_t width = 1;
-    for (const std::int64_t extent : facts.shape) width *= extent;
-    cuts =
-        planPartition(config, planNetwork(config.network, width, facts.classes), facts.classes, sizeof(Real))
-            .cuts;
+    const std::vector<LayerPlan> layers = planNetwork(config.network, facts.shape, facts.classes);
+    cuts = planPartition(config, layers, facts.classes, sizeof(Real)).cuts;
   }
   RunConfig deck, config;
   std::vector<std::int64_t> cuts;

@@ -3,6 +3,7 @@
 #include "partita/comm/agree.hpp"
 #include "partita/comm/threads.hpp"
 #include "partita/plan/effective.hpp"
+#include "partita/plan/network_plan.hpp"
 #include "partita/plan/run_length.hpp"
 
 namespace partita {
@@ -43,7 +44,7 @@ Plans::Plans(const RunConfig& config, const Communicator& world, bool learns) {
   // Who owns the first stage follows from the network, whose input follows from the data: labels and shapes
   // come first, the features only where they are needed.
   sets = loadData(config.data, seed, Need::labels_only);
-  partition = planPartition(config, planNetwork(config.network, sets.width(), sets.classes), sets.classes,
+  partition = planPartition(config, planNetwork(config.network, sets.shape, sets.classes), sets.classes,
                             sizeof(Real));
   grid = planGrid(config.strategy, partition, world.size());
   if (learns) checkTraining(config, sets, grid);

@@ -1,0 +1,79 @@
+#include "partita/config/parameters.hpp"
+
+#include <stdexcept>
+
+namespace partita {
+namespace {
+
+void addActivation(Section& section, LayerSpec& spec, const std::string& text) {
+  section.add("activation", choice(spec.activation), text);
+  section.add("slope", &spec.slope, within(0, 1), "", "leaky-relu: slope below 0");
+}
+
+void addRepeat(Section& section, LayerSpec& spec) {
+  section.add("repeat", &spec.repeat, within(1, 10000), "layers", "this many equal layers in a row");
+}
+
+Section describeDense(LayerSpec& spec) {
+  Section section{"dense", "Fully connected: activation(W x + b), of each position where the input is a "
+                           "sequence, and of all values otherwise."};
+  section.add("units", &spec.units, within(0, 1 << 24), "units",
+              "outputs; 0, in the last layer only: one a class");
+  addActivation(section, spec, "function of each output");
+  section.add("bias", &spec.bias, "whether b is there");
+  addRepeat(section, spec);
+  return section;
+}
+
+Section describeActivation(LayerSpec& spec) {
+  Section section{"activation", "A function of each value."};
+  addActivation(section, spec, "the function");
+  addRepeat(section, spec);
+  return section;
+}
+
+void addGroup(Section& section, LayerSpec& spec) {
+  section.add("recompute", &spec.recompute,
+              "keep only the input for the backward pass, and compute the rest again there");
+  addRepeat(section, spec);
+}
+
+Section describeBlock(LayerSpec& spec) {
+  Section section{"block", "Layers that count as one: cuts lie between blocks, not inside them."};
+  section.add("layers", &spec.layers, "the layers inside, in order; required");
+  addGroup(section, spec);
+  return section;
+}
+
+Section describeResidual(LayerSpec& spec) {
+  Section section{"residual", "activation(layers(x) + shortcut(x)), as one layer."};
+  section.add("layers", &spec.layers, "the layers inside, in order; required");
+  section.add("shortcut", &spec.shortcut, "what is done to x beside them; empty: nothing");
+  addActivation(section, spec, "function of the sum");
+  addGroup(section, spec);
+  return section;
+}
+
+} // namespace
+
+const std::vector<LayerDescription>& layerTypes() {
+  static const std::vector<LayerDescription> types{{"dense", describeDense},
+                                                   {"activation", describeActivation},
+                                                   {"block", describeBlock},
+                                                   {"residual", describeResidual}};
+  return types;
+}
+
+std::vector<std::string> layerTypeNames() {
+  std::vector<std::string> names;
+  for (const LayerDescription& type : layerTypes()) names.push_back(type.name);
+  return names;
+}
+
+Section describe(LayerSpec& spec) {
+  for (const LayerDescription& type : layerTypes())
+    if (type.name == spec.type) return type.describe(spec);
+  throw std::logic_error("no layer type '" + spec.type + "'");
+}
+
+} // namespace partita

@@ -1,0 +1,38 @@
+#pragma once
+
+#include "partita/nn/layer_chain.hpp"
+
+namespace partita {
+
+/// Layers that count as one: `block` y = body(x), or `residual` y = act(body(x) + shortcut(x)), where an
+/// empty shortcut is x itself (He et al., arXiv 1512.03385). With `recompute` only x is kept for the backward
+/// pass, which then begins with another forward pass (Chen et al., arXiv 1604.06174).
+class Group : public PlannedLayer {
+ public:
+  explicit Group(const LayerPlan& plan);
+
+  void bind(const Vector& parameters, const Vector& gradients) override;
+  void initialise(std::uint64_t seed, Real* values) const override;
+  void forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
+               const Matrix& saved) override;
+  void backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
+                const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) override;
+
+ private:
+  /// What the layers inside leave behind, and the scratch of a pass.
+  struct Memory {
+    Tape body, shortcut;
+    Matrix argument; ///< of the activation, where it wants that
+    Vector gradients[3];
+    Pass pass; ///< for the layers inside
+  };
+  Memory memoryOf(const Pass& pass, const Matrix& out, const Matrix& saved) const;
+  void forwardInside(const ExecSpace& space, Memory& memory, const Matrix& in) const;
+  Matrix beside(const Memory& memory, const Matrix& in) const;
+
+  bool _residual;
+  std::int64_t _widest; ///< activation inside, values a sample
+  LayerChain _body, _shortcut;
+};
+
+} // namespace partita

@@ -1,0 +1,93 @@
+#include "partita/nn/layer_chain.hpp"
+
+#include <algorithm>
+
+namespace partita {
+
+namespace {
+
+Vector part(const Vector& values, std::int64_t begin, std::int64_t end) {
+  return Vector(values.data() + begin, static_cast<std::size_t>(end - begin));
+}
+
+} // namespace
+
+LayerChain::LayerChain(const std::vector<LayerPlan>& plans) : _begin{0}, _first_trained(plans.size()) {
+  for (const LayerPlan& plan : plans) {
+    _layers.push_back(makeLayer(plan));
+    _begin.push_back(_begin.back() + plan.parameters());
+    if (plan.parameters() > 0) _first_trained = std::min(_first_trained, _layers.size() - 1);
+  }
+}
+
+void LayerChain::bind(const Vector& parameters, const Vector& gradients) {
+  for (std::size_t i = 0; i < _layers.size(); ++i)
+    _layers[i]->bind(part(parameters, _begin[i], _begin[i + 1]), part(gradients, _begin[i], _begin[i + 1]));
+}
+
+void LayerChain::initialise(std::uint64_t seed, Real* values) const {
+  for (std::size_t i = 0; i < _layers.size(); ++i) _layers[i]->initialise(seed, values + _begin[i]);
+}
+
+Tape LayerChain::makeTape(std::int64_t capacity) const {
+  Tape tape;
+  for (const auto& layer : _layers) {
+    tape.outputs.push_back(makeMatrix("partita::Tape::output", capacity, layer->outputs()));
+    tape.saved.push_back(
+        makeMatrix("partita::Tape::saved", layer->savedValues() > 0 ? capacity : 0, layer->savedValues()));
+  }
+  return tape;
+}
+
+Tape LayerChain::tapeIn(Real*& memory, std::int64_t rows, const Matrix& out) const {
+  const auto take = [&](std::int64_t values) {
+    const Matrix matrix(memory, static_cast<std::size_t>(rows), static_cast<std::size_t>(values));
+    memory += matrix.size();
+    return matrix;
+  };
+  Tape tape;
+  tape.rows = rows;
+  for (const auto& layer : _layers) {
+    const bool given = layer == _layers.back() && out.size() > 0;
+    tape.outputs.push_back(given ? out : take(layer->outputs()));
+    tape.saved.push_back(take(layer->savedValues()));
+  }
+  return tape;
+}
+
+Matrix LayerChain::forward(const ExecSpace& space, const Pass& pass, const Matrix& in, Tape& tape) const {
+  tape.rows = static_cast<std::int64_t>(in.extent(0));
+  Matrix from = in;
+  for (std::size_t i = 0; i < _layers.size(); ++i) {
+    const Matrix to = topRows(tape.outputs[i], tape.rows);
+    _layers[i]->forward(space, pass, from, to, topRows(tape.saved[i], tape.rows));
+    from = to;
+  }
+  return from;
+}
+
+void LayerChain::backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Tape& tape,
+                          const Matrix& grad_out, const Matrix& grad_in, const Vector (&work)[2],
+                          const GradientReady& ready) const {
+  const bool input_wanted = grad_in.size() > 0;
+  Matrix grad = grad_out;
+  std::size_t next = grad_out.data() == work[0].data() ? 1 : 0;
+  for (std::size_t i = _layers.size(); i-- > 0;) {
+    if (!input_wanted && i < _first_trained) break;
+    Matrix before; // stays empty where nobody wants the gradient
+    if (i > 0 && (input_wanted || i > _first_trained)) {
+      before = Matrix(work[next].data(), static_cast<std::size_t>(tape.rows),
+                      static_cast<std::size_t>(_layers[i]->inputs()));
+    } else if (i == 0) {
+      before = grad_in;
+    }
+    const Matrix from = i == 0 ? in : topRows(tape.outputs[i - 1], tape.rows);
+    _layers[i]->backward(space, pass, from, topRows(tape.outputs[i], tape.rows),
+                         topRows(tape.saved[i], tape.rows), grad, before);
+    if (ready && _begin[i + 1] > _begin[i]) ready(_begin[i], _begin[i + 1]);
+    grad = before;
+    next = 1 - next;
+  }
+}
+
+} // namespace partita

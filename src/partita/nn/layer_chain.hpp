@@ -1,0 +1,53 @@
+#pragma once
+
+#include "partita/nn/layer.hpp"
+
+#include <functional>
+
+namespace partita {
+
+/// What one batch leaves behind in a chain of layers between forward and backward. A pipeline keeps several
+/// at once.
+struct Tape {
+  std::vector<Matrix> outputs, saved; ///< one of each a layer, [capacity, values]
+  std::int64_t rows = 0;              ///< of the batch now on it
+  Matrix output() const { return topRows(outputs.back(), rows); }
+};
+
+/// Layers one behind the other, over consecutive parts of a flat parameter and a flat gradient buffer.
+class LayerChain {
+ public:
+  /// Called in backward as soon as the gradients in [begin, end) of the flat buffer are final (from the
+  /// back).
+  using GradientReady = std::function<void(std::int64_t begin, std::int64_t end)>;
+
+  explicit LayerChain(const std::vector<LayerPlan>& plans);
+
+  std::int64_t parameters() const { return _begin.back(); }
+  bool empty() const { return _layers.empty(); }
+  std::int64_t inputs() const { return _layers.front()->inputs(); }
+  std::int64_t outputs() const { return _layers.back()->outputs(); }
+
+  void bind(const Vector& parameters, const Vector& gradients);
+  void initialise(std::uint64_t seed, Real* values) const;
+
+  Tape makeTape(std::int64_t capacity) const;
+  /// A tape for `rows` samples in memory that somebody else has; the last output goes to `out` where that is
+  /// not empty. Advances `memory` by what it took.
+  Tape tapeIn(Real*& memory, std::int64_t rows, const Matrix& out) const;
+
+  /// in [rows, inputs()] -> output [rows, outputs()], which lives on the tape.
+  Matrix forward(const ExecSpace& space, const Pass& pass, const Matrix& in, Tape& tape) const;
+  /// dJ/doutput (overwritten) -> the flat gradients, and dJ/din where `grad_in` is not empty. `work`: two
+  /// buffers, each for the widest activation inside; `grad_out` may be one of them.
+  void backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Tape& tape,
+                const Matrix& grad_out, const Matrix& grad_in, const Vector (&work)[2],
+                const GradientReady& ready = {}) const;
+
+ private:
+  std::vector<std::unique_ptr<Layer>> _layers;
+  std::vector<std::int64_t> _begin; ///< first value of each layer in the flat buffers, and the end
+  std::size_t _first_trained;       ///< nothing in front of it wants a gradient
+};
+
+} // namespace partita

@@ -1,0 +1,53 @@
+#include "partita/config/user_error.hpp"
+#include "partita/plan/layer_rules.hpp"
+
+namespace partita {
+
+namespace {
+
+/// y = act(x W^T + b) of all values of a sample, or of each position of a sequence.
+class DenseRules : public LayerRules {
+ public:
+  Shape output(const LayerPlan& plan) const override {
+    if (plan.spec.units == 0) {
+      throw UserError(plan.entry +
+                      " has no units; only the last layer may leave them to the number of classes");
+    }
+    return isSequence(plan.in) ? Shape{plan.in[0], plan.spec.units} : Shape{plan.spec.units};
+  }
+
+  std::vector<ParameterShape> parameters(const LayerPlan& plan) const override {
+    std::vector<ParameterShape> shapes{{"weight", {plan.out.back(), fanIn(plan)}}};
+    if (plan.spec.bias) shapes.push_back({"bias", {plan.out.back()}});
+    return shapes;
+  }
+
+  double forwardFlops(const LayerPlan& plan) const override {
+    return 2.0 * static_cast<double>(fanIn(plan)) * static_cast<double>(plan.outputs());
+  }
+
+  /// The derivative of most activations follows from the output.
+  std::int64_t savedValues(const LayerPlan& plan) const override {
+    return needsArgument(plan.spec.activation) ? plan.outputs() : 0;
+  }
+
+ private:
+  static std::int64_t fanIn(const LayerPlan& plan) {
+    return isSequence(plan.in) ? plan.in[1] : plan.inputs();
+  }
+};
+
+} // namespace
+
+bool needsArgument(Activation activation) {
+  return activation == Activation::gelu || activation == Activation::silu;
+}
+
+const LayerRules* denseRules(const std::string& type) {
+  static const DenseRules dense;
+  static const LayerRules activation;
+  if (type == "dense") return &dense;
+  return type == "activation" ? &activation : nullptr;
+}
+
+} // namespace partita

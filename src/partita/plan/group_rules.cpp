@@ -1,0 +1,77 @@
+#include "partita/config/user_error.hpp"
+#include "partita/plan/layer_rules.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace partita {
+
+namespace {
+
+template <class Value>
+Value sumOver(const LayerPlan& plan, Value (LayerPlan::*value)() const) {
+  Value sum{};
+  for (const LayerPlan& layer : plan.body) sum += (layer.*value)();
+  for (const LayerPlan& layer : plan.shortcut) sum += (layer.*value)();
+  return sum;
+}
+
+/// Layers in a row, as one: `block`, or `residual`, which adds its input or what a shortcut makes of it.
+class GroupRules : public LayerRules {
+ public:
+  explicit GroupRules(bool residual) : _residual(residual) {}
+
+  Shape output(const LayerPlan& plan) const override {
+    const Shape& out = plan.body.back().out;
+    const Shape& beside = plan.shortcut.empty() ? plan.in : plan.shortcut.back().out;
+    if (_residual && beside != out) {
+      throw UserError(plan.entry + ": " + toText(out) + " values of the layers cannot be added to " +
+                      toText(beside) + (plan.shortcut.empty() ? " of the input" : " of the shortcut"));
+    }
+    return out;
+  }
+
+  double forwardFlops(const LayerPlan& plan) const override {
+    return sumOver(plan, &LayerPlan::forwardFlops);
+  }
+  double weightFlops(const LayerPlan& plan) const override {
+    return sumOver(plan, &LayerPlan::weightFlops) + (plan.spec.recompute ? forwardFlops(plan) : 0.0);
+  }
+  double inputFlops(const LayerPlan& plan) const override { return sumOver(plan, &LayerPlan::inputFlops); }
+
+  std::int64_t savedValues(const LayerPlan& plan) const override {
+    return plan.spec.recompute ? 0 : innerValues(plan);
+  }
+
+  /// Gradients on their way back, what the layers inside need, and with recomputation what they save.
+  std::int64_t workValues(const LayerPlan& plan, std::int64_t rows) const override {
+    std::int64_t inner = 0;
+    for (const auto* layers : {&plan.body, &plan.shortcut}) {
+      for (const LayerPlan& layer : *layers) {
+        inner = std::max(inner, layer.workValues(rows));
+      }
+    }
+    return 3 * plan.widestInside() * rows + inner + (plan.spec.recompute ? innerValues(plan) * rows : 0);
+  }
+
+ private:
+  /// Of a sample: all outputs inside, and what those layers save. The last output of a block is its own; a
+  /// residual's activation may want its argument.
+  std::int64_t innerValues(const LayerPlan& plan) const {
+    const std::int64_t inside = sumOver(plan, &LayerPlan::keptValues);
+    if (!_residual) return inside - plan.outputs();
+    return inside + (needsArgument(plan.spec.activation) ? plan.outputs() : 0);
+  }
+
+  bool _residual;
+};
+
+} // namespace
+
+const LayerRules* groupRules(const std::string& type) {
+  static const GroupRules block(false), residual(true);
+  if (type == "block") return &block;
+  return type == "residual" ? &residual : nullptr;
+}
+
+} // namespace partita

@@ -1,0 +1,70 @@
+#include "partita/plan/layer_rules.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <stdexcept>
+
+namespace partita {
+
+const LayerRules& rulesOf(const std::string& type) {
+  for (const auto family : {denseRules, groupRules})
+    if (const LayerRules* rules = family(type)) return *rules;
+  throw std::logic_error("no rules for layers of type '" + type + "'");
+}
+
+std::vector<ParameterShape> LayerPlan::parameterShapes() const {
+  return rulesOf(spec.type).parameters(*this);
+}
+
+std::int64_t LayerPlan::parameters() const {
+  std::int64_t sum = countParameters(body) + countParameters(shortcut);
+  for (const ParameterShape& shape : parameterShapes()) sum += shape.size();
+  return sum;
+}
+
+double LayerPlan::forwardFlops() const {
+  return rulesOf(spec.type).forwardFlops(*this);
+}
+double LayerPlan::weightFlops() const {
+  return rulesOf(spec.type).weightFlops(*this);
+}
+double LayerPlan::inputFlops() const {
+  return rulesOf(spec.type).inputFlops(*this);
+}
+std::int64_t LayerPlan::widestInside() const {
+  std::int64_t widest = std::max(inputs(), outputs());
+  for (const LayerPlan& layer : body) widest = std::max(widest, layer.outputs());
+  for (const LayerPlan& layer : shortcut) widest = std::max(widest, layer.outputs());
+  return widest;
+}
+std::int64_t LayerPlan::savedValues() const {
+  return rulesOf(spec.type).savedValues(*this);
+}
+std::int64_t LayerPlan::workValues(std::int64_t rows) const {
+  return rulesOf(spec.type).workValues(*this, rows);
+}
+
+namespace {
+
+void appendLeaves(const std::vector<LayerPlan>& layers, std::vector<const LayerPlan*>& leaves) {
+  for (const LayerPlan& layer : layers) {
+    if (!layer.group()) leaves.push_back(&layer);
+    appendLeaves(layer.body, leaves);
+    appendLeaves(layer.shortcut, leaves);
+  }
+}
+
+} // namespace
+
+std::vector<const LayerPlan*> leavesOf(const std::vector<LayerPlan>& layers) {
+  std::vector<const LayerPlan*> leaves;
+  appendLeaves(layers, leaves);
+  return leaves;
+}
+
+std::int64_t countParameters(const std::vector<LayerPlan>& layers) {
+  return std::accumulate(layers.begin(), layers.end(), std::int64_t{0},
+                         [](std::int64_t sum, const LayerPlan& layer) { return sum + layer.parameters(); });
+}
+
+} // namespace partita

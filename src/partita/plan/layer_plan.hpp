@@ -1,0 +1,51 @@
+#pragma once
+
+#include "partita/config/run_config.hpp"
+#include "partita/plan/shape.hpp"
+
+namespace partita {
+
+/// A parameter tensor of a layer, as checkpoints name it; row-major.
+struct ParameterShape {
+  std::string name; ///< "weight", "bias"
+  std::vector<std::int64_t> extents;
+  std::int64_t size() const { return valuesOf(extents); }
+};
+
+/// Shape and cost of one layer of a network; all counts are for one sample. What depends on the type is in
+/// LayerRules.
+struct LayerPlan {
+  LayerSpec spec;
+  std::string place = "layer0"; ///< in the whole network, whatever the cuts: "layer3", "layer3.1" inside it
+  std::string entry;            ///< of the deck, for messages: "network/layers: entry 2"
+  std::int64_t index = 0;       ///< of the cuttable layer that it is or is part of
+  std::int64_t number = 0;      ///< counts the layers that are no groups: random numbers come from it
+  Shape in, out;
+  Initialisation initialisation = Initialisation::he;
+  std::vector<LayerPlan> body, shortcut; ///< of a group
+
+  std::int64_t inputs() const { return valuesOf(in); }
+  std::int64_t outputs() const { return valuesOf(out); }
+  std::string name() const { return place + "." + spec.type; } ///< "layer3.dense"
+  bool group() const { return !body.empty(); }
+
+  std::vector<ParameterShape> parameterShapes() const; ///< of this layer itself, in the order of the buffer
+  std::int64_t parameters() const;                     ///< with those of the layers inside
+  double forwardFlops() const; ///< multiply-adds of matrix products count 2; element-wise work is left out
+  double weightFlops() const;  ///< gradient of the weights
+  double inputFlops() const;   ///< gradient of the input
+  std::int64_t savedValues() const;  ///< kept for the backward pass besides input and output
+  std::int64_t widestInside() const; ///< of a group: the widest activation, its input and output included
+  std::int64_t keptValues() const { return outputs() + savedValues(); }
+  std::int64_t workValues(std::int64_t rows) const; ///< scratch during a pass over `rows` samples
+};
+
+bool needsArgument(Activation activation); ///< does its derivative need more than its value?
+
+/// The layers that have parameters of their own, in the order of the flat buffer: a group's layers take its
+/// place, those of its shortcut last.
+std::vector<const LayerPlan*> leavesOf(const std::vector<LayerPlan>& layers);
+
+std::int64_t countParameters(const std::vector<LayerPlan>& layers);
+
+} // namespace partita

@@ -1,0 +1,60 @@
+#include "partita/plan/network_plan.hpp"
+
+#include "layer_probe.hpp"
+
+using namespace partita;
+using namespace partita::test;
+
+namespace {
+
+LayerSpec dense(std::int64_t units, Activation activation) {
+  LayerSpec spec;
+  spec.units = units;
+  spec.activation = activation;
+  return spec;
+}
+
+LayerSpec group(const std::string& type, const std::vector<LayerSpec>& layers) {
+  LayerSpec spec;
+  spec.type = type;
+  spec.layers = layers;
+  return spec;
+}
+
+void check(LayerSpec spec, std::int64_t inputs) {
+  for (const bool recompute : {false, true}) {
+    INFO(spec.type << ", recompute " << recompute);
+    spec.recompute = recompute;
+    NetworkSection network;
+    network.layers = {spec, dense(2, Activation::identity)};
+    const LayerPlan plan = planNetwork(network, {inputs}, 2).front();
+    checkLayer(plan, normals(plan.parameters(), 7), normals(rows * inputs, 8));
+  }
+}
+
+} // namespace
+
+TEST_CASE("A block: layers one behind the other", "[gradient]") {
+  check(group("block", {dense(5, Activation::tanh), dense(7, Activation::gelu), dense(4, Activation::tanh)}),
+        6);
+}
+
+TEST_CASE("A residual adds its input", "[gradient]") {
+  check(group("residual", {dense(8, Activation::tanh), dense(6, Activation::identity)}), 6);
+}
+
+TEST_CASE("A residual with a shortcut, and a function of the sum", "[gradient]") {
+  for (const Activation activation : {Activation::tanh, Activation::silu}) {
+    LayerSpec spec = group("residual", {dense(8, Activation::gelu), dense(3, Activation::identity)});
+    spec.shortcut = {dense(5, Activation::tanh), dense(3, Activation::identity)};
+    spec.activation = activation;
+    check(spec, 6);
+  }
+}
+
+TEST_CASE("Groups inside groups, of which some recompute", "[gradient]") {
+  LayerSpec inner = group("residual", {dense(9, Activation::gelu), dense(5, Activation::tanh)});
+  inner.recompute = true;
+  LayerSpec outer = group("residual", {dense(5, Activation::tanh), inner, inner, dense(6, Activation::tanh)});
+  check(group("block", {outer, dense(4, Activation::sigmoid)}), 6);
+}

@@ -1,0 +1,71 @@
+#pragma once
+
+#include "partita/nn/layer.hpp"
+
+#include <memory>
+
+#include "numerical.hpp"
+#include "support/catch.hpp"
+#include "support/default_space.hpp"
+
+namespace partita::test {
+
+constexpr DefaultSpace space;
+constexpr std::int64_t rows = 3;
+
+/// A layer with its buffers, and J = <c, y> for fixed c.
+class LayerProbe {
+ public:
+  LayerProbe(Layer& layer, std::int64_t parameters, std::int64_t work = 0)
+      : _layer(layer), _parameters("partita::test::parameters", static_cast<std::size_t>(parameters)),
+        _gradients("partita::test::gradients", static_cast<std::size_t>(parameters)),
+        _in(makeMatrix("partita::test::in", rows, layer.inputs())),
+        _out(makeMatrix("partita::test::out", rows, layer.outputs())),
+        _saved(makeMatrix("partita::test::saved", rows, layer.savedValues())),
+        _c(normals(rows * layer.outputs(), 99)) {
+    _pass.work = Vector("partita::test::work", static_cast<std::size_t>(work));
+    layer.bind(_parameters, _gradients);
+  }
+
+  double value(const Values& parameters, const Values& in) const {
+    assign(_parameters, parameters);
+    assign(_in, in);
+    _layer.forward(space, _pass, _in, _out, _saved);
+    return dot(_c, valuesOf(_out));
+  }
+
+  /// dJ/din after a forward pass; the parameters' gradients are in `gradients()`.
+  Values backward(bool accumulate = false) const {
+    Pass pass = _pass;
+    pass.accumulate = accumulate;
+    const Matrix grad_in = makeMatrix("partita::test::grad_in", rows, _layer.inputs());
+    _layer.backward(space, pass, _in, _out, _saved, matrixOf(rows, _layer.outputs(), _c), grad_in);
+    return valuesOf(grad_in);
+  }
+  Values gradients() const { return valuesOf(_gradients); }
+  Values outputs() const { return valuesOf(_out); }
+
+ private:
+  Layer& _layer;
+  Pass _pass;
+  Vector _parameters, _gradients;
+  Matrix _in, _out, _saved;
+  Values _c;
+};
+
+inline void checkAgainstDifferences(const LayerProbe& probe, const Values& parameters, const Values& in) {
+  const Values numerical_in =
+      numericalGradient([&](const Values& x) { return probe.value(parameters, x); }, in);
+  const Values numerical = numericalGradient([&](const Values& p) { return probe.value(p, in); }, parameters);
+  probe.value(parameters, in);
+  CHECK(relativeError(probe.backward(), numerical_in) < gradient_tolerance);
+  if (!parameters.empty()) CHECK(relativeError(probe.gradients(), numerical) < gradient_tolerance);
+}
+
+/// The layer that a plan makes, its parameters and its input, all gradients against differences.
+inline void checkLayer(const LayerPlan& plan, const Values& parameters, const Values& in) {
+  const auto layer = makeLayer(plan);
+  checkAgainstDifferences(LayerProbe(*layer, plan.parameters(), plan.workValues(rows)), parameters, in);
+}
+
+} // namespace partita::test

@@ -166,9 +166,9 @@ TEST_CASE("A checkpoint tells where the run stood", "[io]") {
   CHECK(file.tensors().size() == 16);
   const Stage& stage = model.stages[0]->stage;
   const Vector values("partita::test::values", stage.parameters().extent(0));
-  CHECK(readStageTensors(file, "first_moment", stage, values));
+  CHECK(readStageTensors(file, "first_moment", stage, StoredVector(values)));
   CHECK(valuesOf(values) == valuesOf(stage.parameters()));
-  CHECK_FALSE(readStageTensors(file, "second_moment", stage, values));
+  CHECK_FALSE(readStageTensors(file, "second_moment", stage, StoredVector(values)));
 }
 
 TEST_CASE("Tensors are told in the order of the layers, beyond the tenth too", "[io]") {

@@ -24,7 +24,7 @@ Values train(const OptimiserSection& section, double factor = 1.0) {
   const Vector parameters = vectorOf(normals(size, 1));
   const Vector device_factor = factor == 1.0 ? Vector() : vectorOf({factor});
   for (int t = 1; t <= steps; ++t)
-    optimiser->step(space, parameters, vectorOf(gradientOf(t)), rate * t, device_factor);
+    optimiser->step(space, {parameters, vectorOf(gradientOf(t)), {}}, rate * t, device_factor);
   CHECK(optimiser->steps() == steps);
   return valuesOf(parameters);
 }
@@ -138,9 +138,10 @@ TEST_CASE("Optimisers show their state and their traffic", "[optim]") {
   const auto moments = makeOptimiser(adam(OptimiserKind::adam, 0.0), size);
   CHECK(moments->bytesAParameter() == 7 * value);
   REQUIRE(moments->state().size() == 2);
-  moments->step(space, vectorOf(normals(size, 1)), vectorOf(gradientOf(1)), rate, Vector());
+  const Vector parameters = vectorOf(normals(size, 1)), gradients = vectorOf(gradientOf(1));
+  moments->step(space, {parameters, gradients, {}}, rate, Vector());
   CHECK(moments->state()[0].name == "first_moment");
-  CHECK(valuesOf(moments->state()[0].values)[7] == Approx(0.2 * gradientOf(1)[7]));
+  CHECK(valuesOf(moments->state()[0].values.device())[7] == Approx(0.2 * gradientOf(1)[7]));
   CHECK(moments->state()[1].name == "second_moment");
-  CHECK(valuesOf(moments->state()[1].values)[7] == Approx(0.05 * std::pow(gradientOf(1)[7], 2)));
+  CHECK(valuesOf(moments->state()[1].values.device())[7] == Approx(0.05 * std::pow(gradientOf(1)[7], 2)));
 }

@@ -45,18 +45,21 @@ void GradientReducer::reduce(const ExecSpace& space, std::int64_t begin, std::in
   _end = begin;
 }
 
-void GradientReducer::finish(const ExecSpace& space) {
+void GradientReducer::arrive(const ExecSpace& space, std::int64_t begin) {
   if (_peers.size() == 1) return;
   if (_end > _begin) reduce(space, _begin, _end);
-  const Region region(space, "partita::GradientReducer::finish", Phase::communication);
-  for (Pending& pending : _pending) {
+  const Region region(space, "partita::GradientReducer::arrive", Phase::communication);
+  for (; _arrived < _pending.size() && _pending[_arrived].end > begin; ++_arrived) {
+    Pending& pending = _pending[_arrived];
     pending.request.wait();
     if (_path == MessagePath::direct) continue;
     const auto size = static_cast<std::size_t>(pending.end - pending.begin);
     Kokkos::deep_copy(space, Vector(_gradients.data() + pending.begin, size),
                       staged(pending.begin, pending.end));
   }
+  if (begin > 0) return;
   _pending.clear();
+  _arrived = 0;
   _begin = _end = static_cast<std::int64_t>(_gradients.extent(0));
 }
 

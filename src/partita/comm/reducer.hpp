@@ -16,8 +16,10 @@ class GradientReducer {
 
   /// The values [begin, end) are final; ranges come from the back and touch.
   void ready(const ExecSpace& space, std::int64_t begin, std::int64_t end);
-  /// Waits until the whole gradient is summed; afterwards the next step may begin.
-  void finish(const ExecSpace& space);
+  /// Waits until the values from `begin` on are summed, when all are ready. Begins get smaller; after 0 the
+  /// next step may begin.
+  void arrive(const ExecSpace& space, std::int64_t begin);
+  void finish(const ExecSpace& space) { arrive(space, 0); }
 
  private:
   void reduce(const ExecSpace& space, std::int64_t begin, std::int64_t end);
@@ -34,7 +36,8 @@ class GradientReducer {
   MessagePath _path;
   PinnedVector _staging;              ///< of all gradients, where they are staged
   std::int64_t _bucket, _begin, _end; ///< [_begin, _end): ready but not yet on its way
-  std::vector<Pending> _pending;
+  std::vector<Pending> _pending;      ///< from the back
+  std::size_t _arrived = 0;           ///< of those
   std::int64_t& _bytes;
 };
 

@@ -94,4 +94,16 @@ const std::vector<std::string>& namesOf<Switch>() {
   return names;
 }
 
+template <>
+const std::vector<std::string>& namesOf<Offload>() {
+  static const std::vector<std::string> names{"none", "host", "file"};
+  return names;
+}
+
+template <>
+const std::vector<std::string>& namesOf<Precision>() {
+  static const std::vector<std::string> names{"float", "bf16", "fp16"};
+  return names;
+}
+
 } // namespace partita

@@ -41,6 +41,10 @@ template <>
 const std::vector<std::string>& namesOf<Match>();
 template <>
 const std::vector<std::string>& namesOf<Switch>();
+template <>
+const std::vector<std::string>& namesOf<Offload>();
+template <>
+const std::vector<std::string>& namesOf<Precision>();
 
 template <class Enum>
 const std::string& nameOf(Enum value) {

@@ -65,6 +65,15 @@ Section describeTraining(TrainingSection& training) {
   return section;
 }
 
+void addOffload(Section& section, OptimiserSection& optimiser) {
+  section.add("offload", choice(optimiser.offload),
+              "where master weights and moments lie: on the device, in memory of the host, or in a file");
+  section.add("offload_bucket", &optimiser.offload_bucket, within(1, 1 << 30), "parameters",
+              "host, file: on their way through the device at a time");
+  section.add("offload_directory", &optimiser.offload_directory,
+              "file: folder of the files, which go with the run; empty: the run directory");
+}
+
 Section describeOptimiser(OptimiserSection& optimiser) {
   Section section{"optimiser", "The update rule and the course of the learning rate."};
   section.add("kind", choice(optimiser.kind), "update rule");
@@ -85,6 +94,7 @@ Section describeOptimiser(OptimiserSection& optimiser) {
   section.add("step_factor", &optimiser.step_factor, {0, 1, true}, "", "step: factor of each drop");
   section.add("final_fraction", &optimiser.final_fraction, within(0, 1), "",
               "cosine: last rate / learning_rate");
+  addOffload(section, optimiser);
   return section;
 }
 

@@ -24,6 +24,8 @@ enum class CutInitialisation { cut, he };
 enum class CutRule { flops, memory, list };
 enum class Match { automatic, before, after };
 enum class Switch { automatic, on, off };
+enum class Offload { none, host, file };
+enum class Precision { single, bf16, fp16 }; ///< single: `Real`
 
 struct RunSection {
   std::int64_t seed = 1;
@@ -91,6 +93,9 @@ struct OptimiserSection {
   std::int64_t step_epochs = 2; ///< schedule `step`: epochs between two drops
   double step_factor = 0.1;     ///< schedule `step`: factor of each drop
   double final_fraction = 0.0;  ///< schedule `cosine`: last rate / learning_rate
+  Offload offload = Offload::none;          ///< where master weights and moments lie
+  std::int64_t offload_bucket = 4 << 20;    ///< parameters on their way through the device at a time
+  std::string offload_directory;            ///< file: folder of the files; empty: the run directory
 };
 
 struct StrategySection {

@@ -10,11 +10,10 @@ namespace {
 constexpr int hash_tag = 7;
 
 HostVector hostCopy(const Stage& stage) {
+  const StoredVector& values = stage.masters();
   HostVector host(Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::io::parameters"),
-                  stage.parameters().extent(0));
-  const ExecSpace space;
-  Kokkos::deep_copy(space, host, stage.parameters());
-  fence(space, "partita::io::hostCopy");
+                  static_cast<std::size_t>(values.size()));
+  values.copyOut(ExecSpace(), 0, values.size(), host.data());
   return host;
 }
 

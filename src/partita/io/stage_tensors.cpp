@@ -25,26 +25,37 @@ std::vector<TensorRecord> networkTensors(const Partition& partition, const std::
   return tensors;
 }
 
-bool readStageTensors(const RunFile& file, const std::string& kind, const Stage& stage,
-                      const Vector& values) {
+namespace {
+
+/// On the host, as one flat buffer; empty where the file has not all of them.
+std::vector<Real> valuesOfStage(const RunFile& file, const std::string& kind, const Stage& stage) {
+  std::vector<Real> values;
   for (const StageTensor& tensor : stage.tensors()) {
     const TensorRecord* found = file.find(kind, tensor.layer, tensor.name);
-    if (found == nullptr || found->extents != tensor.extents) return false;
+    if (found == nullptr || found->extents != tensor.extents) return {};
   }
-  const HostVector host(Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::io::values"),
-                        values.extent(0));
+  values.resize(static_cast<std::size_t>(stage.masters().size()));
   for (const StageTensor& tensor : stage.tensors())
-    file.read(*file.find(kind, tensor.layer, tensor.name), host.data() + tensor.offset);
-  const ExecSpace space;
-  Kokkos::deep_copy(space, values, host);
-  fence(space, "partita::io::readStageTensors");
+    file.read(*file.find(kind, tensor.layer, tensor.name), values.data() + tensor.offset);
+  return values;
+}
+
+} // namespace
+
+bool readStageTensors(const RunFile& file, const std::string& kind, const Stage& stage,
+                      const StoredVector& values) {
+  const std::vector<Real> found = valuesOfStage(file, kind, stage);
+  if (found.empty() && values.size() > 0) return false;
+  values.copyIn(ExecSpace(), found.data());
   return true;
 }
 
 void readParameters(const RunFile& file, const std::vector<Stage*>& stages) {
-  for (const Stage* stage : stages) {
-    if (!readStageTensors(file, parameters_kind, *stage, stage->parameters()))
+  for (Stage* stage : stages) {
+    const std::vector<Real> values = valuesOfStage(file, parameters_kind, *stage);
+    if (values.empty() && stage->masters().size() > 0)
       throw UserError(file.path() + ": lacks parameters of this network");
+    stage->setParameters(ExecSpace(), values.data());
   }
 }
 

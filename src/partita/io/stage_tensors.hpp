@@ -17,7 +17,8 @@ void readParameters(const RunFile& file, const std::vector<Stage*>& stages);
 
 /// Values of one kind for every tensor of a stage, into a flat buffer like its parameters. Returns false,
 /// with nothing read, where the file has not all of them.
-bool readStageTensors(const RunFile& file, const std::string& kind, const Stage& stage, const Vector& values);
+bool readStageTensors(const RunFile& file, const std::string& kind, const Stage& stage,
+                      const StoredVector& values);
 
 /// Throws UserError where the file lacks a parameter of the network or has one of another shape.
 void checkParameters(const RunFile& file, const Partition& partition);

@@ -30,12 +30,19 @@ Stage::Stage(const StagePlan& plan, const std::vector<Real>& values, std::int64_
   PARTITA_REQUIRE(static_cast<std::int64_t>(values.size()) == offset, "wrong number of starting values");
   _parameters = makeVector("partita::Stage::parameters", offset);
   _gradients = Vector("partita::Stage::gradients", static_cast<std::size_t>(offset));
-  const ExecSpace space;
-  Kokkos::deep_copy(space, _parameters, Kokkos::View<const Real*, HostSpace>(values.data(), values.size()));
-  fence(space, "partita::Stage::parameters");
+  _masters = StoredVector(_parameters);
+  setParameters(ExecSpace(), values.data());
   for (Vector& work : _work) work = makeVector("partita::Stage::work", plan.widest() * capacity);
   _scratch = makeVector("partita::Stage::scratch", plan.workValues(capacity));
   _chain.bind(_parameters, _gradients);
+}
+
+Trained Stage::trained() const {
+  return {_parameters, _gradients, StoredVector()};
+}
+
+void Stage::setParameters(const ExecSpace& space, const Real* values) {
+  _masters.copyIn(space, values);
 }
 
 Pass Stage::withScratch(Pass pass) const {

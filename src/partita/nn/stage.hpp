@@ -1,5 +1,6 @@
 #pragma once
 
+#include "partita/core/trained.hpp"
 #include "partita/nn/layer_chain.hpp"
 #include "partita/plan/partition.hpp"
 
@@ -28,6 +29,10 @@ class Stage {
   const StagePlan& plan() const { return _plan; }
   const Vector& parameters() const { return _parameters; }
   const Vector& gradients() const { return _gradients; }
+  /// The parameters as they are trained and kept, wherever they lie.
+  const StoredVector& masters() const { return _masters; }
+  Trained trained() const; ///< for an optimiser
+  void setParameters(const ExecSpace& space, const Real* values); ///< all of them, from the host
   const std::vector<StageTensor>& tensors() const { return _tensors; }
   std::int64_t inputs() const { return _chain.inputs(); }
   std::int64_t outputs() const { return _chain.outputs(); }
@@ -51,6 +56,7 @@ class Stage {
   LayerChain _chain;
   std::vector<StageTensor> _tensors;
   Vector _parameters, _gradients;
+  StoredVector _masters;
   Vector _work[2]; ///< gradients of activations on their way back, in turn
   Vector _scratch; ///< of one layer at a time
 };

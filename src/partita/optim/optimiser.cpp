@@ -3,6 +3,7 @@
 #include "partita/core/loops.hpp"
 #include "partita/core/math.hpp"
 #include "partita/core/region.hpp"
+#include "partita/optim/bucket_stream.hpp"
 
 #include <cmath>
 
@@ -11,59 +12,67 @@ namespace partita {
 namespace {
 
 // The kernels hold bare pointers: the reference counts of views would keep the host compiler from
-// vectorising.
+// vectorising. `Stored` is the type of gradients, and of the parameters that layers compute with.
 
-KOKKOS_INLINE_FUNCTION Real clipped(const Real* gradients, const Real* factor, std::int64_t i) {
-  return factor != nullptr ? gradients[i] * *factor : gradients[i];
+template <class Stored>
+KOKKOS_INLINE_FUNCTION Real clipped(const Stored* gradients, const Real* factor, std::int64_t i) {
+  const Real gradient = toReal(gradients[i]);
+  return factor != nullptr ? gradient * *factor : gradient;
 }
 
+/// A new parameter, and its rounded copy where layers have that.
+template <class Stored>
+KOKKOS_INLINE_FUNCTION void put(Real value, Real* parameters, Stored* rounded, std::int64_t i) {
+  parameters[i] = value;
+  if constexpr (!std::is_same<Stored, Real>::value) rounded[i] = fromReal<Stored>(value);
+}
+
+template <class Stored>
 struct SgdKernel {
   Real* parameters;
-  const Real *gradients, *factor; // no factor: one
-  Real* velocity;                 // none: no momentum
+  Stored* rounded;
+  const Stored* gradients;
+  const Real* factor; // none: one
+  Real* velocity;     // none: no momentum
   Real rate, momentum, decay;
   bool nesterov;
 
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
-    Real direction = clipped(gradients, factor, i) + decay * parameters[i];
+    const Real p = parameters[i];
+    Real direction = clipped(gradients, factor, i) + decay * p;
     if (velocity != nullptr) {
       velocity[i] = momentum * velocity[i] + direction;
       direction = nesterov ? direction + momentum * velocity[i] : velocity[i];
     }
-    parameters[i] -= rate * direction;
+    put(p - rate * direction, parameters, rounded, i);
   }
 };
 
 class Sgd : public Optimiser {
  public:
-  Sgd(const OptimiserSection& section, std::int64_t parameters) : _section(section) {
-    if (section.momentum > 0.0) _velocity = Vector("partita::Sgd::velocity", parameters);
-  }
-
-  void step(const ExecSpace& space, const Vector& parameters, const Vector& gradients, double rate,
-            const Vector& factor) override {
-    const Region region(space, "partita::Sgd::step", Phase::optimiser);
-    ++_steps;
-    forEachValue(space, "partita::Sgd::step_kernel", static_cast<std::int64_t>(parameters.extent(0)),
-                 SgdKernel{parameters.data(), gradients.data(), factor.data(), _velocity.data(),
-                           static_cast<Real>(rate), static_cast<Real>(_section.momentum),
-                           static_cast<Real>(_section.weight_decay), _section.nesterov});
-  }
-  std::vector<State> state() const override {
-    return _velocity.size() > 0 ? std::vector<State>{{"momentum", _velocity}} : std::vector<State>{};
-  }
-  int bytesAParameter() const override {
-    return static_cast<int>(sizeof(Real)) * (_velocity.size() > 0 ? 5 : 3);
-  }
+  using Optimiser::Optimiser;
 
  private:
-  OptimiserSection _section;
-  Vector _velocity;
+  void update(const ExecSpace& space, const Part& part, double rate) const override {
+    const Region region(space, "partita::Sgd::step", Phase::optimiser);
+    withStored(part.gradients.precision, [&](auto stored) {
+      using Stored = decltype(stored);
+      forEachValue(space, "partita::Sgd::step_kernel", part.size(),
+                   SgdKernel<Stored>{part.parameters, static_cast<Stored*>(part.rounded.data),
+                                     static_cast<const Stored*>(part.gradients.data), part.factor,
+                                     part.state[0], static_cast<Real>(rate),
+                                     static_cast<Real>(_section.momentum),
+                                     static_cast<Real>(_section.weight_decay), _section.nesterov});
+    });
+  }
 };
 
+template <class Stored>
 struct AdamKernel {
   Real* parameters;
-  const Real *gradients, *factor; // no factor: one
+  Stored* rounded;
+  const Stored* gradients;
+  const Real* factor; // none: one
   Real *first, *second;
   Real beta1, beta2, rate, epsilon, inverse_correction2, coupled_decay, decoupled_factor;
 
@@ -73,50 +82,87 @@ struct AdamKernel {
     const Real v = beta2 * second[i] + (1 - beta2) * g * g;
     first[i] = m;
     second[i] = v;
-    parameters[i] = decoupled_factor * p - rate * m / (sqrt(v * inverse_correction2) + epsilon);
+    put(decoupled_factor * p - rate * m / (sqrt(v * inverse_correction2) + epsilon), parameters, rounded, i);
   }
 };
 
 class Adam : public Optimiser {
  public:
-  Adam(const OptimiserSection& section, std::int64_t parameters)
-      : _section(section), _first("partita::Adam::first_moment", parameters),
-        _second("partita::Adam::second_moment", parameters) {}
+  using Optimiser::Optimiser;
 
-  void step(const ExecSpace& space, const Vector& parameters, const Vector& gradients, double rate,
-            const Vector& factor) override {
+ private:
+  void update(const ExecSpace& space, const Part& part, double rate) const override {
     const Region region(space, "partita::Adam::step", Phase::optimiser);
-    const auto t = static_cast<double>(++_steps);
+    const auto t = static_cast<double>(_steps);
     const double correction1 = 1.0 - std::pow(_section.beta1, t),
                  correction2 = 1.0 - std::pow(_section.beta2, t);
     const bool decoupled = _section.kind == OptimiserKind::adamw;
     const double decay = _section.weight_decay;
-    forEachValue(space, "partita::Adam::step_kernel", static_cast<std::int64_t>(parameters.extent(0)),
-                 AdamKernel{parameters.data(), gradients.data(), factor.data(), _first.data(), _second.data(),
-                            static_cast<Real>(_section.beta1), static_cast<Real>(_section.beta2),
-                            static_cast<Real>(rate / correction1), static_cast<Real>(_section.epsilon),
-                            static_cast<Real>(1.0 / correction2), static_cast<Real>(decoupled ? 0.0 : decay),
-                            static_cast<Real>(decoupled ? 1.0 - rate * decay : 1.0)});
+    withStored(part.gradients.precision, [&](auto stored) {
+      using Stored = decltype(stored);
+      forEachValue(
+          space, "partita::Adam::step_kernel", part.size(),
+          AdamKernel<Stored>{part.parameters, static_cast<Stored*>(part.rounded.data),
+                             static_cast<const Stored*>(part.gradients.data), part.factor, part.state[0],
+                             part.state[1], static_cast<Real>(_section.beta1),
+                             static_cast<Real>(_section.beta2), static_cast<Real>(rate / correction1),
+                             static_cast<Real>(_section.epsilon), static_cast<Real>(1.0 / correction2),
+                             static_cast<Real>(decoupled ? 0.0 : decay),
+                             static_cast<Real>(decoupled ? 1.0 - rate * decay : 1.0)});
+    });
   }
-  std::vector<State> state() const override { return {{"first_moment", _first}, {"second_moment", _second}}; }
-  int bytesAParameter() const override { return static_cast<int>(sizeof(Real)) * 7; }
-
- private:
-  OptimiserSection _section;
-  Vector _first, _second;
 };
 
 } // namespace
 
+Optimiser::Optimiser(const OptimiserSection& section, const std::vector<std::string>& states,
+                     std::int64_t parameters)
+    : _section(section) {
+  const Placement placement{section.offload, section.offload_directory};
+  for (const std::string& name : states)
+    _state.push_back({name, StoredVector(placement, "partita::Optimiser::" + name, parameters)});
+}
+
+Optimiser::~Optimiser() = default;
+
+void Optimiser::step(const ExecSpace& space, const Trained& trained, double rate, const Vector& factor,
+                     const GradientWanted& wanted) {
+  const bool own_masters = trained.masters.size() > 0;
+  if (_stream == nullptr) {
+    std::vector<StoredVector> vectors{trained.masters};
+    bool offloaded = trained.masters.offloaded();
+    for (const State& state : _state) {
+      vectors.push_back(state.values);
+      offloaded = offloaded || state.values.offloaded();
+    }
+    const std::int64_t size = trained.parameters.size;
+    _stream = std::make_unique<BucketStream>(size, std::move(vectors),
+                                             offloaded ? _section.offload_bucket : size);
+  }
+  ++_steps;
+  _stream->run(space, [&](const BucketStream::Bucket& bucket) {
+    if (wanted) wanted(bucket.begin);
+    const Numbers values = trained.parameters.part(bucket.begin, bucket.end);
+    Part part{bucket.begin,
+              bucket.end,
+              own_masters ? bucket.values[0] : static_cast<Real*>(values.data),
+              {bucket.values[1], bucket.values[2]},
+              trained.gradients.part(bucket.begin, bucket.end),
+              values,
+              factor.data()};
+    update(space, part, rate);
+  });
+}
+
 std::unique_ptr<Optimiser> makeOptimiser(const OptimiserSection& section, std::int64_t parameters) {
-  if (section.kind == OptimiserKind::sgd) return std::make_unique<Sgd>(section, parameters);
-  return std::make_unique<Adam>(section, parameters);
+  const std::vector<std::string> states = optimiserStates(section);
+  if (section.kind == OptimiserKind::sgd) return std::make_unique<Sgd>(section, states, parameters);
+  return std::make_unique<Adam>(section, states, parameters);
 }
 
 std::vector<std::string> optimiserStates(const OptimiserSection& section) {
-  std::vector<std::string> names;
-  for (const Optimiser::State& state : makeOptimiser(section, 1)->state()) names.push_back(state.name);
-  return names;
+  if (section.kind != OptimiserKind::sgd) return {"first_moment", "second_moment"};
+  return section.momentum > 0.0 ? std::vector<std::string>{"momentum"} : std::vector<std::string>{};
 }
 
 } // namespace partita

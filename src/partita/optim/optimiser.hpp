@@ -1,42 +1,69 @@
 #pragma once
 
 #include "partita/config/run_config.hpp"
-#include "partita/core/types.hpp"
+#include "partita/core/trained.hpp"
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 namespace partita {
 
-/// One fused kernel over the flat parameters of a stage. The state is flat views of the same length.
+class BucketStream;
+
+/// One fused kernel a bucket of the flat parameters of a stage, or one for all where the state lies on the
+/// device.
 class Optimiser {
  public:
   struct State {
     std::string name; ///< "momentum", "first_moment", "second_moment"
-    Vector values;
+    StoredVector values;
   };
+  /// To be called before the gradients from `begin` on are read.
+  using GradientWanted = std::function<void(std::int64_t begin)>;
 
-  virtual ~Optimiser() = default;
-  /// One update of `parameters` from `gradients`. `factor` multiplies the gradients first and lies on the
+  Optimiser(const OptimiserSection& section, const std::vector<std::string>& states, std::int64_t parameters);
+  virtual ~Optimiser();
+  Optimiser(const Optimiser&) = delete;
+  Optimiser& operator=(const Optimiser&) = delete;
+
+  /// One update of `trained`, always of the same one. `factor` multiplies the gradients first and lies on the
   /// device, so that clipping waits for nobody; empty means one.
-  virtual void step(const ExecSpace& space, const Vector& parameters, const Vector& gradients, double rate,
-                    const Vector& factor) = 0;
-  virtual std::vector<State> state() const = 0;
-  /// Bytes that one step reads and writes for each parameter: the step is bound by memory.
-  virtual int bytesAParameter() const = 0;
+  void step(const ExecSpace& space, const Trained& trained, double rate, const Vector& factor,
+            const GradientWanted& wanted = {});
+  const std::vector<State>& state() const { return _state; }
+  /// Bytes that one step reads and writes for each parameter in single precision: the step is bound by
+  /// memory.
+  int bytesAParameter() const { return static_cast<int>(sizeof(Real)) * (3 + 2 * static_cast<int>(_state.size())); }
 
   std::int64_t steps() const { return _steps; }
   /// Goes on as if `steps` had been taken; their state is put into `state()` by the caller.
   void resume(std::int64_t steps) { _steps = steps; }
 
  protected:
-  std::int64_t _steps = 0; ///< taken so far; Adam's bias correction counts them
+  /// Values [begin, end) of everything, on the device.
+  struct Part {
+    std::int64_t begin, end;
+    Real* parameters; ///< the masters, where there are any
+    Real* state[2];
+    Numbers gradients, rounded; ///< `rounded`: what layers compute with; not used in single precision
+    const Real* factor;         ///< none: one
+    std::int64_t size() const { return end - begin; }
+  };
+  virtual void update(const ExecSpace& space, const Part& part, double rate) const = 0;
+
+  OptimiserSection _section;
+  std::int64_t _steps = 0; ///< taken so far, the one under way included; Adam's bias correction counts them
+
+ private:
+  std::vector<State> _state;
+  std::unique_ptr<BucketStream> _stream; ///< made by the first step
 };
 
 /// SGD with (Nesterov) momentum, Adam (Kingma and Ba, arXiv 1412.6980) or AdamW (Loshchilov and Hutter,
 /// 1711.05101). Weight decay is added to the gradient by SGD and Adam, and applied to the parameters by
-/// AdamW.
+/// AdamW. The state lies where the section says.
 std::unique_ptr<Optimiser> makeOptimiser(const OptimiserSection& section, std::int64_t parameters);
 
 /// Names of the state of such an optimiser, in order.

@@ -42,13 +42,17 @@ double Partition::allowedSpeedup() const {
 
 StageMemory stageMemory(const StagePlan& stage, const RunConfig& config, std::int64_t batch,
                         std::int64_t real_bytes) {
-  const std::int64_t bytes = stage.parameters() * real_bytes;
-  const bool sgd = config.optimiser.kind == OptimiserKind::sgd;
-  const int moments = sgd ? (config.optimiser.momentum > 0.0 ? 1 : 0) : 2;
+  constexpr std::int64_t buffer_sets = 3; // of BucketStream
+  const OptimiserSection& optimiser = config.optimiser;
+  const std::int64_t parameters = stage.parameters(), bytes = parameters * real_bytes;
+  const bool sgd = optimiser.kind == OptimiserKind::sgd, offloads = optimiser.offload != Offload::none;
+  const int moments = sgd ? (optimiser.momentum > 0.0 ? 1 : 0) : 2;
+  const std::int64_t state = moments * bytes,
+                     buffers = buffer_sets * moments * std::min(optimiser.offload_bucket, parameters) * real_bytes;
   // Two work buffers carry the gradient of the activations backwards.
   const std::int64_t values =
       (stage.activationValues() + 2 * stage.widest()) * batch + stage.workValues(batch);
-  return {bytes, bytes, moments * bytes, values * real_bytes};
+  return {bytes, bytes, offloads ? buffers : state, values * real_bytes, offloads ? state : 0};
 }
 
 bool matchedBefore(const StrategySection& strategy, std::int64_t cut) {

@@ -29,6 +29,7 @@ struct StagePlan {
 /// Bytes of one stage on its rank.
 struct StageMemory {
   std::int64_t parameters = 0, gradients = 0, optimiser = 0, activations = 0;
+  std::int64_t offloaded = 0; ///< state that is not on the device; then `optimiser` is what it passes through
   std::int64_t total() const { return parameters + gradients + optimiser + activations; }
 };
 

@@ -7,18 +7,23 @@ namespace partita {
 
 namespace {
 
-template <class View>
-bool allFinite(const View& values) {
+bool allFinite(const Real* values, std::size_t count) {
+  return std::all_of(values, values + count, [](Real value) { return std::isfinite(value); });
+}
+
+bool allFinite(const Matrix& values) {
   const auto host = Kokkos::create_mirror_view_and_copy(HostSpace(), values);
-  return std::all_of(host.data(), host.data() + host.size(), [](Real value) { return std::isfinite(value); });
+  return allFinite(host.data(), host.size());
 }
 
 /// Those of a layer and of all inside it.
 bool parametersFinite(const Stage& stage, const LayerPlan& layer) {
   for (const StageTensor& tensor : stage.tensors()) {
-    const Vector values(stage.parameters().data() + tensor.offset, static_cast<std::size_t>(tensor.size));
     const bool inside = tensor.layer.compare(0, layer.place.size() + 1, layer.place + ".") == 0;
-    if (inside && !allFinite(values)) return false;
+    if (!inside) continue;
+    std::vector<Real> values(static_cast<std::size_t>(tensor.size));
+    stage.masters().copyOut(ExecSpace(), tensor.offset, tensor.size, values.data());
+    if (!allFinite(values.data(), values.size())) return false;
   }
   return true;
 }

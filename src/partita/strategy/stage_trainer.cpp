@@ -33,8 +33,9 @@ Stage::GradientReady StageUpdater::gradientReady(const ExecSpace& space) {
 }
 
 void StageUpdater::completeGradient(const ExecSpace& space) {
+  if (!clips() && !reports()) return;
   _reducer.finish(space);
-  if (_section.clip_norm > 0.0 || reports()) _norm.measure(space, _local.stage.gradients());
+  _norm.measure(space, _local.stage.gradients());
 }
 
 void StageUpdater::checkLoss(const ExecSpace& space, const Matrix& in) const {
@@ -55,9 +56,9 @@ void StageUpdater::update(const ExecSpace& space, double other_squares) {
   const bool held = _stage_rate.held && _section.schedule == ScheduleKind::cosine;
   _rate = _stage_rate.factor * (held ? heldLearningRate(_section, _step, _steps)
                                      : learningRate(_section, _step, _steps, _steps_per_epoch));
-  if (_section.clip_norm > 0.0) _norm.clip(space, _section.clip_norm, other_squares);
-  _optimiser->step(space, _local.stage.parameters(), _local.stage.gradients(), _rate,
-                   _section.clip_norm > 0.0 ? _norm.factor() : Vector());
+  if (clips()) _norm.clip(space, _section.clip_norm, other_squares);
+  _optimiser->step(space, _local.stage.trained(), _rate, clips() ? _norm.factor() : Vector(),
+                   [&](std::int64_t begin) { _reducer.arrive(space, begin); });
   ++_step;
 }
 

@@ -26,7 +26,8 @@ class StageUpdater {
 
   /// To be handed to the backward pass: starts all-reduces while it runs.
   Stage::GradientReady gradientReady(const ExecSpace& space);
-  /// Completes the gradient: summed over the replicas, and measured where it is to be clipped or reported.
+  /// Completes the gradient, summed over the replicas, and measures it where it is to be clipped or reported;
+  /// else `update` completes it part by part, while sums of others are still under way.
   void completeGradient(const ExecSpace& space);
   /// Squared norm of the completed gradient; waits for the device.
   double squaredNorm(const ExecSpace& space) const { return _norm.squaredNorm(space); }
@@ -58,6 +59,7 @@ class StageUpdater {
 
  private:
   using Clock = std::chrono::steady_clock;
+  bool clips() const { return _section.clip_norm > 0.0; }
 
   LocalStage& _local;
   const Communicator& _peers;

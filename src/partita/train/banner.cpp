@@ -77,6 +77,22 @@ Provenance showBanner(const ExecSpace& space, const Communicator& world, const s
   return provenance;
 }
 
+namespace {
+
+/// What the table leaves out: state that lies elsewhere.
+void showOffload(const RunConfig& config, const Partition& partition, std::int64_t batch) {
+  if (config.optimiser.offload == Offload::none) return;
+  std::int64_t most = 0;
+  for (const StagePlan& stage : partition.stages)
+    most = std::max(most, stageMemory(stage, config, batch, sizeof(Real)).offloaded);
+  Log::info(std::string("# state of the optimiser ") +
+            (config.optimiser.offload == Offload::host ? "in memory of the host" : "in files") + ", up to " +
+            formatBytes(static_cast<double>(most)) + " a stage, in buckets of " +
+            formatCount(static_cast<double>(config.optimiser.offload_bucket)) + " parameters");
+}
+
+} // namespace
+
 void showPartition(const RunConfig& config, const Partition& partition, const GridPlan& grid) {
   char line[192];
   std::snprintf(line, sizeof line, "%s, %d stage%s x %d replica%s on %d rank%s",
@@ -97,6 +113,7 @@ void showPartition(const RunConfig& config, const Partition& partition, const Gr
                   formatBytes(static_cast<double>(memory.activations)).c_str());
     Log::info(line);
   }
+  showOffload(config, partition, batch);
   if (grid.stages == 1) return;
   std::snprintf(
       line, sizeof line,

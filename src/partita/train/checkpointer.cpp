@@ -18,8 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-using HostSpan = Kokkos::View<Real*, Kokkos::LayoutRight, HostSpace, Kokkos::MemoryUnmanaged>;
-
 constexpr std::size_t numbers_before_scores = 6; // traffic, and times of rank 0
 
 /// Which replica writes a tensor: each has all of its stage, so they share the work.
@@ -73,7 +71,8 @@ Checkpointer::Checkpointer(Run run, bool background)
 std::size_t Checkpointer::largestCopy() const {
   const std::size_t kinds = 1 + optimiserStates(_run.config.optimiser).size();
   std::size_t values = 0;
-  for (const auto& local : _run.stages) values += kinds * local->stage.parameters().extent(0);
+  for (const auto& local : _run.stages)
+    values += kinds * static_cast<std::size_t>(local->stage.masters().size());
   return values;
 }
 
@@ -102,7 +101,7 @@ void Checkpointer::copyValues(const ExecSpace& space, Job& job, const std::vecto
     _copy = decltype(_copy)(Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::Checkpointer::copy"),
                             largestCopy());
   std::size_t used = 0;
-  const auto copy = [&](const std::string& kind, const Stage& stage, const Vector& values) {
+  const auto copy = [&](const std::string& kind, const Stage& stage, const StoredVector& values) {
     for (const StageTensor& tensor : stage.tensors()) {
       const auto& tensors = job.content.tensors;
       const auto found = std::find_if(tensors.begin(), tensors.end(), [&](const TensorRecord& record) {
@@ -110,19 +109,16 @@ void Checkpointer::copyValues(const ExecSpace& space, Job& job, const std::vecto
       });
       const auto number = static_cast<std::size_t>(found - tensors.begin());
       if (found == tensors.end() || !writesHere(_run.grid, number)) continue;
-      const auto size = static_cast<std::size_t>(tensor.size);
-      const HostSpan to(_copy.data() + used, size);
-      Kokkos::deep_copy(space, to, Vector(values.data() + tensor.offset, size));
-      job.content.values[number] = to.data();
-      used += size;
+      values.copyOut(space, tensor.offset, tensor.size, _copy.data() + used);
+      job.content.values[number] = _copy.data() + used;
+      used += static_cast<std::size_t>(tensor.size);
     }
   };
-  for (const auto& local : _run.stages) copy(parameters_kind, local->stage, local->stage.parameters());
+  for (const auto& local : _run.stages) copy(parameters_kind, local->stage, local->stage.masters());
   for (StageUpdater* updater : updaters) {
     for (const Optimiser::State& state : updater->optimiser().state())
       copy(state.name, updater->local().stage, state.values);
   }
-  fence(space, "partita::Checkpointer::copyValues");
 }
 
 RunProgress Checkpointer::progressAt(const Position& position) const {

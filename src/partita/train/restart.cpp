@@ -158,7 +158,7 @@ void restoreUpdater(const ExecSpace& space, const Restart& restart, const Grid& 
     complete = complete && readStageTensors(file, state.name, local.stage, state.values);
   if (!complete)
     for (const Optimiser::State& state : updater.optimiser().state())
-      Kokkos::deep_copy(space, state.values, Real(0));
+      state.values.clear(space);
   updater.resume(restart.start.step, complete ? restart.found->position.step : 0);
   if (!restart.same_stages) return;
   const RunProgress& found = *restart.found;

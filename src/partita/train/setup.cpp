@@ -18,7 +18,23 @@ RunConfig withoutIdlePrefetch(RunConfig config, const Communicator& world) {
   return config;
 }
 
+/// Who learns nothing has no state to keep elsewhere.
+RunConfig withOffload(RunConfig config, bool learns, const std::string& scratch) {
+  OptimiserSection& optimiser = config.optimiser;
+  if (!learns) optimiser.offload = Offload::none;
+  if (optimiser.offload_directory.empty()) optimiser.offload_directory = scratch;
+  return config;
+}
+
+/// Better told now, by all ranks alike, than when the optimiser is made.
+void checkOffload(const RunConfig& config, const Communicator& world) {
+  const OptimiserSection& optimiser = config.optimiser;
+  if (optimiser.offload != Offload::file) return;
+  collectively(world, [&] { StoredVector({optimiser.offload, optimiser.offload_directory}, "partita::Setup::probe", 1); });
+}
+
 Plans makePlans(const Communicator& world, const RunConfig& config, bool learns) {
+  checkOffload(config, world);
   std::unique_ptr<Plans> plans;
   collectively(world, [&] { plans = std::make_unique<Plans>(config, world, learns); });
   return std::move(*plans);
@@ -51,8 +67,9 @@ Plans::Plans(const RunConfig& config, const Communicator& world, bool learns) {
   if (grid.group(world.rank()) == 0) sets = loadData(config.data, seed, Need::everything);
 }
 
-Setup::Setup(const Communicator& world, const RunConfig& deck, bool learns)
-    : config(withoutIdlePrefetch(effective(deck), world)), plans(makePlans(world, config, learns)),
+Setup::Setup(const Communicator& world, const RunConfig& deck, bool learns, const std::string& scratch)
+    : config(withOffload(withoutIdlePrefetch(effective(deck), world), learns, scratch)),
+      plans(makePlans(world, config, learns)),
       grid(world, plans.grid, chooseMessagePaths(config.run.device_aware_mpi)),
       stages(makeLocalStages(config, plans.partition, grid, plans.sets.classes)),
       watchdog(world, watchdogLimits(config)) {}

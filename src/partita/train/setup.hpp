@@ -21,7 +21,8 @@ void checkTraining(const RunConfig& config, const DataSets& sets, const GridPlan
 
 /// The parts that every command on several ranks sets up. Collective; throws UserError on every rank.
 struct Setup {
-  Setup(const Communicator& world, const RunConfig& deck, bool learns);
+  /// `scratch`: folder for files that vanish with the run, where it learns.
+  Setup(const Communicator& world, const RunConfig& deck, bool learns, const std::string& scratch = "");
 
   template <class StagePointer>
   std::vector<StagePointer> stagePointers() const {

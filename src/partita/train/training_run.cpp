@@ -75,10 +75,12 @@ void writeParameters(const std::string& path, const RunFacts& facts, const Setup
   content.facts = facts;
   content.tensors = networkTensors(setup.plans.partition, parameters_kind);
   content.values.assign(content.tensors.size(), nullptr);
-  std::vector<HostVector> copies;
+  std::vector<std::vector<Real>> copies;
   for (const auto& local : setup.stages) {
     if (setup.grid.replica() != 0) break;
-    copies.push_back(Kokkos::create_mirror_view_and_copy(HostSpace(), local->stage.parameters()));
+    const StoredVector& masters = local->stage.masters();
+    copies.emplace_back(static_cast<std::size_t>(masters.size()));
+    masters.copyOut(ExecSpace(), 0, masters.size(), copies.back().data());
     placeValues(content, local->stage, copies.back().data());
   }
   writeRunFile(setup.grid.world(), path + ".partial", content, 0);
@@ -117,7 +119,7 @@ Outcome trainDeck(const Communicator& world, const RunConfig& deck, const std::s
                   const RunDirectory& directory, const RunOptions& options) {
   const ExecSpace space;
   Provenance provenance = showBanner(space, world, options.command_line);
-  Setup setup(world, deck, true);
+  Setup setup(world, deck, true, directory.scratch());
   provenance.emplace_back("messages", showMessagePaths(setup.grid));
   const RunConfig& config = setup.config;
   const Plans& plans = setup.plans;

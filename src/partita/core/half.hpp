@@ -1,0 +1,79 @@
+#pragma once
+
+#include "partita/core/types.hpp"
+
+#include <cstring>
+
+namespace partita {
+
+/// Numbers of 16 bits as they are stored and sent; arithmetic is done in float. Rounding is to the nearest,
+/// ties to even; what is too large becomes infinite, and numbers stay what they are not.
+
+/// bfloat16: the upper half of a float, 8 bits of precision, range of a float.
+struct BFloat16 {
+  std::uint16_t bits;
+};
+
+/// IEEE 754 binary16: 11 bits of precision, up to 65504, in steps of 2^-24 below 2^-14.
+struct Float16 {
+  std::uint16_t bits;
+};
+
+namespace detail {
+
+KOKKOS_INLINE_FUNCTION std::uint32_t bitsOf(float value) {
+  std::uint32_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+KOKKOS_INLINE_FUNCTION float floatOf(std::uint32_t bits) {
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+constexpr std::uint32_t float_infinity = 0x7f800000U;
+
+} // namespace detail
+
+KOKKOS_INLINE_FUNCTION float toFloat(BFloat16 value) {
+  return detail::floatOf(std::uint32_t{value.bits} << 16);
+}
+
+KOKKOS_INLINE_FUNCTION float toFloat(Float16 value) {
+  const std::uint32_t sign = std::uint32_t{value.bits & 0x8000U} << 16,
+                      moved = std::uint32_t{value.bits & 0x7fffU} << 13, exponent = moved & 0x0f800000U;
+  // The exponent's bias is 15 here and 127 there. A subnormal number is its digits times the step 2^-24, and
+  // so the difference of two floats.
+  const std::uint32_t normal = moved + 0x38000000U, special = moved + 0x70000000U;
+  const std::uint32_t subnormal = detail::bitsOf(detail::floatOf(moved + 0x38800000U) - 6.103515625e-05F);
+  const std::uint32_t magnitude =
+      exponent == 0x0f800000U ? special : exponent == 0 ? subnormal : normal;
+  return detail::floatOf(sign | magnitude);
+}
+
+/// Rounds a float to a type of 16 bits.
+template <class Half>
+KOKKOS_INLINE_FUNCTION Half toHalf(float value);
+
+template <>
+KOKKOS_INLINE_FUNCTION BFloat16 toHalf<BFloat16>(float value) {
+  const std::uint32_t bits = detail::bitsOf(value), magnitude = bits & 0x7fffffffU;
+  const std::uint32_t rounded = (bits + 0x7fffU + (bits >> 16 & 1U)) >> 16, quiet = bits >> 16 | 0x40U;
+  return {static_cast<std::uint16_t>(magnitude > detail::float_infinity ? quiet : rounded)};
+}
+
+template <>
+KOKKOS_INLINE_FUNCTION Float16 toHalf<Float16>(float value) {
+  const std::uint32_t bits = detail::bitsOf(value), magnitude = bits & 0x7fffffffU, sign = bits >> 16 & 0x8000U;
+  // Added to 0.5, whose last digit is 2^-24, a small number is rounded by the addition.
+  const std::uint32_t subnormal = detail::bitsOf(detail::floatOf(magnitude) + 0.5F) - 0x3f000000U;
+  const std::uint32_t normal = (magnitude + 0xc8000fffU + (magnitude >> 13 & 1U)) >> 13;
+  const std::uint32_t special = magnitude > detail::float_infinity ? 0x7e00U : 0x7c00U;
+  const std::uint32_t rounded =
+      magnitude >= 0x47800000U ? special : magnitude < 0x38800000U ? subnormal : normal;
+  return {static_cast<std::uint16_t>(sign | rounded)};
+}
+
+} // namespace partita

@@ -1,0 +1,48 @@
+#include "partita/core/numbers.hpp"
+
+#include "partita/core/error.hpp"
+#include "partita/core/loops.hpp"
+
+namespace partita {
+
+namespace {
+
+template <class From, class To>
+struct Convert {
+  const From* from;
+  To* to;
+  Real factor;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
+    to[i] = fromReal<To>(factor * toReal(from[i]));
+  }
+};
+
+template <class Half>
+struct Round {
+  Real* values;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const { values[i] = toReal(fromReal<Half>(values[i])); }
+};
+
+} // namespace
+
+void convert(const ExecSpace& space, const Numbers& from, const Numbers& to, Real factor) {
+  PARTITA_REQUIRE(from.size == to.size, "numbers converted into a run of another length");
+  withStored(from.precision, [&](auto stored) {
+    withStored(to.precision, [&](auto wanted) {
+      using From = decltype(stored);
+      using To = decltype(wanted);
+      forEachValue(space, "partita::convert", from.size,
+                   Convert<From, To>{static_cast<const From*>(from.data), static_cast<To*>(to.data), factor});
+    });
+  });
+}
+
+void roundTo(const ExecSpace& space, Precision precision, const Matrix& values) {
+  if (precision == Precision::single) return;
+  withStored(precision, [&](auto stored) {
+    forEachValue(space, "partita::roundTo", static_cast<std::int64_t>(values.size()),
+                 Round<decltype(stored)>{values.data()});
+  });
+}
+
+} // namespace partita

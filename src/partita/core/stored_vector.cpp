@@ -1,0 +1,91 @@
+#include "partita/core/stored_vector.hpp"
+
+#include "partita/config/user_error.hpp"
+#include "partita/core/error.hpp"
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace partita {
+
+namespace {
+
+using Memory = Kokkos::View<Real*, Kokkos::LayoutRight, PinnedSpace>;
+using Outside = Kokkos::View<Real*, Kokkos::LayoutRight, HostSpace, Kokkos::MemoryUnmanaged>;
+
+std::string failure(const std::string& what, const std::string& folder, int reason) {
+  return "optimiser/offload_directory: " + what + " in '" + folder +
+         "' for the state of the optimiser: " + std::strerror(reason);
+}
+
+/// A file of zeros without a name, mapped; its blocks are there.
+std::shared_ptr<void> mapFile(const std::string& folder, std::size_t bytes) {
+  std::string name = folder + "/partita-optimiser-XXXXXX";
+  const int file = mkstemp(name.data());
+  if (file < 0) throw UserError(failure("cannot make a file", folder, errno));
+  unlink(name.c_str());
+  const int full = posix_fallocate(file, 0, static_cast<off_t>(bytes));
+  void* memory =
+      full == 0 ? mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
+  const int reason = full != 0 ? full : errno;
+  close(file);
+  if (memory == MAP_FAILED) throw RunError(failure("no room for " + std::to_string(bytes) + " bytes", folder, reason));
+  return {memory, [bytes](void* mapped) { munmap(mapped, bytes); }};
+}
+
+} // namespace
+
+StoredVector::StoredVector(const Placement& placement, const std::string& label, std::int64_t size)
+    : _size(size) {
+  const auto count = static_cast<std::size_t>(size);
+  if (size == 0 || placement.offload == Offload::none) {
+    _device = Vector(label, count);
+  } else if (placement.offload == Offload::host) {
+    const auto memory = std::make_shared<Memory>(label, count);
+    _host = memory->data();
+    _owner = memory;
+  } else {
+    _owner = mapFile(placement.directory, count * sizeof(Real));
+    _host = static_cast<Real*>(_owner.get());
+  }
+}
+
+StoredVector::HostSpan StoredVector::part(std::int64_t begin, std::int64_t count) const {
+  PARTITA_REQUIRE(begin >= 0 && begin + count <= _size, "a part beyond the end of a stored vector");
+  return {_host + begin, static_cast<std::size_t>(count)};
+}
+
+void StoredVector::load(const ExecSpace& space, std::int64_t begin, const Vector& to) const {
+  Kokkos::deep_copy(space, to, part(begin, static_cast<std::int64_t>(to.size())));
+}
+
+void StoredVector::save(const ExecSpace& space, std::int64_t begin, const Vector& from) const {
+  Kokkos::deep_copy(space, part(begin, static_cast<std::int64_t>(from.size())), from);
+}
+
+void StoredVector::copyOut(const ExecSpace& space, std::int64_t begin, std::int64_t count, Real* to) const {
+  const auto values = static_cast<std::size_t>(count);
+  if (!offloaded()) Kokkos::deep_copy(space, Outside(to, values), Vector(_device.data() + begin, values));
+  fence(space, "partita::StoredVector::copyOut");
+  if (offloaded()) std::memcpy(to, part(begin, count).data(), values * sizeof(Real));
+}
+
+void StoredVector::copyIn(const ExecSpace& space, const Real* from) const {
+  const auto values = static_cast<std::size_t>(_size);
+  if (!offloaded())
+    Kokkos::deep_copy(space, _device, Kokkos::View<const Real*, Kokkos::LayoutRight, HostSpace>(from, values));
+  fence(space, "partita::StoredVector::copyIn");
+  if (offloaded()) std::memcpy(_host, from, values * sizeof(Real));
+}
+
+void StoredVector::clear(const ExecSpace& space) const {
+  if (!offloaded()) Kokkos::deep_copy(space, _device, Real(0));
+  fence(space, "partita::StoredVector::clear");
+  if (offloaded()) std::memset(_host, 0, static_cast<std::size_t>(_size) * sizeof(Real));
+}
+
+} // namespace partita

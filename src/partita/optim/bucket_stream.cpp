@@ -1,0 +1,86 @@
+#include "partita/optim/bucket_stream.hpp"
+
+#include "partita/core/error.hpp"
+
+#include <algorithm>
+
+namespace partita {
+
+namespace {
+
+Vector front(const Vector& buffer, std::int64_t count) {
+  return {buffer.data(), static_cast<std::size_t>(count)};
+}
+
+} // namespace
+
+BucketStream::BucketStream(std::int64_t size, std::vector<StoredVector> vectors, std::int64_t bucket)
+    : _vectors(std::move(vectors)), _size(size), _bucket(std::max<std::int64_t>(1, std::min(size, bucket))),
+      _buckets((size + _bucket - 1) / _bucket) {
+  PARTITA_REQUIRE(_vectors.size() <= Bucket().values.size(), "too many vectors in one stream");
+  for (const StoredVector& vector : _vectors) _streams = _streams || vector.offloaded();
+  for (BufferSet& set : _sets) {
+    for (const StoredVector& vector : _vectors) {
+      const std::int64_t values = vector.offloaded() ? _bucket : 0;
+      set.buffers.emplace_back(
+          Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::BucketStream::buffer"),
+          static_cast<std::size_t>(values));
+    }
+  }
+}
+
+/// Numbers count from the back.
+BucketStream::Bucket BucketStream::bucketAt(std::int64_t number) const {
+  Bucket bucket;
+  bucket.begin = (_buckets - 1 - number) * _bucket;
+  bucket.end = std::min(bucket.begin + _bucket, _size);
+  const BufferSet& set = _sets[static_cast<std::size_t>(number % sets)];
+  for (std::size_t i = 0; i < _vectors.size(); ++i) {
+    if (_vectors[i].size() == 0) continue;
+    bucket.values[i] =
+        _vectors[i].offloaded() ? set.buffers[i].data() : _vectors[i].device().data() + bucket.begin;
+  }
+  return bucket;
+}
+
+void BucketStream::load(std::int64_t number) {
+  const Bucket bucket = bucketAt(number);
+  const BufferSet& set = setOf(number);
+  set.saved.holdBack(_in.space()); // the buffers are free again
+  for (std::size_t i = 0; i < _vectors.size(); ++i) {
+    if (_vectors[i].offloaded())
+      _vectors[i].load(_in.space(), bucket.begin, front(set.buffers[i], bucket.end - bucket.begin));
+  }
+  set.loaded.set(_in.space());
+}
+
+void BucketStream::save(std::int64_t number) {
+  const Bucket bucket = bucketAt(number);
+  const BufferSet& set = setOf(number);
+  set.worked.holdBack(_out.space());
+  for (std::size_t i = 0; i < _vectors.size(); ++i) {
+    if (_vectors[i].offloaded())
+      _vectors[i].save(_out.space(), bucket.begin, front(set.buffers[i], bucket.end - bucket.begin));
+  }
+  set.saved.set(_out.space());
+}
+
+void BucketStream::run(const ExecSpace& space, const Work& work) {
+  if (!_streams) {
+    for (std::int64_t number = 0; number < _buckets; ++number) work(bucketAt(number));
+    return;
+  }
+  for (const BufferSet& set : _sets) set.saved.holdBack(_in.space()); // the step before has let go of all
+  for (std::int64_t number = 0; number < std::min(sets, _buckets); ++number) load(number);
+  for (std::int64_t number = 0; number < _buckets; ++number) {
+    const BufferSet& set = setOf(number);
+    set.loaded.holdBack(space);
+    work(bucketAt(number));
+    set.worked.set(space);
+    save(number);
+    if (number + sets < _buckets) load(number + sets);
+  }
+  for (const BufferSet& set : _sets) set.saved.holdBack(space);
+}
+
+} // namespace partita

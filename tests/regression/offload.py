@@ -1,0 +1,54 @@
+"""State of the optimiser outside the device, and numbers of 16 bits: what is kept of a run fits any other placement, and
+a run that goes on is bitwise the one that was not interrupted."""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import support
+from support import checkpoints, train
+
+NONE, HOST, FILE = ([f"optimiser/offload={where}", "optimiser/offload_bucket=1000"] for where in ("none", "host", "file"))
+
+
+class Offload(support.RunTest):
+    def whole_run(self, *overrides, ranks=1):
+        folder = self.folder / "whole"
+        wanted = train(folder, self.deck, *overrides, "checkpoint/every=1", "checkpoint/keep=1000", ranks=ranks)
+        return folder, wanted["parameters_hash"]
+
+    def go_on(self, whole, step, *overrides, ranks=1):
+        folder = self.folder / f"from-{step}"
+        folder.mkdir()
+        (folder / "checkpoints").mkdir()
+        shutil.copy(checkpoints(whole)[step], folder / "checkpoints")
+        found = train(folder, self.deck, *overrides, "-r", "latest", ranks=ranks)["parameters_hash"]
+        left = [path.name for path in folder.iterdir() if "optimiser" in path.name]
+        self.assertEqual(left, [])
+        shutil.rmtree(folder)
+        return found
+
+    def test_a_checkpoint_fits_any_placement(self):
+        for deck, ranks in ((["strategy/input=relay"], 1), (["strategy/kind=joint", "strategy/replicas=2"], 2)):
+            whole, wanted = self.whole_run(*deck, *FILE, ranks=ranks)
+            for step, where in ((1, NONE), (7, HOST), (16, FILE), (29, NONE)):
+                with self.subTest(deck=deck, step=step, where=where):
+                    self.assertEqual(self.go_on(whole, step, *deck, *where, ranks=ranks), wanted)
+            shutil.rmtree(whole)
+        whole, wanted = self.whole_run(*deck, *NONE, ranks=ranks)
+        self.assertEqual(self.go_on(whole, 11, *deck, *FILE, ranks=ranks), wanted)
+
+    def test_a_folder_that_takes_no_file(self):
+        result = support.run("train", self.deck, *FILE, "optimiser/offload_directory=/nowhere/at/all", ranks=2)
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertEqual(support.complaints(result),
+                         ["partita: optimiser/offload_directory: cannot make a file in '/nowhere/at/all' for the state "
+                          "of the optimiser: No such file or directory"])
+
+    def test_the_plan_tells_what_lies_elsewhere(self):
+        result = support.run("train", self.deck, *FILE, "-n")
+        self.assertIn("# state of the optimiser in files, up to ", result.stdout)
+
+
+if __name__ == "__main__":
+    support.main()

@@ -1,0 +1,187 @@
+#include "partita/config/user_error.hpp"
+#include "partita/core/error.hpp"
+#include "partita/optim/bucket_stream.hpp"
+#include "partita/optim/optimiser.hpp"
+#include "partita/plan/network_plan.hpp"
+#include "partita/strategy/stage_trainer.hpp"
+
+#include <filesystem>
+
+#include "support/allocations.hpp"
+#include "support/catch.hpp"
+#include "support/default_space.hpp"
+#include "support/file_size_limit.hpp"
+#include "support/matrices.hpp"
+#include "support/small_model.hpp"
+
+using namespace partita;
+using namespace partita::test;
+
+namespace {
+
+constexpr DefaultSpace space;
+constexpr std::int64_t size = 3 * 4096 + 1001;
+const std::string folder = std::filesystem::temp_directory_path().string();
+
+std::vector<Real> realNormals(std::int64_t count, std::uint64_t seed) {
+  const Values values = normals(count, seed);
+  return {values.begin(), values.end()};
+}
+
+std::vector<Real> copyOf(const StoredVector& vector) {
+  std::vector<Real> values(static_cast<std::size_t>(vector.size()));
+  vector.copyOut(space, 0, vector.size(), values.data());
+  return values;
+}
+
+struct Ended {
+  Values parameters;
+  std::vector<std::vector<Real>> state;
+  bool operator==(const Ended& other) const {
+    return parameters == other.parameters && state == other.state;
+  }
+};
+
+/// Parameters and state after some steps with a rate that changes.
+Ended train(const OptimiserSection& section, double factor) {
+  const auto optimiser = makeOptimiser(section, size);
+  const Vector parameters = vectorOf(normals(size, 1));
+  const Vector device_factor = factor == 1.0 ? Vector() : vectorOf({factor});
+  for (int t = 1; t <= 5; ++t) {
+    const Vector gradients = vectorOf(normals(size, static_cast<std::uint64_t>(100 + t)));
+    optimiser->step(space, {parameters, gradients, {}}, 0.01 * t, device_factor);
+  }
+  Ended ended{valuesOf(parameters), {}};
+  for (const Optimiser::State& state : optimiser->state()) ended.state.push_back(copyOf(state.values));
+  return ended;
+}
+
+OptimiserSection offloaded(OptimiserSection section, Offload offload, std::int64_t bucket) {
+  section.offload = offload;
+  section.offload_bucket = bucket;
+  section.offload_directory = folder;
+  return section;
+}
+
+template <class Error>
+std::string lineOf(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+} // namespace
+
+TEST_CASE("A stored vector gives back what was put in, wherever it lies", "[offload]") {
+  const std::vector<Real> values = realNormals(size, 1);
+  for (const Offload offload : {Offload::none, Offload::host, Offload::file}) {
+    const StoredVector vector({offload, folder}, "partita::test::stored", size);
+    CHECK(vector.size() == size);
+    CHECK(vector.offloaded() == (offload != Offload::none));
+    CHECK(copyOf(vector) == std::vector<Real>(static_cast<std::size_t>(size), Real(0)));
+    vector.copyIn(space, values.data());
+    CHECK(copyOf(vector) == values);
+    std::vector<Real> middle(10);
+    vector.copyOut(space, 5000, 10, middle.data());
+    CHECK(middle == std::vector<Real>(values.begin() + 5000, values.begin() + 5010));
+    vector.clear(space);
+    CHECK(copyOf(vector) == std::vector<Real>(static_cast<std::size_t>(size), Real(0)));
+  }
+}
+
+TEST_CASE("A stream of buckets changes each value once, from the back", "[offload]") {
+  for (const std::int64_t bucket : {std::int64_t{1000}, std::int64_t{4096}, size, 10 * size}) {
+    const StoredVector there({Offload::file, folder}, "partita::test::there", size),
+        here({Offload::none, {}}, "partita::test::here", size);
+    BucketStream stream(size, {StoredVector(), there, here}, bucket);
+    for (int run = 0; run < 2; ++run) {
+      std::int64_t expected_end = size;
+      stream.run(space, [&](const BucketStream::Bucket& part) {
+        CHECK(part.end == expected_end);
+        CHECK(part.values[0] == nullptr);
+        expected_end = part.begin;
+        Real *a = part.values[1], *b = part.values[2];
+        const std::int64_t begin = part.begin;
+        Kokkos::parallel_for(
+            "partita::test::add", Range(space, 0, part.end - part.begin), KOKKOS_LAMBDA(std::int64_t i) {
+              a[i] += static_cast<Real>(begin + i);
+              b[i] += Real(1);
+            });
+      });
+      CHECK(expected_end == 0);
+    }
+    const std::vector<Real> found = copyOf(there);
+    std::vector<Real> expected(static_cast<std::size_t>(size));
+    for (std::size_t i = 0; i < expected.size(); ++i) expected[i] = static_cast<Real>(2 * i);
+    CHECK(found == expected);
+    CHECK(copyOf(here) == std::vector<Real>(static_cast<std::size_t>(size), Real(2)));
+  }
+}
+
+TEST_CASE("Offloaded steps are bitwise those of state on the device", "[offload]") {
+  std::vector<OptimiserSection> sections(5);
+  sections[0].kind = OptimiserKind::sgd;
+  sections[0].momentum = 0.0;
+  sections[1].kind = OptimiserKind::sgd;
+  sections[2].kind = OptimiserKind::sgd;
+  sections[2].nesterov = true;
+  sections[3].kind = OptimiserKind::adam;
+  sections[4].kind = OptimiserKind::adamw;
+  for (OptimiserSection& section : sections) {
+    section.weight_decay = 0.1;
+    for (const double factor : {1.0, 0.37}) {
+      const Ended expected = train(section, factor);
+      for (const Offload offload : {Offload::host, Offload::file}) {
+        for (const std::int64_t bucket : {std::int64_t{777}, std::int64_t{4096}, 2 * size}) {
+          INFO("kind " << static_cast<int>(section.kind) << ", bucket " << bucket);
+          CHECK(train(offloaded(section, offload, bucket), factor) == expected);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("A folder that takes no file and a full disk are one line each", "[offload]") {
+  const std::string wrong = "/nowhere/at/all";
+  CHECK(lineOf<UserError>([&] { StoredVector({Offload::file, wrong}, "partita::test::stored", 1); }) ==
+        "optimiser/offload_directory: cannot make a file in '" + wrong +
+            "' for the state of the optimiser: No such file or directory");
+  const FileSizeLimit limit(100000);
+  const std::string line =
+      lineOf<RunError>([&] { StoredVector({Offload::file, folder}, "partita::test::stored", 1000000); });
+  CHECK(line == "optimiser/offload_directory: no room for " + std::to_string(1000000 * sizeof(Real)) +
+                    " bytes in '" + folder + "' for the state of the optimiser: File too large");
+}
+
+TEST_CASE("What an offloaded stage holds on the device is what the plan says", "[offload]") {
+  RunConfig config;
+  config.network = denseNetwork({700, 900}, Activation::relu);
+  config.training.batch = 1;
+  config.optimiser = offloaded(config.optimiser, Offload::file, 20000);
+  constexpr std::int64_t classes = 10;
+  const Partition partition = planPartition(config, planNetwork(config.network, {600}, classes), classes);
+  const Communicator world = Communicator::world();
+  Grid grid(world, planGrid(config.strategy, partition, 1));
+  const Allocations before;
+  const auto stages = makeLocalStages(config, partition, grid, classes);
+  StageTrainer trainer(config, *stages.front(), grid, {}, 10, 10);
+  const Matrix in = matrixOf(1, 600, normals(600, 1));
+  const Labels labels = labelsOf({3});
+  const Allocations made;
+  for (int i = 0; i < 3; ++i) {
+    trainer.forward(space, in);
+    trainer.learn(space, {labels, Matrix()});
+  }
+  const StageMemory memory = stageMemory(partition.stages.front(), config, 1, sizeof(Real));
+  const auto phi = static_cast<double>(partition.stages.front().parameters());
+  const auto bytes = static_cast<double>(sizeof(Real));
+  const double state = static_cast<double>(before.liveBytes() - memory.activations) - 600 * bytes;
+  CHECK(static_cast<double>(memory.optimiser) == 3 * 2 * 20000 * bytes);
+  CHECK(memory.offloaded == 2 * memory.parameters);
+  CHECK(state <= 1.02 * (2 * bytes * phi + 3 * 2 * 20000 * bytes));
+  CHECK(state >= 2 * bytes * phi + 3 * 2 * 20000 * bytes); // and nothing was left out
+  CHECK(made.liveBytes() >= 3 * 2 * 20000 * static_cast<std::int64_t>(sizeof(Real)));
+}

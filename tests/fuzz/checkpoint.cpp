@@ -57,7 +57,7 @@ class Builder {
       attribute("/state", name, std::int64_t{0});
     for (const char* name : {"steps_per_epoch", "stages", "replicas", "ranks"})
       attribute("/state", name, std::int64_t{1});
-    for (const char* name : {"loss_scale", "elapsed_seconds", "training_seconds", "evaluation_seconds"})
+    for (const char* name : {"elapsed_seconds", "training_seconds", "evaluation_seconds"})
       attribute("/state", name, 1.0);
     const Hdf5Id text{H5Tcopy(H5T_C_S1), H5Tclose};
     H5Tset_size(text.get(), 20);
@@ -66,6 +66,7 @@ class Builder {
     dataset("/input/shift", H5T_NATIVE_FLOAT, {1});
     dataset("/input/scale", H5T_NATIVE_FLOAT, {1});
     dataset("/state/scores", H5T_NATIVE_DOUBLE, {1, 1, 3});
+    dataset("/state/updates", H5T_NATIVE_DOUBLE, {1, 3});
     dataset("/parameters/layer0.dense/weight", H5T_NATIVE_FLOAT, {2, 3});
     dataset("/parameters/layer0.dense/bias", H5T_NATIVE_FLOAT, {2});
   }

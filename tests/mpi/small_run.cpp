@@ -48,8 +48,9 @@ RunConfig smallDeck(const std::vector<std::string>& overrides) {
 SmallRun::SmallRun(const Communicator& ranks, const RunConfig& deck)
     : config(deck),
       sets(loadData(config.data, static_cast<std::uint64_t>(config.run.seed), Need::labels_only)),
-      partition(partitionOf(config, sets)), grid(ranks, planGrid(config.strategy, partition, ranks.size()),
-                                                 chooseMessagePaths(config.run.device_aware_mpi)),
+      partition(partitionOf(config, sets)),
+      grid(ranks, planGrid(config.strategy, partition, ranks.size()),
+           chooseMessagePaths(config.run.device_aware_mpi, config.strategy.wire)),
       stages(makeLocalStages(config, partition, grid, sets.classes)) {
   if (grid.group() > 0) return; // the others have no features, so nothing can depend on them
   sets = loadData(config.data, static_cast<std::uint64_t>(config.run.seed), Need::everything);

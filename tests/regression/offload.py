@@ -2,8 +2,6 @@
 a run that goes on is bitwise the one that was not interrupted."""
 
 import shutil
-import tempfile
-from pathlib import Path
 
 import support
 from support import checkpoints, train
@@ -38,6 +36,22 @@ class Offload(support.RunTest):
         whole, wanted = self.whole_run(*deck, *NONE, ranks=ranks)
         self.assertEqual(self.go_on(whole, 11, *deck, *FILE, ranks=ranks), wanted)
 
+    def test_16_bits_go_on_bit_for_bit(self):
+        """fp16 begins with overflows: the loss scale is part of the state, and so is the number of steps taken."""
+        variants = ((["run/precision=bf16", "strategy/input=relay"], 2),
+                    (["run/precision=fp16", "strategy/kind=joint", "strategy/replicas=2", "strategy/wire=fp16"], 2),
+                    (["run/precision=fp16", "strategy/input=frozen", "optimiser/learning_rate=0.01"], 1))
+        for deck, ranks in variants:
+            whole, wanted = self.whole_run(*deck, *FILE, ranks=ranks)
+            for step, where in ((1, FILE), (8, NONE), (15, HOST), (23, FILE)):
+                with self.subTest(deck=deck, step=step, where=where):
+                    self.assertEqual(self.go_on(whole, step, *deck, *where, ranks=ranks), wanted)
+            shutil.rmtree(whole)
+
+    def test_another_precision_goes_on_from_the_masters(self):
+        whole, _ = self.whole_run("run/precision=float")
+        self.go_on(whole, 20, "run/precision=bf16")
+
     def test_a_folder_that_takes_no_file(self):
         result = support.run("train", self.deck, *FILE, "optimiser/offload_directory=/nowhere/at/all", ranks=2)
         self.assertEqual(result.returncode, 2, result.stderr)
@@ -48,6 +62,8 @@ class Offload(support.RunTest):
     def test_the_plan_tells_what_lies_elsewhere(self):
         result = support.run("train", self.deck, *FILE, "-n")
         self.assertIn("# state of the optimiser in files, up to ", result.stdout)
+        result = support.run("train", self.deck, "run/precision=bf16", "-n")
+        self.assertIn("# numbers of 16 bits (bf16)", result.stdout)
 
 
 if __name__ == "__main__":

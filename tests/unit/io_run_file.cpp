@@ -52,6 +52,7 @@ RunProgress someProgress() {
   progress.replicas = 2;
   progress.ranks = 4;
   progress.scores = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+  progress.updates = {41, 32768, 7, 40, 1024, 0};
   return progress;
 }
 
@@ -155,7 +156,7 @@ TEST_CASE("A checkpoint tells where the run stood", "[io]") {
   CHECK(found.samples == wanted.samples);
   CHECK(found.per_epoch == wanted.per_epoch);
   CHECK(found.seed == wanted.seed);
-  CHECK(found.loss_scale == 1.0);
+  CHECK(found.updates == wanted.updates);
   CHECK(found.elapsed_seconds == wanted.elapsed_seconds);
   CHECK(found.training_seconds == wanted.training_seconds);
   CHECK(found.evaluation_seconds == wanted.evaluation_seconds);

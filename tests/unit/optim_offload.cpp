@@ -37,9 +37,7 @@ std::vector<Real> copyOf(const StoredVector& vector) {
 struct Ended {
   Values parameters;
   std::vector<std::vector<Real>> state;
-  bool operator==(const Ended& other) const {
-    return parameters == other.parameters && state == other.state;
-  }
+  bool operator==(const Ended& other) const { return parameters == other.parameters && state == other.state; }
 };
 
 /// Parameters and state after some steps with a rate that changes.
@@ -146,23 +144,36 @@ TEST_CASE("Offloaded steps are bitwise those of state on the device", "[offload]
 
 TEST_CASE("A folder that takes no file and a full disk are one line each", "[offload]") {
   const std::string wrong = "/nowhere/at/all";
-  CHECK(lineOf<UserError>([&] { StoredVector({Offload::file, wrong}, "partita::test::stored", 1); }) ==
-        "optimiser/offload_directory: cannot make a file in '" + wrong +
-            "' for the state of the optimiser: No such file or directory");
+  CHECK(lineOf<UserError>([&] {
+          StoredVector({Offload::file, wrong}, "partita::test::stored", 1);
+        }) == "optimiser/offload_directory: cannot make a file in '" + wrong +
+                  "' for the state of the optimiser: No such file or directory");
   const FileSizeLimit limit(100000);
-  const std::string line =
-      lineOf<RunError>([&] { StoredVector({Offload::file, folder}, "partita::test::stored", 1000000); });
+  const std::string line = lineOf<RunError>([&] {
+    StoredVector({Offload::file, folder}, "partita::test::stored", 1000000);
+  });
   CHECK(line == "optimiser/offload_directory: no room for " + std::to_string(1000000 * sizeof(Real)) +
                     " bytes in '" + folder + "' for the state of the optimiser: File too large");
 }
 
-TEST_CASE("What an offloaded stage holds on the device is what the plan says", "[offload]") {
+namespace {
+
+/// Bytes that a stage with its updater has on the device behind three steps, and what the plan says of it.
+struct Held {
+  double bytes;
+  StageMemory planned;
+  double parameters; ///< of the stage
+};
+
+Held heldBy(Precision precision, const OptimiserSection& optimiser) {
   RunConfig config;
   config.network = denseNetwork({700, 900}, Activation::relu);
   config.training.batch = 1;
-  config.optimiser = offloaded(config.optimiser, Offload::file, 20000);
+  config.run.precision = precision;
+  config.optimiser = optimiser;
   constexpr std::int64_t classes = 10;
   const Partition partition = planPartition(config, planNetwork(config.network, {600}, classes), classes);
+  const StagePlan& plan = partition.stages.front();
   const Communicator world = Communicator::world();
   Grid grid(world, planGrid(config.strategy, partition, 1));
   const Allocations before;
@@ -170,18 +181,38 @@ TEST_CASE("What an offloaded stage holds on the device is what the plan says", "
   StageTrainer trainer(config, *stages.front(), grid, {}, 10, 10);
   const Matrix in = matrixOf(1, 600, normals(600, 1));
   const Labels labels = labelsOf({3});
-  const Allocations made;
   for (int i = 0; i < 3; ++i) {
     trainer.forward(space, in);
     trainer.learn(space, {labels, Matrix()});
   }
-  const StageMemory memory = stageMemory(partition.stages.front(), config, 1, sizeof(Real));
-  const auto phi = static_cast<double>(partition.stages.front().parameters());
-  const auto bytes = static_cast<double>(sizeof(Real));
-  const double state = static_cast<double>(before.liveBytes() - memory.activations) - 600 * bytes;
-  CHECK(static_cast<double>(memory.optimiser) == 3 * 2 * 20000 * bytes);
-  CHECK(memory.offloaded == 2 * memory.parameters);
-  CHECK(state <= 1.02 * (2 * bytes * phi + 3 * 2 * 20000 * bytes));
-  CHECK(state >= 2 * bytes * phi + 3 * 2 * 20000 * bytes); // and nothing was left out
-  CHECK(made.liveBytes() >= 3 * 2 * 20000 * static_cast<std::int64_t>(sizeof(Real)));
+  return {static_cast<double>(before.liveBytes()), stageMemory(plan, config, 1, sizeof(Real)),
+          static_cast<double>(plan.parameters())};
+}
+
+} // namespace
+
+TEST_CASE("A stage holds on the device what the plan says, and no more than the bounds", "[offload]") {
+  constexpr std::int64_t bucket = 20000;
+  constexpr double bytes = sizeof(Real);
+  for (const Precision precision : {Precision::single, Precision::bf16, Precision::fp16}) {
+    const bool halves = precision != Precision::single;
+    for (const Offload offload : {Offload::none, Offload::file}) {
+      OptimiserSection adam;
+      const Held held = heldBy(precision, offloaded(adam, offload, bucket));
+      INFO("precision " << static_cast<int>(precision) << ", offload " << static_cast<int>(offload));
+      const double planned = static_cast<double>(held.planned.total());
+      CHECK(held.bytes >= planned);
+      CHECK(held.bytes <= 1.02 * planned);
+      const double phi = held.parameters, state = held.bytes - static_cast<double>(held.planned.activations);
+      const int vectors = halves ? 3 : 2;
+      if (offload == Offload::none) {
+        CHECK(held.planned.offloaded == 0);
+        CHECK(state <= 1.02 * ((halves ? 4 : 2 * bytes) + vectors * bytes) * phi);
+      } else {
+        CHECK(static_cast<double>(held.planned.offloaded) == vectors * bytes * phi);
+        CHECK(state <= 1.02 * ((halves ? 4 : 2 * bytes) * phi + 48.0 * bytes / 4 * bucket));
+        CHECK(held.planned.optimiser == 3 * vectors * bucket * static_cast<std::int64_t>(sizeof(Real)));
+      }
+    }
+  }
 }

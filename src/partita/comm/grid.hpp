@@ -20,7 +20,7 @@ class Grid {
 
   /// To rank `peer` of one of the communicators above, on the path that this rank's messages take.
   Channel channel(const Communicator& comm, int peer, int tag, const char* what) const {
-    return {comm, peer, tag, what, _paths.messages};
+    return {comm, peer, tag, what, _paths.messages, _paths.wire};
   }
 
   int group() const { return _chain.rank(); }

@@ -1,5 +1,6 @@
 #include "partita/comm/message.hpp"
 
+#include "partita/comm/number_sum.hpp"
 #include "partita/core/region.hpp"
 
 #include <algorithm>
@@ -27,6 +28,11 @@ PinnedMatrix topRowsPinned(const PinnedMatrix& slot, std::int64_t rows) {
   return PinnedMatrix(slot.data(), static_cast<std::size_t>(rows), slot.extent(1));
 }
 
+/// The buffer as `count` values that travel.
+Numbers onTheWire(const Channel& channel, const MessageSlot& slot, std::int64_t count) {
+  return {channel.wire, slot.data(), count};
+}
+
 /// MPI promises tags up to 32767. Numbers come back after more messages than a queue can hold.
 int tagOf(const Channel& channel, std::int64_t number) {
   return channel.tag + 16 * static_cast<int>(number % 2000);
@@ -49,20 +55,23 @@ void Sender::send(const ExecSpace& space, const Matrix& matrix) {
   Request& request = _requests[index];
   const MessageSlot& slot = _slots[index];
   if (request.underWay()) request.wait();
-  const auto rows = static_cast<std::int64_t>(matrix.extent(0));
-  if (_channel.path == MessagePath::direct) {
+  const auto rows = static_cast<std::int64_t>(matrix.extent(0)),
+             count = static_cast<std::int64_t>(matrix.size());
+  const Numbers sent = onTheWire(_channel, slot, count);
+  if (_channel.wire != Precision::single) {
+    convert(space, matrix, sent);
+  } else if (_channel.path == MessagePath::direct) {
     Kokkos::deep_copy(space, topRows(slot.direct, rows), matrix);
   } else {
     Kokkos::deep_copy(space, topRowsPinned(slot.staged, rows), matrix);
   }
   fence(space, "partita::Sender::send");
-  const auto count = static_cast<std::int64_t>(matrix.size());
   ++_sent;
   // Synchronous: small messages, which MPI would buffer without limit, count as on their way too.
-  PARTITA_MPI(MPI_Issend(slot.data(), mpiCount(count), mpiType<Real>(), _channel.peer, tagOf(_channel, _sent),
-                         _channel.comm.get(),
+  PARTITA_MPI(MPI_Issend(sent.data, mpiCount(count), mpiType(_channel.wire), _channel.peer,
+                         tagOf(_channel, _sent), _channel.comm.get(),
                          request.start({WaitedFor::Kind::taker, _channel.what, _world_rank, _sent})));
-  _bytes += count * static_cast<std::int64_t>(sizeof(Real));
+  _bytes += sent.bytes();
 }
 
 void Sender::finish() {
@@ -77,7 +86,8 @@ Receiver::Receiver(const Channel& channel, std::int64_t rows, std::int64_t colum
     : _channel(channel), _world_rank(channel.comm.worldRank(channel.peer)), _columns(columns), _count(count),
       _slots(makeSlots(channel.path, std::min(depth, std::max<std::int64_t>(count, 1)), rows, columns)),
       _requests(_slots.size()) {
-  if (channel.path == MessagePath::staged) _device = makeMatrix("partita::Receiver::device", rows, columns);
+  if (channel.path == MessagePath::staged || channel.wire != Precision::single)
+    _device = makeMatrix("partita::Receiver::device", rows, columns);
   for (std::size_t i = 0; i < _slots.size(); ++i) post();
 }
 
@@ -91,7 +101,7 @@ void Receiver::post() {
   const auto capacity = static_cast<std::int64_t>(_slots[index].direct.size() + _slots[index].staged.size());
   ++_posted;
   PARTITA_MPI(
-      MPI_Irecv(_slots[index].data(), mpiCount(capacity), mpiType<Real>(), _channel.peer,
+      MPI_Irecv(_slots[index].data(), mpiCount(capacity), mpiType(_channel.wire), _channel.peer,
                 tagOf(_channel, _posted), _channel.comm.get(),
                 _requests[index].start({WaitedFor::Kind::message, _channel.what, _world_rank, _posted})));
 }
@@ -107,10 +117,14 @@ Matrix Receiver::next(const ExecSpace& space) {
   MPI_Status status;
   _requests[index].wait(&status);
   int count = 0;
-  PARTITA_MPI(MPI_Get_count(&status, mpiType<Real>(), &count));
+  PARTITA_MPI(MPI_Get_count(&status, mpiType(_channel.wire), &count));
   const std::int64_t rows = count / _columns;
-  if (_channel.path == MessagePath::direct) return topRows(_slots[index].direct, rows);
+  if (_device.size() == 0) return topRows(_slots[index].direct, rows);
   const Matrix device = topRows(_device, rows);
+  if (_channel.wire != Precision::single) {
+    convert(space, onTheWire(_channel, _slots[index], count), device);
+    return device;
+  }
   Kokkos::deep_copy(space, device, topRowsPinned(_slots[index].staged, rows));
   return device;
 }

@@ -2,7 +2,7 @@
 
 #include "partita/comm/message_path.hpp"
 #include "partita/comm/wait.hpp"
-#include "partita/core/types.hpp"
+#include "partita/core/numbers.hpp"
 
 namespace partita {
 
@@ -18,9 +18,11 @@ struct Channel {
   int tag;          ///< tells streams between the same ranks apart: 0..15
   const char* what; ///< a literal, for reports: "activations"
   MessagePath path;
+  Precision wire = Precision::single; ///< in which values travel, rounded; the same at both ends
 };
 
-/// A buffer that MPI reads or writes, [rows, columns]; one of the two is there.
+/// A buffer that MPI reads or writes, [rows, columns]; one of the two is there. Values of 16 bits fill half
+/// of it.
 struct MessageSlot {
   Matrix direct;
   PinnedMatrix staged;
@@ -69,7 +71,7 @@ class Receiver {
   std::int64_t _columns, _count, _posted = 0, _taken = 0;
   std::vector<MessageSlot> _slots;
   std::vector<Request> _requests;
-  Matrix _device; ///< what a staged message becomes
+  Matrix _device; ///< what a message becomes that is staged or of 16 bits
 };
 
 } // namespace partita

@@ -1,6 +1,7 @@
 #include "partita/comm/message_path.hpp"
 
 #include "partita/comm/mpi.hpp"
+#include "partita/config/user_error.hpp"
 
 #include <array>
 #include <cstdlib>
@@ -42,8 +43,13 @@ bool isOpenMpi(const std::string& library) {
 }
 
 MessagePaths everywhere(MessagePath path, const std::string& reason) {
-  return {path, path, reason};
+  MessagePaths paths;
+  paths.messages = paths.reductions = path;
+  paths.reason = reason;
+  return paths;
 }
+
+MessagePaths choosePaths(Switch device_aware_mpi);
 
 } // namespace
 
@@ -61,7 +67,20 @@ DeviceAwareness judgeDeviceAwareness(const std::string& library, std::optional<b
   return {false, library + " does not say whether it takes buffers on devices"};
 }
 
-MessagePaths chooseMessagePaths(Switch device_aware_mpi) {
+MessagePaths chooseMessagePaths(Switch device_aware_mpi, Precision wire) {
+  constexpr bool reaches_pinned = Kokkos::SpaceAccessibility<ExecSpace, PinnedSpace>::accessible;
+  if (wire != Precision::single && !reaches_pinned)
+    throw UserError("strategy/wire: this device does not reach memory of the host, it can send 'float' only");
+  MessagePaths paths = choosePaths(device_aware_mpi);
+  paths.wire = wire;
+  // The host adds numbers of 16 bits: MPI knows no such sum.
+  if (wire != Precision::single && !device_is_host) paths.reductions = MessagePath::staged;
+  return paths;
+}
+
+namespace {
+
+MessagePaths choosePaths(Switch device_aware_mpi) {
   if (device_aware_mpi == Switch::off) return everywhere(MessagePath::staged, "run/device_aware_mpi is off");
   if (device_is_host) return everywhere(MessagePath::direct, "everything lies in host memory");
   const std::string library = MpiEnvironment::library();
@@ -69,8 +88,11 @@ MessagePaths chooseMessagePaths(Switch device_aware_mpi) {
   if (device_aware_mpi == Switch::automatic) found = judgeDeviceAwareness(library, askLibrary(), std::getenv);
   if (!found.aware) return everywhere(MessagePath::staged, found.reason);
   // Its non-blocking reductions crash on device buffers: https://github.com/open-mpi/ompi/issues/9845
-  if (isOpenMpi(library)) return {MessagePath::direct, MessagePath::staged, found.reason};
-  return everywhere(MessagePath::direct, found.reason);
+  MessagePaths paths = everywhere(MessagePath::direct, found.reason);
+  if (isOpenMpi(library)) paths.reductions = MessagePath::staged;
+  return paths;
 }
+
+} // namespace
 
 } // namespace partita

@@ -18,10 +18,12 @@ struct MessagePaths {
   MessagePath messages = device_is_host ? MessagePath::direct : MessagePath::staged;   ///< Sender, Receiver
   MessagePath reductions = device_is_host ? MessagePath::direct : MessagePath::staged; ///< GradientReducer
   std::string reason;
+  Precision wire = Precision::single; ///< of what travels while training
 };
 
-/// As `run/device_aware_mpi` says, or as MPI itself does when asked.
-MessagePaths chooseMessagePaths(Switch device_aware_mpi);
+/// As `run/device_aware_mpi` says, or as MPI itself does when asked. Throws UserError where the device cannot
+/// write numbers of the precision `wire` where MPI reads them.
+MessagePaths chooseMessagePaths(Switch device_aware_mpi, Precision wire = Precision::single);
 
 /// Whether an MPI library takes buffers on a device, and how one knows.
 struct DeviceAwareness {

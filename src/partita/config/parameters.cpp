@@ -17,6 +17,8 @@ Section describeRun(RunSection& run) {
               "takes; 0: never");
   section.add("device_aware_mpi", choice(run.device_aware_mpi),
               "give MPI buffers in device memory; auto: where it says that it takes them");
+  section.add("precision", choice(run.precision),
+              "parameters, gradients and activations: float, or rounded to 16 bits with float masters");
   return section;
 }
 
@@ -140,6 +142,8 @@ void addTransport(Section& section, StrategySection& strategy) {
               "frozen: folder of the spilled activations; empty: the run directory");
   section.add("bucket_kib", &strategy.bucket_kib, within(1, 1 << 20), "KiB",
               "replicas: gradients summed in one message");
+  section.add("wire", choice(strategy.wire),
+              "activations, their gradients and sums of gradients as they travel; the sums are rounded, too");
   section.add("recovery_epochs", &strategy.recovery_epochs, within(0, 1e9), "epochs",
               "back-propagation through the joined stages afterwards");
   section.add("recovery_rate", &strategy.recovery_rate, above(0), "",
@@ -148,8 +152,8 @@ void addTransport(Section& section, StrategySection& strategy) {
 
 Section describeStrategy(StrategySection& strategy) {
   Section section{"strategy",
-                  "How the network is divided over the ranks and trained. All keys but `kind`, `replicas` "
-                  "and `bucket_kib` concern sil."};
+                  "How the network is divided over the ranks and trained. All keys but `kind`, `replicas`, "
+                  "`bucket_kib` and `wire` concern sil."};
   addStages(section, strategy);
   addLabels(section, strategy);
   addTransport(section, strategy);

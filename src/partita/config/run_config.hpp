@@ -36,6 +36,7 @@ struct RunSection {
   bool timing = false;             ///< fence after each phase and print where the time goes
   std::int64_t watchdog = 600;     ///< seconds a rank may give no sign while others wait; 0: any time
   Switch device_aware_mpi = Switch::automatic; ///< may MPI be given buffers on the device?
+  Precision precision = Precision::single;     ///< of what layers compute with
 };
 
 struct DataSection {
@@ -90,12 +91,12 @@ struct OptimiserSection {
   double clip_norm = 0.0; ///< 0: no clipping
   ScheduleKind schedule = ScheduleKind::cosine;
   std::int64_t warmup_steps = 0;
-  std::int64_t step_epochs = 2; ///< schedule `step`: epochs between two drops
-  double step_factor = 0.1;     ///< schedule `step`: factor of each drop
-  double final_fraction = 0.0;  ///< schedule `cosine`: last rate / learning_rate
-  Offload offload = Offload::none;          ///< where master weights and moments lie
-  std::int64_t offload_bucket = 4 << 20;    ///< parameters on their way through the device at a time
-  std::string offload_directory;            ///< file: folder of the files; empty: the run directory
+  std::int64_t step_epochs = 2;          ///< schedule `step`: epochs between two drops
+  double step_factor = 0.1;              ///< schedule `step`: factor of each drop
+  double final_fraction = 0.0;           ///< schedule `cosine`: last rate / learning_rate
+  Offload offload = Offload::none;       ///< where master weights and moments lie
+  std::int64_t offload_bucket = 4 << 20; ///< parameters on their way through the device at a time
+  std::string offload_directory;         ///< file: folder of the files; empty: the run directory
 };
 
 struct StrategySection {
@@ -119,8 +120,9 @@ struct StrategySection {
   double later_rate = 1.0;                ///< factor on the learning rate of stages 2..P
   Switch later_hold = Switch::automatic;  ///< stages 2..P keep their rate up until near the end
   std::int64_t queue = 4;                 ///< relay, frozen: batches on their way between two stages
-  std::string cache_directory;   ///< frozen: folder of the spilled activations; empty: the run directory
-  std::int64_t bucket_kib = 256; ///< replicas: size of one all-reduce, KiB
+  std::string cache_directory;        ///< frozen: folder of the spilled activations; empty: the run directory
+  std::int64_t bucket_kib = 256;      ///< replicas: size of one all-reduce, KiB
+  Precision wire = Precision::single; ///< of what ranks send one another while training
   std::int64_t recovery_epochs = 0;
   double recovery_rate = 0.5; ///< factor on the learning rate while recovering
 };

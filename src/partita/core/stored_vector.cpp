@@ -56,7 +56,7 @@ StoredVector::StoredVector(const Placement& placement, const std::string& label,
 
 StoredVector::HostSpan StoredVector::part(std::int64_t begin, std::int64_t count) const {
   PARTITA_REQUIRE(begin >= 0 && begin + count <= _size, "a part beyond the end of a stored vector");
-  return {_host + begin, static_cast<std::size_t>(count)};
+  return HostSpan(_host + begin, static_cast<std::size_t>(count));
 }
 
 void StoredVector::load(const ExecSpace& space, std::int64_t begin, const Vector& to) const {

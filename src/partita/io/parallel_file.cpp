@@ -99,6 +99,7 @@ void ParallelFile::listSmallDatasets() {
   if (!_content.progress) return;
   const RunProgress& progress = *_content.progress;
   list("/state/scores", H5T_NATIVE_DOUBLE, progress.scores, {progress.stages, progress.replicas, 3});
+  list("/state/updates", H5T_NATIVE_DOUBLE, progress.updates, {progress.stages, 3});
 }
 
 void ParallelFile::writeFacts() {
@@ -126,7 +127,6 @@ void ParallelFile::writeProgress(const RunProgress& progress) {
   put("steps_per_epoch", progress.per_epoch);
   put("seed", progress.seed);
   put("random_numbers", std::string("Philox 4x32-10, a function of seed, stream, epoch and index"));
-  put("loss_scale", progress.loss_scale);
   put("elapsed_seconds", progress.elapsed_seconds);
   put("training_seconds", progress.training_seconds);
   put("evaluation_seconds", progress.evaluation_seconds);

@@ -231,7 +231,6 @@ RunProgress RunFile::progress() const {
   progress.samples = integer("training_samples");
   progress.per_epoch = integer("steps_per_epoch");
   progress.seed = integer("seed");
-  progress.loss_scale = number("loss_scale");
   progress.elapsed_seconds = number("elapsed_seconds");
   progress.training_seconds = number("training_seconds");
   progress.evaluation_seconds = number("evaluation_seconds");
@@ -241,9 +240,12 @@ RunProgress RunFile::progress() const {
   progress.replicas = integer("replicas");
   progress.ranks = integer("ranks");
   progress.scores = readAll<double>("/state/scores", H5T_NATIVE_DOUBLE);
-  const auto scores = static_cast<std::int64_t>(progress.scores.size());
+  progress.updates = readAll<double>("/state/updates", H5T_NATIVE_DOUBLE);
+  const auto scores = static_cast<std::int64_t>(progress.scores.size()),
+             updates = static_cast<std::int64_t>(progress.updates.size());
   const bool fits = progress.stages > 0 && progress.replicas > 0 && scores % 3 == 0 &&
-                    scores / 3 / progress.stages == progress.replicas && scores / 3 % progress.stages == 0;
+                    scores / 3 / progress.stages == progress.replicas && scores / 3 % progress.stages == 0 &&
+                    updates % 3 == 0 && updates / 3 == progress.stages;
   if (!fits || progress.per_epoch < 1 || progress.position.step < 0 || progress.position.stage < 0 ||
       progress.position.stage >= progress.stages)
     throw UserError(_path + ": '/state' contradicts itself");

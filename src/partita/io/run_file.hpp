@@ -41,12 +41,14 @@ struct RunProgress {
   std::int64_t run_step = 0;               ///< RunLength::runStep
   std::int64_t samples = 0, per_epoch = 0; ///< of the training set, and its batches
   std::int64_t seed = 0;
-  double loss_scale = 1.0; ///< 1: the loss is not scaled
   double elapsed_seconds = 0.0, training_seconds = 0.0, evaluation_seconds = 0.0;
   Traffic traffic; ///< of all ranks together
   std::int64_t stages = 1, replicas = 1, ranks = 1;
   /// [stages, replicas, 3]: loss, correct rows and rows since the last row of the history.
   std::vector<double> scores;
+  /// [stages, 3]: steps that the optimiser has taken, factor on the loss (1: it is not scaled), steps since
+  /// that changed; zeros for a stage that is not under training.
+  std::vector<double> updates;
 };
 
 /// All that goes into a file, as one rank knows it: the same on every rank but for `values`.

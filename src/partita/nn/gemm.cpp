@@ -5,6 +5,9 @@
 
 #include <KokkosBlas3_gemm.hpp>
 #include <KokkosKernels_config.h>
+#if defined(KOKKOS_ENABLE_CUDA) && defined(KOKKOSKERNELS_ENABLE_TPL_CUBLAS)
+#include <KokkosBlas_tpl_spec.hpp>
+#endif
 
 #include <algorithm>
 #include <chrono>
@@ -28,6 +31,14 @@ void gemm(const ExecSpace& space, Op op_a, Op op_b, Real alpha, const Matrix& a,
   KokkosBlas::gemm(space, letter(op_a), letter(op_b), alpha, a, b, beta, c);
 #else
   KokkosBlas::gemm(letter(op_a), letter(op_b), alpha, a, b, beta, c);
+#endif
+}
+
+void expectRoundedOperands() {
+#if defined(KOKKOS_ENABLE_CUDA) && defined(KOKKOSKERNELS_ENABLE_TPL_CUBLAS)
+  const auto handle = KokkosBlas::Impl::CudaBlasSingleton::singleton().handle;
+  PARTITA_REQUIRE(cublasSetMathMode(handle, CUBLAS_TF32_TENSOR_OP_MATH) == CUBLAS_STATUS_SUCCESS,
+                  "cuBLAS takes no other mode");
 #endif
 }
 

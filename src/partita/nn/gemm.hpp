@@ -14,6 +14,11 @@ enum class Op { none, transpose };
 void gemm(const ExecSpace& space, Op op_a, Op op_b, Real alpha, const Matrix& a, const Matrix& b, Real beta,
           const Matrix& c);
 
+/// From here on operands have at most 11 binary digits, as numbers of 16 bits do: on a GPU by NVIDIA the
+/// tensor cores may take them (as TF32, which holds all of bf16 and fp16; sums stay in float). No change
+/// elsewhere.
+void expectRoundedOperands();
+
 /// The library the products reach: "BLAS", "cuBLAS", "rocBLAS" or "Kokkos Kernels' own loops".
 std::string gemmPath();
 

@@ -53,6 +53,12 @@ void Group::bind(const Vector& parameters, const Vector& gradients) {
   _shortcut.bind(Vector(parameters.data() + body, beside), Vector(gradients.data() + body, beside));
 }
 
+void Group::bindPacked(const Packed& packed) {
+  const std::int64_t body = _body.parameters();
+  _body.bindPacked(packed.part(0, body));
+  _shortcut.bindPacked(packed.part(body, body + _shortcut.parameters()));
+}
+
 void Group::initialise(std::uint64_t seed, Real* values) const {
   _body.initialise(seed, values);
   _shortcut.initialise(seed, values + _body.parameters());

@@ -1,6 +1,7 @@
 #pragma once
 
-#include "partita/core/types.hpp"
+#include "partita/core/error.hpp"
+#include "partita/nn/packed.hpp"
 #include "partita/plan/layer_plan.hpp"
 
 #include <memory>
@@ -36,6 +37,10 @@ class Layer {
   virtual void bind(const Vector& parameters, const Vector& gradients) {
     (void)parameters;
     (void)gradients;
+  }
+  /// The same for parameters of 16 bits, of a layer that has others inside; those see theirs in `Real`.
+  virtual void bindPacked(const Packed&) {
+    PARTITA_FAIL(name() + " is one layer, and is bound to its own numbers");
   }
   /// Starting values as a function of (seed, place in the network) alone; `values` is as long as the
   /// parameters.

@@ -15,6 +15,7 @@ Vector part(const Vector& values, std::int64_t begin, std::int64_t end) {
 LayerChain::LayerChain(const std::vector<LayerPlan>& plans) : _begin{0}, _first_trained(plans.size()) {
   for (const LayerPlan& plan : plans) {
     _layers.push_back(makeLayer(plan));
+    _group.push_back(plan.group());
     _begin.push_back(_begin.back() + plan.parameters());
     if (plan.parameters() > 0) _first_trained = std::min(_first_trained, _layers.size() - 1);
   }
@@ -23,6 +24,37 @@ LayerChain::LayerChain(const std::vector<LayerPlan>& plans) : _begin{0}, _first_
 void LayerChain::bind(const Vector& parameters, const Vector& gradients) {
   for (std::size_t i = 0; i < _layers.size(); ++i)
     _layers[i]->bind(part(parameters, _begin[i], _begin[i + 1]), part(gradients, _begin[i], _begin[i + 1]));
+}
+
+void LayerChain::bindPacked(const Packed& packed) {
+  _packed = packed;
+  for (std::size_t i = 0; i < _layers.size(); ++i) {
+    const std::int64_t size = _begin[i + 1] - _begin[i];
+    if (_group[i]) {
+      _layers[i]->bindPacked(packed.part(_begin[i], _begin[i + 1]));
+    } else {
+      _layers[i]->bind(part(packed.values, 0, size), part(packed.gradients_of_values, 0, size));
+    }
+  }
+}
+
+bool LayerChain::packs(std::size_t layer) const {
+  return _packed.precision() != Precision::single && !_group[layer] && _begin[layer + 1] > _begin[layer];
+}
+
+/// Gives a layer its numbers as `Real`; gradients only where it adds to them.
+void LayerChain::unpack(const ExecSpace& space, std::size_t layer, bool gradients) const {
+  if (!packs(layer)) return;
+  const Packed own = _packed.part(_begin[layer], _begin[layer + 1]);
+  const std::int64_t size = own.parameters.size;
+  convert(space, own.parameters, part(own.values, 0, size));
+  if (gradients) convert(space, own.gradients, part(own.gradients_of_values, 0, size));
+}
+
+void LayerChain::pack(const ExecSpace& space, std::size_t layer) const {
+  if (!packs(layer)) return;
+  const Packed own = _packed.part(_begin[layer], _begin[layer + 1]);
+  convert(space, part(own.gradients_of_values, 0, own.gradients.size), own.gradients);
 }
 
 void LayerChain::initialise(std::uint64_t seed, Real* values) const {
@@ -60,7 +92,9 @@ Matrix LayerChain::forward(const ExecSpace& space, const Pass& pass, const Matri
   Matrix from = in;
   for (std::size_t i = 0; i < _layers.size(); ++i) {
     const Matrix to = topRows(tape.outputs[i], tape.rows);
+    unpack(space, i, false);
     _layers[i]->forward(space, pass, from, to, topRows(tape.saved[i], tape.rows));
+    roundTo(space, _packed.precision(), to);
     from = to;
   }
   return from;
@@ -71,6 +105,7 @@ void LayerChain::backward(const ExecSpace& space, const Pass& pass, const Matrix
                           const GradientReady& ready) const {
   const bool input_wanted = grad_in.size() > 0;
   Matrix grad = grad_out;
+  roundTo(space, _packed.precision(), grad);
   std::size_t next = grad_out.data() == work[0].data() ? 1 : 0;
   for (std::size_t i = _layers.size(); i-- > 0;) {
     if (!input_wanted && i < _first_trained) break;
@@ -82,8 +117,11 @@ void LayerChain::backward(const ExecSpace& space, const Pass& pass, const Matrix
       before = grad_in;
     }
     const Matrix from = i == 0 ? in : topRows(tape.outputs[i - 1], tape.rows);
+    unpack(space, i, pass.accumulate);
     _layers[i]->backward(space, pass, from, topRows(tape.outputs[i], tape.rows),
                          topRows(tape.saved[i], tape.rows), grad, before);
+    pack(space, i);
+    roundTo(space, _packed.precision(), before);
     if (ready && _begin[i + 1] > _begin[i]) ready(_begin[i], _begin[i + 1]);
     grad = before;
     next = 1 - next;

@@ -29,6 +29,7 @@ class LayerChain {
   std::int64_t outputs() const { return _layers.back()->outputs(); }
 
   void bind(const Vector& parameters, const Vector& gradients);
+  void bindPacked(const Packed& packed);
   void initialise(std::uint64_t seed, Real* values) const;
 
   Tape makeTape(std::int64_t capacity) const;
@@ -45,9 +46,15 @@ class LayerChain {
                 const GradientReady& ready = {}) const;
 
  private:
+  void unpack(const ExecSpace& space, std::size_t layer, bool gradients) const;
+  void pack(const ExecSpace& space, std::size_t layer) const;
+  bool packs(std::size_t layer) const;
+
   std::vector<std::unique_ptr<Layer>> _layers;
+  std::vector<bool> _group;
   std::vector<std::int64_t> _begin; ///< first value of each layer in the flat buffers, and the end
   std::size_t _first_trained;       ///< nothing in front of it wants a gradient
+  Packed _packed;                   ///< numbers of 16 bits, if those are what the chain is bound to
 };
 
 } // namespace partita

@@ -1,6 +1,9 @@
 #include "partita/nn/stage.hpp"
 
 #include "partita/core/error.hpp"
+#include "partita/nn/gemm.hpp"
+
+#include <cstring>
 
 namespace partita {
 
@@ -18,8 +21,9 @@ std::vector<Real> Stage::initialValues(const StagePlan& plan, std::uint64_t seed
   return values;
 }
 
-Stage::Stage(const StagePlan& plan, const std::vector<Real>& values, std::int64_t capacity)
-    : _plan(plan), _chain(plan.layers) {
+Stage::Stage(const StagePlan& plan, const std::vector<Real>& values, std::int64_t capacity,
+             const StageStorage& storage)
+    : _plan(plan), _chain(plan.layers), _precision(storage.precision) {
   std::int64_t offset = 0;
   for (const LayerPlan* layer : leavesOf(plan.layers)) {
     for (const ParameterShape& shape : layer->parameterShapes()) {
@@ -28,21 +32,50 @@ Stage::Stage(const StagePlan& plan, const std::vector<Real>& values, std::int64_
     }
   }
   PARTITA_REQUIRE(static_cast<std::int64_t>(values.size()) == offset, "wrong number of starting values");
-  _parameters = makeVector("partita::Stage::parameters", offset);
-  _gradients = Vector("partita::Stage::gradients", static_cast<std::size_t>(offset));
-  _masters = StoredVector(_parameters);
+  makeNumbers(storage, offset);
   setParameters(ExecSpace(), values.data());
   for (Vector& work : _work) work = makeVector("partita::Stage::work", plan.widest() * capacity);
   _scratch = makeVector("partita::Stage::scratch", plan.workValues(capacity));
-  _chain.bind(_parameters, _gradients);
+}
+
+void Stage::makeNumbers(const StageStorage& storage, std::int64_t size) {
+  const auto count = static_cast<std::size_t>(size);
+  if (_precision == Precision::single) {
+    _parameters = makeVector("partita::Stage::parameters", size);
+    _gradients = Vector("partita::Stage::gradients", count);
+    _masters = StoredVector(_parameters);
+    _chain.bind(_parameters, _gradients);
+    return;
+  }
+  expectRoundedOperands();
+  _halves = Halves("partita::Stage::parameters", count);
+  _gradient_halves = Halves("partita::Stage::gradients", count);
+  _masters = StoredVector(storage.masters, "partita::Stage::masters", size);
+  const std::int64_t most = _plan.mostParameters();
+  _chain.bindPacked({trained().parameters, trained().gradients, makeVector("partita::Stage::values", most),
+                     makeVector("partita::Stage::gradients_of_values", most)});
 }
 
 Trained Stage::trained() const {
-  return {_parameters, _gradients, StoredVector()};
+  if (_precision == Precision::single) return {_parameters, _gradients, StoredVector()};
+  return {{_precision, _halves.data(), _masters.size()},
+          {_precision, _gradient_halves.data(), _masters.size()},
+          _masters};
 }
 
 void Stage::setParameters(const ExecSpace& space, const Real* values) {
   _masters.copyIn(space, values);
+  if (_precision == Precision::single) return;
+  const auto host = Kokkos::create_mirror_view(_halves);
+  withStored(_precision, [&](auto stored) {
+    using Stored = decltype(stored);
+    for (std::size_t i = 0; i < host.size(); ++i) {
+      const auto rounded = fromReal<Stored>(values[i]);
+      std::memcpy(&host(i), &rounded, sizeof(std::uint16_t));
+    }
+  });
+  Kokkos::deep_copy(space, _halves, host);
+  fence(space, "partita::Stage::setParameters");
 }
 
 Pass Stage::withScratch(Pass pass) const {

@@ -13,6 +13,12 @@ struct StageTensor {
   std::int64_t offset = 0, size = 0; ///< in values
 };
 
+/// In what its parameters and gradients are stored, and where the masters of 16-bit parameters lie.
+struct StageStorage {
+  Precision precision = Precision::single;
+  Placement masters;
+};
+
 /// Consecutive layers over ONE flat parameter buffer and ONE flat gradient buffer: an optimiser is one
 /// kernel, an all-reduce one call, a checkpoint one data set.
 class Stage {
@@ -20,18 +26,20 @@ class Stage {
   using GradientReady = LayerChain::GradientReady;
 
   /// `values`: the starting parameters, see `initialValues`. `capacity`: rows of the largest batch.
-  Stage(const StagePlan& plan, const std::vector<Real>& values, std::int64_t capacity);
+  Stage(const StagePlan& plan, const std::vector<Real>& values, std::int64_t capacity,
+        const StageStorage& storage = {});
   Stage(Stage&&) = default; // a copy would share the buffers
 
   /// Starting parameters of a stage as a function of (seed, place of each layer in the whole network) alone.
   static std::vector<Real> initialValues(const StagePlan& plan, std::uint64_t seed);
 
   const StagePlan& plan() const { return _plan; }
+  /// In single precision; else empty.
   const Vector& parameters() const { return _parameters; }
   const Vector& gradients() const { return _gradients; }
   /// The parameters as they are trained and kept, wherever they lie.
   const StoredVector& masters() const { return _masters; }
-  Trained trained() const; ///< for an optimiser
+  Trained trained() const;                                        ///< for an optimiser
   void setParameters(const ExecSpace& space, const Real* values); ///< all of them, from the host
   const std::vector<StageTensor>& tensors() const { return _tensors; }
   std::int64_t inputs() const { return _chain.inputs(); }
@@ -50,12 +58,16 @@ class Stage {
                 const Matrix& grad_out, const Matrix& grad_in, const GradientReady& ready = {});
 
  private:
+  using Halves = Kokkos::View<std::uint16_t*, Kokkos::LayoutRight, MemSpace>;
   Pass withScratch(Pass pass) const;
+  void makeNumbers(const StageStorage& storage, std::int64_t size);
 
   StagePlan _plan;
   LayerChain _chain;
   std::vector<StageTensor> _tensors;
+  Precision _precision;
   Vector _parameters, _gradients;
+  Halves _halves, _gradient_halves; ///< in their place
   StoredVector _masters;
   Vector _work[2]; ///< gradients of activations on their way back, in turn
   Vector _scratch; ///< of one layer at a time

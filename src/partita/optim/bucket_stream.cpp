@@ -9,7 +9,7 @@ namespace partita {
 namespace {
 
 Vector front(const Vector& buffer, std::int64_t count) {
-  return {buffer.data(), static_cast<std::size_t>(count)};
+  return Vector(buffer.data(), static_cast<std::size_t>(count));
 }
 
 } // namespace

@@ -9,10 +9,11 @@ namespace partita {
 namespace {
 
 /// Sum of squares of a run of values; several partial sums let the host compiler vectorise.
+template <class Stored>
 struct SquareSum {
   static constexpr std::int64_t run = device_is_host ? 4096 : 64;
   static constexpr int lanes = device_is_host ? 16 : 1;
-  const Real* values;
+  const Stored* values;
   std::int64_t size;
 
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, double& sum) const {
@@ -20,10 +21,14 @@ struct SquareSum {
     Real partial[lanes] = {};
     std::int64_t i = begin;
     for (; i + lanes <= end; i += lanes) {
-      for (int lane = 0; lane < lanes; ++lane) partial[lane] += values[i + lane] * values[i + lane];
+      for (int lane = 0; lane < lanes; ++lane) partial[lane] += square(i + lane);
     }
-    for (; i < end; ++i) partial[0] += values[i] * values[i];
+    for (; i < end; ++i) partial[0] += square(i);
     for (const Real part : partial) sum += static_cast<double>(part);
+  }
+  KOKKOS_INLINE_FUNCTION Real square(std::int64_t i) const {
+    const Real value = toReal(values[i]);
+    return value * value;
   }
 };
 
@@ -33,27 +38,32 @@ GradientNorm::GradientNorm(std::vector<std::int64_t> bounds)
     : _bounds(std::move(bounds)), _squares("partita::GradientNorm::squares", _bounds.size() - 1),
       _host("partita::GradientNorm::host", _bounds.size() - 1), _factor("partita::GradientNorm::factor", 1) {}
 
-void GradientNorm::measure(const ExecSpace& space, const Vector& gradients) {
+void GradientNorm::measure(const ExecSpace& space, const Numbers& gradients, double scale) {
   const Region region(space, "partita::GradientNorm::measure", Phase::optimiser);
-  for (std::size_t t = 0; t + 1 < _bounds.size(); ++t) {
-    const std::int64_t size = _bounds[t + 1] - _bounds[t],
-                       items = (size + SquareSum::run - 1) / SquareSum::run;
-    const Kokkos::View<double, MemSpace> square(_squares.data() + t);
-    Kokkos::parallel_reduce("partita::GradientNorm::measure_kernel", Range(space, 0, items),
-                            SquareSum{gradients.data() + _bounds[t], size}, square);
-  }
+  _scale = scale;
+  withStored(gradients.precision, [&](auto stored) {
+    using Sum = SquareSum<decltype(stored)>;
+    const auto* values = static_cast<const decltype(stored)*>(gradients.data);
+    for (std::size_t t = 0; t + 1 < _bounds.size(); ++t) {
+      const std::int64_t size = _bounds[t + 1] - _bounds[t], items = (size + Sum::run - 1) / Sum::run;
+      const Kokkos::View<double, MemSpace> square(_squares.data() + t);
+      Kokkos::parallel_reduce("partita::GradientNorm::measure_kernel", Range(space, 0, items),
+                              Sum{values + _bounds[t], size}, square);
+    }
+  });
 }
 
 void GradientNorm::clip(const ExecSpace& space, double clip_norm, double others) {
   const Region region(space, "partita::GradientNorm::clip", Phase::optimiser);
   const auto squares = _squares;
   const auto factor = _factor;
+  const double inverse = 1.0 / _scale;
   Kokkos::parallel_for(
       "partita::GradientNorm::clip_kernel", Range(space, 0, 1), KOKKOS_LAMBDA(std::int64_t) {
         double sum = others;
-        for (std::size_t t = 0; t < squares.extent(0); ++t) sum += squares(t);
+        for (std::size_t t = 0; t < squares.extent(0); ++t) sum += squares(t) * inverse * inverse;
         const double norm = sqrt(sum);
-        factor(0) = static_cast<Real>(norm > clip_norm ? clip_norm / norm : 1.0);
+        factor(0) = static_cast<Real>((norm > clip_norm ? clip_norm / norm : 1.0) * inverse);
       });
 }
 
@@ -62,7 +72,7 @@ double GradientNorm::squaredNorm(const ExecSpace& space) const {
   fence(space, "partita::GradientNorm::squaredNorm");
   double sum = 0.0;
   for (std::size_t t = 0; t < _host.extent(0); ++t) sum += _host(t);
-  return sum;
+  return sum / _scale / _scale;
 }
 
 } // namespace partita

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "partita/core/types.hpp"
+#include "partita/core/numbers.hpp"
 
 #include <vector>
 
@@ -14,8 +14,10 @@ class GradientNorm {
   /// `bounds`: first value of each tensor, and the end.
   explicit GradientNorm(std::vector<std::int64_t> bounds);
 
-  void measure(const ExecSpace& space, const Vector& gradients);
-  /// min(1, clip / norm) into `factor()`, for the optimiser; `others` adds squares of tensors elsewhere.
+  /// Of gradients that are `scale` times too large.
+  void measure(const ExecSpace& space, const Numbers& gradients, double scale = 1.0);
+  /// min(1, clip / norm) / scale into `factor()`, for the optimiser; `others` adds squares of tensors
+  /// elsewhere.
   void clip(const ExecSpace& space, double clip_norm, double others = 0.0);
   const Vector& factor() const { return _factor; }
   /// Squared norm of what was measured last; waits for the device.
@@ -26,6 +28,7 @@ class GradientNorm {
   Kokkos::View<double*, MemSpace> _squares; ///< a tensor
   Kokkos::View<double*, PinnedSpace> _host;
   Vector _factor;
+  double _scale = 1.0;
 };
 
 } // namespace partita

@@ -36,6 +36,12 @@ std::int64_t StagePlan::workValues(std::int64_t rows) const {
   return most;
 }
 
+std::int64_t StagePlan::mostParameters() const {
+  std::int64_t most = 0;
+  for (const LayerPlan* layer : leavesOf(layers)) most = std::max(most, layer->parameters());
+  return most;
+}
+
 double Partition::allowedSpeedup() const {
   return joint_flops / *std::max_element(local_flops.begin(), local_flops.end());
 }
@@ -44,14 +50,17 @@ StageMemory stageMemory(const StagePlan& stage, const RunConfig& config, std::in
                         std::int64_t real_bytes) {
   constexpr std::int64_t buffer_sets = 3; // of BucketStream
   const OptimiserSection& optimiser = config.optimiser;
-  const std::int64_t parameters = stage.parameters(), bytes = parameters * real_bytes;
-  const bool sgd = optimiser.kind == OptimiserKind::sgd, offloads = optimiser.offload != Offload::none;
-  const int moments = sgd ? (optimiser.momentum > 0.0 ? 1 : 0) : 2;
-  const std::int64_t state = moments * bytes,
-                     buffers = buffer_sets * moments * std::min(optimiser.offload_bucket, parameters) * real_bytes;
+  const bool halves = config.run.precision != Precision::single,
+             offloads = optimiser.offload != Offload::none;
+  const std::int64_t parameters = stage.parameters(), bytes = parameters * (halves ? 2 : real_bytes);
+  const int moments = optimiser.kind != OptimiserKind::sgd ? 2 : optimiser.momentum > 0.0 ? 1 : 0;
+  const std::int64_t vectors = moments + (halves ? 1 : 0), // and the masters
+      state = vectors * parameters * real_bytes,
+                     buffers =
+                         buffer_sets * vectors * std::min(optimiser.offload_bucket, parameters) * real_bytes;
   // Two work buffers carry the gradient of the activations backwards.
-  const std::int64_t values =
-      (stage.activationValues() + 2 * stage.widest()) * batch + stage.workValues(batch);
+  const std::int64_t values = (stage.activationValues() + 2 * stage.widest()) * batch +
+                              stage.workValues(batch) + (halves ? 2 * stage.mostParameters() : 0);
   return {bytes, bytes, offloads ? buffers : state, values * real_bytes, offloads ? state : 0};
 }
 

@@ -24,6 +24,7 @@ struct StagePlan {
   std::int64_t activationValues() const; ///< a sample: input and all that backward needs
   std::int64_t widest() const;           ///< activation between two layers, or of the last, values a sample
   std::int64_t workValues(std::int64_t rows) const; ///< scratch of the layer that needs most
+  std::int64_t mostParameters() const;              ///< of a layer that has no others inside
 };
 
 /// Bytes of one stage on its rank.

@@ -12,6 +12,13 @@ namespace {
 
 constexpr int evaluation_tag = 1;
 
+/// Activations to evaluate are never rounded: a network is as good on one rank as on many.
+Channel channelTo(const Grid& grid, int group) {
+  Channel channel = grid.channel(grid.evaluation(), group, evaluation_tag, "activations to evaluate");
+  channel.wire = Precision::single;
+  return channel;
+}
+
 } // namespace
 
 Evaluation evaluateJoined(const ExecSpace& space, const RunConfig& config, Grid& grid,
@@ -29,14 +36,13 @@ Evaluation evaluateJoined(const ExecSpace& space, const RunConfig& config, Grid&
   std::unique_ptr<Receiver> receiver;
   std::unique_ptr<Sender> sender;
   if (!first) {
-    receiver = std::make_unique<Receiver>(
-        grid.channel(grid.evaluation(), grid.group() - 1, evaluation_tag, "activations to evaluate"),
-        capacity, stages.front()->stage.inputs(), config.strategy.queue, batches);
+    receiver = std::make_unique<Receiver>(channelTo(grid, grid.group() - 1), capacity,
+                                          stages.front()->stage.inputs(), config.strategy.queue, batches);
   }
   if (!last) {
-    sender = std::make_unique<Sender>(
-        grid.channel(grid.evaluation(), grid.group() + 1, evaluation_tag, "activations to evaluate"),
-        capacity, stages.back()->stage.outputs(), config.strategy.queue, grid.traffic.evaluation);
+    sender =
+        std::make_unique<Sender>(channelTo(grid, grid.group() + 1), capacity, stages.back()->stage.outputs(),
+                                 config.strategy.queue, grid.traffic.evaluation);
   }
   std::vector<Score> scores(stages.size(), Score(0));
   for (Score& score : scores) score = Score(capacity);

@@ -77,6 +77,10 @@ std::unique_ptr<Loss> makeStageLoss(const RunConfig& config, const StagePlan& pl
   return makeCrossEntropy(config.training.label_smoothing);
 }
 
+StageStorage storageOf(const RunConfig& config) {
+  return {config.run.precision, {config.optimiser.offload, config.optimiser.offload_directory}};
+}
+
 } // namespace
 
 std::int64_t localCapacity(const RunConfig& config, int replicas) {
@@ -97,8 +101,9 @@ bool reencodes(const StrategySection& strategy) {
 LocalStage::LocalStage(const RunConfig& config, const StagePlan& plan, std::int64_t classes,
                        std::int64_t capacity)
     : labels(plan.last() ? SilLabels{} : labelsOfCut(config, classes, plan.outputs(), plan.index)),
-      stage(plan, startingValues(config, plan, labels, classes), capacity), tape(stage.makeTape(capacity)),
-      score(capacity), loss(makeStageLoss(config, plan, labels, classes, capacity)) {
+      stage(plan, startingValues(config, plan, labels, classes), capacity, storageOf(config)),
+      tape(stage.makeTape(capacity)), score(capacity),
+      loss(makeStageLoss(config, plan, labels, classes, capacity)) {
   if (plan.last() || !reencodes(config.strategy)) return;
   reencode = std::make_unique<Reencode>(labels, plan.index, capacity);
   encoded = makeMatrix("partita::LocalStage::encoded", capacity, reencode->outputs());

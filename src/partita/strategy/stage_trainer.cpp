@@ -4,6 +4,7 @@
 #include "partita/strategy/divergence.hpp"
 
 #include <cmath>
+#include <limits>
 
 namespace partita {
 
@@ -15,27 +16,40 @@ std::vector<std::int64_t> tensorBounds(const Stage& stage) {
   return bounds;
 }
 
+bool hasHalves(const RunConfig& config, Precision precision) {
+  return config.run.precision == precision || config.strategy.wire == precision;
+}
+
 } // namespace
 
 StageUpdater::StageUpdater(const RunConfig& config, LocalStage& local, Grid& grid, StageRate stage_rate,
                            std::int64_t steps, std::int64_t steps_per_epoch)
     : _local(local), _peers(grid.peers()), _section(config.optimiser),
-      _optimiser(
-          makeOptimiser(config.optimiser, static_cast<std::int64_t>(local.stage.parameters().extent(0)))),
-      _reducer(grid.peers(), local.stage.gradients(),
-               config.strategy.bucket_kib * 1024 / static_cast<std::int64_t>(sizeof(Real)),
-               grid.paths().reductions, grid.traffic.between_replicas),
-      _norm(tensorBounds(local.stage)), _batch(config.training.batch), _log_every(config.run.log_every),
-      _steps(steps), _steps_per_epoch(steps_per_epoch), _stage_rate(stage_rate) {}
+      _optimiser(makeOptimiser(config.optimiser, local.stage.masters().size())),
+      _reducer(grid.peers(), local.stage.trained().gradients,
+               config.strategy.bucket_kib * 1024 / bytesOf(grid.paths().wire), grid.paths().reductions,
+               grid.traffic.between_replicas, grid.paths().wire),
+      _norm(tensorBounds(local.stage)),
+      _checks(hasHalves(config, Precision::fp16) || hasHalves(config, Precision::bf16)),
+      _scale(hasHalves(config, Precision::fp16)), _batch(config.training.batch),
+      _log_every(config.run.log_every), _steps(steps), _steps_per_epoch(steps_per_epoch),
+      _stage_rate(stage_rate) {
+  _reducer.setScale(_scale.value());
+}
+
+void StageUpdater::resumeScale(double value, std::int64_t clean_steps) {
+  _scale.resume(value, clean_steps);
+  _reducer.setScale(_scale.value());
+}
 
 Stage::GradientReady StageUpdater::gradientReady(const ExecSpace& space) {
   return [this, space](std::int64_t begin, std::int64_t end) { _reducer.ready(space, begin, end); };
 }
 
 void StageUpdater::completeGradient(const ExecSpace& space) {
-  if (!clips() && !reports()) return;
+  if (!clips() && !reports() && !_checks) return;
   _reducer.finish(space);
-  _norm.measure(space, _local.stage.gradients());
+  _norm.measure(space, _local.stage.trained().gradients, _scale.value());
 }
 
 void StageUpdater::checkLoss(const ExecSpace& space, const Matrix& in) const {
@@ -52,14 +66,47 @@ void StageUpdater::resume(std::int64_t step, std::int64_t optimiser_steps) {
   _optimiser->resume(optimiser_steps);
 }
 
-void StageUpdater::update(const ExecSpace& space, double other_squares) {
+double StageUpdater::rateNow() const {
   const bool held = _stage_rate.held && _section.schedule == ScheduleKind::cosine;
-  _rate = _stage_rate.factor * (held ? heldLearningRate(_section, _step, _steps)
-                                     : learningRate(_section, _step, _steps, _steps_per_epoch));
-  if (clips()) _norm.clip(space, _section.clip_norm, other_squares);
-  _optimiser->step(space, _local.stage.trained(), _rate, clips() ? _norm.factor() : Vector(),
+  return _stage_rate.factor * (held ? heldLearningRate(_section, _step, _steps)
+                                    : learningRate(_section, _step, _steps, _steps_per_epoch));
+}
+
+bool StageUpdater::overflowed(const ExecSpace& space) const {
+  return _checks && !std::isfinite(_norm.squaredNorm(space));
+}
+
+void StageUpdater::update(const ExecSpace& space, double other_squares) {
+  const bool scaled = _scale.value() != 1.0;
+  _rate = rateNow();
+  if (clips() || scaled)
+    _norm.clip(space, clips() ? _section.clip_norm : std::numeric_limits<double>::infinity(), other_squares);
+  _optimiser->step(space, _local.stage.trained(), _rate, clips() || scaled ? _norm.factor() : Vector(),
                    [&](std::int64_t begin) { _reducer.arrive(space, begin); });
+  _scale.stepTaken();
+  _reducer.setScale(_scale.value());
   ++_step;
+}
+
+void StageUpdater::leaveOut() {
+  constexpr std::int64_t patience = 100;
+  _rate = rateNow();
+  _scale.stepLeftOut();
+  _reducer.setScale(_scale.value());
+  ++_step;
+  if (_scale.overflows() == patience)
+    throw RunError("stage " + std::to_string(_local.index() + 1) + ": no gradient was finite in the last " +
+                   std::to_string(patience) +
+                   " steps, none of which was taken (try a smaller optimiser/learning_rate, or run/precision "
+                   "and strategy/wire 'bf16', which reaches as far as float)");
+}
+
+bool overflowAnywhere(const ExecSpace& space, const std::vector<const StageUpdater*>& updaters,
+                      const Communicator& comm) {
+  if (!updaters.front()->checksOverflow()) return false;
+  std::int64_t found = 0;
+  for (const StageUpdater* updater : updaters) found += updater->overflowed(space) ? 1 : 0;
+  return comm.maximum(found) > 0;
 }
 
 StepReport StageUpdater::report(const ExecSpace& space, std::int64_t stage_number, double flops_per_sample) {
@@ -86,8 +133,8 @@ StepReport StageUpdater::report(const ExecSpace& space, std::int64_t stage_numbe
 
 StageTrainer::StageTrainer(const RunConfig& config, LocalStage& local, Grid& grid, StageRate stage_rate,
                            std::int64_t steps, std::int64_t steps_per_epoch)
-    : _local(local), _updater(config, local, grid, stage_rate, steps, steps_per_epoch),
-      _weight(static_cast<Real>(1.0 / static_cast<double>(config.training.batch))) {}
+    : _local(local), _peers(grid.peers()), _updater(config, local, grid, stage_rate, steps, steps_per_epoch) {
+}
 
 void StageTrainer::forward(const ExecSpace& space, const Matrix& in) {
   _in = in;
@@ -100,11 +147,16 @@ void StageTrainer::learn(const ExecSpace& space, const Targets& targets) {
   Pass pass;
   pass.step = static_cast<std::uint64_t>(_updater.step());
   const Matrix grad = _local.stage.outputGradient(_local.tape.rows);
-  _local.loss->evaluate(space, _local.tape.output(), targets, _weight, grad, _local.score);
+  _local.loss->evaluate(space, _local.tape.output(), targets, _updater.lossWeight(), grad, _local.score);
   _updater.checkLoss(space, _in);
   _local.stage.backward(space, pass, _in, _local.tape, grad, Matrix(), _updater.gradientReady(space));
   _updater.completeGradient(space);
-  _updater.update(space);
+  // A stage that learns by itself agrees with its replicas alone: others may be many steps ahead.
+  if (overflowAnywhere(space, {&_updater}, _peers)) {
+    _updater.leaveOut();
+  } else {
+    _updater.update(space);
+  }
 }
 
 } // namespace partita

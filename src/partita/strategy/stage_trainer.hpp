@@ -2,6 +2,7 @@
 
 #include "partita/comm/reducer.hpp"
 #include "partita/optim/gradient_norm.hpp"
+#include "partita/optim/loss_scale.hpp"
 #include "partita/optim/optimiser.hpp"
 #include "partita/strategy/local_stage.hpp"
 #include "partita/strategy/observer.hpp"
@@ -18,6 +19,8 @@ struct StageRate {
 };
 
 /// Updates the parameters of one stage: sums its gradient over the replicas, clips it, steps, and reports.
+/// Where numbers of 16 bits may overflow, ranks agree on each step before any of them changes anything: see
+/// `overflowAnywhere`.
 class StageUpdater {
  public:
   /// `steps` is the length of the schedule.
@@ -26,8 +29,10 @@ class StageUpdater {
 
   /// To be handed to the backward pass: starts all-reduces while it runs.
   Stage::GradientReady gradientReady(const ExecSpace& space);
-  /// Completes the gradient, summed over the replicas, and measures it where it is to be clipped or reported;
-  /// else `update` completes it part by part, while sums of others are still under way.
+  /// Weight of a sample in the loss, to be handed to it: one over the batch, times the loss scale.
+  Real lossWeight() const { return static_cast<Real>(_scale.value() / static_cast<double>(_batch)); }
+  /// Completes the gradient, summed over the replicas, and measures it where it is to be clipped, checked or
+  /// reported; else `update` completes it part by part, while sums of others are still under way.
   void completeGradient(const ExecSpace& space);
   /// Squared norm of the completed gradient; waits for the device.
   double squaredNorm(const ExecSpace& space) const { return _norm.squaredNorm(space); }
@@ -37,11 +42,19 @@ class StageUpdater {
   void checkLoss(const ExecSpace& space, const Matrix& in) const;
   /// The same at any step, on a device too.
   void failIfDiverged(const ExecSpace& space, const Matrix& in) const;
+  /// May this gradient overflow, so that steps have to be agreed on? The same on every rank.
+  bool checksOverflow() const { return _checks; }
+  /// Is the completed gradient not finite? Waits for the device.
+  bool overflowed(const ExecSpace& space) const;
   /// One optimiser step; `other_squares` of stages elsewhere take part in clipping.
   void update(const ExecSpace& space, double other_squares = 0.0);
+  /// In place of a step whose gradient overflowed somewhere: the batch is over, nothing is learnt from it.
+  void leaveOut();
 
   LocalStage& local() { return _local; }
   const Optimiser& optimiser() const { return *_optimiser; }
+  const LossScale& lossScale() const { return _scale; }
+  void resumeScale(double value, std::int64_t clean_steps); ///< as it was in the run before
   /// Goes on as if `step` steps had been taken; the optimiser's state is put in by the caller.
   void resume(std::int64_t step, std::int64_t optimiser_steps);
 
@@ -60,6 +73,7 @@ class StageUpdater {
  private:
   using Clock = std::chrono::steady_clock;
   bool clips() const { return _section.clip_norm > 0.0; }
+  double rateNow() const;
 
   LocalStage& _local;
   const Communicator& _peers;
@@ -67,12 +81,20 @@ class StageUpdater {
   std::unique_ptr<Optimiser> _optimiser;
   GradientReducer _reducer;
   GradientNorm _norm;
+  bool _checks;
+  LossScale _scale;
   std::int64_t _batch, _log_every, _steps, _steps_per_epoch;
   std::int64_t _step = 0, _reported = 0;
   double _rate = 0.0;
   StageRate _stage_rate;
   Clock::time_point _since = Clock::now();
 };
+
+/// Has the gradient of any of these updaters overflowed, on any rank of `comm`? Then all of them leave the
+/// step out, and else all take it. An all-reduce of one integer where overflows are looked for, and nothing
+/// else; behind `completeGradient` of all.
+bool overflowAnywhere(const ExecSpace& space, const std::vector<const StageUpdater*>& updaters,
+                      const Communicator& comm);
 
 /// Trains one stage alone with its own loss.
 class StageTrainer {
@@ -90,9 +112,9 @@ class StageTrainer {
 
  private:
   LocalStage& _local;
+  const Communicator& _peers;
   StageUpdater _updater;
   Matrix _in;
-  Real _weight;
 };
 
 } // namespace partita

@@ -55,6 +55,8 @@ std::string showMessagePaths(const Grid& grid) {
   std::string text = describe(paths.messages);
   if (paths.reductions != paths.messages) text += ", sums of gradients " + describe(paths.reductions);
   text += " (" + paths.reason + ")";
+  if (paths.wire != Precision::single)
+    text += ", numbers of 16 bits while training (" + nameOf(paths.wire) + ")";
   const std::int64_t staged = grid.world().total(paths.messages == MessagePath::staged ? 1 : 0);
   if (staged > 0 && staged < grid.world().size()) text += ", staged on " + std::to_string(staged) + " ranks";
   Log::info(bannerLine("messages", text));
@@ -79,8 +81,11 @@ Provenance showBanner(const ExecSpace& space, const Communicator& world, const s
 
 namespace {
 
-/// What the table leaves out: state that lies elsewhere.
-void showOffload(const RunConfig& config, const Partition& partition, std::int64_t batch) {
+/// What the table leaves out: numbers of 16 bits, and state that lies elsewhere.
+void showNumbers(const RunConfig& config, const Partition& partition, std::int64_t batch) {
+  if (config.run.precision != Precision::single)
+    Log::info("# numbers of 16 bits (" + nameOf(config.run.precision) +
+              "); their masters count as state of the optimiser");
   if (config.optimiser.offload == Offload::none) return;
   std::int64_t most = 0;
   for (const StagePlan& stage : partition.stages)
@@ -113,7 +118,7 @@ void showPartition(const RunConfig& config, const Partition& partition, const Gr
                   formatBytes(static_cast<double>(memory.activations)).c_str());
     Log::info(line);
   }
-  showOffload(config, partition, batch);
+  showNumbers(config, partition, batch);
   if (grid.stages == 1) return;
   std::snprintf(
       line, sizeof line,

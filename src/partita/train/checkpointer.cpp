@@ -134,14 +134,16 @@ RunProgress Checkpointer::progressAt(const Position& position) const {
   return progress;
 }
 
-/// What has to be summed over the ranks: traffic, times of rank 0, scores by stage and replica, reports sent
-/// by rank.
+/// What has to be summed over the ranks: traffic, times of rank 0, scores by stage and replica, steps and
+/// loss scales by stage, reports sent by rank.
 std::vector<double> Checkpointer::ownNumbers(const ExecSpace& space,
                                              const std::vector<StageUpdater*>& updaters) const {
   const Grid& grid = _run.grid;
   const auto replicas = static_cast<std::size_t>(grid.replicas()),
-             scores = 3 * replicas * static_cast<std::size_t>(grid.plan().stages);
-  std::vector<double> numbers(numbers_before_scores + scores + static_cast<std::size_t>(grid.world().size()));
+             stages = static_cast<std::size_t>(grid.plan().stages), scores = 3 * replicas * stages,
+             updates = 3 * stages;
+  std::vector<double> numbers(numbers_before_scores + scores + updates +
+                              static_cast<std::size_t>(grid.world().size()));
   numbers[0] = static_cast<double>(grid.traffic.between_stages);
   numbers[1] = static_cast<double>(grid.traffic.between_replicas);
   numbers[2] = static_cast<double>(grid.traffic.evaluation);
@@ -158,8 +160,14 @@ std::vector<double> Checkpointer::ownNumbers(const ExecSpace& space,
     numbers[numbers_before_scores + 3 * place] = sums.loss;
     numbers[numbers_before_scores + 3 * place + 1] = sums.correct;
     numbers[numbers_before_scores + 3 * place + 2] = sums.rows;
+    if (grid.replica() > 0) continue; // all of them have the same
+    const auto update =
+        numbers_before_scores + scores + 3 * static_cast<std::size_t>(updater->local().index());
+    numbers[update] = static_cast<double>(updater->optimiser().steps());
+    numbers[update + 1] = updater->lossScale().value();
+    numbers[update + 2] = static_cast<double>(updater->lossScale().clean());
   }
-  numbers[numbers_before_scores + scores + static_cast<std::size_t>(grid.world().rank())] =
+  numbers[numbers_before_scores + scores + updates + static_cast<std::size_t>(grid.world().rank())] =
       static_cast<double>(_run.monitor.sent());
   return numbers;
 }
@@ -201,8 +209,10 @@ void Checkpointer::writeJob(Job& job, const Communicator& comm) {
     progress.elapsed_seconds = job.numbers[3];
     progress.training_seconds = job.numbers[4];
     progress.evaluation_seconds = job.numbers[5];
-    const auto first = job.numbers.begin() + numbers_before_scores, reports = job.numbers.end() - comm.size();
-    progress.scores.assign(first, reports);
+    const auto first = job.numbers.begin() + numbers_before_scores, reports = job.numbers.end() - comm.size(),
+               updates = reports - 3 * progress.stages;
+    progress.scores.assign(first, updates);
+    progress.updates.assign(updates, reports);
     job.reports.assign(reports, job.numbers.end());
     writeRunFile(comm, job.partial, job.content, job.compression);
   } catch (const AgreedError& error) {

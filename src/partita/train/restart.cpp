@@ -157,11 +157,13 @@ void restoreUpdater(const ExecSpace& space, const Restart& restart, const Grid& 
   for (const Optimiser::State& state : updater.optimiser().state())
     complete = complete && readStageTensors(file, state.name, local.stage, state.values);
   if (!complete)
-    for (const Optimiser::State& state : updater.optimiser().state())
-      state.values.clear(space);
-  updater.resume(restart.start.step, complete ? restart.found->position.step : 0);
-  if (!restart.same_stages) return;
+    for (const Optimiser::State& state : updater.optimiser().state()) state.values.clear(space);
   const RunProgress& found = *restart.found;
+  const auto stage = std::min<std::int64_t>(local.index(), found.stages - 1);
+  const double* update = &found.updates[static_cast<std::size_t>(3 * stage)];
+  updater.resume(restart.start.step, complete ? static_cast<std::int64_t>(update[0]) : 0);
+  updater.resumeScale(update[1], static_cast<std::int64_t>(update[2]));
+  if (!restart.same_stages) return;
   Score::Sums sums;
   for (std::int64_t replica = 0; replica < found.replicas; ++replica) {
     // On other replicas than before, the first one goes on for all.

@@ -30,7 +30,9 @@ RunConfig withOffload(RunConfig config, bool learns, const std::string& scratch)
 void checkOffload(const RunConfig& config, const Communicator& world) {
   const OptimiserSection& optimiser = config.optimiser;
   if (optimiser.offload != Offload::file) return;
-  collectively(world, [&] { StoredVector({optimiser.offload, optimiser.offload_directory}, "partita::Setup::probe", 1); });
+  collectively(world, [&] {
+    StoredVector({optimiser.offload, optimiser.offload_directory}, "partita::Setup::probe", 1);
+  });
 }
 
 Plans makePlans(const Communicator& world, const RunConfig& config, bool learns) {
@@ -70,7 +72,7 @@ Plans::Plans(const RunConfig& config, const Communicator& world, bool learns) {
 Setup::Setup(const Communicator& world, const RunConfig& deck, bool learns, const std::string& scratch)
     : config(withOffload(withoutIdlePrefetch(effective(deck), world), learns, scratch)),
       plans(makePlans(world, config, learns)),
-      grid(world, plans.grid, chooseMessagePaths(config.run.device_aware_mpi)),
+      grid(world, plans.grid, chooseMessagePaths(config.run.device_aware_mpi, config.strategy.wire)),
       stages(makeLocalStages(config, plans.partition, grid, plans.sets.classes)),
       watchdog(world, watchdogLimits(config)) {}
 

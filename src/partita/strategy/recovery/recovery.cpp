@@ -87,7 +87,16 @@ void Recovery::step(const ExecSpace& space, BatchReader& reader, const Position&
   for (auto& updater : _updaters) updater->completeGradient(space);
   const bool clips = _context.config.optimiser.clip_norm > 0.0;
   const double squares = clips || reports ? squaresOfAll(space) : 0.0;
-  for (auto& updater : _updaters) updater->update(space, clips ? squares - updater->squaredNorm(space) : 0.0);
+  std::vector<const StageUpdater*> updaters;
+  for (const auto& updater : _updaters) updaters.push_back(updater.get());
+  const bool overflow = overflowAnywhere(space, updaters, _context.grid.world());
+  for (auto& updater : _updaters) {
+    if (overflow) {
+      updater->leaveOut();
+    } else {
+      updater->update(space, clips ? squares - updater->squaredNorm(space) : 0.0);
+    }
+  }
   if (!reports || !_context.stages.back()->last()) return;
   StepReport report = _updaters.back()->report(space, 0, _context.partition.joint_flops);
   report.gradient_norm = std::sqrt(squares);
@@ -112,9 +121,8 @@ void Recovery::backward(const ExecSpace& space, const Batch& batch) {
   } else {
     LocalStage& local = *_context.stages.back();
     grad = local.stage.outputGradient(rows);
-    local.loss->evaluate(space, local.tape.output(), {batch.labels, Matrix()},
-                         static_cast<Real>(1.0 / static_cast<double>(_context.config.training.batch)), grad,
-                         local.score);
+    local.loss->evaluate(space, local.tape.output(), {batch.labels, Matrix()}, _updaters.back()->lossWeight(),
+                         grad, local.score);
     _updaters.back()->checkLoss(space, _inputs.back());
   }
   for (std::size_t i = _context.stages.size(); i-- > 0;) {

@@ -1,0 +1,296 @@
+#include "partita/strategy/stage_trainer.hpp"
+
+#include <cmath>
+#include <filesystem>
+#include <limits>
+
+#include "small_run.hpp"
+#include "support/catch.hpp"
+
+using namespace partita;
+using namespace partita::test;
+
+/// Numbers of 16 bits across ranks: sums, messages, and steps that all ranks take or none.
+
+namespace {
+
+using Overrides = std::vector<std::string>;
+
+constexpr Precision halves[] = {Precision::bf16, Precision::fp16};
+
+std::vector<Real> stored(const Numbers& numbers) {
+  const Vector values("partita::test::stored", static_cast<std::size_t>(numbers.size));
+  convert(ExecSpace(), numbers, values);
+  const auto host = Kokkos::create_mirror_view_and_copy(HostSpace(), values);
+  return {host.data(), host.data() + host.size()};
+}
+
+void fill(const Numbers& numbers, const std::vector<Real>& values) {
+  const Vector device("partita::test::values", values.size());
+  Kokkos::deep_copy(device, Kokkos::View<const Real*, HostSpace>(values.data(), values.size()));
+  convert(ExecSpace(), device, numbers);
+  fence(ExecSpace(), "partita::test::fill");
+}
+
+std::vector<Real> copyOf(const StoredVector& vector) {
+  std::vector<Real> values(static_cast<std::size_t>(vector.size()));
+  vector.copyOut(ExecSpace(), 0, vector.size(), values.data());
+  return values;
+}
+
+/// All that a step may change on this rank.
+struct Snapshot {
+  explicit Snapshot(const std::vector<std::unique_ptr<StageUpdater>>& updaters) {
+    for (const auto& updater : updaters) {
+      const Stage& stage = updater->local().stage;
+      values.push_back(stored(stage.trained().parameters));
+      values.push_back(copyOf(stage.masters()));
+      for (const Optimiser::State& state : updater->optimiser().state())
+        values.push_back(copyOf(state.values));
+      steps.push_back(updater->optimiser().steps());
+    }
+  }
+  bool operator==(const Snapshot& other) const { return values == other.values && steps == other.steps; }
+
+  std::vector<std::vector<Real>> values;
+  std::vector<std::int64_t> steps;
+};
+
+/// The stages of a run with updaters whose gradients are made up.
+class MadeUp {
+ public:
+  MadeUp(int stages, int replicas, const Overrides& deck)
+      : _run(everyone(), smallDeck(with(deck, stages, replicas))) {
+    for (const auto& local : _run.stages)
+      updaters.push_back(
+          std::make_unique<StageUpdater>(_run.config, *local, _run.grid, StageRate{}, 10000, 15));
+  }
+
+  /// A step with gradients of size `size`; `bad`: one number of this rank's first stage is none.
+  bool step(double size, bool bad) {
+    const ExecSpace space;
+    std::vector<const StageUpdater*> all;
+    for (const auto& updater : updaters) {
+      const Numbers gradients = updater->local().stage.trained().gradients;
+      std::vector<Real> values(static_cast<std::size_t>(gradients.size));
+      for (std::size_t i = 0; i < values.size(); ++i)
+        values[i] = static_cast<Real>(size * std::cos(static_cast<double>(i + 7 * ++_count)));
+      if (bad && all.empty()) values[values.size() / 3] = std::numeric_limits<Real>::infinity();
+      fill(gradients, values);
+      updater->gradientReady(space)(0, gradients.size);
+      updater->completeGradient(space);
+      all.push_back(updater.get());
+    }
+    const bool overflow = overflowAnywhere(space, all, _run.grid.world());
+    for (const auto& updater : updaters) {
+      if (overflow) {
+        updater->leaveOut();
+      } else {
+        updater->update(space);
+      }
+    }
+    return overflow;
+  }
+  double scale() const { return updaters.front()->lossScale().value(); }
+
+  std::vector<std::unique_ptr<StageUpdater>> updaters;
+
+ private:
+  static Overrides with(Overrides deck, int stages, int replicas) {
+    deck.push_back("strategy/stages=" + std::to_string(stages));
+    deck.push_back("strategy/replicas=" + std::to_string(replicas));
+    deck.push_back("optimiser/offload_directory=" + std::filesystem::temp_directory_path().string());
+    return deck;
+  }
+
+  SmallRun _run;
+  std::uint64_t _count = 0;
+};
+
+} // namespace
+
+TEST_CASE("sums of 16 bits are those of rounded numbers, odd counts too", "[mixed]") {
+  const int ranks = everyone().size();
+  for (const Precision wire : {Precision::single, Precision::bf16, Precision::fp16}) {
+    for (const Precision precision : {Precision::single, Precision::bf16, Precision::fp16}) {
+      for (const MessagePath path : {MessagePath::direct, MessagePath::staged}) {
+        constexpr std::int64_t size = 1001;
+        const Kokkos::View<Real*, MemSpace> memory("partita::test::memory", size);
+        const Numbers gradients(precision, memory.data(), size);
+        std::int64_t bytes = 0;
+        GradientReducer reducer(everyone(), gradients, 333, path, bytes, wire);
+        reducer.setScale(4.0);
+        for (int step = 0; step < 2; ++step) {
+          std::vector<Real> own(size), expected(size);
+          for (std::size_t i = 0; i < own.size(); ++i) { // small integers: no sum is rounded
+            own[i] = static_cast<Real>(static_cast<int>(i % 31) - 15 + everyone().rank());
+            expected[i] =
+                static_cast<Real>(ranks * (static_cast<int>(i % 31) - 15) + ranks * (ranks - 1) / 2);
+          }
+          fill(gradients, own);
+          reducer.ready(ExecSpace(), 667, size);
+          reducer.ready(ExecSpace(), 333, 667);
+          reducer.ready(ExecSpace(), 0, 333);
+          reducer.arrive(ExecSpace(), 500);
+          const std::vector<Real> part = stored(gradients);
+          CHECK(std::vector<Real>(part.begin() + 667, part.end()) ==
+                std::vector<Real>(expected.begin() + 667, expected.end()));
+          reducer.finish(ExecSpace());
+          CHECK(stored(gradients) == expected);
+        }
+        CHECK(bytes == (ranks == 1 ? 0 : 2 * size * bytesOf(wire)));
+      }
+    }
+  }
+}
+
+TEST_CASE("messages of 16 bits arrive as rounded numbers, odd counts too", "[mixed]") {
+  const Communicator& world = everyone();
+  const ExecSpace space;
+  constexpr std::int64_t most_rows = 5, columns = 7;
+  for (const Precision wire : halves) {
+    for (const MessagePath path : {MessagePath::direct, MessagePath::staged}) {
+      std::int64_t bytes = 0;
+      const int next = (world.rank() + 1) % world.size(),
+                before = (world.rank() + world.size() - 1) % world.size();
+      Sender sender({world, next, 3, "numbers", path, wire}, most_rows, columns, 2, bytes);
+      Receiver receiver({world, before, 3, "numbers", path, wire}, most_rows, columns, 2, 3);
+      for (const std::int64_t rows : {3, 5, 1}) {
+        const Matrix matrix = makeMatrix("partita::test::matrix", rows, columns);
+        std::vector<Real> values(matrix.size());
+        for (std::size_t i = 0; i < values.size(); ++i)
+          values[i] = static_cast<Real>(std::sin(static_cast<double>(i)));
+        fill(matrix, values);
+        sender.send(space, matrix);
+        const Matrix found = receiver.next(space);
+        fence(space, "partita::test::received");
+        roundTo(space, wire, matrix);
+        CHECK(found.extent(0) == static_cast<std::size_t>(rows));
+        CHECK(stored(found) == stored(matrix));
+        CHECK(stored(found) != values);
+      }
+      sender.finish();
+      CHECK(bytes == (3 + 5 + 1) * columns * 2);
+    }
+  }
+}
+
+TEST_CASE("an overflow anywhere leaves the step out everywhere, and halves the scale", "[mixed]") {
+  const int ranks = everyone().size();
+  for (const char* offload : {"none", "file"}) {
+    for (const char* optimiser : {"adamw", "sgd"}) {
+      for (const int replicas : {1, 2}) {
+        if (ranks % replicas != 0) continue;
+        const Overrides deck{"run/precision=fp16",
+                             std::string("strategy/wire=") + (replicas > 1 ? "fp16" : "float"),
+                             std::string("optimiser/offload=") + offload, "optimiser/offload_bucket=700",
+                             std::string("optimiser/kind=") + optimiser};
+        MadeUp run(std::min(4, ranks / replicas), replicas, deck);
+        CHECK(run.scale() == 65536.0);
+        for (int i = 0; i < 3; ++i) CHECK_FALSE(run.step(100.0, false));
+        for (int bad_rank = 0; bad_rank < ranks; ++bad_rank) {
+          const Snapshot before(run.updaters);
+          const double scale = run.scale();
+          CHECK(run.step(100.0, everyone().rank() == bad_rank));
+          INFO(offload << ", " << optimiser << ", rank " << bad_rank);
+          CHECK(Snapshot(run.updaters) == before);
+          for (const auto& updater : run.updaters) CHECK(updater->lossScale().value() == scale / 2);
+          CHECK_FALSE(run.step(100.0, false)); // the next one is taken
+          CHECK_FALSE(Snapshot(run.updaters) == before);
+        }
+        const double scale = run.scale();
+        for (int i = 0; i < 198; ++i) run.step(100.0, false);
+        CHECK(run.scale() == scale);
+        run.step(100.0, false);
+        for (const auto& updater : run.updaters) CHECK(updater->lossScale().value() == 2 * scale);
+      }
+    }
+  }
+}
+
+TEST_CASE("sums that overflow between replicas are noticed, too", "[mixed]") {
+  if (everyone().size() != 2) return;
+  MadeUp run(1, 2, {"run/precision=fp16", "strategy/wire=fp16"});
+  const Snapshot before(run.updaters);
+  CHECK(run.step(50000.0, false)); // finite on each rank
+  CHECK(Snapshot(run.updaters) == before);
+  CHECK(run.scale() == 32768.0);
+  MadeUp single(1, 2, {"run/precision=bf16", "strategy/wire=bf16"});
+  CHECK_FALSE(single.step(50000.0, false));
+  CHECK(single.scale() == 1.0);
+}
+
+TEST_CASE("steps that all overflow end the run", "[mixed]") {
+  MadeUp run(std::min(4, everyone().size()), everyone().size() > 4 ? 2 : 1, {"run/precision=fp16"});
+  for (int i = 0; i < 99; ++i) CHECK(run.step(1.0, true));
+  CHECK_THROWS_AS(run.step(1.0, true), RunError);
+}
+
+TEST_CASE("16 bits give the same bits on any ranks, with or without offload", "[mixed]") {
+  const std::string folder = "optimiser/offload_directory=" + std::filesystem::temp_directory_path().string();
+  for (const char* precision : {"run/precision=bf16", "run/precision=fp16"}) {
+    for (const char* optimiser : {"optimiser/kind=adamw", "optimiser/kind=sgd"}) {
+      const Overrides deck{precision,
+                           optimiser,
+                           folder,
+                           "strategy/stages=2",
+                           "optimiser/clip_norm=1",
+                           "optimiser/weight_decay=0.01",
+                           "run/epochs=1",
+                           "strategy/recovery_epochs=1"};
+      const auto also = [&](const Overrides& more) {
+        Overrides all = deck;
+        all.insert(all.end(), more.begin(), more.end());
+        return all;
+      };
+      const std::string expected = trainedHash(1, deck);
+      CHECK(expected != trainedHash(1, also({"run/precision=float"})));
+      CHECK(trainedHash(1, also({"optimiser/offload=file", "optimiser/offload_bucket=999"})) == expected);
+      CHECK(trainedHash(1, also({"optimiser/offload=host"})) == expected);
+      if (everyone().size() < 2) continue;
+      CHECK(trainedHash(2, deck) == expected);
+      // What layers hand on is rounded already, so that rounding it for the way changes nothing.
+      const std::string wire =
+          std::string("strategy/wire=") + (std::string(precision) == "run/precision=bf16" ? "bf16" : "fp16");
+      CHECK(trainedHash(2, also({wire, "optimiser/offload=host", "optimiser/offload_bucket=500"})) ==
+            expected);
+    }
+  }
+}
+
+TEST_CASE("replicas with sums of 16 bits stay copies of one another", "[mixed]") {
+  if (everyone().size() < 2) return;
+  for (const char* wire : {"strategy/wire=bf16", "strategy/wire=fp16"}) {
+    for (const char* precision : {"run/precision=float", "run/precision=bf16", "run/precision=fp16"}) {
+      SmallRun run(everyone(),
+                   smallDeck({precision, wire, "strategy/kind=joint", "strategy/bucket_kib=1",
+                              "strategy/replicas=" + std::to_string(everyone().size()), "data/samples=630"}));
+      const std::vector<Real> before = copyOf(run.stages.front()->stage.masters());
+      run.train();
+      const std::vector<Real> own = copyOf(run.stages.front()->stage.masters());
+      std::vector<Real> first = own;
+      MPI_Bcast(first.data(), mpiCount(static_cast<std::int64_t>(first.size())), mpiType<Real>(), 0,
+                run.grid.world().get());
+      INFO(wire << ", " << precision);
+      CHECK(own == first);
+      CHECK(own != before);
+    }
+  }
+}
+
+TEST_CASE("a small network learns as well in 16 bits as in single precision", "[mixed]") {
+  if (everyone().size() > 1) return;
+  const auto lossOf = [](const std::string& precision) {
+    return SmallRun(everyone(),
+                    smallDeck({"run/precision=" + precision, "strategy/kind=joint", "run/epochs=4"}))
+        .train()
+        .evaluate()
+        .loss.back();
+  };
+  const double expected = lossOf("float");
+  for (const char* precision : {"bf16", "fp16"}) {
+    const double found = lossOf(precision);
+    INFO(precision << ": " << found << " against " << expected);
+    CHECK(std::fabs(found - expected) < 0.01 * expected);
+  }
+}

@@ -1,0 +1,98 @@
+#include "partita/core/numbers.hpp"
+
+#include <cmath>
+#include <limits>
+
+#include "support/catch.hpp"
+#include "support/default_space.hpp"
+#include "support/matrices.hpp"
+
+using namespace partita;
+using namespace partita::test;
+
+namespace {
+
+constexpr DefaultSpace space;
+constexpr float infinity = std::numeric_limits<float>::infinity();
+
+/// The nearest number of `digits` binary digits whose smallest step is 2^`lowest`, ties to even; by the
+/// definition, in double, where all of it is exact.
+double nearest(double value, int digits, int lowest, double largest) {
+  if (value == 0.0 || !std::isfinite(value)) return value;
+  const int exponent = std::max(std::ilogb(value) - (digits - 1), lowest);
+  const double rounded = std::ldexp(std::nearbyint(std::ldexp(value, -exponent)), exponent);
+  return std::fabs(rounded) > largest ? std::copysign(static_cast<double>(infinity), value) : rounded;
+}
+
+template <class Half>
+double expected(float value);
+template <>
+double expected<BFloat16>(float value) {
+  return nearest(static_cast<double>(value), 8, -133, std::ldexp(255.0, 120));
+}
+template <>
+double expected<Float16>(float value) {
+  return nearest(static_cast<double>(value), 11, -24, 65504.0);
+}
+
+/// Numbers of all sizes, and the places where rounding turns over.
+std::vector<float> trials() {
+  std::vector<float> values{0.0F,           -0.0F,          infinity,       -infinity,
+                            65504.0F,       65519.99F,      65520.0F,       65536.0F,
+                            5.9604645e-08F, 2.9802322e-08F, 2.9802326e-08F, 8.940697e-08F,
+                            6.1035156e-05F, 6.1005354e-05F, 3.4e38F,        1e-45F};
+  const Values normal = normals(4000, 5), sizes = normals(4000, 6);
+  for (std::size_t i = 0; i < normal.size(); ++i)
+    values.push_back(static_cast<float>(normal[i] * std::pow(2.0, 12.0 * sizes[i])));
+  return values;
+}
+
+template <class Half>
+void checkRounding() {
+  for (const float value : trials()) {
+    const double found = static_cast<double>(toFloat(toHalf<Half>(value)));
+    INFO(value);
+    CHECK(found == expected<Half>(value));
+    CHECK(std::signbit(found) == std::signbit(value));
+  }
+  CHECK(std::isnan(toFloat(toHalf<Half>(std::numeric_limits<float>::quiet_NaN()))));
+  // Each number of 16 bits is itself, and half-way between it and the next goes to the even one.
+  for (std::uint32_t bits = 0; bits < 0x7c00U; ++bits) {
+    const Half low{static_cast<std::uint16_t>(bits)}, high{static_cast<std::uint16_t>(bits + 1)};
+    const float a = toFloat(low), b = toFloat(high);
+    if (toHalf<Half>(a).bits != bits) FAIL(bits);
+    const float between = static_cast<float>(0.5 * (static_cast<double>(a) + static_cast<double>(b)));
+    if (!std::isfinite(b)) continue;
+    if (toHalf<Half>(between).bits != bits + (bits & 1U)) FAIL(bits);
+    if (toHalf<Half>(-between).bits != (0x8000U | (bits + (bits & 1U)))) FAIL(bits);
+  }
+}
+
+} // namespace
+
+TEST_CASE("bfloat16 rounds to the nearest even", "[half]") {
+  checkRounding<BFloat16>();
+}
+
+TEST_CASE("binary16 rounds to the nearest even, subnormal numbers too", "[half]") {
+  checkRounding<Float16>();
+}
+
+TEST_CASE("Runs of numbers are converted both ways, odd lengths too", "[half]") {
+  for (const std::int64_t size : {1, 7, 4096, 9001}) {
+    const Vector from = vectorOf(normals(size, 3)), back("partita::test::back", from.size());
+    for (const Precision precision : {Precision::single, Precision::bf16, Precision::fp16}) {
+      const Kokkos::View<Real*, MemSpace> memory("partita::test::memory", from.size());
+      const Numbers packed(precision, memory.data(), size);
+      CHECK(packed.bytes() == size * (precision == Precision::single ? std::int64_t{sizeof(Real)} : 2));
+      convert(space, from, packed, Real(4));
+      convert(space, packed, back, Real(0.25));
+      const Matrix rounded = matrixOf(1, size, valuesOf(from));
+      roundTo(space, precision, rounded);
+      CHECK(valuesOf(back) == valuesOf(rounded)); // scaling by powers of two rounds nothing
+      const Numbers tail = packed.part(size / 2, size);
+      CHECK(tail.size == size - size / 2);
+      CHECK(static_cast<char*>(tail.data) - static_cast<char*>(packed.data) == packed.bytes() - tail.bytes());
+    }
+  }
+}

@@ -1,0 +1,121 @@
+#include "partita/nn/stage.hpp"
+#include "partita/plan/network_plan.hpp"
+
+#include <filesystem>
+
+#include "support/catch.hpp"
+#include "support/default_space.hpp"
+#include "support/matrices.hpp"
+#include "support/small_model.hpp"
+
+using namespace partita;
+using namespace partita::test;
+
+/// A stage with numbers of 16 bits is the stage in single precision with its parameters, the values between
+/// layers and its gradients rounded.
+
+namespace {
+
+constexpr DefaultSpace space;
+constexpr std::int64_t rows = 5;
+
+StagePlan planOf(const NetworkSection& network, std::int64_t inputs, std::int64_t classes) {
+  RunConfig config;
+  config.network = network;
+  return planPartition(config, planNetwork(network, {inputs}, classes), classes).stages.front();
+}
+
+std::vector<Real> start(const StagePlan& plan) {
+  return Stage::initialValues(plan, 1);
+}
+
+Values rounded(const Values& values, Precision precision) {
+  const Matrix matrix = matrixOf(1, static_cast<std::int64_t>(values.size()), values);
+  roundTo(space, precision, matrix);
+  return valuesOf(matrix);
+}
+
+/// Numbers as they are stored, in Real.
+Values stored(const Numbers& numbers) {
+  const Vector values("partita::test::stored", static_cast<std::size_t>(numbers.size));
+  convert(space, numbers, values);
+  return valuesOf(values);
+}
+
+struct Passed {
+  Values output, gradients, input_gradient;
+};
+
+/// Forward and backward through a stage, `times` adding up.
+Passed pass(Stage& stage, const Matrix& in, const Values& grad_out, int times) {
+  Tape tape = stage.makeTape(rows);
+  const Matrix grad_in = makeMatrix("partita::test::grad_in", rows, stage.inputs());
+  Pass pass;
+  for (int i = 0; i < times; ++i) {
+    pass.accumulate = i > 0;
+    stage.forward(space, pass, in, tape);
+    const Matrix grad = stage.outputGradient(rows);
+    assign(grad, grad_out);
+    stage.backward(space, pass, in, tape, grad, grad_in);
+  }
+  return {valuesOf(tape.output()), stored(stage.trained().gradients), valuesOf(grad_in)};
+}
+
+} // namespace
+
+TEST_CASE("One layer of 16 bits is that of single precision, rounded", "[half]") {
+  const StagePlan plan = planOf(denseNetwork({}, Activation::relu), 20, 7);
+  for (const Precision precision : {Precision::bf16, Precision::fp16}) {
+    Stage halves(plan, start(plan), rows, {precision, {}}), reals(plan, start(plan), rows);
+    CHECK(halves.parameters().size() == 0);
+    CHECK(halves.gradients().size() == 0);
+    const std::vector<Real> first = start(plan);
+    const Values masters(first.begin(), first.end());
+    const Values found = stored(halves.trained().parameters);
+    CHECK(found == rounded(masters, precision));
+    CHECK(found != masters);
+    std::vector<Real> kept(masters.size());
+    halves.masters().copyOut(space, 0, halves.masters().size(), kept.data());
+    CHECK(Values(kept.begin(), kept.end()) == masters);
+
+    assign(reals.parameters(), found);
+    const Matrix in = matrixOf(rows, 20, normals(rows * 20, 2));
+    const Values grad_out = normals(rows * 7, 3);
+    const Passed own = pass(halves, in, grad_out, 1),
+                 expected = pass(reals, in, rounded(grad_out, precision), 1);
+    CHECK(own.output == rounded(expected.output, precision));
+    CHECK(own.gradients == rounded(expected.gradients, precision));
+    CHECK(own.input_gradient == rounded(expected.input_gradient, precision));
+    // A later microbatch is added in Real to what was rounded before.
+    const Values twice = pass(halves, in, grad_out, 2).gradients;
+    Values sum = own.gradients;
+    for (std::size_t i = 0; i < sum.size(); ++i)
+      sum[i] = static_cast<double>(static_cast<Real>(sum[i]) + static_cast<Real>(expected.gradients[i]));
+    CHECK(relativeError(twice, rounded(sum, precision)) < 1e-4);
+  }
+}
+
+TEST_CASE("Groups of layers see each its own numbers", "[half]") {
+  NetworkSection network = denseNetwork({12}, Activation::relu);
+  LayerSpec residual;
+  residual.type = "residual";
+  residual.activation = Activation::gelu;
+  residual.layers = denseNetwork({15}, Activation::tanh).layers;
+  residual.layers.back().units = 12;
+  residual.shortcut = {residual.layers.back()};
+  network.layers.insert(network.layers.begin() + 1, residual);
+  for (const bool recompute : {false, true}) {
+    network.layers[1].recompute = recompute;
+    const StagePlan plan = planOf(network, 9, 4);
+    CHECK(plan.mostParameters() == 15 * 12 + 15); // none of the group's own
+    Stage halves(plan, start(plan), rows, {Precision::bf16, {}}), reals(plan, start(plan), rows);
+    assign(reals.parameters(), stored(halves.trained().parameters));
+    const Matrix in = matrixOf(rows, 9, normals(rows * 9, 2));
+    const Values grad_out = normals(rows * 4, 3);
+    const Passed own = pass(halves, in, grad_out, 1), expected = pass(reals, in, grad_out, 1);
+    CHECK(relativeError(own.output, expected.output) < 0.01);
+    CHECK(relativeError(own.gradients, expected.gradients) < 0.02);
+    CHECK(relativeError(own.input_gradient, expected.input_gradient) < 0.02);
+    CHECK(own.gradients == rounded(own.gradients, Precision::bf16));
+  }
+}

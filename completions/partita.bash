@@ -11,6 +11,7 @@ run/evaluate_every=
 run/timing=
 run/watchdog=
 run/device_aware_mpi=
+run/precision=
 data/kind=
 data/path=
 data/train_images=
@@ -49,6 +50,9 @@ optimiser/warmup_steps=
 optimiser/step_epochs=
 optimiser/step_factor=
 optimiser/final_fraction=
+optimiser/offload=
+optimiser/offload_bucket=
+optimiser/offload_directory=
 strategy/kind=
 strategy/stages=
 strategy/replicas=
@@ -70,6 +74,7 @@ strategy/later_hold=
 strategy/queue=
 strategy/cache_directory=
 strategy/bucket_kib=
+strategy/wire=
 strategy/recovery_epochs=
 strategy/recovery_rate=
 checkpoint/every=
@@ -115,6 +120,7 @@ _partita_values() {
   case $1 in
     run/timing) echo 'true|false' ;;
     run/device_aware_mpi) echo 'auto|on|off' ;;
+    run/precision) echo 'float|bf16|fp16' ;;
     data/kind) echo 'glyphs|idx|libsvm|hdf5' ;;
     data/path) echo 'FILE' ;;
     data/train_images) echo 'FILE' ;;
@@ -131,6 +137,8 @@ _partita_values() {
     optimiser/kind) echo 'sgd|adam|adamw' ;;
     optimiser/nesterov) echo 'true|false' ;;
     optimiser/schedule) echo 'constant|step|cosine' ;;
+    optimiser/offload) echo 'none|host|file' ;;
+    optimiser/offload_directory) echo 'FILE' ;;
     strategy/kind) echo 'joint|sil' ;;
     strategy/cuts) echo 'flops|memory' ;;
     strategy/input) echo 'free|frozen|relay' ;;
@@ -143,6 +151,7 @@ _partita_values() {
     strategy/label_start) echo 'auto|on|off' ;;
     strategy/later_hold) echo 'auto|on|off' ;;
     strategy/cache_directory) echo 'FILE' ;;
+    strategy/wire) echo 'float|bf16|fp16' ;;
   esac
 }
 

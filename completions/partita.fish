@@ -9,6 +9,8 @@ function __partita_overrides
                 set values true false
             case run/device_aware_mpi
                 set values auto on off
+            case run/precision
+                set values float bf16 fp16
             case data/kind
                 set values glyphs idx libsvm hdf5
             case data/standardise
@@ -23,6 +25,8 @@ function __partita_overrides
                 set values true false
             case optimiser/schedule
                 set values constant step cosine
+            case optimiser/offload
+                set values none host file
             case strategy/kind
                 set values joint sil
             case strategy/cuts
@@ -45,6 +49,8 @@ function __partita_overrides
                 set values auto on off
             case strategy/later_hold
                 set values auto on off
+            case strategy/wire
+                set values float bf16 fp16
         end
         for value in $values
             echo $parts[1]=$value
@@ -59,6 +65,7 @@ function __partita_overrides
             'run/timing=' 'wait after each phase and print where the time goes' \
             'run/watchdog=' 'the job ends where others have waited for a silent rank so long; more than the longest step takes; 0: never' \
             'run/device_aware_mpi=' 'give MPI buffers in device memory; auto: where it says that it takes them' \
+            'run/precision=' 'parameters, gradients and activations: float, or rounded to 16 bits with float masters' \
             'data/kind=' 'built-in generator (glyphs) or format of the files' \
             'data/path=' 'folder of the files' \
             'data/train_images=' 'idx: file of the training images' \
@@ -97,6 +104,9 @@ function __partita_overrides
             'optimiser/step_epochs=' 'step: from one drop to the next' \
             'optimiser/step_factor=' 'step: factor of each drop' \
             'optimiser/final_fraction=' 'cosine: last rate / learning_rate' \
+            'optimiser/offload=' 'where master weights and moments lie: on the device, in memory of the host, or in a file' \
+            'optimiser/offload_bucket=' 'host, file: on their way through the device at a time' \
+            'optimiser/offload_directory=' 'file: folder of the files, which go with the run; empty: the run directory' \
             'strategy/kind=' 'whole network (joint), or stages by synthetic intermediate labels (sil)' \
             'strategy/stages=' 'sil: number of parts of the network' \
             'strategy/replicas=' 'copies that share each batch; 0: ranks / stages' \
@@ -118,6 +128,7 @@ function __partita_overrides
             'strategy/queue=' 'relay, frozen: on their way between two stages' \
             'strategy/cache_directory=' 'frozen: folder of the spilled activations; empty: the run directory' \
             'strategy/bucket_kib=' 'replicas: gradients summed in one message' \
+            'strategy/wire=' 'activations, their gradients and sums of gradients as they travel; the sums are rounded, too' \
             'strategy/recovery_epochs=' 'back-propagation through the joined stages afterwards' \
             'strategy/recovery_rate=' 'factor on the learning rate while recovering' \
             'checkpoint/every=' 'from one checkpoint to the next, and one at the end; 0: only when the run is stopped or asked' \

@@ -1,0 +1,79 @@
+#include "partita/plan/network_plan.hpp"
+#include "partita/strategy/stage_trainer.hpp"
+
+#include <cmath>
+
+#include "support/catch.hpp"
+#include "support/default_space.hpp"
+#include "support/matrices.hpp"
+#include "support/small_model.hpp"
+
+using namespace partita;
+using namespace partita::test;
+
+/// Training steps of one stage in each precision, with gradients that fp16 cannot hold at first.
+
+namespace {
+
+constexpr DefaultSpace space;
+constexpr std::int64_t inputs = 30, classes = 5, batch = 4, steps = 30;
+
+struct Trainer {
+  explicit Trainer(Precision precision)
+      : config(configFor(precision)), model(config, inputs, classes),
+        trainer(config, *model.stages.front(), model.grid, {}, steps, steps) {}
+
+  static RunConfig configFor(Precision precision) {
+    RunConfig config = smallConfig(1);
+    config.training.batch = batch;
+    config.run.precision = precision;
+    return config;
+  }
+  void step(double size, std::uint64_t number) {
+    Values values = normals(batch * inputs, number);
+    for (double& value : values) value *= size;
+    const Matrix in = matrixOf(batch, inputs, values);
+    trainer.forward(space, in);
+    trainer.learn(space, {labelsOf({0, 1, 2, 3}), Matrix()});
+  }
+  std::vector<Real> masters() {
+    const StoredVector& values = model.stages.front()->stage.masters();
+    std::vector<Real> copy(static_cast<std::size_t>(values.size()));
+    values.copyOut(space, 0, values.size(), copy.data());
+    return copy;
+  }
+
+  RunConfig config;
+  SmallModel model;
+  StageTrainer trainer;
+};
+
+} // namespace
+
+TEST_CASE("Steps that overflow are left out until the loss scale fits", "[strategy]") {
+  Trainer fp16(Precision::fp16);
+  const StageUpdater& updater = fp16.trainer.updater();
+  const std::vector<Real> before = fp16.masters();
+  fp16.step(30.0, 1);
+  CHECK(fp16.masters() == before);
+  CHECK(updater.step() == 1); // the batch is over
+  CHECK(updater.optimiser().steps() == 0);
+  CHECK(updater.lossScale().value() == 32768.0);
+  for (std::uint64_t i = 2; i <= 20; ++i) fp16.step(30.0, i);
+  const std::int64_t taken = updater.optimiser().steps();
+  CHECK(taken > 5);
+  CHECK(taken < 20);
+  CHECK(updater.lossScale().value() < 32768.0);
+  const std::vector<Real> behind = fp16.masters();
+  CHECK(behind != before);
+  CHECK(std::all_of(behind.begin(), behind.end(), [](Real value) { return std::isfinite(value); }));
+}
+
+TEST_CASE("The range of bf16 is that of float, and needs no scale", "[strategy]") {
+  for (const Precision precision : {Precision::single, Precision::bf16}) {
+    Trainer trainer(precision);
+    for (std::uint64_t i = 1; i <= 10; ++i) trainer.step(30.0, i);
+    CHECK(trainer.trainer.updater().optimiser().steps() == 10);
+    CHECK(trainer.trainer.updater().lossScale().value() == 1.0);
+  }
+}

@@ -33,8 +33,8 @@ TEST_CASE("offload changes no bit of a run", "[offload]") {
                            "run/epochs=1", "strategy/recovery_epochs=1"};
   const Overrides replicas{"optimiser/kind=adam", "strategy/kind=joint", "strategy/replicas=2",
                            "strategy/bucket_kib=1", "optimiser/schedule=step"};
-  const Overrides grid{"optimiser/kind=sgd", "strategy/stages=2", "strategy/replicas=2", "strategy/bucket_kib=2",
-                       "optimiser/warmup_steps=5"};
+  const Overrides grid{"optimiser/kind=sgd", "strategy/stages=2", "strategy/replicas=2",
+                       "strategy/bucket_kib=2", "optimiser/warmup_steps=5"};
   checkOffload(1, recovers);
   if (everyone().size() >= 2) checkOffload(2, replicas);
   if (everyone().size() >= 4) checkOffload(4, grid);

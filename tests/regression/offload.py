@@ -38,7 +38,7 @@ class Offload(support.RunTest):
         self.assertEqual(self.go_on(whole, 11, *deck, *FILE, ranks=ranks), wanted)
 
     def test_16_bits_go_on_bit_for_bit(self):
-        """The loss scale is part of the state, and so are the steps that were taken; small batches overflow at first."""
+        """Loss scale and steps that were taken are part of the state; small batches overflow at first."""
         fp16 = ["run/precision=fp16", "training/batch=4", "run/steps=30"]
         variants = ((["run/precision=bf16", "strategy/input=relay"], 2),
                     ([*fp16, "strategy/kind=joint", "strategy/replicas=2", "strategy/wire=fp16"], 2),

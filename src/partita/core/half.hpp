@@ -2,7 +2,7 @@
 
 #include "partita/core/types.hpp"
 
-#include <cstring>
+#include <string.h> // memcpy without std, which a device may call
 
 namespace partita {
 
@@ -23,13 +23,13 @@ namespace detail {
 
 KOKKOS_INLINE_FUNCTION std::uint32_t bitsOf(float value) {
   std::uint32_t bits;
-  std::memcpy(&bits, &value, sizeof bits);
+  memcpy(&bits, &value, sizeof bits);
   return bits;
 }
 
 KOKKOS_INLINE_FUNCTION float floatOf(std::uint32_t bits) {
   float value;
-  std::memcpy(&value, &bits, sizeof value);
+  memcpy(&value, &bits, sizeof value);
   return value;
 }
 
@@ -48,8 +48,7 @@ KOKKOS_INLINE_FUNCTION float toFloat(Float16 value) {
   // so the difference of two floats.
   const std::uint32_t normal = moved + 0x38000000U, special = moved + 0x70000000U;
   const std::uint32_t subnormal = detail::bitsOf(detail::floatOf(moved + 0x38800000U) - 6.103515625e-05F);
-  const std::uint32_t magnitude =
-      exponent == 0x0f800000U ? special : exponent == 0 ? subnormal : normal;
+  const std::uint32_t magnitude = exponent == 0x0f800000U ? special : exponent == 0 ? subnormal : normal;
   return detail::floatOf(sign | magnitude);
 }
 
@@ -66,13 +65,15 @@ KOKKOS_INLINE_FUNCTION BFloat16 toHalf<BFloat16>(float value) {
 
 template <>
 KOKKOS_INLINE_FUNCTION Float16 toHalf<Float16>(float value) {
-  const std::uint32_t bits = detail::bitsOf(value), magnitude = bits & 0x7fffffffU, sign = bits >> 16 & 0x8000U;
+  const std::uint32_t bits = detail::bitsOf(value), magnitude = bits & 0x7fffffffU,
+                      sign = bits >> 16 & 0x8000U;
   // Added to 0.5, whose last digit is 2^-24, a small number is rounded by the addition.
   const std::uint32_t subnormal = detail::bitsOf(detail::floatOf(magnitude) + 0.5F) - 0x3f000000U;
   const std::uint32_t normal = (magnitude + 0xc8000fffU + (magnitude >> 13 & 1U)) >> 13;
   const std::uint32_t special = magnitude > detail::float_infinity ? 0x7e00U : 0x7c00U;
-  const std::uint32_t rounded =
-      magnitude >= 0x47800000U ? special : magnitude < 0x38800000U ? subnormal : normal;
+  const std::uint32_t rounded = magnitude >= 0x47800000U  ? special
+                                : magnitude < 0x38800000U ? subnormal
+                                                          : normal;
   return {static_cast<std::uint16_t>(sign | rounded)};
 }
 

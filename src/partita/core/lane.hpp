@@ -23,7 +23,7 @@ class Lane {
 class Mark {
  public:
   Mark();
-  void set(const ExecSpace& space) const;     ///< behind all that `space` has got so far
+  void set(const ExecSpace& space) const;      ///< behind all that `space` has got so far
   void holdBack(const ExecSpace& space) const; ///< what `space` gets from now on waits for the mark
 
  private:

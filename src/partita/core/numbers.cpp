@@ -20,7 +20,9 @@ struct Convert {
 template <class Half>
 struct Round {
   Real* values;
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const { values[i] = toReal(fromReal<Half>(values[i])); }
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
+    values[i] = toReal(fromReal<Half>(values[i]));
+  }
 };
 
 } // namespace

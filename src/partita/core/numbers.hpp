@@ -46,8 +46,10 @@ KOKKOS_INLINE_FUNCTION Real toReal(Half value) {
   return static_cast<Real>(toFloat(value));
 }
 template <class Stored>
+constexpr bool is_real = std::is_same<Stored, Real>::value;
+template <class Stored>
 KOKKOS_INLINE_FUNCTION Stored fromReal(Real value) {
-  if constexpr (std::is_same<Stored, Real>::value) {
+  if constexpr (is_real<Stored>) {
     return value;
   } else {
     return toHalf<Stored>(static_cast<float>(value));

@@ -18,8 +18,9 @@ using Memory = Kokkos::View<Real*, Kokkos::LayoutRight, PinnedSpace>;
 using Outside = Kokkos::View<Real*, Kokkos::LayoutRight, HostSpace, Kokkos::MemoryUnmanaged>;
 
 std::string failure(const std::string& what, const std::string& folder, int reason) {
-  return "optimiser/offload_directory: " + what + " in '" + folder +
-         "' for the state of the optimiser: " + std::strerror(reason);
+  const std::string wrong = "optimiser/offload_directory: " + what + " in '" + folder +
+                            "' for the state of the optimiser: " + std::strerror(reason);
+  return wrong;
 }
 
 /// A file of zeros without a name, mapped; its blocks are there.
@@ -29,11 +30,11 @@ std::shared_ptr<void> mapFile(const std::string& folder, std::size_t bytes) {
   if (file < 0) throw UserError(failure("cannot make a file", folder, errno));
   unlink(name.c_str());
   const int full = posix_fallocate(file, 0, static_cast<off_t>(bytes));
-  void* memory =
-      full == 0 ? mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
+  void* memory = full == 0 ? mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
   const int reason = full != 0 ? full : errno;
   close(file);
-  if (memory == MAP_FAILED) throw RunError(failure("no room for " + std::to_string(bytes) + " bytes", folder, reason));
+  if (memory == MAP_FAILED)
+    throw RunError(failure("no room for " + std::to_string(bytes) + " bytes", folder, reason));
   return {memory, [bytes](void* mapped) { munmap(mapped, bytes); }};
 }
 
@@ -77,7 +78,8 @@ void StoredVector::copyOut(const ExecSpace& space, std::int64_t begin, std::int6
 void StoredVector::copyIn(const ExecSpace& space, const Real* from) const {
   const auto values = static_cast<std::size_t>(_size);
   if (!offloaded())
-    Kokkos::deep_copy(space, _device, Kokkos::View<const Real*, Kokkos::LayoutRight, HostSpace>(from, values));
+    Kokkos::deep_copy(space, _device,
+                      Kokkos::View<const Real*, Kokkos::LayoutRight, HostSpace>(from, values));
   fence(space, "partita::StoredVector::copyIn");
   if (offloaded()) std::memcpy(_host, from, values * sizeof(Real));
 }

@@ -24,7 +24,7 @@ KOKKOS_INLINE_FUNCTION Real clipped(const Stored* gradients, const Real* factor,
 template <class Stored>
 KOKKOS_INLINE_FUNCTION void put(Real value, Real* parameters, Stored* rounded, std::int64_t i) {
   parameters[i] = value;
-  if constexpr (!std::is_same<Stored, Real>::value) rounded[i] = fromReal<Stored>(value);
+  if constexpr (!is_real<Stored>) rounded[i] = fromReal<Stored>(value);
 }
 
 template <class Stored>
@@ -100,15 +100,14 @@ class Adam : public Optimiser {
     const double decay = _section.weight_decay;
     withStored(part.gradients.precision, [&](auto stored) {
       using Stored = decltype(stored);
-      forEachValue(
-          space, "partita::Adam::step_kernel", part.size(),
-          AdamKernel<Stored>{part.parameters, static_cast<Stored*>(part.rounded.data),
-                             static_cast<const Stored*>(part.gradients.data), part.factor, part.state[0],
-                             part.state[1], static_cast<Real>(_section.beta1),
-                             static_cast<Real>(_section.beta2), static_cast<Real>(rate / correction1),
-                             static_cast<Real>(_section.epsilon), static_cast<Real>(1.0 / correction2),
-                             static_cast<Real>(decoupled ? 0.0 : decay),
-                             static_cast<Real>(decoupled ? 1.0 - rate * decay : 1.0)});
+      forEachValue(space, "partita::Adam::step_kernel", part.size(),
+                   AdamKernel<Stored>{
+                       part.parameters, static_cast<Stored*>(part.rounded.data),
+                       static_cast<const Stored*>(part.gradients.data), part.factor, part.state[0],
+                       part.state[1], static_cast<Real>(_section.beta1), static_cast<Real>(_section.beta2),
+                       static_cast<Real>(rate / correction1), static_cast<Real>(_section.epsilon),
+                       static_cast<Real>(1.0 / correction2), static_cast<Real>(decoupled ? 0.0 : decay),
+                       static_cast<Real>(decoupled ? 1.0 - rate * decay : 1.0)});
     });
   }
 };
@@ -136,8 +135,8 @@ void Optimiser::step(const ExecSpace& space, const Trained& trained, double rate
       offloaded = offloaded || state.values.offloaded();
     }
     const std::int64_t size = trained.parameters.size;
-    _stream = std::make_unique<BucketStream>(size, std::move(vectors),
-                                             offloaded ? _section.offload_bucket : size);
+    _stream =
+        std::make_unique<BucketStream>(size, std::move(vectors), offloaded ? _section.offload_bucket : size);
   }
   ++_steps;
   _stream->run(space, [&](const BucketStream::Bucket& bucket) {

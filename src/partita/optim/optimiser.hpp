@@ -35,7 +35,9 @@ class Optimiser {
   const std::vector<State>& state() const { return _state; }
   /// Bytes that one step reads and writes for each parameter in single precision: the step is bound by
   /// memory.
-  int bytesAParameter() const { return static_cast<int>(sizeof(Real)) * (3 + 2 * static_cast<int>(_state.size())); }
+  int bytesAParameter() const {
+    return static_cast<int>(sizeof(Real)) * (3 + 2 * static_cast<int>(_state.size()));
+  }
 
   std::int64_t steps() const { return _steps; }
   /// Goes on as if `steps` had been taken; their state is put into `state()` by the caller.

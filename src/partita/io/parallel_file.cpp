@@ -229,6 +229,7 @@ std::uint32_t ParallelFile::writeTensor(const Hdf5Id& dataset, const TensorRecor
     }
     worst = std::min(worst, H5Dwrite(dataset.get(), realType(), memory_space.get(), file_space.get(),
                                      transfer.get(), from));
+    _behind->start();
     if (check.valid()) {
       const BlockCheck found = check.get();
       sum = found.checksum;
@@ -242,6 +243,7 @@ std::uint32_t ParallelFile::writeTensor(const Hdf5Id& dataset, const TensorRecor
 }
 
 void ParallelFile::writeValues() {
+  _behind = std::make_unique<WriteBehind>(_path);
   _checksums.assign(_datasets.size(), 0.0);
   for (std::size_t i = 0; i < _small.size(); ++i) {
     const SmallDataset& small = _small[i];

@@ -26,10 +26,6 @@ herr_t leaveOpen(hid_t) {
   return 0;
 }
 
-hid_t realType() {
-  return sizeof(Real) == 4 ? H5T_NATIVE_FLOAT : H5T_NATIVE_DOUBLE;
-}
-
 std::uint32_t checksum(std::uint32_t start, const void* data, std::size_t bytes) {
   return static_cast<std::uint32_t>(crc32_z(start, static_cast<const unsigned char*>(data), bytes));
 }

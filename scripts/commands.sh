@@ -1,7 +1,9 @@
 # What the commands of bootstrap do, on top of packages, Kokkos and the environment.
 
 configure() {
-  cmake --preset "$preset" ${kokkos:+"-DCMAKE_PREFIX_PATH=$kokkos"} "$@"
+  local precompile=ON
+  [ "$preset" != cuda ] || precompile=OFF # its wrapper has no such thing
+  cmake --preset "$preset" ${kokkos:+"-DCMAKE_PREFIX_PATH=$kokkos"} -DPARTITA_PRECOMPILE_HEADERS=$precompile "$@"
 }
 
 # buildTarget TARGET...: configures where needed, then builds; Ninja does nothing where nothing changed.

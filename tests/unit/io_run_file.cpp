@@ -201,8 +201,8 @@ TEST_CASE("Files that are not there or something else are refused", "[io]") {
   const SmallModel model = makeModel(1, 1);
   const std::string missing = folder.path("missing.h5"), text = folder.write("text.h5", "hello"),
                     nowhere = folder.path("no/folder/p.h5");
-  for (const std::string& path : {missing, text})
-    CHECK(messageOf([&] { RunFile{path}; }) == path + ": cannot be read as HDF5");
+  CHECK(messageOf([&] { RunFile{missing}; }) == missing + ": no such file");
+  CHECK(messageOf([&] { RunFile{text}; }) == text + ": cannot be read as HDF5");
   CHECK(messageOf([&] { write(model, nowhere); }) == nowhere + ": cannot be written");
 }
 

@@ -26,10 +26,6 @@ herr_t leaveOpen(hid_t) {
   return 0;
 }
 
-hid_t realType() {
-  return sizeof(Real) == 4 ? H5T_NATIVE_FLOAT : H5T_NATIVE_DOUBLE;
-}
-
 std::uint32_t checksum(std::uint32_t start, const void* data, std::size_t bytes) {
   return static_cast<std::uint32_t>(crc32_z(start, static_cast<const unsigned char*>(data), bytes));
 }
@@ -229,6 +225,7 @@ std::uint32_t ParallelFile::writeTensor(const Hdf5Id& dataset, const TensorRecor
     }
     worst = std::min(worst, H5Dwrite(dataset.get(), realType(), memory_space.get(), file_space.get(),
                                      transfer.get(), from));
+    _behind->start();
     if (check.valid()) {
       const BlockCheck found = check.get();
       sum = found.checksum;
@@ -242,6 +239,7 @@ std::uint32_t ParallelFile::writeTensor(const Hdf5Id& dataset, const TensorRecor
 }
 
 void ParallelFile::writeValues() {
+  _behind = std::make_unique<WriteBehind>(_path);
   _checksums.assign(_datasets.size(), 0.0);
   for (std::size_t i = 0; i < _small.size(); ++i) {
     const SmallDataset& small = _small[i];

@@ -55,6 +55,7 @@ void StageUpdater::update(const ExecSpace& space, double other_squares) {
   const bool held = _stage_rate.held && _section.schedule == ScheduleKind::cosine;
   _rate = _stage_rate.factor * (held ? heldLearningRate(_section, _step, _steps)
                                      : learningRate(_section, _step, _steps, _steps_per_epoch));
+  if (_before_update) _before_update();
   if (_section.clip_norm > 0.0) _norm.clip(space, _section.clip_norm, other_squares);
   _optimiser->step(space, _local.stage.parameters(), _local.stage.gradients(), _rate,
                    _section.clip_norm > 0.0 ? _norm.factor() : Vector());

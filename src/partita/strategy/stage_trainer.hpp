@@ -7,6 +7,7 @@
 #include "partita/strategy/observer.hpp"
 
 #include <chrono>
+#include <functional>
 
 namespace partita {
 
@@ -36,6 +37,8 @@ class StageUpdater {
   void checkLoss(const ExecSpace& space, const Matrix& in) const;
   /// The same at any step, on a device too.
   void failIfDiverged(const ExecSpace& space, const Matrix& in) const;
+  /// What is to be called each time before parameters and optimiser change.
+  void beforeUpdate(std::function<void()> call) { _before_update = std::move(call); }
   /// One optimiser step; `other_squares` of stages elsewhere take part in clipping.
   void update(const ExecSpace& space, double other_squares = 0.0);
 
@@ -69,6 +72,7 @@ class StageUpdater {
   std::int64_t _step = 0, _reported = 0;
   double _rate = 0.0;
   StageRate _stage_rate;
+  std::function<void()> _before_update;
   Clock::time_point _since = Clock::now();
 };
 

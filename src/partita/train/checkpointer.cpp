@@ -48,8 +48,13 @@ void removeBeyond(std::size_t keep, const std::string& run_directory) {
 
 /// A checkpoint on its way: what the writing thread works on, and what it answers.
 struct Checkpointer::Job {
-  enum class State { writing, written, naming, named };
+  enum class State { copying, writing, written, naming, named };
+  struct Copy {
+    Vector from; ///< keeps the memory of a stage that is done with
+    Real* to;
+  };
 
+  std::vector<Copy> copies; ///< for the thread
   std::string partial, final_name;
   RunFileContent content;
   std::vector<double> numbers;       ///< of this rank; then summed over all
@@ -59,12 +64,12 @@ struct Checkpointer::Job {
   double still_seconds = 0.0, write_seconds = 0.0;
   std::string failure;
   std::vector<std::string> set_aside;
-  std::atomic<State> state{State::writing};
+  std::atomic<State> state{State::copying};
 };
 
 Checkpointer::Checkpointer(Run run, bool background)
     : _run(std::move(run)), _comm(std::make_shared<const Communicator>(_run.grid.world().duplicate())),
-      _thread(background && _run.directory.exists()) {
+      _background(background && _run.directory.exists()), _thread(_background) {
   if (!_run.directory.exists() || _run.config.checkpoint.every == 0) return;
   // Memory that is touched for the first time costs more than the copy itself; that is paid here.
   _copy = decltype(_copy)("partita::Checkpointer::copy", largestCopy());
@@ -110,9 +115,14 @@ void Checkpointer::copyValues(const ExecSpace& space, Job& job, const std::vecto
       });
       const auto number = static_cast<std::size_t>(found - tensors.begin());
       if (found == tensors.end() || !writesHere(_run.grid, number)) continue;
-      const auto size = static_cast<std::size_t>(tensor.size);
+      const auto offset = static_cast<std::size_t>(tensor.offset),
+                 size = static_cast<std::size_t>(tensor.size);
       const HostSpan to(_copy.data() + used, size);
-      Kokkos::deep_copy(space, to, Vector(values.data() + tensor.offset, size));
+      if (device_is_host && _background) {
+        job.copies.push_back({Kokkos::subview(values, std::make_pair(offset, offset + size)), to.data()});
+      } else {
+        Kokkos::deep_copy(space, to, Vector(values.data() + offset, size));
+      }
       job.content.values[number] = to.data();
       used += size;
     }
@@ -185,7 +195,22 @@ void Checkpointer::take(const ExecSpace& space, const Position& position,
   job->numbers = ownNumbers(space, updaters);
   job->still_seconds = std::chrono::duration<double>(Clock::now() - start).count();
   _job = job;
-  _thread.submit([job, comm = _comm] { writeJob(*job, *comm); });
+  _thread.submit([job, comm = _comm] {
+    copyJob(*job);
+    writeJob(*job, *comm);
+  });
+}
+
+void Checkpointer::copyJob(Job& job) {
+  for (const Job::Copy& copy : job.copies) std::copy_n(copy.from.data(), copy.from.size(), copy.to);
+  job.state = Job::State::writing;
+}
+
+void Checkpointer::waitForCopy() {
+  if (_job == nullptr || _job->state != Job::State::copying) return;
+  const auto begin = Clock::now();
+  while (_job->state == Job::State::copying) idleBriefly();
+  _job->still_seconds += std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
 /// What the thread does. A failure that all ranks know of leaves the run without this checkpoint; any other
@@ -220,6 +245,7 @@ void Checkpointer::writeJob(Job& job, const Communicator& comm) {
 
 void Checkpointer::poll() {
   if (_job == nullptr) return;
+  if (_job->state != Job::State::copying) _job->copies.clear(); // by this thread, as Kokkos wants it
   if (_job->state == Job::State::written) {
     if (!_job->failure.empty() || _run.grid.world().rank() != 0) {
       _job->state = Job::State::named;

@@ -126,8 +126,8 @@ Outcome trainDeck(const Communicator& world, const RunConfig& deck, const std::s
   const RunLength length = planRunLength(config, plans.sets.train.size());
   Restart restart;
   collectively(world, [&] {
-    restart = planRestart(restart_file, deck, config, plans.partition, length,
-                          static_cast<std::int64_t>(plans.sets.train.size()), setup.grid.replicas());
+    restart =
+        planRestart(restart_file, deck, config, plans.partition, length, plans.sets, setup.grid.replicas());
     if (!restart_file.empty()) readParameters(*restart.opened, setup.stagePointers<Stage*>());
   });
   directory.prepare(world, writeDeck(deck), restart_file, options.latest);

@@ -39,12 +39,14 @@ class Stage {
 
   /// The work buffer where a loss leaves dJ/doutput for `backward`, [rows, outputs()].
   Matrix outputGradient(std::int64_t rows) const;
+  Matrix outputGradient(const Matrix& output) const; ///< of its shape, where sequences are shorter
 
   /// dJ/doutput (overwritten) -> the flat gradients, and dJ/din where `grad_in` is not empty.
   void backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Tape& tape,
                 const Matrix& grad_out, const Matrix& grad_in, const GradientReady& ready = {});
 
  private:
+  void bindTable();
   Pass withScratch(Pass pass) const;
 
   StagePlan _plan;

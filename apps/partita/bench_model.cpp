@@ -22,8 +22,8 @@ std::vector<double> timeSteps(const ExecSpace& space, BenchModel& model, int rep
   const std::int64_t total = static_cast<std::int64_t>(repeats + 1) * steps;
   const std::int64_t batch = model.config.training.batch;
   const FeatureRows rows(model.sets, model.sets.train);
-  BatchReader reader(&rows, model.sets.train, trainingOrder(model.sets.train.size(), 1, batch, 0, 1, 0), total,
-                     batch, model.config.data.prefetch);
+  BatchReader reader(&rows, model.sets.train, trainingOrder(model.sets.train.size(), 1, batch, 0, 1, 0),
+                     total, batch, model.config.data.prefetch);
   StageTrainer trainer(model.config, *model.local, *model.grid, 1.0, total, total);
   std::vector<double> milliseconds;
   for (int block = 0; block <= repeats; ++block) {

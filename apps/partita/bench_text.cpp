@@ -69,7 +69,8 @@ Measurement measureAttention(const ExecSpace& space, const LayerPlan& plan, int 
   layer->initialise(1, host.data());
   Kokkos::deep_copy(space, parameters, host);
   layer->bind(parameters, gradients);
-  const Matrix in("partita::bench::in", batch, plan.inputs()), out("partita::bench::out", batch, plan.outputs()),
+  const Matrix in("partita::bench::in", batch, plan.inputs()),
+      out("partita::bench::out", batch, plan.outputs()),
       saved("partita::bench::saved", batch, plan.savedValues()),
       grad("partita::bench::grad", batch, plan.outputs()),
       grad_in("partita::bench::grad_in", batch, plan.inputs());
@@ -84,8 +85,8 @@ Measurement measureAttention(const ExecSpace& space, const LayerPlan& plan, int 
     layer->forward(space, pass, in, out, saved);
     layer->backward(space, pass, in, out, saved, grad, grad_in);
     fence(space, "partita::bench::attention");
-    milliseconds.push_back(
-        1e3 * std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    milliseconds.push_back(1e3 *
+                           std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }
   const double flops = batch * (plan.forwardFlops() + plan.weightFlops() + plan.inputFlops());
   return tell("attention256", flops, median(milliseconds), gemm_rate);

@@ -70,7 +70,8 @@ TEST_CASE("Attention is that of PyTorch, forward and backward", "[gradient]") {
   NetworkSection network;
   network.layers = {attention(), LayerSpec()};
   const LayerPlan plan = planNetwork(network, {7, 6}, 2).front();
-  const Vector parameters = vectorOf(torch["parameters"]), gradients("partita::test::gradients", parameters.size());
+  const Vector parameters = vectorOf(torch["parameters"]),
+               gradients("partita::test::gradients", parameters.size());
   const auto made = makeLayer(plan);
   made->bind(parameters, gradients);
   const Matrix in = matrixOf(3, 42, torch["in"]), out = makeMatrix("partita::test::out", 3, 42),

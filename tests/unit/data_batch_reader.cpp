@@ -122,6 +122,11 @@ TEST_CASE("A sample may have a label for each of its positions", "[data]") {
   set.labels_a_sample = 3;
   for (std::int32_t i = 0; i < 21; ++i) set.labels.push_back(i);
   CHECK(set.size() == 7);
-  BatchReader reader(nullptr, set, [](std::int64_t, auto& rows) { rows = {5, 0}; }, 1, 4, 0);
+  BatchReader reader(
+      nullptr, set,
+      [](std::int64_t, auto& rows) {
+        rows = {5, 0};
+      },
+      1, 4, 0);
   CHECK(valuesOf(reader.next(space).labels) == Values{15, 16, 17, 0, 1, 2});
 }

@@ -34,7 +34,8 @@ Tokens mergedSlowly(const std::string& text, const std::vector<std::pair<int, in
   for (std::size_t k = 0; k < pairs.size(); ++k) {
     Tokens merged;
     for (std::size_t i = 0; i < tokens.size(); ++i) {
-      const bool pair = i + 1 < tokens.size() && tokens[i] == pairs[k].first && tokens[i + 1] == pairs[k].second;
+      const bool pair =
+          i + 1 < tokens.size() && tokens[i] == pairs[k].first && tokens[i + 1] == pairs[k].second;
       merged.push_back(pair ? static_cast<std::int32_t>(256 + k) : tokens[i]);
       i += pair ? 1 : 0;
     }
@@ -82,8 +83,7 @@ TEST_CASE("Limits, validation and classes of a text count windows and tokens", "
         "data/classes: 200 are fewer than the 256 tokens of the vocabulary");
   section.sequence = 26;
   CHECK(messageOf([&] { loadData(section, 1, Need::everything); }) ==
-        folder.path("train.txt") +
-            ": 26 tokens are too few; a sample of data/sequence = 26 takes one more");
+        folder.path("train.txt") + ": 26 tokens are too few; a sample of data/sequence = 26 takes one more");
 }
 
 TEST_CASE("Byte pairs merge in the order of the vocabulary", "[data]") {
@@ -100,12 +100,13 @@ TEST_CASE("Byte pairs merge in the order of the vocabulary", "[data]") {
 }
 
 TEST_CASE("The quick way to merge is the plain one", "[data]") {
-  const std::vector<std::pair<int, int>> pairs{{97, 98}, {98, 97}, {256, 256}, {97, 97}, {257, 258}, {259, 97},
-                                               {258, 98}, {98, 98}, {263, 263}, {260, 256}};
+  const std::vector<std::pair<int, int>> pairs{{97, 98},  {98, 97},  {256, 256}, {97, 97},   {257, 258},
+                                               {259, 97}, {258, 98}, {98, 98},   {263, 263}, {260, 256}};
   std::string file, text;
   for (const auto& [a, b] : pairs) file += std::to_string(a) + " " + std::to_string(b) + "\n";
   std::uint32_t state = 1;
-  for (int i = 0; i < 3000; ++i) text += static_cast<char>('a' + ((state = state * 1664525U + 1013904223U) >> 30) % 2);
+  for (int i = 0; i < 3000; ++i)
+    text += static_cast<char>('a' + ((state = state * 1664525U + 1013904223U) >> 30) % 2);
   CHECK(BytePairs(file, "v.txt").encode(text) == mergedSlowly(text, pairs));
   CHECK(BytePairs(file, "v.txt").encode("") == Tokens{});
   CHECK(BytePairs().encode("ab") == Tokens{'a', 'b'});
@@ -116,7 +117,6 @@ TEST_CASE("What is wrong with a vocabulary is told with its line", "[data]") {
   CHECK(messageOfPairs("97\n") == "v.txt:1: a pair of tokens is needed, such as '104 101'");
   CHECK(messageOfPairs("-1 97\n") == "v.txt:1: a pair of tokens is needed, such as '104 101'");
   CHECK(messageOfPairs("97 98 99\n") == "v.txt:1: a pair of tokens is needed, and nothing behind it");
-  CHECK(messageOfPairs("\n97 256") ==
-        "v.txt:2: token 256 is not made before this line, which makes 256");
+  CHECK(messageOfPairs("\n97 256") == "v.txt:2: token 256 is not made before this line, which makes 256");
   CHECK(messageOfPairs("97 97\n98 98\n97 97\n") == "v.txt:3: the same pair as that of token 256");
 }

@@ -70,7 +70,8 @@ TEST_CASE("A position of attention does not see those behind it", "[nn]") {
   const Values before = attention.forward(in, positions * width);
   for (std::size_t i = seen * width; i < in.size(); ++i) in[i] = -5.0 * in[i];
   const Values after = attention.forward(in, positions * width);
-  CHECK(Values(before.begin(), before.begin() + seen * width) == Values(after.begin(), after.begin() + seen * width));
+  CHECK(Values(before.begin(), before.begin() + seen * width) ==
+        Values(after.begin(), after.begin() + seen * width));
   CHECK(differenceOf(before, after) > 0.1);
 }
 

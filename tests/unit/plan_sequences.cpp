@@ -117,6 +117,7 @@ TEST_CASE("Cuts of a network on tokens have labels of a position's width", "[pla
   CHECK(partition.stages[0].labelWidth() == 16);
   CHECK(partition.stages[1].labelWidth() == 9);
   // Orthogonal labels: a position's width counts, not that of the sample.
-  CHECK(messageOf([] { partitionOf(cutInTwo(gpt(16, 2, 4, false), 3), 8, 17); }).find("16 units for 17 classes") !=
-        std::string::npos);
+  CHECK(messageOf([] {
+          partitionOf(cutInTwo(gpt(16, 2, 4, false), 3), 8, 17);
+        }).find("16 units for 17 classes") != std::string::npos);
 }

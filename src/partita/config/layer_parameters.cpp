@@ -102,15 +102,10 @@ Section describeResidual(LayerSpec& spec) {
 } // namespace
 
 const std::vector<LayerDescription>& layerTypes() {
-  static const std::vector<LayerDescription> types{{"dense", describeDense},
-                                                   {"activation", describeActivation},
-                                                   {"embedding", describeEmbedding},
-                                                   {"attention", describeAttention},
-                                                   {"layer-norm", describeLayerNorm},
-                                                   {"rms-norm", describeRmsNorm},
-                                                   {"dropout", describeDropout},
-                                                   {"block", describeBlock},
-                                                   {"residual", describeResidual}};
+  static const std::vector<LayerDescription> types{
+      {"dense", describeDense},         {"activation", describeActivation}, {"embedding", describeEmbedding},
+      {"attention", describeAttention}, {"layer-norm", describeLayerNorm},  {"rms-norm", describeRmsNorm},
+      {"dropout", describeDropout},     {"block", describeBlock},           {"residual", describeResidual}};
   return types;
 }
 

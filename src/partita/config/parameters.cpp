@@ -40,7 +40,8 @@ Section describeData(DataSection& data) {
               "training samples used, the first ones; 0: all, glyphs and grammar 20000");
   section.add("test_samples", &data.test_samples, atLeast(0), "samples",
               "test samples used, the first ones; 0: all, glyphs 4000, grammar 1000");
-  section.add("classes", &data.classes, within(0, 1e6), "classes", "0: the largest label + 1, glyphs 47, text and grammar as many as tokens");
+  section.add("classes", &data.classes, within(0, 1e6), "classes",
+              "0: the largest label + 1, glyphs 47, text and grammar as many as tokens");
   section.add("image_size", &data.image_size, within(8, 1024), "pixels", "glyphs: side of an image");
   section.add("distortion", &data.distortion, within(0, 10), "", "glyphs: scale of the random affine map");
   section.add("noise", &data.noise, within(0, 10), "of full contrast",

@@ -32,7 +32,8 @@ KOKKOS_INLINE_FUNCTION void addProductTile(std::int64_t depth, const Scattered& 
                                            std::int64_t b_row, Real* c, std::int64_t c_row) {
   Lanes sums[R][L];
   for (int r = 0; r < R; ++r)
-    for (int l = 0; l < L; ++l) sums[r][l] = *reinterpret_cast<const LanesInMemory*>(c + r * c_row + l * lanes);
+    for (int l = 0; l < L; ++l)
+      sums[r][l] = *reinterpret_cast<const LanesInMemory*>(c + r * c_row + l * lanes);
   for (std::int64_t k = 0; k < depth; ++k) {
     Lanes right[L];
     for (int l = 0; l < L; ++l) right[l] = *reinterpret_cast<const LanesInMemory*>(b + k * b_row + l * lanes);

@@ -15,8 +15,8 @@
 
 namespace partita {
 
-/// value(0) + ... + value(count - 1) within a kernel. Compilers may not change the order of a sum; in these 16
-/// partial ones they find what they can do at once.
+/// value(0) + ... + value(count - 1) within a kernel. Compilers may not change the order of a sum; in these
+/// 16 partial ones they find what they can do at once.
 template <class Value>
 KOKKOS_INLINE_FUNCTION Real laneSum(std::int64_t count, const Value& value) {
   constexpr int partial_sums = 16;

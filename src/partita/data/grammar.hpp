@@ -9,8 +9,8 @@ namespace partita {
 
 /// The built-in text: sentences of a probabilistic context-free grammar, such as "the old cat that sees some
 /// birds sleeps, and dogs run.", one a line, each drawn for itself. Numbers of subject and verb agree, over
-/// clauses in between, which takes more than the last few characters to tell. A sentence can be derived in one
-/// way only, so that the entropy of the text is that of the draws: no model can have a smaller loss.
+/// clauses in between, which takes more than the last few characters to tell. A sentence can be derived in
+/// one way only, so that the entropy of the text is that of the draws: no model can have a smaller loss.
 
 constexpr std::int64_t grammar_training_samples = 20000; ///< where the deck says 0
 constexpr std::int64_t grammar_test_samples = 1000;

@@ -21,7 +21,8 @@ struct LoadedSet {
 
 struct LoadedSets {
   LoadedSet train, test;
-  std::int64_t vocabulary = 0; ///< samples are tokens 0 .. vocabulary-1 and labels the next ones; 0: no tokens
+  std::int64_t vocabulary =
+      0; ///< samples are tokens 0 .. vocabulary-1 and labels the next ones; 0: no tokens
 };
 
 /// Rows to keep of a file with `rows` samples under a limit of the deck, where 0 means all.

@@ -45,7 +45,9 @@ struct Tile {
 
   static KOKKOS_INLINE_FUNCTION std::int64_t smaller(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
   /// Columns that row i may see: one at least, as queries in front of the keys have no tile.
-  KOKKOS_INLINE_FUNCTION std::int64_t seen(std::int64_t i) const { return smaller(columns, query + i - key + 1); }
+  KOKKOS_INLINE_FUNCTION std::int64_t seen(std::int64_t i) const {
+    return smaller(columns, query + i - key + 1);
+  }
 
   std::int64_t query, key, rows, columns, padded;
 };

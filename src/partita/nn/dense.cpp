@@ -55,8 +55,8 @@ struct ActivationBiasGradient {
 } // namespace
 
 Dense::Dense(const LayerPlan& plan)
-    : PlannedLayer(plan), _units(plan.out.back()),
-      _fan_in(isSequence(plan.in) ? plan.in[1] : plan.inputs()) {}
+    : PlannedLayer(plan), _units(plan.out.back()), _fan_in(isSequence(plan.in) ? plan.in[1] : plan.inputs()) {
+}
 
 /// A row a sample, or a row a position.
 Matrix Dense::rowsOf(const Matrix& matrix, std::int64_t width) const {

@@ -23,8 +23,8 @@ struct MaskBlock {
   Real scale;
 
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, std::int64_t block) const {
-    const Random4 r = random.block(static_cast<std::uint64_t>(first_row + row) << 32 |
-                                   static_cast<std::uint64_t>(block));
+    const Random4 r =
+        random.block(static_cast<std::uint64_t>(first_row + row) << 32 | static_cast<std::uint64_t>(block));
     const std::int64_t begin = block * values_a_block, left = width - begin,
                        count = left < values_a_block ? left : values_a_block;
     for (std::int64_t j = 0; j < count; ++j) {

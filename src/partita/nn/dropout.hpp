@@ -4,9 +4,9 @@
 
 namespace partita {
 
-/// y = x m / (1 - rate), where m is 0 with probability `rate` and else 1 (Srivastava et al., JMLR 2014); y = x
-/// outside training. m is a function of (seed, step, row of the whole batch, layer, value), so that it is the
-/// same on any grid and in the backward pass, for which nothing is kept. `rate` counts in steps of 2^-16.
+/// y = x m / (1 - rate), where m is 0 with probability `rate` and else 1 (Srivastava et al., JMLR 2014); y =
+/// x outside training. m is a function of (seed, step, row of the whole batch, layer, value), so that it is
+/// the same on any grid and in the backward pass, for which nothing is kept. `rate` counts in steps of 2^-16.
 class Dropout : public PlannedLayer {
  public:
   using PlannedLayer::PlannedLayer;

@@ -5,8 +5,8 @@
 namespace partita {
 
 /// y_t = E[x_t], and where the deck says so + P[t]: tokens {positions}, which come as numbers, to vectors
-/// {positions, width}. Both tables start normal with deviation 0.02, as those of GPT-2 (Radford et al., 2019).
-/// Tokens have no gradient.
+/// {positions, width}. Both tables start normal with deviation 0.02, as those of GPT-2 (Radford et al.,
+/// 2019). Tokens have no gradient.
 class Embedding : public PlannedLayer {
  public:
   explicit Embedding(const LayerPlan& plan);
@@ -20,7 +20,7 @@ class Embedding : public PlannedLayer {
 
  private:
   std::int64_t _tokens, _width;
-  Matrix _table, _table_gradient;       ///< [tokens, width]
+  Matrix _table, _table_gradient;        ///< [tokens, width]
   Matrix _positions, _position_gradient; ///< [positions, width], or empty
 };
 

@@ -128,18 +128,22 @@ void Group::backward(const ExecSpace& space, const Pass& pass, const Matrix& in,
     forEachElement(space, "partita::Group::activation_gradient_kernel", rows, out.extent(1),
                    ScaleByDerivative<decltype(act)>{act, out, memory.argument, grad_out});
   });
-  const Matrix to_body = asMatrix(memory.gradients[0], rows, out.extent(1)); // the other branch needs the same
+  const Matrix to_body =
+      asMatrix(memory.gradients[0], rows, out.extent(1)); // the other branch needs the same
   Kokkos::deep_copy(space, to_body, grad_out);
   _body.backward(space, memory.pass, in, memory.body, to_body, grad_in, work);
   if (_shortcut.empty()) {
     if (grad_in.size() > 0)
-      forEachElement(space, "partita::Group::add_gradient_kernel", rows, in.extent(1), Add{grad_in, grad_out});
+      forEachElement(space, "partita::Group::add_gradient_kernel", rows, in.extent(1),
+                     Add{grad_in, grad_out});
     return;
   }
-  const Matrix from_shortcut = grad_in.size() > 0 ? asMatrix(memory.gradients[0], rows, in.extent(1)) : Matrix();
+  const Matrix from_shortcut =
+      grad_in.size() > 0 ? asMatrix(memory.gradients[0], rows, in.extent(1)) : Matrix();
   _shortcut.backward(space, memory.pass, in, memory.shortcut, grad_out, from_shortcut, work);
   if (grad_in.size() > 0)
-    forEachElement(space, "partita::Group::add_gradient_kernel", rows, in.extent(1), Add{grad_in, from_shortcut});
+    forEachElement(space, "partita::Group::add_gradient_kernel", rows, in.extent(1),
+                   Add{grad_in, from_shortcut});
 }
 
 } // namespace partita

@@ -52,8 +52,8 @@ class LayerChain {
  private:
   /// `values` columns of the plan as those of a call that begins with `in`, whose sequences may be shorter.
   Matrix shaped(Real* data, std::int64_t values, const Matrix& in) const {
-    return Matrix(data, in.extent(0), static_cast<std::size_t>(values) * in.extent(1) /
-                                          static_cast<std::size_t>(inputs()));
+    return Matrix(data, in.extent(0),
+                  static_cast<std::size_t>(values) * in.extent(1) / static_cast<std::size_t>(inputs()));
   }
 
   std::vector<std::unique_ptr<Layer>> _layers;

@@ -51,8 +51,8 @@ class Loss {
 
   /// `output` [samples, values], which the labels of a sample share out: a row each. `weight` is one over the
   /// number of samples in the whole batch, over all replicas; the loss is the mean over labels. Where `grad`,
-  /// as large as `output`, is empty nothing is learnt, and every row is decoded; with it, a loss may leave the
-  /// decoding out where it would cost extra.
+  /// as large as `output`, is empty nothing is learnt, and every row is decoded; with it, a loss may leave
+  /// the decoding out where it would cost extra.
   void evaluate(const ExecSpace& space, const Matrix& output, const Targets& targets, Real weight,
                 const Matrix& grad, Score& score) {
     const std::size_t labels = targets.classes.extent(0);

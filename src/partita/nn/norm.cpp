@@ -48,8 +48,8 @@ struct NormaliseRow {
   }
 };
 
-/// With h = (x - mean) / root and e = g dJ/dy: dJ/dx = (e - mean(e) - h mean(e h)) / root; without a mean of x
-/// to take away there is no mean(e).
+/// With h = (x - mean) / root and e = g dJ/dy: dJ/dx = (e - mean(e) - h mean(e h)) / root; without a mean of
+/// x to take away there is no mean(e).
 struct NormGradientRow {
   const Real *in, *factor, *grad_out;
   Real* grad_in;

@@ -43,17 +43,20 @@ Stage::Stage(const StagePlan& plan, const std::vector<Real>& values, std::int64_
 void Stage::bindTable() {
   const LayerPlan* first = leavesOf(_plan.layers).front();
   if (first->spec.type != "embedding") return;
-  const auto table = [&](const Vector& values) { return Matrix(values.data(), first->classes, first->spec.width); };
+  const auto table = [&](const Vector& values) {
+    return Matrix(values.data(), first->classes, first->spec.width);
+  };
   _chain.bindTable(table(_parameters), table(_gradients));
 }
 
-Pass Stage::withScratch(Pass pass) const {
+Pass Stage::completed(Pass pass) const {
   pass.work = _scratch;
+  pass.seed = _seed;
   return pass;
 }
 
 Matrix Stage::forward(const ExecSpace& space, const Pass& pass, const Matrix& in, Tape& tape) {
-  return _chain.forward(space, withScratch(pass), in, tape);
+  return _chain.forward(space, completed(pass), in, tape);
 }
 
 Matrix Stage::outputGradient(std::int64_t rows) const {
@@ -66,7 +69,7 @@ Matrix Stage::outputGradient(const Matrix& output) const {
 
 void Stage::backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Tape& tape,
                      const Matrix& grad_out, const Matrix& grad_in, const GradientReady& ready) {
-  _chain.backward(space, withScratch(pass), in, tape, grad_out, grad_in, _work, ready);
+  _chain.backward(space, completed(pass), in, tape, grad_out, grad_in, _work, ready);
 }
 
 } // namespace partita

@@ -63,8 +63,8 @@ std::vector<Real> startingValues(const RunConfig& config, const StagePlan& plan,
     startAtMeanLabel(plan, labels, config.strategy.cut_gain, values);
   }
   if (startsWithLabels(config.strategy, plan)) {
-    startWithLabels(plan, labelsOfCut(config, classes, plan.inputs() / plan.positions, plan.index - 1), labels,
-                    values);
+    startWithLabels(plan, labelsOfCut(config, classes, plan.inputs() / plan.positions, plan.index - 1),
+                    labels, values);
   }
   return values;
 }
@@ -83,7 +83,6 @@ std::unique_ptr<Loss> makeStageLoss(const RunConfig& config, const StagePlan& pl
 
 Pass trainingPass(const RunConfig& config, const Grid& grid, std::int64_t step) {
   Pass pass;
-  pass.seed = static_cast<std::uint64_t>(config.run.seed);
   pass.step = static_cast<std::uint64_t>(step);
   pass.first_row = replicaSlice(config.training.batch, grid.replica(), grid.replicas()).begin;
   return pass;
@@ -110,6 +109,7 @@ LocalStage::LocalStage(const RunConfig& config, const StagePlan& plan, std::int6
       stage(plan, startingValues(config, plan, labels, classes), capacity), tape(stage.makeTape(capacity)),
       score(capacity * plan.positions),
       loss(makeStageLoss(config, plan, labels, classes, capacity * plan.positions)) {
+  stage.setSeed(static_cast<std::uint64_t>(config.run.seed));
   if (plan.last() || !reencodes(config.strategy)) return;
   reencode = std::make_unique<Reencode>(labels, plan.index, capacity * plan.positions);
   encoded = makeMatrix("partita::LocalStage::encoded", capacity, plan.outputs());

@@ -101,8 +101,9 @@ void show(const Summary& summary, const RunConfig& deck, const Partition& partit
   std::snprintf(
       line, sizeof line,
       "test accuracy %.2f %%%s, %s samples/s, %.2f s training, %s between stages, %s between replicas",
-      100.0 * summary.evaluation.accuracy.back(), perplexity.c_str(), formatCount(samplesPerSecond(summary, deck)).c_str(),
-      summary.times.training, formatBytes(static_cast<double>(counters.between_stages)).c_str(),
+      100.0 * summary.evaluation.accuracy.back(), perplexity.c_str(),
+      formatCount(samplesPerSecond(summary, deck)).c_str(), summary.times.training,
+      formatBytes(static_cast<double>(counters.between_stages)).c_str(),
       formatBytes(static_cast<double>(counters.between_replicas)).c_str());
   Log::info(line);
   Log::info("parameters_hash " + summary.parameters_hash);

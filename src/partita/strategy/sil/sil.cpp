@@ -75,8 +75,7 @@ std::unique_ptr<BatchSource> SilTraining::makeTogetherSource(std::size_t local) 
     const std::int64_t batch = _context.config.training.batch;
     return std::make_unique<SyntheticSource>(
         labelsOfCut(_context.config, _context.sets.classes, plan.inputs() / plan.positions, plan.index - 1),
-        std::move(labels),
-        mixesLabels(strategy), strategy.noise, _context.seed(), plan.index,
+        std::move(labels), mixesLabels(strategy), strategy.noise, _context.seed(), plan.index,
         SyntheticSource::Place{batch, replicaSlice(batch, grid.replica(), grid.replicas()).begin, first,
                                plan.positions},
         capacity);

@@ -56,9 +56,8 @@ SyntheticSource::SyntheticSource(const SilLabels& labels, std::unique_ptr<BatchR
     : _labels(labels), _classes(std::move(classes)), _mixture(mixture), _noise(noise), _seed(seed),
       _stage(stage), _place(place), _step(place.step),
       _in(makeMatrix("partita::SyntheticSource::in", capacity * place.positions, labels.width())),
-      _posterior(
-          makeMatrix("partita::SyntheticSource::posterior", mixture ? capacity * place.positions : 0,
-                     labels.classes())) {}
+      _posterior(makeMatrix("partita::SyntheticSource::posterior", mixture ? capacity * place.positions : 0,
+                            labels.classes())) {}
 
 Matrix SyntheticSource::asSamples(const Matrix& in) const {
   const auto positions = static_cast<std::size_t>(_place.positions);
@@ -80,8 +79,7 @@ StageBatch SyntheticSource::noisy(const ExecSpace& space, const Labels& classes)
   const Matrix in = topRows(_in, rows);
   forEachElement(space, "partita::SyntheticSource::noisy_kernel", rows, blocks,
                  NoisyLabels{random, _labels.rows.data(), classes.data(), in.data(), width, blocks,
-                             firstLabel(),
-                             static_cast<Real>(_noise * _labels.deviation)});
+                             firstLabel(), static_cast<Real>(_noise * _labels.deviation)});
   return {asSamples(in), {classes, Matrix()}};
 }
 
@@ -93,8 +91,7 @@ StageBatch SyntheticSource::mixed(const ExecSpace& space, const Labels& classes)
   {
     const Region region(space, "partita::SyntheticSource::mixed", Phase::data);
     forEachElement(space, "partita::SyntheticSource::mixed_kernel", rows, blocks,
-                   MixtureLogits{random, classes.data(), posterior.data(), width, blocks,
-                                 firstLabel()});
+                   MixtureLogits{random, classes.data(), posterior.data(), width, blocks, firstLabel()});
     softmax(space, Real(1), posterior, posterior);
   }
   gemm(space, Op::none, Op::none, Real(1), posterior, _labels.rows, Real(0), in);

@@ -36,7 +36,7 @@ replicas = 1
 )";
 
 Partition partitionOf(const RunConfig& config, const DataSets& sets) {
-  return planPartition(config, planNetwork(config.network, sets.width(), sets.classes), sets.classes);
+  return planPartition(config, planNetwork(config.network, sets.shape, sets.classes), sets.classes);
 }
 
 } // namespace

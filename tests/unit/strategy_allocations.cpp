@@ -33,7 +33,7 @@ class Training {
       _trainers.push_back(
           std::make_unique<StageTrainer>(_model.config, *local, _model.grid, StageRate{}, steps, 6));
     const auto reader = [&](const RowSource* rows) {
-      return std::make_unique<BatchReader>(rows, sets.train.labels,
+      return std::make_unique<BatchReader>(rows, sets.train,
                                            trainingOrder(sets.train.size(), 1, batch, 0, 1, 0), steps, batch,
                                            config.data.prefetch);
     };

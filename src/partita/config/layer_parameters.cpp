@@ -21,6 +21,51 @@ Section describeDense(LayerSpec& spec) {
               "outputs; 0, in the last layer only: one a class");
   addActivation(section, spec, "function of each output");
   section.add("bias", &spec.bias, "whether b is there");
+  section.add("tied", &spec.tied, "W is the embedding's table, one tensor for both; a stage must have both");
+  addRepeat(section, spec);
+  return section;
+}
+
+Section describeEmbedding(LayerSpec& spec) {
+  Section section{"embedding", "A learned vector for each token; the first layer of a network on text."};
+  section.add("width", &spec.width, within(0, 1 << 20), "values", "of a vector; required");
+  section.add("positions", &spec.positions, "add a learned vector for each position");
+  addRepeat(section, spec);
+  return section;
+}
+
+Section describeAttention(LayerSpec& spec) {
+  Section section{"attention", "Causal multi-head self-attention over the positions of a sequence, with a "
+                               "projection in front for all heads and one behind; needs width = heads x n."};
+  section.add("heads", &spec.heads, within(1, 1 << 16), "heads", "each has its part of the width");
+  section.add("bias", &spec.bias, "whether the projections have biases");
+  addRepeat(section, spec);
+  return section;
+}
+
+Section describeNorm(LayerSpec& spec, const std::string& name, const std::string& text) {
+  Section section{name, text};
+  section.add("epsilon", &spec.epsilon, above(0), "", "added to the mean square");
+  addRepeat(section, spec);
+  return section;
+}
+
+Section describeLayerNorm(LayerSpec& spec) {
+  return describeNorm(spec, "layer-norm",
+                      "The last extent of a sample, a position's values, gets mean 0 and deviation 1, then a "
+                      "learned factor and shift for each value.");
+}
+
+Section describeRmsNorm(LayerSpec& spec) {
+  return describeNorm(spec, "rms-norm",
+                      "The last extent of a sample, a position's values, gets root mean square 1, then a "
+                      "learned factor for each value.");
+}
+
+Section describeDropout(LayerSpec& spec) {
+  Section section{"dropout", "While training, values become 0 at random and the others grow to make up for "
+                             "it; the same ones whatever the grid."};
+  section.add("rate", &spec.rate, withinBelow(0, 1), "", "share of the values that become 0");
   addRepeat(section, spec);
   return section;
 }
@@ -57,10 +102,10 @@ Section describeResidual(LayerSpec& spec) {
 } // namespace
 
 const std::vector<LayerDescription>& layerTypes() {
-  static const std::vector<LayerDescription> types{{"dense", describeDense},
-                                                   {"activation", describeActivation},
-                                                   {"block", describeBlock},
-                                                   {"residual", describeResidual}};
+  static const std::vector<LayerDescription> types{
+      {"dense", describeDense},         {"activation", describeActivation}, {"embedding", describeEmbedding},
+      {"attention", describeAttention}, {"layer-norm", describeLayerNorm},  {"rms-norm", describeRmsNorm},
+      {"dropout", describeDropout},     {"block", describeBlock},           {"residual", describeResidual}};
   return types;
 }
 

@@ -22,28 +22,33 @@ Section describeRun(RunSection& run) {
 
 Section describeData(DataSection& data) {
   Section section{"data", "What is learned. Files lie in `path`, which counts from the current folder."};
-  section.add("kind", choice(data.kind), "built-in generator (glyphs) or format of the files");
+  section.add("kind", choice(data.kind), "built-in generator (glyphs, grammar) or format of the files");
   section.add("path", &data.path, "folder of the files");
   section.add("train_images", &data.train_images, "idx: file of the training images");
   section.add("train_labels", &data.train_labels, "idx: file of the training labels");
   section.add("test_images", &data.test_images, "idx: file of the test images");
   section.add("test_labels", &data.test_labels, "idx: file of the test labels");
-  section.add("train_file", &data.train_file, "libsvm, hdf5: file of the training set");
-  section.add("test_file", &data.test_file, "libsvm, hdf5: file of the test set");
+  section.add("train_file", &data.train_file, "libsvm, hdf5, text: file of the training set");
+  section.add("test_file", &data.test_file, "libsvm, hdf5, text: file of the test set");
   section.add("features", &data.features, "hdf5: name of the data set of the features");
   section.add("labels", &data.labels, "hdf5: name of the data set of the labels");
+  section.add("vocabulary", &data.vocabulary,
+              "text: file of byte pairs, one a line; empty: each byte is a token");
+  section.add("sequence", &data.sequence, within(1, 1 << 24), "tokens",
+              "text, grammar: in a sample; after each of them the next is to be told");
   section.add("samples", &data.samples, atLeast(0), "samples",
-              "training samples used, the first ones; 0: all, glyphs 20000");
+              "training samples used, the first ones; 0: all, glyphs and grammar 20000");
   section.add("test_samples", &data.test_samples, atLeast(0), "samples",
-              "test samples used, the first ones; 0: all, glyphs 4000");
-  section.add("classes", &data.classes, within(0, 1e6), "classes", "0: the largest label + 1, glyphs 47");
+              "test samples used, the first ones; 0: all, glyphs 4000, grammar 1000");
+  section.add("classes", &data.classes, within(0, 1e6), "classes",
+              "0: the largest label + 1, glyphs 47, text and grammar as many as tokens");
   section.add("image_size", &data.image_size, within(8, 1024), "pixels", "glyphs: side of an image");
   section.add("distortion", &data.distortion, within(0, 10), "", "glyphs: scale of the random affine map");
   section.add("noise", &data.noise, within(0, 10), "of full contrast",
               "glyphs: deviation of the pixel noise");
   section.add("validation", &data.validation, withinBelow(0, 1), "", "fraction of the training set held out");
   section.add("standardise", choice(data.standardise),
-              "shift and scale from the training set: one for all features, or one each");
+              "shift and scale from the training set: one for all features, or one each; not for tokens");
   section.add("prefetch", &data.prefetch, within(0, 1024), "batches",
               "made ahead by a thread of their own, where the rank has a core for it; 0: none");
   return section;

@@ -9,7 +9,7 @@ namespace partita {
 /// Everything a deck says, typed and validated: the only thing the rest of the program knows of a deck.
 /// Keys, ranges, units and the text of each parameter are declared once, in parameters.cpp.
 
-enum class DataKind { glyphs, idx, libsvm, hdf5 };
+enum class DataKind { glyphs, grammar, idx, libsvm, hdf5, text };
 enum class Standardise { none, scalar, feature };
 enum class Activation { identity, relu, leaky_relu, gelu, tanh, sigmoid, silu };
 enum class Initialisation { he, xavier, lecun, orthogonal };
@@ -41,11 +41,13 @@ struct DataSection {
   std::string path;                                     ///< folder of the files below
   std::string train_images, train_labels;               ///< IDX
   std::string test_images, test_labels;                 ///< IDX
-  std::string train_file, test_file;                    ///< LIBSVM and HDF5
+  std::string train_file, test_file;                    ///< LIBSVM, HDF5 and text
   std::string features = "features", labels = "labels"; ///< names of the HDF5 data sets
-  std::int64_t samples = 0;      ///< training samples used (first ones); 0: all, glyphs: 20000
-  std::int64_t test_samples = 0; ///< test samples used (first ones); 0: all, glyphs: 4000
-  std::int64_t classes = 0;      ///< 0: the largest label + 1; glyphs: 47
+  std::string vocabulary;        ///< text: file of byte pairs; empty: a token is a byte
+  std::int64_t sequence = 128;   ///< text, grammar: tokens of a sample
+  std::int64_t samples = 0;      ///< training samples used (first ones); 0: all, glyphs and grammar: 20000
+  std::int64_t test_samples = 0; ///< test samples used (first ones); 0: all, glyphs: 4000, grammar: 1000
+  std::int64_t classes = 0;      ///< 0: the largest label + 1; glyphs: 47; tokens: the vocabulary
   std::int64_t image_size = 28;  ///< glyphs: pixels a side
   double distortion = 1.0;       ///< glyphs: scale of the random affine distortion
   double noise = 0.15;           ///< glyphs: deviation of the pixel noise
@@ -61,6 +63,12 @@ struct LayerSpec {
   Activation activation = Activation::identity;
   double slope = 0.01; ///< leaky_relu
   bool bias = true;
+  bool tied = false;      ///< dense: the weights are those of the embedding
+  std::int64_t width = 0; ///< embedding: values a token
+  bool positions = false; ///< embedding: a learned vector a position is added
+  double epsilon = 1e-5;  ///< layer-norm, rms-norm: added to the variance
+  double rate = 0.1;      ///< dropout: share of the values that become 0
+  std::int64_t heads = 1; ///< attention
   std::int64_t repeat = 1;
   std::vector<LayerSpec> layers;   ///< block, residual: in order
   std::vector<LayerSpec> shortcut; ///< residual: empty: the input itself

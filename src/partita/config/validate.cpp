@@ -45,6 +45,8 @@ void validateLayers(const std::vector<LayerSpec>& layers, const std::string& pla
             "`units` missing; only the last layer takes the number of classes");
     d.check(!isGroup(layer) || !layer.layers.empty(), {name, "network/layers"},
             "`layers` missing, a " + layer.type + " needs one layer at least");
+    d.check(layer.type != "embedding" || layer.width > 0, {name, "network/layers"},
+            "`width` missing, an embedding needs it");
     validateLayers(layer.layers, name + "/layers", last && layer.type == "block", d);
     validateLayers(layer.shortcut, name + "/shortcut", false, d);
   }
@@ -69,7 +71,7 @@ void validateFiles(const DataSection& data, Diagnostics& d) {
     requireFile(data.train_labels, "data/train_labels", data, d);
     requireFile(data.test_images, "data/test_images", data, d);
     requireFile(data.test_labels, "data/test_labels", data, d);
-  } else if (data.kind != DataKind::glyphs) {
+  } else if (data.kind != DataKind::glyphs && data.kind != DataKind::grammar) {
     requireFile(data.train_file, "data/train_file", data, d);
     requireFile(data.test_file, "data/test_file", data, d);
   } else {
@@ -89,6 +91,12 @@ void validateData(const RunConfig& c, Diagnostics& d) {
           number(c.training.batch) + " is more than the " + number(c.data.samples) + " training samples");
 }
 
+bool hasEmbedding(const std::vector<LayerSpec>& layers) {
+  return std::any_of(layers.begin(), layers.end(), [](const LayerSpec& layer) {
+    return layer.type == "embedding" || hasEmbedding(layer.layers) || hasEmbedding(layer.shortcut);
+  });
+}
+
 void validateNetwork(const RunConfig& c, Diagnostics& d) {
   const auto& layers = c.network.layers;
   d.check(!layers.empty(), {"network/layers"},
@@ -98,6 +106,10 @@ void validateNetwork(const RunConfig& c, Diagnostics& d) {
           number(static_cast<std::int64_t>(std::min(all, 1e15))) +
               " layers, repeats counted, are more than " + number(most_layers));
   validateLayers(layers, "network/layers", true, d);
+  const bool tokens = c.data.kind == DataKind::text || c.data.kind == DataKind::grammar;
+  d.check(tokens == hasEmbedding(layers), {"network/layers", "data/kind"},
+          tokens ? "an embedding is missing, kind '" + nameOf(c.data.kind) + "' gives tokens"
+                 : "an embedding needs tokens, data of kind 'text' or 'grammar'");
   const std::int64_t outputs = layers.empty() ? 0 : layers.back().units;
   d.check(outputs == 0 || c.data.classes == 0 || outputs == c.data.classes,
           {"network/layers", "data/classes"},

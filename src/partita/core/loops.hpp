@@ -15,6 +15,23 @@
 
 namespace partita {
 
+/// value(0) + ... + value(count - 1) within a kernel. Compilers may not change the order of a sum; in these
+/// 16 partial ones they find what they can do at once.
+template <class Value>
+KOKKOS_INLINE_FUNCTION Real laneSum(std::int64_t count, const Value& value) {
+  constexpr int partial_sums = 16;
+  Real sums[partial_sums] = {};
+  std::int64_t i = 0;
+  for (; i + partial_sums <= count; i += partial_sums) {
+    PARTITA_INDEPENDENT
+    for (int lane = 0; lane < partial_sums; ++lane) sums[lane] += value(i + lane);
+  }
+  for (int lane = 0; i < count; ++i, ++lane) sums[lane] += value(i);
+  for (int half = partial_sums / 2; half > 0; half /= 2)
+    for (int lane = 0; lane < half; ++lane) sums[lane] += sums[lane + half];
+  return sums[0];
+}
+
 /// Element-wise kernels. On a host back end one work item is a run of elements, whose loop the compiler
 /// vectorises; on a device one work item is one element, so that neighbouring threads touch neighbours.
 
@@ -54,7 +71,39 @@ struct RunLoop {
   }
 };
 
+/// Columns that a work item goes down together.
+constexpr std::int64_t columns_an_item = device_is_host ? 64 : 1;
+
+template <class Body>
+struct ColumnSums {
+  Body body;
+  std::int64_t rows, columns;
+  Real* sums;
+  bool accumulate;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item) const {
+    const Body local = body;
+    const std::int64_t first = item * columns_an_item, left = columns - first;
+    const int count = static_cast<int>(left < columns_an_item ? left : columns_an_item);
+    Real own[columns_an_item] = {};
+    for (std::int64_t row = 0; row < rows; ++row) {
+      PARTITA_INDEPENDENT
+      for (int j = 0; j < count; ++j) own[j] += local(row, first + j);
+    }
+    for (int j = 0; j < count; ++j) sums[first + j] = own[j] + (accumulate ? sums[first + j] : Real(0));
+  }
+};
+
 } // namespace detail
+
+/// sums[column] = body(0, column) + body(1, column) + ..., in this order whatever the number of threads, and
+/// added to what is there with `accumulate`.
+template <class Body>
+void sumColumns(const ExecSpace& space, const char* label, std::int64_t rows, std::int64_t columns,
+                const Body& body, Real* sums, bool accumulate) {
+  const std::int64_t items = (columns + detail::columns_an_item - 1) / detail::columns_an_item;
+  Kokkos::parallel_for(label, Range(space, 0, items),
+                       detail::ColumnSums<Body>{body, rows, columns, sums, accumulate});
+}
 
 /// body(row, column) for every element of a [rows, columns] matrix; elements must not depend on one another.
 template <class Body>

@@ -22,6 +22,8 @@ enum class Stream : std::uint32_t {
   stage_noise = 7,
   mixture = 8,
   split = 9,
+  grammar = 10,
+  dropout = 11,
 };
 
 struct Random4 {

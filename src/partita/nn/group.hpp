@@ -12,6 +12,7 @@ class Group : public PlannedLayer {
   explicit Group(const LayerPlan& plan);
 
   void bind(const Vector& parameters, const Vector& gradients) override;
+  void bindTable(const Matrix& table, const Matrix& gradient) override;
   void initialise(std::uint64_t seed, Real* values) const override;
   void forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
                const Matrix& saved) override;

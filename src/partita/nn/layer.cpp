@@ -2,8 +2,12 @@
 
 #include "partita/core/error.hpp"
 #include "partita/nn/activation_layer.hpp"
+#include "partita/nn/attention.hpp"
 #include "partita/nn/dense.hpp"
+#include "partita/nn/dropout.hpp"
+#include "partita/nn/embedding.hpp"
 #include "partita/nn/group.hpp"
+#include "partita/nn/norm.hpp"
 
 namespace partita {
 
@@ -11,6 +15,10 @@ std::unique_ptr<Layer> makeLayer(const LayerPlan& plan) {
   const std::string& type = plan.spec.type;
   if (type == "dense") return std::make_unique<Dense>(plan);
   if (type == "activation") return std::make_unique<ActivationLayer>(plan);
+  if (type == "embedding") return std::make_unique<Embedding>(plan);
+  if (type == "attention") return std::make_unique<Attention>(plan);
+  if (type == "layer-norm" || type == "rms-norm") return std::make_unique<Norm>(plan);
+  if (type == "dropout") return std::make_unique<Dropout>(plan);
   if (plan.group()) return std::make_unique<Group>(plan);
   PARTITA_FAIL("no layer of type " + type);
 }

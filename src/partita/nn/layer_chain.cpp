@@ -25,6 +25,10 @@ void LayerChain::bind(const Vector& parameters, const Vector& gradients) {
     _layers[i]->bind(part(parameters, _begin[i], _begin[i + 1]), part(gradients, _begin[i], _begin[i + 1]));
 }
 
+void LayerChain::bindTable(const Matrix& table, const Matrix& gradient) {
+  for (const auto& layer : _layers) layer->bindTable(table, gradient);
+}
+
 void LayerChain::initialise(std::uint64_t seed, Real* values) const {
   for (std::size_t i = 0; i < _layers.size(); ++i) _layers[i]->initialise(seed, values + _begin[i]);
 }
@@ -59,10 +63,11 @@ Matrix LayerChain::forward(const ExecSpace& space, const Pass& pass, const Matri
   tape.rows = static_cast<std::int64_t>(in.extent(0));
   Matrix from = in;
   for (std::size_t i = 0; i < _layers.size(); ++i) {
-    const Matrix to = topRows(tape.outputs[i], tape.rows);
+    const Matrix to = shaped(tape.outputs[i].data(), _layers[i]->outputs(), in);
     _layers[i]->forward(space, pass, from, to, topRows(tape.saved[i], tape.rows));
     from = to;
   }
+  tape.columns = static_cast<std::int64_t>(from.extent(1));
   return from;
 }
 
@@ -76,14 +81,13 @@ void LayerChain::backward(const ExecSpace& space, const Pass& pass, const Matrix
     if (!input_wanted && i < _first_trained) break;
     Matrix before; // stays empty where nobody wants the gradient
     if (i > 0 && (input_wanted || i > _first_trained)) {
-      before = Matrix(work[next].data(), static_cast<std::size_t>(tape.rows),
-                      static_cast<std::size_t>(_layers[i]->inputs()));
+      before = shaped(work[next].data(), _layers[i]->inputs(), in);
     } else if (i == 0) {
       before = grad_in;
     }
-    const Matrix from = i == 0 ? in : topRows(tape.outputs[i - 1], tape.rows);
-    _layers[i]->backward(space, pass, from, topRows(tape.outputs[i], tape.rows),
-                         topRows(tape.saved[i], tape.rows), grad, before);
+    const Matrix from = i == 0 ? in : shaped(tape.outputs[i - 1].data(), _layers[i]->inputs(), in),
+                 to = shaped(tape.outputs[i].data(), _layers[i]->outputs(), in);
+    _layers[i]->backward(space, pass, from, to, topRows(tape.saved[i], tape.rows), grad, before);
     if (ready && _begin[i + 1] > _begin[i]) ready(_begin[i], _begin[i + 1]);
     grad = before;
     next = 1 - next;

@@ -11,7 +11,10 @@ namespace partita {
 struct Tape {
   std::vector<Matrix> outputs, saved; ///< one of each a layer, [capacity, values]
   std::int64_t rows = 0;              ///< of the batch now on it
-  Matrix output() const { return topRows(outputs.back(), rows); }
+  std::int64_t columns = 0;           ///< of its last output: fewer than values where sequences are shorter
+  Matrix output() const {
+    return Matrix(outputs.back().data(), static_cast<std::size_t>(rows), static_cast<std::size_t>(columns));
+  }
 };
 
 /// Layers one behind the other, over consecutive parts of a flat parameter and a flat gradient buffer.
@@ -29,6 +32,7 @@ class LayerChain {
   std::int64_t outputs() const { return _layers.back()->outputs(); }
 
   void bind(const Vector& parameters, const Vector& gradients);
+  void bindTable(const Matrix& table, const Matrix& gradient);
   void initialise(std::uint64_t seed, Real* values) const;
 
   Tape makeTape(std::int64_t capacity) const;
@@ -36,7 +40,8 @@ class LayerChain {
   /// not empty. Advances `memory` by what it took.
   Tape tapeIn(Real*& memory, std::int64_t rows, const Matrix& out) const;
 
-  /// in [rows, inputs()] -> output [rows, outputs()], which lives on the tape.
+  /// in [rows, inputs()] -> output [rows, outputs()], which lives on the tape; both narrower for sequences
+  /// that are shorter than planned.
   Matrix forward(const ExecSpace& space, const Pass& pass, const Matrix& in, Tape& tape) const;
   /// dJ/doutput (overwritten) -> the flat gradients, and dJ/din where `grad_in` is not empty. `work`: two
   /// buffers, each for the widest activation inside; `grad_out` may be one of them.
@@ -45,6 +50,12 @@ class LayerChain {
                 const GradientReady& ready = {}) const;
 
  private:
+  /// `values` columns of the plan as those of a call that begins with `in`, whose sequences may be shorter.
+  Matrix shaped(Real* data, std::int64_t values, const Matrix& in) const {
+    return Matrix(data, in.extent(0),
+                  static_cast<std::size_t>(values) * in.extent(1) / static_cast<std::size_t>(inputs()));
+  }
+
   std::vector<std::unique_ptr<Layer>> _layers;
   std::vector<std::int64_t> _begin; ///< first value of each layer in the flat buffers, and the end
   std::size_t _first_trained;       ///< nothing in front of it wants a gradient

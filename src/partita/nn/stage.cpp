@@ -36,24 +36,40 @@ Stage::Stage(const StagePlan& plan, const std::vector<Real>& values, std::int64_
   for (Vector& work : _work) work = makeVector("partita::Stage::work", plan.widest() * capacity);
   _scratch = makeVector("partita::Stage::scratch", plan.workValues(capacity));
   _chain.bind(_parameters, _gradients);
+  bindTable();
 }
 
-Pass Stage::withScratch(Pass pass) const {
+/// A dense layer may have the table of the embedding, which then is the stage's first layer.
+void Stage::bindTable() {
+  const LayerPlan* first = leavesOf(_plan.layers).front();
+  if (first->spec.type != "embedding") return;
+  const auto table = [&](const Vector& values) {
+    return Matrix(values.data(), first->classes, first->spec.width);
+  };
+  _chain.bindTable(table(_parameters), table(_gradients));
+}
+
+Pass Stage::completed(Pass pass) const {
   pass.work = _scratch;
+  pass.seed = _seed;
   return pass;
 }
 
 Matrix Stage::forward(const ExecSpace& space, const Pass& pass, const Matrix& in, Tape& tape) {
-  return _chain.forward(space, withScratch(pass), in, tape);
+  return _chain.forward(space, completed(pass), in, tape);
 }
 
 Matrix Stage::outputGradient(std::int64_t rows) const {
   return Matrix(_work[0].data(), static_cast<std::size_t>(rows), static_cast<std::size_t>(outputs()));
 }
 
+Matrix Stage::outputGradient(const Matrix& output) const {
+  return Matrix(_work[0].data(), output.extent(0), output.extent(1));
+}
+
 void Stage::backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Tape& tape,
                      const Matrix& grad_out, const Matrix& grad_in, const GradientReady& ready) {
-  _chain.backward(space, withScratch(pass), in, tape, grad_out, grad_in, _work, ready);
+  _chain.backward(space, completed(pass), in, tape, grad_out, grad_in, _work, ready);
 }
 
 } // namespace partita

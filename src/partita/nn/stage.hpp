@@ -25,6 +25,9 @@ class Stage {
   /// Starting parameters of a stage as a function of (seed, place of each layer in the whole network) alone.
   static std::vector<Real> initialValues(const StagePlan& plan, std::uint64_t seed);
 
+  /// Seed of the random numbers that layers draw in training.
+  void setSeed(std::uint64_t seed) { _seed = seed; }
+
   const StagePlan& plan() const { return _plan; }
   const Vector& parameters() const { return _parameters; }
   const Vector& gradients() const { return _gradients; }
@@ -39,13 +42,15 @@ class Stage {
 
   /// The work buffer where a loss leaves dJ/doutput for `backward`, [rows, outputs()].
   Matrix outputGradient(std::int64_t rows) const;
+  Matrix outputGradient(const Matrix& output) const; ///< of its shape, where sequences are shorter
 
   /// dJ/doutput (overwritten) -> the flat gradients, and dJ/din where `grad_in` is not empty.
   void backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Tape& tape,
                 const Matrix& grad_out, const Matrix& grad_in, const GradientReady& ready = {});
 
  private:
-  Pass withScratch(Pass pass) const;
+  void bindTable();
+  Pass completed(Pass pass) const;
 
   StagePlan _plan;
   LayerChain _chain;
@@ -53,6 +58,7 @@ class Stage {
   Vector _parameters, _gradients;
   Vector _work[2]; ///< gradients of activations on their way back, in turn
   Vector _scratch; ///< of one layer at a time
+  std::uint64_t _seed = 0;
 };
 
 } // namespace partita

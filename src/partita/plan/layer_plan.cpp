@@ -7,7 +7,7 @@
 namespace partita {
 
 const LayerRules& rulesOf(const std::string& type) {
-  for (const auto family : {denseRules, groupRules})
+  for (const auto family : {denseRules, groupRules, sequenceRules})
     if (const LayerRules* rules = family(type)) return *rules;
   throw std::logic_error("no rules for layers of type '" + type + "'");
 }

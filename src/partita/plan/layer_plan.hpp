@@ -20,6 +20,8 @@ struct LayerPlan {
   std::string entry;            ///< of the deck, for messages: "network/layers: entry 2"
   std::int64_t index = 0;       ///< of the cuttable layer that it is or is part of
   std::int64_t number = 0;      ///< counts the layers that are no groups: random numbers come from it
+  std::int64_t classes = 0;     ///< of the data; of tokens: the vocabulary
+  bool shared = false;          ///< embedding: a dense layer behind has the same table
   Shape in, out;
   Initialisation initialisation = Initialisation::he;
   std::vector<LayerPlan> body, shortcut; ///< of a group
@@ -39,6 +41,11 @@ struct LayerPlan {
   std::int64_t keptValues() const { return outputs() + savedValues(); }
   std::int64_t workValues(std::int64_t rows) const; ///< scratch during a pass over `rows` samples
 };
+
+/// Positions of a sample that a layer treats alike: rows of its last extent.
+inline std::int64_t positionsOf(const Shape& shape) {
+  return valuesOf(shape) / shape.back();
+}
 
 bool needsArgument(Activation activation); ///< does its derivative need more than its value?
 

@@ -25,11 +25,15 @@ class LayerRules {
   }
 };
 
+/// Widest head of attention: its tiles have to fit into the cache of a core.
+constexpr std::int64_t most_head_width = 256;
+
 /// The rules of a type by its name in decks. Throws std::logic_error where there is none.
 const LayerRules& rulesOf(const std::string& type);
 
 /// One function a family of layers; null where a type belongs to another.
 const LayerRules* denseRules(const std::string& type);
 const LayerRules* groupRules(const std::string& type);
+const LayerRules* sequenceRules(const std::string& type);
 
 } // namespace partita

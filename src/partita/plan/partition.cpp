@@ -143,6 +143,7 @@ StagePlan makeStage(const StrategySection& strategy, const Layers& layers, std::
   stage.index = index;
   stage.stages = stages;
   stage.layers.assign(layers.begin() + first, layers.begin() + last);
+  stage.positions = isSequence(layers.back().out) ? layers.back().out[0] : 1;
   if (!stage.last() && matchedBefore(strategy, last))
     stage.layers.back().spec.activation = Activation::identity;
   if (!stage.first() && matchedBefore(strategy, first)) {
@@ -182,10 +183,30 @@ std::vector<std::int64_t> cutsByRule(const RunConfig& config, const Layers& laye
   });
 }
 
+/// Labels of tokens are met at each position.
+void checkPositions(const StagePlan& stage, std::int64_t positions) {
+  const LayerPlan& last = stage.layers.back();
+  const bool fits = positions == 1 || (isSequence(last.out) && last.out[0] == positions);
+  if (fits) return;
+  throw UserError("strategy/cuts: behind " + last.name() + " a sample has the shape " + toText(last.out) +
+                  "; a network that tells " + std::to_string(positions) +
+                  " tokens can only be cut where it has as many positions");
+}
+
+void checkTies(const StagePlan& stage) {
+  const std::vector<const LayerPlan*> leaves = leavesOf(stage.layers);
+  if (leaves.empty() || leaves.front()->spec.type == "embedding") return;
+  for (const LayerPlan* leaf : leaves) {
+    if (leaf->spec.tied)
+      throw UserError(leaf->entry + " is tied to the embedding, which is in another stage; leave `tied` out");
+  }
+}
+
 void checkLabels(const StrategySection& strategy, const Partition& partition, std::int64_t classes) {
   const bool orthogonal = strategy.labels == LabelKind::orthogonal || strategy.labels == LabelKind::etf;
   for (std::size_t i = 0; i + 1 < partition.stages.size(); ++i) {
-    const std::int64_t width = partition.stages[i].outputs();
+    checkPositions(partition.stages[i], partition.stages[i].positions);
+    const std::int64_t width = partition.stages[i].labelWidth();
     if ((orthogonal || strategy.labels == LabelKind::block) && width < classes) {
       throw UserError("strategy/labels: orthogonal, etf and block labels need at least as many units at a "
                       "cut as there are classes; "
@@ -228,6 +249,7 @@ Partition planPartition(const RunConfig& config, const Layers& layers, std::int6
         stage.trainFlops() + labelFlops(strategy, classes, stage.inputs(), stage.outputs(), index, stages));
     first = last;
   }
+  for (const StagePlan& stage : partition.stages) checkTies(stage);
   partition.joint_flops = makeStage(strategy, layers, 0, n, 0, 1).trainFlops();
   checkLabels(strategy, partition, classes);
   return partition;

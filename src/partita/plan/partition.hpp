@@ -12,12 +12,14 @@ struct StagePlan {
   std::vector<LayerPlan>
       layers; ///< begins with an `activation` layer where the cut in front is matched before it
 
-  bool entrance = false; ///< does it begin so?
+  bool entrance = false;      ///< does it begin so?
+  std::int64_t positions = 1; ///< labels a sample: one, or one each position of a sequence of tokens
 
   bool first() const { return index == 0; }
   bool last() const { return index + 1 == stages; }
   std::int64_t inputs() const { return layers.front().inputs(); }
   std::int64_t outputs() const { return layers.back().outputs(); }
+  std::int64_t labelWidth() const { return outputs() / positions; } ///< of the cut behind it
   std::int64_t parameters() const { return countParameters(layers); }
   double forwardFlops() const;           ///< a sample
   double trainFlops() const;             ///< a sample; no gradient leaves the stage
@@ -47,6 +49,7 @@ struct Partition {
 /// Cuts the layers as `strategy/cuts` says; one stage for the strategy `joint`.
 /// Throws UserError where the cuts or labels do not fit the network.
 /// `real_bytes` is the size of a value, for cuts by memory.
+/// A network whose output is a sequence has a label for each of its positions.
 Partition planPartition(const RunConfig& config, const std::vector<LayerPlan>& layers, std::int64_t classes,
                         std::int64_t real_bytes = sizeof(float));
 

@@ -24,7 +24,7 @@ Evaluation evaluateJoined(const ExecSpace& space, const RunConfig& config, Grid&
   const std::int64_t batches = (part.end - part.begin + capacity - 1) / capacity;
   const bool first = grid.group() == 0, last = grid.group() + 1 == grid.plan().groups;
   const FeatureRows features(sets, set);
-  BatchReader reader(first ? &features : nullptr, set.labels, sequentialOrder(part.begin, part.end, capacity),
+  BatchReader reader(first ? &features : nullptr, set, sequentialOrder(part.begin, part.end, capacity),
                      batches, capacity, config.data.prefetch);
   std::unique_ptr<Receiver> receiver;
   std::unique_ptr<Sender> sender;
@@ -39,7 +39,8 @@ Evaluation evaluateJoined(const ExecSpace& space, const RunConfig& config, Grid&
         capacity, stages.back()->stage.outputs(), config.strategy.queue, grid.traffic.evaluation);
   }
   std::vector<Score> scores(stages.size(), Score(0));
-  for (Score& score : scores) score = Score(capacity);
+  const std::size_t labels = set.labels_a_sample;
+  for (Score& score : scores) score = Score(capacity * static_cast<std::int64_t>(labels));
   Pass pass;
   pass.training = false;
   for (std::int64_t i = 0; i < batches; ++i) {
@@ -64,8 +65,8 @@ Evaluation evaluateJoined(const ExecSpace& space, const RunConfig& config, Grid&
   grid.world().sum(sums);
   Evaluation result;
   for (std::size_t s = 0; s < count; ++s) {
-    result.accuracy.push_back(sums[2 * s] / static_cast<double>(samples));
-    result.loss.push_back(sums[2 * s + 1] / static_cast<double>(samples));
+    result.accuracy.push_back(sums[2 * s] / static_cast<double>(set.labels.size()));
+    result.loss.push_back(sums[2 * s + 1] / static_cast<double>(set.labels.size()));
   }
   return result;
 }

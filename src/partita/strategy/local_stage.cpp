@@ -1,5 +1,7 @@
 #include "partita/strategy/local_stage.hpp"
 
+#include "partita/data/order.hpp"
+
 namespace partita {
 
 namespace {
@@ -13,9 +15,8 @@ void startAtMeanLabel(const StagePlan& plan, const SilLabels& labels, double gai
   Real* last = values.data() + values.size() - layer.parameters();
   for (std::int64_t i = 0; i < weights; ++i) last[i] *= static_cast<Real>(gain);
   if (!layer.spec.bias) return;
-  for (std::int64_t j = 0; j < layer.outputs(); ++j) {
-    last[weights + j] = static_cast<Real>(labels.mean[static_cast<std::size_t>(j)]);
-  }
+  for (std::size_t j = 0; j < labels.mean.size(); ++j)
+    last[static_cast<std::size_t>(weights) + j] = static_cast<Real>(labels.mean[j]);
 }
 
 /// A later stage of one dense layer starts by passing on what the stage in front says. The last one decodes
@@ -57,12 +58,13 @@ bool startsWithLabels(const StrategySection& strategy, const StagePlan& plan) {
 std::vector<Real> startingValues(const RunConfig& config, const StagePlan& plan, const SilLabels& labels,
                                  std::int64_t classes) {
   std::vector<Real> values = Stage::initialValues(plan, static_cast<std::uint64_t>(config.run.seed));
-  const bool dense_end = plan.layers.back().spec.type == "dense";
+  const bool dense_end = plan.layers.back().spec.type == "dense" && !plan.layers.back().spec.tied;
   if (!plan.last() && dense_end && config.strategy.initialisation == CutInitialisation::cut) {
     startAtMeanLabel(plan, labels, config.strategy.cut_gain, values);
   }
   if (startsWithLabels(config.strategy, plan)) {
-    startWithLabels(plan, labelsOfCut(config, classes, plan.inputs(), plan.index - 1), labels, values);
+    startWithLabels(plan, labelsOfCut(config, classes, plan.inputs() / plan.positions, plan.index - 1),
+                    labels, values);
   }
   return values;
 }
@@ -78,6 +80,13 @@ std::unique_ptr<Loss> makeStageLoss(const RunConfig& config, const StagePlan& pl
 }
 
 } // namespace
+
+Pass trainingPass(const RunConfig& config, const Grid& grid, std::int64_t step) {
+  Pass pass;
+  pass.step = static_cast<std::uint64_t>(step);
+  pass.first_row = replicaSlice(config.training.batch, grid.replica(), grid.replicas()).begin;
+  return pass;
+}
 
 std::int64_t localCapacity(const RunConfig& config, int replicas) {
   return (config.training.batch + replicas - 1) / replicas;
@@ -96,13 +105,25 @@ bool reencodes(const StrategySection& strategy) {
 
 LocalStage::LocalStage(const RunConfig& config, const StagePlan& plan, std::int64_t classes,
                        std::int64_t capacity)
-    : labels(plan.last() ? SilLabels{} : labelsOfCut(config, classes, plan.outputs(), plan.index)),
+    : labels(plan.last() ? SilLabels{} : labelsOfCut(config, classes, plan.labelWidth(), plan.index)),
       stage(plan, startingValues(config, plan, labels, classes), capacity), tape(stage.makeTape(capacity)),
-      score(capacity), loss(makeStageLoss(config, plan, labels, classes, capacity)) {
+      score(capacity * plan.positions),
+      loss(makeStageLoss(config, plan, labels, classes, capacity * plan.positions)) {
+  stage.setSeed(static_cast<std::uint64_t>(config.run.seed));
   if (plan.last() || !reencodes(config.strategy)) return;
-  reencode = std::make_unique<Reencode>(labels, plan.index, capacity);
-  encoded = makeMatrix("partita::LocalStage::encoded", capacity, reencode->outputs());
-  posterior = makeMatrix("partita::LocalStage::posterior", capacity, reencode->savedValues());
+  reencode = std::make_unique<Reencode>(labels, plan.index, capacity * plan.positions);
+  encoded = makeMatrix("partita::LocalStage::encoded", capacity, plan.outputs());
+  posterior =
+      makeMatrix("partita::LocalStage::posterior", capacity * plan.positions, reencode->savedValues());
+}
+
+Matrix LocalStage::perLabel(const Matrix& values) const {
+  const auto width = static_cast<std::size_t>(labels.width());
+  return Matrix(values.data(), values.size() / width, width);
+}
+
+Matrix LocalStage::posteriorOf(const Matrix& rows) const {
+  return topRows(posterior, static_cast<std::int64_t>(rows.extent(0)));
 }
 
 Matrix LocalStage::forwardJoined(const ExecSpace& space, const Pass& pass, const Matrix& in) {
@@ -113,22 +134,25 @@ Matrix LocalStage::forwardJoined(const ExecSpace& space, const Pass& pass, const
 
 void LocalStage::encode(const ExecSpace& space, const Pass& pass) {
   if (reencode == nullptr) return;
-  reencode->forward(space, pass, tape.output(), topRows(encoded, tape.rows), topRows(posterior, tape.rows));
+  const Matrix in = perLabel(tape.output());
+  reencode->forward(space, pass, in, perLabel(topRows(encoded, tape.rows)), posteriorOf(in));
 }
 
 Matrix LocalStage::joinedOutput() const {
   return reencode == nullptr ? tape.output() : topRows(encoded, tape.rows);
 }
 
-void LocalStage::backwardJoined(const ExecSpace& space, const Matrix& in, const Matrix& grad_out,
-                                const Matrix& grad_in, const Stage::GradientReady& ready) {
+void LocalStage::backwardJoined(const ExecSpace& space, const Pass& pass, const Matrix& in,
+                                const Matrix& grad_out, const Matrix& grad_in,
+                                const Stage::GradientReady& ready) {
   Matrix grad = grad_out;
   if (reencode != nullptr) {
     grad = stage.outputGradient(tape.rows);
-    reencode->backward(space, {}, tape.output(), topRows(encoded, tape.rows), topRows(posterior, tape.rows),
-                       grad_out, grad);
+    const Matrix from = perLabel(tape.output());
+    reencode->backward(space, pass, from, perLabel(topRows(encoded, tape.rows)), posteriorOf(from),
+                       perLabel(grad_out), perLabel(grad));
   }
-  stage.backward(space, {}, in, tape, grad, grad_in, ready);
+  stage.backward(space, pass, in, tape, grad, grad_in, ready);
 }
 
 std::vector<std::unique_ptr<LocalStage>> makeLocalStages(const RunConfig& config, const Partition& partition,

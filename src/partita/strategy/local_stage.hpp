@@ -23,8 +23,8 @@ struct LocalStage {
   Matrix joinedOutput() const;
   /// dJ/d(joined output) -> gradients, and dJ/din where `grad_in` is not empty; on the tape of
   /// `forwardJoined`.
-  void backwardJoined(const ExecSpace& space, const Matrix& in, const Matrix& grad_out, const Matrix& grad_in,
-                      const Stage::GradientReady& ready);
+  void backwardJoined(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& grad_out,
+                      const Matrix& grad_in, const Stage::GradientReady& ready);
 
   SilLabels labels; ///< of the cut behind the stage; empty for the last one
   Stage stage;
@@ -33,7 +33,14 @@ struct LocalStage {
   std::unique_ptr<Loss> loss;         ///< the stage's own
   std::unique_ptr<Reencode> reencode; ///< none: the activation itself crosses the cut
   Matrix encoded, posterior;          ///< what `reencode` leaves on the tape
+
+ private:
+  Matrix perLabel(const Matrix& values) const; ///< a row for each label of a sample
+  Matrix posteriorOf(const Matrix& rows) const;
 };
+
+/// What the layers are told of a training step of a replica: where its random numbers come from.
+Pass trainingPass(const RunConfig& config, const Grid& grid, std::int64_t step);
 
 /// Samples of a batch that one replica holds at most.
 std::int64_t localCapacity(const RunConfig& config, int replicas);

@@ -86,23 +86,23 @@ StepReport StageUpdater::report(const ExecSpace& space, std::int64_t stage_numbe
 
 StageTrainer::StageTrainer(const RunConfig& config, LocalStage& local, Grid& grid, StageRate stage_rate,
                            std::int64_t steps, std::int64_t steps_per_epoch)
-    : _local(local), _updater(config, local, grid, stage_rate, steps, steps_per_epoch),
-      _weight(static_cast<Real>(1.0 / static_cast<double>(config.training.batch))) {}
+    : _local(local), _updater(config, local, grid, stage_rate, steps, steps_per_epoch), _config(config),
+      _grid(grid), _weight(static_cast<Real>(1.0 / static_cast<double>(config.training.batch))) {}
+
+Pass StageTrainer::passOfStep() const {
+  return trainingPass(_config, _grid, _updater.step());
+}
 
 void StageTrainer::forward(const ExecSpace& space, const Matrix& in) {
   _in = in;
-  Pass pass;
-  pass.step = static_cast<std::uint64_t>(_updater.step());
-  _local.stage.forward(space, pass, in, _local.tape);
+  _local.stage.forward(space, passOfStep(), in, _local.tape);
 }
 
 void StageTrainer::learn(const ExecSpace& space, const Targets& targets) {
-  Pass pass;
-  pass.step = static_cast<std::uint64_t>(_updater.step());
   const Matrix grad = _local.stage.outputGradient(_local.tape.rows);
   _local.loss->evaluate(space, _local.tape.output(), targets, _weight, grad, _local.score);
   _updater.checkLoss(space, _in);
-  _local.stage.backward(space, pass, _in, _local.tape, grad, Matrix(), _updater.gradientReady(space));
+  _local.stage.backward(space, passOfStep(), _in, _local.tape, grad, Matrix(), _updater.gradientReady(space));
   _updater.completeGradient(space);
   _updater.update(space);
 }

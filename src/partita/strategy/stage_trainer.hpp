@@ -93,6 +93,10 @@ class StageTrainer {
  private:
   LocalStage& _local;
   StageUpdater _updater;
+  Pass passOfStep() const;
+
+  const RunConfig& _config;
+  const Grid& _grid;
   Matrix _in;
   Real _weight;
 };

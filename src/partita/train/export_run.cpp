@@ -58,7 +58,7 @@ Operation activationOperation(const LayerPlan& layer) {
 }
 
 Operation reencodeOperation(const StoredNetwork& stored, const StagePlan& plan) {
-  const SilLabels labels = labelsOfCut(stored.config, stored.facts.classes, plan.outputs(), plan.index);
+  const SilLabels labels = labelsOfCut(stored.config, stored.facts.classes, plan.labelWidth(), plan.index);
   Operation operation;
   operation.kind = Operation::Kind::reencode;
   operation.name = "cut" + std::to_string(plan.index) + ".reencode";

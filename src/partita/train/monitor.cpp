@@ -178,6 +178,12 @@ void Monitor::onEvaluation(const EvaluationReport& report) {
     line += (s > 0 ? "," : "") + std::string(" ") + (joined ? "joined" : "stage " + std::to_string(s + 1)) +
             " " + percent(report.stage_accuracy[s]);
   }
+  const bool tokens = _partition.stages.back().positions > 1;
+  if (tokens && report.joined && _config.training.loss == LossKind::cross_entropy) {
+    char perplexity[40];
+    std::snprintf(perplexity, sizeof perplexity, ", perplexity %.4f", std::exp(report.stage_loss.back()));
+    line += perplexity;
+  }
   Log::info(line);
   warnOfStagesThatDoNotLearn(report);
 }

@@ -32,6 +32,14 @@ Watchdog::Limits watchdogLimits(const RunConfig& config) {
 
 } // namespace
 
+void checkLabels(const Partition& partition, const DataSets& sets) {
+  const auto labels = static_cast<std::int64_t>(sets.train.labels_a_sample);
+  const std::int64_t positions = partition.stages.back().positions;
+  if (labels == positions) return;
+  throw UserError("network/layers: the network tells " + std::to_string(positions) +
+                  " classes a sample, but the data have " + std::to_string(labels) + " labels a sample");
+}
+
 void checkTraining(const RunConfig& config, const DataSets& sets, const GridPlan& grid) {
   planRunLength(config, sets.train.size());
   if (config.training.batch >= grid.replicas) return;
@@ -46,6 +54,7 @@ Plans::Plans(const RunConfig& config, const Communicator& world, bool learns) {
   sets = loadData(config.data, seed, Need::labels_only);
   partition = planPartition(config, planNetwork(config.network, sets.shape, sets.classes), sets.classes,
                             sizeof(Real));
+  checkLabels(partition, sets);
   grid = planGrid(config.strategy, partition, world.size());
   if (learns) checkTraining(config, sets, grid);
   if (grid.group(world.rank()) == 0) sets = loadData(config.data, seed, Need::everything);

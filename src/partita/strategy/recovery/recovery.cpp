@@ -50,11 +50,11 @@ Recovery::Recovery(const RunContext& context)
 bool Recovery::run(const ExecSpace& space) {
   const Grid& grid = _context.grid;
   const FeatureRows features(_context.sets, _context.sets.train);
-  const auto& labels = _context.sets.train.labels;
+  const Dataset& train = _context.sets.train;
   const std::int64_t steps = _context.length.recovery_steps,
                      before = _context.config.run.epochs * _context.length.per_epoch;
-  BatchReader reader(grid.group() == 0 ? &features : nullptr, labels,
-                     trainingOrder(labels.size(), _context.seed(), _context.config.training.batch,
+  BatchReader reader(grid.group() == 0 ? &features : nullptr, train,
+                     trainingOrder(train.size(), _context.seed(), _context.config.training.batch,
                                    grid.replica(), grid.replicas(), before + _first),
                      steps - _first, localCapacity(_context.config, grid.replicas()),
                      _context.config.data.prefetch);
@@ -82,8 +82,10 @@ void Recovery::step(const ExecSpace& space, BatchReader& reader, const Position&
   alive();
   const Batch& batch = reader.next(space);
   const bool reports = _updaters.back()->reports();
-  forward(space, batch);
-  backward(space, batch);
+  const Pass pass =
+      trainingPass(_context.config, _context.grid, _context.length.steps + _updaters.front()->step());
+  forward(space, pass, batch);
+  backward(space, pass, batch);
   for (auto& updater : _updaters) updater->completeGradient(space);
   const bool clips = _context.config.optimiser.clip_norm > 0.0;
   const double squares = clips || reports ? squaresOfAll(space) : 0.0;
@@ -95,17 +97,17 @@ void Recovery::step(const ExecSpace& space, BatchReader& reader, const Position&
   if (_context.grid.replica() == 0) _context.observer.onStep(report);
 }
 
-void Recovery::forward(const ExecSpace& space, const Batch& batch) {
+void Recovery::forward(const ExecSpace& space, const Pass& pass, const Batch& batch) {
   Matrix flow = _from_before != nullptr ? _from_before->next(space) : batch.features;
   for (std::size_t i = 0; i < _context.stages.size(); ++i) {
     _inputs[i] = flow;
-    flow = _context.stages[i]->forwardJoined(space, {}, flow);
+    flow = _context.stages[i]->forwardJoined(space, pass, flow);
   }
   if (_onward != nullptr) _onward->send(space, flow);
 }
 
-void Recovery::backward(const ExecSpace& space, const Batch& batch) {
-  const auto rows = static_cast<std::int64_t>(batch.labels.extent(0));
+void Recovery::backward(const ExecSpace& space, const Pass& pass, const Batch& batch) {
+  const std::int64_t rows = _context.stages.back()->tape.rows;
   Matrix grad;
   if (_from_behind != nullptr) {
     grad = _from_behind->next(space);
@@ -119,7 +121,8 @@ void Recovery::backward(const ExecSpace& space, const Batch& batch) {
   }
   for (std::size_t i = _context.stages.size(); i-- > 0;) {
     const Matrix before = _input_gradients[i].size() > 0 ? topRows(_input_gradients[i], rows) : Matrix();
-    _context.stages[i]->backwardJoined(space, _inputs[i], grad, before, _updaters[i]->gradientReady(space));
+    _context.stages[i]->backwardJoined(space, pass, _inputs[i], grad, before,
+                                       _updaters[i]->gradientReady(space));
     grad = before;
   }
   if (_back != nullptr) _back->send(space, grad);

@@ -18,8 +18,8 @@ class Recovery {
 
  private:
   void step(const ExecSpace& space, BatchReader& reader, const Position& position);
-  void forward(const ExecSpace& space, const Batch& batch);
-  void backward(const ExecSpace& space, const Batch& batch);
+  void forward(const ExecSpace& space, const Pass& pass, const Batch& batch);
+  void backward(const ExecSpace& space, const Pass& pass, const Batch& batch);
   double squaresOfAll(const ExecSpace& space);
 
   RunContext _context;

@@ -11,11 +11,12 @@ namespace partita {
 
 /// What a layer must know of the call it serves.
 struct Pass {
-  bool training = true;    ///< random masks and batch statistics, or their inference forms
-  bool accumulate = false; ///< add to the gradients (later microbatches) instead of overwriting them
-  std::uint64_t step = 0;  ///< counter of the random numbers a layer draws
-  bool again = false;      ///< a forward pass of before is repeated: statistics are not counted twice
-  Vector work;             ///< scratch, as long as the layer's `workValues`; free again after the call
+  bool training = true;       ///< random masks and batch statistics, or their inference forms
+  bool accumulate = false;    ///< add to the gradients (later microbatches) instead of overwriting them
+  std::uint64_t step = 0;     ///< counter of the random numbers a layer draws
+  std::int64_t first_row = 0; ///< place of row 0 in the whole batch, over all replicas and microbatches
+  bool again = false;         ///< a forward pass of before is repeated: statistics are not counted twice
+  Vector work;                ///< scratch, as long as the layer's `workValues`; free again after the call
 };
 
 /// A layer maps [rows, inputs] to [rows, outputs]. It owns no memory: the stage binds its part of the flat

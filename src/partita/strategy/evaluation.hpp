@@ -8,7 +8,8 @@
 
 namespace partita {
 
-/// What a forward pass over a set came to, a value a stage.
+/// What a forward pass over a set came to: a value a stage where stages have labels of their own, else that
+/// of the network alone.
 struct Evaluation {
   std::vector<double> accuracy, loss;
 };

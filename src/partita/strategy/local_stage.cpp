@@ -1,5 +1,7 @@
 #include "partita/strategy/local_stage.hpp"
 
+#include "partita/plan/pipeline_plan.hpp"
+
 namespace partita {
 
 namespace {
@@ -58,6 +60,7 @@ std::vector<Real> startingValues(const RunConfig& config, const StagePlan& plan,
                                  std::int64_t classes) {
   std::vector<Real> values = Stage::initialValues(plan, static_cast<std::uint64_t>(config.run.seed));
   const bool dense_end = plan.layers.back().spec.type == "dense";
+  if (!usesLabels(config.strategy)) return values;
   if (!plan.last() && dense_end && config.strategy.initialisation == CutInitialisation::cut) {
     startAtMeanLabel(plan, labels, config.strategy.cut_gain, values);
   }
@@ -69,6 +72,7 @@ std::vector<Real> startingValues(const RunConfig& config, const StagePlan& plan,
 
 std::unique_ptr<Loss> makeStageLoss(const RunConfig& config, const StagePlan& plan, const SilLabels& labels,
                                     std::int64_t classes, std::int64_t capacity) {
+  if (!plan.last() && !usesLabels(config.strategy)) return nullptr;
   if (!plan.last()) {
     const bool prototype = config.strategy.loss == StageLoss::prototype;
     return prototype ? makePrototype(labels, capacity) : makeLabelMse(labels, capacity);
@@ -83,6 +87,11 @@ std::int64_t localCapacity(const RunConfig& config, int replicas) {
   return (config.training.batch + replicas - 1) / replicas;
 }
 
+std::int64_t passCapacity(const RunConfig& config, int replicas) {
+  const std::int64_t share = localCapacity(config, replicas);
+  return usesLabels(config.strategy) ? share : microbatchRows(config.strategy, share);
+}
+
 SilLabels labelsOfCut(const RunConfig& config, std::int64_t classes, std::int64_t width, int cut) {
   const StrategySection& strategy = config.strategy;
   return makeSilLabels(strategy.labels, strategy.kappa, strategy.temperature, classes, width,
@@ -90,45 +99,53 @@ SilLabels labelsOfCut(const RunConfig& config, std::int64_t classes, std::int64_
 }
 
 bool reencodes(const StrategySection& strategy) {
+  if (!usesLabels(strategy)) return false;
   if (strategy.reencode != Switch::automatic) return strategy.reencode == Switch::on;
   return strategy.input == StageInput::free && strategy.loss == StageLoss::prototype;
 }
 
 LocalStage::LocalStage(const RunConfig& config, const StagePlan& plan, std::int64_t classes,
                        std::int64_t capacity)
-    : labels(plan.last() ? SilLabels{} : labelsOfCut(config, classes, plan.outputs(), plan.index)),
-      stage(plan, startingValues(config, plan, labels, classes), capacity), tape(stage.makeTape(capacity)),
-      score(capacity), loss(makeStageLoss(config, plan, labels, classes, capacity)) {
-  if (plan.last() || !reencodes(config.strategy)) return;
-  reencode = std::make_unique<Reencode>(labels, plan.index, capacity);
-  encoded = makeMatrix("partita::LocalStage::encoded", capacity, reencode->outputs());
-  posterior = makeMatrix("partita::LocalStage::posterior", capacity, reencode->savedValues());
+    : labels(plan.last() || !usesLabels(config.strategy)
+                 ? SilLabels{}
+                 : labelsOfCut(config, classes, plan.outputs(), plan.index)),
+      stage(plan, startingValues(config, plan, labels, classes), capacity),
+      reencode(plan.last() || !reencodes(config.strategy)
+                   ? nullptr
+                   : std::make_unique<Reencode>(labels, plan.index, capacity)),
+      tape(makeTape(capacity)), score(capacity),
+      loss(makeStageLoss(config, plan, labels, classes, capacity)) {}
+
+JoinedTape LocalStage::makeTape(std::int64_t capacity) const {
+  JoinedTape made;
+  static_cast<Tape&>(made) = stage.makeTape(capacity);
+  if (reencode == nullptr) return made;
+  made.encoded = makeMatrix("partita::LocalStage::encoded", capacity, reencode->outputs());
+  made.posterior = makeMatrix("partita::LocalStage::posterior", capacity, reencode->savedValues());
+  return made;
 }
 
-Matrix LocalStage::forwardJoined(const ExecSpace& space, const Pass& pass, const Matrix& in) {
-  stage.forward(space, pass, in, tape);
-  encode(space, pass);
-  return joinedOutput();
+Matrix LocalStage::forwardJoined(const ExecSpace& space, const Pass& pass, const Matrix& in, JoinedTape& on) {
+  stage.forward(space, pass, in, on);
+  encode(space, pass, on);
+  return on.joinedOutput();
 }
 
-void LocalStage::encode(const ExecSpace& space, const Pass& pass) {
+void LocalStage::encode(const ExecSpace& space, const Pass& pass, const JoinedTape& on) {
   if (reencode == nullptr) return;
-  reencode->forward(space, pass, tape.output(), topRows(encoded, tape.rows), topRows(posterior, tape.rows));
+  reencode->forward(space, pass, on.output(), topRows(on.encoded, on.rows), topRows(on.posterior, on.rows));
 }
 
-Matrix LocalStage::joinedOutput() const {
-  return reencode == nullptr ? tape.output() : topRows(encoded, tape.rows);
-}
-
-void LocalStage::backwardJoined(const ExecSpace& space, const Matrix& in, const Matrix& grad_out,
-                                const Matrix& grad_in, const Stage::GradientReady& ready) {
+void LocalStage::backwardJoined(const ExecSpace& space, const Pass& pass, const Matrix& in,
+                                const JoinedTape& on, const Matrix& grad_out, const Matrix& grad_in,
+                                const Stage::GradientReady& ready) {
   Matrix grad = grad_out;
   if (reencode != nullptr) {
-    grad = stage.outputGradient(tape.rows);
-    reencode->backward(space, {}, tape.output(), topRows(encoded, tape.rows), topRows(posterior, tape.rows),
+    grad = stage.outputGradient(on.rows);
+    reencode->backward(space, pass, on.output(), topRows(on.encoded, on.rows), topRows(on.posterior, on.rows),
                        grad_out, grad);
   }
-  stage.backward(space, {}, in, tape, grad, grad_in, ready);
+  stage.backward(space, pass, in, on, grad, grad_in, ready);
 }
 
 std::vector<std::unique_ptr<LocalStage>> makeLocalStages(const RunConfig& config, const Partition& partition,
@@ -136,7 +153,7 @@ std::vector<std::unique_ptr<LocalStage>> makeLocalStages(const RunConfig& config
   std::vector<std::unique_ptr<LocalStage>> stages;
   for (int index = grid.firstStage(); index < grid.endStage(); ++index) {
     stages.push_back(std::make_unique<LocalStage>(config, partition.stages[static_cast<std::size_t>(index)],
-                                                  classes, localCapacity(config, grid.replicas())));
+                                                  classes, passCapacity(config, grid.replicas())));
   }
   return stages;
 }

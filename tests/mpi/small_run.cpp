@@ -1,7 +1,8 @@
 #include "small_run.hpp"
 
 #include "partita/io/parameters_hash.hpp"
-#include "partita/strategy/recovery/recovery.hpp"
+#include "partita/plan/effective.hpp"
+#include "partita/strategy/pipeline/pipeline.hpp"
 #include "partita/strategy/sil/sil.hpp"
 
 #include <filesystem>
@@ -46,7 +47,7 @@ RunConfig smallDeck(const std::vector<std::string>& overrides) {
 }
 
 SmallRun::SmallRun(const Communicator& ranks, const RunConfig& deck)
-    : config(deck),
+    : config(effective(deck)),
       sets(loadData(config.data, static_cast<std::uint64_t>(config.run.seed), Need::labels_only)),
       partition(partitionOf(config, sets)), grid(ranks, planGrid(config.strategy, partition, ranks.size()),
                                                  chooseMessagePaths(config.run.device_aware_mpi)),
@@ -55,7 +56,7 @@ SmallRun::SmallRun(const Communicator& ranks, const RunConfig& deck)
   sets = loadData(config.data, static_cast<std::uint64_t>(config.run.seed), Need::everything);
 }
 
-SmallRun& SmallRun::train() {
+SmallRun& SmallRun::train(StepControl& control) {
   TrainingClock clock;
   const RunLength length = planRunLength(config, sets.train.size());
   const RunContext context{config,
@@ -64,13 +65,18 @@ SmallRun& SmallRun::train() {
                            sets,
                            stages,
                            _observer,
-                           _control,
+                           control,
                            clock,
                            length,
                            Position{},
                            std::filesystem::temp_directory_path().string()};
-  SilTraining(context).run(ExecSpace());
-  if (length.recovery_steps > 0) Recovery(context).run(ExecSpace());
+  const bool sil = usesLabels(config.strategy);
+  if (sil) SilTraining(context).run(ExecSpace());
+  if (!sil || length.recovery_steps > 0) {
+    PipelineTraining pipeline(context, sil ? RunPhase::recovery : RunPhase::training);
+    pipeline.run(ExecSpace());
+    most_live = pipeline.mostLive();
+  }
   return *this;
 }
 

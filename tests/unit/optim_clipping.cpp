@@ -11,8 +11,8 @@ namespace {
 
 constexpr DefaultSpace space;
 
-double factorOf(GradientNorm& norm, double clip, double others = 0.0) {
-  norm.clip(space, clip, others);
+double factorOf(GradientNorm& norm, double clip, std::optional<double> squares = std::nullopt) {
+  norm.clip(space, clip, squares);
   return valuesOf(norm.factor())[0];
 }
 
@@ -41,7 +41,7 @@ TEST_CASE("A norm above the limit is scaled down to it, one below is left alone"
 TEST_CASE("Tensors elsewhere take part in clipping", "[optim]") {
   GradientNorm norm({0, 1});
   norm.measure(space, vectorOf({3.0}));
-  CHECK(factorOf(norm, 1.0, 16.0) == Approx(0.2));
+  CHECK(factorOf(norm, 1.0, 25.0) == Approx(0.2));
   CHECK(factorOf(norm, 1.0) == Approx(1.0 / 3.0));
 }
 

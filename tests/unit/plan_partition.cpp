@@ -68,7 +68,7 @@ TEST_CASE("A cut by memory makes the largest stage as small as it can be", "[pla
   const auto largest = [&](const Partition& partition) {
     std::int64_t most = 0;
     for (const StagePlan& stage : partition.stages)
-      most = std::max(most, stageMemory(stage, config, config.training.batch, 4).total());
+      most = std::max(most, stageMemory(stage, config, {config.training.batch}, 4).total());
     return most;
   };
   const std::int64_t chosen = largest(cut(config));
@@ -159,14 +159,14 @@ TEST_CASE("Memory of a stage", "[plan]") {
   RunConfig config = bigConfig(2);
   const StagePlan stage = cut(config).stages[0]; // 784-256-256
   const std::int64_t bytes = (784 * 256 + 256 + 256 * 256 + 256) * 4;
-  const StageMemory memory = stageMemory(stage, config, 128, 4);
+  const StageMemory memory = stageMemory(stage, config, {128}, 4);
   CHECK(memory.parameters == bytes);
   CHECK(memory.gradients == bytes);
   CHECK(memory.optimiser == 2 * bytes);
   CHECK(memory.activations == (784 + 256 + 256 + 2 * 256) * 128 * 4);
   CHECK(memory.total() == 4 * bytes + memory.activations);
   config.optimiser.kind = OptimiserKind::sgd;
-  CHECK(stageMemory(stage, config, 128, 8).optimiser == 2 * bytes); // one moment in double
+  CHECK(stageMemory(stage, config, {128}, 8).optimiser == 2 * bytes); // one moment in double
   config.optimiser.momentum = 0.0;
-  CHECK(stageMemory(stage, config, 128, 4).optimiser == 0);
+  CHECK(stageMemory(stage, config, {128}, 4).optimiser == 0);
 }

@@ -51,7 +51,7 @@ class Training {
     for (std::size_t s = 0; s < 2; ++s) {
       const StageBatch in = _sources[s]->next(space);
       _trainers[s]->forward(space, in.in);
-      _trainers[s]->local().encode(space, {});
+      _trainers[s]->local().encode(space, {}, _trainers[s]->local().tape);
       _trainers[s]->learn(space, in.targets);
       if ((_trainers[s]->updater().step() + 1) % 4 == 0) _trainers[s]->updater().report(space, 1, 1.0);
     }

@@ -3,28 +3,35 @@
 #include "partita/core/region.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <exception>
 
 namespace partita {
 
 namespace {
 
+/// On a slow link the time of arrival travels behind the values.
+constexpr std::int64_t stamp_values = (sizeof(double) + sizeof(Real) - 1) / sizeof(Real);
+
+std::int64_t stampValues() {
+  return linkModel().slow() ? stamp_values : 0;
+}
+
 std::vector<MessageSlot> makeSlots(MessagePath path, std::int64_t depth, std::int64_t rows,
                                    std::int64_t columns) {
+  PARTITA_REQUIRE(!linkModel().slow() || device_is_host || path == MessagePath::staged,
+                  "slow links are emulated in host memory only: run/device_aware_mpi = \"off\"");
+  const auto size = static_cast<std::size_t>(rows * columns + stampValues());
   std::vector<MessageSlot> slots(static_cast<std::size_t>(depth));
   for (MessageSlot& slot : slots) {
     if (path == MessagePath::direct) {
-      slot.direct = makeMatrix("partita::message", rows, columns);
+      slot.direct = Vector(Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::message"), size);
     } else {
-      slot.staged = PinnedMatrix(Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::message"),
-                                 static_cast<std::size_t>(rows), static_cast<std::size_t>(columns));
+      slot.staged = MessageSlot::PinnedVector(
+          Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::message"), size);
     }
   }
   return slots;
-}
-
-PinnedMatrix topRowsPinned(const PinnedMatrix& slot, std::int64_t rows) {
-  return PinnedMatrix(slot.data(), static_cast<std::size_t>(rows), slot.extent(1));
 }
 
 /// MPI promises tags up to 32767. Numbers come back after more messages than a queue can hold.
@@ -49,20 +56,29 @@ void Sender::send(const ExecSpace& space, const Matrix& matrix) {
   Request& request = _requests[index];
   const MessageSlot& slot = _slots[index];
   if (request.underWay()) request.wait();
-  const auto rows = static_cast<std::int64_t>(matrix.extent(0));
+  const auto count = static_cast<std::int64_t>(matrix.size());
+  const std::int64_t bytes = count * static_cast<std::int64_t>(sizeof(Real)), stamp = stampValues();
+  const auto size = static_cast<std::size_t>(count);
+  PARTITA_REQUIRE(size + static_cast<std::size_t>(stamp) <= slot.direct.size() + slot.staged.size(),
+                  "a matrix larger than its stream was made for");
+  const Vector values(matrix.data(), size);
   if (_channel.path == MessagePath::direct) {
-    Kokkos::deep_copy(space, topRows(slot.direct, rows), matrix);
+    Kokkos::deep_copy(space, Vector(slot.data(), size), values);
   } else {
-    Kokkos::deep_copy(space, topRowsPinned(slot.staged, rows), matrix);
+    Kokkos::deep_copy(space, MessageSlot::PinnedVector(slot.data(), size), values);
   }
   fence(space, "partita::Sender::send");
-  const auto count = static_cast<std::int64_t>(matrix.size());
+  delayAtRandom();
+  if (stamp > 0) {
+    const double arrival = _link.arrival(bytes);
+    std::memcpy(slot.data() + count, &arrival, sizeof arrival);
+  }
   ++_sent;
   // Synchronous: small messages, which MPI would buffer without limit, count as on their way too.
-  PARTITA_MPI(MPI_Issend(slot.data(), mpiCount(count), mpiType<Real>(), _channel.peer, tagOf(_channel, _sent),
-                         _channel.comm.get(),
+  PARTITA_MPI(MPI_Issend(slot.data(), mpiCount(count + stamp), mpiType<Real>(), _channel.peer,
+                         tagOf(_channel, _sent), _channel.comm.get(),
                          request.start({WaitedFor::Kind::taker, _channel.what, _world_rank, _sent})));
-  _bytes += count * static_cast<std::int64_t>(sizeof(Real));
+  _bytes += bytes;
 }
 
 void Sender::finish() {
@@ -73,11 +89,14 @@ void Sender::finish() {
 }
 
 Receiver::Receiver(const Channel& channel, std::int64_t rows, std::int64_t columns, std::int64_t depth,
-                   std::int64_t count)
+                   std::int64_t count, std::int64_t held)
     : _channel(channel), _world_rank(channel.comm.worldRank(channel.peer)), _columns(columns), _count(count),
       _slots(makeSlots(channel.path, std::min(depth, std::max<std::int64_t>(count, 1)), rows, columns)),
       _requests(_slots.size()) {
-  if (channel.path == MessagePath::staged) _device = makeMatrix("partita::Receiver::device", rows, columns);
+  for (std::int64_t i = 0; channel.path == MessagePath::staged && i < held; ++i) {
+    _device.emplace_back(Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::Receiver::device"),
+                         static_cast<std::size_t>(rows * columns));
+  }
   for (std::size_t i = 0; i < _slots.size(); ++i) post();
 }
 
@@ -96,23 +115,57 @@ void Receiver::post() {
                 _requests[index].start({WaitedFor::Kind::message, _channel.what, _world_rank, _posted})));
 }
 
-Matrix Receiver::next(const ExecSpace& space) {
-  const Region region(space, "partita::Receiver::next", Phase::communication);
-  if (_taken > 0) { // nobody reads the previous message any more
-    fence(space, "partita::Receiver::next");
-    post();
+WaitedFor Receiver::awaited() const {
+  return {WaitedFor::Kind::message, _channel.what, _world_rank, _taken + 1};
+}
+
+bool Receiver::ready() {
+  if (_taken == _posted) return false;
+  if (!_here) {
+    const auto index = static_cast<std::size_t>(_taken) % _slots.size();
+    MPI_Status status;
+    if (!_requests[index].test(&status)) return false;
+    int count = 0;
+    PARTITA_MPI(MPI_Get_count(&status, mpiType<Real>(), &count));
+    const std::int64_t stamp = stampValues();
+    _here = true;
+    _values = count - stamp;
+    if (stamp > 0) std::memcpy(&_due, _slots[index].data() + _values, sizeof _due);
   }
-  PARTITA_REQUIRE(_taken < _count, "more messages taken than announced");
-  const auto index = static_cast<std::size_t>(_taken++) % _slots.size();
-  MPI_Status status;
-  _requests[index].wait(&status);
-  int count = 0;
-  PARTITA_MPI(MPI_Get_count(&status, mpiType<Real>(), &count));
-  const std::int64_t rows = count / _columns;
-  if (_channel.path == MessagePath::direct) return topRows(_slots[index].direct, rows);
-  const Matrix device = topRows(_device, rows);
-  Kokkos::deep_copy(space, device, topRowsPinned(_slots[index].staged, rows));
-  return device;
+  return stampValues() == 0 || linkSeconds() >= _due;
+}
+
+Matrix Receiver::take(const ExecSpace& space, std::int64_t rows) {
+  const Region region(space, "partita::Receiver::take", Phase::communication);
+  PARTITA_REQUIRE(_taken < _posted, "more messages taken than announced");
+  Waiting waiting(awaited());
+  while (!ready()) waiting.pause();
+  waiting.over();
+  _here = false;
+  const auto number = static_cast<std::size_t>(_taken++);
+  const MessageSlot& slot = _slots[number % _slots.size()];
+  const std::int64_t rows_here = rows > 0 ? rows : _values / _columns,
+                     columns = rows > 0 ? _values / rows : _columns;
+  PARTITA_REQUIRE(rows_here * columns == _values,
+                  std::string("a message of the wrong size: ") + _channel.what);
+  Real* data = slot.data();
+  if (_channel.path == MessagePath::staged) {
+    const auto size = static_cast<std::size_t>(_values);
+    data = _device[number % _device.size()].data();
+    Kokkos::deep_copy(space, Vector(data, size), MessageSlot::PinnedVector(slot.data(), size));
+  }
+  return Matrix(data, static_cast<std::size_t>(rows_here), static_cast<std::size_t>(columns));
+}
+
+void Receiver::release(const ExecSpace& space) {
+  fence(space, "partita::Receiver::release"); // nobody reads it any more
+  ++_released;
+  post();
+}
+
+Matrix Receiver::next(const ExecSpace& space) {
+  if (_taken > _released) release(space);
+  return take(space);
 }
 
 } // namespace partita

@@ -41,7 +41,9 @@ void GradientReducer::reduce(const ExecSpace& space, std::int64_t begin, std::in
   PARTITA_MPI(MPI_Iallreduce(MPI_IN_PLACE, buffer, mpiCount(end - begin), mpiType<Real>(), MPI_SUM,
                              _peers.get(),
                              _pending.back().request.start({WaitedFor::Kind::all, "sum of gradients"})));
-  _bytes += static_cast<std::int64_t>(size * sizeof(Real));
+  const auto bytes = static_cast<std::int64_t>(size * sizeof(Real));
+  if (linkModel().slow()) _due = _link.summed(bytes, _peers.size());
+  _bytes += bytes;
   _end = begin;
 }
 
@@ -55,6 +57,10 @@ void GradientReducer::finish(const ExecSpace& space) {
     const auto size = static_cast<std::size_t>(pending.end - pending.begin);
     Kokkos::deep_copy(space, Vector(_gradients.data() + pending.begin, size),
                       staged(pending.begin, pending.end));
+  }
+  if (linkModel().slow()) {
+    Waiting waiting({WaitedFor::Kind::all, "sum of gradients"});
+    while (linkSeconds() < _due) waiting.pause();
   }
   _pending.clear();
   _begin = _end = static_cast<std::int64_t>(_gradients.extent(0));

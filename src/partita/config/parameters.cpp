@@ -11,6 +11,8 @@ Section describeRun(RunSection& run) {
   section.add("log_every", &run.log_every, atLeast(1), "steps", "from one row of the history to the next");
   section.add("evaluate_every", &run.evaluate_every, atLeast(0), "epochs",
               "from one evaluation to the next; 0: at the end only");
+  section.add("trace", &run.trace, within(0, 1e6), "steps",
+              "joint, pipeline: the first ones, whose operations go to trace.json of the run directory");
   section.add("timing", &run.timing, "wait after each phase and print where the time goes");
   section.add("watchdog", &run.watchdog, atLeast(0), "seconds",
               "the job ends where others have waited for a silent rank so long; more than the longest step "
@@ -95,8 +97,10 @@ Section describeOptimiser(OptimiserSection& optimiser) {
 
 void addStages(Section& section, StrategySection& strategy) {
   section.add("kind", choice(strategy.kind),
-              "whole network (joint), or stages by synthetic intermediate labels (sil)");
-  section.add("stages", &strategy.stages, within(1, 1e6), "stages", "sil: number of parts of the network");
+              "whole network (joint), its stages on ranks of their own (pipeline), or stages by synthetic "
+              "intermediate labels (sil)");
+  section.add("stages", &strategy.stages, within(1, 1e6), "stages",
+              "sil, pipeline: number of parts of the network");
   section.add("replicas", &strategy.replicas, within(0, 1e6), "replicas",
               "copies that share each batch; 0: ranks / stages");
   section.add("cuts", Cuts{&strategy.cut_rule, &strategy.cuts},
@@ -141,13 +145,28 @@ void addTransport(Section& section, StrategySection& strategy) {
               "factor on the learning rate while recovering");
 }
 
+void addPipeline(Section& section, StrategySection& strategy) {
+  section.add("microbatches", &strategy.microbatches, within(1, 1 << 24), "microbatches",
+              "joint, pipeline, recovery: parts of a replica's share of a batch, whose gradients add up");
+  section.add("schedule", choice(strategy.schedule),
+              "pipeline, recovery: which microbatch a rank takes next, forward or backward");
+  section.add(
+      "limit", &strategy.limit, within(0, 1e6), "microbatches",
+      "whose activations a rank keeps at most; 0: message-driven 2 x ranks of the pipeline, others as "
+      "the schedule needs");
+  section.add("tie", choice(strategy.tie), "message-driven: what goes first where both wait");
+  section.add("caps", &strategy.caps,
+              "message-driven: rank i of G, from 0, keeps G - i + G/2 microbatches at most");
+}
+
 Section describeStrategy(StrategySection& strategy) {
   Section section{"strategy",
-                  "How the network is divided over the ranks and trained. All keys but `kind`, `replicas` "
-                  "and `bucket_kib` concern sil."};
+                  "How the network is divided over the ranks and trained. All keys but `kind`, `stages`, "
+                  "`replicas`, `cuts`, `bucket_kib` and the last five concern sil."};
   addStages(section, strategy);
   addLabels(section, strategy);
   addTransport(section, strategy);
+  addPipeline(section, strategy);
   return section;
 }
 

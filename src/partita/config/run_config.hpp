@@ -16,12 +16,14 @@ enum class Initialisation { he, xavier, lecun, orthogonal };
 enum class LossKind { cross_entropy, mse };
 enum class OptimiserKind { sgd, adam, adamw };
 enum class ScheduleKind { constant, step, cosine };
-enum class StrategyKind { joint, sil };
+enum class StrategyKind { joint, sil, pipeline };
 enum class StageInput { free, frozen, relay };
 enum class LabelKind { uniform, centred, gaussian, sign, binary, sparse, orthogonal, etf, block };
 enum class StageLoss { mse, prototype };
 enum class CutInitialisation { cut, he };
 enum class CutRule { flops, memory, list };
+enum class PipelineSchedule { message_driven, one_f_one_b, eager_one_f_one_b, gpipe };
+enum class PipelineTie { forward_first, backward_first, fifo };
 enum class Match { automatic, before, after };
 enum class Switch { automatic, on, off };
 
@@ -31,6 +33,7 @@ struct RunSection {
   std::int64_t steps = 0;          ///< steps for each stage; 0: as many as `epochs` makes
   std::int64_t log_every = 100;    ///< steps between two rows of the history
   std::int64_t evaluate_every = 1; ///< epochs between two evaluations; 0: at the end only
+  std::int64_t trace = 0;          ///< first steps whose schedule goes to trace.json
   bool timing = false;             ///< fence after each phase and print where the time goes
   std::int64_t watchdog = 600;     ///< seconds a rank may give no sign while others wait; 0: any time
   Switch device_aware_mpi = Switch::automatic; ///< may MPI be given buffers on the device?
@@ -125,7 +128,12 @@ struct StrategySection {
   std::string cache_directory;   ///< frozen: folder of the spilled activations; empty: the run directory
   std::int64_t bucket_kib = 256; ///< replicas: size of one all-reduce, KiB
   std::int64_t recovery_epochs = 0;
-  double recovery_rate = 0.5; ///< factor on the learning rate while recovering
+  double recovery_rate = 0.5;    ///< factor on the learning rate while recovering
+  std::int64_t microbatches = 1; ///< parts of a replica's share of a batch, one gradient after another
+  PipelineSchedule schedule = PipelineSchedule::message_driven;
+  std::int64_t limit = 0; ///< microbatches whose activations a rank keeps at most; 0: the schedule's own
+  PipelineTie tie = PipelineTie::forward_first; ///< message-driven: both kinds of message are there
+  bool caps = false;                            ///< message-driven: fewer on later ranks
 };
 
 struct CheckpointSection {

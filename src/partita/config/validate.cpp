@@ -145,6 +145,7 @@ void validateStages(const RunConfig& c, Diagnostics& d) {
   else
     d.check(s.stages <= layers, {"strategy/stages", "network/layers"},
             number(s.stages) + " stages need as many layers, the network has " + number(layers));
+  if (s.kind != StrategyKind::sil) return;
   d.check(s.mixture != Switch::on || s.input == StageInput::free, {"strategy/mixture", "strategy/input"},
           "needs input 'free', not '" + nameOf(s.input) + "'");
   d.check(s.reencode != Switch::on || s.loss == StageLoss::prototype, {"strategy/reencode", "strategy/loss"},
@@ -159,7 +160,7 @@ void validate(const RunConfig& config, Diagnostics& diagnostics) {
   validateNetwork(config, diagnostics);
   validateOptimiser(config, diagnostics);
   const StrategySection& strategy = config.strategy;
-  if (strategy.kind == StrategyKind::sil) validateStages(config, diagnostics);
+  if (strategy.kind != StrategyKind::joint) validateStages(config, diagnostics);
   diagnostics.check(strategy.replicas <= config.training.batch, {"strategy/replicas", "training/batch"},
                     number(strategy.replicas) + " replicas cannot share a batch of " +
                         number(config.training.batch) + " samples");

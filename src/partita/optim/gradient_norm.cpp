@@ -44,24 +44,32 @@ void GradientNorm::measure(const ExecSpace& space, const Vector& gradients) {
   }
 }
 
-void GradientNorm::clip(const ExecSpace& space, double clip_norm, double others) {
+void GradientNorm::clip(const ExecSpace& space, double clip_norm, std::optional<double> squares) {
   const Region region(space, "partita::GradientNorm::clip", Phase::optimiser);
-  const auto squares = _squares;
+  const auto own = _squares;
   const auto factor = _factor;
+  const double given = squares.value_or(-1.0);
   Kokkos::parallel_for(
       "partita::GradientNorm::clip_kernel", Range(space, 0, 1), KOKKOS_LAMBDA(std::int64_t) {
-        double sum = others;
-        for (std::size_t t = 0; t < squares.extent(0); ++t) sum += squares(t);
+        double sum = given;
+        if (sum < 0.0) {
+          sum = 0.0;
+          for (std::size_t t = 0; t < own.extent(0); ++t) sum += own(t);
+        }
         const double norm = sqrt(sum);
         factor(0) = static_cast<Real>(norm > clip_norm ? clip_norm / norm : 1.0);
       });
 }
 
-double GradientNorm::squaredNorm(const ExecSpace& space) const {
+std::vector<double> GradientNorm::squares(const ExecSpace& space) const {
   Kokkos::deep_copy(space, _host, _squares);
-  fence(space, "partita::GradientNorm::squaredNorm");
+  fence(space, "partita::GradientNorm::squares");
+  return {_host.data(), _host.data() + _host.extent(0)};
+}
+
+double GradientNorm::squaredNorm(const ExecSpace& space) const {
   double sum = 0.0;
-  for (std::size_t t = 0; t < _host.extent(0); ++t) sum += _host(t);
+  for (const double square : squares(space)) sum += square;
   return sum;
 }
 

@@ -1,6 +1,7 @@
 #include "partita/plan/partition.hpp"
 
 #include "partita/config/user_error.hpp"
+#include "partita/plan/pipeline_plan.hpp"
 #include "partita/plan/training_flops.hpp"
 
 #include <algorithm>
@@ -14,8 +15,10 @@ double StagePlan::forwardFlops() const {
                          [](double sum, const LayerPlan& layer) { return sum + layer.forwardFlops(); });
 }
 
-double StagePlan::trainFlops() const {
-  return TrainingFlops(layers).of(0, static_cast<std::int64_t>(layers.size()));
+double StagePlan::trainFlops(bool input_gradient) const {
+  const TrainingFlops flops(layers);
+  const auto count = static_cast<std::int64_t>(layers.size());
+  return input_gradient ? flops.withInputGradient(0, count) : flops.of(0, count);
 }
 
 std::int64_t StagePlan::activationValues() const {
@@ -40,18 +43,20 @@ double Partition::allowedSpeedup() const {
   return joint_flops / *std::max_element(local_flops.begin(), local_flops.end());
 }
 
-StageMemory stageMemory(const StagePlan& stage, const RunConfig& config, std::int64_t batch,
+StageMemory stageMemory(const StagePlan& stage, const RunConfig& config, const StageLoad& load,
                         std::int64_t real_bytes) {
   const std::int64_t bytes = stage.parameters() * real_bytes;
   const bool sgd = config.optimiser.kind == OptimiserKind::sgd;
   const int moments = sgd ? (config.optimiser.momentum > 0.0 ? 1 : 0) : 2;
   // Two work buffers carry the gradient of the activations backwards.
   const std::int64_t values =
-      (stage.activationValues() + 2 * stage.widest()) * batch + stage.workValues(batch);
+      (load.live * stage.activationValues() + 2 * stage.widest() + load.messages) * load.rows +
+      stage.workValues(load.rows);
   return {bytes, bytes, moments * bytes, values * real_bytes};
 }
 
 bool matchedBefore(const StrategySection& strategy, std::int64_t cut) {
+  if (!usesLabels(strategy)) return false;
   if (strategy.match != Match::automatic) return strategy.match == Match::before;
   if (cut == 1 && strategy.loss == StageLoss::prototype) return false;
   switch (strategy.labels) {
@@ -157,6 +162,7 @@ StagePlan makeStage(const StrategySection& strategy, const Layers& layers, std::
 /// FLOPs of one sample through a stage trained alone besides its layers: its local loss, its synthetic input.
 double labelFlops(const StrategySection& sil, std::int64_t classes, std::int64_t inputs, std::int64_t outputs,
                   int index, int stages) {
+  if (!usesLabels(sil)) return 0.0;
   double flops = 0.0;
   const double label_product = 2.0 * static_cast<double>(classes);
   if (index + 1 < stages && sil.loss == StageLoss::prototype) {
@@ -164,6 +170,26 @@ double labelFlops(const StrategySection& sil, std::int64_t classes, std::int64_t
   }
   if (index > 0 && mixesLabels(sil)) flops += label_product * static_cast<double>(inputs);
   return flops;
+}
+
+/// A stage's place among those of its rank.
+struct PlaceOnRank {
+  int group = 0, groups = 1;
+  bool first = true, last = true;
+};
+
+/// `share`: samples of a batch that a replica has.
+StageLoad loadOf(const RunConfig& config, const StagePlan& stage, const PlaceOnRank& place,
+                 std::int64_t share) {
+  const StrategySection& strategy = config.strategy;
+  if (usesLabels(strategy)) return {share, 1, 0};
+  const std::int64_t microbatches = microbatchesOf(strategy, share);
+  const auto window = [&](int group) { return liveWindow(strategy, group, place.groups, microbatches); };
+  StageLoad load{microbatchRows(strategy, share), window(place.group), 0};
+  if (!stage.first()) load.messages += stage.inputs(); // the gradient
+  if (place.first && place.group > 0) load.messages += stage.inputs() * (1 + window(place.group - 1));
+  if (place.last && place.group + 1 < place.groups) load.messages += stage.outputs() * (load.live + 2);
+  return load;
 }
 
 /// The cuts that `strategy/cuts` balances.
@@ -176,10 +202,13 @@ std::vector<std::int64_t> cutsByRule(const RunConfig& config, const Layers& laye
     if (strategy.cut_rule == CutRule::flops) {
       const std::int64_t inputs = layers[static_cast<std::size_t>(first)].inputs(),
                          outputs = layers[static_cast<std::size_t>(last - 1)].outputs();
-      return flops.of(first, last) + labelFlops(strategy, classes, inputs, outputs, index, stages);
+      const bool gradient_leaves = index > 0 && !usesLabels(strategy);
+      return (gradient_leaves ? flops.withInputGradient(first, last) : flops.of(first, last)) +
+             labelFlops(strategy, classes, inputs, outputs, index, stages);
     }
     const StagePlan stage = makeStage(strategy, layers, first, last, index, stages);
-    return static_cast<double>(stageMemory(stage, config, config.training.batch, real_bytes).total());
+    const StageLoad load = loadOf(config, stage, {index, stages, true, true}, config.training.batch);
+    return static_cast<double>(stageMemory(stage, config, load, real_bytes).total());
   });
 }
 
@@ -203,6 +232,7 @@ void checkTies(const StagePlan& stage) {
 }
 
 void checkLabels(const StrategySection& strategy, const Partition& partition, std::int64_t classes) {
+  if (!usesLabels(strategy)) return;
   const bool orthogonal = strategy.labels == LabelKind::orthogonal || strategy.labels == LabelKind::etf;
   for (std::size_t i = 0; i + 1 < partition.stages.size(); ++i) {
     checkPositions(partition.stages[i], partition.stages[i].positions);
@@ -246,11 +276,12 @@ Partition planPartition(const RunConfig& config, const Layers& layers, std::int6
     partition.stages.push_back(makeStage(strategy, layers, first, last, index, stages));
     const StagePlan& stage = partition.stages.back();
     partition.local_flops.push_back(
-        stage.trainFlops() + labelFlops(strategy, classes, stage.inputs(), stage.outputs(), index, stages));
+        stage.trainFlops(index > 0 && !usesLabels(strategy)) +
+        labelFlops(strategy, classes, stage.inputs(), stage.outputs(), index, stages));
     first = last;
   }
   for (const StagePlan& stage : partition.stages) checkTies(stage);
-  partition.joint_flops = makeStage(strategy, layers, 0, n, 0, 1).trainFlops();
+  partition.joint_flops = makeStage(strategy, layers, 0, n, 0, 1).trainFlops(false);
   checkLabels(strategy, partition, classes);
   return partition;
 }
@@ -281,6 +312,15 @@ GridPlan planGrid(const StrategySection& strategy, const Partition& partition, i
   grid.first_stage.insert(grid.first_stage.end(), dealt.begin(), dealt.end());
   grid.first_stage.push_back(grid.stages);
   return grid;
+}
+
+StageLoad stageLoad(const RunConfig& config, const Partition& partition, const GridPlan& grid, int stage) {
+  PlaceOnRank place{grid.groupOf(stage), grid.groups, true, true};
+  const auto group = static_cast<std::size_t>(place.group);
+  place.first = stage == grid.first_stage[group];
+  place.last = stage + 1 == grid.first_stage[group + 1];
+  const std::int64_t share = (config.training.batch + grid.replicas - 1) / grid.replicas;
+  return loadOf(config, partition.stages[static_cast<std::size_t>(stage)], place, share);
 }
 
 } // namespace partita

@@ -21,10 +21,10 @@ struct StagePlan {
   std::int64_t outputs() const { return layers.back().outputs(); }
   std::int64_t labelWidth() const { return outputs() / positions; } ///< of the cut behind it
   std::int64_t parameters() const { return countParameters(layers); }
-  double forwardFlops() const;           ///< a sample
-  double trainFlops() const;             ///< a sample; no gradient leaves the stage
-  std::int64_t activationValues() const; ///< a sample: input and all that backward needs
-  std::int64_t widest() const;           ///< activation between two layers, or of the last, values a sample
+  double forwardFlops() const;                  ///< a sample
+  double trainFlops(bool input_gradient) const; ///< a sample; does a gradient leave the stage at its front?
+  std::int64_t activationValues() const;        ///< a sample: input and all that backward needs
+  std::int64_t widest() const; ///< activation between two layers, or of the last, values a sample
   std::int64_t workValues(std::int64_t rows) const; ///< scratch of the layer that needs most
 };
 
@@ -39,12 +39,17 @@ struct Partition {
   std::vector<StagePlan> stages;
   std::vector<std::int64_t> cuts; ///< index of the first layer of each stage but the first
   std::vector<double>
-      local_flops;          ///< a sample and stage: training with the local loss and its synthetic input
+      local_flops; ///< a sample and stage: training it, with the local loss and synthetic input of sil
   double joint_flops = 0.0; ///< a sample: conventional training of the whole network
 
   /// What the cut allows: time of conventional training over that of the slowest stage, counted in FLOPs.
   double allowedSpeedup() const;
 };
+
+/// Do the stages learn by labels of their own? Else gradients cross the cuts, and no activation is moved.
+inline bool usesLabels(const StrategySection& strategy) {
+  return strategy.kind == StrategyKind::sil;
+}
 
 /// Cuts the layers as `strategy/cuts` says; one stage for the strategy `joint`.
 /// Throws UserError where the cuts or labels do not fit the network.
@@ -53,8 +58,15 @@ struct Partition {
 Partition planPartition(const RunConfig& config, const std::vector<LayerPlan>& layers, std::int64_t classes,
                         std::int64_t real_bytes = sizeof(float));
 
-/// Memory of a stage for `batch` samples a rank and values of `real_bytes`.
-StageMemory stageMemory(const StagePlan& stage, const RunConfig& config, std::int64_t batch,
+/// What a stage keeps at once.
+struct StageLoad {
+  std::int64_t rows = 0;     ///< of a pass
+  std::int64_t live = 1;     ///< passes between forward and backward
+  std::int64_t messages = 0; ///< values in buffers of messages besides, a row of a pass
+};
+
+/// Memory of a stage for values of `real_bytes`.
+StageMemory stageMemory(const StagePlan& stage, const RunConfig& config, const StageLoad& load,
                         std::int64_t real_bytes);
 
 /// Does the stage in front of `cut` (index of the first layer behind it) meet its labels before the
@@ -86,5 +98,8 @@ struct GridPlan {
 /// ranks = stages x replicas, or fewer: consecutive stages are then dealt to the ranks, balanced by FLOPs.
 /// Throws UserError where the number of ranks does not fit.
 GridPlan planGrid(const StrategySection& strategy, const Partition& partition, int ranks);
+
+/// What stage `stage` keeps on its rank of the grid while it trains.
+StageLoad stageLoad(const RunConfig& config, const Partition& partition, const GridPlan& grid, int stage);
 
 } // namespace partita

@@ -1,6 +1,7 @@
 #include "partita/strategy/local_stage.hpp"
 
 #include "partita/data/order.hpp"
+#include "partita/plan/pipeline_plan.hpp"
 
 namespace partita {
 
@@ -58,6 +59,7 @@ bool startsWithLabels(const StrategySection& strategy, const StagePlan& plan) {
 std::vector<Real> startingValues(const RunConfig& config, const StagePlan& plan, const SilLabels& labels,
                                  std::int64_t classes) {
   std::vector<Real> values = Stage::initialValues(plan, static_cast<std::uint64_t>(config.run.seed));
+  if (!usesLabels(config.strategy)) return values;
   const bool dense_end = plan.layers.back().spec.type == "dense" && !plan.layers.back().spec.tied;
   if (!plan.last() && dense_end && config.strategy.initialisation == CutInitialisation::cut) {
     startAtMeanLabel(plan, labels, config.strategy.cut_gain, values);
@@ -71,6 +73,7 @@ std::vector<Real> startingValues(const RunConfig& config, const StagePlan& plan,
 
 std::unique_ptr<Loss> makeStageLoss(const RunConfig& config, const StagePlan& plan, const SilLabels& labels,
                                     std::int64_t classes, std::int64_t capacity) {
+  if (!plan.last() && !usesLabels(config.strategy)) return nullptr;
   if (!plan.last()) {
     const bool prototype = config.strategy.loss == StageLoss::prototype;
     return prototype ? makePrototype(labels, capacity) : makeLabelMse(labels, capacity);
@@ -92,6 +95,11 @@ std::int64_t localCapacity(const RunConfig& config, int replicas) {
   return (config.training.batch + replicas - 1) / replicas;
 }
 
+std::int64_t passCapacity(const RunConfig& config, int replicas) {
+  const std::int64_t share = localCapacity(config, replicas);
+  return usesLabels(config.strategy) ? share : microbatchRows(config.strategy, share);
+}
+
 SilLabels labelsOfCut(const RunConfig& config, std::int64_t classes, std::int64_t width, int cut) {
   const StrategySection& strategy = config.strategy;
   return makeSilLabels(strategy.labels, strategy.kappa, strategy.temperature, classes, width,
@@ -99,22 +107,33 @@ SilLabels labelsOfCut(const RunConfig& config, std::int64_t classes, std::int64_
 }
 
 bool reencodes(const StrategySection& strategy) {
+  if (!usesLabels(strategy)) return false;
   if (strategy.reencode != Switch::automatic) return strategy.reencode == Switch::on;
   return strategy.input == StageInput::free && strategy.loss == StageLoss::prototype;
 }
 
 LocalStage::LocalStage(const RunConfig& config, const StagePlan& plan, std::int64_t classes,
                        std::int64_t capacity)
-    : labels(plan.last() ? SilLabels{} : labelsOfCut(config, classes, plan.labelWidth(), plan.index)),
-      stage(plan, startingValues(config, plan, labels, classes), capacity), tape(stage.makeTape(capacity)),
-      score(capacity * plan.positions),
+    : labels(plan.last() || !usesLabels(config.strategy)
+                 ? SilLabels{}
+                 : labelsOfCut(config, classes, plan.labelWidth(), plan.index)),
+      stage(plan, startingValues(config, plan, labels, classes), capacity),
+      reencode(plan.last() || !reencodes(config.strategy)
+                   ? nullptr
+                   : std::make_unique<Reencode>(labels, plan.index, capacity * plan.positions)),
+      tape(makeTape(capacity)), score(capacity * plan.positions),
       loss(makeStageLoss(config, plan, labels, classes, capacity * plan.positions)) {
   stage.setSeed(static_cast<std::uint64_t>(config.run.seed));
-  if (plan.last() || !reencodes(config.strategy)) return;
-  reencode = std::make_unique<Reencode>(labels, plan.index, capacity * plan.positions);
-  encoded = makeMatrix("partita::LocalStage::encoded", capacity, plan.outputs());
-  posterior =
-      makeMatrix("partita::LocalStage::posterior", capacity * plan.positions, reencode->savedValues());
+}
+
+JoinedTape LocalStage::makeTape(std::int64_t capacity) const {
+  JoinedTape made;
+  static_cast<Tape&>(made) = stage.makeTape(capacity);
+  if (reencode == nullptr) return made;
+  made.encoded = makeMatrix("partita::LocalStage::encoded", capacity, stage.outputs());
+  made.posterior = makeMatrix("partita::LocalStage::posterior", capacity * stage.plan().positions,
+                              reencode->savedValues());
+  return made;
 }
 
 Matrix LocalStage::perLabel(const Matrix& values) const {
@@ -122,37 +141,31 @@ Matrix LocalStage::perLabel(const Matrix& values) const {
   return Matrix(values.data(), values.size() / width, width);
 }
 
-Matrix LocalStage::posteriorOf(const Matrix& rows) const {
-  return topRows(posterior, static_cast<std::int64_t>(rows.extent(0)));
+Matrix LocalStage::forwardJoined(const ExecSpace& space, const Pass& pass, const Matrix& in, JoinedTape& on) {
+  stage.forward(space, pass, in, on);
+  encode(space, pass, on);
+  return on.joinedOutput();
 }
 
-Matrix LocalStage::forwardJoined(const ExecSpace& space, const Pass& pass, const Matrix& in) {
-  stage.forward(space, pass, in, tape);
-  encode(space, pass);
-  return joinedOutput();
-}
-
-void LocalStage::encode(const ExecSpace& space, const Pass& pass) {
+void LocalStage::encode(const ExecSpace& space, const Pass& pass, const JoinedTape& on) {
   if (reencode == nullptr) return;
-  const Matrix in = perLabel(tape.output());
-  reencode->forward(space, pass, in, perLabel(topRows(encoded, tape.rows)), posteriorOf(in));
-}
-
-Matrix LocalStage::joinedOutput() const {
-  return reencode == nullptr ? tape.output() : topRows(encoded, tape.rows);
+  const Matrix in = perLabel(on.output());
+  reencode->forward(space, pass, in, perLabel(topRows(on.encoded, on.rows)),
+                    topRows(on.posterior, static_cast<std::int64_t>(in.extent(0))));
 }
 
 void LocalStage::backwardJoined(const ExecSpace& space, const Pass& pass, const Matrix& in,
-                                const Matrix& grad_out, const Matrix& grad_in,
+                                const JoinedTape& on, const Matrix& grad_out, const Matrix& grad_in,
                                 const Stage::GradientReady& ready) {
   Matrix grad = grad_out;
   if (reencode != nullptr) {
-    grad = stage.outputGradient(tape.rows);
-    const Matrix from = perLabel(tape.output());
-    reencode->backward(space, pass, from, perLabel(topRows(encoded, tape.rows)), posteriorOf(from),
-                       perLabel(grad_out), perLabel(grad));
+    grad = stage.outputGradient(on.rows);
+    const Matrix from = perLabel(on.output());
+    reencode->backward(space, pass, from, perLabel(topRows(on.encoded, on.rows)),
+                       topRows(on.posterior, static_cast<std::int64_t>(from.extent(0))), perLabel(grad_out),
+                       perLabel(grad));
   }
-  stage.backward(space, pass, in, tape, grad, grad_in, ready);
+  stage.backward(space, pass, in, on, grad, grad_in, ready);
 }
 
 std::vector<std::unique_ptr<LocalStage>> makeLocalStages(const RunConfig& config, const Partition& partition,
@@ -160,7 +173,7 @@ std::vector<std::unique_ptr<LocalStage>> makeLocalStages(const RunConfig& config
   std::vector<std::unique_ptr<LocalStage>> stages;
   for (int index = grid.firstStage(); index < grid.endStage(); ++index) {
     stages.push_back(std::make_unique<LocalStage>(config, partition.stages[static_cast<std::size_t>(index)],
-                                                  classes, localCapacity(config, grid.replicas())));
+                                                  classes, passCapacity(config, grid.replicas())));
   }
   return stages;
 }

@@ -37,13 +37,13 @@ void StageUpdater::completeGradient(const ExecSpace& space) {
   if (_section.clip_norm > 0.0 || reports()) _norm.measure(space, _local.stage.gradients());
 }
 
-void StageUpdater::checkLoss(const ExecSpace& space, const Matrix& in) const {
+void StageUpdater::checkLoss(const ExecSpace& space, const Tape& tape, const Matrix& in) const {
   constexpr bool seen_at_once = std::is_same<MemSpace, HostSpace>::value;
-  if (seen_at_once || reports()) failIfDiverged(space, in);
+  if (seen_at_once || reports()) failIfDiverged(space, tape, in);
 }
 
-void StageUpdater::failIfDiverged(const ExecSpace& space, const Matrix& in) const {
-  if (_local.score.bad(space)) failDiverged(space, _local, in, _reported);
+void StageUpdater::failIfDiverged(const ExecSpace& space, const Tape& tape, const Matrix& in) const {
+  if (_local.score.bad(space)) failDiverged(space, _local, tape, in, _reported, _losses_a_step);
 }
 
 void StageUpdater::resume(std::int64_t step, std::int64_t optimiser_steps) {
@@ -51,12 +51,12 @@ void StageUpdater::resume(std::int64_t step, std::int64_t optimiser_steps) {
   _optimiser->resume(optimiser_steps);
 }
 
-void StageUpdater::update(const ExecSpace& space, double other_squares) {
+void StageUpdater::update(const ExecSpace& space, std::optional<double> squares) {
   const bool held = _stage_rate.held && _section.schedule == ScheduleKind::cosine;
   _rate = _stage_rate.factor * (held ? heldLearningRate(_section, _step, _steps)
                                      : learningRate(_section, _step, _steps, _steps_per_epoch));
   if (_before_update) _before_update();
-  if (_section.clip_norm > 0.0) _norm.clip(space, _section.clip_norm, other_squares);
+  if (_section.clip_norm > 0.0) _norm.clip(space, _section.clip_norm, squares);
   _optimiser->step(space, _local.stage.parameters(), _local.stage.gradients(), _rate,
                    _section.clip_norm > 0.0 ? _norm.factor() : Vector());
   ++_step;
@@ -101,7 +101,7 @@ void StageTrainer::forward(const ExecSpace& space, const Matrix& in) {
 void StageTrainer::learn(const ExecSpace& space, const Targets& targets) {
   const Matrix grad = _local.stage.outputGradient(_local.tape.rows);
   _local.loss->evaluate(space, _local.tape.output(), targets, _weight, grad, _local.score);
-  _updater.checkLoss(space, _in);
+  _updater.checkLoss(space, _local.tape, _in);
   _local.stage.backward(space, passOfStep(), _in, _local.tape, grad, Matrix(), _updater.gradientReady(space));
   _updater.completeGradient(space);
   _updater.update(space);

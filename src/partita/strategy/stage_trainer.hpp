@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <functional>
+#include <optional>
 
 namespace partita {
 
@@ -31,16 +32,22 @@ class StageUpdater {
   void completeGradient(const ExecSpace& space);
   /// Squared norm of the completed gradient; waits for the device.
   double squaredNorm(const ExecSpace& space) const { return _norm.squaredNorm(space); }
-  /// To be called between the loss and the backward pass of a batch that began with `in`: throws RunError
-  /// where the loss is not finite. On a device this is noticed only by steps that report: no other waits for
-  /// it.
-  void checkLoss(const ExecSpace& space, const Matrix& in) const;
+  /// The same tensor by tensor.
+  std::vector<double> tensorSquares(const ExecSpace& space) const { return _norm.squares(space); }
+  /// To be called between the loss and the backward pass of a batch on `tape` that began with `in`: throws
+  /// RunError where the loss is not finite. On a device this is noticed only by steps that report: no other
+  /// waits for it.
+  void checkLoss(const ExecSpace& space, const Tape& tape, const Matrix& in) const;
   /// The same at any step, on a device too.
-  void failIfDiverged(const ExecSpace& space, const Matrix& in) const;
+  void failIfDiverged(const ExecSpace& space, const Tape& tape, const Matrix& in) const;
   /// What is to be called each time before parameters and optimiser change.
   void beforeUpdate(std::function<void()> call) { _before_update = std::move(call); }
-  /// One optimiser step; `other_squares` of stages elsewhere take part in clipping.
-  void update(const ExecSpace& space, double other_squares = 0.0);
+  /// One optimiser step, clipped by the norm of the gradient of the stage, or by the root of `squares` where
+  /// others take part.
+  void update(const ExecSpace& space, std::optional<double> squares = std::nullopt);
+
+  /// So many losses make a step: microbatches of a batch.
+  void setLossesAStep(std::int64_t losses) { _losses_a_step = losses; }
 
   LocalStage& local() { return _local; }
   const Optimiser& optimiser() const { return *_optimiser; }
@@ -69,7 +76,7 @@ class StageUpdater {
   GradientReducer _reducer;
   GradientNorm _norm;
   std::int64_t _batch, _log_every, _steps, _steps_per_epoch;
-  std::int64_t _step = 0, _reported = 0;
+  std::int64_t _step = 0, _reported = 0, _losses_a_step = 1;
   double _rate = 0.0;
   StageRate _stage_rate;
   std::function<void()> _before_update;

@@ -143,7 +143,9 @@ Restart planRestart(const std::string& file, const RunConfig& deck, const RunCon
       (found.stage > 0 && !trainsOneByOne(before.config)))
     throw UserError(file + ": '/state' does not fit its own deck");
   const bool same_cuts = before.cuts == partition.cuts,
-             same_input = partition.cuts.empty() || before.config.strategy.input == config.strategy.input;
+             same_input = partition.cuts.empty() ||
+                          (before.config.strategy.input == config.strategy.input &&
+                           usesLabels(before.config.strategy) == usesLabels(config.strategy));
   const bool alike = !trainsOneByOne(before.config) && !trainsOneByOne(config);
   const bool recovers = found.phase == RunPhase::recovery;
   const bool same_training = length.steps == planRunLength(before.config, restart.found->samples).steps;

@@ -1,6 +1,7 @@
 #include "partita/train/setup.hpp"
 
 #include "partita/comm/agree.hpp"
+#include "partita/comm/link.hpp"
 #include "partita/comm/threads.hpp"
 #include "partita/plan/effective.hpp"
 #include "partita/plan/network_plan.hpp"
@@ -20,7 +21,10 @@ RunConfig withoutIdlePrefetch(RunConfig config, const Communicator& world) {
 
 Plans makePlans(const Communicator& world, const RunConfig& config, bool learns) {
   std::unique_ptr<Plans> plans;
-  collectively(world, [&] { plans = std::make_unique<Plans>(config, world, learns); });
+  collectively(world, [&] {
+    linkModel(); // a mistake in its variable is told here
+    plans = std::make_unique<Plans>(config, world, learns);
+  });
   return std::move(*plans);
 }
 

@@ -5,12 +5,13 @@
 #include "partita/core/log.hpp"
 #include "partita/core/region.hpp"
 #include "partita/io/durable.hpp"
+#include "partita/io/output_file.hpp"
 #include "partita/io/parameters_hash.hpp"
 #include "partita/io/read_run_file.hpp"
 #include "partita/io/stage_tensors.hpp"
 #include "partita/io/write_run_file.hpp"
 #include "partita/strategy/evaluation.hpp"
-#include "partita/strategy/recovery/recovery.hpp"
+#include "partita/strategy/pipeline/pipeline.hpp"
 #include "partita/strategy/sil/sil.hpp"
 #include "partita/train/banner.hpp"
 #include "partita/train/monitor.hpp"
@@ -45,8 +46,10 @@ bool train(const ExecSpace& space, const RunContext& context) {
   PhaseTimes::enable(context.config.run.timing);
   PhaseTimes::reset();
   MPI_Pcontrol(1); // lets an MPI profiler tell training from set-up and evaluation
-  bool done = SilTraining(context).run(space);
-  if (done && context.length.recovery_steps > 0) done = Recovery(context).run(space);
+  const bool sil = usesLabels(context.config.strategy);
+  bool done = !sil || SilTraining(context).run(space);
+  if (done && (!sil || context.length.recovery_steps > 0))
+    done = PipelineTraining(context, sil ? RunPhase::recovery : RunPhase::training).run(space);
   MPI_Pcontrol(0);
   return done;
 }
@@ -85,6 +88,19 @@ void writeParameters(const std::string& path, const RunFacts& facts, const Setup
   collectively(setup.grid.world(), [&] {
     if (setup.grid.world().rank() == 0) publishFile(path + ".partial", path);
   });
+}
+
+/// A trace that the disk has no room for is not worth the run.
+void writeTrace(const Communicator& world, const ScheduleTrace& trace, const std::string& path) {
+  const std::string text = trace.text();
+  if (world.rank() != 0 || path.empty()) return;
+  try {
+    OutputFile file(path);
+    file.write(text);
+    file.commit();
+  } catch (const UserError& error) {
+    Log::warning(error.what());
+  }
 }
 
 /// The end of a run that is not finished.
@@ -147,9 +163,13 @@ Outcome trainDeck(const Communicator& world, const RunConfig& deck, const std::s
                             MpiEnvironment::threadsMayCall());
   RunControl control(setup.grid, config, length, restart, directory, checkpointer,
                      options.time_limit_seconds);
-  const RunContext context{config,  plans.partition, setup.grid, plans.sets,    setup.stages,       monitor,
-                           control, clock,           length,     restart.start, directory.scratch()};
+  std::unique_ptr<ScheduleTrace> trace;
+  if (config.run.trace > 0) trace = std::make_unique<ScheduleTrace>(setup.grid);
+  const RunContext context{
+      config,  plans.partition, setup.grid, plans.sets,    setup.stages,        monitor,
+      control, clock,           length,     restart.start, directory.scratch(), trace.get()};
   const bool done = train(space, context);
+  if (trace != nullptr) writeTrace(world, *trace, directory.file("trace.json"));
   monitor.finish();
   const bool kept = control.finish();
   printTimes();

@@ -92,9 +92,10 @@ void SilTraining::step(const ExecSpace& space, StageTrainer& trainer, BatchSourc
   alive();
   const StageBatch batch = source.next(space);
   trainer.forward(space, batch.in);
-  if (_context.config.strategy.input == StageInput::relay) trainer.local().encode(space, {});
+  if (_context.config.strategy.input == StageInput::relay)
+    trainer.local().encode(space, {}, trainer.local().tape);
   // Before the update, so that it leaves while this stage learns.
-  if (onward != nullptr) onward->send(space, trainer.local().joinedOutput());
+  if (onward != nullptr) onward->send(space, trainer.local().tape.joinedOutput());
   const bool reports = trainer.updater().reports();
   trainer.learn(space, batch.targets);
   if (!reports) return;

@@ -165,6 +165,11 @@ void Chain::addActivation(const Operation& operation, const std::string& output)
     return add("Tanh", output);
   case Activation::sigmoid:
     return add("Sigmoid", output);
+  case Activation::silu: {
+    const std::string argument = _current;
+    add("Sigmoid", output + ".sigmoid");
+    return add("Mul", output, {argument});
+  }
   case Activation::identity:
     break;
   }

@@ -34,11 +34,11 @@ PipelineTraining::PipelineTraining(const RunContext& context, RunPhase phase)
 bool PipelineTraining::run(const ExecSpace& space) {
   const Grid& grid = _context.grid;
   const FeatureRows features(_context.sets, _context.sets.train);
-  const auto& labels = _context.sets.train.labels;
+  const Dataset& train = _context.sets.train;
   const std::int64_t before =
       _phase == RunPhase::recovery ? _context.config.run.epochs * _context.length.per_epoch : 0;
-  BatchReader reader(grid.group() == 0 ? &features : nullptr, labels,
-                     trainingOrder(labels.size(), _context.seed(), _context.config.training.batch,
+  BatchReader reader(grid.group() == 0 ? &features : nullptr, train,
+                     trainingOrder(train.size(), _context.seed(), _context.config.training.batch,
                                    grid.replica(), grid.replicas(), before + _first),
                      _steps - _first, localCapacity(_context.config, grid.replicas()),
                      _context.config.data.prefetch);

@@ -1,3 +1,5 @@
+#include "bench.hpp"
+
 #include "partita/config/user_error.hpp"
 #include "partita/core/log.hpp"
 #include "partita/core/loops.hpp"
@@ -24,12 +26,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-struct Measurement {
-  std::string name;
-  double value;
-  std::string unit;
-};
-
 /// a = b + s c over arrays far larger than any cache, counted as three passes (McCalpin, STREAM).
 struct Triad {
   Real *a, *b, *c;
@@ -54,14 +50,33 @@ double measureTriad(const ExecSpace& space, int repeats) {
   return best;
 }
 
-/// A multi-layer perceptron 784-width x5-47 with Adam on random bytes that lie in memory.
+/// A multi-layer perceptron 784-width x5-47.
+std::vector<LayerSpec> perceptron(std::int64_t width) {
+  LayerSpec hidden, output;
+  hidden.units = width;
+  hidden.activation = Activation::relu;
+  hidden.repeat = 5;
+  return {hidden, output};
+}
+
+/// The network of input-decks/lenet-mnist.toml.
+std::vector<LayerSpec> leNet() {
+  LayerSpec conv, pool, dense, output;
+  conv.type = "conv2d";
+  conv.channels = 20;
+  conv.kernel = {{5}};
+  conv.activation = dense.activation = Activation::relu;
+  pool.type = "max-pool";
+  dense.units = 500;
+  LayerSpec second = conv;
+  second.channels = 50;
+  return {conv, pool, second, pool, dense, output};
+}
+
+/// A network with Adam on random bytes that lie in memory.
 struct Model {
-  Model(std::int64_t width, std::int64_t batch, const Communicator& self) {
-    LayerSpec hidden, output;
-    hidden.units = width;
-    hidden.activation = Activation::relu;
-    hidden.repeat = 5;
-    config.network.layers = {hidden, output};
+  Model(const std::vector<LayerSpec>& layers, std::int64_t batch, const Communicator& self) {
+    config.network.layers = layers;
     config.strategy.kind = StrategyKind::joint;
     config.training.batch = batch;
     fill(16 * batch);
@@ -149,14 +164,14 @@ void showPhases(const ExecSpace& space, Model& model, double gemm_rate, double t
   }
 }
 
-Measurement measureModel(const ExecSpace& space, const Communicator& self, std::int64_t width,
-                         std::int64_t batch, bool quick, double gemm_rate, double triad) {
-  Model model(width, batch, self);
+Measurement measureModel(const ExecSpace& space, const Communicator& self, const std::string& name,
+                         const std::vector<LayerSpec>& layers, std::int64_t batch, bool quick,
+                         double gemm_rate, double triad) {
+  Model model(layers, batch, self);
   const double flops = model.partition.joint_flops * static_cast<double>(batch);
   const double seconds_a_step = 1e-9 * flops / (0.7 * gemm_rate);
   const int steps = std::max(2, static_cast<int>((quick ? 0.05 : 0.4) / seconds_a_step));
   const double ms = median(timeSteps(space, model, quick ? 3 : 9, steps));
-  const std::string name = "mlp" + std::to_string(width) + "_b" + std::to_string(batch);
   std::array<char, 160> line{};
   std::snprintf(line.data(), line.size(), "  %-12s %8.3f ms a step, %6.1f GFLOP/s = %5.1f %% of sgemm",
                 name.c_str(), ms, 1e-6 * flops / ms, 1e-4 * flops / ms / gemm_rate);
@@ -195,8 +210,14 @@ void runBench(const Communicator& world, const BenchArguments& arguments, const 
                 triad, repeats);
   Log::info(line.data());
   for (const auto& [width, batch] : {std::pair<int, int>{256, 128}, {256, 1024}, {2048, 512}}) {
-    measurements.push_back(measureModel(space, self, width, batch, arguments.quick, gemm_rate, triad));
+    const std::string name = "mlp" + std::to_string(width) + "_b" + std::to_string(batch);
+    measurements.push_back(
+        measureModel(space, self, name, perceptron(width), batch, arguments.quick, gemm_rate, triad));
   }
+  measurements.push_back(
+      measureModel(space, self, "lenet_b128", leNet(), 128, arguments.quick, gemm_rate, triad));
+  for (const Measurement& measurement : measureConvolutions(space, arguments.quick, gemm_rate))
+    measurements.push_back(measurement);
   if (!arguments.json.empty() && world.rank() == 0) writeJson(arguments.json, measurements);
 }
 

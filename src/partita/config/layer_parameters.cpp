@@ -1,9 +1,9 @@
+#include "partita/config/image_layers.hpp"
 #include "partita/config/parameters.hpp"
 
 #include <stdexcept>
 
 namespace partita {
-namespace {
 
 void addActivation(Section& section, LayerSpec& spec, const std::string& text) {
   section.add("activation", choice(spec.activation), text);
@@ -13,6 +13,8 @@ void addActivation(Section& section, LayerSpec& spec, const std::string& text) {
 void addRepeat(Section& section, LayerSpec& spec) {
   section.add("repeat", &spec.repeat, within(1, 10000), "layers", "this many equal layers in a row");
 }
+
+namespace {
 
 Section describeDense(LayerSpec& spec) {
   Section section{"dense", "Fully connected: activation(W x + b), of each position where the input is a "
@@ -60,7 +62,14 @@ const std::vector<LayerDescription>& layerTypes() {
   static const std::vector<LayerDescription> types{{"dense", describeDense},
                                                    {"activation", describeActivation},
                                                    {"block", describeBlock},
-                                                   {"residual", describeResidual}};
+                                                   {"residual", describeResidual},
+                                                   {"conv2d", describeConv2d},
+                                                   {"conv3d", describeConv3d},
+                                                   {"max-pool", describeMaxPool},
+                                                   {"average-pool", describeAveragePool},
+                                                   {"global-average-pool", describeGlobalAveragePool},
+                                                   {"flatten", describeFlatten},
+                                                   {"batch-norm", describeBatchNorm}};
   return types;
 }
 

@@ -4,7 +4,7 @@ namespace partita {
 
 template <>
 const std::vector<std::string>& namesOf<DataKind>() {
-  static const std::vector<std::string> names{"glyphs", "idx", "libsvm", "hdf5"};
+  static const std::vector<std::string> names{"glyphs", "idx", "libsvm", "hdf5", "noise"};
   return names;
 }
 

@@ -22,6 +22,7 @@ enum class Stream : std::uint32_t {
   stage_noise = 7,
   mixture = 8,
   split = 9,
+  noise_images = 30,
 };
 
 struct Random4 {

@@ -4,6 +4,7 @@
 #include "partita/data/hdf5_data.hpp"
 #include "partita/data/idx.hpp"
 #include "partita/data/libsvm.hpp"
+#include "partita/data/noise_images.hpp"
 #include "partita/data/sampler.hpp"
 #include "partita/data/standardise.hpp"
 
@@ -22,6 +23,8 @@ LoadedSets readSets(const DataSection& section, std::uint64_t seed, Need need) {
     return readLibsvm(section, need);
   case DataKind::hdf5:
     return readHdf5(section, need);
+  case DataKind::noise:
+    return makeNoiseImages(section, seed, need);
   case DataKind::glyphs:
     break;
   }
@@ -38,6 +41,7 @@ std::string toText(const std::vector<std::int64_t>& shape) {
 std::int64_t classCount(const DataSection& section, const LoadedSet& train) {
   if (section.classes != 0) return section.classes;
   if (section.kind == DataKind::glyphs) return glyph_classes;
+  if (section.kind == DataKind::noise) return noise_classes;
   return std::int64_t{*std::max_element(train.labels.begin(), train.labels.end())} + 1;
 }
 

@@ -9,13 +9,22 @@
 
 namespace partita {
 
+/// Sums over the replicas of a stage, for layers that look at the whole batch.
+class ReplicaSum {
+ public:
+  virtual ~ReplicaSum() = default;
+  /// In place. Collective over the replicas, in the same order on all of them.
+  virtual void sum(const ExecSpace& space, const Vector& values) const = 0;
+};
+
 /// What a layer must know of the call it serves.
 struct Pass {
   bool training = true;    ///< random masks and batch statistics, or their inference forms
   bool accumulate = false; ///< add to the gradients (later microbatches) instead of overwriting them
   std::uint64_t step = 0;  ///< counter of the random numbers a layer draws
   bool again = false;      ///< a forward pass of before is repeated: statistics are not counted twice
-  Vector work;             ///< scratch, as long as the layer's `workValues`; free again after the call
+  const ReplicaSum* replicas = nullptr; ///< null: there is one replica
+  Vector work; ///< scratch, as long as the layer's `workValues`; free again after the call
 };
 
 /// A layer maps [rows, inputs] to [rows, outputs]. It owns no memory: the stage binds its part of the flat
@@ -43,6 +52,10 @@ class Layer {
     (void)seed;
     (void)values;
   }
+
+  /// Takes this layer's part of the state that forward updates while training and no gradient reaches.
+  virtual void bindStatistics(const Vector& statistics) { (void)statistics; }
+  virtual void initialiseStatistics(Real* values) const { (void)values; }
 
   /// in [rows, inputs] -> out [rows, outputs], saved [rows, savedValues()].
   virtual void forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,

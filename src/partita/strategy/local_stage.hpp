@@ -4,6 +4,7 @@
 #include "partita/nn/loss.hpp"
 #include "partita/nn/reencode.hpp"
 #include "partita/nn/stage.hpp"
+#include "partita/strategy/peer_sum.hpp"
 
 namespace partita {
 
@@ -11,6 +12,9 @@ namespace partita {
 /// in the joined network.
 struct LocalStage {
   LocalStage(const RunConfig& config, const StagePlan& plan, std::int64_t classes, std::int64_t capacity);
+
+  /// Statistics are to be shared with the other replicas; `grid` must outlive the stage.
+  void meet(Grid& grid);
 
   int index() const { return stage.plan().index; }
   bool last() const { return stage.plan().last(); }
@@ -33,6 +37,7 @@ struct LocalStage {
   std::unique_ptr<Loss> loss;         ///< the stage's own
   std::unique_ptr<Reencode> reencode; ///< none: the activation itself crosses the cut
   Matrix encoded, posterior;          ///< what `reencode` leaves on the tape
+  std::unique_ptr<PeerSum> replicas;  ///< none: one replica, or a stage without statistics
 };
 
 /// Samples of a batch that one replica holds at most.
@@ -46,6 +51,6 @@ bool reencodes(const StrategySection& strategy);
 
 /// The stages this rank owns, in order.
 std::vector<std::unique_ptr<LocalStage>> makeLocalStages(const RunConfig& config, const Partition& partition,
-                                                         const Grid& grid, std::int64_t classes);
+                                                         Grid& grid, std::int64_t classes);
 
 } // namespace partita

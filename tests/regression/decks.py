@@ -7,7 +7,7 @@ from support import DECKS, run
 
 # Parameters and layers: 784-256x5-47 and 784-256x5-10, and the convolution networks.
 NETWORKS = {"glyphs": (476207, 6), "emnist47": (476207, 6), "mnist": (466698, 6), "lenet-mnist": (431080, 6),
-            "resnet-emnist": (153919, 7), "vgg-16": (138357544, 21), "resnet-50": (25557032, 21)}
+            "resnet-emnist": (149471, 7), "vgg-16": (138357544, 21), "resnet-50": (25557032, 21)}
 STAGE_LINE = re.compile(r"^# +(\d+) +(\d+) +(\d+)-(\d+) +(\d+) ", re.MULTILINE)  # rank, stage, layers, parameters
 
 

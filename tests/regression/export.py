@@ -61,10 +61,10 @@ NETWORKS = {
     "one_layer": ([JOINT, 'network/layers=[{ type = "dense", bias = false }]'], 0),
     "images": ([JOINT, IMAGES], 0),
     "images_sil": ([IMAGES, TWO, "run/epochs=1"], 0),
-    "images_free": ([IMAGES, *THREE, "strategy/input=free", "run/epochs=1"], 2),
-    "volumes_of_one_slice": ([JOINT, """network/layers=[
-        { type = "conv2d", channels = 6, kernel = [3, 4], stride = [2, 1], padding = "same", dilation = [1, 2],
-          activation = "leaky-relu" },
+    "images_free": ([IMAGES, "strategy/cuts=[3]", "strategy/input=free", "run/epochs=4"], 1),
+    "windows_with_padding": ([JOINT, """network/layers=[
+        { type = "conv2d", channels = 6, kernel = [3, 4], stride = [2, 1], padding = "same", dilation = [1, 2]},
+        { type = "activation", activation = "leaky-relu" },
         { type = "max-pool", kernel = 3, stride = 2, padding = 1 }, { type = "flatten" },
         { type = "batch-norm" }, { type = "activation", activation = "gelu" }, { type = "dense" }]"""], 0),
     "squared_error": ([JOINT, "training/loss=mse"], 0),

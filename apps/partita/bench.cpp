@@ -1,3 +1,4 @@
+
 #include "partita/config/user_error.hpp"
 #include "partita/core/log.hpp"
 #include "partita/core/loops.hpp"
@@ -5,6 +6,7 @@
 #include "partita/core/region.hpp"
 #include "partita/io/json.hpp"
 #include "partita/nn/gemm.hpp"
+#include "partita/optim/optimiser.hpp"
 #include "partita/train/banner.hpp"
 
 #include <algorithm>
@@ -46,14 +48,34 @@ double measureTriad(const ExecSpace& space, int repeats) {
   return best;
 }
 
-/// A multi-layer perceptron 784-width x5-47 with Adam on random bytes that lie in memory.
-BenchModel perceptron(std::int64_t width, std::int64_t batch, const Communicator& self) {
-  RunConfig config;
+/// A multi-layer perceptron 784-width x5-47.
+std::vector<LayerSpec> perceptron(std::int64_t width) {
   LayerSpec hidden, output;
   hidden.units = width;
   hidden.activation = Activation::relu;
   hidden.repeat = 5;
-  config.network.layers = {hidden, output};
+  return {hidden, output};
+}
+
+/// The network of input-decks/lenet-mnist.toml.
+std::vector<LayerSpec> leNet() {
+  LayerSpec conv, pool, dense, output;
+  conv.type = "conv2d";
+  conv.channels = 20;
+  conv.kernel = {{5}};
+  conv.activation = dense.activation = Activation::relu;
+  pool.type = "max-pool";
+  dense.units = 500;
+  LayerSpec second = conv;
+  second.channels = 50;
+  return {conv, pool, second, pool, dense, output};
+}
+
+/// A network with Adam on random bytes that lie in memory.
+BenchModel onRandomImages(const std::vector<LayerSpec>& layers, std::int64_t batch,
+                          const Communicator& self) {
+  RunConfig config;
+  config.network.layers = layers;
   config.training.batch = batch;
   DataSets sets;
   const RandomStream random(1, Stream::glyph_noise);
@@ -99,14 +121,13 @@ void showPhases(const ExecSpace& space, BenchModel& model, double gemm_rate, dou
   }
 }
 
-Measurement measureModel(const ExecSpace& space, const Communicator& self, std::int64_t width,
-                         std::int64_t batch, bool quick, double gemm_rate, double triad) {
-  BenchModel model = perceptron(width, batch, self);
+Measurement measureModel(const ExecSpace& space, const std::string& name, BenchModel model, bool quick,
+                         double gemm_rate, double triad) {
+  const std::int64_t batch = model.config.training.batch;
   const double flops = model.partition.joint_flops * static_cast<double>(batch);
   const double seconds_a_step = 1e-9 * flops / (0.7 * gemm_rate);
   const int steps = std::max(2, static_cast<int>((quick ? 0.05 : 0.4) / seconds_a_step));
   const double ms = median(timeSteps(space, model, quick ? 3 : 9, steps));
-  const std::string name = "mlp" + std::to_string(width) + "_b" + std::to_string(batch);
   std::array<char, 160> line{};
   std::snprintf(line.data(), line.size(), "  %-12s %8.3f ms a step, %6.1f GFLOP/s = %5.1f %% of sgemm",
                 name.c_str(), ms, 1e-6 * flops / ms, 1e-4 * flops / ms / gemm_rate);
@@ -145,8 +166,14 @@ void runBench(const Communicator& world, const BenchArguments& arguments, const 
                 triad, repeats);
   Log::info(line.data());
   for (const auto& [width, batch] : {std::pair<int, int>{256, 128}, {256, 1024}, {2048, 512}}) {
-    measurements.push_back(measureModel(space, self, width, batch, arguments.quick, gemm_rate, triad));
+    const std::string name = "mlp" + std::to_string(width) + "_b" + std::to_string(batch);
+    measurements.push_back(measureModel(space, name, onRandomImages(perceptron(width), batch, self),
+                                        arguments.quick, gemm_rate, triad));
   }
+  measurements.push_back(measureModel(space, "lenet_b128", onRandomImages(leNet(), 128, self),
+                                      arguments.quick, gemm_rate, triad));
+  for (const Measurement& measured : measureConvolutions(space, arguments.quick, gemm_rate))
+    measurements.push_back(measured);
   for (const Measurement& measured : measureText(space, self, arguments.quick, gemm_rate))
     measurements.push_back(measured);
   if (!arguments.json.empty() && world.rank() == 0) writeJson(arguments.json, measurements);

@@ -32,6 +32,9 @@ std::vector<double> timeSteps(const ExecSpace& space, BenchModel& model, int rep
 
 double median(std::vector<double> values);
 
+/// Forward and backward pass of single convolutions, told beside the rate of a large matrix product, GFLOP/s.
+std::vector<Measurement> measureConvolutions(const ExecSpace& space, bool quick, double gemm_rate);
+
 /// A training step of a small GPT, and one of its attention layers forward and backward.
 std::vector<Measurement> measureText(const ExecSpace& space, const Communicator& self, bool quick,
                                      double gemm_rate);

@@ -103,6 +103,33 @@ TEST_CASE("one replica and two agree", "[replicas]") {
   }
 }
 
+TEST_CASE("a batch norm over all replicas is that of one", "[replicas]") {
+  const std::string layers = R"(network/layers=[{ type = "conv2d", channels = 4, kernel = 3 },
+    { type = "batch-norm", activation = "relu", replicas = true }, { type = "max-pool", kernel = 2 },
+    { type = "dense", units = 16 }, { type = "batch-norm", activation = "tanh", replicas = true },
+    { type = "dense" }])";
+  checkAgreement({"strategy/kind=joint", "optimiser/kind=sgd", "strategy/labels=gaussian", layers}, 1e-4);
+  checkAgreement({"strategy/kind=sil", "strategy/cuts=flops", "optimiser/kind=sgd", layers}, 1e-4);
+}
+
+TEST_CASE("statistics are those of all replicas", "[replicas]") {
+  for (const char* replicas : {"true", "false"}) {
+    const std::string layers = std::string(R"(network/layers=[{ type = "dense", units = 20 },
+      { type = "batch-norm", activation = "relu", replicas = )") +
+                               replicas + " }, { type = \"dense\" }]";
+    SmallRun run(everyone(), smallDeck({"strategy/kind=joint", layers, "strategy/replicas=0"}));
+    run.train();
+    const Vector& statistics = run.stages.front()->stage.statistics();
+    const auto own = Kokkos::create_mirror_view_and_copy(HostSpace(), statistics);
+    std::vector<Real> first(own.data(), own.data() + own.size());
+    CHECK(first.size() == 40);
+    CHECK(std::abs(first[0]) > 0); // the mean has left its start
+    MPI_Bcast(first.data(), mpiCount(static_cast<std::int64_t>(first.size())), mpiType<Real>(), 0,
+              run.grid.peers().get());
+    CHECK(first == std::vector<Real>(own.data(), own.data() + own.size()));
+  }
+}
+
 TEST_CASE("the number of replicas does not change the batches", "[replicas]") {
   constexpr std::size_t samples = 611;
   constexpr std::int64_t batch = 42, batches = 3 * (611 / 42);

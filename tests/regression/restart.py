@@ -4,7 +4,7 @@ rows in the history."""
 import shutil
 
 import support
-from support import checkpoints, history, train
+from support import IMAGES, checkpoints, history, train
 
 EPOCH = 15
 VARIANTS = {
@@ -24,6 +24,9 @@ VARIANTS = {
     "grid": (4, ["strategy/input=relay", "strategy/replicas=2"]),
     "frozen grid with recovery": (4, ["strategy/input=frozen", "strategy/replicas=2", "run/epochs=1",
                                       "strategy/recovery_epochs=1"]),
+    "images": (1, ["strategy/kind=joint", IMAGES]),
+    "images on replicas": (2, ["strategy/kind=joint", "strategy/replicas=2", IMAGES]),
+    "images in stages": (2, ["strategy/input=frozen", "strategy/cuts=[3]", "strategy/recovery_epochs=1", IMAGES]),
 }
 
 

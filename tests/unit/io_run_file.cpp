@@ -69,7 +69,7 @@ void write(const SmallModel& model, const std::string& path, bool checkpoint = f
   std::vector<HostVector> copies;
   for (const auto& local : model.stages) {
     copies.push_back(Kokkos::create_mirror_view_and_copy(HostSpace(), local->stage.parameters()));
-    placeValues(content, local->stage, copies.back().data());
+    placeValues(content, parameters_kind, local->stage, copies.back().data());
   }
   const std::size_t parameters = networkTensors(model.partition, parameters_kind).size();
   for (std::size_t i = parameters; i < content.tensors.size(); ++i)

@@ -1,9 +1,9 @@
+#include "partita/config/image_layers.hpp"
 #include "partita/config/parameters.hpp"
 
 #include <stdexcept>
 
 namespace partita {
-namespace {
 
 void addActivation(Section& section, LayerSpec& spec, const std::string& text) {
   section.add("activation", choice(spec.activation), text);
@@ -13,6 +13,8 @@ void addActivation(Section& section, LayerSpec& spec, const std::string& text) {
 void addRepeat(Section& section, LayerSpec& spec) {
   section.add("repeat", &spec.repeat, within(1, 10000), "layers", "this many equal layers in a row");
 }
+
+namespace {
 
 Section describeDense(LayerSpec& spec) {
   Section section{"dense", "Fully connected: activation(W x + b), of each position where the input is a "
@@ -102,10 +104,22 @@ Section describeResidual(LayerSpec& spec) {
 } // namespace
 
 const std::vector<LayerDescription>& layerTypes() {
-  static const std::vector<LayerDescription> types{
-      {"dense", describeDense},         {"activation", describeActivation}, {"embedding", describeEmbedding},
-      {"attention", describeAttention}, {"layer-norm", describeLayerNorm},  {"rms-norm", describeRmsNorm},
-      {"dropout", describeDropout},     {"block", describeBlock},           {"residual", describeResidual}};
+  static const std::vector<LayerDescription> types{{"dense", describeDense},
+                                                   {"activation", describeActivation},
+                                                   {"block", describeBlock},
+                                                   {"residual", describeResidual},
+                                                   {"conv2d", describeConv2d},
+                                                   {"conv3d", describeConv3d},
+                                                   {"max-pool", describeMaxPool},
+                                                   {"average-pool", describeAveragePool},
+                                                   {"global-average-pool", describeGlobalAveragePool},
+                                                   {"flatten", describeFlatten},
+                                                   {"batch-norm", describeBatchNorm},
+                                                   {"embedding", describeEmbedding},
+                                                   {"attention", describeAttention},
+                                                   {"layer-norm", describeLayerNorm},
+                                                   {"rms-norm", describeRmsNorm},
+                                                   {"dropout", describeDropout}};
   return types;
 }
 

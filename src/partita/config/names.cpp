@@ -4,7 +4,7 @@ namespace partita {
 
 template <>
 const std::vector<std::string>& namesOf<DataKind>() {
-  static const std::vector<std::string> names{"glyphs", "grammar", "idx", "libsvm", "hdf5", "text"};
+  static const std::vector<std::string> names{"glyphs", "grammar", "noise", "idx", "libsvm", "hdf5", "text"};
   return names;
 }
 

@@ -24,7 +24,8 @@ Section describeRun(RunSection& run) {
 
 Section describeData(DataSection& data) {
   Section section{"data", "What is learned. Files lie in `path`, which counts from the current folder."};
-  section.add("kind", choice(data.kind), "built-in generator (glyphs, grammar) or format of the files");
+  section.add("kind", choice(data.kind),
+              "built-in generator (glyphs, grammar; noise: for planning and timing) or format of the files");
   section.add("path", &data.path, "folder of the files");
   section.add("train_images", &data.train_images, "idx: file of the training images");
   section.add("train_labels", &data.train_labels, "idx: file of the training labels");
@@ -39,12 +40,13 @@ Section describeData(DataSection& data) {
   section.add("sequence", &data.sequence, within(1, 1 << 24), "tokens",
               "text, grammar: in a sample; after each of them the next is to be told");
   section.add("samples", &data.samples, atLeast(0), "samples",
-              "training samples used, the first ones; 0: all, glyphs and grammar 20000");
+              "training samples used, the first ones; 0: all, glyphs and grammar 20000, noise 1024");
   section.add("test_samples", &data.test_samples, atLeast(0), "samples",
-              "test samples used, the first ones; 0: all, glyphs 4000, grammar 1000");
+              "test samples used, the first ones; 0: all, glyphs 4000, grammar 1000, noise 256");
   section.add("classes", &data.classes, within(0, 1e6), "classes",
-              "0: the largest label + 1, glyphs 47, text and grammar as many as tokens");
-  section.add("image_size", &data.image_size, within(8, 1024), "pixels", "glyphs: side of an image");
+              "0: the largest label + 1, glyphs 47, noise 10, text and grammar as many as tokens");
+  section.add("image_size", &data.image_size, within(8, 1024), "pixels", "glyphs, noise: side of an image");
+  section.add("channels", &data.channels, within(1, 1024), "channels", "noise: of an image");
   section.add("distortion", &data.distortion, within(0, 10), "", "glyphs: scale of the random affine map");
   section.add("noise", &data.noise, within(0, 10), "of full contrast",
               "glyphs: deviation of the pixel noise");

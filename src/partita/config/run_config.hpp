@@ -9,7 +9,7 @@ namespace partita {
 /// Everything a deck says, typed and validated: the only thing the rest of the program knows of a deck.
 /// Keys, ranges, units and the text of each parameter are declared once, in parameters.cpp.
 
-enum class DataKind { glyphs, grammar, idx, libsvm, hdf5, text };
+enum class DataKind { glyphs, grammar, noise, idx, libsvm, hdf5, text };
 enum class Standardise { none, scalar, feature };
 enum class Activation { identity, relu, leaky_relu, gelu, tanh, sigmoid, silu };
 enum class Initialisation { he, xavier, lecun, orthogonal };
@@ -51,12 +51,22 @@ struct DataSection {
   std::int64_t samples = 0;      ///< training samples used (first ones); 0: all, glyphs and grammar: 20000
   std::int64_t test_samples = 0; ///< test samples used (first ones); 0: all, glyphs: 4000, grammar: 1000
   std::int64_t classes = 0;      ///< 0: the largest label + 1; glyphs: 47; tokens: the vocabulary
-  std::int64_t image_size = 28;  ///< glyphs: pixels a side
+  std::int64_t image_size = 28;  ///< glyphs, noise: pixels a side
+  std::int64_t channels = 1;     ///< noise
   double distortion = 1.0;       ///< glyphs: scale of the random affine distortion
   double noise = 0.15;           ///< glyphs: deviation of the pixel noise
   double validation = 0.0;       ///< fraction of the training set held out
   Standardise standardise = Standardise::scalar;
   std::int64_t prefetch = 2; ///< batches made ahead by a thread; 0: made in place
+};
+
+/// One integer for all axes of a window, or one an axis, slowest first.
+struct AxisSizes {
+  std::vector<std::int64_t> values;
+  bool same = false; ///< padding: as much as keeps the extents, but for the stride
+
+  std::int64_t at(std::size_t axis) const { return values.size() == 1 ? values[0] : values.at(axis); }
+  bool operator==(const AxisSizes& other) const { return values == other.values && same == other.same; }
 };
 
 /// One entry of `network/layers`, or of the layers inside one. Which fields count depends on the type.
@@ -76,6 +86,14 @@ struct LayerSpec {
   std::vector<LayerSpec> layers;   ///< block, residual: in order
   std::vector<LayerSpec> shortcut; ///< residual: empty: the input itself
   bool recompute = false;          ///< block, residual: only the input is kept for the backward pass
+  std::int64_t channels = 0;       ///< convolution: of the output
+  std::int64_t groups = 1;         ///< convolution
+  AxisSizes kernel{{3}}, stride{{1}}, dilation{{1}}; ///< convolution
+  AxisSizes padding{{0}};                            ///< convolution, pooling
+  AxisSizes window{{2}}, step{{0}};                  ///< pooling; step 0: as the window
+  double epsilon = 1e-5;                             ///< batch-norm: added to the variance
+  double momentum = 0.1; ///< batch-norm: weight of a batch in the running mean and variance
+  bool replicas = false; ///< batch-norm: mean and variance over the batch of all replicas
 };
 
 struct NetworkSection {

@@ -47,6 +47,8 @@ void validateLayers(const std::vector<LayerSpec>& layers, const std::string& pla
             "`layers` missing, a " + layer.type + " needs one layer at least");
     d.check(layer.type != "embedding" || layer.width > 0, {name, "network/layers"},
             "`width` missing, an embedding needs it");
+    d.check(layer.channels > 0 || (layer.type != "conv2d" && layer.type != "conv3d"),
+            {name, "network/layers"}, "`channels` missing, a " + layer.type + " layer needs them");
     validateLayers(layer.layers, name + "/layers", last && layer.type == "block", d);
     validateLayers(layer.shortcut, name + "/shortcut", false, d);
   }
@@ -71,10 +73,10 @@ void validateFiles(const DataSection& data, Diagnostics& d) {
     requireFile(data.train_labels, "data/train_labels", data, d);
     requireFile(data.test_images, "data/test_images", data, d);
     requireFile(data.test_labels, "data/test_labels", data, d);
-  } else if (data.kind != DataKind::glyphs && data.kind != DataKind::grammar) {
+  } else if (data.kind == DataKind::libsvm || data.kind == DataKind::hdf5) {
     requireFile(data.train_file, "data/train_file", data, d);
     requireFile(data.test_file, "data/test_file", data, d);
-  } else {
+  } else if (data.kind == DataKind::glyphs) {
     // Training on generated data in place of the files would be a surprise; an explicit kind is none.
     const bool has_files = !data.train_images.empty() || !data.train_file.empty();
     d.check(!has_files || d.isSet("data/kind"), {"data/kind"},

@@ -57,6 +57,23 @@ struct ElementLoop {
   }
 };
 
+template <class Body>
+struct WholeRow {
+  Body body;
+  std::int64_t columns;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row) const { body(row, std::int64_t{0}, columns); }
+};
+
+template <class Body>
+struct OneElement {
+  Body body;
+  std::int64_t columns;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t element) const {
+    const std::int64_t column = element % columns;
+    body(element / columns, column, column + 1);
+  }
+};
+
 constexpr std::int64_t run_length = 4096;
 
 template <class Body>
@@ -113,6 +130,18 @@ void forEachElement(const ExecSpace& space, const char* label, std::int64_t rows
     Kokkos::parallel_for(label, Range(space, 0, rows), detail::RowLoop<Body>{body, columns});
   } else {
     Kokkos::parallel_for(label, Range(space, 0, rows * columns), detail::ElementLoop<Body>{body, columns});
+  }
+}
+
+/// body(row, begin, end) for parts of the rows of a [rows, columns] matrix, so that what a row needs is found
+/// once a part: whole rows on a host back end, single elements on a device.
+template <class Body>
+void forEachRun(const ExecSpace& space, const char* label, std::int64_t rows, std::int64_t columns,
+                const Body& body) {
+  if constexpr (device_is_host) {
+    Kokkos::parallel_for(label, Range(space, 0, rows), detail::WholeRow<Body>{body, columns});
+  } else {
+    Kokkos::parallel_for(label, Range(space, 0, rows * columns), detail::OneElement<Body>{body, columns});
   }
 }
 

@@ -5,6 +5,7 @@
 #include "partita/data/hdf5_data.hpp"
 #include "partita/data/idx.hpp"
 #include "partita/data/libsvm.hpp"
+#include "partita/data/noise_images.hpp"
 #include "partita/data/sampler.hpp"
 #include "partita/data/standardise.hpp"
 #include "partita/data/text.hpp"
@@ -28,6 +29,8 @@ LoadedSets readSets(const DataSection& section, std::uint64_t seed, Need need) {
     return readText(section, need);
   case DataKind::grammar:
     return makeGrammarText(section, seed, need);
+  case DataKind::noise:
+    return makeNoiseImages(section, seed, need);
   case DataKind::glyphs:
     break;
   }
@@ -48,6 +51,7 @@ std::int64_t classCount(const DataSection& section, const LoadedSet& train, std:
   if (section.classes != 0) return section.classes;
   if (vocabulary > 0) return vocabulary;
   if (section.kind == DataKind::glyphs) return glyph_classes;
+  if (section.kind == DataKind::noise) return noise_classes;
   return std::int64_t{*std::max_element(train.labels.begin(), train.labels.end())} + 1;
 }
 

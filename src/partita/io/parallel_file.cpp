@@ -56,6 +56,20 @@ Hdf5Id textType(const std::string& text) {
   return type;
 }
 
+/// What the extents of a tensor are, slowest first.
+std::string axesOf(const TensorRecord& tensor) {
+  switch (tensor.extents.size()) {
+  case 1:
+    return "outputs";
+  case 2:
+    return "outputs, inputs";
+  case 4:
+    return "outputs, inputs, rows, columns";
+  default:
+    return "outputs, inputs, depth, rows, columns";
+  }
+}
+
 } // namespace
 
 ParallelFile::ParallelFile(const Communicator& comm, std::string path, const RunFileContent& content,
@@ -186,8 +200,7 @@ void ParallelFile::createTensor(const TensorRecord& tensor) {
                          H5P_DEFAULT),
               tensor.path());
   const hid_t dataset = _datasets.back().get();
-  writeAttribute(dataset, "axes", std::string(tensor.extents.size() == 2 ? "outputs, inputs" : "outputs"),
-                 _path);
+  writeAttribute(dataset, "axes", axesOf(tensor), _path);
   writeAttribute(dataset, "units", std::string("1"), _path);
 }
 

@@ -4,11 +4,15 @@
 
 namespace partita {
 
-void placeValues(RunFileContent& content, const Stage& stage, const Real* values) {
-  for (const StageTensor& tensor : stage.tensors()) {
+const std::vector<StageTensor>& tensorsOf(const Stage& stage, const std::string& kind) {
+  return kind == statistics_kind ? stage.statisticsTensors() : stage.tensors();
+}
+
+void placeValues(RunFileContent& content, const std::string& kind, const Stage& stage, const Real* values) {
+  for (const StageTensor& tensor : tensorsOf(stage, kind)) {
     for (std::size_t i = 0; i < content.tensors.size(); ++i) {
       const TensorRecord& record = content.tensors[i];
-      if (record.kind == parameters_kind && record.layer == tensor.layer && record.name == tensor.name)
+      if (record.kind == kind && record.layer == tensor.layer && record.name == tensor.name)
         content.values[i] = values + tensor.offset;
     }
   }
@@ -18,7 +22,8 @@ std::vector<TensorRecord> networkTensors(const Partition& partition, const std::
   std::vector<TensorRecord> tensors;
   for (const StagePlan& stage : partition.stages) {
     for (const LayerPlan* layer : leavesOf(stage.layers)) {
-      for (const ParameterShape& shape : layer->parameterShapes())
+      for (const ParameterShape& shape :
+           kind == statistics_kind ? layer->statisticsShapes() : layer->parameterShapes())
         tensors.push_back({kind, layer->name(), shape.name, shape.extents});
     }
   }
@@ -27,13 +32,14 @@ std::vector<TensorRecord> networkTensors(const Partition& partition, const std::
 
 bool readStageTensors(const RunFile& file, const std::string& kind, const Stage& stage,
                       const Vector& values) {
-  for (const StageTensor& tensor : stage.tensors()) {
+  const std::vector<StageTensor>& tensors = tensorsOf(stage, kind);
+  for (const StageTensor& tensor : tensors) {
     const TensorRecord* found = file.find(kind, tensor.layer, tensor.name);
     if (found == nullptr || found->extents != tensor.extents) return false;
   }
   const HostVector host(Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::io::values"),
                         values.extent(0));
-  for (const StageTensor& tensor : stage.tensors())
+  for (const StageTensor& tensor : tensors)
     file.read(*file.find(kind, tensor.layer, tensor.name), host.data() + tensor.offset);
   const ExecSpace space;
   Kokkos::deep_copy(space, values, host);
@@ -43,17 +49,20 @@ bool readStageTensors(const RunFile& file, const std::string& kind, const Stage&
 
 void readParameters(const RunFile& file, const std::vector<Stage*>& stages) {
   for (const Stage* stage : stages) {
-    if (!readStageTensors(file, parameters_kind, *stage, stage->parameters()))
+    if (!readStageTensors(file, parameters_kind, *stage, stage->parameters()) ||
+        !readStageTensors(file, statistics_kind, *stage, stage->statistics()))
       throw UserError(file.path() + ": lacks parameters of this network");
   }
 }
 
 void checkParameters(const RunFile& file, const Partition& partition) {
-  for (const TensorRecord& wanted : networkTensors(partition, parameters_kind)) {
-    const TensorRecord* found = file.find(wanted.kind, wanted.layer, wanted.name);
-    if (found == nullptr) throw UserError(file.path() + ": has no '" + wanted.path() + "'");
-    if (found->extents != wanted.extents)
-      throw UserError(file.path() + ": '" + wanted.path() + "' has another shape than the deck");
+  for (const char* kind : {parameters_kind, statistics_kind}) {
+    for (const TensorRecord& wanted : networkTensors(partition, kind)) {
+      const TensorRecord* found = file.find(wanted.kind, wanted.layer, wanted.name);
+      if (found == nullptr) throw UserError(file.path() + ": has no '" + wanted.path() + "'");
+      if (found->extents != wanted.extents)
+        throw UserError(file.path() + ": '" + wanted.path() + "' has another shape than the deck");
+    }
   }
 }
 

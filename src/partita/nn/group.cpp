@@ -63,6 +63,18 @@ void Group::initialise(std::uint64_t seed, Real* values) const {
   _shortcut.initialise(seed, values + _body.parameters());
 }
 
+void Group::bindStatistics(const Vector& statistics) {
+  const auto body = static_cast<std::size_t>(_body.statistics());
+  _body.bindStatistics(Vector(statistics.data(), body));
+  _shortcut.bindStatistics(
+      Vector(statistics.data() + body, static_cast<std::size_t>(_shortcut.statistics())));
+}
+
+void Group::initialiseStatistics(Real* values) const {
+  _body.initialiseStatistics(values);
+  _shortcut.initialiseStatistics(values + _body.statistics());
+}
+
 /// In the order of GroupRules::workValues and savedValues.
 Group::Memory Group::memoryOf(const Pass& pass, const Matrix& out, const Matrix& saved) const {
   const auto rows = static_cast<std::int64_t>(out.extent(0));

@@ -9,6 +9,14 @@
 
 namespace partita {
 
+/// Sums over the replicas of a stage, for layers that look at the whole batch.
+class ReplicaSum {
+ public:
+  virtual ~ReplicaSum() = default;
+  /// In place. Collective over the replicas, in the same order on all of them.
+  virtual void sum(const ExecSpace& space, const Vector& values) const = 0;
+};
+
 /// What a layer must know of the call it serves.
 struct Pass {
   bool training = true;       ///< random masks and batch statistics, or their inference forms
@@ -17,7 +25,8 @@ struct Pass {
   std::uint64_t step = 0;     ///< counter of the random numbers a layer draws
   std::int64_t first_row = 0; ///< place of row 0 in the whole batch, over all replicas and microbatches
   bool again = false;         ///< a forward pass of before is repeated: statistics are not counted twice
-  Vector work;                ///< scratch, as long as the layer's `workValues`; free again after the call
+  const ReplicaSum* replicas = nullptr; ///< null: there is one replica
+  Vector work; ///< scratch, as long as the layer's `workValues`; free again after the call
 };
 
 /// A layer maps [rows, inputs] to [rows, outputs]; sequences may be shorter in a call than in the plan, and
@@ -51,6 +60,10 @@ class Layer {
     (void)seed;
     (void)values;
   }
+
+  /// Takes this layer's part of the state that forward updates while training and no gradient reaches.
+  virtual void bindStatistics(const Vector& statistics) { (void)statistics; }
+  virtual void initialiseStatistics(Real* values) const { (void)values; }
 
   /// in [rows, inputs] -> out [rows, outputs], saved [rows, savedValues()].
   virtual void forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,

@@ -12,10 +12,12 @@ Vector part(const Vector& values, std::int64_t begin, std::int64_t end) {
 
 } // namespace
 
-LayerChain::LayerChain(const std::vector<LayerPlan>& plans) : _begin{0}, _first_trained(plans.size()) {
+LayerChain::LayerChain(const std::vector<LayerPlan>& plans)
+    : _begin{0}, _statistics_begin{0}, _first_trained(plans.size()) {
   for (const LayerPlan& plan : plans) {
     _layers.push_back(makeLayer(plan));
     _begin.push_back(_begin.back() + plan.parameters());
+    _statistics_begin.push_back(_statistics_begin.back() + plan.statistics());
     if (plan.parameters() > 0) _first_trained = std::min(_first_trained, _layers.size() - 1);
   }
 }
@@ -27,6 +29,16 @@ void LayerChain::bind(const Vector& parameters, const Vector& gradients) {
 
 void LayerChain::bindTable(const Matrix& table, const Matrix& gradient) {
   for (const auto& layer : _layers) layer->bindTable(table, gradient);
+}
+
+void LayerChain::bindStatistics(const Vector& statistics) {
+  for (std::size_t i = 0; i < _layers.size(); ++i)
+    _layers[i]->bindStatistics(part(statistics, _statistics_begin[i], _statistics_begin[i + 1]));
+}
+
+void LayerChain::initialiseStatistics(Real* values) const {
+  for (std::size_t i = 0; i < _layers.size(); ++i)
+    _layers[i]->initialiseStatistics(values + _statistics_begin[i]);
 }
 
 void LayerChain::initialise(std::uint64_t seed, Real* values) const {

@@ -27,13 +27,16 @@ class LayerChain {
   explicit LayerChain(const std::vector<LayerPlan>& plans);
 
   std::int64_t parameters() const { return _begin.back(); }
+  std::int64_t statistics() const { return _statistics_begin.back(); }
   bool empty() const { return _layers.empty(); }
   std::int64_t inputs() const { return _layers.front()->inputs(); }
   std::int64_t outputs() const { return _layers.back()->outputs(); }
 
   void bind(const Vector& parameters, const Vector& gradients);
   void bindTable(const Matrix& table, const Matrix& gradient);
+  void bindStatistics(const Vector& statistics);
   void initialise(std::uint64_t seed, Real* values) const;
+  void initialiseStatistics(Real* values) const;
 
   Tape makeTape(std::int64_t capacity) const;
   /// A tape for `rows` samples in memory that somebody else has; the last output goes to `out` where that is
@@ -57,8 +60,9 @@ class LayerChain {
   }
 
   std::vector<std::unique_ptr<Layer>> _layers;
-  std::vector<std::int64_t> _begin; ///< first value of each layer in the flat buffers, and the end
-  std::size_t _first_trained;       ///< nothing in front of it wants a gradient
+  std::vector<std::int64_t> _begin;            ///< first value of each layer in the flat buffers, and the end
+  std::vector<std::int64_t> _statistics_begin; ///< the same for statistics
+  std::size_t _first_trained;                  ///< nothing in front of it wants a gradient
 };
 
 } // namespace partita

@@ -10,6 +10,24 @@ Vector makeVector(const std::string& label, std::int64_t size) {
   return Vector(Kokkos::view_alloc(Kokkos::WithoutInitializing, label), static_cast<std::size_t>(size));
 }
 
+/// One behind the other, layer by layer.
+std::vector<StageTensor> tensorsOf(const StagePlan& plan,
+                                   std::vector<ParameterShape> (LayerPlan::*shapes)() const) {
+  std::vector<StageTensor> tensors;
+  std::int64_t offset = 0;
+  for (const LayerPlan* layer : leavesOf(plan.layers)) {
+    for (const ParameterShape& shape : (layer->*shapes)()) {
+      tensors.push_back({layer->name(), shape.name, shape.extents, offset, shape.size()});
+      offset += shape.size();
+    }
+  }
+  return tensors;
+}
+
+void copyIn(const ExecSpace& space, const Vector& to, const std::vector<Real>& values) {
+  Kokkos::deep_copy(space, to, Kokkos::View<const Real*, HostSpace>(values.data(), values.size()));
+}
+
 } // namespace
 
 std::vector<Real> Stage::initialValues(const StagePlan& plan, std::uint64_t seed) {
@@ -19,24 +37,24 @@ std::vector<Real> Stage::initialValues(const StagePlan& plan, std::uint64_t seed
 }
 
 Stage::Stage(const StagePlan& plan, const std::vector<Real>& values, std::int64_t capacity)
-    : _plan(plan), _chain(plan.layers) {
-  std::int64_t offset = 0;
-  for (const LayerPlan* layer : leavesOf(plan.layers)) {
-    for (const ParameterShape& shape : layer->parameterShapes()) {
-      _tensors.push_back({layer->name(), shape.name, shape.extents, offset, shape.size()});
-      offset += shape.size();
-    }
-  }
-  PARTITA_REQUIRE(static_cast<std::int64_t>(values.size()) == offset, "wrong number of starting values");
-  _parameters = makeVector("partita::Stage::parameters", offset);
-  _gradients = Vector("partita::Stage::gradients", static_cast<std::size_t>(offset));
+    : _plan(plan), _chain(plan.layers), _tensors(tensorsOf(plan, &LayerPlan::parameterShapes)),
+      _statistics_tensors(tensorsOf(plan, &LayerPlan::statisticsShapes)) {
+  const std::int64_t size = _chain.parameters();
+  PARTITA_REQUIRE(static_cast<std::int64_t>(values.size()) == size, "wrong number of starting values");
+  _parameters = makeVector("partita::Stage::parameters", size);
+  _gradients = Vector("partita::Stage::gradients", static_cast<std::size_t>(size));
+  _statistics = makeVector("partita::Stage::statistics", _chain.statistics());
+  std::vector<Real> statistics(_statistics.extent(0));
+  _chain.initialiseStatistics(statistics.data());
   const ExecSpace space;
-  Kokkos::deep_copy(space, _parameters, Kokkos::View<const Real*, HostSpace>(values.data(), values.size()));
+  copyIn(space, _parameters, values);
+  copyIn(space, _statistics, statistics);
   fence(space, "partita::Stage::parameters");
   for (Vector& work : _work) work = makeVector("partita::Stage::work", plan.widest() * capacity);
   _scratch = makeVector("partita::Stage::scratch", plan.workValues(capacity));
   _chain.bind(_parameters, _gradients);
   bindTable();
+  _chain.bindStatistics(_statistics);
 }
 
 /// A dense layer may have the table of the embedding, which then is the stage's first layer.
@@ -52,6 +70,7 @@ void Stage::bindTable() {
 Pass Stage::completed(Pass pass) const {
   pass.work = _scratch;
   pass.seed = _seed;
+  pass.replicas = _replicas;
   return pass;
 }
 

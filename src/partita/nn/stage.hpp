@@ -5,7 +5,7 @@
 
 namespace partita {
 
-/// A tensor of a stage's flat parameter buffer.
+/// A tensor of a flat buffer of a stage.
 struct StageTensor {
   std::string layer, name; ///< "layer3.dense", "weight"
   std::vector<std::int64_t> extents;
@@ -32,6 +32,11 @@ class Stage {
   const Vector& parameters() const { return _parameters; }
   const Vector& gradients() const { return _gradients; }
   const std::vector<StageTensor>& tensors() const { return _tensors; }
+  /// State that forward updates while training and no gradient reaches; one flat buffer too.
+  const Vector& statistics() const { return _statistics; }
+  const std::vector<StageTensor>& statisticsTensors() const { return _statistics_tensors; }
+  /// For layers that look at the batch of all replicas; must outlive the stage's passes.
+  void setReplicas(const ReplicaSum* replicas) { _replicas = replicas; }
   std::int64_t inputs() const { return _chain.inputs(); }
   std::int64_t outputs() const { return _chain.outputs(); }
 
@@ -54,8 +59,9 @@ class Stage {
 
   StagePlan _plan;
   LayerChain _chain;
-  std::vector<StageTensor> _tensors;
-  Vector _parameters, _gradients;
+  std::vector<StageTensor> _tensors, _statistics_tensors;
+  Vector _parameters, _gradients, _statistics;
+  const ReplicaSum* _replicas = nullptr;
   Vector _work[2]; ///< gradients of activations on their way back, in turn
   Vector _scratch; ///< of one layer at a time
   std::uint64_t _seed = 0;

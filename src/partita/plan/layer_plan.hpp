@@ -33,6 +33,9 @@ struct LayerPlan {
 
   std::vector<ParameterShape> parameterShapes() const; ///< of this layer itself, in the order of the buffer
   std::int64_t parameters() const;                     ///< with those of the layers inside
+  /// State that training updates and no gradient reaches (running means), in the order of its buffer.
+  std::vector<ParameterShape> statisticsShapes() const;
+  std::int64_t statistics() const; ///< with those of the layers inside
   double forwardFlops() const; ///< multiply-adds of matrix products count 2; element-wise work is left out
   double weightFlops() const;  ///< gradient of the weights
   double inputFlops() const;   ///< gradient of the input

@@ -10,6 +10,11 @@
 
 namespace partita {
 
+std::int64_t StagePlan::statistics() const {
+  return std::accumulate(layers.begin(), layers.end(), std::int64_t{0},
+                         [](std::int64_t sum, const LayerPlan& layer) { return sum + layer.statistics(); });
+}
+
 double StagePlan::forwardFlops() const {
   return std::accumulate(layers.begin(), layers.end(), 0.0,
                          [](double sum, const LayerPlan& layer) { return sum + layer.forwardFlops(); });
@@ -52,13 +57,13 @@ StageMemory stageMemory(const StagePlan& stage, const RunConfig& config, const S
   const std::int64_t values =
       (load.live * stage.activationValues() + 2 * stage.widest() + load.messages) * load.rows +
       stage.workValues(load.rows);
-  return {bytes, bytes, moments * bytes, values * real_bytes};
+  return {bytes + stage.statistics() * real_bytes, bytes, moments * bytes, values * real_bytes};
 }
 
-bool matchedBefore(const StrategySection& strategy, std::int64_t cut) {
+bool matchedBefore(const StrategySection& strategy, std::int64_t weight_layers) {
   if (!usesLabels(strategy)) return false;
   if (strategy.match != Match::automatic) return strategy.match == Match::before;
-  if (cut == 1 && strategy.loss == StageLoss::prototype) return false;
+  if (weight_layers == 1 && strategy.loss == StageLoss::prototype) return false;
   switch (strategy.labels) {
   case LabelKind::uniform:
   case LabelKind::binary:
@@ -130,11 +135,39 @@ namespace {
 
 using Layers = std::vector<LayerPlan>;
 
-LayerPlan activationAfter(const LayerPlan& layer) {
+std::int64_t weightLayers(const Layers& layers) {
+  const auto leaves = leavesOf(layers);
+  return std::count_if(leaves.begin(), leaves.end(), [](const LayerPlan* layer) {
+    const auto shapes = layer->parameterShapes();
+    return !shapes.empty() && shapes.front().extents.size() > 1;
+  });
+}
+
+/// Does it grow with its argument? Then it may as well be applied to the largest of several values.
+bool grows(Activation activation) {
+  return activation != Activation::gelu && activation != Activation::silu;
+}
+
+/// The layer whose activation may as well be applied at the very end of `layers`: the last one, or the one in
+/// front of layers that only choose or rearrange values; null where there is none.
+LayerPlan* lastActivation(Layers& layers, bool chosen = false) {
+  for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
+    const std::string& type = layer->spec.type;
+    if (layer->spec.activation != Activation::identity)
+      return chosen && !grows(layer->spec.activation) ? nullptr : &*layer;
+    if (type == "block") return lastActivation(layer->body, chosen);
+    if (type != "flatten" && type != "max-pool") return nullptr;
+    chosen = chosen || type == "max-pool";
+  }
+  return nullptr;
+}
+
+/// What opens the stage behind `layer`.
+LayerPlan activationAfter(const LayerPlan& layer, const LayerSpec& spec) {
   LayerPlan entrance;
   entrance.spec.type = "activation";
-  entrance.spec.activation = layer.spec.activation;
-  entrance.spec.slope = layer.spec.slope;
+  entrance.spec.activation = spec.activation;
+  entrance.spec.slope = spec.slope;
   entrance.place = layer.place;
   entrance.index = layer.index;
   entrance.in = entrance.out = layer.out;
@@ -149,12 +182,15 @@ StagePlan makeStage(const StrategySection& strategy, const Layers& layers, std::
   stage.stages = stages;
   stage.layers.assign(layers.begin() + first, layers.begin() + last);
   stage.positions = isSequence(layers.back().out) ? layers.back().out[0] : 1;
-  if (!stage.last() && matchedBefore(strategy, last))
-    stage.layers.back().spec.activation = Activation::identity;
-  if (!stage.first() && matchedBefore(strategy, first)) {
-    const LayerPlan& before = layers[static_cast<std::size_t>(first - 1)];
-    stage.entrance = before.spec.activation != Activation::identity;
-    if (stage.entrance) stage.layers.insert(stage.layers.begin(), activationAfter(before));
+  Layers before(layers.begin(), layers.begin() + first);
+  if (!stage.last() && matchedBefore(strategy, weightLayers(before) + weightLayers(stage.layers))) {
+    if (LayerPlan* moved = lastActivation(stage.layers)) moved->spec.activation = Activation::identity;
+  }
+  if (!stage.first() && matchedBefore(strategy, weightLayers(before))) {
+    const LayerPlan* moved = lastActivation(before);
+    stage.entrance = moved != nullptr;
+    if (stage.entrance)
+      stage.layers.insert(stage.layers.begin(), activationAfter(before.back(), moved->spec));
   }
   return stage;
 }
@@ -235,6 +271,8 @@ void checkLabels(const StrategySection& strategy, const Partition& partition, st
   if (!usesLabels(strategy)) return;
   const bool orthogonal = strategy.labels == LabelKind::orthogonal || strategy.labels == LabelKind::etf;
   for (std::size_t i = 0; i + 1 < partition.stages.size(); ++i) {
+    if (partition.stages[i].parameters() == 0)
+      throw UserError("strategy/cuts: stage " + std::to_string(i + 1) + " has no parameters to learn");
     checkPositions(partition.stages[i], partition.stages[i].positions);
     const std::int64_t width = partition.stages[i].labelWidth();
     if ((orthogonal || strategy.labels == LabelKind::block) && width < classes) {

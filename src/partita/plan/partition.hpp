@@ -21,6 +21,7 @@ struct StagePlan {
   std::int64_t outputs() const { return layers.back().outputs(); }
   std::int64_t labelWidth() const { return outputs() / positions; } ///< of the cut behind it
   std::int64_t parameters() const { return countParameters(layers); }
+  std::int64_t statistics() const;              ///< values of state that no gradient reaches
   double forwardFlops() const;                  ///< a sample
   double trainFlops(bool input_gradient) const; ///< a sample; does a gradient leave the stage at its front?
   std::int64_t activationValues() const;        ///< a sample: input and all that backward needs
@@ -28,7 +29,7 @@ struct StagePlan {
   std::int64_t workValues(std::int64_t rows) const; ///< scratch of the layer that needs most
 };
 
-/// Bytes of one stage on its rank.
+/// Bytes of one stage on its rank; statistics count as parameters.
 struct StageMemory {
   std::int64_t parameters = 0, gradients = 0, optimiser = 0, activations = 0;
   std::int64_t total() const { return parameters + gradients + optimiser + activations; }
@@ -69,11 +70,11 @@ struct StageLoad {
 StageMemory stageMemory(const StagePlan& stage, const RunConfig& config, const StageLoad& load,
                         std::int64_t real_bytes);
 
-/// Does the stage in front of `cut` (index of the first layer behind it) meet its labels before the
-/// activation at its end, which then opens the next stage? Signed labels cannot be reached through a ReLU, so
-/// they do; except that a first stage of one layer keeps its activation where the loss is a cross-entropy, or
-/// it would be a linear model.
-bool matchedBefore(const StrategySection& strategy, std::int64_t cut);
+/// Does the stage in front of a cut meet its labels before the activation at its end, which then opens the
+/// next stage? Signed labels cannot be reached through a ReLU, so they do; except that a first stage of one
+/// layer keeps its activation where the loss is a cross-entropy, or it would be a linear model.
+/// `weight_layers`: layers with weights in front of the cut.
+bool matchedBefore(const StrategySection& strategy, std::int64_t weight_layers);
 
 /// `free`: are the inputs of later stages mixtures of labels, or single labels with noise?
 bool mixesLabels(const StrategySection& strategy);

@@ -4,6 +4,7 @@
 #include "partita/nn/loss.hpp"
 #include "partita/nn/reencode.hpp"
 #include "partita/nn/stage.hpp"
+#include "partita/strategy/peer_sum.hpp"
 
 namespace partita {
 
@@ -19,6 +20,9 @@ struct JoinedTape : Tape {
 /// in the joined network.
 struct LocalStage {
   LocalStage(const RunConfig& config, const StagePlan& plan, std::int64_t classes, std::int64_t capacity);
+
+  /// Statistics are to be shared with the other replicas; `grid` must outlive the stage.
+  void meet(Grid& grid);
 
   int index() const { return stage.plan().index; }
   bool last() const { return stage.plan().last(); }
@@ -43,6 +47,7 @@ struct LocalStage {
   JoinedTape tape;
   Score score;
   std::unique_ptr<Loss> loss; ///< the stage's own; none where it waits for the gradient of the next one
+  std::unique_ptr<PeerSum> replicas; ///< none: one replica, or a stage without statistics
 
  private:
   Matrix perLabel(const Matrix& values) const; ///< a row for each label of a sample
@@ -64,6 +69,6 @@ bool reencodes(const StrategySection& strategy);
 
 /// The stages this rank owns, in order.
 std::vector<std::unique_ptr<LocalStage>> makeLocalStages(const RunConfig& config, const Partition& partition,
-                                                         const Grid& grid, std::int64_t classes);
+                                                         Grid& grid, std::int64_t classes);
 
 } // namespace partita

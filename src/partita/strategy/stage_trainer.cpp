@@ -59,6 +59,8 @@ void StageUpdater::update(const ExecSpace& space, std::optional<double> squares)
   if (_section.clip_norm > 0.0) _norm.clip(space, _section.clip_norm, squares);
   _optimiser->step(space, _local.stage.parameters(), _local.stage.gradients(), _rate,
                    _section.clip_norm > 0.0 ? _norm.factor() : Vector());
+  // Replicas have seen other samples; with equal statistics any of them can be kept, or evaluate.
+  if (_local.replicas != nullptr) _local.replicas->average(space, _local.stage.statistics());
   ++_step;
 }
 

@@ -78,12 +78,13 @@ Checkpointer::Checkpointer(Run run, bool background)
 std::size_t Checkpointer::largestCopy() const {
   const std::size_t kinds = 1 + optimiserStates(_run.config.optimiser).size();
   std::size_t values = 0;
-  for (const auto& local : _run.stages) values += kinds * local->stage.parameters().extent(0);
+  for (const auto& local : _run.stages)
+    values += kinds * local->stage.parameters().extent(0) + local->stage.statistics().extent(0);
   return values;
 }
 
 std::vector<std::string> Checkpointer::kindsFor(const StagePlan& stage, const Position& position) const {
-  std::vector<std::string> kinds{parameters_kind};
+  std::vector<std::string> kinds{parameters_kind, statistics_kind};
   const bool one_by_one = _run.length.turns > 1 && position.phase == RunPhase::training;
   if (one_by_one && stage.index != position.stage) return kinds; // done, or not begun
   for (const std::string& name : optimiserStates(_run.config.optimiser)) kinds.push_back(name);
@@ -108,7 +109,7 @@ void Checkpointer::copyValues(const ExecSpace& space, Job& job, const std::vecto
                             largestCopy());
   std::size_t used = 0;
   const auto copy = [&](const std::string& kind, const Stage& stage, const Vector& values) {
-    for (const StageTensor& tensor : stage.tensors()) {
+    for (const StageTensor& tensor : tensorsOf(stage, kind)) {
       const auto& tensors = job.content.tensors;
       const auto found = std::find_if(tensors.begin(), tensors.end(), [&](const TensorRecord& record) {
         return record.kind == kind && record.layer == tensor.layer && record.name == tensor.name;
@@ -127,7 +128,10 @@ void Checkpointer::copyValues(const ExecSpace& space, Job& job, const std::vecto
       used += size;
     }
   };
-  for (const auto& local : _run.stages) copy(parameters_kind, local->stage, local->stage.parameters());
+  for (const auto& local : _run.stages) {
+    copy(parameters_kind, local->stage, local->stage.parameters());
+    copy(statistics_kind, local->stage, local->stage.statistics());
+  }
   for (StageUpdater* updater : updaters) {
     for (const Optimiser::State& state : updater->optimiser().state())
       copy(state.name, updater->local().stage, state.values);

@@ -72,17 +72,24 @@ RunFacts factsOf(const Communicator& world, const RunConfig& deck, const DataSet
   return facts;
 }
 
-/// `parameters.h5`: written like a checkpoint, with the parameters alone.
+/// `parameters.h5`: written like a checkpoint, with parameters and statistics alone.
 void writeParameters(const std::string& path, const RunFacts& facts, const Setup& setup) {
   RunFileContent content;
   content.facts = facts;
-  content.tensors = networkTensors(setup.plans.partition, parameters_kind);
+  for (const char* kind : {parameters_kind, statistics_kind}) {
+    for (const TensorRecord& tensor : networkTensors(setup.plans.partition, kind))
+      content.tensors.push_back(tensor);
+  }
   content.values.assign(content.tensors.size(), nullptr);
   std::vector<HostVector> copies;
+  const auto place = [&](const char* kind, const Stage& stage, const Vector& values) {
+    copies.push_back(Kokkos::create_mirror_view_and_copy(HostSpace(), values));
+    placeValues(content, kind, stage, copies.back().data());
+  };
   for (const auto& local : setup.stages) {
     if (setup.grid.replica() != 0) break;
-    copies.push_back(Kokkos::create_mirror_view_and_copy(HostSpace(), local->stage.parameters()));
-    placeValues(content, local->stage, copies.back().data());
+    place(parameters_kind, local->stage, local->stage.parameters());
+    place(statistics_kind, local->stage, local->stage.statistics());
   }
   writeRunFile(setup.grid.world(), path + ".partial", content, 0);
   collectively(setup.grid.world(), [&] {

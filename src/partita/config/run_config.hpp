@@ -79,7 +79,7 @@ struct LayerSpec {
   bool tied = false;      ///< dense: the weights are those of the embedding
   std::int64_t width = 0; ///< embedding: values a token
   bool positions = false; ///< embedding: a learned vector a position is added
-  double epsilon = 1e-5;  ///< layer-norm, rms-norm: added to the variance
+  double epsilon = 1e-5;  ///< norms: added to the variance
   double rate = 0.1;      ///< dropout: share of the values that become 0
   std::int64_t heads = 1; ///< attention
   std::int64_t repeat = 1;
@@ -91,7 +91,6 @@ struct LayerSpec {
   AxisSizes kernel{{3}}, stride{{1}}, dilation{{1}}; ///< convolution
   AxisSizes padding{{0}};                            ///< convolution, pooling
   AxisSizes window{{2}}, step{{0}};                  ///< pooling; step 0: as the window
-  double epsilon = 1e-5;                             ///< batch-norm: added to the variance
   double momentum = 0.1; ///< batch-norm: weight of a batch in the running mean and variance
   bool replicas = false; ///< batch-norm: mean and variance over the batch of all replicas
 };

@@ -3,7 +3,6 @@
 #include "partita/core/loops.hpp"
 #include "partita/core/region.hpp"
 #include "partita/nn/activation.hpp"
-#include "partita/nn/lane_sum.hpp"
 
 #include <algorithm>
 

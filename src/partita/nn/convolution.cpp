@@ -6,7 +6,6 @@
 #include "partita/nn/columns.hpp"
 #include "partita/nn/gemm.hpp"
 #include "partita/nn/initialise.hpp"
-#include "partita/nn/lane_sum.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -2,7 +2,6 @@
 
 #include "partita/core/loops.hpp"
 #include "partita/core/region.hpp"
-#include "partita/nn/lane_sum.hpp"
 
 namespace partita {
 

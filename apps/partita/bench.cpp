@@ -5,6 +5,7 @@
 #include "partita/core/region.hpp"
 #include "partita/io/json.hpp"
 #include "partita/nn/gemm.hpp"
+#include "partita/optim/optimiser.hpp"
 #include "partita/train/banner.hpp"
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 #include "small_run.hpp"
 
 #include "partita/io/parameters_hash.hpp"
+#include "partita/plan/network_plan.hpp"
 #include "partita/strategy/recovery/recovery.hpp"
 #include "partita/strategy/sil/sil.hpp"
 

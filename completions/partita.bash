@@ -21,6 +21,8 @@ data/train_file=
 data/test_file=
 data/features=
 data/labels=
+data/vocabulary=
+data/sequence=
 data/samples=
 data/test_samples=
 data/classes=
@@ -115,7 +117,7 @@ _partita_values() {
   case $1 in
     run/timing) echo 'true|false' ;;
     run/device_aware_mpi) echo 'auto|on|off' ;;
-    data/kind) echo 'glyphs|idx|libsvm|hdf5' ;;
+    data/kind) echo 'glyphs|grammar|idx|libsvm|hdf5|text' ;;
     data/path) echo 'FILE' ;;
     data/train_images) echo 'FILE' ;;
     data/train_labels) echo 'FILE' ;;
@@ -125,6 +127,7 @@ _partita_values() {
     data/test_file) echo 'FILE' ;;
     data/features) echo 'FILE' ;;
     data/labels) echo 'FILE' ;;
+    data/vocabulary) echo 'FILE' ;;
     data/standardise) echo 'none|scalar|feature' ;;
     network/initialisation) echo 'he|xavier|lecun|orthogonal' ;;
     training/loss) echo 'cross-entropy|mse' ;;

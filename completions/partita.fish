@@ -10,7 +10,7 @@ function __partita_overrides
             case run/device_aware_mpi
                 set values auto on off
             case data/kind
-                set values glyphs idx libsvm hdf5
+                set values glyphs grammar idx libsvm hdf5 text
             case data/standardise
                 set values none scalar feature
             case network/initialisation
@@ -59,24 +59,26 @@ function __partita_overrides
             'run/timing=' 'wait after each phase and print where the time goes' \
             'run/watchdog=' 'the job ends where others have waited for a silent rank so long; more than the longest step takes; 0: never' \
             'run/device_aware_mpi=' 'give MPI buffers in device memory; auto: where it says that it takes them' \
-            'data/kind=' 'built-in generator (glyphs) or format of the files' \
+            'data/kind=' 'built-in generator (glyphs, grammar) or format of the files' \
             'data/path=' 'folder of the files' \
             'data/train_images=' 'idx: file of the training images' \
             'data/train_labels=' 'idx: file of the training labels' \
             'data/test_images=' 'idx: file of the test images' \
             'data/test_labels=' 'idx: file of the test labels' \
-            'data/train_file=' 'libsvm, hdf5: file of the training set' \
-            'data/test_file=' 'libsvm, hdf5: file of the test set' \
+            'data/train_file=' 'libsvm, hdf5, text: file of the training set' \
+            'data/test_file=' 'libsvm, hdf5, text: file of the test set' \
             'data/features=' 'hdf5: name of the data set of the features' \
             'data/labels=' 'hdf5: name of the data set of the labels' \
-            'data/samples=' 'training samples used, the first ones; 0: all, glyphs 20000' \
-            'data/test_samples=' 'test samples used, the first ones; 0: all, glyphs 4000' \
-            'data/classes=' '0: the largest label + 1, glyphs 47' \
+            'data/vocabulary=' 'text: file of byte pairs, one a line; empty: each byte is a token' \
+            'data/sequence=' 'text, grammar: in a sample; after each of them the next is to be told' \
+            'data/samples=' 'training samples used, the first ones; 0: all, glyphs and grammar 20000' \
+            'data/test_samples=' 'test samples used, the first ones; 0: all, glyphs 4000, grammar 1000' \
+            'data/classes=' '0: the largest label + 1, glyphs 47, text and grammar as many as tokens' \
             'data/image_size=' 'glyphs: side of an image' \
             'data/distortion=' 'glyphs: scale of the random affine map' \
             'data/noise=' 'glyphs: deviation of the pixel noise' \
             'data/validation=' 'fraction of the training set held out' \
-            'data/standardise=' 'shift and scale from the training set: one for all features, or one each' \
+            'data/standardise=' 'shift and scale from the training set: one for all features, or one each; not for tokens' \
             'data/prefetch=' 'made ahead by a thread of their own, where the rank has a core for it; 0: none' \
             'network/layers=' 'one table a layer, from input to output; required' \
             'network/initialisation=' 'weights at the start' \

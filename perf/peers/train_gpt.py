@@ -2,6 +2,8 @@
 """Time of one training step of a small GPT in PyTorch on one thread, as a peer of `partita bench`, line gpt256_b16; and
 of one attention layer, forward and backward, line attention256."""
 
+import argparse
+import json
 import math
 import os
 import statistics
@@ -92,14 +94,22 @@ def attention_step():
 
 
 def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", metavar="FILE", help="write the list of {name, value, unit} there")
+    arguments = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(1)
     print(f"PyTorch {torch.__version__}, 1 thread, {torch.backends.cpu.get_cpu_capability()}")
     forms = {"single tensor": {"foreach": False}, "foreach": {"foreach": True}}
     times = {form: timed(gpt_step(**adam), 15) for form, adam in forms.items()}
     best = min(times, key=times.get)
+    attention = timed(attention_step(), 25)
     print(f"gpt256_b16   {times[best]:9.3f} ms a step, Adam '{best}'")
-    print(f"attention256 {timed(attention_step(), 25):9.3f} ms a step")
+    print(f"attention256 {attention:9.3f} ms a step")
+    if arguments.json:
+        results = {"gpt256_b16": times[best], "attention256": attention}
+        with open(arguments.json, "w", encoding="utf-8") as file:
+            json.dump([{"name": name, "value": value, "unit": "ms"} for name, value in results.items()], file, indent=1)
 
 
 if __name__ == "__main__":

@@ -53,13 +53,13 @@ class Text(support.RunTest):
         self.assertEqual(summary["warnings"], [])
 
     def test_every_strategy_learns(self):
-        for name, *overrides in (("relay", "strategy/input=relay"), ("frozen", "strategy/input=frozen"),
-                                 ("free", "strategy/input=free"),
-                                 ("recovery", "strategy/input=relay", "strategy/recovery_epochs=1"),
-                                 ("mse", "strategy/loss=mse")):
+        for name, limit, *overrides in (("relay", 3.0, "strategy/input=relay"), ("frozen", 3.0, "strategy/input=frozen"),
+                                        ("free", math.log(30), "strategy/input=free"),
+                                        ("recovery", 3.0, "strategy/input=relay", "strategy/recovery_epochs=1"),
+                                        ("mse", 3.1, "strategy/loss=mse")):
             with self.subTest(name):
                 one = self.train(f"{name}-1", *SIL, *overrides)
-                self.assertLess(one["test_loss"], 3.1)
+                self.assertLess(one["test_loss"], limit)
                 two = self.train(f"{name}-2", *SIL, *overrides, ranks=2)
                 self.assertEqual(one["parameters_hash"], two["parameters_hash"])
 

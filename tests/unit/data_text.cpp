@@ -88,7 +88,7 @@ TEST_CASE("Limits, validation and classes of a text count windows and tokens", "
 
 TEST_CASE("Byte pairs merge in the order of the vocabulary", "[data]") {
   const ScratchFolder folder;
-  DataSection section = textSection(folder, "aaabdaaabac", "aaaaa");
+  DataSection section = textSection(folder, "aaabdaaabac", "aaabbbb");
   section.sequence = 2;
   section.vocabulary = "pairs.txt";
   folder.write("pairs.txt", "# the example of Gage\n97 97\n256 97\r\n\n257 98\n");

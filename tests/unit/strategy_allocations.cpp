@@ -96,3 +96,28 @@ TEST_CASE("A training step allocates nothing after the first two", "[strategy]")
     }
   }
 }
+
+TEST_CASE("Nor does one of a network on tokens", "[strategy]") {
+  DataSection section;
+  section.kind = DataKind::grammar;
+  section.sequence = 9;
+  section.samples = 60;
+  section.test_samples = 10;
+  const auto layer = [](const std::string& type) {
+    LayerSpec spec;
+    spec.type = type;
+    return spec;
+  };
+  LayerSpec embedding = layer("embedding"), block = layer("block"), residual = layer("residual");
+  embedding.width = 32;
+  embedding.positions = true;
+  residual.layers = {layer("layer-norm"), layer("attention"), layer("dropout")};
+  block.layers = {residual, layer("rms-norm")};
+  block.repeat = 3;
+  for (const bool recompute : {false, true}) {
+    RunConfig config = smallConfig(2);
+    block.recompute = recompute;
+    config.network.layers = {embedding, block, LayerSpec()};
+    checkNoAllocations(config, loadData(section, 1, Need::everything));
+  }
+}

@@ -64,9 +64,7 @@ KOKKOS_INLINE_FUNCTION void transpose(const Real* from, std::int64_t row, std::i
 /// tile [rows, padded] = A [rows, width] B, where B [width, key_tile] is a transposed tile.
 KOKKOS_INLINE_FUNCTION void products(const Tile& tile, const Real* a, std::int64_t a_row, std::int64_t width,
                                      const Real* transposed, Real* to) {
-  for (std::int64_t i = 0; i < tile.rows; ++i)
-    for (std::int64_t j = 0; j < tile.padded; ++j) to[i * key_tile + j] = 0;
-  addProduct(tile.rows, tile.padded, width, {a, a_row, 1}, transposed, key_tile, to, key_tile);
+  product<false>(tile.rows, tile.padded, width, {a, a_row, 1}, transposed, key_tile, to, key_tile);
 }
 
 /// Scores become exp(scale x score - shift), and 0 beyond what the row may see.
@@ -139,8 +137,8 @@ struct AttentionForward {
       Real* output = out + head.output(place);
       for (std::int64_t j = 0; j < head.width; ++j) output[j] *= correction;
     }
-    addProduct(tile.rows, head.width, tile.columns, {scores, detail::key_tile, 1}, qkv + head.value(tile.key),
-               head.row, out + head.output(tile.query), head.out_row);
+    product<true>(tile.rows, head.width, tile.columns, {scores, detail::key_tile, 1},
+                  qkv + head.value(tile.key), head.row, out + head.output(tile.query), head.out_row);
   }
 };
 
@@ -193,12 +191,12 @@ struct AttentionBackward {
                                            const Real* weights, const Real* slopes) const {
     const std::int64_t query = head.query(tile.query), key = head.key(tile.key), value = head.value(tile.key);
     const Scattered weights_turned{weights, 1, detail::key_tile}, slopes_turned{slopes, 1, detail::key_tile};
-    addProduct(tile.columns, head.width, tile.rows, weights_turned, grad_out + head.output(tile.query),
-               head.out_row, grad_qkv + value, head.row);
-    addProduct(tile.rows, head.width, tile.columns, {slopes, detail::key_tile, 1}, qkv + key, head.row,
-               grad_qkv + query, head.row);
-    addProduct(tile.columns, head.width, tile.rows, slopes_turned, qkv + query, head.row, grad_qkv + key,
-               head.row);
+    product<true>(tile.columns, head.width, tile.rows, weights_turned, grad_out + head.output(tile.query),
+                  head.out_row, grad_qkv + value, head.row);
+    product<true>(tile.rows, head.width, tile.columns, {slopes, detail::key_tile, 1}, qkv + key, head.row,
+                  grad_qkv + query, head.row);
+    product<true>(tile.columns, head.width, tile.rows, slopes_turned, qkv + query, head.row, grad_qkv + key,
+                  head.row);
   }
 };
 

@@ -1,3 +1,5 @@
+#include "partita/plan/layer_plan.hpp"
+
 #include "partita/plan/layer_rules.hpp"
 
 #include <algorithm>

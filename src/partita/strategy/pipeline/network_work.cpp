@@ -1,7 +1,5 @@
 #include "partita/strategy/pipeline/network_work.hpp"
 
-#include "partita/data/order.hpp"
-
 namespace partita {
 
 NetworkWork::NetworkWork(const RunContext& context, const std::vector<StageUpdater*>& updaters,

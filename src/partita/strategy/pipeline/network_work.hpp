@@ -1,6 +1,6 @@
 #pragma once
 
-#include "partita/data/batch_reader.hpp"
+#include "partita/data/order.hpp"
 #include "partita/strategy/pipeline/pipeline_work.hpp"
 #include "partita/strategy/run_context.hpp"
 #include "partita/strategy/stage_trainer.hpp"

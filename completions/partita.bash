@@ -8,6 +8,7 @@ run/epochs=
 run/steps=
 run/log_every=
 run/evaluate_every=
+run/trace=
 run/timing=
 run/watchdog=
 run/device_aware_mpi=
@@ -74,6 +75,11 @@ strategy/cache_directory=
 strategy/bucket_kib=
 strategy/recovery_epochs=
 strategy/recovery_rate=
+strategy/microbatches=
+strategy/schedule=
+strategy/limit=
+strategy/tie=
+strategy/caps=
 checkpoint/every=
 checkpoint/keep=
 checkpoint/compression='
@@ -134,7 +140,7 @@ _partita_values() {
     optimiser/kind) echo 'sgd|adam|adamw' ;;
     optimiser/nesterov) echo 'true|false' ;;
     optimiser/schedule) echo 'constant|step|cosine' ;;
-    strategy/kind) echo 'joint|sil' ;;
+    strategy/kind) echo 'joint|sil|pipeline' ;;
     strategy/cuts) echo 'flops|memory' ;;
     strategy/input) echo 'free|frozen|relay' ;;
     strategy/labels) echo 'uniform|centred|gaussian|sign|binary|sparse|orthogonal|etf|block' ;;
@@ -146,6 +152,9 @@ _partita_values() {
     strategy/label_start) echo 'auto|on|off' ;;
     strategy/later_hold) echo 'auto|on|off' ;;
     strategy/cache_directory) echo 'FILE' ;;
+    strategy/schedule) echo 'message-driven|1f1b|1f1b-eager|gpipe' ;;
+    strategy/tie) echo 'forward-first|backward-first|fifo' ;;
+    strategy/caps) echo 'true|false' ;;
   esac
 }
 

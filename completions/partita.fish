@@ -24,7 +24,7 @@ function __partita_overrides
             case optimiser/schedule
                 set values constant step cosine
             case strategy/kind
-                set values joint sil
+                set values joint sil pipeline
             case strategy/cuts
                 set values flops memory
             case strategy/input
@@ -45,6 +45,12 @@ function __partita_overrides
                 set values auto on off
             case strategy/later_hold
                 set values auto on off
+            case strategy/schedule
+                set values message-driven 1f1b 1f1b-eager gpipe
+            case strategy/tie
+                set values forward-first backward-first fifo
+            case strategy/caps
+                set values true false
         end
         for value in $values
             echo $parts[1]=$value
@@ -56,6 +62,7 @@ function __partita_overrides
             'run/steps=' 'steps of each stage; 0: as many as `epochs` makes' \
             'run/log_every=' 'from one row of the history to the next' \
             'run/evaluate_every=' 'from one evaluation to the next; 0: at the end only' \
+            'run/trace=' 'joint, pipeline: the first ones, whose operations go to trace.json of the run directory' \
             'run/timing=' 'wait after each phase and print where the time goes' \
             'run/watchdog=' 'the job ends where others have waited for a silent rank so long; more than the longest step takes; 0: never' \
             'run/device_aware_mpi=' 'give MPI buffers in device memory; auto: where it says that it takes them' \
@@ -99,8 +106,8 @@ function __partita_overrides
             'optimiser/step_epochs=' 'step: from one drop to the next' \
             'optimiser/step_factor=' 'step: factor of each drop' \
             'optimiser/final_fraction=' 'cosine: last rate / learning_rate' \
-            'strategy/kind=' 'whole network (joint), or stages by synthetic intermediate labels (sil)' \
-            'strategy/stages=' 'sil: number of parts of the network' \
+            'strategy/kind=' 'whole network (joint), its stages on ranks of their own (pipeline), or stages by synthetic intermediate labels (sil)' \
+            'strategy/stages=' 'sil, pipeline: number of parts of the network' \
             'strategy/replicas=' 'copies that share each batch; 0: ranks / stages' \
             'strategy/cuts=' 'what to balance, or the first layer of stages 2, 3, ... counted from 0 with repeats' \
             'strategy/input=' 'what stages behind a cut train on' \
@@ -122,6 +129,11 @@ function __partita_overrides
             'strategy/bucket_kib=' 'replicas: gradients summed in one message' \
             'strategy/recovery_epochs=' 'back-propagation through the joined stages afterwards' \
             'strategy/recovery_rate=' 'factor on the learning rate while recovering' \
+            'strategy/microbatches=' 'joint, pipeline, recovery: parts of a replica\'s share of a batch, whose gradients add up' \
+            'strategy/schedule=' 'pipeline, recovery: which microbatch a rank takes next, forward or backward' \
+            'strategy/limit=' 'whose activations a rank keeps at most; 0: message-driven 2 x ranks of the pipeline, others as the schedule needs' \
+            'strategy/tie=' 'message-driven: what goes first where both wait' \
+            'strategy/caps=' 'message-driven: rank i of G, from 0, keeps G - i + G/2 microbatches at most' \
             'checkpoint/every=' 'from one checkpoint to the next, and one at the end; 0: only when the run is stopped or asked' \
             'checkpoint/keep=' 'the last ones that stay' \
             'checkpoint/compression=' 'level of deflate, 0: none; slow, and weights shrink little'

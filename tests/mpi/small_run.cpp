@@ -2,6 +2,7 @@
 
 #include "partita/io/parameters_hash.hpp"
 #include "partita/plan/effective.hpp"
+#include "partita/plan/network_plan.hpp"
 #include "partita/strategy/pipeline/pipeline.hpp"
 #include "partita/strategy/sil/sil.hpp"
 

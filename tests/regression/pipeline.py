@@ -80,9 +80,10 @@ class Pipeline(support.RunTest):
         self.assertRefused(result, "PARTITA_LINKS: 'speed=1' is none of")
 
     def test_mistakes(self):
-        self.assertRefused(run("train", self.deck, "strategy/kind=pipeline", "strategy/stages=7", "strategy/cuts=flops"),
-                           "strategy/stages", "7 stages need as many layers, the network has 6")
-        self.assertRefused(run("train", self.deck, "strategy/schedule=1f2b"), "strategy/schedule", "did you mean '1f1b'?")
+        seven = ["strategy/kind=pipeline", "strategy/stages=7", "strategy/cuts=flops"]
+        self.assertRefused(run("train", self.deck, *seven), "strategy/stages", "7 stages need as many layers")
+        self.assertRefused(run("train", self.deck, "strategy/schedule=1f2b"), "strategy/schedule",
+                           "did you mean '1f1b'?")
         self.assertRefused(run("train", self.deck, "strategy/microbatches=0"), "strategy/microbatches", "out of range")
 
 

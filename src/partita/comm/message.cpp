@@ -63,9 +63,9 @@ void Sender::send(const ExecSpace& space, const Matrix& matrix) {
                   "a matrix larger than its stream was made for");
   const Vector values(matrix.data(), size);
   if (_channel.path == MessagePath::direct) {
-    Kokkos::deep_copy(space, Vector(slot.data(), size), values);
+    Kokkos::deep_copy(space, Vector(slot.direct.data(), size), values);
   } else {
-    Kokkos::deep_copy(space, MessageSlot::PinnedVector(slot.data(), size), values);
+    Kokkos::deep_copy(space, MessageSlot::PinnedVector(slot.staged.data(), size), values);
   }
   fence(space, "partita::Sender::send");
   delayAtRandom();

@@ -78,12 +78,12 @@ std::vector<int> WaitTable::stuck(double now, double seconds) const {
     const bool all_held = std::find(held.begin(), held.end(), false) == held.end();
     for (std::size_t rank = 0; rank < held.size(); ++rank) {
       const Sign& sign = _rows[rank].sign;
-      const auto isHeld = [&](int other) {
+      const auto is_held = [&](int other) {
         return static_cast<std::size_t>(other) < held.size() && held[static_cast<std::size_t>(other)];
       };
       const bool peer_held = sign.kind == WaitedFor::Kind::all
                                  ? all_held
-                                 : isHeld(sign.peer) && (sign.other_peer < 0 || isHeld(sign.other_peer));
+                                 : is_held(sign.peer) && (sign.other_peer < 0 || is_held(sign.other_peer));
       if (!held[rank] || peer_held) continue;
       held[rank] = false;
       changed = true;

@@ -25,6 +25,7 @@ data/samples=
 data/test_samples=
 data/classes=
 data/image_size=
+data/channels=
 data/distortion=
 data/noise=
 data/validation=
@@ -115,7 +116,7 @@ _partita_values() {
   case $1 in
     run/timing) echo 'true|false' ;;
     run/device_aware_mpi) echo 'auto|on|off' ;;
-    data/kind) echo 'glyphs|idx|libsvm|hdf5' ;;
+    data/kind) echo 'glyphs|idx|libsvm|hdf5|noise' ;;
     data/path) echo 'FILE' ;;
     data/train_images) echo 'FILE' ;;
     data/train_labels) echo 'FILE' ;;

@@ -75,11 +75,12 @@ runBench() {
   OMP_NUM_THREADS=1 onRanks 1 "$build/bin/partita" bench --json "$results/partita.json" "$@"
   if needPeer; then
     step "measuring PyTorch beside it" "$peer/bin/python" perf/peers/train_mlp.py --json "$results/pytorch.json"
+    "$peer/bin/python" perf/peers/train_conv.py --json "$results/pytorch-conv.json"
   else
-    rm -f "$results/pytorch.json"
+    rm -f "$results/pytorch.json" "$results/pytorch-conv.json"
     say "PyTorch skipped: it could not be installed into $peer (see $log)"
   fi
-  python3 scripts/bench_table.py "$results/partita.json" "$results/pytorch.json"
+  python3 scripts/bench_table.py "$results/partita.json" "$results/pytorch.json" "$results/pytorch-conv.json"
   say
   say "two stages on two ranks against the whole network on one, one thread a rank (perf/README.md):"
   python3 perf/sil/speedup.py "$build/bin/partita" input-decks/demo.toml --json "$results/speedup.json"

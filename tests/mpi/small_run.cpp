@@ -1,6 +1,7 @@
 #include "small_run.hpp"
 
 #include "partita/io/parameters_hash.hpp"
+#include "partita/plan/network_plan.hpp"
 #include "partita/strategy/recovery/recovery.hpp"
 #include "partita/strategy/sil/sil.hpp"
 
@@ -36,7 +37,7 @@ replicas = 1
 )";
 
 Partition partitionOf(const RunConfig& config, const DataSets& sets) {
-  return planPartition(config, planNetwork(config.network, sets.width(), sets.classes), sets.classes);
+  return planPartition(config, planNetwork(config.network, sets.shape, sets.classes), sets.classes);
 }
 
 } // namespace

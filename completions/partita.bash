@@ -28,6 +28,7 @@ data/samples=
 data/test_samples=
 data/classes=
 data/image_size=
+data/channels=
 data/distortion=
 data/noise=
 data/validation=

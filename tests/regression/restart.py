@@ -26,7 +26,7 @@ VARIANTS = {
                                       "strategy/recovery_epochs=1"]),
     "images": (1, ["strategy/kind=joint", IMAGES]),
     "images on replicas": (2, ["strategy/kind=joint", "strategy/replicas=2", IMAGES]),
-    "images in stages": (2, ["strategy/input=frozen", "strategy/cuts=[3]", "strategy/recovery_epochs=1", IMAGES]),
+    "frozen images": (2, ["strategy/input=frozen", "strategy/cuts=[3]", "strategy/recovery_epochs=1", IMAGES]),
 }
 
 

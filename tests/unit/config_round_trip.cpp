@@ -106,6 +106,7 @@ struct Drawer {
       layer.type = types[below(types.size())];
       for (const Parameter& parameter : describe(layer).parameters)
         std::visit(Drawer{random, parameter.range}, parameter.target);
+      if (layer.type != "dense") continue;
       layer.units += 1;
       layer.units = std::min<std::int64_t>(layer.units, 1000);
     }

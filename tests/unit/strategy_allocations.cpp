@@ -1,3 +1,4 @@
+#include "partita/config/deck.hpp"
 #include "partita/data/order.hpp"
 #include "partita/strategy/sil/synthetic_source.hpp"
 #include "partita/strategy/stage_trainer.hpp"
@@ -28,7 +29,7 @@ DataSets glyphs() {
 class Training {
  public:
   Training(const RunConfig& config, const DataSets& sets)
-      : _model(config, sets.width(), sets.classes), _features(sets, sets.train) {
+      : _model(config, sets.shape, sets.classes), _features(sets, sets.train) {
     for (const auto& local : _model.stages)
       _trainers.push_back(
           std::make_unique<StageTrainer>(_model.config, *local, _model.grid, StageRate{}, steps, 6));
@@ -120,4 +121,23 @@ TEST_CASE("Nor does one of a network on tokens", "[strategy]") {
     config.network.layers = {embedding, block, LayerSpec()};
     checkNoAllocations(config, loadData(section, 1, Need::everything));
   }
+}
+
+TEST_CASE("Nor does one of a convolution network", "[strategy]") {
+  RunConfig config = parseDeck(R"([network]
+layers = [
+  { type = "conv2d", channels = 4, kernel = 3, activation = "gelu" },
+  { type = "residual", activation = "relu", layers = [
+    { type = "conv2d", channels = 4, kernel = 3, padding = 1 }, { type = "batch-norm" } ], recompute = true },
+  { type = "max-pool" },
+  { type = "block", layers = [{ type = "average-pool" }, { type = "dense" }] },
+]
+[training]
+batch = 10
+[strategy]
+kind = "sil"
+cuts = [2]
+)",
+                               "deck");
+  checkNoAllocations(config, glyphs());
 }

@@ -7,31 +7,48 @@ namespace partita {
 
 namespace {
 
-/// One tap of the windows: where it lies for the first window, and which windows along the last axis have it
-/// inside the input.
+/// One tap of the windows: its place at the first window, and along each axis the windows that have it inside
+/// the input.
 struct Tap {
   KOKKOS_INLINE_FUNCTION Tap(const WindowPlan& w, std::int64_t tap) {
-    x = tap % w.kernel[2] * w.dilation[2] - w.before[2];
-    y = tap / w.kernel[2] % w.kernel[1] * w.dilation[1] - w.before[1];
-    z = tap / (w.kernel[2] * w.kernel[1]) * w.dilation[0] - w.before[0];
-    const std::int64_t stride = w.stride[2];
-    begin = x < 0 ? (stride - 1 - x) / stride : 0;
-    end = x < w.in[2] ? (w.in[2] - 1 - x) / stride + 1 : 0;
-    if (end > w.out[2]) end = w.out[2];
-    if (begin > end) begin = end;
+    const std::int64_t of_axis[3] = {tap / (w.kernel[2] * w.kernel[1]), tap / w.kernel[2] % w.kernel[1],
+                                     tap % w.kernel[2]};
+    for (int a = 0; a < 3; ++a) {
+      place[a] = of_axis[a] * w.dilation[a] - w.before[a];
+      begin[a] = place[a] < 0 ? (w.stride[a] - 1 - place[a]) / w.stride[a] : 0;
+      end[a] = place[a] < w.in[a] ? (w.in[a] - 1 - place[a]) / w.stride[a] + 1 : 0;
+      if (end[a] > w.out[a]) end[a] = w.out[a];
+      if (begin[a] > end[a]) begin[a] = end[a];
+    }
   }
-  /// Is this row of windows inside the input?
-  KOKKOS_INLINE_FUNCTION bool inside(const WindowPlan& w, std::int64_t wz, std::int64_t wy) const {
-    const std::int64_t py = y + wy * w.stride[1], pz = z + wz * w.stride[0];
-    return py >= 0 && py < w.in[1] && pz >= 0 && pz < w.in[0];
+  /// Do all windows have it inside?
+  KOKKOS_INLINE_FUNCTION bool everywhere(const WindowPlan& w) const {
+    for (int a = 0; a < 3; ++a)
+      if (begin[a] > 0 || end[a] < w.out[a]) return false;
+    return true;
   }
-  /// Of the first window of a row; window i is `stride` x i further.
-  KOKKOS_INLINE_FUNCTION std::int64_t offset(const WindowPlan& w, std::int64_t wz, std::int64_t wy) const {
-    return ((z + wz * w.stride[0]) * w.in[1] + y + wy * w.stride[1]) * w.in[2] + x;
+  /// Its value in the input for a window.
+  KOKKOS_INLINE_FUNCTION std::int64_t offset(const WindowPlan& w, std::int64_t wz, std::int64_t wy,
+                                             std::int64_t wx) const {
+    return ((place[0] + wz * w.stride[0]) * w.in[1] + place[1] + wy * w.stride[1]) * w.in[2] + place[2] +
+           wx * w.stride[2];
   }
 
-  std::int64_t x, y, z, begin, end;
+  std::int64_t place[3], begin[3], end[3];
 };
+
+/// Calls body(first window, value of it in the input, windows) for the rows of windows that have the tap
+/// inside; windows of a row are neighbours, their values lie `stride` apart.
+template <class Body>
+KOKKOS_INLINE_FUNCTION void forRows(const WindowPlan& w, const Tap& tap, const Body& body) {
+  const std::int64_t n = tap.end[2] - tap.begin[2], step = w.stride[1] * w.in[2];
+  for (std::int64_t wz = tap.begin[0]; wz < tap.end[0]; ++wz) {
+    std::int64_t window = (wz * w.out[1] + tap.begin[1]) * w.out[2] + tap.begin[2],
+                 value = tap.offset(w, wz, tap.begin[1], tap.begin[2]);
+    for (std::int64_t wy = tap.begin[1]; wy < tap.end[1]; ++wy, window += w.out[2], value += step)
+      body(window, value, n);
+  }
+}
 
 struct Gather {
   WindowPlan w;
@@ -39,45 +56,42 @@ struct Gather {
   Real* columns;
   std::int64_t channels, rows;
 
-  /// An item is one value of a column in one row of the batch; it runs over windows.
+  /// An item is one value of a column in one row of the batch; it runs over windows, all or one.
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, std::int64_t first, std::int64_t last) const {
     const std::int64_t taps = w.taps(), value = item / rows, row = item % rows;
     const Real* image = in + (row * channels + value / taps) * w.inPlaces();
     const Tap tap(w, value % taps);
     Real* out = columns + item * w.outPlaces();
-    std::int64_t wy = first / w.out[2], wx = first - wy * w.out[2];
-    std::int64_t wz = wy / w.out[1];
-    wy -= wz * w.out[1];
-    while (first < last) {
-      const std::int64_t rest = last - first, n = w.out[2] - wx < rest ? w.out[2] : wx + rest;
-      Real* to = out + first - wx;
-      if (tap.inside(w, wz, wy)) {
-        copyRow(image + tap.offset(w, wz, wy), to, tap, wx, n);
-      } else {
-        for (std::int64_t i = wx; i < n; ++i) to[i] = Real(0);
-      }
-      first += n - wx;
-      wx = 0;
-      if (++wy == w.out[1]) {
-        wy = 0;
-        ++wz;
-      }
+    if (first + 1 == last) {
+      out[first] = one(image, tap, first);
+    } else {
+      whole(image, tap, out);
     }
   }
 
-  /// Windows [i, n) of a row.
-  KOKKOS_INLINE_FUNCTION void copyRow(const Real* from, Real* to, const Tap& tap, std::int64_t i,
-                                      std::int64_t n) const {
-    const std::int64_t stride = w.stride[2], inside = tap.end < n ? tap.end : n;
-    for (; i < n && i < tap.begin; ++i) to[i] = Real(0);
+  KOKKOS_INLINE_FUNCTION Real one(const Real* image, const Tap& tap, std::int64_t window) const {
+    const std::int64_t at[3] = {window / (w.out[1] * w.out[2]), window / w.out[2] % w.out[1],
+                                window % w.out[2]};
+    for (int a = 0; a < 3; ++a)
+      if (at[a] < tap.begin[a] || at[a] >= tap.end[a]) return Real(0);
+    return image[tap.offset(w, at[0], at[1], at[2])];
+  }
+
+  KOKKOS_INLINE_FUNCTION void whole(const Real* image, const Tap& tap, Real* out) const {
+    const std::int64_t stride = w.stride[2];
+    if (!tap.everywhere(w))
+      for (std::int64_t i = 0; i < w.outPlaces(); ++i) out[i] = Real(0);
     if (stride == 1) {
-      PARTITA_INDEPENDENT
-      for (std::int64_t j = i; j < inside; ++j) to[j] = from[j];
+      forRows(w, tap, [=](std::int64_t window, std::int64_t value, std::int64_t n) {
+        PARTITA_INDEPENDENT
+        for (std::int64_t i = 0; i < n; ++i) out[window + i] = image[value + i];
+      });
     } else {
-      PARTITA_INDEPENDENT
-      for (std::int64_t j = i; j < inside; ++j) to[j] = from[j * stride];
+      forRows(w, tap, [=](std::int64_t window, std::int64_t value, std::int64_t n) {
+        PARTITA_INDEPENDENT
+        for (std::int64_t i = 0; i < n; ++i) out[window + i] = image[value + i * stride];
+      });
     }
-    for (i = i > inside ? i : inside; i < n; ++i) to[i] = Real(0);
   }
 };
 
@@ -89,27 +103,23 @@ struct Scatter {
 
   /// An item owns one channel of one row of the batch.
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, std::int64_t channel) const {
-    const std::int64_t taps = w.taps();
+    const std::int64_t taps = w.taps(), stride = w.stride[2];
     Real* image = grad_in + (row * channels + channel) * w.inPlaces();
     for (std::int64_t i = 0; i < w.inPlaces(); ++i) image[i] = Real(0);
     for (std::int64_t t = 0; t < taps; ++t) {
       const Tap tap(w, t);
       const Real* from = columns + ((channel * taps + t) * rows + row) * w.outPlaces();
-      for (std::int64_t wz = 0; wz < w.out[0]; ++wz) {
-        for (std::int64_t wy = 0; wy < w.out[1]; ++wy, from += w.out[2])
-          if (tap.inside(w, wz, wy)) addRow(from, image + tap.offset(w, wz, wy), tap);
+      if (stride == 1) {
+        forRows(w, tap, [=](std::int64_t window, std::int64_t value, std::int64_t n) {
+          PARTITA_INDEPENDENT
+          for (std::int64_t i = 0; i < n; ++i) image[value + i] += from[window + i];
+        });
+      } else {
+        forRows(w, tap, [=](std::int64_t window, std::int64_t value, std::int64_t n) {
+          PARTITA_INDEPENDENT
+          for (std::int64_t i = 0; i < n; ++i) image[value + i * stride] += from[window + i];
+        });
       }
-    }
-  }
-
-  KOKKOS_INLINE_FUNCTION void addRow(const Real* from, Real* to, const Tap& tap) const {
-    const std::int64_t stride = w.stride[2];
-    if (stride == 1) {
-      PARTITA_INDEPENDENT
-      for (std::int64_t i = tap.begin; i < tap.end; ++i) to[i] += from[i];
-    } else {
-      PARTITA_INDEPENDENT
-      for (std::int64_t i = tap.begin; i < tap.end; ++i) to[i * stride] += from[i];
     }
   }
 };

@@ -8,6 +8,7 @@ run/epochs=
 run/steps=
 run/log_every=
 run/evaluate_every=
+run/trace=
 run/timing=
 run/watchdog=
 run/device_aware_mpi=
@@ -22,10 +23,13 @@ data/train_file=
 data/test_file=
 data/features=
 data/labels=
+data/vocabulary=
+data/sequence=
 data/samples=
 data/test_samples=
 data/classes=
 data/image_size=
+data/channels=
 data/distortion=
 data/noise=
 data/validation=
@@ -77,6 +81,11 @@ strategy/bucket_kib=
 strategy/wire=
 strategy/recovery_epochs=
 strategy/recovery_rate=
+strategy/microbatches=
+strategy/schedule=
+strategy/limit=
+strategy/tie=
+strategy/caps=
 checkpoint/every=
 checkpoint/keep=
 checkpoint/compression='
@@ -121,7 +130,7 @@ _partita_values() {
     run/timing) echo 'true|false' ;;
     run/device_aware_mpi) echo 'auto|on|off' ;;
     run/precision) echo 'float|bf16|fp16' ;;
-    data/kind) echo 'glyphs|idx|libsvm|hdf5' ;;
+    data/kind) echo 'glyphs|grammar|noise|idx|libsvm|hdf5|text' ;;
     data/path) echo 'FILE' ;;
     data/train_images) echo 'FILE' ;;
     data/train_labels) echo 'FILE' ;;
@@ -131,6 +140,7 @@ _partita_values() {
     data/test_file) echo 'FILE' ;;
     data/features) echo 'FILE' ;;
     data/labels) echo 'FILE' ;;
+    data/vocabulary) echo 'FILE' ;;
     data/standardise) echo 'none|scalar|feature' ;;
     network/initialisation) echo 'he|xavier|lecun|orthogonal' ;;
     training/loss) echo 'cross-entropy|mse' ;;
@@ -139,7 +149,7 @@ _partita_values() {
     optimiser/schedule) echo 'constant|step|cosine' ;;
     optimiser/offload) echo 'none|host|file' ;;
     optimiser/offload_directory) echo 'FILE' ;;
-    strategy/kind) echo 'joint|sil' ;;
+    strategy/kind) echo 'joint|sil|pipeline' ;;
     strategy/cuts) echo 'flops|memory' ;;
     strategy/input) echo 'free|frozen|relay' ;;
     strategy/labels) echo 'uniform|centred|gaussian|sign|binary|sparse|orthogonal|etf|block' ;;
@@ -152,6 +162,9 @@ _partita_values() {
     strategy/later_hold) echo 'auto|on|off' ;;
     strategy/cache_directory) echo 'FILE' ;;
     strategy/wire) echo 'float|bf16|fp16' ;;
+    strategy/schedule) echo 'message-driven|1f1b|1f1b-eager|gpipe' ;;
+    strategy/tie) echo 'forward-first|backward-first|fifo' ;;
+    strategy/caps) echo 'true|false' ;;
   esac
 }
 

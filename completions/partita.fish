@@ -12,7 +12,7 @@ function __partita_overrides
             case run/precision
                 set values float bf16 fp16
             case data/kind
-                set values glyphs idx libsvm hdf5
+                set values glyphs grammar noise idx libsvm hdf5 text
             case data/standardise
                 set values none scalar feature
             case network/initialisation
@@ -28,7 +28,7 @@ function __partita_overrides
             case optimiser/offload
                 set values none host file
             case strategy/kind
-                set values joint sil
+                set values joint sil pipeline
             case strategy/cuts
                 set values flops memory
             case strategy/input
@@ -51,6 +51,12 @@ function __partita_overrides
                 set values auto on off
             case strategy/wire
                 set values float bf16 fp16
+            case strategy/schedule
+                set values message-driven 1f1b 1f1b-eager gpipe
+            case strategy/tie
+                set values forward-first backward-first fifo
+            case strategy/caps
+                set values true false
         end
         for value in $values
             echo $parts[1]=$value
@@ -62,28 +68,32 @@ function __partita_overrides
             'run/steps=' 'steps of each stage; 0: as many as `epochs` makes' \
             'run/log_every=' 'from one row of the history to the next' \
             'run/evaluate_every=' 'from one evaluation to the next; 0: at the end only' \
+            'run/trace=' 'joint, pipeline: the first ones, whose operations go to trace.json of the run directory' \
             'run/timing=' 'wait after each phase and print where the time goes' \
             'run/watchdog=' 'the job ends where others have waited for a silent rank so long; more than the longest step takes; 0: never' \
             'run/device_aware_mpi=' 'give MPI buffers in device memory; auto: where it says that it takes them' \
             'run/precision=' 'parameters, gradients and activations: float, or rounded to 16 bits with float masters' \
-            'data/kind=' 'built-in generator (glyphs) or format of the files' \
+            'data/kind=' 'built-in generator (glyphs, grammar; noise: for planning and timing) or format of the files' \
             'data/path=' 'folder of the files' \
             'data/train_images=' 'idx: file of the training images' \
             'data/train_labels=' 'idx: file of the training labels' \
             'data/test_images=' 'idx: file of the test images' \
             'data/test_labels=' 'idx: file of the test labels' \
-            'data/train_file=' 'libsvm, hdf5: file of the training set' \
-            'data/test_file=' 'libsvm, hdf5: file of the test set' \
+            'data/train_file=' 'libsvm, hdf5, text: file of the training set' \
+            'data/test_file=' 'libsvm, hdf5, text: file of the test set' \
             'data/features=' 'hdf5: name of the data set of the features' \
             'data/labels=' 'hdf5: name of the data set of the labels' \
-            'data/samples=' 'training samples used, the first ones; 0: all, glyphs 20000' \
-            'data/test_samples=' 'test samples used, the first ones; 0: all, glyphs 4000' \
-            'data/classes=' '0: the largest label + 1, glyphs 47' \
-            'data/image_size=' 'glyphs: side of an image' \
+            'data/vocabulary=' 'text: file of byte pairs, one a line; empty: each byte is a token' \
+            'data/sequence=' 'text, grammar: in a sample; after each of them the next is to be told' \
+            'data/samples=' 'training samples used, the first ones; 0: all, glyphs and grammar 20000, noise 1024' \
+            'data/test_samples=' 'test samples used, the first ones; 0: all, glyphs 4000, grammar 1000, noise 256' \
+            'data/classes=' '0: the largest label + 1, glyphs 47, noise 10, text and grammar as many as tokens' \
+            'data/image_size=' 'glyphs, noise: side of an image' \
+            'data/channels=' 'noise: of an image' \
             'data/distortion=' 'glyphs: scale of the random affine map' \
             'data/noise=' 'glyphs: deviation of the pixel noise' \
             'data/validation=' 'fraction of the training set held out' \
-            'data/standardise=' 'shift and scale from the training set: one for all features, or one each' \
+            'data/standardise=' 'shift and scale from the training set: one for all features, or one each; not for tokens' \
             'data/prefetch=' 'made ahead by a thread of their own, where the rank has a core for it; 0: none' \
             'network/layers=' 'one table a layer, from input to output; required' \
             'network/initialisation=' 'weights at the start' \
@@ -107,8 +117,8 @@ function __partita_overrides
             'optimiser/offload=' 'where master weights and moments lie: on the device, in memory of the host, or in a file' \
             'optimiser/offload_bucket=' 'host, file: on their way through the device at a time' \
             'optimiser/offload_directory=' 'file: folder of the files, which go with the run; empty: the run directory' \
-            'strategy/kind=' 'whole network (joint), or stages by synthetic intermediate labels (sil)' \
-            'strategy/stages=' 'sil: number of parts of the network' \
+            'strategy/kind=' 'whole network (joint), its stages on ranks of their own (pipeline), or stages by synthetic intermediate labels (sil)' \
+            'strategy/stages=' 'sil, pipeline: number of parts of the network' \
             'strategy/replicas=' 'copies that share each batch; 0: ranks / stages' \
             'strategy/cuts=' 'what to balance, or the first layer of stages 2, 3, ... counted from 0 with repeats' \
             'strategy/input=' 'what stages behind a cut train on' \
@@ -131,6 +141,11 @@ function __partita_overrides
             'strategy/wire=' 'activations, their gradients and sums of gradients as they travel; the sums are rounded, too' \
             'strategy/recovery_epochs=' 'back-propagation through the joined stages afterwards' \
             'strategy/recovery_rate=' 'factor on the learning rate while recovering' \
+            'strategy/microbatches=' 'joint, pipeline, recovery: parts of a replica\'s share of a batch, whose gradients add up' \
+            'strategy/schedule=' 'pipeline, recovery: which microbatch a rank takes next, forward or backward' \
+            'strategy/limit=' 'whose activations a rank keeps at most; 0: message-driven 2 x ranks of the pipeline, others as the schedule needs' \
+            'strategy/tie=' 'message-driven: what goes first where both wait' \
+            'strategy/caps=' 'message-driven: rank i of G, from 0, keeps G - i + G/2 microbatches at most' \
             'checkpoint/every=' 'from one checkpoint to the next, and one at the end; 0: only when the run is stopped or asked' \
             'checkpoint/keep=' 'the last ones that stay' \
             'checkpoint/compression=' 'level of deflate, 0: none; slow, and weights shrink little'

@@ -1,4 +1,4 @@
-"""Prints the numbers of `partita bench` beside those of PyTorch: bench_table.py PARTITA.json [PYTORCH.json]."""
+"""Prints the numbers of `partita bench` beside those of PyTorch: bench_table.py PARTITA.json [PYTORCH.json ...]."""
 
 import json
 import os
@@ -13,7 +13,9 @@ def read(path):
 
 
 def main():
-    ours, peers = read(sys.argv[1]), read(sys.argv[2])
+    ours, peers = read(sys.argv[1]), {}
+    for path in sys.argv[2:]:
+        peers.update(read(path))
     print(f"\n{'':24} {'Partita':>12} {'PyTorch':>12}  {'unit':8} speed-up")
     for name, entry in ours.items():
         line = f"{name:24} {entry['value']:12.4g} "

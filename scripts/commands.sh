@@ -1,7 +1,9 @@
 # What the commands of bootstrap do, on top of packages, Kokkos and the environment.
 
 configure() {
-  cmake --preset "$preset" ${kokkos:+"-DCMAKE_PREFIX_PATH=$kokkos"} "$@"
+  local precompile=ON
+  [ "$preset" != cuda ] || precompile=OFF # its wrapper has no such thing
+  cmake --preset "$preset" ${kokkos:+"-DCMAKE_PREFIX_PATH=$kokkos"} -DPARTITA_PRECOMPILE_HEADERS=$precompile "$@"
 }
 
 # buildTarget TARGET...: configures where needed, then builds; Ninja does nothing where nothing changed.
@@ -68,18 +70,20 @@ needPeer() {
 }
 
 runBench() {
-  local peer=perf/peers/.venv results=$build/bench
+  local peer=perf/peers/.venv results=$build/bench script
   buildTarget partita_app
   noteBlasKernels
   mkdir -p "$results"
   OMP_NUM_THREADS=1 onRanks 1 "$build/bin/partita" bench --json "$results/partita.json" "$@"
+  rm -f "$results"/train_*.json
   if needPeer; then
-    step "measuring PyTorch beside it" "$peer/bin/python" perf/peers/train_mlp.py --json "$results/pytorch.json"
+    for script in perf/peers/train_*.py; do
+      step "measuring PyTorch beside it" "$peer/bin/python" "$script" --json "$results/$(basename "$script" .py).json"
+    done
   else
-    rm -f "$results/pytorch.json"
     say "PyTorch skipped: it could not be installed into $peer (see $log)"
   fi
-  python3 scripts/bench_table.py "$results/partita.json" "$results/pytorch.json"
+  python3 scripts/bench_table.py "$results"/partita.json "$results"/train_*.json
   say
   say "two stages on two ranks against the whole network on one, one thread a rank (perf/README.md):"
   python3 perf/sil/speedup.py "$build/bin/partita" input-decks/demo.toml --json "$results/speedup.json"

@@ -37,6 +37,15 @@ changedSources() {
     $0 in wanted && source ~ /^(src|apps)\/partita\// { print source }' | sort -u
 }
 
+# Commands that clang can read, and one a source: no precompiled headers of GCC, no second library in double.
+lintDatabase() {
+  needPackages "${build_packages[@]}"
+  needKokkos "$preset"
+  [ -e build/lint/build.ninja ] ||
+    step "configuring (lint)" configure -B build/lint -DPARTITA_PRECOMPILE_HEADERS=OFF -DBUILD_TESTING=OFF
+  cmake --build build/lint --target partita_version_source >>"$log"
+}
+
 # runLint [--changed | REGULAR_EXPRESSION ...]: clang needs to be told what GCC does by default: C++17, and where omp.h
 # is (behind clang's own headers).
 runLint() {
@@ -50,8 +59,8 @@ runLint() {
   elif [ "${1:-}" = --changed ]; then
     files=('/(src/partita|apps/partita)/')
   fi
-  buildTarget partita_version_source
+  lintDatabase
   tool=$(command -v run-clang-tidy-14 || command -v run-clang-tidy) || fail "clang-tidy 14 is not installed"
-  "$tool" -quiet -p "$build" -j "$jobs" -extra-arg=-std=gnu++17 \
+  "$tool" -quiet -p build/lint -j "$jobs" -extra-arg=-std=gnu++17 \
     -extra-arg=-idirafter"$("$CXX" -print-file-name=include)" "${files[@]}"
 }

@@ -1,13 +1,12 @@
+
 #include "partita/config/user_error.hpp"
 #include "partita/core/log.hpp"
 #include "partita/core/loops.hpp"
 #include "partita/core/random.hpp"
 #include "partita/core/region.hpp"
-#include "partita/data/order.hpp"
 #include "partita/io/json.hpp"
 #include "partita/nn/gemm.hpp"
-#include "partita/plan/network_plan.hpp"
-#include "partita/strategy/stage_trainer.hpp"
+#include "partita/optim/optimiser.hpp"
 #include "partita/train/banner.hpp"
 
 #include <algorithm>
@@ -16,6 +15,7 @@
 #include <cstdio>
 #include <fstream>
 
+#include "bench_model.hpp"
 #include "commands.hpp"
 
 namespace partita {
@@ -23,12 +23,6 @@ namespace partita {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-struct Measurement {
-  std::string name;
-  double value;
-  std::string unit;
-};
 
 /// a = b + s c over arrays far larger than any cache, counted as three passes (McCalpin, STREAM).
 struct Triad {
@@ -54,73 +48,51 @@ double measureTriad(const ExecSpace& space, int repeats) {
   return best;
 }
 
-/// A multi-layer perceptron 784-width x5-47 with Adam on random bytes that lie in memory.
-struct Model {
-  Model(std::int64_t width, std::int64_t batch, const Communicator& self) {
-    LayerSpec hidden, output;
-    hidden.units = width;
-    hidden.activation = Activation::relu;
-    hidden.repeat = 5;
-    config.network.layers = {hidden, output};
-    config.strategy.kind = StrategyKind::joint;
-    config.training.batch = batch;
-    fill(16 * batch);
-    partition = planPartition(config, planNetwork(config.network, sets.shape, sets.classes), sets.classes);
-    grid = std::make_unique<Grid>(self, planGrid(config.strategy, partition, 1));
-    local = std::make_unique<LocalStage>(config, partition.stages[0], sets.classes, batch);
-  }
-
-  void fill(std::int64_t samples) {
-    const RandomStream random(1, Stream::glyph_noise);
-    std::vector<std::uint8_t> bytes(static_cast<std::size_t>(samples * 784));
-    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(random.below(i, 256));
-    sets.train.features = Samples(784, std::move(bytes));
-    for (std::int64_t i = 0; i < samples; ++i) {
-      sets.train.labels.push_back(static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(i), 47)));
-    }
-    sets.shape = {1, 28, 28};
-    sets.classes = 47;
-    sets.shift = {127.5F};
-    sets.scale = {1.0F / 73.9F};
-  }
-
-  RunConfig config;
-  DataSets sets;
-  Partition partition;
-  std::unique_ptr<Grid> grid;
-  std::unique_ptr<LocalStage> local;
-};
-
-/// Milliseconds of each of `repeats` blocks of `steps` training steps, after one block of warm-up.
-std::vector<double> timeSteps(const ExecSpace& space, Model& model, int repeats, int steps) {
-  const std::int64_t total = static_cast<std::int64_t>(repeats + 1) * steps;
-  const std::int64_t batch = model.config.training.batch;
-  const FeatureRows rows(model.sets, model.sets.train);
-  BatchReader reader(&rows, model.sets.train.labels,
-                     trainingOrder(model.sets.train.size(), 1, batch, 0, 1, 0), total, batch,
-                     model.config.data.prefetch);
-  StageTrainer trainer(model.config, *model.local, *model.grid, 1.0, total, total);
-  std::vector<double> milliseconds;
-  for (int block = 0; block <= repeats; ++block) {
-    const auto start = Clock::now();
-    for (int i = 0; i < steps; ++i) {
-      const Batch& read = reader.next(space);
-      trainer.forward(space, read.features);
-      trainer.learn(space, {read.labels, Matrix()});
-    }
-    fence(space, "partita::bench::steps");
-    if (block > 0) milliseconds.push_back(1e3 * secondsSince(start) / steps);
-  }
-  return milliseconds;
+/// A multi-layer perceptron 784-width x5-47.
+std::vector<LayerSpec> perceptron(std::int64_t width) {
+  LayerSpec hidden, output;
+  hidden.units = width;
+  hidden.activation = Activation::relu;
+  hidden.repeat = 5;
+  return {hidden, output};
 }
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
+/// The network of input-decks/lenet-mnist.toml.
+std::vector<LayerSpec> leNet() {
+  LayerSpec conv, pool, dense, output;
+  conv.type = "conv2d";
+  conv.channels = 20;
+  conv.kernel = {{5}};
+  conv.activation = dense.activation = Activation::relu;
+  pool.type = "max-pool";
+  dense.units = 500;
+  LayerSpec second = conv;
+  second.channels = 50;
+  return {conv, pool, second, pool, dense, output};
+}
+
+/// A network with Adam on random bytes that lie in memory.
+BenchModel onRandomImages(const std::vector<LayerSpec>& layers, std::int64_t batch,
+                          const Communicator& self) {
+  RunConfig config;
+  config.network.layers = layers;
+  config.training.batch = batch;
+  DataSets sets;
+  const RandomStream random(1, Stream::glyph_noise);
+  std::vector<std::uint8_t> bytes(static_cast<std::size_t>(16 * batch * 784));
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(random.below(i, 256));
+  sets.train.features = Samples(784, std::move(bytes));
+  for (std::int64_t i = 0; i < 16 * batch; ++i)
+    sets.train.labels.push_back(static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(i), 47)));
+  sets.shape = {1, 28, 28};
+  sets.classes = 47;
+  sets.shift = {127.5F};
+  sets.scale = {1.0F / 73.9F};
+  return BenchModel(config, std::move(sets), self);
 }
 
 /// The step once more with a fence behind each phase: where the time goes.
-void showPhases(const ExecSpace& space, Model& model, double gemm_rate, double triad) {
+void showPhases(const ExecSpace& space, BenchModel& model, double gemm_rate, double triad) {
   PhaseTimes::enable(true);
   PhaseTimes::reset();
   const int steps = 40;
@@ -149,14 +121,13 @@ void showPhases(const ExecSpace& space, Model& model, double gemm_rate, double t
   }
 }
 
-Measurement measureModel(const ExecSpace& space, const Communicator& self, std::int64_t width,
-                         std::int64_t batch, bool quick, double gemm_rate, double triad) {
-  Model model(width, batch, self);
+Measurement measureModel(const ExecSpace& space, const std::string& name, BenchModel model, bool quick,
+                         double gemm_rate, double triad) {
+  const std::int64_t batch = model.config.training.batch;
   const double flops = model.partition.joint_flops * static_cast<double>(batch);
   const double seconds_a_step = 1e-9 * flops / (0.7 * gemm_rate);
   const int steps = std::max(2, static_cast<int>((quick ? 0.05 : 0.4) / seconds_a_step));
   const double ms = median(timeSteps(space, model, quick ? 3 : 9, steps));
-  const std::string name = "mlp" + std::to_string(width) + "_b" + std::to_string(batch);
   std::array<char, 160> line{};
   std::snprintf(line.data(), line.size(), "  %-12s %8.3f ms a step, %6.1f GFLOP/s = %5.1f %% of sgemm",
                 name.c_str(), ms, 1e-6 * flops / ms, 1e-4 * flops / ms / gemm_rate);
@@ -195,8 +166,16 @@ void runBench(const Communicator& world, const BenchArguments& arguments, const 
                 triad, repeats);
   Log::info(line.data());
   for (const auto& [width, batch] : {std::pair<int, int>{256, 128}, {256, 1024}, {2048, 512}}) {
-    measurements.push_back(measureModel(space, self, width, batch, arguments.quick, gemm_rate, triad));
+    const std::string name = "mlp" + std::to_string(width) + "_b" + std::to_string(batch);
+    measurements.push_back(measureModel(space, name, onRandomImages(perceptron(width), batch, self),
+                                        arguments.quick, gemm_rate, triad));
   }
+  measurements.push_back(measureModel(space, "lenet_b128", onRandomImages(leNet(), 128, self),
+                                      arguments.quick, gemm_rate, triad));
+  for (const Measurement& measured : measureConvolutions(space, arguments.quick, gemm_rate))
+    measurements.push_back(measured);
+  for (const Measurement& measured : measureText(space, self, arguments.quick, gemm_rate))
+    measurements.push_back(measured);
   if (!arguments.json.empty() && world.rank() == 0) writeJson(arguments.json, measurements);
 }
 

@@ -16,15 +16,17 @@ constexpr std::int64_t rows = 3;
 /// A layer with its buffers, and J = <c, y> for fixed c.
 class LayerProbe {
  public:
-  LayerProbe(Layer& layer, std::int64_t parameters, std::int64_t work = 0)
+  LayerProbe(Layer& layer, std::int64_t parameters, std::int64_t work = 0, const Values& c = {})
       : _layer(layer), _parameters("partita::test::parameters", static_cast<std::size_t>(parameters)),
         _gradients("partita::test::gradients", static_cast<std::size_t>(parameters)),
         _in(makeMatrix("partita::test::in", rows, layer.inputs())),
         _out(makeMatrix("partita::test::out", rows, layer.outputs())),
         _saved(makeMatrix("partita::test::saved", rows, layer.savedValues())),
-        _c(normals(rows * layer.outputs(), 99)) {
+        _c(c.empty() ? normals(rows * layer.outputs(), 99) : c) {
     _pass.work = Vector("partita::test::work", static_cast<std::size_t>(work));
     layer.bind(_parameters, _gradients);
+    layer.bindStatistics(_statistics);
+    resetStatistics();
   }
 
   double value(const Values& parameters, const Values& in) const {
@@ -42,6 +44,16 @@ class LayerProbe {
     _layer.backward(space, pass, _in, _out, _saved, matrixOf(rows, _layer.outputs(), _c), grad_in);
     return valuesOf(grad_in);
   }
+  void resetStatistics() const {
+    std::vector<Real> values(_statistics.extent(0));
+    _layer.initialiseStatistics(values.data());
+    assign(_statistics, {values.begin(), values.end()});
+  }
+  Values statistics(std::int64_t count) const {
+    Values values = valuesOf(_statistics);
+    values.resize(static_cast<std::size_t>(count));
+    return values;
+  }
   Values gradients() const { return valuesOf(_gradients); }
   Values outputs() const { return valuesOf(_out); }
 
@@ -49,6 +61,7 @@ class LayerProbe {
   Layer& _layer;
   Pass _pass;
   Vector _parameters, _gradients;
+  Vector _statistics{"partita::test::statistics", 1024}; ///< more than any layer here has
   Matrix _in, _out, _saved;
   Values _c;
 };

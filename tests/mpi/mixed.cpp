@@ -6,6 +6,7 @@
 
 #include "small_run.hpp"
 #include "support/catch.hpp"
+#include "support/link_scope.hpp"
 
 using namespace partita;
 using namespace partita::test;
@@ -297,5 +298,58 @@ TEST_CASE("a small network learns as well in 16 bits as in single precision", "[
     const double found = lossOf(precision);
     INFO(precision << ": " << found << " against " << expected);
     CHECK(std::fabs(found - expected) < 0.01 * expected);
+  }
+}
+
+TEST_CASE("messages of 16 bits cross slow links with their stamps", "[mixed]") {
+  const LinkScope slow({1e-3, 1e9, 0.0, 1});
+  const Communicator& world = everyone();
+  const ExecSpace space;
+  constexpr std::int64_t rows = 3, columns = 7; // an odd number of values: the stamp is not aligned
+  for (const Precision wire : halves) {
+    std::int64_t bytes = 0;
+    const int next = (world.rank() + 1) % world.size(),
+              before = (world.rank() + world.size() - 1) % world.size();
+    Sender sender({world, next, 3, "numbers", MessagePath::direct, wire}, rows, columns, 2, bytes);
+    Receiver receiver({world, before, 3, "numbers", MessagePath::direct, wire}, rows, columns, 2, 3, 2);
+    const Matrix matrix = makeMatrix("partita::test::matrix", rows, columns);
+    fill(matrix, std::vector<Real>(matrix.size(), Real(1.2345)));
+    const double begin = linkSeconds();
+    for (int i = 0; i < 2; ++i) sender.send(space, matrix);
+    const Matrix first = receiver.take(space), second = receiver.take(space); // both are held
+    CHECK(linkSeconds() - begin > 1e-3);
+    roundTo(space, wire, matrix);
+    fence(space, "partita::test::received");
+    CHECK(first.data() != second.data());
+    CHECK(stored(first) == stored(matrix));
+    CHECK(stored(second) == stored(matrix));
+    sender.finish();
+    CHECK(bytes == 2 * rows * columns * 2);
+    receiver.release(space);
+    sender.send(space, matrix); // the third, so that nothing is left on its way
+    CHECK(stored(receiver.take(space)) == stored(matrix));
+  }
+}
+
+TEST_CASE("a pipeline of 16 bits comes to the bits of one rank", "[mixed]") {
+  for (const char* precision : {"bf16", "fp16"}) {
+    for (const char* clip : {"optimiser/clip_norm=0", "optimiser/clip_norm=0.3"}) {
+      const Overrides deck{std::string("run/precision=") + precision, clip, "run/steps=20",
+                           "strategy/microbatches=3", "optimiser/kind=adamw"};
+      const auto with = [&](const Overrides& more) {
+        Overrides all = deck;
+        all.insert(all.end(), more.begin(), more.end());
+        return all;
+      };
+      const std::string expected = trainedHash(1, with({"strategy/kind=joint"}));
+      for (int stages = 2; stages <= std::min(4, everyone().size()); ++stages) {
+        INFO(stages << " stages, " << precision << ", " << clip);
+        const std::string count = "strategy/stages=" + std::to_string(stages);
+        CHECK(trainedHash(stages, with({"strategy/kind=pipeline", count})) == expected);
+        CHECK(trainedHash(stages,
+                          with({"strategy/kind=pipeline", count, std::string("strategy/wire=") + precision,
+                                "optimiser/offload=host", "optimiser/offload_bucket=500"})) == expected);
+      }
+    }
   }
 }

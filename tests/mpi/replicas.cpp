@@ -62,13 +62,15 @@ void checkAgreement(const Overrides& deck, double bound) {
 } // namespace
 
 TEST_CASE("replicas are bitwise copies of one another", "[replicas]") {
-  for (const char* input : {"strategy/input=relay", "strategy/input=frozen", "strategy/input=free"}) {
+  for (const char* input :
+       {"strategy/input=relay", "strategy/input=frozen", "strategy/input=free", "strategy/kind=pipeline"}) {
     for (const int stages : {1, 2}) {
       const int replicas = everyone().size() / stages;
       if (replicas == 0) continue;
       SmallRun run(everyone(), smallDeck({input, "strategy/stages=" + std::to_string(stages),
                                           "strategy/replicas=" + std::to_string(replicas), "data/samples=630",
-                                          "strategy/bucket_kib=1", "strategy/recovery_epochs=1"}));
+                                          "strategy/bucket_kib=1", "strategy/recovery_epochs=1",
+                                          "strategy/microbatches=3"}));
       std::vector<Real> own = run.train().ownParameters(), first = own;
       MPI_Bcast(first.data(), mpiCount(static_cast<std::int64_t>(first.size())), mpiType<Real>(), 0,
                 run.grid.peers().get());
@@ -91,6 +93,41 @@ TEST_CASE("one replica and two agree", "[replicas]") {
     }
   }
   checkAgreement({"run/epochs=1", "strategy/recovery_epochs=1", "optimiser/kind=sgd"}, 1e-6);
+  for (const char* schedule : {"strategy/schedule=message-driven", "strategy/schedule=gpipe"}) {
+    for (const Overrides& optimiser : {sgd, adam}) {
+      Overrides deck = optimiser;
+      for (const char* more : {"strategy/kind=pipeline", "strategy/microbatches=3", "run/steps=20", schedule})
+        deck.emplace_back(more);
+      checkAgreement(deck, 1e-6);
+    }
+  }
+}
+
+TEST_CASE("a batch norm over all replicas is that of one", "[replicas]") {
+  const std::string layers = R"(network/layers=[{ type = "conv2d", channels = 4, kernel = 3 },
+    { type = "batch-norm", activation = "relu", replicas = true }, { type = "max-pool", kernel = 2 },
+    { type = "dense", units = 16 }, { type = "batch-norm", activation = "tanh", replicas = true },
+    { type = "dense" }])";
+  checkAgreement({"strategy/kind=joint", "optimiser/kind=sgd", "strategy/labels=gaussian", layers}, 1e-4);
+  checkAgreement({"strategy/kind=sil", "strategy/cuts=flops", "optimiser/kind=sgd", layers}, 1e-4);
+}
+
+TEST_CASE("statistics are those of all replicas", "[replicas]") {
+  for (const char* replicas : {"true", "false"}) {
+    const std::string layers = std::string(R"(network/layers=[{ type = "dense", units = 20 },
+      { type = "batch-norm", activation = "relu", replicas = )") +
+                               replicas + " }, { type = \"dense\" }]";
+    SmallRun run(everyone(), smallDeck({"strategy/kind=joint", layers, "strategy/replicas=0"}));
+    run.train();
+    const Vector& statistics = run.stages.front()->stage.statistics();
+    const auto own = Kokkos::create_mirror_view_and_copy(HostSpace(), statistics);
+    std::vector<Real> first(own.data(), own.data() + own.size());
+    CHECK(first.size() == 40);
+    CHECK(std::abs(first[0]) > 0); // the mean has left its start
+    MPI_Bcast(first.data(), mpiCount(static_cast<std::int64_t>(first.size())), mpiType<Real>(), 0,
+              run.grid.peers().get());
+    CHECK(first == std::vector<Real>(own.data(), own.data() + own.size()));
+  }
 }
 
 TEST_CASE("the number of replicas does not change the batches", "[replicas]") {

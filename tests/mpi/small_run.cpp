@@ -1,8 +1,9 @@
 #include "small_run.hpp"
 
 #include "partita/io/parameters_hash.hpp"
+#include "partita/plan/effective.hpp"
 #include "partita/plan/network_plan.hpp"
-#include "partita/strategy/recovery/recovery.hpp"
+#include "partita/strategy/pipeline/pipeline.hpp"
 #include "partita/strategy/sil/sil.hpp"
 
 #include <filesystem>
@@ -47,7 +48,7 @@ RunConfig smallDeck(const std::vector<std::string>& overrides) {
 }
 
 SmallRun::SmallRun(const Communicator& ranks, const RunConfig& deck)
-    : config(deck),
+    : config(effective(deck)),
       sets(loadData(config.data, static_cast<std::uint64_t>(config.run.seed), Need::labels_only)),
       partition(partitionOf(config, sets)),
       grid(ranks, planGrid(config.strategy, partition, ranks.size()),
@@ -57,7 +58,7 @@ SmallRun::SmallRun(const Communicator& ranks, const RunConfig& deck)
   sets = loadData(config.data, static_cast<std::uint64_t>(config.run.seed), Need::everything);
 }
 
-SmallRun& SmallRun::train() {
+SmallRun& SmallRun::train(StepControl& control) {
   TrainingClock clock;
   const RunLength length = planRunLength(config, sets.train.size());
   const RunContext context{config,
@@ -66,13 +67,18 @@ SmallRun& SmallRun::train() {
                            sets,
                            stages,
                            _observer,
-                           _control,
+                           control,
                            clock,
                            length,
                            Position{},
                            std::filesystem::temp_directory_path().string()};
-  SilTraining(context).run(ExecSpace());
-  if (length.recovery_steps > 0) Recovery(context).run(ExecSpace());
+  const bool sil = usesLabels(config.strategy);
+  if (sil) SilTraining(context).run(ExecSpace());
+  if (!sil || length.recovery_steps > 0) {
+    PipelineTraining pipeline(context, sil ? RunPhase::recovery : RunPhase::training);
+    pipeline.run(ExecSpace());
+    most_live = pipeline.mostLive();
+  }
   return *this;
 }
 
@@ -92,8 +98,9 @@ Evaluation SmallRun::evaluate() {
 std::vector<Real> SmallRun::ownParameters() const {
   std::vector<Real> values;
   for (const auto& local : stages) {
-    const auto host = Kokkos::create_mirror_view_and_copy(HostSpace(), local->stage.parameters());
-    values.insert(values.end(), host.data(), host.data() + host.size());
+    const StoredVector& masters = local->stage.masters();
+    values.resize(values.size() + static_cast<std::size_t>(masters.size()));
+    masters.copyOut(ExecSpace(), 0, masters.size(), values.data() + values.size() - masters.size());
   }
   return values;
 }

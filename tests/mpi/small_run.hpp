@@ -26,7 +26,8 @@ class SmallRun {
  public:
   SmallRun(const Communicator& ranks, const RunConfig& deck);
 
-  SmallRun& train();        ///< and recovers, where the deck says so
+  SmallRun& train() { return train(_control); } ///< and recovers, where the deck says so
+  SmallRun& train(StepControl& control);
   std::string hash() const; ///< of all parameters, on every rank
   Evaluation evaluate();
   std::vector<Real> ownParameters() const; ///< of the stages on this rank, in layer order
@@ -36,6 +37,7 @@ class SmallRun {
   Partition partition;
   Grid grid;
   std::vector<std::unique_ptr<LocalStage>> stages;
+  std::int64_t most_live = 0; ///< microbatches that this rank kept at once in a pipeline
 
  private:
   SilentObserver _observer;

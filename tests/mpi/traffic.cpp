@@ -21,6 +21,7 @@ struct RecordedRun {
     recording = std::make_unique<MpiRecording>();
     run.train();
     sends = recording->on(run.grid.chain(), MpiCall::send);
+    for (const MpiRecord& record : recording->on(run.grid.backward(), MpiCall::send)) sends.push_back(record);
     receives = recording->on(run.grid.chain(), MpiCall::receive);
     evaluation = recording->on(run.grid.evaluation(), MpiCall::send);
     all = recording->all();

@@ -5,7 +5,10 @@ import re
 import support
 from support import DECKS, run
 
-PARAMETERS = {"glyphs": 476207, "emnist47": 476207, "mnist": 466698}  # 784-256x5-47 and 784-256x5-10
+# Parameters and layers: 784-256x5-47 and 784-256x5-10, convolution networks, and transformers.
+NETWORKS = {"glyphs": (476207, 6), "emnist47": (476207, 6), "mnist": (466698, 6), "lenet-mnist": (431080, 6),
+            "resnet-emnist": (149471, 7), "vgg-16": (138357544, 21), "resnet-50": (25557032, 21),
+            "gpt-char": (4787230, 10), "gpt2-small": (124439808, 16), "gpt2-medium": (354823168, 28)}
 STAGE_LINE = re.compile(r"^# +(\d+) +(\d+) +(\d+)-(\d+) +(\d+) ", re.MULTILINE)  # rank, stage, layers, parameters
 
 
@@ -26,11 +29,12 @@ class Decks(support.RunTest):
         self.assertIn("on 4 ranks", text)
         stages = [tuple(map(int, match)) for match in STAGE_LINE.findall(text)]
         self.assertEqual([stage for _, stage, *_ in stages], list(range(1, len(stages) + 1)))
-        self.assertEqual(sum(parameters for *_, parameters in stages), PARAMETERS[data_set])
+        parameters, layers = NETWORKS.get(deck.stem) or NETWORKS[data_set]
+        self.assertEqual(sum(own for *_, own in stages), parameters)
         first_layers = [first for _, _, first, _, _ in stages]
         last_layers = [last for _, _, _, last, _ in stages]
         self.assertEqual(first_layers, [0] + [last + 1 for last in last_layers[:-1]])
-        self.assertEqual(last_layers[-1], 5)
+        self.assertEqual(last_layers[-1], layers - 1)
         # What is printed is a deck too: the same one.
         self.assertEqual(self.dry_run(self.write("effective.toml", text), "--ranks", 4), text)
 

@@ -4,7 +4,7 @@ rows in the history."""
 import shutil
 
 import support
-from support import checkpoints, history, train
+from support import IMAGES, checkpoints, history, train
 
 EPOCH = 15
 VARIANTS = {
@@ -15,10 +15,18 @@ VARIANTS = {
     "frozen": (1, ["strategy/input=frozen", "strategy/stages=3", "strategy/cuts=flops"]),
     "frozen on two ranks": (2, ["strategy/input=frozen"]),
     "recovery": (2, ["strategy/input=free", "run/epochs=1", "strategy/recovery_epochs=2", "optimiser/clip_norm=1"]),
+    "pipeline": (2, ["strategy/kind=pipeline", "strategy/microbatches=3", "optimiser/clip_norm=0.5"]),
+    "pipeline of four": (4, ["strategy/kind=pipeline", "strategy/stages=4", "strategy/cuts=flops",
+                             "strategy/microbatches=5", "strategy/schedule=1f1b", "optimiser/kind=adamw"]),
+    "pipeline with replicas": (4, ["strategy/kind=pipeline", "strategy/replicas=2", "strategy/microbatches=3"]),
+    "accumulation": (1, ["strategy/kind=joint", "strategy/microbatches=3"]),
     "replicas": (2, ["strategy/kind=joint", "strategy/replicas=2"]),
     "grid": (4, ["strategy/input=relay", "strategy/replicas=2"]),
     "frozen grid with recovery": (4, ["strategy/input=frozen", "strategy/replicas=2", "run/epochs=1",
                                       "strategy/recovery_epochs=1"]),
+    "images": (1, ["strategy/kind=joint", IMAGES]),
+    "images on replicas": (2, ["strategy/kind=joint", "strategy/replicas=2", IMAGES]),
+    "frozen images": (2, ["strategy/input=frozen", "strategy/cuts=[3]", "strategy/recovery_epochs=1", IMAGES]),
 }
 
 

@@ -115,6 +115,11 @@ class Elsewhere(support.RunTest):
         _, result = self.go_on(checkpoint, "data/samples=610")
         self.assertIn("the training set has 610 samples now and had 600", result.stderr)
 
+    def test_as_many_samples_of_other_data_are_told(self):
+        _, checkpoint = self.kept()
+        _, result = self.go_on(checkpoint, "data/noise=0.3")
+        self.assertIn("the training set is another one than before", result.stderr)
+
     def test_a_longer_run_goes_on_from_its_end(self):
         _, checkpoint = self.kept(every=STEPS)
         _, result = self.go_on(checkpoint.with_name(f"step-{STEPS:09}.h5"), "run/epochs=3")

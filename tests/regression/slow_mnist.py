@@ -1,15 +1,15 @@
-"""What whole and divided networks must reach on MNIST, 784-256x5-10, 5 epochs a stage: means of two seeds."""
+"""What whole and divided networks must reach on MNIST, 784-256x5-10 and LeNet, 5 epochs a stage: means of two seeds."""
 
 import support
 from support import DECKS
 
 
 class Mnist(support.RunTest):
-    def check(self, deck, *overrides, ranks=1):
+    def check(self, deck, *overrides, ranks=1, least=97.8):
         accuracy, warnings = support.mean_accuracy(DECKS / f"{deck}.toml", f"data/path={self.data('mnist')}",
                                                    *overrides, ranks=ranks)
         self.assertEqual(warnings, [])
-        self.assertGreaterEqual(accuracy, 97.8)
+        self.assertGreaterEqual(accuracy, least)
 
     def test_joint(self):
         self.check("mnist-joint")
@@ -19,6 +19,9 @@ class Mnist(support.RunTest):
 
     def test_relay_of_two(self):
         self.check("mnist-relay-2", ranks=2)
+
+    def test_lenet(self):
+        self.check("lenet-mnist", least=99.1)  # 99.2 in one run; seeds scatter
 
 
 if __name__ == "__main__":

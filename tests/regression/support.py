@@ -39,6 +39,17 @@ cuts = [3]
 replicas = 1
 """
 
+# Another network for it, of all that images have; four layers that can be cut apart.
+IMAGES = """network/layers=[
+  { type = "conv2d", channels = 4, kernel = 3, padding = "same", bias = false },
+  { type = "block", layers = [{ type = "batch-norm", activation = "relu" }, { type = "max-pool", kernel = 2 }] },
+  { type = "residual", activation = "relu", layers = [
+    { type = "conv2d", channels = 12, kernel = 3, padding = 1, stride = 2, groups = 2, activation = "silu" },
+    { type = "batch-norm" } ], shortcut = [
+    { type = "average-pool", kernel = 2 }, { type = "conv2d", channels = 12, kernel = 1 } ] },
+  { type = "block", layers = [{ type = "global-average-pool" }, { type = "dense" }] },
+]""".replace("\n", "")
+
 
 def start(*arguments, ranks=1, environment=None, outputs=(subprocess.PIPE, subprocess.PIPE), before=None):
     """The process, just started; texts come from stdout and stderr."""

@@ -58,6 +58,13 @@ class Watchdog(support.RunTest):
                             "rank 0: waits since", "for rank 1 to take message 104 (activations)")
         self.assertLess(seconds, 10)
 
+    def test_lost_in_a_pipeline(self):
+        result, seconds = self.with_fault("lose:1:20", "strategy/kind=pipeline", "strategy/microbatches=4")
+        self.assertReported(result, "a message is lost",
+                            "for message 20 (gradients of activations) of rank 1", "rank 1: waits since",
+                            "(activations) of rank 0")
+        self.assertLess(seconds, 10)
+
     def test_lost_gradient(self):
         result, seconds = self.with_fault("lose:1:20", "run/epochs=1", "strategy/recovery_epochs=1000000")
         self.assertReported(result, "for message 20 (gradients of activations) of rank 1")

@@ -35,8 +35,9 @@ inline RunConfig smallConfig(std::int64_t stages) {
 /// The network of a deck with all its stages on this one rank.
 struct SmallModel {
   SmallModel(const RunConfig& deck, std::int64_t inputs, std::int64_t classes)
-      : config(deck),
-        partition(planPartition(config, planNetwork(config.network, {inputs}, classes), classes)),
+      : SmallModel(deck, Shape{inputs}, classes) {}
+  SmallModel(const RunConfig& deck, const Shape& input, std::int64_t classes)
+      : config(deck), partition(planPartition(config, planNetwork(config.network, input, classes), classes)),
         world(Communicator::world()), grid(world, planGrid(config.strategy, partition, 1)),
         stages(makeLocalStages(config, partition, grid, classes)) {}
 

@@ -41,6 +41,21 @@ TEST_CASE("Ranks that wait for one another are stuck, others are not", "[comm]")
   CHECK(tableOf({waitsFor(5, 6)}).stuck(100, 5).empty()); // a rank outside of the table
 }
 
+TEST_CASE("Who waits for either of two is stuck only where both are", "[comm]") {
+  const auto waitsForEither = [](int one, int other) {
+    const WaitedFor forward{Kind::message, "activations", one, 17},
+        backward{Kind::message, "gradients", other, 12};
+    return Sign::ofWait(WaitedFor::either(forward, backward), 6);
+  };
+  CHECK(tableOf({waitsFor(1, 6), waitsForEither(0, 2), Sign::ofWork()}).stuck(100, 5).empty());
+  const WaitTable stuck = tableOf({waitsFor(1, 6), waitsForEither(0, 2), waitsFor(1, 6)});
+  CHECK(stuck.stuck(100, 5) == Ranks{0, 1, 2});
+  CHECK(
+      stuck.text(100) ==
+      "  rank 1: waits since 6 s for message 17 (activations) of rank 0 or message 12 (gradients) of rank 2\n"
+      "  ranks 0,2: waits since 6 s for message 17 (activations) of rank 1");
+}
+
 TEST_CASE("Old signs prove nothing", "[comm]") {
   WaitTable table = tableOf({waitsFor(1, 6), waitsFor(0, 6)});
   CHECK(table.stuck(102, 5) == Ranks{0, 1});

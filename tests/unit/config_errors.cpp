@@ -1,5 +1,6 @@
 #include "partita/config/deck.hpp"
 #include "partita/config/nearest_name.hpp"
+#include "partita/config/parameters.hpp"
 #include "partita/config/user_error.hpp"
 
 #include <string>
@@ -20,6 +21,9 @@ std::vector<std::string> errorsOf(const std::string& text, const std::vector<std
   }
   return {};
 }
+
+/// Of all layers, as messages list them.
+const std::string layer_types = partita::quotedList(partita::layerTypeNames());
 
 struct BadDeck {
   std::string text;     ///< lines of the deck from line 4 on
@@ -167,17 +171,18 @@ const std::vector<BadDeck> wrong_layers{
      "'dense' (allowed [{type = \"dense\", units = 256}])"},
     {"[network]\nlayers = [3]",
      "deck.toml:2:11: network/layers: expected a table such as {type = \"dense\"}, found the integer 3"},
-    {"[network]\nlayers = [{units = 3}]",
-     "deck.toml:2:11: network/layers: a layer without `type`; valid: 'dense'"},
+    {"[network]\nlayers = [{units = 3}]", "deck.toml:2:11: network/layers: a layer without `type`; valid: " +
+                                              partita::quotedList(partita::layerTypeNames())},
     {"[network]\nlayers = [{type = \"dens\"}]",
      "deck.toml:2:19: network/layers: unknown layer type, found the text 'dens'; did you mean 'dense'?"},
     {"[network]\nlayers = [{type = 3}]",
-     "deck.toml:2:19: network/layers: unknown layer type, found the integer 3; valid: 'dense'"},
+     "deck.toml:2:19: network/layers: unknown layer type, found the integer 3; valid: " +
+         partita::quotedList(partita::layerTypeNames())},
     {"[network]\nlayers = [{type = \"dense\", unit = 3}]",
      "deck.toml:2:28: network/layers: unknown key 'unit' of a dense layer; did you mean 'units'?"},
     {"[network]\nlayers = [{type = \"dense\", activation = \"leaky_relu\"}]",
-     "deck.toml:2:41: network/layers[0]/activation: unknown choice 'leaky_relu' (allowed 'identity', 'relu', "
-     "'leaky-relu', 'gelu', 'tanh', 'sigmoid'); did you mean 'leaky-relu'?"},
+     "deck.toml:2:41: network/layers[0]/activation: unknown choice 'leaky_relu' (allowed " +
+         partita::quotedList(partita::namesOf<partita::Activation>()) + "); did you mean 'leaky-relu'?"},
     {"[network]\nlayers = [\n  {type = \"dense\"},\n  {type = \"dense\"}]",
      "deck.toml:3:3: network/layers[0]: `units` missing; only the last layer takes the number of classes"},
     {"[network]\nlayers = [{type = \"dense\", repeat = 2}]",

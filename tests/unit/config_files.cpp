@@ -120,7 +120,11 @@ TEST_CASE("a deck is read from its file", "[config]") {
 
 TEST_CASE("a damaged deck is read or refused in single lines, nothing else", "[config]") {
   RunConfig config;
-  config.network.layers = {LayerSpec{"dense", 16, Activation::relu, 0.01, true, 3}, LayerSpec{}};
+  LayerSpec hidden;
+  hidden.units = 16;
+  hidden.activation = Activation::relu;
+  hidden.repeat = 3;
+  config.network.layers = {hidden, LayerSpec{}};
   config.strategy.kind = StrategyKind::sil;
   const std::string short_deck =
       "[network]\nlayers = [{type = \"dense\", units = 16, repeat = 3}, {type = \"dense\"}]\n"

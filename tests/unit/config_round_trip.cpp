@@ -25,7 +25,10 @@ bool sameBits(double a, double b) {
 
 bool sameLayer(const LayerSpec& a, const LayerSpec& b) {
   return a.type == b.type && a.units == b.units && a.activation == b.activation &&
-         sameBits(a.slope, b.slope) && a.bias == b.bias && a.repeat == b.repeat;
+         sameBits(a.slope, b.slope) && a.bias == b.bias && a.repeat == b.repeat && a.channels == b.channels &&
+         a.groups == b.groups && a.kernel == b.kernel && a.stride == b.stride && a.dilation == b.dilation &&
+         a.padding == b.padding && a.window == b.window && a.step == b.step &&
+         sameBits(a.epsilon, b.epsilon) && sameBits(a.momentum, b.momentum) && a.replicas == b.replicas;
 }
 
 /// Compares the fields behind two targets of one parameter.
@@ -37,6 +40,7 @@ struct SameField {
     const Cuts& b = std::get<Cuts>(other);
     return *a.rule == *b.rule && *a.list == *b.list;
   }
+  bool operator()(const Axes& a) const { return *a.sizes == *std::get<Axes>(other).sizes; }
   bool operator()(std::vector<LayerSpec>* a) const {
     const auto* b = std::get<std::vector<LayerSpec>*>(other);
     return std::equal(a->begin(), a->end(), b->begin(), b->end(), sameLayer);
@@ -88,11 +92,21 @@ struct Drawer {
     cuts.list->clear();
     if (*cuts.rule == CutRule::list) *cuts.list = {1, 2};
   }
+  void operator()(const Axes& axes) const {
+    const std::int64_t low = static_cast<std::int64_t>(range.low);
+    axes.sizes->same = axes.may_be_same && below(3) == 0;
+    axes.sizes->values.assign(axes.sizes->same ? 1 : 1 + below(3), axes.sizes->same ? 0 : low);
+    for (std::int64_t& value : axes.sizes->values)
+      if (!axes.sizes->same) value += static_cast<std::int64_t>(below(9));
+  }
   void operator()(std::vector<LayerSpec>* layers) const {
+    static const std::vector<std::string> types{"dense", "conv2d", "conv3d", "max-pool", "batch-norm"};
     layers->resize(4);
     for (LayerSpec& layer : *layers) {
+      layer.type = types[below(types.size())];
       for (const Parameter& parameter : describe(layer).parameters)
         std::visit(Drawer{random, parameter.range}, parameter.target);
+      if (layer.type != "dense") continue;
       layer.units += 1;
       layer.units = std::min<std::int64_t>(layer.units, 1000);
     }

@@ -41,8 +41,8 @@ std::vector<std::int32_t> someLabels() {
 
 /// All that a reader hands out, one batch after the other.
 Values everything(const RowSource* rows, std::int64_t depth, std::int64_t count) {
-  const auto labels = someLabels();
-  BatchReader reader(rows, labels, trainingOrder(samples, 3, 10, 0, 1, 0), count, 10, depth);
+  const Dataset set{{}, someLabels()};
+  BatchReader reader(rows, set, trainingOrder(samples, 3, 10, 0, 1, 0), count, 10, depth);
   Values all;
   for (std::int64_t i = 0; i < count; ++i) {
     const Batch& batch = reader.next(space);
@@ -51,7 +51,7 @@ Values everything(const RowSource* rows, std::int64_t depth, std::int64_t count)
     const Values features = valuesOf(batch.features), classes = valuesOf(batch.labels);
     for (std::size_t r = 0; r < 10; ++r) {
       const std::uint32_t row = (*batch.rows_read)[r];
-      CHECK(classes[r] == labels[row]);
+      CHECK(classes[r] == set.labels[row]);
       if (rows != nullptr) CHECK(features[r * width + 2] == row + 0.5);
     }
     all.insert(all.end(), features.begin(), features.end());
@@ -73,9 +73,9 @@ TEST_CASE("Batches are the same however far ahead they are made", "[data]") {
 
 TEST_CASE("Batches may be smaller than the reader's capacity", "[data]") {
   const CountingRows rows;
-  const auto labels = someLabels();
+  const Dataset set{{}, someLabels()};
   for (const std::int64_t depth : {0, 2}) {
-    BatchReader reader(&rows, labels, sequentialOrder(0, 7, 4), 2, 4, depth);
+    BatchReader reader(&rows, set, sequentialOrder(0, 7, 4), 2, 4, depth);
     CHECK(reader.next(space).labels.extent(0) == 4);
     const Batch& last = reader.next(space);
     CHECK(last.features.extent(0) == 3);
@@ -86,8 +86,8 @@ TEST_CASE("Batches may be smaller than the reader's capacity", "[data]") {
 
 TEST_CASE("A reader makes no more batches ahead than it was told", "[data]") {
   const CountingRows rows;
-  const auto labels = someLabels();
-  BatchReader reader(&rows, labels, trainingOrder(samples, 3, 10, 0, 1, 0), 20, 10, 2);
+  const Dataset set{{}, someLabels()};
+  BatchReader reader(&rows, set, trainingOrder(samples, 3, 10, 0, 1, 0), 20, 10, 2);
   reader.next(space);
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   CHECK(rows.reads <= 3 * 10); // one in use, two ahead
@@ -95,9 +95,9 @@ TEST_CASE("A reader makes no more batches ahead than it was told", "[data]") {
 
 TEST_CASE("A reader may be left before its end", "[data]") {
   const CountingRows rows;
-  const auto labels = someLabels();
+  const Dataset set{{}, someLabels()};
   for (int round = 0; round < 20; ++round) {
-    BatchReader reader(&rows, labels, trainingOrder(samples, 3, 10, 0, 1, 0), 1000, 10, 2);
+    BatchReader reader(&rows, set, trainingOrder(samples, 3, 10, 0, 1, 0), 1000, 10, 2);
     for (int i = 0; i < round % 3; ++i) reader.next(space);
   }
   SUCCEED("no thread hangs");
@@ -105,14 +105,28 @@ TEST_CASE("A reader may be left before its end", "[data]") {
 
 TEST_CASE("What goes wrong while a batch is made arrives with that batch", "[data]") {
   const CountingRows rows(25); // in the third of the batches below
-  const auto labels = someLabels();
+  const Dataset set{{}, someLabels()};
   for (const std::int64_t depth : {0, 1, 3, 10}) {
     for (int round = 0; round < 20; ++round) {
-      BatchReader reader(&rows, labels, sequentialOrder(0, samples, 10), 6, 10, depth);
+      BatchReader reader(&rows, set, sequentialOrder(0, samples, 10), 6, 10, depth);
       CHECK(valuesOf(reader.next(space).features)[0] == 0.0);
       if (round % 2 == 1) std::this_thread::sleep_for(std::chrono::milliseconds(1)); // let it fail before
       CHECK(valuesOf(reader.next(space).features)[0] == 10.0);
       CHECK_THROWS_WITH(reader.next(space), "the disk is gone");
     }
   }
+}
+
+TEST_CASE("A sample may have a label for each of its positions", "[data]") {
+  Dataset set;
+  set.labels_a_sample = 3;
+  for (std::int32_t i = 0; i < 21; ++i) set.labels.push_back(i);
+  CHECK(set.size() == 7);
+  BatchReader reader(
+      nullptr, set,
+      [](std::int64_t, auto& rows) {
+        rows = {5, 0};
+      },
+      1, 4, 0);
+  CHECK(valuesOf(reader.next(space).labels) == Values{15, 16, 17, 0, 1, 2});
 }

@@ -70,7 +70,7 @@ void write(const SmallModel& model, const std::string& path, bool checkpoint = f
   std::vector<HostVector> copies;
   for (const auto& local : model.stages) {
     copies.push_back(Kokkos::create_mirror_view_and_copy(HostSpace(), local->stage.parameters()));
-    placeValues(content, local->stage, copies.back().data());
+    placeValues(content, parameters_kind, local->stage, copies.back().data());
   }
   const std::size_t parameters = networkTensors(model.partition, parameters_kind).size();
   for (std::size_t i = parameters; i < content.tensors.size(); ++i)
@@ -202,8 +202,8 @@ TEST_CASE("Files that are not there or something else are refused", "[io]") {
   const SmallModel model = makeModel(1, 1);
   const std::string missing = folder.path("missing.h5"), text = folder.write("text.h5", "hello"),
                     nowhere = folder.path("no/folder/p.h5");
-  for (const std::string& path : {missing, text})
-    CHECK(messageOf([&] { RunFile{path}; }) == path + ": cannot be read as HDF5");
+  CHECK(messageOf([&] { RunFile{missing}; }) == missing + ": no such file");
+  CHECK(messageOf([&] { RunFile{text}; }) == text + ": cannot be read as HDF5");
   CHECK(messageOf([&] { write(model, nowhere); }) == nowhere + ": cannot be written");
 }
 

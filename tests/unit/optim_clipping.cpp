@@ -11,8 +11,8 @@ namespace {
 
 constexpr DefaultSpace space;
 
-double factorOf(GradientNorm& norm, double clip, double others = 0.0) {
-  norm.clip(space, clip, others);
+double factorOf(GradientNorm& norm, double clip, std::optional<double> squares = std::nullopt) {
+  norm.clip(space, clip, squares);
   return valuesOf(norm.factor())[0];
 }
 
@@ -41,7 +41,7 @@ TEST_CASE("A norm above the limit is scaled down to it, one below is left alone"
 TEST_CASE("Tensors elsewhere take part in clipping", "[optim]") {
   GradientNorm norm({0, 1});
   norm.measure(space, vectorOf({3.0}));
-  CHECK(factorOf(norm, 1.0, 16.0) == Approx(0.2));
+  CHECK(factorOf(norm, 1.0, 25.0) == Approx(0.2));
   CHECK(factorOf(norm, 1.0) == Approx(1.0 / 3.0));
 }
 
@@ -58,4 +58,14 @@ TEST_CASE("The norm does not depend on where the network is cut", "[optim]") {
   front.measure(space, vectorOf({gradients.begin(), gradients.begin() + 100}));
   back.measure(space, vectorOf({gradients.begin() + 100, gradients.end()}));
   CHECK(whole.squaredNorm(space) == front.squaredNorm(space) + back.squaredNorm(space));
+}
+
+TEST_CASE("The scale of a loss is divided out of squares and factors", "[optim]") {
+  GradientNorm norm({0, 1, 2});
+  norm.measure(space, vectorOf({3.0 * 1024, 4.0 * 1024}), 1024.0);
+  CHECK(norm.squares(space) == std::vector<double>{9.0, 16.0});
+  CHECK(norm.squaredNorm(space) == 25.0);
+  CHECK(factorOf(norm, 1.0) == Approx(0.2 / 1024));
+  CHECK(factorOf(norm, 10.0) == Approx(1.0 / 1024));
+  CHECK(factorOf(norm, 1.0, 100.0) == Approx(0.1 / 1024));
 }

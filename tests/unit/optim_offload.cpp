@@ -185,7 +185,7 @@ Held heldBy(Precision precision, const OptimiserSection& optimiser) {
     trainer.forward(space, in);
     trainer.learn(space, {labels, Matrix()});
   }
-  return {static_cast<double>(before.liveBytes()), stageMemory(plan, config, 1, sizeof(Real)),
+  return {static_cast<double>(before.liveBytes()), stageMemory(plan, config, {1}, sizeof(Real)),
           static_cast<double>(plan.parameters())};
 }
 

@@ -62,13 +62,56 @@ TEST_CASE("Free training with mixtures pays for its synthetic input", "[plan]") 
   CHECK(cut(config).local_flops[1] == relay);
 }
 
+TEST_CASE("A pipeline knows no labels, and gradients leave its stages", "[plan]") {
+  RunConfig config = bigConfig(3);
+  config.strategy.kind = StrategyKind::pipeline;
+  const Partition partition = cut(config);
+  REQUIRE(partition.stages.size() == 3);
+  double sum = 0.0;
+  for (const StagePlan& stage : partition.stages) {
+    CHECK_FALSE(stage.entrance);
+    CHECK(stage.layers.back().spec.activation == (stage.last() ? Activation::identity : Activation::relu));
+    sum += partition.local_flops[static_cast<std::size_t>(stage.index)];
+  }
+  CHECK(sum == partition.joint_flops); // the same work, shared out
+  CHECK(partition.joint_flops == 2 * first_layer + 12 * hidden_layer + 3 * last_layer);
+  CHECK(partition.cuts == std::vector<std::int64_t>{1, 3});
+  config.network.layers[0].units = 16; // fewer than there are classes
+  CHECK(cut(config).stages.size() == 3);
+}
+
+TEST_CASE("A pipeline keeps as many activations as are live", "[plan]") {
+  RunConfig config = bigConfig(3);
+  config.strategy.kind = StrategyKind::pipeline;
+  config.training.batch = 128;
+  config.strategy.microbatches = 8;
+  const Partition partition = cut(config);
+  const GridPlan grid = planGrid(config.strategy, partition, 6); // two replicas
+  const auto loads = [&] {
+    std::vector<std::int64_t> live;
+    for (int stage = 0; stage < 3; ++stage) live.push_back(stageLoad(config, partition, grid, stage).live);
+    return live;
+  };
+  CHECK(loads() == std::vector<std::int64_t>{6, 6, 1});
+  config.strategy.schedule = PipelineSchedule::one_f_one_b;
+  CHECK(loads() == std::vector<std::int64_t>{3, 2, 1});
+  const StageLoad first = stageLoad(config, partition, grid, 0),
+                  middle = stageLoad(config, partition, grid, 1);
+  CHECK(first.rows == 8);
+  CHECK(first.messages == 256 * (3 + 2));                      // sent onward, received back
+  CHECK(middle.messages == 256 * (1 + 1 + 3) + 256 * (2 + 2)); // and its gradient, one ahead, sent back
+  const StagePlan& plan = partition.stages[0];
+  CHECK(stageMemory(plan, config, first, 4).activations ==
+        4 * 8 * (3 * plan.activationValues() + 2 * plan.widest() + first.messages));
+}
+
 TEST_CASE("A cut by memory makes the largest stage as small as it can be", "[plan]") {
   RunConfig config = bigConfig(2);
   config.strategy.cut_rule = CutRule::memory;
   const auto largest = [&](const Partition& partition) {
     std::int64_t most = 0;
     for (const StagePlan& stage : partition.stages)
-      most = std::max(most, stageMemory(stage, config, config.training.batch, 4).total());
+      most = std::max(most, stageMemory(stage, config, {config.training.batch}, 4).total());
     return most;
   };
   const std::int64_t chosen = largest(cut(config));
@@ -127,6 +170,7 @@ TEST_CASE("An entrance activation stands only where a cut is matched before its 
 
 TEST_CASE("Every kind of labels has its side of the activation", "[plan]") {
   StrategySection strategy;
+  strategy.kind = StrategyKind::sil;
   for (const LabelKind kind : {LabelKind::uniform, LabelKind::binary, LabelKind::sparse, LabelKind::block}) {
     strategy.labels = kind;
     CHECK_FALSE(matchedBefore(strategy, 3));
@@ -159,14 +203,14 @@ TEST_CASE("Memory of a stage", "[plan]") {
   RunConfig config = bigConfig(2);
   const StagePlan stage = cut(config).stages[0]; // 784-256-256
   const std::int64_t bytes = (784 * 256 + 256 + 256 * 256 + 256) * 4;
-  const StageMemory memory = stageMemory(stage, config, 128, 4);
+  const StageMemory memory = stageMemory(stage, config, {128}, 4);
   CHECK(memory.parameters == bytes);
   CHECK(memory.gradients == bytes);
   CHECK(memory.optimiser == 2 * bytes);
   CHECK(memory.activations == (784 + 256 + 256 + 2 * 256) * 128 * 4);
   CHECK(memory.total() == 4 * bytes + memory.activations);
   config.optimiser.kind = OptimiserKind::sgd;
-  CHECK(stageMemory(stage, config, 128, 8).optimiser == 2 * bytes); // one moment in double
+  CHECK(stageMemory(stage, config, {128}, 8).optimiser == 2 * bytes); // one moment in double
   config.optimiser.momentum = 0.0;
-  CHECK(stageMemory(stage, config, 128, 4).optimiser == 0);
+  CHECK(stageMemory(stage, config, {128}, 4).optimiser == 0);
 }

@@ -1,3 +1,4 @@
+#include "partita/config/deck.hpp"
 #include "partita/data/order.hpp"
 #include "partita/strategy/sil/synthetic_source.hpp"
 #include "partita/strategy/stage_trainer.hpp"
@@ -28,12 +29,12 @@ DataSets glyphs() {
 class Training {
  public:
   Training(const RunConfig& config, const DataSets& sets)
-      : _model(config, sets.width(), sets.classes), _features(sets, sets.train) {
+      : _model(config, sets.shape, sets.classes), _features(sets, sets.train) {
     for (const auto& local : _model.stages)
       _trainers.push_back(
           std::make_unique<StageTrainer>(_model.config, *local, _model.grid, StageRate{}, steps, 6));
     const auto reader = [&](const RowSource* rows) {
-      return std::make_unique<BatchReader>(rows, sets.train.labels,
+      return std::make_unique<BatchReader>(rows, sets.train,
                                            trainingOrder(sets.train.size(), 1, batch, 0, 1, 0), steps, batch,
                                            config.data.prefetch);
     };
@@ -51,7 +52,7 @@ class Training {
     for (std::size_t s = 0; s < 2; ++s) {
       const StageBatch in = _sources[s]->next(space);
       _trainers[s]->forward(space, in.in);
-      _trainers[s]->local().encode(space, {});
+      _trainers[s]->local().encode(space, {}, _trainers[s]->local().tape);
       _trainers[s]->learn(space, in.targets);
       if ((_trainers[s]->updater().step() + 1) % 4 == 0) _trainers[s]->updater().report(space, 1, 1.0);
     }
@@ -95,4 +96,48 @@ TEST_CASE("A training step allocates nothing after the first two", "[strategy]")
       }
     }
   }
+}
+
+TEST_CASE("Nor does one of a network on tokens", "[strategy]") {
+  DataSection section;
+  section.kind = DataKind::grammar;
+  section.sequence = 9;
+  section.samples = 60;
+  section.test_samples = 10;
+  const auto layer = [](const std::string& type) {
+    LayerSpec spec;
+    spec.type = type;
+    return spec;
+  };
+  LayerSpec embedding = layer("embedding"), block = layer("block"), residual = layer("residual");
+  embedding.width = 32;
+  embedding.positions = true;
+  residual.layers = {layer("layer-norm"), layer("attention"), layer("dropout")};
+  block.layers = {residual, layer("rms-norm")};
+  block.repeat = 3;
+  for (const bool recompute : {false, true}) {
+    RunConfig config = smallConfig(2);
+    block.recompute = recompute;
+    config.network.layers = {embedding, block, LayerSpec()};
+    checkNoAllocations(config, loadData(section, 1, Need::everything));
+  }
+}
+
+TEST_CASE("Nor does one of a convolution network", "[strategy]") {
+  RunConfig config = parseDeck(R"([network]
+layers = [
+  { type = "conv2d", channels = 4, kernel = 3, activation = "gelu" },
+  { type = "residual", activation = "relu", layers = [
+    { type = "conv2d", channels = 4, kernel = 3, padding = 1 }, { type = "batch-norm" } ], recompute = true },
+  { type = "max-pool" },
+  { type = "block", layers = [{ type = "average-pool" }, { type = "dense" }] },
+]
+[training]
+batch = 10
+[strategy]
+kind = "sil"
+cuts = [2]
+)",
+                               "deck");
+  checkNoAllocations(config, glyphs());
 }

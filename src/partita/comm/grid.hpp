@@ -14,6 +14,7 @@ class Grid {
   const MessagePaths& paths() const { return _paths; } ///< of this rank
   const Communicator& world() const { return _world; }
   const Communicator& chain() const { return _chain; }           ///< the groups of my replica, by group
+  const Communicator& backward() const { return _backward; }     ///< as chain, for gradients of activations
   const Communicator& evaluation() const { return _evaluation; } ///< as chain, for messages of the evaluation
   const Communicator& control() const { return _control; }       ///< as world, for log rows
   const Communicator& peers() const { return _peers; }           ///< the replicas of my group, by replica
@@ -35,7 +36,7 @@ class Grid {
  private:
   GridPlan _plan;
   MessagePaths _paths;
-  Communicator _world, _chain, _evaluation, _control, _peers;
+  Communicator _world, _chain, _backward, _evaluation, _control, _peers;
 };
 
 } // namespace partita

@@ -4,33 +4,45 @@
 #include "partita/core/region.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <exception>
 
 namespace partita {
 
 namespace {
 
+/// On a slow link the time of arrival travels behind the values.
+constexpr std::int64_t stamp_values = (sizeof(double) + sizeof(Real) - 1) / sizeof(Real);
+
+std::int64_t stampValues() {
+  return linkModel().slow() ? stamp_values : 0;
+}
+
 std::vector<MessageSlot> makeSlots(MessagePath path, std::int64_t depth, std::int64_t rows,
                                    std::int64_t columns) {
+  PARTITA_REQUIRE(!linkModel().slow() || device_is_host || path == MessagePath::staged,
+                  "slow links are emulated in host memory only: run/device_aware_mpi = \"off\"");
+  const auto size = static_cast<std::size_t>(rows * columns + stampValues());
   std::vector<MessageSlot> slots(static_cast<std::size_t>(depth));
   for (MessageSlot& slot : slots) {
     if (path == MessagePath::direct) {
-      slot.direct = makeMatrix("partita::message", rows, columns);
+      slot.direct = Vector(Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::message"), size);
     } else {
-      slot.staged = PinnedMatrix(Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::message"),
-                                 static_cast<std::size_t>(rows), static_cast<std::size_t>(columns));
+      slot.staged = MessageSlot::PinnedVector(
+          Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::message"), size);
     }
   }
   return slots;
 }
 
-PinnedMatrix topRowsPinned(const PinnedMatrix& slot, std::int64_t rows) {
-  return PinnedMatrix(slot.data(), static_cast<std::size_t>(rows), slot.extent(1));
-}
-
 /// The buffer as `count` values that travel.
 Numbers onTheWire(const Channel& channel, const MessageSlot& slot, std::int64_t count) {
   return {channel.wire, slot.data(), count};
+}
+
+/// The values of that type that the stamp takes.
+std::int64_t stampCount(const Channel& channel) {
+  return linkModel().slow() ? static_cast<std::int64_t>(sizeof(double)) / bytesOf(channel.wire) : 0;
 }
 
 /// MPI promises tags up to 32767. Numbers come back after more messages than a queue can hold.
@@ -55,20 +67,28 @@ void Sender::send(const ExecSpace& space, const Matrix& matrix) {
   Request& request = _requests[index];
   const MessageSlot& slot = _slots[index];
   if (request.underWay()) request.wait();
-  const auto rows = static_cast<std::int64_t>(matrix.extent(0)),
-             count = static_cast<std::int64_t>(matrix.size());
+  const auto count = static_cast<std::int64_t>(matrix.size()), stamp = stampCount(_channel);
+  const auto size = static_cast<std::size_t>(count);
+  PARTITA_REQUIRE(size + static_cast<std::size_t>(stampValues()) <= slot.direct.size() + slot.staged.size(),
+                  "a matrix larger than its stream was made for");
   const Numbers sent = onTheWire(_channel, slot, count);
+  const Vector values(matrix.data(), size);
   if (_channel.wire != Precision::single) {
-    convert(space, matrix, sent);
+    convert(space, values, sent);
   } else if (_channel.path == MessagePath::direct) {
-    Kokkos::deep_copy(space, topRows(slot.direct, rows), matrix);
+    Kokkos::deep_copy(space, Vector(slot.direct.data(), size), values);
   } else {
-    Kokkos::deep_copy(space, topRowsPinned(slot.staged, rows), matrix);
+    Kokkos::deep_copy(space, MessageSlot::PinnedVector(slot.staged.data(), size), values);
   }
   fence(space, "partita::Sender::send");
+  delayAtRandom();
+  if (stamp > 0) {
+    const double arrival = _link.arrival(sent.bytes());
+    std::memcpy(static_cast<char*>(sent.data) + sent.bytes(), &arrival, sizeof arrival);
+  }
   ++_sent;
   // Synchronous: small messages, which MPI would buffer without limit, count as on their way too.
-  PARTITA_MPI(MPI_Issend(sent.data, mpiCount(count), mpiType(_channel.wire), _channel.peer,
+  PARTITA_MPI(MPI_Issend(sent.data, mpiCount(count + stamp), mpiType(_channel.wire), _channel.peer,
                          tagOf(_channel, _sent), _channel.comm.get(),
                          request.start({WaitedFor::Kind::taker, _channel.what, _world_rank, _sent})));
   _bytes += sent.bytes();
@@ -82,12 +102,15 @@ void Sender::finish() {
 }
 
 Receiver::Receiver(const Channel& channel, std::int64_t rows, std::int64_t columns, std::int64_t depth,
-                   std::int64_t count)
+                   std::int64_t count, std::int64_t held)
     : _channel(channel), _world_rank(channel.comm.worldRank(channel.peer)), _columns(columns), _count(count),
       _slots(makeSlots(channel.path, std::min(depth, std::max<std::int64_t>(count, 1)), rows, columns)),
       _requests(_slots.size()) {
-  if (channel.path == MessagePath::staged || channel.wire != Precision::single)
-    _device = makeMatrix("partita::Receiver::device", rows, columns);
+  const bool copied = channel.path == MessagePath::staged || channel.wire != Precision::single;
+  for (std::int64_t i = 0; copied && i < held; ++i) {
+    _device.emplace_back(Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::Receiver::device"),
+                         static_cast<std::size_t>(rows * columns));
+  }
   for (std::size_t i = 0; i < _slots.size(); ++i) post();
 }
 
@@ -98,7 +121,9 @@ Receiver::~Receiver() {
 void Receiver::post() {
   if (_posted == _count) return;
   const auto index = static_cast<std::size_t>(_posted) % _slots.size();
-  const auto capacity = static_cast<std::int64_t>(_slots[index].direct.size() + _slots[index].staged.size());
+  const std::size_t values = _slots[index].direct.size() + _slots[index].staged.size();
+  const std::int64_t capacity =
+      static_cast<std::int64_t>(values * sizeof(Real)) / bytesOf(_channel.wire); // with room for a stamp
   ++_posted;
   PARTITA_MPI(
       MPI_Irecv(_slots[index].data(), mpiCount(capacity), mpiType(_channel.wire), _channel.peer,
@@ -106,27 +131,62 @@ void Receiver::post() {
                 _requests[index].start({WaitedFor::Kind::message, _channel.what, _world_rank, _posted})));
 }
 
+WaitedFor Receiver::awaited() const {
+  return {WaitedFor::Kind::message, _channel.what, _world_rank, _taken + 1};
+}
+
+bool Receiver::ready() {
+  if (_taken == _posted) return false;
+  if (!_here) {
+    const auto index = static_cast<std::size_t>(_taken) % _slots.size();
+    MPI_Status status;
+    if (!_requests[index].test(&status)) return false;
+    int count = 0;
+    PARTITA_MPI(MPI_Get_count(&status, mpiType(_channel.wire), &count));
+    const std::int64_t stamp = stampCount(_channel);
+    _here = true;
+    _values = count - stamp;
+    const Numbers payload = onTheWire(_channel, _slots[index], _values);
+    if (stamp > 0) std::memcpy(&_due, static_cast<const char*>(payload.data) + payload.bytes(), sizeof _due);
+  }
+  return stampValues() == 0 || linkSeconds() >= _due;
+}
+
+Matrix Receiver::take(const ExecSpace& space, std::int64_t rows) {
+  const Region region(space, "partita::Receiver::take", Phase::communication);
+  PARTITA_REQUIRE(_taken < _posted, "more messages taken than announced");
+  Waiting waiting(awaited());
+  while (!ready()) waiting.pause();
+  waiting.over();
+  _here = false;
+  const auto number = static_cast<std::size_t>(_taken++);
+  const MessageSlot& slot = _slots[number % _slots.size()];
+  const std::int64_t rows_here = rows > 0 ? rows : _values / _columns,
+                     columns = rows > 0 ? _values / rows : _columns;
+  PARTITA_REQUIRE(rows_here * columns == _values,
+                  std::string("a message of the wrong size: ") + _channel.what);
+  Real* data = slot.data();
+  if (!_device.empty()) {
+    const auto size = static_cast<std::size_t>(_values);
+    data = _device[number % _device.size()].data();
+    if (_channel.wire != Precision::single) {
+      convert(space, onTheWire(_channel, slot, _values), Vector(data, size));
+    } else {
+      Kokkos::deep_copy(space, Vector(data, size), MessageSlot::PinnedVector(slot.data(), size));
+    }
+  }
+  return Matrix(data, static_cast<std::size_t>(rows_here), static_cast<std::size_t>(columns));
+}
+
+void Receiver::release(const ExecSpace& space) {
+  fence(space, "partita::Receiver::release"); // nobody reads it any more
+  ++_released;
+  post();
+}
+
 Matrix Receiver::next(const ExecSpace& space) {
-  const Region region(space, "partita::Receiver::next", Phase::communication);
-  if (_taken > 0) { // nobody reads the previous message any more
-    fence(space, "partita::Receiver::next");
-    post();
-  }
-  PARTITA_REQUIRE(_taken < _count, "more messages taken than announced");
-  const auto index = static_cast<std::size_t>(_taken++) % _slots.size();
-  MPI_Status status;
-  _requests[index].wait(&status);
-  int count = 0;
-  PARTITA_MPI(MPI_Get_count(&status, mpiType(_channel.wire), &count));
-  const std::int64_t rows = count / _columns;
-  if (_device.size() == 0) return topRows(_slots[index].direct, rows);
-  const Matrix device = topRows(_device, rows);
-  if (_channel.wire != Precision::single) {
-    convert(space, onTheWire(_channel, _slots[index], count), device);
-    return device;
-  }
-  Kokkos::deep_copy(space, device, topRowsPinned(_slots[index].staged, rows));
-  return device;
+  if (_taken > _released) release(space);
+  return take(space);
 }
 
 } // namespace partita

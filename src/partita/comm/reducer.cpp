@@ -61,6 +61,7 @@ void GradientReducer::reduce(const ExecSpace& space, std::int64_t begin, std::in
   PARTITA_MPI(MPI_Iallreduce(MPI_IN_PLACE, out.data, mpiCount(out.size), mpiType(_wire), _sum.get(),
                              _peers.get(),
                              _pending.back().request.start({WaitedFor::Kind::all, "sum of gradients"})));
+  if (linkModel().slow()) _due = _link.summed(out.bytes(), _peers.size());
   _bytes += out.bytes();
   _end = begin;
 }
@@ -83,6 +84,10 @@ void GradientReducer::arrive(const ExecSpace& space, std::int64_t begin) {
     Pending& pending = _pending[_arrived];
     pending.request.wait();
     copyBack(space, pending.begin, pending.end);
+  }
+  if (linkModel().slow()) {
+    Waiting waiting({WaitedFor::Kind::all, "sum of gradients"});
+    while (linkSeconds() < _due) waiting.pause();
   }
   if (begin > 0) return;
   _pending.clear();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "partita/comm/link.hpp"
 #include "partita/comm/message_path.hpp"
 #include "partita/comm/number_sum.hpp"
 #include "partita/comm/wait.hpp"
@@ -48,6 +49,8 @@ class GradientReducer {
   std::int64_t _bucket, _begin, _end; ///< [_begin, _end): ready but not yet on its way
   std::vector<Pending> _pending;      ///< from the back
   std::size_t _arrived = 0;           ///< of those
+  SlowLink _link;
+  double _due = 0.0; ///< on a slow link: when the sums begun so far are there
   std::int64_t& _bytes;
 };
 

@@ -82,9 +82,9 @@ MPI_Request* Request::start(const WaitedFor& what) {
   return &_request;
 }
 
-bool Request::test() {
+bool Request::test(MPI_Status* status) {
   int done = 0;
-  PARTITA_MPI(MPI_Test(&_request, &done, MPI_STATUS_IGNORE));
+  PARTITA_MPI(MPI_Test(&_request, &done, status));
   return done != 0;
 }
 

@@ -10,10 +10,21 @@ namespace partita {
 /// What a rank waits for, in the words of the report on a wait that does not end.
 struct WaitedFor {
   enum class Kind { message, taker, all };
-  Kind kind = Kind::all;   ///< a message to come, one of ours to be taken, or all ranks of a communicator
-  const char* what = "";   ///< a literal: "activations", "barrier"
-  int peer = -1;           ///< rank of the world that sends or takes
-  std::int64_t number = 0; ///< of the message in its stream, from 1; 0: not counted
+  Kind kind = Kind::all;       ///< a message to come, one of ours to be taken, or all ranks of a communicator
+  const char* what = "";       ///< a literal: "activations", "barrier"
+  int peer = -1;               ///< rank of the world that sends or takes
+  std::int64_t number = 0;     ///< of the message in its stream, from 1; 0: not counted
+  const char* other_what = ""; ///< a message that would do as well: what, from whom, its number
+  int other_peer = -1;         ///< none: -1
+  std::int64_t other_number = 0;
+
+  /// A wait for either of two messages.
+  static WaitedFor either(WaitedFor one, const WaitedFor& other) {
+    one.other_what = other.what;
+    one.other_peer = other.peer;
+    one.other_number = other.number;
+    return one;
+  }
 };
 
 /// A wait under way. Polls instead of blocking: an MPI library that spins would take the core from a rank
@@ -66,7 +77,8 @@ class Request {
   /// For the call that starts it; the one before must be complete.
   MPI_Request* start(const WaitedFor& what);
   bool underWay() const { return _request != MPI_REQUEST_NULL; }
-  bool test(); ///< Is it complete by now? MPI moves on only while it is called.
+  /// Is it complete by now? MPI moves on only while it is called.
+  bool test(MPI_Status* status = MPI_STATUS_IGNORE);
   void wait(MPI_Status* status = MPI_STATUS_IGNORE);
   void abandon(); ///< a receive that nobody will want
 

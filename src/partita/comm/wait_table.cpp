@@ -11,13 +11,21 @@ namespace partita {
 
 namespace {
 
+std::string messageText(const std::string& what, std::int64_t number) {
+  return number > 0 ? "message " + std::to_string(number) + " (" + what + ")" : what;
+}
+
 /// "for message 17 (activations) of rank 0".
 std::string objectOf(const Sign& sign) {
   const std::string what = sign.what.data(), peer = "rank " + std::to_string(sign.peer);
-  const std::string message =
-      sign.number > 0 ? "message " + std::to_string(sign.number) + " (" + what + ")" : what;
+  const std::string message = messageText(what, sign.number);
   switch (sign.kind) {
   case WaitedFor::Kind::message:
+    if (sign.other_peer >= 0) {
+      return "for " + message + " of " + peer + " or " +
+             messageText(sign.other_what.data(), sign.other_number) + " of rank " +
+             std::to_string(sign.other_peer);
+    }
     return "for " + message + " of " + peer;
   case WaitedFor::Kind::taker:
     return "for " + peer + " to take " + message;
@@ -48,6 +56,9 @@ Sign Sign::ofWait(const WaitedFor& what, double seconds) {
   sign.peer = what.peer;
   sign.number = what.number;
   std::snprintf(sign.what.data(), sign.what.size(), "%s", what.what);
+  sign.other_peer = what.other_peer;
+  sign.other_number = what.other_number;
+  std::snprintf(sign.other_what.data(), sign.other_what.size(), "%s", what.other_what);
   return sign;
 }
 
@@ -67,8 +78,12 @@ std::vector<int> WaitTable::stuck(double now, double seconds) const {
     const bool all_held = std::find(held.begin(), held.end(), false) == held.end();
     for (std::size_t rank = 0; rank < held.size(); ++rank) {
       const Sign& sign = _rows[rank].sign;
-      const auto peer = static_cast<std::size_t>(sign.peer);
-      const bool peer_held = sign.kind == WaitedFor::Kind::all ? all_held : peer < held.size() && held[peer];
+      const auto is_held = [&](int other) {
+        return static_cast<std::size_t>(other) < held.size() && held[static_cast<std::size_t>(other)];
+      };
+      const bool peer_held = sign.kind == WaitedFor::Kind::all
+                                 ? all_held
+                                 : is_held(sign.peer) && (sign.other_peer < 0 || is_held(sign.other_peer));
       if (!held[rank] || peer_held) continue;
       held[rank] = false;
       changed = true;

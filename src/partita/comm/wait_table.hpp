@@ -18,6 +18,9 @@ struct Sign {
   int peer = -1;
   std::int64_t number = 0;
   std::array<char, 32> what{};
+  int other_peer = -1; ///< whose message would do as well; -1: nobody's
+  std::int64_t other_number = 0;
+  std::array<char, 32> other_what{};
 };
 
 /// What all ranks told last, and what follows from it. Times are seconds of the clock of the rank that keeps

@@ -1,9 +1,9 @@
+#include "partita/config/image_layers.hpp"
 #include "partita/config/parameters.hpp"
 
 #include <stdexcept>
 
 namespace partita {
-namespace {
 
 void addActivation(Section& section, LayerSpec& spec, const std::string& text) {
   section.add("activation", choice(spec.activation), text);
@@ -14,6 +14,8 @@ void addRepeat(Section& section, LayerSpec& spec) {
   section.add("repeat", &spec.repeat, within(1, 10000), "layers", "this many equal layers in a row");
 }
 
+namespace {
+
 Section describeDense(LayerSpec& spec) {
   Section section{"dense", "Fully connected: activation(W x + b), of each position where the input is a "
                            "sequence, and of all values otherwise."};
@@ -21,6 +23,51 @@ Section describeDense(LayerSpec& spec) {
               "outputs; 0, in the last layer only: one a class");
   addActivation(section, spec, "function of each output");
   section.add("bias", &spec.bias, "whether b is there");
+  section.add("tied", &spec.tied, "W is the embedding's table, one tensor for both; a stage must have both");
+  addRepeat(section, spec);
+  return section;
+}
+
+Section describeEmbedding(LayerSpec& spec) {
+  Section section{"embedding", "A learned vector for each token; the first layer of a network on text."};
+  section.add("width", &spec.width, within(0, 1 << 20), "values", "of a vector; required");
+  section.add("positions", &spec.positions, "add a learned vector for each position");
+  addRepeat(section, spec);
+  return section;
+}
+
+Section describeAttention(LayerSpec& spec) {
+  Section section{"attention", "Causal multi-head self-attention over the positions of a sequence, with a "
+                               "projection in front for all heads and one behind; needs width = heads x n."};
+  section.add("heads", &spec.heads, within(1, 1 << 16), "heads", "each has its part of the width");
+  section.add("bias", &spec.bias, "whether the projections have biases");
+  addRepeat(section, spec);
+  return section;
+}
+
+Section describeNorm(LayerSpec& spec, const std::string& name, const std::string& text) {
+  Section section{name, text};
+  section.add("epsilon", &spec.epsilon, above(0), "", "added to the mean square");
+  addRepeat(section, spec);
+  return section;
+}
+
+Section describeLayerNorm(LayerSpec& spec) {
+  return describeNorm(spec, "layer-norm",
+                      "The last extent of a sample, a position's values, gets mean 0 and deviation 1, then a "
+                      "learned factor and shift for each value.");
+}
+
+Section describeRmsNorm(LayerSpec& spec) {
+  return describeNorm(spec, "rms-norm",
+                      "The last extent of a sample, a position's values, gets root mean square 1, then a "
+                      "learned factor for each value.");
+}
+
+Section describeDropout(LayerSpec& spec) {
+  Section section{"dropout", "While training, values become 0 at random and the others grow to make up for "
+                             "it; the same ones whatever the grid."};
+  section.add("rate", &spec.rate, withinBelow(0, 1), "", "share of the values that become 0");
   addRepeat(section, spec);
   return section;
 }
@@ -60,7 +107,19 @@ const std::vector<LayerDescription>& layerTypes() {
   static const std::vector<LayerDescription> types{{"dense", describeDense},
                                                    {"activation", describeActivation},
                                                    {"block", describeBlock},
-                                                   {"residual", describeResidual}};
+                                                   {"residual", describeResidual},
+                                                   {"conv2d", describeConv2d},
+                                                   {"conv3d", describeConv3d},
+                                                   {"max-pool", describeMaxPool},
+                                                   {"average-pool", describeAveragePool},
+                                                   {"global-average-pool", describeGlobalAveragePool},
+                                                   {"flatten", describeFlatten},
+                                                   {"batch-norm", describeBatchNorm},
+                                                   {"embedding", describeEmbedding},
+                                                   {"attention", describeAttention},
+                                                   {"layer-norm", describeLayerNorm},
+                                                   {"rms-norm", describeRmsNorm},
+                                                   {"dropout", describeDropout}};
   return types;
 }
 

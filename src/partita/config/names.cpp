@@ -4,7 +4,7 @@ namespace partita {
 
 template <>
 const std::vector<std::string>& namesOf<DataKind>() {
-  static const std::vector<std::string> names{"glyphs", "idx", "libsvm", "hdf5"};
+  static const std::vector<std::string> names{"glyphs", "grammar", "noise", "idx", "libsvm", "hdf5", "text"};
   return names;
 }
 
@@ -47,7 +47,7 @@ const std::vector<std::string>& namesOf<ScheduleKind>() {
 
 template <>
 const std::vector<std::string>& namesOf<StrategyKind>() {
-  static const std::vector<std::string> names{"joint", "sil"};
+  static const std::vector<std::string> names{"joint", "sil", "pipeline"};
   return names;
 }
 
@@ -79,6 +79,18 @@ const std::vector<std::string>& namesOf<CutInitialisation>() {
 template <>
 const std::vector<std::string>& namesOf<CutRule>() {
   static const std::vector<std::string> names{"flops", "memory", "list"};
+  return names;
+}
+
+template <>
+const std::vector<std::string>& namesOf<PipelineSchedule>() {
+  static const std::vector<std::string> names{"message-driven", "1f1b", "1f1b-eager", "gpipe"};
+  return names;
+}
+
+template <>
+const std::vector<std::string>& namesOf<PipelineTie>() {
+  static const std::vector<std::string> names{"forward-first", "backward-first", "fifo"};
   return names;
 }
 

@@ -38,6 +38,10 @@ const std::vector<std::string>& namesOf<CutInitialisation>();
 template <>
 const std::vector<std::string>& namesOf<CutRule>();
 template <>
+const std::vector<std::string>& namesOf<PipelineSchedule>();
+template <>
+const std::vector<std::string>& namesOf<PipelineTie>();
+template <>
 const std::vector<std::string>& namesOf<Match>();
 template <>
 const std::vector<std::string>& namesOf<Switch>();

@@ -54,6 +54,25 @@ class Reader {
     cuts.list->clear();
   }
 
+  void operator()(const Axes& axes) const {
+    if (_node.kind == Kind::text && axes.may_be_same) {
+      if (_node.text != "same") return unknownChoice({"same"});
+      *axes.sizes = {{0}, true};
+      return;
+    }
+    if (_node.kind != Kind::list && !is(Kind::integer, "an integer or a list of integers")) return;
+    const std::vector<TomlNode> sizes = _node.kind == Kind::list ? _node.children : std::vector{_node};
+    std::vector<std::int64_t> values;
+    for (const TomlNode& size : sizes) {
+      if (size.kind != Kind::integer) return fail(size, "expected an integer, found " + inWords(size));
+      if (!_parameter.range.contains(static_cast<double>(size.integer)))
+        return fail(size, inWords(size) + " is out of range" + _parameter.hint());
+      values.push_back(size.integer);
+    }
+    if (values.empty()) return fail(_node, "expected an integer or a list of integers, found an empty list");
+    *axes.sizes = {values, false};
+  }
+
   void operator()(std::vector<LayerSpec>* layers) const {
     if (!is(Kind::list, "a list of layers")) return;
     layers->clear();

@@ -49,7 +49,10 @@ const std::vector<std::string>& Cuts::ruleNames() {
 
 std::string Parameter::typeName() const {
   constexpr std::array<const char*, std::variant_size_v<Target>> names{
-      "boolean", "integer", "real number", "text", "choice", "rule or list of integers", "list of layers"};
+      "boolean",        "integer",
+      "real number",    "text",
+      "choice",         "rule or list of integers",
+      "list of layers", "integer or list of integers"};
   return names[target.index()];
 }
 
@@ -58,6 +61,8 @@ std::string Parameter::allowed() const {
   if (std::holds_alternative<std::int64_t*>(target) || std::holds_alternative<double*>(target))
     return range.text();
   if (const auto* choice = std::get_if<Choice>(&target)) return quotedList(choice->names);
+  if (const auto* axes = std::get_if<Axes>(&target))
+    return range.text() + (axes->may_be_same ? ", 'same'" : "");
   if (std::holds_alternative<Cuts>(target)) return quotedList(Cuts::ruleNames()) + ", [2, 4]";
   if (std::holds_alternative<std::vector<LayerSpec>*>(target)) return "[{type = \"dense\", units = 256}]";
   return {};

@@ -47,9 +47,15 @@ struct Cuts {
   static const std::vector<std::string>& ruleNames();
 };
 
+/// An integer for all axes or one an axis; of paddings also "same".
+struct Axes {
+  AxisSizes* sizes;
+  bool may_be_same = false;
+};
+
 /// The field that a parameter sets; its type is the parameter's type.
 using Target =
-    std::variant<bool*, std::int64_t*, double*, std::string*, Choice, Cuts, std::vector<LayerSpec>*>;
+    std::variant<bool*, std::int64_t*, double*, std::string*, Choice, Cuts, std::vector<LayerSpec>*, Axes>;
 
 /// One key of a deck. Its default is the value that the field has in a default-made struct.
 struct Parameter {

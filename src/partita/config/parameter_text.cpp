@@ -45,6 +45,12 @@ std::string layersText(const std::vector<LayerSpec>& layers, const std::string& 
   return "[" + text + (text.empty() ? "]" : "\n" + indent.substr(2) + "]");
 }
 
+std::string listText(const std::vector<std::int64_t>& values) {
+  std::string text;
+  for (const std::int64_t value : values) text += (text.empty() ? "" : ", ") + std::to_string(value);
+  return "[" + text + "]";
+}
+
 /// One overload a type of parameter, chosen by std::visit.
 struct Writer {
   std::string operator()(const bool* field) const { return *field ? "true" : "false"; }
@@ -54,10 +60,13 @@ struct Writer {
   std::string operator()(const Choice& choice) const { return quoted(choice.names[choice.get()]); }
 
   std::string operator()(const Cuts& cuts) const {
-    if (*cuts.rule != CutRule::list) return quoted(nameOf(*cuts.rule));
-    std::string text;
-    for (const std::int64_t cut : *cuts.list) text += (text.empty() ? "" : ", ") + std::to_string(cut);
-    return "[" + text + "]";
+    return *cuts.rule == CutRule::list ? listText(*cuts.list) : quoted(nameOf(*cuts.rule));
+  }
+
+  std::string operator()(const Axes& axes) const {
+    if (axes.sizes->same) return quoted("same");
+    const std::vector<std::int64_t>& values = axes.sizes->values;
+    return values.size() == 1 ? std::to_string(values[0]) : listText(values);
   }
 
   std::string operator()(const std::vector<LayerSpec>* layers) const { return layersText(*layers, "  "); }

@@ -11,6 +11,8 @@ Section describeRun(RunSection& run) {
   section.add("log_every", &run.log_every, atLeast(1), "steps", "from one row of the history to the next");
   section.add("evaluate_every", &run.evaluate_every, atLeast(0), "epochs",
               "from one evaluation to the next; 0: at the end only");
+  section.add("trace", &run.trace, within(0, 1e6), "steps",
+              "joint, pipeline: the first ones, whose operations go to trace.json of the run directory");
   section.add("timing", &run.timing, "wait after each phase and print where the time goes");
   section.add("watchdog", &run.watchdog, atLeast(0), "seconds",
               "the job ends where others have waited for a silent rank so long; more than the longest step "
@@ -24,28 +26,35 @@ Section describeRun(RunSection& run) {
 
 Section describeData(DataSection& data) {
   Section section{"data", "What is learned. Files lie in `path`, which counts from the current folder."};
-  section.add("kind", choice(data.kind), "built-in generator (glyphs) or format of the files");
+  section.add("kind", choice(data.kind),
+              "built-in generator (glyphs, grammar; noise: for planning and timing) or format of the files");
   section.add("path", &data.path, "folder of the files");
   section.add("train_images", &data.train_images, "idx: file of the training images");
   section.add("train_labels", &data.train_labels, "idx: file of the training labels");
   section.add("test_images", &data.test_images, "idx: file of the test images");
   section.add("test_labels", &data.test_labels, "idx: file of the test labels");
-  section.add("train_file", &data.train_file, "libsvm, hdf5: file of the training set");
-  section.add("test_file", &data.test_file, "libsvm, hdf5: file of the test set");
+  section.add("train_file", &data.train_file, "libsvm, hdf5, text: file of the training set");
+  section.add("test_file", &data.test_file, "libsvm, hdf5, text: file of the test set");
   section.add("features", &data.features, "hdf5: name of the data set of the features");
   section.add("labels", &data.labels, "hdf5: name of the data set of the labels");
+  section.add("vocabulary", &data.vocabulary,
+              "text: file of byte pairs, one a line; empty: each byte is a token");
+  section.add("sequence", &data.sequence, within(1, 1 << 24), "tokens",
+              "text, grammar: in a sample; after each of them the next is to be told");
   section.add("samples", &data.samples, atLeast(0), "samples",
-              "training samples used, the first ones; 0: all, glyphs 20000");
+              "training samples used, the first ones; 0: all, glyphs and grammar 20000, noise 1024");
   section.add("test_samples", &data.test_samples, atLeast(0), "samples",
-              "test samples used, the first ones; 0: all, glyphs 4000");
-  section.add("classes", &data.classes, within(0, 1e6), "classes", "0: the largest label + 1, glyphs 47");
-  section.add("image_size", &data.image_size, within(8, 1024), "pixels", "glyphs: side of an image");
+              "test samples used, the first ones; 0: all, glyphs 4000, grammar 1000, noise 256");
+  section.add("classes", &data.classes, within(0, 1e6), "classes",
+              "0: the largest label + 1, glyphs 47, noise 10, text and grammar as many as tokens");
+  section.add("image_size", &data.image_size, within(8, 1024), "pixels", "glyphs, noise: side of an image");
+  section.add("channels", &data.channels, within(1, 1024), "channels", "noise: of an image");
   section.add("distortion", &data.distortion, within(0, 10), "", "glyphs: scale of the random affine map");
   section.add("noise", &data.noise, within(0, 10), "of full contrast",
               "glyphs: deviation of the pixel noise");
   section.add("validation", &data.validation, withinBelow(0, 1), "", "fraction of the training set held out");
   section.add("standardise", choice(data.standardise),
-              "shift and scale from the training set: one for all features, or one each");
+              "shift and scale from the training set: one for all features, or one each; not for tokens");
   section.add("prefetch", &data.prefetch, within(0, 1024), "batches",
               "made ahead by a thread of their own, where the rank has a core for it; 0: none");
   return section;
@@ -102,8 +111,10 @@ Section describeOptimiser(OptimiserSection& optimiser) {
 
 void addStages(Section& section, StrategySection& strategy) {
   section.add("kind", choice(strategy.kind),
-              "whole network (joint), or stages by synthetic intermediate labels (sil)");
-  section.add("stages", &strategy.stages, within(1, 1e6), "stages", "sil: number of parts of the network");
+              "whole network (joint), its stages on ranks of their own (pipeline), or stages by synthetic "
+              "intermediate labels (sil)");
+  section.add("stages", &strategy.stages, within(1, 1e6), "stages",
+              "sil, pipeline: number of parts of the network");
   section.add("replicas", &strategy.replicas, within(0, 1e6), "replicas",
               "copies that share each batch; 0: ranks / stages");
   section.add("cuts", Cuts{&strategy.cut_rule, &strategy.cuts},
@@ -150,13 +161,28 @@ void addTransport(Section& section, StrategySection& strategy) {
               "factor on the learning rate while recovering");
 }
 
+void addPipeline(Section& section, StrategySection& strategy) {
+  section.add("microbatches", &strategy.microbatches, within(1, 1 << 24), "microbatches",
+              "joint, pipeline, recovery: parts of a replica's share of a batch, whose gradients add up");
+  section.add("schedule", choice(strategy.schedule),
+              "pipeline, recovery: which microbatch a rank takes next, forward or backward");
+  section.add(
+      "limit", &strategy.limit, within(0, 1e6), "microbatches",
+      "whose activations a rank keeps at most; 0: message-driven 2 x ranks of the pipeline, others as "
+      "the schedule needs");
+  section.add("tie", choice(strategy.tie), "message-driven: what goes first where both wait");
+  section.add("caps", &strategy.caps,
+              "message-driven: rank i of G, from 0, keeps G - i + G/2 microbatches at most");
+}
+
 Section describeStrategy(StrategySection& strategy) {
   Section section{"strategy",
-                  "How the network is divided over the ranks and trained. All keys but `kind`, `replicas`, "
-                  "`bucket_kib` and `wire` concern sil."};
+                  "How the network is divided over the ranks and trained. All keys but `kind`, `stages`, "
+                  "`replicas`, `cuts`, `bucket_kib`, `wire` and the last five concern sil."};
   addStages(section, strategy);
   addLabels(section, strategy);
   addTransport(section, strategy);
+  addPipeline(section, strategy);
   return section;
 }
 

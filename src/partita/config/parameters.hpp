@@ -19,6 +19,10 @@ struct LayerDescription {
 const std::vector<LayerDescription>& layerTypes();
 std::vector<std::string> layerTypeNames();
 
+/// Keys that several types have.
+void addActivation(Section& section, LayerSpec& spec, const std::string& text);
+void addRepeat(Section& section, LayerSpec& spec);
+
 /// The keys of `spec.type`, which is one of `layerTypes()`.
 Section describe(LayerSpec& spec);
 

@@ -9,19 +9,21 @@ namespace partita {
 /// Everything a deck says, typed and validated: the only thing the rest of the program knows of a deck.
 /// Keys, ranges, units and the text of each parameter are declared once, in parameters.cpp.
 
-enum class DataKind { glyphs, idx, libsvm, hdf5 };
+enum class DataKind { glyphs, grammar, noise, idx, libsvm, hdf5, text };
 enum class Standardise { none, scalar, feature };
 enum class Activation { identity, relu, leaky_relu, gelu, tanh, sigmoid, silu };
 enum class Initialisation { he, xavier, lecun, orthogonal };
 enum class LossKind { cross_entropy, mse };
 enum class OptimiserKind { sgd, adam, adamw };
 enum class ScheduleKind { constant, step, cosine };
-enum class StrategyKind { joint, sil };
+enum class StrategyKind { joint, sil, pipeline };
 enum class StageInput { free, frozen, relay };
 enum class LabelKind { uniform, centred, gaussian, sign, binary, sparse, orthogonal, etf, block };
 enum class StageLoss { mse, prototype };
 enum class CutInitialisation { cut, he };
 enum class CutRule { flops, memory, list };
+enum class PipelineSchedule { message_driven, one_f_one_b, eager_one_f_one_b, gpipe };
+enum class PipelineTie { forward_first, backward_first, fifo };
 enum class Match { automatic, before, after };
 enum class Switch { automatic, on, off };
 enum class Offload { none, host, file };
@@ -33,6 +35,7 @@ struct RunSection {
   std::int64_t steps = 0;          ///< steps for each stage; 0: as many as `epochs` makes
   std::int64_t log_every = 100;    ///< steps between two rows of the history
   std::int64_t evaluate_every = 1; ///< epochs between two evaluations; 0: at the end only
+  std::int64_t trace = 0;          ///< first steps whose schedule goes to trace.json
   bool timing = false;             ///< fence after each phase and print where the time goes
   std::int64_t watchdog = 600;     ///< seconds a rank may give no sign while others wait; 0: any time
   Switch device_aware_mpi = Switch::automatic; ///< may MPI be given buffers on the device?
@@ -44,17 +47,29 @@ struct DataSection {
   std::string path;                                     ///< folder of the files below
   std::string train_images, train_labels;               ///< IDX
   std::string test_images, test_labels;                 ///< IDX
-  std::string train_file, test_file;                    ///< LIBSVM and HDF5
+  std::string train_file, test_file;                    ///< LIBSVM, HDF5 and text
   std::string features = "features", labels = "labels"; ///< names of the HDF5 data sets
-  std::int64_t samples = 0;      ///< training samples used (first ones); 0: all, glyphs: 20000
-  std::int64_t test_samples = 0; ///< test samples used (first ones); 0: all, glyphs: 4000
-  std::int64_t classes = 0;      ///< 0: the largest label + 1; glyphs: 47
-  std::int64_t image_size = 28;  ///< glyphs: pixels a side
+  std::string vocabulary;        ///< text: file of byte pairs; empty: a token is a byte
+  std::int64_t sequence = 128;   ///< text, grammar: tokens of a sample
+  std::int64_t samples = 0;      ///< training samples used (first ones); 0: all, glyphs and grammar: 20000
+  std::int64_t test_samples = 0; ///< test samples used (first ones); 0: all, glyphs: 4000, grammar: 1000
+  std::int64_t classes = 0;      ///< 0: the largest label + 1; glyphs: 47; tokens: the vocabulary
+  std::int64_t image_size = 28;  ///< glyphs, noise: pixels a side
+  std::int64_t channels = 1;     ///< noise
   double distortion = 1.0;       ///< glyphs: scale of the random affine distortion
   double noise = 0.15;           ///< glyphs: deviation of the pixel noise
   double validation = 0.0;       ///< fraction of the training set held out
   Standardise standardise = Standardise::scalar;
   std::int64_t prefetch = 2; ///< batches made ahead by a thread; 0: made in place
+};
+
+/// One integer for all axes of a window, or one an axis, slowest first.
+struct AxisSizes {
+  std::vector<std::int64_t> values;
+  bool same = false; ///< padding: as much as keeps the extents, but for the stride
+
+  std::int64_t at(std::size_t axis) const { return values.size() == 1 ? values[0] : values.at(axis); }
+  bool operator==(const AxisSizes& other) const { return values == other.values && same == other.same; }
 };
 
 /// One entry of `network/layers`, or of the layers inside one. Which fields count depends on the type.
@@ -64,10 +79,23 @@ struct LayerSpec {
   Activation activation = Activation::identity;
   double slope = 0.01; ///< leaky_relu
   bool bias = true;
+  bool tied = false;      ///< dense: the weights are those of the embedding
+  std::int64_t width = 0; ///< embedding: values a token
+  bool positions = false; ///< embedding: a learned vector a position is added
+  double epsilon = 1e-5;  ///< norms: added to the variance
+  double rate = 0.1;      ///< dropout: share of the values that become 0
+  std::int64_t heads = 1; ///< attention
   std::int64_t repeat = 1;
   std::vector<LayerSpec> layers;   ///< block, residual: in order
   std::vector<LayerSpec> shortcut; ///< residual: empty: the input itself
   bool recompute = false;          ///< block, residual: only the input is kept for the backward pass
+  std::int64_t channels = 0;       ///< convolution: of the output
+  std::int64_t groups = 1;         ///< convolution
+  AxisSizes kernel{{3}}, stride{{1}}, dilation{{1}}; ///< convolution
+  AxisSizes padding{{0}};                            ///< convolution, pooling
+  AxisSizes window{{2}}, step{{0}};                  ///< pooling; step 0: as the window
+  double momentum = 0.1; ///< batch-norm: weight of a batch in the running mean and variance
+  bool replicas = false; ///< batch-norm: mean and variance over the batch of all replicas
 };
 
 struct NetworkSection {
@@ -124,7 +152,12 @@ struct StrategySection {
   std::int64_t bucket_kib = 256;      ///< replicas: size of one all-reduce, KiB
   Precision wire = Precision::single; ///< of what ranks send one another while training
   std::int64_t recovery_epochs = 0;
-  double recovery_rate = 0.5; ///< factor on the learning rate while recovering
+  double recovery_rate = 0.5;    ///< factor on the learning rate while recovering
+  std::int64_t microbatches = 1; ///< parts of a replica's share of a batch, one gradient after another
+  PipelineSchedule schedule = PipelineSchedule::message_driven;
+  std::int64_t limit = 0; ///< microbatches whose activations a rank keeps at most; 0: the schedule's own
+  PipelineTie tie = PipelineTie::forward_first; ///< message-driven: both kinds of message are there
+  bool caps = false;                            ///< message-driven: fewer on later ranks
 };
 
 struct CheckpointSection {

@@ -45,6 +45,10 @@ void validateLayers(const std::vector<LayerSpec>& layers, const std::string& pla
             "`units` missing; only the last layer takes the number of classes");
     d.check(!isGroup(layer) || !layer.layers.empty(), {name, "network/layers"},
             "`layers` missing, a " + layer.type + " needs one layer at least");
+    d.check(layer.type != "embedding" || layer.width > 0, {name, "network/layers"},
+            "`width` missing, an embedding needs it");
+    d.check(layer.channels > 0 || (layer.type != "conv2d" && layer.type != "conv3d"),
+            {name, "network/layers"}, "`channels` missing, a " + layer.type + " layer needs them");
     validateLayers(layer.layers, name + "/layers", last && layer.type == "block", d);
     validateLayers(layer.shortcut, name + "/shortcut", false, d);
   }
@@ -69,10 +73,10 @@ void validateFiles(const DataSection& data, Diagnostics& d) {
     requireFile(data.train_labels, "data/train_labels", data, d);
     requireFile(data.test_images, "data/test_images", data, d);
     requireFile(data.test_labels, "data/test_labels", data, d);
-  } else if (data.kind != DataKind::glyphs) {
+  } else if (data.kind == DataKind::libsvm || data.kind == DataKind::hdf5) {
     requireFile(data.train_file, "data/train_file", data, d);
     requireFile(data.test_file, "data/test_file", data, d);
-  } else {
+  } else if (data.kind == DataKind::glyphs) {
     // Training on generated data in place of the files would be a surprise; an explicit kind is none.
     const bool has_files = !data.train_images.empty() || !data.train_file.empty();
     d.check(!has_files || d.isSet("data/kind"), {"data/kind"},
@@ -89,6 +93,12 @@ void validateData(const RunConfig& c, Diagnostics& d) {
           number(c.training.batch) + " is more than the " + number(c.data.samples) + " training samples");
 }
 
+bool hasEmbedding(const std::vector<LayerSpec>& layers) {
+  return std::any_of(layers.begin(), layers.end(), [](const LayerSpec& layer) {
+    return layer.type == "embedding" || hasEmbedding(layer.layers) || hasEmbedding(layer.shortcut);
+  });
+}
+
 void validateNetwork(const RunConfig& c, Diagnostics& d) {
   const auto& layers = c.network.layers;
   d.check(!layers.empty(), {"network/layers"},
@@ -98,6 +108,10 @@ void validateNetwork(const RunConfig& c, Diagnostics& d) {
           number(static_cast<std::int64_t>(std::min(all, 1e15))) +
               " layers, repeats counted, are more than " + number(most_layers));
   validateLayers(layers, "network/layers", true, d);
+  const bool tokens = c.data.kind == DataKind::text || c.data.kind == DataKind::grammar;
+  d.check(tokens == hasEmbedding(layers), {"network/layers", "data/kind"},
+          tokens ? "an embedding is missing, kind '" + nameOf(c.data.kind) + "' gives tokens"
+                 : "an embedding needs tokens, data of kind 'text' or 'grammar'");
   const std::int64_t outputs = layers.empty() ? 0 : layers.back().units;
   d.check(outputs == 0 || c.data.classes == 0 || outputs == c.data.classes,
           {"network/layers", "data/classes"},
@@ -133,6 +147,7 @@ void validateStages(const RunConfig& c, Diagnostics& d) {
   else
     d.check(s.stages <= layers, {"strategy/stages", "network/layers"},
             number(s.stages) + " stages need as many layers, the network has " + number(layers));
+  if (s.kind != StrategyKind::sil) return;
   d.check(s.mixture != Switch::on || s.input == StageInput::free, {"strategy/mixture", "strategy/input"},
           "needs input 'free', not '" + nameOf(s.input) + "'");
   d.check(s.reencode != Switch::on || s.loss == StageLoss::prototype, {"strategy/reencode", "strategy/loss"},
@@ -147,7 +162,7 @@ void validate(const RunConfig& config, Diagnostics& diagnostics) {
   validateNetwork(config, diagnostics);
   validateOptimiser(config, diagnostics);
   const StrategySection& strategy = config.strategy;
-  if (strategy.kind == StrategyKind::sil) validateStages(config, diagnostics);
+  if (strategy.kind != StrategyKind::joint) validateStages(config, diagnostics);
   diagnostics.check(strategy.replicas <= config.training.batch, {"strategy/replicas", "training/batch"},
                     number(strategy.replicas) + " replicas cannot share a batch of " +
                         number(config.training.batch) + " samples");

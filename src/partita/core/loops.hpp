@@ -15,6 +15,23 @@
 
 namespace partita {
 
+/// value(0) + ... + value(count - 1) within a kernel. Compilers may not change the order of a sum; in these
+/// 16 partial ones they find what they can do at once.
+template <class Value>
+KOKKOS_INLINE_FUNCTION Real laneSum(std::int64_t count, const Value& value) {
+  constexpr int partial_sums = 16;
+  Real sums[partial_sums] = {};
+  std::int64_t i = 0;
+  for (; i + partial_sums <= count; i += partial_sums) {
+    PARTITA_INDEPENDENT
+    for (int lane = 0; lane < partial_sums; ++lane) sums[lane] += value(i + lane);
+  }
+  for (int lane = 0; i < count; ++i, ++lane) sums[lane] += value(i);
+  for (int half = partial_sums / 2; half > 0; half /= 2)
+    for (int lane = 0; lane < half; ++lane) sums[lane] += sums[lane + half];
+  return sums[0];
+}
+
 /// Element-wise kernels. On a host back end one work item is a run of elements, whose loop the compiler
 /// vectorises; on a device one work item is one element, so that neighbouring threads touch neighbours.
 
@@ -40,6 +57,23 @@ struct ElementLoop {
   }
 };
 
+template <class Body>
+struct WholeRow {
+  Body body;
+  std::int64_t columns;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row) const { body(row, std::int64_t{0}, columns); }
+};
+
+template <class Body>
+struct OneElement {
+  Body body;
+  std::int64_t columns;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t element) const {
+    const std::int64_t column = element % columns;
+    body(element / columns, column, column + 1);
+  }
+};
+
 constexpr std::int64_t run_length = 4096;
 
 template <class Body>
@@ -54,7 +88,39 @@ struct RunLoop {
   }
 };
 
+/// Columns that a work item goes down together.
+constexpr std::int64_t columns_an_item = device_is_host ? 64 : 1;
+
+template <class Body>
+struct ColumnSums {
+  Body body;
+  std::int64_t rows, columns;
+  Real* sums;
+  bool accumulate;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item) const {
+    const Body local = body;
+    const std::int64_t first = item * columns_an_item, left = columns - first;
+    const int count = static_cast<int>(left < columns_an_item ? left : columns_an_item);
+    Real own[columns_an_item] = {};
+    for (std::int64_t row = 0; row < rows; ++row) {
+      PARTITA_INDEPENDENT
+      for (int j = 0; j < count; ++j) own[j] += local(row, first + j);
+    }
+    for (int j = 0; j < count; ++j) sums[first + j] = own[j] + (accumulate ? sums[first + j] : Real(0));
+  }
+};
+
 } // namespace detail
+
+/// sums[column] = body(0, column) + body(1, column) + ..., in this order whatever the number of threads, and
+/// added to what is there with `accumulate`.
+template <class Body>
+void sumColumns(const ExecSpace& space, const char* label, std::int64_t rows, std::int64_t columns,
+                const Body& body, Real* sums, bool accumulate) {
+  const std::int64_t items = (columns + detail::columns_an_item - 1) / detail::columns_an_item;
+  Kokkos::parallel_for(label, Range(space, 0, items),
+                       detail::ColumnSums<Body>{body, rows, columns, sums, accumulate});
+}
 
 /// body(row, column) for every element of a [rows, columns] matrix; elements must not depend on one another.
 template <class Body>
@@ -64,6 +130,18 @@ void forEachElement(const ExecSpace& space, const char* label, std::int64_t rows
     Kokkos::parallel_for(label, Range(space, 0, rows), detail::RowLoop<Body>{body, columns});
   } else {
     Kokkos::parallel_for(label, Range(space, 0, rows * columns), detail::ElementLoop<Body>{body, columns});
+  }
+}
+
+/// body(row, begin, end) for parts of the rows of a [rows, columns] matrix, so that what a row needs is found
+/// once a part: whole rows on a host back end, single elements on a device.
+template <class Body>
+void forEachRun(const ExecSpace& space, const char* label, std::int64_t rows, std::int64_t columns,
+                const Body& body) {
+  if constexpr (device_is_host) {
+    Kokkos::parallel_for(label, Range(space, 0, rows), detail::WholeRow<Body>{body, columns});
+  } else {
+    Kokkos::parallel_for(label, Range(space, 0, rows * columns), detail::OneElement<Body>{body, columns});
   }
 }
 

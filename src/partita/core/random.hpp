@@ -22,6 +22,10 @@ enum class Stream : std::uint32_t {
   stage_noise = 7,
   mixture = 8,
   split = 9,
+  grammar = 10,
+  dropout = 11,
+  noise_images = 30,
+  link_delay = 64, ///< of emulated links: no result depends on it
 };
 
 struct Random4 {

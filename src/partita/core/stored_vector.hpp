@@ -29,6 +29,9 @@ class StoredVector {
 
   std::int64_t size() const { return _size; }
   const Vector& device() const { return _device; } ///< empty where it lies elsewhere
+  /// Where the host can read and write it; null where it lies on a device of its own. Whoever reads must know
+  /// that no kernel is at work on it.
+  Real* onHost() const { return offloaded() ? _host : device_is_host ? _device.data() : nullptr; }
   bool offloaded() const { return _size > 0 && _device.size() == 0; }
 
   /// Copy values from `begin` on into a buffer on the device, or back. Does not wait, where `space` does not.

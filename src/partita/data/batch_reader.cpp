@@ -7,24 +7,25 @@
 
 namespace partita {
 
-BatchReader::BatchReader(const RowSource* source, const std::vector<std::int32_t>& labels, RowsOf rows_of,
-                         std::int64_t count, std::int64_t capacity, std::int64_t depth)
-    : _source(source), _labels(labels), _rows_of(std::move(rows_of)), _count(count) {
+BatchReader::BatchReader(const RowSource* source, const Dataset& set, RowsOf rows_of, std::int64_t count,
+                         std::int64_t capacity, std::int64_t depth)
+    : _source(source), _set(set), _rows_of(std::move(rows_of)), _count(count) {
   const auto width = static_cast<std::size_t>(source != nullptr ? source->width() : 0);
   const auto rows = static_cast<std::size_t>(capacity);
+  const std::size_t labels = rows * set.labels_a_sample;
   for (std::int64_t i = 0; i < depth + 1; ++i) { // one in use, `depth` ahead
     Slot slot;
     slot.features = PinnedMatrix(
         Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::BatchReader::features"), rows, width);
     slot.labels =
-        PinnedLabels(Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::BatchReader::labels"), rows);
+        PinnedLabels(Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::BatchReader::labels"), labels);
     slot.rows.reserve(rows);
     _slots.push_back(std::move(slot));
   }
   if (!device_is_host) {
     _device_features =
         makeMatrix("partita::BatchReader::device_features", capacity, static_cast<std::int64_t>(width));
-    _device_labels = Labels("partita::BatchReader::device_labels", rows);
+    _device_labels = Labels("partita::BatchReader::device_labels", labels);
   }
   if (depth > 0 && count > 0) _thread = std::thread([this] { work(); });
 }
@@ -43,7 +44,7 @@ void BatchReader::fill(Slot& slot, std::int64_t batch) {
   _rows_of(batch, slot.rows);
   constexpr std::size_t ahead = 4; // rows on their way from memory while one is converted
   for (std::size_t i = 0; i < slot.rows.size(); ++i) {
-    slot.labels(i) = _labels[slot.rows[i]];
+    std::copy_n(_set.labelsOf(slot.rows[i]), _set.labels_a_sample, &slot.labels(i * _set.labels_a_sample));
     if (_source == nullptr) continue;
     if (i + ahead < slot.rows.size()) _source->expectRow(slot.rows[i + ahead]);
     _source->copyRow(slot.rows[i], &slot.features(i, 0));
@@ -94,13 +95,14 @@ const Batch& BatchReader::next(const ExecSpace& space) {
   const Slot& slot = _slots[static_cast<std::size_t>(_taken++) % _slots.size()];
   const std::size_t rows = slot.rows.size(), width = slot.features.extent(1);
   const PinnedMatrix features(slot.features.data(), rows, width);
-  const PinnedLabels labels(slot.labels.data(), rows);
+  const std::size_t label_count = rows * _set.labels_a_sample;
+  const PinnedLabels labels(slot.labels.data(), label_count);
   if constexpr (device_is_host) {
     _batch.features = Matrix(features.data(), rows, width);
-    _batch.labels = Labels(labels.data(), rows);
+    _batch.labels = Labels(labels.data(), label_count);
   } else {
     _batch.features = topRows(_device_features, static_cast<std::int64_t>(rows));
-    _batch.labels = firstLabels(_device_labels, static_cast<std::int64_t>(rows));
+    _batch.labels = firstLabels(_device_labels, static_cast<std::int64_t>(label_count));
     Kokkos::deep_copy(space, _batch.features, features);
     Kokkos::deep_copy(space, _batch.labels, labels);
   }

@@ -39,7 +39,7 @@ class FeatureRows : public RowSource {
 /// One batch on the device.
 struct Batch {
   Matrix features; ///< [rows, width], or empty where only labels are read
-  Labels labels;   ///< [rows]
+  Labels labels;   ///< [rows x labels a sample]
   const std::vector<std::uint32_t>* rows_read = nullptr; ///< which rows of the data set these are
 };
 
@@ -49,10 +49,10 @@ class BatchReader {
  public:
   using RowsOf = std::function<void(std::int64_t batch, std::vector<std::uint32_t>& rows)>;
 
-  /// Batches 0 .. count-1 of at most `capacity` rows; `rows_of` says which rows each has. `source` null:
-  /// labels only. `depth` batches are made ahead; 0 makes each in place.
-  BatchReader(const RowSource* source, const std::vector<std::int32_t>& labels, RowsOf rows_of,
-              std::int64_t count, std::int64_t capacity, std::int64_t depth);
+  /// Batches 0 .. count-1 of at most `capacity` rows with the labels of `set`; `rows_of` says which rows each
+  /// has. `source` null: labels only. `depth` batches are made ahead; 0 makes each in place.
+  BatchReader(const RowSource* source, const Dataset& set, RowsOf rows_of, std::int64_t count,
+              std::int64_t capacity, std::int64_t depth);
   ~BatchReader();
   BatchReader(const BatchReader&) = delete;
   BatchReader& operator=(const BatchReader&) = delete;
@@ -72,7 +72,7 @@ class BatchReader {
   void waitFor(std::int64_t batch);
 
   const RowSource* _source;
-  const std::vector<std::int32_t>& _labels;
+  const Dataset& _set;
   RowsOf _rows_of;
   std::int64_t _count, _taken = 0, _made = 0, _released = 0;
   std::vector<Slot> _slots;

@@ -38,17 +38,21 @@ class Samples {
   std::vector<float> _values;
 };
 
-/// Samples with their labels 0 .. classes-1. `features` is empty where only labels were asked for.
+/// Samples with their labels 0 .. classes-1: one a sample, or one for each of its positions. `features` is
+/// empty where only labels were asked for.
 struct Dataset {
   Samples features;
-  std::vector<std::int32_t> labels;
-  std::size_t size() const { return labels.size(); }
+  std::vector<std::int32_t> labels; ///< sample by sample
+  std::size_t labels_a_sample = 1;
+
+  std::size_t size() const { return labels.size() / labels_a_sample; }
+  const std::int32_t* labelsOf(std::size_t sample) const { return labels.data() + sample * labels_a_sample; }
 };
 
 /// What `loadData` returns: sets of one shape, and the affine map that standardises their features.
 struct DataSets {
   Dataset train, validation, test;
-  std::vector<std::int64_t> shape; ///< of one sample, e.g. {1, 28, 28} or {122}
+  std::vector<std::int64_t> shape; ///< of one sample, e.g. {1, 28, 28} or {122}; {128} tokens
   std::int64_t classes = 0;
   std::vector<float> shift, scale; ///< one value, or one a feature
 

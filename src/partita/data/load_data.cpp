@@ -1,11 +1,14 @@
 #include "partita/config/user_error.hpp"
 #include "partita/data/dataset.hpp"
 #include "partita/data/glyphs.hpp"
+#include "partita/data/grammar.hpp"
 #include "partita/data/hdf5_data.hpp"
 #include "partita/data/idx.hpp"
 #include "partita/data/libsvm.hpp"
+#include "partita/data/noise_images.hpp"
 #include "partita/data/sampler.hpp"
 #include "partita/data/standardise.hpp"
+#include "partita/data/text.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -22,6 +25,12 @@ LoadedSets readSets(const DataSection& section, std::uint64_t seed, Need need) {
     return readLibsvm(section, need);
   case DataKind::hdf5:
     return readHdf5(section, need);
+  case DataKind::text:
+    return readText(section, need);
+  case DataKind::grammar:
+    return makeGrammarText(section, seed, need);
+  case DataKind::noise:
+    return makeNoiseImages(section, seed, need);
   case DataKind::glyphs:
     break;
   }
@@ -34,10 +43,15 @@ std::string toText(const std::vector<std::int64_t>& shape) {
   return text;
 }
 
-/// The deck's number, or the largest label of the training set + 1.
-std::int64_t classCount(const DataSection& section, const LoadedSet& train) {
+/// The deck's number, the vocabulary, or the largest label of the training set + 1.
+std::int64_t classCount(const DataSection& section, const LoadedSet& train, std::int64_t vocabulary) {
+  if (section.classes != 0 && section.classes < vocabulary)
+    throw UserError("data/classes: " + std::to_string(section.classes) + " are fewer than the " +
+                    std::to_string(vocabulary) + " tokens of the vocabulary");
   if (section.classes != 0) return section.classes;
+  if (vocabulary > 0) return vocabulary;
   if (section.kind == DataKind::glyphs) return glyph_classes;
+  if (section.kind == DataKind::noise) return noise_classes;
   return std::int64_t{*std::max_element(train.labels.begin(), train.labels.end())} + 1;
 }
 
@@ -51,15 +65,17 @@ void checkLabels(const LoadedSet& set, std::int64_t classes, const char* origin)
 
 /// Cuts the labels to the samples in use.
 Dataset limited(LoadedSet& set, std::int64_t limit) {
-  set.labels.resize(keptRows(set.labels.size(), limit));
-  return {std::move(set.features), std::move(set.labels)};
+  set.labels.resize(keptRows(set.labels.size() / set.labels_a_sample, limit) * set.labels_a_sample);
+  return {std::move(set.features), std::move(set.labels), set.labels_a_sample};
 }
 
 Dataset selectSamples(const Dataset& from, const std::vector<std::size_t>& rows) {
   Dataset out;
   if (from.features.rows() > 0) out.features = from.features.select(rows);
-  out.labels.reserve(rows.size());
-  for (const std::size_t row : rows) out.labels.push_back(from.labels[row]);
+  out.labels_a_sample = from.labels_a_sample;
+  out.labels.reserve(rows.size() * from.labels_a_sample);
+  for (const std::size_t row : rows)
+    out.labels.insert(out.labels.end(), from.labelsOf(row), from.labelsOf(row) + from.labels_a_sample);
   return out;
 }
 
@@ -92,7 +108,7 @@ DataSets loadData(const DataSection& section, std::uint64_t seed, Need need) {
 
   DataSets sets;
   sets.shape = loaded.train.shape;
-  sets.classes = classCount(section, loaded.train);
+  sets.classes = classCount(section, loaded.train, loaded.vocabulary);
   const char* origin = section.classes != 0 ? "data/classes" : "the labels of the training set";
   checkLabels(loaded.train, sets.classes, origin);
   checkLabels(loaded.test, sets.classes, origin);
@@ -100,7 +116,8 @@ DataSets loadData(const DataSection& section, std::uint64_t seed, Need need) {
   sets.test = limited(loaded.test, section.test_samples);
   splitValidation(sets, section.validation, seed);
   if (need == Need::everything) {
-    AffineMap map = standardisation(sets.train.features, section.standardise);
+    const bool tokens = loaded.vocabulary > 0;
+    AffineMap map = standardisation(sets.train.features, tokens ? Standardise::none : section.standardise);
     sets.shift = std::move(map.shift);
     sets.scale = std::move(map.scale);
   }

@@ -14,12 +14,15 @@ namespace partita {
 struct LoadedSet {
   Samples features;
   std::vector<std::int32_t> labels;
+  std::size_t labels_a_sample = 1;
   std::vector<std::int64_t> shape;            ///< of one sample
   std::string features_source, labels_source; ///< what messages name: files
 };
 
 struct LoadedSets {
   LoadedSet train, test;
+  std::int64_t vocabulary =
+      0; ///< samples are tokens 0 .. vocabulary-1 and labels the next ones; 0: no tokens
 };
 
 /// Rows to keep of a file with `rows` samples under a limit of the deck, where 0 means all.

@@ -19,6 +19,18 @@ namespace {
 
 } // namespace
 
+WriteBehind::WriteBehind(const std::string& path) : _file(open(path.c_str(), O_WRONLY | O_CLOEXEC)) {}
+
+WriteBehind::~WriteBehind() {
+  if (_file >= 0) ::close(_file);
+}
+
+void WriteBehind::start() const {
+#ifdef SYNC_FILE_RANGE_WRITE
+  if (_file >= 0) sync_file_range(_file, 0, 0, SYNC_FILE_RANGE_WRITE);
+#endif
+}
+
 void syncFile(const std::string& path) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) systemFailure(path);

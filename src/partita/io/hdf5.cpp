@@ -1,6 +1,7 @@
 #include "partita/io/hdf5.hpp"
 
 #include "partita/config/user_error.hpp"
+#include "partita/core/types.hpp"
 
 namespace partita {
 
@@ -48,6 +49,10 @@ Hdf5Id checkedId(hid_t id, Hdf5Id::Close close, const std::string& failure) {
 
 void checkHdf5(herr_t status, const std::string& failure) {
   if (status < 0) throw UserError(failure);
+}
+
+hid_t realType() {
+  return sizeof(Real) == 4 ? H5T_NATIVE_FLOAT : H5T_NATIVE_DOUBLE;
 }
 
 Hdf5Id simpleSpace(const std::vector<std::int64_t>& extents) {

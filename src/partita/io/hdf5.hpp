@@ -13,6 +13,7 @@ namespace partita {
 Hdf5Id checkedId(hid_t id, Hdf5Id::Close close, const std::string& failure);
 void checkHdf5(herr_t status, const std::string& failure);
 
+hid_t realType(); ///< of a Real in memory and in files
 Hdf5Id simpleSpace(const std::vector<std::int64_t>& extents);
 std::vector<std::int64_t> extentsOf(hid_t dataset);
 

@@ -15,25 +15,50 @@ struct NamedTensor {
   std::vector<float> values;
 };
 
-/// One step of the joined network on x [samples, values]:
+/// One step of the joined network on x [samples, values] or [samples, channels, places...]:
 /// dense: y = x W^T + b, tensors weight [outputs, inputs] and, where it has one, bias [outputs];
+/// convolution, pools: as the ONNX operators, with their attributes as `settings`;
+/// batch_norm: y = scale (x - mean) / sqrt(variance + epsilon) + shift, tensors of these names [channels];
+/// reshape: each sample to the extents `shape`;
 /// activation: y = act(x);
+/// branch: x is put on a stack; swap: x and the top of the stack change places; add: y = x + the top, which
+/// is taken off;
 /// reencode: y = softmax(x D^T) S, tensors decoder D [classes, width], the labels of the cut without their
 /// mean over the temperature, and labels S [classes, width].
 struct Operation {
-  enum class Kind { dense, activation, reencode };
+  enum class Kind {
+    dense,
+    activation,
+    reencode,
+    convolution,
+    max_pool,
+    average_pool,
+    global_average_pool,
+    batch_norm,
+    reshape,
+    branch,
+    swap,
+    add
+  };
+  struct Setting {
+    std::string name; ///< as ONNX calls it: "strides"
+    std::vector<std::int64_t> values;
+  };
 
   Kind kind = Kind::dense;
   std::string name; ///< "layer3.dense", "layer3.relu", "cut0.reencode"
   Activation activation = Activation::identity;
-  double slope = 0.0; ///< of leaky_relu
-  std::vector<NamedTensor> tensors;
+  double slope = 0.0;   ///< of leaky_relu
+  double epsilon = 0.0; ///< of batch_norm
+  std::vector<std::int64_t> shape{};
+  std::vector<Setting> settings{};
+  std::vector<NamedTensor> tensors{};
 };
 
 /// The network that the stages of a run make together, with all that another program needs to use it:
 /// logits = operations((features - shift) * scale), features as the data files have them.
 struct JoinedNetwork {
-  std::int64_t inputs = 0, classes = 0;
+  std::int64_t inputs = 0, classes = 0, parameters = 0;
   std::vector<float> shift, scale; ///< one value, or one a feature
   std::vector<Operation> operations;
   LossKind loss = LossKind::cross_entropy; ///< what the logits were trained by

@@ -5,6 +5,7 @@
 #include "partita/core/error.hpp"
 
 #include <algorithm>
+#include <array>
 
 namespace partita {
 
@@ -20,17 +21,30 @@ std::int64_t countOf(const std::vector<std::int64_t>& extents) {
   return count;
 }
 
+/// In the order of the enumerators.
+constexpr std::array<const char*, 12> kind_names{
+    "dense",      "activation", "reencode", "convolution", "max-pool", "average-pool", "global-average-pool",
+    "batch-norm", "reshape",    "branch",   "swap",        "add"};
+
+std::string listText(const std::vector<std::int64_t>& values) {
+  std::string text;
+  for (const std::int64_t value : values) text += (text.empty() ? "" : ",") + std::to_string(value);
+  return text;
+}
+
 std::string describe(const Operation& operation) {
-  switch (operation.kind) {
-  case Operation::Kind::dense:
-    return "dense " + operation.name;
-  case Operation::Kind::reencode:
-    return "reencode " + operation.name;
-  case Operation::Kind::activation:
-    break;
+  using Kind = Operation::Kind;
+  if (operation.kind == Kind::activation) {
+    const std::string& name = nameOf(operation.activation);
+    return operation.activation == Activation::leaky_relu ? name + " " + realText(operation.slope) : name;
   }
-  const std::string& name = nameOf(operation.activation);
-  return operation.activation == Activation::leaky_relu ? name + " " + realText(operation.slope) : name;
+  std::string text = kind_names.at(static_cast<std::size_t>(operation.kind));
+  if (operation.kind == Kind::reshape) return text + " " + listText(operation.shape);
+  if (!operation.tensors.empty()) text += " " + operation.name;
+  if (operation.kind == Kind::batch_norm) text += " epsilon=" + realText(operation.epsilon);
+  for (const Operation::Setting& setting : operation.settings)
+    text += " " + setting.name + "=" + listText(setting.values);
+  return text;
 }
 
 } // namespace

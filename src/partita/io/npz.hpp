@@ -35,8 +35,8 @@ class NpzWriter {
 
 /// Writes the network as .npz: every tensor under its name, in float, also from a build that computes in
 /// double; `input/shift`, `input/scale`; as bytes `deck`, `parameters_hash`, and `operations`, one entry for
-/// each, such as "dense layer0.dense", "leaky-relu 0.01" or "reencode cut0.reencode". Throws UserError where
-/// the file cannot be written.
+/// each, such as "dense layer0.dense", "leaky-relu 0.01", "reshape 1,28,28", "max-pool kernel_shape=2,2 ..."
+/// or "reencode cut0.reencode". Throws UserError where the file cannot be written.
 void writeNpz(const std::string& path, const JoinedNetwork& network);
 
 } // namespace partita

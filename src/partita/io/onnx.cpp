@@ -9,8 +9,8 @@ namespace partita {
 
 namespace {
 
-constexpr std::int64_t ir_version = 7, operator_set = 13; // as ONNX 1.8 has them: old enough for all readers
-constexpr std::int64_t float_tensor = 1;                  // TensorProto.DataType
+constexpr std::int64_t ir_version = 7, operator_set = 13;  // as ONNX 1.8 has them: old enough for all readers
+constexpr std::int64_t float_tensor = 1, int64_tensor = 7; // TensorProto.DataType
 
 // Field numbers of onnx.proto.
 namespace model {
@@ -31,7 +31,7 @@ namespace node {
 enum { input = 1, output = 2, name = 3, op_type = 4, attribute = 5 };
 } // namespace node
 namespace attribute {
-enum { name = 1, f = 2, i = 3, type = 20, type_float = 1, type_int = 2 };
+enum { name = 1, f = 2, i = 3, ints = 8, type = 20, type_float = 1, type_int = 2, type_ints = 7 };
 } // namespace attribute
 namespace tensor {
 enum { dims = 1, data_type = 2, name = 8, raw_data = 9 };
@@ -86,7 +86,16 @@ ProtobufMessage intAttribute(const std::string& name, std::int64_t value) {
   return message;
 }
 
-/// A chain of nodes: each takes what the one before it has made.
+ProtobufMessage intsAttribute(const Operation::Setting& setting) {
+  if (setting.name == "group") return intAttribute(setting.name, setting.values.front());
+  ProtobufMessage message;
+  message.text(attribute::name, setting.name);
+  for (const std::int64_t value : setting.values) message.integer(attribute::ints, value);
+  message.integer(attribute::type, attribute::type_ints);
+  return message;
+}
+
+/// A chain of nodes: each takes what the one before it has made, but for the sums of branches.
 class Chain {
  public:
   explicit Chain(const JoinedNetwork& network) : _network(network) { _graph.text(graph::name, "partita"); }
@@ -105,12 +114,16 @@ class Chain {
   }
   void addStandardisation();
   void addOperation(const Operation& operation, const std::string& output);
+  void addWindows(const std::string& type, const Operation& operation, const Names& names,
+                  const std::string& output);
+  void addReshape(const Operation& operation, const std::string& output);
   void addActivation(const Operation& operation, const std::string& output);
   void addGelu(const std::string& output);
 
   const JoinedNetwork& _network;
   ProtobufMessage _graph;
   std::string _current = "features";
+  Names _branches; ///< what later sums take
   bool _has_gelu_constants = false;
 };
 
@@ -144,6 +157,28 @@ void Chain::addOperation(const Operation& operation, const std::string& output) 
   switch (operation.kind) {
   case Operation::Kind::dense:
     return add("Gemm", output, names, {intAttribute("transB", 1)});
+  case Operation::Kind::convolution:
+    return addWindows("Conv", operation, names, output);
+  case Operation::Kind::max_pool:
+    return addWindows("MaxPool", operation, {}, output);
+  case Operation::Kind::average_pool:
+    return addWindows("AveragePool", operation, {}, output);
+  case Operation::Kind::global_average_pool:
+    return add("GlobalAveragePool", output);
+  case Operation::Kind::batch_norm:
+    return add("BatchNormalization", output, names,
+               {floatAttribute("epsilon", static_cast<float>(operation.epsilon))});
+  case Operation::Kind::reshape:
+    return addReshape(operation, output);
+  case Operation::Kind::branch:
+    return _branches.push_back(_current);
+  case Operation::Kind::swap:
+    return std::swap(_current, _branches.back());
+  case Operation::Kind::add: {
+    const std::string other = _branches.back();
+    _branches.pop_back();
+    return add("Add", output, {other});
+  }
   case Operation::Kind::activation:
     return addActivation(operation, output);
   case Operation::Kind::reencode:
@@ -151,6 +186,27 @@ void Chain::addOperation(const Operation& operation, const std::string& output) 
     add("Softmax", operation.name + ".posterior");
     return add("MatMul", output, {names[1]});
   }
+}
+
+void Chain::addWindows(const std::string& type, const Operation& operation, const Names& names,
+                       const std::string& output) {
+  std::vector<ProtobufMessage> attributes;
+  for (const Operation::Setting& setting : operation.settings)
+    if (type != "AveragePool" || setting.name != "dilations") attributes.push_back(intsAttribute(setting));
+  add(type, output, names, attributes);
+}
+
+void Chain::addReshape(const Operation& operation, const std::string& output) {
+  std::vector<std::int64_t> shape = operation.shape;
+  shape.insert(shape.begin(), -1); // any number of samples
+  ProtobufMessage message;
+  message.integer(tensor::dims, static_cast<std::int64_t>(shape.size()));
+  message.integer(tensor::data_type, int64_tensor);
+  message.text(tensor::name, output + "/shape");
+  message.text(tensor::raw_data,
+               {reinterpret_cast<const char*>(shape.data()), shape.size() * sizeof(std::int64_t)});
+  _graph.message(graph::initializer, message);
+  add("Reshape", output, {output + "/shape"});
 }
 
 void Chain::addActivation(const Operation& operation, const std::string& output) {
@@ -165,6 +221,11 @@ void Chain::addActivation(const Operation& operation, const std::string& output)
     return add("Tanh", output);
   case Activation::sigmoid:
     return add("Sigmoid", output);
+  case Activation::silu: {
+    const std::string argument = _current;
+    add("Sigmoid", output + ".sigmoid");
+    return add("Mul", output, {argument});
+  }
   case Activation::identity:
     break;
   }

@@ -26,10 +26,6 @@ herr_t leaveOpen(hid_t) {
   return 0;
 }
 
-hid_t realType() {
-  return sizeof(Real) == 4 ? H5T_NATIVE_FLOAT : H5T_NATIVE_DOUBLE;
-}
-
 std::uint32_t checksum(std::uint32_t start, const void* data, std::size_t bytes) {
   return static_cast<std::uint32_t>(crc32_z(start, static_cast<const unsigned char*>(data), bytes));
 }
@@ -58,6 +54,20 @@ Hdf5Id textType(const std::string& text) {
   checkHdf5(H5Tset_size(type.get(), std::max<std::size_t>(1, text.size())), "HDF5 cannot make a type");
   checkHdf5(H5Tset_cset(type.get(), H5T_CSET_UTF8), "HDF5 cannot make a type");
   return type;
+}
+
+/// What the extents of a tensor are, slowest first.
+std::string axesOf(const TensorRecord& tensor) {
+  switch (tensor.extents.size()) {
+  case 1:
+    return "outputs";
+  case 2:
+    return "outputs, inputs";
+  case 4:
+    return "outputs, inputs, rows, columns";
+  default:
+    return "outputs, inputs, depth, rows, columns";
+  }
 }
 
 } // namespace
@@ -190,8 +200,7 @@ void ParallelFile::createTensor(const TensorRecord& tensor) {
                          H5P_DEFAULT),
               tensor.path());
   const hid_t dataset = _datasets.back().get();
-  writeAttribute(dataset, "axes", std::string(tensor.extents.size() == 2 ? "outputs, inputs" : "outputs"),
-                 _path);
+  writeAttribute(dataset, "axes", axesOf(tensor), _path);
   writeAttribute(dataset, "units", std::string("1"), _path);
 }
 
@@ -229,6 +238,7 @@ std::uint32_t ParallelFile::writeTensor(const Hdf5Id& dataset, const TensorRecor
     }
     worst = std::min(worst, H5Dwrite(dataset.get(), realType(), memory_space.get(), file_space.get(),
                                      transfer.get(), from));
+    _behind->start();
     if (check.valid()) {
       const BlockCheck found = check.get();
       sum = found.checksum;
@@ -242,6 +252,7 @@ std::uint32_t ParallelFile::writeTensor(const Hdf5Id& dataset, const TensorRecor
 }
 
 void ParallelFile::writeValues() {
+  _behind = std::make_unique<WriteBehind>(_path);
   _checksums.assign(_datasets.size(), 0.0);
   for (std::size_t i = 0; i < _small.size(); ++i) {
     const SmallDataset& small = _small[i];

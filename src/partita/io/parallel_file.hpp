@@ -1,7 +1,10 @@
 #pragma once
 
 #include "partita/data/hdf5_id.hpp"
+#include "partita/io/durable.hpp"
 #include "partita/io/run_file.hpp"
+
+#include <memory>
 
 namespace partita {
 
@@ -48,6 +51,7 @@ class ParallelFile {
   std::vector<SmallDataset> _small;
   std::vector<Hdf5Id> _datasets; ///< the small ones, then the tensors
   std::vector<double> _checksums;
+  std::unique_ptr<WriteBehind> _behind;
 };
 
 } // namespace partita

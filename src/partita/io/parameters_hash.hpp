@@ -8,8 +8,8 @@
 
 namespace partita {
 
-/// SHA-256 over all parameters in layer order, the same whatever the grid. Collective; on rank 0, elsewhere
-/// empty.
+/// SHA-256 over all parameters and statistics in layer order, the same whatever the grid. Collective; on rank
+/// 0, elsewhere empty.
 std::string hashParameters(const Grid& grid, const std::vector<const Stage*>& stages);
 
 } // namespace partita

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
+#include <filesystem>
 #include <functional>
 
 namespace partita {
@@ -15,10 +16,6 @@ namespace partita {
 namespace {
 
 constexpr std::int64_t values_a_call = 1 << 22;
-
-hid_t realType() {
-  return sizeof(Real) == 4 ? H5T_NATIVE_FLOAT : H5T_NATIVE_DOUBLE;
-}
 
 /// Calls `take(memory, file, first value, values)` for the blocks of a data set, some megabytes each.
 void forEachBlock(hid_t dataset, const std::vector<std::int64_t>& extents,
@@ -116,11 +113,16 @@ std::vector<std::string> datasetNames(hid_t file, const std::string& path) {
   return names;
 }
 
+Hdf5Id openFile(const std::string& path) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) throw UserError(path + ": no such file");
+  return checkedId(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose,
+                   path + ": cannot be read as HDF5");
+}
+
 } // namespace
 
-RunFile::RunFile(std::string path)
-    : _path(std::move(path)), _file(checkedId(H5Fopen(_path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose,
-                                              _path + ": cannot be read as HDF5")) {
+RunFile::RunFile(std::string path) : _path(std::move(path)), _file(openFile(_path)) {
   const hid_t root = _file.get();
   if (H5Aexists(root, "format") <= 0 || readText(root, "format", _path) != "Partita")
     throw UserError(_path + ": is no parameter file or checkpoint of Partita");

@@ -15,6 +15,7 @@ namespace partita {
 
 constexpr std::int64_t run_file_version = 1;
 constexpr const char* parameters_kind = "parameters";
+constexpr const char* statistics_kind = "statistics"; ///< running means and their like, beside parameters
 
 /// One data set of the network: `/first_moment/layer3.dense/weight`.
 struct TensorRecord {

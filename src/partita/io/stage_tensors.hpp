@@ -5,14 +5,17 @@
 
 namespace partita {
 
-/// Says where the parameters of a stage lie: `values` is flat, as its buffer is.
-void placeValues(RunFileContent& content, const Stage& stage, const Real* values);
+/// The tensors of a stage in a buffer of some kind: its statistics, or what is shaped as its parameters.
+const std::vector<StageTensor>& tensorsOf(const Stage& stage, const std::string& kind);
 
-/// The parameters of the whole network, in layer order.
+/// Says where the values of one kind of a stage lie: `values` is flat, as its buffer is.
+void placeValues(RunFileContent& content, const std::string& kind, const Stage& stage, const Real* values);
+
+/// The tensors of one kind of the whole network, in layer order.
 std::vector<TensorRecord> networkTensors(const Partition& partition, const std::string& kind);
 
-/// The parameters of `stages`, from the layers of those names. Throws UserError where one is missing or of
-/// another shape.
+/// The parameters and statistics of `stages`, from the layers of those names. Throws UserError where one is
+/// missing or of another shape.
 void readParameters(const RunFile& file, const std::vector<Stage*>& stages);
 
 /// Values of one kind for every tensor of a stage, into a flat buffer like its parameters. Returns false,
@@ -20,7 +23,8 @@ void readParameters(const RunFile& file, const std::vector<Stage*>& stages);
 bool readStageTensors(const RunFile& file, const std::string& kind, const Stage& stage,
                       const StoredVector& values);
 
-/// Throws UserError where the file lacks a parameter of the network or has one of another shape.
+/// Throws UserError where the file lacks a parameter or statistics of the network or has one of another
+/// shape.
 void checkParameters(const RunFile& file, const Partition& partition);
 
 } // namespace partita

@@ -44,12 +44,10 @@ struct Sigmoid {
 /// z Phi(z), Hendrycks and Gimpel, arXiv 1606.08415, the exact form.
 struct Gelu {
   static constexpr bool needs_argument = true;
-  KOKKOS_INLINE_FUNCTION static Real normalCdf(Real z) {
-    return Real(0.5) * erfc(-z * Real(0.70710678118654752));
-  }
-  KOKKOS_INLINE_FUNCTION Real value(Real z) const { return z * normalCdf(z); }
+  KOKKOS_INLINE_FUNCTION Real value(Real z) const { return z * normalCdf(z, rowExp(Real(-0.5) * z * z)); }
   KOKKOS_INLINE_FUNCTION Real derivative(Real z, Real) const {
-    return normalCdf(z) + z * Real(0.39894228040143268) * exp(Real(-0.5) * z * z);
+    const Real e = rowExp(Real(-0.5) * z * z);
+    return normalCdf(z, e) + z * Real(0.39894228040143268) * e;
   }
 };
 

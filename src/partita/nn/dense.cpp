@@ -55,7 +55,8 @@ struct ActivationBiasGradient {
 } // namespace
 
 Dense::Dense(const LayerPlan& plan)
-    : PlannedLayer(plan), _units(plan.out.back()), _fan_in(plan.parameterShapes().front().extents[1]) {}
+    : PlannedLayer(plan), _units(plan.out.back()), _fan_in(isSequence(plan.in) ? plan.in[1] : plan.inputs()) {
+}
 
 /// A row a sample, or a row a position.
 Matrix Dense::rowsOf(const Matrix& matrix, std::int64_t width) const {
@@ -65,18 +66,29 @@ Matrix Dense::rowsOf(const Matrix& matrix, std::int64_t width) const {
 }
 
 void Dense::bind(const Vector& parameters, const Vector& gradients) {
-  const std::int64_t weights = _units * _fan_in;
-  _weight = Matrix(parameters.data(), _units, _fan_in);
-  _weight_gradient = Matrix(gradients.data(), _units, _fan_in);
+  const std::int64_t weights = _plan.spec.tied ? 0 : _units * _fan_in;
+  if (!_plan.spec.tied) {
+    _weight = Matrix(parameters.data(), _units, _fan_in);
+    _weight_gradient = Matrix(gradients.data(), _units, _fan_in);
+  }
   if (_plan.spec.bias) {
     _bias = Vector(parameters.data() + weights, _units);
     _bias_gradient = Vector(gradients.data() + weights, _units);
   }
 }
 
+void Dense::bindTable(const Matrix& table, const Matrix& gradient) {
+  if (!_plan.spec.tied) return;
+  _weight = table;
+  _weight_gradient = gradient;
+}
+
 void Dense::initialise(std::uint64_t seed, Real* values) const {
-  initialiseWeights(_plan.initialisation, seed, _plan.number, _units, _fan_in, values);
-  if (_plan.spec.bias) std::fill_n(values + _units * _fan_in, _units, Real(0));
+  if (!_plan.spec.tied) {
+    initialiseWeights(_plan.initialisation, seed, _plan.number, _units, _fan_in, values);
+    values += _units * _fan_in;
+  }
+  if (_plan.spec.bias) std::fill_n(values, _units, Real(0));
 }
 
 void Dense::forward(const ExecSpace& space, const Pass&, const Matrix& samples_in, const Matrix& samples_out,

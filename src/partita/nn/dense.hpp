@@ -5,12 +5,14 @@
 namespace partita {
 
 /// y = act(x W^T + b), W [units, inputs], b [units]; bias and activation are one kernel behind the product.
-/// Of a sequence [positions, width] each position is a row of its own, W [units, width].
+/// Of a sequence [positions, width] each position is a row of its own, W [units, width]. Where it is tied, W
+/// is the table of the embedding, which adds its own gradient afterwards.
 class Dense : public PlannedLayer {
  public:
   explicit Dense(const LayerPlan& plan);
 
   void bind(const Vector& parameters, const Vector& gradients) override;
+  void bindTable(const Matrix& table, const Matrix& gradient) override;
   void initialise(std::uint64_t seed, Real* values) const override;
   void forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
                const Matrix& saved) override;

@@ -36,8 +36,8 @@ struct Add {
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, std::int64_t j) const { to(i, j) += what(i, j); }
 };
 
-Matrix asMatrix(const Vector& values, std::size_t rows, std::int64_t columns) {
-  return Matrix(values.data(), rows, static_cast<std::size_t>(columns));
+Matrix asMatrix(const Vector& values, std::size_t rows, std::size_t columns) {
+  return Matrix(values.data(), rows, columns);
 }
 
 } // namespace
@@ -59,9 +59,26 @@ void Group::bindPacked(const Packed& packed) {
   _shortcut.bindPacked(packed.part(body, body + _shortcut.parameters()));
 }
 
+void Group::bindTable(const Matrix& table, const Matrix& gradient) {
+  _body.bindTable(table, gradient);
+  _shortcut.bindTable(table, gradient);
+}
+
 void Group::initialise(std::uint64_t seed, Real* values) const {
   _body.initialise(seed, values);
   _shortcut.initialise(seed, values + _body.parameters());
+}
+
+void Group::bindStatistics(const Vector& statistics) {
+  const auto body = static_cast<std::size_t>(_body.statistics());
+  _body.bindStatistics(Vector(statistics.data(), body));
+  _shortcut.bindStatistics(
+      Vector(statistics.data() + body, static_cast<std::size_t>(_shortcut.statistics())));
+}
+
+void Group::initialiseStatistics(Real* values) const {
+  _body.initialiseStatistics(values);
+  _shortcut.initialiseStatistics(values + _body.statistics());
 }
 
 /// In the order of GroupRules::workValues and savedValues.
@@ -77,6 +94,7 @@ Group::Memory Group::memoryOf(const Pass& pass, const Matrix& out, const Matrix&
   Real*& place = _plan.spec.recompute ? scratch : kept;
   memory.body = _body.tapeIn(place, rows, _residual ? Matrix() : out);
   memory.shortcut = _shortcut.tapeIn(place, rows, Matrix());
+  memory.body.columns = memory.shortcut.columns = static_cast<std::int64_t>(out.extent(1));
   if (_residual && needsArgument(_plan.spec.activation)) {
     memory.argument = Matrix(place, out.extent(0), out.extent(1));
     place += out.size();
@@ -128,18 +146,22 @@ void Group::backward(const ExecSpace& space, const Pass& pass, const Matrix& in,
     forEachElement(space, "partita::Group::activation_gradient_kernel", rows, out.extent(1),
                    ScaleByDerivative<decltype(act)>{act, out, memory.argument, grad_out});
   });
-  const Matrix to_body = asMatrix(memory.gradients[0], rows, outputs()); // the other branch needs the same
+  const Matrix to_body =
+      asMatrix(memory.gradients[0], rows, out.extent(1)); // the other branch needs the same
   Kokkos::deep_copy(space, to_body, grad_out);
   _body.backward(space, memory.pass, in, memory.body, to_body, grad_in, work);
   if (_shortcut.empty()) {
     if (grad_in.size() > 0)
-      forEachElement(space, "partita::Group::add_gradient_kernel", rows, inputs(), Add{grad_in, grad_out});
+      forEachElement(space, "partita::Group::add_gradient_kernel", rows, in.extent(1),
+                     Add{grad_in, grad_out});
     return;
   }
-  const Matrix from_shortcut = grad_in.size() > 0 ? asMatrix(memory.gradients[0], rows, inputs()) : Matrix();
+  const Matrix from_shortcut =
+      grad_in.size() > 0 ? asMatrix(memory.gradients[0], rows, in.extent(1)) : Matrix();
   _shortcut.backward(space, memory.pass, in, memory.shortcut, grad_out, from_shortcut, work);
   if (grad_in.size() > 0)
-    forEachElement(space, "partita::Group::add_gradient_kernel", rows, inputs(), Add{grad_in, from_shortcut});
+    forEachElement(space, "partita::Group::add_gradient_kernel", rows, in.extent(1),
+                   Add{grad_in, from_shortcut});
 }
 
 } // namespace partita

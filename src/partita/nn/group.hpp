@@ -13,7 +13,10 @@ class Group : public PlannedLayer {
 
   void bind(const Vector& parameters, const Vector& gradients) override;
   void bindPacked(const Packed& packed) override;
+  void bindTable(const Matrix& table, const Matrix& gradient) override;
+  void bindStatistics(const Vector& statistics) override;
   void initialise(std::uint64_t seed, Real* values) const override;
+  void initialiseStatistics(Real* values) const override;
   void forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
                const Matrix& saved) override;
   void backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,

@@ -10,18 +10,30 @@
 
 namespace partita {
 
-/// What a layer must know of the call it serves.
-struct Pass {
-  bool training = true;    ///< random masks and batch statistics, or their inference forms
-  bool accumulate = false; ///< add to the gradients (later microbatches) instead of overwriting them
-  std::uint64_t step = 0;  ///< counter of the random numbers a layer draws
-  bool again = false;      ///< a forward pass of before is repeated: statistics are not counted twice
-  Vector work;             ///< scratch, as long as the layer's `workValues`; free again after the call
+/// Sums over the replicas of a stage, for layers that look at the whole batch.
+class ReplicaSum {
+ public:
+  virtual ~ReplicaSum() = default;
+  /// In place. Collective over the replicas, in the same order on all of them.
+  virtual void sum(const ExecSpace& space, const Vector& values) const = 0;
 };
 
-/// A layer maps [rows, inputs] to [rows, outputs]. It owns no memory: the stage binds its part of the flat
-/// parameter and gradient buffers and hands in what is kept of a batch, so that many batches can be under way
-/// at once.
+/// What a layer must know of the call it serves.
+struct Pass {
+  bool training = true;       ///< random masks and batch statistics, or their inference forms
+  bool accumulate = false;    ///< add to the gradients (later microbatches) instead of overwriting them
+  std::uint64_t seed = 0;     ///< of the random numbers a layer draws; a stage says its own
+  std::uint64_t step = 0;     ///< counter of the random numbers a layer draws
+  std::int64_t first_row = 0; ///< place of row 0 in the whole batch, over all replicas and microbatches
+  bool again = false;         ///< a forward pass of before is repeated: statistics are not counted twice
+  const ReplicaSum* replicas = nullptr; ///< null: there is one replica
+  Vector work; ///< scratch, as long as the layer's `workValues`; free again after the call
+};
+
+/// A layer maps [rows, inputs] to [rows, outputs]; sequences may be shorter in a call than in the plan, and
+/// the number of positions follows from the columns of what comes. It owns no memory: the stage binds its
+/// part of the flat parameter and gradient buffers and hands in what is kept of a batch, so that many batches
+/// can be under way at once.
 class Layer {
  public:
   virtual ~Layer() = default;
@@ -42,12 +54,21 @@ class Layer {
   virtual void bindPacked(const Packed&) {
     PARTITA_FAIL(name() + " is one layer, and is bound to its own numbers");
   }
+  /// Takes the table of the stage's embedding, [tokens, width], where there is one.
+  virtual void bindTable(const Matrix& table, const Matrix& gradient) {
+    (void)table;
+    (void)gradient;
+  }
   /// Starting values as a function of (seed, place in the network) alone; `values` is as long as the
   /// parameters.
   virtual void initialise(std::uint64_t seed, Real* values) const {
     (void)seed;
     (void)values;
   }
+
+  /// Takes this layer's part of the state that forward updates while training and no gradient reaches.
+  virtual void bindStatistics(const Vector& statistics) { (void)statistics; }
+  virtual void initialiseStatistics(Real* values) const { (void)values; }
 
   /// in [rows, inputs] -> out [rows, outputs], saved [rows, savedValues()].
   virtual void forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,

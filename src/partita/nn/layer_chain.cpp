@@ -12,11 +12,13 @@ Vector part(const Vector& values, std::int64_t begin, std::int64_t end) {
 
 } // namespace
 
-LayerChain::LayerChain(const std::vector<LayerPlan>& plans) : _begin{0}, _first_trained(plans.size()) {
+LayerChain::LayerChain(const std::vector<LayerPlan>& plans)
+    : _begin{0}, _statistics_begin{0}, _first_trained(plans.size()) {
   for (const LayerPlan& plan : plans) {
     _layers.push_back(makeLayer(plan));
     _group.push_back(plan.group());
     _begin.push_back(_begin.back() + plan.parameters());
+    _statistics_begin.push_back(_statistics_begin.back() + plan.statistics());
     if (plan.parameters() > 0) _first_trained = std::min(_first_trained, _layers.size() - 1);
   }
 }
@@ -57,6 +59,20 @@ void LayerChain::pack(const ExecSpace& space, std::size_t layer) const {
   convert(space, part(own.gradients_of_values, 0, own.gradients.size), own.gradients);
 }
 
+void LayerChain::bindTable(const Matrix& table, const Matrix& gradient) {
+  for (const auto& layer : _layers) layer->bindTable(table, gradient);
+}
+
+void LayerChain::bindStatistics(const Vector& statistics) {
+  for (std::size_t i = 0; i < _layers.size(); ++i)
+    _layers[i]->bindStatistics(part(statistics, _statistics_begin[i], _statistics_begin[i + 1]));
+}
+
+void LayerChain::initialiseStatistics(Real* values) const {
+  for (std::size_t i = 0; i < _layers.size(); ++i)
+    _layers[i]->initialiseStatistics(values + _statistics_begin[i]);
+}
+
 void LayerChain::initialise(std::uint64_t seed, Real* values) const {
   for (std::size_t i = 0; i < _layers.size(); ++i) _layers[i]->initialise(seed, values + _begin[i]);
 }
@@ -91,12 +107,13 @@ Matrix LayerChain::forward(const ExecSpace& space, const Pass& pass, const Matri
   tape.rows = static_cast<std::int64_t>(in.extent(0));
   Matrix from = in;
   for (std::size_t i = 0; i < _layers.size(); ++i) {
-    const Matrix to = topRows(tape.outputs[i], tape.rows);
+    const Matrix to = shaped(tape.outputs[i].data(), _layers[i]->outputs(), in);
     unpack(space, i, false);
     _layers[i]->forward(space, pass, from, to, topRows(tape.saved[i], tape.rows));
     roundTo(space, _packed.precision(), to);
     from = to;
   }
+  tape.columns = static_cast<std::int64_t>(from.extent(1));
   return from;
 }
 
@@ -111,15 +128,14 @@ void LayerChain::backward(const ExecSpace& space, const Pass& pass, const Matrix
     if (!input_wanted && i < _first_trained) break;
     Matrix before; // stays empty where nobody wants the gradient
     if (i > 0 && (input_wanted || i > _first_trained)) {
-      before = Matrix(work[next].data(), static_cast<std::size_t>(tape.rows),
-                      static_cast<std::size_t>(_layers[i]->inputs()));
+      before = shaped(work[next].data(), _layers[i]->inputs(), in);
     } else if (i == 0) {
       before = grad_in;
     }
-    const Matrix from = i == 0 ? in : topRows(tape.outputs[i - 1], tape.rows);
+    const Matrix from = i == 0 ? in : shaped(tape.outputs[i - 1].data(), _layers[i]->inputs(), in),
+                 to = shaped(tape.outputs[i].data(), _layers[i]->outputs(), in);
     unpack(space, i, pass.accumulate);
-    _layers[i]->backward(space, pass, from, topRows(tape.outputs[i], tape.rows),
-                         topRows(tape.saved[i], tape.rows), grad, before);
+    _layers[i]->backward(space, pass, from, to, topRows(tape.saved[i], tape.rows), grad, before);
     pack(space, i);
     roundTo(space, _packed.precision(), before);
     if (ready && _begin[i + 1] > _begin[i]) ready(_begin[i], _begin[i + 1]);

@@ -11,7 +11,10 @@ namespace partita {
 struct Tape {
   std::vector<Matrix> outputs, saved; ///< one of each a layer, [capacity, values]
   std::int64_t rows = 0;              ///< of the batch now on it
-  Matrix output() const { return topRows(outputs.back(), rows); }
+  std::int64_t columns = 0;           ///< of its last output: fewer than values where sequences are shorter
+  Matrix output() const {
+    return Matrix(outputs.back().data(), static_cast<std::size_t>(rows), static_cast<std::size_t>(columns));
+  }
 };
 
 /// Layers one behind the other, over consecutive parts of a flat parameter and a flat gradient buffer.
@@ -24,20 +27,25 @@ class LayerChain {
   explicit LayerChain(const std::vector<LayerPlan>& plans);
 
   std::int64_t parameters() const { return _begin.back(); }
+  std::int64_t statistics() const { return _statistics_begin.back(); }
   bool empty() const { return _layers.empty(); }
   std::int64_t inputs() const { return _layers.front()->inputs(); }
   std::int64_t outputs() const { return _layers.back()->outputs(); }
 
   void bind(const Vector& parameters, const Vector& gradients);
   void bindPacked(const Packed& packed);
+  void bindTable(const Matrix& table, const Matrix& gradient);
+  void bindStatistics(const Vector& statistics);
   void initialise(std::uint64_t seed, Real* values) const;
+  void initialiseStatistics(Real* values) const;
 
   Tape makeTape(std::int64_t capacity) const;
   /// A tape for `rows` samples in memory that somebody else has; the last output goes to `out` where that is
   /// not empty. Advances `memory` by what it took.
   Tape tapeIn(Real*& memory, std::int64_t rows, const Matrix& out) const;
 
-  /// in [rows, inputs()] -> output [rows, outputs()], which lives on the tape.
+  /// in [rows, inputs()] -> output [rows, outputs()], which lives on the tape; both narrower for sequences
+  /// that are shorter than planned.
   Matrix forward(const ExecSpace& space, const Pass& pass, const Matrix& in, Tape& tape) const;
   /// dJ/doutput (overwritten) -> the flat gradients, and dJ/din where `grad_in` is not empty. `work`: two
   /// buffers, each for the widest activation inside; `grad_out` may be one of them.
@@ -49,12 +57,18 @@ class LayerChain {
   void unpack(const ExecSpace& space, std::size_t layer, bool gradients) const;
   void pack(const ExecSpace& space, std::size_t layer) const;
   bool packs(std::size_t layer) const;
+  /// `values` columns of the plan as those of a call that begins with `in`, whose sequences may be shorter.
+  Matrix shaped(Real* data, std::int64_t values, const Matrix& in) const {
+    return Matrix(data, in.extent(0),
+                  static_cast<std::size_t>(values) * in.extent(1) / static_cast<std::size_t>(inputs()));
+  }
 
   std::vector<std::unique_ptr<Layer>> _layers;
   std::vector<bool> _group;
-  std::vector<std::int64_t> _begin; ///< first value of each layer in the flat buffers, and the end
-  std::size_t _first_trained;       ///< nothing in front of it wants a gradient
-  Packed _packed;                   ///< numbers of 16 bits, if those are what the chain is bound to
+  std::vector<std::int64_t> _begin;            ///< first value of each layer in the flat buffers, and the end
+  std::vector<std::int64_t> _statistics_begin; ///< the same for statistics
+  std::size_t _first_trained;                  ///< nothing in front of it wants a gradient
+  Packed _packed; ///< numbers of 16 bits, if those are what the chain is bound to
 };
 
 } // namespace partita

@@ -64,8 +64,8 @@ class CrossEntropy : public Loss {
  public:
   explicit CrossEntropy(double smoothing) : _smoothing(smoothing) {}
 
-  void evaluate(const ExecSpace& space, const Matrix& output, const Targets& targets, Real weight,
-                const Matrix& grad, Score& score) override {
+  void evaluateRows(const ExecSpace& space, const Matrix& output, const Targets& targets, Real weight,
+                    const Matrix& grad, Score& score) override {
     const Region region(space, "partita::CrossEntropy", Phase::elementwise);
     softmaxCrossEntropy(space, output, targets, static_cast<Real>(_smoothing), weight, grad, score);
   }
@@ -81,8 +81,8 @@ class Prototype : public Loss {
       : _labels(labels), _logits(makeMatrix("partita::Prototype::logits", capacity, labels.classes())),
         _logit_gradient(makeMatrix("partita::Prototype::logit_gradient", capacity, labels.classes())) {}
 
-  void evaluate(const ExecSpace& space, const Matrix& output, const Targets& targets, Real weight,
-                const Matrix& grad, Score& score) override {
+  void evaluateRows(const ExecSpace& space, const Matrix& output, const Targets& targets, Real weight,
+                    const Matrix& grad, Score& score) override {
     const auto rows = static_cast<std::int64_t>(output.extent(0));
     const Matrix logits = topRows(_logits, rows);
     const Matrix logit_gradient = grad.size() > 0 ? topRows(_logit_gradient, rows) : Matrix();
@@ -150,8 +150,8 @@ class LabelMse : public Loss {
       : _labels(labels), _products(makeMatrix("partita::LabelMse::products", capacity, labels.classes())),
         _target(makeMatrix("partita::LabelMse::target", capacity, labels.width())) {}
 
-  void evaluate(const ExecSpace& space, const Matrix& output, const Targets& targets, Real weight,
-                const Matrix& grad, Score& score) override {
+  void evaluateRows(const ExecSpace& space, const Matrix& output, const Targets& targets, Real weight,
+                    const Matrix& grad, Score& score) override {
     const auto rows = static_cast<std::int64_t>(output.extent(0));
     Matrix target; // empty: the label of the row's class
     if (targets.distribution.size() > 0) {

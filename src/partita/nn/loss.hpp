@@ -2,15 +2,16 @@
 
 #include "partita/nn/sil_labels.hpp"
 
+#include <algorithm>
 #include <memory>
 
 namespace partita {
 
-/// What a batch is to be taken for: a class a row, and where it is not empty a distribution over the classes
-/// a row, which then replaces the class in the loss.
+/// What a batch is to be taken for: a class a row, or for each position of the samples that are its rows; and
+/// where it is not empty a distribution over the classes, which then replaces the class in the loss.
 struct Targets {
-  Labels classes;      ///< [rows]
-  Matrix distribution; ///< [rows, classes] or empty
+  Labels classes;      ///< [labels], those of a sample together
+  Matrix distribution; ///< [labels, classes] or empty
 };
 
 /// Sum of the losses and number of correct rows since the last `take`, kept on the device: nothing waits for
@@ -43,16 +44,31 @@ class Score {
   std::int64_t _batches = 0; ///< since the last `take`
 };
 
-/// A loss and its gradient in one kernel. `output` [rows, width]; `weight` is one over the number of samples
-/// in the whole batch, over all replicas. Where `grad` [rows, width] is empty nothing is learnt, and every
-/// row is decoded; with `grad`, a loss may leave the decoding out where it would cost extra.
+/// A loss and its gradient in one kernel.
 class Loss {
  public:
   virtual ~Loss() = default;
-  virtual void evaluate(const ExecSpace& space, const Matrix& output, const Targets& targets, Real weight,
-                        const Matrix& grad, Score& score) = 0;
+
+  /// `output` [samples, values], which the labels of a sample share out: a row each. `weight` is one over the
+  /// number of samples in the whole batch, over all replicas; the loss is the mean over labels. Where `grad`,
+  /// as large as `output`, is empty nothing is learnt, and every row is decoded; with it, a loss may leave
+  /// the decoding out where it would cost extra.
+  void evaluate(const ExecSpace& space, const Matrix& output, const Targets& targets, Real weight,
+                const Matrix& grad, Score& score) {
+    const std::size_t labels = targets.classes.extent(0);
+    const auto each = static_cast<Real>(labels / std::max<std::size_t>(1, output.extent(0)));
+    evaluateRows(space, asRows(output, labels), targets, weight / each, asRows(grad, labels), score);
+  }
   /// Does `evaluate` count correct rows while training too?
   virtual bool decodesInTraining() const = 0;
+
+ private:
+  static Matrix asRows(const Matrix& values, std::size_t rows) {
+    return values.size() == 0 ? Matrix() : Matrix(values.data(), rows, values.size() / rows);
+  }
+  /// One label a row, `weight` one over the number of labels in the whole batch.
+  virtual void evaluateRows(const ExecSpace& space, const Matrix& output, const Targets& targets, Real weight,
+                            const Matrix& grad, Score& score) = 0;
 };
 
 /// Softmax cross-entropy with label smoothing (Szegedy et al., arXiv 1512.00567).

@@ -6,7 +6,7 @@
 
 namespace partita {
 
-/// A tensor of a stage's flat parameter buffer.
+/// A tensor of a flat buffer of a stage.
 struct StageTensor {
   std::string layer, name; ///< "layer3.dense", "weight"
   std::vector<std::int64_t> extents;
@@ -33,6 +33,9 @@ class Stage {
   /// Starting parameters of a stage as a function of (seed, place of each layer in the whole network) alone.
   static std::vector<Real> initialValues(const StagePlan& plan, std::uint64_t seed);
 
+  /// Seed of the random numbers that layers draw in training.
+  void setSeed(std::uint64_t seed) { _seed = seed; }
+
   const StagePlan& plan() const { return _plan; }
   /// In single precision; else empty.
   const Vector& parameters() const { return _parameters; }
@@ -42,6 +45,11 @@ class Stage {
   Trained trained() const;                                        ///< for an optimiser
   void setParameters(const ExecSpace& space, const Real* values); ///< all of them, from the host
   const std::vector<StageTensor>& tensors() const { return _tensors; }
+  /// State that forward updates while training and no gradient reaches; one flat buffer too.
+  const Vector& statistics() const { return _statistics; }
+  const std::vector<StageTensor>& statisticsTensors() const { return _statistics_tensors; }
+  /// For layers that look at the batch of all replicas; must outlive the stage's passes.
+  void setReplicas(const ReplicaSum* replicas) { _replicas = replicas; }
   std::int64_t inputs() const { return _chain.inputs(); }
   std::int64_t outputs() const { return _chain.outputs(); }
 
@@ -52,6 +60,7 @@ class Stage {
 
   /// The work buffer where a loss leaves dJ/doutput for `backward`, [rows, outputs()].
   Matrix outputGradient(std::int64_t rows) const;
+  Matrix outputGradient(const Matrix& output) const; ///< of its shape, where sequences are shorter
 
   /// dJ/doutput (overwritten) -> the flat gradients, and dJ/din where `grad_in` is not empty.
   void backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Tape& tape,
@@ -59,18 +68,22 @@ class Stage {
 
  private:
   using Halves = Kokkos::View<std::uint16_t*, Kokkos::LayoutRight, MemSpace>;
-  Pass withScratch(Pass pass) const;
   void makeNumbers(const StageStorage& storage, std::int64_t size);
+  void makeStatistics();
+  void bindTable();
+  Pass completed(Pass pass) const;
 
   StagePlan _plan;
   LayerChain _chain;
-  std::vector<StageTensor> _tensors;
+  std::vector<StageTensor> _tensors, _statistics_tensors;
   Precision _precision;
-  Vector _parameters, _gradients;
-  Halves _halves, _gradient_halves; ///< in their place
+  Vector _parameters, _gradients, _statistics;
+  Halves _halves, _gradient_halves; ///< in place of parameters and gradients
   StoredVector _masters;
+  const ReplicaSum* _replicas = nullptr;
   Vector _work[2]; ///< gradients of activations on their way back, in turn
   Vector _scratch; ///< of one layer at a time
+  std::uint64_t _seed = 0;
 };
 
 } // namespace partita

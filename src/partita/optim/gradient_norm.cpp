@@ -53,26 +53,35 @@ void GradientNorm::measure(const ExecSpace& space, const Numbers& gradients, dou
   });
 }
 
-void GradientNorm::clip(const ExecSpace& space, double clip_norm, double others) {
+void GradientNorm::clip(const ExecSpace& space, double clip_norm, std::optional<double> squares) {
   const Region region(space, "partita::GradientNorm::clip", Phase::optimiser);
-  const auto squares = _squares;
+  const auto own = _squares;
   const auto factor = _factor;
-  const double inverse = 1.0 / _scale;
+  const double given = squares.value_or(-1.0), inverse = 1.0 / _scale;
   Kokkos::parallel_for(
       "partita::GradientNorm::clip_kernel", Range(space, 0, 1), KOKKOS_LAMBDA(std::int64_t) {
-        double sum = others;
-        for (std::size_t t = 0; t < squares.extent(0); ++t) sum += squares(t) * inverse * inverse;
+        double sum = given;
+        if (sum < 0.0) {
+          sum = 0.0;
+          for (std::size_t t = 0; t < own.extent(0); ++t) sum += own(t) * inverse * inverse;
+        }
         const double norm = sqrt(sum);
         factor(0) = static_cast<Real>((norm > clip_norm ? clip_norm / norm : 1.0) * inverse);
       });
 }
 
-double GradientNorm::squaredNorm(const ExecSpace& space) const {
+std::vector<double> GradientNorm::squares(const ExecSpace& space) const {
   Kokkos::deep_copy(space, _host, _squares);
-  fence(space, "partita::GradientNorm::squaredNorm");
+  fence(space, "partita::GradientNorm::squares");
+  std::vector<double> squares(_host.data(), _host.data() + _host.extent(0));
+  for (double& square : squares) square = square / _scale / _scale;
+  return squares;
+}
+
+double GradientNorm::squaredNorm(const ExecSpace& space) const {
   double sum = 0.0;
-  for (std::size_t t = 0; t < _host.extent(0); ++t) sum += _host(t);
-  return sum / _scale / _scale;
+  for (const double square : squares(space)) sum += square;
+  return sum;
 }
 
 } // namespace partita

@@ -2,6 +2,7 @@
 
 #include "partita/core/numbers.hpp"
 
+#include <optional>
 #include <vector>
 
 namespace partita {
@@ -16,12 +17,13 @@ class GradientNorm {
 
   /// Of gradients that are `scale` times too large.
   void measure(const ExecSpace& space, const Numbers& gradients, double scale = 1.0);
-  /// min(1, clip / norm) / scale into `factor()`, for the optimiser; `others` adds squares of tensors
-  /// elsewhere.
-  void clip(const ExecSpace& space, double clip_norm, double others = 0.0);
+  /// min(1, clip / norm) / scale into `factor()`, for the optimiser; the norm is the root of `squares`, of
+  /// tensors elsewhere too, or of what was measured here.
+  void clip(const ExecSpace& space, double clip_norm, std::optional<double> squares = std::nullopt);
   const Vector& factor() const { return _factor; }
   /// Squared norm of what was measured last; waits for the device.
   double squaredNorm(const ExecSpace& space) const;
+  std::vector<double> squares(const ExecSpace& space) const; ///< the same tensor by tensor
 
  private:
   std::vector<std::int64_t> _bounds;

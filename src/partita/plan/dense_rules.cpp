@@ -17,7 +17,8 @@ class DenseRules : public LayerRules {
   }
 
   std::vector<ParameterShape> parameters(const LayerPlan& plan) const override {
-    std::vector<ParameterShape> shapes{{"weight", {plan.out.back(), fanIn(plan)}}};
+    std::vector<ParameterShape> shapes;
+    if (!plan.spec.tied) shapes.push_back({"weight", {plan.out.back(), fanIn(plan)}});
     if (plan.spec.bias) shapes.push_back({"bias", {plan.out.back()}});
     return shapes;
   }
@@ -25,6 +26,8 @@ class DenseRules : public LayerRules {
   double forwardFlops(const LayerPlan& plan) const override {
     return 2.0 * static_cast<double>(fanIn(plan)) * static_cast<double>(plan.outputs());
   }
+
+  double weightFlops(const LayerPlan& plan) const override { return forwardFlops(plan); }
 
   /// The derivative of most activations follows from the output.
   std::int64_t savedValues(const LayerPlan& plan) const override {

@@ -3,12 +3,15 @@
 namespace partita {
 
 RunConfig effective(RunConfig config) {
-  if (config.strategy.kind == StrategyKind::joint) {
-    config.strategy.stages = 1;
-    config.strategy.cuts.clear();
-    config.strategy.cut_rule = CutRule::flops;
-    config.strategy.input = StageInput::relay;
-    config.strategy.recovery_epochs = 0;
+  StrategySection& strategy = config.strategy;
+  if (strategy.kind == StrategyKind::joint) {
+    strategy.stages = 1;
+    strategy.cuts.clear();
+    strategy.cut_rule = CutRule::flops;
+  }
+  if (strategy.kind != StrategyKind::sil) {
+    strategy.input = StageInput::relay;
+    strategy.recovery_epochs = 0;
   }
   return config;
 }

@@ -4,8 +4,7 @@
 
 namespace partita {
 
-/// The deck as strategies see it: `joint` is one stage that learns the true labels, the same engine without
-/// cuts.
+/// The deck as strategies see it: `joint` is a pipeline of one stage; what only `sil` knows is off elsewhere.
 RunConfig effective(RunConfig config);
 
 } // namespace partita

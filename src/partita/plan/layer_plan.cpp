@@ -1,3 +1,5 @@
+#include "partita/plan/layer_plan.hpp"
+
 #include "partita/plan/layer_rules.hpp"
 
 #include <algorithm>
@@ -7,13 +9,25 @@
 namespace partita {
 
 const LayerRules& rulesOf(const std::string& type) {
-  for (const auto family : {denseRules, groupRules})
+  for (const auto family : {denseRules, groupRules, imageRules, sequenceRules})
     if (const LayerRules* rules = family(type)) return *rules;
   throw std::logic_error("no rules for layers of type '" + type + "'");
 }
 
 std::vector<ParameterShape> LayerPlan::parameterShapes() const {
   return rulesOf(spec.type).parameters(*this);
+}
+
+std::vector<ParameterShape> LayerPlan::statisticsShapes() const {
+  return rulesOf(spec.type).statistics(*this);
+}
+
+std::int64_t LayerPlan::statistics() const {
+  std::int64_t sum = 0;
+  for (const ParameterShape& shape : statisticsShapes()) sum += shape.size();
+  for (const LayerPlan& layer : body) sum += layer.statistics();
+  for (const LayerPlan& layer : shortcut) sum += layer.statistics();
+  return sum;
 }
 
 std::int64_t LayerPlan::parameters() const {

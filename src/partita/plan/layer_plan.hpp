@@ -20,6 +20,8 @@ struct LayerPlan {
   std::string entry;            ///< of the deck, for messages: "network/layers: entry 2"
   std::int64_t index = 0;       ///< of the cuttable layer that it is or is part of
   std::int64_t number = 0;      ///< counts the layers that are no groups: random numbers come from it
+  std::int64_t classes = 0;     ///< of the data; of tokens: the vocabulary
+  bool shared = false;          ///< embedding: a dense layer behind has the same table
   Shape in, out;
   Initialisation initialisation = Initialisation::he;
   std::vector<LayerPlan> body, shortcut; ///< of a group
@@ -31,6 +33,9 @@ struct LayerPlan {
 
   std::vector<ParameterShape> parameterShapes() const; ///< of this layer itself, in the order of the buffer
   std::int64_t parameters() const;                     ///< with those of the layers inside
+  /// State that training updates and no gradient reaches (running means), in the order of its buffer.
+  std::vector<ParameterShape> statisticsShapes() const;
+  std::int64_t statistics() const; ///< with those of the layers inside
   double forwardFlops() const; ///< multiply-adds of matrix products count 2; element-wise work is left out
   double weightFlops() const;  ///< gradient of the weights
   double inputFlops() const;   ///< gradient of the input
@@ -39,6 +44,11 @@ struct LayerPlan {
   std::int64_t keptValues() const { return outputs() + savedValues(); }
   std::int64_t workValues(std::int64_t rows) const; ///< scratch during a pass over `rows` samples
 };
+
+/// Positions of a sample that a layer treats alike: rows of its last extent.
+inline std::int64_t positionsOf(const Shape& shape) {
+  return valuesOf(shape) / shape.back();
+}
 
 bool needsArgument(Activation activation); ///< does its derivative need more than its value?
 

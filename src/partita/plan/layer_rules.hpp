@@ -13,6 +13,8 @@ class LayerRules {
   /// Extents of the output. Throws UserError, beginning with `plan.entry`, where the layer does not fit.
   virtual Shape output(const LayerPlan& plan) const { return plan.in; }
   virtual std::vector<ParameterShape> parameters(const LayerPlan&) const { return {}; }
+  /// State that training updates and no gradient reaches.
+  virtual std::vector<ParameterShape> statistics(const LayerPlan&) const { return {}; }
   virtual double forwardFlops(const LayerPlan&) const { return 0.0; }
   virtual double weightFlops(const LayerPlan& plan) const {
     return parameters(plan).empty() ? 0.0 : forwardFlops(plan);
@@ -25,11 +27,16 @@ class LayerRules {
   }
 };
 
+/// Widest head of attention: its tiles have to fit into the cache of a core.
+constexpr std::int64_t most_head_width = 256;
+
 /// The rules of a type by its name in decks. Throws std::logic_error where there is none.
 const LayerRules& rulesOf(const std::string& type);
 
 /// One function a family of layers; null where a type belongs to another.
 const LayerRules* denseRules(const std::string& type);
 const LayerRules* groupRules(const std::string& type);
+const LayerRules* sequenceRules(const std::string& type);
+const LayerRules* imageRules(const std::string& type);
 
 } // namespace partita

@@ -7,6 +7,11 @@ namespace partita {
 
 namespace {
 
+LayerPlan* firstLeaf(std::vector<LayerPlan>& layers) {
+  if (layers.empty()) return nullptr;
+  return layers.front().group() ? firstLeaf(layers.front().body) : &layers.front();
+}
+
 class Planner {
  public:
   Planner(const NetworkSection& network, std::int64_t classes) : _network(network), _classes(classes) {}
@@ -37,6 +42,7 @@ class Planner {
     layer.index = _index;
     layer.in = input;
     layer.initialisation = _network.initialisation;
+    layer.classes = _classes;
     if (last && spec.type == "dense" && spec.units == 0) layer.spec.units = _classes;
     layer.body = planInside(spec.layers, input, place + ".", entry + ", layer ", last);
     layer.shortcut = planInside(spec.shortcut, input, place + ".shortcut", entry + ", shortcut ", false);
@@ -63,10 +69,27 @@ class Planner {
   std::int64_t _classes, _index = 0, _number = 0;
 };
 
+/// Marks the embedding whose table is that of a dense layer too.
+void tieToEmbedding(std::vector<LayerPlan>& layers) {
+  LayerPlan* embedding = firstLeaf(layers);
+  for (const LayerPlan* leaf : leavesOf(layers)) {
+    if (!leaf->spec.tied) continue;
+    if (embedding->spec.type != "embedding")
+      throw UserError(leaf->entry + " is tied, but the network has no embedding");
+    if (embedding->spec.width != leaf->in.back() || embedding->classes != leaf->out.back()) {
+      throw UserError(leaf->entry + ": a tied layer has as many units as there are tokens, " +
+                      std::to_string(embedding->classes) + ", and inputs as the embedding is wide, " +
+                      std::to_string(embedding->spec.width));
+    }
+    embedding->shared = true;
+  }
+}
+
 } // namespace
 
 std::vector<LayerPlan> planNetwork(const NetworkSection& network, const Shape& input, std::int64_t classes) {
-  const std::vector<LayerPlan> layers = Planner(network, classes).planAll(input);
+  std::vector<LayerPlan> layers = Planner(network, classes).planAll(input);
+  tieToEmbedding(layers);
   if (layers.empty()) throw UserError("network/layers: there is no layer");
   const Shape& out = layers.back().out;
   const std::int64_t width = isSequence(out) ? out[1] : valuesOf(out);

@@ -24,4 +24,9 @@ double TrainingFlops::of(std::int64_t first, std::int64_t last) const {
   return _own[end] - _own[begin] + _input[end] - _input[wanted];
 }
 
+double TrainingFlops::withInputGradient(std::int64_t first, std::int64_t last) const {
+  const auto begin = static_cast<std::size_t>(first), end = static_cast<std::size_t>(last);
+  return _own[end] - _own[begin] + _input[end] - _input[begin];
+}
+
 } // namespace partita

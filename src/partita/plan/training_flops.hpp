@@ -4,14 +4,17 @@
 
 namespace partita {
 
-/// FLOPs of training any run of consecutive layers alone, each in constant time: what a search over cuts asks
-/// for many times. Nothing in front of the first layer with parameters wants a gradient.
+/// FLOPs of training any run of consecutive layers, each in constant time: what a search over cuts asks for
+/// many times.
 class TrainingFlops {
  public:
   explicit TrainingFlops(const std::vector<LayerPlan>& layers);
 
-  /// A sample through layers [first, last).
+  /// A sample through layers [first, last) trained alone: nothing in front of the first layer with parameters
+  /// wants a gradient.
   double of(std::int64_t first, std::int64_t last) const;
+  /// The same where the layers in front of `first` want one.
+  double withInputGradient(std::int64_t first, std::int64_t last) const;
 
  private:
   std::vector<double> _own;                ///< sums of forward and weight gradients over layers [0, i)

@@ -29,25 +29,26 @@ bool parametersFinite(const Stage& stage, const LayerPlan& layer) {
 }
 
 /// In the order in which a batch meets them.
-std::string firstBadPlace(const LocalStage& local, const Matrix& in) {
+std::string firstBadPlace(const LocalStage& local, const Tape& tape, const Matrix& in) {
   if (!allFinite(in)) return "the input of the stage";
   const std::vector<LayerPlan>& layers = local.stage.plan().layers;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const std::string name = layers[i].name();
     if (!parametersFinite(local.stage, layers[i])) return "the parameters of " + name;
-    if (!allFinite(topRows(local.tape.outputs[i], local.tape.rows))) return "the output of " + name;
+    if (!allFinite(topRows(tape.outputs[i], tape.rows))) return "the output of " + name;
   }
   return "the loss itself";
 }
 
 } // namespace
 
-void failDiverged(const ExecSpace& space, const LocalStage& local, const Matrix& in,
-                  std::int64_t counted_from) {
+void failDiverged(const ExecSpace& space, const LocalStage& local, const Tape& tape, const Matrix& in,
+                  std::int64_t counted_from, std::int64_t batches) {
   fence(space, "partita::failDiverged");
-  const auto step = counted_from + static_cast<std::int64_t>(local.score.peek(space).bad_batch);
+  const auto bad_batch = static_cast<std::int64_t>(local.score.peek(space).bad_batch);
+  const std::int64_t step = counted_from + (bad_batch + batches - 1) / batches;
   throw RunError("stage " + std::to_string(local.index() + 1) + ": the loss is not finite at step " +
-                 std::to_string(step) + "; the first thing that is not: " + firstBadPlace(local, in) +
+                 std::to_string(step) + "; the first thing that is not: " + firstBadPlace(local, tape, in) +
                  " (try a smaller optimiser/learning_rate, optimiser/clip_norm or a warm-up; checkpoints of "
                  "earlier steps are kept)");
 }

@@ -26,12 +26,12 @@ Evaluation evaluateJoined(const ExecSpace& space, const RunConfig& config, Grid&
                           const Dataset& set, const OutputRows& outputs) {
   const Region region(space, "partita::evaluateJoined", Phase::evaluation);
   const auto samples = static_cast<std::int64_t>(set.size());
-  const std::int64_t capacity = localCapacity(config, grid.replicas());
+  const std::int64_t capacity = passCapacity(config, grid.replicas());
   const Slice part = replicaSlice(samples, grid.replica(), grid.replicas());
   const std::int64_t batches = (part.end - part.begin + capacity - 1) / capacity;
   const bool first = grid.group() == 0, last = grid.group() + 1 == grid.plan().groups;
   const FeatureRows features(sets, set);
-  BatchReader reader(first ? &features : nullptr, set.labels, sequentialOrder(part.begin, part.end, capacity),
+  BatchReader reader(first ? &features : nullptr, set, sequentialOrder(part.begin, part.end, capacity),
                      batches, capacity, config.data.prefetch);
   std::unique_ptr<Receiver> receiver;
   std::unique_ptr<Sender> sender;
@@ -45,7 +45,8 @@ Evaluation evaluateJoined(const ExecSpace& space, const RunConfig& config, Grid&
                                  config.strategy.queue, grid.traffic.evaluation);
   }
   std::vector<Score> scores(stages.size(), Score(0));
-  for (Score& score : scores) score = Score(capacity);
+  const std::size_t labels = set.labels_a_sample;
+  for (Score& score : scores) score = Score(capacity * static_cast<std::int64_t>(labels));
   Pass pass;
   pass.training = false;
   for (std::int64_t i = 0; i < batches; ++i) {
@@ -54,6 +55,7 @@ Evaluation evaluateJoined(const ExecSpace& space, const RunConfig& config, Grid&
     Matrix flow = first ? batch.features : receiver->next(space);
     for (std::size_t s = 0; s < stages.size(); ++s) {
       flow = stages[s]->forwardJoined(space, pass, flow);
+      if (stages[s]->loss == nullptr) continue;
       stages[s]->loss->evaluate(space, stages[s]->tape.output(), {batch.labels, Matrix()}, Real(1), Matrix(),
                                 scores[s]);
     }
@@ -69,9 +71,9 @@ Evaluation evaluateJoined(const ExecSpace& space, const RunConfig& config, Grid&
   }
   grid.world().sum(sums);
   Evaluation result;
-  for (std::size_t s = 0; s < count; ++s) {
-    result.accuracy.push_back(sums[2 * s] / static_cast<double>(samples));
-    result.loss.push_back(sums[2 * s + 1] / static_cast<double>(samples));
+  for (std::size_t s = usesLabels(config.strategy) ? 0 : count - 1; s < count; ++s) {
+    result.accuracy.push_back(sums[2 * s] / static_cast<double>(set.labels.size()));
+    result.loss.push_back(sums[2 * s + 1] / static_cast<double>(set.labels.size()));
   }
   return result;
 }
@@ -88,14 +90,17 @@ double Evaluator::afterStep(const ExecSpace& space, const Position& position, in
   const Dataset& set = _context.sets.validation.size() > 0 ? _context.sets.validation : _context.sets.test;
   Evaluation result =
       evaluateJoined(space, _context.config, _context.grid, _context.stages, _context.sets, set);
-  result.accuracy.resize(static_cast<std::size_t>(trained));
-  result.loss.resize(static_cast<std::size_t>(trained));
+  const bool joined = trained == _context.grid.plan().stages;
+  if (!joined) {
+    result.accuracy.resize(static_cast<std::size_t>(trained));
+    result.loss.resize(static_cast<std::size_t>(trained));
+  }
   EvaluationReport report;
   report.stage = number;
   report.epoch = (step + per_epoch - 1) / per_epoch;
   report.step = step;
   report.run_step = _context.length.runStep(position);
-  report.joined = trained == _context.grid.plan().stages;
+  report.joined = joined;
   report.stage_accuracy = result.accuracy;
   report.stage_loss = result.loss;
   _context.observer.onEvaluation(report);

@@ -8,7 +8,8 @@
 
 namespace partita {
 
-/// What a forward pass over a set came to, a value a stage.
+/// What a forward pass over a set came to: a value a stage where stages have labels of their own, else that
+/// of the network alone; shares and means of the labels, of which a sample of tokens has one each position.
 struct Evaluation {
   std::vector<double> accuracy, loss;
 };

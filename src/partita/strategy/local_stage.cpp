@@ -1,21 +1,61 @@
 #include "partita/strategy/local_stage.hpp"
 
+#include "partita/data/order.hpp"
+#include "partita/plan/pipeline_plan.hpp"
+
+#include <algorithm>
+#include <array>
+
 namespace partita {
 
 namespace {
 
+/// The last leaf with parameters that nothing but pooling and flattening stands behind, and where its values
+/// begin; null where the end of a stage is something else, such as a sum of branches.
+const LayerPlan* lastLinear(const std::vector<LayerPlan>& layers, std::int64_t& begin) {
+  begin = countParameters(layers);
+  for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
+    begin -= layer->parameters();
+    if (layer->spec.type == "residual") return nullptr;
+    if (layer->group()) {
+      std::int64_t inside = 0;
+      const LayerPlan* found = lastLinear(layer->body, inside);
+      begin += inside;
+      return found;
+    }
+    if (layer->parameters() > 0) return &*layer;
+    if (layer->spec.activation != Activation::identity) return nullptr;
+  }
+  return nullptr;
+}
+
+/// Mean of the labels for each value of a bias: those of a channel share one.
+std::vector<double> meanOfChannels(const std::vector<double>& mean, std::int64_t channels) {
+  std::vector<double> means(static_cast<std::size_t>(channels), 0.0);
+  const std::size_t places = mean.size() / means.size();
+  for (std::size_t i = 0; i < mean.size(); ++i) means[i / places] += mean[i] / static_cast<double>(places);
+  return means;
+}
+
 /// Cut initialisation: the stage starts at the mean label with little spread, so that the first steps turn
-/// outputs instead of killing units.
+/// outputs instead of killing units. It is the last weights, or the scale of a batch norm, that are made
+/// small.
 void startAtMeanLabel(const StagePlan& plan, const SilLabels& labels, double gain,
                       std::vector<Real>& values) {
-  const LayerPlan& layer = plan.layers.back();
-  const std::int64_t weights = layer.parameterShapes().front().size();
-  Real* last = values.data() + values.size() - layer.parameters();
+  std::int64_t begin = 0;
+  const LayerPlan* layer = lastLinear(plan.layers, begin);
+  static const std::array<const char*, 4> types{"dense", "conv2d", "conv3d", "batch-norm"};
+  if (layer == nullptr || layer->spec.tied ||
+      std::find(types.begin(), types.end(), layer->spec.type) == types.end())
+    return;
+  const std::vector<ParameterShape> shapes = layer->parameterShapes();
+  const std::int64_t weights = shapes.front().size();
+  Real* last = values.data() + begin;
   for (std::int64_t i = 0; i < weights; ++i) last[i] *= static_cast<Real>(gain);
-  if (!layer.spec.bias) return;
-  for (std::int64_t j = 0; j < layer.outputs(); ++j) {
-    last[weights + j] = static_cast<Real>(labels.mean[static_cast<std::size_t>(j)]);
-  }
+  if (shapes.size() < 2) return;
+  const std::vector<double> means = meanOfChannels(labels.mean, shapes[1].size());
+  for (std::size_t j = 0; j < means.size(); ++j)
+    last[weights + static_cast<std::int64_t>(j)] = static_cast<Real>(means[j]);
 }
 
 /// A later stage of one dense layer starts by passing on what the stage in front says. The last one decodes
@@ -35,7 +75,7 @@ void startWithLabels(const StagePlan& plan, const SilLabels& before, const SilLa
     }
     return;
   }
-  const double halves = plan.layers.size() > 1 ? 2.0 : 1.0;
+  const double halves = plan.entrance ? 2.0 : 1.0;
   const double scale = halves / (static_cast<double>(inputs) * before.deviation * before.deviation);
   for (std::size_t o = 0; o < outputs; ++o) {
     for (std::size_t i = 0; i < inputs; ++i) {
@@ -50,25 +90,28 @@ bool startsWithLabels(const StrategySection& strategy, const StagePlan& plan) {
   if (plan.first() || strategy.label_start == Switch::off) return false;
   const bool wanted = strategy.label_start == Switch::on ||
                       (strategy.input == StageInput::relay && strategy.loss == StageLoss::prototype);
-  return wanted && plan.layers.back().spec.type == "dense" &&
-         plan.layers.back().parameters() == plan.parameters();
+  const LayerPlan& last = plan.layers.back();
+  return wanted && last.spec.type == "dense" && last.parameters() == plan.parameters() &&
+         last.inputs() == plan.inputs();
 }
 
 std::vector<Real> startingValues(const RunConfig& config, const StagePlan& plan, const SilLabels& labels,
                                  std::int64_t classes) {
   std::vector<Real> values = Stage::initialValues(plan, static_cast<std::uint64_t>(config.run.seed));
-  const bool dense_end = plan.layers.back().spec.type == "dense";
-  if (!plan.last() && dense_end && config.strategy.initialisation == CutInitialisation::cut) {
+  if (!usesLabels(config.strategy)) return values;
+  if (!plan.last() && config.strategy.initialisation == CutInitialisation::cut) {
     startAtMeanLabel(plan, labels, config.strategy.cut_gain, values);
   }
   if (startsWithLabels(config.strategy, plan)) {
-    startWithLabels(plan, labelsOfCut(config, classes, plan.inputs(), plan.index - 1), labels, values);
+    startWithLabels(plan, labelsOfCut(config, classes, plan.inputs() / plan.positions, plan.index - 1),
+                    labels, values);
   }
   return values;
 }
 
 std::unique_ptr<Loss> makeStageLoss(const RunConfig& config, const StagePlan& plan, const SilLabels& labels,
                                     std::int64_t classes, std::int64_t capacity) {
+  if (!plan.last() && !usesLabels(config.strategy)) return nullptr;
   if (!plan.last()) {
     const bool prototype = config.strategy.loss == StageLoss::prototype;
     return prototype ? makePrototype(labels, capacity) : makeLabelMse(labels, capacity);
@@ -83,8 +126,20 @@ StageStorage storageOf(const RunConfig& config) {
 
 } // namespace
 
+Pass trainingPass(const RunConfig& config, const Grid& grid, std::int64_t step) {
+  Pass pass;
+  pass.step = static_cast<std::uint64_t>(step);
+  pass.first_row = replicaSlice(config.training.batch, grid.replica(), grid.replicas()).begin;
+  return pass;
+}
+
 std::int64_t localCapacity(const RunConfig& config, int replicas) {
   return (config.training.batch + replicas - 1) / replicas;
+}
+
+std::int64_t passCapacity(const RunConfig& config, int replicas) {
+  const std::int64_t share = localCapacity(config, replicas);
+  return usesLabels(config.strategy) ? share : microbatchRows(config.strategy, share);
 }
 
 SilLabels labelsOfCut(const RunConfig& config, std::int64_t classes, std::int64_t width, int cut) {
@@ -94,54 +149,83 @@ SilLabels labelsOfCut(const RunConfig& config, std::int64_t classes, std::int64_
 }
 
 bool reencodes(const StrategySection& strategy) {
+  if (!usesLabels(strategy)) return false;
   if (strategy.reencode != Switch::automatic) return strategy.reencode == Switch::on;
   return strategy.input == StageInput::free && strategy.loss == StageLoss::prototype;
 }
 
 LocalStage::LocalStage(const RunConfig& config, const StagePlan& plan, std::int64_t classes,
                        std::int64_t capacity)
-    : labels(plan.last() ? SilLabels{} : labelsOfCut(config, classes, plan.outputs(), plan.index)),
+    : labels(plan.last() || !usesLabels(config.strategy)
+                 ? SilLabels{}
+                 : labelsOfCut(config, classes, plan.labelWidth(), plan.index)),
       stage(plan, startingValues(config, plan, labels, classes), capacity, storageOf(config)),
-      tape(stage.makeTape(capacity)), score(capacity),
-      loss(makeStageLoss(config, plan, labels, classes, capacity)) {
-  if (plan.last() || !reencodes(config.strategy)) return;
-  reencode = std::make_unique<Reencode>(labels, plan.index, capacity);
-  encoded = makeMatrix("partita::LocalStage::encoded", capacity, reencode->outputs());
-  posterior = makeMatrix("partita::LocalStage::posterior", capacity, reencode->savedValues());
+      reencode(plan.last() || !reencodes(config.strategy)
+                   ? nullptr
+                   : std::make_unique<Reencode>(labels, plan.index, capacity * plan.positions)),
+      tape(makeTape(capacity)), score(capacity * plan.positions),
+      loss(makeStageLoss(config, plan, labels, classes, capacity * plan.positions)) {
+  stage.setSeed(static_cast<std::uint64_t>(config.run.seed));
 }
 
-Matrix LocalStage::forwardJoined(const ExecSpace& space, const Pass& pass, const Matrix& in) {
-  stage.forward(space, pass, in, tape);
-  encode(space, pass);
-  return joinedOutput();
+JoinedTape LocalStage::makeTape(std::int64_t capacity) const {
+  JoinedTape made;
+  static_cast<Tape&>(made) = stage.makeTape(capacity);
+  if (reencode == nullptr) return made;
+  made.encoded = makeMatrix("partita::LocalStage::encoded", capacity, stage.outputs());
+  made.posterior = makeMatrix("partita::LocalStage::posterior", capacity * stage.plan().positions,
+                              reencode->savedValues());
+  return made;
 }
 
-void LocalStage::encode(const ExecSpace& space, const Pass& pass) {
+void LocalStage::meet(Grid& grid) {
+  const auto statistics = static_cast<std::int64_t>(stage.statistics().extent(0));
+  if (grid.replicas() == 1 || statistics == 0) return;
+  // Two values of a channel are the most that a layer sums at once, and their number.
+  replicas = std::make_unique<PeerSum>(grid.peers(), grid.paths().reductions, statistics + 1,
+                                       grid.traffic.between_replicas);
+  stage.setReplicas(replicas.get());
+}
+
+Matrix LocalStage::perLabel(const Matrix& values) const {
+  const auto width = static_cast<std::size_t>(labels.width());
+  return Matrix(values.data(), values.size() / width, width);
+}
+
+Matrix LocalStage::forwardJoined(const ExecSpace& space, const Pass& pass, const Matrix& in, JoinedTape& on) {
+  stage.forward(space, pass, in, on);
+  encode(space, pass, on);
+  return on.joinedOutput();
+}
+
+void LocalStage::encode(const ExecSpace& space, const Pass& pass, const JoinedTape& on) {
   if (reencode == nullptr) return;
-  reencode->forward(space, pass, tape.output(), topRows(encoded, tape.rows), topRows(posterior, tape.rows));
+  const Matrix in = perLabel(on.output());
+  reencode->forward(space, pass, in, perLabel(topRows(on.encoded, on.rows)),
+                    topRows(on.posterior, static_cast<std::int64_t>(in.extent(0))));
 }
 
-Matrix LocalStage::joinedOutput() const {
-  return reencode == nullptr ? tape.output() : topRows(encoded, tape.rows);
-}
-
-void LocalStage::backwardJoined(const ExecSpace& space, const Matrix& in, const Matrix& grad_out,
-                                const Matrix& grad_in, const Stage::GradientReady& ready) {
+void LocalStage::backwardJoined(const ExecSpace& space, const Pass& pass, const Matrix& in,
+                                const JoinedTape& on, const Matrix& grad_out, const Matrix& grad_in,
+                                const Stage::GradientReady& ready) {
   Matrix grad = grad_out;
   if (reencode != nullptr) {
-    grad = stage.outputGradient(tape.rows);
-    reencode->backward(space, {}, tape.output(), topRows(encoded, tape.rows), topRows(posterior, tape.rows),
-                       grad_out, grad);
+    grad = stage.outputGradient(on.rows);
+    const Matrix from = perLabel(on.output());
+    reencode->backward(space, pass, from, perLabel(topRows(on.encoded, on.rows)),
+                       topRows(on.posterior, static_cast<std::int64_t>(from.extent(0))), perLabel(grad_out),
+                       perLabel(grad));
   }
-  stage.backward(space, {}, in, tape, grad, grad_in, ready);
+  stage.backward(space, pass, in, on, grad, grad_in, ready);
 }
 
 std::vector<std::unique_ptr<LocalStage>> makeLocalStages(const RunConfig& config, const Partition& partition,
-                                                         const Grid& grid, std::int64_t classes) {
+                                                         Grid& grid, std::int64_t classes) {
   std::vector<std::unique_ptr<LocalStage>> stages;
   for (int index = grid.firstStage(); index < grid.endStage(); ++index) {
     stages.push_back(std::make_unique<LocalStage>(config, partition.stages[static_cast<std::size_t>(index)],
-                                                  classes, localCapacity(config, grid.replicas())));
+                                                  classes, passCapacity(config, grid.replicas())));
+    stages.back()->meet(grid);
   }
   return stages;
 }

@@ -4,39 +4,62 @@
 #include "partita/nn/loss.hpp"
 #include "partita/nn/reencode.hpp"
 #include "partita/nn/stage.hpp"
+#include "partita/strategy/peer_sum.hpp"
 
 namespace partita {
+
+/// What a batch leaves behind on a stage of the joined network.
+struct JoinedTape : Tape {
+  Matrix encoded, posterior; ///< of the re-encoding; empty where the activation itself crosses the cut
+
+  /// What the next stage gets: the output, or its re-encoding.
+  Matrix joinedOutput() const { return encoded.size() > 0 ? topRows(encoded, rows) : output(); }
+};
 
 /// One stage on this rank with all that belongs to it: its loss, the labels of the cut behind it, its place
 /// in the joined network.
 struct LocalStage {
   LocalStage(const RunConfig& config, const StagePlan& plan, std::int64_t classes, std::int64_t capacity);
 
+  /// Statistics are to be shared with the other replicas; `grid` must outlive the stage.
+  void meet(Grid& grid);
+
   int index() const { return stage.plan().index; }
   bool last() const { return stage.plan().last(); }
 
+  /// Another tape like `tape`, for batches of up to `capacity` rows.
+  JoinedTape makeTape(std::int64_t capacity) const;
   /// Forward within the joined network: the stage, and the re-encoding of its output where the cut has one.
-  Matrix forwardJoined(const ExecSpace& space, const Pass& pass, const Matrix& in);
+  Matrix forwardJoined(const ExecSpace& space, const Pass& pass, const Matrix& in, JoinedTape& on);
+  Matrix forwardJoined(const ExecSpace& space, const Pass& pass, const Matrix& in) {
+    return forwardJoined(space, pass, in, tape);
+  }
   /// The second half of that, after `stage.forward`.
-  void encode(const ExecSpace& space, const Pass& pass);
-  /// What the next stage gets: the output on the tape, or its re-encoding.
-  Matrix joinedOutput() const;
+  void encode(const ExecSpace& space, const Pass& pass, const JoinedTape& on);
   /// dJ/d(joined output) -> gradients, and dJ/din where `grad_in` is not empty; on the tape of
   /// `forwardJoined`.
-  void backwardJoined(const ExecSpace& space, const Matrix& in, const Matrix& grad_out, const Matrix& grad_in,
-                      const Stage::GradientReady& ready);
+  void backwardJoined(const ExecSpace& space, const Pass& pass, const Matrix& in, const JoinedTape& on,
+                      const Matrix& grad_out, const Matrix& grad_in, const Stage::GradientReady& ready);
 
-  SilLabels labels; ///< of the cut behind the stage; empty for the last one
+  SilLabels labels; ///< of the cut behind the stage; empty for the last one, and without labels
   Stage stage;
-  Tape tape;
-  Score score;
-  std::unique_ptr<Loss> loss;         ///< the stage's own
   std::unique_ptr<Reencode> reencode; ///< none: the activation itself crosses the cut
-  Matrix encoded, posterior;          ///< what `reencode` leaves on the tape
+  JoinedTape tape;
+  Score score;
+  std::unique_ptr<Loss> loss; ///< the stage's own; none where it waits for the gradient of the next one
+  std::unique_ptr<PeerSum> replicas; ///< none: one replica, or a stage without statistics
+
+ private:
+  Matrix perLabel(const Matrix& values) const; ///< a row for each label of a sample
 };
+
+/// What the layers are told of a training step of a replica: where its random numbers come from.
+Pass trainingPass(const RunConfig& config, const Grid& grid, std::int64_t step);
 
 /// Samples of a batch that one replica holds at most.
 std::int64_t localCapacity(const RunConfig& config, int replicas);
+/// Samples that go through a stage at once at most: a replica's share of the batch, or a microbatch of it.
+std::int64_t passCapacity(const RunConfig& config, int replicas);
 
 /// Labels of the cut behind stage `cut`, the same on every rank.
 SilLabels labelsOfCut(const RunConfig& config, std::int64_t classes, std::int64_t width, int cut);
@@ -46,6 +69,6 @@ bool reencodes(const StrategySection& strategy);
 
 /// The stages this rank owns, in order.
 std::vector<std::unique_ptr<LocalStage>> makeLocalStages(const RunConfig& config, const Partition& partition,
-                                                         const Grid& grid, std::int64_t classes);
+                                                         Grid& grid, std::int64_t classes);
 
 } // namespace partita

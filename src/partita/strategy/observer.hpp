@@ -8,7 +8,7 @@ namespace partita {
 
 /// What a stage tells after some steps. Plain data: it travels to rank 0 as bytes.
 struct StepReport {
-  std::int64_t stage = 0;     ///< from 1; 0: the joined network (recovery)
+  std::int64_t stage = 0;     ///< from 1; 0: the joined network of several stages
   std::int64_t epoch = 0;     ///< from 1, the one the step belongs to
   std::int64_t step = 0;      ///< taken by this stage so far
   std::int64_t run_step = 0;  ///< RunLength::runStep of that
@@ -22,7 +22,7 @@ struct StepReport {
 
 /// Accuracies 0..1 on a held-out set.
 struct EvaluationReport {
-  std::int64_t stage = 0; ///< the highest one trained so far, from 1; 0: recovery
+  std::int64_t stage = 0; ///< the highest one trained so far, from 1; 0: the joined network of several
   std::int64_t epoch = 0, step = 0, run_step = 0;
   std::vector<double>
       stage_accuracy; ///< each stage's own decoding within the joined network, as far as trained

@@ -3,6 +3,7 @@
 #include "partita/data/dataset.hpp"
 #include "partita/strategy/local_stage.hpp"
 #include "partita/strategy/observer.hpp"
+#include "partita/strategy/pipeline/schedule_trace.hpp"
 #include "partita/strategy/step_control.hpp"
 #include "partita/strategy/training_clock.hpp"
 
@@ -22,8 +23,9 @@ struct RunContext {
   StepControl& control;
   TrainingClock& clock;
   RunLength length;
-  Position start;                ///< parameters are those of this position
-  std::string scratch_directory; ///< for files that vanish with the run
+  Position start;                 ///< parameters are those of this position
+  std::string scratch_directory;  ///< for files that vanish with the run
+  ScheduleTrace* trace = nullptr; ///< takes the operations of the first steps; null: nobody wants them
 
   std::uint64_t seed() const { return static_cast<std::uint64_t>(config.run.seed); }
 };

@@ -52,13 +52,13 @@ void StageUpdater::completeGradient(const ExecSpace& space) {
   _norm.measure(space, _local.stage.trained().gradients, _scale.value());
 }
 
-void StageUpdater::checkLoss(const ExecSpace& space, const Matrix& in) const {
+void StageUpdater::checkLoss(const ExecSpace& space, const Tape& tape, const Matrix& in) const {
   constexpr bool seen_at_once = std::is_same<MemSpace, HostSpace>::value;
-  if (seen_at_once || reports()) failIfDiverged(space, in);
+  if (seen_at_once || reports()) failIfDiverged(space, tape, in);
 }
 
-void StageUpdater::failIfDiverged(const ExecSpace& space, const Matrix& in) const {
-  if (_local.score.bad(space)) failDiverged(space, _local, in, _reported);
+void StageUpdater::failIfDiverged(const ExecSpace& space, const Tape& tape, const Matrix& in) const {
+  if (_local.score.bad(space)) failDiverged(space, _local, tape, in, _reported, _losses_a_step);
 }
 
 void StageUpdater::resume(std::int64_t step, std::int64_t optimiser_steps) {
@@ -76,13 +76,16 @@ bool StageUpdater::overflowed(const ExecSpace& space) const {
   return _checks && !std::isfinite(_norm.squaredNorm(space));
 }
 
-void StageUpdater::update(const ExecSpace& space, double other_squares) {
+void StageUpdater::update(const ExecSpace& space, std::optional<double> squares) {
   const bool scaled = _scale.value() != 1.0;
   _rate = rateNow();
+  if (_before_update) _before_update();
   if (clips() || scaled)
-    _norm.clip(space, clips() ? _section.clip_norm : std::numeric_limits<double>::infinity(), other_squares);
+    _norm.clip(space, clips() ? _section.clip_norm : std::numeric_limits<double>::infinity(), squares);
   _optimiser->step(space, _local.stage.trained(), _rate, clips() || scaled ? _norm.factor() : Vector(),
                    [&](std::int64_t begin) { _reducer.arrive(space, begin); });
+  // Replicas have seen other samples; with equal statistics any of them can be kept, or evaluate.
+  if (_local.replicas != nullptr) _local.replicas->average(space, _local.stage.statistics());
   _scale.stepTaken();
   _reducer.setScale(_scale.value());
   ++_step;
@@ -133,23 +136,23 @@ StepReport StageUpdater::report(const ExecSpace& space, std::int64_t stage_numbe
 
 StageTrainer::StageTrainer(const RunConfig& config, LocalStage& local, Grid& grid, StageRate stage_rate,
                            std::int64_t steps, std::int64_t steps_per_epoch)
-    : _local(local), _peers(grid.peers()), _updater(config, local, grid, stage_rate, steps, steps_per_epoch) {
+    : _local(local), _peers(grid.peers()), _updater(config, local, grid, stage_rate, steps, steps_per_epoch),
+      _config(config), _grid(grid) {}
+
+Pass StageTrainer::passOfStep() const {
+  return trainingPass(_config, _grid, _updater.step());
 }
 
 void StageTrainer::forward(const ExecSpace& space, const Matrix& in) {
   _in = in;
-  Pass pass;
-  pass.step = static_cast<std::uint64_t>(_updater.step());
-  _local.stage.forward(space, pass, in, _local.tape);
+  _local.stage.forward(space, passOfStep(), in, _local.tape);
 }
 
 void StageTrainer::learn(const ExecSpace& space, const Targets& targets) {
-  Pass pass;
-  pass.step = static_cast<std::uint64_t>(_updater.step());
   const Matrix grad = _local.stage.outputGradient(_local.tape.rows);
   _local.loss->evaluate(space, _local.tape.output(), targets, _updater.lossWeight(), grad, _local.score);
-  _updater.checkLoss(space, _in);
-  _local.stage.backward(space, pass, _in, _local.tape, grad, Matrix(), _updater.gradientReady(space));
+  _updater.checkLoss(space, _local.tape, _in);
+  _local.stage.backward(space, passOfStep(), _in, _local.tape, grad, Matrix(), _updater.gradientReady(space));
   _updater.completeGradient(space);
   // A stage that learns by itself agrees with its replicas alone: others may be many steps ahead.
   if (overflowAnywhere(space, {&_updater}, _peers)) {

@@ -8,6 +8,8 @@
 #include "partita/strategy/observer.hpp"
 
 #include <chrono>
+#include <functional>
+#include <optional>
 
 namespace partita {
 
@@ -36,20 +38,28 @@ class StageUpdater {
   void completeGradient(const ExecSpace& space);
   /// Squared norm of the completed gradient; waits for the device.
   double squaredNorm(const ExecSpace& space) const { return _norm.squaredNorm(space); }
-  /// To be called between the loss and the backward pass of a batch that began with `in`: throws RunError
-  /// where the loss is not finite. On a device this is noticed only by steps that report: no other waits for
-  /// it.
-  void checkLoss(const ExecSpace& space, const Matrix& in) const;
+  /// The same tensor by tensor.
+  std::vector<double> tensorSquares(const ExecSpace& space) const { return _norm.squares(space); }
+  /// To be called between the loss and the backward pass of a batch on `tape` that began with `in`: throws
+  /// RunError where the loss is not finite. On a device this is noticed only by steps that report: no other
+  /// waits for it.
+  void checkLoss(const ExecSpace& space, const Tape& tape, const Matrix& in) const;
   /// The same at any step, on a device too.
-  void failIfDiverged(const ExecSpace& space, const Matrix& in) const;
+  void failIfDiverged(const ExecSpace& space, const Tape& tape, const Matrix& in) const;
   /// May this gradient overflow, so that steps have to be agreed on? The same on every rank.
   bool checksOverflow() const { return _checks; }
   /// Is the completed gradient not finite? Waits for the device.
   bool overflowed(const ExecSpace& space) const;
-  /// One optimiser step; `other_squares` of stages elsewhere take part in clipping.
-  void update(const ExecSpace& space, double other_squares = 0.0);
+  /// What is to be called each time before parameters and optimiser change.
+  void beforeUpdate(std::function<void()> call) { _before_update = std::move(call); }
+  /// One optimiser step, clipped by the norm of the gradient of the stage, or by the root of `squares` where
+  /// others take part.
+  void update(const ExecSpace& space, std::optional<double> squares = std::nullopt);
   /// In place of a step whose gradient overflowed somewhere: the batch is over, nothing is learnt from it.
   void leaveOut();
+
+  /// So many losses make a step: microbatches of a batch.
+  void setLossesAStep(std::int64_t losses) { _losses_a_step = losses; }
 
   LocalStage& local() { return _local; }
   const Optimiser& optimiser() const { return *_optimiser; }
@@ -84,9 +94,10 @@ class StageUpdater {
   bool _checks;
   LossScale _scale;
   std::int64_t _batch, _log_every, _steps, _steps_per_epoch;
-  std::int64_t _step = 0, _reported = 0;
+  std::int64_t _step = 0, _reported = 0, _losses_a_step = 1;
   double _rate = 0.0;
   StageRate _stage_rate;
+  std::function<void()> _before_update;
   Clock::time_point _since = Clock::now();
 };
 
@@ -114,6 +125,10 @@ class StageTrainer {
   LocalStage& _local;
   const Communicator& _peers;
   StageUpdater _updater;
+  Pass passOfStep() const;
+
+  const RunConfig& _config;
+  const Grid& _grid;
   Matrix _in;
 };
 

@@ -13,8 +13,8 @@ class StepControl {
  public:
   virtual ~StepControl() = default;
 
-  /// Puts a fresh updater where the run is continued: its step, the state of its optimiser, and the sums of
-  /// its stage's loss since the last report.
+  /// Every new updater comes here first. Where the run is continued, it gets its step, the state of its
+  /// optimiser, and the sums of its stage's loss since the last report.
   virtual void restore(const ExecSpace& space, StageUpdater& updater) {
     (void)space;
     (void)updater;

@@ -4,6 +4,7 @@
 #include "partita/config/names.hpp"
 #include "partita/core/log.hpp"
 #include "partita/nn/gemm.hpp"
+#include "partita/plan/pipeline_plan.hpp"
 
 #include <algorithm>
 #include <array>
@@ -48,6 +49,43 @@ void showPlaces(const std::vector<RankPlace>& places) {
   }
 }
 
+/// Microbatches, live activations, and what the pipeline allows.
+void showPipeline(const RunConfig& config, const Partition& partition, const GridPlan& grid) {
+  const StrategySection& strategy = config.strategy;
+  const std::int64_t share = (config.training.batch + grid.replicas - 1) / grid.replicas,
+                     count = microbatchesOf(strategy, share);
+  if (count == 1 && grid.groups == 1) return;
+  std::array<char, 160> text{};
+  std::snprintf(text.data(), text.size(), "# %lld microbatch%s of at most %lld samples",
+                static_cast<long long>(count), count == 1 ? "" : "es",
+                static_cast<long long>(microbatchRows(strategy, share)));
+  std::string line = text.data();
+  if (grid.groups > 1) {
+    line += ", " + nameOf(strategy.schedule) + "; activations kept by rank:";
+    constexpr int most_shown = 16;
+    for (int group = 0; group < std::min(grid.groups, most_shown); ++group)
+      line += " " + std::to_string(liveWindow(strategy, group, grid.groups, count));
+    if (grid.groups > most_shown) line += " ...";
+  }
+  Log::info(line);
+  if (grid.groups == 1) return;
+  double slowest = 0.0;
+  for (int group = 0; group < grid.groups; ++group) {
+    double flops = 0.0;
+    for (int stage = grid.first_stage[static_cast<std::size_t>(group)];
+         stage < grid.first_stage[static_cast<std::size_t>(group) + 1]; ++stage)
+      flops += partition.local_flops[static_cast<std::size_t>(stage)];
+    slowest = std::max(slowest, flops);
+  }
+  const double busy = static_cast<double>(count) / static_cast<double>(count + grid.groups - 1);
+  std::snprintf(
+      text.data(), text.size(),
+      "# FLOPs allow a speed-up of %.2f over one rank: the slowest rank's share, and %.0f %% of the "
+      "time at work",
+      busy * partition.joint_flops / slowest, 100.0 * busy);
+  Log::info(text.data());
+}
+
 } // namespace
 
 std::string showMessagePaths(const Grid& grid) {
@@ -82,14 +120,16 @@ Provenance showBanner(const ExecSpace& space, const Communicator& world, const s
 namespace {
 
 /// What the table leaves out: numbers of 16 bits, and state that lies elsewhere.
-void showNumbers(const RunConfig& config, const Partition& partition, std::int64_t batch) {
+void showNumbers(const RunConfig& config, const Partition& partition, const GridPlan& grid) {
   if (config.run.precision != Precision::single)
     Log::info("# numbers of 16 bits (" + nameOf(config.run.precision) +
               "); their masters count as state of the optimiser");
   if (config.optimiser.offload == Offload::none) return;
   std::int64_t most = 0;
   for (const StagePlan& stage : partition.stages)
-    most = std::max(most, stageMemory(stage, config, batch, sizeof(Real)).offloaded);
+    most = std::max(
+        most,
+        stageMemory(stage, config, stageLoad(config, partition, grid, stage.index), sizeof(Real)).offloaded);
   Log::info(std::string("# state of the optimiser ") +
             (config.optimiser.offload == Offload::host ? "in memory of the host" : "in files") + ", up to " +
             formatBytes(static_cast<double>(most)) + " a stage, in buckets of " +
@@ -105,9 +145,9 @@ void showPartition(const RunConfig& config, const Partition& partition, const Gr
                 grid.replicas == 1 ? "" : "s", grid.ranks, grid.ranks == 1 ? "" : "s");
   Log::info(std::string("# ") + line);
   Log::info("# rank stage layers  parameters  FLOP/sample  parameters   gradients   optimiser activations");
-  const std::int64_t batch = (config.training.batch + grid.replicas - 1) / grid.replicas;
   for (const StagePlan& stage : partition.stages) {
-    const StageMemory memory = stageMemory(stage, config, batch, sizeof(Real));
+    const StageMemory memory =
+        stageMemory(stage, config, stageLoad(config, partition, grid, stage.index), sizeof(Real));
     const double flops = partition.local_flops[static_cast<std::size_t>(stage.index)];
     std::snprintf(line, sizeof line, "# %4d %5d %6s %11lld %12s %11s %11s %11s %11s",
                   grid.groupOf(stage.index), stage.index + 1, layerRange(stage).c_str(),
@@ -118,7 +158,8 @@ void showPartition(const RunConfig& config, const Partition& partition, const Gr
                   formatBytes(static_cast<double>(memory.activations)).c_str());
     Log::info(line);
   }
-  showNumbers(config, partition, batch);
+  showNumbers(config, partition, grid);
+  if (!usesLabels(config.strategy)) return showPipeline(config, partition, grid);
   if (grid.stages == 1) return;
   std::snprintf(
       line, sizeof line,

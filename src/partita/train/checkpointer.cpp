@@ -46,8 +46,14 @@ void removeBeyond(std::size_t keep, const std::string& run_directory) {
 
 /// A checkpoint on its way: what the writing thread works on, and what it answers.
 struct Checkpointer::Job {
-  enum class State { writing, written, naming, named };
+  enum class State { copying, writing, written, naming, named };
+  struct Copy {
+    StoredVector from; ///< keeps the memory of a stage that is done with
+    std::int64_t begin, size;
+    Real* to;
+  };
 
+  std::vector<Copy> copies; ///< for the thread
   std::string partial, final_name;
   RunFileContent content;
   std::vector<double> numbers;       ///< of this rank; then summed over all
@@ -57,12 +63,12 @@ struct Checkpointer::Job {
   double still_seconds = 0.0, write_seconds = 0.0;
   std::string failure;
   std::vector<std::string> set_aside;
-  std::atomic<State> state{State::writing};
+  std::atomic<State> state{State::copying};
 };
 
 Checkpointer::Checkpointer(Run run, bool background)
     : _run(std::move(run)), _comm(std::make_shared<const Communicator>(_run.grid.world().duplicate())),
-      _thread(background && _run.directory.exists()) {
+      _background(background && _run.directory.exists()), _thread(_background) {
   if (!_run.directory.exists() || _run.config.checkpoint.every == 0) return;
   // Memory that is touched for the first time costs more than the copy itself; that is paid here.
   _copy = decltype(_copy)("partita::Checkpointer::copy", largestCopy());
@@ -72,12 +78,13 @@ std::size_t Checkpointer::largestCopy() const {
   const std::size_t kinds = 1 + optimiserStates(_run.config.optimiser).size();
   std::size_t values = 0;
   for (const auto& local : _run.stages)
-    values += kinds * static_cast<std::size_t>(local->stage.masters().size());
+    values +=
+        kinds * static_cast<std::size_t>(local->stage.masters().size()) + local->stage.statistics().extent(0);
   return values;
 }
 
 std::vector<std::string> Checkpointer::kindsFor(const StagePlan& stage, const Position& position) const {
-  std::vector<std::string> kinds{parameters_kind};
+  std::vector<std::string> kinds{parameters_kind, statistics_kind};
   const bool one_by_one = _run.length.turns > 1 && position.phase == RunPhase::training;
   if (one_by_one && stage.index != position.stage) return kinds; // done, or not begun
   for (const std::string& name : optimiserStates(_run.config.optimiser)) kinds.push_back(name);
@@ -100,21 +107,31 @@ void Checkpointer::copyValues(const ExecSpace& space, Job& job, const std::vecto
   if (_copy.extent(0) == 0)
     _copy = decltype(_copy)(Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::Checkpointer::copy"),
                             largestCopy());
+  fence(space, "partita::Checkpointer::copyValues"); // behind all updates, wherever the state lies
   std::size_t used = 0;
   const auto copy = [&](const std::string& kind, const Stage& stage, const StoredVector& values) {
-    for (const StageTensor& tensor : stage.tensors()) {
+    for (const StageTensor& tensor : tensorsOf(stage, kind)) {
       const auto& tensors = job.content.tensors;
       const auto found = std::find_if(tensors.begin(), tensors.end(), [&](const TensorRecord& record) {
         return record.kind == kind && record.layer == tensor.layer && record.name == tensor.name;
       });
       const auto number = static_cast<std::size_t>(found - tensors.begin());
       if (found == tensors.end() || !writesHere(_run.grid, number)) continue;
-      values.copyOut(space, tensor.offset, tensor.size, _copy.data() + used);
-      job.content.values[number] = _copy.data() + used;
+      Real* to = _copy.data() + used;
+      // Statistics change with the next forward pass already, which waits for nobody.
+      if (_background && values.onHost() != nullptr && kind != statistics_kind) {
+        job.copies.push_back({values, tensor.offset, tensor.size, to});
+      } else {
+        values.copyOut(space, tensor.offset, tensor.size, to);
+      }
+      job.content.values[number] = to;
       used += static_cast<std::size_t>(tensor.size);
     }
   };
-  for (const auto& local : _run.stages) copy(parameters_kind, local->stage, local->stage.masters());
+  for (const auto& local : _run.stages) {
+    copy(parameters_kind, local->stage, local->stage.masters());
+    copy(statistics_kind, local->stage, StoredVector(local->stage.statistics()));
+  }
   for (StageUpdater* updater : updaters) {
     for (const Optimiser::State& state : updater->optimiser().state())
       copy(state.name, updater->local().stage, state.values);
@@ -177,7 +194,7 @@ void Checkpointer::take(const ExecSpace& space, const Position& position,
   const auto start = Clock::now();
   finish();
   const Region region(space, "partita::Checkpointer::take", Phase::checkpoint);
-  for (StageUpdater* updater : updaters) updater->failIfDiverged(space, Matrix());
+  for (StageUpdater* updater : updaters) updater->failIfDiverged(space, updater->local().tape, Matrix());
   auto job = std::make_shared<Job>();
   job->final_name = _run.directory.file(checkpointName(_run.length.runStep(position)));
   job->partial = job->final_name + ".partial";
@@ -189,7 +206,22 @@ void Checkpointer::take(const ExecSpace& space, const Position& position,
   job->numbers = ownNumbers(space, updaters);
   job->still_seconds = std::chrono::duration<double>(Clock::now() - start).count();
   _job = job;
-  _thread.submit([job, comm = _comm] { writeJob(*job, *comm); });
+  _thread.submit([job, comm = _comm] {
+    copyJob(*job);
+    writeJob(*job, *comm);
+  });
+}
+
+void Checkpointer::copyJob(Job& job) {
+  for (const Job::Copy& copy : job.copies) std::copy_n(copy.from.onHost() + copy.begin, copy.size, copy.to);
+  job.state = Job::State::writing;
+}
+
+void Checkpointer::waitForCopy() {
+  if (_job == nullptr || _job->state != Job::State::copying) return;
+  const auto begin = Clock::now();
+  while (_job->state == Job::State::copying) idleBriefly();
+  _job->still_seconds += std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
 /// What the thread does. A failure that all ranks know of leaves the run without this checkpoint; any other
@@ -226,6 +258,7 @@ void Checkpointer::writeJob(Job& job, const Communicator& comm) {
 
 void Checkpointer::poll() {
   if (_job == nullptr) return;
+  if (_job->state != Job::State::copying) _job->copies.clear(); // by this thread, as Kokkos wants it
   if (_job->state == Job::State::written) {
     if (!_job->failure.empty() || _run.grid.world().rank() != 0) {
       _job->state = Job::State::named;

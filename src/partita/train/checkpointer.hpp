@@ -11,9 +11,10 @@
 
 namespace partita {
 
-/// Writes checkpoints of a run into its directory. The state is copied between two steps; all ranks write
-/// their parts of one file while training goes on. A file gets its name when it is complete and the history
-/// up to its step is on the disk; then older ones beyond `checkpoint/keep` go.
+/// Writes checkpoints of a run into its directory. The state is copied between two steps, on a host until
+/// parameters next change; all ranks write their parts of one file while training goes on. A file gets its
+/// name when it is complete and the history up to its step is on the disk; then older ones beyond
+/// `checkpoint/keep` go.
 class Checkpointer {
  public:
   /// What it needs to know of the run; all outlive it. `facts` as in RunFileContent.
@@ -35,6 +36,8 @@ class Checkpointer {
   /// Copies the state at `position` and begins to write it; waits for the checkpoint before, if that is still
   /// being written. Collective. Throws RunError where a loss is not finite.
   void take(const ExecSpace& space, const Position& position, const std::vector<StageUpdater*>& updaters);
+  /// To be called before parameters change: waits where the state is still being copied.
+  void waitForCopy();
   /// Goes on with what has been written; to be called now and then.
   void poll();
   /// Waits until everything is written and named; false where the last one failed. Collective, but what a
@@ -51,6 +54,7 @@ class Checkpointer {
  private:
   using Clock = std::chrono::steady_clock;
   struct Job;
+  static void copyJob(Job& job);
   static void writeJob(Job& job, const Communicator& comm);
 
   std::vector<std::string> kindsFor(const StagePlan& stage, const Position& position) const;
@@ -66,6 +70,7 @@ class Checkpointer {
   std::shared_ptr<const Communicator> _comm; ///< of the writing thread
   Kokkos::View<Real*, Kokkos::LayoutRight, HostSpace> _copy;
   std::shared_ptr<Job> _job; ///< under way
+  bool _background;          ///< is there a thread?
   bool _failed = false;
   std::int64_t _last_step = 0;
   double _last_seconds = 0.0;

@@ -15,6 +15,7 @@ void dryRun(const RunConfig& deck, int ranks) {
   const DataSets sets = loadData(config.data, static_cast<std::uint64_t>(config.run.seed), Need::everything);
   const Partition partition = planPartition(config, planNetwork(config.network, sets.shape, sets.classes),
                                             sets.classes, sizeof(Real));
+  checkLabels(partition, sets);
   const GridPlan grid = planGrid(config.strategy, partition, ranks);
   checkTraining(config, sets, grid);
   const RunLength count = planRunLength(config, sets.train.size());

@@ -2,9 +2,7 @@
 
 #include "partita/comm/agree.hpp"
 #include "partita/config/deck.hpp"
-#include "partita/config/names.hpp"
 #include "partita/core/log.hpp"
-#include "partita/core/sha256.hpp"
 #include "partita/core/version.hpp"
 #include "partita/io/npz.hpp"
 #include "partita/io/onnx.hpp"
@@ -13,6 +11,7 @@
 #include "partita/plan/effective.hpp"
 #include "partita/plan/network_plan.hpp"
 #include "partita/strategy/local_stage.hpp"
+#include "partita/train/layer_operations.hpp"
 #include "partita/train/run_directory.hpp"
 
 #include <filesystem>
@@ -34,31 +33,8 @@ struct StoredNetwork {
   std::int64_t inputs = 1;
 };
 
-/// One layer's tensors, which go into the hash in their order as well.
-Operation denseOperation(const LayerPlan& plan, const RunFile& file, Sha256& hash) {
-  Operation dense;
-  dense.name = plan.name();
-  for (const ParameterShape& shape : plan.parameterShapes()) {
-    const TensorRecord& tensor = *file.find(parameters_kind, dense.name, shape.name);
-    std::vector<Real> values(static_cast<std::size_t>(tensor.size()));
-    file.read(tensor, values.data());
-    hash.update(values.data(), values.size() * sizeof(Real));
-    dense.tensors.push_back({dense.name + "/" + shape.name, tensor.extents, {values.begin(), values.end()}});
-  }
-  return dense;
-}
-
-Operation activationOperation(const LayerPlan& layer) {
-  Operation operation;
-  operation.kind = Operation::Kind::activation;
-  operation.name = "layer" + std::to_string(layer.index) + "." + nameOf(layer.spec.activation);
-  operation.activation = layer.spec.activation;
-  operation.slope = layer.spec.slope;
-  return operation;
-}
-
 Operation reencodeOperation(const StoredNetwork& stored, const StagePlan& plan) {
-  const SilLabels labels = labelsOfCut(stored.config, stored.facts.classes, plan.outputs(), plan.index);
+  const SilLabels labels = labelsOfCut(stored.config, stored.facts.classes, plan.labelWidth(), plan.index);
   Operation operation;
   operation.kind = Operation::Kind::reencode;
   operation.name = "cut" + std::to_string(plan.index) + ".reencode";
@@ -75,17 +51,9 @@ Operation reencodeOperation(const StoredNetwork& stored, const StagePlan& plan) 
   return operation;
 }
 
-void addStage(const StoredNetwork& stored, const StagePlan& plan, const RunFile& file, Sha256& hash,
-              std::vector<Operation>& operations) {
-  for (const LayerPlan& layer : plan.layers) {
-    const std::string& type = layer.spec.type;
-    if (type != "dense" && type != "activation")
-      throw UserError("a layer of type '" + type + "' cannot be exported");
-    if (type == "dense") operations.push_back(denseOperation(layer, file, hash));
-    if (layer.spec.activation != Activation::identity) operations.push_back(activationOperation(layer));
-  }
-  if (!plan.last() && reencodes(stored.config.strategy))
-    operations.push_back(reencodeOperation(stored, plan));
+void addStage(const StoredNetwork& stored, const StagePlan& plan, LayerOperations& operations) {
+  for (const LayerPlan& layer : plan.layers) operations.add(layer);
+  if (!plan.last() && reencodes(stored.config.strategy)) operations.addFlat(reencodeOperation(stored, plan));
 }
 
 bool endsWith(const std::string& text, const std::string& end) {
@@ -94,14 +62,8 @@ bool endsWith(const std::string& text, const std::string& end) {
 
 void writeNetwork(const std::string& output, const JoinedNetwork& network) {
   endsWith(output, ".onnx") ? writeOnnx(output, network) : writeNpz(output, network);
-  std::int64_t parameters = 0;
-  for (const Operation& operation : network.operations) {
-    if (operation.kind != Operation::Kind::dense) continue;
-    for (const NamedTensor& tensor : operation.tensors)
-      parameters += static_cast<std::int64_t>(tensor.values.size());
-  }
   Log::info(output + ": " + std::to_string(network.inputs) + " features, " + std::to_string(network.classes) +
-            " classes, " + std::to_string(parameters) + " parameters, " +
+            " classes, " + std::to_string(network.parameters) + " parameters, " +
             formatBytes(static_cast<double>(std::filesystem::file_size(output))));
   Log::info("parameters_hash " + network.parameters_hash);
 }
@@ -117,15 +79,19 @@ JoinedNetwork joinedNetwork(const std::string& path) {
       stored.facts.classes, sizeof(Real));
   checkParameters(file, partition);
   JoinedNetwork network;
-  Sha256 hash;
-  for (const StagePlan& plan : partition.stages) addStage(stored, plan, file, hash, network.operations);
+  LayerOperations operations(file, {stored.inputs});
+  for (const StagePlan& plan : partition.stages) {
+    addStage(stored, plan, operations);
+    network.parameters += plan.parameters();
+  }
+  network.operations = operations.take();
   network.inputs = stored.inputs;
   network.classes = stored.facts.classes;
   network.shift = std::move(stored.facts.shift);
   network.scale = std::move(stored.facts.scale);
   network.loss = stored.config.training.loss;
   network.deck = std::move(stored.facts.deck);
-  network.parameters_hash = hash.hex();
+  network.parameters_hash = operations.hash();
   return network;
 }
 

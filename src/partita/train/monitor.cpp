@@ -35,7 +35,7 @@ Monitor::Monitor(const RunConfig& config, const Partition& partition, const Grid
     const bool done = recovers || stage < from.stage, under_way = length.turns == 1 || stage == from.stage;
     _latest[static_cast<std::size_t>(stage) + 1].step = done ? length.steps : under_way ? from.step : 0;
   }
-  if (recovers) _latest[0].step = from.step;
+  if (recovers || wholeNetwork()) _latest[0].step = from.step;
   _share_before = shareDone();
   if (grid.world().rank() != 0) return;
   if (!history.empty()) {
@@ -111,10 +111,18 @@ void Monitor::flushHistory() {
 
 template <class Report>
 Report Monitor::placedInRun(Report report) const {
-  if (report.stage != 0) return report;
+  if (!recovering(report.stage)) return report;
   report.step += _length.steps;
   report.epoch += (_length.steps + _length.per_epoch - 1) / _length.per_epoch;
   return report;
+}
+
+bool Monitor::wholeNetwork() const {
+  return !usesLabels(_config.strategy) && _partition.stages.size() > 1;
+}
+
+bool Monitor::recovering(std::int64_t stage) const {
+  return stage == 0 && usesLabels(_config.strategy);
 }
 
 bool Monitor::trainsTogether(const StepReport& report) const {
@@ -132,6 +140,8 @@ void Monitor::take(const StepReport& report) {
 double Monitor::shareDone() const {
   double total = _partition.joint_flops * static_cast<double>(_length.recovery_steps);
   double done = _partition.joint_flops * static_cast<double>(_latest[0].step);
+  if (wholeNetwork())
+    return std::min(1.0, static_cast<double>(_latest[0].step) / static_cast<double>(_length.steps));
   for (std::size_t stage = 1; stage < _latest.size(); ++stage) {
     total += _partition.local_flops[stage - 1] * static_cast<double>(_length.steps);
     done += _partition.local_flops[stage - 1] * static_cast<double>(_latest[stage].step);
@@ -154,9 +164,9 @@ void Monitor::show(const StepReport& report) {
     samples = std::min(samples, latest.samples_per_second);
   }
   std::string who;
-  if (report.stage == 0) who = "recovery ";
+  if (recovering(report.stage)) who = "recovery ";
   if (report.stage > 0 && !together) who = "stage " + std::to_string(report.stage) + " ";
-  const std::int64_t steps = report.stage == 0 ? _length.recovery_steps : _length.steps;
+  const std::int64_t steps = recovering(report.stage) ? _length.recovery_steps : _length.steps;
   const double share = shareDone(), since = share - _share_before;
   char line[256];
   std::snprintf(
@@ -171,19 +181,25 @@ void Monitor::onEvaluation(const EvaluationReport& report) {
   if (_grid.world().rank() != 0) return;
   pump();
   if (_history != nullptr) _history->add(seconds(), placedInRun(report));
-  std::string line = report.stage == 0 ? "recovery epoch " : "epoch ";
+  std::string line = recovering(report.stage) ? "recovery epoch " : "epoch ";
   line += std::to_string(report.epoch) + ": accuracy";
   for (std::size_t s = 0; s < report.stage_accuracy.size(); ++s) {
     const bool joined = report.joined && s + 1 == report.stage_accuracy.size();
     line += (s > 0 ? "," : "") + std::string(" ") + (joined ? "joined" : "stage " + std::to_string(s + 1)) +
             " " + percent(report.stage_accuracy[s]);
   }
+  const bool tokens = _partition.stages.back().positions > 1;
+  if (tokens && report.joined && _config.training.loss == LossKind::cross_entropy) {
+    char perplexity[40];
+    std::snprintf(perplexity, sizeof perplexity, ", perplexity %.4f", std::exp(report.stage_loss.back()));
+    line += perplexity;
+  }
   Log::info(line);
   warnOfStagesThatDoNotLearn(report);
 }
 
 void Monitor::warnOfStagesThatDoNotLearn(const EvaluationReport& report) {
-  if (report.step < _length.per_epoch) return; // too early to tell
+  if (!usesLabels(_config.strategy) || report.step < _length.per_epoch) return; // too early to tell
   const double chance = 1.0 / static_cast<double>(_classes);
   const bool cut_start = _config.strategy.initialisation == CutInitialisation::cut;
   for (std::size_t s = 0; s + 1 < _partition.stages.size() && s < report.stage_accuracy.size(); ++s) {

@@ -51,6 +51,8 @@ class Monitor : public Observer {
   /// The history counts on through the recovery, whose own steps begin again at 1.
   template <class Report>
   Report placedInRun(Report report) const;
+  bool wholeNetwork() const;                 ///< does it train as one, in several stages?
+  bool recovering(std::int64_t stage) const; ///< is a report with this stage of the recovery?
   bool trainsTogether(const StepReport& report) const;
   double shareDone() const; ///< of the run's FLOPs, 0..1
 

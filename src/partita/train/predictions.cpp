@@ -65,18 +65,23 @@ void Predictions::write(const Grid& grid, const DataSets& sets, const Dataset& s
   if (last && grid.world().rank() != 0) sendTo(grid.world(), 0, _logits);
   if (_file == nullptr) return;
   const auto samples = static_cast<std::int64_t>(set.size());
-  const auto classes = static_cast<std::size_t>(sets.classes);
+  const auto classes = static_cast<std::size_t>(sets.classes), values = classes * set.labels_a_sample;
   _file->begin("features", "<f4", {samples, sets.width()}, set.size() * set.features.width() * sizeof(float));
   writeFeatures(set.features);
-  _file->add("labels", set.labels);
-  _file->begin("logits", "<f4", {samples, sets.classes}, set.size() * classes * sizeof(float));
+  const bool tokens = set.labels_a_sample > 1;
+  std::vector<std::int64_t> extents{samples};
+  if (tokens) extents.push_back(static_cast<std::int64_t>(set.labels_a_sample));
+  _file->begin("labels", "<i4", extents, set.labels.size() * sizeof(std::int32_t));
+  _file->write(set.labels.data(), set.labels.size() * sizeof(std::int32_t));
+  extents.push_back(sets.classes);
+  _file->begin("logits", "<f4", extents, set.labels.size() * classes * sizeof(float));
   for (int replica = 0; replica < plan.replicas; ++replica) {
     const int rank = (replica + 1) * plan.groups - 1; // the replica's last group
     const Slice part = replicaSlice(samples, replica, plan.replicas);
     if (rank == 0) {
       _file->write(_logits.data(), _logits.size() * sizeof(float));
     } else {
-      receiveFrom(grid.world(), rank, static_cast<std::size_t>(part.end - part.begin) * classes, *_file);
+      receiveFrom(grid.world(), rank, static_cast<std::size_t>(part.end - part.begin) * values, *_file);
     }
   }
   _file->commit();

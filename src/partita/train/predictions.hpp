@@ -10,7 +10,8 @@
 namespace partita {
 
 /// What the joined network says of each sample of a set, as NumPy's .npz: `features` [samples, width] as the
-/// data files have them, `labels` [samples], `logits` [samples, classes].
+/// data files have them, `labels` [samples], `logits` [samples, classes]; of tokens `labels` [samples,
+/// positions], `logits` [samples, positions, classes].
 class Predictions {
  public:
   /// `path` empty: nothing is kept. Collective; throws UserError on every rank where the file cannot be

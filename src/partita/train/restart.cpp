@@ -89,6 +89,17 @@ void tell(const Restart& restart, const Before& before, const RunConfig& deck, c
               " (gradients are summed in another order, so that the last bits differ)");
 }
 
+void compareData(const RunFacts& facts, const RunProgress& found, const DataSets& sets,
+                 const RunLength& length) {
+  const auto samples = static_cast<std::int64_t>(sets.train.size());
+  if (found.samples != samples && found.per_epoch == length.per_epoch) {
+    Log::warning("the training set has " + std::to_string(samples) + " samples now and had " +
+                 std::to_string(found.samples) + ": going on with other batches");
+  } else if (found.samples == samples && (facts.shift != sets.shift || facts.scale != sets.scale)) {
+    Log::warning("the training set is another one than before: its mean and deviation are others");
+  }
+}
+
 } // namespace
 
 RunTimes Restart::spent() const {
@@ -114,7 +125,7 @@ std::string chooseRestart(const Communicator& world, const std::string& restart,
 }
 
 Restart planRestart(const std::string& file, const RunConfig& deck, const RunConfig& config,
-                    const Partition& partition, const RunLength& length, std::int64_t samples, int replicas) {
+                    const Partition& partition, const RunLength& length, const DataSets& sets, int replicas) {
   Restart restart;
   restart.file = file;
   if (file.empty()) return restart;
@@ -132,7 +143,9 @@ Restart planRestart(const std::string& file, const RunConfig& deck, const RunCon
       (found.stage > 0 && !trainsOneByOne(before.config)))
     throw UserError(file + ": '/state' does not fit its own deck");
   const bool same_cuts = before.cuts == partition.cuts,
-             same_input = partition.cuts.empty() || before.config.strategy.input == config.strategy.input;
+             same_input = partition.cuts.empty() ||
+                          (before.config.strategy.input == config.strategy.input &&
+                           usesLabels(before.config.strategy) == usesLabels(config.strategy));
   const bool alike = !trainsOneByOne(before.config) && !trainsOneByOne(config);
   const bool recovers = found.phase == RunPhase::recovery;
   const bool same_training = length.steps == planRunLength(before.config, restart.found->samples).steps;
@@ -142,10 +155,7 @@ Restart planRestart(const std::string& file, const RunConfig& deck, const RunCon
     restart.start = scaled(found, restart.found->per_epoch, length.per_epoch);
     checkLength(restart.start, length, file);
   }
-  if (restart.keeps_state && restart.found->samples != samples &&
-      restart.found->per_epoch == length.per_epoch)
-    Log::warning("the training set has " + std::to_string(samples) + " samples now and had " +
-                 std::to_string(restart.found->samples) + ": going on with other batches");
+  if (restart.keeps_state) compareData(opened.facts(), *restart.found, sets, length);
   tell(restart, before, deck, length, replicas);
   return restart;
 }

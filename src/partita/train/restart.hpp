@@ -1,6 +1,7 @@
 #pragma once
 
 #include "partita/config/run_config.hpp"
+#include "partita/data/dataset.hpp"
 #include "partita/io/read_run_file.hpp"
 #include "partita/strategy/stage_trainer.hpp"
 #include "partita/strategy/training_clock.hpp"
@@ -34,9 +35,9 @@ struct Restart {
 /// Decides where to go on: at the step found where the deck trains the same stages in the same way; at the
 /// same step of another strategy where all stages had learnt alike; else at the beginning, with the
 /// parameters found. Tells what carries over and what does not. `deck` as it was given, `config` what it came
-/// to; `samples` of the training set. Throws UserError where the file is beyond the end of the deck.
+/// to. Throws UserError where the file is beyond the end of the deck.
 Restart planRestart(const std::string& file, const RunConfig& deck, const RunConfig& config,
-                    const Partition& partition, const RunLength& length, std::int64_t samples, int replicas);
+                    const Partition& partition, const RunLength& length, const DataSets& sets, int replicas);
 
 /// Puts an updater that has taken no step where the run goes on.
 void restoreUpdater(const ExecSpace& space, const Restart& restart, const Grid& grid, StageUpdater& updater);

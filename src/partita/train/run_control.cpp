@@ -34,6 +34,7 @@ RunControl::RunControl(const Grid& grid, const RunConfig& config, const RunLengt
 
 void RunControl::restore(const ExecSpace& space, StageUpdater& updater) {
   if (_restart.keeps_state) restoreUpdater(space, _restart, _grid, updater);
+  updater.beforeUpdate([this] { _checkpointer.waitForCopy(); });
 }
 
 bool RunControl::limitReached() const {
@@ -65,7 +66,11 @@ LaterMaximum::Values RunControl::ownWishes(std::int64_t steps) {
 LaterMaximum::Values RunControl::agree(std::int64_t steps) {
   LaterMaximum::Values answer{};
   if (_agreement.started()) answer = _agreement.finish();
-  _agreement.start(ownWishes(steps - _asked_at));
+  LaterMaximum::Values wishes = ownWishes(steps - _asked_at);
+  // A signal reaches ranks one after the other: the checkpoint that is taken now is the answer to all of
+  // them.
+  if (answer[checkpoint] != 0) wishes[checkpoint] = 0;
+  _agreement.start(wishes);
   _last_gap = secondsSince(_asked);
   _asked = Clock::now();
   _asked_at = steps;

@@ -1,6 +1,7 @@
 #include "partita/train/setup.hpp"
 
 #include "partita/comm/agree.hpp"
+#include "partita/comm/link.hpp"
 #include "partita/comm/threads.hpp"
 #include "partita/plan/effective.hpp"
 #include "partita/plan/network_plan.hpp"
@@ -38,7 +39,10 @@ void checkOffload(const RunConfig& config, const Communicator& world) {
 Plans makePlans(const Communicator& world, const RunConfig& config, bool learns) {
   checkOffload(config, world);
   std::unique_ptr<Plans> plans;
-  collectively(world, [&] { plans = std::make_unique<Plans>(config, world, learns); });
+  collectively(world, [&] {
+    linkModel(); // a mistake in its variable is told here
+    plans = std::make_unique<Plans>(config, world, learns);
+  });
   return std::move(*plans);
 }
 
@@ -49,6 +53,14 @@ Watchdog::Limits watchdogLimits(const RunConfig& config) {
 }
 
 } // namespace
+
+void checkLabels(const Partition& partition, const DataSets& sets) {
+  const auto labels = static_cast<std::int64_t>(sets.train.labels_a_sample);
+  const std::int64_t positions = partition.stages.back().positions;
+  if (labels == positions) return;
+  throw UserError("network/layers: the network tells " + std::to_string(positions) +
+                  " classes a sample, but the data have " + std::to_string(labels) + " labels a sample");
+}
 
 void checkTraining(const RunConfig& config, const DataSets& sets, const GridPlan& grid) {
   planRunLength(config, sets.train.size());
@@ -64,6 +76,7 @@ Plans::Plans(const RunConfig& config, const Communicator& world, bool learns) {
   sets = loadData(config.data, seed, Need::labels_only);
   partition = planPartition(config, planNetwork(config.network, sets.shape, sets.classes), sets.classes,
                             sizeof(Real));
+  checkLabels(partition, sets);
   grid = planGrid(config.strategy, partition, world.size());
   if (learns) checkTraining(config, sets, grid);
   if (grid.group(world.rank()) == 0) sets = loadData(config.data, seed, Need::everything);

@@ -16,6 +16,9 @@ struct Plans {
   GridPlan grid;
 };
 
+/// Does the network tell as many classes of a sample as there are labels? Throws UserError.
+void checkLabels(const Partition& partition, const DataSets& sets);
+
 /// Can the training set be shared out in batches over this grid? Throws UserError.
 void checkTraining(const RunConfig& config, const DataSets& sets, const GridPlan& grid);
 

@@ -7,6 +7,7 @@
 #include "partita/io/json.hpp"
 #include "partita/io/output_file.hpp"
 
+#include <cmath>
 #include <cstdio>
 
 namespace partita {
@@ -51,6 +52,12 @@ double samplesPerSecond(const Summary& summary, const RunConfig& deck) {
   return steps * static_cast<double>(deck.training.batch) / summary.times.training;
 }
 
+/// Of a network that tells tokens; 0 for others.
+double perplexityOf(const RunConfig& deck, const Partition& partition, const Evaluation& evaluation) {
+  const bool tokens = partition.stages.back().positions > 1;
+  return tokens && deck.training.loss == LossKind::cross_entropy ? std::exp(evaluation.loss.back()) : 0.0;
+}
+
 std::string textOf(const Summary& summary, const RunConfig& deck, const Partition& partition,
                    const Grid& grid, const Counters& counters) {
   const bool sil = deck.strategy.kind == StrategyKind::sil;
@@ -64,6 +71,8 @@ std::string textOf(const Summary& summary, const RunConfig& deck, const Partitio
   json.add("recovery_epochs", sil ? deck.strategy.recovery_epochs : 0);
   json.add("test_accuracy", summary.evaluation.accuracy.back());
   json.add("test_loss", summary.evaluation.loss.back());
+  if (const double perplexity = perplexityOf(deck, partition, summary.evaluation); perplexity > 0.0)
+    json.add("test_perplexity", perplexity);
   json.add("stage_accuracy", summary.evaluation.accuracy);
   json.add("train_seconds", summary.times.training);
   json.add("evaluation_seconds", summary.times.evaluation);
@@ -81,13 +90,20 @@ std::string textOf(const Summary& summary, const RunConfig& deck, const Partitio
   return json.text() + "\n";
 }
 
-void show(const Summary& summary, const RunConfig& deck, const Counters& counters) {
+void show(const Summary& summary, const RunConfig& deck, const Partition& partition,
+          const Counters& counters) {
   char line[256];
+  std::string perplexity;
+  if (const double value = perplexityOf(deck, partition, summary.evaluation); value > 0.0) {
+    std::snprintf(line, sizeof line, ", perplexity %.4f", value);
+    perplexity = line;
+  }
   std::snprintf(
       line, sizeof line,
-      "test accuracy %.2f %%, %s samples/s, %.2f s training, %s between stages, %s between replicas",
-      100.0 * summary.evaluation.accuracy.back(), formatCount(samplesPerSecond(summary, deck)).c_str(),
-      summary.times.training, formatBytes(static_cast<double>(counters.between_stages)).c_str(),
+      "test accuracy %.2f %%%s, %s samples/s, %.2f s training, %s between stages, %s between replicas",
+      100.0 * summary.evaluation.accuracy.back(), perplexity.c_str(),
+      formatCount(samplesPerSecond(summary, deck)).c_str(), summary.times.training,
+      formatBytes(static_cast<double>(counters.between_stages)).c_str(),
       formatBytes(static_cast<double>(counters.between_replicas)).c_str());
   Log::info(line);
   Log::info("parameters_hash " + summary.parameters_hash);
@@ -98,7 +114,7 @@ void show(const Summary& summary, const RunConfig& deck, const Counters& counter
 void finishSummary(const Summary& summary, const RunConfig& deck, const Partition& partition,
                    const Grid& grid, const std::string& path) {
   const Counters counters(grid);
-  show(summary, deck, counters);
+  show(summary, deck, partition, counters);
   collectively(grid.world(), [&] {
     if (path.empty() || grid.world().rank() != 0) return;
     OutputFile file(path);

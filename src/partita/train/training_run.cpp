@@ -5,12 +5,13 @@
 #include "partita/core/log.hpp"
 #include "partita/core/region.hpp"
 #include "partita/io/durable.hpp"
+#include "partita/io/output_file.hpp"
 #include "partita/io/parameters_hash.hpp"
 #include "partita/io/read_run_file.hpp"
 #include "partita/io/stage_tensors.hpp"
 #include "partita/io/write_run_file.hpp"
 #include "partita/strategy/evaluation.hpp"
-#include "partita/strategy/recovery/recovery.hpp"
+#include "partita/strategy/pipeline/pipeline.hpp"
 #include "partita/strategy/sil/sil.hpp"
 #include "partita/train/banner.hpp"
 #include "partita/train/monitor.hpp"
@@ -45,8 +46,10 @@ bool train(const ExecSpace& space, const RunContext& context) {
   PhaseTimes::enable(context.config.run.timing);
   PhaseTimes::reset();
   MPI_Pcontrol(1); // lets an MPI profiler tell training from set-up and evaluation
-  bool done = SilTraining(context).run(space);
-  if (done && context.length.recovery_steps > 0) done = Recovery(context).run(space);
+  const bool sil = usesLabels(context.config.strategy);
+  bool done = !sil || SilTraining(context).run(space);
+  if (done && (!sil || context.length.recovery_steps > 0))
+    done = PipelineTraining(context, sil ? RunPhase::recovery : RunPhase::training).run(space);
   MPI_Pcontrol(0);
   return done;
 }
@@ -69,24 +72,43 @@ RunFacts factsOf(const Communicator& world, const RunConfig& deck, const DataSet
   return facts;
 }
 
-/// `parameters.h5`: written like a checkpoint, with the parameters alone.
+/// `parameters.h5`: written like a checkpoint, with parameters and statistics alone.
 void writeParameters(const std::string& path, const RunFacts& facts, const Setup& setup) {
   RunFileContent content;
   content.facts = facts;
-  content.tensors = networkTensors(setup.plans.partition, parameters_kind);
+  for (const char* kind : {parameters_kind, statistics_kind}) {
+    for (const TensorRecord& tensor : networkTensors(setup.plans.partition, kind))
+      content.tensors.push_back(tensor);
+  }
   content.values.assign(content.tensors.size(), nullptr);
   std::vector<std::vector<Real>> copies;
+  const auto place = [&](const char* kind, const Stage& stage, const StoredVector& values) {
+    copies.emplace_back(static_cast<std::size_t>(values.size()));
+    values.copyOut(ExecSpace(), 0, values.size(), copies.back().data());
+    placeValues(content, kind, stage, copies.back().data());
+  };
   for (const auto& local : setup.stages) {
     if (setup.grid.replica() != 0) break;
-    const StoredVector& masters = local->stage.masters();
-    copies.emplace_back(static_cast<std::size_t>(masters.size()));
-    masters.copyOut(ExecSpace(), 0, masters.size(), copies.back().data());
-    placeValues(content, local->stage, copies.back().data());
+    place(parameters_kind, local->stage, local->stage.masters());
+    place(statistics_kind, local->stage, StoredVector(local->stage.statistics()));
   }
   writeRunFile(setup.grid.world(), path + ".partial", content, 0);
   collectively(setup.grid.world(), [&] {
     if (setup.grid.world().rank() == 0) publishFile(path + ".partial", path);
   });
+}
+
+/// A trace that the disk has no room for is not worth the run.
+void writeTrace(const Communicator& world, const ScheduleTrace& trace, const std::string& path) {
+  const std::string text = trace.text();
+  if (world.rank() != 0 || path.empty()) return;
+  try {
+    OutputFile file(path);
+    file.write(text);
+    file.commit();
+  } catch (const UserError& error) {
+    Log::warning(error.what());
+  }
 }
 
 /// The end of a run that is not finished.
@@ -128,8 +150,8 @@ Outcome trainDeck(const Communicator& world, const RunConfig& deck, const std::s
   const RunLength length = planRunLength(config, plans.sets.train.size());
   Restart restart;
   collectively(world, [&] {
-    restart = planRestart(restart_file, deck, config, plans.partition, length,
-                          static_cast<std::int64_t>(plans.sets.train.size()), setup.grid.replicas());
+    restart =
+        planRestart(restart_file, deck, config, plans.partition, length, plans.sets, setup.grid.replicas());
     if (!restart_file.empty()) readParameters(*restart.opened, setup.stagePointers<Stage*>());
   });
   directory.prepare(world, writeDeck(deck), restart_file, options.latest);
@@ -149,9 +171,13 @@ Outcome trainDeck(const Communicator& world, const RunConfig& deck, const std::s
                             MpiEnvironment::threadsMayCall());
   RunControl control(setup.grid, config, length, restart, directory, checkpointer,
                      options.time_limit_seconds);
-  const RunContext context{config,  plans.partition, setup.grid, plans.sets,    setup.stages,       monitor,
-                           control, clock,           length,     restart.start, directory.scratch()};
+  std::unique_ptr<ScheduleTrace> trace;
+  if (config.run.trace > 0) trace = std::make_unique<ScheduleTrace>(setup.grid);
+  const RunContext context{
+      config,  plans.partition, setup.grid, plans.sets,    setup.stages,        monitor,
+      control, clock,           length,     restart.start, directory.scratch(), trace.get()};
   const bool done = train(space, context);
+  if (trace != nullptr) writeTrace(world, *trace, directory.file("trace.json"));
   monitor.finish();
   const bool kept = control.finish();
   printTimes();

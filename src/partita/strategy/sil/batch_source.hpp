@@ -41,7 +41,7 @@ class HandedSource : public BatchSource {
   HandedSource(const LocalStage& before, std::unique_ptr<BatchReader> labels)
       : _before(before), _labels(std::move(labels)) {}
   StageBatch next(const ExecSpace& space) override {
-    return {_before.joinedOutput(), {_labels->next(space).labels, Matrix()}};
+    return {_before.tape.joinedOutput(), {_labels->next(space).labels, Matrix()}};
   }
 
  private:

@@ -80,7 +80,7 @@ LocalStage& FrozenStream::finishedStage() const {
 }
 
 std::unique_ptr<BatchReader> FrozenStream::makeReader(const RowSource& inputs) const {
-  return std::make_unique<BatchReader>(&inputs, _context.sets.train.labels, _order, _pieces, _capacity,
+  return std::make_unique<BatchReader>(&inputs, _context.sets.train, _order, _pieces, _capacity,
                                        _context.config.data.prefetch);
 }
 
@@ -122,10 +122,10 @@ std::unique_ptr<BatchSource> FrozenStream::makeSource(const RowSource& inputs, A
         std::make_unique<Receiver>(grid.channel(grid.chain(), grid.group() - 1, frozen_tag, "activations"),
                                    _capacity, cache.width(), _context.config.strategy.queue, _pieces));
   }
-  const auto& labels = _context.sets.train.labels;
+  const Dataset& train = _context.sets.train;
   auto reader = std::make_unique<BatchReader>(
-      nullptr, labels,
-      trainingOrder(labels.size(), _context.seed(), _context.config.training.batch, grid.replica(),
+      nullptr, train,
+      trainingOrder(train.size(), _context.seed(), _context.config.training.batch, grid.replica(),
                     grid.replicas(), 0),
       _whole_pieces / grid.replicas(), _capacity, _context.config.data.prefetch);
   return std::make_unique<Source>(*this, std::move(reader), cache.width());

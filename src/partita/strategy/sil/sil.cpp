@@ -54,10 +54,10 @@ std::unique_ptr<StageTrainer> SilTraining::makeTrainer(const ExecSpace& space, L
 
 std::unique_ptr<BatchReader> SilTraining::makeReader(const RowSource* rows, std::int64_t first) const {
   const Grid& grid = _context.grid;
-  const auto& labels = _context.sets.train.labels;
+  const Dataset& train = _context.sets.train;
   return std::make_unique<BatchReader>(
-      rows, labels,
-      trainingOrder(labels.size(), _context.seed(), _context.config.training.batch, grid.replica(),
+      rows, train,
+      trainingOrder(train.size(), _context.seed(), _context.config.training.batch, grid.replica(),
                     grid.replicas(), first),
       _context.length.steps - first, localCapacity(_context.config, grid.replicas()),
       _context.config.data.prefetch);
@@ -74,9 +74,10 @@ std::unique_ptr<BatchSource> SilTraining::makeTogetherSource(std::size_t local) 
   if (strategy.input == StageInput::free) {
     const std::int64_t batch = _context.config.training.batch;
     return std::make_unique<SyntheticSource>(
-        labelsOfCut(_context.config, _context.sets.classes, plan.inputs(), plan.index - 1), std::move(labels),
-        mixesLabels(strategy), strategy.noise, _context.seed(), plan.index,
-        SyntheticSource::Place{batch, replicaSlice(batch, grid.replica(), grid.replicas()).begin, first},
+        labelsOfCut(_context.config, _context.sets.classes, plan.inputs() / plan.positions, plan.index - 1),
+        std::move(labels), mixesLabels(strategy), strategy.noise, _context.seed(), plan.index,
+        SyntheticSource::Place{batch, replicaSlice(batch, grid.replica(), grid.replicas()).begin, first,
+                               plan.positions},
         capacity);
   }
   if (local > 0) return std::make_unique<HandedSource>(*_context.stages[local - 1], std::move(labels));
@@ -91,9 +92,10 @@ void SilTraining::step(const ExecSpace& space, StageTrainer& trainer, BatchSourc
   alive();
   const StageBatch batch = source.next(space);
   trainer.forward(space, batch.in);
-  if (_context.config.strategy.input == StageInput::relay) trainer.local().encode(space, {});
+  if (_context.config.strategy.input == StageInput::relay)
+    trainer.local().encode(space, {}, trainer.local().tape);
   // Before the update, so that it leaves while this stage learns.
-  if (onward != nullptr) onward->send(space, trainer.local().joinedOutput());
+  if (onward != nullptr) onward->send(space, trainer.local().tape.joinedOutput());
   const bool reports = trainer.updater().reports();
   trainer.learn(space, batch.targets);
   if (!reports) return;

@@ -55,9 +55,14 @@ SyntheticSource::SyntheticSource(const SilLabels& labels, std::unique_ptr<BatchR
                                  std::int64_t capacity)
     : _labels(labels), _classes(std::move(classes)), _mixture(mixture), _noise(noise), _seed(seed),
       _stage(stage), _place(place), _step(place.step),
-      _in(makeMatrix("partita::SyntheticSource::in", capacity, labels.width())),
-      _posterior(
-          makeMatrix("partita::SyntheticSource::posterior", mixture ? capacity : 0, labels.classes())) {}
+      _in(makeMatrix("partita::SyntheticSource::in", capacity * place.positions, labels.width())),
+      _posterior(makeMatrix("partita::SyntheticSource::posterior", mixture ? capacity * place.positions : 0,
+                            labels.classes())) {}
+
+Matrix SyntheticSource::asSamples(const Matrix& in) const {
+  const auto positions = static_cast<std::size_t>(_place.positions);
+  return Matrix(in.data(), in.extent(0) / positions, in.extent(1) * positions);
+}
 
 StageBatch SyntheticSource::next(const ExecSpace& space) {
   const Labels classes = _classes->next(space).labels;
@@ -74,9 +79,8 @@ StageBatch SyntheticSource::noisy(const ExecSpace& space, const Labels& classes)
   const Matrix in = topRows(_in, rows);
   forEachElement(space, "partita::SyntheticSource::noisy_kernel", rows, blocks,
                  NoisyLabels{random, _labels.rows.data(), classes.data(), in.data(), width, blocks,
-                             _step * _place.batch + _place.first,
-                             static_cast<Real>(_noise * _labels.deviation)});
-  return {in, {classes, Matrix()}};
+                             firstLabel(), static_cast<Real>(_noise * _labels.deviation)});
+  return {asSamples(in), {classes, Matrix()}};
 }
 
 StageBatch SyntheticSource::mixed(const ExecSpace& space, const Labels& classes) {
@@ -87,12 +91,11 @@ StageBatch SyntheticSource::mixed(const ExecSpace& space, const Labels& classes)
   {
     const Region region(space, "partita::SyntheticSource::mixed", Phase::data);
     forEachElement(space, "partita::SyntheticSource::mixed_kernel", rows, blocks,
-                   MixtureLogits{random, classes.data(), posterior.data(), width, blocks,
-                                 _step * _place.batch + _place.first});
+                   MixtureLogits{random, classes.data(), posterior.data(), width, blocks, firstLabel()});
     softmax(space, Real(1), posterior, posterior);
   }
   gemm(space, Op::none, Op::none, Real(1), posterior, _labels.rows, Real(0), in);
-  return {in, {classes, posterior}};
+  return {asSamples(in), {classes, posterior}};
 }
 
 } // namespace partita

@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""Time of a LeNet training step and of single convolutions in PyTorch on one thread, as a peer of `partita bench`."""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import time
+
+os.environ["OMP_NUM_THREADS"] = "1"
+os.environ["MKL_NUM_THREADS"] = "1"
+
+try:
+    import torch
+    from torch import nn
+except ImportError:
+    sys.exit("train_conv.py: PyTorch is not installed; ./bootstrap bench makes an environment that has it")
+
+from train_mlp import ADAM_FORMS
+
+CONVOLUTIONS = (  # name, input, channels, kernel, stride, padding, batch: those of apps/partita/bench_layers.cpp
+    ("conv5x5_1_20_28", (1, 28, 28), 20, 5, 1, 0, 128),
+    ("conv5x5_20_50_12", (20, 12, 12), 50, 5, 1, 0, 128),
+    ("conv3x3_32_32_14", (32, 14, 14), 32, 3, 1, 1, 128),
+    ("conv3x3_64_64_56", (64, 56, 56), 64, 3, 1, 1, 8),
+    ("conv3x3_256_256_14", (256, 14, 14), 256, 3, 1, 1, 8),
+    ("conv1x1_256_64_56", (256, 56, 56), 64, 1, 1, 0, 8),
+    ("conv7x7_3_64_224", (3, 224, 224), 64, 7, 2, 3, 4),
+)
+
+
+def seconds_of(work, seconds, best=statistics.median):
+    """Of one call, over repetitions that take about `seconds` together, after a warm-up."""
+    begin = time.perf_counter()
+    for _ in range(3):
+        work()
+    once = (time.perf_counter() - begin) / 3
+    steps = max(1, int(seconds / 15 / once))
+    times = []
+    for _ in range(15):
+        begin = time.perf_counter()
+        for _ in range(steps):
+            work()
+        times.append((time.perf_counter() - begin) / steps)
+    return best(times)
+
+
+def lenet_step(batch, adam_form):
+    torch.manual_seed(1)
+    network = nn.Sequential(nn.Conv2d(1, 20, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(20, 50, 5), nn.ReLU(),
+                            nn.MaxPool2d(2), nn.Flatten(), nn.Linear(800, 500), nn.ReLU(), nn.Linear(500, 47))
+    features, labels = torch.randn(16 * batch, 1, 28, 28), torch.randint(47, (16 * batch,))
+    order, loss = torch.randperm(16 * batch), nn.CrossEntropyLoss()
+    optimiser = torch.optim.Adam(network.parameters(), lr=1e-3, **adam_form)
+    position = [0]
+
+    def step():
+        rows = order[position[0]:position[0] + batch]
+        position[0] = (position[0] + batch) % len(order)
+        value = loss(network(features[rows]), labels[rows])
+        optimiser.zero_grad()
+        value.backward()
+        optimiser.step()
+
+    return step
+
+
+def convolution_pass(shape, channels, kernel, stride, padding, batch):
+    layer = nn.Sequential(nn.Conv2d(shape[0], channels, kernel, stride, padding), nn.ReLU())
+    x = torch.randn(batch, *shape, requires_grad=True)
+    grad = torch.randn_like(layer(x))
+
+    def run():
+        x.grad = None
+        layer.zero_grad(set_to_none=True)
+        layer(x).backward(grad)
+
+    return run
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", metavar="FILE", help="write the list of {name, value, unit} there")
+    parser.add_argument("--seconds", type=float, default=4.0, help="time for each measurement (default 4)")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    print(f"PyTorch {torch.__version__}, 1 thread, oneDNN {torch.backends.mkldnn.is_available()}")
+    results = []
+
+    def tell(name, seconds, note=""):
+        print(f"{name:20} {1e3 * seconds:9.3f} ms{note}", flush=True)
+        results.append({"name": name, "value": 1e3 * seconds, "unit": "ms"})
+
+    times = {}
+    for form, options in ADAM_FORMS.items():
+        try:
+            times[form] = seconds_of(lenet_step(128, options), arguments.seconds)
+        except (RuntimeError, TypeError) as error:  # older versions have no fused Adam on the CPU
+            print(f"Adam '{form}' is not available: {error}", file=sys.stderr)
+    best = min(times, key=times.get)
+    tell("lenet_b128", times[best], f" a step, Adam '{best}'")
+    for name, *case in CONVOLUTIONS:
+        tell(name, seconds_of(convolution_pass(*case), arguments.seconds, min), " forward and backward")
+    if arguments.json:
+        with open(arguments.json, "w", encoding="utf-8") as file:
+            json.dump(results, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""Time of one training step of a small GPT in PyTorch on one thread, as a peer of `partita bench`, line gpt256_b16; and
+of one attention layer, forward and backward, line attention256."""
+
+import argparse
+import json
+import math
+import os
+import statistics
+import sys
+import time
+
+os.environ["OMP_NUM_THREADS"] = "1"
+os.environ["MKL_NUM_THREADS"] = "1"
+
+try:
+    import torch
+    from torch import nn
+except ImportError:
+    sys.exit("train_gpt.py: PyTorch is not installed; ./bootstrap bench makes an environment that has it")
+
+TOKENS, POSITIONS, WIDTH, HEADS, LAYERS, BATCH = 30, 128, 256, 4, 6, 16
+
+
+class Attention(nn.Module):
+    """With the fused kernel where this PyTorch has one, as nanoGPT does."""
+
+    def __init__(self):
+        super().__init__()
+        self.inward = nn.Linear(WIDTH, 3 * WIDTH)
+        self.outward = nn.Linear(WIDTH, WIDTH)
+        self.register_buffer("mask", torch.full((POSITIONS, POSITIONS), -math.inf).triu(1))
+
+    def forward(self, x):
+        rows = x.shape[0]
+        q, k, v = (part.view(rows, POSITIONS, HEADS, -1).transpose(1, 2) for part in self.inward(x).split(WIDTH, 2))
+        if hasattr(nn.functional, "scaled_dot_product_attention"):
+            out = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        else:
+            scores = (q @ k.transpose(-2, -1)) * (1.0 / math.sqrt(q.shape[-1])) + self.mask
+            out = scores.softmax(-1) @ v
+        return self.outward(out.transpose(1, 2).reshape(rows, POSITIONS, WIDTH))
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm1, self.attention, self.norm2 = nn.LayerNorm(WIDTH), Attention(), nn.LayerNorm(WIDTH)
+        self.mlp = nn.Sequential(nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(), nn.Linear(4 * WIDTH, WIDTH))
+
+    def forward(self, x):
+        x = x + self.attention(self.norm1(x))
+        return x + self.mlp(self.norm2(x))
+
+
+class Gpt(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table, self.position = nn.Embedding(TOKENS, WIDTH), nn.Parameter(0.02 * torch.randn(POSITIONS, WIDTH))
+        self.blocks = nn.Sequential(*(Block() for _ in range(LAYERS)))
+        self.norm, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, TOKENS)
+
+    def forward(self, ids):
+        return self.head(self.norm(self.blocks(self.table(ids) + self.position)))
+
+
+def timed(step, repetitions):
+    step()
+    times = []
+    for _ in range(repetitions):
+        begin = time.perf_counter()
+        step()
+        times.append(time.perf_counter() - begin)
+    return 1e3 * statistics.median(times)
+
+
+def gpt_step(**adam):
+    model = Gpt()
+    optimiser = torch.optim.Adam(model.parameters(), lr=1e-3, **adam)
+    ids, targets = torch.randint(TOKENS, (BATCH, POSITIONS)), torch.randint(TOKENS, (BATCH * POSITIONS,))
+
+    def step():
+        loss = nn.functional.cross_entropy(model(ids).view(-1, TOKENS), targets)
+        optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        optimiser.step()
+
+    return step
+
+
+def attention_step():
+    layer, x, c = Attention(), torch.randn(BATCH, POSITIONS, WIDTH, requires_grad=True), torch.ones(BATCH, POSITIONS, WIDTH)
+    return lambda: layer(x).backward(c)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", metavar="FILE", help="write the list of {name, value, unit} there")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    torch.manual_seed(1)
+    print(f"PyTorch {torch.__version__}, 1 thread, {torch.backends.cpu.get_cpu_capability()}")
+    forms = {"single tensor": {"foreach": False}, "foreach": {"foreach": True}}
+    times = {form: timed(gpt_step(**adam), 15) for form, adam in forms.items()}
+    best = min(times, key=times.get)
+    attention = timed(attention_step(), 25)
+    print(f"gpt256_b16   {times[best]:9.3f} ms a step, Adam '{best}'")
+    print(f"attention256 {attention:9.3f} ms a step")
+    if arguments.json:
+        results = {"gpt256_b16": times[best], "attention256": attention}
+        with open(arguments.json, "w", encoding="utf-8") as file:
+            json.dump([{"name": name, "value": value, "unit": "ms"} for name, value in results.items()], file, indent=1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""How much of the sum of gradients over replicas hides behind the backward pass, on emulated slow links.
+
+    python3 perf/pipeline/overlap.py build/openmp/bin/partita [--ranks 2] [--repeats 3]
+
+The step of a replica alone (compute), the time that the links need for the gradients (communication), and the step of
+the replicas together, for links of several speeds. The bound is the larger of the two + 15 %.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import tempfile
+from pathlib import Path
+
+DECK = """
+[run]
+steps = {steps}
+evaluate_every = 0
+[data]
+image_size = 32
+samples = 2048
+test_samples = 64
+classes = 10
+prefetch = 0
+[network]
+layers = [{{ type = "dense", units = {width}, activation = "relu", repeat = 8 }}, {{ type = "dense" }}]
+[training]
+batch = {batch}
+[strategy]
+kind = "joint"
+replicas = {ranks}
+bucket_kib = 1024
+"""
+
+
+def seconds_a_step(app, folder, ranks, values, links):
+    """Of the steps of a run, by its summary; and the bytes that a rank sums in a step."""
+    deck = Path(folder) / "deck.toml"
+    deck.write_text(DECK.format(ranks=ranks, **values))
+    target = Path(folder) / "run"
+    subprocess.run(["rm", "-rf", target], check=True)
+    command = [app, "train", str(deck), "-d", str(target)]
+    if ranks > 1:
+        command = [os.environ.get("PARTITA_MPIEXEC", "mpiexec"), "-n", str(ranks), *command]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", **({"PARTITA_LINKS": links} if links else {})}
+    subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
+    summary = json.loads((target / "summary.json").read_text())
+    return summary["train_seconds"] / values["steps"], summary["bytes_between_replicas"] / values["steps"] / ranks
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("app")
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--width", type=int, default=1024)
+    parser.add_argument("--batch", type=int, default=256, help="of a replica")
+    arguments = parser.parse_args()
+    values = {"steps": arguments.steps, "width": arguments.width}
+    with tempfile.TemporaryDirectory() as folder:
+        def median(ranks, links):
+            values["batch"] = arguments.batch * ranks
+            runs = [seconds_a_step(arguments.app, folder, ranks, values, links) for _ in range(arguments.repeats)]
+            return statistics.median(seconds for seconds, _ in runs), runs[0][1]
+
+        # The replicas beside each other, on links that take no time: what computing costs here.
+        compute, size = median(arguments.ranks, "")
+        print(f"{arguments.ranks} replicas, {size / 1e6:.1f} MB of gradients, compute {1e3 * compute:.1f} ms")
+        print(f"{'comm./compute':>14} {'communication':>14} {'step':>10} {'larger':>10} {'ratio':>7}")
+        for ratio in (0.25, 0.5, 1.0, 2.0, 4.0):
+            share = 2 * (arguments.ranks - 1) / arguments.ranks
+            communication = ratio * compute
+            step, _ = median(arguments.ranks, f"bandwidth={share * size / communication}")
+            larger = max(compute, communication)
+            print(f"{ratio:14.2f} {1e3 * communication:11.1f} ms {1e3 * step:7.1f} ms {1e3 * larger:7.1f} ms "
+                  f"{step / larger:7.3f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+// Schedules of a pipeline with kernels that take a given time: each rank sleeps where it would compute, so
+// that cores do not matter and the time of a batch is that of the schedule and of the messages.
+//
+//   mpirun -n 4 partita_pipeline_schedules forward=0.010 backward=0.020 microbatches=32 jitter=0.3 batches=20
+
+#include "partita/config/names.hpp"
+#include "partita/core/random.hpp"
+#include "partita/strategy/pipeline/engine.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <string>
+#include <thread>
+
+using namespace partita;
+
+namespace {
+
+using Settings = std::map<std::string, std::string>;
+
+Settings readSettings(int argc, char** argv) {
+  Settings settings{{"forward", "0.010"}, {"backward", "0.020"}, {"microbatches", "32"}, {"jitter", "0"},
+                    {"batches", "5"},     {"values", "16384"},   {"seed", "1"},          {"trace", ""}};
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    const std::size_t equals = argument.find('=');
+    if (equals == std::string::npos || settings.count(argument.substr(0, equals)) == 0) {
+      std::fprintf(stderr, "'%s' is not understood\n", argv[i]);
+      std::exit(2);
+    }
+    settings[argument.substr(0, equals)] = argument.substr(equals + 1);
+  }
+  return settings;
+}
+
+struct Variant {
+  std::string name;
+  StrategySection strategy;
+};
+
+Variant variant(const std::string& name, PipelineSchedule schedule, std::int64_t limit = 0,
+                PipelineTie tie = PipelineTie::forward_first, bool caps = false) {
+  Variant made;
+  made.name = name;
+  made.strategy.schedule = schedule;
+  made.strategy.limit = limit;
+  made.strategy.tie = tie;
+  made.strategy.caps = caps;
+  return made;
+}
+
+std::vector<Variant> variantsFor(std::int64_t groups) {
+  const auto driven = PipelineSchedule::message_driven;
+  return {variant("message-driven L=G", driven, groups),
+          variant("message-driven L=2G", driven, 2 * groups),
+          variant("message-driven L=2G fifo", driven, 2 * groups, PipelineTie::fifo),
+          variant("message-driven L=2G backward-first", driven, 2 * groups, PipelineTie::backward_first),
+          variant("message-driven L=2G caps", driven, 2 * groups, PipelineTie::backward_first, true),
+          variant("1f1b", PipelineSchedule::one_f_one_b),
+          variant("1f1b-eager", PipelineSchedule::eager_one_f_one_b),
+          variant("gpipe", PipelineSchedule::gpipe)};
+}
+
+/// Sleeps for a time that is a function of batch, rank, microbatch and direction: the same for all schedules.
+class SleepWork : public PipelineWork {
+ public:
+  SleepWork(const Grid& grid, const Settings& settings)
+      : _grid(grid), _forward(std::atof(settings.at("forward").c_str())),
+        _backward(std::atof(settings.at("backward").c_str())),
+        _jitter(std::atof(settings.at("jitter").c_str())),
+        _seed(std::strtoull(settings.at("seed").c_str(), nullptr, 10)),
+        _out(makeMatrix("partita::SleepWork::out", 1, std::atoll(settings.at("values").c_str()))) {}
+
+  std::uint32_t batch = 0;
+
+  std::int64_t rows(std::int64_t) const override { return 1; }
+  Matrix forward(const ExecSpace&, std::int64_t number, const Matrix&) override {
+    sleep(_forward, 2 * number);
+    return _out;
+  }
+  Matrix backward(const ExecSpace&, std::int64_t number, const Matrix&) override {
+    sleep(_backward, 2 * number + 1);
+    return _out;
+  }
+
+ private:
+  void sleep(double seconds, std::int64_t index) const {
+    const RandomStream random(_seed, Stream::link_delay,
+                              1000 * batch + static_cast<std::uint32_t>(_grid.group()));
+    const double factor = 1.0 + _jitter * (2.0 * random.uniform(static_cast<std::uint64_t>(index)) - 1.0);
+    std::this_thread::sleep_for(std::chrono::duration<double>(seconds * factor));
+  }
+
+  const Grid& _grid;
+  double _forward, _backward, _jitter;
+  std::uint64_t _seed;
+  Matrix _out;
+};
+
+GridPlan pipelineOf(int ranks) {
+  GridPlan plan;
+  plan.ranks = plan.stages = plan.groups = ranks;
+  for (int group = 0; group <= ranks; ++group) plan.first_stage.push_back(group);
+  return plan;
+}
+
+/// Seconds from the common start to the end of the slowest rank.
+double timeBatch(const Grid& grid, PipelineEngine& engine) {
+  grid.world().barrier();
+  const auto start = std::chrono::steady_clock::now();
+  engine.runBatch(ExecSpace());
+  return grid.world().maximum(
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+}
+
+void runAll(const Communicator& world, const Settings& settings) {
+  Grid grid(world, pipelineOf(world.size()));
+  const std::int64_t microbatches = std::atoll(settings.at("microbatches").c_str()),
+                     batches = std::atoll(settings.at("batches").c_str()),
+                     values = std::atoll(settings.at("values").c_str());
+  SleepWork work(grid, settings);
+  std::vector<Variant> variants = variantsFor(world.size());
+  std::vector<std::vector<double>> seconds(variants.size());
+  for (std::int64_t batch = 0; batch < batches; ++batch) {
+    work.batch = static_cast<std::uint32_t>(batch);
+    for (std::size_t v = 0; v < variants.size(); ++v) {
+      PipelineEngine engine(grid, variants[v].strategy, microbatches, {1, values, values}, 1, work);
+      const bool traced = batch == 0 && !settings.at("trace").empty();
+      ScheduleTrace trace(grid);
+      engine.setTrace(traced ? &trace : nullptr);
+      seconds[v].push_back(timeBatch(grid, engine));
+      if (!traced) continue;
+      const std::string text = trace.text();
+      if (world.rank() == 0) std::ofstream(settings.at("trace") + "-" + std::to_string(v) + ".json") << text;
+    }
+  }
+  if (world.rank() != 0) return;
+  const double each = std::atof(settings.at("forward").c_str()) + std::atof(settings.at("backward").c_str());
+  const double bound = each * static_cast<double>(microbatches + world.size() - 1);
+  std::printf("%-36s %9s %9s %9s\n", "schedule", "mean s", "worst s", "of bound");
+  for (std::size_t v = 0; v < variants.size(); ++v) {
+    double sum = 0.0;
+    for (const double one : seconds[v]) sum += one;
+    const double mean = sum / static_cast<double>(batches);
+    std::printf("%-36s %9.4f %9.4f %9.4f\n", variants[v].name.c_str(), mean,
+                *std::max_element(seconds[v].begin(), seconds[v].end()), mean / bound);
+  }
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  const MpiEnvironment mpi(argc, argv);
+  Kokkos::initialize(argc, argv);
+  {
+    const Communicator world = Communicator::world();
+    runAll(world, readSettings(argc, argv));
+  }
+  Kokkos::finalize();
+  return 0;
+}

@@ -1,0 +1,45 @@
+#!/usr/bin/env python3
+"""Makes a vocabulary of byte pairs for data/vocabulary: byte_pairs.py TEXT TOKENS > pairs.txt
+
+The commonest pair of neighbours becomes the next token, until there are TOKENS of them, 256 bytes included; pairs do not
+reach over the end of a word, to which the blank in front of it belongs.
+"""
+
+import collections
+import re
+import sys
+
+
+def pairs_of(words):
+    counts = collections.Counter()
+    for word, count in words.items():
+        for pair in zip(word, word[1:]):
+            counts[pair] += count
+    return counts
+
+
+def merged(word, pair, token):
+    out, i = [], 0
+    while i < len(word):
+        found = word[i : i + 2] == pair
+        out.append(token if found else word[i])
+        i += 2 if found else 1
+    return tuple(out)
+
+
+def main():
+    if len(sys.argv) != 3 or not sys.argv[2].isdigit():
+        sys.exit(__doc__)
+    with open(sys.argv[1], "rb") as file:
+        words = collections.Counter(tuple(word) for word in re.findall(rb"\s?[^\s]+|\s+", file.read()))
+    for token in range(256, int(sys.argv[2])):
+        counts = pairs_of(words)
+        if not counts:
+            break
+        pair = min(counts, key=lambda found: (-counts[found], found))
+        print(*pair)
+        words = collections.Counter({merged(word, pair, token): count for word, count in words.items()})
+
+
+if __name__ == "__main__":
+    main()

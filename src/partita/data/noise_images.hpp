@@ -1,0 +1,13 @@
+#pragma once
+
+#include "partita/data/loaded_sets.hpp"
+
+namespace partita {
+
+constexpr std::int64_t noise_training_samples = 1024, noise_test_samples = 256, noise_classes = 10;
+
+/// Random images {channels, image_size, image_size} with random labels: nothing to learn, but a network for
+/// large images can be planned and timed without any. A function of (seed, index) alone.
+LoadedSets makeNoiseImages(const DataSection& section, std::uint64_t seed, Need need);
+
+} // namespace partita

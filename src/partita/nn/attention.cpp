@@ -1,0 +1,128 @@
+#include "partita/nn/attention.hpp"
+
+#include "partita/core/loops.hpp"
+#include "partita/core/region.hpp"
+#include "partita/nn/attention_kernels.hpp"
+#include "partita/nn/gemm.hpp"
+#include "partita/nn/initialise.hpp"
+
+#include <algorithm>
+
+namespace partita {
+
+namespace {
+
+struct AddBias {
+  Matrix out;
+  Vector bias;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, std::int64_t j) const { out(i, j) += bias(j); }
+};
+
+struct BiasGradient {
+  Matrix grad;
+  KOKKOS_INLINE_FUNCTION Real operator()(std::int64_t i, std::int64_t j) const { return grad(i, j); }
+};
+
+/// What a call has in `saved` and `work`, of `places` positions in all.
+struct Buffers {
+  Buffers(const Matrix& in, std::int64_t width, std::int64_t heads, Real* memory)
+      : places(static_cast<std::int64_t>(in.size()) / width), qkv(memory, places, 3 * width),
+        heads_out(memory + 3 * places * width, places, width), sums(memory + 4 * places * width) {
+    shape = {static_cast<std::int64_t>(in.extent(0)), places / static_cast<std::int64_t>(in.extent(0)), heads,
+             width};
+  }
+  std::int64_t places;
+  Matrix qkv, heads_out; ///< or their gradients
+  Real* sums;            ///< [samples, heads, positions]
+  AttentionShape shape{};
+};
+
+} // namespace
+
+Attention::Attention(const LayerPlan& plan)
+    : PlannedLayer(plan), _width(plan.in[1]), _heads(plan.spec.heads) {}
+
+void Attention::bind(const Vector& parameters, const Vector& gradients) {
+  Real *values = parameters.data(), *slopes = gradients.data();
+  const auto take = [&](Projection& projection, std::int64_t outputs) {
+    projection.weight = Matrix(values, outputs, _width);
+    projection.weight_gradient = Matrix(slopes, outputs, _width);
+    values += outputs * _width;
+    slopes += outputs * _width;
+    if (!_plan.spec.bias) return;
+    projection.bias = Vector(values, outputs);
+    projection.bias_gradient = Vector(slopes, outputs);
+    values += outputs;
+    slopes += outputs;
+  };
+  take(_inward, 3 * _width);
+  take(_outward, _width);
+}
+
+/// Queries, keys and values each as a layer of their own would.
+void Attention::initialise(std::uint64_t seed, Real* values) const {
+  std::vector<Real> fan(static_cast<std::size_t>(4 * _width * _width));
+  for (std::int64_t part = 0; part < 4; ++part) {
+    initialiseWeights(_plan.initialisation, seed, _plan.number * 4 + part + (std::int64_t{1} << 24), _width,
+                      _width, fan.data() + part * _width * _width);
+  }
+  const std::int64_t inward = 3 * _width * _width, bias = _plan.spec.bias ? _width : 0;
+  std::copy_n(fan.data(), inward, values);
+  std::fill_n(values + inward, 3 * bias, Real(0));
+  std::copy_n(fan.data() + inward, _width * _width, values + inward + 3 * bias);
+  std::fill_n(values + inward + 3 * bias + _width * _width, bias, Real(0));
+}
+
+void Attention::project(const ExecSpace& space, const Projection& projection, const Matrix& in,
+                        const Matrix& out) {
+  gemm(space, Op::none, Op::transpose, Real(1), in, projection.weight, Real(0), out);
+  if (projection.bias.size() == 0) return;
+  const Region region(space, "partita::Attention::bias", Phase::elementwise);
+  forEachElement(space, "partita::Attention::bias_kernel", static_cast<std::int64_t>(out.extent(0)),
+                 static_cast<std::int64_t>(out.extent(1)), AddBias{out, projection.bias});
+}
+
+void Attention::projectBack(const ExecSpace& space, const Projection& projection, bool accumulate,
+                            const Matrix& in, const Matrix& grad_out, const Matrix& grad_in) {
+  gemm(space, Op::transpose, Op::none, Real(1), grad_out, in, accumulate ? Real(1) : Real(0),
+       projection.weight_gradient);
+  if (projection.bias.size() > 0) {
+    const Region region(space, "partita::Attention::bias_gradient", Phase::elementwise);
+    sumColumns(space, "partita::Attention::bias_gradient_kernel",
+               static_cast<std::int64_t>(grad_out.extent(0)), static_cast<std::int64_t>(grad_out.extent(1)),
+               BiasGradient{grad_out}, projection.bias_gradient.data(), accumulate);
+  }
+  if (grad_in.size() > 0)
+    gemm(space, Op::none, Op::none, Real(1), grad_out, projection.weight, Real(0), grad_in);
+}
+
+void Attention::forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
+                        const Matrix& saved) {
+  const Buffers kept(in, _width, _heads, saved.data());
+  project(space, _inward, Matrix(in.data(), kept.places, _width), kept.qkv);
+  {
+    const Region region(space, "partita::Attention::forward", Phase::elementwise);
+    Kokkos::parallel_for(
+        "partita::Attention::forward_kernel", Range(space, 0, kept.shape.samples * _heads),
+        AttentionForward{kept.shape, kept.qkv.data(), kept.heads_out.data(), kept.sums, pass.work.data()});
+  }
+  project(space, _outward, kept.heads_out, Matrix(out.data(), kept.places, _width));
+}
+
+void Attention::backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix&,
+                         const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) {
+  const Buffers kept(in, _width, _heads, saved.data()), grads(in, _width, _heads, pass.work.data());
+  projectBack(space, _outward, pass.accumulate, kept.heads_out, Matrix(grad_out.data(), kept.places, _width),
+              grads.heads_out);
+  {
+    const Region region(space, "partita::Attention::backward", Phase::elementwise);
+    Kokkos::parallel_for("partita::Attention::backward_kernel", Range(space, 0, kept.shape.samples * _heads),
+                         AttentionBackward{kept.shape, kept.qkv.data(), kept.heads_out.data(), kept.sums,
+                                           grads.heads_out.data(), grads.qkv.data(), grads.sums});
+  }
+  const bool wanted = grad_in.size() > 0;
+  projectBack(space, _inward, pass.accumulate, Matrix(in.data(), kept.places, _width), grads.qkv,
+              wanted ? Matrix(grad_in.data(), kept.places, _width) : Matrix());
+}
+
+} // namespace partita

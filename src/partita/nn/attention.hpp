@@ -1,0 +1,39 @@
+#pragma once
+
+#include "partita/nn/layer.hpp"
+
+namespace partita {
+
+/// Causal multi-head self-attention of a sequence {positions, width}: [q k v] = x Wi^T + bi, of each head
+/// o = softmax(q k^T / sqrt(head width)) v over the positions up to its own, y = o Wo^T + bo (Vaswani et al.,
+/// arXiv 1706.03762). As in FlashAttention-2 (Dao, arXiv 2307.08691) scores are made tile by tile with a
+/// running maximum and sum, and again in the backward pass: no matrix of positions x positions is ever there.
+/// Saved of each sample: q, k, v [positions, 3 width], o [positions, width], and of each head and position
+/// the logarithm of the sum [heads, positions].
+class Attention : public PlannedLayer {
+ public:
+  explicit Attention(const LayerPlan& plan);
+
+  void bind(const Vector& parameters, const Vector& gradients) override;
+  void initialise(std::uint64_t seed, Real* values) const override;
+  void forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
+               const Matrix& saved) override;
+  void backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
+                const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) override;
+
+ private:
+  /// A projection's matrix [outputs, inputs] and bias [outputs], with their gradients.
+  struct Projection {
+    Matrix weight, weight_gradient;
+    Vector bias, bias_gradient; ///< or empty
+  };
+  static void project(const ExecSpace& space, const Projection& projection, const Matrix& in,
+                      const Matrix& out);
+  static void projectBack(const ExecSpace& space, const Projection& projection, bool accumulate,
+                          const Matrix& in, const Matrix& grad_out, const Matrix& grad_in);
+
+  std::int64_t _width, _heads;
+  Projection _inward, _outward;
+};
+
+} // namespace partita

@@ -1,0 +1,203 @@
+#pragma once
+
+#include "partita/core/lanes.hpp"
+#include "partita/core/loops.hpp"
+#include "partita/core/math.hpp"
+#include "partita/plan/layer_rules.hpp"
+
+namespace partita {
+
+/// Of one call. Queries, keys and values lie beside one another in rows of 3 x width, the heads' outputs in
+/// rows of width, a head's part in one piece.
+struct AttentionShape {
+  std::int64_t samples, positions, heads, width;
+  KOKKOS_INLINE_FUNCTION std::int64_t headWidth() const { return width / heads; }
+};
+
+namespace detail {
+
+/// Tiles small enough for the fastest cache together; on a device for the registers of a thread.
+constexpr std::int64_t query_tile = device_is_host ? 32 : 4, key_tile = device_is_host ? 64 : 8;
+constexpr Real no_score = -1e30; ///< its exponential is 0, and it has differences that are numbers
+
+/// One head of one sample.
+struct Head {
+  KOKKOS_INLINE_FUNCTION Head(const AttentionShape& shape, std::int64_t item)
+      : positions(shape.positions), width(shape.headWidth()), row(3 * shape.width), out_row(shape.width),
+        place(item / shape.heads * positions * shape.width), part(item % shape.heads * width),
+        statistics(item * positions), scale(Real(1) / sqrt(static_cast<Real>(width))) {}
+
+  KOKKOS_INLINE_FUNCTION std::int64_t query(std::int64_t i) const { return 3 * place + i * row + part; }
+  KOKKOS_INLINE_FUNCTION std::int64_t key(std::int64_t i) const { return query(i) + out_row; }
+  KOKKOS_INLINE_FUNCTION std::int64_t value(std::int64_t i) const { return key(i) + out_row; }
+  KOKKOS_INLINE_FUNCTION std::int64_t output(std::int64_t i) const { return place + i * out_row + part; }
+
+  std::int64_t positions, width, row, out_row, place, part, statistics;
+  Real scale;
+};
+
+/// The rows of a query tile against the columns of a key tile that the mask leaves to any of them.
+struct Tile {
+  KOKKOS_INLINE_FUNCTION Tile(std::int64_t first_query, std::int64_t first_key, std::int64_t positions)
+      : query(first_query), key(first_key), rows(smaller(query_tile, positions - first_query)),
+        columns(smaller(smaller(key_tile, positions - first_key), first_query + rows - first_key)),
+        padded(smaller((columns + lanes - 1) / lanes * lanes, key_tile)) {}
+
+  static KOKKOS_INLINE_FUNCTION std::int64_t smaller(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
+  /// Columns that row i may see: one at least, as queries in front of the keys have no tile.
+  KOKKOS_INLINE_FUNCTION std::int64_t seen(std::int64_t i) const {
+    return smaller(columns, query + i - key + 1);
+  }
+
+  std::int64_t query, key, rows, columns, padded;
+};
+
+/// [positions, width] as [width, key_tile], zero where there is no position.
+KOKKOS_INLINE_FUNCTION void transpose(const Real* from, std::int64_t row, std::int64_t count,
+                                      std::int64_t width, Real* to) {
+  for (std::int64_t j = 0; j < width; ++j) {
+    for (std::int64_t i = 0; i < count; ++i) to[j * key_tile + i] = from[i * row + j];
+    for (std::int64_t i = count; i < key_tile; ++i) to[j * key_tile + i] = 0;
+  }
+}
+
+/// tile [rows, padded] = A [rows, width] B, where B [width, key_tile] is a transposed tile.
+KOKKOS_INLINE_FUNCTION void products(const Tile& tile, const Real* a, std::int64_t a_row, std::int64_t width,
+                                     const Real* transposed, Real* to) {
+  product<false>(tile.rows, tile.padded, width, {a, a_row, 1}, transposed, key_tile, to, key_tile);
+}
+
+/// Scores become exp(scale x score - shift), and 0 beyond what the row may see.
+KOKKOS_INLINE_FUNCTION void exponentials(Real* scores, std::int64_t seen, std::int64_t padded, Real scale,
+                                         Real shift) {
+  PARTITA_INDEPENDENT
+  for (std::int64_t j = 0; j < seen; ++j) scores[j] = rowExp(scale * scores[j] - shift);
+  for (std::int64_t j = seen; j < padded; ++j) scores[j] = 0;
+}
+
+KOKKOS_INLINE_FUNCTION Real largest(const Real* scores, std::int64_t count) {
+  constexpr int partial = 16;
+  Real most[partial];
+  for (int lane = 0; lane < partial; ++lane) most[lane] = no_score;
+  std::int64_t j = 0;
+  for (; j + partial <= count; j += partial)
+    for (int lane = 0; lane < partial; ++lane)
+      most[lane] = scores[j + lane] > most[lane] ? scores[j + lane] : most[lane];
+  for (int lane = 0; j < count; ++j, ++lane) most[lane] = scores[j] > most[lane] ? scores[j] : most[lane];
+  for (int half = partial / 2; half > 0; half /= 2)
+    for (int lane = 0; lane < half; ++lane)
+      most[lane] = most[lane + half] > most[lane] ? most[lane + half] : most[lane];
+  return most[0];
+}
+
+} // namespace detail
+
+/// One head of one sample a work item: o = softmax(scale q k^T) v and the logarithm of each sum, with the
+/// maximum and the sum so far of each row corrected as tiles of keys come (Dao, algorithm 1).
+struct AttentionForward {
+  AttentionShape shape;
+  const Real* qkv;
+  Real *out, *log_sums;
+  Real* sums; ///< work, as long as log_sums
+
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item) const {
+    const detail::Head head(shape, item);
+    Real *most = log_sums + head.statistics, *sum = sums + head.statistics;
+    for (std::int64_t i = 0; i < head.positions; ++i) {
+      most[i] = detail::no_score;
+      sum[i] = 0;
+      for (std::int64_t j = 0; j < head.width; ++j) out[head.output(i) + j] = 0;
+    }
+    Real keys[most_head_width * detail::key_tile], scores[detail::query_tile * detail::key_tile];
+    for (std::int64_t key = 0; key < head.positions; key += detail::key_tile) {
+      const std::int64_t count = detail::Tile::smaller(detail::key_tile, head.positions - key);
+      detail::transpose(qkv + head.key(key), head.row, count, head.width, keys);
+      for (std::int64_t query = key; query < head.positions; query += detail::query_tile)
+        addTile(head, detail::Tile(query, key, head.positions), keys, scores, most, sum);
+    }
+    for (std::int64_t i = 0; i < head.positions; ++i) {
+      const Real share = Real(1) / sum[i];
+      for (std::int64_t j = 0; j < head.width; ++j) out[head.output(i) + j] *= share;
+      most[i] += log(sum[i]);
+    }
+  }
+
+  KOKKOS_INLINE_FUNCTION void addTile(const detail::Head& head, const detail::Tile& tile, const Real* keys,
+                                      Real* scores, Real* most, Real* sum) const {
+    detail::products(tile, qkv + head.query(tile.query), head.row, head.width, keys, scores);
+    for (std::int64_t i = 0; i < tile.rows; ++i) {
+      Real* row = scores + i * detail::key_tile;
+      const std::int64_t seen = tile.seen(i), place = tile.query + i;
+      const Real here = head.scale * detail::largest(row, seen);
+      const Real top = here > most[place] ? here : most[place];
+      detail::exponentials(row, seen, tile.padded, head.scale, top);
+      const Real correction = rowExp(most[place] - top);
+      sum[place] = sum[place] * correction + laneSum(tile.padded, [=](std::int64_t j) { return row[j]; });
+      most[place] = top;
+      Real* output = out + head.output(place);
+      for (std::int64_t j = 0; j < head.width; ++j) output[j] *= correction;
+    }
+    product<true>(tile.rows, head.width, tile.columns, {scores, detail::key_tile, 1},
+                  qkv + head.value(tile.key), head.row, out + head.output(tile.query), head.out_row);
+  }
+};
+
+/// One head of one sample a work item: the gradients of its q, k and v (Dao, algorithm 2), with
+/// p = exp(scale q k^T - log sum) made again, dJ/dp = dJ/do v^T, dJ/ds = p (dJ/dp - <dJ/do, o>).
+struct AttentionBackward {
+  AttentionShape shape;
+  const Real *qkv, *out, *log_sums, *grad_out;
+  Real* grad_qkv;
+  Real* along; ///< work, as long as log_sums: <dJ/do, o> of each row
+
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item) const {
+    const detail::Head head(shape, item);
+    for (std::int64_t i = 0; i < head.positions; ++i) {
+      const Real *o = out + head.output(i), *d = grad_out + head.output(i);
+      along[head.statistics + i] = laneSum(head.width, [=](std::int64_t j) { return o[j] * d[j]; });
+      for (std::int64_t part = 0; part < 3; ++part)
+        for (std::int64_t j = 0; j < head.width; ++j) grad_qkv[head.query(i) + part * head.out_row + j] = 0;
+    }
+    Real keys[most_head_width * detail::key_tile], values[most_head_width * detail::key_tile];
+    Real weights[detail::query_tile * detail::key_tile], slopes[detail::query_tile * detail::key_tile];
+    for (std::int64_t key = 0; key < head.positions; key += detail::key_tile) {
+      const std::int64_t count = detail::Tile::smaller(detail::key_tile, head.positions - key);
+      detail::transpose(qkv + head.key(key), head.row, count, head.width, keys);
+      detail::transpose(qkv + head.value(key), head.row, count, head.width, values);
+      for (std::int64_t query = key; query < head.positions; query += detail::query_tile) {
+        const detail::Tile tile(query, key, head.positions);
+        detail::products(tile, qkv + head.query(query), head.row, head.width, keys, weights);
+        detail::products(tile, grad_out + head.output(query), head.out_row, head.width, values, slopes);
+        scoreGradients(head, tile, weights, slopes);
+        addGradients(head, tile, weights, slopes);
+      }
+    }
+  }
+
+  /// Scores become weights, and the gradients of weights those of scores before their scale.
+  KOKKOS_INLINE_FUNCTION void scoreGradients(const detail::Head& head, const detail::Tile& tile,
+                                             Real* weights, Real* slopes) const {
+    for (std::int64_t i = 0; i < tile.rows; ++i) {
+      const std::int64_t place = head.statistics + tile.query + i;
+      Real *p = weights + i * detail::key_tile, *slope = slopes + i * detail::key_tile;
+      detail::exponentials(p, tile.seen(i), tile.padded, head.scale, log_sums[place]);
+      const Real mean = along[place], scale = head.scale;
+      PARTITA_INDEPENDENT
+      for (std::int64_t j = 0; j < tile.padded; ++j) slope[j] = scale * p[j] * (slope[j] - mean);
+    }
+  }
+
+  KOKKOS_INLINE_FUNCTION void addGradients(const detail::Head& head, const detail::Tile& tile,
+                                           const Real* weights, const Real* slopes) const {
+    const std::int64_t query = head.query(tile.query), key = head.key(tile.key), value = head.value(tile.key);
+    const Scattered weights_turned{weights, 1, detail::key_tile}, slopes_turned{slopes, 1, detail::key_tile};
+    product<true>(tile.columns, head.width, tile.rows, weights_turned, grad_out + head.output(tile.query),
+                  head.out_row, grad_qkv + value, head.row);
+    product<true>(tile.rows, head.width, tile.columns, {slopes, detail::key_tile, 1}, qkv + key, head.row,
+                  grad_qkv + query, head.row);
+    product<true>(tile.columns, head.width, tile.rows, slopes_turned, qkv + query, head.row, grad_qkv + key,
+                  head.row);
+  }
+};
+
+} // namespace partita

@@ -1,0 +1,273 @@
+#include "partita/nn/batch_norm.hpp"
+
+#include "partita/core/loops.hpp"
+#include "partita/core/region.hpp"
+#include "partita/nn/activation.hpp"
+
+#include <algorithm>
+
+namespace partita {
+
+namespace {
+
+/// Mean of each channel of a row, and the sum of squares about it.
+struct Moments {
+  const Real* in;
+  Real *mean, *squares;
+  std::int64_t channels, places;
+
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, std::int64_t channel) const {
+    const std::int64_t item = row * channels + channel;
+    const Real* x = in + item * places;
+    const Real middle = laneSum(places, [=](std::int64_t i) { return x[i]; }) / static_cast<Real>(places);
+    mean[item] = middle;
+    squares[item] = laneSum(places, [=](std::int64_t i) { return (x[i] - middle) * (x[i] - middle); });
+  }
+};
+
+/// Sum and number of the values of a channel.
+struct SumOfMeans {
+  const Real* mean;
+  Real *sum, *count;
+  std::int64_t rows, channels, places;
+
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t channel) const {
+    Real total = 0;
+    for (std::int64_t row = 0; row < rows; ++row) total += mean[row * channels + channel];
+    sum[channel] = total * static_cast<Real>(places);
+    if (channel == 0) *count = static_cast<Real>(rows * places);
+  }
+};
+
+/// Squares about the mean of the batch from those about the means of its rows: Chan, Golub and LeVeque, 1983.
+struct SumOfSquares {
+  const Real *mean, *squares, *sum, *count;
+  Real* result;
+  std::int64_t rows, channels, places;
+
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t channel) const {
+    const Real middle = sum[channel] / *count;
+    Real total = 0;
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const Real apart = mean[row * channels + channel] - middle;
+      total += squares[row * channels + channel] + static_cast<Real>(places) * apart * apart;
+    }
+    result[channel] = total;
+  }
+};
+
+/// Mean and 1 / deviation of the batch; running ones follow, the variance without the bias of a sample.
+struct Conclude {
+  const Real *sum, *squares, *count;
+  Real *mean, *inverse, *running_mean, *running_variance; // running null: left as they are
+  Real epsilon, momentum;
+
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t channel) const {
+    const Real n = *count, middle = sum[channel] / n;
+    mean[channel] = middle;
+    inverse[channel] = 1 / sqrt(squares[channel] / n + epsilon);
+    if (running_mean == nullptr) return;
+    const Real variance = squares[channel] / (n > 1 ? n - 1 : 1);
+    running_mean[channel] += momentum * (middle - running_mean[channel]);
+    running_variance[channel] += momentum * (variance - running_variance[channel]);
+  }
+};
+
+struct TakeRunning {
+  const Real *running_mean, *running_variance;
+  Real *mean, *inverse, epsilon;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t channel) const {
+    mean[channel] = running_mean[channel];
+    inverse[channel] = 1 / sqrt(running_variance[channel] + epsilon);
+  }
+};
+
+template <class Act>
+struct Normalise {
+  Act act;
+  const Real *in, *mean, *inverse, *scale, *shift;
+  Real* out;
+  std::int64_t channels, places;
+
+  /// An item is one channel of one row; it runs over places.
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, std::int64_t begin, std::int64_t end) const {
+    const Act local = act;
+    const std::int64_t channel = item % channels;
+    const Real factor = inverse[channel] * scale[channel], middle = mean[channel], offset = shift[channel];
+    const Real* x = in + item * places;
+    Real* y = out + item * places;
+    PARTITA_INDEPENDENT
+    for (std::int64_t i = begin; i < end; ++i) y[i] = local.value((x[i] - middle) * factor + offset);
+  }
+};
+
+/// g = dJ/dy act'(z) in place, and the sums of g and of g x^ over the places of each channel of a row, where
+/// x^ = (x - mean) / deviation.
+template <class Act>
+struct GradientSums {
+  Act act;
+  const Real *in, *out, *mean, *inverse, *scale, *shift;
+  Real *grad, *sum, *product;
+  std::int64_t channels, places;
+
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, std::int64_t channel) const {
+    const Act local = act;
+    const std::int64_t item = row * channels + channel;
+    const Real middle = mean[channel], factor = inverse[channel] * scale[channel], offset = shift[channel];
+    const Real *x = in + item * places, *y = out + item * places;
+    Real* g = grad + item * places;
+    sum[item] = laneSum(places, [=](std::int64_t i) {
+      const Real z = Act::needs_argument ? (x[i] - middle) * factor + offset : y[i];
+      return g[i] *= local.derivative(z, y[i]);
+    });
+    product[item] =
+        inverse[channel] * laneSum(places, [=](std::int64_t i) { return g[i] * (x[i] - middle); });
+  }
+};
+
+/// Over the rows: the gradients of shift and scale, which are the sums that the input's gradient needs.
+struct ParameterGradients {
+  const Real *sum, *product;
+  Real *all_sums, *all_products, *count, *shift_gradient, *scale_gradient;
+  std::int64_t rows, channels, places;
+  bool accumulate;
+
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t channel) const {
+    Real shift = 0, scale = 0;
+    for (std::int64_t row = 0; row < rows; ++row) {
+      shift += sum[row * channels + channel];
+      scale += product[row * channels + channel];
+    }
+    all_sums[channel] = shift;
+    all_products[channel] = scale;
+    if (channel == 0) *count = static_cast<Real>(rows * places);
+    shift_gradient[channel] = shift + (accumulate ? shift_gradient[channel] : Real(0));
+    scale_gradient[channel] = scale + (accumulate ? scale_gradient[channel] : Real(0));
+  }
+};
+
+/// dJ/dx = scale / deviation (g - mean of g - x^ mean of g x^); the means are of a batch that mean and
+/// deviation depend on.
+struct InputGradient {
+  const Real *in, *grad, *mean, *inverse, *scale, *sums, *products, *count;
+  Real* grad_in;
+  std::int64_t channels, places;
+  bool of_batch;
+
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, std::int64_t begin, std::int64_t end) const {
+    const std::int64_t channel = item % channels;
+    const Real share = of_batch ? 1 / *count : Real(0), middle = mean[channel],
+               factor = inverse[channel] * scale[channel], constant = sums[channel] * share,
+               slope = products[channel] * share * inverse[channel];
+    const Real *x = in + item * places, *g = grad + item * places;
+    Real* to = grad_in + item * places;
+    PARTITA_INDEPENDENT
+    for (std::int64_t i = begin; i < end; ++i) to[i] = factor * (g[i] - constant - (x[i] - middle) * slope);
+  }
+};
+
+Vector part(const Vector& values, std::int64_t begin, std::int64_t size) {
+  return Vector(values.data() + begin, static_cast<std::size_t>(size));
+}
+
+} // namespace
+
+BatchNorm::BatchNorm(const LayerPlan& plan)
+    : PlannedLayer(plan), _channels(plan.in.front()), _places(plan.inputs() / plan.in.front()) {}
+
+void BatchNorm::bind(const Vector& parameters, const Vector& gradients) {
+  _scale = part(parameters, 0, _channels);
+  _shift = part(parameters, _channels, _channels);
+  _scale_gradient = part(gradients, 0, _channels);
+  _shift_gradient = part(gradients, _channels, _channels);
+}
+
+void BatchNorm::bindStatistics(const Vector& statistics) {
+  _mean = part(statistics, 0, _channels);
+  _variance = part(statistics, _channels, _channels);
+}
+
+void BatchNorm::initialise(std::uint64_t, Real* values) const {
+  std::fill_n(values, _channels, Real(1));
+  std::fill_n(values + _channels, _channels, Real(0));
+}
+
+void BatchNorm::initialiseStatistics(Real* values) const {
+  std::fill_n(values, _channels, Real(0));
+  std::fill_n(values + _channels, _channels, Real(1));
+}
+
+BatchNorm::Sums BatchNorm::sumsIn(const Pass& pass, std::int64_t rows) const {
+  const std::int64_t size = rows * _channels;
+  return {pass.work.data(), pass.work.data() + size, part(pass.work, 2 * size, 2 * _channels + 1)};
+}
+
+void BatchNorm::sumOverReplicas(const ExecSpace& space, const Pass& pass, const Vector& values) const {
+  if (_plan.spec.replicas && pass.replicas != nullptr) pass.replicas->sum(space, values);
+}
+
+/// Mean and 1 / deviation for this pass.
+void BatchNorm::measure(const ExecSpace& space, const Pass& pass, const Matrix& in, Real* mean,
+                        Real* inverse) {
+  const auto epsilon = static_cast<Real>(_plan.spec.epsilon);
+  if (!pass.training) {
+    forEachValue(space, "partita::BatchNorm::take_running_kernel", _channels,
+                 TakeRunning{_mean.data(), _variance.data(), mean, inverse, epsilon});
+    return;
+  }
+  const auto rows = static_cast<std::int64_t>(in.extent(0));
+  const Sums sums = sumsIn(pass, rows);
+  Real *squares = sums.all.data(), *sum = squares + _channels, *count = sum + _channels;
+  forEachElement(space, "partita::BatchNorm::moments_kernel", rows, _channels,
+                 Moments{in.data(), sums.first, sums.second, _channels, _places});
+  forEachValue(space, "partita::BatchNorm::sum_of_means_kernel", _channels,
+               SumOfMeans{sums.first, sum, count, rows, _channels, _places});
+  sumOverReplicas(space, pass, part(sums.all, _channels, _channels + 1));
+  forEachValue(space, "partita::BatchNorm::sum_of_squares_kernel", _channels,
+               SumOfSquares{sums.first, sums.second, sum, count, squares, rows, _channels, _places});
+  sumOverReplicas(space, pass, part(sums.all, 0, _channels));
+  const bool counts = !pass.again;
+  forEachValue(space, "partita::BatchNorm::conclude_kernel", _channels,
+               Conclude{sum, squares, count, mean, inverse, counts ? _mean.data() : nullptr,
+                        counts ? _variance.data() : nullptr, epsilon,
+                        static_cast<Real>(_plan.spec.momentum)});
+}
+
+void BatchNorm::forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
+                        const Matrix& saved) {
+  const Region region(space, "partita::BatchNorm::forward", Phase::elementwise);
+  Real *mean = saved.data(), *inverse = mean + _channels;
+  measure(space, pass, in, mean, inverse);
+  withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
+    forEachRun(space, "partita::BatchNorm::forward_kernel",
+               static_cast<std::int64_t>(in.extent(0)) * _channels, _places,
+               Normalise<decltype(act)>{act, in.data(), mean, inverse, _scale.data(), _shift.data(),
+                                        out.data(), _channels, _places});
+  });
+}
+
+void BatchNorm::backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
+                         const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) {
+  const Region region(space, "partita::BatchNorm::backward", Phase::elementwise);
+  const auto rows = static_cast<std::int64_t>(in.extent(0));
+  const Real *mean = saved.data(), *inverse = mean + _channels;
+  const Sums sums = sumsIn(pass, rows);
+  Real *all_sums = sums.all.data(), *all_products = all_sums + _channels, *count = all_products + _channels;
+  withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
+    forEachElement(space, "partita::BatchNorm::gradient_sums_kernel", rows, _channels,
+                   GradientSums<decltype(act)>{act, in.data(), out.data(), mean, inverse, _scale.data(),
+                                               _shift.data(), grad_out.data(), sums.first, sums.second,
+                                               _channels, _places});
+  });
+  forEachValue(space, "partita::BatchNorm::parameter_gradients_kernel", _channels,
+               ParameterGradients{sums.first, sums.second, all_sums, all_products, count,
+                                  _shift_gradient.data(), _scale_gradient.data(), rows, _channels, _places,
+                                  pass.accumulate});
+  if (grad_in.size() == 0) return;
+  if (pass.training) sumOverReplicas(space, pass, sums.all);
+  forEachRun(space, "partita::BatchNorm::backward_kernel", rows * _channels, _places,
+             InputGradient{in.data(), grad_out.data(), mean, inverse, _scale.data(), all_sums, all_products,
+                           count, grad_in.data(), _channels, _places, pass.training});
+}
+
+} // namespace partita

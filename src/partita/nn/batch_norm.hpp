@@ -1,0 +1,39 @@
+#pragma once
+
+#include "partita/nn/layer.hpp"
+
+namespace partita {
+
+/// y = act(scale (x - mean) / sqrt(variance + epsilon) + shift) of each channel of an image or a volume, or
+/// of each value of a vector (Ioffe and Szegedy, arXiv 1502.03167). In training mean and variance are those
+/// of the batch, of what this replica has of it or with `replicas` of all; running ones, the statistics
+/// "mean" and "variance", follow them and serve otherwise.
+class BatchNorm : public PlannedLayer {
+ public:
+  explicit BatchNorm(const LayerPlan& plan);
+
+  void bind(const Vector& parameters, const Vector& gradients) override;
+  void bindStatistics(const Vector& statistics) override;
+  void initialise(std::uint64_t seed, Real* values) const override;
+  void initialiseStatistics(Real* values) const override;
+  void forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
+               const Matrix& saved) override;
+  void backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
+                const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) override;
+
+ private:
+  /// Scratch, in the order of BatchNormRules::workValues.
+  struct Sums {
+    Real *first, *second; ///< of each channel of a row [rows, channels]
+    Vector all;           ///< of the batch: two of each channel, and the number of values of a channel
+  };
+  Sums sumsIn(const Pass& pass, std::int64_t rows) const;
+  void measure(const ExecSpace& space, const Pass& pass, const Matrix& in, Real* mean, Real* deviation);
+  void sumOverReplicas(const ExecSpace& space, const Pass& pass, const Vector& values) const;
+
+  std::int64_t _channels, _places;
+  Vector _scale, _shift, _scale_gradient, _shift_gradient;
+  Vector _mean, _variance; ///< running
+};
+
+} // namespace partita

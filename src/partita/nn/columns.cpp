@@ -1,0 +1,147 @@
+#include "partita/nn/columns.hpp"
+
+#include "partita/core/loops.hpp"
+#include "partita/core/region.hpp"
+
+namespace partita {
+
+namespace {
+
+/// One tap of the windows: its place at the first window, and along each axis the windows that have it inside
+/// the input.
+struct Tap {
+  KOKKOS_INLINE_FUNCTION Tap(const WindowPlan& w, std::int64_t tap) {
+    const std::int64_t of_axis[3] = {tap / (w.kernel[2] * w.kernel[1]), tap / w.kernel[2] % w.kernel[1],
+                                     tap % w.kernel[2]};
+    for (int a = 0; a < 3; ++a) {
+      place[a] = of_axis[a] * w.dilation[a] - w.before[a];
+      begin[a] = place[a] < 0 ? (w.stride[a] - 1 - place[a]) / w.stride[a] : 0;
+      end[a] = place[a] < w.in[a] ? (w.in[a] - 1 - place[a]) / w.stride[a] + 1 : 0;
+      if (end[a] > w.out[a]) end[a] = w.out[a];
+      if (begin[a] > end[a]) begin[a] = end[a];
+    }
+  }
+  /// Do all windows have it inside?
+  KOKKOS_INLINE_FUNCTION bool everywhere(const WindowPlan& w) const {
+    for (int a = 0; a < 3; ++a)
+      if (begin[a] > 0 || end[a] < w.out[a]) return false;
+    return true;
+  }
+  /// Its value in the input for a window.
+  KOKKOS_INLINE_FUNCTION std::int64_t offset(const WindowPlan& w, std::int64_t wz, std::int64_t wy,
+                                             std::int64_t wx) const {
+    return ((place[0] + wz * w.stride[0]) * w.in[1] + place[1] + wy * w.stride[1]) * w.in[2] + place[2] +
+           wx * w.stride[2];
+  }
+
+  std::int64_t place[3], begin[3], end[3];
+};
+
+/// Calls body(first window, value of it in the input, windows) for the rows of windows that have the tap
+/// inside; windows of a row are neighbours, their values lie `stride` apart.
+template <class Body>
+KOKKOS_INLINE_FUNCTION void forRows(const WindowPlan& w, const Tap& tap, const Body& body) {
+  const std::int64_t n = tap.end[2] - tap.begin[2], step = w.stride[1] * w.in[2];
+  for (std::int64_t wz = tap.begin[0]; wz < tap.end[0]; ++wz) {
+    std::int64_t window = (wz * w.out[1] + tap.begin[1]) * w.out[2] + tap.begin[2],
+                 value = tap.offset(w, wz, tap.begin[1], tap.begin[2]);
+    for (std::int64_t wy = tap.begin[1]; wy < tap.end[1]; ++wy, window += w.out[2], value += step)
+      body(window, value, n);
+  }
+}
+
+struct Gather {
+  WindowPlan w;
+  const Real* in;
+  Real* columns;
+  std::int64_t channels, rows;
+
+  /// An item is one value of a column in one row of the batch; it runs over windows, all or one.
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, std::int64_t first, std::int64_t last) const {
+    const std::int64_t taps = w.taps(), value = item / rows, row = item % rows;
+    const Real* image = in + (row * channels + value / taps) * w.inPlaces();
+    const Tap tap(w, value % taps);
+    Real* out = columns + item * w.outPlaces();
+    if (first + 1 == last) {
+      out[first] = one(image, tap, first);
+    } else {
+      whole(image, tap, out);
+    }
+  }
+
+  KOKKOS_INLINE_FUNCTION Real one(const Real* image, const Tap& tap, std::int64_t window) const {
+    const std::int64_t at[3] = {window / (w.out[1] * w.out[2]), window / w.out[2] % w.out[1],
+                                window % w.out[2]};
+    for (int a = 0; a < 3; ++a)
+      if (at[a] < tap.begin[a] || at[a] >= tap.end[a]) return Real(0);
+    return image[tap.offset(w, at[0], at[1], at[2])];
+  }
+
+  KOKKOS_INLINE_FUNCTION void whole(const Real* image, const Tap& tap, Real* out) const {
+    const std::int64_t stride = w.stride[2];
+    if (!tap.everywhere(w))
+      for (std::int64_t i = 0; i < w.outPlaces(); ++i) out[i] = Real(0);
+    if (stride == 1) {
+      forRows(w, tap, [=](std::int64_t window, std::int64_t value, std::int64_t n) {
+        PARTITA_INDEPENDENT
+        for (std::int64_t i = 0; i < n; ++i) out[window + i] = image[value + i];
+      });
+    } else {
+      forRows(w, tap, [=](std::int64_t window, std::int64_t value, std::int64_t n) {
+        PARTITA_INDEPENDENT
+        for (std::int64_t i = 0; i < n; ++i) out[window + i] = image[value + i * stride];
+      });
+    }
+  }
+};
+
+struct Scatter {
+  WindowPlan w;
+  const Real* columns;
+  Real* grad_in;
+  std::int64_t channels, rows;
+
+  /// An item owns one channel of one row of the batch.
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, std::int64_t channel) const {
+    const std::int64_t taps = w.taps(), stride = w.stride[2];
+    Real* image = grad_in + (row * channels + channel) * w.inPlaces();
+    for (std::int64_t i = 0; i < w.inPlaces(); ++i) image[i] = Real(0);
+    for (std::int64_t t = 0; t < taps; ++t) {
+      const Tap tap(w, t);
+      const Real* from = columns + ((channel * taps + t) * rows + row) * w.outPlaces();
+      if (stride == 1) {
+        forRows(w, tap, [=](std::int64_t window, std::int64_t value, std::int64_t n) {
+          PARTITA_INDEPENDENT
+          for (std::int64_t i = 0; i < n; ++i) image[value + i] += from[window + i];
+        });
+      } else {
+        forRows(w, tap, [=](std::int64_t window, std::int64_t value, std::int64_t n) {
+          PARTITA_INDEPENDENT
+          for (std::int64_t i = 0; i < n; ++i) image[value + i * stride] += from[window + i];
+        });
+      }
+    }
+  }
+};
+
+} // namespace
+
+void gatherColumns(const ExecSpace& space, const WindowPlan& windows, const Matrix& in,
+                   const Matrix& columns) {
+  const Region region(space, "partita::columns::gather", Phase::elementwise);
+  const auto rows = static_cast<std::int64_t>(in.extent(0)),
+             values = static_cast<std::int64_t>(columns.extent(0));
+  forEachRun(space, "partita::columns::gather_kernel", values * rows, windows.outPlaces(),
+             Gather{windows, in.data(), columns.data(), values / windows.taps(), rows});
+}
+
+void scatterColumns(const ExecSpace& space, const WindowPlan& windows, const Matrix& columns,
+                    const Matrix& grad_in) {
+  const Region region(space, "partita::columns::scatter", Phase::elementwise);
+  const auto rows = static_cast<std::int64_t>(grad_in.extent(0)),
+             channels = static_cast<std::int64_t>(columns.extent(0)) / windows.taps();
+  forEachElement(space, "partita::columns::scatter_kernel", rows, channels,
+                 Scatter{windows, columns.data(), grad_in.data(), channels, rows});
+}
+
+} // namespace partita

@@ -1,0 +1,19 @@
+#pragma once
+
+#include "partita/core/types.hpp"
+#include "partita/plan/window_plan.hpp"
+
+namespace partita {
+
+/// What the windows of some rows of a batch see, and back.
+
+/// in [rows, channels x places] -> columns [channels x taps, rows x windows]; zero outside the input.
+void gatherColumns(const ExecSpace& space, const WindowPlan& windows, const Matrix& in,
+                   const Matrix& columns);
+
+/// The transposed map: each place of grad_in [rows, channels x places] becomes the sum of the values of
+/// `columns` that were gathered from it.
+void scatterColumns(const ExecSpace& space, const WindowPlan& windows, const Matrix& columns,
+                    const Matrix& grad_in);
+
+} // namespace partita

@@ -1,0 +1,27 @@
+#pragma once
+
+#include "partita/nn/layer.hpp"
+
+namespace partita {
+
+/// y_t = E[x_t], and where the deck says so + P[t]: tokens {positions}, which come as numbers, to vectors
+/// {positions, width}. Both tables start normal with deviation 0.02, as those of GPT-2 (Radford et al.,
+/// 2019). Tokens have no gradient.
+class Embedding : public PlannedLayer {
+ public:
+  explicit Embedding(const LayerPlan& plan);
+
+  void bind(const Vector& parameters, const Vector& gradients) override;
+  void initialise(std::uint64_t seed, Real* values) const override;
+  void forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
+               const Matrix& saved) override;
+  void backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
+                const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) override;
+
+ private:
+  std::int64_t _tokens, _width;
+  Matrix _table, _table_gradient;        ///< [tokens, width]
+  Matrix _positions, _position_gradient; ///< [positions, width], or empty
+};
+
+} // namespace partita

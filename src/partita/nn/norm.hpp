@@ -1,0 +1,28 @@
+#pragma once
+
+#include "partita/nn/layer.hpp"
+
+namespace partita {
+
+/// Of each position's values x, the last extent of a sample: y = g (x - mean) / sqrt(variance + epsilon) + b
+/// (layer-norm: Ba, Kiros and Hinton, arXiv 1607.06450), or y = g x / sqrt(mean square + epsilon) (rms-norm:
+/// Zhang and Sennrich, arXiv 1910.07467). Starts with g = 1, b = 0. Saved of each position: one over the
+/// root, and the mean.
+class Norm : public PlannedLayer {
+ public:
+  explicit Norm(const LayerPlan& plan);
+
+  void bind(const Vector& parameters, const Vector& gradients) override;
+  void initialise(std::uint64_t seed, Real* values) const override;
+  void forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
+               const Matrix& saved) override;
+  void backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
+                const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) override;
+
+ private:
+  bool _centred; ///< layer-norm
+  std::int64_t _width;
+  Vector _factor, _shift, _factor_gradient, _shift_gradient;
+};
+
+} // namespace partita

@@ -1,0 +1,59 @@
+#pragma once
+
+#include "partita/nn/layer.hpp"
+#include "partita/plan/window_plan.hpp"
+
+namespace partita {
+
+/// The largest value of each window, channel by channel; of equal ones the first. `saved` has the place it
+/// was at.
+class MaxPool : public PlannedLayer {
+ public:
+  explicit MaxPool(const LayerPlan& plan) : PlannedLayer(plan), _windows(poolingWindows(plan)) {}
+
+  void forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
+               const Matrix& saved) override;
+  void backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
+                const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) override;
+
+ private:
+  WindowPlan _windows;
+};
+
+/// The mean of each window, channel by channel; padding does not count.
+class AveragePool : public PlannedLayer {
+ public:
+  explicit AveragePool(const LayerPlan& plan) : PlannedLayer(plan), _windows(poolingWindows(plan)) {}
+
+  void forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
+               const Matrix& saved) override;
+  void backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
+                const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) override;
+
+ private:
+  WindowPlan _windows;
+};
+
+/// The mean of each channel: {channels, places...} -> {channels}.
+class GlobalAveragePool : public PlannedLayer {
+ public:
+  using PlannedLayer::PlannedLayer;
+
+  void forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
+               const Matrix& saved) override;
+  void backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
+                const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) override;
+};
+
+/// {extents...} -> {values}: another shape of the same numbers.
+class Flatten : public PlannedLayer {
+ public:
+  using PlannedLayer::PlannedLayer;
+
+  void forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
+               const Matrix& saved) override;
+  void backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
+                const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) override;
+};
+
+} // namespace partita

@@ -1,0 +1,104 @@
+#include "partita/config/user_error.hpp"
+#include "partita/plan/layer_rules.hpp"
+
+namespace partita {
+
+namespace {
+
+/// A table of vectors, one a token: {positions} -> {positions, width}.
+class EmbeddingRules : public LayerRules {
+ public:
+  Shape output(const LayerPlan& plan) const override {
+    if (plan.number != 0 || plan.in.size() != 1)
+      throw UserError(plan.entry + ": an embedding takes the tokens of the data, so it is the first layer");
+    return {plan.in[0], plan.spec.width};
+  }
+  std::vector<ParameterShape> parameters(const LayerPlan& plan) const override {
+    std::vector<ParameterShape> shapes{{"weight", {plan.classes, plan.spec.width}}};
+    if (plan.spec.positions) shapes.push_back({"position", {plan.in[0], plan.spec.width}});
+    return shapes;
+  }
+};
+
+/// A factor and for layer-norm a shift for each value of the last extent.
+class NormRules : public LayerRules {
+ public:
+  explicit NormRules(bool centred) : _centred(centred) {}
+
+  std::vector<ParameterShape> parameters(const LayerPlan& plan) const override {
+    std::vector<ParameterShape> shapes{{"weight", {plan.in.back()}}};
+    if (_centred) shapes.push_back({"bias", {plan.in.back()}});
+    return shapes;
+  }
+  /// Of each position: one over its deviation, and for layer-norm its mean.
+  std::int64_t savedValues(const LayerPlan& plan) const override {
+    return (_centred ? 2 : 1) * positionsOf(plan.in);
+  }
+
+ private:
+  bool _centred;
+};
+
+class AttentionRules : public LayerRules {
+ public:
+  Shape output(const LayerPlan& plan) const override {
+    if (!isSequence(plan.in)) {
+      throw UserError(plan.entry + ": attention needs a sequence of positions, not a sample of shape " +
+                      toText(plan.in));
+    }
+    const std::int64_t width = plan.in[1], heads = plan.spec.heads;
+    if (width % heads != 0 || width / heads > most_head_width) {
+      throw UserError(plan.entry + ": a width of " + std::to_string(width) + " cannot be shared by " +
+                      std::to_string(heads) + " heads of at most " + std::to_string(most_head_width));
+    }
+    return plan.in;
+  }
+
+  std::vector<ParameterShape> parameters(const LayerPlan& plan) const override {
+    const std::int64_t width = plan.in[1];
+    std::vector<ParameterShape> shapes{{"qkv_weight", {3 * width, width}}};
+    if (plan.spec.bias) shapes.push_back({"qkv_bias", {3 * width}});
+    shapes.push_back({"out_weight", {width, width}});
+    if (plan.spec.bias) shapes.push_back({"out_bias", {width}});
+    return shapes;
+  }
+
+  /// Projections, and two products over the positions that the mask leaves: half of all pairs.
+  double forwardFlops(const LayerPlan& plan) const override { return projections(plan) + pairs(plan, 2.0); }
+  double weightFlops(const LayerPlan& plan) const override { return projections(plan); }
+  /// Behind the projections: the scores once more, and two products each for them and for the weights.
+  double inputFlops(const LayerPlan& plan) const override { return projections(plan) + pairs(plan, 5.0); }
+
+  /// Queries, keys and values, the heads' outputs, and the logarithm of each row's sum.
+  std::int64_t savedValues(const LayerPlan& plan) const override {
+    return 4 * plan.inputs() + plan.in[0] * plan.spec.heads;
+  }
+  /// Gradients of those; in the forward pass, sums under way.
+  std::int64_t workValues(const LayerPlan& plan, std::int64_t rows) const override {
+    return rows * (4 * plan.inputs() + plan.in[0] * plan.spec.heads);
+  }
+
+ private:
+  static double projections(const LayerPlan& plan) {
+    return 8.0 * static_cast<double>(plan.inputs()) * static_cast<double>(plan.in[1]);
+  }
+  static double pairs(const LayerPlan& plan, double products) {
+    return products * static_cast<double>(plan.inputs()) * static_cast<double>(plan.in[0] + 1);
+  }
+};
+
+} // namespace
+
+const LayerRules* sequenceRules(const std::string& type) {
+  static const EmbeddingRules embedding;
+  static const NormRules layer_norm(true), rms_norm(false);
+  static const AttentionRules attention;
+  static const LayerRules dropout;
+  if (type == "embedding") return &embedding;
+  if (type == "layer-norm") return &layer_norm;
+  if (type == "rms-norm") return &rms_norm;
+  if (type == "dropout") return &dropout;
+  return type == "attention" ? &attention : nullptr;
+}
+
+} // namespace partita

@@ -1,0 +1,135 @@
+#include "partita/plan/window_plan.hpp"
+
+#include "partita/config/user_error.hpp"
+
+#include <algorithm>
+
+namespace partita {
+
+namespace {
+
+constexpr std::int64_t column_budget = 1 << 18; // values: as many as a cache of a core holds
+
+struct WindowSizes {
+  const AxisSizes &kernel, &stride, &padding, &dilation;
+};
+
+void checkCount(const LayerPlan& plan, const AxisSizes& sizes, const char* key, std::size_t axes) {
+  if (sizes.values.size() != 1 && sizes.values.size() != axes) {
+    throw UserError(plan.entry + ": " + key + " has " + std::to_string(sizes.values.size()) +
+                    " values, the input " + toText(plan.in) + " has " + std::to_string(axes) +
+                    " axes besides the channels");
+  }
+}
+
+/// One axis: the number of windows, and the padding in front.
+void placeWindows(const LayerPlan& plan, const AxisSizes& padding, std::size_t axis, std::size_t a,
+                  WindowPlan& w) {
+  const std::int64_t reach = w.dilation[a] * (w.kernel[a] - 1) + 1;
+  if (padding.same) {
+    w.out[a] = (w.in[a] + w.stride[a] - 1) / w.stride[a];
+    const std::int64_t needed = (w.out[a] - 1) * w.stride[a] + reach - w.in[a];
+    w.before[a] = std::max<std::int64_t>(0, needed) / 2;
+    return;
+  }
+  w.before[a] = padding.at(axis);
+  const std::int64_t spare = w.in[a] + 2 * w.before[a] - reach;
+  if (spare < 0) {
+    throw UserError(plan.entry + ": a window of " + std::to_string(reach) +
+                    " places does not fit an input of " + toText(plan.in) +
+                    (w.before[a] > 0 ? " with its padding" : ""));
+  }
+  w.out[a] = spare / w.stride[a] + 1;
+}
+
+WindowPlan windowsOf(const LayerPlan& plan, const WindowSizes& sizes) {
+  const std::size_t axes = plan.in.size() - 1;
+  checkCount(plan, sizes.kernel, "kernel", axes);
+  checkCount(plan, sizes.stride, "stride", axes);
+  checkCount(plan, sizes.padding, "padding", axes);
+  checkCount(plan, sizes.dilation, "dilation", axes);
+  WindowPlan w{{1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}};
+  for (std::size_t axis = 0; axis < axes; ++axis) {
+    const std::size_t a = axis + 3 - axes;
+    w.in[a] = plan.in[axis + 1];
+    w.kernel[a] = sizes.kernel.at(axis);
+    w.stride[a] = sizes.stride.at(axis) > 0 ? sizes.stride.at(axis) : w.kernel[a];
+    w.dilation[a] = sizes.dilation.at(axis);
+    placeWindows(plan, sizes.padding, axis, a, w);
+  }
+  return w;
+}
+
+} // namespace
+
+bool isImage(const Shape& shape) {
+  return shape.size() == 3;
+}
+bool isVolume(const Shape& shape) {
+  return shape.size() == 4;
+}
+
+Shape shapeOf(std::int64_t channels, const WindowPlan& windows, const Shape& in) {
+  Shape shape{channels};
+  for (std::size_t a = isVolume(in) ? 0 : 1; a < 3; ++a) shape.push_back(windows.out[a]);
+  return shape;
+}
+
+WindowPlan convolutionWindows(const LayerPlan& plan) {
+  const LayerSpec& spec = plan.spec;
+  if (spec.type == "conv3d" && !isVolume(plan.in))
+    throw UserError(plan.entry + ": conv3d needs channels x depth x rows x columns, its input is " +
+                    toText(plan.in));
+  if (spec.type == "conv2d" && !isImage(plan.in))
+    throw UserError(plan.entry + ": conv2d needs channels x rows x columns, its input is " + toText(plan.in));
+  return windowsOf(plan, {spec.kernel, spec.stride, spec.padding, spec.dilation});
+}
+
+WindowPlan poolingWindows(const LayerPlan& plan) {
+  static const AxisSizes dense{{1}};
+  if (!isImage(plan.in) && !isVolume(plan.in)) {
+    throw UserError(plan.entry + ": " + plan.spec.type + " needs an image or a volume, its input is " +
+                    toText(plan.in));
+  }
+  const WindowPlan windows = windowsOf(plan, {plan.spec.window, plan.spec.step, plan.spec.padding, dense});
+  for (std::size_t a = 0; a < 3; ++a) {
+    if (windows.before[a] >= windows.kernel[a]) {
+      throw UserError(plan.entry + ": padding of " + std::to_string(windows.before[a]) +
+                      " leaves windows of " + std::to_string(windows.kernel[a]) + " places empty");
+    }
+  }
+  return windows;
+}
+
+ConvolutionPlan::ConvolutionPlan(const LayerPlan& plan)
+    : windows(convolutionWindows(plan)), in_channels(plan.in.front()), out_channels(plan.spec.channels),
+      groups(plan.spec.groups) {
+  if (in_channels % groups != 0 || out_channels % groups != 0) {
+    throw UserError(plan.entry + ": " + std::to_string(in_channels) + " channels in and " +
+                    std::to_string(out_channels) + " out cannot be dealt to " + std::to_string(groups) +
+                    " groups");
+  }
+}
+
+bool ConvolutionPlan::pointwise() const {
+  for (std::size_t a = 0; a < 3; ++a)
+    if (windows.kernel[a] != 1 || windows.stride[a] != 1 || windows.before[a] != 0) return false;
+  return true;
+}
+
+std::int64_t ConvolutionPlan::rowsAtOnce(std::int64_t rows) const {
+  if (pointwise()) return 1;
+  const std::int64_t a_row = groups * depth() * windows.outPlaces();
+  return std::clamp<std::int64_t>(column_budget / a_row, 1, rows);
+}
+
+std::int64_t ConvolutionPlan::columnValues(std::int64_t rows) const {
+  return pointwise() ? 0 : groups * depth() * windows.outPlaces() * rowsAtOnce(rows);
+}
+
+std::int64_t ConvolutionPlan::productValues(std::int64_t rows) const {
+  const std::int64_t at_once = rowsAtOnce(rows);
+  return at_once == 1 ? 0 : out_channels * windows.outPlaces() * at_once;
+}
+
+} // namespace partita

@@ -1,0 +1,27 @@
+#pragma once
+
+#include "partita/comm/message_path.hpp"
+#include "partita/comm/mpi.hpp"
+#include "partita/nn/layer.hpp"
+
+namespace partita {
+
+/// Small sums over the replicas of a stage in the middle of a pass or at the end of a step: one blocking
+/// all-reduce each. All replicas end with the same bits.
+class PeerSum : public ReplicaSum {
+ public:
+  /// `largest`: values of a call at most; `bytes` counts the payload.
+  PeerSum(const Communicator& peers, MessagePath path, std::int64_t largest, std::int64_t& bytes);
+
+  void sum(const ExecSpace& space, const Vector& values) const override;
+  /// The mean over the replicas, in place.
+  void average(const ExecSpace& space, const Vector& values) const;
+
+ private:
+  const Communicator& _peers;
+  MessagePath _path;
+  Kokkos::View<Real*, Kokkos::LayoutRight, PinnedSpace> _staging; ///< where messages are staged
+  std::int64_t& _bytes;
+};
+
+} // namespace partita

@@ -1,0 +1,115 @@
+#include "partita/strategy/pipeline/engine.hpp"
+
+#include "partita/core/error.hpp"
+#include "partita/plan/pipeline_plan.hpp"
+
+#include <algorithm>
+
+namespace partita {
+
+namespace {
+
+constexpr int activation_tag = 4, gradient_tag = 5;
+
+} // namespace
+
+PipelineEngine::PipelineEngine(Grid& grid, const StrategySection& strategy, std::int64_t microbatches,
+                               const Sizes& sizes, std::int64_t batches, PipelineWork& work)
+    : _rule(strategy, grid.group(), grid.plan().groups, microbatches), _microbatches(microbatches),
+      _work(work) {
+  const int group = grid.group(), groups = grid.plan().groups;
+  const std::int64_t messages = batches * microbatches;
+  std::int64_t& bytes = grid.traffic.between_stages;
+  const auto forwards = [&](int peer) {
+    return grid.channel(grid.chain(), peer, activation_tag, "activations");
+  };
+  const auto backwards = [&](int peer) {
+    return grid.channel(grid.backward(), peer, gradient_tag, "gradients of activations");
+  };
+  if (group > 0) {
+    const std::int64_t before = liveWindow(strategy, group - 1, groups, microbatches);
+    _from_before = std::make_unique<Receiver>(forwards(group - 1), sizes.rows, sizes.in, _rule.window() + 1,
+                                              messages, _rule.window());
+    _back = std::make_unique<Sender>(backwards(group - 1), sizes.rows, sizes.in, before, bytes);
+  }
+  if (group + 1 < groups) {
+    _onward = std::make_unique<Sender>(forwards(group + 1), sizes.rows, sizes.out, _rule.window(), bytes);
+    _from_behind = std::make_unique<Receiver>(backwards(group + 1), sizes.rows, sizes.out, 2, messages);
+  }
+}
+
+void PipelineEngine::runBatch(const ExecSpace& space) {
+  _progress = {};
+  while (_progress.backwards < _microbatches) {
+    alive();
+    const Operation operation = waitForNext();
+    delayAtRandom();
+    if (operation == Operation::forward) {
+      forward(space);
+    } else {
+      backward(space);
+    }
+  }
+}
+
+Operation PipelineEngine::waitForNext() {
+  Operation operation = next();
+  if (operation != Operation::none) return operation;
+  Waiting waiting(awaited());
+  while ((operation = next()) == Operation::none) waiting.pause();
+  waiting.over();
+  return operation;
+}
+
+/// Looks at what has come, and asks the rule.
+Operation PipelineEngine::next() {
+  ++_looks;
+  const bool forward_here = _from_before != nullptr ? _from_before->ready() : _rule.mayForward(_progress);
+  if (_arrivals.forward < 0 && forward_here) _arrivals.forward = _looks;
+  if (_arrivals.backward < 0 && _from_behind != nullptr && _from_behind->ready()) _arrivals.backward = _looks;
+  return _rule.choose(_progress, _arrivals);
+}
+
+WaitedFor PipelineEngine::awaited() const {
+  const bool forward = _rule.mayForward(_progress), backward = _rule.mayBackward(_progress);
+  PARTITA_REQUIRE(forward || backward, "a schedule that waits for nothing");
+  if (!backward) return _from_before->awaited();
+  if (!forward) return _from_behind->awaited();
+  return WaitedFor::either(_from_before->awaited(), _from_behind->awaited());
+}
+
+void PipelineEngine::forward(const ExecSpace& space) {
+  const std::int64_t number = _progress.forwards;
+  PARTITA_REQUIRE(_progress.live() < _rule.window(), "more live activations than there is room for");
+  const Matrix in = _from_before != nullptr ? _from_before->take(space, _work.rows(number)) : Matrix();
+  Matrix out;
+  {
+    const ScheduleTrace::Span span(_trace, space, "F", number);
+    out = _work.forward(space, number, in);
+  }
+  ++_progress.forwards;
+  _arrivals.forward = -1;
+  _most_live = std::max(_most_live, _progress.live());
+  if (_onward != nullptr) {
+    _onward->send(space, out);
+  } else {
+    backward(space); // the loss is here: nothing has to be waited for
+  }
+}
+
+void PipelineEngine::backward(const ExecSpace& space) {
+  const std::int64_t number = _progress.backwards;
+  const Matrix gradient = _from_behind != nullptr ? _from_behind->take(space, _work.rows(number)) : Matrix();
+  Matrix before;
+  {
+    const ScheduleTrace::Span span(_trace, space, "B", number);
+    before = _work.backward(space, number, gradient);
+  }
+  ++_progress.backwards;
+  _arrivals.backward = -1;
+  if (_back != nullptr) _back->send(space, before);
+  if (_from_behind != nullptr) _from_behind->release(space);
+  if (_from_before != nullptr) _from_before->release(space);
+}
+
+} // namespace partita

@@ -1,0 +1,103 @@
+#include "partita/strategy/pipeline/network_work.hpp"
+
+namespace partita {
+
+NetworkWork::NetworkWork(const RunContext& context, const std::vector<StageUpdater*>& updaters,
+                         std::int64_t microbatches, std::int64_t live)
+    : _context(context), _updaters(updaters), _microbatches(microbatches),
+      _live(static_cast<std::size_t>(live)) {
+  const Slice share =
+      replicaSlice(context.config.training.batch, context.grid.replica(), context.grid.replicas());
+  _first_row = share.begin;
+  _rows = share.end - share.begin;
+  const std::int64_t capacity = (_rows + microbatches - 1) / microbatches;
+  for (const auto& local : context.stages) {
+    for (Live& each : _live) {
+      // The stage's own tape is one of them: between steps evaluations use it.
+      each.tapes.push_back(&each == &_live.front() ? local->tape : local->makeTape(capacity));
+      each.inputs.emplace_back();
+    }
+    _input_gradients.push_back(local->index() == 0 ? Matrix()
+                                                   : makeMatrix("partita::NetworkWork::input_gradient",
+                                                                capacity, local->stage.inputs()));
+  }
+  for (StageUpdater* updater : updaters) updater->setLossesAStep(microbatches);
+}
+
+void NetworkWork::begin(const Batch& batch, std::uint64_t step) {
+  PARTITA_REQUIRE(static_cast<std::int64_t>(batch.rows_read->size()) == _rows, "a batch of another size");
+  _features = batch.features;
+  _labels = batch.labels;
+  _step = step;
+}
+
+Slice NetworkWork::sliceOf(std::int64_t number) const {
+  return replicaSlice(_rows, static_cast<int>(number), static_cast<int>(_microbatches));
+}
+
+std::int64_t NetworkWork::rows(std::int64_t number) const {
+  const Slice slice = sliceOf(number);
+  return slice.end - slice.begin;
+}
+
+Pass NetworkWork::passOf(std::int64_t number) const {
+  Pass pass;
+  pass.step = _step;
+  pass.first_row = _first_row + sliceOf(number).begin;
+  pass.accumulate = number > 0;
+  return pass;
+}
+
+Matrix NetworkWork::featuresOf(std::int64_t number) const {
+  const Slice slice = sliceOf(number);
+  const std::size_t width = _features.extent(1);
+  return Matrix(_features.data() + static_cast<std::size_t>(slice.begin) * width,
+                static_cast<std::size_t>(slice.end - slice.begin), width);
+}
+
+/// A sample may have several labels.
+Labels NetworkWork::labelsOf(std::int64_t number) const {
+  const Slice slice = sliceOf(number);
+  const std::size_t each = _labels.extent(0) / static_cast<std::size_t>(_rows);
+  return Labels(_labels.data() + static_cast<std::size_t>(slice.begin) * each,
+                static_cast<std::size_t>(slice.end - slice.begin) * each);
+}
+
+Matrix NetworkWork::forward(const ExecSpace& space, std::int64_t number, const Matrix& in) {
+  Live& live = liveOf(number);
+  const Pass pass = passOf(number);
+  Matrix flow = _context.grid.group() == 0 ? featuresOf(number) : in;
+  for (std::size_t i = 0; i < _context.stages.size(); ++i) {
+    live.inputs[i] = flow;
+    flow = _context.stages[i]->forwardJoined(space, pass, flow, live.tapes[i]);
+    if (&live == &_live.front()) _context.stages[i]->tape.rows = live.tapes[i].rows; // the same memory
+  }
+  return flow;
+}
+
+Matrix NetworkWork::lossGradient(const ExecSpace& space, std::int64_t number) {
+  const Live& live = liveOf(number);
+  LocalStage& local = *_context.stages.back();
+  const Matrix gradient = local.stage.outputGradient(rows(number));
+  local.loss->evaluate(space, live.tapes.back().output(), {labelsOf(number), Matrix()},
+                       _updaters.back()->lossWeight(), gradient, local.score);
+  _updaters.back()->checkLoss(space, live.tapes.back(), live.inputs.back());
+  return gradient;
+}
+
+Matrix NetworkWork::backward(const ExecSpace& space, std::int64_t number, const Matrix& gradient) {
+  const Live& live = liveOf(number);
+  const Pass pass = passOf(number);
+  const bool final = number + 1 == _microbatches;
+  Matrix flow = gradient.size() > 0 ? gradient : lossGradient(space, number);
+  for (std::size_t i = _context.stages.size(); i-- > 0;) {
+    const Matrix before =
+        _input_gradients[i].size() > 0 ? topRows(_input_gradients[i], rows(number)) : Matrix();
+    _context.stages[i]->backwardJoined(space, pass, live.inputs[i], live.tapes[i], flow, before,
+                                       final ? _updaters[i]->gradientReady(space) : Stage::GradientReady());
+    flow = before;
+  }
+  return flow;
+}
+
+} // namespace partita

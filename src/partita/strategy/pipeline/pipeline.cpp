@@ -1,0 +1,117 @@
+#include "partita/strategy/pipeline/pipeline.hpp"
+
+#include "partita/data/order.hpp"
+#include "partita/plan/pipeline_plan.hpp"
+
+#include <cmath>
+
+namespace partita {
+
+PipelineTraining::PipelineTraining(const RunContext& context, RunPhase phase)
+    : _context(context), _phase(phase),
+      _steps(phase == RunPhase::recovery ? context.length.recovery_steps : context.length.steps),
+      _first(context.start.phase == phase ? context.start.step : 0),
+      _number(phase == RunPhase::training && context.partition.stages.size() == 1 ? 1 : 0),
+      _evaluator(context, _steps) {
+  Grid& grid = context.grid;
+  const StrategySection& strategy = context.config.strategy;
+  const Slice share = replicaSlice(context.config.training.batch, grid.replica(), grid.replicas());
+  const std::int64_t rows = share.end - share.begin, microbatches = microbatchesOf(strategy, rows);
+  for (const auto& local : context.stages) {
+    _owned.push_back(std::make_unique<StageUpdater>(
+        context.config, *local, grid, phase == RunPhase::recovery ? strategy.recovery_rate : 1.0, _steps,
+        context.length.per_epoch));
+    _updaters.push_back(_owned.back().get());
+  }
+  _work = std::make_unique<NetworkWork>(context, _updaters, microbatches,
+                                        liveWindow(strategy, grid.group(), grid.plan().groups, microbatches));
+  const PipelineEngine::Sizes sizes{(rows + microbatches - 1) / microbatches,
+                                    context.stages.front()->stage.inputs(),
+                                    context.stages.back()->stage.outputs()};
+  _engine = std::make_unique<PipelineEngine>(grid, strategy, microbatches, sizes, _steps - _first, *_work);
+}
+
+bool PipelineTraining::run(const ExecSpace& space) {
+  const Grid& grid = _context.grid;
+  const FeatureRows features(_context.sets, _context.sets.train);
+  const Dataset& train = _context.sets.train;
+  const std::int64_t before =
+      _phase == RunPhase::recovery ? _context.config.run.epochs * _context.length.per_epoch : 0;
+  BatchReader reader(grid.group() == 0 ? &features : nullptr, train,
+                     trainingOrder(train.size(), _context.seed(), _context.config.training.batch,
+                                   grid.replica(), grid.replicas(), before + _first),
+                     _steps - _first, localCapacity(_context.config, grid.replicas()),
+                     _context.config.data.prefetch);
+  for (StageUpdater* updater : _updaters)
+    if (_context.start.phase == _phase) _context.control.restore(space, *updater);
+  grid.world().barrier();
+  _context.clock.start();
+  bool done = true;
+  for (Position at{_phase, 0, _first}; done && at.step < _steps;) {
+    ++at.step;
+    const bool traced = _context.trace != nullptr && at.step <= _first + _context.config.run.trace;
+    _engine->setTrace(traced ? _context.trace : nullptr);
+    step(space, reader, at);
+    const double seconds = _evaluator.afterStep(space, at, grid.plan().stages, _number);
+    for (StageUpdater* updater : _updaters) updater->pause(seconds);
+    done = !_context.control.afterStep(space, at, _updaters);
+  }
+  grid.world().barrier();
+  _context.clock.stop();
+  return done;
+}
+
+void PipelineTraining::step(const ExecSpace& space, BatchReader& reader, const Position& position) {
+  alive();
+  _work->begin(reader.next(space), static_cast<std::uint64_t>(_context.length.runStep(position) - 1));
+  const bool reports = _updaters.back()->reports();
+  _engine->runBatch(space);
+  update(space, reports);
+  if (reports && _context.stages.back()->last()) report(space, position);
+}
+
+/// A network of one stage is clipped on the device: nobody waits.
+void PipelineTraining::update(const ExecSpace& space, bool reports) {
+  for (StageUpdater* updater : _updaters) updater->completeGradient(space);
+  const bool clips = _context.config.optimiser.clip_norm > 0.0,
+             one_stage = _context.partition.stages.size() == 1;
+  if (!one_stage && (clips || reports)) _squares = squaresOfAll(space);
+  const bool overflow = overflowAnywhere(space, {_updaters.begin(), _updaters.end()}, _context.grid.world());
+  for (StageUpdater* updater : _updaters) {
+    if (overflow) {
+      updater->leaveOut();
+    } else {
+      updater->update(space, clips && !one_stage ? std::optional<double>(_squares) : std::nullopt);
+    }
+  }
+}
+
+void PipelineTraining::report(const ExecSpace& space, const Position& position) {
+  StepReport report = _updaters.back()->report(space, _number, _context.partition.joint_flops);
+  if (_context.partition.stages.size() > 1) report.gradient_norm = std::sqrt(_squares);
+  report.run_step = _context.length.runStep(position);
+  if (_context.grid.replica() == 0) _context.observer.onStep(report);
+}
+
+/// Squared norm of the whole network's gradient, added up tensor by tensor in the order of the layers
+/// whatever stages and ranks they lie on: the same bits as on one rank.
+double PipelineTraining::squaresOfAll(const ExecSpace& space) const {
+  std::vector<double> squares;
+  for (const StagePlan& plan : _context.partition.stages) {
+    std::size_t tensors = 0;
+    for (const LayerPlan* layer : leavesOf(plan.layers)) tensors += layer->parameterShapes().size();
+    const int own = plan.index - _context.grid.firstStage();
+    if (_context.grid.owns(plan.index)) {
+      const auto measured = _updaters[static_cast<std::size_t>(own)]->tensorSquares(space);
+      squares.insert(squares.end(), measured.begin(), measured.end());
+    } else {
+      squares.resize(squares.size() + tensors, 0.0);
+    }
+  }
+  _context.grid.chain().sum(squares); // one rank alone contributes to each entry
+  double sum = 0.0;
+  for (const double square : squares) sum += square;
+  return sum;
+}
+
+} // namespace partita

@@ -1,0 +1,41 @@
+#pragma once
+
+#include "partita/strategy/evaluation.hpp"
+#include "partita/strategy/pipeline/engine.hpp"
+#include "partita/strategy/pipeline/network_work.hpp"
+
+#include <memory>
+
+namespace partita {
+
+/// Ordinary back-propagation through the joined stages, over microbatches and across ranks and replicas: the
+/// training of `joint` and `pipeline`, and the recovery of `sil`, which lets the stages settle together with
+/// fresh optimisers and a smaller learning rate. Weights are those of the step on every rank: what comes out
+/// is that of one rank which adds up the gradients of the same microbatches, bit for bit.
+class PipelineTraining {
+ public:
+  PipelineTraining(const RunContext& context, RunPhase phase);
+  /// From where the context says; returns false where the run was ended early. Collective.
+  bool run(const ExecSpace& space);
+
+  std::int64_t mostLive() const { return _engine->mostLive(); } ///< microbatches kept at once on this rank
+
+ private:
+  void step(const ExecSpace& space, BatchReader& reader, const Position& position);
+  void update(const ExecSpace& space, bool reports);
+  void report(const ExecSpace& space, const Position& position);
+  double squaresOfAll(const ExecSpace& space) const;
+
+  RunContext _context;
+  RunPhase _phase;
+  std::int64_t _steps, _first; ///< of the phase; those that were taken before
+  int _number;                 ///< of the stage in reports; 0: the joined network
+  Evaluator _evaluator;
+  std::vector<std::unique_ptr<StageUpdater>> _owned;
+  std::vector<StageUpdater*> _updaters;
+  std::unique_ptr<NetworkWork> _work;
+  std::unique_ptr<PipelineEngine> _engine;
+  double _squares = 0.0; ///< of the last gradient, where it was measured across stages
+};
+
+} // namespace partita

@@ -1,0 +1,30 @@
+#include "partita/strategy/pipeline/schedule.hpp"
+
+#include "partita/plan/pipeline_plan.hpp"
+
+namespace partita {
+
+ScheduleRule::ScheduleRule(const StrategySection& strategy, int group, int groups, std::int64_t microbatches)
+    : _fixed(strategy.schedule != PipelineSchedule::message_driven), _tie(strategy.tie),
+      _microbatches(microbatches), _window(liveWindow(strategy, group, groups, microbatches)) {}
+
+bool ScheduleRule::mayForward(const BatchProgress& progress) const {
+  return progress.forwards < _microbatches && progress.live() < _window;
+}
+
+bool ScheduleRule::mayBackward(const BatchProgress& progress) const {
+  return progress.live() > 0 && !(_fixed && mayForward(progress));
+}
+
+Operation ScheduleRule::choose(const BatchProgress& progress, const Arrivals& arrivals) const {
+  const bool forward = mayForward(progress) && arrivals.has(Operation::forward),
+             backward = mayBackward(progress) && arrivals.has(Operation::backward);
+  if (forward && backward) {
+    const bool forward_first = _tie == PipelineTie::forward_first ||
+                               (_tie == PipelineTie::fifo && arrivals.forward <= arrivals.backward);
+    return forward_first ? Operation::forward : Operation::backward;
+  }
+  return forward ? Operation::forward : backward ? Operation::backward : Operation::none;
+}
+
+} // namespace partita

@@ -1,0 +1,51 @@
+#pragma once
+
+#include "partita/comm/grid.hpp"
+#include "partita/core/types.hpp"
+
+#include <string>
+#include <vector>
+
+namespace partita {
+
+/// Who computed what, when: the operations of all ranks as a trace in Chrome's format (trace.json), which
+/// Perfetto (ui.perfetto.dev) and chrome://tracing show.
+class ScheduleTrace {
+ public:
+  /// Times count from here, where all ranks come together. Collective.
+  explicit ScheduleTrace(const Grid& grid);
+
+  /// An operation under way, waited for at its end; `trace` null: neither noted nor waited for.
+  class Span {
+   public:
+    Span(ScheduleTrace* trace, const ExecSpace& space, const char* what, std::int64_t number);
+    ~Span();
+    Span(const Span&) = delete;
+    Span& operator=(const Span&) = delete;
+
+   private:
+    ScheduleTrace* _trace;
+    ExecSpace _space;
+    const char* _what;
+    std::int64_t _number;
+    double _begin = 0.0;
+  };
+
+  /// The events of all ranks as one JSON text, on every rank. Collective.
+  std::string text() const;
+
+ private:
+  struct Event {
+    const char* what; ///< a literal
+    std::int64_t number;
+    double begin, end; ///< s
+  };
+  double seconds() const;
+  std::string ownEvents() const; ///< each with a comma behind it
+
+  const Grid& _grid;
+  double _start = 0.0;
+  std::vector<Event> _events;
+};
+
+} // namespace partita

@@ -1,0 +1,34 @@
+#pragma once
+
+#include "partita/core/sha256.hpp"
+#include "partita/io/joined_network.hpp"
+#include "partita/io/read_run_file.hpp"
+#include "partita/plan/layer_plan.hpp"
+
+namespace partita {
+
+/// The steps that layers come to in other programs, with their values from a file.
+class LayerOperations {
+ public:
+  explicit LayerOperations(const RunFile& file, const Shape& input) : _file(file), _shape(input) {}
+
+  void add(const LayerPlan& layer);
+  /// A step that takes and leaves {values}.
+  void addFlat(Operation operation);
+
+  std::vector<Operation> take() { return std::move(_operations); }
+  std::string hash() const { return _hash.hex(); } ///< over all values so far, as `hashParameters` makes it
+
+ private:
+  void addGroup(const LayerPlan& layer);
+  void addActivation(const LayerPlan& layer);
+  void reshape(const Shape& shape, const std::string& name);
+  Operation operationOf(Operation::Kind kind, const LayerPlan& layer);
+
+  const RunFile& _file;
+  Shape _shape; ///< of a sample here
+  std::vector<Operation> _operations;
+  Sha256 _hash;
+};
+
+} // namespace partita

@@ -1,0 +1,163 @@
+#include "partita/plan/network_plan.hpp"
+
+#include "layer_probe.hpp"
+
+using namespace partita;
+using namespace partita::test;
+
+namespace {
+
+LayerSpec layer(const std::string& type, const Activation activation = Activation::identity) {
+  LayerSpec spec;
+  spec.type = type;
+  spec.activation = activation;
+  return spec;
+}
+
+LayerSpec conv(std::int64_t channels, const AxisSizes& kernel, const AxisSizes& padding = {{0}},
+               const AxisSizes& stride = {{1}}, const AxisSizes& dilation = {{1}}, std::int64_t groups = 1) {
+  LayerSpec spec = layer(kernel.values.size() == 3 ? "conv3d" : "conv2d", Activation::tanh);
+  spec.channels = channels;
+  spec.kernel = kernel;
+  spec.padding = padding;
+  spec.stride = stride;
+  spec.dilation = dilation;
+  spec.groups = groups;
+  return spec;
+}
+
+LayerPlan planOf(const LayerSpec& spec, const Shape& shape) {
+  NetworkSection network;
+  LayerSpec last;
+  last.units = 2;
+  network.layers = {spec, last};
+  return planNetwork(network, shape, 2).front();
+}
+
+Values scaled(Values values, double factor) {
+  for (double& value : values) value *= factor;
+  return values;
+}
+
+/// `scale` of the parameters: what is divided by a deviation bends less where that is large.
+void check(const LayerSpec& spec, const Shape& shape, double scale = 1.0) {
+  const LayerPlan plan = planOf(spec, shape);
+  INFO(spec.type << " " << toText(plan.in) << " -> " << toText(plan.out));
+  checkLayer(plan, scaled(normals(plan.parameters(), 7), scale), normals(rows * plan.inputs(), 8));
+}
+
+} // namespace
+
+TEST_CASE("conv2d: kernels, paddings, strides, dilations and groups", "[gradient]") {
+  check(conv(3, {{3}}), {2, 5, 6});
+  check(conv(2, {{1}}), {3, 4, 3});                                  // no columns
+  check(conv(4, {{1}}, {{0}}, {{1}}, {{1}}, 2), {2, 3, 3});          // nor here
+  check(conv(2, {{1}}, {{0}}, {{2}}), {2, 5, 4});                    // a window of one place that skips some
+  check(conv(3, {{3, 2}}, {{1, 0}}, {{2, 1}}), {2, 7, 5});           // what is left over at the end
+  check(conv(2, {{3}}, {{2}}, {{1}}, {{2}}), {1, 6, 5});             // dilated
+  check(conv(4, {{3}}, {{1}}, {{2}}, {{1}}, 2), {4, 5, 7});          // groups
+  check(conv(4, {{3}}, {{1}}, {{1}}, {{1}}, 4), {4, 4, 4});          // depthwise
+  check(conv(2, {{5}}, {{4}}, {{3}}), {1, 3, 2});                    // a window wider than the image
+  check(conv(2, {{4}}, {{0}, true}, {{1}}), {2, 5, 4});              // same, of an even kernel
+  check(conv(2, {{3, 2}}, {{0}, true}, {{2}}, {{1, 2}}), {2, 6, 5}); // same, with strides
+}
+
+TEST_CASE("conv3d", "[gradient]") {
+  check(conv(2, {{2, 3, 2}}), {2, 3, 4, 3});
+  check(conv(2, {{3, 3, 3}}, {{1}}, {{2, 1, 2}}, {{1}}, 2), {2, 4, 3, 5});
+  check(conv(1, {{2, 1, 2}}, {{0}, true}, {{1}}, {{2, 1, 1}}), {1, 3, 2, 3});
+}
+
+TEST_CASE("conv2d: activations that want their argument, and no bias", "[gradient]") {
+  for (const Activation activation : {Activation::gelu, Activation::silu, Activation::identity}) {
+    for (const bool bias : {true, false}) {
+      LayerSpec spec = conv(3, {{3}}, {{1}});
+      spec.activation = activation;
+      spec.bias = bias;
+      check(spec, {2, 4, 5});
+    }
+  }
+}
+
+TEST_CASE("conv2d: rows of the batch in several parts", "[gradient]") {
+  // Columns of one row are 9 x 8 x 4096 values: more than one row is too many at once.
+  const LayerPlan plan = planOf(conv(1, {{3}}, {{1}}, {{2}}), {8, 128, 128});
+  const auto whole = makeLayer(plan);
+  const LayerProbe probe(*whole, plan.parameters(), plan.workValues(rows));
+  const Values parameters = normals(plan.parameters(), 7), in = normals(rows * plan.inputs(), 8);
+  probe.value(parameters, in);
+  const Values grad = probe.backward(), gradients = probe.gradients();
+  const Values numerical = numericalGradient([&](const Values& p) { return probe.value(p, in); }, parameters);
+  CHECK(relativeError(gradients, numerical) < gradient_tolerance);
+  // J is the sum over the rows of the batch: <dJ/dx, v> for one direction v is enough here.
+  const Values direction = scaled(normals(rows * plan.inputs(), 9), 0.1);
+  const auto along = [&](const Values& t) {
+    Values moved = in;
+    for (std::size_t i = 0; i < moved.size(); ++i) moved[i] += t[0] * direction[i];
+    return probe.value(parameters, moved);
+  };
+  CHECK(numericalGradient(along, {0.0})[0] == Approx(dot(grad, direction)).epsilon(1e-8));
+}
+
+TEST_CASE("conv2d: accumulate adds to the gradients", "[gradient]") {
+  for (const std::int64_t kernel : {1, 3}) {
+    const LayerPlan plan = planOf(conv(3, {{kernel}}), {2, 4, 5});
+    const auto made = makeLayer(plan);
+    const LayerProbe probe(*made, plan.parameters(), plan.workValues(rows));
+    const Values parameters = normals(plan.parameters(), 7), in = normals(rows * plan.inputs(), 1);
+    probe.value(parameters, in);
+    probe.backward();
+    const Values twice = scaled(probe.gradients(), 2.0);
+    probe.value(parameters, in);
+    probe.backward(true);
+    CHECK(relativeError(probe.gradients(), twice) < 1e-14);
+  }
+}
+
+TEST_CASE("Pooling of images and volumes", "[gradient]") {
+  for (const std::string type : {"max-pool", "average-pool"}) {
+    LayerSpec spec = layer(type);
+    check(spec, {2, 4, 6});
+    check(spec, {2, 5, 7}); // the last ones fall out
+    spec.window = {{3, 2}};
+    spec.step = {{2, 1}};
+    spec.padding = {{1}};
+    check(spec, {2, 5, 6}); // windows overlap
+    spec.padding = {{0}, true};
+    check(spec, {1, 6, 5});
+    spec = layer(type);
+    spec.window = {{2, 3, 2}};
+    spec.step = {{1, 2, 3}};
+    check(spec, {2, 3, 5, 6});
+  }
+}
+
+TEST_CASE("global-average-pool and flatten", "[gradient]") {
+  check(layer("global-average-pool"), {3, 4, 5});
+  check(layer("global-average-pool"), {2, 3, 4, 5});
+  check(layer("flatten"), {3, 4, 5});
+}
+
+TEST_CASE("batch-norm of vectors, images and volumes", "[gradient]") {
+  for (const Activation activation : {Activation::identity, Activation::tanh, Activation::gelu}) {
+    check(layer("batch-norm", activation), {5});
+    check(layer("batch-norm", activation), {3, 4, 5});
+    check(layer("batch-norm", activation), {2, 3, 2, 3});
+  }
+}
+
+TEST_CASE("A residual block as deep networks have it", "[gradient]") {
+  LayerSpec inner = conv(4, {{3}}, {{1}}, {{2}}), second = conv(4, {{3}}, {{1}}),
+            beside = conv(4, {{1}}, {{0}}, {{2}});
+  for (LayerSpec* spec : {&inner, &second, &beside}) {
+    spec->bias = false;
+    spec->activation = Activation::identity;
+  }
+  for (const bool recompute : {false, true}) {
+    LayerSpec spec = layer("residual", Activation::gelu);
+    spec.layers = {inner, layer("batch-norm", Activation::tanh), second, layer("batch-norm")};
+    spec.shortcut = {beside, layer("batch-norm")};
+    spec.recompute = recompute;
+    check(spec, {3, 5, 6}, 2.0);
+  }
+}

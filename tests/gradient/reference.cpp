@@ -1,0 +1,142 @@
+#include "partita/nn/loss.hpp"
+#include "partita/nn/stage.hpp"
+#include "partita/plan/network_plan.hpp"
+
+#include <fstream>
+#include <map>
+
+#include "layer_probe.hpp"
+
+using namespace partita;
+using namespace partita::test;
+
+namespace {
+
+constexpr double tolerance = 1e-12; // both compute in double
+
+/// A file of tests/reference: what PyTorch has.
+std::map<std::string, Values> reference(const std::string& name) {
+  std::ifstream file(PARTITA_SOURCE_DIR "/tests/reference/" + name);
+  std::map<std::string, Values> entries;
+  std::string entry;
+  for (std::size_t count = 0; file >> entry >> count;) {
+    Values values(count);
+    for (double& value : values) file >> value;
+    entries[entry] = values;
+  }
+  REQUIRE(entries.size() == 6);
+  return entries;
+}
+
+LayerSpec layer(const std::string& type) {
+  LayerSpec spec;
+  spec.type = type;
+  return spec;
+}
+
+LayerSpec dense(std::int64_t units, Activation activation = Activation::identity) {
+  LayerSpec spec;
+  spec.units = units;
+  spec.activation = activation;
+  return spec;
+}
+
+LayerSpec attention() {
+  LayerSpec spec = layer("attention");
+  spec.heads = 2;
+  return spec;
+}
+
+/// Two blocks of width 6 for 7 tokens; the head has the table of the embedding.
+NetworkSection smallGpt() {
+  NetworkSection network;
+  LayerSpec embedding = layer("embedding"), first = layer("residual"), second = layer("residual"),
+            block = layer("block"), head;
+  embedding.width = 6;
+  embedding.positions = true;
+  first.layers = {layer("layer-norm"), attention()};
+  second.layers = {layer("layer-norm"), dense(24, Activation::gelu), dense(6)};
+  block.layers = {first, second};
+  block.repeat = 2;
+  head.tied = true;
+  network.layers = {embedding, block, layer("layer-norm"), head};
+  return network;
+}
+
+} // namespace
+
+TEST_CASE("Attention is that of PyTorch, forward and backward", "[gradient]") {
+  auto torch = reference("attention.txt");
+  NetworkSection network;
+  network.layers = {attention(), LayerSpec()};
+  const LayerPlan plan = planNetwork(network, {7, 6}, 2).front();
+  const Vector parameters = vectorOf(torch["parameters"]),
+               gradients("partita::test::gradients", parameters.size());
+  const auto made = makeLayer(plan);
+  made->bind(parameters, gradients);
+  const Matrix in = matrixOf(3, 42, torch["in"]), out = makeMatrix("partita::test::out", 3, 42),
+               saved = makeMatrix("partita::test::saved", 3, plan.savedValues()),
+               grad_in = makeMatrix("partita::test::grad_in", 3, 42);
+  Pass pass;
+  pass.work = Vector("partita::test::work", static_cast<std::size_t>(plan.workValues(3)));
+  made->forward(space, pass, in, out, saved);
+  CHECK(relativeError(valuesOf(out), torch["out"]) < tolerance);
+  made->backward(space, pass, in, out, saved, matrixOf(3, 42, torch["grad_out"]), grad_in);
+  CHECK(relativeError(valuesOf(grad_in), torch["grad_in"]) < tolerance);
+  CHECK(relativeError(valuesOf(gradients), torch["gradients"]) < tolerance);
+}
+
+TEST_CASE("A small GPT is that of PyTorch, its loss and all gradients", "[gradient]") {
+  auto torch = reference("gpt.txt");
+  RunConfig config;
+  config.network = smallGpt();
+  for (const bool recompute : {false, true}) {
+    config.network.layers[1].recompute = recompute;
+    const Partition partition = planPartition(config, planNetwork(config.network, {5}, 7), 7);
+    Stage stage(partition.stages.front(), torch["parameters"], 3);
+    Tape tape = stage.makeTape(3);
+    const Matrix in = matrixOf(3, 5, torch["in"]);
+    const Matrix logits = stage.forward(space, {}, in, tape);
+    CHECK(relativeError(valuesOf(logits), torch["out"]) < tolerance);
+    Score score(15);
+    const Matrix grad = stage.outputGradient(3);
+    const Labels labels = labelsOf({torch["labels"].begin(), torch["labels"].end()});
+    makeCrossEntropy(0.0)->evaluate(space, logits, {labels, Matrix()}, 1.0 / 3.0, grad, score);
+    CHECK(std::abs(score.take(space).meanLoss() - torch["loss"][0]) < tolerance);
+    stage.backward(space, {}, in, tape, grad, Matrix());
+    CHECK(relativeError(valuesOf(stage.gradients()), torch["gradients"]) < tolerance);
+  }
+}
+
+TEST_CASE("Sequences may be shorter than planned, and then give what they give as a part", "[gradient]") {
+  auto torch = reference("gpt.txt");
+  RunConfig config;
+  config.network = smallGpt();
+  for (const bool recompute : {false, true}) {
+    config.network.layers[1].recompute = recompute;
+    const Partition partition = planPartition(config, planNetwork(config.network, {5}, 7), 7);
+    Stage stage(partition.stages.front(), torch["parameters"], 3);
+    Tape tape = stage.makeTape(3);
+    Values gradients[2];
+    for (const bool shorter : {false, true}) {
+      // The last two of five tokens left out, or told nothing of.
+      const std::int64_t positions = shorter ? 3 : 5;
+      Values in, slope;
+      for (std::size_t i = 0; i < 15; ++i) {
+        if (static_cast<std::int64_t>(i % 5) >= positions) continue;
+        in.push_back(torch["in"][i]);
+        for (std::size_t c = 0; c < 7; ++c)
+          slope.push_back(i % 5 < 3 ? std::sin(static_cast<double>(7 * i + c)) : 0.0);
+      }
+      const Matrix features = matrixOf(3, positions, in);
+      const Matrix out = stage.forward(space, {}, features, tape);
+      CHECK(out.extent(1) == static_cast<std::size_t>(positions * 7));
+      CHECK(std::abs(valuesOf(out)[0] - torch["out"][0]) < tolerance);
+      const Matrix grad = stage.outputGradient(out);
+      assign(grad, slope);
+      stage.backward(space, {}, features, tape, grad, Matrix());
+      gradients[shorter ? 1 : 0] = valuesOf(stage.gradients());
+    }
+    CHECK(relativeError(gradients[1], gradients[0]) < tolerance);
+  }
+}

@@ -1,0 +1,89 @@
+#include "partita/strategy/pipeline/engine.hpp"
+
+#include "small_run.hpp"
+#include "support/catch.hpp"
+
+using namespace partita;
+using namespace partita::test;
+
+/// The engine with work of a test: it knows no layers, and matrices of any size pass.
+
+namespace {
+
+Matrix filled(std::int64_t rows, std::int64_t columns, Real value) {
+  const Matrix matrix = makeMatrix("partita::test::filled", rows, columns);
+  Kokkos::deep_copy(matrix, value);
+  return matrix;
+}
+
+bool holds(const Matrix& matrix, std::int64_t rows, std::int64_t columns, Real value) {
+  const auto host = Kokkos::create_mirror_view_and_copy(HostSpace(), matrix);
+  bool same = static_cast<std::int64_t>(matrix.extent(0)) == rows &&
+              static_cast<std::int64_t>(matrix.extent(1)) == columns;
+  for (std::size_t i = 0; i < host.size(); ++i) same = same && host.data()[i] == value;
+  return same;
+}
+
+/// Microbatches of other rows and columns each, odd numbers of values among them. What a rank gets has to be
+/// what the one beside it made of the same microbatch, and has to be untouched when the gradient comes back.
+class OddWork : public PipelineWork {
+ public:
+  explicit OddWork(const Grid& grid) : _grid(grid) {}
+  static constexpr std::int64_t most_rows = 7, most_columns = 301;
+
+  std::int64_t rows(std::int64_t number) const override { return 1 + (3 * number) % most_rows; }
+  static std::int64_t columns(std::int64_t number) { return 1 + (100 * number) % most_columns; }
+
+  Matrix forward(const ExecSpace&, std::int64_t number, const Matrix& in) override {
+    right = right && number == forwards++ % 11;
+    if (_grid.group() > 0) {
+      right = right && holds(in, rows(number), columns(number), value(_grid.group() - 1, number));
+      _inputs[static_cast<std::size_t>(number)] = in;
+    }
+    return filled(rows(number), columns(number), value(_grid.group(), number));
+  }
+  Matrix backward(const ExecSpace&, std::int64_t number, const Matrix& gradient) override {
+    right = right && number == backwards++ % 11;
+    const bool last = _grid.group() + 1 == _grid.plan().groups;
+    right =
+        right && (last ? gradient.size() == 0
+                       : holds(gradient, rows(number), columns(number), -value(_grid.group() + 1, number)));
+    if (_grid.group() > 0) {
+      right = right && holds(_inputs[static_cast<std::size_t>(number)], rows(number), columns(number),
+                             value(_grid.group() - 1, number));
+    }
+    return filled(rows(number), columns(number), -value(_grid.group(), number));
+  }
+
+  bool right = true;
+  std::int64_t forwards = 0, backwards = 0;
+
+ private:
+  static Real value(int group, std::int64_t number) { return static_cast<Real>(100 * group + number + 1); }
+  const Grid& _grid;
+  Matrix _inputs[11];
+};
+
+} // namespace
+
+TEST_CASE("messages of any shape go through a pipeline", "[pipeline]") {
+  const int ranks = everyone().size();
+  GridPlan plan;
+  plan.ranks = plan.stages = plan.groups = ranks;
+  for (int group = 0; group <= ranks; ++group) plan.first_stage.push_back(group);
+  for (const auto path : {MessagePath::direct, MessagePath::staged}) {
+    for (const auto schedule : {PipelineSchedule::message_driven, PipelineSchedule::one_f_one_b,
+                                PipelineSchedule::eager_one_f_one_b, PipelineSchedule::gpipe}) {
+      Grid grid(everyone(), plan, {path, path, ""});
+      OddWork work(grid);
+      StrategySection strategy;
+      strategy.schedule = schedule;
+      PipelineEngine engine(grid, strategy, 11,
+                            {OddWork::most_rows, OddWork::most_columns, OddWork::most_columns}, 4, work);
+      for (int batch = 0; batch < 4; ++batch) engine.runBatch(ExecSpace());
+      CHECK(work.right);
+      CHECK(work.forwards == 44);
+      CHECK(work.backwards == 44);
+    }
+  }
+}

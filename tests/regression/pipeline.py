@@ -1,0 +1,92 @@
+"""strategy/kind = "pipeline" as a person runs it: the network of one rank on several, its trace, its messages."""
+
+import json
+import unittest
+
+import support
+from support import history, run, train
+
+STEPS = ["run/steps=20", "run/evaluate_every=1", "optimiser/clip_norm=0.5"]
+
+
+class Pipeline(support.RunTest):
+    def hash_of(self, name, *overrides, ranks=1):
+        return train(self.folder / name, self.deck, *STEPS, *overrides, ranks=ranks)
+
+    def test_the_same_network_as_on_one_rank(self):
+        for count in (1, 4):
+            parts = f"strategy/microbatches={count}"
+            joint = self.hash_of(f"joint-{count}", "strategy/kind=joint", parts)
+            for ranks, stages in ((1, 2), (2, 2), (2, 3), (4, 4)):
+                for schedule in ("message-driven", "1f1b", "gpipe"):
+                    found = self.hash_of(f"{count}-{ranks}-{stages}-{schedule}", "strategy/kind=pipeline",
+                                         f"strategy/stages={stages}", "strategy/cuts=flops", parts,
+                                         f"strategy/schedule={schedule}", ranks=ranks)
+                    with self.subTest(count=count, ranks=ranks, stages=stages, schedule=schedule):
+                        self.assertEqual(found["parameters_hash"], joint["parameters_hash"])
+                        self.assertEqual(found["test_accuracy"], joint["test_accuracy"])
+                        self.assertEqual(found["strategy"], "pipeline")
+                        self.assertEqual(found["grid"], {"stages": stages, "replicas": 1, "ranks": ranks})
+                        self.assertEqual(len(found["stage_accuracy"]), 1)
+                        self.assertEqual(found["warnings"], [])
+                        self.assertEqual(found["bytes_between_stages"] > 0, ranks > 1)
+
+    def test_history_is_of_the_joined_network(self):
+        self.hash_of("joint", "strategy/kind=joint", "run/log_every=5")
+        self.hash_of("pipeline", "strategy/kind=pipeline", "run/log_every=5", ranks=2)
+        joint, pipeline = history(self.folder / "joint"), history(self.folder / "pipeline")
+        self.assertEqual({row[1] for row in pipeline}, {"joined"})
+        self.assertEqual([row[:1] + row[2:] for row in pipeline if row[0] == "step"],
+                         [row[:1] + row[2:] for row in joint if row[0] == "step"])
+        self.assertEqual([row for row in pipeline if row[0] == "evaluation"],
+                         [row for row in joint if row[0] == "evaluation"])
+
+    def test_evaluates_again(self):
+        summary = self.hash_of("run", "strategy/kind=pipeline", "strategy/microbatches=3", ranks=2)
+        for ranks in (1, 2, 4):
+            result = run("evaluate", self.folder / "run", ranks=ranks)
+            self.assertDone(result)
+            self.assertIn(f"joined network   {100 * summary['test_accuracy']:6.2f} %", result.stdout)
+            self.assertIn(summary["parameters_hash"], result.stdout)
+
+    def test_trace(self):
+        train(self.folder / "run", self.deck, "strategy/kind=pipeline", "run/steps=10", "run/trace=2",
+              "strategy/microbatches=4", ranks=2)
+        events = json.loads((self.folder / "run" / "trace.json").read_text())["traceEvents"]
+        names = sorted(event["name"] for event in events if event["tid"] == 0 and event["cat"] in "FB")
+        self.assertEqual(names, sorted(2 * [f"{kind}{number}" for kind in "FB" for number in range(4)]))
+        self.assertEqual({event["tid"] for event in events}, {0, 1})
+        for number in range(4):  # a microbatch comes to the second rank after the first one has begun it
+            first, second = ([event["ts"] for event in events if event["name"] == f"F{number}" and event["tid"] == tid]
+                             for tid in (0, 1))
+            self.assertTrue(all(a < b for a, b in zip(first, second)), (first, second))
+
+    def test_the_plan_is_told(self):
+        result = run("train", self.deck, "strategy/kind=pipeline", "strategy/stages=4", "strategy/cuts=flops",
+                     "strategy/microbatches=8", "-n", "--ranks", 4)
+        self.assertDone(result)
+        self.assertIn("# 8 microbatches of at most 5 samples, message-driven; activations kept by rank: 8 8 8 1",
+                      result.stdout)
+        self.assertIn("73 % of the time at work", result.stdout)
+
+    def test_slow_links_change_nothing(self):
+        expected = self.hash_of("quick", "strategy/kind=pipeline", "strategy/microbatches=3", ranks=2)
+        overrides = ["strategy/kind=pipeline", "strategy/microbatches=3", *STEPS]
+        result = support.run("train", self.deck, *overrides, "-d", self.folder / "slow", ranks=2,
+                             environment={"PARTITA_LINKS": "latency=2e-3,bandwidth=1e7,delay=1e-3"})
+        self.assertDone(result)
+        self.assertEqual(support.summary_of(self.folder / "slow")["parameters_hash"], expected["parameters_hash"])
+        result = support.run("train", self.deck, *overrides, environment={"PARTITA_LINKS": "speed=1"})
+        self.assertRefused(result, "PARTITA_LINKS: 'speed=1' is none of")
+
+    def test_mistakes(self):
+        seven = ["strategy/kind=pipeline", "strategy/stages=7", "strategy/cuts=flops"]
+        self.assertRefused(run("train", self.deck, *seven), "strategy/stages", "7 stages need as many layers")
+        self.assertRefused(run("train", self.deck, "strategy/schedule=1f2b"), "strategy/schedule",
+                           "did you mean '1f1b'?")
+        self.assertRefused(run("train", self.deck, "strategy/microbatches=0"), "strategy/microbatches", "out of range")
+
+
+if __name__ == "__main__":
+    unittest.TestCase.maxDiff = None
+    support.main()

@@ -1,0 +1,34 @@
+#include "partita/comm/link.hpp"
+
+#include "data_files.hpp"
+#include "support/catch.hpp"
+
+using namespace partita;
+using test::messageOf;
+
+TEST_CASE("Links are described in one line", "[comm]") {
+  const LinkModel model = parseLinkModel("latency=2e-3,bandwidth=1e8,delay=0.02,seed=7");
+  CHECK(model.latency == 2e-3);
+  CHECK(model.bandwidth == 1e8);
+  CHECK(model.delay == 0.02);
+  CHECK(model.seed == 7);
+  CHECK(model.slow());
+  CHECK_FALSE(parseLinkModel("").slow());
+  CHECK_FALSE(parseLinkModel("delay=1").slow());
+  for (const char* wrong : {"latency", "latency=", "latency=-1", "latency=1s", "speed=3", "bandwidth=inf"}) {
+    CHECK(messageOf([&] { parseLinkModel(wrong); }) ==
+          "PARTITA_LINKS: '" + std::string(wrong) + "' is none of latency=S, bandwidth=B, delay=S, seed=N");
+  }
+}
+
+TEST_CASE("Messages follow one another on a slow link", "[comm]") {
+  const LinkModel before = linkModel();
+  setLinkModel({0.25, 1000.0, 0.0, 1});
+  SlowLink link;
+  const double now = linkSeconds(), first = link.arrival(100), second = link.arrival(500);
+  CHECK(first == Approx(now + 0.35).margin(0.05));
+  CHECK(second == Approx(first + 0.5).margin(1e-9)); // it left behind the first one
+  SlowLink ring;
+  CHECK(ring.summed(400, 4) == Approx(linkSeconds() + 0.6 + 6 * 0.25).margin(0.05));
+  setLinkModel(before);
+}

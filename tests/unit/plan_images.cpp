@@ -1,0 +1,166 @@
+#include "partita/config/deck.hpp"
+#include "partita/config/user_error.hpp"
+#include "partita/plan/network_plan.hpp"
+#include "partita/plan/partition.hpp"
+#include "partita/plan/window_plan.hpp"
+
+#include "data_files.hpp"
+#include "support/catch.hpp"
+
+using namespace partita;
+using test::messageOf;
+
+namespace {
+
+const std::string source_dir = PARTITA_SOURCE_DIR;
+
+std::vector<LayerPlan> planOf(const std::string& layers, const Shape& shape) {
+  const RunConfig config = parseDeck("[network]\nlayers = [" + layers + ", { type = \"dense\" }]\n", "deck");
+  return planNetwork(config.network, shape, 10);
+}
+
+Shape shapeBehind(const std::string& layer, const Shape& shape) {
+  return planOf(layer, shape).front().out;
+}
+
+std::string messageOf(const std::string& layer, const Shape& shape) {
+  try {
+    planOf(layer, shape);
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+std::vector<LayerPlan> planDeck(const std::string& name) {
+  const RunConfig config = loadDeck(source_dir + "/input-decks/" + name + ".toml", {});
+  return planNetwork(config.network, {3, 224, 224}, 1000);
+}
+
+double forwardFlops(const std::vector<LayerPlan>& layers) {
+  double sum = 0.0;
+  for (const LayerPlan& layer : layers) sum += layer.forwardFlops();
+  return sum;
+}
+
+} // namespace
+
+TEST_CASE("Shapes of convolutions and pools", "[plan]") {
+  const Shape image{3, 32, 28}, volume{2, 9, 16, 10};
+  const auto conv = [](const std::string& keys) {
+    return "{ type = \"conv2d\", channels = 8, " + keys + " }";
+  };
+  CHECK(shapeBehind(conv("kernel = 5"), image) == Shape{8, 28, 24});
+  CHECK(shapeBehind(conv("kernel = 3, padding = 1, stride = 2"), image) == Shape{8, 16, 14});
+  CHECK(shapeBehind(conv("kernel = [3, 1], padding = [2, 0], dilation = [2, 1]"), image) == Shape{8, 32, 28});
+  CHECK(shapeBehind(conv("kernel = 4, padding = \"same\", stride = 3"), image) == Shape{8, 11, 10});
+  CHECK(shapeBehind("{ type = \"conv3d\", channels = 4, kernel = [3, 5, 1] }", volume) ==
+        Shape{4, 7, 12, 10});
+  CHECK(shapeBehind("{ type = \"max-pool\", kernel = 2 }", {3, 7, 6}) == Shape{3, 3, 3});
+  CHECK(shapeBehind("{ type = \"average-pool\", kernel = 3, stride = 1, padding = 1 }", image) == image);
+  CHECK(shapeBehind("{ type = \"max-pool\", kernel = [1, 2, 2] }", volume) == Shape{2, 9, 8, 5});
+  CHECK(shapeBehind("{ type = \"global-average-pool\" }", volume) == Shape{2});
+  CHECK(shapeBehind("{ type = \"flatten\" }", image) == Shape{3 * 32 * 28});
+  CHECK(shapeBehind("{ type = \"batch-norm\" }", image) == image);
+}
+
+TEST_CASE("Costs of a convolution", "[plan]") {
+  const LayerPlan plan =
+      planOf("{ type = \"conv2d\", channels = 8, kernel = [3, 2], groups = 2, activation = \"gelu\" }",
+             {4, 7, 5})
+          .front();
+  CHECK(plan.out == Shape{8, 5, 4});
+  CHECK(plan.parameters() == 8 * 2 * 6 + 8);
+  CHECK(plan.forwardFlops() == 2.0 * (8 * 5 * 4) * (2 * 6));
+  CHECK(plan.savedValues() == 8 * 5 * 4);
+  CHECK(plan.parameterShapes()[0].extents == std::vector<std::int64_t>{8, 2, 3, 2});
+}
+
+TEST_CASE("Scratch of a convolution is bounded whatever the batch", "[plan]") {
+  const LayerPlan plan =
+      planOf("{ type = \"conv2d\", channels = 64, kernel = 3, padding = 1 }", {64, 14, 14}).front();
+  const ConvolutionPlan convolution(plan);
+  CHECK(convolution.rowsAtOnce(1) == 1);
+  CHECK(convolution.rowsAtOnce(1000) < 10);
+  CHECK(convolution.columnValues(1000) == convolution.columnValues(100));
+  const LayerPlan pointwise = planOf("{ type = \"conv2d\", channels = 8, kernel = 1 }", {4, 5, 6}).front();
+  CHECK(pointwise.workValues(10) == 8 * 10); // sums for the bias alone
+}
+
+TEST_CASE("Layers of images that do not fit are refused", "[plan]") {
+  using Catch::Matchers::ContainsSubstring;
+  const Shape image{3, 8, 8};
+  const std::string entry = "network/layers: entry 1: ";
+  CHECK(messageOf("{ type = \"conv2d\", channels = 4 }", {64}) ==
+        entry + "conv2d needs channels x rows x columns, its input is 64");
+  CHECK(messageOf("{ type = \"conv3d\", channels = 4 }", image) ==
+        entry + "conv3d needs channels x depth x rows x columns, its input is 3x8x8");
+  CHECK_THAT(messageOf("{ type = \"conv2d\", channels = 4, kernel = [3, 3, 3] }", image),
+             ContainsSubstring("kernel has 3 values, the input 3x8x8 has 2 axes"));
+  CHECK_THAT(messageOf("{ type = \"conv2d\", channels = 4, kernel = 5, dilation = 2 }", image),
+             ContainsSubstring("a window of 9 places does not fit"));
+  CHECK_THAT(messageOf("{ type = \"conv2d\", channels = 4, groups = 2 }", image),
+             ContainsSubstring("cannot be dealt to 2 groups"));
+  CHECK_THAT(messageOf("{ type = \"max-pool\", kernel = 2, padding = 2 }", image),
+             ContainsSubstring("leaves windows of 2 places empty"));
+  CHECK_THAT(messageOf("{ type = \"max-pool\" }", {64}), ContainsSubstring("needs an image or a volume"));
+  CHECK_THAT(messageOf("{ type = \"global-average-pool\" }", {64}), ContainsSubstring("needs an image"));
+}
+
+TEST_CASE("Published networks have the published numbers of parameters", "[plan]") {
+  const std::vector<LayerPlan> vgg = planDeck("vgg-16"), resnet = planDeck("resnet-50");
+  CHECK(countParameters(vgg) == 138357544);
+  CHECK(countParameters(resnet) == 25557032);
+  CHECK(forwardFlops(vgg) == Approx(2 * 15.47e9).epsilon(1e-3)); // multiply-adds as published count one
+  CHECK(forwardFlops(resnet) == Approx(2 * 4.089e9).epsilon(1e-3));
+}
+
+TEST_CASE("An activation moves over pools and out of blocks to the stage behind a cut", "[plan]") {
+  RunConfig config = parseDeck(R"([network]
+layers = [
+  { type = "conv2d", channels = 4, kernel = 3, activation = "relu" },
+  { type = "block", layers = [{ type = "conv2d", channels = 4, kernel = 3, activation = "tanh" },
+                              { type = "max-pool", kernel = 2 }] },
+  { type = "conv2d", channels = 4, kernel = 3, activation = "gelu" },
+  { type = "max-pool", kernel = 2 },
+  { type = "dense" },
+]
+[strategy]
+kind = "sil"
+stages = 2
+cuts = [2]
+)",
+                               "deck");
+  const std::vector<LayerPlan> layers = planNetwork(config.network, {1, 16, 16}, 4);
+  const auto cutAt = [&](std::int64_t cut) {
+    config.strategy.cuts = {cut};
+    return planPartition(config, layers, 4);
+  };
+  const Partition in_block = cutAt(2);
+  CHECK(in_block.stages[0].layers.back().body.front().spec.activation == Activation::identity);
+  REQUIRE(in_block.stages[1].entrance);
+  CHECK(in_block.stages[1].layers.front().spec.activation == Activation::tanh);
+  CHECK(in_block.stages[1].layers.front().in == Shape{4, 6, 6});
+  const Partition gelu = cutAt(4); // the largest of gelus is not the gelu of the largest
+  CHECK(gelu.stages[0].layers[2].spec.activation == Activation::gelu);
+  CHECK_FALSE(gelu.stages[1].entrance);
+  const Partition linear = cutAt(1); // one layer with weights keeps its own
+  CHECK(linear.stages[0].layers[0].spec.activation == Activation::relu);
+  CHECK_FALSE(linear.stages[1].entrance);
+}
+
+TEST_CASE("Running statistics want steps that are never left out", "[plan]") {
+  RunConfig config = parseDeck(R"([network]
+layers = [{ type = "batch-norm" }, { type = "dense" }]
+)",
+                               "deck");
+  const std::vector<LayerPlan> layers = planNetwork(config.network, {6}, 4);
+  planPartition(config, layers, 4);
+  const std::string message =
+      "network/layers: entry 1: batch-norm needs run/precision and strategy/wire = \"float\"";
+  config.run.precision = Precision::bf16;
+  CHECK(messageOf([&] { planPartition(config, layers, 4); }) == message);
+  config.run.precision = Precision::single;
+  config.strategy.wire = Precision::fp16;
+  CHECK(messageOf([&] { planPartition(config, layers, 4); }) == message);
+}

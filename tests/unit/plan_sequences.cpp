@@ -1,0 +1,130 @@
+#include "partita/plan/network_plan.hpp"
+#include "partita/plan/partition.hpp"
+
+#include "data_files.hpp"
+#include "support/catch.hpp"
+
+using namespace partita;
+using test::messageOf;
+
+namespace {
+
+LayerSpec layer(const std::string& type) {
+  LayerSpec spec;
+  spec.type = type;
+  return spec;
+}
+
+LayerSpec dense(std::int64_t units) {
+  LayerSpec spec;
+  spec.units = units;
+  return spec;
+}
+
+/// Blocks of a GPT between its embedding and its head.
+NetworkSection gpt(std::int64_t width, std::int64_t heads, std::int64_t blocks, bool tied) {
+  LayerSpec embedding = layer("embedding"), first = layer("residual"), second = layer("residual"),
+            block = layer("block"), attention = layer("attention"), head;
+  embedding.width = width;
+  embedding.positions = true;
+  attention.heads = heads;
+  first.layers = {layer("layer-norm"), attention};
+  second.layers = {layer("layer-norm"), dense(4 * width), dense(width)};
+  block.layers = {first, second};
+  block.repeat = blocks;
+  head.tied = tied;
+  head.bias = !tied;
+  NetworkSection network;
+  network.layers = {embedding, block, layer("layer-norm"), head};
+  return network;
+}
+
+RunConfig cutInTwo(const NetworkSection& network, std::int64_t cut) {
+  RunConfig config;
+  config.network = network;
+  config.strategy.kind = StrategyKind::sil;
+  config.strategy.stages = 2;
+  config.strategy.cut_rule = CutRule::list;
+  config.strategy.cuts = {cut};
+  return config;
+}
+
+Partition partitionOf(const RunConfig& config, std::int64_t positions, std::int64_t tokens) {
+  return planPartition(config, planNetwork(config.network, {positions}, tokens), tokens);
+}
+
+std::string messageOfPlan(const std::vector<LayerSpec>& layers, const Shape& input) {
+  NetworkSection network;
+  network.layers = layers;
+  return messageOf([&] { planNetwork(network, input, 9); });
+}
+
+} // namespace
+
+TEST_CASE("GPT-2 has as many parameters as its authors say", "[plan]") {
+  CHECK(countParameters(planNetwork(gpt(768, 12, 12, true), {1024}, 50257)) == 124439808);
+  CHECK(countParameters(planNetwork(gpt(1024, 16, 24, true), {1024}, 50257)) == 354823168);
+}
+
+TEST_CASE("Shapes and costs of a network on tokens", "[plan]") {
+  const auto layers = planNetwork(gpt(8, 2, 2, false), {5}, 11);
+  CHECK(layers.front().out == Shape{5, 8});
+  CHECK(layers.back().out == Shape{5, 11});
+  const LayerPlan& attention = layers[1].body[0].body[1];
+  CHECK(attention.name() == "layer1.0.1.attention");
+  CHECK(attention.parameters() == 4 * 8 * 8 + 4 * 8);
+  CHECK(attention.forwardFlops() == 5 * (2.0 * 4 * 8 * 8) + 2.0 * 2 * 8 * (1 + 2 + 3 + 4 + 5));
+  CHECK(attention.weightFlops() == 5 * (2.0 * 4 * 8 * 8));
+  CHECK(attention.savedValues() == 5 * (3 * 8 + 8) + 5 * 2);
+  CHECK(layers.back().weightFlops() == 2.0 * 5 * 8 * 11);
+}
+
+TEST_CASE("Layers of sequences that do not fit are refused", "[plan]") {
+  LayerSpec embedding = layer("embedding"), attention = layer("attention");
+  embedding.width = 6;
+  attention.heads = 4;
+  const std::string entry = "network/layers: entry 1";
+  CHECK(messageOfPlan({embedding, dense(0)}, {3, 4}) ==
+        entry + ": an embedding takes the tokens of the data, so it is the first layer");
+  CHECK(messageOfPlan({embedding, embedding, dense(0)}, {3}) ==
+        "network/layers: entry 2: an embedding takes the tokens of the data, so it is the first layer");
+  CHECK(messageOfPlan({attention, dense(0)}, {24}) ==
+        entry + ": attention needs a sequence of positions, not a sample of shape 24");
+  CHECK(messageOfPlan({attention, dense(0)}, {3, 6}) ==
+        entry + ": a width of 6 cannot be shared by 4 heads of at most 256");
+  CHECK(messageOfPlan({attention, dense(0)}, {3, 4 * 300}) ==
+        entry + ": a width of 1200 cannot be shared by 4 heads of at most 256");
+}
+
+TEST_CASE("A tied layer needs its embedding, of its size and in its stage", "[plan]") {
+  LayerSpec tied = dense(0), embedding = layer("embedding");
+  tied.tied = true;
+  embedding.width = 6;
+  CHECK(messageOfPlan({dense(4), tied}, {4}) ==
+        "network/layers: entry 2 is tied, but the network has no embedding");
+  CHECK(messageOfPlan({embedding, dense(5), tied}, {4}) ==
+        "network/layers: entry 3: a tied layer has as many units as there are tokens, 9, and inputs as the "
+        "embedding is wide, 6");
+  const RunConfig config = cutInTwo(gpt(16, 2, 4, true), 3);
+  CHECK(messageOf([&] { partitionOf(config, 8, 9); }) ==
+        "network/layers: entry 4 is tied to the embedding, which is in another stage; leave `tied` out");
+
+  RunConfig halves;
+  halves.network = gpt(16, 2, 4, true);
+  partitionOf(halves, 8, 9);
+  halves.run.precision = Precision::bf16;
+  CHECK(messageOf([&] { partitionOf(halves, 8, 9); }) ==
+        "network/layers: entry 4: a tied layer needs run/precision = \"float\"; leave `tied` out");
+}
+
+TEST_CASE("Cuts of a network on tokens have labels of a position's width", "[plan]") {
+  const Partition partition = partitionOf(cutInTwo(gpt(16, 2, 4, false), 3), 8, 9);
+  for (const StagePlan& stage : partition.stages) CHECK(stage.positions == 8);
+  CHECK(partition.stages[0].outputs() == 8 * 16);
+  CHECK(partition.stages[0].labelWidth() == 16);
+  CHECK(partition.stages[1].labelWidth() == 9);
+  // Orthogonal labels: a position's width counts, not that of the sample.
+  CHECK(messageOf([] {
+          partitionOf(cutInTwo(gpt(16, 2, 4, false), 3), 8, 17);
+        }).find("16 units for 17 classes") != std::string::npos);
+}

@@ -315,6 +315,7 @@ TEST_CASE("messages of 16 bits cross slow links with their stamps", "[mixed]") {
     const Matrix matrix = makeMatrix("partita::test::matrix", rows, columns);
     fill(matrix, std::vector<Real>(matrix.size(), Real(1.2345)));
     const double begin = linkSeconds();
+    world.barrier(); // nobody sends before that
     for (int i = 0; i < 2; ++i) sender.send(space, matrix);
     const Matrix first = receiver.take(space), second = receiver.take(space); // both are held
     CHECK(linkSeconds() - begin > 1e-3);

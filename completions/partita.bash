@@ -124,7 +124,7 @@ _partita_values() {
   case $1 in
     run/timing) echo 'true|false' ;;
     run/device_aware_mpi) echo 'auto|on|off' ;;
-    data/kind) echo 'glyphs|grammar|idx|libsvm|hdf5|text' ;;
+    data/kind) echo 'glyphs|grammar|noise|idx|libsvm|hdf5|text' ;;
     data/path) echo 'FILE' ;;
     data/train_images) echo 'FILE' ;;
     data/train_labels) echo 'FILE' ;;

@@ -28,7 +28,9 @@ void check(LayerSpec spec, std::int64_t inputs) {
     NetworkSection network;
     network.layers = {spec, dense(2, Activation::identity)};
     const LayerPlan plan = planNetwork(network, {inputs}, 2).front();
-    checkLayer(plan, normals(plan.parameters(), 7), normals(rows * inputs, 8));
+    Values parameters = normals(plan.parameters(), 7);
+    for (double& parameter : parameters) parameter *= 0.5; // the deepest are ten layers: differences stay exact
+    checkLayer(plan, parameters, normals(rows * inputs, 8));
   }
 }
 

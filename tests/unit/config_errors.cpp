@@ -23,7 +23,6 @@ std::vector<std::string> errorsOf(const std::string& text, const std::vector<std
 }
 
 /// Of all layers, as messages list them.
-const std::string layer_types = partita::quotedList(partita::layerTypeNames());
 
 struct BadDeck {
   std::string text;     ///< lines of the deck from line 4 on

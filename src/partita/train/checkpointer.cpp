@@ -119,7 +119,8 @@ void Checkpointer::copyValues(const ExecSpace& space, Job& job, const std::vecto
       const auto offset = static_cast<std::size_t>(tensor.offset),
                  size = static_cast<std::size_t>(tensor.size);
       const HostSpan to(_copy.data() + used, size);
-      if (device_is_host && _background) {
+      // A forward pass already changes statistics: what waits for the thread is what only an update changes.
+      if (device_is_host && _background && kind != statistics_kind) {
         job.copies.push_back({Kokkos::subview(values, std::make_pair(offset, offset + size)), to.data()});
       } else {
         Kokkos::deep_copy(space, to, Vector(values.data() + offset, size));

@@ -7,7 +7,7 @@ namespace partita {
 /// Small dense products inside a kernel: the processor's vectors on hosts, one value at a time on devices,
 /// whose compilers know no such types.
 
-#if (defined(__GNUC__) || defined(__clang__)) && !defined(KOKKOS_ENABLE_CUDA) && !defined(KOKKOS_ENABLE_HIP)
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(__CUDACC__) && !defined(__HIPCC__)
 /// As many values as fit into 64 bytes; compilers split them where the processor's vectors are shorter.
 using Lanes = Real __attribute__((vector_size(64)));
 using LanesInMemory = Real __attribute__((vector_size(64), aligned(alignof(Real)), may_alias));

@@ -58,10 +58,10 @@ struct Gather {
 
   /// An item is one value of a column in one row of the batch; it runs over windows, all or one.
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, std::int64_t first, std::int64_t last) const {
-    const std::int64_t taps = w.taps(), value = item / rows, row = item % rows;
-    const Real* image = in + (row * channels + value / taps) * w.inPlaces();
+    const std::int64_t taps = placesOf(w.kernel), value = item / rows, row = item % rows;
+    const Real* image = in + (row * channels + value / taps) * placesOf(w.in);
     const Tap tap(w, value % taps);
-    Real* out = columns + item * w.outPlaces();
+    Real* out = columns + item * placesOf(w.out);
     if (first + 1 == last) {
       out[first] = one(image, tap, first);
     } else {
@@ -80,7 +80,7 @@ struct Gather {
   KOKKOS_INLINE_FUNCTION void whole(const Real* image, const Tap& tap, Real* out) const {
     const std::int64_t stride = w.stride[2];
     if (!tap.everywhere(w))
-      for (std::int64_t i = 0; i < w.outPlaces(); ++i) out[i] = Real(0);
+      for (std::int64_t i = 0; i < placesOf(w.out); ++i) out[i] = Real(0);
     if (stride == 1) {
       forRows(w, tap, [=](std::int64_t window, std::int64_t value, std::int64_t n) {
         PARTITA_INDEPENDENT
@@ -103,12 +103,12 @@ struct Scatter {
 
   /// An item owns one channel of one row of the batch.
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, std::int64_t channel) const {
-    const std::int64_t taps = w.taps(), stride = w.stride[2];
-    Real* image = grad_in + (row * channels + channel) * w.inPlaces();
-    for (std::int64_t i = 0; i < w.inPlaces(); ++i) image[i] = Real(0);
+    const std::int64_t taps = placesOf(w.kernel), stride = w.stride[2];
+    Real* image = grad_in + (row * channels + channel) * placesOf(w.in);
+    for (std::int64_t i = 0; i < placesOf(w.in); ++i) image[i] = Real(0);
     for (std::int64_t t = 0; t < taps; ++t) {
       const Tap tap(w, t);
-      const Real* from = columns + ((channel * taps + t) * rows + row) * w.outPlaces();
+      const Real* from = columns + ((channel * taps + t) * rows + row) * placesOf(w.out);
       if (stride == 1) {
         forRows(w, tap, [=](std::int64_t window, std::int64_t value, std::int64_t n) {
           PARTITA_INDEPENDENT

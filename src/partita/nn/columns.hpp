@@ -5,6 +5,11 @@
 
 namespace partita {
 
+/// Number of places in a window or an image, for kernels: a plan's own functions are for hosts.
+KOKKOS_INLINE_FUNCTION std::int64_t placesOf(const std::int64_t (&extents)[3]) {
+  return extents[0] * extents[1] * extents[2];
+}
+
 /// What the windows of some rows of a batch see, and back.
 
 /// in [rows, channels x places] -> columns [channels x taps, rows x windows]; zero outside the input.

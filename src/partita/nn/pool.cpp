@@ -2,6 +2,7 @@
 
 #include "partita/core/loops.hpp"
 #include "partita/core/region.hpp"
+#include "partita/nn/columns.hpp"
 
 namespace partita {
 
@@ -73,8 +74,8 @@ struct Largest {
   /// An item is one channel of one row of the batch; it runs over windows.
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, std::int64_t first, std::int64_t last) const {
     const WindowPlan& windows = w;
-    const Real* image = in + item * w.inPlaces();
-    Real *values = out + item * w.outPlaces(), *places = place + item * w.outPlaces();
+    const Real* image = in + item * placesOf(w.in);
+    Real *values = out + item * placesOf(w.out), *places = place + item * placesOf(w.out);
     forWindowRows(w, first, last,
                   [=, &windows](const Inside& z, const Inside& y, std::int64_t row, std::int64_t begin,
                                 std::int64_t end) {
@@ -108,7 +109,7 @@ struct LargestGradient {
 
   /// An item owns one channel of one row of the batch.
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item) const {
-    const std::int64_t in_places = w.inPlaces(), out_places = w.outPlaces();
+    const std::int64_t in_places = placesOf(w.in), out_places = placesOf(w.out);
     Real* to = grad_in + item * in_places;
     const Real *at = place + item * out_places, *from = grad_out + item * out_places;
     for (std::int64_t i = 0; i < in_places; ++i) to[i] = Real(0);
@@ -130,8 +131,8 @@ struct Mean {
   /// An item is one channel of one row of the batch; it runs over windows.
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, std::int64_t first, std::int64_t last) const {
     const WindowPlan& windows = w;
-    const Real* image = in + item * w.inPlaces();
-    Real* values = out + item * w.outPlaces();
+    const Real* image = in + item * placesOf(w.in);
+    Real* values = out + item * placesOf(w.out);
     forWindowRows(w, first, last,
                   [=, &windows](const Inside& z, const Inside& y, std::int64_t row, std::int64_t begin,
                                 std::int64_t end) {
@@ -162,10 +163,10 @@ struct MeanGradient {
   /// An item owns one channel of one row of the batch.
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item) const {
     const WindowPlan& windows = w;
-    Real* image = grad_in + item * w.inPlaces();
-    const Real* gradients = grad_out + item * w.outPlaces();
-    for (std::int64_t i = 0; i < w.inPlaces(); ++i) image[i] = Real(0);
-    forWindowRows(w, 0, w.outPlaces(),
+    Real* image = grad_in + item * placesOf(w.in);
+    const Real* gradients = grad_out + item * placesOf(w.out);
+    for (std::int64_t i = 0; i < placesOf(w.in); ++i) image[i] = Real(0);
+    forWindowRows(w, 0, placesOf(w.out),
                   [=, &windows](const Inside& z, const Inside& y, std::int64_t row, std::int64_t begin,
                                 std::int64_t end) {
                     const Real* from = gradients + row;

@@ -13,8 +13,11 @@ class StepControl {
  public:
   virtual ~StepControl() = default;
 
-  /// Every new updater comes here first. Where the run is continued, it gets its step, the state of its
-  /// optimiser, and the sums of its stage's loss since the last report.
+  /// Strategies show every new updater before it changes anything.
+  virtual void begin(StageUpdater& updater) { (void)updater; }
+
+  /// Puts a fresh updater where the run is continued: its step, the state of its optimiser, and the sums of
+  /// its stage's loss since the last report.
   virtual void restore(const ExecSpace& space, StageUpdater& updater) {
     (void)space;
     (void)updater;

@@ -118,7 +118,7 @@ void Checkpointer::copyValues(const ExecSpace& space, Job& job, const std::vecto
       const auto number = static_cast<std::size_t>(found - tensors.begin());
       if (found == tensors.end() || !writesHere(_run.grid, number)) continue;
       Real* to = _copy.data() + used;
-      // Statistics change with the next forward pass already, which waits for nobody.
+      // A forward pass already changes statistics: what waits for the thread is what only an update changes.
       if (_background && values.onHost() != nullptr && kind != statistics_kind) {
         job.copies.push_back({values, tensor.offset, tensor.size, to});
       } else {

@@ -34,6 +34,9 @@ RunControl::RunControl(const Grid& grid, const RunConfig& config, const RunLengt
 
 void RunControl::restore(const ExecSpace& space, StageUpdater& updater) {
   if (_restart.keeps_state) restoreUpdater(space, _restart, _grid, updater);
+}
+
+void RunControl::begin(StageUpdater& updater) {
   updater.beforeUpdate([this] { _checkpointer.waitForCopy(); });
 }
 

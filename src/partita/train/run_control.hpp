@@ -15,6 +15,7 @@ class RunControl : public StepControl {
   RunControl(const Grid& grid, const RunConfig& config, const RunLength& length, Restart& restart,
              const RunDirectory& directory, Checkpointer& checkpointer, std::int64_t time_limit);
 
+  void begin(StageUpdater& updater) override;
   void restore(const ExecSpace& space, StageUpdater& updater) override;
   bool afterStep(const ExecSpace& space, const Position& position,
                  const std::vector<StageUpdater*>& updaters) override;

@@ -42,8 +42,10 @@ bool PipelineTraining::run(const ExecSpace& space) {
                                    grid.replica(), grid.replicas(), before + _first),
                      _steps - _first, localCapacity(_context.config, grid.replicas()),
                      _context.config.data.prefetch);
-  for (StageUpdater* updater : _updaters)
+  for (StageUpdater* updater : _updaters) {
+    _context.control.begin(*updater);
     if (_context.start.phase == _phase) _context.control.restore(space, *updater);
+  }
   grid.world().barrier();
   _context.clock.start();
   bool done = true;

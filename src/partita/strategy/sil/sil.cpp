@@ -48,6 +48,7 @@ std::unique_ptr<StageTrainer> SilTraining::makeTrainer(const ExecSpace& space, L
   auto trainer = std::make_unique<StageTrainer>(_context.config, local, _context.grid,
                                                 stageRate(_context.config.strategy, local.stage.plan()),
                                                 _context.length.steps, _context.length.per_epoch);
+  _context.control.begin(trainer->updater());
   if (resumed) _context.control.restore(space, trainer->updater());
   return trainer;
 }

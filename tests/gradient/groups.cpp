@@ -29,7 +29,8 @@ void check(LayerSpec spec, std::int64_t inputs) {
     network.layers = {spec, dense(2, Activation::identity)};
     const LayerPlan plan = planNetwork(network, {inputs}, 2).front();
     Values parameters = normals(plan.parameters(), 7);
-    for (double& parameter : parameters) parameter *= 0.5; // the deepest are ten layers: differences stay exact
+    for (double& parameter : parameters)
+      parameter *= 0.5; // the deepest are ten layers: differences stay exact
     checkLayer(plan, parameters, normals(rows * inputs, 8));
   }
 }

@@ -2,7 +2,7 @@
 
 #include "partita/core/types.hpp"
 
-#include <string.h> // memcpy without std, which a device may call
+#include <cstring>
 
 namespace partita {
 
@@ -23,13 +23,13 @@ namespace detail {
 
 KOKKOS_INLINE_FUNCTION std::uint32_t bitsOf(float value) {
   std::uint32_t bits;
-  memcpy(&bits, &value, sizeof bits);
+  std::memcpy(&bits, &value, sizeof bits);
   return bits;
 }
 
 KOKKOS_INLINE_FUNCTION float floatOf(std::uint32_t bits) {
   float value;
-  memcpy(&value, &bits, sizeof value);
+  std::memcpy(&value, &bits, sizeof value);
   return value;
 }
 

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace partita {
@@ -82,7 +83,7 @@ class Layer {
 /// A layer of the network: its sizes are those of its plan.
 class PlannedLayer : public Layer {
  public:
-  explicit PlannedLayer(const LayerPlan& plan) : _plan(plan) {}
+  explicit PlannedLayer(LayerPlan plan) : _plan(std::move(plan)) {}
 
   std::int64_t inputs() const override { return _plan.inputs(); }
   std::int64_t outputs() const override { return _plan.outputs(); }

@@ -56,8 +56,9 @@ class Loss {
   void evaluate(const ExecSpace& space, const Matrix& output, const Targets& targets, Real weight,
                 const Matrix& grad, Score& score) {
     const std::size_t labels = targets.classes.extent(0);
-    const auto each = static_cast<Real>(labels / std::max<std::size_t>(1, output.extent(0)));
-    evaluateRows(space, asRows(output, labels), targets, weight / each, asRows(grad, labels), score);
+    const std::size_t each = labels / std::max<std::size_t>(1, output.extent(0));
+    evaluateRows(space, asRows(output, labels), targets, weight / static_cast<Real>(each),
+                 asRows(grad, labels), score);
   }
   /// Does `evaluate` count correct rows while training too?
   virtual bool decodesInTraining() const = 0;

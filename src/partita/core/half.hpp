@@ -6,6 +6,8 @@
 
 namespace partita {
 
+using std::memcpy; // host and device code alike
+
 /// Numbers of 16 bits as they are stored and sent; arithmetic is done in float. Rounding is to the nearest,
 /// ties to even; what is too large becomes infinite, and numbers stay what they are not.
 
@@ -23,13 +25,13 @@ namespace detail {
 
 KOKKOS_INLINE_FUNCTION std::uint32_t bitsOf(float value) {
   std::uint32_t bits;
-  std::memcpy(&bits, &value, sizeof bits);
+  memcpy(&bits, &value, sizeof bits);
   return bits;
 }
 
 KOKKOS_INLINE_FUNCTION float floatOf(std::uint32_t bits) {
   float value;
-  std::memcpy(&value, &bits, sizeof value);
+  memcpy(&value, &bits, sizeof value);
   return value;
 }
 

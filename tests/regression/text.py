@@ -54,7 +54,7 @@ class Text(support.RunTest):
 
     def test_every_strategy_learns(self):
         for name, limit, *overrides in (("relay", 3.0, "strategy/input=relay"), ("frozen", 3.0, "strategy/input=frozen"),
-                                        ("free", math.log(30), "strategy/input=free"),
+                                        ("free", math.log(30), "strategy/input=free"),  # no more than not guessing
                                         ("recovery", 3.0, "strategy/input=relay", "strategy/recovery_epochs=1"),
                                         ("mse", 3.1, "strategy/loss=mse")):
             with self.subTest(name):

@@ -1,5 +1,5 @@
 #include "partita/core/random.hpp"
-#include "partita/plan/partition.hpp"
+#include "partita/plan/balanced_cuts.hpp"
 
 #include <algorithm>
 

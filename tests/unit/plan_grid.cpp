@@ -1,4 +1,4 @@
-#include "partita/plan/partition.hpp"
+#include "partita/plan/grid_plan.hpp"
 
 #include <algorithm>
 

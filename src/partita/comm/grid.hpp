@@ -1,7 +1,7 @@
 #pragma once
 
 #include "partita/comm/message.hpp"
-#include "partita/plan/partition.hpp"
+#include "partita/plan/grid_plan.hpp"
 
 namespace partita {
 

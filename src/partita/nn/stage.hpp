@@ -2,7 +2,7 @@
 
 #include "partita/core/trained.hpp"
 #include "partita/nn/layer_chain.hpp"
-#include "partita/plan/partition.hpp"
+#include "partita/plan/stage_plan.hpp"
 
 namespace partita {
 

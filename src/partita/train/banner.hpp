@@ -2,7 +2,7 @@
 
 #include "partita/comm/grid.hpp"
 #include "partita/core/provenance.hpp"
-#include "partita/plan/partition.hpp"
+#include "partita/plan/grid_plan.hpp"
 
 namespace partita {
 

@@ -1,0 +1,59 @@
+#include "partita/plan/balanced_cuts.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace partita {
+
+namespace {
+
+/// A part of some way to cut 0..n: where its last part begins, and what it comes to.
+struct PartialCut {
+  double value = std::numeric_limits<double>::infinity();
+  std::int64_t from = 0;
+};
+using CutTable = std::vector<std::vector<PartialCut>>; ///< [parts so far][end]
+
+/// The best ways to make 1..parts parts of 0..end, for every end; `join` adds a part's cost to the value of
+/// those before it.
+template <class Join>
+CutTable cutTable(std::int64_t n, int parts,
+                  const std::function<double(std::int64_t, std::int64_t, int)>& cost, const Join& join) {
+  CutTable best(static_cast<std::size_t>(parts) + 1,
+                std::vector<PartialCut>(static_cast<std::size_t>(n) + 1));
+  best[0][0].value = 0.0;
+  for (int part = 1; part <= parts; ++part) {
+    const auto p = static_cast<std::size_t>(part);
+    for (std::int64_t end = part; end <= n; ++end) {
+      PartialCut& here = best[p][static_cast<std::size_t>(end)];
+      for (std::int64_t from = part - 1; from < end; ++from) {
+        const double before = best[p - 1][static_cast<std::size_t>(from)].value;
+        const double value = join(before, cost(from, end, part - 1));
+        if (value < here.value) here = {value, from};
+      }
+    }
+  }
+  return best;
+}
+
+} // namespace
+
+std::vector<std::int64_t> balancedCuts(std::int64_t n, int parts,
+                                       const std::function<double(std::int64_t, std::int64_t, int)>& cost) {
+  const auto count = static_cast<std::size_t>(parts), size = static_cast<std::size_t>(n);
+  const double largest =
+      cutTable(n, parts, cost, [](double before, double own) { return std::max(before, own); })[count][size]
+          .value;
+  const CutTable best = cutTable(n, parts, cost, [largest](double before, double own) {
+    return own > largest ? std::numeric_limits<double>::infinity() : before + own * own;
+  });
+  std::vector<std::int64_t> cuts(count - 1);
+  std::int64_t end = n;
+  for (std::size_t p = count; p > 1; --p) {
+    end = best[p][static_cast<std::size_t>(end)].from;
+    cuts[p - 2] = end;
+  }
+  return cuts;
+}
+
+} // namespace partita

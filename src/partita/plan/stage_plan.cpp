@@ -1,0 +1,130 @@
+#include "partita/plan/stage_plan.hpp"
+
+#include "partita/plan/training_flops.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace partita {
+
+std::int64_t StagePlan::statistics() const {
+  return std::accumulate(layers.begin(), layers.end(), std::int64_t{0},
+                         [](std::int64_t sum, const LayerPlan& layer) { return sum + layer.statistics(); });
+}
+
+double StagePlan::forwardFlops() const {
+  return std::accumulate(layers.begin(), layers.end(), 0.0,
+                         [](double sum, const LayerPlan& layer) { return sum + layer.forwardFlops(); });
+}
+
+double StagePlan::trainFlops(bool input_gradient) const {
+  const TrainingFlops flops(layers);
+  const auto count = static_cast<std::int64_t>(layers.size());
+  return input_gradient ? flops.withInputGradient(0, count) : flops.of(0, count);
+}
+
+std::int64_t StagePlan::activationValues() const {
+  std::int64_t sum = inputs();
+  for (const LayerPlan& layer : layers) sum += layer.keptValues();
+  return sum;
+}
+
+std::int64_t StagePlan::widest() const {
+  std::int64_t widest = 0;
+  for (const LayerPlan& layer : layers) widest = std::max(widest, layer.outputs());
+  return widest;
+}
+
+std::int64_t StagePlan::workValues(std::int64_t rows) const {
+  std::int64_t most = 0;
+  for (const LayerPlan& layer : layers) most = std::max(most, layer.workValues(rows));
+  return most;
+}
+
+std::int64_t StagePlan::mostParameters() const {
+  std::int64_t most = 0;
+  for (const LayerPlan* layer : leavesOf(layers)) most = std::max(most, layer->parameters());
+  return most;
+}
+
+bool matchedBefore(const StrategySection& strategy, std::int64_t weight_layers) {
+  if (!usesLabels(strategy)) return false;
+  if (strategy.match != Match::automatic) return strategy.match == Match::before;
+  if (weight_layers == 1 && strategy.loss == StageLoss::prototype) return false;
+  switch (strategy.labels) {
+  case LabelKind::uniform:
+  case LabelKind::binary:
+  case LabelKind::sparse:
+  case LabelKind::block:
+    return false;
+  default:
+    return true;
+  }
+}
+
+namespace {
+
+using Layers = std::vector<LayerPlan>;
+
+std::int64_t weightLayers(const Layers& layers) {
+  const auto leaves = leavesOf(layers);
+  return std::count_if(leaves.begin(), leaves.end(), [](const LayerPlan* layer) {
+    const auto shapes = layer->parameterShapes();
+    return !shapes.empty() && shapes.front().extents.size() > 1;
+  });
+}
+
+/// Does it grow with its argument? Then it may as well be applied to the largest of several values.
+bool grows(Activation activation) {
+  return activation != Activation::gelu && activation != Activation::silu;
+}
+
+/// The layer whose activation may as well be applied at the very end of `layers`: the last one, or the one in
+/// front of layers that only choose or rearrange values; null where there is none.
+LayerPlan* lastActivation(Layers& layers, bool chosen = false) {
+  for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
+    const std::string& type = layer->spec.type;
+    if (layer->spec.activation != Activation::identity)
+      return chosen && !grows(layer->spec.activation) ? nullptr : &*layer;
+    if (type == "block") return lastActivation(layer->body, chosen);
+    if (type != "flatten" && type != "max-pool") return nullptr;
+    chosen = chosen || type == "max-pool";
+  }
+  return nullptr;
+}
+
+/// What opens the stage behind `layer`.
+LayerPlan activationAfter(const LayerPlan& layer, const LayerSpec& spec) {
+  LayerPlan entrance;
+  entrance.spec.type = "activation";
+  entrance.spec.activation = spec.activation;
+  entrance.spec.slope = spec.slope;
+  entrance.place = layer.place;
+  entrance.index = layer.index;
+  entrance.in = entrance.out = layer.out;
+  return entrance;
+}
+
+} // namespace
+
+StagePlan makeStage(const StrategySection& strategy, const std::vector<LayerPlan>& layers, std::int64_t first,
+                    std::int64_t last, int index, int stages) {
+  StagePlan stage;
+  stage.index = index;
+  stage.stages = stages;
+  stage.layers.assign(layers.begin() + first, layers.begin() + last);
+  stage.positions = isSequence(layers.back().out) ? layers.back().out[0] : 1;
+  Layers before(layers.begin(), layers.begin() + first);
+  if (!stage.last() && matchedBefore(strategy, weightLayers(before) + weightLayers(stage.layers))) {
+    if (LayerPlan* moved = lastActivation(stage.layers)) moved->spec.activation = Activation::identity;
+  }
+  if (!stage.first() && matchedBefore(strategy, weightLayers(before))) {
+    const LayerPlan* moved = lastActivation(before);
+    stage.entrance = moved != nullptr;
+    if (stage.entrance)
+      stage.layers.insert(stage.layers.begin(), activationAfter(before.back(), moved->spec));
+  }
+  return stage;
+}
+
+} // namespace partita

@@ -1,0 +1,47 @@
+#pragma once
+
+#include "partita/plan/layer_plan.hpp"
+
+namespace partita {
+
+/// A stage: consecutive layers that one rank trains.
+struct StagePlan {
+  int index = 0, stages = 1;
+  std::vector<LayerPlan>
+      layers; ///< begins with an `activation` layer where the cut in front is matched before it
+
+  bool entrance = false;      ///< does it begin so?
+  std::int64_t positions = 1; ///< labels a sample: one, or one each position of a sequence of tokens
+
+  bool first() const { return index == 0; }
+  bool last() const { return index + 1 == stages; }
+  std::int64_t inputs() const { return layers.front().inputs(); }
+  std::int64_t outputs() const { return layers.back().outputs(); }
+  std::int64_t labelWidth() const { return outputs() / positions; } ///< of the cut behind it
+  std::int64_t parameters() const { return countParameters(layers); }
+  std::int64_t statistics() const;              ///< values of state that no gradient reaches
+  double forwardFlops() const;                  ///< a sample
+  double trainFlops(bool input_gradient) const; ///< a sample; does a gradient leave the stage at its front?
+  std::int64_t activationValues() const;        ///< a sample: input and all that backward needs
+  std::int64_t widest() const; ///< activation between two layers, or of the last, values a sample
+  std::int64_t workValues(std::int64_t rows) const; ///< scratch of the layer that needs most
+  std::int64_t mostParameters() const;              ///< of a layer that has no others inside
+};
+
+/// Do the stages learn by labels of their own? Else gradients cross the cuts, and no activation is moved.
+inline bool usesLabels(const StrategySection& strategy) {
+  return strategy.kind == StrategyKind::sil;
+}
+
+/// Does the stage in front of a cut meet its labels before the activation at its end, which then opens the
+/// next stage? Signed labels cannot be reached through a ReLU, so they do; except that a first stage of one
+/// layer keeps its activation where the loss is a cross-entropy, or it would be a linear model.
+/// `weight_layers`: layers with weights in front of the cut.
+bool matchedBefore(const StrategySection& strategy, std::int64_t weight_layers);
+
+/// Layers [first, last) of the network as stage `index` of `stages`, the activations at its two cuts moved
+/// where the labels want them.
+StagePlan makeStage(const StrategySection& strategy, const std::vector<LayerPlan>& layers, std::int64_t first,
+                    std::int64_t last, int index, int stages);
+
+} // namespace partita

@@ -1,6 +1,7 @@
 #include "partita/nn/loss.hpp"
 #include "partita/nn/stage.hpp"
 #include "partita/plan/network_plan.hpp"
+#include "partita/plan/partition.hpp"
 
 #include <fstream>
 #include <map>

@@ -2,6 +2,7 @@
 
 #include "partita/io/read_run_file.hpp"
 #include "partita/nn/stage.hpp"
+#include "partita/plan/partition.hpp"
 
 namespace partita {
 

@@ -8,6 +8,8 @@
 #include "partita/nn/dense.hpp"
 #include "partita/nn/dropout.hpp"
 #include "partita/nn/embedding.hpp"
+#include "partita/nn/flatten.hpp"
+#include "partita/nn/global_pool.hpp"
 #include "partita/nn/group.hpp"
 #include "partita/nn/norm.hpp"
 #include "partita/nn/pool.hpp"

@@ -2,207 +2,11 @@
 
 #include "partita/core/loops.hpp"
 #include "partita/core/region.hpp"
-#include "partita/nn/columns.hpp"
+#include "partita/nn/pool_kernels.hpp"
 
 namespace partita {
 
 namespace {
-
-/// The part of a window's extent that lies inside the input, which may be less than all with padding.
-struct Inside {
-  KOKKOS_INLINE_FUNCTION Inside(const WindowPlan& w, int axis, std::int64_t window)
-      : place(window * w.stride[axis] - w.before[axis]), begin(place < 0 ? -place : 0),
-        end(w.in[axis] - place < w.kernel[axis] ? w.in[axis] - place : w.kernel[axis]) {}
-  KOKKOS_INLINE_FUNCTION std::int64_t taps() const { return end - begin; }
-  std::int64_t place;      ///< of the first tap, which padding may hold
-  std::int64_t begin, end; ///< taps
-};
-
-/// Windows [begin, end) that have a tap of the last axis inside the input.
-struct Columns {
-  KOKKOS_INLINE_FUNCTION Columns(const WindowPlan& w, std::int64_t tap, std::int64_t first, std::int64_t last)
-      : begin(first), end(last) {
-    const std::int64_t x = tap - w.before[2], stride = w.stride[2];
-    if (x >= 0 && x + stride * (last - 1) < w.in[2]) return; // all of them, told without a division
-    const std::int64_t low = x < 0 ? (stride - 1 - x) / stride : 0,
-                       high = x < w.in[2] ? (w.in[2] - 1 - x) / stride + 1 : 0;
-    if (low > begin) begin = low;
-    if (high < end) end = high;
-  }
-  std::int64_t begin, end;
-};
-
-/// Calls body(window, place along the last axis) for the windows that have `tap` inside the input.
-template <class Body>
-KOKKOS_INLINE_FUNCTION void forWindows(const WindowPlan& w, std::int64_t tap, std::int64_t first,
-                                       std::int64_t last, const Body& body) {
-  const std::int64_t x = tap - w.before[2], stride = w.stride[2];
-  const Columns columns(w, tap, first, last);
-  if (stride == 2) { // the usual one, of which the compiler makes more where it knows it
-    PARTITA_INDEPENDENT
-    for (std::int64_t i = columns.begin; i < columns.end; ++i) body(i, 2 * i + x);
-  } else {
-    PARTITA_INDEPENDENT
-    for (std::int64_t i = columns.begin; i < columns.end; ++i) body(i, stride * i + x);
-  }
-}
-
-/// Calls body(z, y, first window of the row, begin, end) for the rows of windows that [first, last) has a
-/// part of; z and y are what of the windows lies inside.
-template <class Body>
-KOKKOS_INLINE_FUNCTION void forWindowRows(const WindowPlan& w, std::int64_t first, std::int64_t last,
-                                          const Body& body) {
-  std::int64_t wy = first / w.out[2], wx = first - wy * w.out[2], wz = wy / w.out[1];
-  wy -= wz * w.out[1];
-  while (first < last) {
-    const std::int64_t rest = last - first, n = w.out[2] - wx < rest ? w.out[2] : wx + rest;
-    body(Inside(w, 0, wz), Inside(w, 1, wy), first - wx, wx, n);
-    first += n - wx;
-    wx = 0;
-    if (++wy == w.out[1]) {
-      wy = 0;
-      ++wz;
-    }
-  }
-}
-
-struct Largest {
-  WindowPlan w;
-  const Real* in;
-  Real *out, *place;
-
-  /// An item is one channel of one row of the batch; it runs over windows.
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, std::int64_t first, std::int64_t last) const {
-    const WindowPlan& windows = w;
-    const Real* image = in + item * placesOf(w.in);
-    Real *values = out + item * placesOf(w.out), *places = place + item * placesOf(w.out);
-    forWindowRows(w, first, last,
-                  [=, &windows](const Inside& z, const Inside& y, std::int64_t row, std::int64_t begin,
-                                std::int64_t end) {
-                    for (std::int64_t i = begin; i < end; ++i) values[row + i] = -Real(INFINITY);
-                    for (std::int64_t i = begin; i < end; ++i) places[row + i] = Real(0);
-                    for (std::int64_t dz = z.begin; dz < z.end; ++dz) {
-                      for (std::int64_t dy = y.begin; dy < y.end; ++dy)
-                        takeRow(windows, image,
-                                ((z.place + dz) * windows.in[1] + y.place + dy) * windows.in[2], values + row,
-                                places + row, begin, end);
-                    }
-                  });
-  }
-
-  KOKKOS_INLINE_FUNCTION static void takeRow(const WindowPlan& w, const Real* image, std::int64_t offset,
-                                             Real* best, Real* at, std::int64_t begin, std::int64_t end) {
-    for (std::int64_t tap = 0; tap < w.kernel[2]; ++tap) {
-      forWindows(w, tap, begin, end, [=](std::int64_t i, std::int64_t x) {
-        const Real value = image[offset + x], old = best[i], here = at[i];
-        best[i] = value > old ? value : old;
-        at[i] = value > old ? static_cast<Real>(static_cast<std::int32_t>(offset + x)) : here;
-      });
-    }
-  }
-};
-
-struct LargestGradient {
-  WindowPlan w;
-  const Real *place, *grad_out;
-  Real* grad_in;
-
-  /// An item owns one channel of one row of the batch.
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item) const {
-    const std::int64_t in_places = placesOf(w.in), out_places = placesOf(w.out);
-    Real* to = grad_in + item * in_places;
-    const Real *at = place + item * out_places, *from = grad_out + item * out_places;
-    for (std::int64_t i = 0; i < in_places; ++i) to[i] = Real(0);
-    for (std::int64_t i = 0; i < out_places; ++i) to[static_cast<std::int32_t>(at[i])] += from[i];
-  }
-};
-
-/// Values of a window that lie inside the input.
-KOKKOS_INLINE_FUNCTION Real countOf(const WindowPlan& w, const Inside& z, const Inside& y,
-                                    std::int64_t window) {
-  return static_cast<Real>(z.taps() * y.taps() * Inside(w, 2, window).taps());
-}
-
-struct Mean {
-  WindowPlan w;
-  const Real* in;
-  Real* out;
-
-  /// An item is one channel of one row of the batch; it runs over windows.
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, std::int64_t first, std::int64_t last) const {
-    const WindowPlan& windows = w;
-    const Real* image = in + item * placesOf(w.in);
-    Real* values = out + item * placesOf(w.out);
-    forWindowRows(w, first, last,
-                  [=, &windows](const Inside& z, const Inside& y, std::int64_t row, std::int64_t begin,
-                                std::int64_t end) {
-                    Real* sum = values + row;
-                    for (std::int64_t i = begin; i < end; ++i) sum[i] = Real(0);
-                    for (std::int64_t dz = z.begin; dz < z.end; ++dz) {
-                      for (std::int64_t dy = y.begin; dy < y.end; ++dy)
-                        addRow(windows,
-                               image + ((z.place + dz) * windows.in[1] + y.place + dy) * windows.in[2], sum,
-                               begin, end);
-                    }
-                    for (std::int64_t i = begin; i < end; ++i) sum[i] /= countOf(windows, z, y, i);
-                  });
-  }
-
-  KOKKOS_INLINE_FUNCTION static void addRow(const WindowPlan& w, const Real* from, Real* sum,
-                                            std::int64_t begin, std::int64_t end) {
-    for (std::int64_t tap = 0; tap < w.kernel[2]; ++tap)
-      forWindows(w, tap, begin, end, [=](std::int64_t i, std::int64_t x) { sum[i] += from[x]; });
-  }
-};
-
-struct MeanGradient {
-  WindowPlan w;
-  const Real* grad_out;
-  Real* grad_in;
-
-  /// An item owns one channel of one row of the batch.
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item) const {
-    const WindowPlan& windows = w;
-    Real* image = grad_in + item * placesOf(w.in);
-    const Real* gradients = grad_out + item * placesOf(w.out);
-    for (std::int64_t i = 0; i < placesOf(w.in); ++i) image[i] = Real(0);
-    forWindowRows(w, 0, placesOf(w.out),
-                  [=, &windows](const Inside& z, const Inside& y, std::int64_t row, std::int64_t begin,
-                                std::int64_t end) {
-                    const Real* from = gradients + row;
-                    for (std::int64_t dz = z.begin; dz < z.end; ++dz) {
-                      for (std::int64_t dy = y.begin; dy < y.end; ++dy) {
-                        Real* to = image + ((z.place + dz) * windows.in[1] + y.place + dy) * windows.in[2];
-                        for (std::int64_t tap = 0; tap < windows.kernel[2]; ++tap)
-                          forWindows(windows, tap, begin, end, [=, &windows](std::int64_t i, std::int64_t x) {
-                            to[x] += from[i] / countOf(windows, z, y, i);
-                          });
-                      }
-                    }
-                  });
-  }
-};
-
-struct ChannelMean {
-  const Real* in;
-  Real* out;
-  std::int64_t channels, places;
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, std::int64_t channel) const {
-    const std::int64_t item = row * channels + channel;
-    const Real* from = in + item * places;
-    out[item] = laneSum(places, [=](std::int64_t i) { return from[i]; }) / static_cast<Real>(places);
-  }
-};
-
-struct ChannelMeanGradient {
-  const Real* grad_out;
-  Real* grad_in;
-  std::int64_t places;
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, std::int64_t begin, std::int64_t end) const {
-    const Real share = grad_out[item] / static_cast<Real>(places);
-    for (std::int64_t i = begin; i < end; ++i) grad_in[item * places + i] = share;
-  }
-};
 
 /// Channels of all rows of the batch.
 std::int64_t itemsOf(const Matrix& values, const LayerPlan& plan) {
@@ -215,7 +19,7 @@ void MaxPool::forward(const ExecSpace& space, const Pass&, const Matrix& in, con
                       const Matrix& saved) {
   const Region region(space, "partita::MaxPool::forward", Phase::elementwise);
   forEachRun(space, "partita::MaxPool::forward_kernel", itemsOf(in, _plan), _windows.outPlaces(),
-             Largest{_windows, in.data(), out.data(), saved.data()});
+             pooling::Largest{_windows, in.data(), out.data(), saved.data()});
 }
 
 void MaxPool::backward(const ExecSpace& space, const Pass&, const Matrix& in, const Matrix&,
@@ -223,14 +27,14 @@ void MaxPool::backward(const ExecSpace& space, const Pass&, const Matrix& in, co
   if (grad_in.size() == 0) return;
   const Region region(space, "partita::MaxPool::backward", Phase::elementwise);
   Kokkos::parallel_for("partita::MaxPool::backward_kernel", Range(space, 0, itemsOf(in, _plan)),
-                       LargestGradient{_windows, saved.data(), grad_out.data(), grad_in.data()});
+                       pooling::LargestGradient{_windows, saved.data(), grad_out.data(), grad_in.data()});
 }
 
 void AveragePool::forward(const ExecSpace& space, const Pass&, const Matrix& in, const Matrix& out,
                           const Matrix&) {
   const Region region(space, "partita::AveragePool::forward", Phase::elementwise);
   forEachRun(space, "partita::AveragePool::forward_kernel", itemsOf(in, _plan), _windows.outPlaces(),
-             Mean{_windows, in.data(), out.data()});
+             pooling::Mean{_windows, in.data(), out.data()});
 }
 
 void AveragePool::backward(const ExecSpace& space, const Pass&, const Matrix& in, const Matrix&,
@@ -238,34 +42,7 @@ void AveragePool::backward(const ExecSpace& space, const Pass&, const Matrix& in
   if (grad_in.size() == 0) return;
   const Region region(space, "partita::AveragePool::backward", Phase::elementwise);
   Kokkos::parallel_for("partita::AveragePool::backward_kernel", Range(space, 0, itemsOf(in, _plan)),
-                       MeanGradient{_windows, grad_out.data(), grad_in.data()});
-}
-
-void GlobalAveragePool::forward(const ExecSpace& space, const Pass&, const Matrix& in, const Matrix& out,
-                                const Matrix&) {
-  const Region region(space, "partita::GlobalAveragePool::forward", Phase::elementwise);
-  const std::int64_t channels = _plan.in.front();
-  forEachElement(space, "partita::GlobalAveragePool::forward_kernel", in.extent(0), channels,
-                 ChannelMean{in.data(), out.data(), channels, inputs() / channels});
-}
-
-void GlobalAveragePool::backward(const ExecSpace& space, const Pass&, const Matrix& in, const Matrix&,
-                                 const Matrix&, const Matrix& grad_out, const Matrix& grad_in) {
-  if (grad_in.size() == 0) return;
-  const Region region(space, "partita::GlobalAveragePool::backward", Phase::elementwise);
-  const std::int64_t places = inputs() / _plan.in.front();
-  forEachRun(space, "partita::GlobalAveragePool::backward_kernel", itemsOf(in, _plan), places,
-             ChannelMeanGradient{grad_out.data(), grad_in.data(), places});
-}
-
-void Flatten::forward(const ExecSpace& space, const Pass&, const Matrix& in, const Matrix& out,
-                      const Matrix&) {
-  Kokkos::deep_copy(space, out, in);
-}
-
-void Flatten::backward(const ExecSpace& space, const Pass&, const Matrix&, const Matrix&, const Matrix&,
-                       const Matrix& grad_out, const Matrix& grad_in) {
-  if (grad_in.size() > 0) Kokkos::deep_copy(space, grad_in, grad_out);
+                       pooling::MeanGradient{_windows, grad_out.data(), grad_in.data()});
 }
 
 } // namespace partita

@@ -1,70 +1,22 @@
 #include "partita/train/checkpointer.hpp"
 
-#include "partita/comm/agree.hpp"
-#include "partita/comm/end_job.hpp"
 #include "partita/core/log.hpp"
 #include "partita/core/region.hpp"
-#include "partita/io/durable.hpp"
 #include "partita/io/stage_tensors.hpp"
-#include "partita/io/write_run_file.hpp"
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 
 namespace partita {
 
 namespace {
-
-namespace fs = std::filesystem;
-
-constexpr std::size_t numbers_before_scores = 6; // traffic, and times of rank 0
 
 /// Which replica writes a tensor: each has all of its stage, so they share the work.
 bool writesHere(const Grid& grid, std::size_t number) {
   return static_cast<int>(number % static_cast<std::size_t>(grid.replicas())) == grid.replica();
 }
 
-/// What went wrong in `work`, in words; empty: nothing.
-template <class Work>
-std::string failureOf(const Work& work) {
-  try {
-    work();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "";
-}
-
-void removeBeyond(std::size_t keep, const std::string& run_directory) {
-  const std::vector<std::string> files = checkpointsIn(run_directory);
-  std::error_code ignored;
-  for (std::size_t i = keep; i < files.size(); ++i) fs::remove(files[i], ignored);
-}
-
 } // namespace
-
-/// A checkpoint on its way: what the writing thread works on, and what it answers.
-struct Checkpointer::Job {
-  enum class State { copying, writing, written, naming, named };
-  struct Copy {
-    StoredVector from; ///< keeps the memory of a stage that is done with
-    std::int64_t begin, size;
-    Real* to;
-  };
-
-  std::vector<Copy> copies; ///< for the thread
-  std::string partial, final_name;
-  RunFileContent content;
-  std::vector<double> numbers;       ///< of this rank; then summed over all
-  std::vector<std::int64_t> reports; ///< that each rank had sent
-  int compression = 0;
-  Clock::time_point start = Clock::now();
-  double still_seconds = 0.0, write_seconds = 0.0;
-  std::string failure;
-  std::vector<std::string> set_aside;
-  std::atomic<State> state{State::copying};
-};
 
 Checkpointer::Checkpointer(Run run, bool background)
     : _run(std::move(run)), _comm(std::make_shared<const Communicator>(_run.grid.world().duplicate())),
@@ -92,7 +44,7 @@ std::vector<std::string> Checkpointer::kindsFor(const StagePlan& stage, const Po
 }
 
 /// The same list on every rank.
-void Checkpointer::listTensors(Job& job, const Position& position) const {
+void Checkpointer::listTensors(CheckpointJob& job, const Position& position) const {
   for (const StagePlan& stage : _run.partition.stages) {
     Partition alone;
     alone.stages = {stage};
@@ -103,7 +55,8 @@ void Checkpointer::listTensors(Job& job, const Position& position) const {
   job.content.values.assign(job.content.tensors.size(), nullptr);
 }
 
-void Checkpointer::copyValues(const ExecSpace& space, Job& job, const std::vector<StageUpdater*>& updaters) {
+void Checkpointer::copyValues(const ExecSpace& space, CheckpointJob& job,
+                              const std::vector<StageUpdater*>& updaters) {
   if (_copy.extent(0) == 0)
     _copy = decltype(_copy)(Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::Checkpointer::copy"),
                             largestCopy());
@@ -159,7 +112,7 @@ std::vector<double> Checkpointer::ownNumbers(const ExecSpace& space,
   const auto replicas = static_cast<std::size_t>(grid.replicas()),
              stages = static_cast<std::size_t>(grid.plan().stages), scores = 3 * replicas * stages,
              updates = 3 * stages;
-  std::vector<double> numbers(numbers_before_scores + scores + updates +
+  std::vector<double> numbers(CheckpointJob::numbers_before_scores + scores + updates +
                               static_cast<std::size_t>(grid.world().size()));
   numbers[0] = static_cast<double>(grid.traffic.between_stages);
   numbers[1] = static_cast<double>(grid.traffic.between_replicas);
@@ -174,18 +127,18 @@ std::vector<double> Checkpointer::ownNumbers(const ExecSpace& space,
     const Score::Sums sums = updater->local().score.peek(space);
     const auto place = static_cast<std::size_t>(updater->local().index()) * replicas +
                        static_cast<std::size_t>(grid.replica());
-    numbers[numbers_before_scores + 3 * place] = sums.loss;
-    numbers[numbers_before_scores + 3 * place + 1] = sums.correct;
-    numbers[numbers_before_scores + 3 * place + 2] = sums.rows;
+    numbers[CheckpointJob::numbers_before_scores + 3 * place] = sums.loss;
+    numbers[CheckpointJob::numbers_before_scores + 3 * place + 1] = sums.correct;
+    numbers[CheckpointJob::numbers_before_scores + 3 * place + 2] = sums.rows;
     if (grid.replica() > 0) continue; // all of them have the same
-    const auto update =
-        numbers_before_scores + scores + 3 * static_cast<std::size_t>(updater->local().index());
+    const auto update = CheckpointJob::numbers_before_scores + scores +
+                        3 * static_cast<std::size_t>(updater->local().index());
     numbers[update] = static_cast<double>(updater->optimiser().steps());
     numbers[update + 1] = updater->lossScale().value();
     numbers[update + 2] = static_cast<double>(updater->lossScale().clean());
   }
-  numbers[numbers_before_scores + scores + updates + static_cast<std::size_t>(grid.world().rank())] =
-      static_cast<double>(_run.monitor.sent());
+  numbers[CheckpointJob::numbers_before_scores + scores + updates +
+          static_cast<std::size_t>(grid.world().rank())] = static_cast<double>(_run.monitor.sent());
   return numbers;
 }
 
@@ -195,7 +148,7 @@ void Checkpointer::take(const ExecSpace& space, const Position& position,
   finish();
   const Region region(space, "partita::Checkpointer::take", Phase::checkpoint);
   for (StageUpdater* updater : updaters) updater->failIfDiverged(space, updater->local().tape, Matrix());
-  auto job = std::make_shared<Job>();
+  auto job = std::make_shared<CheckpointJob>();
   job->final_name = _run.directory.file(checkpointName(_run.length.runStep(position)));
   job->partial = job->final_name + ".partial";
   job->content.facts = _run.facts;
@@ -207,68 +160,32 @@ void Checkpointer::take(const ExecSpace& space, const Position& position,
   job->still_seconds = std::chrono::duration<double>(Clock::now() - start).count();
   _job = job;
   _thread.submit([job, comm = _comm] {
-    copyJob(*job);
-    writeJob(*job, *comm);
+    job->copy();
+    job->write(*comm);
   });
 }
 
-void Checkpointer::copyJob(Job& job) {
-  for (const Job::Copy& copy : job.copies) std::copy_n(copy.from.onHost() + copy.begin, copy.size, copy.to);
-  job.state = Job::State::writing;
-}
-
 void Checkpointer::waitForCopy() {
-  if (_job == nullptr || _job->state != Job::State::copying) return;
+  if (_job == nullptr || _job->state != CheckpointJob::State::copying) return;
   const auto begin = Clock::now();
-  while (_job->state == Job::State::copying) idleBriefly();
+  while (_job->state == CheckpointJob::State::copying) idleBriefly();
   _job->still_seconds += std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-/// What the thread does. A failure that all ranks know of leaves the run without this checkpoint; any other
-/// is of this rank alone, and the others would wait for it.
-void Checkpointer::writeJob(Job& job, const Communicator& comm) {
-  const auto begin = Clock::now();
-  try {
-    collectively(comm, [&] {
-      std::error_code error;
-      if (comm.rank() == 0) fs::create_directories(fs::path(job.partial).parent_path(), error);
-      if (error) throw UserError(job.partial + ": " + error.message());
-    });
-    comm.sum(job.numbers);
-    RunProgress& progress = *job.content.progress;
-    const auto number = [&](std::size_t i) { return static_cast<std::int64_t>(job.numbers[i]); };
-    progress.traffic = {number(0), number(1), number(2)};
-    progress.elapsed_seconds = job.numbers[3];
-    progress.training_seconds = job.numbers[4];
-    progress.evaluation_seconds = job.numbers[5];
-    const auto first = job.numbers.begin() + numbers_before_scores, reports = job.numbers.end() - comm.size(),
-               updates = reports - 3 * progress.stages;
-    progress.scores.assign(first, updates);
-    progress.updates.assign(updates, reports);
-    job.reports.assign(reports, job.numbers.end());
-    writeRunFile(comm, job.partial, job.content, job.compression);
-  } catch (const AgreedError& error) {
-    job.failure = error.what();
-  } catch (const std::exception& error) {
-    endJob(comm.rank(), error.what(), 1);
-  }
-  job.write_seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-  job.state = Job::State::written;
 }
 
 void Checkpointer::poll() {
   if (_job == nullptr) return;
-  if (_job->state != Job::State::copying) _job->copies.clear(); // by this thread, as Kokkos wants it
-  if (_job->state == Job::State::written) {
+  if (_job->state != CheckpointJob::State::copying)
+    _job->copies.clear(); // by this thread, as Kokkos wants it
+  if (_job->state == CheckpointJob::State::written) {
     if (!_job->failure.empty() || _run.grid.world().rank() != 0) {
-      _job->state = Job::State::named;
+      _job->state = CheckpointJob::State::named;
     } else if (_run.monitor.hasHeard(_job->reports)) {
       publish();
     } else {
       _run.monitor.pump();
     }
   }
-  if (_job->state == Job::State::named) tellResult();
+  if (_job->state == CheckpointJob::State::named) tellResult();
 }
 
 void Checkpointer::tellResult() {
@@ -297,21 +214,11 @@ void Checkpointer::tellResult() {
 
 /// On rank 0: the thread gives the file its name, when no row of the history up to its step can get lost.
 void Checkpointer::publish() {
-  _job->state = Job::State::naming;
+  _job->state = CheckpointJob::State::naming;
   _job->failure = failureOf([&] { _run.monitor.flushHistory(); });
   _thread.submit([job = _job, folder = _run.directory.file("."), history = _run.directory.file("history.csv"),
                   keep = static_cast<std::size_t>(_run.config.checkpoint.keep)] {
-    if (job->failure.empty()) {
-      job->failure = failureOf([&] {
-        syncFile(history);
-        publishFile(job->partial, job->final_name);
-        job->set_aside = setAsideLater(folder, job->final_name); // of a run that had been there before
-        removeBeyond(keep, folder);
-      });
-    }
-    std::error_code ignored;
-    if (!job->failure.empty()) fs::remove(job->partial, ignored);
-    job->state = Job::State::named;
+    job->publish(folder, history, keep);
   });
 }
 

@@ -1,12 +1,11 @@
 #pragma once
 
 #include "partita/core/background.hpp"
-#include "partita/io/run_file.hpp"
 #include "partita/strategy/run_context.hpp"
+#include "partita/train/checkpoint_job.hpp"
 #include "partita/train/monitor.hpp"
 #include "partita/train/run_directory.hpp"
 
-#include <atomic>
 #include <chrono>
 
 namespace partita {
@@ -53,13 +52,10 @@ class Checkpointer {
 
  private:
   using Clock = std::chrono::steady_clock;
-  struct Job;
-  static void copyJob(Job& job);
-  static void writeJob(Job& job, const Communicator& comm);
 
   std::vector<std::string> kindsFor(const StagePlan& stage, const Position& position) const;
-  void listTensors(Job& job, const Position& position) const;
-  void copyValues(const ExecSpace& space, Job& job, const std::vector<StageUpdater*>& updaters);
+  void listTensors(CheckpointJob& job, const Position& position) const;
+  void copyValues(const ExecSpace& space, CheckpointJob& job, const std::vector<StageUpdater*>& updaters);
   RunProgress progressAt(const Position& position) const;
   std::vector<double> ownNumbers(const ExecSpace& space, const std::vector<StageUpdater*>& updaters) const;
   void publish();
@@ -69,8 +65,8 @@ class Checkpointer {
   Run _run;
   std::shared_ptr<const Communicator> _comm; ///< of the writing thread
   Kokkos::View<Real*, Kokkos::LayoutRight, HostSpace> _copy;
-  std::shared_ptr<Job> _job; ///< under way
-  bool _background;          ///< is there a thread?
+  std::shared_ptr<CheckpointJob> _job; ///< under way
+  bool _background;                    ///< is there a thread?
   bool _failed = false;
   std::int64_t _last_step = 0;
   double _last_seconds = 0.0;

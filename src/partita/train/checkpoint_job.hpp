@@ -1,0 +1,61 @@
+#pragma once
+
+#include "partita/comm/mpi.hpp"
+#include "partita/core/stored_vector.hpp"
+#include "partita/io/write_run_file.hpp"
+
+#include <atomic>
+#include <chrono>
+
+namespace partita {
+
+/// A checkpoint on its way: what the writing thread works on, and what it answers.
+struct CheckpointJob {
+  enum class State { copying, writing, written, naming, named };
+  struct Copy {
+    StoredVector from; ///< keeps the memory of a stage that is done with
+    std::int64_t begin, size;
+    Real* to;
+  };
+
+  /// Of `numbers`, in front of the scores: traffic, and times of rank 0.
+  static constexpr std::size_t numbers_before_scores = 6;
+
+  std::vector<Copy> copies; ///< for the thread
+  std::string partial, final_name;
+  RunFileContent content;
+  std::vector<double> numbers;       ///< of this rank; then summed over all
+  std::vector<std::int64_t> reports; ///< that each rank had sent
+  int compression = 0;
+  std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
+  double still_seconds = 0.0, write_seconds = 0.0;
+  std::string failure;
+  std::vector<std::string> set_aside;
+  std::atomic<State> state{State::copying};
+
+  /// What the thread does first: the state is safe from the next update then.
+  void copy();
+  /// Then it writes the file, under a name that tells it is not complete. A failure that all ranks know of
+  /// leaves the run without this checkpoint; any other is of this rank alone, and the others would wait for
+  /// it: the job ends. Collective.
+  void write(const Communicator& comm);
+  /// On rank 0, when the file is written: gives it its name once `history` is on the disk, sets aside later
+  /// checkpoints of a run that had been there before, and keeps the newest `keep`.
+  void publish(const std::string& run_directory, const std::string& history, std::size_t keep);
+
+ private:
+  void sortNumbers(int ranks);
+};
+
+/// What went wrong in `work`, in words; empty: nothing.
+template <class Work>
+std::string failureOf(const Work& work) {
+  try {
+    work();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "";
+}
+
+} // namespace partita

@@ -110,7 +110,7 @@ function __partita_overrides
             'optimiser/weight_decay=' 'sgd, adam: added to the gradient; adamw: decoupled' \
             'optimiser/clip_norm=' 'largest norm of the gradient: of each stage, or of the network in joint training; 0: none' \
             'optimiser/schedule=' 'course of the learning rate' \
-            'optimiser/warmup_steps=' 'linear rise from 0' \
+            'optimiser/warmup_steps=' 'linear rise from 0; a shorter run ends in it' \
             'optimiser/step_epochs=' 'step: from one drop to the next' \
             'optimiser/step_factor=' 'step: factor of each drop' \
             'optimiser/final_fraction=' 'cosine: last rate / learning_rate' \

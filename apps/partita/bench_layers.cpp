@@ -4,7 +4,6 @@
 #include "partita/nn/stage.hpp"
 #include "partita/plan/network_plan.hpp"
 
-#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdio>
@@ -30,26 +29,35 @@ Matrix randomMatrix(const ExecSpace& space, std::int64_t rows, std::int64_t colu
   return matrix;
 }
 
-/// A stage of this one layer. Seconds of a forward and a backward pass, the best of several.
-double timePasses(const ExecSpace& space, const LayerPlan& plan, std::int64_t rows, int repeats) {
+/// A stage of this one layer, on random numbers: forward and backward pass, the median of several.
+Measurement measureLayer(const ExecSpace& space, const std::string& name, const LayerPlan& plan,
+                         std::int64_t rows, bool quick, const BenchRates& rates) {
   StagePlan alone;
   alone.layers = {plan};
   Stage stage(alone, Stage::initialValues(alone, 1), rows);
   Tape tape = stage.makeTape(rows);
   const Matrix in = randomMatrix(space, rows, plan.inputs()), out = randomMatrix(space, rows, plan.outputs());
   const Matrix grad_in = makeMatrix("partita::bench::grad_in", rows, plan.inputs());
-  double best = 1e30;
-  for (int i = 0; i <= repeats; ++i) {
+  std::vector<double> times;
+  for (int i = 0; i <= (quick ? 2 : 21); ++i) {
     Kokkos::deep_copy(space, stage.outputGradient(rows), out);
     fence(space, "partita::bench::layer");
     const auto start = std::chrono::steady_clock::now();
     stage.forward(space, {}, in, tape);
     stage.backward(space, {}, in, tape, stage.outputGradient(rows), grad_in);
     fence(space, "partita::bench::layer");
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    if (i > 0) best = std::min(best, seconds);
+    const std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - start;
+    if (i > 0) times.push_back(elapsed.count()); // the first one warms up
   }
-  return best;
+  const double ms = median(times);
+  const double flops =
+      (plan.forwardFlops() + plan.weightFlops() + plan.inputFlops()) * static_cast<double>(rows);
+  std::array<char, 160> line{};
+  std::snprintf(line.data(), line.size(),
+                "  %-20s %8.3f ms forward and backward, %6.1f GFLOP/s = %5.1f %% of sgemm", name.c_str(), ms,
+                1e-6 * flops / ms, 1e-4 * flops / ms / rates.gemm);
+  Log::info(line.data());
+  return {name, ms, "ms"};
 }
 
 struct ConvolutionCase {
@@ -73,7 +81,7 @@ LayerPlan planOf(const ConvolutionCase& c) {
 
 } // namespace
 
-std::vector<Measurement> measureConvolutions(const ExecSpace& space, bool quick, double gemm_rate) {
+std::vector<Measurement> measureConvolutions(const ExecSpace& space, bool quick, const BenchRates& rates) {
   const std::vector<ConvolutionCase> cases{{"conv5x5_1_20_28", {1, 28, 28}, 20, 5, 1, 0, 128},
                                            {"conv5x5_20_50_12", {20, 12, 12}, 50, 5, 1, 0, 128},
                                            {"conv3x3_32_32_14", {32, 14, 14}, 32, 3, 1, 1, 128},
@@ -81,20 +89,16 @@ std::vector<Measurement> measureConvolutions(const ExecSpace& space, bool quick,
                                            {"conv3x3_256_256_14", {256, 14, 14}, 256, 3, 1, 1, 8},
                                            {"conv1x1_256_64_56", {256, 56, 56}, 64, 1, 1, 0, 8},
                                            {"conv7x7_3_64_224", {3, 224, 224}, 64, 7, 2, 3, 4}};
-  std::vector<Measurement> measurements;
-  for (const ConvolutionCase& c : cases) {
-    const LayerPlan plan = planOf(c);
-    const double flops =
-        (plan.forwardFlops() + plan.weightFlops() + plan.inputFlops()) * static_cast<double>(c.rows);
-    const double seconds = timePasses(space, plan, c.rows, quick ? 2 : 20);
-    std::array<char, 160> line{};
-    std::snprintf(line.data(), line.size(),
-                  "  %-20s %8.3f ms forward and backward, %6.1f GFLOP/s = %5.1f %% of sgemm", c.name,
-                  1e3 * seconds, 1e-9 * flops / seconds, 1e-7 * flops / seconds / gemm_rate);
-    Log::info(line.data());
-    measurements.push_back({c.name, 1e3 * seconds, "ms"});
-  }
-  return measurements;
+  std::vector<Measurement> measured;
+  for (const ConvolutionCase& c : cases)
+    measured.push_back(measureLayer(space, c.name, planOf(c), c.rows, quick, rates));
+  return measured;
+}
+
+Measurement measureAttention(const ExecSpace& space, const BenchModel& gpt, bool quick,
+                             const BenchRates& rates) {
+  const LayerPlan& attention = gpt.partition.stages[0].layers[1].body[0].body[1];
+  return measureLayer(space, "attention256", attention, gpt.config.training.batch, quick, rates);
 }
 
 } // namespace partita

@@ -1,11 +1,17 @@
 #include "bench_model.hpp"
 
+#include "partita/core/log.hpp"
+#include "partita/core/region.hpp"
 #include "partita/data/order.hpp"
+#include "partita/optim/optimiser.hpp"
 #include "partita/plan/network_plan.hpp"
 #include "partita/strategy/stage_trainer.hpp"
+#include "partita/train/banner.hpp"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <cstdio>
 
 namespace partita {
 
@@ -17,6 +23,14 @@ BenchModel::BenchModel(const RunConfig& deck, DataSets data, const Communicator&
   local = std::make_unique<LocalStage>(config, partition.stages[0], sets.classes, config.training.batch);
 }
 
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+namespace {
+
+/// Milliseconds of each of `repeats` blocks of `steps` training steps, after one block of warm-up.
 std::vector<double> timeSteps(const ExecSpace& space, BenchModel& model, int repeats, int steps) {
   using Clock = std::chrono::steady_clock;
   const std::int64_t total = static_cast<std::int64_t>(repeats + 1) * steps;
@@ -40,9 +54,50 @@ std::vector<double> timeSteps(const ExecSpace& space, BenchModel& model, int rep
   return milliseconds;
 }
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
+/// The step once more with a fence behind each phase: where the time goes.
+void showPhases(const ExecSpace& space, BenchModel& model, int steps, const BenchRates& rates) {
+  PhaseTimes::enable(true);
+  PhaseTimes::reset();
+  timeSteps(space, model, 1, steps); // and as many to warm up
+  const auto seconds = PhaseTimes::seconds();
+  PhaseTimes::enable(false);
+  const double gemm_flops = model.partition.joint_flops * static_cast<double>(model.config.training.batch);
+  const auto parameters = static_cast<std::int64_t>(model.local->stage.parameters().extent(0));
+  const auto adam_bytes =
+      static_cast<double>(parameters * makeOptimiser(model.config.optimiser, 1)->bytesAParameter());
+  std::array<char, 128> line{};
+  for (const Phase phase : {Phase::gemm, Phase::elementwise, Phase::optimiser, Phase::data}) {
+    const double ms = 1e3 * seconds[static_cast<std::size_t>(phase)] / (2 * steps);
+    std::snprintf(line.data(), line.size(), "    %-22s %8.3f ms", phaseName(phase), ms);
+    std::string text = line.data();
+    if (phase == Phase::gemm) {
+      std::snprintf(line.data(), line.size(), "  %5.1f %% of the sgemm rate",
+                    1e-4 * gemm_flops / ms / rates.gemm);
+      text += line.data();
+    } else if (phase == Phase::optimiser) {
+      std::snprintf(line.data(), line.size(), "  %s a step, %5.1f %% of the triad rate",
+                    formatBytes(adam_bytes).c_str(), 1e-4 * adam_bytes / ms / rates.triad);
+      text += line.data();
+    }
+    Log::info(text);
+  }
+}
+
+} // namespace
+
+Measurement measureSteps(const ExecSpace& space, const std::string& name, BenchModel& model, bool quick,
+                         const BenchRates& rates) {
+  const std::int64_t batch = model.config.training.batch;
+  const double flops = model.partition.joint_flops * static_cast<double>(batch);
+  const double seconds_a_step = 1e-9 * flops / (0.7 * rates.gemm);
+  const int steps = std::max(2, static_cast<int>((quick ? 0.05 : 0.4) / seconds_a_step));
+  const double ms = median(timeSteps(space, model, quick ? 3 : 9, steps));
+  std::array<char, 160> line{};
+  std::snprintf(line.data(), line.size(), "  %-12s %8.3f ms a step, %6.1f GFLOP/s = %5.1f %% of sgemm",
+                name.c_str(), ms, 1e-6 * flops / ms, 1e-4 * flops / ms / rates.gemm);
+  Log::info(line.data());
+  showPhases(space, model, std::min(steps, 20), rates);
+  return {name, ms, "ms"};
 }
 
 } // namespace partita

@@ -16,6 +16,11 @@ struct Measurement {
   std::string unit;
 };
 
+/// What a number stands beside: a large matrix product, GFLOP/s, and the memory, GB/s.
+struct BenchRates {
+  double gemm = 0.0, triad = 0.0;
+};
+
 /// A whole network on this rank, and data that lie in memory.
 struct BenchModel {
   BenchModel(const RunConfig& deck, DataSets data, const Communicator& self);
@@ -27,16 +32,23 @@ struct BenchModel {
   std::unique_ptr<LocalStage> local;
 };
 
-/// Milliseconds of each of `repeats` blocks of `steps` training steps, after one block of warm-up.
-std::vector<double> timeSteps(const ExecSpace& space, BenchModel& model, int repeats, int steps);
+/// 784-width x5-47 on random images.
+BenchModel perceptron(std::int64_t width, std::int64_t batch, const Communicator& self);
+/// The network of input-decks/lenet-mnist.toml for 47 classes, on random images.
+BenchModel leNet(std::int64_t batch, const Communicator& self);
+/// A GPT of six layers, width 256, on 16 windows of 128 characters.
+BenchModel smallGpt(const Communicator& self);
 
 double median(std::vector<double> values);
 
-/// Forward and backward pass of single convolutions, told beside the rate of a large matrix product, GFLOP/s.
-std::vector<Measurement> measureConvolutions(const ExecSpace& space, bool quick, double gemm_rate);
+/// Times training steps of a model, and tells where the time goes.
+Measurement measureSteps(const ExecSpace& space, const std::string& name, BenchModel& model, bool quick,
+                         const BenchRates& rates);
 
-/// A training step of a small GPT, and one of its attention layers forward and backward.
-std::vector<Measurement> measureText(const ExecSpace& space, const Communicator& self, bool quick,
-                                     double gemm_rate);
+/// Forward and backward pass of single convolutions.
+std::vector<Measurement> measureConvolutions(const ExecSpace& space, bool quick, const BenchRates& rates);
+/// The same of an attention layer of the GPT, its projections included.
+Measurement measureAttention(const ExecSpace& space, const BenchModel& gpt, bool quick,
+                             const BenchRates& rates);
 
 } // namespace partita

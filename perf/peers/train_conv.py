@@ -30,7 +30,7 @@ CONVOLUTIONS = (  # name, input, channels, kernel, stride, padding, batch: those
 )
 
 
-def seconds_of(work, seconds, best=statistics.median):
+def seconds_of(work, seconds):
     """Of one call, over repetitions that take about `seconds` together, after a warm-up."""
     begin = time.perf_counter()
     for _ in range(3):
@@ -43,7 +43,7 @@ def seconds_of(work, seconds, best=statistics.median):
         for _ in range(steps):
             work()
         times.append((time.perf_counter() - begin) / steps)
-    return best(times)
+    return statistics.median(times)
 
 
 def lenet_step(batch, adam_form):
@@ -101,7 +101,7 @@ def main():
     best = min(times, key=times.get)
     tell("lenet_b128", times[best], f" a step, Adam '{best}'")
     for name, *case in CONVOLUTIONS:
-        tell(name, seconds_of(convolution_pass(*case), arguments.seconds, min), " forward and backward")
+        tell(name, seconds_of(convolution_pass(*case), arguments.seconds), " forward and backward")
     if arguments.json:
         with open(arguments.json, "w", encoding="utf-8") as file:
             json.dump(results, file, indent=1)

@@ -39,6 +39,18 @@ def layers(text, repeat=3):
 
 GELU, TANH, SIGMOID = (layers(f'activation = "{name}"') for name in ("gelu", "tanh", "sigmoid"))
 LEAKY = layers('activation = "leaky-relu", slope = 0.2')
+
+
+def tokens(last, norm="layer-norm"):
+    """An override of the network: a small GPT that ends with `last`."""
+    return f"""network/layers=[{{ type = "embedding", width = 16, positions = true }}, {{ type = "block", layers = [
+        {{ type = "residual", layers = [{{ type = "{norm}" }}, {{ type = "attention", heads = 2 }}] }},
+        {{ type = "residual", layers = [{{ type = "{norm}" }}, {{ type = "dense", units = 24, activation = "gelu" }},
+        {{ type = "dense", units = 16 }}, {{ type = "dropout", rate = 0.1 }}] }}] }}, {{ type = "{norm}" }}, {last}]"""
+
+
+TEXT = ["data/kind=grammar", "data/classes=0", "data/sequence=12", "data/samples=64", "data/test_samples=16",
+        "strategy/labels=gaussian", tokens('{ type = "dense" }')]
 JOINT, TWO, THREE = "strategy/kind=joint", "strategy/cuts=[2]", ["strategy/stages=3", "strategy/cuts=[1,2]"]
 FREE = ["strategy/input=free", "strategy/temperature=3", "strategy/kappa=2"]
 
@@ -67,6 +79,10 @@ NETWORKS = {
         { type = "activation", activation = "leaky-relu" },
         { type = "max-pool", kernel = 3, stride = 2, padding = 1 }, { type = "flatten" },
         { type = "batch-norm" }, { type = "activation", activation = "gelu" }, { type = "dense" }]"""], 0),
+    "text": ([JOINT, *TEXT], 0),
+    "text_tied": ([JOINT, *TEXT, tokens('{ type = "dense", tied = true, bias = false }', "rms-norm")], 0),
+    "text_sil": ([*TEXT, "strategy/cuts=[2]"], 0),
+    "text_free": ([*TEXT, "strategy/cuts=[2]", *FREE], 1),
     "squared_error": ([JOINT, "training/loss=mse"], 0),
 }
 
@@ -165,8 +181,8 @@ class Archives(support.RunTest):
 
 
 def softmax(x):
-    x = numpy.exp(x - x.max(axis=1, keepdims=True))
-    return x / x.sum(axis=1, keepdims=True)
+    x = numpy.exp(x - x.max(axis=-1, keepdims=True))
+    return x / x.sum(axis=-1, keepdims=True)
 
 
 ACTIVATIONS = {
@@ -219,16 +235,46 @@ def batch_norm(net, x, name, epsilon):
     return scale * (x - mean) / numpy.sqrt(variance + numpy.float32(epsilon)) + shift
 
 
+def dense(net, x, name, part="", weight=None):
+    x = x @ net[weight or f"{name}/{part}weight"].T
+    return x + net[f"{name}/{part}bias"] if f"{name}/{part}bias" in net else x
+
+
+def norm(net, x, name, epsilon, centred):
+    x = x - x.mean(axis=-1, keepdims=True) if centred else x
+    x = net[f"{name}/weight"] * x / numpy.sqrt((x**2).mean(axis=-1, keepdims=True) + numpy.float32(epsilon))
+    return x + net[f"{name}/bias"] if centred else x
+
+
+def embedding(net, x, name):
+    vectors = net[f"{name}/weight"][x.astype(int)]
+    return vectors + net[f"{name}/position"] if f"{name}/position" in net else vectors
+
+
+def attention(net, x, name, heads):
+    samples, positions, width = x.shape
+    qkv = dense(net, x, name, "qkv_").reshape(samples, positions, 3, heads, -1)
+    q, k, v = qkv.transpose(2, 0, 3, 1, 4)
+    scores = q @ k.transpose(0, 1, 3, 2) / numpy.float32(q.shape[-1])**numpy.float32(0.5)
+    scores = numpy.where(numpy.tri(positions, dtype=bool), scores, numpy.float32(-numpy.inf))
+    return dense(net, (softmax(scores) @ v).transpose(0, 2, 1, 3).reshape(samples, positions, width), name, "out_")
+
+
 def forward(net, features):
     """What docs/export.md says of an .npz, in NumPy."""
     x = (features - net["input/shift"]) * net["input/scale"]
     stack = []
     for operation in net["operations"]:
         kind, *arguments = operation.decode().split()
-        keys = settings(arguments) if kind != "batch-norm" else {}
+        keys = settings(arguments) if kind in ("convolution", "max-pool", "average-pool", "attention") else {}
         if kind == "dense":
-            x = x @ net[f"{arguments[0]}/weight"].T
-            x = x + net[f"{arguments[0]}/bias"] if f"{arguments[0]}/bias" in net else x
+            x = dense(net, x, arguments[0], weight=arguments[1].split("=")[1] if arguments[1:] else None)
+        elif kind == "embedding":
+            x = embedding(net, x, arguments[0])
+        elif kind in ("layer-norm", "rms-norm"):
+            x = norm(net, x, arguments[0], arguments[1].split("=")[1], kind == "layer-norm")
+        elif kind == "attention":
+            x = attention(net, x, arguments[0], *keys["heads"])
         elif kind == "reencode":
             x = softmax(x @ net[f"{arguments[0]}/decoder"].T) @ net[f"{arguments[0]}/labels"]
         elif kind == "reshape":
@@ -252,6 +298,9 @@ def forward(net, features):
         else:
             x = ACTIVATIONS[kind](x, *map(float, arguments))
     return x
+
+
+OWN = ("/shape", "/epsilon", "/factor")  # tensors of a model that are not parameters
 
 
 @unittest.skipIf(onnxruntime is None, "there is no Python with numpy, onnx and onnxruntime: see PARTITA_EXPORT_PYTHON")
@@ -281,7 +330,7 @@ class Outputs(support.RunTest):
         model = onnx.load(model_file)
         onnx.checker.check_model(model, full_check=True)
         for tensor in model.graph.initializer:
-            if not tensor.name.startswith("gelu/") and not tensor.name.endswith("/shape"):
+            if not tensor.name.startswith(("gelu/", "attention/")) and not tensor.name.endswith(OWN):
                 self.assertTrue(numpy.array_equal(onnx.numpy_helper.to_array(tensor), net[tensor.name]), tensor.name)
         session = onnxruntime.InferenceSession(model_file)
         names = [output.name for output in session.get_outputs()]

@@ -72,9 +72,6 @@ class Text(support.RunTest):
 
     def test_restart_is_bitwise(self):
         whole = self.train("whole", "checkpoint/every=7")
-        name = "part"
-        result = run("train", self.grammar, "checkpoint/every=7", "run/steps=40", "-d", self.folder / name)
-        self.assertDone(result)
         checkpoint = support.checkpoints(self.folder / "whole")[35]
         result = run("train", self.grammar, "checkpoint/every=7", "-r", checkpoint, "-d", self.folder / "again")
         self.assertDone(result)

@@ -121,8 +121,6 @@ const std::vector<BadDeck> wrong_combinations{
     {"[optimiser]\nnesterov = true", "deck.toml:5:12: optimiser/nesterov: needs kind 'sgd', not 'adam'"},
     {"[optimiser]\nkind = \"sgd\"\nmomentum = 0.0\nnesterov = true",
      "deck.toml:7:12: optimiser/nesterov: needs momentum > 0"},
-    {"[run]\nsteps = 10\n[optimiser]\nwarmup_steps = 10",
-     "deck.toml:7:16: optimiser/warmup_steps: 10 leaves nothing of the 10 steps of the run"},
     {"[training]\nloss = \"mse\"\nlabel_smoothing = 0.1",
      "deck.toml:6:19: training/label_smoothing: needs loss 'cross-entropy'"},
     {"[data]\nsamples = 100", "deck.toml:5:11: training/batch: 128 is more than the 100 training samples"},

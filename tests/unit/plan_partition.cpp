@@ -1,5 +1,5 @@
-#include "partita/plan/network_plan.hpp"
 #include "partita/plan/grid_plan.hpp"
+#include "partita/plan/network_plan.hpp"
 
 #include "data_files.hpp"
 #include "support/catch.hpp"

@@ -104,6 +104,7 @@ void Sender::finish() {
 Receiver::Receiver(const Channel& channel, std::int64_t rows, std::int64_t columns, std::int64_t depth,
                    std::int64_t count, std::int64_t held)
     : _channel(channel), _world_rank(channel.comm.worldRank(channel.peer)), _columns(columns), _count(count),
+      _capacity(rows * columns + stampCount(channel)),
       _slots(makeSlots(channel.path, std::min(depth, std::max<std::int64_t>(count, 1)), rows, columns)),
       _requests(_slots.size()) {
   const bool copied = channel.path == MessagePath::staged || channel.wire != Precision::single;
@@ -121,12 +122,9 @@ Receiver::~Receiver() {
 void Receiver::post() {
   if (_posted == _count) return;
   const auto index = static_cast<std::size_t>(_posted) % _slots.size();
-  const std::size_t values = _slots[index].direct.size() + _slots[index].staged.size();
-  const std::int64_t capacity =
-      static_cast<std::int64_t>(values * sizeof(Real)) / bytesOf(_channel.wire); // with room for a stamp
   ++_posted;
   PARTITA_MPI(
-      MPI_Irecv(_slots[index].data(), mpiCount(capacity), mpiType(_channel.wire), _channel.peer,
+      MPI_Irecv(_slots[index].data(), mpiCount(_capacity), mpiType(_channel.wire), _channel.peer,
                 tagOf(_channel, _posted), _channel.comm.get(),
                 _requests[index].start({WaitedFor::Kind::message, _channel.what, _world_rank, _posted})));
 }

@@ -81,7 +81,9 @@ class Receiver {
 
   Channel _channel;
   int _world_rank; ///< of the other end
-  std::int64_t _columns, _count, _posted = 0, _taken = 0, _released = 0;
+  std::int64_t _columns, _count;
+  std::int64_t _capacity; ///< of a message, values on the wire
+  std::int64_t _posted = 0, _taken = 0, _released = 0;
   std::vector<MessageSlot> _slots;
   std::vector<Request> _requests;
   std::vector<Vector> _device; ///< what messages become that are staged or of 16 bits, one each that is held

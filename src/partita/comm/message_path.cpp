@@ -67,10 +67,12 @@ DeviceAwareness judgeDeviceAwareness(const std::string& library, std::optional<b
   return {false, library + " does not say whether it takes buffers on devices"};
 }
 
-MessagePaths chooseMessagePaths(Switch device_aware_mpi, Precision wire) {
+MessagePaths chooseMessagePaths(Switch device_aware_mpi, Precision wire, Precision precision) {
   constexpr bool reaches_pinned = Kokkos::SpaceAccessibility<ExecSpace, PinnedSpace>::accessible;
-  if (wire != Precision::single && !reaches_pinned)
-    throw UserError("strategy/wire: this device does not reach memory of the host, it can send 'float' only");
+  if ((wire != Precision::single || precision != Precision::single) && !reaches_pinned)
+    throw UserError(
+        "run/precision, strategy/wire: this device does not reach memory of the host, so both have "
+        "to be 'float'");
   MessagePaths paths = choosePaths(device_aware_mpi);
   paths.wire = wire;
   // The host adds numbers of 16 bits: MPI knows no such sum.

@@ -23,7 +23,8 @@ struct MessagePaths {
 
 /// As `run/device_aware_mpi` says, or as MPI itself does when asked. Throws UserError where the device cannot
 /// write numbers of the precision `wire` where MPI reads them.
-MessagePaths chooseMessagePaths(Switch device_aware_mpi, Precision wire = Precision::single);
+MessagePaths chooseMessagePaths(Switch device_aware_mpi, Precision wire = Precision::single,
+                                Precision precision = Precision::single);
 
 /// Whether an MPI library takes buffers on a device, and how one knows.
 struct DeviceAwareness {

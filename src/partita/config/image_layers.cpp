@@ -85,7 +85,7 @@ Section describeBatchNorm(LayerSpec& spec) {
   section.add("momentum", &spec.momentum, within(0, 1), "",
               "weight of the latest batch in the running mean and variance");
   section.add("replicas", &spec.replicas,
-              "mean and variance over the whole batch; otherwise over what each replica has of it");
+              "mean and variance over what all replicas have of a microbatch; otherwise over what each has");
   addActivation(section, spec, "function of each output");
   addRepeat(section, spec);
   return section;

@@ -100,7 +100,8 @@ Section describeOptimiser(OptimiserSection& optimiser) {
   section.add("clip_norm", &optimiser.clip_norm, atLeast(0), "",
               "largest norm of the gradient: of each stage, or of the network in joint training; 0: none");
   section.add("schedule", choice(optimiser.schedule), "course of the learning rate");
-  section.add("warmup_steps", &optimiser.warmup_steps, atLeast(0), "steps", "linear rise from 0");
+  section.add("warmup_steps", &optimiser.warmup_steps, atLeast(0), "steps",
+              "linear rise from 0; a shorter run ends in it");
   section.add("step_epochs", &optimiser.step_epochs, atLeast(1), "epochs", "step: from one drop to the next");
   section.add("step_factor", &optimiser.step_factor, {0, 1, true}, "", "step: factor of each drop");
   section.add("final_fraction", &optimiser.final_fraction, within(0, 1), "",

@@ -58,9 +58,6 @@ void validateRun(const RunConfig& c, Diagnostics& d) {
   // A deck may hold both, as every effective deck does; an override that changes nothing is a mistake.
   d.check(c.run.steps == 0 || !d.onCommandLine("run/epochs"), {"run/epochs", "run/steps"},
           "has no effect while run/steps is " + number(c.run.steps) + "; give run/steps=0 to count epochs");
-  d.check(c.run.steps == 0 || c.optimiser.warmup_steps < c.run.steps, {"optimiser/warmup_steps", "run/steps"},
-          number(c.optimiser.warmup_steps) + " leaves nothing of the " + number(c.run.steps) +
-              " steps of the run");
 }
 
 void requireFile(const std::string& file, const std::string& key, const DataSection& data, Diagnostics& d) {

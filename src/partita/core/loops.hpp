@@ -89,19 +89,28 @@ struct RunLoop {
 };
 
 /// Columns that a work item goes down together.
-constexpr std::int64_t columns_an_item = device_is_host ? 64 : 1;
+constexpr std::int64_t most_columns = device_is_host ? 512 : 1;
+
+/// Of a row as much as can be, for what reads memory ahead, but some for each thread.
+inline std::int64_t columnsAnItem(const ExecSpace& space, std::int64_t columns) {
+  constexpr std::int64_t cache_line = 16;
+  const std::int64_t threads = device_is_host ? space.concurrency() : 1,
+                     share = (columns + threads - 1) / threads;
+  return std::min(most_columns, (share + cache_line - 1) / cache_line * cache_line);
+}
 
 template <class Body>
 struct ColumnSums {
   Body body;
-  std::int64_t rows, columns;
+  std::int64_t rows, columns, columns_an_item;
   Real* sums;
   bool accumulate;
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item) const {
     const Body local = body;
     const std::int64_t first = item * columns_an_item, left = columns - first;
     const int count = static_cast<int>(left < columns_an_item ? left : columns_an_item);
-    Real own[columns_an_item] = {};
+    Real own[most_columns];
+    for (int j = 0; j < count; ++j) own[j] = Real(0);
     for (std::int64_t row = 0; row < rows; ++row) {
       PARTITA_INDEPENDENT
       for (int j = 0; j < count; ++j) own[j] += local(row, first + j);
@@ -113,13 +122,14 @@ struct ColumnSums {
 } // namespace detail
 
 /// sums[column] = body(0, column) + body(1, column) + ..., in this order whatever the number of threads, and
-/// added to what is there with `accumulate`.
+/// added to what is there with `accumulate`. The body may change the element it is called for.
 template <class Body>
 void sumColumns(const ExecSpace& space, const char* label, std::int64_t rows, std::int64_t columns,
                 const Body& body, Real* sums, bool accumulate) {
-  const std::int64_t items = (columns + detail::columns_an_item - 1) / detail::columns_an_item;
+  const std::int64_t columns_an_item = detail::columnsAnItem(space, columns),
+                     items = (columns + columns_an_item - 1) / columns_an_item;
   Kokkos::parallel_for(label, Range(space, 0, items),
-                       detail::ColumnSums<Body>{body, rows, columns, sums, accumulate});
+                       detail::ColumnSums<Body>{body, rows, columns, columns_an_item, sums, accumulate});
 }
 
 /// body(row, column) for every element of a [rows, columns] matrix; elements must not depend on one another.

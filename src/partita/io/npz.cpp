@@ -22,14 +22,21 @@ std::int64_t countOf(const std::vector<std::int64_t>& extents) {
 }
 
 /// In the order of the enumerators.
-constexpr std::array<const char*, 12> kind_names{
-    "dense",      "activation", "reencode", "convolution", "max-pool", "average-pool", "global-average-pool",
-    "batch-norm", "reshape",    "branch",   "swap",        "add"};
+constexpr std::array<const char*, 16> kind_names{
+    "dense",        "activation",          "reencode",   "convolution", "max-pool",
+    "average-pool", "global-average-pool", "batch-norm", "embedding",   "layer-norm",
+    "rms-norm",     "attention",           "reshape",    "branch",      "swap",
+    "add"};
 
 std::string listText(const std::vector<std::int64_t>& values) {
   std::string text;
   for (const std::int64_t value : values) text += (text.empty() ? "" : ",") + std::to_string(value);
   return text;
+}
+
+bool normalises(Operation::Kind kind) {
+  using Kind = Operation::Kind;
+  return kind == Kind::batch_norm || kind == Kind::layer_norm || kind == Kind::rms_norm;
 }
 
 std::string describe(const Operation& operation) {
@@ -40,8 +47,9 @@ std::string describe(const Operation& operation) {
   }
   std::string text = kind_names.at(static_cast<std::size_t>(operation.kind));
   if (operation.kind == Kind::reshape) return text + " " + listText(operation.shape);
-  if (!operation.tensors.empty()) text += " " + operation.name;
-  if (operation.kind == Kind::batch_norm) text += " epsilon=" + realText(operation.epsilon);
+  if (!operation.tensors.empty() || !operation.tied.empty()) text += " " + operation.name;
+  if (!operation.tied.empty()) text += " weight=" + operation.tied;
+  if (normalises(operation.kind)) text += " epsilon=" + realText(operation.epsilon);
   for (const Operation::Setting& setting : operation.settings)
     text += " " + setting.name + "=" + listText(setting.values);
   return text;

@@ -3,14 +3,13 @@
 #include "partita/config/names.hpp"
 #include "partita/core/error.hpp"
 #include "partita/core/version.hpp"
-#include "partita/io/protobuf.hpp"
+#include "partita/io/onnx_sequences.hpp"
 
 namespace partita {
 
 namespace {
 
-constexpr std::int64_t ir_version = 7, operator_set = 13;  // as ONNX 1.8 has them: old enough for all readers
-constexpr std::int64_t float_tensor = 1, int64_tensor = 7; // TensorProto.DataType
+constexpr std::int64_t ir_version = 7, operator_set = 13; // as ONNX 1.8 has them: old enough for all readers
 
 // Field numbers of onnx.proto.
 namespace model {
@@ -24,28 +23,6 @@ enum {
   metadata = 14
 };
 } // namespace model
-namespace graph {
-enum { node = 1, name = 2, initializer = 5, input = 11, output = 12 };
-} // namespace graph
-namespace node {
-enum { input = 1, output = 2, name = 3, op_type = 4, attribute = 5 };
-} // namespace node
-namespace attribute {
-enum { name = 1, f = 2, i = 3, ints = 8, type = 20, type_float = 1, type_int = 2, type_ints = 7 };
-} // namespace attribute
-namespace tensor {
-enum { dims = 1, data_type = 2, name = 8, raw_data = 9 };
-} // namespace tensor
-
-ProtobufMessage tensorOf(const std::string& name, const std::vector<std::int64_t>& extents,
-                         const std::vector<float>& values) {
-  ProtobufMessage message;
-  for (const std::int64_t extent : extents) message.integer(tensor::dims, extent);
-  message.integer(tensor::data_type, float_tensor);
-  message.text(tensor::name, name);
-  message.data(tensor::raw_data, values.data(), values.size() * sizeof(float)); // little-endian, as memory is
-  return message;
-}
 
 ProtobufMessage entryOf(int first_field, const std::string& first, int second_field,
                         const std::string& second) {
@@ -55,108 +32,50 @@ ProtobufMessage entryOf(int first_field, const std::string& first, int second_fi
   return message;
 }
 
-/// ValueInfoProto of a float matrix [batch, columns].
-ProtobufMessage matrixOf(const std::string& name, std::int64_t columns) {
-  ProtobufMessage rows, width, shape, matrix, type, info;
-  rows.text(2, "batch");
-  width.integer(1, columns);
-  shape.message(1, rows);
-  shape.message(1, width);
-  matrix.integer(1, float_tensor);
-  matrix.message(2, shape);
-  type.message(1, matrix);
-  info.text(1, name);
-  info.message(2, type);
-  return info;
-}
-
-ProtobufMessage floatAttribute(const std::string& name, float value) {
-  ProtobufMessage message;
-  message.text(attribute::name, name);
-  message.real(attribute::f, value);
-  message.integer(attribute::type, attribute::type_float);
-  return message;
-}
-
-ProtobufMessage intAttribute(const std::string& name, std::int64_t value) {
-  ProtobufMessage message;
-  message.text(attribute::name, name);
-  message.integer(attribute::i, value);
-  message.integer(attribute::type, attribute::type_int);
-  return message;
-}
-
-ProtobufMessage intsAttribute(const Operation::Setting& setting) {
-  if (setting.name == "group") return intAttribute(setting.name, setting.values.front());
-  ProtobufMessage message;
-  message.text(attribute::name, setting.name);
-  for (const std::int64_t value : setting.values) message.integer(attribute::ints, value);
-  message.integer(attribute::type, attribute::type_ints);
-  return message;
-}
-
-/// A chain of nodes: each takes what the one before it has made, but for the sums of branches.
-class Chain {
+/// The steps of a network as nodes.
+class Steps {
  public:
-  explicit Chain(const JoinedNetwork& network) : _network(network) { _graph.text(graph::name, "partita"); }
-
-  ProtobufMessage build();
+  Steps(const JoinedNetwork& network, OnnxGraph& graph) : _network(network), _graph(graph) {}
+  void build();
 
  private:
-  using Names = std::vector<std::string>;
-
-  /// One node of type `type` on the current value and the tensors `others`; its output is `name`.
-  void add(const std::string& type, const std::string& name, const Names& others = {},
-           const std::vector<ProtobufMessage>& attributes = {});
-  void addTensor(const std::string& name, const std::vector<std::int64_t>& extents,
-                 const std::vector<float>& values) {
-    _graph.message(graph::initializer, tensorOf(name, extents, values));
-  }
   void addStandardisation();
   void addOperation(const Operation& operation, const std::string& output);
-  void addWindows(const std::string& type, const Operation& operation, const Names& names,
+  void addDense(const Operation& operation, OnnxGraph::Names names, const std::string& output);
+  void addWindows(const std::string& type, const Operation& operation, const OnnxGraph::Names& names,
                   const std::string& output);
-  void addReshape(const Operation& operation, const std::string& output);
   void addActivation(const Operation& operation, const std::string& output);
   void addGelu(const std::string& output);
 
   const JoinedNetwork& _network;
-  ProtobufMessage _graph;
-  std::string _current = "features";
-  Names _branches; ///< what later sums take
-  bool _has_gelu_constants = false;
+  OnnxGraph& _graph;
+  OnnxGraph::Names _branches; ///< what later sums take
 };
 
-void Chain::add(const std::string& type, const std::string& name, const Names& others,
-                const std::vector<ProtobufMessage>& attributes) {
-  ProtobufMessage message;
-  message.text(node::input, _current);
-  for (const std::string& other : others) message.text(node::input, other);
-  message.text(node::output, name);
-  message.text(node::name, name);
-  message.text(node::op_type, type);
-  for (const ProtobufMessage& entry : attributes) message.message(node::attribute, entry);
-  _graph.message(graph::node, message);
-  _current = name;
-}
-
-void Chain::addStandardisation() {
+void Steps::addStandardisation() {
   const auto values = static_cast<std::int64_t>(_network.shift.size());
-  addTensor("input/shift", {values}, _network.shift);
-  addTensor("input/scale", {values}, _network.scale);
-  add("Sub", "input.shifted", {"input/shift"});
-  add("Mul", "input.standardised", {"input/scale"});
+  _graph.constant("input/shift", {values}, _network.shift);
+  _graph.constant("input/scale", {values}, _network.scale);
+  _graph.then("Sub", "input.shifted", {"input/shift"});
+  _graph.then("Mul", "input.standardised", {"input/scale"});
 }
 
-void Chain::addOperation(const Operation& operation, const std::string& output) {
-  Names names;
+void Steps::addOperation(const Operation& operation, const std::string& output) {
+  OnnxGraph::Names names;
   for (const NamedTensor& tensor : operation.tensors) {
-    addTensor(tensor.name, tensor.extents, tensor.values);
+    _graph.tensor(tensor);
     names.push_back(tensor.name);
   }
   switch (operation.kind) {
   case Operation::Kind::dense:
-    return add("Gemm", output, names, {intAttribute("transB", 1)});
+    return addDense(operation, names, output);
+  case Operation::Kind::embedding:
+    return addEmbedding(_graph, operation, output);
+  case Operation::Kind::layer_norm:
+  case Operation::Kind::rms_norm:
+    return addNorm(_graph, operation, output);
+  case Operation::Kind::attention:
+    return addAttention(_graph, operation, output);
   case Operation::Kind::convolution:
     return addWindows("Conv", operation, names, output);
   case Operation::Kind::max_pool:
@@ -164,67 +83,66 @@ void Chain::addOperation(const Operation& operation, const std::string& output) 
   case Operation::Kind::average_pool:
     return addWindows("AveragePool", operation, {}, output);
   case Operation::Kind::global_average_pool:
-    return add("GlobalAveragePool", output);
+    return _graph.then("GlobalAveragePool", output);
   case Operation::Kind::batch_norm:
-    return add("BatchNormalization", output, names,
-               {floatAttribute("epsilon", static_cast<float>(operation.epsilon))});
+    return _graph.then("BatchNormalization", output, names,
+                       {OnnxGraph::real("epsilon", static_cast<float>(operation.epsilon))});
   case Operation::Kind::reshape:
-    return addReshape(operation, output);
+    return _graph.reshape(output, operation.shape);
   case Operation::Kind::branch:
-    return _branches.push_back(_current);
-  case Operation::Kind::swap:
-    return std::swap(_current, _branches.back());
+    return _branches.push_back(_graph.current());
+  case Operation::Kind::swap: {
+    const std::string top = _branches.back();
+    _branches.back() = _graph.current();
+    return _graph.setCurrent(top);
+  }
   case Operation::Kind::add: {
     const std::string other = _branches.back();
     _branches.pop_back();
-    return add("Add", output, {other});
+    return _graph.then("Add", output, {other});
   }
   case Operation::Kind::activation:
     return addActivation(operation, output);
   case Operation::Kind::reencode:
-    add("Gemm", operation.name + ".products", {names[0]}, {intAttribute("transB", 1)});
-    add("Softmax", operation.name + ".posterior");
-    return add("MatMul", output, {names[1]});
+    _graph.then("Gemm", operation.name + ".products", {names[0]}, {OnnxGraph::integer("transB", 1)});
+    _graph.then("Softmax", operation.name + ".posterior");
+    return _graph.then("MatMul", output, {names[1]});
   }
 }
 
-void Chain::addWindows(const std::string& type, const Operation& operation, const Names& names,
+void Steps::addDense(const Operation& operation, OnnxGraph::Names names, const std::string& output) {
+  if (!operation.tied.empty()) names.insert(names.begin(), operation.tied);
+  _graph.then("Gemm", output, names, {OnnxGraph::integer("transB", 1)});
+}
+
+void Steps::addWindows(const std::string& type, const Operation& operation, const OnnxGraph::Names& names,
                        const std::string& output) {
-  std::vector<ProtobufMessage> attributes;
-  for (const Operation::Setting& setting : operation.settings)
-    if (type != "AveragePool" || setting.name != "dilations") attributes.push_back(intsAttribute(setting));
-  add(type, output, names, attributes);
+  OnnxGraph::Attributes attributes;
+  for (const Operation::Setting& setting : operation.settings) {
+    if (type == "AveragePool" && setting.name == "dilations") continue;
+    attributes.push_back(setting.name == "group" ? OnnxGraph::integer(setting.name, setting.values.front())
+                                                 : OnnxGraph::integers(setting.name, setting.values));
+  }
+  _graph.then(type, output, names, attributes);
 }
 
-void Chain::addReshape(const Operation& operation, const std::string& output) {
-  std::vector<std::int64_t> shape = operation.shape;
-  shape.insert(shape.begin(), -1); // any number of samples
-  ProtobufMessage message;
-  message.integer(tensor::dims, static_cast<std::int64_t>(shape.size()));
-  message.integer(tensor::data_type, int64_tensor);
-  message.text(tensor::name, output + "/shape");
-  message.text(tensor::raw_data,
-               {reinterpret_cast<const char*>(shape.data()), shape.size() * sizeof(std::int64_t)});
-  _graph.message(graph::initializer, message);
-  add("Reshape", output, {output + "/shape"});
-}
-
-void Chain::addActivation(const Operation& operation, const std::string& output) {
+void Steps::addActivation(const Operation& operation, const std::string& output) {
   switch (operation.activation) {
   case Activation::relu:
-    return add("Relu", output);
+    return _graph.then("Relu", output);
   case Activation::leaky_relu:
-    return add("LeakyRelu", output, {}, {floatAttribute("alpha", static_cast<float>(operation.slope))});
+    return _graph.then("LeakyRelu", output, {},
+                       {OnnxGraph::real("alpha", static_cast<float>(operation.slope))});
   case Activation::gelu:
     return addGelu(output);
   case Activation::tanh:
-    return add("Tanh", output);
+    return _graph.then("Tanh", output);
   case Activation::sigmoid:
-    return add("Sigmoid", output);
+    return _graph.then("Sigmoid", output);
   case Activation::silu: {
-    const std::string argument = _current;
-    add("Sigmoid", output + ".sigmoid");
-    return add("Mul", output, {argument});
+    const std::string argument = _graph.current();
+    _graph.then("Sigmoid", output + ".sigmoid");
+    return _graph.then("Mul", output, {argument});
   }
   case Activation::identity:
     break;
@@ -233,34 +151,32 @@ void Chain::addActivation(const Operation& operation, const std::string& output)
 }
 
 /// z (1 + erf(z / sqrt(2))) / 2; an operator of its own comes with operator set 20 only.
-void Chain::addGelu(const std::string& output) {
-  static const std::vector<float> root{0.70710678118654752F}, one{1.0F}, half{0.5F};
-  if (!_has_gelu_constants) {
-    addTensor("gelu/root", {}, root);
-    addTensor("gelu/one", {}, one);
-    addTensor("gelu/half", {}, half);
-    _has_gelu_constants = true;
-  }
-  const std::string argument = _current;
-  add("Mul", output + ".scaled", {"gelu/root"});
-  add("Erf", output + ".erf");
-  add("Add", output + ".sum", {"gelu/one"});
-  add("Mul", output + ".product", {argument});
-  add("Mul", output, {"gelu/half"});
+void Steps::addGelu(const std::string& output) {
+  const auto number = [&](const char* name, float value) {
+    return _graph.constant(name, {}, std::vector{value});
+  };
+  const std::string argument = _graph.current();
+  _graph.then("Mul", output + ".scaled", {number("gelu/root", 0.70710678118654752F)});
+  _graph.then("Erf", output + ".erf");
+  _graph.then("Add", output + ".sum", {number("gelu/one", 1.0F)});
+  _graph.then("Mul", output + ".product", {argument});
+  _graph.then("Mul", output, {number("gelu/half", 0.5F)});
 }
 
-ProtobufMessage Chain::build() {
-  addStandardisation();
+void Steps::build() {
+  _graph.setCurrent("features");
+  if (_network.operations.front().kind != Operation::Kind::embedding) addStandardisation();
   for (const Operation& operation : _network.operations) {
     addOperation(operation, &operation == &_network.operations.back() ? "logits" : operation.name);
   }
-  _graph.message(graph::input, matrixOf("features", _network.inputs));
-  _graph.message(graph::output, matrixOf("logits", _network.classes));
+  std::vector<std::int64_t> outputs{_network.classes};
+  if (_network.positions > 1) outputs.insert(outputs.begin(), _network.positions);
+  _graph.input("features", {_network.inputs});
+  _graph.output("logits", outputs);
   if (_network.loss == LossKind::cross_entropy) {
-    add("Softmax", "probabilities");
-    _graph.message(graph::output, matrixOf("probabilities", _network.classes));
+    _graph.then("Softmax", "probabilities");
+    _graph.output("probabilities", outputs);
   }
-  return std::move(_graph);
 }
 
 } // namespace
@@ -273,7 +189,9 @@ void writeOnnx(const std::string& path, const JoinedNetwork& network) {
   file.text(model::producer_name, "partita");
   file.text(model::producer_version, versionString());
   file.text(model::doc, network.origin);
-  file.message(model::graph, Chain(network).build());
+  OnnxGraph graph;
+  Steps(network, graph).build();
+  file.message(model::graph, graph.message());
   file.message(model::opset, opset);
   file.message(model::metadata, entryOf(1, "deck", 2, network.deck));
   file.message(model::metadata, entryOf(1, "parameters_hash", 2, network.parameters_hash));

@@ -7,16 +7,21 @@ namespace partita {
 
 namespace {
 
+/// Of extents, which 32 bits hold: some processors divide 64 bits ten times as slowly.
+KOKKOS_INLINE_FUNCTION std::int64_t quotient(std::int64_t a, std::int64_t b) {
+  return b == 1 ? a : static_cast<std::uint32_t>(a) / static_cast<std::uint32_t>(b);
+}
+
 /// One tap of the windows: its place at the first window, and along each axis the windows that have it inside
 /// the input.
 struct Tap {
   KOKKOS_INLINE_FUNCTION Tap(const WindowPlan& w, std::int64_t tap) {
-    const std::int64_t of_axis[3] = {tap / (w.kernel[2] * w.kernel[1]), tap / w.kernel[2] % w.kernel[1],
-                                     tap % w.kernel[2]};
+    const std::int64_t line = quotient(tap, w.kernel[2]), plane = quotient(line, w.kernel[1]);
+    const std::int64_t of_axis[3] = {plane, line - plane * w.kernel[1], tap - line * w.kernel[2]};
     for (int a = 0; a < 3; ++a) {
       place[a] = of_axis[a] * w.dilation[a] - w.before[a];
-      begin[a] = place[a] < 0 ? (w.stride[a] - 1 - place[a]) / w.stride[a] : 0;
-      end[a] = place[a] < w.in[a] ? (w.in[a] - 1 - place[a]) / w.stride[a] + 1 : 0;
+      begin[a] = place[a] < 0 ? quotient(w.stride[a] - 1 - place[a], w.stride[a]) : 0;
+      end[a] = place[a] < w.in[a] ? quotient(w.in[a] - 1 - place[a], w.stride[a]) + 1 : 0;
       if (end[a] > w.out[a]) end[a] = w.out[a];
       if (begin[a] > end[a]) begin[a] = end[a];
     }
@@ -56,16 +61,18 @@ struct Gather {
   Real* columns;
   std::int64_t channels, rows;
 
-  /// An item is one value of a column in one row of the batch; it runs over windows, all or one.
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, std::int64_t first, std::int64_t last) const {
-    const std::int64_t taps = placesOf(w.kernel), value = item / rows, row = item % rows;
-    const Real* image = in + (row * channels + value / taps) * placesOf(w.in);
-    const Tap tap(w, value % taps);
-    Real* out = columns + item * placesOf(w.out);
+  /// An item is one value of a column; it runs over the windows of all rows of the batch, or is at one.
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t value, std::int64_t first, std::int64_t last) const {
+    const std::int64_t taps = placesOf(w.kernel), windows = placesOf(w.out), channel = value / taps;
+    const Tap tap(w, value - channel * taps);
+    const Real* image = in + channel * placesOf(w.in);
+    const std::int64_t image_row = channels * placesOf(w.in);
+    Real* out = columns + value * rows * windows;
     if (first + 1 == last) {
-      out[first] = one(image, tap, first);
+      const std::int64_t row = first / windows;
+      out[first] = one(image + row * image_row, tap, first - row * windows);
     } else {
-      whole(image, tap, out);
+      for (std::int64_t row = 0; row < rows; ++row) whole(image + row * image_row, tap, out + row * windows);
     }
   }
 
@@ -101,25 +108,33 @@ struct Scatter {
   Real* grad_in;
   std::int64_t channels, rows;
 
-  /// An item owns one channel of one row of the batch.
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, std::int64_t channel) const {
-    const std::int64_t taps = placesOf(w.kernel), stride = w.stride[2];
-    Real* image = grad_in + (row * channels + channel) * placesOf(w.in);
-    for (std::int64_t i = 0; i < placesOf(w.in); ++i) image[i] = Real(0);
+  /// An item owns one channel, of all rows of the batch or of one.
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t channel, std::int64_t first, std::int64_t last) const {
+    const std::int64_t taps = placesOf(w.kernel), places = placesOf(w.in), windows = placesOf(w.out);
+    for (std::int64_t row = first; row < last; ++row) {
+      Real* image = grad_in + (row * channels + channel) * places;
+      for (std::int64_t i = 0; i < places; ++i) image[i] = Real(0);
+    }
     for (std::int64_t t = 0; t < taps; ++t) {
       const Tap tap(w, t);
-      const Real* from = columns + ((channel * taps + t) * rows + row) * placesOf(w.out);
-      if (stride == 1) {
-        forRows(w, tap, [=](std::int64_t window, std::int64_t value, std::int64_t n) {
-          PARTITA_INDEPENDENT
-          for (std::int64_t i = 0; i < n; ++i) image[value + i] += from[window + i];
-        });
-      } else {
-        forRows(w, tap, [=](std::int64_t window, std::int64_t value, std::int64_t n) {
-          PARTITA_INDEPENDENT
-          for (std::int64_t i = 0; i < n; ++i) image[value + i * stride] += from[window + i];
-        });
-      }
+      const Real* from = columns + (channel * taps + t) * rows * windows;
+      for (std::int64_t row = first; row < last; ++row)
+        add(tap, from + row * windows, grad_in + (row * channels + channel) * places);
+    }
+  }
+
+  KOKKOS_INLINE_FUNCTION void add(const Tap& tap, const Real* from, Real* image) const {
+    const std::int64_t stride = w.stride[2];
+    if (stride == 1) {
+      forRows(w, tap, [=](std::int64_t window, std::int64_t value, std::int64_t n) {
+        PARTITA_INDEPENDENT
+        for (std::int64_t i = 0; i < n; ++i) image[value + i] += from[window + i];
+      });
+    } else {
+      forRows(w, tap, [=](std::int64_t window, std::int64_t value, std::int64_t n) {
+        PARTITA_INDEPENDENT
+        for (std::int64_t i = 0; i < n; ++i) image[value + i * stride] += from[window + i];
+      });
     }
   }
 };
@@ -131,7 +146,7 @@ void gatherColumns(const ExecSpace& space, const WindowPlan& windows, const Matr
   const Region region(space, "partita::columns::gather", Phase::elementwise);
   const auto rows = static_cast<std::int64_t>(in.extent(0)),
              values = static_cast<std::int64_t>(columns.extent(0));
-  forEachRun(space, "partita::columns::gather_kernel", values * rows, windows.outPlaces(),
+  forEachRun(space, "partita::columns::gather_kernel", values, rows * windows.outPlaces(),
              Gather{windows, in.data(), columns.data(), values / windows.taps(), rows});
 }
 
@@ -140,8 +155,8 @@ void scatterColumns(const ExecSpace& space, const WindowPlan& windows, const Mat
   const Region region(space, "partita::columns::scatter", Phase::elementwise);
   const auto rows = static_cast<std::int64_t>(grad_in.extent(0)),
              channels = static_cast<std::int64_t>(columns.extent(0)) / windows.taps();
-  forEachElement(space, "partita::columns::scatter_kernel", rows, channels,
-                 Scatter{windows, columns.data(), grad_in.data(), channels, rows});
+  forEachRun(space, "partita::columns::scatter_kernel", channels, rows,
+             Scatter{windows, columns.data(), grad_in.data(), channels, rows});
 }
 
 } // namespace partita

@@ -22,33 +22,13 @@ struct BiasActivation {
   }
 };
 
-/// dJ/dz = dJ/dy act'(z) in place, and the bias' gradient as its column sums, in one pass. A work item owns
-/// some columns and goes down the rows, so that sums have one order whatever the number of threads.
+/// dJ/dz = dJ/dy act'(z) in place.
 template <class Act>
-struct ActivationBiasGradient {
-  static constexpr int columns_an_item = device_is_host ? 64 : 1;
+struct ActivationGradient {
   Act act;
   Matrix out, saved, grad;
-  Vector bias_gradient; // empty: none
-  bool accumulate;
-
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item) const {
-    const std::int64_t first = item * columns_an_item, width = grad.extent(1), rows = grad.extent(0);
-    const int count = static_cast<int>(width - first < columns_an_item ? width - first : columns_an_item);
-    Real sums[columns_an_item] = {};
-    for (std::int64_t i = 0; i < rows; ++i) {
-      const Real *y = &out(i, first), *z = Act::needs_argument ? &saved(i, first) : y;
-      Real* g = &grad(i, first);
-      PARTITA_INDEPENDENT
-      for (int j = 0; j < count; ++j) {
-        g[j] *= act.derivative(z[j], y[j]);
-        sums[j] += g[j];
-      }
-    }
-    if (bias_gradient.size() == 0) return;
-    for (int j = 0; j < count; ++j) {
-      bias_gradient(first + j) = sums[j] + (accumulate ? bias_gradient(first + j) : Real(0));
-    }
+  KOKKOS_INLINE_FUNCTION Real operator()(std::int64_t i, std::int64_t j) const {
+    return grad(i, j) *= act.derivative(Act::needs_argument ? saved(i, j) : Real(0), out(i, j));
   }
 };
 
@@ -104,21 +84,30 @@ void Dense::forward(const ExecSpace& space, const Pass&, const Matrix& samples_i
   });
 }
 
+/// dJ/dout becomes dJ/dz, and the bias gets its gradient, the column sums of it, in the same pass.
+void Dense::activationGradient(const ExecSpace& space, const Pass& pass, const Matrix& out,
+                               const Matrix& saved, const Matrix& grad) const {
+  if (!_plan.spec.bias && _plan.spec.activation == Activation::identity) return;
+  const Region region(space, "partita::Dense::activation_gradient", Phase::elementwise);
+  const auto rows = static_cast<std::int64_t>(grad.extent(0));
+  withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
+    const ActivationGradient<decltype(act)> body{act, out, saved, grad};
+    if (_plan.spec.bias) {
+      sumColumns(space, "partita::Dense::activation_gradient_kernel", rows, _units, body,
+                 _bias_gradient.data(), pass.accumulate);
+    } else {
+      forEachElement(space, "partita::Dense::activation_gradient_kernel", rows, _units, body);
+    }
+  });
+}
+
 void Dense::backward(const ExecSpace& space, const Pass& pass, const Matrix& samples_in,
                      const Matrix& samples_out, const Matrix& samples_saved, const Matrix& samples_grad_out,
                      const Matrix& samples_grad_in) {
   const Matrix in = rowsOf(samples_in, _fan_in), out = rowsOf(samples_out, _units),
                saved = rowsOf(samples_saved, _units), grad_out = rowsOf(samples_grad_out, _units),
                grad_in = rowsOf(samples_grad_in, _fan_in);
-  if (_plan.spec.bias || _plan.spec.activation != Activation::identity) {
-    const Region region(space, "partita::Dense::activation_gradient", Phase::elementwise);
-    withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
-      using Kernel = ActivationBiasGradient<decltype(act)>;
-      const std::int64_t items = (out.extent(1) + Kernel::columns_an_item - 1) / Kernel::columns_an_item;
-      Kokkos::parallel_for("partita::Dense::activation_gradient_kernel", Range(space, 0, items),
-                           Kernel{act, out, saved, grad_out, _bias_gradient, pass.accumulate});
-    });
-  }
+  activationGradient(space, pass, out, saved, grad_out);
   gemm(space, Op::transpose, Op::none, Real(1), grad_out, in, pass.accumulate ? Real(1) : Real(0),
        _weight_gradient);
   if (grad_in.size() > 0) gemm(space, Op::none, Op::none, Real(1), grad_out, _weight, Real(0), grad_in);

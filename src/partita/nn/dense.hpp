@@ -21,6 +21,8 @@ class Dense : public PlannedLayer {
 
  private:
   Matrix rowsOf(const Matrix& matrix, std::int64_t width) const;
+  void activationGradient(const ExecSpace& space, const Pass& pass, const Matrix& out, const Matrix& saved,
+                          const Matrix& grad) const;
 
   std::int64_t _units, _fan_in;
   Matrix _weight, _weight_gradient;

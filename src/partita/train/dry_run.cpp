@@ -4,7 +4,7 @@
 #include "partita/plan/network_plan.hpp"
 #include "partita/plan/run_length.hpp"
 #include "partita/train/banner.hpp"
-#include "partita/train/setup.hpp"
+#include "partita/train/check_plans.hpp"
 #include "partita/train/training_run.hpp"
 
 namespace partita {
@@ -17,7 +17,7 @@ void dryRun(const RunConfig& deck, int ranks) {
                                             sets.classes, sizeof(Real));
   checkLabels(partition, sets);
   const GridPlan grid = planGrid(config.strategy, partition, ranks);
-  checkTraining(config, sets, grid);
+  checkTraining(config, sets, partition, grid);
   const RunLength count = planRunLength(config, sets.train.size());
   Log::info("# data: " + std::to_string(sets.train.size()) + " training, " +
             std::to_string(sets.validation.size()) + " validation, " + std::to_string(sets.test.size()) +

@@ -53,7 +53,8 @@ Operation reencodeOperation(const StoredNetwork& stored, const StagePlan& plan) 
 
 void addStage(const StoredNetwork& stored, const StagePlan& plan, LayerOperations& operations) {
   for (const LayerPlan& layer : plan.layers) operations.add(layer);
-  if (!plan.last() && reencodes(stored.config.strategy)) operations.addFlat(reencodeOperation(stored, plan));
+  if (!plan.last() && reencodes(stored.config.strategy))
+    operations.addRows(reencodeOperation(stored, plan), plan.labelWidth());
 }
 
 bool endsWith(const std::string& text, const std::string& end) {
@@ -84,7 +85,9 @@ JoinedNetwork joinedNetwork(const std::string& path) {
     addStage(stored, plan, operations);
     network.parameters += plan.parameters();
   }
+  operations.finish(partition.stages.back().layers.back().out);
   network.operations = operations.take();
+  network.positions = partition.stages.back().positions;
   network.inputs = stored.inputs;
   network.classes = stored.facts.classes;
   network.shift = std::move(stored.facts.shift);

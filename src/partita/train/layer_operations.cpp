@@ -22,6 +22,10 @@ const std::map<std::string, Kind>& kindsOfLayers() {
                                                  {"average-pool", Kind::average_pool},
                                                  {"global-average-pool", Kind::global_average_pool},
                                                  {"flatten", Kind::reshape},
+                                                 {"embedding", Kind::embedding},
+                                                 {"layer-norm", Kind::layer_norm},
+                                                 {"rms-norm", Kind::rms_norm},
+                                                 {"attention", Kind::attention},
                                                  {"batch-norm", Kind::batch_norm}};
   return kinds;
 }
@@ -74,8 +78,8 @@ void LayerOperations::reshape(const Shape& shape, const std::string& name) {
   _shape = shape;
 }
 
-void LayerOperations::addFlat(Operation operation) {
-  reshape({valuesOf(_shape)}, operation.name + ".flat");
+void LayerOperations::addRows(Operation operation, std::int64_t width) {
+  reshape({width}, operation.name + ".rows");
   _operations.push_back(std::move(operation));
 }
 
@@ -113,32 +117,56 @@ void LayerOperations::addGroup(const LayerPlan& layer) {
 }
 
 void LayerOperations::add(const LayerPlan& layer) {
+  const std::string& type = layer.spec.type;
+  if (type == "dropout") return; // what is learnt by it is in the other layers
   if (layer.group()) return addGroup(layer);
-  const auto found = kindsOfLayers().find(layer.spec.type);
-  if (found == kindsOfLayers().end())
-    throw UserError("a layer of type '" + layer.spec.type + "' cannot be exported");
+  const auto found = kindsOfLayers().find(type);
+  if (found == kindsOfLayers().end()) throw UserError("a layer of type '" + type + "' cannot be exported");
   const Kind kind = found->second;
   if (kind == Kind::reshape) return reshape(layer.out, layer.name());
   if (kind == Kind::dense) {
-    if (isSequence(layer.in)) throw UserError("a layer of type 'dense' on sequences cannot be exported");
-    reshape({layer.inputs()}, layer.name() + ".flat");
+    addDense(layer);
   } else if (kind != Kind::activation) {
     reshape(layer.in, layer.name() + ".input");
-  }
-  if (kind != Kind::activation) {
     Operation operation = operationOf(kind, layer);
-    if (kind == Kind::convolution) {
-      operation.settings = settingsOf(convolutionWindows(layer), layer.in);
-      operation.settings.push_back({"group", {layer.spec.groups}});
-    } else if (kind == Kind::max_pool || kind == Kind::average_pool) {
-      operation.settings = settingsOf(poolingWindows(layer), layer.in);
-    }
+    addSettings(layer, operation);
     _operations.push_back(std::move(operation));
     _shape = layer.out;
     if (kind == Kind::global_average_pool) // other programs leave places of extent one
       _shape = Shape(layer.in.size(), 1), _shape.front() = layer.out.front();
   }
   addActivation(layer);
+}
+
+/// Of a sequence: each position is a row, and stays one until something wants to know of the others.
+void LayerOperations::addDense(const LayerPlan& layer) {
+  Operation operation = operationOf(Kind::dense, layer);
+  if (layer.spec.tied) operation.tied = _table;
+  const bool sequence = isSequence(layer.in);
+  addRows(std::move(operation), sequence ? layer.in[1] : layer.inputs());
+  _shape = {layer.out.back()};
+}
+
+void LayerOperations::addSettings(const LayerPlan& layer, Operation& operation) {
+  switch (operation.kind) {
+  case Kind::convolution:
+    operation.settings = settingsOf(convolutionWindows(layer), layer.in);
+    operation.settings.push_back({"group", {layer.spec.groups}});
+    return;
+  case Kind::max_pool:
+  case Kind::average_pool:
+    operation.settings = settingsOf(poolingWindows(layer), layer.in);
+    return;
+  case Kind::embedding:
+    _table = operation.tensors.front().name;
+    return;
+  case Kind::attention:
+    operation.shape = layer.in;
+    operation.settings.push_back({"heads", {layer.spec.heads}});
+    return;
+  default:
+    return;
+  }
 }
 
 } // namespace partita

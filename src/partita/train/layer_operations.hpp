@@ -10,23 +10,28 @@ namespace partita {
 /// The steps that layers come to in other programs, with their values from a file.
 class LayerOperations {
  public:
-  explicit LayerOperations(const RunFile& file, const Shape& input) : _file(file), _shape(input) {}
+  explicit LayerOperations(const RunFile& file, Shape input) : _file(file), _shape(std::move(input)) {}
 
   void add(const LayerPlan& layer);
-  /// A step that takes and leaves {values}.
-  void addFlat(Operation operation);
+  /// A step that takes and leaves rows of `width` values: samples, or positions of sequences.
+  void addRows(Operation operation, std::int64_t width);
+  /// Gives each sample the shape that the network ends with.
+  void finish(const Shape& shape) { reshape(shape, "output"); }
 
   std::vector<Operation> take() { return std::move(_operations); }
   std::string hash() const { return _hash.hex(); } ///< over all values so far, as `hashParameters` makes it
 
  private:
   void addGroup(const LayerPlan& layer);
+  void addDense(const LayerPlan& layer);
   void addActivation(const LayerPlan& layer);
+  void addSettings(const LayerPlan& layer, Operation& operation);
   void reshape(const Shape& shape, const std::string& name);
   Operation operationOf(Operation::Kind kind, const LayerPlan& layer);
 
   const RunFile& _file;
-  Shape _shape; ///< of a sample here
+  Shape _shape;       ///< of a sample here, or of a position
+  std::string _table; ///< tensor of the embedding
   std::vector<Operation> _operations;
   Sha256 _hash;
 };

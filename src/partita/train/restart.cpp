@@ -151,6 +151,7 @@ Restart planRestart(const std::string& file, const RunConfig& deck, const RunCon
   const bool same_training = length.steps == planRunLength(before.config, restart.found->samples).steps;
   restart.same_stages = same_cuts && (recovers ? same_training : same_input);
   restart.keeps_state = restart.same_stages || (alike && found.phase == RunPhase::training);
+  restart.one_scale = recovers || !usesLabels(config.strategy);
   if (restart.keeps_state) {
     restart.start = scaled(found, restart.found->per_epoch, length.per_epoch);
     checkLength(restart.start, length, file);
@@ -159,6 +160,25 @@ Restart planRestart(const std::string& file, const RunConfig& deck, const RunCon
   tell(restart, before, deck, length, replicas);
   return restart;
 }
+
+namespace {
+
+/// The loss scale of a stage and its steps without an overflow. Stages that learnt alone may have come to
+/// different ones, of which the smallest is safe for all.
+std::pair<double, std::int64_t> scaleOf(const Restart& restart, std::int64_t stage) {
+  const std::vector<double>& updates = restart.found->updates;
+  const auto scale = [&](std::int64_t i) { return updates[static_cast<std::size_t>(3 * i + 1)]; };
+  const auto clean = static_cast<std::int64_t>(updates[static_cast<std::size_t>(3 * stage + 2)]);
+  if (!restart.one_scale) return {scale(stage), clean};
+  double smallest = scale(0), largest = scale(0);
+  for (std::int64_t i = 1; i < restart.found->stages; ++i) {
+    smallest = std::min(smallest, scale(i));
+    largest = std::max(largest, scale(i));
+  }
+  return {smallest, smallest == largest ? clean : 0};
+}
+
+} // namespace
 
 void restoreUpdater(const ExecSpace& space, const Restart& restart, const Grid& grid, StageUpdater& updater) {
   LocalStage& local = updater.local();
@@ -172,7 +192,8 @@ void restoreUpdater(const ExecSpace& space, const Restart& restart, const Grid& 
   const auto stage = std::min<std::int64_t>(local.index(), found.stages - 1);
   const double* update = &found.updates[static_cast<std::size_t>(3 * stage)];
   updater.resume(restart.start.step, complete ? static_cast<std::int64_t>(update[0]) : 0);
-  updater.resumeScale(update[1], static_cast<std::int64_t>(update[2]));
+  const auto [scale, clean] = scaleOf(restart, stage);
+  updater.resumeScale(scale, clean);
   if (!restart.same_stages) return;
   Score::Sums sums;
   for (std::int64_t replica = 0; replica < found.replicas; ++replica) {

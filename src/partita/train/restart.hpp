@@ -25,6 +25,7 @@ struct Restart {
   std::optional<RunProgress> found; ///< none in a file of parameters only
   Position start;
   bool keeps_state = false; ///< the optimiser goes on
+  bool one_scale = false;   ///< of the loss for all stages, as gradients cross their cuts
   bool same_stages = false; ///< so do the sums of the history, which belong to a stage
 
   RunTimes spent() const; ///< before

@@ -5,7 +5,9 @@
 #include "partita/comm/threads.hpp"
 #include "partita/plan/effective.hpp"
 #include "partita/plan/network_plan.hpp"
-#include "partita/plan/run_length.hpp"
+#include "partita/train/check_plans.hpp"
+
+#include <limits>
 
 namespace partita {
 
@@ -46,28 +48,21 @@ Plans makePlans(const Communicator& world, const RunConfig& config, bool learns)
   return std::move(*plans);
 }
 
-Watchdog::Limits watchdogLimits(const RunConfig& config) {
+/// Waiting for one another may be waiting for what is on its way, so the largest message has time for that.
+Watchdog::Limits watchdogLimits(const RunConfig& config, const Plans& plans) {
+  constexpr double slow_network = 1e8; // bytes/s
+  const double bytes = largestMessage(config, plans.partition, plans.grid) * sizeof(Real);
+  const LinkModel& links = linkModel();
   Watchdog::Limits limits;
   limits.silence = static_cast<double>(config.run.watchdog);
+  limits.stuck += bytes / slow_network + links.latency + links.delay;
+  if (links.bandwidth > 0.0)
+    limits.stuck += 2.0 * bytes / links.bandwidth; // of a sum twice the values travel
+  if (config.run.watchdog == 0) limits.stuck = std::numeric_limits<double>::infinity();
   return limits;
 }
 
 } // namespace
-
-void checkLabels(const Partition& partition, const DataSets& sets) {
-  const auto labels = static_cast<std::int64_t>(sets.train.labels_a_sample);
-  const std::int64_t positions = partition.stages.back().positions;
-  if (labels == positions) return;
-  throw UserError("network/layers: the network tells " + std::to_string(positions) +
-                  " classes a sample, but the data have " + std::to_string(labels) + " labels a sample");
-}
-
-void checkTraining(const RunConfig& config, const DataSets& sets, const GridPlan& grid) {
-  planRunLength(config, sets.train.size());
-  if (config.training.batch >= grid.replicas) return;
-  throw UserError("training/batch: a batch of " + std::to_string(config.training.batch) +
-                  " samples leaves some of the " + std::to_string(grid.replicas) + " replicas without work");
-}
 
 Plans::Plans(const RunConfig& config, const Communicator& world, bool learns) {
   const auto seed = static_cast<std::uint64_t>(config.run.seed);
@@ -78,15 +73,16 @@ Plans::Plans(const RunConfig& config, const Communicator& world, bool learns) {
                             sizeof(Real));
   checkLabels(partition, sets);
   grid = planGrid(config.strategy, partition, world.size());
-  if (learns) checkTraining(config, sets, grid);
+  if (learns) checkTraining(config, sets, partition, grid);
   if (grid.group(world.rank()) == 0) sets = loadData(config.data, seed, Need::everything);
 }
 
 Setup::Setup(const Communicator& world, const RunConfig& deck, bool learns, const std::string& scratch)
     : config(withOffload(withoutIdlePrefetch(effective(deck), world), learns, scratch)),
       plans(makePlans(world, config, learns)),
-      grid(world, plans.grid, chooseMessagePaths(config.run.device_aware_mpi, config.strategy.wire)),
+      grid(world, plans.grid,
+           chooseMessagePaths(config.run.device_aware_mpi, config.strategy.wire, config.run.precision)),
       stages(makeLocalStages(config, plans.partition, grid, plans.sets.classes)),
-      watchdog(world, watchdogLimits(config)) {}
+      watchdog(world, watchdogLimits(config, plans)) {}
 
 } // namespace partita

@@ -16,12 +16,6 @@ struct Plans {
   GridPlan grid;
 };
 
-/// Does the network tell as many classes of a sample as there are labels? Throws UserError.
-void checkLabels(const Partition& partition, const DataSets& sets);
-
-/// Can the training set be shared out in batches over this grid? Throws UserError.
-void checkTraining(const RunConfig& config, const DataSets& sets, const GridPlan& grid);
-
 /// The parts that every command on several ranks sets up. Collective; throws UserError on every rank.
 struct Setup {
   /// `scratch`: folder for files that vanish with the run, where it learns.

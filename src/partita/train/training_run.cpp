@@ -98,19 +98,6 @@ void writeParameters(const std::string& path, const RunFacts& facts, const Setup
   });
 }
 
-/// A trace that the disk has no room for is not worth the run.
-void writeTrace(const Communicator& world, const ScheduleTrace& trace, const std::string& path) {
-  const std::string text = trace.text();
-  if (world.rank() != 0 || path.empty()) return;
-  try {
-    OutputFile file(path);
-    file.write(text);
-    file.commit();
-  } catch (const UserError& error) {
-    Log::warning(error.what());
-  }
-}
-
 /// The end of a run that is not finished.
 Outcome tellStop(const RunControl& control, const Checkpointer& checkpointer, const RunDirectory& directory,
                  bool kept) {
@@ -177,11 +164,13 @@ Outcome trainDeck(const Communicator& world, const RunConfig& deck, const std::s
       config,  plans.partition, setup.grid, plans.sets,    setup.stages,        monitor,
       control, clock,           length,     restart.start, directory.scratch(), trace.get()};
   const bool done = train(space, context);
-  if (trace != nullptr) writeTrace(world, *trace, directory.file("trace.json"));
   monitor.finish();
   const bool kept = control.finish();
   printTimes();
-  if (!done) return tellStop(control, checkpointer, directory, kept);
+  if (!done) {
+    if (trace != nullptr) trace->write(directory.file("trace.json"));
+    return tellStop(control, checkpointer, directory, kept);
+  }
 
   Summary summary;
   summary.evaluation = evaluateJoined(space, config, setup.grid, setup.stages, plans.sets, plans.sets.test);
@@ -195,6 +184,7 @@ Outcome trainDeck(const Communicator& world, const RunConfig& deck, const std::s
     for (const std::string& message : error.messages()) Log::error(message);
     return Outcome::failed;
   }
+  if (trace != nullptr) trace->write(directory.file("trace.json"));
   return Outcome::finished;
 }
 

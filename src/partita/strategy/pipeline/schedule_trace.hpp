@@ -31,8 +31,9 @@ class ScheduleTrace {
     double _begin = 0.0;
   };
 
-  /// The events of all ranks as one JSON text, on every rank. Collective.
-  std::string text() const;
+  /// Writes the events of all ranks as one JSON file, on rank 0, which takes them in one rank after the
+  /// other; a disk that has no room for it is told of. Collective.
+  void write(const std::string& path) const;
 
  private:
   struct Event {
@@ -41,7 +42,7 @@ class ScheduleTrace {
     double begin, end; ///< s
   };
   double seconds() const;
-  std::string ownEvents() const; ///< each with a comma behind it
+  std::string ownEvents() const; ///< with commas between them
 
   const Grid& _grid;
   double _start = 0.0;

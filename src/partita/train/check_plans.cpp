@@ -1,0 +1,98 @@
+#include "partita/train/check_plans.hpp"
+
+#include "partita/config/user_error.hpp"
+#include "partita/plan/pipeline_plan.hpp"
+#include "partita/plan/run_length.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace partita {
+
+namespace {
+
+/// Do microbatches go through joined stages at some time?
+bool pipelines(const StrategySection& strategy) {
+  return !usesLabels(strategy) || strategy.recovery_epochs > 0;
+}
+
+/// Rows of the smallest pass of a replica.
+std::int64_t fewestRows(const RunConfig& config, const GridPlan& grid) {
+  const std::int64_t share = config.training.batch / grid.replicas;
+  return pipelines(config.strategy) ? share / microbatchesOf(config.strategy, share) : share;
+}
+
+/// Of one value the mean is that value: nothing in front of the layer would ever learn.
+void checkValues(const LayerPlan& layer, std::int64_t rows, const GridPlan& grid) {
+  const std::int64_t channels = layer.statisticsShapes().front().size(),
+                     replicas = layer.spec.replicas ? grid.replicas : 1,
+                     values = rows * replicas * layer.inputs() / channels;
+  if (values > 1) return;
+  throw UserError(layer.entry + ": batch-norm would see a single value of each channel at a time; take a "
+                                "larger training/batch, or fewer replicas or microbatches");
+}
+
+/// Sums over replicas meet only where all come to them in the same order.
+void checkOrder(const LayerPlan& layer, const RunConfig& config, const GridPlan& grid) {
+  const StrategySection& strategy = config.strategy;
+  if (!layer.spec.replicas || grid.replicas == 1 || !pipelines(strategy) || strategy.microbatches == 1)
+    return;
+  if (grid.groups > 1 && strategy.schedule == PipelineSchedule::message_driven)
+    throw UserError(layer.entry + ": batch-norm over all replicas needs a fixed order of the microbatches: "
+                                  "strategy/schedule = \"1f1b\", \"1f1b-eager\" or \"gpipe\"");
+  const std::int64_t batch = config.training.batch;
+  if (batch % grid.replicas != 0 && batch / grid.replicas < strategy.microbatches)
+    throw UserError(layer.entry +
+                    ": batch-norm over all replicas needs as many microbatches in each replica: "
+                    "a training/batch that the " +
+                    std::to_string(grid.replicas) + " replicas can share evenly");
+}
+
+void checkMessages(const RunConfig& config, const Partition& partition, const GridPlan& grid) {
+  if (largestMessage(config, partition, grid) < std::numeric_limits<int>::max()) return;
+  throw UserError("training/batch: a message of 2^31 values or more; smaller batches" +
+                  std::string(usesLabels(config.strategy) ? "" : ", more strategy/microbatches") +
+                  " or smaller layers are needed");
+}
+
+} // namespace
+
+void checkLabels(const Partition& partition, const DataSets& sets) {
+  const auto labels = static_cast<std::int64_t>(sets.train.labels_a_sample);
+  const std::int64_t positions = partition.stages.back().positions;
+  if (labels == positions) return;
+  throw UserError("network/layers: the network tells " + std::to_string(positions) +
+                  " classes a sample, but the data have " + std::to_string(labels) + " labels a sample");
+}
+
+void checkTraining(const RunConfig& config, const DataSets& sets, const Partition& partition,
+                   const GridPlan& grid) {
+  planRunLength(config, sets.train.size());
+  if (config.training.batch < grid.replicas) {
+    throw UserError("training/batch: a batch of " + std::to_string(config.training.batch) +
+                    " samples leaves some of the " + std::to_string(grid.replicas) +
+                    " replicas without work");
+  }
+  for (const StagePlan& stage : partition.stages) {
+    for (const LayerPlan* layer : leavesOf(stage.layers)) {
+      if (layer->statistics() == 0) continue;
+      checkValues(*layer, fewestRows(config, grid), grid);
+      checkOrder(*layer, config, grid);
+    }
+  }
+  checkMessages(config, partition, grid);
+}
+
+double largestMessage(const RunConfig& config, const Partition& partition, const GridPlan& grid) {
+  const std::int64_t share = (config.training.batch + grid.replicas - 1) / grid.replicas,
+                     rows = usesLabels(config.strategy) ? share : microbatchRows(config.strategy, share);
+  double most = 0.0;
+  for (const StagePlan& stage : partition.stages) {
+    if (!stage.last())
+      most = std::max(most, static_cast<double>(rows) * static_cast<double>(stage.outputs()));
+    if (grid.replicas > 1) most = std::max(most, static_cast<double>(stage.mostParameters()));
+  }
+  return most;
+}
+
+} // namespace partita

@@ -1,0 +1,67 @@
+#include "small_run.hpp"
+#include "support/catch.hpp"
+
+using namespace partita;
+using namespace partita::test;
+
+/// Layers that keep more than their input and output between the passes of several microbatches.
+
+namespace {
+
+using Overrides = std::vector<std::string>;
+
+/// Two blocks of a GPT with dropout; `recompute` as text.
+Overrides gpt(const std::string& recompute) {
+  const std::string residual = "{ type = 'residual', recompute = " + recompute + ", layers = [";
+  return {"data/kind=grammar",
+          "data/classes=0",
+          "data/sequence=8",
+          "data/samples=96",
+          "data/test_samples=8",
+          "network/layers=[{ type = 'embedding', width = 16, positions = true }, { type = 'dropout' }, "
+          "{ type = 'block', repeat = 2, layers = [" +
+              residual +
+              "{ type = 'layer-norm' }, { type = 'attention', heads = 2 }, { type = 'dropout' }] }, " +
+              residual +
+              "{ type = 'rms-norm' }, { type = 'dense', units = 32, activation = 'silu' }, "
+              "{ type = 'dense', units = 16 }, { type = 'dropout' }] }] }, { type = 'dense' }]"};
+}
+
+/// Convolutions with batch norm, one pair of them in a residual layer.
+Overrides images(const std::string& recompute) {
+  return {
+      "network/layers=[{ type = 'conv2d', channels = 4, kernel = 3, padding = 'same', bias = false }, "
+      "{ type = 'batch-norm', activation = 'relu' }, { type = 'residual', recompute = " +
+      recompute +
+      ", layers = [{ type = 'conv2d', channels = 4, kernel = 3, padding = 'same' }, { type = 'batch-norm' }, "
+      "{ type = 'dropout', rate = 0.2 }], activation = 'relu' }, { type = 'max-pool' }, "
+      "{ type = 'average-pool' }, { type = 'dense', units = 24, activation = 'gelu' }, { type = 'dense' }]"};
+}
+
+Overrides with(Overrides deck, const Overrides& more) {
+  deck.insert(deck.end(), more.begin(), more.end());
+  return deck;
+}
+
+} // namespace
+
+TEST_CASE("layers of all kinds come to the bits of one rank in a pipeline, recomputed or not", "[pipeline]") {
+  for (const auto& network : {gpt, images}) {
+    for (const char* count : {"strategy/microbatches=3", "strategy/microbatches=5"}) {
+      const Overrides shared{"run/steps=6", "training/batch=20", count};
+      const std::string expected =
+          trainedHash(1, with(network("false"), with(shared, {"strategy/kind=joint"})));
+      CHECK(trainedHash(1, with(network("true"), with(shared, {"strategy/kind=joint"}))) == expected);
+      for (int stages = 2; stages <= everyone().size(); ++stages) {
+        for (const char* recompute : {"false", "true"}) {
+          for (const char* schedule : {"message-driven", "1f1b", "gpipe"}) {
+            INFO(stages << " stages, " << count << ", " << schedule << ", recompute " << recompute);
+            const Overrides grid{"strategy/kind=pipeline", "strategy/stages=" + std::to_string(stages),
+                                 std::string("strategy/schedule=") + schedule};
+            CHECK(trainedHash(stages, with(network(recompute), with(shared, grid))) == expected);
+          }
+        }
+      }
+    }
+  }
+}

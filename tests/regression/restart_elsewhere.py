@@ -1,5 +1,6 @@
 """Checkpoints of one grid, cut or strategy go on in another: what carries over does, and what does not is told."""
 
+import re
 import shutil
 
 import support
@@ -64,6 +65,19 @@ class Elsewhere(support.RunTest):
         self.assertIn("other stages than before", result.stderr)
         self.assertEqual(found["strategy"], "joint")
         self.assertGreater(found["test_accuracy"], summary["test_accuracy"])
+
+    def test_joined_stages_have_one_loss_scale(self):
+        """Each had come to its own; gradients that cross a cut have the scale of the stage behind it."""
+        deck = ["run/precision=fp16", "training/batch=1", "run/steps=30", "strategy/input=free"]
+        _, checkpoint = self.kept(*deck)
+        self.assertEqual(len(set(self.scales(checkpoint))), 2)
+        self.go_on(checkpoint, *deck, "strategy/kind=pipeline", "run/steps=11", "checkpoint/every=1", ranks=2)
+        (found,) = self.folder.glob("on-*/checkpoints/*11.h5")
+        self.assertEqual(len(set(self.scales(found))), 1)
+        self.assertLessEqual(self.scales(found)[0], min(self.scales(checkpoint)))
+
+    def scales(self, checkpoint):
+        return [int(scale) for scale in re.findall(r"loss scale (\d+)", run("info", checkpoint).stdout)]
 
     def test_frozen_stages_give_their_parameters_only(self):
         _, checkpoint = self.kept("strategy/input=frozen")

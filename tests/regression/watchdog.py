@@ -51,6 +51,12 @@ class Watchdog(support.RunTest):
         for part in parts:
             self.assertIn(part, result.stderr)
 
+    def test_a_slow_link_loses_nothing(self):
+        """Both ranks wait for one another while 5 kB are on their way for six seconds."""
+        result = support.run("train", self.deck, "strategy/kind=pipeline", "run/steps=1", "run/evaluate_every=0",
+                             "data/test_samples=1", ranks=2, environment={"PARTITA_LINKS": "bandwidth=850"})
+        self.assertEqual((result.returncode, support.complaints(result)), (0, []))
+
     def test_lost_message(self):
         result, seconds = self.with_fault("lose:0:100")
         self.assertReported(result, "partita: rank 0: ranks 0-1: waiting for one another; a message is lost",

@@ -121,6 +121,8 @@ const std::vector<BadDeck> wrong_combinations{
     {"[optimiser]\nnesterov = true", "deck.toml:5:12: optimiser/nesterov: needs kind 'sgd', not 'adam'"},
     {"[optimiser]\nkind = \"sgd\"\nmomentum = 0.0\nnesterov = true",
      "deck.toml:7:12: optimiser/nesterov: needs momentum > 0"},
+    {"[optimiser]\nkind = \"sgd\"\nmomentum = 0.0\noffload = \"host\"",
+     "deck.toml:7:11: optimiser/offload: sgd without momentum has nothing to keep in float"},
     {"[training]\nloss = \"mse\"\nlabel_smoothing = 0.1",
      "deck.toml:6:19: training/label_smoothing: needs loss 'cross-entropy'"},
     {"[data]\nsamples = 100", "deck.toml:5:11: training/batch: 128 is more than the 100 training samples"},

@@ -120,6 +120,9 @@ void validateOptimiser(const RunConfig& c, Diagnostics& d) {
   d.check(!o.nesterov || o.kind == OptimiserKind::sgd, {"optimiser/nesterov", "optimiser/kind"},
           "needs kind 'sgd', not '" + nameOf(o.kind) + "'");
   d.check(!o.nesterov || o.momentum > 0, {"optimiser/nesterov", "optimiser/momentum"}, "needs momentum > 0");
+  d.check(o.offload == Offload::none || o.kind != OptimiserKind::sgd || o.momentum > 0 ||
+              c.run.precision != Precision::single,
+          {"optimiser/offload", "optimiser/momentum"}, "sgd without momentum has nothing to keep in float");
   d.check(c.training.label_smoothing == 0 || c.training.loss == LossKind::cross_entropy,
           {"training/label_smoothing", "training/loss"}, "needs loss 'cross-entropy'");
 }

@@ -55,6 +55,7 @@ TEST_CASE("conv2d: kernels, paddings, strides, dilations and groups", "[gradient
   check(conv(2, {{1}}, {{0}}, {{2}}), {2, 5, 4});                    // a window of one place that skips some
   check(conv(3, {{3, 2}}, {{1, 0}}, {{2, 1}}), {2, 7, 5});           // what is left over at the end
   check(conv(2, {{3}}, {{2}}, {{1}}, {{2}}), {1, 6, 5});             // dilated
+  check(conv(2, {{3}}, {{5}}, {{1}}, {{5}}), {2, 4, 3});             // taps that are never inside
   check(conv(4, {{3}}, {{1}}, {{2}}, {{1}}, 2), {4, 5, 7});          // groups
   check(conv(4, {{3}}, {{1}}, {{1}}, {{1}}, 4), {4, 4, 4});          // depthwise
   check(conv(2, {{5}}, {{4}}, {{3}}), {1, 3, 2});                    // a window wider than the image
@@ -65,6 +66,7 @@ TEST_CASE("conv2d: kernels, paddings, strides, dilations and groups", "[gradient
 TEST_CASE("conv3d", "[gradient]") {
   check(conv(2, {{2, 3, 2}}), {2, 3, 4, 3});
   check(conv(2, {{3, 3, 3}}, {{1}}, {{2, 1, 2}}, {{1}}, 2), {2, 4, 3, 5});
+  check(conv(2, {{3, 3, 3}}, {{0}, true}, {{1}}), {2, 3, 4, 3});
   check(conv(1, {{2, 1, 2}}, {{0}, true}, {{1}}, {{2, 1, 1}}), {1, 3, 2, 3});
 }
 

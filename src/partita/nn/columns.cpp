@@ -55,6 +55,30 @@ KOKKOS_INLINE_FUNCTION void forRows(const WindowPlan& w, const Tap& tap, const B
   }
 }
 
+/// With windows one place apart and as many in a row as places, a tap sees a plane of the input as it lies,
+/// shifted: one run of the windows that have it inside. Between two rows of these it is outside, where the
+/// run goes on to the next row of the input.
+struct ShiftedPlane {
+  KOKKOS_INLINE_FUNCTION static bool fits(const WindowPlan& w) {
+    return w.stride[1] == 1 && w.stride[2] == 1 && w.out[2] == w.in[2];
+  }
+  KOKKOS_INLINE_FUNCTION ShiftedPlane(const WindowPlan& w, const Tap& tap)
+      : size(w.out[1] * w.out[2]), first(0), count(0), row(w.out[2]), inside(tap.end[2] - tap.begin[2]) {
+    const std::int64_t rows = tap.end[1] - tap.begin[1];
+    if (rows <= 0 || inside <= 0) return; // no window has it inside
+    first = tap.begin[1] * row + tap.begin[2];
+    count = (rows - 1) * row + inside;
+  }
+  /// Values of the run, which begins at `run`, that no window has.
+  KOKKOS_INLINE_FUNCTION void clearBetweenRows(Real* run) const {
+    for (std::int64_t gap = inside; gap < count; gap += row)
+      for (std::int64_t i = gap; i < gap + row - inside; ++i) run[i] = Real(0);
+  }
+
+  std::int64_t size; ///< windows of a plane
+  std::int64_t first, count, row, inside;
+};
+
 struct Gather {
   WindowPlan w;
   const Real* in;
@@ -71,8 +95,25 @@ struct Gather {
     if (first + 1 == last) {
       const std::int64_t row = first / windows;
       out[first] = one(image + row * image_row, tap, first - row * windows);
+    } else if (ShiftedPlane::fits(w)) {
+      for (std::int64_t row = 0; row < rows; ++row) planes(image + row * image_row, tap, out + row * windows);
     } else {
       for (std::int64_t row = 0; row < rows; ++row) whole(image + row * image_row, tap, out + row * windows);
+    }
+  }
+
+  KOKKOS_INLINE_FUNCTION void planes(const Real* image, const Tap& tap, Real* out) const {
+    const ShiftedPlane plane(w, tap);
+    for (std::int64_t wz = 0; wz < w.out[0]; ++wz, out += plane.size) {
+      const bool inside = wz >= tap.begin[0] && wz < tap.end[0];
+      const std::int64_t first = plane.first, end = inside ? first + plane.count : first;
+      for (std::int64_t i = 0; i < first; ++i) out[i] = Real(0);
+      for (std::int64_t i = end; i < plane.size; ++i) out[i] = Real(0);
+      if (end == first) continue;
+      const Real* from = image + tap.offset(w, wz, tap.begin[1], tap.begin[2]) - first;
+      PARTITA_INDEPENDENT
+      for (std::int64_t i = first; i < end; ++i) out[i] = from[i];
+      plane.clearBetweenRows(out + first);
     }
   }
 
@@ -104,7 +145,7 @@ struct Gather {
 
 struct Scatter {
   WindowPlan w;
-  const Real* columns;
+  Real* columns; // where they count for nothing they become zero
   Real* grad_in;
   std::int64_t channels, rows;
 
@@ -117,9 +158,23 @@ struct Scatter {
     }
     for (std::int64_t t = 0; t < taps; ++t) {
       const Tap tap(w, t);
-      const Real* from = columns + (channel * taps + t) * rows * windows;
-      for (std::int64_t row = first; row < last; ++row)
-        add(tap, from + row * windows, grad_in + (row * channels + channel) * places);
+      Real* from = columns + (channel * taps + t) * rows * windows;
+      for (std::int64_t row = first; row < last; ++row) {
+        Real* image = grad_in + (row * channels + channel) * places;
+        ShiftedPlane::fits(w) ? addPlanes(tap, from + row * windows, image)
+                              : add(tap, from + row * windows, image);
+      }
+    }
+  }
+
+  KOKKOS_INLINE_FUNCTION void addPlanes(const Tap& tap, Real* columns_of_row, Real* image) const {
+    const ShiftedPlane plane(w, tap);
+    for (std::int64_t wz = tap.begin[0]; plane.count > 0 && wz < tap.end[0]; ++wz) {
+      Real* from = columns_of_row + wz * plane.size + plane.first;
+      Real* to = image + tap.offset(w, wz, tap.begin[1], tap.begin[2]);
+      plane.clearBetweenRows(from);
+      PARTITA_INDEPENDENT
+      for (std::int64_t i = 0; i < plane.count; ++i) to[i] += from[i];
     }
   }
 

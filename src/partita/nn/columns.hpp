@@ -17,7 +17,7 @@ void gatherColumns(const ExecSpace& space, const WindowPlan& windows, const Matr
                    const Matrix& columns);
 
 /// The transposed map: each place of grad_in [rows, channels x places] becomes the sum of the values of
-/// `columns` that were gathered from it.
+/// `columns` that were gathered from it. Changes the columns where nothing was.
 void scatterColumns(const ExecSpace& space, const WindowPlan& windows, const Matrix& columns,
                     const Matrix& grad_in);
 

@@ -7,6 +7,7 @@
 #include "partita/nn/initialise.hpp"
 
 #include <algorithm>
+#include <type_traits>
 
 namespace partita {
 
@@ -36,6 +37,30 @@ struct Buffers {
   Real* sums;            ///< [samples, heads, positions]
   AttentionShape shape{};
 };
+
+/// Calls `body` with a bound of the width of a head that the compiler knows.
+template <class Body>
+void withBound(std::int64_t width, const Body& body) {
+  static_assert(most_head_width == 256);
+  if (width <= 64) return body(std::integral_constant<int, 64>());
+  if (width <= 128) return body(std::integral_constant<int, 128>());
+  body(std::integral_constant<int, 256>());
+}
+
+std::int64_t tilesOf(const AttentionShape& shape, std::int64_t size) {
+  return (shape.positions + size - 1) / size;
+}
+
+template <AttentionPart part>
+void addGradients(const ExecSpace& space, const Buffers& kept, const Buffers& grads) {
+  withBound(kept.shape.headWidth(), [&](auto bound) {
+    using Kernel = AttentionBackward<part, decltype(bound)::value>;
+    forEachRun(
+        space, "partita::Attention::backward_kernel", kept.shape.samples * kept.shape.heads,
+        tilesOf(kept.shape, Kernel::tile_size),
+        Kernel{kept.shape, kept.qkv.data(), kept.sums, grads.heads_out.data(), grads.sums, grads.qkv.data()});
+  });
+}
 
 } // namespace
 
@@ -102,9 +127,12 @@ void Attention::forward(const ExecSpace& space, const Pass& pass, const Matrix& 
   project(space, _inward, Matrix(in.data(), kept.places, _width), kept.qkv);
   {
     const Region region(space, "partita::Attention::forward", Phase::elementwise);
-    Kokkos::parallel_for(
-        "partita::Attention::forward_kernel", Range(space, 0, kept.shape.samples * _heads),
-        AttentionForward{kept.shape, kept.qkv.data(), kept.heads_out.data(), kept.sums, pass.work.data()});
+    withBound(kept.shape.headWidth(), [&](auto bound) {
+      forEachRun(space, "partita::Attention::forward_kernel", kept.shape.samples * _heads,
+                 tilesOf(kept.shape, detail::query_tile),
+                 AttentionForward<decltype(bound)::value>{kept.shape, kept.qkv.data(), kept.heads_out.data(),
+                                                          kept.sums, pass.work.data()});
+    });
   }
   project(space, _outward, kept.heads_out, Matrix(out.data(), kept.places, _width));
 }
@@ -116,9 +144,15 @@ void Attention::backward(const ExecSpace& space, const Pass& pass, const Matrix&
               grads.heads_out);
   {
     const Region region(space, "partita::Attention::backward", Phase::elementwise);
-    Kokkos::parallel_for("partita::Attention::backward_kernel", Range(space, 0, kept.shape.samples * _heads),
-                         AttentionBackward{kept.shape, kept.qkv.data(), kept.heads_out.data(), kept.sums,
-                                           grads.heads_out.data(), grads.qkv.data(), grads.sums});
+    forEachElement(space, "partita::Attention::along_kernel", kept.shape.samples * _heads,
+                   kept.shape.positions,
+                   AttentionAlong{kept.shape, kept.heads_out.data(), grads.heads_out.data(), grads.sums});
+    if constexpr (device_is_host) {
+      addGradients<AttentionPart::all>(space, kept, grads);
+    } else {
+      addGradients<AttentionPart::queries>(space, kept, grads);
+      addGradients<AttentionPart::keys>(space, kept, grads);
+    }
   }
   const bool wanted = grad_in.size() > 0;
   projectBack(space, _inward, pass.accumulate, Matrix(in.data(), kept.places, _width), grads.qkv,

@@ -32,8 +32,25 @@ struct Head {
   KOKKOS_INLINE_FUNCTION std::int64_t value(std::int64_t i) const { return key(i) + out_row; }
   KOKKOS_INLINE_FUNCTION std::int64_t output(std::int64_t i) const { return place + i * out_row + part; }
 
+  /// Keys of the tile that begins at `key`.
+  KOKKOS_INLINE_FUNCTION std::int64_t keysFrom(std::int64_t key) const {
+    return positions - key < key_tile ? positions - key : key_tile;
+  }
+
   std::int64_t positions, width, row, out_row, place, part, statistics;
   Real scale;
+};
+
+/// Positions of some tiles.
+struct TileRange {
+  KOKKOS_INLINE_FUNCTION TileRange(std::int64_t first, std::int64_t last) : begin(first), end(last) {}
+  KOKKOS_INLINE_FUNCTION TileRange(std::int64_t first_tile, std::int64_t last_tile, std::int64_t size,
+                                   std::int64_t positions)
+      : begin(first_tile * size), end(last_tile * size < positions ? last_tile * size : positions) {}
+  /// The first query of the range that sees a key of the tile at `key`.
+  KOKKOS_INLINE_FUNCTION std::int64_t from(std::int64_t key) const { return key > begin ? key : begin; }
+
+  std::int64_t begin, end;
 };
 
 /// The rows of a query tile against the columns of a key tile that the mask leaves to any of them.
@@ -92,30 +109,32 @@ KOKKOS_INLINE_FUNCTION Real largest(const Real* scores, std::int64_t count) {
 
 } // namespace detail
 
-/// One head of one sample a work item: o = softmax(scale q k^T) v and the logarithm of each sum, with the
-/// maximum and the sum so far of each row corrected as tiles of keys come (Dao, algorithm 1).
+/// Some rows of one head of one sample a work item, all on a host, a tile of queries on a device: o =
+/// softmax(scale q k^T) v and the logarithm of each sum, with the maximum and the sum so far of each row
+/// corrected as tiles of keys come (Dao, algorithm 1). Heads are at most `bound` wide.
+template <int bound>
 struct AttentionForward {
   AttentionShape shape;
   const Real* qkv;
   Real *out, *log_sums;
   Real* sums; ///< work, as long as log_sums
 
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item) const {
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, std::int64_t begin, std::int64_t end) const {
     const detail::Head head(shape, item);
+    const detail::TileRange queries(begin, end, detail::query_tile, head.positions);
     Real *most = log_sums + head.statistics, *sum = sums + head.statistics;
-    for (std::int64_t i = 0; i < head.positions; ++i) {
+    for (std::int64_t i = queries.begin; i < queries.end; ++i) {
       most[i] = detail::no_score;
       sum[i] = 0;
       for (std::int64_t j = 0; j < head.width; ++j) out[head.output(i) + j] = 0;
     }
-    Real keys[most_head_width * detail::key_tile], scores[detail::query_tile * detail::key_tile];
-    for (std::int64_t key = 0; key < head.positions; key += detail::key_tile) {
-      const std::int64_t count = detail::Tile::smaller(detail::key_tile, head.positions - key);
-      detail::transpose(qkv + head.key(key), head.row, count, head.width, keys);
-      for (std::int64_t query = key; query < head.positions; query += detail::query_tile)
+    Real keys[bound * detail::key_tile], scores[detail::query_tile * detail::key_tile];
+    for (std::int64_t key = 0; key < queries.end; key += detail::key_tile) {
+      detail::transpose(qkv + head.key(key), head.row, head.keysFrom(key), head.width, keys);
+      for (std::int64_t query = queries.from(key); query < queries.end; query += detail::query_tile)
         addTile(head, detail::Tile(query, key, head.positions), keys, scores, most, sum);
     }
-    for (std::int64_t i = 0; i < head.positions; ++i) {
+    for (std::int64_t i = queries.begin; i < queries.end; ++i) {
       const Real share = Real(1) / sum[i];
       for (std::int64_t j = 0; j < head.width; ++j) out[head.output(i) + j] *= share;
       most[i] += log(sum[i]);
@@ -142,35 +161,59 @@ struct AttentionForward {
   }
 };
 
-/// One head of one sample a work item: the gradients of its q, k and v (Dao, algorithm 2), with
-/// p = exp(scale q k^T - log sum) made again, dJ/dp = dJ/do v^T, dJ/ds = p (dJ/dp - <dJ/do, o>).
+/// <dJ/do, o> of each position of a head.
+struct AttentionAlong {
+  AttentionShape shape;
+  const Real *out, *grad_out;
+  Real* along; ///< [samples, heads, positions]
+
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, std::int64_t i) const {
+    const detail::Head head(shape, item);
+    const Real *o = out + head.output(i), *d = grad_out + head.output(i);
+    along[head.statistics + i] = laneSum(head.width, [=](std::int64_t j) { return o[j] * d[j]; });
+  }
+};
+
+/// Which gradients a kernel makes. On a device a work item has a tile of queries, or one of keys, and adds up
+/// over all tiles of the others; on a host it has a head, and makes all in one go.
+enum class AttentionPart { all, queries, keys };
+
+/// The gradients of q, k and v (Dao, algorithm 2), with p = exp(scale q k^T - log sum) made again, dJ/dp =
+/// dJ/do v^T, dJ/ds = p (dJ/dp - <dJ/do, o>). Heads are at most `bound` wide.
+template <AttentionPart part, int bound>
 struct AttentionBackward {
   AttentionShape shape;
-  const Real *qkv, *out, *log_sums, *grad_out;
+  const Real *qkv, *log_sums, *grad_out, *along;
   Real* grad_qkv;
-  Real* along; ///< work, as long as log_sums: <dJ/do, o> of each row
 
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item) const {
+  static constexpr bool of_queries = part != AttentionPart::keys, of_keys = part != AttentionPart::queries;
+  static constexpr std::int64_t tile_size = of_keys ? detail::key_tile : detail::query_tile;
+
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, std::int64_t begin, std::int64_t end) const {
     const detail::Head head(shape, item);
-    for (std::int64_t i = 0; i < head.positions; ++i) {
-      const Real *o = out + head.output(i), *d = grad_out + head.output(i);
-      along[head.statistics + i] = laneSum(head.width, [=](std::int64_t j) { return o[j] * d[j]; });
-      for (std::int64_t part = 0; part < 3; ++part)
-        for (std::int64_t j = 0; j < head.width; ++j) grad_qkv[head.query(i) + part * head.out_row + j] = 0;
-    }
-    Real keys[most_head_width * detail::key_tile], values[most_head_width * detail::key_tile];
+    const detail::TileRange own(begin, end, tile_size, head.positions);
+    const detail::TileRange queries = of_keys ? detail::TileRange(own.begin, head.positions) : own,
+                            keys_range = of_keys ? own : detail::TileRange(0, own.end);
+    clear(head, own);
+    Real keys[bound * detail::key_tile], values[bound * detail::key_tile];
     Real weights[detail::query_tile * detail::key_tile], slopes[detail::query_tile * detail::key_tile];
-    for (std::int64_t key = 0; key < head.positions; key += detail::key_tile) {
-      const std::int64_t count = detail::Tile::smaller(detail::key_tile, head.positions - key);
-      detail::transpose(qkv + head.key(key), head.row, count, head.width, keys);
-      detail::transpose(qkv + head.value(key), head.row, count, head.width, values);
-      for (std::int64_t query = key; query < head.positions; query += detail::query_tile) {
+    for (std::int64_t key = keys_range.begin; key < keys_range.end; key += detail::key_tile) {
+      detail::transpose(qkv + head.key(key), head.row, head.keysFrom(key), head.width, keys);
+      detail::transpose(qkv + head.value(key), head.row, head.keysFrom(key), head.width, values);
+      for (std::int64_t query = queries.from(key); query < queries.end; query += detail::query_tile) {
         const detail::Tile tile(query, key, head.positions);
         detail::products(tile, qkv + head.query(query), head.row, head.width, keys, weights);
         detail::products(tile, grad_out + head.output(query), head.out_row, head.width, values, slopes);
         scoreGradients(head, tile, weights, slopes);
         addGradients(head, tile, weights, slopes);
       }
+    }
+  }
+
+  KOKKOS_INLINE_FUNCTION void clear(const detail::Head& head, const detail::TileRange& rows) const {
+    for (std::int64_t i = rows.begin; i < rows.end; ++i) {
+      for (std::int64_t third = of_queries ? 0 : 1; third < (of_keys ? 3 : 1); ++third)
+        for (std::int64_t j = 0; j < head.width; ++j) grad_qkv[head.query(i) + third * head.out_row + j] = 0;
     }
   }
 
@@ -191,12 +234,15 @@ struct AttentionBackward {
                                            const Real* weights, const Real* slopes) const {
     const std::int64_t query = head.query(tile.query), key = head.key(tile.key), value = head.value(tile.key);
     const Scattered weights_turned{weights, 1, detail::key_tile}, slopes_turned{slopes, 1, detail::key_tile};
-    product<true>(tile.columns, head.width, tile.rows, weights_turned, grad_out + head.output(tile.query),
-                  head.out_row, grad_qkv + value, head.row);
-    product<true>(tile.rows, head.width, tile.columns, {slopes, detail::key_tile, 1}, qkv + key, head.row,
-                  grad_qkv + query, head.row);
-    product<true>(tile.columns, head.width, tile.rows, slopes_turned, qkv + query, head.row, grad_qkv + key,
-                  head.row);
+    if (of_keys)
+      product<true>(tile.columns, head.width, tile.rows, weights_turned, grad_out + head.output(tile.query),
+                    head.out_row, grad_qkv + value, head.row);
+    if (of_queries)
+      product<true>(tile.rows, head.width, tile.columns, {slopes, detail::key_tile, 1}, qkv + key, head.row,
+                    grad_qkv + query, head.row);
+    if (of_keys)
+      product<true>(tile.columns, head.width, tile.rows, slopes_turned, qkv + query, head.row, grad_qkv + key,
+                    head.row);
   }
 };
 

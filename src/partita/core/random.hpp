@@ -32,22 +32,44 @@ struct Random4 {
   std::uint32_t word[4];
 };
 
-/// Four random words of 32 bits for a 128-bit counter and a 64-bit key.
-KOKKOS_INLINE_FUNCTION Random4 philox(std::uint32_t c0, std::uint32_t c1, std::uint32_t c2, std::uint32_t c3,
-                                      std::uint64_t key) {
+/// The words of `count` consecutive counters, c0 counting, one behind the other: what host compilers make at
+/// once of them costs little more than one.
+template <int count>
+KOKKOS_INLINE_FUNCTION void philoxes(std::uint32_t c0, std::uint32_t c1, std::uint32_t c2, std::uint32_t c3,
+                                     std::uint64_t key, std::uint32_t* words) {
+  std::uint32_t a[count], b[count], c[count], d[count];
+  for (int i = 0; i < count; ++i) {
+    a[i] = c0 + static_cast<std::uint32_t>(i);
+    b[i] = c1;
+    c[i] = c2;
+    d[i] = c3;
+  }
   std::uint32_t k0 = static_cast<std::uint32_t>(key), k1 = static_cast<std::uint32_t>(key >> 32);
   for (int round = 0; round < 10; ++round) {
-    const std::uint64_t p0 = std::uint64_t{0xD2511F53U} * c0, p1 = std::uint64_t{0xCD9E8D57U} * c2;
-    const std::uint32_t n0 = static_cast<std::uint32_t>(p1 >> 32) ^ c1 ^ k0;
-    const std::uint32_t n2 = static_cast<std::uint32_t>(p0 >> 32) ^ c3 ^ k1;
-    c1 = static_cast<std::uint32_t>(p1);
-    c3 = static_cast<std::uint32_t>(p0);
-    c0 = n0;
-    c2 = n2;
+    for (int i = 0; i < count; ++i) {
+      const std::uint64_t p0 = std::uint64_t{0xD2511F53U} * a[i], p1 = std::uint64_t{0xCD9E8D57U} * c[i];
+      a[i] = static_cast<std::uint32_t>(p1 >> 32) ^ b[i] ^ k0;
+      c[i] = static_cast<std::uint32_t>(p0 >> 32) ^ d[i] ^ k1;
+      b[i] = static_cast<std::uint32_t>(p1);
+      d[i] = static_cast<std::uint32_t>(p0);
+    }
     k0 += 0x9E3779B9U;
     k1 += 0xBB67AE85U;
   }
-  return {{c0, c1, c2, c3}};
+  for (int i = 0; i < count; ++i) {
+    words[4 * i] = a[i];
+    words[4 * i + 1] = b[i];
+    words[4 * i + 2] = c[i];
+    words[4 * i + 3] = d[i];
+  }
+}
+
+/// Four random words of 32 bits for a 128-bit counter and a 64-bit key.
+KOKKOS_INLINE_FUNCTION Random4 philox(std::uint32_t c0, std::uint32_t c1, std::uint32_t c2, std::uint32_t c3,
+                                      std::uint64_t key) {
+  Random4 words;
+  philoxes<1>(c0, c1, c2, c3, key, words.word);
+  return words;
 }
 
 /// Uniform in [0, 1), 24 bits.
@@ -71,6 +93,12 @@ class RandomStream {
   KOKKOS_INLINE_FUNCTION Random4 block(std::uint64_t index) const {
     return philox(static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32), _stream, _epoch,
                   _seed);
+  }
+  /// Words of `count` blocks from `index` on, whose lower 32 bits must not overflow among them.
+  template <int count>
+  KOKKOS_INLINE_FUNCTION void blocks(std::uint64_t index, std::uint32_t* words) const {
+    philoxes<count>(static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32), _stream,
+                    _epoch, _seed, words);
   }
   KOKKOS_INLINE_FUNCTION std::uint32_t bits(std::uint64_t index) const {
     return block(index >> 2).word[index & 3];

@@ -76,11 +76,9 @@ void checkTies(const StagePlan& stage) {
 
 /// What numbers of 16 bits cannot be combined with.
 void checkNumbers(const RunConfig& config, const StagePlan& stage) {
-  const bool halves = config.run.precision != Precision::single,
-             leaves_out = halves || config.strategy.wire != Precision::single;
+  const bool leaves_out =
+      config.run.precision != Precision::single || config.strategy.wire != Precision::single;
   for (const LayerPlan* leaf : leavesOf(stage.layers)) {
-    if (halves && leaf->spec.tied)
-      throw UserError(leaf->entry + ": a tied layer needs run/precision = \"float\"; leave `tied` out");
     // A step that overflows is left out, but its batch would stay in the statistics.
     if (leaves_out && leaf->statistics() > 0)
       throw UserError(leaf->entry + ": batch-norm needs run/precision and strategy/wire = \"float\"");

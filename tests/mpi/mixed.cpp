@@ -19,6 +19,9 @@ using Overrides = std::vector<std::string>;
 
 constexpr Precision halves[] = {Precision::bf16, Precision::fp16};
 
+const char* const batch_norms = "network/layers=[{type='block',repeat=4,layers=[{type='dense',units=32},"
+                                "{type='batch-norm',activation='relu'}]},{type='dense'}]";
+
 std::vector<Real> stored(const Numbers& numbers) {
   const Vector values("partita::test::stored", static_cast<std::size_t>(numbers.size));
   convert(ExecSpace(), numbers, values);
@@ -46,6 +49,7 @@ struct Snapshot {
       const Stage& stage = updater->local().stage;
       values.push_back(stored(stage.trained().parameters));
       values.push_back(copyOf(stage.masters()));
+      values.push_back(copyOf(StoredVector(stage.statistics())));
       for (const Optimiser::State& state : updater->optimiser().state())
         values.push_back(copyOf(state.values));
       steps.push_back(updater->optimiser().steps());
@@ -57,7 +61,7 @@ struct Snapshot {
   std::vector<std::int64_t> steps;
 };
 
-/// The stages of a run with updaters whose gradients are made up.
+/// The stages of a run with updaters; batches and gradients are made up.
 class MadeUp {
  public:
   MadeUp(int stages, int replicas, const Overrides& deck)
@@ -72,6 +76,8 @@ class MadeUp {
     const ExecSpace space;
     std::vector<const StageUpdater*> all;
     for (const auto& updater : updaters) {
+      updater->beginStep(space);
+      forward(updater->local());
       const Numbers gradients = updater->local().stage.trained().gradients;
       std::vector<Real> values(static_cast<std::size_t>(gradients.size));
       for (std::size_t i = 0; i < values.size(); ++i)
@@ -85,7 +91,7 @@ class MadeUp {
     const bool overflow = overflowAnywhere(space, all, _run.grid.world());
     for (const auto& updater : updaters) {
       if (overflow) {
-        updater->leaveOut();
+        updater->leaveOut(space);
       } else {
         updater->update(space);
       }
@@ -97,6 +103,15 @@ class MadeUp {
   std::vector<std::unique_ptr<StageUpdater>> updaters;
 
  private:
+  /// Batch norms have seen the batch when its gradient overflows.
+  void forward(LocalStage& local) {
+    const Matrix in = makeMatrix("partita::test::in", 4, local.stage.inputs());
+    std::vector<Real> values(in.size());
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = static_cast<Real>(std::sin(static_cast<double>(i + 11 * ++_count)));
+    fill(in, values);
+    local.stage.forward(ExecSpace(), Pass(), in, local.tape);
+  }
   static Overrides with(Overrides deck, int stages, int replicas) {
     deck.push_back("strategy/stages=" + std::to_string(stages));
     deck.push_back("strategy/replicas=" + std::to_string(replicas));
@@ -184,8 +199,10 @@ TEST_CASE("an overflow anywhere leaves the step out everywhere, and halves the s
         if (ranks % replicas != 0) continue;
         const Overrides deck{"run/precision=fp16",
                              std::string("strategy/wire=") + (replicas > 1 ? "fp16" : "float"),
-                             std::string("optimiser/offload=") + offload, "optimiser/offload_bucket=700",
-                             std::string("optimiser/kind=") + optimiser};
+                             std::string("optimiser/offload=") + offload,
+                             "optimiser/offload_bucket=700",
+                             std::string("optimiser/kind=") + optimiser,
+                             batch_norms};
         MadeUp run(std::min(4, ranks / replicas), replicas, deck);
         CHECK(run.scale() == 65536.0);
         for (int i = 0; i < 3; ++i) CHECK_FALSE(run.step(100.0, false));

@@ -4,10 +4,16 @@ and a run that goes on is bitwise the one that was not interrupted."""
 import shutil
 
 import support
-from support import checkpoints, train
+from support import IMAGES, checkpoints, train
 
 NONE, HOST, FILE = ([f"optimiser/offload={where}", "optimiser/offload_bucket=1000"]
                     for where in ("none", "host", "file"))
+
+# Tokens, and a head whose weights are the table of the embedding.
+TIED = ["data/kind=grammar", "data/classes=0", "data/sequence=12", """network/layers=[
+  { type = "embedding", width = 16, positions = true },
+  { type = "residual", layers = [{ type = "layer-norm" }, { type = "attention", heads = 2 }] },
+  { type = "layer-norm" }, { type = "dense", tied = true }]""".replace("\n", "")]
 
 
 class Offload(support.RunTest):
@@ -40,9 +46,13 @@ class Offload(support.RunTest):
     def test_16_bits_go_on_bit_for_bit(self):
         """Loss scale and steps that were taken are part of the state; small batches overflow at first."""
         fp16 = ["run/precision=fp16", "training/batch=4", "run/steps=30"]
+        images = [*fp16, "training/batch=2", IMAGES]  # the eleventh step overflows, and must leave no statistics
         variants = ((["run/precision=bf16", "strategy/input=relay"], 2),
                     ([*fp16, "strategy/kind=joint", "strategy/replicas=2", "strategy/wire=fp16"], 2),
-                    ([*fp16, "strategy/input=frozen", "optimiser/learning_rate=0.01"], 1))
+                    ([*fp16, "strategy/input=frozen", "optimiser/learning_rate=0.01"], 1),
+                    ([*images, "strategy/kind=joint", "strategy/replicas=2", "strategy/wire=fp16"], 2),
+                    ([*images, "strategy/kind=pipeline", "strategy/cuts=[2]", "strategy/microbatches=2"], 2),
+                    ([*fp16, "strategy/kind=joint", *TIED], 1))
         for deck, ranks in variants:
             whole, wanted = self.whole_run(*deck, *FILE, ranks=ranks)
             for step, where in ((1, FILE), (8, NONE), (15, HOST), (23, FILE)):

@@ -68,7 +68,64 @@ void checkRounding() {
   }
 }
 
+/// A number of 16 bits by the definition of its format.
+double valueOf(std::uint32_t bits, int digits_stored, int bias) {
+  const std::uint32_t one = 1U << digits_stored, digits = bits & (one - 1),
+                      largest = 0x7fffU >> digits_stored, exponent = (bits & 0x7fffU) >> digits_stored;
+  double value = std::ldexp(static_cast<double>(exponent == 0 ? digits : digits + one),
+                            static_cast<int>(std::max(exponent, 1U)) - bias - digits_stored);
+  if (exponent == largest)
+    value = digits == 0 ? static_cast<double>(infinity) : std::numeric_limits<double>::quiet_NaN();
+  return std::copysign(value, (bits & 0x8000U) != 0 ? -1.0 : 1.0);
+}
+
+bool same(double a, double b) {
+  return (a == b || (std::isnan(a) && std::isnan(b))) && std::signbit(a) == std::signbit(b);
+}
+
+/// All numbers of 16 bits as one run, which loops take several at a time.
+Values allOf(Precision precision) {
+  const Kokkos::View<std::uint16_t*, MemSpace> halves("partita::test::halves", 65536);
+  const auto host = Kokkos::create_mirror_view(halves);
+  for (std::size_t i = 0; i < host.size(); ++i) host(i) = static_cast<std::uint16_t>(i);
+  Kokkos::deep_copy(halves, host);
+  const Vector values("partita::test::values", host.size());
+  convert(space, Numbers(precision, halves.data(), 65536), values);
+  return valuesOf(values);
+}
+
+/// A million floats, evenly among all there are, rounded as one run.
+template <class Half>
+void checkRun(Precision precision) {
+  std::vector<float> floats;
+  for (std::uint64_t bits = 0; bits < std::uint64_t{1} << 32; bits += 4099)
+    floats.push_back(detail::floatOf(static_cast<std::uint32_t>(bits)));
+  const Vector values = vectorOf(Values(floats.begin(), floats.end()));
+  const Kokkos::View<std::uint16_t*, MemSpace> memory("partita::test::memory", floats.size());
+  const Numbers halves(precision, memory.data(), static_cast<std::int64_t>(floats.size()));
+  convert(space, values, halves);
+  convert(space, halves, values);
+  const Values found = valuesOf(values);
+  for (std::size_t i = 0; i < floats.size(); ++i) {
+    if (!same(found[i], std::isnan(floats[i]) ? static_cast<double>(floats[i]) : expected<Half>(floats[i])))
+      FAIL(floats[i] << " became " << found[i]);
+  }
+}
+
 } // namespace
+
+TEST_CASE("Every number of 16 bits is what its format says", "[half]") {
+  const Values bf16 = allOf(Precision::bf16), fp16 = allOf(Precision::fp16);
+  for (std::uint32_t bits = 0; bits <= 0xffffU; ++bits) {
+    if (!same(bf16[bits], valueOf(bits, 7, 127))) FAIL("bf16 " << bits << " is " << bf16[bits]);
+    if (!same(fp16[bits], valueOf(bits, 10, 15))) FAIL("fp16 " << bits << " is " << fp16[bits]);
+  }
+}
+
+TEST_CASE("Floats of all sizes are rounded in runs as they are one by one", "[half]") {
+  checkRun<BFloat16>(Precision::bf16);
+  checkRun<Float16>(Precision::fp16);
+}
 
 TEST_CASE("bfloat16 rounds to the nearest even", "[half]") {
   checkRounding<BFloat16>();

@@ -119,3 +119,61 @@ TEST_CASE("Groups of layers see each its own numbers", "[half]") {
     CHECK(own.gradients == rounded(own.gradients, Precision::bf16));
   }
 }
+
+namespace {
+
+LayerSpec layerOf(const std::string& type) {
+  LayerSpec spec;
+  spec.type = type;
+  return spec;
+}
+
+/// Tokens to tokens: the head has the table of the embedding as weights, in a group or not.
+NetworkSection tiedNetwork(std::int64_t width, bool bias, bool grouped) {
+  LayerSpec embedding = layerOf("embedding"), inside = layerOf("dense"), head = layerOf("dense");
+  embedding.width = inside.units = width;
+  embedding.positions = bias;
+  inside.activation = Activation::gelu;
+  head.tied = true;
+  head.bias = bias;
+  LayerSpec block = layerOf("block");
+  block.layers = {inside, head};
+  block.recompute = bias;
+  NetworkSection network;
+  network.layers = {embedding, inside, head};
+  if (grouped) network.layers = {embedding, block};
+  return network;
+}
+
+} // namespace
+
+TEST_CASE("A tied layer of 16 bits has the embedding's table, and adds to its gradient", "[half]") {
+  constexpr std::int64_t positions = 6, tokens = 11, width = 8, table = tokens * width;
+  Values text(rows * positions);
+  for (std::size_t i = 0; i < text.size(); ++i) text[i] = static_cast<double>(i * i % tokens);
+  const Matrix in = matrixOf(rows, positions, text);
+  const Values grad_out = normals(rows * positions * tokens, 3);
+  for (const bool bias : {false, true}) {
+    for (const bool grouped : {false, true}) {
+      const StagePlan plan = planOf(tiedNetwork(width, bias, grouped), positions, tokens);
+      CHECK(plan.mostParameters() == table + (bias ? std::max(positions * width, tokens) : 0));
+      for (const Precision precision : {Precision::bf16, Precision::fp16}) {
+        Stage halves(plan, start(plan), rows, {precision, {}}), reals(plan, start(plan), rows);
+        assign(reals.parameters(), stored(halves.trained().parameters));
+        const Passed own = pass(halves, in, grad_out, 1), expected = pass(reals, in, grad_out, 1);
+        INFO("bias " << bias << ", in a group " << grouped << ", precision " << static_cast<int>(precision));
+        CHECK(relativeError(own.output, expected.output) < 0.01);
+        const auto firstOf = [](const Values& values) {
+          return Values(values.begin(), values.begin() + table);
+        };
+        CHECK(relativeError(firstOf(own.gradients), firstOf(expected.gradients)) < 0.02);
+        CHECK(relativeError(own.gradients, expected.gradients) < 0.02);
+        CHECK(own.gradients == rounded(own.gradients, precision));
+        // Nothing of a batch is left for the next one, unless it is to be added.
+        CHECK(pass(halves, in, grad_out, 1).gradients == own.gradients);
+        CHECK(relativeError(pass(halves, in, grad_out, 3).gradients, pass(reals, in, grad_out, 3).gradients) <
+              0.02);
+      }
+    }
+  }
+}

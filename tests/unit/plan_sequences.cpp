@@ -108,13 +108,19 @@ TEST_CASE("A tied layer needs its embedding, of its size and in its stage", "[pl
   const RunConfig config = cutInTwo(gpt(16, 2, 4, true), 3);
   CHECK(messageOf([&] { partitionOf(config, 8, 9); }) ==
         "network/layers: entry 4 is tied to the embedding, which is in another stage; leave `tied` out");
+}
 
-  RunConfig halves;
-  halves.network = gpt(16, 2, 4, true);
-  partitionOf(halves, 8, 9);
-  halves.run.precision = Precision::bf16;
-  CHECK(messageOf([&] { partitionOf(halves, 8, 9); }) ==
-        "network/layers: entry 4: a tied layer needs run/precision = \"float\"; leave `tied` out");
+TEST_CASE("A layer that is tied has the embedding's table in float too, where numbers have 16 bits",
+          "[plan]") {
+  constexpr std::int64_t positions = 8, tokens = 5000, width = 16;
+  RunConfig config;
+  config.run.precision = Precision::bf16;
+  for (const bool tied : {true, false}) {
+    config.network = gpt(width, 2, 4, tied);
+    config.network.layers.back().bias = true;
+    const StagePlan stage = partitionOf(config, positions, tokens).stages.front();
+    CHECK(stage.mostParameters() == tokens * width + tokens); // more than those of the embedding
+  }
 }
 
 TEST_CASE("Cuts of a network on tokens have labels of a position's width", "[plan]") {

@@ -139,5 +139,8 @@ kind = "sil"
 cuts = [2]
 )",
                                "deck");
-  checkNoAllocations(config, glyphs());
+  for (const Precision precision : {Precision::single, Precision::bf16}) {
+    config.run.precision = precision;
+    checkNoAllocations(config, glyphs());
+  }
 }

@@ -19,14 +19,16 @@ constexpr DefaultSpace space;
 constexpr std::int64_t inputs = 30, classes = 5, batch = 4, steps = 30;
 
 struct Trainer {
-  explicit Trainer(Precision precision)
-      : config(configFor(precision)), model(config, inputs, classes),
+  explicit Trainer(Precision precision, const NetworkSection& network = smallConfig(1).network)
+      : config(configFor(precision, network)), model(config, inputs, classes),
         trainer(config, *model.stages.front(), model.grid, {}, steps, steps) {}
 
-  static RunConfig configFor(Precision precision) {
+  static RunConfig configFor(Precision precision, const NetworkSection& network) {
     RunConfig config = smallConfig(1);
+    config.network = network;
     config.training.batch = batch;
     config.run.precision = precision;
+    config.optimiser.schedule = ScheduleKind::constant;
     return config;
   }
   void step(double size, std::uint64_t number) {
@@ -43,10 +45,27 @@ struct Trainer {
     return copy;
   }
 
+  Values statistics() { return valuesOf(model.stages.front()->stage.statistics()); }
+  bool takes(std::uint64_t number) { ///< a step; was it taken?
+    const std::int64_t before = trainer.updater().optimiser().steps();
+    step(1.0, number);
+    return trainer.updater().optimiser().steps() > before;
+  }
+
   RunConfig config;
   SmallModel model;
   StageTrainer trainer;
 };
+
+NetworkSection withBatchNorm() {
+  NetworkSection network = denseNetwork({24, 20}, Activation::identity);
+  LayerSpec norm;
+  norm.type = "batch-norm";
+  norm.activation = Activation::relu;
+  network.layers.insert(network.layers.begin() + 2, norm);
+  network.layers.insert(network.layers.begin() + 1, norm);
+  return network;
+}
 
 } // namespace
 
@@ -76,4 +95,27 @@ TEST_CASE("The range of bf16 is that of float, and needs no scale", "[strategy]"
     CHECK(trainer.trainer.updater().optimiser().steps() == 10);
     CHECK(trainer.trainer.updater().lossScale().value() == 1.0);
   }
+}
+
+TEST_CASE("A step that is left out leaves nothing of its batch in running statistics", "[strategy]") {
+  Trainer trainer(Precision::fp16, withBatchNorm());
+  trainer.trainer.updater().resumeScale(LossScale::most, 0); // too much for fp16
+  const Values start = trainer.statistics();
+  std::uint64_t left_out = 0;
+  while (left_out < 12 && !trainer.takes(left_out)) {
+    CHECK(trainer.statistics() == start);
+    ++left_out;
+  }
+  CHECK(left_out > 2);
+  CHECK(left_out < 12);
+  CHECK(trainer.statistics() != start);
+  std::vector<bool> taken{true};
+  for (std::uint64_t i = left_out + 1; i < 20; ++i) taken.push_back(trainer.takes(i));
+
+  // It is as if there had never been such a batch.
+  Trainer without(Precision::fp16, withBatchNorm());
+  without.trainer.updater().resumeScale(std::ldexp(LossScale::most, -static_cast<int>(left_out)), 0);
+  for (std::uint64_t i = left_out; i < 20; ++i) CHECK(without.takes(i) == taken[i - left_out]);
+  CHECK(without.statistics() == trainer.statistics());
+  CHECK(without.masters() == trainer.masters());
 }

@@ -57,10 +57,10 @@ void Dense::bind(const Vector& parameters, const Vector& gradients) {
   }
 }
 
-void Dense::bindTable(const Matrix& table, const Matrix& gradient) {
+void Dense::bindTable(const Vector& table, const Vector& gradient) {
   if (!_plan.spec.tied) return;
-  _weight = table;
-  _weight_gradient = gradient;
+  _weight = Matrix(table.data(), _units, _fan_in);
+  _weight_gradient = Matrix(gradient.data(), _units, _fan_in);
 }
 
 void Dense::initialise(std::uint64_t seed, Real* values) const {

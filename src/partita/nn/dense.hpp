@@ -12,7 +12,7 @@ class Dense : public PlannedLayer {
   explicit Dense(const LayerPlan& plan);
 
   void bind(const Vector& parameters, const Vector& gradients) override;
-  void bindTable(const Matrix& table, const Matrix& gradient) override;
+  void bindTable(const Vector& table, const Vector& gradient) override;
   void initialise(std::uint64_t seed, Real* values) const override;
   void forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
                const Matrix& saved) override;

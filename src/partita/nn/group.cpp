@@ -59,7 +59,7 @@ void Group::bindPacked(const Packed& packed) {
   _shortcut.bindPacked(packed.part(body, body + _shortcut.parameters()));
 }
 
-void Group::bindTable(const Matrix& table, const Matrix& gradient) {
+void Group::bindTable(const Vector& table, const Vector& gradient) {
   _body.bindTable(table, gradient);
   _shortcut.bindTable(table, gradient);
 }

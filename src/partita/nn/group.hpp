@@ -13,7 +13,7 @@ class Group : public PlannedLayer {
 
   void bind(const Vector& parameters, const Vector& gradients) override;
   void bindPacked(const Packed& packed) override;
-  void bindTable(const Matrix& table, const Matrix& gradient) override;
+  void bindTable(const Vector& table, const Vector& gradient) override;
   void bindStatistics(const Vector& statistics) override;
   void initialise(std::uint64_t seed, Real* values) const override;
   void initialiseStatistics(Real* values) const override;

@@ -55,8 +55,8 @@ class Layer {
   virtual void bindPacked(const Packed&) {
     PARTITA_FAIL(name() + " is one layer, and is bound to its own numbers");
   }
-  /// Takes the table of the stage's embedding, [tokens, width], where there is one.
-  virtual void bindTable(const Matrix& table, const Matrix& gradient) {
+  /// Takes the table of the stage's embedding, [tokens, width] row by row, where there is one.
+  virtual void bindTable(const Vector& table, const Vector& gradient) {
     (void)table;
     (void)gradient;
   }

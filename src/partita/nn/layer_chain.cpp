@@ -17,6 +17,8 @@ LayerChain::LayerChain(const std::vector<LayerPlan>& plans)
   for (const LayerPlan& plan : plans) {
     _layers.push_back(makeLayer(plan));
     _group.push_back(plan.group());
+    _tied.push_back(plan.spec.tied);
+    _shared.push_back(plan.shared);
     _begin.push_back(_begin.back() + plan.parameters());
     _statistics_begin.push_back(_statistics_begin.back() + plan.statistics());
     if (plan.parameters() > 0) _first_trained = std::min(_first_trained, _layers.size() - 1);
@@ -36,12 +38,20 @@ void LayerChain::bindPacked(const Packed& packed) {
       _layers[i]->bindPacked(packed.part(_begin[i], _begin[i + 1]));
     } else {
       _layers[i]->bind(part(packed.values, 0, size), part(packed.gradients_of_values, 0, size));
+      if (_tied[i]) _layers[i]->bindTable(tableIn(packed.values, i), tableIn(packed.gradients_of_values, i));
     }
   }
 }
 
 bool LayerChain::packs(std::size_t layer) const {
-  return _packed.precision() != Precision::single && !_group[layer] && _begin[layer + 1] > _begin[layer];
+  const bool has_numbers = _tied[layer] || _begin[layer + 1] > _begin[layer];
+  return _packed.precision() != Precision::single && !_group[layer] && has_numbers;
+}
+
+/// Where a tied layer finds the table of the embedding: behind its own numbers.
+Vector LayerChain::tableIn(const Vector& scratch, std::size_t layer) const {
+  const std::int64_t own = _begin[layer + 1] - _begin[layer];
+  return part(scratch, own, own + _packed.table.size);
 }
 
 /// Gives a layer its numbers as `Real`; gradients only where it adds to them.
@@ -51,15 +61,19 @@ void LayerChain::unpack(const ExecSpace& space, std::size_t layer, bool gradient
   const std::int64_t size = own.parameters.size;
   convert(space, own.parameters, part(own.values, 0, size));
   if (gradients) convert(space, own.gradients, part(own.gradients_of_values, 0, size));
+  if (!_tied[layer]) return;
+  convert(space, own.table, tableIn(own.values, layer));
+  if (gradients) convert(space, own.table_gradient, tableIn(own.gradients_of_values, layer));
 }
 
 void LayerChain::pack(const ExecSpace& space, std::size_t layer) const {
   if (!packs(layer)) return;
   const Packed own = _packed.part(_begin[layer], _begin[layer + 1]);
   convert(space, part(own.gradients_of_values, 0, own.gradients.size), own.gradients);
+  if (_tied[layer]) convert(space, tableIn(own.gradients_of_values, layer), own.table_gradient);
 }
 
-void LayerChain::bindTable(const Matrix& table, const Matrix& gradient) {
+void LayerChain::bindTable(const Vector& table, const Vector& gradient) {
   for (const auto& layer : _layers) layer->bindTable(table, gradient);
 }
 
@@ -134,7 +148,7 @@ void LayerChain::backward(const ExecSpace& space, const Pass& pass, const Matrix
     }
     const Matrix from = i == 0 ? in : shaped(tape.outputs[i - 1].data(), _layers[i]->inputs(), in),
                  to = shaped(tape.outputs[i].data(), _layers[i]->outputs(), in);
-    unpack(space, i, pass.accumulate);
+    unpack(space, i, pass.accumulate || _shared[i]);
     _layers[i]->backward(space, pass, from, to, topRows(tape.saved[i], tape.rows), grad, before);
     pack(space, i);
     roundTo(space, _packed.precision(), before);

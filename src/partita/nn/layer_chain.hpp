@@ -34,7 +34,7 @@ class LayerChain {
 
   void bind(const Vector& parameters, const Vector& gradients);
   void bindPacked(const Packed& packed);
-  void bindTable(const Matrix& table, const Matrix& gradient);
+  void bindTable(const Vector& table, const Vector& gradient);
   void bindStatistics(const Vector& statistics);
   void initialise(std::uint64_t seed, Real* values) const;
   void initialiseStatistics(Real* values) const;
@@ -57,6 +57,7 @@ class LayerChain {
   void unpack(const ExecSpace& space, std::size_t layer, bool gradients) const;
   void pack(const ExecSpace& space, std::size_t layer) const;
   bool packs(std::size_t layer) const;
+  Vector tableIn(const Vector& scratch, std::size_t layer) const;
   /// `values` columns of the plan as those of a call that begins with `in`, whose sequences may be shorter.
   Matrix shaped(Real* data, std::int64_t values, const Matrix& in) const {
     return Matrix(data, in.extent(0),
@@ -64,7 +65,9 @@ class LayerChain {
   }
 
   std::vector<std::unique_ptr<Layer>> _layers;
-  std::vector<bool> _group;
+  std::vector<bool> _group;  ///< has a layer others inside?
+  std::vector<bool> _tied;   ///< are its weights the table of the embedding?
+  std::vector<bool> _shared; ///< is it an embedding whose table has a gradient from a tied layer already?
   std::vector<std::int64_t> _begin;            ///< first value of each layer in the flat buffers, and the end
   std::vector<std::int64_t> _statistics_begin; ///< the same for statistics
   std::size_t _first_trained;                  ///< nothing in front of it wants a gradient

@@ -27,6 +27,13 @@ std::vector<StageTensor> tensorsOf(const StagePlan& plan,
   return tensors;
 }
 
+/// Values of the table of the stage's embedding, which then is its first layer and begins with it; 0: there
+/// is none. A dense layer may have the same one.
+std::int64_t tableValues(const StagePlan& plan) {
+  const LayerPlan* first = leavesOf(plan.layers).front();
+  return first->spec.type == "embedding" ? first->classes * first->spec.width : 0;
+}
+
 } // namespace
 
 std::vector<Real> Stage::initialValues(const StagePlan& plan, std::uint64_t seed) {
@@ -58,12 +65,16 @@ void Stage::makeStatistics() {
 
 void Stage::makeNumbers(const StageStorage& storage, std::int64_t size) {
   const auto count = static_cast<std::size_t>(size);
+  const std::int64_t table = tableValues(_plan);
   if (_precision == Precision::single) {
     _parameters = makeVector("partita::Stage::parameters", size);
     _gradients = Vector("partita::Stage::gradients", count);
     _masters = StoredVector(_parameters);
     _chain.bind(_parameters, _gradients);
-    bindTable();
+    const auto tableOf = [table](const Vector& values) {
+      return Vector(values.data(), static_cast<std::size_t>(table));
+    };
+    _chain.bindTable(tableOf(_parameters), tableOf(_gradients));
     return;
   }
   expectRoundedOperands();
@@ -71,8 +82,10 @@ void Stage::makeNumbers(const StageStorage& storage, std::int64_t size) {
   _gradient_halves = Halves("partita::Stage::gradients", count);
   _masters = StoredVector(storage.masters, "partita::Stage::masters", size);
   const std::int64_t most = _plan.mostParameters();
-  _chain.bindPacked({trained().parameters, trained().gradients, makeVector("partita::Stage::values", most),
-                     makeVector("partita::Stage::gradients_of_values", most)});
+  const Numbers parameters = trained().parameters, gradients = trained().gradients;
+  _chain.bindPacked({parameters, gradients, makeVector("partita::Stage::values", most),
+                     makeVector("partita::Stage::gradients_of_values", most), parameters.part(0, table),
+                     gradients.part(0, table)});
 }
 
 Trained Stage::trained() const {
@@ -95,16 +108,6 @@ void Stage::setParameters(const ExecSpace& space, const Real* values) {
   });
   Kokkos::deep_copy(space, _halves, host);
   fence(space, "partita::Stage::setParameters");
-}
-
-/// A dense layer may have the table of the embedding, which then is the stage's first layer.
-void Stage::bindTable() {
-  const LayerPlan* first = leavesOf(_plan.layers).front();
-  if (first->spec.type != "embedding") return;
-  const auto table = [&](const Vector& values) {
-    return Matrix(values.data(), first->classes, first->spec.width);
-  };
-  _chain.bindTable(table(_parameters), table(_gradients));
 }
 
 Pass Stage::completed(Pass pass) const {

@@ -70,7 +70,6 @@ class Stage {
   using Halves = Kokkos::View<std::uint16_t*, Kokkos::LayoutRight, MemSpace>;
   void makeNumbers(const StageStorage& storage, std::int64_t size);
   void makeStatistics();
-  void bindTable();
   Pass completed(Pass pass) const;
 
   StagePlan _plan;

@@ -12,12 +12,13 @@ namespace partita {
 namespace {
 
 // The kernels hold bare pointers: the reference counts of views would keep the host compiler from
-// vectorising. `Stored` is the type of gradients, and of the parameters that layers compute with.
+// vectorising, and so would a factor that may be missing: one behind a condition is a load that large kernels
+// cannot do for several values. `Stored` is the type of gradients, and of the parameters that layers compute
+// with.
 
 template <class Stored>
 KOKKOS_INLINE_FUNCTION Real clipped(const Stored* gradients, const Real* factor, std::int64_t i) {
-  const Real gradient = toReal(gradients[i]);
-  return factor != nullptr ? gradient * *factor : gradient;
+  return toReal(gradients[i]) * *factor;
 }
 
 /// A new parameter, and its rounded copy where layers have that.
@@ -32,8 +33,8 @@ struct SgdKernel {
   Real* parameters;
   Stored* rounded;
   const Stored* gradients;
-  const Real* factor; // none: one
-  Real* velocity;     // none: no momentum
+  const Real* factor;
+  Real* velocity; // none: no momentum
   Real rate, momentum, decay;
   bool nesterov;
 
@@ -72,7 +73,7 @@ struct AdamKernel {
   Real* parameters;
   Stored* rounded;
   const Stored* gradients;
-  const Real* factor; // none: one
+  const Real* factor;
   Real *first, *second;
   Real beta1, beta2, rate, epsilon, inverse_correction2, coupled_decay, decoupled_factor;
 
@@ -116,7 +117,9 @@ class Adam : public Optimiser {
 
 Optimiser::Optimiser(const OptimiserSection& section, const std::vector<std::string>& states,
                      std::int64_t parameters)
-    : _section(section) {
+    : _section(section), _one("partita::Optimiser::one", 1) {
+  Kokkos::deep_copy(ExecSpace(), _one, Real(1));
+  fence(ExecSpace(), "partita::Optimiser::one");
   const Placement placement{section.offload, section.offload_directory};
   for (const std::string& name : states)
     _state.push_back({name, StoredVector(placement, "partita::Optimiser::" + name, parameters)});
@@ -148,7 +151,7 @@ void Optimiser::step(const ExecSpace& space, const Trained& trained, double rate
               {bucket.values[1], bucket.values[2]},
               trained.gradients.part(bucket.begin, bucket.end),
               values,
-              factor.data()};
+              factor.size() > 0 ? factor.data() : _one.data()};
     update(space, part, rate);
   });
 }

@@ -50,7 +50,7 @@ class Optimiser {
     Real* parameters; ///< the masters, where there are any
     Real* state[2];
     Numbers gradients, rounded; ///< `rounded`: what layers compute with; not used in single precision
-    const Real* factor;         ///< none: one
+    const Real* factor;         ///< one number
     std::int64_t size() const { return end - begin; }
   };
   virtual void update(const ExecSpace& space, const Part& part, double rate) const = 0;
@@ -60,6 +60,7 @@ class Optimiser {
 
  private:
   std::vector<State> _state;
+  Vector _one;                           ///< the factor where none is given
   std::unique_ptr<BucketStream> _stream; ///< made by the first step
 };
 

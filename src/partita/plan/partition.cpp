@@ -74,19 +74,6 @@ void checkTies(const StagePlan& stage) {
   }
 }
 
-/// What numbers of 16 bits cannot be combined with.
-void checkNumbers(const RunConfig& config, const StagePlan& stage) {
-  const bool halves = config.run.precision != Precision::single,
-             leaves_out = halves || config.strategy.wire != Precision::single;
-  for (const LayerPlan* leaf : leavesOf(stage.layers)) {
-    if (halves && leaf->spec.tied)
-      throw UserError(leaf->entry + ": a tied layer needs run/precision = \"float\"; leave `tied` out");
-    // A step that overflows is left out, but its batch would stay in the statistics.
-    if (leaves_out && leaf->statistics() > 0)
-      throw UserError(leaf->entry + ": batch-norm needs run/precision and strategy/wire = \"float\"");
-  }
-}
-
 void checkLabels(const StrategySection& strategy, const Partition& partition, std::int64_t classes) {
   if (!usesLabels(strategy)) return;
   const bool orthogonal = strategy.labels == LabelKind::orthogonal || strategy.labels == LabelKind::etf;
@@ -138,10 +125,7 @@ Partition planPartition(const RunConfig& config, const Layers& layers, std::int6
         labelFlops(strategy, classes, stage.inputs(), stage.outputs(), index, stages));
     first = last;
   }
-  for (const StagePlan& stage : partition.stages) {
-    checkTies(stage);
-    checkNumbers(config, stage);
-  }
+  for (const StagePlan& stage : partition.stages) checkTies(stage);
   partition.joint_flops = makeStage(strategy, layers, 0, n, 0, 1).trainFlops(false);
   checkLabels(strategy, partition, classes);
   return partition;

@@ -6,6 +6,10 @@
 
 namespace partita {
 
+bool leavesStepsOut(const RunConfig& config) {
+  return config.run.precision != Precision::single || config.strategy.wire != Precision::single;
+}
+
 StageMemory stageMemory(const StagePlan& stage, const RunConfig& config, const StageLoad& load,
                         std::int64_t real_bytes) {
   constexpr std::int64_t buffer_sets = 3; // of BucketStream
@@ -22,8 +26,8 @@ StageMemory stageMemory(const StagePlan& stage, const RunConfig& config, const S
   const std::int64_t values =
       (load.live * stage.activationValues() + 2 * stage.widest() + load.messages) * load.rows +
       stage.workValues(load.rows) + (halves ? 2 * stage.mostParameters() : 0);
-  return {bytes + stage.statistics() * real_bytes, bytes, offloads ? buffers : state, values * real_bytes,
-          offloads ? state : 0};
+  const std::int64_t statistics = stage.statistics() * (leavesStepsOut(config) ? 2 : 1) * real_bytes;
+  return {bytes + statistics, bytes, offloads ? buffers : state, values * real_bytes, offloads ? state : 0};
 }
 
 StageLoad stageLoad(const RunConfig& config, const StagePlan& stage, const PlaceOnRank& place,

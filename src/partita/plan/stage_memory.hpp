@@ -4,7 +4,7 @@
 
 namespace partita {
 
-/// Bytes of one stage on its rank; statistics count as parameters.
+/// Bytes of one stage on its rank; statistics count as parameters, twice where steps may be left out.
 struct StageMemory {
   std::int64_t parameters = 0, gradients = 0, optimiser = 0, activations = 0;
   std::int64_t offloaded = 0; ///< state that is not on the device; then `optimiser` is what it passes through
@@ -27,6 +27,10 @@ struct PlaceOnRank {
 /// What a stage keeps on its rank while it trains. `share`: samples of a batch that a replica has.
 StageLoad stageLoad(const RunConfig& config, const StagePlan& stage, const PlaceOnRank& place,
                     std::int64_t share);
+
+/// May gradients overflow, being of 16 bits or summed in them? Then a step can be left out, and what it
+/// changed before that is seen is kept twice.
+bool leavesStepsOut(const RunConfig& config);
 
 /// Memory of a stage for values of `real_bytes`.
 StageMemory stageMemory(const StagePlan& stage, const RunConfig& config, const StageLoad& load,

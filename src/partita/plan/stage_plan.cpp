@@ -43,7 +43,10 @@ std::int64_t StagePlan::workValues(std::int64_t rows) const {
 
 std::int64_t StagePlan::mostParameters() const {
   std::int64_t most = 0;
-  for (const LayerPlan* layer : leavesOf(layers)) most = std::max(most, layer->parameters());
+  for (const LayerPlan* layer : leavesOf(layers)) {
+    const std::int64_t table = layer->spec.tied ? layer->out.back() * layer->in.back() : 0;
+    most = std::max(most, layer->parameters() + table);
+  }
   return most;
 }
 

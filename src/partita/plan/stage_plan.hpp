@@ -25,7 +25,8 @@ struct StagePlan {
   std::int64_t activationValues() const;        ///< a sample: input and all that backward needs
   std::int64_t widest() const; ///< activation between two layers, or of the last, values a sample
   std::int64_t workValues(std::int64_t rows) const; ///< scratch of the layer that needs most
-  std::int64_t mostParameters() const;              ///< of a layer that has no others inside
+  /// Of a layer that has no others inside; the table that a tied one shares counts.
+  std::int64_t mostParameters() const;
 };
 
 /// Do the stages learn by labels of their own? Else gradients cross the cuts, and no activation is moved.

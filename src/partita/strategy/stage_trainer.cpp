@@ -1,6 +1,7 @@
 #include "partita/strategy/stage_trainer.hpp"
 
 #include "partita/optim/schedule.hpp"
+#include "partita/plan/stage_memory.hpp"
 #include "partita/strategy/divergence.hpp"
 
 #include <cmath>
@@ -16,8 +17,9 @@ std::vector<std::int64_t> tensorBounds(const Stage& stage) {
   return bounds;
 }
 
-bool hasHalves(const RunConfig& config, Precision precision) {
-  return config.run.precision == precision || config.strategy.wire == precision;
+/// Their range is so small that the loss has to be scaled.
+bool hasFp16(const RunConfig& config) {
+  return config.run.precision == Precision::fp16 || config.strategy.wire == Precision::fp16;
 }
 
 } // namespace
@@ -29,17 +31,20 @@ StageUpdater::StageUpdater(const RunConfig& config, LocalStage& local, Grid& gri
       _reducer(grid.peers(), local.stage.trained().gradients,
                config.strategy.bucket_kib * 1024 / bytesOf(grid.paths().wire), grid.paths().reductions,
                grid.traffic.between_replicas, grid.paths().wire),
-      _norm(tensorBounds(local.stage)),
-      _checks(hasHalves(config, Precision::fp16) || hasHalves(config, Precision::bf16)),
-      _scale(hasHalves(config, Precision::fp16)), _batch(config.training.batch),
-      _log_every(config.run.log_every), _steps(steps), _steps_per_epoch(steps_per_epoch),
-      _stage_rate(stage_rate) {
+      _norm(tensorBounds(local.stage)), _checks(leavesStepsOut(config)),
+      _statistics("partita::StageUpdater::statistics", _checks ? local.stage.statistics().extent(0) : 0),
+      _scale(hasFp16(config)), _batch(config.training.batch), _log_every(config.run.log_every), _steps(steps),
+      _steps_per_epoch(steps_per_epoch), _stage_rate(stage_rate) {
   _reducer.setScale(_scale.value());
 }
 
 void StageUpdater::resumeScale(double value, std::int64_t clean_steps) {
   _scale.resume(value, clean_steps);
   _reducer.setScale(_scale.value());
+}
+
+void StageUpdater::beginStep(const ExecSpace& space) {
+  if (_statistics.extent(0) > 0) Kokkos::deep_copy(space, _statistics, _local.stage.statistics());
 }
 
 Stage::GradientReady StageUpdater::gradientReady(const ExecSpace& space) {
@@ -91,8 +96,9 @@ void StageUpdater::update(const ExecSpace& space, std::optional<double> squares)
   ++_step;
 }
 
-void StageUpdater::leaveOut() {
+void StageUpdater::leaveOut(const ExecSpace& space) {
   constexpr std::int64_t patience = 100;
+  if (_statistics.extent(0) > 0) Kokkos::deep_copy(space, _local.stage.statistics(), _statistics);
   _rate = rateNow();
   _scale.stepLeftOut();
   _reducer.setScale(_scale.value());
@@ -145,6 +151,7 @@ Pass StageTrainer::passOfStep() const {
 
 void StageTrainer::forward(const ExecSpace& space, const Matrix& in) {
   _in = in;
+  _updater.beginStep(space);
   _local.stage.forward(space, passOfStep(), in, _local.tape);
 }
 
@@ -156,7 +163,7 @@ void StageTrainer::learn(const ExecSpace& space, const Targets& targets) {
   _updater.completeGradient(space);
   // A stage that learns by itself agrees with its replicas alone: others may be many steps ahead.
   if (overflowAnywhere(space, {&_updater}, _peers)) {
-    _updater.leaveOut();
+    _updater.leaveOut(space);
   } else {
     _updater.update(space);
   }

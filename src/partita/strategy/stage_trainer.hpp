@@ -29,6 +29,9 @@ class StageUpdater {
   StageUpdater(const RunConfig& config, LocalStage& local, Grid& grid, StageRate stage_rate,
                std::int64_t steps, std::int64_t steps_per_epoch);
 
+  /// Before the first forward pass of a step, which changes statistics: they are kept where it may be left
+  /// out.
+  void beginStep(const ExecSpace& space);
   /// To be handed to the backward pass: starts all-reduces while it runs.
   Stage::GradientReady gradientReady(const ExecSpace& space);
   /// Weight of a sample in the loss, to be handed to it: one over the batch, times the loss scale.
@@ -55,8 +58,9 @@ class StageUpdater {
   /// One optimiser step, clipped by the norm of the gradient of the stage, or by the root of `squares` where
   /// others take part.
   void update(const ExecSpace& space, std::optional<double> squares = std::nullopt);
-  /// In place of a step whose gradient overflowed somewhere: the batch is over, nothing is learnt from it.
-  void leaveOut();
+  /// In place of a step whose gradient overflowed somewhere: the batch is over, nothing is learnt from it,
+  /// and statistics are again what they were.
+  void leaveOut(const ExecSpace& space);
 
   /// So many losses make a step: microbatches of a batch.
   void setLossesAStep(std::int64_t losses) { _losses_a_step = losses; }
@@ -92,6 +96,7 @@ class StageUpdater {
   GradientReducer _reducer;
   GradientNorm _norm;
   bool _checks;
+  Vector _statistics; ///< of the stage before this step; empty where no step is left out
   LossScale _scale;
   std::int64_t _batch, _log_every, _steps, _steps_per_epoch;
   std::int64_t _step = 0, _reported = 0, _losses_a_step = 1;

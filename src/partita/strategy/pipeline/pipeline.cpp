@@ -65,6 +65,7 @@ bool PipelineTraining::run(const ExecSpace& space) {
 
 void PipelineTraining::step(const ExecSpace& space, BatchReader& reader, const Position& position) {
   alive();
+  for (StageUpdater* updater : _updaters) updater->beginStep(space);
   _work->begin(reader.next(space), static_cast<std::uint64_t>(_context.length.runStep(position) - 1));
   const bool reports = _updaters.back()->reports();
   _engine->runBatch(space);
@@ -81,7 +82,7 @@ void PipelineTraining::update(const ExecSpace& space, bool reports) {
   const bool overflow = overflowAnywhere(space, {_updaters.begin(), _updaters.end()}, _context.grid.world());
   for (StageUpdater* updater : _updaters) {
     if (overflow) {
-      updater->leaveOut();
+      updater->leaveOut(space);
     } else {
       updater->update(space, clips && !one_stage ? std::optional<double>(_squares) : std::nullopt);
     }

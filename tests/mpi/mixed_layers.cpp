@@ -1,0 +1,166 @@
+#include "partita/strategy/stage_trainer.hpp"
+
+#include <cmath>
+#include <filesystem>
+#include <map>
+
+#include "small_run.hpp"
+#include "support/catch.hpp"
+
+using namespace partita;
+using namespace partita::test;
+
+/// Numbers of 16 bits where layers share weights or keep running statistics, in whole runs.
+
+namespace {
+
+using Overrides = std::vector<std::string>;
+
+Overrides operator+(Overrides first, const Overrides& second) {
+  first.insert(first.end(), second.begin(), second.end());
+  return first;
+}
+
+/// Batch norms on their own, in a group, and where the forward pass is repeated.
+const Overrides images{R"(network/layers=[{ type = "conv2d", channels = 4, kernel = 3, bias = false },
+  { type = "block", layers = [{ type = "batch-norm", activation = "relu" }, { type = "max-pool" }] },
+  { type = "residual", recompute = true, layers = [
+    { type = "conv2d", channels = 4, kernel = 3, padding = 1 }, { type = "batch-norm" }] },
+  { type = "dense", units = 16 }, { type = "batch-norm", activation = "relu" }, { type = "dense" }])"};
+
+const Overrides tokens{"data/kind=grammar", "data/classes=0", "data/sequence=12"};
+
+/// A head that is tied.
+const Overrides gpt = tokens + Overrides{R"(network/layers=[
+  { type = "embedding", width = 16, positions = true },
+  { type = "block", repeat = 2, layers = [
+    { type = "residual", layers = [{ type = "layer-norm" }, { type = "attention", heads = 2 }] },
+    { type = "residual", layers = [
+      { type = "rms-norm" }, { type = "dense", units = 32, activation = "gelu" },
+      { type = "dense", units = 16 }] }] },
+  { type = "layer-norm" }, { type = "dense", tied = true, bias = false }])"};
+
+/// Another layer that is tied, so that others can lie on other ranks.
+const Overrides tied_in_front = tokens + Overrides{R"(network/layers=[{ type = "embedding", width = 16 },
+  { type = "dense", units = 30, tied = true, activation = "gelu" },
+  { type = "dense", units = 24, activation = "relu" }, { type = "dense" }])"};
+
+/// Begins with a loss scale that is too much for fp16, and sees what each step that is left out has changed.
+class OverflowWatch : public StepControl {
+ public:
+  void begin(StageUpdater& updater) override {
+    updater.resumeScale(LossScale::most, 0);
+    _last[&updater] = stateOf(updater);
+  }
+  bool afterStep(const ExecSpace&, const Position&, const std::vector<StageUpdater*>& updaters) override {
+    for (StageUpdater* updater : updaters) {
+      const State now = stateOf(*updater), before = _last[updater];
+      const bool was_taken = now.steps > before.steps;
+      if (was_taken != (now.parameters != before.parameters)) FAIL("parameters");
+      if (!now.statistics.empty() && was_taken != (now.statistics != before.statistics)) FAIL("statistics");
+      (was_taken ? taken : left_out) += 1;
+      _last[updater] = now;
+    }
+    return false;
+  }
+  int taken = 0, left_out = 0;
+
+ private:
+  struct State {
+    std::vector<Real> parameters, statistics;
+    std::int64_t steps = 0;
+  };
+  static std::vector<Real> copyOf(const StoredVector& vector) {
+    std::vector<Real> values(static_cast<std::size_t>(vector.size()));
+    vector.copyOut(ExecSpace(), 0, vector.size(), values.data());
+    return values;
+  }
+  static State stateOf(StageUpdater& updater) {
+    const Stage& stage = updater.local().stage;
+    return {copyOf(stage.masters()), copyOf(StoredVector(stage.statistics())), updater.optimiser().steps()};
+  }
+  std::map<const StageUpdater*, State> _last;
+};
+
+/// The hash behind a run of which each rank has watched its steps; with fp16 some are left out.
+std::string watchedHash(int ranks, const Overrides& deck, bool overflows) {
+  SmallRun run(groupOf(ranks), smallDeck(deck));
+  OverflowWatch watch;
+  run.train(watch);
+  CHECK(watch.taken > 0);
+  CHECK((watch.left_out > 0) == overflows);
+  return run.hash();
+}
+
+const Overrides placements[] = {
+    {"optimiser/offload=host", "optimiser/offload_bucket=500"},
+    {"optimiser/offload=file", "optimiser/offload_bucket=999",
+     "optimiser/offload_directory=" + std::filesystem::temp_directory_path().string()}};
+
+} // namespace
+
+TEST_CASE("statistics and tied weights of 16 bits have the same bits on any ranks", "[mixed]") {
+  for (const Overrides& network : {images, tied_in_front}) {
+    for (const std::string& precision : Overrides{"bf16", "fp16"}) {
+      const bool overflows = precision == "fp16";
+      const Overrides deck =
+          network + Overrides{"run/precision=" + precision, "run/steps=24", "strategy/microbatches=3"};
+      const std::string expected = watchedHash(1, deck + Overrides{"strategy/kind=joint"}, overflows);
+      for (const Overrides& placement : placements)
+        CHECK(watchedHash(1, deck + placement + Overrides{"strategy/kind=joint"}, overflows) == expected);
+      for (int stages = 2; stages <= std::min(3, everyone().size()); ++stages) {
+        for (const char* schedule : {"message-driven", "1f1b", "1f1b-eager", "gpipe"}) {
+          INFO(network.back() << ", " << precision << ", " << stages << " stages, " << schedule);
+          const Overrides pipeline{"strategy/kind=pipeline", "strategy/stages=" + std::to_string(stages),
+                                   stages == 2 ? "strategy/cuts=[2]" : "strategy/cuts=[2,3]",
+                                   std::string("strategy/schedule=") + schedule};
+          CHECK(watchedHash(stages, deck + pipeline, overflows) == expected);
+          const Overrides wire = placements[0] + Overrides{"strategy/wire=" + precision};
+          CHECK(watchedHash(stages, deck + pipeline + wire, overflows) == expected);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("steps that are left out leave statistics alone in every strategy", "[mixed]") {
+  const int ranks = std::min(2, everyone().size());
+  const std::string replicas = "strategy/replicas=" + std::to_string(ranks);
+  const Overrides cut{"strategy/stages=2", "strategy/cuts=[2]", "strategy/recovery_epochs=1", "run/epochs=1"};
+  const std::vector<Overrides> decks{{"strategy/kind=joint", replicas, "strategy/wire=fp16"},
+                                     cut + Overrides{"strategy/input=relay"},
+                                     cut + Overrides{"strategy/input=frozen"},
+                                     cut + Overrides{"strategy/input=free"}};
+  for (const Overrides& deck : decks) {
+    INFO(deck.back());
+    watchedHash(ranks, images + deck + Overrides{"run/precision=fp16"}, true);
+  }
+  if (ranks < 2) return;
+  // Floats that overflow on their way alone.
+  for (const Overrides& deck : {decks.front(), Overrides{"strategy/kind=pipeline", "strategy/stages=2"}})
+    watchedHash(ranks, images + deck + Overrides{"strategy/wire=fp16"}, true);
+}
+
+TEST_CASE("networks with batch norms or tied heads learn as well in 16 bits", "[mixed]") {
+  if (everyone().size() > 1) return;
+  const auto lossOf = [](const Overrides& network, const std::string& precision) {
+    return SmallRun(everyone(),
+                    smallDeck(network + Overrides{"run/precision=" + precision, "strategy/kind=joint",
+                                                  "run/epochs=4", "data/samples=1200",
+                                                  "data/test_samples=600", "optimiser/learning_rate=0.004"}))
+        .train()
+        .evaluate()
+        .loss.back();
+  };
+  for (const Overrides* chosen : {&images, &gpt}) {
+    const Overrides& network = *chosen;
+    const double expected = lossOf(network, "float");
+    const double guessing = std::log(&network == &gpt ? 30.0 : 10.0);
+    CHECK(expected < 0.75 * guessing); // it has learnt
+    for (const char* precision : {"bf16", "fp16"}) {
+      const double found = lossOf(network, precision);
+      INFO(network.front() << ", " << precision << ": " << found << " against " << expected);
+      CHECK(std::fabs(found - expected) < 0.03 * expected);
+    }
+  }
+}

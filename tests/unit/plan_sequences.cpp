@@ -105,6 +105,11 @@ TEST_CASE("A tied layer needs its embedding, of its size and in its stage", "[pl
   CHECK(messageOfPlan({embedding, dense(5), tied}, {4}) ==
         "network/layers: entry 3: a tied layer has as many units as there are tokens, 9, and inputs as the "
         "embedding is wide, 6");
+  LayerSpec square = tied; // as wide as the embedding, so that another may stand behind it
+  square.units = 9;
+  embedding.width = 9;
+  CHECK(messageOfPlan({embedding, square, tied}, {4}) ==
+        "network/layers: entry 3 is tied, and so is a layer in front of it");
   const RunConfig config = cutInTwo(gpt(16, 2, 4, true), 3);
   CHECK(messageOf([&] { partitionOf(config, 8, 9); }) ==
         "network/layers: entry 4 is tied to the embedding, which is in another stage; leave `tied` out");

@@ -81,6 +81,7 @@ void tieToEmbedding(std::vector<LayerPlan>& layers) {
                       std::to_string(embedding->classes) + ", and inputs as the embedding is wide, " +
                       std::to_string(embedding->spec.width));
     }
+    if (embedding->shared) throw UserError(leaf->entry + " is tied, and so is a layer in front of it");
     embedding->shared = true;
   }
 }

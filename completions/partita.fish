@@ -137,7 +137,7 @@ function __partita_overrides
             'strategy/later_hold=' 'stages 2, 3, ... keep their learning rate up until near the end; auto: with relay' \
             'strategy/queue=' 'relay, frozen: on their way between two stages' \
             'strategy/cache_directory=' 'frozen: folder of the spilled activations; empty: the run directory' \
-            'strategy/bucket_kib=' 'replicas: gradients summed in one message' \
+            'strategy/bucket_kib=' 'replicas: gradients summed in one message, or a 64th of them if that is more' \
             'strategy/wire=' 'activations, their gradients and sums of gradients as they travel; the sums are rounded, too' \
             'strategy/recovery_epochs=' 'back-propagation through the joined stages afterwards' \
             'strategy/recovery_rate=' 'factor on the learning rate while recovering' \

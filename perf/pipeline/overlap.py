@@ -1,9 +1,10 @@
-"""How much of the sum of gradients over replicas hides behind the backward pass, on emulated slow links.
+"""How much of the sum of gradients over replicas hides behind computing, on emulated slow links.
 
     python3 perf/pipeline/overlap.py build/openmp/bin/partita [--ranks 2] [--repeats 3]
 
-The step of a replica alone (compute), the time that the links need for the gradients (communication), and the step of
-the replicas together, for links of several speeds. The bound is the larger of the two + 15 %.
+The step of the replicas on links that take no time (compute), the time that slow links need for the gradients
+(communication), and the step on such links, for several speeds. The bound is the larger of the two + 15 %. Computing is
+measured anew beside each step, and ratios are made of such pairs, since machines change their speed.
 """
 
 import argparse
@@ -57,26 +58,28 @@ def main():
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--width", type=int, default=1024)
+    parser.add_argument("--ratios", type=float, nargs="+", default=[0.25, 0.5, 1.0, 2.0, 4.0],
+                        help="communication / compute")
     parser.add_argument("--batch", type=int, default=256, help="of a replica")
     arguments = parser.parse_args()
-    values = {"steps": arguments.steps, "width": arguments.width}
+    values = {"steps": arguments.steps, "width": arguments.width, "batch": arguments.batch * arguments.ranks}
+    share = 2 * (arguments.ranks - 1) / arguments.ranks
     with tempfile.TemporaryDirectory() as folder:
-        def median(ranks, links):
-            values["batch"] = arguments.batch * ranks
-            runs = [seconds_a_step(arguments.app, folder, ranks, values, links) for _ in range(arguments.repeats)]
-            return statistics.median(seconds for seconds, _ in runs), runs[0][1]
-
-        # The replicas beside each other, on links that take no time: what computing costs here.
-        compute, size = median(arguments.ranks, "")
-        print(f"{arguments.ranks} replicas, {size / 1e6:.1f} MB of gradients, compute {1e3 * compute:.1f} ms")
-        print(f"{'comm./compute':>14} {'communication':>14} {'step':>10} {'larger':>10} {'ratio':>7}")
-        for ratio in (0.25, 0.5, 1.0, 2.0, 4.0):
-            share = 2 * (arguments.ranks - 1) / arguments.ranks
+        def pair(ratio):
+            """Compute, communication, step, and the step over the larger of the two."""
+            compute, size = seconds_a_step(arguments.app, folder, arguments.ranks, values, "")
             communication = ratio * compute
-            step, _ = median(arguments.ranks, f"bandwidth={share * size / communication}")
-            larger = max(compute, communication)
-            print(f"{ratio:14.2f} {1e3 * communication:11.1f} ms {1e3 * step:7.1f} ms {1e3 * larger:7.1f} ms "
-                  f"{step / larger:7.3f}", flush=True)
+            links = f"bandwidth={share * size / communication}"
+            step, _ = seconds_a_step(arguments.app, folder, arguments.ranks, values, links)
+            return compute, communication, step, step / max(compute, communication)
+
+        print(f"{arguments.ranks} replicas; medians of {arguments.repeats}")
+        print(f"{'comm./compute':>14} {'compute':>10} {'communication':>14} {'step':>10} {'ratio':>7}")
+        for ratio in arguments.ratios:
+            columns = zip(*(pair(ratio) for _ in range(arguments.repeats)))
+            compute, communication, step, over = (statistics.median(column) for column in columns)
+            print(f"{ratio:14.2f} {1e3 * compute:7.1f} ms {1e3 * communication:11.1f} ms {1e3 * step:7.1f} ms "
+                  f"{over:7.3f}", flush=True)
 
 
 if __name__ == "__main__":

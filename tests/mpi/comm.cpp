@@ -2,6 +2,7 @@
 #include "partita/comm/message.hpp"
 #include "partita/comm/reducer.hpp"
 
+#include <algorithm>
 #include <limits>
 
 #include "pmpi.hpp"
@@ -109,6 +110,49 @@ TEST_CASE("the reducer sums every value once, whatever the buckets", "[comm]") {
     }
     CHECK(bytes == (ranks == 1 ? 0 : 2 * size * static_cast<std::int64_t>(sizeof(Real))));
     if (ranks > 1) CHECK_THROWS_AS(reducer.ready(space, 0, 10), InternalError); // not from the back
+  }
+}
+
+TEST_CASE("sums that are held back follow from the front", "[comm]") {
+  using Range = std::pair<std::int64_t, std::int64_t>;
+  const ExecSpace space;
+  const int ranks = everyone().size();
+  const Vector gradients("partita::test::gradients", 1000);
+  std::int64_t bytes = 0;
+  GradientReducer reducer(everyone(), gradients, 100, MessagePath::direct, bytes);
+  std::vector<Range> told;
+  const auto arrive = [&](std::int64_t begin, std::int64_t end) {
+    reducer.arrive(space, begin, end, [&](std::int64_t a, std::int64_t b) { told.emplace_back(a, b); });
+  };
+  const std::vector<Range> begun{{900, 1000}, {800, 900}, {600, 700}, {500, 600}, {300, 400},
+                                 {200, 300},  {0, 100},   {100, 200}, {400, 500}, {700, 800}};
+  const auto first = [&](std::size_t count) {
+    return std::vector<Range>(begun.begin(),
+                              begun.begin() + static_cast<std::ptrdiff_t>(ranks > 1 ? count : 0));
+  };
+  for (int step = 1; step <= 3; ++step) {
+    Kokkos::deep_copy(gradients, static_cast<Real>(step * (everyone().rank() + 1)));
+    reducer.holdBack(step < 3);
+    told.clear();
+    reducer.ready(space, 333, 1000);
+    arrive(0, 1000);
+    CHECK(told.empty()); // the step has not come so far
+    reducer.ready(space, 0, 333);
+    if (step < 3) {
+      arrive(0, 50);
+      CHECK(told == first(7));
+      arrive(150, 300); // the one in front of it is there
+      CHECK(told == first(8));
+      arrive(0, 300);
+      CHECK(told == first(8));
+    }
+    arrive(0, 1000);
+    CHECK(told.size() == first(10).size());
+    if (step < 3) CHECK(told == first(10));
+    if (step == 3) CHECK(std::is_sorted(told.rbegin(), told.rend()));
+    const auto host = Kokkos::create_mirror_view_and_copy(HostSpace(), gradients);
+    CHECK(std::vector<Real>(host.data(), host.data() + 1000) ==
+          std::vector<Real>(1000, static_cast<Real>(ranks == 1 ? step : step * ranks * (ranks + 1) / 2)));
   }
 }
 

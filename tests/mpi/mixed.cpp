@@ -147,7 +147,7 @@ TEST_CASE("sums of 16 bits are those of rounded numbers, odd counts too", "[mixe
           reducer.ready(ExecSpace(), 667, size);
           reducer.ready(ExecSpace(), 333, 667);
           reducer.ready(ExecSpace(), 0, 333);
-          reducer.arrive(ExecSpace(), 500);
+          reducer.arrive(ExecSpace(), 500, size);
           const std::vector<Real> part = stored(gradients);
           CHECK(std::vector<Real>(part.begin() + 667, part.end()) ==
                 std::vector<Real>(expected.begin() + 667, expected.end()));

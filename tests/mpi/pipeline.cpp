@@ -190,6 +190,17 @@ TEST_CASE("a pipeline allocates nothing after its first steps, however many ther
   }
 }
 
+TEST_CASE("nor do replicas whose updates wait for the next forward pass", "[pipeline]") {
+  for (const char* path : {"run/device_aware_mpi=auto", "run/device_aware_mpi=off"}) {
+    SmallRun run(everyone(), smallDeck({"strategy/kind=joint", "strategy/replicas=0", "strategy/bucket_kib=1",
+                                        "run/steps=150", "run/log_every=100", path}));
+    AllocationWatch watch;
+    run.train(watch);
+    CHECK(watch.last == AllocationWatch::whole_run);
+    CHECK(watch.count == 0);
+  }
+}
+
 TEST_CASE("evaluation with many more batches than messages on their way ends", "[pipeline]") {
   SmallRun alone(groupOf(1), smallDeck({"strategy/kind=joint"}));
   const Evaluation expected = alone.evaluate();

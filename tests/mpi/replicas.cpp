@@ -5,6 +5,7 @@
 #include "pmpi.hpp"
 #include "small_run.hpp"
 #include "support/catch.hpp"
+#include "support/link_scope.hpp"
 
 using namespace partita;
 using namespace partita::test;
@@ -99,6 +100,39 @@ TEST_CASE("one replica and two agree", "[replicas]") {
       for (const char* more : {"strategy/kind=pipeline", "strategy/microbatches=3", "run/steps=20", schedule})
         deck.emplace_back(more);
       checkAgreement(deck, 1e-6);
+    }
+  }
+}
+
+TEST_CASE("updates that wait for the next forward pass change no bit", "[replicas]") {
+  const std::string pipeline = "strategy/kind=pipeline", sil = "strategy/kind=sil",
+                    norms = R"(network/layers=[{ type = "dense", units = 20 },
+    { type = "batch-norm", activation = "relu", replicas = true }, { type = "dense" }])";
+  const std::vector<Overrides> variants{{pipeline, "optimiser/kind=sgd"},
+                                        {pipeline, "optimiser/kind=adamw", "optimiser/weight_decay=0.01"},
+                                        {pipeline, "strategy/microbatches=3", "run/device_aware_mpi=off"},
+                                        {pipeline, norms},
+                                        {sil, "run/epochs=1", "strategy/recovery_epochs=1"},
+                                        {sil, "strategy/input=frozen", "run/evaluate_every=1"},
+                                        {sil, "strategy/input=free"}};
+  const int ranks = everyone().size();
+  for (const Overrides& variant : variants) {
+    for (const int stages : {1, 2}) {
+      if (stages > ranks) continue;
+      const auto hashOf = [&](const char* log_every) {
+        Overrides deck = variant;
+        for (const char* more :
+             {log_every, "strategy/bucket_kib=1", "strategy/replicas=0", "strategy/cuts=flops"})
+          deck.emplace_back(more);
+        deck.push_back("strategy/stages=" + std::to_string(stages));
+        return trainedHash(ranks, deck);
+      };
+      INFO(stages << " stages, " << variant.front() << ", " << variant.back());
+      const std::string at_once = hashOf("run/log_every=1");
+      CHECK(hashOf("run/log_every=1000") == at_once);
+      const LinkScope slow({0.0002, 1e8, 0.0, 1});
+      const MpiDelays delays(static_cast<std::uint64_t>(stages));
+      CHECK(hashOf("run/log_every=1000") == at_once);
     }
   }
 }

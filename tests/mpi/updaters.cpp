@@ -23,7 +23,46 @@ class UpdateWatch : public StepControl {
   int _announced = 0, _taken = 0;
 };
 
+/// Sees parameters behind a step, and when its update is finished.
+class LateWatch : public StepControl {
+ public:
+  explicit LateWatch(const SmallRun& run) : _run(run), _values(run.ownParameters()) {}
+  bool afterStep(const ExecSpace& space, const Position&,
+                 const std::vector<StageUpdater*>& updaters) override {
+    if (_run.ownParameters() == _values) ++late;
+    for (StageUpdater* updater : updaters) updater->finishUpdate(space);
+    const std::vector<Real> finished = _run.ownParameters();
+    if (finished != _values) ++changed;
+    _values = finished;
+    return false;
+  }
+  int late = 0, changed = 0;
+
+ private:
+  const SmallRun& _run;
+  std::vector<Real> _values;
+};
+
 } // namespace
+
+TEST_CASE("Parameters of replicas change when the next forward pass wants them, or before", "[updaters]") {
+  const int ranks = everyone().size(), steps = 21, reports = 3;
+  const std::vector<std::string> deck{"strategy/kind=joint", "strategy/replicas=0", "run/steps=21",
+                                      "run/log_every=7", "strategy/bucket_kib=1"};
+  std::vector<std::vector<std::string>> decks(4, deck);
+  decks[1].emplace_back("optimiser/clip_norm=0.1");
+  decks[2].emplace_back("optimiser/offload=host");
+  decks[3].emplace_back("strategy/wire=bf16");
+  for (const std::vector<std::string>& overrides : decks) {
+    INFO(overrides.back());
+    SmallRun run(everyone(), smallDeck(overrides));
+    LateWatch watch(run);
+    const std::string watched = run.train(watch).hash();
+    CHECK(watch.changed == steps);
+    CHECK(watch.late == (ranks > 1 && &overrides == &decks.front() ? steps - reports : 0));
+    CHECK(watched == trainedHash(ranks, overrides)); // nobody finishes updates there
+  }
+}
 
 TEST_CASE("Whoever changes parameters says so before, in every strategy and phase", "[updaters]") {
   const std::vector<std::vector<std::string>> decks{

@@ -106,7 +106,7 @@ TEST_CASE("The tensors of a stage fill its flat buffer in layer order", "[nn]") 
   CHECK(stage.tensors()[1].name == "bias");
 }
 
-TEST_CASE("Gradients become ready from the back, in ranges that touch", "[nn]") {
+TEST_CASE("Gradients become ready from the back, in ranges that touch, and stay as they are", "[nn]") {
   Stage stage = makeStage(cutInto(1, LabelKind::orthogonal).stages[0]);
   Tape tape = stage.makeTape(rows);
   const Matrix in = matrixOf(rows, inputs, normals(rows * inputs, 1));
@@ -115,14 +115,42 @@ TEST_CASE("Gradients become ready from the back, in ranges that touch", "[nn]") 
   assign(grad, normals(rows * classes, 2));
   std::int64_t expected_end = stage.plan().parameters();
   int calls = 0;
-  stage.backward(space, {}, in, tape, grad, Matrix(), [&](std::int64_t begin, std::int64_t end) {
+  Values ready(static_cast<std::size_t>(expected_end));
+  const Matrix grad_in = makeMatrix("partita::test::grad_in", rows, inputs);
+  Kokkos::deep_copy(stage.gradients(), Real(-7));
+  stage.backward(space, {}, in, tape, grad, grad_in, [&](std::int64_t begin, std::int64_t end) {
     CHECK(end == expected_end);
     CHECK(begin < end);
     expected_end = begin;
     ++calls;
+    const Values now = valuesOf(stage.gradients());
+    std::copy(now.begin() + begin, now.begin() + end, ready.begin() + begin);
   });
   CHECK(expected_end == 0);
   CHECK(calls == 4);
+  CHECK(ready == valuesOf(stage.gradients()));
+}
+
+TEST_CASE("A forward pass asks for parameters layer by layer, before it reads them", "[nn]") {
+  const StagePlan plan = cutInto(1, LabelKind::orthogonal).stages[0];
+  const Matrix in = matrixOf(rows, inputs, normals(rows * inputs, 1));
+  Stage stage = makeStage(plan), late = makeStage(plan);
+  Tape tape = stage.makeTape(rows);
+  const Values expected = valuesOf(stage.forward(space, {}, in, tape));
+  Kokkos::deep_copy(late.parameters(), Real(0));
+  std::int64_t expected_begin = 0;
+  late.setParametersWanted([&](const ExecSpace&, std::int64_t begin, std::int64_t end) {
+    CHECK(begin == expected_begin);
+    expected_begin = end;
+    const auto range = std::pair(static_cast<std::size_t>(begin), static_cast<std::size_t>(end));
+    Kokkos::deep_copy(Kokkos::subview(late.parameters(), range), Kokkos::subview(stage.parameters(), range));
+  });
+  CHECK(valuesOf(late.forward(space, {}, in, tape)) == expected);
+  CHECK(expected_begin == plan.parameters());
+  late.setParametersWanted({});
+  expected_begin = 0;
+  late.forward(space, {}, in, tape);
+  CHECK(expected_begin == 0);
 }
 
 TEST_CASE("Two batches can be under way on two tapes", "[nn]") {

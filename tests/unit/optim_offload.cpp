@@ -119,6 +119,31 @@ TEST_CASE("A stream of buckets changes each value once, from the back", "[offloa
   }
 }
 
+TEST_CASE("An update in parts is bitwise that of the whole", "[offload]") {
+  for (const OptimiserKind kind : {OptimiserKind::sgd, OptimiserKind::adamw}) {
+    OptimiserSection section;
+    section.kind = kind;
+    section.weight_decay = 0.1;
+    const auto optimiser = makeOptimiser(section, size);
+    const Vector parameters = vectorOf(normals(size, 1));
+    for (int t = 1; t <= 5; ++t) {
+      const Vector gradients = vectorOf(normals(size, static_cast<std::uint64_t>(100 + t)));
+      const Trained trained{parameters, gradients, {}};
+      optimiser->begin(trained);
+      for (const auto& [begin, end] : {std::pair(7001, 9123), std::pair(0, 7001), std::pair(9123, int{size})})
+        optimiser->stepPart(space, trained, 0.01 * t, begin, end);
+    }
+    Ended ended{valuesOf(parameters), {}};
+    for (const Optimiser::State& state : optimiser->state()) ended.state.push_back(copyOf(state.values));
+    CHECK(ended == train(section, 1.0));
+    CHECK(optimiser->steps() == 5);
+  }
+  const auto elsewhere = makeOptimiser(offloaded({}, Offload::host, 1000), size);
+  const Vector values = vectorOf(normals(size, 1));
+  elsewhere->begin({values, values, {}});
+  CHECK_THROWS_AS(elsewhere->stepPart(space, {values, values, {}}, 0.1, 0, 10), InternalError);
+}
+
 TEST_CASE("Offloaded steps are bitwise those of state on the device", "[offload]") {
   std::vector<OptimiserSection> sections(5);
   sections[0].kind = OptimiserKind::sgd;

@@ -2,6 +2,8 @@
 
 #include "partita/core/region.hpp"
 
+#include <algorithm>
+
 namespace partita {
 
 namespace {
@@ -19,8 +21,9 @@ View reals(const Numbers& numbers) {
 GradientReducer::GradientReducer(const Communicator& peers, const Numbers& gradients, std::int64_t bucket,
                                  MessagePath path, std::int64_t& bytes, Precision wire)
     : _peers(peers), _gradients(gradients), _wire(wire), _sum(wire),
-      _plain(wire == Precision::single && gradients.precision == wire), _bucket(bucket),
-      _begin(gradients.size), _end(_begin), _bytes(bytes) {
+      _plain(wire == Precision::single && gradients.precision == wire),
+      _bucket(std::max(bucket, (gradients.size + most_buckets - 1) / most_buckets)), _begin(gradients.size),
+      _end(_begin), _bytes(bytes) {
   const bool in_place = path == MessagePath::direct && gradients.precision == wire;
   if (!in_place && peers.size() > 1) {
     const std::int64_t values =
@@ -29,15 +32,36 @@ GradientReducer::GradientReducer(const Communicator& peers, const Numbers& gradi
         PinnedVector(Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::GradientReducer::staging"),
                      static_cast<std::size_t>(values));
   }
-  _pending.reserve(64);
+  _pending.reserve(most_buckets);
+  _held.reserve(most_buckets);
 }
 
 void GradientReducer::ready(const ExecSpace& space, std::int64_t begin, std::int64_t end) {
   if (_peers.size() == 1) return;
   PARTITA_REQUIRE(end == _begin, "gradients must become ready from the back");
   _begin = begin;
-  for (Pending& pending : _pending) pending.request.test();
-  if (_end - _begin >= _bucket) reduce(space, _begin, _end);
+  letMove();
+  startFull(space);
+  if (_begin > 0) return;
+  for (; !_held.empty(); _held.pop_back()) reduce(space, _held.back().first, _held.back().second);
+}
+
+/// The last bucket, in front, is full with what is left.
+void GradientReducer::startFull(const ExecSpace& space) {
+  while (_end - _begin >= _bucket || (_begin == 0 && _end > 0)) {
+    const std::int64_t begin = std::max(_begin, _end - _bucket), end = _end;
+    _end = begin;
+    if (_holds && ++_cut % 3 == 0) {
+      _held.emplace_back(begin, end);
+    } else {
+      reduce(space, begin, end);
+    }
+  }
+}
+
+/// MPI moves messages on only while it is called.
+void GradientReducer::letMove() {
+  for (std::size_t i = _arrived; i < _pending.size(); ++i) _pending[i].request.test();
 }
 
 /// What MPI sums: the gradients themselves, or the copy that is staged.
@@ -57,13 +81,12 @@ void GradientReducer::reduce(const ExecSpace& space, std::int64_t begin, std::in
     }
   }
   fence(space, "partita::GradientReducer::reduce");
-  _pending.push_back({Request(), begin, end});
+  _pending.push_back({Request(), begin, end, 0.0});
   PARTITA_MPI(MPI_Iallreduce(MPI_IN_PLACE, out.data, mpiCount(out.size), mpiType(_wire), _sum.get(),
                              _peers.get(),
                              _pending.back().request.start({WaitedFor::Kind::all, "sum of gradients"})));
-  if (linkModel().slow()) _due = _link.summed(out.bytes(), _peers.size());
+  if (linkModel().slow()) _pending.back().due = _link.summed(out.bytes(), _peers.size());
   _bytes += out.bytes();
-  _end = begin;
 }
 
 void GradientReducer::copyBack(const ExecSpace& space, std::int64_t begin, std::int64_t end) const {
@@ -76,22 +99,32 @@ void GradientReducer::copyBack(const ExecSpace& space, std::int64_t begin, std::
   }
 }
 
-void GradientReducer::arrive(const ExecSpace& space, std::int64_t begin) {
-  if (_peers.size() == 1) return;
-  if (_end > _begin) reduce(space, _begin, _end);
-  const Region region(space, "partita::GradientReducer::arrive", Phase::communication);
-  for (; _arrived < _pending.size() && _pending[_arrived].end > begin; ++_arrived) {
-    Pending& pending = _pending[_arrived];
-    pending.request.wait();
-    copyBack(space, pending.begin, pending.end);
-  }
+void GradientReducer::complete(const ExecSpace& space, Pending& pending) {
+  const Region region(space, "partita::GradientReducer::complete", Phase::communication);
+  pending.request.wait();
   if (linkModel().slow()) {
     Waiting waiting({WaitedFor::Kind::all, "sum of gradients"});
-    while (linkSeconds() < _due) waiting.pause();
+    for (; linkSeconds() < pending.due; waiting.pause()) letMove();
   }
-  if (begin > 0) return;
+  copyBack(space, pending.begin, pending.end);
+}
+
+void GradientReducer::arrive(const ExecSpace& space, std::int64_t begin, std::int64_t end,
+                             const Arrived& arrived) {
+  if (_begin > 0 || _pending.empty()) return; // a step has not come so far, or is over
+  letMove();
+  std::size_t wanted = _pending.size();
+  while (wanted > _arrived && (_pending[wanted - 1].end <= begin || _pending[wanted - 1].begin >= end))
+    --wanted;
+  for (; _arrived < wanted; ++_arrived) {
+    Pending& pending = _pending[_arrived];
+    complete(space, pending);
+    if (arrived) arrived(pending.begin, pending.end);
+  }
+  if (_arrived < _pending.size()) return;
   _pending.clear();
   _arrived = 0;
+  _cut = 0;
   _begin = _end = _gradients.size;
 }
 

@@ -153,7 +153,7 @@ void addTransport(Section& section, StrategySection& strategy) {
   section.add("cache_directory", &strategy.cache_directory,
               "frozen: folder of the spilled activations; empty: the run directory");
   section.add("bucket_kib", &strategy.bucket_kib, within(1, 1 << 20), "KiB",
-              "replicas: gradients summed in one message");
+              "replicas: gradients summed in one message, or a 64th of them if that is more");
   section.add("wire", choice(strategy.wire),
               "activations, their gradients and sums of gradients as they travel; the sums are rounded, too");
   section.add("recovery_epochs", &strategy.recovery_epochs, within(0, 1e9), "epochs",

@@ -110,6 +110,7 @@ void Dense::backward(const ExecSpace& space, const Pass& pass, const Matrix& sam
   activationGradient(space, pass, out, saved, grad_out);
   gemm(space, Op::transpose, Op::none, Real(1), grad_out, in, pass.accumulate ? Real(1) : Real(0),
        _weight_gradient);
+  pass.tellGradientsFinal();
   if (grad_in.size() > 0) gemm(space, Op::none, Op::none, Real(1), grad_out, _weight, Real(0), grad_in);
 }
 

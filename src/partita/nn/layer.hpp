@@ -4,6 +4,7 @@
 #include "partita/nn/packed.hpp"
 #include "partita/plan/layer_plan.hpp"
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -27,8 +28,14 @@ struct Pass {
   std::uint64_t step = 0;     ///< counter of the random numbers a layer draws
   std::int64_t first_row = 0; ///< place of row 0 in the whole batch, over all replicas and microbatches
   bool again = false;         ///< a forward pass of before is repeated: statistics are not counted twice
-  const ReplicaSum* replicas = nullptr; ///< null: there is one replica
+  const ReplicaSum* replicas = nullptr;                   ///< null: there is one replica
+  const std::function<void()>* gradients_final = nullptr; ///< see `tellGradientsFinal`
   Vector work; ///< scratch, as long as the layer's `workValues`; free again after the call
+
+  /// For a backward pass that makes dJ/din behind the parameters' gradients: those may go on their way.
+  void tellGradientsFinal() const {
+    if (gradients_final != nullptr) (*gradients_final)();
+  }
 };
 
 /// A layer maps [rows, inputs] to [rows, outputs]; sequences may be shorter in a call than in the plan, and

@@ -117,11 +117,13 @@ Tape LayerChain::tapeIn(Real*& memory, std::int64_t rows, const Matrix& out) con
   return tape;
 }
 
-Matrix LayerChain::forward(const ExecSpace& space, const Pass& pass, const Matrix& in, Tape& tape) const {
+Matrix LayerChain::forward(const ExecSpace& space, const Pass& pass, const Matrix& in, Tape& tape,
+                           const ParametersWanted& wanted) const {
   tape.rows = static_cast<std::int64_t>(in.extent(0));
   Matrix from = in;
   for (std::size_t i = 0; i < _layers.size(); ++i) {
     const Matrix to = shaped(tape.outputs[i].data(), _layers[i]->outputs(), in);
+    if (wanted && _begin[i + 1] > _begin[i]) wanted(space, _begin[i], _begin[i + 1]);
     unpack(space, i, false);
     _layers[i]->forward(space, pass, from, to, topRows(tape.saved[i], tape.rows));
     roundTo(space, _packed.precision(), to);
@@ -131,12 +133,19 @@ Matrix LayerChain::forward(const ExecSpace& space, const Pass& pass, const Matri
   return from;
 }
 
+/// The gradients of a layer are final.
+void LayerChain::handOn(const ExecSpace& space, std::size_t layer, const GradientReady& ready) const {
+  pack(space, layer);
+  if (ready && _begin[layer + 1] > _begin[layer]) ready(_begin[layer], _begin[layer + 1]);
+}
+
 void LayerChain::backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Tape& tape,
                           const Matrix& grad_out, const Matrix& grad_in, const Vector (&work)[2],
                           const GradientReady& ready) const {
   const bool input_wanted = grad_in.size() > 0;
   Matrix grad = grad_out;
   roundTo(space, _packed.precision(), grad);
+  Pass own = pass;
   std::size_t next = grad_out.data() == work[0].data() ? 1 : 0;
   for (std::size_t i = _layers.size(); i-- > 0;) {
     if (!input_wanted && i < _first_trained) break;
@@ -148,11 +157,16 @@ void LayerChain::backward(const ExecSpace& space, const Pass& pass, const Matrix
     }
     const Matrix from = i == 0 ? in : shaped(tape.outputs[i - 1].data(), _layers[i]->inputs(), in),
                  to = shaped(tape.outputs[i].data(), _layers[i]->outputs(), in);
+    bool told = false;
+    const auto tell = [&] {
+      if (!std::exchange(told, true)) handOn(space, i, ready);
+    };
+    const std::function<void()> gradients_final = std::ref(tell);
+    own.gradients_final = &gradients_final;
     unpack(space, i, pass.accumulate || _shared[i]);
-    _layers[i]->backward(space, pass, from, to, topRows(tape.saved[i], tape.rows), grad, before);
-    pack(space, i);
+    _layers[i]->backward(space, own, from, to, topRows(tape.saved[i], tape.rows), grad, before);
+    tell(); // where the layer has not done so itself
     roundTo(space, _packed.precision(), before);
-    if (ready && _begin[i + 1] > _begin[i]) ready(_begin[i], _begin[i + 1]);
     grad = before;
     next = 1 - next;
   }

@@ -23,6 +23,8 @@ class LayerChain {
   /// Called in backward as soon as the gradients in [begin, end) of the flat buffer are final (from the
   /// back).
   using GradientReady = std::function<void(std::int64_t begin, std::int64_t end)>;
+  /// Called in forward before a layer reads its parameters, [begin, end) of the flat buffer.
+  using ParametersWanted = std::function<void(const ExecSpace& space, std::int64_t begin, std::int64_t end)>;
 
   explicit LayerChain(const std::vector<LayerPlan>& plans);
 
@@ -46,7 +48,8 @@ class LayerChain {
 
   /// in [rows, inputs()] -> output [rows, outputs()], which lives on the tape; both narrower for sequences
   /// that are shorter than planned.
-  Matrix forward(const ExecSpace& space, const Pass& pass, const Matrix& in, Tape& tape) const;
+  Matrix forward(const ExecSpace& space, const Pass& pass, const Matrix& in, Tape& tape,
+                 const ParametersWanted& wanted = {}) const;
   /// dJ/doutput (overwritten) -> the flat gradients, and dJ/din where `grad_in` is not empty. `work`: two
   /// buffers, each for the widest activation inside; `grad_out` may be one of them.
   void backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Tape& tape,
@@ -56,6 +59,7 @@ class LayerChain {
  private:
   void unpack(const ExecSpace& space, std::size_t layer, bool gradients) const;
   void pack(const ExecSpace& space, std::size_t layer) const;
+  void handOn(const ExecSpace& space, std::size_t layer, const GradientReady& ready) const;
   bool packs(std::size_t layer) const;
   Vector tableIn(const Vector& scratch, std::size_t layer) const;
   /// `values` columns of the plan as those of a call that begins with `in`, whose sequences may be shorter.

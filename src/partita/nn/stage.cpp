@@ -118,7 +118,7 @@ Pass Stage::completed(Pass pass) const {
 }
 
 Matrix Stage::forward(const ExecSpace& space, const Pass& pass, const Matrix& in, Tape& tape) {
-  return _chain.forward(space, completed(pass), in, tape);
+  return _chain.forward(space, completed(pass), in, tape, _wanted);
 }
 
 Matrix Stage::outputGradient(std::int64_t rows) const {

@@ -24,6 +24,7 @@ struct StageStorage {
 class Stage {
  public:
   using GradientReady = LayerChain::GradientReady;
+  using ParametersWanted = LayerChain::ParametersWanted;
 
   /// `values`: the starting parameters, see `initialValues`. `capacity`: rows of the largest batch.
   Stage(const StagePlan& plan, const std::vector<Real>& values, std::int64_t capacity,
@@ -50,6 +51,8 @@ class Stage {
   const std::vector<StageTensor>& statisticsTensors() const { return _statistics_tensors; }
   /// For layers that look at the batch of all replicas; must outlive the stage's passes.
   void setReplicas(const ReplicaSum* replicas) { _replicas = replicas; }
+  /// Who updates parameters late is asked for them by each forward pass, layer by layer; empty: nobody is.
+  void setParametersWanted(ParametersWanted wanted) { _wanted = std::move(wanted); }
   std::int64_t inputs() const { return _chain.inputs(); }
   std::int64_t outputs() const { return _chain.outputs(); }
 
@@ -80,6 +83,7 @@ class Stage {
   Halves _halves, _gradient_halves; ///< in place of parameters and gradients
   StoredVector _masters;
   const ReplicaSum* _replicas = nullptr;
+  ParametersWanted _wanted;
   Vector _work[2]; ///< gradients of activations on their way back, in turn
   Vector _scratch; ///< of one layer at a time
   std::uint64_t _seed = 0;

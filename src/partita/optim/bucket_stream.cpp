@@ -43,6 +43,15 @@ BucketStream::Bucket BucketStream::bucketAt(std::int64_t number) const {
   return bucket;
 }
 
+BucketStream::Bucket BucketStream::onDevice(std::int64_t begin, std::int64_t end) const {
+  PARTITA_REQUIRE(!_streams, "a part of vectors that lie elsewhere");
+  Bucket bucket{begin, end};
+  for (std::size_t i = 0; i < _vectors.size(); ++i) {
+    if (_vectors[i].size() > 0) bucket.values[i] = _vectors[i].device().data() + begin;
+  }
+  return bucket;
+}
+
 void BucketStream::load(std::int64_t number) {
   const Bucket bucket = bucketAt(number);
   const BufferSet& set = setOf(number);

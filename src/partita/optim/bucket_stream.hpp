@@ -27,6 +27,8 @@ class BucketStream {
   /// `work` launches on `space` what changes a bucket; buckets come from the back, as gradients do. Behind
   /// it, `space` waits for what is still on its way out.
   void run(const ExecSpace& space, const Work& work);
+  /// A part of vectors that all lie on the device.
+  Bucket onDevice(std::int64_t begin, std::int64_t end) const;
 
  private:
   struct BufferSet {

@@ -3,7 +3,6 @@
 #include "partita/core/loops.hpp"
 #include "partita/core/math.hpp"
 #include "partita/core/region.hpp"
-#include "partita/optim/bucket_stream.hpp"
 
 #include <cmath>
 
@@ -127,33 +126,45 @@ Optimiser::Optimiser(const OptimiserSection& section, const std::vector<std::str
 
 Optimiser::~Optimiser() = default;
 
+void Optimiser::begin(const Trained& trained) {
+  ++_steps;
+  if (_stream != nullptr) return;
+  std::vector<StoredVector> vectors{trained.masters};
+  bool offloaded = trained.masters.offloaded();
+  for (const State& state : _state) {
+    vectors.push_back(state.values);
+    offloaded = offloaded || state.values.offloaded();
+  }
+  const std::int64_t size = trained.parameters.size;
+  _stream =
+      std::make_unique<BucketStream>(size, std::move(vectors), offloaded ? _section.offload_bucket : size);
+}
+
+Optimiser::Part Optimiser::partOf(const Trained& trained, const BucketStream::Bucket& bucket,
+                                  const Vector& factor) const {
+  const Numbers values = trained.parameters.part(bucket.begin, bucket.end);
+  const bool own_masters = trained.masters.size() > 0;
+  return {bucket.begin,
+          bucket.end,
+          own_masters ? bucket.values[0] : static_cast<Real*>(values.data),
+          {bucket.values[1], bucket.values[2]},
+          trained.gradients.part(bucket.begin, bucket.end),
+          values,
+          factor.size() > 0 ? factor.data() : _one.data()};
+}
+
 void Optimiser::step(const ExecSpace& space, const Trained& trained, double rate, const Vector& factor,
                      const GradientWanted& wanted) {
-  const bool own_masters = trained.masters.size() > 0;
-  if (_stream == nullptr) {
-    std::vector<StoredVector> vectors{trained.masters};
-    bool offloaded = trained.masters.offloaded();
-    for (const State& state : _state) {
-      vectors.push_back(state.values);
-      offloaded = offloaded || state.values.offloaded();
-    }
-    const std::int64_t size = trained.parameters.size;
-    _stream =
-        std::make_unique<BucketStream>(size, std::move(vectors), offloaded ? _section.offload_bucket : size);
-  }
-  ++_steps;
+  begin(trained);
   _stream->run(space, [&](const BucketStream::Bucket& bucket) {
     if (wanted) wanted(bucket.begin);
-    const Numbers values = trained.parameters.part(bucket.begin, bucket.end);
-    Part part{bucket.begin,
-              bucket.end,
-              own_masters ? bucket.values[0] : static_cast<Real*>(values.data),
-              {bucket.values[1], bucket.values[2]},
-              trained.gradients.part(bucket.begin, bucket.end),
-              values,
-              factor.size() > 0 ? factor.data() : _one.data()};
-    update(space, part, rate);
+    update(space, partOf(trained, bucket, factor), rate);
   });
+}
+
+void Optimiser::stepPart(const ExecSpace& space, const Trained& trained, double rate, std::int64_t begin,
+                         std::int64_t end) {
+  update(space, partOf(trained, _stream->onDevice(begin, end), Vector()), rate);
 }
 
 std::unique_ptr<Optimiser> makeOptimiser(const OptimiserSection& section, std::int64_t parameters) {

@@ -2,6 +2,7 @@
 
 #include "partita/config/run_config.hpp"
 #include "partita/core/trained.hpp"
+#include "partita/optim/bucket_stream.hpp"
 
 #include <functional>
 #include <memory>
@@ -9,8 +10,6 @@
 #include <vector>
 
 namespace partita {
-
-class BucketStream;
 
 /// One fused kernel a bucket of the flat parameters of a stage, or one for all where the state lies on the
 /// device.
@@ -32,6 +31,11 @@ class Optimiser {
   /// device, so that clipping waits for nobody; empty means one.
   void step(const ExecSpace& space, const Trained& trained, double rate, const Vector& factor,
             const GradientWanted& wanted = {});
+  /// The same in parts that lie apart, whenever and in whatever order: where the state lies on the device,
+  /// and gradients are not multiplied. `begin` goes before the parts of an update.
+  void begin(const Trained& trained);
+  void stepPart(const ExecSpace& space, const Trained& trained, double rate, std::int64_t begin,
+                std::int64_t end);
   const std::vector<State>& state() const { return _state; }
   /// Bytes that one step reads and writes for each parameter in single precision: the step is bound by
   /// memory.
@@ -54,6 +58,7 @@ class Optimiser {
     std::int64_t size() const { return end - begin; }
   };
   virtual void update(const ExecSpace& space, const Part& part, double rate) const = 0;
+  Part partOf(const Trained& trained, const BucketStream::Bucket& bucket, const Vector& factor) const;
 
   OptimiserSection _section;
   std::int64_t _steps = 0; ///< taken so far, the one under way included; Adam's bias correction counts them

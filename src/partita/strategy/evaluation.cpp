@@ -78,11 +78,14 @@ Evaluation evaluateJoined(const ExecSpace& space, const RunConfig& config, Grid&
   return result;
 }
 
+bool Evaluator::due(std::int64_t step) const {
+  const std::int64_t every = _context.config.run.evaluate_every * _context.length.per_epoch;
+  return (every > 0 && step % every == 0) || step == _steps;
+}
+
 double Evaluator::afterStep(const ExecSpace& space, const Position& position, int trained, int number) {
   const std::int64_t per_epoch = _context.length.per_epoch, step = position.step;
-  const std::int64_t every = _context.config.run.evaluate_every * per_epoch;
-  const bool due = every > 0 && step % every == 0;
-  if (!due && step != _steps) return 0.0;
+  if (!due(step)) return 0.0;
   fence(space, "partita::Evaluator::afterStep");
   _context.grid.world().barrier(); // what a fast rank waits for is training, not evaluation
   using Clock = std::chrono::steady_clock;

@@ -29,6 +29,7 @@ class Evaluator {
   /// `steps` is the length of the phase of training.
   Evaluator(RunContext context, std::int64_t steps) : _context(std::move(context)), _steps(steps) {}
 
+  bool due(std::int64_t step) const;
   /// After a step: evaluates if it is due. `trained` stages count, from the first; `number` is the stage that
   /// the report names, 0 for the joined network. Returns the seconds it took, waiting for slower ranks left
   /// out, and takes them out of the training time.

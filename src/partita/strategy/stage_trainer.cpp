@@ -38,6 +38,29 @@ StageUpdater::StageUpdater(const RunConfig& config, LocalStage& local, Grid& gri
   _reducer.setScale(_scale.value());
 }
 
+StageUpdater::~StageUpdater() {
+  if (_late) _local.stage.setParametersWanted({});
+}
+
+void StageUpdater::updateLate() {
+  _late = _peers.size() > 1 && !clips() && !_checks && _section.offload == Offload::none;
+  if (!_late) return;
+  _local.stage.setParametersWanted([this](const ExecSpace& space, std::int64_t begin, std::int64_t end) {
+    updatePart(space, begin, end);
+  });
+}
+
+/// Where nothing of [begin, end) is left to be summed, nothing happens.
+void StageUpdater::updatePart(const ExecSpace& space, std::int64_t begin, std::int64_t end) {
+  _reducer.arrive(space, begin, end, [this, &space](std::int64_t first, std::int64_t last) {
+    _optimiser->stepPart(space, _local.stage.trained(), _rate, first, last);
+  });
+}
+
+void StageUpdater::finishUpdate(const ExecSpace& space) {
+  if (_late) updatePart(space, 0, _local.stage.masters().size());
+}
+
 void StageUpdater::resumeScale(double value, std::int64_t clean_steps) {
   _scale.resume(value, clean_steps);
   _reducer.setScale(_scale.value());
@@ -48,6 +71,7 @@ void StageUpdater::beginStep(const ExecSpace& space) {
 }
 
 Stage::GradientReady StageUpdater::gradientReady(const ExecSpace& space) {
+  _reducer.holdBack(updatesLate());
   return [this, space](std::int64_t begin, std::int64_t end) { _reducer.ready(space, begin, end); };
 }
 
@@ -87,8 +111,13 @@ void StageUpdater::update(const ExecSpace& space, std::optional<double> squares)
   if (_before_update) _before_update();
   if (clips() || scaled)
     _norm.clip(space, clips() ? _section.clip_norm : std::numeric_limits<double>::infinity(), squares);
-  _optimiser->step(space, _local.stage.trained(), _rate, clips() || scaled ? _norm.factor() : Vector(),
-                   [&](std::int64_t begin) { _reducer.arrive(space, begin); });
+  const Trained trained = _local.stage.trained();
+  if (updatesLate()) {
+    _optimiser->begin(trained);
+  } else {
+    _optimiser->step(space, trained, _rate, clips() || scaled ? _norm.factor() : Vector(),
+                     [&](std::int64_t begin) { _reducer.arrive(space, begin, trained.gradients.size); });
+  }
   // Replicas have seen other samples; with equal statistics any of them can be kept, or evaluate.
   if (_local.replicas != nullptr) _local.replicas->average(space, _local.stage.statistics());
   _scale.stepTaken();
@@ -116,6 +145,10 @@ bool overflowAnywhere(const ExecSpace& space, const std::vector<const StageUpdat
   std::int64_t found = 0;
   for (const StageUpdater* updater : updaters) found += updater->overflowed(space) ? 1 : 0;
   return comm.maximum(found) > 0;
+}
+
+void finishUpdates(const ExecSpace& space, const std::vector<StageUpdater*>& updaters) {
+  for (StageUpdater* updater : updaters) updater->finishUpdate(space);
 }
 
 StepReport StageUpdater::report(const ExecSpace& space, std::int64_t stage_number, double flops_per_sample) {

@@ -28,6 +28,18 @@ class StageUpdater {
   /// `steps` is the length of the schedule.
   StageUpdater(const RunConfig& config, LocalStage& local, Grid& grid, StageRate stage_rate,
                std::int64_t steps, std::int64_t steps_per_epoch);
+  ~StageUpdater();
+  StageUpdater(const StageUpdater&) = delete;
+  StageUpdater& operator=(const StageUpdater&) = delete;
+
+  /// From now on `update` waits for no sums over replicas where it need not: parameters are updated when the
+  /// next forward pass of the stage wants them, and sums go on meanwhile. Whoever else reads parameters or
+  /// optimiser calls `finishUpdate` before, the end of the training included. No bit changes. Steps that
+  /// need the whole gradient at once (clipped, checked, reported), or whose state of the optimiser lies
+  /// elsewhere, are taken as before.
+  void updateLate();
+  /// What is left of the last update.
+  void finishUpdate(const ExecSpace& space);
 
   /// Before the first forward pass of a step, which changes statistics: they are kept where it may be left
   /// out.
@@ -87,6 +99,8 @@ class StageUpdater {
  private:
   using Clock = std::chrono::steady_clock;
   bool clips() const { return _section.clip_norm > 0.0; }
+  bool updatesLate() const { return _late && !reports(); }
+  void updatePart(const ExecSpace& space, std::int64_t begin, std::int64_t end);
   double rateNow() const;
 
   LocalStage& _local;
@@ -95,7 +109,7 @@ class StageUpdater {
   std::unique_ptr<Optimiser> _optimiser;
   GradientReducer _reducer;
   GradientNorm _norm;
-  bool _checks;
+  bool _checks, _late = false;
   Vector _statistics; ///< of the stage before this step; empty where no step is left out
   LossScale _scale;
   std::int64_t _batch, _log_every, _steps, _steps_per_epoch;
@@ -111,6 +125,9 @@ class StageUpdater {
 /// else; behind `completeGradient` of all.
 bool overflowAnywhere(const ExecSpace& space, const std::vector<const StageUpdater*>& updaters,
                       const Communicator& comm);
+
+/// What is left of the last update of each: before anyone but a forward pass reads what they update.
+void finishUpdates(const ExecSpace& space, const std::vector<StageUpdater*>& updaters);
 
 /// Trains one stage alone with its own loss.
 class StageTrainer {

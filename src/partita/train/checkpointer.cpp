@@ -147,6 +147,7 @@ void Checkpointer::take(const ExecSpace& space, const Position& position,
   const auto start = Clock::now();
   finish();
   const Region region(space, "partita::Checkpointer::take", Phase::checkpoint);
+  finishUpdates(space, updaters);
   for (StageUpdater* updater : updaters) updater->failIfDiverged(space, updater->local().tape, Matrix());
   auto job = std::make_shared<CheckpointJob>();
   job->final_name = _run.directory.file(checkpointName(_run.length.runStep(position)));

@@ -21,6 +21,7 @@ PipelineTraining::PipelineTraining(const RunContext& context, RunPhase phase)
     _owned.push_back(std::make_unique<StageUpdater>(
         context.config, *local, grid, phase == RunPhase::recovery ? strategy.recovery_rate : 1.0, _steps,
         context.length.per_epoch));
+    _owned.back()->updateLate();
     _updaters.push_back(_owned.back().get());
   }
   _work = std::make_unique<NetworkWork>(context, _updaters, microbatches,
@@ -54,10 +55,12 @@ bool PipelineTraining::run(const ExecSpace& space) {
     const bool traced = _context.trace != nullptr && at.step <= _first + _context.config.run.trace;
     _engine->setTrace(traced ? _context.trace : nullptr);
     step(space, reader, at);
+    if (_evaluator.due(at.step)) finishUpdates(space, _updaters); // their time is that of training
     const double seconds = _evaluator.afterStep(space, at, grid.plan().stages, _number);
     for (StageUpdater* updater : _updaters) updater->pause(seconds);
     done = !_context.control.afterStep(space, at, _updaters);
   }
+  finishUpdates(space, _updaters);
   grid.world().barrier();
   _context.clock.stop();
   return done;

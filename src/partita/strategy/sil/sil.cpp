@@ -50,6 +50,7 @@ std::unique_ptr<StageTrainer> SilTraining::makeTrainer(const ExecSpace& space, L
                                                 _context.length.steps, _context.length.per_epoch);
   _context.control.begin(trainer->updater());
   if (resumed) _context.control.restore(space, trainer->updater());
+  trainer->updater().updateLate();
   return trainer;
 }
 
@@ -109,6 +110,7 @@ void SilTraining::step(const ExecSpace& space, StageTrainer& trainer, BatchSourc
 
 bool SilTraining::afterStep(const ExecSpace& space, const Position& position, int trained,
                             const std::vector<StageUpdater*>& updaters) {
+  if (_evaluator.due(position.step)) finishUpdates(space, updaters);
   const double seconds = _evaluator.afterStep(space, position, trained, trained);
   for (StageUpdater* updater : updaters) updater->pause(seconds);
   return _context.control.afterStep(space, position, updaters);
@@ -132,13 +134,15 @@ bool SilTraining::trainTogether(const ExecSpace& space) {
                                       _context.stages.back()->stage.outputs(), _context.config.strategy.queue,
                                       _context.grid.traffic.between_stages);
   }
-  for (Position at = _context.start; at.step < _context.length.steps;) {
+  bool done = true;
+  for (Position at = _context.start; done && at.step < _context.length.steps;) {
     ++at.step;
     for (std::size_t i = 0; i < count; ++i)
       step(space, *trainers[i], *sources[i], i + 1 == count ? sender.get() : nullptr, at);
-    if (afterStep(space, at, grid.plan().stages, updaters)) return false;
+    done = !afterStep(space, at, grid.plan().stages, updaters);
   }
-  return true;
+  finishUpdates(space, updaters);
+  return done;
 }
 
 std::string SilTraining::cacheFolder() const {
@@ -210,16 +214,18 @@ bool SilTraining::trainFrozen(const ExecSpace& space, int stage, std::int64_t fi
     source = stream.makeSource(inputs, *_cache);
   }
   const RowSource* spilled = stage > 0 ? static_cast<const RowSource*>(_cache.get()) : &_features;
-  for (Position at{RunPhase::training, stage, first}; at.step < length.steps;) {
+  bool done = true;
+  for (Position at{RunPhase::training, stage, first}; done && at.step < length.steps;) {
     if (at.step == streamed) source = std::make_unique<ReaderSource>(makeReader(spilled, streamed));
     ++at.step;
     step(space, *trainer, *source, nullptr, at);
     // Rows that no batch of the first epoch had; before an evaluation, which the feeding rank joins only when
     // all have left it.
     if (at.step == streamed) stream.drain(space);
-    if (afterStep(space, at, stage + 1, {&trainer->updater()})) return false;
+    done = !afterStep(space, at, stage + 1, {&trainer->updater()});
   }
-  return true;
+  finishUpdates(space, {&trainer->updater()});
+  return done;
 }
 
 } // namespace partita

@@ -161,6 +161,34 @@ TEST_CASE("a plan of sil counts labels, inputs made of them, and the recovery", 
                    "training/loss=mse"});
 }
 
+TEST_CASE("a plan counts what images and tokens need", "[memory]") {
+  const Overrides images{"network/layers=[{type='conv2d',channels=8,kernel=3,activation='relu'},"
+                         "{type='batch-norm'},{type='residual',activation='gelu',layers=["
+                         "{type='conv2d',channels=8,kernel=3,padding=1},{type='batch-norm'}]},"
+                         "{type='max-pool'},{type='dense'}]",
+                         "training/batch=24", "data/samples=96"};
+  const Overrides tokens{"network/layers=[{type='embedding',width=24},{type='block',repeat=2,layers=["
+                         "{type='residual',layers=[{type='layer-norm'},{type='attention',heads=2}]},"
+                         "{type='residual',layers=[{type='layer-norm'},{type='dense',units=24}]}]},"
+                         "{type='dense'}]",
+                         "data/kind=grammar",
+                         "data/classes=0",
+                         "data/sequence=16",
+                         "training/batch=24",
+                         "data/samples=96"};
+  for (const Overrides& network : {images, tokens}) {
+    for (const Overrides& strategy :
+         {Overrides{"strategy/kind=pipeline", "strategy/microbatches=3"},
+          Overrides{"strategy/kind=sil", "strategy/queue=2", "strategy/labels=gaussian"},
+          Overrides{"strategy/kind=sil", "strategy/queue=2", "strategy/input=free",
+                    "strategy/labels=gaussian"}}) {
+      Overrides deck = network;
+      deck.insert(deck.end(), strategy.begin(), strategy.end());
+      checkOnRanks(2, deck);
+    }
+  }
+}
+
 TEST_CASE("a plan of frozen stages bounds what they allocate in turn", "[memory]") {
   const Overrides deck{"strategy/kind=sil", "strategy/input=frozen", "strategy/stages=2", "strategy/queue=3"};
   checkPlan(1, deck, checkBounded);

@@ -94,7 +94,7 @@ function __partita_overrides
             'data/noise=' 'glyphs: deviation of the pixel noise' \
             'data/validation=' 'fraction of the training set held out' \
             'data/standardise=' 'shift and scale from the training set: one for all features, or one each; not for tokens' \
-            'data/prefetch=' 'made ahead by a thread of their own, where the rank has a core for it; 0: none' \
+            'data/prefetch=' 'made ahead by a thread of their own, where the rank has a core for it; microbatches where there are any; 0: none' \
             'network/layers=' 'one table a layer, from input to output; required' \
             'network/initialisation=' 'weights at the start' \
             'training/batch=' 'in a step, over all replicas' \

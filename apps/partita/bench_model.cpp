@@ -43,7 +43,7 @@ std::vector<double> timeSteps(const ExecSpace& space, BenchModel& model, int rep
   for (int block = 0; block <= repeats; ++block) {
     const auto start = Clock::now();
     for (int i = 0; i < steps; ++i) {
-      const Batch& read = reader.next(space);
+      const Batch read = reader.next(space);
       trainer.forward(space, read.features);
       trainer.learn(space, {read.labels, Matrix()});
     }

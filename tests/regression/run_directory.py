@@ -124,6 +124,20 @@ class Files(support.RunTest):
                 self.assertEqual(found[1], f"{100 * self.summary['test_accuracy']:.2f}")
         self.assertIn("on 50 samples", run("evaluate", self.run_directory, "data/test_samples=50").stdout)
 
+    def test_a_cut_by_memory_stays(self):
+        """Evaluation has other replicas and no optimiser; by memory a new network would be cut elsewhere."""
+        network = "network/layers=[" + ", ".join(
+            f'{{ type = "dense", units = {units}, activation = "relu" }}' for units in (256, 32, 512, 512)
+        ) + ', { type = "dense" }]'
+        for batch, offload, ranks in ((40, "none", 3), (20, "file", 1)):
+            folder = self.folder / f"batch-{batch}"
+            summary = train(folder, self.deck, network, "strategy/cuts=memory", "strategy/input=free", "run/epochs=1",
+                            f"training/batch={batch}", f"optimiser/offload={offload}")
+            result = run("evaluate", folder, ranks=ranks)
+            self.assertDone(result)
+            found = re.search(r"joined network +([\d.]+) %", result.stdout)
+            self.assertEqual(found[1], f"{100 * summary['test_accuracy']:.2f}")
+
     def test_a_new_run_removes_old_results(self):
         folder = self.folder / "twice"
         folder.mkdir()

@@ -45,7 +45,7 @@ Values everything(const RowSource* rows, std::int64_t depth, std::int64_t count)
   BatchReader reader(rows, set, trainingOrder(samples, 3, 10, 0, 1, 0), count, 10, depth);
   Values all;
   for (std::int64_t i = 0; i < count; ++i) {
-    const Batch& batch = reader.next(space);
+    const Batch batch = reader.next(space);
     CHECK(batch.features.extent(0) == 10);
     CHECK(batch.features.extent(1) == (rows == nullptr ? 0 : width));
     const Values features = valuesOf(batch.features), classes = valuesOf(batch.labels);
@@ -77,7 +77,7 @@ TEST_CASE("Batches may be smaller than the reader's capacity", "[data]") {
   for (const std::int64_t depth : {0, 2}) {
     BatchReader reader(&rows, set, sequentialOrder(0, 7, 4), 2, 4, depth);
     CHECK(reader.next(space).labels.extent(0) == 4);
-    const Batch& last = reader.next(space);
+    const Batch last = reader.next(space);
     CHECK(last.features.extent(0) == 3);
     CHECK(valuesOf(last.features)[2 * width] == 6.0);
     CHECK_THROWS_AS(reader.next(space), InternalError);
@@ -91,6 +91,23 @@ TEST_CASE("A reader makes no more batches ahead than it was told", "[data]") {
   reader.next(space);
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   CHECK(rows.reads <= 3 * 10); // one in use, two ahead
+}
+
+TEST_CASE("A batch stays while it is held, and others are made ahead", "[data]") {
+  const CountingRows rows;
+  const Dataset set{{}, someLabels()};
+  for (const std::int64_t depth : {0, 2}) {
+    BatchReader reader(&rows, set, sequentialOrder(0, samples, 5), 10, 5, depth, 3);
+    std::vector<Batch> taken;
+    for (std::size_t i = 0; i < 10; ++i) {
+      taken.push_back(reader.next(space));
+      std::this_thread::sleep_for(std::chrono::milliseconds(2)); // time to spoil what is in use
+      for (std::size_t held = i < 2 ? 0 : i - 2; held <= i; ++held) {
+        CHECK(valuesOf(taken[held].features)[0] == 5.0 * static_cast<double>(held));
+        CHECK(valuesOf(taken[held].labels)[0] == set.labels[5 * held]);
+      }
+    }
+  }
 }
 
 TEST_CASE("A reader may be left before its end", "[data]") {

@@ -99,3 +99,16 @@ TEST_CASE("Rows in their own order", "[data]") {
   CHECK(at(order, 1) == Rows{7, 8, 9});
   CHECK(at(order, 2).empty());
 }
+
+TEST_CASE("The parts of a batch are its rows, in their order", "[data]") {
+  const auto order = trainingOrder(103, 5, 10, 0, 1, 0), parts = inParts(order, 3);
+  for (std::int64_t batch = 0; batch < 12; ++batch) {
+    Rows joined;
+    for (std::int64_t part = 0; part < 3; ++part) {
+      const Rows rows = at(parts, 3 * batch + part);
+      CHECK(rows.size() == (part == 2 ? 4U : 3U));
+      append(joined, rows);
+    }
+    CHECK(joined == at(order, batch));
+  }
+}

@@ -156,7 +156,7 @@ layers = [{ type = "batch-norm" }, { type = "dense" }]
   const std::vector<LayerPlan> layers = planNetwork(config.network, {6}, 4);
   const auto bytes = [&] {
     const StagePlan stage = planPartition(config, layers, 4).stages.front();
-    const StageMemory memory = stageMemory(stage, config, {1}, 4);
+    const StageMemory memory = stageMemory(stage, config, {}, {4});
     return memory.parameters - memory.gradients; // of the same number
   };
   CHECK(bytes() == 2 * 6 * 4);

@@ -87,31 +87,90 @@ TEST_CASE("A pipeline keeps as many activations as are live", "[plan]") {
   config.strategy.microbatches = 8;
   const Partition partition = cut(config);
   const GridPlan grid = planGrid(config.strategy, partition, 6); // two replicas
-  const auto loads = [&] {
-    std::vector<std::int64_t> live;
-    for (int stage = 0; stage < 3; ++stage) live.push_back(stageLoad(config, partition, grid, stage).live);
-    return live;
+  const auto live = [&] {
+    std::vector<std::int64_t> all;
+    for (int group = 0; group < 3; ++group)
+      all.push_back(StageRows(config.strategy, {group, 3, 2}, config.training.batch).live);
+    return all;
   };
-  CHECK(loads() == std::vector<std::int64_t>{6, 6, 1});
+  CHECK(live() == std::vector<std::int64_t>{6, 6, 1});
   config.strategy.schedule = PipelineSchedule::one_f_one_b;
-  CHECK(loads() == std::vector<std::int64_t>{3, 2, 1});
-  const StageLoad first = stageLoad(config, partition, grid, 0),
-                  middle = stageLoad(config, partition, grid, 1);
-  CHECK(first.rows == 8);
-  CHECK(first.messages == 256 * (3 + 2));                      // sent onward, received back
-  CHECK(middle.messages == 256 * (1 + 1 + 3) + 256 * (2 + 2)); // and its gradient, one ahead, sent back
-  const StagePlan& plan = partition.stages[0];
-  CHECK(stageMemory(plan, config, first, 4).activations ==
-        4 * 8 * (3 * plan.activationValues() + 2 * plan.widest() + first.messages));
+  CHECK(live() == std::vector<std::int64_t>{3, 2, 1});
+  const std::int64_t rows = 8; // of a microbatch
+  const auto activations = [&](int stage, std::int64_t kept) {
+    const StagePlan& plan = partition.stages[static_cast<std::size_t>(stage)];
+    return 4 * rows * (kept * plan.keptValues() + 2 * plan.widest() + 2);
+  };
+  const StageMemory first = stageMemory(config, partition, grid, 0),
+                    middle = stageMemory(config, partition, grid, 1),
+                    last = stageMemory(config, partition, grid, 2);
+  CHECK(first.activations == activations(0, 3));
+  CHECK(middle.activations == activations(1, 2));
+  CHECK(last.activations == activations(2, 1));
+  // Batches of features and labels, sent onward, received back; then the gradient of the input, received with
+  // one ahead, sent back.
+  CHECK(first.buffers == 4 * rows * ((3 + 2) * (784 + 1) + 256 * (3 + 2)));
+  CHECK(middle.buffers == 4 * rows * ((2 + 2) + 256 * (1 + (2 + 1) + 3) + 256 * (2 + 2)));
+  CHECK(last.buffers == 4 * rows * ((1 + 2) + 256 * (1 + (1 + 1) + 2)));
+}
+
+TEST_CASE("What lies in the memory of a device depends on the way of messages", "[plan]") {
+  RunConfig config = bigConfig(2);
+  config.strategy.kind = StrategyKind::pipeline;
+  config.training.batch = 16;
+  config.strategy.queue = 3;
+  config.data.prefetch = 2;
+  const StagePlan last = cut(config).stages[1];
+  const StagePlace place{1, 2, 2};
+  const auto planned = [&](const DeviceKind& device) { return stageMemory(last, config, place, device); };
+  constexpr std::int64_t rows = 8, value = 4 * rows * 256;
+  const std::int64_t gradients = last.parameters();
+  const StageMemory host = planned({4, true, false, false}), staged = planned({4, true, true, true}),
+                    direct = planned({4, false, false, false}), device = planned({4, false, true, true});
+  CHECK(host.buffers == 3 * 4 * rows + value * (1 + 2 + 1)); // two received, one sent back
+  CHECK(staged.buffers == host.buffers + value);             // what is received becomes a copy
+  CHECK(direct.buffers == host.buffers - 2 * 4 * rows);      // only the host makes batches ahead
+  CHECK(device.buffers == 4 * rows + value * (1 + 1));       // the rest is pinned
+  CHECK(device.evaluation == direct.evaluation - 2 * value); // a queue of three there, a copy here
+  CHECK(host.gradients == 4 * gradients);
+  CHECK(staged.gradients == 2 * host.gradients); // summed in a copy
+  CHECK(device.gradients == host.gradients);
+  config.strategy.wire = Precision::bf16; // half as large, and always copied
+  CHECK(planned({4, true, false, false}).buffers == 3 * 4 * rows + value + 3 * value / 2 + value);
+  CHECK(planned({4, true, false, false}).gradients == (4 + 2) * gradients);
+}
+
+TEST_CASE("Stages with labels pay for them, and for the recovery where it needs more", "[plan]") {
+  RunConfig config = bigConfig(2);
+  config.training.batch = 8;
+  const Partition partition = cut(config);
+  const GridPlan grid = planGrid(config.strategy, partition, 2);
+  const std::int64_t rows = 8, classes = 47, labels = classes * (2 * 256 + 1);
+  const StageMemory relay = stageMemory(config, partition, grid, 1);
+  const StagePlan& first = partition.stages[0];
+  CHECK(stageMemory(config, partition, grid, 0).activations ==
+        4 * (rows * (first.keptValues() + 2 * first.widest() + 2 + 2 * classes) + labels));
+  CHECK(relay.buffers == 4 * rows * (3 + 4 * 256)); // labels, and the queue
+  config.strategy.input = StageInput::free;
+  CHECK(stageMemory(config, partition, grid, 1).buffers == 4 * (rows * (3 + 256 + classes) + labels));
+  CHECK(stageMemory(config, partition, grid, 0).activations == // re-encoded, and back
+        4 * (rows * (first.keptValues() + 256 + classes + 2 * first.widest() + 2 + 3 * classes) + labels));
+  config.strategy.input = StageInput::relay;
+  config.strategy.queue = 1;
+  const std::int64_t short_queue = stageMemory(config, partition, grid, 1).buffers;
+  config.strategy.recovery_epochs = 1;
+  CHECK(stageMemory(config, partition, grid, 1).buffers == 4 * rows * (3 + 256 * (1 + 2 + 1)));
+  CHECK(short_queue == 4 * rows * (3 + 256));
 }
 
 TEST_CASE("A cut by memory makes the largest stage as small as it can be", "[plan]") {
   RunConfig config = bigConfig(2);
   config.strategy.cut_rule = CutRule::memory;
+  config.data.prefetch = 0; // the cut is the same whatever a rank makes ahead
   const auto largest = [&](const Partition& partition) {
     std::int64_t most = 0;
     for (const StagePlan& stage : partition.stages)
-      most = std::max(most, stageMemory(stage, config, {config.training.batch}, 4).total());
+      most = std::max(most, stageMemory(stage, config, {stage.index, 2}).total());
     return most;
   };
   const std::int64_t chosen = largest(cut(config));
@@ -122,6 +181,26 @@ TEST_CASE("A cut by memory makes the largest stage as small as it can be", "[pla
     least = std::min(least, largest(cut(config)));
   }
   CHECK(chosen == least);
+}
+
+TEST_CASE("A cut by memory counts the share of a replica, and can be kept", "[plan]") {
+  RunConfig config = bigConfig(2);
+  config.strategy.cut_rule = CutRule::memory;
+  config.network.layers.clear();
+  for (const std::int64_t units : {256, 48, 512, 512}) {
+    config.network.layers.emplace_back();
+    config.network.layers.back().units = units;
+  }
+  config.network.layers.emplace_back();
+  config.training.batch = 4096;
+  CHECK(cut(config).cuts == std::vector<std::int64_t>{2}); // where the fewest activations cross
+  config.strategy.replicas = 512;
+  CHECK(cut(config).cuts == std::vector<std::int64_t>{3}); // parameters weigh more
+  RunConfig fixed = withFixedCuts(config, {784}, 47, 4);
+  fixed.strategy.replicas = 1;
+  CHECK(cut(fixed).cuts == std::vector<std::int64_t>{3});
+  config.strategy.kind = StrategyKind::joint;
+  CHECK(withFixedCuts(config, {784}, 47, 4).strategy.cuts.empty());
 }
 
 TEST_CASE("Cuts given as a list are taken, or refused", "[plan]") {
@@ -203,14 +282,17 @@ TEST_CASE("Memory of a stage", "[plan]") {
   RunConfig config = bigConfig(2);
   const StagePlan stage = cut(config).stages[0]; // 784-256-256
   const std::int64_t bytes = (784 * 256 + 256 + 256 * 256 + 256) * 4;
-  const StageMemory memory = stageMemory(stage, config, {128}, 4);
+  config.strategy.kind = StrategyKind::pipeline;
+  const StageMemory memory = stageMemory(stage, config);
   CHECK(memory.parameters == bytes);
   CHECK(memory.gradients == bytes);
   CHECK(memory.optimiser == 2 * bytes);
-  CHECK(memory.activations == (784 + 256 + 256 + 2 * 256) * 128 * 4);
-  CHECK(memory.total() == 4 * bytes + memory.activations);
+  CHECK(memory.activations == (256 + 256 + 2 * 256 + 2) * 128 * 4);
+  CHECK(memory.buffers == (1 + 2) * (784 + 1) * 128 * 4); // features and labels, two batches ahead
+  CHECK(memory.evaluation == memory.buffers + 2 * 128 * 4);
+  CHECK(memory.total() == 4 * bytes + memory.activations + memory.buffers + memory.evaluation);
   config.optimiser.kind = OptimiserKind::sgd;
-  CHECK(stageMemory(stage, config, {128}, 8).optimiser == 2 * bytes); // one moment in double
+  CHECK(stageMemory(stage, config, {}, {8}).optimiser == 2 * bytes); // one moment in double
   config.optimiser.momentum = 0.0;
-  CHECK(stageMemory(stage, config, {128}, 4).optimiser == 0);
+  CHECK(stageMemory(stage, config).optimiser == 0);
 }

@@ -12,17 +12,17 @@ namespace partita {
 namespace {
 
 /// On a slow link the time of arrival travels behind the values.
-constexpr std::int64_t stamp_values = (sizeof(double) + sizeof(Real) - 1) / sizeof(Real);
-
-std::int64_t stampValues() {
-  return linkModel().slow() ? stamp_values : 0;
+std::int64_t stampBytes() {
+  return linkModel().slow() ? static_cast<std::int64_t>(sizeof(double)) : 0;
 }
 
-std::vector<MessageSlot> makeSlots(MessagePath path, std::int64_t depth, std::int64_t rows,
-                                   std::int64_t columns) {
+std::vector<MessageSlot> makeSlots(const Channel& channel, std::int64_t depth, std::int64_t values) {
+  const MessagePath path = channel.path;
   PARTITA_REQUIRE(!linkModel().slow() || device_is_host || path == MessagePath::staged,
                   "slow links are emulated in host memory only: run/device_aware_mpi = \"off\"");
-  const auto size = static_cast<std::size_t>(rows * columns + stampValues());
+  constexpr std::int64_t each = sizeof(Real);
+  const auto size =
+      static_cast<std::size_t>((values * bytesOf(channel.wire) + stampBytes() + each - 1) / each);
   std::vector<MessageSlot> slots(static_cast<std::size_t>(depth));
   for (MessageSlot& slot : slots) {
     if (path == MessagePath::direct) {
@@ -42,7 +42,7 @@ Numbers onTheWire(const Channel& channel, const MessageSlot& slot, std::int64_t 
 
 /// The values of that type that the stamp takes.
 std::int64_t stampCount(const Channel& channel) {
-  return linkModel().slow() ? static_cast<std::int64_t>(sizeof(double)) / bytesOf(channel.wire) : 0;
+  return stampBytes() / bytesOf(channel.wire);
 }
 
 /// MPI promises tags up to 32767. Numbers come back after more messages than a queue can hold.
@@ -55,7 +55,7 @@ int tagOf(const Channel& channel, std::int64_t number) {
 Sender::Sender(const Channel& channel, std::int64_t rows, std::int64_t columns, std::int64_t depth,
                std::int64_t& bytes)
     : _channel(channel), _world_rank(channel.comm.worldRank(channel.peer)),
-      _slots(makeSlots(channel.path, depth, rows, columns)), _requests(_slots.size()), _bytes(bytes) {}
+      _slots(makeSlots(channel, depth, rows * columns)), _requests(_slots.size()), _bytes(bytes) {}
 
 Sender::~Sender() noexcept(false) {
   if (std::uncaught_exceptions() == 0) finish();
@@ -69,9 +69,9 @@ void Sender::send(const ExecSpace& space, const Matrix& matrix) {
   if (request.underWay()) request.wait();
   const auto count = static_cast<std::int64_t>(matrix.size()), stamp = stampCount(_channel);
   const auto size = static_cast<std::size_t>(count);
-  PARTITA_REQUIRE(size + static_cast<std::size_t>(stampValues()) <= slot.direct.size() + slot.staged.size(),
-                  "a matrix larger than its stream was made for");
   const Numbers sent = onTheWire(_channel, slot, count);
+  PARTITA_REQUIRE(sent.bytes() + stampBytes() <= slot.bytes(),
+                  "a matrix larger than its stream was made for");
   const Vector values(matrix.data(), size);
   if (_channel.wire != Precision::single) {
     convert(space, values, sent);
@@ -105,7 +105,7 @@ Receiver::Receiver(const Channel& channel, std::int64_t rows, std::int64_t colum
                    std::int64_t count, std::int64_t held)
     : _channel(channel), _world_rank(channel.comm.worldRank(channel.peer)), _columns(columns), _count(count),
       _capacity(rows * columns + stampCount(channel)),
-      _slots(makeSlots(channel.path, std::min(depth, std::max<std::int64_t>(count, 1)), rows, columns)),
+      _slots(makeSlots(channel, std::min(depth, std::max<std::int64_t>(count, 1)), rows * columns)),
       _requests(_slots.size()) {
   const bool copied = channel.path == MessagePath::staged || channel.wire != Precision::single;
   for (std::int64_t i = 0; copied && i < held; ++i) {
@@ -147,7 +147,7 @@ bool Receiver::ready() {
     const Numbers payload = onTheWire(_channel, _slots[index], _values);
     if (stamp > 0) std::memcpy(&_due, static_cast<const char*>(payload.data) + payload.bytes(), sizeof _due);
   }
-  return stampValues() == 0 || linkSeconds() >= _due;
+  return stampBytes() == 0 || linkSeconds() >= _due;
 }
 
 Matrix Receiver::take(const ExecSpace& space, std::int64_t rows) {

@@ -22,12 +22,15 @@ struct Channel {
   Precision wire = Precision::single; ///< in which values travel, rounded; the same at both ends
 };
 
-/// A buffer that MPI reads or writes; one of the two is there. Values of 16 bits fill half of it.
+/// A buffer that MPI reads or writes; one of the two is there.
 struct MessageSlot {
   using PinnedVector = Kokkos::View<Real*, Kokkos::LayoutRight, PinnedSpace>;
   Vector direct;
   PinnedVector staged;
   Real* data() const { return direct.data() != nullptr ? direct.data() : staged.data(); }
+  std::int64_t bytes() const {
+    return static_cast<std::int64_t>((direct.size() + staged.size()) * sizeof(Real));
+  }
 };
 
 /// The sending end. `send` copies and returns; it waits only where `depth` messages are still on their way.

@@ -67,6 +67,11 @@ DeviceAwareness judgeDeviceAwareness(const std::string& library, std::optional<b
   return {false, library + " does not say whether it takes buffers on devices"};
 }
 
+DeviceKind deviceKind(const MessagePaths& paths) {
+  return {sizeof(Real), device_is_host, paths.messages == MessagePath::staged,
+          paths.reductions == MessagePath::staged};
+}
+
 MessagePaths chooseMessagePaths(Switch device_aware_mpi, Precision wire, Precision precision) {
   constexpr bool reaches_pinned = Kokkos::SpaceAccessibility<ExecSpace, PinnedSpace>::accessible;
   if ((wire != Precision::single || precision != Precision::single) && !reaches_pinned)

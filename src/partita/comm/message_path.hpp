@@ -2,6 +2,7 @@
 
 #include "partita/config/run_config.hpp"
 #include "partita/core/types.hpp"
+#include "partita/plan/stage_place.hpp"
 
 #include <functional>
 #include <optional>
@@ -20,6 +21,9 @@ struct MessagePaths {
   std::string reason;
   Precision wire = Precision::single; ///< of what travels while training
 };
+
+/// The same, as the plan of a stage's memory wants it.
+DeviceKind deviceKind(const MessagePaths& paths);
 
 /// As `run/device_aware_mpi` says, or as MPI itself does when asked. Throws UserError where the device cannot
 /// write numbers of the precision `wire` where MPI reads them.

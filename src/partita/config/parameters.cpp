@@ -55,8 +55,10 @@ Section describeData(DataSection& data) {
   section.add("validation", &data.validation, withinBelow(0, 1), "", "fraction of the training set held out");
   section.add("standardise", choice(data.standardise),
               "shift and scale from the training set: one for all features, or one each; not for tokens");
-  section.add("prefetch", &data.prefetch, within(0, 1024), "batches",
-              "made ahead by a thread of their own, where the rank has a core for it; 0: none");
+  section.add(
+      "prefetch", &data.prefetch, within(0, 1024), "batches",
+      "made ahead by a thread of their own, where the rank has a core for it; microbatches where there are "
+      "any; 0: none");
   return section;
 }
 

@@ -57,6 +57,9 @@ std::int64_t AllocationCounter::liveBytes() {
 std::int64_t AllocationCounter::peakBytes() {
   return peak;
 }
+void AllocationCounter::restartPeak() {
+  peak = live.load();
+}
 std::int64_t AllocationCounter::count() {
   return allocations;
 }

@@ -11,7 +11,8 @@ class AllocationCounter {
  public:
   static void start();
   static std::int64_t liveBytes();
-  static std::int64_t peakBytes();
+  static std::int64_t peakBytes(); ///< most since `start` or `restartPeak`
+  static void restartPeak();
   static std::int64_t count(); ///< allocations since `start`
   /// Allocations since `start` whose label begins neither with `partita::` nor with `Kokkos::`, which marks
   /// scratch of its own.

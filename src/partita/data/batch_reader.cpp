@@ -8,12 +8,12 @@
 namespace partita {
 
 BatchReader::BatchReader(const RowSource* source, const Dataset& set, RowsOf rows_of, std::int64_t count,
-                         std::int64_t capacity, std::int64_t depth)
-    : _source(source), _set(set), _rows_of(std::move(rows_of)), _count(count) {
+                         std::int64_t capacity, std::int64_t depth, std::int64_t held)
+    : _source(source), _set(set), _rows_of(std::move(rows_of)), _count(count), _held(held) {
   const auto width = static_cast<std::size_t>(source != nullptr ? source->width() : 0);
   const auto rows = static_cast<std::size_t>(capacity);
   const std::size_t labels = rows * set.labels_a_sample;
-  for (std::int64_t i = 0; i < depth + 1; ++i) { // one in use, `depth` ahead
+  for (std::int64_t i = 0; i < depth + held; ++i) {
     Slot slot;
     slot.features = PinnedMatrix(
         Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::BatchReader::features"), rows, width);
@@ -22,10 +22,10 @@ BatchReader::BatchReader(const RowSource* source, const Dataset& set, RowsOf row
     slot.rows.reserve(rows);
     _slots.push_back(std::move(slot));
   }
-  if (!device_is_host) {
-    _device_features =
-        makeMatrix("partita::BatchReader::device_features", capacity, static_cast<std::int64_t>(width));
-    _device_labels = Labels("partita::BatchReader::device_labels", labels);
+  for (std::int64_t i = 0; !device_is_host && i < held; ++i) {
+    _device_features.push_back(
+        makeMatrix("partita::BatchReader::device_features", capacity, static_cast<std::int64_t>(width)));
+    _device_labels.emplace_back("partita::BatchReader::device_labels", labels);
   }
   if (depth > 0 && count > 0) _thread = std::thread([this] { work(); });
 }
@@ -80,34 +80,36 @@ void BatchReader::waitFor(std::int64_t batch) {
     return;
   }
   std::unique_lock<std::mutex> lock(_mutex);
-  _released = batch; // the batch handed out before is free again
+  _released = std::max<std::int64_t>(0, batch + 1 - _held); // those in front are free again
   _changed.notify_all();
   _changed.wait(lock, [&] { return _made > batch || _failure != nullptr; });
   if (_made <= batch) std::rethrow_exception(_failure);
 }
 
-const Batch& BatchReader::next(const ExecSpace& space) {
+Batch BatchReader::next(const ExecSpace& space) {
   const Region region(space, "partita::BatchReader::next", Phase::data);
   PARTITA_REQUIRE(_taken < _count, "more batches taken than there are");
   if (!device_is_host || _taken > 0)
-    fence(space, "partita::BatchReader::next"); // kernels may still read the last one
+    fence(space, "partita::BatchReader::next"); // kernels may still read the one that is given back
   waitFor(_taken);
+  const auto place = static_cast<std::size_t>(_taken % _held);
   const Slot& slot = _slots[static_cast<std::size_t>(_taken++) % _slots.size()];
   const std::size_t rows = slot.rows.size(), width = slot.features.extent(1);
   const PinnedMatrix features(slot.features.data(), rows, width);
   const std::size_t label_count = rows * _set.labels_a_sample;
   const PinnedLabels labels(slot.labels.data(), label_count);
+  Batch batch;
   if constexpr (device_is_host) {
-    _batch.features = Matrix(features.data(), rows, width);
-    _batch.labels = Labels(labels.data(), label_count);
+    batch.features = Matrix(features.data(), rows, width);
+    batch.labels = Labels(labels.data(), label_count);
   } else {
-    _batch.features = topRows(_device_features, static_cast<std::int64_t>(rows));
-    _batch.labels = firstLabels(_device_labels, static_cast<std::int64_t>(label_count));
-    Kokkos::deep_copy(space, _batch.features, features);
-    Kokkos::deep_copy(space, _batch.labels, labels);
+    batch.features = topRows(_device_features[place], static_cast<std::int64_t>(rows));
+    batch.labels = firstLabels(_device_labels[place], static_cast<std::int64_t>(label_count));
+    Kokkos::deep_copy(space, batch.features, features);
+    Kokkos::deep_copy(space, batch.labels, labels);
   }
-  _batch.rows_read = &slot.rows;
-  return _batch;
+  batch.rows_read = &slot.rows;
+  return batch;
 }
 
 } // namespace partita

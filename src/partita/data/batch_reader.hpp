@@ -50,15 +50,16 @@ class BatchReader {
   using RowsOf = std::function<void(std::int64_t batch, std::vector<std::uint32_t>& rows)>;
 
   /// Batches 0 .. count-1 of at most `capacity` rows with the labels of `set`; `rows_of` says which rows each
-  /// has. `source` null: labels only. `depth` batches are made ahead; 0 makes each in place.
+  /// has. `source` null: labels only. `depth` batches are made ahead; 0 makes each in place. `held` batches
+  /// are in use at once.
   BatchReader(const RowSource* source, const Dataset& set, RowsOf rows_of, std::int64_t count,
-              std::int64_t capacity, std::int64_t depth);
+              std::int64_t capacity, std::int64_t depth, std::int64_t held = 1);
   ~BatchReader();
   BatchReader(const BatchReader&) = delete;
   BatchReader& operator=(const BatchReader&) = delete;
 
-  /// The next batch; valid until the next call.
-  const Batch& next(const ExecSpace& space);
+  /// The next batch; what it names stays until `held` more have been taken.
+  Batch next(const ExecSpace& space);
 
  private:
   struct Slot {
@@ -74,11 +75,10 @@ class BatchReader {
   const RowSource* _source;
   const Dataset& _set;
   RowsOf _rows_of;
-  std::int64_t _count, _taken = 0, _made = 0, _released = 0;
+  std::int64_t _count, _held, _taken = 0, _made = 0, _released = 0;
   std::vector<Slot> _slots;
-  Matrix _device_features; ///< only where the device is not the host
-  Labels _device_labels;
-  Batch _batch;
+  std::vector<Matrix> _device_features; ///< of those held, only where the device is not the host
+  std::vector<Labels> _device_labels;
   bool _stop = false;
   std::exception_ptr _failure;
   std::mutex _mutex;

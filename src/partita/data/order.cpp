@@ -31,6 +31,23 @@ BatchReader::RowsOf trainingOrder(std::size_t samples, std::uint64_t seed, std::
   };
 }
 
+BatchReader::RowsOf inParts(const BatchReader::RowsOf& order, std::int64_t parts) {
+  struct Cached {
+    std::int64_t number = -1;
+    std::vector<std::uint32_t> rows;
+  };
+  auto batch = std::make_shared<Cached>();
+  return [=](std::int64_t index, std::vector<std::uint32_t>& rows) {
+    if (batch->number != index / parts) {
+      batch->number = index / parts;
+      order(batch->number, batch->rows);
+    }
+    const Slice slice = replicaSlice(static_cast<std::int64_t>(batch->rows.size()),
+                                     static_cast<int>(index % parts), static_cast<int>(parts));
+    rows.assign(batch->rows.begin() + slice.begin, batch->rows.begin() + slice.end);
+  };
+}
+
 BatchReader::RowsOf streamingOrder(std::size_t samples, std::uint64_t seed, std::int64_t batch,
                                    int replicas) {
   const std::int64_t whole = static_cast<std::int64_t>(samples) / batch * batch;

@@ -17,6 +17,10 @@ Slice replicaSlice(std::int64_t rows, int replica, int replicas);
 BatchReader::RowsOf trainingOrder(std::size_t samples, std::uint64_t seed, std::int64_t batch, int replica,
                                   int replicas, std::int64_t first);
 
+/// The batches of an order in parts, those of a batch one behind the other: number i is slice i % parts of
+/// batch i / parts.
+BatchReader::RowsOf inParts(const BatchReader::RowsOf& order, std::int64_t parts);
+
 /// One pass over all rows in the order of epoch 0, in pieces no larger than one replica's slice: the slices
 /// of each batch in turn, and last the rows that training leaves out of this epoch.
 BatchReader::RowsOf streamingOrder(std::size_t samples, std::uint64_t seed, std::int64_t batch, int replicas);

@@ -3,31 +3,35 @@
 #include "partita/comm/wait.hpp"
 #include "partita/core/sha256.hpp"
 
+#include <algorithm>
+
 namespace partita {
 
 namespace {
 
 constexpr int hash_tag = 7;
 
-HostVector hostCopy(const StoredVector& values) {
-  HostVector host(Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::io::parameters"),
-                  static_cast<std::size_t>(values.size()));
-  values.copyOut(ExecSpace(), 0, values.size(), host.data());
-  return host;
+/// A piece at a time: whole, a copy of the parameters might be the most that a run ever holds.
+void add(const StoredVector& values, const StageTensor& tensor, Sha256& hash) {
+  constexpr std::int64_t most = 1 << 16;
+  std::vector<Real> piece(static_cast<std::size_t>(std::min(most, tensor.size)));
+  for (std::int64_t done = 0; done < tensor.size; done += most) {
+    const std::int64_t count = std::min(most, tensor.size - done);
+    values.copyOut(ExecSpace(), tensor.offset + done, count, piece.data());
+    hash.update(piece.data(), static_cast<std::size_t>(count) * sizeof(Real));
+  }
 }
 
 /// Layer by layer its parameters, then its statistics: the order does not depend on the cuts.
 void addStage(const Stage& stage, Sha256& hash) {
-  const HostVector values = hostCopy(stage.masters()),
-                   statistics = hostCopy(StoredVector(stage.statistics()));
+  const StoredVector statistics(stage.statistics());
   auto beside = stage.statisticsTensors().begin();
   const auto end = stage.statisticsTensors().end();
   const auto& tensors = stage.tensors();
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    hash.update(values.data() + tensors[i].offset, static_cast<std::size_t>(tensors[i].size) * sizeof(Real));
+    add(stage.masters(), tensors[i], hash);
     if (i + 1 < tensors.size() && tensors[i + 1].layer == tensors[i].layer) continue;
-    for (; beside != end && beside->layer == tensors[i].layer; ++beside)
-      hash.update(statistics.data() + beside->offset, static_cast<std::size_t>(beside->size) * sizeof(Real));
+    for (; beside != end && beside->layer == tensors[i].layer; ++beside) add(statistics, *beside, hash);
   }
 }
 

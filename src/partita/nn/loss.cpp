@@ -148,13 +148,14 @@ class LabelMse : public Loss {
  public:
   LabelMse(const SilLabels& labels, std::int64_t capacity)
       : _labels(labels), _products(makeMatrix("partita::LabelMse::products", capacity, labels.classes())),
-        _target(makeMatrix("partita::LabelMse::target", capacity, labels.width())) {}
+        _capacity(capacity) {}
 
   void evaluateRows(const ExecSpace& space, const Matrix& output, const Targets& targets, Real weight,
                     const Matrix& grad, Score& score) override {
     const auto rows = static_cast<std::int64_t>(output.extent(0));
     Matrix target; // empty: the label of the row's class
     if (targets.distribution.size() > 0) {
+      if (_target.size() == 0) _target = makeMatrix("partita::LabelMse::target", _capacity, _labels.width());
       target = topRows(_target, rows);
       gemm(space, Op::none, Op::none, Real(1), targets.distribution, _labels.rows, Real(0), target);
     }
@@ -175,7 +176,9 @@ class LabelMse : public Loss {
 
  private:
   SilLabels _labels;
-  Matrix _products, _target;
+  Matrix _products;
+  std::int64_t _capacity;
+  Matrix _target; ///< made for the first distribution: most trainings have none
 };
 
 } // namespace

@@ -36,13 +36,13 @@ GridPlan planGrid(const StrategySection& strategy, const Partition& partition, i
   return grid;
 }
 
-StageLoad stageLoad(const RunConfig& config, const Partition& partition, const GridPlan& grid, int stage) {
-  PlaceOnRank place{grid.groupOf(stage), grid.groups, true, true};
+StageMemory stageMemory(const RunConfig& config, const Partition& partition, const GridPlan& grid, int stage,
+                        const DeviceKind& device) {
+  StagePlace place{grid.groupOf(stage), grid.groups, grid.replicas};
   const auto group = static_cast<std::size_t>(place.group);
   place.first = stage == grid.first_stage[group];
   place.last = stage + 1 == grid.first_stage[group + 1];
-  const std::int64_t share = (config.training.batch + grid.replicas - 1) / grid.replicas;
-  return stageLoad(config, partition.stages[static_cast<std::size_t>(stage)], place, share);
+  return stageMemory(partition.stages[static_cast<std::size_t>(stage)], config, place, device);
 }
 
 } // namespace partita

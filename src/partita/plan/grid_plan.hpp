@@ -20,7 +20,8 @@ struct GridPlan {
 /// Throws UserError where the number of ranks does not fit.
 GridPlan planGrid(const StrategySection& strategy, const Partition& partition, int ranks);
 
-/// What stage `stage` keeps on its rank of the grid while it trains.
-StageLoad stageLoad(const RunConfig& config, const Partition& partition, const GridPlan& grid, int stage);
+/// Memory of stage `stage` on its rank of the grid.
+StageMemory stageMemory(const RunConfig& config, const Partition& partition, const GridPlan& grid, int stage,
+                        const DeviceKind& device = {});
 
 } // namespace partita

@@ -2,6 +2,8 @@
 
 #include "partita/config/user_error.hpp"
 #include "partita/plan/balanced_cuts.hpp"
+#include "partita/plan/effective.hpp"
+#include "partita/plan/network_plan.hpp"
 #include "partita/plan/stage_memory.hpp"
 #include "partita/plan/training_flops.hpp"
 
@@ -11,11 +13,6 @@ namespace partita {
 
 double Partition::allowedSpeedup() const {
   return joint_flops / *std::max_element(local_flops.begin(), local_flops.end());
-}
-
-bool mixesLabels(const StrategySection& strategy) {
-  if (strategy.input != StageInput::free || strategy.mixture == Switch::off) return false;
-  return strategy.mixture == Switch::on || strategy.loss == StageLoss::prototype;
 }
 
 namespace {
@@ -41,6 +38,9 @@ std::vector<std::int64_t> cutsByRule(const RunConfig& config, const Layers& laye
   const StrategySection& strategy = config.strategy;
   const auto n = static_cast<std::int64_t>(layers.size());
   const TrainingFlops flops(layers);
+  const int replicas = static_cast<int>(std::max<std::int64_t>(1, strategy.replicas));
+  RunConfig on_any_rank = config; // what ranks make ahead depends on their cores, which may differ
+  on_any_rank.data.prefetch = 0;
   return balancedCuts(n, stages, [&](std::int64_t first, std::int64_t last, int index) {
     if (strategy.cut_rule == CutRule::flops) {
       const std::int64_t inputs = layers[static_cast<std::size_t>(first)].inputs(),
@@ -50,8 +50,8 @@ std::vector<std::int64_t> cutsByRule(const RunConfig& config, const Layers& laye
              labelFlops(strategy, classes, inputs, outputs, index, stages);
     }
     const StagePlan stage = makeStage(strategy, layers, first, last, index, stages);
-    const StageLoad load = stageLoad(config, stage, {index, stages, true, true}, config.training.batch);
-    return static_cast<double>(stageMemory(stage, config, load, real_bytes).total());
+    return static_cast<double>(
+        stageMemory(stage, on_any_rank, {index, stages, replicas}, {real_bytes}).total());
   });
 }
 
@@ -129,6 +129,15 @@ Partition planPartition(const RunConfig& config, const Layers& layers, std::int6
   partition.joint_flops = makeStage(strategy, layers, 0, n, 0, 1).trainFlops(false);
   checkLabels(strategy, partition, classes);
   return partition;
+}
+
+RunConfig withFixedCuts(RunConfig config, const Shape& input, std::int64_t classes, std::int64_t real_bytes) {
+  const RunConfig known = effective(config);
+  if (known.strategy.stages == 1 || known.strategy.cut_rule == CutRule::list) return config;
+  const std::vector<LayerPlan> layers = planNetwork(known.network, input, classes);
+  config.strategy.cuts = planPartition(known, layers, classes, real_bytes).cuts;
+  config.strategy.cut_rule = CutRule::list;
+  return config;
 }
 
 } // namespace partita

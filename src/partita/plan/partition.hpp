@@ -23,7 +23,8 @@ struct Partition {
 Partition planPartition(const RunConfig& config, const std::vector<LayerPlan>& layers, std::int64_t classes,
                         std::int64_t real_bytes = sizeof(float));
 
-/// `free`: are the inputs of later stages mixtures of labels, or single labels with noise?
-bool mixesLabels(const StrategySection& strategy);
+/// The deck with its cuts as a list: a network that was trained keeps them, whatever else of the deck
+/// changes.
+RunConfig withFixedCuts(RunConfig config, const Shape& input, std::int64_t classes, std::int64_t real_bytes);
 
 } // namespace partita

@@ -1,6 +1,6 @@
 #include "partita/plan/stage_memory.hpp"
 
-#include "partita/plan/pipeline_plan.hpp"
+#include "partita/plan/stage_buffers.hpp"
 
 #include <algorithm>
 
@@ -10,37 +10,100 @@ bool leavesStepsOut(const RunConfig& config) {
   return config.run.precision != Precision::single || config.strategy.wire != Precision::single;
 }
 
-StageMemory stageMemory(const StagePlan& stage, const RunConfig& config, const StageLoad& load,
-                        std::int64_t real_bytes) {
-  constexpr std::int64_t buffer_sets = 3; // of BucketStream
-  const OptimiserSection& optimiser = config.optimiser;
-  const bool halves = config.run.precision != Precision::single,
-             offloads = optimiser.offload != Offload::none;
-  const std::int64_t parameters = stage.parameters(), bytes = parameters * (halves ? 2 : real_bytes);
-  const int moments = optimiser.kind != OptimiserKind::sgd ? 2 : optimiser.momentum > 0.0 ? 1 : 0;
-  const std::int64_t vectors = moments + (halves ? 1 : 0), // and the masters
-      state = vectors * parameters * real_bytes,
-                     buffers =
-                         buffer_sets * vectors * std::min(optimiser.offload_bucket, parameters) * real_bytes;
-  // Two work buffers carry the gradient of the activations backwards.
-  const std::int64_t values =
-      (load.live * stage.activationValues() + 2 * stage.widest() + load.messages) * load.rows +
-      stage.workValues(load.rows) + (halves ? 2 * stage.mostParameters() : 0);
-  const std::int64_t statistics = stage.statistics() * (leavesStepsOut(config) ? 2 : 1) * real_bytes;
-  return {bytes + statistics, bytes, offloads ? buffers : state, values * real_bytes, offloads ? state : 0};
+namespace {
+
+/// Bytes of a parameter or gradient as layers and optimiser see them.
+std::int64_t numberBytes(Precision precision, std::int64_t real_bytes) {
+  return precision == Precision::single ? real_bytes : 2;
 }
 
-StageLoad stageLoad(const RunConfig& config, const StagePlan& stage, const PlaceOnRank& place,
-                    std::int64_t share) {
+/// Gradients, and what MPI sums where that is not the gradients themselves.
+std::int64_t gradientBytes(std::int64_t parameters, const RunConfig& config, const StagePlace& place,
+                           const DeviceKind& device) {
+  const Precision own = config.run.precision, wire = config.strategy.wire;
+  const bool copied = place.replicas > 1 && (device.staged_sums || own != wire);
+  return parameters * (numberBytes(own, device.real_bytes) +
+                       (copied && device.host ? numberBytes(wire, device.real_bytes) : 0));
+}
+
+/// Moments and masters.
+void addOptimiser(StageMemory& memory, std::int64_t parameters, const RunConfig& config,
+                  const DeviceKind& device) {
+  constexpr std::int64_t buffer_sets = 3; // of BucketStream
+  const OptimiserSection& optimiser = config.optimiser;
+  const int moments = optimiser.kind != OptimiserKind::sgd ? 2 : optimiser.momentum > 0.0 ? 1 : 0;
+  const std::int64_t vectors = moments + (config.run.precision != Precision::single ? 1 : 0),
+                     state = vectors * parameters * device.real_bytes,
+                     bucket = std::min(optimiser.offload_bucket, parameters) * device.real_bytes;
+  if (optimiser.offload == Offload::none) {
+    memory.optimiser = state;
+    return;
+  }
+  memory.optimiser = buffer_sets * vectors * bucket;
+  memory.offloaded = state;
+  if (optimiser.offload == Offload::host && device.host) memory.optimiser += state; // it is the same memory
+}
+
+/// Values of what a stage's labels and its loss need, for `rows` samples.
+std::int64_t lossValues(const StagePlan& stage, const RunConfig& config, std::int64_t rows) {
   const StrategySection& strategy = config.strategy;
-  if (usesLabels(strategy)) return {share, 1, 0};
-  const std::int64_t microbatches = microbatchesOf(strategy, share);
-  const auto window = [&](int group) { return liveWindow(strategy, group, place.groups, microbatches); };
-  StageLoad load{microbatchRows(strategy, share), window(place.group), 0};
-  if (!stage.first()) load.messages += stage.inputs(); // the gradient
-  if (place.first && place.group > 0) load.messages += stage.inputs() * (1 + window(place.group - 1));
-  if (place.last && place.group + 1 < place.groups) load.messages += stage.outputs() * (load.live + 2);
-  return load;
+  const bool labels = usesLabels(strategy), inner = !stage.last();
+  const bool mse = inner ? labels && strategy.loss == StageLoss::mse : config.training.loss == LossKind::mse;
+  const bool prototype = inner && labels && !mse;
+  const std::int64_t classes = stage.layers.back().classes;
+  std::int64_t values = 2 * rows * stage.positions;                       // loss and hit of each label
+  if (mse || prototype) values += classes * (2 * stage.labelWidth() + 1); // labels, centred, half squares
+  if (mse) values += rows * stage.labelValues();                          // products with the labels
+  if (mse && labels && !stage.first() && mixesLabels(strategy))
+    values += rows * stage.outputs();                                     // means of mixed labels
+  if (prototype) values += 2 * rows * stage.labelValues();                // logits and their gradient
+  if (inner && reencodes(strategy)) values += rows * stage.labelValues(); // gradient of the posterior
+  return values;
+}
+
+/// Values of a tape, a row.
+std::int64_t tapeValues(const StagePlan& stage, const StrategySection& strategy) {
+  const bool encodes = !stage.last() && reencodes(strategy);
+  return stage.keptValues() + (encodes ? stage.outputs() + stage.labelValues() : 0);
+}
+
+/// Values of all that stays as long as a stage does.
+std::int64_t activationValues(const StagePlan& stage, const RunConfig& config, const StageRows& rows) {
+  std::int64_t values = rows.pass * tapeValues(stage, config.strategy);
+  values += 2 * rows.pass * stage.widest(); // gradients of activations on their way back
+  values += stage.workValues(rows.pass);    // scratch of layers
+  values += lossValues(stage, config, rows.pass);
+  if (config.run.precision != Precision::single)
+    values += 2 * stage.mostParameters(); // parameters and gradients of a layer, as it sees them
+  return values;
+}
+
+} // namespace
+
+StageMemory stageMemory(const StagePlan& stage, const RunConfig& config, const StagePlace& place,
+                        const DeviceKind& device) {
+  const StrategySection& strategy = config.strategy;
+  const StageRows rows(strategy, place, config.training.batch);
+  const StageBuffers buffers(stage, config, place, device);
+  const std::int64_t parameters = stage.parameters(), real_bytes = device.real_bytes;
+  StageMemory memory;
+  memory.parameters = parameters * numberBytes(config.run.precision, real_bytes) +
+                      stage.statistics() * (leavesStepsOut(config) ? 2 : 1) * real_bytes;
+  memory.gradients = gradientBytes(parameters, config, place, device);
+  addOptimiser(memory, parameters, config, device);
+  memory.activations = activationValues(stage, config, rows) * real_bytes;
+  memory.evaluation = buffers.ofEvaluation();
+  const std::int64_t more_tapes = // of the other live microbatches
+      (rows.live - 1) * rows.microbatch * tapeValues(stage, strategy) * real_bytes;
+  if (!usesLabels(strategy)) {
+    memory.activations += more_tapes;
+    memory.buffers = buffers.ofPipeline();
+  } else {
+    // The recovery begins when the stages have learnt, and their buffers are gone.
+    const std::int64_t recovery = strategy.recovery_epochs > 0 ? more_tapes + buffers.ofPipeline() : 0;
+    memory.buffers = std::max(buffers.ofSil(), recovery);
+  }
+  return memory;
 }
 
 } // namespace partita

@@ -23,8 +23,12 @@ double StagePlan::trainFlops(bool input_gradient) const {
   return input_gradient ? flops.withInputGradient(0, count) : flops.of(0, count);
 }
 
-std::int64_t StagePlan::activationValues() const {
-  std::int64_t sum = inputs();
+std::int64_t StagePlan::labelValues() const {
+  return positions * layers.back().classes;
+}
+
+std::int64_t StagePlan::keptValues() const {
+  std::int64_t sum = 0;
   for (const LayerPlan& layer : layers) sum += layer.keptValues();
   return sum;
 }
@@ -48,6 +52,17 @@ std::int64_t StagePlan::mostParameters() const {
     most = std::max(most, layer->parameters() + table);
   }
   return most;
+}
+
+bool mixesLabels(const StrategySection& strategy) {
+  if (strategy.input != StageInput::free || strategy.mixture == Switch::off) return false;
+  return strategy.mixture == Switch::on || strategy.loss == StageLoss::prototype;
+}
+
+bool reencodes(const StrategySection& strategy) {
+  if (!usesLabels(strategy)) return false;
+  if (strategy.reencode != Switch::automatic) return strategy.reencode == Switch::on;
+  return strategy.input == StageInput::free && strategy.loss == StageLoss::prototype;
 }
 
 bool matchedBefore(const StrategySection& strategy, std::int64_t weight_layers) {

@@ -22,8 +22,9 @@ struct StagePlan {
   std::int64_t statistics() const;              ///< values of state that no gradient reaches
   double forwardFlops() const;                  ///< a sample
   double trainFlops(bool input_gradient) const; ///< a sample; does a gradient leave the stage at its front?
-  std::int64_t activationValues() const;        ///< a sample: input and all that backward needs
-  std::int64_t widest() const; ///< activation between two layers, or of the last, values a sample
+  std::int64_t labelValues() const; ///< a sample: one for each class and label, as a decoder makes them
+  std::int64_t keptValues() const;  ///< a sample: all that backward needs but the input
+  std::int64_t widest() const;      ///< activation between two layers, or of the last, values a sample
   std::int64_t workValues(std::int64_t rows) const; ///< scratch of the layer that needs most
   /// Of a layer that has no others inside; the table that a tied one shares counts.
   std::int64_t mostParameters() const;
@@ -33,6 +34,12 @@ struct StagePlan {
 inline bool usesLabels(const StrategySection& strategy) {
   return strategy.kind == StrategyKind::sil;
 }
+
+/// `free`: are the inputs of later stages mixtures of labels, or single labels with noise?
+bool mixesLabels(const StrategySection& strategy);
+
+/// Does the cut activation become posterior x labels in the joined network?
+bool reencodes(const StrategySection& strategy);
 
 /// Does the stage in front of a cut meet its labels before the activation at its end, which then opens the
 /// next stage? Signed labels cannot be reached through a ReLU, so they do; except that a first stage of one

@@ -51,7 +51,7 @@ Evaluation evaluateJoined(const ExecSpace& space, const RunConfig& config, Grid&
   pass.training = false;
   for (std::int64_t i = 0; i < batches; ++i) {
     alive();
-    const Batch& batch = reader.next(space);
+    const Batch batch = reader.next(space);
     Matrix flow = first ? batch.features : receiver->next(space);
     for (std::size_t s = 0; s < stages.size(); ++s) {
       flow = stages[s]->forwardJoined(space, pass, flow);

@@ -148,12 +148,6 @@ SilLabels labelsOfCut(const RunConfig& config, std::int64_t classes, std::int64_
                        static_cast<std::uint64_t>(config.run.seed), cut);
 }
 
-bool reencodes(const StrategySection& strategy) {
-  if (!usesLabels(strategy)) return false;
-  if (strategy.reencode != Switch::automatic) return strategy.reencode == Switch::on;
-  return strategy.input == StageInput::free && strategy.loss == StageLoss::prototype;
-}
-
 LocalStage::LocalStage(const RunConfig& config, const StagePlan& plan, std::int64_t classes,
                        std::int64_t capacity)
     : labels(plan.last() || !usesLabels(config.strategy)

@@ -64,9 +64,6 @@ std::int64_t passCapacity(const RunConfig& config, int replicas);
 /// Labels of the cut behind stage `cut`, the same on every rank.
 SilLabels labelsOfCut(const RunConfig& config, std::int64_t classes, std::int64_t width, int cut);
 
-/// Does the cut activation become posterior x labels in the joined network?
-bool reencodes(const StrategySection& strategy);
-
 /// The stages this rank owns, in order.
 std::vector<std::unique_ptr<LocalStage>> makeLocalStages(const RunConfig& config, const Partition& partition,
                                                          Grid& grid, std::int64_t classes);

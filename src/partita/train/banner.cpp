@@ -120,16 +120,15 @@ Provenance showBanner(const ExecSpace& space, const Communicator& world, const s
 namespace {
 
 /// What the table leaves out: numbers of 16 bits, and state that lies elsewhere.
-void showNumbers(const RunConfig& config, const Partition& partition, const GridPlan& grid) {
+void showNumbers(const RunConfig& config, const Partition& partition, const GridPlan& grid,
+                 const DeviceKind& device) {
   if (config.run.precision != Precision::single)
     Log::info("# numbers of 16 bits (" + nameOf(config.run.precision) +
               "); their masters count as state of the optimiser");
   if (config.optimiser.offload == Offload::none) return;
   std::int64_t most = 0;
   for (const StagePlan& stage : partition.stages)
-    most = std::max(
-        most,
-        stageMemory(stage, config, stageLoad(config, partition, grid, stage.index), sizeof(Real)).offloaded);
+    most = std::max(most, stageMemory(config, partition, grid, stage.index, device).offloaded);
   Log::info(std::string("# state of the optimiser ") +
             (config.optimiser.offload == Offload::host ? "in memory of the host" : "in files") + ", up to " +
             formatBytes(static_cast<double>(most)) + " a stage, in buckets of " +
@@ -138,27 +137,29 @@ void showNumbers(const RunConfig& config, const Partition& partition, const Grid
 
 } // namespace
 
-void showPartition(const RunConfig& config, const Partition& partition, const GridPlan& grid) {
+void showPartition(const RunConfig& config, const Partition& partition, const GridPlan& grid,
+                   const DeviceKind& device) {
   char line[192];
   std::snprintf(line, sizeof line, "%s, %d stage%s x %d replica%s on %d rank%s",
                 nameOf(config.strategy.kind).c_str(), grid.stages, grid.stages == 1 ? "" : "s", grid.replicas,
                 grid.replicas == 1 ? "" : "s", grid.ranks, grid.ranks == 1 ? "" : "s");
   Log::info(std::string("# ") + line);
-  Log::info("# rank stage layers  parameters  FLOP/sample  parameters   gradients   optimiser activations");
+  Log::info("# rank stage layers  parameters  FLOP/sample  parameters   gradients   optimiser activations"
+            "     buffers");
   for (const StagePlan& stage : partition.stages) {
-    const StageMemory memory =
-        stageMemory(stage, config, stageLoad(config, partition, grid, stage.index), sizeof(Real));
+    const StageMemory memory = stageMemory(config, partition, grid, stage.index, device);
     const double flops = partition.local_flops[static_cast<std::size_t>(stage.index)];
-    std::snprintf(line, sizeof line, "# %4d %5d %6s %11lld %12s %11s %11s %11s %11s",
+    std::snprintf(line, sizeof line, "# %4d %5d %6s %11lld %12s %11s %11s %11s %11s %11s",
                   grid.groupOf(stage.index), stage.index + 1, layerRange(stage).c_str(),
                   static_cast<long long>(stage.parameters()), formatCount(flops).c_str(),
                   formatBytes(static_cast<double>(memory.parameters)).c_str(),
                   formatBytes(static_cast<double>(memory.gradients)).c_str(),
                   formatBytes(static_cast<double>(memory.optimiser)).c_str(),
-                  formatBytes(static_cast<double>(memory.activations)).c_str());
+                  formatBytes(static_cast<double>(memory.activations)).c_str(),
+                  formatBytes(static_cast<double>(memory.buffers + memory.evaluation)).c_str());
     Log::info(line);
   }
-  showNumbers(config, partition, grid);
+  showNumbers(config, partition, grid, device);
   if (!usesLabels(config.strategy)) return showPipeline(config, partition, grid);
   if (grid.stages == 1) return;
   std::snprintf(

@@ -13,7 +13,9 @@ Provenance showBanner(const ExecSpace& space, const Communicator& world, const s
 /// Prints how matrices get to MPI, and why so. Returns it on every rank. Collective.
 std::string showMessagePaths(const Grid& grid);
 
-/// Prints the table of the stages: rank, layers, parameters, FLOPs a sample, bytes, and what the cut allows.
-void showPartition(const RunConfig& config, const Partition& partition, const GridPlan& grid);
+/// Prints the table of the stages: rank, layers, parameters, FLOPs a sample, bytes in the memory of a rank's
+/// device, and what the cut allows.
+void showPartition(const RunConfig& config, const Partition& partition, const GridPlan& grid,
+                   const DeviceKind& device);
 
 } // namespace partita

@@ -23,7 +23,8 @@ void dryRun(const RunConfig& deck, int ranks) {
             std::to_string(sets.validation.size()) + " validation, " + std::to_string(sets.test.size()) +
             " test samples of " + std::to_string(sets.width()) + " values, " + std::to_string(sets.classes) +
             " classes; " + std::to_string(count.steps) + " steps a stage");
-  showPartition(config, partition, grid);
+  showPartition(config, partition, grid,
+                deviceKind(chooseMessagePaths(config.run.device_aware_mpi, config.strategy.wire)));
   Log::info("# nothing was run");
 }
 

@@ -50,7 +50,8 @@ void evaluateRun(const Communicator& world, const std::string& path,
   RunConfig deck;
   collectively(world, [&] {
     file = parameterFileOf(path);
-    deck = parseDeck(RunFile(file).facts().deck, file, overrides);
+    const RunFacts facts = RunFile(file).facts();
+    deck = withFixedCuts(parseDeck(facts.deck, file, overrides), facts.shape, facts.classes, sizeof(Real));
     deck.strategy.replicas = evaluationReplicas(deck.strategy, world.size());
   });
   Setup setup(world, deck, false);

@@ -24,7 +24,7 @@ namespace {
 struct StoredNetwork {
   explicit StoredNetwork(const RunFile& file)
       : facts(file.facts()), config(parseDeck(facts.deck, file.path())) {
-    config = effective(config);
+    config = effective(withFixedCuts(config, facts.shape, facts.classes, sizeof(Real)));
     config.strategy.replicas = 1;
     for (const std::int64_t extent : facts.shape) inputs *= extent;
   }

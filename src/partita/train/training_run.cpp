@@ -132,7 +132,7 @@ Outcome trainDeck(const Communicator& world, const RunConfig& deck, const std::s
   provenance.emplace_back("messages", showMessagePaths(setup.grid));
   const RunConfig& config = setup.config;
   const Plans& plans = setup.plans;
-  showPartition(config, plans.partition, setup.grid.plan());
+  showPartition(config, plans.partition, setup.grid.plan(), deviceKind(setup.grid.paths()));
 
   const RunLength length = planRunLength(config, plans.sets.train.size());
   Restart restart;

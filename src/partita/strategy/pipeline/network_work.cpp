@@ -24,10 +24,8 @@ NetworkWork::NetworkWork(const RunContext& context, const std::vector<StageUpdat
   for (StageUpdater* updater : updaters) updater->setLossesAStep(microbatches);
 }
 
-void NetworkWork::begin(const Batch& batch, std::uint64_t step) {
-  PARTITA_REQUIRE(static_cast<std::int64_t>(batch.rows_read->size()) == _rows, "a batch of another size");
-  _features = batch.features;
-  _labels = batch.labels;
+void NetworkWork::begin(BatchReader& reader, std::uint64_t step) {
+  _reader = &reader;
   _step = step;
 }
 
@@ -48,25 +46,14 @@ Pass NetworkWork::passOf(std::int64_t number) const {
   return pass;
 }
 
-Matrix NetworkWork::featuresOf(std::int64_t number) const {
-  const Slice slice = sliceOf(number);
-  const std::size_t width = _features.extent(1);
-  return Matrix(_features.data() + static_cast<std::size_t>(slice.begin) * width,
-                static_cast<std::size_t>(slice.end - slice.begin), width);
-}
-
-/// A sample may have several labels.
-Labels NetworkWork::labelsOf(std::int64_t number) const {
-  const Slice slice = sliceOf(number);
-  const std::size_t each = _labels.extent(0) / static_cast<std::size_t>(_rows);
-  return Labels(_labels.data() + static_cast<std::size_t>(slice.begin) * each,
-                static_cast<std::size_t>(slice.end - slice.begin) * each);
-}
-
 Matrix NetworkWork::forward(const ExecSpace& space, std::int64_t number, const Matrix& in) {
   Live& live = liveOf(number);
   const Pass pass = passOf(number);
-  Matrix flow = _context.grid.group() == 0 ? featuresOf(number) : in;
+  const Batch batch = _reader->next(space);
+  PARTITA_REQUIRE(static_cast<std::int64_t>(batch.rows_read->size()) == rows(number),
+                  "a microbatch of another size");
+  live.labels = batch.labels;
+  Matrix flow = _context.grid.group() == 0 ? batch.features : in;
   for (std::size_t i = 0; i < _context.stages.size(); ++i) {
     live.inputs[i] = flow;
     flow = _context.stages[i]->forwardJoined(space, pass, flow, live.tapes[i]);
@@ -79,7 +66,7 @@ Matrix NetworkWork::lossGradient(const ExecSpace& space, std::int64_t number) {
   const Live& live = liveOf(number);
   LocalStage& local = *_context.stages.back();
   const Matrix gradient = local.stage.outputGradient(rows(number));
-  local.loss->evaluate(space, live.tapes.back().output(), {labelsOf(number), Matrix()},
+  local.loss->evaluate(space, live.tapes.back().output(), {live.labels, Matrix()},
                        _updaters.back()->lossWeight(), gradient, local.score);
   _updaters.back()->checkLoss(space, live.tapes.back(), live.inputs.back());
   return gradient;

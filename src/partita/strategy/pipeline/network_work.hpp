@@ -18,8 +18,9 @@ class NetworkWork : public PipelineWork {
   NetworkWork(const RunContext& context, const std::vector<StageUpdater*>& updaters,
               std::int64_t microbatches, std::int64_t live);
 
-  /// The batch that the next microbatches are of, valid until all are through; `step` as in Pass.
-  void begin(const Batch& batch, std::uint64_t step);
+  /// The next microbatches are those of a batch; `step` as in Pass. The reader has them one behind the other,
+  /// as many held as are live, and outlives the batch.
+  void begin(BatchReader& reader, std::uint64_t step);
 
   std::int64_t rows(std::int64_t number) const override;
   Matrix forward(const ExecSpace& space, std::int64_t number, const Matrix& in) override;
@@ -30,11 +31,10 @@ class NetworkWork : public PipelineWork {
   struct Live {
     std::vector<JoinedTape> tapes; ///< a stage
     std::vector<Matrix> inputs;    ///< a stage
+    Labels labels;
   };
   Slice sliceOf(std::int64_t number) const;
   Pass passOf(std::int64_t number) const;
-  Matrix featuresOf(std::int64_t number) const;
-  Labels labelsOf(std::int64_t number) const;
   Matrix lossGradient(const ExecSpace& space, std::int64_t number);
   Live& liveOf(std::int64_t number) { return _live[static_cast<std::size_t>(number) % _live.size()]; }
 
@@ -44,8 +44,7 @@ class NetworkWork : public PipelineWork {
   std::int64_t _first_row; ///< of this replica in the whole batch
   std::vector<Live> _live;
   std::vector<Matrix> _input_gradients; ///< buffers, [rows of a microbatch, inputs]; none for the very first
-  Matrix _features;
-  Labels _labels;
+  BatchReader* _reader = nullptr;
   std::uint64_t _step = 0;
 };
 

@@ -16,7 +16,8 @@ PipelineTraining::PipelineTraining(const RunContext& context, RunPhase phase)
   Grid& grid = context.grid;
   const StrategySection& strategy = context.config.strategy;
   const Slice share = replicaSlice(context.config.training.batch, grid.replica(), grid.replicas());
-  const std::int64_t rows = share.end - share.begin, microbatches = microbatchesOf(strategy, rows);
+  const std::int64_t rows = share.end - share.begin;
+  _microbatches = microbatchesOf(strategy, rows);
   for (const auto& local : context.stages) {
     _owned.push_back(std::make_unique<StageUpdater>(
         context.config, *local, grid, phase == RunPhase::recovery ? strategy.recovery_rate : 1.0, _steps,
@@ -24,25 +25,36 @@ PipelineTraining::PipelineTraining(const RunContext& context, RunPhase phase)
     _owned.back()->updateLate();
     _updaters.push_back(_owned.back().get());
   }
-  _work = std::make_unique<NetworkWork>(context, _updaters, microbatches,
-                                        liveWindow(strategy, grid.group(), grid.plan().groups, microbatches));
-  const PipelineEngine::Sizes sizes{(rows + microbatches - 1) / microbatches,
-                                    context.stages.front()->stage.inputs(),
+  _work =
+      std::make_unique<NetworkWork>(context, _updaters, _microbatches,
+                                    liveWindow(strategy, grid.group(), grid.plan().groups, _microbatches));
+  const PipelineEngine::Sizes sizes{microbatchRows(strategy, rows), context.stages.front()->stage.inputs(),
                                     context.stages.back()->stage.outputs()};
-  _engine = std::make_unique<PipelineEngine>(grid, strategy, microbatches, sizes, _steps - _first, *_work);
+  _engine = std::make_unique<PipelineEngine>(grid, strategy, _microbatches, sizes, _steps - _first, *_work);
+}
+
+/// Microbatch by microbatch: a whole share of a batch might not fit where a microbatch does.
+BatchReader PipelineTraining::makeReader(const RowSource& features) const {
+  const Grid& grid = _context.grid;
+  const RunConfig& config = _context.config;
+  const Dataset& train = _context.sets.train;
+  const std::int64_t before =
+      _phase == RunPhase::recovery ? config.run.epochs * _context.length.per_epoch : 0;
+  return {grid.group() == 0 ? &features : nullptr,
+          train,
+          inParts(trainingOrder(train.size(), _context.seed(), config.training.batch, grid.replica(),
+                                grid.replicas(), before + _first),
+                  _microbatches),
+          (_steps - _first) * _microbatches,
+          microbatchRows(config.strategy, localCapacity(config, grid.replicas())),
+          config.data.prefetch,
+          _engine->rule().window()};
 }
 
 bool PipelineTraining::run(const ExecSpace& space) {
   const Grid& grid = _context.grid;
   const FeatureRows features(_context.sets, _context.sets.train);
-  const Dataset& train = _context.sets.train;
-  const std::int64_t before =
-      _phase == RunPhase::recovery ? _context.config.run.epochs * _context.length.per_epoch : 0;
-  BatchReader reader(grid.group() == 0 ? &features : nullptr, train,
-                     trainingOrder(train.size(), _context.seed(), _context.config.training.batch,
-                                   grid.replica(), grid.replicas(), before + _first),
-                     _steps - _first, localCapacity(_context.config, grid.replicas()),
-                     _context.config.data.prefetch);
+  BatchReader reader = makeReader(features);
   for (StageUpdater* updater : _updaters) {
     _context.control.begin(*updater);
     if (_context.start.phase == _phase) _context.control.restore(space, *updater);
@@ -69,7 +81,7 @@ bool PipelineTraining::run(const ExecSpace& space) {
 void PipelineTraining::step(const ExecSpace& space, BatchReader& reader, const Position& position) {
   alive();
   for (StageUpdater* updater : _updaters) updater->beginStep(space);
-  _work->begin(reader.next(space), static_cast<std::uint64_t>(_context.length.runStep(position) - 1));
+  _work->begin(reader, static_cast<std::uint64_t>(_context.length.runStep(position) - 1));
   const bool reports = _updaters.back()->reports();
   _engine->runBatch(space);
   update(space, reports);

@@ -21,6 +21,7 @@ class PipelineTraining {
   std::int64_t mostLive() const { return _engine->mostLive(); } ///< microbatches kept at once on this rank
 
  private:
+  BatchReader makeReader(const RowSource& features) const;
   void step(const ExecSpace& space, BatchReader& reader, const Position& position);
   void update(const ExecSpace& space, bool reports);
   void report(const ExecSpace& space, const Position& position);
@@ -29,7 +30,8 @@ class PipelineTraining {
   RunContext _context;
   RunPhase _phase;
   std::int64_t _steps, _first; ///< of the phase; those that were taken before
-  int _number;                 ///< of the stage in reports; 0: the joined network
+  std::int64_t _microbatches = 1;
+  int _number; ///< of the stage in reports; 0: the joined network
   Evaluator _evaluator;
   std::vector<std::unique_ptr<StageUpdater>> _owned;
   std::vector<StageUpdater*> _updaters;

@@ -27,7 +27,7 @@ class ReaderSource : public BatchSource {
  public:
   explicit ReaderSource(std::unique_ptr<BatchReader> reader) : _reader(std::move(reader)) {}
   StageBatch next(const ExecSpace& space) override {
-    const Batch& batch = _reader->next(space);
+    const Batch batch = _reader->next(space);
     return {batch.features, {batch.labels, Matrix()}};
   }
 

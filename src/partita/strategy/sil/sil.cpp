@@ -216,7 +216,10 @@ bool SilTraining::trainFrozen(const ExecSpace& space, int stage, std::int64_t fi
   const RowSource* spilled = stage > 0 ? static_cast<const RowSource*>(_cache.get()) : &_features;
   bool done = true;
   for (Position at{RunPhase::training, stage, first}; done && at.step < length.steps;) {
-    if (at.step == streamed) source = std::make_unique<ReaderSource>(makeReader(spilled, streamed));
+    if (at.step == streamed) {
+      source.reset(); // before there are buffers for the next
+      source = std::make_unique<ReaderSource>(makeReader(spilled, streamed));
+    }
     ++at.step;
     step(space, *trainer, *source, nullptr, at);
     // Rows that no batch of the first epoch had; before an evaluation, which the feeding rank joins only when

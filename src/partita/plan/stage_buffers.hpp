@@ -1,0 +1,35 @@
+#pragma once
+
+#include "partita/plan/stage_place.hpp"
+#include "partita/plan/stage_plan.hpp"
+
+namespace partita {
+
+/// Bytes of the buffers for batches and messages that a stage has in the memory of its rank's device, by what
+/// the run is doing.
+class StageBuffers {
+ public:
+  StageBuffers(const StagePlan& stage, const RunConfig& config, const StagePlace& place,
+               const DeviceKind& device);
+
+  std::int64_t ofPipeline() const;   ///< training of `joint` and `pipeline`, recovery of `sil`
+  std::int64_t ofSil() const;        ///< training of `sil`
+  std::int64_t ofEvaluation() const; ///< beside either of them
+
+ private:
+  std::int64_t ofFrozen() const;
+  std::int64_t ofFreeInput() const;
+  std::int64_t batches(std::int64_t rows, std::int64_t held, bool features) const;
+  std::int64_t slots(std::int64_t count, Precision wire) const;
+  std::int64_t copies(std::int64_t count, Precision wire) const;
+
+  const StagePlan& _stage;
+  const StrategySection& _strategy;
+  StagePlace _place;
+  DeviceKind _device;
+  StageRows _rows;
+  std::int64_t _prefetch;
+  Precision _wire; ///< while training
+};
+
+} // namespace partita

@@ -1,0 +1,196 @@
+#include "partita/plan/stage_memory.hpp"
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "small_run.hpp"
+#include "support/allocations.hpp"
+#include "support/catch.hpp"
+
+using namespace partita;
+using namespace partita::test;
+
+/// What the plan says of a rank is what it allocates in the memory of its device.
+
+namespace {
+
+using Overrides = std::vector<std::string>;
+
+/// Four steps; the evaluation behind the last one fills its queues.
+RunConfig deckOf(const Overrides& overrides) {
+  Overrides all{"network/layers=[{type='dense',units=96,activation='relu',repeat=4},"
+                "{type='dense',units=80,activation='gelu'},{type='dense'}]",
+                "training/batch=96",
+                "data/samples=384",
+                "data/test_samples=1000",
+                "run/steps=4",
+                "optimiser/offload_bucket=3000",
+                "optimiser/offload_directory=" + std::filesystem::temp_directory_path().string()};
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  return smallDeck(all);
+}
+
+/// Notes what is there behind each step but those that are evaluated.
+class Watch : public StepControl {
+ public:
+  explicit Watch(const Allocations& allocations) : _allocations(allocations) {}
+  bool afterStep(const ExecSpace&, const Position& position, const std::vector<StageUpdater*>&) override {
+    if (position.step == 2) most = std::max(most, _allocations.liveBytes());
+    return false;
+  }
+  std::int64_t most = 0;
+
+ private:
+  const Allocations& _allocations;
+};
+
+/// Of all stages of this rank.
+struct Planned {
+  std::int64_t bytes = 0, stages = 0;
+};
+
+Planned planOf(const SmallRun& run, bool evaluates) {
+  Planned planned;
+  for (const auto& local : run.stages) {
+    const StageMemory memory =
+        stageMemory(run.config, run.partition, run.grid.plan(), local->index(), deviceKind(run.grid.paths()));
+    planned.bytes += memory.total() - (evaluates ? 0 : memory.evaluation);
+    ++planned.stages;
+  }
+  return planned;
+}
+
+/// What the plan leaves out of a stage: norms, sums and the headers of allocations, some 20 to 50.
+constexpr std::int64_t small = 5120;
+
+void checkClose(std::int64_t found, const Planned& planned) {
+  INFO(found << " bytes, planned " << planned.bytes);
+  CHECK(std::abs(found - planned.bytes) <= small * planned.stages);
+}
+
+/// For stages that hardly ever need all at once.
+void checkBounded(std::int64_t found, const Planned& planned) {
+  INFO(found << " bytes, planned at most " << planned.bytes);
+  CHECK(found <= planned.bytes + small * planned.stages);
+  CHECK(found >= 6 * planned.bytes / 10);
+}
+
+using Check = void (*)(std::int64_t found, const Planned& planned);
+
+void checkPlan(int ranks, const Overrides& overrides, Check check = checkClose) {
+  if (everyone().size() % ranks != 0) return;
+  std::string text = std::to_string(ranks) + " ranks";
+  for (const std::string& part : overrides) text += " " + part;
+  INFO(text);
+  const Communicator group = groupOf(ranks);
+  const RunConfig deck = deckOf(overrides);
+  const Allocations allocations;
+  Watch watch(allocations);
+  SmallRun run(group, deck);
+  run.train(watch);
+  check(watch.most, planOf(run, false));
+  check(allocations.peakBytes(), planOf(run, true));
+}
+
+/// On as many ranks as there are stages, on one, and with two replicas.
+void checkOnRanks(int stages, const Overrides& deck) {
+  Overrides all = deck;
+  all.push_back("strategy/stages=" + std::to_string(stages));
+  checkPlan(stages, all);
+  if (stages > 1) checkPlan(1, all);
+  if (stages > 2) checkPlan(2, all);
+  all.push_back("strategy/replicas=2");
+  checkPlan(2 * stages, all);
+}
+
+} // namespace
+
+TEST_CASE("a plan of joint training counts what is allocated", "[memory]") {
+  for (const char* microbatches : {"strategy/microbatches=1", "strategy/microbatches=4"}) {
+    for (const char* offload :
+         {"optimiser/offload=none", "optimiser/offload=host", "optimiser/offload=file"}) {
+      const Overrides deck{"strategy/kind=joint", microbatches, offload};
+      checkPlan(1, deck);
+      for (const char* wire : {"strategy/wire=float", "strategy/wire=bf16"}) {
+        checkPlan(2, {"strategy/kind=joint", microbatches, offload, wire, "strategy/replicas=2"});
+        checkPlan(1, {"strategy/kind=joint", microbatches, offload, wire, "run/precision=bf16"});
+      }
+    }
+  }
+  checkPlan(1, {"strategy/kind=joint", "training/loss=mse", "data/prefetch=0"});
+  checkPlan(2, {"strategy/kind=joint", "strategy/replicas=2", "run/device_aware_mpi=off"});
+}
+
+TEST_CASE("a plan of a pipeline counts what is allocated", "[memory]") {
+  for (const char* schedule : {"message-driven", "1f1b", "gpipe"}) {
+    for (const char* microbatches : {"strategy/microbatches=1", "strategy/microbatches=4"}) {
+      for (int stages = 1; stages <= 4; ++stages) {
+        const Overrides deck{"strategy/kind=pipeline", std::string("strategy/schedule=") + schedule,
+                             microbatches};
+        checkOnRanks(stages, deck);
+      }
+    }
+  }
+}
+
+TEST_CASE("a plan counts messages of 16 bits and staged ones", "[memory]") {
+  for (const char* offload : {"optimiser/offload=none", "optimiser/offload=file"}) {
+    for (const Overrides& numbers : {Overrides{"run/precision=bf16", "strategy/wire=bf16"},
+                                     Overrides{"strategy/wire=bf16"}, Overrides{"run/device_aware_mpi=off"},
+                                     Overrides{"run/device_aware_mpi=off", "strategy/wire=fp16"}}) {
+      Overrides deck{"strategy/kind=pipeline", "strategy/microbatches=4", offload};
+      deck.insert(deck.end(), numbers.begin(), numbers.end());
+      for (const int stages : {2, 4}) checkOnRanks(stages, deck);
+      deck.front() = "strategy/kind=sil";
+      deck[1] = "strategy/queue=2";
+      for (const int stages : {2, 4}) checkOnRanks(stages, deck);
+    }
+  }
+}
+
+TEST_CASE("a plan of sil counts labels, inputs made of them, and the recovery", "[memory]") {
+  for (const char* input : {"strategy/input=relay", "strategy/input=free"}) {
+    for (const char* loss : {"strategy/loss=prototype", "strategy/loss=mse"}) {
+      for (int stages = 1; stages <= 4; ++stages)
+        checkOnRanks(stages, {"strategy/kind=sil", input, loss, "strategy/queue=3"});
+    }
+    checkOnRanks(2, {"strategy/kind=sil", input, "strategy/queue=1", "strategy/recovery_epochs=1",
+                     "strategy/microbatches=4"});
+  }
+  checkOnRanks(3, {"strategy/kind=sil", "strategy/input=free", "strategy/loss=mse", "strategy/mixture=on",
+                   "training/loss=mse"});
+}
+
+TEST_CASE("a plan counts what images and tokens need", "[memory]") {
+  const Overrides images{"network/layers=[{type='conv2d',channels=8,kernel=3,activation='relu'},"
+                         "{type='batch-norm'},{type='residual',activation='gelu',layers=["
+                         "{type='conv2d',channels=8,kernel=3,padding=1},{type='batch-norm'}]},"
+                         "{type='max-pool'},{type='dense'}]",
+                         "training/batch=24", "data/samples=96"};
+  const Overrides tokens{"network/layers=[{type='embedding',width=24},{type='block',repeat=2,layers=["
+                         "{type='residual',layers=[{type='layer-norm'},{type='attention',heads=2}]},"
+                         "{type='residual',layers=[{type='layer-norm'},{type='dense',units=24}]}]},"
+                         "{type='dense'}]",
+                         "data/kind=grammar",
+                         "data/classes=0",
+                         "data/sequence=16",
+                         "training/batch=24",
+                         "data/samples=96"};
+  for (const Overrides& network : {images, tokens}) {
+    for (const Overrides& strategy :
+         {Overrides{"strategy/kind=pipeline", "strategy/microbatches=3"},
+          Overrides{"strategy/kind=sil", "strategy/queue=2", "strategy/labels=gaussian"},
+          Overrides{"strategy/kind=sil", "strategy/queue=2", "strategy/input=free",
+                    "strategy/labels=gaussian"}}) {
+      Overrides deck = network;
+      deck.insert(deck.end(), strategy.begin(), strategy.end());
+      checkOnRanks(2, deck);
+    }
+  }
+}
+
+TEST_CASE("a plan of frozen stages bounds what they allocate in turn", "[memory]") {
+  const Overrides deck{"strategy/kind=sil", "strategy/input=frozen", "strategy/stages=2", "strategy/queue=3"};
+  checkPlan(1, deck, checkBounded);
+  checkPlan(2, deck, checkBounded);
+}

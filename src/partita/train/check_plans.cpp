@@ -48,8 +48,20 @@ void checkOrder(const LayerPlan& layer, const RunConfig& config, const GridPlan&
                     std::to_string(grid.replicas) + " replicas can share evenly");
 }
 
+/// Values of the largest message between stages.
+double largestActivation(const RunConfig& config, const Partition& partition, const GridPlan& grid) {
+  const std::int64_t share = (config.training.batch + grid.replicas - 1) / grid.replicas,
+                     rows = usesLabels(config.strategy) ? share : microbatchRows(config.strategy, share);
+  double most = 0.0;
+  for (const StagePlan& stage : partition.stages)
+    if (!stage.last())
+      most = std::max(most, static_cast<double>(rows) * static_cast<double>(stage.outputs()));
+  return most;
+}
+
+/// Sums of gradients come in buckets, however large a layer is.
 void checkMessages(const RunConfig& config, const Partition& partition, const GridPlan& grid) {
-  if (largestMessage(config, partition, grid) < std::numeric_limits<int>::max()) return;
+  if (largestActivation(config, partition, grid) < std::numeric_limits<int>::max()) return;
   throw UserError("training/batch: a message of 2^31 values or more; smaller batches" +
                   std::string(usesLabels(config.strategy) ? "" : ", more strategy/microbatches") +
                   " or smaller layers are needed");
@@ -84,14 +96,9 @@ void checkTraining(const RunConfig& config, const DataSets& sets, const Partitio
 }
 
 double largestMessage(const RunConfig& config, const Partition& partition, const GridPlan& grid) {
-  const std::int64_t share = (config.training.batch + grid.replicas - 1) / grid.replicas,
-                     rows = usesLabels(config.strategy) ? share : microbatchRows(config.strategy, share);
-  double most = 0.0;
-  for (const StagePlan& stage : partition.stages) {
-    if (!stage.last())
-      most = std::max(most, static_cast<double>(rows) * static_cast<double>(stage.outputs()));
+  double most = largestActivation(config, partition, grid);
+  for (const StagePlan& stage : partition.stages)
     if (grid.replicas > 1) most = std::max(most, static_cast<double>(stage.mostParameters()));
-  }
   return most;
 }
 

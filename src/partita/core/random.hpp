@@ -32,13 +32,13 @@ struct Random4 {
   std::uint32_t word[4];
 };
 
-/// The words of `count` consecutive counters, c0 counting, one behind the other: what host compilers make at
+/// The words of `Count` consecutive counters, c0 counting, one behind the other: what host compilers make at
 /// once of them costs little more than one.
-template <int count>
+template <int Count>
 KOKKOS_INLINE_FUNCTION void philoxes(std::uint32_t c0, std::uint32_t c1, std::uint32_t c2, std::uint32_t c3,
                                      std::uint64_t key, std::uint32_t* words) {
-  std::uint32_t a[count], b[count], c[count], d[count];
-  for (int i = 0; i < count; ++i) {
+  std::uint32_t a[Count], b[Count], c[Count], d[Count];
+  for (int i = 0; i < Count; ++i) {
     a[i] = c0 + static_cast<std::uint32_t>(i);
     b[i] = c1;
     c[i] = c2;
@@ -46,7 +46,7 @@ KOKKOS_INLINE_FUNCTION void philoxes(std::uint32_t c0, std::uint32_t c1, std::ui
   }
   std::uint32_t k0 = static_cast<std::uint32_t>(key), k1 = static_cast<std::uint32_t>(key >> 32);
   for (int round = 0; round < 10; ++round) {
-    for (int i = 0; i < count; ++i) {
+    for (int i = 0; i < Count; ++i) {
       const std::uint64_t p0 = std::uint64_t{0xD2511F53U} * a[i], p1 = std::uint64_t{0xCD9E8D57U} * c[i];
       a[i] = static_cast<std::uint32_t>(p1 >> 32) ^ b[i] ^ k0;
       c[i] = static_cast<std::uint32_t>(p0 >> 32) ^ d[i] ^ k1;
@@ -56,11 +56,11 @@ KOKKOS_INLINE_FUNCTION void philoxes(std::uint32_t c0, std::uint32_t c1, std::ui
     k0 += 0x9E3779B9U;
     k1 += 0xBB67AE85U;
   }
-  for (int i = 0; i < count; ++i) {
-    words[4 * i] = a[i];
-    words[4 * i + 1] = b[i];
-    words[4 * i + 2] = c[i];
-    words[4 * i + 3] = d[i];
+  for (int i = 0; i < Count; ++i, words += 4) {
+    words[0] = a[i];
+    words[1] = b[i];
+    words[2] = c[i];
+    words[3] = d[i];
   }
 }
 
@@ -94,10 +94,10 @@ class RandomStream {
     return philox(static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32), _stream, _epoch,
                   _seed);
   }
-  /// Words of `count` blocks from `index` on, whose lower 32 bits must not overflow among them.
-  template <int count>
+  /// Words of `Count` blocks from `index` on, whose lower 32 bits must not overflow among them.
+  template <int Count>
   KOKKOS_INLINE_FUNCTION void blocks(std::uint64_t index, std::uint32_t* words) const {
-    philoxes<count>(static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32), _stream,
+    philoxes<Count>(static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32), _stream,
                     _epoch, _seed, words);
   }
   KOKKOS_INLINE_FUNCTION std::uint32_t bits(std::uint64_t index) const {

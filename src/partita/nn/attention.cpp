@@ -51,10 +51,10 @@ std::int64_t tilesOf(const AttentionShape& shape, std::int64_t size) {
   return (shape.positions + size - 1) / size;
 }
 
-template <AttentionPart part>
+template <AttentionPart Part>
 void addGradients(const ExecSpace& space, const Buffers& kept, const Buffers& grads) {
   withBound(kept.shape.headWidth(), [&](auto bound) {
-    using Kernel = AttentionBackward<part, decltype(bound)::value>;
+    using Kernel = AttentionBackward<Part, decltype(bound)::value>;
     forEachRun(
         space, "partita::Attention::backward_kernel", kept.shape.samples * kept.shape.heads,
         tilesOf(kept.shape, Kernel::tile_size),

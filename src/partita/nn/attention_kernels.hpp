@@ -111,8 +111,8 @@ KOKKOS_INLINE_FUNCTION Real largest(const Real* scores, std::int64_t count) {
 
 /// Some rows of one head of one sample a work item, all on a host, a tile of queries on a device: o =
 /// softmax(scale q k^T) v and the logarithm of each sum, with the maximum and the sum so far of each row
-/// corrected as tiles of keys come (Dao, algorithm 1). Heads are at most `bound` wide.
-template <int bound>
+/// corrected as tiles of keys come (Dao, algorithm 1). Heads are at most `Bound` wide.
+template <int Bound>
 struct AttentionForward {
   AttentionShape shape;
   const Real* qkv;
@@ -128,7 +128,7 @@ struct AttentionForward {
       sum[i] = 0;
       for (std::int64_t j = 0; j < head.width; ++j) out[head.output(i) + j] = 0;
     }
-    Real keys[bound * detail::key_tile], scores[detail::query_tile * detail::key_tile];
+    Real keys[Bound * detail::key_tile], scores[detail::query_tile * detail::key_tile];
     for (std::int64_t key = 0; key < queries.end; key += detail::key_tile) {
       detail::transpose(qkv + head.key(key), head.row, head.keysFrom(key), head.width, keys);
       for (std::int64_t query = queries.from(key); query < queries.end; query += detail::query_tile)
@@ -179,14 +179,14 @@ struct AttentionAlong {
 enum class AttentionPart { all, queries, keys };
 
 /// The gradients of q, k and v (Dao, algorithm 2), with p = exp(scale q k^T - log sum) made again, dJ/dp =
-/// dJ/do v^T, dJ/ds = p (dJ/dp - <dJ/do, o>). Heads are at most `bound` wide.
-template <AttentionPart part, int bound>
+/// dJ/do v^T, dJ/ds = p (dJ/dp - <dJ/do, o>). Heads are at most `Bound` wide.
+template <AttentionPart Part, int Bound>
 struct AttentionBackward {
   AttentionShape shape;
   const Real *qkv, *log_sums, *grad_out, *along;
   Real* grad_qkv;
 
-  static constexpr bool of_queries = part != AttentionPart::keys, of_keys = part != AttentionPart::queries;
+  static constexpr bool of_queries = Part != AttentionPart::keys, of_keys = Part != AttentionPart::queries;
   static constexpr std::int64_t tile_size = of_keys ? detail::key_tile : detail::query_tile;
 
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, std::int64_t begin, std::int64_t end) const {
@@ -195,7 +195,7 @@ struct AttentionBackward {
     const detail::TileRange queries = of_keys ? detail::TileRange(own.begin, head.positions) : own,
                             keys_range = of_keys ? own : detail::TileRange(0, own.end);
     clear(head, own);
-    Real keys[bound * detail::key_tile], values[bound * detail::key_tile];
+    Real keys[Bound * detail::key_tile], values[Bound * detail::key_tile];
     Real weights[detail::query_tile * detail::key_tile], slopes[detail::query_tile * detail::key_tile];
     for (std::int64_t key = keys_range.begin; key < keys_range.end; key += detail::key_tile) {
       detail::transpose(qkv + head.key(key), head.row, head.keysFrom(key), head.width, keys);

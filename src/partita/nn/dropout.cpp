@@ -29,13 +29,13 @@ struct MaskBlocks {
     for (; block < end; ++block) mask<1>(row, block);
   }
 
-  template <int blocks>
+  template <int Blocks>
   KOKKOS_INLINE_FUNCTION void mask(std::int64_t row, std::int64_t block) const {
-    std::uint32_t words[4 * blocks];
-    random.blocks<blocks>(
+    std::uint32_t words[4 * Blocks];
+    random.blocks<Blocks>(
         static_cast<std::uint64_t>(first_row + row) << 32 | static_cast<std::uint64_t>(block), words);
     const std::int64_t begin = block * values_a_block, left = width - begin,
-                       count = left < values_a_block * blocks ? left : values_a_block * blocks;
+                       count = left < values_a_block * Blocks ? left : values_a_block * Blocks;
     const Real *values = from + row * width + begin, factor = scale;
     Real* masked = to + row * width + begin;
     const std::uint32_t threshold = dropped;

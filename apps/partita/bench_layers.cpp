@@ -90,6 +90,7 @@ std::vector<Measurement> measureConvolutions(const ExecSpace& space, bool quick,
                                            {"conv1x1_256_64_56", {256, 56, 56}, 64, 1, 1, 0, 8},
                                            {"conv7x7_3_64_224", {3, 224, 224}, 64, 7, 2, 3, 4}};
   std::vector<Measurement> measured;
+  measured.reserve(cases.size());
   for (const ConvolutionCase& c : cases)
     measured.push_back(measureLayer(space, c.name, planOf(c), c.rows, quick, rates));
   return measured;

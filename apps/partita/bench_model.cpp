@@ -15,8 +15,8 @@
 
 namespace partita {
 
-BenchModel::BenchModel(const RunConfig& deck, DataSets data, const Communicator& self)
-    : config(deck), sets(std::move(data)) {
+BenchModel::BenchModel(RunConfig deck, DataSets data, const Communicator& self)
+    : config(std::move(deck)), sets(std::move(data)) {
   config.strategy.kind = StrategyKind::joint;
   partition = planPartition(config, planNetwork(config.network, sets.shape, sets.classes), sets.classes);
   grid = std::make_unique<Grid>(self, planGrid(config.strategy, partition, 1));

@@ -23,7 +23,7 @@ struct BenchRates {
 
 /// A whole network on this rank, and data that lie in memory.
 struct BenchModel {
-  BenchModel(const RunConfig& deck, DataSets data, const Communicator& self);
+  BenchModel(RunConfig deck, DataSets data, const Communicator& self);
 
   RunConfig config;
   DataSets sets;

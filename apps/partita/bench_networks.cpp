@@ -47,7 +47,7 @@ BenchModel onRandomImages(const std::vector<LayerSpec>& layers, std::int64_t bat
   sets.classes = 47;
   sets.shift = {127.5F};
   sets.scale = {1.0F / 73.9F};
-  return BenchModel(config, std::move(sets), self);
+  return {std::move(config), std::move(sets), self};
 }
 
 /// Six blocks of width 256 on windows of 128 characters, without dropout.
@@ -84,7 +84,7 @@ BenchModel leNet(std::int64_t batch, const Communicator& self) {
 
 BenchModel smallGpt(const Communicator& self) {
   const RunConfig deck = parseDeck(gpt_deck, "bench");
-  return BenchModel(deck, loadData(deck.data, 1, Need::everything), self);
+  return {deck, loadData(deck.data, 1, Need::everything), self};
 }
 
 } // namespace partita

@@ -11,11 +11,11 @@ namespace partita {
 /// As many values as fit into 64 bytes; compilers split them where the processor's vectors are shorter.
 using Lanes = Real __attribute__((vector_size(64)));
 using LanesInMemory = Real __attribute__((vector_size(64), aligned(alignof(Real)), may_alias));
-constexpr int lanes = 64 / static_cast<int>(sizeof(Real));
+constexpr std::int64_t lanes = 64 / sizeof(Real);
 #else
 using Lanes = Real;
 using LanesInMemory = Real;
-constexpr int lanes = 1;
+constexpr std::int64_t lanes = 1;
 #endif
 
 /// A matrix that is read one value at a time: element (i, k) lies at i x row + k x column.

@@ -95,7 +95,7 @@ KOKKOS_INLINE_FUNCTION void exponentials(Real* scores, std::int64_t seen, std::i
 KOKKOS_INLINE_FUNCTION Real largest(const Real* scores, std::int64_t count) {
   constexpr int partial = 16;
   Real most[partial];
-  for (int lane = 0; lane < partial; ++lane) most[lane] = no_score;
+  for (Real& lane : most) lane = no_score;
   std::int64_t j = 0;
   for (; j + partial <= count; j += partial)
     for (int lane = 0; lane < partial; ++lane)

@@ -153,14 +153,13 @@ std::string operandCases(const std::vector<CommandPage>& commands) {
 
 } // namespace
 
-std::string bashCompletion(const CLI::App& app) {
-  const std::vector<CommandPage> commands = subcommandPages(app);
-  std::vector<CommandPage> levels{commandPage(app)};
+std::string bashCompletion(const ProgramPages& pages) {
+  std::vector<CommandPage> levels{pages.program};
   levels.front().name.clear();
-  levels.insert(levels.end(), commands.begin(), commands.end());
+  levels.insert(levels.end(), pages.commands.begin(), pages.commands.end());
 
   std::vector<std::string> names, keys;
-  for (const CommandPage& command : commands) names.push_back(command.name);
+  for (const CommandPage& command : pages.commands) names.push_back(command.name);
   std::string values;
   for (const DeckKey& key : deckKeys()) {
     keys.push_back(key.name + "=");

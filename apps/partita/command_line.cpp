@@ -25,7 +25,10 @@ bool endsWith(const std::string& text, const std::string& end) {
 class HelpFormatter : public CLI::Formatter {
  public:
   std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode) const override {
-    return helpText(*app, name);
+    if (app->get_parent() == nullptr) return programHelp(programPages(*app));
+    CommandPage page = commandPage(*app);
+    page.name = name; // "partita train"
+    return commandHelp(page);
   }
 };
 
@@ -172,12 +175,13 @@ void checkCommandLine(const CLI::App& app, Arguments& arguments) {
 }
 
 bool showPage(const CLI::App& app, const InfoArguments& arguments) {
+  const ProgramPages pages = programPages(app);
   std::string page;
   if (arguments.deck_reference) page = deckReference();
-  if (arguments.manual) page = manPage(app);
-  if (arguments.completion == "bash") page = bashCompletion(app);
-  if (arguments.completion == "zsh") page = zshCompletion(app);
-  if (arguments.completion == "fish") page = fishCompletion(app);
+  if (arguments.manual) page = manPage(pages);
+  if (arguments.completion == "bash") page = bashCompletion(pages);
+  if (arguments.completion == "zsh") page = zshCompletion(pages);
+  if (arguments.completion == "fish") page = fishCompletion(pages);
   if (page.empty()) return false;
   page.pop_back(); // Log ends the line
   Log::info(page);

@@ -2,6 +2,8 @@
 
 #include "partita/config/parameters.hpp"
 
+#include <CLI/CLI.hpp>
+
 #include <algorithm>
 #include <cctype>
 #include <sstream>
@@ -64,10 +66,10 @@ CommandPage commandPage(const CLI::App& command) {
   return page;
 }
 
-std::vector<CommandPage> subcommandPages(const CLI::App& app) {
-  std::vector<CommandPage> pages;
+ProgramPages programPages(const CLI::App& app) {
+  ProgramPages pages{commandPage(app), {}};
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
-    pages.push_back(commandPage(*command));
+    pages.commands.push_back(commandPage(*command));
   return pages;
 }
 

@@ -1,9 +1,11 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
-
 #include <string>
 #include <vector>
+
+namespace CLI {
+class App;
+} // namespace CLI
 
 namespace partita {
 
@@ -30,6 +32,12 @@ struct CommandPage {
   std::string usage() const; ///< "train [options] [DECK] [section/key=value ...]"
 };
 
+/// The program itself, and its commands.
+struct ProgramPages {
+  CommandPage program;
+  std::vector<CommandPage> commands;
+};
+
 /// A word and what it means.
 struct Term {
   std::string word, text;
@@ -41,7 +49,7 @@ struct DeckKey {
 };
 
 CommandPage commandPage(const CLI::App& command);
-std::vector<CommandPage> subcommandPages(const CLI::App& app);
+ProgramPages programPages(const CLI::App& app);
 const std::vector<Term>& exitCodes();
 std::vector<DeckKey> deckKeys();
 
@@ -52,12 +60,13 @@ std::string joined(const std::vector<std::string>& words, const std::string& bet
 /// `text` with every `from` replaced.
 std::string replaced(std::string text, const std::string& from, const std::string& to);
 
-/// What `--help` prints of the program or a subcommand; `name` is "partita" or "partita train".
-std::string helpText(const CLI::App& command, const std::string& name);
+/// What `--help` prints.
+std::string programHelp(const ProgramPages& pages);
+std::string commandHelp(const CommandPage& page);
 /// roff with the macros of man(7).
-std::string manPage(const CLI::App& app);
-std::string bashCompletion(const CLI::App& app);
-std::string zshCompletion(const CLI::App& app);
-std::string fishCompletion(const CLI::App& app);
+std::string manPage(const ProgramPages& pages);
+std::string bashCompletion(const ProgramPages& pages);
+std::string zshCompletion(const ProgramPages& pages);
+std::string fishCompletion(const ProgramPages& pages);
 
 } // namespace partita

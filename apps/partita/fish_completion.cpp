@@ -67,12 +67,11 @@ end
 
 } // namespace
 
-std::string fishCompletion(const CLI::App& app) {
+std::string fishCompletion(const ProgramPages& pages) {
   std::string page = "# Completion of partita in fish; made by `partita info --completion fish`.\n" +
                      overridesFunction() + "\ncomplete -c partita -f\n";
-  for (const OptionPage& option : commandPage(app).options)
-    page += optionLine("__fish_use_subcommand", option);
-  for (const CommandPage& command : subcommandPages(app)) {
+  for (const OptionPage& option : pages.program.options) page += optionLine("__fish_use_subcommand", option);
+  for (const CommandPage& command : pages.commands) {
     page += "\ncomplete -c partita -n __fish_use_subcommand -a " + command.name + " -d " +
             quoted(command.text) + "\n";
     const std::string condition = "__fish_seen_subcommand_from " + command.name;

@@ -43,22 +43,19 @@ std::vector<Term> terms(const std::vector<OptionPage>& options) {
   return list;
 }
 
-std::string programHelp(const CLI::App& app) {
+} // namespace
+
+std::string programHelp(const ProgramPages& pages) {
   std::vector<Term> commands;
-  for (const CommandPage& command : subcommandPages(app)) commands.push_back({command.name, command.text});
+  for (const CommandPage& command : pages.commands) commands.push_back({command.name, command.text});
   return "Usage: partita COMMAND [options]\n       mpirun -n RANKS partita train DECK\n\n" +
-         app.get_description() + "\n" + chapter("Commands", commands) +
-         chapter("Options", terms(commandPage(app).options)) + chapter("Exit codes", exitCodes()) +
+         pages.program.text + "\n" + chapter("Commands", commands) +
+         chapter("Options", terms(pages.program.options)) + chapter("Exit codes", exitCodes()) +
          "\n`partita COMMAND --help` tells more, `man partita` all. Flags that begin with\n--kokkos- go to "
          "Kokkos.\n";
 }
 
-} // namespace
-
-std::string helpText(const CLI::App& command, const std::string& name) {
-  if (command.get_parent() == nullptr) return programHelp(command);
-  CommandPage page = commandPage(command);
-  page.name = name;
+std::string commandHelp(const CommandPage& page) {
   std::vector<Term> list = terms(page.operands);
   const std::vector<Term> options = terms(page.options);
   list.insert(list.end(), options.begin(), options.end());

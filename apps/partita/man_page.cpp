@@ -90,22 +90,21 @@ std::string commandSection(const CommandPage& command) {
 
 } // namespace
 
-std::string manPage(const CLI::App& app) {
+std::string manPage(const ProgramPages& pages) {
   std::string page = ".\\\" Made by `partita info --man`.\n.TH PARTITA 1 \"\" \"Partita " + versionString() +
                      "\" \"User Commands\"\n.SH NAME\npartita \\- train neural networks partitioned over MPI "
                      "ranks\n.SH SYNOPSIS\n";
-  for (const CommandPage& command : subcommandPages(app))
-    page += ".B partita " + roff(command.usage()) + "\n.br\n";
+  for (const CommandPage& command : pages.commands) page += ".B partita " + roff(command.usage()) + "\n.br\n";
   page +=
       "[\\fBmpirun \\-n\\fR \\fIRANKS\\fR] \\fBpartita\\fR ...\n.SH DESCRIPTION\n" +
-      roff(app.get_description()) +
+      roff(pages.program.text) +
       "\nA deck, a file in TOML, says what is learned, by which network and how; any of its values can be "
       "replaced on the\ncommand line as \\fIsection/key=value\\fR.\n" +
       roff("`partita info --deck` prints all keys.\n") +
       "Flags that begin with \\fB\\-\\-kokkos\\-\\fR go to Kokkos.\n.SH COMMANDS\n";
-  for (const CommandPage& command : subcommandPages(app)) page += commandSection(command);
+  for (const CommandPage& command : pages.commands) page += commandSection(command);
   page += ".SH OPTIONS\n";
-  for (const OptionPage& option : commandPage(app).options) page += tagged(title(option), option.text);
+  for (const OptionPage& option : pages.program.options) page += tagged(title(option), option.text);
   page += section("EXIT STATUS", "", exitCodes()) + section("SIGNALS", "While it trains:", signals()) +
           section("ENVIRONMENT", "", environment()) + section("FILES", "In a run directory:", runFiles()) +
           section("EXAMPLES", "", examples()) + ".SH SEE ALSO\n.BR mpirun (1),\n.BR h5dump (1)\n";

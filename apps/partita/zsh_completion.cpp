@@ -67,9 +67,9 @@ std::string overrideFunction() {
 
 } // namespace
 
-std::string zshCompletion(const CLI::App& app) {
+std::string zshCompletion(const ProgramPages& pages) {
   std::string names, cases;
-  for (const CommandPage& command : subcommandPages(app)) {
+  for (const CommandPage& command : pages.commands) {
     names += "        '" + command.name + ":" + escaped(command.text) + "'\n";
     cases += "        (" + command.name + ") _arguments -s" + specifications(command, "          ") + " ;;\n";
   }
@@ -79,7 +79,7 @@ _partita() {
   local context state state_descr line
   typeset -A opt_args
   _arguments -C)" +
-         specifications(commandPage(app), "    ") +
+         specifications(pages.program, "    ") +
          R"( \
     '1: :->command' '*:: :->words'
   case $state in

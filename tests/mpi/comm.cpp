@@ -1,6 +1,7 @@
 #include "partita/comm/agree.hpp"
 #include "partita/comm/message.hpp"
 #include "partita/comm/reducer.hpp"
+#include "partita/comm/shared_clock.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -46,6 +47,27 @@ TEST_CASE("a mistake found on one rank reaches all", "[comm]") {
         }) == told);
   const auto from_all = agreedMessages([&] { throw UserError("rank " + std::to_string(rank)); });
   CHECK(from_all == std::vector<std::string>{"rank 0"}); // each mistake is told once
+}
+
+TEST_CASE("ranks of one host read the same time, and those whose clocks differ nearly", "[comm]") {
+  const int rank = everyone().rank(), size = everyone().size();
+  const SharedClock same(everyone());
+  const SharedClock shifted(everyone(), [rank] { return linkSeconds() + 1000.0 * rank; });
+  constexpr double error = 0.2; // s; microseconds where nobody else has the cores
+  double told = 0.0, told_shifted = -error;
+  if (rank > 0) {
+    const int from = rank - 1;
+    PARTITA_MPI(MPI_Recv(&told, 1, MPI_DOUBLE, from, 0, everyone().get(), MPI_STATUS_IGNORE));
+    PARTITA_MPI(MPI_Recv(&told_shifted, 1, MPI_DOUBLE, from, 0, everyone().get(), MPI_STATUS_IGNORE));
+  }
+  const double now = same.seconds(), now_shifted = shifted.seconds();
+  CHECK(now > told); // what is told is past
+  CHECK(now_shifted > told_shifted - error);
+  CHECK(now_shifted < now + error);
+  if (rank + 1 < size) {
+    PARTITA_MPI(MPI_Send(&now, 1, MPI_DOUBLE, rank + 1, 0, everyone().get()));
+    PARTITA_MPI(MPI_Send(&now_shifted, 1, MPI_DOUBLE, rank + 1, 0, everyone().get()));
+  }
 }
 
 TEST_CASE("a stream keeps order and sizes", "[comm]") {

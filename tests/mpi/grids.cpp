@@ -9,13 +9,6 @@ using namespace partita::test;
 
 namespace {
 
-using Overrides = std::vector<std::string>;
-
-Overrides operator+(Overrides first, const Overrides& second) {
-  first.insert(first.end(), second.begin(), second.end());
-  return first;
-}
-
 const Overrides two_stages{"strategy/stages=2"}, three_stages{"strategy/stages=3"},
     four_stages{"strategy/stages=4"};
 

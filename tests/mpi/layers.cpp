@@ -8,8 +8,6 @@ using namespace partita::test;
 
 namespace {
 
-using Overrides = std::vector<std::string>;
-
 /// Two blocks of a GPT with dropout; `recompute` as text.
 Overrides gpt(const std::string& recompute) {
   const std::string residual = "{ type = 'residual', recompute = " + recompute + ", layers = [";
@@ -38,27 +36,22 @@ Overrides images(const std::string& recompute) {
       "{ type = 'average-pool' }, { type = 'dense', units = 24, activation = 'gelu' }, { type = 'dense' }]"};
 }
 
-Overrides with(Overrides deck, const Overrides& more) {
-  deck.insert(deck.end(), more.begin(), more.end());
-  return deck;
-}
-
 } // namespace
 
 TEST_CASE("layers of all kinds come to the bits of one rank in a pipeline, recomputed or not", "[pipeline]") {
   for (const auto& network : {gpt, images}) {
     for (const char* count : {"strategy/microbatches=3", "strategy/microbatches=5"}) {
       const Overrides shared{"run/steps=6", "training/batch=20", count};
-      const std::string expected =
-          trainedHash(1, with(network("false"), with(shared, {"strategy/kind=joint"})));
-      CHECK(trainedHash(1, with(network("true"), with(shared, {"strategy/kind=joint"}))) == expected);
+      const Overrides joint{"strategy/kind=joint"};
+      const std::string expected = trainedHash(1, network("false") + shared + joint);
+      CHECK(trainedHash(1, network("true") + shared + joint) == expected);
       for (int stages = 2; stages <= everyone().size(); ++stages) {
         for (const char* recompute : {"false", "true"}) {
           for (const char* schedule : {"message-driven", "1f1b", "gpipe"}) {
             INFO(stages << " stages, " << count << ", " << schedule << ", recompute " << recompute);
             const Overrides grid{"strategy/kind=pipeline", "strategy/stages=" + std::to_string(stages),
                                  std::string("strategy/schedule=") + schedule};
-            CHECK(trainedHash(stages, with(network(recompute), with(shared, grid))) == expected);
+            CHECK(trainedHash(stages, network(recompute) + shared + grid) == expected);
           }
         }
       }

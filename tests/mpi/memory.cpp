@@ -14,20 +14,17 @@ using namespace partita::test;
 
 namespace {
 
-using Overrides = std::vector<std::string>;
-
 /// Four steps; the evaluation behind the last one fills its queues.
 RunConfig deckOf(const Overrides& overrides) {
-  Overrides all{"network/layers=[{type='dense',units=96,activation='relu',repeat=4},"
-                "{type='dense',units=80,activation='gelu'},{type='dense'}]",
-                "training/batch=96",
-                "data/samples=384",
-                "data/test_samples=1000",
-                "run/steps=4",
-                "optimiser/offload_bucket=3000",
-                "optimiser/offload_directory=" + std::filesystem::temp_directory_path().string()};
-  all.insert(all.end(), overrides.begin(), overrides.end());
-  return smallDeck(all);
+  const Overrides shared{"network/layers=[{type='dense',units=96,activation='relu',repeat=4},"
+                         "{type='dense',units=80,activation='gelu'},{type='dense'}]",
+                         "training/batch=96",
+                         "data/samples=384",
+                         "data/test_samples=1000",
+                         "run/steps=4",
+                         "optimiser/offload_bucket=3000",
+                         "optimiser/offload_directory=" + std::filesystem::temp_directory_path().string()};
+  return smallDeck(shared + overrides);
 }
 
 /// Notes what is there behind each step but those that are evaluated.
@@ -138,8 +135,7 @@ TEST_CASE("a plan counts messages of 16 bits and staged ones", "[memory]") {
     for (const Overrides& numbers : {Overrides{"run/precision=bf16", "strategy/wire=bf16"},
                                      Overrides{"strategy/wire=bf16"}, Overrides{"run/device_aware_mpi=off"},
                                      Overrides{"run/device_aware_mpi=off", "strategy/wire=fp16"}}) {
-      Overrides deck{"strategy/kind=pipeline", "strategy/microbatches=4", offload};
-      deck.insert(deck.end(), numbers.begin(), numbers.end());
+      Overrides deck = Overrides{"strategy/kind=pipeline", "strategy/microbatches=4", offload} + numbers;
       for (const int stages : {2, 4}) checkOnRanks(stages, deck);
       deck.front() = "strategy/kind=sil";
       deck[1] = "strategy/queue=2";
@@ -181,11 +177,8 @@ TEST_CASE("a plan counts what images and tokens need", "[memory]") {
          {Overrides{"strategy/kind=pipeline", "strategy/microbatches=3"},
           Overrides{"strategy/kind=sil", "strategy/queue=2", "strategy/labels=gaussian"},
           Overrides{"strategy/kind=sil", "strategy/queue=2", "strategy/input=free",
-                    "strategy/labels=gaussian"}}) {
-      Overrides deck = network;
-      deck.insert(deck.end(), strategy.begin(), strategy.end());
-      checkOnRanks(2, deck);
-    }
+                    "strategy/labels=gaussian"}})
+      checkOnRanks(2, network + strategy);
   }
 }
 

@@ -15,8 +15,6 @@ using namespace partita::test;
 
 namespace {
 
-using Overrides = std::vector<std::string>;
-
 constexpr Precision halves[] = {Precision::bf16, Precision::fp16};
 
 const char* const batch_norms = "network/layers=[{type='block',repeat=4,layers=[{type='dense',units=32},"
@@ -256,22 +254,18 @@ TEST_CASE("16 bits give the same bits on any ranks, with or without offload", "[
                            "optimiser/weight_decay=0.01",
                            "run/epochs=1",
                            "strategy/recovery_epochs=1"};
-      const auto also = [&](const Overrides& more) {
-        Overrides all = deck;
-        all.insert(all.end(), more.begin(), more.end());
-        return all;
-      };
       const std::string expected = trainedHash(1, deck);
-      CHECK(expected != trainedHash(1, also({"run/precision=float"})));
-      CHECK(trainedHash(1, also({"optimiser/offload=file", "optimiser/offload_bucket=999"})) == expected);
-      CHECK(trainedHash(1, also({"optimiser/offload=host"})) == expected);
+      CHECK(expected != trainedHash(1, deck + Overrides{"run/precision=float"}));
+      CHECK(trainedHash(1, deck + Overrides{"optimiser/offload=file", "optimiser/offload_bucket=999"}) ==
+            expected);
+      CHECK(trainedHash(1, deck + Overrides{"optimiser/offload=host"}) == expected);
       if (everyone().size() < 2) continue;
       CHECK(trainedHash(2, deck) == expected);
       // What layers hand on is rounded already, so that rounding it for the way changes nothing.
       const std::string wire =
           std::string("strategy/wire=") + (std::string(precision) == "run/precision=bf16" ? "bf16" : "fp16");
-      CHECK(trainedHash(2, also({wire, "optimiser/offload=host", "optimiser/offload_bucket=500"})) ==
-            expected);
+      CHECK(trainedHash(2, deck + Overrides{wire, "optimiser/offload=host",
+                                            "optimiser/offload_bucket=500"}) == expected);
     }
   }
 }
@@ -354,19 +348,15 @@ TEST_CASE("a pipeline of 16 bits comes to the bits of one rank", "[mixed]") {
     for (const char* clip : {"optimiser/clip_norm=0", "optimiser/clip_norm=0.3"}) {
       const Overrides deck{std::string("run/precision=") + precision, clip, "run/steps=20",
                            "strategy/microbatches=3", "optimiser/kind=adamw"};
-      const auto with = [&](const Overrides& more) {
-        Overrides all = deck;
-        all.insert(all.end(), more.begin(), more.end());
-        return all;
-      };
-      const std::string expected = trainedHash(1, with({"strategy/kind=joint"}));
+      const std::string expected = trainedHash(1, deck + Overrides{"strategy/kind=joint"});
       for (int stages = 2; stages <= std::min(4, everyone().size()); ++stages) {
         INFO(stages << " stages, " << precision << ", " << clip);
         const std::string count = "strategy/stages=" + std::to_string(stages);
-        CHECK(trainedHash(stages, with({"strategy/kind=pipeline", count})) == expected);
-        CHECK(trainedHash(stages,
-                          with({"strategy/kind=pipeline", count, std::string("strategy/wire=") + precision,
-                                "optimiser/offload=host", "optimiser/offload_bucket=500"})) == expected);
+        CHECK(trainedHash(stages, deck + Overrides{"strategy/kind=pipeline", count}) == expected);
+        CHECK(trainedHash(stages, deck + Overrides{"strategy/kind=pipeline", count,
+                                                   std::string("strategy/wire=") + precision,
+                                                   "optimiser/offload=host",
+                                                   "optimiser/offload_bucket=500"}) == expected);
       }
     }
   }

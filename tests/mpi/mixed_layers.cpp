@@ -14,13 +14,6 @@ using namespace partita::test;
 
 namespace {
 
-using Overrides = std::vector<std::string>;
-
-Overrides operator+(Overrides first, const Overrides& second) {
-  first.insert(first.end(), second.begin(), second.end());
-  return first;
-}
-
 /// Batch norms on their own, in a group, and where the forward pass is repeated.
 const Overrides images{R"(network/layers=[{ type = "conv2d", channels = 4, kernel = 3, bias = false },
   { type = "block", layers = [{ type = "batch-norm", activation = "relu" }, { type = "max-pool" }] },

@@ -10,8 +10,6 @@ using namespace partita::test;
 
 namespace {
 
-using Overrides = std::vector<std::string>;
-
 void checkOffload(int ranks, const Overrides& deck) {
   const std::string expected = trainedHash(ranks, deck);
   for (const char* offload : {"host", "file"}) {

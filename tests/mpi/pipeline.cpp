@@ -14,13 +14,6 @@ using namespace partita::test;
 
 namespace {
 
-using Overrides = std::vector<std::string>;
-
-Overrides operator+(Overrides first, const Overrides& second) {
-  first.insert(first.end(), second.begin(), second.end());
-  return first;
-}
-
 const std::vector<Overrides> schedules{
     {"strategy/schedule=message-driven"},
     {"strategy/schedule=message-driven", "strategy/tie=backward-first", "strategy/caps=true"},

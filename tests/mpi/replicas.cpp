@@ -15,8 +15,6 @@ using namespace partita::test;
 
 namespace {
 
-using Overrides = std::vector<std::string>;
-
 /// Parameters of the whole network, in layer order, on every rank.
 std::vector<Real> gathered(const SmallRun& run) {
   std::vector<Real> all;

@@ -43,7 +43,12 @@ Partition partitionOf(const RunConfig& config, const DataSets& sets) {
 
 } // namespace
 
-RunConfig smallDeck(const std::vector<std::string>& overrides) {
+Overrides operator+(Overrides first, const Overrides& second) {
+  first.insert(first.end(), second.begin(), second.end());
+  return first;
+}
+
+RunConfig smallDeck(const Overrides& overrides) {
   return parseDeck(deck_text, "small deck", overrides);
 }
 
@@ -118,7 +123,7 @@ Communicator groupOf(int ranks) {
   return everyone().split(everyone().rank() / ranks, everyone().rank());
 }
 
-std::string trainedHash(int ranks, const std::vector<std::string>& overrides) {
+std::string trainedHash(int ranks, const Overrides& overrides) {
   return SmallRun(groupOf(ranks), smallDeck(overrides)).train().hash();
 }
 

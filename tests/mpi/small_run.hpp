@@ -9,9 +9,13 @@
 
 namespace partita::test {
 
+/// Of a deck: "section/key=value". Later ones win.
+using Overrides = std::vector<std::string>;
+Overrides operator+(Overrides first, const Overrides& second);
+
 /// 600 characters of 12 x 12 pixels, 15 steps an epoch, 2 epochs, 6 layers of 32 units; a few milliseconds of
 /// work.
-RunConfig smallDeck(const std::vector<std::string>& overrides = {});
+RunConfig smallDeck(const Overrides& overrides = {});
 
 /// The strategies report to nobody.
 class SilentObserver : public Observer {
@@ -49,6 +53,6 @@ const Communicator& everyone();
 /// Groups of `ranks` neighbouring ranks; each makes the same run, so that all ranks can compare results.
 Communicator groupOf(int ranks);
 /// Trains on every group of `ranks` ranks; the hash of the parameters.
-std::string trainedHash(int ranks, const std::vector<std::string>& overrides);
+std::string trainedHash(int ranks, const Overrides& overrides);
 
 } // namespace partita::test

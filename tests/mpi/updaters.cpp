@@ -47,13 +47,13 @@ class LateWatch : public StepControl {
 
 TEST_CASE("Parameters of replicas change when the next forward pass wants them, or before", "[updaters]") {
   const int ranks = everyone().size(), steps = 21, reports = 3;
-  const std::vector<std::string> deck{"strategy/kind=joint", "strategy/replicas=0", "run/steps=21",
-                                      "run/log_every=7", "strategy/bucket_kib=1"};
-  std::vector<std::vector<std::string>> decks(4, deck);
+  const Overrides deck{"strategy/kind=joint", "strategy/replicas=0", "run/steps=21", "run/log_every=7",
+                       "strategy/bucket_kib=1"};
+  std::vector<Overrides> decks(4, deck);
   decks[1].emplace_back("optimiser/clip_norm=0.1");
   decks[2].emplace_back("optimiser/offload=host");
   decks[3].emplace_back("strategy/wire=bf16");
-  for (const std::vector<std::string>& overrides : decks) {
+  for (const Overrides& overrides : decks) {
     INFO(overrides.back());
     SmallRun run(everyone(), smallDeck(overrides));
     LateWatch watch(run);
@@ -65,12 +65,12 @@ TEST_CASE("Parameters of replicas change when the next forward pass wants them, 
 }
 
 TEST_CASE("Whoever changes parameters says so before, in every strategy and phase", "[updaters]") {
-  const std::vector<std::vector<std::string>> decks{
+  const std::vector<Overrides> decks{
       {"strategy/kind=joint"},
       {"strategy/kind=sil", "strategy/input=free"},
       {"strategy/kind=sil", "strategy/input=relay", "strategy/recovery_epochs=1"},
       {"strategy/kind=sil", "strategy/input=frozen", "strategy/recovery_epochs=1"}};
-  for (const std::vector<std::string>& overrides : decks) {
+  for (const Overrides& overrides : decks) {
     INFO(overrides.back());
     UpdateWatch watch;
     SmallRun(groupOf(1), smallDeck(overrides)).train(watch);

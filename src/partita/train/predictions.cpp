@@ -1,6 +1,7 @@
 #include "partita/train/predictions.hpp"
 
 #include "partita/comm/agree.hpp"
+#include "partita/comm/pieces.hpp"
 #include "partita/data/order.hpp"
 
 #include <algorithm>
@@ -9,30 +10,7 @@ namespace partita {
 
 namespace {
 
-constexpr std::size_t values_a_piece = std::size_t{1} << 22; // of a message, and of a write
 constexpr int predictions_tag = 8;
-
-/// Calls `take(first, count)` for consecutive pieces of 0 .. size - 1.
-template <class Take>
-void byPieces(std::size_t size, std::size_t piece, const Take& take) {
-  for (std::size_t first = 0; first < size; first += piece) take(first, std::min(piece, size - first));
-}
-
-void sendTo(const Communicator& comm, int rank, const std::vector<float>& values) {
-  byPieces(values.size(), values_a_piece, [&](std::size_t first, std::size_t count) {
-    PARTITA_MPI(MPI_Send(values.data() + first, static_cast<int>(count), MPI_FLOAT, rank, predictions_tag,
-                         comm.get()));
-  });
-}
-
-void receiveFrom(const Communicator& comm, int rank, std::size_t size, NpzWriter& file) {
-  std::vector<float> piece(std::min(size, values_a_piece));
-  byPieces(size, values_a_piece, [&](std::size_t, std::size_t count) {
-    PARTITA_MPI(MPI_Recv(piece.data(), static_cast<int>(count), MPI_FLOAT, rank, predictions_tag, comm.get(),
-                         MPI_STATUS_IGNORE));
-    file.write(piece.data(), count * sizeof(float));
-  });
-}
 
 } // namespace
 
@@ -50,19 +28,23 @@ void Predictions::add(const ExecSpace& space, const Matrix& logits) {
 }
 
 void Predictions::writeFeatures(const Samples& features) {
-  const std::size_t width = features.width(), rows_a_piece = std::max<std::size_t>(1, values_a_piece / width);
-  std::vector<float> rows(rows_a_piece * width);
-  byPieces(features.rows(), rows_a_piece, [&](std::size_t first, std::size_t count) {
+  const std::size_t width = features.width();
+  const std::size_t rows_a_piece = std::max<std::size_t>(1, piece_bytes / (width * sizeof(float)));
+  std::vector<float> rows;
+  for (std::size_t first = 0; first < features.rows(); first += rows_a_piece) {
+    const std::size_t count = std::min(rows_a_piece, features.rows() - first);
+    rows.resize(count * width);
     for (std::size_t i = 0; i < count; ++i)
       features.copyRow(first + i, {0.0F}, {1.0F}, rows.data() + i * width);
-    _file->write(rows.data(), count * width * sizeof(float));
-  });
+    _file->write(rows.data(), rows.size() * sizeof(float));
+  }
 }
 
 void Predictions::write(const Grid& grid, const DataSets& sets, const Dataset& set) {
   const GridPlan& plan = grid.plan();
   const bool last = grid.group() + 1 == plan.groups;
-  if (last && grid.world().rank() != 0) sendTo(grid.world(), 0, _logits);
+  if (last && grid.world().rank() != 0)
+    sendPieces(grid.world(), predictions_tag, _logits.data(), _logits.size() * sizeof(float));
   if (_file == nullptr) return;
   const auto samples = static_cast<std::int64_t>(set.size());
   const auto classes = static_cast<std::size_t>(sets.classes), values = classes * set.labels_a_sample;
@@ -81,7 +63,9 @@ void Predictions::write(const Grid& grid, const DataSets& sets, const Dataset& s
     if (rank == 0) {
       _file->write(_logits.data(), _logits.size() * sizeof(float));
     } else {
-      receiveFrom(grid.world(), rank, static_cast<std::size_t>(part.end - part.begin) * values, *_file);
+      const std::size_t bytes = static_cast<std::size_t>(part.end - part.begin) * values * sizeof(float);
+      receivePieces(grid.world(), rank, predictions_tag, bytes,
+                    [&](const char* piece, std::size_t count) { _file->write(piece, count); });
     }
   }
   _file->commit();

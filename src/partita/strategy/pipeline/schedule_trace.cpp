@@ -1,11 +1,10 @@
 #include "partita/strategy/pipeline/schedule_trace.hpp"
 
-#include "partita/comm/link.hpp"
+#include "partita/comm/pieces.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/core/log.hpp"
 #include "partita/io/output_file.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <optional>
@@ -15,30 +14,6 @@ namespace partita {
 namespace {
 
 constexpr int trace_tag = 9;
-constexpr std::size_t piece_size = std::size_t{1} << 24;
-
-void sendText(const Communicator& comm, const std::string& text) {
-  auto size = static_cast<std::int64_t>(text.size());
-  PARTITA_MPI(MPI_Send(&size, 1, MPI_INT64_T, 0, trace_tag, comm.get()));
-  for (std::size_t begin = 0; begin < text.size(); begin += piece_size) {
-    const auto count = static_cast<int>(std::min(piece_size, text.size() - begin));
-    PARTITA_MPI(MPI_Send(text.data() + begin, count, MPI_CHAR, 0, trace_tag, comm.get()));
-  }
-}
-
-/// Calls take(is it the first, piece).
-template <class Take>
-void receiveText(const Communicator& comm, int rank, const Take& take) {
-  std::int64_t size = 0;
-  PARTITA_MPI(MPI_Recv(&size, 1, MPI_INT64_T, rank, trace_tag, comm.get(), MPI_STATUS_IGNORE));
-  std::string piece;
-  for (std::size_t begin = 0, end = static_cast<std::size_t>(size); begin < end; begin += piece_size) {
-    piece.resize(std::min(piece_size, end - begin));
-    PARTITA_MPI(MPI_Recv(piece.data(), static_cast<int>(piece.size()), MPI_CHAR, rank, trace_tag, comm.get(),
-                         MPI_STATUS_IGNORE));
-    take(begin == 0, piece);
-  }
-}
 
 /// A file that is not worth the run: where it cannot be written that is told, and the rest of it is dropped.
 class TraceFile {
@@ -48,9 +23,10 @@ class TraceFile {
       if (!path.empty()) _file.emplace(path);
     });
   }
-  void add(const std::string& text) {
+  void add(const std::string& text) { add(text.data(), text.size()); }
+  void add(const char* text, std::size_t size) {
     attempt([&] {
-      if (_file) _file->write(text);
+      if (_file) _file->write(text, size);
     });
   }
   void commit() {
@@ -74,24 +50,17 @@ class TraceFile {
 
 } // namespace
 
-ScheduleTrace::ScheduleTrace(const Grid& grid) : _grid(grid) {
-  grid.world().barrier();
-  _start = linkSeconds();
-}
-
-double ScheduleTrace::seconds() const {
-  return linkSeconds() - _start;
-}
+ScheduleTrace::ScheduleTrace(const Grid& grid) : _grid(grid), _clock(grid.world()) {}
 
 ScheduleTrace::Span::Span(ScheduleTrace* trace, const ExecSpace& space, const char* what, std::int64_t number)
     : _trace(trace), _space(space), _what(what), _number(number) {
-  if (_trace != nullptr) _begin = _trace->seconds();
+  if (_trace != nullptr) _begin = _trace->_clock.seconds();
 }
 
 ScheduleTrace::Span::~Span() {
   if (_trace == nullptr) return;
   fence(_space, "partita::ScheduleTrace");
-  _trace->_events.push_back({_what, _number, _begin, _trace->seconds()});
+  _trace->_events.push_back({_what, _number, _begin, _trace->_clock.seconds()});
 }
 
 std::string ScheduleTrace::ownEvents() const {
@@ -113,16 +82,17 @@ std::string ScheduleTrace::ownEvents() const {
 void ScheduleTrace::write(const std::string& path) const {
   const Communicator& world = _grid.world();
   const std::string own = ownEvents();
-  if (world.rank() != 0) return sendText(world, own);
+  const std::vector<std::int64_t> sizes = world.gather(static_cast<std::int64_t>(own.size()));
+  if (world.rank() != 0) return sendPieces(world, trace_tag, own.data(), own.size());
   TraceFile file(path);
   file.add("{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n" + own);
   bool some = !own.empty();
   for (int rank = 1; rank < world.size(); ++rank) {
-    receiveText(world, rank, [&](bool first, const std::string& piece) {
-      if (first && some && !piece.empty()) file.add(",\n");
-      some = some || !piece.empty();
-      file.add(piece);
-    });
+    const auto size = static_cast<std::size_t>(sizes[static_cast<std::size_t>(rank)]);
+    if (some && size > 0) file.add(",\n");
+    some = some || size > 0;
+    receivePieces(world, rank, trace_tag, size,
+                  [&](const char* text, std::size_t count) { file.add(text, count); });
   }
   file.add("\n]}\n");
   file.commit();

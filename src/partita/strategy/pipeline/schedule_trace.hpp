@@ -1,6 +1,7 @@
 #pragma once
 
 #include "partita/comm/grid.hpp"
+#include "partita/comm/shared_clock.hpp"
 #include "partita/core/types.hpp"
 
 #include <string>
@@ -39,13 +40,12 @@ class ScheduleTrace {
   struct Event {
     const char* what; ///< a literal
     std::int64_t number;
-    double begin, end; ///< s
+    double begin, end; ///< s of the clock
   };
-  double seconds() const;
   std::string ownEvents() const; ///< with commas between them
 
   const Grid& _grid;
-  double _start = 0.0;
+  SharedClock _clock;
   std::vector<Event> _events;
 };
 

@@ -20,7 +20,7 @@ RunConfig deckOf(const Overrides& overrides) {
                          "{type='dense',units=80,activation='gelu'},{type='dense'}]",
                          "training/batch=96",
                          "data/samples=384",
-                         "data/test_samples=1000",
+                         "data/test_samples=400",
                          "run/steps=4",
                          "optimiser/offload_bucket=3000",
                          "optimiser/offload_directory=" + std::filesystem::temp_directory_path().string()};

@@ -102,15 +102,15 @@ TEST_CASE("statistics and tied weights of 16 bits have the same bits on any rank
       for (const Overrides& placement : placements)
         CHECK(watchedHash(1, deck + placement + Overrides{"strategy/kind=joint"}, overflows) == expected);
       for (int stages = 2; stages <= std::min(3, everyone().size()); ++stages) {
+        const Overrides pipeline{"strategy/kind=pipeline", "strategy/stages=" + std::to_string(stages),
+                                 stages == 2 ? "strategy/cuts=[2]" : "strategy/cuts=[2,3]"};
         for (const char* schedule : {"message-driven", "1f1b", "1f1b-eager", "gpipe"}) {
           INFO(network.back() << ", " << precision << ", " << stages << " stages, " << schedule);
-          const Overrides pipeline{"strategy/kind=pipeline", "strategy/stages=" + std::to_string(stages),
-                                   stages == 2 ? "strategy/cuts=[2]" : "strategy/cuts=[2,3]",
-                                   std::string("strategy/schedule=") + schedule};
-          CHECK(watchedHash(stages, deck + pipeline, overflows) == expected);
-          const Overrides wire = placements[0] + Overrides{"strategy/wire=" + precision};
-          CHECK(watchedHash(stages, deck + pipeline + wire, overflows) == expected);
+          const Overrides scheduled{std::string("strategy/schedule=") + schedule};
+          CHECK(watchedHash(stages, deck + pipeline + scheduled, overflows) == expected);
         }
+        const Overrides wire{"strategy/wire=" + precision};
+        CHECK(watchedHash(stages, deck + pipeline + wire + placements[0], overflows) == expected);
       }
     }
   }

@@ -20,7 +20,7 @@ export MPICH_GPU_SUPPORT_ENABLED=1 # Cray MPICH; others do not read it
 code=0
 # --gpus-per-task alone would show each rank one GPU only, and ranks of a node could not copy from GPU to GPU. With
 # "none" each sees all, and takes the one of its number within the node.
-srun --kill-on-bad-exit=0 --wait=60 --cpus-per-task="$SLURM_CPUS_PER_TASK" --gpus-per-task=1 --gpu-bind=none \
+srun --kill-on-bad-exit=0 --wait=8 --cpus-per-task="$SLURM_CPUS_PER_TASK" --gpus-per-task=1 --gpu-bind=none \
   partita train "$deck" -d "$run" -r latest || code=$?
 
 if [ "$code" -eq 75 ]; then

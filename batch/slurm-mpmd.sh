@@ -24,7 +24,7 @@ cat >"$programs" <<TXT
 1-3 $host_build train $deck -d $run -r latest
 TXT
 code=0
-srun --kill-on-bad-exit=0 --wait=60 --cpus-per-task="$SLURM_CPUS_PER_TASK" --gpu-bind=none \
+srun --kill-on-bad-exit=0 --wait=8 --cpus-per-task="$SLURM_CPUS_PER_TASK" --gpu-bind=none \
   --multi-prog "$programs" || code=$?
 rm -f "$programs"
 

@@ -18,7 +18,7 @@ run=$SLURM_SUBMIT_DIR/relay-2
 export OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK OMP_PROC_BIND=false
 code=0
 # Ranks end a moment after one another: the first code 75 must not make Slurm kill the others, whatever its default.
-srun --kill-on-bad-exit=0 --wait=60 --cpus-per-task="$SLURM_CPUS_PER_TASK" \
+srun --kill-on-bad-exit=0 --wait=8 --cpus-per-task="$SLURM_CPUS_PER_TASK" \
   partita train "$deck" -d "$run" -r latest || code=$?
 
 # scancel ends this shell as well, so that a cancelled job does not come back.

@@ -3,7 +3,8 @@
 configure() {
   local precompile=ON
   [ "$preset" != cuda ] || precompile=OFF # its wrapper has no such thing
-  cmake --preset "$preset" ${kokkos:+"-DCMAKE_PREFIX_PATH=$kokkos"} -DPARTITA_PRECOMPILE_HEADERS=$precompile "$@"
+  cmake --preset "$preset" ${kokkos:+"-DCMAKE_PREFIX_PATH=$kokkos"} -DPARTITA_PRECOMPILE_HEADERS=$precompile \
+    -DPARTITA_ENABLE_BENCHMARKS=ON "$@"
 }
 
 # buildTarget TARGET...: configures where needed, then builds; Ninja does nothing where nothing changed.

@@ -134,8 +134,7 @@ void runAll(const Communicator& world, const Settings& settings) {
       engine.setTrace(traced ? &trace : nullptr);
       seconds[v].push_back(timeBatch(grid, engine));
       if (!traced) continue;
-      const std::string text = trace.text();
-      if (world.rank() == 0) std::ofstream(settings.at("trace") + "-" + std::to_string(v) + ".json") << text;
+      trace.write(settings.at("trace") + "-" + std::to_string(v) + ".json");
     }
   }
   if (world.rank() != 0) return;

@@ -38,15 +38,19 @@ const Overrides tied_in_front = tokens + Overrides{R"(network/layers=[{ type = "
   { type = "dense", units = 30, tied = true, activation = "gelu" },
   { type = "dense", units = 24, activation = "relu" }, { type = "dense" }])"};
 
-/// Begins with a loss scale that is too much for fp16, and sees what each step that is left out has changed.
+/// Begins with a loss scale that may be too much for fp16, and sees what each step that is left out has
+/// changed.
 class OverflowWatch : public StepControl {
  public:
+  explicit OverflowWatch(double scale = LossScale::most) : _scale(scale) {}
   void begin(StageUpdater& updater) override {
-    updater.resumeScale(LossScale::most, 0);
+    updater.resumeScale(_scale, 0);
     _last[&updater] = stateOf(updater);
   }
-  bool afterStep(const ExecSpace&, const Position&, const std::vector<StageUpdater*>& updaters) override {
+  bool afterStep(const ExecSpace& space, const Position&,
+                 const std::vector<StageUpdater*>& updaters) override {
     for (StageUpdater* updater : updaters) {
+      if (!std::isfinite(updater->local().score.peek(space).loss)) FAIL("loss");
       const State now = stateOf(*updater), before = _last[updater];
       const bool was_taken = now.steps > before.steps;
       if (was_taken != (now.parameters != before.parameters)) FAIL("parameters");
@@ -72,8 +76,19 @@ class OverflowWatch : public StepControl {
     const Stage& stage = updater.local().stage;
     return {copyOf(stage.masters()), copyOf(StoredVector(stage.statistics())), updater.optimiser().steps()};
   }
+  double _scale;
   std::map<const StageUpdater*, State> _last;
 };
+
+/// One sample is so large that what the first layer makes of it overflows in fp16.
+void spoilOneSample(Samples& samples) {
+  const std::size_t width = samples.width();
+  std::vector<float> values(samples.rows() * width);
+  for (std::size_t row = 0; row < samples.rows(); ++row)
+    samples.copyRow(row, {0.0F}, {1.0F}, values.data() + row * width);
+  std::fill_n(values.begin(), std::min(width, values.size()), 1e9F);
+  if (!values.empty()) samples = Samples(width, std::move(values));
+}
 
 /// The hash behind a run of which each rank has watched its steps; with fp16 some are left out.
 std::string watchedHash(int ranks, const Overrides& deck, bool overflows) {
@@ -132,6 +147,29 @@ TEST_CASE("steps that are left out leave statistics alone in every strategy", "[
   // Floats that overflow on their way alone.
   for (const Overrides& deck : {decks.front(), Overrides{"strategy/kind=pipeline", "strategy/stages=2"}})
     watchedHash(ranks, images + deck + Overrides{"strategy/wire=fp16"}, true);
+}
+
+TEST_CASE("a batch whose loss overflows is left out in every strategy, and no other", "[mixed]") {
+  const Overrides half{"run/precision=fp16", "run/log_every=3"}, two{"strategy/stages=2"};
+  const std::vector<Overrides> decks{{"strategy/kind=joint"},
+                                     {"strategy/kind=joint", "strategy/microbatches=3"},
+                                     two + Overrides{"strategy/kind=pipeline", "strategy/microbatches=3"},
+                                     two + Overrides{"strategy/input=relay"},
+                                     two + Overrides{"strategy/input=free"},
+                                     two + Overrides{"strategy/input=frozen"}};
+  for (const Overrides& deck : decks) {
+    INFO(deck.back());
+    const bool cut = deck.front() == two.front();
+    SmallRun run(groupOf(cut ? std::min(2, everyone().size()) : 1), smallDeck(deck + half));
+    spoilOneSample(run.sets.train.features);
+    OverflowWatch watch(LossScale::start);
+    run.train(watch);
+    const int epochs = 2, updaters = static_cast<int>(run.stages.size());
+    const bool own_inputs = cut && run.config.strategy.input == StageInput::free;
+    CHECK(watch.left_out == epochs * (own_inputs ? (run.grid.group() == 0 ? 1 : 0) : updaters));
+    CHECK(watch.taken > 0);
+    CHECK(std::isfinite(run.evaluate().loss.back()));
+  }
 }
 
 TEST_CASE("networks with batch norms or tied heads learn as well in 16 bits", "[mixed]") {

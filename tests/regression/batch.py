@@ -107,7 +107,7 @@ class Scripts(support.RunTest):
                 if kind(script) == "slurm":
                     self.assertIn("#SBATCH --signal=TERM@300\n", text)
                     self.assertIn("#SBATCH --requeue\n", text)
-                    self.assertIn("--kill-on-bad-exit=0 --wait=60", text)
+                    self.assertIn("--kill-on-bad-exit=0 --wait=8", text)
                 else:
                     self.assertIn(" -t 03:50:00", text)
                     self.assertRegex(text, "(--time-limit=4h|walltime=04:00:00)\n")

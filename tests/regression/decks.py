@@ -38,6 +38,26 @@ class Decks(support.RunTest):
         # What is printed is a deck too: the same one.
         self.assertEqual(self.dry_run(self.write("effective.toml", text), "--ranks", 4), text)
 
+    def test_every_strategy(self):
+        """Two steps each, on data that need no files."""
+        glyphs = ["data/kind=glyphs", "data/samples=64", "data/test_samples=16", "training/batch=16"]
+        text = ["data/samples=16", "data/test_samples=4", "data/sequence=16", "training/batch=4"]
+        pipeline = ["strategy/kind=pipeline", "strategy/microbatches=2"]
+        for deck, data in (("lenet-mnist", glyphs), ("resnet-emnist", glyphs), ("gpt-char", text)):
+            found = {}
+            for name, ranks, *overrides in (("joint", 1, "strategy/kind=joint", "strategy/microbatches=2"),
+                                            ("pipeline", 2, *pipeline), ("relay", 2, "strategy/input=relay"),
+                                            ("frozen", 2, "strategy/input=frozen"), ("free", 2, "strategy/input=free")):
+                if name in ("relay", "frozen", "free"):
+                    overrides = ["strategy/kind=sil", *overrides]
+                if ranks > 1:
+                    overrides += ["strategy/stages=2", "strategy/cuts=flops"]
+                with self.subTest(deck=deck, strategy=name):
+                    found[name] = support.train(self.folder / f"{deck}-{name}", DECKS / f"{deck}.toml", *data,
+                                                *overrides, "run/steps=2", ranks=ranks)["parameters_hash"]
+            self.assertEqual(found["pipeline"], found["joint"])
+            self.assertEqual(len(set(found.values())), len(found) - 1)
+
     def test_there_are_decks(self):
         self.assertGreaterEqual(len(list(DECKS.glob("*.toml"))), 10)
 

@@ -134,6 +134,15 @@ class Archives(support.RunTest):
             self.assertEqual(self.export(name, source=source, ranks=ranks).read_bytes(), first.read_bytes())
         self.assertEqual(list(self.folder.glob("*.partial")), [])
 
+    def test_a_checkpoint(self):
+        overrides = ["-d", self.folder / "kept", "checkpoint/every=10"]
+        self.assertDone(run("train", self.deck, *overrides))
+        first, *_, last = support.checkpoints(self.folder / "kept").values()
+        self.export("last.npz", source=last)  # says the hash of what was trained
+        earlier = run("export", first, "-o", self.folder / "first.npz")
+        self.assertDone(earlier)
+        self.assertNotIn(self.summary["parameters_hash"], earlier.stdout)
+
     def test_both_formats_have_the_same_values(self):
         model = self.export("network.onnx", ranks=2).read_bytes()
         for name, (_, _, values) in members(self.export("network.npz")).items():

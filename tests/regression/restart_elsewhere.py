@@ -29,6 +29,19 @@ class Elsewhere(support.RunTest):
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         return support.summary_of(folder), result
 
+    def test_latest_passes_over_what_is_broken(self):
+        summary, _ = self.kept()
+        newest = support.checkpoints(self.folder / "kept")[STEPS]
+        newest.write_bytes(newest.read_bytes()[:-1000])
+        found, result = self.go_on_there(f"checkpoint/every={STEPS}")
+        lines = support.complaints(result)
+        self.assertIn("warning: skipped: ", lines[0])
+        self.assertIn(newest.name, lines[0])
+        self.assertIn("set aside", lines[1])
+        self.assertEqual(len(lines), 2, lines)
+        self.assertIn("step-000000020.h5 at step 20", result.stdout)
+        self.assertEqual(found["parameters_hash"], summary["parameters_hash"])
+
     def test_stages_dealt_to_other_ranks(self):
         for method in ("relay", "free", "frozen"):
             shutil.rmtree(self.folder / "kept", ignore_errors=True)

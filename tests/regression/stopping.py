@@ -23,6 +23,8 @@ VARIANTS = {
     "relay": (2, ["strategy/input=relay"], "run/epochs"),
     "free": (1, ["strategy/input=free"], "run/epochs"),
     "grid": (4, ["strategy/input=free", "strategy/replicas=2", "optimiser/clip_norm=1"], "run/epochs"),
+    "pipeline": (2, ["strategy/kind=pipeline", "strategy/microbatches=3", "optimiser/offload=host"], "run/epochs"),
+    "pipelines": (4, ["strategy/kind=pipeline", "strategy/replicas=2", "strategy/microbatches=2"], "run/epochs"),
     "recovery": (2, ["strategy/input=free", "run/epochs=4"], "strategy/recovery_epochs"),
     "recovery on four ranks": (4, ["strategy/input=relay", "strategy/replicas=2", "run/epochs=4"],
                                "strategy/recovery_epochs"),
@@ -89,10 +91,11 @@ class Stopping(support.RunTest):
         job.signal(number)
         self.assertStopped(job.finish(), signal.Signals(number).name)
 
-    def stop_by_all_means(self, ranks, overrides, stages):
-        """The first stop comes when the stage stages[0] is under way, the second with stages[1]."""
+    def stop_by_all_means(self, ranks, overrides, stages, first="1"):
+        """The first stop comes when the stage stages[0] is under way, the second with stages[1]; the run begins with
+        the stage `first`."""
         with self.go_on(ranks, *overrides) as job:
-            self.until_under_way(job)
+            self.until_under_way(job, first)
             self.ask(job)
             self.stop(job, signal.SIGTERM, stages[0])
         with self.go_on(ranks, *overrides) as job:
@@ -111,8 +114,9 @@ class Stopping(support.RunTest):
 
     def check(self, name):
         ranks, overrides, length = VARIANTS[name]
-        stage = "joined" if length == "strategy/recovery_epochs" else "1"
-        self.stop_by_all_means(ranks, [*overrides, f"{length}={ENDLESS}"], (stage, stage))
+        pipeline = "strategy/kind=pipeline" in overrides
+        stage = "joined" if pipeline or length == "strategy/recovery_epochs" else "1"
+        self.stop_by_all_means(ranks, [*overrides, f"{length}={ENDLESS}"], (stage, stage), "joined" if pipeline else "1")
         self.assertSameRun(ranks, [*overrides, f"{length}={steps_in(self.kept) // STEPS_AN_EPOCH + 2}"])
 
     def check_frozen(self, name):
@@ -164,6 +168,7 @@ class Stopping(support.RunTest):
     def test_divergence(self):
         """The run goes on with a rate at which it cannot; what was kept before is whole."""
         ways = {"joint": (2, ["strategy/kind=joint", "strategy/replicas=2"]), "relay": (2, ["strategy/input=relay"]),
+                "pipeline": (2, ["strategy/kind=pipeline", "strategy/microbatches=2"]),
                 "free": (1, ["strategy/input=free"]), "frozen": (2, ["strategy/input=frozen"]),
                 "recovery": (2, ["strategy/input=free", "run/epochs=1", "strategy/recovery_epochs=1"])}
         for name, (ranks, overrides) in ways.items():

@@ -9,7 +9,7 @@ namespace partita {
 
 Score::Score(std::int64_t capacity)
     : _per_row(Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::Score::per_row"), capacity),
-      _sums("partita::Score::sums"), _host("partita::Score::host") {}
+      _sums("partita::Score::sums"), _kept("partita::Score::kept"), _host("partita::Score::host") {}
 
 void Score::accumulate(const ExecSpace& space, std::int64_t rows) {
   const auto per_row = _per_row;

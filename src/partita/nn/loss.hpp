@@ -36,10 +36,13 @@ class Score {
   /// Has a loss since the last `take` not been finite? Waits for the device.
   bool bad(const ExecSpace& space) const;
   void set(const ExecSpace& space, const Sums& sums);
+  /// `restore` forgets what came after the last `keep`: a step that is left out.
+  void keep(const ExecSpace& space) { Kokkos::deep_copy(space, _kept, _sums); }
+  void restore(const ExecSpace& space) { Kokkos::deep_copy(space, _sums, _kept); }
 
  private:
   Kokkos::View<Real* [2], Kokkos::LayoutRight, MemSpace> _per_row;
-  Kokkos::View<double[4], MemSpace> _sums;
+  Kokkos::View<double[4], MemSpace> _sums, _kept;
   Kokkos::View<double[4], PinnedSpace> _host;
   std::int64_t _batches = 0; ///< since the last `take`
 };

@@ -67,6 +67,7 @@ void StageUpdater::resumeScale(double value, std::int64_t clean_steps) {
 }
 
 void StageUpdater::beginStep(const ExecSpace& space) {
+  if (_checks) _local.score.keep(space);
   if (_statistics.extent(0) > 0) Kokkos::deep_copy(space, _statistics, _local.stage.statistics());
 }
 
@@ -83,6 +84,7 @@ void StageUpdater::completeGradient(const ExecSpace& space) {
 
 void StageUpdater::checkLoss(const ExecSpace& space, const Tape& tape, const Matrix& in) const {
   constexpr bool seen_at_once = std::is_same<MemSpace, HostSpace>::value;
+  if (_checks) return; // `overflowed` sees it
   if (seen_at_once || reports()) failIfDiverged(space, tape, in);
 }
 
@@ -102,7 +104,7 @@ double StageUpdater::rateNow() const {
 }
 
 bool StageUpdater::overflowed(const ExecSpace& space) const {
-  return _checks && !std::isfinite(_norm.squaredNorm(space));
+  return _checks && (!std::isfinite(_norm.squaredNorm(space)) || _local.score.bad(space));
 }
 
 void StageUpdater::update(const ExecSpace& space, std::optional<double> squares) {
@@ -128,13 +130,14 @@ void StageUpdater::update(const ExecSpace& space, std::optional<double> squares)
 void StageUpdater::leaveOut(const ExecSpace& space) {
   constexpr std::int64_t patience = 100;
   if (_statistics.extent(0) > 0) Kokkos::deep_copy(space, _local.stage.statistics(), _statistics);
+  if (_local.score.bad(space)) _local.score.restore(space); // else the loss is worth telling
   _rate = rateNow();
   _scale.stepLeftOut();
   _reducer.setScale(_scale.value());
   ++_step;
   if (_scale.overflows() == patience)
-    throw RunError("stage " + std::to_string(_local.index() + 1) + ": no gradient was finite in the last " +
-                   std::to_string(patience) +
+    throw RunError("stage " + std::to_string(_local.index() + 1) +
+                   ": no loss or no gradient was finite in the last " + std::to_string(patience) +
                    " steps, none of which was taken (try a smaller optimiser/learning_rate, or run/precision "
                    "and strategy/wire 'bf16', which reaches as far as float)");
 }

@@ -41,8 +41,8 @@ class StageUpdater {
   /// What is left of the last update.
   void finishUpdate(const ExecSpace& space);
 
-  /// Before the first forward pass of a step, which changes statistics: they are kept where it may be left
-  /// out.
+  /// Before the first forward pass of a step, which changes statistics and scores: they are kept where it
+  /// may be left out.
   void beginStep(const ExecSpace& space);
   /// To be handed to the backward pass: starts all-reduces while it runs.
   Stage::GradientReady gradientReady(const ExecSpace& space);
@@ -56,22 +56,22 @@ class StageUpdater {
   /// The same tensor by tensor.
   std::vector<double> tensorSquares(const ExecSpace& space) const { return _norm.squares(space); }
   /// To be called between the loss and the backward pass of a batch on `tape` that began with `in`: throws
-  /// RunError where the loss is not finite. On a device this is noticed only by steps that report: no other
-  /// waits for it.
+  /// RunError where the loss is not finite, unless such a step is left out. On a device this is noticed only
+  /// by steps that report: no other waits for it.
   void checkLoss(const ExecSpace& space, const Tape& tape, const Matrix& in) const;
   /// The same at any step, on a device too.
   void failIfDiverged(const ExecSpace& space, const Tape& tape, const Matrix& in) const;
-  /// May this gradient overflow, so that steps have to be agreed on? The same on every rank.
+  /// May this step overflow, so that it has to be agreed on? The same on every rank.
   bool checksOverflow() const { return _checks; }
-  /// Is the completed gradient not finite? Waits for the device.
+  /// Is the completed gradient, or the loss, not finite? Waits for the device.
   bool overflowed(const ExecSpace& space) const;
   /// What is to be called each time before parameters and optimiser change.
   void beforeUpdate(std::function<void()> call) { _before_update = std::move(call); }
   /// One optimiser step, clipped by the norm of the gradient of the stage, or by the root of `squares` where
   /// others take part.
   void update(const ExecSpace& space, std::optional<double> squares = std::nullopt);
-  /// In place of a step whose gradient overflowed somewhere: the batch is over, nothing is learnt from it,
-  /// and statistics are again what they were.
+  /// In place of a step that overflowed somewhere: the batch is over, nothing is learnt from it, statistics
+  /// are again what they were, and so are scores where the loss was not finite.
   void leaveOut(const ExecSpace& space);
 
   /// So many losses make a step: microbatches of a batch.
@@ -120,9 +120,9 @@ class StageUpdater {
   Clock::time_point _since = Clock::now();
 };
 
-/// Has the gradient of any of these updaters overflowed, on any rank of `comm`? Then all of them leave the
-/// step out, and else all take it. An all-reduce of one integer where overflows are looked for, and nothing
-/// else; behind `completeGradient` of all.
+/// Has the gradient or the loss of any of these updaters overflowed, on any rank of `comm`? Then all of them
+/// leave the step out, and else all take it. An all-reduce of one integer where overflows are looked for, and
+/// nothing else; behind `completeGradient` of all.
 bool overflowAnywhere(const ExecSpace& space, const std::vector<const StageUpdater*>& updaters,
                       const Communicator& comm);
 

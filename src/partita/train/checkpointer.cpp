@@ -21,6 +21,7 @@ bool writesHere(const Grid& grid, std::size_t number) {
 Checkpointer::Checkpointer(Run run, bool background)
     : _run(std::move(run)), _comm(std::make_shared<const Communicator>(_run.grid.world().duplicate())),
       _background(background && _run.directory.exists()), _thread(_background) {
+  _largest_anywhere = _comm->maximum(static_cast<std::int64_t>(largestCopy()));
   if (!_run.directory.exists() || _run.config.checkpoint.every == 0) return;
   // Memory that is touched for the first time costs more than the copy itself; that is paid here.
   _copy = decltype(_copy)("partita::Checkpointer::copy", largestCopy());
@@ -241,7 +242,7 @@ bool Checkpointer::finish() {
 double Checkpointer::expectedSeconds() const {
   constexpr double assumed_rate = 3e8; // bytes a second and rank
   if (_last_seconds > 0.0) return _last_seconds;
-  return static_cast<double>(largestCopy() * sizeof(Real)) / assumed_rate;
+  return static_cast<double>(_largest_anywhere) * sizeof(Real) / assumed_rate;
 }
 
 } // namespace partita

@@ -69,6 +69,7 @@ class Checkpointer {
   bool _background;                    ///< is there a thread?
   bool _failed = false;
   std::int64_t _last_step = 0;
+  std::int64_t _largest_anywhere = 0; ///< values of the largest copy on a rank
   double _last_seconds = 0.0;
   BackgroundThread _thread;
 };

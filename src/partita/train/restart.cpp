@@ -55,8 +55,7 @@ Position scaled(Position position, std::int64_t before, std::int64_t now) {
   if (before == now) return position;
   Log::warning("an epoch has " + std::to_string(now) + " steps now and had " + std::to_string(before) +
                ": going on at the same part of it, with other batches");
-  position.step = static_cast<std::int64_t>(static_cast<double>(position.step) / static_cast<double>(before) *
-                                            static_cast<double>(now));
+  position.step = position.step * now / before;
   return position;
 }
 

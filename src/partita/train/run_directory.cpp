@@ -162,11 +162,15 @@ std::vector<std::string> checkpointsIn(const std::string& run_directory) {
 
 std::vector<std::string> setAsideLater(const std::string& run_directory, const std::string& than) {
   std::vector<std::string> moved;
-  std::error_code ignored;
+  std::error_code ignored, failure;
   for (const std::string& path : checkpointsIn(run_directory)) {
     if (!isLater(path, than)) break;
-    fs::rename(path, path + ".superseded", ignored);
-    moved.push_back(path + ".superseded");
+    std::string aside = path + ".superseded";
+    for (int number = 2; fs::exists(aside, ignored); ++number)
+      aside = path + ".superseded-" + std::to_string(number);
+    fs::rename(path, aside, failure);
+    if (failure) throw UserError("'" + path + "' cannot be set aside: " + failure.message());
+    moved.push_back(aside);
   }
   return moved;
 }

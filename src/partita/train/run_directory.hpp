@@ -41,7 +41,7 @@ std::string checkpointName(std::int64_t run_step);
 std::vector<std::string> checkpointsIn(const std::string& run_directory);
 
 /// Renames checkpoints of later steps than that of the file `than` (empty: all), which a later -r latest must
-/// not take; their new names.
+/// not take; their new names. Throws UserError where one keeps its name.
 std::vector<std::string> setAsideLater(const std::string& run_directory, const std::string& than);
 
 /// The parameter file of a run directory, or else its newest checkpoint, or the file itself. Throws UserError

@@ -26,9 +26,9 @@ void Signals::listen() {
 }
 
 bool Signals::takeCheckpointRequest() {
-  const bool asked = s_checkpoint != 0;
+  if (s_checkpoint == 0) return false; // one that comes just now is for the next call
   s_checkpoint = 0;
-  return asked;
+  return true;
 }
 
 } // namespace partita

@@ -1,5 +1,7 @@
 #include "partita/core/math.hpp"
 
+#include <limits>
+
 #include "support/catch.hpp"
 
 using namespace partita;
@@ -14,5 +16,7 @@ TEST_CASE("The exponential of softmax rows is that of the C library", "[core]") 
   CHECK(rowExp(0.0F) == 1.0F);
   CHECK(rowExp(-88.0F) == 0.0F);
   CHECK(rowExp(-1e30F) == 0.0F);
+  CHECK(rowExp(-std::numeric_limits<float>::infinity()) == 0.0F);
+  CHECK(std::isnan(rowExp(std::numeric_limits<float>::quiet_NaN())));
   CHECK(rowExp(-0.5) == std::exp(-0.5)); // in double the library's own
 }

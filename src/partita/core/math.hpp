@@ -36,7 +36,8 @@ KOKKOS_INLINE_FUNCTION float rowExp(float x) {
   p = p * r + 0.5F;
   p = p * r + 1.0F;
   p = p * r + 1.0F;
-  const std::int32_t bits = (static_cast<std::int32_t>(n) + 127) << 23;
+  // Where x is no number, p is none either, whatever the power.
+  const std::int32_t bits = ((n == n ? static_cast<std::int32_t>(n) : 0) + 127) << 23;
   float power = 0.0F;
   std::memcpy(&power, &bits, sizeof power);
   return x < -87.0F ? 0.0F : p * power;

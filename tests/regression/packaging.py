@@ -19,7 +19,7 @@ SPACK = ROOT / "spack"
 # Options of CMake that a package has no use for, and why.
 NOT_IN_RECIPE = {
     "CMAKE_BUILD_TYPE": "Spack's own variant build_type sets it",
-    "PARTITA_ENABLE_BENCHMARKS": "micro benchmarks are run from the sources, by those who change kernels",
+    "PARTITA_ENABLE_BENCHMARKS": "a benchmark that is run from the sources, by those who change schedules",
     "PARTITA_ENABLE_FUZZING": "fuzzers are run from the sources, and need another compiler",
     "PARTITA_PRECOMPILE_HEADERS": "for those who build from nothing again and again; a package is built once",
 }

@@ -24,7 +24,7 @@ class LayerProbe {
         _saved(makeMatrix("partita::test::saved", rows, layer.savedValues())),
         _c(c.empty() ? normals(rows * layer.outputs(), 99) : c) {
     _pass.work = Vector("partita::test::work", static_cast<std::size_t>(work));
-    layer.bind(_parameters, _gradients);
+    layer.bind({_parameters, _gradients});
     layer.bindStatistics(_statistics);
     resetStatistics();
   }

@@ -74,7 +74,7 @@ TEST_CASE("Attention is that of PyTorch, forward and backward", "[gradient]") {
   const Vector parameters = vectorOf(torch["parameters"]),
                gradients("partita::test::gradients", parameters.size());
   const auto made = makeLayer(plan);
-  made->bind(parameters, gradients);
+  made->bind({parameters, gradients});
   const Matrix in = matrixOf(3, 42, torch["in"]), out = makeMatrix("partita::test::out", 3, 42),
                saved = makeMatrix("partita::test::saved", 3, plan.savedValues()),
                grad_in = makeMatrix("partita::test::grad_in", 3, 42);

@@ -16,7 +16,7 @@ constexpr std::int64_t rows = 4, channels = 2, places = 3;
 class Norm {
  public:
   Norm() : _layer(makeLayer(plan())) {
-    _layer->bind(_parameters, _gradients);
+    _layer->bind({_parameters, _gradients});
     _layer->bindStatistics(_statistics);
     std::vector<Real> values(static_cast<std::size_t>(2 * channels));
     _layer->initialise(1, values.data());

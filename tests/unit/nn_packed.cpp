@@ -107,7 +107,7 @@ TEST_CASE("Groups of layers see each its own numbers", "[half]") {
   for (const bool recompute : {false, true}) {
     network.layers[1].recompute = recompute;
     const StagePlan plan = planOf(network, 9, 4);
-    CHECK(plan.mostParameters() == 15 * 12 + 15); // none of the group's own
+    CHECK(plan.realCopies() == 15 * 12 + 15); // none of the group's own
     Stage halves(plan, start(plan), rows, {Precision::bf16, {}}), reals(plan, start(plan), rows);
     assign(reals.parameters(), stored(halves.trained().parameters));
     const Matrix in = matrixOf(rows, 9, normals(rows * 9, 2));
@@ -156,7 +156,7 @@ TEST_CASE("A tied layer of 16 bits has the embedding's table, and adds to its gr
   for (const bool bias : {false, true}) {
     for (const bool grouped : {false, true}) {
       const StagePlan plan = planOf(tiedNetwork(width, bias, grouped), positions, tokens);
-      CHECK(plan.mostParameters() == table + (bias ? std::max(positions * width, tokens) : 0));
+      CHECK(plan.realCopies() == table + (bias ? std::max(positions * width, tokens) : 0));
       for (const Precision precision : {Precision::bf16, Precision::fp16}) {
         Stage halves(plan, start(plan), rows, {precision, {}}), reals(plan, start(plan), rows);
         assign(reals.parameters(), stored(halves.trained().parameters));
@@ -174,6 +174,37 @@ TEST_CASE("A tied layer of 16 bits has the embedding's table, and adds to its gr
         CHECK(relativeError(pass(halves, in, grad_out, 3).gradients, pass(reals, in, grad_out, 3).gradients) <
               0.02);
       }
+    }
+  }
+}
+
+TEST_CASE("Matrices of 16 bits with more values than a panel are taken panel by panel", "[half]") {
+  constexpr std::int64_t positions = 3, tokens = 1600, width = 700;
+  NetworkSection network = tiedNetwork(width, true, false);
+  LayerSpec attention = layerOf("attention"), wide = layerOf("dense");
+  attention.heads = 4;
+  attention.bias = true;
+  wide.units = tokens;
+  network.layers.insert(network.layers.begin() + 1, {attention, wide});
+  const StagePlan plan = planOf(network, positions, tokens);
+  CHECK(plan.parameters() > 5 * panel_values);
+  CHECK(plan.realCopies() < panel_values + 4 * width);
+  // Table, queries with keys and values, wide, inside, and the table once more: two panels each.
+  Values text(rows * positions);
+  for (std::size_t i = 0; i < text.size(); ++i) text[i] = static_cast<double>((i * 977 + 40) % tokens);
+  const Matrix in = matrixOf(rows, positions, text);
+  const Values grad_out = normals(rows * positions * tokens, 3);
+  Stage halves(plan, start(plan), rows, {Precision::bf16, {}}), reals(plan, start(plan), rows);
+  assign(reals.parameters(), stored(halves.trained().parameters));
+  for (const int times : {1, 2}) {
+    const Passed own = pass(halves, in, grad_out, times), expected = pass(reals, in, grad_out, times);
+    CHECK(relativeError(own.output, expected.output) < 0.02);
+    for (const StageTensor& tensor : halves.tensors()) {
+      INFO(times << " times, " << tensor.layer << " " << tensor.name);
+      const auto partOf = [&](const Values& values) {
+        return Values(values.begin() + tensor.offset, values.begin() + tensor.offset + tensor.size);
+      };
+      CHECK(relativeError(partOf(own.gradients), partOf(expected.gradients)) < 0.03);
     }
   }
 }

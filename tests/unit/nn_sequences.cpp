@@ -32,7 +32,7 @@ class Alone {
     _layer->initialise(1, values.data());
     _parameters = vectorOf({values.begin(), values.end()});
     _gradients = vectorOf(Values(values.size(), 0.0));
-    _layer->bind(_parameters, _gradients);
+    _layer->bind({_parameters, _gradients});
   }
 
   /// The outputs for rows of `columns` values, which may be those of a shorter sequence.

@@ -1,5 +1,6 @@
 #include "partita/plan/network_plan.hpp"
 #include "partita/plan/partition.hpp"
+#include "partita/plan/stage_memory.hpp"
 
 #include "data_files.hpp"
 #include "support/catch.hpp"
@@ -115,17 +116,34 @@ TEST_CASE("A tied layer needs its embedding, of its size and in its stage", "[pl
         "network/layers: entry 4 is tied to the embedding, which is in another stage; leave `tied` out");
 }
 
-TEST_CASE("A layer that is tied has the embedding's table in float too, where numbers have 16 bits",
-          "[plan]") {
-  constexpr std::int64_t positions = 8, tokens = 5000, width = 16;
+TEST_CASE("Of a large matrix of 16 bits only a panel is in float", "[plan]") {
+  constexpr std::int64_t positions = 8, tokens = 100000, width = 16;
   RunConfig config;
   config.run.precision = Precision::bf16;
   for (const bool tied : {true, false}) {
     config.network = gpt(width, 2, 4, tied);
     config.network.layers.back().bias = true;
     const StagePlan stage = partitionOf(config, positions, tokens).stages.front();
-    CHECK(stage.mostParameters() == tokens * width + tokens); // more than those of the embedding
+    CHECK(stage.mostParameters() == tokens * width + (tied ? positions * width : tokens));
+    CHECK(stage.realCopies() == panel_values + tokens); // the head has more small ones than the embedding
   }
+  CHECK(panelRows(10, 2 * panel_values) == 1);
+  CHECK(panelRows(10, panel_values / 3) == 3);
+  CHECK(panelRows(2, panel_values / 3) == 2);
+}
+
+TEST_CASE("With 16 bits and offload a device has four bytes a parameter, and buckets", "[plan]") {
+  RunConfig config;
+  config.run.precision = Precision::bf16;
+  config.optimiser.kind = OptimiserKind::adam;
+  config.optimiser.offload = Offload::file;
+  config.network = gpt(768, 12, 12, true);
+  const StagePlan stage = partitionOf(config, 1024, 50257).stages.front(); // 38.6 million are of one table
+  const StageMemory memory = stageMemory(stage, config, StagePlace(), DeviceKind());
+  const std::int64_t model = memory.parameters + memory.gradients + memory.optimiser + 8 * stage.realCopies();
+  CHECK(model <= 4 * stage.parameters() + 48 * config.optimiser.offload_bucket);
+  CHECK(stage.mostParameters() > 3 * config.optimiser.offload_bucket);
+  CHECK(memory.offloaded == 12 * stage.parameters());
 }
 
 TEST_CASE("Cuts of a network on tokens have labels of a position's width", "[plan]") {

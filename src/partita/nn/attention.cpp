@@ -3,7 +3,6 @@
 #include "partita/core/loops.hpp"
 #include "partita/core/region.hpp"
 #include "partita/nn/attention_kernels.hpp"
-#include "partita/nn/gemm.hpp"
 #include "partita/nn/initialise.hpp"
 
 #include <algorithm>
@@ -67,21 +66,16 @@ void addGradients(const ExecSpace& space, const Buffers& kept, const Buffers& gr
 Attention::Attention(const LayerPlan& plan)
     : PlannedLayer(plan), _width(plan.in[1]), _heads(plan.spec.heads) {}
 
-void Attention::bind(const Vector& parameters, const Vector& gradients) {
-  Real *values = parameters.data(), *slopes = gradients.data();
-  const auto take = [&](Projection& projection, std::int64_t outputs) {
-    projection.weight = Matrix(values, outputs, _width);
-    projection.weight_gradient = Matrix(slopes, outputs, _width);
-    values += outputs * _width;
-    slopes += outputs * _width;
-    if (!_plan.spec.bias) return;
-    projection.bias = Vector(values, outputs);
-    projection.bias_gradient = Vector(slopes, outputs);
-    values += outputs;
-    slopes += outputs;
+void Attention::bind(const LayerNumbers& numbers) {
+  LayerTensors tensors(numbers);
+  const auto take = [&](std::int64_t outputs) {
+    Projection projection;
+    projection.weights = tensors.weights(outputs, _width);
+    if (_plan.spec.bias) projection.bias = tensors.small(outputs);
+    return projection;
   };
-  take(_inward, 3 * _width);
-  take(_outward, _width);
+  _inward = take(3 * _width);
+  _outward = take(_width);
 }
 
 /// Queries, keys and values each as a layer of their own would.
@@ -100,25 +94,24 @@ void Attention::initialise(std::uint64_t seed, Real* values) const {
 
 void Attention::project(const ExecSpace& space, const Projection& projection, const Matrix& in,
                         const Matrix& out) {
-  gemm(space, Op::none, Op::transpose, Real(1), in, projection.weight, Real(0), out);
-  if (projection.bias.size() == 0) return;
+  projection.weights.forward(space, in, out);
+  if (projection.bias.stored().size == 0) return;
   const Region region(space, "partita::Attention::bias", Phase::elementwise);
   forEachElement(space, "partita::Attention::bias_kernel", static_cast<std::int64_t>(out.extent(0)),
-                 static_cast<std::int64_t>(out.extent(1)), AddBias{out, projection.bias});
+                 static_cast<std::int64_t>(out.extent(1)), AddBias{out, projection.bias.values(space)});
 }
 
 void Attention::projectBack(const ExecSpace& space, const Projection& projection, bool accumulate,
                             const Matrix& in, const Matrix& grad_out, const Matrix& grad_in) {
-  gemm(space, Op::transpose, Op::none, Real(1), grad_out, in, accumulate ? Real(1) : Real(0),
-       projection.weight_gradient);
-  if (projection.bias.size() > 0) {
+  projection.weights.addGradient(space, accumulate, in, grad_out);
+  if (projection.bias.stored().size > 0) {
     const Region region(space, "partita::Attention::bias_gradient", Phase::elementwise);
     sumColumns(space, "partita::Attention::bias_gradient_kernel",
                static_cast<std::int64_t>(grad_out.extent(0)), static_cast<std::int64_t>(grad_out.extent(1)),
-               BiasGradient{grad_out}, projection.bias_gradient.data(), accumulate);
+               BiasGradient{grad_out}, projection.bias.gradient(space, accumulate).data(), accumulate);
+    projection.bias.storeGradient(space);
   }
-  if (grad_in.size() > 0)
-    gemm(space, Op::none, Op::none, Real(1), grad_out, projection.weight, Real(0), grad_in);
+  if (grad_in.size() > 0) projection.weights.backward(space, grad_out, grad_in);
 }
 
 void Attention::forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,

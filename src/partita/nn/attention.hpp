@@ -1,6 +1,7 @@
 #pragma once
 
 #include "partita/nn/layer.hpp"
+#include "partita/nn/tensors.hpp"
 
 namespace partita {
 
@@ -14,7 +15,8 @@ class Attention : public PlannedLayer {
  public:
   explicit Attention(const LayerPlan& plan);
 
-  void bind(const Vector& parameters, const Vector& gradients) override;
+  void bind(const LayerNumbers& numbers) override;
+  bool takesPacked() const override { return true; }
   void initialise(std::uint64_t seed, Real* values) const override;
   void forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
                const Matrix& saved) override;
@@ -22,10 +24,10 @@ class Attention : public PlannedLayer {
                 const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) override;
 
  private:
-  /// A projection's matrix [outputs, inputs] and bias [outputs], with their gradients.
+  /// A matrix [outputs, inputs] and a bias [outputs], with their gradients.
   struct Projection {
-    Matrix weight, weight_gradient;
-    Vector bias, bias_gradient; ///< or empty
+    Weights weights;
+    SmallTensor bias; ///< or empty
   };
   static void project(const ExecSpace& space, const Projection& projection, const Matrix& in,
                       const Matrix& out);

@@ -175,7 +175,8 @@ Vector part(const Vector& values, std::int64_t begin, std::int64_t size) {
 BatchNorm::BatchNorm(const LayerPlan& plan)
     : PlannedLayer(plan), _channels(plan.in.front()), _places(plan.inputs() / plan.in.front()) {}
 
-void BatchNorm::bind(const Vector& parameters, const Vector& gradients) {
+void BatchNorm::bind(const LayerNumbers& numbers) {
+  const Vector parameters = numbers.realParameters(), gradients = numbers.realGradients();
   _scale = part(parameters, 0, _channels);
   _shift = part(parameters, _channels, _channels);
   _scale_gradient = part(gradients, 0, _channels);

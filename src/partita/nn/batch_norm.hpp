@@ -12,7 +12,7 @@ class BatchNorm : public PlannedLayer {
  public:
   explicit BatchNorm(const LayerPlan& plan);
 
-  void bind(const Vector& parameters, const Vector& gradients) override;
+  void bind(const LayerNumbers& numbers) override;
   void bindStatistics(const Vector& statistics) override;
   void initialise(std::uint64_t seed, Real* values) const override;
   void initialiseStatistics(Real* values) const override;

@@ -95,7 +95,8 @@ Matrix rowsFrom(const Matrix& matrix, std::int64_t first, std::int64_t rows) {
 
 } // namespace
 
-void Convolution::bind(const Vector& parameters, const Vector& gradients) {
+void Convolution::bind(const LayerNumbers& numbers) {
+  const Vector parameters = numbers.realParameters(), gradients = numbers.realGradients();
   const std::int64_t weights = _c.out_channels * _c.depth();
   _weight = asMatrix(parameters.data(), _c.out_channels, _c.depth());
   _weight_gradient = asMatrix(gradients.data(), _c.out_channels, _c.depth());

@@ -3,7 +3,6 @@
 #include "partita/core/loops.hpp"
 #include "partita/core/region.hpp"
 #include "partita/nn/activation.hpp"
-#include "partita/nn/gemm.hpp"
 #include "partita/nn/initialise.hpp"
 
 namespace partita {
@@ -45,22 +44,10 @@ Matrix Dense::rowsOf(const Matrix& matrix, std::int64_t width) const {
                 static_cast<std::size_t>(width));
 }
 
-void Dense::bind(const Vector& parameters, const Vector& gradients) {
-  const std::int64_t weights = _plan.spec.tied ? 0 : _units * _fan_in;
-  if (!_plan.spec.tied) {
-    _weight = Matrix(parameters.data(), _units, _fan_in);
-    _weight_gradient = Matrix(gradients.data(), _units, _fan_in);
-  }
-  if (_plan.spec.bias) {
-    _bias = Vector(parameters.data() + weights, _units);
-    _bias_gradient = Vector(gradients.data() + weights, _units);
-  }
-}
-
-void Dense::bindTable(const Vector& table, const Vector& gradient) {
-  if (!_plan.spec.tied) return;
-  _weight = Matrix(table.data(), _units, _fan_in);
-  _weight_gradient = Matrix(gradient.data(), _units, _fan_in);
+void Dense::bind(const LayerNumbers& numbers) {
+  LayerTensors tensors(numbers);
+  _weights = _plan.spec.tied ? tensors.table(_units, _fan_in) : tensors.weights(_units, _fan_in);
+  if (_plan.spec.bias) _bias = tensors.small(_units);
 }
 
 void Dense::initialise(std::uint64_t seed, Real* values) const {
@@ -75,12 +62,13 @@ void Dense::forward(const ExecSpace& space, const Pass&, const Matrix& samples_i
                     const Matrix& samples_saved) {
   const Matrix in = rowsOf(samples_in, _fan_in), out = rowsOf(samples_out, _units),
                saved = rowsOf(samples_saved, _units);
-  gemm(space, Op::none, Op::transpose, Real(1), in, _weight, Real(0), out);
+  _weights.forward(space, in, out);
   if (!_plan.spec.bias && _plan.spec.activation == Activation::identity) return;
   const Region region(space, "partita::Dense::bias_activation", Phase::elementwise);
+  const Vector bias = _bias.values(space);
   withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
     forEachElement(space, "partita::Dense::bias_activation_kernel", out.extent(0), out.extent(1),
-                   BiasActivation<decltype(act)>{act, out, saved, _bias});
+                   BiasActivation<decltype(act)>{act, out, saved, bias});
   });
 }
 
@@ -94,7 +82,8 @@ void Dense::activationGradient(const ExecSpace& space, const Pass& pass, const M
     const ActivationGradient<decltype(act)> body{act, out, saved, grad};
     if (_plan.spec.bias) {
       sumColumns(space, "partita::Dense::activation_gradient_kernel", rows, _units, body,
-                 _bias_gradient.data(), pass.accumulate);
+                 _bias.gradient(space, pass.accumulate).data(), pass.accumulate);
+      _bias.storeGradient(space);
     } else {
       forEachElement(space, "partita::Dense::activation_gradient_kernel", rows, _units, body);
     }
@@ -108,10 +97,9 @@ void Dense::backward(const ExecSpace& space, const Pass& pass, const Matrix& sam
                saved = rowsOf(samples_saved, _units), grad_out = rowsOf(samples_grad_out, _units),
                grad_in = rowsOf(samples_grad_in, _fan_in);
   activationGradient(space, pass, out, saved, grad_out);
-  gemm(space, Op::transpose, Op::none, Real(1), grad_out, in, pass.accumulate ? Real(1) : Real(0),
-       _weight_gradient);
+  _weights.addGradient(space, pass.accumulate, in, grad_out);
   pass.tellGradientsFinal();
-  if (grad_in.size() > 0) gemm(space, Op::none, Op::none, Real(1), grad_out, _weight, Real(0), grad_in);
+  if (grad_in.size() > 0) _weights.backward(space, grad_out, grad_in);
 }
 
 } // namespace partita

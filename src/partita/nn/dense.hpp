@@ -1,6 +1,7 @@
 #pragma once
 
 #include "partita/nn/layer.hpp"
+#include "partita/nn/tensors.hpp"
 
 namespace partita {
 
@@ -11,8 +12,8 @@ class Dense : public PlannedLayer {
  public:
   explicit Dense(const LayerPlan& plan);
 
-  void bind(const Vector& parameters, const Vector& gradients) override;
-  void bindTable(const Vector& table, const Vector& gradient) override;
+  void bind(const LayerNumbers& numbers) override;
+  bool takesPacked() const override { return true; }
   void initialise(std::uint64_t seed, Real* values) const override;
   void forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
                const Matrix& saved) override;
@@ -25,8 +26,8 @@ class Dense : public PlannedLayer {
                           const Matrix& grad) const;
 
   std::int64_t _units, _fan_in;
-  Matrix _weight, _weight_gradient;
-  Vector _bias, _bias_gradient;
+  Weights _weights;
+  SmallTensor _bias;
 };
 
 } // namespace partita

@@ -14,37 +14,42 @@ KOKKOS_INLINE_FUNCTION std::int64_t rowOf(Real token, std::int64_t tokens) {
   return row < 0 ? 0 : row < tokens ? row : tokens - 1;
 }
 
+template <class Stored>
 struct LookUp {
-  const Real *in, *table, *positions; // positions: or null
+  const Real* in;
+  const Stored *table, *positions; // positions: or null
   Real* out;
   std::int64_t tokens, width, length;
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t place, std::int64_t j) const {
-    const Real position = positions != nullptr ? positions[place % length * width + j] : Real(0);
-    out[place * width + j] = table[rowOf(in[place], tokens) * width + j] + position;
+    const Real position = positions != nullptr ? toReal(positions[place % length * width + j]) : Real(0);
+    out[place * width + j] = toReal(table[rowOf(in[place], tokens) * width + j]) + position;
   }
 };
 
-/// Adds the gradient of each place to the row of its token. A work item owns some columns of the table and
-/// goes through the places in order, so that sums have one order whatever the number of threads.
+/// Adds the gradient of each place to the row of its token, for a panel of the table's rows. A work item owns
+/// some columns and goes through the places in order, so that sums have one order whatever the number of
+/// threads.
 struct ScatterAdd {
   static constexpr std::int64_t columns_an_item = device_is_host ? 64 : 1;
   const Real *in, *grad;
-  Real* table;
-  std::int64_t tokens, width, places;
-  bool accumulate;
+  Real* panel;
+  std::int64_t tokens, width, places, first_row, rows;
+  bool keep;
 
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item) const {
     const std::int64_t first = item * columns_an_item, left = width - first,
                        count = left < columns_an_item ? left : columns_an_item;
-    if (!accumulate) {
-      for (std::int64_t token = 0; token < tokens; ++token)
-        for (std::int64_t j = 0; j < count; ++j) table[token * width + first + j] = 0;
+    if (!keep) {
+      for (std::int64_t row = 0; row < rows; ++row)
+        for (std::int64_t j = 0; j < count; ++j) panel[row * width + first + j] = 0;
     }
     for (std::int64_t place = 0; place < places; ++place) {
-      Real* row = table + rowOf(in[place], tokens) * width + first;
+      const std::int64_t row = rowOf(in[place], tokens) - first_row;
+      if (row < 0 || row >= rows) continue;
+      Real* to = panel + row * width + first;
       const Real* from = grad + place * width + first;
       PARTITA_INDEPENDENT
-      for (std::int64_t j = 0; j < count; ++j) row[j] += from[j];
+      for (std::int64_t j = 0; j < count; ++j) to[j] += from[j];
     }
   }
 };
@@ -63,13 +68,10 @@ struct Element {
 Embedding::Embedding(const LayerPlan& plan)
     : PlannedLayer(plan), _tokens(plan.classes), _width(plan.spec.width) {}
 
-void Embedding::bind(const Vector& parameters, const Vector& gradients) {
-  const std::int64_t table = _tokens * _width;
-  _table = Matrix(parameters.data(), _tokens, _width);
-  _table_gradient = Matrix(gradients.data(), _tokens, _width);
-  if (!_plan.spec.positions) return;
-  _positions = Matrix(parameters.data() + table, _plan.in[0], _width);
-  _position_gradient = Matrix(gradients.data() + table, _plan.in[0], _width);
+void Embedding::bind(const LayerNumbers& numbers) {
+  LayerTensors tensors(numbers);
+  _table = tensors.weights(_tokens, _width);
+  if (_plan.spec.positions) _positions = tensors.small(_plan.in[0] * _width);
 }
 
 void Embedding::initialise(std::uint64_t seed, Real* values) const {
@@ -82,24 +84,34 @@ void Embedding::initialise(std::uint64_t seed, Real* values) const {
 void Embedding::forward(const ExecSpace& space, const Pass&, const Matrix& in, const Matrix& out,
                         const Matrix&) {
   const Region region(space, "partita::Embedding::forward", Phase::elementwise);
-  forEachElement(space, "partita::Embedding::forward_kernel", static_cast<std::int64_t>(in.size()), _width,
-                 LookUp{in.data(), _table.data(), _positions.data(), out.data(), _tokens, _width,
-                        static_cast<std::int64_t>(in.extent(1))});
+  const auto places = static_cast<std::int64_t>(in.size()), length = static_cast<std::int64_t>(in.extent(1));
+  withStored(_table.stored().precision, [&](auto stored) {
+    using Stored = decltype(stored);
+    forEachElement(space, "partita::Embedding::forward_kernel", places, _width,
+                   LookUp<Stored>{in.data(), static_cast<const Stored*>(_table.stored().data),
+                                  static_cast<const Stored*>(_positions.stored().data), out.data(), _tokens,
+                                  _width, length});
+  });
 }
 
 void Embedding::backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix&,
                          const Matrix&, const Matrix& grad_out, const Matrix& grad_in) {
   const Region region(space, "partita::Embedding::backward", Phase::elementwise);
   const std::int64_t items = (_width + ScatterAdd::columns_an_item - 1) / ScatterAdd::columns_an_item;
-  // A tied layer behind has left its part of the table's gradient there.
-  Kokkos::parallel_for("partita::Embedding::backward_kernel", Range(space, 0, items),
-                       ScatterAdd{in.data(), grad_out.data(), _table_gradient.data(), _tokens, _width,
-                                  static_cast<std::int64_t>(in.size()), pass.accumulate || _plan.shared});
+  const auto places = static_cast<std::int64_t>(in.size());
+  const bool keep = pass.accumulate || _plan.shared; // a tied layer behind has left its part there
+  _table.changeGradient(space, keep, [&](std::int64_t first, const Matrix& panel) {
+    Kokkos::parallel_for("partita::Embedding::backward_kernel", Range(space, 0, items),
+                         ScatterAdd{in.data(), grad_out.data(), panel.data(), _tokens, _width, places, first,
+                                    static_cast<std::int64_t>(panel.extent(0)), keep});
+  });
   if (_plan.spec.positions) {
     const auto columns = static_cast<std::int64_t>(grad_out.extent(1));
-    if (!pass.accumulate) Kokkos::deep_copy(space, _position_gradient, Real(0)); // of places that are not met
+    const Vector gradient = _positions.gradient(space, pass.accumulate);
+    if (!pass.accumulate) Kokkos::deep_copy(space, gradient, Real(0)); // of places that are not met
     sumColumns(space, "partita::Embedding::position_gradient", static_cast<std::int64_t>(grad_out.extent(0)),
-               columns, Element{grad_out.data(), columns}, _position_gradient.data(), true);
+               columns, Element{grad_out.data(), columns}, gradient.data(), true);
+    _positions.storeGradient(space);
   }
   if (grad_in.size() > 0) Kokkos::deep_copy(space, grad_in, Real(0));
 }

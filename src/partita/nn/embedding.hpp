@@ -1,6 +1,7 @@
 #pragma once
 
 #include "partita/nn/layer.hpp"
+#include "partita/nn/tensors.hpp"
 
 namespace partita {
 
@@ -11,7 +12,8 @@ class Embedding : public PlannedLayer {
  public:
   explicit Embedding(const LayerPlan& plan);
 
-  void bind(const Vector& parameters, const Vector& gradients) override;
+  void bind(const LayerNumbers& numbers) override;
+  bool takesPacked() const override { return true; }
   void initialise(std::uint64_t seed, Real* values) const override;
   void forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
                const Matrix& saved) override;
@@ -20,8 +22,8 @@ class Embedding : public PlannedLayer {
 
  private:
   std::int64_t _tokens, _width;
-  Matrix _table, _table_gradient;        ///< [tokens, width]
-  Matrix _positions, _position_gradient; ///< [positions, width], or empty
+  Weights _table;         ///< [tokens, width]
+  SmallTensor _positions; ///< [positions, width], or empty
 };
 
 } // namespace partita

@@ -46,22 +46,10 @@ Group::Group(const LayerPlan& plan)
     : PlannedLayer(plan), _residual(plan.spec.type == "residual"), _widest(plan.widestInside()),
       _body(plan.body), _shortcut(plan.shortcut) {}
 
-void Group::bind(const Vector& parameters, const Vector& gradients) {
-  const auto body = static_cast<std::size_t>(_body.parameters());
-  const auto beside = static_cast<std::size_t>(_shortcut.parameters());
-  _body.bind(Vector(parameters.data(), body), Vector(gradients.data(), body));
-  _shortcut.bind(Vector(parameters.data() + body, beside), Vector(gradients.data() + body, beside));
-}
-
-void Group::bindPacked(const Packed& packed) {
+void Group::bind(const LayerNumbers& numbers) {
   const std::int64_t body = _body.parameters();
-  _body.bindPacked(packed.part(0, body));
-  _shortcut.bindPacked(packed.part(body, body + _shortcut.parameters()));
-}
-
-void Group::bindTable(const Vector& table, const Vector& gradient) {
-  _body.bindTable(table, gradient);
-  _shortcut.bindTable(table, gradient);
+  _body.bind(numbers.part(0, body));
+  _shortcut.bind(numbers.part(body, body + _shortcut.parameters()));
 }
 
 void Group::initialise(std::uint64_t seed, Real* values) const {

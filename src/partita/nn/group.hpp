@@ -11,9 +11,8 @@ class Group : public PlannedLayer {
  public:
   explicit Group(const LayerPlan& plan);
 
-  void bind(const Vector& parameters, const Vector& gradients) override;
-  void bindPacked(const Packed& packed) override;
-  void bindTable(const Vector& table, const Vector& gradient) override;
+  void bind(const LayerNumbers& numbers) override;
+  bool takesPacked() const override { return true; }
   void bindStatistics(const Vector& statistics) override;
   void initialise(std::uint64_t seed, Real* values) const override;
   void initialiseStatistics(Real* values) const override;

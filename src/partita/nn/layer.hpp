@@ -1,7 +1,6 @@
 #pragma once
 
-#include "partita/core/error.hpp"
-#include "partita/nn/packed.hpp"
+#include "partita/nn/layer_numbers.hpp"
 #include "partita/plan/layer_plan.hpp"
 
 #include <functional>
@@ -54,19 +53,9 @@ class Layer {
   virtual std::int64_t savedValues() const { return 0; }
 
   /// Takes this layer's part of the flat buffers, as long as its parameters together.
-  virtual void bind(const Vector& parameters, const Vector& gradients) {
-    (void)parameters;
-    (void)gradients;
-  }
-  /// The same for parameters of 16 bits, of a layer that has others inside; those see theirs in `Real`.
-  virtual void bindPacked(const Packed&) {
-    PARTITA_FAIL(name() + " is one layer, and is bound to its own numbers");
-  }
-  /// Takes the table of the stage's embedding, [tokens, width] row by row, where there is one.
-  virtual void bindTable(const Vector& table, const Vector& gradient) {
-    (void)table;
-    (void)gradient;
-  }
+  virtual void bind(const LayerNumbers& numbers) { (void)numbers; }
+  /// May that be of 16 bits? Else it is converted for the layer, all at once, before and behind each call.
+  virtual bool takesPacked() const { return false; }
   /// Starting values as a function of (seed, place in the network) alone; `values` is as long as the
   /// parameters.
   virtual void initialise(std::uint64_t seed, Real* values) const {

@@ -16,65 +16,37 @@ LayerChain::LayerChain(const std::vector<LayerPlan>& plans)
     : _begin{0}, _statistics_begin{0}, _first_trained(plans.size()) {
   for (const LayerPlan& plan : plans) {
     _layers.push_back(makeLayer(plan));
-    _group.push_back(plan.group());
-    _tied.push_back(plan.spec.tied);
-    _shared.push_back(plan.shared);
     _begin.push_back(_begin.back() + plan.parameters());
     _statistics_begin.push_back(_statistics_begin.back() + plan.statistics());
     if (plan.parameters() > 0) _first_trained = std::min(_first_trained, _layers.size() - 1);
   }
 }
 
-void LayerChain::bind(const Vector& parameters, const Vector& gradients) {
-  for (std::size_t i = 0; i < _layers.size(); ++i)
-    _layers[i]->bind(part(parameters, _begin[i], _begin[i + 1]), part(gradients, _begin[i], _begin[i + 1]));
-}
-
-void LayerChain::bindPacked(const Packed& packed) {
-  _packed = packed;
+void LayerChain::bind(const LayerNumbers& numbers) {
+  _numbers = numbers;
   for (std::size_t i = 0; i < _layers.size(); ++i) {
-    const std::int64_t size = _begin[i + 1] - _begin[i];
-    if (_group[i]) {
-      _layers[i]->bindPacked(packed.part(_begin[i], _begin[i + 1]));
-    } else {
-      _layers[i]->bind(part(packed.values, 0, size), part(packed.gradients_of_values, 0, size));
-      if (_tied[i]) _layers[i]->bindTable(tableIn(packed.values, i), tableIn(packed.gradients_of_values, i));
-    }
+    _copied.push_back(numbers.packed() && !_layers[i]->takesPacked() && _begin[i + 1] > _begin[i]);
+    _layers[i]->bind(_copied[i] ? copyOf(i) : numbers.part(_begin[i], _begin[i + 1]));
   }
 }
 
-bool LayerChain::packs(std::size_t layer) const {
-  const bool has_numbers = _tied[layer] || _begin[layer + 1] > _begin[layer];
-  return _packed.precision() != Precision::single && !_group[layer] && has_numbers;
-}
-
-/// Where a tied layer finds the table of the embedding: behind its own numbers.
-Vector LayerChain::tableIn(const Vector& scratch, std::size_t layer) const {
-  const std::int64_t own = _begin[layer + 1] - _begin[layer];
-  return part(scratch, own, own + _packed.table.size);
+/// Where a layer that wants `Real` finds its numbers.
+LayerNumbers LayerChain::copyOf(std::size_t layer) const {
+  const std::int64_t size = _begin[layer + 1] - _begin[layer];
+  return {part(_numbers.scratch, 0, size), part(_numbers.gradient_scratch, 0, size)};
 }
 
 /// Gives a layer its numbers as `Real`; gradients only where it adds to them.
 void LayerChain::unpack(const ExecSpace& space, std::size_t layer, bool gradients) const {
-  if (!packs(layer)) return;
-  const Packed own = _packed.part(_begin[layer], _begin[layer + 1]);
-  const std::int64_t size = own.parameters.size;
-  convert(space, own.parameters, part(own.values, 0, size));
-  if (gradients) convert(space, own.gradients, part(own.gradients_of_values, 0, size));
-  if (!_tied[layer]) return;
-  convert(space, own.table, tableIn(own.values, layer));
-  if (gradients) convert(space, own.table_gradient, tableIn(own.gradients_of_values, layer));
+  if (!_copied[layer]) return;
+  const LayerNumbers own = _numbers.part(_begin[layer], _begin[layer + 1]), copy = copyOf(layer);
+  convert(space, own.parameters, copy.parameters);
+  if (gradients) convert(space, own.gradients, copy.gradients);
 }
 
 void LayerChain::pack(const ExecSpace& space, std::size_t layer) const {
-  if (!packs(layer)) return;
-  const Packed own = _packed.part(_begin[layer], _begin[layer + 1]);
-  convert(space, part(own.gradients_of_values, 0, own.gradients.size), own.gradients);
-  if (_tied[layer]) convert(space, tableIn(own.gradients_of_values, layer), own.table_gradient);
-}
-
-void LayerChain::bindTable(const Vector& table, const Vector& gradient) {
-  for (const auto& layer : _layers) layer->bindTable(table, gradient);
+  if (!_copied[layer]) return;
+  convert(space, copyOf(layer).gradients, _numbers.gradients.part(_begin[layer], _begin[layer + 1]));
 }
 
 void LayerChain::bindStatistics(const Vector& statistics) {
@@ -126,7 +98,7 @@ Matrix LayerChain::forward(const ExecSpace& space, const Pass& pass, const Matri
     if (wanted && _begin[i + 1] > _begin[i]) wanted(space, _begin[i], _begin[i + 1]);
     unpack(space, i, false);
     _layers[i]->forward(space, pass, from, to, topRows(tape.saved[i], tape.rows));
-    roundTo(space, _packed.precision(), to);
+    roundTo(space, _numbers.parameters.precision, to);
     from = to;
   }
   tape.columns = static_cast<std::int64_t>(from.extent(1));
@@ -144,7 +116,7 @@ void LayerChain::backward(const ExecSpace& space, const Pass& pass, const Matrix
                           const GradientReady& ready) const {
   const bool input_wanted = grad_in.size() > 0;
   Matrix grad = grad_out;
-  roundTo(space, _packed.precision(), grad);
+  roundTo(space, _numbers.parameters.precision, grad);
   Pass own = pass;
   std::size_t next = grad_out.data() == work[0].data() ? 1 : 0;
   for (std::size_t i = _layers.size(); i-- > 0;) {
@@ -163,10 +135,10 @@ void LayerChain::backward(const ExecSpace& space, const Pass& pass, const Matrix
     };
     const std::function<void()> gradients_final = std::ref(tell);
     own.gradients_final = &gradients_final;
-    unpack(space, i, pass.accumulate || _shared[i]);
+    unpack(space, i, pass.accumulate);
     _layers[i]->backward(space, own, from, to, topRows(tape.saved[i], tape.rows), grad, before);
     tell(); // where the layer has not done so itself
-    roundTo(space, _packed.precision(), before);
+    roundTo(space, _numbers.parameters.precision, before);
     grad = before;
     next = 1 - next;
   }

@@ -34,9 +34,7 @@ class LayerChain {
   std::int64_t inputs() const { return _layers.front()->inputs(); }
   std::int64_t outputs() const { return _layers.back()->outputs(); }
 
-  void bind(const Vector& parameters, const Vector& gradients);
-  void bindPacked(const Packed& packed);
-  void bindTable(const Vector& table, const Vector& gradient);
+  void bind(const LayerNumbers& numbers);
   void bindStatistics(const Vector& statistics);
   void initialise(std::uint64_t seed, Real* values) const;
   void initialiseStatistics(Real* values) const;
@@ -60,8 +58,7 @@ class LayerChain {
   void unpack(const ExecSpace& space, std::size_t layer, bool gradients) const;
   void pack(const ExecSpace& space, std::size_t layer) const;
   void handOn(const ExecSpace& space, std::size_t layer, const GradientReady& ready) const;
-  bool packs(std::size_t layer) const;
-  Vector tableIn(const Vector& scratch, std::size_t layer) const;
+  LayerNumbers copyOf(std::size_t layer) const;
   /// `values` columns of the plan as those of a call that begins with `in`, whose sequences may be shorter.
   Matrix shaped(Real* data, std::int64_t values, const Matrix& in) const {
     return Matrix(data, in.extent(0),
@@ -69,13 +66,11 @@ class LayerChain {
   }
 
   std::vector<std::unique_ptr<Layer>> _layers;
-  std::vector<bool> _group;  ///< has a layer others inside?
-  std::vector<bool> _tied;   ///< are its weights the table of the embedding?
-  std::vector<bool> _shared; ///< is it an embedding whose table has a gradient from a tied layer already?
-  std::vector<std::int64_t> _begin;            ///< first value of each layer in the flat buffers, and the end
+  std::vector<bool> _copied;        ///< are a layer's numbers of 16 bits, and does it want them as `Real`?
+  std::vector<std::int64_t> _begin; ///< first value of each layer in the flat buffers, and the end
   std::vector<std::int64_t> _statistics_begin; ///< the same for statistics
   std::size_t _first_trained;                  ///< nothing in front of it wants a gradient
-  Packed _packed; ///< numbers of 16 bits, if those are what the chain is bound to
+  LayerNumbers _numbers;
 };
 
 } // namespace partita

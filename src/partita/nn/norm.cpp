@@ -94,7 +94,8 @@ struct ShiftGradient {
 Norm::Norm(const LayerPlan& plan)
     : PlannedLayer(plan), _centred(plan.spec.type == "layer-norm"), _width(plan.in.back()) {}
 
-void Norm::bind(const Vector& parameters, const Vector& gradients) {
+void Norm::bind(const LayerNumbers& numbers) {
+  const Vector parameters = numbers.realParameters(), gradients = numbers.realGradients();
   const auto width = static_cast<std::size_t>(_width);
   _factor = Vector(parameters.data(), width);
   _factor_gradient = Vector(gradients.data(), width);

@@ -12,7 +12,7 @@ class Norm : public PlannedLayer {
  public:
   explicit Norm(const LayerPlan& plan);
 
-  void bind(const Vector& parameters, const Vector& gradients) override;
+  void bind(const LayerNumbers& numbers) override;
   void initialise(std::uint64_t seed, Real* values) const override;
   void forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
                const Matrix& saved) override;

@@ -65,27 +65,23 @@ void Stage::makeStatistics() {
 
 void Stage::makeNumbers(const StageStorage& storage, std::int64_t size) {
   const auto count = static_cast<std::size_t>(size);
-  const std::int64_t table = tableValues(_plan);
+  Vector scratch, gradient_scratch;
   if (_precision == Precision::single) {
     _parameters = makeVector("partita::Stage::parameters", size);
     _gradients = Vector("partita::Stage::gradients", count);
     _masters = StoredVector(_parameters);
-    _chain.bind(_parameters, _gradients);
-    const auto tableOf = [table](const Vector& values) {
-      return Vector(values.data(), static_cast<std::size_t>(table));
-    };
-    _chain.bindTable(tableOf(_parameters), tableOf(_gradients));
-    return;
+  } else {
+    expectRoundedOperands();
+    _halves = Halves("partita::Stage::parameters", count);
+    _gradient_halves = Halves("partita::Stage::gradients", count);
+    _masters = StoredVector(storage.masters, "partita::Stage::masters", size);
+    scratch = makeVector("partita::Stage::values", _plan.realCopies());
+    gradient_scratch = makeVector("partita::Stage::gradients_of_values", _plan.realCopies());
   }
-  expectRoundedOperands();
-  _halves = Halves("partita::Stage::parameters", count);
-  _gradient_halves = Halves("partita::Stage::gradients", count);
-  _masters = StoredVector(storage.masters, "partita::Stage::masters", size);
-  const std::int64_t most = _plan.mostParameters();
   const Numbers parameters = trained().parameters, gradients = trained().gradients;
-  _chain.bindPacked({parameters, gradients, makeVector("partita::Stage::values", most),
-                     makeVector("partita::Stage::gradients_of_values", most), parameters.part(0, table),
-                     gradients.part(0, table)});
+  const std::int64_t table = tableValues(_plan);
+  _chain.bind({parameters, gradients, parameters.part(0, table), gradients.part(0, table), scratch,
+               gradient_scratch});
 }
 
 Trained Stage::trained() const {

@@ -34,6 +34,11 @@ class DenseRules : public LayerRules {
     return needsArgument(plan.spec.activation) ? plan.outputs() : 0;
   }
 
+  std::int64_t realCopies(const LayerPlan& plan) const override {
+    const std::int64_t units = plan.out.back();
+    return panelRows(units, fanIn(plan)) * fanIn(plan) + (plan.spec.bias ? units : 0);
+  }
+
  private:
   static std::int64_t fanIn(const LayerPlan& plan) {
     return isSequence(plan.in) ? plan.in[1] : plan.inputs();

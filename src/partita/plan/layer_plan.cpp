@@ -57,6 +57,9 @@ std::int64_t LayerPlan::savedValues() const {
 std::int64_t LayerPlan::workValues(std::int64_t rows) const {
   return rulesOf(spec.type).workValues(*this, rows);
 }
+std::int64_t LayerPlan::realCopies() const {
+  return rulesOf(spec.type).realCopies(*this);
+}
 
 namespace {
 

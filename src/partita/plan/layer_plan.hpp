@@ -3,6 +3,8 @@
 #include "partita/config/run_config.hpp"
 #include "partita/plan/shape.hpp"
 
+#include <algorithm>
+
 namespace partita {
 
 /// A parameter tensor of a layer, as checkpoints name it; row-major.
@@ -43,7 +45,18 @@ struct LayerPlan {
   std::int64_t widestInside() const; ///< of a group: the widest activation, its input and output included
   std::int64_t keptValues() const { return outputs() + savedValues(); }
   std::int64_t workValues(std::int64_t rows) const; ///< scratch during a pass over `rows` samples
+  /// Parameters that are stored in 16 bits and in `Real` as well during a pass; as many gradients are.
+  std::int64_t realCopies() const;
 };
+
+/// Of a matrix in 16 bits at most so many values are in `Real` at once: 4 MiB in float, some thousand columns
+/// of a product, enough for full speed.
+constexpr std::int64_t panel_values = std::int64_t{1} << 20;
+
+/// Rows of a matrix [rows, columns] that are in `Real` at once: one at least.
+inline std::int64_t panelRows(std::int64_t rows, std::int64_t columns) {
+  return std::min(rows, std::max(std::int64_t{1}, panel_values / columns));
+}
 
 /// Positions of a sample that a layer treats alike: rows of its last extent.
 inline std::int64_t positionsOf(const Shape& shape) {

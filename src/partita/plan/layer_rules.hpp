@@ -25,6 +25,7 @@ class LayerRules {
     (void)rows;
     return 0;
   }
+  virtual std::int64_t realCopies(const LayerPlan& plan) const { return plan.parameters(); }
 };
 
 /// Widest head of attention: its tiles have to fit into the cache of a core.

@@ -18,6 +18,10 @@ class EmbeddingRules : public LayerRules {
     if (plan.spec.positions) shapes.push_back({"position", {plan.in[0], plan.spec.width}});
     return shapes;
   }
+  std::int64_t realCopies(const LayerPlan& plan) const override {
+    return (panelRows(plan.classes, plan.spec.width) + (plan.spec.positions ? plan.in[0] : 0)) *
+           plan.spec.width;
+  }
 };
 
 /// A factor and for layer-norm a shift for each value of the last extent.
@@ -76,6 +80,10 @@ class AttentionRules : public LayerRules {
   /// Gradients of those; in the forward pass, sums under way.
   std::int64_t workValues(const LayerPlan& plan, std::int64_t rows) const override {
     return rows * (4 * plan.inputs() + plan.in[0] * plan.spec.heads);
+  }
+  std::int64_t realCopies(const LayerPlan& plan) const override {
+    const std::int64_t width = plan.in[1];
+    return panelRows(3 * width, width) * width + (plan.spec.bias ? 4 * width : 0);
   }
 
  private:

@@ -74,7 +74,7 @@ std::int64_t activationValues(const StagePlan& stage, const RunConfig& config, c
   values += stage.workValues(rows.pass);    // scratch of layers
   values += lossValues(stage, config, rows.pass);
   if (config.run.precision != Precision::single)
-    values += 2 * stage.mostParameters(); // parameters and gradients of a layer, as it sees them
+    values += 2 * stage.realCopies(); // parameters and gradients of a layer, as it sees them
   return values;
 }
 

@@ -47,10 +47,13 @@ std::int64_t StagePlan::workValues(std::int64_t rows) const {
 
 std::int64_t StagePlan::mostParameters() const {
   std::int64_t most = 0;
-  for (const LayerPlan* layer : leavesOf(layers)) {
-    const std::int64_t table = layer->spec.tied ? layer->out.back() * layer->in.back() : 0;
-    most = std::max(most, layer->parameters() + table);
-  }
+  for (const LayerPlan* layer : leavesOf(layers)) most = std::max(most, layer->parameters());
+  return most;
+}
+
+std::int64_t StagePlan::realCopies() const {
+  std::int64_t most = 0;
+  for (const LayerPlan* layer : leavesOf(layers)) most = std::max(most, layer->realCopies());
   return most;
 }
 

@@ -26,8 +26,8 @@ struct StagePlan {
   std::int64_t keptValues() const;  ///< a sample: all that backward needs but the input
   std::int64_t widest() const;      ///< activation between two layers, or of the last, values a sample
   std::int64_t workValues(std::int64_t rows) const; ///< scratch of the layer that needs most
-  /// Of a layer that has no others inside; the table that a tied one shares counts.
-  std::int64_t mostParameters() const;
+  std::int64_t mostParameters() const;              ///< of a layer that has no others inside
+  std::int64_t realCopies() const;                  ///< of the layer that needs most; see LayerPlan
 };
 
 /// Do the stages learn by labels of their own? Else gradients cross the cuts, and no activation is moved.

@@ -1,0 +1,35 @@
+#pragma once
+
+#include "partita/core/error.hpp"
+#include "partita/core/numbers.hpp"
+
+namespace partita {
+
+/// Parameters and gradients of some layers in a row, in the precision in which they are stored. Layers
+/// compute with `Real`: numbers of 16 bits are converted into the two scratches, which all layers share, a
+/// call at a time.
+struct LayerNumbers {
+  Numbers parameters, gradients;
+  Numbers table = {}, table_gradient = {}; ///< of the stage's embedding, whichever layers these are; or empty
+  Vector scratch = {}, gradient_scratch = {}; ///< each as long as any layer's `LayerPlan::realCopies`
+
+  bool packed() const { return parameters.precision != Precision::single; }
+  LayerNumbers part(std::int64_t begin, std::int64_t end) const {
+    return {parameters.part(begin, end),
+            gradients.part(begin, end),
+            table,
+            table_gradient,
+            scratch,
+            gradient_scratch};
+  }
+  Vector realParameters() const { return real(parameters); } ///< where they are not packed
+  Vector realGradients() const { return real(gradients); }
+
+ private:
+  static Vector real(const Numbers& numbers) {
+    PARTITA_REQUIRE(numbers.precision == Precision::single, "numbers of 16 bits are no Real");
+    return Vector(static_cast<Real*>(numbers.data), static_cast<std::size_t>(numbers.size));
+  }
+};
+
+} // namespace partita

@@ -183,6 +183,20 @@ TEST_CASE("a pipeline allocates nothing after its first steps, however many ther
   }
 }
 
+TEST_CASE("nor does one of 16 bits, or one whose state lies elsewhere", "[pipeline]") {
+  for (const char* precision : {"run/precision=float", "run/precision=bf16", "run/precision=fp16"}) {
+    for (const char* store : {"optimiser/offload=none", "optimiser/offload=host", "optimiser/offload=file"}) {
+      SmallRun run(everyone(), smallDeck(pipelineOf(everyone().size()) + microbatches(5) +
+                                         Overrides{"run/steps=150", "optimiser/offload_bucket=700", precision,
+                                                   store, "strategy/wire=fp16"}));
+      AllocationWatch watch;
+      run.train(watch);
+      CHECK(watch.last == AllocationWatch::whole_run);
+      CHECK(watch.count == 0);
+    }
+  }
+}
+
 TEST_CASE("nor do replicas whose updates wait for the next forward pass", "[pipeline]") {
   for (const char* path : {"run/device_aware_mpi=auto", "run/device_aware_mpi=off"}) {
     SmallRun run(everyone(), smallDeck({"strategy/kind=joint", "strategy/replicas=0", "strategy/bucket_kib=1",

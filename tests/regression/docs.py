@@ -142,6 +142,12 @@ class Tests(unittest.TestCase):
         silent = [text.splitlines()[0] for text in groups if not list(named_tests(text)) and "*No test:*" not in text]
         self.assertEqual(silent, [])
 
+    def test_every_mistake_of_the_reference_engine_names_one(self):
+        page = (ROOT / "docs" / "pipeline.md").read_text().split("## Ten mistakes")[1].split("\n## ")[0]
+        mistakes = re.split(r"^\d+\. ", page, flags=re.MULTILINE)[1:]
+        self.assertEqual(len(mistakes), 10)
+        self.assertEqual([text for text in mistakes if not list(named_tests(text))], [])
+
     def test_missing_ones_are_seen(self):
         text = "`tests/regression/docs.py`: `Links`,\n`test_anchors`, `tests/x.py`: `y` and `z`"
         self.assertEqual([name for _, name in named_tests(text)], ["Links", "test_anchors", "y"])

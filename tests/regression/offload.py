@@ -48,6 +48,7 @@ class Offload(support.RunTest):
         fp16 = ["run/precision=fp16", "training/batch=4", "run/steps=30"]
         images = [*fp16, "training/batch=2", IMAGES]  # the eleventh step overflows, and must leave no statistics
         variants = ((["run/precision=bf16", "strategy/input=relay"], 2),
+                    (["run/precision=bf16", "strategy/kind=pipeline", "strategy/microbatches=3"], 2),
                     ([*fp16, "strategy/kind=joint", "strategy/replicas=2", "strategy/wire=fp16"], 2),
                     ([*fp16, "strategy/input=frozen", "optimiser/learning_rate=0.01"], 1),
                     ([*images, "strategy/kind=joint", "strategy/replicas=2", "strategy/wire=fp16"], 2),

@@ -87,6 +87,13 @@ class Watchdog(support.RunTest):
                             "rank 0: waits since", "for rank 1 to take message")
         self.assertLess(seconds, 10)
 
+    def test_stopped_in_a_pipeline(self):
+        result, seconds = self.with_signal(signal.SIGSTOP, 1, "run/watchdog=3", "strategy/kind=pipeline",
+                                           "strategy/microbatches=4")
+        self.assertReported(result, "partita: rank 0: rank 1: no sign for 3 s (run/watchdog) while others wait",
+                            "rank 0: waits since", "(gradients of activations) of rank 1")
+        self.assertLess(seconds, 10)
+
     def test_stopped_rank_zero(self):
         result, seconds = self.with_signal(signal.SIGSTOP, 0, "run/watchdog=3")
         self.assertReported(result, "partita: rank 1: rank 0: no sign for 3 s (run/watchdog) while this rank waits")

@@ -1,5 +1,7 @@
 #include "partita/optim/gradient_norm.hpp"
 
+#include <cmath>
+
 #include "support/catch.hpp"
 #include "support/default_space.hpp"
 #include "support/matrices.hpp"
@@ -36,6 +38,14 @@ TEST_CASE("A norm above the limit is scaled down to it, one below is left alone"
   CHECK(factorOf(norm, 4.999) == Approx(4.999 / 5.0));
   CHECK(factorOf(norm, 5.0) == 1.0);
   CHECK(factorOf(norm, 100.0) == 1.0);
+}
+
+TEST_CASE("Gradients whose squares are beyond float have a norm", "[optim]") {
+  GradientNorm norm({0, 2});
+  const Values large = {3e30, 4e30};
+  norm.measure(space, vectorOf(large));
+  CHECK(std::sqrt(norm.squaredNorm(space)) == Approx(5e30));
+  CHECK(factorOf(norm, 1e30) == Approx(0.2));
 }
 
 TEST_CASE("Tensors elsewhere take part in clipping", "[optim]") {

@@ -183,9 +183,10 @@ TEST_CASE("A folder that takes no file and a full disk are one line each", "[off
 
 namespace {
 
-/// Bytes that a stage with its updater has on the device behind three steps, and what the plan says of it.
+/// Bytes that a stage with its updater has on the device behind three steps, and had at most since it was
+/// made; and what the plan says of it.
 struct Held {
-  double bytes;
+  double bytes, peak;
   StageMemory planned;
   double parameters; ///< of the stage
 };
@@ -210,8 +211,8 @@ Held heldBy(Precision precision, const OptimiserSection& optimiser) {
     trainer.forward(space, in);
     trainer.learn(space, {labels, Matrix()});
   }
-  return {static_cast<double>(before.liveBytes()), stageMemory(plan, config, {}, {sizeof(Real)}),
-          static_cast<double>(plan.parameters())};
+  return {static_cast<double>(before.liveBytes()), static_cast<double>(before.peakBytes()),
+          stageMemory(plan, config, {}, {sizeof(Real)}), static_cast<double>(plan.parameters())};
 }
 
 } // namespace
@@ -229,6 +230,7 @@ TEST_CASE("A stage holds on the device what the plan says, and no more than the 
                                                  held.planned.evaluation); // there are no batches here
       CHECK(held.bytes >= planned);
       CHECK(held.bytes <= 1.02 * planned);
+      CHECK(held.peak == held.bytes); // nothing is there twice while it is made
       const double phi = held.parameters, state = held.bytes - static_cast<double>(held.planned.activations);
       const int vectors = halves ? 3 : 2;
       if (offload == Offload::none) {

@@ -1,33 +1,42 @@
 #pragma once
 
-#include "partita/core/types.hpp"
+#include "partita/core/background.hpp"
+#include "partita/core/stored_vector.hpp"
 
 #include <memory>
 
 namespace partita {
 
-/// An execution space instance whose work runs beside that of others: on a GPU a stream of its own, which
-/// does not wait for the default one (those of Kokkos do); on a host the default instance, whose work is done
-/// where it is handed in.
+/// Copies beside the work of an execution space: on a GPU a stream of its own, which does not wait for the
+/// default one (those of Kokkos do). On a host a thread, where copies may wait for a disk (`from_disk`); else
+/// they are done where they are handed in.
 class Lane {
  public:
-  Lane();
-  const ExecSpace& space() const { return _space; }
+  explicit Lane(bool from_disk);
+
+  void load(const StoredVector& from, std::int64_t begin, const Vector& to);
+  void save(const Vector& from, const StoredVector& to, std::int64_t begin);
 
  private:
+  friend class Mark;
   std::shared_ptr<void> _stream; ///< goes behind the instance
   ExecSpace _space;
+  BackgroundThread _thread; ///< of a host
 };
 
-/// A point in the work of one instance that others wait for, without the host waiting.
+/// A point in the work of a lane or an execution space that the other kind waits for: on a GPU without the
+/// host waiting, on a host with the calling thread. A mark that was never set holds nobody back.
 class Mark {
  public:
   Mark();
-  void set(const ExecSpace& space) const;      ///< behind all that `space` has got so far
+  void set(const ExecSpace& space) const; ///< behind all that `space` has got so far
+  void set(Lane& lane) const;
   void holdBack(const ExecSpace& space) const; ///< what `space` gets from now on waits for the mark
+  void holdBack(Lane& lane) const;
 
  private:
-  std::shared_ptr<void> _event;
+  struct Point;
+  std::shared_ptr<Point> _point;
 };
 
 } // namespace partita

@@ -52,6 +52,7 @@ StoredVector::StoredVector(const Placement& placement, const std::string& label,
   } else {
     _owner = mapFile(placement.directory, count * sizeof(Real));
     _host = static_cast<Real*>(_owner.get());
+    _in_file = true;
   }
 }
 
@@ -61,10 +62,20 @@ StoredVector::HostSpan StoredVector::part(std::int64_t begin, std::int64_t count
 }
 
 void StoredVector::load(const ExecSpace& space, std::int64_t begin, const Vector& to) const {
+  if (device_is_host && _in_file) { // perhaps on a thread that Kokkos does not know
+    std::memcpy(to.data(), part(begin, static_cast<std::int64_t>(to.size())).data(),
+                to.size() * sizeof(Real));
+    return;
+  }
   Kokkos::deep_copy(space, to, part(begin, static_cast<std::int64_t>(to.size())));
 }
 
 void StoredVector::save(const ExecSpace& space, std::int64_t begin, const Vector& from) const {
+  if (device_is_host && _in_file) {
+    std::memcpy(part(begin, static_cast<std::int64_t>(from.size())).data(), from.data(),
+                from.size() * sizeof(Real));
+    return;
+  }
   Kokkos::deep_copy(space, part(begin, static_cast<std::int64_t>(from.size())), from);
 }
 

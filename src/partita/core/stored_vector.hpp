@@ -33,6 +33,7 @@ class StoredVector {
   /// that no kernel is at work on it.
   Real* onHost() const { return offloaded() ? _host : device_is_host ? _device.data() : nullptr; }
   bool offloaded() const { return _size > 0 && _device.size() == 0; }
+  bool inFile() const { return _in_file; } ///< so that its pages may have to come from a disk
 
   /// Copy values from `begin` on into a buffer on the device, or back. Does not wait, where `space` does not.
   void load(const ExecSpace& space, std::int64_t begin, const Vector& to) const;
@@ -48,6 +49,7 @@ class StoredVector {
   std::int64_t _size = 0;
   Vector _device;
   Real* _host = nullptr;
+  bool _in_file = false;
   std::shared_ptr<void> _owner; ///< of the memory on the host
 };
 

@@ -12,11 +12,16 @@ Vector front(const Vector& buffer, std::int64_t count) {
   return Vector(buffer.data(), static_cast<std::size_t>(count));
 }
 
+bool anyInFile(const std::vector<StoredVector>& vectors) {
+  return std::any_of(vectors.begin(), vectors.end(),
+                     [](const StoredVector& vector) { return vector.inFile(); });
+}
+
 } // namespace
 
 BucketStream::BucketStream(std::int64_t size, std::vector<StoredVector> vectors, std::int64_t bucket)
     : _vectors(std::move(vectors)), _size(size), _bucket(std::max<std::int64_t>(1, std::min(size, bucket))),
-      _buckets((size + _bucket - 1) / _bucket) {
+      _buckets((size + _bucket - 1) / _bucket), _in(anyInFile(_vectors)), _out(anyInFile(_vectors)) {
   PARTITA_REQUIRE(_vectors.size() <= Bucket().values.size(), "too many vectors in one stream");
   for (const StoredVector& vector : _vectors) _streams = _streams || vector.offloaded();
   for (BufferSet& set : _sets) {
@@ -55,23 +60,23 @@ BucketStream::Bucket BucketStream::onDevice(std::int64_t begin, std::int64_t end
 void BucketStream::load(std::int64_t number) {
   const Bucket bucket = bucketAt(number);
   const BufferSet& set = setOf(number);
-  set.saved.holdBack(_in.space()); // the buffers are free again
+  set.saved.holdBack(_in); // the buffers are free again
   for (std::size_t i = 0; i < _vectors.size(); ++i) {
     if (_vectors[i].offloaded())
-      _vectors[i].load(_in.space(), bucket.begin, front(set.buffers[i], bucket.end - bucket.begin));
+      _in.load(_vectors[i], bucket.begin, front(set.buffers[i], bucket.end - bucket.begin));
   }
-  set.loaded.set(_in.space());
+  set.loaded.set(_in);
 }
 
 void BucketStream::save(std::int64_t number) {
   const Bucket bucket = bucketAt(number);
   const BufferSet& set = setOf(number);
-  set.worked.holdBack(_out.space());
+  set.worked.holdBack(_out);
   for (std::size_t i = 0; i < _vectors.size(); ++i) {
     if (_vectors[i].offloaded())
-      _vectors[i].save(_out.space(), bucket.begin, front(set.buffers[i], bucket.end - bucket.begin));
+      _out.save(front(set.buffers[i], bucket.end - bucket.begin), _vectors[i], bucket.begin);
   }
-  set.saved.set(_out.space());
+  set.saved.set(_out);
 }
 
 void BucketStream::run(const ExecSpace& space, const Work& work) {
@@ -79,7 +84,7 @@ void BucketStream::run(const ExecSpace& space, const Work& work) {
     for (std::int64_t number = 0; number < _buckets; ++number) work(bucketAt(number));
     return;
   }
-  for (const BufferSet& set : _sets) set.saved.holdBack(_in.space()); // the step before has let go of all
+  for (const BufferSet& set : _sets) set.saved.holdBack(_in); // the step before has let go of all
   for (std::int64_t number = 0; number < std::min(sets, _buckets); ++number) load(number);
   for (std::int64_t number = 0; number < _buckets; ++number) {
     const BufferSet& set = setOf(number);

@@ -10,8 +10,8 @@
 namespace partita {
 
 /// Takes vectors of one length through the device in buckets, to change them there: while one bucket is
-/// worked on, the next are on their way in and those before on their way out, each direction on an instance
-/// of its own with three sets of buffers. Vectors that lie on the device stay where they are.
+/// worked on, the next are on their way in and those before on their way out, each direction on a lane of its
+/// own with three sets of buffers. Vectors that lie on the device stay where they are.
 class BucketStream {
  public:
   /// The bucket [begin, end) of every vector; where `values` has null, that vector is empty.

@@ -8,7 +8,8 @@ namespace partita {
 
 namespace {
 
-/// Sum of squares of a run of values; several partial sums let the host compiler vectorise.
+/// Sum of squares of a run of values; several partial sums let the host compiler vectorise. Squares of what
+/// bf16 and float hold exceed the range of float.
 template <class Stored>
 struct SquareSum {
   static constexpr std::int64_t run = device_is_host ? 4096 : 64;
@@ -18,16 +19,16 @@ struct SquareSum {
 
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, double& sum) const {
     const std::int64_t begin = item * run, end = begin + run < size ? begin + run : size;
-    Real partial[lanes] = {};
+    double partial[lanes] = {};
     std::int64_t i = begin;
     for (; i + lanes <= end; i += lanes) {
       for (int lane = 0; lane < lanes; ++lane) partial[lane] += square(i + lane);
     }
     for (; i < end; ++i) partial[0] += square(i);
-    for (const Real part : partial) sum += static_cast<double>(part);
+    for (const double part : partial) sum += part;
   }
-  KOKKOS_INLINE_FUNCTION Real square(std::int64_t i) const {
-    const Real value = toReal(values[i]);
+  KOKKOS_INLINE_FUNCTION double square(std::int64_t i) const {
+    const auto value = static_cast<double>(toReal(values[i]));
     return value * value;
   }
 };

@@ -1,0 +1,74 @@
+#include "partita/core/lane.hpp"
+
+#include <filesystem>
+
+#include "support/catch.hpp"
+#include "support/default_space.hpp"
+#include "support/matrices.hpp"
+
+using namespace partita;
+using namespace partita::test;
+
+namespace {
+
+constexpr DefaultSpace space;
+constexpr std::int64_t size = 1 << 18;
+
+StoredVector fileOf(const Values& values) {
+  const StoredVector stored({Offload::file, std::filesystem::temp_directory_path().string()},
+                            "partita::test::stored", static_cast<std::int64_t>(values.size()));
+  const std::vector<Real> reals(values.begin(), values.end());
+  stored.copyIn(space, reals.data());
+  return stored;
+}
+
+} // namespace
+
+TEST_CASE("What waits for a mark sees the copies in front of it", "[core]") {
+  const Values values = normals(size, 1);
+  const StoredVector from = fileOf(values), to = fileOf(Values(values.size(), 0.0));
+  const Vector buffer = vectorOf(Values(values.size(), 0.0));
+  for (const bool from_disk : {false, true}) {
+    Lane in(from_disk), out(from_disk);
+    const Mark loaded, saved, never;
+    never.holdBack(in);
+    never.holdBack(space);
+    for (const std::int64_t half : {std::int64_t{0}, size / 2}) {
+      const Vector part(buffer.data() + half, size / 2);
+      in.load(from, half, part);
+      loaded.set(in);
+      loaded.holdBack(out); // one lane waits for the other
+      out.save(part, to, half);
+      saved.set(out);
+      saved.holdBack(in);
+    }
+    saved.holdBack(space);
+    std::vector<Real> found(values.size());
+    to.copyOut(space, 0, size, found.data());
+    CHECK(Values(found.begin(), found.end()) == valuesOf(buffer));
+    CHECK(found[size - 1] == static_cast<Real>(values.back()));
+    to.clear(space);
+  }
+}
+
+TEST_CASE("Copies from a disk go on beside the work that they do not belong to", "[core]") {
+  if (!device_is_host) return; // a GPU copies memory that is not pinned while the host waits
+  const StoredVector from = fileOf(normals(size, 1));
+  const Vector to = vectorOf(Values(static_cast<std::size_t>(size), 0.0));
+  const StoredVector flag = fileOf({1.0}), result = fileOf({0.0});
+  const Vector carrier = vectorOf({0.0});
+  bool beside = false;
+  for (int attempt = 0; attempt < 5 && !beside; ++attempt) { // this thread may be the one that stands still
+    Lane lane(true);
+    const Mark done;
+    result.clear(space);
+    for (int i = 0; i < 1000; ++i) lane.load(from, 0, to); // 1 GB
+    lane.load(flag, 0, carrier);
+    lane.save(carrier, result, 0);
+    done.set(lane);
+    beside = *const_cast<const volatile Real*>(result.onHost()) == Real(0);
+    done.holdBack(space);
+    CHECK(*result.onHost() == Real(1));
+  }
+  CHECK(beside);
+}

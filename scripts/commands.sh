@@ -55,11 +55,17 @@ runTests() {
 }
 
 # The sanitizers see memory errors of the library; leaks are Open MPI's own, and stay unreported (tests/CMakeLists.txt).
-# What one and two ranks do is also done by groups of them among four.
+# What one and two ranks do is also done by groups of them among four, and gradients are computed in unit tests as well,
+# so that a change waits for the rest only if asked to: `all`.
 runSanitized() {
   preset=asan build=$PWD/build/asan
-  buildTarget partita_library_tests
-  ctest --test-dir "$build" --output-on-failure -j "$cores" -L "unit|gradient|mpi" -E '^mpi_np[12]$' "$@"
+  local tests=(-L 'unit|mpi' -E '^mpi_np[12]$') targets=(partita_unit_tests partita_mpi_tests)
+  if [ "${1:-}" = all ]; then
+    shift
+    tests=(-LE 'slow|soak|install') targets=(all)
+  fi
+  buildTarget "${targets[@]}"
+  ctest --test-dir "$build" --output-on-failure -j "$cores" "${tests[@]}" "$@"
 }
 
 # The peer is optional: a machine without a network or a matching Python still gets our own numbers.

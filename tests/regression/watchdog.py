@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import subprocess
 import time
 import unittest
 import uuid
@@ -93,6 +94,29 @@ class Watchdog(support.RunTest):
         self.assertReported(result, "partita: rank 0: rank 1: no sign for 3 s (run/watchdog) while others wait",
                             "rank 0: waits since", "(gradients of activations) of rank 1")
         self.assertLess(seconds, 10)
+
+    def test_stopped_while_it_sets_up(self):
+        """Reading data may take long, so that the others tell of a silent rank and wait on."""
+        job = uuid.uuid4().hex
+        said, told = self.folder / "said.txt", self.folder / "told.txt"
+        with open(said, "w") as output, open(told, "w") as errors:
+            process = support.start("train", self.deck, "data/samples=300000", "run/steps=3", "run/evaluate_every=0",
+                                    "run/watchdog=2", ranks=2, environment={"PARTITA_TEST_JOB": job},
+                                    outputs=(output, errors))
+        self.addCleanup(process.kill)
+        self.wait_for(lambda: "devices" in said.read_text())  # the banner ends, the data come
+        stopped = support.rank_processes(job)[1]
+        os.kill(stopped, signal.SIGSTOP)
+        warning = "rank 1: no sign for 2 s while others wait"
+        self.wait_for(lambda: warning in told.read_text())
+        os.kill(stopped, signal.SIGCONT)
+        self.assertEqual(process.wait(timeout=60), 0, told.read_text())
+        self.assertIn(warning, told.read_text())
+
+    def wait_for(self, condition):
+        begin = time.time()
+        while not condition() and time.time() < begin + 30:
+            time.sleep(0.01)
 
     def test_stopped_rank_zero(self):
         result, seconds = self.with_signal(signal.SIGSTOP, 0, "run/watchdog=3")

@@ -99,7 +99,7 @@ Weights LayerTensors::table(std::int64_t rows, std::int64_t columns) const {
 SmallTensor LayerTensors::small(std::int64_t size) {
   const std::int64_t begin = _next;
   _next += size;
-  _back -= size;
+  if (_numbers.packed()) _back -= size; // else there is no scratch
   return {_numbers.parameters.part(begin, _next), _numbers.gradients.part(begin, _next),
           _numbers.scratch.data() + _back, _numbers.gradient_scratch.data() + _back};
 }

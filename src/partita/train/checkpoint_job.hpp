@@ -30,6 +30,7 @@ struct CheckpointJob {
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
   double still_seconds = 0.0, write_seconds = 0.0;
   std::string failure;
+  bool told = false; ///< that it takes long
   std::vector<std::string> set_aside;
   std::atomic<State> state{State::copying};
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace partita {
 
@@ -187,7 +188,21 @@ void Checkpointer::poll() {
       _run.monitor.pump();
     }
   }
-  if (_job->state == CheckpointJob::State::named) tellResult();
+  if (_job->state == CheckpointJob::State::named) {
+    tellResult();
+  } else {
+    tellIfSlow();
+  }
+}
+
+/// Training goes on without it; it is the next one that would have to wait.
+void Checkpointer::tellIfSlow() {
+  const std::int64_t patience = _run.config.run.watchdog;
+  const bool slow = patience > 0 && Clock::now() - _job->start > std::chrono::seconds(patience);
+  if (slow && !std::exchange(_job->told, true)) {
+    Log::warning("the checkpoint at step " + std::to_string(_job->content.progress->run_step) +
+                 " is still being written after " + std::to_string(patience) + " s (run/watchdog)");
+  }
 }
 
 void Checkpointer::tellResult() {

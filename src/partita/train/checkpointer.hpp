@@ -60,6 +60,7 @@ class Checkpointer {
   std::vector<double> ownNumbers(const ExecSpace& space, const std::vector<StageUpdater*>& updaters) const;
   void publish();
   void tellResult();
+  void tellIfSlow();
   std::size_t largestCopy() const;
 
   Run _run;

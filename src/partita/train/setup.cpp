@@ -7,6 +7,7 @@
 #include "partita/plan/network_plan.hpp"
 #include "partita/train/check_plans.hpp"
 
+#include <algorithm>
 #include <limits>
 
 namespace partita {
@@ -48,6 +49,17 @@ Plans makePlans(const Communicator& world, const RunConfig& config, bool learns)
   return std::move(*plans);
 }
 
+/// A job that will not end by itself is ended, but reading the data takes as long as it takes: of ranks that
+/// do so for minutes the others only tell.
+std::unique_ptr<Watchdog> watchSetUp(const Communicator& world, const RunConfig& config) {
+  Watchdog::Limits limits;
+  const auto patience = static_cast<double>(config.run.watchdog);
+  limits.warning = std::min(60.0, patience);
+  limits.silence = 0.0;
+  if (config.run.watchdog == 0) limits.warning = limits.stuck = std::numeric_limits<double>::infinity();
+  return std::make_unique<Watchdog>(world, limits);
+}
+
 /// Waiting for one another may be waiting for what is on its way, so the largest message has time for that.
 Watchdog::Limits watchdogLimits(const RunConfig& config, const Plans& plans) {
   constexpr double slow_network = 1e8; // bytes/s
@@ -79,10 +91,12 @@ Plans::Plans(const RunConfig& config, const Communicator& world, bool learns) {
 
 Setup::Setup(const Communicator& world, const RunConfig& deck, bool learns, const std::string& scratch)
     : config(withOffload(withoutIdlePrefetch(effective(deck), world), learns, scratch)),
-      plans(makePlans(world, config, learns)),
+      watchdog(watchSetUp(world, config)), plans(makePlans(world, config, learns)),
       grid(world, plans.grid,
            chooseMessagePaths(config.run.device_aware_mpi, config.strategy.wire, config.run.precision)),
-      stages(makeLocalStages(config, plans.partition, grid, plans.sets.classes)),
-      watchdog(world, watchdogLimits(config, plans)) {}
+      stages(makeLocalStages(config, plans.partition, grid, plans.sets.classes)) {
+  watchdog.reset(); // there is one at a time
+  watchdog = std::make_unique<Watchdog>(world, watchdogLimits(config, plans));
+}
 
 } // namespace partita

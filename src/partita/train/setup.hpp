@@ -29,11 +29,11 @@ struct Setup {
     return pointers;
   }
 
-  RunConfig config; ///< effective
+  RunConfig config;                   ///< effective
+  std::unique_ptr<Watchdog> watchdog; ///< first of the set-up, then of the run
   Plans plans;
   Grid grid;
   std::vector<std::unique_ptr<LocalStage>> stages;
-  Watchdog watchdog; ///< from here on: reading the data takes as long as it takes
 };
 
 } // namespace partita

@@ -107,7 +107,7 @@ const Overrides placements[] = {
 
 } // namespace
 
-TEST_CASE("statistics and tied weights of 16 bits have the same bits on any ranks", "[mixed]") {
+TEST_CASE("statistics and tied weights of 16 bits have the same bits on any ranks", "[mixed][sweep]") {
   for (const Overrides& network : {images, tied_in_front}) {
     for (const std::string& precision : Overrides{"bf16", "fp16"}) {
       const bool overflows = precision == "fp16";

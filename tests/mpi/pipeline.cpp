@@ -47,7 +47,7 @@ std::vector<int> stageCounts() {
 
 } // namespace
 
-TEST_CASE("a pipeline comes to the bits of one rank, whatever grid and schedule", "[pipeline]") {
+TEST_CASE("a pipeline comes to the bits of one rank, whatever grid and schedule", "[pipeline][sweep]") {
   for (const int count : {1, 2, 3, 5, 16}) {
     const std::string expected = serialHash(steps + microbatches(count));
     for (const int stages : stageCounts()) {
@@ -183,7 +183,7 @@ TEST_CASE("a pipeline allocates nothing after its first steps, however many ther
   }
 }
 
-TEST_CASE("nor does one of 16 bits, or one whose state lies elsewhere", "[pipeline]") {
+TEST_CASE("nor does one of 16 bits, or one whose state lies elsewhere", "[pipeline][sweep]") {
   for (const char* precision : {"run/precision=float", "run/precision=bf16", "run/precision=fp16"}) {
     for (const char* store : {"optimiser/offload=none", "optimiser/offload=host", "optimiser/offload=file"}) {
       SmallRun run(everyone(), smallDeck(pipelineOf(everyone().size()) + microbatches(5) +

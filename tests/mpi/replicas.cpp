@@ -102,7 +102,7 @@ TEST_CASE("one replica and two agree", "[replicas]") {
   }
 }
 
-TEST_CASE("updates that wait for the next forward pass change no bit", "[replicas]") {
+TEST_CASE("updates that wait for the next forward pass change no bit", "[replicas][sweep]") {
   const std::string pipeline = "strategy/kind=pipeline", sil = "strategy/kind=sil",
                     norms = R"(network/layers=[{ type = "dense", units = 20 },
     { type = "batch-norm", activation = "relu", replicas = true }, { type = "dense" }])";

@@ -100,11 +100,12 @@ class Watchdog(support.RunTest):
         job = uuid.uuid4().hex
         said, told = self.folder / "said.txt", self.folder / "told.txt"
         with open(said, "w") as output, open(told, "w") as errors:
-            process = support.start("train", self.deck, "data/samples=300000", "run/steps=3", "run/evaluate_every=0",
+            process = support.start("train", self.deck, "data/samples=500000", "run/steps=3", "run/evaluate_every=0",
                                     "run/watchdog=2", ranks=2, environment={"PARTITA_TEST_JOB": job},
                                     outputs=(output, errors))
         self.addCleanup(process.kill)
         self.wait_for(lambda: "devices" in said.read_text())  # the banner ends, the data come
+        time.sleep(0.3)
         stopped = support.rank_processes(job)[1]
         os.kill(stopped, signal.SIGSTOP)
         warning = "rank 1: no sign for 2 s while others wait"

@@ -70,6 +70,7 @@ Communicator Communicator::world() {
 }
 
 Communicator Communicator::split(int colour, int key) const {
+  barrier(); // MPI's call blocks: a rank that does not come is waited for here, where the watchdog sees it
   MPI_Comm comm = MPI_COMM_NULL;
   PARTITA_MPI(MPI_Comm_split(_comm, colour, key, &comm));
   return Communicator(comm);

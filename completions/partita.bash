@@ -122,6 +122,7 @@ _partita_operands() {
     'evaluate '*) echo 'section/key=value' ;;
     'export 0') echo 'RUN' ;;
     'info 0') echo 'RUN' ;;
+    'bench '*) echo 'section/key=value' ;;
   esac
 }
 

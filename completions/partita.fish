@@ -188,3 +188,4 @@ complete -c partita -n __fish_use_subcommand -a bench -d 'Measure matrix product
 complete -c partita -n '__fish_seen_subcommand_from bench' -l json -x -a '(__fish_complete_path)' -d 'write a list of {name, value, unit}'
 complete -c partita -n '__fish_seen_subcommand_from bench' -l quick -d 'fewer repetitions: shows that it runs, measures badly'
 complete -c partita -n '__fish_seen_subcommand_from bench' -s h -l help -d 'print this help and stop'
+complete -c partita -n '__fish_seen_subcommand_from bench' -a '(__partita_overrides)'

@@ -55,11 +55,11 @@ runTests() {
 }
 
 # The sanitizers see memory errors of the library; leaks are Open MPI's own, and stay unreported (tests/CMakeLists.txt).
-# What one and two ranks do is also done by groups of them among four, and gradients are computed in unit tests as well,
-# so that a change waits for the rest only if asked to: `all`.
+# What one and two ranks do is also done by groups of them among four, and gradients are computed in unit tests as well:
+# those, what makes the same calls for many grids, and the program's own tests come only if asked for, by `all`.
 runSanitized() {
   preset=asan build=$PWD/build/asan
-  local tests=(-L 'unit|mpi' -E '^mpi_np[12]$') targets=(partita_unit_tests partita_mpi_tests)
+  local tests=(-L 'unit|mpi' -E '^mpi_(np[12]|sweeps)$') targets=(partita_unit_tests partita_mpi_tests)
   if [ "${1:-}" = all ]; then
     shift
     tests=(-LE 'slow|soak|install') targets=(all)

@@ -1,3 +1,4 @@
+#include "partita/comm/agree.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/core/log.hpp"
 #include "partita/core/loops.hpp"
@@ -10,6 +11,7 @@
 #include <chrono>
 #include <cstdio>
 #include <fstream>
+#include <optional>
 
 #include "bench_model.hpp"
 #include "commands.hpp"
@@ -62,6 +64,11 @@ void runBench(const Communicator& world, const BenchArguments& arguments, const 
   const ExecSpace space;
   showBanner(space, world, command_line);
   const Communicator self = world.split(world.rank(), 0);
+  const BenchSetting setting{self, arguments.overrides};
+  std::optional<BenchModel> gpt;
+  collectively(world, [&] { gpt.emplace(smallGpt(setting)); }); // mistakes in the changes are told here
+  const bool rounded = gpt->config.run.precision != Precision::single;
+  if (rounded) expectRoundedOperands(); // so that products stand beside products of their kind
   const bool quick = arguments.quick;
   const int repeats = quick ? 2 : 7;
   BenchRates rates;
@@ -76,12 +83,13 @@ void runBench(const Communicator& world, const BenchArguments& arguments, const 
     measured.push_back(measureSteps(space, name, model, quick, rates));
   };
   for (const auto& [width, batch] : {std::pair<int, int>{256, 128}, {256, 1024}, {2048, 512}})
-    steps("mlp" + std::to_string(width) + "_b" + std::to_string(batch), perceptron(width, batch, self));
-  steps("lenet_b128", leNet(128, self));
-  for (const Measurement& layer : measureConvolutions(space, quick, rates)) measured.push_back(layer);
-  BenchModel gpt = smallGpt(self);
-  measured.push_back(measureSteps(space, "gpt256_b16", gpt, quick, rates));
-  measured.push_back(measureAttention(space, gpt, quick, rates));
+    steps("mlp" + std::to_string(width) + "_b" + std::to_string(batch), perceptron(width, batch, setting));
+  steps("lenet_b128", leNet(128, setting));
+  measured.push_back(measureSteps(space, "gpt256_b16", *gpt, quick, rates));
+  if (!rounded) { // single layers compute in float
+    measured.push_back(measureAttention(space, *gpt, quick, rates));
+    for (const Measurement& layer : measureConvolutions(space, quick, rates)) measured.push_back(layer);
+  }
   if (!arguments.json.empty() && world.rank() == 0) writeJson(arguments.json, measured);
 }
 

@@ -1,5 +1,6 @@
 #include "bench_model.hpp"
 
+#include "partita/config/deck.hpp"
 #include "partita/core/log.hpp"
 #include "partita/core/region.hpp"
 #include "partita/data/order.hpp"
@@ -12,14 +13,17 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 
 namespace partita {
 
-BenchModel::BenchModel(RunConfig deck, DataSets data, const Communicator& self)
-    : config(std::move(deck)), sets(std::move(data)) {
+BenchModel::BenchModel(const RunConfig& deck, DataSets data, const BenchSetting& setting)
+    : config(parseDeck(writeDeck(deck), "bench", setting.overrides)), sets(std::move(data)) {
   config.strategy.kind = StrategyKind::joint;
+  std::string& folder = config.optimiser.offload_directory;
+  if (folder.empty()) folder = std::filesystem::temp_directory_path().string();
   partition = planPartition(config, planNetwork(config.network, sets.shape, sets.classes), sets.classes);
-  grid = std::make_unique<Grid>(self, planGrid(config.strategy, partition, 1));
+  grid = std::make_unique<Grid>(setting.self, planGrid(config.strategy, partition, 1));
   local = std::make_unique<LocalStage>(config, partition.stages[0], sets.classes, config.training.batch);
 }
 
@@ -62,7 +66,7 @@ void showPhases(const ExecSpace& space, BenchModel& model, int steps, const Benc
   const auto seconds = PhaseTimes::seconds();
   PhaseTimes::enable(false);
   const double gemm_flops = model.partition.joint_flops * static_cast<double>(model.config.training.batch);
-  const auto parameters = static_cast<std::int64_t>(model.local->stage.parameters().extent(0));
+  const std::int64_t parameters = model.local->stage.masters().size();
   const auto adam_bytes =
       static_cast<double>(parameters * makeOptimiser(model.config.optimiser, 1)->bytesAParameter());
   std::array<char, 128> line{};

@@ -21,9 +21,15 @@ struct BenchRates {
   double gemm = 0.0, triad = 0.0;
 };
 
+/// On which rank models are trained, and what is changed in their decks.
+struct BenchSetting {
+  const Communicator& self;
+  std::vector<std::string> overrides;
+};
+
 /// A whole network on this rank, and data that lie in memory.
 struct BenchModel {
-  BenchModel(RunConfig deck, DataSets data, const Communicator& self);
+  BenchModel(const RunConfig& deck, DataSets data, const BenchSetting& setting);
 
   RunConfig config;
   DataSets sets;
@@ -33,11 +39,11 @@ struct BenchModel {
 };
 
 /// 784-width x5-47 on random images.
-BenchModel perceptron(std::int64_t width, std::int64_t batch, const Communicator& self);
+BenchModel perceptron(std::int64_t width, std::int64_t batch, const BenchSetting& setting);
 /// The network of input-decks/lenet-mnist.toml for 47 classes, on random images.
-BenchModel leNet(std::int64_t batch, const Communicator& self);
+BenchModel leNet(std::int64_t batch, const BenchSetting& setting);
 /// A GPT of six layers, width 256, on 16 windows of 128 characters.
-BenchModel smallGpt(const Communicator& self);
+BenchModel smallGpt(const BenchSetting& setting);
 
 double median(std::vector<double> values);
 

@@ -32,7 +32,7 @@ std::vector<LayerSpec> leNetLayers() {
 
 /// A network with Adam on random bytes that lie in memory.
 BenchModel onRandomImages(const std::vector<LayerSpec>& layers, std::int64_t batch,
-                          const Communicator& self) {
+                          const BenchSetting& setting) {
   RunConfig config;
   config.network.layers = layers;
   config.training.batch = batch;
@@ -47,7 +47,7 @@ BenchModel onRandomImages(const std::vector<LayerSpec>& layers, std::int64_t bat
   sets.classes = 47;
   sets.shift = {127.5F};
   sets.scale = {1.0F / 73.9F};
-  return {std::move(config), std::move(sets), self};
+  return {config, std::move(sets), setting};
 }
 
 /// Six blocks of width 256 on windows of 128 characters, without dropout.
@@ -74,17 +74,17 @@ batch = 16
 
 } // namespace
 
-BenchModel perceptron(std::int64_t width, std::int64_t batch, const Communicator& self) {
-  return onRandomImages(perceptronLayers(width), batch, self);
+BenchModel perceptron(std::int64_t width, std::int64_t batch, const BenchSetting& setting) {
+  return onRandomImages(perceptronLayers(width), batch, setting);
 }
 
-BenchModel leNet(std::int64_t batch, const Communicator& self) {
-  return onRandomImages(leNetLayers(), batch, self);
+BenchModel leNet(std::int64_t batch, const BenchSetting& setting) {
+  return onRandomImages(leNetLayers(), batch, setting);
 }
 
-BenchModel smallGpt(const Communicator& self) {
+BenchModel smallGpt(const BenchSetting& setting) {
   const RunConfig deck = parseDeck(gpt_deck, "bench");
-  return {deck, loadData(deck.data, 1, Need::everything), self};
+  return {deck, loadData(deck.data, 1, Need::everything), setting};
 }
 
 } // namespace partita

@@ -119,6 +119,8 @@ void defineInfo(CLI::App& info, InfoArguments& arguments) {
 }
 
 void defineBench(CLI::App& bench, BenchArguments& arguments) {
+  bench.add_option("section/key=value", arguments.overrides,
+                   "changes to the decks of the models, e.g. run/precision=bf16 optimiser/offload=host");
   bench.add_option("--json", arguments.json, "write a list of {name, value, unit}")->type_name("FILE");
   bench.add_flag("--quick", arguments.quick, "fewer repetitions: shows that it runs, measures badly");
 }

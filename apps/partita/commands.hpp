@@ -46,6 +46,7 @@ struct InfoArguments {
 };
 
 struct BenchArguments {
+  std::vector<std::string> overrides;
   std::string json;
   bool quick = false;
 };

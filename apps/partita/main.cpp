@@ -1,5 +1,6 @@
 #include "partita/comm/agree.hpp"
 #include "partita/comm/end_job.hpp"
+#include "partita/comm/link.hpp"
 #include "partita/core/log.hpp"
 
 #include <hdf5.h>
@@ -23,8 +24,18 @@ std::string joined(int argc, char** argv) {
   return line;
 }
 
+/// All ranks have the same variable; later it would be read in the middle of what they do together.
+void checkLinks() {
+  try {
+    linkModel();
+  } catch (const UserError& error) {
+    throw AgreedError(error.messages());
+  }
+}
+
 int dispatch(const Communicator& world, const CLI::App& app, const Arguments& arguments, int argc,
              char** argv) {
+  checkLinks();
   const std::string command_line = joined(argc, argv);
   std::optional<TrainPlan> plan;
   if (app.got_subcommand("train")) {

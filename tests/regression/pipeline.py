@@ -76,8 +76,9 @@ class Pipeline(support.RunTest):
                              environment={"PARTITA_LINKS": "latency=2e-3,bandwidth=1e7,delay=1e-3"})
         self.assertDone(result)
         self.assertEqual(support.summary_of(self.folder / "slow")["parameters_hash"], expected["parameters_hash"])
-        result = support.run("train", self.deck, *overrides, environment={"PARTITA_LINKS": "speed=1"})
-        self.assertRefused(result, "PARTITA_LINKS: 'speed=1' is none of")
+        for ranks in (1, 2):
+            result = support.run("train", self.deck, *overrides, ranks=ranks, environment={"PARTITA_LINKS": "speed=1"})
+            self.assertRefused(result, "partita: PARTITA_LINKS: 'speed=1' is none of")
 
     def test_mistakes(self):
         seven = ["strategy/kind=pipeline", "strategy/stages=7", "strategy/cuts=flops"]

@@ -100,7 +100,7 @@ class Watchdog(support.RunTest):
         job = uuid.uuid4().hex
         said, told = self.folder / "said.txt", self.folder / "told.txt"
         with open(said, "w") as output, open(told, "w") as errors:
-            process = support.start("train", self.deck, "data/samples=500000", "run/steps=3", "run/evaluate_every=0",
+            process = support.start("train", self.deck, "data/samples=800000", "run/steps=3", "run/evaluate_every=0",
                                     "run/watchdog=2", ranks=2, environment={"PARTITA_TEST_JOB": job},
                                     outputs=(output, errors))
         self.addCleanup(process.kill)

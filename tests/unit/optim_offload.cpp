@@ -119,6 +119,26 @@ TEST_CASE("A stream of buckets changes each value once, from the back", "[offloa
   }
 }
 
+TEST_CASE("Buckets of a file are on their way out while the next one is worked on", "[offload]") {
+  if (!device_is_host) return; // a GPU copies memory that is not pinned while the host waits
+  constexpr std::int64_t bucket = 1 << 20, count = 8;
+  const StoredVector there({Offload::file, folder}, "partita::test::there", count * bucket);
+  BucketStream stream(count * bucket, {there}, bucket);
+  bool beside = false;
+  for (int attempt = 1; attempt <= 5 && !beside; ++attempt) { // this thread may be the one that stands still
+    stream.run(space, [&](const BucketStream::Bucket& part) {
+      if (part.end < count * bucket) {
+        const volatile Real& last_of_before = there.onHost()[part.end + bucket - 1];
+        beside = beside || last_of_before < static_cast<Real>(attempt);
+      }
+      for (std::int64_t i = 0; i < bucket; ++i) part.values[0][i] += Real(1);
+    });
+    CHECK(there.onHost()[0] == static_cast<Real>(attempt));
+    CHECK(there.onHost()[count * bucket - 1] == static_cast<Real>(attempt));
+  }
+  CHECK(beside);
+}
+
 TEST_CASE("An update in parts is bitwise that of the whole", "[offload]") {
   for (const OptimiserKind kind : {OptimiserKind::sgd, OptimiserKind::adamw}) {
     OptimiserSection section;

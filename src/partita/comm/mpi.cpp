@@ -1,6 +1,7 @@
 #include "partita/comm/mpi.hpp"
 
 #include "partita/comm/leaks.hpp"
+#include "partita/comm/link.hpp"
 #include "partita/comm/wait.hpp"
 
 #include <array>
@@ -120,6 +121,13 @@ void Communicator::reduce(void* values, std::int64_t count, MPI_Datatype type, M
   PARTITA_MPI(MPI_Iallreduce(MPI_IN_PLACE, values, mpiCount(count), type, operation, _comm,
                              request.start(everyone("reduction"))));
   request.wait();
+  if (!linkModel().slow()) return;
+  int bytes = 0;
+  PARTITA_MPI(MPI_Type_size(type, &bytes));
+  const double due = SlowLink().summed(bytes * count, _size); // from when the last rank has come
+  Waiting waiting(everyone("reduction"));
+  while (linkSeconds() < due) waiting.pause();
+  waiting.over();
 }
 
 void Communicator::sum(std::vector<double>& values) const {

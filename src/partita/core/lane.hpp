@@ -24,7 +24,7 @@ class Lane {
   BackgroundThread _thread; ///< of a host
 };
 
-/// A point in the work of a lane or an execution space that the other kind waits for: on a GPU without the
+/// A point in the work of a lane or an execution space that another one waits for: on a GPU without the
 /// host waiting, on a host with the calling thread. A mark that was never set holds nobody back.
 class Mark {
  public:

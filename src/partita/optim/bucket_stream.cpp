@@ -3,13 +3,15 @@
 #include "partita/core/error.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace partita {
 
 namespace {
 
+/// Keeps the buffer, for a copy that is done later.
 Vector front(const Vector& buffer, std::int64_t count) {
-  return Vector(buffer.data(), static_cast<std::size_t>(count));
+  return Kokkos::subview(buffer, std::make_pair(std::int64_t{0}, count));
 }
 
 bool anyInFile(const std::vector<StoredVector>& vectors) {
@@ -84,7 +86,6 @@ void BucketStream::run(const ExecSpace& space, const Work& work) {
     for (std::int64_t number = 0; number < _buckets; ++number) work(bucketAt(number));
     return;
   }
-  for (const BufferSet& set : _sets) set.saved.holdBack(_in); // the step before has let go of all
   for (std::int64_t number = 0; number < std::min(sets, _buckets); ++number) load(number);
   for (std::int64_t number = 0; number < _buckets; ++number) {
     const BufferSet& set = setOf(number);

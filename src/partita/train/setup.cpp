@@ -39,14 +39,17 @@ void checkOffload(const RunConfig& config, const Communicator& world) {
   });
 }
 
-Plans makePlans(const Communicator& world, const RunConfig& config, bool learns) {
-  checkOffload(config, world);
-  std::unique_ptr<Plans> plans;
-  collectively(world, [&] {
-    linkModel(); // a mistake in its variable is told here
-    plans = std::make_unique<Plans>(config, world, learns);
-  });
-  return std::move(*plans);
+Plans makePlans(const Communicator& world, const RunConfig& config, bool learns,
+                std::unique_ptr<Watchdog>& watchdog) {
+  try {
+    checkOffload(config, world);
+    std::unique_ptr<Plans> plans;
+    collectively(world, [&] { plans = std::make_unique<Plans>(config, world, learns); });
+    return std::move(*plans);
+  } catch (const AgreedError&) {
+    watchdog.reset(); // all ranks are here, so that signs on their way are taken
+    throw;
+  }
 }
 
 /// A job that will not end by itself is ended, but reading the data takes as long as it takes: of ranks that
@@ -56,6 +59,7 @@ std::unique_ptr<Watchdog> watchSetUp(const Communicator& world, const RunConfig&
   const auto patience = static_cast<double>(config.run.watchdog);
   limits.warning = std::min(60.0, patience);
   limits.silence = 0.0;
+  limits.stuck += 2.0 * world.size() * linkModel().latency;
   if (config.run.watchdog == 0) limits.warning = limits.stuck = std::numeric_limits<double>::infinity();
   return std::make_unique<Watchdog>(world, limits);
 }
@@ -67,7 +71,7 @@ Watchdog::Limits watchdogLimits(const RunConfig& config, const Plans& plans) {
   const LinkModel& links = linkModel();
   Watchdog::Limits limits;
   limits.silence = static_cast<double>(config.run.watchdog);
-  limits.stuck += bytes / slow_network + links.latency + links.delay;
+  limits.stuck += bytes / slow_network + 2.0 * plans.grid.ranks * links.latency + links.delay;
   if (links.bandwidth > 0.0)
     limits.stuck += 2.0 * bytes / links.bandwidth; // of a sum twice the values travel
   if (config.run.watchdog == 0) limits.stuck = std::numeric_limits<double>::infinity();
@@ -91,10 +95,11 @@ Plans::Plans(const RunConfig& config, const Communicator& world, bool learns) {
 
 Setup::Setup(const Communicator& world, const RunConfig& deck, bool learns, const std::string& scratch)
     : config(withOffload(withoutIdlePrefetch(effective(deck), world), learns, scratch)),
-      watchdog(watchSetUp(world, config)), plans(makePlans(world, config, learns)),
+      watchdog(watchSetUp(world, config)), plans(makePlans(world, config, learns, watchdog)),
       grid(world, plans.grid,
            chooseMessagePaths(config.run.device_aware_mpi, config.strategy.wire, config.run.precision)),
       stages(makeLocalStages(config, plans.partition, grid, plans.sets.classes)) {
+  world.barrier();  // watched, as the one at the watchdog's end is not
   watchdog.reset(); // there is one at a time
   watchdog = std::make_unique<Watchdog>(world, watchdogLimits(config, plans));
 }

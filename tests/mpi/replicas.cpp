@@ -144,6 +144,28 @@ TEST_CASE("a batch norm over all replicas is that of one", "[replicas]") {
   checkAgreement({"strategy/kind=sil", "strategy/cuts=flops", "optimiser/kind=sgd", layers}, 1e-4);
 }
 
+TEST_CASE("a batch norm over all replicas sums each microbatch, in every fixed order", "[replicas]") {
+  const auto trainedBy = [](int stages, const std::string& schedule, const std::string& replicas) {
+    const std::string layers =
+        "network/layers=[{type='dense',units=20},{type='batch-norm',activation='relu',replicas=" + replicas +
+        "},{type='dense',units=16},{type='batch-norm',activation='tanh',replicas=" + replicas +
+        "},{type='dense'}]";
+    return trained(stages, 2,
+                   {"strategy/kind=pipeline", "strategy/microbatches=3", "strategy/schedule=" + schedule,
+                    "run/steps=10", layers});
+  };
+  for (const int stages : {1, 2}) {
+    if (everyone().size() % (2 * stages) != 0) continue;
+    const std::vector<Real> expected = trainedBy(stages, "gpipe", "true");
+    CHECK(std::isfinite(expected.front()));
+    for (const char* schedule : {"1f1b", "1f1b-eager"})
+      CHECK(trainedBy(stages, schedule, "true") == expected);
+    const LinkScope slow({0.0, 0.0, 0.001, 1}); // and whichever replica is late
+    CHECK(trainedBy(stages, "1f1b", "true") == expected);
+    CHECK(trainedBy(stages, "1f1b", "false") != expected);
+  }
+}
+
 TEST_CASE("statistics are those of all replicas", "[replicas]") {
   for (const char* replicas : {"true", "false"}) {
     const std::string layers = std::string(R"(network/layers=[{ type = "dense", units = 20 },

@@ -55,17 +55,11 @@ runTests() {
 }
 
 # The sanitizers see memory errors of the library; leaks are Open MPI's own, and stay unreported (tests/CMakeLists.txt).
-# What one and two ranks do is also done by groups of them among four, and gradients are computed in unit tests as well:
-# those, what makes the same calls for many grids, and the program's own tests come only if asked for, by `all`.
+# What one and two ranks do is also done by groups of them among four, and gradients are computed in unit tests as well.
 runSanitized() {
   preset=asan build=$PWD/build/asan
-  local tests=(-L 'unit|mpi' -E '^mpi_(np[12]|sweeps)$') targets=(partita_unit_tests partita_mpi_tests)
-  if [ "${1:-}" = all ]; then
-    shift
-    tests=(-LE 'slow|soak|install') targets=(all)
-  fi
-  buildTarget "${targets[@]}"
-  ctest --test-dir "$build" --output-on-failure -j "$cores" "${tests[@]}" "$@"
+  buildTarget partita_unit_tests partita_mpi_tests
+  ctest --test-dir "$build" --output-on-failure -j "$cores" -L 'unit|mpi' -E '^mpi_np[12]$' "$@"
 }
 
 # The peer is optional: a machine without a network or a matching Python still gets our own numbers.

@@ -33,9 +33,7 @@ class Watchdog(support.RunTest):
         process = support.start("train", self.deck, *LONG, *overrides, ranks=2,
                                 environment={"PARTITA_TEST_JOB": job})
         self.addCleanup(process.kill)
-        begin = time.time()
-        while len(support.rank_processes(job)) < 2 and time.time() < begin + 20:
-            time.sleep(0.1)
+        self.wait_for(lambda: len(support.rank_processes(job)) == 2)
         time.sleep(1.5)  # into the training
         ranks = support.rank_processes(job)
         self.assertIn(rank, ranks)

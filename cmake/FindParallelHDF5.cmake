@@ -4,7 +4,7 @@ set(HDF5_PREFER_PARALLEL TRUE)
 find_package(HDF5 QUIET COMPONENTS C)
 
 include(FindPackageHandleStandardArgs)
-find_package_handle_standard_args(ParallelHDF5 REQUIRED_VARS HDF5_LIBRARIES HDF5_IS_PARALLEL)
+find_package_handle_standard_args(ParallelHDF5 REQUIRED_VARS HDF5_LIBRARIES HDF5_IS_PARALLEL VERSION_VAR HDF5_VERSION)
 
 if(ParallelHDF5_FOUND AND NOT TARGET ParallelHDF5::ParallelHDF5)
   add_library(ParallelHDF5::ParallelHDF5 INTERFACE IMPORTED)

@@ -15,7 +15,8 @@ endif()
 partita_require(KokkosKernels "set KokkosKernels_ROOT to its installation, or let ./bootstrap build it."
                 HINTS "${Kokkos_DIR}/../../..")
 partita_require(MPI "install libopenmpi-dev, or load the MPI module and set MPI_HOME." COMPONENTS C CXX)
-partita_require(ParallelHDF5 "install libhdf5-openmpi-dev, or set HDF5_ROOT to a build with --enable-parallel.")
+partita_require(ParallelHDF5 "install libhdf5-openmpi-dev, or set HDF5_ROOT to a build >= 1.10.3 with --enable-parallel."
+                1.10.3)
 partita_require(ZLIB "install zlib1g-dev, or set ZLIB_ROOT.")
 partita_require(Threads "the C++ compiler has no working thread library.")
 

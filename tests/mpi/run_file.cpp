@@ -10,6 +10,7 @@
 #include "pmpi.hpp"
 #include "small_run.hpp"
 #include "support/catch.hpp"
+#include "support/file_size_limit.hpp"
 
 using namespace partita;
 using namespace partita::test;
@@ -66,6 +67,20 @@ struct Content {
   std::vector<std::vector<Real>> values; // moving keeps what `content` points to
 };
 
+/// Every rank reads all of it. Collective.
+void checkValues(const std::string& path, const Content& wanted) {
+  const RunFile found(path);
+  found.verify();
+  REQUIRE(found.tensors().size() == wanted.content.tensors.size());
+  for (int number = 0; number < static_cast<int>(found.tensors().size()); ++number) {
+    const TensorRecord& tensor = found.tensors()[static_cast<std::size_t>(number)];
+    std::vector<Real> values(static_cast<std::size_t>(tensor.size()));
+    found.read(tensor, values.data());
+    CHECK(values == wanted.valuesOf(number));
+  }
+  everyone().barrier(); // it may be written again
+}
+
 } // namespace
 
 TEST_CASE("ranks that have nothing to write take part all the same", "[io]") {
@@ -73,17 +88,18 @@ TEST_CASE("ranks that have nothing to write take part all the same", "[io]") {
   const Content wanted({{30, 17}, {1, 5}, {12, 3}});
   for (const int compression : {0, 4}) {
     writeRunFile(everyone(), folder.file("file.h5"), wanted.content, compression);
-    const RunFile found(folder.file("file.h5"));
-    found.verify();
-    REQUIRE(found.tensors().size() == 3);
-    for (int number = 0; number < 3; ++number) {
-      const TensorRecord& tensor = found.tensors()[static_cast<std::size_t>(number)];
-      std::vector<Real> values(static_cast<std::size_t>(tensor.size()));
-      found.read(tensor, values.data());
-      CHECK(values == wanted.valuesOf(number));
-    }
-    everyone().barrier(); // all have read it before it is written again
+    checkValues(folder.file("file.h5"), wanted);
   }
+}
+
+TEST_CASE("compressed tensors come from many ranks, chunk by chunk", "[io]") {
+  const SharedFolder folder;
+  // Of 4 MiB: three chunks of which the last one is not full, one, four of a row, one, two of a bias.
+  const Content wanted({{3000, 701}, {12, 3}, {4, 1100000}, {5, 3, 2, 2}, {1500000}});
+  const MpiRecording recording;
+  writeRunFile(everyone(), folder.file("file.h5"), wanted.content, 1);
+  for (const MpiRecord& record : recording.all()) CHECK(record.call != MpiCall::file_write);
+  checkValues(folder.file("file.h5"), wanted);
 }
 
 TEST_CASE("what one rank cannot write, no rank takes for written", "[io]") {
@@ -96,6 +112,19 @@ TEST_CASE("what one rank cannot write, no rank takes for written", "[io]") {
     everyone().barrier(); // rank 0 has removed it
     CHECK_FALSE(fs::exists(folder.file("file.h5")));
   }
+}
+
+TEST_CASE("where a disk is full, every rank comes out of a compressed file", "[io]") {
+  const SharedFolder folder;
+  const Content content({{3000, 701}, {12, 3}, {3000, 701}, {3000, 701}});
+  {
+    const FileSizeLimit full(60000); // within the first chunk
+    CHECK_THROWS_AS(writeRunFile(everyone(), folder.file("file.h5"), content.content, 1), AgreedError);
+  }
+  everyone().barrier(); // rank 0 has removed it
+  CHECK_FALSE(fs::exists(folder.file("file.h5")));
+  writeRunFile(everyone(), folder.file("file.h5"), content.content, 1);
+  checkValues(folder.file("file.h5"), content);
 }
 
 TEST_CASE("no call writes more than some megabytes, whatever the size of a tensor", "[io]") {

@@ -85,7 +85,7 @@ class Job:
             text.seek(0)
         return "\n".join(line for text in self._texts for line in text.read().splitlines()[-20:])
 
-    def finish(self, timeout=240):  # compressed checkpoints are many small collective calls: slow on a busy machine
+    def finish(self, timeout=120):
         """The finished process, as `run` returns it, with the seconds that it took; no rank is left behind."""
         try:
             code = self._process.wait(timeout)

@@ -12,14 +12,13 @@ PROJECT = f"""
 cmake_minimum_required(VERSION 3.16)
 project(look_for_hdf5 LANGUAGES C)
 list(APPEND CMAKE_MODULE_PATH "{MODULES}")
-find_package(ParallelHDF5 QUIET)
+find_package(ParallelHDF5 1.10.3 QUIET)
 message(STATUS "answer: ${{ParallelHDF5_FOUND}}")
 """
 # What an installed HDF5 tells CMake of itself.
 PACKAGE = """
 add_library(hdf5-shared SHARED IMPORTED)
 set_target_properties(hdf5-shared PROPERTIES IMPORTED_CONFIGURATIONS RELEASE IMPORTED_LOCATION_RELEASE /libhdf5.so)
-set(HDF5_VERSION_STRING 1.14.0)
 set(HDF5_ENABLE_PARALLEL {parallel})
 set(HDF5_INCLUDE_DIR "${{CMAKE_CURRENT_LIST_DIR}}")
 set(HDF5_FOUND TRUE)
@@ -27,10 +26,11 @@ set(HDF5_FOUND TRUE)
 
 
 class Refusal(support.RunTest):
-    def answer(self, parallel):
-        folder = self.folder / f"parallel-{parallel}"
+    def answer(self, parallel, version="1.14.0"):
+        folder = self.folder / f"parallel-{parallel}-{version}"
         folder.mkdir()
-        (folder / "hdf5-config.cmake").write_text(PACKAGE.format(parallel=parallel))
+        (folder / "hdf5-config.cmake").write_text(PACKAGE.format(parallel=parallel, version=version))
+        (folder / "hdf5-config-version.cmake").write_text(f"set(PACKAGE_VERSION {version})\n")
         (folder / "CMakeLists.txt").write_text(PROJECT)
         result = subprocess.run(["cmake", "-S", folder, "-B", folder / "build", f"-DHDF5_DIR={folder}"],
                                 capture_output=True, text=True, timeout=120)
@@ -41,6 +41,7 @@ class Refusal(support.RunTest):
     def test_serial_hdf5_counts_as_not_found(self):
         self.assertEqual(self.answer("ON"), "TRUE")
         self.assertEqual(self.answer("OFF"), "FALSE")
+        self.assertEqual(self.answer("ON", "1.10.2"), "FALSE")
 
 
 if __name__ == "__main__":

@@ -176,7 +176,7 @@ class Elsewhere(support.RunTest):
         self.assertFalse((self.folder / "plain" / "checkpoints").exists())
 
     def test_compressed_checkpoints(self):
-        """All ranks write every chunk of a compressed file together."""
+        """Chunks come from all ranks; they are as HDF5's own filters would have made them."""
         summary, checkpoint = self.kept("checkpoint/compression=4", "strategy/replicas=2", ranks=4)
         found, _ = self.go_on(checkpoint, "strategy/replicas=2", ranks=4)
         self.assertEqual(found["parameters_hash"], summary["parameters_hash"])

@@ -37,7 +37,7 @@ class Partita(CMakePackage, CudaPackage, ROCmPackage):
     depends_on("cxx", type="build")
     depends_on("cmake@3.16:", type="build")
     depends_on("mpi")
-    depends_on("hdf5+mpi")
+    depends_on("hdf5@1.10.3:+mpi")
     depends_on("zlib-api")
     depends_on("cli11")
     depends_on("tomlplusplus")

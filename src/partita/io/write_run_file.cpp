@@ -1,10 +1,10 @@
 #include "partita/io/write_run_file.hpp"
 
 #include "partita/comm/agree.hpp"
+#include "partita/io/compressed_tensors.hpp"
 #include "partita/io/durable.hpp"
 #include "partita/io/hdf5.hpp"
-#include "partita/io/parallel_file.hpp"
-#include "partita/io/read_run_file.hpp"
+#include "partita/io/write_tensors.hpp"
 
 #include <filesystem>
 #include <memory>
@@ -48,22 +48,29 @@ void markComplete(const std::string& path) {
 
 void writeSteps(const Communicator& comm, const std::string& path, const RunFileContent& content,
                 int compression) {
+  const bool first = comm.rank() == 0, open_here = compression == 0 || first;
   collectively(comm, [&] {
-    if (comm.rank() == 0) checkFreeSpace(path, content);
+    if (first) checkFreeSpace(path, content);
   });
-  std::unique_ptr<ParallelFile> file;
-  collectively(comm, [&] { file = std::make_unique<ParallelFile>(comm, path, content, compression); });
-  collectively(comm, [&] { file->writeValues(); });
-  file->writeChecksums();
-  collectively(comm, [&] { file->close(); });
+  std::unique_ptr<NewRunFile> file;
+  collectively(comm, [&] {
+    if (!open_here) return;
+    file = compression == 0 ? std::make_unique<NewRunFile>(comm, path, content)
+                            : std::make_unique<NewRunFile>(path, content, compression);
+  });
+  std::vector<double> checksums;
+  collectively(comm, [&] {
+    checksums = compression == 0 ? writeTensors(*file, content)
+                                 : writeCompressed(comm, path, file.get(), content, compression);
+    if (first) file->writeSmall();
+  });
+  comm.sum(checksums); // one rank alone has each
+  collectively(comm, [&] {
+    if (open_here) file->close(checksums);
+  });
   collectively(comm, [&] { syncFile(path); }); // each node has pages of its own
   collectively(comm, [&] {
-    if (comm.rank() == 0) markComplete(path);
-  });
-  if (compression == 0) return;
-  // Not every MPI tells when a write of ranks together has failed.
-  collectively(comm, [&] {
-    RunFile(path).verify(static_cast<std::size_t>(comm.rank()), static_cast<std::size_t>(comm.size()));
+    if (first) markComplete(path);
   });
 }
 

@@ -1,0 +1,229 @@
+#include "partita/io/compressed_tensors.hpp"
+
+#include "partita/comm/wait.hpp"
+#include "partita/config/user_error.hpp"
+#include "partita/io/hdf5.hpp"
+#include "partita/io/value_check.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace partita {
+
+namespace {
+
+constexpr std::int64_t bytes_a_chunk = 4 << 20;
+constexpr int tag = 1;
+
+using Bytes = std::vector<unsigned char>;
+
+/// What stands before the bytes of a chunk in a message.
+struct ChunkHead {
+  std::int64_t tensor; ///< none: -1, and the rank has no more
+  std::int64_t row;    ///< the first one
+};
+
+struct Chunk {
+  ChunkHead head;
+  const unsigned char* data;
+  std::size_t bytes;
+};
+
+std::int64_t rowSize(const TensorRecord& tensor) {
+  return tensor.size() / tensor.extents[0];
+}
+
+std::size_t chunkBytes(const TensorRecord& tensor) {
+  return static_cast<std::size_t>(rowsOfChunk(tensor) * rowSize(tensor)) * sizeof(Real);
+}
+
+/// Of a message with any chunk of these tensors, however little deflate makes of it.
+std::size_t longestMessage(const RunFileContent& content) {
+  std::size_t longest = 0;
+  for (const TensorRecord& tensor : content.tensors) longest = std::max(longest, chunkBytes(tensor));
+  return sizeof(ChunkHead) + compressBound(longest);
+}
+
+/// HDF5's filter `shuffle`: first bytes of all values, then second bytes, ... A chunk at the edge of a tensor
+/// is as long as any; zeros fill it.
+void shuffle(const Real* values, std::int64_t count, Bytes& to) {
+  std::fill(to.begin(), to.end(), static_cast<unsigned char>(0));
+  const auto* from = reinterpret_cast<const unsigned char*>(values);
+  const std::size_t places = to.size() / sizeof(Real), used = static_cast<std::size_t>(count);
+  for (std::size_t byte = 0; byte < sizeof(Real); ++byte) {
+    for (std::size_t i = 0; i < used; ++i) to[byte * places + i] = from[i * sizeof(Real) + byte];
+  }
+}
+
+/// Rank 0's end: stores chunks, its own and those that come. Once one could not be stored, the others are
+/// taken and dropped, so that no rank waits.
+class ChunkStore {
+ public:
+  ChunkStore(const Communicator& comm, const NewRunFile& file, const RunFileContent& content)
+      : _comm(comm), _file(file), _content(content), _message(longestMessage(content)),
+        _sending(comm.size() - 1) {
+    receive();
+  }
+
+  void store(const Chunk& chunk) {
+    if (!_failure.empty()) return;
+    const TensorRecord& tensor = _content.tensors[static_cast<std::size_t>(chunk.head.tensor)];
+    std::vector<hsize_t> offset(tensor.extents.size(), 0);
+    offset[0] = static_cast<hsize_t>(chunk.head.row);
+    if (H5Dwrite_chunk(_file.tensor(static_cast<std::size_t>(chunk.head.tensor)), H5P_DEFAULT, 0,
+                       offset.data(), chunk.bytes, chunk.data) < 0)
+      _failure = notWritten(_file.path(), tensor);
+  }
+
+  void takeArrived() {
+    MPI_Status status;
+    while (_sending > 0 && _request.test(&status)) take(status);
+  }
+
+  /// All that the other ranks have.
+  void finish() {
+    while (_sending > 0) {
+      MPI_Status status;
+      _request.wait(&status);
+      take(status);
+    }
+    if (!_failure.empty()) throw UserError(_failure);
+  }
+
+ private:
+  void receive() {
+    if (_sending == 0) return;
+    PARTITA_MPI(MPI_Irecv(_message.data(), mpiCount(static_cast<std::int64_t>(_message.size())), MPI_BYTE,
+                          MPI_ANY_SOURCE, tag, _comm.get(),
+                          _request.start({WaitedFor::Kind::all, "compressed chunks"})));
+  }
+
+  void take(const MPI_Status& status) {
+    int bytes = 0;
+    PARTITA_MPI(MPI_Get_count(&status, MPI_BYTE, &bytes));
+    ChunkHead head{};
+    std::memcpy(&head, _message.data(), sizeof head);
+    if (head.tensor < 0) {
+      --_sending;
+    } else {
+      store({head, _message.data() + sizeof head, static_cast<std::size_t>(bytes) - sizeof head});
+    }
+    receive();
+  }
+
+  const Communicator& _comm;
+  const NewRunFile& _file;
+  const RunFileContent& _content;
+  Bytes _message;
+  Request _request;
+  int _sending; ///< ranks that have more
+  std::string _failure;
+};
+
+/// Another rank's end: a chunk is on its way while the next one is compressed.
+class ChunkSender {
+ public:
+  explicit ChunkSender(const Communicator& comm) : _comm(comm) {}
+
+  void send(const Chunk& chunk) {
+    const std::size_t turn = _sent++ % 2;
+    Request& request = _requests[turn];
+    if (request.underWay()) request.wait();
+    Bytes& message = _messages[turn];
+    message.resize(sizeof chunk.head + chunk.bytes);
+    std::memcpy(message.data(), &chunk.head, sizeof chunk.head);
+    std::copy_n(chunk.data, chunk.bytes, message.data() + sizeof chunk.head);
+    PARTITA_MPI(MPI_Isend(message.data(), mpiCount(static_cast<std::int64_t>(message.size())), MPI_BYTE, 0,
+                          tag, _comm.get(),
+                          request.start({WaitedFor::Kind::taker, "compressed chunk", _comm.worldRank(0)})));
+  }
+
+  void finish() {
+    send({{-1, 0}, nullptr, 0});
+    for (Request& request : _requests) {
+      if (request.underWay()) request.wait();
+    }
+  }
+
+ private:
+  const Communicator& _comm;
+  std::array<Bytes, 2> _messages;
+  std::array<Request, 2> _requests;
+  std::size_t _sent = 0;
+};
+
+/// The chunks of this rank's tensors, one after the other.
+class Compressor {
+ public:
+  Compressor(const RunFileContent& content, int level) : _content(content), _level(level) {}
+
+  template <class Take>
+  ValueCheck compress(std::size_t number, const Take& take) {
+    const TensorRecord& tensor = _content.tensors[number];
+    const std::int64_t step = rowsOfChunk(tensor), rows = tensor.extents[0], row_size = rowSize(tensor);
+    _shuffled.resize(chunkBytes(tensor));
+    _packed.resize(compressBound(_shuffled.size()));
+    ValueCheck check;
+    for (std::int64_t row = 0; row < rows; row += step) {
+      const Real* values = _content.values[number] + row * row_size;
+      const std::int64_t count = std::min(step, rows - row) * row_size;
+      check.add(values, count);
+      shuffle(values, count, _shuffled);
+      uLongf bytes = _packed.size();
+      const int result = compress2(_packed.data(), &bytes, _shuffled.data(), _shuffled.size(), _level);
+      PARTITA_REQUIRE(result == Z_OK, "zlib has no memory left");
+      take(Chunk{{static_cast<std::int64_t>(number), row}, _packed.data(), bytes});
+    }
+    return check;
+  }
+
+ private:
+  const RunFileContent& _content;
+  int _level;
+  Bytes _shuffled, _packed;
+};
+
+/// Of all tensors that this rank has; `failure` gets the name of the first with a value that is not finite.
+template <class Take>
+std::vector<double> compressAll(const std::string& path, const RunFileContent& content, int level,
+                                std::string& failure, const Take& take) {
+  Compressor compressor(content, level);
+  std::vector<double> checksums(content.tensors.size(), 0.0);
+  for (std::size_t t = 0; t < checksums.size(); ++t) {
+    if (content.values[t] == nullptr) continue;
+    const ValueCheck check = compressor.compress(t, take);
+    checksums[t] = check.checksum;
+    if (!check.finite && failure.empty()) failure = notFinite(path, content.tensors[t]);
+  }
+  return checksums;
+}
+
+} // namespace
+
+std::int64_t rowsOfChunk(const TensorRecord& tensor) {
+  const std::int64_t row = rowSize(tensor) * static_cast<std::int64_t>(sizeof(Real));
+  return std::clamp<std::int64_t>(bytes_a_chunk / row, 1, tensor.extents[0]);
+}
+
+std::vector<double> writeCompressed(const Communicator& comm, const std::string& path, const NewRunFile* file,
+                                    const RunFileContent& content, int level) {
+  std::string failure;
+  std::vector<double> checksums;
+  if (file != nullptr) {
+    ChunkStore store(comm, *file, content);
+    checksums = compressAll(path, content, level, failure, [&](const Chunk& chunk) {
+      store.store(chunk);
+      store.takeArrived();
+    });
+    store.finish();
+  } else {
+    ChunkSender sender(comm);
+    checksums = compressAll(path, content, level, failure, [&](const Chunk& chunk) { sender.send(chunk); });
+    sender.finish();
+  }
+  if (!failure.empty()) throw UserError(failure);
+  return checksums;
+}
+
+} // namespace partita

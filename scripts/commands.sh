@@ -55,11 +55,9 @@ runTests() {
 }
 
 # The sanitizers see memory errors of the library; leaks are Open MPI's own, and stay unreported (tests/CMakeLists.txt).
-# What one and two ranks do is also done by groups of them among four, and gradients are computed in unit tests as well.
 runSanitized() {
-  preset=asan build=$PWD/build/asan
-  buildTarget partita_unit_tests partita_mpi_tests
-  ctest --test-dir "$build" --output-on-failure -j "$cores" -L 'unit|mpi' -E '^mpi_np[12]$' "$@"
+  buildTarget partita_sanitized_tests
+  ctest --test-dir "$build" -C sanitized -L sanitized --output-on-failure -j "$cores" "$@"
 }
 
 # The peer is optional: a machine without a network or a matching Python still gets our own numbers.

@@ -16,13 +16,13 @@ class Job:
     """A run under way, whose ranks get signals as a batch system sends them: a launcher would end them after a moment.
     Its output goes to files, since nobody reads it before the end."""
 
-    def __init__(self, *arguments, ranks=1, before=None):
+    def __init__(self, *arguments, ranks=1, before=None, environment=None):
         """`before`: what is called in the new process before the program starts."""
         self._name, self._ranks = uuid.uuid4().hex, ranks
         self._texts = [tempfile.TemporaryFile("w+"), tempfile.TemporaryFile("w+")]
         self.begin = time.time()
-        self._process = support.start(*arguments, ranks=ranks, environment={"PARTITA_TEST_JOB": self._name},
-                              outputs=self._texts, before=before)
+        self._process = support.start(*arguments, ranks=ranks, outputs=self._texts, before=before,
+                                      environment={**(environment or {}), "PARTITA_TEST_JOB": self._name})
 
     def __enter__(self):
         return self
@@ -80,10 +80,12 @@ class Job:
                 raise AssertionError(f"waited {timeout} s for: {what}\n{self._text()}")
             time.sleep(0.002)
 
+    def said(self):
+        """All output so far; the ranks go on writing where they are."""
+        return "".join(os.pread(text.fileno(), 1 << 20, 0).decode() for text in self._texts)
+
     def _text(self):
-        for text in self._texts:
-            text.seek(0)
-        return "\n".join(line for text in self._texts for line in text.read().splitlines()[-20:])
+        return "\n".join(self.said().splitlines()[-40:])
 
     def finish(self, timeout=120):
         """The finished process, as `run` returns it, with the seconds that it took; no rank is left behind."""

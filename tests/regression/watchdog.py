@@ -9,6 +9,7 @@ import unittest
 import uuid
 
 import support
+from machine import Job
 
 LONG = ["run/epochs=1000000", "run/evaluate_every=0", "run/log_every=100000"]
 # Sanitizers want to be loaded first.
@@ -79,6 +80,35 @@ class Watchdog(support.RunTest):
         result, seconds = self.with_fault("fail:1:20", "run/epochs=1", "strategy/recovery_epochs=1000000")
         self.assertReported(result, "partita: rank 1: ", "message.cpp:", "MPI_Issend")
         self.assertLess(seconds, 10)
+
+    def slow_disk(self, seconds):
+        """A run whose first checkpoint, which it was asked for, takes so long."""
+        if not FAULTS["LD_PRELOAD"]:
+            self.skipTest("PARTITA_FAULTS does not name the library of faults")
+        job = Job("train", self.deck, *LONG, "run/watchdog=2", "-d", self.folder / "run", ranks=2,
+                  environment={**FAULTS, "PARTITA_FAULT": f"sync:1:{seconds}"})
+        self.addCleanup(job.__exit__)
+        job.until(lambda: "step" in job.said(), "training")
+        job.signal(signal.SIGUSR1)
+        job.until(lambda: "faults: " in job.said(), "the fault")
+        return job
+
+    def test_a_slow_checkpoint_is_told_of(self):
+        job = self.slow_disk(3)
+        job.until(lambda: re.search("warning: the checkpoint at step [0-9]+ is still being written after 2 s",
+                                    job.said()), "the warning")
+        job.until(lambda: re.search("checkpoint at step [0-9]+: ", job.said()), "the checkpoint")
+        job.signal(signal.SIGTERM)
+        result = job.finish()
+        self.assertEqual((result.returncode, len(support.complaints(result))), (75, 1), result.stderr)
+
+    def test_a_checkpoint_that_hangs_ends_the_run_at_the_next(self):
+        job = self.slow_disk(20)
+        job.signal(signal.SIGTERM)
+        begin = time.time()
+        result = job.finish()
+        self.assertReported(result, " is not written after 2 s (run/watchdog)")
+        self.assertLess(time.time() - begin, 10)
 
     def test_stopped_rank(self):
         result, seconds = self.with_signal(signal.SIGSTOP, 1, "run/watchdog=3")

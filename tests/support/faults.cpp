@@ -1,6 +1,7 @@
-// Loaded with LD_PRELOAD: one message of a real run goes wrong. PARTITA_FAULT=KIND:RANK:NUMBER, where KIND is
-// `lose` (it is never sent, and MPI says that it was) or `fail` (MPI says so), and NUMBER counts the matrices
-// that the rank sends, from 1.
+// Loaded with LD_PRELOAD: one call of a real run goes wrong. PARTITA_FAULT=KIND:RANK:NUMBER, where KIND is
+// `lose` (a message is never sent, and MPI says that it was) or `fail` (MPI says so), and NUMBER counts the
+// matrices that the rank sends, from 1; or `sync`, and the first file that the rank synchronises with the
+// disk takes NUMBER seconds.
 
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
@@ -10,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <unistd.h>
 
 namespace {
 
@@ -33,17 +35,36 @@ void announce() {
                static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec));
 }
 
+const Fault& fault() {
+  static const Fault read = readFault();
+  return read;
+}
+
+bool isOfRank(int wanted) {
+  int rank = 0;
+  PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  return rank == wanted;
+}
+
 } // namespace
+
+extern "C" int fsync(int file) {
+  static bool over = false;
+  if (!over && std::strcmp(fault().kind, "sync") == 0 && isOfRank(fault().rank)) {
+    over = true;
+    announce();
+    sleep(static_cast<unsigned>(fault().number));
+  }
+  return fdatasync(file);
+}
 
 extern "C" int MPI_Issend(const void* buffer, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm,
                           MPI_Request* request) {
-  static const Fault fault = readFault();
   static int sent = 0;
-  int rank = 0;
-  PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  if (rank != fault.rank || type == MPI_BYTE || ++sent != fault.number)
+  if (std::strcmp(fault().kind, "sync") == 0 || !isOfRank(fault().rank) || type == MPI_BYTE ||
+      ++sent != fault().number)
     return PMPI_Issend(buffer, count, type, to, tag, comm, request);
   announce();
   *request = MPI_REQUEST_NULL;
-  return std::strcmp(fault.kind, "fail") == 0 ? MPI_ERR_OTHER : MPI_SUCCESS;
+  return std::strcmp(fault().kind, "fail") == 0 ? MPI_ERR_OTHER : MPI_SUCCESS;
 }

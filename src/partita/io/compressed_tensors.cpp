@@ -73,7 +73,7 @@ class ChunkStore {
     offset[0] = static_cast<hsize_t>(chunk.head.row);
     if (H5Dwrite_chunk(_file.tensor(static_cast<std::size_t>(chunk.head.tensor)), H5P_DEFAULT, 0,
                        offset.data(), chunk.bytes, chunk.data) < 0)
-      _failure = notWritten(_file.path(), tensor);
+      _failure = notWritten(_file.path(), tensor).what();
   }
 
   void takeArrived() {
@@ -194,7 +194,7 @@ std::vector<double> compressAll(const std::string& path, const RunFileContent& c
     if (content.values[t] == nullptr) continue;
     const ValueCheck check = compressor.compress(t, take);
     checksums[t] = check.checksum;
-    if (!check.finite && failure.empty()) failure = notFinite(path, content.tensors[t]);
+    if (!check.finite && failure.empty()) failure = notFinite(path, content.tensors[t]).what();
   }
   return checksums;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "partita/config/user_error.hpp"
 #include "partita/core/types.hpp"
 #include "partita/io/run_file.hpp"
 
@@ -24,12 +25,12 @@ struct ValueCheck {
   }
 };
 
-inline std::string notFinite(const std::string& path, const TensorRecord& tensor) {
-  return path + ": '" + tensor.path() + "' has values that are not finite";
+inline UserError notFinite(const std::string& path, const TensorRecord& tensor) {
+  return UserError(path + ": '" + tensor.path() + "' has values that are not finite");
 }
 
-inline std::string notWritten(const std::string& path, const TensorRecord& tensor) {
-  return path + ": cannot write '" + tensor.path() + "' (is the disk full?)";
+inline UserError notWritten(const std::string& path, const TensorRecord& tensor) {
+  return UserError(path + ": cannot write '" + tensor.path() + "' (is the disk full?)");
 }
 
 } // namespace partita

@@ -34,7 +34,7 @@ void writeRows(hid_t dataset, const TensorRecord& tensor, Rows rows, const Real*
 /// Rows of the first dimension, some megabytes a call; what there is to learn of them is learnt beside it.
 std::uint32_t writeTensor(const NewRunFile& file, std::size_t number, const TensorRecord& tensor,
                           const Real* values, const WriteBehind& behind) {
-  const std::string wrong = notWritten(file.path(), tensor);
+  const std::string wrong = notWritten(file.path(), tensor).what();
   const std::int64_t rows = tensor.extents[0], row_size = tensor.size() / rows;
   const std::int64_t rows_a_call =
       std::max<std::int64_t>(1, bytes_a_call / (row_size * static_cast<std::int64_t>(sizeof(Real))));
@@ -48,7 +48,7 @@ std::uint32_t writeTensor(const NewRunFile& file, std::size_t number, const Tens
     behind.start();
     checked.wait();
   }
-  if (!check.finite) throw UserError(notFinite(file.path(), tensor));
+  if (!check.finite) throw notFinite(file.path(), tensor);
   return check.checksum;
 }
 

@@ -1,11 +1,16 @@
 """The Spack recipe and environments fit the project.
 
-Spack itself is not needed: tests/support/fake_spack.py runs the recipe and says what of it is checked. The smoke test
-of the recipe runs for real, on the program that was built.
+Spack itself is not needed: tests/support/fake_spack.py runs the recipe and says what of it is checked. Where there is
+one, in PATH or SPACK_ROOT, it concretises the recipe as well, which takes a minute or two. The smoke test of the recipe
+runs for real, on the program that was built.
 """
 
+import os
 import re
+import shutil
+import subprocess
 import sys
+import unittest
 from pathlib import Path
 
 import support
@@ -167,6 +172,51 @@ class SpackFiles(support.RunTest):
                           for match in fake_spack.CONDITION.finditer(spec)}
                 self.assertLessEqual(chosen.keys(), recipe.variants.keys())
                 self.assertFalse(recipe.refused(recipe.values(**chosen)), spec)
+
+
+class Spack(support.RunTest):
+    """What the recipes of others make of ours: `spack spec` knows them all."""
+
+    def setUp(self):
+        super().setUp()
+        name = shutil.which("spack") or Path(os.environ.get("SPACK_ROOT", ""), "bin", "spack")
+        if not os.access(name, os.X_OK):
+            self.skipTest("there is no Spack: neither in PATH nor in SPACK_ROOT")
+        self.command = name
+        version = self.spack("--version")
+        if tuple(map(int, version.split(".")[:2])) < (1, 0):
+            self.skipTest(f"the recipe is for Spack 1.0 and newer, this is {version}")
+
+    def spack(self, *arguments):
+        result = subprocess.run([self.command, *arguments], capture_output=True, text=True, timeout=900, check=False)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        return result.stdout
+
+    def test_all_wishes_can_be_met(self):
+        scope = self.folder / "scope"
+        scope.mkdir()
+        (scope / "repos.yaml").write_text(f"repos:\n  partita: {SPACK}\n")
+        for spec, wanted in (
+                ("partita", {"kokkos": "+openmp", "kokkos-kernels": "layouts=right", "hdf5": "+mpi",
+                             "openblas": "threads=openmp"}),
+                ("partita ~openmp precision=double", {"kokkos": "+serial", "kokkos-kernels": "+execspace_serial"}),
+                ("partita +cuda cuda_arch=90", {"kokkos": "cuda_arch:=90", "kokkos-kernels": "+cublas"}),
+                ("partita +rocm amdgpu_target=gfx90a", {"kokkos": "amdgpu_target:=gfx90a",
+                                                        "kokkos-kernels": "+rocblas"})):
+            with self.subTest(spec=spec):
+                lines = self.spack("-C", scope, "spec", *spec.split()).splitlines()
+                for package, part in wanted.items():
+                    found = [line for line in lines if f"^{package}@" in line]
+                    self.assertEqual(len(found), 1, package)
+                    self.assertIn(part, found[0])
+
+    def test_environments_can_be_made(self):
+        for path in sorted((SPACK / "environments").glob("*/spack.yaml")):
+            with self.subTest(environment=path.parent.name):
+                copy = self.folder / path.parent.name
+                copy.mkdir()
+                (copy / "spack.yaml").write_text(path.read_text().replace("../..", str(SPACK)))
+                self.assertIn("partita@", self.spack("-e", copy, "concretize"))
 
 
 if __name__ == "__main__":

@@ -85,7 +85,7 @@ class Watchdog(support.RunTest):
         """A run whose first checkpoint, which it was asked for, takes so long."""
         if not FAULTS["LD_PRELOAD"]:
             self.skipTest("PARTITA_FAULTS does not name the library of faults")
-        job = Job("train", self.deck, *LONG, "run/watchdog=2", "-d", self.folder / "run", ranks=2,
+        job = Job("train", self.deck, *LONG, "run/log_every=1000", "run/watchdog=2", "-d", self.folder / "run", ranks=2,
                   environment={**FAULTS, "PARTITA_FAULT": f"sync:1:{seconds}"})
         self.addCleanup(job.__exit__)
         job.until(lambda: "step" in job.said(), "training")

@@ -78,7 +78,7 @@ class Job:
                 raise AssertionError(f"the run ended before: {what}\n{self._text()}")
             if time.time() > end:
                 raise AssertionError(f"waited {timeout} s for: {what}\n{self._text()}")
-            time.sleep(0.002)
+            time.sleep(0.02)
 
     def said(self):
         """All output so far; the ranks go on writing where they are."""

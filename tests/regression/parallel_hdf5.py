@@ -29,7 +29,7 @@ class Refusal(support.RunTest):
     def answer(self, parallel, version="1.14.0"):
         folder = self.folder / f"parallel-{parallel}-{version}"
         folder.mkdir()
-        (folder / "hdf5-config.cmake").write_text(PACKAGE.format(parallel=parallel, version=version))
+        (folder / "hdf5-config.cmake").write_text(PACKAGE.format(parallel=parallel))
         (folder / "hdf5-config-version.cmake").write_text(f"set(PACKAGE_VERSION {version})\n")
         (folder / "CMakeLists.txt").write_text(PROJECT)
         result = subprocess.run(["cmake", "-S", folder, "-B", folder / "build", f"-DHDF5_DIR={folder}"],

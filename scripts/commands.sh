@@ -1,10 +1,13 @@
 # What the commands of bootstrap do, on top of packages, Kokkos and the environment.
 
+# configure ARGUMENT...: CI builds once and from nothing, so several sources are one to its compiler; a change to one
+# of them would compile all.
 configure() {
-  local precompile=ON
+  local precompile=ON together=OFF
   [ "$preset" != cuda ] || precompile=OFF # its wrapper has no such thing
+  [ -z "${CI:-}" ] || together=ON
   cmake --preset "$preset" ${kokkos:+"-DCMAKE_PREFIX_PATH=$kokkos"} -DPARTITA_PRECOMPILE_HEADERS=$precompile \
-    -DPARTITA_ENABLE_BENCHMARKS=ON "$@"
+    -DCMAKE_UNITY_BUILD=$together -DPARTITA_ENABLE_BENCHMARKS=ON "$@"
 }
 
 # buildTarget TARGET...: configures where needed, then builds; Ninja does nothing where nothing changed.

@@ -23,26 +23,14 @@ baseCommit() {
   echo "$base"
 }
 
-# changedSources BASE: sources that differ from a commit, or include a header that does, by what the compiler told Ninja
-# in the last build; all of them where the checks themselves differ.
-changedSources() {
-  local changed
-  changed=$(git diff --name-only "$1")
-  ! grep -qx '\.clang-tidy' <<<"$changed" || changed=$(git ls-files src apps)
-  ninja -C "$build" -t deps | awk -v changed="$changed" '
-    BEGIN { count = split(changed, list, "\n"); for (i = 1; i <= count; i++) wanted[list[i]] = 1 }
-    /^[^ ]/ { source = ""; next }
-    { sub(".*/src/partita/", "src/partita/"); sub(".*/apps/partita/", "apps/partita/"); sub("^ *", "") }
-    source == "" { source = $0 }
-    $0 in wanted && source ~ /^(src|apps)\/partita\// { print source }' | sort -u
-}
-
-# Commands that clang can read, and one a source: no precompiled headers of GCC, no second library in double.
+# Commands that clang can read, and one a source: no precompiled headers of GCC, none compiled together, no second
+# library in double.
 lintDatabase() {
   needPackages "${build_packages[@]}"
   needKokkos "$preset"
   [ -e build/lint/build.ninja ] ||
-    step "configuring (lint)" configure -B build/lint -DPARTITA_PRECOMPILE_HEADERS=OFF -DBUILD_TESTING=OFF
+    step "configuring (lint)" configure -B build/lint -DPARTITA_PRECOMPILE_HEADERS=OFF -DCMAKE_UNITY_BUILD=OFF \
+      -DBUILD_TESTING=OFF
   cmake --build build/lint --target partita_version_source >>"$log"
 }
 
@@ -52,8 +40,7 @@ runLint() {
   needPackages "${lint_packages[@]}"
   local tool base files=("${@:-/(src/partita|apps/partita)/}")
   if [ "${1:-}" = --changed ] && base=$(baseCommit); then
-    buildTarget all # so that Ninja knows who includes what
-    mapfile -t files < <(changedSources "$base")
+    mapfile -t files < <(python3 scripts/changed_sources.py "$base")
     say "${#files[@]} sources differ from ${base:0:12}, or include what does"
     [ "${#files[@]}" -gt 0 ] || return 0
   elif [ "${1:-}" = --changed ]; then

@@ -16,8 +16,6 @@ namespace partita {
 
 namespace {
 
-constexpr int exit_failure = 1, exit_user_error = 2;
-
 std::string joined(int argc, char** argv) {
   std::string line;
   for (int i = 0; i < argc; ++i) line += (i > 0 ? " " : "") + std::string(argv[i]);

@@ -1,4 +1,5 @@
 #include "partita/comm/agree.hpp"
+#include "partita/comm/end_job.hpp"
 #include "partita/config/deck.hpp"
 #include "partita/io/read_run_file.hpp"
 #include "partita/train/restart.hpp"
@@ -10,8 +11,6 @@
 namespace partita {
 
 namespace {
-
-constexpr int exit_failure = 1, exit_stopped = 75; // EX_TEMPFAIL: to be tried again
 
 /// The deck of the command line, or the one that the checkpoint has kept.
 RunConfig deckOf(const TrainArguments& arguments, const std::string& restart_file) {

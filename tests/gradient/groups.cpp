@@ -2,8 +2,7 @@
 
 #include "layer_probe.hpp"
 
-using namespace partita;
-using namespace partita::test;
+namespace partita::test::groups {
 
 namespace {
 
@@ -61,3 +60,5 @@ TEST_CASE("Groups inside groups, of which some recompute", "[gradient]") {
   LayerSpec outer = group("residual", {dense(5, Activation::tanh), inner, inner, dense(6, Activation::tanh)});
   check(group("block", {outer, dense(4, Activation::sigmoid)}), 6);
 }
+
+} // namespace partita::test::groups

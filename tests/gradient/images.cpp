@@ -2,8 +2,7 @@
 
 #include "layer_probe.hpp"
 
-using namespace partita;
-using namespace partita::test;
+namespace partita::test::images {
 
 namespace {
 
@@ -163,3 +162,5 @@ TEST_CASE("A residual block as deep networks have it", "[gradient]") {
     check(spec, {3, 5, 6}, 2.0);
   }
 }
+
+} // namespace partita::test::images

@@ -6,8 +6,7 @@
 #include "layer_probe.hpp"
 #include "support/catch.hpp"
 
-using namespace partita;
-using namespace partita::test;
+namespace partita::test::layers {
 
 namespace {
 
@@ -105,3 +104,5 @@ TEST_CASE("Reencode: input gradient, every kind of labels", "[gradient]") {
     checkAgainstDifferences(probe, {}, in);
   }
 }
+
+} // namespace partita::test::layers

@@ -5,8 +5,7 @@
 #include "support/catch.hpp"
 #include "support/default_space.hpp"
 
-using namespace partita;
-using namespace partita::test;
+namespace partita::test::losses {
 
 namespace {
 
@@ -75,3 +74,5 @@ TEST_CASE("Prototype loss with a temperature of the user's", "[gradient]") {
   CHECK(labels.temperature == 0.7);
   checkHardAndSoft(*makePrototype(labels, rows), 9);
 }
+
+} // namespace partita::test::losses

@@ -8,8 +8,7 @@
 
 #include "layer_probe.hpp"
 
-using namespace partita;
-using namespace partita::test;
+namespace partita::test::reference {
 
 namespace {
 
@@ -141,3 +140,5 @@ TEST_CASE("Sequences may be shorter than planned, and then give what they give a
     CHECK(relativeError(gradients[1], gradients[0]) < tolerance);
   }
 }
+
+} // namespace partita::test::reference

@@ -7,8 +7,7 @@
 
 #include "layer_probe.hpp"
 
-using namespace partita;
-using namespace partita::test;
+namespace partita::test::references {
 
 namespace {
 
@@ -65,3 +64,5 @@ TEST_CASE("Layers of images do what PyTorch's do", "[gradient]") {
       CHECK(relativeError(probe.statistics(plan.statistics()), expected("statistics")) < 1e-11);
   }
 }
+
+} // namespace partita::test::references

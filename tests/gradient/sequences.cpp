@@ -2,8 +2,7 @@
 
 #include "layer_probe.hpp"
 
-using namespace partita;
-using namespace partita::test;
+namespace partita::test::sequences {
 
 namespace {
 
@@ -123,3 +122,5 @@ TEST_CASE("Gradients of all sequence layers add up over microbatches", "[gradien
     CHECK(relativeError(probe.gradients(), sum) < 1e-14);
   }
 }
+
+} // namespace partita::test::sequences

@@ -6,8 +6,7 @@
 #include "support/catch.hpp"
 #include "support/default_space.hpp"
 
-using namespace partita;
-using namespace partita::test;
+namespace partita::test::stage {
 
 namespace {
 
@@ -88,3 +87,5 @@ TEST_CASE("A stage of several layers with an entrance activation", "[gradient]")
   CHECK(relativeError(valuesOf(grad_in), numerical_in) < gradient_tolerance);
   CHECK(probe.gradients(parameters, in, Matrix()) == gradients); // the shorter way makes the same numbers
 }
+
+} // namespace partita::test::stage

@@ -10,8 +10,7 @@
 #include "small_run.hpp"
 #include "support/catch.hpp"
 
-using namespace partita;
-using namespace partita::test;
+namespace partita::test::comm {
 
 namespace {
 
@@ -197,3 +196,5 @@ TEST_CASE("the grid names neighbours and replicas", "[comm]") {
     CHECK(owners == std::vector<double>(4, static_cast<double>(replicas)));
   }
 }
+
+} // namespace partita::test::comm

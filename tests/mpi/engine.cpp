@@ -3,8 +3,7 @@
 #include "small_run.hpp"
 #include "support/catch.hpp"
 
-using namespace partita;
-using namespace partita::test;
+namespace partita::test::engine {
 
 /// The engine with work of a test: it knows no layers, and matrices of any size pass.
 
@@ -87,3 +86,5 @@ TEST_CASE("messages of any shape go through a pipeline", "[pipeline]") {
     }
   }
 }
+
+} // namespace partita::test::engine

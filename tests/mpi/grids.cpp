@@ -2,8 +2,7 @@
 #include "small_run.hpp"
 #include "support/catch.hpp"
 
-using namespace partita;
-using namespace partita::test;
+namespace partita::test::grids {
 
 /// The same deck must come to the same bits on 1, 2 and 4 ranks, with any timing and any buffering.
 
@@ -142,3 +141,5 @@ TEST_CASE("the joined network decodes the same on every grid", "[grid]") {
   CHECK(uncut.accuracy.back() == expected.accuracy.back());
   CHECK(uncut.loss.back() == expected.loss.back());
 }
+
+} // namespace partita::test::grids

@@ -1,8 +1,7 @@
 #include "small_run.hpp"
 #include "support/catch.hpp"
 
-using namespace partita;
-using namespace partita::test;
+namespace partita::test::layers {
 
 /// Layers that keep more than their input and output between the passes of several microbatches.
 
@@ -58,3 +57,5 @@ TEST_CASE("layers of all kinds come to the bits of one rank in a pipeline, recom
     }
   }
 }
+
+} // namespace partita::test::layers

@@ -5,8 +5,7 @@
 #include "small_run.hpp"
 #include "support/catch.hpp"
 
-using namespace partita;
-using namespace partita::test;
+namespace partita::test::leaks {
 
 TEST_CASE("a communicator that is not freed is told of", "[leaks]") {
   const int before = mpiObjects().communicators;
@@ -49,3 +48,5 @@ TEST_CASE("a request is started once at a time", "[leaks]") {
   CHECK(received == 7);
   CHECK(!receive.underWay());
 }
+
+} // namespace partita::test::leaks

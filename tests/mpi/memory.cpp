@@ -7,8 +7,7 @@
 #include "support/allocations.hpp"
 #include "support/catch.hpp"
 
-using namespace partita;
-using namespace partita::test;
+namespace partita::test::memory {
 
 /// What the plan says of a rank is what it allocates in the memory of its device.
 
@@ -187,3 +186,5 @@ TEST_CASE("a plan of frozen stages bounds what they allocate in turn", "[memory]
   checkPlan(1, deck, checkBounded);
   checkPlan(2, deck, checkBounded);
 }
+
+} // namespace partita::test::memory

@@ -8,8 +8,7 @@
 #include "support/catch.hpp"
 #include "support/link_scope.hpp"
 
-using namespace partita;
-using namespace partita::test;
+namespace partita::test::mixed {
 
 /// Numbers of 16 bits across ranks: sums, messages, and steps that all ranks take or none.
 
@@ -361,3 +360,5 @@ TEST_CASE("a pipeline of 16 bits comes to the bits of one rank", "[mixed]") {
     }
   }
 }
+
+} // namespace partita::test::mixed

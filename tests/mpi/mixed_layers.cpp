@@ -7,8 +7,7 @@
 #include "small_run.hpp"
 #include "support/catch.hpp"
 
-using namespace partita;
-using namespace partita::test;
+namespace partita::test::mixed_layers {
 
 /// Numbers of 16 bits where layers share weights or keep running statistics, in whole runs.
 
@@ -195,3 +194,5 @@ TEST_CASE("networks with batch norms or tied heads learn as well in 16 bits", "[
     }
   }
 }
+
+} // namespace partita::test::mixed_layers

@@ -3,8 +3,7 @@
 #include "small_run.hpp"
 #include "support/catch.hpp"
 
-using namespace partita;
-using namespace partita::test;
+namespace partita::test::offload {
 
 /// Where the state of the optimiser lies changes no bit of a run, whatever the grid.
 
@@ -37,3 +36,5 @@ TEST_CASE("offload changes no bit of a run", "[offload]") {
   if (everyone().size() >= 2) checkOffload(2, replicas);
   if (everyone().size() >= 4) checkOffload(4, grid);
 }
+
+} // namespace partita::test::offload

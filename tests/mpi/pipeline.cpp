@@ -6,8 +6,7 @@
 #include "support/catch.hpp"
 #include "support/link_scope.hpp"
 
-using namespace partita;
-using namespace partita::test;
+namespace partita::test::pipeline {
 
 /// The pipeline against one rank that adds up the gradients of the same microbatches: the same bits, whatever
 /// the grid, the schedule and the timing.
@@ -273,3 +272,5 @@ TEST_CASE("a stalled pipeline is reported: who waits for what", "[pipeline]") {
   CHECK_THAT(ends[0], ContainsSubstring("rank 1: waits since"));
   CHECK_THAT(ends[0], ContainsSubstring("for message 5 (activations) of rank 0"));
 }
+
+} // namespace partita::test::pipeline

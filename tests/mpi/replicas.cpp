@@ -7,8 +7,7 @@
 #include "support/catch.hpp"
 #include "support/link_scope.hpp"
 
-using namespace partita;
-using namespace partita::test;
+namespace partita::test::replicas {
 
 /// Replicas share each batch and must stay copies of one another. Their gradients are sums of parts, so
 /// against one replica the rounding differs.
@@ -221,3 +220,5 @@ TEST_CASE("gradients are summed over replicas, and between them only", "[replica
   CHECK(totalBytes(recording.on(run.grid.peers(), MpiCall::all_reduce)) == expected + report);
   CHECK(run.grid.traffic.between_replicas == expected);
 }
+
+} // namespace partita::test::replicas

@@ -12,8 +12,7 @@
 #include "support/catch.hpp"
 #include "support/file_size_limit.hpp"
 
-using namespace partita;
-using namespace partita::test;
+namespace partita::test::run_file {
 
 namespace {
 
@@ -141,3 +140,5 @@ TEST_CASE("no call writes more than some megabytes, whatever the size of a tenso
   CHECK(largest <= bytes_a_call);
   CHECK(everyone().total(sum) >= content.content.tensors[0].size() * static_cast<std::int64_t>(sizeof(Real)));
 }
+
+} // namespace partita::test::run_file

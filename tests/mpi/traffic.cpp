@@ -2,8 +2,7 @@
 #include "small_run.hpp"
 #include "support/catch.hpp"
 
-using namespace partita;
-using namespace partita::test;
+namespace partita::test::traffic {
 
 /// Bytes between stages: what really leaves a rank, seen from under MPI, against what the method allows and
 /// what the program's own counters say.
@@ -114,3 +113,5 @@ TEST_CASE("evaluation: the activations of every test sample once a cut", "[traff
         (last ? 0 : 130 * width * value_bytes));
   CHECK(run.grid.traffic.between_stages == 0);
 }
+
+} // namespace partita::test::traffic

@@ -1,8 +1,7 @@
 #include "small_run.hpp"
 #include "support/catch.hpp"
 
-using namespace partita;
-using namespace partita::test;
+namespace partita::test::updaters {
 
 namespace {
 
@@ -78,3 +77,5 @@ TEST_CASE("Whoever changes parameters says so before, in every strategy and phas
     CHECK(watch.taken() >= 30);
   }
 }
+
+} // namespace partita::test::updaters

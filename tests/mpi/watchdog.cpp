@@ -7,8 +7,8 @@
 #include "small_run.hpp"
 #include "support/catch.hpp"
 
-using namespace partita;
-using namespace partita::test;
+namespace partita::test::watchdog {
+
 using Catch::Matchers::ContainsSubstring;
 
 namespace {
@@ -129,3 +129,5 @@ TEST_CASE("a short run is not heard of", "[watchdog]") {
   }
   CHECK(recording.all().empty());
 }
+
+} // namespace partita::test::watchdog

@@ -3,7 +3,7 @@
 
 #include "support/catch.hpp"
 
-using namespace partita;
+namespace partita::test::comm_device_map {
 
 namespace {
 
@@ -66,3 +66,5 @@ TEST_CASE("This process finds its own place", "[comm]") {
   CHECK((places[0].device.index < 0) == device_is_host);
   CHECK(places[0].device.threads >= 1);
 }
+
+} // namespace partita::test::comm_device_map

@@ -3,8 +3,7 @@
 #include "data_files.hpp"
 #include "support/catch.hpp"
 
-using namespace partita;
-using test::messageOf;
+namespace partita::test::comm_link {
 
 TEST_CASE("Links are described in one line", "[comm]") {
   const LinkModel model = parseLinkModel("latency=2e-3,bandwidth=1e8,delay=0.02,seed=7");
@@ -32,3 +31,5 @@ TEST_CASE("Messages follow one another on a slow link", "[comm]") {
   CHECK(ring.summed(400, 4) == Approx(linkSeconds() + 0.6 + 6 * 0.25).margin(0.05));
   setLinkModel(before);
 }
+
+} // namespace partita::test::comm_link

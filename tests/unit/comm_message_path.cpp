@@ -4,7 +4,7 @@
 
 #include "support/catch.hpp"
 
-using namespace partita;
+namespace partita::test::comm_message_path {
 
 namespace {
 
@@ -46,3 +46,5 @@ TEST_CASE("The deck forces a path; off is staged on every back end", "[comm]") {
   CHECK(chooseMessagePaths(Switch::on).messages == MessagePath::direct);
   if (device_is_host) CHECK(chooseMessagePaths(Switch::automatic).reductions == MessagePath::direct);
 }
+
+} // namespace partita::test::comm_message_path

@@ -2,7 +2,7 @@
 
 #include "support/catch.hpp"
 
-using namespace partita;
+namespace partita::test::comm_wait_table {
 
 namespace {
 
@@ -89,3 +89,5 @@ TEST_CASE("The table tells the suspicious first and counts the alike", "[comm]")
                               "  rank 2: no sign for 12 s; it waited for message 17 (activations) of rank 3\n"
                               "  and more");
 }
+
+} // namespace partita::test::comm_wait_table

@@ -8,8 +8,7 @@
 
 #include "support/catch.hpp"
 
-using partita::parseDeck;
-using partita::UserError;
+namespace partita::test::config_errors {
 
 namespace {
 
@@ -170,13 +169,13 @@ const std::vector<BadDeck> wrong_layers{
      "'dense' (allowed [{type = \"dense\", units = 256}])"},
     {"[network]\nlayers = [3]",
      "deck.toml:2:11: network/layers: expected a table such as {type = \"dense\"}, found the integer 3"},
-    {"[network]\nlayers = [{units = 3}]", "deck.toml:2:11: network/layers: a layer without `type`; valid: " +
-                                              partita::quotedList(partita::layerTypeNames())},
+    {"[network]\nlayers = [{units = 3}]",
+     "deck.toml:2:11: network/layers: a layer without `type`; valid: " + quotedList(layerTypeNames())},
     {"[network]\nlayers = [{type = \"dens\"}]",
      "deck.toml:2:19: network/layers: unknown layer type, found the text 'dens'; did you mean 'dense'?"},
     {"[network]\nlayers = [{type = 3}]",
      "deck.toml:2:19: network/layers: unknown layer type, found the integer 3; valid: " +
-         partita::quotedList(partita::layerTypeNames())},
+         quotedList(layerTypeNames())},
     {"[network]\nlayers = [{type = \"dense\", unit = 3}]",
      "deck.toml:2:28: network/layers: unknown key 'unit' of a dense layer; did you mean 'units'?"},
     {"[network]\nlayers = [{type = \"dense\", activation = \"leaky_relu\"}]",
@@ -305,3 +304,5 @@ TEST_CASE("the nearest name forgives a third of the letters, case and swaps", "[
   CHECK(partita::nearestName("epsilon", valid).empty());
   CHECK(partita::nearestName("", valid).empty());
 }
+
+} // namespace partita::test::config_errors

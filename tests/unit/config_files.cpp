@@ -9,7 +9,7 @@
 
 #include "support/catch.hpp"
 
-using namespace partita;
+namespace partita::test::config_files {
 
 namespace {
 
@@ -149,3 +149,5 @@ TEST_CASE("a damaged deck is read or refused in single lines, nothing else", "[c
   CHECK(refused > 1000);
   CHECK(read > 50);
 }
+
+} // namespace partita::test::config_files

@@ -6,7 +6,7 @@
 
 #include "support/catch.hpp"
 
-using namespace partita;
+namespace partita::test::config_overrides {
 
 namespace {
 
@@ -98,3 +98,5 @@ TEST_CASE("a combination that an override broke is told of the override", "[conf
               "command line: 'strategy/stages=4': strategy/cuts: 4 stages need 3 of them, not 1"});
   }
 }
+
+} // namespace partita::test::config_overrides

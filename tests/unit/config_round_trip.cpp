@@ -11,7 +11,7 @@
 
 #include "support/catch.hpp"
 
-using namespace partita;
+namespace partita::test::config_round_trip {
 
 namespace {
 
@@ -65,7 +65,7 @@ void requireSame(RunConfig a, RunConfig b) {
 /// Draws a value within the range of a parameter.
 struct Drawer {
   std::mt19937_64& random;
-  const Range& range;
+  const Interval& range;
 
   std::uint64_t below(std::uint64_t bound) const { return random() % bound; }
   double unit() const { return std::ldexp(static_cast<double>(random() >> 11), -53); }
@@ -214,3 +214,5 @@ TEST_CASE("names of choices follow the enumerators", "[config]") {
   CHECK(nameOf(Match::after) == "after");
   CHECK(nameOf(Switch::off) == "off");
 }
+
+} // namespace partita::test::config_round_trip

@@ -7,8 +7,7 @@
 #include "support/default_space.hpp"
 #include "support/matrices.hpp"
 
-using namespace partita;
-using namespace partita::test;
+namespace partita::test::core_half {
 
 namespace {
 
@@ -153,3 +152,5 @@ TEST_CASE("Runs of numbers are converted both ways, odd lengths too", "[half]") 
     }
   }
 }
+
+} // namespace partita::test::core_half

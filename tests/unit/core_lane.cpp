@@ -6,8 +6,7 @@
 #include "support/default_space.hpp"
 #include "support/matrices.hpp"
 
-using namespace partita;
-using namespace partita::test;
+namespace partita::test::core_lane {
 
 namespace {
 
@@ -71,3 +70,5 @@ TEST_CASE("Copies from a disk go on beside the work that they do not belong to",
   }
   CHECK(beside);
 }
+
+} // namespace partita::test::core_lane

@@ -2,7 +2,7 @@
 
 #include "support/catch.hpp"
 
-using namespace partita;
+namespace partita::test::core_log {
 
 TEST_CASE("Bytes are shown in decimal units with three digits", "[core]") {
   CHECK(formatBytes(0) == "0 B");
@@ -36,3 +36,5 @@ TEST_CASE("Seconds are shown as a person reads them", "[core]") {
   CHECK(formatSeconds(3599.7) == "1:00:00");
   CHECK(formatSeconds(3723) == "1:02:03");
 }
+
+} // namespace partita::test::core_log

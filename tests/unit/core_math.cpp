@@ -4,7 +4,7 @@
 
 #include "support/catch.hpp"
 
-using namespace partita;
+namespace partita::test::core_math {
 
 TEST_CASE("The exponential of softmax rows is that of the C library", "[core]") {
   double worst = 0.0;
@@ -20,3 +20,5 @@ TEST_CASE("The exponential of softmax rows is that of the C library", "[core]") 
   CHECK(std::isnan(rowExp(std::numeric_limits<float>::quiet_NaN())));
   CHECK(rowExp(-0.5) == std::exp(-0.5)); // in double the library's own
 }
+
+} // namespace partita::test::core_math

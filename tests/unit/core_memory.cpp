@@ -3,8 +3,7 @@
 #include "support/allocations.hpp"
 #include "support/catch.hpp"
 
-using namespace partita;
-using namespace partita::test;
+namespace partita::test::core_memory {
 
 TEST_CASE("Allocations are counted with their bytes and labels", "[core]") {
   const Allocations allocations;
@@ -36,3 +35,5 @@ TEST_CASE("The peak stays when memory is freed", "[core]") {
   CHECK(AllocationCounter::peakBytes() == peak);
   CHECK(peakResidentBytes() > 1000000);
 }
+
+} // namespace partita::test::core_memory

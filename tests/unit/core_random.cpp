@@ -6,7 +6,7 @@
 
 #include "support/catch.hpp"
 
-using namespace partita;
+namespace partita::test::core_random {
 
 namespace {
 
@@ -101,3 +101,5 @@ TEST_CASE("Rough normal numbers have mean zero and unit variance", "[core]") {
   CHECK(toRoughNormal(~0U) == Approx(3.45).margin(0.01));
   CHECK(toRoughNormal(0) == -toRoughNormal(~0U));
 }
+
+} // namespace partita::test::core_random

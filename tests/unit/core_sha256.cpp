@@ -2,7 +2,7 @@
 
 #include "support/catch.hpp"
 
-using namespace partita;
+namespace partita::test::core_sha256 {
 
 namespace {
 
@@ -44,3 +44,5 @@ TEST_CASE("A copy of a SHA-256 goes on where the first one stopped", "[core]") {
   CHECK(second.hex() == hashOf("abc"));
   CHECK(first.hex() == hashOf("ab"));
 }
+
+} // namespace partita::test::core_sha256

@@ -8,6 +8,8 @@
 
 #include "support/catch.hpp"
 
+namespace partita::test::core_sources {
+
 namespace fs = std::filesystem;
 
 namespace {
@@ -176,3 +178,5 @@ TEST_CASE("Every source includes its own header first, so that headers stand alo
     if (name.rfind("partita/", 0) == 0) CHECK(source.text.rfind("#include \"" + name + "\"", 0) == 0);
   }
 }
+
+} // namespace partita::test::core_sources

@@ -8,8 +8,8 @@
 #include "data_files.hpp"
 #include "support/catch.hpp"
 
-using namespace partita;
-using namespace partita::test;
+namespace partita::test::data_glyphs {
+
 using Catch::Matchers::ContainsSubstring;
 
 namespace {
@@ -136,3 +136,5 @@ TEST_CASE("Noise has the deviation the deck asks for", "[data]") {
   CHECK(sum / count == Approx(0.0).margin(0.003));
   CHECK(std::sqrt(squares / count) == Approx(0.05).epsilon(0.05));
 }
+
+} // namespace partita::test::data_glyphs

@@ -8,8 +8,7 @@
 #include "data_files.hpp"
 #include "support/catch.hpp"
 
-using namespace partita;
-using namespace partita::test;
+namespace partita::test::data_grammar {
 
 namespace {
 
@@ -88,3 +87,5 @@ TEST_CASE("The built-in text loads as windows of tokens", "[data]") {
   section.classes = 1000; // tokens that are never met
   CHECK(loadData(section, 1, Need::everything).classes == 1000);
 }
+
+} // namespace partita::test::data_grammar

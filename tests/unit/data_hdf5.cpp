@@ -7,8 +7,8 @@
 #include "data_files.hpp"
 #include "support/catch.hpp"
 
-using namespace partita;
-using namespace partita::test;
+namespace partita::test::data_hdf5 {
+
 using Catch::Matchers::ContainsSubstring;
 
 namespace {
@@ -225,3 +225,5 @@ TEST_CASE("Bad HDF5 files get one clear line", "[data]") {
                ContainsSubstring("test.h5: samples of 1 x 2 x 3, but the training set has 3"));
   }
 }
+
+} // namespace partita::test::data_hdf5

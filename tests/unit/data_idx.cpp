@@ -3,8 +3,8 @@
 #include "data_files.hpp"
 #include "support/catch.hpp"
 
-using namespace partita;
-using namespace partita::test;
+namespace partita::test::data_idx {
+
 using Catch::Matchers::ContainsSubstring;
 
 TEST_CASE("IDX images of two, three and four dimensions are read exactly", "[data]") {
@@ -116,3 +116,5 @@ TEST_CASE("Bad gzip streams and bad names get one clear line", "[data]") {
              ContainsSubstring("no such file; there is no folder '"));
   CHECK_THAT(messageOf([&] { readIdxImages(folder.path(), 0); }), ContainsSubstring("is a folder"));
 }
+
+} // namespace partita::test::data_idx

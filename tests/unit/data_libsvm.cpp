@@ -3,8 +3,8 @@
 #include "data_files.hpp"
 #include "support/catch.hpp"
 
-using namespace partita;
-using namespace partita::test;
+namespace partita::test::data_libsvm {
+
 using Catch::Matchers::ContainsSubstring;
 
 namespace {
@@ -106,3 +106,5 @@ TEST_CASE("A small file cannot ask for gigabytes", "[data]") {
   CHECK_THAT(message("1 1048576:1\n", fine), ContainsSubstring("test: 33 samples of 1048576 features"));
   CHECK(message(slip, "1 1:1\n").empty()); // 128 MiB
 }
+
+} // namespace partita::test::data_libsvm

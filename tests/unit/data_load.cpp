@@ -7,8 +7,8 @@
 #include "data_files.hpp"
 #include "support/catch.hpp"
 
-using namespace partita;
-using namespace partita::test;
+namespace partita::test::data_load {
+
 using Catch::Matchers::ContainsSubstring;
 
 namespace {
@@ -203,3 +203,5 @@ TEST_CASE("Real LIBSVM files load", "[data]") {
   CHECK(sets.classes == 2);
   CHECK(sets.width() >= 122);
 }
+
+} // namespace partita::test::data_load

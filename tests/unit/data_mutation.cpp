@@ -3,8 +3,7 @@
 #include "data_files.hpp"
 #include "support/catch.hpp"
 
-using namespace partita;
-using namespace partita::test;
+namespace partita::test::data_mutation {
 
 namespace {
 
@@ -107,3 +106,5 @@ TEST_CASE("Mutated LIBSVM files load or end in one line", "[data]") {
   for (const File& file : files) folder.write(file.name, file.content);
   attack(folder, section, files, 2000);
 }
+
+} // namespace partita::test::data_mutation

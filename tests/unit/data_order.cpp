@@ -6,7 +6,7 @@
 
 #include "support/catch.hpp"
 
-using namespace partita;
+namespace partita::test::data_order {
 
 namespace {
 
@@ -112,3 +112,5 @@ TEST_CASE("The parts of a batch are its rows, in their order", "[data]") {
     CHECK(joined == at(order, batch));
   }
 }
+
+} // namespace partita::test::data_order

@@ -5,7 +5,7 @@
 
 #include "support/catch.hpp"
 
-using namespace partita;
+namespace partita::test::data_sampler {
 
 TEST_CASE("The order of an epoch is a permutation", "[data]") {
   for (const std::size_t n : {0, 1, 2, 3, 100, 4097}) {
@@ -41,3 +41,5 @@ TEST_CASE("Every order of four is about equally frequent", "[data]") {
   CHECK(std::count_if(counts.begin(), counts.end(), [](int count) { return count > 0; }) == 24);
   CHECK(chi_squared < 49.7); // 23 degrees of freedom, one in a thousand
 }
+
+} // namespace partita::test::data_sampler

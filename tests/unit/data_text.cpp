@@ -4,8 +4,7 @@
 #include "data_files.hpp"
 #include "support/catch.hpp"
 
-using namespace partita;
-using namespace partita::test;
+namespace partita::test::data_text {
 
 namespace {
 
@@ -120,3 +119,5 @@ TEST_CASE("What is wrong with a vocabulary is told with its line", "[data]") {
   CHECK(messageOfPairs("\n97 256") == "v.txt:2: token 256 is not made before this line, which makes 256");
   CHECK(messageOfPairs("97 97\n98 98\n97 97\n") == "v.txt:3: the same pair as that of token 256");
 }
+
+} // namespace partita::test::data_text

@@ -5,7 +5,7 @@
 
 #include "support/catch.hpp"
 
-using namespace partita;
+namespace partita::test::io_json {
 
 namespace {
 
@@ -48,3 +48,5 @@ TEST_CASE("JSON lists and objects", "[io]") {
   CHECK(jsonOf(inner) == "{\n    \"a\": 1,\n    \"b\": \"x\"\n  }");
   CHECK(JsonObject().text() == "{\n}");
 }
+
+} // namespace partita::test::io_json

@@ -5,8 +5,7 @@
 #include "data_files.hpp"
 #include "support/catch.hpp"
 
-using namespace partita;
-using namespace partita::test;
+namespace partita::test::io_npz {
 
 namespace {
 
@@ -148,3 +147,5 @@ TEST_CASE("Members shorter or longer than was said are a defect", "[io]") {
   file.write("a", 1);
   CHECK_THROWS(file.begin("b", 1));
 }
+
+} // namespace partita::test::io_npz

@@ -6,8 +6,7 @@
 #include "data_files.hpp"
 #include "support/catch.hpp"
 
-using namespace partita;
-using namespace partita::test;
+namespace partita::test::io_odd_run_file {
 
 namespace {
 
@@ -87,3 +86,5 @@ TEST_CASE("Names of several lines make a message of one", "[io]") {
   });
   CHECK(messageOf([&] { RunFile{path}; }) == path + ": '/input/a?b/c' does not belong to a file of Partita");
 }
+
+} // namespace partita::test::io_odd_run_file

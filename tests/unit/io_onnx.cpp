@@ -3,8 +3,7 @@
 #include "data_files.hpp"
 #include "support/catch.hpp"
 
-using namespace partita;
-using namespace partita::test;
+namespace partita::test::io_onnx {
 
 namespace {
 
@@ -117,3 +116,5 @@ TEST_CASE("A network trained by squared error has no probabilities", "[io]") {
   network.loss = LossKind::mse;
   CHECK_FALSE(contains(modelOf(network), "probabilities"));
 }
+
+} // namespace partita::test::io_onnx

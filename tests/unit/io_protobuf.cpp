@@ -3,8 +3,7 @@
 #include "data_files.hpp"
 #include "support/catch.hpp"
 
-using namespace partita;
-using namespace partita::test;
+namespace partita::test::io_protobuf {
 
 namespace {
 
@@ -62,3 +61,5 @@ TEST_CASE("Protobuf messages of 2 GB and more are refused before anything is wri
   }
   CHECK(std::filesystem::is_empty(folder.path()));
 }
+
+} // namespace partita::test::io_protobuf

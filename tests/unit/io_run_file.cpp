@@ -10,8 +10,7 @@
 #include "support/matrices.hpp"
 #include "support/small_model.hpp"
 
-using namespace partita;
-using namespace partita::test;
+namespace partita::test::io_run_file {
 
 namespace {
 
@@ -254,3 +253,5 @@ TEST_CASE("Damage is noticed wherever it is", "[io]") {
     CHECK(noticed > 200);
   }
 }
+
+} // namespace partita::test::io_run_file

@@ -5,7 +5,7 @@
 
 #include "support/catch.hpp"
 
-using namespace partita;
+namespace partita::test::nn_attention_tiles {
 
 /// Devices make a tile of queries or keys a work item, hosts a head: both have to come to the same bits.
 
@@ -72,3 +72,5 @@ TEST_CASE("attention: tiles as work items come to the bits of heads", "[nn]") {
   CHECK(whole.grad_qkv == tiles.grad_qkv);
   CHECK(whole.grad_qkv.front() != Real(0));
 }
+
+} // namespace partita::test::nn_attention_tiles

@@ -4,8 +4,7 @@
 #include "support/default_space.hpp"
 #include "support/matrices.hpp"
 
-using namespace partita;
-using namespace partita::test;
+namespace partita::test::nn_batch_norm {
 
 namespace {
 
@@ -104,3 +103,5 @@ TEST_CASE("BatchNorm: running statistics follow each batch once, and evaluation 
   for (std::size_t i = 0; i < trained.size(); ++i)
     CHECK(evaluated[i] == Approx(correction * trained[i]).margin(1e-3));
 }
+
+} // namespace partita::test::nn_batch_norm

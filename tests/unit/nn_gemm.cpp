@@ -10,8 +10,7 @@
 #include "support/default_space.hpp"
 #include "support/matrices.hpp"
 
-using namespace partita;
-using namespace partita::test;
+namespace partita::test::nn_gemm {
 
 namespace {
 
@@ -114,3 +113,5 @@ TEST_CASE("The path and the rate of matrix products are known", "[nn]") {
   CHECK_FALSE(gemmPath().empty());
   CHECK(measureGemmRate(space, 64, 2) > 0.0);
 }
+
+} // namespace partita::test::nn_gemm

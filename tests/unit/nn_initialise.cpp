@@ -3,8 +3,7 @@
 #include "support/catch.hpp"
 #include "support/matrices.hpp"
 
-using namespace partita;
-using namespace partita::test;
+namespace partita::test::nn_initialise {
 
 namespace {
 
@@ -71,3 +70,5 @@ TEST_CASE("Starting weights are a function of seed and place in the network", "[
     CHECK(weights(kind, 1, 4, 8, 9) != first);
   }
 }
+
+} // namespace partita::test::nn_initialise

@@ -4,8 +4,7 @@
 #include "support/catch.hpp"
 #include "support/matrices.hpp"
 
-using namespace partita;
-using namespace partita::test;
+namespace partita::test::nn_labels {
 
 namespace {
 
@@ -134,3 +133,5 @@ TEST_CASE("A temperature of the user's is taken, one-hot labels are what they sa
   CHECK(makeSilLabels(LabelKind::orthogonal, 2.0, 0.5, classes, width, 1, 0).temperature == 0.5);
   CHECK(makeOneHotLabels(3).values == Values{1, 0, 0, 0, 1, 0, 0, 0, 1});
 }
+
+} // namespace partita::test::nn_labels

@@ -5,8 +5,7 @@
 #include "support/default_space.hpp"
 #include "support/matrices.hpp"
 
-using namespace partita;
-using namespace partita::test;
+namespace partita::test::nn_loss {
 
 namespace {
 
@@ -134,3 +133,5 @@ TEST_CASE("Prototype loss recognises its labels", "[nn]") {
   // z = 4 (4/5 for the class itself, -4/5 / 4 for the others)
   CHECK(sums.meanLoss() == Approx(std::log(1.0 + 4.0 * std::exp(-4.0))).epsilon(1e-4));
 }
+
+} // namespace partita::test::nn_loss

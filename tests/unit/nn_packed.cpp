@@ -8,8 +8,7 @@
 #include "support/matrices.hpp"
 #include "support/small_model.hpp"
 
-using namespace partita;
-using namespace partita::test;
+namespace partita::test::nn_packed {
 
 /// A stage with numbers of 16 bits is the stage in single precision with its parameters, the values between
 /// layers and its gradients rounded.
@@ -208,3 +207,5 @@ TEST_CASE("Matrices of 16 bits with more values than a panel are taken panel by 
     }
   }
 }
+
+} // namespace partita::test::nn_packed

@@ -5,8 +5,7 @@
 #include "support/default_space.hpp"
 #include "support/matrices.hpp"
 
-using namespace partita;
-using namespace partita::test;
+namespace partita::test::nn_sequences {
 
 namespace {
 
@@ -139,3 +138,5 @@ TEST_CASE("Masks are a function of seed, step, row of the batch and layer", "[nn
   pass.seed = 8;
   CHECK(whole != first.forward(ones, 33, pass));
 }
+
+} // namespace partita::test::nn_sequences

@@ -6,8 +6,7 @@
 #include "support/matrices.hpp"
 #include "support/small_model.hpp"
 
-using namespace partita;
-using namespace partita::test;
+namespace partita::test::nn_stage {
 
 namespace {
 
@@ -168,3 +167,5 @@ TEST_CASE("Two batches can be under way on two tapes", "[nn]") {
   };
   CHECK(gradients(true) == gradients(false));
 }
+
+} // namespace partita::test::nn_stage

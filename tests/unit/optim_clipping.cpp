@@ -6,8 +6,7 @@
 #include "support/default_space.hpp"
 #include "support/matrices.hpp"
 
-using namespace partita;
-using namespace partita::test;
+namespace partita::test::optim_clipping {
 
 namespace {
 
@@ -79,3 +78,5 @@ TEST_CASE("The scale of a loss is divided out of squares and factors", "[optim]"
   CHECK(factorOf(norm, 10.0) == Approx(1.0 / 1024));
   CHECK(factorOf(norm, 1.0, 100.0) == Approx(0.1 / 1024));
 }
+
+} // namespace partita::test::optim_clipping

@@ -2,7 +2,7 @@
 
 #include "support/catch.hpp"
 
-using namespace partita;
+namespace partita::test::optim_loss_scale {
 
 namespace {
 
@@ -65,3 +65,5 @@ TEST_CASE("A loss scale goes on where it was", "[optim]") {
   CHECK(fresh.value() == 65536.0);
   CHECK(fresh.clean() == 0);
 }
+
+} // namespace partita::test::optim_loss_scale

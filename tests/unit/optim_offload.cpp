@@ -14,8 +14,7 @@
 #include "support/matrices.hpp"
 #include "support/small_model.hpp"
 
-using namespace partita;
-using namespace partita::test;
+namespace partita::test::optim_offload {
 
 namespace {
 
@@ -264,3 +263,5 @@ TEST_CASE("A stage holds on the device what the plan says, and no more than the 
     }
   }
 }
+
+} // namespace partita::test::optim_offload

@@ -4,8 +4,7 @@
 #include "support/default_space.hpp"
 #include "support/matrices.hpp"
 
-using namespace partita;
-using namespace partita::test;
+namespace partita::test::optim_optimiser {
 
 namespace {
 
@@ -145,3 +144,5 @@ TEST_CASE("Optimisers show their state and their traffic", "[optim]") {
   CHECK(moments->state()[1].name == "second_moment");
   CHECK(valuesOf(moments->state()[1].values.device())[7] == Approx(0.05 * std::pow(gradientOf(1)[7], 2)));
 }
+
+} // namespace partita::test::optim_optimiser

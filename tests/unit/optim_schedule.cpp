@@ -2,7 +2,7 @@
 
 #include "support/catch.hpp"
 
-using namespace partita;
+namespace partita::test::optim_schedule {
 
 namespace {
 
@@ -73,3 +73,5 @@ TEST_CASE("A held rate stays up for most of the run and ends at zero", "[optim]"
   CHECK(heldLearningRate(optimiser, 20, 100) == 0.1);
   CHECK(heldLearningRate(optimiser, 60, 100) == Approx(0.1 * 15 / 16));
 }
+
+} // namespace partita::test::optim_schedule

@@ -5,7 +5,7 @@
 
 #include "support/catch.hpp"
 
-using namespace partita;
+namespace partita::test::plan_cuts {
 
 namespace {
 
@@ -87,3 +87,5 @@ TEST_CASE("Balanced cuts are the best of all, any costs", "[plan]") {
     checkAgainstAll(n, 1 + static_cast<int>(round % static_cast<std::uint32_t>(n)), cost);
   }
 }
+
+} // namespace partita::test::plan_cuts

@@ -5,8 +5,7 @@
 #include "data_files.hpp"
 #include "support/catch.hpp"
 
-using namespace partita;
-using test::messageOf;
+namespace partita::test::plan_grid {
 
 namespace {
 
@@ -85,3 +84,5 @@ TEST_CASE("Fewer ranks than stages share them out by their work", "[plan]") {
   partition.local_flops = {3.0, 1.0, 1.0, 1.0};
   CHECK(planGrid(withReplicas(0), partition, 2).first_stage == std::vector<int>{0, 1, 4});
 }
+
+} // namespace partita::test::plan_grid

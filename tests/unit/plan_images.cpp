@@ -7,7 +7,7 @@
 
 #include "support/catch.hpp"
 
-using namespace partita;
+namespace partita::test::plan_images {
 
 namespace {
 
@@ -166,3 +166,5 @@ layers = [{ type = "batch-norm" }, { type = "dense" }]
   config.strategy.wire = Precision::fp16;
   CHECK(bytes() == 2 * 2 * 6 * 4);
 }
+
+} // namespace partita::test::plan_images

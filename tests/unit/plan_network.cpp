@@ -3,8 +3,7 @@
 #include "data_files.hpp"
 #include "support/catch.hpp"
 
-using namespace partita;
-using test::messageOf;
+namespace partita::test::plan_network {
 
 namespace {
 
@@ -126,3 +125,5 @@ TEST_CASE("A residual whose branches differ is refused", "[plan]") {
           planNetwork(network({residual, dense(0)}), {4}, 3);
         }) == "network/layers: entry 1: 5 values of the layers cannot be added to 6 of the shortcut");
 }
+
+} // namespace partita::test::plan_network

@@ -4,8 +4,7 @@
 #include "data_files.hpp"
 #include "support/catch.hpp"
 
-using namespace partita;
-using test::messageOf;
+namespace partita::test::plan_partition {
 
 namespace {
 
@@ -296,3 +295,5 @@ TEST_CASE("Memory of a stage", "[plan]") {
   config.optimiser.momentum = 0.0;
   CHECK(stageMemory(stage, config).optimiser == 0);
 }
+
+} // namespace partita::test::plan_partition

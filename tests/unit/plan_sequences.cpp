@@ -5,8 +5,7 @@
 #include "data_files.hpp"
 #include "support/catch.hpp"
 
-using namespace partita;
-using test::messageOf;
+namespace partita::test::plan_sequences {
 
 namespace {
 
@@ -157,3 +156,5 @@ TEST_CASE("Cuts of a network on tokens have labels of a position's width", "[pla
           partitionOf(cutInTwo(gpt(16, 2, 4, false), 3), 8, 17);
         }).find("16 units for 17 classes") != std::string::npos);
 }
+
+} // namespace partita::test::plan_sequences

@@ -8,8 +8,7 @@
 #include "support/default_space.hpp"
 #include "support/small_model.hpp"
 
-using namespace partita;
-using namespace partita::test;
+namespace partita::test::strategy_allocations {
 
 namespace {
 
@@ -144,3 +143,5 @@ cuts = [2]
     checkNoAllocations(config, glyphs());
   }
 }
+
+} // namespace partita::test::strategy_allocations

@@ -7,8 +7,8 @@
 #include "support/file_size_limit.hpp"
 #include "support/matrices.hpp"
 
-using namespace partita;
-using namespace partita::test;
+namespace partita::test::strategy_cache {
+
 using Catch::Matchers::ContainsSubstring;
 
 namespace {
@@ -63,3 +63,5 @@ TEST_CASE("A folder that cannot hold the activations is named", "[strategy]") {
                     ContainsSubstring("cannot write in '" + folder.path() + "'") &&
                         ContainsSubstring("File too large"));
 }
+
+} // namespace partita::test::strategy_cache

@@ -8,8 +8,7 @@
 #include "support/matrices.hpp"
 #include "support/small_model.hpp"
 
-using namespace partita;
-using namespace partita::test;
+namespace partita::test::strategy_precision {
 
 /// Training steps of one stage in each precision, with gradients that fp16 cannot hold at first.
 
@@ -119,3 +118,5 @@ TEST_CASE("A step that is left out leaves nothing of its batch in running statis
   CHECK(without.statistics() == trainer.statistics());
   CHECK(without.masters() == trainer.masters());
 }
+
+} // namespace partita::test::strategy_precision

@@ -7,7 +7,7 @@
 
 #include "support/catch.hpp"
 
-using namespace partita;
+namespace partita::test::strategy_schedule {
 
 namespace {
 
@@ -145,3 +145,5 @@ TEST_CASE("A share becomes as many microbatches as the deck says, none of them e
   strategy.microbatches = 1;
   CHECK(microbatchRows(strategy, 12) == 12);
 }
+
+} // namespace partita::test::strategy_schedule

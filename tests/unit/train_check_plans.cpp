@@ -5,8 +5,7 @@
 #include "data_files.hpp"
 #include "support/catch.hpp"
 
-using namespace partita;
-using test::messageOf;
+namespace partita::test::train_check_plans {
 
 namespace {
 
@@ -78,3 +77,5 @@ TEST_CASE("a message that MPI cannot count is refused", "[train]") {
         "smaller layers are needed");
   CHECK(complaint(2, {wide, "strategy/cuts=[1]", "training/batch=256", "strategy/microbatches=2"}).empty());
 }
+
+} // namespace partita::test::train_check_plans

@@ -4,8 +4,7 @@
 #include "support/catch.hpp"
 #include "support/file_size_limit.hpp"
 
-using namespace partita;
-using namespace partita::test;
+namespace partita::test::train_history {
 
 namespace {
 
@@ -100,3 +99,5 @@ TEST_CASE("A history that cannot be written is refused", "[train]") {
   CHECK(messageOf([] { HistoryFile("/nowhere/at/all/history.csv"); }) ==
         "/nowhere/at/all/history.csv: cannot be written: No such file or directory");
 }
+
+} // namespace partita::test::train_history

@@ -15,8 +15,6 @@ namespace {
 
 static_assert(std::is_trivially_copyable<Sign>::value, "signs travel as bytes");
 
-constexpr int exit_failure = 1;
-
 std::string wholeSeconds(double seconds) {
   std::array<char, 24> text{};
   std::snprintf(text.data(), text.size(), "%.0f s", seconds);

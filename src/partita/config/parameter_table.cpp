@@ -18,27 +18,27 @@ std::string endText(double value) {
 
 } // namespace
 
-bool Range::contains(double value) const {
+bool Interval::contains(double value) const {
   const bool above_low = low_open ? value > low : value >= low;
   const bool below_high = high_open ? value < high : value <= high;
   return above_low && below_high;
 }
 
-std::string Range::text() const {
+std::string Interval::text() const {
   if (high == infinity) return (low_open ? "> " : ">= ") + endText(low);
   return (low_open ? "(" : "[") + endText(low) + ", " + endText(high) + (high_open ? ")" : "]");
 }
 
-Range atLeast(double low) {
+Interval atLeast(double low) {
   return {low, infinity};
 }
-Range above(double low) {
+Interval above(double low) {
   return {low, infinity, true};
 }
-Range within(double low, double high) {
+Interval within(double low, double high) {
   return {low, high};
 }
-Range withinBelow(double low, double high) {
+Interval withinBelow(double low, double high) {
   return {low, high, false, true};
 }
 
@@ -77,7 +77,7 @@ void Section::add(const std::string& key, Target target, const std::string& mean
   add(key, std::move(target), {}, "", meaning);
 }
 
-void Section::add(const std::string& key, Target target, Range range, const std::string& unit,
+void Section::add(const std::string& key, Target target, Interval range, const std::string& unit,
                   const std::string& meaning) {
   parameters.push_back({key, std::move(target), range, unit, meaning});
 }

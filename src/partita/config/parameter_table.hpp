@@ -13,7 +13,7 @@
 namespace partita {
 
 /// The values a number may take; an end is part of the range unless it is open. Ends may be infinite.
-struct Range {
+struct Interval {
   double low, high;
   bool low_open = false, high_open = false;
 
@@ -21,10 +21,10 @@ struct Range {
   std::string text() const; ///< ">= 1", "> 0", "[0, 1)"
 };
 
-Range atLeast(double low);
-Range above(double low);
-Range within(double low, double high);
-Range withinBelow(double low, double high); ///< without `high` itself
+Interval atLeast(double low);
+Interval above(double low);
+Interval within(double low, double high);
+Interval withinBelow(double low, double high); ///< without `high` itself
 
 /// A field of an enumeration type, seen through the names of its values.
 struct Choice {
@@ -61,7 +61,7 @@ using Target =
 struct Parameter {
   std::string key;
   Target target;
-  Range range; ///< numbers only
+  Interval range; ///< numbers only
   std::string unit;
   std::string text; ///< what it means, in one sentence without full stop
 
@@ -76,7 +76,7 @@ struct Section {
   std::vector<Parameter> parameters{};
 
   void add(const std::string& key, Target target, const std::string& text);
-  void add(const std::string& key, Target target, Range range, const std::string& unit,
+  void add(const std::string& key, Target target, Interval range, const std::string& unit,
            const std::string& text);
 
   const Parameter* find(const std::string& key) const; ///< null where there is none

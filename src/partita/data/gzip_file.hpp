@@ -17,6 +17,8 @@ std::string findFile(const std::string& path);
 /// system and of the gzip stream (corrupt, truncated, wrong checksum) are UserError with the file's name.
 class GzipFile {
  public:
+  static constexpr std::size_t block_bytes = std::size_t{1} << 20; ///< read at once
+
   explicit GzipFile(const std::string& path);
 
   const std::string& name() const { return _name; }

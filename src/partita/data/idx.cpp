@@ -11,7 +11,6 @@ namespace partita {
 
 namespace {
 
-constexpr std::size_t block_bytes = std::size_t{1} << 20;
 constexpr std::uint64_t widest_sample = std::uint64_t{1} << 31;
 
 struct Header {
@@ -86,7 +85,8 @@ Header readHeader(GzipFile& file, int fewest, int most) {
 /// the header promises: a header may lie.
 std::vector<std::uint8_t> readRows(GzipFile& file, const Header& header, std::size_t kept) {
   const std::uint64_t total = header.count * header.width, keep = kept * header.width;
-  std::vector<std::uint8_t> out, block(static_cast<std::size_t>(std::min<std::uint64_t>(total, block_bytes)));
+  std::vector<std::uint8_t> out,
+      block(static_cast<std::size_t>(std::min<std::uint64_t>(total, GzipFile::block_bytes)));
   for (std::uint64_t done = 0; done < total;) {
     const std::size_t wanted = static_cast<std::size_t>(std::min<std::uint64_t>(block.size(), total - done));
     const std::size_t got = file.read(block.data(), wanted);

@@ -4,8 +4,6 @@ namespace partita {
 
 namespace {
 
-constexpr std::int64_t float_type = 1, int64_type = 7; // TensorProto.DataType
-
 // Field numbers of onnx.proto.
 namespace graph {
 enum { node = 1, name = 2, initializer = 5, input = 11, output = 12 };
@@ -31,7 +29,7 @@ ProtobufMessage headOf(const std::string& name, const std::vector<std::int64_t>&
 
 ProtobufMessage floatTensor(const std::string& name, const std::vector<std::int64_t>& extents,
                             const std::vector<float>& values) {
-  ProtobufMessage message = headOf(name, extents, float_type);
+  ProtobufMessage message = headOf(name, extents, OnnxGraph::float_type);
   message.data(tensor::raw_data, values.data(), values.size() * sizeof(float)); // little-endian, as memory is
   return message;
 }
@@ -46,7 +44,7 @@ ProtobufMessage valueOf(const std::string& name, const std::vector<std::int64_t>
     size.integer(1, extent);
     shape.message(1, size);
   }
-  values.integer(1, float_type);
+  values.integer(1, OnnxGraph::float_type);
   values.message(2, shape);
   type.message(1, values);
   info.text(1, name);
@@ -123,7 +121,7 @@ std::string OnnxGraph::constant(const std::string& name, const std::vector<std::
 std::string OnnxGraph::constant(const std::string& name, const std::vector<std::int64_t>& extents,
                                 const std::vector<std::int64_t>& values) {
   if (!_constants.insert(name).second) return name;
-  ProtobufMessage message = headOf(name, extents, int64_type);
+  ProtobufMessage message = headOf(name, extents, OnnxGraph::int64_type);
   message.text(tensor::raw_data,
                {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(std::int64_t)});
   _graph.message(graph::initializer, message);

@@ -12,6 +12,8 @@ namespace partita {
 /// Source: onnx/onnx.proto of ONNX 1.8.
 class OnnxGraph {
  public:
+  static constexpr std::int64_t float_type = 1, int64_type = 7; ///< TensorProto.DataType
+
   using Names = std::vector<std::string>;
   using Attributes = std::vector<ProtobufMessage>;
 

@@ -6,8 +6,7 @@ namespace partita {
 
 namespace {
 
-constexpr std::int64_t int64_type = 7; // TensorProto.DataType
-constexpr float unseen = -1e30F;       // its exponential is 0, and it has differences that are numbers
+constexpr float unseen = -1e30F; // its exponential is 0, and it has differences that are numbers
 
 /// The tensors of an operation whose names begin with `part`: "qkv" or "out".
 OnnxGraph::Names namesOf(const Operation& operation, const std::string& part) {
@@ -36,7 +35,7 @@ std::string partOf(OnnxGraph& graph, const std::string& all, std::int64_t number
 } // namespace
 
 void addEmbedding(OnnxGraph& graph, const Operation& operation, const std::string& output) {
-  graph.then("Cast", output + ".tokens", {}, {OnnxGraph::integer("to", int64_type)});
+  graph.then("Cast", output + ".tokens", {}, {OnnxGraph::integer("to", OnnxGraph::int64_type)});
   const bool positions = operation.tensors.size() > 1;
   graph.add("Gather", positions ? output + ".vectors" : output, {operation.tensors[0].name, graph.current()});
   if (positions) graph.then("Add", output, {operation.tensors[1].name});

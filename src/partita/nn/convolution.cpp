@@ -41,7 +41,7 @@ struct Finish {
 
 /// dJ/dz = dJ/dy act'(z) in place, and its sums over the places of each channel of a row.
 template <class Act>
-struct ActivationGradient {
+struct ChannelActivationGradient {
   Act act;
   const Real *out, *argument;
   Real *grad, *sums;
@@ -173,8 +173,8 @@ void Convolution::activationGradient(const ExecSpace& space, const Pass& pass, c
   Real* sums = pass.work.data() + _c.columnValues(rows) + _c.productValues(rows);
   withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
     forEachElement(space, "partita::Convolution::activation_gradient_kernel", rows, _c.out_channels,
-                   ActivationGradient<decltype(act)>{act, out.data(), saved.data(), grad.data(), sums,
-                                                     _c.out_channels, _c.windows.outPlaces()});
+                   ChannelActivationGradient<decltype(act)>{act, out.data(), saved.data(), grad.data(), sums,
+                                                            _c.out_channels, _c.windows.outPlaces()});
   });
   if (!_plan.spec.bias) return;
   forEachValue(space, "partita::Convolution::bias_gradient_kernel", _c.out_channels,

@@ -23,7 +23,7 @@ struct BiasActivation {
 
 /// dJ/dz = dJ/dy act'(z) in place.
 template <class Act>
-struct ActivationGradient {
+struct PreActivationGradient {
   Act act;
   Matrix out, saved, grad;
   KOKKOS_INLINE_FUNCTION Real operator()(std::int64_t i, std::int64_t j) const {
@@ -79,7 +79,7 @@ void Dense::activationGradient(const ExecSpace& space, const Pass& pass, const M
   const Region region(space, "partita::Dense::activation_gradient", Phase::elementwise);
   const auto rows = static_cast<std::int64_t>(grad.extent(0));
   withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
-    const ActivationGradient<decltype(act)> body{act, out, saved, grad};
+    const PreActivationGradient<decltype(act)> body{act, out, saved, grad};
     if (_plan.spec.bias) {
       sumColumns(space, "partita::Dense::activation_gradient_kernel", rows, _units, body,
                  _bias.gradient(space, pass.accumulate).data(), pass.accumulate);

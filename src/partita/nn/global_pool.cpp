@@ -28,11 +28,6 @@ struct ChannelMeanGradient {
   }
 };
 
-/// Channels of all rows of the batch.
-std::int64_t itemsOf(const Matrix& values, const LayerPlan& plan) {
-  return static_cast<std::int64_t>(values.extent(0)) * plan.in.front();
-}
-
 } // namespace
 
 void GlobalAveragePool::forward(const ExecSpace& space, const Pass&, const Matrix& in, const Matrix& out,
@@ -48,7 +43,7 @@ void GlobalAveragePool::backward(const ExecSpace& space, const Pass&, const Matr
   if (grad_in.size() == 0) return;
   const Region region(space, "partita::GlobalAveragePool::backward", Phase::elementwise);
   const std::int64_t places = inputs() / _plan.in.front();
-  forEachRun(space, "partita::GlobalAveragePool::backward_kernel", itemsOf(in, _plan), places,
+  forEachRun(space, "partita::GlobalAveragePool::backward_kernel", channelsOf(in), places,
              ChannelMeanGradient{grad_out.data(), grad_in.data(), places});
 }
 

@@ -87,6 +87,11 @@ class PlannedLayer : public Layer {
   std::int64_t savedValues() const override { return _plan.savedValues(); }
 
  protected:
+  /// Channels of all rows of a batch.
+  std::int64_t channelsOf(const Matrix& in) const {
+    return static_cast<std::int64_t>(in.extent(0)) * _plan.in.front();
+  }
+
   LayerPlan _plan;
 };
 

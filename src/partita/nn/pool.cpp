@@ -6,19 +6,10 @@
 
 namespace partita {
 
-namespace {
-
-/// Channels of all rows of the batch.
-std::int64_t itemsOf(const Matrix& values, const LayerPlan& plan) {
-  return static_cast<std::int64_t>(values.extent(0)) * plan.in.front();
-}
-
-} // namespace
-
 void MaxPool::forward(const ExecSpace& space, const Pass&, const Matrix& in, const Matrix& out,
                       const Matrix& saved) {
   const Region region(space, "partita::MaxPool::forward", Phase::elementwise);
-  forEachRun(space, "partita::MaxPool::forward_kernel", itemsOf(in, _plan), _windows.outPlaces(),
+  forEachRun(space, "partita::MaxPool::forward_kernel", channelsOf(in), _windows.outPlaces(),
              pooling::Largest{_windows, in.data(), out.data(), saved.data()});
 }
 
@@ -26,14 +17,14 @@ void MaxPool::backward(const ExecSpace& space, const Pass&, const Matrix& in, co
                        const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) {
   if (grad_in.size() == 0) return;
   const Region region(space, "partita::MaxPool::backward", Phase::elementwise);
-  Kokkos::parallel_for("partita::MaxPool::backward_kernel", Range(space, 0, itemsOf(in, _plan)),
+  Kokkos::parallel_for("partita::MaxPool::backward_kernel", Range(space, 0, channelsOf(in)),
                        pooling::LargestGradient{_windows, saved.data(), grad_out.data(), grad_in.data()});
 }
 
 void AveragePool::forward(const ExecSpace& space, const Pass&, const Matrix& in, const Matrix& out,
                           const Matrix&) {
   const Region region(space, "partita::AveragePool::forward", Phase::elementwise);
-  forEachRun(space, "partita::AveragePool::forward_kernel", itemsOf(in, _plan), _windows.outPlaces(),
+  forEachRun(space, "partita::AveragePool::forward_kernel", channelsOf(in), _windows.outPlaces(),
              pooling::Mean{_windows, in.data(), out.data()});
 }
 
@@ -41,7 +32,7 @@ void AveragePool::backward(const ExecSpace& space, const Pass&, const Matrix& in
                            const Matrix&, const Matrix& grad_out, const Matrix& grad_in) {
   if (grad_in.size() == 0) return;
   const Region region(space, "partita::AveragePool::backward", Phase::elementwise);
-  Kokkos::parallel_for("partita::AveragePool::backward_kernel", Range(space, 0, itemsOf(in, _plan)),
+  Kokkos::parallel_for("partita::AveragePool::backward_kernel", Range(space, 0, channelsOf(in)),
                        pooling::MeanGradient{_windows, grad_out.data(), grad_in.data()});
 }
 

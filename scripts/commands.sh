@@ -59,7 +59,8 @@ runTests() {
 
 # The sanitizers see memory errors of the library; leaks are Open MPI's own, and stay unreported (tests/CMakeLists.txt).
 runSanitized() {
-  buildTarget partita_sanitized_tests
+  buildTarget all partita_sanitized_tests
+  needTestPython
   ctest --test-dir "$build" -C sanitized -L sanitized --output-on-failure -j "$cores" "$@"
 }
 

@@ -48,8 +48,8 @@ struct Content {
     content.facts = {"# a deck\n", 10, {4}, {0.0F}, {1.0F}, {{"version", "1"}}};
     for (const std::vector<std::int64_t>& extents : shapes) {
       const int number = static_cast<int>(content.tensors.size());
-      content.tensors.push_back(
-          {parameters_kind, "layer" + std::to_string(number) + ".dense", "weight", extents});
+      content.tensors.push_back({parameters_kind, "layer" + std::to_string(number) + ".dense", "weight",
+                                 extents, "outputs, inputs"});
       const bool mine = number % everyone().size() == everyone().rank();
       values.push_back(mine ? valuesOf(number) : std::vector<Real>());
       content.values.push_back(mine ? values.back().data() : nullptr);

@@ -23,6 +23,25 @@ except ImportError:
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SEQUENCES = """
+[data]
+kind = "grammar"
+sequence = 8
+samples = 40
+test_samples = 40
+[network]
+layers = [{ type = "embedding", width = 8, positions = true }, { type = "attention" }, { type = "rms-norm" }, { type = "dense" }]
+[training]
+batch = 20
+"""
+VOLUMES = """
+[data]
+kind = "hdf5"
+[network]
+layers = [{ type = "conv3d", channels = 2, kernel = 1 }, { type = "flatten" }, { type = "dense" }]
+[training]
+batch = 20
+"""
 
 
 @unittest.skipIf(h5py is None, "there is no h5py")
@@ -55,6 +74,34 @@ class Snippets(support.RunTest):
         with h5py.File(self.folder / "run" / "parameters.h5", "r+") as file:
             file["parameters/layer0.dense/weight"][3, 5] += 1
         self.assertEqual(self.output("docs/checkpoint-format.md"), "(32, 144) False\n")
+
+    def test_axes_of_tensors(self):
+        """What the documents list, on tensors of as many axes, of every layer that has some."""
+        page = (ROOT / "docs/checkpoint-format.md").read_text()
+        sentence = page[page.index("what their extents count"):page.index("All data sets have `crc32`")]
+        listed = set(re.findall(r'"([\w,\s]+)"', sentence)) - {"depth"} | {"outputs, inputs, depth, rows, columns"}
+        train(self.folder / "images", self.deck, support.IMAGES, "run/epochs=1")
+        train(self.folder / "text", self.write("text.toml", SEQUENCES))
+        volumes = self.folder / "volumes.h5"
+        with h5py.File(volumes, "w") as file:
+            file["features"] = [[[[[0.0, 1.0], [2.0, 3.0]]] * 2]] * 40
+            file["labels"] = [0, 1] * 20
+        train(self.folder / "volumes", self.write("volumes.toml", VOLUMES),
+              f"data/train_file={volumes}", f"data/test_file={volumes}")
+        found = set()
+
+        def look(name, item):
+            if not isinstance(item, h5py.Dataset) or not name.startswith(("parameters", "statistics")):
+                return
+            self.assertEqual(item.attrs["units"], b"1", name)
+            axes = item.attrs["axes"].decode()
+            self.assertEqual(axes.count(",") + 1, item.ndim, name)
+            found.add(axes)
+
+        for run in ("run", "images", "text", "volumes"):
+            with h5py.File(self.folder / run / "parameters.h5") as file:
+                file.visititems(look)
+        self.assertEqual(found, listed)
 
     def test_state_of_a_checkpoint(self):
         """What docs/checkpoint-format.md lists, by name, and nothing else."""

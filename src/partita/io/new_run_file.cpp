@@ -37,20 +37,6 @@ Hdf5Id textType(const std::string& text) {
   return type;
 }
 
-/// What the extents of a tensor are, slowest first.
-std::string axesOf(const TensorRecord& tensor) {
-  switch (tensor.extents.size()) {
-  case 1:
-    return "outputs";
-  case 2:
-    return "outputs, inputs";
-  case 4:
-    return "outputs, inputs, rows, columns";
-  default:
-    return "outputs, inputs, depth, rows, columns";
-  }
-}
-
 } // namespace
 
 NewRunFile::NewRunFile(const Communicator& comm, std::string path, const RunFileContent& content)
@@ -188,7 +174,7 @@ void NewRunFile::createTensor(const TensorRecord& tensor) {
                          H5P_DEFAULT),
               tensor.path());
   const hid_t dataset = _datasets.back().get();
-  writeAttribute(dataset, "axes", axesOf(tensor), _path);
+  writeAttribute(dataset, "axes", tensor.axes, _path);
   writeAttribute(dataset, "units", std::string("1"), _path);
 }
 

@@ -21,6 +21,7 @@ constexpr const char* statistics_kind = "statistics"; ///< running means and the
 struct TensorRecord {
   std::string kind, layer, name;
   std::vector<std::int64_t> extents;
+  std::string axes = {}; ///< see ParameterShape; empty of one that was read
 
   std::string path() const { return "/" + kind + "/" + layer + "/" + name; }
   std::int64_t size() const;

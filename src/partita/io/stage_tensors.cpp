@@ -26,7 +26,7 @@ std::vector<TensorRecord> networkTensors(const Partition& partition, const std::
     for (const LayerPlan* layer : leavesOf(stage.layers)) {
       for (const ParameterShape& shape :
            kind == statistics_kind ? layer->statisticsShapes() : layer->parameterShapes())
-        tensors.push_back({kind, layer->name(), shape.name, shape.extents});
+        tensors.push_back({kind, layer->name(), shape.name, shape.extents, shape.axes});
     }
   }
   return tensors;

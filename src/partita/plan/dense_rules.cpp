@@ -18,8 +18,8 @@ class DenseRules : public LayerRules {
 
   std::vector<ParameterShape> parameters(const LayerPlan& plan) const override {
     std::vector<ParameterShape> shapes;
-    if (!plan.spec.tied) shapes.push_back({"weight", {plan.out.back(), fanIn(plan)}});
-    if (plan.spec.bias) shapes.push_back({"bias", {plan.out.back()}});
+    if (!plan.spec.tied) shapes.push_back({"weight", {plan.out.back(), fanIn(plan)}, "outputs, inputs"});
+    if (plan.spec.bias) shapes.push_back({"bias", {plan.out.back()}, "outputs"});
     return shapes;
   }
 

@@ -17,10 +17,12 @@ class ConvolutionRules : public LayerRules {
   std::vector<ParameterShape> parameters(const LayerPlan& plan) const override {
     const ConvolutionPlan convolution(plan);
     std::vector<std::int64_t> extents{convolution.out_channels, convolution.in_channels / convolution.groups};
+    const std::string axes =
+        isVolume(plan.in) ? "outputs, inputs, depth, rows, columns" : "outputs, inputs, rows, columns";
     for (std::size_t a = isVolume(plan.in) ? 0 : 1; a < 3; ++a)
       extents.push_back(convolution.windows.kernel[a]);
-    std::vector<ParameterShape> shapes{{"weight", extents}};
-    if (plan.spec.bias) shapes.push_back({"bias", {convolution.out_channels}});
+    std::vector<ParameterShape> shapes{{"weight", extents, axes}};
+    if (plan.spec.bias) shapes.push_back({"bias", {convolution.out_channels}, "outputs"});
     return shapes;
   }
 
@@ -85,10 +87,10 @@ class BatchNormRules : public LayerRules {
   }
 
   std::vector<ParameterShape> parameters(const LayerPlan& plan) const override {
-    return {{"scale", {plan.in.front()}}, {"shift", {plan.in.front()}}};
+    return {{"scale", {plan.in.front()}, "channels"}, {"shift", {plan.in.front()}, "channels"}};
   }
   std::vector<ParameterShape> statistics(const LayerPlan& plan) const override {
-    return {{"mean", {plan.in.front()}}, {"variance", {plan.in.front()}}};
+    return {{"mean", {plan.in.front()}, "channels"}, {"variance", {plan.in.front()}, "channels"}};
   }
 
   /// Mean and deviation of the batch, which any batch of one row or more has room for.

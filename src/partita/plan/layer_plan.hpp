@@ -11,6 +11,7 @@ namespace partita {
 struct ParameterShape {
   std::string name; ///< "weight", "bias"
   std::vector<std::int64_t> extents;
+  std::string axes; ///< what the extents count, slowest first: "outputs, inputs"
   std::int64_t size() const { return valuesOf(extents); }
 };
 

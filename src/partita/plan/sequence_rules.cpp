@@ -14,8 +14,9 @@ class EmbeddingRules : public LayerRules {
     return {plan.in[0], plan.spec.width};
   }
   std::vector<ParameterShape> parameters(const LayerPlan& plan) const override {
-    std::vector<ParameterShape> shapes{{"weight", {plan.classes, plan.spec.width}}};
-    if (plan.spec.positions) shapes.push_back({"position", {plan.in[0], plan.spec.width}});
+    std::vector<ParameterShape> shapes{{"weight", {plan.classes, plan.spec.width}, "tokens, width"}};
+    if (plan.spec.positions)
+      shapes.push_back({"position", {plan.in[0], plan.spec.width}, "positions, width"});
     return shapes;
   }
   std::int64_t realCopies(const LayerPlan& plan) const override {
@@ -30,8 +31,8 @@ class NormRules : public LayerRules {
   explicit NormRules(bool centred) : _centred(centred) {}
 
   std::vector<ParameterShape> parameters(const LayerPlan& plan) const override {
-    std::vector<ParameterShape> shapes{{"weight", {plan.in.back()}}};
-    if (_centred) shapes.push_back({"bias", {plan.in.back()}});
+    std::vector<ParameterShape> shapes{{"weight", {plan.in.back()}, "width"}};
+    if (_centred) shapes.push_back({"bias", {plan.in.back()}, "width"});
     return shapes;
   }
   /// Of each position: one over its deviation, and for layer-norm its mean.
@@ -60,10 +61,10 @@ class AttentionRules : public LayerRules {
 
   std::vector<ParameterShape> parameters(const LayerPlan& plan) const override {
     const std::int64_t width = plan.in[1];
-    std::vector<ParameterShape> shapes{{"qkv_weight", {3 * width, width}}};
-    if (plan.spec.bias) shapes.push_back({"qkv_bias", {3 * width}});
-    shapes.push_back({"out_weight", {width, width}});
-    if (plan.spec.bias) shapes.push_back({"out_bias", {width}});
+    std::vector<ParameterShape> shapes{{"qkv_weight", {3 * width, width}, "outputs, inputs"}};
+    if (plan.spec.bias) shapes.push_back({"qkv_bias", {3 * width}, "outputs"});
+    shapes.push_back({"out_weight", {width, width}, "outputs, inputs"});
+    if (plan.spec.bias) shapes.push_back({"out_bias", {width}, "outputs"});
     return shapes;
   }
 

@@ -38,9 +38,10 @@ lintDatabase() {
 # is (behind clang's own headers).
 runLint() {
   needPackages "${lint_packages[@]}"
-  local tool base files=("${@:-/(src/partita|apps/partita)/}")
+  local tool base changed files=("${@:-/(src/partita|apps/partita)/}")
   if [ "${1:-}" = --changed ] && base=$(baseCommit); then
-    mapfile -t files < <(python3 scripts/changed_sources.py "$base")
+    changed=$(python3 scripts/changed_sources.py "$base") || return 1
+    mapfile -t files < <(printf '%s' "$changed")
     say "${#files[@]} sources differ from ${base:0:12}, or include what does"
     [ "${#files[@]}" -gt 0 ] || return 0
   elif [ "${1:-}" = --changed ]; then

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t bytes_a_call = 16 << 20;
+constexpr std::int64_t bytes_a_call = 1 << 20;
 
 /// A folder that all ranks see, for the life of the object. Collective.
 class SharedFolder {
@@ -126,7 +126,7 @@ TEST_CASE("where a disk is full, every rank comes out of a compressed file", "[i
   checkValues(folder.file("file.h5"), content);
 }
 
-TEST_CASE("no call writes more than some megabytes, whatever the size of a tensor", "[io]") {
+TEST_CASE("no call writes more than a megabyte, whatever the size of a tensor", "[io]") {
   const SharedFolder folder;
   const Content content({{3000, 3500}}); // 42 MB in single precision
   const MpiRecording recording;

@@ -1,82 +1,41 @@
 #include "partita/core/lane.hpp"
 
-#include "partita/core/error.hpp"
+#include "partita/core/gpu.hpp"
 
 #include <condition_variable>
 #include <mutex>
 
 namespace partita {
 
-#if defined(KOKKOS_ENABLE_CUDA)
+#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP)
 
 namespace {
 
-void check(cudaError_t code) {
-  PARTITA_REQUIRE(code == cudaSuccess, cudaGetErrorString(code));
-}
-
 std::shared_ptr<void> makeStream() {
-  cudaStream_t stream = nullptr;
-  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-  return {stream, [](void* made) { cudaStreamDestroy(static_cast<cudaStream_t>(made)); }};
+  PARTITA_GPU(Stream_t) stream = nullptr;
+  checkGpu(PARTITA_GPU(StreamCreateWithFlags)(&stream, PARTITA_GPU(StreamNonBlocking)));
+  return {stream,
+          [](void* made) { (void)PARTITA_GPU(StreamDestroy)(static_cast<PARTITA_GPU(Stream_t)>(made)); }};
 }
 
 } // namespace
 
-Lane::Lane(bool) : _stream(makeStream()), _space(static_cast<cudaStream_t>(_stream.get())), _thread(false) {}
+Lane::Lane(bool)
+    : _stream(makeStream()), _space(static_cast<PARTITA_GPU(Stream_t)>(_stream.get())), _thread(false) {}
 
 struct Mark::Point {
-  Point() { check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming)); }
-  ~Point() { cudaEventDestroy(event); }
+  Point() { checkGpu(PARTITA_GPU(EventCreateWithFlags)(&event, PARTITA_GPU(EventDisableTiming))); }
+  ~Point() { (void)PARTITA_GPU(EventDestroy)(event); }
   Point(const Point&) = delete;
   Point& operator=(const Point&) = delete;
-  cudaEvent_t event = nullptr;
+  PARTITA_GPU(Event_t) event = nullptr;
 };
 
 void Mark::set(const ExecSpace& space) const {
-  check(cudaEventRecord(_point->event, space.cuda_stream()));
+  checkGpu(PARTITA_GPU(EventRecord)(_point->event, streamOf(space)));
 }
 void Mark::holdBack(const ExecSpace& space) const {
-  check(cudaStreamWaitEvent(space.cuda_stream(), _point->event, 0));
-}
-void Mark::set(Lane& lane) const {
-  set(lane._space);
-}
-void Mark::holdBack(Lane& lane) const {
-  holdBack(lane._space);
-}
-
-#elif defined(KOKKOS_ENABLE_HIP)
-
-namespace {
-
-void check(hipError_t code) {
-  PARTITA_REQUIRE(code == hipSuccess, hipGetErrorString(code));
-}
-
-std::shared_ptr<void> makeStream() {
-  hipStream_t stream = nullptr;
-  check(hipStreamCreateWithFlags(&stream, hipStreamNonBlocking));
-  return {stream, [](void* made) { (void)hipStreamDestroy(static_cast<hipStream_t>(made)); }};
-}
-
-} // namespace
-
-Lane::Lane(bool) : _stream(makeStream()), _space(static_cast<hipStream_t>(_stream.get())), _thread(false) {}
-
-struct Mark::Point {
-  Point() { check(hipEventCreateWithFlags(&event, hipEventDisableTiming)); }
-  ~Point() { (void)hipEventDestroy(event); }
-  Point(const Point&) = delete;
-  Point& operator=(const Point&) = delete;
-  hipEvent_t event = nullptr;
-};
-
-void Mark::set(const ExecSpace& space) const {
-  check(hipEventRecord(_point->event, space.hip_stream()));
-}
-void Mark::holdBack(const ExecSpace& space) const {
-  check(hipStreamWaitEvent(space.hip_stream(), _point->event, 0));
+  checkGpu(PARTITA_GPU(StreamWaitEvent)(streamOf(space), _point->event, 0));
 }
 void Mark::set(Lane& lane) const {
   set(lane._space);

@@ -1,10 +1,7 @@
 #pragma once
 
 #include "partita/core/background.hpp"
-#include "partita/strategy/run_context.hpp"
-#include "partita/train/checkpoint_job.hpp"
-#include "partita/train/monitor.hpp"
-#include "partita/train/run_directory.hpp"
+#include "partita/train/run_snapshot.hpp"
 
 #include <chrono>
 
@@ -16,21 +13,8 @@ namespace partita {
 /// `checkpoint/keep` go.
 class Checkpointer {
  public:
-  /// What it needs to know of the run; all outlive it. `facts` as in RunFileContent.
-  struct Run {
-    const RunConfig& config;
-    const Partition& partition;
-    Grid& grid;
-    const std::vector<std::unique_ptr<LocalStage>>& stages;
-    const RunLength& length;
-    const TrainingClock& clock;
-    Monitor& monitor;
-    const RunDirectory& directory;
-    RunFacts facts;
-    std::int64_t samples; ///< of the training set
-  };
   /// `background`: writes in a thread of its own, which MPI must allow. Collective.
-  Checkpointer(Run run, bool background);
+  Checkpointer(CheckpointedRun run, bool background);
 
   /// Copies the state at `position` and begins to write it; waits for the checkpoint before, if that is still
   /// being written. Collective. Throws RunError where a loss is not finite.
@@ -53,21 +37,14 @@ class Checkpointer {
  private:
   using Clock = std::chrono::steady_clock;
 
-  std::vector<std::string> kindsFor(const StagePlan& stage, const Position& position) const;
-  void listTensors(CheckpointJob& job, const Position& position) const;
-  void copyValues(const ExecSpace& space, CheckpointJob& job, const std::vector<StageUpdater*>& updaters);
-  RunProgress progressAt(const Position& position) const;
-  std::vector<double> ownNumbers(const ExecSpace& space, const std::vector<StageUpdater*>& updaters) const;
   void publish();
   void tellResult();
   void tellIfSlow();
-  std::size_t largestCopy() const;
 
-  Run _run;
+  CheckpointedRun _run;
   std::shared_ptr<const Communicator> _comm; ///< of the writing thread
-  Kokkos::View<Real*, Kokkos::LayoutRight, HostSpace> _copy;
+  RunSnapshot _snapshot;
   std::shared_ptr<CheckpointJob> _job; ///< under way
-  bool _background;                    ///< is there a thread?
   bool _failed = false;
   std::int64_t _last_step = 0;
   std::int64_t _largest_anywhere = 0; ///< values of the largest copy on a rank

@@ -1,0 +1,148 @@
+#include "partita/train/run_snapshot.hpp"
+
+#include "partita/core/region.hpp"
+#include "partita/io/stage_tensors.hpp"
+
+#include <algorithm>
+
+namespace partita {
+
+namespace {
+
+/// Which replica writes a tensor: each has all of its stage, so they share the work.
+bool writesHere(const Grid& grid, std::size_t number) {
+  return static_cast<int>(number % static_cast<std::size_t>(grid.replicas())) == grid.replica();
+}
+
+} // namespace
+
+std::size_t RunSnapshot::size() const {
+  const std::size_t kinds = 1 + optimiserStates(_run.config.optimiser).size();
+  std::size_t values = 0;
+  for (const auto& local : _run.stages)
+    values +=
+        kinds * static_cast<std::size_t>(local->stage.masters().size()) + local->stage.statistics().extent(0);
+  return values;
+}
+
+void RunSnapshot::allocate() {
+  _copy = decltype(_copy)("partita::RunSnapshot::copy", size());
+}
+
+void RunSnapshot::take(const ExecSpace& space, const Position& position,
+                       const std::vector<StageUpdater*>& updaters, CheckpointJob& job) {
+  job.content.facts = _run.facts;
+  job.content.progress = progressAt(position);
+  listTensors(job, position);
+  copyValues(space, job, updaters);
+  job.numbers = ownNumbers(space, updaters);
+}
+
+std::vector<std::string> RunSnapshot::kindsFor(const StagePlan& stage, const Position& position) const {
+  std::vector<std::string> kinds{parameters_kind, statistics_kind};
+  const bool one_by_one = _run.length.turns > 1 && position.phase == RunPhase::training;
+  if (one_by_one && stage.index != position.stage) return kinds; // done, or not begun
+  for (const std::string& name : optimiserStates(_run.config.optimiser)) kinds.push_back(name);
+  return kinds;
+}
+
+/// The same list on every rank.
+void RunSnapshot::listTensors(CheckpointJob& job, const Position& position) const {
+  for (const StagePlan& stage : _run.partition.stages) {
+    Partition alone;
+    alone.stages = {stage};
+    for (const std::string& kind : kindsFor(stage, position)) {
+      for (const TensorRecord& tensor : networkTensors(alone, kind)) job.content.tensors.push_back(tensor);
+    }
+  }
+  job.content.values.assign(job.content.tensors.size(), nullptr);
+}
+
+void RunSnapshot::copyValues(const ExecSpace& space, CheckpointJob& job,
+                             const std::vector<StageUpdater*>& updaters) {
+  if (_copy.extent(0) == 0)
+    _copy = decltype(_copy)(Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::RunSnapshot::copy"),
+                            size());
+  fence(space, "partita::RunSnapshot::copyValues"); // behind all updates, wherever the state lies
+  std::size_t used = 0;
+  const auto copy = [&](const std::string& kind, const Stage& stage, const StoredVector& values) {
+    for (const StageTensor& tensor : tensorsOf(stage, kind)) {
+      const auto& tensors = job.content.tensors;
+      const auto found = std::find_if(tensors.begin(), tensors.end(), [&](const TensorRecord& record) {
+        return record.kind == kind && record.layer == tensor.layer && record.name == tensor.name;
+      });
+      const auto number = static_cast<std::size_t>(found - tensors.begin());
+      if (found == tensors.end() || !writesHere(_run.grid, number)) continue;
+      Real* to = _copy.data() + used;
+      // A forward pass already changes statistics: what waits for the thread is what only an update changes.
+      if (_later && values.onHost() != nullptr && kind != statistics_kind) {
+        job.copies.push_back({values, tensor.offset, tensor.size, to});
+      } else {
+        values.copyOut(space, tensor.offset, tensor.size, to);
+      }
+      job.content.values[number] = to;
+      used += static_cast<std::size_t>(tensor.size);
+    }
+  };
+  for (const auto& local : _run.stages) {
+    copy(parameters_kind, local->stage, local->stage.masters());
+    copy(statistics_kind, local->stage, StoredVector(local->stage.statistics()));
+  }
+  for (StageUpdater* updater : updaters) {
+    for (const Optimiser::State& state : updater->optimiser().state())
+      copy(state.name, updater->local().stage, state.values);
+  }
+}
+
+RunProgress RunSnapshot::progressAt(const Position& position) const {
+  RunProgress progress;
+  progress.position = position;
+  progress.run_step = _run.length.runStep(position);
+  progress.samples = _run.samples;
+  progress.per_epoch = _run.length.per_epoch;
+  progress.seed = _run.config.run.seed;
+  progress.stages = _run.grid.plan().stages;
+  progress.replicas = _run.grid.replicas();
+  progress.ranks = _run.grid.world().size();
+  return progress;
+}
+
+/// What has to be summed over the ranks: traffic, times of rank 0, scores by stage and replica, steps and
+/// loss scales by stage, reports sent by rank.
+std::vector<double> RunSnapshot::ownNumbers(const ExecSpace& space,
+                                            const std::vector<StageUpdater*>& updaters) const {
+  const Grid& grid = _run.grid;
+  const auto replicas = static_cast<std::size_t>(grid.replicas()),
+             stages = static_cast<std::size_t>(grid.plan().stages), scores = 3 * replicas * stages,
+             updates = 3 * stages;
+  std::vector<double> numbers(CheckpointJob::numbers_before_scores + scores + updates +
+                              static_cast<std::size_t>(grid.world().size()));
+  numbers[0] = static_cast<double>(grid.traffic.between_stages);
+  numbers[1] = static_cast<double>(grid.traffic.between_replicas);
+  numbers[2] = static_cast<double>(grid.traffic.evaluation);
+  if (grid.world().rank() == 0) {
+    const RunTimes times = _run.clock.times();
+    numbers[3] = _run.monitor.seconds();
+    numbers[4] = times.training;
+    numbers[5] = times.evaluation;
+  }
+  for (StageUpdater* updater : updaters) {
+    const Score::Sums sums = updater->local().score.peek(space);
+    const auto place = static_cast<std::size_t>(updater->local().index()) * replicas +
+                       static_cast<std::size_t>(grid.replica());
+    numbers[CheckpointJob::numbers_before_scores + 3 * place] = sums.loss;
+    numbers[CheckpointJob::numbers_before_scores + 3 * place + 1] = sums.correct;
+    numbers[CheckpointJob::numbers_before_scores + 3 * place + 2] = sums.rows;
+    if (grid.replica() > 0) continue; // all of them have the same
+    const auto update = CheckpointJob::numbers_before_scores + scores +
+                        3 * static_cast<std::size_t>(updater->local().index());
+    numbers[update] = static_cast<double>(updater->optimiser().steps());
+    numbers[update + 1] = updater->lossScale().value();
+    numbers[update + 2] = static_cast<double>(updater->lossScale().clean());
+  }
+  numbers[CheckpointJob::numbers_before_scores + scores + updates +
+          static_cast<std::size_t>(grid.world().rank())] = static_cast<double>(_run.monitor.sent());
+  return numbers;
+}
+
+} // namespace partita

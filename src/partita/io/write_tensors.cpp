@@ -12,8 +12,8 @@ namespace partita {
 
 namespace {
 
-// Far below MPI-IO's limit of 2 GB. Linux spends two to four times as long on the same bytes in calls of 16
-// MiB, for which it looks for pages of many MiB.
+// Far below MPI-IO's limit of 2 GB. In calls of 16 MiB Linux spends up to four times as long on the same
+// bytes.
 constexpr std::int64_t bytes_a_call = 1 << 20;
 
 struct Rows {

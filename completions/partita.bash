@@ -93,7 +93,7 @@ checkpoint/compression='
 _partita_options() {
   case $1 in
     '') echo '-h --help --version' ;;
-    'train') echo '-d --directory -r --restart -t --time-limit -n --dry-run --ranks -h --help' ;;
+    'train') echo '-d --directory -r --restart --overwrite -t --time-limit -n --dry-run --ranks -h --help' ;;
     'evaluate') echo '--predictions -h --help' ;;
     'export') echo '-o --output -h --help' ;;
     'info') echo '--deck --man --completion -h --help' ;;

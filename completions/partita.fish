@@ -159,6 +159,7 @@ complete -c partita -n '__fish_use_subcommand' -l version -d 'print the version 
 complete -c partita -n __fish_use_subcommand -a train -d 'Train the network of a deck, on all ranks of mpirun'
 complete -c partita -n '__fish_seen_subcommand_from train' -s d -l directory -x -a '(__fish_complete_directories)' -d 'run directory: deck, history, summary, checkpoints, parameters (default: nothing is kept)'
 complete -c partita -n '__fish_seen_subcommand_from train' -s r -l restart -x -a 'latest (__fish_complete_path)' -d 'go on from the newest complete checkpoint of the run directory, or from this file; with `latest`, start afresh where there is none'
+complete -c partita -n '__fish_seen_subcommand_from train' -l overwrite -d 'replace the results of an earlier run in the run directory'
 complete -c partita -n '__fish_seen_subcommand_from train' -s t -l time-limit -x -a '' -d 'write a checkpoint and stop with exit code 75 after this wall time; also MM:SS or seconds'
 complete -c partita -n '__fish_seen_subcommand_from train' -s n -l dry-run -d 'check deck and data, print the effective deck and the partition, and stop'
 complete -c partita -n '__fish_seen_subcommand_from train' -l ranks -x -a '' -d 'with -n: plan for this many ranks'

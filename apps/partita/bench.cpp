@@ -1,8 +1,8 @@
 #include "partita/comm/agree.hpp"
-#include "partita/config/user_error.hpp"
 #include "partita/core/log.hpp"
 #include "partita/core/loops.hpp"
 #include "partita/io/json.hpp"
+#include "partita/io/output_file.hpp"
 #include "partita/nn/gemm.hpp"
 #include "partita/train/banner.hpp"
 
@@ -10,7 +10,6 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
-#include <fstream>
 #include <optional>
 
 #include "bench_model.hpp"
@@ -46,7 +45,7 @@ double measureTriad(const ExecSpace& space, int repeats) {
   return best;
 }
 
-void writeJson(const std::string& path, const std::vector<Measurement>& measurements) {
+void writeJson(OutputFile& file, const std::vector<Measurement>& measurements) {
   std::string text = "[\n";
   for (std::size_t i = 0; i < measurements.size(); ++i) {
     JsonObject object;
@@ -55,13 +54,18 @@ void writeJson(const std::string& path, const std::vector<Measurement>& measurem
     object.add("unit", measurements[i].unit);
     text += "  " + object.text(2) + (i + 1 < measurements.size() ? ",\n" : "\n");
   }
-  if (!(std::ofstream(path) << text << "]\n")) throw UserError("cannot write '" + path + "'");
+  file.write(text + "]\n");
+  file.commit();
 }
 
 } // namespace
 
 void runBench(const Communicator& world, const BenchArguments& arguments, const std::string& command_line) {
   const ExecSpace space;
+  std::optional<OutputFile> json; // opened first: it would be a pity after minutes of measuring
+  collectively(world, [&] {
+    if (!arguments.json.empty() && world.rank() == 0) json.emplace(arguments.json);
+  });
   showBanner(space, world, command_line);
   const Communicator self = world.split(world.rank(), 0);
   const BenchSetting setting{self, arguments.overrides};
@@ -90,7 +94,9 @@ void runBench(const Communicator& world, const BenchArguments& arguments, const 
     measured.push_back(measureAttention(space, *gpt, quick, rates));
     for (const Measurement& layer : measureConvolutions(space, quick, rates)) measured.push_back(layer);
   }
-  if (!arguments.json.empty() && world.rank() == 0) writeJson(arguments.json, measured);
+  collectively(world, [&] {
+    if (json) writeJson(*json, measured);
+  });
 }
 
 } // namespace partita

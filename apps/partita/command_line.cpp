@@ -60,6 +60,17 @@ std::string checkExportName(std::string& text) {
   return "'" + text + "' ends neither in .onnx nor in .npz";
 }
 
+/// An empty value is a variable that was not set, and one that begins like an option is one.
+std::string checkPath(std::string& text) {
+  if (text.empty()) return "is empty; is a variable not set?";
+  if (text.front() == '-') return "'" + text + "' looks like an option; a file of this name is ./" + text;
+  return {};
+}
+
+CLI::Validator pathValidator() {
+  return {checkPath, ""};
+}
+
 void defineTrain(CLI::App& train, TrainArguments& arguments) {
   train.add_option("DECK", arguments.deck,
                    "input deck (TOML), see `partita info --deck`; with -r it may be left out: then the deck "
@@ -68,12 +79,16 @@ void defineTrain(CLI::App& train, TrainArguments& arguments) {
   train
       .add_option("-d,--directory", arguments.run_directory,
                   "run directory: deck, history, summary, checkpoints, parameters (default: nothing is kept)")
+      ->check(pathValidator())
       ->type_name("DIR");
   train
       .add_option("-r,--restart", arguments.restart,
                   "go on from the newest complete checkpoint of the run directory, or from this file; with "
                   "`latest`, start afresh where there is none")
+      ->check(pathValidator())
       ->type_name("latest|FILE");
+  train.add_flag("--overwrite", arguments.overwrite,
+                 "replace the results of an earlier run in the run directory");
   train
       .add_option("-t,--time-limit", arguments.time_limit_seconds,
                   "write a checkpoint and stop with exit code 75 after this wall time; also MM:SS or seconds")
@@ -93,6 +108,7 @@ void defineEvaluate(CLI::App& evaluate, EvaluateArguments& arguments) {
   evaluate
       .add_option("--predictions", arguments.predictions,
                   "write features, labels and logits of the test samples to this .npz")
+      ->check(pathValidator())
       ->type_name("FILE");
 }
 
@@ -101,6 +117,7 @@ void defineExport(CLI::App& app, ExportArguments& arguments) {
   app.add_option("-o,--output", arguments.output, "file to write; its ending, .onnx or .npz, says the format")
       ->type_name("FILE")
       ->required()
+      ->check(pathValidator())
       ->check(CLI::Validator(checkExportName, ""));
 }
 
@@ -121,7 +138,9 @@ void defineInfo(CLI::App& info, InfoArguments& arguments) {
 void defineBench(CLI::App& bench, BenchArguments& arguments) {
   bench.add_option("section/key=value", arguments.overrides,
                    "changes to the decks of the models, e.g. run/precision=bf16 optimiser/offload=host");
-  bench.add_option("--json", arguments.json, "write a list of {name, value, unit}")->type_name("FILE");
+  bench.add_option("--json", arguments.json, "write a list of {name, value, unit}")
+      ->check(pathValidator())
+      ->type_name("FILE");
   bench.add_flag("--quick", arguments.quick, "fewer repetitions: shows that it runs, measures badly");
 }
 
@@ -167,6 +186,7 @@ void checkCommandLine(const CLI::App& app, Arguments& arguments) {
   try {
     for (const std::string& extra : app.remaining(true)) {
       if (!isKokkosFlag(extra)) throw UserError("'" + extra + "' is not understood");
+      checkKokkosFlag(extra);
     }
     if (app.get_subcommands().empty())
       throw UserError("which command? train, evaluate, export, info or bench");

@@ -18,14 +18,14 @@ struct TrainArguments {
   std::string run_directory;
   std::string restart;                 ///< "latest", a checkpoint, or empty: start afresh
   std::int64_t time_limit_seconds = 0; ///< wall time of this call; 0: none
-  bool dry_run = false;
+  bool dry_run = false, overwrite = false;
   int ranks = 0; ///< dry run: plan for so many; 0: those at hand
 };
 
 /// What a training needs before Kokkos starts: the run directory is locked before anything in it is read.
 struct TrainPlan {
   RunDirectory directory;
-  std::string restart_file; ///< empty: from the beginning
+  RunStart start;
   RunConfig deck;
 };
 

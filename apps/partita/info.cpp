@@ -2,8 +2,9 @@
 #include "partita/core/log.hpp"
 #include "partita/io/read_run_file.hpp"
 #include "partita/train/banner.hpp"
-#include "partita/train/run_directory.hpp"
+#include "partita/train/run_files.hpp"
 
+#include <algorithm>
 #include <sstream>
 
 #include "commands.hpp"
@@ -16,6 +17,15 @@ std::string product(const std::vector<std::int64_t>& extents) {
   std::string text;
   for (const std::int64_t extent : extents) text += (text.empty() ? "" : " x ") + std::to_string(extent);
   return text;
+}
+
+/// "-1 1", the first ones of many.
+std::string numbers(const std::vector<std::int64_t>& values) {
+  constexpr std::size_t most = 20;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(values.size(), most); ++i)
+    text += (i > 0 ? " " : "") + std::to_string(values[i]);
+  return text + (values.size() > most ? " ..." : "");
 }
 
 void showProgress(const RunProgress& progress) {
@@ -47,6 +57,7 @@ void showFile(const std::string& path) {
   if (file.isCheckpoint()) showProgress(file.progress());
   Log::info("  samples of " + product(facts.shape) + " values, " + std::to_string(facts.classes) +
             " classes");
+  if (!facts.label_values.empty()) Log::info("  labels in the data files: " + numbers(facts.label_values));
   std::int64_t total = 0;
   for (const TensorRecord& tensor : file.tensors()) {
     if (tensor.kind == parameters_kind) total += tensor.size();

@@ -1,13 +1,19 @@
 #include "partita/comm/agree.hpp"
 #include "partita/comm/end_job.hpp"
 #include "partita/comm/link.hpp"
+#include "partita/config/files.hpp"
 #include "partita/core/log.hpp"
+#include "partita/io/output_file.hpp"
 
 #include <hdf5.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <exception>
+#include <fcntl.h>
 #include <iostream>
+#include <new>
+#include <unistd.h>
 
 #include "command_line.hpp"
 #include "kokkos_environment.hpp"
@@ -16,10 +22,58 @@ namespace partita {
 
 namespace {
 
+/// The command line as banner and files keep it: any bytes and any length would make these unreadable.
 std::string joined(int argc, char** argv) {
+  constexpr std::size_t most = 8192;
   std::string line;
   for (int i = 0; i < argc; ++i) line += (i > 0 ? " " : "") + std::string(argv[i]);
-  return line;
+  const std::size_t whole = line.size();
+  if (whole > most) line = line.substr(0, most) + " ... (" + std::to_string(whole) + " bytes)";
+  return validUtf8(line);
+}
+
+/// Standard descriptors that are closed would be given to the next files that are opened, and what is printed
+/// would land in them. Opened like this, printing fails instead.
+void occupyStandardDescriptors() {
+  int file = open("/dev/null", O_RDONLY);
+  while (file >= 0 && file <= STDERR_FILENO) file = open("/dev/null", O_RDONLY);
+  if (file >= 0) close(file);
+}
+
+/// Leaves no half-written output behind.
+void endBySignal(int signal) {
+  OutputFile::removeUnfinished();
+  std::signal(signal, SIG_DFL);
+  raise(signal);
+}
+
+/// A limit on the size of files fails the write, as a full disk does. Training listens to the other signals
+/// itself; a reader of its output that goes is no reason to end a run that is kept in a directory.
+void chooseSignals(const CLI::App& app, const TrainArguments& train) {
+  std::signal(SIGXFSZ, SIG_IGN);
+  if (app.got_subcommand("train")) {
+    if (!train.run_directory.empty()) std::signal(SIGPIPE, SIG_IGN);
+    return;
+  }
+  std::signal(SIGUSR1, SIG_IGN); // there is nothing to make a checkpoint of
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU}) {
+    struct sigaction before {};
+    sigaction(signal, nullptr, &before);
+    if (before.sa_handler != SIG_IGN) std::signal(signal, endBySignal);
+  }
+}
+
+/// The exit code of a command that has worked: what it printed is its result, unless there is a run
+/// directory.
+int checkOutput(const Communicator& world, const TrainArguments& train) {
+  if (world.rank() != 0) return 0;
+  const bool streams = std::cout.flush().good();
+  const std::string failure = streams ? Log::failure() : "closed, or a full disk";
+  if (failure.empty()) return 0;
+  const bool kept = !train.run_directory.empty() && !train.dry_run;
+  const std::string message = "standard output could not be written: " + failure;
+  kept ? Log::warning(message) : Log::error(message);
+  return kept ? 0 : exit_failure;
 }
 
 /// All ranks have the same variable; later it would be read in the middle of what they do together.
@@ -58,9 +112,12 @@ int parseAndRun(const Communicator& world, int argc, char** argv) {
   try {
     app.parse(argc, argv);
     checkCommandLine(app, arguments);
-    return dispatch(world, app, arguments, argc, argv);
+    chooseSignals(app, arguments.train);
+    const int code = dispatch(world, app, arguments, argc, argv);
+    return code != 0 ? code : checkOutput(world, arguments.train);
   } catch (const CLI::Success& answer) { // help or version
-    return world.rank() == 0 ? app.exit(answer) : 0;
+    const int code = world.rank() == 0 ? app.exit(answer) : 0;
+    return code != 0 ? code : checkOutput(world, {});
   } catch (const CLI::ParseError& error) {
     if (world.rank() == 0) std::cerr << "partita: command line: " << error.what() << helpHint(app) << '\n';
     return exit_user_error;
@@ -68,7 +125,7 @@ int parseAndRun(const Communicator& world, int argc, char** argv) {
     if (world.rank() == 0) {
       for (const std::string& message : error.messages()) std::cerr << "partita: " << message << '\n';
     }
-    return exit_user_error;
+    return error.bySystem() ? exit_failure : exit_user_error;
   }
 }
 
@@ -81,8 +138,13 @@ int rank_of_this = 0;
   try {
     if (thrown != nullptr) std::rethrow_exception(thrown);
   } catch (const UserError& error) {
-    endJob(rank_of_this, error.what(), exit_user_error);
+    OutputFile::removeUnfinished();
+    endJob(rank_of_this, error.what(), error.bySystem() ? exit_failure : exit_user_error);
+  } catch (const std::bad_alloc&) {
+    OutputFile::removeUnfinished();
+    endJob(rank_of_this, "not enough memory: what this rank needs is shown by -n", exit_failure);
   } catch (const std::exception& error) {
+    OutputFile::removeUnfinished();
     endJob(rank_of_this, error.what(), exit_failure);
   } catch (...) { // told below
   }
@@ -95,6 +157,7 @@ int rank_of_this = 0;
 
 int main(int argc, char** argv) {
   using namespace partita;
+  occupyStandardDescriptors();
   setenv("KOKKOS_DISABLE_WARNINGS", "1", 0); // advice on thread binding, from every rank
   // Files get their names when they are complete, so that nobody reads what another one writes; and some file
   // systems of clusters know no locks.

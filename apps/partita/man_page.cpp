@@ -29,8 +29,9 @@ const std::vector<Term>& runFiles() {
 }
 
 const std::vector<Term>& signals() {
-  static const std::vector<Term> list{{"SIGTERM, SIGINT", "write a checkpoint and end with exit code 75"},
-                                      {"SIGUSR1", "write a checkpoint and go on"}};
+  static const std::vector<Term> list{
+      {"SIGTERM, SIGINT, SIGHUP", "write a checkpoint and end with exit code 75"},
+      {"SIGUSR1", "write a checkpoint and go on"}};
   return list;
 }
 

@@ -45,7 +45,7 @@ class SharedFolder {
 /// Tensors dealt out to ranks in turn: of more ranks than tensors, the last ones have nothing to write.
 struct Content {
   explicit Content(const std::vector<std::vector<std::int64_t>>& shapes) {
-    content.facts = {"# a deck\n", 10, {4}, {0.0F}, {1.0F}, {{"version", "1"}}};
+    content.facts = {"# a deck\n", 10, {4}, {0.0F}, {1.0F}, {}, {{"version", "1"}}};
     for (const std::vector<std::int64_t>& extents : shapes) {
       const int number = static_cast<int>(content.tensors.size());
       content.tensors.push_back({parameters_kind, "layer" + std::to_string(number) + ".dense", "weight",

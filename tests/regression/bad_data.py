@@ -1,7 +1,12 @@
 """Data files that are not what the deck says: one line that names the file, on one rank and on several."""
 
 import gzip
+import os
+import re
 import struct
+import subprocess
+import sys
+import time
 
 import support
 from support import run
@@ -104,8 +109,126 @@ class BadData(support.RunTest):
     def test_libsvm_label(self):
         self.refuse(self.libsvm, "test.txt", "0 1:0.5\n7 1:1\n")
 
+    def test_data_of_one_class(self):
+        for deck, name, content in ((self.idx, "train-labels", idx(60, values=bytes(60))),
+                                    (self.libsvm, "train.txt", "1 1:0.5\n" * 60)):
+            self.write(name, content)
+            self.write("test.txt", "1 1:1\n")
+            result = run("train", deck, f"data/path={self.folder}", "data/classes=3", ranks=2)
+            self.assertRefused(result, "all 60 training samples are of class 0", "nothing to learn")
+
+    def test_what_is_no_file(self):
+        for make in (os.mkfifo, os.mkdir, lambda path: os.symlink(path, path)):
+            path = self.folder / "train-images"
+            path.rmdir() if path.is_dir() else path.unlink()
+            make(path)
+            for arguments in (["-n"], []):
+                result = run("train", self.idx, f"data/path={self.folder}", *arguments, timeout=20)
+                self.assertRefused(result, path)
+                self.assertNotIn("did you mean", result.stderr)
+        self.assertIn("Too many levels of symbolic links", result.stderr)
+
+    def test_files_beyond_all_memory(self):
+        """Sparse ones, which take no room on the disk."""
+        for name, deck in (("train.txt", self.libsvm), ("deck.toml", None)):
+            path = self.folder / name
+            with path.open("wb") as file:
+                file.truncate(1 << 40)
+            begin = time.monotonic()
+            if deck is None:
+                self.assertRefused(run("train", path, timeout=20), path, "more than 8388608 bytes")
+            else:
+                self.assertRefused(run("train", deck, f"data/path={self.folder}", timeout=20), path, "needs 1.10 TB of memory")
+            self.assertLess(time.monotonic() - begin, 5)
+
+    def test_generators_asked_for_too_much(self):
+        for kind in ("glyphs", "noise", "grammar"):
+            network = 'network/layers=[{ type = "embedding", width = 4 }, { type = "dense" }]' if kind == "grammar" else \
+                'network/layers=[{ type = "dense" }]'
+            for samples in (10**12, 2**62):
+                result = run("train", self.deck, f"data/kind={kind}", network, "strategy/kind=joint", "data/classes=0",
+                             f"data/samples={samples}", "data/image_size=1024", timeout=20)
+                self.assertRefused(result, f"{samples} samples", "of memory")
+
+    def test_networks_beyond_all_memory(self):
+        wide = '{ type = "dense", units = 16000000 }'
+        network = f"network/layers=[{wide}, {wide}, {{ type = \"dense\" }}]"
+        for ranks in (1, 2):
+            self.assertRefused(run("train", self.deck, network, "strategy/cuts=flops", ranks=ranks), "not enough memory",
+                               "for parameters (see -n)")
+        with_file = ("optimiser/offload=file", f"optimiser/offload_directory={self.folder}")
+        limited = subprocess.run(["bash", "-c", 'ulimit -f 8192; "$@"', "bash", sys.argv[1], "train", str(self.deck),
+                                  network.replace("16000000", "1800"), "strategy/kind=joint", *with_file],
+                                 capture_output=True, text=True)
+        self.assertEqual(limited.returncode, 1)
+        self.assertRegex(support.complaints(limited)[-1], "no room for 2[0-9.]+ MB in .*File too large")
+
+    def test_many_mistakes_are_told_quickly(self):
+        deck = self.write("many.toml", "[run]\n" + "".join(f"k{i} = 1\n" for i in range(500000)))
+        begin = time.monotonic()
+        result = run("train", deck, timeout=60)
+        self.assertEqual(result.returncode, 2)
+        self.assertLess(len(support.complaints(result)), 105)
+        self.assertIn("and 499900 more mistakes", support.complaints(result)[-1])
+        self.assertLess(time.monotonic() - begin, 10)
+
     def test_not_hdf5(self):
         self.refuse(self.hdf5, "train.h5", b"no HDF5 file at all")
+
+
+class OtherData(support.RunTest):
+    """A trained network is evaluated with what it was trained with, whatever the training set at hand says."""
+
+    def accuracy(self, *arguments):
+        result = run("evaluate", *arguments)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return float(re.search(r"joined network +([\d.]+) %", result.stdout)[1])
+
+    def test_standardisation_is_that_of_the_training(self):
+        """Samples whose mean says nothing: another training set, of other brightness, changes nothing."""
+        rows, dark = [], []
+        for i in range(200):
+            label = i % 2
+            rows.append(f"{label} 1:{10 * label + i % 3} 2:{100 + i % 5}\n")
+            dark.append(f"{label} 1:{-500 * label} 2:{i}\n")
+        for name, lines in (("train.txt", rows), ("test.txt", rows[:100]), ("dark.txt", dark)):
+            self.write(name, "".join(lines))
+        deck = self.write("libsvm.toml", LIBSVM_DECK)
+        folder = self.folder / "run"
+        summary = support.train(folder, deck, f"data/path={self.folder}", "strategy/kind=joint", "run/epochs=20",
+                                "data/standardise=feature")
+        self.assertGreater(summary["test_accuracy"], 0.9)
+        for train_file in ("train.txt", "dark.txt"):
+            self.assertAlmostEqual(self.accuracy(folder, f"data/train_file={train_file}"),
+                                   100 * summary["test_accuracy"], places=1)
+
+    def test_labels_are_those_of_the_training(self):
+        def lines(shift):
+            return "".join(f"{i % 3 + shift} {i % 3 + 1}:1\n" for i in range(90))
+
+        for name, shift in (("train.txt", 4), ("test.txt", 4), ("shifted.txt", 5)):
+            self.write(name, lines(shift))
+        deck = self.write("libsvm.toml", LIBSVM_DECK)
+        folder = self.folder / "run"
+        support.train(folder, deck, f"data/path={self.folder}", "strategy/kind=joint", "run/epochs=30",
+                      "optimiser/learning_rate=0.03")
+        self.assertEqual(self.accuracy(folder), 100.0)
+        self.assertRefused(run("evaluate", folder, "data/test_file=shifted.txt", "data/train_file=shifted.txt"),
+                           "shifted.txt: label 7 of sample 2 does not occur")
+        shown = run("info", folder)
+        self.assertIn("labels in the data files: 4 5 6\n", shown.stdout)
+        self.write("part.txt", lines(4).replace("6 3:1\n", ""))  # some classes are enough
+        self.assertEqual(self.accuracy(folder, "data/test_file=part.txt", "data/train_file=part.txt"), 100.0)
+        self.assertDone(run("train", deck, f"data/path={self.folder}", "strategy/kind=joint", "run/epochs=1", "-d",
+                            self.folder / "more", "checkpoint/every=3"))
+        self.assertRefused(run("train", deck, f"data/path={self.folder}", "strategy/kind=joint", "data/train_file=shifted.txt",
+                               "data/test_file=shifted.txt", "-d", self.folder / "more", "-r", "latest"),
+                           "was trained on other labels")
+
+    def test_evaluation_asks_for_no_batch(self):
+        folder = self.folder / "run"
+        support.train(folder, self.deck)
+        self.assertDone(run("evaluate", folder, "data/samples=7", "data/test_samples=5"))
 
 
 if __name__ == "__main__":

@@ -107,6 +107,15 @@ class Refusals(support.RunTest):
         self.check(["run/seed"], "train", self.deck, "run/seed=first", ranks=(1, 2))
         self.check(["strategy/cuts"], "train", self.deck, "strategy/cuts=[9]", ranks=(1, 2))
 
+    def test_values_that_no_float_holds(self):
+        for key in ("strategy/kappa", "strategy/cut_gain", "strategy/temperature", "strategy/noise", "strategy/later_rate",
+                    "strategy/recovery_rate", "optimiser/learning_rate", "optimiser/weight_decay", "optimiser/clip_norm",
+                    "optimiser/epsilon"):
+            self.check([key, "is out of range"], "train", self.deck, f"{key}=1e300", ranks=(1,))
+            self.check([key, "1e400 is beyond the range of a double"], "train", self.deck, f"{key}=1e400", ranks=(1,))
+        for key in ("strategy/kappa", "strategy/cut_gain", "optimiser/learning_rate", "optimiser/epsilon"):
+            self.check([key, "is out of range"], "train", self.deck, f"{key}=1e-300", ranks=(1,))
+
     def test_number_of_ranks(self):
         self.check(["3 ranks do not fit 2 stages"], "train", self.deck, ranks=(3,))
         self.check(["not fit 2 stages x 2 replicas"], "train", self.deck, "strategy/replicas=2", ranks=(1, 3))
@@ -150,6 +159,19 @@ class KokkosFlags(support.RunTest):
         self.assertDone(run("train", self.deck, "--kokkos-threads=1"))
         self.assertDone(run("--kokkos-threads=1", "train", self.deck))
         self.assertRefused(run("train", self.deck, "--kokkos-treads=1"), "'--kokkos-treads=1' is not understood")
+
+    def test_numbers_of_threads(self):
+        """As the banner tells them, whatever this Kokkos calls its flag."""
+        for flag in ("--kokkos-threads=2", "--kokkos-num-threads=2"):
+            self.assertRegex(run("info", flag).stdout, r"threads +2\b")
+        for flag in ("threads", "num-threads"):
+            for value in ("=0", "=abc", "", "=", "=-1", "=513", "=99999999999"):
+                self.assertRefused(run("train", self.deck, f"--kokkos-{flag}{value}"), f"'--kokkos-{flag}{value}'",
+                                   "1 to 512")
+        self.assertRefused(run("train", self.deck, "--kokkos-device-id=abc"), "a number is needed")
+        for name, value in (("OMP_NUM_THREADS", "600"), ("KOKKOS_NUM_THREADS", "600"), ("KOKKOS_NUM_THREADS", "abc")):
+            for ranks in (1, 2):
+                self.assertRefused(run("train", self.deck, environment={name: value}, ranks=ranks), "takes 1 to 512")
 
     def test_a_dry_run_does_not_start_kokkos(self):
         """It would answer to this flag."""

@@ -359,6 +359,14 @@ class Outputs(support.RunTest):
         self.assertEqual(metadata.custom_metadata_map["parameters_hash"], net["parameters_hash"].item().decode())
         self.assertEqual(metadata.producer_name, "partita")
 
+    def test_numbers_of_16_bits(self):
+        """Files have the float masters, so that outputs differ by what docs/export.md says, and not by more."""
+        for precision, most in (("fp16", 2e-3), ("bf16", 2e-2)):
+            _, net, own = self.exported(JOINT, f"run/precision={precision}")
+            difference = abs(forward(net, own["features"]) - own["logits"]).max() / abs(own["logits"]).max()
+            self.assertGreater(difference, 1e-5)
+            self.assertLess(difference, most)
+
     def test_the_page(self):
         """The programs of docs/export.md run and tell the accuracy."""
         accuracy = train(self.folder / "run", self.deck)["test_accuracy"]

@@ -190,7 +190,10 @@ class Elsewhere(support.RunTest):
     def test_going_back_sets_later_ones_aside(self):
         summary, checkpoint = self.kept()
         folder = self.folder / "kept"
-        result = run("train", self.deck, "-d", folder, "-r", checkpoint, "checkpoint/every=10", "checkpoint/keep=9")
+        arguments = ("train", self.deck, "-d", folder, "-r", checkpoint, "checkpoint/every=10", "checkpoint/keep=9")
+        self.assertRefused(run(*arguments), "--overwrite")  # the run had finished: its results would go
+        self.assertEqual(support.summary_of(folder)["provenance"], summary["provenance"])
+        result = run(*arguments, "--overwrite")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(support.summary_of(folder)["parameters_hash"], summary["parameters_hash"])
         names = sorted(path.name for path in checkpoint.parent.iterdir())

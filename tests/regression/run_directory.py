@@ -142,12 +142,13 @@ class Files(support.RunTest):
         folder = self.folder / "twice"
         folder.mkdir()
         for name in ("summary.json", "history.csv", "parameters.h5"):
-            (folder / name).write_text("old")
-        self.assertRefused(run("train", self.deck, "-d", folder, ranks=5), "5 ranks do not fit")
-        self.assertEqual((folder / "summary.json").read_text(), "old")  # refused: nothing was touched
+            shutil.copy(self.run_directory / name, folder)
+        old = (folder / "summary.json").read_text()
+        self.assertRefused(run("train", self.deck, "-d", folder, "--overwrite", ranks=5), "5 ranks do not fit")
+        self.assertEqual((folder / "summary.json").read_text(), old)  # refused: nothing was touched
         self.assertFalse((folder / "deck.toml").exists())
-        self.assertDone(run("train", self.deck, "-d", folder, "run/steps=1"))
-        self.assertNotIn("old", (folder / "summary.json").read_text())
+        self.assertDone(run("train", self.deck, "-d", folder, "run/steps=1", "--overwrite"))
+        self.assertNotEqual((folder / "summary.json").read_text(), old)
 
     def test_another_network_is_refused(self):
         self.assertRefused(run("evaluate", self.run_directory, "data/image_size=14"), "parameters.h5", "layer0.dense")

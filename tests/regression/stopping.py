@@ -73,7 +73,7 @@ class Stopping(support.RunTest):
 
     def assertNothingLeft(self):
         left = [path.name for path in self.kept.rglob("*")
-                if path.name.endswith((".partial", ".new", "output_now")) or path.name == ".lock"]
+                if path.name.endswith((".partial", ".new", "output_now")) or path.name == ".partita.lock"]
         self.assertEqual(left, [])
 
     def ask(self, job):
@@ -209,7 +209,7 @@ class Stopping(support.RunTest):
             job.until(lambda: checkpoints(self.kept), "a checkpoint")
             job.signal(signal.SIGKILL)
             self.assertEqual(job.finish().returncode, -signal.SIGKILL)
-        self.assertTrue((self.kept / ".lock").exists())
+        self.assertTrue((self.kept / ".partita.lock").exists())
         self.assertSameRun(1, [f"run/epochs={steps_in(self.kept) // STEPS_AN_EPOCH + 1}"])
 
 
@@ -228,8 +228,8 @@ class GoingOn(support.RunTest):
         self.assertDone(run(*self.arguments))
         before = {path: path.read_bytes() for path in self.kept.rglob("*") if path.is_file()}
         for ranks in (1, 2):
-            self.assertRefused(run(*self.arguments, ranks=ranks), self.kept, "has checkpoints of an earlier run",
-                               "-r latest")
+            self.assertRefused(run(*self.arguments, ranks=ranks), self.kept, "of an earlier run", "-r latest",
+                               "--overwrite", f"{self.kept}-2")
         self.assertEqual({path: path.read_bytes() for path in self.kept.rglob("*") if path.is_file()}, before)
 
     def test_nothing_to_go_on_from(self):

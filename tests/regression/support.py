@@ -111,8 +111,9 @@ def complaints(result):
 
 
 def train(folder, deck, *overrides, ranks=1, timeout=120):
-    """Trains into `folder` and returns summary.json, with the warnings under the key `warnings`."""
-    result = run("train", deck, *overrides, "-d", folder, ranks=ranks, timeout=timeout)
+    """Trains into `folder`, whatever is there, and returns summary.json, with the warnings under the key `warnings`."""
+    anew = [] if "-r" in overrides else ["--overwrite"]
+    result = run("train", deck, *overrides, "-d", folder, *anew, ranks=ranks, timeout=timeout)
     if result.returncode != 0:
         raise AssertionError(f"train {deck} ended with {result.returncode}:\n{result.stdout}\n{result.stderr}")
     return {**summary_of(folder), "warnings": complaints(result)}

@@ -1,16 +1,19 @@
 // Loaded with LD_PRELOAD: one call of a real run goes wrong. PARTITA_FAULT=KIND:RANK:NUMBER, where KIND is
 // `lose` (a message is never sent, and MPI says that it was) or `fail` (MPI says so), and NUMBER counts the
 // matrices that the rank sends, from 1; or `sync`, and the first file that the rank synchronises with the
-// disk takes NUMBER seconds.
+// disk takes NUMBER seconds; or `disk`, and files whose names begin with "step-" cannot be read.
 
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
 #include <mpi.h>
 
+#include <array>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <dlfcn.h>
 #include <unistd.h>
 
 namespace {
@@ -46,7 +49,42 @@ bool isOfRank(int wanted) {
   return rank == wanted;
 }
 
+/// Is it a checkpoint on a disk that is broken?
+bool isUnreadable(int file) {
+  if (std::strcmp(fault().kind, "disk") != 0) return false;
+  std::array<char, 64> link{};
+  std::array<char, 4096> path{};
+  std::snprintf(link.data(), link.size(), "/proc/self/fd/%d", file);
+  return readlink(link.data(), path.data(), path.size() - 1) > 0 &&
+         std::strstr(path.data(), "/step-") != nullptr;
+}
+
+template <class Function>
+Function original(const char* name) {
+  return reinterpret_cast<Function>(dlsym(RTLD_NEXT, name));
+}
+
+ssize_t ioError() {
+  errno = EIO;
+  return -1;
+}
+
 } // namespace
+
+extern "C" ssize_t read(int file, void* to, size_t count) {
+  static const auto real = original<ssize_t (*)(int, void*, size_t)>("read");
+  return isUnreadable(file) ? ioError() : real(file, to, count);
+}
+
+extern "C" ssize_t pread(int file, void* to, size_t count, off_t at) {
+  static const auto real = original<ssize_t (*)(int, void*, size_t, off_t)>("pread");
+  return isUnreadable(file) ? ioError() : real(file, to, count, at);
+}
+
+extern "C" ssize_t pread64(int file, void* to, size_t count, off64_t at) {
+  static const auto real = original<ssize_t (*)(int, void*, size_t, off64_t)>("pread64");
+  return isUnreadable(file) ? ioError() : real(file, to, count, at);
+}
 
 extern "C" int fsync(int file) {
   static bool over = false;
@@ -61,8 +99,8 @@ extern "C" int fsync(int file) {
 extern "C" int MPI_Issend(const void* buffer, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm,
                           MPI_Request* request) {
   static int sent = 0;
-  if (std::strcmp(fault().kind, "sync") == 0 || !isOfRank(fault().rank) || type == MPI_BYTE ||
-      ++sent != fault().number)
+  const bool of_files = std::strcmp(fault().kind, "sync") == 0 || std::strcmp(fault().kind, "disk") == 0;
+  if (of_files || !isOfRank(fault().rank) || type == MPI_BYTE || ++sent != fault().number)
     return PMPI_Issend(buffer, count, type, to, tag, comm, request);
   announce();
   *request = MPI_REQUEST_NULL;

@@ -78,9 +78,15 @@ TEST_CASE("a bad override names itself", "[config]") {
   CHECK(errorOf("run/seed=3\n[data]") ==
         "command line: 'run/seed=3 [data]': run/seed: expected an integer, found the "
         "text '3 [data]' (allowed >= 0)");
-  CHECK(errorOf("strategy/cuts=[2,") ==
-        "command line: 'strategy/cuts=[2,': strategy/cuts: unknown choice '[2,' "
-        "(allowed 'flops', 'memory', [2, 4])");
+  CHECK(errorOf("strategy/cuts=[2,") == "command line: 'strategy/cuts=[2,': strategy/cuts: ']' is missing");
+  CHECK(errorOf("network/layers=[{type=\"dense\"]") ==
+        "command line: 'network/layers=[{type=\"dense\"]': network/layers: '}' is missing");
+  CHECK(errorOf("optimiser/learning_rate=1e400") == "command line: 'optimiser/learning_rate=1e400': "
+                                                    "optimiser/learning_rate: 1e400 is beyond the range of a "
+                                                    "double (allowed [1e-12, 1e+30])");
+  CHECK(errorOf("data/path=\xff") == "command line: 'data/path=\xff': data/path: is not valid UTF-8");
+  CHECK(errorOf("data/path=\xed\xa0\x80") == // a surrogate
+        "command line: 'data/path=\xed\xa0\x80': data/path: is not valid UTF-8");
   CHECK(errorOf("run/epochs=3") ==
         "command line: 'run/epochs=3': run/epochs: has no effect while run/steps is 100; "
         "give run/steps=0 to count epochs");

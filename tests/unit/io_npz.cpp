@@ -1,6 +1,13 @@
+#include "partita/config/user_error.hpp"
 #include "partita/io/npz.hpp"
+#include "partita/io/output_file.hpp"
 
 #include <zlib.h>
+
+#include <csignal>
+#include <future>
+#include <sys/resource.h>
+#include <sys/stat.h>
 
 #include "data_files.hpp"
 #include "support/catch.hpp"
@@ -128,15 +135,65 @@ TEST_CASE("What is not finished or cannot be written leaves no file", "[io]") {
   const std::string nowhere = folder.path("no/folder.npz");
   CHECK(messageOf([&] { NpzWriter file(nowhere); }) ==
         nowhere + ": cannot be written: No such file or directory");
-  const std::string full = "/dev/full"; // every write fails there
-  if (std::filesystem::exists(full)) {
-    std::filesystem::create_symlink(full, folder.path("full.npz.partial"));
-    const auto fill = [&] {
-      NpzWriter file(folder.path("full.npz"));
-      file.add("x", {1 << 20}, std::vector<float>(1 << 20));
-    };
-    CHECK(messageOf(fill) == folder.path("full.npz") + ": cannot be written: No space left on device");
+}
+
+TEST_CASE("What stands beside an output, or is no regular file, is left alone", "[io]") {
+  const ScratchFolder folder;
+  folder.write("a.npz.partial", "somebody's");
+  folder.write("target.npz", "old");
+  std::filesystem::create_symlink("target.npz", folder.path("link.npz"));
+  const auto writeTo = [&](const std::string& name) {
+    NpzWriter file(folder.path(name));
+    file.add("deck", "text");
+    file.commit();
+  };
+  writeTo("a.npz");
+  CHECK(folder.read("a.npz.partial") == "somebody's");
+  writeTo("link.npz");
+  CHECK(std::filesystem::is_symlink(folder.path("link.npz")));
+  CHECK(folder.read("target.npz") == folder.read("a.npz"));
+
+  const std::string pipe = folder.path("pipe");
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  auto reader = std::async(std::launch::async, [&] {
+    std::ifstream in(pipe, std::ios::binary);
+    return std::string{std::istreambuf_iterator<char>(in), {}};
+  });
+  writeTo("pipe");
+  CHECK(reader.get() == folder.read("a.npz"));
+  CHECK(std::filesystem::is_fifo(pipe));
+  CHECK(messageOf([&] { writeTo("."); }) == folder.path(".") + ": cannot be written: Is a directory");
+}
+
+TEST_CASE("A full disk is the system's fault, and leaves nothing", "[io]") {
+  const ScratchFolder folder;
+  const auto before = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit limit{};
+  REQUIRE(getrlimit(RLIMIT_FSIZE, &limit) == 0);
+  rlimit small = limit;
+  small.rlim_cur = 1 << 16;
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &small) == 0);
+  bool by_system = false;
+  try {
+    NpzWriter file(folder.path("full.npz"));
+    file.add("x", {1 << 20}, std::vector<float>(1 << 20));
+  } catch (const UserError& error) {
+    by_system = error.bySystem();
   }
+  setrlimit(RLIMIT_FSIZE, &limit);
+  std::signal(SIGXFSZ, before);
+  CHECK(by_system);
+  CHECK(std::filesystem::is_empty(folder.path()));
+}
+
+TEST_CASE("An output that is also an input is refused, under any name", "[io]") {
+  const ScratchFolder folder;
+  folder.write("a", "content");
+  std::filesystem::create_symlink("a", folder.path("link"));
+  std::filesystem::create_hard_link(folder.path("a"), folder.path("other"));
+  for (const char* name : {"a", "link", "other"})
+    CHECK_THROWS_AS(refuseInput(folder.path(name), {folder.path("none"), folder.path("a")}), UserError);
+  refuseInput(folder.path("new"), {folder.path("a"), folder.path("new")}); // there is none yet
 }
 
 TEST_CASE("Members shorter or longer than was said are a defect", "[io]") {

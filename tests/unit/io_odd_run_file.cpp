@@ -15,7 +15,7 @@ template <class Change>
 std::string changed(const ScratchFolder& folder, Change change) {
   const std::string path = folder.path("p.h5");
   RunFileContent content;
-  content.facts = {"# the deck\n", 3, {4}, {0.25F}, {4.0F}, {{"version", "1"}}};
+  content.facts = {"# the deck\n", 3, {4}, {0.25F}, {4.0F}, {-1, 1, 5}, {{"version", "1"}}};
   writeRunFile(Communicator::world(), path, content, 0);
   const Hdf5Id file =
       checkedId(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT), H5Fclose, "cannot be opened");
@@ -39,6 +39,7 @@ TEST_CASE("A file with nothing odd is accepted", "[io]") {
   const RunFile file(changed(folder, [](hid_t) {}));
   file.verify();
   CHECK(file.facts().deck == "# the deck\n");
+  CHECK(file.facts().label_values == std::vector<std::int64_t>{-1, 1, 5});
 }
 
 TEST_CASE("A file whose groups go round in circles is refused", "[io]") {
@@ -74,7 +75,7 @@ TEST_CASE("A deck of a length that HDF5 writes as none is refused", "[io]") {
     H5Tset_size(text.get(), std::size_t{1} << 32);
     makeDataset(file, "/deck", text.get(), {});
   });
-  CHECK(messageOf([&] { RunFile(path).facts(); }) == path + ": '/deck' is no text");
+  CHECK(messageOf([&] { RunFile(path).facts(); }) == path + ": the deck in this file is damaged");
 }
 
 TEST_CASE("Names of several lines make a message of one", "[io]") {

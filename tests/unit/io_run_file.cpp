@@ -33,7 +33,7 @@ Values allParameters(const SmallModel& model) {
 }
 
 RunFacts someFacts() {
-  return {"# the deck\n", classes, {1, 3, 4}, {0.25F}, {4.0F}, {{"version", "1"}, {"host", "here"}}};
+  return {"# the deck\n", classes, {1, 3, 4}, {0.25F}, {4.0F}, {}, {{"version", "1"}, {"host", "here"}}};
 }
 
 RunProgress someProgress() {

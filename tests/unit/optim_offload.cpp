@@ -196,8 +196,13 @@ TEST_CASE("A folder that takes no file and a full disk are one line each", "[off
   const std::string line = lineOf<RunError>([&] {
     StoredVector({Offload::file, folder}, "partita::test::stored", 1000000);
   });
-  CHECK(line == "optimiser/offload_directory: no room for " + std::to_string(1000000 * sizeof(Real)) +
-                    " bytes in '" + folder + "' for the state of the optimiser: File too large");
+  const std::string megabytes = std::to_string(sizeof(Real)) + ".00 MB";
+  CHECK(line == "optimiser/offload_directory: no room for " + megabytes + " in '" + folder +
+                    "' for the state of the optimiser: File too large");
+  CHECK(lineOf<SystemError>([&] {
+          StoredVector::requireRoom({Offload::file, folder}, 1000000 * sizeof(Real));
+        }) == line);
+  StoredVector::requireRoom({Offload::none, wrong}, 1);
 }
 
 namespace {

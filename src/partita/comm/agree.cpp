@@ -24,14 +24,20 @@ std::vector<std::string> splitLines(const std::string& text) {
 
 void collectively(const Communicator& world, const std::function<void()>& work) {
   std::string text;
+  bool by_system = false;
   try {
     work();
   } catch (const UserError& error) {
     text = joinLines(error.messages());
+    by_system = error.bySystem();
   }
-  const std::int64_t failed = world.minimum(text.empty() ? world.size() : world.rank());
-  if (failed == world.size()) return;
-  throw AgreedError(splitLines(tellAll(world, std::move(text), static_cast<int>(failed))));
+  // Of a rank's failure, its number and its kind in one: the lowest rank is the one that is heard.
+  const std::int64_t nobody = 2 * std::int64_t{world.size()},
+                     own = text.empty() ? nobody : 2 * std::int64_t{world.rank()} + (by_system ? 1 : 0),
+                     first = world.minimum(own);
+  if (first == nobody) return;
+  const int rank = static_cast<int>(first / 2);
+  throw AgreedError(splitLines(tellAll(world, std::move(text), rank)), first % 2 == 1);
 }
 
 std::string tellAll(const Communicator& world, std::string text, int teller) {
@@ -41,6 +47,14 @@ std::string tellAll(const Communicator& world, std::string text, int teller) {
   text.resize(static_cast<std::size_t>(length));
   PARTITA_MPI(MPI_Bcast(text.data(), mpiCount(length), MPI_CHAR, teller, world.get()));
   return text;
+}
+
+void requireSame(const Communicator& world, const std::string& text, const std::string& what) {
+  const std::string first = tellAll(world, text);
+  collectively(world, [&] {
+    if (text != first)
+      throw UserError("rank " + std::to_string(world.rank()) + " has another " + what + " than rank 0");
+  });
 }
 
 } // namespace partita

@@ -10,7 +10,11 @@ namespace partita {
 /// A mistake of the user that every rank knows of: rank 0 tells it and all end in order.
 class AgreedError : public UserError {
  public:
-  using UserError::UserError;
+  explicit AgreedError(std::vector<std::string> messages, bool by_system = false)
+      : UserError(std::move(messages)) {
+    _by_system = by_system;
+  }
+  explicit AgreedError(const std::string& message) : UserError(message) {}
 };
 
 /// Runs `work` on every rank; where it throws a UserError on any, all throw an AgreedError with the messages
@@ -20,5 +24,9 @@ void collectively(const Communicator& world, const std::function<void()>& work);
 
 /// The text of rank `teller`, on every rank. Collective.
 std::string tellAll(const Communicator& world, std::string text, int teller = 0);
+
+/// Throws AgreedError "rank N has another WHAT than rank 0" where a rank has another text than rank 0: what
+/// ranks then do together would never end. Collective.
+void requireSame(const Communicator& world, const std::string& text, const std::string& what);
 
 } // namespace partita

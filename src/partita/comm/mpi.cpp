@@ -94,6 +94,7 @@ Communicator::~Communicator() {
 }
 
 Communicator Communicator::node() const {
+  barrier(); // as in split
   MPI_Comm comm = MPI_COMM_NULL;
   PARTITA_MPI(MPI_Comm_split_type(_comm, MPI_COMM_TYPE_SHARED, _rank, MPI_INFO_NULL, &comm));
   return Communicator(comm);

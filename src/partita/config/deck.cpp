@@ -1,6 +1,7 @@
 #include "partita/config/deck.hpp"
 
 #include "partita/config/diagnostics.hpp"
+#include "partita/config/files.hpp"
 #include "partita/config/nearest_name.hpp"
 #include "partita/config/parameter_reader.hpp"
 #include "partita/config/parameters.hpp"
@@ -8,27 +9,36 @@
 #include "partita/config/user_error.hpp"
 #include "partita/config/validate.hpp"
 
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-
 namespace partita {
 namespace {
 
+constexpr std::uint64_t most_bytes = 8 << 20; // a deck of 100,000 layers, each with its keys
+
 std::string readFile(const std::string& path) {
-  namespace fs = std::filesystem;
-  std::error_code ignored;
-  const fs::file_status status = fs::status(path, ignored);
-  if (status.type() == fs::file_type::not_found) throw UserError(path + ": no such deck");
-  if (fs::is_directory(status)) throw UserError(path + ": is a folder, not a deck");
-  if (fs::exists(status) && !fs::is_regular_file(status)) throw UserError(path + ": is not a regular file");
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file || file.bad()) throw UserError(path + ": cannot be read: " + std::strerror(errno));
-  return text;
+  if (!regularFileExists(path, ", not a deck")) throw UserError(path + ": no such deck");
+  return readTextFile(path, most_bytes);
+}
+
+/// What is wrong with a value that begins as a list or a table and is no TOML; empty for any other value.
+std::string openList(const std::string& value, const std::string& reason) {
+  if (value.empty() || (value.front() != '[' && value.front() != '{')) return {};
+  std::string wanted; // closing brackets, the innermost last
+  char quote = '\0';
+  for (const char c : value) {
+    if (quote != '\0') {
+      if (c == quote) quote = '\0';
+    } else if (c == '"' || c == '\'') {
+      quote = c;
+    } else if (c == '[' || c == '{') {
+      wanted += c == '[' ? ']' : '}';
+    } else if (c == ']' || c == '}') {
+      if (wanted.empty() || wanted.back() != c) break;
+      wanted.pop_back();
+    }
+  }
+  if (wanted.empty()) return "not TOML: " + reason;
+  const std::string wrong = "'" + wanted.substr(wanted.size() - 1) + "' is missing";
+  return wrong;
 }
 
 /// Fills a configuration from a deck, then from overrides.
@@ -85,6 +95,7 @@ void DeckReader::readSection(const TomlNode& node) {
 }
 
 void DeckReader::unknownKey(const Place& place, const Section& section, const std::string& key) {
+  if (_diagnostics.full()) return _diagnostics.countMore(); // to look for near names takes its time
   const bool near_here = !nearestName(key, section.keys()).empty();
   const std::string home = _table.home(near_here ? key : nearestName(key, _table.keys()));
   const std::string advice =
@@ -116,11 +127,15 @@ void DeckReader::setFromShell(const Parameter& parameter, const std::string& nam
   bare.kind = TomlNode::Kind::text;
   bare.text = value;
   TomlNode node = bare;
+  if (validUtf8(value) != value) return _diagnostics.error(source.at(0, 0), name, "is not valid UTF-8");
   try {
     const TomlNode root = parseToml("value = " + value);
     if (root.children.size() == 1) node = root.children.front();
-  } catch (const TomlError&) { // a shell has taken the quotes off
-  }
+  } catch (const TomlError& error) {
+    const std::string wrong = openList(value, error.what());
+    if (!wrong.empty() && !std::holds_alternative<std::string*>(parameter.target))
+      return _diagnostics.error(source.at(0, 0), name, wrong);
+  } // otherwise a shell has taken the quotes off
   // A folder called 2024 is a text all the same.
   const bool wants_text = std::holds_alternative<std::string*>(parameter.target) ||
                           std::holds_alternative<Choice>(parameter.target);

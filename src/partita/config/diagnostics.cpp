@@ -48,6 +48,7 @@ bool Diagnostics::onCommandLine(const std::string& name) const {
 
 void Diagnostics::error(const Place& place, const std::string& name, const std::string& message) {
   _failed.insert(name);
+  if (full()) return countMore();
   const std::string subject = name.empty() ? "" : name + ": ";
   _errors.emplace_back(place.order, onOneLine(place.label + ": " + subject + message));
 }
@@ -79,6 +80,7 @@ void Diagnostics::throwIfAny() {
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<std::string> messages;
   for (const auto& error : _errors) messages.push_back(error.second);
+  if (_more > 0) messages.push_back("and " + std::to_string(_more) + " more mistakes");
   throw UserError(messages);
 }
 

@@ -41,6 +41,9 @@ class Diagnostics {
   bool onCommandLine(const std::string& name) const;
 
   void error(const Place& place, const std::string& name, const std::string& message);
+  /// As many mistakes as anybody reads: the rest is only counted.
+  bool full() const { return _errors.size() >= most_errors; }
+  void countMore() { ++_more; }
 
   /// A condition on several parameters, told under the first one's name. Silent where one of them is wrong by
   /// itself: its value is then not what the user meant.
@@ -52,10 +55,12 @@ class Diagnostics {
  private:
   bool failed(const std::string& name) const; ///< itself, or an element of it
 
+  static constexpr std::size_t most_errors = 100;
   Place _deck;
   std::map<std::string, Place> _places;
   std::set<std::string> _failed;
   std::vector<std::pair<std::uint64_t, std::string>> _errors;
+  std::size_t _more = 0;
 };
 
 } // namespace partita

@@ -81,7 +81,7 @@ Section describeBatchNorm(LayerSpec& spec) {
       "activation(scale (x - mean) / sqrt(variance + epsilon) + shift), with mean and variance of "
       "each channel of an image or a volume, or of each value of a vector, over the batch. "
       "Evaluation takes running ones."};
-  section.add("epsilon", &spec.epsilon, above(0), "", "added to the variance");
+  section.add("epsilon", &spec.epsilon, within(1e-30, 1), "", "added to the variance");
   section.add("momentum", &spec.momentum, within(0, 1), "",
               "weight of the latest batch in the running mean and variance");
   section.add("replicas", &spec.replicas,

@@ -47,7 +47,7 @@ Section describeAttention(LayerSpec& spec) {
 
 Section describeNorm(LayerSpec& spec, const std::string& name, const std::string& text) {
   Section section{name, text};
-  section.add("epsilon", &spec.epsilon, above(0), "", "added to the mean square");
+  section.add("epsilon", &spec.epsilon, within(1e-30, 1), "", "added to the mean square");
   addRepeat(section, spec);
   return section;
 }

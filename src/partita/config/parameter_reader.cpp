@@ -4,12 +4,20 @@
 #include "partita/config/parameters.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 
 namespace partita {
 namespace {
 
 using Kind = TomlNode::Kind;
+
+/// Is it a number, but for its size? TOML takes it for none then.
+bool isBeyondDouble(const std::string& text) {
+  double value = 0.0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc::result_out_of_range && end == text.data() + text.size();
+}
 
 /// One overload a type of parameter, chosen by std::visit.
 class Reader {
@@ -85,6 +93,11 @@ class Reader {
  private:
   bool is(Kind kind, const std::string& expected) const {
     if (_node.kind == kind) return true;
+    if (_node.kind == Kind::text && (kind == Kind::real || kind == Kind::integer) &&
+        isBeyondDouble(_node.text)) {
+      fail(_node, _node.text + " is beyond the range of a double" + _parameter.hint());
+      return false;
+    }
     fail(_node, "expected " + expected + ", found " + inWords(_node) + _parameter.hint());
     return false;
   }

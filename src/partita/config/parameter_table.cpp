@@ -13,7 +13,9 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
 std::string endText(double value) {
-  return value == std::floor(value) ? std::to_string(static_cast<std::int64_t>(value)) : realText(value);
+  constexpr double most_readable = 1e15;
+  const bool whole = value == std::floor(value) && std::abs(value) < most_readable;
+  return whole ? std::to_string(static_cast<std::int64_t>(value)) : realText(value);
 }
 
 } // namespace

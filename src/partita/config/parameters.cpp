@@ -45,7 +45,7 @@ Section describeData(DataSection& data) {
               "training samples used, the first ones; 0: all, glyphs and grammar 20000, noise 1024");
   section.add("test_samples", &data.test_samples, atLeast(0), "samples",
               "test samples used, the first ones; 0: all, glyphs 4000, grammar 1000, noise 256");
-  section.add("classes", &data.classes, within(0, 1e6), "classes",
+  section.add("classes", &data.classes, within(0, most_classes), "classes",
               "0: the largest label + 1, glyphs 47, noise 10, text and grammar as many as tokens");
   section.add("image_size", &data.image_size, within(8, 1024), "pixels", "glyphs, noise: side of an image");
   section.add("channels", &data.channels, within(1, 1024), "channels", "noise: of an image");
@@ -90,16 +90,17 @@ void addOffload(Section& section, OptimiserSection& optimiser) {
 Section describeOptimiser(OptimiserSection& optimiser) {
   Section section{"optimiser", "The update rule and the course of the learning rate."};
   section.add("kind", choice(optimiser.kind), "update rule");
-  section.add("learning_rate", &optimiser.learning_rate, above(0), "", "after warm-up, before any decay");
+  section.add("learning_rate", &optimiser.learning_rate, within(1e-12, 1e30), "",
+              "after warm-up, before any decay");
   section.add("momentum", &optimiser.momentum, withinBelow(0, 1), "", "sgd: decay of the velocity");
   section.add("nesterov", &optimiser.nesterov, "sgd: momentum of Nesterov");
   section.add("beta1", &optimiser.beta1, withinBelow(0, 1), "", "adam, adamw: decay of the mean gradient");
   section.add("beta2", &optimiser.beta2, withinBelow(0, 1), "", "adam, adamw: decay of the mean square");
-  section.add("epsilon", &optimiser.epsilon, above(0), "",
+  section.add("epsilon", &optimiser.epsilon, within(1e-30, 1), "",
               "adam, adamw: added to the root of the mean square");
-  section.add("weight_decay", &optimiser.weight_decay, atLeast(0), "",
+  section.add("weight_decay", &optimiser.weight_decay, within(0, 1e3), "",
               "sgd, adam: added to the gradient; adamw: decoupled");
-  section.add("clip_norm", &optimiser.clip_norm, atLeast(0), "",
+  section.add("clip_norm", &optimiser.clip_norm, within(0, 1e30), "",
               "largest norm of the gradient: of each stage, or of the network in joint training; 0: none");
   section.add("schedule", choice(optimiser.schedule), "course of the learning rate");
   section.add("warmup_steps", &optimiser.warmup_steps, atLeast(0), "steps",
@@ -127,15 +128,16 @@ void addStages(Section& section, StrategySection& strategy) {
 
 void addLabels(Section& section, StrategySection& strategy) {
   section.add("labels", choice(strategy.labels), "kind of the synthetic labels");
-  section.add("kappa", &strategy.kappa, above(0), "", "scale of the labels");
+  section.add("kappa", &strategy.kappa, within(1e-6, 1e6), "", "scale of the labels");
   section.add("loss", choice(strategy.loss), "local loss at a cut");
-  section.add("temperature", &strategy.temperature, atLeast(0), "",
+  section.add("temperature", &strategy.temperature, within(0, 1e6), "",
               "prototype; 0: deviation of the labels * sqrt(width of the cut)");
   section.add("match", choice(strategy.match), "labels meet the cut before or after its activation");
   section.add("initialisation", choice(strategy.initialisation),
               "last layer of a stage starts at the mean label (cut), or as the rest (he)");
-  section.add("cut_gain", &strategy.cut_gain, above(0), "", "cut: factor on the last weights of a stage");
-  section.add("noise", &strategy.noise, atLeast(0), "deviations of the labels",
+  section.add("cut_gain", &strategy.cut_gain, within(1e-6, 1e6), "",
+              "cut: factor on the last weights of a stage");
+  section.add("noise", &strategy.noise, within(0, 1e3), "deviations of the labels",
               "free without mixtures: noise on the inputs");
   section.add("mixture", choice(strategy.mixture),
               "free: inputs are mixtures of labels; auto: with loss prototype");
@@ -146,7 +148,7 @@ void addLabels(Section& section, StrategySection& strategy) {
 }
 
 void addTransport(Section& section, StrategySection& strategy) {
-  section.add("later_rate", &strategy.later_rate, above(0), "",
+  section.add("later_rate", &strategy.later_rate, within(1e-6, 1e6), "",
               "factor on the learning rate of stages 2, 3, ...");
   section.add("later_hold", choice(strategy.later_hold),
               "stages 2, 3, ... keep their learning rate up until near the end; auto: with relay");
@@ -160,7 +162,7 @@ void addTransport(Section& section, StrategySection& strategy) {
               "activations, their gradients and sums of gradients as they travel; the sums are rounded, too");
   section.add("recovery_epochs", &strategy.recovery_epochs, within(0, 1e9), "epochs",
               "back-propagation through the joined stages afterwards");
-  section.add("recovery_rate", &strategy.recovery_rate, above(0), "",
+  section.add("recovery_rate", &strategy.recovery_rate, within(1e-6, 1e6), "",
               "factor on the learning rate while recovering");
 }
 

@@ -6,6 +6,8 @@
 
 namespace partita {
 
+constexpr std::int64_t most_classes = 1000000; ///< of a deck and of labels that are read
+
 /// Everything a deck says, typed and validated: the only thing the rest of the program knows of a deck.
 /// Keys, ranges, units and the text of each parameter are declared once, in parameters.cpp.
 

@@ -86,8 +86,6 @@ void validateData(const RunConfig& c, Diagnostics& d) {
   d.check(c.data.classes != 1, {"data/classes"}, "1 class leaves nothing to learn (allowed 0 or >= 2)");
   d.check(c.data.kind != DataKind::glyphs || c.data.classes <= glyph_classes, {"data/classes", "data/kind"},
           "glyphs has " + number(glyph_classes) + " classes at most, not " + number(c.data.classes));
-  d.check(c.data.samples == 0 || c.training.batch <= c.data.samples, {"training/batch", "data/samples"},
-          number(c.training.batch) + " is more than the " + number(c.data.samples) + " training samples");
 }
 
 bool hasEmbedding(const std::vector<LayerSpec>& layers) {

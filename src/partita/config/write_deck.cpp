@@ -6,7 +6,7 @@ namespace partita {
 
 std::string writeDeck(const RunConfig& config) {
   RunConfig copy = config;
-  std::string deck = "# The effective deck: every key with the value that was used.\n";
+  std::string deck = effective_deck_mark;
   for (const Section& section : describe(copy).sections) {
     deck += "\n[" + section.name + "]\n";
     for (const Parameter& parameter : section.parameters) {

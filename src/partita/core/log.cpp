@@ -1,8 +1,10 @@
 #include "partita/core/log.hpp"
 
 #include <array>
+#include <cerrno>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <unistd.h>
 
 namespace partita {
@@ -13,6 +15,13 @@ int log_rank = 0;
 bool bar_open =
     false; // a redrawn line stands on the terminal and must be ended before anything else is printed
 
+int output_failure = 0; // errno of the first write that failed
+
+void flushOutput() {
+  errno = 0;
+  if (std::fflush(stdout) != 0 && output_failure == 0) output_failure = errno != 0 ? errno : EIO;
+}
+
 void endBar() {
   if (bar_open) std::fputc('\n', stdout);
   bar_open = false;
@@ -21,7 +30,7 @@ void endBar() {
 void complain(const char* who, const std::string& line) {
   if (log_rank != 0) return;
   endBar();
-  std::fflush(stdout);
+  flushOutput();
   std::fprintf(stderr, "%s: %s\n", who, line.c_str());
 }
 
@@ -51,7 +60,12 @@ void Log::info(const std::string& line) {
   if (log_rank != 0) return;
   endBar();
   std::printf("%s\n", line.c_str());
-  std::fflush(stdout);
+  flushOutput();
+}
+
+std::string Log::failure() {
+  flushOutput();
+  return output_failure != 0 ? std::strerror(output_failure) : "";
 }
 
 void Log::warning(const std::string& line) {
@@ -71,7 +85,7 @@ void Log::progress(const std::string& line) {
   }
   std::printf("\r\033[K%s", line.c_str());
   bar_open = true;
-  std::fflush(stdout);
+  flushOutput();
 }
 
 std::string formatBytes(double bytes) {

@@ -13,6 +13,9 @@ class Log {
   static void warning(const std::string& line);  ///< standard error, after "warning: "
   static void error(const std::string& line);    ///< standard error, after "partita: "
   static void progress(const std::string& line); ///< redrawn in place on a terminal, a plain line elsewhere
+
+  /// Why standard output has not taken all that was printed on this rank; empty: it has.
+  static std::string failure();
 };
 
 /// "12.3 MB", "540 B": decimal units, three significant digits.

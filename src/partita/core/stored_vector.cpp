@@ -2,6 +2,7 @@
 
 #include "partita/config/user_error.hpp"
 #include "partita/core/error.hpp"
+#include "partita/core/log.hpp"
 
 #include <cerrno>
 #include <cstdlib>
@@ -23,22 +24,39 @@ std::string failure(const std::string& what, const std::string& folder, int reas
   return wrong;
 }
 
-/// A file of zeros without a name, mapped; its blocks are there.
-std::shared_ptr<void> mapFile(const std::string& folder, std::size_t bytes) {
+/// A file without a name; its descriptor.
+int makeFile(const std::string& folder) {
   std::string name = folder + "/partita-optimiser-XXXXXX";
   const int file = mkstemp(name.data());
   if (file < 0) throw UserError(failure("cannot make a file", folder, errno));
   unlink(name.c_str());
+  return file;
+}
+
+std::string noRoom(std::size_t bytes, const std::string& folder, int reason) {
+  return failure("no room for " + formatBytes(static_cast<double>(bytes)), folder, reason);
+}
+
+/// A file of zeros, mapped; its blocks are there.
+std::shared_ptr<void> mapFile(const std::string& folder, std::size_t bytes) {
+  const int file = makeFile(folder);
   const int full = posix_fallocate(file, 0, static_cast<off_t>(bytes));
   void* memory = full == 0 ? mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
   const int reason = full != 0 ? full : errno;
   close(file);
-  if (memory == MAP_FAILED)
-    throw RunError(failure("no room for " + std::to_string(bytes) + " bytes", folder, reason));
+  if (memory == MAP_FAILED) throw RunError(noRoom(bytes, folder, reason));
   return {memory, [bytes](void* mapped) { munmap(mapped, bytes); }};
 }
 
 } // namespace
+
+void StoredVector::requireRoom(const Placement& placement, std::int64_t bytes) {
+  if (placement.offload != Offload::file || bytes == 0) return;
+  const int file = makeFile(placement.directory);
+  const int reason = posix_fallocate(file, 0, static_cast<off_t>(bytes));
+  close(file);
+  if (reason != 0) throw SystemError(noRoom(static_cast<std::size_t>(bytes), placement.directory, reason));
+}
 
 StoredVector::StoredVector(const Placement& placement, const std::string& label, std::int64_t size)
     : _size(size) {

@@ -54,16 +54,26 @@ struct DataSets {
   Dataset train, validation, test;
   std::vector<std::int64_t> shape; ///< of one sample, e.g. {1, 28, 28} or {122}; {128} tokens
   std::int64_t classes = 0;
-  std::vector<float> shift, scale; ///< one value, or one a feature
+  std::vector<float> shift, scale;        ///< one value, or one a feature
+  std::vector<std::int64_t> label_values; ///< libsvm: labels in the files of classes 0, 1, ...; else empty
 
   std::int64_t width() const; ///< product of `shape`
+};
+
+/// What a trained network has to be given its data with: as those that it was trained on.
+struct TrainedInput {
+  std::int64_t classes = 0, width = 0; ///< `width`: values of a sample
+  std::vector<float> shift, scale;
+  std::vector<std::int64_t> label_values; ///< see DataSets
 };
 
 /// Stages behind the first one never see the features: their ranks load labels only.
 enum class Need { everything, labels_only };
 
-/// Reads or generates the data of a deck. Throws UserError with one line that names the file and what is
-/// wrong.
-DataSets loadData(const DataSection& section, std::uint64_t seed, Need need);
+/// Reads or generates the data of a deck. With `trained`, classes, labels and standardisation are those of
+/// the data of that network, and not those of the training set at hand. Throws UserError with one line that
+/// names the file and what is wrong.
+DataSets loadData(const DataSection& section, std::uint64_t seed, Need need,
+                  const TrainedInput* trained = nullptr);
 
 } // namespace partita

@@ -65,6 +65,8 @@ LoadedSet makeSet(const DataSection& section, std::uint64_t seed, GlyphSplit spl
   const std::int64_t classes = section.classes == 0 ? glyph_classes : section.classes;
   const auto pixels = static_cast<std::size_t>(section.image_size * section.image_size);
   LoadedSet set;
+  requireRoomForSamples(
+      count, (need == Need::everything ? static_cast<double>(pixels) : 0.0) + sizeof(std::int32_t), "glyphs");
   set.labels = glyphLabels(seed, split, static_cast<std::size_t>(count), classes);
   set.shape = {1, section.image_size, section.image_size};
   set.features_source = set.labels_source = "glyphs";

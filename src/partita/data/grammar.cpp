@@ -111,6 +111,8 @@ double expectedOfSentence(const Own& own) {
 
 LoadedSet makeSet(const DataSection& section, std::uint64_t seed, GrammarSplit split, std::int64_t count,
                   Need need) {
+  constexpr double bytes_per_token = 1.0 + 2.0 * sizeof(std::int32_t) + 1.0; // text, token, label, feature
+  requireRoomForSamples(count, bytes_per_token * static_cast<double>(section.sequence), "grammar");
   const std::string text = grammarText(seed, split, static_cast<std::size_t>(count * section.sequence + 1));
   std::vector<std::int32_t> tokens;
   tokens.reserve(text.size());

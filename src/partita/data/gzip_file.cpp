@@ -1,7 +1,9 @@
 #include "partita/data/gzip_file.hpp"
 
+#include "partita/config/files.hpp"
 #include "partita/config/nearest_name.hpp"
 #include "partita/config/user_error.hpp"
+#include "partita/core/memory.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -34,10 +36,7 @@ std::string findFile(const std::string& path) {
   const bool compressed = fs::path(path).extension() == ".gz";
   const std::string twin = compressed ? path.substr(0, path.size() - 3) : path + ".gz";
   for (const std::string& candidate : {path, twin}) {
-    std::error_code error;
-    const fs::file_status status = fs::status(candidate, error);
-    if (fs::is_directory(status)) throw UserError(candidate + ": is a folder, a file is needed");
-    if (fs::exists(status)) return candidate;
+    if (regularFileExists(candidate)) return candidate;
   }
   throw UserError(path + ": no such file" + nearestInFolder(path));
 }
@@ -45,7 +44,7 @@ std::string findFile(const std::string& path) {
 GzipFile::GzipFile(const std::string& path) : _name(findFile(path)), _file(nullptr, gzclose_r) {
   errno = 0;
   _file.reset(gzopen(_name.c_str(), "rb"));
-  if (!_file) throw UserError(_name + ": cannot be opened: " + std::strerror(errno));
+  if (!_file) failFile(_name, "cannot be opened", errno);
   gzbuffer(_file.get(), 1U << 18);
 }
 
@@ -61,7 +60,7 @@ std::size_t GzipFile::read(void* out, std::size_t count) {
     // A truncated stream gives what it holds and reports Z_BUF_ERROR beside a short count.
     int status = Z_OK;
     const char* message = gzerror(_file.get(), &status);
-    if (status == Z_ERRNO) throw UserError(_name + ": cannot be read: " + std::strerror(errno));
+    if (status == Z_ERRNO) failFile(_name, "cannot be read", errno);
     if (status == Z_BUF_ERROR)
       throw UserError(_name + ": truncated: the gzip stream ends after " + std::to_string(_position + done) +
                       " decompressed bytes");
@@ -75,6 +74,8 @@ std::size_t GzipFile::read(void* out, std::size_t count) {
 }
 
 std::string GzipFile::readAll() {
+  std::error_code ignored;
+  requireMemory(static_cast<double>(fs::file_size(_name, ignored)), _name);
   std::string text;
   std::size_t got = 0;
   do {
@@ -82,6 +83,7 @@ std::string GzipFile::readAll() {
     text.resize(before + block_bytes);
     got = read(text.data() + before, block_bytes);
     text.resize(before + got);
+    if (text.size() % (64 * block_bytes) == 0) requireMemory(static_cast<double>(text.size()), _name);
   } while (got == block_bytes);
   return text;
 }

@@ -1,7 +1,9 @@
 #include "partita/data/hdf5_data.hpp"
 
+#include "partita/config/files.hpp"
 #include "partita/config/nearest_name.hpp"
 #include "partita/config/user_error.hpp"
+#include "partita/core/memory.hpp"
 #include "partita/data/gzip_file.hpp"
 #include "partita/data/hdf5_id.hpp"
 
@@ -30,6 +32,12 @@ struct Table {
   throw UserError(place + ": HDF5 cannot read it");
 }
 
+[[noreturn]] void failRead(const Table& table) {
+  const std::string filter = missingFilter(table.id.get());
+  if (filter.empty()) failRead(table.place);
+  throw UserError(table.place + ": needs the HDF5 filter '" + filter + "', which is not installed");
+}
+
 herr_t collectName(hid_t group, const char* name, const H5L_info_t* /*link*/, void* names) {
   const Hdf5Id object(H5Oopen(group, name, H5P_DEFAULT), H5Oclose);
   if (object && H5Iget_type(object.get()) == H5I_DATASET)
@@ -49,8 +57,9 @@ herr_t collectName(hid_t group, const char* name, const H5L_info_t* /*link*/, vo
 
 Hdf5Id openFile(const std::string& name) {
   const htri_t is_hdf5 = H5Fis_hdf5(name.c_str());
-  if (is_hdf5 == 0) throw UserError(name + ": not an HDF5 file");
+  if (is_hdf5 == 0 && readFailure(name) == 0) throw UserError(name + ": not an HDF5 file");
   Hdf5Id file(H5Fopen(name.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose);
+  if (const int reason = file ? 0 : readFailure(name); reason != 0) failFile(name, "cannot be read", reason);
   if (!file) throw UserError(name + ": HDF5 cannot open it (truncated, locked or not readable)");
   return file;
 }
@@ -97,10 +106,11 @@ std::vector<Value> readRows(const Table& table, std::size_t rows, std::size_t wi
   if (!file_space || !memory_space) failRead(table.place);
   if (H5Sselect_hyperslab(file_space.get(), H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr) < 0)
     failRead(table.place);
+  requireMemory(static_cast<double>(rows) * static_cast<double>(width) * sizeof(Value), table.place);
   std::vector<Value> values(rows * width);
   if (H5Dread(table.id.get(), memory_type, memory_space.get(), file_space.get(), H5P_DEFAULT, values.data()) <
       0)
-    failRead(table.place);
+    failRead(table);
   return values;
 }
 

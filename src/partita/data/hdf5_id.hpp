@@ -2,6 +2,7 @@
 
 #include <hdf5.h>
 
+#include <string>
 #include <utility>
 
 namespace partita {
@@ -34,6 +35,9 @@ class Hdf5Id {
   hid_t _id;
   Close _close;
 };
+
+/// The name of a filter that a data set is compressed with and this HDF5 has not; empty: it has all.
+std::string missingFilter(hid_t dataset);
 
 /// Keeps HDF5 from printing its error stack while our own one-line messages take its place.
 class Hdf5Silence {

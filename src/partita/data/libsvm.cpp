@@ -1,6 +1,7 @@
 #include "partita/data/libsvm.hpp"
 
 #include "partita/config/user_error.hpp"
+#include "partita/core/memory.hpp"
 #include "partita/data/gzip_file.hpp"
 
 #include <algorithm>
@@ -141,6 +142,7 @@ Samples dense(const LibsvmFile& file, std::size_t width, std::int64_t limit) {
   if (size > free_values && size / most_zeros > stored)
     throw UserError(file.name + ": " + sizes + " with " + std::to_string(stored) +
                     " values are too sparse for dense storage; is a feature index wrong?");
+  requireMemory(static_cast<double>(size) * sizeof(float), file.name + ": " + sizes);
   std::vector<float> values(rows * width, 0.0F);
   std::size_t k = 0;
   for (std::size_t row = 0; row < rows; ++row)
@@ -149,7 +151,7 @@ Samples dense(const LibsvmFile& file, std::size_t width, std::int64_t limit) {
 }
 
 /// Replaces each label by its rank among the distinct training labels.
-std::vector<std::int32_t> rankLabels(const LibsvmFile& file, const std::vector<std::int32_t>& distinct) {
+std::vector<std::int32_t> rankLabels(const LibsvmFile& file, const std::vector<std::int64_t>& distinct) {
   std::vector<std::int32_t> ranks;
   ranks.reserve(file.text.labels.size());
   for (const std::int32_t label : file.text.labels) {
@@ -162,7 +164,8 @@ std::vector<std::int32_t> rankLabels(const LibsvmFile& file, const std::vector<s
   return ranks;
 }
 
-std::vector<std::int32_t> distinctLabels(std::vector<std::int32_t> labels) {
+std::vector<std::int64_t> distinctLabels(const std::vector<std::int32_t>& all) {
+  std::vector<std::int64_t> labels(all.begin(), all.end());
   std::sort(labels.begin(), labels.end());
   labels.erase(std::unique(labels.begin(), labels.end()), labels.end());
   return labels;
@@ -174,17 +177,22 @@ LibsvmText parseLibsvm(std::string_view text, const std::string& name) {
   return Parser(text, name).parse();
 }
 
-LoadedSets readLibsvm(const DataSection& section, Need need) {
+LoadedSets readLibsvm(const DataSection& section, Need need, const TrainedInput* trained) {
   const LibsvmFile train = readFile(dataPath(section, section.train_file));
   const LibsvmFile test = readFile(dataPath(section, section.test_file));
-  const std::size_t width = std::max(train.text.width, test.text.width);
+  std::size_t width = std::max(train.text.width, test.text.width);
   if (width == 0) throw UserError(train.name + ": holds labels, but no features");
-  const std::vector<std::int32_t> distinct = distinctLabels(train.text.labels);
+  const bool known = trained != nullptr && !trained->label_values.empty();
+  if (known)
+    width = std::max(width, static_cast<std::size_t>(trained->width)); // a file may lack the last ones
+  const std::vector<std::int64_t> distinct =
+      known ? trained->label_values : distinctLabels(train.text.labels);
   if (section.classes != 0 && static_cast<std::int64_t>(distinct.size()) > section.classes)
     throw UserError(train.name + ": " + std::to_string(distinct.size()) +
                     " distinct labels, but data/classes is " + std::to_string(section.classes));
 
   LoadedSets sets;
+  sets.label_values = distinct;
   const auto fill = [&](LoadedSet& set, const LibsvmFile& file, std::int64_t limit) {
     set.labels = rankLabels(file, distinct);
     set.shape = {static_cast<std::int64_t>(width)};

@@ -24,7 +24,8 @@ struct LibsvmText {
 LibsvmText parseLibsvm(std::string_view text, const std::string& name);
 
 /// The two files of a deck of kind `libsvm`, plain or gzip'd. The distinct training labels in ascending order
-/// become 0 .. C-1; the width is the larger one of the two files. Features are stored dense.
-LoadedSets readLibsvm(const DataSection& section, Need need);
+/// become 0 .. C-1, unless `trained` says which do; the width is the largest one of the two files and
+/// `trained`. Features are stored dense.
+LoadedSets readLibsvm(const DataSection& section, Need need, const TrainedInput* trained = nullptr);
 
 } // namespace partita

@@ -17,12 +17,12 @@ namespace partita {
 
 namespace {
 
-LoadedSets readSets(const DataSection& section, std::uint64_t seed, Need need) {
+LoadedSets readSets(const DataSection& section, std::uint64_t seed, Need need, const TrainedInput* trained) {
   switch (section.kind) {
   case DataKind::idx:
     return readIdx(section, need);
   case DataKind::libsvm:
-    return readLibsvm(section, need);
+    return readLibsvm(section, need, trained);
   case DataKind::hdf5:
     return readHdf5(section, need);
   case DataKind::text:
@@ -52,7 +52,13 @@ std::int64_t classCount(const DataSection& section, const LoadedSet& train, std:
   if (vocabulary > 0) return vocabulary;
   if (section.kind == DataKind::glyphs) return glyph_classes;
   if (section.kind == DataKind::noise) return noise_classes;
-  return std::int64_t{*std::max_element(train.labels.begin(), train.labels.end())} + 1;
+  const auto largest = std::max_element(train.labels.begin(), train.labels.end());
+  const std::int64_t classes = std::int64_t{*largest} + 1;
+  if (classes > most_classes)
+    throw UserError(train.labels_source + ": label " + std::to_string(*largest) + " of sample " +
+                    std::to_string(largest - train.labels.begin()) + " makes more than " +
+                    std::to_string(most_classes) + " classes");
+  return classes;
 }
 
 void checkLabels(const LoadedSet& set, std::int64_t classes, const char* origin) {
@@ -100,22 +106,34 @@ void splitValidation(DataSets& sets, double fraction, std::uint64_t seed) {
 
 } // namespace
 
-DataSets loadData(const DataSection& section, std::uint64_t seed, Need need) {
-  LoadedSets loaded = readSets(section, seed, need);
+DataSets loadData(const DataSection& section, std::uint64_t seed, Need need, const TrainedInput* trained) {
+  LoadedSets loaded = readSets(section, seed, need, trained);
   if (loaded.train.shape != loaded.test.shape)
     throw UserError(loaded.test.features_source + ": samples of " + toText(loaded.test.shape) +
                     ", but the training set has " + toText(loaded.train.shape));
 
   DataSets sets;
   sets.shape = loaded.train.shape;
-  sets.classes = classCount(section, loaded.train, loaded.vocabulary);
-  const char* origin = section.classes != 0 ? "data/classes" : "the labels of the training set";
+  sets.classes = trained != nullptr && section.classes == 0
+                     ? trained->classes
+                     : classCount(section, loaded.train, loaded.vocabulary);
+  sets.label_values = std::move(loaded.label_values);
+  const char* origin = section.classes != 0 ? "data/classes"
+                       : trained != nullptr ? "the classes of the trained network"
+                                            : "the labels of the training set";
   checkLabels(loaded.train, sets.classes, origin);
   checkLabels(loaded.test, sets.classes, origin);
   sets.train = limited(loaded.train, section.samples);
   sets.test = limited(loaded.test, section.test_samples);
   splitValidation(sets, section.validation, seed);
-  if (need == Need::everything) {
+  if (trained != nullptr) {
+    sets.shift = trained->shift;
+    sets.scale = trained->scale;
+    const std::size_t values = sets.shift.size();
+    if (values != sets.scale.size() || (values != 1 && static_cast<std::int64_t>(values) != sets.width()))
+      throw UserError(loaded.test.features_source + ": samples of " + std::to_string(sets.width()) +
+                      " values, but the network was trained on " + std::to_string(values));
+  } else if (need == Need::everything) {
     const bool tokens = loaded.vocabulary > 0;
     AffineMap map = standardisation(sets.train.features, tokens ? Standardise::none : section.standardise);
     sets.shift = std::move(map.shift);

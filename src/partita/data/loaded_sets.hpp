@@ -21,6 +21,7 @@ struct LoadedSet {
 
 struct LoadedSets {
   LoadedSet train, test;
+  std::vector<std::int64_t> label_values; ///< see DataSets
   std::int64_t vocabulary =
       0; ///< samples are tokens 0 .. vocabulary-1 and labels the next ones; 0: no tokens
 };
@@ -29,6 +30,10 @@ struct LoadedSets {
 inline std::size_t keptRows(std::size_t rows, std::int64_t limit) {
   return limit == 0 || static_cast<std::size_t>(limit) > rows ? rows : static_cast<std::size_t>(limit);
 }
+
+/// Throws UserError where the machine has no room for `samples` samples that a generator is asked for, each
+/// of `bytes_per_sample`; `origin` names the generator.
+void requireRoomForSamples(std::int64_t samples, double bytes_per_sample, const std::string& origin);
 
 /// `file` inside the folder `data/path`; an absolute `file` stays as it is.
 std::string dataPath(const DataSection& section, const std::string& file);

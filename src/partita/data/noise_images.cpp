@@ -19,6 +19,10 @@ LoadedSet makeSet(const DataSection& section, std::uint64_t seed, Part part, std
       pixels(seed, Stream::noise_images, static_cast<std::uint32_t>(part));
   const auto classes = static_cast<std::uint32_t>(section.classes == 0 ? noise_classes : section.classes);
   const std::uint64_t count = static_cast<std::uint64_t>(samples), first = part == Part::test ? ~0U : 0U;
+  const double image = static_cast<double>(section.channels * section.image_size * section.image_size);
+  requireRoomForSamples(samples, (need == Need::everything ? image : 0.0) + sizeof(std::int32_t),
+                        set.labels_source);
+  set.labels.reserve(count);
   for (std::uint64_t i = 0; i < count; ++i)
     set.labels.push_back(static_cast<std::int32_t>(labels.below(first + i, classes)));
   if (need == Need::labels_only) return set;

@@ -1,10 +1,9 @@
 #include "partita/io/durable.hpp"
 
-#include "partita/config/user_error.hpp"
+#include "partita/config/files.hpp"
 
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <fcntl.h>
 #include <filesystem>
 #include <unistd.h>
@@ -14,7 +13,7 @@ namespace partita {
 namespace {
 
 [[noreturn]] void systemFailure(const std::string& path) {
-  throw UserError(path + ": cannot be written: " + std::strerror(errno));
+  failFile(path, "cannot be written", errno);
 }
 
 } // namespace

@@ -1,6 +1,7 @@
 #include "partita/io/hdf5.hpp"
 
 #include "partita/config/user_error.hpp"
+#include "partita/core/error.hpp"
 #include "partita/core/types.hpp"
 
 namespace partita {
@@ -71,6 +72,7 @@ std::vector<std::int64_t> extentsOf(hid_t dataset) {
 
 void writeAttribute(hid_t object, const std::string& name, const std::string& text,
                     const std::string& where) {
+  PARTITA_REQUIRE(text.size() < longest_text, "the attribute '" + name + "' is too long to be read again");
   const Hdf5Id type = checkedId(H5Tcopy(H5T_C_S1), H5Tclose, where + ": HDF5 cannot make a type");
   checkHdf5(H5Tset_size(type.get(), text.size() + 1), where + ": HDF5 cannot make a type");
   checkHdf5(H5Tset_cset(type.get(), H5T_CSET_UTF8), where + ": HDF5 cannot make a type");

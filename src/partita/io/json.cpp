@@ -1,5 +1,7 @@
 #include "partita/io/json.hpp"
 
+#include "partita/config/files.hpp"
+
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -10,7 +12,7 @@ namespace {
 
 std::string quoted(const std::string& text) {
   std::string out = "\"";
-  for (const char character : text) {
+  for (const char character : validUtf8(text)) {
     const auto code = static_cast<unsigned char>(character);
     if (character == '"' || character == '\\') {
       out += '\\';

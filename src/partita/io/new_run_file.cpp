@@ -80,6 +80,8 @@ void NewRunFile::listSmallDatasets() {
   list("/input/shape", H5T_NATIVE_INT64, facts.shape, count(facts.shape));
   list("/input/shift", H5T_NATIVE_FLOAT, facts.shift, count(facts.shift));
   list("/input/scale", H5T_NATIVE_FLOAT, facts.scale, count(facts.scale));
+  if (!facts.label_values.empty())
+    list("/input/labels", H5T_NATIVE_INT64, facts.label_values, count(facts.label_values));
   if (!_content.progress) return;
   const RunProgress& progress = *_content.progress;
   list("/state/scores", H5T_NATIVE_DOUBLE, progress.scores, {progress.stages, progress.replicas, 3});

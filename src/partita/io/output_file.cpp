@@ -1,26 +1,121 @@
 #include "partita/io/output_file.hpp"
 
+#include "partita/config/files.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/io/durable.hpp"
 
+#include <array>
+#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <sys/stat.h>
+#include <thread>
+#include <unistd.h>
 
 namespace partita {
 
-OutputFile::OutputFile(const std::string& path)
-    : _path(path), _partial(path + ".partial"), _file(std::fopen(_partial.c_str(), "wb")) {
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Names of files under way, where a signal handler finds them.
+struct Unfinished {
+  std::atomic<bool> taken{false}, complete{false};
+  std::array<char, 4096> name{};
+};
+std::array<Unfinished, 16> unfinished;
+
+void remember(const std::string& name) {
+  for (Unfinished& entry : unfinished) {
+    bool free = false;
+    if (name.size() >= entry.name.size() || !entry.taken.compare_exchange_strong(free, true)) continue;
+    std::memcpy(entry.name.data(), name.c_str(), name.size() + 1);
+    entry.complete = true;
+    return;
+  }
+}
+
+void forget(const std::string& name) {
+  for (Unfinished& entry : unfinished) {
+    if (!entry.complete || name != entry.name.data()) continue;
+    entry.complete = false;
+    entry.taken = false;
+    return;
+  }
+}
+
+/// What a chain of links leads to. A descriptor of this process, such as /dev/stdout, is no path to replace.
+std::string behindLinks(std::string path) {
+  constexpr int most_links = 40; // as Linux has it; stat has told of a loop before
+  std::error_code ignored;
+  for (int i = 0; i < most_links && fs::is_symlink(path, ignored) && path.rfind("/proc/", 0) != 0; ++i) {
+    const fs::path to = fs::read_symlink(path, ignored);
+    path = (to.is_absolute() ? to : fs::path(path).parent_path() / to).string();
+  }
+  return path;
+}
+
+/// Whoever reads from a pipe may come a little later.
+int openForWriting(const std::string& path) {
+  constexpr int attempts = 100;
+  int file = -1;
+  for (int i = 0; i < attempts && file < 0; ++i) {
+    if (i > 0) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    file = open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file < 0 && errno != ENXIO) return file;
+  }
+  if (file >= 0) fcntl(file, F_SETFL, fcntl(file, F_GETFL) & ~O_NONBLOCK);
+  return file;
+}
+
+} // namespace
+
+OutputFile::OutputFile(const std::string& path) : _path(path), _target(behindLinks(path)) {
+  struct stat found {};
+  const bool exists = stat(path.c_str(), &found) == 0;
+  if (!exists && errno != ENOENT) fail();
+  if (exists && S_ISDIR(found.st_mode)) {
+    errno = EISDIR;
+    fail();
+  }
+  const bool replaced = !exists || (S_ISREG(found.st_mode) && _target.rfind("/proc/", 0) != 0);
+  replaced ? openPartial() : openDirect();
   if (_file == nullptr) fail();
+  if (replaced && exists) fchmod(fileno(_file), found.st_mode & 07777); // a private file stays private
+}
+
+/// Never a file that is already there: it may be somebody's.
+void OutputFile::openPartial() {
+  if (access(_target.c_str(), F_OK) == 0 && access(_target.c_str(), W_OK) != 0) fail();
+  int file = -1;
+  for (int number = 1; file < 0; ++number) {
+    _partial = _target + ".partial" + (number > 1 ? "-" + std::to_string(number) : "");
+    file = open(_partial.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (file < 0 && errno != EEXIST) fail();
+  }
+  remember(_partial);
+  _file = fdopen(file, "wb");
+}
+
+void OutputFile::openDirect() {
+  _direct = openForWriting(_path);
+  if (_direct < 0) fail();
+  _file = std::tmpfile(); // archives go back to write what they learn later, which a pipe cannot
 }
 
 OutputFile::~OutputFile() {
-  if (_file == nullptr) return;
-  std::fclose(_file);
+  if (_file != nullptr) std::fclose(_file);
+  if (_direct >= 0) close(_direct);
+  if (_partial.empty()) return;
   std::remove(_partial.c_str());
+  forget(_partial);
 }
 
 void OutputFile::fail() const {
-  throw UserError(_path + ": cannot be written: " + std::strerror(errno));
+  failFile(_path, "cannot be written", errno);
 }
 
 void OutputFile::write(const void* data, std::size_t bytes) {
@@ -34,13 +129,38 @@ void OutputFile::replace(std::uint64_t offset, const std::string& bytes) {
   if (fseeko(_file, 0, SEEK_END) != 0) fail();
 }
 
+void OutputFile::copyToTarget() {
+  std::array<char, 1 << 16> block{};
+  std::rewind(_file);
+  for (std::size_t got = 0; (got = std::fread(block.data(), 1, block.size(), _file)) > 0;) {
+    for (std::size_t done = 0; done < got;) {
+      const ssize_t written = ::write(_direct, block.data() + done, got - done);
+      if (written < 0 && errno != EINTR) fail();
+      if (written > 0) done += static_cast<std::size_t>(written);
+    }
+  }
+}
+
 void OutputFile::commit() {
   if (std::fflush(_file) != 0) fail();
+  if (_direct >= 0) return copyToTarget();
   // Renamed before it is on the disk, an empty file could be left under the name after a crash.
   syncFile(_partial);
-  publishFile(_partial, _path);
-  std::fclose(_file);
-  _file = nullptr;
+  publishFile(_partial, _target);
+  forget(_partial);
+  _partial.clear();
+}
+
+void OutputFile::removeUnfinished() {
+  for (const Unfinished& entry : unfinished)
+    if (entry.complete) unlink(entry.name.data());
+}
+
+void refuseInput(const std::string& output, const std::vector<std::string>& inputs) {
+  std::error_code ignored;
+  for (const std::string& input : inputs)
+    if (fs::equivalent(output, input, ignored))
+      throw UserError(output + ": is also read, as '" + input + "'; choose another name for the output");
 }
 
 } // namespace partita

@@ -3,11 +3,15 @@
 #include <cstdint>
 #include <cstdio>
 #include <string>
+#include <vector>
 
 namespace partita {
 
-/// A file that appears whole or not at all: written under the name `PATH.partial`, which `commit` renames;
-/// what is not committed is removed. All functions throw UserError with the path and what the system says.
+/// A file that appears whole or not at all. It is written under a name of its own beside `path`, which
+/// `commit` replaces; what is not committed is removed. Where `path` is a link, the file it leads to is
+/// replaced. Where it is no regular file (a device, a pipe), that stays what it is, and `commit` writes to
+/// it. All functions throw UserError, or SystemError where the disk is full, with the path and what the
+/// system says.
 class OutputFile {
  public:
   explicit OutputFile(const std::string& path);
@@ -22,12 +26,24 @@ class OutputFile {
   std::uint64_t size() const { return _size; }
   void commit();
 
+  /// Removes what is not committed of all objects: for the end of a process that destroys nothing. Safe to
+  /// call in a signal handler.
+  static void removeUnfinished();
+
  private:
+  void openPartial();
+  void openDirect();
+  void copyToTarget();
   [[noreturn]] void fail() const;
 
-  std::string _path, _partial;
-  std::FILE* _file;
+  std::string _path, _target, _partial; ///< as named, behind all links, and while it is written
+  int _direct = -1;                     ///< of what is no regular file
+  std::FILE* _file = nullptr;
   std::uint64_t _size = 0;
 };
+
+/// Throws UserError where `output` is one of the files `inputs`, also under another name: writing it would
+/// destroy what is being read.
+void refuseInput(const std::string& output, const std::vector<std::string>& inputs);
 
 } // namespace partita

@@ -1,5 +1,6 @@
 #include "partita/io/read_run_file.hpp"
 
+#include "partita/config/files.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/io/hdf5.hpp"
 
@@ -8,7 +9,6 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
-#include <filesystem>
 #include <functional>
 
 namespace partita {
@@ -114,29 +114,50 @@ std::vector<std::string> datasetNames(hid_t file, const std::string& path) {
 }
 
 Hdf5Id openFile(const std::string& path) {
-  std::error_code ignored;
-  if (!std::filesystem::exists(path, ignored)) throw UserError(path + ": no such file");
-  return checkedId(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose,
-                   path + ": cannot be read as HDF5");
+  if (!regularFileExists(path, ", a file is needed")) throw UserError(path + ": no such file");
+  Hdf5Id file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose);
+  if (file) return file;
+  if (const int reason = readFailure(path); reason != 0) failFile(path, "cannot be read", reason);
+  throw DamagedFile(path + ": cannot be read as HDF5");
 }
 
 } // namespace
 
+/// What goes wrong in a file that the system can read is damage.
+template <class Work>
+auto RunFile::orDamaged(const Work& work) const {
+  try {
+    return work();
+  } catch (const DamagedFile&) {
+    throw;
+  } catch (const UserError& error) {
+    if (const int reason = readFailure(_path); reason != 0) failFile(_path, "cannot be read", reason);
+    throw DamagedFile(error.what());
+  }
+}
+
 RunFile::RunFile(std::string path) : _path(std::move(path)), _file(openFile(_path)) {
+  loadStructure();
+}
+
+void RunFile::loadStructure() {
   const hid_t root = _file.get();
-  if (H5Aexists(root, "format") <= 0 || readText(root, "format", _path) != "Partita")
-    throw UserError(_path + ": is no parameter file or checkpoint of Partita");
-  const std::int64_t version = readInteger(root, "format_version", _path);
+  const bool ours = orDamaged(
+      [&] { return H5Aexists(root, "format") > 0 && readText(root, "format", _path) == "Partita"; });
+  if (!ours) throw UserError(_path + ": is no parameter file or checkpoint of Partita");
+  const std::int64_t version = orDamaged([&] { return readInteger(root, "format_version", _path); });
   if (version != run_file_version)
     throw UserError(_path + ": has format version " + std::to_string(version) + ", this program reads " +
                     std::to_string(run_file_version));
-  if (readInteger(root, "complete", _path) != 1)
-    throw UserError(_path + ": is not complete, its writing was interrupted");
-  const std::string content = readText(root, "content", _path);
-  if (content != "checkpoint" && content != "parameters")
-    throw UserError(_path + ": has unknown content '" + shown(content) + "'");
-  _checkpoint = content == "checkpoint";
-  listTensors();
+  orDamaged([&] {
+    if (readInteger(root, "complete", _path) != 1)
+      throw UserError(_path + ": is not complete, its writing was interrupted");
+    const std::string content = readText(root, "content", _path);
+    if (content != "checkpoint" && content != "parameters")
+      throw UserError(_path + ": has unknown content '" + shown(content) + "'");
+    _checkpoint = content == "checkpoint";
+    listTensors();
+  });
 }
 
 void RunFile::listTensors() {
@@ -168,11 +189,14 @@ const TensorRecord* RunFile::find(const std::string& kind, const std::string& la
 
 void RunFile::read(const TensorRecord& tensor, Real* values) const {
   const Hdf5Id dataset = open(tensor.path());
-  forEachBlock(dataset.get(), tensor.extents,
-               [&](hid_t memory, hid_t source, std::int64_t first, std::int64_t) {
-                 checkHdf5(H5Dread(dataset.get(), realType(), memory, source, H5P_DEFAULT, values + first),
-                           _path + ": '" + tensor.path() + "' cannot be read; the file is damaged");
-               });
+  refuseMissingFilter(dataset.get());
+  orDamaged([&] {
+    forEachBlock(dataset.get(), tensor.extents,
+                 [&](hid_t memory, hid_t source, std::int64_t first, std::int64_t) {
+                   checkHdf5(H5Dread(dataset.get(), realType(), memory, source, H5P_DEFAULT, values + first),
+                             _path + ": '" + tensor.path() + "' cannot be read; the file is damaged");
+                 });
+  });
 }
 
 std::string RunFile::readDeck() const {
@@ -201,12 +225,24 @@ std::vector<T> RunFile::readAll(const std::string& name, hid_t type) const {
 }
 
 RunFacts RunFile::facts() const {
+  return orDamaged([&] { return readFacts(); });
+}
+
+/// The deck is compared with its checksum before anybody parses it.
+RunFacts RunFile::readFacts() const {
   RunFacts facts;
+  try {
+    verifyDataset("/deck");
+  } catch (const UserError&) {
+    throw UserError(_path + ": the deck in this file is damaged");
+  }
   facts.deck = readDeck();
   facts.classes = readInteger(_file.get(), "classes", _path);
   facts.shape = readAll<std::int64_t>("/input/shape", H5T_NATIVE_INT64);
   facts.shift = readAll<float>("/input/shift", H5T_NATIVE_FLOAT);
   facts.scale = readAll<float>("/input/scale", H5T_NATIVE_FLOAT);
+  if (H5Lexists(_file.get(), "/input/labels", H5P_DEFAULT) > 0)
+    facts.label_values = readAll<std::int64_t>("/input/labels", H5T_NATIVE_INT64);
   const Hdf5Id group = checkedId(H5Gopen2(_file.get(), "/provenance", H5P_DEFAULT), H5Gclose,
                                  _path + ": has no '/provenance'");
   const auto visit = [](hid_t, const char* name, const H5A_info_t*, void* data) -> herr_t {
@@ -220,6 +256,10 @@ RunFacts RunFile::facts() const {
 }
 
 RunProgress RunFile::progress() const {
+  return orDamaged([&] { return readProgress(); });
+}
+
+RunProgress RunFile::readProgress() const {
   const Hdf5Id group = checkedId(H5Gopen2(_file.get(), "/state", H5P_DEFAULT), H5Gclose,
                                  _path + ": has no '/state'; is it a checkpoint?");
   const auto integer = [&](const char* name) { return readInteger(group.get(), name, _path); };
@@ -278,9 +318,19 @@ void RunFile::verifyDataset(const std::string& name) const {
     throw UserError(wrong + ": its checksum is not that of its values");
 }
 
+/// No damage: another HDF5 reads the file.
+void RunFile::refuseMissingFilter(hid_t dataset) const {
+  const std::string filter = missingFilter(dataset);
+  if (!filter.empty())
+    throw UserError(_path + ": needs the HDF5 filter '" + filter + "', which is not installed");
+}
+
 void RunFile::verify(std::size_t part, std::size_t parts) const {
-  const std::vector<std::string> names = datasetNames(_file.get(), _path);
-  for (std::size_t i = part; i < names.size(); i += parts) verifyDataset("/" + names[i]);
+  for (const TensorRecord& tensor : _tensors) refuseMissingFilter(open(tensor.path()).get());
+  orDamaged([&] {
+    const std::vector<std::string> names = datasetNames(_file.get(), _path);
+    for (std::size_t i = part; i < names.size(); i += parts) verifyDataset("/" + names[i]);
+  });
 }
 
 } // namespace partita

@@ -1,12 +1,20 @@
 #pragma once
 
+#include "partita/config/user_error.hpp"
 #include "partita/data/hdf5_id.hpp"
 #include "partita/io/run_file.hpp"
 
 namespace partita {
 
+/// A file of ours whose content is not what was written, proved by its checksums or its structure.
+class DamagedFile : public UserError {
+ public:
+  using UserError::UserError;
+};
+
 /// `parameters.h5` or a checkpoint, opened by one rank for itself. Every function throws a UserError of one
-/// line that begins with the path where the file is damaged, incomplete or something else.
+/// line that begins with the path: DamagedFile where the system can read the file and it is damaged or
+/// incomplete, any other where it cannot be read or is something else.
 class RunFile {
  public:
   explicit RunFile(std::string path);
@@ -30,9 +38,15 @@ class RunFile {
   void listTensors();
   Hdf5Id open(const std::string& dataset) const;
   std::string readDeck() const;
+  RunFacts readFacts() const;
+  RunProgress readProgress() const;
+  void refuseMissingFilter(hid_t dataset) const;
   template <class T>
   std::vector<T> readAll(const std::string& dataset, hid_t type) const;
   void verifyDataset(const std::string& dataset) const;
+  void loadStructure();
+  template <class Work>
+  auto orDamaged(const Work& work) const;
 
   std::string _path;
   Hdf5Silence _silence;

@@ -33,6 +33,8 @@ struct RunFacts {
   std::int64_t classes = 0;        ///< of the data
   std::vector<std::int64_t> shape; ///< of one sample
   std::vector<float> shift, scale; ///< how features are standardised: (x - shift) * scale
+  std::vector<std::int64_t>
+      label_values; ///< labels in the data files of classes 0, 1, ...; empty: the classes
   Provenance provenance;
 };
 

@@ -86,12 +86,21 @@ void tieToEmbedding(std::vector<LayerPlan>& layers) {
   }
 }
 
+/// Beyond this, bytes of a stage would no longer fit the integers that count them.
+void checkParameterCount(const std::vector<LayerPlan>& layers) {
+  constexpr double most = 1e15;
+  double total = 0.0;
+  for (const LayerPlan* leaf : leavesOf(layers)) total += static_cast<double>(leaf->parameters());
+  if (total > most) throw UserError("network/layers: the network would have more than 10^15 parameters");
+}
+
 } // namespace
 
 std::vector<LayerPlan> planNetwork(const NetworkSection& network, const Shape& input, std::int64_t classes) {
   std::vector<LayerPlan> layers = Planner(network, classes).planAll(input);
   tieToEmbedding(layers);
   if (layers.empty()) throw UserError("network/layers: there is no layer");
+  checkParameterCount(layers);
   const Shape& out = layers.back().out;
   const std::int64_t width = isSequence(out) ? out[1] : valuesOf(out);
   if (width != classes) {

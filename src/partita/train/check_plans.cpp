@@ -59,6 +59,16 @@ double largestActivation(const RunConfig& config, const Partition& partition, co
   return most;
 }
 
+/// Of one class every network knows every sample.
+void checkClasses(const Dataset& train) {
+  const std::int32_t first = train.labels.front();
+  const bool others = std::any_of(train.labels.begin(), train.labels.end(),
+                                  [&](std::int32_t label) { return label != first; });
+  if (!others)
+    throw UserError("data: all " + std::to_string(train.size()) + " training samples are of class " +
+                    std::to_string(first) + ": there is nothing to learn");
+}
+
 /// Sums of gradients come in buckets, however large a layer is.
 void checkMessages(const RunConfig& config, const Partition& partition, const GridPlan& grid) {
   if (largestActivation(config, partition, grid) < std::numeric_limits<int>::max()) return;
@@ -80,6 +90,7 @@ void checkLabels(const Partition& partition, const DataSets& sets) {
 void checkTraining(const RunConfig& config, const DataSets& sets, const Partition& partition,
                    const GridPlan& grid) {
   planRunLength(config, sets.train.size());
+  checkClasses(sets.train);
   if (config.training.batch < grid.replicas) {
     throw UserError("training/batch: a batch of " + std::to_string(config.training.batch) +
                     " samples leaves some of the " + std::to_string(grid.replicas) +

@@ -4,7 +4,7 @@
 #include "partita/comm/end_job.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/io/durable.hpp"
-#include "partita/train/run_directory.hpp"
+#include "partita/train/run_files.hpp"
 
 #include <algorithm>
 #include <filesystem>

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "partita/core/background.hpp"
+#include "partita/train/run_files.hpp"
 #include "partita/train/run_snapshot.hpp"
 
 #include <chrono>

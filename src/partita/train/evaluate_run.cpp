@@ -1,13 +1,15 @@
 #include "partita/comm/agree.hpp"
 #include "partita/config/deck.hpp"
 #include "partita/core/log.hpp"
+#include "partita/data/loaded_sets.hpp"
+#include "partita/io/output_file.hpp"
 #include "partita/io/parameters_hash.hpp"
 #include "partita/io/read_run_file.hpp"
 #include "partita/io/stage_tensors.hpp"
 #include "partita/strategy/evaluation.hpp"
 #include "partita/train/banner.hpp"
 #include "partita/train/predictions.hpp"
-#include "partita/train/run_directory.hpp"
+#include "partita/train/run_files.hpp"
 #include "partita/train/setup.hpp"
 #include "partita/train/training_run.hpp"
 
@@ -25,6 +27,22 @@ std::int64_t evaluationReplicas(const StrategySection& strategy, int ranks) {
   int groups = joint ? 1 : std::max(1, static_cast<int>(strategy.stages));
   while (groups > 1 && (groups > ranks || ranks % groups != 0)) --groups;
   return ranks / groups;
+}
+
+TrainedInput trainedInput(const RunFacts& facts) {
+  TrainedInput input{facts.classes, 1, facts.shift, facts.scale, facts.label_values};
+  for (const std::int64_t extent : facts.shape) input.width *= extent;
+  return input;
+}
+
+/// What is read, and must not be written to.
+std::vector<std::string> inputsOf(const std::string& run, const DataSection& data) {
+  std::vector<std::string> files = filesOfRun(run);
+  for (const std::string* name : {&data.train_images, &data.train_labels, &data.test_images,
+                                  &data.test_labels, &data.train_file, &data.test_file, &data.vocabulary})
+    if (!name->empty())
+      for (const char* end : {"", ".gz"}) files.push_back(dataPath(data, *name) + end);
+  return files;
 }
 
 void showEvaluation(const Evaluation& result, std::size_t samples) {
@@ -48,13 +66,15 @@ void evaluateRun(const Communicator& world, const std::string& path,
   showBanner(space, world, command_line);
   std::string file;
   RunConfig deck;
+  RunFacts facts;
   collectively(world, [&] {
     file = parameterFileOf(path);
-    const RunFacts facts = RunFile(file).facts();
+    facts = RunFile(file).facts();
     deck = withFixedCuts(parseDeck(facts.deck, file, overrides), facts.shape, facts.classes, sizeof(Real));
     deck.strategy.replicas = evaluationReplicas(deck.strategy, world.size());
+    if (!predictions.empty()) refuseInput(predictions, inputsOf(path, deck.data));
   });
-  Setup setup(world, deck, false);
+  Setup setup(world, deck, trainedInput(facts));
   showMessagePaths(setup.grid);
   collectively(world, [&] {
     const RunFile opened(file);

@@ -6,13 +6,14 @@
 #include "partita/core/version.hpp"
 #include "partita/io/npz.hpp"
 #include "partita/io/onnx.hpp"
+#include "partita/io/output_file.hpp"
 #include "partita/io/read_run_file.hpp"
 #include "partita/io/stage_tensors.hpp"
 #include "partita/plan/effective.hpp"
 #include "partita/plan/network_plan.hpp"
 #include "partita/strategy/local_stage.hpp"
 #include "partita/train/layer_operations.hpp"
-#include "partita/train/run_directory.hpp"
+#include "partita/train/run_files.hpp"
 
 #include <filesystem>
 
@@ -61,11 +62,17 @@ bool endsWith(const std::string& text, const std::string& end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
 
+/// ", 12.3 MB" of a file; nothing of a pipe or a device.
+std::string sizeOf(const std::string& path) {
+  std::error_code none;
+  const std::uintmax_t bytes = std::filesystem::file_size(path, none);
+  return none ? "" : ", " + formatBytes(static_cast<double>(bytes));
+}
+
 void writeNetwork(const std::string& output, const JoinedNetwork& network) {
   endsWith(output, ".onnx") ? writeOnnx(output, network) : writeNpz(output, network);
   Log::info(output + ": " + std::to_string(network.inputs) + " features, " + std::to_string(network.classes) +
-            " classes, " + std::to_string(network.parameters) + " parameters, " +
-            formatBytes(static_cast<double>(std::filesystem::file_size(output))));
+            " classes, " + std::to_string(network.parameters) + " parameters" + sizeOf(output));
   Log::info("parameters_hash " + network.parameters_hash);
 }
 
@@ -104,6 +111,7 @@ void exportRun(const Communicator& world, const std::string& path, const std::st
     if (!endsWith(output, ".onnx") && !endsWith(output, ".npz"))
       throw UserError("command line: '" + output + "' ends neither in .onnx nor in .npz");
     if (world.rank() != 0) return;
+    refuseInput(output, filesOfRun(path));
     JoinedNetwork network = joinedNetwork(parameterFileOf(path));
     network.origin = "Partita " + versionString() + " (" + gitHash() + "): " + command_line;
     writeNetwork(output, network);

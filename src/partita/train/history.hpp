@@ -7,6 +7,9 @@
 
 namespace partita {
 
+/// How the file begins, by which it is known as ours; later columns may be added.
+constexpr const char* history_mark = "time_s,event,stage,epoch,step,run_step,";
+
 /// `history.csv` of a run directory: a row a log interval and stage, and a row a stage at each evaluation.
 /// Times are seconds since the start, accuracies percent; cells that do not apply are empty. Rows are on
 /// their way to the disk at once; those that it has no room for are kept and tried again with the next ones.

@@ -2,12 +2,13 @@
 
 #include "partita/comm/agree.hpp"
 #include "partita/config/deck.hpp"
+#include "partita/config/files.hpp"
 #include "partita/core/log.hpp"
 #include "partita/io/read_run_file.hpp"
 #include "partita/io/stage_tensors.hpp"
 #include "partita/plan/effective.hpp"
 #include "partita/plan/network_plan.hpp"
-#include "partita/train/run_directory.hpp"
+#include "partita/train/run_files.hpp"
 
 #include <algorithm>
 
@@ -22,10 +23,26 @@ void verifyTogether(const Communicator& world, const std::string& file) {
   });
 }
 
+/// Why a checkpoint is damaged; empty: it is whole. What cannot be read is no proof of damage, and throws.
+std::string damageOf(const Communicator& world, const std::string& file) {
+  std::string damage;
+  collectively(world, [&] {
+    try {
+      RunFile(file).verify(static_cast<std::size_t>(world.rank()), static_cast<std::size_t>(world.size()));
+    } catch (const DamagedFile& error) {
+      damage = error.what();
+    }
+  });
+  const std::int64_t finder = world.minimum(damage.empty() ? world.size() : world.rank());
+  return finder == world.size() ? "" : tellAll(world, damage, static_cast<int>(finder));
+}
+
 std::vector<std::string> listTogether(const Communicator& world, const std::string& run_directory) {
   std::string text;
-  if (world.rank() == 0)
+  collectively(world, [&] {
+    if (world.rank() != 0) return;
     for (const std::string& file : checkpointsIn(run_directory)) text += file + '\n';
+  });
   text = tellAll(world, text);
   std::vector<std::string> files;
   for (std::size_t begin = 0, end = 0; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1)
@@ -88,6 +105,17 @@ void tell(const Restart& restart, const Before& before, const RunConfig& deck, c
               " (gradients are summed in another order, so that the last bits differ)");
 }
 
+/// Labels of other values would be other classes, under the numbers of those that were learnt.
+void compareLabels(const RunFacts& facts, const DataSets& sets, const std::string& file, bool keeps_state) {
+  if (facts.label_values.empty() || sets.label_values.empty() || facts.label_values == sets.label_values)
+    return;
+  const std::string message = file + ": was trained on other labels than those of the training set, " +
+                              std::to_string(facts.label_values.front()) + " to " +
+                              std::to_string(facts.label_values.back());
+  if (keeps_state) throw UserError(message);
+  Log::warning(message);
+}
+
 void compareData(const RunFacts& facts, const RunProgress& found, const DataSets& sets,
                  const RunLength& length) {
   const auto samples = static_cast<std::int64_t>(sets.train.size());
@@ -109,16 +137,17 @@ std::string chooseRestart(const Communicator& world, const std::string& restart,
                           const std::string& run_directory) {
   if (restart.empty()) return "";
   if (restart != "latest") {
+    collectively(world, [&] {
+      regularFileExists(restart,
+                        "; take -d " + restart + " -r latest, or name a file in " + restart + "/checkpoints");
+    });
     verifyTogether(world, restart);
     return restart;
   }
   for (const std::string& file : listTogether(world, run_directory)) {
-    try {
-      verifyTogether(world, file);
-      return file;
-    } catch (const AgreedError& error) {
-      Log::warning("skipped: " + error.messages().front());
-    }
+    const std::string damage = damageOf(world, file);
+    if (damage.empty()) return file;
+    Log::warning("skipped: " + damage);
   }
   return "";
 }
@@ -132,6 +161,7 @@ Restart planRestart(const std::string& file, const RunConfig& deck, const RunCon
   const RunFile& opened = *restart.opened;
   checkParameters(opened, partition);
   if (!opened.isCheckpoint()) {
+    compareLabels(opened.facts(), sets, file, false);
     Log::info("beginning with the parameters of " + file);
     return restart;
   }
@@ -155,6 +185,7 @@ Restart planRestart(const std::string& file, const RunConfig& deck, const RunCon
     restart.start = scaled(found, restart.found->per_epoch, length.per_epoch);
     checkLength(restart.start, length, file);
   }
+  compareLabels(opened.facts(), sets, file, restart.keeps_state);
   if (restart.keeps_state) compareData(opened.facts(), *restart.found, sets, length);
   tell(restart, before, deck, length, replicas);
   return restart;

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <filesystem>
 
 namespace partita {
 
@@ -21,7 +20,7 @@ double secondsSince(std::chrono::steady_clock::time_point start) {
 }
 
 const char* reasonOf(std::int64_t code) {
-  static const char* const reasons[] = {"", "the time limit is near", "SIGTERM", "SIGINT"};
+  static const char* const reasons[] = {"", "the time limit is near", "SIGTERM", "SIGHUP", "SIGINT"};
   return reasons[code];
 }
 
@@ -49,15 +48,26 @@ bool RunControl::limitReached() const {
   return secondsSince(program_start) + reserve >= static_cast<double>(_time_limit);
 }
 
+RunControl::StopCode RunControl::codeOf(int signal) {
+  switch (signal) {
+  case SIGINT:
+    return interrupted;
+  case SIGHUP:
+    return hung_up;
+  case SIGTERM:
+    return terminated;
+  default:
+    return none;
+  }
+}
+
 LaterMaximum::Values RunControl::ownWishes(std::int64_t steps) {
   LaterMaximum::Values wishes{};
-  if (Signals::stop() != 0) wishes[stop] = Signals::stop() == SIGINT ? interrupted : terminated;
+  wishes[stop] = codeOf(Signals::stop());
   if (Signals::takeCheckpointRequest()) wishes[checkpoint] = 1;
   if (_grid.world().rank() != 0) return wishes;
   if (wishes[stop] == none && limitReached()) wishes[stop] = time_limit;
-  std::error_code ignored;
-  if (_directory.exists() && std::filesystem::remove(_directory.file("output_now"), ignored))
-    wishes[checkpoint] = 1;
+  if (_directory.takeCheckpointRequest()) wishes[checkpoint] = 1;
   const double a_step = secondsSince(_asked) / static_cast<double>(std::max<std::int64_t>(1, steps));
   // Another stage may be slower by far: the interval grows step by step.
   wishes[interval] = std::clamp(static_cast<std::int64_t>(seconds_between / a_step), std::int64_t{1},

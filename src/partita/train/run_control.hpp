@@ -29,7 +29,8 @@ class RunControl : public StepControl {
   using Clock = std::chrono::steady_clock;
   /// What a rank asks for, and the largest of all is done.
   enum Ask : std::size_t { stop, checkpoint, interval };
-  enum StopCode : std::int64_t { none, time_limit, terminated, interrupted };
+  enum StopCode : std::int64_t { none, time_limit, terminated, hung_up, interrupted };
+  static StopCode codeOf(int signal);
 
   LaterMaximum::Values ownWishes(std::int64_t steps);
   bool limitReached() const;

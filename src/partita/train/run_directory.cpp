@@ -1,13 +1,14 @@
 #include "partita/train/run_directory.hpp"
 
 #include "partita/comm/agree.hpp"
+#include "partita/config/files.hpp"
 #include "partita/core/log.hpp"
 #include "partita/io/output_file.hpp"
+#include "partita/train/run_files.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdio>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
@@ -15,6 +16,7 @@
 #include <fstream>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <thread>
 #include <unistd.h>
 
 namespace partita {
@@ -23,26 +25,30 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* checkpoint_folder = "checkpoints";
+constexpr const char* lock_name = ".partita.lock";
+constexpr const char* lock_mark = "process ";
 
-/// Who holds a run directory, for the one who comes second.
+/// Who holds a run directory, for the one who comes second. No other run has the same words.
 std::string ownName() {
   std::array<char, 256> host{};
   gethostname(host.data(), host.size() - 1);
-  std::string name = "process " + std::to_string(getpid()) + " on " + host.data();
+  std::string name = lock_mark + std::to_string(getpid()) + " on " + host.data();
   for (const char* job : {"SLURM_JOB_ID", "PBS_JOBID", "FLUX_JOB_ID", "LSB_JOBID"})
     if (const char* id = std::getenv(job)) name += ", job " + std::string(id);
-  return name;
+  return name + "\n" + std::to_string(std::chrono::system_clock::now().time_since_epoch().count());
 }
 
-/// The step in the name of a checkpoint; -1 where it has none.
-long long stepOf(const std::string& path) {
-  const std::string name = fs::path(path).filename().string();
-  return name.rfind("step-", 0) == 0 ? std::strtoll(name.c_str() + 5, nullptr, 10) : -1;
+std::string firstLine(const std::string& text) {
+  return text.substr(0, text.find('\n'));
 }
 
-bool isLater(const std::string& path, const std::string& than) {
-  return stepOf(path) > stepOf(than);
+std::string freeName(const std::string& path) {
+  std::string base = path;
+  while (base.size() > 1 && base.back() == '/') base.pop_back();
+  std::error_code ignored;
+  int number = 2;
+  while (fs::exists(fs::symlink_status(base + "-" + std::to_string(number), ignored))) ++number;
+  return base + "-" + std::to_string(number);
 }
 
 } // namespace
@@ -50,11 +56,13 @@ bool isLater(const std::string& path, const std::string& than) {
 /// An advisory lock that the system takes away with the process, however that ends.
 class RunDirectory::Lock {
  public:
-  explicit Lock(const std::string& folder) : _path(folder + "/.lock") {
+  explicit Lock(const std::string& folder) : _path(folder + "/" + lock_name), _name(ownName()) {
     do {
       take(folder);
-    } while (!isStillThere());         // the one before has just removed the file it had locked
-    std::ofstream(_path) << ownName(); // where there is no room for the name, the lock holds without it
+    } while (!isStillThere()); // the one before has just removed the file it had locked
+    // Where there is no room for the name, the lock holds without it.
+    _named = ftruncate(_file, 0) == 0 &&
+             pwrite(_file, _name.data(), _name.size(), 0) == static_cast<ssize_t>(_name.size());
   }
   ~Lock() {
     if (_file < 0) return;
@@ -64,22 +72,30 @@ class RunDirectory::Lock {
   Lock(const Lock&) = delete;
   Lock& operator=(const Lock&) = delete;
 
+  /// What other ranks find in the file; empty where there was no room for it.
+  std::string token() const { return _named ? _name : std::string(); }
+
  private:
+  /// Throws without the destructor, which would remove what is another run's.
+  [[noreturn]] void refuse(const std::string& message) {
+    if (_file >= 0) close(_file);
+    _file = -1;
+    throw UserError(message);
+  }
+
   void take(const std::string& folder) {
     if (_file >= 0) close(_file);
-    _file = open(_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-    if (_file < 0)
-      throw UserError("run directory '" + folder + "' cannot be written to: " + std::strerror(errno));
+    _file = open(_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0644);
+    if (_file < 0) failFile("run directory '" + folder + "'", "cannot be written to", errno);
+    std::array<char, 512> text{};
+    const ssize_t size = pread(_file, text.data(), text.size() - 1, 0);
+    if (size < 0 || (size > 0 && std::strncmp(text.data(), lock_mark, std::strlen(lock_mark)) != 0))
+      refuse(_path + ": is no file of Partita and would be overwritten; take another run directory");
     if (flock(_file, LOCK_EX | LOCK_NB) == 0) return;
     const int reason = errno;
-    std::string holder;
-    std::getline(std::ifstream(_path), holder);
-    if (reason == EWOULDBLOCK) {
-      close(_file);
-      _file = -1;
-      throw UserError("run directory '" + folder + "' is in use by " +
-                      (holder.empty() ? "another run" : holder));
-    }
+    const std::string holder = firstLine(text.data());
+    if (reason == EWOULDBLOCK)
+      refuse("run directory '" + folder + "' is in use by " + (holder.empty() ? "another run" : holder));
     Log::warning("run directory '" + folder + "' cannot be locked (" + std::strerror(reason) +
                  "): see to it that no other job uses it");
   }
@@ -91,8 +107,9 @@ class RunDirectory::Lock {
            by_name.st_ino == by_file.st_ino;
   }
 
-  std::string _path;
+  std::string _path, _name;
   int _file = -1;
+  bool _named = false;
 };
 
 RunDirectory::RunDirectory(const Communicator& world, std::string path) : _path(std::move(path)) {
@@ -101,26 +118,68 @@ RunDirectory::RunDirectory(const Communicator& world, std::string path) : _path(
     if (world.rank() != 0) return;
     std::error_code error;
     fs::create_directories(_path, error);
-    if (error) throw UserError("run directory '" + _path + "': " + error.message());
+    if (error) failFile("run directory '" + _path + "'", "cannot be made", error.value());
     _lock = std::make_shared<Lock>(_path);
+  });
+  requireVisible(world);
+}
+
+/// Ranks write checkpoints and parameters together: a folder of one node would end in a wait for ever.
+/// Network file systems may show a new file some seconds late.
+void RunDirectory::requireVisible(const Communicator& world) const {
+  constexpr int attempts = 100;
+  const std::string token = tellAll(world, _lock != nullptr ? _lock->token() : std::string());
+  if (token.empty()) return;
+  collectively(world, [&] {
+    for (int i = 0; i < attempts; ++i) {
+      std::error_code ignored;
+      for (const auto& entry : fs::directory_iterator(_path, ignored)) static_cast<void>(entry); // looks anew
+      std::ifstream written(file(lock_name));
+      const std::string found{std::istreambuf_iterator<char>(written), {}};
+      if (found == token) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    throw UserError("run directory '" + _path + "' of rank " + std::to_string(world.rank()) +
+                    " is not that of rank 0: all nodes have to see the same folder");
   });
 }
 
-void RunDirectory::prepare(const Communicator& world, const std::string& deck, const std::string& restart,
-                           bool restart_asked) const {
+bool RunDirectory::owns(const std::string& checkpoint) const {
+  std::error_code ignored;
+  return !checkpoint.empty() &&
+         fs::equivalent(fs::absolute(checkpoint).parent_path(), file("checkpoints"), ignored);
+}
+
+void RunDirectory::admit(const Communicator& world, const RunStart& start) const {
   if (!exists()) return;
   collectively(world, [&] {
     if (world.rank() != 0) return;
-    std::error_code ignored;
-    const bool own = !restart.empty() &&
-                     fs::equivalent(fs::absolute(restart).parent_path(), file(checkpoint_folder), ignored);
-    if (!own && !restart_asked && !checkpointsIn(_path).empty())
-      throw UserError("run directory '" + _path +
-                      "' has checkpoints of an earlier run: go on with -r latest, or remove the folder");
-    for (const char* name : {"summary.json", "parameters.h5", "output_now"}) fs::remove(file(name), ignored);
-    removePartial();
-    if (!own) fs::remove(file("history.csv"), ignored);
-    for (const std::string& path : setAsideLater(_path, own ? restart : ""))
+    refuseForeignFiles(_path);
+    if (start.overwrite) return;
+    const std::vector<std::string> results = resultsIn(_path), checkpoints = checkpointsIn(_path);
+    const bool goes_back = !start.latest && owns(start.file) && holdsFinishedRun(_path) &&
+                           !fs::equivalent(start.file, checkpoints.front());
+    const bool goes_on = !goes_back && (owns(start.file) || (start.latest && !holdsFinishedRun(_path)));
+    if (results.empty() || goes_on) return;
+    throw UserError("run directory '" + _path + "' has " + results.front() +
+                    " of an earlier run: go on with -r latest, replace it with --overwrite, or take another "
+                    "one, such as -d " +
+                    freeName(_path));
+  });
+}
+
+void RunDirectory::prepare(const Communicator& world, const std::string& deck, const RunStart& start,
+                           bool trains) const {
+  if (!exists()) return;
+  collectively(world, [&] {
+    if (world.rank() != 0) return;
+    const bool own = owns(start.file);
+    takeCheckpointRequest(); // of before
+    removeUnfinishedFiles(_path);
+    // The history goes on from its rows up to the checkpoint.
+    if (!own || trains) removeResults(_path, own);
+    if (!own && start.overwrite) removeCheckpoints(_path);
+    for (const std::string& path : setAsideLater(_path, own ? start.file : ""))
       Log::warning("a checkpoint that this run does not go on from is set aside: " + path);
     OutputFile kept(file("deck.toml"));
     kept.write(deck);
@@ -128,63 +187,18 @@ void RunDirectory::prepare(const Communicator& world, const std::string& deck, c
   });
 }
 
-void RunDirectory::removePartial() const {
-  std::error_code ignored;
-  for (const std::string& folder : {_path, file(checkpoint_folder)})
-    for (const auto& entry : fs::directory_iterator(folder, ignored))
-      if (entry.path().extension() == ".partial") fs::remove(entry.path(), ignored);
+bool RunDirectory::takeCheckpointRequest() const {
+  constexpr std::uintmax_t most_bytes = 256; // `touch` or `echo`; a larger one is somebody's file
+  const std::string request = file("output_now");
+  std::error_code missing, ignored;
+  const std::uintmax_t size = exists() ? fs::file_size(request, missing) : most_bytes + 1;
+  return !missing && size <= most_bytes && fs::remove(request, ignored);
 }
 
 std::string RunDirectory::scratch() const {
   if (exists()) return _path;
   const char* temporary = std::getenv("TMPDIR");
   return temporary != nullptr ? temporary : "/tmp";
-}
-
-std::string checkpointName(std::int64_t run_step) {
-  std::array<char, 64> name{};
-  std::snprintf(name.data(), name.size(), "%s/step-%09lld.h5", checkpoint_folder,
-                static_cast<long long>(run_step));
-  return name.data();
-}
-
-std::vector<std::string> checkpointsIn(const std::string& run_directory) {
-  std::vector<std::string> files;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(run_directory + "/" + checkpoint_folder, ignored)) {
-    const std::string name = entry.path().filename().string();
-    if (name.rfind("step-", 0) == 0 && entry.path().extension() == ".h5")
-      files.push_back(entry.path().string());
-  }
-  std::sort(files.begin(), files.end(), isLater);
-  return files;
-}
-
-std::vector<std::string> setAsideLater(const std::string& run_directory, const std::string& than) {
-  std::vector<std::string> moved;
-  std::error_code ignored, failure;
-  for (const std::string& path : checkpointsIn(run_directory)) {
-    if (!isLater(path, than)) break;
-    std::string aside = path + ".superseded";
-    for (int number = 2; fs::exists(aside, ignored); ++number)
-      aside = path + ".superseded-" + std::to_string(number);
-    fs::rename(path, aside, failure);
-    if (failure) throw UserError("'" + path + "' cannot be set aside: " + failure.message());
-    moved.push_back(aside);
-  }
-  return moved;
-}
-
-std::string parameterFileOf(const std::string& path) {
-  std::error_code ignored;
-  if (fs::is_directory(path, ignored)) {
-    if (fs::exists(path + "/parameters.h5", ignored)) return path + "/parameters.h5";
-    const std::vector<std::string> checkpoints = checkpointsIn(path);
-    if (!checkpoints.empty()) return checkpoints.front();
-    throw UserError("'" + path + "' has no parameters.h5 and no checkpoint: is it the directory of a run?");
-  }
-  if (fs::exists(path, ignored)) return path;
-  throw UserError("there is no file or run directory '" + path + "'");
 }
 
 } // namespace partita

@@ -3,6 +3,8 @@
 #include "partita/comm/agree.hpp"
 #include "partita/comm/link.hpp"
 #include "partita/comm/threads.hpp"
+#include "partita/core/log.hpp"
+#include "partita/core/memory.hpp"
 #include "partita/plan/effective.hpp"
 #include "partita/plan/network_plan.hpp"
 #include "partita/train/check_plans.hpp"
@@ -30,21 +32,54 @@ RunConfig withOffload(RunConfig config, bool learns, const std::string& scratch)
   return config;
 }
 
-/// Better told now, by all ranks alike, than when the optimiser is made.
-void checkOffload(const RunConfig& config, const Communicator& world) {
+/// What a rank will hold.
+struct RankMemory {
+  RankMemory(const RunConfig& config, const Plans& plans, int rank) {
+    for (const StagePlan& stage : plans.partition.stages) {
+      if (plans.grid.groupOf(stage.index) != plans.grid.group(rank)) continue;
+      const StageMemory memory = stageMemory(config, plans.partition, plans.grid, stage.index);
+      parameters += memory.parameters;
+      total += memory.total();
+      offloaded += memory.offloaded;
+    }
+  }
+  std::int64_t parameters = 0, total = 0, offloaded = 0; ///< bytes
+};
+
+/// Room for the state of the optimiser: better told now, by all ranks alike, than when the optimiser is made.
+void checkOffload(const RunConfig& config, const RankMemory& memory, const Communicator& world) {
   const OptimiserSection& optimiser = config.optimiser;
-  if (optimiser.offload != Offload::file) return;
   collectively(world, [&] {
-    StoredVector({optimiser.offload, optimiser.offload_directory}, "partita::Setup::probe", 1);
+    StoredVector::requireRoom({optimiser.offload, optimiser.offload_directory}, memory.offloaded);
   });
 }
 
-Plans makePlans(const Communicator& world, const RunConfig& config, bool learns,
+/// What the ranks of a node will take, where that is the memory of the host, is asked for before any of it is
+/// allocated: a system that has promised more than it has ends the job without a word.
+void checkMemory(const RankMemory& own, const Communicator& world, bool learns) {
+  if (!device_is_host) return;
+  const auto needed = static_cast<double>(learns ? own.total : own.parameters);
+  const Communicator node = world.node();
+  std::vector<double> of_node{needed};
+  node.sum(of_node);
+  collectively(world, [&] {
+    const double available = availableMemory();
+    if (of_node[0] <= available) return;
+    const std::string others = node.size() > 1 ? " and the ranks of its node " + formatBytes(of_node[0]) : "";
+    throw UserError("not enough memory: this rank needs " + formatBytes(needed) + others + ", " +
+                    formatBytes(static_cast<double>(own.parameters)) + " of it for parameters (see -n); " +
+                    formatBytes(available) + " are free");
+  });
+}
+
+Plans makePlans(const Communicator& world, const RunConfig& config, bool learns, const TrainedInput* trained,
                 std::unique_ptr<Watchdog>& watchdog) {
   try {
-    checkOffload(config, world);
     std::unique_ptr<Plans> plans;
-    collectively(world, [&] { plans = std::make_unique<Plans>(config, world, learns); });
+    collectively(world, [&] { plans = std::make_unique<Plans>(config, world, learns, trained); });
+    const RankMemory memory(config, *plans, world.rank());
+    checkMemory(memory, world, learns);
+    checkOffload(config, memory, world);
     return std::move(*plans);
   } catch (const AgreedError&) {
     watchdog.reset(); // all ranks are here, so that signs on their way are taken
@@ -80,22 +115,23 @@ Watchdog::Limits watchdogLimits(const RunConfig& config, const Plans& plans) {
 
 } // namespace
 
-Plans::Plans(const RunConfig& config, const Communicator& world, bool learns) {
+Plans::Plans(const RunConfig& config, const Communicator& world, bool learns, const TrainedInput* trained) {
   const auto seed = static_cast<std::uint64_t>(config.run.seed);
   // Who owns the first stage follows from the network, whose input follows from the data: labels and shapes
   // come first, the features only where they are needed.
-  sets = loadData(config.data, seed, Need::labels_only);
+  sets = loadData(config.data, seed, Need::labels_only, trained);
   partition = planPartition(config, planNetwork(config.network, sets.shape, sets.classes), sets.classes,
                             sizeof(Real));
   checkLabels(partition, sets);
   grid = planGrid(config.strategy, partition, world.size());
   if (learns) checkTraining(config, sets, partition, grid);
-  if (grid.group(world.rank()) == 0) sets = loadData(config.data, seed, Need::everything);
+  if (grid.group(world.rank()) == 0) sets = loadData(config.data, seed, Need::everything, trained);
 }
 
-Setup::Setup(const Communicator& world, const RunConfig& deck, bool learns, const std::string& scratch)
+Setup::Setup(const Communicator& world, const RunConfig& deck, bool learns, const std::string& scratch,
+             const TrainedInput* trained)
     : config(withOffload(withoutIdlePrefetch(effective(deck), world), learns, scratch)),
-      watchdog(watchSetUp(world, config)), plans(makePlans(world, config, learns, watchdog)),
+      watchdog(watchSetUp(world, config)), plans(makePlans(world, config, learns, trained, watchdog)),
       grid(world, plans.grid,
            chooseMessagePaths(config.run.device_aware_mpi, config.strategy.wire, config.run.precision)),
       stages(makeLocalStages(config, plans.partition, grid, plans.sets.classes)) {

@@ -20,9 +20,11 @@ void Signals::listen() {
   action.sa_flags = SA_RESTART;
   sigaction(SIGUSR1, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr); // a launcher and a batch system may both send it
+  struct sigaction before {};
+  sigaction(SIGHUP, nullptr, &before);
+  if (before.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
   action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND); // who presses twice does not want to wait
   sigaction(SIGINT, &action, nullptr);
-  std::signal(SIGXFSZ, SIG_IGN); // a limit on the size of files fails the write, as a full disk does
 }
 
 bool Signals::takeCheckpointRequest() {

@@ -2,6 +2,7 @@
 
 #include "partita/comm/agree.hpp"
 #include "partita/config/deck.hpp"
+#include "partita/core/background.hpp"
 #include "partita/core/log.hpp"
 #include "partita/core/region.hpp"
 #include "partita/io/durable.hpp"
@@ -21,7 +22,11 @@
 #include "partita/train/setup.hpp"
 #include "partita/train/summary.hpp"
 
+#include <atomic>
+#include <chrono>
 #include <cstring>
+#include <exception>
+#include <functional>
 
 namespace partita {
 
@@ -66,10 +71,39 @@ std::vector<float> tellAll(const Communicator& world, const std::vector<float>& 
 /// The same on every rank, as files want it; rank 0 alone is sure to have the features.
 RunFacts factsOf(const Communicator& world, const RunConfig& deck, const DataSets& sets,
                  const Provenance& own) {
-  RunFacts facts{
-      writeDeck(deck), sets.classes, sets.shape, tellAll(world, sets.shift), tellAll(world, sets.scale), {}};
+  RunFacts facts{writeDeck(deck),
+                 sets.classes,
+                 sets.shape,
+                 tellAll(world, sets.shift),
+                 tellAll(world, sets.scale),
+                 sets.label_values,
+                 {}};
   for (const auto& [name, value] : own) facts.provenance.emplace_back(name, tellAll(world, value));
   return facts;
+}
+
+/// Does what ranks do together with a file in a thread, where MPI allows that, so that this one notices a
+/// file system that hangs: HDF5 itself would wait for ever. Throws what `work` throws, and RunError after
+/// `patience` seconds (0: never).
+void doWatched(const std::string& path, std::int64_t patience, const std::function<void()>& work) {
+  BackgroundThread thread(MpiEnvironment::threadsMayCall());
+  std::atomic<bool> done{false};
+  std::exception_ptr failure;
+  thread.submit([&] {
+    try {
+      work();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    done = true;
+  });
+  const auto begin = std::chrono::steady_clock::now();
+  while (!done) {
+    idleBriefly();
+    if (patience > 0 && std::chrono::steady_clock::now() - begin > std::chrono::seconds(patience))
+      throw RunError(path + ": is not written after " + std::to_string(patience) + " s (run/watchdog)");
+  }
+  if (failure != nullptr) std::rethrow_exception(failure);
 }
 
 /// `parameters.h5`: written like a checkpoint, with parameters and statistics alone.
@@ -92,9 +126,12 @@ void writeParameters(const std::string& path, const RunFacts& facts, const Setup
     place(parameters_kind, local->stage, local->stage.masters());
     place(statistics_kind, local->stage, StoredVector(local->stage.statistics()));
   }
-  writeRunFile(setup.grid.world(), path + ".partial", content, 0);
-  collectively(setup.grid.world(), [&] {
-    if (setup.grid.world().rank() == 0) publishFile(path + ".partial", path);
+  const Communicator comm = setup.grid.world().duplicate();
+  doWatched(path, setup.config.run.watchdog, [&] {
+    writeRunFile(comm, path + ".partial", content, 0);
+    collectively(comm, [&] {
+      if (comm.rank() == 0) publishFile(path + ".partial", path);
+    });
   });
 }
 
@@ -124,11 +161,12 @@ void writeResults(const Summary& summary, const RunConfig& deck, const RunFacts&
 
 } // namespace
 
-Outcome trainDeck(const Communicator& world, const RunConfig& deck, const std::string& restart_file,
-                  const RunDirectory& directory, const RunOptions& options) {
+Outcome trainDeck(const Communicator& world, const RunConfig& deck, const RunDirectory& directory,
+                  const RunOptions& options) {
+  const std::string& restart_file = options.start.file;
   const ExecSpace space;
   Provenance provenance = showBanner(space, world, options.command_line);
-  Setup setup(world, deck, true, directory.scratch());
+  Setup setup(world, deck, directory.scratch());
   provenance.emplace_back("messages", showMessagePaths(setup.grid));
   const RunConfig& config = setup.config;
   const Plans& plans = setup.plans;
@@ -141,7 +179,8 @@ Outcome trainDeck(const Communicator& world, const RunConfig& deck, const std::s
         planRestart(restart_file, deck, config, plans.partition, length, plans.sets, setup.grid.replicas());
     if (!restart_file.empty()) readParameters(*restart.opened, setup.stagePointers<Stage*>());
   });
-  directory.prepare(world, writeDeck(deck), restart_file, options.latest);
+  const bool trains = !restart.keeps_state || length.runStep(restart.start) < length.total();
+  directory.prepare(world, writeDeck(deck), options.start, trains);
   if (world.rank() == 0) setup.grid.traffic = restart.traffic();
 
   std::unique_ptr<Monitor> listener;

@@ -11,18 +11,18 @@ namespace partita {
 /// How a run was asked for, besides the deck.
 struct RunOptions {
   std::string command_line;
-  bool latest = false;                 ///< it has looked for checkpoints of an earlier run
+  RunStart start;
   std::int64_t time_limit_seconds = 0; ///< since the program began; 0: none
 };
 
 /// How a run ended.
 enum class Outcome { finished, stopped, failed };
 
-/// Trains what the deck says on the ranks of `world`, from the beginning or from `restart_file`, and leaves
+/// Trains what the deck says on the ranks of `world`, from the beginning or from `options.start`, and leaves
 /// the run directory behind: `deck.toml`, `history.csv`, `summary.json`, `parameters.h5`, `checkpoints/`.
 /// Collective; Kokkos is running. Throws UserError for mistakes in deck and data.
-Outcome trainDeck(const Communicator& world, const RunConfig& config, const std::string& restart_file,
-                  const RunDirectory& directory, const RunOptions& options);
+Outcome trainDeck(const Communicator& world, const RunConfig& config, const RunDirectory& directory,
+                  const RunOptions& options);
 
 /// Evaluates the parameters of a run directory, or a parameter file, on the test set of its deck (changed by
 /// `overrides`) and prints the accuracy of each stage and of the joined network. `predictions` names a .npz

@@ -1,0 +1,352 @@
+"""Files of the user, results of earlier runs, and what is said where something cannot be read or written.
+
+Nothing outside the test's own folder is written, and no device node is touched: pipes stand for what is no regular file.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import support
+from support import complaints, finish, run, start, train
+
+NOBODY = 65534
+
+
+def contents(folder):
+    """Path -> bytes, or the kind of what is no regular file."""
+    found = {}
+    for path in sorted(Path(folder).rglob("*")):
+        if path.is_symlink():
+            found[str(path)] = os.readlink(path)
+        else:
+            found[str(path)] = path.read_bytes() if path.is_file() else oct(path.stat().st_mode)
+    return found
+
+
+class Protected(support.RunTest):
+    def setUp(self):
+        super().setUp()
+        self.run_directory = self.folder / "run"
+
+    def assertUntouched(self, result, before, *parts):
+        """Refused in one line, and everything is as it was."""
+        self.assertRefused(result, *parts)
+        self.assertEqual(contents(self.folder), before)
+
+    def as_nobody(self, *arguments):
+        """Where the test is run by root, who may read everything."""
+        if os.geteuid() != 0:
+            return run(*arguments)
+        self.folder.chmod(0o755)
+
+        def drop():
+            os.setgid(NOBODY)
+            os.setuid(NOBODY)
+
+        return finish(start(*arguments, environment={"HOME": str(self.folder)}, before=drop))
+
+
+class Outputs(Protected):
+    def setUp(self):
+        super().setUp()
+        train(self.run_directory, self.deck)
+        self.writers = {"predictions": ("evaluate", self.run_directory, "--predictions"),
+                        "export": ("export", self.run_directory, "-o")}
+
+    def test_what_is_read_is_not_overwritten(self):
+        parameters = self.run_directory / "parameters.h5"
+        link, twin, copy = (self.folder / name for name in ("link.npz", "twin.npz", "same.npz"))
+        link.symlink_to(parameters)
+        os.link(parameters, twin)
+        copy.write_bytes(parameters.read_bytes())
+        before = contents(self.folder)
+        for target in (parameters, self.run_directory / "deck.toml", link, twin):
+            self.assertUntouched(run("evaluate", self.run_directory, "--predictions", target), before, target, "also read")
+        for target in (link, twin):
+            self.assertUntouched(run("export", self.run_directory, "-o", target, ranks=2), before, target, "also read")
+        self.assertUntouched(run("export", copy, "-o", copy), before, copy, "also read")
+
+    def test_data_are_not_overwritten(self):
+        rows = "".join(f"{i % 2} 1:{i}\n" for i in range(40))
+        data = [self.write(name, rows) for name in ("train.txt", "test.txt")]
+        folder = self.folder / "svm"
+        train(folder, self.deck, "data/kind=libsvm", "data/train_file=train.txt", "data/test_file=test.txt",
+              "data/classes=0", "data/samples=0", f"data/path={self.folder}", "strategy/kind=joint")
+        before = contents(self.folder)
+        self.assertUntouched(run("evaluate", folder, "--predictions", data[1]), before, data[1], "also read")
+
+    def test_what_is_no_file_stays_what_it_is(self):
+        for name, command in self.writers.items():
+            pipe = self.folder / f"{name}.npz"
+            os.mkfifo(pipe)
+            received = []
+            reader = threading.Thread(target=lambda: received.append(pipe.read_bytes()))
+            reader.start()
+            self.assertEqual(run(*command, pipe).returncode, 0)
+            reader.join(20)
+            self.assertTrue(pipe.is_fifo())
+            self.assertEqual(received[0][:2], b"PK")
+
+    def test_links_stay_links(self):
+        for name, command in self.writers.items():
+            target, link = self.folder / f"{name}-target", self.folder / f"{name}.npz"
+            target.write_text("old")
+            target.chmod(0o600)
+            link.symlink_to(target)
+            self.assertEqual(run(*command, link).returncode, 0)
+            self.assertTrue(link.is_symlink())
+            self.assertEqual(target.read_bytes()[:2], b"PK")
+            self.assertEqual(target.stat().st_mode & 0o777, 0o600)
+
+    def test_neighbours_are_left_alone(self):
+        for name, command in self.writers.items():
+            neighbour = self.write(f"{name}.npz.partial", "somebody's")
+            self.assertEqual(run(*command, self.folder / f"{name}.npz").returncode, 0)
+            self.assertEqual(neighbour.read_text(), "somebody's")
+
+    def test_a_failed_output_leaves_nothing_and_is_the_fault_of_the_system(self):
+        """A limit that MPI itself can live with, and files beyond it."""
+        limit = ["bash", "-c", 'ulimit -f 8192; "$@"', "bash", sys.argv[1]]
+        wide = 'network/layers=[{ type = "dense", units = 1800 }, { type = "dense", units = 1800 }, { type = "dense" }]'
+        training = ("train", self.deck, wide, "strategy/kind=joint", "run/steps=1")
+        self.assertDone(run(*training, "-d", self.folder / "wide"))
+        target = self.folder / "full.npz"
+        for command in (("evaluate", self.folder / "wide", "data/test_samples=40000", "--predictions", target),
+                        ("export", self.folder / "wide", "-o", target), (*training, "-d", self.folder / "train")):
+            result = subprocess.run([*limit, *map(str, command)], capture_output=True, text=True, timeout=60)
+            self.assertEqual(result.returncode, 1, result.stderr)
+            self.assertRegex(complaints(result)[-1], "cannot be written: File too large|is the disk full")
+            self.assertEqual(list(self.folder.glob("full*")), [])
+
+    def test_an_interrupted_output_leaves_nothing(self):
+        process = start("evaluate", self.run_directory, "data/test_samples=200000",
+                        "--predictions", self.folder / "stopped.npz")
+        deadline = time.monotonic() + 60
+        while not list(self.folder.glob("stopped*")) and time.monotonic() < deadline and process.poll() is None:
+            time.sleep(0.001)
+        process.send_signal(signal.SIGTERM)
+        finish(process)
+        if process.returncode != 0:  # not too late
+            self.assertEqual(list(self.folder.glob("stopped*")), [])
+
+    def test_an_unwritable_table_is_noticed_before_it_is_measured(self):
+        begin = time.monotonic()
+        self.assertRefused(run("bench", "--json", self.folder / "nowhere" / "x.json"), "cannot be written")
+        self.assertLess(time.monotonic() - begin, 5)
+
+    def test_printed_output_that_cannot_be_written_is_a_failure(self):
+        reader, writer = os.pipe()
+        os.close(reader)
+        for arguments in (["--help"], ["info"], ["evaluate", self.run_directory], ["info", self.run_directory],
+                          ["train", self.deck, "-n"]):
+            process = start(*arguments, outputs=(writer, subprocess.PIPE),
+                            before=lambda: signal.signal(signal.SIGPIPE, signal.SIG_IGN))
+            result = finish(process)
+            self.assertEqual(result.returncode, 1, arguments)
+            self.assertIn("standard output could not be written", complaints(result)[-1])
+        os.close(writer)
+        closed = subprocess.run(["bash", "-c", '"$@" >&-', "bash", sys.argv[1], "info"], capture_output=True, text=True)
+        self.assertEqual(closed.returncode, 1)
+        kept = self.folder / "closed"
+        closed = subprocess.run(["bash", "-c", '"$@" <&- >&- 2>&-', "bash", sys.argv[1], "train", self.deck, "-d", kept])
+        self.assertEqual(closed.returncode, 0)
+        self.assertEqual((kept / "history.csv").read_text()[:7], "time_s,")
+
+
+class RunDirectories(Protected):
+    def test_results_are_not_overwritten(self):
+        train(self.run_directory, self.deck)
+        before = contents(self.folder)
+        for more in ([], ["run/seed=4"], ["-r", self.run_directory / "parameters.h5"]):
+            self.assertUntouched(run("train", self.deck, "-d", self.run_directory, *more), before, "-r latest",
+                                 "--overwrite", f"-d {self.run_directory}-2")
+        for more in ([], [self.deck]):  # a finished run has nothing to go on from, and nothing to do
+            self.assertDone(run("train", *more, "-d", self.run_directory, "-r", "latest"))
+            self.assertEqual(contents(self.folder), before)
+        self.assertUntouched(run("train", self.deck, "-d", self.run_directory, "-r", "latest", "run/epochs=5"), before,
+                             "run/epochs: 2 -> 5")
+        self.assertDone(run("train", self.deck, "run/seed=4", "-d", self.run_directory, "--overwrite"))
+        self.assertEqual(support.summary_of(self.run_directory)["seed"], 4)
+
+    def test_each_result_protects_its_directory(self):
+        train(self.run_directory, self.deck, "checkpoint/every=10", "run/trace=2", "strategy/kind=joint")
+        for name in ("history.csv", "summary.json", "parameters.h5", "trace.json", "checkpoints/step-000000020.h5"):
+            folder = self.folder / name.replace("/", "-")
+            (folder / "checkpoints").mkdir(parents=True)
+            (folder / name).write_bytes((self.run_directory / name).read_bytes())
+            before = contents(folder)
+            self.assertRefused(run("train", self.deck, "-d", folder), name, "of an earlier run")
+            self.assertEqual(contents(folder), before)
+
+    def test_files_of_others_are_not_touched(self):
+        own = self.write("deck.toml", "# my own comments\n" + support.SMALL_DECK)
+        before = contents(self.folder)
+        self.assertUntouched(run("train", own, "-d", self.folder), before, own, "is no file of Partita")
+        for name in ("history.csv", "summary.json", "parameters.h5", "trace.json", "deck.toml", ".partita.lock",
+                     "checkpoints", "deck.toml.partial", "parameters.h5.partial"):
+            folder = self.folder / f"with-{name}"
+            folder.mkdir()
+            (folder / name).write_text("somebody's\n")
+            before = contents(self.folder)
+            for more in ([], ["--overwrite"], ["-r", "latest"]):
+                self.assertUntouched(run("train", self.deck, "-d", folder, *more), before, name)
+
+    def test_only_what_a_killed_run_was_writing_is_removed(self):
+        folder = self.run_directory
+        (folder / "checkpoints").mkdir(parents=True)
+        foreign = [folder / name for name in ("a.partial", "mine.h5.partial", "checkpoints/b.partial", "output_now.txt",
+                                              "checkpoints/step-one.h5", "checkpoints/step-1.h5.partial")]
+        for path in foreign:
+            path.write_text("somebody's")
+        left = [folder / "deck.toml.partial", folder / "checkpoints" / "step-000000010.h5.partial"]
+        for path in left:
+            path.write_bytes(b"")
+        self.assertDone(run("train", self.deck, "-d", folder, "checkpoint/every=10"))
+        self.assertEqual([path.read_text() for path in foreign], ["somebody's"] * len(foreign))
+        self.assertEqual([path for path in left if path.exists()], [])
+
+    def test_a_folder_that_not_all_ranks_see(self):
+        """Each rank has a current folder of its own, as folders of nodes are."""
+        for name in ("a", "b"):
+            (self.folder / name).mkdir()
+        script = 'cd "$1/$(test "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" = 0 && echo a || echo b)"; shift; exec "$@"'
+        command = [os.environ.get("PARTITA_MPIEXEC", "mpiexec"), "-n", "2", "bash", "-c", script, "bash", self.folder,
+                   sys.argv[1], "train", self.deck, "-d", "run"]
+        begin = time.monotonic()
+        result = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=60)
+        self.assertRefused(result, "run directory 'run' of rank 1 is not that of rank 0")
+        self.assertLess(time.monotonic() - begin, 20)
+
+    def test_ranks_with_other_arguments(self):
+        mpiexec = os.environ.get("PARTITA_MPIEXEC", "mpiexec")
+        for first, second in ((["-d", self.folder / "a"], ["-d", self.folder / "b"]), (["-d", self.folder / "a"], []),
+                              (["run/seed=1"], ["run/seed=2"])):
+            command = [mpiexec, "-n", "1", sys.argv[1], "train", self.deck, *first, ":",
+                       "-n", "1", sys.argv[1], "train", self.deck, *second]
+            result = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=60)
+            self.assertRefused(result, "rank 1 has another command line than rank 0")
+
+    def test_empty_and_odd_names(self):
+        before = contents(self.folder)
+        for option in ("-d", "-r"):
+            self.assertUntouched(run("train", self.deck, option, ""), before, "is empty")
+            self.assertUntouched(run("train", self.deck, option, "-n"), before, "looks like an option")
+        for arguments in (["evaluate", "x", "--predictions", ""], ["bench", "--json", ""], ["bench", "--json", "--quick"],
+                          ["export", "x", "-o", ""]):
+            self.assertUntouched(run(*arguments), before)
+
+    def test_names_that_are_not_text(self):
+        folder = os.fsencode(self.folder) + b"/run-\xff"
+        command = [os.fsencode(sys.argv[1]), b"train", os.fsencode(self.deck), b"-d", folder]
+        self.assertEqual(subprocess.run(command, capture_output=True).returncode, 0)
+        with open(folder + b"/summary.json", "rb") as file:
+            self.assertIn("run-\ufffd", file.read().decode())
+        self.assertEqual(subprocess.run([os.fsencode(sys.argv[1]), b"evaluate", folder], capture_output=True).returncode, 0)
+        refused = subprocess.run([*command[:3], b"data/path=/\xfe"], capture_output=True)
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn(b"data/path: is not valid UTF-8", refused.stderr)
+
+    def test_long_command_lines_can_be_read_again(self):
+        folder = self.folder / "long"
+        self.assertDone(run("train", self.deck, *["run/seed=5"] * 8000, "-d", folder, timeout=60))
+        for command in ("evaluate", "info"):
+            self.assertDone(run(command, folder))
+
+
+class Unreadable(Protected):
+    def setUp(self):
+        super().setUp()
+        train(self.run_directory, self.deck, "checkpoint/every=10", "run/steps=20")
+        (self.run_directory / "summary.json").unlink()
+        (self.run_directory / "parameters.h5").unlink()
+        self.newest = self.run_directory / "checkpoints" / "step-000000020.h5"
+        self.arguments = ("train", self.deck, "run/steps=20", "-d", self.run_directory, "-r", "latest")
+
+    def test_checkpoints_that_may_not_be_read(self):
+        if os.geteuid() == 0:
+            for path in (self.run_directory, *self.run_directory.rglob("*")):
+                os.chown(path, NOBODY, NOBODY)
+        for path, mode in ((self.newest, 0), (self.newest.parent, 0)):
+            before, old = contents(self.folder), path.stat().st_mode
+            path.chmod(mode)
+            result = self.as_nobody(*self.arguments)
+            path.chmod(old & 0o777)
+            self.assertRefused(result, path.name, "cannot be read: Permission denied")
+            self.assertEqual(contents(self.folder), before)
+
+    def test_a_disk_that_fails(self):
+        faults = os.environ.get("PARTITA_FAULTS", "")
+        if not faults:
+            self.skipTest("PARTITA_FAULTS does not name the library of faults")
+        before = contents(self.folder)
+        broken = {"LD_PRELOAD": faults, "PARTITA_FAULT": "disk:0:0"}
+        for arguments in (self.arguments, ("info", self.newest), ("evaluate", self.newest)):
+            result = run(*arguments, environment=broken)
+            self.assertEqual(result.returncode, 1, result.stderr)
+            self.assertIn("cannot be read: Input/output error", complaints(result)[-1])
+        self.assertEqual(contents(self.folder), before)
+
+    def test_what_is_no_file(self):
+        for make in (os.mkfifo, os.mkdir, lambda path: os.symlink(path, path)):
+            later = self.newest.with_name("step-000000021.h5")
+            make(later)
+            before = contents(self.folder)
+            self.assertUntouched(run(*self.arguments), before, later.name)
+            for command in (("train", self.deck, "-r", later), ("evaluate", later), ("info", later)):
+                result = run(*command, timeout=30)
+                self.assertEqual(result.returncode, 2, result.stderr)
+            later.rmdir() if later.is_dir() else later.unlink()
+
+    def test_damage_is_skipped(self):
+        self.newest.write_bytes(self.newest.read_bytes()[:3000])
+        result = run(*self.arguments)
+        self.assertEqual(result.returncode, 0)
+        self.assertIn("skipped: ", complaints(result)[0])
+
+    def test_messages(self):
+        self.assertRefused(run("train", self.deck, "-r", self.run_directory), "is a folder",
+                           f"-d {self.run_directory} -r latest", f"{self.run_directory}/checkpoints")
+        text = self.newest.read_bytes()
+        place = text.index(b"# The effective deck")
+        broken = self.write("broken.h5", text[:place + 200] + b"X" + text[place + 201:])
+        for command in (("evaluate", broken), ("info", broken), ("train", "-r", broken), ("export", broken, "-o", "x.npz")):
+            result = run(*command)
+            self.assertEqual(result.returncode, 2)
+            self.assertRegex(complaints(result)[-1], "the deck in this file is damaged|'/deck' is damaged")
+
+
+class Disturbed(Protected):
+    ENDLESS = "run/epochs=100000"
+
+    def stop(self, process, signal_number):
+        deadline = time.monotonic() + 60
+        while not (self.run_directory / "history.csv").exists() or \
+                len((self.run_directory / "history.csv").read_text().splitlines()) < 5:
+            self.assertLess(time.monotonic(), deadline, "no rows")
+            time.sleep(0.02)
+        process.send_signal(signal_number)
+        return finish(process, 60)
+
+    def test_a_terminal_that_closes(self):
+        result = self.stop(start("train", self.deck, self.ENDLESS, "-d", self.run_directory), signal.SIGHUP)
+        self.assertEqual(result.returncode, 75, result.stderr)
+        self.assertIn("stopped (SIGHUP)", result.stdout)
+        self.assertEqual(len(support.checkpoints(self.run_directory)), 1)
+
+    def test_a_reader_that_goes(self):
+        process = start("train", self.deck, self.ENDLESS, "-d", self.run_directory)
+        process.stdout.readline()
+        process.stdout.close()
+        process.stdout = open(os.devnull)
+        result = self.stop(process, signal.SIGTERM)
+        self.assertEqual(result.returncode, 75, result.stderr)
+        self.assertEqual(len(support.checkpoints(self.run_directory)), 1)
+
+
+if __name__ == "__main__":
+    support.main()

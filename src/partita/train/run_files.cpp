@@ -33,7 +33,7 @@ constexpr std::array<OwnFile, 5> own_files{
     {{"deck.toml", effective_deck_mark, false},
      {"history.csv", history_mark, true},
      {"summary.json", "{\n  \"strategy\": ", true},
-     {"trace.json", "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [", true},
+     {"trace.json", R"({"displayTimeUnit": "ms", "traceEvents": [)", true},
      {"parameters.h5", hdf5_mark, true}}};
 
 bool exists(const std::string& path) {

@@ -45,10 +45,10 @@ Variant variant(const std::string& name, PipelineSchedule schedule, std::int64_t
                 PipelineTie tie = PipelineTie::forward_first, bool caps = false) {
   Variant made;
   made.name = name;
-  made.strategy.schedule = schedule;
-  made.strategy.limit = limit;
-  made.strategy.tie = tie;
-  made.strategy.caps = caps;
+  made.strategy.pipeline.schedule = schedule;
+  made.strategy.pipeline.limit = limit;
+  made.strategy.pipeline.tie = tie;
+  made.strategy.pipeline.caps = caps;
   return made;
 }
 

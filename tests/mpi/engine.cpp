@@ -76,7 +76,7 @@ TEST_CASE("messages of any shape go through a pipeline", "[pipeline]") {
       Grid grid(everyone(), plan, {path, path, ""});
       OddWork work(grid);
       StrategySection strategy;
-      strategy.schedule = schedule;
+      strategy.pipeline.schedule = schedule;
       PipelineEngine engine(grid, strategy, 11,
                             {OddWork::most_rows, OddWork::most_columns, OddWork::most_columns}, 4, work);
       for (int batch = 0; batch < 4; ++batch) engine.runBatch(ExecSpace());

@@ -164,7 +164,7 @@ TEST_CASE("a batch whose loss overflows is left out in every strategy, and no ot
     OverflowWatch watch(LossScale::start);
     run.train(watch);
     const int epochs = 2, updaters = static_cast<int>(run.stages.size());
-    const bool own_inputs = cut && run.config.strategy.input == StageInput::free;
+    const bool own_inputs = cut && run.config.strategy.sil.input == StageInput::free;
     CHECK(watch.left_out == epochs * (own_inputs ? (run.grid.group() == 0 ? 1 : 0) : updaters));
     CHECK(watch.taken > 0);
     CHECK(std::isfinite(run.evaluate().loss.back()));

@@ -4,7 +4,7 @@
 #include "partita/plan/effective.hpp"
 #include "partita/plan/network_plan.hpp"
 #include "partita/strategy/pipeline/pipeline.hpp"
-#include "partita/strategy/sil/sil.hpp"
+#include "partita/strategy/strategy.hpp"
 
 #include <filesystem>
 
@@ -77,13 +77,10 @@ SmallRun& SmallRun::train(StepControl& control) {
                            length,
                            Position{},
                            std::filesystem::temp_directory_path().string()};
-  const bool sil = usesLabels(config.strategy);
-  if (sil) SilTraining(context).run(ExecSpace());
-  if (!sil || length.recovery_steps > 0) {
-    PipelineTraining pipeline(context, sil ? RunPhase::recovery : RunPhase::training);
-    pipeline.run(ExecSpace());
-    most_live = pipeline.mostLive();
-  }
+  const std::unique_ptr<Strategy> strategy = makeStrategy(context);
+  strategy->run(ExecSpace());
+  if (const auto* pipeline = dynamic_cast<const PipelineTraining*>(strategy.get()))
+    most_live = pipeline->mostLive();
   return *this;
 }
 

@@ -45,7 +45,7 @@ TEST_CASE("overrides need no quotes that a shell would take off", "[config]") {
   CHECK(with({"data/path=\xC3\xA9lan"}).data.path == "\xC3\xA9lan");
   CHECK(with({"data/path=2024"}).data.path == "2024");
   CHECK(with({"data/path="}).data.path.empty());
-  CHECK(with({"strategy/input=frozen"}).strategy.input == StageInput::frozen);
+  CHECK(with({"strategy/input=frozen"}).strategy.sil.input == StageInput::frozen);
   CHECK(with({"optimiser.learning_rate=2e-3"}).optimiser.learning_rate == 2e-3);
   CHECK(with({"optimiser/learning_rate=1"}).optimiser.learning_rate == 1.0);
 }

@@ -131,8 +131,8 @@ void reconcile(RunConfig& c) {
   c.optimiser.nesterov = false;
   c.strategy.stages = 3;
   c.strategy.replicas = 1;
-  c.strategy.mixture = Switch::off;
-  c.strategy.reencode = Switch::off;
+  c.strategy.sil.mixture = Switch::off;
+  c.strategy.sil.reencode = Switch::off;
 }
 
 std::string contentOf(const fs::path& path) {

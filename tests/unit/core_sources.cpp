@@ -179,4 +179,19 @@ TEST_CASE("Every source includes its own header first, so that headers stand alo
   }
 }
 
+TEST_CASE("Nobody but a strategy's own plan and folder asks which strategy runs", "[sources]") {
+  std::vector<Source> others;
+  for (const Source& source : programSources()) {
+    const std::string path = source.path.generic_string();
+    const auto in = [&](const char* part) { return path.find(part) != std::string::npos; };
+    if (!in("/config/") && !in("/plan/strategies/") && !in("/strategy/registry.") && !in("/strategy/sil/") &&
+        !in("/strategy/pipeline/"))
+      others.push_back(source);
+  }
+  REQUIRE(others.size() < programSources().size());
+  const auto found = findAll(others, "(StrategyKind::\\w+|StageInput::\\w+|kind [!=]= Strategy\\w+)");
+  for (const auto& [test, path] : found) WARN(path << ": " << test);
+  CHECK(found.size() <= 5);
+}
+
 } // namespace partita::test::core_sources

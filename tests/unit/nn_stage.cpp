@@ -16,7 +16,7 @@ constexpr std::int64_t inputs = 30, classes = 8, rows = 10;
 Partition cutInto(std::int64_t stages, LabelKind labels, Activation activation = Activation::relu) {
   RunConfig config = smallConfig(stages);
   config.network = denseNetwork({24, 20, 16}, activation);
-  config.strategy.labels = labels;
+  config.strategy.sil.labels = labels;
   return planPartition(config, planNetwork(config.network, {inputs}, classes), classes);
 }
 
@@ -73,7 +73,7 @@ TEST_CASE("Starting weights do not depend on the cuts", "[nn]") {
 TEST_CASE("Cut initialisation changes the last layer in front of a cut and nothing else", "[nn]") {
   RunConfig config = smallConfig(2);
   const SmallModel cut(config, inputs, classes);
-  config.strategy.initialisation = CutInitialisation::he;
+  config.strategy.sil.initialisation = CutInitialisation::he;
   const SmallModel he(config, inputs, classes);
   CHECK(valuesOf(cut.stages[1]->stage.parameters()) == valuesOf(he.stages[1]->stage.parameters()));
 

@@ -1,5 +1,6 @@
 #include "partita/plan/grid_plan.hpp"
 #include "partita/plan/network_plan.hpp"
+#include "partita/plan/strategies/sil.hpp"
 
 #include "data_files.hpp"
 #include "support/catch.hpp"
@@ -55,9 +56,9 @@ TEST_CASE("A cut by FLOPs counts the local loss and the missing input gradient",
 TEST_CASE("Free training with mixtures pays for its synthetic input", "[plan]") {
   RunConfig config = bigConfig(2);
   const double relay = cut(config).local_flops[1];
-  config.strategy.input = StageInput::free;
+  config.strategy.sil.input = StageInput::free;
   CHECK(cut(config).local_flops[1] == relay + last_layer);
-  config.strategy.mixture = Switch::off;
+  config.strategy.sil.mixture = Switch::off;
   CHECK(cut(config).local_flops[1] == relay);
 }
 
@@ -83,7 +84,7 @@ TEST_CASE("A pipeline keeps as many activations as are live", "[plan]") {
   RunConfig config = bigConfig(3);
   config.strategy.kind = StrategyKind::pipeline;
   config.training.batch = 128;
-  config.strategy.microbatches = 8;
+  config.strategy.pipeline.microbatches = 8;
   const Partition partition = cut(config);
   const GridPlan grid = planGrid(config.strategy, partition, 6); // two replicas
   const auto live = [&] {
@@ -93,7 +94,7 @@ TEST_CASE("A pipeline keeps as many activations as are live", "[plan]") {
     return all;
   };
   CHECK(live() == std::vector<std::int64_t>{6, 6, 1});
-  config.strategy.schedule = PipelineSchedule::one_f_one_b;
+  config.strategy.pipeline.schedule = PipelineSchedule::one_f_one_b;
   CHECK(live() == std::vector<std::int64_t>{3, 2, 1});
   const std::int64_t rows = 8; // of a microbatch
   const auto activations = [&](int stage, std::int64_t kept) {
@@ -150,14 +151,14 @@ TEST_CASE("Stages with labels pay for them, and for the recovery where it needs 
   CHECK(stageMemory(config, partition, grid, 0).activations ==
         4 * (rows * (first.keptValues() + 2 * first.widest() + 2 + 2 * classes) + labels));
   CHECK(relay.buffers == 4 * rows * (3 + 4 * 256)); // labels, and the queue
-  config.strategy.input = StageInput::free;
+  config.strategy.sil.input = StageInput::free;
   CHECK(stageMemory(config, partition, grid, 1).buffers == 4 * (rows * (3 + 256 + classes) + labels));
   CHECK(stageMemory(config, partition, grid, 0).activations == // re-encoded, and back
         4 * (rows * (first.keptValues() + 256 + classes + 2 * first.widest() + 2 + 3 * classes) + labels));
-  config.strategy.input = StageInput::relay;
+  config.strategy.sil.input = StageInput::relay;
   config.strategy.queue = 1;
   const std::int64_t short_queue = stageMemory(config, partition, grid, 1).buffers;
-  config.strategy.recovery_epochs = 1;
+  config.strategy.sil.recovery_epochs = 1;
   CHECK(stageMemory(config, partition, grid, 1).buffers == 4 * rows * (3 + 256 * (1 + 2 + 1)));
   CHECK(short_queue == 4 * rows * (3 + 256));
 }
@@ -224,7 +225,7 @@ TEST_CASE("Cuts given as a list are taken, or refused", "[plan]") {
 
 TEST_CASE("An entrance activation stands only where a cut is matched before its activation", "[plan]") {
   RunConfig config = bigConfig(2);
-  config.strategy.labels = LabelKind::orthogonal; // signed: before
+  config.strategy.sil.labels = LabelKind::orthogonal; // signed: before
   const Partition before = cut(config);
   CHECK(before.stages[0].layers.back().spec.activation == Activation::identity);
   const LayerPlan& entrance = before.stages[1].layers.front();
@@ -234,12 +235,12 @@ TEST_CASE("An entrance activation stands only where a cut is matched before its 
   CHECK(entrance.outputs() == 256);
   CHECK(before.stages[1].layers.back().spec.activation == Activation::identity);
 
-  config.strategy.labels = LabelKind::uniform; // not negative: after
+  config.strategy.sil.labels = LabelKind::uniform; // not negative: after
   const Partition after = cut(config);
   CHECK(after.stages[0].layers.back().spec.activation == Activation::relu);
   CHECK(after.stages[1].layers.front().spec.type == "dense");
 
-  config.strategy.match = Match::before;
+  config.strategy.sil.match = Match::before;
   CHECK(cut(config).stages[1].layers.front().spec.type == "activation");
 
   config.network.layers[0].activation = Activation::identity; // nothing to move
@@ -250,15 +251,15 @@ TEST_CASE("Every kind of labels has its side of the activation", "[plan]") {
   StrategySection strategy;
   strategy.kind = StrategyKind::sil;
   for (const LabelKind kind : {LabelKind::uniform, LabelKind::binary, LabelKind::sparse, LabelKind::block}) {
-    strategy.labels = kind;
+    strategy.sil.labels = kind;
     CHECK_FALSE(matchedBefore(strategy, 3));
   }
   for (const LabelKind kind :
        {LabelKind::centred, LabelKind::gaussian, LabelKind::sign, LabelKind::orthogonal, LabelKind::etf}) {
-    strategy.labels = kind;
+    strategy.sil.labels = kind;
     CHECK(matchedBefore(strategy, 3));
   }
-  strategy.match = Match::after;
+  strategy.sil.match = Match::after;
   CHECK_FALSE(matchedBefore(strategy, 3));
 }
 
@@ -266,14 +267,14 @@ TEST_CASE("Orthogonal labels need as many units as classes", "[plan]") {
   RunConfig config = bigConfig(2);
   config.network.layers[0].units = 32;
   for (const LabelKind kind : {LabelKind::orthogonal, LabelKind::etf, LabelKind::block}) {
-    config.strategy.labels = kind;
+    config.strategy.sil.labels = kind;
     CHECK(
         messageOf([&] { cut(config); }) ==
         "strategy/labels: orthogonal, etf and block labels need at least as many units at a cut as there are "
         "classes; stage 1 ends with 32 units for 47 classes (choose gaussian, sign or uniform, or another "
         "cut)");
   }
-  config.strategy.labels = LabelKind::gaussian;
+  config.strategy.sil.labels = LabelKind::gaussian;
   CHECK(cut(config).stages.size() == 2);
 }
 

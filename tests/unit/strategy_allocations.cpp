@@ -38,10 +38,10 @@ class Training {
                                            config.data.prefetch);
     };
     _sources.push_back(std::make_unique<ReaderSource>(reader(&_features)));
-    if (config.strategy.input == StageInput::free) {
-      _sources.push_back(std::make_unique<SyntheticSource>(_model.stages[0]->labels, reader(nullptr),
-                                                           config.strategy.loss == StageLoss::prototype, 1.0,
-                                                           1, 1, SyntheticSource::Place{batch, 0}, batch));
+    if (config.strategy.sil.input == StageInput::free) {
+      _sources.push_back(std::make_unique<SyntheticSource>(
+          _model.stages[0]->labels, reader(nullptr), config.strategy.sil.loss == StageLoss::prototype, 1.0, 1,
+          1, SyntheticSource::Place{batch, 0}, batch));
     } else {
       _sources.push_back(std::make_unique<HandedSource>(*_model.stages[0], reader(nullptr)));
     }
@@ -85,8 +85,8 @@ TEST_CASE("A training step allocates nothing after the first two", "[strategy]")
         for (const OptimiserKind optimiser : {OptimiserKind::sgd, OptimiserKind::adamw}) {
           RunConfig config = smallConfig(2);
           config.network = denseNetwork({24, 20, 16}, activation);
-          config.strategy.loss = loss;
-          config.strategy.input = input;
+          config.strategy.sil.loss = loss;
+          config.strategy.sil.input = input;
           config.optimiser.kind = optimiser;
           config.optimiser.clip_norm = optimiser == OptimiserKind::sgd ? 0.5 : 0.0;
           config.data.prefetch = loss == StageLoss::mse ? 0 : 2;

@@ -14,10 +14,10 @@ namespace {
 StrategySection scheduled(PipelineSchedule schedule, std::int64_t limit = 0,
                           PipelineTie tie = PipelineTie::forward_first, bool caps = false) {
   StrategySection strategy;
-  strategy.schedule = schedule;
-  strategy.limit = limit;
-  strategy.tie = tie;
-  strategy.caps = caps;
+  strategy.pipeline.schedule = schedule;
+  strategy.pipeline.limit = limit;
+  strategy.pipeline.tie = tie;
+  strategy.pipeline.caps = caps;
   return strategy;
 }
 
@@ -137,12 +137,12 @@ TEST_CASE("Windows are those of the deck", "[strategy]") {
 
 TEST_CASE("A share becomes as many microbatches as the deck says, none of them empty", "[strategy]") {
   StrategySection strategy;
-  strategy.microbatches = 5;
+  strategy.pipeline.microbatches = 5;
   CHECK(microbatchesOf(strategy, 12) == 5);
   CHECK(microbatchRows(strategy, 12) == 3);
   CHECK(microbatchesOf(strategy, 3) == 3);
   CHECK(microbatchRows(strategy, 3) == 1);
-  strategy.microbatches = 1;
+  strategy.pipeline.microbatches = 1;
   CHECK(microbatchRows(strategy, 12) == 12);
 }
 

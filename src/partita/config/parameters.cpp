@@ -123,60 +123,60 @@ void addStages(Section& section, StrategySection& strategy) {
               "copies that share each batch; 0: ranks / stages");
   section.add("cuts", Cuts{&strategy.cut_rule, &strategy.cuts},
               "what to balance, or the first layer of stages 2, 3, ... counted from 0 with repeats");
-  section.add("input", choice(strategy.input), "what stages behind a cut train on");
+  section.add("input", choice(strategy.sil.input), "what stages behind a cut train on");
 }
 
 void addLabels(Section& section, StrategySection& strategy) {
-  section.add("labels", choice(strategy.labels), "kind of the synthetic labels");
-  section.add("kappa", &strategy.kappa, within(1e-6, 1e6), "", "scale of the labels");
-  section.add("loss", choice(strategy.loss), "local loss at a cut");
-  section.add("temperature", &strategy.temperature, within(0, 1e6), "",
+  section.add("labels", choice(strategy.sil.labels), "kind of the synthetic labels");
+  section.add("kappa", &strategy.sil.kappa, within(1e-6, 1e6), "", "scale of the labels");
+  section.add("loss", choice(strategy.sil.loss), "local loss at a cut");
+  section.add("temperature", &strategy.sil.temperature, within(0, 1e6), "",
               "prototype; 0: deviation of the labels * sqrt(width of the cut)");
-  section.add("match", choice(strategy.match), "labels meet the cut before or after its activation");
-  section.add("initialisation", choice(strategy.initialisation),
+  section.add("match", choice(strategy.sil.match), "labels meet the cut before or after its activation");
+  section.add("initialisation", choice(strategy.sil.initialisation),
               "last layer of a stage starts at the mean label (cut), or as the rest (he)");
-  section.add("cut_gain", &strategy.cut_gain, within(1e-6, 1e6), "",
+  section.add("cut_gain", &strategy.sil.cut_gain, within(1e-6, 1e6), "",
               "cut: factor on the last weights of a stage");
-  section.add("noise", &strategy.noise, within(0, 1e3), "deviations of the labels",
+  section.add("noise", &strategy.sil.noise, within(0, 1e3), "deviations of the labels",
               "free without mixtures: noise on the inputs");
-  section.add("mixture", choice(strategy.mixture),
+  section.add("mixture", choice(strategy.sil.mixture),
               "free: inputs are mixtures of labels; auto: with loss prototype");
-  section.add("reencode", choice(strategy.reencode),
+  section.add("reencode", choice(strategy.sil.reencode),
               "what crosses a cut is replaced by posterior x labels; auto: free with loss prototype");
-  section.add("label_start", choice(strategy.label_start),
+  section.add("label_start", choice(strategy.sil.label_start),
               "a later stage of one layer starts by passing the labels on; auto: with relay");
 }
 
 void addTransport(Section& section, StrategySection& strategy) {
-  section.add("later_rate", &strategy.later_rate, within(1e-6, 1e6), "",
+  section.add("later_rate", &strategy.sil.later_rate, within(1e-6, 1e6), "",
               "factor on the learning rate of stages 2, 3, ...");
-  section.add("later_hold", choice(strategy.later_hold),
+  section.add("later_hold", choice(strategy.sil.later_hold),
               "stages 2, 3, ... keep their learning rate up until near the end; auto: with relay");
   section.add("queue", &strategy.queue, within(1, 1024), "batches",
               "relay, frozen: on their way between two stages");
-  section.add("cache_directory", &strategy.cache_directory,
+  section.add("cache_directory", &strategy.sil.cache_directory,
               "frozen: folder of the spilled activations; empty: the run directory");
   section.add("bucket_kib", &strategy.bucket_kib, within(1, 1 << 20), "KiB",
               "replicas: gradients summed in one message, or a 64th of them if that is more");
   section.add("wire", choice(strategy.wire),
               "activations, their gradients and sums of gradients as they travel; the sums are rounded, too");
-  section.add("recovery_epochs", &strategy.recovery_epochs, within(0, 1e9), "epochs",
+  section.add("recovery_epochs", &strategy.sil.recovery_epochs, within(0, 1e9), "epochs",
               "back-propagation through the joined stages afterwards");
-  section.add("recovery_rate", &strategy.recovery_rate, within(1e-6, 1e6), "",
+  section.add("recovery_rate", &strategy.sil.recovery_rate, within(1e-6, 1e6), "",
               "factor on the learning rate while recovering");
 }
 
 void addPipeline(Section& section, StrategySection& strategy) {
-  section.add("microbatches", &strategy.microbatches, within(1, 1 << 24), "microbatches",
+  section.add("microbatches", &strategy.pipeline.microbatches, within(1, 1 << 24), "microbatches",
               "joint, pipeline, recovery: parts of a replica's share of a batch, whose gradients add up");
-  section.add("schedule", choice(strategy.schedule),
+  section.add("schedule", choice(strategy.pipeline.schedule),
               "pipeline, recovery: which microbatch a rank takes next, forward or backward");
   section.add(
-      "limit", &strategy.limit, within(0, 1e6), "microbatches",
+      "limit", &strategy.pipeline.limit, within(0, 1e6), "microbatches",
       "whose activations a rank keeps at most; 0: message-driven 2 x ranks of the pipeline, others as "
       "the schedule needs");
-  section.add("tie", choice(strategy.tie), "message-driven: what goes first where both wait");
-  section.add("caps", &strategy.caps,
+  section.add("tie", choice(strategy.pipeline.tie), "message-driven: what goes first where both wait");
+  section.add("caps", &strategy.pipeline.caps,
               "message-driven: rank i of G, from 0, keeps G - i + G/2 microbatches at most");
 }
 

@@ -129,12 +129,8 @@ struct OptimiserSection {
   std::string offload_directory;         ///< file: folder of the files; empty: the run directory
 };
 
-struct StrategySection {
-  StrategyKind kind = StrategyKind::joint;
-  std::int64_t stages = 2;
-  std::int64_t replicas = 0; ///< 0: ranks / stages
-  CutRule cut_rule = CutRule::flops;
-  std::vector<std::int64_t> cuts; ///< index of the first layer of stages 2..P, when cut_rule is list
+/// Synthetic intermediate labels.
+struct SilSection {
   StageInput input = StageInput::relay;
   LabelKind labels = LabelKind::orthogonal;
   double kappa = 1.0; ///< scale of the labels
@@ -149,17 +145,32 @@ struct StrategySection {
   Switch label_start = Switch::automatic; ///< a later stage of one layer starts by passing the labels on
   double later_rate = 1.0;                ///< factor on the learning rate of stages 2..P
   Switch later_hold = Switch::automatic;  ///< stages 2..P keep their rate up until near the end
-  std::int64_t queue = 4;                 ///< relay, frozen: batches on their way between two stages
-  std::string cache_directory;        ///< frozen: folder of the spilled activations; empty: the run directory
-  std::int64_t bucket_kib = 256;      ///< replicas: size of one all-reduce, KiB
-  Precision wire = Precision::single; ///< of what ranks send one another while training
+  std::string cache_directory; ///< frozen: folder of the spilled activations; empty: the run directory
   std::int64_t recovery_epochs = 0;
-  double recovery_rate = 0.5;    ///< factor on the learning rate while recovering
+  double recovery_rate = 0.5; ///< factor on the learning rate while recovering
+};
+
+/// Microbatches through joined stages: `joint`, `pipeline`, and the recovery of `sil`.
+struct PipelineSection {
   std::int64_t microbatches = 1; ///< parts of a replica's share of a batch, one gradient after another
   PipelineSchedule schedule = PipelineSchedule::message_driven;
   std::int64_t limit = 0; ///< microbatches whose activations a rank keeps at most; 0: the schedule's own
   PipelineTie tie = PipelineTie::forward_first; ///< message-driven: both kinds of message are there
   bool caps = false;                            ///< message-driven: fewer on later ranks
+};
+
+/// What all strategies share, and what each has of its own. In a deck they are one section.
+struct StrategySection {
+  StrategyKind kind = StrategyKind::joint;
+  std::int64_t stages = 2;
+  std::int64_t replicas = 0; ///< 0: ranks / stages
+  CutRule cut_rule = CutRule::flops;
+  std::vector<std::int64_t> cuts;     ///< index of the first layer of stages 2..P, when cut_rule is list
+  std::int64_t queue = 4;             ///< batches on their way between two stages
+  std::int64_t bucket_kib = 256;      ///< replicas: size of one all-reduce, KiB
+  Precision wire = Precision::single; ///< of what ranks send one another while training
+  SilSection sil;
+  PipelineSection pipeline;
 };
 
 struct CheckpointSection {

@@ -146,10 +146,10 @@ void validateStages(const RunConfig& c, Diagnostics& d) {
     d.check(s.stages <= layers, {"strategy/stages", "network/layers"},
             number(s.stages) + " stages need as many layers, the network has " + number(layers));
   if (s.kind != StrategyKind::sil) return;
-  d.check(s.mixture != Switch::on || s.input == StageInput::free, {"strategy/mixture", "strategy/input"},
-          "needs input 'free', not '" + nameOf(s.input) + "'");
-  d.check(s.reencode != Switch::on || s.loss == StageLoss::prototype, {"strategy/reencode", "strategy/loss"},
-          "needs loss 'prototype', not '" + nameOf(s.loss) + "'");
+  d.check(s.sil.mixture != Switch::on || s.sil.input == StageInput::free,
+          {"strategy/mixture", "strategy/input"}, "needs input 'free', not '" + nameOf(s.sil.input) + "'");
+  d.check(s.sil.reencode != Switch::on || s.sil.loss == StageLoss::prototype,
+          {"strategy/reencode", "strategy/loss"}, "needs loss 'prototype', not '" + nameOf(s.sil.loss) + "'");
 }
 
 } // namespace

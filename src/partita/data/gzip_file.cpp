@@ -3,7 +3,7 @@
 #include "partita/config/files.hpp"
 #include "partita/config/nearest_name.hpp"
 #include "partita/config/user_error.hpp"
-#include "partita/core/memory.hpp"
+#include "partita/core/available_memory.hpp"
 
 #include <algorithm>
 #include <cerrno>

@@ -1,7 +1,7 @@
 #include "partita/data/libsvm.hpp"
 
 #include "partita/config/user_error.hpp"
-#include "partita/core/memory.hpp"
+#include "partita/core/available_memory.hpp"
 #include "partita/data/gzip_file.hpp"
 
 #include <algorithm>

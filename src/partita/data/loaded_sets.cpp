@@ -1,6 +1,6 @@
 #include "partita/data/loaded_sets.hpp"
 
-#include "partita/core/memory.hpp"
+#include "partita/core/available_memory.hpp"
 
 #include <filesystem>
 

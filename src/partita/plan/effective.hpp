@@ -4,7 +4,7 @@
 
 namespace partita {
 
-/// The deck as strategies see it: `joint` is a pipeline of one stage; what only `sil` knows is off elsewhere.
+/// The deck as strategies see it: what has no effect under the one that runs is reset.
 RunConfig effective(RunConfig config);
 
 } // namespace partita

@@ -5,6 +5,7 @@
 #include "partita/plan/effective.hpp"
 #include "partita/plan/network_plan.hpp"
 #include "partita/plan/stage_memory.hpp"
+#include "partita/plan/strategy_plan.hpp"
 #include "partita/plan/training_flops.hpp"
 
 #include <algorithm>
@@ -19,23 +20,11 @@ namespace {
 
 using Layers = std::vector<LayerPlan>;
 
-/// FLOPs of one sample through a stage trained alone besides its layers: its local loss, its synthetic input.
-double labelFlops(const StrategySection& sil, std::int64_t classes, std::int64_t inputs, std::int64_t outputs,
-                  int index, int stages) {
-  if (!usesLabels(sil)) return 0.0;
-  double flops = 0.0;
-  const double label_product = 2.0 * static_cast<double>(classes);
-  if (index + 1 < stages && sil.loss == StageLoss::prototype) {
-    flops += 2.0 * label_product * static_cast<double>(outputs); // logits and their gradient
-  }
-  if (index > 0 && mixesLabels(sil)) flops += label_product * static_cast<double>(inputs);
-  return flops;
-}
-
 /// The cuts that `strategy/cuts` balances.
 std::vector<std::int64_t> cutsByRule(const RunConfig& config, const Layers& layers, std::int64_t classes,
                                      std::int64_t real_bytes, int stages) {
   const StrategySection& strategy = config.strategy;
+  const StrategyPlan& plan = planOf(strategy);
   const auto n = static_cast<std::int64_t>(layers.size());
   const TrainingFlops flops(layers);
   const int replicas = static_cast<int>(std::max<std::int64_t>(1, strategy.replicas));
@@ -45,24 +34,14 @@ std::vector<std::int64_t> cutsByRule(const RunConfig& config, const Layers& laye
     if (strategy.cut_rule == CutRule::flops) {
       const std::int64_t inputs = layers[static_cast<std::size_t>(first)].inputs(),
                          outputs = layers[static_cast<std::size_t>(last - 1)].outputs();
-      const bool gradient_leaves = index > 0 && !usesLabels(strategy);
+      const bool gradient_leaves = index > 0 && plan.gradientsCross();
       return (gradient_leaves ? flops.withInputGradient(first, last) : flops.of(first, last)) +
-             labelFlops(strategy, classes, inputs, outputs, index, stages);
+             plan.extraFlops(strategy, classes, inputs, outputs, index, stages);
     }
     const StagePlan stage = makeStage(strategy, layers, first, last, index, stages);
     return static_cast<double>(
         stageMemory(stage, on_any_rank, {index, stages, replicas}, {real_bytes}).total());
   });
-}
-
-/// Labels of tokens are met at each position.
-void checkPositions(const StagePlan& stage, std::int64_t positions) {
-  const LayerPlan& last = stage.layers.back();
-  const bool fits = positions == 1 || (isSequence(last.out) && last.out[0] == positions);
-  if (fits) return;
-  throw UserError("strategy/cuts: behind " + last.name() + " a sample has the shape " + toText(last.out) +
-                  "; a network that tells " + std::to_string(positions) +
-                  " tokens can only be cut where it has as many positions");
 }
 
 void checkTies(const StagePlan& stage) {
@@ -74,32 +53,14 @@ void checkTies(const StagePlan& stage) {
   }
 }
 
-void checkLabels(const StrategySection& strategy, const Partition& partition, std::int64_t classes) {
-  if (!usesLabels(strategy)) return;
-  const bool orthogonal = strategy.labels == LabelKind::orthogonal || strategy.labels == LabelKind::etf;
-  for (std::size_t i = 0; i + 1 < partition.stages.size(); ++i) {
-    if (partition.stages[i].parameters() == 0)
-      throw UserError("strategy/cuts: stage " + std::to_string(i + 1) + " has no parameters to learn");
-    checkPositions(partition.stages[i], partition.stages[i].positions);
-    const std::int64_t width = partition.stages[i].labelWidth();
-    if ((orthogonal || strategy.labels == LabelKind::block) && width < classes) {
-      throw UserError("strategy/labels: orthogonal, etf and block labels need at least as many units at a "
-                      "cut as there are classes; "
-                      "stage " +
-                      std::to_string(i + 1) + " ends with " + std::to_string(width) + " units for " +
-                      std::to_string(classes) +
-                      " classes (choose gaussian, sign or uniform, or another cut)");
-    }
-  }
-}
-
 } // namespace
 
 Partition planPartition(const RunConfig& config, const Layers& layers, std::int64_t classes,
                         std::int64_t real_bytes) {
   const StrategySection& strategy = config.strategy;
   const auto n = static_cast<std::int64_t>(layers.size());
-  const int stages = strategy.kind == StrategyKind::joint ? 1 : static_cast<int>(strategy.stages);
+  const StrategyPlan& plan = planOf(strategy);
+  const int stages = plan.stages(strategy);
   if (stages > n) {
     throw UserError("strategy/stages: " + std::to_string(stages) +
                     " stages need as many layers, the network has " + std::to_string(n));
@@ -121,13 +82,13 @@ Partition planPartition(const RunConfig& config, const Layers& layers, std::int6
     partition.stages.push_back(makeStage(strategy, layers, first, last, index, stages));
     const StagePlan& stage = partition.stages.back();
     partition.local_flops.push_back(
-        stage.trainFlops(index > 0 && !usesLabels(strategy)) +
-        labelFlops(strategy, classes, stage.inputs(), stage.outputs(), index, stages));
+        stage.trainFlops(index > 0 && plan.gradientsCross()) +
+        plan.extraFlops(strategy, classes, stage.inputs(), stage.outputs(), index, stages));
     first = last;
   }
   for (const StagePlan& stage : partition.stages) checkTies(stage);
   partition.joint_flops = makeStage(strategy, layers, 0, n, 0, 1).trainFlops(false);
-  checkLabels(strategy, partition, classes);
+  plan.checkStages(strategy, partition.stages, classes);
   return partition;
 }
 

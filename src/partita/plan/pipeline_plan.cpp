@@ -9,7 +9,7 @@ namespace {
 /// Without the deck's own limit and the number of microbatches.
 std::int64_t windowOf(const StrategySection& strategy, int group, int groups, std::int64_t microbatches) {
   const std::int64_t behind = groups - 1 - group;
-  switch (strategy.schedule) {
+  switch (strategy.pipeline.schedule) {
   case PipelineSchedule::one_f_one_b:
     return behind + 1;
   case PipelineSchedule::eager_one_f_one_b:
@@ -19,14 +19,14 @@ std::int64_t windowOf(const StrategySection& strategy, int group, int groups, st
   case PipelineSchedule::message_driven:
     break;
   }
-  const std::int64_t limit = strategy.limit > 0 ? strategy.limit : 2 * std::int64_t{groups};
-  return strategy.caps ? std::min<std::int64_t>(limit, behind + 1 + groups / 2) : limit;
+  const std::int64_t limit = strategy.pipeline.limit > 0 ? strategy.pipeline.limit : 2 * std::int64_t{groups};
+  return strategy.pipeline.caps ? std::min<std::int64_t>(limit, behind + 1 + groups / 2) : limit;
 }
 
 } // namespace
 
 std::int64_t microbatchesOf(const StrategySection& strategy, std::int64_t rows) {
-  return std::max<std::int64_t>(1, std::min(strategy.microbatches, rows));
+  return std::max<std::int64_t>(1, std::min(strategy.pipeline.microbatches, rows));
 }
 
 std::int64_t microbatchRows(const StrategySection& strategy, std::int64_t rows) {
@@ -37,7 +37,7 @@ std::int64_t microbatchRows(const StrategySection& strategy, std::int64_t rows) 
 std::int64_t liveWindow(const StrategySection& strategy, int group, int groups, std::int64_t microbatches) {
   if (group + 1 == groups) return 1;
   std::int64_t window = std::min(windowOf(strategy, group, groups, microbatches), microbatches);
-  if (strategy.limit > 0) window = std::min(window, strategy.limit);
+  if (strategy.pipeline.limit > 0) window = std::min(window, strategy.pipeline.limit);
   return std::max<std::int64_t>(1, window);
 }
 

@@ -1,6 +1,7 @@
 #include "partita/plan/run_length.hpp"
 
 #include "partita/config/user_error.hpp"
+#include "partita/plan/strategy_plan.hpp"
 
 namespace partita {
 
@@ -17,9 +18,7 @@ RunLength planRunLength(const RunConfig& config, std::size_t samples) {
                     " samples is larger than the training set of " + std::to_string(samples));
   }
   length.steps = config.run.steps > 0 ? config.run.steps : config.run.epochs * length.per_epoch;
-  if (config.strategy.kind != StrategyKind::sil) return length;
-  length.recovery_steps = config.strategy.recovery_epochs * length.per_epoch;
-  if (config.strategy.input == StageInput::frozen) length.turns = static_cast<int>(config.strategy.stages);
+  planOf(config.strategy).setPhases(config.strategy, length);
   return length;
 }
 

@@ -43,23 +43,23 @@ std::int64_t StageBuffers::ofPipeline() const {
   return bytes;
 }
 
-std::int64_t StageBuffers::ofSil() const {
-  if (_strategy.input == StageInput::frozen && _stage.stages > 1) return ofFrozen();
+std::int64_t StageBuffers::ofRelay() const {
   const std::int64_t in = _rows.share * _stage.inputs(), out = _rows.share * _stage.outputs();
   std::int64_t bytes = batches(_rows.share, 1, _stage.first());
-  if (_strategy.input == StageInput::free) return bytes + (_stage.first() ? 0 : ofFreeInput());
   if (_place.receives()) bytes += slots(_strategy.queue * in, _wire) + copies(in, _wire);
   if (_place.sends()) bytes += slots(_strategy.queue * out, _wire);
   return bytes;
 }
 
-/// A SyntheticSource.
-std::int64_t StageBuffers::ofFreeInput() const {
+/// A SyntheticSource, behind the first stage.
+std::int64_t StageBuffers::ofFreeInput(bool mixes) const {
+  const std::int64_t bytes = batches(_rows.share, 1, _stage.first());
+  if (_stage.first()) return bytes;
   const std::int64_t labels = 2 * _stage.inputs() / _stage.positions + 1, // of a class: twice, and a number
       classes = _stage.layers.back().classes;
   std::int64_t values = _rows.share * _stage.inputs() + classes * labels;
-  if (mixesLabels(_strategy)) values += _rows.share * _stage.labelValues(); // the mixtures
-  return values * _device.real_bytes;
+  if (mixes) values += _rows.share * _stage.labelValues(); // the mixtures
+  return bytes + values * _device.real_bytes;
 }
 
 /// One stage learns at a time. The outputs of the one in front come and are spilled first, and are read

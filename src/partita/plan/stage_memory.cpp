@@ -1,6 +1,7 @@
 #include "partita/plan/stage_memory.hpp"
 
 #include "partita/plan/stage_buffers.hpp"
+#include "partita/plan/strategy_plan.hpp"
 
 #include <algorithm>
 
@@ -44,27 +45,19 @@ void addOptimiser(StageMemory& memory, std::int64_t parameters, const RunConfig&
   if (optimiser.offload == Offload::host && device.host) memory.optimiser += state; // it is the same memory
 }
 
-/// Values of what a stage's labels and its loss need, for `rows` samples.
+/// Values of what the loss on the true labels needs, for `rows` samples, and what the strategy adds.
 std::int64_t lossValues(const StagePlan& stage, const RunConfig& config, std::int64_t rows) {
-  const StrategySection& strategy = config.strategy;
-  const bool labels = usesLabels(strategy), inner = !stage.last();
-  const bool mse = inner ? labels && strategy.loss == StageLoss::mse : config.training.loss == LossKind::mse;
-  const bool prototype = inner && labels && !mse;
-  const std::int64_t classes = stage.layers.back().classes;
-  std::int64_t values = 2 * rows * stage.positions;                       // loss and hit of each label
-  if (mse || prototype) values += classes * (2 * stage.labelWidth() + 1); // labels, centred, half squares
-  if (mse) values += rows * stage.labelValues();                          // products with the labels
-  if (mse && labels && !stage.first() && mixesLabels(strategy))
-    values += rows * stage.outputs();                                     // means of mixed labels
-  if (prototype) values += 2 * rows * stage.labelValues();                // logits and their gradient
-  if (inner && reencodes(strategy)) values += rows * stage.labelValues(); // gradient of the posterior
-  return values;
+  std::int64_t values = 2 * rows * stage.positions; // loss and hit of each label
+  if (stage.last() && config.training.loss == LossKind::mse) {
+    values += stage.layers.back().classes * (2 * stage.labelWidth() + 1); // labels, centred, half squares
+    values += rows * stage.labelValues();                                 // products with the labels
+  }
+  return values + planOf(config.strategy).extraLossValues(stage, config, rows);
 }
 
-/// Values of a tape, a row.
+/// Values of a tape, per row.
 std::int64_t tapeValues(const StagePlan& stage, const StrategySection& strategy) {
-  const bool encodes = !stage.last() && reencodes(strategy);
-  return stage.keptValues() + (encodes ? stage.outputs() + stage.labelValues() : 0);
+  return stage.keptValues() + planOf(strategy).extraTapeValues(stage, strategy);
 }
 
 /// Values of all that stays as long as a stage does.
@@ -95,14 +88,7 @@ StageMemory stageMemory(const StagePlan& stage, const RunConfig& config, const S
   memory.evaluation = buffers.ofEvaluation();
   const std::int64_t more_tapes = // of the other live microbatches
       (rows.live - 1) * rows.microbatch * tapeValues(stage, strategy) * real_bytes;
-  if (!usesLabels(strategy)) {
-    memory.activations += more_tapes;
-    memory.buffers = buffers.ofPipeline();
-  } else {
-    // The recovery begins when the stages have learnt, and their buffers are gone.
-    const std::int64_t recovery = strategy.recovery_epochs > 0 ? more_tapes + buffers.ofPipeline() : 0;
-    memory.buffers = std::max(buffers.ofSil(), recovery);
-  }
+  planOf(strategy).addTraining(memory, buffers, strategy, more_tapes);
   return memory;
 }
 

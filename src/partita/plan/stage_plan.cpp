@@ -1,5 +1,6 @@
 #include "partita/plan/stage_plan.hpp"
 
+#include "partita/plan/strategies/sil.hpp"
 #include "partita/plan/training_flops.hpp"
 
 #include <algorithm>
@@ -55,32 +56,6 @@ std::int64_t StagePlan::realCopies() const {
   std::int64_t most = 0;
   for (const LayerPlan* layer : leavesOf(layers)) most = std::max(most, layer->realCopies());
   return most;
-}
-
-bool mixesLabels(const StrategySection& strategy) {
-  if (strategy.input != StageInput::free || strategy.mixture == Switch::off) return false;
-  return strategy.mixture == Switch::on || strategy.loss == StageLoss::prototype;
-}
-
-bool reencodes(const StrategySection& strategy) {
-  if (!usesLabels(strategy)) return false;
-  if (strategy.reencode != Switch::automatic) return strategy.reencode == Switch::on;
-  return strategy.input == StageInput::free && strategy.loss == StageLoss::prototype;
-}
-
-bool matchedBefore(const StrategySection& strategy, std::int64_t weight_layers) {
-  if (!usesLabels(strategy)) return false;
-  if (strategy.match != Match::automatic) return strategy.match == Match::before;
-  if (weight_layers == 1 && strategy.loss == StageLoss::prototype) return false;
-  switch (strategy.labels) {
-  case LabelKind::uniform:
-  case LabelKind::binary:
-  case LabelKind::sparse:
-  case LabelKind::block:
-    return false;
-  default:
-    return true;
-  }
 }
 
 namespace {

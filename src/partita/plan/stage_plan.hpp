@@ -30,23 +30,6 @@ struct StagePlan {
   std::int64_t realCopies() const;                  ///< of the layer that needs most; see LayerPlan
 };
 
-/// Do the stages learn by labels of their own? Else gradients cross the cuts, and no activation is moved.
-inline bool usesLabels(const StrategySection& strategy) {
-  return strategy.kind == StrategyKind::sil;
-}
-
-/// `free`: are the inputs of later stages mixtures of labels, or single labels with noise?
-bool mixesLabels(const StrategySection& strategy);
-
-/// Does the cut activation become posterior x labels in the joined network?
-bool reencodes(const StrategySection& strategy);
-
-/// Does the stage in front of a cut meet its labels before the activation at its end, which then opens the
-/// next stage? Signed labels cannot be reached through a ReLU, so they do; except that a first stage of one
-/// layer keeps its activation where the loss is a cross-entropy, or it would be a linear model.
-/// `weight_layers`: layers with weights in front of the cut.
-bool matchedBefore(const StrategySection& strategy, std::int64_t weight_layers);
-
 /// Layers [first, last) of the network as stage `index` of `stages`, the activations at its two cuts moved
 /// where the labels want them.
 StagePlan makeStage(const StrategySection& strategy, const std::vector<LayerPlan>& layers, std::int64_t first,

@@ -3,6 +3,7 @@
 #include "partita/comm/message.hpp"
 #include "partita/core/region.hpp"
 #include "partita/data/order.hpp"
+#include "partita/plan/strategy_plan.hpp"
 
 #include <chrono>
 
@@ -71,7 +72,7 @@ Evaluation evaluateJoined(const ExecSpace& space, const RunConfig& config, Grid&
   }
   grid.world().sum(sums);
   Evaluation result;
-  for (std::size_t s = usesLabels(config.strategy) ? 0 : count - 1; s < count; ++s) {
+  for (std::size_t s = planOf(config.strategy).gradientsCross() ? count - 1 : 0; s < count; ++s) {
     result.accuracy.push_back(sums[2 * s] / static_cast<double>(set.labels.size()));
     result.loss.push_back(sums[2 * s + 1] / static_cast<double>(set.labels.size()));
   }

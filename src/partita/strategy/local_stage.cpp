@@ -2,6 +2,8 @@
 
 #include "partita/data/order.hpp"
 #include "partita/plan/pipeline_plan.hpp"
+#include "partita/plan/strategies/sil.hpp"
+#include "partita/plan/strategy_plan.hpp"
 
 #include <algorithm>
 #include <array>
@@ -9,6 +11,11 @@
 namespace partita {
 
 namespace {
+
+/// Null where stages learn by no labels of their own.
+const SilSection* labelSettings(const RunConfig& config) {
+  return planOf(config.strategy).labels(config.strategy);
+}
 
 /// The last leaf with parameters that nothing but pooling and flattening stands behind, and where its values
 /// begin; null where the end of a stage is something else, such as a sum of branches.
@@ -86,23 +93,22 @@ void startWithLabels(const StagePlan& plan, const SilLabels& before, const SilLa
   }
 }
 
-bool startsWithLabels(const StrategySection& strategy, const StagePlan& plan) {
-  if (plan.first() || strategy.label_start == Switch::off) return false;
-  const bool wanted = strategy.label_start == Switch::on ||
-                      (strategy.input == StageInput::relay && strategy.loss == StageLoss::prototype);
+bool startsWithLabels(const SilSection& sil, const StagePlan& plan) {
+  if (plan.first() || !startsWithLabels(sil)) return false;
   const LayerPlan& last = plan.layers.back();
-  return wanted && last.spec.type == "dense" && last.parameters() == plan.parameters() &&
+  return last.spec.type == "dense" && last.parameters() == plan.parameters() &&
          last.inputs() == plan.inputs();
 }
 
 std::vector<Real> startingValues(const RunConfig& config, const StagePlan& plan, const SilLabels& labels,
                                  std::int64_t classes) {
   std::vector<Real> values = Stage::initialValues(plan, static_cast<std::uint64_t>(config.run.seed));
-  if (!usesLabels(config.strategy)) return values;
-  if (!plan.last() && config.strategy.initialisation == CutInitialisation::cut) {
-    startAtMeanLabel(plan, labels, config.strategy.cut_gain, values);
+  const SilSection* sil = labelSettings(config);
+  if (sil == nullptr) return values;
+  if (!plan.last() && sil->initialisation == CutInitialisation::cut) {
+    startAtMeanLabel(plan, labels, sil->cut_gain, values);
   }
-  if (startsWithLabels(config.strategy, plan)) {
+  if (startsWithLabels(*sil, plan)) {
     startWithLabels(plan, labelsOfCut(config, classes, plan.inputs() / plan.positions, plan.index - 1),
                     labels, values);
   }
@@ -111,9 +117,10 @@ std::vector<Real> startingValues(const RunConfig& config, const StagePlan& plan,
 
 std::unique_ptr<Loss> makeStageLoss(const RunConfig& config, const StagePlan& plan, const SilLabels& labels,
                                     std::int64_t classes, std::int64_t capacity) {
-  if (!plan.last() && !usesLabels(config.strategy)) return nullptr;
+  const SilSection* sil = labelSettings(config);
+  if (!plan.last() && sil == nullptr) return nullptr;
   if (!plan.last()) {
-    const bool prototype = config.strategy.loss == StageLoss::prototype;
+    const bool prototype = sil->loss == StageLoss::prototype;
     return prototype ? makePrototype(labels, capacity) : makeLabelMse(labels, capacity);
   }
   if (config.training.loss == LossKind::mse) return makeLabelMse(makeOneHotLabels(classes), capacity);
@@ -139,18 +146,18 @@ std::int64_t localCapacity(const RunConfig& config, int replicas) {
 
 std::int64_t passCapacity(const RunConfig& config, int replicas) {
   const std::int64_t share = localCapacity(config, replicas);
-  return usesLabels(config.strategy) ? share : microbatchRows(config.strategy, share);
+  return planOf(config.strategy).passRows(share, microbatchRows(config.strategy, share));
 }
 
 SilLabels labelsOfCut(const RunConfig& config, std::int64_t classes, std::int64_t width, int cut) {
-  const StrategySection& strategy = config.strategy;
-  return makeSilLabels(strategy.labels, strategy.kappa, strategy.temperature, classes, width,
+  const SilSection& sil = config.strategy.sil;
+  return makeSilLabels(sil.labels, sil.kappa, sil.temperature, classes, width,
                        static_cast<std::uint64_t>(config.run.seed), cut);
 }
 
 LocalStage::LocalStage(const RunConfig& config, const StagePlan& plan, std::int64_t classes,
                        std::int64_t capacity)
-    : labels(plan.last() || !usesLabels(config.strategy)
+    : labels(plan.last() || labelSettings(config) == nullptr
                  ? SilLabels{}
                  : labelsOfCut(config, classes, plan.labelWidth(), plan.index)),
       stage(plan, startingValues(config, plan, labels, classes), capacity, storageOf(config)),

@@ -4,7 +4,7 @@
 #include "partita/config/names.hpp"
 #include "partita/core/log.hpp"
 #include "partita/nn/gemm.hpp"
-#include "partita/plan/pipeline_plan.hpp"
+#include "partita/plan/strategy_plan.hpp"
 
 #include <algorithm>
 #include <array>
@@ -47,43 +47,6 @@ void showPlaces(const std::vector<RankPlace>& places) {
   if (warnings.size() > most_warnings) {
     Log::warning("and " + std::to_string(warnings.size() - most_warnings) + " more such warnings");
   }
-}
-
-/// Microbatches, live activations, and what the pipeline allows.
-void showPipeline(const RunConfig& config, const Partition& partition, const GridPlan& grid) {
-  const StrategySection& strategy = config.strategy;
-  const std::int64_t share = (config.training.batch + grid.replicas - 1) / grid.replicas,
-                     count = microbatchesOf(strategy, share);
-  if (count == 1 && grid.groups == 1) return;
-  std::array<char, 160> text{};
-  std::snprintf(text.data(), text.size(), "# %lld microbatch%s of at most %lld samples",
-                static_cast<long long>(count), count == 1 ? "" : "es",
-                static_cast<long long>(microbatchRows(strategy, share)));
-  std::string line = text.data();
-  if (grid.groups > 1) {
-    line += ", " + nameOf(strategy.schedule) + "; activations kept by rank:";
-    constexpr int most_shown = 16;
-    for (int group = 0; group < std::min(grid.groups, most_shown); ++group)
-      line += " " + std::to_string(liveWindow(strategy, group, grid.groups, count));
-    if (grid.groups > most_shown) line += " ...";
-  }
-  Log::info(line);
-  if (grid.groups == 1) return;
-  double slowest = 0.0;
-  for (int group = 0; group < grid.groups; ++group) {
-    double flops = 0.0;
-    for (int stage = grid.first_stage[static_cast<std::size_t>(group)];
-         stage < grid.first_stage[static_cast<std::size_t>(group) + 1]; ++stage)
-      flops += partition.local_flops[static_cast<std::size_t>(stage)];
-    slowest = std::max(slowest, flops);
-  }
-  const double busy = static_cast<double>(count) / static_cast<double>(count + grid.groups - 1);
-  std::snprintf(
-      text.data(), text.size(),
-      "# FLOPs allow a speed-up of %.2f over one rank: the slowest rank's share, and %.0f %% of the "
-      "time at work",
-      busy * partition.joint_flops / slowest, 100.0 * busy);
-  Log::info(text.data());
 }
 
 } // namespace
@@ -160,22 +123,9 @@ void showPartition(const RunConfig& config, const Partition& partition, const Gr
     Log::info(line);
   }
   showNumbers(config, partition, grid, device);
-  if (!usesLabels(config.strategy)) return showPipeline(config, partition, grid);
-  if (grid.stages == 1) return;
-  std::snprintf(
-      line, sizeof line,
-      "# FLOPs allow a speed-up of %.2f over one rank where a rank has one stage and all train at once",
-      partition.allowedSpeedup());
-  Log::info(line);
-  const std::size_t first_layers = partition.stages.front().layers.size();
-  if (config.strategy.loss == StageLoss::mse && first_layers < 3) {
-    Log::warning("with strategy/loss = \"mse\" a first stage of fewer than 3 layers loses much accuracy; "
-                 "\"prototype\" needs 2");
-  } else if (first_layers < 2) {
-    Log::warning(
-        "a first stage of one layer learns little of the data, and no later stage makes up for all of it; "
-        "cut behind the second layer or later, as strategy/cuts=[2,...] does");
-  }
+  const PlanNotes notes = planOf(config.strategy).notes(config, partition, grid);
+  for (const std::string& note : notes.lines) Log::info(note);
+  for (const std::string& warning : notes.warnings) Log::warning(warning);
 }
 
 } // namespace partita

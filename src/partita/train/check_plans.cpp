@@ -3,6 +3,7 @@
 #include "partita/config/user_error.hpp"
 #include "partita/plan/pipeline_plan.hpp"
 #include "partita/plan/run_length.hpp"
+#include "partita/plan/strategy_plan.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -11,9 +12,8 @@ namespace partita {
 
 namespace {
 
-/// Do microbatches go through joined stages at some time?
 bool pipelines(const StrategySection& strategy) {
-  return !usesLabels(strategy) || strategy.recovery_epochs > 0;
+  return planOf(strategy).usesMicrobatches(strategy);
 }
 
 /// Rows of the smallest pass of a replica.
@@ -35,13 +35,14 @@ void checkValues(const LayerPlan& layer, std::int64_t rows, const GridPlan& grid
 /// Sums over replicas meet only where all come to them in the same order.
 void checkOrder(const LayerPlan& layer, const RunConfig& config, const GridPlan& grid) {
   const StrategySection& strategy = config.strategy;
-  if (!layer.spec.replicas || grid.replicas == 1 || !pipelines(strategy) || strategy.microbatches == 1)
+  if (!layer.spec.replicas || grid.replicas == 1 || !pipelines(strategy) ||
+      strategy.pipeline.microbatches == 1)
     return;
-  if (grid.groups > 1 && strategy.schedule == PipelineSchedule::message_driven)
+  if (grid.groups > 1 && strategy.pipeline.schedule == PipelineSchedule::message_driven)
     throw UserError(layer.entry + ": batch-norm over all replicas needs a fixed order of the microbatches: "
                                   "strategy/schedule = \"1f1b\", \"1f1b-eager\" or \"gpipe\"");
   const std::int64_t batch = config.training.batch;
-  if (batch % grid.replicas != 0 && batch / grid.replicas < strategy.microbatches)
+  if (batch % grid.replicas != 0 && batch / grid.replicas < strategy.pipeline.microbatches)
     throw UserError(layer.entry +
                     ": batch-norm over all replicas needs as many microbatches in each replica: "
                     "a training/batch that the " +
@@ -51,7 +52,7 @@ void checkOrder(const LayerPlan& layer, const RunConfig& config, const GridPlan&
 /// Values of the largest message between stages.
 double largestActivation(const RunConfig& config, const Partition& partition, const GridPlan& grid) {
   const std::int64_t share = (config.training.batch + grid.replicas - 1) / grid.replicas,
-                     rows = usesLabels(config.strategy) ? share : microbatchRows(config.strategy, share);
+                     rows = planOf(config.strategy).passRows(share, microbatchRows(config.strategy, share));
   double most = 0.0;
   for (const StagePlan& stage : partition.stages)
     if (!stage.last())
@@ -72,9 +73,10 @@ void checkClasses(const Dataset& train) {
 /// Sums of gradients come in buckets, however large a layer is.
 void checkMessages(const RunConfig& config, const Partition& partition, const GridPlan& grid) {
   if (largestActivation(config, partition, grid) < std::numeric_limits<int>::max()) return;
-  throw UserError("training/batch: a message of 2^31 values or more; smaller batches" +
-                  std::string(usesLabels(config.strategy) ? "" : ", more strategy/microbatches") +
-                  " or smaller layers are needed");
+  throw UserError(
+      "training/batch: a message of 2^31 values or more; smaller batches" +
+      std::string(planOf(config.strategy).gradientsCross() ? ", more strategy/microbatches" : "") +
+      " or smaller layers are needed");
 }
 
 } // namespace

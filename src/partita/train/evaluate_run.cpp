@@ -6,6 +6,7 @@
 #include "partita/io/parameters_hash.hpp"
 #include "partita/io/read_run_file.hpp"
 #include "partita/io/stage_tensors.hpp"
+#include "partita/plan/strategy_plan.hpp"
 #include "partita/strategy/evaluation.hpp"
 #include "partita/train/banner.hpp"
 #include "partita/train/predictions.hpp"
@@ -23,8 +24,7 @@ namespace {
 /// Replicas that let any number of ranks evaluate: as many stage groups as divide it, the samples shared by
 /// the rest.
 std::int64_t evaluationReplicas(const StrategySection& strategy, int ranks) {
-  const bool joint = strategy.kind == StrategyKind::joint;
-  int groups = joint ? 1 : std::max(1, static_cast<int>(strategy.stages));
+  int groups = planOf(strategy).stages(strategy);
   while (groups > 1 && (groups > ranks || ranks % groups != 0)) --groups;
   return ranks / groups;
 }

@@ -11,6 +11,7 @@
 #include "partita/io/stage_tensors.hpp"
 #include "partita/plan/effective.hpp"
 #include "partita/plan/network_plan.hpp"
+#include "partita/plan/strategies/sil.hpp"
 #include "partita/strategy/local_stage.hpp"
 #include "partita/train/layer_operations.hpp"
 #include "partita/train/run_files.hpp"

@@ -2,6 +2,7 @@
 
 #include "partita/comm/wait.hpp"
 #include "partita/core/log.hpp"
+#include "partita/plan/strategy_plan.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -118,15 +119,15 @@ Report Monitor::placedInRun(Report report) const {
 }
 
 bool Monitor::wholeNetwork() const {
-  return !usesLabels(_config.strategy) && _partition.stages.size() > 1;
+  return planOf(_config.strategy).gradientsCross() && _partition.stages.size() > 1;
 }
 
 bool Monitor::recovering(std::int64_t stage) const {
-  return stage == 0 && usesLabels(_config.strategy);
+  return stage == 0 && _length.recovery_steps > 0;
 }
 
 bool Monitor::trainsTogether(const StepReport& report) const {
-  return _config.strategy.input != StageInput::frozen && report.stage != 0;
+  return _length.turns == 1 && report.stage != 0;
 }
 
 void Monitor::take(const StepReport& report) {
@@ -199,9 +200,10 @@ void Monitor::onEvaluation(const EvaluationReport& report) {
 }
 
 void Monitor::warnOfStagesThatDoNotLearn(const EvaluationReport& report) {
-  if (!usesLabels(_config.strategy) || report.step < _length.per_epoch) return; // too early to tell
+  const SilSection* sil = planOf(_config.strategy).labels(_config.strategy);
+  if (sil == nullptr || report.step < _length.per_epoch) return; // too early to tell
   const double chance = 1.0 / static_cast<double>(_classes);
-  const bool cut_start = _config.strategy.initialisation == CutInitialisation::cut;
+  const bool cut_start = sil->initialisation == CutInitialisation::cut;
   for (std::size_t s = 0; s + 1 < _partition.stages.size() && s < report.stage_accuracy.size(); ++s) {
     if (report.stage_accuracy[s] > chance + 0.1 * (1.0 - chance)) continue;
     if (_warned.insert(s).second) {

@@ -8,6 +8,7 @@
 #include "partita/io/stage_tensors.hpp"
 #include "partita/plan/effective.hpp"
 #include "partita/plan/network_plan.hpp"
+#include "partita/plan/strategy_plan.hpp"
 #include "partita/train/run_files.hpp"
 
 #include <algorithm>
@@ -50,20 +51,18 @@ std::vector<std::string> listTogether(const Communicator& world, const std::stri
   return files;
 }
 
-bool trainsOneByOne(const RunConfig& config) {
-  return config.strategy.input == StageInput::frozen && config.strategy.stages > 1;
-}
-
 /// The deck of the file and what it came to.
 struct Before {
-  explicit Before(const RunFile& file) {
+  Before(const RunFile& file, std::size_t samples) {
     const RunFacts facts = file.facts();
     deck = parseDeck(facts.deck, file.path());
     config = effective(deck);
+    length = planRunLength(config, samples);
     const std::vector<LayerPlan> layers = planNetwork(config.network, facts.shape, facts.classes);
     cuts = planPartition(config, layers, facts.classes, sizeof(Real)).cuts;
   }
   RunConfig deck, config;
+  RunLength length;
   std::vector<std::int64_t> cuts;
 };
 
@@ -165,22 +164,23 @@ Restart planRestart(const std::string& file, const RunConfig& deck, const RunCon
     Log::info("beginning with the parameters of " + file);
     return restart;
   }
-  const Before before(opened);
   restart.found = opened.progress();
+  const Before before(opened, static_cast<std::size_t>(restart.found->samples));
   const Position& found = restart.found->position;
   if (restart.found->stages != static_cast<std::int64_t>(before.cuts.size()) + 1 ||
-      (found.stage > 0 && !trainsOneByOne(before.config)))
+      (found.stage > 0 && before.length.turns == 1))
     throw UserError(file + ": '/state' does not fit its own deck");
+  const StrategyPlan& plan = planOf(config.strategy);
   const bool same_cuts = before.cuts == partition.cuts,
-             same_input = partition.cuts.empty() ||
-                          (before.config.strategy.input == config.strategy.input &&
-                           usesLabels(before.config.strategy) == usesLabels(config.strategy));
-  const bool alike = !trainsOneByOne(before.config) && !trainsOneByOne(config);
+             same_course =
+                 partition.cuts.empty() || planOf(before.config.strategy).course(before.config.strategy) ==
+                                               plan.course(config.strategy);
+  const bool alike = before.length.turns == 1 && length.turns == 1;
   const bool recovers = found.phase == RunPhase::recovery;
-  const bool same_training = length.steps == planRunLength(before.config, restart.found->samples).steps;
-  restart.same_stages = same_cuts && (recovers ? same_training : same_input);
+  const bool same_training = length.steps == before.length.steps;
+  restart.same_stages = same_cuts && (recovers ? same_training : same_course);
   restart.keeps_state = restart.same_stages || (alike && found.phase == RunPhase::training);
-  restart.one_scale = recovers || !usesLabels(config.strategy);
+  restart.one_scale = recovers || plan.gradientsCross();
   if (restart.keeps_state) {
     restart.start = scaled(found, restart.found->per_epoch, length.per_epoch);
     checkLength(restart.start, length, file);

@@ -6,6 +6,7 @@
 #include "partita/core/memory.hpp"
 #include "partita/io/json.hpp"
 #include "partita/io/output_file.hpp"
+#include "partita/plan/strategy_plan.hpp"
 
 #include <cmath>
 #include <cstdio>
@@ -60,15 +61,14 @@ double perplexityOf(const RunConfig& deck, const Partition& partition, const Eva
 
 std::string textOf(const Summary& summary, const RunConfig& deck, const Partition& partition,
                    const Grid& grid, const Counters& counters) {
-  const bool sil = deck.strategy.kind == StrategyKind::sil;
   JsonObject json;
   json.add("strategy", nameOf(deck.strategy.kind));
-  if (sil) json.add("input", nameOf(deck.strategy.input));
+  for (const auto& [key, value] : planOf(deck.strategy).facts(deck.strategy)) json.add(key, value);
   json.add("seed", deck.run.seed);
   json.add("epochs",
            static_cast<double>(summary.length.steps) / static_cast<double>(summary.length.per_epoch));
   json.add("steps", summary.length.steps);
-  json.add("recovery_epochs", sil ? deck.strategy.recovery_epochs : 0);
+  json.add("recovery_epochs", summary.length.recovery_steps / summary.length.per_epoch);
   json.add("test_accuracy", summary.evaluation.accuracy.back());
   json.add("test_loss", summary.evaluation.loss.back());
   if (const double perplexity = perplexityOf(deck, partition, summary.evaluation); perplexity > 0.0)

@@ -12,8 +12,7 @@
 #include "partita/io/stage_tensors.hpp"
 #include "partita/io/write_run_file.hpp"
 #include "partita/strategy/evaluation.hpp"
-#include "partita/strategy/pipeline/pipeline.hpp"
-#include "partita/strategy/sil/sil.hpp"
+#include "partita/strategy/strategy.hpp"
 #include "partita/train/banner.hpp"
 #include "partita/train/monitor.hpp"
 #include "partita/train/restart.hpp"
@@ -51,10 +50,7 @@ bool train(const ExecSpace& space, const RunContext& context) {
   PhaseTimes::enable(context.config.run.timing);
   PhaseTimes::reset();
   MPI_Pcontrol(1); // lets an MPI profiler tell training from set-up and evaluation
-  const bool sil = usesLabels(context.config.strategy);
-  bool done = !sil || SilTraining(context).run(space);
-  if (done && (!sil || context.length.recovery_steps > 0))
-    done = PipelineTraining(context, sil ? RunPhase::recovery : RunPhase::training).run(space);
+  const bool done = makeStrategy(context)->run(space);
   MPI_Pcontrol(0);
   return done;
 }

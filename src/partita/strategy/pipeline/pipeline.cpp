@@ -20,7 +20,7 @@ PipelineTraining::PipelineTraining(const RunContext& context, RunPhase phase)
   _microbatches = microbatchesOf(strategy, rows);
   for (const auto& local : context.stages) {
     _owned.push_back(std::make_unique<StageUpdater>(
-        context.config, *local, grid, phase == RunPhase::recovery ? strategy.recovery_rate : 1.0, _steps,
+        context.config, *local, grid, phase == RunPhase::recovery ? strategy.sil.recovery_rate : 1.0, _steps,
         context.length.per_epoch));
     _owned.back()->updateLate();
     _updaters.push_back(_owned.back().get());

@@ -3,6 +3,7 @@
 #include "partita/strategy/evaluation.hpp"
 #include "partita/strategy/pipeline/engine.hpp"
 #include "partita/strategy/pipeline/network_work.hpp"
+#include "partita/strategy/strategy.hpp"
 
 #include <memory>
 
@@ -12,11 +13,10 @@ namespace partita {
 /// training of `joint` and `pipeline`, and the recovery of `sil`, which lets the stages settle together with
 /// fresh optimisers and a smaller learning rate. Weights are those of the step on every rank: what comes out
 /// is that of one rank which adds up the gradients of the same microbatches, bit for bit.
-class PipelineTraining {
+class PipelineTraining final : public Strategy {
  public:
   PipelineTraining(const RunContext& context, RunPhase phase);
-  /// From where the context says; returns false where the run was ended early. Collective.
-  bool run(const ExecSpace& space);
+  bool run(const ExecSpace& space) override;
 
   std::int64_t mostLive() const { return _engine->mostLive(); } ///< microbatches kept at once on this rank
 

@@ -5,7 +5,7 @@
 namespace partita {
 
 ScheduleRule::ScheduleRule(const StrategySection& strategy, int group, int groups, std::int64_t microbatches)
-    : _fixed(strategy.schedule != PipelineSchedule::message_driven), _tie(strategy.tie),
+    : _fixed(strategy.pipeline.schedule != PipelineSchedule::message_driven), _tie(strategy.pipeline.tie),
       _microbatches(microbatches), _window(liveWindow(strategy, group, groups, microbatches)) {}
 
 bool ScheduleRule::mayForward(const BatchProgress& progress) const {

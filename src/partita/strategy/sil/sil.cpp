@@ -2,7 +2,9 @@
 
 #include "partita/comm/agree.hpp"
 #include "partita/data/order.hpp"
+#include "partita/plan/strategies/sil.hpp"
 #include "partita/strategy/evaluation.hpp"
+#include "partita/strategy/pipeline/pipeline.hpp"
 #include "partita/strategy/sil/synthetic_source.hpp"
 
 #include <algorithm>
@@ -17,9 +19,9 @@ constexpr int relay_tag = 2;
 /// them.
 StageRate stageRate(const StrategySection& strategy, const StagePlan& plan) {
   if (plan.first()) return {};
-  const bool relay = strategy.input == StageInput::relay;
-  return {strategy.later_rate,
-          strategy.later_hold == Switch::on || (strategy.later_hold == Switch::automatic && relay)};
+  const bool relay = strategy.sil.input == StageInput::relay;
+  return {strategy.sil.later_rate,
+          strategy.sil.later_hold == Switch::on || (strategy.sil.later_hold == Switch::automatic && relay)};
 }
 
 } // namespace
@@ -29,6 +31,12 @@ SilTraining::SilTraining(const RunContext& context)
       _evaluator(context, context.length.steps) {}
 
 bool SilTraining::run(const ExecSpace& space) {
+  if (!trainStages(space)) return false;
+  _cache.reset();
+  return _context.length.recovery_steps == 0 || PipelineTraining(_context, RunPhase::recovery).run(space);
+}
+
+bool SilTraining::trainStages(const ExecSpace& space) {
   if (_context.start.phase == RunPhase::recovery) return true;
   const bool frozen = _context.length.turns > 1;
   if (frozen) {
@@ -73,11 +81,11 @@ std::unique_ptr<BatchSource> SilTraining::makeTogetherSource(std::size_t local) 
   const std::int64_t first = _context.start.step;
   auto labels = makeReader(nullptr, first);
   const std::int64_t capacity = localCapacity(_context.config, grid.replicas());
-  if (strategy.input == StageInput::free) {
+  if (strategy.sil.input == StageInput::free) {
     const std::int64_t batch = _context.config.training.batch;
     return std::make_unique<SyntheticSource>(
         labelsOfCut(_context.config, _context.sets.classes, plan.inputs() / plan.positions, plan.index - 1),
-        std::move(labels), mixesLabels(strategy), strategy.noise, _context.seed(), plan.index,
+        std::move(labels), mixesLabels(strategy.sil), strategy.sil.noise, _context.seed(), plan.index,
         SyntheticSource::Place{batch, replicaSlice(batch, grid.replica(), grid.replicas()).begin, first,
                                plan.positions},
         capacity);
@@ -94,7 +102,7 @@ void SilTraining::step(const ExecSpace& space, StageTrainer& trainer, BatchSourc
   alive();
   const StageBatch batch = source.next(space);
   trainer.forward(space, batch.in);
-  if (_context.config.strategy.input == StageInput::relay)
+  if (_context.config.strategy.sil.input == StageInput::relay)
     trainer.local().encode(space, {}, trainer.local().tape);
   // Before the update, so that it leaves while this stage learns.
   if (onward != nullptr) onward->send(space, trainer.local().tape.joinedOutput());
@@ -128,7 +136,7 @@ bool SilTraining::trainTogether(const ExecSpace& space) {
     updaters.push_back(&trainers.back()->updater());
   }
   std::unique_ptr<Sender> sender;
-  if (_context.config.strategy.input == StageInput::relay && grid.endStage() < grid.plan().stages) {
+  if (_context.config.strategy.sil.input == StageInput::relay && grid.endStage() < grid.plan().stages) {
     sender = std::make_unique<Sender>(grid.channel(grid.chain(), grid.group() + 1, relay_tag, "activations"),
                                       localCapacity(_context.config, grid.replicas()),
                                       _context.stages.back()->stage.outputs(), _context.config.strategy.queue,
@@ -146,7 +154,7 @@ bool SilTraining::trainTogether(const ExecSpace& space) {
 }
 
 std::string SilTraining::cacheFolder() const {
-  const std::string& chosen = _context.config.strategy.cache_directory;
+  const std::string& chosen = _context.config.strategy.sil.cache_directory;
   return chosen.empty() ? _context.scratch_directory : chosen;
 }
 

@@ -1,11 +1,11 @@
 #pragma once
 
 #include "partita/strategy/evaluation.hpp"
-#include "partita/strategy/run_context.hpp"
 #include "partita/strategy/sil/activation_cache.hpp"
 #include "partita/strategy/sil/batch_source.hpp"
 #include "partita/strategy/sil/frozen_stream.hpp"
 #include "partita/strategy/stage_trainer.hpp"
+#include "partita/strategy/strategy.hpp"
 
 #include <memory>
 
@@ -13,15 +13,16 @@ namespace partita {
 
 /// Training by synthetic intermediate labels: every stage learns alone, with its own loss; no gradient
 /// crosses a cut. With one stage this is conventional training.
-class SilTraining {
+class SilTraining final : public Strategy {
  public:
   explicit SilTraining(const RunContext& context);
 
-  /// Trains all stages, from where the context says; collective. Evaluations happen after whole epochs, as
-  /// the deck says. Returns false where the run was ended before they were done.
-  bool run(const ExecSpace& space);
+  /// Trains all stages, from where the context says, and lets them recover where the deck says so.
+  /// Evaluations happen after whole epochs, as the deck says.
+  bool run(const ExecSpace& space) override;
 
  private:
+  bool trainStages(const ExecSpace& space);
   bool trainTogether(const ExecSpace& space); // free and relay: all stages at once
   bool trainOneByOne(const ExecSpace& space); // frozen
   bool trainFrozen(const ExecSpace& space, int stage, std::int64_t first); // one stage, behind a finished one

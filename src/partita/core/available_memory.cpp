@@ -1,0 +1,69 @@
+#include "partita/core/available_memory.hpp"
+
+#include "partita/config/user_error.hpp"
+#include "partita/core/log.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+#include <sys/resource.h>
+#include <unistd.h>
+
+namespace partita {
+
+namespace {
+
+constexpr double unlimited = std::numeric_limits<double>::infinity();
+
+/// The first number of a file; infinite where there is none ("max").
+double numberIn(const char* path) {
+  double value = unlimited;
+  std::ifstream file(path);
+  return file >> value ? value : unlimited;
+}
+
+/// What /proc/meminfo calls available, and what can be swapped.
+double machineMemory() {
+  std::ifstream file("/proc/meminfo");
+  std::string name, unit;
+  double kib = 0.0, total = 0.0;
+  bool known = false;
+  while (file >> name >> kib && std::getline(file, unit)) {
+    if (name != "MemAvailable:" && name != "SwapFree:") continue;
+    known = known || name == "MemAvailable:";
+    total += 1024.0 * kib;
+  }
+  return known ? total : unlimited;
+}
+
+/// The limit itself: what counts as used may be files that were read, which make way.
+double containerMemory() {
+  return std::min(numberIn("/sys/fs/cgroup/memory.max"),
+                  numberIn("/sys/fs/cgroup/memory/memory.limit_in_bytes"));
+}
+
+double ownLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return unlimited;
+  std::ifstream file("/proc/self/statm");
+  double pages = 0.0;
+  file >> pages;
+  return static_cast<double>(limit.rlim_cur) - static_cast<double>(sysconf(_SC_PAGESIZE)) * pages;
+}
+
+} // namespace
+
+double availableMemory() {
+  return std::min({machineMemory(), containerMemory(), ownLimit()});
+}
+
+void requireMemory(double bytes, const std::string& what) {
+  constexpr double always_there = 64e6; // not worth a look
+  if (bytes < always_there) return;
+  const double available = availableMemory();
+  if (bytes > available)
+    throw UserError(what + ": needs " + formatBytes(bytes) + " of memory, " + formatBytes(available) +
+                    " are free");
+}
+
+} // namespace partita

@@ -1,0 +1,104 @@
+#include "partita/config/names.hpp"
+#include "partita/plan/pipeline_plan.hpp"
+#include "partita/plan/strategies/table.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+namespace partita {
+
+namespace {
+
+/// "# 4 microbatches of at most 8 samples, 1f1b; activations kept by rank: 2 1".
+std::string microbatchText(const StrategySection& strategy, std::int64_t share, const GridPlan& grid) {
+  const std::int64_t count = microbatchesOf(strategy, share);
+  std::array<char, 160> text{};
+  std::snprintf(text.data(), text.size(), "# %lld microbatch%s of at most %lld samples",
+                static_cast<long long>(count), count == 1 ? "" : "es",
+                static_cast<long long>(microbatchRows(strategy, share)));
+  std::string line = text.data();
+  if (grid.groups == 1) return line;
+  line += ", " + nameOf(strategy.pipeline.schedule) + "; activations kept by rank:";
+  constexpr int most_shown = 16;
+  for (int group = 0; group < std::min(grid.groups, most_shown); ++group)
+    line += " " + std::to_string(liveWindow(strategy, group, grid.groups, count));
+  return line + (grid.groups > most_shown ? " ..." : "");
+}
+
+/// FLOPs per sample of the rank that has most to do.
+double slowestGroup(const Partition& partition, const GridPlan& grid) {
+  double slowest = 0.0;
+  for (int group = 0; group < grid.groups; ++group) {
+    double flops = 0.0;
+    for (int stage = grid.first_stage[static_cast<std::size_t>(group)];
+         stage < grid.first_stage[static_cast<std::size_t>(group) + 1]; ++stage)
+      flops += partition.local_flops[static_cast<std::size_t>(stage)];
+    slowest = std::max(slowest, flops);
+  }
+  return slowest;
+}
+
+/// The whole network by back-propagation, in microbatches.
+class PipelinePlan : public StrategyPlan {
+ public:
+  void normalise(StrategySection& section) const override {
+    section.sil.input = StageInput::relay;
+    section.sil.recovery_epochs = 0;
+  }
+
+  bool gradientsCross() const override { return true; }
+  bool usesMicrobatches(const StrategySection&) const override { return true; }
+  std::int64_t passRows(std::int64_t, std::int64_t microbatch) const override { return microbatch; }
+
+  void addTraining(StageMemory& memory, const StageBuffers& buffers, const StrategySection&,
+                   std::int64_t more_tapes) const override {
+    memory.activations += more_tapes;
+    memory.buffers = buffers.ofPipeline();
+  }
+
+  std::string course(const StrategySection&) const override { return "gradients of the whole network"; }
+
+  PlanNotes notes(const RunConfig& config, const Partition& partition, const GridPlan& grid) const override {
+    const std::int64_t share = (config.training.batch + grid.replicas - 1) / grid.replicas,
+                       count = microbatchesOf(config.strategy, share);
+    PlanNotes notes;
+    if (count > 1 || grid.groups > 1) notes.lines.push_back(microbatchText(config.strategy, share, grid));
+    if (grid.groups == 1) return notes;
+    const double busy = static_cast<double>(count) / static_cast<double>(count + grid.groups - 1);
+    std::array<char, 160> text{};
+    std::snprintf(
+        text.data(), text.size(),
+        "# FLOPs allow a speed-up of %.2f over one rank: the slowest rank's share, and %.0f %% of the "
+        "time at work",
+        busy * partition.joint_flops / slowestGroup(partition, grid), 100.0 * busy);
+    notes.lines.emplace_back(text.data());
+    return notes;
+  }
+};
+
+/// A pipeline of one stage.
+class JointPlan final : public PipelinePlan {
+ public:
+  void normalise(StrategySection& section) const override {
+    PipelinePlan::normalise(section);
+    section.stages = 1;
+    section.cuts.clear();
+    section.cut_rule = CutRule::flops;
+  }
+  int stages(const StrategySection&) const override { return 1; }
+};
+
+} // namespace
+
+const StrategyPlan& pipelinePlan() {
+  static const PipelinePlan plan;
+  return plan;
+}
+
+const StrategyPlan& jointPlan() {
+  static const JointPlan plan;
+  return plan;
+}
+
+} // namespace partita

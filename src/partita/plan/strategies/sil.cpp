@@ -1,0 +1,177 @@
+#include "partita/plan/strategies/sil.hpp"
+
+#include "partita/config/names.hpp"
+#include "partita/config/user_error.hpp"
+#include "partita/plan/strategies/table.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+namespace partita {
+
+bool mixesLabels(const SilSection& sil) {
+  if (sil.input != StageInput::free || sil.mixture == Switch::off) return false;
+  return sil.mixture == Switch::on || sil.loss == StageLoss::prototype;
+}
+
+bool startsWithLabels(const SilSection& sil) {
+  if (sil.label_start != Switch::automatic) return sil.label_start == Switch::on;
+  return sil.input == StageInput::relay && sil.loss == StageLoss::prototype;
+}
+
+bool reencodes(const StrategySection& strategy) {
+  const SilSection* sil = planOf(strategy).labels(strategy);
+  if (sil == nullptr) return false;
+  if (sil->reencode != Switch::automatic) return sil->reencode == Switch::on;
+  return sil->input == StageInput::free && sil->loss == StageLoss::prototype;
+}
+
+bool matchedBefore(const StrategySection& strategy, std::int64_t weight_layers) {
+  const SilSection* sil = planOf(strategy).labels(strategy);
+  if (sil == nullptr) return false;
+  if (sil->match != Match::automatic) return sil->match == Match::before;
+  if (weight_layers == 1 && sil->loss == StageLoss::prototype) return false;
+  switch (sil->labels) {
+  case LabelKind::uniform:
+  case LabelKind::binary:
+  case LabelKind::sparse:
+  case LabelKind::block:
+    return false;
+  default:
+    return true;
+  }
+}
+
+namespace {
+
+/// Labels of tokens are met at each position.
+void checkPositions(const StagePlan& stage) {
+  const LayerPlan& last = stage.layers.back();
+  const bool fits = stage.positions == 1 || (isSequence(last.out) && last.out[0] == stage.positions);
+  if (fits) return;
+  throw UserError("strategy/cuts: behind " + last.name() + " a sample has the shape " + toText(last.out) +
+                  "; a network that tells " + std::to_string(stage.positions) +
+                  " tokens can only be cut where it has as many positions");
+}
+
+std::int64_t trainingBuffers(const StageBuffers& buffers, const StrategySection& section) {
+  switch (section.sil.input) {
+  case StageInput::frozen:
+    return section.stages > 1 ? buffers.ofFrozen() : buffers.ofRelay();
+  case StageInput::free:
+    return buffers.ofFreeInput(mixesLabels(section.sil));
+  case StageInput::relay:
+    break;
+  }
+  return buffers.ofRelay();
+}
+
+/// Stages that learn by synthetic intermediate labels, and may recover together afterwards.
+class SilPlan final : public StrategyPlan {
+ public:
+  void normalise(StrategySection&) const override {}
+
+  bool gradientsCross() const override { return false; }
+  const SilSection* labels(const StrategySection& section) const override { return &section.sil; }
+  bool usesMicrobatches(const StrategySection& section) const override {
+    return section.sil.recovery_epochs > 0;
+  }
+  std::int64_t passRows(std::int64_t share, std::int64_t) const override { return share; }
+
+  double extraFlops(const StrategySection& section, std::int64_t classes, std::int64_t inputs,
+                    std::int64_t outputs, int index, int stages) const override {
+    double flops = 0.0;
+    const double label_product = 2.0 * static_cast<double>(classes);
+    if (index + 1 < stages && section.sil.loss == StageLoss::prototype)
+      flops += 2.0 * label_product * static_cast<double>(outputs); // logits and their gradient
+    if (index > 0 && mixesLabels(section.sil)) flops += label_product * static_cast<double>(inputs);
+    return flops;
+  }
+
+  void checkStages(const StrategySection& section, const std::vector<StagePlan>& stages,
+                   std::int64_t classes) const override {
+    const LabelKind kind = section.sil.labels;
+    const bool wide = kind == LabelKind::orthogonal || kind == LabelKind::etf || kind == LabelKind::block;
+    for (std::size_t i = 0; i + 1 < stages.size(); ++i) {
+      if (stages[i].parameters() == 0)
+        throw UserError("strategy/cuts: stage " + std::to_string(i + 1) + " has no parameters to learn");
+      checkPositions(stages[i]);
+      const std::int64_t width = stages[i].labelWidth();
+      if (wide && width < classes) {
+        throw UserError("strategy/labels: orthogonal, etf and block labels need at least as many units at a "
+                        "cut as there are classes; stage " +
+                        std::to_string(i + 1) + " ends with " + std::to_string(width) + " units for " +
+                        std::to_string(classes) +
+                        " classes (choose gaussian, sign or uniform, or another cut)");
+      }
+    }
+  }
+
+  std::int64_t extraLossValues(const StagePlan& stage, const RunConfig& config,
+                               std::int64_t rows) const override {
+    const SilSection& sil = config.strategy.sil;
+    const bool mse = stage.last() ? config.training.loss == LossKind::mse : sil.loss == StageLoss::mse;
+    std::int64_t values = 0;
+    if (mse && !stage.first() && mixesLabels(sil)) values += rows * stage.outputs(); // means of mixed labels
+    if (stage.last()) return values;
+    values += stage.layers.back().classes * (2 * stage.labelWidth() + 1); // labels, centred, half squares
+    values += (mse ? 1 : 2) * rows * stage.labelValues();                 // products; logits and gradient
+    if (reencodes(config.strategy)) values += rows * stage.labelValues(); // gradient of the posterior
+    return values;
+  }
+
+  std::int64_t extraTapeValues(const StagePlan& stage, const StrategySection& section) const override {
+    return stage.last() || !reencodes(section) ? 0 : stage.outputs() + stage.labelValues();
+  }
+
+  /// The recovery begins when the stages have learnt, and their buffers are gone.
+  void addTraining(StageMemory& memory, const StageBuffers& buffers, const StrategySection& section,
+                   std::int64_t more_tapes) const override {
+    const std::int64_t recovery = usesMicrobatches(section) ? more_tapes + buffers.ofPipeline() : 0;
+    memory.buffers = std::max(trainingBuffers(buffers, section), recovery);
+  }
+
+  void setPhases(const StrategySection& section, RunLength& length) const override {
+    length.recovery_steps = section.sil.recovery_epochs * length.per_epoch;
+    if (section.sil.input == StageInput::frozen) length.turns = static_cast<int>(section.stages);
+  }
+
+  std::string course(const StrategySection& section) const override { return nameOf(section.sil.input); }
+
+  PlanNotes notes(const RunConfig& config, const Partition& partition, const GridPlan& grid) const override {
+    PlanNotes notes;
+    if (grid.stages == 1) return notes;
+    std::array<char, 128> line{};
+    std::snprintf(
+        line.data(), line.size(),
+        "# FLOPs allow a speed-up of %.2f over one rank where a rank has one stage and all train at "
+        "once",
+        partition.allowedSpeedup());
+    notes.lines.emplace_back(line.data());
+    const std::size_t first_layers = partition.stages.front().layers.size();
+    if (config.strategy.sil.loss == StageLoss::mse && first_layers < 3) {
+      notes.warnings.emplace_back(
+          "with strategy/loss = \"mse\" a first stage of fewer than 3 layers loses much accuracy; "
+          "\"prototype\" needs 2");
+    } else if (first_layers < 2) {
+      notes.warnings.emplace_back(
+          "a first stage of one layer learns little of the data, and no later stage makes up for all of it; "
+          "cut behind the second layer or later, as strategy/cuts=[2,...] does");
+    }
+    return notes;
+  }
+
+  std::vector<std::pair<std::string, std::string>> facts(const StrategySection& section) const override {
+    return {{"input", nameOf(section.sil.input)}};
+  }
+};
+
+} // namespace
+
+const StrategyPlan& silPlan() {
+  static const SilPlan plan;
+  return plan;
+}
+
+} // namespace partita

@@ -1,0 +1,19 @@
+#include "partita/plan/strategies/table.hpp"
+
+#include <stdexcept>
+
+namespace partita {
+
+const StrategyPlan& planOf(StrategyKind kind) {
+  switch (kind) {
+  case StrategyKind::joint:
+    return jointPlan();
+  case StrategyKind::pipeline:
+    return pipelinePlan();
+  case StrategyKind::sil:
+    return silPlan();
+  }
+  throw std::logic_error("a kind of strategy without a plan");
+}
+
+} // namespace partita

@@ -1,0 +1,26 @@
+#include "partita/plan/strategy_plan.hpp"
+
+namespace partita {
+
+double StrategyPlan::extraFlops(const StrategySection&, std::int64_t, std::int64_t, std::int64_t, int,
+                                int) const {
+  return 0.0;
+}
+
+void StrategyPlan::checkStages(const StrategySection&, const std::vector<StagePlan>&, std::int64_t) const {}
+
+std::int64_t StrategyPlan::extraLossValues(const StagePlan&, const RunConfig&, std::int64_t) const {
+  return 0;
+}
+
+std::int64_t StrategyPlan::extraTapeValues(const StagePlan&, const StrategySection&) const {
+  return 0;
+}
+
+void StrategyPlan::setPhases(const StrategySection&, RunLength&) const {}
+
+std::vector<std::pair<std::string, std::string>> StrategyPlan::facts(const StrategySection&) const {
+  return {};
+}
+
+} // namespace partita

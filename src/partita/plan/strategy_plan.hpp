@@ -1,0 +1,73 @@
+#pragma once
+
+#include "partita/plan/grid_plan.hpp"
+#include "partita/plan/run_length.hpp"
+#include "partita/plan/stage_buffers.hpp"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace partita {
+
+/// What the banner says about a plan.
+struct PlanNotes {
+  std::vector<std::string> lines, warnings;
+};
+
+/// What a strategy decides before any rank trains, and all that the rest of the program may ask about it:
+/// nobody else tests which strategy runs. One object per kind, without state; `planOf` finds it.
+class StrategyPlan {
+ public:
+  virtual ~StrategyPlan() = default;
+
+  /// Resets what has no effect under this strategy, so that two decks that mean the same are the same.
+  virtual void normalise(StrategySection& section) const = 0;
+  /// Stages that the network is cut into.
+  virtual int stages(const StrategySection& section) const { return static_cast<int>(section.stages); }
+
+  /// Do gradients cross the cuts, so that the network learns as one? Otherwise each stage has a loss of its
+  /// own.
+  virtual bool gradientsCross() const = 0;
+  /// The settings of the synthetic labels that stages learn by; null where they learn by none.
+  virtual const SilSection* labels(const StrategySection&) const { return nullptr; }
+  /// Do microbatches go through joined stages at some time of the run?
+  virtual bool usesMicrobatches(const StrategySection& section) const = 0;
+  /// Most samples in one pass of a stage, of a replica's `share` of the batch and a microbatch of it.
+  virtual std::int64_t passRows(std::int64_t share, std::int64_t microbatch) const = 0;
+
+  /// FLOPs per sample of training stage `index` besides its layers and the loss on the true labels.
+  virtual double extraFlops(const StrategySection& section, std::int64_t classes, std::int64_t inputs,
+                            std::int64_t outputs, int index, int stages) const;
+  /// Throws UserError where the strategy cannot train a network that is cut like this.
+  virtual void checkStages(const StrategySection& section, const std::vector<StagePlan>& stages,
+                           std::int64_t classes) const;
+
+  /// Values for `rows` samples that a stage's loss needs besides the loss on the true labels.
+  virtual std::int64_t extraLossValues(const StagePlan& stage, const RunConfig& config,
+                                       std::int64_t rows) const;
+  /// Values per sample on the tape of a stage besides those of its layers.
+  virtual std::int64_t extraTapeValues(const StagePlan& stage, const StrategySection& section) const;
+  /// Adds the buffers of the training, and the tapes of other live microbatches (`more_tapes` bytes).
+  virtual void addTraining(StageMemory& memory, const StageBuffers& buffers, const StrategySection& section,
+                           std::int64_t more_tapes) const = 0;
+
+  /// Sets the phases of a run whose `steps` and `per_epoch` are known.
+  virtual void setPhases(const StrategySection& section, RunLength& length) const;
+  /// What stages learn from, in words: a run goes on with the same stages only if these are the same.
+  virtual std::string course(const StrategySection& section) const = 0;
+
+  /// What the banner says: the speed-up that FLOPs allow, and advice.
+  virtual PlanNotes notes(const RunConfig& config, const Partition& partition,
+                          const GridPlan& grid) const = 0;
+  /// What the summary says besides the name of the strategy: key, value.
+  virtual std::vector<std::pair<std::string, std::string>> facts(const StrategySection& section) const;
+};
+
+/// The plan of a kind of strategy; the table of all is in plan/strategies/table.cpp.
+const StrategyPlan& planOf(StrategyKind kind);
+inline const StrategyPlan& planOf(const StrategySection& section) {
+  return planOf(section.kind);
+}
+
+} // namespace partita

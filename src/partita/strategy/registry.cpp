@@ -1,0 +1,19 @@
+#include "partita/core/error.hpp"
+#include "partita/strategy/pipeline/pipeline.hpp"
+#include "partita/strategy/sil/sil.hpp"
+#include "partita/strategy/strategy.hpp"
+
+namespace partita {
+
+std::unique_ptr<Strategy> makeStrategy(const RunContext& context) {
+  switch (context.config.strategy.kind) {
+  case StrategyKind::joint: // a pipeline of one stage
+  case StrategyKind::pipeline:
+    return std::make_unique<PipelineTraining>(context, RunPhase::training);
+  case StrategyKind::sil:
+    return std::make_unique<SilTraining>(context);
+  }
+  PARTITA_FAIL("a kind of strategy that is not registered");
+}
+
+} // namespace partita

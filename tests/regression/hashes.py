@@ -1,0 +1,118 @@
+"""Decks x strategies x ranks x precisions x offload x restart: a change of the structure changes no bit of what is learnt.
+
+tests/reference/hashes.json has the hash of the parameters of each run, for each kind of processor on which somebody has
+recorded it: another one multiplies in another order. There the list is skipped, and what must be the same anywhere is
+still compared. `python3 tests/regression/hashes.py build/openmp/bin/partita --record` adds the processor at hand.
+"""
+
+import concurrent.futures
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import support
+
+FILE = Path(__file__).resolve().parents[1] / "reference" / "hashes.json"
+SHORT = ("run/steps=12", "run/evaluate_every=0", "data/samples=600", "data/test_samples=100", "training/batch=24")
+FOUR = ("strategy/stages=4", "strategy/cuts=flops")
+PIPELINE = ("strategy/kind=pipeline", "strategy/microbatches=4")
+JOINT = "strategy/kind=joint"
+TEXT = ('network/layers=[{ type = "embedding", width = 16, positions = true }, { type = "residual", layers = ['
+        '{ type = "layer-norm" }, { type = "attention", heads = 2 }] }, { type = "residual", layers = ['
+        '{ type = "rms-norm" }, { type = "dense", units = 32, activation = "gelu" }, { type = "dropout" }, '
+        '{ type = "dense", units = 16 }] }, { type = "dense" }]')
+GRAMMAR = ("data/kind=grammar", "data/sequence=16", "data/classes=0", TEXT, "strategy/cuts=flops")
+
+# Name -> ranks, overrides of the small deck. Runs of one group learn the same, bit for bit, on any processor.
+RUNS = {
+    **{f"relay on {ranks}": (ranks, FOUR) for ranks in (1, 2, 4)},
+    **{f"free on {ranks}": (ranks, (*FOUR, "strategy/input=free")) for ranks in (1, 2, 4)},
+    **{f"frozen on {ranks}": (ranks, (*FOUR, "strategy/input=frozen")) for ranks in (1, 2, 4)},
+    **{f"recovery on {ranks}": (ranks, ("strategy/recovery_epochs=1",)) for ranks in (1, 2)},
+    "relay with mse": (2, ("strategy/loss=mse", "strategy/labels=uniform")),
+    "relay, replicas": (2, ("strategy/stages=1", "strategy/cuts=flops", "strategy/replicas=2")),
+    "relay, two by two": (4, ("strategy/replicas=2",)),
+    "joint on 1": (1, (JOINT, "strategy/microbatches=4")),
+    **{f"pipeline on {ranks}": (ranks, (*FOUR, *PIPELINE)) for ranks in (1, 2, 4)},
+    **{f"pipeline, {name}": (2, (*FOUR, *PIPELINE, f"strategy/schedule={name}")) for name in ("1f1b", "gpipe")},
+    "joint, replicas": (4, (JOINT, "strategy/replicas=4")),
+    "pipeline, two by two": (4, (*PIPELINE, "strategy/replicas=2")),
+    **{f"joint in {kind}": (1, (JOINT, f"run/precision={kind}")) for kind in ("bf16", "fp16")},
+    "relay in bf16": (2, ("run/precision=bf16",)),
+    "pipeline, wire in fp16": (2, (*PIPELINE, "strategy/wire=fp16")),
+    **{f"offload to {place}": (1, (JOINT, f"optimiser/offload={place}", "strategy/microbatches=4"))
+       for place in ("host", "file")},
+    "sgd, clipped": (2, (*PIPELINE, "optimiser/kind=sgd", "optimiser/clip_norm=0.5", "optimiser/nesterov=true")),
+    "adamw, replicas": (2, (JOINT, "strategy/replicas=2", "optimiser/kind=adamw", "optimiser/weight_decay=0.1", "optimiser/warmup_steps=4")),
+    **{f"images on {ranks}": (ranks, (support.IMAGES, "strategy/cuts=[2]", *PIPELINE)) for ranks in (1, 2)},
+    "images by labels": (2, (support.IMAGES, "strategy/cuts=[3]", "strategy/labels=gaussian")),
+    **{f"text on {ranks}": (ranks, (*GRAMMAR, *PIPELINE)) for ranks in (1, 2)},
+    "text by labels": (2, (*GRAMMAR, "strategy/labels=gaussian")),
+}
+RESTARTED = ("relay on 2", "frozen on 2", "recovery on 2", "pipeline on 2", "joint in fp16", "images on 2")
+SAME = (("relay on 1", "relay on 2", "relay on 4"), ("free on 1", "free on 2", "free on 4"),
+        ("frozen on 1", "frozen on 2", "frozen on 4"), ("recovery on 1", "recovery on 2"),
+        ("joint on 1", "pipeline on 1", "pipeline on 2", "pipeline on 4", "pipeline, 1f1b", "pipeline, gpipe",
+         "offload to host", "offload to file"),
+        ("images on 1", "images on 2"), ("text on 1", "text on 2"))
+KERNELS = {"OPENBLAS_CORETYPE": "Haswell"}  # what every processor of the last ten years has
+
+
+def processor(provenance):
+    """What decides the order in which numbers are added up: processor, compiler, libraries."""
+    lines = dict(line.split(":", 1) for line in Path("/proc/cpuinfo").read_text().split("\n\n")[0].splitlines() if ":" in line)
+    fields = {key.strip(): value.strip() for key, value in lines.items()}
+    names = [fields.get(key, "?") for key in ("vendor_id", "cpu family", "model")]
+    return " ".join([*names, *(provenance[key].split(",")[0] for key in ("compiler", "kokkos", "blas"))])
+
+
+class Hashes(support.RunTest):
+    def trained(self, name):
+        ranks, overrides = RUNS[name]
+        folder = self.folder / name.replace(" ", "-")
+        result = support.run("train", self.deck, *SHORT, *overrides, "checkpoint/every=7", "-d", folder, ranks=ranks,
+                             environment=KERNELS)
+        self.assertEqual(result.returncode, 0, f"{name}: {result.stdout}{result.stderr}")
+        return support.summary_of(folder)
+
+    def continued(self, name):
+        """From the checkpoint in the middle."""
+        folder, ranks = self.folder / name.replace(" ", "-"), RUNS[name][0]
+        middle = support.checkpoints(folder)
+        again = self.folder / f"{folder.name}-again"
+        shutil.copytree(folder, again)
+        result = support.run("train", "-d", again, "-r", again / "checkpoints" / middle[min(middle)].name, "--overwrite",
+                             ranks=ranks, environment=KERNELS)
+        self.assertEqual(result.returncode, 0, f"{name}: {result.stdout}{result.stderr}")
+        return support.summary_of(again)["parameters_hash"]
+
+    def test_all(self):
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            summaries = dict(zip(RUNS, pool.map(self.trained, RUNS)))
+            continued = dict(zip(RESTARTED, pool.map(self.continued, RESTARTED)))
+        hashes = {name: summary["parameters_hash"] for name, summary in summaries.items()}
+        self.assertGreater(len(set(hashes.values())), 15)
+        for group in SAME:
+            self.assertEqual(len({hashes[name] for name in group}), 1, group)
+        self.assertEqual({name: hashes[name] for name in RESTARTED}, continued)
+        key = processor(summaries["joint on 1"]["provenance"])
+        known = json.loads(FILE.read_text()) if FILE.exists() else {}
+        if "--record" in sys.argv:
+            known[key] = hashes
+            FILE.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
+        if key not in known:
+            self.skipTest(f"nobody has recorded hashes on '{key}'; the others were right")
+        self.assertEqual(hashes, known[key])
+
+
+if __name__ == "__main__":
+    if "--record" in sys.argv:
+        test = Hashes("test_all")
+        support._app = os.path.abspath(sys.argv[1])
+        result = test.run()
+        sys.exit(0 if result.wasSuccessful() else print(result.failures, result.errors) or 1)
+    support.main()

@@ -1,0 +1,59 @@
+#include "partita/config/deck.hpp"
+#include "partita/config/names.hpp"
+#include "partita/plan/effective.hpp"
+#include "partita/plan/network_plan.hpp"
+#include "partita/plan/strategy_plan.hpp"
+
+#include <set>
+
+#include "support/catch.hpp"
+
+namespace partita::test::plan_strategies {
+
+namespace {
+
+RunConfig deckWith(const std::vector<std::string>& overrides) {
+  return parseDeck(R"(
+[network]
+layers = [{ type = "dense", units = 64, repeat = 4 }, { type = "dense" }]
+[strategy]
+stages = 3
+)",
+                   "deck", overrides);
+}
+
+} // namespace
+
+TEST_CASE("Every kind of strategy has a plan of its own", "[plan]") {
+  std::set<const StrategyPlan*> plans;
+  for (std::size_t kind = 0; kind < namesOf<StrategyKind>().size(); ++kind)
+    plans.insert(&planOf(static_cast<StrategyKind>(kind)));
+  CHECK(plans.size() == namesOf<StrategyKind>().size());
+  CHECK_THROWS(planOf(static_cast<StrategyKind>(namesOf<StrategyKind>().size())));
+}
+
+TEST_CASE("A plan forgets what has no effect under it, once and for all", "[plan]") {
+  for (const std::string& kind : namesOf<StrategyKind>()) {
+    INFO(kind);
+    const RunConfig deck = effective(deckWith({"strategy/kind=" + kind, "strategy/recovery_epochs=2"}));
+    CHECK(writeDeck(effective(deck)) == writeDeck(deck));
+    const StrategyPlan& plan = planOf(deck.strategy);
+    CHECK(plan.stages(deck.strategy) == deck.strategy.stages);
+    CHECK((plan.labels(deck.strategy) == nullptr) == plan.gradientsCross());
+    CHECK_FALSE(plan.course(deck.strategy).empty());
+    const Partition partition = planPartition(deck, planNetwork(deck.network, {16}, 10), 10);
+    CHECK(partition.stages.size() == static_cast<std::size_t>(plan.stages(deck.strategy)));
+  }
+}
+
+TEST_CASE("The phases of a run are what its strategy makes of it", "[plan]") {
+  const auto length = [](const std::vector<std::string>& overrides) {
+    return planRunLength(effective(deckWith(overrides)), 1280);
+  };
+  CHECK(length({"strategy/kind=joint", "strategy/recovery_epochs=2"}).recovery_steps == 0);
+  CHECK(length({"strategy/kind=sil", "strategy/recovery_epochs=2"}).recovery_steps == 20);
+  CHECK(length({"strategy/kind=pipeline", "strategy/input=frozen"}).turns == 1);
+  CHECK(length({"strategy/kind=sil", "strategy/input=frozen"}).turns == 3);
+}
+
+} // namespace partita::test::plan_strategies

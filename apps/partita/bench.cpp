@@ -62,7 +62,7 @@ void writeJson(OutputFile& file, const std::vector<Measurement>& measurements) {
 
 void runBench(const Communicator& world, const BenchArguments& arguments, const std::string& command_line) {
   const ExecSpace space;
-  std::optional<OutputFile> json; // opened first: it would be a pity after minutes of measuring
+  std::optional<OutputFile> json; // first, so that a bad path is noticed before minutes of measuring
   collectively(world, [&] {
     if (!arguments.json.empty() && world.rank() == 0) json.emplace(arguments.json);
   });

@@ -1,6 +1,5 @@
 #include "command_line.hpp"
 
-#include "partita/comm/agree.hpp"
 #include "partita/config/deck.hpp"
 #include "partita/core/log.hpp"
 #include "partita/core/version.hpp"
@@ -192,8 +191,28 @@ void checkCommandLine(const CLI::App& app, Arguments& arguments) {
       throw UserError("which command? train, evaluate, export, info or bench");
     if (app.got_subcommand("train")) placeDeck(arguments.train);
   } catch (const UserError& error) {
-    throw AgreedError("command line: " + std::string(error.what()) + helpHint(app));
+    throw UserError("command line: " + std::string(error.what()) + helpHint(app));
   }
+}
+
+std::string essence(const CLI::App& app, const Arguments& arguments) {
+  const TrainArguments& train = arguments.train;
+  std::vector<std::string> words;
+  for (const CLI::App* chosen : app.get_subcommands()) words.push_back(chosen->get_name());
+  for (const std::string* word :
+       {&train.deck, &train.run_directory, &train.restart, &arguments.evaluate.path,
+        &arguments.evaluate.predictions, &arguments.exports.path, &arguments.exports.output,
+        &arguments.info.path, &arguments.info.completion, &arguments.bench.json})
+    words.push_back(*word);
+  for (const bool flag : {train.dry_run, train.overwrite, arguments.info.deck_reference,
+                          arguments.info.manual, arguments.bench.quick})
+    words.emplace_back(flag ? "yes" : "no");
+  words.push_back(std::to_string(train.time_limit_seconds) + " " + std::to_string(train.ranks));
+  for (const auto* overrides : {&train.overrides, &arguments.evaluate.overrides, &arguments.bench.overrides})
+    words.insert(words.end(), overrides->begin(), overrides->end());
+  std::string text;
+  for (const std::string& word : words) text += word + '\n';
+  return text;
 }
 
 bool showPage(const CLI::App& app, const InfoArguments& arguments) {

@@ -21,8 +21,11 @@ void defineCommandLine(CLI::App& app, Arguments& arguments);
 /// "; see `partita train --help`": the end of a message about the command line.
 std::string helpHint(const CLI::App& app);
 
-/// What the parser cannot see: leftovers, and options that depend on each other. Throws AgreedError.
+/// What the parser cannot see: leftovers, and options that depend on each other. Throws UserError.
 void checkCommandLine(const CLI::App& app, Arguments& arguments);
+
+/// The command and all that it was asked for, in one text: the same on all ranks of a job.
+std::string essence(const CLI::App& app, const Arguments& arguments);
 
 /// Prints the page that `info` was asked for; false where it was asked for none.
 bool showPage(const CLI::App& app, const InfoArguments& arguments);

@@ -19,7 +19,7 @@ std::string product(const std::vector<std::int64_t>& extents) {
   return text;
 }
 
-/// "-1 1", the first ones of many.
+/// "-1 1"; of many values the first 20.
 std::string numbers(const std::vector<std::int64_t>& values) {
   constexpr std::size_t most = 20;
   std::string text;

@@ -41,24 +41,33 @@ int numberOf(const std::string& text) {
   return digits && !text.empty() && text.size() < 10 ? std::stoi(text) : -1;
 }
 
-/// Threads that Kokkos would start; 0: it has to be told how many.
-int askedThreads(const std::vector<std::string>& flags) {
-  for (const std::string& flag : flags)
-    if (countsThreads(nameOf(flag))) return numberOf(valueOf(flag));
-  if (const char* text = std::getenv("KOKKOS_NUM_THREADS")) return numberOf(text);
-#ifdef KOKKOS_ENABLE_OPENMP
-  if (std::getenv("OMP_NUM_THREADS") != nullptr) return omp_get_max_threads(); // whatever it has understood
-#else
-  if (const char* text = std::getenv("OMP_NUM_THREADS")) return numberOf(text);
-#endif
-  return 0;
+[[noreturn]] void failThreads(const std::string& variable, const std::string& value) {
+  throw UserError(variable + "=" + value + " is not a number of threads that Kokkos takes, 1 to " +
+                  std::to_string(most_threads));
 }
 
-void checkThreads(int threads) {
-  if (threads >= 0 && threads <= most_threads) return;
-  const std::string found = threads < 0 ? "no number" : std::to_string(threads);
-  throw UserError("OMP_NUM_THREADS, KOKKOS_NUM_THREADS or --kokkos-num-threads: " + found +
-                  " threads, of which Kokkos takes 1 to " + std::to_string(most_threads));
+/// Kokkos reads its own variable, and wants it to agree with the flag.
+void checkVariable(const std::vector<std::string>& flags) {
+  const char* const text = std::getenv("KOKKOS_NUM_THREADS");
+  if (text == nullptr) return;
+  const int threads = numberOf(text);
+  if (threads < 1 || threads > most_threads) failThreads("KOKKOS_NUM_THREADS", text);
+  for (const std::string& flag : flags)
+    if (countsThreads(nameOf(flag)) && numberOf(valueOf(flag)) != threads)
+      throw UserError("KOKKOS_NUM_THREADS=" + std::string(text) + " contradicts '" + flag + "'");
+}
+
+/// Has somebody said how many threads there are to be?
+bool isTold(const std::vector<std::string>& flags) {
+  const bool flag = std::any_of(flags.begin(), flags.end(),
+                                [](const std::string& word) { return countsThreads(nameOf(word)); });
+#ifdef KOKKOS_ENABLE_OPENMP
+  const char* const openmp = std::getenv("OMP_NUM_THREADS");
+  if (openmp != nullptr && !flag && omp_get_max_threads() > most_threads)
+    failThreads("OMP_NUM_THREADS", openmp);
+  if (openmp != nullptr) return true;
+#endif
+  return flag || std::getenv("KOKKOS_NUM_THREADS") != nullptr;
 }
 
 } // namespace
@@ -85,15 +94,23 @@ bool isKokkosFlag(const std::string& word) {
 }
 
 void checkKokkosFlag(const std::string& word) {
-  static const std::array<const char*, 5> numbers{"threads", "num-threads", "numa", "device-id",
-                                                  "skip-device"};
-  const std::string name = nameOf(word);
-  if (std::find(numbers.begin(), numbers.end(), name) == numbers.end()) return;
-  const int value = numberOf(valueOf(word)), least = countsThreads(name) || name == "numa" ? 1 : 0;
-  if (value < least || (countsThreads(name) && value > most_threads))
-    throw UserError(
-        "'" + word + "': a number is needed, " +
-        (countsThreads(name) ? "1 to " + std::to_string(most_threads) : "at least " + std::to_string(least)));
+  static const std::array<const char*, 3> counts{"numa", "num-devices", "ndevices"},
+      ids{"device-id", "skip-device", ""};
+  const std::string name = nameOf(word), value = valueOf(word);
+  const auto isOneOf = [&](const auto& names) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  const bool threads = countsThreads(name), counted = threads || isOneOf(counts);
+  if (!counted && !isOneOf(ids)) return;
+  const bool devices = name == "num-devices" || name == "ndevices"; // may have the form N,M
+  const int number = numberOf(devices ? value.substr(0, value.find(',')) : value);
+  const std::size_t comma = value.find(',');
+  const bool second = !devices || comma == std::string::npos || numberOf(value.substr(comma + 1)) >= 0;
+  if (number >= (counted ? 1 : 0) && second && (!threads || number <= most_threads)) return;
+  throw UserError("'" + word + "': a number is needed, " +
+                  (threads   ? "1 to " + std::to_string(most_threads)
+                   : counted ? "at least 1"
+                             : "at least 0"));
 }
 
 std::vector<std::string> kokkosArguments(const Communicator& world, int argc, char** argv) {
@@ -104,9 +121,13 @@ std::vector<std::string> kokkosArguments(const Communicator& world, int argc, ch
     if (!isKokkosFlag(word)) continue;
     flags.push_back(countsThreads(nameOf(word)) ? threads_flag + valueOf(word) : word);
   }
-  const int asked = askedThreads(flags), suitable = threadsForThisRank(world);
-  collectively(world, [&] { checkThreads(asked); });
-  if (asked == 0) flags.push_back(threads_flag + std::to_string(std::min(suitable, most_threads)));
+  bool told = false;
+  collectively(world, [&] {
+    checkVariable(flags);
+    told = isTold(flags);
+  });
+  const int suitable = std::min(threadsForThisRank(world), most_threads);
+  if (!told) flags.push_back(threads_flag + std::to_string(suitable));
   flags.insert(flags.begin(), argv[0]);
   return flags;
 }

@@ -48,15 +48,15 @@ void endBySignal(int signal) {
 }
 
 /// A limit on the size of files fails the write, as a full disk does. Training listens to the other signals
-/// itself; a reader of its output that goes is no reason to end a run that is kept in a directory.
+/// itself; it goes on without a reader of its output if it has a run directory.
 void chooseSignals(const CLI::App& app, const TrainArguments& train) {
   std::signal(SIGXFSZ, SIG_IGN);
   if (app.got_subcommand("train")) {
-    if (!train.run_directory.empty()) std::signal(SIGPIPE, SIG_IGN);
+    if (!train.run_directory.empty() && !train.dry_run) std::signal(SIGPIPE, SIG_IGN);
     return;
   }
   std::signal(SIGUSR1, SIG_IGN); // there is nothing to make a checkpoint of
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, SIGPIPE}) {
     struct sigaction before {};
     sigaction(signal, nullptr, &before);
     if (before.sa_handler != SIG_IGN) std::signal(signal, endBySignal);
@@ -105,22 +105,41 @@ int dispatch(const Communicator& world, const CLI::App& app, const Arguments& ar
   return 0;
 }
 
+/// The same on every rank, or all of them refuse it: what ranks are to do together would never end otherwise.
+/// Throws CLI::Success where help or version was asked for.
+void parseTogether(const Communicator& world, CLI::App& app, Arguments& arguments, int argc, char** argv) {
+  std::string what = "help", failure;
+  std::exception_ptr answer;
+  try {
+    app.parse(argc, argv);
+    checkCommandLine(app, arguments);
+    what = essence(app, arguments);
+  } catch (const CLI::Success&) {
+    answer = std::current_exception();
+  } catch (const CLI::ParseError& error) {
+    failure = "command line: " + std::string(error.what()) + helpHint(app);
+  } catch (const UserError& error) {
+    failure = error.what();
+  }
+  collectively(world, [&] {
+    if (!failure.empty()) throw UserError(failure);
+  });
+  requireSame(world, what, "command line");
+  if (answer != nullptr) std::rethrow_exception(answer);
+}
+
 int parseAndRun(const Communicator& world, int argc, char** argv) {
   Arguments arguments;
   CLI::App app("Partita trains neural networks partitioned over ranks.", "partita");
   defineCommandLine(app, arguments);
   try {
-    app.parse(argc, argv);
-    checkCommandLine(app, arguments);
+    parseTogether(world, app, arguments, argc, argv);
     chooseSignals(app, arguments.train);
     const int code = dispatch(world, app, arguments, argc, argv);
     return code != 0 ? code : checkOutput(world, arguments.train);
   } catch (const CLI::Success& answer) { // help or version
     const int code = world.rank() == 0 ? app.exit(answer) : 0;
     return code != 0 ? code : checkOutput(world, {});
-  } catch (const CLI::ParseError& error) {
-    if (world.rank() == 0) std::cerr << "partita: command line: " << error.what() << helpHint(app) << '\n';
-    return exit_user_error;
   } catch (const AgreedError& error) {
     if (world.rank() == 0) {
       for (const std::string& message : error.messages()) std::cerr << "partita: " << message << '\n';

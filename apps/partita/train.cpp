@@ -1,8 +1,10 @@
 #include "partita/comm/agree.hpp"
 #include "partita/comm/end_job.hpp"
 #include "partita/config/deck.hpp"
+#include "partita/config/files.hpp"
 #include "partita/core/log.hpp"
 #include "partita/io/read_run_file.hpp"
+#include "partita/plan/effective.hpp"
 #include "partita/train/restart.hpp"
 #include "partita/train/run_files.hpp"
 #include "partita/train/signals.hpp"
@@ -23,36 +25,48 @@ RunConfig deckOf(const TrainArguments& arguments, const std::string& restart_fil
   return parseDeck(RunFile(restart_file).facts().deck, restart_file, arguments.overrides);
 }
 
-/// What ranks have to agree on before they do anything together.
-std::string essence(const TrainArguments& arguments) {
-  std::string text = arguments.deck;
-  for (const std::string& override : arguments.overrides) text += '\n' + override;
-  return text + '\n' + arguments.run_directory + '\n' + arguments.restart + '\n' +
-         std::to_string(arguments.time_limit_seconds) + (arguments.dry_run ? " -n" : "") +
-         (arguments.overwrite ? " --overwrite" : "");
+/// The parameters of a finished run in the directory, in which -r latest looks for a checkpoint; empty: none.
+std::string finishedRun(const TrainPlan& plan) {
+  const std::string& folder = plan.directory.path();
+  const bool looks = plan.directory.exists() && plan.start.latest && !plan.start.overwrite;
+  const std::string parameters = folder + "/parameters.h5";
+  if (!looks || !holdsFinishedRun(folder) || !regularFileExists(parameters)) return "";
+  try {
+    RunFile(parameters).verify();
+  } catch (const DamagedFile&) {
+    return ""; // a checkpoint may bring them back
+  }
+  return parameters;
 }
 
-/// A run that has finished without a checkpoint cannot go on: there is nothing to do, unless the deck wants
-/// something else, which is refused. True where the run is over. Collective.
+/// Is a checkpoint that of the last step of `deck`?
+bool isOfTheEnd(const std::string& checkpoint, const RunConfig& deck) {
+  const RunProgress progress = RunFile(checkpoint).progress();
+  return progress.run_step >=
+         planRunLength(effective(deck), static_cast<std::size_t>(progress.samples)).total();
+}
+
+/// There is nothing to do in the directory of a finished run if the deck is that of the run and no checkpoint
+/// is of its end. Another deck needs a checkpoint to go on from. True where the run is over. Collective.
 bool isOver(const Communicator& world, const TrainArguments& arguments, const TrainPlan& plan) {
-  const std::string& folder = plan.directory.path();
-  bool over = false;
+  std::string finished;
   collectively(world, [&] {
-    over = plan.directory.exists() && plan.start.latest && plan.start.file.empty() && !plan.start.overwrite &&
-           holdsFinishedRun(folder);
-    if (!over) return;
-    const std::string kept = parameterFileOf(folder), stored = RunFile(kept).facts().deck;
+    if (world.rank() == 0) finished = finishedRun(plan); // the others may see its files late
+    if (finished.empty()) return;
+    const RunConfig before = parseDeck(RunFile(finished).facts().deck, finished);
     const std::vector<std::string> changes = deckChanges(
-        parseDeck(stored, kept), arguments.deck.empty() ? parseDeck(stored, kept, arguments.overrides)
-                                                        : loadDeck(arguments.deck, arguments.overrides));
-    if (changes.empty()) return;
-    throw UserError("run directory '" + folder +
-                    "' holds a finished run without checkpoints, and the deck asks "
-                    "for another one (" +
-                    changes.front() + "): take another directory; -r " + kept +
-                    " begins with its parameters");
+        before, arguments.deck.empty() ? parseDeck(writeDeck(before), finished, arguments.overrides)
+                                       : loadDeck(arguments.deck, arguments.overrides));
+    const std::string& newest = plan.start.file;
+    if (!changes.empty() && newest.empty())
+      throw UserError("run directory '" + plan.directory.path() +
+                      "' holds a finished run without checkpoints, and the deck asks for another one (" +
+                      changes.front() + "): choose another directory; -r " + finished +
+                      " begins with its parameters");
+    if (!changes.empty() || (!newest.empty() && isOfTheEnd(newest, before))) finished.clear();
   });
-  if (over) Log::info("run directory '" + folder + "' holds a finished run: nothing to do");
+  const bool over = world.maximum(std::int64_t{finished.empty() ? 0 : 1}) > 0;
+  if (over) Log::info("run directory '" + plan.directory.path() + "' holds a finished run: nothing to do");
   return over;
 }
 
@@ -60,7 +74,6 @@ bool isOver(const Communicator& world, const TrainArguments& arguments, const Tr
 
 std::optional<TrainPlan> prepareTrain(const Communicator& world, const TrainArguments& arguments) {
   Signals::listen(); // from here on: a wish for a checkpoint must not end what has not yet begun
-  requireSame(world, essence(arguments), "command line");
   TrainPlan plan{RunDirectory(world, arguments.dry_run ? "" : arguments.run_directory),
                  {"", arguments.restart == "latest", arguments.overwrite},
                  {}};

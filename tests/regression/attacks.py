@@ -134,17 +134,15 @@ class Attack:
         drawn = [self.random.choice(words) for _ in range(self.random.randint(1, 6))]
         if "bench" in drawn or drawn[0] == "train" and not set(QUICK) & set(drawn):
             drawn[1:1] = [self.deck, *QUICK] if drawn[0] == "train" else []
-        self.may_change |= {"run", "x.npz"}  # whatever these words come to
-        if "--overwrite" not in drawn:
-            self.may_change -= {"run"}
-        for word in drawn[1:]:
-            if drawn[drawn.index(word) - 1] in ("-d", "-o", "--predictions", "--json"):
+        self.may_change |= {"x.npz", *(["run"] if "--overwrite" in drawn or "latest" in drawn else [])}
+        for option, word in zip(drawn, drawn[1:]):  # whatever these words come to
+            if option in ("-d", "-o", "--predictions", "--json") and word != "run":
                 self.may_change.add(str(word))
         return drawn
 
     def attack_environment(self):
         name = self.pick("OMP_NUM_THREADS", "KOKKOS_NUM_THREADS", "PARTITA_LINKS", "TMPDIR")
-        value = self.pick("0", "-1", "abc", "513", "600", "100000", "4,2", "", "latency=x", "/nowhere", "99999999999999")
+        value = self.pick("0", "-1", "abc", "1", "513", "600", "100000", "4,2", "", "latency=x", "/nowhere", "99999999999999")
         self.environment = {name: value}
         if name == "TMPDIR":
             self.may_change.add(value)  # MPI makes a folder there
@@ -153,8 +151,6 @@ class Attack:
     def attack_kokkos_flags(self):
         flag = self.pick("threads", "num-threads", "numa", "device-id", "skip-device", "num-devices", "bogus")
         value = self.pick("=0", "=-1", "=abc", "=513", "=99999999999", "", "=", "=2", "=1,x")
-        if flag == "num-devices":
-            value = self.pick("=1", "=2")
         return ["train", self.deck, *QUICK, f"--kokkos-{flag}{value}"]
 
     # Directories
@@ -167,8 +163,13 @@ class Attack:
         """A run in a folder with something in it that has one of our names, or is nearly one of ours."""
         folder = self.folder / "theirs"
         folder.mkdir()
+        if self.random.random() < 0.3:
+            (folder / "checkpoints").mkdir()
+            (folder / "checkpoints" / "step-000000003.h5").write_text(SOMEBODYS)
         for name in self.random.sample(NAMES, self.random.randint(1, 3)):
             own = self.run / name
+            if (folder / name).exists():
+                continue
             if self.random.random() < 0.3:
                 self.odd_file(folder / name)
             elif self.random.random() < 0.5 or not own.is_file():
@@ -193,9 +194,18 @@ class Attack:
                          ["-r", self.checkpoint()], ["training/batch=0"], ["-n"])
         if "latest" in more and "run/epochs=7" in more:
             self.may_change.add("run")
+        before = self.results()
         if "latest" in more or more[-1:] == [self.newest()]:  # results are made again, the same but for times
+            self.check = lambda: "" if self.results() >= before else f"{before - self.results()} has gone"
             self.may_change |= {"run/summary.json", "run/history.csv", "run/parameters.h5", "run/deck.toml"}
         return ["train", self.deck, *more, "-d", self.run]
+
+    def results(self):
+        """Contents of the files that tell of a run, under whatever name: some may have been set aside."""
+        kept = set()
+        for path in self.run.glob("summary.json*"):
+            kept.add(re.search('"parameters_hash": "(.*?)"', path.read_text())[1])
+        return kept | {path.name for path in self.run.glob("*.*") if path.suffix in (".h5", ".json", ".csv")}
 
     def checkpoint(self):
         return self.random.choice(sorted((self.run / "checkpoints").glob("step-*.h5")))
@@ -213,11 +223,13 @@ class Attack:
             elif drawn < 0.6:
                 self.odd_file(path)
         path = self.pick(self.run, self.run / "parameters.h5", self.run / "checkpoints" / "step-000000020.h5")
-        self.may_change.add("run")
         target = self.folder / "out.npz"
         self.may_change.add("out.npz")
-        return self.pick(["evaluate", path], ["info", path], ["export", path, "-o", target],
-                         ["train", self.deck, "-d", self.run, "-r", "latest"], ["train", self.deck, "-r", path, *QUICK])
+        words = self.pick(["evaluate", path], ["info", path], ["export", path, "-o", target],
+                          ["train", self.deck, "-d", self.run, "-r", "latest"], ["train", self.deck, "-r", path, *QUICK])
+        if "latest" in words:
+            self.may_change.add("run")
+        return words
 
     def attack_data(self):
         kind = self.pick("idx", "libsvm", "text", "hdf5")

@@ -223,7 +223,7 @@ class OtherData(support.RunTest):
                             self.folder / "more", "checkpoint/every=3"))
         self.assertRefused(run("train", deck, f"data/path={self.folder}", "strategy/kind=joint", "data/train_file=shifted.txt",
                                "data/test_file=shifted.txt", "-d", self.folder / "more", "-r", "latest"),
-                           "was trained on other labels")
+                           "was trained on labels 4 to 6")
 
     def test_evaluation_asks_for_no_batch(self):
         folder = self.folder / "run"

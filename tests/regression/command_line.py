@@ -169,9 +169,16 @@ class KokkosFlags(support.RunTest):
                 self.assertRefused(run("train", self.deck, f"--kokkos-{flag}{value}"), f"'--kokkos-{flag}{value}'",
                                    "1 to 512")
         self.assertRefused(run("train", self.deck, "--kokkos-device-id=abc"), "a number is needed")
-        for name, value in (("OMP_NUM_THREADS", "600"), ("KOKKOS_NUM_THREADS", "600"), ("KOKKOS_NUM_THREADS", "abc")):
+        for name, value in (("OMP_NUM_THREADS", "600"), ("KOKKOS_NUM_THREADS", "600"), ("KOKKOS_NUM_THREADS", "abc"),
+                            ("KOKKOS_NUM_THREADS", "0")):
             for ranks in (1, 2):
-                self.assertRefused(run("train", self.deck, environment={name: value}, ranks=ranks), "takes 1 to 512")
+                self.assertRefused(run("train", self.deck, environment={name: value}, ranks=ranks), f"{name}={value}",
+                                   "1 to 512")
+        self.assertRefused(run("train", self.deck, "--kokkos-threads=1", environment={"KOKKOS_NUM_THREADS": "2"}),
+                           "contradicts")
+        for flag in ("num-devices", "ndevices"):
+            for value in ("=abc", "=", "", "=1,x"):
+                self.assertRefused(run("train", self.deck, f"--kokkos-{flag}{value}"), "a number is needed")
 
     def test_a_dry_run_does_not_start_kokkos(self):
         """It would answer to this flag."""

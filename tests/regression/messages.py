@@ -18,8 +18,8 @@ SCRIPTS = [ROOT / "bootstrap", ROOT / "CMakeLists.txt", *sorted((ROOT / "scripts
 
 # What ends in a message: calls, and texts that are prepared for one.
 SAYS = re.compile(r"\b(?:UserError|AgreedError|RunError|Log::warning|Log::error|fail|failure|checkHdf5|checkedId|check"
-                  r"|error|errorAt|TomlError|SystemError|DamagedFile|failFile|refuse|requireMemory|regularFileExists|fprintf|endJob"
-                  r"|_actions\.(?:end|warn)|warnings\.push_back|messages\.push_back)\("
+                  r"|error|errorAt|TomlError|SystemError|DamagedFile|ForeignFile|failFile|refuse|requireMemory|regularFileExists|fprintf|endJob"
+                  r"|_actions\.(?:end|warn)|warnings\.(?:push|emplace)_back|messages\.push_back)\("
                   r"|\bstd::string (?:failure|wrong|stopped|message) = |\breturn (?=\"OpenBLAS |\"is empty|\"'\" \+ text)")
 FOREIGN = ("is required", "excludes", "requires", "not in {")  # of the library that reads command lines
 BEGINNINGS = ("command line: ", ", a file is needed", "closed, or a full disk", "/\0no root")  # of messages that are found for themselves

@@ -38,6 +38,10 @@ class Protected(support.RunTest):
         self.assertRefused(result, *parts)
         self.assertEqual(contents(self.folder), before)
 
+    def assertWorked(self, result):
+        """Warnings are allowed."""
+        self.assertEqual(result.returncode, 0, result.stderr)
+
     def as_nobody(self, *arguments):
         """Where the test is run by root, who may read everything."""
         if os.geteuid() != 0:
@@ -65,7 +69,11 @@ class Outputs(Protected):
         os.link(parameters, twin)
         copy.write_bytes(parameters.read_bytes())
         before = contents(self.folder)
-        for target in (parameters, self.run_directory / "deck.toml", link, twin):
+        (self.run_directory / "checkpoints").mkdir()
+        superseded = self.run_directory / "checkpoints" / "step-000000010.h5.superseded"
+        superseded.write_text("a checkpoint")
+        before = contents(self.folder)
+        for target in (parameters, self.run_directory / "deck.toml", link, twin, superseded):
             self.assertUntouched(run("evaluate", self.run_directory, "--predictions", target), before, target, "also read")
         for target in (link, twin):
             self.assertUntouched(run("export", self.run_directory, "-o", target, ranks=2), before, target, "also read")
@@ -85,7 +93,7 @@ class Outputs(Protected):
             pipe = self.folder / f"{name}.npz"
             os.mkfifo(pipe)
             received = []
-            reader = threading.Thread(target=lambda: received.append(pipe.read_bytes()))
+            reader = threading.Thread(target=lambda: received.append(pipe.read_bytes()), daemon=True)
             reader.start()
             self.assertEqual(run(*command, pipe).returncode, 0)
             reader.join(20)
@@ -121,17 +129,19 @@ class Outputs(Protected):
             result = subprocess.run([*limit, *map(str, command)], capture_output=True, text=True, timeout=60)
             self.assertEqual(result.returncode, 1, result.stderr)
             self.assertRegex(complaints(result)[-1], "cannot be written: File too large|is the disk full")
-            self.assertEqual(list(self.folder.glob("full*")), [])
+            self.assertEqual([path for path in self.folder.rglob("*") if path.name.startswith("full") or ".partial" in path.name],
+                             [])
 
     def test_an_interrupted_output_leaves_nothing(self):
-        process = start("evaluate", self.run_directory, "data/test_samples=200000",
-                        "--predictions", self.folder / "stopped.npz")
-        deadline = time.monotonic() + 60
-        while not list(self.folder.glob("stopped*")) and time.monotonic() < deadline and process.poll() is None:
-            time.sleep(0.001)
-        process.send_signal(signal.SIGTERM)
-        finish(process)
-        if process.returncode != 0:  # not too late
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
+            process = start("evaluate", self.run_directory, "data/test_samples=200000",
+                            "--predictions", self.folder / "stopped.npz")
+            deadline = time.monotonic() + 60
+            while not list(self.folder.glob("stopped*")) and time.monotonic() < deadline and process.poll() is None:
+                time.sleep(0.001)
+            process.send_signal(number)
+            finish(process)
+            self.assertEqual(process.returncode, -number)  # the evaluation takes a second or more
             self.assertEqual(list(self.folder.glob("stopped*")), [])
 
     def test_an_unwritable_table_is_noticed_before_it_is_measured(self):
@@ -173,6 +183,60 @@ class RunDirectories(Protected):
         self.assertDone(run("train", self.deck, "run/seed=4", "-d", self.run_directory, "--overwrite"))
         self.assertEqual(support.summary_of(self.run_directory)["seed"], 4)
 
+    def test_results_stay_whatever_a_run_goes_on_from(self):
+        """A checkpoint in the middle of a run that went on to its end, and other decks: nothing gets lost."""
+        folder = self.run_directory
+        train(folder, self.deck, "checkpoint/every=10", "checkpoint/keep=9")
+        (folder / "checkpoints" / "step-000000030.h5").unlink()
+        before = contents(self.folder)
+        arguments = ("train", self.deck, "checkpoint/every=10", "checkpoint/keep=9", "-d", folder)
+        self.assertDone(run(*arguments, "-r", "latest"))
+        self.assertEqual(contents(self.folder), before)  # nothing to do
+        self.assertDone(run(*arguments, "run/epochs=3", "-r", "latest"))
+        for name in ("summary.json", "parameters.h5"):
+            self.assertEqual((folder / f"{name}.superseded").read_bytes(), before[str(folder / name)])
+        rows = len(support.history(folder))
+        other = run(*arguments, "run/epochs=5", "training/batch=80", "-r", "latest")
+        self.assertEqual(other.returncode, 0, other.stderr)
+        self.assertEqual(len((folder / "history.csv.superseded").read_text().splitlines()), rows + 1)
+
+    def test_what_a_run_begins_with_stays(self):
+        train(self.run_directory, self.deck, "checkpoint/every=10", "checkpoint/keep=9")
+        link = self.folder / "link.h5"
+        link.symlink_to(self.run_directory / "checkpoints" / "step-000000020.h5")
+        start_file = self.run_directory / "parameters.h5"
+        parameters = start_file.read_bytes()
+        result = run("train", self.deck, "-r", start_file, "-d", self.run_directory, "--overwrite", "run/steps=0",
+                     "data/samples=20")  # refused, after all: nothing has gone
+        self.assertEqual((result.returncode, start_file.read_bytes()), (2, parameters))
+        self.assertWorked(run("train", self.deck, "-r", link, "-d", self.run_directory, "--overwrite"))
+        self.assertTrue(link.exists())
+
+    def test_damaged_checkpoints_cost_no_history(self):
+        train(self.run_directory, self.deck, "checkpoint/every=10")
+        rows = (self.run_directory / "history.csv").read_text()
+        for name in ("summary.json", "parameters.h5"):
+            (self.run_directory / name).unlink()
+        for path in support.checkpoints(self.run_directory).values():
+            path.write_bytes(path.read_bytes()[:2000])
+        self.assertEqual(run("train", self.deck, "-d", self.run_directory, "-r", "latest").returncode, 0)
+        self.assertEqual((self.run_directory / "history.csv.superseded").read_text(), rows)
+
+    def test_a_changed_deck_is_kept(self):
+        folder = self.folder / "edited"
+        train(folder, self.deck, "checkpoint/every=10")
+        edited = (folder / "deck.toml").read_text().replace("seed = 3", "seed = 3 # my choice")
+        (folder / "deck.toml").write_text(edited)
+        self.assertWorked(run("train", folder / "deck.toml", "run/epochs=3", "-d", folder, "-r", "latest"))
+        self.assertEqual((folder / "deck.toml.superseded").read_text(), edited)
+
+    def test_a_checkpoint_of_another_name(self):
+        train(self.run_directory, self.deck, "checkpoint/every=30")
+        best = self.run_directory / "checkpoints" / "best.h5"
+        support.checkpoints(self.run_directory)[30].rename(best)
+        before = contents(self.folder)
+        self.assertUntouched(run("train", self.deck, "-r", best, "-d", self.run_directory), before, "--overwrite")
+
     def test_each_result_protects_its_directory(self):
         train(self.run_directory, self.deck, "checkpoint/every=10", "run/trace=2", "strategy/kind=joint")
         for name in ("history.csv", "summary.json", "parameters.h5", "trace.json", "checkpoints/step-000000020.h5"):
@@ -186,11 +250,11 @@ class RunDirectories(Protected):
     def test_files_of_others_are_not_touched(self):
         own = self.write("deck.toml", "# my own comments\n" + support.SMALL_DECK)
         before = contents(self.folder)
-        self.assertUntouched(run("train", own, "-d", self.folder), before, own, "is no file of Partita")
+        self.assertUntouched(run("train", own, "-d", self.folder), before, own, "is not a Partita file")
         for name in ("history.csv", "summary.json", "parameters.h5", "trace.json", "deck.toml", ".partita.lock",
-                     "checkpoints", "deck.toml.partial", "parameters.h5.partial"):
-            folder = self.folder / f"with-{name}"
-            folder.mkdir()
+                     "checkpoints", "deck.toml.partial", "parameters.h5.partial", "checkpoints/step-000000010.h5"):
+            folder = self.folder / f"with-{name.replace('/', '-')}"
+            (folder / name).parent.mkdir(parents=True)
             (folder / name).write_text("somebody's\n")
             before = contents(self.folder)
             for more in ([], ["--overwrite"], ["-r", "latest"]):
@@ -229,7 +293,11 @@ class RunDirectories(Protected):
             command = [mpiexec, "-n", "1", sys.argv[1], "train", self.deck, *first, ":",
                        "-n", "1", sys.argv[1], "train", self.deck, *second]
             result = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=60)
-            self.assertRefused(result, "rank 1 has another command line than rank 0")
+            self.assertRefused(result, "the command line of rank 1 differs from that of rank 0")
+        for second in (["train", self.deck, "--bogus"], ["info"], ["--help"]):
+            command = [mpiexec, "-n", "1", sys.argv[1], "train", self.deck, ":", "-n", "1", sys.argv[1], *second]
+            result = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=60)
+            self.assertRefused(result, "'--bogus'" if "--bogus" in second else "the command line of rank 1 differs")
 
     def test_empty_and_odd_names(self):
         before = contents(self.folder)

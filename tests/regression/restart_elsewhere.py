@@ -145,7 +145,7 @@ class Elsewhere(support.RunTest):
     def test_as_many_samples_of_other_data_are_told(self):
         _, checkpoint = self.kept()
         _, result = self.go_on(checkpoint, "data/noise=0.3")
-        self.assertIn("the training set is another one than before", result.stderr)
+        self.assertIn("the training set has changed", result.stderr)
 
     def test_a_longer_run_goes_on_from_its_end(self):
         _, checkpoint = self.kept(every=STEPS)

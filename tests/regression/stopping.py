@@ -255,6 +255,8 @@ class GoingOn(support.RunTest):
         wanted = self.summary(self.kept)
         for restart in ("latest", checkpoints(self.kept)[20]):
             checkpoints(self.kept)[30].unlink()
+            for name in ("summary.json", "parameters.h5"):  # as if it had been stopped
+                (self.kept / name).unlink()
             self.assertDone(run("train", "-d", self.kept, "-r", restart, ranks=2))
             self.assertEqual(self.summary(self.kept)["parameters_hash"], wanted["parameters_hash"])
         empty = self.folder / "empty"

@@ -200,9 +200,9 @@ TEST_CASE("A folder that takes no file and a full disk are one line each", "[off
   CHECK(line == "optimiser/offload_directory: no room for " + megabytes + " in '" + folder +
                     "' for the state of the optimiser: File too large");
   CHECK(lineOf<SystemError>([&] {
-          StoredVector::requireRoom({Offload::file, folder}, 1000000 * sizeof(Real));
+          StoredVector::takeRoom({Offload::file, folder}, 1000000 * sizeof(Real));
         }) == line);
-  StoredVector::requireRoom({Offload::none, wrong}, 1);
+  CHECK(StoredVector::takeRoom({Offload::none, wrong}, 1) == nullptr);
 }
 
 namespace {

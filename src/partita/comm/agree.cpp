@@ -31,7 +31,7 @@ void collectively(const Communicator& world, const std::function<void()>& work) 
     text = joinLines(error.messages());
     by_system = error.bySystem();
   }
-  // Of a rank's failure, its number and its kind in one: the lowest rank is the one that is heard.
+  // Rank and kind of failure in one number, so that the minimum is that of the lowest rank.
   const std::int64_t nobody = 2 * std::int64_t{world.size()},
                      own = text.empty() ? nobody : 2 * std::int64_t{world.rank()} + (by_system ? 1 : 0),
                      first = world.minimum(own);
@@ -53,7 +53,8 @@ void requireSame(const Communicator& world, const std::string& text, const std::
   const std::string first = tellAll(world, text);
   collectively(world, [&] {
     if (text != first)
-      throw UserError("rank " + std::to_string(world.rank()) + " has another " + what + " than rank 0");
+      throw UserError("the " + what + " of rank " + std::to_string(world.rank()) +
+                      " differs from that of rank 0");
   });
 }
 

@@ -25,8 +25,8 @@ void collectively(const Communicator& world, const std::function<void()>& work);
 /// The text of rank `teller`, on every rank. Collective.
 std::string tellAll(const Communicator& world, std::string text, int teller = 0);
 
-/// Throws AgreedError "rank N has another WHAT than rank 0" where a rank has another text than rank 0: what
-/// ranks then do together would never end. Collective.
+/// Throws AgreedError "the WHAT of rank N differs from that of rank 0" if a rank has another text than rank
+/// 0: what the ranks then do together would never end. Collective.
 void requireSame(const Communicator& world, const std::string& text, const std::string& what);
 
 } // namespace partita

@@ -22,8 +22,8 @@ std::string readTextFile(const std::string& path, std::uint64_t most_bytes);
 /// that what is wrong with the file is its content.
 int readFailure(const std::string& path);
 
-/// The text with U+FFFD in the place of each byte that does not belong to valid UTF-8: names of files may be
-/// any bytes, JSON, TOML and HDF5 attributes may not.
+/// The text with each byte that does not belong to valid UTF-8 replaced by U+FFFD. Names of files may have
+/// any bytes; JSON, TOML and HDF5 attributes may not.
 std::string validUtf8(const std::string& text);
 
 } // namespace partita

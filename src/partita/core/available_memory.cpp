@@ -16,7 +16,7 @@ namespace {
 constexpr double unlimited = std::numeric_limits<double>::infinity();
 
 /// The first number of a file; infinite where there is none ("max").
-double numberIn(const char* path) {
+double numberIn(const std::string& path) {
   double value = unlimited;
   std::ifstream file(path);
   return file >> value ? value : unlimited;
@@ -36,10 +36,29 @@ double machineMemory() {
   return known ? total : unlimited;
 }
 
+/// The smallest limit on the way from the control group of this process to the root of `mount`.
+double limitsUpFrom(const std::string& mount, std::string group, const std::string& file) {
+  double least = numberIn(mount + "/" + file);
+  for (; group.size() > 1; group.resize(group.rfind('/')))
+    least = std::min(least, numberIn(mount + group + "/" + file));
+  return least;
+}
+
 /// The limit itself: what counts as used may be files that were read, which make way.
 double containerMemory() {
-  return std::min(numberIn("/sys/fs/cgroup/memory.max"),
-                  numberIn("/sys/fs/cgroup/memory/memory.limit_in_bytes"));
+  double least = std::min(numberIn("/sys/fs/cgroup/memory.max"),
+                          numberIn("/sys/fs/cgroup/memory/memory.limit_in_bytes"));
+  std::ifstream groups("/proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);) { // "0::/a/b", or "4:memory:/a/b"
+    const std::size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = line.substr(first + 1, second - first - 1),
+                      group = line.substr(second + 1);
+    if (controllers.empty()) least = std::min(least, limitsUpFrom("/sys/fs/cgroup", group, "memory.max"));
+    if (controllers == "memory")
+      least = std::min(least, limitsUpFrom("/sys/fs/cgroup/memory", group, "memory.limit_in_bytes"));
+  }
+  return least;
 }
 
 double ownLimit() {
@@ -53,8 +72,12 @@ double ownLimit() {
 
 } // namespace
 
+double availableOnNode() {
+  return std::min(machineMemory(), containerMemory());
+}
+
 double availableMemory() {
-  return std::min({machineMemory(), containerMemory(), ownLimit()});
+  return std::min(availableOnNode(), ownLimit());
 }
 
 void requireMemory(double bytes, const std::string& what) {
@@ -63,7 +86,7 @@ void requireMemory(double bytes, const std::string& what) {
   const double available = availableMemory();
   if (bytes > available)
     throw UserError(what + ": needs " + formatBytes(bytes) + " of memory, " + formatBytes(available) +
-                    " are free");
+                    " is free");
 }
 
 } // namespace partita

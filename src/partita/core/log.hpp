@@ -14,7 +14,7 @@ class Log {
   static void error(const std::string& line);    ///< standard error, after "partita: "
   static void progress(const std::string& line); ///< redrawn in place on a terminal, a plain line elsewhere
 
-  /// Why standard output has not taken all that was printed on this rank; empty: it has.
+  /// Why some of what this rank printed did not reach standard output; empty if all of it did.
   static std::string failure();
 };
 

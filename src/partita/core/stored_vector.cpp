@@ -50,12 +50,15 @@ std::shared_ptr<void> mapFile(const std::string& folder, std::size_t bytes) {
 
 } // namespace
 
-void StoredVector::requireRoom(const Placement& placement, std::int64_t bytes) {
-  if (placement.offload != Offload::file || bytes == 0) return;
-  const int file = makeFile(placement.directory);
-  const int reason = posix_fallocate(file, 0, static_cast<off_t>(bytes));
-  close(file);
+std::shared_ptr<void> StoredVector::takeRoom(const Placement& placement, std::int64_t bytes) {
+  if (placement.offload != Offload::file || bytes == 0) return nullptr;
+  const std::shared_ptr<int> file(new int(makeFile(placement.directory)), [](const int* descriptor) {
+    close(*descriptor);
+    delete descriptor;
+  });
+  const int reason = posix_fallocate(*file, 0, static_cast<off_t>(bytes));
   if (reason != 0) throw SystemError(noRoom(static_cast<std::size_t>(bytes), placement.directory, reason));
+  return file;
 }
 
 StoredVector::StoredVector(const Placement& placement, const std::string& label, std::int64_t size)

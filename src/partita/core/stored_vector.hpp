@@ -27,9 +27,9 @@ class StoredVector {
   /// Zeros. Throws one line: UserError where the folder takes no file, RunError where it has no room.
   StoredVector(const Placement& placement, const std::string& label, std::int64_t size);
 
-  /// Throws UserError where the folder takes no file, SystemError where it has no room for so many bytes,
-  /// which are taken and given back; nothing where no file is wanted.
-  static void requireRoom(const Placement& placement, std::int64_t bytes);
+  /// Takes so many bytes of the folder until the result goes: a trial. Throws UserError where the folder
+  /// takes no file, SystemError where it has no room; null where no file is wanted.
+  static std::shared_ptr<void> takeRoom(const Placement& placement, std::int64_t bytes);
 
   std::int64_t size() const { return _size; }
   const Vector& device() const { return _device; } ///< empty where it lies elsewhere

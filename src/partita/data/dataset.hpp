@@ -54,7 +54,7 @@ struct DataSets {
   Dataset train, validation, test;
   std::vector<std::int64_t> shape; ///< of one sample, e.g. {1, 28, 28} or {122}; {128} tokens
   std::int64_t classes = 0;
-  std::vector<float> shift, scale;        ///< one value, or one a feature
+  std::vector<float> shift, scale;        ///< one value, or one per feature
   std::vector<std::int64_t> label_values; ///< libsvm: labels in the files of classes 0, 1, ...; else empty
 
   std::int64_t width() const; ///< product of `shape`

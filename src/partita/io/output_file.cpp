@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
@@ -103,7 +104,13 @@ void OutputFile::openPartial() {
 void OutputFile::openDirect() {
   _direct = openForWriting(_path);
   if (_direct < 0) fail();
-  _file = std::tmpfile(); // archives go back to write what they learn later, which a pipe cannot
+  // Archives go back to write what they learn later, which a pipe cannot.
+  const char* const folder = std::getenv("TMPDIR");
+  std::string name = std::string(folder != nullptr ? folder : "/tmp") + "/partita-output-XXXXXX";
+  const int file = mkstemp(name.data());
+  if (file < 0) failFile(name, "cannot be written", errno);
+  unlink(name.c_str());
+  _file = fdopen(file, "w+b");
 }
 
 OutputFile::~OutputFile() {
@@ -139,6 +146,7 @@ void OutputFile::copyToTarget() {
       if (written > 0) done += static_cast<std::size_t>(written);
     }
   }
+  if (std::ferror(_file) != 0) fail();
 }
 
 void OutputFile::commit() {

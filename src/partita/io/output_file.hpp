@@ -36,7 +36,7 @@ class OutputFile {
   void copyToTarget();
   [[noreturn]] void fail() const;
 
-  std::string _path, _target, _partial; ///< as named, behind all links, and while it is written
+  std::string _path, _target, _partial; ///< as named, what links lead to, and while it is written
   int _direct = -1;                     ///< of what is no regular file
   std::FILE* _file = nullptr;
   std::uint64_t _size = 0;

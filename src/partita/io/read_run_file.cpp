@@ -144,7 +144,7 @@ void RunFile::loadStructure() {
   const hid_t root = _file.get();
   const bool ours = orDamaged(
       [&] { return H5Aexists(root, "format") > 0 && readText(root, "format", _path) == "Partita"; });
-  if (!ours) throw UserError(_path + ": is no parameter file or checkpoint of Partita");
+  if (!ours) throw ForeignFile(_path + ": is no parameter file or checkpoint of Partita");
   const std::int64_t version = orDamaged([&] { return readInteger(root, "format_version", _path); });
   if (version != run_file_version)
     throw UserError(_path + ": has format version " + std::to_string(version) + ", this program reads " +

@@ -12,9 +12,15 @@ class DamagedFile : public UserError {
   using UserError::UserError;
 };
 
+/// A file of HDF5 that another program has written.
+class ForeignFile : public UserError {
+ public:
+  using UserError::UserError;
+};
+
 /// `parameters.h5` or a checkpoint, opened by one rank for itself. Every function throws a UserError of one
 /// line that begins with the path: DamagedFile where the system can read the file and it is damaged or
-/// incomplete, any other where it cannot be read or is something else.
+/// incomplete, ForeignFile where it is another program's, any other where it cannot be read.
 class RunFile {
  public:
   explicit RunFile(std::string path);

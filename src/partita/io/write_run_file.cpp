@@ -26,8 +26,8 @@ void checkFreeSpace(const std::string& path, const RunFileContent& content) {
   if (statvfs(fs::path(path).parent_path().string().c_str(), &disk) != 0) return; // creating it will tell
   const auto available = static_cast<double>(disk.f_bavail) * static_cast<double>(disk.f_frsize);
   if (available < static_cast<double>(bytes))
-    throw SystemError(path + ": the disk is full (" + std::to_string(bytes / 1000000) + " MB are needed, " +
-                      std::to_string(static_cast<std::int64_t>(available / 1e6)) + " MB are free)");
+    throw SystemError(path + ": the disk is full (" + std::to_string(bytes / 1000000) + " MB is needed, " +
+                      std::to_string(static_cast<std::int64_t>(available / 1e6)) + " MB is free)");
 }
 
 /// A file that somebody may still have open: what it took of the disk is free at once.

@@ -60,7 +60,7 @@ double largestActivation(const RunConfig& config, const Partition& partition, co
   return most;
 }
 
-/// Of one class every network knows every sample.
+/// With a single class there is nothing to tell apart.
 void checkClasses(const Dataset& train) {
   const std::int32_t first = train.labels.front();
   const bool others = std::any_of(train.labels.begin(), train.labels.end(),

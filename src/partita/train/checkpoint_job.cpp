@@ -67,8 +67,10 @@ void CheckpointJob::publish(const std::string& run_directory, const std::string&
   if (failure.empty()) {
     failure = failureOf([&] {
       syncFile(history);
+      std::error_code ignored;
+      if (fs::exists(final_name, ignored)) set_aside.push_back(setAside(final_name)); // of an earlier course
       publishFile(partial, final_name);
-      set_aside = setAsideLater(run_directory, final_name);
+      for (const std::string& path : setAsideLater(run_directory, final_name)) set_aside.push_back(path);
       removeBeyond(keep, run_directory);
     });
   }

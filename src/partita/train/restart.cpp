@@ -108,9 +108,9 @@ void tell(const Restart& restart, const Before& before, const RunConfig& deck, c
 void compareLabels(const RunFacts& facts, const DataSets& sets, const std::string& file, bool keeps_state) {
   if (facts.label_values.empty() || sets.label_values.empty() || facts.label_values == sets.label_values)
     return;
-  const std::string message = file + ": was trained on other labels than those of the training set, " +
-                              std::to_string(facts.label_values.front()) + " to " +
-                              std::to_string(facts.label_values.back());
+  const std::string message = file + ": was trained on labels " + std::to_string(facts.label_values.front()) +
+                              " to " + std::to_string(facts.label_values.back()) +
+                              ", which are not those of this training set";
   if (keeps_state) throw UserError(message);
   Log::warning(message);
 }
@@ -122,7 +122,7 @@ void compareData(const RunFacts& facts, const RunProgress& found, const DataSets
     Log::warning("the training set has " + std::to_string(samples) + " samples now and had " +
                  std::to_string(found.samples) + ": going on with other batches");
   } else if (found.samples == samples && (facts.shift != sets.shift || facts.scale != sets.scale)) {
-    Log::warning("the training set is another one than before: its mean and deviation are others");
+    Log::warning("the training set has changed: its mean and deviation differ");
   }
 }
 

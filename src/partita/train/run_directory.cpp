@@ -3,7 +3,6 @@
 #include "partita/comm/agree.hpp"
 #include "partita/config/files.hpp"
 #include "partita/core/log.hpp"
-#include "partita/io/output_file.hpp"
 #include "partita/train/run_files.hpp"
 
 #include <array>
@@ -25,7 +24,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* lock_name = ".partita.lock";
 constexpr const char* lock_mark = "process ";
 
 /// Who holds a run directory, for the one who comes second. No other run has the same words.
@@ -85,19 +83,19 @@ class RunDirectory::Lock {
 
   void take(const std::string& folder) {
     if (_file >= 0) close(_file);
-    _file = open(_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0644);
+    _file = open(_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW, 0644);
     if (_file < 0) failFile("run directory '" + folder + "'", "cannot be written to", errno);
     std::array<char, 512> text{};
     const ssize_t size = pread(_file, text.data(), text.size() - 1, 0);
     if (size < 0 || (size > 0 && std::strncmp(text.data(), lock_mark, std::strlen(lock_mark)) != 0))
-      refuse(_path + ": is no file of Partita and would be overwritten; take another run directory");
+      refuse(_path + ": is not a Partita file and would be overwritten; choose another run directory");
     if (flock(_file, LOCK_EX | LOCK_NB) == 0) return;
     const int reason = errno;
     const std::string holder = firstLine(text.data());
     if (reason == EWOULDBLOCK)
       refuse("run directory '" + folder + "' is in use by " + (holder.empty() ? "another run" : holder));
     Log::warning("run directory '" + folder + "' cannot be locked (" + std::strerror(reason) +
-                 "): see to it that no other job uses it");
+                 "): make sure that no other job uses it");
   }
 
   bool isStillThere() const {
@@ -118,8 +116,9 @@ RunDirectory::RunDirectory(const Communicator& world, std::string path) : _path(
     if (world.rank() != 0) return;
     std::error_code error;
     fs::create_directories(_path, error);
-    if (error) failFile("run directory '" + _path + "'", "cannot be made", error.value());
+    if (error) failFile("run directory '" + _path + "'", "cannot be created", error.value());
     _lock = std::make_shared<Lock>(_path);
+    refuseForeignFiles(_path);
   });
   requireVisible(world);
 }
@@ -146,19 +145,18 @@ void RunDirectory::requireVisible(const Communicator& world) const {
 
 bool RunDirectory::owns(const std::string& checkpoint) const {
   std::error_code ignored;
-  return !checkpoint.empty() &&
-         fs::equivalent(fs::absolute(checkpoint).parent_path(), file("checkpoints"), ignored);
+  const fs::path place = fs::weakly_canonical(checkpoint, ignored).parent_path();
+  return !checkpoint.empty() && fs::equivalent(place, file("checkpoints"), ignored);
 }
 
 void RunDirectory::admit(const Communicator& world, const RunStart& start) const {
   if (!exists()) return;
   collectively(world, [&] {
-    if (world.rank() != 0) return;
-    refuseForeignFiles(_path);
-    if (start.overwrite) return;
+    if (world.rank() != 0 || start.overwrite) return;
     const std::vector<std::string> results = resultsIn(_path), checkpoints = checkpointsIn(_path);
-    const bool goes_back = !start.latest && owns(start.file) && holdsFinishedRun(_path) &&
-                           !fs::equivalent(start.file, checkpoints.front());
+    std::error_code ignored;
+    const bool newest = !checkpoints.empty() && fs::equivalent(start.file, checkpoints.front(), ignored);
+    const bool goes_back = !start.latest && owns(start.file) && holdsFinishedRun(_path) && !newest;
     const bool goes_on = !goes_back && (owns(start.file) || (start.latest && !holdsFinishedRun(_path)));
     if (results.empty() || goes_on) return;
     throw UserError("run directory '" + _path + "' has " + results.front() +
@@ -169,21 +167,20 @@ void RunDirectory::admit(const Communicator& world, const RunStart& start) const
 }
 
 void RunDirectory::prepare(const Communicator& world, const std::string& deck, const RunStart& start,
-                           bool trains) const {
+                           const Continued& continued) const {
   if (!exists()) return;
   collectively(world, [&] {
     if (world.rank() != 0) return;
     const bool own = owns(start.file);
     takeCheckpointRequest(); // of before
     removeUnfinishedFiles(_path);
-    // The history goes on from its rows up to the checkpoint.
-    if (!own || trains) removeResults(_path, own);
-    if (!own && start.overwrite) removeCheckpoints(_path);
-    for (const std::string& path : setAsideLater(_path, own ? start.file : ""))
+    if (start.overwrite && !own) discardResults(_path, start.file);
+    for (const std::string& path :
+         setResultsAside(_path, !own || !continued.history, !own || !continued.results))
+      Log::info("a result of an earlier run is set aside: " + path);
+    for (const std::string& path : setAsideLater(_path, own ? fs::weakly_canonical(start.file).string() : ""))
       Log::warning("a checkpoint that this run does not go on from is set aside: " + path);
-    OutputFile kept(file("deck.toml"));
-    kept.write(deck);
-    kept.commit();
+    writeEffectiveDeck(_path, deck);
   });
 }
 

@@ -19,18 +19,22 @@ struct RunStart {
 class RunDirectory {
  public:
   /// `path` empty: no run directory. Collective; throws AgreedError on every rank where it cannot be made,
-  /// another job has it, or a rank does not see what rank 0 has written there.
+  /// another job has it, files that are not ours are in the way, or a rank does not see what rank 0 wrote
+  /// there.
   RunDirectory(const Communicator& world, std::string path);
 
-  /// Throws AgreedError where the run would destroy results of an earlier one, or files that are none of
-  /// ours. Touches nothing. Collective.
+  /// Throws AgreedError where the run would replace results of an earlier one. Touches nothing. Collective.
   void admit(const Communicator& world, const RunStart& start) const;
 
-  /// Makes it ready for a run that has been admitted: writes the effective deck, removes results that would
-  /// not belong to it, and sets checkpoints aside that are later than the one it goes on from. `trains`: the
-  /// run has steps to do; one that had already finished keeps its results until new ones replace them.
-  /// Collective.
-  void prepare(const Communicator& world, const std::string& deck, const RunStart& start, bool trains) const;
+  /// What of an earlier run in the directory belongs to the one that begins.
+  struct Continued {
+    bool history = false; ///< rows up to the checkpoint
+    bool results = false; ///< the run has no steps to do, and makes the same results again
+  };
+  /// Makes it ready for a run that has been admitted: writes the effective deck, and sets aside, or removes
+  /// if `start` says so, what does not belong to it. Collective.
+  void prepare(const Communicator& world, const std::string& deck, const RunStart& start,
+               const Continued& continued) const;
 
   bool exists() const { return !_path.empty(); }
   const std::string& path() const { return _path; }

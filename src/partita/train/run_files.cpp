@@ -3,6 +3,8 @@
 #include "partita/config/deck.hpp"
 #include "partita/config/files.hpp"
 #include "partita/config/user_error.hpp"
+#include "partita/core/log.hpp"
+#include "partita/io/output_file.hpp"
 #include "partita/io/read_run_file.hpp"
 #include "partita/train/history.hpp"
 
@@ -13,6 +15,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <numeric>
 
 namespace partita {
 
@@ -21,6 +25,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* checkpoint_folder = "checkpoints";
+constexpr std::uint64_t most_deck_bytes = 64 << 20; ///< longer than any that is written
 constexpr const char* hdf5_mark = "\x89HDF\r\n\x1a\n";
 
 /// A file of a run directory and how its text begins; HDF5 files have a mark of their own.
@@ -51,28 +56,64 @@ bool begins(const std::string& path, const std::string& mark) {
   return file.gcount() == 0 || start == mark;
 }
 
-/// HDF5 of another program is foreign; what is no HDF5 at all may be a damaged file of ours.
-bool isForeignHdf5(const std::string& path) {
+/// Does it begin as HDF5 does, but for some damage? A crash may leave zeros in the place of the first bytes.
+bool looksLikeHdf5(const std::string& path) {
+  constexpr std::ptrdiff_t enough = 4; // of the eight bytes
+  const std::string mark = hdf5_mark;
+  std::string start(mark.size(), '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.read(start.data(), static_cast<std::streamsize>(start.size()));
+  const auto equal = std::inner_product(mark.begin(), mark.end(), start.begin(), std::ptrdiff_t{0},
+                                        std::plus<>{}, std::equal_to<>{});
+  return equal >= enough || start == std::string(mark.size(), '\0');
+}
+
+/// What is known of a file with the name of one of our HDF5 files: only of what it proves to be it may be
+/// removed. Throws where it cannot be read, which proves nothing.
+enum class Origin { ours, damaged, foreign };
+
+Origin originOf(const std::string& path) {
   try {
     const RunFile opened(path);
   } catch (const DamagedFile&) {
-    return false;
-  } catch (const UserError&) {
-    return true;
+    return looksLikeHdf5(path) ? Origin::damaged : Origin::foreign;
+  } catch (const ForeignFile&) {
+    return Origin::foreign;
   }
-  return false;
+  return Origin::ours;
 }
 
 bool isOurs(const std::string& folder, const OwnFile& file) {
   const std::string path = folder + "/" + file.name;
-  return begins(path, file.mark) && (file.mark != hdf5_mark || !isForeignHdf5(path));
+  if (file.mark == hdf5_mark) return regularFileExists(path) && originOf(path) != Origin::foreign;
+  return begins(path, file.mark);
+}
+
+std::string freeNameAside(const std::string& path) {
+  std::string aside = path + ".superseded";
+  for (int number = 2; exists(aside); ++number) aside = path + ".superseded-" + std::to_string(number);
+  return aside;
+}
+
+/// Removes a result that is proved to be ours; any other is set aside.
+void discard(const std::string& path, const std::string& kept) {
+  std::error_code ignored;
+  if (fs::equivalent(path, kept, ignored)) return; // the run begins with it
+  const bool hdf5 = fs::path(path).extension() == ".h5";
+  if (hdf5 && originOf(path) != Origin::ours) {
+    setAside(path);
+  } else {
+    fs::remove(path, ignored);
+  }
 }
 
 /// More than one line: a history without rows is nothing to lose.
 bool saysSomething(const std::string& path) {
+  std::string start(4096, '\0');
   std::ifstream file(path, std::ios::binary);
-  std::string line;
-  return static_cast<bool>(std::getline(file, line)) && file.peek() != std::ifstream::traits_type::eof();
+  file.read(start.data(), static_cast<std::streamsize>(start.size()));
+  const auto got = static_cast<std::size_t>(file.gcount());
+  return got == start.size() || start.find('\n') + 1 < got;
 }
 
 /// The step in the name of a checkpoint, step-NNNNNNNNN.h5 with nine digits or more; -1: it is none.
@@ -106,8 +147,17 @@ std::vector<std::string> unfinishedFiles(const std::string& run_directory) {
   return found;
 }
 
+/// Is the text of an effective deck as the program wrote it?
+bool isUnchanged(const std::string& text, const std::string& path) {
+  try {
+    return writeDeck(parseDeck(text, path)) == text;
+  } catch (const UserError&) { // of another version, or not even a deck
+    return false;
+  }
+}
+
 [[noreturn]] void failForeign(const std::string& path) {
-  throw UserError(path + ": is no file of Partita and would be overwritten; take another run directory");
+  throw UserError(path + ": is not a Partita file and would be overwritten; choose another run directory");
 }
 
 } // namespace
@@ -159,24 +209,35 @@ void refuseForeignFiles(const std::string& run_directory) {
       failForeign(partial);
   };
   for (const OwnFile& file : own_files) check(run_directory + "/" + file.name, isOurs(run_directory, file));
-  for (const std::string& path : checkpointsIn(run_directory)) check(path, !isForeignHdf5(path));
+  for (const std::string& path : checkpointsIn(run_directory))
+    check(path, regularFileExists(path) && originOf(path) != Origin::foreign);
   std::error_code ignored;
   const std::string folder = run_directory + "/" + checkpoint_folder;
   if (exists(folder) && !fs::is_directory(folder, ignored)) failForeign(folder);
 }
 
-void removeResults(const std::string& run_directory, bool keeps_history) {
-  std::error_code ignored;
-  for (const OwnFile& file : own_files) {
-    const bool stays = !file.result || (keeps_history && file.mark == history_mark);
-    if (!stays && isOurs(run_directory, file)) fs::remove(run_directory + "/" + file.name, ignored);
-  }
+void discardResults(const std::string& run_directory, const std::string& kept) {
+  for (const OwnFile& file : own_files)
+    if (file.result && isOurs(run_directory, file)) discard(run_directory + "/" + file.name, kept);
+  for (const std::string& path : checkpointsIn(run_directory)) discard(path, kept);
 }
 
-void removeCheckpoints(const std::string& run_directory) {
-  std::error_code ignored;
-  for (const std::string& path : checkpointsIn(run_directory))
-    if (!isForeignHdf5(path)) fs::remove(path, ignored);
+std::string setAside(const std::string& path) {
+  const std::string aside = freeNameAside(path);
+  std::error_code failure;
+  fs::rename(path, aside, failure);
+  if (failure) throw UserError("'" + path + "' cannot be set aside: " + failure.message());
+  return aside;
+}
+
+std::vector<std::string> setResultsAside(const std::string& run_directory, bool history, bool others) {
+  std::vector<std::string> moved;
+  for (const OwnFile& file : own_files) {
+    const std::string path = run_directory + "/" + file.name;
+    const bool goes = file.result && (file.mark == history_mark ? history : others);
+    if (goes && isOurs(run_directory, file) && saysSomething(path)) moved.push_back(setAside(path));
+  }
+  return moved;
 }
 
 void removeUnfinishedFiles(const std::string& run_directory) {
@@ -186,16 +247,24 @@ void removeUnfinishedFiles(const std::string& run_directory) {
 
 std::vector<std::string> setAsideLater(const std::string& run_directory, const std::string& than) {
   std::vector<std::string> moved;
-  std::error_code failure;
   for (const std::string& path : checkpointsIn(run_directory)) {
     if (!isLater(path, than)) break;
-    std::string aside = path + ".superseded";
-    for (int number = 2; exists(aside); ++number) aside = path + ".superseded-" + std::to_string(number);
-    fs::rename(path, aside, failure);
-    if (failure) throw UserError("'" + path + "' cannot be set aside: " + failure.message());
-    moved.push_back(aside);
+    moved.push_back(setAside(path));
   }
   return moved;
+}
+
+void writeEffectiveDeck(const std::string& run_directory, const std::string& deck) {
+  const std::string path = run_directory + "/deck.toml";
+  if (exists(path)) {
+    const std::string old = readTextFile(path, most_deck_bytes);
+    if (old == deck) return;
+    if (!old.empty() && !isUnchanged(old, path))
+      Log::warning("a deck that somebody has changed is set aside: " + setAside(path));
+  }
+  OutputFile file(path);
+  file.write(deck);
+  file.commit();
 }
 
 std::string parameterFileOf(const std::string& path) {
@@ -215,8 +284,11 @@ std::vector<std::string> filesOfRun(const std::string& path) {
   fs::path folder = path;
   if (!fs::is_directory(path, ignored)) folder = fs::absolute(path, ignored).parent_path();
   if (folder.filename() == checkpoint_folder) folder = folder.parent_path();
-  std::vector<std::string> files = checkpointsIn(folder.string());
+  std::vector<std::string> files;
+  for (const auto& entry : fs::directory_iterator(folder / checkpoint_folder, ignored))
+    files.push_back(entry.path().string());
   for (const OwnFile& file : own_files) files.push_back((folder / file.name).string());
+  files.push_back((folder / lock_name).string());
   files.push_back(path);
   return files;
 }

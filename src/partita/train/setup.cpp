@@ -49,8 +49,9 @@ struct RankMemory {
 /// Room for the state of the optimiser: better told now, by all ranks alike, than when the optimiser is made.
 void checkOffload(const RunConfig& config, const RankMemory& memory, const Communicator& world) {
   const OptimiserSection& optimiser = config.optimiser;
+  std::shared_ptr<void> room; // until all ranks have theirs: some may share a disk
   collectively(world, [&] {
-    StoredVector::requireRoom({optimiser.offload, optimiser.offload_directory}, memory.offloaded);
+    room = StoredVector::takeRoom({optimiser.offload, optimiser.offload_directory}, memory.offloaded);
   });
 }
 
@@ -63,12 +64,13 @@ void checkMemory(const RankMemory& own, const Communicator& world, bool learns) 
   std::vector<double> of_node{needed};
   node.sum(of_node);
   collectively(world, [&] {
-    const double available = availableMemory();
-    if (of_node[0] <= available) return;
-    const std::string others = node.size() > 1 ? " and the ranks of its node " + formatBytes(of_node[0]) : "";
+    const double own_room = availableMemory(), room = availableOnNode();
+    const bool fits = needed <= own_room;
+    if (fits && of_node[0] <= room) return;
+    const std::string others = fits ? " and the ranks of its node " + formatBytes(of_node[0]) : "";
     throw UserError("not enough memory: this rank needs " + formatBytes(needed) + others + ", " +
                     formatBytes(static_cast<double>(own.parameters)) + " of it for parameters (see -n); " +
-                    formatBytes(available) + " are free");
+                    formatBytes(fits ? room : own_room) + " is free");
   });
 }
 

@@ -25,6 +25,7 @@
 #include <chrono>
 #include <cstring>
 #include <exception>
+#include <filesystem>
 #include <functional>
 
 namespace partita {
@@ -79,8 +80,8 @@ RunFacts factsOf(const Communicator& world, const RunConfig& deck, const DataSet
 }
 
 /// Does what ranks do together with a file in a thread, where MPI allows that, so that this one notices a
-/// file system that hangs: HDF5 itself would wait for ever. Throws what `work` throws, and RunError after
-/// `patience` seconds (0: never).
+/// file system that hangs: HDF5 itself would wait for ever. Throws what `work` throws, and RunError if
+/// PATH.partial has not grown for `patience` seconds (0: never).
 void doWatched(const std::string& path, std::int64_t patience, const std::function<void()>& work) {
   BackgroundThread thread(MpiEnvironment::threadsMayCall());
   std::atomic<bool> done{false};
@@ -93,11 +94,17 @@ void doWatched(const std::string& path, std::int64_t patience, const std::functi
     }
     done = true;
   });
-  const auto begin = std::chrono::steady_clock::now();
+  auto begin = std::chrono::steady_clock::now();
+  std::uintmax_t size = 0;
   while (!done) {
     idleBriefly();
-    if (patience > 0 && std::chrono::steady_clock::now() - begin > std::chrono::seconds(patience))
+    if (patience == 0 || std::chrono::steady_clock::now() - begin <= std::chrono::seconds(patience)) continue;
+    std::error_code none;
+    const std::uintmax_t now = std::filesystem::file_size(path + ".partial", none);
+    if (none || now == size)
       throw RunError(path + ": is not written after " + std::to_string(patience) + " s (run/watchdog)");
+    size = now;
+    begin = std::chrono::steady_clock::now();
   }
   if (failure != nullptr) std::rethrow_exception(failure);
 }
@@ -175,8 +182,10 @@ Outcome trainDeck(const Communicator& world, const RunConfig& deck, const RunDir
         planRestart(restart_file, deck, config, plans.partition, length, plans.sets, setup.grid.replicas());
     if (!restart_file.empty()) readParameters(*restart.opened, setup.stagePointers<Stage*>());
   });
-  const bool trains = !restart.keeps_state || length.runStep(restart.start) < length.total();
-  directory.prepare(world, writeDeck(deck), options.start, trains);
+  const std::int64_t first = length.runStep(restart.start);
+  directory.prepare(world, writeDeck(deck), options.start,
+                    {restart.keeps_state && first >= restart.found->run_step,
+                     restart.keeps_state && first == length.total()});
   if (world.rank() == 0) setup.grid.traffic = restart.traffic();
 
   std::unique_ptr<Monitor> listener;

@@ -39,13 +39,12 @@ void showProgress(const RunProgress& progress) {
   Log::info("  " + std::to_string(progress.stages) + " stages x " + std::to_string(progress.replicas) +
             " replicas on " + std::to_string(progress.ranks) + " ranks; " +
             formatSeconds(progress.elapsed_seconds) + " so far");
-  const auto update = [&](std::int64_t stage, int number) {
-    return std::to_string(
-        static_cast<std::int64_t>(progress.updates[static_cast<std::size_t>(3 * stage + number)]));
-  };
-  for (std::int64_t stage = 0; stage < progress.stages; ++stage)
-    Log::info("  stage " + std::to_string(stage + 1) + ": " + update(stage, 0) + " steps taken, loss scale " +
-              update(stage, 1));
+  for (std::size_t stage = 0; stage < progress.updates.size(); ++stage) {
+    const UpdateState& update = progress.updates[stage];
+    Log::info("  stage " + std::to_string(stage + 1) + ": " +
+              std::to_string(static_cast<std::int64_t>(update.steps)) + " steps taken, loss scale " +
+              std::to_string(static_cast<std::int64_t>(update.loss_scale)));
+  }
 }
 
 void showFile(const std::string& path) {

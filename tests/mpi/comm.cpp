@@ -80,7 +80,7 @@ TEST_CASE("a stream keeps order and sizes", "[comm]") {
                          std::pair(1, MessagePath::staged), std::pair(3, MessagePath::staged)};
   for (const auto& [depth, path] : variants) {
     const MpiDelays delays(11);
-    const Channel channel{pair, 1 - pair.rank(), 9, "matrices", path};
+    const Channel channel{pair, 1 - pair.rank(), Tag::relay, "matrices", path};
     std::int64_t bytes = 0, expected_bytes = 0;
     if (pair.rank() == 0) {
       Sender sender(channel, rows, columns, depth, bytes);

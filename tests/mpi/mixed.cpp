@@ -166,8 +166,8 @@ TEST_CASE("messages of 16 bits arrive as rounded numbers, odd counts too", "[mix
       std::int64_t bytes = 0;
       const int next = (world.rank() + 1) % world.size(),
                 before = (world.rank() + world.size() - 1) % world.size();
-      Sender sender({world, next, 3, "numbers", path, wire}, most_rows, columns, 2, bytes);
-      Receiver receiver({world, before, 3, "numbers", path, wire}, most_rows, columns, 2, 3);
+      Sender sender({world, next, Tag::relay, "numbers", path, wire}, most_rows, columns, 2, bytes);
+      Receiver receiver({world, before, Tag::relay, "numbers", path, wire}, most_rows, columns, 2, 3);
       for (const std::int64_t rows : {3, 5, 1}) {
         const Matrix matrix = makeMatrix("partita::test::matrix", rows, columns);
         std::vector<Real> values(matrix.size());
@@ -320,8 +320,8 @@ TEST_CASE("messages of 16 bits cross slow links with their stamps", "[mixed]") {
     std::int64_t bytes = 0;
     const int next = (world.rank() + 1) % world.size(),
               before = (world.rank() + world.size() - 1) % world.size();
-    Sender sender({world, next, 3, "numbers", MessagePath::direct, wire}, rows, columns, 2, bytes);
-    Receiver receiver({world, before, 3, "numbers", MessagePath::direct, wire}, rows, columns, 2, 3, 2);
+    Sender sender({world, next, Tag::relay, "numbers", MessagePath::direct, wire}, rows, columns, 2, bytes);
+    Receiver receiver({world, before, Tag::relay, "numbers", MessagePath::direct, wire}, rows, columns, 2, 3, 2);
     const Matrix matrix = makeMatrix("partita::test::matrix", rows, columns);
     fill(matrix, std::vector<Real>(matrix.size(), Real(1.2345)));
     const double begin = linkSeconds();

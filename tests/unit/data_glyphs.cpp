@@ -76,7 +76,7 @@ TEST_CASE("Glyph classes are balanced in every prefix", "[data]") {
 
 TEST_CASE("Every drawing keeps a margin for strokes and distortion", "[data]") {
   REQUIRE(glyphShapes().size() == 47);
-  for (const Shape& shape : glyphShapes())
+  for (const GlyphShape& shape : glyphShapes())
     for (const Stroke& stroke : shape) {
       CHECK(stroke.size() >= 2);
       for (const Point& point : stroke) {

@@ -38,13 +38,13 @@ struct Simulated {
       BatchProgress& own = progress[g];
       const Arrivals here{g == 0 || progress[g - 1].forwards > own.forwards ? 1 : -1,
                           !last && progress[g + 1].backwards > own.backwards ? 1 : -1};
-      const Operation operation = rules[g].choose(own, here);
-      idle = operation == Operation::none ? idle + 1 : 0;
-      if (operation == Operation::none) continue;
-      orders[g] += operation == Operation::forward ? 'F' : 'B';
-      ++(operation == Operation::forward ? own.forwards : own.backwards);
+      const PassKind operation = rules[g].choose(own, here);
+      idle = operation == PassKind::none ? idle + 1 : 0;
+      if (operation == PassKind::none) continue;
+      orders[g] += operation == PassKind::forward ? 'F' : 'B';
+      ++(operation == PassKind::forward ? own.forwards : own.backwards);
       most_live[g] = std::max(most_live[g], own.live());
-      if (last && operation == Operation::forward) {
+      if (last && operation == PassKind::forward) {
         ++own.backwards;
         orders[g] += 'B';
       }
@@ -105,17 +105,17 @@ TEST_CASE("A message-driven rank takes what is there, and a tie goes by its rule
         .choose(progress, arrivals);
   };
   for (const auto tie : {PipelineTie::forward_first, PipelineTie::backward_first, PipelineTie::fifo}) {
-    CHECK(chosen(tie, {2, 1}, {5, -1}) == Operation::forward);
-    CHECK(chosen(tie, {2, 1}, {-1, 5}) == Operation::backward);
-    CHECK(chosen(tie, {2, 1}, {-1, -1}) == Operation::none);
-    CHECK(chosen(tie, {3, 0}, {5, -1}) == Operation::none); // the window is full
-    CHECK(chosen(tie, {8, 6}, {5, -1}) == Operation::none); // no microbatch is left
-    CHECK(chosen(tie, {3, 0}, {5, 6}) == Operation::backward);
+    CHECK(chosen(tie, {2, 1}, {5, -1}) == PassKind::forward);
+    CHECK(chosen(tie, {2, 1}, {-1, 5}) == PassKind::backward);
+    CHECK(chosen(tie, {2, 1}, {-1, -1}) == PassKind::none);
+    CHECK(chosen(tie, {3, 0}, {5, -1}) == PassKind::none); // the window is full
+    CHECK(chosen(tie, {8, 6}, {5, -1}) == PassKind::none); // no microbatch is left
+    CHECK(chosen(tie, {3, 0}, {5, 6}) == PassKind::backward);
   }
-  CHECK(chosen(PipelineTie::forward_first, {2, 1}, {6, 5}) == Operation::forward);
-  CHECK(chosen(PipelineTie::backward_first, {2, 1}, {5, 6}) == Operation::backward);
-  CHECK(chosen(PipelineTie::fifo, {2, 1}, {5, 6}) == Operation::forward);
-  CHECK(chosen(PipelineTie::fifo, {2, 1}, {6, 5}) == Operation::backward);
+  CHECK(chosen(PipelineTie::forward_first, {2, 1}, {6, 5}) == PassKind::forward);
+  CHECK(chosen(PipelineTie::backward_first, {2, 1}, {5, 6}) == PassKind::backward);
+  CHECK(chosen(PipelineTie::fifo, {2, 1}, {5, 6}) == PassKind::forward);
+  CHECK(chosen(PipelineTie::fifo, {2, 1}, {6, 5}) == PassKind::backward);
 }
 
 TEST_CASE("Windows are those of the deck", "[strategy]") {

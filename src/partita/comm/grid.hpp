@@ -20,7 +20,7 @@ class Grid {
   const Communicator& peers() const { return _peers; }           ///< the replicas of my group, by replica
 
   /// To rank `peer` of one of the communicators above, on the path that this rank's messages take.
-  Channel channel(const Communicator& comm, int peer, int tag, const char* what) const {
+  Channel channel(const Communicator& comm, int peer, Tag tag, const char* what) const {
     return {comm, peer, tag, what, _paths.messages, _paths.wire};
   }
 

@@ -47,7 +47,7 @@ std::int64_t stampCount(const Channel& channel) {
 
 /// MPI promises tags up to 32767. Numbers come back after more messages than a queue can hold.
 int tagOf(const Channel& channel, std::int64_t number) {
-  return channel.tag + 16 * static_cast<int>(number % 2000);
+  return static_cast<int>(channel.tag) + 16 * static_cast<int>(number % 2000);
 }
 
 } // namespace

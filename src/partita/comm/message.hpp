@@ -2,6 +2,7 @@
 
 #include "partita/comm/link.hpp"
 #include "partita/comm/message_path.hpp"
+#include "partita/comm/tags.hpp"
 #include "partita/comm/wait.hpp"
 #include "partita/core/numbers.hpp"
 
@@ -16,7 +17,7 @@ namespace partita {
 struct Channel {
   const Communicator& comm;
   int peer;         ///< the rank at the other end, in `comm`
-  int tag;          ///< tells streams between the same ranks apart: 0..15
+  Tag tag;          ///< tells streams between the same ranks apart
   const char* what; ///< a literal, for reports: "activations"
   MessagePath path;
   Precision wire = Precision::single; ///< in which values travel, rounded; the same at both ends

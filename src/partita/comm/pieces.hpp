@@ -1,6 +1,7 @@
 #pragma once
 
 #include "partita/comm/mpi.hpp"
+#include "partita/comm/tags.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -12,22 +13,22 @@ namespace partita {
 constexpr std::size_t piece_bytes = std::size_t{1} << 24;
 
 /// Waits until rank 0 takes them in. Called on another rank.
-inline void sendPieces(const Communicator& comm, int tag, const void* data, std::size_t bytes) {
+inline void sendPieces(const Communicator& comm, Tag tag, const void* data, std::size_t bytes) {
   const char* begin = static_cast<const char*>(data);
   for (std::size_t sent = 0; sent < bytes; sent += piece_bytes) {
     const auto count = static_cast<int>(std::min(piece_bytes, bytes - sent));
-    PARTITA_MPI(MPI_Send(begin + sent, count, MPI_CHAR, 0, tag, comm.get()));
+    PARTITA_MPI(MPI_Send(begin + sent, count, MPI_CHAR, 0, static_cast<int>(tag), comm.get()));
   }
 }
 
 /// Calls take(data, bytes) for one piece after the other of what `rank` sends. Called on rank 0.
 template <class Take>
-void receivePieces(const Communicator& comm, int rank, int tag, std::size_t bytes, const Take& take) {
+void receivePieces(const Communicator& comm, int rank, Tag tag, std::size_t bytes, const Take& take) {
   std::vector<char> piece(std::min(bytes, piece_bytes));
   for (std::size_t received = 0; received < bytes; received += piece_bytes) {
     const std::size_t count = std::min(piece_bytes, bytes - received);
-    PARTITA_MPI(
-        MPI_Recv(piece.data(), static_cast<int>(count), MPI_CHAR, rank, tag, comm.get(), MPI_STATUS_IGNORE));
+    PARTITA_MPI(MPI_Recv(piece.data(), static_cast<int>(count), MPI_CHAR, rank, static_cast<int>(tag),
+                         comm.get(), MPI_STATUS_IGNORE));
     take(piece.data(), count);
   }
 }

@@ -1,5 +1,7 @@
 #include "partita/comm/shared_clock.hpp"
 
+#include "partita/comm/tags.hpp"
+
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -8,7 +10,7 @@ namespace partita {
 
 namespace {
 
-constexpr int clock_tag = 13;
+constexpr int clock_tag = static_cast<int>(Tag::clock);
 constexpr int questions = 20; // one of them at least is answered while nobody else has the cores
 
 void answer(const Communicator& comm, const std::function<double()>& own) {

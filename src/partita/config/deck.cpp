@@ -19,6 +19,15 @@ std::string readFile(const std::string& path) {
   return readTextFile(path, most_bytes);
 }
 
+/// Names that begin with a word of three letters or more.
+std::vector<std::string> beginningWith(const std::string& word, const std::vector<std::string>& names) {
+  constexpr std::size_t enough = 3;
+  std::vector<std::string> found;
+  for (const std::string& name : names)
+    if (word.size() >= enough && name.compare(0, word.size(), word) == 0) found.push_back(name);
+  return found;
+}
+
 /// What is wrong with a value that begins as a list or a table and is no TOML; empty for any other value.
 std::string openList(const std::string& value, const std::string& reason) {
   if (value.empty() || (value.front() != '[' && value.front() != '{')) return {};
@@ -96,10 +105,12 @@ void DeckReader::readSection(const TomlNode& node) {
 
 void DeckReader::unknownKey(const Place& place, const Section& section, const std::string& key) {
   if (_diagnostics.full()) return _diagnostics.countMore(); // to look for near names takes its time
-  const bool near_here = !nearestName(key, section.keys()).empty();
-  const std::string home = _table.home(near_here ? key : nearestName(key, _table.keys()));
-  const std::string advice =
-      home.empty() ? suggestion(key, section.keys()) : "; did you mean '" + home + "'?";
+  const std::vector<std::string> begin = beginningWith(key, section.keys());
+  std::string near = _table.home(key); // the key of another section
+  if (near.empty()) near = nearestName(key, section.keys());
+  if (near.empty() && begin.empty()) near = _table.home(nearestName(key, _table.keys()));
+  std::string advice = near.empty() ? "" : "; did you mean '" + near + "'?";
+  if (near.empty() && !begin.empty()) advice = "; did you mean one of " + quotedList(begin) + "?";
   _diagnostics.error(place, section.name + "/" + key, "unknown key" + advice);
 }
 

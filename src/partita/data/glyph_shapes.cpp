@@ -77,9 +77,9 @@ void appendArc(std::istringstream& text, Stroke& stroke) {
   }
 }
 
-Shape parseShape(const char* drawing) {
+GlyphShape parseShape(const char* drawing) {
   std::istringstream text(drawing);
-  Shape shape(1);
+  GlyphShape shape(1);
   for (std::string word; text >> word;) {
     Stroke& stroke = shape.back();
     if (word == "A") {
@@ -101,9 +101,9 @@ Shape parseShape(const char* drawing) {
 
 } // namespace
 
-const std::vector<Shape>& glyphShapes() {
-  static const std::vector<Shape> shapes = [] {
-    std::vector<Shape> parsed;
+const std::vector<GlyphShape>& glyphShapes() {
+  static const std::vector<GlyphShape> shapes = [] {
+    std::vector<GlyphShape> parsed;
     parsed.reserve(drawings.size());
     for (const char* drawing : drawings) parsed.push_back(parseShape(drawing));
     return parsed;

@@ -97,7 +97,7 @@ void GlyphPainter::paint(std::uint64_t index, std::int32_t label, std::uint8_t* 
   addNoise(index, contrast, out);
 }
 
-void GlyphPainter::traceShape(std::uint64_t index, const Shape& shape) {
+void GlyphPainter::traceShape(std::uint64_t index, const GlyphShape& shape) {
   const float edge = _radius + 0.5F;
   std::fill(_squared_distances.begin(), _squared_distances.end(), edge * edge);
   const std::uint64_t first = index * blocks_a_sample;

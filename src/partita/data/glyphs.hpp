@@ -27,7 +27,7 @@ class GlyphPainter {
   void paint(std::uint64_t index, std::int32_t label, std::uint8_t* out);
 
  private:
-  void traceShape(std::uint64_t index, const Shape& shape);
+  void traceShape(std::uint64_t index, const GlyphShape& shape);
   void traceSegment(Point a, Point b);
   void addNoise(std::uint64_t index, float contrast, std::uint8_t* out) const;
 

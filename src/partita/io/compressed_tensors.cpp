@@ -1,5 +1,6 @@
 #include "partita/io/compressed_tensors.hpp"
 
+#include "partita/comm/tags.hpp"
 #include "partita/comm/wait.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/io/hdf5.hpp"
@@ -14,7 +15,7 @@ namespace partita {
 namespace {
 
 constexpr std::int64_t bytes_a_chunk = 4 << 20;
-constexpr int tag = 1;
+constexpr int tag = static_cast<int>(Tag::chunk);
 
 using Bytes = std::vector<unsigned char>;
 

@@ -1,5 +1,6 @@
 #include "partita/io/parameters_hash.hpp"
 
+#include "partita/comm/tags.hpp"
 #include "partita/comm/wait.hpp"
 #include "partita/core/sha256.hpp"
 
@@ -9,7 +10,7 @@ namespace partita {
 
 namespace {
 
-constexpr int hash_tag = 7;
+constexpr int hash_tag = static_cast<int>(Tag::hash);
 
 /// A piece at a time: whole, a copy of the parameters might be the most that a run ever holds.
 void add(const StoredVector& values, const StageTensor& tensor, Sha256& hash) {

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 
 namespace partita {
@@ -224,6 +225,17 @@ std::vector<T> RunFile::readAll(const std::string& name, hid_t type) const {
   return values;
 }
 
+/// Structs of numbers only; empty where the numbers do not fill the last one.
+template <class Row>
+std::vector<Row> RunFile::readRows(const std::string& name) const {
+  constexpr std::size_t width = sizeof(Row) / sizeof(double);
+  const std::vector<double> values = readAll<double>(name, H5T_NATIVE_DOUBLE);
+  std::vector<Row> rows(values.size() % width == 0 ? values.size() / width : 0);
+  if (!rows.empty())
+    std::memcpy(static_cast<void*>(rows.data()), values.data(), values.size() * sizeof(double));
+  return rows;
+}
+
 RunFacts RunFile::facts() const {
   return orDamaged([&] { return readFacts(); });
 }
@@ -281,13 +293,13 @@ RunProgress RunFile::readProgress() const {
   progress.stages = integer("stages");
   progress.replicas = integer("replicas");
   progress.ranks = integer("ranks");
-  progress.scores = readAll<double>("/state/scores", H5T_NATIVE_DOUBLE);
-  progress.updates = readAll<double>("/state/updates", H5T_NATIVE_DOUBLE);
+  progress.scores = readRows<LossSums>("/state/scores");
+  progress.updates = readRows<UpdateState>("/state/updates");
   const auto scores = static_cast<std::int64_t>(progress.scores.size()),
              updates = static_cast<std::int64_t>(progress.updates.size());
-  const bool fits = progress.stages > 0 && progress.replicas > 0 && scores % 3 == 0 &&
-                    scores / 3 / progress.stages == progress.replicas && scores / 3 % progress.stages == 0 &&
-                    updates % 3 == 0 && updates / 3 == progress.stages;
+  const bool fits = progress.stages > 0 && progress.replicas > 0 &&
+                    scores / progress.stages == progress.replicas && scores % progress.stages == 0 &&
+                    updates == progress.stages;
   if (!fits || progress.per_epoch < 1 || progress.position.step < 0 || progress.position.stage < 0 ||
       progress.position.stage >= progress.stages)
     throw UserError(_path + ": '/state' contradicts itself");

@@ -49,6 +49,8 @@ class RunFile {
   void refuseMissingFilter(hid_t dataset) const;
   template <class T>
   std::vector<T> readAll(const std::string& dataset, hid_t type) const;
+  template <class Row>
+  std::vector<Row> readRows(const std::string& dataset) const;
   void verifyDataset(const std::string& dataset) const;
   void loadStructure();
   template <class Work>

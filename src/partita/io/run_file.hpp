@@ -38,6 +38,20 @@ struct RunFacts {
   Provenance provenance;
 };
 
+/// What a stage and replica have added up since the last row of the history.
+struct LossSums {
+  double loss = 0.0, correct = 0.0, rows = 0.0;
+};
+
+/// Where the updates of a stage stand.
+struct UpdateState {
+  double steps = 0.0;       ///< that the optimiser has taken
+  double loss_scale = 0.0;  ///< factor on the loss; 1: it is not scaled
+  double clean_steps = 0.0; ///< steps since that changed
+};
+static_assert(sizeof(LossSums) == 3 * sizeof(double) && sizeof(UpdateState) == 3 * sizeof(double),
+              "files have rows of three numbers");
+
 /// What a checkpoint adds: where the run stood. Random numbers are functions of seed, stream, epoch and
 /// index, so that positions are all the state they have.
 struct RunProgress {
@@ -48,11 +62,13 @@ struct RunProgress {
   double elapsed_seconds = 0.0, training_seconds = 0.0, evaluation_seconds = 0.0;
   Traffic traffic; ///< of all ranks together
   std::int64_t stages = 1, replicas = 1, ranks = 1;
-  /// [stages, replicas, 3]: loss, correct rows and rows since the last row of the history.
-  std::vector<double> scores;
-  /// [stages, 3]: steps that the optimiser has taken, factor on the loss (1: it is not scaled), steps since
-  /// that changed; zeros for a stage that is not under training.
-  std::vector<double> updates;
+  std::vector<LossSums> scores;     ///< [stages, replicas]
+  std::vector<UpdateState> updates; ///< by stage; zeros for one that is not under training
+
+  /// Of a stage and a replica, in `scores`.
+  std::size_t scoreIndex(std::int64_t stage, std::int64_t replica) const {
+    return static_cast<std::size_t>(stage * replicas + replica);
+  }
 };
 
 /// All that goes into a file, as one rank knows it: the same on every rank but for `values`.

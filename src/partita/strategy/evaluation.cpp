@@ -11,11 +11,9 @@ namespace partita {
 
 namespace {
 
-constexpr int evaluation_tag = 1;
-
 /// Activations to evaluate are never rounded: a network is as good on one rank as on many.
 Channel channelTo(const Grid& grid, int group) {
-  Channel channel = grid.channel(grid.evaluation(), group, evaluation_tag, "activations to evaluate");
+  Channel channel = grid.channel(grid.evaluation(), group, Tag::evaluation, "activations to evaluate");
   channel.wire = Precision::single;
   return channel;
 }

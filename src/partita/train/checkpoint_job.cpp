@@ -28,19 +28,32 @@ void CheckpointJob::copy() {
   state = State::writing;
 }
 
-/// The sums over all ranks are told apart.
-void CheckpointJob::sortNumbers(int ranks) {
-  RunProgress& progress = *content.progress;
-  const auto number = [&](std::size_t i) { return static_cast<std::int64_t>(numbers[i]); };
-  progress.traffic = {number(0), number(1), number(2)};
-  progress.elapsed_seconds = numbers[3];
-  progress.training_seconds = numbers[4];
-  progress.evaluation_seconds = numbers[5];
-  const auto first = numbers.begin() + numbers_before_scores, sent = numbers.end() - ranks,
-             updates = sent - 3 * progress.stages;
-  progress.scores.assign(first, updates);
-  progress.updates.assign(updates, sent);
-  reports.assign(sent, numbers.end());
+void RunNumbers::sum(const Communicator& comm) {
+  std::vector<double> all;
+  const auto visit = [&](auto&& take) {
+    for (double* number : {&between_stages, &between_replicas, &evaluation, &elapsed_seconds,
+                           &training_seconds, &evaluation_seconds})
+      take(*number);
+    for (LossSums& score : scores)
+      for (double* number : {&score.loss, &score.correct, &score.rows}) take(*number);
+    for (UpdateState& update : updates)
+      for (double* number : {&update.steps, &update.loss_scale, &update.clean_steps}) take(*number);
+    for (double& number : reports) take(number);
+  };
+  visit([&](double& number) { all.push_back(number); });
+  comm.sum(all);
+  auto next = all.begin();
+  visit([&](double& number) { number = *next++; });
+}
+
+void RunNumbers::copyTo(RunProgress& progress) const {
+  progress.traffic = {static_cast<std::int64_t>(between_stages), static_cast<std::int64_t>(between_replicas),
+                      static_cast<std::int64_t>(evaluation)};
+  progress.elapsed_seconds = elapsed_seconds;
+  progress.training_seconds = training_seconds;
+  progress.evaluation_seconds = evaluation_seconds;
+  progress.scores = scores;
+  progress.updates = updates;
 }
 
 void CheckpointJob::write(const Communicator& comm) {
@@ -51,8 +64,8 @@ void CheckpointJob::write(const Communicator& comm) {
       if (comm.rank() == 0) fs::create_directories(fs::path(partial).parent_path(), error);
       if (error) throw UserError(partial + ": " + error.message());
     });
-    comm.sum(numbers);
-    sortNumbers(comm.size());
+    numbers.sum(comm);
+    numbers.copyTo(*content.progress);
     writeRunFile(comm, partial, content, compression);
   } catch (const AgreedError& error) {
     failure = error.what();

@@ -9,6 +9,19 @@
 
 namespace partita {
 
+/// Numbers of a run that ranks add up: each sets its own, and all others are 0.
+struct RunNumbers {
+  double between_stages = 0.0, between_replicas = 0.0, evaluation = 0.0;          ///< traffic, bytes
+  double elapsed_seconds = 0.0, training_seconds = 0.0, evaluation_seconds = 0.0; ///< of rank 0
+  std::vector<LossSums> scores;                                                   ///< as in RunProgress
+  std::vector<UpdateState> updates;                                               ///< as in RunProgress
+  std::vector<double> reports;                                                    ///< that each rank has sent
+
+  /// Collective; the vectors are as long on every rank.
+  void sum(const Communicator& comm);
+  void copyTo(RunProgress& progress) const; ///< all but the reports
+};
+
 /// A checkpoint on its way: what the writing thread works on, and what it answers.
 struct CheckpointJob {
   enum class State { copying, writing, written, naming, named };
@@ -18,14 +31,10 @@ struct CheckpointJob {
     Real* to;
   };
 
-  /// Of `numbers`, in front of the scores: traffic, and times of rank 0.
-  static constexpr std::size_t numbers_before_scores = 6;
-
   std::vector<Copy> copies; ///< for the thread
   std::string partial, final_name;
   RunFileContent content;
-  std::vector<double> numbers;       ///< of this rank; then summed over all
-  std::vector<std::int64_t> reports; ///< that each rank had sent
+  RunNumbers numbers; ///< of this rank; then summed over all
   int compression = 0;
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
   double still_seconds = 0.0, write_seconds = 0.0;
@@ -43,9 +52,6 @@ struct CheckpointJob {
   /// On rank 0, when the file is written: gives it its name once `history` is on the disk, sets aside later
   /// checkpoints of a run that had been there before, and keeps the newest `keep`.
   void publish(const std::string& run_directory, const std::string& history, std::size_t keep);
-
- private:
-  void sortNumbers(int ranks);
 };
 
 /// What went wrong in `work`, in words; empty: nothing.

@@ -49,7 +49,7 @@ void Checkpointer::poll() {
   if (_job->state == CheckpointJob::State::written) {
     if (!_job->failure.empty() || _run.grid.world().rank() != 0) {
       _job->state = CheckpointJob::State::named;
-    } else if (_run.monitor.hasHeard(_job->reports)) {
+    } else if (_run.monitor.hasHeard(_job->numbers.reports)) {
       publish();
     } else {
       _run.monitor.pump();

@@ -13,7 +13,6 @@ namespace partita {
 
 namespace {
 
-constexpr int report_tag = 11, last_tag = 12;
 static_assert(std::is_trivially_copyable<StepReport>::value, "reports travel as bytes");
 
 std::string percent(double fraction) {
@@ -60,20 +59,20 @@ void Monitor::onStep(const StepReport& report) {
     pump();
     return;
   }
-  tell(report, report_tag);
+  tell(report, Tag::report);
   ++_sent;
 }
 
-void Monitor::tell(const StepReport& report, int tag) const {
+void Monitor::tell(const StepReport& report, Tag tag) const {
   Request request;
-  PARTITA_MPI(MPI_Isend(&report, sizeof report, MPI_BYTE, 0, tag, _grid.control().get(),
+  PARTITA_MPI(MPI_Isend(&report, sizeof report, MPI_BYTE, 0, static_cast<int>(tag), _grid.control().get(),
                         request.start({WaitedFor::Kind::taker, "report", _grid.control().worldRank(0), 0})));
   request.wait();
 }
 
-bool Monitor::hasHeard(const std::vector<std::int64_t>& reports) const {
+bool Monitor::hasHeard(const std::vector<double>& reports) const {
   for (std::size_t rank = 1; rank < reports.size(); ++rank)
-    if (_heard[rank] < reports[rank]) return false;
+    if (static_cast<double>(_heard[rank]) < reports[rank]) return false;
   return true;
 }
 
@@ -86,7 +85,7 @@ void Monitor::pump() {
     StepReport report;
     PARTITA_MPI(MPI_Recv(&report, sizeof report, MPI_BYTE, status.MPI_SOURCE, status.MPI_TAG,
                          _grid.control().get(), MPI_STATUS_IGNORE));
-    if (status.MPI_TAG == last_tag) {
+    if (status.MPI_TAG == static_cast<int>(Tag::last_report)) {
       ++_silent_ranks;
       continue;
     }
@@ -98,7 +97,7 @@ void Monitor::pump() {
 void Monitor::finish() {
   const Communicator& control = _grid.control();
   if (control.rank() != 0) {
-    tell({}, last_tag);
+    tell({}, Tag::last_report);
     return;
   }
   Waiting waiting({WaitedFor::Kind::all, "last report"});

@@ -41,10 +41,10 @@ class Monitor : public Observer {
   /// Reports this rank has sent so far.
   std::int64_t sent() const { return _sent; }
   /// On rank 0: has it taken in so many reports of each rank?
-  bool hasHeard(const std::vector<std::int64_t>& reports) const;
+  bool hasHeard(const std::vector<double>& reports) const;
 
  private:
-  void tell(const StepReport& report, int tag) const; ///< to rank 0
+  void tell(const StepReport& report, Tag tag) const; ///< to rank 0
   void take(const StepReport& report);
   void show(const StepReport& report);
   void warnOfStagesThatDoNotLearn(const EvaluationReport& report);

@@ -8,12 +8,6 @@
 
 namespace partita {
 
-namespace {
-
-constexpr int predictions_tag = 8;
-
-} // namespace
-
 Predictions::Predictions(const Communicator& world, const std::string& path) : _wanted(!path.empty()) {
   collectively(world, [&] {
     if (_wanted && world.rank() == 0) _file = std::make_unique<NpzWriter>(path);
@@ -44,7 +38,7 @@ void Predictions::write(const Grid& grid, const DataSets& sets, const Dataset& s
   const GridPlan& plan = grid.plan();
   const bool last = grid.group() + 1 == plan.groups;
   if (last && grid.world().rank() != 0)
-    sendPieces(grid.world(), predictions_tag, _logits.data(), _logits.size() * sizeof(float));
+    sendPieces(grid.world(), Tag::predictions, _logits.data(), _logits.size() * sizeof(float));
   if (_file == nullptr) return;
   const auto samples = static_cast<std::int64_t>(set.size());
   const auto classes = static_cast<std::size_t>(sets.classes), values = classes * set.labels_a_sample;
@@ -64,7 +58,7 @@ void Predictions::write(const Grid& grid, const DataSets& sets, const Dataset& s
       _file->write(_logits.data(), _logits.size() * sizeof(float));
     } else {
       const std::size_t bytes = static_cast<std::size_t>(part.end - part.begin) * values * sizeof(float);
-      receivePieces(grid.world(), rank, predictions_tag, bytes,
+      receivePieces(grid.world(), rank, Tag::predictions, bytes,
                     [&](const char* piece, std::size_t count) { _file->write(piece, count); });
     }
   }

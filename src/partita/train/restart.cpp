@@ -196,9 +196,9 @@ namespace {
 /// The loss scale of a stage and its steps without an overflow. Stages that learnt alone may have come to
 /// different ones, of which the smallest is safe for all.
 std::pair<double, std::int64_t> scaleOf(const Restart& restart, std::int64_t stage) {
-  const std::vector<double>& updates = restart.found->updates;
-  const auto scale = [&](std::int64_t i) { return updates[static_cast<std::size_t>(3 * i + 1)]; };
-  const auto clean = static_cast<std::int64_t>(updates[static_cast<std::size_t>(3 * stage + 2)]);
+  const std::vector<UpdateState>& updates = restart.found->updates;
+  const auto scale = [&](std::int64_t i) { return updates[static_cast<std::size_t>(i)].loss_scale; };
+  const auto clean = static_cast<std::int64_t>(updates[static_cast<std::size_t>(stage)].clean_steps);
   if (!restart.one_scale) return {scale(stage), clean};
   double smallest = scale(0), largest = scale(0);
   for (std::int64_t i = 1; i < restart.found->stages; ++i) {
@@ -220,8 +220,8 @@ void restoreUpdater(const ExecSpace& space, const Restart& restart, const Grid& 
     for (const Optimiser::State& state : updater.optimiser().state()) state.values.clear(space);
   const RunProgress& found = *restart.found;
   const auto stage = std::min<std::int64_t>(local.index(), found.stages - 1);
-  const double* update = &found.updates[static_cast<std::size_t>(3 * stage)];
-  updater.resume(restart.start.step, complete ? static_cast<std::int64_t>(update[0]) : 0);
+  const UpdateState& update = found.updates[static_cast<std::size_t>(stage)];
+  updater.resume(restart.start.step, complete ? static_cast<std::int64_t>(update.steps) : 0);
   const auto [scale, clean] = scaleOf(restart, stage);
   updater.resumeScale(scale, clean);
   if (!restart.same_stages) return;
@@ -229,12 +229,11 @@ void restoreUpdater(const ExecSpace& space, const Restart& restart, const Grid& 
   for (std::int64_t replica = 0; replica < found.replicas; ++replica) {
     // On other replicas than before, the first one goes on for all.
     const bool mine = found.replicas == grid.replicas() ? replica == grid.replica() : grid.replica() == 0;
-    const double* score =
-        &found.scores[static_cast<std::size_t>(3 * (local.index() * found.replicas + replica))];
+    const LossSums& score = found.scores[found.scoreIndex(local.index(), replica)];
     if (!mine) continue;
-    sums.loss += score[0];
-    sums.correct += score[1];
-    sums.rows += score[2];
+    sums.loss += score.loss;
+    sums.correct += score.correct;
+    sums.rows += score.rows;
   }
   local.score.set(space, sums);
 }

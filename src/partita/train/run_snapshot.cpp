@@ -35,7 +35,7 @@ void RunSnapshot::take(const ExecSpace& space, const Position& position,
   job.content.progress = progressAt(position);
   listTensors(job, position);
   copyValues(space, job, updaters);
-  job.numbers = ownNumbers(space, updaters);
+  job.numbers = ownNumbers(space, updaters, *job.content.progress);
 }
 
 std::vector<std::string> RunSnapshot::kindsFor(const StagePlan& stage, const Position& position) const {
@@ -107,41 +107,32 @@ RunProgress RunSnapshot::progressAt(const Position& position) const {
   return progress;
 }
 
-/// What has to be summed over the ranks: traffic, times of rank 0, scores by stage and replica, steps and
-/// loss scales by stage, reports sent by rank.
-std::vector<double> RunSnapshot::ownNumbers(const ExecSpace& space,
-                                            const std::vector<StageUpdater*>& updaters) const {
+RunNumbers RunSnapshot::ownNumbers(const ExecSpace& space, const std::vector<StageUpdater*>& updaters,
+                                   const RunProgress& progress) const {
   const Grid& grid = _run.grid;
-  const auto replicas = static_cast<std::size_t>(grid.replicas()),
-             stages = static_cast<std::size_t>(grid.plan().stages), scores = 3 * replicas * stages,
-             updates = 3 * stages;
-  std::vector<double> numbers(CheckpointJob::numbers_before_scores + scores + updates +
-                              static_cast<std::size_t>(grid.world().size()));
-  numbers[0] = static_cast<double>(grid.traffic.between_stages);
-  numbers[1] = static_cast<double>(grid.traffic.between_replicas);
-  numbers[2] = static_cast<double>(grid.traffic.evaluation);
+  RunNumbers numbers;
+  numbers.between_stages = static_cast<double>(grid.traffic.between_stages);
+  numbers.between_replicas = static_cast<double>(grid.traffic.between_replicas);
+  numbers.evaluation = static_cast<double>(grid.traffic.evaluation);
   if (grid.world().rank() == 0) {
     const RunTimes times = _run.clock.times();
-    numbers[3] = _run.monitor.seconds();
-    numbers[4] = times.training;
-    numbers[5] = times.evaluation;
+    numbers.elapsed_seconds = _run.monitor.seconds();
+    numbers.training_seconds = times.training;
+    numbers.evaluation_seconds = times.evaluation;
   }
+  numbers.scores.resize(static_cast<std::size_t>(progress.stages * progress.replicas));
+  numbers.updates.resize(static_cast<std::size_t>(progress.stages));
   for (StageUpdater* updater : updaters) {
     const Score::Sums sums = updater->local().score.peek(space);
-    const auto place = static_cast<std::size_t>(updater->local().index()) * replicas +
-                       static_cast<std::size_t>(grid.replica());
-    numbers[CheckpointJob::numbers_before_scores + 3 * place] = sums.loss;
-    numbers[CheckpointJob::numbers_before_scores + 3 * place + 1] = sums.correct;
-    numbers[CheckpointJob::numbers_before_scores + 3 * place + 2] = sums.rows;
+    const int stage = updater->local().index();
+    numbers.scores[progress.scoreIndex(stage, grid.replica())] = {sums.loss, sums.correct, sums.rows};
     if (grid.replica() > 0) continue; // all of them have the same
-    const auto update = CheckpointJob::numbers_before_scores + scores +
-                        3 * static_cast<std::size_t>(updater->local().index());
-    numbers[update] = static_cast<double>(updater->optimiser().steps());
-    numbers[update + 1] = updater->lossScale().value();
-    numbers[update + 2] = static_cast<double>(updater->lossScale().clean());
+    numbers.updates[static_cast<std::size_t>(stage)] = {static_cast<double>(updater->optimiser().steps()),
+                                                        updater->lossScale().value(),
+                                                        static_cast<double>(updater->lossScale().clean())};
   }
-  numbers[CheckpointJob::numbers_before_scores + scores + updates +
-          static_cast<std::size_t>(grid.world().rank())] = static_cast<double>(_run.monitor.sent());
+  numbers.reports.resize(static_cast<std::size_t>(grid.world().size()));
+  numbers.reports[static_cast<std::size_t>(grid.world().rank())] = static_cast<double>(_run.monitor.sent());
   return numbers;
 }
 

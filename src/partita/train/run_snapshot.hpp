@@ -40,7 +40,8 @@ class RunSnapshot {
   void listTensors(CheckpointJob& job, const Position& position) const;
   void copyValues(const ExecSpace& space, CheckpointJob& job, const std::vector<StageUpdater*>& updaters);
   RunProgress progressAt(const Position& position) const;
-  std::vector<double> ownNumbers(const ExecSpace& space, const std::vector<StageUpdater*>& updaters) const;
+  RunNumbers ownNumbers(const ExecSpace& space, const std::vector<StageUpdater*>& updaters,
+                        const RunProgress& progress) const;
 
   const CheckpointedRun& _run;
   bool _later;

@@ -7,11 +7,7 @@
 
 namespace partita {
 
-namespace {
-
-constexpr int activation_tag = 4, gradient_tag = 5;
-
-} // namespace
+namespace {} // namespace
 
 PipelineEngine::PipelineEngine(Grid& grid, const StrategySection& strategy, std::int64_t microbatches,
                                const Sizes& sizes, std::int64_t batches, PipelineWork& work)
@@ -21,10 +17,10 @@ PipelineEngine::PipelineEngine(Grid& grid, const StrategySection& strategy, std:
   const std::int64_t messages = batches * microbatches;
   std::int64_t& bytes = grid.traffic.between_stages;
   const auto forwards = [&](int peer) {
-    return grid.channel(grid.chain(), peer, activation_tag, "activations");
+    return grid.channel(grid.chain(), peer, Tag::forward, "activations");
   };
   const auto backwards = [&](int peer) {
-    return grid.channel(grid.backward(), peer, gradient_tag, "gradients of activations");
+    return grid.channel(grid.backward(), peer, Tag::backward, "gradients of activations");
   };
   if (group > 0) {
     const std::int64_t before = liveWindow(strategy, group - 1, groups, microbatches);
@@ -42,9 +38,9 @@ void PipelineEngine::runBatch(const ExecSpace& space) {
   _progress = {};
   while (_progress.backwards < _microbatches) {
     alive();
-    const Operation operation = waitForNext();
+    const PassKind operation = waitForNext();
     delayAtRandom();
-    if (operation == Operation::forward) {
+    if (operation == PassKind::forward) {
       forward(space);
     } else {
       backward(space);
@@ -52,17 +48,17 @@ void PipelineEngine::runBatch(const ExecSpace& space) {
   }
 }
 
-Operation PipelineEngine::waitForNext() {
-  Operation operation = next();
-  if (operation != Operation::none) return operation;
+PassKind PipelineEngine::waitForNext() {
+  PassKind operation = next();
+  if (operation != PassKind::none) return operation;
   Waiting waiting(awaited());
-  while ((operation = next()) == Operation::none) waiting.pause();
+  while ((operation = next()) == PassKind::none) waiting.pause();
   waiting.over();
   return operation;
 }
 
 /// Looks at what has come, and asks the rule.
-Operation PipelineEngine::next() {
+PassKind PipelineEngine::next() {
   ++_looks;
   const bool forward_here = _from_before != nullptr ? _from_before->ready() : _rule.mayForward(_progress);
   if (_arrivals.forward < 0 && forward_here) _arrivals.forward = _looks;

@@ -37,8 +37,8 @@ class PipelineEngine {
   const ScheduleRule& rule() const { return _rule; }
 
  private:
-  Operation waitForNext();
-  Operation next();
+  PassKind waitForNext();
+  PassKind next();
   WaitedFor awaited() const;
   void forward(const ExecSpace& space);
   void backward(const ExecSpace& space);

@@ -16,15 +16,15 @@ bool ScheduleRule::mayBackward(const BatchProgress& progress) const {
   return progress.live() > 0 && !(_fixed && mayForward(progress));
 }
 
-Operation ScheduleRule::choose(const BatchProgress& progress, const Arrivals& arrivals) const {
-  const bool forward = mayForward(progress) && arrivals.has(Operation::forward),
-             backward = mayBackward(progress) && arrivals.has(Operation::backward);
+PassKind ScheduleRule::choose(const BatchProgress& progress, const Arrivals& arrivals) const {
+  const bool forward = mayForward(progress) && arrivals.has(PassKind::forward),
+             backward = mayBackward(progress) && arrivals.has(PassKind::backward);
   if (forward && backward) {
     const bool forward_first = _tie == PipelineTie::forward_first ||
                                (_tie == PipelineTie::fifo && arrivals.forward <= arrivals.backward);
-    return forward_first ? Operation::forward : Operation::backward;
+    return forward_first ? PassKind::forward : PassKind::backward;
   }
-  return forward ? Operation::forward : backward ? Operation::backward : Operation::none;
+  return forward ? PassKind::forward : backward ? PassKind::backward : PassKind::none;
 }
 
 } // namespace partita

@@ -5,7 +5,7 @@
 namespace partita {
 
 /// What a rank of a pipeline does with a microbatch.
-enum class Operation { none, forward, backward };
+enum class PassKind { none, forward, backward };
 
 /// How far a rank is with the microbatches of a batch. Each kind of operation takes them in order.
 struct BatchProgress {
@@ -17,7 +17,7 @@ struct BatchProgress {
 /// it is not.
 struct Arrivals {
   std::int64_t forward = -1, backward = -1;
-  bool has(Operation operation) const { return (operation == Operation::forward ? forward : backward) >= 0; }
+  bool has(PassKind operation) const { return (operation == PassKind::forward ? forward : backward) >= 0; }
 };
 
 /// A schedule: the rule by which a rank chooses its next operation from what is there. All ranks keep the
@@ -38,7 +38,7 @@ class ScheduleRule {
   bool mayForward(const BatchProgress& progress) const;
   bool mayBackward(const BatchProgress& progress) const;
   /// The next operation, or none: then it is to be waited for.
-  Operation choose(const BatchProgress& progress, const Arrivals& arrivals) const;
+  PassKind choose(const BatchProgress& progress, const Arrivals& arrivals) const;
 
  private:
   bool _fixed; ///< order: it does not depend on what is there

@@ -13,8 +13,6 @@ namespace partita {
 
 namespace {
 
-constexpr int trace_tag = 9;
-
 /// A file that is not worth the run: where it cannot be written that is told, and the rest of it is dropped.
 class TraceFile {
  public:
@@ -83,7 +81,7 @@ void ScheduleTrace::write(const std::string& path) const {
   const Communicator& world = _grid.world();
   const std::string own = ownEvents();
   const std::vector<std::int64_t> sizes = world.gather(static_cast<std::int64_t>(own.size()));
-  if (world.rank() != 0) return sendPieces(world, trace_tag, own.data(), own.size());
+  if (world.rank() != 0) return sendPieces(world, Tag::trace, own.data(), own.size());
   TraceFile file(path);
   file.add("{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n" + own);
   bool some = !own.empty();
@@ -91,7 +89,7 @@ void ScheduleTrace::write(const std::string& path) const {
     const auto size = static_cast<std::size_t>(sizes[static_cast<std::size_t>(rank)]);
     if (some && size > 0) file.add(",\n");
     some = some || size > 0;
-    receivePieces(world, rank, trace_tag, size,
+    receivePieces(world, rank, Tag::trace, size,
                   [&](const char* text, std::size_t count) { file.add(text, count); });
   }
   file.add("\n]}\n");

@@ -6,9 +6,7 @@
 
 namespace partita {
 
-namespace {
-constexpr int frozen_tag = 3;
-}
+namespace {}
 
 /// The finished stage lives here: its outputs are made as they are wanted.
 class FrozenStream::MadePieces : public FrozenStream::Pieces {
@@ -88,7 +86,7 @@ void FrozenStream::beginFeeding(const RowSource& inputs) {
   const Grid& grid = _context.grid;
   LocalStage& finished = finishedStage();
   _outgoing = std::make_unique<MadePieces>(finished, makeReader(inputs));
-  _sender = std::make_unique<Sender>(grid.channel(grid.chain(), grid.group() + 1, frozen_tag, "activations"),
+  _sender = std::make_unique<Sender>(grid.channel(grid.chain(), grid.group() + 1, Tag::frozen, "activations"),
                                      _capacity, finished.stage.outputs(), _context.config.strategy.queue,
                                      _context.grid.traffic.between_stages);
 }
@@ -119,7 +117,7 @@ std::unique_ptr<BatchSource> FrozenStream::makeSource(const RowSource& inputs, A
     _incoming = std::make_unique<MadePieces>(finishedStage(), makeReader(inputs));
   } else {
     _incoming = std::make_unique<ReceivedPieces>(
-        std::make_unique<Receiver>(grid.channel(grid.chain(), grid.group() - 1, frozen_tag, "activations"),
+        std::make_unique<Receiver>(grid.channel(grid.chain(), grid.group() - 1, Tag::frozen, "activations"),
                                    _capacity, cache.width(), _context.config.strategy.queue, _pieces));
   }
   const Dataset& train = _context.sets.train;

@@ -13,8 +13,6 @@ namespace partita {
 
 namespace {
 
-constexpr int relay_tag = 2;
-
 /// Later stages of a relay learn from inputs that get better to the end: a rate that falls early would waste
 /// them.
 StageRate stageRate(const StrategySection& strategy, const StagePlan& plan) {
@@ -92,7 +90,7 @@ std::unique_ptr<BatchSource> SilTraining::makeTogetherSource(std::size_t local) 
   }
   if (local > 0) return std::make_unique<HandedSource>(*_context.stages[local - 1], std::move(labels));
   return std::make_unique<ReceivedSource>(
-      std::make_unique<Receiver>(grid.channel(grid.chain(), grid.group() - 1, relay_tag, "activations"),
+      std::make_unique<Receiver>(grid.channel(grid.chain(), grid.group() - 1, Tag::relay, "activations"),
                                  capacity, plan.inputs(), strategy.queue, _context.length.steps - first),
       std::move(labels));
 }
@@ -137,7 +135,7 @@ bool SilTraining::trainTogether(const ExecSpace& space) {
   }
   std::unique_ptr<Sender> sender;
   if (_context.config.strategy.sil.input == StageInput::relay && grid.endStage() < grid.plan().stages) {
-    sender = std::make_unique<Sender>(grid.channel(grid.chain(), grid.group() + 1, relay_tag, "activations"),
+    sender = std::make_unique<Sender>(grid.channel(grid.chain(), grid.group() + 1, Tag::relay, "activations"),
                                       localCapacity(_context.config, grid.replicas()),
                                       _context.stages.back()->stage.outputs(), _context.config.strategy.queue,
                                       _context.grid.traffic.between_stages);

@@ -66,7 +66,7 @@ function __partita_overrides
             'run/seed=' 'seed of every random number' \
             'run/epochs=' 'passes of each stage over the training set' \
             'run/steps=' 'steps of each stage; 0: as many as `epochs` makes' \
-            'run/log_every=' 'from one row of the history to the next' \
+            'run/log_every=' 'from one row of the history to the next; 0: a 200th of the run, 1000 at most' \
             'run/evaluate_every=' 'from one evaluation to the next; 0: at the end only' \
             'run/trace=' 'joint, pipeline: the first ones, whose operations go to trace.json of the run directory' \
             'run/timing=' 'wait after each phase and print where the time goes' \

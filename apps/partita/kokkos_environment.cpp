@@ -97,11 +97,11 @@ void checkKokkosFlag(const std::string& word) {
   static const std::array<const char*, 3> counts{"numa", "num-devices", "ndevices"},
       ids{"device-id", "skip-device", ""};
   const std::string name = nameOf(word), value = valueOf(word);
-  const auto isOneOf = [&](const auto& names) {
+  const auto is_one_of = [&](const auto& names) {
     return std::find(names.begin(), names.end(), name) != names.end();
   };
-  const bool threads = countsThreads(name), counted = threads || isOneOf(counts);
-  if (!counted && !isOneOf(ids)) return;
+  const bool threads = countsThreads(name), counted = threads || is_one_of(counts);
+  if (!counted && !is_one_of(ids)) return;
   const bool devices = name == "num-devices" || name == "ndevices"; // may have the form N,M
   const int number = numberOf(devices ? value.substr(0, value.find(',')) : value);
   const std::size_t comma = value.find(',');

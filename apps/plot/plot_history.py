@@ -69,16 +69,19 @@ def in_order(curves):
     return sorted(curves.items(), key=lambda item: (not item[0].isdigit(), item[0].zfill(4)))
 
 
-def style(stage):
+def style(stage, points):
+    """A single point has no line: it is drawn as a point."""
+    marker = "o" if len(points) == 1 else ""
     if stage == "joined":
-        return {"color": JOINED_COLOUR, "linewidth": 2.4, "label": "joined network", "zorder": 3}
-    return {"color": STAGE_COLOURS[int(stage) % len(STAGE_COLOURS)], "linewidth": 1.6, "label": f"stage {stage}"}
+        return {"color": JOINED_COLOUR, "linewidth": 2.4, "label": "joined network", "zorder": 3, "marker": marker}
+    return {"color": STAGE_COLOURS[int(stage) % len(STAGE_COLOURS)], "linewidth": 1.6, "label": f"stage {stage}",
+            "marker": marker}
 
 
 def draw_loss(axes, history):
     for stage, points in in_order(history.loss):
         steps, values = zip(*points)
-        look = style(stage)
+        look = style(stage, points)
         axes.plot(steps, values, color=look["color"], alpha=0.4, linewidth=0.8)
         axes.plot(steps, smooth(values, max(1, len(values) // 40)), **look)
     if all(value > 0 for points in history.loss.values() for _, value in points):
@@ -89,7 +92,7 @@ def draw_loss(axes, history):
 def draw_accuracy(axes, history):
     for stage, points in in_order(history.accuracy):
         steps, values = zip(*points)
-        axes.plot(steps, values, marker="o", markersize=4, **style(stage))
+        axes.plot(steps, values, **{**style(stage, points), "marker": "o", "markersize": 4})
     joined = history.accuracy.get("joined")
     if joined:
         step, value = joined[-1]
@@ -106,7 +109,7 @@ def draw_rate(axes, history):
             continue
         drawn.append(points)
         steps, values = zip(*points)
-        axes.plot(steps, values, **style(stage))
+        axes.plot(steps, values, **style(stage, points))
     axes.ticklabel_format(axis="y", style="sci", scilimits=(0, 0))
     axes.set_ylim(bottom=0)
     axes.set_ylabel("learning rate")
@@ -133,9 +136,8 @@ def draw(histories, output):
             if column > 0:
                 axes.set_ylabel("")
         panels[0].set_title(history.name, fontweight="bold", loc="left")
-        panels[0].legend(loc="upper right")
-        if history.accuracy:
-            panels[1].legend(loc="lower right")
+        entries = {label: line for axes in panels for line, label in zip(*axes.get_legend_handles_labels())}
+        panels[2].legend(entries.values(), entries.keys(), loc="upper center", bbox_to_anchor=(0.5, -0.45), ncol=3)
     figure.align_ylabels()
     try:
         figure.savefig(output, dpi=150)

@@ -321,7 +321,8 @@ TEST_CASE("messages of 16 bits cross slow links with their stamps", "[mixed]") {
     const int next = (world.rank() + 1) % world.size(),
               before = (world.rank() + world.size() - 1) % world.size();
     Sender sender({world, next, Tag::relay, "numbers", MessagePath::direct, wire}, rows, columns, 2, bytes);
-    Receiver receiver({world, before, Tag::relay, "numbers", MessagePath::direct, wire}, rows, columns, 2, 3, 2);
+    Receiver receiver({world, before, Tag::relay, "numbers", MessagePath::direct, wire}, rows, columns, 2, 3,
+                      2);
     const Matrix matrix = makeMatrix("partita::test::matrix", rows, columns);
     fill(matrix, std::vector<Real>(matrix.size(), Real(1.2345)));
     const double begin = linkSeconds();

@@ -43,10 +43,9 @@ const std::vector<BadDeck> wrong_names{
      "deck.toml:5:1: training/momentum: unknown key; did you mean 'optimiser/momentum'?"},
     {"[training]\nwarmup_step = 5",
      "deck.toml:5:1: training/warmup_step: unknown key; did you mean 'optimiser/warmup_steps'?"},
-    {"[training]\nlr = 1e-3",
-     "deck.toml:5:1: training/lr: unknown key"},
-    {"[data]\ntrain = \"a\"",
-     "deck.toml:5:1: data/train: unknown key; did you mean one of 'train_images', 'train_labels', 'train_file'?"},
+    {"[training]\nlr = 1e-3", "deck.toml:5:1: training/lr: unknown key"},
+    {"[data]\ntrain = \"a\"", "deck.toml:5:1: data/train: unknown key; did you mean one of 'train_images', "
+                              "'train_labels', 'train_file'?"},
     {"[strategy]\ninitialization = \"cut\"",
      "deck.toml:5:1: strategy/initialization: unknown key; did you mean 'initialisation'?"},
     {"[training.batch]\nsize = 3",

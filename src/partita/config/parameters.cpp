@@ -8,7 +8,8 @@ Section describeRun(RunSection& run) {
   section.add("seed", &run.seed, atLeast(0), "", "seed of every random number");
   section.add("epochs", &run.epochs, within(1, 1e9), "epochs", "passes of each stage over the training set");
   section.add("steps", &run.steps, atLeast(0), "steps", "steps of each stage; 0: as many as `epochs` makes");
-  section.add("log_every", &run.log_every, atLeast(1), "steps", "from one row of the history to the next");
+  section.add("log_every", &run.log_every, atLeast(0), "steps",
+              "from one row of the history to the next; 0: a 200th of the run, 1000 at most");
   section.add("evaluate_every", &run.evaluate_every, atLeast(0), "epochs",
               "from one evaluation to the next; 0: at the end only");
   section.add("trace", &run.trace, within(0, 1e6), "steps",

@@ -35,7 +35,7 @@ struct RunSection {
   std::int64_t seed = 1;
   std::int64_t epochs = 5;         ///< passes over the training set, for each stage
   std::int64_t steps = 0;          ///< steps for each stage; 0: as many as `epochs` makes
-  std::int64_t log_every = 100;    ///< steps between two rows of the history
+  std::int64_t log_every = 0;      ///< steps between two rows of the history; 0: so that a run has some 200
   std::int64_t evaluate_every = 1; ///< epochs between two evaluations; 0: at the end only
   std::int64_t trace = 0;          ///< first steps whose schedule goes to trace.json
   bool timing = false;             ///< fence after each phase and print where the time goes

@@ -4,6 +4,7 @@
 #include "partita/plan/stage_memory.hpp"
 #include "partita/strategy/divergence.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -15,6 +16,12 @@ std::vector<std::int64_t> tensorBounds(const Stage& stage) {
   std::vector<std::int64_t> bounds{0};
   for (const StageTensor& tensor : stage.tensors()) bounds.push_back(tensor.offset + tensor.size);
   return bounds;
+}
+
+/// Steps from one report to the next in a run of `steps`.
+std::int64_t logInterval(const RunSection& run, std::int64_t steps) {
+  constexpr std::int64_t rows = 200, longest = 1000;
+  return run.log_every > 0 ? run.log_every : std::clamp<std::int64_t>(steps / rows, 1, longest);
 }
 
 /// Their range is so small that the loss has to be scaled.
@@ -33,8 +40,8 @@ StageUpdater::StageUpdater(const RunConfig& config, LocalStage& local, Grid& gri
                grid.traffic.between_replicas, grid.paths().wire),
       _norm(tensorBounds(local.stage)), _checks(leavesStepsOut(config)),
       _statistics("partita::StageUpdater::statistics", _checks ? local.stage.statistics().extent(0) : 0),
-      _scale(hasFp16(config)), _batch(config.training.batch), _log_every(config.run.log_every), _steps(steps),
-      _steps_per_epoch(steps_per_epoch), _stage_rate(stage_rate) {
+      _scale(hasFp16(config)), _batch(config.training.batch), _log_every(logInterval(config.run, steps)),
+      _steps(steps), _steps_per_epoch(steps_per_epoch), _stage_rate(stage_rate) {
   _reducer.setScale(_scale.value());
 }
 

@@ -24,7 +24,7 @@ namespace {
 /// Replicas that let any number of ranks evaluate: as many stage groups as divide it, the samples shared by
 /// the rest.
 std::int64_t evaluationReplicas(const StrategySection& strategy, int ranks) {
-  int groups = planOf(strategy).stages(strategy);
+  int groups = std::max(1, planOf(strategy).stages(strategy));
   while (groups > 1 && (groups > ranks || ranks % groups != 0)) --groups;
   return ranks / groups;
 }

@@ -33,6 +33,7 @@ data/channels=
 data/distortion=
 data/noise=
 data/validation=
+data/test_fraction=
 data/standardise=
 data/prefetch=
 network/layers=

@@ -93,6 +93,7 @@ function __partita_overrides
             'data/distortion=' 'glyphs: scale of the random affine map' \
             'data/noise=' 'glyphs: deviation of the pixel noise' \
             'data/validation=' 'fraction of the training set held out' \
+            'data/test_fraction=' 'libsvm, hdf5, text without a test file: fraction of the training set that is the test set; 0: the validation set is' \
             'data/standardise=' 'shift and scale from the training set: one for all features, or one each; not for tokens' \
             'data/prefetch=' 'made ahead by a thread of their own, where the rank has a core for it; microbatches where there are any; 0: none' \
             'network/layers=' 'one table a layer, from input to output; required' \

@@ -76,7 +76,7 @@ int checkOutput(const Communicator& world, const TrainArguments& train) {
   return kept ? 0 : exit_failure;
 }
 
-/// All ranks have the same variable; later it would be read in the middle of what they do together.
+/// Before anything that ranks do together, which would read it. All ranks have the same variable.
 void checkLinks() {
   try {
     linkModel();
@@ -87,7 +87,6 @@ void checkLinks() {
 
 int dispatch(const Communicator& world, const CLI::App& app, const Arguments& arguments, int argc,
              char** argv) {
-  checkLinks();
   const std::string command_line = joined(argc, argv);
   std::optional<TrainPlan> plan;
   if (app.got_subcommand("train")) {
@@ -133,6 +132,7 @@ int parseAndRun(const Communicator& world, int argc, char** argv) {
   CLI::App app("Partita trains neural networks partitioned over ranks.", "partita");
   defineCommandLine(app, arguments);
   try {
+    checkLinks();
     parseTogether(world, app, arguments, argc, argv);
     chooseSignals(app, arguments.train);
     const int code = dispatch(world, app, arguments, argc, argv);

@@ -129,7 +129,12 @@ const std::vector<BadDeck> wrong_combinations{
     {"[data]\ntrain_images = \"a\"",
      "deck.toml: data/kind: missing, files are named but nothing says their kind"},
     {"[data]\nkind = \"libsvm\"\ntrain_file = \"a\"",
-     "deck.toml:5:8: data/test_file: missing, kind 'libsvm' needs it"},
+     "deck.toml:5:8: data/test_file: missing, kind 'libsvm' needs it, or a data/test_fraction or "
+     "data/validation that divides the training set"},
+    {"[data]\nkind = \"libsvm\"\ntrain_file = \"a\"\ntest_file = \"b\"\ntest_fraction = 0.1",
+     "deck.toml:8:17: data/test_fraction: has no effect while data/test_file is 'b'"},
+    {"[data]\nkind = \"libsvm\"\ntrain_file = \"a\"\ntest_fraction = 0.5\nvalidation = 0.5",
+     "deck.toml:7:17: data/test_fraction: with data/validation it leaves nothing for training"},
     {"[data]\nkind = \"hdf5\"\ntest_file = \"a\"",
      "deck.toml:5:8: data/train_file: missing, kind 'hdf5' needs it"},
     {"[data]\nkind = \"idx\"\ntrain_images = \"a\"\ntrain_labels = \"b\"\ntest_images = \"c\"",

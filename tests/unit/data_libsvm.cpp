@@ -1,5 +1,7 @@
 #include "partita/data/libsvm.hpp"
 
+#include <algorithm>
+
 #include "data_files.hpp"
 #include "support/catch.hpp"
 
@@ -91,6 +93,45 @@ TEST_CASE("Bad pairs of LIBSVM files get one clear line", "[data]") {
   CHECK_THAT(message("1\n2\n", "1\n", 0), ContainsSubstring("train: holds labels, but no features"));
   CHECK_THAT(message("1 1:1\n2 1:1\n3 1:1\n", "1 1:1\n", 2),
              ContainsSubstring("train: 3 distinct labels, but data/classes is 2"));
+}
+
+TEST_CASE("Without a test file the training set is divided", "[data]") {
+  const ScratchFolder folder;
+  std::string lines;
+  for (int i = 0; i < 100; ++i) lines += std::to_string(i % 2) + " 1:" + std::to_string(i + 1) + "\n";
+  DataSection section = sectionOf(folder, lines, "");
+  section.test_file.clear();
+  const auto firstOf = [](const DataSets& sets, const Dataset& set) {
+    std::vector<float> values;
+    for (std::size_t i = 0; i < set.size(); ++i) {
+      float value = 0.0F;
+      set.features.copyRow(i, sets.shift, sets.scale, &value);
+      values.push_back(value);
+    }
+    return values;
+  };
+  section.test_fraction = 0.2;
+  section.validation = 0.3;
+  const DataSets sets = loadData(section, 5, Need::everything);
+  CHECK(sets.test.size() == 20);
+  CHECK(sets.validation.size() == 30);
+  CHECK(sets.train.size() == 50);
+  std::vector<float> all = firstOf(sets, sets.train);
+  for (const Dataset* set : {&sets.validation, &sets.test})
+    for (const float value : firstOf(sets, *set)) all.push_back(value);
+  std::sort(all.begin(), all.end());
+  CHECK(std::unique(all.begin(), all.end()) == all.end()); // each sample is in one of them
+  const DataSets labels = loadData(section, 5, Need::labels_only);
+  CHECK(labels.test.labels == sets.test.labels);
+  CHECK(firstOf(sets, loadData(section, 6, Need::everything).test) != firstOf(sets, sets.test));
+
+  section.test_samples = 7;
+  CHECK(loadData(section, 5, Need::everything).test.size() == 7);
+  section.test_samples = 0;
+  section.test_fraction = 0.0;
+  const DataSets validated = loadData(section, 5, Need::everything);
+  CHECK(validated.train.size() == 70);
+  CHECK(firstOf(validated, validated.test) == firstOf(validated, validated.validation));
 }
 
 TEST_CASE("A small file cannot ask for gigabytes", "[data]") {

@@ -54,6 +54,10 @@ Section describeData(DataSection& data) {
   section.add("noise", &data.noise, within(0, 10), "of full contrast",
               "glyphs: deviation of the pixel noise");
   section.add("validation", &data.validation, withinBelow(0, 1), "", "fraction of the training set held out");
+  section.add(
+      "test_fraction", &data.test_fraction, withinBelow(0, 1), "",
+      "libsvm, hdf5, text without a test file: fraction of the training set that is the test set; 0: the "
+      "validation set is");
   section.add("standardise", choice(data.standardise),
               "shift and scale from the training set: one for all features, or one each; not for tokens");
   section.add(

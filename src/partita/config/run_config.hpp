@@ -61,6 +61,7 @@ struct DataSection {
   double distortion = 1.0;       ///< glyphs: scale of the random affine distortion
   double noise = 0.15;           ///< glyphs: deviation of the pixel noise
   double validation = 0.0;       ///< fraction of the training set held out
+  double test_fraction = 0.0;    ///< and of the files that becomes the test set, where there is none
   Standardise standardise = Standardise::scalar;
   std::int64_t prefetch = 2; ///< batches made ahead by a thread; 0: made in place
 };

@@ -70,9 +70,16 @@ void validateFiles(const DataSection& data, Diagnostics& d) {
     requireFile(data.train_labels, "data/train_labels", data, d);
     requireFile(data.test_images, "data/test_images", data, d);
     requireFile(data.test_labels, "data/test_labels", data, d);
-  } else if (data.kind == DataKind::libsvm || data.kind == DataKind::hdf5) {
+  } else if (data.kind == DataKind::libsvm || data.kind == DataKind::hdf5 || data.kind == DataKind::text) {
     requireFile(data.train_file, "data/train_file", data, d);
-    requireFile(data.test_file, "data/test_file", data, d);
+    d.check(!data.test_file.empty() || data.test_fraction > 0 || data.validation > 0,
+            {"data/test_file", "data/kind"},
+            "missing, kind '" + nameOf(data.kind) +
+                "' needs it, or a data/test_fraction or data/validation that divides the training set");
+    d.check(data.test_file.empty() || data.test_fraction == 0, {"data/test_fraction", "data/test_file"},
+            "has no effect while data/test_file is '" + data.test_file + "'");
+    d.check(data.test_fraction + data.validation < 1, {"data/test_fraction", "data/validation"},
+            "with data/validation it leaves nothing for training");
   } else if (data.kind == DataKind::glyphs) {
     // Training on generated data in place of the files would be a surprise; an explicit kind is none.
     const bool has_files = !data.train_images.empty() || !data.train_file.empty();

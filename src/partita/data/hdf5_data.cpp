@@ -177,7 +177,8 @@ LoadedSet readOne(const DataSection& section, const std::string& path, std::int6
 LoadedSets readHdf5(const DataSection& section, Need need) {
   LoadedSets sets;
   sets.train = readOne(section, dataPath(section, section.train_file), section.samples, need);
-  sets.test = readOne(section, dataPath(section, section.test_file), section.test_samples, need);
+  if (!section.test_file.empty())
+    sets.test = readOne(section, dataPath(section, section.test_file), section.test_samples, need);
   return sets;
 }
 

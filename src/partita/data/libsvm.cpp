@@ -179,7 +179,8 @@ LibsvmText parseLibsvm(std::string_view text, const std::string& name) {
 
 LoadedSets readLibsvm(const DataSection& section, Need need, const TrainedInput* trained) {
   const LibsvmFile train = readFile(dataPath(section, section.train_file));
-  const LibsvmFile test = readFile(dataPath(section, section.test_file));
+  const bool tested = !section.test_file.empty();
+  const LibsvmFile test = tested ? readFile(dataPath(section, section.test_file)) : LibsvmFile{};
   std::size_t width = std::max(train.text.width, test.text.width);
   if (width == 0) throw UserError(train.name + ": holds labels, but no features");
   const bool known = trained != nullptr && !trained->label_values.empty();
@@ -200,7 +201,7 @@ LoadedSets readLibsvm(const DataSection& section, Need need, const TrainedInput*
     if (need == Need::everything) set.features = dense(file, width, limit);
   };
   fill(sets.train, train, section.samples);
-  fill(sets.test, test, section.test_samples);
+  if (tested) fill(sets.test, test, section.test_samples);
   return sets;
 }
 

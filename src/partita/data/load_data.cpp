@@ -11,6 +11,7 @@
 #include "partita/data/text.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace partita {
@@ -85,30 +86,50 @@ Dataset selectSamples(const Dataset& from, const std::vector<std::size_t>& rows)
   return out;
 }
 
-/// Moves `fraction` of the training samples, drawn by the seed, to the validation set; both keep the file's
-/// order.
-void splitValidation(DataSets& sets, double fraction, std::uint64_t seed) {
-  if (fraction == 0.0) return;
-  const std::size_t samples = sets.train.size();
+/// Moves a `fraction` of `all` samples, drawn by the seed, from the training set to one of their own; both
+/// keep the file's order. `key` is the parameter that asks for it, and `draw` tells one draw from another.
+Dataset splitOff(Dataset& train, double fraction, std::size_t all, const std::string& key, std::uint64_t seed,
+                 std::uint32_t draw) {
+  if (fraction == 0.0) return {};
+  const std::size_t samples = train.size();
   const auto held_out =
-      std::max<std::size_t>(1, static_cast<std::size_t>(fraction * static_cast<double>(samples)));
+      std::max<std::size_t>(1, static_cast<std::size_t>(fraction * static_cast<double>(all)));
   if (held_out >= samples)
-    throw UserError("data/validation leaves none of the " + std::to_string(samples) +
-                    " samples for training");
-  const std::vector<std::uint32_t> order = permutation(samples, RandomStream(seed, Stream::split));
+    throw UserError(key + " leaves none of the " + std::to_string(samples) + " samples for training");
+  const std::vector<std::uint32_t> order = permutation(samples, RandomStream(seed, Stream::split, draw));
   std::vector<std::size_t> rows(order.begin(), order.end());
   const auto middle = rows.begin() + static_cast<std::ptrdiff_t>(held_out);
   std::sort(rows.begin(), middle);
   std::sort(middle, rows.end());
-  sets.validation = selectSamples(sets.train, {rows.begin(), middle});
-  sets.train = selectSamples(sets.train, {middle, rows.end()});
+  Dataset apart = selectSamples(train, {rows.begin(), middle});
+  train = selectSamples(train, {middle, rows.end()});
+  return apart;
+}
+
+/// The first samples of a set.
+Dataset firstSamples(Dataset set, std::int64_t limit) {
+  const std::size_t kept = keptRows(set.size(), limit);
+  if (kept == set.size()) return set;
+  std::vector<std::size_t> rows(kept);
+  std::iota(rows.begin(), rows.end(), std::size_t{0});
+  return selectSamples(set, rows);
+}
+
+/// The validation set, and a test set where no file has one.
+void divide(DataSets& sets, const DataSection& section, std::uint64_t seed) {
+  const std::size_t all = sets.train.size();
+  if (sets.test.size() == 0)
+    sets.test = firstSamples(splitOff(sets.train, section.test_fraction, all, "data/test_fraction", seed, 1),
+                             section.test_samples);
+  sets.validation = splitOff(sets.train, section.validation, all, "data/validation", seed, 0);
+  if (sets.test.size() == 0) sets.test = firstSamples(sets.validation, section.test_samples);
 }
 
 } // namespace
 
 DataSets loadData(const DataSection& section, std::uint64_t seed, Need need, const TrainedInput* trained) {
   LoadedSets loaded = readSets(section, seed, need, trained);
-  if (loaded.train.shape != loaded.test.shape)
+  if (!loaded.test.labels.empty() && loaded.train.shape != loaded.test.shape)
     throw UserError(loaded.test.features_source + ": samples of " + toText(loaded.test.shape) +
                     ", but the training set has " + toText(loaded.train.shape));
 
@@ -125,13 +146,13 @@ DataSets loadData(const DataSection& section, std::uint64_t seed, Need need, con
   checkLabels(loaded.test, sets.classes, origin);
   sets.train = limited(loaded.train, section.samples);
   sets.test = limited(loaded.test, section.test_samples);
-  splitValidation(sets, section.validation, seed);
+  divide(sets, section, seed);
   if (trained != nullptr) {
     sets.shift = trained->shift;
     sets.scale = trained->scale;
     const std::size_t values = sets.shift.size();
     if (values != sets.scale.size() || (values != 1 && static_cast<std::int64_t>(values) != sets.width()))
-      throw UserError(loaded.test.features_source + ": samples of " + std::to_string(sets.width()) +
+      throw UserError(loaded.train.features_source + ": samples of " + std::to_string(sets.width()) +
                       " values, but the network was trained on " + std::to_string(values));
   } else if (need == Need::everything) {
     const bool tokens = loaded.vocabulary > 0;

@@ -50,7 +50,7 @@ LoadedSets readText(const DataSection& section, Need need) {
                      need);
   };
   sets.train = read(section.train_file, section.samples);
-  sets.test = read(section.test_file, section.test_samples);
+  if (!section.test_file.empty()) sets.test = read(section.test_file, section.test_samples);
   return sets;
 }
 

@@ -20,11 +20,12 @@ import support
 from support import IMAGES, run, train
 
 try:
+    import h5py
     import numpy
     import onnx
     import onnxruntime
 except ImportError:
-    numpy = onnx = onnxruntime = None
+    h5py = numpy = onnx = onnxruntime = None
     other = os.environ.pop("PARTITA_EXPORT_PYTHON", "")
     if other:
         os.execv(other, [other, *sys.argv])
@@ -358,6 +359,17 @@ class Outputs(support.RunTest):
         self.assertEqual(metadata.custom_metadata_map["deck"], net["deck"].item().decode())
         self.assertEqual(metadata.custom_metadata_map["parameters_hash"], net["parameters_hash"].item().decode())
         self.assertEqual(metadata.producer_name, "partita")
+
+    def test_data_of_a_filter_that_is_not_installed(self):
+        """h5py brings LZF, which HDF5 itself does not have."""
+        path = self.folder / "lzf.h5"
+        with h5py.File(path, "w") as file:
+            rows = numpy.repeat(numpy.arange(60) % 3, 8).reshape(60, 8).astype("f4")
+            file.create_dataset("features", data=rows, compression="lzf")
+            file["labels"] = numpy.arange(60) % 3
+        result = run("train", self.deck, "data/kind=hdf5", f"data/train_file={path}", f"data/test_file={path}",
+                     "data/classes=0", "data/samples=0", "data/test_samples=0", "training/batch=20")
+        self.assertRefused(result, path, "needs the HDF5 filter 'lzf', which is not installed")
 
     def test_numbers_of_16_bits(self):
         """Files have the float masters, so that outputs differ by about what docs/export.md says."""

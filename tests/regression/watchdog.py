@@ -110,6 +110,16 @@ class Watchdog(support.RunTest):
         self.assertReported(result, " is not written after 2 s (run/watchdog)")
         self.assertLess(time.time() - begin, 10)
 
+    def test_results_that_hang_end_the_run(self):
+        """The first file that rank 1 synchronises is that of the parameters."""
+        if not FAULTS["LD_PRELOAD"]:
+            self.skipTest("PARTITA_FAULTS does not name the library of faults")
+        begin = time.time()
+        result = support.run("train", self.deck, "run/watchdog=2", "-d", self.folder / "run", ranks=2,
+                             environment={**FAULTS, "PARTITA_FAULT": "sync:1:30"})
+        self.assertReported(result, "parameters.h5: is not written after 2 s (run/watchdog)")
+        self.assertLess(time.time() - begin, 20)
+
     def test_stopped_rank(self):
         result, seconds = self.with_signal(signal.SIGSTOP, 1, "run/watchdog=3")
         self.assertReported(result, "partita: rank 0: rank 1: no sign for 3 s (run/watchdog) while others wait",

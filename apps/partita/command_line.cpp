@@ -1,6 +1,7 @@
 #include "command_line.hpp"
 
 #include "partita/config/deck.hpp"
+#include "partita/config/user_error.hpp"
 #include "partita/core/log.hpp"
 #include "partita/core/version.hpp"
 

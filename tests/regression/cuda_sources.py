@@ -10,6 +10,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import support
@@ -48,9 +49,10 @@ def build_flags():
 
 def complaints(source, flags):
     """What nvcc says of our code in one file; its front end sees all of it, and -ptx leaves the host compiler out."""
-    command = [NVCC, "-std=c++17", "--expt-extended-lambda", "-x", "cu", "-ptx", "-o", "/dev/null", *flags,
-               f"-I{ROOT / 'src'}", source]
-    result = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300)
+    with tempfile.TemporaryDirectory() as folder:
+        command = [NVCC, "-std=c++17", "--expt-extended-lambda", "-x", "cu", "-ptx", "-o", f"{folder}/out.ptx", *flags,
+                   f"-I{ROOT / 'src'}", source]
+        result = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300)
     lines = (result.stdout + result.stderr).splitlines()
     ours = [line for line in lines if re.search(r"\(\d+\): (warning #2001\d|error)|: fatal error", line)
             and (result.returncode or line.startswith((str(Path(source).parent), str(ROOT / "src"))))]

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <random>
 #include <string>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "support/catch.hpp"
@@ -102,7 +103,9 @@ TEST_CASE("a deck that cannot be read is told in one line", "[config]") {
   CHECK(errorOf((folder.path / "none.toml").string()) ==
         (folder.path / "none.toml").string() + ": no such deck");
   CHECK(errorOf(folder.path.string()) == folder.path.string() + ": is a folder, not a deck");
-  CHECK(errorOf("/dev/null") == "/dev/null: is not a regular file");
+  const std::string pipe = (folder.path / "pipe").string();
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  CHECK(errorOf(pipe) == pipe + ": is not a regular file");
   const std::string empty = folder.write("empty.toml", "");
   CHECK(errorOf(empty).find(empty + ": network/layers: missing") == 0);
   const std::string locked = folder.write("locked.toml", "[run]\n");

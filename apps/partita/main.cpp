@@ -153,17 +153,15 @@ int rank_of_this = 0;
 /// What this rank alone has met ends the job, without unwinding: messages under way and the thread that
 /// writes a checkpoint go on reading memory that destructors would free.
 [[noreturn]] void endByException() {
+  OutputFile::removeUnfinished();
   const std::exception_ptr thrown = std::current_exception();
   try {
     if (thrown != nullptr) std::rethrow_exception(thrown);
   } catch (const UserError& error) {
-    OutputFile::removeUnfinished();
     endJob(rank_of_this, error.what(), error.bySystem() ? exit_failure : exit_user_error);
   } catch (const std::bad_alloc&) {
-    OutputFile::removeUnfinished();
     endJob(rank_of_this, "not enough memory: what this rank needs is shown by -n", exit_failure);
   } catch (const std::exception& error) {
-    OutputFile::removeUnfinished();
     endJob(rank_of_this, error.what(), exit_failure);
   } catch (...) { // told below
   }

@@ -3,7 +3,7 @@
 #include "partita/config/deck.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/core/log.hpp"
-#include "partita/core/version.hpp"
+#include "partita/core/provenance.hpp"
 
 #include <cstdint>
 #include <memory>

@@ -1,7 +1,7 @@
 #include "kokkos_environment.hpp"
 
 #include "partita/comm/agree.hpp"
-#include "partita/comm/threads.hpp"
+#include "partita/comm/rank_places.hpp"
 #include "partita/core/memory.hpp"
 #include "partita/core/types.hpp"
 

@@ -1,4 +1,4 @@
-#include "partita/core/version.hpp"
+#include "partita/core/provenance.hpp"
 
 #include "command_pages.hpp"
 

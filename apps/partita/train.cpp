@@ -1,5 +1,4 @@
 #include "partita/comm/agree.hpp"
-#include "partita/comm/end_job.hpp"
 #include "partita/config/deck.hpp"
 #include "partita/config/files.hpp"
 #include "partita/core/log.hpp"

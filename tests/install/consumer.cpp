@@ -1,7 +1,7 @@
+#include "partita/core/provenance.hpp"
 #include "partita/core/random.hpp"
 #include "partita/core/sha256.hpp"
 #include "partita/core/types.hpp"
-#include "partita/core/version.hpp"
 
 #include <cmath>
 #include <cstdio>

@@ -1,5 +1,4 @@
-#include "partita/comm/leaks.hpp"
-
+#include "partita/comm/mpi.hpp"
 #include "partita/comm/wait.hpp"
 
 #include "small_run.hpp"

@@ -1,5 +1,5 @@
 #define CATCH_CONFIG_RUNNER
-#include "partita/comm/leaks.hpp"
+#include "partita/comm/mpi.hpp"
 
 #include <Kokkos_Core.hpp>
 #include <hdf5.h>

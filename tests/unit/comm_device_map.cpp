@@ -1,4 +1,4 @@
-#include "partita/comm/device_map.hpp"
+#include "partita/comm/rank_places.hpp"
 #include "partita/core/types.hpp"
 
 #include "support/catch.hpp"

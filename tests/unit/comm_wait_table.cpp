@@ -1,4 +1,4 @@
-#include "partita/comm/wait_table.hpp"
+#include "partita/comm/watchdog.hpp"
 
 #include "support/catch.hpp"
 

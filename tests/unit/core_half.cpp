@@ -1,4 +1,4 @@
-#include "partita/core/numbers.hpp"
+#include "partita/core/typed_span.hpp"
 
 #include <cmath>
 #include <limits>

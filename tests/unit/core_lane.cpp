@@ -1,4 +1,4 @@
-#include "partita/core/lane.hpp"
+#include "partita/core/asynchronous.hpp"
 
 #include <filesystem>
 

@@ -4,7 +4,7 @@
 #include "partita/comm/message_path.hpp"
 #include "partita/comm/tags.hpp"
 #include "partita/comm/wait.hpp"
-#include "partita/core/numbers.hpp"
+#include "partita/core/typed_span.hpp"
 
 namespace partita {
 

@@ -1,6 +1,6 @@
 #include "partita/comm/wait.hpp"
 
-#include "partita/comm/leaks.hpp"
+#include "partita/comm/mpi.hpp"
 
 #include <exception>
 #include <thread>

@@ -1,12 +1,32 @@
 #pragma once
 
-#include "partita/core/types.hpp"
-
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace partita {
+
+/// What this build is made of; recorded at every build, not when CMake was configured.
+
+std::string versionString();  ///< "1.2.3"
+std::string gitHash();        ///< "abc1234", "abc1234-dirty" when tracked files had changes, or "unknown"
+std::string compilerString(); ///< "GNU 12.2.0"
+std::string buildType();      ///< CMake's build type, e.g. "Release"
+
+/// What this process computes on.
+struct Device {
+  int index = -1;       ///< among the devices this process sees; -1: the host's processor
+  int visible = 0;      ///< devices this process sees
+  std::string name;     ///< "NVIDIA H200"; empty for the host
+  std::string identity; ///< the same in every process that uses this device, on this node
+  int threads = 1;      ///< of the host back end
+};
+
+/// The device of the default execution space; Kokkos runs.
+Device ownDevice();
+
+/// Name of this node.
+std::string hostName();
 
 /// The BLAS library behind the matrix products.
 struct BlasInfo {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "partita/config/run_config.hpp"
+#include "partita/core/typed_span.hpp"
 #include "partita/core/types.hpp"
 
 #include <memory>
@@ -55,6 +56,14 @@ class StoredVector {
   Real* _host = nullptr;
   bool _in_file = false;
   std::shared_ptr<void> _owner; ///< of the memory on the host
+};
+
+/// The parameters of a stage as an optimiser sees them: flat, with their gradients in the same precision.
+/// Numbers of 16 bits are the rounded copies of `masters`, which alone are updated; in single precision there
+/// are none.
+struct Trained {
+  Numbers parameters, gradients;
+  StoredVector masters;
 };
 
 } // namespace partita

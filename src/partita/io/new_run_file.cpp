@@ -1,6 +1,6 @@
 #include "partita/io/new_run_file.hpp"
 
-#include "partita/comm/end_job.hpp"
+#include "partita/comm/agree.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/io/compressed_tensors.hpp"
 #include "partita/io/hdf5.hpp"

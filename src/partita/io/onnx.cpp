@@ -2,7 +2,7 @@
 
 #include "partita/config/names.hpp"
 #include "partita/core/error.hpp"
-#include "partita/core/version.hpp"
+#include "partita/core/provenance.hpp"
 #include "partita/io/onnx_sequences.hpp"
 
 namespace partita {

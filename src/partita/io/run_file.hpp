@@ -2,6 +2,7 @@
 
 #include "partita/comm/mpi.hpp"
 #include "partita/core/provenance.hpp"
+#include "partita/core/types.hpp"
 #include "partita/plan/run_length.hpp"
 
 #include <optional>

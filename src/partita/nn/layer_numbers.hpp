@@ -1,7 +1,7 @@
 #pragma once
 
 #include "partita/core/error.hpp"
-#include "partita/core/numbers.hpp"
+#include "partita/core/typed_span.hpp"
 
 namespace partita {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "partita/core/trained.hpp"
+#include "partita/core/stored_vector.hpp"
 #include "partita/nn/layer_chain.hpp"
 #include "partita/plan/stage_plan.hpp"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "partita/core/lane.hpp"
+#include "partita/core/asynchronous.hpp"
 #include "partita/core/stored_vector.hpp"
 
 #include <array>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "partita/core/numbers.hpp"
+#include "partita/core/typed_span.hpp"
 
 #include <optional>
 #include <vector>

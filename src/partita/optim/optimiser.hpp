@@ -1,7 +1,7 @@
 #pragma once
 
 #include "partita/config/run_config.hpp"
-#include "partita/core/trained.hpp"
+#include "partita/core/stored_vector.hpp"
 #include "partita/optim/bucket_stream.hpp"
 
 #include <functional>

@@ -1,6 +1,6 @@
 #include "partita/train/banner.hpp"
 
-#include "partita/comm/device_map.hpp"
+#include "partita/comm/rank_places.hpp"
 #include "partita/config/names.hpp"
 #include "partita/core/log.hpp"
 #include "partita/nn/gemm.hpp"

@@ -1,7 +1,6 @@
 #include "partita/train/checkpoint_job.hpp"
 
 #include "partita/comm/agree.hpp"
-#include "partita/comm/end_job.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/io/durable.hpp"
 #include "partita/train/run_files.hpp"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "partita/core/background.hpp"
+#include "partita/core/asynchronous.hpp"
 #include "partita/train/run_files.hpp"
 #include "partita/train/run_snapshot.hpp"
 

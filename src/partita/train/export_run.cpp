@@ -3,7 +3,7 @@
 #include "partita/comm/agree.hpp"
 #include "partita/config/deck.hpp"
 #include "partita/core/log.hpp"
-#include "partita/core/version.hpp"
+#include "partita/core/provenance.hpp"
 #include "partita/io/npz.hpp"
 #include "partita/io/onnx.hpp"
 #include "partita/io/output_file.hpp"

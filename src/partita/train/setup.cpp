@@ -2,7 +2,7 @@
 
 #include "partita/comm/agree.hpp"
 #include "partita/comm/link.hpp"
-#include "partita/comm/threads.hpp"
+#include "partita/comm/rank_places.hpp"
 #include "partita/core/available_memory.hpp"
 #include "partita/core/log.hpp"
 #include "partita/plan/effective.hpp"

@@ -2,7 +2,7 @@
 
 #include "partita/comm/agree.hpp"
 #include "partita/config/deck.hpp"
-#include "partita/core/background.hpp"
+#include "partita/core/asynchronous.hpp"
 #include "partita/core/log.hpp"
 #include "partita/core/region.hpp"
 #include "partita/io/durable.hpp"

@@ -1,12 +1,16 @@
 #pragma once
 
 #include "partita/comm/mpi.hpp"
-#include "partita/core/device.hpp"
+#include "partita/core/provenance.hpp"
 
 #include <string>
 #include <vector>
 
 namespace partita {
+
+/// Threads that suit this rank where nobody has said: the cores it may run on, shared with the ranks of its
+/// node that may run on the same ones. More threads than cores would spin against one another. Collective.
+int threadsForThisRank(const Communicator& world);
 
 /// Where one rank runs.
 struct RankPlace {

@@ -1,4 +1,4 @@
-#include "partita/core/numbers.hpp"
+#include "partita/core/typed_span.hpp"
 
 #include "partita/core/error.hpp"
 #include "partita/core/loops.hpp"

@@ -1,11 +1,33 @@
 #pragma once
 
-#include "partita/core/background.hpp"
 #include "partita/core/stored_vector.hpp"
 
+#include <functional>
 #include <memory>
+#include <thread>
 
 namespace partita {
+
+/// A thread that does jobs one after another; jobs do not throw, and own what they use. Without a thread
+/// (`threaded` false) each job is done where it is handed in.
+class BackgroundThread {
+ public:
+  explicit BackgroundThread(bool threaded);
+  /// Waits for the jobs, except while an exception is on its way: then the job under way may wait for other
+  /// ranks for ever, and is left alone until the process ends.
+  ~BackgroundThread();
+  BackgroundThread(const BackgroundThread&) = delete;
+  BackgroundThread& operator=(const BackgroundThread&) = delete;
+
+  void submit(std::function<void()> job);
+
+ private:
+  struct Queue;
+  static void work(const std::shared_ptr<Queue>& queue);
+
+  std::shared_ptr<Queue> _queue;
+  std::thread _thread;
+};
 
 /// Copies beside the work of an execution space: on a GPU a stream of its own, which does not wait for the
 /// default one (those of Kokkos do). On a host a thread, where copies may wait for a disk (`from_disk`); else

@@ -1,6 +1,7 @@
 #include "bench_model.hpp"
 
 #include "partita/config/deck.hpp"
+#include "partita/config/write_deck.hpp"
 #include "partita/core/log.hpp"
 #include "partita/core/region.hpp"
 #include "partita/data/order.hpp"

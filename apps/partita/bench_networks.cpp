@@ -1,5 +1,6 @@
 #include "partita/config/deck.hpp"
 #include "partita/core/random.hpp"
+#include "partita/data/load_data.hpp"
 
 #include "bench_model.hpp"
 

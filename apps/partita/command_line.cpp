@@ -1,7 +1,7 @@
 #include "command_line.hpp"
 
-#include "partita/config/deck.hpp"
 #include "partita/config/user_error.hpp"
+#include "partita/config/write_deck.hpp"
 #include "partita/core/log.hpp"
 #include "partita/core/provenance.hpp"
 
@@ -128,8 +128,8 @@ void defineInfo(CLI::App& info, InfoArguments& arguments) {
   CLI::Option* manual = info.add_flag("--man", arguments.manual, "print the man page (roff)");
   CLI::Option* completion =
       info.add_option("--completion", arguments.completion, "print the completion script for this shell")
-          ->type_name("bash|zsh|fish")
-          ->check(CLI::IsMember({"bash", "zsh", "fish"}).description(""));
+          ->type_name("bash")
+          ->check(CLI::IsMember({"bash"}).description(""));
   run->excludes(deck)->excludes(manual)->excludes(completion);
   deck->excludes(manual)->excludes(completion);
   manual->excludes(completion);
@@ -222,8 +222,6 @@ bool showPage(const CLI::App& app, const InfoArguments& arguments) {
   if (arguments.deck_reference) page = deckReference();
   if (arguments.manual) page = manPage(pages);
   if (arguments.completion == "bash") page = bashCompletion(pages);
-  if (arguments.completion == "zsh") page = zshCompletion(pages);
-  if (arguments.completion == "fish") page = fishCompletion(pages);
   if (page.empty()) return false;
   page.pop_back(); // Log ends the line
   Log::info(page);

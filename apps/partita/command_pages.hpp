@@ -45,7 +45,7 @@ struct Term {
 
 /// A key of the deck as an override names it, and the values to offer, in the form of OptionPage::value.
 struct DeckKey {
-  std::string name, values, text;
+  std::string name, values;
 };
 
 CommandPage commandPage(const CLI::App& command);
@@ -66,7 +66,5 @@ std::string commandHelp(const CommandPage& page);
 /// roff with the macros of man(7).
 std::string manPage(const ProgramPages& pages);
 std::string bashCompletion(const ProgramPages& pages);
-std::string zshCompletion(const ProgramPages& pages);
-std::string fishCompletion(const ProgramPages& pages);
 
 } // namespace partita

@@ -56,9 +56,6 @@ struct BenchArguments {
 std::optional<TrainPlan> prepareTrain(const Communicator& world, const TrainArguments& arguments);
 int runTrain(const Communicator& world, const TrainPlan& plan, const TrainArguments& arguments,
              const std::string& command_line);
-void runEvaluate(const Communicator& world, const EvaluateArguments& arguments,
-                 const std::string& command_line);
-void runExport(const Communicator& world, const ExportArguments& arguments, const std::string& command_line);
 bool prepareInfo(const Communicator& world, const InfoArguments& arguments);
 void runInfo(const Communicator& world, const std::string& command_line);
 void runBench(const Communicator& world, const BenchArguments& arguments, const std::string& command_line);

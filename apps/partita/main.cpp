@@ -3,6 +3,8 @@
 #include "partita/config/files.hpp"
 #include "partita/core/log.hpp"
 #include "partita/io/output_file.hpp"
+#include "partita/train/evaluate_run.hpp"
+#include "partita/train/export_run.hpp"
 
 #include <hdf5.h>
 
@@ -96,8 +98,12 @@ int dispatch(const Communicator& world, const CLI::App& app, const Arguments& ar
   if (app.got_subcommand("info") && !prepareInfo(world, arguments.info)) return 0;
   const KokkosEnvironment kokkos(kokkosArguments(world, argc, argv));
   if (plan) return runTrain(world, *plan, arguments.train, command_line);
-  if (app.got_subcommand("evaluate")) runEvaluate(world, arguments.evaluate, command_line);
-  if (app.got_subcommand("export")) runExport(world, arguments.exports, command_line);
+  if (app.got_subcommand("evaluate")) {
+    const EvaluateArguments& asked = arguments.evaluate;
+    evaluateRun(world, asked.path, asked.overrides, asked.predictions, command_line);
+  }
+  if (app.got_subcommand("export"))
+    exportRun(world, arguments.exports.path, arguments.exports.output, command_line);
   if (app.got_subcommand("info")) runInfo(world, command_line);
   if (app.got_subcommand("bench")) runBench(world, arguments.bench, command_line);
   return 0;

@@ -1,7 +1,7 @@
 // A checkpoint or parameter file, read as `partita info` does: bytes as they are, most of which the first
 // checksum refuses; or, behind the word `build:`, a list of what is odd in a file that HDF5 itself writes:
 // attributes and data sets of other types, sizes, values and names, or none.
-#include "partita/io/hdf5.hpp"
+#include "partita/data/hdf5.hpp"
 #include "partita/io/read_run_file.hpp"
 
 #include <zlib.h>
@@ -39,7 +39,7 @@ class NamedFile {
 class Builder {
  public:
   Builder(const std::string& path, const std::uint8_t* data, std::size_t size)
-      : _from(data, size), _file(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT), H5Fclose) {
+      : _from(data, size), _file(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT)) {
     for (int i = _from.ConsumeIntegralInRange(0, 4); i > 0; --i)
       _odd.insert(_from.ConsumeIntegralInRange(0, 50));
   }
@@ -59,7 +59,7 @@ class Builder {
       attribute("/state", name, std::int64_t{1});
     for (const char* name : {"elapsed_seconds", "training_seconds", "evaluation_seconds"})
       attribute("/state", name, 1.0);
-    const Hdf5Id text{H5Tcopy(H5T_C_S1), H5Tclose};
+    const Hdf5Type text{H5Tcopy(H5T_C_S1)};
     H5Tset_size(text.get(), 20);
     dataset("/deck", text.get(), {});
     dataset("/input/shape", H5T_NATIVE_INT64, {2});
@@ -79,14 +79,13 @@ class Builder {
       H5Lcreate_hard(_file.get(), "/", _file.get(), name.c_str(), H5P_DEFAULT,
                      H5P_DEFAULT); // round in circles
     } else {
-      const Hdf5Id made{H5Gcreate2(_file.get(), name.c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
-                        H5Gclose};
+      const Hdf5Group made{H5Gcreate2(_file.get(), name.c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT)};
     }
   }
 
   template <class T>
   void attribute(const std::string& object, const std::string& name, const T& value) {
-    const Hdf5Id opened{H5Oopen(_file.get(), object.c_str(), H5P_DEFAULT), H5Oclose};
+    const Hdf5Object opened{H5Oopen(_file.get(), object.c_str(), H5P_DEFAULT)};
     if (!opened) return;
     const bool is_odd = odd();
     fuzz::accepted([&] {
@@ -112,18 +111,18 @@ class Builder {
       return writeAttribute(object, name + _from.ConsumeRandomLengthString(8),
                             _from.ConsumeRandomLengthString(64), "build");
     default:
-      const Hdf5Id type = anyType(1000), space = anySpace(1);
-      const Hdf5Id made{H5Acreate2(object, name.c_str(), type.get(), space.get(), H5P_DEFAULT, H5P_DEFAULT),
-                        H5Aclose};
+      const Hdf5Type type = anyType(1000);
+      const Hdf5Space space = anySpace(1);
+      const Hdf5Attribute made{
+          H5Acreate2(object, name.c_str(), type.get(), space.get(), H5P_DEFAULT, H5P_DEFAULT)};
     }
   }
 
   void dataset(const std::string& name, hid_t type, const std::vector<std::int64_t>& extents) {
     if (odd()) return oddDataset(name);
-    const Hdf5Id space = extents.empty() ? Hdf5Id(H5Screate(H5S_SCALAR), H5Sclose) : simpleSpace(extents);
-    const Hdf5Id made{
-        H5Dcreate2(_file.get(), name.c_str(), type, space.get(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
-        H5Dclose};
+    const Hdf5Space space = extents.empty() ? Hdf5Space(H5Screate(H5S_SCALAR)) : simpleSpace(extents);
+    const Hdf5Dataset made{
+        H5Dcreate2(_file.get(), name.c_str(), type, space.get(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT)};
     if (!made) return;
     const std::vector<unsigned char> zeros(static_cast<std::size_t>(H5Dget_storage_size(made.get())) + 64);
     H5Dwrite(made.get(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, zeros.data());
@@ -137,41 +136,41 @@ class Builder {
 
   void oddDataset(const std::string& name) {
     const std::string other = _from.ConsumeBool() ? name : name + _from.ConsumeRandomLengthString(24);
-    const Hdf5Id type = anyType(std::size_t{1} << 33), space = anySpace(4),
-                 list{H5Pcreate(H5P_DATASET_CREATE), H5Pclose};
+    const Hdf5Type type = anyType(std::size_t{1} << 33);
+    const Hdf5Space space = anySpace(4);
+    const Hdf5List list{H5Pcreate(H5P_DATASET_CREATE)};
     const hsize_t chunk[] = {4, 4, 4, 4};
     const int rank = H5Sget_simple_extent_ndims(space.get());
     if (rank > 0 && _from.ConsumeBool()) H5Pset_chunk(list.get(), rank, chunk);
     if (_from.ConsumeBool()) H5Pset_deflate(list.get(), 1);
-    const Hdf5Id made{
-        H5Dcreate2(_file.get(), other.c_str(), type.get(), space.get(), H5P_DEFAULT, list.get(), H5P_DEFAULT),
-        H5Dclose};
+    const Hdf5Dataset made{H5Dcreate2(_file.get(), other.c_str(), type.get(), space.get(), H5P_DEFAULT,
+                                      list.get(), H5P_DEFAULT)};
     if (made) fuzz::accepted([&] { writeAttribute(made.get(), "crc32", std::int64_t{0}, "build"); });
   }
 
-  Hdf5Id anyType(std::size_t longest_text) {
+  Hdf5Type anyType(std::size_t longest_text) {
     const hid_t plain[] = {H5T_NATIVE_INT64, H5T_NATIVE_FLOAT, H5T_NATIVE_DOUBLE, H5T_STD_U8BE,
                            H5T_NATIVE_LDOUBLE};
     const auto choice = _from.ConsumeIntegralInRange<std::size_t>(0, 7);
-    if (choice < std::size(plain)) return {H5Tcopy(plain[choice]), H5Tclose};
-    if (choice == 5) return {H5Tvlen_create(H5T_NATIVE_FLOAT), H5Tclose};
-    Hdf5Id text{H5Tcopy(H5T_C_S1), H5Tclose};
+    if (choice < std::size(plain)) return Hdf5Type(H5Tcopy(plain[choice]));
+    if (choice == 5) return Hdf5Type(H5Tvlen_create(H5T_NATIVE_FLOAT));
+    Hdf5Type text{H5Tcopy(H5T_C_S1)};
     H5Tset_size(text.get(),
                 choice == 6 ? H5T_VARIABLE : _from.ConsumeIntegralInRange<std::size_t>(1, longest_text));
     return text;
   }
 
-  Hdf5Id anySpace(std::size_t most_axes) {
+  Hdf5Space anySpace(std::size_t most_axes) {
     std::vector<hsize_t> sizes(_from.ConsumeIntegralInRange<std::size_t>(0, most_axes));
     for (hsize_t& size : sizes)
       size = most_axes == 1 || _from.ConsumeBool() ? _from.ConsumeIntegralInRange<hsize_t>(0, 40)
                                                    : _from.ConsumeIntegral<hsize_t>();
-    if (sizes.empty()) return {H5Screate(_from.ConsumeBool() ? H5S_SCALAR : H5S_NULL), H5Sclose};
-    return {H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr), H5Sclose};
+    if (sizes.empty()) return Hdf5Space(H5Screate(_from.ConsumeBool() ? H5S_SCALAR : H5S_NULL));
+    return Hdf5Space(H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr));
   }
 
   FuzzedDataProvider _from;
-  Hdf5Id _file;
+  Hdf5File _file;
   std::set<int> _odd;
   int _item = 0;
 };

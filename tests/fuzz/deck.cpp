@@ -2,6 +2,8 @@
 // text.
 #include "partita/config/deck.hpp"
 
+#include "partita/config/write_deck.hpp"
+
 #include <sstream>
 
 #include "fuzz.hpp"

@@ -1,8 +1,10 @@
 #include "small_run.hpp"
 
-#include "partita/io/parameters_hash.hpp"
-#include "partita/plan/effective.hpp"
+#include "partita/config/deck.hpp"
+#include "partita/data/load_data.hpp"
+#include "partita/io/stage_tensors.hpp"
 #include "partita/plan/network_plan.hpp"
+#include "partita/plan/strategy_plan.hpp"
 #include "partita/strategy/pipeline/pipeline.hpp"
 #include "partita/strategy/strategy.hpp"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "partita/config/deck.hpp"
+#include "partita/config/run_config.hpp"
 #include "partita/strategy/evaluation.hpp"
 #include "partita/strategy/run_context.hpp"
 

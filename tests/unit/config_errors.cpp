@@ -1,6 +1,6 @@
 #include "partita/config/deck.hpp"
-#include "partita/config/nearest_name.hpp"
 #include "partita/config/parameters.hpp"
+#include "partita/config/text.hpp"
 #include "partita/config/user_error.hpp"
 
 #include <string>

@@ -1,5 +1,6 @@
 #include "partita/config/deck.hpp"
 #include "partita/config/user_error.hpp"
+#include "partita/config/write_deck.hpp"
 
 #include <filesystem>
 #include <fstream>

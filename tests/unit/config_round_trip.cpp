@@ -1,5 +1,6 @@
 #include "partita/config/deck.hpp"
 #include "partita/config/parameters.hpp"
+#include "partita/config/write_deck.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,5 @@
 #include "partita/data/glyphs.hpp"
+#include "partita/data/load_data.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,5 @@
 #include "partita/data/grammar.hpp"
+#include "partita/data/load_data.hpp"
 
 #include <cmath>
 #include <map>

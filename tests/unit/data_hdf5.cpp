@@ -1,5 +1,6 @@
+#include "partita/data/hdf5.hpp"
 #include "partita/data/hdf5_data.hpp"
-#include "partita/data/hdf5_id.hpp"
+#include "partita/data/load_data.hpp"
 
 #include <limits>
 #include <numeric>
@@ -16,26 +17,25 @@ namespace {
 class Hdf5Writer {
  public:
   explicit Hdf5Writer(const std::string& path)
-      : _file(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT), H5Fclose) {
+      : _file(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT)) {
     REQUIRE(_file);
   }
 
   template <class Value>
   void add(const std::string& name, hid_t type, const std::vector<hsize_t>& sizes,
            const std::vector<Value>& values) {
-    const Hdf5Id space(H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr), H5Sclose);
-    const Hdf5Id links(H5Pcreate(H5P_LINK_CREATE), H5Pclose);
+    const Hdf5Space space(H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr));
+    const Hdf5List links(H5Pcreate(H5P_LINK_CREATE));
     H5Pset_create_intermediate_group(links.get(), 1);
-    const Hdf5Id set(
-        H5Dcreate2(_file.get(), name.c_str(), type, space.get(), links.get(), H5P_DEFAULT, H5P_DEFAULT),
-        H5Dclose);
+    const Hdf5Dataset set(
+        H5Dcreate2(_file.get(), name.c_str(), type, space.get(), links.get(), H5P_DEFAULT, H5P_DEFAULT));
     REQUIRE(set);
     if (!values.empty())
       REQUIRE(H5Dwrite(set.get(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()) >= 0);
   }
 
  private:
-  Hdf5Id _file;
+  Hdf5File _file;
 };
 
 std::vector<float> countUp(std::size_t n) {
@@ -207,7 +207,7 @@ TEST_CASE("Bad HDF5 files get one clear line", "[data]") {
   }
   SECTION("text") {
     {
-      const Hdf5Id text(H5Tcopy(H5T_C_S1), H5Tclose);
+      const Hdf5Type text(H5Tcopy(H5T_C_S1));
       Hdf5Writer file = train();
       file.add("features", text.get(), {2, 1}, std::vector<char>{'a', 'b'});
       file.add("labels", H5T_NATIVE_INT, {2}, labels);

@@ -1,4 +1,5 @@
-#include "partita/data/sampler.hpp"
+#include "partita/data/load_data.hpp"
+#include "partita/data/order.hpp"
 
 #include "data_files.hpp"
 #include "support/catch.hpp"

@@ -1,5 +1,4 @@
 #include "partita/data/order.hpp"
-#include "partita/data/sampler.hpp"
 
 #include <algorithm>
 #include <numeric>

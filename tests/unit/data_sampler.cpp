@@ -1,4 +1,4 @@
-#include "partita/data/sampler.hpp"
+#include "partita/data/order.hpp"
 
 #include <algorithm>
 #include <numeric>

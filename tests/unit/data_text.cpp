@@ -1,4 +1,4 @@
-#include "partita/data/byte_pairs.hpp"
+#include "partita/data/load_data.hpp"
 #include "partita/data/text.hpp"
 
 #include "data_files.hpp"

@@ -1,5 +1,5 @@
 // Files that HDF5 finds nothing wrong with, and that are none of ours.
-#include "partita/io/hdf5.hpp"
+#include "partita/data/hdf5.hpp"
 #include "partita/io/read_run_file.hpp"
 #include "partita/io/write_run_file.hpp"
 
@@ -17,8 +17,8 @@ std::string changed(const ScratchFolder& folder, Change change) {
   RunFileContent content;
   content.facts = {"# the deck\n", 3, {4}, {0.25F}, {4.0F}, {-1, 1, 5}, {{"version", "1"}}};
   writeRunFile(Communicator::world(), path, content, 0);
-  const Hdf5Id file =
-      checkedId(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT), H5Fclose, "cannot be opened");
+  const Hdf5File file =
+      checkedId<Hdf5File>(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT), "cannot be opened");
   change(file.get());
   return path;
 }
@@ -26,10 +26,10 @@ std::string changed(const ScratchFolder& folder, Change change) {
 /// Without a value on the disk.
 void makeDataset(hid_t file, const char* name, hid_t type, const std::vector<std::int64_t>& extents) {
   H5Ldelete(file, name, H5P_DEFAULT);
-  const Hdf5Id space =
-      extents.empty() ? checkedId(H5Screate(H5S_SCALAR), H5Sclose, "no space") : simpleSpace(extents);
-  checkedId(H5Dcreate2(file, name, type, space.get(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), H5Dclose,
-            "no data set");
+  const Hdf5Space space =
+      extents.empty() ? checkedId<Hdf5Space>(H5Screate(H5S_SCALAR), "no space") : simpleSpace(extents);
+  checkedId<Hdf5Dataset>(H5Dcreate2(file, name, type, space.get(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
+                         "no data set");
 }
 
 } // namespace
@@ -71,7 +71,7 @@ TEST_CASE("A data set that promises more than the file holds is refused before t
 TEST_CASE("A deck of a length that HDF5 writes as none is refused", "[io]") {
   const ScratchFolder folder;
   const std::string path = changed(folder, [](hid_t file) {
-    const Hdf5Id text = checkedId(H5Tcopy(H5T_C_S1), H5Tclose, "no type");
+    const Hdf5Type text = checkedId<Hdf5Type>(H5Tcopy(H5T_C_S1), "no type");
     H5Tset_size(text.get(), std::size_t{1} << 32);
     makeDataset(file, "/deck", text.get(), {});
   });
@@ -81,9 +81,9 @@ TEST_CASE("A deck of a length that HDF5 writes as none is refused", "[io]") {
 TEST_CASE("Names of several lines make a message of one", "[io]") {
   const ScratchFolder folder;
   const std::string path = changed(folder, [](hid_t file) {
-    const Hdf5Id group = checkedId(H5Gcreate2(file, "/input/a\nb", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
-                                   H5Gclose, "no group");
-    checkedId(H5Gcreate2(group.get(), "c", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), H5Gclose, "no group");
+    const Hdf5Group group = checkedId<Hdf5Group>(
+        H5Gcreate2(file, "/input/a\nb", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), "no group");
+    checkedId<Hdf5Group>(H5Gcreate2(group.get(), "c", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), "no group");
   });
   CHECK(messageOf([&] { RunFile{path}; }) == path + ": '/input/a?b/c' does not belong to a file of Partita");
 }

@@ -1,6 +1,5 @@
 #include "partita/core/random.hpp"
 #include "partita/core/sha256.hpp"
-#include "partita/io/parameters_hash.hpp"
 #include "partita/io/read_run_file.hpp"
 #include "partita/io/stage_tensors.hpp"
 #include "partita/io/write_run_file.hpp"

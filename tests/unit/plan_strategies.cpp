@@ -1,6 +1,6 @@
 #include "partita/config/deck.hpp"
 #include "partita/config/names.hpp"
-#include "partita/plan/effective.hpp"
+#include "partita/config/write_deck.hpp"
 #include "partita/plan/network_plan.hpp"
 #include "partita/plan/strategy_plan.hpp"
 

@@ -1,4 +1,5 @@
 #include "partita/config/deck.hpp"
+#include "partita/data/load_data.hpp"
 #include "partita/data/order.hpp"
 #include "partita/strategy/sil/synthetic_source.hpp"
 #include "partita/strategy/stage_trainer.hpp"

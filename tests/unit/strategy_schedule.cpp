@@ -1,4 +1,4 @@
-#include "partita/plan/pipeline_plan.hpp"
+#include "partita/plan/run_length.hpp"
 #include "partita/strategy/pipeline/schedule.hpp"
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 
 #include "partita/config/run_config.hpp"
 #include "partita/core/types.hpp"
-#include "partita/plan/stage_place.hpp"
+#include "partita/plan/stage_memory.hpp"
 
 #include <functional>
 #include <optional>

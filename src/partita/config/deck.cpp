@@ -1,10 +1,9 @@
 #include "partita/config/deck.hpp"
 
-#include "partita/config/diagnostics.hpp"
 #include "partita/config/files.hpp"
-#include "partita/config/nearest_name.hpp"
 #include "partita/config/parameter_reader.hpp"
 #include "partita/config/parameters.hpp"
+#include "partita/config/text.hpp"
 #include "partita/config/toml_tree.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/config/validate.hpp"

@@ -1,7 +1,7 @@
 #include "partita/config/parameter_reader.hpp"
 
-#include "partita/config/nearest_name.hpp"
 #include "partita/config/parameters.hpp"
+#include "partita/config/text.hpp"
 
 #include <algorithm>
 #include <charconv>

@@ -1,7 +1,6 @@
 #include "partita/config/parameter_table.hpp"
 
-#include "partita/config/nearest_name.hpp"
-#include "partita/config/number_text.hpp"
+#include "partita/config/text.hpp"
 
 #include <array>
 #include <cmath>

@@ -1,6 +1,6 @@
 #include "partita/config/toml_tree.hpp"
 
-#include "partita/config/number_text.hpp"
+#include "partita/config/text.hpp"
 
 // Some malformed decks ("[,run]") break assertions of toml++ 3.3 just before it would refuse them; with
 // NDEBUG it even hands these to the compiler as facts. Neither must happen to a user.

@@ -1,8 +1,86 @@
-#include "partita/config/deck.hpp"
-#include "partita/config/parameter_text.hpp"
+#include "partita/config/write_deck.hpp"
+
 #include "partita/config/parameters.hpp"
+#include "partita/config/text.hpp"
+
+#include <algorithm>
+#include <cstdio>
 
 namespace partita {
+
+namespace {
+
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    const auto code = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (code < 0x20 || code == 0x7F) {
+      char escape[8];
+      std::snprintf(escape, sizeof escape, "\\u%04X", code);
+      out += escape;
+    } else {
+      out += c;
+    }
+  }
+  return out + '"';
+}
+
+std::string tomlText(const Parameter& parameter);
+std::string layersText(const std::vector<LayerSpec>& layers, const std::string& indent);
+
+std::string layerText(LayerSpec layer, const std::string& indent) {
+  std::string text = "{ type = " + quoted(layer.type);
+  for (const Parameter& parameter : describe(layer).parameters) {
+    const auto* inside = std::get_if<std::vector<LayerSpec>*>(&parameter.target);
+    if (inside != nullptr && (*inside)->empty()) continue;
+    text += ", " + parameter.key + " = " +
+            (inside == nullptr ? tomlText(parameter) : layersText(**inside, indent + "  "));
+  }
+  return text + " }";
+}
+
+std::string layersText(const std::vector<LayerSpec>& layers, const std::string& indent) {
+  std::string text;
+  for (const LayerSpec& layer : layers) text += "\n" + indent + layerText(layer, indent) + ",";
+  return "[" + text + (text.empty() ? "]" : "\n" + indent.substr(2) + "]");
+}
+
+std::string listText(const std::vector<std::int64_t>& values) {
+  std::string text;
+  for (const std::int64_t value : values) text += (text.empty() ? "" : ", ") + std::to_string(value);
+  return "[" + text + "]";
+}
+
+/// One overload a type of parameter, chosen by std::visit.
+struct Writer {
+  std::string operator()(const bool* field) const { return *field ? "true" : "false"; }
+  std::string operator()(const std::int64_t* field) const { return std::to_string(*field); }
+  std::string operator()(const double* field) const { return realText(*field); }
+  std::string operator()(const std::string* field) const { return quoted(*field); }
+  std::string operator()(const Choice& choice) const { return quoted(choice.names[choice.get()]); }
+
+  std::string operator()(const Cuts& cuts) const {
+    return *cuts.rule == CutRule::list ? listText(*cuts.list) : quoted(nameOf(*cuts.rule));
+  }
+
+  std::string operator()(const Axes& axes) const {
+    if (axes.sizes->same) return quoted("same");
+    const std::vector<std::int64_t>& values = axes.sizes->values;
+    return values.size() == 1 ? std::to_string(values[0]) : listText(values);
+  }
+
+  std::string operator()(const std::vector<LayerSpec>* layers) const { return layersText(*layers, "  "); }
+};
+
+/// The present value of a parameter's field as TOML.
+std::string tomlText(const Parameter& parameter) {
+  return std::visit(Writer{}, parameter.target);
+}
+
+} // namespace
 
 std::string writeDeck(const RunConfig& config) {
   RunConfig copy = config;
@@ -32,6 +110,62 @@ std::vector<std::string> deckChanges(const RunConfig& before, const RunConfig& n
     }
   }
   return changes;
+}
+
+namespace {
+
+const char* const introduction = R"(# Deck reference
+
+Every section and key that a deck may hold. The page is generated from the program's own table of parameters, and a
+test keeps it current. Decks are [TOML 1.0](https://toml.io/en/v1.0.0). All keys but `network/layers` have a default;
+unknown keys, wrong types and values out of range are refused, with file, line and column.
+
+On the command line, `section/key=value` (or `section.key=value`) replaces a value of the deck:
+`partita train DECK run/seed=3 strategy/cuts=[2,4]`.
+
+In ranges, `[` and `]` include the end, `(` and `)` do not.
+)";
+
+std::string cell(const std::string& text) {
+  return text.empty() ? " |" : " " + text + " |";
+}
+std::string code(const std::string& text) {
+  return "`" + text + "`";
+}
+
+std::string withoutQuotes(std::string text) {
+  text.erase(std::remove(text.begin(), text.end(), '\''), text.end());
+  return text;
+}
+
+std::string row(const Parameter& parameter) {
+  const std::string allowed = parameter.allowed();
+  return "|" + cell(code(parameter.key)) + cell(parameter.typeName()) + cell(code(tomlText(parameter))) +
+         cell(allowed.empty() ? "" : code(withoutQuotes(allowed))) + cell(parameter.unit) +
+         cell(parameter.text) + "\n";
+}
+
+std::string chapter(const std::string& title, const Section& section) {
+  std::string text = "\n" + title + "\n\n" + section.text + "\n\n";
+  text += "| key | type | default | allowed | unit | meaning |\n|---|---|---|---|---|---|\n";
+  for (const Parameter& parameter : section.parameters) text += row(parameter);
+  return text;
+}
+
+} // namespace
+
+std::string deckReference() {
+  RunConfig defaults;
+  std::string page = introduction;
+  for (const Section& section : describe(defaults).sections)
+    page += chapter("## [" + section.name + "]", section);
+  page += "\n## Layers\n\nEach entry of `network/layers` is a table with the key `type` and the keys of that "
+          "type.\n";
+  for (const LayerDescription& type : layerTypes()) {
+    LayerSpec spec;
+    page += chapter("### type = \"" + type.name + "\"", type.describe(spec));
+  }
+  return page;
 }
 
 } // namespace partita

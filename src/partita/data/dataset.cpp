@@ -1,7 +1,9 @@
 #include "partita/data/dataset.hpp"
 
+#include "partita/core/available_memory.hpp"
 #include "partita/core/error.hpp"
 
+#include <filesystem>
 #include <functional>
 #include <numeric>
 #include <utility>
@@ -84,6 +86,15 @@ Samples Samples::select(const std::vector<std::size_t>& rows) const {
 
 std::int64_t DataSets::width() const {
   return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>{});
+}
+
+void requireRoomForSamples(std::int64_t samples, double bytes_per_sample, const std::string& origin) {
+  requireMemory(static_cast<double>(samples) * bytes_per_sample,
+                origin + ": " + std::to_string(samples) + " samples (data/samples, data/test_samples)");
+}
+
+std::string dataPath(const DataSection& section, const std::string& file) {
+  return (std::filesystem::path(section.path) / file).string();
 }
 
 } // namespace partita

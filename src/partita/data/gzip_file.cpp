@@ -1,7 +1,7 @@
 #include "partita/data/gzip_file.hpp"
 
 #include "partita/config/files.hpp"
-#include "partita/config/nearest_name.hpp"
+#include "partita/config/text.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/core/available_memory.hpp"
 

@@ -1,11 +1,11 @@
 #include "partita/data/hdf5_data.hpp"
 
 #include "partita/config/files.hpp"
-#include "partita/config/nearest_name.hpp"
+#include "partita/config/text.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/core/available_memory.hpp"
 #include "partita/data/gzip_file.hpp"
-#include "partita/data/hdf5_id.hpp"
+#include "partita/data/hdf5.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -22,7 +22,7 @@ constexpr std::size_t most_names = 8; ///< of data sets listed in a message
 /// A data set, opened, with what messages and reads need to know of it.
 struct Table {
   std::string place; ///< file and name, for messages
-  Hdf5Id id;
+  Hdf5Dataset id;
   std::vector<hsize_t> sizes{};
   H5T_class_t type_class = H5T_NO_CLASS;
   bool bytes = false; ///< unsigned integers of 8 bits
@@ -39,7 +39,7 @@ struct Table {
 }
 
 herr_t collectName(hid_t group, const char* name, const H5L_info_t* /*link*/, void* names) {
-  const Hdf5Id object(H5Oopen(group, name, H5P_DEFAULT), H5Oclose);
+  const Hdf5Object object(H5Oopen(group, name, H5P_DEFAULT));
   if (object && H5Iget_type(object.get()) == H5I_DATASET)
     static_cast<std::vector<std::string>*>(names)->push_back(name);
   return 0;
@@ -55,10 +55,10 @@ herr_t collectName(hid_t group, const char* name, const H5L_info_t* /*link*/, vo
   throw UserError(file_name + ": no data set '" + name + "'; it holds " + quotedList(names));
 }
 
-Hdf5Id openFile(const std::string& name) {
+Hdf5File openFile(const std::string& name) {
   const htri_t is_hdf5 = H5Fis_hdf5(name.c_str());
   if (is_hdf5 == 0 && readFailure(name) == 0) throw UserError(name + ": not an HDF5 file");
-  Hdf5Id file(H5Fopen(name.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose);
+  Hdf5File file(H5Fopen(name.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
   if (const int reason = file ? 0 : readFailure(name); reason != 0) failFile(name, "cannot be read", reason);
   if (!file) throw UserError(name + ": HDF5 cannot open it (truncated, locked or not readable)");
   return file;
@@ -66,10 +66,10 @@ Hdf5Id openFile(const std::string& name) {
 
 Table openTable(hid_t file, const std::string& file_name, const std::string& name) {
   Table table{file_name + ": data set '" + name + "'",
-              Hdf5Id(H5Dopen2(file, name.c_str(), H5P_DEFAULT), H5Dclose)};
+              Hdf5Dataset(H5Dopen2(file, name.c_str(), H5P_DEFAULT))};
   if (!table.id) failMissing(file, file_name, name);
-  const Hdf5Id type(H5Dget_type(table.id.get()), H5Tclose);
-  const Hdf5Id space(H5Dget_space(table.id.get()), H5Sclose);
+  const Hdf5Type type(H5Dget_type(table.id.get()));
+  const Hdf5Space space(H5Dget_space(table.id.get()));
   if (!type || !space) failRead(table.place);
   table.type_class = H5Tget_class(type.get());
   table.bytes = table.type_class == H5T_INTEGER && H5Tget_size(type.get()) == 1 &&
@@ -100,9 +100,8 @@ std::vector<Value> readRows(const Table& table, std::size_t rows, std::size_t wi
   std::vector<hsize_t> count = table.sizes;
   const std::vector<hsize_t> start(count.size(), 0);
   count[0] = rows;
-  const Hdf5Id file_space(H5Dget_space(table.id.get()), H5Sclose);
-  const Hdf5Id memory_space(H5Screate_simple(static_cast<int>(count.size()), count.data(), nullptr),
-                            H5Sclose);
+  const Hdf5Space file_space(H5Dget_space(table.id.get()));
+  const Hdf5Space memory_space(H5Screate_simple(static_cast<int>(count.size()), count.data(), nullptr));
   if (!file_space || !memory_space) failRead(table.place);
   if (H5Sselect_hyperslab(file_space.get(), H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr) < 0)
     failRead(table.place);
@@ -157,7 +156,7 @@ Samples readFeatures(const Table& table, std::size_t rows, std::size_t width) {
 LoadedSet readOne(const DataSection& section, const std::string& path, std::int64_t limit, Need need) {
   const Hdf5Silence silence;
   const std::string name = findFile(path);
-  const Hdf5Id file = openFile(name);
+  const Hdf5File file = openFile(name);
   const Table features = openTable(file.get(), name, section.features);
   const Table labels = openTable(file.get(), name, section.labels);
   LoadedSet set;

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "partita/data/loaded_sets.hpp"
+#include "partita/data/dataset.hpp"
 
 namespace partita {
 

@@ -1,10 +1,128 @@
 #include "partita/data/text.hpp"
 
 #include "partita/config/user_error.hpp"
-#include "partita/data/byte_pairs.hpp"
 #include "partita/data/gzip_file.hpp"
 
+#include <algorithm>
+#include <charconv>
+#include <functional>
+#include <queue>
+#include <tuple>
+#include <utility>
+
 namespace partita {
+
+namespace {
+
+using Pair = std::pair<std::int32_t, std::int32_t>;
+using Made = std::unordered_map<std::uint64_t, std::int32_t>;
+
+constexpr std::int64_t most_tokens = std::int64_t{1} << 24; // which a float counts exactly
+
+std::uint64_t keyOf(std::int32_t first, std::int32_t second) {
+  return static_cast<std::uint64_t>(static_cast<std::uint32_t>(first)) << 32 |
+         static_cast<std::uint32_t>(second);
+}
+
+/// Two numbers, each below `tokens`, and nothing else.
+Pair parsePair(std::string_view line, std::int64_t tokens, const std::string& place) {
+  Pair pair;
+  const char *at = line.data(), *end = at + line.size();
+  for (std::int32_t* id : {&pair.first, &pair.second}) {
+    while (at != end && (*at == ' ' || *at == '\t')) ++at;
+    const auto [next, error] = std::from_chars(at, end, *id);
+    if (error != std::errc() || *id < 0)
+      throw UserError(place + "a pair of tokens is needed, such as '104 101'");
+    if (*id >= tokens)
+      throw UserError(place + "token " + std::to_string(*id) + " is not made before this line, which makes " +
+                      std::to_string(tokens));
+    at = next;
+  }
+  while (at != end && (*at == ' ' || *at == '\t' || *at == '\r')) ++at;
+  if (at != end) throw UserError(place + "a pair of tokens is needed, and nothing behind it");
+  return pair;
+}
+
+/// The tokens of a text while pairs of neighbours become one.
+class Merger {
+ public:
+  Merger(std::string_view text, const Made& made) : _made(made), _next(text.size()), _before(text.size()) {
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      _tokens.push_back(static_cast<unsigned char>(text[i]));
+      _next[i] = i + 1;
+      _before[i] = i - 1; // of the first one: nothing
+    }
+    for (std::size_t i = 0; i + 1 < text.size(); ++i) offer(i);
+  }
+
+  std::vector<std::int32_t> run() {
+    while (!_offers.empty()) {
+      const auto [made, place, second] = _offers.top();
+      _offers.pop();
+      if (stillThere(made, place, second)) merge(place, made);
+    }
+    std::vector<std::int32_t> tokens;
+    for (std::size_t i = 0; i < _tokens.size(); i = _next[i]) tokens.push_back(_tokens[i]);
+    return tokens;
+  }
+
+ private:
+  using Offer = std::tuple<std::int32_t, std::size_t, std::size_t>; // token made, places of the two
+
+  void offer(std::size_t place) {
+    const std::size_t second = _next[place];
+    if (second >= _tokens.size()) return;
+    const auto made = _made.find(keyOf(_tokens[place], _tokens[second]));
+    if (made != _made.end()) _offers.emplace(made->second, place, second);
+  }
+
+  bool stillThere(std::int32_t made, std::size_t place, std::size_t second) const {
+    if (_tokens[place] < 0 || _tokens[second] < 0 || _next[place] != second) return false;
+    const auto now = _made.find(keyOf(_tokens[place], _tokens[second]));
+    return now != _made.end() && now->second == made;
+  }
+
+  void merge(std::size_t place, std::int32_t made) {
+    const std::size_t gone = _next[place];
+    _tokens[place] = made;
+    _tokens[gone] = -1;
+    _next[place] = _next[gone];
+    if (_next[place] < _tokens.size()) _before[_next[place]] = place;
+    offer(place);
+    if (_before[place] < _tokens.size()) offer(_before[place]);
+  }
+
+  const Made& _made;
+  std::vector<std::int32_t> _tokens; ///< at the place of their first byte; -1: part of one before
+  std::vector<std::size_t> _next, _before;
+  std::priority_queue<Offer, std::vector<Offer>, std::greater<>> _offers;
+};
+
+} // namespace
+
+BytePairs::BytePairs(std::string_view text, const std::string& name) {
+  std::size_t line_number = 0;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string_view line = text.substr(begin, end - begin);
+    begin = end + 1;
+    const std::string place = name + ":" + std::to_string(++line_number) + ": ";
+    if (line.empty() || line == "\r" || line.front() == '#') continue;
+    if (vocabulary() == most_tokens) throw UserError(place + "more than 2^24 tokens");
+    const Pair pair = parsePair(line, vocabulary(), place);
+    const auto [known, fresh] =
+        _made.emplace(keyOf(pair.first, pair.second), static_cast<std::int32_t>(vocabulary()));
+    if (!fresh) throw UserError(place + "the same pair as that of token " + std::to_string(known->second));
+  }
+}
+
+std::vector<std::int32_t> BytePairs::encode(std::string_view text) const {
+  if (!_made.empty()) return Merger(text, _made).run();
+  std::vector<std::int32_t> bytes;
+  bytes.reserve(text.size());
+  for (const char c : text) bytes.push_back(static_cast<unsigned char>(c));
+  return bytes;
+}
 
 namespace {
 

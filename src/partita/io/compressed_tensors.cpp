@@ -3,8 +3,8 @@
 #include "partita/comm/tags.hpp"
 #include "partita/comm/wait.hpp"
 #include "partita/config/user_error.hpp"
-#include "partita/io/hdf5.hpp"
-#include "partita/io/value_check.hpp"
+#include "partita/data/hdf5.hpp"
+#include "partita/io/new_run_file.hpp"
 
 #include <algorithm>
 #include <array>

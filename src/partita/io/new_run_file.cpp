@@ -2,12 +2,13 @@
 
 #include "partita/comm/agree.hpp"
 #include "partita/config/user_error.hpp"
+#include "partita/data/hdf5.hpp"
 #include "partita/io/compressed_tensors.hpp"
-#include "partita/io/hdf5.hpp"
 
 #include <zlib.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace partita {
 
@@ -16,28 +17,36 @@ namespace {
 // HDF5 closes at the end of the program what is open, with MPI, which then has ended.
 [[maybe_unused]] const herr_t not_at_exit = H5dont_atexit();
 
-/// For what is closed by `close` alone: where something has failed, ranks would not come out of a file that
-/// they close together.
-herr_t leaveOpen(hid_t) {
-  return 0;
-}
-
 /// Names of members and attributes stay in the object's header, which has a checksum, however many they are.
-Hdf5Id compactList(hid_t kind) {
-  Hdf5Id list = checkedId(H5Pcreate(kind), H5Pclose, "HDF5 cannot make a list");
+Hdf5List compactList(hid_t kind) {
+  Hdf5List list = checkedId<Hdf5List>(H5Pcreate(kind), "HDF5 cannot make a list");
   checkHdf5(H5Pset_link_phase_change(list.get(), 65535, 65534), "HDF5 cannot keep links together");
   checkHdf5(H5Pset_attr_phase_change(list.get(), 65535, 65534), "HDF5 cannot keep attributes together");
   return list;
 }
 
-Hdf5Id textType(const std::string& text) {
-  Hdf5Id type = checkedId(H5Tcopy(H5T_C_S1), H5Tclose, "HDF5 cannot make a type");
+Hdf5Type textType(const std::string& text) {
+  Hdf5Type type = checkedId<Hdf5Type>(H5Tcopy(H5T_C_S1), "HDF5 cannot make a type");
   checkHdf5(H5Tset_size(type.get(), std::max<std::size_t>(1, text.size())), "HDF5 cannot make a type");
   checkHdf5(H5Tset_cset(type.get(), H5T_CSET_UTF8), "HDF5 cannot make a type");
   return type;
 }
 
 } // namespace
+
+void ValueCheck::add(const Real* values, std::int64_t count) {
+  finite = finite && std::all_of(values, values + count, [](Real value) { return std::isfinite(value); });
+  checksum = static_cast<std::uint32_t>(crc32_z(checksum, reinterpret_cast<const unsigned char*>(values),
+                                                static_cast<std::size_t>(count) * sizeof(Real)));
+}
+
+UserError notFinite(const std::string& path, const TensorRecord& tensor) {
+  return UserError(path + ": '" + tensor.path() + "' has values that are not finite");
+}
+
+UserError notWritten(const std::string& path, const TensorRecord& tensor) {
+  return UserError(path + ": cannot write '" + tensor.path() + "' (is the disk full?)");
+}
 
 NewRunFile::NewRunFile(const Communicator& comm, std::string path, const RunFileContent& content)
     : NewRunFile(&comm, std::move(path), content, 0) {}
@@ -56,16 +65,16 @@ NewRunFile::NewRunFile(const Communicator* comm, std::string path, const RunFile
   for (const TensorRecord& tensor : content.tensors) createTensor(tensor);
 }
 
-Hdf5Id NewRunFile::create() const {
-  const Hdf5Id access = checkedId(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, "HDF5 cannot make an access list");
+Hdf5Unclosed NewRunFile::create() const {
+  const Hdf5List access = checkedId<Hdf5List>(H5Pcreate(H5P_FILE_ACCESS), "HDF5 cannot make an access list");
   if (_comm != nullptr)
     checkHdf5(H5Pset_fapl_mpio(access.get(), _comm->get(), MPI_INFO_NULL), "this HDF5 cannot use MPI");
   // This format keeps checksums of all that is not values; HDF5 1.10 and later read it.
   checkHdf5(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V110, H5F_LIBVER_V110),
             "HDF5 cannot choose a file format");
-  const Hdf5Id list = compactList(H5P_FILE_CREATE);
-  return checkedId(H5Fcreate(_path.c_str(), H5F_ACC_TRUNC, list.get(), access.get()), leaveOpen,
-                   failure("cannot be written"));
+  const Hdf5List list = compactList(H5P_FILE_CREATE);
+  return checkedId<Hdf5Unclosed>(H5Fcreate(_path.c_str(), H5F_ACC_TRUNC, list.get(), access.get()),
+                                 failure("cannot be written"));
 }
 
 void NewRunFile::listSmallDatasets() {
@@ -95,13 +104,13 @@ void NewRunFile::writeFacts() {
   writeAttribute(root, "content", std::string(_content.progress ? "checkpoint" : "parameters"), _path);
   writeAttribute(root, "complete", std::int64_t{0}, _path);
   writeAttribute(root, "classes", _content.facts.classes, _path);
-  const Hdf5Id provenance = group("/provenance");
+  const Hdf5Group provenance = group("/provenance");
   for (const auto& [name, value] : _content.facts.provenance)
     writeAttribute(provenance.get(), name, value, _path);
 }
 
 void NewRunFile::writeProgress(const RunProgress& progress) {
-  const Hdf5Id state = group("/state");
+  const Hdf5Group state = group("/state");
   const auto put = [&](const char* name, auto value) { writeAttribute(state.get(), name, value, _path); };
   put("phase", std::string(progress.position.phase == RunPhase::recovery ? "recovery" : "training"));
   put("stage", std::int64_t{progress.position.stage});
@@ -125,20 +134,20 @@ void NewRunFile::writeProgress(const RunProgress& progress) {
 }
 
 /// Opened, or made with all that is above it.
-Hdf5Id NewRunFile::group(const std::string& name) const {
-  if (name.empty()) return checkedId(H5Gopen2(_file.get(), "/", H5P_DEFAULT), H5Gclose, failure("no root"));
+Hdf5Group NewRunFile::group(const std::string& name) const {
+  if (name.empty()) return checkedId<Hdf5Group>(H5Gopen2(_file.get(), "/", H5P_DEFAULT), failure("no root"));
   const std::size_t slash = name.rfind('/');
-  const Hdf5Id parent = group(name.substr(0, slash));
+  const Hdf5Group parent = group(name.substr(0, slash));
   const std::string own = name.substr(slash + 1), wrong = failure("cannot make '" + name + "'");
   if (H5Lexists(parent.get(), own.c_str(), H5P_DEFAULT) > 0)
-    return checkedId(H5Gopen2(parent.get(), own.c_str(), H5P_DEFAULT), H5Gclose, wrong);
-  const Hdf5Id list = compactList(H5P_GROUP_CREATE);
-  return checkedId(H5Gcreate2(parent.get(), own.c_str(), H5P_DEFAULT, list.get(), H5P_DEFAULT), H5Gclose,
-                   wrong);
+    return checkedId<Hdf5Group>(H5Gopen2(parent.get(), own.c_str(), H5P_DEFAULT), wrong);
+  const Hdf5List list = compactList(H5P_GROUP_CREATE);
+  return checkedId<Hdf5Group>(H5Gcreate2(parent.get(), own.c_str(), H5P_DEFAULT, list.get(), H5P_DEFAULT),
+                              wrong);
 }
 
-Hdf5Id NewRunFile::creationList(const TensorRecord* tensor) const {
-  Hdf5Id list = checkedId(H5Pcreate(H5P_DATASET_CREATE), H5Pclose, "HDF5 cannot make a list");
+Hdf5List NewRunFile::creationList(const TensorRecord* tensor) const {
+  Hdf5List list = checkedId<Hdf5List>(H5Pcreate(H5P_DATASET_CREATE), "HDF5 cannot make a list");
   checkHdf5(H5Pset_fill_time(list.get(), H5D_FILL_TIME_NEVER), "HDF5 cannot leave data sets unfilled");
   if (tensor == nullptr || _compression == 0) {
     checkHdf5(H5Pset_alloc_time(list.get(), H5D_ALLOC_TIME_EARLY), "HDF5 cannot make data sets early");
@@ -154,24 +163,26 @@ Hdf5Id NewRunFile::creationList(const TensorRecord* tensor) const {
 }
 
 void NewRunFile::keepDataset(hid_t id, const std::string& name) {
-  _datasets.push_back(checkedId(id, leaveOpen, failure("cannot make '" + name + "'")));
+  _datasets.push_back(checkedId<Hdf5Unclosed>(id, failure("cannot make '" + name + "'")));
   writeAttribute(_datasets.back().get(), "crc32", std::int64_t{0}, _path);
 }
 
 void NewRunFile::createSmall(const SmallDataset& small) {
   const std::size_t slash = small.path.rfind('/');
-  const Hdf5Id parent = group(small.path.substr(0, slash)), list = creationList(nullptr);
-  const Hdf5Id space = small.extents.empty()
-                           ? checkedId(H5Screate(H5S_SCALAR), H5Sclose, "HDF5 cannot make a data space")
-                           : simpleSpace(small.extents);
+  const Hdf5Group parent = group(small.path.substr(0, slash));
+  const Hdf5List list = creationList(nullptr);
+  const Hdf5Space space = small.extents.empty()
+                              ? checkedId<Hdf5Space>(H5Screate(H5S_SCALAR), "HDF5 cannot make a data space")
+                              : simpleSpace(small.extents);
   keepDataset(H5Dcreate2(parent.get(), small.path.c_str() + slash + 1, small.type, space.get(), H5P_DEFAULT,
                          list.get(), H5P_DEFAULT),
               small.path);
 }
 
 void NewRunFile::createTensor(const TensorRecord& tensor) {
-  const Hdf5Id parent = group("/" + tensor.kind + "/" + tensor.layer), list = creationList(&tensor),
-               space = simpleSpace(tensor.extents);
+  const Hdf5Group parent = group("/" + tensor.kind + "/" + tensor.layer);
+  const Hdf5List list = creationList(&tensor);
+  const Hdf5Space space = simpleSpace(tensor.extents);
   keepDataset(H5Dcreate2(parent.get(), tensor.name.c_str(), realType(), space.get(), H5P_DEFAULT, list.get(),
                          H5P_DEFAULT),
               tensor.path());
@@ -203,7 +214,7 @@ void NewRunFile::close(const std::vector<double>& tensors) {
   try {
     setChecksums(tensors);
     const std::string wrong = failure("cannot be written to the end (is the disk full?)");
-    for (Hdf5Id& dataset : _datasets) checkHdf5(H5Dclose(dataset.release()), wrong);
+    for (Hdf5Unclosed& dataset : _datasets) checkHdf5(H5Dclose(dataset.release()), wrong);
     checkHdf5(H5Fclose(_file.release()), wrong);
   } catch (const UserError& error) {
     // In a call that ranks make together, the others may wait for this one for ever.

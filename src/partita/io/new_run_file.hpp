@@ -1,12 +1,29 @@
 #pragma once
 
-#include "partita/data/hdf5_id.hpp"
+#include "partita/config/user_error.hpp"
+#include "partita/core/types.hpp"
+#include "partita/data/hdf5.hpp"
 #include "partita/io/run_file.hpp"
+
+#include <cstdint>
 
 namespace partita {
 
+/// What is learnt of values while they are being written: the attribute `crc32`, and whether a file may have
+/// them at all.
+struct ValueCheck {
+  std::uint32_t checksum = 0;
+  bool finite = true;
+
+  void add(const Real* values, std::int64_t count);
+};
+
+/// For a tensor that the file at `path` cannot take.
+UserError notFinite(const std::string& path, const TensorRecord& tensor);
+UserError notWritten(const std::string& path, const TensorRecord& tensor);
+
 /// A run file under construction, with all its groups, attributes and data sets; the values of tensors are
-/// written into it (write_tensors.hpp, compressed_tensors.hpp), then it is closed. Where something fails, a
+/// written into it (write_run_file.cpp, compressed_tensors.hpp), then it is closed. Where something fails, a
 /// UserError is thrown; then the file stays open, and is of no use.
 ///
 /// Either all ranks of a communicator have it open together, and every function is collective, or one process
@@ -34,25 +51,26 @@ class NewRunFile {
   };
 
   NewRunFile(const Communicator* comm, std::string path, const RunFileContent& content, int compression);
-  Hdf5Id create() const;
+  Hdf5Unclosed create() const;
   void listSmallDatasets();
   void writeFacts();
   void writeProgress(const RunProgress& progress);
   void createSmall(const SmallDataset& small);
   void createTensor(const TensorRecord& tensor);
-  Hdf5Id creationList(const TensorRecord* tensor) const;
+  Hdf5List creationList(const TensorRecord* tensor) const;
   void setChecksums(const std::vector<double>& tensors);
   void keepDataset(hid_t id, const std::string& name);
-  Hdf5Id group(const std::string& name) const;
+  Hdf5Group group(const std::string& name) const;
   std::string failure(const std::string& what) const { return _path + ": " + what; }
 
   const Communicator* _comm; ///< none: this process alone
   std::string _path;
   const RunFileContent& _content;
   int _compression;
-  Hdf5Id _file, _deck_type;
+  Hdf5Unclosed _file; ///< `close` alone closes it
+  Hdf5Type _deck_type;
   std::vector<SmallDataset> _small;
-  std::vector<Hdf5Id> _datasets; ///< the small ones, then the tensors
+  std::vector<Hdf5Unclosed> _datasets; ///< the small ones, then the tensors
 };
 
 } // namespace partita

@@ -2,7 +2,7 @@
 
 #include "partita/config/files.hpp"
 #include "partita/config/user_error.hpp"
-#include "partita/io/hdf5.hpp"
+#include "partita/data/hdf5.hpp"
 
 #include <zlib.h>
 
@@ -21,7 +21,7 @@ constexpr std::int64_t values_a_call = 1 << 22;
 /// Calls `take(memory, file, first value, values)` for the blocks of a data set, some megabytes each.
 void forEachBlock(hid_t dataset, const std::vector<std::int64_t>& extents,
                   const std::function<void(hid_t, hid_t, std::int64_t, std::int64_t)>& take) {
-  const Hdf5Id file_space = checkedId(H5Dget_space(dataset), H5Sclose, "HDF5 lost a data space");
+  const Hdf5Space file_space = checkedId<Hdf5Space>(H5Dget_space(dataset), "HDF5 lost a data space");
   std::int64_t row_size = 1;
   for (std::size_t i = 1; i < extents.size(); ++i) row_size *= extents[i];
   const std::int64_t rows_a_call = std::max<std::int64_t>(1, values_a_call / row_size);
@@ -31,7 +31,7 @@ void forEachBlock(hid_t dataset, const std::vector<std::int64_t>& extents,
     std::vector<hsize_t> start(block.size(), 0);
     start[0] = static_cast<hsize_t>(row);
     const std::vector<hsize_t> count(block.begin(), block.end());
-    const Hdf5Id memory_space = simpleSpace(block);
+    const Hdf5Space memory_space = simpleSpace(block);
     checkHdf5(
         H5Sselect_hyperslab(file_space.get(), H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr),
         "HDF5 cannot select rows");
@@ -50,7 +50,7 @@ long placeOf(const std::string& layer) {
 /// Numbers or one text, of which no more is promised than what the file has can unfold to.
 bool sensible(hid_t dataset, const std::vector<std::int64_t>& extents) {
   constexpr double most_by_deflate = 1100.0;
-  const Hdf5Id type = checkedId(H5Dget_type(dataset), H5Tclose, "HDF5 lost a type");
+  const Hdf5Type type = checkedId<Hdf5Type>(H5Dget_type(dataset), "HDF5 lost a type");
   const H5T_class_t kind = H5Tget_class(type.get());
   const bool text = kind == H5T_STRING && H5Tis_variable_str(type.get()) == 0 && extents.empty();
   if (!text && kind != H5T_INTEGER && kind != H5T_FLOAT) return false;
@@ -94,8 +94,9 @@ void listDatasets(hid_t group, const std::string& path, const std::string& prefi
                   std::vector<std::string>& names) {
   for (const std::string& link : linksOf(group, path)) {
     const std::string name = prefix + shown(link);
-    const Hdf5Id object = checkedId(H5Oopen(group, link.c_str(), H5P_DEFAULT), H5Oclose,
-                                    path + ": '/" + name + "' cannot be opened; the file is damaged");
+    const Hdf5Object object =
+        checkedId<Hdf5Object>(H5Oopen(group, link.c_str(), H5P_DEFAULT),
+                              path + ": '/" + name + "' cannot be opened; the file is damaged");
     const H5I_type_t type = H5Iget_type(object.get());
     if (type == H5I_DATASET) {
       names.push_back(name);
@@ -114,9 +115,9 @@ std::vector<std::string> datasetNames(hid_t file, const std::string& path) {
   return names;
 }
 
-Hdf5Id openFile(const std::string& path) {
+Hdf5File openFile(const std::string& path) {
   if (!regularFileExists(path, ", a file is needed")) throw UserError(path + ": no such file");
-  Hdf5Id file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose);
+  Hdf5File file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
   if (file) return file;
   if (const int reason = readFailure(path); reason != 0) failFile(path, "cannot be read", reason);
   throw DamagedFile(path + ": cannot be read as HDF5");
@@ -165,7 +166,7 @@ void RunFile::listTensors() {
   for (const std::string& name : datasetNames(_file.get(), _path)) {
     const std::size_t first = name.find('/'), last = name.rfind('/');
     if (first == std::string::npos || first == last) continue; // deck, input/..., state/...
-    const Hdf5Id dataset = open(name);
+    const Hdf5Dataset dataset = open(name);
     TensorRecord tensor{name.substr(0, first), name.substr(first + 1, last - first - 1),
                         name.substr(last + 1), extentsOf(dataset.get())};
     const bool numbers = !tensor.extents.empty() && sensible(dataset.get(), tensor.extents);
@@ -176,9 +177,9 @@ void RunFile::listTensors() {
   std::sort(_tensors.begin(), _tensors.end(), before);
 }
 
-Hdf5Id RunFile::open(const std::string& dataset) const {
-  return checkedId(H5Dopen2(_file.get(), dataset.c_str(), H5P_DEFAULT), H5Dclose,
-                   _path + ": has no '" + dataset + "'");
+Hdf5Dataset RunFile::open(const std::string& dataset) const {
+  return checkedId<Hdf5Dataset>(H5Dopen2(_file.get(), dataset.c_str(), H5P_DEFAULT),
+                                _path + ": has no '" + dataset + "'");
 }
 
 const TensorRecord* RunFile::find(const std::string& kind, const std::string& layer,
@@ -189,7 +190,7 @@ const TensorRecord* RunFile::find(const std::string& kind, const std::string& la
 }
 
 void RunFile::read(const TensorRecord& tensor, Real* values) const {
-  const Hdf5Id dataset = open(tensor.path());
+  const Hdf5Dataset dataset = open(tensor.path());
   refuseMissingFilter(dataset.get());
   orDamaged([&] {
     forEachBlock(dataset.get(), tensor.extents,
@@ -201,8 +202,8 @@ void RunFile::read(const TensorRecord& tensor, Real* values) const {
 }
 
 std::string RunFile::readDeck() const {
-  const Hdf5Id dataset = open("/deck");
-  const Hdf5Id type = checkedId(H5Dget_type(dataset.get()), H5Tclose, _path + ": HDF5 lost a type");
+  const Hdf5Dataset dataset = open("/deck");
+  const Hdf5Type type = checkedId<Hdf5Type>(H5Dget_type(dataset.get()), _path + ": HDF5 lost a type");
   if (H5Tget_class(type.get()) != H5T_STRING || !sensible(dataset.get(), extentsOf(dataset.get())))
     throw UserError(_path + ": '/deck' is no text");
   std::string text(H5Tget_size(type.get()), '\0');
@@ -213,7 +214,7 @@ std::string RunFile::readDeck() const {
 
 template <class T>
 std::vector<T> RunFile::readAll(const std::string& name, hid_t type) const {
-  const Hdf5Id dataset = open(name);
+  const Hdf5Dataset dataset = open(name);
   std::int64_t size = 1;
   const std::vector<std::int64_t> extents = extentsOf(dataset.get());
   if (!sensible(dataset.get(), extents) || extents.empty())
@@ -255,8 +256,8 @@ RunFacts RunFile::readFacts() const {
   facts.scale = readAll<float>("/input/scale", H5T_NATIVE_FLOAT);
   if (H5Lexists(_file.get(), "/input/labels", H5P_DEFAULT) > 0)
     facts.label_values = readAll<std::int64_t>("/input/labels", H5T_NATIVE_INT64);
-  const Hdf5Id group = checkedId(H5Gopen2(_file.get(), "/provenance", H5P_DEFAULT), H5Gclose,
-                                 _path + ": has no '/provenance'");
+  const Hdf5Group group = checkedId<Hdf5Group>(H5Gopen2(_file.get(), "/provenance", H5P_DEFAULT),
+                                               _path + ": has no '/provenance'");
   const auto visit = [](hid_t, const char* name, const H5A_info_t*, void* data) -> herr_t {
     static_cast<Provenance*>(data)->emplace_back(name, "");
     return shown(name) == name ? 0 : -1;
@@ -272,8 +273,8 @@ RunProgress RunFile::progress() const {
 }
 
 RunProgress RunFile::readProgress() const {
-  const Hdf5Id group = checkedId(H5Gopen2(_file.get(), "/state", H5P_DEFAULT), H5Gclose,
-                                 _path + ": has no '/state'; is it a checkpoint?");
+  const Hdf5Group group = checkedId<Hdf5Group>(H5Gopen2(_file.get(), "/state", H5P_DEFAULT),
+                                               _path + ": has no '/state'; is it a checkpoint?");
   const auto integer = [&](const char* name) { return readInteger(group.get(), name, _path); };
   const auto number = [&](const char* name) { return readNumber(group.get(), name, _path); };
   RunProgress progress;
@@ -307,12 +308,12 @@ RunProgress RunFile::readProgress() const {
 }
 
 void RunFile::verifyDataset(const std::string& name) const {
-  const Hdf5Id dataset = open(name);
+  const Hdf5Dataset dataset = open(name);
   const std::string wrong = _path + ": '" + name + "' is damaged";
   const std::vector<std::int64_t> extents = extentsOf(dataset.get());
   if (!sensible(dataset.get(), extents)) throw UserError(wrong);
-  const Hdf5Id stored = checkedId(H5Dget_type(dataset.get()), H5Tclose, wrong);
-  const Hdf5Id type = checkedId(H5Tget_native_type(stored.get(), H5T_DIR_ASCEND), H5Tclose, wrong);
+  const Hdf5Type stored = checkedId<Hdf5Type>(H5Dget_type(dataset.get()), wrong);
+  const Hdf5Type type = checkedId<Hdf5Type>(H5Tget_native_type(stored.get(), H5T_DIR_ASCEND), wrong);
   const std::size_t size = H5Tget_size(type.get());
   auto sum = static_cast<std::uint32_t>(crc32_z(0, nullptr, 0));
   std::vector<unsigned char> bytes;

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "partita/config/user_error.hpp"
-#include "partita/data/hdf5_id.hpp"
+#include "partita/data/hdf5.hpp"
 #include "partita/io/run_file.hpp"
 
 namespace partita {
@@ -42,7 +42,7 @@ class RunFile {
 
  private:
   void listTensors();
-  Hdf5Id open(const std::string& dataset) const;
+  Hdf5Dataset open(const std::string& dataset) const;
   std::string readDeck() const;
   RunFacts readFacts() const;
   RunProgress readProgress() const;
@@ -58,7 +58,7 @@ class RunFile {
 
   std::string _path;
   Hdf5Silence _silence;
-  Hdf5Id _file;
+  Hdf5File _file;
   bool _checkpoint = false;
   std::vector<TensorRecord> _tensors;
 };

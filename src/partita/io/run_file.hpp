@@ -5,6 +5,8 @@
 #include "partita/core/types.hpp"
 #include "partita/plan/run_length.hpp"
 
+#include <functional>
+#include <numeric>
 #include <optional>
 
 namespace partita {
@@ -25,7 +27,9 @@ struct TensorRecord {
   std::string axes = {}; ///< see ParameterShape; empty of one that was read
 
   std::string path() const { return "/" + kind + "/" + layer + "/" + name; }
-  std::int64_t size() const;
+  std::int64_t size() const {
+    return std::accumulate(extents.begin(), extents.end(), std::int64_t{1}, std::multiplies<>{});
+  }
 };
 
 /// What a file says of its run.

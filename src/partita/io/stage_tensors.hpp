@@ -1,8 +1,12 @@
 #pragma once
 
+#include "partita/comm/grid.hpp"
 #include "partita/io/read_run_file.hpp"
 #include "partita/nn/stage.hpp"
 #include "partita/plan/partition.hpp"
+
+#include <string>
+#include <vector>
 
 namespace partita {
 
@@ -27,5 +31,9 @@ bool readStageTensors(const RunFile& file, const std::string& kind, const Stage&
 /// Throws UserError where the file lacks a parameter or statistics of the network or has one of another
 /// shape.
 void checkParameters(const RunFile& file, const Partition& partition);
+
+/// SHA-256 over all parameters and statistics in layer order, the same whatever the grid. Collective; on rank
+/// 0, elsewhere empty.
+std::string hashParameters(const Grid& grid, const std::vector<const Stage*>& stages);
 
 } // namespace partita

@@ -2,11 +2,10 @@
 
 #include "partita/config/user_error.hpp"
 #include "partita/plan/balanced_cuts.hpp"
-#include "partita/plan/effective.hpp"
 #include "partita/plan/network_plan.hpp"
 #include "partita/plan/stage_memory.hpp"
+#include "partita/plan/stage_plan.hpp"
 #include "partita/plan/strategy_plan.hpp"
-#include "partita/plan/training_flops.hpp"
 
 #include <algorithm>
 

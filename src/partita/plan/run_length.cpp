@@ -3,7 +3,46 @@
 #include "partita/config/user_error.hpp"
 #include "partita/plan/strategy_plan.hpp"
 
+#include <algorithm>
+
 namespace partita {
+
+namespace {
+
+/// Without the deck's own limit and the number of microbatches.
+std::int64_t windowOf(const StrategySection& strategy, int group, int groups, std::int64_t microbatches) {
+  const std::int64_t behind = groups - 1 - group;
+  switch (strategy.pipeline.schedule) {
+  case PipelineSchedule::one_f_one_b:
+    return behind + 1;
+  case PipelineSchedule::eager_one_f_one_b:
+    return 2 * behind + 1;
+  case PipelineSchedule::gpipe:
+    return microbatches;
+  case PipelineSchedule::message_driven:
+    break;
+  }
+  const std::int64_t limit = strategy.pipeline.limit > 0 ? strategy.pipeline.limit : 2 * std::int64_t{groups};
+  return strategy.pipeline.caps ? std::min<std::int64_t>(limit, behind + 1 + groups / 2) : limit;
+}
+
+} // namespace
+
+std::int64_t microbatchesOf(const StrategySection& strategy, std::int64_t rows) {
+  return std::max<std::int64_t>(1, std::min(strategy.pipeline.microbatches, rows));
+}
+
+std::int64_t microbatchRows(const StrategySection& strategy, std::int64_t rows) {
+  const std::int64_t count = microbatchesOf(strategy, rows);
+  return (rows + count - 1) / count;
+}
+
+std::int64_t liveWindow(const StrategySection& strategy, int group, int groups, std::int64_t microbatches) {
+  if (group + 1 == groups) return 1;
+  std::int64_t window = std::min(windowOf(strategy, group, groups, microbatches), microbatches);
+  if (strategy.pipeline.limit > 0) window = std::min(window, strategy.pipeline.limit);
+  return std::max<std::int64_t>(1, window);
+}
 
 std::int64_t RunLength::runStep(const Position& position) const {
   if (position.phase == RunPhase::recovery) return steps * turns + position.step;

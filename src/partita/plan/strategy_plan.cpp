@@ -23,4 +23,9 @@ std::vector<std::pair<std::string, std::string>> StrategyPlan::facts(const Strat
   return {};
 }
 
+RunConfig effective(RunConfig config) {
+  planOf(config.strategy).normalise(config.strategy);
+  return config;
+}
+
 } // namespace partita

@@ -1,8 +1,9 @@
 #pragma once
 
+#include "partita/config/run_config.hpp"
 #include "partita/plan/grid_plan.hpp"
 #include "partita/plan/run_length.hpp"
-#include "partita/plan/stage_buffers.hpp"
+#include "partita/plan/stage_memory.hpp"
 
 #include <string>
 #include <utility>
@@ -69,5 +70,8 @@ const StrategyPlan& planOf(StrategyKind kind);
 inline const StrategyPlan& planOf(const StrategySection& section) {
   return planOf(section.kind);
 }
+
+/// The deck as strategies see it: what has no effect under the one that runs is reset.
+RunConfig effective(RunConfig config);
 
 } // namespace partita

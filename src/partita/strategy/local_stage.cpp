@@ -1,7 +1,7 @@
 #include "partita/strategy/local_stage.hpp"
 
 #include "partita/data/order.hpp"
-#include "partita/plan/pipeline_plan.hpp"
+#include "partita/plan/run_length.hpp"
 #include "partita/plan/strategies/sil.hpp"
 #include "partita/plan/strategy_plan.hpp"
 

@@ -17,4 +17,7 @@ void checkTraining(const RunConfig& config, const DataSets& sets, const Partitio
 /// Values of the largest message while training: between stages, or of the sum of a layer's gradient.
 double largestMessage(const RunConfig& config, const Partition& partition, const GridPlan& grid);
 
+/// Checks deck and data and prints the effective deck and the partition over `ranks`, without Kokkos.
+void dryRun(const RunConfig& config, int ranks);
+
 } // namespace partita

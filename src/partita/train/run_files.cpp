@@ -3,6 +3,7 @@
 #include "partita/config/deck.hpp"
 #include "partita/config/files.hpp"
 #include "partita/config/user_error.hpp"
+#include "partita/config/write_deck.hpp"
 #include "partita/core/log.hpp"
 #include "partita/io/output_file.hpp"
 #include "partita/io/read_run_file.hpp"

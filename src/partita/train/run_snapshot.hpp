@@ -1,11 +1,72 @@
 #pragma once
 
+#include "partita/comm/mpi.hpp"
+#include "partita/core/stored_vector.hpp"
+#include "partita/io/write_run_file.hpp"
 #include "partita/strategy/run_context.hpp"
-#include "partita/train/checkpoint_job.hpp"
 #include "partita/train/monitor.hpp"
 #include "partita/train/run_directory.hpp"
 
+#include <atomic>
+#include <chrono>
+
 namespace partita {
+
+/// Numbers of a run that ranks add up: each sets its own, and all others are 0.
+struct RunNumbers {
+  double between_stages = 0.0, between_replicas = 0.0, evaluation = 0.0;          ///< traffic, bytes
+  double elapsed_seconds = 0.0, training_seconds = 0.0, evaluation_seconds = 0.0; ///< of rank 0
+  std::vector<LossSums> scores;                                                   ///< as in RunProgress
+  std::vector<UpdateState> updates;                                               ///< as in RunProgress
+  std::vector<double> reports;                                                    ///< that each rank has sent
+
+  /// Collective; the vectors are as long on every rank.
+  void sum(const Communicator& comm);
+  void copyTo(RunProgress& progress) const; ///< all but the reports
+};
+
+/// A checkpoint on its way: what the writing thread works on, and what it answers.
+struct CheckpointJob {
+  enum class State { copying, writing, written, naming, named };
+  struct Copy {
+    StoredVector from; ///< keeps the memory of a stage that is done with
+    std::int64_t begin, size;
+    Real* to;
+  };
+
+  std::vector<Copy> copies; ///< for the thread
+  std::string partial, final_name;
+  RunFileContent content;
+  RunNumbers numbers; ///< of this rank; then summed over all
+  int compression = 0;
+  std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
+  double still_seconds = 0.0, write_seconds = 0.0;
+  std::string failure;
+  bool told = false; ///< that it takes long
+  std::vector<std::string> set_aside;
+  std::atomic<State> state{State::copying};
+
+  /// What the thread does first: the state is safe from the next update then.
+  void copy();
+  /// Then it writes the file, under a name that tells it is not complete. A failure that all ranks know of
+  /// leaves the run without this checkpoint; any other is of this rank alone, and the others would wait for
+  /// it: the job ends. Collective.
+  void write(const Communicator& comm);
+  /// On rank 0, when the file is written: gives it its name once `history` is on the disk, sets aside later
+  /// checkpoints of a run that had been there before, and keeps the newest `keep`.
+  void publish(const std::string& run_directory, const std::string& history, std::size_t keep);
+};
+
+/// What went wrong in `work`, in words; empty: nothing.
+template <class Work>
+std::string failureOf(const Work& work) {
+  try {
+    work();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "";
+}
 
 /// What checkpoints need to know of a run; all outlive it. `facts` as in RunFileContent.
 struct CheckpointedRun {

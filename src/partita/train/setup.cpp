@@ -5,8 +5,9 @@
 #include "partita/comm/rank_places.hpp"
 #include "partita/core/available_memory.hpp"
 #include "partita/core/log.hpp"
-#include "partita/plan/effective.hpp"
+#include "partita/data/load_data.hpp"
 #include "partita/plan/network_plan.hpp"
+#include "partita/plan/strategy_plan.hpp"
 #include "partita/train/check_plans.hpp"
 
 #include <algorithm>

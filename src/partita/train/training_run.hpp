@@ -24,14 +24,4 @@ enum class Outcome { finished, stopped, failed };
 Outcome trainDeck(const Communicator& world, const RunConfig& config, const RunDirectory& directory,
                   const RunOptions& options);
 
-/// Evaluates the parameters of a run directory, or a parameter file, on the test set of its deck (changed by
-/// `overrides`) and prints the accuracy of each stage and of the joined network. `predictions` names a .npz
-/// file for what the network says of each sample; empty: none. Collective.
-void evaluateRun(const Communicator& world, const std::string& path,
-                 const std::vector<std::string>& overrides, const std::string& predictions,
-                 const std::string& command_line);
-
-/// Checks deck and data and prints the effective deck and the partition over `ranks`, without Kokkos.
-void dryRun(const RunConfig& config, int ranks);
-
 } // namespace partita

@@ -1,5 +1,5 @@
 #include "partita/config/names.hpp"
-#include "partita/plan/pipeline_plan.hpp"
+#include "partita/plan/run_length.hpp"
 #include "partita/plan/strategies/table.hpp"
 
 #include <algorithm>

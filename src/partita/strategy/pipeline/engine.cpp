@@ -1,7 +1,7 @@
 #include "partita/strategy/pipeline/engine.hpp"
 
 #include "partita/core/error.hpp"
-#include "partita/plan/pipeline_plan.hpp"
+#include "partita/plan/run_length.hpp"
 
 #include <algorithm>
 

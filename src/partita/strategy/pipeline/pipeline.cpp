@@ -1,7 +1,7 @@
 #include "partita/strategy/pipeline/pipeline.hpp"
 
 #include "partita/data/order.hpp"
-#include "partita/plan/pipeline_plan.hpp"
+#include "partita/plan/run_length.hpp"
 
 #include <cmath>
 

@@ -1,6 +1,6 @@
 #include "partita/strategy/pipeline/schedule.hpp"
 
-#include "partita/plan/pipeline_plan.hpp"
+#include "partita/plan/run_length.hpp"
 
 namespace partita {
 

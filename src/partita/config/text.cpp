@@ -1,10 +1,12 @@
-#include "partita/config/nearest_name.hpp"
+#include "partita/config/text.hpp"
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <cstddef>
 
 namespace partita {
+
 namespace {
 
 std::string lowerCase(std::string text) {
@@ -61,6 +63,15 @@ std::string quotedList(const std::vector<std::string>& names) {
   std::string list;
   for (const std::string& name : names) list += (list.empty() ? "'" : ", '") + name + "'";
   return list;
+}
+
+std::string realText(double value) {
+  char buffer[32];
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
+  std::string text(buffer, end);
+  // TOML tells real numbers from integers by their point or exponent.
+  if (text.find_first_not_of("-0123456789") == std::string::npos) text += ".0";
+  return text;
 }
 
 } // namespace partita

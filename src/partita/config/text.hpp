@@ -18,4 +18,7 @@ std::string suggestion(const std::string& name, const std::vector<std::string>& 
 /// "'x', 'y', 'z'"
 std::string quotedList(const std::vector<std::string>& names);
 
+/// The shortest text that TOML reads back as exactly this real number.
+std::string realText(double value);
+
 } // namespace partita

@@ -1,33 +1,52 @@
-#include "partita/io/hdf5.hpp"
+#include "partita/data/hdf5.hpp"
 
 #include "partita/config/user_error.hpp"
 #include "partita/core/error.hpp"
 #include "partita/core/types.hpp"
 
+#include <array>
+
 namespace partita {
+
+std::string missingFilter(hid_t dataset) {
+  const Hdf5List properties(H5Dget_create_plist(dataset));
+  if (!properties || H5Pget_layout(properties.get()) != H5D_CHUNKED) return {};
+  const int filters = H5Pget_nfilters(properties.get());
+  for (int i = 0; i < filters; ++i) {
+    std::array<char, 64> name{};
+    std::size_t no_values = 0;
+    unsigned flags = 0;
+    const H5Z_filter_t filter = H5Pget_filter2(properties.get(), static_cast<unsigned>(i), &flags, &no_values,
+                                               nullptr, name.size() - 1, name.data(), nullptr);
+    if (filter >= 0 && H5Zfilter_avail(filter) <= 0)
+      return name[0] != '\0' ? name.data() : "number " + std::to_string(filter);
+  }
+  return {};
+}
 
 namespace {
 
 constexpr std::size_t longest_text = 1 << 16; // HDF5 keeps longer attributes elsewhere, without a checksum
 
-Hdf5Id scalarSpace(const std::string& failure) {
-  return checkedId(H5Screate(H5S_SCALAR), H5Sclose, failure);
+Hdf5Space scalarSpace(const std::string& failure) {
+  return checkedId<Hdf5Space>(H5Screate(H5S_SCALAR), failure);
 }
 
 void writeScalar(hid_t object, const std::string& name, hid_t type, const void* value,
                  const std::string& where) {
   const std::string failure = where + ": cannot write the attribute '" + name + "'";
-  const Hdf5Id space = scalarSpace(failure);
-  const Hdf5Id attribute = checkedId(
-      H5Acreate2(object, name.c_str(), type, space.get(), H5P_DEFAULT, H5P_DEFAULT), H5Aclose, failure);
+  const Hdf5Space space = scalarSpace(failure);
+  const Hdf5Attribute attribute = checkedId<Hdf5Attribute>(
+      H5Acreate2(object, name.c_str(), type, space.get(), H5P_DEFAULT, H5P_DEFAULT), failure);
   checkHdf5(H5Awrite(attribute.get(), type, value), failure);
 }
 
-Hdf5Id openAttribute(hid_t object, const std::string& name, H5T_class_t kind, const std::string& where) {
+Hdf5Attribute openAttribute(hid_t object, const std::string& name, H5T_class_t kind,
+                            const std::string& where) {
   const std::string failure = where + ": no attribute '" + name + "'; is this a file of Partita?";
-  Hdf5Id attribute = checkedId(H5Aopen(object, name.c_str(), H5P_DEFAULT), H5Aclose, failure);
-  const Hdf5Id type = checkedId(H5Aget_type(attribute.get()), H5Tclose, failure);
-  const Hdf5Id space = checkedId(H5Aget_space(attribute.get()), H5Sclose, failure);
+  Hdf5Attribute attribute = checkedId<Hdf5Attribute>(H5Aopen(object, name.c_str(), H5P_DEFAULT), failure);
+  const Hdf5Type type = checkedId<Hdf5Type>(H5Aget_type(attribute.get()), failure);
+  const Hdf5Space space = checkedId<Hdf5Space>(H5Aget_space(attribute.get()), failure);
   if (H5Tget_class(type.get()) != kind || H5Sget_simple_extent_npoints(space.get()) != 1)
     throw UserError(where + ": the attribute '" + name + "' is of another type");
   return attribute;
@@ -35,18 +54,13 @@ Hdf5Id openAttribute(hid_t object, const std::string& name, H5T_class_t kind, co
 
 template <class T>
 T readScalar(hid_t object, const std::string& name, H5T_class_t kind, hid_t type, const std::string& where) {
-  const Hdf5Id attribute = openAttribute(object, name, kind, where);
+  const Hdf5Attribute attribute = openAttribute(object, name, kind, where);
   T value{};
   checkHdf5(H5Aread(attribute.get(), type, &value), where + ": cannot read the attribute '" + name + "'");
   return value;
 }
 
 } // namespace
-
-Hdf5Id checkedId(hid_t id, Hdf5Id::Close close, const std::string& failure) {
-  if (id < 0) throw UserError(failure);
-  return {id, close};
-}
 
 void checkHdf5(herr_t status, const std::string& failure) {
   if (status < 0) throw UserError(failure);
@@ -56,14 +70,14 @@ hid_t realType() {
   return sizeof(Real) == 4 ? H5T_NATIVE_FLOAT : H5T_NATIVE_DOUBLE;
 }
 
-Hdf5Id simpleSpace(const std::vector<std::int64_t>& extents) {
+Hdf5Space simpleSpace(const std::vector<std::int64_t>& extents) {
   const std::vector<hsize_t> sizes(extents.begin(), extents.end());
-  return checkedId(H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr), H5Sclose,
-                   "HDF5 cannot make a data space");
+  return checkedId<Hdf5Space>(H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr),
+                              "HDF5 cannot make a data space");
 }
 
 std::vector<std::int64_t> extentsOf(hid_t dataset) {
-  const Hdf5Id space = checkedId(H5Dget_space(dataset), H5Sclose, "HDF5 lost a data space");
+  const Hdf5Space space = checkedId<Hdf5Space>(H5Dget_space(dataset), "HDF5 lost a data space");
   const int rank = H5Sget_simple_extent_ndims(space.get());
   std::vector<hsize_t> sizes(static_cast<std::size_t>(rank > 0 ? rank : 0));
   if (rank > 0) H5Sget_simple_extent_dims(space.get(), sizes.data(), nullptr);
@@ -73,7 +87,7 @@ std::vector<std::int64_t> extentsOf(hid_t dataset) {
 void writeAttribute(hid_t object, const std::string& name, const std::string& text,
                     const std::string& where) {
   PARTITA_REQUIRE(text.size() < longest_text, "the attribute '" + name + "' is too long to be read again");
-  const Hdf5Id type = checkedId(H5Tcopy(H5T_C_S1), H5Tclose, where + ": HDF5 cannot make a type");
+  const Hdf5Type type = checkedId<Hdf5Type>(H5Tcopy(H5T_C_S1), where + ": HDF5 cannot make a type");
   checkHdf5(H5Tset_size(type.get(), text.size() + 1), where + ": HDF5 cannot make a type");
   checkHdf5(H5Tset_cset(type.get(), H5T_CSET_UTF8), where + ": HDF5 cannot make a type");
   writeScalar(object, name, type.get(), text.c_str(), where);
@@ -88,14 +102,14 @@ void writeAttribute(hid_t object, const std::string& name, double value, const s
 }
 
 void changeAttribute(hid_t object, const std::string& name, std::int64_t value, const std::string& where) {
-  const Hdf5Id attribute = openAttribute(object, name, H5T_INTEGER, where);
+  const Hdf5Attribute attribute = openAttribute(object, name, H5T_INTEGER, where);
   checkHdf5(H5Awrite(attribute.get(), H5T_NATIVE_INT64, &value),
             where + ": cannot write the attribute '" + name + "'");
 }
 
 std::string readText(hid_t object, const std::string& name, const std::string& where) {
-  const Hdf5Id attribute = openAttribute(object, name, H5T_STRING, where);
-  const Hdf5Id type = checkedId(H5Aget_type(attribute.get()), H5Tclose, where + ": HDF5 lost a type");
+  const Hdf5Attribute attribute = openAttribute(object, name, H5T_STRING, where);
+  const Hdf5Type type = checkedId<Hdf5Type>(H5Aget_type(attribute.get()), where + ": HDF5 lost a type");
   const std::size_t size = H5Tget_size(type.get());
   if (H5Tis_variable_str(type.get()) != 0 || size > longest_text)
     throw UserError(where + ": the attribute '" + name + "' is of another type");

@@ -1,0 +1,96 @@
+#pragma once
+
+#include "partita/config/user_error.hpp"
+
+#include <hdf5.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace partita {
+
+/// Owner of an HDF5 identifier, which `close` ends. A failed open gives an owner that is false.
+template <herr_t (*close)(hid_t)>
+class Hdf5Handle {
+ public:
+  explicit Hdf5Handle(hid_t id) : _id(id) {}
+  Hdf5Handle(Hdf5Handle&& other) noexcept : _id(other.release()) {}
+  Hdf5Handle& operator=(Hdf5Handle&& other) noexcept {
+    std::swap(_id, other._id);
+    return *this;
+  }
+  ~Hdf5Handle() {
+    if (_id >= 0) close(_id);
+  }
+
+  explicit operator bool() const { return _id >= 0; }
+  hid_t get() const { return _id; }
+  /// Gives the identifier away: whoever takes it closes it, and sees whether that worked.
+  hid_t release() { return std::exchange(_id, -1); }
+
+ private:
+  hid_t _id;
+};
+
+/// For what must be closed by hand: where something has failed, ranks would not come out of a file that they
+/// close together.
+inline herr_t leaveOpen(hid_t) {
+  return 0;
+}
+
+using Hdf5File = Hdf5Handle<H5Fclose>;
+using Hdf5Group = Hdf5Handle<H5Gclose>;
+using Hdf5Dataset = Hdf5Handle<H5Dclose>;
+using Hdf5Attribute = Hdf5Handle<H5Aclose>;
+using Hdf5Object = Hdf5Handle<H5Oclose>; ///< any of those above but the file
+using Hdf5Space = Hdf5Handle<H5Sclose>;
+using Hdf5Type = Hdf5Handle<H5Tclose>;
+using Hdf5List = Hdf5Handle<H5Pclose>; ///< of properties
+using Hdf5Unclosed = Hdf5Handle<leaveOpen>;
+
+/// The name of a filter that a data set is compressed with and this HDF5 has not; empty: it has all.
+std::string missingFilter(hid_t dataset);
+
+/// Keeps HDF5 from printing its error stack while our own one-line messages take its place.
+class Hdf5Silence {
+ public:
+  Hdf5Silence() {
+    H5Eget_auto2(H5E_DEFAULT, &_print, &_data);
+    H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+  }
+  Hdf5Silence(const Hdf5Silence&) = delete;
+  Hdf5Silence& operator=(const Hdf5Silence&) = delete;
+  ~Hdf5Silence() { H5Eset_auto2(H5E_DEFAULT, _print, _data); }
+
+ private:
+  H5E_auto2_t _print = nullptr;
+  void* _data = nullptr;
+};
+
+/// Every HDF5 call that writes or reads a run goes through these two: a failure becomes a UserError of one
+/// line, since what fails here is a file or a disk.
+void checkHdf5(herr_t status, const std::string& failure);
+template <class Handle>
+Handle checkedId(hid_t id, const std::string& failure) {
+  if (id < 0) throw UserError(failure);
+  return Handle(id);
+}
+
+hid_t realType(); ///< of a Real in memory and in files
+Hdf5Space simpleSpace(const std::vector<std::int64_t>& extents);
+std::vector<std::int64_t> extentsOf(hid_t dataset);
+
+/// Small facts of an object. Reading throws where the attribute is missing or of another type; `where` names
+/// the file and the object in messages.
+void writeAttribute(hid_t object, const std::string& name, const std::string& text, const std::string& where);
+void writeAttribute(hid_t object, const std::string& name, std::int64_t value, const std::string& where);
+void writeAttribute(hid_t object, const std::string& name, double value, const std::string& where);
+void changeAttribute(hid_t object, const std::string& name, std::int64_t value, const std::string& where);
+
+std::string readText(hid_t object, const std::string& name, const std::string& where);
+std::int64_t readInteger(hid_t object, const std::string& name, const std::string& where);
+double readNumber(hid_t object, const std::string& name, const std::string& where);
+
+} // namespace partita

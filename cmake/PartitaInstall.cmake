@@ -14,10 +14,6 @@ install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs/" DESTINATION "${CMAKE_INSTALL_DOC
 install(FILES "${PROJECT_SOURCE_DIR}/docs/man/partita.1" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
 install(FILES "${PROJECT_SOURCE_DIR}/completions/partita.bash" RENAME partita
         DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions")
-install(FILES "${PROJECT_SOURCE_DIR}/completions/_partita"
-        DESTINATION "${CMAKE_INSTALL_DATADIR}/zsh/site-functions")
-install(FILES "${PROJECT_SOURCE_DIR}/completions/partita.fish"
-        DESTINATION "${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d")
 
 configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/PartitaConfig.cmake.in"
                               "${PROJECT_BINARY_DIR}/PartitaConfig.cmake" INSTALL_DESTINATION "${config_dir}")

@@ -110,7 +110,7 @@ _partita_value() {
     'train --ranks') echo 'N' ;;
     'evaluate --predictions') echo 'FILE' ;;
     'export -o' | 'export --output') echo 'FILE' ;;
-    'info --completion') echo 'bash|zsh|fish' ;;
+    'info --completion') echo 'bash' ;;
     'bench --json') echo 'FILE' ;;
   esac
 }

@@ -6,5 +6,3 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 "$program" info --deck >docs/deck-reference.md
 "$program" info --man >docs/man/partita.1
 "$program" info --completion bash >completions/partita.bash
-"$program" info --completion zsh >completions/_partita
-"$program" info --completion fish >completions/partita.fish

@@ -20,8 +20,7 @@ run("${WORK_DIR}/build/consumer" "${VERSION}")
 run("${prefix}/bin/partita" --version)
 run("${prefix}/bin/partita" train "${prefix}/share/partita/input-decks/demo.toml" -n)
 
-foreach(page man/man1/partita.1 bash-completion/completions/partita zsh/site-functions/_partita
-             fish/vendor_completions.d/partita.fish)
+foreach(page man/man1/partita.1 bash-completion/completions/partita)
   if(NOT EXISTS "${prefix}/share/${page}")
     message(FATAL_ERROR "share/${page} was not installed")
   endif()

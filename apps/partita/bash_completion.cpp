@@ -1,3 +1,5 @@
+#include "partita/config/text.hpp"
+
 #include "command_pages.hpp"
 
 namespace partita {

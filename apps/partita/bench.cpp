@@ -1,4 +1,5 @@
 #include "partita/comm/agree.hpp"
+#include "partita/core/clock.hpp"
 #include "partita/core/log.hpp"
 #include "partita/core/loops.hpp"
 #include "partita/io/json.hpp"
@@ -8,7 +9,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstdio>
 #include <optional>
 
@@ -19,17 +19,11 @@ namespace partita {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 /// a = b + s c over arrays far larger than any cache, counted as three passes (McCalpin, STREAM).
 struct Triad {
   Real *a, *b, *c;
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const { a[i] = b[i] + Real(3) * c[i]; }
 };
-
-double secondsSince(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 double measureTriad(const ExecSpace& space, int repeats) {
   const std::int64_t size = std::int64_t{1} << 25;

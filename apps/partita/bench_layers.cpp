@@ -1,3 +1,4 @@
+#include "partita/core/clock.hpp"
 #include "partita/core/log.hpp"
 #include "partita/core/loops.hpp"
 #include "partita/core/random.hpp"
@@ -42,11 +43,11 @@ Measurement measureLayer(const ExecSpace& space, const std::string& name, const 
   for (int i = 0; i <= (quick ? 2 : 21); ++i) {
     Kokkos::deep_copy(space, stage.outputGradient(rows), out);
     fence(space, "partita::bench::layer");
-    const auto start = std::chrono::steady_clock::now();
+    const auto start = Clock::now();
     stage.forward(space, {}, in, tape);
     stage.backward(space, {}, in, tape, stage.outputGradient(rows), grad_in);
     fence(space, "partita::bench::layer");
-    const std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - start;
+    const std::chrono::duration<double, std::milli> elapsed = Clock::now() - start;
     if (i > 0) times.push_back(elapsed.count()); // the first one warms up
   }
   const double ms = median(times);

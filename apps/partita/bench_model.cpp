@@ -2,6 +2,7 @@
 
 #include "partita/config/deck.hpp"
 #include "partita/config/write_deck.hpp"
+#include "partita/core/clock.hpp"
 #include "partita/core/log.hpp"
 #include "partita/core/region.hpp"
 #include "partita/data/order.hpp"
@@ -12,7 +13,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstdio>
 #include <filesystem>
 
@@ -37,7 +37,6 @@ namespace {
 
 /// Milliseconds of each of `repeats` blocks of `steps` training steps, after one block of warm-up.
 std::vector<double> timeSteps(const ExecSpace& space, BenchModel& model, int repeats, int steps) {
-  using Clock = std::chrono::steady_clock;
   const std::int64_t total = static_cast<std::int64_t>(repeats + 1) * steps;
   const std::int64_t batch = model.config.training.batch;
   const FeatureRows rows(model.sets, model.sets.train);
@@ -53,7 +52,7 @@ std::vector<double> timeSteps(const ExecSpace& space, BenchModel& model, int rep
       trainer.learn(space, {read.labels, Matrix()});
     }
     fence(space, "partita::bench::steps");
-    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    const double seconds = secondsSince(start);
     if (block > 0) milliseconds.push_back(1e3 * seconds / steps);
   }
   return milliseconds;

@@ -1,5 +1,6 @@
 #include "command_line.hpp"
 
+#include "partita/config/text.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/config/write_deck.hpp"
 #include "partita/core/log.hpp"
@@ -17,10 +18,6 @@ namespace partita {
 namespace {
 
 const char* const override_help = "changes to the deck, e.g. run/seed=3 strategy/cuts=[2,4]";
-
-bool endsWith(const std::string& text, const std::string& end) {
-  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
-}
 
 class HelpFormatter : public CLI::Formatter {
  public:

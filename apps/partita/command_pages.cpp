@@ -1,6 +1,7 @@
 #include "command_pages.hpp"
 
 #include "partita/config/parameters.hpp"
+#include "partita/config/text.hpp"
 
 #include <CLI/CLI.hpp>
 
@@ -91,22 +92,9 @@ std::vector<DeckKey> deckKeys() {
   return keys;
 }
 
-std::vector<std::string> alternatives(const std::string& value) {
-  std::vector<std::string> parts;
-  std::istringstream stream(value);
-  for (std::string part; std::getline(stream, part, '|');) parts.push_back(part);
-  return parts;
-}
-
 bool isLiteral(const std::string& alternative) {
   return std::islower(static_cast<unsigned char>(alternative.front())) != 0 &&
          alternative.find('/') == std::string::npos;
-}
-
-std::string joined(const std::vector<std::string>& words, const std::string& between) {
-  std::string line;
-  for (const std::string& word : words) line += (line.empty() ? "" : between) + word;
-  return line;
 }
 
 std::string replaced(std::string text, const std::string& from, const std::string& to) {

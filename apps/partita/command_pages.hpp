@@ -53,10 +53,8 @@ ProgramPages programPages(const CLI::App& app);
 const std::vector<Term>& exitCodes();
 std::vector<DeckKey> deckKeys();
 
-/// "latest|FILE" in its parts.
-std::vector<std::string> alternatives(const std::string& value);
+/// Is an alternative of a value a word that stands for itself?
 bool isLiteral(const std::string& alternative);
-std::string joined(const std::vector<std::string>& words, const std::string& between);
 /// `text` with every `from` replaced.
 std::string replaced(std::string text, const std::string& from, const std::string& to);
 

@@ -1,4 +1,5 @@
 #include "partita/comm/agree.hpp"
+#include "partita/config/text.hpp"
 #include "partita/core/log.hpp"
 #include "partita/io/read_run_file.hpp"
 #include "partita/train/banner.hpp"
@@ -13,19 +14,14 @@ namespace partita {
 
 namespace {
 
-std::string product(const std::vector<std::int64_t>& extents) {
-  std::string text;
-  for (const std::int64_t extent : extents) text += (text.empty() ? "" : " x ") + std::to_string(extent);
-  return text;
-}
-
 /// "-1 1"; of many values the first 20.
 std::string numbers(const std::vector<std::int64_t>& values) {
   constexpr std::size_t most = 20;
-  std::string text;
-  for (std::size_t i = 0; i < std::min(values.size(), most); ++i)
-    text += (i > 0 ? " " : "") + std::to_string(values[i]);
-  return text + (values.size() > most ? " ..." : "");
+  const std::size_t count = std::min(values.size(), most);
+  return joined(
+             std::vector<std::int64_t>(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(count)),
+             " ") +
+         (values.size() > most ? " ..." : "");
 }
 
 void showProgress(const RunProgress& progress) {
@@ -54,13 +50,13 @@ void showFile(const std::string& path) {
   Log::info(file.path() + ": " + (file.isCheckpoint() ? "checkpoint" : "parameters of a trained network") +
             ", complete, all checksums right\n\n" + facts.deck);
   if (file.isCheckpoint()) showProgress(file.progress());
-  Log::info("  samples of " + product(facts.shape) + " values, " + std::to_string(facts.classes) +
+  Log::info("  samples of " + joined(facts.shape, " x ") + " values, " + std::to_string(facts.classes) +
             " classes");
   if (!facts.label_values.empty()) Log::info("  labels in the data files: " + numbers(facts.label_values));
   std::int64_t total = 0;
   for (const TensorRecord& tensor : file.tensors()) {
     if (tensor.kind == parameters_kind) total += tensor.size();
-    Log::info("  " + tensor.path().substr(1) + "  " + product(tensor.extents));
+    Log::info("  " + tensor.path().substr(1) + "  " + joined(tensor.extents, " x "));
   }
   Log::info("  " + std::to_string(total) + " parameters");
   for (const auto& [name, value] : facts.provenance) Log::info("  " + name + ": " + value);

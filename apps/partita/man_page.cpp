@@ -1,3 +1,4 @@
+#include "partita/config/text.hpp"
 #include "partita/core/provenance.hpp"
 
 #include "command_pages.hpp"
@@ -65,7 +66,7 @@ std::string title(const OptionPage& option) {
   std::string page;
   for (const std::string& flag : option.flags) page += (page.empty() ? "" : ", ") + bold(flag);
   std::string value;
-  for (const std::string& part : alternatives(option.value))
+  for (const std::string& part : split(option.value, '|'))
     value += (value.empty() ? "" : "|") + (isLiteral(part) ? bold(part) : "\\fI" + roff(part) + "\\fR");
   return page + (page.empty() || value.empty() ? "" : " ") + value + (option.repeated ? " ..." : "");
 }

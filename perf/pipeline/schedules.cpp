@@ -4,6 +4,7 @@
 //   mpirun -n 4 partita_pipeline_schedules forward=0.010 backward=0.020 microbatches=32 jitter=0.3 batches=20
 
 #include "partita/config/names.hpp"
+#include "partita/core/clock.hpp"
 #include "partita/core/random.hpp"
 #include "partita/strategy/pipeline/engine.hpp"
 
@@ -110,10 +111,9 @@ GridPlan pipelineOf(int ranks) {
 /// Seconds from the common start to the end of the slowest rank.
 double timeBatch(const Grid& grid, PipelineEngine& engine) {
   grid.world().barrier();
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   engine.runBatch(ExecSpace());
-  return grid.world().maximum(
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  return grid.world().maximum(secondsSince(start));
 }
 
 void runAll(const Communicator& world, const Settings& settings) {

@@ -1,5 +1,7 @@
 #include "partita/comm/agree.hpp"
 
+#include "partita/config/text.hpp"
+
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -9,33 +11,13 @@
 
 namespace partita {
 
-namespace {
-
-std::string joinLines(const std::vector<std::string>& lines) {
-  std::string text;
-  for (const std::string& line : lines) text += line + '\n';
-  return text;
-}
-
-std::vector<std::string> splitLines(const std::string& text) {
-  std::vector<std::string> lines;
-  std::size_t begin = 0;
-  for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', begin)) {
-    lines.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return lines;
-}
-
-} // namespace
-
 void collectively(const Communicator& world, const std::function<void()>& work) {
   std::string text;
   bool by_system = false;
   try {
     work();
   } catch (const UserError& error) {
-    text = joinLines(error.messages());
+    text = joined(error.messages(), "\n") + "\n";
     by_system = error.bySystem();
   }
   // Rank and kind of failure in one number, so that the minimum is that of the lowest rank.
@@ -44,7 +26,7 @@ void collectively(const Communicator& world, const std::function<void()>& work) 
                      first = world.minimum(own);
   if (first == nobody) return;
   const int rank = static_cast<int>(first / 2);
-  throw AgreedError(splitLines(tellAll(world, std::move(text), rank)), first % 2 == 1);
+  throw AgreedError(split(tellAll(world, std::move(text), rank), '\n'), first % 2 == 1);
 }
 
 std::string tellAll(const Communicator& world, std::string text, int teller) {

@@ -2,6 +2,7 @@
 
 #include "partita/comm/mpi.hpp"
 #include "partita/config/user_error.hpp"
+#include "partita/core/clock.hpp"
 #include "partita/core/random.hpp"
 
 #include <algorithm>
@@ -73,7 +74,7 @@ void delayAtRandom() {
 }
 
 double linkSeconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
 }
 
 double SlowLink::after(std::int64_t bytes, double latency) {

@@ -1,6 +1,7 @@
 #include "partita/comm/wait.hpp"
 
 #include "partita/comm/mpi.hpp"
+#include "partita/core/clock.hpp"
 
 #include <exception>
 #include <thread>
@@ -29,7 +30,7 @@ void Waiting::pause() {
     return;
   }
   if (idle_hook) idle_hook();
-  if (watcher != nullptr) watcher->waiting(_what, std::chrono::duration<double>(now - _start).count());
+  if (watcher != nullptr) watcher->waiting(_what, secondsBetween(_start, now));
   std::this_thread::sleep_for(std::chrono::microseconds(50));
 }
 

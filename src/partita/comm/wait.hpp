@@ -1,8 +1,8 @@
 #pragma once
 
 #include "partita/comm/mpi.hpp"
+#include "partita/core/clock.hpp"
 
-#include <chrono>
 #include <functional>
 
 namespace partita {
@@ -36,7 +36,6 @@ class Waiting {
   void over() const; ///< it is
 
  private:
-  using Clock = std::chrono::steady_clock;
   WaitedFor _what;
   Clock::time_point _start{}, _last{}; ///< of the pauses; not set before the first
 };

@@ -173,7 +173,7 @@ Watchdog::~Watchdog() noexcept(false) {
 }
 
 double Watchdog::seconds() const {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - _start).count();
+  return secondsSince(_start);
 }
 
 void Watchdog::waiting(const WaitedFor& what, double waited) {

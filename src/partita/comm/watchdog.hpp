@@ -1,9 +1,9 @@
 #pragma once
 
 #include "partita/comm/wait.hpp"
+#include "partita/core/clock.hpp"
 
 #include <array>
-#include <chrono>
 #include <functional>
 #include <string>
 #include <vector>
@@ -100,7 +100,7 @@ class Watchdog final : public Watcher {
   WaitTable _table;
   Sign _sign; ///< on its way to rank 0 while `_request` is
   Request _request;
-  std::chrono::steady_clock::time_point _start = std::chrono::steady_clock::now();
+  Clock::time_point _start = Clock::now();
   double _told = 0.0, _sent = 0.0, _looked = 0.0, _attentive_since = 0.0, _next_warning;
   bool _told_of_wait = false, _ending = false;
 };

@@ -109,9 +109,7 @@ class Reader {
   }
 
   void unknownChoice(const std::vector<std::string>& names) const {
-    const std::string near = nearestName(_node.text, names);
-    fail(_node, "unknown choice '" + _node.text + "'" + _parameter.hint() +
-                    (near.empty() ? "" : "; did you mean '" + near + "'?"));
+    fail(_node, "unknown choice '" + _node.text + "'" + _parameter.hint() + nearby(_node.text, names));
   }
 
   void readCutList(const Cuts& cuts) const {

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <charconv>
 #include <cstddef>
+#include <sstream>
 
 namespace partita {
 
@@ -54,15 +55,42 @@ std::string nearestName(const std::string& name, const std::vector<std::string>&
   return best;
 }
 
-std::string suggestion(const std::string& name, const std::vector<std::string>& valid) {
+std::string nearby(const std::string& name, const std::vector<std::string>& valid) {
   const std::string near = nearestName(name, valid);
-  return near.empty() ? "; valid: " + quotedList(valid) : "; did you mean '" + near + "'?";
+  return near.empty() ? "" : "; did you mean '" + near + "'?";
+}
+
+std::string suggestion(const std::string& name, const std::vector<std::string>& valid) {
+  const std::string near = nearby(name, valid);
+  return near.empty() ? "; valid: " + quotedList(valid) : near;
 }
 
 std::string quotedList(const std::vector<std::string>& names) {
-  std::string list;
-  for (const std::string& name : names) list += (list.empty() ? "'" : ", '") + name + "'";
-  return list;
+  return names.empty() ? "" : "'" + joined(names, "', '") + "'";
+}
+
+std::string joined(const std::vector<std::string>& words, const std::string& between) {
+  std::string line;
+  for (std::size_t i = 0; i < words.size(); ++i) line += (i > 0 ? between : "") + words[i];
+  return line;
+}
+
+std::string joined(const std::vector<std::int64_t>& numbers, const std::string& between) {
+  std::vector<std::string> words;
+  words.reserve(numbers.size());
+  for (const std::int64_t number : numbers) words.push_back(std::to_string(number));
+  return joined(words, between);
+}
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::istringstream stream(text);
+  for (std::string part; std::getline(stream, part, separator);) parts.push_back(part);
+  return parts;
+}
+
+bool endsWith(const std::string& text, const std::string& end) {
+  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
 
 std::string realText(double value) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -15,8 +16,20 @@ std::string nearestName(const std::string& name, const std::vector<std::string>&
 /// valid: 'x', 'y'".
 std::string suggestion(const std::string& name, const std::vector<std::string>& valid);
 
+/// The beginning of that: "; did you mean 'x'?", or nothing.
+std::string nearby(const std::string& name, const std::vector<std::string>& valid);
+
 /// "'x', 'y', 'z'"
 std::string quotedList(const std::vector<std::string>& names);
+
+/// "x, y, z" with `between` = ", ".
+std::string joined(const std::vector<std::string>& words, const std::string& between);
+std::string joined(const std::vector<std::int64_t>& numbers, const std::string& between);
+
+/// The parts of a text that `separator` ends or parts: "x", "y" of "x,y" and "x,y,".
+std::vector<std::string> split(const std::string& text, char separator);
+
+bool endsWith(const std::string& text, const std::string& end);
 
 /// The shortest text that TOML reads back as exactly this real number.
 std::string realText(double value);

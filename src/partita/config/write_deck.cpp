@@ -49,9 +49,7 @@ std::string layersText(const std::vector<LayerSpec>& layers, const std::string& 
 }
 
 std::string listText(const std::vector<std::int64_t>& values) {
-  std::string text;
-  for (const std::int64_t value : values) text += (text.empty() ? "" : ", ") + std::to_string(value);
-  return "[" + text + "]";
+  return "[" + joined(values, ", ") + "]";
 }
 
 /// One overload a type of parameter, chosen by std::visit.

@@ -1,5 +1,7 @@
 #include "partita/core/region.hpp"
 
+#include "partita/core/clock.hpp"
+
 namespace partita {
 
 namespace {
@@ -46,13 +48,13 @@ Region::Region(const ExecSpace& space, const char* name, Phase phase)
     : _space(space), _phase(phase), _timed(PhaseTimes::enabled() && depth == 0) {
   ++depth;
   Kokkos::Profiling::pushRegion(name);
-  if (_timed) _start = std::chrono::steady_clock::now();
+  if (_timed) _start = Clock::now();
 }
 
 Region::~Region() {
   if (_timed) {
     fence(_space, "partita::Region");
-    PhaseTimes::add(_phase, std::chrono::duration<double>(std::chrono::steady_clock::now() - _start).count());
+    PhaseTimes::add(_phase, secondsSince(_start));
   }
   Kokkos::Profiling::popRegion();
   --depth;

@@ -1,9 +1,9 @@
 #pragma once
 
+#include "partita/core/clock.hpp"
 #include "partita/core/types.hpp"
 
 #include <array>
-#include <chrono>
 #include <string>
 
 namespace partita {
@@ -40,7 +40,7 @@ class Region {
   ExecSpace _space;
   Phase _phase;
   bool _timed;
-  std::chrono::steady_clock::time_point _start;
+  Clock::time_point _start;
 };
 
 } // namespace partita

@@ -26,8 +26,7 @@ std::string nearestInFolder(const fs::path& path) {
   for (const auto& entry : fs::directory_iterator(folder, error))
     names.push_back(entry.path().filename().string());
   std::sort(names.begin(), names.end());
-  const std::string nearest = nearestName(path.filename().string(), names);
-  return nearest.empty() ? std::string{} : "; did you mean '" + nearest + "'?";
+  return nearby(path.filename().string(), names);
 }
 
 } // namespace

@@ -1,5 +1,6 @@
 #include "partita/data/load_data.hpp"
 
+#include "partita/config/text.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/data/glyphs.hpp"
 #include "partita/data/grammar.hpp"
@@ -103,12 +104,6 @@ LoadedSets readSets(const DataSection& section, std::uint64_t seed, Need need, c
   return makeGlyphs(section, seed, need);
 }
 
-std::string toText(const std::vector<std::int64_t>& shape) {
-  std::string text;
-  for (const std::int64_t size : shape) text += (text.empty() ? "" : " x ") + std::to_string(size);
-  return text;
-}
-
 /// The deck's number, the vocabulary, or the largest label of the training set + 1.
 std::int64_t classCount(const DataSection& section, const LoadedSet& train, std::int64_t vocabulary) {
   if (section.classes != 0 && section.classes < vocabulary)
@@ -195,8 +190,8 @@ void divide(DataSets& sets, const DataSection& section, std::uint64_t seed) {
 DataSets loadData(const DataSection& section, std::uint64_t seed, Need need, const TrainedInput* trained) {
   LoadedSets loaded = readSets(section, seed, need, trained);
   if (!loaded.test.labels.empty() && loaded.train.shape != loaded.test.shape)
-    throw UserError(loaded.test.features_source + ": samples of " + toText(loaded.test.shape) +
-                    ", but the training set has " + toText(loaded.train.shape));
+    throw UserError(loaded.test.features_source + ": samples of " + joined(loaded.test.shape, " x ") +
+                    ", but the training set has " + joined(loaded.train.shape, " x "));
 
   DataSets sets;
   sets.shape = loaded.train.shape;

@@ -124,12 +124,6 @@ constexpr std::array<const char*, 16> kind_names{
     "rms-norm",     "attention",           "reshape",    "branch",      "swap",
     "add"};
 
-std::string listText(const std::vector<std::int64_t>& values) {
-  std::string text;
-  for (const std::int64_t value : values) text += (text.empty() ? "" : ",") + std::to_string(value);
-  return text;
-}
-
 bool normalises(Operation::Kind kind) {
   using Kind = Operation::Kind;
   return kind == Kind::batch_norm || kind == Kind::layer_norm || kind == Kind::rms_norm;
@@ -142,12 +136,12 @@ std::string describe(const Operation& operation) {
     return operation.activation == Activation::leaky_relu ? name + " " + realText(operation.slope) : name;
   }
   std::string text = kind_names.at(static_cast<std::size_t>(operation.kind));
-  if (operation.kind == Kind::reshape) return text + " " + listText(operation.shape);
+  if (operation.kind == Kind::reshape) return text + " " + joined(operation.shape, ",");
   if (!operation.tensors.empty() || !operation.tied.empty()) text += " " + operation.name;
   if (!operation.tied.empty()) text += " weight=" + operation.tied;
   if (normalises(operation.kind)) text += " epsilon=" + realText(operation.epsilon);
   for (const Operation::Setting& setting : operation.settings)
-    text += " " + setting.name + "=" + listText(setting.values);
+    text += " " + setting.name + "=" + joined(setting.values, ",");
   return text;
 }
 

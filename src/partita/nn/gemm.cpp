@@ -1,5 +1,6 @@
 #include "partita/nn/gemm.hpp"
 
+#include "partita/core/clock.hpp"
 #include "partita/core/error.hpp"
 #include "partita/core/region.hpp"
 
@@ -10,7 +11,6 @@
 #endif
 
 #include <algorithm>
-#include <chrono>
 
 namespace partita {
 
@@ -59,10 +59,10 @@ double measureGemmRate(const ExecSpace& space, int n, int repeats) {
   double best = 0.0;
   for (int i = 0; i <= repeats; ++i) {
     fence(space, "partita::measureGemmRate");
-    const auto start = std::chrono::steady_clock::now();
+    const auto start = Clock::now();
     gemm(space, Op::none, Op::none, Real(1), a, b, Real(0), c);
     fence(space, "partita::measureGemmRate");
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const double seconds = secondsSince(start);
     if (i > 0) best = std::max(best, 2e-9 * n * n * n / seconds);
   }
   return best;

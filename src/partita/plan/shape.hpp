@@ -1,5 +1,7 @@
 #pragma once
 
+#include "partita/config/text.hpp"
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -22,9 +24,7 @@ inline bool isSequence(const Shape& shape) {
 
 /// "1x28x28"
 inline std::string toText(const Shape& shape) {
-  std::string text;
-  for (const std::int64_t extent : shape) text += (text.empty() ? "" : "x") + std::to_string(extent);
-  return text;
+  return joined(shape, "x");
 }
 
 } // namespace partita

@@ -1,11 +1,10 @@
 #include "partita/strategy/evaluation.hpp"
 
 #include "partita/comm/message.hpp"
+#include "partita/core/clock.hpp"
 #include "partita/core/region.hpp"
 #include "partita/data/order.hpp"
 #include "partita/plan/strategy_plan.hpp"
-
-#include <chrono>
 
 namespace partita {
 
@@ -87,7 +86,6 @@ double Evaluator::afterStep(const ExecSpace& space, const Position& position, in
   if (!due(step)) return 0.0;
   fence(space, "partita::Evaluator::afterStep");
   _context.grid.world().barrier(); // what a fast rank waits for is training, not evaluation
-  using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();
   const Dataset& set = _context.sets.validation.size() > 0 ? _context.sets.validation : _context.sets.test;
   Evaluation result =
@@ -106,7 +104,7 @@ double Evaluator::afterStep(const ExecSpace& space, const Position& position, in
   report.stage_accuracy = result.accuracy;
   report.stage_loss = result.loss;
   _context.observer.onEvaluation(report);
-  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  const double seconds = secondsSince(start);
   _context.clock.evaluated(seconds);
   return seconds;
 }

@@ -1,5 +1,6 @@
 #include "partita/strategy/stage_trainer.hpp"
 
+#include "partita/core/clock.hpp"
 #include "partita/optim/schedule.hpp"
 #include "partita/plan/stage_memory.hpp"
 #include "partita/strategy/divergence.hpp"
@@ -174,8 +175,7 @@ StepReport StageUpdater::report(const ExecSpace& space, std::int64_t stage_numbe
   report.loss = sums.meanLoss();
   report.accuracy = _local.loss->decodesInTraining() ? sums.accuracy() : -1.0;
   report.learning_rate = _rate;
-  report.samples_per_second =
-      static_cast<double>((_step - _reported) * _batch) / std::chrono::duration<double>(now - _since).count();
+  report.samples_per_second = static_cast<double>((_step - _reported) * _batch) / secondsBetween(_since, now);
   report.flops_per_second = report.samples_per_second * flops_per_sample;
   report.gradient_norm = std::sqrt(_norm.squaredNorm(space));
   _reported = _step;

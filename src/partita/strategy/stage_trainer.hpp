@@ -1,6 +1,7 @@
 #pragma once
 
 #include "partita/comm/reducer.hpp"
+#include "partita/core/clock.hpp"
 #include "partita/optim/gradient_norm.hpp"
 #include "partita/optim/loss_scale.hpp"
 #include "partita/optim/optimiser.hpp"
@@ -97,7 +98,6 @@ class StageUpdater {
   }
 
  private:
-  using Clock = std::chrono::steady_clock;
   bool clips() const { return _section.clip_norm > 0.0; }
   bool updatesLate() const { return _late && !reports(); }
   void updatePart(const ExecSpace& space, std::int64_t begin, std::int64_t end);

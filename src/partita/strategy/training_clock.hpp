@@ -1,6 +1,6 @@
 #pragma once
 
-#include <chrono>
+#include "partita/core/clock.hpp"
 
 namespace partita {
 
@@ -30,12 +30,11 @@ class TrainingClock {
   }
   RunTimes times() const {
     RunTimes now = _spent;
-    if (_running) now.training += std::chrono::duration<double>(Clock::now() - _start).count();
+    if (_running) now.training += secondsSince(_start);
     return now;
   }
 
  private:
-  using Clock = std::chrono::steady_clock;
   RunTimes _spent;
   bool _running = false;
   Clock::time_point _start;

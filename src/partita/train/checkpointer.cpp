@@ -1,5 +1,6 @@
 #include "partita/train/checkpointer.hpp"
 
+#include "partita/core/clock.hpp"
 #include "partita/core/log.hpp"
 #include "partita/core/region.hpp"
 
@@ -27,7 +28,7 @@ void Checkpointer::take(const ExecSpace& space, const Position& position,
   job->partial = job->final_name + ".partial";
   job->compression = static_cast<int>(_run.config.checkpoint.compression);
   _snapshot.take(space, position, updaters, *job);
-  job->still_seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  job->still_seconds = secondsSince(start);
   _job = job;
   _thread.submit([job, comm = _comm] {
     job->copy();
@@ -39,7 +40,7 @@ void Checkpointer::waitForCopy() {
   if (_job == nullptr || _job->state != CheckpointJob::State::copying) return;
   const auto begin = Clock::now();
   while (_job->state == CheckpointJob::State::copying) idleBriefly();
-  _job->still_seconds += std::chrono::duration<double>(Clock::now() - begin).count();
+  _job->still_seconds += secondsSince(begin);
 }
 
 void Checkpointer::poll() {
@@ -74,7 +75,7 @@ void Checkpointer::tellIfSlow() {
 
 void Checkpointer::tellResult() {
   const RunProgress& progress = *_job->content.progress;
-  const double seconds = std::chrono::duration<double>(Clock::now() - _job->start).count();
+  const double seconds = secondsSince(_job->start);
   _failed = !_job->failure.empty();
   if (_failed) {
     Log::warning("no checkpoint at step " + std::to_string(progress.run_step) + ": " + _job->failure);

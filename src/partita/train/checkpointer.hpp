@@ -4,8 +4,6 @@
 #include "partita/train/run_files.hpp"
 #include "partita/train/run_snapshot.hpp"
 
-#include <chrono>
-
 namespace partita {
 
 /// Writes checkpoints of a run into its directory. The state is copied between two steps, on a host until
@@ -36,8 +34,6 @@ class Checkpointer {
   double expectedSeconds() const;
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   void publish();
   void tellResult();
   void tellIfSlow();

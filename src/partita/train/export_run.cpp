@@ -2,6 +2,7 @@
 
 #include "partita/comm/agree.hpp"
 #include "partita/config/deck.hpp"
+#include "partita/config/text.hpp"
 #include "partita/core/log.hpp"
 #include "partita/core/provenance.hpp"
 #include "partita/io/npz.hpp"
@@ -59,10 +60,6 @@ void addStage(const StoredNetwork& stored, const StagePlan& plan, LayerOperation
     operations.addRows(reencodeOperation(stored, plan), plan.labelWidth());
 }
 
-bool endsWith(const std::string& text, const std::string& end) {
-  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
-}
-
 /// ", 12.3 MB" of a file; nothing of a pipe or a device.
 std::string sizeOf(const std::string& path) {
   std::error_code none;
@@ -109,8 +106,6 @@ JoinedNetwork joinedNetwork(const std::string& path) {
 void exportRun(const Communicator& world, const std::string& path, const std::string& output,
                const std::string& command_line) {
   collectively(world, [&] {
-    if (!endsWith(output, ".onnx") && !endsWith(output, ".npz"))
-      throw UserError("command line: '" + output + "' ends neither in .onnx nor in .npz");
     if (world.rank() != 0) return;
     refuseInput(output, filesOfRun(path));
     JoinedNetwork network = joinedNetwork(parameterFileOf(path));

@@ -9,9 +9,9 @@ namespace partita {
 /// where the file is damaged or does not fit its own deck.
 JoinedNetwork joinedNetwork(const std::string& path);
 
-/// Writes the joined network of a run directory or parameter file to `output` in the format that its name
-/// ends with, .onnx or .npz; rank 0 does it. Collective. Throws UserError on every rank where that cannot be
-/// done.
+/// Writes the joined network of a run directory or parameter file to `output`, as ONNX where its name ends in
+/// .onnx and as .npz otherwise; rank 0 does it. Collective. Throws UserError on every rank where that cannot
+/// be done.
 void exportRun(const Communicator& world, const std::string& path, const std::string& output,
                const std::string& command_line);
 

@@ -50,7 +50,7 @@ Monitor::~Monitor() {
 }
 
 double Monitor::seconds() const {
-  return _elapsed_before + std::chrono::duration<double>(std::chrono::steady_clock::now() - _start).count();
+  return _elapsed_before + secondsSince(_start);
 }
 
 void Monitor::onStep(const StepReport& report) {

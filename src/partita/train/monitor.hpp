@@ -1,11 +1,11 @@
 #pragma once
 
 #include "partita/comm/grid.hpp"
+#include "partita/core/clock.hpp"
 #include "partita/plan/run_length.hpp"
 #include "partita/strategy/observer.hpp"
 #include "partita/train/history.hpp"
 
-#include <chrono>
 #include <memory>
 #include <set>
 
@@ -68,7 +68,7 @@ class Monitor : public Observer {
   int _silent_ranks = 0;           ///< that have sent their last report
   std::vector<StepReport> _latest; ///< of each stage; 0: the joined network
   std::set<std::size_t> _warned;   ///< stages that did not learn
-  std::chrono::steady_clock::time_point _start = std::chrono::steady_clock::now();
+  Clock::time_point _start = Clock::now();
 };
 
 } // namespace partita

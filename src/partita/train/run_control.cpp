@@ -1,5 +1,6 @@
 #include "partita/train/run_control.hpp"
 
+#include "partita/core/clock.hpp"
 #include "partita/core/log.hpp"
 #include "partita/train/signals.hpp"
 
@@ -13,11 +14,7 @@ namespace {
 /// How often ranks agree: one all-reduce of some microseconds in so many seconds.
 constexpr double seconds_between = 0.25;
 
-const auto program_start = std::chrono::steady_clock::now();
-
-double secondsSince(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
+const auto program_start = Clock::now();
 
 const char* reasonOf(std::int64_t code) {
   static const char* const reasons[] = {"", "the time limit is near", "SIGTERM", "SIGHUP", "SIGINT"};

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "partita/comm/later_maximum.hpp"
+#include "partita/core/clock.hpp"
 #include "partita/train/checkpointer.hpp"
 #include "partita/train/restart.hpp"
 
@@ -26,7 +27,6 @@ class RunControl : public StepControl {
   const std::string& stopReason() const { return _stop_reason; }
 
  private:
-  using Clock = std::chrono::steady_clock;
   /// What a rank asks for, and the largest of all is done.
   enum Ask : std::size_t { stop, checkpoint, interval };
   enum StopCode : std::int64_t { none, time_limit, terminated, hung_up, interrupted };

@@ -2,6 +2,7 @@
 
 #include "partita/comm/agree.hpp"
 #include "partita/config/user_error.hpp"
+#include "partita/core/clock.hpp"
 #include "partita/core/region.hpp"
 #include "partita/io/output_file.hpp"
 #include "partita/io/stage_tensors.hpp"
@@ -58,7 +59,7 @@ void RunNumbers::copyTo(RunProgress& progress) const {
 }
 
 void CheckpointJob::write(const Communicator& comm) {
-  const auto begin = std::chrono::steady_clock::now();
+  const auto begin = Clock::now();
   try {
     collectively(comm, [&] {
       std::error_code error;
@@ -73,7 +74,7 @@ void CheckpointJob::write(const Communicator& comm) {
   } catch (const std::exception& error) {
     endJob(comm.rank(), error.what(), 1);
   }
-  write_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  write_seconds = secondsSince(begin);
   state = State::written;
 }
 

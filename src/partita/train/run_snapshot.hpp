@@ -1,6 +1,7 @@
 #pragma once
 
 #include "partita/comm/mpi.hpp"
+#include "partita/core/clock.hpp"
 #include "partita/core/stored_vector.hpp"
 #include "partita/io/write_run_file.hpp"
 #include "partita/strategy/run_context.hpp"
@@ -8,7 +9,6 @@
 #include "partita/train/run_directory.hpp"
 
 #include <atomic>
-#include <chrono>
 
 namespace partita {
 
@@ -39,7 +39,7 @@ struct CheckpointJob {
   RunFileContent content;
   RunNumbers numbers; ///< of this rank; then summed over all
   int compression = 0;
-  std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
+  Clock::time_point start = Clock::now();
   double still_seconds = 0.0, write_seconds = 0.0;
   std::string failure;
   bool told = false; ///< that it takes long

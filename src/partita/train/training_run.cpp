@@ -3,6 +3,7 @@
 #include "partita/comm/agree.hpp"
 #include "partita/config/write_deck.hpp"
 #include "partita/core/asynchronous.hpp"
+#include "partita/core/clock.hpp"
 #include "partita/core/log.hpp"
 #include "partita/core/region.hpp"
 #include "partita/io/output_file.hpp"
@@ -92,17 +93,17 @@ void doWatched(const std::string& path, std::int64_t patience, const std::functi
     }
     done = true;
   });
-  auto begin = std::chrono::steady_clock::now();
+  auto begin = Clock::now();
   std::uintmax_t size = 0;
   while (!done) {
     idleBriefly();
-    if (patience == 0 || std::chrono::steady_clock::now() - begin <= std::chrono::seconds(patience)) continue;
+    if (patience == 0 || Clock::now() - begin <= std::chrono::seconds(patience)) continue;
     std::error_code none;
     const std::uintmax_t now = std::filesystem::file_size(path + ".partial", none);
     if (none || now == size)
       throw RunError(path + ": is not written after " + std::to_string(patience) + " s (run/watchdog)");
     size = now;
-    begin = std::chrono::steady_clock::now();
+    begin = Clock::now();
   }
   if (failure != nullptr) std::rethrow_exception(failure);
 }

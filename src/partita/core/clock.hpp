@@ -1,0 +1,18 @@
+#pragma once
+
+#include <chrono>
+
+namespace partita {
+
+/// The clock by which everything is timed; it never goes back.
+using Clock = std::chrono::steady_clock;
+
+inline double secondsBetween(Clock::time_point begin, Clock::time_point end) {
+  return std::chrono::duration<double>(end - begin).count();
+}
+
+inline double secondsSince(Clock::time_point begin) {
+  return secondsBetween(begin, Clock::now());
+}
+
+} // namespace partita

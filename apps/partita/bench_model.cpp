@@ -42,14 +42,13 @@ std::vector<double> timeSteps(const ExecSpace& space, BenchModel& model, int rep
   const FeatureRows rows(model.sets, model.sets.train);
   BatchReader reader(&rows, model.sets.train, trainingOrder(model.sets.train.size(), 1, batch, 0, 1, 0),
                      total, batch, model.config.data.prefetch);
-  StageTrainer trainer(model.config, *model.local, *model.grid, 1.0, total, total);
+  StageTrainer trainer(model.config, *model.local, *model.grid, {total, total});
   std::vector<double> milliseconds;
   for (int block = 0; block <= repeats; ++block) {
     const auto start = Clock::now();
     for (int i = 0; i < steps; ++i) {
       const Batch read = reader.next(space);
-      trainer.forward(space, read.features);
-      trainer.learn(space, {read.labels, Matrix()});
+      trainer.step(space, read.features, {read.labels, Matrix()});
     }
     fence(space, "partita::bench::steps");
     const double seconds = secondsSince(start);

@@ -1,6 +1,6 @@
 #include "partita/comm/agree.hpp"
+#include "partita/comm/gradient_exchange.hpp"
 #include "partita/comm/message.hpp"
-#include "partita/comm/reducer.hpp"
 #include "partita/comm/shared_clock.hpp"
 
 #include <algorithm>
@@ -153,7 +153,7 @@ TEST_CASE("sums that are held back follow from the front", "[comm]") {
   };
   for (int step = 1; step <= 3; ++step) {
     Kokkos::deep_copy(gradients, static_cast<Real>(step * (everyone().rank() + 1)));
-    reducer.holdBack(step < 3);
+    reducer.wantFromFront(step < 3);
     told.clear();
     reducer.ready(space, 333, 1000);
     arrive(0, 1000);

@@ -1,4 +1,4 @@
-#include "partita/strategy/stage_trainer.hpp"
+#include "partita/strategy/stage_updater.hpp"
 
 #include <cmath>
 #include <filesystem>
@@ -64,36 +64,30 @@ class MadeUp {
   MadeUp(int stages, int replicas, const Overrides& deck)
       : _run(everyone(), smallDeck(with(deck, stages, replicas))) {
     for (const auto& local : _run.stages)
-      updaters.push_back(
-          std::make_unique<StageUpdater>(_run.config, *local, _run.grid, StageRate{}, 10000, 15));
+      updaters.push_back(std::make_unique<StageUpdater>(
+          _run.config, *local, summedGradients(_run.config, *local, _run.grid), UpdateSchedule{10000, 15}));
   }
 
-  /// A step with gradients of size `size`; `bad`: one number of this rank's first stage is none.
+  /// A step with gradients of size `size`; `bad`: one number of this rank's first stage is none. Was it left
+  /// out?
   bool step(double size, bool bad) {
     const ExecSpace space;
-    std::vector<const StageUpdater*> all;
-    for (const auto& updater : updaters) {
-      updater->beginStep(space);
-      forward(updater->local());
-      const Numbers gradients = updater->local().stage.trained().gradients;
-      std::vector<Real> values(static_cast<std::size_t>(gradients.size));
-      for (std::size_t i = 0; i < values.size(); ++i)
-        values[i] = static_cast<Real>(size * std::cos(static_cast<double>(i + 7 * ++_count)));
-      if (bad && all.empty()) values[values.size() / 3] = std::numeric_limits<Real>::infinity();
-      fill(gradients, values);
-      updater->gradientReady(space)(0, gradients.size);
-      updater->completeGradient(space);
-      all.push_back(updater.get());
-    }
-    const bool overflow = overflowAnywhere(space, all, _run.grid.world());
-    for (const auto& updater : updaters) {
-      if (overflow) {
-        updater->leaveOut(space);
-      } else {
-        updater->update(space);
+    std::vector<StageUpdater*> all;
+    for (const auto& updater : updaters) all.push_back(updater.get());
+    const std::int64_t taken = all.front()->optimiser().steps();
+    takeStep(space, all, {_run.grid.world()}, [&] {
+      for (StageUpdater* updater : all) {
+        forward(updater->local());
+        const Numbers gradients = updater->local().stage.trained().gradients;
+        std::vector<Real> values(static_cast<std::size_t>(gradients.size));
+        for (std::size_t i = 0; i < values.size(); ++i)
+          values[i] = static_cast<Real>(size * std::cos(static_cast<double>(i + 7 * ++_count)));
+        if (bad && updater == all.front()) values[values.size() / 3] = std::numeric_limits<Real>::infinity();
+        fill(gradients, values);
+        updater->gradientReady(space)(0, gradients.size);
       }
-    }
-    return overflow;
+    });
+    return all.front()->optimiser().steps() == taken;
   }
   double scale() const { return updaters.front()->lossScale().value(); }
 

@@ -1,4 +1,4 @@
-#include "partita/strategy/stage_trainer.hpp"
+#include "partita/strategy/stage_updater.hpp"
 
 #include <cmath>
 #include <filesystem>
@@ -43,7 +43,7 @@ class OverflowWatch : public StepControl {
  public:
   explicit OverflowWatch(double scale = LossScale::most) : _scale(scale) {}
   void begin(StageUpdater& updater) override {
-    updater.resumeScale(_scale, 0);
+    updater.resume(0, {0.0, _scale, 0.0});
     _last[&updater] = stateOf(updater);
   }
   bool afterStep(const ExecSpace& space, const Position&,

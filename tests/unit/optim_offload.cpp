@@ -228,12 +228,11 @@ Held heldBy(Precision precision, const OptimiserSection& optimiser) {
   Grid grid(world, planGrid(config.strategy, partition, 1));
   const Allocations before;
   const auto stages = makeLocalStages(config, partition, grid, classes);
-  StageTrainer trainer(config, *stages.front(), grid, {}, 10, 10);
+  StageTrainer trainer(config, *stages.front(), grid, {10, 10});
   const Matrix in = matrixOf(1, 600, normals(600, 1));
   const Labels labels = labelsOf({3});
   for (int i = 0; i < 3; ++i) {
-    trainer.forward(space, in);
-    trainer.learn(space, {labels, Matrix()});
+    trainer.step(space, in, {labels, Matrix()});
   }
   return {static_cast<double>(before.liveBytes()), static_cast<double>(before.peakBytes()),
           stageMemory(plan, config, {}, {sizeof(Real)}), static_cast<double>(plan.parameters())};

@@ -32,7 +32,7 @@ class Training {
       : _model(config, sets.shape, sets.classes), _features(sets, sets.train) {
     for (const auto& local : _model.stages)
       _trainers.push_back(
-          std::make_unique<StageTrainer>(_model.config, *local, _model.grid, StageRate{}, steps, 6));
+          std::make_unique<StageTrainer>(_model.config, *local, _model.grid, UpdateSchedule{steps, 6}));
     const auto reader = [&](const RowSource* rows) {
       return std::make_unique<BatchReader>(rows, sets.train,
                                            trainingOrder(sets.train.size(), 1, batch, 0, 1, 0), steps, batch,
@@ -51,9 +51,8 @@ class Training {
   void step() {
     for (std::size_t s = 0; s < 2; ++s) {
       const StageBatch in = _sources[s]->next(space);
-      _trainers[s]->forward(space, in.in);
-      _trainers[s]->local().encode(space, {}, _trainers[s]->local().tape);
-      _trainers[s]->learn(space, in.targets);
+      LocalStage& local = _trainers[s]->local();
+      _trainers[s]->step(space, in.in, in.targets, [&] { local.encode(space, {}, local.tape); });
       if ((_trainers[s]->updater().step() + 1) % 4 == 0) _trainers[s]->updater().report(space, 1, 1.0);
     }
   }

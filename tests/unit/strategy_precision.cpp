@@ -20,7 +20,7 @@ constexpr std::int64_t inputs = 30, classes = 5, batch = 4, steps = 30;
 struct Trainer {
   explicit Trainer(Precision precision, const NetworkSection& network = smallConfig(1).network)
       : config(configFor(precision, network)), model(config, inputs, classes),
-        trainer(config, *model.stages.front(), model.grid, {}, steps, steps) {}
+        trainer(config, *model.stages.front(), model.grid, {steps, steps}) {}
 
   static RunConfig configFor(Precision precision, const NetworkSection& network) {
     RunConfig config = smallConfig(1);
@@ -34,8 +34,7 @@ struct Trainer {
     Values values = normals(batch * inputs, number);
     for (double& value : values) value *= size;
     const Matrix in = matrixOf(batch, inputs, values);
-    trainer.forward(space, in);
-    trainer.learn(space, {labelsOf({0, 1, 2, 3}), Matrix()});
+    trainer.step(space, in, {labelsOf({0, 1, 2, 3}), Matrix()});
   }
   std::vector<Real> masters() {
     const StoredVector& values = model.stages.front()->stage.masters();
@@ -98,7 +97,7 @@ TEST_CASE("The range of bf16 is that of float, and needs no scale", "[strategy]"
 
 TEST_CASE("A step that is left out leaves nothing of its batch in running statistics", "[strategy]") {
   Trainer trainer(Precision::fp16, withBatchNorm());
-  trainer.trainer.updater().resumeScale(LossScale::most, 0); // too much for fp16
+  trainer.trainer.updater().resume(0, {0.0, LossScale::most, 0.0}); // too much for fp16
   const Values start = trainer.statistics();
   std::uint64_t left_out = 0;
   while (left_out < 12 && !trainer.takes(left_out)) {
@@ -113,7 +112,7 @@ TEST_CASE("A step that is left out leaves nothing of its batch in running statis
 
   // It is as if there had never been such a batch.
   Trainer without(Precision::fp16, withBatchNorm());
-  without.trainer.updater().resumeScale(std::ldexp(LossScale::most, -static_cast<int>(left_out)), 0);
+  without.trainer.updater().resume(0, {0.0, std::ldexp(LossScale::most, -static_cast<int>(left_out)), 0.0});
   for (std::uint64_t i = left_out; i < 20; ++i) CHECK(without.takes(i) == taken[i - left_out]);
   CHECK(without.statistics() == trainer.statistics());
   CHECK(without.masters() == trainer.masters());

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "partita/strategy/run_context.hpp"
-#include "partita/strategy/stage_trainer.hpp"
+#include "partita/strategy/stage_updater.hpp"
 
 #include <functional>
 #include <utility>

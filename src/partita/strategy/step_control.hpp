@@ -1,7 +1,7 @@
 #pragma once
 
 #include "partita/plan/run_length.hpp"
-#include "partita/strategy/stage_trainer.hpp"
+#include "partita/strategy/stage_updater.hpp"
 
 #include <vector>
 
@@ -17,10 +17,11 @@ class StepControl {
   virtual void begin(StageUpdater& updater) { (void)updater; }
 
   /// Puts a fresh updater where the run is continued: its step, the state of its optimiser, and the sums of
-  /// its stage's loss since the last report.
-  virtual void restore(const ExecSpace& space, StageUpdater& updater) {
+  /// its stage's loss since the last report. Returns whether there was all that it keeps besides.
+  virtual bool restore(const ExecSpace& space, StageUpdater& updater) {
     (void)space;
     (void)updater;
+    return false;
   }
 
   /// Every rank calls it after each step of the run, with the updaters of those of its stages that are under

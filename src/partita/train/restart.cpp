@@ -210,21 +210,23 @@ std::pair<double, std::int64_t> scaleOf(const Restart& restart, std::int64_t sta
 
 } // namespace
 
-void restoreUpdater(const ExecSpace& space, const Restart& restart, const Grid& grid, StageUpdater& updater) {
+bool restoreUpdater(const ExecSpace& space, const Restart& restart, const Grid& grid, StageUpdater& updater) {
   LocalStage& local = updater.local();
   const RunFile& file = *restart.opened;
-  bool complete = true;
-  for (const Optimiser::State& state : updater.optimiser().state())
-    complete = complete && readStageTensors(file, state.name, local.stage, state.values);
+  const auto readAll = [&](const std::vector<Optimiser::State>& states) {
+    return std::all_of(states.begin(), states.end(), [&](const Optimiser::State& state) {
+      return readStageTensors(file, state.name, local.stage, state.values);
+    });
+  };
+  const bool complete = readAll(updater.optimiser().state()), kept = readAll(updater.kept());
   if (!complete)
     for (const Optimiser::State& state : updater.optimiser().state()) state.values.clear(space);
   const RunProgress& found = *restart.found;
   const auto stage = std::min<std::int64_t>(local.index(), found.stages - 1);
   const UpdateState& update = found.updates[static_cast<std::size_t>(stage)];
-  updater.resume(restart.start.step, complete ? static_cast<std::int64_t>(update.steps) : 0);
   const auto [scale, clean] = scaleOf(restart, stage);
-  updater.resumeScale(scale, clean);
-  if (!restart.same_stages) return;
+  updater.resume(restart.start.step, {complete ? update.steps : 0.0, scale, static_cast<double>(clean)});
+  if (!restart.same_stages) return kept;
   Score::Sums sums;
   for (std::int64_t replica = 0; replica < found.replicas; ++replica) {
     // On other replicas than before, the first one goes on for all.
@@ -236,6 +238,7 @@ void restoreUpdater(const ExecSpace& space, const Restart& restart, const Grid& 
     sums.rows += score.rows;
   }
   local.score.set(space, sums);
+  return kept;
 }
 
 } // namespace partita

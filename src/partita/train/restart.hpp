@@ -3,7 +3,7 @@
 #include "partita/config/run_config.hpp"
 #include "partita/data/dataset.hpp"
 #include "partita/io/read_run_file.hpp"
-#include "partita/strategy/stage_trainer.hpp"
+#include "partita/strategy/stage_updater.hpp"
 #include "partita/strategy/training_clock.hpp"
 
 #include <memory>
@@ -40,7 +40,8 @@ struct Restart {
 Restart planRestart(const std::string& file, const RunConfig& deck, const RunConfig& config,
                     const Partition& partition, const RunLength& length, const DataSets& sets, int replicas);
 
-/// Puts an updater that has taken no step where the run goes on.
-void restoreUpdater(const ExecSpace& space, const Restart& restart, const Grid& grid, StageUpdater& updater);
+/// Puts an updater that has taken no step where the run goes on. Returns whether the file has all that the
+/// updater keeps besides the state of its optimiser.
+bool restoreUpdater(const ExecSpace& space, const Restart& restart, const Grid& grid, StageUpdater& updater);
 
 } // namespace partita

@@ -28,8 +28,8 @@ RunControl::RunControl(const Grid& grid, const RunConfig& config, const RunLengt
     : _grid(grid), _config(config), _length(length), _restart(restart), _directory(directory),
       _checkpointer(checkpointer), _time_limit(time_limit), _agreement(grid.world()) {}
 
-void RunControl::restore(const ExecSpace& space, StageUpdater& updater) {
-  if (_restart.keeps_state) restoreUpdater(space, _restart, _grid, updater);
+bool RunControl::restore(const ExecSpace& space, StageUpdater& updater) {
+  return _restart.keeps_state && restoreUpdater(space, _restart, _grid, updater);
 }
 
 void RunControl::begin(StageUpdater& updater) {

@@ -17,7 +17,7 @@ class RunControl : public StepControl {
              const RunDirectory& directory, Checkpointer& checkpointer, std::int64_t time_limit);
 
   void begin(StageUpdater& updater) override;
-  void restore(const ExecSpace& space, StageUpdater& updater) override;
+  bool restore(const ExecSpace& space, StageUpdater& updater) override;
   bool afterStep(const ExecSpace& space, const Position& position,
                  const std::vector<StageUpdater*>& updaters) override;
 

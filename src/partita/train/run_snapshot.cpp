@@ -176,7 +176,7 @@ void RunSnapshot::copyValues(const ExecSpace& space, CheckpointJob& job,
     copy(statistics_kind, local->stage, StoredVector(local->stage.statistics()));
   }
   for (StageUpdater* updater : updaters) {
-    for (const Optimiser::State& state : updater->optimiser().state())
+    for (const Optimiser::State& state : updater->states())
       copy(state.name, updater->local().stage, state.values);
   }
 }
@@ -214,9 +214,7 @@ RunNumbers RunSnapshot::ownNumbers(const ExecSpace& space, const std::vector<Sta
     const int stage = updater->local().index();
     numbers.scores[progress.scoreIndex(stage, grid.replica())] = {sums.loss, sums.correct, sums.rows};
     if (grid.replica() > 0) continue; // all of them have the same
-    numbers.updates[static_cast<std::size_t>(stage)] = {static_cast<double>(updater->optimiser().steps()),
-                                                        updater->lossScale().value(),
-                                                        static_cast<double>(updater->lossScale().clean())};
+    numbers.updates[static_cast<std::size_t>(stage)] = updater->updateState();
   }
   numbers.reports.resize(static_cast<std::size_t>(grid.world().size()));
   numbers.reports[static_cast<std::size_t>(grid.world().rank())] = static_cast<double>(_run.monitor.sent());

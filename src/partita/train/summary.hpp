@@ -4,7 +4,7 @@
 #include "partita/core/provenance.hpp"
 #include "partita/strategy/evaluation.hpp"
 #include "partita/strategy/run_context.hpp"
-#include "partita/strategy/stage_trainer.hpp"
+#include "partita/strategy/stage_updater.hpp"
 
 namespace partita {
 

@@ -21,7 +21,6 @@ NetworkWork::NetworkWork(const RunContext& context, const std::vector<StageUpdat
                                                    : makeMatrix("partita::NetworkWork::input_gradient",
                                                                 capacity, local->stage.inputs()));
   }
-  for (StageUpdater* updater : updaters) updater->setLossesAStep(microbatches);
 }
 
 void NetworkWork::begin(BatchReader& reader, std::uint64_t step) {

@@ -4,7 +4,7 @@
 #include "partita/data/order.hpp"
 #include "partita/strategy/pipeline/pipeline_work.hpp"
 #include "partita/strategy/run_context.hpp"
-#include "partita/strategy/stage_trainer.hpp"
+#include "partita/strategy/stage_updater.hpp"
 
 namespace partita {
 

@@ -7,23 +7,27 @@
 
 namespace partita {
 
-PipelineTraining::PipelineTraining(const RunContext& context, RunPhase phase)
-    : _context(context), _phase(phase),
+PipelineTraining::PipelineTraining(const RunContext& context, RunPhase phase,
+                                   std::unique_ptr<Replicas> replicas)
+    : _context(context), _phase(phase), _replicas(std::move(replicas)),
       _steps(phase == RunPhase::recovery ? context.length.recovery_steps : context.length.steps),
       _first(context.start.phase == phase ? context.start.step : 0),
       _number(phase == RunPhase::training && context.partition.stages.size() == 1 ? 1 : 0),
       _evaluator(context, _steps) {
   Grid& grid = context.grid;
+  if (_replicas == nullptr) _replicas = std::make_unique<SummedReplicas>(context.config, grid);
   const StrategySection& strategy = context.config.strategy;
   const Slice share = replicaSlice(context.config.training.batch, grid.replica(), grid.replicas());
   const std::int64_t rows = share.end - share.begin;
   _microbatches = microbatchesOf(strategy, rows);
+  const UpdateSchedule schedule{_steps, context.length.per_epoch,
+                                phase == RunPhase::recovery ? strategy.sil.recovery_rate : 1.0,
+                                _microbatches};
   for (const auto& local : context.stages) {
-    _owned.push_back(std::make_unique<StageUpdater>(
-        context.config, *local, grid, phase == RunPhase::recovery ? strategy.sil.recovery_rate : 1.0, _steps,
-        context.length.per_epoch));
-    _owned.back()->updateLate();
+    _owned.push_back(
+        std::make_unique<StageUpdater>(context.config, *local, _replicas->link(*local), schedule));
     _updaters.push_back(_owned.back().get());
+    _replicas->attach(*_updaters.back());
   }
   _work =
       std::make_unique<NetworkWork>(context, _updaters, _microbatches,
@@ -57,7 +61,8 @@ bool PipelineTraining::run(const ExecSpace& space) {
   BatchReader reader = makeReader(features);
   for (StageUpdater* updater : _updaters) {
     _context.control.begin(*updater);
-    if (_context.start.phase == _phase) _context.control.restore(space, *updater);
+    const bool found = _context.start.phase == _phase && _context.control.restore(space, *updater);
+    _replicas->begin(space, *updater, found);
   }
   grid.world().barrier();
   _context.clock.start();
@@ -67,7 +72,9 @@ bool PipelineTraining::run(const ExecSpace& space) {
     const bool traced = _context.trace != nullptr && at.step <= _first + _context.config.run.trace;
     _engine->setTrace(traced ? _context.trace : nullptr);
     step(space, reader, at);
-    if (_evaluator.due(at.step)) finishUpdates(space, _updaters); // their time is that of training
+    const bool evaluated = _evaluator.due(at.step);
+    if (evaluated) finishUpdates(space, _updaters); // their time is that of training
+    _replicas->afterStep(space, at.step, evaluated);
     const double seconds = _evaluator.afterStep(space, at, grid.plan().stages, _number);
     for (StageUpdater* updater : _updaters) updater->pause(seconds);
     done = !_context.control.afterStep(space, at, _updaters);
@@ -80,33 +87,21 @@ bool PipelineTraining::run(const ExecSpace& space) {
 
 void PipelineTraining::step(const ExecSpace& space, BatchReader& reader, const Position& position) {
   alive();
-  for (StageUpdater* updater : _updaters) updater->beginStep(space);
-  _work->begin(reader, static_cast<std::uint64_t>(_context.length.runStep(position) - 1));
-  const bool reports = _updaters.back()->reports();
-  _engine->runBatch(space);
-  update(space, reports);
-  if (reports && _context.stages.back()->last()) report(space, position);
+  const bool reports = _updaters.back()->reports(), one_stage = _context.partition.stages.size() == 1;
+  StepPartners partners{_context.grid.world()};
+  // A network of one stage is clipped on the device: nobody waits.
+  if (!one_stage) partners.squares = [this](const ExecSpace& on) { return squaresOfAll(on); };
+  const std::optional<double> squares = takeStep(space, _updaters, partners, [&] {
+    _work->begin(reader, static_cast<std::uint64_t>(_context.length.runStep(position) - 1));
+    _engine->runBatch(space);
+  });
+  if (reports && _context.stages.back()->last()) report(space, position, squares);
 }
 
-/// A network of one stage is clipped on the device: nobody waits.
-void PipelineTraining::update(const ExecSpace& space, bool reports) {
-  for (StageUpdater* updater : _updaters) updater->completeGradient(space);
-  const bool clips = _context.config.optimiser.clip_norm > 0.0,
-             one_stage = _context.partition.stages.size() == 1;
-  if (!one_stage && (clips || reports)) _squares = squaresOfAll(space);
-  const bool overflow = overflowAnywhere(space, {_updaters.begin(), _updaters.end()}, _context.grid.world());
-  for (StageUpdater* updater : _updaters) {
-    if (overflow) {
-      updater->leaveOut(space);
-    } else {
-      updater->update(space, clips && !one_stage ? std::optional<double>(_squares) : std::nullopt);
-    }
-  }
-}
-
-void PipelineTraining::report(const ExecSpace& space, const Position& position) {
+void PipelineTraining::report(const ExecSpace& space, const Position& position,
+                              const std::optional<double>& squares) {
   StepReport report = _updaters.back()->report(space, _number, _context.partition.joint_flops);
-  if (_context.partition.stages.size() > 1) report.gradient_norm = std::sqrt(_squares);
+  if (squares) report.gradient_norm = std::sqrt(*squares);
   report.run_step = _context.length.runStep(position);
   if (_context.grid.replica() == 0) _context.observer.onStep(report);
 }

@@ -3,6 +3,7 @@
 #include "partita/strategy/evaluation.hpp"
 #include "partita/strategy/pipeline/engine.hpp"
 #include "partita/strategy/pipeline/network_work.hpp"
+#include "partita/strategy/replicas.hpp"
 #include "partita/strategy/strategy.hpp"
 
 #include <memory>
@@ -15,7 +16,8 @@ namespace partita {
 /// is that of one rank which adds up the gradients of the same microbatches, bit for bit.
 class PipelineTraining final : public Strategy {
  public:
-  PipelineTraining(const RunContext& context, RunPhase phase);
+  /// `replicas`: how they learn together; null: they sum their gradients in each step.
+  PipelineTraining(const RunContext& context, RunPhase phase, std::unique_ptr<Replicas> replicas = nullptr);
   bool run(const ExecSpace& space) override;
 
   std::int64_t mostLive() const { return _engine->mostLive(); } ///< microbatches kept at once on this rank
@@ -23,12 +25,12 @@ class PipelineTraining final : public Strategy {
  private:
   BatchReader makeReader(const RowSource& features) const;
   void step(const ExecSpace& space, BatchReader& reader, const Position& position);
-  void update(const ExecSpace& space, bool reports);
-  void report(const ExecSpace& space, const Position& position);
+  void report(const ExecSpace& space, const Position& position, const std::optional<double>& squares);
   double squaresOfAll(const ExecSpace& space) const;
 
   RunContext _context;
   RunPhase _phase;
+  std::unique_ptr<Replicas> _replicas;
   std::int64_t _steps, _first; ///< of the phase; those that were taken before
   std::int64_t _microbatches = 1;
   int _number; ///< of the stage in reports; 0: the joined network
@@ -37,7 +39,6 @@ class PipelineTraining final : public Strategy {
   std::vector<StageUpdater*> _updaters;
   std::unique_ptr<NetworkWork> _work;
   std::unique_ptr<PipelineEngine> _engine;
-  double _squares = 0.0; ///< of the last gradient, where it was measured across stages
 };
 
 } // namespace partita

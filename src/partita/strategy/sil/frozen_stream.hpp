@@ -3,7 +3,7 @@
 #include "partita/strategy/run_context.hpp"
 #include "partita/strategy/sil/activation_cache.hpp"
 #include "partita/strategy/sil/batch_source.hpp"
-#include "partita/strategy/stage_trainer.hpp"
+#include "partita/strategy/stage_updater.hpp"
 
 namespace partita {
 

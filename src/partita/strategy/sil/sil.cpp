@@ -51,12 +51,11 @@ bool SilTraining::trainStages(const ExecSpace& space) {
 
 std::unique_ptr<StageTrainer> SilTraining::makeTrainer(const ExecSpace& space, LocalStage& local,
                                                        bool resumed) {
-  auto trainer = std::make_unique<StageTrainer>(_context.config, local, _context.grid,
-                                                stageRate(_context.config.strategy, local.stage.plan()),
-                                                _context.length.steps, _context.length.per_epoch);
+  const UpdateSchedule schedule{_context.length.steps, _context.length.per_epoch,
+                                stageRate(_context.config.strategy, local.stage.plan())};
+  auto trainer = std::make_unique<StageTrainer>(_context.config, local, _context.grid, schedule);
   _context.control.begin(trainer->updater());
   if (resumed) _context.control.restore(space, trainer->updater());
-  trainer->updater().updateLate();
   return trainer;
 }
 
@@ -98,16 +97,17 @@ std::unique_ptr<BatchSource> SilTraining::makeTogetherSource(std::size_t local) 
 void SilTraining::step(const ExecSpace& space, StageTrainer& trainer, BatchSource& source, Sender* onward,
                        const Position& position) {
   alive();
+  LocalStage& local = trainer.local();
+  const bool relays = _context.config.strategy.sil.input == StageInput::relay,
+             reports = trainer.updater().reports();
   const StageBatch batch = source.next(space);
-  trainer.forward(space, batch.in);
-  if (_context.config.strategy.sil.input == StageInput::relay)
-    trainer.local().encode(space, {}, trainer.local().tape);
-  // Before the update, so that it leaves while this stage learns.
-  if (onward != nullptr) onward->send(space, trainer.local().tape.joinedOutput());
-  const bool reports = trainer.updater().reports();
-  trainer.learn(space, batch.targets);
+  trainer.step(space, batch.in, batch.targets, [&] {
+    if (relays) local.encode(space, {}, local.tape);
+    // Before the update, so that it leaves while this stage learns.
+    if (onward != nullptr) onward->send(space, local.tape.joinedOutput());
+  });
   if (!reports) return;
-  const int index = trainer.local().index();
+  const int index = local.index();
   StepReport report = trainer.updater().report(
       space, index + 1, _context.partition.local_flops[static_cast<std::size_t>(index)]);
   report.run_step = _context.length.runStep(position);

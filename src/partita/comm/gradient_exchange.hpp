@@ -1,0 +1,109 @@
+#pragma once
+
+#include "partita/comm/link.hpp"
+#include "partita/comm/message_path.hpp"
+#include "partita/comm/number_sum.hpp"
+#include "partita/comm/wait.hpp"
+
+#include <functional>
+
+namespace partita {
+
+/// How the gradient of a stage meets those of other ranks in each step. The backward pass hands it over part
+/// by part, from the back of the flat buffer; whoever updates parameters asks for the parts it needs. The
+/// gradient is complete in place when `finish` returns.
+class GradientExchange {
+ public:
+  /// Called with each range of values that is complete.
+  using Arrived = std::function<void(std::int64_t begin, std::int64_t end)>;
+
+  virtual ~GradientExchange() = default;
+
+  /// May parts of the gradient still be on their way after the backward pass?
+  virtual bool overlaps() const = 0;
+  /// The gradient is so many times too large, because the loss is scaled.
+  virtual void setScale(double scale) = 0;
+  /// Who updates late wants the gradient of this step from the front, by a forward pass.
+  virtual void wantFromFront(bool from_front) = 0;
+  /// The values [begin, end) of this rank are final; ranges come from the back and touch.
+  virtual void ready(const ExecSpace& space, std::int64_t begin, std::int64_t end) = 0;
+  /// After all are ready: waits until [begin, end) is complete, and calls `arrived` for each range that has
+  /// become complete meanwhile. After the last range the next step may begin.
+  virtual void arrive(const ExecSpace& space, std::int64_t begin, std::int64_t end,
+                      const Arrived& arrived = {}) = 0;
+  /// Waits for the whole gradient.
+  virtual void finish(const ExecSpace& space) = 0;
+};
+
+/// The gradient of a stage that meets no other: it is complete as it comes.
+class LocalGradient final : public GradientExchange {
+ public:
+  bool overlaps() const override { return false; }
+  void setScale(double) override {}
+  void wantFromFront(bool) override {}
+  void ready(const ExecSpace&, std::int64_t, std::int64_t) override {}
+  void arrive(const ExecSpace&, std::int64_t, std::int64_t, const Arrived&) override {}
+  void finish(const ExecSpace&) override {}
+};
+
+/// Sums a flat gradient over the replicas of a stage while the backward pass is still running: each full
+/// bucket starts its own non-blocking all-reduce. All replicas end with the same bits. Sums may be made in
+/// another precision than that of the gradient: numbers of 16 bits are then rounded at each addition.
+///
+/// Buckets are cut from the back of the buffer, whatever the layers are, and on all ranks alike. Which one
+/// goes next depends on nothing but their places: a collective has one order on all ranks.
+class GradientReducer final : public GradientExchange {
+ public:
+  /// `bucket` in values, and at least one in `most_buckets` of them; `bytes` counts the payload. With one
+  /// replica nothing happens.
+  GradientReducer(const Communicator& peers, const Numbers& gradients, std::int64_t bucket, MessagePath path,
+                  std::int64_t& bytes, Precision wire = Precision::single);
+
+  bool overlaps() const override { return _peers.size() > 1; }
+  /// Sums in 16 bits are made of the scaled numbers, since small numbers would vanish otherwise; sums of
+  /// 16-bit numbers in `Real` are made of descaled ones, since large ones would overflow otherwise.
+  void setScale(double scale) override { _scale = scale; }
+  /// The backward pass is two thirds of a step: where links are as busy as the ranks, two buckets of three
+  /// get through during it. Every third one is held back until the whole gradient is ready, so that those in
+  /// front do not queue up after it.
+  void wantFromFront(bool from_front) override { _holds = from_front; }
+  void ready(const ExecSpace& space, std::int64_t begin, std::int64_t end) override;
+  /// Completes sums in the order in which they were begun.
+  void arrive(const ExecSpace& space, std::int64_t begin, std::int64_t end,
+              const Arrived& arrived = {}) override;
+  void finish(const ExecSpace& space) override { arrive(space, 0, _gradients.size); }
+
+ private:
+  static constexpr std::int64_t most_buckets = 64;
+  struct Pending {
+    Request request;
+    std::int64_t begin, end;
+    double due; ///< on a slow link: when the sum is there
+  };
+  void startFull(const ExecSpace& space);
+  void reduce(const ExecSpace& space, std::int64_t begin, std::int64_t end);
+  void letMove();
+  void complete(const ExecSpace& space, Pending& pending);
+  void copyBack(const ExecSpace& space, std::int64_t begin, std::int64_t end) const;
+
+  using PinnedVector = Kokkos::View<Real*, Kokkos::LayoutRight, PinnedSpace>;
+  Numbers sent(std::int64_t begin, std::int64_t end) const;
+
+  const Communicator& _peers;
+  Numbers _gradients;
+  Precision _wire;
+  NumberSum _sum;
+  bool _plain;           ///< copied without a change
+  PinnedVector _staging; ///< of all gradients, where they are staged or of another precision
+  double _scale = 1.0;
+  std::int64_t _bucket, _begin, _end; ///< [_begin, _end): ready but in no bucket yet
+  bool _holds = false;
+  std::int64_t _cut = 0;                                    ///< buckets of this step so far
+  std::vector<std::pair<std::int64_t, std::int64_t>> _held; ///< buckets, from the back
+  std::vector<Pending> _pending;                            ///< in the order in which they were begun
+  std::size_t _arrived = 0;                                 ///< of those
+  SlowLink _link;
+  std::int64_t& _bytes;
+};
+
+} // namespace partita

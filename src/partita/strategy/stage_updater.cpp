@@ -1,0 +1,274 @@
+#include "partita/strategy/stage_updater.hpp"
+
+#include "partita/data/order.hpp"
+#include "partita/optim/schedule.hpp"
+#include "partita/plan/stage_memory.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace partita {
+
+namespace {
+
+bool allFinite(const Real* values, std::size_t count) {
+  return std::all_of(values, values + count, [](Real value) { return std::isfinite(value); });
+}
+
+bool allFinite(const Matrix& values) {
+  const auto host = Kokkos::create_mirror_view_and_copy(HostSpace(), values);
+  return allFinite(host.data(), host.size());
+}
+
+/// Those of a layer and of all inside it.
+bool parametersFinite(const Stage& stage, const LayerPlan& layer) {
+  for (const StageTensor& tensor : stage.tensors()) {
+    const bool inside = tensor.layer.compare(0, layer.place.size() + 1, layer.place + ".") == 0;
+    if (!inside) continue;
+    std::vector<Real> values(static_cast<std::size_t>(tensor.size));
+    stage.masters().copyOut(ExecSpace(), tensor.offset, tensor.size, values.data());
+    if (!allFinite(values.data(), values.size())) return false;
+  }
+  return true;
+}
+
+/// In the order in which a batch meets them.
+std::string firstBadPlace(const LocalStage& local, const Tape& tape, const Matrix& in) {
+  if (!allFinite(in)) return "the input of the stage";
+  const std::vector<LayerPlan>& layers = local.stage.plan().layers;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const std::string name = layers[i].name();
+    if (!parametersFinite(local.stage, layers[i])) return "the parameters of " + name;
+    if (!allFinite(topRows(tape.outputs[i], tape.rows))) return "the output of " + name;
+  }
+  return "the loss itself";
+}
+
+/// Names the step and the first thing in it that is not finite. `counted_from`: the step of the last report;
+/// `batches`: losses per step.
+[[noreturn]] void failDiverged(const ExecSpace& space, const LocalStage& local, const Tape& tape,
+                               const Matrix& in, std::int64_t counted_from, std::int64_t batches) {
+  fence(space, "partita::failDiverged");
+  const auto bad_batch = static_cast<std::int64_t>(local.score.peek(space).bad_batch);
+  const std::int64_t step = counted_from + (bad_batch + batches - 1) / batches;
+  throw RunError("stage " + std::to_string(local.index() + 1) + ": the loss is not finite at step " +
+                 std::to_string(step) + "; the first thing that is not: " + firstBadPlace(local, tape, in) +
+                 " (try a smaller optimiser/learning_rate, optimiser/clip_norm or a warm-up; checkpoints of "
+                 "earlier steps are kept)");
+}
+
+std::vector<std::int64_t> tensorBounds(const Stage& stage) {
+  std::vector<std::int64_t> bounds{0};
+  for (const StageTensor& tensor : stage.tensors()) bounds.push_back(tensor.offset + tensor.size);
+  return bounds;
+}
+
+/// Steps from one report to the next in a run of `steps`.
+std::int64_t logInterval(const RunSection& run, std::int64_t steps) {
+  constexpr std::int64_t rows = 200, longest = 1000;
+  return run.log_every > 0 ? run.log_every : std::clamp<std::int64_t>(steps / rows, 1, longest);
+}
+
+/// Their range is so small that the loss has to be scaled.
+bool hasFp16(const RunConfig& config) {
+  return config.run.precision == Precision::fp16 || config.strategy.wire == Precision::fp16;
+}
+
+} // namespace
+
+ReplicaLink summedGradients(const RunConfig& config, const LocalStage& local, Grid& grid) {
+  const Precision wire = grid.paths().wire;
+  return {std::make_unique<GradientReducer>(grid.peers(), local.stage.trained().gradients,
+                                            config.strategy.bucket_kib * 1024 / bytesOf(wire),
+                                            grid.paths().reductions, grid.traffic.between_replicas, wire),
+          grid.peers(), config.training.batch};
+}
+
+ReplicaLink ownGradients(const RunConfig& config, const Grid& grid) {
+  const Slice share = replicaSlice(config.training.batch, grid.replica(), grid.replicas());
+  return {std::make_unique<LocalGradient>(), grid.peers(), share.end - share.begin};
+}
+
+StageUpdater::StageUpdater(const RunConfig& config, LocalStage& local, ReplicaLink link,
+                           const UpdateSchedule& schedule)
+    : _local(local), _link(std::move(link)), _section(config.optimiser), _schedule(schedule),
+      _optimiser(makeOptimiser(config.optimiser, local.stage.masters().size())),
+      _norm(tensorBounds(local.stage)), _checks(leavesStepsOut(config)),
+      _late(_link.gradients->overlaps() && !clips() && !_checks && _section.offload == Offload::none),
+      _statistics("partita::StageUpdater::statistics", _checks ? local.stage.statistics().extent(0) : 0),
+      _scale(hasFp16(config)), _batch(config.training.batch),
+      _log_every(logInterval(config.run, schedule.steps)) {
+  setScaleOfGradients();
+  if (!_late) return;
+  _local.stage.setParametersWanted([this](const ExecSpace& space, std::int64_t begin, std::int64_t end) {
+    updatePart(space, begin, end);
+  });
+}
+
+StageUpdater::~StageUpdater() {
+  if (_late) _local.stage.setParametersWanted({});
+}
+
+/// Where nothing of [begin, end) is left to be summed, nothing happens.
+void StageUpdater::updatePart(const ExecSpace& space, std::int64_t begin, std::int64_t end) {
+  _link.gradients->arrive(space, begin, end, [this, &space](std::int64_t first, std::int64_t last) {
+    _optimiser->stepPart(space, _local.stage.trained(), _rate, first, last);
+  });
+}
+
+void StageUpdater::finishUpdate(const ExecSpace& space) {
+  if (_late) updatePart(space, 0, _local.stage.masters().size());
+}
+
+std::vector<Optimiser::State> StageUpdater::states() const {
+  std::vector<Optimiser::State> all = _optimiser->state();
+  all.insert(all.end(), _kept.begin(), _kept.end());
+  return all;
+}
+
+UpdateState StageUpdater::updateState() const {
+  return {static_cast<double>(_optimiser->steps()), _scale.value(), static_cast<double>(_scale.clean())};
+}
+
+void StageUpdater::resume(std::int64_t step, const UpdateState& state) {
+  _step = _reported = step;
+  _optimiser->resume(static_cast<std::int64_t>(state.steps));
+  _scale.resume(state.loss_scale, static_cast<std::int64_t>(state.clean_steps));
+  setScaleOfGradients();
+}
+
+/// Forward passes change statistics and scores, which a step that is left out gives back.
+void StageUpdater::beginStep(const ExecSpace& space) {
+  PARTITA_REQUIRE(!_under_way, "a step inside a step");
+  _under_way = true;
+  if (_checks) _local.score.keep(space);
+  if (_statistics.extent(0) > 0) Kokkos::deep_copy(space, _statistics, _local.stage.statistics());
+}
+
+Stage::GradientReady StageUpdater::gradientReady(const ExecSpace& space) {
+  PARTITA_REQUIRE(_under_way, "a gradient outside a step");
+  _link.gradients->wantFromFront(updatesLate());
+  return [this, space](std::int64_t begin, std::int64_t end) { _link.gradients->ready(space, begin, end); };
+}
+
+/// Completes the gradient and measures it where it is to be clipped, checked or reported. Otherwise `update`
+/// completes it part by part, while sums of others are still under way.
+void StageUpdater::completeGradient(const ExecSpace& space) {
+  if (!clips() && !reports() && !_checks) return;
+  _link.gradients->finish(space);
+  _norm.measure(space, _local.stage.trained().gradients, _scale.value());
+}
+
+void StageUpdater::checkLoss(const ExecSpace& space, const Tape& tape, const Matrix& in) const {
+  constexpr bool seen_at_once = std::is_same<MemSpace, HostSpace>::value;
+  if (_checks) return; // `overflowed` sees it
+  if (seen_at_once || reports()) failIfDiverged(space, tape, in);
+}
+
+void StageUpdater::failIfDiverged(const ExecSpace& space, const Tape& tape, const Matrix& in) const {
+  if (_local.score.bad(space)) failDiverged(space, _local, tape, in, _reported, _schedule.losses_per_step);
+}
+
+double StageUpdater::rateNow() const {
+  const bool held = _schedule.rate.held && _section.schedule == ScheduleKind::cosine;
+  return _schedule.rate.factor *
+         (held ? heldLearningRate(_section, _step, _schedule.steps)
+               : learningRate(_section, _step, _schedule.steps, _schedule.steps_per_epoch));
+}
+
+bool StageUpdater::overflowed(const ExecSpace& space) const {
+  return _checks && (!std::isfinite(_norm.squaredNorm(space)) || _local.score.bad(space));
+}
+
+void StageUpdater::update(const ExecSpace& space, std::optional<double> squares) {
+  const bool scaled = _scale.value() != 1.0;
+  _rate = rateNow();
+  if (_before_update) _before_update();
+  if (clips() || scaled)
+    _norm.clip(space, clips() ? _section.clip_norm : std::numeric_limits<double>::infinity(), squares);
+  const Trained trained = _local.stage.trained();
+  if (updatesLate()) {
+    _optimiser->begin(trained);
+  } else {
+    _optimiser->step(
+        space, trained, _rate, clips() || scaled ? _norm.factor() : Vector(),
+        [&](std::int64_t begin) { _link.gradients->arrive(space, begin, trained.gradients.size); });
+  }
+  // Replicas have seen other samples; with equal statistics any of them can be kept, or evaluate.
+  if (_local.replicas != nullptr) _local.replicas->average(space, _local.stage.statistics());
+  _scale.stepTaken();
+  setScaleOfGradients();
+  ++_step;
+}
+
+/// The batch is over and nothing is learnt from it: statistics are again what they were, and so are scores
+/// where the loss was not finite.
+void StageUpdater::leaveOut(const ExecSpace& space) {
+  constexpr std::int64_t patience = 100;
+  if (_statistics.extent(0) > 0) Kokkos::deep_copy(space, _local.stage.statistics(), _statistics);
+  if (_local.score.bad(space)) _local.score.restore(space); // otherwise the loss is worth reporting
+  _rate = rateNow();
+  _scale.stepLeftOut();
+  setScaleOfGradients();
+  ++_step;
+  if (_scale.overflows() == patience)
+    throw RunError("stage " + std::to_string(_local.index() + 1) +
+                   ": no loss or no gradient was finite in the last " + std::to_string(patience) +
+                   " steps, none of which was taken (try a smaller optimiser/learning_rate, or run/precision "
+                   "and strategy/wire 'bf16', which reaches as far as float)");
+}
+
+std::optional<double> takeStep(const ExecSpace& space, const std::vector<StageUpdater*>& updaters,
+                               const StepPartners& partners, const std::function<void()>& passes) {
+  const StageUpdater& last = *updaters.back(); // clips, checks and reports as all of them
+  const bool reports = last.reports();
+  for (StageUpdater* updater : updaters) updater->beginStep(space);
+  passes();
+  for (StageUpdater* updater : updaters) updater->completeGradient(space);
+  std::optional<double> squares;
+  if (partners.squares && (last.clips() || reports)) squares = partners.squares(space);
+  bool overflow = false;
+  if (last._checks) {
+    std::int64_t found = 0;
+    for (const StageUpdater* updater : updaters) found += updater->overflowed(space) ? 1 : 0;
+    overflow = partners.ranks.maximum(found) > 0;
+  }
+  for (StageUpdater* updater : updaters) {
+    if (overflow) {
+      updater->leaveOut(space);
+    } else {
+      updater->update(space, squares);
+    }
+    updater->_under_way = false;
+  }
+  return squares;
+}
+
+void finishUpdates(const ExecSpace& space, const std::vector<StageUpdater*>& updaters) {
+  for (StageUpdater* updater : updaters) updater->finishUpdate(space);
+}
+
+StepReport StageUpdater::report(const ExecSpace& space, std::int64_t stage_number, double flops_per_sample) {
+  const Score::Sums own = _local.score.take(space);
+  std::vector<double> all{own.loss, own.correct, own.rows};
+  if (_link.peers.size() > 1) _link.peers.sum(all); // the history is of the batches, not of a replica's share
+  const Score::Sums sums{all[0], all[1], all[2]};
+  const auto now = Clock::now();
+  StepReport report;
+  report.stage = stage_number;
+  report.epoch = (_step - 1) / _schedule.steps_per_epoch + 1;
+  report.step = _step;
+  report.loss = sums.meanLoss();
+  report.accuracy = _local.loss->decodesInTraining() ? sums.accuracy() : -1.0;
+  report.learning_rate = _rate;
+  report.samples_per_second =
+      static_cast<double>((_step - _reported) * _batch) / secondsBetween(_since, now);
+  report.flops_per_second = report.samples_per_second * flops_per_sample;
+  report.gradient_norm = std::sqrt(_norm.squaredNorm(space));
+  _reported = _step;
+  _since = now;
+  return report;
+}
+
+} // namespace partita

@@ -197,4 +197,46 @@ TEST_CASE("the grid names neighbours and replicas", "[comm]") {
   }
 }
 
+/// Ranks on each axis of a grid, and those that own no stage.
+struct Division {
+  int groups, replicas, parts, others;
+};
+
+TEST_CASE("every axis has its communicator, and ranks without a stage are alone", "[comm]") {
+  const int ranks = everyone().size();
+  const Overrides deck{"strategy/kind=pipeline", "strategy/stages=2", "strategy/microbatches=2"};
+  SmallRun alone(groupOf(1), smallDeck(deck));
+  const std::string untrained = alone.hash();
+  const Evaluation expected = alone.evaluate();
+  for (const Division& d :
+       {Division{1, 1, 1, 0}, Division{2, 1, 1, 0}, Division{1, 1, 2, 0}, Division{1, 1, 1, 1},
+        Division{2, 1, 2, 0}, Division{1, 2, 2, 0}, Division{2, 2, 1, 0}, Division{1, 2, 1, 2},
+        Division{2, 1, 1, 2}, Division{1, 1, 4, 0}, Division{1, 3, 1, 1}}) {
+    if (d.groups * d.replicas * d.parts + d.others != ranks) continue;
+    INFO(d.groups << " groups, " << d.replicas << " replicas, " << d.parts << " parts, " << d.others);
+    SmallRun run(everyone(), smallDeck(deck), [&](const Partition& partition, int count) {
+      GridPlan plan = dealStages(partition, count - d.others, d.replicas, d.parts);
+      plan.ranks = count;
+      return plan;
+    });
+    const Grid& grid = run.grid;
+    const bool owns = everyone().rank() < ranks - d.others;
+    CHECK(grid.ownsStages() == owns);
+    CHECK(grid.along(Axis::stage).size() == (owns ? d.groups : 1));
+    CHECK(grid.along(Axis::replica).size() == (owns ? d.replicas : 1));
+    CHECK(grid.along(Axis::part).size() == (owns ? d.parts : 1));
+    CHECK((grid.endStage() > grid.firstStage()) == owns);
+    if (owns) CHECK(grid.plan().rankAt(grid.group(), grid.replica(), grid.part()) == everyone().rank());
+    CHECK(everyone().total(grid.speaks() ? 1 : 0) == d.groups);
+    CHECK(run.hash() == untrained);
+    const Evaluation found = run.evaluate();
+    CHECK(found.accuracy == expected.accuracy);
+    CHECK(found.loss.back() == Approx(expected.loss.back()).epsilon(1e-6)); // batches of other sizes
+    if (d.others > 0) continue; // a strategy of its own would use them
+    CHECK(run.train().hash() ==
+          trainedHash(d.groups * d.replicas,
+                      deck + Overrides{"strategy/replicas=" + std::to_string(d.replicas)}));
+  }
+}
+
 } // namespace partita::test::comm

@@ -54,14 +54,15 @@ RunConfig smallDeck(const Overrides& overrides) {
   return parseDeck(deck_text, "small deck", overrides);
 }
 
-SmallRun::SmallRun(const Communicator& ranks, const RunConfig& deck)
+SmallRun::SmallRun(const Communicator& ranks, const RunConfig& deck, const Deal& deal)
     : config(effective(deck)),
       sets(loadData(config.data, static_cast<std::uint64_t>(config.run.seed), Need::labels_only)),
       partition(partitionOf(config, sets)),
-      grid(ranks, planGrid(config.strategy, partition, ranks.size()),
+      grid(ranks, deal ? deal(partition, ranks.size()) : planGrid(config.strategy, partition, ranks.size()),
            chooseMessagePaths(config.run.device_aware_mpi, config.strategy.wire)),
       stages(makeLocalStages(config, partition, grid, sets.classes)) {
-  if (grid.group() > 0) return; // the others have no features, so nothing can depend on them
+  if (grid.group() > 0 || !grid.ownsStages())
+    return; // the others have no features, so nothing can depend on them
   sets = loadData(config.data, static_cast<std::uint64_t>(config.run.seed), Need::everything);
 }
 

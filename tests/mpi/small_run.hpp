@@ -4,6 +4,7 @@
 #include "partita/strategy/evaluation.hpp"
 #include "partita/strategy/run_context.hpp"
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -28,7 +29,9 @@ class SilentObserver : public Observer {
 /// are collective.
 class SmallRun {
  public:
-  SmallRun(const Communicator& ranks, const RunConfig& deck);
+  /// Deals the stages to ranks; empty: as the strategy wants it.
+  using Deal = std::function<GridPlan(const Partition& partition, int ranks)>;
+  SmallRun(const Communicator& ranks, const RunConfig& deck, const Deal& deal = {});
 
   SmallRun& train() { return train(_control); } ///< and recovers, where the deck says so
   SmallRun& train(StepControl& control);

@@ -68,7 +68,31 @@ TEST_CASE("Every stage is owned once a replica, neighbours are neighbours", "[pl
   }
 }
 
+TEST_CASE("Ranks have a place on each axis, the stage fastest", "[plan]") {
+  const GridPlan grid = dealStages(equalStages(3), 12, 2, 2);
+  CHECK(grid.extent(Axis::stage) == 3);
+  CHECK(grid.extent(Axis::replica) == 2);
+  CHECK(grid.extent(Axis::part) == 2);
+  int rank = 0;
+  for (int part = 0; part < 2; ++part) {
+    for (int replica = 0; replica < 2; ++replica) {
+      for (int group = 0; group < 3; ++group, ++rank) {
+        CHECK(grid.rankAt(group, replica, part) == rank);
+        CHECK(grid.group(rank) == group);
+        CHECK(grid.replica(rank) == replica);
+        CHECK(grid.part(rank) == part);
+      }
+    }
+  }
+  CHECK(grid.ownsStages(11));
+  CHECK_FALSE(grid.ownsStages(12));
+  CHECK(dealStages(equalStages(3), 12, 0, 2).replicas == 2);
+}
+
 TEST_CASE("Ranks that do not fit are refused", "[plan]") {
+  CHECK(messageOf([] { dealStages(equalStages(2), 9, 2, 2); }) ==
+        "9 ranks do not fit 2 stages x 2 replicas x 2 parts: start stages x replicas x parts ranks, or fewer "
+        "that share the stages out");
   CHECK(messageOf([] { planGrid(withReplicas(0), equalStages(2), 3); }) ==
         "3 ranks do not fit 2 stages: start stages x replicas ranks, or at most as many ranks as stages");
   CHECK(

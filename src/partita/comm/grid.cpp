@@ -4,10 +4,28 @@
 
 namespace partita {
 
+namespace {
+
+/// Ranks that differ in their place on `axis` only have one colour; others get a colour of their own.
+Communicator splitAlong(const Communicator& world, const GridPlan& plan, Axis axis) {
+  const int rank = world.rank();
+  if (!plan.ownsStages(rank)) return world.split(rank, 0);
+  const int place = plan.coordinate(rank, axis);
+  int stride = 1;
+  for (const Axis faster : {Axis::stage, Axis::replica, Axis::part}) {
+    if (faster == axis) break;
+    stride *= plan.extent(faster);
+  }
+  return world.split(rank - place * stride, place);
+}
+
+} // namespace
+
 Grid::Grid(const Communicator& world, const GridPlan& plan, MessagePaths paths)
-    : _plan(plan), _paths(std::move(paths)), _world(world.duplicate()),
-      _chain(world.split(plan.replica(world.rank()), plan.group(world.rank()))),
-      _backward(_chain.duplicate()), _evaluation(_chain.duplicate()), _control(world.duplicate()),
-      _peers(world.split(plan.group(world.rank()), plan.replica(world.rank()))) {}
+    : _plan(plan), _paths(std::move(paths)),
+      _world(world.duplicate()), _along{splitAlong(world, plan, Axis::stage),
+                                        splitAlong(world, plan, Axis::replica),
+                                        splitAlong(world, plan, Axis::part)},
+      _backward(chain().duplicate()), _evaluation(chain().duplicate()), _control(world.duplicate()) {}
 
 } // namespace partita

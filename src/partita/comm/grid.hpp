@@ -3,9 +3,12 @@
 #include "partita/comm/message.hpp"
 #include "partita/plan/grid_plan.hpp"
 
+#include <array>
+
 namespace partita {
 
-/// The ranks of a run as stage groups x replicas (group index fastest). Collective to make.
+/// The ranks of a run on the axes of its plan, with a communicator for each axis. A rank that owns no stage
+/// is alone on every axis, and takes part in `world` and `control` only. Collective to make.
 class Grid {
  public:
   Grid(const Communicator& world, const GridPlan& plan, MessagePaths paths = {});
@@ -13,30 +16,38 @@ class Grid {
   const GridPlan& plan() const { return _plan; }
   const MessagePaths& paths() const { return _paths; } ///< of this rank
   const Communicator& world() const { return _world; }
-  const Communicator& chain() const { return _chain; }           ///< the groups of my replica, by group
+  /// The ranks that differ from this one in their place on one axis only, in the order of that axis.
+  const Communicator& along(Axis axis) const { return _along[static_cast<std::size_t>(axis)]; }
+  const Communicator& chain() const { return along(Axis::stage); }   ///< the groups of my replica
+  const Communicator& peers() const { return along(Axis::replica); } ///< the replicas of my group
   const Communicator& backward() const { return _backward; }     ///< as chain, for gradients of activations
   const Communicator& evaluation() const { return _evaluation; } ///< as chain, for messages of the evaluation
   const Communicator& control() const { return _control; }       ///< as world, for log rows
-  const Communicator& peers() const { return _peers; }           ///< the replicas of my group, by replica
 
   /// To rank `peer` of one of the communicators above, on the path that this rank's messages take.
   Channel channel(const Communicator& comm, int peer, Tag tag, const char* what) const {
     return {comm, peer, tag, what, _paths.messages, _paths.wire};
   }
 
-  int group() const { return _chain.rank(); }
-  int replica() const { return _peers.rank(); }
+  bool ownsStages() const { return _plan.ownsStages(_world.rank()); }
+  int group() const { return along(Axis::stage).rank(); }
+  int replica() const { return along(Axis::replica).rank(); }
   int replicas() const { return _plan.replicas; }
-  int firstStage() const { return _plan.first_stage[static_cast<std::size_t>(group())]; }
-  int endStage() const { return _plan.first_stage[static_cast<std::size_t>(group()) + 1]; }
+  int part() const { return along(Axis::part).rank(); }
+  int firstStage() const { return ownsStages() ? _plan.first_stage[static_cast<std::size_t>(group())] : 0; }
+  int endStage() const { return ownsStages() ? _plan.first_stage[static_cast<std::size_t>(group()) + 1] : 0; }
   bool owns(int stage) const { return stage >= firstStage() && stage < endStage(); }
+  /// Does this rank speak for its stages where all their replicas and parts say the same?
+  bool speaks() const { return ownsStages() && replica() == 0 && part() == 0; }
 
   Traffic traffic; ///< what this rank has sent so far
 
  private:
   GridPlan _plan;
   MessagePaths _paths;
-  Communicator _world, _chain, _backward, _evaluation, _control, _peers;
+  Communicator _world;
+  std::array<Communicator, 3> _along;
+  Communicator _backward, _evaluation, _control;
 };
 
 } // namespace partita

@@ -2,11 +2,36 @@
 
 #include "partita/config/user_error.hpp"
 #include "partita/plan/balanced_cuts.hpp"
+#include "partita/plan/strategy_plan.hpp"
 
 #include <algorithm>
 #include <numeric>
 
 namespace partita {
+
+int GridPlan::extent(Axis axis) const {
+  switch (axis) {
+  case Axis::stage:
+    return groups;
+  case Axis::replica:
+    return replicas;
+  case Axis::part:
+    return parts;
+  }
+  return 1;
+}
+
+int GridPlan::coordinate(int rank, Axis axis) const {
+  switch (axis) {
+  case Axis::stage:
+    return rank % groups;
+  case Axis::replica:
+    return rank / groups % replicas;
+  case Axis::part:
+    return rank / groups / replicas;
+  }
+  return 0;
+}
 
 int GridPlan::groupOf(int stage) const {
   int group = 0;
@@ -14,18 +39,21 @@ int GridPlan::groupOf(int stage) const {
   return group;
 }
 
-GridPlan planGrid(const StrategySection& strategy, const Partition& partition, int ranks) {
+GridPlan dealStages(const Partition& partition, int ranks, int replicas, int parts) {
   GridPlan grid;
   grid.ranks = ranks;
   grid.stages = static_cast<int>(partition.stages.size());
-  grid.replicas =
-      strategy.replicas > 0 ? static_cast<int>(strategy.replicas) : std::max(1, ranks / grid.stages);
-  grid.groups = ranks / grid.replicas;
-  if (grid.groups * grid.replicas != ranks || grid.groups > grid.stages || grid.groups == 0) {
+  grid.parts = parts;
+  grid.replicas = replicas > 0 ? replicas : std::max(1, ranks / (grid.stages * parts));
+  grid.groups = ranks / (grid.replicas * parts);
+  if (grid.size() != ranks || grid.groups > grid.stages || grid.groups == 0) {
+    const std::string axes = std::string("stages x replicas") + (parts > 1 ? " x parts" : "");
     throw UserError(std::to_string(ranks) + (ranks == 1 ? " rank does" : " ranks do") + " not fit " +
                     std::to_string(grid.stages) + " stages" +
-                    (strategy.replicas > 0 ? " x " + std::to_string(grid.replicas) + " replicas" : "") +
-                    ": start stages x replicas ranks, or at most as many ranks as stages");
+                    (replicas > 0 ? " x " + std::to_string(replicas) + " replicas" : "") +
+                    (parts > 1 ? " x " + std::to_string(parts) + " parts" : "") + ": start " + axes +
+                    " ranks, or " +
+                    (parts > 1 ? "fewer that share the stages out" : "at most as many ranks as stages"));
   }
   grid.first_stage.push_back(0);
   const auto dealt = balancedCuts(grid.stages, grid.groups, [&](std::int64_t first, std::int64_t last, int) {
@@ -33,6 +61,13 @@ GridPlan planGrid(const StrategySection& strategy, const Partition& partition, i
   });
   grid.first_stage.insert(grid.first_stage.end(), dealt.begin(), dealt.end());
   grid.first_stage.push_back(grid.stages);
+  return grid;
+}
+
+GridPlan planGrid(const StrategySection& strategy, const Partition& partition, int ranks) {
+  const int others = planOf(strategy).ranksWithoutStage(strategy);
+  GridPlan grid = dealStages(partition, ranks - others, static_cast<int>(strategy.replicas));
+  grid.ranks = ranks;
   return grid;
 }
 

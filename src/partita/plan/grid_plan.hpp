@@ -5,19 +5,39 @@
 
 namespace partita {
 
-/// The grid of a run: stage groups x replicas, group index fastest, so that neighbouring stages are
-/// neighbouring ranks.
-struct GridPlan {
-  int ranks = 1, stages = 1, replicas = 1, groups = 1;
-  std::vector<int> first_stage; ///< of each group, and the number of stages at the end: groups + 1 values
+/// The axes of the grid of ranks: consecutive stages of the network, copies of it, and ranks that share the
+/// layers of one stage.
+enum class Axis { stage, replica, part };
 
-  int group(int rank) const { return rank % groups; }
-  int replica(int rank) const { return rank / groups; }
+/// The grid of a run: stage groups x replicas x parts, the stage fastest, so that neighbouring stages are
+/// neighbouring ranks. A group is the consecutive stages of one rank. Ranks beyond the grid own no stage: a
+/// strategy may use them for something else.
+struct GridPlan {
+  int ranks = 1;                           ///< of the run
+  int stages = 1;                          ///< of the network
+  int groups = 1, replicas = 1, parts = 1; ///< extents of the axes
+  std::vector<int> first_stage;            ///< of each group, and `stages` at the end: groups + 1 values
+
+  int size() const { return groups * replicas * parts; }
+  bool ownsStages(int rank) const { return rank < size(); }
+  int extent(Axis axis) const;
+  /// Of a rank that owns stages.
+  int coordinate(int rank, Axis axis) const;
+  int group(int rank) const { return coordinate(rank, Axis::stage); }
+  int replica(int rank) const { return coordinate(rank, Axis::replica); }
+  int part(int rank) const { return coordinate(rank, Axis::part); }
+  int rankAt(int group, int replica, int part = 0) const {
+    return group + groups * (replica + replicas * part);
+  }
   int groupOf(int stage) const;
 };
 
-/// ranks = stages x replicas, or fewer: consecutive stages are then dealt to the ranks, balanced by FLOPs.
-/// Throws UserError where the number of ranks does not fit.
+/// ranks = stages x replicas x parts, or fewer: consecutive stages are then dealt to the ranks, balanced by
+/// FLOPs. `replicas` 0: as many as there are ranks for. Throws UserError where the number of ranks does not
+/// fit.
+GridPlan dealStages(const Partition& partition, int ranks, int replicas, int parts = 1);
+
+/// The grid of a strategy, and the ranks that it wants besides. Throws UserError as `dealStages`.
 GridPlan planGrid(const StrategySection& strategy, const Partition& partition, int ranks);
 
 /// Memory of stage `stage` on its rank of the grid.

@@ -26,6 +26,8 @@ class StrategyPlan {
   virtual void normalise(StrategySection& section) const = 0;
   /// Stages that the network is cut into.
   virtual int stages(const StrategySection& section) const { return static_cast<int>(section.stages); }
+  /// Ranks that own no stage and do something else, the last ones of the run.
+  virtual int ranksWithoutStage(const StrategySection&) const { return 0; }
 
   /// Do gradients cross the cuts, so that the network learns as one? Otherwise each stage has a loss of its
   /// own.

@@ -17,15 +17,13 @@ Channel channelTo(const Grid& grid, int group) {
   return channel;
 }
 
-} // namespace
-
-Evaluation evaluateJoined(const ExecSpace& space, const RunConfig& config, Grid& grid,
-                          const std::vector<std::unique_ptr<LocalStage>>& stages, const DataSets& sets,
-                          const Dataset& set, const OutputRows& outputs) {
-  const Region region(space, "partita::evaluateJoined", Phase::evaluation);
-  const auto samples = static_cast<std::int64_t>(set.size());
+/// Puts the samples of this rank's replica through its stages, batch by batch: from the rank before, to the
+/// rank after. `scores`: of each stage.
+void evaluateShare(const ExecSpace& space, const RunConfig& config, Grid& grid,
+                   const std::vector<std::unique_ptr<LocalStage>>& stages, const DataSets& sets,
+                   const Dataset& set, const OutputRows& outputs, std::vector<Score>& scores) {
   const std::int64_t capacity = passCapacity(config, grid.replicas());
-  const Slice part = replicaSlice(samples, grid.replica(), grid.replicas());
+  const Slice part = replicaSlice(static_cast<std::int64_t>(set.size()), grid.replica(), grid.replicas());
   const std::int64_t batches = (part.end - part.begin + capacity - 1) / capacity;
   const bool first = grid.group() == 0, last = grid.group() + 1 == grid.plan().groups;
   const FeatureRows features(sets, set);
@@ -42,9 +40,7 @@ Evaluation evaluateJoined(const ExecSpace& space, const RunConfig& config, Grid&
         std::make_unique<Sender>(channelTo(grid, grid.group() + 1), capacity, stages.back()->stage.outputs(),
                                  config.strategy.queue, grid.traffic.evaluation);
   }
-  std::vector<Score> scores(stages.size(), Score(0));
-  const std::size_t labels = set.labels_a_sample;
-  for (Score& score : scores) score = Score(capacity * static_cast<std::int64_t>(labels));
+  for (Score& score : scores) score = Score(capacity * static_cast<std::int64_t>(set.labels_a_sample));
   Pass pass;
   pass.training = false;
   for (std::int64_t i = 0; i < batches; ++i) {
@@ -60,9 +56,19 @@ Evaluation evaluateJoined(const ExecSpace& space, const RunConfig& config, Grid&
     if (!last) sender->send(space, flow);
     if (last && outputs) outputs(flow);
   }
+}
+
+} // namespace
+
+Evaluation evaluateJoined(const ExecSpace& space, const RunConfig& config, Grid& grid,
+                          const std::vector<std::unique_ptr<LocalStage>>& stages, const DataSets& sets,
+                          const Dataset& set, const OutputRows& outputs) {
+  const Region region(space, "partita::evaluateJoined", Phase::evaluation);
+  std::vector<Score> scores(stages.size(), Score(0));
+  if (grid.ownsStages()) evaluateShare(space, config, grid, stages, sets, set, outputs, scores);
   const auto count = static_cast<std::size_t>(grid.plan().stages);
   std::vector<double> sums(2 * count, 0.0);
-  for (std::size_t s = 0; s < stages.size(); ++s) {
+  for (std::size_t s = 0; s < stages.size() && grid.part() == 0; ++s) {
     const Score::Sums own = scores[s].take(space);
     sums[2 * static_cast<std::size_t>(stages[s]->index())] = own.correct;
     sums[2 * static_cast<std::size_t>(stages[s]->index()) + 1] = own.loss;

@@ -76,7 +76,7 @@ void Predictions::writeFeatures(const Samples& features) {
 
 void Predictions::write(const Grid& grid, const DataSets& sets, const Dataset& set) {
   const GridPlan& plan = grid.plan();
-  const bool last = grid.group() + 1 == plan.groups;
+  const bool last = grid.owns(plan.stages - 1) && grid.part() == 0;
   if (last && grid.world().rank() != 0)
     sendPieces(grid.world(), Tag::predictions, _logits.data(), _logits.size() * sizeof(float));
   if (_file == nullptr) return;
@@ -92,7 +92,7 @@ void Predictions::write(const Grid& grid, const DataSets& sets, const Dataset& s
   extents.push_back(sets.classes);
   _file->begin("logits", "<f4", extents, set.labels.size() * classes * sizeof(float));
   for (int replica = 0; replica < plan.replicas; ++replica) {
-    const int rank = (replica + 1) * plan.groups - 1; // the replica's last group
+    const int rank = plan.rankAt(plan.groups - 1, replica);
     const Slice part = replicaSlice(samples, replica, plan.replicas);
     if (rank == 0) {
       _file->write(_logits.data(), _logits.size() * sizeof(float));

@@ -98,7 +98,8 @@ namespace {
 
 /// Which replica writes a tensor: each has all of its stage, so they share the work.
 bool writesHere(const Grid& grid, std::size_t number) {
-  return static_cast<int>(number % static_cast<std::size_t>(grid.replicas())) == grid.replica();
+  return grid.part() == 0 &&
+         static_cast<int>(number % static_cast<std::size_t>(grid.replicas())) == grid.replica();
 }
 
 } // namespace

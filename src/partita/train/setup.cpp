@@ -36,6 +36,7 @@ RunConfig withOffload(RunConfig config, bool learns, const std::string& scratch)
 /// What a rank will hold.
 struct RankMemory {
   RankMemory(const RunConfig& config, const Plans& plans, int rank) {
+    if (!plans.grid.ownsStages(rank)) return;
     for (const StagePlan& stage : plans.partition.stages) {
       if (plans.grid.groupOf(stage.index) != plans.grid.group(rank)) continue;
       const StageMemory memory = stageMemory(config, plans.partition, plans.grid, stage.index);
@@ -128,7 +129,8 @@ Plans::Plans(const RunConfig& config, const Communicator& world, bool learns, co
   checkLabels(partition, sets);
   grid = planGrid(config.strategy, partition, world.size());
   if (learns) checkTraining(config, sets, partition, grid);
-  if (grid.group(world.rank()) == 0) sets = loadData(config.data, seed, Need::everything, trained);
+  if (grid.ownsStages(world.rank()) && grid.group(world.rank()) == 0)
+    sets = loadData(config.data, seed, Need::everything, trained);
 }
 
 Setup::Setup(const Communicator& world, const RunConfig& deck, bool learns, const std::string& scratch,

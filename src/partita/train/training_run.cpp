@@ -124,7 +124,7 @@ void writeParameters(const std::string& path, const RunFacts& facts, const Setup
     placeValues(content, kind, stage, copies.back().data());
   };
   for (const auto& local : setup.stages) {
-    if (setup.grid.replica() != 0) break;
+    if (!setup.grid.speaks()) break;
     place(parameters_kind, local->stage, local->stage.masters());
     place(statistics_kind, local->stage, StoredVector(local->stage.statistics()));
   }

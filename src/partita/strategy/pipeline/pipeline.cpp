@@ -103,7 +103,7 @@ void PipelineTraining::report(const ExecSpace& space, const Position& position,
   StepReport report = _updaters.back()->report(space, _number, _context.partition.joint_flops);
   if (squares) report.gradient_norm = std::sqrt(*squares);
   report.run_step = _context.length.runStep(position);
-  if (_context.grid.replica() == 0) _context.observer.onStep(report);
+  if (_context.grid.speaks()) _context.observer.onStep(report);
 }
 
 /// Squared norm of the whole network's gradient, added up tensor by tensor in the order of the layers

@@ -111,7 +111,7 @@ void SilTraining::step(const ExecSpace& space, StageTrainer& trainer, BatchSourc
   StepReport report = trainer.updater().report(
       space, index + 1, _context.partition.local_flops[static_cast<std::size_t>(index)]);
   report.run_step = _context.length.runStep(position);
-  if (_context.grid.replica() == 0) _context.observer.onStep(report);
+  if (_context.grid.speaks()) _context.observer.onStep(report);
 }
 
 bool SilTraining::afterStep(const ExecSpace& space, const Position& position, int trained,

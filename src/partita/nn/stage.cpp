@@ -13,6 +13,19 @@ Vector makeVector(const std::string& label, std::int64_t size) {
   return Vector(Kokkos::view_alloc(Kokkos::WithoutInitializing, label), static_cast<std::size_t>(size));
 }
 
+/// Zeros, in memory that is given or the stage's own.
+template <class View>
+View zerosIn(const Numbers& given, Precision precision, const std::string& label, std::int64_t size) {
+  const auto count = static_cast<std::size_t>(size);
+  if (given.data == nullptr) return View(label, count);
+  PARTITA_REQUIRE(given.size == size && given.precision == precision,
+                  label + ": memory for " + std::to_string(given.size) + " values is given, " +
+                      std::to_string(size) + " of the stage's precision are needed");
+  const View view(static_cast<typename View::value_type*>(given.data), count);
+  Kokkos::deep_copy(ExecSpace(), view, typename View::value_type(0));
+  return view;
+}
+
 /// One behind the other, layer by layer.
 std::vector<StageTensor> tensorsOf(const StagePlan& plan,
                                    std::vector<ParameterShape> (LayerPlan::*shapes)() const) {
@@ -50,13 +63,13 @@ Stage::Stage(const StagePlan& plan, const std::vector<Real>& values, std::int64_
   PARTITA_REQUIRE(static_cast<std::int64_t>(values.size()) == size, "wrong number of starting values");
   makeNumbers(storage, size);
   setParameters(ExecSpace(), values.data());
-  makeStatistics();
+  makeStatistics(storage.given.statistics);
   for (Vector& work : _work) work = makeVector("partita::Stage::work", plan.widest() * capacity);
   _scratch = makeVector("partita::Stage::scratch", plan.workValues(capacity));
 }
 
-void Stage::makeStatistics() {
-  _statistics = makeVector("partita::Stage::statistics", _chain.statistics());
+void Stage::makeStatistics(const Numbers& given) {
+  _statistics = zerosIn<Vector>(given, Precision::single, "partita::Stage::statistics", _chain.statistics());
   std::vector<Real> statistics(_statistics.extent(0));
   _chain.initialiseStatistics(statistics.data());
   StoredVector(_statistics).copyIn(ExecSpace(), statistics.data());
@@ -64,16 +77,17 @@ void Stage::makeStatistics() {
 }
 
 void Stage::makeNumbers(const StageStorage& storage, std::int64_t size) {
-  const auto count = static_cast<std::size_t>(size);
+  const GivenMemory& given = storage.given;
+  const std::string label = "partita::Stage::parameters", gradient_label = "partita::Stage::gradients";
   Vector scratch, gradient_scratch;
   if (_precision == Precision::single) {
-    _parameters = makeVector("partita::Stage::parameters", size);
-    _gradients = Vector("partita::Stage::gradients", count);
+    _parameters = zerosIn<Vector>(given.parameters, _precision, label, size);
+    _gradients = zerosIn<Vector>(given.gradients, _precision, gradient_label, size);
     _masters = StoredVector(_parameters);
   } else {
     expectRoundedOperands();
-    _halves = Halves("partita::Stage::parameters", count);
-    _gradient_halves = Halves("partita::Stage::gradients", count);
+    _halves = zerosIn<Halves>(given.parameters, _precision, label, size);
+    _gradient_halves = zerosIn<Halves>(given.gradients, _precision, gradient_label, size);
     _masters = StoredVector(storage.masters, "partita::Stage::masters", size);
     scratch = makeVector("partita::Stage::values", _plan.realCopies());
     gradient_scratch = makeVector("partita::Stage::gradients_of_values", _plan.realCopies());

@@ -13,10 +13,18 @@ struct StageTensor {
   std::int64_t offset = 0, size = 0; ///< in values
 };
 
-/// In what its parameters and gradients are stored, and where the masters of 16-bit parameters lie.
+/// Memory for a stage to live in, such as a window that ranks share or a part of something larger. The stage
+/// neither copies nor frees it. What is empty, the stage allocates.
+struct GivenMemory {
+  Numbers parameters = {}, gradients = {}; ///< `StagePlan::parameters` values in the precision of the stage
+  Numbers statistics = {};                 ///< `StagePlan::statistics` values in single precision
+};
+
+/// In what its parameters and gradients are stored, and where they lie.
 struct StageStorage {
   Precision precision = Precision::single;
-  Placement masters;
+  Placement masters;           ///< of 16-bit parameters
+  GivenMemory given = {}; ///< must outlive the stage
 };
 
 /// Consecutive layers over ONE flat parameter buffer and ONE flat gradient buffer: an optimiser is one
@@ -26,7 +34,8 @@ class Stage {
   using GradientReady = LayerChain::GradientReady;
   using ParametersWanted = LayerChain::ParametersWanted;
 
-  /// `values`: the starting parameters, see `initialValues`. `capacity`: rows of the largest batch.
+  /// `values`: the starting parameters, see `initialValues`. `capacity`: rows of the largest batch. Throws
+  /// InternalError where memory that is given has another size or precision.
   Stage(const StagePlan& plan, const std::vector<Real>& values, std::int64_t capacity,
         const StageStorage& storage = {});
   Stage(Stage&&) = default; // a copy would share the buffers
@@ -72,7 +81,7 @@ class Stage {
  private:
   using Halves = Kokkos::View<std::uint16_t*, Kokkos::LayoutRight, MemSpace>;
   void makeNumbers(const StageStorage& storage, std::int64_t size);
-  void makeStatistics();
+  void makeStatistics(const Numbers& given);
   Pass completed(Pass pass) const;
 
   StagePlan _plan;

@@ -84,7 +84,7 @@ TEST_CASE("conv2d: rows of the batch in several parts", "[gradient]") {
   // Columns of one row are 9 x 8 x 4096 values: more than one row is too many at once.
   const LayerPlan plan = planOf(conv(1, {{3}}, {{1}}, {{2}}), {8, 128, 128});
   const auto whole = makeLayer(plan);
-  const LayerProbe probe(*whole, plan.parameters(), plan.workValues(rows));
+  const LayerProbe probe(*whole, plan);
   const Values parameters = normals(plan.parameters(), 7), in = normals(rows * plan.inputs(), 8);
   probe.value(parameters, in);
   const Values grad = probe.backward(), gradients = probe.gradients();
@@ -104,7 +104,7 @@ TEST_CASE("conv2d: accumulate adds to the gradients", "[gradient]") {
   for (const std::int64_t kernel : {1, 3}) {
     const LayerPlan plan = planOf(conv(3, {{kernel}}), {2, 4, 5});
     const auto made = makeLayer(plan);
-    const LayerProbe probe(*made, plan.parameters(), plan.workValues(rows));
+    const LayerProbe probe(*made, plan);
     const Values parameters = normals(plan.parameters(), 7), in = normals(rows * plan.inputs(), 1);
     probe.value(parameters, in);
     probe.backward();

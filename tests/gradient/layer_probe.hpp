@@ -7,6 +7,7 @@
 #include "numerical.hpp"
 #include "support/catch.hpp"
 #include "support/default_space.hpp"
+#include "support/stored_values.hpp"
 
 namespace partita::test {
 
@@ -16,21 +17,14 @@ constexpr std::int64_t rows = 3;
 /// A layer with its buffers, and J = <c, y> for fixed c.
 class LayerProbe {
  public:
-  LayerProbe(Layer& layer, std::int64_t parameters, std::int64_t work = 0, const Values& c = {})
-      : _layer(layer), _parameters("partita::test::parameters", static_cast<std::size_t>(parameters)),
-        _gradients("partita::test::gradients", static_cast<std::size_t>(parameters)),
-        _in(makeMatrix("partita::test::in", rows, layer.inputs())),
-        _out(makeMatrix("partita::test::out", rows, layer.outputs())),
-        _saved(makeMatrix("partita::test::saved", rows, layer.savedValues())),
-        _c(c.empty() ? normals(rows * layer.outputs(), 99) : c) {
-    _pass.work = Vector("partita::test::work", static_cast<std::size_t>(work));
-    layer.bind({_parameters, _gradients});
-    layer.bindStatistics(_statistics);
-    resetStatistics();
-  }
+  /// Parameters and their gradients are one tensor right after another here.
+  LayerProbe(Layer& layer, const LayerPlan& plan, const Values& c = {})
+      : LayerProbe(layer, std::vector<LayerPlan>{plan}, c) {}
+  /// A layer without parameters.
+  explicit LayerProbe(Layer& layer) : LayerProbe(layer, std::vector<LayerPlan>(), {}) {}
 
   double value(const Values& parameters, const Values& in) const {
-    assign(_parameters, parameters);
+    assign(_parameters, asStored(_plans, parameters));
     assign(_in, in);
     _layer.forward(space, _pass, _in, _out, _saved);
     return dot(_c, valuesOf(_out));
@@ -54,11 +48,28 @@ class LayerProbe {
     values.resize(static_cast<std::size_t>(count));
     return values;
   }
-  Values gradients() const { return valuesOf(_gradients); }
+  Values gradients() const { return packedOf(_plans, valuesOf(_gradients)); }
   Values outputs() const { return valuesOf(_out); }
 
  private:
+  LayerProbe(Layer& layer, std::vector<LayerPlan> plans, const Values& c)
+      : _layer(layer), _plans(std::move(plans)),
+        _parameters("partita::test::parameters", static_cast<std::size_t>(storedValuesOf(_plans))),
+        _gradients("partita::test::gradients", _parameters.size()),
+        _in(makeMatrix("partita::test::in", rows, layer.inputs())),
+        _out(makeMatrix("partita::test::out", rows, layer.outputs())),
+        _saved(makeMatrix("partita::test::saved", rows, layer.savedValues())),
+        _c(c.empty() ? normals(rows * layer.outputs(), 99) : c) {
+    std::int64_t work = 0;
+    for (const LayerPlan& plan : _plans) work = plan.workValues(rows);
+    _pass.work = Vector("partita::test::work", static_cast<std::size_t>(work));
+    layer.bind({_parameters, _gradients});
+    layer.bindStatistics(_statistics);
+    resetStatistics();
+  }
+
   Layer& _layer;
+  std::vector<LayerPlan> _plans; ///< one, or none
   Pass _pass;
   Vector _parameters, _gradients;
   Vector _statistics{"partita::test::statistics", 1024}; ///< more than any layer here has
@@ -78,7 +89,7 @@ inline void checkAgainstDifferences(const LayerProbe& probe, const Values& param
 /// The layer that a plan makes, its parameters and its input, all gradients against differences.
 inline void checkLayer(const LayerPlan& plan, const Values& parameters, const Values& in) {
   const auto layer = makeLayer(plan);
-  checkAgainstDifferences(LayerProbe(*layer, plan.parameters(), plan.workValues(rows)), parameters, in);
+  checkAgainstDifferences(LayerProbe(*layer, plan), parameters, in);
 }
 
 } // namespace partita::test

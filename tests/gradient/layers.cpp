@@ -31,7 +31,7 @@ Values inputsAwayFromKinks(const LayerPlan& plan, const Values& parameters) {
   LayerPlan linear = plan;
   linear.spec.activation = Activation::identity;
   const auto layer = makeLayer(linear);
-  const LayerProbe probe(*layer, linear.parameters());
+  const LayerProbe probe(*layer, linear);
   for (std::uint64_t seed = 1;; ++seed) {
     const Values in = normals(rows * plan.inputs(), seed);
     probe.value(parameters, in);
@@ -51,8 +51,7 @@ TEST_CASE("Dense: parameters and input, every activation, with and without bias"
       const LayerPlan plan = densePlan(5, 4, activation, bias);
       const Values parameters = normals(plan.parameters(), 7);
       const auto layer = makeLayer(plan);
-      checkAgainstDifferences(LayerProbe(*layer, plan.parameters()), parameters,
-                              inputsAwayFromKinks(plan, parameters));
+      checkAgainstDifferences(LayerProbe(*layer, plan), parameters, inputsAwayFromKinks(plan, parameters));
     }
   }
 }
@@ -60,7 +59,7 @@ TEST_CASE("Dense: parameters and input, every activation, with and without bias"
 TEST_CASE("Dense: more units than one work item of the bias gradient takes", "[gradient]") {
   const LayerPlan plan = densePlan(2, 131, Activation::tanh, true);
   const auto layer = makeLayer(plan);
-  checkAgainstDifferences(LayerProbe(*layer, plan.parameters()), normals(plan.parameters(), 3),
+  checkAgainstDifferences(LayerProbe(*layer, plan), normals(plan.parameters(), 3),
                           normals(rows * plan.inputs(), 4));
 }
 
@@ -68,7 +67,7 @@ TEST_CASE("Dense: accumulate adds to the gradients, otherwise they are overwritt
   for (const bool bias : {true, false}) {
     const LayerPlan plan = densePlan(5, 4, Activation::gelu, bias);
     const auto layer = makeLayer(plan);
-    const LayerProbe probe(*layer, plan.parameters());
+    const LayerProbe probe(*layer, plan);
     const Values parameters = normals(plan.parameters(), 7);
     probe.value(parameters, normals(rows * plan.inputs(), 1));
     probe.backward();
@@ -90,7 +89,7 @@ TEST_CASE("ActivationLayer: every activation", "[gradient]") {
     LayerPlan plan = densePlan(7, 7, static_cast<Activation>(which), false);
     plan.spec.type = "activation";
     const auto layer = makeLayer(plan);
-    checkAgainstDifferences(LayerProbe(*layer, 0), {}, awayFromZero(normals(rows * plan.inputs(), 5)));
+    checkAgainstDifferences(LayerProbe(*layer), {}, awayFromZero(normals(rows * plan.inputs(), 5)));
   }
 }
 
@@ -99,7 +98,7 @@ TEST_CASE("Reencode: input gradient, every kind of labels", "[gradient]") {
     INFO(namesOf<LabelKind>()[kind]);
     const SilLabels labels = makeSilLabels(static_cast<LabelKind>(kind), 1.0, 0.0, 5, 11, 2, 0);
     Reencode layer(labels, 0, rows);
-    const LayerProbe probe(layer, 0);
+    const LayerProbe probe(layer);
     const Values in = normals(rows * layer.inputs(), 6);
     checkAgainstDifferences(probe, {}, in);
   }

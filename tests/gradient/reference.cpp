@@ -70,7 +70,7 @@ TEST_CASE("Attention is that of PyTorch, forward and backward", "[gradient]") {
   NetworkSection network;
   network.layers = {attention(), LayerSpec()};
   const LayerPlan plan = planNetwork(network, {7, 6}, 2).front();
-  const Vector parameters = vectorOf(torch["parameters"]),
+  const Vector parameters = vectorOf(asStored({plan}, torch["parameters"])),
                gradients("partita::test::gradients", parameters.size());
   const auto made = makeLayer(plan);
   made->bind({parameters, gradients});
@@ -83,7 +83,7 @@ TEST_CASE("Attention is that of PyTorch, forward and backward", "[gradient]") {
   CHECK(relativeError(valuesOf(out), torch["out"]) < tolerance);
   made->backward(space, pass, in, out, saved, matrixOf(3, 42, torch["grad_out"]), grad_in);
   CHECK(relativeError(valuesOf(grad_in), torch["grad_in"]) < tolerance);
-  CHECK(relativeError(valuesOf(gradients), torch["gradients"]) < tolerance);
+  CHECK(relativeError(packedOf({plan}, valuesOf(gradients)), torch["gradients"]) < tolerance);
 }
 
 TEST_CASE("A small GPT is that of PyTorch, its loss and all gradients", "[gradient]") {
@@ -93,7 +93,8 @@ TEST_CASE("A small GPT is that of PyTorch, its loss and all gradients", "[gradie
   for (const bool recompute : {false, true}) {
     config.network.layers[1].recompute = recompute;
     const Partition partition = planPartition(config, planNetwork(config.network, {5}, 7), 7);
-    Stage stage(partition.stages.front(), torch["parameters"], 3);
+    const std::vector<LayerPlan>& layers = partition.stages.front().layers;
+    Stage stage(partition.stages.front(), asStored(layers, torch["parameters"]), 3);
     Tape tape = stage.makeTape(3);
     const Matrix in = matrixOf(3, 5, torch["in"]);
     const Matrix logits = stage.forward(space, {}, in, tape);
@@ -104,7 +105,7 @@ TEST_CASE("A small GPT is that of PyTorch, its loss and all gradients", "[gradie
     makeCrossEntropy(0.0)->evaluate(space, logits, {labels, Matrix()}, 1.0 / 3.0, grad, score);
     CHECK(std::abs(score.take(space).meanLoss() - torch["loss"][0]) < tolerance);
     stage.backward(space, {}, in, tape, grad, Matrix());
-    CHECK(relativeError(valuesOf(stage.gradients()), torch["gradients"]) < tolerance);
+    CHECK(relativeError(packedOf(layers, valuesOf(stage.gradients())), torch["gradients"]) < tolerance);
   }
 }
 
@@ -115,7 +116,8 @@ TEST_CASE("Sequences may be shorter than planned, and then give what they give a
   for (const bool recompute : {false, true}) {
     config.network.layers[1].recompute = recompute;
     const Partition partition = planPartition(config, planNetwork(config.network, {5}, 7), 7);
-    Stage stage(partition.stages.front(), torch["parameters"], 3);
+    const std::vector<LayerPlan>& layers = partition.stages.front().layers;
+    Stage stage(partition.stages.front(), asStored(layers, torch["parameters"]), 3);
     Tape tape = stage.makeTape(3);
     Values gradients[2];
     for (const bool shorter : {false, true}) {

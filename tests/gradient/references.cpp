@@ -55,7 +55,7 @@ TEST_CASE("Layers of images do what PyTorch's do", "[gradient]") {
     const LayerPlan plan = reference.plan();
     REQUIRE(plan.parameters() == static_cast<std::int64_t>(expected("parameters").size()));
     const auto layer = makeLayer(plan);
-    const LayerProbe probe(*layer, plan.parameters(), plan.workValues(rows), expected("grad_out"));
+    const LayerProbe probe(*layer, plan, expected("grad_out"));
     probe.value(expected("parameters"), expected("in"));
     CHECK(relativeError(probe.outputs(), expected("out")) < 1e-11);
     CHECK(relativeError(probe.backward(), expected("grad_in")) < 1e-11);

@@ -54,7 +54,7 @@ TEST_CASE("Attention within one tile and over several, heads of any width", "[gr
 TEST_CASE("Attention over several tiles of keys", "[gradient]") {
   const LayerPlan plan = planOf(layer("attention", 2), 131, 4);
   const auto made = makeLayer(plan);
-  const LayerProbe probe(*made, plan.parameters(), plan.workValues(rows));
+  const LayerProbe probe(*made, plan);
   const Values parameters = normals(plan.parameters(), 5), in = normals(rows * plan.inputs(), 6),
                direction = normals(rows * plan.inputs(), 7);
   const Values slope = numericalGradient(
@@ -88,7 +88,7 @@ TEST_CASE("The tables of an embedding", "[gradient]") {
   const LayerPlan plan = planNetwork(network, {positions}, tokens).front();
   CHECK(plan.parameters() == (tokens + positions) * 5);
   const auto made = makeLayer(plan);
-  const LayerProbe probe(*made, plan.parameters());
+  const LayerProbe probe(*made, plan);
   const Values parameters = normals(plan.parameters(), 5), in = someTokens(rows * positions, tokens);
   const Values numerical = numericalGradient([&](const Values& p) { return probe.value(p, in); }, parameters);
   probe.value(parameters, in);
@@ -106,7 +106,7 @@ TEST_CASE("Gradients of all sequence layers add up over microbatches", "[gradien
     INFO(spec.type);
     const LayerPlan plan = planOf(spec, 5, 4);
     const auto made = makeLayer(plan);
-    const LayerProbe probe(*made, plan.parameters(), plan.workValues(rows));
+    const LayerProbe probe(*made, plan);
     const Values parameters = normals(plan.parameters(), 5);
     Values sum(parameters.size(), 0.0);
     for (const std::uint64_t seed : {6, 7}) {

@@ -5,6 +5,7 @@
 #include "numerical.hpp"
 #include "support/catch.hpp"
 #include "support/default_space.hpp"
+#include "support/stored_values.hpp"
 
 namespace partita::test::stage {
 
@@ -40,12 +41,12 @@ StagePlan mixedStage() {
 class StageProbe {
  public:
   explicit StageProbe(const StagePlan& plan)
-      : _stage(plan, std::vector<Real>(static_cast<std::size_t>(plan.parameters())), rows),
+      : _stage(plan, std::vector<Real>(static_cast<std::size_t>(plan.storedValues())), rows),
         _tape(_stage.makeTape(rows)), _score(rows), _loss(makeCrossEntropy(0.1)),
         _classes(labelsOf({1, 0, 4, 2})) {}
 
   double value(const Values& parameters, const Values& in) {
-    assign(_stage.parameters(), parameters);
+    assign(_stage.parameters(), asStored(_stage.plan().layers, parameters));
     const Matrix output = _stage.forward(space, {}, matrixOf(rows, inputs, in), _tape);
     _loss->evaluate(space, output, {_classes, Matrix()}, 0.25, Matrix(), _score);
     return 0.25 * _score.take(space).loss;
@@ -53,13 +54,13 @@ class StageProbe {
 
   /// Gradients of the parameters; `grad_in` may be empty.
   Values gradients(const Values& parameters, const Values& in, const Matrix& grad_in) {
-    assign(_stage.parameters(), parameters);
+    assign(_stage.parameters(), asStored(_stage.plan().layers, parameters));
     const Matrix input = matrixOf(rows, inputs, in);
     const Matrix output = _stage.forward(space, {}, input, _tape);
     const Matrix grad = _stage.outputGradient(rows);
     _loss->evaluate(space, output, {_classes, Matrix()}, 0.25, grad, _score);
     _stage.backward(space, {}, input, _tape, grad, grad_in);
-    return valuesOf(_stage.gradients());
+    return packedOf(_stage.plan().layers, valuesOf(_stage.gradients()));
   }
 
  private:

@@ -1,4 +1,4 @@
-#include "partita/nn/layer.hpp"
+#include "partita/nn/stage.hpp"
 
 #include "support/catch.hpp"
 #include "support/default_space.hpp"
@@ -17,9 +17,11 @@ class Norm {
   Norm() : _layer(makeLayer(plan())) {
     _layer->bind({_parameters, _gradients});
     _layer->bindStatistics(_statistics);
+    StagePlan stage;
+    stage.layers = {plan()};
+    const std::vector<Real> start = Stage::initialValues(stage, 1);
+    assign(_parameters, {start.begin(), start.end()});
     std::vector<Real> values(static_cast<std::size_t>(2 * channels));
-    _layer->initialise(1, values.data());
-    assign(_parameters, {values.begin(), values.end()});
     _layer->initialiseStatistics(values.data());
     assign(_statistics, {values.begin(), values.end()});
   }
@@ -46,8 +48,8 @@ class Norm {
 
  private:
   std::unique_ptr<Layer> _layer;
-  Vector _parameters{"partita::test::parameters", 2 * channels},
-      _gradients{"partita::test::gradients", 2 * channels},
+  Vector _parameters{"partita::test::parameters", 2 * tensor_granule},
+      _gradients{"partita::test::gradients", 2 * tensor_granule},
       _statistics{"partita::test::statistics", 2 * channels};
 };
 

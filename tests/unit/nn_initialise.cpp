@@ -10,7 +10,7 @@ namespace {
 Values weights(Initialisation kind, std::uint64_t seed, std::int64_t layer, std::int64_t outputs,
                std::int64_t inputs) {
   std::vector<Real> values(static_cast<std::size_t>(outputs * inputs));
-  initialiseWeights(kind, seed, layer, outputs, inputs, values.data());
+  initialiseWeights(kind, {seed, layer, outputs, inputs}, wholeOf({outputs, inputs}), values.data());
   return {values.begin(), values.end()};
 }
 

@@ -1,4 +1,4 @@
-#include "partita/nn/layer.hpp"
+#include "partita/nn/stage.hpp"
 #include "partita/plan/network_plan.hpp"
 
 #include "support/catch.hpp"
@@ -27,8 +27,9 @@ LayerPlan planOf(const LayerSpec& spec, const Shape& input) {
 class Alone {
  public:
   explicit Alone(const LayerPlan& plan) : _plan(plan), _layer(makeLayer(plan)) {
-    std::vector<Real> values(static_cast<std::size_t>(plan.parameters()));
-    _layer->initialise(1, values.data());
+    StagePlan stage;
+    stage.layers = {plan};
+    const std::vector<Real> values = Stage::initialValues(stage, 1);
     _parameters = vectorOf({values.begin(), values.end()});
     _gradients = vectorOf(Values(values.size(), 0.0));
     _layer->bind({_parameters, _gradients});

@@ -1,10 +1,14 @@
-#include "partita/nn/stage.hpp"
-#include "partita/optim/optimiser.hpp"
-#include "partita/plan/network_plan.hpp"
+#include "partita/config/deck.hpp"
+#include "partita/core/aligned.hpp"
+#include "partita/plan/effective.hpp"
+#include "partita/strategy/stage_trainer.hpp"
+
+#include <filesystem>
 
 #include "support/catch.hpp"
 #include "support/default_space.hpp"
 #include "support/matrices.hpp"
+#include "support/small_model.hpp"
 
 namespace partita::test::nn_storage {
 
@@ -16,8 +20,8 @@ constexpr DefaultSpace space;
 constexpr std::int64_t rows = 6, classes = 5;
 
 /// A convolution, a batch norm, which has statistics, and two dense layers.
-StagePlan mixedStage() {
-  RunConfig config;
+RunConfig mixedConfig() {
+  RunConfig config = smallConfig(1);
   LayerSpec convolution, norm, dense;
   convolution.type = "conv2d";
   convolution.channels = 3;
@@ -27,7 +31,14 @@ StagePlan mixedStage() {
   dense.units = 7;
   dense.activation = Activation::tanh;
   config.network.layers = {convolution, norm, dense, LayerSpec()};
-  return planPartition(config, planNetwork(config.network, {2, 5, 6}, classes), classes).stages.front();
+  config.training.batch = rows;
+  return config;
+}
+const Shape input{2, 5, 6};
+
+StagePlan mixedStage() {
+  const RunConfig config = mixedConfig();
+  return planPartition(config, planNetwork(config.network, input, classes), classes).stages.front();
 }
 
 struct Result {
@@ -67,7 +78,7 @@ class Middle {
  public:
   Middle(std::int64_t values, Precision precision)
       : _precision(precision), _values(values),
-        _all("partita::test::all", static_cast<std::size_t>(3 * values * bytesOf(precision))) {
+        _all(makeAligned<decltype(_all)>("partita::test::all", 3 * values * bytesOf(precision))) {
     Kokkos::deep_copy(_all, '\21');
   }
   Numbers numbers() const { return Numbers(_precision, _all.data(), 3 * _values).part(_values, 2 * _values); }
@@ -95,7 +106,7 @@ TEST_CASE("A stage in memory that it is given trains as one that allocates, bit 
     INFO("precision " << static_cast<int>(precision));
     Stage own(plan, start, rows, {precision, {}, {}});
     const Result expected = train(own);
-    const Middle parameters(plan.parameters(), precision), gradients(plan.parameters(), precision),
+    const Middle parameters(plan.storedValues(), precision), gradients(plan.storedValues(), precision),
         statistics(plan.statistics(), Precision::single);
     for (int again = 0; again < 2; ++again) { // in memory that is not zero, too
       Stage given(plan, start, rows,
@@ -115,8 +126,10 @@ TEST_CASE("A stage in memory that it is given trains as one that allocates, bit 
 TEST_CASE("Memory of another size or precision than a stage needs is refused", "[nn]") {
   const StagePlan plan = mixedStage();
   const std::vector<Real> start = Stage::initialValues(plan, 1);
-  const Middle fits(plan.parameters(), Precision::single), shorter(plan.parameters() - 1, Precision::single),
-      halves(plan.parameters(), Precision::bf16), statistics(plan.statistics() + 1, Precision::single);
+  const Middle fits(plan.storedValues(), Precision::single),
+      shorter(plan.storedValues() - 1, Precision::single), halves(plan.storedValues(), Precision::bf16),
+      larger(2 * plan.storedValues(), Precision::single),
+      statistics(plan.statistics() + 1, Precision::single);
   const auto refused = [&](const GivenMemory& given) {
     CHECK_THROWS_AS(Stage(plan, start, rows, {Precision::single, {}, given}), InternalError);
   };
@@ -124,7 +137,135 @@ TEST_CASE("Memory of another size or precision than a stage needs is refused", "
   refused({fits.numbers(), shorter.numbers(), {}});
   refused({halves.numbers(), {}, {}});
   refused({{}, {}, statistics.numbers()});
+  refused({larger.numbers().part(1, 1 + plan.storedValues()), {}, {}}); // not aligned
   CHECK_NOTHROW(Stage(plan, start, rows, {Precision::single, {}, {fits.numbers(), {}, {}}}));
+}
+
+namespace {
+
+/// Each buffer that is as long as the parameters, with the bytes of a value.
+struct Buffer {
+  std::string name;
+  const char* data;
+  std::int64_t value_bytes;
+};
+
+std::vector<Buffer> buffersOf(const Stage& stage, const Optimiser& optimiser) {
+  const auto numbers = [](const char* name, const Numbers& values) {
+    return Buffer{name, static_cast<const char*>(values.data), bytesOf(values.precision)};
+  };
+  const auto stored = [](const std::string& name, const StoredVector& values) {
+    return Buffer{name, reinterpret_cast<const char*>(values.onHost()), sizeof(Real)};
+  };
+  std::vector<Buffer> buffers{numbers("parameters", stage.trained().parameters),
+                              numbers("gradients", stage.trained().gradients),
+                              stored("masters", stage.masters())};
+  for (const Optimiser::State& state : optimiser.state()) buffers.push_back(stored(state.name, state.values));
+  return buffers;
+}
+
+void checkAlignment(const Stage& stage, const Optimiser& optimiser) {
+  for (const Buffer& buffer : buffersOf(stage, optimiser)) {
+    for (const StageTensor& tensor : stage.tensors()) {
+      INFO(buffer.name << " of " << tensor.layer << ", " << tensor.name);
+      CHECK(reinterpret_cast<std::uintptr_t>(buffer.data + tensor.offset * buffer.value_bytes) % 128 == 0);
+    }
+  }
+}
+
+/// Is every byte between tensors zero?
+void checkGaps(const Stage& stage, const Optimiser& optimiser) {
+  for (const Buffer& buffer : buffersOf(stage, optimiser)) {
+    INFO(buffer.name);
+    for (const StageTensor& tensor : stage.tensors()) {
+      const char *begin = buffer.data + (tensor.offset + tensor.size) * buffer.value_bytes,
+                 *end = buffer.data + (tensor.offset + storedSize(tensor.size)) * buffer.value_bytes;
+      CHECK(std::all_of(begin, end, [](char byte) { return byte == 0; }));
+    }
+  }
+}
+
+OptimiserSection placed(OptimiserSection section, Offload offload) {
+  section.offload = offload;
+  section.offload_directory = std::filesystem::temp_directory_path().string();
+  section.offload_bucket = 100;
+  return section;
+}
+
+/// Data for the network of a deck, whose kind its first layer tells.
+Shape inputOf(const RunConfig& config) {
+  const std::string& type = config.network.layers.front().type;
+  if (type == "embedding") return {config.data.sequence};
+  return type == "dense" ? Shape{784} : Shape{3, 224, 224};
+}
+
+} // namespace
+
+TEST_CASE("Every tensor of every deck begins at a multiple of 128 bytes", "[nn]") {
+  constexpr std::int64_t odd_classes = 47, most = 1000000;
+  int decks = 0, made = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::string(PARTITA_SOURCE_DIR) + "/input-decks")) {
+    INFO(entry.path().string());
+    const RunConfig config = effective(loadDeck(entry.path().string(), {}));
+    const Partition partition =
+        planPartition(config, planNetwork(config.network, inputOf(config), odd_classes), odd_classes);
+    ++decks;
+    for (const StagePlan& plan : partition.stages) {
+      std::int64_t end = 0, values = 0;
+      for (const StageTensor& tensor : parameterTensors(plan.layers)) {
+        CHECK(tensor.offset % 64 == 0);
+        CHECK(tensor.offset >= end);
+        end = tensor.offset + tensor.size;
+        values += tensor.size;
+      }
+      CHECK(end <= plan.storedValues());
+      CHECK(values == plan.parameters());
+      if (plan.storedValues() > most) continue;
+      ++made;
+      for (const Precision precision : {Precision::single, Precision::bf16}) {
+        const Stage stage(plan, Stage::initialValues(plan, 1), 1, {precision, {}, {}});
+        checkAlignment(stage, *makeOptimiser({}, plan.storedValues()));
+      }
+    }
+  }
+  CHECK(decks >= 17);
+  CHECK(made >= 20);
+}
+
+TEST_CASE("What fills the gaps between tensors stays zero while a stage learns", "[nn]") {
+  std::vector<OptimiserSection> optimisers(5);
+  optimisers[0].kind = OptimiserKind::sgd;
+  optimisers[1].kind = OptimiserKind::sgd;
+  optimisers[1].momentum = 0.9;
+  optimisers[1].nesterov = true;
+  optimisers[2].kind = OptimiserKind::adam;
+  optimisers[3].kind = OptimiserKind::adamw;
+  optimisers[4].kind = OptimiserKind::adam;
+  optimisers[4].clip_norm = 0.1;
+  for (const OptimiserSection& section : optimisers) {
+    for (const Precision precision : {Precision::single, Precision::bf16, Precision::fp16}) {
+      for (const Offload offload : {Offload::none, Offload::host, Offload::file}) {
+        INFO("optimiser " << static_cast<int>(section.kind) << ", precision " << static_cast<int>(precision)
+                          << ", offload " << static_cast<int>(offload));
+        RunConfig config = mixedConfig();
+        config.run.precision = precision;
+        config.optimiser = placed(section, offload);
+        config.optimiser.weight_decay = 0.1;
+        const SmallModel model(config, input, classes);
+        LocalStage& local = *model.stages.front();
+        StageTrainer trainer(config, local, const_cast<Grid&>(model.grid), {}, 20, 20);
+        for (std::uint64_t step = 0; step < 20; ++step) {
+          trainer.forward(space,
+                          matrixOf(rows, local.stage.inputs(), normals(rows * local.stage.inputs(), step)));
+          trainer.learn(space, {labelsOf({0, 1, 2, 3, 4, 0}), Matrix()});
+        }
+        CHECK(trainer.updater().optimiser().steps() > 10);
+        checkAlignment(local.stage, trainer.updater().optimiser());
+        checkGaps(local.stage, trainer.updater().optimiser());
+      }
+    }
+  }
 }
 
 } // namespace partita::test::nn_storage

@@ -212,7 +212,7 @@ namespace {
 struct Held {
   double bytes, peak;
   StageMemory planned;
-  double parameters; ///< of the stage
+  double parameters; ///< of the stage, as they are stored
 };
 
 Held heldBy(Precision precision, const OptimiserSection& optimiser) {
@@ -235,7 +235,7 @@ Held heldBy(Precision precision, const OptimiserSection& optimiser) {
     trainer.step(space, in, {labels, Matrix()});
   }
   return {static_cast<double>(before.liveBytes()), static_cast<double>(before.peakBytes()),
-          stageMemory(plan, config, {}, {sizeof(Real)}), static_cast<double>(plan.parameters())};
+          stageMemory(plan, config, {}, {sizeof(Real)}), static_cast<double>(plan.storedValues())};
 }
 
 } // namespace

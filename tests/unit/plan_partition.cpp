@@ -124,7 +124,7 @@ TEST_CASE("What lies in the memory of a device depends on the way of messages", 
   const StagePlace place{1, 2, 2};
   const auto planned = [&](const DeviceKind& device) { return stageMemory(last, config, place, device); };
   constexpr std::int64_t rows = 8, value = 4 * rows * 256;
-  const std::int64_t gradients = last.parameters();
+  const std::int64_t gradients = last.storedValues();
   const StageMemory host = planned({4, true, false, false}), staged = planned({4, true, true, true}),
                     direct = planned({4, false, false, false}), device = planned({4, false, true, true});
   CHECK(host.buffers == 3 * 4 * rows + value * (1 + 2 + 1)); // two received, one sent back

@@ -140,9 +140,9 @@ TEST_CASE("With 16 bits and offload a device has four bytes a parameter, and buc
   const StagePlan stage = partitionOf(config, 1024, 50257).stages.front(); // 38.6 million are of one table
   const StageMemory memory = stageMemory(stage, config, StagePlace(), DeviceKind());
   const std::int64_t model = memory.parameters + memory.gradients + memory.optimiser + 8 * stage.realCopies();
-  CHECK(model <= 4 * stage.parameters() + 48 * config.optimiser.offload_bucket);
+  CHECK(model <= 4 * stage.storedValues() + 48 * config.optimiser.offload_bucket);
   CHECK(stage.mostParameters() > 3 * config.optimiser.offload_bucket);
-  CHECK(memory.offloaded == 12 * stage.parameters());
+  CHECK(memory.offloaded == 12 * stage.storedValues());
 }
 
 TEST_CASE("Cuts of a network on tokens have labels of a position's width", "[plan]") {

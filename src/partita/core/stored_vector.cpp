@@ -1,6 +1,7 @@
 #include "partita/core/stored_vector.hpp"
 
 #include "partita/config/user_error.hpp"
+#include "partita/core/aligned.hpp"
 #include "partita/core/error.hpp"
 #include "partita/core/log.hpp"
 
@@ -63,15 +64,14 @@ std::shared_ptr<void> StoredVector::takeRoom(const Placement& placement, std::in
 
 StoredVector::StoredVector(const Placement& placement, const std::string& label, std::int64_t size)
     : _size(size) {
-  const auto count = static_cast<std::size_t>(size);
   if (size == 0 || placement.offload == Offload::none) {
-    _device = Vector(label, count);
+    _device = makeAligned<Vector>(label, size);
   } else if (placement.offload == Offload::host) {
-    const auto memory = std::make_shared<Memory>(label, count);
+    const auto memory = std::make_shared<Memory>(makeAligned<Memory>(label, size));
     _host = memory->data();
     _owner = memory;
   } else {
-    _owner = mapFile(placement.directory, count * sizeof(Real));
+    _owner = mapFile(placement.directory, static_cast<std::size_t>(size) * sizeof(Real));
     _host = static_cast<Real*>(_owner.get());
     _in_file = true;
   }

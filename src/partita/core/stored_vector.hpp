@@ -25,7 +25,8 @@ class StoredVector {
   StoredVector() = default;
   explicit StoredVector(const Vector& device)
       : _size(static_cast<std::int64_t>(device.size())), _device(device) {}
-  /// Zeros. Throws one line: UserError where the folder takes no file, RunError where it has no room.
+  /// Zeros, aligned as buffers of tensors are. Throws one line: UserError where the folder takes no file,
+  /// RunError where it has no room.
   StoredVector(const Placement& placement, const std::string& label, std::int64_t size);
 
   /// Takes so many bytes of the folder until the result goes: a trial. Throws UserError where the folder

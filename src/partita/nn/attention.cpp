@@ -79,17 +79,19 @@ void Attention::bind(const LayerNumbers& numbers) {
 }
 
 /// Queries, keys and values each as a layer of their own would.
-void Attention::initialise(std::uint64_t seed, Real* values) const {
-  std::vector<Real> fan(static_cast<std::size_t>(4 * _width * _width));
-  for (std::int64_t part = 0; part < 4; ++part) {
-    initialiseWeights(_plan.initialisation, seed, _plan.number * 4 + part + (std::int64_t{1} << 24), _width,
-                      _width, fan.data() + part * _width * _width);
+void Attention::initialise(std::uint64_t seed, const std::string& tensor, const TensorSlice& slice,
+                           Real* values) const {
+  const bool inward = tensor == "qkv_weight";
+  if (!inward && tensor != "out_weight") return PlannedLayer::initialise(seed, tensor, slice, values);
+  const std::int64_t end = slice.offset[0] + slice.extents[0];
+  for (std::int64_t row = slice.offset[0]; row < end;) {
+    const std::int64_t part = row / _width, rows = std::min(end, (part + 1) * _width) - row;
+    const TensorSlice own{{_width, _width}, {row % _width, slice.offset[1]}, {rows, slice.extents[1]}};
+    const std::int64_t number = _plan.number * 4 + (inward ? part : 3) + (std::int64_t{1} << 24);
+    initialiseWeights(_plan.initialisation, {seed, number, _width, _width}, own, values);
+    values += own.size();
+    row += rows;
   }
-  const std::int64_t inward = 3 * _width * _width, bias = _plan.spec.bias ? _width : 0;
-  std::copy_n(fan.data(), inward, values);
-  std::fill_n(values + inward, 3 * bias, Real(0));
-  std::copy_n(fan.data() + inward, _width * _width, values + inward + 3 * bias);
-  std::fill_n(values + inward + 3 * bias + _width * _width, bias, Real(0));
 }
 
 void Attention::project(const ExecSpace& space, const Projection& projection, const Matrix& in,

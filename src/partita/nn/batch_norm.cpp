@@ -176,11 +176,9 @@ BatchNorm::BatchNorm(const LayerPlan& plan)
     : PlannedLayer(plan), _channels(plan.in.front()), _places(plan.inputs() / plan.in.front()) {}
 
 void BatchNorm::bind(const LayerNumbers& numbers) {
-  const Vector parameters = numbers.realParameters(), gradients = numbers.realGradients();
-  _scale = part(parameters, 0, _channels);
-  _shift = part(parameters, _channels, _channels);
-  _scale_gradient = part(gradients, 0, _channels);
-  _shift_gradient = part(gradients, _channels, _channels);
+  LayerTensors tensors(numbers);
+  _scale = tensors.real(_channels);
+  _shift = tensors.real(_channels);
 }
 
 void BatchNorm::bindStatistics(const Vector& statistics) {
@@ -188,9 +186,9 @@ void BatchNorm::bindStatistics(const Vector& statistics) {
   _variance = part(statistics, _channels, _channels);
 }
 
-void BatchNorm::initialise(std::uint64_t, Real* values) const {
-  std::fill_n(values, _channels, Real(1));
-  std::fill_n(values + _channels, _channels, Real(0));
+void BatchNorm::initialise(std::uint64_t, const std::string& tensor, const TensorSlice& slice,
+                           Real* values) const {
+  std::fill_n(values, slice.size(), tensor == "scale" ? Real(1) : Real(0));
 }
 
 void BatchNorm::initialiseStatistics(Real* values) const {
@@ -242,8 +240,8 @@ void BatchNorm::forward(const ExecSpace& space, const Pass& pass, const Matrix& 
   withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
     forEachRun(space, "partita::BatchNorm::forward_kernel",
                static_cast<std::int64_t>(in.extent(0)) * _channels, _places,
-               Normalise<decltype(act)>{act, in.data(), mean, inverse, _scale.data(), _shift.data(),
-                                        out.data(), _channels, _places});
+               Normalise<decltype(act)>{act, in.data(), mean, inverse, _scale.values.data(),
+                                        _shift.values.data(), out.data(), _channels, _places});
   });
 }
 
@@ -256,19 +254,19 @@ void BatchNorm::backward(const ExecSpace& space, const Pass& pass, const Matrix&
   Real *all_sums = sums.all.data(), *all_products = all_sums + _channels, *count = all_products + _channels;
   withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
     forEachElement(space, "partita::BatchNorm::gradient_sums_kernel", rows, _channels,
-                   GradientSums<decltype(act)>{act, in.data(), out.data(), mean, inverse, _scale.data(),
-                                               _shift.data(), grad_out.data(), sums.first, sums.second,
-                                               _channels, _places});
+                   GradientSums<decltype(act)>{act, in.data(), out.data(), mean, inverse,
+                                               _scale.values.data(), _shift.values.data(), grad_out.data(),
+                                               sums.first, sums.second, _channels, _places});
   });
   forEachValue(space, "partita::BatchNorm::parameter_gradients_kernel", _channels,
                ParameterGradients{sums.first, sums.second, all_sums, all_products, count,
-                                  _shift_gradient.data(), _scale_gradient.data(), rows, _channels, _places,
+                                  _shift.gradient.data(), _scale.gradient.data(), rows, _channels, _places,
                                   pass.accumulate});
   if (grad_in.size() == 0) return;
   if (pass.training) sumOverReplicas(space, pass, sums.all);
   forEachRun(space, "partita::BatchNorm::backward_kernel", rows * _channels, _places,
-             InputGradient{in.data(), grad_out.data(), mean, inverse, _scale.data(), all_sums, all_products,
-                           count, grad_in.data(), _channels, _places, pass.training});
+             InputGradient{in.data(), grad_out.data(), mean, inverse, _scale.values.data(), all_sums,
+                           all_products, count, grad_in.data(), _channels, _places, pass.training});
 }
 
 } // namespace partita

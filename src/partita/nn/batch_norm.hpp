@@ -1,6 +1,7 @@
 #pragma once
 
 #include "partita/nn/layer.hpp"
+#include "partita/nn/tensors.hpp"
 
 namespace partita {
 
@@ -14,7 +15,8 @@ class BatchNorm : public PlannedLayer {
 
   void bind(const LayerNumbers& numbers) override;
   void bindStatistics(const Vector& statistics) override;
-  void initialise(std::uint64_t seed, Real* values) const override;
+  void initialise(std::uint64_t seed, const std::string& tensor, const TensorSlice& slice,
+                  Real* values) const override;
   void initialiseStatistics(Real* values) const override;
   void forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
                const Matrix& saved) override;
@@ -32,7 +34,7 @@ class BatchNorm : public PlannedLayer {
   void sumOverReplicas(const ExecSpace& space, const Pass& pass, const Vector& values) const;
 
   std::int64_t _channels, _places;
-  Vector _scale, _shift, _scale_gradient, _shift_gradient;
+  RealTensor _scale, _shift;
   Vector _mean, _variance; ///< running
 };
 

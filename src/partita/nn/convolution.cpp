@@ -96,25 +96,23 @@ Matrix rowsFrom(const Matrix& matrix, std::int64_t first, std::int64_t rows) {
 } // namespace
 
 void Convolution::bind(const LayerNumbers& numbers) {
-  const Vector parameters = numbers.realParameters(), gradients = numbers.realGradients();
-  const std::int64_t weights = _c.out_channels * _c.depth();
-  _weight = asMatrix(parameters.data(), _c.out_channels, _c.depth());
-  _weight_gradient = asMatrix(gradients.data(), _c.out_channels, _c.depth());
-  if (!_plan.spec.bias) return;
-  const auto channels = static_cast<std::size_t>(_c.out_channels);
-  _bias = Vector(parameters.data() + weights, channels);
-  _bias_gradient = Vector(gradients.data() + weights, channels);
+  LayerTensors tensors(numbers);
+  const RealTensor weight = tensors.real(_c.out_channels * _c.depth());
+  _weight = asMatrix(weight.values.data(), _c.out_channels, _c.depth());
+  _weight_gradient = asMatrix(weight.gradient.data(), _c.out_channels, _c.depth());
+  if (_plan.spec.bias) _bias = tensors.real(_c.out_channels);
 }
 
-void Convolution::initialise(std::uint64_t seed, Real* values) const {
+void Convolution::initialise(std::uint64_t seed, const std::string& tensor, const TensorSlice& slice,
+                             Real* values) const {
+  if (tensor != "weight") return PlannedLayer::initialise(seed, tensor, slice, values);
   const std::int64_t outputs = _c.out_channels, inputs = _c.depth();
-  initialiseWeights(_plan.initialisation, seed, _plan.number, outputs, inputs, values);
+  initialiseWeights(_plan.initialisation, {seed, _plan.number, outputs, inputs}, slice, values);
   if (_plan.initialisation == Initialisation::xavier) { // each input reaches `taps` windows
     const double fan_out = static_cast<double>(outputs * _c.windows.taps()),
                  ratio = static_cast<double>(inputs + outputs) / (static_cast<double>(inputs) + fan_out);
-    for (std::int64_t i = 0; i < outputs * inputs; ++i) values[i] *= static_cast<Real>(std::sqrt(ratio));
+    for (std::int64_t i = 0; i < slice.size(); ++i) values[i] *= static_cast<Real>(std::sqrt(ratio));
   }
-  if (_plan.spec.bias) std::fill_n(values + outputs * inputs, outputs, Real(0));
 }
 
 /// In the order of ConvolutionRules::workValues. One row alone needs no scratch for products: they lie in the
@@ -159,8 +157,8 @@ void Convolution::finish(const ExecSpace& space, const Part& part, const Matrix&
   withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
     forEachRun(space, "partita::Convolution::finish_kernel", part.rows * _c.out_channels,
                _c.windows.outPlaces(),
-               Finish<decltype(act)>{act, part.products.data(), _bias.data(), to.data(), argument, part.rows,
-                                     _c.out_channels, _c.windows.outPlaces()});
+               Finish<decltype(act)>{act, part.products.data(), _bias.values.data(), to.data(), argument,
+                                     part.rows, _c.out_channels, _c.windows.outPlaces()});
   });
 }
 
@@ -178,7 +176,7 @@ void Convolution::activationGradient(const ExecSpace& space, const Pass& pass, c
   });
   if (!_plan.spec.bias) return;
   forEachValue(space, "partita::Convolution::bias_gradient_kernel", _c.out_channels,
-               SumRows{sums, _bias_gradient.data(), rows, _c.out_channels, pass.accumulate});
+               SumRows{sums, _bias.gradient.data(), rows, _c.out_channels, pass.accumulate});
 }
 
 void Convolution::backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "partita/nn/layer.hpp"
+#include "partita/nn/tensors.hpp"
 #include "partita/plan/window_plan.hpp"
 
 namespace partita {
@@ -15,7 +16,8 @@ class Convolution : public PlannedLayer {
   explicit Convolution(const LayerPlan& plan) : PlannedLayer(plan), _c(plan) {}
 
   void bind(const LayerNumbers& numbers) override;
-  void initialise(std::uint64_t seed, Real* values) const override;
+  void initialise(std::uint64_t seed, const std::string& tensor, const TensorSlice& slice,
+                  Real* values) const override;
   void forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
                const Matrix& saved) override;
   void backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
@@ -37,7 +39,7 @@ class Convolution : public PlannedLayer {
 
   ConvolutionPlan _c;
   Matrix _weight, _weight_gradient; ///< [channels out, channels in / groups x taps]
-  Vector _bias, _bias_gradient;
+  RealTensor _bias;
 };
 
 } // namespace partita

@@ -50,12 +50,10 @@ void Dense::bind(const LayerNumbers& numbers) {
   if (_plan.spec.bias) _bias = tensors.small(_units);
 }
 
-void Dense::initialise(std::uint64_t seed, Real* values) const {
-  if (!_plan.spec.tied) {
-    initialiseWeights(_plan.initialisation, seed, _plan.number, _units, _fan_in, values);
-    values += _units * _fan_in;
-  }
-  if (_plan.spec.bias) std::fill_n(values, _units, Real(0));
+void Dense::initialise(std::uint64_t seed, const std::string& tensor, const TensorSlice& slice,
+                       Real* values) const {
+  if (tensor != "weight") return PlannedLayer::initialise(seed, tensor, slice, values);
+  initialiseWeights(_plan.initialisation, {seed, _plan.number, _units, _fan_in}, slice, values);
 }
 
 void Dense::forward(const ExecSpace& space, const Pass&, const Matrix& samples_in, const Matrix& samples_out,

@@ -14,7 +14,8 @@ class Dense : public PlannedLayer {
 
   void bind(const LayerNumbers& numbers) override;
   bool takesPacked() const override { return true; }
-  void initialise(std::uint64_t seed, Real* values) const override;
+  void initialise(std::uint64_t seed, const std::string& tensor, const TensorSlice& slice,
+                  Real* values) const override;
   void forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
                const Matrix& saved) override;
   void backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,

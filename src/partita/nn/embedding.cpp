@@ -3,6 +3,7 @@
 #include "partita/core/loops.hpp"
 #include "partita/core/random.hpp"
 #include "partita/core/region.hpp"
+#include "partita/nn/initialise.hpp"
 
 namespace partita {
 
@@ -74,11 +75,12 @@ void Embedding::bind(const LayerNumbers& numbers) {
   if (_plan.spec.positions) _positions = tensors.small(_plan.in[0] * _width);
 }
 
-void Embedding::initialise(std::uint64_t seed, Real* values) const {
-  const RandomStream random(seed, Stream::initialisation, static_cast<std::uint32_t>(_plan.number));
-  const std::int64_t size = _plan.parameters();
-  for (std::int64_t i = 0; i < size; ++i)
-    values[i] = static_cast<Real>(0.02 * random.normal(static_cast<std::uint64_t>(i)));
+void Embedding::initialise(std::uint64_t seed, const std::string& tensor, const TensorSlice& slice,
+                           Real* values) const {
+  const std::int64_t first =
+      tensor == "weight" ? 0 : _tokens * _width; // one table's numbers, then the other's
+  fillNormal(0.02, RandomStream(seed, Stream::initialisation, static_cast<std::uint32_t>(_plan.number)),
+             first, slice, values);
 }
 
 void Embedding::forward(const ExecSpace& space, const Pass&, const Matrix& in, const Matrix& out,

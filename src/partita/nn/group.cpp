@@ -47,14 +47,9 @@ Group::Group(const LayerPlan& plan)
       _body(plan.body), _shortcut(plan.shortcut) {}
 
 void Group::bind(const LayerNumbers& numbers) {
-  const std::int64_t body = _body.parameters();
+  const std::int64_t body = _body.storedValues();
   _body.bind(numbers.part(0, body));
-  _shortcut.bind(numbers.part(body, body + _shortcut.parameters()));
-}
-
-void Group::initialise(std::uint64_t seed, Real* values) const {
-  _body.initialise(seed, values);
-  _shortcut.initialise(seed, values + _body.parameters());
+  _shortcut.bind(numbers.part(body, body + _shortcut.storedValues()));
 }
 
 void Group::bindStatistics(const Vector& statistics) {

@@ -14,7 +14,6 @@ class Group : public PlannedLayer {
   void bind(const LayerNumbers& numbers) override;
   bool takesPacked() const override { return true; }
   void bindStatistics(const Vector& statistics) override;
-  void initialise(std::uint64_t seed, Real* values) const override;
   void initialiseStatistics(Real* values) const override;
   void forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
                const Matrix& saved) override;

@@ -1,7 +1,5 @@
 #include "partita/nn/initialise.hpp"
 
-#include "partita/core/random.hpp"
-
 #include <cmath>
 #include <vector>
 
@@ -43,28 +41,35 @@ void orthonormaliseRows(double* m, std::int64_t rows, std::int64_t columns) {
   }
 }
 
-void initialiseWeights(Initialisation kind, std::uint64_t seed, std::int64_t layer, std::int64_t outputs,
-                       std::int64_t inputs, Real* weights) {
-  const RandomStream random(seed, Stream::initialisation, static_cast<std::uint32_t>(layer));
-  const std::int64_t size = outputs * inputs;
+void fillNormal(double scale, const RandomStream& random, std::int64_t first, const TensorSlice& slice,
+                Real* values) {
+  for (const SliceRun& run : runsOf(slice)) {
+    for (std::int64_t i = 0; i < run.count; ++i)
+      values[run.in_slice + i] =
+          static_cast<Real>(scale * random.normal(static_cast<std::uint64_t>(first + run.in_whole + i)));
+  }
+}
+
+void initialiseWeights(Initialisation kind, const WeightSource& source, const TensorSlice& slice,
+                       Real* weights) {
+  const RandomStream random(source.seed, Stream::initialisation, static_cast<std::uint32_t>(source.layer));
+  const std::int64_t outputs = source.outputs, inputs = source.inputs;
   if (kind != Initialisation::orthogonal) {
-    const double scale = deviation(kind, static_cast<double>(outputs), static_cast<double>(inputs));
-    for (std::int64_t i = 0; i < size; ++i) {
-      weights[i] = static_cast<Real>(scale * random.normal(static_cast<std::uint64_t>(i)));
-    }
+    fillNormal(deviation(kind, static_cast<double>(outputs), static_cast<double>(inputs)), random, 0, slice,
+               weights);
     return;
   }
-  // Orthonormal rows or columns, whichever are fewer.
+  // Orthonormal rows or columns, whichever are fewer; no slice is a function of a slice.
   const bool wide = outputs <= inputs;
   const std::int64_t rows = wide ? outputs : inputs, columns = wide ? inputs : outputs;
-  std::vector<double> q(static_cast<std::size_t>(size));
-  for (std::int64_t i = 0; i < size; ++i)
-    q[static_cast<std::size_t>(i)] = random.normal(static_cast<std::uint64_t>(i));
+  std::vector<double> q(static_cast<std::size_t>(rows * columns));
+  for (std::size_t i = 0; i < q.size(); ++i) q[i] = random.normal(i);
   orthonormaliseRows(q.data(), rows, columns);
-  for (std::int64_t o = 0; o < outputs; ++o) {
-    for (std::int64_t i = 0; i < inputs; ++i) {
-      weights[o * inputs + i] =
-          static_cast<Real>(q[static_cast<std::size_t>(wide ? o * columns + i : i * columns + o)]);
+  for (const SliceRun& run : runsOf(slice)) {
+    for (std::int64_t i = 0; i < run.count; ++i) {
+      const std::int64_t output = (run.in_whole + i) / inputs, input = (run.in_whole + i) % inputs,
+                         place = wide ? output * columns + input : input * columns + output;
+      weights[run.in_slice + i] = static_cast<Real>(q[static_cast<std::size_t>(place)]);
     }
   }
 }

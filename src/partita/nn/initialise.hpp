@@ -1,15 +1,27 @@
 #pragma once
 
 #include "partita/config/run_config.hpp"
+#include "partita/core/random.hpp"
 #include "partita/core/types.hpp"
+#include "partita/plan/tensor_slice.hpp"
 
 namespace partita {
 
-/// Fills W [outputs, inputs] on the host as a function of (seed, layer, element) alone: normal numbers of
-/// variance 2/inputs (He et al., 2015), 2/(inputs+outputs) (Glorot and Bengio, 2010), 1/inputs (LeCun et al.,
-/// 1998), or a random orthogonal matrix (Saxe et al., 2014).
-void initialiseWeights(Initialisation kind, std::uint64_t seed, std::int64_t layer, std::int64_t outputs,
-                       std::int64_t inputs, Real* weights);
+/// A matrix W [outputs, inputs], by all that its starting values come from.
+struct WeightSource {
+  std::uint64_t seed;
+  std::int64_t layer, outputs, inputs;
+};
+
+/// Fills a slice of W, or of a tensor with its values, on the host as a function of (seed, layer, element of
+/// the whole) alone: normal numbers of variance 2/inputs (He et al., 2015), 2/(inputs+outputs) (Glorot and
+/// Bengio, 2010), 1/inputs (LeCun et al., 1998), or a random orthogonal matrix (Saxe et al., 2014).
+void initialiseWeights(Initialisation kind, const WeightSource& source, const TensorSlice& slice,
+                       Real* weights);
+
+/// Normal numbers of deviation `scale`; that of element i of the whole has the number `first` + i.
+void fillNormal(double scale, const RandomStream& random, std::int64_t first, const TensorSlice& slice,
+                Real* values);
 
 /// Makes the rows of m [rows, columns], rows <= columns, orthonormal: Gram-Schmidt, twice over each row, the
 /// signs kept (the Q of a QR factorisation with positive diagonal).

@@ -2,7 +2,9 @@
 
 #include "partita/nn/layer_numbers.hpp"
 #include "partita/plan/layer_plan.hpp"
+#include "partita/plan/tensor_slice.hpp"
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -52,15 +54,17 @@ class Layer {
   /// Values a sample that forward leaves in `saved` for backward, besides input and output.
   virtual std::int64_t savedValues() const { return 0; }
 
-  /// Takes this layer's part of the flat buffers, as long as its parameters together.
+  /// Takes this layer's part of the flat buffers, `LayerPlan::storedValues` long; LayerTensors divides it.
   virtual void bind(const LayerNumbers& numbers) { (void)numbers; }
   /// May that be of 16 bits? Else it is converted for the layer, all at once, before and behind each call.
   virtual bool takesPacked() const { return false; }
-  /// Starting values as a function of (seed, place in the network) alone; `values` is as long as the
-  /// parameters.
-  virtual void initialise(std::uint64_t seed, Real* values) const {
+  /// Starting values of a slice of one of its tensors, a function of (seed, place in the network, place in
+  /// the tensor) alone. Zeros where a layer says nothing else.
+  virtual void initialise(std::uint64_t seed, const std::string& tensor, const TensorSlice& slice,
+                          Real* values) const {
     (void)seed;
-    (void)values;
+    (void)tensor;
+    std::fill_n(values, slice.size(), Real(0));
   }
 
   /// Takes this layer's part of the state that forward updates while training and no gradient reaches.

@@ -16,7 +16,8 @@ LayerChain::LayerChain(const std::vector<LayerPlan>& plans)
     : _begin{0}, _statistics_begin{0}, _first_trained(plans.size()) {
   for (const LayerPlan& plan : plans) {
     _layers.push_back(makeLayer(plan));
-    _begin.push_back(_begin.back() + plan.parameters());
+    _shapes.push_back(plan.parameterShapes());
+    _begin.push_back(_begin.back() + plan.storedValues());
     _statistics_begin.push_back(_statistics_begin.back() + plan.statistics());
     if (plan.parameters() > 0) _first_trained = std::min(_first_trained, _layers.size() - 1);
   }
@@ -45,9 +46,16 @@ void LayerChain::unpack(const ExecSpace& space, std::size_t layer, bool gradient
   if (gradients) convert(space, own.gradients, copy.gradients);
 }
 
+/// Tensor by tensor: in the gaps of the copy is what other layers have left there.
 void LayerChain::pack(const ExecSpace& space, std::size_t layer) const {
   if (!_copied[layer]) return;
-  convert(space, copyOf(layer).gradients, _numbers.gradients.part(_begin[layer], _begin[layer + 1]));
+  const Numbers from = copyOf(layer).gradients,
+                to = _numbers.gradients.part(_begin[layer], _begin[layer + 1]);
+  std::int64_t begin = 0;
+  for (const ParameterShape& shape : _shapes[layer]) {
+    convert(space, from.part(begin, begin + shape.size()), to.part(begin, begin + shape.size()));
+    begin += storedSize(shape.size());
+  }
 }
 
 void LayerChain::bindStatistics(const Vector& statistics) {
@@ -58,10 +66,6 @@ void LayerChain::bindStatistics(const Vector& statistics) {
 void LayerChain::initialiseStatistics(Real* values) const {
   for (std::size_t i = 0; i < _layers.size(); ++i)
     _layers[i]->initialiseStatistics(values + _statistics_begin[i]);
-}
-
-void LayerChain::initialise(std::uint64_t seed, Real* values) const {
-  for (std::size_t i = 0; i < _layers.size(); ++i) _layers[i]->initialise(seed, values + _begin[i]);
 }
 
 Tape LayerChain::makeTape(std::int64_t capacity) const {

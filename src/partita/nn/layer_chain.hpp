@@ -28,7 +28,7 @@ class LayerChain {
 
   explicit LayerChain(const std::vector<LayerPlan>& plans);
 
-  std::int64_t parameters() const { return _begin.back(); }
+  std::int64_t storedValues() const { return _begin.back(); }
   std::int64_t statistics() const { return _statistics_begin.back(); }
   bool empty() const { return _layers.empty(); }
   std::int64_t inputs() const { return _layers.front()->inputs(); }
@@ -36,7 +36,6 @@ class LayerChain {
 
   void bind(const LayerNumbers& numbers);
   void bindStatistics(const Vector& statistics);
-  void initialise(std::uint64_t seed, Real* values) const;
   void initialiseStatistics(Real* values) const;
 
   Tape makeTape(std::int64_t capacity) const;
@@ -66,8 +65,9 @@ class LayerChain {
   }
 
   std::vector<std::unique_ptr<Layer>> _layers;
-  std::vector<bool> _copied;        ///< are a layer's numbers of 16 bits, and does it want them as `Real`?
-  std::vector<std::int64_t> _begin; ///< first value of each layer in the flat buffers, and the end
+  std::vector<bool> _copied; ///< are a layer's numbers of 16 bits, and does it want them as `Real`?
+  std::vector<std::vector<ParameterShape>> _shapes; ///< of each layer's own tensors
+  std::vector<std::int64_t> _begin;            ///< first value of each layer in the flat buffers, and the end
   std::vector<std::int64_t> _statistics_begin; ///< the same for statistics
   std::size_t _first_trained;                  ///< nothing in front of it wants a gradient
   LayerNumbers _numbers;

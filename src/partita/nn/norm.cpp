@@ -95,18 +95,14 @@ Norm::Norm(const LayerPlan& plan)
     : PlannedLayer(plan), _centred(plan.spec.type == "layer-norm"), _width(plan.in.back()) {}
 
 void Norm::bind(const LayerNumbers& numbers) {
-  const Vector parameters = numbers.realParameters(), gradients = numbers.realGradients();
-  const auto width = static_cast<std::size_t>(_width);
-  _factor = Vector(parameters.data(), width);
-  _factor_gradient = Vector(gradients.data(), width);
-  if (!_centred) return;
-  _shift = Vector(parameters.data() + width, width);
-  _shift_gradient = Vector(gradients.data() + width, width);
+  LayerTensors tensors(numbers);
+  _factor = tensors.real(_width);
+  if (_centred) _shift = tensors.real(_width);
 }
 
-void Norm::initialise(std::uint64_t, Real* values) const {
-  std::fill_n(values, _width, Real(1));
-  if (_centred) std::fill_n(values + _width, _width, Real(0));
+void Norm::initialise(std::uint64_t, const std::string& tensor, const TensorSlice& slice,
+                      Real* values) const {
+  std::fill_n(values, slice.size(), tensor == "weight" ? Real(1) : Real(0));
 }
 
 void Norm::forward(const ExecSpace& space, const Pass&, const Matrix& in, const Matrix& out,
@@ -114,7 +110,7 @@ void Norm::forward(const ExecSpace& space, const Pass&, const Matrix& in, const 
   const Region region(space, "partita::Norm::forward", Phase::elementwise);
   const auto rows = static_cast<std::int64_t>(in.size()) / _width;
   Kokkos::parallel_for("partita::Norm::forward_kernel", Range(space, 0, rows),
-                       NormaliseRow{in.data(), _factor.data(), _shift.data(), out.data(),
+                       NormaliseRow{in.data(), _factor.values.data(), _shift.values.data(), out.data(),
                                     Statistics{saved.data(), _centred}, _width,
                                     static_cast<Real>(_plan.spec.epsilon)});
 }
@@ -125,16 +121,16 @@ void Norm::backward(const ExecSpace& space, const Pass& pass, const Matrix& in, 
   const auto rows = static_cast<std::int64_t>(in.size()) / _width;
   const Statistics statistics{saved.data(), _centred};
   sumColumns(space, "partita::Norm::factor_gradient", rows, _width,
-             FactorGradient{in.data(), grad_out.data(), statistics, _width}, _factor_gradient.data(),
+             FactorGradient{in.data(), grad_out.data(), statistics, _width}, _factor.gradient.data(),
              pass.accumulate);
   if (_centred) {
     sumColumns(space, "partita::Norm::shift_gradient", rows, _width, ShiftGradient{grad_out.data(), _width},
-               _shift_gradient.data(), pass.accumulate);
+               _shift.gradient.data(), pass.accumulate);
   }
   if (grad_in.size() == 0) return;
   Kokkos::parallel_for(
       "partita::Norm::backward_kernel", Range(space, 0, rows),
-      NormGradientRow{in.data(), _factor.data(), grad_out.data(), grad_in.data(), statistics, _width});
+      NormGradientRow{in.data(), _factor.values.data(), grad_out.data(), grad_in.data(), statistics, _width});
 }
 
 } // namespace partita

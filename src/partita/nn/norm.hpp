@@ -1,6 +1,7 @@
 #pragma once
 
 #include "partita/nn/layer.hpp"
+#include "partita/nn/tensors.hpp"
 
 namespace partita {
 
@@ -13,7 +14,8 @@ class Norm : public PlannedLayer {
   explicit Norm(const LayerPlan& plan);
 
   void bind(const LayerNumbers& numbers) override;
-  void initialise(std::uint64_t seed, Real* values) const override;
+  void initialise(std::uint64_t seed, const std::string& tensor, const TensorSlice& slice,
+                  Real* values) const override;
   void forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
                const Matrix& saved) override;
   void backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
@@ -22,7 +24,7 @@ class Norm : public PlannedLayer {
  private:
   bool _centred; ///< layer-norm
   std::int64_t _width;
-  Vector _factor, _shift, _factor_gradient, _shift_gradient;
+  RealTensor _factor, _shift;
 };
 
 } // namespace partita

@@ -1,5 +1,6 @@
 #include "partita/nn/stage.hpp"
 
+#include "partita/core/aligned.hpp"
 #include "partita/core/error.hpp"
 #include "partita/nn/gemm.hpp"
 
@@ -16,28 +17,13 @@ Vector makeVector(const std::string& label, std::int64_t size) {
 /// Zeros, in memory that is given or the stage's own.
 template <class View>
 View zerosIn(const Numbers& given, Precision precision, const std::string& label, std::int64_t size) {
-  const auto count = static_cast<std::size_t>(size);
-  if (given.data == nullptr) return View(label, count);
+  if (given.data == nullptr) return makeAligned<View>(label, size);
   PARTITA_REQUIRE(given.size == size && given.precision == precision,
                   label + ": memory for " + std::to_string(given.size) + " values is given, " +
                       std::to_string(size) + " of the stage's precision are needed");
-  const View view(static_cast<typename View::value_type*>(given.data), count);
+  const View view(static_cast<typename View::value_type*>(given.data), static_cast<std::size_t>(size));
   Kokkos::deep_copy(ExecSpace(), view, typename View::value_type(0));
   return view;
-}
-
-/// One behind the other, layer by layer.
-std::vector<StageTensor> tensorsOf(const StagePlan& plan,
-                                   std::vector<ParameterShape> (LayerPlan::*shapes)() const) {
-  std::vector<StageTensor> tensors;
-  std::int64_t offset = 0;
-  for (const LayerPlan* layer : leavesOf(plan.layers)) {
-    for (const ParameterShape& shape : (layer->*shapes)()) {
-      tensors.push_back({layer->name(), shape.name, shape.extents, offset, shape.size()});
-      offset += shape.size();
-    }
-  }
-  return tensors;
 }
 
 /// Values of the table of the stage's embedding, which then is its first layer and begins with it; 0: there
@@ -50,16 +36,23 @@ std::int64_t tableValues(const StagePlan& plan) {
 } // namespace
 
 std::vector<Real> Stage::initialValues(const StagePlan& plan, std::uint64_t seed) {
-  std::vector<Real> values(static_cast<std::size_t>(plan.parameters()));
-  LayerChain(plan.layers).initialise(seed, values.data());
+  std::vector<Real> values(static_cast<std::size_t>(plan.storedValues()));
+  std::int64_t offset = 0;
+  for (const LayerPlan* leaf : leavesOf(plan.layers)) {
+    const auto layer = makeLayer(*leaf);
+    for (const ParameterShape& shape : leaf->parameterShapes()) {
+      layer->initialise(seed, shape.name, wholeOf(shape.extents), values.data() + offset);
+      offset += storedSize(shape.size());
+    }
+  }
   return values;
 }
 
 Stage::Stage(const StagePlan& plan, const std::vector<Real>& values, std::int64_t capacity,
              const StageStorage& storage)
-    : _plan(plan), _chain(plan.layers), _tensors(tensorsOf(plan, &LayerPlan::parameterShapes)),
-      _statistics_tensors(tensorsOf(plan, &LayerPlan::statisticsShapes)), _precision(storage.precision) {
-  const std::int64_t size = _chain.parameters();
+    : _plan(plan), _chain(plan.layers), _tensors(parameterTensors(plan.layers)),
+      _statistics_tensors(statisticTensors(plan.layers)), _precision(storage.precision) {
+  const std::int64_t size = _chain.storedValues();
   PARTITA_REQUIRE(static_cast<std::int64_t>(values.size()) == size, "wrong number of starting values");
   makeNumbers(storage, size);
   setParameters(ExecSpace(), values.data());
@@ -89,10 +82,12 @@ void Stage::makeNumbers(const StageStorage& storage, std::int64_t size) {
     _halves = zerosIn<Halves>(given.parameters, _precision, label, size);
     _gradient_halves = zerosIn<Halves>(given.gradients, _precision, gradient_label, size);
     _masters = StoredVector(storage.masters, "partita::Stage::masters", size);
-    scratch = makeVector("partita::Stage::values", _plan.realCopies());
-    gradient_scratch = makeVector("partita::Stage::gradients_of_values", _plan.realCopies());
+    scratch = makeAligned<Vector>("partita::Stage::values", _plan.realCopies());
+    gradient_scratch = makeAligned<Vector>("partita::Stage::gradients_of_values", _plan.realCopies());
   }
   const Numbers parameters = trained().parameters, gradients = trained().gradients;
+  PARTITA_REQUIRE(isAligned(parameters.data) && isAligned(gradients.data),
+                  "memory for a stage does not begin at a multiple of 128 bytes");
   const std::int64_t table = tableValues(_plan);
   _chain.bind({parameters, gradients, parameters.part(0, table), gradients.part(0, table), scratch,
                gradient_scratch});

@@ -6,24 +6,17 @@
 
 namespace partita {
 
-/// A tensor of a flat buffer of a stage.
-struct StageTensor {
-  std::string layer, name; ///< "layer3.dense", "weight"
-  std::vector<std::int64_t> extents;
-  std::int64_t offset = 0, size = 0; ///< in values
-};
-
 /// Memory for a stage to live in, such as a window that ranks share or a part of something larger. The stage
 /// neither copies nor frees it. What is empty, the stage allocates.
 struct GivenMemory {
-  Numbers parameters = {}, gradients = {}; ///< `StagePlan::parameters` values in the precision of the stage
-  Numbers statistics = {};                 ///< `StagePlan::statistics` values in single precision
+  Numbers parameters = {}, gradients = {}; ///< aligned, `StagePlan::storedValues` in the stage's precision
+  Numbers statistics = {};                 ///< `StagePlan::statistics` in single precision
 };
 
 /// In what its parameters and gradients are stored, and where they lie.
 struct StageStorage {
   Precision precision = Precision::single;
-  Placement masters;           ///< of 16-bit parameters
+  Placement masters;      ///< of 16-bit parameters
   GivenMemory given = {}; ///< must outlive the stage
 };
 
@@ -35,12 +28,13 @@ class Stage {
   using ParametersWanted = LayerChain::ParametersWanted;
 
   /// `values`: the starting parameters, see `initialValues`. `capacity`: rows of the largest batch. Throws
-  /// InternalError where memory that is given has another size or precision.
+  /// InternalError where memory that is given has another size or precision or is not aligned.
   Stage(const StagePlan& plan, const std::vector<Real>& values, std::int64_t capacity,
         const StageStorage& storage = {});
   Stage(Stage&&) = default; // a copy would share the buffers
 
-  /// Starting parameters of a stage as a function of (seed, place of each layer in the whole network) alone.
+  /// Starting parameters of a stage, as its flat buffer has them: a function of (seed, place of each layer in
+  /// the whole network) alone.
   static std::vector<Real> initialValues(const StagePlan& plan, std::uint64_t seed);
 
   /// Seed of the random numbers that layers draw in training.

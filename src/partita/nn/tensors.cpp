@@ -80,15 +80,15 @@ void Weights::backward(const ExecSpace& space, const Matrix& grad_out, const Mat
   });
 }
 
+LayerNumbers LayerTensors::next(std::int64_t size) {
+  const LayerNumbers own = _numbers.part(_next, _next + size);
+  _next += storedSize(size);
+  return own;
+}
+
 Weights LayerTensors::weights(std::int64_t rows, std::int64_t columns) {
-  const std::int64_t begin = _next;
-  _next += rows * columns;
-  return {_numbers.parameters.part(begin, _next),
-          _numbers.gradients.part(begin, _next),
-          rows,
-          columns,
-          _numbers.scratch.data(),
-          _numbers.gradient_scratch.data()};
+  const LayerNumbers own = next(rows * columns);
+  return {own.parameters, own.gradients, rows, columns, own.scratch.data(), own.gradient_scratch.data()};
 }
 
 Weights LayerTensors::table(std::int64_t rows, std::int64_t columns) const {
@@ -97,11 +97,14 @@ Weights LayerTensors::table(std::int64_t rows, std::int64_t columns) const {
 }
 
 SmallTensor LayerTensors::small(std::int64_t size) {
-  const std::int64_t begin = _next;
-  _next += size;
-  if (_numbers.packed()) _back -= size; // else there is no scratch
-  return {_numbers.parameters.part(begin, _next), _numbers.gradients.part(begin, _next),
-          _numbers.scratch.data() + _back, _numbers.gradient_scratch.data() + _back};
+  const LayerNumbers own = next(size);
+  if (own.packed()) _back -= size; // else there is no scratch
+  return {own.parameters, own.gradients, own.scratch.data() + _back, own.gradient_scratch.data() + _back};
+}
+
+RealTensor LayerTensors::real(std::int64_t size) {
+  const LayerNumbers own = next(size);
+  return {own.realParameters(), own.realGradients()};
 }
 
 } // namespace partita

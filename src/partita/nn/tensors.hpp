@@ -73,8 +73,14 @@ class Weights {
   Real *_scratch = nullptr, *_gradient_scratch = nullptr;
 };
 
-/// Hands out the tensors of a layer in their order in the flat buffers. All `Weights` of a layer have the
-/// front of the scratch in turn; each small tensor has a place of its own at the back.
+/// A tensor of a layer that computes with `Real` alone, with its gradient.
+struct RealTensor {
+  Vector values, gradient;
+};
+
+/// Hands out the tensors of a layer in their order in the flat buffers, where gaps keep them aligned. All
+/// `Weights` of a layer have the front of the scratch in turn; each small tensor has a place of its own at
+/// the back.
 class LayerTensors {
  public:
   explicit LayerTensors(const LayerNumbers& numbers)
@@ -83,8 +89,11 @@ class LayerTensors {
   Weights weights(std::int64_t rows, std::int64_t columns);
   Weights table(std::int64_t rows, std::int64_t columns) const; ///< that of the stage's embedding
   SmallTensor small(std::int64_t size);
+  RealTensor real(std::int64_t size);
 
  private:
+  LayerNumbers next(std::int64_t size);
+
   LayerNumbers _numbers;
   std::int64_t _next = 0, _back;
 };

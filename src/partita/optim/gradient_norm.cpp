@@ -35,9 +35,9 @@ struct SquareSum {
 
 } // namespace
 
-GradientNorm::GradientNorm(std::vector<std::int64_t> bounds)
-    : _bounds(std::move(bounds)), _squares("partita::GradientNorm::squares", _bounds.size() - 1),
-      _host("partita::GradientNorm::host", _bounds.size() - 1), _factor("partita::GradientNorm::factor", 1) {}
+GradientNorm::GradientNorm(std::vector<Part> tensors)
+    : _tensors(std::move(tensors)), _squares("partita::GradientNorm::squares", _tensors.size()),
+      _host("partita::GradientNorm::host", _tensors.size()), _factor("partita::GradientNorm::factor", 1) {}
 
 void GradientNorm::measure(const ExecSpace& space, const Numbers& gradients, double scale) {
   const Region region(space, "partita::GradientNorm::measure", Phase::optimiser);
@@ -45,11 +45,11 @@ void GradientNorm::measure(const ExecSpace& space, const Numbers& gradients, dou
   withStored(gradients.precision, [&](auto stored) {
     using Sum = SquareSum<decltype(stored)>;
     const auto* values = static_cast<const decltype(stored)*>(gradients.data);
-    for (std::size_t t = 0; t + 1 < _bounds.size(); ++t) {
-      const std::int64_t size = _bounds[t + 1] - _bounds[t], items = (size + Sum::run - 1) / Sum::run;
+    for (std::size_t t = 0; t < _tensors.size(); ++t) {
+      const std::int64_t size = _tensors[t].size, items = (size + Sum::run - 1) / Sum::run;
       const Kokkos::View<double, MemSpace> square(_squares.data() + t);
       Kokkos::parallel_reduce("partita::GradientNorm::measure_kernel", Range(space, 0, items),
-                              Sum{values + _bounds[t], size}, square);
+                              Sum{values + _tensors[t].offset, size}, square);
     }
   });
 }

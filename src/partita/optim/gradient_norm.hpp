@@ -12,8 +12,10 @@ namespace partita {
 /// is cut.
 class GradientNorm {
  public:
-  /// `bounds`: first value of each tensor, and the end.
-  explicit GradientNorm(std::vector<std::int64_t> bounds);
+  struct Part {
+    std::int64_t offset, size; ///< of a tensor, in values
+  };
+  explicit GradientNorm(std::vector<Part> tensors);
 
   /// Of gradients that are `scale` times too large.
   void measure(const ExecSpace& space, const Numbers& gradients, double scale = 1.0);
@@ -26,7 +28,7 @@ class GradientNorm {
   std::vector<double> squares(const ExecSpace& space) const; ///< the same tensor by tensor
 
  private:
-  std::vector<std::int64_t> _bounds;
+  std::vector<Part> _tensors;
   Kokkos::View<double*, MemSpace> _squares; ///< a tensor
   Kokkos::View<double*, PinnedSpace> _host;
   Vector _factor;

@@ -36,6 +36,14 @@ std::int64_t LayerPlan::parameters() const {
   return sum;
 }
 
+std::int64_t LayerPlan::storedValues() const {
+  std::int64_t sum = 0;
+  for (const ParameterShape& shape : parameterShapes()) sum += storedSize(shape.size());
+  for (const LayerPlan& layer : body) sum += layer.storedValues();
+  for (const LayerPlan& layer : shortcut) sum += layer.storedValues();
+  return sum;
+}
+
 double LayerPlan::forwardFlops() const {
   return rulesOf(spec.type).forwardFlops(*this);
 }

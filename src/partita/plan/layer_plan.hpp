@@ -7,6 +7,17 @@
 
 namespace partita {
 
+/// The tensors of a flat buffer begin at multiples of so many values: 128 bytes even where a value has 16
+/// bits, as libraries for matrix products and vector units want them. All buffers of a stage have the same
+/// offsets. Zeros fill the gaps and stay zeros, so that whatever works on a whole buffer need not know of
+/// them. No file has them.
+constexpr std::int64_t tensor_granule = 64;
+
+/// Values that a tensor of `size` takes in a flat buffer.
+constexpr std::int64_t storedSize(std::int64_t size, std::int64_t granule = tensor_granule) {
+  return (size + granule - 1) / granule * granule;
+}
+
 /// A parameter tensor of a layer, as checkpoints name it; row-major.
 struct ParameterShape {
   std::string name; ///< "weight", "bias"
@@ -36,6 +47,7 @@ struct LayerPlan {
 
   std::vector<ParameterShape> parameterShapes() const; ///< of this layer itself, in the order of the buffer
   std::int64_t parameters() const;                     ///< with those of the layers inside
+  std::int64_t storedValues() const;                   ///< what these take in a flat buffer, gaps included
   /// State that training updates and no gradient reaches (running means), in the order of its buffer.
   std::vector<ParameterShape> statisticsShapes() const;
   std::int64_t statistics() const; ///< with those of the layers inside

@@ -25,7 +25,7 @@ class LayerRules {
     (void)rows;
     return 0;
   }
-  virtual std::int64_t realCopies(const LayerPlan& plan) const { return plan.parameters(); }
+  virtual std::int64_t realCopies(const LayerPlan& plan) const { return plan.storedValues(); }
 };
 
 /// Widest head of attention: its tiles have to fit into the cache of a core.

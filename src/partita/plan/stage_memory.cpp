@@ -168,7 +168,7 @@ StageMemory stageMemory(const StagePlan& stage, const RunConfig& config, const S
   const StrategySection& strategy = config.strategy;
   const StageRows rows(strategy, place, config.training.batch);
   const StageBuffers buffers(stage, config, place, device);
-  const std::int64_t parameters = stage.parameters(), real_bytes = device.real_bytes;
+  const std::int64_t parameters = stage.storedValues(), real_bytes = device.real_bytes;
   StageMemory memory;
   memory.parameters = parameters * numberBytes(config.run.precision, real_bytes) +
                       stage.statistics() * (leavesStepsOut(config) ? 2 : 1) * real_bytes;

@@ -32,6 +32,37 @@ double TrainingFlops::withInputGradient(std::int64_t first, std::int64_t last) c
   return _own[end] - _own[begin] + _input[end] - _input[begin];
 }
 
+namespace {
+
+std::vector<StageTensor> tensorsOf(const std::vector<LayerPlan>& layers,
+                                   std::vector<ParameterShape> (LayerPlan::*shapes)() const,
+                                   std::int64_t granule) {
+  std::vector<StageTensor> tensors;
+  std::int64_t offset = 0;
+  for (const LayerPlan* layer : leavesOf(layers)) {
+    for (const ParameterShape& shape : (layer->*shapes)()) {
+      tensors.push_back({layer->name(), shape.name, shape.extents, offset, shape.size()});
+      offset += storedSize(shape.size(), granule);
+    }
+  }
+  return tensors;
+}
+
+} // namespace
+
+std::vector<StageTensor> parameterTensors(const std::vector<LayerPlan>& layers) {
+  return tensorsOf(layers, &LayerPlan::parameterShapes, tensor_granule);
+}
+
+std::vector<StageTensor> statisticTensors(const std::vector<LayerPlan>& layers) {
+  return tensorsOf(layers, &LayerPlan::statisticsShapes, 1);
+}
+
+std::int64_t StagePlan::storedValues() const {
+  return std::accumulate(layers.begin(), layers.end(), std::int64_t{0},
+                         [](std::int64_t sum, const LayerPlan& layer) { return sum + layer.storedValues(); });
+}
+
 std::int64_t StagePlan::statistics() const {
   return std::accumulate(layers.begin(), layers.end(), std::int64_t{0},
                          [](std::int64_t sum, const LayerPlan& layer) { return sum + layer.statistics(); });

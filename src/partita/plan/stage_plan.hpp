@@ -22,6 +22,18 @@ class TrainingFlops {
   std::vector<std::int64_t> _next_trained; ///< the first layer with parameters from i on
 };
 
+/// A tensor of a flat buffer.
+struct StageTensor {
+  std::string layer, name; ///< "layer3.dense", "weight"
+  std::vector<std::int64_t> extents;
+  std::int64_t offset = 0, size = 0; ///< in values
+};
+
+/// The parameters of some layers in their flat buffer; offsets are multiples of `tensor_granule`.
+std::vector<StageTensor> parameterTensors(const std::vector<LayerPlan>& layers);
+/// Their statistics in theirs, without gaps: no product reads them.
+std::vector<StageTensor> statisticTensors(const std::vector<LayerPlan>& layers);
+
 /// A stage: consecutive layers that one rank trains.
 struct StagePlan {
   int index = 0, stages = 1;
@@ -37,6 +49,7 @@ struct StagePlan {
   std::int64_t outputs() const { return layers.back().outputs(); }
   std::int64_t labelWidth() const { return outputs() / positions; } ///< of the cut behind it
   std::int64_t parameters() const { return countParameters(layers); }
+  std::int64_t storedValues() const;            ///< of the flat buffer of parameters, and of each like it
   std::int64_t statistics() const;              ///< values of state that no gradient reaches
   double forwardFlops() const;                  ///< a sample
   double trainFlops(bool input_gradient) const; ///< a sample; does a gradient leave the stage at its front?

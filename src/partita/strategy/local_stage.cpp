@@ -17,19 +17,12 @@ const SilSection* labelSettings(const RunConfig& config) {
   return planOf(config.strategy).labels(config.strategy);
 }
 
-/// The last leaf with parameters that nothing but pooling and flattening stands behind, and where its values
-/// begin; null where the end of a stage is something else, such as a sum of branches.
-const LayerPlan* lastLinear(const std::vector<LayerPlan>& layers, std::int64_t& begin) {
-  begin = countParameters(layers);
+/// The last leaf with parameters that nothing but pooling and flattening stands behind; null where the end of
+/// a stage is something else, such as a sum of branches.
+const LayerPlan* lastLinear(const std::vector<LayerPlan>& layers) {
   for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
-    begin -= layer->parameters();
     if (layer->spec.type == "residual") return nullptr;
-    if (layer->group()) {
-      std::int64_t inside = 0;
-      const LayerPlan* found = lastLinear(layer->body, inside);
-      begin += inside;
-      return found;
-    }
+    if (layer->group()) return lastLinear(layer->body);
     if (layer->parameters() > 0) return &*layer;
     if (layer->spec.activation != Activation::identity) return nullptr;
   }
@@ -49,20 +42,21 @@ std::vector<double> meanOfChannels(const std::vector<double>& mean, std::int64_t
 /// small.
 void startAtMeanLabel(const StagePlan& plan, const SilLabels& labels, double gain,
                       std::vector<Real>& values) {
-  std::int64_t begin = 0;
-  const LayerPlan* layer = lastLinear(plan.layers, begin);
+  const LayerPlan* layer = lastLinear(plan.layers);
   static const std::array<const char*, 4> types{"dense", "conv2d", "conv3d", "batch-norm"};
   if (layer == nullptr || layer->spec.tied ||
       std::find(types.begin(), types.end(), layer->spec.type) == types.end())
     return;
-  const std::vector<ParameterShape> shapes = layer->parameterShapes();
-  const std::int64_t weights = shapes.front().size();
-  Real* last = values.data() + begin;
-  for (std::int64_t i = 0; i < weights; ++i) last[i] *= static_cast<Real>(gain);
-  if (shapes.size() < 2) return;
-  const std::vector<double> means = meanOfChannels(labels.mean, shapes[1].size());
-  for (std::size_t j = 0; j < means.size(); ++j)
-    last[weights + static_cast<std::int64_t>(j)] = static_cast<Real>(means[j]);
+  for (const StageTensor& tensor : parameterTensors(plan.layers)) {
+    if (tensor.layer != layer->name()) continue;
+    Real* const own = values.data() + tensor.offset;
+    if (tensor.name == "weight" || tensor.name == "scale") {
+      for (std::int64_t i = 0; i < tensor.size; ++i) own[i] *= static_cast<Real>(gain);
+    } else {
+      const std::vector<double> means = meanOfChannels(labels.mean, tensor.size);
+      std::transform(means.begin(), means.end(), own, [](double mean) { return static_cast<Real>(mean); });
+    }
+  }
 }
 
 /// A later stage of one dense layer starts by passing on what the stage in front says. The last one decodes

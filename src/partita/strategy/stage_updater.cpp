@@ -58,10 +58,10 @@ std::string firstBadPlace(const LocalStage& local, const Tape& tape, const Matri
                  "earlier steps are kept)");
 }
 
-std::vector<std::int64_t> tensorBounds(const Stage& stage) {
-  std::vector<std::int64_t> bounds{0};
-  for (const StageTensor& tensor : stage.tensors()) bounds.push_back(tensor.offset + tensor.size);
-  return bounds;
+std::vector<GradientNorm::Part> partsOf(const Stage& stage) {
+  std::vector<GradientNorm::Part> parts;
+  for (const StageTensor& tensor : stage.tensors()) parts.push_back({tensor.offset, tensor.size});
+  return parts;
 }
 
 /// Steps from one report to the next in a run of `steps`.
@@ -94,7 +94,7 @@ StageUpdater::StageUpdater(const RunConfig& config, LocalStage& local, ReplicaLi
                            const UpdateSchedule& schedule)
     : _local(local), _link(std::move(link)), _section(config.optimiser), _schedule(schedule),
       _optimiser(makeOptimiser(config.optimiser, local.stage.masters().size())),
-      _norm(tensorBounds(local.stage)), _checks(leavesStepsOut(config)),
+      _norm(partsOf(local.stage)), _checks(leavesStepsOut(config)),
       _late(_link.gradients->overlaps() && !clips() && !_checks && _section.offload == Offload::none),
       _statistics("partita::StageUpdater::statistics", _checks ? local.stage.statistics().extent(0) : 0),
       _scale(hasFp16(config)), _batch(config.training.batch),

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace partita {
+
+/// A block of a tensor; both are row-major.
+struct TensorSlice {
+  std::vector<std::int64_t> whole;           ///< extents of the tensor
+  std::vector<std::int64_t> offset, extents; ///< of the block, by axis
+
+  std::int64_t size() const;
+  bool all() const { return extents == whole; } ///< is it the whole tensor?
+};
+
+TensorSlice wholeOf(const std::vector<std::int64_t>& extents);
+
+/// Values that lie one after another in a tensor and in a slice of it.
+struct SliceRun {
+  std::int64_t in_whole, in_slice, count;
+};
+
+/// The longest such runs, in the order of both.
+std::vector<SliceRun> runsOf(const TensorSlice& slice);
+
+} // namespace partita

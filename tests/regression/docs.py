@@ -117,7 +117,7 @@ class Links(unittest.TestCase):
         page = ROOT / "README.md"
         for link in ("docs/nothing.md", "#nothing", "docs/README.md#nothing", "LICENSE#nothing", "http://x", "../.."):
             self.assertIsNotNone(fault(page, link), link)
-        for link in ("docs", "LICENSE", "#two-commands", "https://example.org/a", "mailto:a@example.org"):
+        for link in ("docs", "LICENSE", "#quick-start", "https://example.org/a", "mailto:a@example.org"):
             self.assertIsNone(fault(page, link), link)
 
     def test_what_counts_as_a_link(self):

@@ -1,4 +1,4 @@
-"""Prints the numbers of `partita bench` beside those of PyTorch: bench_table.py PARTITA.json [PYTORCH.json ...]."""
+"""Prints the results of `partita bench` beside those of PyTorch: bench_table.py PARTITA.json [PYTORCH.json ...]."""
 
 import json
 import os

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Makes a vocabulary of byte pairs for data/vocabulary: byte_pairs.py TEXT TOKENS > pairs.txt
 
-The commonest pair of neighbours becomes the next token, until there are TOKENS of them, 256 bytes included; pairs do not
-reach over the end of a word, to which the blank in front of it belongs.
+The most frequent pair of neighbouring tokens becomes the next token, until there are TOKENS tokens, including the 256
+bytes. Pairs do not cross the end of a word; the blank before a word belongs to the word.
 """
 
 import collections

@@ -1,5 +1,6 @@
-"""Sources of the library and the program that differ from a commit, or include a header that does, one a line; all of
-them where the checks themselves differ. usage: changed_sources.py COMMIT, in the root of the repository
+"""Lists the sources of the library and the program that differ from a commit, or include a header that differs, one per
+line. If the checks themselves differ, it lists all sources.
+Usage: changed_sources.py COMMIT, in the root of the repository.
 """
 
 import functools
@@ -13,14 +14,14 @@ CHECKS = Path(".clang-tidy")
 
 @functools.lru_cache(None)
 def included(path):
-    """Our own headers that a file includes itself, from the folder of all of them or from its own."""
+    """Our own headers that a file includes directly, relative to src or to the folder of the file."""
     names = re.findall(r'^\s*#\s*include "([^"]+)"', path.read_text(), re.MULTILINE)
     places = [(Path("src") / name, path.parent / name) for name in names]
     return [place for pair in places for place in pair if place.is_file()]
 
 
 def read_with(source):
-    """The file and all that comes with it."""
+    """The file and all headers that it includes, directly or not."""
     found, left = {source}, [source]
     while left:
         new = [path for path in included(left.pop()) if path not in found]

@@ -1,16 +1,16 @@
-# What the commands of bootstrap do, on top of packages, Kokkos and the environment.
+# The commands of bootstrap. They use packages.sh, kokkos.sh and environment.sh.
 
-# configure ARGUMENT...: CI builds once and from nothing, so several sources are one to its compiler; a change to one
-# of them would compile all.
+# configure ARGUMENT...: CI builds once and from scratch, so it compiles several sources together. Developers do not:
+# a change to one of these sources would compile all of them.
 configure() {
   local precompile=ON together=OFF
-  [ "$preset" != cuda ] || precompile=OFF # its wrapper has no such thing
+  [ "$preset" != cuda ] || precompile=OFF # nvcc_wrapper does not support them
   [ -z "${CI:-}" ] || together=ON
   cmake --preset "$preset" ${kokkos:+"-DCMAKE_PREFIX_PATH=$kokkos"} -DPARTITA_PRECOMPILE_HEADERS=$precompile \
     -DCMAKE_UNITY_BUILD=$together -DPARTITA_ENABLE_BENCHMARKS=ON "$@"
 }
 
-# buildTarget TARGET...: configures where needed, then builds; Ninja does nothing where nothing changed.
+# buildTarget TARGET...: configures if needed, then builds. Ninja does nothing if nothing has changed.
 buildTarget() {
   needPackages "${build_packages[@]}" "${test_packages[@]}"
   needKokkos "$preset"
@@ -23,7 +23,7 @@ trainDemo() {
   local run=$build/demo/$1 ranks=$2
   shift 2
   rm -rf "$run"
-  # One thread a rank in both runs: so small a network gains little from a second one.
+  # One thread per rank in both runs: such a small network gains little from a second thread.
   OMP_NUM_THREADS=1 onRanks "$ranks" "$build/bin/partita" train input-decks/demo.toml "$@" -d "$run"
 }
 
@@ -36,7 +36,7 @@ runDemo() {
   python3 scripts/demo_table.py "$build/demo/joint" "$build/demo/sil"
 }
 
-# Some tests compare with other programs; without them they skip.
+# Some tests compare results with other programs, and skip without them.
 needTestPython() {
   local requirements=tests/regression/requirements.txt folder
   folder=$cache/test-python-$(cksum <$requirements | cut -d ' ' -f 1)
@@ -44,7 +44,7 @@ needTestPython() {
     needPackages "${venv_packages[@]}"
     if ! (python3 -m venv --clear "$folder" && "$folder/bin/pip" install --retries 1 -r $requirements &&
       touch "$folder/complete") >>"$log" 2>&1; then
-      say "tests of exported networks skip: no $requirements could be installed into $folder (see $log)"
+      say "tests of exported networks will skip: $requirements could not be installed into $folder (see $log)"
       return 0
     fi
   fi
@@ -57,14 +57,15 @@ runTests() {
   ctest --test-dir "$build" --output-on-failure -j "$cores" "$@"
 }
 
-# The sanitizers see memory errors of the library; leaks are Open MPI's own, and stay unreported (tests/CMakeLists.txt).
+# The sanitizers find memory errors of the library. Leaks are Open MPI's own, so they are not reported
+# (tests/CMakeLists.txt).
 runSanitized() {
   buildTarget all partita_sanitized_tests
   needTestPython
   ctest --test-dir "$build" -C sanitized -L sanitized --output-on-failure -j "$cores" "$@"
 }
 
-# The peer is optional: a machine without a network or a matching Python still gets our own numbers.
+# PyTorch is optional: a machine without network access or a suitable Python still measures Partita.
 needPeer() {
   [ ! -x "$peer/bin/python" ] || return 0
   needPackages "${venv_packages[@]}"
@@ -83,13 +84,13 @@ runBench() {
   rm -f "$results"/train_*.json
   if needPeer; then
     for script in perf/peers/train_*.py; do
-      step "measuring PyTorch beside it" "$peer/bin/python" "$script" --json "$results/$(basename "$script" .py).json"
+      step "measuring PyTorch" "$peer/bin/python" "$script" --json "$results/$(basename "$script" .py).json"
     done
   else
     say "PyTorch skipped: it could not be installed into $peer (see $log)"
   fi
   python3 scripts/bench_table.py "$results"/partita.json "$results"/train_*.json
   say
-  say "two stages on two ranks against the whole network on one, one thread a rank (perf/README.md):"
+  say "two stages on two ranks against the whole network on one, with one thread per rank (perf/README.md):"
   python3 perf/sil/speedup.py "$build/bin/partita" input-decks/demo.toml --json "$results/speedup.json"
 }

@@ -4,7 +4,8 @@ import json
 import os
 import sys
 
-COLUMNS = ("method", "ranks", "threads a rank", "test accuracy", "samples/s", "sent between stages", "peak memory a rank")
+COLUMNS = ("method", "ranks", "threads per rank", "test accuracy", "samples/s", "sent between stages",
+           "peak memory per rank")
 
 
 def bytes_text(count):

@@ -1,9 +1,9 @@
-# What is right for a run on this machine.
+# Environment variables for runs on this machine.
 
-# nproc would answer with OMP_NUM_THREADS where that is set.
+# If OMP_NUM_THREADS or OMP_THREAD_LIMIT is set, nproc would print that value.
 cores=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)
 
-# hasFlags FLAG...: whether this processor has all of them.
+# hasFlags FLAG...: does this processor have all of these flags?
 hasFlags() {
   local flag flags
   flags=" $(sed -n 's/^flags.*: //p;T;q' /proc/cpuinfo) "
@@ -14,9 +14,9 @@ hasFlags() {
 
 setEnvironment() {
   export CXX=${CXX:-g++}
-  export OMP_PROC_BIND=${OMP_PROC_BIND:-false} # ranks share cores and have a thread for the data besides
+  export OMP_PROC_BIND=${OMP_PROC_BIND:-false} # ranks share cores, and each has one more thread for the data
   chooseBlasKernels
-  # Open MPI 4 and 5: more ranks than cores where asked for, none bound to one core, and as root in containers.
+  # For Open MPI 4 and 5: allow more ranks than cores, bind no rank to a core, and allow root, as in containers.
   export OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
   export OMPI_MCA_hwloc_base_binding_policy=none PRTE_MCA_hwloc_default_binding_policy=none
   if [ "$(id -u)" -eq 0 ]; then
@@ -24,22 +24,23 @@ setEnvironment() {
   fi
 }
 
-# OpenBLAS gives AVX2 kernels, half as fast, to a processor newer than its list, or where the environment asks for them.
+# On a processor newer than its list, OpenBLAS uses AVX2 kernels, which are half as fast. The environment may also
+# request them.
 chooseBlasKernels() {
   hasFlags avx512f avx512dq avx512bw avx512vl || return 0
   case ${OPENBLAS_CORETYPE:-} in
     SkylakeX | Cooperlake | SapphireRapids) return 0 ;;
-    ?*) blas_note="note: OPENBLAS_CORETYPE=$OPENBLAS_CORETYPE would leave AVX-512 unused; taking SkylakeX instead" ;;
+    ?*) blas_note="note: OPENBLAS_CORETYPE=$OPENBLAS_CORETYPE would leave AVX-512 unused; using SkylakeX instead" ;;
   esac
   export OPENBLAS_CORETYPE=SkylakeX
 }
 
-# What was chosen against the environment is said.
+# Reports a choice that overrides the environment.
 noteBlasKernels() {
   [ -z "${blas_note:-}" ] || say "$blas_note"
 }
 
-# onRanks N COMMAND...: ranks x threads is at most the number of cores.
+# onRanks N COMMAND...: ranks x threads is at most the number of cores, unless OMP_NUM_THREADS says otherwise.
 onRanks() {
   local ranks=$1 threads=$((cores / $1))
   shift

@@ -1,8 +1,8 @@
-# Fuzzing of the readers by libFuzzer: a build of its own, by clang; a Kokkos built by GCC serves it as well.
+# Fuzzes the readers with libFuzzer, in a separate build by clang. It can use a Kokkos that was built by GCC.
 
 fuzz_targets=(deck idx libsvm checkpoint)
-# What a reader may take for a file of a few KiB: MiB, and seconds until it counts as hanging. How long it may compute
-# is in tests/fuzz/fuzz.hpp.
+# Limits of a reader for a file of a few KiB: memory in MiB, and seconds until it counts as hanging. The limit on its
+# computing time is in tests/fuzz/fuzz.hpp.
 fuzz_limits=(-max_len=16384 -malloc_limit_mb=256 -rss_limit_mb=1024 -timeout=300 -report_slow_units=300)
 
 buildFuzzers() {
@@ -14,13 +14,13 @@ buildFuzzers() {
   step "building the fuzz targets" cmake --build "$1" --target partita_fuzzers -- -j "$jobs"
 }
 
-# fuzzTarget FOLDER NAME SECONDS: what was found before in FOLDER/corpus is where the next run starts.
+# fuzzTarget FOLDER NAME SECONDS: starts from FOLDER/corpus, which earlier runs have filled.
 fuzzTarget() {
   local folder=$1 name=$2 dictionary=() more=() asan=
   [ ! -e "$folder/$name.dict" ] || dictionary=(-dict="$folder/$name.dict")
   if [ "$name" = checkpoint ]; then
-    # The deck alone, which each has, is 5 KiB; and where HDF5 refuses a file, it forgets some memory and has asked for
-    # some that no machine has.
+    # Every checkpoint includes a deck, which alone has 5 KiB. When HDF5 refuses a file, it leaks some memory, and may
+    # have requested more memory than any machine has.
     more=(-max_len=32768 -malloc_limit_mb=1000000)
     asan=detect_leaks=0:allocator_may_return_null=1
   fi
@@ -29,7 +29,7 @@ fuzzTarget() {
     -max_total_time="$3" -print_final_stats=1 -artifact_prefix="$folder/findings/$name-" "$folder/corpus/$name" "$folder/seeds/$name"
 }
 
-# runFuzz [SECONDS]: each target for its share of the time.
+# runFuzz [SECONDS]: runs each target for an equal share of the time.
 runFuzz() {
   local folder=$PWD/build/fuzz seconds=${1:-60} name
   buildFuzzers "$folder"

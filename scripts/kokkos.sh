@@ -1,10 +1,10 @@
-# Kokkos and Kokkos Kernels, built once into a cache outside the clone from Debian's source package trilinos, which
-# carries both. An installation of the user's own (Kokkos_ROOT) comes first.
+# Builds Kokkos and Kokkos Kernels once, into a cache outside the clone, from Debian's source package trilinos, which
+# contains both. An installation of the user (Kokkos_ROOT) has priority.
 
 kokkos_version=3.4.01
 cache=${PARTITA_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/partita}
 
-# The Kokkos name of this processor; empty where only the compiler's default is safe.
+# Kokkos' name for this processor; empty if only the compiler's default is safe.
 kokkosArchitecture() {
   if [ "$(uname -m)" = aarch64 ]; then
     echo ARMV80
@@ -15,7 +15,7 @@ kokkosArchitecture() {
   fi
 }
 
-# Downloads with apt's own checks, but with lists of our own: it needs no root and changes nothing of the system.
+# Downloads with apt's own checks but with separate package lists, so it needs no root and leaves the system unchanged.
 downloadTrilinos() {
   local work=$1 file
   mkdir -p "$work/parts" "$work/lists/partial" "$work/cache/archives/partial"
@@ -27,7 +27,7 @@ downloadTrilinos() {
   done
   local apt=(apt-get -o Dir::Etc::sourcelist=/dev/null -o Dir::Etc::sourceparts="$work/parts"
     -o Dir::State::lists="$work/lists" -o Dir::Cache="$work/cache" -o APT::Sandbox::User=)
-  # Other people's repositories may offer no sources; what counts is whether trilinos arrives.
+  # Some repositories offer no sources, and the update then fails. The download of trilinos decides.
   "${apt[@]}" update || true
   (cd "$work" && "${apt[@]}" source --download-only --only-source trilinos/bookworm)
 }
@@ -53,12 +53,12 @@ configureAndInstall() {
   cmake --build "$build" --target install -- -j "$cores"
 }
 
-# No template is instantiated ahead (ADD_DEFAULT_ETI): what Partita calls goes to BLAS, the rest it compiles itself.
-# F77_BLAS_MANGLE spares the search for a Fortran compiler.
+# ADD_DEFAULT_ETI=OFF: no template is instantiated in advance, since Partita's calls go to BLAS and it compiles the rest
+# itself. F77_BLAS_MANGLE avoids the search for a Fortran compiler.
 buildKokkos() {
   local backend=$1 architecture=$2 destination=$3 sources=$cache/kokkos-$kokkos_version-sources work blas
   exec 9>"$cache/lock" && flock 9
-  [ -d "$destination" ] && return # another bootstrap was faster
+  [ -d "$destination" ] && return # another bootstrap has built it in the meantime
   rm -rf "$cache"/partial.*
   kokkosSources "$sources"
   work=$(mktemp -d "$cache/partial.XXXXXX")
@@ -70,11 +70,11 @@ buildKokkos() {
     -DKokkosKernels_ADD_DEFAULT_ETI=OFF -DKokkosKernels_ENABLE_TPL_BLAS=ON -DKokkosKernels_ENABLE_TPL_LAPACK=OFF \
     -DBLAS_LIBRARIES=openblas -DBLAS_LIBRARY_DIRS="$blas" -DF77_BLAS_MANGLE='(name,NAME) name ## _'
   find "$work/install/lib/cmake" -name '*.cmake' -exec sed -i "s|$work/install|$destination|g" {} +
-  mv "$work/install" "$destination" # the last step: a folder of this name is complete
+  mv "$work/install" "$destination" # last, so that a folder of this name is complete
   rm -rf "$work"
 }
 
-# needKokkos PRESET: sets $kokkos to the installation for the preset, and builds it where it is missing.
+# needKokkos PRESET: sets $kokkos to the installation for the preset, and builds it if it is missing.
 needKokkos() {
   local backend=openmp architecture
   kokkos=${Kokkos_ROOT:-}

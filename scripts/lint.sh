@@ -1,4 +1,4 @@
-# Layout and lint of the sources, both by clang 14.
+# Formats and lints the sources with the tools of clang 14.
 
 sourceFiles() { find src apps tests perf -name .venv -prune -o -name '*.[ch]pp' -print | sort; }
 
@@ -6,7 +6,8 @@ runFormat() {
   needPackages "${format_packages[@]}"
   local tool
   tool=$(command -v clang-format-14 || command -v clang-format) || fail "clang-format 14 is not installed"
-  [[ $("$tool" --version) == *"version 14."* ]] || fail "$tool is not version 14, and others lay out code differently"
+  [[ $("$tool" --version) == *"version 14."* ]] ||
+    fail "$tool is not version 14, and other versions format code differently"
   if [ "${1:-}" = --check ]; then
     sourceFiles | xargs "$tool" --dry-run --Werror
   else
@@ -14,7 +15,7 @@ runFormat() {
   fi
 }
 
-# The commit to compare with: where this branch left the main one, or on that one the commit before.
+# Prints the commit to compare with: where this branch left the main branch, or on the main branch its previous commit.
 baseCommit() {
   local main base
   main=$(git rev-parse --verify --quiet origin/HEAD || git rev-parse --verify --quiet main) || return 1
@@ -23,8 +24,8 @@ baseCommit() {
   echo "$base"
 }
 
-# Commands that clang can read, and one a source: no precompiled headers of GCC, none compiled together, no second
-# library in double.
+# Configures a build whose commands clang can read, with one command per source: no precompiled headers of GCC, no
+# sources compiled together, and no second library in double.
 lintDatabase() {
   needPackages "${build_packages[@]}"
   needKokkos "$preset"
@@ -34,15 +35,15 @@ lintDatabase() {
   cmake --build build/lint --target partita_version_source >>"$log"
 }
 
-# runLint [--changed | REGULAR_EXPRESSION ...]: clang needs to be told what GCC does by default: C++17, and where omp.h
-# is (behind clang's own headers).
+# runLint [--changed | REGULAR_EXPRESSION ...]: clang needs options for what GCC does by default: C++17, and the folder
+# of omp.h, which clang must search after its own headers.
 runLint() {
   needPackages "${lint_packages[@]}"
   local tool base changed files=("${@:-/(src/partita|apps/partita)/}")
   if [ "${1:-}" = --changed ] && base=$(baseCommit); then
     changed=$(python3 scripts/changed_sources.py "$base") || return 1
     mapfile -t files < <(printf '%s' "$changed")
-    say "${#files[@]} sources differ from ${base:0:12}, or include what does"
+    say "${#files[@]} sources differ from ${base:0:12}, or include a header that does"
     [ "${#files[@]}" -gt 0 ] || return 0
   elif [ "${1:-}" = --changed ]; then
     files=('/(src/partita|apps/partita)/')

@@ -1,4 +1,4 @@
-# Debian packages: installed by root when something is missing, named otherwise.
+# Debian packages: root installs missing ones; for other users their names are printed.
 
 build_packages=(g++ cmake ninja-build pkg-config git python3 libopenmpi-dev openmpi-bin libhdf5-openmpi-dev
   libopenblas-openmp-dev libcli11-dev libtomlplusplus-dev zlib1g-dev)
@@ -28,7 +28,7 @@ aptInstall() {
   apt-get install -y --no-install-recommends "$@"
 }
 
-# Elsewhere than on Debian bookworm there is nothing to do: CMake says what it does not find.
+# Installs packages only on Debian bookworm. On other systems CMake reports what it does not find.
 needPackages() {
   onBookworm || return 0
   local missing
@@ -38,6 +38,6 @@ needPackages() {
     # shellcheck disable=SC2086
     step "installing packages" aptInstall $missing
   else
-    say "not installed (ask root for: apt-get install $missing)"
+    say "missing packages; ask root to run: apt-get install $missing"
   fi
 }

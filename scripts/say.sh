@@ -1,4 +1,4 @@
-# Short lines on the terminal, everything else in a log.
+# Prints short lines on the terminal, and everything else to a log.
 
 say() { printf '%s\n' "$*"; }
 fail() {
@@ -6,13 +6,14 @@ fail() {
   exit 1
 }
 
-# step TEXT COMMAND...: one line with its time; the output goes to $log, and its end to the terminal on failure.
+# step TEXT COMMAND...: prints one line with the time that COMMAND took. Its output goes to $log, and on failure the end
+# of it also to the terminal.
 step() {
   local text=$1 begin=$SECONDS status=0
   shift
   printf '%-58s' "$text"
   printf '\n== %s: %s\n' "$text" "$*" >>"$log"
-  # A subshell of its own, outside of any condition: only there does `set -e` hold inside COMMAND.
+  # A subshell outside of any condition: only there does `set -e` apply inside COMMAND.
   set +e
   (set -e; "$@") >>"$log" 2>&1 </dev/null
   status=$?

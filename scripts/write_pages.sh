@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Writes the pages that follow from the program's own tables; a test compares them. The argument is the program.
+# Writes the pages that are generated from the program's own tables; a test compares them with the program.
+# usage: write_pages.sh PROGRAM
 set -euo pipefail
 program=$(realpath "${1:?which partita? For example build/openmp/bin/partita}")
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -1,5 +1,5 @@
-# HDF5 with MPI, as the target ParallelHDF5::ParallelHDF5 (FindHDF5 has a target of its own only from CMake 3.19). A
-# serial HDF5 counts as not found: it would link, and write files that parallel runs corrupt.
+# Finds HDF5 with MPI and defines the target ParallelHDF5::ParallelHDF5 (FindHDF5 itself defines a target only since
+# CMake 3.19). A serial HDF5 counts as not found: the program would link, but parallel runs would corrupt their files.
 set(HDF5_PREFER_PARALLEL TRUE)
 find_package(HDF5 QUIET COMPONENTS C)
 

@@ -1,4 +1,4 @@
-# What Partita is built with. A missing package ends with one line that says how to get it.
+# The dependencies of Partita. If a package is missing, configuration ends with one line that says how to get it.
 macro(partita_require name cure)
   find_package(${name} ${ARGN} QUIET)
   if(NOT ${name}_FOUND)
@@ -11,7 +11,7 @@ partita_require(Kokkos "${kokkos_cure}")
 if(Kokkos_VERSION VERSION_LESS 3.4 OR NOT Kokkos_VERSION VERSION_LESS 6)
   message(FATAL_ERROR "Partita needs Kokkos >= 3.4 and < 6, found ${Kokkos_VERSION} in ${Kokkos_DIR}: ${kokkos_cure}")
 endif()
-# Most often installed beside Kokkos: then Kokkos_ROOT is enough.
+# Usually installed together with Kokkos; Kokkos_ROOT is then enough.
 partita_require(KokkosKernels "set KokkosKernels_ROOT to its installation, or let ./bootstrap build it."
                 HINTS "${Kokkos_DIR}/../../..")
 partita_require(MPI "install libopenmpi-dev, or load the MPI module and set MPI_HOME." COMPONENTS C CXX)
@@ -20,9 +20,9 @@ partita_require(ParallelHDF5 "install libhdf5-openmpi-dev, or set HDF5_ROOT to a
 partita_require(ZLIB "install zlib1g-dev, or set ZLIB_ROOT.")
 partita_require(Threads "the C++ compiler has no working thread library.")
 
-# A header-only library by its CMake package, or else by pkg-config; `target` has its include path either way, and no
-# more: Debian compiles toml++ into a shared library, which would know nothing of the limits that we set, and which
-# whoever links to Partita would have to find.
+# Finds a header-only library by its CMake package, or otherwise by pkg-config. `target` gets only the include path.
+# Debian compiles toml++ into a shared library, which would ignore the limits that we set, and which every program that
+# links to Partita would have to find.
 function(partita_require_headers target package pkgconfig_name cure)
   find_package(${package} CONFIG QUIET)
   set(found ${package}::${package})

@@ -1,5 +1,5 @@
-# What `cmake --install` adds to the executable: libraries, headers, decks, documents, man page, shell completion, and
-# the package that find_package(Partita) finds.
+# Everything that `cmake --install` installs besides the executable: libraries, headers, decks, documents, man page,
+# shell completion, and the package for find_package(Partita).
 include(CMakePackageConfigHelpers)
 
 set(config_dir "${CMAKE_INSTALL_LIBDIR}/cmake/Partita")

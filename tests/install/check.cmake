@@ -1,5 +1,5 @@
-# Installs the build into a fresh folder, then configures, builds and runs a small project against it and nothing
-# else of ours.
+# Installs the build into a fresh folder, then configures, builds and runs a small project against this installation and
+# no other part of the build.
 function(run)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE status)
   if(NOT status EQUAL 0)

@@ -1,5 +1,6 @@
 #!/bin/bash
-# Two builds in one run: rank 0 computes on the GPU, ranks 1 to 3 on cores of the same node: flux batch flux-mpmd.sh
+# Two builds in one run: rank 0 computes on the GPU, ranks 1 to 3 on cores of the same node.
+# Submit: flux batch flux-mpmd.sh
 # flux: --job-name=partita-mpmd
 # flux: --nodes=1
 # flux: --exclusive
@@ -17,7 +18,7 @@ export host_build=$HOME/partita-openmp/bin/partita
 
 export OMP_NUM_THREADS=8 OMP_PROC_BIND=false
 code=0
-# flux run starts one program: each task picks its own.
+# flux run starts the same command for all tasks, so each task selects its build.
 # shellcheck disable=SC2016
 flux run --ntasks=4 --cores-per-task=8 -o cpu-affinity=per-task -o gpu-affinity=off \
   bash -c 'if [ "$FLUX_TASK_RANK" -eq 0 ]; then exec "$gpu_build" "$@"; fi; exec "$host_build" "$@"' partita \

@@ -1,5 +1,6 @@
 #!/bin/bash
-# A run of any length, in as many jobs as it needs, each submitted by the one before: flux batch flux-requeue.sh
+# A run of any length, in as many jobs as it needs. Each job submits the next one.
+# Submit: flux batch flux-requeue.sh
 # flux: --job-name=partita
 # flux: --nslots=2
 # flux: --cores-per-slot=8
@@ -13,12 +14,12 @@ run=$HOME/relay-2
 
 export OMP_NUM_THREADS=8 OMP_PROC_BIND=false
 code=0
-# Partita ends by itself, with time left to write and to submit. On GPUs: --gpus-per-slot=1 above, and here
-# --gpus-per-task=1 -o gpu-affinity=off, so that a rank sees all GPUs of its node and takes the one of its number.
+# -t makes Partita end early enough to write a checkpoint and to submit the next job. For GPUs, add --gpus-per-slot=1
+# above, and here --gpus-per-task=1 -o gpu-affinity=off: each rank then sees all GPUs of its node and selects its own.
 flux run --ntasks=2 --cores-per-task=8 -o cpu-affinity=per-task \
   partita train "$deck" -d "$run" -r latest -t 03:50:00 || code=$?
 
-# A job is a Flux instance of its own: the next one belongs beside it, not into it.
+# A job is a Flux instance of its own. The next job goes to the parent instance, not into this one.
 if [ "$code" -eq 75 ]; then
   flux --parent batch "$job"
   code=0

@@ -1,5 +1,6 @@
 #!/bin/bash
-# Two builds in one run: rank 0 computes on the GPU, ranks 1 to 3 on cores of the same node: qsub pbs-mpmd.sh
+# Two builds in one run: rank 0 computes on the GPU, ranks 1 to 3 on cores of the same node.
+# Submit: qsub pbs-mpmd.sh
 #PBS -N partita-mpmd
 #PBS -l select=1:ncpus=32:mpiprocs=4:ompthreads=8:ngpus=1
 #PBS -l walltime=04:00:00
@@ -7,7 +8,7 @@
 set -euo pipefail
 
 cd "$PBS_O_WORKDIR"
-job=$PBS_O_WORKDIR/pbs-mpmd.sh # this file: PBS runs a copy
+job=$PBS_O_WORKDIR/pbs-mpmd.sh # this file; PBS runs a copy of it
 deck=$HOME/relay-4.toml
 run=$PBS_O_WORKDIR/relay-4
 gpu_build=$HOME/partita-cuda/bin/partita

@@ -1,5 +1,6 @@
 #!/bin/bash
-# A run of any length, in as many jobs as it needs, each submitted by the one before: qsub pbs-requeue.sh
+# A run of any length, in as many jobs as it needs. Each job submits the next one.
+# Submit: qsub pbs-requeue.sh
 #PBS -N partita
 #PBS -l select=2:ncpus=8:mpiprocs=1:ompthreads=8
 #PBS -l walltime=04:00:00
@@ -7,17 +8,17 @@
 set -euo pipefail
 
 cd "$PBS_O_WORKDIR"
-job=$PBS_O_WORKDIR/pbs-requeue.sh # this file: PBS runs a copy
+job=$PBS_O_WORKDIR/pbs-requeue.sh # this file; PBS runs a copy of it
 deck=$HOME/relay-2.toml
 run=$PBS_O_WORKDIR/relay-2
 
 export OMP_NUM_THREADS=8 OMP_PROC_BIND=false
 code=0
-# PBS gives no warning that could be relied on: Partita ends by itself, with time left to write and to submit. The
-# switch of mpiexec is Open MPI's, which else binds a rank to one core.
+# PBS gives no reliable warning, so -t makes Partita end early enough to write a checkpoint and to submit the next job.
+# --bind-to is an option of Open MPI, which otherwise binds each rank to one core.
 mpiexec -n 2 --bind-to none partita train "$deck" -d "$run" -r latest -t 03:50:00 || code=$?
 
-# Where compute nodes may not submit: ssh "$PBS_O_HOST" qsub "$job"
+# If compute nodes may not submit jobs, use: ssh "$PBS_O_HOST" qsub "$job"
 if [ "$code" -eq 75 ]; then
   qsub "$job"
   code=0

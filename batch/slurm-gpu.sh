@@ -1,5 +1,6 @@
 #!/bin/bash
-# One rank a GPU, four GPUs a node, in as many turns of one job as it needs: sbatch slurm-gpu.sh
+# One rank per GPU, four GPUs per node. The job requeues itself as often as needed.
+# Submit: sbatch slurm-gpu.sh
 #SBATCH --job-name=partita-gpu
 #SBATCH --nodes=2
 #SBATCH --ntasks-per-node=4
@@ -16,10 +17,10 @@ deck=$HOME/relay-8.toml
 run=$SLURM_SUBMIT_DIR/relay-8
 
 export OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK OMP_PROC_BIND=false
-export MPICH_GPU_SUPPORT_ENABLED=1 # Cray MPICH; others do not read it
+export MPICH_GPU_SUPPORT_ENABLED=1 # for Cray MPICH; other MPI libraries ignore it
 code=0
-# --gpus-per-task alone would show each rank one GPU only, and ranks of a node could not copy from GPU to GPU. With
-# "none" each sees all, and takes the one of its number within the node.
+# With --gpus-per-task alone, each rank would see only one GPU, and the ranks of a node could not copy from GPU to GPU.
+# With --gpu-bind=none, each rank sees all GPUs and selects the one with its number within the node.
 srun --kill-on-bad-exit=0 --wait=8 --cpus-per-task="$SLURM_CPUS_PER_TASK" --gpus-per-task=1 --gpu-bind=none \
   partita train "$deck" -d "$run" -r latest || code=$?
 

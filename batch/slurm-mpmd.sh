@@ -1,5 +1,6 @@
 #!/bin/bash
-# Two builds in one run: rank 0 computes on the GPU, ranks 1 to 3 on cores of the same node: sbatch slurm-mpmd.sh
+# Two builds in one run: rank 0 computes on the GPU, ranks 1 to 3 on cores of the same node.
+# Submit: sbatch slurm-mpmd.sh
 #SBATCH --job-name=partita-mpmd
 #SBATCH --nodes=1
 #SBATCH --ntasks=4

@@ -1,5 +1,6 @@
 #!/bin/bash
-# One run within one job: sbatch slurm-plain.sh
+# One run in one job.
+# Submit: sbatch slurm-plain.sh
 #SBATCH --job-name=partita
 #SBATCH --ntasks=2
 #SBATCH --cpus-per-task=8

@@ -10,9 +10,9 @@ from spack.package import *
 
 
 class Partita(CMakePackage, CudaPackage, ROCmPackage):
-    """Training of neural networks that are cut into stages, one stage a rank, on Kokkos, MPI and parallel HDF5."""
+    """Training of neural networks that are cut into stages, one stage per rank, on Kokkos, MPI and parallel HDF5."""
 
-    # The recipe lies in the sources, and builds the clone it lies in.
+    # The recipe is part of the sources, and builds the clone that contains it.
     git = "file://" + os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
     homepage = git
 
@@ -24,13 +24,13 @@ class Partita(CMakePackage, CudaPackage, ROCmPackage):
     variant("precision", default="float", values=("float", "double"), multi=False,
             description="Type of parameters and activations")
 
-    # Kokkos is built for one GPU only: not several at once, as the base classes allow.
+    # Kokkos can be built for only one GPU, while the base classes allow several.
     variant("cuda_arch", default="none", values=("none",) + CudaPackage.cuda_arch_values, multi=False, sticky=True,
-            when="+cuda", description="The one NVIDIA GPU it is built for")
+            when="+cuda", description="The NVIDIA GPU to build for")
     variant("amdgpu_target", default="none", values=("none",) + ROCmPackage.amdgpu_targets, multi=False, sticky=True,
-            when="+rocm", description="The one AMD GPU it is built for")
-    conflicts("cuda_arch=none", when="+cuda", msg="say for which GPU: partita +cuda cuda_arch=90")
-    conflicts("amdgpu_target=none", when="+rocm", msg="say for which GPU: partita +rocm amdgpu_target=gfx90a")
+            when="+rocm", description="The AMD GPU to build for")
+    conflicts("cuda_arch=none", when="+cuda", msg="name the GPU: partita +cuda cuda_arch=90")
+    conflicts("amdgpu_target=none", when="+rocm", msg="name the GPU: partita +rocm amdgpu_target=gfx90a")
     conflicts("+cuda", when="+rocm", msg="a build has one device: +cuda or +rocm; runs may mix builds rank by rank")
 
     depends_on("c", type="build")
@@ -44,7 +44,7 @@ class Partita(CMakePackage, CudaPackage, ROCmPackage):
     depends_on("catch2", type="test")
     depends_on("python@3.9:", type="test")
 
-    # Both scalars: the gradient tests compute in double whatever the precision is. Matrices are row-major everywhere.
+    # Both scalars are needed: the gradient tests compute in double for every precision. All matrices are row-major.
     depends_on("kokkos@3.4:5")
     depends_on("kokkos-kernels@3.4:5 scalars=float,double layouts=right")
 
@@ -53,8 +53,9 @@ class Partita(CMakePackage, CudaPackage, ROCmPackage):
     depends_on("kokkos+serial", when="~openmp")
     depends_on("kokkos-kernels+serial+execspace_serial", when="~openmp")
 
-    # Without these, matrix products run in Kokkos Kernels' own loops, ten times slower and more. BLAS is named here as
-    # well, because only what a recipe names itself can be asked for threads: a rank of several wants them.
+    # Without these, matrix products use Kokkos Kernels' own loops, which are at least ten times slower. BLAS is also a
+    # direct dependency, because a recipe can require threads only of its own dependencies. A rank with several threads
+    # needs a BLAS with threads.
     depends_on("kokkos-kernels+blas", when="~cuda~rocm")
     depends_on("blas", when="~cuda~rocm")
     depends_on("openblas threads=openmp", when="+openmp~cuda~rocm ^[virtuals=blas] openblas")
@@ -64,14 +65,14 @@ class Partita(CMakePackage, CudaPackage, ROCmPackage):
     depends_on("kokkos+cuda_lambda", when="+cuda ^kokkos@:4")
     depends_on("kokkos+wrapper", when="+cuda")
     depends_on("kokkos@4:", when="+rocm")
-    conflicts("^kokkos+alloc_async", when="+cuda", msg="MPI cannot pass on memory of cudaMallocAsync")
+    conflicts("^kokkos+alloc_async", when="+cuda", msg="MPI cannot send memory of cudaMallocAsync")
     for arch in CudaPackage.cuda_arch_values:
         depends_on(f"kokkos+cuda cuda_arch={arch}", when=f"+cuda cuda_arch={arch}")
         depends_on(f"kokkos-kernels+cuda cuda_arch={arch}", when=f"+cuda cuda_arch={arch}")
     for target in ROCmPackage.amdgpu_targets:
         depends_on(f"kokkos+rocm amdgpu_target={target}", when=f"+rocm amdgpu_target={target}")
 
-    # MPI that reads device memory saves the way over the host; Partita works without it, too.
+    # An MPI that reads device memory avoids copies to the host. Partita also works without it.
     for mpi in ("openmpi", "mpich"):
         depends_on(f"{mpi}+cuda", when=f"+cuda ^[virtuals=mpi] {mpi}")
     depends_on("openmpi+rocm", when="+rocm ^[virtuals=mpi] openmpi@5:")
@@ -91,7 +92,7 @@ class Partita(CMakePackage, CudaPackage, ROCmPackage):
         return arguments + self.cray_device_libraries()
 
     def cray_device_libraries(self):
-        """Cray MPICH reads device memory by a library of its own, which the compiler wrapper alone would add."""
+        """Cray MPICH reads device memory through a separate library, which only its compiler wrapper would add."""
         if not self.spec.satisfies("^[virtuals=mpi] cray-mpich"):
             return []
         library = {"+cuda": "mpi_gtl_cuda", "+rocm": "mpi_gtl_hsa"}

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""How fast a checkpoint gets to the disk, against the plain copy of as many bytes.
+"""Measures how fast a checkpoint is written to disk, compared with a plain copy of as many bytes.
 
-Trains a few steps of a network with a large state, writes six checkpoints, and then copies as many zeros to the same disk
-with `dd conv=fsync`, several times in turn. What counts is the last checkpoint, behind which nothing else runs; the files
-before it are gone, so that it finds pages in memory as `dd` does, which a virtual machine does not have to get first. Prints the median of the rates and of their ratios. A second series
-writes checkpoints while training goes on, and prints for how much of the writing training stood still.
+Trains a few steps of a network with a large state, writes six checkpoints, and then copies as many zeros to the same
+disk with `dd conv=fsync`, several times in turn. Only the last checkpoint counts, because nothing else runs while it is
+written. The earlier files are gone by then, so that the checkpoint can reuse memory pages, as `dd` does, and a virtual
+machine does not have to obtain them first. Prints the median of the rates and of their ratios. A second series writes
+checkpoints while training goes on, and prints for which fraction of the write training stood still.
 """
 import argparse
 import json
@@ -33,7 +34,7 @@ UNITS = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9}
 
 
 def train(app, ranks, deck, folder, *overrides):
-    """Of each checkpoint: bytes, seconds, seconds that training stood still."""
+    """For each checkpoint: bytes, seconds, and seconds for which training stood still."""
     run = os.path.join(folder, "run")
     command = ["mpirun", "-n", str(ranks), app, "train", deck, "-d", run, "checkpoint/keep=1", *overrides]
     result = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
@@ -59,10 +60,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("app", help="the partita executable")
     parser.add_argument("--folder", default=".", help="where to write (default: here)")
-    parser.add_argument("--width", type=int, default=9000, help="units a layer; 9000 makes a state of 2 GB")
+    parser.add_argument("--width", type=int, default=9000, help="units per layer; 9000 gives a state of 2 GB")
     parser.add_argument("--ranks", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--json", metavar="FILE", help="write the results")
+    parser.add_argument("--json", metavar="FILE", help="write the results to FILE")
     arguments = parser.parse_args()
 
     rates, ratios, still = [], [], []
@@ -80,7 +81,7 @@ def main():
         still = [stood / seconds for _, seconds, stood in during[:-1]]
     print(f"  {size / 1e9:.2f} GB on {arguments.ranks} ranks: {statistics.median(rates) / 1e9:.2f} GB/s, "
           f"{statistics.median(ratios):.2f} of dd (single calls {min(ratios):.2f} to {max(ratios):.2f})")
-    print(f"  while training: stood still for {100 * statistics.median(still):.1f} % of the writing, "
+    print(f"  training stood still for {100 * statistics.median(still):.1f} % of the write, "
           f"at most {100 * max(still):.1f} %, of {len(still)}")
     if arguments.json:
         with open(arguments.json, "w") as file:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Time of a LeNet training step and of single convolutions in PyTorch on one thread, as a peer of `partita bench`."""
+"""Measures a LeNet training step and single convolutions in PyTorch on one thread, to compare with `partita bench`."""
 
 import argparse
 import json
@@ -19,7 +19,7 @@ except ImportError:
 
 from train_mlp import ADAM_FORMS
 
-CONVOLUTIONS = (  # name, input, channels, kernel, stride, padding, batch: those of apps/partita/bench_layers.cpp
+CONVOLUTIONS = (  # name, input, channels, kernel, stride, padding, batch, as in apps/partita/bench_layers.cpp
     ("conv5x5_1_20_28", (1, 28, 28), 20, 5, 1, 0, 128),
     ("conv5x5_20_50_12", (20, 12, 12), 50, 5, 1, 0, 128),
     ("conv3x3_32_32_14", (32, 14, 14), 32, 3, 1, 1, 128),
@@ -31,7 +31,7 @@ CONVOLUTIONS = (  # name, input, channels, kernel, stride, padding, batch: those
 
 
 def seconds_of(work, seconds):
-    """Of one call, over repetitions that take about `seconds` together, after a warm-up."""
+    """Median time of one call, over repetitions that take about `seconds` in total, after a warm-up."""
     begin = time.perf_counter()
     for _ in range(3):
         work()
@@ -81,8 +81,8 @@ def convolution_pass(shape, channels, kernel, stride, padding, batch):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", metavar="FILE", help="write the list of {name, value, unit} there")
-    parser.add_argument("--seconds", type=float, default=4.0, help="time for each measurement (default 4)")
+    parser.add_argument("--json", metavar="FILE", help="write the list of {name, value, unit} to FILE")
+    parser.add_argument("--seconds", type=float, default=4.0, help="seconds per measurement (default 4)")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     print(f"PyTorch {torch.__version__}, 1 thread, oneDNN {torch.backends.mkldnn.is_available()}")
@@ -99,7 +99,7 @@ def main():
         except (RuntimeError, TypeError) as error:  # older versions have no fused Adam on the CPU
             print(f"Adam '{form}' is not available: {error}", file=sys.stderr)
     best = min(times, key=times.get)
-    tell("lenet_b128", times[best], f" a step, Adam '{best}'")
+    tell("lenet_b128", times[best], f" per step, Adam '{best}'")
     for name, *case in CONVOLUTIONS:
         tell(name, seconds_of(convolution_pass(*case), arguments.seconds), " forward and backward")
     if arguments.json:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Time of one training step of a small GPT in PyTorch on one thread, as a peer of `partita bench`, line gpt256_b16; and
-of one attention layer, forward and backward, line attention256."""
+"""Measures PyTorch on one thread, to compare with `partita bench`: a training step of a small GPT (line gpt256_b16),
+and the forward and backward pass of one attention layer (line attention256)."""
 
 import argparse
 import json
@@ -23,7 +23,7 @@ TOKENS, POSITIONS, WIDTH, HEADS, LAYERS, BATCH = 30, 128, 256, 4, 6, 16
 
 
 class Attention(nn.Module):
-    """With the fused kernel where this PyTorch has one, as nanoGPT does."""
+    """Uses the fused kernel if this PyTorch has one, as nanoGPT does."""
 
     def __init__(self):
         super().__init__()
@@ -95,7 +95,7 @@ def attention_step():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", metavar="FILE", help="write the list of {name, value, unit} there")
+    parser.add_argument("--json", metavar="FILE", help="write the list of {name, value, unit} to FILE")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(1)
@@ -104,8 +104,8 @@ def main():
     times = {form: timed(gpt_step(**adam), 15) for form, adam in forms.items()}
     best = min(times, key=times.get)
     attention = timed(attention_step(), 25)
-    print(f"gpt256_b16   {times[best]:9.3f} ms a step, Adam '{best}'")
-    print(f"attention256 {attention:9.3f} ms a step")
+    print(f"gpt256_b16   {times[best]:9.3f} ms per step, Adam '{best}'")
+    print(f"attention256 {attention:9.3f} ms per step")
     if arguments.json:
         results = {"gpt256_b16": times[best], "attention256": attention}
         with open(arguments.json, "w", encoding="utf-8") as file:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Time of one training step of fully connected networks in PyTorch on one thread, as a peer of `partita bench`."""
+"""Measures a training step of fully connected networks in PyTorch on one thread, to compare with `partita bench`."""
 
 import argparse
 import json
@@ -37,7 +37,7 @@ def make_network(width):
 
 
 class Trainer:
-    """A network, its optimiser and data that stay in memory; a batch is selected by index."""
+    """A network, its optimiser, and data that stay in memory. A batch is selected by index."""
 
     def __init__(self, width, batch, adam_form):
         torch.manual_seed(1)
@@ -67,7 +67,7 @@ class Trainer:
 
 
 def median_step(width, batch, adam_form, seconds):
-    """Median seconds a step over repetitions that take about `seconds` together, after a warm-up."""
+    """Median seconds per step, over repetitions that take about `seconds` in total, after a warm-up."""
     trainer = Trainer(width, batch, adam_form)
     once = trainer.seconds(3)
     once = trainer.seconds(max(1, int(0.2 * seconds / once)))
@@ -85,14 +85,14 @@ def measure(name, width, batch, seconds):
             print(f"{name}: Adam '{form}' is not available: {error}", file=sys.stderr)
     best = min(times, key=times.get)
     others = ", ".join(f"{form} {1e3 * value:.3f}" for form, value in times.items() if form != best)
-    print(f"{name:14} {1e3 * times[best]:9.3f} ms a step, Adam '{best}' (others: {others})", flush=True)
+    print(f"{name:14} {1e3 * times[best]:9.3f} ms per step, Adam '{best}' (others: {others})", flush=True)
     return {"name": name, "value": 1e3 * times[best], "unit": "ms"}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", metavar="FILE", help="write the list of {name, value, unit} there")
-    parser.add_argument("--seconds", type=float, default=5.0, help="time for each model and form of Adam (default 5)")
+    parser.add_argument("--json", metavar="FILE", help="write the list of {name, value, unit} to FILE")
+    parser.add_argument("--seconds", type=float, default=5.0, help="seconds per model and form of Adam (default 5)")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     print(f"PyTorch {torch.__version__}, 1 thread, {torch.backends.cpu.get_cpu_capability()}")

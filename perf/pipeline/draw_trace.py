@@ -1,4 +1,4 @@
-"""Draws the schedule of a trace.json: a row a rank, time from left to right; several for comparison.
+"""Draws the schedule of one or more trace.json: one row per rank, time from left to right.
 
     python3 perf/pipeline/draw_trace.py run/trace.json [MORE.json ...] schedule.png [--title TEXT ...]
 """
@@ -10,14 +10,14 @@ from pathlib import Path
 import matplotlib
 
 matplotlib.use("Agg")
-from matplotlib import pyplot  # noqa: E402 (behind the choice of what draws)
+from matplotlib import pyplot  # noqa: E402 (after the choice of the back end)
 
 COLOURS = {"F": "#4477aa", "B": "#ee8866", "update": "#228833"}
 NAMES = {"F": "forward", "B": "backward", "update": "sum and update"}
 
 
 def events_of(path):
-    """(row, what, name, begin in ms, milliseconds), rows counted from 0 in the order of replicas and ranks."""
+    """(row, what, name, start in ms, duration in ms); rows are counted from 0 in the order of replicas and ranks."""
     events = [event for event in json.loads(Path(path).read_text())["traceEvents"] if event["ph"] == "X"]
     rows = {place: row for row, place in enumerate(sorted({(event["pid"], event["tid"]) for event in events}))}
     begin = min(event["ts"] for event in events)
@@ -41,9 +41,9 @@ def draw(axes, rows, events, length):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("trace", nargs="+", help="drawn one below the other, on one scale")
-    parser.add_argument("output")
-    parser.add_argument("--title", action="append", default=[], help="of each trace in turn")
+    parser.add_argument("trace", nargs="+", help="traces, drawn one below the other on one scale")
+    parser.add_argument("output", help="the picture to write")
+    parser.add_argument("--title", action="append", default=[], help="title; repeat it for each trace in turn")
     arguments = parser.parse_args()
     traces = [events_of(path) for path in arguments.trace]
     heights = [0.6 + 0.4 * len(rows) for rows, _ in traces]

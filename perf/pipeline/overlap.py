@@ -1,10 +1,11 @@
-"""How much of the sum of gradients over replicas hides behind computing, on emulated slow links.
+"""Measures how much of the sum of gradients over replicas is hidden behind computing, on emulated slow links.
 
     python3 perf/pipeline/overlap.py build/openmp/bin/partita [--ranks 2] [--repeats 3]
 
-The step of the replicas on links that take no time (compute), the time that slow links need for the gradients
-(communication), and the step on such links, for several speeds. The bound is the larger of the two + 15 %. Computing is
-measured anew beside each step, and ratios are made of such pairs, since machines change their speed.
+For several speeds of the links, prints the step of the replicas on links that take no time (compute), the time that the
+slow links need for the gradients (communication), and the step on these links. The bound is the larger of the two times
+plus 15 %. Since machines change their speed, compute is measured again for each step, and each ratio is that of such a
+pair.
 """
 
 import argparse
@@ -37,7 +38,7 @@ bucket_kib = 1024
 
 
 def seconds_a_step(app, folder, ranks, values, links):
-    """Of the steps of a run, by its summary; and the bytes that a rank sums in a step."""
+    """Seconds per step of a run, from its summary, and the bytes that a rank sums in each step."""
     deck = Path(folder) / "deck.toml"
     deck.write_text(DECK.format(ranks=ranks, **values))
     target = Path(folder) / "run"
@@ -60,7 +61,7 @@ def main():
     parser.add_argument("--width", type=int, default=1024)
     parser.add_argument("--ratios", type=float, nargs="+", default=[0.25, 0.5, 1.0, 2.0, 4.0],
                         help="communication / compute")
-    parser.add_argument("--batch", type=int, default=256, help="of a replica")
+    parser.add_argument("--batch", type=int, default=256, help="samples per replica")
     arguments = parser.parse_args()
     values = {"steps": arguments.steps, "width": arguments.width, "batch": arguments.batch * arguments.ranks}
     share = 2 * (arguments.ranks - 1) / arguments.ranks

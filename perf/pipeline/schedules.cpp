@@ -1,5 +1,6 @@
-// Schedules of a pipeline with kernels that take a given time: each rank sleeps where it would compute, so
-// that cores do not matter and the time of a batch is that of the schedule and of the messages.
+// Measures schedules of a pipeline with kernels that take a given time. Each rank sleeps instead of
+// computing, so that the number of cores does not matter, and only the schedule and the messages determine
+// the time of a batch.
 //
 //   mpirun -n 4 partita_pipeline_schedules forward=0.010 backward=0.020 microbatches=32 jitter=0.3 batches=20
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Speed-up and efficiency of series of runs that scale.py has left: a table of each, and one picture of all.
+"""Prints speed-up and efficiency of series of runs that scale.py has made: a table for each, and one picture of all.
 
-Figure of merit is samples_per_second x parameters of summary.json: what a rank gets done in strong and in weak scaling
-alike, whether samples, batch or network grow. Speed-up is its ratio to that of the smallest number of ranks, times that
-number; efficiency is speed-up over ranks. Of repeated runs the median counts."""
+The figure of merit is samples_per_second x parameters of summary.json. It measures the work done per second in strong
+and in weak scaling alike, whether samples, batch or network grow. Speed-up is its ratio to that of the smallest number
+of ranks, times that number; efficiency is speed-up over ranks. The median of repeated runs counts."""
 
 import argparse
 import glob
@@ -26,7 +26,7 @@ def read_series(folder):
                 summary = json.load(file)
             series.setdefault(summary["grid"]["ranks"], []).append(summary)
         except (ValueError, KeyError) as error:
-            fail(f"{path}: not a summary of partita ({error!r})")
+            fail(f"{path}: not a summary of Partita ({error!r})")
     if not series:
         fail(f"{folder}: no */summary.json; scale.py writes them")
     return dict(sorted(series.items()))
@@ -64,7 +64,7 @@ def draw(tables, output):
     try:
         import matplotlib
     except ImportError:
-        fail("the picture needs matplotlib: install python3-matplotlib, or pip install matplotlib")
+        fail("the picture needs matplotlib: install python3-matplotlib, or run pip install matplotlib")
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
@@ -97,7 +97,7 @@ def draw(tables, output):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="+", metavar="FOLDER", help="folder of a series, as given to scale.py")
-    parser.add_argument("-o", "--output", metavar="FILE", help="picture to write; its ending says the format")
+    parser.add_argument("-o", "--output", metavar="FILE", help="picture to write; its extension determines the format")
     arguments = parser.parse_args()
     tables = {folder: rows(read_series(folder)) for folder in arguments.folders}
     for folder, table in tables.items():

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Runs, or submits, one training for each number of ranks, and leaves their summaries for plot_scaling.py.
+"""Runs, or submits, trainings for each number of ranks; plot_scaling.py reads their summaries.
 
-Strong scaling keeps the problem: the deck as it is. Weak scaling gives each rank the same work: with --over replicas
-batch and samples grow with the ranks, with --over stages the network does, by the `repeat` of its longest layer.
+Strong scaling keeps the problem the same: the deck as it is. Weak scaling keeps the work per rank the same: with --over
+replicas, batch and samples grow with the ranks; with --over stages, the network grows by the `repeat` of the layer that
+is repeated most.
 
-  stages    ranks are stages of one network (sil); one rank trains it whole (joint)
+  stages    ranks are stages of one network (sil); one rank trains the whole network (joint)
   replicas  ranks are replicas of the deck's stages, which divide each batch
 
-Runs lie in FOLDER/ranksP-N. Those that have a summary.json are not run again."""
+Run directories are FOLDER/ranksP-N. Runs that have a summary.json are not repeated."""
 
 import argparse
 import os
@@ -29,7 +30,7 @@ def read_deck(path):
     try:
         import tomllib
     except ImportError:
-        fail("weak scaling reads the deck, and needs Python 3.11 or newer")
+        fail("weak scaling reads the deck, which needs Python 3.11 or newer")
     with open(path, "rb") as file:
         return tomllib.load(file)
 
@@ -41,7 +42,7 @@ def toml(value):
 
 
 def deeper(deck, ranks):
-    """The layers of the deck with `ranks` times as many of those that are repeated most."""
+    """The layers of the deck, with `ranks` times as many of the layer that is repeated most."""
     layers = [dict(layer) for layer in deck["network"]["layers"]]
     longest = max(layers, key=lambda layer: layer.get("repeat", 1))
     longest["repeat"] = longest.get("repeat", 1) * ranks
@@ -67,7 +68,7 @@ def overrides(arguments, ranks):
 
 
 def runs(arguments, ranks):
-    """Run directories that are still to be filled."""
+    """Directories of the runs that have not finished yet."""
     folders = [os.path.join(arguments.folder, f"ranks{ranks}-{number}") for number in range(1, arguments.repeats + 1)]
     return [folder for folder in folders if not os.path.exists(os.path.join(folder, "summary.json"))]
 
@@ -88,7 +89,7 @@ def run_here(arguments, ranks):
 
 
 def submit(arguments, ranks):
-    """One job for all repeats of a number of ranks, written from the template of the scheduler."""
+    """Submits one job for all repeats with this number of ranks, written from the template of the scheduler."""
     folders = runs(arguments, ranks)
     if not folders:
         return
@@ -97,7 +98,7 @@ def submit(arguments, ranks):
         text = file.read()
     line = re.search(r"^.*@TRAIN@.*$", text, re.MULTILINE)
     if not line:
-        fail(f"{template}: no line has @TRAIN@")
+        fail(f"{template}: no line contains @TRAIN@")
     commands = [line[0].replace("@TRAIN@", shlex.join(train_command(arguments, ranks, folder))) for folder in folders]
     text = text.replace(line[0], "\n".join(commands)).replace("@RANKS@", str(ranks))
     job = os.path.join(arguments.folder, f"ranks{ranks}.sh")
@@ -111,14 +112,16 @@ def main():
     parser.add_argument("app", help="the partita executable")
     parser.add_argument("deck")
     parser.add_argument("scaling", choices=("strong", "weak"))
-    parser.add_argument("folder", help="where the runs go")
+    parser.add_argument("folder", help="folder for the run directories")
     parser.add_argument("overrides", nargs="*", metavar="section/key=value", help="changes to the deck for every run")
     parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2, 4], metavar="P")
-    parser.add_argument("--over", choices=("stages", "replicas"), default="stages", help="what more ranks are (stages)")
-    parser.add_argument("--repeats", type=int, default=3, help="runs of each (3)")
-    parser.add_argument("--launcher", default="mpirun -n @RANKS@", help="run here, by this (mpirun -n @RANKS@)")
-    parser.add_argument("--submit", choices=sorted(SUBMIT), help="submit instead, by jobs/slurm.sh and so on")
-    parser.add_argument("--template", help="with --submit: a job script of your own with @RANKS@ and a line with @TRAIN@")
+    parser.add_argument("--over", choices=("stages", "replicas"), default="stages",
+                        help="what additional ranks are (default: stages)")
+    parser.add_argument("--repeats", type=int, default=3, help="runs per number of ranks (default: 3)")
+    parser.add_argument("--launcher", default="mpirun -n @RANKS@",
+                        help="launcher for runs on this machine (default: mpirun -n @RANKS@)")
+    parser.add_argument("--submit", choices=sorted(SUBMIT), help="submit jobs instead, from jobs/slurm.sh and so on")
+    parser.add_argument("--template", help="with --submit: your own job script, with @RANKS@ and a line with @TRAIN@")
     arguments = parser.parse_intermixed_args()
 
     os.makedirs(arguments.folder, exist_ok=True)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Speed of synthetic intermediate labels on two ranks against conventional training on one.
+"""Compares the speed of synthetic intermediate labels on two ranks with conventional training on one rank.
 
-Trains the same network on the built-in data: the whole of it on one rank, and cut in two by FLOPs on two ranks (`free`
-and `relay`), one thread a rank, several times in turn. Prints the median of the ratios of samples_per_second beside
-what the cut allows, and writes them as a list of {name, value, unit}.
+Trains the network of the deck as a whole on one rank, and cut in two by FLOPs on two ranks (`free` and `relay`), with
+one thread per rank, several times in turn. Prints the median of the ratios of samples_per_second beside the ratio that
+the cut allows. With --json, writes them as a list of {name, value, unit}.
 """
 import argparse
 import json
@@ -38,7 +38,7 @@ def main():
     parser.add_argument("deck", help="a deck that works with strategy/kind=joint and sil, e.g. input-decks/demo.toml")
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--json", metavar="FILE", help="write the results")
+    parser.add_argument("--json", metavar="FILE", help="write the results to FILE")
     arguments = parser.parse_args()
 
     ratios = {"free": [], "relay": []}

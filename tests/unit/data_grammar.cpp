@@ -1,6 +1,7 @@
 #include "partita/data/grammar.hpp"
 #include "partita/data/load_data.hpp"
 
+#include <array>
 #include <cmath>
 #include <map>
 #include <set>
@@ -12,6 +13,37 @@
 namespace partita::test::data_grammar {
 
 namespace {
+
+/// Expected value of `own(rule)` summed over all rules that a derivation uses, for each symbol: the solution
+/// of x_A = sum over A's rules of share (own + sum of x over the symbols of its text), by iteration.
+template <class Own>
+double expectedOfSentence(const Own& own) {
+  std::array<double, 26> expected{};
+  for (int round = 0; round < 2000; ++round) {
+    std::array<double, 26> next{};
+    for (const GrammarRule& rule : grammar_rules) {
+      double value = own(rule);
+      for (const char c : rule.text)
+        if (isGrammarSymbol(c)) value += expected[c - 'A'];
+      next[rule.symbol - 'A'] += rule.share / 100.0 * value;
+    }
+    expected = next;
+  }
+  return expected['S' - 'A'];
+}
+
+/// What the best model of the text comes to, in nats a character: the entropy of a sentence over its mean
+/// length.
+double grammarEntropy() {
+  const double nats =
+      expectedOfSentence([](const GrammarRule& rule) { return -std::log(rule.share / 100.0); });
+  const double length = expectedOfSentence([](const GrammarRule& rule) {
+    double characters = 0.0;
+    for (const char c : rule.text) characters += isGrammarSymbol(c) ? 0.0 : 1.0;
+    return characters;
+  });
+  return nats / length;
+}
 
 /// Nats a character of the best guess from the last `order` characters, counted on a text and told of it: an
 /// upper bound of the entropy that comes closer as the order grows.

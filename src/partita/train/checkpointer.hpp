@@ -26,8 +26,7 @@ class Checkpointer {
   /// rank learns is its own: rank 0 alone gives names.
   bool finish();
 
-  /// Step of the newest finished checkpoint of this call of the program, and its file; 0: none yet.
-  std::int64_t lastStep() const { return _last_step; }
+  /// The newest finished checkpoint of this call of the program.
   std::string lastFile() const { return _run.directory.file(checkpointName(_last_step)); }
   bool busy() const { return _job != nullptr; } ///< one is being written
   /// Seconds that a checkpoint takes from its step to its name, by the last one or else by its size.

@@ -18,9 +18,7 @@ namespace {
 struct Fill {
   Real* values;
   RandomStream random;
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
-    values[i] = toRoughNormal(random.bits(static_cast<std::uint64_t>(i)));
-  }
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const { values[i] = toRoughNormal(random.bits(i)); }
 };
 
 Matrix randomMatrix(const ExecSpace& space, std::int64_t rows, std::int64_t columns) {

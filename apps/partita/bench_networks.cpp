@@ -43,7 +43,7 @@ BenchModel onRandomImages(const std::vector<LayerSpec>& layers, std::int64_t bat
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(random.below(i, 256));
   sets.train.features = Samples(784, std::move(bytes));
   for (std::int64_t i = 0; i < 16 * batch; ++i)
-    sets.train.labels.push_back(static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(i), 47)));
+    sets.train.labels.push_back(static_cast<std::int32_t>(random.below(i, 47)));
   sets.shape = {1, 28, 28};
   sets.classes = 47;
   sets.shift = {127.5F};

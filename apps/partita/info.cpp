@@ -18,9 +18,7 @@ namespace {
 std::string numbers(const std::vector<std::int64_t>& values) {
   constexpr std::size_t most = 20;
   const std::size_t count = std::min(values.size(), most);
-  return joined(
-             std::vector<std::int64_t>(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(count)),
-             " ") +
+  return joined(std::vector<std::int64_t>(values.begin(), values.begin() + count), " ") +
          (values.size() > most ? " ..." : "");
 }
 

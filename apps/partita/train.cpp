@@ -43,8 +43,7 @@ std::string finishedRun(const TrainPlan& plan) {
 /// Is a checkpoint that of the last step of `deck`?
 bool isOfTheEnd(const std::string& checkpoint, const RunConfig& deck) {
   const RunProgress progress = RunFile(checkpoint).progress();
-  return progress.run_step >=
-         planRunLength(effective(deck), static_cast<std::size_t>(progress.samples)).total();
+  return progress.run_step >= planRunLength(effective(deck), progress.samples).total();
 }
 
 /// There is nothing to do in the directory of a finished run if the deck is that of the run and no checkpoint

@@ -30,10 +30,10 @@ void collectively(const Communicator& world, const std::function<void()>& work) 
 }
 
 std::string tellAll(const Communicator& world, std::string text, int teller) {
-  auto length = static_cast<std::int64_t>(text.size());
+  std::int64_t length = text.size();
   world.barrier(); // a broadcast blocks; this wait is watched
   PARTITA_MPI(MPI_Bcast(&length, 1, MPI_INT64_T, teller, world.get()));
-  text.resize(static_cast<std::size_t>(length));
+  text.resize(length);
   PARTITA_MPI(MPI_Bcast(text.data(), mpiCount(length), MPI_CHAR, teller, world.get()));
   return text;
 }

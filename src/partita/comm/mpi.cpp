@@ -23,7 +23,7 @@ std::string describeMpiError(const char* call, int code) {
   std::array<char, MPI_MAX_ERROR_STRING> text{};
   int length = 0;
   MPI_Error_string(code, text.data(), &length);
-  return std::string(call) + " failed: " + std::string(text.data(), static_cast<std::size_t>(length));
+  return std::string(call) + " failed: " + std::string(text.data(), length);
 }
 
 MpiEnvironment::MpiEnvironment(int& argc, char**& argv) {
@@ -47,7 +47,7 @@ std::string MpiEnvironment::library() {
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
   int length = 0;
   PARTITA_MPI(MPI_Get_library_version(text.data(), &length));
-  const std::string full(text.data(), static_cast<std::size_t>(length));
+  const std::string full(text.data(), length);
   return full.substr(0, full.find_first_of(",\n"));
 }
 
@@ -156,7 +156,7 @@ std::int64_t Communicator::total(std::int64_t value) const {
 }
 
 std::vector<std::int64_t> Communicator::gather(std::int64_t value) const {
-  std::vector<std::int64_t> values(static_cast<std::size_t>(_size));
+  std::vector<std::int64_t> values(_size);
   Request request;
   PARTITA_MPI(MPI_Igather(&value, 1, MPI_INT64_T, values.data(), 1, MPI_INT64_T, 0, _comm,
                           request.start(everyone("gathering"))));

@@ -86,14 +86,14 @@ std::string numbersOf(const std::vector<RankPlace>& places, const std::vector<in
                       int (*number)(const RankPlace&)) {
   std::vector<int> numbers;
   numbers.reserve(ranks.size());
-  for (const int rank : ranks) numbers.push_back(number(places[static_cast<std::size_t>(rank)]));
+  for (const int rank : ranks) numbers.push_back(number(places[rank]));
   std::sort(numbers.begin(), numbers.end());
   numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
   return (numbers.size() == 1 ? " " : "s ") + formatRanges(numbers);
 }
 
 std::string lineOf(const std::vector<RankPlace>& places, const std::vector<int>& ranks) {
-  const RankPlace& first = places[static_cast<std::size_t>(ranks.front())];
+  const RankPlace& first = places[ranks.front()];
   std::string line = formatRanks(ranks) + ": " + first.host + ", local rank" +
                      numbersOf(places, ranks, [](const RankPlace& place) { return place.local_rank; });
   if (onHost(first)) {

@@ -67,10 +67,10 @@ Sign Sign::ofWait(const WaitedFor& what, double seconds) {
 }
 
 WaitTable::WaitTable(int ranks, double fresh, double now)
-    : _fresh(fresh), _rows(static_cast<std::size_t>(ranks), Row{Sign::ofWork(), now}) {}
+    : _fresh(fresh), _rows(ranks, Row{Sign::ofWork(), now}) {}
 
 void WaitTable::take(int rank, const Sign& sign, double now) {
-  _rows[static_cast<std::size_t>(rank)] = {sign, now};
+  _rows[rank] = {sign, now};
 }
 
 std::vector<int> WaitTable::stuck(double now, double seconds) const {
@@ -83,7 +83,7 @@ std::vector<int> WaitTable::stuck(double now, double seconds) const {
     for (std::size_t rank = 0; rank < held.size(); ++rank) {
       const Sign& sign = _rows[rank].sign;
       const auto is_held = [&](int other) {
-        return static_cast<std::size_t>(other) < held.size() && held[static_cast<std::size_t>(other)];
+        return static_cast<std::size_t>(other) < held.size() && held[other];
       };
       const bool peer_held = sign.kind == WaitedFor::Kind::all
                                  ? all_held

@@ -214,7 +214,7 @@ void validateOptimiser(const RunConfig& c, Diagnostics& d) {
 }
 
 void validateCutList(const StrategySection& s, std::int64_t layers, Diagnostics& d) {
-  const auto count = static_cast<std::int64_t>(s.cuts.size());
+  const std::int64_t count = s.cuts.size();
   d.check(count == s.stages - 1, {"strategy/cuts", "strategy/stages"},
           number(s.stages) + " stages need " + number(s.stages - 1) + " of them, not " + number(count));
   d.check(std::adjacent_find(s.cuts.begin(), s.cuts.end(), std::greater_equal<>{}) == s.cuts.end(),

@@ -41,7 +41,7 @@ std::string noRoom(std::size_t bytes, const std::string& folder, int reason) {
 /// A file of zeros, mapped; its blocks are there.
 std::shared_ptr<void> mapFile(const std::string& folder, std::size_t bytes) {
   const int file = makeFile(folder);
-  const int full = posix_fallocate(file, 0, static_cast<off_t>(bytes));
+  const int full = posix_fallocate(file, 0, bytes);
   void* memory = full == 0 ? mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
   const int reason = full != 0 ? full : errno;
   close(file);
@@ -57,8 +57,8 @@ std::shared_ptr<void> StoredVector::takeRoom(const Placement& placement, std::in
     close(*descriptor);
     delete descriptor;
   });
-  const int reason = posix_fallocate(*file, 0, static_cast<off_t>(bytes));
-  if (reason != 0) throw SystemError(noRoom(static_cast<std::size_t>(bytes), placement.directory, reason));
+  const int reason = posix_fallocate(*file, 0, bytes);
+  if (reason != 0) throw SystemError(noRoom(bytes, placement.directory, reason));
   return file;
 }
 
@@ -79,36 +79,34 @@ StoredVector::StoredVector(const Placement& placement, const std::string& label,
 
 StoredVector::HostSpan StoredVector::part(std::int64_t begin, std::int64_t count) const {
   PARTITA_REQUIRE(begin >= 0 && begin + count <= _size, "a part beyond the end of a stored vector");
-  return HostSpan(_host + begin, static_cast<std::size_t>(count));
+  return HostSpan(_host + begin, count);
 }
 
 void StoredVector::load(const ExecSpace& space, std::int64_t begin, const Vector& to) const {
   if (device_is_host && _in_file) { // perhaps on a thread that Kokkos does not know
-    std::memcpy(to.data(), part(begin, static_cast<std::int64_t>(to.size())).data(),
-                to.size() * sizeof(Real));
+    std::memcpy(to.data(), part(begin, to.size()).data(), to.size() * sizeof(Real));
     return;
   }
-  Kokkos::deep_copy(space, to, part(begin, static_cast<std::int64_t>(to.size())));
+  Kokkos::deep_copy(space, to, part(begin, to.size()));
 }
 
 void StoredVector::save(const ExecSpace& space, std::int64_t begin, const Vector& from) const {
   if (device_is_host && _in_file) {
-    std::memcpy(part(begin, static_cast<std::int64_t>(from.size())).data(), from.data(),
-                from.size() * sizeof(Real));
+    std::memcpy(part(begin, from.size()).data(), from.data(), from.size() * sizeof(Real));
     return;
   }
-  Kokkos::deep_copy(space, part(begin, static_cast<std::int64_t>(from.size())), from);
+  Kokkos::deep_copy(space, part(begin, from.size()), from);
 }
 
 void StoredVector::copyOut(const ExecSpace& space, std::int64_t begin, std::int64_t count, Real* to) const {
-  const auto values = static_cast<std::size_t>(count);
+  const std::size_t values = count;
   if (!offloaded()) Kokkos::deep_copy(space, Outside(to, values), Vector(_device.data() + begin, values));
   fence(space, "partita::StoredVector::copyOut");
   if (offloaded()) std::memcpy(to, part(begin, count).data(), values * sizeof(Real));
 }
 
 void StoredVector::copyIn(const ExecSpace& space, const Real* from) const {
-  const auto values = static_cast<std::size_t>(_size);
+  const std::size_t values = _size;
   if (!offloaded())
     Kokkos::deep_copy(space, _device,
                       Kokkos::View<const Real*, Kokkos::LayoutRight, HostSpace>(from, values));

@@ -23,8 +23,7 @@ class StoredVector {
   using HostSpan = Kokkos::View<Real*, Kokkos::LayoutRight, PinnedSpace, Kokkos::MemoryUnmanaged>;
 
   StoredVector() = default;
-  explicit StoredVector(const Vector& device)
-      : _size(static_cast<std::int64_t>(device.size())), _device(device) {}
+  explicit StoredVector(const Vector& device) : _size(device.size()), _device(device) {}
   /// Zeros, aligned as buffers of tensors are. Throws one line: UserError where the folder takes no file,
   /// RunError where it has no room.
   StoredVector(const Placement& placement, const std::string& label, std::int64_t size);

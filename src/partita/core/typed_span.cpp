@@ -42,8 +42,7 @@ void convert(const ExecSpace& space, const Numbers& from, const Numbers& to, Rea
 void roundTo(const ExecSpace& space, Precision precision, const Matrix& values) {
   if (precision == Precision::single) return;
   withStored(precision, [&](auto stored) {
-    forEachValue(space, "partita::roundTo", static_cast<std::int64_t>(values.size()),
-                 Round<decltype(stored)>{values.data()});
+    forEachValue(space, "partita::roundTo", values.size(), Round<decltype(stored)>{values.data()});
   });
 }
 

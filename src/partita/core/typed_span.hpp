@@ -89,10 +89,8 @@ struct Numbers {
   Numbers() = default;
   Numbers(Precision its_precision, void* its_data, std::int64_t its_size)
       : precision(its_precision), data(its_data), size(its_size) {}
-  Numbers(const Vector& values)
-      : Numbers(Precision::single, values.data(), static_cast<std::int64_t>(values.size())) {}
-  Numbers(const Matrix& values)
-      : Numbers(Precision::single, values.data(), static_cast<std::int64_t>(values.size())) {}
+  Numbers(const Vector& values) : Numbers(Precision::single, values.data(), values.size()) {}
+  Numbers(const Matrix& values) : Numbers(Precision::single, values.data(), values.size()) {}
 
   Numbers part(std::int64_t begin, std::int64_t end) const;
   std::int64_t bytes() const;

@@ -43,16 +43,16 @@ using Team = Kokkos::TeamPolicy<ExecSpace>;
 
 /// The first `rows` rows of a matrix, without a copy.
 inline Matrix topRows(const Matrix& matrix, std::int64_t rows) {
-  return Matrix(matrix.data(), static_cast<std::size_t>(rows), matrix.extent(1));
+  return Matrix(matrix.data(), rows, matrix.extent(1));
 }
 
 inline Labels firstLabels(const Labels& labels, std::int64_t rows) {
-  return Labels(labels.data(), static_cast<std::size_t>(rows));
+  return Labels(labels.data(), rows);
 }
 
 /// An allocation without initialisation; labels start with `partita::`.
 inline Matrix makeMatrix(const std::string& label, std::int64_t rows, std::int64_t columns) {
-  return Matrix(Kokkos::view_alloc(Kokkos::WithoutInitializing, label), static_cast<std::size_t>(rows),
+  return Matrix(Kokkos::view_alloc(Kokkos::WithoutInitializing, label), rows,
                 static_cast<std::size_t>(columns));
 }
 

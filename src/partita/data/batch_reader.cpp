@@ -11,7 +11,7 @@ BatchReader::BatchReader(const RowSource* source, const Dataset& set, RowsOf row
                          std::int64_t capacity, std::int64_t depth, std::int64_t held)
     : _source(source), _set(set), _rows_of(std::move(rows_of)), _count(count), _held(held) {
   const auto width = static_cast<std::size_t>(source != nullptr ? source->width() : 0);
-  const auto rows = static_cast<std::size_t>(capacity);
+  const std::size_t rows = capacity;
   const std::size_t labels = rows * set.labels_a_sample;
   for (std::int64_t i = 0; i < depth + held; ++i) {
     Slot slot;
@@ -23,8 +23,7 @@ BatchReader::BatchReader(const RowSource* source, const Dataset& set, RowsOf row
     _slots.push_back(std::move(slot));
   }
   for (std::int64_t i = 0; !device_is_host && i < held; ++i) {
-    _device_features.push_back(
-        makeMatrix("partita::BatchReader::device_features", capacity, static_cast<std::int64_t>(width)));
+    _device_features.push_back(makeMatrix("partita::BatchReader::device_features", capacity, width));
     _device_labels.emplace_back("partita::BatchReader::device_labels", labels);
   }
   if (depth > 0 && count > 0) _thread = std::thread([this] { work(); });
@@ -92,7 +91,7 @@ Batch BatchReader::next(const ExecSpace& space) {
   if (!device_is_host || _taken > 0)
     fence(space, "partita::BatchReader::next"); // kernels may still read the one that is given back
   waitFor(_taken);
-  const auto place = static_cast<std::size_t>(_taken % _held);
+  const std::size_t place = _taken % _held;
   const Slot& slot = _slots[static_cast<std::size_t>(_taken++) % _slots.size()];
   const std::size_t rows = slot.rows.size(), width = slot.features.extent(1);
   const PinnedMatrix features(slot.features.data(), rows, width);
@@ -103,8 +102,8 @@ Batch BatchReader::next(const ExecSpace& space) {
     batch.features = Matrix(features.data(), rows, width);
     batch.labels = Labels(labels.data(), label_count);
   } else {
-    batch.features = topRows(_device_features[place], static_cast<std::int64_t>(rows));
-    batch.labels = firstLabels(_device_labels[place], static_cast<std::int64_t>(label_count));
+    batch.features = topRows(_device_features[place], rows);
+    batch.labels = firstLabels(_device_labels[place], label_count);
     Kokkos::deep_copy(space, batch.features, features);
     Kokkos::deep_copy(space, batch.labels, labels);
   }

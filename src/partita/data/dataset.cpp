@@ -31,7 +31,7 @@ std::vector<Value> selectRows(const std::vector<Value>& in, std::size_t width,
   if (in.empty()) return out;
   out.reserve(rows.size() * width);
   for (const std::size_t row : rows) {
-    const auto first = in.begin() + static_cast<std::ptrdiff_t>(row * width);
+    const auto first = in.begin() + row * width;
     out.insert(out.end(), first, first + static_cast<std::ptrdiff_t>(width));
   }
   return out;

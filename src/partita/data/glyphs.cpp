@@ -173,7 +173,7 @@ LoadedSet makeSet(const DataSection& section, std::uint64_t seed, GlyphSplit spl
   LoadedSet set;
   requireRoomForSamples(
       count, (need == Need::everything ? static_cast<double>(pixels) : 0.0) + sizeof(std::int32_t), "glyphs");
-  set.labels = glyphLabels(seed, split, static_cast<std::size_t>(count), classes);
+  set.labels = glyphLabels(seed, split, count, classes);
   set.shape = {1, section.image_size, section.image_size};
   set.features_source = set.labels_source = "glyphs";
   if (need == Need::labels_only) return set;
@@ -199,7 +199,7 @@ void GlyphPainter::paint(std::uint64_t index, std::int32_t label, std::uint8_t* 
   const Random4 look = _shape_stream.block(index * blocks_a_sample);
   _radius = static_cast<float>(_size) * (thinnest + (thickest - thinnest) * toUniform(look.word[0]));
   const float contrast = faintest + (1.0F - faintest) * toUniform(look.word[1]);
-  traceShape(index, glyphShapes()[static_cast<std::size_t>(label)]);
+  traceShape(index, glyphShapes()[label]);
   addNoise(index, contrast, out);
 }
 
@@ -263,7 +263,7 @@ std::vector<std::int32_t> glyphLabels(std::uint64_t seed, GlyphSplit split, std:
   labels.reserve(count);
   for (std::uint32_t run = 0; labels.size() < count; ++run) {
     const RandomStream stream(seed, Stream::glyph_shape, 2 * run + static_cast<std::uint32_t>(split));
-    for (const std::uint32_t label : permutation(static_cast<std::size_t>(classes), stream))
+    for (const std::uint32_t label : permutation(classes, stream))
       if (labels.size() < count) labels.push_back(static_cast<std::int32_t>(label));
   }
   return labels;

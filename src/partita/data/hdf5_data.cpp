@@ -76,7 +76,7 @@ Table openTable(hid_t file, const std::string& file_name, const std::string& nam
                 H5Tget_sign(type.get()) == H5T_SGN_NONE;
   const int rank = H5Sget_simple_extent_ndims(space.get());
   if (rank < 0) failRead(table.place);
-  table.sizes.resize(static_cast<std::size_t>(rank));
+  table.sizes.resize(rank);
   if (rank > 0 && H5Sget_simple_extent_dims(space.get(), table.sizes.data(), nullptr) < 0)
     failRead(table.place);
   return table;

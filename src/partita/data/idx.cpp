@@ -85,14 +85,12 @@ Header readHeader(GzipFile& file, int fewest, int most) {
 /// the header promises: a header may lie.
 std::vector<std::uint8_t> readRows(GzipFile& file, const Header& header, std::size_t kept) {
   const std::uint64_t total = header.count * header.width, keep = kept * header.width;
-  std::vector<std::uint8_t> out,
-      block(static_cast<std::size_t>(std::min<std::uint64_t>(total, GzipFile::block_bytes)));
+  std::vector<std::uint8_t> out, block(std::min<std::uint64_t>(total, GzipFile::block_bytes));
   for (std::uint64_t done = 0; done < total;) {
-    const std::size_t wanted = static_cast<std::size_t>(std::min<std::uint64_t>(block.size(), total - done));
+    const std::size_t wanted = std::min<std::uint64_t>(block.size(), total - done);
     const std::size_t got = file.read(block.data(), wanted);
     const std::uint64_t missing = keep - out.size();
-    out.insert(out.end(), block.begin(),
-               block.begin() + static_cast<std::ptrdiff_t>(std::min<std::uint64_t>(got, missing)));
+    out.insert(out.end(), block.begin(), block.begin() + std::min<std::uint64_t>(got, missing));
     done += got;
     if (got < wanted)
       throw UserError(file.name() + ": truncated at byte " + std::to_string(file.position()) +
@@ -136,7 +134,7 @@ IdxImages readIdxImages(const std::string& path, std::int64_t limit) {
   GzipFile file(path);
   Header header = readHeader(file, 2, 4);
   std::vector<std::uint8_t> bytes = readRows(file, header, keptRows(header.count, limit));
-  const auto width = static_cast<std::size_t>(header.width);
+  const std::size_t width = header.width;
   IdxImages images = describeImages(std::move(header));
   images.samples = Samples(width, std::move(bytes));
   return images;

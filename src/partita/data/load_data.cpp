@@ -158,7 +158,7 @@ Dataset splitOff(Dataset& train, double fraction, std::size_t all, const std::st
     throw UserError(key + " leaves none of the " + std::to_string(samples) + " samples for training");
   const std::vector<std::uint32_t> order = permutation(samples, RandomStream(seed, Stream::split, draw));
   std::vector<std::size_t> rows(order.begin(), order.end());
-  const auto middle = rows.begin() + static_cast<std::ptrdiff_t>(held_out);
+  const auto middle = rows.begin() + held_out;
   std::sort(rows.begin(), middle);
   std::sort(middle, rows.end());
   Dataset apart = selectSamples(train, {rows.begin(), middle});

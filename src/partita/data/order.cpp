@@ -54,8 +54,8 @@ BatchReader::RowsOf inParts(const BatchReader::RowsOf& order, std::int64_t parts
       batch->number = index / parts;
       order(batch->number, batch->rows);
     }
-    const Slice slice = replicaSlice(static_cast<std::int64_t>(batch->rows.size()),
-                                     static_cast<int>(index % parts), static_cast<int>(parts));
+    const Slice slice =
+        replicaSlice(batch->rows.size(), static_cast<int>(index % parts), static_cast<int>(parts));
     rows.assign(batch->rows.begin() + slice.begin, batch->rows.begin() + slice.end);
   };
 }

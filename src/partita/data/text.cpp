@@ -129,7 +129,7 @@ namespace {
 /// As bytes where they go into them: a quarter of the memory.
 Samples samplesOf(const std::vector<std::int32_t>& tokens, std::int64_t vocabulary, std::size_t width,
                   std::size_t count) {
-  const auto end = tokens.begin() + static_cast<std::ptrdiff_t>(count * width);
+  const auto end = tokens.begin() + count * width;
   if (vocabulary <= 256) return Samples(width, std::vector<std::uint8_t>(tokens.begin(), end));
   return Samples(width, std::vector<float>(tokens.begin(), end));
 }
@@ -138,7 +138,7 @@ Samples samplesOf(const std::vector<std::int32_t>& tokens, std::int64_t vocabula
 
 LoadedSet windowsOf(const std::vector<std::int32_t>& tokens, std::int64_t vocabulary, std::int64_t sequence,
                     std::int64_t limit, const std::string& source, Need need) {
-  const auto width = static_cast<std::size_t>(sequence);
+  const std::size_t width = sequence;
   if (tokens.size() < width + 1) {
     throw UserError(source + ": " + std::to_string(tokens.size()) +
                     " tokens are too few; a sample of data/sequence = " + std::to_string(sequence) +

@@ -51,7 +51,7 @@ std::size_t longestMessage(const RunFileContent& content) {
 void shuffle(const Real* values, std::int64_t count, Bytes& to) {
   std::fill(to.begin(), to.end(), static_cast<unsigned char>(0));
   const auto* from = reinterpret_cast<const unsigned char*>(values);
-  const std::size_t places = to.size() / sizeof(Real), used = static_cast<std::size_t>(count);
+  const std::size_t places = to.size() / sizeof(Real), used = count;
   for (std::size_t byte = 0; byte < sizeof(Real); ++byte) {
     for (std::size_t i = 0; i < used; ++i) to[byte * places + i] = from[i * sizeof(Real) + byte];
   }
@@ -69,11 +69,11 @@ class ChunkStore {
 
   void store(const Chunk& chunk) {
     if (!_failure.empty()) return;
-    const TensorRecord& tensor = _content.tensors[static_cast<std::size_t>(chunk.head.tensor)];
+    const TensorRecord& tensor = _content.tensors[chunk.head.tensor];
     std::vector<hsize_t> offset(tensor.extents.size(), 0);
-    offset[0] = static_cast<hsize_t>(chunk.head.row);
-    if (H5Dwrite_chunk(_file.tensor(static_cast<std::size_t>(chunk.head.tensor)), H5P_DEFAULT, 0,
-                       offset.data(), chunk.bytes, chunk.data) < 0)
+    offset[0] = chunk.head.row;
+    if (H5Dwrite_chunk(_file.tensor(chunk.head.tensor), H5P_DEFAULT, 0, offset.data(), chunk.bytes,
+                       chunk.data) < 0)
       _failure = notWritten(_file.path(), tensor).what();
   }
 
@@ -95,9 +95,8 @@ class ChunkStore {
  private:
   void receive() {
     if (_sending == 0) return;
-    PARTITA_MPI(MPI_Irecv(_message.data(), mpiCount(static_cast<std::int64_t>(_message.size())), MPI_BYTE,
-                          MPI_ANY_SOURCE, tag, _comm.get(),
-                          _request.start({WaitedFor::Kind::all, "compressed chunks"})));
+    PARTITA_MPI(MPI_Irecv(_message.data(), mpiCount(_message.size()), MPI_BYTE, MPI_ANY_SOURCE, tag,
+                          _comm.get(), _request.start({WaitedFor::Kind::all, "compressed chunks"})));
   }
 
   void take(const MPI_Status& status) {
@@ -135,8 +134,7 @@ class ChunkSender {
     message.resize(sizeof chunk.head + chunk.bytes);
     std::memcpy(message.data(), &chunk.head, sizeof chunk.head);
     std::copy_n(chunk.data, chunk.bytes, message.data() + sizeof chunk.head);
-    PARTITA_MPI(MPI_Isend(message.data(), mpiCount(static_cast<std::int64_t>(message.size())), MPI_BYTE, 0,
-                          tag, _comm.get(),
+    PARTITA_MPI(MPI_Isend(message.data(), mpiCount(message.size()), MPI_BYTE, 0, tag, _comm.get(),
                           request.start({WaitedFor::Kind::taker, "compressed chunk", _comm.worldRank(0)})));
   }
 

@@ -65,7 +65,7 @@ void JsonObject::add(const std::string& key, const JsonObject& object) {
 }
 
 std::string JsonObject::text(int indent) const {
-  const std::string margin(static_cast<std::size_t>(indent), ' ');
+  const std::string margin(indent, ' ');
   std::string out = "{\n";
   for (std::size_t i = 0; i < _entries.size(); ++i) {
     out += margin + "  " + quoted(_entries[i].first) + ": " + _entries[i].second;

@@ -199,7 +199,7 @@ void NpzWriter::add(const std::string& name, const std::vector<std::string>& tex
 
 void writeNpz(const std::string& path, const JoinedNetwork& network) {
   NpzWriter file(path);
-  const auto values = static_cast<std::int64_t>(network.shift.size());
+  const std::int64_t values = network.shift.size();
   file.add("input/shift", {values}, network.shift);
   file.add("input/scale", {values}, network.scale);
   std::vector<std::string> operations;

@@ -131,7 +131,7 @@ void OutputFile::write(const void* data, std::size_t bytes) {
 }
 
 void OutputFile::replace(std::uint64_t offset, const std::string& bytes) {
-  if (fseeko(_file, static_cast<off_t>(offset), SEEK_SET) != 0) fail();
+  if (fseeko(_file, offset, SEEK_SET) != 0) fail();
   if (std::fwrite(bytes.data(), 1, bytes.size(), _file) != bytes.size()) fail();
   if (fseeko(_file, 0, SEEK_END) != 0) fail();
 }

@@ -32,7 +32,7 @@ void ProtobufMessage::append(const std::string& bytes) {
 }
 
 void ProtobufMessage::integer(int field, std::int64_t value) {
-  append(keyOf(field, varint) + varintOf(static_cast<std::uint64_t>(value)));
+  append(keyOf(field, varint) + varintOf(value));
 }
 
 void ProtobufMessage::real(int field, float value) {

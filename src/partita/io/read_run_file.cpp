@@ -29,7 +29,7 @@ void forEachBlock(hid_t dataset, const std::vector<std::int64_t>& extents,
     std::vector<std::int64_t> block = extents;
     block[0] = std::min(rows_a_call, extents[0] - row);
     std::vector<hsize_t> start(block.size(), 0);
-    start[0] = static_cast<hsize_t>(row);
+    start[0] = row;
     const std::vector<hsize_t> count(block.begin(), block.end());
     const Hdf5Space memory_space = simpleSpace(block);
     checkHdf5(
@@ -220,7 +220,7 @@ std::vector<T> RunFile::readAll(const std::string& name, hid_t type) const {
   if (!sensible(dataset.get(), extents) || extents.empty())
     throw UserError(_path + ": '" + name + "' has no sensible size");
   for (const std::int64_t extent : extents) size *= extent;
-  std::vector<T> values(static_cast<std::size_t>(size));
+  std::vector<T> values(size);
   checkHdf5(H5Dread(dataset.get(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()),
             _path + ": '" + name + "' cannot be read; the file is damaged");
   return values;
@@ -296,8 +296,7 @@ RunProgress RunFile::readProgress() const {
   progress.ranks = integer("ranks");
   progress.scores = readRows<LossSums>("/state/scores");
   progress.updates = readRows<UpdateState>("/state/updates");
-  const auto scores = static_cast<std::int64_t>(progress.scores.size()),
-             updates = static_cast<std::int64_t>(progress.updates.size());
+  const std::int64_t scores = progress.scores.size(), updates = progress.updates.size();
   const bool fits = progress.stages > 0 && progress.replicas > 0 &&
                     scores / progress.stages == progress.replicas && scores % progress.stages == 0 &&
                     updates == progress.stages;

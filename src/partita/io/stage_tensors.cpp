@@ -46,7 +46,7 @@ std::optional<std::vector<Real>> valuesOfStage(const RunFile& file, const std::s
     const TensorRecord* found = file.find(kind, tensor.layer, tensor.name);
     if (found == nullptr || found->extents != tensor.extents) return std::nullopt;
   }
-  std::vector<Real> values(static_cast<std::size_t>(size));
+  std::vector<Real> values(size);
   for (const StageTensor& tensor : tensors)
     file.read(*file.find(kind, tensor.layer, tensor.name), values.data() + tensor.offset);
   return values;
@@ -89,7 +89,7 @@ constexpr int hash_tag = static_cast<int>(Tag::hash);
 /// A piece at a time: whole, a copy of the parameters might be the most that a run ever holds.
 void add(const StoredVector& values, const StageTensor& tensor, Sha256& hash) {
   constexpr std::int64_t most = 1 << 16;
-  std::vector<Real> piece(static_cast<std::size_t>(std::min(most, tensor.size)));
+  std::vector<Real> piece(std::min(most, tensor.size));
   for (std::int64_t done = 0; done < tensor.size; done += most) {
     const std::int64_t count = std::min(most, tensor.size - done);
     values.copyOut(ExecSpace(), tensor.offset + done, count, piece.data());

@@ -30,7 +30,7 @@ void writeRows(hid_t dataset, const TensorRecord& tensor, Rows rows, const Real*
   std::vector<std::int64_t> block = tensor.extents;
   block[0] = rows.count;
   std::vector<hsize_t> start(block.size(), 0);
-  start[0] = static_cast<hsize_t>(rows.first);
+  start[0] = rows.first;
   const std::vector<hsize_t> count(block.begin(), block.end());
   const Hdf5Space memory = simpleSpace(block), file = checkedId<Hdf5Space>(H5Dget_space(dataset), wrong);
   checkHdf5(H5Sselect_hyperslab(file.get(), H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr),

@@ -23,11 +23,11 @@ CutTable cutTable(std::int64_t n, int parts,
                 std::vector<PartialCut>(static_cast<std::size_t>(n) + 1));
   best[0][0].value = 0.0;
   for (int part = 1; part <= parts; ++part) {
-    const auto p = static_cast<std::size_t>(part);
+    const std::size_t p = part;
     for (std::int64_t end = part; end <= n; ++end) {
-      PartialCut& here = best[p][static_cast<std::size_t>(end)];
+      PartialCut& here = best[p][end];
       for (std::int64_t from = part - 1; from < end; ++from) {
-        const double before = best[p - 1][static_cast<std::size_t>(from)].value;
+        const double before = best[p - 1][from].value;
         const double value = join(before, cost(from, end, part - 1));
         if (value < here.value) here = {value, from};
       }
@@ -40,7 +40,7 @@ CutTable cutTable(std::int64_t n, int parts,
 
 std::vector<std::int64_t> balancedCuts(std::int64_t n, int parts,
                                        const std::function<double(std::int64_t, std::int64_t, int)>& cost) {
-  const auto count = static_cast<std::size_t>(parts), size = static_cast<std::size_t>(n);
+  const std::size_t count = parts, size = n;
   const double largest =
       cutTable(n, parts, cost, [](double before, double own) { return std::max(before, own); })[count][size]
           .value;
@@ -50,7 +50,7 @@ std::vector<std::int64_t> balancedCuts(std::int64_t n, int parts,
   std::vector<std::int64_t> cuts(count - 1);
   std::int64_t end = n;
   for (std::size_t p = count; p > 1; --p) {
-    end = best[p][static_cast<std::size_t>(end)].from;
+    end = best[p][end].from;
     cuts[p - 2] = end;
   }
   return cuts;

@@ -23,7 +23,7 @@ class Planner {
       const std::string where = "network/layers: entry " + std::to_string(entry + 1);
       for (std::int64_t copy = 0; copy < entries[entry].repeat; ++copy) {
         const bool last = entry + 1 == entries.size() && copy + 1 == entries[entry].repeat;
-        _index = static_cast<std::int64_t>(layers.size());
+        _index = layers.size();
         layers.push_back(plan(entries[entry], layers.empty() ? input : layers.back().out,
                               "layer" + std::to_string(_index), where, last));
       }

@@ -86,7 +86,7 @@ void checkMessages(const RunConfig& config, const Partition& partition, const Gr
 } // namespace
 
 void checkLabels(const Partition& partition, const DataSets& sets) {
-  const auto labels = static_cast<std::int64_t>(sets.train.labels_a_sample);
+  const std::int64_t labels = sets.train.labels_a_sample;
   const std::int64_t positions = partition.stages.back().positions;
   if (labels == positions) return;
   throw UserError("network/layers: the network tells " + std::to_string(positions) +
@@ -122,7 +122,7 @@ double largestMessage(const RunConfig& config, const Partition& partition, const
 void dryRun(const RunConfig& deck, int ranks) {
   Log::info(writeDeck(deck));
   const RunConfig config = effective(deck);
-  const DataSets sets = loadData(config.data, static_cast<std::uint64_t>(config.run.seed), Need::everything);
+  const DataSets sets = loadData(config.data, config.run.seed, Need::everything);
   const Partition partition = planPartition(config, planNetwork(config.network, sets.shape, sets.classes),
                                             sets.classes, sizeof(Real));
   checkLabels(partition, sets);

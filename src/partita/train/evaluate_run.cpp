@@ -80,7 +80,7 @@ void Predictions::write(const Grid& grid, const DataSets& sets, const Dataset& s
   if (last && grid.world().rank() != 0)
     sendPieces(grid.world(), Tag::predictions, _logits.data(), _logits.size() * sizeof(float));
   if (_file == nullptr) return;
-  const auto samples = static_cast<std::int64_t>(set.size());
+  const std::int64_t samples = set.size();
   const auto classes = static_cast<std::size_t>(sets.classes), values = classes * set.labels_a_sample;
   _file->begin("features", "<f4", {samples, sets.width()}, set.size() * set.features.width() * sizeof(float));
   writeFeatures(set.features);
@@ -162,7 +162,7 @@ void evaluateRun(const Communicator& world, const std::string& path,
   showMessagePaths(setup.grid);
   collectively(world, [&] {
     const RunFile opened(file);
-    opened.verify(static_cast<std::size_t>(world.rank()), static_cast<std::size_t>(world.size()));
+    opened.verify(world.rank(), world.size());
     checkParameters(opened, setup.plans.partition);
     readParameters(opened, setup.stagePointers<Stage*>());
   });

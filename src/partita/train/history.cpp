@@ -79,7 +79,7 @@ bool HistoryFile::writeWaiting() {
     const ssize_t written = write(_file, _waiting.data(), _waiting.size());
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) return false;
-    _waiting.erase(0, static_cast<std::size_t>(written));
+    _waiting.erase(0, written);
   }
   return true;
 }

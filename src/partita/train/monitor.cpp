@@ -27,8 +27,7 @@ Monitor::Monitor(const RunConfig& config, const Partition& partition, const Grid
                  const std::string& history, std::int64_t classes, const RunLength& length,
                  const Start& start)
     : _config(config), _partition(partition), _grid(grid), _classes(classes), _length(length),
-      _heard(static_cast<std::size_t>(grid.world().size())), _elapsed_before(start.elapsed),
-      _latest(partition.stages.size() + 1) {
+      _heard(grid.world().size()), _elapsed_before(start.elapsed), _latest(partition.stages.size() + 1) {
   const Position& from = start.position;
   const bool recovers = from.phase == RunPhase::recovery;
   for (int stage = 0; stage < grid.plan().stages; ++stage) {
@@ -89,7 +88,7 @@ void Monitor::pump() {
       ++_silent_ranks;
       continue;
     }
-    ++_heard[static_cast<std::size_t>(status.MPI_SOURCE)];
+    ++_heard[status.MPI_SOURCE];
     take(report);
   }
 }

@@ -19,9 +19,7 @@ namespace {
 
 /// Ranks share the reading; what one of them finds, all throw.
 void verifyTogether(const Communicator& world, const std::string& file) {
-  collectively(world, [&] {
-    RunFile(file).verify(static_cast<std::size_t>(world.rank()), static_cast<std::size_t>(world.size()));
-  });
+  collectively(world, [&] { RunFile(file).verify(world.rank(), world.size()); });
 }
 
 /// Why a checkpoint is damaged; empty: it is whole. What cannot be read is no proof of damage, and throws.
@@ -29,7 +27,7 @@ std::string damageOf(const Communicator& world, const std::string& file) {
   std::string damage;
   collectively(world, [&] {
     try {
-      RunFile(file).verify(static_cast<std::size_t>(world.rank()), static_cast<std::size_t>(world.size()));
+      RunFile(file).verify(world.rank(), world.size());
     } catch (const DamagedFile& error) {
       damage = error.what();
     }
@@ -117,7 +115,7 @@ void compareLabels(const RunFacts& facts, const DataSets& sets, const std::strin
 
 void compareData(const RunFacts& facts, const RunProgress& found, const DataSets& sets,
                  const RunLength& length) {
-  const auto samples = static_cast<std::int64_t>(sets.train.size());
+  const std::int64_t samples = sets.train.size();
   if (found.samples != samples && found.per_epoch == length.per_epoch) {
     Log::warning("the training set has " + std::to_string(samples) + " samples now and had " +
                  std::to_string(found.samples) + ": going on with other batches");
@@ -165,7 +163,7 @@ Restart planRestart(const std::string& file, const RunConfig& deck, const RunCon
     return restart;
   }
   restart.found = opened.progress();
-  const Before before(opened, static_cast<std::size_t>(restart.found->samples));
+  const Before before(opened, restart.found->samples);
   const Position& found = restart.found->position;
   if (restart.found->stages != static_cast<std::int64_t>(before.cuts.size()) + 1 ||
       (found.stage > 0 && before.length.turns == 1))
@@ -197,7 +195,7 @@ namespace {
 /// different ones, of which the smallest is safe for all.
 std::pair<double, std::int64_t> scaleOf(const Restart& restart, std::int64_t stage) {
   const std::vector<UpdateState>& updates = restart.found->updates;
-  const auto scale = [&](std::int64_t i) { return updates[static_cast<std::size_t>(i)].loss_scale; };
+  const auto scale = [&](std::int64_t i) { return updates[i].loss_scale; };
   const auto clean = static_cast<std::int64_t>(updates[static_cast<std::size_t>(stage)].clean_steps);
   if (!restart.one_scale) return {scale(stage), clean};
   double smallest = scale(0), largest = scale(0);

@@ -53,7 +53,7 @@ bool begins(const std::string& path, const std::string& mark) {
   if (!fs::is_regular_file(path, ignored)) return false;
   std::string start(mark.size(), '\0');
   std::ifstream file(path, std::ios::binary);
-  file.read(start.data(), static_cast<std::streamsize>(start.size()));
+  file.read(start.data(), start.size());
   return file.gcount() == 0 || start == mark;
 }
 
@@ -63,7 +63,7 @@ bool looksLikeHdf5(const std::string& path) {
   const std::string mark = hdf5_mark;
   std::string start(mark.size(), '\0');
   std::ifstream file(path, std::ios::binary);
-  file.read(start.data(), static_cast<std::streamsize>(start.size()));
+  file.read(start.data(), start.size());
   const auto equal = std::inner_product(mark.begin(), mark.end(), start.begin(), std::ptrdiff_t{0},
                                         std::plus<>{}, std::equal_to<>{});
   return equal >= enough || start == std::string(mark.size(), '\0');
@@ -112,8 +112,8 @@ void discard(const std::string& path, const std::string& kept) {
 bool saysSomething(const std::string& path) {
   std::string start(4096, '\0');
   std::ifstream file(path, std::ios::binary);
-  file.read(start.data(), static_cast<std::streamsize>(start.size()));
-  const auto got = static_cast<std::size_t>(file.gcount());
+  file.read(start.data(), start.size());
+  const std::size_t got = file.gcount();
   return got == start.size() || start.find('\n') + 1 < got;
 }
 

@@ -159,7 +159,7 @@ void RunSnapshot::copyValues(const ExecSpace& space, CheckpointJob& job,
       const auto found = std::find_if(tensors.begin(), tensors.end(), [&](const TensorRecord& record) {
         return record.kind == kind && record.layer == tensor.layer && record.name == tensor.name;
       });
-      const auto number = static_cast<std::size_t>(found - tensors.begin());
+      const std::size_t number = found - tensors.begin();
       if (found == tensors.end() || !writesHere(_run.grid, number)) continue;
       Real* to = _copy.data() + used;
       // A forward pass already changes statistics: what waits for the thread is what only an update changes.
@@ -217,8 +217,8 @@ RunNumbers RunSnapshot::ownNumbers(const ExecSpace& space, const std::vector<Sta
     if (grid.replica() > 0) continue; // all of them have the same
     numbers.updates[static_cast<std::size_t>(stage)] = updater->updateState();
   }
-  numbers.reports.resize(static_cast<std::size_t>(grid.world().size()));
-  numbers.reports[static_cast<std::size_t>(grid.world().rank())] = static_cast<double>(_run.monitor.sent());
+  numbers.reports.resize(grid.world().size());
+  numbers.reports[grid.world().rank()] = static_cast<double>(_run.monitor.sent());
   return numbers;
 }
 

@@ -120,7 +120,7 @@ Watchdog::Limits watchdogLimits(const RunConfig& config, const Plans& plans) {
 } // namespace
 
 Plans::Plans(const RunConfig& config, const Communicator& world, bool learns, const TrainedInput* trained) {
-  const auto seed = static_cast<std::uint64_t>(config.run.seed);
+  const std::uint64_t seed = config.run.seed;
   // Who owns the first stage follows from the network, whose input follows from the data: labels and shapes
   // come first, the features only where they are needed.
   sets = loadData(config.data, seed, Need::labels_only, trained);

@@ -47,7 +47,7 @@ void check(const LayerSpec& spec, const Shape& shape, double scale = 1.0) {
 
 } // namespace
 
-TEST_CASE("conv2d: kernels, paddings, strides, dilations and groups", "[gradient]") {
+TEST_CASE("Conv2d: kernels, paddings, strides, dilations and groups", "[gradient]") {
   check(conv(3, {{3}}), {2, 5, 6});
   check(conv(2, {{1}}), {3, 4, 3});                                  // no columns
   check(conv(4, {{1}}, {{0}}, {{1}}, {{1}}, 2), {2, 3, 3});          // nor here
@@ -62,14 +62,14 @@ TEST_CASE("conv2d: kernels, paddings, strides, dilations and groups", "[gradient
   check(conv(2, {{3, 2}}, {{0}, true}, {{2}}, {{1, 2}}), {2, 6, 5}); // same, with strides
 }
 
-TEST_CASE("conv3d", "[gradient]") {
+TEST_CASE("Conv3d", "[gradient]") {
   check(conv(2, {{2, 3, 2}}), {2, 3, 4, 3});
   check(conv(2, {{3, 3, 3}}, {{1}}, {{2, 1, 2}}, {{1}}, 2), {2, 4, 3, 5});
   check(conv(2, {{3, 3, 3}}, {{0}, true}, {{1}}), {2, 3, 4, 3});
   check(conv(1, {{2, 1, 2}}, {{0}, true}, {{1}}, {{2, 1, 1}}), {1, 3, 2, 3});
 }
 
-TEST_CASE("conv2d: activations that want their argument, and no bias", "[gradient]") {
+TEST_CASE("Conv2d: activations that want their argument, and no bias", "[gradient]") {
   for (const Activation activation : {Activation::gelu, Activation::silu, Activation::identity}) {
     for (const bool bias : {true, false}) {
       LayerSpec spec = conv(3, {{3}}, {{1}});
@@ -80,7 +80,7 @@ TEST_CASE("conv2d: activations that want their argument, and no bias", "[gradien
   }
 }
 
-TEST_CASE("conv2d: rows of the batch in several parts", "[gradient]") {
+TEST_CASE("Conv2d: rows of the batch in several parts", "[gradient]") {
   // Columns of one row are 9 x 8 x 4096 values: more than one row is too many at once.
   const LayerPlan plan = planOf(conv(1, {{3}}, {{1}}, {{2}}), {8, 128, 128});
   const auto whole = makeLayer(plan);
@@ -100,7 +100,7 @@ TEST_CASE("conv2d: rows of the batch in several parts", "[gradient]") {
   CHECK(numericalGradient(along, {0.0})[0] == Approx(dot(grad, direction)).epsilon(1e-8));
 }
 
-TEST_CASE("conv2d: accumulate adds to the gradients", "[gradient]") {
+TEST_CASE("Conv2d: accumulate adds to the gradients", "[gradient]") {
   for (const std::int64_t kernel : {1, 3}) {
     const LayerPlan plan = planOf(conv(3, {{kernel}}), {2, 4, 5});
     const auto made = makeLayer(plan);
@@ -133,13 +133,13 @@ TEST_CASE("Pooling of images and volumes", "[gradient]") {
   }
 }
 
-TEST_CASE("global-average-pool and flatten", "[gradient]") {
+TEST_CASE("Global-average-pool and flatten", "[gradient]") {
   check(layer("global-average-pool"), {3, 4, 5});
   check(layer("global-average-pool"), {2, 3, 4, 5});
   check(layer("flatten"), {3, 4, 5});
 }
 
-TEST_CASE("batch-norm of vectors, images and volumes", "[gradient]") {
+TEST_CASE("Batch-norm of vectors, images and volumes", "[gradient]") {
   for (const Activation activation : {Activation::identity, Activation::tanh, Activation::gelu}) {
     check(layer("batch-norm", activation), {5});
     check(layer("batch-norm", activation), {3, 4, 5});

@@ -37,7 +37,7 @@ std::vector<Real> hostValues(const Matrix& matrix) {
 
 } // namespace
 
-TEST_CASE("a mistake found on one rank reaches all", "[comm]") {
+TEST_CASE("A mistake found on one rank reaches all", "[comm]") {
   const int rank = everyone().rank(), last = everyone().size() - 1;
   CHECK(agreedMessages([] {}).empty());
   const std::vector<std::string> told{"first line", "second line"};
@@ -48,7 +48,7 @@ TEST_CASE("a mistake found on one rank reaches all", "[comm]") {
   CHECK(from_all == std::vector<std::string>{"rank 0"}); // each mistake is told once
 }
 
-TEST_CASE("ranks of one host read the same time, and those whose clocks differ nearly", "[comm]") {
+TEST_CASE("Ranks of one host read the same time, and those whose clocks differ nearly", "[comm]") {
   const int rank = everyone().rank(), size = everyone().size();
   const SharedClock same(everyone());
   const SharedClock shifted(everyone(), [rank] { return linkSeconds() + 1000.0 * rank; });
@@ -69,7 +69,7 @@ TEST_CASE("ranks of one host read the same time, and those whose clocks differ n
   }
 }
 
-TEST_CASE("a stream keeps order and sizes", "[comm]") {
+TEST_CASE("A stream keeps order and sizes", "[comm]") {
   if (everyone().size() == 1) return;
   const ExecSpace space;
   constexpr std::int64_t count = 30, rows = 9,
@@ -102,14 +102,14 @@ TEST_CASE("a stream keeps order and sizes", "[comm]") {
   }
 }
 
-TEST_CASE("a count that MPI cannot take is refused, not cut off", "[comm]") {
+TEST_CASE("A count that MPI cannot take is refused, not cut off", "[comm]") {
   constexpr std::int64_t most = std::numeric_limits<int>::max();
   CHECK(mpiCount(most) == most);
   CHECK_THROWS_AS(mpiCount(most + 1), InternalError);
   CHECK_THROWS_AS(mpiCount((std::int64_t{1} << 32) + 5), InternalError); // 5, cut off
 }
 
-TEST_CASE("the reducer sums every value once, whatever the buckets", "[comm]") {
+TEST_CASE("The reducer sums every value once, whatever the buckets", "[comm]") {
   const ExecSpace space;
   const int ranks = everyone().size();
   constexpr std::int64_t size = 1000;
@@ -134,7 +134,7 @@ TEST_CASE("the reducer sums every value once, whatever the buckets", "[comm]") {
   }
 }
 
-TEST_CASE("sums that are held back follow from the front", "[comm]") {
+TEST_CASE("Sums that are held back follow from the front", "[comm]") {
   using Range = std::pair<std::int64_t, std::int64_t>;
   const ExecSpace space;
   const int ranks = everyone().size();
@@ -177,7 +177,7 @@ TEST_CASE("sums that are held back follow from the front", "[comm]") {
   }
 }
 
-TEST_CASE("the grid names neighbours and replicas", "[comm]") {
+TEST_CASE("The grid names neighbours and replicas", "[comm]") {
   const int ranks = everyone().size();
   for (const int replicas : {1, 2}) {
     if (ranks % replicas != 0) continue;
@@ -202,7 +202,7 @@ struct Division {
   int groups, replicas, parts, others;
 };
 
-TEST_CASE("every axis has its communicator, and ranks without a stage are alone", "[comm]") {
+TEST_CASE("Every axis has its communicator, and ranks without a stage are alone", "[comm]") {
   const int ranks = everyone().size();
   const Overrides deck{"strategy/kind=pipeline", "strategy/stages=2", "strategy/microbatches=2"};
   SmallRun alone(groupOf(1), smallDeck(deck));

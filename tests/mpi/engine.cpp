@@ -65,7 +65,7 @@ class OddWork : public PipelineWork {
 
 } // namespace
 
-TEST_CASE("messages of any shape go through a pipeline", "[pipeline]") {
+TEST_CASE("Messages of any shape go through a pipeline", "[pipeline]") {
   const int ranks = everyone().size();
   GridPlan plan;
   plan.ranks = plan.stages = plan.groups = ranks;

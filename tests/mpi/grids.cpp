@@ -56,14 +56,14 @@ void checkTimingDoesNotMatter(const Overrides& deck, int most_ranks, int seeds) 
 
 } // namespace
 
-TEST_CASE("parameters change with the seed and repeat with the deck", "[grid]") {
+TEST_CASE("Parameters change with the seed and repeat with the deck", "[grid]") {
   const std::string once = trainedHash(1, four_stages);
   CHECK(once == trainedHash(1, four_stages));
   CHECK(once != trainedHash(1, four_stages + Overrides{"run/seed=4"}));
   CHECK(once != trainedHash(1, two_stages));
 }
 
-TEST_CASE("relay comes to the same bits on every grid", "[grid]") {
+TEST_CASE("Relay comes to the same bits on every grid", "[grid]") {
   const Overrides relay{"strategy/input=relay"};
   checkSameOnAllGrids(relay + two_stages, 2);
   checkSameOnAllGrids(relay + three_stages, 2);
@@ -74,16 +74,16 @@ TEST_CASE("relay comes to the same bits on every grid", "[grid]") {
   checkSameOnAllGrids(relay + four_stages + Overrides{"optimiser/clip_norm=0.5", "run/steps=20"}, 4);
 }
 
-TEST_CASE("relay does not depend on queues and read-ahead", "[grid]") {
+TEST_CASE("Relay does not depend on queues and read-ahead", "[grid]") {
   checkBufferingDoesNotMatter({"strategy/input=relay"}, 4);
 }
 
-TEST_CASE("relay does not depend on timing", "[grid]") {
+TEST_CASE("Relay does not depend on timing", "[grid]") {
   checkTimingDoesNotMatter({"strategy/input=relay", "run/epochs=1"}, 4, 20);
   checkTimingDoesNotMatter({"strategy/input=relay", "strategy/queue=1", "run/epochs=1"}, 4, 5);
 }
 
-TEST_CASE("frozen comes to the same bits on every grid", "[grid]") {
+TEST_CASE("Frozen comes to the same bits on every grid", "[grid]") {
   const Overrides frozen{"strategy/input=frozen"};
   checkSameOnAllGrids(frozen + two_stages, 2);
   checkSameOnAllGrids(frozen + three_stages, 2);
@@ -93,12 +93,12 @@ TEST_CASE("frozen comes to the same bits on every grid", "[grid]") {
   checkTimingDoesNotMatter(frozen + Overrides{"data/samples=638"}, 4, 5);
 }
 
-TEST_CASE("frozen does not depend on queues and read-ahead", "[grid]") {
+TEST_CASE("Frozen does not depend on queues and read-ahead", "[grid]") {
   // 638 samples leave a last piece that no batch of the first epoch has.
   checkBufferingDoesNotMatter({"strategy/input=frozen", "data/samples=638", "run/epochs=3"}, 4);
 }
 
-TEST_CASE("free comes to the same bits on every grid", "[grid]") {
+TEST_CASE("Free comes to the same bits on every grid", "[grid]") {
   const Overrides free{"strategy/input=free"};
   checkSameOnAllGrids(free + two_stages, 2);
   checkSameOnAllGrids(free + four_stages, 4);
@@ -106,7 +106,7 @@ TEST_CASE("free comes to the same bits on every grid", "[grid]") {
   checkSameOnAllGrids(free + four_stages + Overrides{"strategy/loss=mse", "strategy/labels=uniform"}, 4);
 }
 
-TEST_CASE("recovery comes to the same bits on every grid", "[grid]") {
+TEST_CASE("Recovery comes to the same bits on every grid", "[grid]") {
   const Overrides recovery{"run/epochs=1", "strategy/recovery_epochs=1"};
   for (const char* clip : {"optimiser/clip_norm=0", "optimiser/clip_norm=0.3"}) {
     for (const char* reencode : {"strategy/reencode=off", "strategy/reencode=on"}) {
@@ -120,7 +120,7 @@ TEST_CASE("recovery comes to the same bits on every grid", "[grid]") {
   checkTimingDoesNotMatter(recovery, 4, 5);
 }
 
-TEST_CASE("the joined network decodes the same on every grid", "[grid]") {
+TEST_CASE("The joined network decodes the same on every grid", "[grid]") {
   SmallRun alone(groupOf(1), smallDeck());
   const Evaluation expected = alone.train().evaluate();
   CHECK(expected.accuracy.size() == 4);

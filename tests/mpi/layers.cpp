@@ -37,7 +37,7 @@ Overrides images(const std::string& recompute) {
 
 } // namespace
 
-TEST_CASE("layers of all kinds come to the bits of one rank in a pipeline, recomputed or not", "[pipeline]") {
+TEST_CASE("Layers of all kinds come to the bits of one rank in a pipeline, recomputed or not", "[pipeline]") {
   for (const auto& network : {gpt, images}) {
     for (const char* count : {"strategy/microbatches=3", "strategy/microbatches=5"}) {
       const Overrides shared{"run/steps=6", "training/batch=20", count};

@@ -6,7 +6,7 @@
 
 namespace partita::test::leaks {
 
-TEST_CASE("a communicator that is not freed is told of", "[leaks]") {
+TEST_CASE("A communicator that is not freed is told of", "[leaks]") {
   const int before = mpiObjects().communicators;
   auto leaked = std::make_unique<Communicator>(everyone().duplicate());
   CHECK(mpiObjects().communicators == before + 1);
@@ -18,7 +18,7 @@ TEST_CASE("a communicator that is not freed is told of", "[leaks]") {
   CHECK(mpiObjects().communicators == before + 1);
 }
 
-TEST_CASE("a request that is never completed is told of", "[leaks]") {
+TEST_CASE("A request that is never completed is told of", "[leaks]") {
   const MpiObjects before = mpiObjects();
   MPI_Request left = MPI_REQUEST_NULL;
   int value = 0;
@@ -35,7 +35,7 @@ TEST_CASE("a request that is never completed is told of", "[leaks]") {
   countLeftRequests(-1, before.last_request);
 }
 
-TEST_CASE("a request is started once at a time", "[leaks]") {
+TEST_CASE("A request is started once at a time", "[leaks]") {
   const int own = everyone().rank();
   int sent = 7, received = 0;
   Request receive, send;

@@ -101,7 +101,7 @@ void checkOnRanks(int stages, const Overrides& deck) {
 
 } // namespace
 
-TEST_CASE("a plan of joint training counts what is allocated", "[memory]") {
+TEST_CASE("A plan of joint training counts what is allocated", "[memory]") {
   for (const char* microbatches : {"strategy/microbatches=1", "strategy/microbatches=4"}) {
     for (const char* offload :
          {"optimiser/offload=none", "optimiser/offload=host", "optimiser/offload=file"}) {
@@ -117,7 +117,7 @@ TEST_CASE("a plan of joint training counts what is allocated", "[memory]") {
   checkPlan(2, {"strategy/kind=joint", "strategy/replicas=2", "run/device_aware_mpi=off"});
 }
 
-TEST_CASE("a plan of a pipeline counts what is allocated", "[memory]") {
+TEST_CASE("A plan of a pipeline counts what is allocated", "[memory]") {
   for (const char* schedule : {"message-driven", "1f1b", "gpipe"}) {
     for (const char* microbatches : {"strategy/microbatches=1", "strategy/microbatches=4"}) {
       for (int stages = 1; stages <= 4; ++stages) {
@@ -129,7 +129,7 @@ TEST_CASE("a plan of a pipeline counts what is allocated", "[memory]") {
   }
 }
 
-TEST_CASE("a plan counts messages of 16 bits and staged ones", "[memory]") {
+TEST_CASE("A plan counts messages of 16 bits and staged ones", "[memory]") {
   for (const char* offload : {"optimiser/offload=none", "optimiser/offload=file"}) {
     for (const Overrides& numbers : {Overrides{"run/precision=bf16", "strategy/wire=bf16"},
                                      Overrides{"strategy/wire=bf16"}, Overrides{"run/device_aware_mpi=off"},
@@ -143,7 +143,7 @@ TEST_CASE("a plan counts messages of 16 bits and staged ones", "[memory]") {
   }
 }
 
-TEST_CASE("a plan of sil counts labels, inputs made of them, and the recovery", "[memory]") {
+TEST_CASE("A plan of sil counts labels, inputs made of them, and the recovery", "[memory]") {
   for (const char* input : {"strategy/input=relay", "strategy/input=free"}) {
     for (const char* loss : {"strategy/loss=prototype", "strategy/loss=mse"}) {
       for (int stages = 1; stages <= 4; ++stages)
@@ -156,7 +156,7 @@ TEST_CASE("a plan of sil counts labels, inputs made of them, and the recovery", 
                    "training/loss=mse"});
 }
 
-TEST_CASE("a plan counts what images and tokens need", "[memory]") {
+TEST_CASE("A plan counts what images and tokens need", "[memory]") {
   const Overrides images{"network/layers=[{type='conv2d',channels=8,kernel=3,activation='relu'},"
                          "{type='batch-norm'},{type='residual',activation='gelu',layers=["
                          "{type='conv2d',channels=8,kernel=3,padding=1},{type='batch-norm'}]},"
@@ -181,7 +181,7 @@ TEST_CASE("a plan counts what images and tokens need", "[memory]") {
   }
 }
 
-TEST_CASE("a plan of frozen stages bounds what they allocate in turn", "[memory]") {
+TEST_CASE("A plan of frozen stages bounds what they allocate in turn", "[memory]") {
   const Overrides deck{"strategy/kind=sil", "strategy/input=frozen", "strategy/stages=2", "strategy/queue=3"};
   checkPlan(1, deck, checkBounded);
   checkPlan(2, deck, checkBounded);

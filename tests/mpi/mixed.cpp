@@ -116,7 +116,7 @@ class MadeUp {
 
 } // namespace
 
-TEST_CASE("sums of 16 bits are those of rounded numbers, odd counts too", "[mixed]") {
+TEST_CASE("Sums of 16 bits are those of rounded numbers, odd counts too", "[mixed]") {
   const int ranks = everyone().size();
   for (const Precision wire : {Precision::single, Precision::bf16, Precision::fp16}) {
     for (const Precision precision : {Precision::single, Precision::bf16, Precision::fp16}) {
@@ -151,7 +151,7 @@ TEST_CASE("sums of 16 bits are those of rounded numbers, odd counts too", "[mixe
   }
 }
 
-TEST_CASE("messages of 16 bits arrive as rounded numbers, odd counts too", "[mixed]") {
+TEST_CASE("Messages of 16 bits arrive as rounded numbers, odd counts too", "[mixed]") {
   const Communicator& world = everyone();
   const ExecSpace space;
   constexpr std::int64_t most_rows = 5, columns = 7;
@@ -182,7 +182,7 @@ TEST_CASE("messages of 16 bits arrive as rounded numbers, odd counts too", "[mix
   }
 }
 
-TEST_CASE("an overflow anywhere leaves the step out everywhere, and halves the scale", "[mixed]") {
+TEST_CASE("An overflow anywhere leaves the step out everywhere, and halves the scale", "[mixed]") {
   const int ranks = everyone().size();
   for (const char* offload : {"none", "file"}) {
     for (const char* optimiser : {"adamw", "sgd"}) {
@@ -217,7 +217,7 @@ TEST_CASE("an overflow anywhere leaves the step out everywhere, and halves the s
   }
 }
 
-TEST_CASE("sums that overflow between replicas are noticed, too", "[mixed]") {
+TEST_CASE("Sums that overflow between replicas are noticed, too", "[mixed]") {
   if (everyone().size() != 2) return;
   MadeUp run(1, 2, {"run/precision=fp16", "strategy/wire=fp16"});
   const Snapshot before(run.updaters);
@@ -229,7 +229,7 @@ TEST_CASE("sums that overflow between replicas are noticed, too", "[mixed]") {
   CHECK(single.scale() == 1.0);
 }
 
-TEST_CASE("steps that all overflow end the run", "[mixed]") {
+TEST_CASE("Steps that all overflow end the run", "[mixed]") {
   MadeUp run(std::min(4, everyone().size()), everyone().size() > 4 ? 2 : 1, {"run/precision=fp16"});
   for (int i = 0; i < 99; ++i) CHECK(run.step(1.0, true));
   CHECK_THROWS_AS(run.step(1.0, true), RunError);
@@ -263,7 +263,7 @@ TEST_CASE("16 bits give the same bits on any ranks, with or without offload", "[
   }
 }
 
-TEST_CASE("replicas with sums of 16 bits stay copies of one another", "[mixed]") {
+TEST_CASE("Replicas with sums of 16 bits stay copies of one another", "[mixed]") {
   if (everyone().size() < 2) return;
   for (const char* wire : {"strategy/wire=bf16", "strategy/wire=fp16"}) {
     for (const char* precision : {"run/precision=float", "run/precision=bf16", "run/precision=fp16"}) {
@@ -283,7 +283,7 @@ TEST_CASE("replicas with sums of 16 bits stay copies of one another", "[mixed]")
   }
 }
 
-TEST_CASE("a small network learns as well in 16 bits as in single precision", "[mixed]") {
+TEST_CASE("A small network learns as well in 16 bits as in single precision", "[mixed]") {
   if (everyone().size() > 1) return;
   const auto lossOf = [](const std::string& precision) {
     return SmallRun(everyone(),
@@ -305,7 +305,7 @@ TEST_CASE("a small network learns as well in 16 bits as in single precision", "[
   }
 }
 
-TEST_CASE("messages of 16 bits cross slow links with their stamps", "[mixed]") {
+TEST_CASE("Messages of 16 bits cross slow links with their stamps", "[mixed]") {
   const LinkScope slow({1e-3, 1e9, 0.0, 1});
   const Communicator& world = everyone();
   const ExecSpace space;
@@ -337,7 +337,7 @@ TEST_CASE("messages of 16 bits cross slow links with their stamps", "[mixed]") {
   }
 }
 
-TEST_CASE("a pipeline of 16 bits comes to the bits of one rank", "[mixed]") {
+TEST_CASE("A pipeline of 16 bits comes to the bits of one rank", "[mixed]") {
   for (const char* precision : {"bf16", "fp16"}) {
     for (const char* clip : {"optimiser/clip_norm=0", "optimiser/clip_norm=0.3"}) {
       const Overrides deck{std::string("run/precision=") + precision, clip, "run/steps=20",

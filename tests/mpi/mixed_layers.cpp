@@ -106,7 +106,7 @@ const Overrides placements[] = {
 
 } // namespace
 
-TEST_CASE("statistics and tied weights of 16 bits have the same bits on any ranks", "[mixed][sweep]") {
+TEST_CASE("Statistics and tied weights of 16 bits have the same bits on any ranks", "[mixed][sweep]") {
   for (const Overrides& network : {images, tied_in_front}) {
     for (const std::string& precision : Overrides{"bf16", "fp16"}) {
       const bool overflows = precision == "fp16";
@@ -130,7 +130,7 @@ TEST_CASE("statistics and tied weights of 16 bits have the same bits on any rank
   }
 }
 
-TEST_CASE("steps that are left out leave statistics alone in every strategy", "[mixed]") {
+TEST_CASE("Steps that are left out leave statistics alone in every strategy", "[mixed]") {
   const int ranks = std::min(2, everyone().size());
   const std::string replicas = "strategy/replicas=" + std::to_string(ranks);
   const Overrides cut{"strategy/stages=2", "strategy/cuts=[2]", "strategy/recovery_epochs=1", "run/epochs=1"};
@@ -148,7 +148,7 @@ TEST_CASE("steps that are left out leave statistics alone in every strategy", "[
     watchedHash(ranks, images + deck + Overrides{"strategy/wire=fp16"}, true);
 }
 
-TEST_CASE("a batch whose loss overflows is left out in every strategy, and no other", "[mixed]") {
+TEST_CASE("A batch whose loss overflows is left out in every strategy, and no other", "[mixed]") {
   const Overrides half{"run/precision=fp16", "run/log_every=3"}, two{"strategy/stages=2"};
   const std::vector<Overrides> decks{{"strategy/kind=joint"},
                                      {"strategy/kind=joint", "strategy/microbatches=3"},
@@ -171,7 +171,7 @@ TEST_CASE("a batch whose loss overflows is left out in every strategy, and no ot
   }
 }
 
-TEST_CASE("networks with batch norms or tied heads learn as well in 16 bits", "[mixed]") {
+TEST_CASE("Networks with batch norms or tied heads learn as well in 16 bits", "[mixed]") {
   if (everyone().size() > 1) return;
   const auto lossOf = [](const Overrides& network, const std::string& precision) {
     return SmallRun(everyone(),

@@ -25,7 +25,7 @@ void checkOffload(int ranks, const Overrides& deck) {
 
 } // namespace
 
-TEST_CASE("offload changes no bit of a run", "[offload]") {
+TEST_CASE("Offload changes no bit of a run", "[offload]") {
   const Overrides recovers{"optimiser/kind=adamw", "optimiser/weight_decay=0.01", "optimiser/clip_norm=0.5",
                            "run/epochs=1", "strategy/recovery_epochs=1"};
   const Overrides replicas{"optimiser/kind=adam", "strategy/kind=joint", "strategy/replicas=2",

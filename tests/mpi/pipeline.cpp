@@ -46,7 +46,7 @@ std::vector<int> stageCounts() {
 
 } // namespace
 
-TEST_CASE("a pipeline comes to the bits of one rank, whatever grid and schedule", "[pipeline][sweep]") {
+TEST_CASE("A pipeline comes to the bits of one rank, whatever grid and schedule", "[pipeline][sweep]") {
   for (const int count : {1, 2, 3, 5, 16}) {
     const std::string expected = serialHash(steps + microbatches(count));
     for (const int stages : stageCounts()) {
@@ -58,7 +58,7 @@ TEST_CASE("a pipeline comes to the bits of one rank, whatever grid and schedule"
   }
 }
 
-TEST_CASE("a pipeline whose ranks have several stages comes to the same bits", "[pipeline]") {
+TEST_CASE("A pipeline whose ranks have several stages comes to the same bits", "[pipeline]") {
   const std::string expected = serialHash(steps + microbatches(3));
   for (const int ranks : stageCounts()) {
     for (const int stages : {4, 6}) {
@@ -68,7 +68,7 @@ TEST_CASE("a pipeline whose ranks have several stages comes to the same bits", "
   }
 }
 
-TEST_CASE("a pipeline comes to the same bits with any optimiser, clipping, buffering", "[pipeline]") {
+TEST_CASE("A pipeline comes to the same bits with any optimiser, clipping, buffering", "[pipeline]") {
   const std::vector<Overrides> variants{
       {"optimiser/clip_norm=0.3"},
       {"optimiser/kind=sgd", "optimiser/clip_norm=0.5"},
@@ -88,7 +88,7 @@ TEST_CASE("a pipeline comes to the same bits with any optimiser, clipping, buffe
   }
 }
 
-TEST_CASE("a pipeline does not depend on timing", "[pipeline]") {
+TEST_CASE("A pipeline does not depend on timing", "[pipeline]") {
   const Overrides deck = Overrides{"run/steps=4"} + microbatches(5);
   const std::string expected = serialHash(deck);
   for (const int stages : stageCounts()) {
@@ -105,7 +105,7 @@ TEST_CASE("a pipeline does not depend on timing", "[pipeline]") {
 
 /// Hidden: minutes. The delays of the method's own acceptance: up to 20 ms before every operation and
 /// message.
-TEST_CASE("a pipeline does not depend on timing, a hundred times", "[.slow_pipeline]") {
+TEST_CASE("A pipeline does not depend on timing, a hundred times", "[.slow_pipeline]") {
   const Overrides deck = steps + microbatches(3);
   const std::string expected = serialHash(deck);
   const int stages = stageCounts().back();
@@ -118,13 +118,13 @@ TEST_CASE("a pipeline does not depend on timing, a hundred times", "[.slow_pipel
   }
 }
 
-TEST_CASE("the learned parameters depend on the microbatches, and little", "[pipeline]") {
+TEST_CASE("The learned parameters depend on the microbatches, and little", "[pipeline]") {
   CHECK(serialHash(steps) == serialHash(steps + microbatches(1)));
   CHECK(serialHash(steps) != serialHash(steps + microbatches(4))); // else nothing above says anything
   CHECK(serialHash(steps) != serialHash(Overrides{"run/steps=19"}));
 }
 
-TEST_CASE("live activations stay within the limit, and use it", "[pipeline]") {
+TEST_CASE("Live activations stay within the limit, and use it", "[pipeline]") {
   constexpr std::int64_t count = 8;
   const Communicator& world = everyone();
   const int groups = world.size();
@@ -169,7 +169,7 @@ class AllocationWatch : public StepControl {
 
 } // namespace
 
-TEST_CASE("a pipeline allocates nothing after its first steps, however many there are", "[pipeline]") {
+TEST_CASE("A pipeline allocates nothing after its first steps, however many there are", "[pipeline]") {
   for (const char* path : {"run/device_aware_mpi=auto", "run/device_aware_mpi=off"}) {
     for (const Overrides& schedule : schedules) {
       SmallRun run(everyone(), smallDeck(pipelineOf(everyone().size()) + schedule + microbatches(5) +
@@ -182,7 +182,8 @@ TEST_CASE("a pipeline allocates nothing after its first steps, however many ther
   }
 }
 
-TEST_CASE("nor does one of 16 bits, or one whose state lies elsewhere", "[pipeline][sweep]") {
+TEST_CASE("A pipeline of 16 bits, or with its state elsewhere, allocates nothing after its first steps",
+          "[pipeline][sweep]") {
   for (const char* precision : {"run/precision=float", "run/precision=bf16", "run/precision=fp16"}) {
     for (const char* store : {"optimiser/offload=none", "optimiser/offload=host", "optimiser/offload=file"}) {
       SmallRun run(everyone(), smallDeck(pipelineOf(everyone().size()) + microbatches(5) +
@@ -196,7 +197,8 @@ TEST_CASE("nor does one of 16 bits, or one whose state lies elsewhere", "[pipeli
   }
 }
 
-TEST_CASE("nor do replicas whose updates wait for the next forward pass", "[pipeline]") {
+TEST_CASE("Replicas whose updates wait for the next forward pass allocate nothing after their first steps",
+          "[pipeline]") {
   for (const char* path : {"run/device_aware_mpi=auto", "run/device_aware_mpi=off"}) {
     SmallRun run(everyone(), smallDeck({"strategy/kind=joint", "strategy/replicas=0", "strategy/bucket_kib=1",
                                         "run/steps=150", "run/log_every=100", path}));
@@ -207,7 +209,7 @@ TEST_CASE("nor do replicas whose updates wait for the next forward pass", "[pipe
   }
 }
 
-TEST_CASE("evaluation with many more batches than messages on their way ends", "[pipeline]") {
+TEST_CASE("Evaluation with many more batches than messages on their way ends", "[pipeline]") {
   SmallRun alone(groupOf(1), smallDeck({"strategy/kind=joint"}));
   const Evaluation expected = alone.evaluate();
   for (const char* limit : {"strategy/limit=1", "strategy/limit=0"}) {
@@ -223,7 +225,7 @@ TEST_CASE("evaluation with many more batches than messages on their way ends", "
   }
 }
 
-TEST_CASE("a pipeline sends activations one way, gradients the other, and no labels", "[pipeline]") {
+TEST_CASE("A pipeline sends activations one way, gradients the other, and no labels", "[pipeline]") {
   constexpr std::int64_t width = 32, batch = 40, count = 20, parts = 3;
   SmallRun run(everyone(), smallDeck(pipelineOf(everyone().size()) + microbatches(parts) + steps));
   const MpiRecording recording;
@@ -242,7 +244,7 @@ TEST_CASE("a pipeline sends activations one way, gradients the other, and no lab
   CHECK(grid.traffic.between_stages == totalBytes(onward) + totalBytes(back));
 }
 
-TEST_CASE("a stalled pipeline is reported: who waits for what", "[pipeline]") {
+TEST_CASE("A stalled pipeline is reported: who waits for what", "[pipeline]") {
   const int ranks = everyone().size();
   if (ranks == 1) return;
   Watchdog::Limits limits;

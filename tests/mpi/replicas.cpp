@@ -59,7 +59,7 @@ void checkAgreement(const Overrides& deck, double bound) {
 
 } // namespace
 
-TEST_CASE("replicas are bitwise copies of one another", "[replicas]") {
+TEST_CASE("Replicas are bitwise copies of one another", "[replicas]") {
   for (const char* input :
        {"strategy/input=relay", "strategy/input=frozen", "strategy/input=free", "strategy/kind=pipeline"}) {
     for (const int stages : {1, 2}) {
@@ -78,7 +78,7 @@ TEST_CASE("replicas are bitwise copies of one another", "[replicas]") {
   }
 }
 
-TEST_CASE("one replica and two agree", "[replicas]") {
+TEST_CASE("One replica and two agree", "[replicas]") {
   // Adam divides a gradient by its own size; where a gradient is nothing but rounding, as that of a unit at
   // rest, only epsilon keeps it from becoming a whole step.
   const Overrides sgd{"optimiser/kind=sgd", "optimiser/learning_rate=0.05"},
@@ -101,7 +101,7 @@ TEST_CASE("one replica and two agree", "[replicas]") {
   }
 }
 
-TEST_CASE("updates that wait for the next forward pass change no bit", "[replicas][sweep]") {
+TEST_CASE("Updates that wait for the next forward pass change no bit", "[replicas][sweep]") {
   const std::string pipeline = "strategy/kind=pipeline", sil = "strategy/kind=sil",
                     norms = R"(network/layers=[{ type = "dense", units = 20 },
     { type = "batch-norm", activation = "relu", replicas = true }, { type = "dense" }])";
@@ -134,7 +134,7 @@ TEST_CASE("updates that wait for the next forward pass change no bit", "[replica
   }
 }
 
-TEST_CASE("a batch norm over all replicas is that of one", "[replicas]") {
+TEST_CASE("A batch norm over all replicas is that of one", "[replicas]") {
   const std::string layers = R"(network/layers=[{ type = "conv2d", channels = 4, kernel = 3 },
     { type = "batch-norm", activation = "relu", replicas = true }, { type = "max-pool", kernel = 2 },
     { type = "dense", units = 16 }, { type = "batch-norm", activation = "tanh", replicas = true },
@@ -143,7 +143,7 @@ TEST_CASE("a batch norm over all replicas is that of one", "[replicas]") {
   checkAgreement({"strategy/kind=sil", "strategy/cuts=flops", "optimiser/kind=sgd", layers}, 1e-4);
 }
 
-TEST_CASE("a batch norm over all replicas sums each microbatch, in every fixed order", "[replicas]") {
+TEST_CASE("A batch norm over all replicas sums each microbatch, in every fixed order", "[replicas]") {
   const auto trainedBy = [](int stages, const std::string& schedule, const std::string& replicas) {
     const std::string layers =
         "network/layers=[{type='dense',units=20},{type='batch-norm',activation='relu',replicas=" + replicas +
@@ -165,7 +165,7 @@ TEST_CASE("a batch norm over all replicas sums each microbatch, in every fixed o
   }
 }
 
-TEST_CASE("statistics are those of all replicas", "[replicas]") {
+TEST_CASE("Statistics are those of all replicas", "[replicas]") {
   for (const char* replicas : {"true", "false"}) {
     const std::string layers = std::string(R"(network/layers=[{ type = "dense", units = 20 },
       { type = "batch-norm", activation = "relu", replicas = )") +
@@ -183,7 +183,7 @@ TEST_CASE("statistics are those of all replicas", "[replicas]") {
   }
 }
 
-TEST_CASE("the number of replicas does not change the batches", "[replicas]") {
+TEST_CASE("The number of replicas does not change the batches", "[replicas]") {
   constexpr std::size_t samples = 611;
   constexpr std::int64_t batch = 42, batches = 3 * (611 / 42);
   const Communicator& world = everyone();
@@ -207,7 +207,7 @@ TEST_CASE("the number of replicas does not change the batches", "[replicas]") {
   }
 }
 
-TEST_CASE("gradients are summed over replicas, and between them only", "[replicas]") {
+TEST_CASE("Gradients are summed over replicas, and between them only", "[replicas]") {
   const int replicas = everyone().size();
   SmallRun run(everyone(), smallDeck({"strategy/stages=1", "strategy/replicas=" + std::to_string(replicas),
                                       "run/steps=5", "strategy/bucket_kib=8"}));

@@ -82,7 +82,7 @@ void checkValues(const std::string& path, const Content& wanted) {
 
 } // namespace
 
-TEST_CASE("ranks that have nothing to write take part all the same", "[io]") {
+TEST_CASE("Ranks that have nothing to write take part all the same", "[io]") {
   const SharedFolder folder;
   const Content wanted({{30, 17}, {1, 5}, {12, 3}});
   for (const int compression : {0, 4}) {
@@ -91,7 +91,7 @@ TEST_CASE("ranks that have nothing to write take part all the same", "[io]") {
   }
 }
 
-TEST_CASE("compressed tensors come from many ranks, chunk by chunk", "[io]") {
+TEST_CASE("Compressed tensors come from many ranks, chunk by chunk", "[io]") {
   const SharedFolder folder;
   // Of 4 MiB: three chunks of which the last one is not full, one, four of a row, one, two of a bias.
   const Content wanted({{3000, 701}, {12, 3}, {4, 1100000}, {5, 3, 2, 2}, {1500000}});
@@ -101,7 +101,7 @@ TEST_CASE("compressed tensors come from many ranks, chunk by chunk", "[io]") {
   checkValues(folder.file("file.h5"), wanted);
 }
 
-TEST_CASE("what one rank cannot write, no rank takes for written", "[io]") {
+TEST_CASE("What one rank cannot write, no rank takes for written", "[io]") {
   const SharedFolder folder;
   Content content({{30, 17}, {1, 5}});
   if (!content.values[1].empty()) content.values[1][3] = std::numeric_limits<Real>::quiet_NaN();
@@ -113,7 +113,7 @@ TEST_CASE("what one rank cannot write, no rank takes for written", "[io]") {
   }
 }
 
-TEST_CASE("where a disk is full, every rank comes out of a compressed file", "[io]") {
+TEST_CASE("Where a disk is full, every rank comes out of a compressed file", "[io]") {
   const SharedFolder folder;
   const Content content({{3000, 701}, {12, 3}, {3000, 701}, {3000, 701}});
   {
@@ -126,7 +126,7 @@ TEST_CASE("where a disk is full, every rank comes out of a compressed file", "[i
   checkValues(folder.file("file.h5"), content);
 }
 
-TEST_CASE("no call writes more than a megabyte, whatever the size of a tensor", "[io]") {
+TEST_CASE("No call writes more than a megabyte, whatever the size of a tensor", "[io]") {
   const SharedFolder folder;
   const Content content({{3000, 3500}}); // 42 MB in single precision
   const MpiRecording recording;

@@ -51,7 +51,7 @@ struct RecordedRun {
 
 } // namespace
 
-TEST_CASE("free: no message between stages while training", "[traffic]") {
+TEST_CASE("Free: no message between stages while training", "[traffic]") {
   for (const char* mixture : {"strategy/mixture=on", "strategy/mixture=off"}) {
     const RecordedRun recorded({"strategy/input=free", mixture});
     CHECK(recorded.sends.empty());
@@ -67,7 +67,7 @@ TEST_CASE("free: no message between stages while training", "[traffic]") {
   }
 }
 
-TEST_CASE("relay: the activations of every batch once, forward only", "[traffic]") {
+TEST_CASE("Relay: the activations of every batch once, forward only", "[traffic]") {
   for (const char* queue : {"strategy/queue=1", "strategy/queue=4"}) {
     const RecordedRun recorded({"strategy/input=relay", queue});
     const std::int64_t steps = 2 * (samples / batch);
@@ -77,7 +77,7 @@ TEST_CASE("relay: the activations of every batch once, forward only", "[traffic]
   }
 }
 
-TEST_CASE("frozen: the activations of every sample once, whatever the epochs", "[traffic]") {
+TEST_CASE("Frozen: the activations of every sample once, whatever the epochs", "[traffic]") {
   for (const int count : {600, 638}) {
     for (const int epochs : {2, 3}) {
       const RecordedRun recorded({"strategy/input=frozen", "data/samples=" + std::to_string(count),
@@ -89,13 +89,13 @@ TEST_CASE("frozen: the activations of every sample once, whatever the epochs", "
   }
 }
 
-TEST_CASE("frozen: a run of one epoch sends whole batches only", "[traffic]") {
+TEST_CASE("Frozen: a run of one epoch sends whole batches only", "[traffic]") {
   const RecordedRun recorded({"strategy/input=frozen", "data/samples=638", "run/epochs=1"});
   recorded.checkForwardOnly(samples / batch, batch);
   recorded.checkCounters();
 }
 
-TEST_CASE("recovery: an activation forward and a gradient back a step", "[traffic]") {
+TEST_CASE("Recovery: an activation forward and a gradient back a step", "[traffic]") {
   const RecordedRun trained({"run/epochs=1", "strategy/input=free"});
   const RecordedRun recovered({"run/epochs=1", "strategy/input=free", "strategy/recovery_epochs=1"});
   const std::int64_t neighbours = (recovered.first ? 0 : 1) + (recovered.last ? 0 : 1);
@@ -104,7 +104,7 @@ TEST_CASE("recovery: an activation forward and a gradient back a step", "[traffi
   recovered.checkCounters();
 }
 
-TEST_CASE("evaluation: the activations of every test sample once a cut", "[traffic]") {
+TEST_CASE("Evaluation: the activations of every test sample once a cut", "[traffic]") {
   SmallRun run(everyone(), smallDeck());
   const MpiRecording recording;
   run.evaluate();

@@ -60,7 +60,7 @@ Found lateRank(int late, void (*wasteTime)(double)) {
 
 } // namespace
 
-TEST_CASE("a lost message is reported: who waits for what", "[watchdog]") {
+TEST_CASE("A lost message is reported: who waits for what", "[watchdog]") {
   const int ranks = everyone().size();
   if (ranks == 1) return;
   const std::string expected = trainedHash(1, {});
@@ -85,7 +85,7 @@ TEST_CASE("a lost message is reported: who waits for what", "[watchdog]") {
   CHECK_THAT(found.ends[0], ContainsSubstring("for message 5 (activations) of rank 0"));
 }
 
-TEST_CASE("a rank that gives no sign is warned of, then the job ends", "[watchdog]") {
+TEST_CASE("A rank that gives no sign is warned of, then the job ends", "[watchdog]") {
   const int ranks = everyone().size();
   if (ranks == 1) return;
   const Found found = lateRank(ranks - 1, vanish);
@@ -102,7 +102,7 @@ TEST_CASE("a rank that gives no sign is warned of, then the job ends", "[watchdo
   CHECK_THAT(found.ends[0], ContainsSubstring(silent));
 }
 
-TEST_CASE("a silent rank 0 is noticed by all others", "[watchdog]") {
+TEST_CASE("A silent rank 0 is noticed by all others", "[watchdog]") {
   if (everyone().size() == 1) return;
   const Found found = lateRank(0, vanish);
   if (everyone().rank() == 0) {
@@ -113,14 +113,14 @@ TEST_CASE("a silent rank 0 is noticed by all others", "[watchdog]") {
   CHECK_THAT(found.ends[0], ContainsSubstring("rank 0: no sign"));
 }
 
-TEST_CASE("a rank that works may work for ever", "[watchdog]") {
+TEST_CASE("A rank that works may work for ever", "[watchdog]") {
   for (const int late : {0, everyone().size() - 1}) {
     const Found found = lateRank(late, compute);
     CHECK(found.ends.empty());
   }
 }
 
-TEST_CASE("a short run is not heard of", "[watchdog]") {
+TEST_CASE("A short run is not heard of", "[watchdog]") {
   const MpiRecording recording;
   {
     const Watchdog watchdog(everyone(), {});

@@ -207,14 +207,14 @@ void requireOnly(const std::string& text, const std::string& expected) {
 
 } // namespace
 
-TEST_CASE("a bad deck gives one line with its place and what would be right", "[config]") {
+TEST_CASE("A bad deck gives one line with its place and what would be right", "[config]") {
   REQUIRE(errorsOf(good).empty());
   for (const auto& decks : {wrong_names, wrong_types, wrong_ranges, wrong_combinations})
     for (const BadDeck& deck : decks) requireOnly(good + deck.text + "\n", deck.expected);
   for (const BadDeck& deck : wrong_layers) requireOnly(deck.text, deck.expected);
 }
 
-TEST_CASE("text that is not TOML gives its place and the parser's reason", "[config]") {
+TEST_CASE("Text that is not TOML gives its place and the parser's reason", "[config]") {
   const std::vector<std::pair<std::string, std::string>> decks{
       {"[training]\nbatch = 3\nbatch = 4", "deck.toml:3:"}, // twice
       {"[run]\n[run]", "deck.toml:2:"},                     // twice
@@ -244,14 +244,14 @@ TEST_CASE("text that is not TOML gives its place and the parser's reason", "[con
   }
 }
 
-TEST_CASE("a short deck cannot ask for any number of layers", "[config]") {
+TEST_CASE("A short deck cannot ask for any number of layers", "[config]") {
   std::string layers;
   for (int i = 0; i < 10; ++i) layers += "{type = \"dense\", units = 4, repeat = 10000}, ";
   requireOnly("[network]\nlayers = [" + layers + "{type = \"dense\"}]",
               "deck.toml:2:10: network/layers: 100001 layers, repeats counted, are more than 100000");
 }
 
-TEST_CASE("no depth of keys or values overflows the stack", "[config]") {
+TEST_CASE("No depth of keys or values overflows the stack", "[config]") {
   const auto repeated = [](const std::string& text, int count) {
     std::string out;
     for (int i = 0; i < count; ++i) out += text;
@@ -270,7 +270,7 @@ TEST_CASE("no depth of keys or values overflows the stack", "[config]") {
   CHECK(nested.find("deck.toml:2:") == 0);
 }
 
-TEST_CASE("dots in values, texts and comments count towards no key", "[config]") {
+TEST_CASE("Dots in values, texts and comments count towards no key", "[config]") {
   std::string text = good + "[strategy]\n";
   for (int i = 0; i < 100; ++i) text += "# .\n";
   text +=
@@ -278,7 +278,7 @@ TEST_CASE("dots in values, texts and comments count towards no key", "[config]")
   CHECK(errorsOf(text).empty());
 }
 
-TEST_CASE("all mistakes of a deck and its overrides come at once, in order", "[config]") {
+TEST_CASE("All mistakes of a deck and its overrides come at once, in order", "[config]") {
   const std::string text = good + "[training]\nbatch = 0\n[optimiser]\nnesterov = true\n[run]\nsed = 1\n";
   const std::vector<std::string> errors = errorsOf(text, {"run/epochs=x", "data/pth=y"});
   REQUIRE(errors.size() == 5);
@@ -289,19 +289,19 @@ TEST_CASE("all mistakes of a deck and its overrides come at once, in order", "[c
   CHECK(errors[4].find("command line: 'data/pth=y': data/pth: unknown key; did you mean 'path'?") == 0);
 }
 
-TEST_CASE("a wrong value does not raise errors about combinations with it", "[config]") {
+TEST_CASE("A wrong value does not raise errors about combinations with it", "[config]") {
   const auto errors = errorsOf("[network]\nlayers = [{type = \"dense\", units = 2.5}, {type = \"dense\"}]\n");
   REQUIRE(errors.size() == 1);
   CHECK(errors.front().find("network/layers[0]/units: expected an integer") != std::string::npos);
 }
 
-TEST_CASE("control characters of a deck cannot break a message into lines", "[config]") {
+TEST_CASE("Control characters of a deck cannot break a message into lines", "[config]") {
   const auto errors = errorsOf(good + "[run]\n\"a\\nb\" = 1\n[data]\nkind = \"a\\u001b\\n\"\n");
   REQUIRE(errors.size() == 2);
   for (const std::string& error : errors) CHECK(error.find_first_of("\n\x1b") == std::string::npos);
 }
 
-TEST_CASE("the nearest name forgives a third of the letters, case and swaps", "[config]") {
+TEST_CASE("The nearest name forgives a third of the letters, case and swaps", "[config]") {
   const std::vector<std::string> valid{"momentum", "nesterov", "beta1", "beta2"};
   CHECK(partita::nearestName("momnetum", valid) == "momentum");
   CHECK(partita::nearestName("Nesterov", valid) == "nesterov");

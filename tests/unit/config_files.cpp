@@ -99,7 +99,7 @@ std::string mutated(std::string text, std::mt19937& random) {
 
 } // namespace
 
-TEST_CASE("a deck that cannot be read is told in one line", "[config]") {
+TEST_CASE("A deck that cannot be read is told in one line", "[config]") {
   const Folder folder;
   CHECK(errorOf((folder.path / "none.toml").string()) ==
         (folder.path / "none.toml").string() + ": no such deck");
@@ -114,7 +114,7 @@ TEST_CASE("a deck that cannot be read is told in one line", "[config]") {
   if (!std::ifstream(locked)) CHECK(errorOf(locked) == locked + ": cannot be read: Permission denied");
 }
 
-TEST_CASE("a deck is read from its file", "[config]") {
+TEST_CASE("A deck is read from its file", "[config]") {
   const Folder folder;
   const std::string path =
       folder.write("a.toml", "[run]\nseed = 5\n[network]\nlayers = [{type = \"dense\"}]");
@@ -122,7 +122,7 @@ TEST_CASE("a deck is read from its file", "[config]") {
   CHECK(loadDeck(path, {"run/seed=6"}).run.seed == 6);
 }
 
-TEST_CASE("a damaged deck is read or refused in single lines, nothing else", "[config]") {
+TEST_CASE("A damaged deck is read or refused in single lines, nothing else", "[config]") {
   RunConfig config;
   LayerSpec hidden;
   hidden.units = 16;

@@ -30,7 +30,7 @@ std::string errorOf(const std::string& text) {
 
 } // namespace
 
-TEST_CASE("overrides replace values of the deck, the last one wins", "[config]") {
+TEST_CASE("Overrides replace values of the deck, the last one wins", "[config]") {
   const RunConfig c = with({"run/seed=9", "run.steps=0", "run/epochs=2", "run/epochs=3", "run/timing=true"});
   CHECK(c.run.seed == 9);
   CHECK(c.run.steps == 0);
@@ -38,7 +38,7 @@ TEST_CASE("overrides replace values of the deck, the last one wins", "[config]")
   CHECK(c.run.timing);
 }
 
-TEST_CASE("overrides need no quotes that a shell would take off", "[config]") {
+TEST_CASE("Overrides need no quotes that a shell would take off", "[config]") {
   CHECK(with({"data/path=/a/b c"}).data.path == "/a/b c");
   CHECK(with({"data/path=\"/a/b\""}).data.path == "/a/b");
   CHECK(with({"data/path=../x=y#z"}).data.path == "../x=y#z");
@@ -50,7 +50,7 @@ TEST_CASE("overrides need no quotes that a shell would take off", "[config]") {
   CHECK(with({"optimiser/learning_rate=1"}).optimiser.learning_rate == 1.0);
 }
 
-TEST_CASE("cuts are a rule or a list", "[config]") {
+TEST_CASE("Cuts are a rule or a list", "[config]") {
   CHECK(with({"strategy/cuts=memory"}).strategy.cut_rule == CutRule::memory);
   const StrategySection list = with({"strategy/cuts=[2,4]", "strategy/stages=3"}).strategy;
   CHECK(list.cut_rule == CutRule::list);
@@ -60,7 +60,7 @@ TEST_CASE("cuts are a rule or a list", "[config]") {
   CHECK(rule.cuts.empty());
 }
 
-TEST_CASE("layers can be replaced as a whole", "[config]") {
+TEST_CASE("Layers can be replaced as a whole", "[config]") {
   const RunConfig c =
       with({"network/layers=[{type=\"dense\",activation=\"leaky-relu\",slope=0.2,bias=false}]"});
   REQUIRE(c.network.layers.size() == 1);
@@ -69,7 +69,7 @@ TEST_CASE("layers can be replaced as a whole", "[config]") {
   CHECK_FALSE(c.network.layers[0].bias);
 }
 
-TEST_CASE("a bad override names itself", "[config]") {
+TEST_CASE("A bad override names itself", "[config]") {
   CHECK(errorOf("steps=3") == "command line: 'steps=3': expected section/key=value");
   CHECK(errorOf("run/steps") == "command line: 'run/steps': expected section/key=value");
   CHECK(errorOf("") == "command line: '': expected section/key=value");
@@ -92,7 +92,7 @@ TEST_CASE("a bad override names itself", "[config]") {
         "give run/steps=0 to count epochs");
 }
 
-TEST_CASE("a combination that an override broke is told of the override", "[config]") {
+TEST_CASE("A combination that an override broke is told of the override", "[config]") {
   const std::string text = deck + "[strategy]\nkind = \"sil\"\ncuts = [3]\n";
   REQUIRE_NOTHROW(parseDeck(text, "deck.toml"));
   try {

@@ -143,18 +143,18 @@ std::string contentOf(const fs::path& path) {
 
 } // namespace
 
-TEST_CASE("a short deck leaves the defaults", "[config]") {
+TEST_CASE("A short deck leaves the defaults", "[config]") {
   RunConfig expected;
   expected.network.layers = {LayerSpec{}};
   requireSame(expected, parseDeck("[network]\nlayers = [{type = \"dense\"}]\n", "deck.toml"));
 }
 
-TEST_CASE("a deck may start with a byte order mark and end its lines with CR LF", "[config]") {
+TEST_CASE("A deck may start with a byte order mark and end its lines with CR LF", "[config]") {
   const std::string text = "\xEF\xBB\xBF[network]\r\nlayers = [{type = \"dense\"}]\r\n[run]\r\nseed = 4\r\n";
   CHECK(parseDeck(text, "deck.toml").run.seed == 4);
 }
 
-TEST_CASE("the effective deck reads back to the same configuration", "[config]") {
+TEST_CASE("The effective deck reads back to the same configuration", "[config]") {
   std::mt19937_64 random(20240613);
   for (int i = 0; i < 300; ++i) {
     RunConfig config = randomConfig(random);
@@ -165,7 +165,7 @@ TEST_CASE("the effective deck reads back to the same configuration", "[config]")
   }
 }
 
-TEST_CASE("every deck of the collection is good, also as an effective deck", "[config]") {
+TEST_CASE("Every deck of the collection is good, also as an effective deck", "[config]") {
   std::size_t count = 0;
   for (const auto& entry : fs::directory_iterator(source_dir / "input-decks")) {
     if (entry.path().extension() != ".toml") continue;
@@ -177,11 +177,11 @@ TEST_CASE("every deck of the collection is good, also as an effective deck", "[c
   CHECK(count >= 10);
 }
 
-TEST_CASE("the reference page in the documentation is current", "[config]") {
+TEST_CASE("The reference page in the documentation is current", "[config]") {
   CHECK(contentOf(source_dir / "docs" / "deck-reference.md") == deckReference());
 }
 
-TEST_CASE("every parameter says what it means, and its default is in range", "[config]") {
+TEST_CASE("Every parameter says what it means, and its default is in range", "[config]") {
   RunConfig config;
   for (const Section& section : describe(config).sections) {
     for (const Parameter& parameter : section.parameters) {
@@ -196,7 +196,7 @@ TEST_CASE("every parameter says what it means, and its default is in range", "[c
   }
 }
 
-TEST_CASE("names of choices follow the enumerators", "[config]") {
+TEST_CASE("Names of choices follow the enumerators", "[config]") {
   CHECK(nameOf(DataKind::hdf5) == "hdf5");
   CHECK(nameOf(Standardise::feature) == "feature");
   CHECK(nameOf(Activation::leaky_relu) == "leaky-relu");

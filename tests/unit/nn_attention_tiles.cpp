@@ -65,7 +65,7 @@ Heads computed(bool one_by_one) {
 
 } // namespace
 
-TEST_CASE("attention: tiles as work items come to the bits of heads", "[nn]") {
+TEST_CASE("Attention: tiles as work items come to the bits of heads", "[nn]") {
   const Heads whole = computed(false), tiles = computed(true);
   CHECK(whole.out == tiles.out);
   CHECK(whole.log_sums == tiles.log_sums);

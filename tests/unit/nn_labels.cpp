@@ -50,7 +50,7 @@ TEST_CASE("Labels are a function of seed and cut", "[nn]") {
   }
 }
 
-TEST_CASE("kappa scales every kind of labels, and the temperature with them", "[nn]") {
+TEST_CASE("Kappa scales every kind of labels, and the temperature with them", "[nn]") {
   for (std::size_t kind = 0; kind < namesOf<LabelKind>().size(); ++kind) {
     INFO(namesOf<LabelKind>()[kind]);
     const SilLabels one = make(static_cast<LabelKind>(kind)), three = make(static_cast<LabelKind>(kind), 3.0);

@@ -1,6 +1,6 @@
 #include "partita/config/deck.hpp"
 #include "partita/core/aligned.hpp"
-#include "partita/plan/effective.hpp"
+#include "partita/plan/strategy_plan.hpp"
 #include "partita/strategy/stage_trainer.hpp"
 
 #include <filesystem>

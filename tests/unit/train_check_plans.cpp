@@ -45,7 +45,7 @@ const std::string over_replicas =
 
 } // namespace
 
-TEST_CASE("batch norm of single values is refused", "[train]") {
+TEST_CASE("Batch norm of single values is refused", "[train]") {
   const std::string single = batch_norm + "would see a single value of each channel at a time; take a larger "
                                           "training/batch, or fewer replicas or microbatches";
   CHECK(complaint(2, {"strategy/microbatches=8"}).empty());
@@ -56,7 +56,7 @@ TEST_CASE("batch norm of single values is refused", "[train]") {
   CHECK(complaint(1, {"strategy/kind=joint", "strategy/microbatches=16"}) == single);
 }
 
-TEST_CASE("batch norm over replicas needs the same order on all of them", "[train]") {
+TEST_CASE("Batch norm over replicas needs the same order on all of them", "[train]") {
   const std::string needs = batch_norm + "over all replicas needs ";
   const std::string order = needs + "a fixed order of the microbatches: strategy/schedule = \"1f1b\", "
                                     "\"1f1b-eager\" or \"gpipe\"";
@@ -71,7 +71,7 @@ TEST_CASE("batch norm over replicas needs the same order on all of them", "[trai
   CHECK(complaint(4, {deck[0], "strategy/microbatches=2", "training/batch=5"}).empty());
 }
 
-TEST_CASE("a message that MPI cannot count is refused", "[train]") {
+TEST_CASE("A message that MPI cannot count is refused", "[train]") {
   const std::string wide = R"(network/layers=[{ type = "dense", units = 16000000 }, { type = "dense" }])";
   CHECK(complaint(2, {wide, "strategy/cuts=[1]", "training/batch=256"}) ==
         "training/batch: a message of 2^31 values or more; smaller batches, more strategy/microbatches or "

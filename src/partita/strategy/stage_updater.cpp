@@ -93,8 +93,8 @@ ReplicaLink ownGradients(const RunConfig& config, const Grid& grid) {
 StageUpdater::StageUpdater(const RunConfig& config, LocalStage& local, ReplicaLink link,
                            const UpdateSchedule& schedule)
     : _local(local), _link(std::move(link)), _section(config.optimiser), _schedule(schedule),
-      _optimiser(makeOptimiser(config.optimiser, local.stage.masters().size())),
-      _norm(partsOf(local.stage)), _checks(leavesStepsOut(config)),
+      _optimiser(makeOptimiser(config.optimiser, local.stage.masters().size())), _norm(partsOf(local.stage)),
+      _checks(leavesStepsOut(config)),
       _late(_link.gradients->overlaps() && !clips() && !_checks && _section.offload == Offload::none),
       _statistics("partita::StageUpdater::statistics", _checks ? local.stage.statistics().extent(0) : 0),
       _scale(hasFp16(config)), _batch(config.training.batch),
@@ -262,8 +262,7 @@ StepReport StageUpdater::report(const ExecSpace& space, std::int64_t stage_numbe
   report.loss = sums.meanLoss();
   report.accuracy = _local.loss->decodesInTraining() ? sums.accuracy() : -1.0;
   report.learning_rate = _rate;
-  report.samples_per_second =
-      static_cast<double>((_step - _reported) * _batch) / secondsBetween(_since, now);
+  report.samples_per_second = static_cast<double>((_step - _reported) * _batch) / secondsBetween(_since, now);
   report.flops_per_second = report.samples_per_second * flops_per_sample;
   report.gradient_norm = std::sqrt(_norm.squaredNorm(space));
   _reported = _step;

@@ -6,7 +6,7 @@
 #include "support/default_space.hpp"
 #include "support/matrices.hpp"
 
-namespace partita::test::core_lane {
+namespace partita::test::core_asynchronous {
 
 namespace {
 
@@ -71,4 +71,4 @@ TEST_CASE("Copies from a disk go on beside the work that they do not belong to",
   CHECK(beside);
 }
 
-} // namespace partita::test::core_lane
+} // namespace partita::test::core_asynchronous

@@ -3,7 +3,7 @@
 
 #include "support/catch.hpp"
 
-namespace partita::test::comm_device_map {
+namespace partita::test::comm_rank_places {
 
 namespace {
 
@@ -67,4 +67,4 @@ TEST_CASE("This process finds its own place", "[comm]") {
   CHECK(places[0].device.threads >= 1);
 }
 
-} // namespace partita::test::comm_device_map
+} // namespace partita::test::comm_rank_places

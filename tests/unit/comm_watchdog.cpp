@@ -2,7 +2,7 @@
 
 #include "support/catch.hpp"
 
-namespace partita::test::comm_wait_table {
+namespace partita::test::comm_watchdog {
 
 namespace {
 
@@ -90,4 +90,4 @@ TEST_CASE("The table tells the suspicious first and counts the alike", "[comm]")
                               "  and more");
 }
 
-} // namespace partita::test::comm_wait_table
+} // namespace partita::test::comm_watchdog

@@ -7,7 +7,7 @@
 #include "support/default_space.hpp"
 #include "support/matrices.hpp"
 
-namespace partita::test::core_half {
+namespace partita::test::core_typed_span {
 
 namespace {
 
@@ -126,11 +126,11 @@ TEST_CASE("Floats of all sizes are rounded in runs as they are one by one", "[ha
   checkRun<Float16>(Precision::fp16);
 }
 
-TEST_CASE("bfloat16 rounds to the nearest even", "[half]") {
+TEST_CASE("Bfloat16 rounds to the nearest even", "[half]") {
   checkRounding<BFloat16>();
 }
 
-TEST_CASE("binary16 rounds to the nearest even, subnormal numbers too", "[half]") {
+TEST_CASE("Binary16 rounds to the nearest even, subnormal numbers too", "[half]") {
   checkRounding<Float16>();
 }
 
@@ -153,4 +153,4 @@ TEST_CASE("Runs of numbers are converted both ways, odd lengths too", "[half]") 
   }
 }
 
-} // namespace partita::test::core_half
+} // namespace partita::test::core_typed_span

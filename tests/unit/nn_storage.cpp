@@ -252,13 +252,12 @@ TEST_CASE("What fills the gaps between tensors stays zero while a stage learns",
         config.run.precision = precision;
         config.optimiser = placed(section, offload);
         config.optimiser.weight_decay = 0.1;
-        const SmallModel model(config, input, classes);
+        SmallModel model(config, input, classes);
         LocalStage& local = *model.stages.front();
-        StageTrainer trainer(config, local, const_cast<Grid&>(model.grid), {}, 20, 20);
+        StageTrainer trainer(config, local, model.grid, {20, 20});
         for (std::uint64_t step = 0; step < 20; ++step) {
-          trainer.forward(space,
-                          matrixOf(rows, local.stage.inputs(), normals(rows * local.stage.inputs(), step)));
-          trainer.learn(space, {labelsOf({0, 1, 2, 3, 4, 0}), Matrix()});
+          const Matrix in = matrixOf(rows, local.stage.inputs(), normals(rows * local.stage.inputs(), step));
+          trainer.step(space, in, {labelsOf({0, 1, 2, 3, 4, 0}), Matrix()});
         }
         CHECK(trainer.updater().optimiser().steps() > 10);
         checkAlignment(local.stage, trainer.updater().optimiser());

@@ -5,9 +5,9 @@
 
 #include <filesystem>
 #include <limits>
-#include <unistd.h>
 
 #include "pmpi.hpp"
+#include "shared_folder.hpp"
 #include "small_run.hpp"
 #include "support/catch.hpp"
 #include "support/file_size_limit.hpp"
@@ -20,28 +20,6 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t bytes_a_call = 1 << 20;
 
-/// A folder that all ranks see, for the life of the object. Collective.
-class SharedFolder {
- public:
-  SharedFolder()
-      : _path(tellAll(everyone(),
-                      (fs::temp_directory_path() / ("partita-mpi-" + std::to_string(getpid()))).string())) {
-    if (everyone().rank() == 0) fs::create_directories(_path);
-    everyone().barrier();
-  }
-  ~SharedFolder() {
-    std::error_code ignored;
-    if (everyone().rank() == 0) fs::remove_all(_path, ignored);
-  }
-  SharedFolder(const SharedFolder&) = delete;
-  SharedFolder& operator=(const SharedFolder&) = delete;
-
-  std::string file(const std::string& name) const { return _path + "/" + name; }
-
- private:
-  std::string _path;
-};
-
 /// Tensors dealt out to ranks in turn: of more ranks than tensors, the last ones have nothing to write.
 struct Content {
   explicit Content(const std::vector<std::vector<std::int64_t>>& shapes) {
@@ -52,7 +30,8 @@ struct Content {
                                  extents, "outputs, inputs"});
       const bool mine = number % everyone().size() == everyone().rank();
       values.push_back(mine ? valuesOf(number) : std::vector<Real>());
-      content.values.push_back(mine ? values.back().data() : nullptr);
+      content.parts.emplace_back();
+      if (mine) content.place(content.parts.size() - 1, values.back().data());
     }
   }
 

@@ -65,7 +65,7 @@ void write(const SmallModel& model, const std::string& path, bool checkpoint = f
     for (const TensorRecord& tensor : networkTensors(model.partition, "first_moment"))
       content.tensors.push_back(tensor);
   }
-  content.values.assign(content.tensors.size(), nullptr);
+  content.parts.assign(content.tensors.size(), {});
   std::vector<HostVector> copies;
   for (const auto& local : model.stages) {
     copies.push_back(Kokkos::create_mirror_view_and_copy(HostSpace(), local->stage.parameters()));
@@ -73,7 +73,7 @@ void write(const SmallModel& model, const std::string& path, bool checkpoint = f
   }
   const std::size_t parameters = networkTensors(model.partition, parameters_kind).size();
   for (std::size_t i = parameters; i < content.tensors.size(); ++i)
-    content.values[i] = content.values[i - parameters];
+    content.parts[i] = content.parts[i - parameters];
   writeRunFile(model.world, path, content, compression);
 }
 

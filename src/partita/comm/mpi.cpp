@@ -135,6 +135,10 @@ void Communicator::sum(std::vector<double>& values) const {
   reduce(values.data(), static_cast<std::int64_t>(values.size()), MPI_DOUBLE, MPI_SUM);
 }
 
+void Communicator::exclusiveOr(std::vector<std::uint32_t>& values) const {
+  reduce(values.data(), static_cast<std::int64_t>(values.size()), MPI_UINT32_T, MPI_BXOR);
+}
+
 std::int64_t Communicator::maximum(std::int64_t value) const {
   reduce(&value, 1, MPI_INT64_T, MPI_MAX);
   return value;

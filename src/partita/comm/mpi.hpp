@@ -71,8 +71,9 @@ class Communicator {
   int worldRank(int rank) const; ///< what the launcher calls a rank of this communicator
 
   void barrier() const;
-  void sum(std::vector<double>& values) const;    ///< in place, over all ranks
-  std::int64_t maximum(std::int64_t value) const; ///< over all ranks
+  void sum(std::vector<double>& values) const;                ///< in place, over all ranks
+  void exclusiveOr(std::vector<std::uint32_t>& values) const; ///< in place, over all ranks
+  std::int64_t maximum(std::int64_t value) const;             ///< over all ranks
   double maximum(double value) const;
   std::int64_t minimum(std::int64_t value) const;
   std::int64_t total(std::int64_t value) const;               ///< sum over all ranks

@@ -15,6 +15,7 @@ enum class Tag : int {
   hash = 7,        ///< hash of the parameters up to a stage
   predictions = 8, ///< logits for a file
   trace = 9,       ///< operations of a pipeline for a file
+  slice = 10,      ///< part of a tensor on its way to a rank that wants all of it
   report = 11,     ///< row of the history
   last_report = 12,
   clock = 13, ///< of rank 0

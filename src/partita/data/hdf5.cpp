@@ -76,6 +76,15 @@ Hdf5Space simpleSpace(const std::vector<std::int64_t>& extents) {
                               "HDF5 cannot make a data space");
 }
 
+Hdf5Space sliceSpace(hid_t dataset, const TensorSlice& slice) {
+  Hdf5Space space = checkedId<Hdf5Space>(H5Dget_space(dataset), "HDF5 lost a data space");
+  const std::vector<hsize_t> start(slice.offset.begin(), slice.offset.end()),
+      count(slice.extents.begin(), slice.extents.end());
+  checkHdf5(H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr),
+            "HDF5 cannot select rows");
+  return space;
+}
+
 std::vector<std::int64_t> extentsOf(hid_t dataset) {
   const Hdf5Space space = checkedId<Hdf5Space>(H5Dget_space(dataset), "HDF5 lost a data space");
   const int rank = H5Sget_simple_extent_ndims(space.get());

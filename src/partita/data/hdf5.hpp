@@ -1,6 +1,7 @@
 #pragma once
 
 #include "partita/config/user_error.hpp"
+#include "partita/plan/tensor_slice.hpp"
 
 #include <hdf5.h>
 
@@ -81,6 +82,7 @@ Handle checkedId(hid_t id, const std::string& failure) {
 hid_t realType(); ///< of a Real in memory and in files
 Hdf5Space simpleSpace(const std::vector<std::int64_t>& extents);
 std::vector<std::int64_t> extentsOf(hid_t dataset);
+Hdf5Space sliceSpace(hid_t dataset, const TensorSlice& slice); ///< that of a data set, a slice selected
 
 /// Small facts of an object. Reading throws where the attribute is missing or of another type; `where` names
 /// the file and the object in messages.

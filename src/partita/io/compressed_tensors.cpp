@@ -4,7 +4,10 @@
 #include "partita/comm/wait.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/data/hdf5.hpp"
+#include "partita/io/gather_tensor.hpp"
 #include "partita/io/new_run_file.hpp"
+
+#include <zlib.h>
 
 #include <algorithm>
 #include <array>
@@ -152,48 +155,58 @@ class ChunkSender {
   std::size_t _sent = 0;
 };
 
-/// The chunks of this rank's tensors, one after the other.
+/// The chunks of tensors, one after another: of what this rank has, or on rank 0 of what ranks have parts of.
 class Compressor {
  public:
-  Compressor(const RunFileContent& content, int level) : _content(content), _level(level) {}
+  Compressor(const Communicator& comm, const RunFileContent& content, int level)
+      : _comm(comm), _content(content), _level(level) {}
 
   template <class Take>
-  ValueCheck compress(std::size_t number, const Take& take) {
+  ValueCheck compress(std::size_t number, bool divided, const Take& take) {
     const TensorRecord& tensor = _content.tensors[number];
+    const std::vector<TensorPart>& own = _content.parts[number];
     const std::int64_t step = rowsOfChunk(tensor), rows = tensor.extents[0], row_size = rowSize(tensor);
     _shuffled.resize(chunkBytes(tensor));
     _packed.resize(compressBound(_shuffled.size()));
-    ValueCheck check;
-    for (std::int64_t row = 0; row < rows; row += step) {
-      const Real* values = _content.values[number] + row * row_size;
-      const std::int64_t count = std::min(step, rows - row) * row_size;
-      check.add(values, count);
-      shuffle(values, count, _shuffled);
+    ValueCheck check(wholeOf(tensor.extents));
+    const auto pack = [&](std::int64_t row, std::int64_t count, const Real* values) {
+      check.add(values, count * row_size);
+      shuffle(values, count * row_size, _shuffled);
       uLongf bytes = _packed.size();
       const int result = compress2(_packed.data(), &bytes, _shuffled.data(), _shuffled.size(), _level);
       PARTITA_REQUIRE(result == Z_OK, "zlib has no memory left");
       take(Chunk{{static_cast<std::int64_t>(number), row}, _packed.data(), bytes});
+    };
+    if (divided) {
+      gatherTensor(_comm, tensor.extents, own, step, pack);
+    } else if (!own.empty()) {
+      for (std::int64_t row = 0; row < rows; row += step)
+        pack(row, std::min(step, rows - row), own.front().values + row * row_size);
     }
     return check;
   }
 
  private:
+  const Communicator& _comm;
   const RunFileContent& _content;
   int _level;
   Bytes _shuffled, _packed;
 };
 
-/// Of all tensors that this rank has; `failure` gets the name of the first with a value that is not finite.
+/// Divided tensors first, which all ranks gather together. `failure` gets the name of the first with a value
+/// that is not finite.
 template <class Take>
-std::vector<double> compressAll(const std::string& path, const RunFileContent& content, int level,
-                                std::string& failure, const Take& take) {
-  Compressor compressor(content, level);
-  std::vector<double> checksums(content.tensors.size(), 0.0);
-  for (std::size_t t = 0; t < checksums.size(); ++t) {
-    if (content.values[t] == nullptr) continue;
-    const ValueCheck check = compressor.compress(t, take);
-    checksums[t] = check.checksum;
-    if (!check.finite && failure.empty()) failure = notFinite(path, content.tensors[t]).what();
+std::vector<std::uint32_t> compressAll(const std::string& path, const RunFileContent& content,
+                                       const std::vector<bool>& divided, Compressor& compressor,
+                                       std::string& failure, const Take& take) {
+  std::vector<std::uint32_t> checksums(content.tensors.size(), 0);
+  for (const bool now : {true, false}) {
+    for (std::size_t t = 0; t < checksums.size(); ++t) {
+      if (divided[t] != now) continue;
+      const ValueCheck check = compressor.compress(t, now, take);
+      checksums[t] = check.checksum();
+      if (!check.finite() && failure.empty()) failure = notFinite(path, content.tensors[t]).what();
+    }
   }
   return checksums;
 }
@@ -205,20 +218,23 @@ std::int64_t rowsOfChunk(const TensorRecord& tensor) {
   return std::clamp<std::int64_t>(bytes_a_chunk / row, 1, tensor.extents[0]);
 }
 
-std::vector<double> writeCompressed(const Communicator& comm, const std::string& path, const NewRunFile* file,
-                                    const RunFileContent& content, int level) {
+std::vector<std::uint32_t> writeCompressed(const Communicator& comm, const std::string& path,
+                                           const NewRunFile* file, const RunFileContent& content,
+                                           const std::vector<bool>& divided, int level) {
   std::string failure;
-  std::vector<double> checksums;
+  std::vector<std::uint32_t> checksums;
+  Compressor compressor(comm, content, level);
   if (file != nullptr) {
     ChunkStore store(comm, *file, content);
-    checksums = compressAll(path, content, level, failure, [&](const Chunk& chunk) {
+    checksums = compressAll(path, content, divided, compressor, failure, [&](const Chunk& chunk) {
       store.store(chunk);
       store.takeArrived();
     });
     store.finish();
   } else {
     ChunkSender sender(comm);
-    checksums = compressAll(path, content, level, failure, [&](const Chunk& chunk) { sender.send(chunk); });
+    checksums = compressAll(path, content, divided, compressor, failure,
+                            [&](const Chunk& chunk) { sender.send(chunk); });
     sender.finish();
   }
   if (!failure.empty()) throw UserError(failure);

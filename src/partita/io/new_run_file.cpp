@@ -32,12 +32,25 @@ Hdf5Type textType(const std::string& text) {
   return type;
 }
 
+constexpr auto value_bytes = static_cast<std::int64_t>(sizeof(Real));
+
 } // namespace
 
+ValueCheck::ValueCheck(const TensorSlice& slice)
+    : _runs(runsOf(slice)), _checksum(wholeOf(slice.whole).size() * value_bytes) {}
+
 void ValueCheck::add(const Real* values, std::int64_t count) {
-  finite = finite && std::all_of(values, values + count, [](Real value) { return std::isfinite(value); });
-  checksum = static_cast<std::uint32_t>(crc32_z(checksum, reinterpret_cast<const unsigned char*>(values),
-                                                static_cast<std::size_t>(count) * sizeof(Real)));
+  const Real* const end = values + count;
+  _finite = _finite && std::all_of(values, end, [](Real value) { return std::isfinite(value); });
+  while (values < end) {
+    const SliceRun& run = _runs[_run];
+    const std::int64_t done = _next - run.in_slice,
+                       now = std::min<std::int64_t>(run.count - done, end - values);
+    _checksum.add((run.in_whole + done) * value_bytes, values, now * value_bytes);
+    values += now;
+    _next += now;
+    if (done + now == run.count) ++_run;
+  }
 }
 
 UserError notFinite(const std::string& path, const TensorRecord& tensor) {
@@ -199,18 +212,17 @@ void NewRunFile::writeSmall() {
   }
 }
 
-void NewRunFile::setChecksums(const std::vector<double>& tensors) {
+void NewRunFile::setChecksums(const std::vector<std::uint32_t>& tensors) {
   const auto set = [&](std::size_t i, std::int64_t sum) {
     changeAttribute(_datasets[i].get(), "crc32", sum, _path);
   };
   for (std::size_t i = 0; i < _small.size(); ++i)
     set(i, static_cast<std::int64_t>(
                crc32_z(0, static_cast<const unsigned char*>(_small[i].data), _small[i].bytes)));
-  for (std::size_t t = 0; t < tensors.size(); ++t)
-    set(_small.size() + t, static_cast<std::int64_t>(tensors[t]));
+  for (std::size_t t = 0; t < tensors.size(); ++t) set(_small.size() + t, tensors[t]);
 }
 
-void NewRunFile::close(const std::vector<double>& tensors) {
+void NewRunFile::close(const std::vector<std::uint32_t>& tensors) {
   try {
     setChecksums(tensors);
     const std::string wrong = failure("cannot be written to the end (is the disk full?)");

@@ -3,6 +3,7 @@
 #include "partita/config/user_error.hpp"
 #include "partita/core/types.hpp"
 #include "partita/data/hdf5.hpp"
+#include "partita/io/part_checksum.hpp"
 #include "partita/io/run_file.hpp"
 
 #include <cstdint>
@@ -11,11 +12,20 @@ namespace partita {
 
 /// What is learnt of values while they are being written: the attribute `crc32`, and whether a file may have
 /// them at all.
-struct ValueCheck {
-  std::uint32_t checksum = 0;
-  bool finite = true;
+class ValueCheck {
+ public:
+  explicit ValueCheck(const TensorSlice& slice);
 
-  void add(const Real* values, std::int64_t count);
+  void add(const Real* values, std::int64_t count);            ///< the next ones of the slice
+  std::uint32_t checksum() const { return _checksum.value(); } ///< see PartChecksum
+  bool finite() const { return _finite; }
+
+ private:
+  std::vector<SliceRun> _runs;
+  std::size_t _run = 0;   ///< of the next value
+  std::int64_t _next = 0; ///< its place in the slice
+  PartChecksum _checksum;
+  bool _finite = true;
 };
 
 /// For a tensor that the file at `path` cannot take.
@@ -38,7 +48,7 @@ class NewRunFile {
   hid_t tensor(std::size_t number) const { return _datasets[_small.size() + number].get(); }
   const std::string& path() const { return _path; }
   /// With the checksums of all tensors, one after the other.
-  void close(const std::vector<double>& tensors);
+  void close(const std::vector<std::uint32_t>& tensors);
 
  private:
   /// A small data set that every rank knows.
@@ -58,7 +68,7 @@ class NewRunFile {
   void createSmall(const SmallDataset& small);
   void createTensor(const TensorRecord& tensor);
   Hdf5List creationList(const TensorRecord* tensor) const;
-  void setChecksums(const std::vector<double>& tensors);
+  void setChecksums(const std::vector<std::uint32_t>& tensors);
   void keepDataset(hid_t id, const std::string& name);
   Hdf5Group group(const std::string& name) const;
   std::string failure(const std::string& what) const { return _path + ": " + what; }

@@ -2,6 +2,7 @@
 
 #include "partita/config/files.hpp"
 #include "partita/config/user_error.hpp"
+#include "partita/core/error.hpp"
 #include "partita/data/hdf5.hpp"
 
 #include <zlib.h>
@@ -18,24 +19,16 @@ namespace {
 
 constexpr std::int64_t values_a_call = 1 << 22;
 
-/// Calls `take(memory, file, first value, values)` for the blocks of a data set, some megabytes each.
-void forEachBlock(hid_t dataset, const std::vector<std::int64_t>& extents,
+/// Calls `take(memory, file, first value, values)` for blocks of a slice of a data set, some megabytes each.
+void forEachBlock(hid_t dataset, const TensorSlice& slice,
                   const std::function<void(hid_t, hid_t, std::int64_t, std::int64_t)>& take) {
-  const Hdf5Space file_space = checkedId<Hdf5Space>(H5Dget_space(dataset), "HDF5 lost a data space");
-  std::int64_t row_size = 1;
-  for (std::size_t i = 1; i < extents.size(); ++i) row_size *= extents[i];
-  const std::int64_t rows_a_call = std::max<std::int64_t>(1, values_a_call / row_size);
-  for (std::int64_t row = 0; row < extents[0]; row += rows_a_call) {
-    std::vector<std::int64_t> block = extents;
-    block[0] = std::min(rows_a_call, extents[0] - row);
-    std::vector<hsize_t> start(block.size(), 0);
-    start[0] = row;
-    const std::vector<hsize_t> count(block.begin(), block.end());
-    const Hdf5Space memory_space = simpleSpace(block);
-    checkHdf5(
-        H5Sselect_hyperslab(file_space.get(), H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr),
-        "HDF5 cannot select rows");
-    take(memory_space.get(), file_space.get(), row * row_size, block[0] * row_size);
+  if (slice.size() == 0) return;
+  const std::int64_t rows = slice.extents[0], row_size = slice.size() / rows,
+                     rows_a_call = std::max<std::int64_t>(1, values_a_call / row_size);
+  for (std::int64_t row = 0; row < rows; row += rows_a_call) {
+    const TensorSlice block = slice.rows(row, std::min(rows_a_call, rows - row));
+    const Hdf5Space memory = simpleSpace(block.extents), file = sliceSpace(dataset, block);
+    take(memory.get(), file.get(), row * row_size, block.size());
   }
 }
 
@@ -189,15 +182,15 @@ const TensorRecord* RunFile::find(const std::string& kind, const std::string& la
   return nullptr;
 }
 
-void RunFile::read(const TensorRecord& tensor, Real* values) const {
+void RunFile::read(const TensorRecord& tensor, const TensorSlice& slice, Real* values) const {
+  PARTITA_REQUIRE(slice.whole == tensor.extents, "a slice of another tensor");
   const Hdf5Dataset dataset = open(tensor.path());
   refuseMissingFilter(dataset.get());
   orDamaged([&] {
-    forEachBlock(dataset.get(), tensor.extents,
-                 [&](hid_t memory, hid_t source, std::int64_t first, std::int64_t) {
-                   checkHdf5(H5Dread(dataset.get(), realType(), memory, source, H5P_DEFAULT, values + first),
-                             _path + ": '" + tensor.path() + "' cannot be read; the file is damaged");
-                 });
+    forEachBlock(dataset.get(), slice, [&](hid_t memory, hid_t source, std::int64_t first, std::int64_t) {
+      checkHdf5(H5Dread(dataset.get(), realType(), memory, source, H5P_DEFAULT, values + first),
+                _path + ": '" + tensor.path() + "' cannot be read; the file is damaged");
+    });
   });
 }
 
@@ -324,7 +317,7 @@ void RunFile::verifyDataset(const std::string& name) const {
   if (extents.empty()) {
     take(H5S_ALL, H5S_ALL, 0, 1);
   } else {
-    forEachBlock(dataset.get(), extents, take);
+    forEachBlock(dataset.get(), wholeOf(extents), take);
   }
   if (readInteger(dataset.get(), "crc32", _path + ": '" + name + "'") != sum)
     throw UserError(wrong + ": its checksum is not that of its values");

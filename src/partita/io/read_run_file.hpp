@@ -34,8 +34,9 @@ class RunFile {
   const std::vector<TensorRecord>& tensors() const { return _tensors; }
   const TensorRecord* find(const std::string& kind, const std::string& layer, const std::string& name) const;
 
-  /// All values, row-major; as `Real`, whatever the file has.
-  void read(const TensorRecord& tensor, Real* values) const;
+  /// The values of a slice, row-major; as `Real`, whatever the file has.
+  void read(const TensorRecord& tensor, const TensorSlice& slice, Real* values) const;
+  void read(const TensorRecord& tensor, Real* values) const { read(tensor, wholeOf(tensor.extents), values); }
   /// Compares values with their checksums: every `parts`-th data set from `part` on, so that ranks can share
   /// the work.
   void verify(std::size_t part = 0, std::size_t parts = 1) const;

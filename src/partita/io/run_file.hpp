@@ -4,6 +4,7 @@
 #include "partita/core/provenance.hpp"
 #include "partita/core/types.hpp"
 #include "partita/plan/run_length.hpp"
+#include "partita/plan/tensor_slice.hpp"
 
 #include <functional>
 #include <numeric>
@@ -76,12 +77,24 @@ struct RunProgress {
   }
 };
 
-/// All that goes into a file, as one rank knows it: the same on every rank but for `values`.
+/// Values that a rank has of a tensor.
+struct TensorPart {
+  TensorSlice slice;
+  const Real* values; ///< row-major, one after another
+};
+
+/// All that goes into a file, as one rank knows it: the same on every rank but for `parts`.
 struct RunFileContent {
   RunFacts facts;
   std::optional<RunProgress> progress; ///< none: parameters only
   std::vector<TensorRecord> tensors;
-  std::vector<const Real*> values; ///< of each tensor; null where another rank writes it
+  /// Of each tensor those of this rank. All ranks together have every value once.
+  std::vector<std::vector<TensorPart>> parts;
+
+  /// This rank has all of a tensor.
+  void place(std::size_t tensor, const Real* values) {
+    parts[tensor] = {{wholeOf(tensors[tensor].extents), values}};
+  }
 };
 
 } // namespace partita

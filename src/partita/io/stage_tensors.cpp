@@ -19,7 +19,7 @@ void placeValues(RunFileContent& content, const std::string& kind, const Stage& 
     for (std::size_t i = 0; i < content.tensors.size(); ++i) {
       const TensorRecord& record = content.tensors[i];
       if (record.kind == kind && record.layer == tensor.layer && record.name == tensor.name)
-        content.values[i] = values + tensor.offset;
+        content.place(i, values + tensor.offset);
     }
   }
 }

@@ -2,6 +2,7 @@
 
 #include "partita/comm/agree.hpp"
 #include "partita/config/user_error.hpp"
+#include "partita/core/error.hpp"
 #include "partita/data/hdf5.hpp"
 #include "partita/io/compressed_tensors.hpp"
 #include "partita/io/new_run_file.hpp"
@@ -21,57 +22,40 @@ namespace {
 // bytes.
 constexpr std::int64_t bytes_a_call = 1 << 20;
 
-struct Rows {
-  std::int64_t first, count;
-};
-
-void writeRows(hid_t dataset, const TensorRecord& tensor, Rows rows, const Real* values,
-               const std::string& wrong) {
-  std::vector<std::int64_t> block = tensor.extents;
-  block[0] = rows.count;
-  std::vector<hsize_t> start(block.size(), 0);
-  start[0] = rows.first;
-  const std::vector<hsize_t> count(block.begin(), block.end());
-  const Hdf5Space memory = simpleSpace(block), file = checkedId<Hdf5Space>(H5Dget_space(dataset), wrong);
-  checkHdf5(H5Sselect_hyperslab(file.get(), H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr),
-            wrong);
-  checkHdf5(H5Dwrite(dataset, realType(), memory.get(), file.get(), H5P_DEFAULT, values), wrong);
-}
-
 /// Rows of the first dimension, about a megabyte a call; what there is to learn of them is learnt beside it.
-std::uint32_t writeTensor(const NewRunFile& file, std::size_t number, const TensorRecord& tensor,
-                          const Real* values, const WriteBehind& behind) {
-  const std::string wrong = notWritten(file.path(), tensor).what();
-  const std::int64_t rows = tensor.extents[0], row_size = tensor.size() / rows;
+ValueCheck writePart(hid_t dataset, const TensorPart& part, const WriteBehind& behind,
+                     const std::string& wrong) {
+  const std::int64_t rows = part.slice.extents[0], row_size = part.slice.size() / rows;
   const std::int64_t rows_a_call =
       std::max<std::int64_t>(1, bytes_a_call / (row_size * static_cast<std::int64_t>(sizeof(Real))));
-  ValueCheck check;
+  ValueCheck check(part.slice);
   for (std::int64_t row = 0; row < rows; row += rows_a_call) {
-    const Rows block{row, std::min(rows_a_call, rows - row)};
-    const Real* from = values + row * row_size;
-    const std::future<void> checked =
-        std::async(std::launch::async, [&] { check.add(from, block.count * row_size); });
-    writeRows(file.tensor(number), tensor, block, from, wrong);
+    const TensorSlice block = part.slice.rows(row, std::min(rows_a_call, rows - row));
+    const Real* from = part.values + row * row_size;
+    const std::future<void> checked = std::async(std::launch::async, [&] { check.add(from, block.size()); });
+    const Hdf5Space memory = simpleSpace(block.extents), file = sliceSpace(dataset, block);
+    checkHdf5(H5Dwrite(dataset, realType(), memory.get(), file.get(), H5P_DEFAULT, from), wrong);
     behind.start();
     checked.wait();
   }
-  if (!check.finite) throw notFinite(file.path(), tensor);
-  return check.checksum;
+  return check;
 }
 
-} // namespace
-
-std::vector<double> writeTensors(const NewRunFile& file, const RunFileContent& content) {
+/// Each rank by itself: nobody waits. Returns the checksums of its parts of each tensor, XORed.
+std::vector<std::uint32_t> writeTensors(const NewRunFile& file, const RunFileContent& content) {
   const WriteBehind behind(file.path());
-  std::vector<double> checksums(content.tensors.size(), 0.0);
+  std::vector<std::uint32_t> checksums(content.tensors.size(), 0);
   for (std::size_t t = 0; t < checksums.size(); ++t) {
-    if (content.values[t] != nullptr)
-      checksums[t] = writeTensor(file, t, content.tensors[t], content.values[t], behind);
+    const std::string wrong = notWritten(file.path(), content.tensors[t]).what();
+    for (const TensorPart& part : content.parts[t]) {
+      if (part.slice.size() == 0) continue;
+      const ValueCheck check = writePart(file.tensor(t), part, behind, wrong);
+      if (!check.finite()) throw notFinite(file.path(), content.tensors[t]);
+      checksums[t] ^= check.checksum();
+    }
   }
   return checksums;
 }
-
-namespace {
 
 namespace fs = std::filesystem;
 
@@ -105,9 +89,30 @@ void markComplete(const std::string& path) {
   syncFile(path);
 }
 
+/// Which tensors are made up of several parts? Collective.
+std::vector<bool> findDivided(const Communicator& comm, const RunFileContent& content) {
+  const std::size_t tensors = content.tensors.size();
+  std::vector<double> sums(2 * tensors, 0.0);
+  for (std::size_t t = 0; t < tensors; ++t) {
+    for (const TensorPart& part : content.parts[t]) {
+      sums[t] += static_cast<double>(part.slice.size());
+      if (!part.slice.all()) sums[tensors + t] = 1.0;
+    }
+  }
+  comm.sum(sums);
+  std::vector<bool> divided(tensors);
+  for (std::size_t t = 0; t < tensors; ++t) {
+    PARTITA_REQUIRE(sums[t] == static_cast<double>(content.tensors[t].size()),
+                    "ranks do not have each value of '" + content.tensors[t].path() + "' once");
+    divided[t] = sums[tensors + t] > 0.0;
+  }
+  return divided;
+}
+
 void writeSteps(const Communicator& comm, const std::string& path, const RunFileContent& content,
                 int compression) {
   const bool first = comm.rank() == 0, open_here = compression == 0 || first;
+  const std::vector<bool> divided = findDivided(comm, content);
   collectively(comm, [&] {
     if (first) checkFreeSpace(path, content);
   });
@@ -117,13 +122,13 @@ void writeSteps(const Communicator& comm, const std::string& path, const RunFile
     file = compression == 0 ? std::make_unique<NewRunFile>(comm, path, content)
                             : std::make_unique<NewRunFile>(path, content, compression);
   });
-  std::vector<double> checksums;
+  std::vector<std::uint32_t> checksums;
   collectively(comm, [&] {
     checksums = compression == 0 ? writeTensors(*file, content)
-                                 : writeCompressed(comm, path, file.get(), content, compression);
+                                 : writeCompressed(comm, path, file.get(), content, divided, compression);
     if (first) file->writeSmall();
   });
-  comm.sum(checksums); // one rank alone has each
+  comm.exclusiveOr(checksums);
   collectively(comm, [&] {
     if (open_here) file->close(checksums);
   });

@@ -1,5 +1,6 @@
 #include "partita/nn/dropout.hpp"
 
+#include "partita/core/error.hpp"
 #include "partita/core/loops.hpp"
 #include "partita/core/random.hpp"
 #include "partita/core/region.hpp"
@@ -13,31 +14,47 @@ namespace {
 
 constexpr std::int64_t values_a_block = 8; // of four random words, half a word a value
 
-/// Runs over blocks of neighbouring values of a row.
+/// Goes over blocks of neighbouring values of a run: they are numbered in the whole sample.
 struct MaskBlocks {
   RandomStream random;
   const Real* from;
   Real* to;
-  std::int64_t width, first_row;
+  std::int64_t first, stride, length, runs; // runs of a sample
+  std::int64_t first_row;
   std::uint32_t dropped; // of 2^16
   Real scale;
 
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, std::int64_t begin, std::int64_t end) const {
+  /// A run of a sample: values [begin, end) of the whole, of which the first is value `local` here.
+  struct Run {
+    std::int64_t row, begin, end, local;
+  };
+
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, std::int64_t from_block,
+                                         std::int64_t to_block) const {
     constexpr int many = 32; // more than compilers unroll, which then find vectors in them
-    std::int64_t block = begin;
-    for (; block + many <= end; block += many) mask<many>(row, block);
-    for (; block < end; ++block) mask<1>(row, block);
+    const std::int64_t begin = first + item % runs * stride;
+    const Run run{first_row + item / runs, begin, begin + length, item * length};
+    const std::int64_t front = begin / values_a_block, last = (run.end - 1) / values_a_block + 1;
+    std::int64_t block = front + from_block;
+    const std::int64_t end = front + to_block < last ? front + to_block : last;
+    if (block < end && block * values_a_block < begin) maskFront(run, block++);
+    for (; block + many <= end; block += many) mask<many>(run, block);
+    for (; block < end; ++block) mask<1>(run, block);
+  }
+
+  KOKKOS_INLINE_FUNCTION std::uint64_t numberOf(const Run& run, std::int64_t block) const {
+    return static_cast<std::uint64_t>(run.row) << 32 | static_cast<std::uint64_t>(block);
   }
 
   template <int Blocks>
-  KOKKOS_INLINE_FUNCTION void mask(std::int64_t row, std::int64_t block) const {
+  KOKKOS_INLINE_FUNCTION void mask(const Run& run, std::int64_t block) const {
     std::uint32_t words[4 * Blocks];
-    random.blocks<Blocks>(
-        static_cast<std::uint64_t>(first_row + row) << 32 | static_cast<std::uint64_t>(block), words);
-    const std::int64_t begin = block * values_a_block, left = width - begin,
-                       count = left < values_a_block * Blocks ? left : values_a_block * Blocks;
-    const Real *values = from + row * width + begin, factor = scale;
-    Real* masked = to + row * width + begin;
+    random.blocks<Blocks>(numberOf(run, block), words);
+    const std::int64_t begin = block * values_a_block, left = run.end - begin,
+                       count = left < values_a_block * Blocks ? left : values_a_block * Blocks,
+                       place = run.local + begin - run.begin;
+    const Real *values = from + place, factor = scale;
+    Real* masked = to + place;
     const std::uint32_t threshold = dropped;
     PARTITA_INDEPENDENT
     for (std::int64_t i = 0; i < count / 2; ++i) {
@@ -48,24 +65,51 @@ struct MaskBlocks {
     if (count % 2 == 1)
       masked[count - 1] = (words[count / 2] & 0xFFFFU) < threshold ? Real(0) : factor * values[count - 1];
   }
+
+  /// A block that begins in front of the run.
+  KOKKOS_INLINE_FUNCTION void maskFront(const Run& run, std::int64_t block) const {
+    std::uint32_t words[4];
+    random.blocks<1>(numberOf(run, block), words);
+    for (std::int64_t i = run.begin - block * values_a_block;
+         i < values_a_block && block * values_a_block + i < run.end; ++i) {
+      const std::int64_t place = run.local + block * values_a_block + i - run.begin;
+      const std::uint32_t word = i % 2 == 0 ? words[i / 2] & 0xFFFFU : words[i / 2] >> 16;
+      to[place] = word < dropped ? Real(0) : scale * from[place];
+    }
+  }
 };
 
 } // namespace
 
+Dropout::Dropout(const LayerPlan& plan, const TensorSlice& slice) : PlannedLayer(plan) {
+  const std::vector<SliceRun> runs = runsOf(slice);
+  if (slice.all() || runs.empty()) return;
+  const std::int64_t stride = runs.size() > 1 ? runs[1].in_whole - runs[0].in_whole : 0;
+  for (std::size_t i = 1; i < runs.size(); ++i)
+    PARTITA_REQUIRE(runs[i].in_whole - runs[i - 1].in_whole == stride,
+                    "the runs of a slice are not evenly spaced");
+  _runs = {runs.front().in_whole, stride, runs.front().count};
+}
+
 /// One step's numbers come from a key of their own: odd multiples of the step keep keys apart.
 void Dropout::mask(const ExecSpace& space, const Pass& pass, const Matrix& from, const Matrix& to) const {
   const auto dropped = static_cast<std::uint32_t>(std::min(65535L, std::lround(_plan.spec.rate * 65536.0)));
+  if (from.size() == 0) return;
   if (!pass.training || dropped == 0) {
     Kokkos::deep_copy(space, to, from);
     return;
   }
   const RandomStream random(pass.seed + pass.step * 0x9E3779B97F4A7C15U, Stream::dropout,
                             static_cast<std::uint32_t>(_plan.number));
-  const auto width = static_cast<std::int64_t>(from.extent(1));
-  forEachRun(space, "partita::Dropout::mask", static_cast<std::int64_t>(from.extent(0)),
-             (width + values_a_block - 1) / values_a_block,
-             MaskBlocks{random, from.data(), to.data(), width, pass.first_row, dropped,
-                        static_cast<Real>(65536.0 / (65536.0 - dropped))});
+  const auto rows = static_cast<std::int64_t>(from.extent(0)),
+             width = static_cast<std::int64_t>(from.extent(1));
+  const Runs runs = _runs.value_or(Runs{0, 0, width});
+  const std::int64_t runs_per_row = width / runs.length,
+                     spare = _runs ? 1 : 0, // a run may begin and end within a block
+      blocks = (runs.length + values_a_block - 1) / values_a_block + spare;
+  forEachRun(space, "partita::Dropout::mask", rows * runs_per_row, blocks,
+             MaskBlocks{random, from.data(), to.data(), runs.first, runs.stride, runs.length, runs_per_row,
+                        pass.first_row, dropped, static_cast<Real>(65536.0 / (65536.0 - dropped))});
 }
 
 void Dropout::forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,

@@ -2,6 +2,8 @@
 
 #include "partita/nn/layer.hpp"
 
+#include <optional>
+
 namespace partita {
 
 /// y = x m / (1 - rate), where m is 0 with probability `rate` and else 1 (Srivastava et al., JMLR 2014); y =
@@ -9,7 +11,10 @@ namespace partita {
 /// the same on any grid and in the backward pass, for which nothing is kept. `rate` counts in steps of 2^-16.
 class Dropout : public PlannedLayer {
  public:
-  using PlannedLayer::PlannedLayer;
+  explicit Dropout(const LayerPlan& plan) : PlannedLayer(plan) {}
+  /// A layer that sees a slice of each sample, divided along one axis: its mask is that part of the mask of
+  /// the whole.
+  Dropout(const LayerPlan& plan, const TensorSlice& slice);
 
   void forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
                const Matrix& saved) override;
@@ -17,7 +22,13 @@ class Dropout : public PlannedLayer {
                 const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) override;
 
  private:
+  /// Values of a sample that lie one after another in the whole and in the slice.
+  struct Runs {
+    std::int64_t first, stride, length; ///< place of the first run in the whole, from one to the next, values
+  };
   void mask(const ExecSpace& space, const Pass& pass, const Matrix& from, const Matrix& to) const;
+
+  std::optional<Runs> _runs; ///< of a slice
 };
 
 } // namespace partita

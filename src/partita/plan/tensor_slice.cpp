@@ -8,6 +8,13 @@ std::int64_t TensorSlice::size() const {
   return valuesOf(extents);
 }
 
+TensorSlice TensorSlice::rows(std::int64_t first, std::int64_t count) const {
+  TensorSlice some = *this;
+  some.offset[0] += first;
+  some.extents[0] = count;
+  return some;
+}
+
 TensorSlice wholeOf(const std::vector<std::int64_t>& extents) {
   return {extents, std::vector<std::int64_t>(extents.size(), 0), extents};
 }

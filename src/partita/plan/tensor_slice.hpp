@@ -11,6 +11,8 @@ struct TensorSlice {
   std::vector<std::int64_t> offset, extents; ///< of the block, by axis
 
   std::int64_t size() const;
+  /// Some of its rows, by the first axis, counted from that of the slice.
+  TensorSlice rows(std::int64_t first, std::int64_t count) const;
   bool all() const { return extents == whole; } ///< is it the whole tensor?
 };
 

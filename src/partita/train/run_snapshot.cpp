@@ -143,7 +143,7 @@ void RunSnapshot::listTensors(CheckpointJob& job, const Position& position) cons
       for (const TensorRecord& tensor : networkTensors(alone, kind)) job.content.tensors.push_back(tensor);
     }
   }
-  job.content.values.assign(job.content.tensors.size(), nullptr);
+  job.content.parts.assign(job.content.tensors.size(), {});
 }
 
 void RunSnapshot::copyValues(const ExecSpace& space, CheckpointJob& job,
@@ -168,7 +168,7 @@ void RunSnapshot::copyValues(const ExecSpace& space, CheckpointJob& job,
       } else {
         values.copyOut(space, tensor.offset, tensor.size, to);
       }
-      job.content.values[number] = to;
+      job.content.place(number, to);
       used += static_cast<std::size_t>(tensor.size);
     }
   };

@@ -116,7 +116,7 @@ void writeParameters(const std::string& path, const RunFacts& facts, const Setup
     for (const TensorRecord& tensor : networkTensors(setup.plans.partition, kind))
       content.tensors.push_back(tensor);
   }
-  content.values.assign(content.tensors.size(), nullptr);
+  content.parts.assign(content.tensors.size(), {});
   std::vector<std::vector<Real>> copies;
   const auto place = [&](const char* kind, const Stage& stage, const StoredVector& values) {
     copies.emplace_back(static_cast<std::size_t>(values.size()));

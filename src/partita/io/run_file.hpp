@@ -21,6 +21,11 @@ constexpr std::int64_t run_file_version = 1;
 constexpr const char* parameters_kind = "parameters";
 constexpr const char* statistics_kind = "statistics"; ///< running means and their like, beside parameters
 
+/// The kind of a replica's own values, where replicas differ: those of the first have the plain name.
+inline std::string kindOfReplica(const std::string& kind, int replica) {
+  return replica == 0 ? kind : kind + ".replica" + std::to_string(replica + 1);
+}
+
 /// One data set of the network: `/first_moment/layer3.dense/weight`.
 struct TensorRecord {
   std::string kind, layer, name;

@@ -38,34 +38,44 @@ std::vector<TensorRecord> networkTensors(const Partition& partition, const std::
 
 namespace {
 
+/// The kind under which a file has the values of a replica: its own, or that of all.
+std::string kindIn(const RunFile& file, const std::string& kind, int replica) {
+  const std::string own = kindOfReplica(kind, replica);
+  const bool has_own = std::any_of(file.tensors().begin(), file.tensors().end(),
+                                   [&](const TensorRecord& tensor) { return tensor.kind == own; });
+  return has_own ? own : kind;
+}
+
 /// On the host, as one flat buffer of `size` values; none where the file has not all of them.
 std::optional<std::vector<Real>> valuesOfStage(const RunFile& file, const std::string& kind,
-                                               const Stage& stage, std::int64_t size) {
+                                               const Stage& stage, std::int64_t size, int replica) {
   const std::vector<StageTensor>& tensors = tensorsOf(stage, kind);
+  const std::string stored = kindIn(file, kind, replica);
   for (const StageTensor& tensor : tensors) {
-    const TensorRecord* found = file.find(kind, tensor.layer, tensor.name);
+    const TensorRecord* found = file.find(stored, tensor.layer, tensor.name);
     if (found == nullptr || found->extents != tensor.extents) return std::nullopt;
   }
   std::vector<Real> values(size);
   for (const StageTensor& tensor : tensors)
-    file.read(*file.find(kind, tensor.layer, tensor.name), values.data() + tensor.offset);
+    file.read(*file.find(stored, tensor.layer, tensor.name), values.data() + tensor.offset);
   return values;
 }
 
 } // namespace
 
 bool readStageTensors(const RunFile& file, const std::string& kind, const Stage& stage,
-                      const StoredVector& values) {
-  const auto found = valuesOfStage(file, kind, stage, values.size());
+                      const StoredVector& values, int replica) {
+  const auto found = valuesOfStage(file, kind, stage, values.size(), replica);
   if (!found) return false;
   values.copyIn(ExecSpace(), found->data());
   return true;
 }
 
-void readParameters(const RunFile& file, const std::vector<Stage*>& stages) {
+void readParameters(const RunFile& file, const std::vector<Stage*>& stages, int replica) {
   for (Stage* stage : stages) {
-    const auto values = valuesOfStage(file, parameters_kind, *stage, stage->masters().size());
-    if (!values || !readStageTensors(file, statistics_kind, *stage, StoredVector(stage->statistics())))
+    const auto values = valuesOfStage(file, parameters_kind, *stage, stage->masters().size(), replica);
+    if (!values ||
+        !readStageTensors(file, statistics_kind, *stage, StoredVector(stage->statistics()), replica))
       throw UserError(file.path() + ": lacks parameters of this network");
     stage->setParameters(ExecSpace(), values->data());
   }

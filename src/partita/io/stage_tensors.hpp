@@ -19,14 +19,14 @@ void placeValues(RunFileContent& content, const std::string& kind, const Stage& 
 /// The tensors of one kind of the whole network, in layer order.
 std::vector<TensorRecord> networkTensors(const Partition& partition, const std::string& kind);
 
-/// The parameters and statistics of `stages`, from the layers of those names. Throws UserError where one is
-/// missing or of another shape.
-void readParameters(const RunFile& file, const std::vector<Stage*>& stages);
+/// The parameters and statistics of `stages`, from the layers of those names, of replica `replica` where the
+/// file has values of its own for it. Throws UserError where one is missing or of another shape.
+void readParameters(const RunFile& file, const std::vector<Stage*>& stages, int replica = 0);
 
 /// Values of one kind for every tensor of a stage, into a flat buffer like its parameters. Returns false,
-/// with nothing read, where the file has not all of them.
+/// with nothing read, where the file has not all of them. `replica` as above.
 bool readStageTensors(const RunFile& file, const std::string& kind, const Stage& stage,
-                      const StoredVector& values);
+                      const StoredVector& values, int replica = 0);
 
 /// Throws UserError where the file lacks a parameter or statistics of the network or has one of another
 /// shape.

@@ -126,13 +126,17 @@ void addOptimiser(StageMemory& memory, std::int64_t parameters, const RunConfig&
   const std::int64_t vectors = moments + (config.run.precision != Precision::single ? 1 : 0),
                      state = vectors * parameters * device.real_bytes,
                      bucket = std::min(optimiser.offload_bucket, parameters) * device.real_bytes;
+  // What the strategy keeps streams through buffers of its own, with the masters.
+  const auto kept = static_cast<std::int64_t>(planOf(config.strategy).keptStates(config.strategy).size());
+  const std::int64_t all = state + kept * parameters * device.real_bytes,
+                     masters = config.run.precision != Precision::single ? 1 : 0;
   if (optimiser.offload == Offload::none) {
-    memory.optimiser = state;
+    memory.optimiser = all;
     return;
   }
-  memory.optimiser = buffer_sets * vectors * bucket;
-  memory.offloaded = state;
-  if (optimiser.offload == Offload::host && device.host) memory.optimiser += state; // it is the same memory
+  memory.optimiser = buffer_sets * (vectors + (kept > 0 ? kept + masters : 0)) * bucket;
+  memory.offloaded = all;
+  if (optimiser.offload == Offload::host && device.host) memory.optimiser += all; // it is the same memory
 }
 
 /// Values of what the loss on the true labels needs, for `rows` samples, and what the strategy adds.

@@ -57,6 +57,12 @@ class StrategyPlan {
 
   /// Sets the phases of a run whose `steps` and `per_epoch` are known.
   virtual void setPhases(const StrategySection& section, RunLength& length) const;
+  /// Do replicas differ between steps, so that a checkpoint keeps each of them?
+  virtual bool replicasDiffer(const StrategySection&) const { return false; }
+  /// Names of the vectors that checkpoints keep for a stage besides parameters, statistics and the state of
+  /// the optimiser. They are as long as the parameters, lie where that state lies, and are the same on all
+  /// replicas.
+  virtual std::vector<std::string> keptStates(const StrategySection&) const { return {}; }
   /// What stages learn from, in words: a run goes on with the same stages only if these are the same.
   virtual std::string course(const StrategySection& section) const = 0;
 

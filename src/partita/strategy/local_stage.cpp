@@ -220,7 +220,7 @@ std::vector<std::unique_ptr<LocalStage>> makeLocalStages(const RunConfig& config
   for (int index = grid.firstStage(); index < grid.endStage(); ++index) {
     stages.push_back(std::make_unique<LocalStage>(config, partition.stages[static_cast<std::size_t>(index)],
                                                   classes, passCapacity(config, grid.replicas())));
-    stages.back()->meet(grid);
+    if (!planOf(config.strategy).replicasDiffer(config.strategy)) stages.back()->meet(grid);
   }
   return stages;
 }

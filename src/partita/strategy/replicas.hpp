@@ -13,18 +13,17 @@ class Replicas {
   virtual ReplicaLink link(LocalStage& local) = 0;
   /// Adds to a new updater what checkpoints have to keep for it.
   virtual void attach(StageUpdater& updater) { (void)updater; }
-  /// Before the first step after `step` steps. `found`: a checkpoint had what `attach` added.
+  /// Before the first step of an updater. `found`: a checkpoint had what `attach` added.
   virtual void begin(const ExecSpace& space, StageUpdater& updater, bool found) {
     (void)space;
     (void)updater;
     (void)found;
   }
-  /// After step `step`. `evaluated`: the network is evaluated or kept as the result next, so that it has to
-  /// be the same on all replicas.
-  virtual void afterStep(const ExecSpace& space, std::int64_t step, bool evaluated) {
+  /// After step `step`. `last`: of the run, so that all replicas have to be the same network now.
+  virtual void afterStep(const ExecSpace& space, std::int64_t step, bool last) {
     (void)space;
     (void)step;
-    (void)evaluated;
+    (void)last;
   }
 };
 

@@ -126,6 +126,11 @@ void compareData(const RunFacts& facts, const RunProgress& found, const DataSets
 
 } // namespace
 
+int Restart::replicaOf(const RunConfig& config, int replica) const {
+  const bool differ = planOf(config.strategy).replicasDiffer(config.strategy);
+  return differ && keeps_state ? replica % static_cast<int>(found->replicas) : 0;
+}
+
 RunTimes Restart::spent() const {
   return keeps_state ? RunTimes{found->training_seconds, found->evaluation_seconds} : RunTimes{};
 }
@@ -208,12 +213,14 @@ std::pair<double, std::int64_t> scaleOf(const Restart& restart, std::int64_t sta
 
 } // namespace
 
-bool restoreUpdater(const ExecSpace& space, const Restart& restart, const Grid& grid, StageUpdater& updater) {
+bool restoreUpdater(const ExecSpace& space, const Restart& restart, const RunConfig& config, const Grid& grid,
+                    StageUpdater& updater) {
+  const int replica_of_file = restart.replicaOf(config, grid.replica());
   LocalStage& local = updater.local();
   const RunFile& file = *restart.opened;
   const auto readAll = [&](const std::vector<Optimiser::State>& states) {
     return std::all_of(states.begin(), states.end(), [&](const Optimiser::State& state) {
-      return readStageTensors(file, state.name, local.stage, state.values);
+      return readStageTensors(file, state.name, local.stage, state.values, replica_of_file);
     });
   };
   const bool complete = readAll(updater.optimiser().state()), kept = readAll(updater.kept());

@@ -28,6 +28,8 @@ struct Restart {
   bool one_scale = false;   ///< of the loss for all stages, as gradients cross their cuts
   bool same_stages = false; ///< so do the sums of the history, which belong to a stage
 
+  /// Whose values a replica goes on with: its own where replicas differ, otherwise those of the first.
+  int replicaOf(const RunConfig& config, int replica) const;
   RunTimes spent() const; ///< before
   double elapsed() const { return keeps_state ? found->elapsed_seconds : 0.0; }
   Traffic traffic() const { return keeps_state ? found->traffic : Traffic{}; }
@@ -42,6 +44,7 @@ Restart planRestart(const std::string& file, const RunConfig& deck, const RunCon
 
 /// Puts an updater that has taken no step where the run goes on. Returns whether the file has all that the
 /// updater keeps besides the state of its optimiser.
-bool restoreUpdater(const ExecSpace& space, const Restart& restart, const Grid& grid, StageUpdater& updater);
+bool restoreUpdater(const ExecSpace& space, const Restart& restart, const RunConfig& config, const Grid& grid,
+                    StageUpdater& updater);
 
 } // namespace partita

@@ -29,7 +29,7 @@ RunControl::RunControl(const Grid& grid, const RunConfig& config, const RunLengt
       _checkpointer(checkpointer), _time_limit(time_limit), _agreement(grid.world()) {}
 
 bool RunControl::restore(const ExecSpace& space, StageUpdater& updater) {
-  return _restart.keeps_state && restoreUpdater(space, _restart, _grid, updater);
+  return _restart.keeps_state && restoreUpdater(space, _restart, _config, _grid, updater);
 }
 
 void RunControl::begin(StageUpdater& updater) {

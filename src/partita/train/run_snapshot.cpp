@@ -6,6 +6,7 @@
 #include "partita/core/region.hpp"
 #include "partita/io/output_file.hpp"
 #include "partita/io/stage_tensors.hpp"
+#include "partita/plan/strategy_plan.hpp"
 #include "partita/train/run_files.hpp"
 
 #include <algorithm>
@@ -94,18 +95,26 @@ void CheckpointJob::publish(const std::string& run_directory, const std::string&
   state = State::named;
 }
 
-namespace {
+/// Where replicas differ, each has values of its own, but for what the strategy keeps for all of them.
+bool RunSnapshot::ofEachReplica(const std::string& kind) const {
+  const StrategySection& strategy = _run.config.strategy;
+  const std::vector<std::string> shared = planOf(strategy).keptStates(strategy);
+  return planOf(strategy).replicasDiffer(strategy) &&
+         std::find(shared.begin(), shared.end(), kind) == shared.end();
+}
 
-/// Which replica writes a tensor: each has all of its stage, so they share the work.
-bool writesHere(const Grid& grid, std::size_t number) {
-  return grid.part() == 0 &&
+/// Replicas that have the same values share the work of writing them.
+bool RunSnapshot::writesHere(const std::string& kind, std::size_t number) const {
+  const Grid& grid = _run.grid;
+  if (grid.part() != 0) return false;
+  return ofEachReplica(kind) ||
          static_cast<int>(number % static_cast<std::size_t>(grid.replicas())) == grid.replica();
 }
 
-} // namespace
-
 std::size_t RunSnapshot::size() const {
-  const std::size_t kinds = 1 + optimiserStates(_run.config.optimiser).size();
+  const StrategySection& strategy = _run.config.strategy;
+  const std::size_t kinds =
+      1 + optimiserStates(_run.config.optimiser).size() + planOf(strategy).keptStates(strategy).size();
   std::size_t values = 0;
   for (const auto& local : _run.stages)
     values +=
@@ -131,6 +140,8 @@ std::vector<std::string> RunSnapshot::kindsFor(const StagePlan& stage, const Pos
   const bool one_by_one = _run.length.turns > 1 && position.phase == RunPhase::training;
   if (one_by_one && stage.index != position.stage) return kinds; // done, or not begun
   for (const std::string& name : optimiserStates(_run.config.optimiser)) kinds.push_back(name);
+  const StrategySection& strategy = _run.config.strategy;
+  for (const std::string& name : planOf(strategy).keptStates(strategy)) kinds.push_back(name);
   return kinds;
 }
 
@@ -140,7 +151,13 @@ void RunSnapshot::listTensors(CheckpointJob& job, const Position& position) cons
     Partition alone;
     alone.stages = {stage};
     for (const std::string& kind : kindsFor(stage, position)) {
-      for (const TensorRecord& tensor : networkTensors(alone, kind)) job.content.tensors.push_back(tensor);
+      const int copies = ofEachReplica(kind) ? _run.grid.replicas() : 1;
+      for (int replica = 0; replica < copies; ++replica) {
+        for (TensorRecord& tensor : networkTensors(alone, kind)) {
+          tensor.kind = kindOfReplica(kind, replica);
+          job.content.tensors.push_back(std::move(tensor));
+        }
+      }
     }
   }
   job.content.parts.assign(job.content.tensors.size(), {});
@@ -154,13 +171,14 @@ void RunSnapshot::copyValues(const ExecSpace& space, CheckpointJob& job,
   fence(space, "partita::RunSnapshot::copyValues"); // behind all updates, wherever the state lies
   std::size_t used = 0;
   const auto copy = [&](const std::string& kind, const Stage& stage, const StoredVector& values) {
+    const std::string stored = ofEachReplica(kind) ? kindOfReplica(kind, _run.grid.replica()) : kind;
     for (const StageTensor& tensor : tensorsOf(stage, kind)) {
       const auto& tensors = job.content.tensors;
       const auto found = std::find_if(tensors.begin(), tensors.end(), [&](const TensorRecord& record) {
-        return record.kind == kind && record.layer == tensor.layer && record.name == tensor.name;
+        return record.kind == stored && record.layer == tensor.layer && record.name == tensor.name;
       });
       const std::size_t number = found - tensors.begin();
-      if (found == tensors.end() || !writesHere(_run.grid, number)) continue;
+      if (found == tensors.end() || !writesHere(kind, number)) continue;
       Real* to = _copy.data() + used;
       // A forward pass already changes statistics: what waits for the thread is what only an update changes.
       if (_later && values.onHost() != nullptr && kind != statistics_kind) {

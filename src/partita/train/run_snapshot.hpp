@@ -98,6 +98,8 @@ class RunSnapshot {
 
  private:
   std::vector<std::string> kindsFor(const StagePlan& stage, const Position& position) const;
+  bool ofEachReplica(const std::string& kind) const;
+  bool writesHere(const std::string& kind, std::size_t number) const;
   void listTensors(CheckpointJob& job, const Position& position) const;
   void copyValues(const ExecSpace& space, CheckpointJob& job, const std::vector<StageUpdater*>& updaters);
   RunProgress progressAt(const Position& position) const;

@@ -179,7 +179,9 @@ Outcome trainDeck(const Communicator& world, const RunConfig& deck, const RunDir
   collectively(world, [&] {
     restart =
         planRestart(restart_file, deck, config, plans.partition, length, plans.sets, setup.grid.replicas());
-    if (!restart_file.empty()) readParameters(*restart.opened, setup.stagePointers<Stage*>());
+    if (!restart_file.empty())
+      readParameters(*restart.opened, setup.stagePointers<Stage*>(),
+                     restart.replicaOf(config, setup.grid.replica()));
   });
   const std::int64_t first = length.runStep(restart.start);
   directory.prepare(world, writeDeck(deck), options.start,

@@ -1,3 +1,5 @@
+#include "partita/plan/strategies/pipeline.hpp"
+
 #include "partita/config/names.hpp"
 #include "partita/plan/run_length.hpp"
 #include "partita/plan/strategies/table.hpp"
@@ -39,57 +41,25 @@ double slowestGroup(const Partition& partition, const GridPlan& grid) {
   return slowest;
 }
 
-/// The whole network by back-propagation, in microbatches.
-class PipelinePlan : public StrategyPlan {
- public:
-  void normalise(StrategySection& section) const override {
-    section.sil.input = StageInput::relay;
-    section.sil.recovery_epochs = 0;
-  }
-
-  bool gradientsCross() const override { return true; }
-  bool usesMicrobatches(const StrategySection&) const override { return true; }
-  std::int64_t passRows(std::int64_t, std::int64_t microbatch) const override { return microbatch; }
-
-  void addTraining(StageMemory& memory, const StageBuffers& buffers, const StrategySection&,
-                   std::int64_t more_tapes) const override {
-    memory.activations += more_tapes;
-    memory.buffers = buffers.ofPipeline();
-  }
-
-  std::string course(const StrategySection&) const override { return "gradients of the whole network"; }
-
-  PlanNotes notes(const RunConfig& config, const Partition& partition, const GridPlan& grid) const override {
-    const std::int64_t share = (config.training.batch + grid.replicas - 1) / grid.replicas,
-                       count = microbatchesOf(config.strategy, share);
-    PlanNotes notes;
-    if (count > 1 || grid.groups > 1) notes.lines.push_back(microbatchText(config.strategy, share, grid));
-    if (grid.groups == 1) return notes;
-    const double busy = static_cast<double>(count) / static_cast<double>(count + grid.groups - 1);
-    std::array<char, 160> text{};
-    std::snprintf(
-        text.data(), text.size(),
-        "# FLOPs allow a speed-up of %.2f over one rank: the slowest rank's share, and %.0f %% of the "
-        "time at work",
-        busy * partition.joint_flops / slowestGroup(partition, grid), 100.0 * busy);
-    notes.lines.emplace_back(text.data());
-    return notes;
-  }
-};
-
-/// A pipeline of one stage.
-class JointPlan final : public PipelinePlan {
- public:
-  void normalise(StrategySection& section) const override {
-    PipelinePlan::normalise(section);
-    section.stages = 1;
-    section.cuts.clear();
-    section.cut_rule = CutRule::flops;
-  }
-  int stages(const StrategySection&) const override { return 1; }
-};
-
 } // namespace
+
+PlanNotes PipelinePlan::notes(const RunConfig& config, const Partition& partition,
+                              const GridPlan& grid) const {
+  const std::int64_t share = (config.training.batch + grid.replicas - 1) / grid.replicas,
+                     count = microbatchesOf(config.strategy, share);
+  PlanNotes notes;
+  if (count > 1 || grid.groups > 1) notes.lines.push_back(microbatchText(config.strategy, share, grid));
+  if (grid.groups == 1) return notes;
+  const double busy = static_cast<double>(count) / static_cast<double>(count + grid.groups - 1);
+  std::array<char, 160> text{};
+  std::snprintf(
+      text.data(), text.size(),
+      "# FLOPs allow a speed-up of %.2f over one rank: the slowest rank's share, and %.0f %% of the "
+      "time at work",
+      busy * partition.joint_flops / slowestGroup(partition, grid), 100.0 * busy);
+  notes.lines.emplace_back(text.data());
+  return notes;
+}
 
 const StrategyPlan& pipelinePlan() {
   static const PipelinePlan plan;

@@ -72,9 +72,8 @@ bool PipelineTraining::run(const ExecSpace& space) {
     const bool traced = _context.trace != nullptr && at.step <= _first + _context.config.run.trace;
     _engine->setTrace(traced ? _context.trace : nullptr);
     step(space, reader, at);
-    const bool evaluated = _evaluator.due(at.step);
-    if (evaluated) finishUpdates(space, _updaters); // their time is that of training
-    _replicas->afterStep(space, at.step, evaluated);
+    if (_evaluator.due(at.step)) finishUpdates(space, _updaters); // their time is that of training
+    _replicas->afterStep(space, at.step, at.step == _steps);
     const double seconds = _evaluator.afterStep(space, at, grid.plan().stages, _number);
     for (StageUpdater* updater : _updaters) updater->pause(seconds);
     done = !_context.control.afterStep(space, at, _updaters);

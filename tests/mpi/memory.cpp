@@ -117,6 +117,19 @@ TEST_CASE("A plan of joint training counts what is allocated", "[memory]") {
   checkPlan(2, {"strategy/kind=joint", "strategy/replicas=2", "run/device_aware_mpi=off"});
 }
 
+TEST_CASE("A plan of replicas that meet counts what is allocated", "[memory]") {
+  for (const char* outer : {"strategy/outer=average", "strategy/outer=nesterov"}) {
+    for (const char* offload :
+         {"optimiser/offload=none", "optimiser/offload=host", "optimiser/offload=file"}) {
+      for (const char* precision : {"run/precision=float", "run/precision=bf16"}) {
+        const Overrides deck{"strategy/kind=local-sgd", outer, offload, precision, "strategy/replicas=0"};
+        checkPlan(1, deck);
+        checkPlan(2, deck);
+      }
+    }
+  }
+}
+
 TEST_CASE("A plan of a pipeline counts what is allocated", "[memory]") {
   for (const char* schedule : {"message-driven", "1f1b", "gpipe"}) {
     for (const char* microbatches : {"strategy/microbatches=1", "strategy/microbatches=4"}) {

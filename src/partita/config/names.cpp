@@ -47,7 +47,13 @@ const std::vector<std::string>& namesOf<ScheduleKind>() {
 
 template <>
 const std::vector<std::string>& namesOf<StrategyKind>() {
-  static const std::vector<std::string> names{"joint", "sil", "pipeline"};
+  static const std::vector<std::string> names{"joint", "sil", "pipeline", "local-sgd"};
+  return names;
+}
+
+template <>
+const std::vector<std::string>& namesOf<OuterStep>() {
+  static const std::vector<std::string> names{"average", "nesterov"};
   return names;
 }
 

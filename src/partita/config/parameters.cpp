@@ -120,8 +120,8 @@ Section describeOptimiser(OptimiserSection& optimiser) {
 
 void addStages(Section& section, StrategySection& strategy) {
   section.add("kind", choice(strategy.kind),
-              "whole network (joint), its stages on ranks of their own (pipeline), or stages by synthetic "
-              "intermediate labels (sil)");
+              "whole network (joint), its stages on ranks of their own (pipeline), stages by synthetic "
+              "intermediate labels (sil), or copies that learn alone and meet now and then (local-sgd)");
   section.add("stages", &strategy.stages, within(1, 1e6), "stages",
               "sil, pipeline: number of parts of the network");
   section.add("replicas", &strategy.replicas, within(0, 1e6), "replicas",
@@ -185,14 +185,30 @@ void addPipeline(Section& section, StrategySection& strategy) {
               "message-driven: rank i of G, from 0, keeps G - i + G/2 microbatches at most");
 }
 
+void addLocalSgd(Section& section, LocalSgdSection& local_sgd) {
+  section.add("every", &local_sgd.every, atLeast(1), "steps",
+              "local-sgd: from one meeting of the replicas to the next");
+  section.add(
+      "outer", choice(local_sgd.outer),
+      "local-sgd: what a meeting makes of the mean of what replicas have learnt: their parameters (average), "
+      "or a step with Nesterov momentum in its direction");
+  section.add("outer_rate", &local_sgd.outer_rate, within(1e-6, 1e3), "",
+              "local-sgd, nesterov: rate of this step");
+  section.add("outer_momentum", &local_sgd.outer_momentum, withinBelow(0, 1), "",
+              "local-sgd, nesterov: decay of its velocity");
+  section.add("warmup_steps", &local_sgd.warmup_steps, atLeast(0), "steps",
+              "local-sgd: at the start, replicas average their parameters after each step");
+}
+
 Section describeStrategy(StrategySection& strategy) {
   Section section{"strategy",
                   "How the network is divided over the ranks and trained. All keys but `kind`, `stages`, "
-                  "`replicas`, `cuts`, `bucket_kib`, `wire` and the last five concern sil."};
+                  "`replicas`, `cuts`, `bucket_kib`, `wire` and the last ten concern sil."};
   addStages(section, strategy);
   addLabels(section, strategy);
   addTransport(section, strategy);
   addPipeline(section, strategy);
+  addLocalSgd(section, strategy.local_sgd);
   return section;
 }
 

@@ -18,7 +18,8 @@ enum class Initialisation { he, xavier, lecun, orthogonal };
 enum class LossKind { cross_entropy, mse };
 enum class OptimiserKind { sgd, adam, adamw };
 enum class ScheduleKind { constant, step, cosine };
-enum class StrategyKind { joint, sil, pipeline };
+enum class StrategyKind { joint, sil, pipeline, local_sgd };
+enum class OuterStep { average, nesterov };
 enum class StageInput { free, frozen, relay };
 enum class LabelKind { uniform, centred, gaussian, sign, binary, sparse, orthogonal, etf, block };
 enum class StageLoss { mse, prototype };
@@ -160,6 +161,15 @@ struct PipelineSection {
   bool caps = false;                            ///< message-driven: fewer on later ranks
 };
 
+/// Replicas that learn alone and meet now and then.
+struct LocalSgdSection {
+  std::int64_t every = 8; ///< steps from one meeting to the next
+  OuterStep outer = OuterStep::average;
+  double outer_rate = 0.7;       ///< nesterov
+  double outer_momentum = 0.9;   ///< nesterov
+  std::int64_t warmup_steps = 0; ///< at the start, in which replicas meet after each step
+};
+
 /// What all strategies share, and what each has of its own. In a deck they are one section.
 struct StrategySection {
   StrategyKind kind = StrategyKind::joint;
@@ -172,6 +182,7 @@ struct StrategySection {
   Precision wire = Precision::single; ///< of what ranks send one another while training
   SilSection sil;
   PipelineSection pipeline;
+  LocalSgdSection local_sgd;
 };
 
 struct CheckpointSection {

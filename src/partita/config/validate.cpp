@@ -248,7 +248,8 @@ void validate(const RunConfig& config, Diagnostics& diagnostics) {
   validateNetwork(config, diagnostics);
   validateOptimiser(config, diagnostics);
   const StrategySection& strategy = config.strategy;
-  if (strategy.kind != StrategyKind::joint) validateStages(config, diagnostics);
+  if (strategy.kind == StrategyKind::sil || strategy.kind == StrategyKind::pipeline)
+    validateStages(config, diagnostics);
   diagnostics.check(strategy.replicas <= config.training.batch, {"strategy/replicas", "training/batch"},
                     number(strategy.replicas) + " replicas cannot share a batch of " +
                         number(config.training.batch) + " samples");

@@ -9,14 +9,14 @@ namespace partita {
 
 namespace {
 
-constexpr int tag = static_cast<int>(Tag::slice);
+constexpr int slice_tag = static_cast<int>(Tag::slice);
 
 template <class T>
 void sendAll(const Communicator& comm, const std::vector<T>& values) {
   if (values.empty()) return;
   Request request;
   PARTITA_MPI(MPI_Isend(values.data(), mpiCount(static_cast<std::int64_t>(values.size())), mpiType<T>(), 0,
-                        tag, comm.get(),
+                        slice_tag, comm.get(),
                         request.start({WaitedFor::Kind::taker, "part of a tensor", comm.worldRank(0)})));
   request.wait();
 }
@@ -26,7 +26,7 @@ std::vector<T> receiveAll(const Communicator& comm, int rank, std::int64_t count
   std::vector<T> values(count);
   if (values.empty()) return values;
   Request request;
-  PARTITA_MPI(MPI_Irecv(values.data(), mpiCount(count), mpiType<T>(), rank, tag, comm.get(),
+  PARTITA_MPI(MPI_Irecv(values.data(), mpiCount(count), mpiType<T>(), rank, slice_tag, comm.get(),
                         request.start({WaitedFor::Kind::message, "part of a tensor", comm.worldRank(rank)})));
   request.wait();
   return values;

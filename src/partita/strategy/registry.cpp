@@ -1,4 +1,5 @@
 #include "partita/core/error.hpp"
+#include "partita/strategy/local_sgd/local_sgd.hpp"
 #include "partita/strategy/pipeline/pipeline.hpp"
 #include "partita/strategy/sil/sil.hpp"
 #include "partita/strategy/strategy.hpp"
@@ -12,6 +13,8 @@ std::unique_ptr<Strategy> makeStrategy(const RunContext& context) {
     return std::make_unique<PipelineTraining>(context, RunPhase::training);
   case StrategyKind::sil:
     return std::make_unique<SilTraining>(context);
+  case StrategyKind::local_sgd:
+    return std::make_unique<LocalSgdTraining>(context);
   }
   PARTITA_FAIL("a kind of strategy that is not registered");
 }

@@ -12,6 +12,8 @@ const StrategyPlan& planOf(StrategyKind kind) {
     return pipelinePlan();
   case StrategyKind::sil:
     return silPlan();
+  case StrategyKind::local_sgd:
+    return localSgdPlan();
   }
   throw std::logic_error("a kind of strategy without a plan");
 }

@@ -8,5 +8,6 @@ namespace partita {
 const StrategyPlan& jointPlan();
 const StrategyPlan& pipelinePlan();
 const StrategyPlan& silPlan();
+const StrategyPlan& localSgdPlan();
 
 } // namespace partita

@@ -1,0 +1,65 @@
+#include "partita/config/names.hpp"
+#include "partita/config/user_error.hpp"
+#include "partita/plan/strategies/pipeline.hpp"
+#include "partita/plan/strategies/table.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+namespace partita {
+
+namespace {
+
+bool looksAtAllReplicas(const std::vector<LayerPlan>& layers) {
+  const std::vector<const LayerPlan*> leaves = leavesOf(layers);
+  return std::any_of(leaves.begin(), leaves.end(),
+                     [](const LayerPlan* layer) { return layer->spec.replicas; });
+}
+
+/// Replicas of the whole network that learn alone between meetings.
+class LocalSgdPlan final : public JointPlan {
+ public:
+  void checkStages(const StrategySection&, const std::vector<StagePlan>& stages,
+                   std::int64_t) const override {
+    for (const StagePlan& stage : stages) {
+      if (looksAtAllReplicas(stage.layers))
+        throw UserError("network/layers: a batch-norm with replicas = true looks at all replicas in every "
+                        "step, and replicas of strategy/kind 'local-sgd' meet only now and then");
+    }
+  }
+
+  bool replicasDiffer(const StrategySection&) const override { return true; }
+  std::vector<std::string> keptStates(const StrategySection& section) const override {
+    if (section.local_sgd.outer == OuterStep::average) return {"last_meeting"};
+    return {"last_meeting", "outer_momentum"};
+  }
+  std::string course(const StrategySection&) const override { return "replicas that meet"; }
+
+  PlanNotes notes(const RunConfig& config, const Partition& partition, const GridPlan& grid) const override {
+    PlanNotes notes = JointPlan::notes(config, partition, grid);
+    const LocalSgdSection& section = config.strategy.local_sgd;
+    std::array<char, 160> text{};
+    std::snprintf(text.data(), text.size(),
+                  "# %d replica%s: after every %lld steps %s, 1/%lld of the traffic of summed gradients",
+                  grid.replicas, grid.replicas == 1 ? "" : "s", static_cast<long long>(section.every),
+                  section.outer == OuterStep::average ? "they average their parameters"
+                                                      : "they take an outer step with Nesterov momentum",
+                  static_cast<long long>(section.every));
+    notes.lines.emplace_back(text.data());
+    return notes;
+  }
+
+  std::vector<std::pair<std::string, std::string>> facts(const StrategySection& section) const override {
+    return {{"outer", nameOf(section.local_sgd.outer)}, {"every", std::to_string(section.local_sgd.every)}};
+  }
+};
+
+} // namespace
+
+const StrategyPlan& localSgdPlan() {
+  static const LocalSgdPlan plan;
+  return plan;
+}
+
+} // namespace partita

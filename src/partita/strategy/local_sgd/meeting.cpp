@@ -1,0 +1,129 @@
+#include "partita/strategy/local_sgd/meeting.hpp"
+
+#include "partita/core/loops.hpp"
+#include "partita/core/region.hpp"
+#include "partita/plan/strategy_plan.hpp"
+
+namespace partita {
+
+namespace {
+
+/// Differences in fp16 are larger by this, since most of them would vanish otherwise.
+double scaleOf(const RunConfig& config) {
+  const bool half = config.run.precision == Precision::fp16 || config.strategy.wire == Precision::fp16;
+  return half ? 1024.0 : 1.0;
+}
+
+template <class Stored>
+struct Subtract {
+  const Real *parameters, *anchor;
+  Stored* difference;
+  Real scale;
+
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
+    difference[i] = fromReal<Stored>(scale * (anchor[i] - parameters[i]));
+  }
+};
+
+template <class Stored>
+struct OuterKernel {
+  const Stored* differences;            // summed over the replicas
+  Real *parameters, *anchor, *momentum; // no momentum: plain average
+  Stored* rounded;
+  Real share, rate, decay;
+
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
+    Real direction = share * toReal(differences[i]);
+    if (momentum != nullptr) {
+      momentum[i] = decay * momentum[i] + direction;
+      direction = rate * (direction + decay * momentum[i]);
+    }
+    const Real value = anchor[i] - direction;
+    parameters[i] = anchor[i] = value;
+    if constexpr (!is_real<Stored>) rounded[i] = fromReal<Stored>(value);
+  }
+};
+
+StoredVector makeVector(const RunConfig& config, const char* name, std::int64_t size) {
+  const OptimiserSection& optimiser = config.optimiser;
+  return {
+      {optimiser.offload, optimiser.offload_directory}, std::string("partita::StageMeeting::") + name, size};
+}
+
+} // namespace
+
+StageMeeting::StageMeeting(const RunConfig& config, StageUpdater& updater, Grid& grid)
+    : _section(config.strategy.local_sgd), _updater(updater), _replicas(grid.replicas()),
+      _scale(scaleOf(config)), _trained(updater.local().stage.trained()),
+      _anchor(makeVector(config, "anchor", _trained.parameters.size)),
+      _momentum(_section.outer == OuterStep::nesterov
+                    ? makeVector(config, "momentum", _trained.parameters.size)
+                    : StoredVector()),
+      _stream(_trained.parameters.size, {_trained.masters, _anchor, _momentum},
+              _anchor.offloaded() || _trained.masters.offloaded() ? config.optimiser.offload_bucket
+                                                                  : _trained.parameters.size),
+      _sum(grid.peers(), _trained.gradients, config.strategy.bucket_kib * 1024 / bytesOf(grid.paths().wire),
+           grid.paths().reductions, grid.traffic.between_replicas, grid.paths().wire),
+      _statistics(grid.peers(), grid.paths().reductions,
+                  static_cast<std::int64_t>(updater.local().stage.statistics().extent(0)),
+                  grid.traffic.between_replicas) {
+  _sum.setScale(_scale);
+  const std::vector<std::string> names = planOf(config.strategy).keptStates(config.strategy);
+  updater.keep({names[0], _anchor});
+  if (_momentum.size() > 0) updater.keep({names[1], _momentum});
+}
+
+void StageMeeting::begin(const ExecSpace& space) {
+  const StoredVector& masters = _updater.local().stage.masters();
+  std::vector<Real> values(static_cast<std::size_t>(masters.size()));
+  masters.copyOut(space, 0, masters.size(), values.data());
+  _anchor.copyIn(space, values.data());
+  if (_momentum.size() > 0) _momentum.clear(space);
+}
+
+void StageMeeting::meet(const ExecSpace& space, OuterStep outer) {
+  const Region region(space, "partita::StageMeeting::meet", Phase::communication);
+  subtract(space);
+  _sum.ready(space, 0, _trained.gradients.size);
+  _sum.finish(space);
+  step(space, outer);
+  if (_replicas > 1) _statistics.average(space, _updater.local().stage.statistics());
+}
+
+/// Where there are no masters, the parameters themselves are trained.
+StageMeeting::Values StageMeeting::valuesOf(const BucketStream::Bucket& bucket) const {
+  const Numbers parameters = _trained.parameters.part(bucket.begin, bucket.end);
+  Real* const masters = bucket.values[0];
+  return {masters != nullptr ? masters : static_cast<Real*>(parameters.data), bucket.values[1],
+          bucket.values[2], parameters.data, _trained.gradients.part(bucket.begin, bucket.end).data};
+}
+
+void StageMeeting::subtract(const ExecSpace& space) {
+  _stream.run(space, [&](const BucketStream::Bucket& bucket) {
+    const Values values = valuesOf(bucket);
+    withStored(_trained.gradients.precision, [&](auto stored) {
+      using Stored = decltype(stored);
+      forEachValue(space, "partita::StageMeeting::subtract_kernel", bucket.end - bucket.begin,
+                   Subtract<Stored>{values.parameters, values.anchor, static_cast<Stored*>(values.gradients),
+                                    static_cast<Real>(_scale)});
+    });
+  });
+}
+
+void StageMeeting::step(const ExecSpace& space, OuterStep outer) {
+  const bool nesterov = outer == OuterStep::nesterov;
+  _stream.run(space, [&](const BucketStream::Bucket& bucket) {
+    const Values values = valuesOf(bucket);
+    withStored(_trained.gradients.precision, [&](auto stored) {
+      using Stored = decltype(stored);
+      forEachValue(space, "partita::StageMeeting::step_kernel", bucket.end - bucket.begin,
+                   OuterKernel<Stored>{
+                       static_cast<const Stored*>(values.gradients), values.parameters, values.anchor,
+                       nesterov ? values.momentum : nullptr, static_cast<Stored*>(values.rounded),
+                       static_cast<Real>(1.0 / (_scale * _replicas)), static_cast<Real>(_section.outer_rate),
+                       static_cast<Real>(_section.outer_momentum)});
+    });
+  });
+}
+
+} // namespace partita

@@ -1,0 +1,46 @@
+#pragma once
+
+#include "partita/strategy/replicas.hpp"
+
+namespace partita {
+
+/// Where the replicas of one stage meet: the mean of what they have learnt since the last meeting becomes one
+/// step of all of them. What they sum is the difference from the parameters of the last meeting, in the
+/// buffer of the gradients: a meeting sends what the gradients of one step would.
+class StageMeeting {
+ public:
+  /// Adds the parameters of the last meeting, and the momentum of `nesterov`, to what checkpoints keep.
+  StageMeeting(const RunConfig& config, StageUpdater& updater, Grid& grid);
+
+  StageUpdater& updater() { return _updater; }
+  /// The parameters of now are those of the last meeting.
+  void begin(const ExecSpace& space);
+  /// Afterwards all replicas have the same parameters and statistics, bit for bit. `average`: x = a - d, with
+  /// a the parameters of the last meeting and d the mean of a - x over the replicas (Lin et al., arXiv
+  /// 1808.07217, algorithm 1). `nesterov`: v = mu v + d, x = a - rate (d + mu v) (Douillard et al., arXiv
+  /// 2311.08105, algorithm 1). Collective over the replicas.
+  void meet(const ExecSpace& space, OuterStep outer);
+
+ private:
+  void subtract(const ExecSpace& space);
+  void step(const ExecSpace& space, OuterStep outer);
+  /// A bucket of all that a meeting works on, on the device.
+  struct Values {
+    Real *parameters, *anchor, *momentum;
+    void *rounded, *gradients;
+  };
+  Values valuesOf(const BucketStream::Bucket& bucket) const;
+
+  const LocalSgdSection& _section;
+  StageUpdater& _updater;
+  int _replicas;
+  double _scale; ///< of differences while they are summed
+  Trained _trained;
+  StoredVector _anchor;   ///< the parameters of the last meeting
+  StoredVector _momentum; ///< empty: the outer step has none
+  BucketStream _stream;
+  GradientReducer _sum;
+  PeerSum _statistics;
+};
+
+} // namespace partita

@@ -1,0 +1,197 @@
+#include "partita/strategy/local_sgd/meeting.hpp"
+
+#include <cmath>
+#include <filesystem>
+
+#include "pmpi.hpp"
+#include "small_run.hpp"
+#include "support/catch.hpp"
+
+namespace partita::test::local_sgd {
+
+/// Replicas that learn alone and meet now and then.
+
+namespace {
+
+Overrides deckOf(const Overrides& more) {
+  return Overrides{"strategy/kind=local-sgd", "strategy/replicas=0", "run/steps=20",
+                   "optimiser/offload_directory=" + std::filesystem::temp_directory_path().string()} +
+         more;
+}
+
+/// A function of a value's place, the meeting and the replica.
+Real madeUp(std::size_t i, int meeting, int replica) {
+  return static_cast<Real>(
+      0.01 * std::sin(static_cast<double>(i) * (meeting + 1) + 0.7 * static_cast<double>(replica)));
+}
+
+std::vector<Real> copyOf(const StoredVector& vector) {
+  std::vector<Real> values(static_cast<std::size_t>(vector.size()));
+  vector.copyOut(ExecSpace(), 0, vector.size(), values.data());
+  return values;
+}
+
+/// The outer step of each value in double, as the papers write it.
+class Reference {
+ public:
+  explicit Reference(const std::vector<Real>& start)
+      : _anchor(start.begin(), start.end()), _velocity(start.size()) {}
+
+  void meet(int meeting, int replicas, bool nesterov, const LocalSgdSection& section) {
+    for (std::size_t i = 0; i < _anchor.size(); ++i) {
+      double mean = 0.0; // of the way back from where the replicas are
+      for (int r = 0; r < replicas; ++r) mean -= static_cast<double>(madeUp(i, meeting, r)) / replicas;
+      if (nesterov) {
+        _velocity[i] = section.outer_momentum * _velocity[i] + mean;
+        mean = section.outer_rate * (mean + section.outer_momentum * _velocity[i]);
+      }
+      _anchor[i] -= mean;
+    }
+  }
+  double largestDifference(const std::vector<Real>& found) const {
+    double largest = 0.0;
+    for (std::size_t i = 0; i < found.size(); ++i)
+      largest = std::max(largest, std::fabs(_anchor[i] - static_cast<double>(found[i])));
+    return largest;
+  }
+
+ private:
+  std::vector<double> _anchor, _velocity;
+};
+
+/// The largest difference from the reference after some meetings of all ranks.
+double differenceAfterMeetings(const Overrides& overrides) {
+  const ExecSpace space;
+  SmallRun run(everyone(), smallDeck(deckOf(overrides)));
+  LocalStage& local = *run.stages.front();
+  StageUpdater updater(run.config, local, ownGradients(run.config, run.grid), {10, 10});
+  StageMeeting meeting(run.config, updater, run.grid);
+  meeting.begin(space);
+  const LocalSgdSection& section = run.config.strategy.local_sgd;
+  Reference reference(copyOf(local.stage.masters()));
+  for (int i = 0; i < 4; ++i) {
+    std::vector<Real> values = copyOf(local.stage.masters());
+    for (std::size_t j = 0; j < values.size(); ++j) values[j] += madeUp(j, i, run.grid.replica());
+    local.stage.setParameters(space, values.data());
+    const bool nesterov = section.outer == OuterStep::nesterov && i > 0; // the first is one of the warm-up
+    meeting.meet(space, nesterov ? OuterStep::nesterov : OuterStep::average);
+    reference.meet(i, run.grid.replicas(), nesterov, section);
+  }
+  std::vector<Real> own = copyOf(local.stage.masters()), first = own;
+  MPI_Bcast(first.data(), mpiCount(static_cast<std::int64_t>(first.size())), mpiType<Real>(), 0,
+            run.grid.world().get());
+  CHECK(own == first);
+  return reference.largestDifference(own);
+}
+
+/// The parameters of all replicas after each step, as far as they agree with those of the first.
+class Watch : public StepControl {
+ public:
+  explicit Watch(const SmallRun& run) : _run(run) {}
+  bool afterStep(const ExecSpace&, const Position& position, const std::vector<StageUpdater*>&) override {
+    const std::vector<Real> own = _run.ownParameters();
+    std::vector<Real> first = own;
+    MPI_Bcast(first.data(), mpiCount(static_cast<std::int64_t>(first.size())), mpiType<Real>(), 0,
+              _run.grid.world().get());
+    if (_run.grid.world().maximum(std::int64_t{own == first ? 0 : 1}) == 0) met.push_back(position.step);
+    return false;
+  }
+  std::vector<std::int64_t> met;
+
+ private:
+  const SmallRun& _run;
+};
+
+double relativeDifference(const std::vector<Real>& a, const std::vector<Real>& b) {
+  double difference = 0.0, norm = 0.0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    difference += std::pow(static_cast<double>(a[i] - b[i]), 2.0);
+    norm += std::pow(static_cast<double>(b[i]), 2.0);
+  }
+  return std::sqrt(difference / norm);
+}
+
+} // namespace
+
+TEST_CASE("A meeting takes the step of the papers, wherever the state lies", "[local-sgd]") {
+  for (const char* outer : {"strategy/outer=average", "strategy/outer=nesterov"}) {
+    for (const char* offload :
+         {"optimiser/offload=none", "optimiser/offload=host", "optimiser/offload=file"}) {
+      for (const auto& [precision, tolerance] :
+           {std::pair{"run/precision=float", 1e-6}, std::pair{"run/precision=bf16", 4e-4},
+            std::pair{"run/precision=fp16", 6e-5}}) {
+        INFO(outer << ", " << offload << ", " << precision);
+        CHECK(differenceAfterMeetings({outer, offload, "optimiser/offload_bucket=700", precision}) <
+              tolerance);
+      }
+      CHECK(differenceAfterMeetings({outer, offload, "strategy/wire=bf16"}) < 4e-4);
+    }
+  }
+}
+
+TEST_CASE("Replicas are one network after meetings only, in the warm-up and at the end", "[local-sgd]") {
+  SmallRun run(everyone(), smallDeck(deckOf({"strategy/every=7", "strategy/warmup_steps=3"})));
+  Watch watch(run);
+  run.train(watch);
+  if (everyone().size() == 1) return;
+  CHECK(watch.met == std::vector<std::int64_t>{1, 2, 3, 7, 14, 20});
+}
+
+TEST_CASE("Plain SGD that meets after each step is that of summed gradients", "[local-sgd]") {
+  const Overrides sgd{"optimiser/kind=sgd", "optimiser/momentum=0", "optimiser/learning_rate=0.05",
+                      "strategy/every=1"};
+  SmallRun joint(everyone(), smallDeck(deckOf(sgd + Overrides{"strategy/kind=joint"})));
+  SmallRun local(everyone(), smallDeck(deckOf(sgd)));
+  const std::vector<Real> start = local.ownParameters();
+  local.train();
+  CHECK(relativeDifference(local.ownParameters(), joint.train().ownParameters()) < 1e-6);
+  CHECK(relativeDifference(start, local.ownParameters()) > 1e-3); // it has learnt
+}
+
+TEST_CASE("A meeting sends what the gradients of one step would, and nothing else is sent", "[local-sgd]") {
+  const int replicas = everyone().size();
+  for (const char* wire : {"strategy/wire=float", "strategy/wire=bf16"}) {
+    const auto bytesOfRun = [&](const Overrides& more) {
+      SmallRun run(everyone(), smallDeck(deckOf(more + Overrides{wire})));
+      const MpiRecording recording;
+      run.train();
+      const std::int64_t report = replicas == 1 ? 0 : 3 * static_cast<std::int64_t>(sizeof(double));
+      CHECK(totalBytes(recording.on(run.grid.peers(), MpiCall::all_reduce)) ==
+            run.grid.traffic.between_replicas + report * 3); // at steps 7, 14 and 20
+      return run.grid.traffic.between_replicas;
+    };
+    const std::int64_t joint = bytesOfRun({"strategy/kind=joint"});
+    CHECK((joint > 0) == (replicas > 1));
+    CHECK(bytesOfRun({"strategy/every=1"}) == joint);
+    CHECK(5 * bytesOfRun({"strategy/every=5", "strategy/outer=nesterov"}) == joint);
+    CHECK(20 * bytesOfRun({"strategy/every=100"}) == joint);
+    CHECK(20 * bytesOfRun({"strategy/every=100", "strategy/warmup_steps=4"}) == 5 * joint);
+  }
+}
+
+TEST_CASE("Batch norms of replicas that learn alone come to the same statistics", "[local-sgd]") {
+  const std::string norms = "network/layers=[{type='dense',units=32},{type='batch-norm',activation='relu'},"
+                            "{type='dense'}]";
+  SmallRun run(everyone(), smallDeck(deckOf({norms, "strategy/stages=2", "strategy/every=5"})));
+  const MpiRecording recording;
+  run.train();
+  std::vector<Real> own = copyOf(StoredVector(run.stages.front()->stage.statistics())), first = own;
+  MPI_Bcast(first.data(), mpiCount(static_cast<std::int64_t>(first.size())), mpiType<Real>(), 0,
+            run.grid.world().get());
+  CHECK(own == first);
+  if (everyone().size() == 1) return;
+  std::size_t sums = recording.on(run.grid.peers(), MpiCall::all_reduce).size();
+  CHECK(sums == 4 * 2 + 3); // parameters and statistics of each meeting, and the reports
+}
+
+TEST_CASE("The same run has the same bits", "[local-sgd]") {
+  for (const char* outer : {"strategy/outer=average", "strategy/outer=nesterov"}) {
+    const Overrides deck = deckOf({"strategy/every=6", outer, "strategy/warmup_steps=2"});
+    const int ranks = everyone().size();
+    CHECK(trainedHash(ranks, deck) == trainedHash(ranks, deck));
+    CHECK(trainedHash(ranks, deck) ==
+          trainedHash(ranks, deck + Overrides{"optimiser/offload=host", "optimiser/offload_bucket=999"}));
+  }
+}
+
+} // namespace partita::test::local_sgd

@@ -87,6 +87,11 @@ strategy/schedule=
 strategy/limit=
 strategy/tie=
 strategy/caps=
+strategy/every=
+strategy/outer=
+strategy/outer_rate=
+strategy/outer_momentum=
+strategy/warmup_steps=
 checkpoint/every=
 checkpoint/keep=
 checkpoint/compression='
@@ -151,7 +156,7 @@ _partita_values() {
     optimiser/schedule) echo 'constant|step|cosine' ;;
     optimiser/offload) echo 'none|host|file' ;;
     optimiser/offload_directory) echo 'FILE' ;;
-    strategy/kind) echo 'joint|sil|pipeline' ;;
+    strategy/kind) echo 'joint|sil|pipeline|local-sgd' ;;
     strategy/cuts) echo 'flops|memory' ;;
     strategy/input) echo 'free|frozen|relay' ;;
     strategy/labels) echo 'uniform|centred|gaussian|sign|binary|sparse|orthogonal|etf|block' ;;
@@ -167,6 +172,7 @@ _partita_values() {
     strategy/schedule) echo 'message-driven|1f1b|1f1b-eager|gpipe' ;;
     strategy/tie) echo 'forward-first|backward-first|fifo' ;;
     strategy/caps) echo 'true|false' ;;
+    strategy/outer) echo 'average|nesterov' ;;
   esac
 }
 

@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+"""Compares what replicas learn that meet every H steps with what they learn with summed gradients.
+
+Trains the network of a deck with strategy/kind=joint and with strategy/kind=local-sgd, for several H and both outer
+steps, always on the same batches. Prints the test accuracy (or perplexity) of each run, the mean over the seeds, and
+the bytes that replicas sent, as a share of those of joint.
+"""
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+
+
+def train(arguments, overrides, seed, folder):
+    command = ["mpirun", "-n", str(arguments.replicas), arguments.app, "train", arguments.deck, "-d", folder, "--overwrite",
+               "run/evaluate_every=0", f"run/seed={seed}", *arguments.overrides, *overrides]
+    result = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    if result.returncode != 0:
+        sys.exit(f"{' '.join(command)} failed:\n{result.stderr}")
+    with open(os.path.join(folder, "summary.json")) as file:
+        return json.load(file)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("app", help="the partita executable")
+    parser.add_argument("deck", help="e.g. input-decks/emnist-joint.toml or input-decks/gpt-char.toml")
+    parser.add_argument("overrides", nargs="*", help="section/key=value, for all runs")
+    parser.add_argument("--replicas", type=int, default=2)
+    parser.add_argument("--every", type=int, nargs="+", default=[1, 8, 64], metavar="H")
+    parser.add_argument("--outer", nargs="+", default=["average", "nesterov"])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1])
+    arguments = parser.parse_args()
+
+    variants = {"joint": ["strategy/kind=joint"]}
+    for outer in arguments.outer:
+        for every in arguments.every:
+            variants[f"{outer}, H = {every}"] = ["strategy/kind=local-sgd", f"strategy/outer={outer}", f"strategy/every={every}"]
+    joint_bytes = None
+    with tempfile.TemporaryDirectory() as folder:
+        for name, overrides in variants.items():
+            runs = [train(arguments, overrides, seed, os.path.join(folder, "run")) for seed in arguments.seeds]
+            key = "test_perplexity" if "test_perplexity" in runs[0] else "test_accuracy"
+            values = [run[key] for run in runs]
+            joint_bytes = joint_bytes or runs[0]["bytes_between_replicas"]
+            share = runs[0]["bytes_between_replicas"] / joint_bytes
+            print(f"{name:18} {key} {' '.join(f'{value:.4f}' for value in values)}  mean {statistics.mean(values):.4f}  "
+                  f"traffic {share:.4f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -56,6 +56,15 @@ TEST_CASE("Who waits for either of two is stuck only where both are", "[comm]") 
       "  ranks 0,2: waits since 6 s for message 17 (activations) of rank 1");
 }
 
+TEST_CASE("Who waits for any rank is stuck only where all are", "[comm]") {
+  const Sign any = Sign::ofWait({Kind::any, "agreement"}, 6);
+  CHECK(tableOf({any, waitsFor(0, 6), Sign::ofWork()}).stuck(100, 5).empty());
+  const WaitTable stuck = tableOf({any, waitsFor(0, 6), any});
+  CHECK(stuck.stuck(100, 5) == Ranks{0, 1, 2});
+  CHECK(stuck.text(100) == "  rank 1: waits since 6 s for message 17 (activations) of rank 0\n"
+                           "  ranks 0,2: waits since 6 s for a message of any rank (agreement)");
+}
+
 TEST_CASE("Old signs prove nothing", "[comm]") {
   WaitTable table = tableOf({waitsFor(1, 6), waitsFor(0, 6)});
   CHECK(table.stuck(102, 5) == Ranks{0, 1});

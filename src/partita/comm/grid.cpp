@@ -26,6 +26,6 @@ Grid::Grid(const Communicator& world, const GridPlan& plan, MessagePaths paths)
       _world(world.duplicate()), _along{splitAlong(world, plan, Axis::stage),
                                         splitAlong(world, plan, Axis::replica),
                                         splitAlong(world, plan, Axis::part)},
-      _backward(chain().duplicate()), _evaluation(chain().duplicate()), _control(world.duplicate()) {}
+      _backward(chain().duplicate()), _evaluation(chain().duplicate()) {}
 
 } // namespace partita

@@ -8,7 +8,7 @@
 namespace partita {
 
 /// The ranks of a run on the axes of its plan, with a communicator for each axis. A rank that owns no stage
-/// is alone on every axis, and takes part in `world` and `control` only. Collective to make.
+/// is alone on every axis, and takes part in `world` only. Collective to make.
 class Grid {
  public:
   Grid(const Communicator& world, const GridPlan& plan, MessagePaths paths = {});
@@ -22,7 +22,6 @@ class Grid {
   const Communicator& peers() const { return along(Axis::replica); } ///< the replicas of my group
   const Communicator& backward() const { return _backward; }     ///< as chain, for gradients of activations
   const Communicator& evaluation() const { return _evaluation; } ///< as chain, for messages of the evaluation
-  const Communicator& control() const { return _control; }       ///< as world, for log rows
 
   /// To rank `peer` of one of the communicators above, on the path that this rank's messages take.
   Channel channel(const Communicator& comm, int peer, Tag tag, const char* what) const {
@@ -47,7 +46,7 @@ class Grid {
   MessagePaths _paths;
   Communicator _world;
   std::array<Communicator, 3> _along;
-  Communicator _backward, _evaluation, _control;
+  Communicator _backward, _evaluation;
 };
 
 } // namespace partita

@@ -17,8 +17,10 @@ enum class Tag : int {
   trace = 9,       ///< operations of a pipeline for a file
   slice = 10,      ///< part of a tensor on its way to a rank that wants all of it
   report = 11,     ///< row of the history
-  last_report = 12,
-  clock = 13, ///< of rank 0
+  clock = 12,      ///< of rank 0
+  agreement = 13,  ///< on a step after which all ranks do something
+  pace = 14,       ///< how far a rank is and may go
 };
+constexpr int tag_count = 16;
 
 } // namespace partita

@@ -3,20 +3,29 @@
 #include "partita/comm/mpi.hpp"
 #include "partita/core/clock.hpp"
 
+#include <algorithm>
 #include <exception>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace partita {
 
 namespace {
 
 // Of the main thread alone: a thread that writes a checkpoint waits for MPI as well.
-thread_local std::function<void()> idle_hook;
+thread_local std::vector<const std::function<void()>*> idle_hooks;
+thread_local bool in_idle_hook = false;
 thread_local Watcher* watcher = nullptr;
 
 // Between two pauses lie microseconds; after a gap as long as this the process itself was stopped.
 constexpr std::chrono::seconds stopped_after{2};
+
+void callIdleHooks() {
+  if (std::exchange(in_idle_hook, true)) return;
+  for (const auto* hook : idle_hooks) (*hook)();
+  in_idle_hook = false;
+}
 
 } // namespace
 
@@ -29,7 +38,7 @@ void Waiting::pause() {
     std::this_thread::yield();
     return;
   }
-  if (idle_hook) idle_hook();
+  callIdleHooks();
   if (watcher != nullptr) watcher->waiting(_what, secondsBetween(_start, now));
   std::this_thread::sleep_for(std::chrono::microseconds(50));
 }
@@ -49,8 +58,12 @@ void wait(MPI_Request& request, const WaitedFor& what, MPI_Status* status) {
   waiting.over();
 }
 
-void setIdleHook(std::function<void()> hook) {
-  idle_hook = std::move(hook);
+IdleHook::IdleHook(std::function<void()> call) : _call(std::move(call)) {
+  idle_hooks.push_back(&_call);
+}
+
+IdleHook::~IdleHook() {
+  idle_hooks.erase(std::find(idle_hooks.begin(), idle_hooks.end(), &_call));
 }
 
 void alive() {
@@ -60,7 +73,7 @@ void alive() {
 void idleBriefly() {
   int unused = 0;
   PARTITA_MPI(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &unused, MPI_STATUS_IGNORE));
-  if (idle_hook) idle_hook();
+  callIdleHooks();
   alive();
   std::this_thread::sleep_for(std::chrono::microseconds(50));
 }

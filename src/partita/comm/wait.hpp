@@ -9,8 +9,10 @@ namespace partita {
 
 /// What a rank waits for, in the words of the report on a wait that does not end.
 struct WaitedFor {
-  enum class Kind { message, taker, all };
-  Kind kind = Kind::all;       ///< a message to come, one of ours to be taken, or all ranks of a communicator
+  /// A message to come from one rank or from any rank, one of ours to be taken, or all ranks of a
+  /// communicator.
+  enum class Kind { message, any, taker, all };
+  Kind kind = Kind::all;
   const char* what = "";       ///< a literal: "activations", "barrier"
   int peer = -1;               ///< rank of the world that sends or takes
   std::int64_t number = 0;     ///< of the message in its stream, from 1; 0: not counted
@@ -28,7 +30,7 @@ struct WaitedFor {
 };
 
 /// A wait under way. Polls instead of blocking: an MPI library that spins would take the core from a rank
-/// that computes, and rank 0 can go on showing the progress of others meanwhile (the idle hook).
+/// that computes, and meanwhile this rank can go on answering others (idle hooks).
 class Waiting {
  public:
   explicit Waiting(const WaitedFor& what) : _what(what) {}
@@ -43,14 +45,24 @@ class Waiting {
 /// Completes a request. Every wait of the main thread for other ranks goes through here or through Waiting.
 void wait(MPI_Request& request, const WaitedFor& what, MPI_Status* status = MPI_STATUS_IGNORE);
 
-/// Called now and then while this thread waits; empty: none.
-void setIdleHook(std::function<void()> hook);
+/// Calls a function now and then while the thread that made it waits, as long as it lives; not while such a
+/// function waits itself.
+class IdleHook {
+ public:
+  explicit IdleHook(std::function<void()> call);
+  ~IdleHook();
+  IdleHook(const IdleHook&) = delete;
+  IdleHook& operator=(const IdleHook&) = delete;
+
+ private:
+  std::function<void()> _call;
+};
 
 /// This rank is at work. Strategies say so at each step; it costs a look at the clock.
 void alive();
 
 /// A turn of a wait for something that is no other rank, such as a disk: lets messages move on, calls the
-/// idle hook, and gives the core away for a moment. The rank counts as at work.
+/// idle hooks, and gives the core away for a moment. The rank counts as at work.
 void idleBriefly();
 
 /// Is told what the thread that has set it does; a thread that writes files is none of its business.

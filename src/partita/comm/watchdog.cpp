@@ -31,6 +31,8 @@ std::string objectOf(const Sign& sign) {
              std::to_string(sign.other_peer);
     }
     return "for " + message + " of " + peer;
+  case WaitedFor::Kind::any:
+    return "for a message of any rank (" + what + ")";
   case WaitedFor::Kind::taker:
     return "for " + peer + " to take " + message;
   case WaitedFor::Kind::all:
@@ -48,7 +50,7 @@ Doing doingOf(const Sign& sign, bool fresh) {
   if (!fresh && !waits) return {0, "no sign for ", "; it was at work"};
   if (!fresh) return {1, "no sign for ", "; it waited " + objectOf(sign)};
   if (!waits) return {4, "at work", ""};
-  return {sign.kind == WaitedFor::Kind::all ? 3 : 2, "waits since ", " " + objectOf(sign)};
+  return {sign.byAll() ? 3 : 2, "waits since ", " " + objectOf(sign)};
 }
 
 } // namespace
@@ -85,9 +87,8 @@ std::vector<int> WaitTable::stuck(double now, double seconds) const {
       const auto is_held = [&](int other) {
         return static_cast<std::size_t>(other) < held.size() && held[other];
       };
-      const bool peer_held = sign.kind == WaitedFor::Kind::all
-                                 ? all_held
-                                 : is_held(sign.peer) && (sign.other_peer < 0 || is_held(sign.other_peer));
+      const bool peer_held =
+          sign.byAll() ? all_held : is_held(sign.peer) && (sign.other_peer < 0 || is_held(sign.other_peer));
       if (!held[rank] || peer_held) continue;
       held[rank] = false;
       changed = true;

@@ -15,6 +15,9 @@ struct Sign {
   static Sign ofWork() { return {}; }
   static Sign ofWait(const WaitedFor& what, double seconds);
 
+  /// Is this rank stuck only where all others are?
+  bool byAll() const { return kind == WaitedFor::Kind::all || kind == WaitedFor::Kind::any; }
+
   double waited = -1.0; ///< seconds so far; negative: it is at work
   WaitedFor::Kind kind = WaitedFor::Kind::all;
   int peer = -1;

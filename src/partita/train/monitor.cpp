@@ -1,19 +1,15 @@
 #include "partita/train/monitor.hpp"
 
-#include "partita/comm/wait.hpp"
 #include "partita/core/log.hpp"
 #include "partita/plan/strategy_plan.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <type_traits>
 
 namespace partita {
 
 namespace {
-
-static_assert(std::is_trivially_copyable<StepReport>::value, "reports travel as bytes");
 
 std::string percent(double fraction) {
   char text[16];
@@ -23,11 +19,12 @@ std::string percent(double fraction) {
 
 } // namespace
 
-Monitor::Monitor(const RunConfig& config, const Partition& partition, const Grid& grid,
+Monitor::Monitor(const RunConfig& config, const Partition& partition, const Grid& grid, Mailbox& mailbox,
                  const std::string& history, std::int64_t classes, const RunLength& length,
                  const Start& start)
-    : _config(config), _partition(partition), _grid(grid), _classes(classes), _length(length),
-      _heard(grid.world().size()), _elapsed_before(start.elapsed), _latest(partition.stages.size() + 1) {
+    : _config(config), _partition(partition), _grid(grid), _mailbox(mailbox), _classes(classes),
+      _length(length), _heard(grid.world().size()), _elapsed_before(start.elapsed),
+      _latest(partition.stages.size() + 1), _hook([this] { pump(); }) {
   const Position& from = start.position;
   const bool recovers = from.phase == RunPhase::recovery;
   for (int stage = 0; stage < grid.plan().stages; ++stage) {
@@ -41,11 +38,6 @@ Monitor::Monitor(const RunConfig& config, const Partition& partition, const Grid
     _history = std::make_unique<HistoryFile>(history, length.runStep(from));
     _elapsed_before = std::max(_elapsed_before, _history->lastTime());
   }
-  setIdleHook([this] { pump(); });
-}
-
-Monitor::~Monitor() {
-  setIdleHook({});
 }
 
 double Monitor::seconds() const {
@@ -58,15 +50,8 @@ void Monitor::onStep(const StepReport& report) {
     pump();
     return;
   }
-  tell(report, Tag::report);
+  _mailbox.send(0, Tag::report, report);
   ++_sent;
-}
-
-void Monitor::tell(const StepReport& report, Tag tag) const {
-  Request request;
-  PARTITA_MPI(MPI_Isend(&report, sizeof report, MPI_BYTE, 0, static_cast<int>(tag), _grid.control().get(),
-                        request.start({WaitedFor::Kind::taker, "report", _grid.control().worldRank(0), 0})));
-  request.wait();
 }
 
 bool Monitor::hasHeard(const std::vector<double>& reports) const {
@@ -76,32 +61,11 @@ bool Monitor::hasHeard(const std::vector<double>& reports) const {
 }
 
 void Monitor::pump() {
-  for (;;) {
-    int waiting = 0;
-    MPI_Status status;
-    PARTITA_MPI(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, _grid.control().get(), &waiting, &status));
-    if (waiting == 0) return;
-    StepReport report;
-    PARTITA_MPI(MPI_Recv(&report, sizeof report, MPI_BYTE, status.MPI_SOURCE, status.MPI_TAG,
-                         _grid.control().get(), MPI_STATUS_IGNORE));
-    if (status.MPI_TAG == static_cast<int>(Tag::last_report)) {
-      ++_silent_ranks;
-      continue;
-    }
-    ++_heard[status.MPI_SOURCE];
-    take(report);
+  _mailbox.poll();
+  while (const auto message = _mailbox.take(Tag::report)) {
+    ++_heard[message->from];
+    take(message->as<StepReport>());
   }
-}
-
-void Monitor::finish() {
-  const Communicator& control = _grid.control();
-  if (control.rank() != 0) {
-    tell({}, Tag::last_report);
-    return;
-  }
-  Waiting waiting({WaitedFor::Kind::all, "last report"});
-  for (pump(); _silent_ranks + 1 < control.size(); pump()) waiting.pause();
-  waiting.over();
 }
 
 void Monitor::flushHistory() {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "partita/comm/grid.hpp"
+#include "partita/comm/mailbox.hpp"
 #include "partita/core/clock.hpp"
 #include "partita/plan/run_length.hpp"
 #include "partita/strategy/observer.hpp"
@@ -12,7 +13,7 @@
 namespace partita {
 
 /// Listens to the strategy on every rank; rank 0 gathers what the others tell, keeps the history and shows
-/// progress. Reports travel as small messages of their own, so that no stage waits to be heard.
+/// progress. Reports travel through the mailbox, so that no stage waits to be heard.
 class Monitor : public Observer {
  public:
   /// Where a run begins: at its beginning, or where it was left.
@@ -21,17 +22,14 @@ class Monitor : public Observer {
     double elapsed = 0.0; ///< seconds spent before
   };
   /// `history` empty: none is kept. `length` is for the time left.
-  Monitor(const RunConfig& config, const Partition& partition, const Grid& grid, const std::string& history,
-          std::int64_t classes, const RunLength& length, const Start& start);
-  ~Monitor() override;
+  Monitor(const RunConfig& config, const Partition& partition, const Grid& grid, Mailbox& mailbox,
+          const std::string& history, std::int64_t classes, const RunLength& length, const Start& start);
 
   void onStep(const StepReport& report) override;
   void onEvaluation(const EvaluationReport& report) override;
 
-  /// Takes in what other ranks have sent until now.
+  /// Takes in what other ranks have sent until now: all of it, where the mailbox is closed.
   void pump();
-  /// Waits for the last report of every rank. Collective.
-  void finish();
 
   /// On rank 0: throws UserError where rows of the history are not in the file.
   void flushHistory();
@@ -44,7 +42,6 @@ class Monitor : public Observer {
   bool hasHeard(const std::vector<double>& reports) const;
 
  private:
-  void tell(const StepReport& report, Tag tag) const; ///< to rank 0
   void take(const StepReport& report);
   void show(const StepReport& report);
   void warnOfStagesThatDoNotLearn(const EvaluationReport& report);
@@ -59,16 +56,17 @@ class Monitor : public Observer {
   const RunConfig& _config;
   const Partition& _partition;
   const Grid& _grid;
+  Mailbox& _mailbox;
   std::unique_ptr<HistoryFile> _history;
   std::int64_t _classes;
   RunLength _length;
   std::int64_t _sent = 0;
   std::vector<std::int64_t> _heard; ///< reports of each rank, on rank 0
   double _elapsed_before, _share_before = 0.0;
-  int _silent_ranks = 0;           ///< that have sent their last report
   std::vector<StepReport> _latest; ///< of each stage; 0: the joined network
   std::set<std::size_t> _warned;   ///< stages that did not learn
   Clock::time_point _start = Clock::now();
+  IdleHook _hook;
 };
 
 } // namespace partita

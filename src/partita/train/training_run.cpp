@@ -189,10 +189,11 @@ Outcome trainDeck(const Communicator& world, const RunConfig& deck, const RunDir
                      restart.keeps_state && first == length.total()});
   if (world.rank() == 0) setup.grid.traffic = restart.traffic();
 
+  Mailbox mailbox(world);
   std::unique_ptr<Monitor> listener;
   collectively(world, [&] {
-    listener = std::make_unique<Monitor>(config, plans.partition, setup.grid, directory.file("history.csv"),
-                                         plans.sets.classes, length,
+    listener = std::make_unique<Monitor>(config, plans.partition, setup.grid, mailbox,
+                                         directory.file("history.csv"), plans.sets.classes, length,
                                          Monitor::Start{restart.start, restart.elapsed()});
   });
   Monitor& monitor = *listener;
@@ -209,8 +210,9 @@ Outcome trainDeck(const Communicator& world, const RunConfig& deck, const RunDir
       config,  plans.partition, setup.grid, plans.sets,    setup.stages,        monitor,
       control, clock,           length,     restart.start, directory.scratch(), trace.get()};
   const bool done = train(space, context);
-  monitor.finish();
   const bool kept = control.finish();
+  mailbox.close();
+  monitor.pump();
   printTimes();
   if (!done) {
     if (trace != nullptr) trace->write(directory.file("trace.json"));

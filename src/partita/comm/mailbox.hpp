@@ -1,0 +1,80 @@
+#pragma once
+
+#include "partita/comm/tags.hpp"
+#include "partita/comm/wait.hpp"
+
+#include <array>
+#include <cstring>
+#include <deque>
+#include <list>
+#include <optional>
+#include <type_traits>
+#include <vector>
+
+namespace partita {
+
+/// Small messages from any rank to any rank, by tag. Nobody waits to be heard: a message is kept here until
+/// it is delivered, and what arrives is kept until somebody takes it. The main thread alone uses it.
+class Mailbox {
+ public:
+  /// Longest message: any MPI library takes it before the receiver asks for it.
+  static constexpr std::size_t most_bytes = 1024;
+
+  struct Message {
+    int from = 0;
+    Tag tag{};
+    std::vector<char> bytes;
+
+    /// The struct that was sent.
+    template <class T>
+    T as() const {
+      static_assert(std::is_trivially_copyable<T>::value, "travels as bytes");
+      PARTITA_REQUIRE(bytes.size() == sizeof(T), "a message of another length");
+      T value;
+      std::memcpy(&value, bytes.data(), sizeof(T));
+      return value;
+    }
+  };
+
+  /// On a communicator of its own. Collective.
+  explicit Mailbox(const Communicator& comm);
+
+  int rank() const { return _comm.rank(); }
+  int size() const { return _comm.size(); }
+
+  /// Never blocks. What one rank sends to another arrives in the order in which it was sent.
+  void send(int to, Tag tag, const void* bytes, std::size_t size);
+  template <class T>
+  void send(int to, Tag tag, const T& value) {
+    static_assert(std::is_trivially_copyable<T>::value && sizeof(T) <= most_bytes, "travels as bytes");
+    send(to, tag, &value, sizeof value);
+  }
+
+  /// Takes in what has arrived, from whomever, and lets go of what has been delivered.
+  void poll();
+  /// The oldest message with this tag, as of the last poll.
+  std::optional<Message> take(Tag tag);
+  /// Waits for a message with one of these tags, from whomever. `what` is a literal, for the watchdog.
+  Message waitAny(const std::vector<Tag>& tags, const char* what);
+
+  /// After it everything that was ever sent has arrived and can be taken; nothing may be sent any more.
+  /// Collective.
+  void close();
+
+ private:
+  struct Outgoing {
+    std::vector<char> bytes;
+    Request request;
+  };
+
+  void forgetDelivered();
+
+  Communicator _comm;
+  std::array<std::deque<Message>, tag_count> _arrived; ///< by tag
+  std::list<Outgoing> _outgoing;
+  std::vector<std::int64_t> _sent; ///< messages, by receiver
+  std::int64_t _received = 0;
+  bool _closed = false;
+};
+
+} // namespace partita

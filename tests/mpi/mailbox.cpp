@@ -1,0 +1,109 @@
+#include "partita/comm/mailbox.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+
+#include "pmpi.hpp"
+#include "small_run.hpp"
+#include "support/catch.hpp"
+
+namespace partita::test::mailbox {
+
+namespace {
+
+struct Numbered {
+  std::int64_t number = 0;
+};
+
+/// Takes all that is there with this tag; numbers of one rank must come in order.
+void takeAll(Mailbox& mailbox, Tag tag, std::vector<std::int64_t>& next) {
+  mailbox.poll();
+  while (const auto message = mailbox.take(tag)) {
+    std::int64_t& expected = next[static_cast<std::size_t>(message->from)];
+    REQUIRE(message->tag == tag);
+    REQUIRE(message->as<Numbered>().number == expected);
+    ++expected;
+  }
+}
+
+/// Every rank sends so many messages with each of two tags to all, itself included, and takes some in
+/// between.
+void exchange(std::int64_t count, unsigned seed) {
+  const auto ranks = static_cast<std::size_t>(everyone().size());
+  std::mt19937_64 random(seed + static_cast<unsigned>(everyone().rank()));
+  Mailbox mailbox(everyone());
+  std::vector<std::int64_t> reports(ranks), paces(ranks);
+  for (std::int64_t number = 0; number < count; ++number) {
+    for (int to = 0; to < everyone().size(); ++to) {
+      mailbox.send(to, Tag::report, Numbered{number});
+      mailbox.send(to, Tag::pace, Numbered{number});
+    }
+    if (random() % 64 == 0) takeAll(mailbox, Tag::report, reports);
+    if (random() % 256 == 0) takeAll(mailbox, Tag::pace, paces);
+  }
+  mailbox.close();
+  takeAll(mailbox, Tag::report, reports);
+  takeAll(mailbox, Tag::pace, paces);
+  CHECK(reports == std::vector<std::int64_t>(ranks, count));
+  CHECK(paces == std::vector<std::int64_t>(ranks, count));
+}
+
+} // namespace
+
+TEST_CASE("small messages arrive in order, and none is lost at the end", "[comm]") {
+  const MpiObjects before = mpiObjects();
+  exchange(0, 1);
+  exchange(20000, 2);
+  {
+    const MpiDelays delays(3);
+    exchange(300, 3);
+  }
+  CHECK(mpiObjects().requests == before.requests);
+  CHECK(mpiObjects().communicators == before.communicators);
+}
+
+TEST_CASE("one rank waits for any other", "[comm]") {
+  const MpiDelays delays(5);
+  Mailbox mailbox(everyone());
+  const int ranks = everyone().size();
+  if (everyone().rank() == 0) {
+    std::vector<int> heard(static_cast<std::size_t>(ranks));
+    for (int i = 0; i < 2 * (ranks - 1); ++i) {
+      const Mailbox::Message message = mailbox.waitAny({Tag::report, Tag::pace}, "a number");
+      CHECK(message.as<Numbered>().number == (message.tag == Tag::report ? 1 : 2));
+      ++heard[static_cast<std::size_t>(message.from)];
+      mailbox.send(message.from, Tag::agreement, message.as<Numbered>());
+    }
+    CHECK(std::count(heard.begin() + 1, heard.end(), 2) == ranks - 1);
+  } else {
+    mailbox.send(0, Tag::report, Numbered{1});
+    CHECK(mailbox.waitAny({Tag::agreement}, "an answer").as<Numbered>().number == 1);
+    mailbox.send(0, Tag::pace, Numbered{2});
+    CHECK(mailbox.waitAny({Tag::agreement}, "an answer").as<Numbered>().number == 2);
+  }
+  mailbox.close();
+}
+
+TEST_CASE("small messages have any length up to the longest", "[comm]") {
+  Mailbox mailbox(everyone());
+  const int to = (everyone().rank() + 1) % everyone().size();
+  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, Mailbox::most_bytes}) {
+    std::vector<char> bytes(size);
+    std::iota(bytes.begin(), bytes.end(), static_cast<char>(size));
+    mailbox.send(to, Tag::report, bytes.data(), size);
+    CHECK(mailbox.waitAny({Tag::report}, "bytes").bytes == bytes);
+  }
+  CHECK(!mailbox.take(Tag::report).has_value());
+  const std::vector<char> long_one(Mailbox::most_bytes + 1);
+  CHECK_THROWS_AS(mailbox.send(to, Tag::report, long_one.data(), long_one.size()), InternalError);
+  mailbox.close();
+  CHECK_THROWS_AS(mailbox.send(to, Tag::report, Numbered{}), InternalError);
+}
+
+TEST_CASE("a message of another length is not taken for a struct", "[comm]") {
+  const Mailbox::Message message{0, Tag::report, std::vector<char>(3)};
+  CHECK_THROWS_AS(message.as<Numbered>(), InternalError);
+}
+
+} // namespace partita::test::mailbox

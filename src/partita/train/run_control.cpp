@@ -1,18 +1,17 @@
 #include "partita/train/run_control.hpp"
 
-#include "partita/core/clock.hpp"
 #include "partita/core/log.hpp"
 #include "partita/train/signals.hpp"
 
 #include <algorithm>
 #include <csignal>
+#include <utility>
 
 namespace partita {
 
 namespace {
 
-/// How often ranks agree: one all-reduce of some microseconds in so many seconds.
-constexpr double seconds_between = 0.25;
+constexpr double between_checks = 0.25; // s: of the time limit, of the directory
 
 const auto program_start = Clock::now();
 
@@ -21,12 +20,27 @@ const char* reasonOf(std::int64_t code) {
   return reasons[code];
 }
 
+/// Replicas learn step by step together. Where stages learn one after another, those that do not learn just
+/// now have nothing to wait for.
+bool walks(const Grid& grid, const RunLength& length) {
+  return grid.speaks() || (grid.ownsStages() && length.turns > 1);
+}
+
+int walkers(const Grid& grid, const RunLength& length) {
+  if (grid.plan().groups == 1) return 1;
+  return length.turns > 1 ? grid.plan().size() : grid.plan().groups;
+}
+
 } // namespace
 
 RunControl::RunControl(const Grid& grid, const RunConfig& config, const RunLength& length, Restart& restart,
-                       const RunDirectory& directory, Checkpointer& checkpointer, std::int64_t time_limit)
+                       const RunDirectory& directory, Checkpointer& checkpointer, Mailbox& mailbox,
+                       std::int64_t time_limit)
     : _grid(grid), _config(config), _length(length), _restart(restart), _directory(directory),
-      _checkpointer(checkpointer), _time_limit(time_limit), _agreement(grid.world()) {}
+      _checkpointer(checkpointer), _time_limit(time_limit),
+      _pace(mailbox, length.runStep(restart.start), walkers(grid, length), walks(grid, length)),
+      _agreement(mailbox, _pace, length.runStep(restart.start), length.total(),
+                 [this] { return newWishes(); }) {}
 
 bool RunControl::restore(const ExecSpace& space, StageUpdater& updater) {
   return _restart.keeps_state && restoreUpdater(space, _restart, _config, _grid, updater);
@@ -38,8 +52,9 @@ void RunControl::begin(StageUpdater& updater) {
 
 bool RunControl::limitReached() const {
   if (_time_limit == 0) return false;
-  // Until the next question and its answer, and to write: a checkpoint that the scheduler kills is none.
-  const double gap = std::max(seconds_between, std::max(_last_gap, secondsSince(_asked)));
+  // Until the slowest comes to the step that is agreed on, and to write: a checkpoint that the scheduler
+  // kills is none.
+  const double gap = std::max({between_checks, _gap, secondsSince(_measured), _pace.secondsOfSlowest()});
   const double writes = _checkpointer.busy() ? 2.5 : 1.5;
   const double reserve = 3.0 * gap + writes * _checkpointer.expectedSeconds();
   return secondsSince(program_start) + reserve >= static_cast<double>(_time_limit);
@@ -58,58 +73,51 @@ RunControl::StopCode RunControl::codeOf(int signal) {
   }
 }
 
-LaterMaximum::Values RunControl::ownWishes(std::int64_t steps) {
-  LaterMaximum::Values wishes{};
-  wishes[stop] = codeOf(Signals::stop());
-  if (Signals::takeCheckpointRequest()) wishes[checkpoint] = 1;
-  if (_grid.world().rank() != 0) return wishes;
-  if (wishes[stop] == none && limitReached()) wishes[stop] = time_limit;
-  if (_directory.takeCheckpointRequest()) wishes[checkpoint] = 1;
-  const double a_step = secondsSince(_asked) / static_cast<double>(std::max<std::int64_t>(1, steps));
-  // Another stage may be slower by far: the interval grows step by step.
-  wishes[interval] = std::clamp(static_cast<std::int64_t>(seconds_between / a_step), std::int64_t{1},
-                                2 * std::max<std::int64_t>(1, steps));
+Wishes RunControl::newWishes() {
+  Wishes wishes;
+  StopCode stop = codeOf(Signals::stop());
+  if (Signals::takeCheckpointRequest()) wishes.checkpoint = 1;
+  if (_grid.world().rank() == 0 && secondsSince(_checked) >= between_checks) {
+    _checked = Clock::now();
+    if (stop == none && limitReached()) stop = time_limit;
+    if (_directory.takeCheckpointRequest()) wishes.checkpoint = 1;
+  }
+  if (stop > _told_stop) wishes.stop = _told_stop = stop;
   return wishes;
 }
 
-/// The answer to the question asked before, and the next question.
-LaterMaximum::Values RunControl::agree(std::int64_t steps) {
-  LaterMaximum::Values answer{};
-  if (_agreement.started()) answer = _agreement.finish();
-  LaterMaximum::Values wishes = ownWishes(steps - _asked_at);
-  // A signal reaches ranks one after the other: the checkpoint that is taken now is the answer to all of
-  // them.
-  if (answer[checkpoint] != 0) wishes[checkpoint] = 0;
-  _agreement.start(wishes);
-  _last_gap = secondsSince(_asked);
-  _asked = Clock::now();
-  _asked_at = steps;
-  _next_agreement = steps + std::max<std::int64_t>(1, answer[interval]);
-  return answer;
+void RunControl::measure() {
+  const double seconds = secondsSince(_measured);
+  if (seconds < between_checks) return;
+  _gap = seconds;
+  _measured = Clock::now();
 }
 
 bool RunControl::afterStep(const ExecSpace& space, const Position& position,
                            const std::vector<StageUpdater*>& updaters) {
   _restart.opened.reset(); // all that was in it has found its place
   _checkpointer.poll();
-  LaterMaximum::Values answer{};
-  if (++_step == _next_agreement) answer = agree(_step);
   const std::int64_t run_step = _length.runStep(position), every = _config.checkpoint.every;
+  measure();
+  const Wishes agreed = _agreement.meet(run_step);
   const bool last = run_step == _length.total(), due = every > 0 && (run_step % every == 0 || last),
-             stopped = answer[stop] != none && !last;
+             stopped = agreed.stop != none, asked = agreed.checkpoint != 0;
   // Where the run begins at an earlier step than that of its checkpoint, the one that takes the other's place
   // should be there soon.
-  const bool replaces = _step == 1 && _restart.found && run_step <= _restart.found->run_step;
-  if (_directory.exists() && (due || stopped || replaces || answer[checkpoint] != 0))
+  const bool replaces =
+      std::exchange(_first_step, false) && _restart.found && run_step <= _restart.found->run_step;
+  if (asked) Signals::takeCheckpointRequest(); // a signal that came just now has the same answer
+  if (_directory.exists() && (due || stopped || replaces || asked))
     _checkpointer.take(space, position, updaters);
-  if (!_directory.exists() && answer[checkpoint] != 0)
+  if (!_directory.exists() && asked)
     Log::warning("no checkpoint: without a run directory (-d) nothing is kept");
-  if (stopped) _stop_reason = reasonOf(answer[stop]);
+  if (stopped) _stop_reason = reasonOf(agreed.stop);
   return stopped;
 }
 
 bool RunControl::finish() {
-  if (_agreement.started()) _agreement.finish();
+  _grid.world().barrier(); // until all have come, some may still be asked
+  _agreement.end();
   const bool written = _checkpointer.finish();
   return _grid.world().maximum(std::int64_t{written ? 0 : 1}) == 0;
 }

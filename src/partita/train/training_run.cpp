@@ -202,7 +202,7 @@ Outcome trainDeck(const Communicator& world, const RunConfig& deck, const RunDir
   Checkpointer checkpointer({config, plans.partition, setup.grid, setup.stages, length, clock, monitor,
                              directory, facts, static_cast<std::int64_t>(plans.sets.train.size())},
                             MpiEnvironment::threadsMayCall());
-  RunControl control(setup.grid, config, length, restart, directory, checkpointer,
+  RunControl control(setup.grid, config, length, restart, directory, checkpointer, mailbox,
                      options.time_limit_seconds);
   std::unique_ptr<ScheduleTrace> trace;
   if (config.run.trace > 0) trace = std::make_unique<ScheduleTrace>(setup.grid);

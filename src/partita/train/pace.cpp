@@ -1,0 +1,65 @@
+#include "partita/train/pace.hpp"
+
+#include <algorithm>
+
+namespace partita {
+
+namespace {
+
+constexpr double lead = 0.5;                                 // s of the slowest
+constexpr std::int64_t shortest_lead = 2;                    // steps
+constexpr double step_interval = 0.05, bound_interval = 0.1; // s from one message to the next
+
+} // namespace
+
+Pace::Pace(Mailbox& mailbox, std::int64_t first, int walkers, bool walks)
+    : _mailbox(mailbox), _walkers(walkers), _walks(walks && walkers > 1), _step(first), _told_step(first),
+      _slowest(first) {
+  if (_walks) _bound = first + shortest_lead;
+}
+
+void Pace::look() {
+  while (const auto message = _mailbox.take(Tag::pace)) {
+    const auto step = message->as<std::int64_t>();
+    if (_mailbox.rank() == 0) {
+      _steps[message->from] = step;
+    } else {
+      _bound = step;
+    }
+  }
+  if (!_walks) return;
+  tellOwnStep();
+  if (_mailbox.rank() == 0) tellBound();
+}
+
+void Pace::tellOwnStep() {
+  if (_mailbox.rank() == 0) _steps[0] = _step;
+  if (_step == _told_step || (mayGoOn() && secondsSince(_told) < step_interval)) return;
+  _told_step = _step;
+  _told = Clock::now();
+  if (_mailbox.rank() != 0) _mailbox.send(0, Tag::pace, _step);
+}
+
+/// Where somebody waits, at once; else now and then. The speed is that of a tenth of a second at least: what
+/// arrives within less may have been on its way for longer.
+void Pace::tellBound() {
+  if (static_cast<int>(_steps.size()) < _walkers) return;
+  const auto less = [](const auto& one, const auto& other) { return one.second < other.second; };
+  const std::int64_t slowest = std::min_element(_steps.begin(), _steps.end(), less)->second;
+  const std::int64_t fastest = std::max_element(_steps.begin(), _steps.end(), less)->second;
+  const double seconds = secondsSince(_bound_told);
+  if (slowest <= _slowest || (fastest < _bound && seconds < bound_interval)) return;
+  const double speed = static_cast<double>(slowest - _slowest) / std::max(seconds, bound_interval);
+  _bound = std::max(_bound, slowest + std::max(shortest_lead, static_cast<std::int64_t>(lead * speed)));
+  _slowest = slowest;
+  _interval = seconds;
+  _bound_told = Clock::now();
+  for (const auto& [rank, step] : _steps)
+    if (rank != 0) _mailbox.send(rank, Tag::pace, _bound);
+}
+
+double Pace::secondsOfSlowest() const {
+  return _walks ? std::max(_interval, secondsSince(_bound_told)) : 0.0;
+}
+
+} // namespace partita

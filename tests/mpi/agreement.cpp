@@ -1,0 +1,191 @@
+#include "partita/train/agreement.hpp"
+
+#include "partita/comm/agree.hpp"
+#include "partita/comm/link.hpp"
+#include "partita/comm/mailbox.hpp"
+
+#include <chrono>
+#include <limits>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "pmpi.hpp"
+#include "small_run.hpp"
+#include "support/catch.hpp"
+#include "support/link_scope.hpp"
+
+namespace partita::test::agreement {
+
+namespace {
+
+constexpr std::int64_t endless = std::numeric_limits<std::int64_t>::max() / 2;
+constexpr std::int64_t interrupted = 3;
+
+/// What a rank asks for, and when: seconds since the start.
+struct Asked {
+  double when = 0.0;
+  Wishes wishes;
+};
+
+/// A worker that trains nothing.
+struct Worker {
+  std::int64_t last = endless;
+  double step_seconds = 0.0; ///< at most, half of it on average
+  std::int64_t barrier_every = 0;
+  bool paced = true;
+  Agreement::Meeting meeting = Agreement::Meeting::after_same_step;
+  std::vector<Asked> asked; ///< in order of time
+
+  // What came of it.
+  std::vector<std::int64_t> asked_at; ///< the step that was done when it asked
+  std::string story;                  ///< what was agreed on, and after which step
+  std::vector<std::int64_t> kept;     ///< steps
+  std::int64_t step = 0;
+  double stop_seconds = 0.0; ///< from the last wish to the end
+
+  void work() {
+    Mailbox mailbox(everyone());
+    Pace pace(mailbox, 0, paced ? everyone().size() : 0, paced);
+    std::size_t next = 0;
+    everyone().barrier();
+    const double begin = linkSeconds();
+    Agreement agreement(
+        mailbox, pace, 0, last,
+        [&]() -> Wishes {
+          if (next == asked.size() || linkSeconds() - begin < asked[next].when) return {};
+          asked_at.push_back(step);
+          return asked[next++].wishes;
+        },
+        meeting);
+    const LinkScope links({0.0, 0.0, step_seconds, 7});
+    while (step < last) {
+      delayAtRandom();
+      if (barrier_every > 0 && (step + 1) % barrier_every == 0) everyone().barrier();
+      const Wishes agreed = agreement.meet(++step);
+      if (!agreed.any()) continue;
+      story += std::to_string(step) + ": " + std::to_string(agreed.stop) + std::to_string(agreed.checkpoint) +
+               "\n";
+      if (agreed.checkpoint != 0) kept.push_back(step);
+      if (agreed.stop != 0) break;
+    }
+    if (!asked.empty()) stop_seconds = linkSeconds() - begin - asked.back().when;
+    everyone().barrier();
+    agreement.end();
+    mailbox.close();
+  }
+
+  /// All ranks have done the same after the same steps.
+  void checkSame() const { CHECK(story == tellAll(everyone(), story)); }
+};
+
+/// One rank is slower than the others by far.
+double unequalSeconds(unsigned seed) {
+  const bool slow = everyone().rank() == static_cast<int>(seed) % everyone().size();
+  return slow ? 4e-3 : 2e-5;
+}
+
+/// Each rank draws when it wishes for checkpoints, and one of them when it wishes for the end.
+std::vector<Asked> randomWishes(unsigned seed) {
+  std::mt19937_64 random(100 * seed + static_cast<unsigned>(everyone().rank()));
+  std::uniform_real_distribution<double> early(0.0, 0.4);
+  std::vector<Asked> asked;
+  for (int i = 0; i < 2; ++i) asked.push_back({early(random), {0, 1}});
+  if (asked[0].when > asked[1].when) std::swap(asked[0], asked[1]);
+  if (everyone().rank() == static_cast<int>(seed / 2) % everyone().size())
+    asked.push_back({0.8, {interrupted, 0}});
+  return asked;
+}
+
+} // namespace
+
+TEST_CASE("ranks of unequal speed do what any of them wishes for after the same steps", "[agreement]") {
+  for (unsigned seed = 1; seed <= 4; ++seed) {
+    const MpiDelays delays(seed);
+    Worker worker;
+    worker.step_seconds = unequalSeconds(seed);
+    worker.barrier_every = seed % 2 == 0 ? 7 : 0;
+    worker.asked = randomWishes(seed);
+    worker.work();
+    worker.checkSame();
+    CHECK_THAT(worker.story, Catch::Matchers::EndsWith(": 30\n"));
+    for (std::size_t i = 0; i < 2; ++i) {
+      const bool answered = worker.kept.back() >= worker.asked_at[i];
+      CHECK(answered); // by a state that is no older than the wish
+    }
+  }
+}
+
+TEST_CASE("an agreement that meets the end of the run holds nobody up", "[agreement]") {
+  for (unsigned seed = 1; seed <= 12; ++seed) {
+    Worker worker;
+    worker.last = 40 + seed;
+    worker.step_seconds = 3.0 * unequalSeconds(seed) * (seed % 3 == 0 ? 0.5 : 1.0);
+    worker.paced = seed % 2 == 0;
+    worker.asked = {{0.02 * seed, {0, 1}}, {0.02 * seed + 0.15, {seed > 9 ? interrupted : 0, 1}}};
+    worker.work();
+    worker.checkSame();
+    if (worker.step == worker.last)
+      CHECK(worker.story.find(std::to_string(worker.last) + ":") == std::string::npos);
+  }
+}
+
+TEST_CASE("no rank is far ahead of the slowest", "[agreement]") {
+  Worker worker;
+  worker.step_seconds = 10.0 * unequalSeconds(1); // 20 ms on average, that is 25 steps in half a second
+  if (everyone().rank() == 0) worker.asked = {{1.5, {interrupted, 0}}};
+  worker.work();
+  worker.checkSame();
+  CHECK(worker.stop_seconds < 1.5);
+  CHECK(worker.step < 200); // 75 to the wish, by the slowest
+}
+
+TEST_CASE("ranks of the same speed never wait for their bound", "[agreement]") {
+  Mailbox mailbox(everyone());
+  Pace pace(mailbox, 0, everyone().size(), true);
+  std::int64_t waits = 0;
+  everyone().barrier();
+  const double begin = linkSeconds();
+  std::int64_t step = 0;
+  while (step < 1000 && linkSeconds() - begin < 30) {
+    const double due = begin + 1e-3 * static_cast<double>(step);
+    while (linkSeconds() < due) std::this_thread::sleep_for(std::chrono::microseconds(100));
+    pace.reach(++step);
+    mailbox.poll();
+    pace.look();
+    if (step > 200 && !pace.mayGoOn()) ++waits;
+    while (!pace.mayGoOn()) {
+      mailbox.poll();
+      pace.look();
+    }
+  }
+  everyone().barrier();
+  mailbox.close();
+  CHECK(waits <= 10); // where another program has taken the cores
+}
+
+TEST_CASE("ranks with steps of their own act at once", "[agreement]") {
+  Worker worker;
+  worker.meeting = Agreement::Meeting::at_once;
+  worker.paced = false;
+  worker.step_seconds = unequalSeconds(0);
+  const int last_rank = everyone().size() - 1;
+  if (everyone().rank() == last_rank) worker.asked = {{0.1, {0, 1}}, {0.4, {interrupted, 0}}};
+  worker.work();
+  CHECK(worker.kept.size() == 1);
+  CHECK_THAT(worker.story, Catch::Matchers::EndsWith(": 30\n"));
+  const std::int64_t most = everyone().maximum(worker.step), least = everyone().minimum(worker.step);
+  if (everyone().size() > 1) CHECK(most > 2 * least);
+}
+
+TEST_CASE("a signal that reaches all ranks is answered by one checkpoint", "[agreement]") {
+  Worker worker;
+  worker.step_seconds = unequalSeconds(2);
+  worker.asked = {{0.1 + 0.01 * everyone().rank(), {0, 1}}, {0.6, {interrupted, 0}}};
+  worker.work();
+  worker.checkSame();
+  CHECK(worker.kept.size() == 1);
+}
+
+} // namespace partita::test::agreement

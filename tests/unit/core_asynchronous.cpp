@@ -23,20 +23,20 @@ StoredVector fileOf(const Values& values) {
 
 } // namespace
 
-TEST_CASE("What waits for a mark sees the copies in front of it", "[core]") {
+TEST_CASE("What waits for an event sees the copies in front of it", "[core]") {
   const Values values = normals(size, 1);
   const StoredVector from = fileOf(values), to = fileOf(Values(values.size(), 0.0));
   for (const bool from_disk : {false, true}) {
     const Vector buffer = vectorOf(Values(values.size(), 0.0));
-    Lane in(from_disk), out(from_disk);
-    const Mark loaded, saved, never;
+    CopyStream in(from_disk), out(from_disk);
+    const Event loaded, saved, never;
     never.holdBack(in);
     never.holdBack(space);
     for (const std::int64_t half : {std::int64_t{0}, size / 2}) {
       const Vector part(buffer.data() + half, size / 2);
       in.load(from, half, part);
       loaded.set(in);
-      loaded.holdBack(out); // one lane waits for the other
+      loaded.holdBack(out); // one copy stream waits for the other
       out.save(part, to, half);
       saved.set(out);
       saved.holdBack(in);
@@ -57,13 +57,13 @@ TEST_CASE("Copies from a disk go on beside the work that they do not belong to",
   const Vector carrier = vectorOf({0.0});
   bool beside = false;
   for (int attempt = 0; attempt < 5 && !beside; ++attempt) { // this thread may be the one that stands still
-    Lane lane(true);
-    const Mark done;
+    CopyStream copy_stream(true);
+    const Event done;
     result.clear(space);
-    for (int i = 0; i < 1000; ++i) lane.load(from, 0, to); // 1 GB
-    lane.load(flag, 0, carrier);
-    lane.save(carrier, result, 0);
-    done.set(lane);
+    for (int i = 0; i < 1000; ++i) copy_stream.load(from, 0, to); // 1 GB
+    copy_stream.load(flag, 0, carrier);
+    copy_stream.save(carrier, result, 0);
+    done.set(copy_stream);
     beside = *const_cast<const volatile Real*>(result.onHost()) == Real(0);
     done.holdBack(space);
     CHECK(*result.onHost() == Real(1));

@@ -101,10 +101,10 @@ std::shared_ptr<void> makeStream() {
 
 } // namespace
 
-Lane::Lane(bool)
+CopyStream::CopyStream(bool)
     : _stream(makeStream()), _space(static_cast<PARTITA_GPU(Stream_t)>(_stream.get())), _thread(false) {}
 
-struct Mark::Point {
+struct Event::Point {
   Point() { checkGpu(PARTITA_GPU(EventCreateWithFlags)(&event, PARTITA_GPU(EventDisableTiming))); }
   ~Point() { (void)PARTITA_GPU(EventDestroy)(event); }
   Point(const Point&) = delete;
@@ -112,24 +112,24 @@ struct Mark::Point {
   PARTITA_GPU(Event_t) event = nullptr;
 };
 
-void Mark::set(const ExecSpace& space) const {
+void Event::set(const ExecSpace& space) const {
   checkGpu(PARTITA_GPU(EventRecord)(_point->event, streamOf(space)));
 }
-void Mark::holdBack(const ExecSpace& space) const {
+void Event::holdBack(const ExecSpace& space) const {
   checkGpu(PARTITA_GPU(StreamWaitEvent)(streamOf(space), _point->event, 0));
 }
-void Mark::set(Lane& lane) const {
-  set(lane._space);
+void Event::set(CopyStream& copy_stream) const {
+  set(copy_stream._space);
 }
-void Mark::holdBack(Lane& lane) const {
-  holdBack(lane._space);
+void Event::holdBack(CopyStream& copy_stream) const {
+  holdBack(copy_stream._space);
 }
 
-#else // kernels are done when they have been handed in; lanes are behind, and do their copies in order
+#else // kernels are done when they have been handed in; copy streams are behind, and do their copies in order
 
-Lane::Lane(bool from_disk) : _thread(from_disk) {}
+CopyStream::CopyStream(bool from_disk) : _thread(from_disk) {}
 
-struct Mark::Point {
+struct Event::Point {
   std::mutex mutex;
   std::condition_variable changed;
   std::int64_t asked = 0, reached = 0; ///< how often it was set, and how many of these have come about
@@ -155,28 +155,28 @@ struct Mark::Point {
   }
 };
 
-void Mark::set(const ExecSpace&) const {
+void Event::set(const ExecSpace&) const {
   _point->reach(_point->ask());
 }
-void Mark::holdBack(const ExecSpace&) const {
+void Event::holdBack(const ExecSpace&) const {
   _point->waitFor(_point->lastAsked());
 }
-void Mark::set(Lane& lane) const {
-  lane._thread.submit([point = _point, number = _point->ask()] { point->reach(number); });
+void Event::set(CopyStream& copy_stream) const {
+  copy_stream._thread.submit([point = _point, number = _point->ask()] { point->reach(number); });
 }
-void Mark::holdBack(Lane& lane) const {
-  lane._thread.submit([point = _point, number = _point->lastAsked()] { point->waitFor(number); });
+void Event::holdBack(CopyStream& copy_stream) const {
+  copy_stream._thread.submit([point = _point, number = _point->lastAsked()] { point->waitFor(number); });
 }
 
 #endif
 
-Mark::Mark() : _point(std::make_shared<Point>()) {}
+Event::Event() : _point(std::make_shared<Point>()) {}
 
-void Lane::load(const StoredVector& from, std::int64_t begin, const Vector& to) {
+void CopyStream::load(const StoredVector& from, std::int64_t begin, const Vector& to) {
   _thread.submit([space = _space, from, begin, to] { from.load(space, begin, to); });
 }
 
-void Lane::save(const Vector& from, const StoredVector& to, std::int64_t begin) {
+void CopyStream::save(const Vector& from, const StoredVector& to, std::int64_t begin) {
   _thread.submit([space = _space, from, to, begin] { to.save(space, begin, from); });
 }
 

@@ -10,8 +10,8 @@
 namespace partita {
 
 /// Takes vectors of one length through the device in buckets, to change them there: while one bucket is
-/// worked on, the next are on their way in and those before on their way out, each direction on a lane of its
-/// own with three sets of buffers. Vectors that lie on the device stay where they are.
+/// worked on, the next are on their way in and those before on their way out, each direction on a copy stream
+/// of its own with three sets of buffers. Vectors that lie on the device stay where they are.
 class BucketStream {
  public:
   /// The bucket [begin, end) of every vector; where `values` has null, that vector is empty.
@@ -33,7 +33,7 @@ class BucketStream {
  private:
   struct BufferSet {
     std::vector<Vector> buffers; ///< one a vector; empty where that lies on the device
-    Mark loaded, worked, saved;
+    Event loaded, worked, saved;
   };
   static constexpr std::int64_t sets = 3;
 
@@ -45,7 +45,7 @@ class BucketStream {
   std::vector<StoredVector> _vectors;
   std::int64_t _size, _bucket, _buckets;
   bool _streams = false; ///< does any vector lie elsewhere?
-  Lane _in, _out;
+  CopyStream _in, _out;
   std::array<BufferSet, sets> _sets;
 };
 

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "partita/core/lanes.hpp"
 #include "partita/core/loops.hpp"
 #include "partita/core/math.hpp"
+#include "partita/core/simd_tile.hpp"
 #include "partita/plan/layer_rules.hpp"
 
 namespace partita {

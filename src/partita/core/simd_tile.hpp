@@ -9,12 +9,12 @@ namespace partita {
 
 #if (defined(__GNUC__) || defined(__clang__)) && !defined(__CUDACC__) && !defined(__HIPCC__)
 /// As many values as fit into 64 bytes; compilers split them where the processor's vectors are shorter.
-using Lanes = Real __attribute__((vector_size(64)));
-using LanesInMemory = Real __attribute__((vector_size(64), aligned(alignof(Real)), may_alias));
+using SimdTile = Real __attribute__((vector_size(64)));
+using SimdTileInMemory = Real __attribute__((vector_size(64), aligned(alignof(Real)), may_alias));
 constexpr std::int64_t lanes = 64 / sizeof(Real);
 #else
-using Lanes = Real;
-using LanesInMemory = Real;
+using SimdTile = Real;
+using SimdTileInMemory = Real;
 constexpr std::int64_t lanes = 1;
 #endif
 
@@ -30,23 +30,24 @@ namespace detail {
 template <bool Add, int R, int L>
 KOKKOS_INLINE_FUNCTION void productTile(std::int64_t depth, const Scattered& a, const Real* b,
                                         std::int64_t b_row, Real* c, std::int64_t c_row) {
-  Lanes sums[R][L];
+  SimdTile sums[R][L];
   for (int r = 0; r < R; ++r) {
     for (int l = 0; l < L; ++l) {
-      sums[r][l] = Lanes{};
-      if (Add) sums[r][l] = *reinterpret_cast<const LanesInMemory*>(c + r * c_row + l * lanes);
+      sums[r][l] = SimdTile{};
+      if (Add) sums[r][l] = *reinterpret_cast<const SimdTileInMemory*>(c + r * c_row + l * lanes);
     }
   }
   for (std::int64_t k = 0; k < depth; ++k) {
-    Lanes right[L];
-    for (int l = 0; l < L; ++l) right[l] = *reinterpret_cast<const LanesInMemory*>(b + k * b_row + l * lanes);
+    SimdTile right[L];
+    for (int l = 0; l < L; ++l)
+      right[l] = *reinterpret_cast<const SimdTileInMemory*>(b + k * b_row + l * lanes);
     for (int r = 0; r < R; ++r) {
       const Real left = a.data[r * a.row + k * a.column];
       for (int l = 0; l < L; ++l) sums[r][l] += left * right[l];
     }
   }
   for (int r = 0; r < R; ++r)
-    for (int l = 0; l < L; ++l) *reinterpret_cast<LanesInMemory*>(c + r * c_row + l * lanes) = sums[r][l];
+    for (int l = 0; l < L; ++l) *reinterpret_cast<SimdTileInMemory*>(c + r * c_row + l * lanes) = sums[r][l];
 }
 
 /// The same for all rows, `R` at a time.

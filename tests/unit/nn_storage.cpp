@@ -69,7 +69,7 @@ Result train(Stage& stage) {
     stage.backward(space, {}, in, tape, grad, Matrix());
     optimiser->step(space, stage.trained(), 0.01, Vector());
   }
-  const Trained trained = stage.trained();
+  const ParameterBuffers trained = stage.trained();
   return {valuesOf(stage.masters().device()), realsOf(trained.gradients), valuesOf(stage.statistics())};
 }
 

@@ -147,7 +147,7 @@ TEST_CASE("An update in parts is bitwise that of the whole", "[offload]") {
     const Vector parameters = vectorOf(normals(size, 1));
     for (int t = 1; t <= 5; ++t) {
       const Vector gradients = vectorOf(normals(size, static_cast<std::uint64_t>(100 + t)));
-      const Trained trained{parameters, gradients, {}};
+      const ParameterBuffers trained{parameters, gradients, {}};
       optimiser->begin(trained);
       for (const auto& [begin, end] : {std::pair(7001, 9123), std::pair(0, 7001), std::pair(9123, int{size})})
         optimiser->stepPart(space, trained, 0.01 * t, begin, end);

@@ -61,7 +61,7 @@ class StoredVector {
 /// The parameters of a stage as an optimiser sees them: flat, with their gradients in the same precision.
 /// Numbers of 16 bits are the rounded copies of `masters`, which alone are updated; in single precision there
 /// are none.
-struct Trained {
+struct ParameterBuffers {
   Numbers parameters, gradients;
   StoredVector masters;
 };

@@ -93,7 +93,7 @@ void Stage::makeNumbers(const StageStorage& storage, std::int64_t size) {
                gradient_scratch});
 }
 
-Trained Stage::trained() const {
+ParameterBuffers Stage::trained() const {
   if (_precision == Precision::single) return {_parameters, _gradients, StoredVector()};
   return {{_precision, _halves.data(), _masters.size()},
           {_precision, _gradient_halves.data(), _masters.size()},

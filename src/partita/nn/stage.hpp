@@ -46,7 +46,7 @@ class Stage {
   const Vector& gradients() const { return _gradients; }
   /// The parameters as they are trained and kept, wherever they lie.
   const StoredVector& masters() const { return _masters; }
-  Trained trained() const;                                        ///< for an optimiser
+  ParameterBuffers trained() const;                               ///< for an optimiser
   void setParameters(const ExecSpace& space, const Real* values); ///< all of them, from the host
   const std::vector<StageTensor>& tensors() const { return _tensors; }
   /// State that forward updates while training and no gradient reaches; one flat buffer too.

@@ -126,7 +126,7 @@ Optimiser::Optimiser(const OptimiserSection& section, const std::vector<std::str
 
 Optimiser::~Optimiser() = default;
 
-void Optimiser::begin(const Trained& trained) {
+void Optimiser::begin(const ParameterBuffers& trained) {
   ++_steps;
   if (_stream != nullptr) return;
   std::vector<StoredVector> vectors{trained.masters};
@@ -140,7 +140,7 @@ void Optimiser::begin(const Trained& trained) {
       std::make_unique<BucketStream>(size, std::move(vectors), offloaded ? _section.offload_bucket : size);
 }
 
-Optimiser::Part Optimiser::partOf(const Trained& trained, const BucketStream::Bucket& bucket,
+Optimiser::Part Optimiser::partOf(const ParameterBuffers& trained, const BucketStream::Bucket& bucket,
                                   const Vector& factor) const {
   const Numbers values = trained.parameters.part(bucket.begin, bucket.end);
   const bool own_masters = trained.masters.size() > 0;
@@ -153,8 +153,8 @@ Optimiser::Part Optimiser::partOf(const Trained& trained, const BucketStream::Bu
           factor.size() > 0 ? factor.data() : _one.data()};
 }
 
-void Optimiser::step(const ExecSpace& space, const Trained& trained, double rate, const Vector& factor,
-                     const GradientWanted& wanted) {
+void Optimiser::step(const ExecSpace& space, const ParameterBuffers& trained, double rate,
+                     const Vector& factor, const GradientWanted& wanted) {
   begin(trained);
   _stream->run(space, [&](const BucketStream::Bucket& bucket) {
     if (wanted) wanted(bucket.begin);
@@ -162,8 +162,8 @@ void Optimiser::step(const ExecSpace& space, const Trained& trained, double rate
   });
 }
 
-void Optimiser::stepPart(const ExecSpace& space, const Trained& trained, double rate, std::int64_t begin,
-                         std::int64_t end) {
+void Optimiser::stepPart(const ExecSpace& space, const ParameterBuffers& trained, double rate,
+                         std::int64_t begin, std::int64_t end) {
   update(space, partOf(trained, _stream->onDevice(begin, end), Vector()), rate);
 }
 

@@ -29,12 +29,12 @@ class Optimiser {
 
   /// One update of `trained`, always of the same one. `factor` multiplies the gradients first and lies on the
   /// device, so that clipping waits for nobody; empty means one.
-  void step(const ExecSpace& space, const Trained& trained, double rate, const Vector& factor,
+  void step(const ExecSpace& space, const ParameterBuffers& trained, double rate, const Vector& factor,
             const GradientWanted& wanted = {});
   /// The same in parts that lie apart, whenever and in whatever order: where the state lies on the device,
   /// and gradients are not multiplied. `begin` goes before the parts of an update.
-  void begin(const Trained& trained);
-  void stepPart(const ExecSpace& space, const Trained& trained, double rate, std::int64_t begin,
+  void begin(const ParameterBuffers& trained);
+  void stepPart(const ExecSpace& space, const ParameterBuffers& trained, double rate, std::int64_t begin,
                 std::int64_t end);
   const std::vector<State>& state() const { return _state; }
   /// Bytes that one step reads and writes for each parameter in single precision: the step is bound by
@@ -58,7 +58,8 @@ class Optimiser {
     std::int64_t size() const { return end - begin; }
   };
   virtual void update(const ExecSpace& space, const Part& part, double rate) const = 0;
-  Part partOf(const Trained& trained, const BucketStream::Bucket& bucket, const Vector& factor) const;
+  Part partOf(const ParameterBuffers& trained, const BucketStream::Bucket& bucket,
+              const Vector& factor) const;
 
   OptimiserSection _section;
   std::int64_t _steps = 0; ///< taken so far, the one under way included; Adam's bias correction counts them

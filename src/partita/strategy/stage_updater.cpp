@@ -187,7 +187,7 @@ void StageUpdater::update(const ExecSpace& space, std::optional<double> squares)
   if (_before_update) _before_update();
   if (clips() || scaled)
     _norm.clip(space, clips() ? _section.clip_norm : std::numeric_limits<double>::infinity(), squares);
-  const Trained trained = _local.stage.trained();
+  const ParameterBuffers trained = _local.stage.trained();
   if (updatesLate()) {
     _optimiser->begin(trained);
   } else {

@@ -13,7 +13,7 @@ class Embedding : public PlannedLayer {
   explicit Embedding(const LayerPlan& plan);
 
   void bind(const LayerNumbers& numbers) override;
-  bool takesPacked() const override { return true; }
+  bool acceptsHalf() const override { return true; }
   void initialise(std::uint64_t seed, const std::string& tensor, const TensorSlice& slice,
                   Real* values) const override;
   void forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,

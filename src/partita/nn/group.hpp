@@ -12,7 +12,7 @@ class Group : public PlannedLayer {
   explicit Group(const LayerPlan& plan);
 
   void bind(const LayerNumbers& numbers) override;
-  bool takesPacked() const override { return true; }
+  bool acceptsHalf() const override { return true; }
   void bindStatistics(const Vector& statistics) override;
   void initialiseStatistics(Real* values) const override;
   void forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,

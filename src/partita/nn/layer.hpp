@@ -57,7 +57,7 @@ class Layer {
   /// Takes this layer's part of the flat buffers, `LayerPlan::storedValues` long; LayerTensors divides it.
   virtual void bind(const LayerNumbers& numbers) { (void)numbers; }
   /// May that be of 16 bits? Else it is converted for the layer, all at once, before and behind each call.
-  virtual bool takesPacked() const { return false; }
+  virtual bool acceptsHalf() const { return false; }
   /// Starting values of a slice of one of its tensors, a function of (seed, place in the network, place in
   /// the tensor) alone. Zeros where a layer says nothing else.
   virtual void initialise(std::uint64_t seed, const std::string& tensor, const TensorSlice& slice,

@@ -27,7 +27,7 @@ void LayerChain::bind(const LayerNumbers& numbers) {
   _numbers = numbers;
   _copied.assign(_layers.size(), false);
   for (std::size_t i = 0; i < _layers.size(); ++i) {
-    _copied[i] = numbers.packed() && !_layers[i]->takesPacked() && _begin[i + 1] > _begin[i];
+    _copied[i] = numbers.packed() && !_layers[i]->acceptsHalf() && _begin[i + 1] > _begin[i];
     _layers[i]->bind(_copied[i] ? copyOf(i) : numbers.part(_begin[i], _begin[i + 1]));
   }
 }

@@ -19,14 +19,14 @@ constexpr Precision halves[] = {Precision::bf16, Precision::fp16};
 const char* const batch_norms = "network/layers=[{type='block',repeat=4,layers=[{type='dense',units=32},"
                                 "{type='batch-norm',activation='relu'}]},{type='dense'}]";
 
-std::vector<Real> stored(const Numbers& numbers) {
+std::vector<Real> stored(const TypedSpan& numbers) {
   const Vector values("partita::test::stored", static_cast<std::size_t>(numbers.size));
   convert(ExecSpace(), numbers, values);
   const auto host = Kokkos::create_mirror_view_and_copy(HostSpace(), values);
   return {host.data(), host.data() + host.size()};
 }
 
-void fill(const Numbers& numbers, const std::vector<Real>& values) {
+void fill(const TypedSpan& numbers, const std::vector<Real>& values) {
   const Vector device("partita::test::values", values.size());
   Kokkos::deep_copy(device, Kokkos::View<const Real*, HostSpace>(values.data(), values.size()));
   convert(ExecSpace(), device, numbers);
@@ -78,7 +78,7 @@ class MadeUp {
     takeStep(space, all, {_run.grid.world()}, [&] {
       for (StageUpdater* updater : all) {
         forward(updater->local());
-        const Numbers gradients = updater->local().stage.trained().gradients;
+        const TypedSpan gradients = updater->local().stage.trained().gradients;
         std::vector<Real> values(static_cast<std::size_t>(gradients.size));
         for (std::size_t i = 0; i < values.size(); ++i)
           values[i] = static_cast<Real>(size * std::cos(static_cast<double>(i + 7 * ++_count)));
@@ -123,7 +123,7 @@ TEST_CASE("Sums of 16 bits are those of rounded numbers, odd counts too", "[mixe
       for (const MessagePath path : {MessagePath::direct, MessagePath::staged}) {
         constexpr std::int64_t size = 1001;
         const Kokkos::View<Real*, MemSpace> memory("partita::test::memory", size);
-        const Numbers gradients(precision, memory.data(), size);
+        const TypedSpan gradients(precision, memory.data(), size);
         std::int64_t bytes = 0;
         GradientReducer reducer(everyone(), gradients, 333, path, bytes, wire);
         reducer.setScale(4.0);

@@ -89,7 +89,7 @@ Values allOf(Precision precision) {
   for (std::size_t i = 0; i < host.size(); ++i) host(i) = static_cast<std::uint16_t>(i);
   Kokkos::deep_copy(halves, host);
   const Vector values("partita::test::values", host.size());
-  convert(space, Numbers(precision, halves.data(), 65536), values);
+  convert(space, TypedSpan(precision, halves.data(), 65536), values);
   return valuesOf(values);
 }
 
@@ -101,7 +101,7 @@ void checkRun(Precision precision) {
     floats.push_back(detail::floatOf(static_cast<std::uint32_t>(bits)));
   const Vector values = vectorOf(Values(floats.begin(), floats.end()));
   const Kokkos::View<std::uint16_t*, MemSpace> memory("partita::test::memory", floats.size());
-  const Numbers halves(precision, memory.data(), static_cast<std::int64_t>(floats.size()));
+  const TypedSpan halves(precision, memory.data(), static_cast<std::int64_t>(floats.size()));
   convert(space, values, halves);
   convert(space, halves, values);
   const Values found = valuesOf(values);
@@ -139,14 +139,14 @@ TEST_CASE("Runs of numbers are converted both ways, odd lengths too", "[half]") 
     const Vector from = vectorOf(normals(size, 3)), back("partita::test::back", from.size());
     for (const Precision precision : {Precision::single, Precision::bf16, Precision::fp16}) {
       const Kokkos::View<Real*, MemSpace> memory("partita::test::memory", from.size());
-      const Numbers packed(precision, memory.data(), size);
+      const TypedSpan packed(precision, memory.data(), size);
       CHECK(packed.bytes() == size * (precision == Precision::single ? std::int64_t{sizeof(Real)} : 2));
       convert(space, from, packed, Real(4));
       convert(space, packed, back, Real(0.25));
       const Matrix rounded = matrixOf(1, size, valuesOf(from));
       roundTo(space, precision, rounded);
       CHECK(valuesOf(back) == valuesOf(rounded)); // scaling by powers of two rounds nothing
-      const Numbers tail = packed.part(size / 2, size);
+      const TypedSpan tail = packed.part(size / 2, size);
       CHECK(tail.size == size - size / 2);
       CHECK(static_cast<char*>(tail.data) - static_cast<char*>(packed.data) == packed.bytes() - tail.bytes());
     }

@@ -35,7 +35,7 @@ Values rounded(const Values& values, Precision precision) {
 }
 
 /// Numbers as they are stored, in Real.
-Values stored(const Numbers& numbers) {
+Values stored(const TypedSpan& numbers) {
   const Vector values("partita::test::stored", static_cast<std::size_t>(numbers.size));
   convert(space, numbers, values);
   return valuesOf(values);

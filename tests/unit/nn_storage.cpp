@@ -48,7 +48,7 @@ struct Result {
   }
 };
 
-Values realsOf(const Numbers& numbers) {
+Values realsOf(const TypedSpan& numbers) {
   const Vector values("partita::test::reals", static_cast<std::size_t>(numbers.size));
   convert(space, numbers, values);
   return valuesOf(values);
@@ -81,7 +81,9 @@ class Middle {
         _all(makeAligned<decltype(_all)>("partita::test::all", 3 * values * bytesOf(precision))) {
     Kokkos::deep_copy(_all, '\21');
   }
-  Numbers numbers() const { return Numbers(_precision, _all.data(), 3 * _values).part(_values, 2 * _values); }
+  TypedSpan numbers() const {
+    return TypedSpan(_precision, _all.data(), 3 * _values).part(_values, 2 * _values);
+  }
   bool onlyMiddleChanged() const {
     const Values all = valuesOf(_all);
     const std::size_t third = all.size() / 3;
@@ -151,7 +153,7 @@ struct Buffer {
 };
 
 std::vector<Buffer> buffersOf(const Stage& stage, const Optimiser& optimiser) {
-  const auto numbers = [](const char* name, const Numbers& values) {
+  const auto numbers = [](const char* name, const TypedSpan& values) {
     return Buffer{name, static_cast<const char*>(values.data), bytesOf(values.precision)};
   };
   const auto stored = [](const std::string& name, const StoredVector& values) {

@@ -12,13 +12,13 @@ using Span = Kokkos::View<Real*, Kokkos::LayoutRight, MemSpace, Kokkos::MemoryUn
 using PinnedSpan = Kokkos::View<Real*, Kokkos::LayoutRight, PinnedSpace, Kokkos::MemoryUnmanaged>;
 
 template <class View>
-View reals(const Numbers& numbers) {
+View reals(const TypedSpan& numbers) {
   return View(static_cast<Real*>(numbers.data), static_cast<std::size_t>(numbers.size));
 }
 
 } // namespace
 
-GradientReducer::GradientReducer(const Communicator& peers, const Numbers& gradients, std::int64_t bucket,
+GradientReducer::GradientReducer(const Communicator& peers, const TypedSpan& gradients, std::int64_t bucket,
                                  MessagePath path, std::int64_t& bytes, Precision wire)
     : _peers(peers), _gradients(gradients), _wire(wire), _sum(wire),
       _plain(wire == Precision::single && gradients.precision == wire),
@@ -65,14 +65,14 @@ void GradientReducer::letMove() {
 }
 
 /// What MPI sums: the gradients themselves, or the copy that is staged.
-Numbers GradientReducer::sent(std::int64_t begin, std::int64_t end) const {
+TypedSpan GradientReducer::sent(std::int64_t begin, std::int64_t end) const {
   if (_staging.size() == 0) return _gradients.part(begin, end);
-  return Numbers(_wire, _staging.data(), _gradients.size).part(begin, end);
+  return TypedSpan(_wire, _staging.data(), _gradients.size).part(begin, end);
 }
 
 void GradientReducer::reduce(const ExecSpace& space, std::int64_t begin, std::int64_t end) {
   const Region region(space, "partita::GradientReducer::reduce", Phase::communication);
-  const Numbers own = _gradients.part(begin, end), out = sent(begin, end);
+  const TypedSpan own = _gradients.part(begin, end), out = sent(begin, end);
   if (out.data != own.data) {
     if (_plain) {
       Kokkos::deep_copy(space, reals<PinnedSpan>(out), reals<Span>(own));
@@ -90,7 +90,7 @@ void GradientReducer::reduce(const ExecSpace& space, std::int64_t begin, std::in
 }
 
 void GradientReducer::copyBack(const ExecSpace& space, std::int64_t begin, std::int64_t end) const {
-  const Numbers own = _gradients.part(begin, end), in = sent(begin, end);
+  const TypedSpan own = _gradients.part(begin, end), in = sent(begin, end);
   if (in.data == own.data) return;
   if (_plain) {
     Kokkos::deep_copy(space, reals<Span>(own), reals<PinnedSpan>(in));

@@ -56,8 +56,8 @@ class GradientReducer final : public GradientExchange {
  public:
   /// `bucket` in values, and at least one in `most_buckets` of them; `bytes` counts the payload. With one
   /// replica nothing happens.
-  GradientReducer(const Communicator& peers, const Numbers& gradients, std::int64_t bucket, MessagePath path,
-                  std::int64_t& bytes, Precision wire = Precision::single);
+  GradientReducer(const Communicator& peers, const TypedSpan& gradients, std::int64_t bucket,
+                  MessagePath path, std::int64_t& bytes, Precision wire = Precision::single);
 
   bool overlaps() const override { return _peers.size() > 1; }
   /// Sums in 16 bits are made of the scaled numbers, since small numbers would vanish otherwise; sums of
@@ -87,10 +87,10 @@ class GradientReducer final : public GradientExchange {
   void copyBack(const ExecSpace& space, std::int64_t begin, std::int64_t end) const;
 
   using PinnedVector = Kokkos::View<Real*, Kokkos::LayoutRight, PinnedSpace>;
-  Numbers sent(std::int64_t begin, std::int64_t end) const;
+  TypedSpan sent(std::int64_t begin, std::int64_t end) const;
 
   const Communicator& _peers;
-  Numbers _gradients;
+  TypedSpan _gradients;
   Precision _wire;
   NumberSum _sum;
   bool _plain;           ///< copied without a change

@@ -36,7 +36,7 @@ std::vector<MessageSlot> makeSlots(const Channel& channel, std::int64_t depth, s
 }
 
 /// The buffer as `count` values that travel.
-Numbers onTheWire(const Channel& channel, const MessageSlot& slot, std::int64_t count) {
+TypedSpan onTheWire(const Channel& channel, const MessageSlot& slot, std::int64_t count) {
   return {channel.wire, slot.data(), count};
 }
 
@@ -69,7 +69,7 @@ void Sender::send(const ExecSpace& space, const Matrix& matrix) {
   if (request.underWay()) request.wait();
   const auto count = static_cast<std::int64_t>(matrix.size()), stamp = stampCount(_channel);
   const auto size = static_cast<std::size_t>(count);
-  const Numbers sent = onTheWire(_channel, slot, count);
+  const TypedSpan sent = onTheWire(_channel, slot, count);
   PARTITA_REQUIRE(sent.bytes() + stampBytes() <= slot.bytes(),
                   "a matrix larger than its stream was made for");
   const Vector values(matrix.data(), size);
@@ -144,7 +144,7 @@ bool Receiver::ready() {
     const std::int64_t stamp = stampCount(_channel);
     _here = true;
     _values = count - stamp;
-    const Numbers payload = onTheWire(_channel, _slots[index], _values);
+    const TypedSpan payload = onTheWire(_channel, _slots[index], _values);
     if (stamp > 0) std::memcpy(&_due, static_cast<const char*>(payload.data) + payload.bytes(), sizeof _due);
   }
   return stampBytes() == 0 || linkSeconds() >= _due;

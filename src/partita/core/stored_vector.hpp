@@ -62,7 +62,7 @@ class StoredVector {
 /// Numbers of 16 bits are the rounded copies of `masters`, which alone are updated; in single precision there
 /// are none.
 struct ParameterBuffers {
-  Numbers parameters, gradients;
+  TypedSpan parameters, gradients;
   StoredVector masters;
 };
 

@@ -27,7 +27,7 @@ struct Round {
 
 } // namespace
 
-void convert(const ExecSpace& space, const Numbers& from, const Numbers& to, Real factor) {
+void convert(const ExecSpace& space, const TypedSpan& from, const TypedSpan& to, Real factor) {
   PARTITA_REQUIRE(from.size == to.size, "numbers converted into a run of another length");
   withStored(from.precision, [&](auto stored) {
     withStored(to.precision, [&](auto wanted) {

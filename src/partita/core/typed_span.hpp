@@ -81,18 +81,18 @@ KOKKOS_INLINE_FUNCTION Float16 toHalf<Float16>(float value) {
 }
 
 /// A run of numbers in one of the precisions, somewhere the device can read and write; owns nothing.
-struct Numbers {
+struct TypedSpan {
   Precision precision = Precision::single;
   void* data = nullptr;
   std::int64_t size = 0;
 
-  Numbers() = default;
-  Numbers(Precision its_precision, void* its_data, std::int64_t its_size)
+  TypedSpan() = default;
+  TypedSpan(Precision its_precision, void* its_data, std::int64_t its_size)
       : precision(its_precision), data(its_data), size(its_size) {}
-  Numbers(const Vector& values) : Numbers(Precision::single, values.data(), values.size()) {}
-  Numbers(const Matrix& values) : Numbers(Precision::single, values.data(), values.size()) {}
+  TypedSpan(const Vector& values) : TypedSpan(Precision::single, values.data(), values.size()) {}
+  TypedSpan(const Matrix& values) : TypedSpan(Precision::single, values.data(), values.size()) {}
 
-  Numbers part(std::int64_t begin, std::int64_t end) const;
+  TypedSpan part(std::int64_t begin, std::int64_t end) const;
   std::int64_t bytes() const;
 };
 
@@ -101,11 +101,11 @@ constexpr std::int64_t bytesOf(Precision precision) {
   return precision == Precision::single ? static_cast<std::int64_t>(sizeof(Real)) : 2;
 }
 
-inline std::int64_t Numbers::bytes() const {
+inline std::int64_t TypedSpan::bytes() const {
   return size * bytesOf(precision);
 }
 
-inline Numbers Numbers::part(std::int64_t begin, std::int64_t end) const {
+inline TypedSpan TypedSpan::part(std::int64_t begin, std::int64_t end) const {
   return {precision, static_cast<char*>(data) + begin * bytesOf(precision), end - begin};
 }
 
@@ -142,7 +142,7 @@ void withStored(Precision precision, const Body& body) {
 }
 
 /// to = factor * from, rounded; the two may be of any precision, and of one length.
-void convert(const ExecSpace& space, const Numbers& from, const Numbers& to, Real factor = Real(1));
+void convert(const ExecSpace& space, const TypedSpan& from, const TypedSpan& to, Real factor = Real(1));
 
 /// Rounds values to what a precision can hold; nothing in single precision.
 void roundTo(const ExecSpace& space, Precision precision, const Matrix& values);

@@ -49,8 +49,8 @@ void LayerChain::unpack(const ExecSpace& space, std::size_t layer, bool gradient
 /// Tensor by tensor: in the gaps of the copy is what other layers have left there.
 void LayerChain::pack(const ExecSpace& space, std::size_t layer) const {
   if (!_copied[layer]) return;
-  const Numbers from = copyOf(layer).gradients,
-                to = _numbers.gradients.part(_begin[layer], _begin[layer + 1]);
+  const TypedSpan from = copyOf(layer).gradients,
+                  to = _numbers.gradients.part(_begin[layer], _begin[layer + 1]);
   std::int64_t begin = 0;
   for (const ParameterShape& shape : _shapes[layer]) {
     convert(space, from.part(begin, begin + shape.size()), to.part(begin, begin + shape.size()));

@@ -9,8 +9,9 @@ namespace partita {
 /// compute with `Real`: numbers of 16 bits are converted into the two scratches, which all layers share, a
 /// call at a time.
 struct LayerNumbers {
-  Numbers parameters, gradients;
-  Numbers table = {}, table_gradient = {}; ///< of the stage's embedding, whichever layers these are; or empty
+  TypedSpan parameters, gradients;
+  TypedSpan table = {},
+            table_gradient = {}; ///< of the stage's embedding, whichever layers these are; or empty
   Vector scratch = {}, gradient_scratch = {}; ///< each as long as any layer's `LayerPlan::realCopies`
 
   bool packed() const { return parameters.precision != Precision::single; }
@@ -26,7 +27,7 @@ struct LayerNumbers {
   Vector realGradients() const { return real(gradients); }
 
  private:
-  static Vector real(const Numbers& numbers) {
+  static Vector real(const TypedSpan& numbers) {
     PARTITA_REQUIRE(numbers.precision == Precision::single, "numbers of 16 bits are no Real");
     return Vector(static_cast<Real*>(numbers.data), static_cast<std::size_t>(numbers.size));
   }

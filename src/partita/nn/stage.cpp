@@ -16,7 +16,7 @@ Vector makeVector(const std::string& label, std::int64_t size) {
 
 /// Zeros, in memory that is given or the stage's own.
 template <class View>
-View zerosIn(const Numbers& given, Precision precision, const std::string& label, std::int64_t size) {
+View zerosIn(const TypedSpan& given, Precision precision, const std::string& label, std::int64_t size) {
   if (given.data == nullptr) return makeAligned<View>(label, size);
   PARTITA_REQUIRE(given.size == size && given.precision == precision,
                   label + ": memory for " + std::to_string(given.size) + " values is given, " +
@@ -61,7 +61,7 @@ Stage::Stage(const StagePlan& plan, const std::vector<Real>& values, std::int64_
   _scratch = makeVector("partita::Stage::scratch", plan.workValues(capacity));
 }
 
-void Stage::makeStatistics(const Numbers& given) {
+void Stage::makeStatistics(const TypedSpan& given) {
   _statistics = zerosIn<Vector>(given, Precision::single, "partita::Stage::statistics", _chain.statistics());
   std::vector<Real> statistics(_statistics.extent(0));
   _chain.initialiseStatistics(statistics.data());
@@ -85,7 +85,7 @@ void Stage::makeNumbers(const StageStorage& storage, std::int64_t size) {
     scratch = makeAligned<Vector>("partita::Stage::values", _plan.realCopies());
     gradient_scratch = makeAligned<Vector>("partita::Stage::gradients_of_values", _plan.realCopies());
   }
-  const Numbers parameters = trained().parameters, gradients = trained().gradients;
+  const TypedSpan parameters = trained().parameters, gradients = trained().gradients;
   PARTITA_REQUIRE(isAligned(parameters.data) && isAligned(gradients.data),
                   "memory for a stage does not begin at a multiple of 128 bytes");
   const std::int64_t table = tableValues(_plan);

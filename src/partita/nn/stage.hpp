@@ -9,8 +9,8 @@ namespace partita {
 /// Memory for a stage to live in, such as a window that ranks share or a part of something larger. The stage
 /// neither copies nor frees it. What is empty, the stage allocates.
 struct GivenMemory {
-  Numbers parameters = {}, gradients = {}; ///< aligned, `StagePlan::storedValues` in the stage's precision
-  Numbers statistics = {};                 ///< `StagePlan::statistics` in single precision
+  TypedSpan parameters = {}, gradients = {}; ///< aligned, `StagePlan::storedValues` in the stage's precision
+  TypedSpan statistics = {};                 ///< `StagePlan::statistics` in single precision
 };
 
 /// In what its parameters and gradients are stored, and where they lie.
@@ -75,7 +75,7 @@ class Stage {
  private:
   using Halves = Kokkos::View<std::uint16_t*, Kokkos::LayoutRight, MemSpace>;
   void makeNumbers(const StageStorage& storage, std::int64_t size);
-  void makeStatistics(const Numbers& given);
+  void makeStatistics(const TypedSpan& given);
   Pass completed(Pass pass) const;
 
   StagePlan _plan;

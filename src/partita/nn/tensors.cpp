@@ -9,12 +9,12 @@ namespace partita {
 namespace {
 
 /// The same numbers where they are `Real` already, else room for them.
-Numbers realOf(const Numbers& stored, Real* scratch) {
+TypedSpan realOf(const TypedSpan& stored, Real* scratch) {
   if (stored.precision == Precision::single) return stored;
   return {Precision::single, scratch, stored.size};
 }
 
-Vector asVector(const Numbers& real) {
+Vector asVector(const TypedSpan& real) {
   return Vector(static_cast<Real*>(real.data), static_cast<std::size_t>(real.size));
 }
 
@@ -25,7 +25,7 @@ Matrix columnsOf(const Matrix& matrix, std::int64_t first, std::int64_t count) {
 
 } // namespace
 
-SmallTensor::SmallTensor(const Numbers& values, const Numbers& gradient, Real* scratch,
+SmallTensor::SmallTensor(const TypedSpan& values, const TypedSpan& gradient, Real* scratch,
                          Real* gradient_scratch)
     : _values(values), _gradient(gradient), _real_values(realOf(values, scratch)),
       _real_gradient(realOf(gradient, gradient_scratch)) {}
@@ -44,14 +44,14 @@ void SmallTensor::storeGradient(const ExecSpace& space) const {
   if (_gradient.precision != Precision::single) convert(space, _real_gradient, _gradient);
 }
 
-Weights::Weights(const Numbers& values, const Numbers& gradient, std::int64_t rows, std::int64_t columns,
+Weights::Weights(const TypedSpan& values, const TypedSpan& gradient, std::int64_t rows, std::int64_t columns,
                  Real* scratch, Real* gradient_scratch)
     : _values(values), _gradient(gradient), _rows(rows), _columns(columns), _scratch(scratch),
       _gradient_scratch(gradient_scratch) {}
 
 template <class Body>
 void Weights::readPanels(const ExecSpace& space, const Body& body) const {
-  eachPanel(_values, _scratch, [&](std::int64_t first, const Numbers& stored, const Matrix& panel) {
+  eachPanel(_values, _scratch, [&](std::int64_t first, const TypedSpan& stored, const Matrix& panel) {
     if (stored.data != panel.data()) convert(space, stored, panel);
     body(first, panel);
   });

@@ -11,17 +11,17 @@ namespace partita {
 class SmallTensor {
  public:
   SmallTensor() = default; ///< of no values
-  SmallTensor(const Numbers& values, const Numbers& gradient, Real* scratch, Real* gradient_scratch);
+  SmallTensor(const TypedSpan& values, const TypedSpan& gradient, Real* scratch, Real* gradient_scratch);
 
-  const Numbers& stored() const { return _values; }
+  const TypedSpan& stored() const { return _values; }
   Vector values(const ExecSpace& space) const;
   /// To be written, or where `keep` added to; `storeGradient` comes behind it.
   Vector gradient(const ExecSpace& space, bool keep) const;
   void storeGradient(const ExecSpace& space) const;
 
  private:
-  Numbers _values, _gradient;
-  Numbers _real_values, _real_gradient; ///< the same memory in single precision
+  TypedSpan _values, _gradient;
+  TypedSpan _real_values, _real_gradient; ///< the same memory in single precision
 };
 
 /// The matrix W [rows, columns] of a layer with its gradient. Of numbers of 16 bits a panel of rows is in
@@ -29,10 +29,10 @@ class SmallTensor {
 class Weights {
  public:
   Weights() = default;
-  Weights(const Numbers& values, const Numbers& gradient, std::int64_t rows, std::int64_t columns,
+  Weights(const TypedSpan& values, const TypedSpan& gradient, std::int64_t rows, std::int64_t columns,
           Real* scratch, Real* gradient_scratch);
 
-  const Numbers& stored() const { return _values; }
+  const TypedSpan& stored() const { return _values; }
   /// out = in W^T, with in [n, columns], out [n, rows].
   void forward(const ExecSpace& space, const Matrix& in, const Matrix& out) const;
   /// dJ/dW = dJ/dout^T in, or where `keep` added to what is there.
@@ -45,7 +45,7 @@ class Weights {
   template <class Body>
   void changeGradient(const ExecSpace& space, bool keep, const Body& body) const {
     eachPanel(_gradient, _gradient_scratch,
-              [&](std::int64_t first, const Numbers& stored, const Matrix& panel) {
+              [&](std::int64_t first, const TypedSpan& stored, const Matrix& panel) {
                 if (stored.data != panel.data() && keep) convert(space, stored, panel);
                 body(first, panel);
                 if (stored.data != panel.data()) convert(space, panel, stored);
@@ -55,12 +55,12 @@ class Weights {
  private:
   /// body(first row, the panel as it is stored, the same or room for it in `Real`).
   template <class Body>
-  void eachPanel(const Numbers& numbers, Real* scratch, const Body& body) const {
+  void eachPanel(const TypedSpan& numbers, Real* scratch, const Body& body) const {
     const bool real = numbers.precision == Precision::single;
     const std::int64_t at_once = real ? _rows : panelRows(_rows, _columns);
     for (std::int64_t first = 0; first < _rows; first += at_once) {
       const std::int64_t rows = std::min(at_once, _rows - first);
-      const Numbers stored = numbers.part(first * _columns, (first + rows) * _columns);
+      const TypedSpan stored = numbers.part(first * _columns, (first + rows) * _columns);
       Real* const values = real ? static_cast<Real*>(stored.data) : scratch;
       body(first, stored, Matrix(values, static_cast<std::size_t>(rows), static_cast<std::size_t>(_columns)));
     }
@@ -68,7 +68,7 @@ class Weights {
   template <class Body>
   void readPanels(const ExecSpace& space, const Body& body) const;
 
-  Numbers _values, _gradient;
+  TypedSpan _values, _gradient;
   std::int64_t _rows = 0, _columns = 0;
   Real *_scratch = nullptr, *_gradient_scratch = nullptr;
 };

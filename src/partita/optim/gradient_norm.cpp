@@ -39,7 +39,7 @@ GradientNorm::GradientNorm(std::vector<Part> tensors)
     : _tensors(std::move(tensors)), _squares("partita::GradientNorm::squares", _tensors.size()),
       _host("partita::GradientNorm::host", _tensors.size()), _factor("partita::GradientNorm::factor", 1) {}
 
-void GradientNorm::measure(const ExecSpace& space, const Numbers& gradients, double scale) {
+void GradientNorm::measure(const ExecSpace& space, const TypedSpan& gradients, double scale) {
   const Region region(space, "partita::GradientNorm::measure", Phase::optimiser);
   _scale = scale;
   withStored(gradients.precision, [&](auto stored) {

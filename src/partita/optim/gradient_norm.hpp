@@ -18,7 +18,7 @@ class GradientNorm {
   explicit GradientNorm(std::vector<Part> tensors);
 
   /// Of gradients that are `scale` times too large.
-  void measure(const ExecSpace& space, const Numbers& gradients, double scale = 1.0);
+  void measure(const ExecSpace& space, const TypedSpan& gradients, double scale = 1.0);
   /// min(1, clip / norm) / scale into `factor()`, for the optimiser; the norm is the root of `squares`, of
   /// tensors elsewhere too, or of what was measured here.
   void clip(const ExecSpace& space, double clip_norm, std::optional<double> squares = std::nullopt);

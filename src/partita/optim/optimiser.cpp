@@ -142,7 +142,7 @@ void Optimiser::begin(const ParameterBuffers& trained) {
 
 Optimiser::Part Optimiser::partOf(const ParameterBuffers& trained, const BucketStream::Bucket& bucket,
                                   const Vector& factor) const {
-  const Numbers values = trained.parameters.part(bucket.begin, bucket.end);
+  const TypedSpan values = trained.parameters.part(bucket.begin, bucket.end);
   const bool own_masters = trained.masters.size() > 0;
   return {bucket.begin,
           bucket.end,

@@ -53,8 +53,8 @@ class Optimiser {
     std::int64_t begin, end;
     Real* parameters; ///< the masters, where there are any
     Real* state[2];
-    Numbers gradients, rounded; ///< `rounded`: what layers compute with; not used in single precision
-    const Real* factor;         ///< one number
+    TypedSpan gradients, rounded; ///< `rounded`: what layers compute with; not used in single precision
+    const Real* factor;           ///< one number
     std::int64_t size() const { return end - begin; }
   };
   virtual void update(const ExecSpace& space, const Part& part, double rate) const = 0;

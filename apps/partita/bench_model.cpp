@@ -67,7 +67,7 @@ void showPhases(const ExecSpace& space, BenchModel& model, int steps, const Benc
   const double gemm_flops = model.partition.joint_flops * static_cast<double>(model.config.training.batch);
   const std::int64_t parameters = model.local->stage.masters().size();
   const auto adam_bytes =
-      static_cast<double>(parameters * makeOptimiser(model.config.optimiser, 1)->bytesAParameter());
+      static_cast<double>(parameters * makeOptimiser(model.config.optimiser, 1)->bytesPerParameter());
   std::array<char, 128> line{};
   for (const Phase phase : {Phase::gemm, Phase::elementwise, Phase::optimiser, Phase::data}) {
     const double ms = 1e3 * seconds[static_cast<std::size_t>(phase)] / (2 * steps);
@@ -92,8 +92,8 @@ Measurement measureSteps(const ExecSpace& space, const std::string& name, BenchM
                          const BenchRates& rates) {
   const std::int64_t batch = model.config.training.batch;
   const double flops = model.partition.joint_flops * static_cast<double>(batch);
-  const double seconds_a_step = 1e-9 * flops / (0.7 * rates.gemm);
-  const int steps = std::max(2, static_cast<int>((quick ? 0.05 : 0.4) / seconds_a_step));
+  const double seconds_per_step = 1e-9 * flops / (0.7 * rates.gemm);
+  const int steps = std::max(2, static_cast<int>((quick ? 0.05 : 0.4) / seconds_per_step));
   const double ms = median(timeSteps(space, model, quick ? 3 : 9, steps));
   std::array<char, 160> line{};
   std::snprintf(line.data(), line.size(), "  %-12s %8.3f ms a step, %6.1f GFLOP/s = %5.1f %% of sgemm",

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t bytes_a_call = 1 << 20;
+constexpr std::int64_t bytes_per_call = 1 << 20;
 
 /// Tensors dealt out to ranks in turn: of more ranks than tensors, the last ones have nothing to write.
 struct Content {
@@ -116,7 +116,7 @@ TEST_CASE("No call writes more than a megabyte, whatever the size of a tensor", 
     largest = std::max(largest, record.bytes);
     sum += record.bytes;
   }
-  CHECK(largest <= bytes_a_call);
+  CHECK(largest <= bytes_per_call);
   CHECK(everyone().total(sum) >= content.content.tensors[0].size() * static_cast<std::int64_t>(sizeof(Real)));
 }
 

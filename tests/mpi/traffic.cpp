@@ -28,12 +28,12 @@ struct RecordedRun {
   }
 
   /// `count` messages of at most `rows` activations to the next rank, none to others, and nothing comes back.
-  void checkForwardOnly(std::int64_t count, std::int64_t rows_a_message) const {
+  void checkForwardOnly(std::int64_t count, std::int64_t rows_per_message) const {
     CHECK(static_cast<std::int64_t>(sends.size()) == (last ? 0 : count));
     CHECK(static_cast<std::int64_t>(receives.size()) == (first ? 0 : count));
     for (const MpiRecord& record : sends) {
       CHECK(record.peer == run.grid.group() + 1);
-      CHECK(record.bytes <= rows_a_message * width * value_bytes);
+      CHECK(record.bytes <= rows_per_message * width * value_bytes);
     }
     for (const MpiRecord& record : receives) CHECK(record.peer == run.grid.group() - 1);
   }

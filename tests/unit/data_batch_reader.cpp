@@ -13,16 +13,16 @@ namespace partita::test::data_batch_reader {
 namespace {
 
 constexpr DefaultSpace space;
-constexpr std::int64_t values_a_row = 6, samples = 53;
+constexpr std::int64_t values_per_row = 6, samples = 53;
 
 /// Row r holds r, r + 0.25, r + 0.5, ...; reading row `broken` fails.
 class CountingRows : public RowSource {
  public:
   explicit CountingRows(std::size_t broken = 1000000) : _broken(broken) {}
-  std::int64_t width() const override { return values_a_row; }
+  std::int64_t width() const override { return values_per_row; }
   void copyRow(std::size_t row, Real* out) const override {
     if (row == _broken) throw std::runtime_error("the disk is gone");
-    for (std::int64_t j = 0; j < values_a_row; ++j)
+    for (std::int64_t j = 0; j < values_per_row; ++j)
       out[j] = static_cast<Real>(row) + Real(0.25) * static_cast<Real>(j);
     ++reads;
   }
@@ -46,12 +46,12 @@ Values everything(const RowSource* rows, std::int64_t depth, std::int64_t count)
   for (std::int64_t i = 0; i < count; ++i) {
     const Batch batch = reader.next(space);
     CHECK(batch.features.extent(0) == 10);
-    CHECK(batch.features.extent(1) == (rows == nullptr ? 0 : values_a_row));
+    CHECK(batch.features.extent(1) == (rows == nullptr ? 0 : values_per_row));
     const Values features = valuesOf(batch.features), classes = valuesOf(batch.labels);
     for (std::size_t r = 0; r < 10; ++r) {
       const std::uint32_t row = (*batch.rows_read)[r];
       CHECK(classes[r] == set.labels[row]);
-      if (rows != nullptr) CHECK(features[r * values_a_row + 2] == row + 0.5);
+      if (rows != nullptr) CHECK(features[r * values_per_row + 2] == row + 0.5);
     }
     all.insert(all.end(), features.begin(), features.end());
     all.insert(all.end(), classes.begin(), classes.end());
@@ -78,7 +78,7 @@ TEST_CASE("Batches may be smaller than the reader's capacity", "[data]") {
     CHECK(reader.next(space).labels.extent(0) == 4);
     const Batch last = reader.next(space);
     CHECK(last.features.extent(0) == 3);
-    CHECK(valuesOf(last.features)[2 * values_a_row] == 6.0);
+    CHECK(valuesOf(last.features)[2 * values_per_row] == 6.0);
     CHECK_THROWS_AS(reader.next(space), InternalError);
   }
 }
@@ -135,7 +135,7 @@ TEST_CASE("What goes wrong while a batch is made arrives with that batch", "[dat
 
 TEST_CASE("A sample may have a label for each of its positions", "[data]") {
   Dataset set;
-  set.labels_a_sample = 3;
+  set.labels_per_sample = 3;
   for (std::int32_t i = 0; i < 21; ++i) set.labels.push_back(i);
   CHECK(set.size() == 7);
   BatchReader reader(

@@ -52,7 +52,7 @@ TEST_CASE("A text becomes windows of bytes, each followed by the next one", "[da
   CHECK(sets.classes == 256);
   CHECK(sets.shape == std::vector<std::int64_t>{4});
   CHECK(sets.train.size() == 3);
-  CHECK(sets.train.labels_a_sample == 4);
+  CHECK(sets.train.labels_per_sample == 4);
   CHECK(rawRow(sets.train.features, 1) == std::vector<float>{'e', 'f', 'g', 'h'});
   CHECK(Tokens(sets.train.labelsOf(1), sets.train.labelsOf(2)) == Tokens{'f', 'g', 'h', 'i'});
   CHECK(sets.train.labels.back() == 255);

@@ -128,14 +128,14 @@ TEST_CASE("The factor of clipping multiplies the gradient, not the decay", "[opt
 TEST_CASE("Optimisers show their state and their traffic", "[optim]") {
   const int value = sizeof(Real);
   CHECK(makeOptimiser(sgd(0.0, false, 0.0), size)->state().empty());
-  CHECK(makeOptimiser(sgd(0.0, false, 0.0), size)->bytesAParameter() == 3 * value);
+  CHECK(makeOptimiser(sgd(0.0, false, 0.0), size)->bytesPerParameter() == 3 * value);
   const auto momentum = makeOptimiser(sgd(0.9, false, 0.0), size);
-  CHECK(momentum->bytesAParameter() == 5 * value);
+  CHECK(momentum->bytesPerParameter() == 5 * value);
   REQUIRE(momentum->state().size() == 1);
   CHECK(momentum->state()[0].name == "momentum");
 
   const auto moments = makeOptimiser(adam(OptimiserKind::adam, 0.0), size);
-  CHECK(moments->bytesAParameter() == 7 * value);
+  CHECK(moments->bytesPerParameter() == 7 * value);
   REQUIRE(moments->state().size() == 2);
   const Vector parameters = vectorOf(normals(size, 1)), gradients = vectorOf(gradientOf(1));
   moments->step(space, {parameters, gradients, {}}, rate, Vector());

@@ -92,7 +92,7 @@ struct RunLoop {
 constexpr std::int64_t most_columns = device_is_host ? 512 : 1;
 
 /// Of a row as much as can be, for what reads memory ahead, but some for each thread.
-inline std::int64_t columnsAnItem(const ExecSpace& space, std::int64_t columns) {
+inline std::int64_t columnsPerItem(const ExecSpace& space, std::int64_t columns) {
   constexpr std::int64_t cache_line = 16;
   const std::int64_t threads = device_is_host ? space.concurrency() : 1,
                      share = (columns + threads - 1) / threads;
@@ -102,13 +102,13 @@ inline std::int64_t columnsAnItem(const ExecSpace& space, std::int64_t columns) 
 template <class Body>
 struct ColumnSums {
   Body body;
-  std::int64_t rows, columns, columns_an_item;
+  std::int64_t rows, columns, columns_per_item;
   Real* sums;
   bool accumulate;
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item) const {
     const Body local = body;
-    const std::int64_t first = item * columns_an_item, left = columns - first;
-    const int count = static_cast<int>(left < columns_an_item ? left : columns_an_item);
+    const std::int64_t first = item * columns_per_item, left = columns - first;
+    const int count = static_cast<int>(left < columns_per_item ? left : columns_per_item);
     Real own[most_columns];
     for (int j = 0; j < count; ++j) own[j] = Real(0);
     for (std::int64_t row = 0; row < rows; ++row) {
@@ -126,10 +126,10 @@ struct ColumnSums {
 template <class Body>
 void sumColumns(const ExecSpace& space, const char* label, std::int64_t rows, std::int64_t columns,
                 const Body& body, Real* sums, bool accumulate) {
-  const std::int64_t columns_an_item = detail::columnsAnItem(space, columns),
-                     items = (columns + columns_an_item - 1) / columns_an_item;
+  const std::int64_t columns_per_item = detail::columnsPerItem(space, columns),
+                     items = (columns + columns_per_item - 1) / columns_per_item;
   Kokkos::parallel_for(label, Range(space, 0, items),
-                       detail::ColumnSums<Body>{body, rows, columns, columns_an_item, sums, accumulate});
+                       detail::ColumnSums<Body>{body, rows, columns, columns_per_item, sums, accumulate});
 }
 
 /// body(row, column) for every element of a [rows, columns] matrix; elements must not depend on one another.

@@ -12,7 +12,7 @@ BatchReader::BatchReader(const RowSource* source, const Dataset& set, RowsOf row
     : _source(source), _set(set), _rows_of(std::move(rows_of)), _count(count), _held(held) {
   const auto width = static_cast<std::size_t>(source != nullptr ? source->width() : 0);
   const std::size_t rows = capacity;
-  const std::size_t labels = rows * set.labels_a_sample;
+  const std::size_t labels = rows * set.labels_per_sample;
   for (std::int64_t i = 0; i < depth + held; ++i) {
     Slot slot;
     slot.features = PinnedMatrix(
@@ -43,7 +43,8 @@ void BatchReader::fill(Slot& slot, std::int64_t batch) {
   _rows_of(batch, slot.rows);
   constexpr std::size_t ahead = 4; // rows on their way from memory while one is converted
   for (std::size_t i = 0; i < slot.rows.size(); ++i) {
-    std::copy_n(_set.labelsOf(slot.rows[i]), _set.labels_a_sample, &slot.labels(i * _set.labels_a_sample));
+    std::copy_n(_set.labelsOf(slot.rows[i]), _set.labels_per_sample,
+                &slot.labels(i * _set.labels_per_sample));
     if (_source == nullptr) continue;
     if (i + ahead < slot.rows.size()) _source->expectRow(slot.rows[i + ahead]);
     _source->copyRow(slot.rows[i], &slot.features(i, 0));
@@ -95,7 +96,7 @@ Batch BatchReader::next(const ExecSpace& space) {
   const Slot& slot = _slots[static_cast<std::size_t>(_taken++) % _slots.size()];
   const std::size_t rows = slot.rows.size(), width = slot.features.extent(1);
   const PinnedMatrix features(slot.features.data(), rows, width);
-  const std::size_t label_count = rows * _set.labels_a_sample;
+  const std::size_t label_count = rows * _set.labels_per_sample;
   const PinnedLabels labels(slot.labels.data(), label_count);
   Batch batch;
   if constexpr (device_is_host) {

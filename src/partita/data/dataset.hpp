@@ -43,10 +43,12 @@ class Samples {
 struct Dataset {
   Samples features;
   std::vector<std::int32_t> labels; ///< sample by sample
-  std::size_t labels_a_sample = 1;
+  std::size_t labels_per_sample = 1;
 
-  std::size_t size() const { return labels.size() / labels_a_sample; }
-  const std::int32_t* labelsOf(std::size_t sample) const { return labels.data() + sample * labels_a_sample; }
+  std::size_t size() const { return labels.size() / labels_per_sample; }
+  const std::int32_t* labelsOf(std::size_t sample) const {
+    return labels.data() + sample * labels_per_sample;
+  }
 };
 
 /// What `loadData` returns: sets of one shape, and the affine map that standardises their features.
@@ -76,7 +78,7 @@ enum class Need { everything, labels_only };
 struct LoadedSet {
   Samples features;
   std::vector<std::int32_t> labels;
-  std::size_t labels_a_sample = 1;
+  std::size_t labels_per_sample = 1;
   std::vector<std::int64_t> shape;            ///< of one sample
   std::string features_source, labels_source; ///< what messages name: files
 };

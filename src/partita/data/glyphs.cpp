@@ -68,12 +68,12 @@ constexpr std::array<const char*, glyph_classes> drawings = {
     /* t */ "L .46 .14 A .62 .74 .16 .16 180 60 ; L .26 .38 .68 .38",
 };
 
-constexpr float degrees_a_vertex = 25.0F;
+constexpr float degrees_per_vertex = 25.0F;
 
 void appendArc(std::istringstream& text, Stroke& stroke) {
   float cx = 0.0F, cy = 0.0F, rx = 0.0F, ry = 0.0F, from = 0.0F, to = 0.0F;
   text >> cx >> cy >> rx >> ry >> from >> to;
-  const int pieces = static_cast<int>(std::ceil(std::fabs(to - from) / degrees_a_vertex));
+  const int pieces = static_cast<int>(std::ceil(std::fabs(to - from) / degrees_per_vertex));
   for (int i = 0; i <= pieces; ++i) {
     const float turned = from + (to - from) * static_cast<float>(i) / static_cast<float>(pieces);
     const float angle = turned * 0.01745329252F;
@@ -127,7 +127,7 @@ constexpr float thinnest = 0.040F, thickest = 0.075F; ///< half the thickness, o
 constexpr float faintest = 0.80F;                     ///< contrast
 
 constexpr std::uint64_t pose_blocks = 3; ///< of random numbers, before those of the vertices
-constexpr std::uint64_t blocks_a_sample = pose_blocks + most_glyph_vertices;
+constexpr std::uint64_t blocks_per_sample = pose_blocks + most_glyph_vertices;
 
 /// Uniform in (-1, 1).
 float symmetric(std::uint32_t word) {
@@ -196,7 +196,7 @@ GlyphPainter::GlyphPainter(std::uint64_t seed, GlyphSplit split, std::int64_t si
       _squared_distances(static_cast<std::size_t>(size * size)) {}
 
 void GlyphPainter::paint(std::uint64_t index, std::int32_t label, std::uint8_t* out) {
-  const Random4 look = _shape_stream.block(index * blocks_a_sample);
+  const Random4 look = _shape_stream.block(index * blocks_per_sample);
   _radius = static_cast<float>(_size) * (thinnest + (thickest - thinnest) * toUniform(look.word[0]));
   const float contrast = faintest + (1.0F - faintest) * toUniform(look.word[1]);
   traceShape(index, glyphShapes()[label]);
@@ -206,7 +206,7 @@ void GlyphPainter::paint(std::uint64_t index, std::int32_t label, std::uint8_t* 
 void GlyphPainter::traceShape(std::uint64_t index, const GlyphShape& shape) {
   const float edge = _radius + 0.5F;
   std::fill(_squared_distances.begin(), _squared_distances.end(), edge * edge);
-  const std::uint64_t first = index * blocks_a_sample;
+  const std::uint64_t first = index * blocks_per_sample;
   const Pose pose = drawPose(_shape_stream.block(first + 1), _shape_stream.block(first + 2), _distortion);
   const float side = static_cast<float>(_size), reach = _distortion * bend;
   std::uint64_t vertex = first + pose_blocks;

@@ -36,8 +36,8 @@ class Writer {
   explicit Writer(const RandomStream& random) : _random(random) {}
 
   void write(std::uint64_t sentence, std::string& out) {
-    constexpr std::uint64_t draws_a_sentence = std::uint64_t{1} << 24;
-    _draw = sentence * draws_a_sentence;
+    constexpr std::uint64_t draws_per_sentence = std::uint64_t{1} << 24;
+    _draw = sentence * draws_per_sentence;
     expand('S', out);
   }
 

@@ -132,17 +132,17 @@ void checkLabels(const LoadedSet& set, std::int64_t classes, const char* origin)
 
 /// Cuts the labels to the samples in use.
 Dataset limited(LoadedSet& set, std::int64_t limit) {
-  set.labels.resize(keptRows(set.labels.size() / set.labels_a_sample, limit) * set.labels_a_sample);
-  return {std::move(set.features), std::move(set.labels), set.labels_a_sample};
+  set.labels.resize(keptRows(set.labels.size() / set.labels_per_sample, limit) * set.labels_per_sample);
+  return {std::move(set.features), std::move(set.labels), set.labels_per_sample};
 }
 
 Dataset selectSamples(const Dataset& from, const std::vector<std::size_t>& rows) {
   Dataset out;
   if (from.features.rows() > 0) out.features = from.features.select(rows);
-  out.labels_a_sample = from.labels_a_sample;
-  out.labels.reserve(rows.size() * from.labels_a_sample);
+  out.labels_per_sample = from.labels_per_sample;
+  out.labels.reserve(rows.size() * from.labels_per_sample);
   for (const std::size_t row : rows)
-    out.labels.insert(out.labels.end(), from.labelsOf(row), from.labelsOf(row) + from.labels_a_sample);
+    out.labels.insert(out.labels.end(), from.labelsOf(row), from.labelsOf(row) + from.labels_per_sample);
   return out;
 }
 

@@ -147,7 +147,7 @@ LoadedSet windowsOf(const std::vector<std::int32_t>& tokens, std::int64_t vocabu
   const std::size_t count = keptRows((tokens.size() - 1) / width, limit);
   LoadedSet set;
   set.labels.assign(tokens.begin() + 1, tokens.begin() + 1 + static_cast<std::ptrdiff_t>(count * width));
-  set.labels_a_sample = width;
+  set.labels_per_sample = width;
   set.shape = {sequence};
   set.features_source = set.labels_source = source;
   if (need == Need::everything) set.features = samplesOf(tokens, vocabulary, width, count);

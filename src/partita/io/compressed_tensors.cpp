@@ -17,7 +17,7 @@ namespace partita {
 
 namespace {
 
-constexpr std::int64_t bytes_a_chunk = 4 << 20;
+constexpr std::int64_t bytes_per_chunk = 4 << 20;
 constexpr int tag = static_cast<int>(Tag::chunk);
 
 using Bytes = std::vector<unsigned char>;
@@ -215,7 +215,7 @@ std::vector<std::uint32_t> compressAll(const std::string& path, const RunFileCon
 
 std::int64_t rowsOfChunk(const TensorRecord& tensor) {
   const std::int64_t row = rowSize(tensor) * static_cast<std::int64_t>(sizeof(Real));
-  return std::clamp<std::int64_t>(bytes_a_chunk / row, 1, tensor.extents[0]);
+  return std::clamp<std::int64_t>(bytes_per_chunk / row, 1, tensor.extents[0]);
 }
 
 std::vector<std::uint32_t> writeCompressed(const Communicator& comm, const std::string& path,

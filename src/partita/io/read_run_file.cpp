@@ -17,7 +17,7 @@ namespace partita {
 
 namespace {
 
-constexpr std::int64_t values_a_call = 1 << 22;
+constexpr std::int64_t values_per_call = 1 << 22;
 
 /// Calls `take(memory, file, first value, values)` for blocks of a slice of a data set, some megabytes each.
 void forEachBlock(hid_t dataset, const TensorSlice& slice,

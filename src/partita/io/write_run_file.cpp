@@ -20,7 +20,7 @@ namespace {
 
 // Far below MPI-IO's limit of 2 GB. In calls of 16 MiB Linux spends up to four times as long on the same
 // bytes.
-constexpr std::int64_t bytes_a_call = 1 << 20;
+constexpr std::int64_t bytes_per_call = 1 << 20;
 
 /// Rows of the first dimension, about a megabyte a call; what there is to learn of them is learnt beside it.
 ValueCheck writePart(hid_t dataset, const TensorPart& part, const WriteBehind& behind,

@@ -12,7 +12,7 @@ namespace partita {
 
 namespace {
 
-constexpr std::int64_t values_a_block = 8; // of four random words, half a word a value
+constexpr std::int64_t values_per_block = 8; // of four random words, half a word a value
 
 /// Goes over blocks of neighbouring values of a run: they are numbered in the whole sample.
 struct MaskBlocks {

@@ -31,15 +31,15 @@ struct LookUp {
 /// some columns and goes through the places in order, so that sums have one order whatever the number of
 /// threads.
 struct ScatterAdd {
-  static constexpr std::int64_t columns_an_item = device_is_host ? 64 : 1;
+  static constexpr std::int64_t columns_per_item = device_is_host ? 64 : 1;
   const Real *in, *grad;
   Real* panel;
   std::int64_t tokens, width, places, first_row, rows;
   bool keep;
 
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item) const {
-    const std::int64_t first = item * columns_an_item, left = width - first,
-                       count = left < columns_an_item ? left : columns_an_item;
+    const std::int64_t first = item * columns_per_item, left = width - first,
+                       count = left < columns_per_item ? left : columns_per_item;
     if (!keep) {
       for (std::int64_t row = 0; row < rows; ++row)
         for (std::int64_t j = 0; j < count; ++j) panel[row * width + first + j] = 0;
@@ -99,7 +99,7 @@ void Embedding::forward(const ExecSpace& space, const Pass&, const Matrix& in, c
 void Embedding::backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix&,
                          const Matrix&, const Matrix& grad_out, const Matrix& grad_in) {
   const Region region(space, "partita::Embedding::backward", Phase::elementwise);
-  const std::int64_t items = (_width + ScatterAdd::columns_an_item - 1) / ScatterAdd::columns_an_item;
+  const std::int64_t items = (_width + ScatterAdd::columns_per_item - 1) / ScatterAdd::columns_per_item;
   const auto places = static_cast<std::int64_t>(in.size());
   const bool keep = pass.accumulate || _plan.shared; // a tied layer behind has left its part there
   _table.changeGradient(space, keep, [&](std::int64_t first, const Matrix& panel) {

@@ -39,7 +39,7 @@ class Optimiser {
   const std::vector<State>& state() const { return _state; }
   /// Bytes that one step reads and writes for each parameter in single precision: the step is bound by
   /// memory.
-  int bytesAParameter() const {
+  int bytesPerParameter() const {
     return static_cast<int>(sizeof(Real)) * (3 + 2 * static_cast<int>(_state.size()));
   }
 

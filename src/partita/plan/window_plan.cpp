@@ -119,8 +119,8 @@ bool ConvolutionPlan::pointwise() const {
 
 std::int64_t ConvolutionPlan::rowsAtOnce(std::int64_t rows) const {
   if (pointwise()) return 1;
-  const std::int64_t a_row = groups * depth() * windows.outPlaces();
-  return std::clamp<std::int64_t>(column_budget / a_row, 1, rows);
+  const std::int64_t values_per_row = groups * depth() * windows.outPlaces();
+  return std::clamp<std::int64_t>(column_budget / values_per_row, 1, rows);
 }
 
 std::int64_t ConvolutionPlan::columnValues(std::int64_t rows) const {

@@ -40,7 +40,7 @@ void evaluateShare(const ExecSpace& space, const RunConfig& config, Grid& grid,
         std::make_unique<Sender>(channelTo(grid, grid.group() + 1), capacity, stages.back()->stage.outputs(),
                                  config.strategy.queue, grid.traffic.evaluation);
   }
-  for (Score& score : scores) score = Score(capacity * static_cast<std::int64_t>(set.labels_a_sample));
+  for (Score& score : scores) score = Score(capacity * static_cast<std::int64_t>(set.labels_per_sample));
   Pass pass;
   pass.training = false;
   for (std::int64_t i = 0; i < batches; ++i) {

@@ -86,7 +86,7 @@ void checkMessages(const RunConfig& config, const Partition& partition, const Gr
 } // namespace
 
 void checkLabels(const Partition& partition, const DataSets& sets) {
-  const std::int64_t labels = sets.train.labels_a_sample;
+  const std::int64_t labels = sets.train.labels_per_sample;
   const std::int64_t positions = partition.stages.back().positions;
   if (labels == positions) return;
   throw UserError("network/layers: the network tells " + std::to_string(positions) +

@@ -63,10 +63,10 @@ void Predictions::add(const ExecSpace& space, const Matrix& logits) {
 
 void Predictions::writeFeatures(const Samples& features) {
   const std::size_t width = features.width();
-  const std::size_t rows_a_piece = std::max<std::size_t>(1, piece_bytes / (width * sizeof(float)));
+  const std::size_t rows_per_chunk = std::max<std::size_t>(1, piece_bytes / (width * sizeof(float)));
   std::vector<float> rows;
-  for (std::size_t first = 0; first < features.rows(); first += rows_a_piece) {
-    const std::size_t count = std::min(rows_a_piece, features.rows() - first);
+  for (std::size_t first = 0; first < features.rows(); first += rows_per_chunk) {
+    const std::size_t count = std::min(rows_per_chunk, features.rows() - first);
     rows.resize(count * width);
     for (std::size_t i = 0; i < count; ++i)
       features.copyRow(first + i, {0.0F}, {1.0F}, rows.data() + i * width);
@@ -81,12 +81,12 @@ void Predictions::write(const Grid& grid, const DataSets& sets, const Dataset& s
     sendPieces(grid.world(), Tag::predictions, _logits.data(), _logits.size() * sizeof(float));
   if (_file == nullptr) return;
   const std::int64_t samples = set.size();
-  const auto classes = static_cast<std::size_t>(sets.classes), values = classes * set.labels_a_sample;
+  const auto classes = static_cast<std::size_t>(sets.classes), values = classes * set.labels_per_sample;
   _file->begin("features", "<f4", {samples, sets.width()}, set.size() * set.features.width() * sizeof(float));
   writeFeatures(set.features);
-  const bool tokens = set.labels_a_sample > 1;
+  const bool tokens = set.labels_per_sample > 1;
   std::vector<std::int64_t> extents{samples};
-  if (tokens) extents.push_back(static_cast<std::int64_t>(set.labels_a_sample));
+  if (tokens) extents.push_back(static_cast<std::int64_t>(set.labels_per_sample));
   _file->begin("labels", "<i4", extents, set.labels.size() * sizeof(std::int32_t));
   _file->write(set.labels.data(), set.labels.size() * sizeof(std::int32_t));
   extents.push_back(sets.classes);

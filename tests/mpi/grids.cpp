@@ -94,7 +94,7 @@ TEST_CASE("Frozen comes to the same bits on every grid", "[grid]") {
 }
 
 TEST_CASE("Frozen does not depend on queues and read-ahead", "[grid]") {
-  // 638 samples leave a last piece that no batch of the first epoch has.
+  // 638 samples leave a last segment that no batch of the first epoch has.
   checkBufferingDoesNotMatter({"strategy/input=frozen", "data/samples=638", "run/epochs=3"}, 4);
 }
 

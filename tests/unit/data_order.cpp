@@ -71,16 +71,16 @@ TEST_CASE("A stream covers every row once, and begins with the batches of epoch 
     for (int replicas = 1; replicas <= 3; ++replicas) {
       const std::int64_t batch = 10;
       const auto stream = streamingOrder(samples, 5, batch, replicas);
-      const std::int64_t pieces = streamingPieces(samples, batch, replicas),
-                         whole = wholeBatchPieces(samples, batch, replicas);
+      const std::int64_t segments = streamingSegments(samples, batch, replicas),
+                         whole = wholeBatchSegments(samples, batch, replicas);
       Rows rows;
-      for (std::int64_t piece = 0; piece < pieces; ++piece) {
-        const Rows part = at(stream, piece);
+      for (std::int64_t segment = 0; segment < segments; ++segment) {
+        const Rows part = at(stream, segment);
         CHECK_FALSE(part.empty());
         CHECK(part.size() <= static_cast<std::size_t>((batch + replicas - 1) / replicas));
-        if (piece < whole) {
-          const auto replica = static_cast<int>(piece % replicas);
-          CHECK(part == at(trainingOrder(samples, 5, batch, replica, replicas, 0), piece / replicas));
+        if (segment < whole) {
+          const auto replica = static_cast<int>(segment % replicas);
+          CHECK(part == at(trainingOrder(samples, 5, batch, replica, replicas, 0), segment / replicas));
         }
         append(rows, part);
       }

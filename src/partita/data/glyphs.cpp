@@ -73,9 +73,9 @@ constexpr float degrees_per_vertex = 25.0F;
 void appendArc(std::istringstream& text, Stroke& stroke) {
   float cx = 0.0F, cy = 0.0F, rx = 0.0F, ry = 0.0F, from = 0.0F, to = 0.0F;
   text >> cx >> cy >> rx >> ry >> from >> to;
-  const int pieces = static_cast<int>(std::ceil(std::fabs(to - from) / degrees_per_vertex));
-  for (int i = 0; i <= pieces; ++i) {
-    const float turned = from + (to - from) * static_cast<float>(i) / static_cast<float>(pieces);
+  const int steps = static_cast<int>(std::ceil(std::fabs(to - from) / degrees_per_vertex));
+  for (int i = 0; i <= steps; ++i) {
+    const float turned = from + (to - from) * static_cast<float>(i) / static_cast<float>(steps);
     const float angle = turned * 0.01745329252F;
     stroke.push_back({cx + rx * std::cos(angle), cy + ry * std::sin(angle)});
   }

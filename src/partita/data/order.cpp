@@ -65,29 +65,29 @@ BatchReader::RowsOf streamingOrder(std::size_t samples, std::uint64_t seed, std:
   const std::int64_t whole = static_cast<std::int64_t>(samples) / batch * batch;
   const std::int64_t largest = (batch + replicas - 1) / replicas;
   auto order = std::make_shared<const std::vector<std::uint32_t>>(permutation(samples, seed, 0));
-  return [=](std::int64_t piece, std::vector<std::uint32_t>& rows) {
+  return [=](std::int64_t segment, std::vector<std::uint32_t>& rows) {
     const std::int64_t in_batches = whole / batch * replicas;
     std::int64_t begin = 0, end = 0;
-    if (piece < in_batches) {
-      const Slice slice = replicaSlice(batch, static_cast<int>(piece % replicas), replicas);
-      begin = piece / replicas * batch + slice.begin;
-      end = piece / replicas * batch + slice.end;
+    if (segment < in_batches) {
+      const Slice slice = replicaSlice(batch, static_cast<int>(segment % replicas), replicas);
+      begin = segment / replicas * batch + slice.begin;
+      end = segment / replicas * batch + slice.end;
     } else {
-      begin = whole + (piece - in_batches) * largest;
+      begin = whole + (segment - in_batches) * largest;
       end = std::min(begin + largest, static_cast<std::int64_t>(samples));
     }
     rows.assign(order->begin() + begin, order->begin() + end);
   };
 }
 
-std::int64_t wholeBatchPieces(std::size_t samples, std::int64_t batch, int replicas) {
+std::int64_t wholeBatchSegments(std::size_t samples, std::int64_t batch, int replicas) {
   return static_cast<std::int64_t>(samples) / batch * replicas;
 }
 
-std::int64_t streamingPieces(std::size_t samples, std::int64_t batch, int replicas) {
+std::int64_t streamingSegments(std::size_t samples, std::int64_t batch, int replicas) {
   const std::int64_t left = static_cast<std::int64_t>(samples) % batch,
                      largest = (batch + replicas - 1) / replicas;
-  return wholeBatchPieces(samples, batch, replicas) + (left + largest - 1) / largest;
+  return wholeBatchSegments(samples, batch, replicas) + (left + largest - 1) / largest;
 }
 
 BatchReader::RowsOf sequentialOrder(std::int64_t first, std::int64_t end, std::int64_t capacity) {

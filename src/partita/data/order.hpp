@@ -33,12 +33,12 @@ BatchReader::RowsOf trainingOrder(std::size_t samples, std::uint64_t seed, std::
 /// batch i / parts.
 BatchReader::RowsOf inParts(const BatchReader::RowsOf& order, std::int64_t parts);
 
-/// One pass over all rows in the order of epoch 0, in pieces no larger than one replica's slice: the slices
+/// One pass over all rows in the order of epoch 0, in segments no larger than one replica's slice: the slices
 /// of each batch in turn, and last the rows that training leaves out of this epoch.
 BatchReader::RowsOf streamingOrder(std::size_t samples, std::uint64_t seed, std::int64_t batch, int replicas);
-/// Number of pieces in one pass, and of those that belong to whole batches.
-std::int64_t streamingPieces(std::size_t samples, std::int64_t batch, int replicas);
-std::int64_t wholeBatchPieces(std::size_t samples, std::int64_t batch, int replicas);
+/// Number of segments in one pass, and of those that belong to whole batches.
+std::int64_t streamingSegments(std::size_t samples, std::int64_t batch, int replicas);
+std::int64_t wholeBatchSegments(std::size_t samples, std::int64_t batch, int replicas);
 
 /// Rows [first, end) in their own order, `capacity` at a time.
 BatchReader::RowsOf sequentialOrder(std::int64_t first, std::int64_t end, std::int64_t capacity);

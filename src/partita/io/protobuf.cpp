@@ -26,8 +26,8 @@ std::string keyOf(int field, WireType type) {
 } // namespace
 
 void ProtobufMessage::append(const std::string& bytes) {
-  if (_pieces.empty() || _pieces.back().data != nullptr) _pieces.emplace_back();
-  _pieces.back().own += bytes;
+  if (_fragments.empty() || _fragments.back().data != nullptr) _fragments.emplace_back();
+  _fragments.back().own += bytes;
   _size += bytes.size();
 }
 
@@ -47,18 +47,18 @@ void ProtobufMessage::text(int field, const std::string& value) {
 
 void ProtobufMessage::data(int field, const void* bytes, std::uint64_t size) {
   append(keyOf(field, length_delimited) + varintOf(size));
-  _pieces.back().data = bytes;
-  _pieces.back().size = size;
+  _fragments.back().data = bytes;
+  _fragments.back().size = size;
   _size += size;
 }
 
 void ProtobufMessage::message(int field, const ProtobufMessage& value) {
   append(keyOf(field, length_delimited) + varintOf(value._size));
-  for (const Piece& piece : value._pieces) {
-    append(piece.own);
-    _pieces.back().data = piece.data;
-    _pieces.back().size = piece.size;
-    _size += piece.size;
+  for (const Fragment& fragment : value._fragments) {
+    append(fragment.own);
+    _fragments.back().data = fragment.data;
+    _fragments.back().size = fragment.size;
+    _size += fragment.size;
   }
 }
 
@@ -68,9 +68,9 @@ void ProtobufMessage::write(const std::string& path) const {
                     ": the network is too large for the format, which ends at 2 GB; export it as .npz");
   }
   OutputFile file(path);
-  for (const Piece& piece : _pieces) {
-    file.write(piece.own);
-    file.write(piece.data, piece.size);
+  for (const Fragment& fragment : _fragments) {
+    file.write(fragment.own);
+    file.write(fragment.data, fragment.size);
   }
   file.commit();
 }

@@ -22,7 +22,7 @@ class ProtobufMessage {
   void write(const std::string& path) const;
 
  private:
-  struct Piece {
+  struct Fragment {
     std::string own;            ///< bytes that stand in front of
     const void* data = nullptr; ///< bytes that lie elsewhere
     std::uint64_t size = 0;     ///< number of those
@@ -30,7 +30,7 @@ class ProtobufMessage {
 
   void append(const std::string& bytes);
 
-  std::vector<Piece> _pieces;
+  std::vector<Fragment> _fragments;
   std::uint64_t _size = 0;
 };
 

@@ -96,14 +96,14 @@ namespace {
 
 constexpr int hash_tag = static_cast<int>(Tag::hash);
 
-/// A piece at a time: whole, a copy of the parameters might be the most that a run ever holds.
+/// A chunk at a time: whole, a copy of the parameters might be the most that a run ever holds.
 void add(const StoredVector& values, const StageTensor& tensor, Sha256& hash) {
   constexpr std::int64_t most = 1 << 16;
-  std::vector<Real> piece(std::min(most, tensor.size));
+  std::vector<Real> chunk(std::min(most, tensor.size));
   for (std::int64_t done = 0; done < tensor.size; done += most) {
     const std::int64_t count = std::min(most, tensor.size - done);
-    values.copyOut(ExecSpace(), tensor.offset + done, count, piece.data());
-    hash.update(piece.data(), static_cast<std::size_t>(count) * sizeof(Real));
+    values.copyOut(ExecSpace(), tensor.offset + done, count, chunk.data());
+    hash.update(chunk.data(), static_cast<std::size_t>(count) * sizeof(Real));
   }
 }
 

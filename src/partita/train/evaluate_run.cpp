@@ -1,7 +1,7 @@
 #include "partita/train/evaluate_run.hpp"
 
 #include "partita/comm/agree.hpp"
-#include "partita/comm/pieces.hpp"
+#include "partita/comm/chunks.hpp"
 #include "partita/config/deck.hpp"
 #include "partita/core/log.hpp"
 #include "partita/data/dataset.hpp"
@@ -63,7 +63,7 @@ void Predictions::add(const ExecSpace& space, const Matrix& logits) {
 
 void Predictions::writeFeatures(const Samples& features) {
   const std::size_t width = features.width();
-  const std::size_t rows_per_chunk = std::max<std::size_t>(1, piece_bytes / (width * sizeof(float)));
+  const std::size_t rows_per_chunk = std::max<std::size_t>(1, chunk_bytes / (width * sizeof(float)));
   std::vector<float> rows;
   for (std::size_t first = 0; first < features.rows(); first += rows_per_chunk) {
     const std::size_t count = std::min(rows_per_chunk, features.rows() - first);
@@ -78,7 +78,7 @@ void Predictions::write(const Grid& grid, const DataSets& sets, const Dataset& s
   const GridPlan& plan = grid.plan();
   const bool last = grid.owns(plan.stages - 1) && grid.part() == 0;
   if (last && grid.world().rank() != 0)
-    sendPieces(grid.world(), Tag::predictions, _logits.data(), _logits.size() * sizeof(float));
+    sendChunks(grid.world(), Tag::predictions, _logits.data(), _logits.size() * sizeof(float));
   if (_file == nullptr) return;
   const std::int64_t samples = set.size();
   const auto classes = static_cast<std::size_t>(sets.classes), values = classes * set.labels_per_sample;
@@ -98,8 +98,8 @@ void Predictions::write(const Grid& grid, const DataSets& sets, const Dataset& s
       _file->write(_logits.data(), _logits.size() * sizeof(float));
     } else {
       const std::size_t bytes = static_cast<std::size_t>(part.end - part.begin) * values * sizeof(float);
-      receivePieces(grid.world(), rank, Tag::predictions, bytes,
-                    [&](const char* piece, std::size_t count) { _file->write(piece, count); });
+      receiveChunks(grid.world(), rank, Tag::predictions, bytes,
+                    [&](const char* chunk, std::size_t count) { _file->write(chunk, count); });
     }
   }
   _file->commit();

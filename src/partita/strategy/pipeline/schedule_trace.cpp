@@ -1,6 +1,6 @@
 #include "partita/strategy/pipeline/schedule_trace.hpp"
 
-#include "partita/comm/pieces.hpp"
+#include "partita/comm/chunks.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/core/log.hpp"
 #include "partita/io/output_file.hpp"
@@ -81,7 +81,7 @@ void ScheduleTrace::write(const std::string& path) const {
   const Communicator& world = _grid.world();
   const std::string own = ownEvents();
   const std::vector<std::int64_t> sizes = world.gather(static_cast<std::int64_t>(own.size()));
-  if (world.rank() != 0) return sendPieces(world, Tag::trace, own.data(), own.size());
+  if (world.rank() != 0) return sendChunks(world, Tag::trace, own.data(), own.size());
   TraceFile file(path);
   file.add("{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n" + own);
   bool some = !own.empty();
@@ -89,7 +89,7 @@ void ScheduleTrace::write(const std::string& path) const {
     const auto size = static_cast<std::size_t>(sizes[static_cast<std::size_t>(rank)]);
     if (some && size > 0) file.add(",\n");
     some = some || size > 0;
-    receivePieces(world, rank, Tag::trace, size,
+    receiveChunks(world, rank, Tag::trace, size,
                   [&](const char* text, std::size_t count) { file.add(text, count); });
   }
   file.add("\n]}\n");

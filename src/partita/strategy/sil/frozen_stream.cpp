@@ -9,9 +9,9 @@ namespace partita {
 namespace {}
 
 /// The finished stage lives here: its outputs are made as they are wanted.
-class FrozenStream::MadePieces : public FrozenStream::Pieces {
+class FrozenStream::MadeSegments : public FrozenStream::Segments {
  public:
-  MadePieces(LocalStage& finished, std::unique_ptr<BatchReader> reader)
+  MadeSegments(LocalStage& finished, std::unique_ptr<BatchReader> reader)
       : _finished(finished), _reader(std::move(reader)) {}
   Matrix next(const ExecSpace& space) override {
     Pass pass;
@@ -24,16 +24,16 @@ class FrozenStream::MadePieces : public FrozenStream::Pieces {
   std::unique_ptr<BatchReader> _reader;
 };
 
-class FrozenStream::ReceivedPieces : public FrozenStream::Pieces {
+class FrozenStream::ReceivedSegments : public FrozenStream::Segments {
  public:
-  explicit ReceivedPieces(std::unique_ptr<Receiver> receiver) : _receiver(std::move(receiver)) {}
+  explicit ReceivedSegments(std::unique_ptr<Receiver> receiver) : _receiver(std::move(receiver)) {}
   Matrix next(const ExecSpace& space) override { return _receiver->next(space); }
 
  private:
   std::unique_ptr<Receiver> _receiver;
 };
 
-/// One batch is one piece a replica: all are spilled, this replica's is learnt from.
+/// One batch is one segment a replica: all are spilled, this replica's is learnt from.
 class FrozenStream::Source : public BatchSource {
  public:
   Source(FrozenStream& stream, std::unique_ptr<BatchReader> labels, std::int64_t columns)
@@ -44,10 +44,10 @@ class FrozenStream::Source : public BatchSource {
     const Grid& grid = _stream._context.grid;
     Matrix own;
     for (int replica = 0; replica < grid.replicas(); ++replica) {
-      const Matrix piece = _stream.takePiece(space);
+      const Matrix segment = _stream.takeSegment(space);
       if (replica != grid.replica()) continue;
-      own = topRows(_own, static_cast<std::int64_t>(piece.extent(0)));
-      Kokkos::deep_copy(space, own, piece);
+      own = topRows(_own, static_cast<std::int64_t>(segment.extent(0)));
+      Kokkos::deep_copy(space, own, segment);
     }
     return {own, {_labels->next(space).labels, Matrix()}};
   }
@@ -64,8 +64,8 @@ FrozenStream::FrozenStream(const RunContext& context, int stage) : _context(cont
   const std::int64_t batch = context.config.training.batch;
   const int replicas = context.grid.replicas();
   _capacity = localCapacity(context.config, replicas);
-  _whole_pieces = std::min(count.steps, count.per_epoch) * replicas;
-  _pieces = count.steps > count.per_epoch ? streamingPieces(samples, batch, replicas) : _whole_pieces;
+  _whole_segments = std::min(count.steps, count.per_epoch) * replicas;
+  _segments = count.steps > count.per_epoch ? streamingSegments(samples, batch, replicas) : _whole_segments;
   _order = streamingOrder(samples, context.seed(), batch, replicas);
 }
 
@@ -78,14 +78,14 @@ LocalStage& FrozenStream::finishedStage() const {
 }
 
 std::unique_ptr<BatchReader> FrozenStream::makeReader(const RowSource& inputs) const {
-  return std::make_unique<BatchReader>(&inputs, _context.sets.train, _order, _pieces, _capacity,
+  return std::make_unique<BatchReader>(&inputs, _context.sets.train, _order, _segments, _capacity,
                                        _context.config.data.prefetch);
 }
 
 void FrozenStream::beginFeeding(const RowSource& inputs) {
   const Grid& grid = _context.grid;
   LocalStage& finished = finishedStage();
-  _outgoing = std::make_unique<MadePieces>(finished, makeReader(inputs));
+  _outgoing = std::make_unique<MadeSegments>(finished, makeReader(inputs));
   _sender = std::make_unique<Sender>(grid.channel(grid.chain(), grid.group() + 1, Tag::frozen, "activations"),
                                      _capacity, finished.stage.outputs(), _context.config.strategy.queue,
                                      _context.grid.traffic.between_stages);
@@ -99,12 +99,12 @@ void FrozenStream::sendNext(const ExecSpace& space) {
 
 void FrozenStream::feedBatch(const ExecSpace& space) {
   if (_sender == nullptr) return;
-  for (int replica = 0; replica < _context.grid.replicas() && _sent < _pieces; ++replica) sendNext(space);
+  for (int replica = 0; replica < _context.grid.replicas() && _sent < _segments; ++replica) sendNext(space);
 }
 
 void FrozenStream::feedRest(const ExecSpace& space) {
   if (_sender == nullptr) return;
-  while (_sent < _pieces) sendNext(space);
+  while (_sent < _segments) sendNext(space);
   _sender->finish();
   _sender.reset();
   _outgoing.reset();
@@ -114,30 +114,30 @@ std::unique_ptr<BatchSource> FrozenStream::makeSource(const RowSource& inputs, A
   const Grid& grid = _context.grid;
   _cache = &cache;
   if (grid.owns(_stage - 1)) {
-    _incoming = std::make_unique<MadePieces>(finishedStage(), makeReader(inputs));
+    _incoming = std::make_unique<MadeSegments>(finishedStage(), makeReader(inputs));
   } else {
-    _incoming = std::make_unique<ReceivedPieces>(
+    _incoming = std::make_unique<ReceivedSegments>(
         std::make_unique<Receiver>(grid.channel(grid.chain(), grid.group() - 1, Tag::frozen, "activations"),
-                                   _capacity, cache.width(), _context.config.strategy.queue, _pieces));
+                                   _capacity, cache.width(), _context.config.strategy.queue, _segments));
   }
   const Dataset& train = _context.sets.train;
   auto reader = std::make_unique<BatchReader>(
       nullptr, train,
       trainingOrder(train.size(), _context.seed(), _context.config.training.batch, grid.replica(),
                     grid.replicas(), 0),
-      _whole_pieces / grid.replicas(), _capacity, _context.config.data.prefetch);
+      _whole_segments / grid.replicas(), _capacity, _context.config.data.prefetch);
   return std::make_unique<Source>(*this, std::move(reader), cache.width());
 }
 
-Matrix FrozenStream::takePiece(const ExecSpace& space) {
-  const Matrix piece = _incoming->next(space);
+Matrix FrozenStream::takeSegment(const ExecSpace& space) {
+  const Matrix segment = _incoming->next(space);
   _order(_taken++, _rows);
-  _cache->put(space, piece, _rows);
-  return piece;
+  _cache->put(space, segment, _rows);
+  return segment;
 }
 
 void FrozenStream::drain(const ExecSpace& space) {
-  while (_taken < _pieces) takePiece(space);
+  while (_taken < _segments) takeSegment(space);
   _incoming.reset();
 }
 

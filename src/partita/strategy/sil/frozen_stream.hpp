@@ -8,7 +8,7 @@
 namespace partita {
 
 /// `frozen`: the outputs of a finished stage on their way to the next one. They are made and sent once, in
-/// pieces, in the order of the next stage's first epoch, which trains on them as they come and spills them
+/// segments, in the order of the next stage's first epoch, which trains on them as they come and spills them
 /// for later epochs.
 class FrozenStream {
  public:
@@ -31,30 +31,30 @@ class FrozenStream {
   void drain(const ExecSpace& space);
 
  private:
-  /// Pieces as they come, from this rank or another.
-  class Pieces {
+  /// Segments as they come, from this rank or another.
+  class Segments {
    public:
-    virtual ~Pieces() = default;
+    virtual ~Segments() = default;
     virtual Matrix next(const ExecSpace& space) = 0;
   };
-  class MadePieces;
-  class ReceivedPieces;
+  class MadeSegments;
+  class ReceivedSegments;
   class Source;
 
   std::unique_ptr<BatchReader> makeReader(const RowSource& inputs) const;
   LocalStage& finishedStage() const;
-  Matrix takePiece(const ExecSpace& space); // spills it
+  Matrix takeSegment(const ExecSpace& space); // spills it
   void sendNext(const ExecSpace& space);
 
   RunContext _context;
   int _stage;
-  std::int64_t _whole_pieces, _pieces, _capacity;
+  std::int64_t _whole_segments, _segments, _capacity;
   BatchReader::RowsOf _order;
-  std::vector<std::uint32_t> _rows; ///< of the piece taken last
+  std::vector<std::uint32_t> _rows; ///< of the segment taken last
   std::int64_t _taken = 0;
-  std::unique_ptr<Pieces> _incoming;
+  std::unique_ptr<Segments> _incoming;
   ActivationCache* _cache = nullptr;
-  std::unique_ptr<Pieces> _outgoing;
+  std::unique_ptr<Segments> _outgoing;
   std::unique_ptr<Sender> _sender;
   std::int64_t _sent = 0;
 };

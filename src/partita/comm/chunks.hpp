@@ -1,0 +1,36 @@
+#pragma once
+
+#include "partita/comm/mpi.hpp"
+#include "partita/comm/tags.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+namespace partita {
+
+/// What goes to rank 0 to be written there, however much it is: in messages of at most so many bytes.
+constexpr std::size_t chunk_bytes = std::size_t{1} << 24;
+
+/// Waits until rank 0 takes them in. Called on another rank.
+inline void sendChunks(const Communicator& comm, Tag tag, const void* data, std::size_t bytes) {
+  const char* begin = static_cast<const char*>(data);
+  for (std::size_t sent = 0; sent < bytes; sent += chunk_bytes) {
+    const auto count = static_cast<int>(std::min(chunk_bytes, bytes - sent));
+    PARTITA_MPI(MPI_Send(begin + sent, count, MPI_CHAR, 0, static_cast<int>(tag), comm.get()));
+  }
+}
+
+/// Calls take(data, bytes) for one chunk after the other of what `rank` sends. Called on rank 0.
+template <class Take>
+void receiveChunks(const Communicator& comm, int rank, Tag tag, std::size_t bytes, const Take& take) {
+  std::vector<char> chunk(std::min(bytes, chunk_bytes));
+  for (std::size_t received = 0; received < bytes; received += chunk_bytes) {
+    const std::size_t count = std::min(chunk_bytes, bytes - received);
+    PARTITA_MPI(MPI_Recv(chunk.data(), static_cast<int>(count), MPI_CHAR, rank, static_cast<int>(tag),
+                         comm.get(), MPI_STATUS_IGNORE));
+    take(chunk.data(), count);
+  }
+}
+
+} // namespace partita

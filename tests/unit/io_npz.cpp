@@ -76,10 +76,10 @@ TEST_CASE("Members over 4 GB, and those behind 4 GB, have 64-bit numbers", "[io]
   CHECK(numberAt(entry, 42, 4) == wide);
   CHECK(numberAt(entry, 71, 8) == six_gigabytes + 1);
 
-  const std::string small_behind = zipDirectoryEntry({"b.npy", 5, six_gigabytes, 0});
-  REQUIRE(small_behind.size() == 46 + 5 + 12);
-  CHECK(numberAt(small_behind, 20, 4) == 5);
-  CHECK(numberAt(small_behind, 55, 8) == six_gigabytes);
+  const std::string small_after = zipDirectoryEntry({"b.npy", 5, six_gigabytes, 0});
+  REQUIRE(small_after.size() == 46 + 5 + 12);
+  CHECK(numberAt(small_after, 20, 4) == 5);
+  CHECK(numberAt(small_after, 55, 8) == six_gigabytes);
 }
 
 TEST_CASE("The end of a large archive points to its 64-bit form", "[io]") {

@@ -18,7 +18,7 @@ std::vector<LayerPlan> planOf(const std::string& layers, const Shape& shape) {
   return planNetwork(config.network, shape, 10);
 }
 
-Shape shapeBehind(const std::string& layer, const Shape& shape) {
+Shape shapeAfter(const std::string& layer, const Shape& shape) {
   return planOf(layer, shape).front().out;
 }
 
@@ -49,18 +49,17 @@ TEST_CASE("Shapes of convolutions and pools", "[plan]") {
   const auto conv = [](const std::string& keys) {
     return "{ type = \"conv2d\", channels = 8, " + keys + " }";
   };
-  CHECK(shapeBehind(conv("kernel = 5"), image) == Shape{8, 28, 24});
-  CHECK(shapeBehind(conv("kernel = 3, padding = 1, stride = 2"), image) == Shape{8, 16, 14});
-  CHECK(shapeBehind(conv("kernel = [3, 1], padding = [2, 0], dilation = [2, 1]"), image) == Shape{8, 32, 28});
-  CHECK(shapeBehind(conv("kernel = 4, padding = \"same\", stride = 3"), image) == Shape{8, 11, 10});
-  CHECK(shapeBehind("{ type = \"conv3d\", channels = 4, kernel = [3, 5, 1] }", volume) ==
-        Shape{4, 7, 12, 10});
-  CHECK(shapeBehind("{ type = \"max-pool\", kernel = 2 }", {3, 7, 6}) == Shape{3, 3, 3});
-  CHECK(shapeBehind("{ type = \"average-pool\", kernel = 3, stride = 1, padding = 1 }", image) == image);
-  CHECK(shapeBehind("{ type = \"max-pool\", kernel = [1, 2, 2] }", volume) == Shape{2, 9, 8, 5});
-  CHECK(shapeBehind("{ type = \"global-average-pool\" }", volume) == Shape{2});
-  CHECK(shapeBehind("{ type = \"flatten\" }", image) == Shape{3 * 32 * 28});
-  CHECK(shapeBehind("{ type = \"batch-norm\" }", image) == image);
+  CHECK(shapeAfter(conv("kernel = 5"), image) == Shape{8, 28, 24});
+  CHECK(shapeAfter(conv("kernel = 3, padding = 1, stride = 2"), image) == Shape{8, 16, 14});
+  CHECK(shapeAfter(conv("kernel = [3, 1], padding = [2, 0], dilation = [2, 1]"), image) == Shape{8, 32, 28});
+  CHECK(shapeAfter(conv("kernel = 4, padding = \"same\", stride = 3"), image) == Shape{8, 11, 10});
+  CHECK(shapeAfter("{ type = \"conv3d\", channels = 4, kernel = [3, 5, 1] }", volume) == Shape{4, 7, 12, 10});
+  CHECK(shapeAfter("{ type = \"max-pool\", kernel = 2 }", {3, 7, 6}) == Shape{3, 3, 3});
+  CHECK(shapeAfter("{ type = \"average-pool\", kernel = 3, stride = 1, padding = 1 }", image) == image);
+  CHECK(shapeAfter("{ type = \"max-pool\", kernel = [1, 2, 2] }", volume) == Shape{2, 9, 8, 5});
+  CHECK(shapeAfter("{ type = \"global-average-pool\" }", volume) == Shape{2});
+  CHECK(shapeAfter("{ type = \"flatten\" }", image) == Shape{3 * 32 * 28});
+  CHECK(shapeAfter("{ type = \"batch-norm\" }", image) == image);
 }
 
 TEST_CASE("Costs of a convolution", "[plan]") {

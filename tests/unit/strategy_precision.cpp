@@ -81,9 +81,9 @@ TEST_CASE("Steps that overflow are left out until the loss scale fits", "[strate
   CHECK(taken > 5);
   CHECK(taken < 20);
   CHECK(updater.lossScale().value() < 32768.0);
-  const std::vector<Real> behind = fp16.masters();
-  CHECK(behind != before);
-  CHECK(std::all_of(behind.begin(), behind.end(), [](Real value) { return std::isfinite(value); }));
+  const std::vector<Real> after = fp16.masters();
+  CHECK(after != before);
+  CHECK(std::all_of(after.begin(), after.end(), [](Real value) { return std::isfinite(value); }));
 }
 
 TEST_CASE("The range of bf16 is that of float, and needs no scale", "[strategy]") {

@@ -49,7 +49,7 @@ void forget(const std::string& name) {
 }
 
 /// What a chain of links leads to. A descriptor of this process, such as /dev/stdout, is no path to replace.
-std::string behindLinks(std::string path) {
+std::string resolveLinks(std::string path) {
   constexpr int most_links = 40; // as Linux has it; stat has told of a loop before
   std::error_code ignored;
   for (int i = 0; i < most_links && fs::is_symlink(path, ignored) && path.rfind("/proc/", 0) != 0; ++i) {
@@ -74,7 +74,7 @@ int openForWriting(const std::string& path) {
 
 } // namespace
 
-OutputFile::OutputFile(const std::string& path) : _path(path), _target(behindLinks(path)) {
+OutputFile::OutputFile(const std::string& path) : _path(path), _target(resolveLinks(path)) {
   struct stat found {};
   const bool exists = stat(path.c_str(), &found) == 0;
   if (!exists && errno != ENOENT) fail();

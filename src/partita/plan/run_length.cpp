@@ -11,19 +11,19 @@ namespace {
 
 /// Without the deck's own limit and the number of microbatches.
 std::int64_t windowOf(const StrategySection& strategy, int group, int groups, std::int64_t microbatches) {
-  const std::int64_t behind = groups - 1 - group;
+  const std::int64_t after = groups - 1 - group;
   switch (strategy.pipeline.schedule) {
   case PipelineSchedule::one_f_one_b:
-    return behind + 1;
+    return after + 1;
   case PipelineSchedule::eager_one_f_one_b:
-    return 2 * behind + 1;
+    return 2 * after + 1;
   case PipelineSchedule::gpipe:
     return microbatches;
   case PipelineSchedule::message_driven:
     break;
   }
   const std::int64_t limit = strategy.pipeline.limit > 0 ? strategy.pipeline.limit : 2 * std::int64_t{groups};
-  return strategy.pipeline.caps ? std::min<std::int64_t>(limit, behind + 1 + groups / 2) : limit;
+  return strategy.pipeline.caps ? std::min<std::int64_t>(limit, after + 1 + groups / 2) : limit;
 }
 
 } // namespace

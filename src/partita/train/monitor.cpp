@@ -96,8 +96,8 @@ void Monitor::take(const StepReport& report) {
   _latest[static_cast<std::size_t>(report.stage)] = report;
   if (_history != nullptr) _history->add(seconds(), placedInRun(report));
   // Stages that train together tell the same story at once: one line for them, when the slowest has reported.
-  const auto behind = [&](const StepReport& latest) { return latest.step < report.step; };
-  if (!trainsTogether(report) || std::none_of(_latest.begin() + 1, _latest.end(), behind)) show(report);
+  const auto lags = [&](const StepReport& latest) { return latest.step < report.step; };
+  if (!trainsTogether(report) || std::none_of(_latest.begin() + 1, _latest.end(), lags)) show(report);
 }
 
 double Monitor::shareDone() const {

@@ -24,13 +24,13 @@ PipelineEngine::PipelineEngine(Grid& grid, const StrategySection& strategy, std:
   };
   if (group > 0) {
     const std::int64_t before = liveWindow(strategy, group - 1, groups, microbatches);
-    _from_before = std::make_unique<Receiver>(forwards(group - 1), sizes.rows, sizes.in, _rule.window() + 1,
-                                              messages, _rule.window());
+    _from_previous = std::make_unique<Receiver>(forwards(group - 1), sizes.rows, sizes.in, _rule.window() + 1,
+                                                messages, _rule.window());
     _back = std::make_unique<Sender>(backwards(group - 1), sizes.rows, sizes.in, before, bytes);
   }
   if (group + 1 < groups) {
     _onward = std::make_unique<Sender>(forwards(group + 1), sizes.rows, sizes.out, _rule.window(), bytes);
-    _from_behind = std::make_unique<Receiver>(backwards(group + 1), sizes.rows, sizes.out, 2, messages);
+    _from_next = std::make_unique<Receiver>(backwards(group + 1), sizes.rows, sizes.out, 2, messages);
   }
 }
 
@@ -60,24 +60,24 @@ PassKind PipelineEngine::waitForNext() {
 /// Looks at what has come, and asks the rule.
 PassKind PipelineEngine::next() {
   ++_looks;
-  const bool forward_here = _from_before != nullptr ? _from_before->ready() : _rule.mayForward(_progress);
+  const bool forward_here = _from_previous != nullptr ? _from_previous->ready() : _rule.mayForward(_progress);
   if (_arrivals.forward < 0 && forward_here) _arrivals.forward = _looks;
-  if (_arrivals.backward < 0 && _from_behind != nullptr && _from_behind->ready()) _arrivals.backward = _looks;
+  if (_arrivals.backward < 0 && _from_next != nullptr && _from_next->ready()) _arrivals.backward = _looks;
   return _rule.choose(_progress, _arrivals);
 }
 
 WaitedFor PipelineEngine::awaited() const {
   const bool forward = _rule.mayForward(_progress), backward = _rule.mayBackward(_progress);
   PARTITA_REQUIRE(forward || backward, "a schedule that waits for nothing");
-  if (!backward) return _from_before->awaited();
-  if (!forward) return _from_behind->awaited();
-  return WaitedFor::either(_from_before->awaited(), _from_behind->awaited());
+  if (!backward) return _from_previous->awaited();
+  if (!forward) return _from_next->awaited();
+  return WaitedFor::either(_from_previous->awaited(), _from_next->awaited());
 }
 
 void PipelineEngine::forward(const ExecSpace& space) {
   const std::int64_t number = _progress.forwards;
   PARTITA_REQUIRE(_progress.live() < _rule.window(), "more live activations than there is room for");
-  const Matrix in = _from_before != nullptr ? _from_before->take(space, _work.rows(number)) : Matrix();
+  const Matrix in = _from_previous != nullptr ? _from_previous->take(space, _work.rows(number)) : Matrix();
   Matrix out;
   {
     const ScheduleTrace::Span span(_trace, space, "F", number);
@@ -95,7 +95,7 @@ void PipelineEngine::forward(const ExecSpace& space) {
 
 void PipelineEngine::backward(const ExecSpace& space) {
   const std::int64_t number = _progress.backwards;
-  const Matrix gradient = _from_behind != nullptr ? _from_behind->take(space, _work.rows(number)) : Matrix();
+  const Matrix gradient = _from_next != nullptr ? _from_next->take(space, _work.rows(number)) : Matrix();
   Matrix before;
   {
     const ScheduleTrace::Span span(_trace, space, "B", number);
@@ -104,8 +104,8 @@ void PipelineEngine::backward(const ExecSpace& space) {
   ++_progress.backwards;
   _arrivals.backward = -1;
   if (_back != nullptr) _back->send(space, before);
-  if (_from_behind != nullptr) _from_behind->release(space);
-  if (_from_before != nullptr) _from_before->release(space);
+  if (_from_next != nullptr) _from_next->release(space);
+  if (_from_previous != nullptr) _from_previous->release(space);
 }
 
 } // namespace partita

@@ -47,7 +47,7 @@ class PipelineEngine {
   std::int64_t _microbatches;
   PipelineWork& _work;
   ScheduleTrace* _trace = nullptr;
-  std::unique_ptr<Receiver> _from_before, _from_behind; ///< none on the first rank, none on the last
+  std::unique_ptr<Receiver> _from_previous, _from_next; ///< none on the first rank, none on the last
   std::unique_ptr<Sender> _onward, _back;
   BatchProgress _progress;
   Arrivals _arrivals;

@@ -24,9 +24,9 @@ void forEachBlock(hid_t dataset, const TensorSlice& slice,
                   const std::function<void(hid_t, hid_t, std::int64_t, std::int64_t)>& take) {
   if (slice.size() == 0) return;
   const std::int64_t rows = slice.extents[0], row_size = slice.size() / rows,
-                     rows_a_call = std::max<std::int64_t>(1, values_a_call / row_size);
-  for (std::int64_t row = 0; row < rows; row += rows_a_call) {
-    const TensorSlice block = slice.rows(row, std::min(rows_a_call, rows - row));
+                     rows_per_call = std::max<std::int64_t>(1, values_per_call / row_size);
+  for (std::int64_t row = 0; row < rows; row += rows_per_call) {
+    const TensorSlice block = slice.rows(row, std::min(rows_per_call, rows - row));
     const Hdf5Space memory = simpleSpace(block.extents), file = sliceSpace(dataset, block);
     take(memory.get(), file.get(), row * row_size, block.size());
   }

@@ -23,19 +23,19 @@ namespace {
 constexpr std::int64_t bytes_per_call = 1 << 20;
 
 /// Rows of the first dimension, about a megabyte a call; what there is to learn of them is learnt beside it.
-ValueCheck writePart(hid_t dataset, const TensorPart& part, const WriteBehind& behind,
+ValueCheck writePart(hid_t dataset, const TensorPart& part, const WriteBehind& writing,
                      const std::string& wrong) {
   const std::int64_t rows = part.slice.extents[0], row_size = part.slice.size() / rows;
-  const std::int64_t rows_a_call =
-      std::max<std::int64_t>(1, bytes_a_call / (row_size * static_cast<std::int64_t>(sizeof(Real))));
+  const std::int64_t rows_per_call =
+      std::max<std::int64_t>(1, bytes_per_call / (row_size * static_cast<std::int64_t>(sizeof(Real))));
   ValueCheck check(part.slice);
-  for (std::int64_t row = 0; row < rows; row += rows_a_call) {
-    const TensorSlice block = part.slice.rows(row, std::min(rows_a_call, rows - row));
+  for (std::int64_t row = 0; row < rows; row += rows_per_call) {
+    const TensorSlice block = part.slice.rows(row, std::min(rows_per_call, rows - row));
     const Real* from = part.values + row * row_size;
     const std::future<void> checked = std::async(std::launch::async, [&] { check.add(from, block.size()); });
     const Hdf5Space memory = simpleSpace(block.extents), file = sliceSpace(dataset, block);
     checkHdf5(H5Dwrite(dataset, realType(), memory.get(), file.get(), H5P_DEFAULT, from), wrong);
-    behind.start();
+    writing.start();
     checked.wait();
   }
   return check;
@@ -43,13 +43,13 @@ ValueCheck writePart(hid_t dataset, const TensorPart& part, const WriteBehind& b
 
 /// Each rank by itself: nobody waits. Returns the checksums of its parts of each tensor, XORed.
 std::vector<std::uint32_t> writeTensors(const NewRunFile& file, const RunFileContent& content) {
-  const WriteBehind behind(file.path());
+  const WriteBehind writing(file.path());
   std::vector<std::uint32_t> checksums(content.tensors.size(), 0);
   for (std::size_t t = 0; t < checksums.size(); ++t) {
     const std::string wrong = notWritten(file.path(), content.tensors[t]).what();
     for (const TensorPart& part : content.parts[t]) {
       if (part.slice.size() == 0) continue;
-      const ValueCheck check = writePart(file.tensor(t), part, behind, wrong);
+      const ValueCheck check = writePart(file.tensor(t), part, writing, wrong);
       if (!check.finite()) throw notFinite(file.path(), content.tensors[t]);
       checksums[t] ^= check.checksum();
     }

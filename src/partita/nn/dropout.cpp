@@ -34,10 +34,10 @@ struct MaskBlocks {
     constexpr int many = 32; // more than compilers unroll, which then find vectors in them
     const std::int64_t begin = first + item % runs * stride;
     const Run run{first_row + item / runs, begin, begin + length, item * length};
-    const std::int64_t front = begin / values_a_block, last = (run.end - 1) / values_a_block + 1;
+    const std::int64_t front = begin / values_per_block, last = (run.end - 1) / values_per_block + 1;
     std::int64_t block = front + from_block;
     const std::int64_t end = front + to_block < last ? front + to_block : last;
-    if (block < end && block * values_a_block < begin) maskFront(run, block++);
+    if (block < end && block * values_per_block < begin) maskFront(run, block++);
     for (; block + many <= end; block += many) mask<many>(run, block);
     for (; block < end; ++block) mask<1>(run, block);
   }
@@ -50,8 +50,8 @@ struct MaskBlocks {
   KOKKOS_INLINE_FUNCTION void mask(const Run& run, std::int64_t block) const {
     std::uint32_t words[4 * Blocks];
     random.blocks<Blocks>(numberOf(run, block), words);
-    const std::int64_t begin = block * values_a_block, left = run.end - begin,
-                       count = left < values_a_block * Blocks ? left : values_a_block * Blocks,
+    const std::int64_t begin = block * values_per_block, left = run.end - begin,
+                       count = left < values_per_block * Blocks ? left : values_per_block * Blocks,
                        place = run.local + begin - run.begin;
     const Real *values = from + place, factor = scale;
     Real* masked = to + place;
@@ -70,9 +70,9 @@ struct MaskBlocks {
   KOKKOS_INLINE_FUNCTION void maskFront(const Run& run, std::int64_t block) const {
     std::uint32_t words[4];
     random.blocks<1>(numberOf(run, block), words);
-    for (std::int64_t i = run.begin - block * values_a_block;
-         i < values_a_block && block * values_a_block + i < run.end; ++i) {
-      const std::int64_t place = run.local + block * values_a_block + i - run.begin;
+    for (std::int64_t i = run.begin - block * values_per_block;
+         i < values_per_block && block * values_per_block + i < run.end; ++i) {
+      const std::int64_t place = run.local + block * values_per_block + i - run.begin;
       const std::uint32_t word = i % 2 == 0 ? words[i / 2] & 0xFFFFU : words[i / 2] >> 16;
       to[place] = word < dropped ? Real(0) : scale * from[place];
     }
@@ -106,7 +106,7 @@ void Dropout::mask(const ExecSpace& space, const Pass& pass, const Matrix& from,
   const Runs runs = _runs.value_or(Runs{0, 0, width});
   const std::int64_t runs_per_row = width / runs.length,
                      spare = _runs ? 1 : 0, // a run may begin and end within a block
-      blocks = (runs.length + values_a_block - 1) / values_a_block + spare;
+      blocks = (runs.length + values_per_block - 1) / values_per_block + spare;
   forEachRun(space, "partita::Dropout::mask", rows * runs_per_row, blocks,
              MaskBlocks{random, from.data(), to.data(), runs.first, runs.stride, runs.length, runs_per_row,
                         pass.first_row, dropped, static_cast<Real>(65536.0 / (65536.0 - dropped))});

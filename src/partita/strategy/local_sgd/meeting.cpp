@@ -92,7 +92,7 @@ void StageMeeting::meet(const ExecSpace& space, OuterStep outer) {
 
 /// Where there are no masters, the parameters themselves are trained.
 StageMeeting::Values StageMeeting::valuesOf(const BucketStream::Bucket& bucket) const {
-  const Numbers parameters = _trained.parameters.part(bucket.begin, bucket.end);
+  const TypedSpan parameters = _trained.parameters.part(bucket.begin, bucket.end);
   Real* const masters = bucket.values[0];
   return {masters != nullptr ? masters : static_cast<Real*>(parameters.data), bucket.values[1],
           bucket.values[2], parameters.data, _trained.gradients.part(bucket.begin, bucket.end).data};

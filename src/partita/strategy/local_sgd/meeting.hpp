@@ -35,7 +35,7 @@ class StageMeeting {
   StageUpdater& _updater;
   int _replicas;
   double _scale; ///< of differences while they are summed
-  Trained _trained;
+  ParameterBuffers _trained;
   StoredVector _anchor;   ///< the parameters of the last meeting
   StoredVector _momentum; ///< empty: the outer step has none
   BucketStream _stream;

@@ -17,20 +17,22 @@ bool bar_open =
 
 int output_failure = 0; // errno of the first write that failed
 
-void flushOutput() {
+/// Writes all at once. MPICH switches the buffer off, and then fputs fails, but fflush does not.
+void print(const std::string& text) {
   errno = 0;
-  if (std::fflush(stdout) != 0 && output_failure == 0) output_failure = errno != 0 ? errno : EIO;
+  std::fputs(text.c_str(), stdout);
+  std::fflush(stdout);
+  if (std::ferror(stdout) != 0 && output_failure == 0) output_failure = errno != 0 ? errno : EIO;
 }
 
 void endBar() {
-  if (bar_open) std::fputc('\n', stdout);
+  if (bar_open) print("\n");
   bar_open = false;
 }
 
 void complain(const char* who, const std::string& line) {
   if (log_rank != 0) return;
   endBar();
-  flushOutput();
   std::fprintf(stderr, "%s: %s\n", who, line.c_str());
 }
 
@@ -59,12 +61,11 @@ void Log::setRank(int rank) {
 void Log::info(const std::string& line) {
   if (log_rank != 0) return;
   endBar();
-  std::printf("%s\n", line.c_str());
-  flushOutput();
+  print(line + '\n');
 }
 
 std::string Log::failure() {
-  flushOutput();
+  print("");
   return output_failure != 0 ? std::strerror(output_failure) : "";
 }
 
@@ -83,9 +84,8 @@ void Log::progress(const std::string& line) {
     info(line);
     return;
   }
-  std::printf("\r\033[K%s", line.c_str());
+  print("\r\033[K" + line);
   bar_open = true;
-  flushOutput();
 }
 
 std::string formatBytes(double bytes) {

@@ -29,6 +29,8 @@ class Summary(support.RunTest):
             self.assertIsInstance(summary[key], kind, key)
         self.assertLessEqual(PROVENANCE, summary["provenance"].keys())
         self.assertEqual([key for key in PROVENANCE if not str(summary["provenance"][key])], [])
+        self.assertEqual([text for text in summary["provenance"].values() if not str(text).isprintable()], [])
+        self.assertRegex(summary["provenance"]["mpi"], r"MPI.* v?\d+\.\d")
 
     def check_values(self, summary, stages, replicas, ranks):
         self.assertEqual(summary["grid"], {"stages": stages, "replicas": replicas, "ranks": ranks})

@@ -4,6 +4,7 @@
 #include "partita/comm/wait.hpp"
 
 #include <array>
+#include <cctype>
 #include <cstdio>
 #include <limits>
 #include <mutex>
@@ -47,8 +48,13 @@ std::string MpiEnvironment::library() {
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
   int length = 0;
   PARTITA_MPI(MPI_Get_library_version(text.data(), &length));
-  const std::string full(text.data(), length);
-  return full.substr(0, full.find_first_of(",\n"));
+  std::string name;
+  for (const char c : std::string(text.data(), length)) {
+    if (c == ',' || c == '\n') break;
+    const bool space = std::isspace(static_cast<unsigned char>(c)) != 0; // MPICH has tabs, or several spaces
+    if (!space || (!name.empty() && name.back() != ' ')) name += space ? ' ' : c;
+  }
+  return name;
 }
 
 bool MpiEnvironment::threadsMayCall() {

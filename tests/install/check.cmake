@@ -14,6 +14,13 @@ run(${CMAKE_COMMAND} --install "${BUILD_DIR}" --prefix "${prefix}")
 run(${CMAKE_COMMAND} -G "${GENERATOR}" -S "${CONSUMER_DIR}" -B "${WORK_DIR}/build"
     "-DCMAKE_CXX_COMPILER=${CXX_COMPILER}" "-DCMAKE_CXX_FLAGS=${CXX_FLAGS}" "-DCMAKE_BUILD_TYPE=${BUILD_TYPE}"
     "-DKokkos_DIR=${Kokkos_DIR}" "-DKokkosKernels_DIR=${KokkosKernels_DIR}" "-DPartita_ROOT=${prefix}")
+# Of several MPI and HDF5 libraries it takes those that Partita was built with.
+set(wrappers "^(MPI_CXX_COMPILER|HDF5_C_COMPILER_EXECUTABLE):")
+file(STRINGS "${BUILD_DIR}/CMakeCache.txt" ours REGEX "${wrappers}")
+file(STRINGS "${WORK_DIR}/build/CMakeCache.txt" theirs REGEX "${wrappers}")
+if(NOT theirs STREQUAL ours)
+  message(FATAL_ERROR "built with ${ours}, but the consumer found ${theirs}")
+endif()
 run(${CMAKE_COMMAND} --build "${WORK_DIR}/build")
 run("${WORK_DIR}/build/consumer" "${VERSION}")
 

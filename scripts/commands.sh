@@ -92,5 +92,6 @@ runBench() {
   python3 scripts/bench_table.py "$results"/partita.json "$results"/train_*.json
   say
   say "two stages on two ranks against the whole network on one, with one thread per rank (perf/README.md):"
-  python3 perf/sil/speedup.py "$build/bin/partita" input-decks/demo.toml --json "$results/speedup.json"
+  PARTITA_MPIEXEC=$(launcher) \
+    python3 perf/sil/speedup.py "$build/bin/partita" input-decks/demo.toml --json "$results/speedup.json"
 }

@@ -40,9 +40,14 @@ noteBlasKernels() {
   [ -z "${blas_note:-}" ] || say "$blas_note"
 }
 
+# launcher: what starts ranks with the MPI library of the build, which need not be that of mpirun.
+launcher() {
+  sed -n 's/^MPIEXEC_EXECUTABLE:[^=]*=//p' "$build/CMakeCache.txt"
+}
+
 # onRanks N COMMAND...: ranks x threads is at most the number of cores, unless OMP_NUM_THREADS says otherwise.
 onRanks() {
   local ranks=$1 threads=$((cores / $1))
   shift
-  OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((threads > 0 ? threads : 1))} mpirun -n "$ranks" "$@"
+  OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((threads > 0 ? threads : 1))} "$(launcher)" -n "$ranks" "$@"
 }

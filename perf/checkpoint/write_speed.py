@@ -36,7 +36,8 @@ UNITS = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9}
 def train(app, ranks, deck, folder, *overrides):
     """For each checkpoint: bytes, seconds, and seconds for which training stood still."""
     run = os.path.join(folder, "run")
-    command = ["mpirun", "-n", str(ranks), app, "train", deck, "-d", run, "checkpoint/keep=1", *overrides]
+    command = [os.environ.get("PARTITA_MPIEXEC", "mpirun"), "-n", str(ranks), app, "train", deck, "-d", run,
+               "checkpoint/keep=1", *overrides]
     result = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
     subprocess.run(["rm", "-rf", run], check=True)
     found = [(float(value) * UNITS[unit], float(seconds), float(still))

@@ -23,8 +23,9 @@ VARIANTS = {
 def train(app, deck, epochs, variant, folder):
     ranks, overrides = VARIANTS[variant]
     run = os.path.join(folder, variant)
-    command = ["mpirun", "-n", str(ranks), app, "train", deck, "-d", run, "strategy/cuts=flops", "run/evaluate_every=0",
-               "run/log_every=1000000", f"run/epochs={epochs}", *overrides]
+    command = [os.environ.get("PARTITA_MPIEXEC", "mpirun"), "-n", str(ranks), app, "train", deck, "-d", run,
+               "strategy/cuts=flops", "run/evaluate_every=0", "run/log_every=1000000", f"run/epochs={epochs}",
+               *overrides]
     result = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
     if result.returncode != 0:
         sys.exit(f"{' '.join(command)} failed:\n{result.stderr}")

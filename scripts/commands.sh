@@ -12,7 +12,7 @@ configure() {
 
 # buildTarget TARGET...: configures if needed, then builds. Ninja does nothing if nothing has changed.
 buildTarget() {
-  needPackages "${build_packages[@]}" "${test_packages[@]}"
+  needBuildPackages "${test_packages[@]}"
   needKokkos "$preset"
   [ -e "$build/build.ninja" ] || step "configuring ($preset)" configure
   step "building $* ($preset)" cmake --build "$build" --target "$@" -- -j "$jobs"

@@ -7,7 +7,7 @@ fuzz_limits=(-max_len=16384 -malloc_limit_mb=256 -rss_limit_mb=1024 -timeout=300
 
 buildFuzzers() {
   local compiler
-  needPackages "${build_packages[@]}" "${fuzz_packages[@]}"
+  needBuildPackages "${fuzz_packages[@]}"
   compiler=$(command -v clang++-14 || command -v clang++) || fail "fuzzing needs clang++, which is not installed"
   needKokkos fuzz
   [ -e "$1/build.ninja" ] || preset=fuzz step "configuring (fuzz)" configure "-DCMAKE_CXX_COMPILER=$compiler"

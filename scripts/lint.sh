@@ -27,7 +27,7 @@ baseCommit() {
 # Configures a build whose commands clang can read, with one command per source: no precompiled headers of GCC, no
 # sources compiled together, and no second library in double.
 lintDatabase() {
-  needPackages "${build_packages[@]}"
+  needBuildPackages
   needKokkos "$preset"
   [ -e build/lint/build.ninja ] ||
     step "configuring (lint)" configure -B build/lint -DPARTITA_PRECOMPILE_HEADERS=OFF -DCMAKE_UNITY_BUILD=OFF \

@@ -1,7 +1,9 @@
 # Debian packages: root installs missing ones; for other users their names are printed.
 
-build_packages=(g++ cmake ninja-build pkg-config git python3 libopenmpi-dev openmpi-bin libhdf5-openmpi-dev
-  libopenblas-openmp-dev libcli11-dev libtomlplusplus-dev zlib1g-dev)
+build_packages=(g++ cmake ninja-build pkg-config git python3 libopenblas-openmp-dev libcli11-dev libtomlplusplus-dev
+  zlib1g-dev)
+openmpi_packages=(openmpi-bin libopenmpi-dev libhdf5-openmpi-dev)
+mpich_packages=(mpich libmpich-dev libhdf5-mpich-dev) # both can be installed; mpirun stays Open MPI's
 test_packages=(catch2)
 format_packages=(clang-format-14)
 lint_packages=(clang-tidy-14)
@@ -40,4 +42,11 @@ needPackages() {
   else
     say "missing packages; ask root to run: apt-get install $missing"
   fi
+}
+
+# needBuildPackages PACKAGE...: what every build needs, the MPI library of the preset, and the packages named.
+needBuildPackages() {
+  local mpi=("${openmpi_packages[@]}")
+  [ "$preset" != mpich ] || mpi=("${mpich_packages[@]}")
+  needPackages "${build_packages[@]}" "${mpi[@]}" "$@"
 }

@@ -67,6 +67,8 @@ class Containers(support.RunTest):
         if not re.search("VERSION_CODENAME=bookworm", Path("/etc/os-release").read_text()):
             self.skipTest("not bookworm")
         needed = packages_of_libraries(support._app)
+        if "libmpich12" in needed.values():
+            self.skipTest("the recipes build with Open MPI, unlike this build")
         self.assertIn("libopenmpi3", needed.values())
         held = BASE_LIBRARIES | with_dependencies(packages(DOCKER))
         self.assertEqual({path: name for path, name in needed.items() if name not in held}, {})

@@ -100,7 +100,7 @@ std::vector<Asked> randomWishes(unsigned seed) {
 
 } // namespace
 
-TEST_CASE("ranks of unequal speed do what any of them wishes for after the same steps", "[agreement]") {
+TEST_CASE("Ranks of unequal speed do what any of them wishes for after the same steps", "[agreement]") {
   for (unsigned seed = 1; seed <= 4; ++seed) {
     const MpiDelays delays(seed);
     Worker worker;
@@ -117,7 +117,7 @@ TEST_CASE("ranks of unequal speed do what any of them wishes for after the same 
   }
 }
 
-TEST_CASE("an agreement that meets the end of the run holds nobody up", "[agreement]") {
+TEST_CASE("An agreement that meets the end of the run holds nobody up", "[agreement]") {
   for (unsigned seed = 1; seed <= 12; ++seed) {
     Worker worker;
     worker.last = 40 + seed;
@@ -131,7 +131,7 @@ TEST_CASE("an agreement that meets the end of the run holds nobody up", "[agreem
   }
 }
 
-TEST_CASE("no rank is far ahead of the slowest", "[agreement]") {
+TEST_CASE("No rank is far ahead of the slowest", "[agreement]") {
   Worker worker;
   worker.step_seconds = 10.0 * unequalSeconds(1); // 20 ms on average, that is 25 steps in half a second
   if (everyone().rank() == 0) worker.asked = {{1.5, {interrupted, 0}}};
@@ -141,7 +141,7 @@ TEST_CASE("no rank is far ahead of the slowest", "[agreement]") {
   CHECK(worker.step < 200); // 75 to the wish, by the slowest
 }
 
-TEST_CASE("ranks of the same speed never wait for their bound", "[agreement]") {
+TEST_CASE("Ranks of the same speed never wait for their bound", "[agreement]") {
   Mailbox mailbox(everyone());
   Pace pace(mailbox, 0, everyone().size(), true);
   std::int64_t waits = 0;
@@ -165,7 +165,7 @@ TEST_CASE("ranks of the same speed never wait for their bound", "[agreement]") {
   CHECK(waits <= 10); // where another program has taken the cores
 }
 
-TEST_CASE("ranks with steps of their own act at once", "[agreement]") {
+TEST_CASE("Ranks with steps of their own act at once", "[agreement]") {
   Worker worker;
   worker.meeting = Agreement::Meeting::at_once;
   worker.paced = false;
@@ -179,7 +179,7 @@ TEST_CASE("ranks with steps of their own act at once", "[agreement]") {
   if (everyone().size() > 1) CHECK(most > 2 * least);
 }
 
-TEST_CASE("a signal that reaches all ranks is answered by one checkpoint", "[agreement]") {
+TEST_CASE("A signal that reaches all ranks is answered by one checkpoint", "[agreement]") {
   Worker worker;
   worker.step_seconds = unequalSeconds(2);
   worker.asked = {{0.1 + 0.01 * everyone().rank(), {0, 1}}, {0.6, {interrupted, 0}}};

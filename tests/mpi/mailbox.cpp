@@ -51,7 +51,7 @@ void exchange(std::int64_t count, unsigned seed) {
 
 } // namespace
 
-TEST_CASE("small messages arrive in order, and none is lost at the end", "[comm]") {
+TEST_CASE("Small messages arrive in order, and none is lost at the end", "[comm]") {
   const MpiObjects before = mpiObjects();
   exchange(0, 1);
   exchange(20000, 2);
@@ -63,7 +63,7 @@ TEST_CASE("small messages arrive in order, and none is lost at the end", "[comm]
   CHECK(mpiObjects().communicators == before.communicators);
 }
 
-TEST_CASE("one rank waits for any other", "[comm]") {
+TEST_CASE("One rank waits for any other", "[comm]") {
   const MpiDelays delays(5);
   Mailbox mailbox(everyone());
   const int ranks = everyone().size();
@@ -85,7 +85,7 @@ TEST_CASE("one rank waits for any other", "[comm]") {
   mailbox.close();
 }
 
-TEST_CASE("small messages have any length up to the longest", "[comm]") {
+TEST_CASE("Small messages have any length up to the longest", "[comm]") {
   Mailbox mailbox(everyone());
   const int to = (everyone().rank() + 1) % everyone().size();
   for (const std::size_t size : {std::size_t{0}, std::size_t{1}, Mailbox::most_bytes}) {
@@ -101,7 +101,7 @@ TEST_CASE("small messages have any length up to the longest", "[comm]") {
   CHECK_THROWS_AS(mailbox.send(to, Tag::report, Numbered{}), InternalError);
 }
 
-TEST_CASE("a message of another length is not taken for a struct", "[comm]") {
+TEST_CASE("A message of another length is not taken for a struct", "[comm]") {
   const Mailbox::Message message{0, Tag::report, std::vector<char>(3)};
   CHECK_THROWS_AS(message.as<Numbered>(), InternalError);
 }

@@ -20,7 +20,7 @@ struct Numbered {
 void takeAll(Mailbox& mailbox, Tag tag, std::vector<std::int64_t>& next) {
   mailbox.poll();
   while (const auto message = mailbox.take(tag)) {
-    std::int64_t& expected = next[static_cast<std::size_t>(message->from)];
+    std::int64_t& expected = next[message->from];
     REQUIRE(message->tag == tag);
     REQUIRE(message->as<Numbered>().number == expected);
     ++expected;

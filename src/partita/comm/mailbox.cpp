@@ -36,8 +36,7 @@ void Mailbox::poll() {
     if (found == 0) return;
     int size = 0;
     PARTITA_MPI(MPI_Get_count(&status, MPI_BYTE, &size));
-    Message taken{status.MPI_SOURCE, static_cast<Tag>(status.MPI_TAG),
-                  std::vector<char>(static_cast<std::size_t>(size))};
+    Message taken{status.MPI_SOURCE, static_cast<Tag>(status.MPI_TAG), std::vector<char>(size)};
     PARTITA_MPI(MPI_Mrecv(taken.bytes.data(), size, MPI_BYTE, &message, MPI_STATUS_IGNORE));
     ++_received;
     _arrived[status.MPI_TAG].push_back(std::move(taken));

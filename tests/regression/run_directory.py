@@ -41,9 +41,24 @@ class Summary(support.RunTest):
         self.assertTrue(all(0 <= accuracy <= 1 for accuracy in summary["stage_accuracy"]))
         self.assertEqual(summary["stage_accuracy"][-1], summary["test_accuracy"])
         self.assertAlmostEqual(summary["samples_per_second"] * summary["train_seconds"], STEPS * BATCH, places=3)
+        self.check_partition(summary, stages, ranks // replicas)
         for key, least in (("peak_device_bytes", 1e4), ("peak_rss_bytes", 1e6)):
             self.assertEqual(len(summary[key]), ranks)
             self.assertTrue(all(least < value < 1e10 for value in summary[key]), summary[key])
+
+    def check_partition(self, summary, stages, groups):
+        """The stages make up the network, and every rank has one."""
+        partition = summary["partition"]
+        self.assertEqual(len(partition), stages)
+        self.assertEqual(sorted({stage["rank"] for stage in partition}), list(range(groups)))
+        self.assertEqual(sum(stage["parameters"] for stage in partition), PARAMETERS)
+        layers = [index for stage in partition for index in range(stage["layers"][0], stage["layers"][1] + 1)]
+        self.assertEqual(layers, list(range(6)))
+        self.assertEqual(sum(stage["parameter_bytes"] for stage in partition), REAL * STORED)
+        self.assertEqual(sum(stage["optimiser_bytes"] for stage in partition), 2 * REAL * STORED)
+        for stage in partition:
+            self.assertEqual(stage["offloaded_bytes"], 0)
+            self.assertTrue(all(stage[key] > 0 for key in ("flops_per_sample", "activation_bytes", "buffer_bytes")))
 
     def test_grids(self):
         """Stages on 1, 2 and 4 ranks: what moves follows from the grid, what is learnt does not."""
@@ -66,6 +81,11 @@ class Summary(support.RunTest):
             self.check_values(summary, stages, 2, ranks)
             self.assertEqual(summary["bytes_between_replicas"], 2 * STEPS * STORED * REAL)
             self.assertEqual(summary["bytes_between_stages"], (stages - 1) * STEPS * BATCH * WIDTH * REAL)
+
+    def test_warnings_are_kept(self):
+        result = run("train", self.deck, "-d", self.folder / "run", environment={"OPENBLAS_CORETYPE": "Haswell"})
+        told = [line[len("warning: "):] for line in result.stderr.splitlines() if line.startswith("warning: ")]
+        self.assertEqual(support.summary_of(self.folder / "run")["warnings"], told)
 
     def test_free_stages_send_nothing(self):
         summary = train(self.folder / "run", self.deck, "strategy/input=free", ranks=2)

@@ -37,4 +37,13 @@ TEST_CASE("Seconds are shown as a person reads them", "[core]") {
   CHECK(formatSeconds(3723) == "1:02:03");
 }
 
+TEST_CASE("Warnings are kept, the first hundred", "[core]") {
+  const std::size_t before = Log::warnings().size();
+  Log::warning("of a test");
+  REQUIRE(Log::warnings().size() == before + 1);
+  CHECK(Log::warnings().back() == "of a test");
+  for (int i = 0; i < 100; ++i) Log::warning("of a test, again");
+  CHECK(Log::warnings().size() == 100);
+}
+
 } // namespace partita::test::core_log

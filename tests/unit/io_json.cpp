@@ -42,10 +42,12 @@ TEST_CASE("JSON lists and objects", "[io]") {
   CHECK(jsonOf(std::vector<double>{}) == "[]");
   CHECK(jsonOf(std::vector<double>{0.5, std::nan(""), 2.0}) == "[0.5, null, 2]");
   CHECK(jsonOf(std::vector<std::int64_t>{1, -2}) == "[1, -2]");
+  CHECK(jsonOf(std::vector<std::string>{"a\"b", ""}) == "[\"a\\\"b\", \"\"]");
   JsonObject inner;
   inner.add("a", std::int64_t{1});
   inner.add("b", "x");
   CHECK(jsonOf(inner) == "{\n    \"a\": 1,\n    \"b\": \"x\"\n  }");
+  CHECK(jsonOf(std::vector<JsonObject>{inner, {}}) == "[{\n    \"a\": 1,\n    \"b\": \"x\"\n  }, {\n  }]");
   CHECK(JsonObject().text() == "{\n}");
 }
 

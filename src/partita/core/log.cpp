@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <mutex>
 #include <unistd.h>
 
 namespace partita {
@@ -14,6 +15,10 @@ namespace {
 int log_rank = 0;
 bool bar_open =
     false; // a redrawn line stands on the terminal and must be ended before anything else is printed
+
+constexpr std::size_t most_warnings = 100; // are kept
+std::mutex warnings_guard;                 // the watchdog warns from a thread of its own
+std::vector<std::string> kept_warnings;
 
 int output_failure = 0; // errno of the first write that failed
 
@@ -71,6 +76,13 @@ std::string Log::failure() {
 
 void Log::warning(const std::string& line) {
   complain("warning", line);
+  const std::lock_guard<std::mutex> lock(warnings_guard);
+  if (log_rank == 0 && kept_warnings.size() < most_warnings) kept_warnings.push_back(line);
+}
+
+std::vector<std::string> Log::warnings() {
+  const std::lock_guard<std::mutex> lock(warnings_guard);
+  return kept_warnings;
 }
 
 void Log::error(const std::string& line) {

@@ -12,6 +12,7 @@ class Log {
   static void info(const std::string& line);     ///< standard output
   static void warning(const std::string& line);  ///< standard error, after "warning: "
   static void error(const std::string& line);    ///< standard error, after "partita: "
+  static std::vector<std::string> warnings();    ///< printed so far, the first hundred; from any thread
   static void progress(const std::string& line); ///< redrawn in place on a terminal, a plain line elsewhere
 
   /// Why some of what this rank printed did not reach standard output; empty if all of it did.

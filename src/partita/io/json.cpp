@@ -60,8 +60,14 @@ void JsonObject::add(const std::string& key, const std::vector<double>& values) 
 void JsonObject::add(const std::string& key, const std::vector<std::int64_t>& values) {
   addRaw(key, list(values, [](std::int64_t value) { return std::to_string(value); }));
 }
+void JsonObject::add(const std::string& key, const std::vector<std::string>& values) {
+  addRaw(key, list(values, quoted));
+}
 void JsonObject::add(const std::string& key, const JsonObject& object) {
   addRaw(key, object.text(2));
+}
+void JsonObject::add(const std::string& key, const std::vector<JsonObject>& objects) {
+  addRaw(key, list(objects, [](const JsonObject& object) { return object.text(2); }));
 }
 
 std::string JsonObject::text(int indent) const {

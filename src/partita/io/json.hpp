@@ -16,7 +16,9 @@ class JsonObject {
   void add(const std::string& key, std::int64_t value);
   void add(const std::string& key, const std::vector<double>& values);
   void add(const std::string& key, const std::vector<std::int64_t>& values);
+  void add(const std::string& key, const std::vector<std::string>& values);
   void add(const std::string& key, const JsonObject& object);
+  void add(const std::string& key, const std::vector<JsonObject>& objects);
 
   std::string text(int indent = 0) const;
 

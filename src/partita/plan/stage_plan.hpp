@@ -45,6 +45,9 @@ struct StagePlan {
 
   bool first() const { return index == 0; }
   bool last() const { return index + 1 == stages; }
+  /// Index of the first and last layer of the deck that it has, its entrance not counted.
+  std::int64_t firstLayer() const { return layers[entrance ? 1 : 0].index; }
+  std::int64_t lastLayer() const { return layers.back().index; }
   std::int64_t inputs() const { return layers.front().inputs(); }
   std::int64_t outputs() const { return layers.back().outputs(); }
   std::int64_t labelWidth() const { return outputs() / positions; } ///< of the cut behind it

@@ -22,12 +22,6 @@ std::string gemmText(const ExecSpace& space) {
   return text.data();
 }
 
-/// "2-4": layers of the deck that a stage has, its entrance not counted.
-std::string layerRange(const StagePlan& stage) {
-  const std::size_t entrance = stage.entrance ? 1 : 0;
-  return std::to_string(stage.layers[entrance].index) + "-" + std::to_string(stage.layers.back().index);
-}
-
 std::string bannerLine(const std::string& name, const std::string& value) {
   std::array<char, 24> text{};
   std::snprintf(text.data(), text.size(), "  %-14s", name.c_str());
@@ -111,9 +105,10 @@ void showPartition(const RunConfig& config, const Partition& partition, const Gr
             "     buffers");
   for (const StagePlan& stage : partition.stages) {
     const StageMemory memory = stageMemory(config, partition, grid, stage.index, device);
+    const std::string layers = std::to_string(stage.firstLayer()) + "-" + std::to_string(stage.lastLayer());
     const double flops = partition.local_flops[static_cast<std::size_t>(stage.index)];
     std::snprintf(line, sizeof line, "# %4d %5d %6s %11lld %12s %11s %11s %11s %11s %11s",
-                  grid.groupOf(stage.index), stage.index + 1, layerRange(stage).c_str(),
+                  grid.groupOf(stage.index), stage.index + 1, layers.c_str(),
                   static_cast<long long>(stage.parameters()), formatCount(flops).c_str(),
                   formatBytes(static_cast<double>(memory.parameters)).c_str(),
                   formatBytes(static_cast<double>(memory.gradients)).c_str(),

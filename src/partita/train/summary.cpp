@@ -29,6 +29,29 @@ JsonObject provenanceObject(const Provenance& provenance) {
   return object;
 }
 
+/// The stages as planned: rank (within a replica), layers and cost; bytes in the memory of that rank's
+/// device.
+std::vector<JsonObject> partitionList(const RunConfig& deck, const Partition& partition, const Grid& grid) {
+  std::vector<JsonObject> stages(partition.stages.size());
+  for (const StagePlan& stage : partition.stages) {
+    const auto index = static_cast<std::size_t>(stage.index);
+    const StageMemory memory =
+        stageMemory(deck, partition, grid.plan(), stage.index, deviceKind(grid.paths()));
+    JsonObject& object = stages[index];
+    object.add("rank", std::int64_t{grid.plan().groupOf(stage.index)});
+    object.add("layers", std::vector<std::int64_t>{stage.firstLayer(), stage.lastLayer()});
+    object.add("parameters", stage.parameters());
+    object.add("flops_per_sample", partition.local_flops[index]);
+    object.add("parameter_bytes", memory.parameters);
+    object.add("gradient_bytes", memory.gradients);
+    object.add("optimiser_bytes", memory.optimiser);
+    object.add("activation_bytes", memory.activations);
+    object.add("buffer_bytes", memory.buffers + memory.evaluation);
+    object.add("offloaded_bytes", memory.offloaded);
+  }
+  return stages;
+}
+
 std::int64_t countAll(const Partition& partition) {
   std::int64_t sum = 0;
   for (const StagePlan& stage : partition.stages) sum += stage.parameters();
@@ -81,11 +104,13 @@ std::string textOf(const Summary& summary, const RunConfig& deck, const Partitio
   json.add("parameters_hash", summary.parameters_hash);
   json.add("grid", gridObject(grid));
   json.add("allowed_speedup", partition.allowedSpeedup());
+  json.add("partition", partitionList(deck, partition, grid));
   json.add("bytes_between_stages", counters.between_stages);
   json.add("bytes_between_replicas", counters.between_replicas);
   json.add("bytes_evaluation", counters.evaluation);
   json.add("peak_device_bytes", counters.device);
   json.add("peak_rss_bytes", counters.resident);
+  json.add("warnings", Log::warnings());
   json.add("provenance", provenanceObject(summary.provenance));
   return json.text() + "\n";
 }

@@ -17,8 +17,8 @@ struct Summary {
   Provenance provenance;
 };
 
-/// Gathers the counters of all ranks, prints the result and writes `path` (empty: no file). Collective;
-/// throws AgreedError where it cannot be written.
+/// Gathers the counters of all ranks, prints the result and writes `path` (empty: no file). `deck` is the
+/// effective one. Collective; throws AgreedError where it cannot be written.
 void finishSummary(const Summary& summary, const RunConfig& deck, const Partition& partition,
                    const Grid& grid, const std::string& path);
 

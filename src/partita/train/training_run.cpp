@@ -154,11 +154,11 @@ Outcome tellStop(const RunControl& control, const Checkpointer& checkpointer, co
 }
 
 /// The results of a run that is finished, as far as they are files.
-void writeResults(const Summary& summary, const RunConfig& deck, const RunFacts& facts, const Setup& setup,
-                  Monitor& monitor, const RunDirectory& directory) {
+void writeResults(const Summary& summary, const RunFacts& facts, const Setup& setup, Monitor& monitor,
+                  const RunDirectory& directory) {
   collectively(setup.grid.world(), [&] { monitor.flushHistory(); });
   if (directory.exists()) writeParameters(directory.file("parameters.h5"), facts, setup);
-  finishSummary(summary, deck, setup.plans.partition, setup.grid, directory.file("summary.json"));
+  finishSummary(summary, setup.config, setup.plans.partition, setup.grid, directory.file("summary.json"));
 }
 
 } // namespace
@@ -226,7 +226,7 @@ Outcome trainDeck(const Communicator& world, const RunConfig& deck, const RunDir
   summary.length = length;
   summary.provenance = provenance;
   try {
-    writeResults(summary, deck, facts, setup, monitor, directory);
+    writeResults(summary, facts, setup, monitor, directory);
   } catch (const AgreedError& error) { // by now it is the disk, and no mistake in the deck
     for (const std::string& message : error.messages()) Log::error(message);
     return Outcome::failed;

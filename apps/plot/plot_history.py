@@ -6,12 +6,11 @@ accuracy of each stage and of the joined network, and the learning rate. The pic
 RUNDIR/history.png; with several runs --output says where."""
 
 import argparse
-import csv
 import os
 import sys
 
-COLUMNS = ("stage", "step", "loss", "learning_rate", "event", "accuracy")
-STAGE_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6D31", "#7F7F7F")
+from run_files import History, RunError, in_order, smooth, stage_colour
+
 JOINED_COLOUR = "#222222"
 
 
@@ -19,54 +18,15 @@ def fail(message):
     sys.exit(f"plot_history.py: {message}")
 
 
-class History:
-    """One run: points (step, value) by stage, and of the joined network where it was evaluated."""
-
-    def __init__(self, folder):
-        self.name = os.path.basename(os.path.normpath(folder))
-        self.path = os.path.join(folder, "history.csv")
-        self.loss, self.rate, self.accuracy = {}, {}, {}
-        try:
-            with open(self.path, newline="", encoding="utf-8") as file:
-                self._read(csv.DictReader(file))
-        except OSError as error:
-            fail(f"{self.path}: {error.strerror.lower()}; name the folder given to `partita train -d`")
-        if not self.loss and not self.accuracy:
-            fail(f"{self.path}: no rows yet")
-
-    def _read(self, rows):
-        missing = [name for name in COLUMNS if name not in (rows.fieldnames or [])]
-        if missing:
-            fail(f"{self.path}: no column {', '.join(missing)}; is this a history of partita?")
-        for row in rows:
-            try:
-                self._add(row)
-            except (TypeError, ValueError):
-                fail(f"{self.path}:{rows.line_num}: not a complete row")
-
-    def _add(self, row):
-        step, stage = int(row["step"]), row["stage"]
-        if not (stage.isdigit() or stage == "joined"):
-            raise ValueError
-        if row["event"] == "evaluation":
-            self.accuracy.setdefault(stage, []).append((step, float(row["accuracy"])))
-        else:
-            self.loss.setdefault(stage, []).append((step, float(row["loss"])))
-            self.rate.setdefault(stage, []).append((step, float(row["learning_rate"])))
-
-
-def smooth(values, window):
-    """Running mean over the last `window` values, as the eye would draw it through the noise."""
-    result, total = [], 0.0
-    for i, value in enumerate(values):
-        total += value - (values[i - window] if i >= window else 0.0)
-        result.append(total / min(i + 1, window))
-    return result
-
-
-def in_order(curves):
-    """Stages by number, the joined network last."""
-    return sorted(curves.items(), key=lambda item: (not item[0].isdigit(), item[0].zfill(4)))
+def read(folder):
+    try:
+        history = History(folder)
+    except RunError as error:
+        known = os.path.isfile(os.path.join(folder, "history.csv"))
+        fail(f"{error}" + ("" if known else "; name the folder given to `partita train -d`"))
+    if history.fault:
+        fail(history.fault)
+    return history
 
 
 def style(stage, points):
@@ -74,7 +34,7 @@ def style(stage, points):
     marker = "o" if len(points) == 1 else ""
     if stage == "joined":
         return {"color": JOINED_COLOUR, "linewidth": 2.4, "label": "joined network", "zorder": 3, "marker": marker}
-    return {"color": STAGE_COLOURS[int(stage) % len(STAGE_COLOURS)], "linewidth": 1.6, "label": f"stage {stage}",
+    return {"color": stage_colour(stage), "linewidth": 1.6, "label": f"stage {stage}",
             "marker": marker}
 
 
@@ -113,7 +73,7 @@ def draw_rate(axes, history):
     axes.ticklabel_format(axis="y", style="sci", scilimits=(0, 0))
     axes.set_ylim(bottom=0)
     axes.set_ylabel("learning rate")
-    axes.set_xlabel("step")
+    axes.set_xlabel("step of the run")
 
 
 def draw(histories, output):
@@ -153,7 +113,7 @@ def main():
     arguments = parser.parse_args()
     if len(arguments.runs) > 1 and not arguments.output:
         fail("several runs: say with --output where the picture goes")
-    histories = [History(folder) for folder in arguments.runs]
+    histories = [read(folder) for folder in arguments.runs]
     draw(histories, arguments.output or os.path.join(arguments.runs[0], "history.png"))
 
 

@@ -1,5 +1,5 @@
-# Everything that `cmake --install` installs besides the executable: libraries, headers, decks, documents, man page,
-# shell completion, and the package for find_package(Partita).
+# Everything that `cmake --install` installs besides the executable: libraries, headers, decks, plotting scripts,
+# documents, man page, shell completion, and the package for find_package(Partita).
 include(CMakePackageConfigHelpers)
 
 set(config_dir "${CMAKE_INSTALL_LIBDIR}/cmake/Partita")
@@ -10,6 +10,10 @@ install(DIRECTORY "${PROJECT_SOURCE_DIR}/src/partita" DESTINATION "${CMAKE_INSTA
         FILES_MATCHING PATTERN "*.hpp")
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/input-decks" "${PROJECT_SOURCE_DIR}/batch" USE_SOURCE_PERMISSIONS
         DESTINATION "${CMAKE_INSTALL_DATADIR}/partita")
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/apps/plot" USE_SOURCE_PERMISSIONS
+        DESTINATION "${CMAKE_INSTALL_DATADIR}/partita" PATTERN __pycache__ EXCLUDE)
+install(FILES "${PROJECT_SOURCE_DIR}/docs/deck-reference.md" # has the defaults that report.py compares a deck with
+        DESTINATION "${CMAKE_INSTALL_DATADIR}/partita/plot")
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs/" DESTINATION "${CMAKE_INSTALL_DOCDIR}" PATTERN man EXCLUDE)
 install(FILES "${PROJECT_SOURCE_DIR}/docs/man/partita.1" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
 install(FILES "${PROJECT_SOURCE_DIR}/completions/partita.bash" RENAME partita

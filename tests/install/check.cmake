@@ -27,7 +27,8 @@ run("${WORK_DIR}/build/consumer" "${VERSION}")
 run("${prefix}/bin/partita" --version)
 run("${prefix}/bin/partita" train "${prefix}/share/partita/input-decks/demo.toml" -n)
 
-foreach(page man/man1/partita.1 bash-completion/completions/partita)
+foreach(page man/man1/partita.1 bash-completion/completions/partita partita/plot/report.py partita/plot/report.css
+             partita/plot/deck-reference.md)
   if(NOT EXISTS "${prefix}/share/${page}")
     message(FATAL_ERROR "share/${page} was not installed")
   endif()

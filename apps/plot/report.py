@@ -108,12 +108,20 @@ def result_tiles(run):
             ("Parameters", run.shown("parameters", scaled), "whole network")]
 
 
+def facts(run):
+    """What the strategy says about itself: the texts between its name and the seed."""
+    keys = list(run.summary.values)
+    end = keys.index("seed") if "seed" in keys else 0
+    return [f"{key} {run.summary.text(key)}" for key in keys[:end] if key != "strategy" and run.summary.text(key)]
+
+
 def description(run):
     """One line that says what was run."""
     if run.summary is None:
         kind = run.deck.value("strategy", "kind") if run.deck else None
         return [f"strategy {kind}"] if isinstance(kind, str) else []
-    parts = [run.summary.text("strategy"), run.summary.text("input")]
+    data = run.deck.value("data", "kind") if run.deck else None
+    parts = [run.summary.text("strategy"), *facts(run), f"data {data}" if isinstance(data, str) else ""]
     for key, word in (("epochs", "epoch"), ("steps", "step"), ("recovery_epochs", "epoch")):
         value = run.number(key)
         if value:
@@ -121,8 +129,7 @@ def description(run):
             parts.append(f"{count} {word}{'' if value == 1 else 's'}" + (" of recovery" if key[0] == "r" else ""))
     if run.has("seed"):
         parts.append(f"seed {run.number('seed')}")
-    data = run.deck.value("data", "kind") if run.deck else None
-    return [part for part in [*parts[:2], f"data {data}" if isinstance(data, str) else "", *parts[2:]] if part]
+    return [part for part in parts if part]
 
 
 def machine_line(run):

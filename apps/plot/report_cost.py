@@ -117,8 +117,8 @@ def memory_table(run, planned, ranks):
     heads = ["rank", *(name for _, name, _ in MEMORY), "planned", "measured", "process"]
     if not planned:
         rows, heads = [[row[0], *row[-2:]] for row in rows], ["rank", "measured", "process"]
-    return table("Bytes by rank: planned for its stages; measured peak of all Kokkos memory, data sets included; "
-                 "peak of the process", heads, rows, folded=f"{len(rows)} ranks as numbers")
+    return table("Bytes by rank: planned for its stages; measured peak of all Kokkos memory, with data sets and "
+                 "set-up; peak of the process", heads, rows, folded=f"{len(rows)} ranks as numbers")
 
 
 def partition_section(run):

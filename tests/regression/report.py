@@ -30,6 +30,7 @@ RUNS = {
     "frozen": (1, ("strategy/input=frozen", "strategy/recovery_epochs=1")),
     "joint": (1, ("strategy/kind=joint", "data/validation=0.1")),
     "pipeline": (4, ("strategy/kind=pipeline", "strategy/replicas=2", "strategy/microbatches=4", "run/trace=2")),
+    "local-sgd": (2, ("strategy/kind=local-sgd", "strategy/replicas=2")),
     "text": (1, ("data/kind=grammar", "data/sequence=16", "data/classes=0", TEXT, "strategy/kind=joint")),
 }
 CHANGED = {"run/seed", "run/epochs", "run/log_every", "data/image_size", "data/classes", "data/samples",
@@ -140,7 +141,6 @@ class Reports(support.RunTest):
             self.assertLess(max(abs(a - b) for a, b in zip(found, values)), 0.005 * abs(v1 - v0), (found, values))
 
     def test_every_strategy(self):
-        sections = {"sil": [], "frozen": [], "joint": [], "pipeline": ["Schedule"], "text": []}
         for name in RUNS:
             with self.subTest(run=name):
                 folder = self.trained(name)
@@ -148,15 +148,19 @@ class Reports(support.RunTest):
                 self.check_numbers(page, summary)
                 self.check_curves(page, folder)
                 heads = [head for head in page.texts["all h2"] if head != "Notes"]
-                self.assertEqual(heads, ["Curves", "Partition and memory", "Time", "Traffic", *sections[name],
-                                         "Settings", "Software and machine"])
+                schedule = ["Schedule"] if name == "pipeline" else []
+                self.assertEqual(heads, ["Curves", "Partition and memory", "Time", "Traffic", *schedule, "Settings",
+                                         "Software and machine"])
                 self.assertEqual(page.texts["all h1"], [name])
                 shown = {key for key, _, _ in page.numbers}
                 self.assertLessEqual({"test_accuracy", "test_loss", "train_seconds", "evaluation_seconds", "parameters",
                                       "samples_per_second", "grid.ranks", "peak_rss_bytes.0"}, shown)
                 self.assertEqual("test_perplexity" in shown, name == "text")
                 self.assertEqual("perplexity" in page.figures, name == "text")
-                self.assertEqual("bytes_between_stages" in shown, name in ("sil", "pipeline"))
+                self.assertEqual("bytes_between_stages" in shown, RUNS[name][0] > 1)
+                described = page.texts["all header"][0]
+                for key in {"input", "outer"} & summary.keys():
+                    self.assertIn(f"{key} {summary[key]}", described)
                 notes = page.texts.get("all aside", [""])[0]
                 self.assertTrue(all(warning in notes for warning in summary["warnings"]))
 

@@ -12,8 +12,8 @@
 
 namespace partita {
 
-/// Owner of an HDF5 identifier, which `close` ends. A failed open gives an owner that is false.
-template <herr_t (*close)(hid_t)>
+/// Owner of an HDF5 identifier, which `Close` ends. A failed open gives an owner that is false.
+template <herr_t (*Close)(hid_t)>
 class Hdf5Handle {
  public:
   explicit Hdf5Handle(hid_t id) : _id(id) {}
@@ -23,7 +23,7 @@ class Hdf5Handle {
     return *this;
   }
   ~Hdf5Handle() {
-    if (_id >= 0) close(_id);
+    if (_id >= 0) Close(_id);
   }
 
   explicit operator bool() const { return _id >= 0; }

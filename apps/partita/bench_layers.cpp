@@ -68,10 +68,10 @@ struct ConvolutionCase {
 LayerPlan planOf(const ConvolutionCase& c) {
   LayerSpec spec, last;
   spec.type = "conv2d";
-  spec.channels = c.channels;
-  spec.kernel = {{c.kernel}};
-  spec.stride = {{c.stride}};
-  spec.padding = {{c.padding}};
+  spec.convolution.channels = c.channels;
+  spec.convolution.kernel = {{c.kernel}};
+  spec.convolution.stride = {{c.stride}};
+  spec.convolution.padding = {{c.padding}};
   spec.activation = Activation::relu;
   NetworkSection network;
   network.layers = {spec, last};

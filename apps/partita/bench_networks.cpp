@@ -11,7 +11,7 @@ namespace {
 /// A multi-layer perceptron 784-width x5-47.
 std::vector<LayerSpec> perceptronLayers(std::int64_t width) {
   LayerSpec hidden, output;
-  hidden.units = width;
+  hidden.dense.units = width;
   hidden.activation = Activation::relu;
   hidden.repeat = 5;
   return {hidden, output};
@@ -21,13 +21,13 @@ std::vector<LayerSpec> perceptronLayers(std::int64_t width) {
 std::vector<LayerSpec> leNetLayers() {
   LayerSpec conv, pool, dense, output;
   conv.type = "conv2d";
-  conv.channels = 20;
-  conv.kernel = {{5}};
+  conv.convolution.channels = 20;
+  conv.convolution.kernel = {{5}};
   conv.activation = dense.activation = Activation::relu;
   pool.type = "max-pool";
-  dense.units = 500;
+  dense.dense.units = 500;
   LayerSpec second = conv;
-  second.channels = 50;
+  second.convolution.channels = 50;
   return {conv, pool, second, pool, dense, output};
 }
 

@@ -8,7 +8,7 @@ namespace {
 
 LayerSpec dense(std::int64_t units, Activation activation) {
   LayerSpec spec;
-  spec.units = units;
+  spec.dense.units = units;
   spec.activation = activation;
   return spec;
 }

@@ -16,19 +16,19 @@ LayerSpec layer(const std::string& type, const Activation activation = Activatio
 LayerSpec conv(std::int64_t channels, const AxisSizes& kernel, const AxisSizes& padding = {{0}},
                const AxisSizes& stride = {{1}}, const AxisSizes& dilation = {{1}}, std::int64_t groups = 1) {
   LayerSpec spec = layer(kernel.values.size() == 3 ? "conv3d" : "conv2d", Activation::tanh);
-  spec.channels = channels;
-  spec.kernel = kernel;
-  spec.padding = padding;
-  spec.stride = stride;
-  spec.dilation = dilation;
-  spec.groups = groups;
+  spec.convolution.channels = channels;
+  spec.convolution.kernel = kernel;
+  spec.convolution.padding = padding;
+  spec.convolution.stride = stride;
+  spec.convolution.dilation = dilation;
+  spec.convolution.groups = groups;
   return spec;
 }
 
 LayerPlan planOf(const LayerSpec& spec, const Shape& shape) {
   NetworkSection network;
   LayerSpec last;
-  last.units = 2;
+  last.dense.units = 2;
   network.layers = {spec, last};
   return planNetwork(network, shape, 2).front();
 }
@@ -74,7 +74,7 @@ TEST_CASE("Conv2d: activations that want their argument, and no bias", "[gradien
     for (const bool bias : {true, false}) {
       LayerSpec spec = conv(3, {{3}}, {{1}});
       spec.activation = activation;
-      spec.bias = bias;
+      spec.convolution.bias = bias;
       check(spec, {2, 4, 5});
     }
   }
@@ -120,15 +120,15 @@ TEST_CASE("Pooling of images and volumes", "[gradient]") {
     LayerSpec spec = layer(type);
     check(spec, {2, 4, 6});
     check(spec, {2, 5, 7}); // the last ones fall out
-    spec.window = {{3, 2}};
-    spec.step = {{2, 1}};
-    spec.padding = {{1}};
+    spec.pool.kernel = {{3, 2}};
+    spec.pool.stride = {{2, 1}};
+    spec.pool.padding = {{1}};
     check(spec, {2, 5, 6}); // windows overlap
-    spec.padding = {{0}, true};
+    spec.pool.padding = {{0}, true};
     check(spec, {1, 6, 5});
     spec = layer(type);
-    spec.window = {{2, 3, 2}};
-    spec.step = {{1, 2, 3}};
+    spec.pool.kernel = {{2, 3, 2}};
+    spec.pool.stride = {{1, 2, 3}};
     check(spec, {2, 3, 5, 6});
   }
 }
@@ -151,7 +151,7 @@ TEST_CASE("A residual block as deep networks have it", "[gradient]") {
   LayerSpec inner = conv(4, {{3}}, {{1}}, {{2}}), second = conv(4, {{3}}, {{1}}),
             beside = conv(4, {{1}}, {{0}}, {{2}});
   for (LayerSpec* spec : {&inner, &second, &beside}) {
-    spec->bias = false;
+    spec->convolution.bias = false;
     spec->activation = Activation::identity;
   }
   for (const bool recompute : {false, true}) {

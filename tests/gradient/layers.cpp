@@ -16,7 +16,7 @@ LayerPlan densePlan(std::int64_t inputs, std::int64_t outputs, Activation activa
   plan.out = {outputs};
   plan.spec.activation = activation;
   plan.spec.slope = 0.1;
-  plan.spec.bias = bias;
+  plan.spec.dense.bias = bias;
   return plan;
 }
 

@@ -36,14 +36,14 @@ LayerSpec layer(const std::string& type) {
 
 LayerSpec dense(std::int64_t units, Activation activation = Activation::identity) {
   LayerSpec spec;
-  spec.units = units;
+  spec.dense.units = units;
   spec.activation = activation;
   return spec;
 }
 
 LayerSpec attention() {
   LayerSpec spec = layer("attention");
-  spec.heads = 2;
+  spec.attention.heads = 2;
   return spec;
 }
 
@@ -52,13 +52,13 @@ NetworkSection smallGpt() {
   NetworkSection network;
   LayerSpec embedding = layer("embedding"), first = layer("residual"), second = layer("residual"),
             block = layer("block"), head;
-  embedding.width = 6;
-  embedding.positions = true;
+  embedding.embedding.width = 6;
+  embedding.embedding.positions = true;
   first.layers = {layer("layer-norm"), attention()};
   second.layers = {layer("layer-norm"), dense(24, Activation::gelu), dense(6)};
   block.layers = {first, second};
   block.repeat = 2;
-  head.tied = true;
+  head.dense.tied = true;
   network.layers = {embedding, block, layer("layer-norm"), head};
   return network;
 }

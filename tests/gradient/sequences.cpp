@@ -9,7 +9,7 @@ namespace {
 LayerSpec layer(const std::string& type, std::int64_t heads = 1) {
   LayerSpec spec;
   spec.type = type;
-  spec.heads = heads;
+  spec.attention.heads = heads;
   return spec;
 }
 
@@ -21,7 +21,8 @@ LayerPlan planOf(const LayerSpec& spec, std::int64_t positions, std::int64_t wid
 }
 
 void check(const LayerSpec& spec, std::int64_t positions, std::int64_t width) {
-  INFO(spec.type << ", " << positions << " positions of " << width << ", " << spec.heads << " heads");
+  INFO(spec.type << ", " << positions << " positions of " << width << ", " << spec.attention.heads
+                 << " heads");
   const LayerPlan plan = planOf(spec, positions, width);
   checkLayer(plan, normals(plan.parameters(), 5), normals(rows * plan.inputs(), 6));
 }
@@ -47,7 +48,7 @@ TEST_CASE("Attention within one tile and over several, heads of any width", "[gr
   check(layer("attention", 2), 9, 6);
   check(layer("attention", 1), 6, 18);
   LayerSpec bare = layer("attention", 2);
-  bare.bias = false;
+  bare.attention.bias = false;
   check(bare, 5, 4);
 }
 
@@ -74,7 +75,7 @@ TEST_CASE("Attention over several tiles of keys", "[gradient]") {
 
 TEST_CASE("Dropout passes gradients where it passes values", "[gradient]") {
   LayerSpec spec = layer("dropout");
-  spec.rate = 0.4;
+  spec.dropout.rate = 0.4;
   check(spec, 3, 11);
 }
 
@@ -82,8 +83,8 @@ TEST_CASE("The tables of an embedding", "[gradient]") {
   constexpr std::int64_t tokens = 6, positions = 4;
   NetworkSection network;
   LayerSpec spec = layer("embedding");
-  spec.width = 5;
-  spec.positions = true;
+  spec.embedding.width = 5;
+  spec.embedding.positions = true;
   network.layers = {spec, LayerSpec()};
   const LayerPlan plan = planNetwork(network, {positions}, tokens).front();
   CHECK(plan.parameters() == (tokens + positions) * 5);

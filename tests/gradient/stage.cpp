@@ -31,7 +31,7 @@ StagePlan mixedStage() {
     layer.in = plan.layers.back().out;
     layer.out = {outputs};
     layer.spec.activation = activation;
-    layer.spec.bias = outputs != 9;
+    layer.spec.dense.bias = outputs != 9;
     plan.layers.push_back(layer);
   }
   return plan;

@@ -28,11 +28,11 @@ LayerSpec layer(const std::string& type) {
 /// Of layers of images and of tokens. The largest tensor has two chunks, of which slices have parts.
 std::vector<LayerPlan> someLayers() {
   LayerSpec convolution = layer("conv2d"), dense, embedding = layer("embedding");
-  convolution.channels = 7;
-  convolution.kernel = {{3}};
-  dense.units = 500;
-  embedding.width = 6;
-  embedding.positions = true;
+  convolution.convolution.channels = 7;
+  convolution.convolution.kernel = {{3}};
+  dense.dense.units = 500;
+  embedding.embedding.width = 6;
+  embedding.embedding.positions = true;
   NetworkSection images, tokens;
   images.layers = {convolution, layer("batch-norm"), dense, LayerSpec()};
   tokens.layers = {embedding, layer("layer-norm"), LayerSpec()};

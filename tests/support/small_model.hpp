@@ -14,7 +14,7 @@ inline NetworkSection denseNetwork(const std::vector<std::int64_t>& widths, Acti
   NetworkSection network;
   for (const std::int64_t width : widths) {
     LayerSpec spec;
-    spec.units = width;
+    spec.dense.units = width;
     spec.activation = activation;
     network.layers.push_back(spec);
   }

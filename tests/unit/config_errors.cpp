@@ -1,5 +1,5 @@
 #include "partita/config/deck.hpp"
-#include "partita/config/parameters.hpp"
+#include "partita/config/layer_types.hpp"
 #include "partita/config/text.hpp"
 #include "partita/config/user_error.hpp"
 
@@ -175,12 +175,12 @@ const std::vector<BadDeck> wrong_layers{
     {"[network]\nlayers = [3]",
      "deck.toml:2:11: network/layers: expected a table such as {type = \"dense\"}, found the integer 3"},
     {"[network]\nlayers = [{units = 3}]",
-     "deck.toml:2:11: network/layers: a layer without `type`; valid: " + quotedList(layerTypeNames())},
+     "deck.toml:2:11: network/layers: a layer without `type`; valid: " + quotedList(layerTypes().names())},
     {"[network]\nlayers = [{type = \"dens\"}]",
      "deck.toml:2:19: network/layers: unknown layer type, found the text 'dens'; did you mean 'dense'?"},
     {"[network]\nlayers = [{type = 3}]",
      "deck.toml:2:19: network/layers: unknown layer type, found the integer 3; valid: " +
-         quotedList(layerTypeNames())},
+         quotedList(layerTypes().names())},
     {"[network]\nlayers = [{type = \"dense\", unit = 3}]",
      "deck.toml:2:28: network/layers: unknown key 'unit' of a dense layer; did you mean 'units'?"},
     {"[network]\nlayers = [{type = \"dense\", activation = \"leaky_relu\"}]",
@@ -190,6 +190,13 @@ const std::vector<BadDeck> wrong_layers{
      "deck.toml:3:3: network/layers[0]: `units` missing; only the last layer takes the number of classes"},
     {"[network]\nlayers = [{type = \"dense\", repeat = 2}]",
      "deck.toml:2:11: network/layers[0]: `units` missing; only the last layer takes the number of classes"},
+    {"[network]\nlayers = [{type = \"conv2d\"}, {type = \"dense\"}]",
+     "deck.toml:2:11: network/layers[0]: `channels` missing, type 'conv2d' needs it"},
+    {"[network]\nlayers = [{type = \"block\"}, {type = \"dense\"}]",
+     "deck.toml:2:11: network/layers[0]: `layers` missing, type 'block' needs it"},
+    {"[network]\nlayers = [{type = \"residual\", layers = [{type = \"dense\"}]}]",
+     "deck.toml:2:41: network/layers[0]/layers[0]: `units` missing; only the last layer takes the number of "
+     "classes"},
     {"[network]\nlayers = [{type = \"dense\", units = 10}]\n[data]\nclasses = 3",
      "deck.toml:2:10: network/layers: the last layer has 10 units for 3 classes"},
     {"batch = 3\n[network]\nlayers = [{type = \"dense\"}]",

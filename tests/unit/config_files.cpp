@@ -125,7 +125,7 @@ TEST_CASE("A deck is read from its file", "[config]") {
 TEST_CASE("A damaged deck is read or refused in single lines, nothing else", "[config]") {
   RunConfig config;
   LayerSpec hidden;
-  hidden.units = 16;
+  hidden.dense.units = 16;
   hidden.activation = Activation::relu;
   hidden.repeat = 3;
   config.network.layers = {hidden, LayerSpec{}};

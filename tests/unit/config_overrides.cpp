@@ -66,7 +66,7 @@ TEST_CASE("Layers can be replaced as a whole", "[config]") {
   REQUIRE(c.network.layers.size() == 1);
   CHECK(c.network.layers[0].activation == Activation::leaky_relu);
   CHECK(c.network.layers[0].slope == 0.2);
-  CHECK_FALSE(c.network.layers[0].bias);
+  CHECK_FALSE(c.network.layers[0].dense.bias);
 }
 
 TEST_CASE("A bad override names itself", "[config]") {

@@ -1,4 +1,5 @@
 #include "partita/config/deck.hpp"
+#include "partita/config/layer_types.hpp"
 #include "partita/config/parameters.hpp"
 #include "partita/config/write_deck.hpp"
 
@@ -24,13 +25,7 @@ bool sameBits(double a, double b) {
   return std::memcmp(&a, &b, sizeof a) == 0;
 }
 
-bool sameLayer(const LayerSpec& a, const LayerSpec& b) {
-  return a.type == b.type && a.units == b.units && a.activation == b.activation &&
-         sameBits(a.slope, b.slope) && a.bias == b.bias && a.repeat == b.repeat && a.channels == b.channels &&
-         a.groups == b.groups && a.kernel == b.kernel && a.stride == b.stride && a.dilation == b.dilation &&
-         a.padding == b.padding && a.window == b.window && a.step == b.step &&
-         sameBits(a.epsilon, b.epsilon) && sameBits(a.momentum, b.momentum) && a.replicas == b.replicas;
-}
+bool sameLayer(LayerSpec a, LayerSpec b);
 
 /// Compares the fields behind two targets of one parameter.
 struct SameField {
@@ -52,6 +47,14 @@ struct SameField {
   }
 };
 
+bool sameLayer(LayerSpec a, LayerSpec b) {
+  if (a.type != b.type) return false;
+  const std::vector<Parameter> of_a = describe(a).parameters, of_b = describe(b).parameters;
+  for (std::size_t i = 0; i < of_a.size(); ++i)
+    if (!std::visit(SameField{of_b[i].target}, of_a[i].target)) return false;
+  return true;
+}
+
 void requireSame(RunConfig a, RunConfig b) {
   const ParameterTable table_a = describe(a), table_b = describe(b);
   for (std::size_t s = 0; s < table_a.sections.size(); ++s) {
@@ -63,10 +66,23 @@ void requireSame(RunConfig a, RunConfig b) {
   }
 }
 
+/// Types of layers that images may have; `inside` others: those that have none inside themselves.
+std::vector<std::string> drawnTypes(bool inside) {
+  std::vector<std::string> names;
+  for (const auto& row : layerTypes().rows()) {
+    LayerSpec spec;
+    spec.type = row.name;
+    const bool group = describe(spec).find("layers") != nullptr;
+    if (row.entry.role != LayerRole::takes_tokens && !(inside && group)) names.push_back(row.name);
+  }
+  return names;
+}
+
 /// Draws a value within the range of a parameter.
 struct Drawer {
   std::mt19937_64& random;
   const Interval& range;
+  bool inside = false; ///< of a layer
 
   std::uint64_t below(std::uint64_t bound) const { return random() % bound; }
   double unit() const { return std::ldexp(static_cast<double>(random() >> 11), -53); }
@@ -101,15 +117,17 @@ struct Drawer {
       if (!axes.sizes->same) value += static_cast<std::int64_t>(below(9));
   }
   void operator()(std::vector<LayerSpec>* layers) const {
-    static const std::vector<std::string> types{"dense", "conv2d", "conv3d", "max-pool", "batch-norm"};
-    layers->resize(4);
+    static const std::vector<std::string> all = drawnTypes(false), alone = drawnTypes(true);
+    const std::vector<std::string>& types = inside ? alone : all;
+    layers->resize(inside ? 1 + below(2) : 4);
     for (LayerSpec& layer : *layers) {
       layer.type = types[below(types.size())];
-      for (const Parameter& parameter : describe(layer).parameters)
-        std::visit(Drawer{random, parameter.range}, parameter.target);
-      if (layer.type != "dense") continue;
-      layer.units += 1;
-      layer.units = std::min<std::int64_t>(layer.units, 1000);
+      for (const Parameter& parameter : describe(layer).parameters) {
+        std::visit(Drawer{random, parameter.range, true}, parameter.target);
+        const auto* number = std::get_if<std::int64_t*>(&parameter.target);
+        const bool few = parameter.required != Required::never || parameter.key == "repeat";
+        if (number != nullptr && few) **number = 1 + **number % 100;
+      }
     }
   }
 };

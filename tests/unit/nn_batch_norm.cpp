@@ -29,7 +29,7 @@ class Norm {
   static LayerPlan plan() {
     LayerPlan plan;
     plan.spec.type = "batch-norm";
-    plan.spec.momentum = 0.25;
+    plan.spec.batch_norm.momentum = 0.25;
     plan.in = plan.out = {channels, 1, places};
     return plan;
   }

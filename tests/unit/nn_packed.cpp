@@ -100,7 +100,7 @@ TEST_CASE("Groups of layers see each its own numbers", "[half]") {
   residual.type = "residual";
   residual.activation = Activation::gelu;
   residual.layers = denseNetwork({15}, Activation::tanh).layers;
-  residual.layers.back().units = 12;
+  residual.layers.back().dense.units = 12;
   residual.shortcut = {residual.layers.back()};
   network.layers.insert(network.layers.begin() + 1, residual);
   for (const bool recompute : {false, true}) {
@@ -130,11 +130,11 @@ LayerSpec layerOf(const std::string& type) {
 /// Tokens to tokens: the head has the table of the embedding as weights, in a group or not.
 NetworkSection tiedNetwork(std::int64_t width, bool bias, bool grouped) {
   LayerSpec embedding = layerOf("embedding"), inside = layerOf("dense"), head = layerOf("dense");
-  embedding.width = inside.units = width;
-  embedding.positions = bias;
+  embedding.embedding.width = inside.dense.units = width;
+  embedding.embedding.positions = bias;
   inside.activation = Activation::gelu;
-  head.tied = true;
-  head.bias = bias;
+  head.dense.tied = true;
+  head.dense.bias = bias;
   LayerSpec block = layerOf("block");
   block.layers = {inside, head};
   block.recompute = bias;
@@ -181,9 +181,9 @@ TEST_CASE("Matrices of 16 bits with more values than a panel are taken panel by 
   constexpr std::int64_t positions = 3, tokens = 1600, width = 700;
   NetworkSection network = tiedNetwork(width, true, false);
   LayerSpec attention = layerOf("attention"), wide = layerOf("dense");
-  attention.heads = 4;
-  attention.bias = true;
-  wide.units = tokens;
+  attention.attention.heads = 4;
+  attention.attention.bias = true;
+  wide.dense.units = tokens;
   network.layers.insert(network.layers.begin() + 1, {attention, wide});
   const StagePlan plan = planOf(network, positions, tokens);
   CHECK(plan.parameters() > 5 * panel_values);

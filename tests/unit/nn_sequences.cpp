@@ -63,7 +63,7 @@ double differenceOf(const Values& a, const Values& b) {
 
 TEST_CASE("A position of attention does not see those behind it", "[nn]") {
   LayerSpec spec = layer("attention");
-  spec.heads = 3;
+  spec.attention.heads = 3;
   constexpr std::int64_t positions = 150, width = 12, seen = 90;
   Alone attention(planOf(spec, {positions, width}));
   Values in = normals(positions * width, 3);
@@ -80,8 +80,8 @@ TEST_CASE("Layers take sequences shorter than planned", "[nn]") {
   for (const char* type : {"attention", "layer-norm", "rms-norm", "dense"}) {
     INFO(type);
     LayerSpec spec = layer(type);
-    spec.heads = 2;
-    spec.units = width;
+    spec.attention.heads = 2;
+    spec.dense.units = width;
     Alone alone(planOf(spec, {positions, width}));
     const Values in = normals(positions * width, 3);
     const Values whole = alone.forward(in, positions * width),
@@ -92,7 +92,7 @@ TEST_CASE("Layers take sequences shorter than planned", "[nn]") {
 
 TEST_CASE("Attention keeps nothing as large as positions x positions", "[nn]") {
   LayerSpec spec = layer("attention");
-  spec.heads = 4;
+  spec.attention.heads = 4;
   const LayerPlan small = planOf(spec, {1000, 64}), large = planOf(spec, {4000, 64});
   CHECK(large.keptValues() == 4 * small.keptValues());
   CHECK(large.workValues(3) == 4 * small.workValues(3));
@@ -100,7 +100,7 @@ TEST_CASE("Attention keeps nothing as large as positions x positions", "[nn]") {
 
 TEST_CASE("Dropout drops its share, keeps the mean, and passes all on outside training", "[nn]") {
   LayerSpec spec = layer("dropout");
-  spec.rate = 0.25;
+  spec.dropout.rate = 0.25;
   Alone dropout(planOf(spec, {400, 50}));
   const Values ones(20000, 1.0);
   const Values out = dropout.forward(ones, 20000);
@@ -120,7 +120,7 @@ TEST_CASE("Dropout drops its share, keeps the mean, and passes all on outside tr
 TEST_CASE("Masks are a function of seed, step, row of the batch and layer", "[nn]") {
   NetworkSection network;
   network.layers = {layer("dropout"), layer("dropout"), LayerSpec()};
-  network.layers[0].rate = network.layers[1].rate = 0.5;
+  network.layers[0].dropout.rate = network.layers[1].dropout.rate = 0.5;
   const auto plans = planNetwork(network, {33}, 2);
   Alone first(plans[0]), second(plans[1]);
   const Values ones(6 * 33, 1.0);

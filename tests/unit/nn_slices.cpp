@@ -20,12 +20,12 @@ LayerSpec layer(const std::string& type) {
 
 std::vector<LayerPlan> images(Initialisation initialisation) {
   LayerSpec first = layer("conv2d"), grouped = layer("conv2d"), dense;
-  first.channels = 6;
-  first.kernel = {{3, 2}};
-  grouped.channels = 9;
-  grouped.groups = 3;
-  grouped.kernel = {{2}};
-  dense.units = 10;
+  first.convolution.channels = 6;
+  first.convolution.kernel = {{3, 2}};
+  grouped.convolution.channels = 9;
+  grouped.convolution.groups = 3;
+  grouped.convolution.kernel = {{2}};
+  dense.dense.units = 10;
   NetworkSection network;
   network.layers = {first, layer("batch-norm"), grouped, dense, LayerSpec()};
   network.initialisation = initialisation;
@@ -34,9 +34,9 @@ std::vector<LayerPlan> images(Initialisation initialisation) {
 
 std::vector<LayerPlan> texts(Initialisation initialisation) {
   LayerSpec embedding = layer("embedding"), attention = layer("attention");
-  embedding.width = 6;
-  embedding.positions = true;
-  attention.heads = 2;
+  embedding.embedding.width = 6;
+  embedding.embedding.positions = true;
+  attention.attention.heads = 2;
   NetworkSection network;
   network.layers = {embedding, layer("layer-norm"), attention, layer("rms-norm"), LayerSpec()};
   network.initialisation = initialisation;
@@ -64,7 +64,7 @@ Values masked(Dropout& dropout, std::int64_t rows, std::int64_t columns) {
 LayerPlan dropoutPlan(const Shape& shape) {
   LayerPlan plan;
   plan.spec.type = "dropout";
-  plan.spec.rate = 0.4;
+  plan.spec.dropout.rate = 0.4;
   plan.number = 3;
   plan.in = plan.out = shape;
   return plan;

@@ -24,11 +24,11 @@ RunConfig mixedConfig() {
   RunConfig config = smallConfig(1);
   LayerSpec convolution, norm, dense;
   convolution.type = "conv2d";
-  convolution.channels = 3;
-  convolution.kernel = {{3}};
+  convolution.convolution.channels = 3;
+  convolution.convolution.kernel = {{3}};
   norm.type = "batch-norm";
   norm.activation = Activation::relu;
-  dense.units = 7;
+  dense.dense.units = 7;
   dense.activation = Activation::tanh;
   config.network.layers = {convolution, norm, dense, LayerSpec()};
   config.training.batch = rows;

@@ -9,7 +9,7 @@ namespace {
 
 LayerSpec dense(std::int64_t units, Activation activation = Activation::identity, std::int64_t repeat = 1) {
   LayerSpec spec;
-  spec.units = units;
+  spec.dense.units = units;
   spec.activation = activation;
   spec.repeat = repeat;
   return spec;
@@ -42,7 +42,7 @@ TEST_CASE("Repeats are unrolled and the last layer is as wide as there are class
 
 TEST_CASE("A layer's cost follows from its shape", "[plan]") {
   LayerSpec spec = dense(20, Activation::gelu);
-  spec.bias = false;
+  spec.dense.bias = false;
   LayerPlan layer = planNetwork(network({spec, dense(0)}), {30}, 4).front();
   CHECK(layer.parameters() == 600);
   CHECK(layer.forwardFlops() == 1200.0);

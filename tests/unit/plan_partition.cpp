@@ -13,7 +13,7 @@ namespace {
 RunConfig bigConfig(std::int64_t stages) {
   RunConfig config;
   LayerSpec hidden;
-  hidden.units = 256;
+  hidden.dense.units = 256;
   hidden.activation = Activation::relu;
   hidden.repeat = 5;
   config.network.layers = {hidden, LayerSpec{}};
@@ -76,7 +76,7 @@ TEST_CASE("A pipeline knows no labels, and gradients leave its stages", "[plan]"
   CHECK(sum == partition.joint_flops); // the same work, shared out
   CHECK(partition.joint_flops == 2 * first_layer + 12 * hidden_layer + 3 * last_layer);
   CHECK(partition.cuts == std::vector<std::int64_t>{1, 3});
-  config.network.layers[0].units = 16; // fewer than there are classes
+  config.network.layers[0].dense.units = 16; // fewer than there are classes
   CHECK(cut(config).stages.size() == 3);
 }
 
@@ -189,7 +189,7 @@ TEST_CASE("A cut by memory counts the share of a replica, and can be kept", "[pl
   config.network.layers.clear();
   for (const std::int64_t units : {256, 48, 512, 512}) {
     config.network.layers.emplace_back();
-    config.network.layers.back().units = units;
+    config.network.layers.back().dense.units = units;
   }
   config.network.layers.emplace_back();
   config.training.batch = 4096;
@@ -265,7 +265,7 @@ TEST_CASE("Every kind of labels has its side of the activation", "[plan]") {
 
 TEST_CASE("Orthogonal labels need as many units as classes", "[plan]") {
   RunConfig config = bigConfig(2);
-  config.network.layers[0].units = 32;
+  config.network.layers[0].dense.units = 32;
   for (const LabelKind kind : {LabelKind::orthogonal, LabelKind::etf, LabelKind::block}) {
     config.strategy.sil.labels = kind;
     CHECK(

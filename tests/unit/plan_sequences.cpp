@@ -17,7 +17,7 @@ LayerSpec layer(const std::string& type) {
 
 LayerSpec dense(std::int64_t units) {
   LayerSpec spec;
-  spec.units = units;
+  spec.dense.units = units;
   return spec;
 }
 
@@ -25,15 +25,15 @@ LayerSpec dense(std::int64_t units) {
 NetworkSection gpt(std::int64_t width, std::int64_t heads, std::int64_t blocks, bool tied) {
   LayerSpec embedding = layer("embedding"), first = layer("residual"), second = layer("residual"),
             block = layer("block"), attention = layer("attention"), head;
-  embedding.width = width;
-  embedding.positions = true;
-  attention.heads = heads;
+  embedding.embedding.width = width;
+  embedding.embedding.positions = true;
+  attention.attention.heads = heads;
   first.layers = {layer("layer-norm"), attention};
   second.layers = {layer("layer-norm"), dense(4 * width), dense(width)};
   block.layers = {first, second};
   block.repeat = blocks;
-  head.tied = tied;
-  head.bias = !tied;
+  head.dense.tied = tied;
+  head.dense.bias = !tied;
   NetworkSection network;
   network.layers = {embedding, block, layer("layer-norm"), head};
   return network;
@@ -81,8 +81,8 @@ TEST_CASE("Shapes and costs of a network on tokens", "[plan]") {
 
 TEST_CASE("Layers of sequences that do not fit are refused", "[plan]") {
   LayerSpec embedding = layer("embedding"), attention = layer("attention");
-  embedding.width = 6;
-  attention.heads = 4;
+  embedding.embedding.width = 6;
+  attention.attention.heads = 4;
   const std::string entry = "network/layers: entry 1";
   CHECK(messageOfPlan({embedding, dense(0)}, {3, 4}) ==
         entry + ": an embedding takes the tokens of the data, so it is the first layer");
@@ -98,16 +98,16 @@ TEST_CASE("Layers of sequences that do not fit are refused", "[plan]") {
 
 TEST_CASE("A tied layer needs its embedding, of its size and in its stage", "[plan]") {
   LayerSpec tied = dense(0), embedding = layer("embedding");
-  tied.tied = true;
-  embedding.width = 6;
+  tied.dense.tied = true;
+  embedding.embedding.width = 6;
   CHECK(messageOfPlan({dense(4), tied}, {4}) ==
         "network/layers: entry 2 is tied, but the network has no embedding");
   CHECK(messageOfPlan({embedding, dense(5), tied}, {4}) ==
         "network/layers: entry 3: a tied layer has as many units as there are tokens, 9, and inputs as the "
         "embedding is wide, 6");
   LayerSpec square = tied; // as wide as the embedding, so that another may stand behind it
-  square.units = 9;
-  embedding.width = 9;
+  square.dense.units = 9;
+  embedding.embedding.width = 9;
   CHECK(messageOfPlan({embedding, square, tied}, {4}) ==
         "network/layers: entry 3 is tied, and so is a layer in front of it");
   const RunConfig config = cutInTwo(gpt(16, 2, 4, true), 3);
@@ -121,7 +121,7 @@ TEST_CASE("Of a large matrix of 16 bits only a panel is in float", "[plan]") {
   config.run.precision = Precision::bf16;
   for (const bool tied : {true, false}) {
     config.network = gpt(width, 2, 4, tied);
-    config.network.layers.back().bias = true;
+    config.network.layers.back().dense.bias = true;
     const StagePlan stage = partitionOf(config, positions, tokens).stages.front();
     CHECK(stage.mostParameters() == tokens * width + (tied ? positions * width : tokens));
     CHECK(stage.realCopies() == panel_values + tokens); // the head has more small ones than the embedding

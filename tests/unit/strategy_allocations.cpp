@@ -109,8 +109,8 @@ TEST_CASE("Nor does one of a network on tokens", "[strategy]") {
     return spec;
   };
   LayerSpec embedding = layer("embedding"), block = layer("block"), residual = layer("residual");
-  embedding.width = 32;
-  embedding.positions = true;
+  embedding.embedding.width = 32;
+  embedding.embedding.positions = true;
   residual.layers = {layer("layer-norm"), layer("attention"), layer("dropout")};
   block.layers = {residual, layer("rms-norm")};
   block.repeat = 3;

@@ -1,6 +1,6 @@
 #include "partita/config/parameter_reader.hpp"
 
-#include "partita/config/parameters.hpp"
+#include "partita/config/layer_types.hpp"
 #include "partita/config/text.hpp"
 
 #include <algorithm>
@@ -136,11 +136,11 @@ class Reader {
   }
 
   bool readLayerType(const TomlNode& entry, LayerSpec& spec) const {
-    const std::vector<std::string> types = layerTypeNames();
+    const std::vector<std::string> types = layerTypes().names();
     for (const TomlNode& child : entry.children) {
       if (child.key != "type") continue;
       spec.type = child.text;
-      if (std::find(types.begin(), types.end(), spec.type) != types.end()) return true;
+      if (layerTypes().find(spec.type) != nullptr) return true;
       fail(child, "unknown layer type, found " + inWords(child) + suggestion(child.text, types));
       return false;
     }

@@ -74,13 +74,20 @@ std::string Parameter::hint() const {
   return " (allowed " + allowed() + (unit.empty() ? "" : ", " + unit) + ")";
 }
 
-void Section::add(const std::string& key, Target target, const std::string& meaning) {
-  add(key, std::move(target), {}, "", meaning);
+bool Parameter::empty() const {
+  if (const auto* number = std::get_if<std::int64_t*>(&target)) return **number == 0;
+  if (const auto* layers = std::get_if<std::vector<LayerSpec>*>(&target)) return (*layers)->empty();
+  return false;
 }
 
-void Section::add(const std::string& key, Target target, Interval range, const std::string& unit,
-                  const std::string& meaning) {
+Parameter& Section::add(const std::string& key, Target target, const std::string& meaning) {
+  return add(key, std::move(target), {}, "", meaning);
+}
+
+Parameter& Section::add(const std::string& key, Target target, Interval range, const std::string& unit,
+                        const std::string& meaning) {
   parameters.push_back({key, std::move(target), range, unit, meaning});
+  return parameters.back();
 }
 
 const Parameter* Section::find(const std::string& key) const {

@@ -57,17 +57,22 @@ struct Axes {
 using Target =
     std::variant<bool*, std::int64_t*, double*, std::string*, Choice, Cuts, std::vector<LayerSpec>*, Axes>;
 
+/// Must a deck give it? Of layers: the last one may leave some keys to the number of classes.
+enum class Required { never, but_last, always };
+
 /// One key of a deck. Its default is the value that the field has in a default-made struct.
 struct Parameter {
   std::string key;
   Target target;
   Interval range; ///< numbers only
   std::string unit;
-  std::string text; ///< what it means, in one sentence without full stop
+  std::string text;                    ///< what it means, in one sentence without full stop
+  Required required = Required::never; ///< keys of layers: integers, which then are above 0, and lists
 
   std::string typeName() const; ///< "integer"
   std::string allowed() const;  ///< ">= 1", "'he', 'cut'"; empty where anything goes
   std::string hint() const;     ///< " (allowed >= 1, samples)", or nothing
+  bool empty() const;           ///< is it 0, or a list of nothing?
 };
 
 /// A section of a deck, or the keys of one type of layer.
@@ -75,9 +80,9 @@ struct Section {
   std::string name, text;
   std::vector<Parameter> parameters{};
 
-  void add(const std::string& key, Target target, const std::string& text);
-  void add(const std::string& key, Target target, Interval range, const std::string& unit,
-           const std::string& text);
+  Parameter& add(const std::string& key, Target target, const std::string& text);
+  Parameter& add(const std::string& key, Target target, Interval range, const std::string& unit,
+                 const std::string& text);
 
   const Parameter* find(const std::string& key) const; ///< null where there is none
   std::vector<std::string> keys() const;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "partita/config/layer_spec.hpp"
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -9,11 +11,11 @@ namespace partita {
 constexpr std::int64_t most_classes = 1000000; ///< of a deck and of labels that are read
 
 /// Everything a deck says, typed and validated: the only thing the rest of the program knows of a deck.
-/// Keys, ranges, units and the text of each parameter are declared once, in parameters.cpp.
+/// Keys, ranges, units and the text of each parameter are declared once, in parameters.cpp and
+/// layer_types.cpp.
 
 enum class DataKind { glyphs, grammar, noise, idx, libsvm, hdf5, text };
 enum class Standardise { none, scalar, feature };
-enum class Activation { identity, relu, leaky_relu, gelu, tanh, sigmoid, silu };
 enum class Initialisation { he, xavier, lecun, orthogonal };
 enum class LossKind { cross_entropy, mse };
 enum class OptimiserKind { sgd, adam, adamw };
@@ -65,41 +67,6 @@ struct DataSection {
   double test_fraction = 0.0;    ///< and of the files that becomes the test set, where there is none
   Standardise standardise = Standardise::scalar;
   std::int64_t prefetch = 2; ///< batches made ahead by a thread; 0: made in place
-};
-
-/// One integer for all axes of a window, or one an axis, slowest first.
-struct AxisSizes {
-  std::vector<std::int64_t> values;
-  bool same = false; ///< padding: as much as keeps the extents, but for the stride
-
-  std::int64_t at(std::size_t axis) const { return values.size() == 1 ? values[0] : values.at(axis); }
-  bool operator==(const AxisSizes& other) const { return values == other.values && same == other.same; }
-};
-
-/// One entry of `network/layers`, or of the layers inside one. Which fields count depends on the type.
-struct LayerSpec {
-  std::string type = "dense";
-  std::int64_t units = 0; ///< 0 in the last layer: as many as there are classes
-  Activation activation = Activation::identity;
-  double slope = 0.01; ///< leaky_relu
-  bool bias = true;
-  bool tied = false;      ///< dense: the weights are those of the embedding
-  std::int64_t width = 0; ///< embedding: values a token
-  bool positions = false; ///< embedding: a learned vector a position is added
-  double epsilon = 1e-5;  ///< norms: added to the variance
-  double rate = 0.1;      ///< dropout: share of the values that become 0
-  std::int64_t heads = 1; ///< attention
-  std::int64_t repeat = 1;
-  std::vector<LayerSpec> layers;   ///< block, residual: in order
-  std::vector<LayerSpec> shortcut; ///< residual: empty: the input itself
-  bool recompute = false;          ///< block, residual: only the input is kept for the backward pass
-  std::int64_t channels = 0;       ///< convolution: of the output
-  std::int64_t groups = 1;         ///< convolution
-  AxisSizes kernel{{3}}, stride{{1}}, dilation{{1}}; ///< convolution
-  AxisSizes padding{{0}};                            ///< convolution, pooling
-  AxisSizes window{{2}}, step{{0}};                  ///< pooling; step 0: as the window
-  double momentum = 0.1; ///< batch-norm: weight of a batch in the running mean and variance
-  bool replicas = false; ///< batch-norm: mean and variance over the batch of all replicas
 };
 
 struct NetworkSection {

@@ -1,5 +1,6 @@
 #include "partita/config/validate.hpp"
 
+#include "partita/config/layer_types.hpp"
 #include "partita/config/names.hpp"
 #include "partita/config/user_error.hpp"
 
@@ -111,26 +112,34 @@ double countAll(const std::vector<LayerSpec>& layers) {
   return count;
 }
 
-bool isGroup(const LayerSpec& layer) {
-  return layer.type == "block" || layer.type == "residual";
+LayerRole roleOf(const LayerSpec& layer) {
+  const LayerType* type = layerTypes().find(layer.type); // null: the type has been refused already
+  return type == nullptr ? LayerRole::plain : type->role;
 }
 
-/// `may_lack_units`: the last of these layers is the last of the network.
-void validateLayers(const std::vector<LayerSpec>& layers, const std::string& place, bool may_lack_units,
+/// `last`: it is the last layer of the network.
+void validateKeys(LayerSpec layer, const std::string& name, bool last, Diagnostics& d) {
+  if (layerTypes().find(layer.type) == nullptr) return;
+  for (const Parameter& key : describe(layer).parameters) {
+    if (key.required == Required::never || !key.empty()) continue;
+    if (key.required == Required::but_last)
+      d.check(last, {name, "network/layers"},
+              "`" + key.key + "` missing; only the last layer takes the number of classes");
+    else
+      d.check(false, {name, "network/layers"},
+              "`" + key.key + "` missing, type '" + layer.type + "' needs it");
+  }
+}
+
+/// `end`: the last of these layers is the last of the network.
+void validateLayers(const std::vector<LayerSpec>& layers, const std::string& place, bool end,
                     Diagnostics& d) {
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const LayerSpec& layer = layers[i];
     const std::string name = place + "[" + std::to_string(i) + "]";
-    const bool last = may_lack_units && i + 1 == layers.size() && layer.repeat == 1;
-    d.check(last || layer.type != "dense" || layer.units > 0, {name, "network/layers"},
-            "`units` missing; only the last layer takes the number of classes");
-    d.check(!isGroup(layer) || !layer.layers.empty(), {name, "network/layers"},
-            "`layers` missing, a " + layer.type + " needs one layer at least");
-    d.check(layer.type != "embedding" || layer.width > 0, {name, "network/layers"},
-            "`width` missing, an embedding needs it");
-    d.check(layer.channels > 0 || (layer.type != "conv2d" && layer.type != "conv3d"),
-            {name, "network/layers"}, "`channels` missing, a " + layer.type + " layer needs them");
-    validateLayers(layer.layers, name + "/layers", last && layer.type == "block", d);
+    const bool last = end && i + 1 == layers.size() && layer.repeat == 1;
+    validateKeys(layer, name, last, d);
+    validateLayers(layer.layers, name + "/layers", last && roleOf(layer) == LayerRole::row, d);
     validateLayers(layer.shortcut, name + "/shortcut", false, d);
   }
 }
@@ -176,10 +185,19 @@ void validateData(const RunConfig& c, Diagnostics& d) {
           "glyphs has " + number(glyph_classes) + " classes at most, not " + number(c.data.classes));
 }
 
-bool hasEmbedding(const std::vector<LayerSpec>& layers) {
+bool takesTokens(const std::vector<LayerSpec>& layers) {
   return std::any_of(layers.begin(), layers.end(), [](const LayerSpec& layer) {
-    return layer.type == "embedding" || hasEmbedding(layer.layers) || hasEmbedding(layer.shortcut);
+    return roleOf(layer) == LayerRole::takes_tokens || takesTokens(layer.layers) ||
+           takesTokens(layer.shortcut);
   });
+}
+
+/// Outputs of the last layer as the deck gives them; 0: as many as there are classes, or another layer's.
+std::int64_t outputsOf(LayerSpec last) {
+  if (layerTypes().find(last.type) == nullptr) return 0;
+  for (const Parameter& key : describe(last).parameters)
+    if (key.required == Required::but_last) return *std::get<std::int64_t*>(key.target);
+  return 0;
 }
 
 void validateNetwork(const RunConfig& c, Diagnostics& d) {
@@ -192,10 +210,10 @@ void validateNetwork(const RunConfig& c, Diagnostics& d) {
               " layers, repeats counted, are more than " + number(most_layers));
   validateLayers(layers, "network/layers", true, d);
   const bool tokens = c.data.kind == DataKind::text || c.data.kind == DataKind::grammar;
-  d.check(tokens == hasEmbedding(layers), {"network/layers", "data/kind"},
+  d.check(tokens == takesTokens(layers), {"network/layers", "data/kind"},
           tokens ? "an embedding is missing, kind '" + nameOf(c.data.kind) + "' gives tokens"
                  : "an embedding needs tokens, data of kind 'text' or 'grammar'");
-  const std::int64_t outputs = layers.empty() ? 0 : layers.back().units;
+  const std::int64_t outputs = layers.empty() ? 0 : outputsOf(layers.back());
   d.check(outputs == 0 || c.data.classes == 0 || outputs == c.data.classes,
           {"network/layers", "data/classes"},
           "the last layer has " + number(outputs) + " units for " + number(c.data.classes) + " classes");

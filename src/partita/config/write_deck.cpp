@@ -1,5 +1,6 @@
 #include "partita/config/write_deck.hpp"
 
+#include "partita/config/layer_types.hpp"
 #include "partita/config/parameters.hpp"
 #include "partita/config/text.hpp"
 
@@ -159,9 +160,10 @@ std::string deckReference() {
     page += chapter("## [" + section.name + "]", section);
   page += "\n## Layers\n\nEach entry of `network/layers` is a table with the key `type` and the keys of that "
           "type.\n";
-  for (const LayerDescription& type : layerTypes()) {
+  for (const std::string& type : layerTypes().names()) {
     LayerSpec spec;
-    page += chapter("### type = \"" + type.name + "\"", type.describe(spec));
+    spec.type = type;
+    page += chapter("### type = \"" + type + "\"", describe(spec));
   }
   return page;
 }

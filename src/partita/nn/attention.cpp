@@ -64,14 +64,14 @@ void addGradients(const ExecSpace& space, const Buffers& kept, const Buffers& gr
 } // namespace
 
 Attention::Attention(const LayerPlan& plan)
-    : PlannedLayer(plan), _width(plan.in[1]), _heads(plan.spec.heads) {}
+    : PlannedLayer(plan), _width(plan.in[1]), _heads(plan.spec.attention.heads) {}
 
 void Attention::bind(const LayerNumbers& numbers) {
   LayerTensors tensors(numbers);
   const auto take = [&](std::int64_t outputs) {
     Projection projection;
     projection.weights = tensors.weights(outputs, _width);
-    if (_plan.spec.bias) projection.bias = tensors.small(outputs);
+    if (_plan.spec.attention.bias) projection.bias = tensors.small(outputs);
     return projection;
   };
   _inward = take(3 * _width);

@@ -202,13 +202,13 @@ BatchNorm::Sums BatchNorm::sumsIn(const Pass& pass, std::int64_t rows) const {
 }
 
 void BatchNorm::sumOverReplicas(const ExecSpace& space, const Pass& pass, const Vector& values) const {
-  if (_plan.spec.replicas && pass.replicas != nullptr) pass.replicas->sum(space, values);
+  if (_plan.spec.batch_norm.replicas && pass.replicas != nullptr) pass.replicas->sum(space, values);
 }
 
 /// Mean and 1 / deviation for this pass.
 void BatchNorm::measure(const ExecSpace& space, const Pass& pass, const Matrix& in, Real* mean,
                         Real* inverse) {
-  const auto epsilon = static_cast<Real>(_plan.spec.epsilon);
+  const auto epsilon = static_cast<Real>(_plan.spec.batch_norm.epsilon);
   if (!pass.training) {
     forEachValue(space, "partita::BatchNorm::take_running_kernel", _channels,
                  TakeRunning{_mean.data(), _variance.data(), mean, inverse, epsilon});
@@ -229,7 +229,7 @@ void BatchNorm::measure(const ExecSpace& space, const Pass& pass, const Matrix& 
   forEachValue(space, "partita::BatchNorm::conclude_kernel", _channels,
                Conclude{sum, squares, count, mean, inverse, counts ? _mean.data() : nullptr,
                         counts ? _variance.data() : nullptr, epsilon,
-                        static_cast<Real>(_plan.spec.momentum)});
+                        static_cast<Real>(_plan.spec.batch_norm.momentum)});
 }
 
 void BatchNorm::forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,

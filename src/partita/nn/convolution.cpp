@@ -100,7 +100,7 @@ void Convolution::bind(const LayerNumbers& numbers) {
   const RealTensor weight = tensors.real(_c.out_channels * _c.depth());
   _weight = asMatrix(weight.values.data(), _c.out_channels, _c.depth());
   _weight_gradient = asMatrix(weight.gradient.data(), _c.out_channels, _c.depth());
-  if (_plan.spec.bias) _bias = tensors.real(_c.out_channels);
+  if (_plan.spec.convolution.bias) _bias = tensors.real(_c.out_channels);
 }
 
 void Convolution::initialise(std::uint64_t seed, const std::string& tensor, const TensorSlice& slice,
@@ -151,7 +151,7 @@ void Convolution::finish(const ExecSpace& space, const Part& part, const Matrix&
                          const Matrix& saved) const {
   const Matrix to = rowsFrom(out, part.first, part.rows);
   const bool in_place = part.products.data() == to.data();
-  if (in_place && !_plan.spec.bias && _plan.spec.activation == Activation::identity) return;
+  if (in_place && !_plan.spec.convolution.bias && _plan.spec.activation == Activation::identity) return;
   const Region region(space, "partita::Convolution::finish", Phase::elementwise);
   Real* argument = saved.size() > 0 ? rowsFrom(saved, part.first, part.rows).data() : nullptr;
   withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
@@ -165,7 +165,7 @@ void Convolution::finish(const ExecSpace& space, const Part& part, const Matrix&
 /// dJ/dout becomes dJ/dz, and the bias gets its gradient.
 void Convolution::activationGradient(const ExecSpace& space, const Pass& pass, const Matrix& out,
                                      const Matrix& saved, const Matrix& grad) const {
-  if (!_plan.spec.bias && _plan.spec.activation == Activation::identity) return;
+  if (!_plan.spec.convolution.bias && _plan.spec.activation == Activation::identity) return;
   const Region region(space, "partita::Convolution::activation_gradient", Phase::elementwise);
   const auto rows = static_cast<std::int64_t>(grad.extent(0));
   Real* sums = pass.work.data() + _c.columnValues(rows) + _c.productValues(rows);
@@ -174,7 +174,7 @@ void Convolution::activationGradient(const ExecSpace& space, const Pass& pass, c
                    ChannelActivationGradient<decltype(act)>{act, out.data(), saved.data(), grad.data(), sums,
                                                             _c.out_channels, _c.windows.outPlaces()});
   });
-  if (!_plan.spec.bias) return;
+  if (!_plan.spec.convolution.bias) return;
   forEachValue(space, "partita::Convolution::bias_gradient_kernel", _c.out_channels,
                SumRows{sums, _bias.gradient.data(), rows, _c.out_channels, pass.accumulate});
 }

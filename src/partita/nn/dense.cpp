@@ -46,8 +46,8 @@ Matrix Dense::rowsOf(const Matrix& matrix, std::int64_t width) const {
 
 void Dense::bind(const LayerNumbers& numbers) {
   LayerTensors tensors(numbers);
-  _weights = _plan.spec.tied ? tensors.table(_units, _fan_in) : tensors.weights(_units, _fan_in);
-  if (_plan.spec.bias) _bias = tensors.small(_units);
+  _weights = _plan.spec.dense.tied ? tensors.table(_units, _fan_in) : tensors.weights(_units, _fan_in);
+  if (_plan.spec.dense.bias) _bias = tensors.small(_units);
 }
 
 void Dense::initialise(std::uint64_t seed, const std::string& tensor, const TensorSlice& slice,
@@ -61,7 +61,7 @@ void Dense::forward(const ExecSpace& space, const Pass&, const Matrix& samples_i
   const Matrix in = rowsOf(samples_in, _fan_in), out = rowsOf(samples_out, _units),
                saved = rowsOf(samples_saved, _units);
   _weights.forward(space, in, out);
-  if (!_plan.spec.bias && _plan.spec.activation == Activation::identity) return;
+  if (!_plan.spec.dense.bias && _plan.spec.activation == Activation::identity) return;
   const Region region(space, "partita::Dense::bias_activation", Phase::elementwise);
   const Vector bias = _bias.values(space);
   withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
@@ -73,12 +73,12 @@ void Dense::forward(const ExecSpace& space, const Pass&, const Matrix& samples_i
 /// dJ/dout becomes dJ/dz, and the bias gets its gradient, the column sums of it, in the same pass.
 void Dense::activationGradient(const ExecSpace& space, const Pass& pass, const Matrix& out,
                                const Matrix& saved, const Matrix& grad) const {
-  if (!_plan.spec.bias && _plan.spec.activation == Activation::identity) return;
+  if (!_plan.spec.dense.bias && _plan.spec.activation == Activation::identity) return;
   const Region region(space, "partita::Dense::activation_gradient", Phase::elementwise);
   const auto rows = static_cast<std::int64_t>(grad.extent(0));
   withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
     const PreActivationGradient<decltype(act)> body{act, out, saved, grad};
-    if (_plan.spec.bias) {
+    if (_plan.spec.dense.bias) {
       sumColumns(space, "partita::Dense::activation_gradient_kernel", rows, _units, body,
                  _bias.gradient(space, pass.accumulate).data(), pass.accumulate);
       _bias.storeGradient(space);

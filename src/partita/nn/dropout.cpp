@@ -93,7 +93,8 @@ Dropout::Dropout(const LayerPlan& plan, const TensorSlice& slice) : PlannedLayer
 
 /// One step's numbers come from a key of their own: odd multiples of the step keep keys apart.
 void Dropout::mask(const ExecSpace& space, const Pass& pass, const Matrix& from, const Matrix& to) const {
-  const auto dropped = static_cast<std::uint32_t>(std::min(65535L, std::lround(_plan.spec.rate * 65536.0)));
+  const auto dropped =
+      static_cast<std::uint32_t>(std::min(65535L, std::lround(_plan.spec.dropout.rate * 65536.0)));
   if (from.size() == 0) return;
   if (!pass.training || dropped == 0) {
     Kokkos::deep_copy(space, to, from);

@@ -67,12 +67,12 @@ struct Element {
 } // namespace
 
 Embedding::Embedding(const LayerPlan& plan)
-    : PlannedLayer(plan), _tokens(plan.classes), _width(plan.spec.width) {}
+    : PlannedLayer(plan), _tokens(plan.classes), _width(plan.spec.embedding.width) {}
 
 void Embedding::bind(const LayerNumbers& numbers) {
   LayerTensors tensors(numbers);
   _table = tensors.weights(_tokens, _width);
-  if (_plan.spec.positions) _positions = tensors.small(_plan.in[0] * _width);
+  if (_plan.spec.embedding.positions) _positions = tensors.small(_plan.in[0] * _width);
 }
 
 void Embedding::initialise(std::uint64_t seed, const std::string& tensor, const TensorSlice& slice,
@@ -107,7 +107,7 @@ void Embedding::backward(const ExecSpace& space, const Pass& pass, const Matrix&
                          ScatterAdd{in.data(), grad_out.data(), panel.data(), _tokens, _width, places, first,
                                     static_cast<std::int64_t>(panel.extent(0)), keep});
   });
-  if (_plan.spec.positions) {
+  if (_plan.spec.embedding.positions) {
     const auto columns = static_cast<std::int64_t>(grad_out.extent(1));
     const Vector gradient = _positions.gradient(space, pass.accumulate);
     if (!pass.accumulate) Kokkos::deep_copy(space, gradient, Real(0)); // of places that are not met

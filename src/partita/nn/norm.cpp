@@ -112,7 +112,7 @@ void Norm::forward(const ExecSpace& space, const Pass&, const Matrix& in, const 
   Kokkos::parallel_for("partita::Norm::forward_kernel", Range(space, 0, rows),
                        NormaliseRow{in.data(), _factor.values.data(), _shift.values.data(), out.data(),
                                     Statistics{saved.data(), _centred}, _width,
-                                    static_cast<Real>(_plan.spec.epsilon)});
+                                    static_cast<Real>(_plan.spec.norm.epsilon)});
 }
 
 void Norm::backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix&,

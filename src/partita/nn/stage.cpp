@@ -30,7 +30,7 @@ View zerosIn(const TypedSpan& given, Precision precision, const std::string& lab
 /// is none. A dense layer may have the same one.
 std::int64_t tableValues(const StagePlan& plan) {
   const LayerPlan* first = leavesOf(plan.layers).front();
-  return first->spec.type == "embedding" ? first->classes * first->spec.width : 0;
+  return first->spec.type == "embedding" ? first->classes * first->spec.embedding.width : 0;
 }
 
 } // namespace

@@ -9,17 +9,18 @@ namespace {
 class DenseRules : public LayerRules {
  public:
   Shape output(const LayerPlan& plan) const override {
-    if (plan.spec.units == 0) {
+    if (plan.spec.dense.units == 0) {
       throw UserError(plan.entry +
                       " has no units; only the last layer may leave them to the number of classes");
     }
-    return isSequence(plan.in) ? Shape{plan.in[0], plan.spec.units} : Shape{plan.spec.units};
+    return isSequence(plan.in) ? Shape{plan.in[0], plan.spec.dense.units} : Shape{plan.spec.dense.units};
   }
 
   std::vector<ParameterShape> parameters(const LayerPlan& plan) const override {
     std::vector<ParameterShape> shapes;
-    if (!plan.spec.tied) shapes.push_back({"weight", {plan.out.back(), fanIn(plan)}, "outputs, inputs"});
-    if (plan.spec.bias) shapes.push_back({"bias", {plan.out.back()}, "outputs"});
+    if (!plan.spec.dense.tied)
+      shapes.push_back({"weight", {plan.out.back(), fanIn(plan)}, "outputs, inputs"});
+    if (plan.spec.dense.bias) shapes.push_back({"bias", {plan.out.back()}, "outputs"});
     return shapes;
   }
 
@@ -36,7 +37,7 @@ class DenseRules : public LayerRules {
 
   std::int64_t realCopies(const LayerPlan& plan) const override {
     const std::int64_t units = plan.out.back();
-    return panelRows(units, fanIn(plan)) * fanIn(plan) + (plan.spec.bias ? units : 0);
+    return panelRows(units, fanIn(plan)) * fanIn(plan) + (plan.spec.dense.bias ? units : 0);
   }
 
  private:

@@ -22,7 +22,7 @@ class ConvolutionRules : public LayerRules {
     for (std::size_t a = isVolume(plan.in) ? 0 : 1; a < 3; ++a)
       extents.push_back(convolution.windows.kernel[a]);
     std::vector<ParameterShape> shapes{{"weight", extents, axes}};
-    if (plan.spec.bias) shapes.push_back({"bias", {convolution.out_channels}, "outputs"});
+    if (plan.spec.convolution.bias) shapes.push_back({"bias", {convolution.out_channels}, "outputs"});
     return shapes;
   }
 

@@ -47,7 +47,7 @@ void checkTies(const StagePlan& stage) {
   const std::vector<const LayerPlan*> leaves = leavesOf(stage.layers);
   if (leaves.empty() || leaves.front()->spec.type == "embedding") return;
   for (const LayerPlan* leaf : leaves) {
-    if (leaf->spec.tied)
+    if (leaf->spec.dense.tied)
       throw UserError(leaf->entry + " is tied to the embedding, which is in another stage; leave `tied` out");
   }
 }

@@ -11,17 +11,19 @@ class EmbeddingRules : public LayerRules {
   Shape output(const LayerPlan& plan) const override {
     if (plan.number != 0 || plan.in.size() != 1)
       throw UserError(plan.entry + ": an embedding takes the tokens of the data, so it is the first layer");
-    return {plan.in[0], plan.spec.width};
+    return {plan.in[0], plan.spec.embedding.width};
   }
   std::vector<ParameterShape> parameters(const LayerPlan& plan) const override {
-    std::vector<ParameterShape> shapes{{"weight", {plan.classes, plan.spec.width}, "tokens, width"}};
-    if (plan.spec.positions)
-      shapes.push_back({"position", {plan.in[0], plan.spec.width}, "positions, width"});
+    std::vector<ParameterShape> shapes{
+        {"weight", {plan.classes, plan.spec.embedding.width}, "tokens, width"}};
+    if (plan.spec.embedding.positions)
+      shapes.push_back({"position", {plan.in[0], plan.spec.embedding.width}, "positions, width"});
     return shapes;
   }
   std::int64_t realCopies(const LayerPlan& plan) const override {
-    return (panelRows(plan.classes, plan.spec.width) + (plan.spec.positions ? plan.in[0] : 0)) *
-           plan.spec.width;
+    return (panelRows(plan.classes, plan.spec.embedding.width) +
+            (plan.spec.embedding.positions ? plan.in[0] : 0)) *
+           plan.spec.embedding.width;
   }
 };
 
@@ -51,7 +53,7 @@ class AttentionRules : public LayerRules {
       throw UserError(plan.entry + ": attention needs a sequence of positions, not a sample of shape " +
                       toText(plan.in));
     }
-    const std::int64_t width = plan.in[1], heads = plan.spec.heads;
+    const std::int64_t width = plan.in[1], heads = plan.spec.attention.heads;
     if (width % heads != 0 || width / heads > most_head_width) {
       throw UserError(plan.entry + ": a width of " + std::to_string(width) + " cannot be shared by " +
                       std::to_string(heads) + " heads of at most " + std::to_string(most_head_width));
@@ -62,9 +64,9 @@ class AttentionRules : public LayerRules {
   std::vector<ParameterShape> parameters(const LayerPlan& plan) const override {
     const std::int64_t width = plan.in[1];
     std::vector<ParameterShape> shapes{{"qkv_weight", {3 * width, width}, "outputs, inputs"}};
-    if (plan.spec.bias) shapes.push_back({"qkv_bias", {3 * width}, "outputs"});
+    if (plan.spec.attention.bias) shapes.push_back({"qkv_bias", {3 * width}, "outputs"});
     shapes.push_back({"out_weight", {width, width}, "outputs, inputs"});
-    if (plan.spec.bias) shapes.push_back({"out_bias", {width}, "outputs"});
+    if (plan.spec.attention.bias) shapes.push_back({"out_bias", {width}, "outputs"});
     return shapes;
   }
 
@@ -76,15 +78,15 @@ class AttentionRules : public LayerRules {
 
   /// Queries, keys and values, the heads' outputs, and the logarithm of each row's sum.
   std::int64_t savedValues(const LayerPlan& plan) const override {
-    return 4 * plan.inputs() + plan.in[0] * plan.spec.heads;
+    return 4 * plan.inputs() + plan.in[0] * plan.spec.attention.heads;
   }
   /// Gradients of those; in the forward pass, sums under way.
   std::int64_t workValues(const LayerPlan& plan, std::int64_t rows) const override {
-    return rows * (4 * plan.inputs() + plan.in[0] * plan.spec.heads);
+    return rows * (4 * plan.inputs() + plan.in[0] * plan.spec.attention.heads);
   }
   std::int64_t realCopies(const LayerPlan& plan) const override {
     const std::int64_t width = plan.in[1];
-    return panelRows(3 * width, width) * width + (plan.spec.bias ? 4 * width : 0);
+    return panelRows(3 * width, width) * width + (plan.spec.attention.bias ? 4 * width : 0);
   }
 
  private:

@@ -82,7 +82,8 @@ WindowPlan convolutionWindows(const LayerPlan& plan) {
                     toText(plan.in));
   if (spec.type == "conv2d" && !isImage(plan.in))
     throw UserError(plan.entry + ": conv2d needs channels x rows x columns, its input is " + toText(plan.in));
-  return windowsOf(plan, {spec.kernel, spec.stride, spec.padding, spec.dilation});
+  return windowsOf(plan, {spec.convolution.kernel, spec.convolution.stride, spec.convolution.padding,
+                          spec.convolution.dilation});
 }
 
 WindowPlan poolingWindows(const LayerPlan& plan) {
@@ -91,7 +92,8 @@ WindowPlan poolingWindows(const LayerPlan& plan) {
     throw UserError(plan.entry + ": " + plan.spec.type + " needs an image or a volume, its input is " +
                     toText(plan.in));
   }
-  const WindowPlan windows = windowsOf(plan, {plan.spec.window, plan.spec.step, plan.spec.padding, dense});
+  const WindowPlan windows =
+      windowsOf(plan, {plan.spec.pool.kernel, plan.spec.pool.stride, plan.spec.pool.padding, dense});
   for (std::size_t a = 0; a < 3; ++a) {
     if (windows.before[a] >= windows.kernel[a]) {
       throw UserError(plan.entry + ": padding of " + std::to_string(windows.before[a]) +
@@ -102,8 +104,8 @@ WindowPlan poolingWindows(const LayerPlan& plan) {
 }
 
 ConvolutionPlan::ConvolutionPlan(const LayerPlan& plan)
-    : windows(convolutionWindows(plan)), in_channels(plan.in.front()), out_channels(plan.spec.channels),
-      groups(plan.spec.groups) {
+    : windows(convolutionWindows(plan)), in_channels(plan.in.front()),
+      out_channels(plan.spec.convolution.channels), groups(plan.spec.convolution.groups) {
   if (in_channels % groups != 0 || out_channels % groups != 0) {
     throw UserError(plan.entry + ": " + std::to_string(in_channels) + " channels in and " +
                     std::to_string(out_channels) + " out cannot be dealt to " + std::to_string(groups) +

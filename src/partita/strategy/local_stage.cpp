@@ -44,7 +44,7 @@ void startAtMeanLabel(const StagePlan& plan, const SilLabels& labels, double gai
                       std::vector<Real>& values) {
   const LayerPlan* layer = lastLinear(plan.layers);
   static const std::array<const char*, 4> types{"dense", "conv2d", "conv3d", "batch-norm"};
-  if (layer == nullptr || layer->spec.tied ||
+  if (layer == nullptr || layer->spec.dense.tied ||
       std::find(types.begin(), types.end(), layer->spec.type) == types.end())
     return;
   for (const StageTensor& tensor : parameterTensors(plan.layers)) {

@@ -29,7 +29,7 @@ std::int64_t fewestRows(const RunConfig& config, const GridPlan& grid) {
 /// Of one value the mean is that value: nothing in front of the layer would ever learn.
 void checkValues(const LayerPlan& layer, std::int64_t rows, const GridPlan& grid) {
   const std::int64_t channels = layer.statisticsShapes().front().size(),
-                     replicas = layer.spec.replicas ? grid.replicas : 1,
+                     replicas = layer.spec.batch_norm.replicas ? grid.replicas : 1,
                      values = rows * replicas * layer.inputs() / channels;
   if (values > 1) return;
   throw UserError(layer.entry + ": batch-norm would see a single value of each channel at a time; take a "
@@ -39,7 +39,7 @@ void checkValues(const LayerPlan& layer, std::int64_t rows, const GridPlan& grid
 /// Sums over replicas meet only where all come to them in the same order.
 void checkOrder(const LayerPlan& layer, const RunConfig& config, const GridPlan& grid) {
   const StrategySection& strategy = config.strategy;
-  if (!layer.spec.replicas || grid.replicas == 1 || !pipelines(strategy) ||
+  if (!layer.spec.batch_norm.replicas || grid.replicas == 1 || !pipelines(strategy) ||
       strategy.pipeline.microbatches == 1)
     return;
   if (grid.groups > 1 && strategy.pipeline.schedule == PipelineSchedule::message_driven)

@@ -64,7 +64,7 @@ Operation LayerOperations::operationOf(Kind kind, const LayerPlan& layer) {
   };
   read(parameters_kind, layer.parameterShapes());
   read(statistics_kind, layer.statisticsShapes());
-  operation.epsilon = layer.spec.epsilon;
+  operation.epsilon = kind == Kind::batch_norm ? layer.spec.batch_norm.epsilon : layer.spec.norm.epsilon;
   return operation;
 }
 
@@ -141,7 +141,7 @@ void LayerOperations::add(const LayerPlan& layer) {
 /// Of a sequence: each position is a row, and stays one until something wants to know of the others.
 void LayerOperations::addDense(const LayerPlan& layer) {
   Operation operation = operationOf(Kind::dense, layer);
-  if (layer.spec.tied) operation.tied = _table;
+  if (layer.spec.dense.tied) operation.tied = _table;
   const bool sequence = isSequence(layer.in);
   addRows(std::move(operation), sequence ? layer.in[1] : layer.inputs());
   _shape = {layer.out.back()};
@@ -151,7 +151,7 @@ void LayerOperations::addSettings(const LayerPlan& layer, Operation& operation) 
   switch (operation.kind) {
   case Kind::convolution:
     operation.settings = settingsOf(convolutionWindows(layer), layer.in);
-    operation.settings.push_back({"group", {layer.spec.groups}});
+    operation.settings.push_back({"group", {layer.spec.convolution.groups}});
     return;
   case Kind::max_pool:
   case Kind::average_pool:
@@ -162,7 +162,7 @@ void LayerOperations::addSettings(const LayerPlan& layer, Operation& operation) 
     return;
   case Kind::attention:
     operation.shape = layer.in;
-    operation.settings.push_back({"heads", {layer.spec.heads}});
+    operation.settings.push_back({"heads", {layer.spec.attention.heads}});
     return;
   default:
     return;

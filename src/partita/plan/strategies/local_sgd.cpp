@@ -14,7 +14,7 @@ namespace {
 bool looksAtAllReplicas(const std::vector<LayerPlan>& layers) {
   const std::vector<const LayerPlan*> leaves = leavesOf(layers);
   return std::any_of(leaves.begin(), leaves.end(),
-                     [](const LayerPlan* layer) { return layer->spec.replicas; });
+                     [](const LayerPlan* layer) { return layer->spec.batch_norm.replicas; });
 }
 
 /// Replicas of the whole network that learn alone between meetings.

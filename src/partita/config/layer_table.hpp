@@ -1,0 +1,48 @@
+#pragma once
+
+#include <initializer_list>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace partita {
+
+/// What a room has for each type of layer, found by the name of the type in decks. There is one such table in
+/// each of `config` (keys), `plan` (rules), `nn` (classes) and `io` (ONNX); nothing else knows the types, and
+/// `unit.io_layer_tables` checks that all four have the same ones.
+template <class Entry>
+class LayerTable {
+ public:
+  struct Row {
+    std::string name;
+    Entry entry;
+  };
+
+  LayerTable(std::initializer_list<Row> rows) : _rows(rows) {}
+
+  const std::vector<Row>& rows() const { return _rows; }
+
+  std::vector<std::string> names() const {
+    std::vector<std::string> names;
+    for (const Row& row : _rows) names.push_back(row.name);
+    return names;
+  }
+
+  /// Null where there is no such type.
+  const Entry* find(const std::string& type) const {
+    for (const Row& row : _rows)
+      if (row.name == type) return &row.entry;
+    return nullptr;
+  }
+
+  /// Throws std::logic_error where there is no such type: decks with unknown types have been refused.
+  const Entry& at(const std::string& type) const {
+    if (const Entry* entry = find(type)) return *entry;
+    throw std::logic_error("no layer type '" + type + "'");
+  }
+
+ private:
+  std::vector<Row> _rows;
+};
+
+} // namespace partita

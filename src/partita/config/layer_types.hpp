@@ -1,0 +1,28 @@
+#pragma once
+
+#include "partita/config/layer_table.hpp"
+#include "partita/config/parameter_table.hpp"
+
+namespace partita {
+
+/// What a type of layer is to a deck besides its keys.
+enum class LayerRole {
+  plain,
+  takes_tokens, ///< begins a network on text, and no other
+  row           ///< layers in a row: where it is the last layer of the network, so is the last one inside
+};
+
+/// A type of layer as decks have it.
+struct LayerType {
+  const char* text; ///< what it does, for the deck reference
+  void (*addKeys)(Section& section,
+                  LayerSpec& spec); ///< its keys but `repeat`, bound to the fields of `spec`
+  LayerRole role = LayerRole::plain;
+};
+
+const LayerTable<LayerType>& layerTypes();
+
+/// The keys of `spec.type`, which is one of `layerTypes()`, bound to the fields of `spec`.
+Section describe(LayerSpec& spec);
+
+} // namespace partita

@@ -1,3 +1,5 @@
+#include "partita/config/layer_types.hpp"
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -193,6 +195,23 @@ TEST_CASE("Nobody but a strategy's own plan and folder asks which strategy runs"
   const auto found = findAll(others, "(StrategyKind::\\w+|StageInput::\\w+|kind [!=]= Strategy\\w+)");
   for (const auto& [test, path] : found) WARN(path << ": " << test);
   CHECK(found.size() <= 5);
+}
+
+TEST_CASE("Nothing but the four tables of layers tells one type from another", "[sources]") {
+  std::vector<Source> others;
+  for (const Source& source : programSources()) {
+    const std::string path = source.path.generic_string();
+    const auto in = [&](const char* part) { return path.find(part) != std::string::npos; };
+    if (in("/src/partita/") && !in("/config/layer_types.cpp") && !in("/plan/layers/") &&
+        !in("/nn/layer.cpp") && !in("/io/onnx_layers.cpp") && !in("/config/names.cpp"))
+      others.push_back(source);
+  }
+  REQUIRE(others.size() + 5 < programSources().size());
+  std::string names;
+  for (const std::string& name : layerTypes().names()) names += "|" + name;
+  const auto found = findAll(others, "(\"(?:" + names.substr(1) + ")\"|dynamic_cast)");
+  for (const auto& [name, path] : found) WARN(path << ": " << name);
+  CHECK(found.size() <= 2); // the default of a spec, and the activation that a cut moves to the next stage
 }
 
 } // namespace partita::test::core_sources

@@ -26,6 +26,7 @@ JoinedNetwork smallNetwork(Activation activation) {
   network.deck = "# the deck\n";
   network.parameters_hash = "abc";
   Operation dense, act, reencode, last;
+  dense.type = last.type = "dense";
   dense.name = "layer0.dense";
   dense.tensors = {{"layer0.dense/weight", {3, 2}, {1, 2, 3, 4, 5, 6}},
                    {"layer0.dense/bias", {3}, {7, 8, 9}}};

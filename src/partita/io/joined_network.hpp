@@ -1,8 +1,10 @@
 #pragma once
 
 #include "partita/config/run_config.hpp"
+#include "partita/plan/layer_rules.hpp"
 
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -16,51 +18,31 @@ struct NamedTensor {
 };
 
 /// One step of the joined network on x [samples, values] or [samples, channels, places...]:
-/// dense: y = x W^T + b, tensors weight [outputs, inputs] and, where it has one, bias [outputs];
-/// convolution, pools: as the ONNX operators, with their attributes as `settings`;
-/// batch_norm: y = scale (x - mean) / sqrt(variance + epsilon) + shift, tensors of these names [channels];
-/// reshape: to the extents `shape` behind the first axis, which takes the rest: a sample, or a position;
-/// embedding: tokens [samples, positions] -> rows of the tensor weight [tokens, width], plus where there is
-/// one the tensor position [positions, width]; layer_norm, rms_norm: y = weight (x - mean) / sqrt(variance +
-/// epsilon) + bias over the last axis, the latter without mean and bias; attention: x [samples, positions,
-/// width] as `shape` says, causal, setting `heads`; tensors qkv_weight [3 width, width], out_weight [width,
-/// width] and where it has them qkv_bias and out_bias; activation: y = act(x); branch: x is put on a stack;
-/// swap: x and the top of the stack change places; add: y = x + the top, which is taken off; reencode: y =
-/// softmax(x D^T) S, tensors decoder D [classes, width], the labels of the cut without their mean over the
-/// temperature, and labels S [classes, width].
+/// layer: what layers of `type` do, see docs/export.md; `settings` and `tensors` are all it needs;
+/// activation: y = act(x);
+/// reshape: to the extents `shape` after the first axis, which takes the rest: a sample, or a position;
+/// branch: x is put on a stack; swap: x and the top of the stack change places; add: y = x + the top, which
+/// is taken off; reencode: y = softmax(x D^T) S, tensors decoder D [classes, width], the labels of the cut
+/// without their mean over the temperature, and labels S [classes, width].
 struct Operation {
-  enum class Kind {
-    dense,
-    activation,
-    reencode,
-    convolution,
-    max_pool,
-    average_pool,
-    global_average_pool,
-    batch_norm,
-    embedding,
-    layer_norm,
-    rms_norm,
-    attention,
-    reshape,
-    branch,
-    swap,
-    add
-  };
-  struct Setting {
-    std::string name; ///< as ONNX calls it: "strides"
-    std::vector<std::int64_t> values;
-  };
+  enum class Kind { layer, activation, reshape, branch, swap, add, reencode };
 
-  Kind kind = Kind::dense;
-  std::string name; ///< "layer3.dense", "layer3.relu", "cut0.reencode"
+  Kind kind = Kind::layer;
+  std::string name;           ///< "layer3.dense", "layer3.relu", "cut0.reencode"
+  std::string type{}, word{}; ///< of a layer: as in decks, "conv2d", and as a step, "convolution"
   Activation activation = Activation::identity;
-  double slope = 0.0;   ///< of leaky_relu
-  double epsilon = 0.0; ///< of norms
-  std::string tied{};   ///< dense: name of the embedding's tensor that is its weight
-  std::vector<std::int64_t> shape{};
-  std::vector<Setting> settings{};
+  double slope = 0.0;                ///< of leaky_relu
+  std::string tied{};                ///< name of the embedding's tensor that is the weight
+  std::vector<std::int64_t> shape{}; ///< of a layer: of its input
+  std::vector<LayerStep::Setting> settings{};
   std::vector<NamedTensor> tensors{};
+
+  /// Throws std::logic_error where there is no such setting.
+  const LayerStep::Setting& setting(const std::string& wanted) const {
+    for (const LayerStep::Setting& each : settings)
+      if (each.name == wanted) return each;
+    throw std::logic_error(name + " has no setting '" + wanted + "'");
+  }
 };
 
 /// The network that the stages of a run make together, with all that another program needs to use it:
@@ -68,6 +50,7 @@ struct Operation {
 struct JoinedNetwork {
   std::int64_t inputs = 0, classes = 0, parameters = 0;
   std::int64_t positions = 1;      ///< logits a sample
+  bool tokens = false;             ///< are the features tokens, which nothing standardises?
   std::vector<float> shift, scale; ///< one value, or one a feature
   std::vector<Operation> operations;
   LossKind loss = LossKind::cross_entropy; ///< what the logits were trained by

@@ -7,7 +7,6 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <array>
 
 namespace partita {
 
@@ -117,32 +116,38 @@ std::int64_t countOf(const std::vector<std::int64_t>& extents) {
   return count;
 }
 
-/// In the order of the enumerators.
-constexpr std::array<const char*, 16> kind_names{
-    "dense",        "activation",          "reencode",   "convolution", "max-pool",
-    "average-pool", "global-average-pool", "batch-norm", "embedding",   "layer-norm",
-    "rms-norm",     "attention",           "reshape",    "branch",      "swap",
-    "add"};
+std::string textOf(const LayerStep::Setting& setting) {
+  return setting.name + "=" +
+         (setting.integers.empty() ? realText(setting.real) : joined(setting.integers, ","));
+}
 
-bool normalises(Operation::Kind kind) {
-  using Kind = Operation::Kind;
-  return kind == Kind::batch_norm || kind == Kind::layer_norm || kind == Kind::rms_norm;
+std::string describeLayer(const Operation& layer) {
+  std::string text = layer.word;
+  if (!layer.tensors.empty() || !layer.tied.empty()) text += " " + layer.name;
+  if (!layer.tied.empty()) text += " weight=" + layer.tied;
+  for (const LayerStep::Setting& setting : layer.settings) text += " " + textOf(setting);
+  return text;
 }
 
 std::string describe(const Operation& operation) {
-  using Kind = Operation::Kind;
-  if (operation.kind == Kind::activation) {
-    const std::string& name = nameOf(operation.activation);
-    return operation.activation == Activation::leaky_relu ? name + " " + realText(operation.slope) : name;
+  switch (operation.kind) {
+  case Operation::Kind::layer:
+    return describeLayer(operation);
+  case Operation::Kind::activation:
+    return nameOf(operation.activation) +
+           (operation.activation == Activation::leaky_relu ? " " + realText(operation.slope) : "");
+  case Operation::Kind::reshape:
+    return "reshape " + joined(operation.shape, ",");
+  case Operation::Kind::branch:
+    return "branch";
+  case Operation::Kind::swap:
+    return "swap";
+  case Operation::Kind::add:
+    return "add";
+  case Operation::Kind::reencode:
+    return "reencode " + operation.name;
   }
-  std::string text = kind_names.at(static_cast<std::size_t>(operation.kind));
-  if (operation.kind == Kind::reshape) return text + " " + joined(operation.shape, ",");
-  if (!operation.tensors.empty() || !operation.tied.empty()) text += " " + operation.name;
-  if (!operation.tied.empty()) text += " weight=" + operation.tied;
-  if (normalises(operation.kind)) text += " epsilon=" + realText(operation.epsilon);
-  for (const Operation::Setting& setting : operation.settings)
-    text += " " + setting.name + "=" + joined(setting.values, ",");
-  return text;
+  PARTITA_FAIL("no such operation");
 }
 
 } // namespace

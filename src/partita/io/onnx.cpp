@@ -3,7 +3,7 @@
 #include "partita/config/names.hpp"
 #include "partita/core/error.hpp"
 #include "partita/core/provenance.hpp"
-#include "partita/io/onnx_sequences.hpp"
+#include "partita/io/onnx_layers.hpp"
 
 namespace partita {
 
@@ -41,9 +41,8 @@ class Steps {
  private:
   void addStandardisation();
   void addOperation(const Operation& operation, const std::string& output);
-  void addDense(const Operation& operation, OnnxGraph::Names names, const std::string& output);
-  void addWindows(const std::string& type, const Operation& operation, const OnnxGraph::Names& names,
-                  const std::string& output);
+  void addLayer(const Operation& layer, const std::string& output);
+  void addReencoding(const Operation& operation, const std::string& output);
   void addActivation(const Operation& operation, const std::string& output);
   void addGelu(const std::string& output);
 
@@ -61,32 +60,12 @@ void Steps::addStandardisation() {
 }
 
 void Steps::addOperation(const Operation& operation, const std::string& output) {
-  OnnxGraph::Names names;
-  for (const NamedTensor& tensor : operation.tensors) {
-    _graph.tensor(tensor);
-    names.push_back(tensor.name);
-  }
+  for (const NamedTensor& tensor : operation.tensors) _graph.tensor(tensor);
   switch (operation.kind) {
-  case Operation::Kind::dense:
-    return addDense(operation, names, output);
-  case Operation::Kind::embedding:
-    return addEmbedding(_graph, operation, output);
-  case Operation::Kind::layer_norm:
-  case Operation::Kind::rms_norm:
-    return addNorm(_graph, operation, output);
-  case Operation::Kind::attention:
-    return addAttention(_graph, operation, output);
-  case Operation::Kind::convolution:
-    return addWindows("Conv", operation, names, output);
-  case Operation::Kind::max_pool:
-    return addWindows("MaxPool", operation, {}, output);
-  case Operation::Kind::average_pool:
-    return addWindows("AveragePool", operation, {}, output);
-  case Operation::Kind::global_average_pool:
-    return _graph.then("GlobalAveragePool", output);
-  case Operation::Kind::batch_norm:
-    return _graph.then("BatchNormalization", output, names,
-                       {OnnxGraph::real("epsilon", static_cast<float>(operation.epsilon))});
+  case Operation::Kind::layer:
+    return addLayer(operation, output);
+  case Operation::Kind::activation:
+    return addActivation(operation, output);
   case Operation::Kind::reshape:
     return _graph.reshape(output, operation.shape);
   case Operation::Kind::branch:
@@ -101,29 +80,22 @@ void Steps::addOperation(const Operation& operation, const std::string& output) 
     _branches.pop_back();
     return _graph.then("Add", output, {other});
   }
-  case Operation::Kind::activation:
-    return addActivation(operation, output);
   case Operation::Kind::reencode:
-    _graph.then("Gemm", operation.name + ".products", {names[0]}, {OnnxGraph::integer("transB", 1)});
-    _graph.then("Softmax", operation.name + ".posterior");
-    return _graph.then("MatMul", output, {names[1]});
+    return addReencoding(operation, output);
   }
 }
 
-void Steps::addDense(const Operation& operation, OnnxGraph::Names names, const std::string& output) {
-  if (!operation.tied.empty()) names.insert(names.begin(), operation.tied);
-  _graph.then("Gemm", output, names, {OnnxGraph::integer("transB", 1)});
+void Steps::addLayer(const Operation& layer, const std::string& output) {
+  const OnnxLayer add = onnxLayers().at(layer.type);
+  PARTITA_REQUIRE(add != nullptr, layer.name + " has an operation without nodes");
+  add(_graph, layer, output);
 }
 
-void Steps::addWindows(const std::string& type, const Operation& operation, const OnnxGraph::Names& names,
-                       const std::string& output) {
-  OnnxGraph::Attributes attributes;
-  for (const Operation::Setting& setting : operation.settings) {
-    if (type == "AveragePool" && setting.name == "dilations") continue;
-    attributes.push_back(setting.name == "group" ? OnnxGraph::integer(setting.name, setting.values.front())
-                                                 : OnnxGraph::integers(setting.name, setting.values));
-  }
-  _graph.then(type, output, names, attributes);
+void Steps::addReencoding(const Operation& operation, const std::string& output) {
+  const std::string &decoder = operation.tensors[0].name, &labels = operation.tensors[1].name;
+  _graph.then("Gemm", operation.name + ".products", {decoder}, {OnnxGraph::integer("transB", 1)});
+  _graph.then("Softmax", operation.name + ".posterior");
+  _graph.then("MatMul", output, {labels});
 }
 
 void Steps::addActivation(const Operation& operation, const std::string& output) {
@@ -165,7 +137,7 @@ void Steps::addGelu(const std::string& output) {
 
 void Steps::build() {
   _graph.setCurrent("features");
-  if (_network.operations.front().kind != Operation::Kind::embedding) addStandardisation();
+  if (!_network.tokens) addStandardisation();
   for (const Operation& operation : _network.operations) {
     addOperation(operation, &operation == &_network.operations.back() ? "logits" : operation.name);
   }

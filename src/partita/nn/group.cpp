@@ -3,6 +3,7 @@
 #include "partita/core/loops.hpp"
 #include "partita/core/region.hpp"
 #include "partita/nn/activation.hpp"
+#include "partita/plan/layer_rules.hpp"
 
 #include <algorithm>
 
@@ -43,8 +44,8 @@ Matrix asMatrix(const Vector& values, std::size_t rows, std::size_t columns) {
 } // namespace
 
 Group::Group(const LayerPlan& plan)
-    : PlannedLayer(plan), _residual(plan.spec.type == "residual"), _widest(plan.widestInside()),
-      _body(plan.body), _shortcut(plan.shortcut) {}
+    : PlannedLayer(plan), _residual(plan.rules().residual()), _widest(plan.widestInside()), _body(plan.body),
+      _shortcut(plan.shortcut) {}
 
 void Group::bind(const LayerNumbers& numbers) {
   const std::int64_t body = _body.storedValues();

@@ -1,6 +1,5 @@
 #include "partita/nn/layer.hpp"
 
-#include "partita/core/error.hpp"
 #include "partita/nn/activation_layer.hpp"
 #include "partita/nn/attention.hpp"
 #include "partita/nn/batch_norm.hpp"
@@ -16,22 +15,37 @@
 
 namespace partita {
 
+namespace {
+
+template <class Made, auto... settings>
+std::unique_ptr<Layer> make(const LayerPlan& plan) {
+  return std::make_unique<Made>(plan, settings...);
+}
+
+} // namespace
+
+const LayerTable<LayerFactory>& layerClasses() {
+  static const LayerTable<LayerFactory> classes{{"dense", make<Dense>},
+                                                {"activation", make<ActivationLayer>},
+                                                {"block", make<Group>},
+                                                {"residual", make<Group>},
+                                                {"conv2d", make<Convolution>},
+                                                {"conv3d", make<Convolution>},
+                                                {"max-pool", make<MaxPool>},
+                                                {"average-pool", make<AveragePool>},
+                                                {"global-average-pool", make<GlobalAveragePool>},
+                                                {"flatten", make<Flatten>},
+                                                {"batch-norm", make<BatchNorm>},
+                                                {"embedding", make<Embedding>},
+                                                {"attention", make<Attention>},
+                                                {"layer-norm", make<Norm, Norm::Centre::mean>},
+                                                {"rms-norm", make<Norm, Norm::Centre::zero>},
+                                                {"dropout", make<Dropout>}};
+  return classes;
+}
+
 std::unique_ptr<Layer> makeLayer(const LayerPlan& plan) {
-  const std::string& type = plan.spec.type;
-  if (type == "dense") return std::make_unique<Dense>(plan);
-  if (type == "activation") return std::make_unique<ActivationLayer>(plan);
-  if (type == "embedding") return std::make_unique<Embedding>(plan);
-  if (type == "attention") return std::make_unique<Attention>(plan);
-  if (type == "layer-norm" || type == "rms-norm") return std::make_unique<Norm>(plan);
-  if (type == "dropout") return std::make_unique<Dropout>(plan);
-  if (type == "conv2d" || type == "conv3d") return std::make_unique<Convolution>(plan);
-  if (type == "max-pool") return std::make_unique<MaxPool>(plan);
-  if (type == "average-pool") return std::make_unique<AveragePool>(plan);
-  if (type == "global-average-pool") return std::make_unique<GlobalAveragePool>(plan);
-  if (type == "flatten") return std::make_unique<Flatten>(plan);
-  if (type == "batch-norm") return std::make_unique<BatchNorm>(plan);
-  if (plan.group()) return std::make_unique<Group>(plan);
-  PARTITA_FAIL("no layer of type " + type);
+  return layerClasses().at(plan.spec.type)(plan);
 }
 
 } // namespace partita

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "partita/config/layer_table.hpp"
 #include "partita/nn/layer_numbers.hpp"
 #include "partita/plan/layer_plan.hpp"
 #include "partita/plan/tensor_slice.hpp"
@@ -98,6 +99,11 @@ class PlannedLayer : public Layer {
 
   LayerPlan _plan;
 };
+
+using LayerFactory = std::unique_ptr<Layer> (*)(const LayerPlan& plan);
+
+/// What makes a layer of each type.
+const LayerTable<LayerFactory>& layerClasses();
 
 std::unique_ptr<Layer> makeLayer(const LayerPlan& plan);
 

@@ -91,8 +91,8 @@ struct ShiftGradient {
 
 } // namespace
 
-Norm::Norm(const LayerPlan& plan)
-    : PlannedLayer(plan), _centred(plan.spec.type == "layer-norm"), _width(plan.in.back()) {}
+Norm::Norm(const LayerPlan& plan, Centre centre)
+    : PlannedLayer(plan), _centred(centre == Centre::mean), _width(plan.in.back()) {}
 
 void Norm::bind(const LayerNumbers& numbers) {
   LayerTensors tensors(numbers);

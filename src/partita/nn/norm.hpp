@@ -11,7 +11,8 @@ namespace partita {
 /// root, and the mean.
 class Norm : public PlannedLayer {
  public:
-  explicit Norm(const LayerPlan& plan);
+  enum class Centre { mean, zero }; ///< layer-norm, rms-norm
+  Norm(const LayerPlan& plan, Centre centre);
 
   void bind(const LayerNumbers& numbers) override;
   void initialise(std::uint64_t seed, const std::string& tensor, const TensorSlice& slice,

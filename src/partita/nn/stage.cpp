@@ -3,6 +3,7 @@
 #include "partita/core/aligned.hpp"
 #include "partita/core/error.hpp"
 #include "partita/nn/gemm.hpp"
+#include "partita/plan/layer_rules.hpp"
 
 #include <cstring>
 
@@ -30,7 +31,8 @@ View zerosIn(const TypedSpan& given, Precision precision, const std::string& lab
 /// is none. A dense layer may have the same one.
 std::int64_t tableValues(const StagePlan& plan) {
   const LayerPlan* first = leavesOf(plan.layers).front();
-  return first->spec.type == "embedding" ? first->classes * first->spec.embedding.width : 0;
+  const Shape table = first->rules().table(*first);
+  return table.empty() ? 0 : valuesOf(table);
 }
 
 } // namespace

@@ -4,22 +4,19 @@
 
 #include <algorithm>
 #include <numeric>
-#include <stdexcept>
 
 namespace partita {
 
-const LayerRules& rulesOf(const std::string& type) {
-  for (const auto family : {denseRules, groupRules, imageRules, sequenceRules})
-    if (const LayerRules* rules = family(type)) return *rules;
-  throw std::logic_error("no rules for layers of type '" + type + "'");
+const LayerRules& LayerPlan::rules() const {
+  return *layerRules().at(spec.type);
 }
 
 std::vector<ParameterShape> LayerPlan::parameterShapes() const {
-  return rulesOf(spec.type).parameters(*this);
+  return rules().parameters(*this);
 }
 
 std::vector<ParameterShape> LayerPlan::statisticsShapes() const {
-  return rulesOf(spec.type).statistics(*this);
+  return rules().statistics(*this);
 }
 
 std::int64_t LayerPlan::statistics() const {
@@ -45,13 +42,13 @@ std::int64_t LayerPlan::storedValues() const {
 }
 
 double LayerPlan::forwardFlops() const {
-  return rulesOf(spec.type).forwardFlops(*this);
+  return rules().forwardFlops(*this);
 }
 double LayerPlan::weightFlops() const {
-  return rulesOf(spec.type).weightFlops(*this);
+  return rules().weightFlops(*this);
 }
 double LayerPlan::inputFlops() const {
-  return rulesOf(spec.type).inputFlops(*this);
+  return rules().inputFlops(*this);
 }
 std::int64_t LayerPlan::widestInside() const {
   std::int64_t widest = std::max(inputs(), outputs());
@@ -60,13 +57,17 @@ std::int64_t LayerPlan::widestInside() const {
   return widest;
 }
 std::int64_t LayerPlan::savedValues() const {
-  return rulesOf(spec.type).savedValues(*this);
+  return rules().savedValues(*this);
 }
 std::int64_t LayerPlan::workValues(std::int64_t rows) const {
-  return rulesOf(spec.type).workValues(*this, rows);
+  return rules().workValues(*this, rows);
 }
 std::int64_t LayerPlan::realCopies() const {
-  return rulesOf(spec.type).realCopies(*this);
+  return rules().realCopies(*this);
+}
+
+bool needsArgument(Activation activation) {
+  return activation == Activation::gelu || activation == Activation::silu;
 }
 
 namespace {

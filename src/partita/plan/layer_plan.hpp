@@ -26,6 +26,8 @@ struct ParameterShape {
   std::int64_t size() const { return valuesOf(extents); }
 };
 
+class LayerRules;
+
 /// Shape and cost of one layer of a network; all counts are for one sample. What depends on the type is in
 /// LayerRules.
 struct LayerPlan {
@@ -44,6 +46,7 @@ struct LayerPlan {
   std::int64_t outputs() const { return valuesOf(out); }
   std::string name() const { return place + "." + spec.type; } ///< "layer3.dense"
   bool group() const { return !body.empty(); }
+  const LayerRules& rules() const; ///< of its type
 
   std::vector<ParameterShape> parameterShapes() const; ///< of this layer itself, in the order of the buffer
   std::int64_t parameters() const;                     ///< with those of the layers inside

@@ -1,20 +1,48 @@
 #pragma once
 
+#include "partita/config/layer_table.hpp"
 #include "partita/plan/layer_plan.hpp"
 
 namespace partita {
 
-/// What the planner knows of one type of layer: shapes and costs, from `spec` and `in` (and `body`,
+/// Where the output values of a layer come from.
+enum class OutputValues {
+  computed,
+  rearranged, ///< they are the input's values
+  chosen      ///< they are some of the input's values: the largest of several
+};
+
+/// A layer as a step of the network in another program, see `Operation`.
+struct LayerStep {
+  struct Setting {
+    std::string name;                   ///< as ONNX calls it: "strides", "epsilon"
+    std::vector<std::int64_t> integers; ///< empty: it is a real number
+    double real = 0.0;
+  };
+
+  std::string operation; ///< "convolution"; empty: none, at most a change of shape and an activation
+  Shape in, out;         ///< of a sample as it comes and goes, or of a row of it; empty: any
+  std::vector<Setting> settings{}; ///< what the operation needs besides the layer's tensors
+};
+
+/// All that the program asks about one type of layer; answers follow from `spec` and `in` (and `body`,
 /// `shortcut` of a group). The defaults are those of an element-wise layer without parameters.
 class LayerRules {
  public:
   virtual ~LayerRules() = default;
+
+  // Shapes.
 
   /// Extents of the output. Throws UserError, beginning with `plan.entry`, where the layer does not fit.
   virtual Shape output(const LayerPlan& plan) const { return plan.in; }
   virtual std::vector<ParameterShape> parameters(const LayerPlan&) const { return {}; }
   /// State that training updates and no gradient reaches.
   virtual std::vector<ParameterShape> statistics(const LayerPlan&) const { return {}; }
+  /// Called for the last layer of a network: a width that is left out becomes the number of classes.
+  virtual void takeClasses(LayerSpec&, std::int64_t classes) const { (void)classes; }
+
+  // Costs per sample.
+
   virtual double forwardFlops(const LayerPlan&) const { return 0.0; }
   virtual double weightFlops(const LayerPlan& plan) const {
     return parameters(plan).empty() ? 0.0 : forwardFlops(plan);
@@ -26,18 +54,32 @@ class LayerRules {
     return 0;
   }
   virtual std::int64_t realCopies(const LayerPlan& plan) const { return plan.storedValues(); }
+
+  // Its part in the network.
+
+  /// {tokens, width} of the table with which its parameters begin, and which a tied layer uses too; empty:
+  /// none.
+  virtual Shape table(const LayerPlan&) const { return {}; }
+  /// Are its weights that table?
+  virtual bool tied(const LayerPlan&) const { return false; }
+  /// Groups: is the input, or the output of the shortcut, added to the output of the layers inside?
+  virtual bool residual() const { return false; }
+  virtual OutputValues outputValues() const { return OutputValues::computed; }
+  /// Is the output, before the activation, linear in the first parameter tensor, and is the second, where
+  /// there is one, added to each unit or channel? A stage that ends with such a layer can start at the mean
+  /// label.
+  virtual bool scalesOutput(const LayerPlan&) const { return false; }
+  /// Are its statistics those of the batch of all replicas?
+  virtual bool acrossReplicas(const LayerPlan&) const { return false; }
+
+  /// What an export writes. Not called for groups: they are exported as what is inside them.
+  virtual LayerStep step(const LayerPlan&) const { return {"", {}, {}}; }
 };
 
 /// Widest head of attention: its tiles have to fit into the cache of a core.
 constexpr std::int64_t most_head_width = 256;
 
-/// The rules of a type by its name in decks. Throws std::logic_error where there is none.
-const LayerRules& rulesOf(const std::string& type);
-
-/// One function a family of layers; null where a type belongs to another.
-const LayerRules* denseRules(const std::string& type);
-const LayerRules* groupRules(const std::string& type);
-const LayerRules* sequenceRules(const std::string& type);
-const LayerRules* imageRules(const std::string& type);
+/// The rules of all types; the table is in plan/layers/table.cpp.
+const LayerTable<const LayerRules*>& layerRules();
 
 } // namespace partita

@@ -43,11 +43,11 @@ class Planner {
     layer.in = input;
     layer.initialisation = _network.initialisation;
     layer.classes = _classes;
-    if (last && spec.type == "dense" && spec.dense.units == 0) layer.spec.dense.units = _classes;
+    if (last) layer.rules().takeClasses(layer.spec, _classes);
     layer.body = planInside(spec.layers, input, place + ".", entry + ", layer ", last);
     layer.shortcut = planInside(spec.shortcut, input, place + ".shortcut", entry + ", shortcut ", false);
     layer.number = layer.group() ? 0 : _number++;
-    layer.out = rulesOf(spec.type).output(layer);
+    layer.out = layer.rules().output(layer);
     return layer;
   }
 
@@ -73,13 +73,13 @@ class Planner {
 void tieToEmbedding(std::vector<LayerPlan>& layers) {
   LayerPlan* embedding = firstLeaf(layers);
   for (const LayerPlan* leaf : leavesOf(layers)) {
-    if (!leaf->spec.dense.tied) continue;
-    if (embedding->spec.type != "embedding")
-      throw UserError(leaf->entry + " is tied, but the network has no embedding");
-    if (embedding->spec.embedding.width != leaf->in.back() || embedding->classes != leaf->out.back()) {
+    if (!leaf->rules().tied(*leaf)) continue;
+    const Shape table = embedding->rules().table(*embedding);
+    if (table.empty()) throw UserError(leaf->entry + " is tied, but the network has no embedding");
+    if (table != Shape{leaf->out.back(), leaf->in.back()}) {
       throw UserError(leaf->entry + ": a tied layer has as many units as there are tokens, " +
-                      std::to_string(embedding->classes) + ", and inputs as the embedding is wide, " +
-                      std::to_string(embedding->spec.embedding.width));
+                      std::to_string(table[0]) + ", and inputs as the embedding is wide, " +
+                      std::to_string(table[1]));
     }
     if (embedding->shared) throw UserError(leaf->entry + " is tied, and so is a layer in front of it");
     embedding->shared = true;

@@ -2,6 +2,7 @@
 
 #include "partita/config/user_error.hpp"
 #include "partita/plan/balanced_cuts.hpp"
+#include "partita/plan/layer_rules.hpp"
 #include "partita/plan/network_plan.hpp"
 #include "partita/plan/stage_memory.hpp"
 #include "partita/plan/stage_plan.hpp"
@@ -45,9 +46,9 @@ std::vector<std::int64_t> cutsByRule(const RunConfig& config, const Layers& laye
 
 void checkTies(const StagePlan& stage) {
   const std::vector<const LayerPlan*> leaves = leavesOf(stage.layers);
-  if (leaves.empty() || leaves.front()->spec.type == "embedding") return;
+  if (leaves.empty() || !leaves.front()->rules().table(*leaves.front()).empty()) return;
   for (const LayerPlan* leaf : leaves) {
-    if (leaf->spec.dense.tied)
+    if (leaf->rules().tied(*leaf))
       throw UserError(leaf->entry + " is tied to the embedding, which is in another stage; leave `tied` out");
   }
 }

@@ -1,5 +1,6 @@
 #include "partita/plan/stage_plan.hpp"
 
+#include "partita/plan/layer_rules.hpp"
 #include "partita/plan/strategies/sil.hpp"
 
 #include <algorithm>
@@ -134,12 +135,12 @@ bool grows(Activation activation) {
 /// front of layers that only choose or rearrange values; null where there is none.
 LayerPlan* lastActivation(Layers& layers, bool chosen = false) {
   for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
-    const std::string& type = layer->spec.type;
     if (layer->spec.activation != Activation::identity)
       return chosen && !grows(layer->spec.activation) ? nullptr : &*layer;
-    if (type == "block") return lastActivation(layer->body, chosen);
-    if (type != "flatten" && type != "max-pool") return nullptr;
-    chosen = chosen || type == "max-pool";
+    const LayerRules& rules = layer->rules();
+    if (layer->group()) return rules.residual() ? nullptr : lastActivation(layer->body, chosen);
+    if (rules.outputValues() == OutputValues::computed) return nullptr;
+    chosen = chosen || rules.outputValues() == OutputValues::chosen;
   }
   return nullptr;
 }

@@ -76,14 +76,8 @@ Shape shapeOf(std::int64_t channels, const WindowPlan& windows, const Shape& in)
 }
 
 WindowPlan convolutionWindows(const LayerPlan& plan) {
-  const LayerSpec& spec = plan.spec;
-  if (spec.type == "conv3d" && !isVolume(plan.in))
-    throw UserError(plan.entry + ": conv3d needs channels x depth x rows x columns, its input is " +
-                    toText(plan.in));
-  if (spec.type == "conv2d" && !isImage(plan.in))
-    throw UserError(plan.entry + ": conv2d needs channels x rows x columns, its input is " + toText(plan.in));
-  return windowsOf(plan, {spec.convolution.kernel, spec.convolution.stride, spec.convolution.padding,
-                          spec.convolution.dilation});
+  const ConvolutionKeys& keys = plan.spec.convolution;
+  return windowsOf(plan, {keys.kernel, keys.stride, keys.padding, keys.dilation});
 }
 
 WindowPlan poolingWindows(const LayerPlan& plan) {

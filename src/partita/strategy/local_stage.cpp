@@ -1,12 +1,10 @@
 #include "partita/strategy/local_stage.hpp"
 
 #include "partita/data/order.hpp"
+#include "partita/plan/layer_rules.hpp"
 #include "partita/plan/run_length.hpp"
 #include "partita/plan/strategies/sil.hpp"
 #include "partita/plan/strategy_plan.hpp"
-
-#include <algorithm>
-#include <array>
 
 namespace partita {
 
@@ -21,7 +19,7 @@ const SilSection* labelSettings(const RunConfig& config) {
 /// a stage is something else, such as a sum of branches.
 const LayerPlan* lastLinear(const std::vector<LayerPlan>& layers) {
   for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
-    if (layer->spec.type == "residual") return nullptr;
+    if (layer->rules().residual()) return nullptr;
     if (layer->group()) return lastLinear(layer->body);
     if (layer->parameters() > 0) return &*layer;
     if (layer->spec.activation != Activation::identity) return nullptr;
@@ -43,14 +41,12 @@ std::vector<double> meanOfChannels(const std::vector<double>& mean, std::int64_t
 void startAtMeanLabel(const StagePlan& plan, const SilLabels& labels, double gain,
                       std::vector<Real>& values) {
   const LayerPlan* layer = lastLinear(plan.layers);
-  static const std::array<const char*, 4> types{"dense", "conv2d", "conv3d", "batch-norm"};
-  if (layer == nullptr || layer->spec.dense.tied ||
-      std::find(types.begin(), types.end(), layer->spec.type) == types.end())
-    return;
+  if (layer == nullptr || !layer->rules().scalesOutput(*layer)) return;
+  const std::string factors = layer->parameterShapes().front().name;
   for (const StageTensor& tensor : parameterTensors(plan.layers)) {
     if (tensor.layer != layer->name()) continue;
     Real* const own = values.data() + tensor.offset;
-    if (tensor.name == "weight" || tensor.name == "scale") {
+    if (tensor.name == factors) {
       for (std::int64_t i = 0; i < tensor.size; ++i) own[i] *= static_cast<Real>(gain);
     } else {
       const std::vector<double> means = meanOfChannels(labels.mean, tensor.size);
@@ -59,7 +55,7 @@ void startAtMeanLabel(const StagePlan& plan, const SilLabels& labels, double gai
   }
 }
 
-/// A later stage of one dense layer starts by passing on what the stage in front says. The last one decodes
+/// A later stage of one matrix starts by passing on what the stage in front says. The last one decodes
 /// the labels, z = x (S - mean)^T / tau; one between two cuts adds to its small random weights the map from
 /// the labels in front to its own, centred: x (S - mean)^T (S' - mean') / width, twice where an entrance
 /// takes one half of x away.
@@ -90,8 +86,10 @@ void startWithLabels(const StagePlan& plan, const SilLabels& before, const SilLa
 bool startsWithLabels(const SilSection& sil, const StagePlan& plan) {
   if (plan.first() || !startsWithLabels(sil)) return false;
   const LayerPlan& last = plan.layers.back();
-  return last.spec.type == "dense" && last.parameters() == plan.parameters() &&
-         last.inputs() == plan.inputs();
+  const std::vector<ParameterShape> shapes = last.parameterShapes();
+  const Shape from_labels_to_labels{plan.labelWidth(), plan.inputs() / plan.positions};
+  return last.parameters() == plan.parameters() && !shapes.empty() &&
+         shapes.front().extents == from_labels_to_labels;
 }
 
 std::vector<Real> startingValues(const RunConfig& config, const StagePlan& plan, const SilLabels& labels,

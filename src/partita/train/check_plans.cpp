@@ -4,6 +4,7 @@
 #include "partita/config/write_deck.hpp"
 #include "partita/core/log.hpp"
 #include "partita/data/load_data.hpp"
+#include "partita/plan/layer_rules.hpp"
 #include "partita/plan/network_plan.hpp"
 #include "partita/plan/run_length.hpp"
 #include "partita/plan/strategy_plan.hpp"
@@ -29,26 +30,29 @@ std::int64_t fewestRows(const RunConfig& config, const GridPlan& grid) {
 /// Of one value the mean is that value: nothing in front of the layer would ever learn.
 void checkValues(const LayerPlan& layer, std::int64_t rows, const GridPlan& grid) {
   const std::int64_t channels = layer.statisticsShapes().front().size(),
-                     replicas = layer.spec.batch_norm.replicas ? grid.replicas : 1,
+                     replicas = layer.rules().acrossReplicas(layer) ? grid.replicas : 1,
                      values = rows * replicas * layer.inputs() / channels;
   if (values > 1) return;
-  throw UserError(layer.entry + ": batch-norm would see a single value of each channel at a time; take a "
-                                "larger training/batch, or fewer replicas or microbatches");
+  throw UserError(
+      layer.entry + ": " + layer.spec.type +
+      " would see a single value of each channel at a time; take a larger training/batch, or fewer "
+      "replicas or microbatches");
 }
 
 /// Sums over replicas meet only where all come to them in the same order.
 void checkOrder(const LayerPlan& layer, const RunConfig& config, const GridPlan& grid) {
   const StrategySection& strategy = config.strategy;
-  if (!layer.spec.batch_norm.replicas || grid.replicas == 1 || !pipelines(strategy) ||
+  if (!layer.rules().acrossReplicas(layer) || grid.replicas == 1 || !pipelines(strategy) ||
       strategy.pipeline.microbatches == 1)
     return;
   if (grid.groups > 1 && strategy.pipeline.schedule == PipelineSchedule::message_driven)
-    throw UserError(layer.entry + ": batch-norm over all replicas needs a fixed order of the microbatches: "
-                                  "strategy/schedule = \"1f1b\", \"1f1b-eager\" or \"gpipe\"");
+    throw UserError(layer.entry + ": " + layer.spec.type +
+                    " over all replicas needs a fixed order of the microbatches: "
+                    "strategy/schedule = \"1f1b\", \"1f1b-eager\" or \"gpipe\"");
   const std::int64_t batch = config.training.batch;
   if (batch % grid.replicas != 0 && batch / grid.replicas < strategy.pipeline.microbatches)
-    throw UserError(layer.entry +
-                    ": batch-norm over all replicas needs as many microbatches in each replica: "
+    throw UserError(layer.entry + ": " + layer.spec.type +
+                    " over all replicas needs as many microbatches in each replica: "
                     "a training/batch that the " +
                     std::to_string(grid.replicas) + " replicas can share evenly");
 }

@@ -93,6 +93,8 @@ JoinedNetwork joinedNetwork(const std::string& path) {
   operations.finish(partition.stages.back().layers.back().out);
   network.operations = operations.take();
   network.positions = partition.stages.back().positions;
+  const LayerPlan& first = *leavesOf(partition.stages.front().layers).front();
+  network.tokens = !first.rules().table(first).empty();
   network.inputs = stored.inputs;
   network.classes = stored.facts.classes;
   network.shift = std::move(stored.facts.shift);

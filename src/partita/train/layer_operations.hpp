@@ -3,7 +3,6 @@
 #include "partita/core/sha256.hpp"
 #include "partita/io/joined_network.hpp"
 #include "partita/io/read_run_file.hpp"
-#include "partita/plan/layer_plan.hpp"
 
 namespace partita {
 
@@ -23,11 +22,10 @@ class LayerOperations {
 
  private:
   void addGroup(const LayerPlan& layer);
-  void addDense(const LayerPlan& layer);
+  void addStep(const LayerPlan& layer, const LayerStep& step);
   void addActivation(const LayerPlan& layer);
-  void addSettings(const LayerPlan& layer, Operation& operation);
+  void readTensors(const char* kind, const std::vector<ParameterShape>& shapes, Operation& operation);
   void reshape(const Shape& shape, const std::string& name);
-  Operation operationOf(Operation::Kind kind, const LayerPlan& layer);
 
   const RunFile& _file;
   Shape _shape;       ///< of a sample here, or of a position

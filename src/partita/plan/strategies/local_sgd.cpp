@@ -1,5 +1,6 @@
 #include "partita/config/names.hpp"
 #include "partita/config/user_error.hpp"
+#include "partita/plan/layer_rules.hpp"
 #include "partita/plan/strategies/pipeline.hpp"
 #include "partita/plan/strategies/table.hpp"
 
@@ -14,7 +15,7 @@ namespace {
 bool looksAtAllReplicas(const std::vector<LayerPlan>& layers) {
   const std::vector<const LayerPlan*> leaves = leavesOf(layers);
   return std::any_of(leaves.begin(), leaves.end(),
-                     [](const LayerPlan* layer) { return layer->spec.batch_norm.replicas; });
+                     [](const LayerPlan* layer) { return layer->rules().acrossReplicas(*layer); });
 }
 
 /// Replicas of the whole network that learn alone between meetings.

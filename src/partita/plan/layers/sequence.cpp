@@ -1,5 +1,5 @@
 #include "partita/config/user_error.hpp"
-#include "partita/plan/layer_rules.hpp"
+#include "partita/plan/layers/table.hpp"
 
 namespace partita {
 
@@ -25,25 +25,9 @@ class EmbeddingRules : public LayerRules {
             (plan.spec.embedding.positions ? plan.in[0] : 0)) *
            plan.spec.embedding.width;
   }
-};
 
-/// A factor and for layer-norm a shift for each value of the last extent.
-class NormRules : public LayerRules {
- public:
-  explicit NormRules(bool centred) : _centred(centred) {}
-
-  std::vector<ParameterShape> parameters(const LayerPlan& plan) const override {
-    std::vector<ParameterShape> shapes{{"weight", {plan.in.back()}, "width"}};
-    if (_centred) shapes.push_back({"bias", {plan.in.back()}, "width"});
-    return shapes;
-  }
-  /// Of each position: one over its deviation, and for layer-norm its mean.
-  std::int64_t savedValues(const LayerPlan& plan) const override {
-    return (_centred ? 2 : 1) * positionsOf(plan.in);
-  }
-
- private:
-  bool _centred;
+  Shape table(const LayerPlan& plan) const override { return {plan.classes, plan.spec.embedding.width}; }
+  LayerStep step(const LayerPlan& plan) const override { return {"embedding", plan.in, plan.out}; }
 };
 
 class AttentionRules : public LayerRules {
@@ -89,6 +73,10 @@ class AttentionRules : public LayerRules {
     return panelRows(3 * width, width) * width + (plan.spec.attention.bias ? 4 * width : 0);
   }
 
+  LayerStep step(const LayerPlan& plan) const override {
+    return {"attention", plan.in, plan.out, {{"heads", {plan.spec.attention.heads}}}};
+  }
+
  private:
   static double projections(const LayerPlan& plan) {
     return 8.0 * static_cast<double>(plan.inputs()) * static_cast<double>(plan.in[1]);
@@ -100,16 +88,14 @@ class AttentionRules : public LayerRules {
 
 } // namespace
 
-const LayerRules* sequenceRules(const std::string& type) {
-  static const EmbeddingRules embedding;
-  static const NormRules layer_norm(true), rms_norm(false);
-  static const AttentionRules attention;
-  static const LayerRules dropout;
-  if (type == "embedding") return &embedding;
-  if (type == "layer-norm") return &layer_norm;
-  if (type == "rms-norm") return &rms_norm;
-  if (type == "dropout") return &dropout;
-  return type == "attention" ? &attention : nullptr;
+const LayerRules& embeddingRules() {
+  static const EmbeddingRules rules;
+  return rules;
+}
+
+const LayerRules& attentionRules() {
+  static const AttentionRules rules;
+  return rules;
 }
 
 } // namespace partita

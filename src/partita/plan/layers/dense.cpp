@@ -1,5 +1,5 @@
 #include "partita/config/user_error.hpp"
-#include "partita/plan/layer_rules.hpp"
+#include "partita/plan/layers/table.hpp"
 
 namespace partita {
 
@@ -9,11 +9,16 @@ namespace {
 class DenseRules : public LayerRules {
  public:
   Shape output(const LayerPlan& plan) const override {
-    if (plan.spec.dense.units == 0) {
+    const std::int64_t units = plan.spec.dense.units;
+    if (units == 0) {
       throw UserError(plan.entry +
                       " has no units; only the last layer may leave them to the number of classes");
     }
-    return isSequence(plan.in) ? Shape{plan.in[0], plan.spec.dense.units} : Shape{plan.spec.dense.units};
+    return isSequence(plan.in) ? Shape{plan.in[0], units} : Shape{units};
+  }
+
+  void takeClasses(LayerSpec& spec, std::int64_t classes) const override {
+    if (spec.dense.units == 0) spec.dense.units = classes;
   }
 
   std::vector<ParameterShape> parameters(const LayerPlan& plan) const override {
@@ -40,6 +45,12 @@ class DenseRules : public LayerRules {
     return panelRows(units, fanIn(plan)) * fanIn(plan) + (plan.spec.dense.bias ? units : 0);
   }
 
+  bool tied(const LayerPlan& plan) const override { return plan.spec.dense.tied; }
+  bool scalesOutput(const LayerPlan& plan) const override { return !plan.spec.dense.tied; }
+
+  /// Of a sequence each position is a row.
+  LayerStep step(const LayerPlan& plan) const override { return {"dense", {fanIn(plan)}, {plan.out.back()}}; }
+
  private:
   static std::int64_t fanIn(const LayerPlan& plan) {
     return isSequence(plan.in) ? plan.in[1] : plan.inputs();
@@ -48,15 +59,16 @@ class DenseRules : public LayerRules {
 
 } // namespace
 
-bool needsArgument(Activation activation) {
-  return activation == Activation::gelu || activation == Activation::silu;
+const LayerRules& denseRules() {
+  static const DenseRules rules;
+  return rules;
 }
 
-const LayerRules* denseRules(const std::string& type) {
-  static const DenseRules dense;
-  static const LayerRules activation;
-  if (type == "dense") return &dense;
-  return type == "activation" ? &activation : nullptr;
+/// Activation layers and dropout. Neither is a step of its own in other programs: activations are written
+/// after any layer that has one, and dropout does nothing outside training.
+const LayerRules& elementwiseRules() {
+  static const LayerRules rules;
+  return rules;
 }
 
 } // namespace partita

@@ -1,5 +1,5 @@
 #include "partita/config/user_error.hpp"
-#include "partita/plan/layer_rules.hpp"
+#include "partita/plan/layers/table.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -54,6 +54,8 @@ class GroupRules : public LayerRules {
     return 3 * plan.widestInside() * rows + inner + (plan.spec.recompute ? innerValues(plan) * rows : 0);
   }
 
+  bool residual() const override { return _residual; }
+
  private:
   /// Of a sample: all outputs inside, and what those layers save. The last output of a block is its own; a
   /// residual's activation may want its argument.
@@ -68,10 +70,14 @@ class GroupRules : public LayerRules {
 
 } // namespace
 
-const LayerRules* groupRules(const std::string& type) {
-  static const GroupRules block(false), residual(true);
-  if (type == "block") return &block;
-  return type == "residual" ? &residual : nullptr;
+const LayerRules& blockRules() {
+  static const GroupRules rules(false);
+  return rules;
+}
+
+const LayerRules& residualRules() {
+  static const GroupRules rules(true);
+  return rules;
 }
 
 } // namespace partita

@@ -1,0 +1,163 @@
+#include "partita/config/user_error.hpp"
+#include "partita/plan/layers/table.hpp"
+#include "partita/plan/window_plan.hpp"
+
+#include <algorithm>
+
+namespace partita {
+
+namespace {
+
+/// As the attributes of ONNX's operators, for the axes that the input has.
+std::vector<LayerStep::Setting> windowSettings(const WindowPlan& w, const Shape& in) {
+  std::vector<std::int64_t> kernel, stride, dilation, before, after;
+  for (std::size_t a = isVolume(in) ? 0 : 1; a < 3; ++a) {
+    kernel.push_back(w.kernel[a]);
+    stride.push_back(w.stride[a]);
+    dilation.push_back(w.dilation[a]);
+    before.push_back(w.before[a]);
+    const std::int64_t reach = w.dilation[a] * (w.kernel[a] - 1) + 1;
+    after.push_back(std::max<std::int64_t>(0, (w.out[a] - 1) * w.stride[a] + reach - w.in[a] - w.before[a]));
+  }
+  before.insert(before.end(), after.begin(), after.end());
+  return {{"kernel_shape", kernel}, {"strides", stride}, {"dilations", dilation}, {"pads", before}};
+}
+
+/// y = act(W * x + b), W {channels, channels in / groups, extents of the window}.
+class ConvolutionRules : public LayerRules {
+ public:
+  explicit ConvolutionRules(bool volume) : _volume(volume) {}
+
+  Shape output(const LayerPlan& plan) const override {
+    if (_volume && !isVolume(plan.in))
+      throw UserError(plan.entry + ": " + plan.spec.type +
+                      " needs channels x depth x rows x columns, its input is " + toText(plan.in));
+    if (!_volume && !isImage(plan.in))
+      throw UserError(plan.entry + ": " + plan.spec.type + " needs channels x rows x columns, its input is " +
+                      toText(plan.in));
+    const ConvolutionPlan convolution(plan);
+    return shapeOf(convolution.out_channels, convolution.windows, plan.in);
+  }
+
+  std::vector<ParameterShape> parameters(const LayerPlan& plan) const override {
+    const ConvolutionPlan convolution(plan);
+    std::vector<std::int64_t> extents{convolution.out_channels, convolution.in_channels / convolution.groups};
+    const std::string axes =
+        _volume ? "outputs, inputs, depth, rows, columns" : "outputs, inputs, rows, columns";
+    for (std::size_t a = _volume ? 0 : 1; a < 3; ++a) extents.push_back(convolution.windows.kernel[a]);
+    std::vector<ParameterShape> shapes{{"weight", extents, axes}};
+    if (plan.spec.convolution.bias) shapes.push_back({"bias", {convolution.out_channels}, "outputs"});
+    return shapes;
+  }
+
+  double forwardFlops(const LayerPlan& plan) const override {
+    return 2.0 * static_cast<double>(ConvolutionPlan(plan).depth()) * static_cast<double>(plan.outputs());
+  }
+
+  std::int64_t savedValues(const LayerPlan& plan) const override {
+    return needsArgument(plan.spec.activation) ? plan.outputs() : 0;
+  }
+
+  /// Columns, products of several rows, and the sums of each channel of a row.
+  std::int64_t workValues(const LayerPlan& plan, std::int64_t rows) const override {
+    const ConvolutionPlan convolution(plan);
+    return convolution.columnValues(rows) + convolution.productValues(rows) + convolution.out_channels * rows;
+  }
+
+  bool scalesOutput(const LayerPlan&) const override { return true; }
+
+  LayerStep step(const LayerPlan& plan) const override {
+    LayerStep step{"convolution", plan.in, plan.out, windowSettings(convolutionWindows(plan), plan.in)};
+    step.settings.push_back({"group", {plan.spec.convolution.groups}});
+    return step;
+  }
+
+ private:
+  bool _volume;
+};
+
+class PoolRules : public LayerRules {
+ public:
+  explicit PoolRules(bool largest) : _largest(largest) {}
+
+  Shape output(const LayerPlan& plan) const override {
+    const WindowPlan windows = poolingWindows(plan);
+    constexpr std::int64_t exact_in_float = 1 << 24;
+    if (_largest && windows.inPlaces() > exact_in_float)
+      throw UserError(plan.entry + ": max-pool takes " + std::to_string(exact_in_float) +
+                      " places at most, its input is " + toText(plan.in));
+    return shapeOf(plan.in.front(), windows, plan.in);
+  }
+
+  /// Where the largest value was.
+  std::int64_t savedValues(const LayerPlan& plan) const override { return _largest ? plan.outputs() : 0; }
+
+  OutputValues outputValues() const override {
+    return _largest ? OutputValues::chosen : OutputValues::computed;
+  }
+
+  LayerStep step(const LayerPlan& plan) const override {
+    return {plan.spec.type, plan.in, plan.out, windowSettings(poolingWindows(plan), plan.in)};
+  }
+
+ private:
+  bool _largest;
+};
+
+class GlobalPoolRules : public LayerRules {
+ public:
+  Shape output(const LayerPlan& plan) const override {
+    if (!isImage(plan.in) && !isVolume(plan.in))
+      throw UserError(plan.entry + ": " + plan.spec.type + " needs an image or a volume, its input is " +
+                      toText(plan.in));
+    return {plan.in.front()};
+  }
+
+  /// Other programs leave places of extent one.
+  LayerStep step(const LayerPlan& plan) const override {
+    Shape out(plan.in.size(), 1);
+    out.front() = plan.out.front();
+    return {plan.spec.type, plan.in, out};
+  }
+};
+
+class FlattenRules : public LayerRules {
+ public:
+  Shape output(const LayerPlan& plan) const override { return {plan.inputs()}; }
+  OutputValues outputValues() const override { return OutputValues::rearranged; }
+  LayerStep step(const LayerPlan& plan) const override { return {"", plan.out, plan.out}; }
+};
+
+} // namespace
+
+const LayerRules& conv2dRules() {
+  static const ConvolutionRules rules(false);
+  return rules;
+}
+
+const LayerRules& conv3dRules() {
+  static const ConvolutionRules rules(true);
+  return rules;
+}
+
+const LayerRules& maxPoolRules() {
+  static const PoolRules rules(true);
+  return rules;
+}
+
+const LayerRules& averagePoolRules() {
+  static const PoolRules rules(false);
+  return rules;
+}
+
+const LayerRules& globalAveragePoolRules() {
+  static const GlobalPoolRules rules;
+  return rules;
+}
+
+const LayerRules& flattenRules() {
+  static const FlattenRules rules;
+  return rules;
+}
+
+} // namespace partita

@@ -1,0 +1,81 @@
+#include "partita/config/user_error.hpp"
+#include "partita/plan/layers/table.hpp"
+
+namespace partita {
+
+namespace {
+
+/// y = act(scale (x - mean) / sqrt(variance + epsilon) + shift), channel by channel.
+class BatchNormRules : public LayerRules {
+ public:
+  Shape output(const LayerPlan& plan) const override {
+    if (isSequence(plan.in))
+      throw UserError(plan.entry + ": " + plan.spec.type + " takes values, images and volumes, its input " +
+                      toText(plan.in) + " is a sequence");
+    return plan.in;
+  }
+
+  std::vector<ParameterShape> parameters(const LayerPlan& plan) const override {
+    return {{"scale", {plan.in.front()}, "channels"}, {"shift", {plan.in.front()}, "channels"}};
+  }
+  std::vector<ParameterShape> statistics(const LayerPlan& plan) const override {
+    return {{"mean", {plan.in.front()}, "channels"}, {"variance", {plan.in.front()}, "channels"}};
+  }
+
+  /// Mean and deviation of the batch, which any batch of one row or more has room for.
+  std::int64_t savedValues(const LayerPlan& plan) const override { return 2 * plan.in.front(); }
+
+  /// Two sums of each channel of a row, and of the batch; and the number of its values.
+  std::int64_t workValues(const LayerPlan& plan, std::int64_t rows) const override {
+    return 2 * plan.in.front() * (rows + 1) + 1;
+  }
+
+  bool scalesOutput(const LayerPlan&) const override { return true; }
+  bool acrossReplicas(const LayerPlan& plan) const override { return plan.spec.batch_norm.replicas; }
+
+  LayerStep step(const LayerPlan& plan) const override {
+    return {plan.spec.type, plan.in, plan.out, {{"epsilon", {}, plan.spec.batch_norm.epsilon}}};
+  }
+};
+
+/// A factor and for layer-norm a shift for each value of the last extent.
+class NormRules : public LayerRules {
+ public:
+  explicit NormRules(bool centred) : _centred(centred) {}
+
+  std::vector<ParameterShape> parameters(const LayerPlan& plan) const override {
+    std::vector<ParameterShape> shapes{{"weight", {plan.in.back()}, "width"}};
+    if (_centred) shapes.push_back({"bias", {plan.in.back()}, "width"});
+    return shapes;
+  }
+  /// Of each position: one over its deviation, and for layer-norm its mean.
+  std::int64_t savedValues(const LayerPlan& plan) const override {
+    return (_centred ? 2 : 1) * positionsOf(plan.in);
+  }
+
+  LayerStep step(const LayerPlan& plan) const override {
+    return {plan.spec.type, plan.in, plan.out, {{"epsilon", {}, plan.spec.norm.epsilon}}};
+  }
+
+ private:
+  bool _centred;
+};
+
+} // namespace
+
+const LayerRules& batchNormRules() {
+  static const BatchNormRules rules;
+  return rules;
+}
+
+const LayerRules& layerNormRules() {
+  static const NormRules rules(true);
+  return rules;
+}
+
+const LayerRules& rmsNormRules() {
+  static const NormRules rules(false);
+  return rules;
+}
+
+} // namespace partita

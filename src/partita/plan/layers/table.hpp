@@ -1,0 +1,31 @@
+#pragma once
+
+#include "partita/plan/layer_rules.hpp"
+
+namespace partita {
+
+/// One function per type of layer, or for types that only differ in name; a file of this folder has those of
+/// a family.
+
+// dense.cpp
+const LayerRules& denseRules();
+const LayerRules& elementwiseRules();
+// group.cpp
+const LayerRules& blockRules();
+const LayerRules& residualRules();
+// image.cpp
+const LayerRules& conv2dRules();
+const LayerRules& conv3dRules();
+const LayerRules& maxPoolRules();
+const LayerRules& averagePoolRules();
+const LayerRules& globalAveragePoolRules();
+const LayerRules& flattenRules();
+// norm.cpp
+const LayerRules& batchNormRules();
+const LayerRules& layerNormRules();
+const LayerRules& rmsNormRules();
+// sequence.cpp
+const LayerRules& embeddingRules();
+const LayerRules& attentionRules();
+
+} // namespace partita

@@ -3,6 +3,7 @@
 #include "partita/core/loops.hpp"
 #include "partita/core/region.hpp"
 #include "partita/nn/activation.hpp"
+#include "partita/nn/norm_kernels.hpp"
 
 #include <algorithm>
 
@@ -19,9 +20,9 @@ struct Moments {
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, std::int64_t channel) const {
     const std::int64_t item = row * channels + channel;
     const Real* x = in + item * places;
-    const Real middle = laneSum(places, [=](std::int64_t i) { return x[i]; }) / static_cast<Real>(places);
+    const Real middle = sumOf(x, places) / static_cast<Real>(places);
     mean[item] = middle;
-    squares[item] = laneSum(places, [=](std::int64_t i) { return (x[i] - middle) * (x[i] - middle); });
+    squares[item] = squaresAbout(x, places, middle);
   }
 };
 
@@ -79,49 +80,6 @@ struct TakeRunning {
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t channel) const {
     mean[channel] = running_mean[channel];
     inverse[channel] = 1 / sqrt(running_variance[channel] + epsilon);
-  }
-};
-
-template <class Act>
-struct Normalise {
-  Act act;
-  const Real *in, *mean, *inverse, *scale, *shift;
-  Real* out;
-  std::int64_t channels, places;
-
-  /// An item is one channel of one row; it runs over places.
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, std::int64_t begin, std::int64_t end) const {
-    const Act local = act;
-    const std::int64_t channel = item % channels;
-    const Real factor = inverse[channel] * scale[channel], middle = mean[channel], offset = shift[channel];
-    const Real* x = in + item * places;
-    Real* y = out + item * places;
-    PARTITA_INDEPENDENT
-    for (std::int64_t i = begin; i < end; ++i) y[i] = local.value((x[i] - middle) * factor + offset);
-  }
-};
-
-/// g = dJ/dy act'(z) in place, and the sums of g and of g x^ over the places of each channel of a row, where
-/// x^ = (x - mean) / deviation.
-template <class Act>
-struct GradientSums {
-  Act act;
-  const Real *in, *out, *mean, *inverse, *scale, *shift;
-  Real *grad, *sum, *product;
-  std::int64_t channels, places;
-
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, std::int64_t channel) const {
-    const Act local = act;
-    const std::int64_t item = row * channels + channel;
-    const Real middle = mean[channel], factor = inverse[channel] * scale[channel], offset = shift[channel];
-    const Real *x = in + item * places, *y = out + item * places;
-    Real* g = grad + item * places;
-    sum[item] = laneSum(places, [=](std::int64_t i) {
-      const Real z = Act::needs_argument ? (x[i] - middle) * factor + offset : y[i];
-      return g[i] *= local.derivative(z, y[i]);
-    });
-    product[item] =
-        inverse[channel] * laneSum(places, [=](std::int64_t i) { return g[i] * (x[i] - middle); });
   }
 };
 
@@ -240,8 +198,9 @@ void BatchNorm::forward(const ExecSpace& space, const Pass& pass, const Matrix& 
   withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
     forEachRun(space, "partita::BatchNorm::forward_kernel",
                static_cast<std::int64_t>(in.extent(0)) * _channels, _places,
-               Normalise<decltype(act)>{act, in.data(), mean, inverse, _scale.values.data(),
-                                        _shift.values.data(), out.data(), _channels, _places});
+               Normalise<decltype(act)>{act, in.data(), ChannelStatistics{mean, inverse},
+                                        _scale.values.data(), _shift.values.data(), out.data(), _channels,
+                                        _places});
   });
 }
 
@@ -254,7 +213,7 @@ void BatchNorm::backward(const ExecSpace& space, const Pass& pass, const Matrix&
   Real *all_sums = sums.all.data(), *all_products = all_sums + _channels, *count = all_products + _channels;
   withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
     forEachElement(space, "partita::BatchNorm::gradient_sums_kernel", rows, _channels,
-                   GradientSums<decltype(act)>{act, in.data(), out.data(), mean, inverse,
+                   GradientSums<decltype(act)>{act, in.data(), out.data(), ChannelStatistics{mean, inverse},
                                                _scale.values.data(), _shift.values.data(), grad_out.data(),
                                                sums.first, sums.second, _channels, _places});
   });

@@ -3,6 +3,7 @@
 #include "partita/core/loops.hpp"
 #include "partita/core/math.hpp"
 #include "partita/core/region.hpp"
+#include "partita/nn/norm_kernels.hpp"
 
 #include <algorithm>
 
@@ -32,9 +33,8 @@ struct NormaliseRow {
     const Real* x = in + row * width;
     Real* y = out + row * width;
     const Real share = Real(1) / static_cast<Real>(width);
-    const Real mean =
-        statistics.centred ? share * laneSum(width, [=](std::int64_t j) { return x[j]; }) : Real(0);
-    const Real square = share * laneSum(width, [=](std::int64_t j) { return (x[j] - mean) * (x[j] - mean); });
+    const Real mean = statistics.centred ? share * sumOf(x, width) : Real(0);
+    const Real square = share * squaresAbout(x, width, mean);
     const Real inverse = Real(1) / sqrt(square + epsilon);
     statistics.inverse(row) = inverse;
     statistics.setMean(row, mean);

@@ -147,6 +147,31 @@ TEST_CASE("Batch-norm of vectors, images and volumes", "[gradient]") {
   }
 }
 
+TEST_CASE("group-norm of vectors, images and volumes", "[gradient]") {
+  LayerSpec spec = layer("group-norm");
+  for (const std::int64_t groups : {1, 2, 6}) {
+    spec.group_norm.groups = groups;
+    if (groups < 6) check(spec, {6}); // of one value each there is nothing to learn
+    check(spec, {6, 3, 4});
+    check(spec, {6, 2, 3, 2});
+  }
+  spec.group_norm = {3, 0.1};
+  check(spec, {6, 4, 5});
+}
+
+TEST_CASE("group-norm: accumulate adds to the gradients", "[gradient]") {
+  LayerSpec spec = layer("group-norm");
+  spec.group_norm.groups = 2;
+  const LayerPlan plan = planOf(spec, {4, 3, 5});
+  const auto made = makeLayer(plan);
+  const LayerProbe probe(*made, plan);
+  probe.value(normals(plan.parameters(), 7), normals(rows * plan.inputs(), 1));
+  probe.backward();
+  const Values twice = scaled(probe.gradients(), 2.0);
+  probe.backward(true);
+  CHECK(relativeError(probe.gradients(), twice) < 1e-14);
+}
+
 TEST_CASE("A residual block as deep networks have it", "[gradient]") {
   LayerSpec inner = conv(4, {{3}}, {{1}}, {{2}}), second = conv(4, {{3}}, {{1}}),
             beside = conv(4, {{1}}, {{0}}, {{2}});

@@ -45,7 +45,7 @@ std::vector<Reference> readReferences(const std::string& path) {
 
 TEST_CASE("Layers of images do what PyTorch's do", "[gradient]") {
   const auto references = readReferences(std::string(PARTITA_SOURCE_DIR) + "/tests/reference/images.txt");
-  CHECK(references.size() >= 14);
+  CHECK(references.size() >= 18);
   for (const Reference& reference : references) {
     INFO(reference.name);
     const auto expected = [&](const char* key) {

@@ -24,14 +24,15 @@ Overrides gpt(const std::string& recompute) {
               "{ type = 'dense', units = 16 }, { type = 'dropout' }] }] }, { type = 'dense' }]"};
 }
 
-/// Convolutions with batch norm, one pair of them in a residual layer.
+/// Convolutions with batch norm and group norm, some of them in a residual layer.
 Overrides images(const std::string& recompute) {
   return {
       "network/layers=[{ type = 'conv2d', channels = 4, kernel = 3, padding = 'same', bias = false }, "
       "{ type = 'batch-norm', activation = 'relu' }, { type = 'residual', recompute = " +
       recompute +
       ", layers = [{ type = 'conv2d', channels = 4, kernel = 3, padding = 'same' }, { type = 'batch-norm' }, "
-      "{ type = 'dropout', rate = 0.2 }], activation = 'relu' }, { type = 'max-pool' }, "
+      "{ type = 'group-norm', groups = 2 }, { type = 'dropout', rate = 0.2 }], activation = 'relu' }, "
+      "{ type = 'max-pool' }, { type = 'group-norm', groups = 4 }, "
       "{ type = 'average-pool' }, { type = 'dense', units = 24, activation = 'gelu' }, { type = 'dense' }]"};
 }
 

@@ -173,7 +173,7 @@ TEST_CASE("A plan counts what images and tokens need", "[memory]") {
   const Overrides images{"network/layers=[{type='conv2d',channels=8,kernel=3,activation='relu'},"
                          "{type='batch-norm'},{type='residual',activation='gelu',layers=["
                          "{type='conv2d',channels=8,kernel=3,padding=1},{type='batch-norm'}]},"
-                         "{type='max-pool'},{type='dense'}]",
+                         "{type='group-norm',groups=4},{type='max-pool'},{type='dense'}]",
                          "training/batch=24", "data/samples=96"};
   const Overrides tokens{"network/layers=[{type='embedding',width=24},{type='block',repeat=2,layers=["
                          "{type='residual',layers=[{type='layer-norm'},{type='attention',heads=2}]},"

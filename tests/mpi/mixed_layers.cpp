@@ -18,7 +18,7 @@ const Overrides images{R"(network/layers=[{ type = "conv2d", channels = 4, kerne
   { type = "block", layers = [{ type = "batch-norm", activation = "relu" }, { type = "max-pool" }] },
   { type = "residual", recompute = true, layers = [
     { type = "conv2d", channels = 4, kernel = 3, padding = 1 }, { type = "batch-norm" }] },
-  { type = "dense", units = 16 }, { type = "batch-norm", activation = "relu" }, { type = "dense" }])"};
+  { type = "group-norm", groups = 2 }, { type = "dense", units = 16 }, { type = "batch-norm", activation = "relu" }, { type = "dense" }])"};
 
 const Overrides tokens{"data/kind=grammar", "data/classes=0", "data/sequence=12"};
 

@@ -22,6 +22,7 @@ def conv(channels, kernel, **keys):
 
 
 NORM = {"type": "batch-norm"}
+GROUPS = {"type": "group-norm"}
 CASES = {
     "strided": ((2, 7, 6), conv(3, [3, 2], stride=[2, 1], padding=[1, 0], activation="tanh")),
     "dilated, two groups": ((4, 6, 5), conv(4, 3, dilation=2, padding=2, groups=2, activation="gelu")),
@@ -45,6 +46,10 @@ CASES = {
         "layers": [conv(3, 5, padding="same", activation="tanh"), {"type": "max-pool", "kernel": 2},
                    conv(4, 3, activation="tanh"), {"type": "average-pool", "kernel": 2}, {"type": "flatten"},
                    {"type": "dense", "units": 6, "activation": "tanh"}, {"type": "dense", "units": 5}]}),
+    "group-norm of vectors": ((6,), {**GROUPS, "groups": 2}),
+    "group-norm of images": ((6, 4, 5), {**GROUPS, "groups": 3, "epsilon": 1e-3}),
+    "group-norm of volumes, each channel alone": ((3, 2, 3, 4), {**GROUPS, "groups": 3}),
+    "group-norm of images, all channels together": ((4, 3, 2), {**GROUPS, "groups": 1}),
 }
 
 
@@ -84,6 +89,8 @@ def plain_module(spec, shape):
     if kind == "batch-norm":
         norm = {0: nn.BatchNorm1d, 2: nn.BatchNorm2d, 3: nn.BatchNorm3d}[axes]
         return norm(shape[0], eps=spec.get("epsilon", 1e-5), momentum=spec.get("momentum", 0.1))
+    if kind == "group-norm":
+        return nn.GroupNorm(spec["groups"], shape[0], eps=spec.get("epsilon", 1e-5))
     if kind == "residual":
         return Residual(sequence(spec["layers"], shape), sequence(spec["shortcut"], shape))
     return sequence(spec["layers"], shape)

@@ -17,7 +17,7 @@ import zipfile
 from pathlib import Path
 
 import support
-from support import IMAGES, run, train
+from support import GROUP_NORM, IMAGES, run, train
 
 try:
     import h5py
@@ -80,6 +80,8 @@ NETWORKS = {
         { type = "activation", activation = "leaky-relu" },
         { type = "max-pool", kernel = 3, stride = 2, padding = 1 }, { type = "flatten" },
         { type = "batch-norm" }, { type = "activation", activation = "gelu" }, { type = "dense" }]"""], 0),
+    "group_norm": ([JOINT, GROUP_NORM], 0),
+    "group_norm_sil": ([GROUP_NORM, "strategy/cuts=[4]", "strategy/labels=gaussian"], 0),
     "text": ([JOINT, *TEXT], 0),
     "text_tied": ([JOINT, *TEXT, tokens('{ type = "dense", tied = true, bias = false }', "rms-norm")], 0),
     "text_sil": ([*TEXT, "strategy/cuts=[2]"], 0),
@@ -245,6 +247,13 @@ def batch_norm(net, x, name, epsilon):
     return scale * (x - mean) / numpy.sqrt(variance + numpy.float32(epsilon)) + shift
 
 
+def group_norm(net, x, name, groups, epsilon):
+    parts = x.reshape(len(x), int(groups), -1)
+    parts = parts - parts.mean(axis=-1, keepdims=True)
+    parts = parts / numpy.sqrt((parts**2).mean(axis=-1, keepdims=True) + numpy.float32(epsilon))
+    return per_channel(net[f"{name}/scale"], x) * parts.reshape(x.shape) + per_channel(net[f"{name}/shift"], x)
+
+
 def dense(net, x, name, part="", weight=None):
     x = x @ net[weight or f"{name}/{part}weight"].T
     return x + net[f"{name}/{part}bias"] if f"{name}/{part}bias" in net else x
@@ -299,6 +308,8 @@ def forward(net, features):
             x = x.mean(axis=tuple(range(2, x.ndim)), keepdims=True)
         elif kind == "batch-norm":
             x = batch_norm(net, x, arguments[0], arguments[1].split("=")[1])
+        elif kind == "group-norm":
+            x = group_norm(net, x, arguments[0], *(word.split("=")[1] for word in arguments[1:]))
         elif kind == "branch":
             stack.append(x)
         elif kind == "swap":
@@ -340,7 +351,7 @@ class Outputs(support.RunTest):
         model = onnx.load(model_file)
         onnx.checker.check_model(model, full_check=True)
         for tensor in model.graph.initializer:
-            if not tensor.name.startswith(("gelu/", "attention/")) and not tensor.name.endswith(OWN):
+            if not tensor.name.startswith(("gelu/", "attention/", "group-norm/")) and not tensor.name.endswith(OWN):
                 self.assertTrue(numpy.array_equal(onnx.numpy_helper.to_array(tensor), net[tensor.name]), tensor.name)
         session = onnxruntime.InferenceSession(model_file)
         names = [output.name for output in session.get_outputs()]

@@ -2,7 +2,7 @@
 replicas."""
 
 import support
-from support import DECKS, run, train
+from support import DECKS, GROUP_NORM, run, train
 
 GLYPHS = ["data/kind=glyphs", "data/classes=10", "data/samples=2560", "data/test_samples=500", "data/distortion=0.5",
           "training/batch=64", "run/log_every=20", "optimiser/warmup_steps=0"]
@@ -26,6 +26,20 @@ class Images(support.RunTest):
                 found = self.trained("lenet-mnist", SMALL_LENET, *STAGES, f"strategy/input={kind}", "run/epochs=4",
                                      ranks=2)
                 self.assertGreater(found["test_accuracy"], 0.8)
+
+    def test_group_norm_learns_the_same_on_any_ranks(self):
+        stages = ["strategy/stages=4", "strategy/cuts=[2,4,7]"]
+        pipeline = ["strategy/kind=pipeline", "strategy/microbatches=4", *stages]
+        labels = ["strategy/kind=sil", "strategy/labels=gaussian", *stages]
+        joint = ["strategy/kind=joint", "strategy/microbatches=4"]
+        for runs in ([(1, joint), *((ranks, pipeline) for ranks in (1, 2, 4))], [(ranks, labels) for ranks in (1, 2, 4)]):
+            hashes = set()
+            for ranks, overrides in runs:
+                found = train(self.folder / "run", self.deck, GROUP_NORM, "run/epochs=6", "strategy/cuts=flops", *overrides,
+                              ranks=ranks)
+                hashes.add(found["parameters_hash"])
+            self.assertEqual(len(hashes), 1, runs)
+            self.assertGreater(found["test_accuracy"], 0.25)  # chance: 0.1
 
     def test_resnet_ends_early_and_is_the_same_when_evaluated(self):
         shrink = ["data/image_size=14", "run/steps=6"]

@@ -5,7 +5,7 @@ import os
 import shutil
 
 import support
-from support import IMAGES, checkpoints, history, train
+from support import GROUP_NORM, IMAGES, checkpoints, history, train
 
 EPOCH = 15
 VARIANTS = {
@@ -32,6 +32,7 @@ VARIANTS = {
                                              "strategy/outer=nesterov", "run/precision=bf16", IMAGES]),
     "images": (1, ["strategy/kind=joint", IMAGES]),
     "images on replicas": (2, ["strategy/kind=joint", "strategy/replicas=2", IMAGES]),
+    "group norm": (2, ["strategy/cuts=[3]", GROUP_NORM]),
     "frozen images": (2, ["strategy/input=frozen", "strategy/cuts=[3]", "strategy/recovery_epochs=1", IMAGES]),
 }
 

@@ -50,6 +50,14 @@ IMAGES = """network/layers=[
   { type = "block", layers = [{ type = "global-average-pool" }, { type = "dense" }] },
 ]""".replace("\n", "")
 
+# And one whose norms take no batch.
+GROUP_NORM = """network/layers=[
+  { type = "conv2d", channels = 6, kernel = 3, padding = "same", stride = 2 }, { type = "group-norm", groups = 3 },
+  { type = "conv2d", channels = 12, kernel = 3, activation = "relu" }, { type = "group-norm", groups = 1 },
+  { type = "flatten" }, { type = "dense", units = 20 }, { type = "group-norm", groups = 4, epsilon = 0.001 },
+  { type = "dense" },
+]""".replace("\n", "")
+
 
 def start(*arguments, ranks=1, environment=None, outputs=(subprocess.PIPE, subprocess.PIPE), before=None):
     """The process, just started; texts come from stdout and stderr."""

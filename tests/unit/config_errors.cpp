@@ -197,6 +197,11 @@ const std::vector<BadDeck> wrong_layers{
     {"[network]\nlayers = [{type = \"residual\", layers = [{type = \"dense\"}]}]",
      "deck.toml:2:41: network/layers[0]/layers[0]: `units` missing; only the last layer takes the number of "
      "classes"},
+    {"[network]\nlayers = [{type = \"group-norm\"}, {type = \"dense\"}]",
+     "deck.toml:2:11: network/layers[0]: `groups` missing, type 'group-norm' needs it"},
+    {"[network]\nlayers = [{type = \"group-norm\", groups = 0}, {type = \"dense\"}]",
+     "deck.toml:2:42: network/layers[0]/groups: the integer 0 is out of range (allowed [1, 16777216], "
+     "groups)"},
     {"[network]\nlayers = [{type = \"dense\", units = 10}]\n[data]\nclasses = 3",
      "deck.toml:2:10: network/layers: the last layer has 10 units for 3 classes"},
     {"batch = 3\n[network]\nlayers = [{type = \"dense\"}]",

@@ -60,6 +60,8 @@ TEST_CASE("Shapes of convolutions and pools", "[plan]") {
   CHECK(shapeAfter("{ type = \"global-average-pool\" }", volume) == Shape{2});
   CHECK(shapeAfter("{ type = \"flatten\" }", image) == Shape{3 * 32 * 28});
   CHECK(shapeAfter("{ type = \"batch-norm\" }", image) == image);
+  CHECK(shapeAfter("{ type = \"group-norm\", groups = 3 }", image) == image);
+  CHECK(shapeAfter("{ type = \"group-norm\", groups = 3 }", {6}) == Shape{6});
 }
 
 TEST_CASE("Costs of a convolution", "[plan]") {
@@ -103,6 +105,22 @@ TEST_CASE("Layers of images that do not fit are refused", "[plan]") {
              ContainsSubstring("leaves windows of 2 places empty"));
   CHECK_THAT(messageOf("{ type = \"max-pool\" }", {64}), ContainsSubstring("needs an image or a volume"));
   CHECK_THAT(messageOf("{ type = \"global-average-pool\" }", {64}), ContainsSubstring("needs an image"));
+}
+
+TEST_CASE("Groups that do not divide the channels are refused, with the nearest that do", "[plan]") {
+  const auto groups = [](int count) {
+    return "{ type = \"group-norm\", groups = " + std::to_string(count) + " }";
+  };
+  const std::string entry = "network/layers: entry 1: ";
+  CHECK(messageOf(groups(4), {10, 8, 8}) == entry + "10 channels cannot be dealt to 4 groups; take 2 or 5");
+  CHECK(messageOf(groups(6), {10}) == entry + "10 channels cannot be dealt to 6 groups; take 5 or 10");
+  CHECK(messageOf(groups(32), {3, 8, 8}) == entry + "3 channels cannot be dealt to 32 groups; take 3");
+  CHECK(messageOf(groups(5), {7, 2, 2, 2}) == entry + "7 channels cannot be dealt to 5 groups; take 1 or 7");
+  CHECK(messageOf(groups(10), {10}) ==
+        entry + "group-norm would see a single value in each of 10 groups; take fewer");
+  CHECK(messageOf(groups(10), {10, 1, 2}).empty());
+  CHECK(messageOf(groups(2), {4, 6}) ==
+        entry + "group-norm takes values, images and volumes, its input 4x6 is a sequence");
 }
 
 TEST_CASE("Published networks have the published numbers of parameters", "[plan]") {

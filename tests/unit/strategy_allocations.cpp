@@ -128,7 +128,7 @@ layers = [
   { type = "conv2d", channels = 4, kernel = 3, activation = "gelu" },
   { type = "residual", activation = "relu", layers = [
     { type = "conv2d", channels = 4, kernel = 3, padding = 1 }, { type = "batch-norm" } ], recompute = true },
-  { type = "max-pool" },
+  { type = "max-pool" }, { type = "group-norm", groups = 2 },
   { type = "block", layers = [{ type = "average-pool" }, { type = "dense" }] },
 ]
 [training]

@@ -50,6 +50,11 @@ struct BatchNormKeys {
   bool replicas = false; ///< mean and variance over the batch of all replicas
 };
 
+struct GroupNormKeys {
+  std::int64_t groups = 0; ///< of channels
+  double epsilon = 1e-5;   ///< added to the variance
+};
+
 struct ConvolutionKeys {
   std::int64_t channels = 0; ///< of the output
   std::int64_t groups = 1;
@@ -79,6 +84,7 @@ struct LayerSpec {
   DropoutKeys dropout;
   NormKeys norm; ///< layer-norm, rms-norm
   BatchNormKeys batch_norm;
+  GroupNormKeys group_norm;
   ConvolutionKeys convolution;
   PoolKeys pool;
 };

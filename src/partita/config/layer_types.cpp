@@ -82,6 +82,12 @@ void addBatchNorm(Section& section, LayerSpec& spec) {
   addActivation(section, spec, "function of each output");
 }
 
+void addGroupNorm(Section& section, LayerSpec& spec) {
+  section.add("groups", &spec.group_norm.groups, within(1, most), "groups", "of channels; required")
+      .required = Required::always;
+  section.add("epsilon", &spec.group_norm.epsilon, within(1e-30, 1), "", "added to the variance");
+}
+
 void addEmbedding(Section& section, LayerSpec& spec) {
   section.add("width", &spec.embedding.width, within(0, 1 << 20), "values", "of a vector; required")
       .required = Required::always;
@@ -129,6 +135,13 @@ const LayerTable<LayerType>& layerTypes() {
         "channel of an image or a volume, or of each value of a vector, over the batch. Evaluation takes "
         "running ones.",
         addBatchNorm}},
+      {"group-norm",
+       {"scale (x - mean) / sqrt(variance + epsilon) + shift, with mean and variance of each group of "
+        "channels "
+        "of one sample, an image or a volume, or of each group of values of a vector; scale and shift are "
+        "one "
+        "per channel. The same in evaluation.",
+        addGroupNorm}},
       {"embedding",
        {"A learned vector for each token; the first layer of a network on text.", addEmbedding,
         LayerRole::takes_tokens}},

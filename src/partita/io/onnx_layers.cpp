@@ -50,6 +50,33 @@ void addBatchNorm(OnnxGraph& graph, const Operation& layer, const std::string& o
              {OnnxGraph::real("epsilon", static_cast<float>(layer.setting("epsilon").real))});
 }
 
+/// A tensor of one value per channel in a shape that meets [batch, channels, places...]; the current value
+/// stays.
+std::string perChannel(OnnxGraph& graph, const Operation& layer, const std::string& tensor) {
+  const std::string current = graph.current(), reshaped = tensor + ".channels";
+  std::vector<std::int64_t> extents(layer.shape.size(), 1);
+  extents.front() = -1;
+  const auto axes = static_cast<std::int64_t>(extents.size());
+  graph.add("Reshape", reshaped, {tensor, graph.constant(reshaped + "/shape", {axes}, extents)});
+  graph.setCurrent(current);
+  return reshaped;
+}
+
+/// GroupNormalization comes with operator set 18 only: groups are the channels of InstanceNormalization, and
+/// the channels get their scale and shift afterwards.
+void addGroupNorm(OnnxGraph& graph, const Operation& layer, const std::string& output) {
+  const std::int64_t groups = layer.setting("groups").integers.front();
+  const std::vector<float> ones(static_cast<std::size_t>(groups), 1.0F), zeros(ones.size(), 0.0F);
+  const std::string name = "group-norm/" + std::to_string(groups);
+  graph.reshape(output + ".groups", {groups, valuesOf(layer.shape) / groups});
+  graph.then("InstanceNormalization", output + ".normalised",
+             {graph.constant(name + "/one", {groups}, ones), graph.constant(name + "/zero", {groups}, zeros)},
+             {OnnxGraph::real("epsilon", static_cast<float>(layer.setting("epsilon").real))});
+  graph.reshape(output + ".places", layer.shape);
+  graph.then("Mul", output + ".scaled", {perChannel(graph, layer, layer.tensors[0].name)});
+  graph.then("Add", output, {perChannel(graph, layer, layer.tensors[1].name)});
+}
+
 /// [batch, positions] tokens -> [batch, positions, width].
 void addEmbedding(OnnxGraph& graph, const Operation& layer, const std::string& output) {
   graph.then("Cast", output + ".tokens", {}, {OnnxGraph::integer("to", OnnxGraph::int64_type)});
@@ -152,6 +179,7 @@ const LayerTable<OnnxLayer>& onnxLayers() {
                                             {"global-average-pool", addGlobalAveragePool},
                                             {"flatten", no_node},
                                             {"batch-norm", addBatchNorm},
+                                            {"group-norm", addGroupNorm},
                                             {"embedding", addEmbedding},
                                             {"attention", addAttention},
                                             {"layer-norm", addLayerNorm},

@@ -10,6 +10,7 @@
 #include "partita/nn/flatten.hpp"
 #include "partita/nn/global_pool.hpp"
 #include "partita/nn/group.hpp"
+#include "partita/nn/group_norm.hpp"
 #include "partita/nn/norm.hpp"
 #include "partita/nn/pool.hpp"
 
@@ -36,6 +37,7 @@ const LayerTable<LayerFactory>& layerClasses() {
                                                 {"global-average-pool", make<GlobalAveragePool>},
                                                 {"flatten", make<Flatten>},
                                                 {"batch-norm", make<BatchNorm>},
+                                                {"group-norm", make<GroupNorm>},
                                                 {"embedding", make<Embedding>},
                                                 {"attention", make<Attention>},
                                                 {"layer-norm", make<Norm, Norm::Centre::mean>},

@@ -1,17 +1,24 @@
 #include "partita/config/user_error.hpp"
 #include "partita/plan/layers/table.hpp"
 
+#include <algorithm>
+
 namespace partita {
 
 namespace {
+
+/// Norms of channels know no sequences.
+void refuseSequence(const LayerPlan& plan) {
+  if (isSequence(plan.in))
+    throw UserError(plan.entry + ": " + plan.spec.type + " takes values, images and volumes, its input " +
+                    toText(plan.in) + " is a sequence");
+}
 
 /// y = act(scale (x - mean) / sqrt(variance + epsilon) + shift), channel by channel.
 class BatchNormRules : public LayerRules {
  public:
   Shape output(const LayerPlan& plan) const override {
-    if (isSequence(plan.in))
-      throw UserError(plan.entry + ": " + plan.spec.type + " takes values, images and volumes, its input " +
-                      toText(plan.in) + " is a sequence");
+    refuseSequence(plan);
     return plan.in;
   }
 
@@ -35,6 +42,51 @@ class BatchNormRules : public LayerRules {
 
   LayerStep step(const LayerPlan& plan) const override {
     return {plan.spec.type, plan.in, plan.out, {{"epsilon", {}, plan.spec.batch_norm.epsilon}}};
+  }
+};
+
+/// The divisors of `channels` next to `groups`, which is none: "2 or 5".
+std::string nearestDivisors(std::int64_t channels, std::int64_t groups) {
+  std::int64_t below = std::min(groups, channels), above = groups;
+  while (channels % below != 0) --below;
+  while (above < channels && channels % above != 0) ++above;
+  return std::to_string(below) +
+         (above < channels || below < channels ? " or " + std::to_string(std::min(above, channels)) : "");
+}
+
+/// y = scale (x - mean) / sqrt(variance + epsilon) + shift, channel by channel, with mean and variance of a
+/// group of channels of the sample.
+class GroupNormRules : public LayerRules {
+ public:
+  Shape output(const LayerPlan& plan) const override {
+    refuseSequence(plan);
+    const std::int64_t channels = plan.in.front(), groups = plan.spec.group_norm.groups;
+    if (channels % groups != 0)
+      throw UserError(plan.entry + ": " + std::to_string(channels) + " channels cannot be dealt to " +
+                      std::to_string(groups) + " groups; take " + nearestDivisors(channels, groups));
+    if (plan.inputs() == groups)
+      throw UserError(plan.entry + ": group-norm would see a single value in each of " +
+                      std::to_string(groups) + " groups; take fewer");
+    return plan.in;
+  }
+
+  std::vector<ParameterShape> parameters(const LayerPlan& plan) const override {
+    return {{"scale", {plan.in.front()}, "channels"}, {"shift", {plan.in.front()}, "channels"}};
+  }
+
+  /// Mean and 1 / deviation of each group.
+  std::int64_t savedValues(const LayerPlan& plan) const override { return 2 * plan.spec.group_norm.groups; }
+
+  /// Two sums of each channel and of each group.
+  std::int64_t workValues(const LayerPlan& plan, std::int64_t rows) const override {
+    return 2 * (plan.in.front() + plan.spec.group_norm.groups) * rows;
+  }
+
+  bool scalesOutput(const LayerPlan&) const override { return true; }
+
+  LayerStep step(const LayerPlan& plan) const override {
+    const GroupNormKeys& keys = plan.spec.group_norm;
+    return {plan.spec.type, plan.in, plan.out, {{"groups", {keys.groups}}, {"epsilon", {}, keys.epsilon}}};
   }
 };
 
@@ -65,6 +117,11 @@ class NormRules : public LayerRules {
 
 const LayerRules& batchNormRules() {
   static const BatchNormRules rules;
+  return rules;
+}
+
+const LayerRules& groupNormRules() {
+  static const GroupNormRules rules;
   return rules;
 }
 

@@ -14,6 +14,7 @@ const LayerTable<const LayerRules*>& layerRules() {
                                                    {"global-average-pool", &globalAveragePoolRules()},
                                                    {"flatten", &flattenRules()},
                                                    {"batch-norm", &batchNormRules()},
+                                                   {"group-norm", &groupNormRules()},
                                                    {"embedding", &embeddingRules()},
                                                    {"attention", &attentionRules()},
                                                    {"layer-norm", &layerNormRules()},

@@ -22,6 +22,7 @@ const LayerRules& globalAveragePoolRules();
 const LayerRules& flattenRules();
 // norm.cpp
 const LayerRules& batchNormRules();
+const LayerRules& groupNormRules();
 const LayerRules& layerNormRules();
 const LayerRules& rmsNormRules();
 // sequence.cpp

@@ -57,7 +57,7 @@ TEST_CASE("Layers whose rules have an operation have a mapping to ONNX, and no o
     });
     REQUIRE(fits != shapes.end());
     CHECK((onnxLayers().at(row.name) != nullptr) == !row.entry->step(plan).operation.empty());
-    CHECK(makeLayer(plan)->outputs() == valuesOf(plan.out));
+    CHECK(makeLayer(plan)->outputs() == partita::valuesOf(plan.out));
   }
 }
 

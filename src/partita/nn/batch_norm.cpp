@@ -1,5 +1,6 @@
 #include "partita/nn/batch_norm.hpp"
 
+#include "partita/comm/replica_reduce.hpp"
 #include "partita/core/loops.hpp"
 #include "partita/core/region.hpp"
 #include "partita/nn/activation.hpp"

@@ -14,13 +14,7 @@
 
 namespace partita {
 
-/// Sums over the replicas of a stage, for layers that look at the whole batch.
-class ReplicaSum {
- public:
-  virtual ~ReplicaSum() = default;
-  /// In place. Collective over the replicas, in the same order on all of them.
-  virtual void sum(const ExecSpace& space, const Vector& values) const = 0;
-};
+class ReplicaReduce;
 
 /// What a layer must know of the call it serves.
 struct Pass {
@@ -30,7 +24,7 @@ struct Pass {
   std::uint64_t step = 0;     ///< counter of the random numbers a layer draws
   std::int64_t first_row = 0; ///< place of row 0 in the whole batch, over all replicas and microbatches
   bool again = false;         ///< a forward pass of before is repeated: statistics are not counted twice
-  const ReplicaSum* replicas = nullptr;                   ///< null: there is one replica
+  const ReplicaReduce* replicas = nullptr;                ///< null: there is one replica
   const std::function<void()>* gradients_final = nullptr; ///< see `tellGradientsFinal`
   Vector work; ///< scratch, as long as the layer's `workValues`; free again after the call
 

@@ -53,7 +53,7 @@ class Stage {
   const Vector& statistics() const { return _statistics; }
   const std::vector<StageTensor>& statisticsTensors() const { return _statistics_tensors; }
   /// For layers that look at the batch of all replicas; must outlive the stage's passes.
-  void setReplicas(const ReplicaSum* replicas) { _replicas = replicas; }
+  void setReplicas(const ReplicaReduce* replicas) { _replicas = replicas; }
   /// Who updates parameters late is asked for them by each forward pass, layer by layer; empty: nobody is.
   void setParametersWanted(ParametersWanted wanted) { _wanted = std::move(wanted); }
   std::int64_t inputs() const { return _chain.inputs(); }
@@ -85,7 +85,7 @@ class Stage {
   Vector _parameters, _gradients, _statistics;
   Halves _halves, _gradient_halves; ///< in place of parameters and gradients
   StoredVector _masters;
-  const ReplicaSum* _replicas = nullptr;
+  const ReplicaReduce* _replicas = nullptr;
   ParametersWanted _wanted;
   Vector _work[2]; ///< gradients of activations on their way back, in turn
   Vector _scratch; ///< of one layer at a time

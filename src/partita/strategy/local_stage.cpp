@@ -175,8 +175,8 @@ void LocalStage::meet(Grid& grid) {
   const auto statistics = static_cast<std::int64_t>(stage.statistics().extent(0));
   if (grid.replicas() == 1 || statistics == 0) return;
   // Two values of a channel are the most that a layer sums at once, and their number.
-  replicas = std::make_unique<PeerSum>(grid.peers(), grid.paths().reductions, statistics + 1,
-                                       grid.traffic.between_replicas);
+  replicas = std::make_unique<ReplicaReduce>(grid.peers(), grid.paths().reductions, statistics + 1,
+                                             grid.traffic.between_replicas);
   stage.setReplicas(replicas.get());
 }
 

@@ -1,10 +1,10 @@
 #pragma once
 
 #include "partita/comm/grid.hpp"
+#include "partita/comm/replica_reduce.hpp"
 #include "partita/nn/loss.hpp"
 #include "partita/nn/reencode.hpp"
 #include "partita/nn/stage.hpp"
-#include "partita/strategy/peer_sum.hpp"
 
 namespace partita {
 
@@ -47,7 +47,7 @@ struct LocalStage {
   JoinedTape tape;
   Score score;
   std::unique_ptr<Loss> loss; ///< the stage's own; none where it waits for the gradient of the next one
-  std::unique_ptr<PeerSum> replicas; ///< none: one replica, or a stage without statistics
+  std::unique_ptr<ReplicaReduce> replicas; ///< none: one replica, or a stage without statistics
 
  private:
   Matrix perLabel(const Matrix& values) const; ///< a row for each label of a sample

@@ -97,9 +97,11 @@ void tell(const Restart& restart, const Before& before, const RunConfig& deck, c
     Log::warning("other stages than before: parameters, optimiser and step carry over, labels do not");
   if (optimiserStates(before.config.optimiser) != optimiserStates(deck.optimiser))
     Log::warning("another kind of optimiser than before: its state begins anew");
-  if (restart.found->replicas != replicas)
-    Log::info("  replicas: " + std::to_string(restart.found->replicas) + " -> " + std::to_string(replicas) +
-              " (gradients are summed in another order, so that the last bits differ)");
+  if (restart.found->replicas == replicas) return;
+  const bool differ = planOf(deck.strategy).replicasDiffer(deck.strategy);
+  Log::info("  replicas: " + std::to_string(restart.found->replicas) + " -> " + std::to_string(replicas) +
+            (differ ? " (each continues with the values of one of those)"
+                    : " (gradients are summed in another order, so that the last bits differ)"));
 }
 
 /// Labels of other values would be other classes, under the numbers of those that were learnt.

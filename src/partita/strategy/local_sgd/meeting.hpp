@@ -40,7 +40,7 @@ class StageMeeting {
   StoredVector _momentum; ///< empty: the outer step has none
   BucketStream _stream;
   GradientReducer _sum;
-  PeerSum _statistics;
+  ReplicaReduce _statistics;
 };
 
 } // namespace partita

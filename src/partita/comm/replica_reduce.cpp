@@ -1,4 +1,4 @@
-#include "partita/strategy/peer_sum.hpp"
+#include "partita/comm/replica_reduce.hpp"
 
 #include "partita/comm/wait.hpp"
 #include "partita/core/loops.hpp"
@@ -15,23 +15,25 @@ struct Divide {
 
 } // namespace
 
-PeerSum::PeerSum(const Communicator& peers, MessagePath path, std::int64_t largest, std::int64_t& bytes)
+ReplicaReduce::ReplicaReduce(const Communicator& peers, MessagePath path, std::int64_t largest,
+                             std::int64_t& bytes)
     : _peers(peers), _path(path), _bytes(bytes) {
   if (path != MessagePath::staged) return;
-  _staging = decltype(_staging)(Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::PeerSum::staging"),
-                                static_cast<std::size_t>(largest));
+  _staging =
+      decltype(_staging)(Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::ReplicaReduce::staging"),
+                         static_cast<std::size_t>(largest));
 }
 
-void PeerSum::sum(const ExecSpace& space, const Vector& values) const {
+void ReplicaReduce::sum(const ExecSpace& space, const Vector& values) const {
   if (values.extent(0) == 0) return;
-  const Region region(space, "partita::PeerSum::sum", Phase::communication);
+  const Region region(space, "partita::ReplicaReduce::sum", Phase::communication);
   const decltype(_staging) staged(_staging.data(), _path == MessagePath::staged ? values.extent(0) : 0);
   Real* buffer = values.data();
   if (_path == MessagePath::staged) {
     Kokkos::deep_copy(space, staged, values);
     buffer = staged.data();
   }
-  fence(space, "partita::PeerSum::sum");
+  fence(space, "partita::ReplicaReduce::sum");
   Request request;
   PARTITA_MPI(MPI_Iallreduce(MPI_IN_PLACE, buffer, mpiCount(static_cast<std::int64_t>(values.extent(0))),
                              mpiType<Real>(), MPI_SUM, _peers.get(),
@@ -41,9 +43,9 @@ void PeerSum::sum(const ExecSpace& space, const Vector& values) const {
   if (_path == MessagePath::staged) Kokkos::deep_copy(space, values, staged);
 }
 
-void PeerSum::average(const ExecSpace& space, const Vector& values) const {
+void ReplicaReduce::average(const ExecSpace& space, const Vector& values) const {
   sum(space, values);
-  forEachValue(space, "partita::PeerSum::average_kernel", static_cast<std::int64_t>(values.extent(0)),
+  forEachValue(space, "partita::ReplicaReduce::average_kernel", static_cast<std::int64_t>(values.extent(0)),
                Divide{values.data(), static_cast<Real>(_peers.size())});
 }
 

@@ -2,18 +2,18 @@
 
 #include "partita/comm/message_path.hpp"
 #include "partita/comm/mpi.hpp"
-#include "partita/nn/layer.hpp"
+#include "partita/core/types.hpp"
 
 namespace partita {
 
 /// Small sums over the replicas of a stage in the middle of a pass or at the end of a step: one blocking
-/// all-reduce each. All replicas end with the same bits.
-class PeerSum : public ReplicaSum {
+/// all-reduce each, in the same order on all of them. All replicas end with the same bits.
+class ReplicaReduce {
  public:
   /// `largest`: values of a call at most; `bytes` counts the payload.
-  PeerSum(const Communicator& peers, MessagePath path, std::int64_t largest, std::int64_t& bytes);
+  ReplicaReduce(const Communicator& peers, MessagePath path, std::int64_t largest, std::int64_t& bytes);
 
-  void sum(const ExecSpace& space, const Vector& values) const override;
+  void sum(const ExecSpace& space, const Vector& values) const;
   /// The mean over the replicas, in place.
   void average(const ExecSpace& space, const Vector& values) const;
 

@@ -8,14 +8,14 @@
 
 namespace partita {
 
-/// Flat buffers of tensors begin at multiples of so many bytes. Kokkos promises 64 on hosts only.
+/// Alignment of flat tensor buffers in bytes. Kokkos guarantees 64, and on hosts only.
 constexpr std::size_t buffer_alignment = 128;
 
 inline bool isAligned(const void* data) {
   return reinterpret_cast<std::uintptr_t>(data) % buffer_alignment == 0;
 }
 
-/// A vector of zeros that begins there.
+/// A vector of zeros with that alignment.
 template <class View>
 View makeAligned(const std::string& label, std::int64_t size) {
   constexpr std::size_t spare = buffer_alignment / sizeof(typename View::value_type);

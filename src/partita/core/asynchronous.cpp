@@ -16,8 +16,8 @@ namespace partita {
 namespace {
 
 #ifdef __linux__
-/// The cores that the process was given, before an OpenMP runtime has bound its first thread to one of them:
-/// a thread made later would have to share that one.
+/// The cores given to the process, read before an OpenMP runtime binds the first thread to one of them:
+/// threads created later would be confined to that core.
 cpu_set_t coresAtStart() {
   cpu_set_t cores;
   CPU_ZERO(&cores);
@@ -125,14 +125,14 @@ void Event::holdBack(CopyStream& copy_stream) const {
   holdBack(copy_stream._space);
 }
 
-#else // kernels are done when they have been handed in; copy streams are behind, and do their copies in order
+#else // kernels are complete on return; copy streams lag behind and copy in order
 
 CopyStream::CopyStream(bool from_disk) : _thread(from_disk) {}
 
 struct Event::Point {
   std::mutex mutex;
   std::condition_variable changed;
-  std::int64_t asked = 0, reached = 0; ///< how often it was set, and how many of these have come about
+  std::int64_t asked = 0, reached = 0; ///< how often it was set, and how many of these were reached
 
   std::int64_t ask() {
     const std::lock_guard<std::mutex> lock(mutex);

@@ -8,13 +8,13 @@
 
 namespace partita {
 
-/// A thread that does jobs one after another; jobs do not throw, and own what they use. Without a thread
-/// (`threaded` false) each job is done where it is handed in.
+/// A thread that executes jobs one after another. Jobs do not throw, and own what they use. Without a thread
+/// (`threaded` false) each job is executed on submission.
 class BackgroundThread {
  public:
   explicit BackgroundThread(bool threaded);
-  /// Waits for the jobs, except while an exception is on its way: then the job under way may wait for other
-  /// ranks for ever, and is left alone until the process ends.
+  /// Waits for the jobs, except during stack unwinding: the current job may then wait forever for other
+  /// ranks, so the thread is left alone until the process ends.
   ~BackgroundThread();
   BackgroundThread(const BackgroundThread&) = delete;
   BackgroundThread& operator=(const BackgroundThread&) = delete;
@@ -29,9 +29,9 @@ class BackgroundThread {
   std::thread _thread;
 };
 
-/// Copies beside the work of an execution space: on a GPU a stream of its own, which does not wait for the
-/// default one (those of Kokkos do). On a host a thread, where copies may wait for a disk (`from_disk`); else
-/// they are done where they are handed in.
+/// Copies that overlap the work of an execution space. On a GPU they use a separate stream that does not
+/// synchronise with the default one (those of Kokkos do). On a host they use a thread if copies may wait for
+/// a disk (`from_disk`), and are otherwise executed on submission.
 class CopyStream {
  public:
   explicit CopyStream(bool from_disk);
@@ -41,19 +41,20 @@ class CopyStream {
 
  private:
   friend class Event;
-  std::shared_ptr<void> _stream; ///< goes behind the instance
+  std::shared_ptr<void> _stream; ///< destroyed after the instance
   ExecSpace _space;
-  BackgroundThread _thread; ///< of a host
+  BackgroundThread _thread; ///< on a host
 };
 
 /// A point in the work of a copy stream or an execution space that another one waits for: on a GPU without
-/// the host waiting, on a host with the calling thread. An event that was never set holds nobody back.
+/// blocking the host, on a host by blocking the calling thread. Waiting for an event that was never set does
+/// not block.
 class Event {
  public:
   Event();
-  void set(const ExecSpace& space) const; ///< behind all that `space` has got so far
+  void set(const ExecSpace& space) const; ///< after all work submitted to `space` so far
   void set(CopyStream& copy_stream) const;
-  void holdBack(const ExecSpace& space) const; ///< what `space` gets from now on waits for the event
+  void holdBack(const ExecSpace& space) const; ///< work submitted to `space` from now on waits for the event
   void holdBack(CopyStream& copy_stream) const;
 
  private:

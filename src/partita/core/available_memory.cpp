@@ -15,14 +15,14 @@ namespace {
 
 constexpr double unlimited = std::numeric_limits<double>::infinity();
 
-/// The first number of a file; infinite where there is none ("max").
+/// The first number in a file; infinite if there is none ("max").
 double numberIn(const std::string& path) {
   double value = unlimited;
   std::ifstream file(path);
   return file >> value ? value : unlimited;
 }
 
-/// What /proc/meminfo calls available, and what can be swapped.
+/// Memory that /proc/meminfo reports as available, plus free swap.
 double machineMemory() {
   std::ifstream file("/proc/meminfo");
   std::string name, unit;
@@ -36,7 +36,7 @@ double machineMemory() {
   return known ? total : unlimited;
 }
 
-/// The smallest limit on the way from the control group of this process to the root of `mount`.
+/// The smallest limit on the path from this process's control group to the root of `mount`.
 double limitsUpFrom(const std::string& mount, std::string group, const std::string& file) {
   double least = numberIn(mount + "/" + file);
   for (; group.size() > 1; group.resize(group.rfind('/')))
@@ -44,7 +44,7 @@ double limitsUpFrom(const std::string& mount, std::string group, const std::stri
   return least;
 }
 
-/// The limit itself: what counts as used may be files that were read, which make way.
+/// The limit itself, without subtracting usage, which may include page cache that is reclaimable.
 double containerMemory() {
   double least = std::min(numberIn("/sys/fs/cgroup/memory.max"),
                           numberIn("/sys/fs/cgroup/memory/memory.limit_in_bytes"));
@@ -81,7 +81,7 @@ double availableMemory() {
 }
 
 void requireMemory(double bytes, const std::string& what) {
-  constexpr double always_there = 64e6; // not worth a look
+  constexpr double always_there = 64e6; // not worth checking
   if (bytes < always_there) return;
   const double available = availableMemory();
   if (bytes > available)

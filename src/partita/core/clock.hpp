@@ -4,7 +4,7 @@
 
 namespace partita {
 
-/// The clock by which everything is timed; it never goes back.
+/// The clock for all timing; it is monotonic.
 using Clock = std::chrono::steady_clock;
 
 inline double secondsBetween(Clock::time_point begin, Clock::time_point end) {

@@ -6,16 +6,16 @@
 
 namespace partita {
 
-/// A mistake of Partita or of the system under it: ends the whole job with rank, file and line, exit code 1.
-/// Mistakes of the user are UserError (config/user_error.hpp).
+/// An error in Partita or in the system below it: ends the whole job with rank, file and line, exit code 1.
+/// User errors are UserError (config/user_error.hpp).
 class InternalError : public std::runtime_error {
  public:
   InternalError(const std::string& message, const char* file, int line)
       : std::runtime_error(std::string(file) + ":" + std::to_string(line) + ": " + message) {}
 };
 
-/// A run that cannot go on, though neither the deck nor Partita is wrong (a loss that diverged, a disk that
-/// filled up): ends the whole job with one line, exit code 1.
+/// A run that cannot continue, although neither the deck nor Partita is wrong (a diverged loss, a full disk):
+/// ends the whole job with a one-line message, exit code 1.
 class RunError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

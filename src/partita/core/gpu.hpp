@@ -6,7 +6,7 @@
 
 #include "partita/core/error.hpp"
 
-/// A name of the runtime of CUDA or HIP, which differ in how their names begin.
+/// A name of the CUDA or HIP runtime, which differ only in their prefix.
 #if defined(KOKKOS_ENABLE_CUDA)
 #define PARTITA_GPU(name) cuda##name
 #else

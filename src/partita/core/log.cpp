@@ -14,15 +14,15 @@ namespace {
 
 int log_rank = 0;
 bool bar_open =
-    false; // a redrawn line stands on the terminal and must be ended before anything else is printed
+    false; // an unfinished progress line is on the terminal and must be ended before any other output
 
-constexpr std::size_t most_warnings = 100; // are kept
+constexpr std::size_t most_warnings = 100; // kept at most
 std::mutex warnings_guard;                 // the watchdog warns from a thread of its own
 std::vector<std::string> kept_warnings;
 
 int output_failure = 0; // errno of the first write that failed
 
-/// Writes all at once. MPICH switches the buffer off, and then fputs fails, but fflush does not.
+/// Writes the whole text at once. MPICH turns buffering off, in which case fputs fails but fflush does not.
 void print(const std::string& text) {
   errno = 0;
   std::fputs(text.c_str(), stdout);
@@ -91,7 +91,8 @@ void Log::error(const std::string& line) {
 
 void Log::progress(const std::string& line) {
   if (log_rank != 0) return;
-  // Open MPI gives rank 0 a terminal of its own for the output, wherever that goes, but not for errors.
+  // Open MPI gives rank 0 a terminal of its own for standard output, even if that is redirected, but not for
+  // standard error.
   if (isatty(STDOUT_FILENO) == 0 || isatty(STDERR_FILENO) == 0) {
     info(line);
     return;

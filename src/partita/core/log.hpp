@@ -5,17 +5,17 @@
 
 namespace partita {
 
-/// Messages for people: rank 0 prints, the others are silent.
+/// Messages to the user: rank 0 prints, all other ranks are silent.
 class Log {
  public:
   static void setRank(int rank);
-  static void info(const std::string& line);     ///< standard output
-  static void warning(const std::string& line);  ///< standard error, after "warning: "
-  static void error(const std::string& line);    ///< standard error, after "partita: "
-  static std::vector<std::string> warnings();    ///< printed so far, the first hundred; from any thread
-  static void progress(const std::string& line); ///< redrawn in place on a terminal, a plain line elsewhere
+  static void info(const std::string& line);    ///< standard output
+  static void warning(const std::string& line); ///< standard error, after "warning: "
+  static void error(const std::string& line);   ///< standard error, after "partita: "
+  static std::vector<std::string> warnings(); ///< the first hundred printed so far; callable from any thread
+  static void progress(const std::string& line); ///< redrawn in place on a terminal, otherwise a plain line
 
-  /// Why some of what this rank printed did not reach standard output; empty if all of it did.
+  /// Why part of this rank's output did not reach standard output; empty if all of it did.
   static std::string failure();
 };
 
@@ -27,7 +27,7 @@ std::string formatCount(double value);
 std::string formatFlops(double flops_per_second);
 /// "1:02:03" or "4:05" or "12.3 s".
 std::string formatSeconds(double seconds);
-/// "rank 3", "ranks 0-3,8": increasing numbers.
+/// "rank 3", "ranks 0-3,8": for increasing numbers.
 std::string formatRanks(const std::vector<int>& ranks);
 /// "0-3,8".
 std::string formatRanges(const std::vector<int>& numbers);

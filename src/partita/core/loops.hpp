@@ -4,7 +4,8 @@
 
 #include <algorithm>
 
-/// Iterations of the loop behind it are independent: lets the host compiler vectorise without proving it.
+/// Declares the iterations of the following loop independent, so that the host compiler vectorises it without
+/// a proof.
 #if defined(__clang__)
 #define PARTITA_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #elif defined(__GNUC__) && !defined(__CUDA_ARCH__)
@@ -15,8 +16,8 @@
 
 namespace partita {
 
-/// value(0) + ... + value(count - 1) within a kernel. Compilers may not change the order of a sum; in these
-/// 16 partial ones they find what they can do at once.
+/// value(0) + ... + value(count - 1) within a kernel. Compilers may not reorder a sum; 16 partial sums let
+/// them vectorise it.
 template <class Value>
 KOKKOS_INLINE_FUNCTION Real laneSum(std::int64_t count, const Value& value) {
   constexpr int partial_sums = 16;
@@ -32,8 +33,9 @@ KOKKOS_INLINE_FUNCTION Real laneSum(std::int64_t count, const Value& value) {
   return sums[0];
 }
 
-/// Element-wise kernels. On a host back end one work item is a run of elements, whose loop the compiler
-/// vectorises; on a device one work item is one element, so that neighbouring threads touch neighbours.
+/// Element-wise kernels. On a host back end, one work item is a range of elements whose loop the compiler
+/// vectorises; on a device, one work item is one element, so that neighbouring threads access neighbouring
+/// elements.
 
 namespace detail {
 
@@ -42,7 +44,7 @@ struct RowLoop {
   Body body;
   std::int64_t columns;
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row) const {
-    const Body local = body; // a copy in registers: stores through the body's views cannot change it
+    const Body local = body; // a copy in registers, which stores through the body's views cannot change
     PARTITA_INDEPENDENT
     for (std::int64_t column = 0; column < columns; ++column) local(row, column);
   }
@@ -88,10 +90,10 @@ struct RunLoop {
   }
 };
 
-/// Columns that a work item goes down together.
+/// Columns that one work item sums together.
 constexpr std::int64_t most_columns = device_is_host ? 512 : 1;
 
-/// Of a row as much as can be, for what reads memory ahead, but some for each thread.
+/// As many columns as possible, for the hardware prefetcher, but few enough to give every thread some.
 inline std::int64_t columnsPerItem(const ExecSpace& space, std::int64_t columns) {
   constexpr std::int64_t cache_line = 16;
   const std::int64_t threads = device_is_host ? space.concurrency() : 1,
@@ -121,8 +123,8 @@ struct ColumnSums {
 
 } // namespace detail
 
-/// sums[column] = body(0, column) + body(1, column) + ..., in this order whatever the number of threads, and
-/// added to what is there with `accumulate`. The body may change the element it is called for.
+/// sums[column] = body(0, column) + body(1, column) + ..., in this order for any number of threads, and added
+/// to the previous contents if `accumulate` is set. The body may change the element it is called for.
 template <class Body>
 void sumColumns(const ExecSpace& space, const char* label, std::int64_t rows, std::int64_t columns,
                 const Body& body, Real* sums, bool accumulate) {
@@ -132,7 +134,7 @@ void sumColumns(const ExecSpace& space, const char* label, std::int64_t rows, st
                        detail::ColumnSums<Body>{body, rows, columns, columns_per_item, sums, accumulate});
 }
 
-/// body(row, column) for every element of a [rows, columns] matrix; elements must not depend on one another.
+/// Calls body(row, column) for every element of a [rows, columns] matrix; elements must be independent.
 template <class Body>
 void forEachElement(const ExecSpace& space, const char* label, std::int64_t rows, std::int64_t columns,
                     const Body& body) {
@@ -143,8 +145,8 @@ void forEachElement(const ExecSpace& space, const char* label, std::int64_t rows
   }
 }
 
-/// body(row, begin, end) for parts of the rows of a [rows, columns] matrix, so that what a row needs is found
-/// once a part: whole rows on a host back end, single elements on a device.
+/// Calls body(row, begin, end) for parts of the rows of a [rows, columns] matrix, so that per-row values are
+/// computed once per part: whole rows on a host back end, single elements on a device.
 template <class Body>
 void forEachRun(const ExecSpace& space, const char* label, std::int64_t rows, std::int64_t columns,
                 const Body& body) {
@@ -155,7 +157,7 @@ void forEachRun(const ExecSpace& space, const char* label, std::int64_t rows, st
   }
 }
 
-/// body(i) for every i < size of a flat buffer; values must not depend on one another.
+/// Calls body(i) for every i < size of a flat buffer; values must be independent.
 template <class Body>
 void forEachValue(const ExecSpace& space, const char* label, std::int64_t size, const Body& body) {
   if constexpr (device_is_host) {

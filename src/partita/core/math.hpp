@@ -8,8 +8,8 @@
 
 namespace partita {
 
-/// The overloads for float and double, in host and device code alike: the global functions of C would
-/// silently compute in double.
+/// The overloads for float and double, in both host and device code: the global C functions would silently
+/// compute in double.
 using std::cos;
 using std::erfc;
 using std::exp;
@@ -17,14 +17,14 @@ using std::log;
 using std::sqrt;
 using std::tanh;
 
-/// exp for softmax rows. Host compilers do not vectorise calls of the C library, which then costs as much as
-/// a small matrix product; this one they do. Relative error below 2e-7; 0 below -87.
+/// exp for softmax rows. Host compilers do not vectorise calls of the C library's exp, which makes them as
+/// expensive as a small matrix product; they do vectorise this one. Relative error below 2e-7; 0 below -87.
 KOKKOS_INLINE_FUNCTION float rowExp(float x) {
 #if defined(__CUDA_ARCH__) || defined(__HIP_DEVICE_COMPILE__)
   return exp(x);
 #else
-  // exp(x) = 2^n exp(r), |r| <= ln(2)/2; ln(2) in two parts, so that r is exact; a Taylor polynomial for
-  // exp(r).
+  // exp(x) = 2^n exp(r), |r| <= ln(2)/2. ln(2) is split into two parts to make r exact; exp(r) is a Taylor
+  // polynomial.
   const float in_range = x < -87.0F ? -87.0F : x > 88.0F ? 88.0F : x;
   const float n = std::floor(in_range * 1.44269504F + 0.5F);
   const float r = (in_range - n * 0.693359375F) + n * 2.12194440e-4F;
@@ -36,7 +36,7 @@ KOKKOS_INLINE_FUNCTION float rowExp(float x) {
   p = p * r + 0.5F;
   p = p * r + 1.0F;
   p = p * r + 1.0F;
-  // Where x is no number, p is none either, whatever the power.
+  // If x is NaN, so is p, whatever the power.
   const std::int32_t bits = ((n == n ? static_cast<std::int32_t>(n) : 0) + 127) << 23;
   float power = 0.0F;
   std::memcpy(&power, &bits, sizeof power);
@@ -47,9 +47,9 @@ KOKKOS_INLINE_FUNCTION double rowExp(double x) {
   return exp(x);
 }
 
-/// Probability that a standard normal number is below z, given e = exp(-z^2 / 2), which its derivative takes
-/// too. In float by a rational approximation that host compilers vectorise (Abramowitz and Stegun, 7.1.26);
-/// error below 1e-7.
+/// Probability that a standard normal number is below z, given e = exp(-z^2 / 2), which the derivative needs
+/// too. The float version uses a rational approximation that host compilers vectorise (Abramowitz and Stegun,
+/// 7.1.26); error below 1e-7.
 KOKKOS_INLINE_FUNCTION float normalCdf(float z, float e) {
   const float t = 1.0F / (1.0F + 0.3275911F * 0.70710678F * (z < 0.0F ? -z : z));
   float p = 1.061405429F;

@@ -16,7 +16,7 @@ using Handle = Kokkos::Profiling::SpaceHandle;
 std::atomic<std::int64_t> live{0}, peak{0}, allocations{0}, foreign{0};
 tools::EventSet previous{};
 
-/// Staging buffers on the host are not the device's memory.
+/// Staging buffers on the host do not count as device memory.
 std::int64_t bytesOfDevice(const Handle& space, std::uint64_t size) {
   return std::strcmp(space.name, MemSpace::name()) == 0 ? static_cast<std::int64_t>(size) : 0;
 }

@@ -4,18 +4,18 @@
 
 namespace partita {
 
-/// Bytes of Kokkos allocations in the memory where Partita computes, and the number of all, counted through
-/// the Tools callbacks; a tool the user has loaded still gets every call. `start` belongs right behind
-/// Kokkos::initialize; later calls change nothing.
+/// Counts the bytes of Kokkos allocations in the memory space where Partita computes, and the number of all
+/// allocations, through the Kokkos Tools callbacks; a tool loaded by the user still receives every call. Call
+/// `start` right after Kokkos::initialize; further calls have no effect.
 class AllocationCounter {
  public:
   static void start();
   static std::int64_t liveBytes();
-  static std::int64_t peakBytes(); ///< most since `start` or `restartPeak`
+  static std::int64_t peakBytes(); ///< maximum since `start` or `restartPeak`
   static void restartPeak();
   static std::int64_t count(); ///< allocations since `start`
-  /// Allocations since `start` whose label begins neither with `partita::` nor with `Kokkos::`, which marks
-  /// scratch of its own.
+  /// Allocations since `start` whose label begins with neither `partita::` nor `Kokkos::` (Kokkos's own
+  /// scratch memory).
   static std::int64_t foreignLabels();
 };
 

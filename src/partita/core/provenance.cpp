@@ -21,12 +21,12 @@ using GpuProperties = hipDeviceProp_t;
 
 namespace {
 
-/// Not the index, which counts what each process may see: CUDA_VISIBLE_DEVICES renumbers.
+/// The index is not used, since CUDA_VISIBLE_DEVICES renumbers the devices of each process.
 std::string identityOf(int index, const GpuProperties& properties) {
   std::array<char, 64> text{};
   checkGpu(PARTITA_GPU(DeviceGetPCIBusId)(text.data(), static_cast<int>(text.size()), index));
   std::string identity = text.data();
-#if defined(KOKKOS_ENABLE_CUDA) // parts of one device (MIG) have its place on the bus, but their own number
+#if defined(KOKKOS_ENABLE_CUDA) // MIG instances of one device share its bus address, but have their own UUID
   for (const char byte : properties.uuid.bytes) {
     std::snprintf(text.data(), text.size(), "%02x", static_cast<unsigned>(static_cast<unsigned char>(byte)));
     identity += text.data();
@@ -67,7 +67,8 @@ std::string hostName() {
 
 namespace {
 
-/// A function of the BLAS library, where it has it: which library is linked is known at run time only.
+/// A function of the BLAS library, or null if it has none of that name: which library is linked is known only
+/// at run time.
 template <class Function>
 Function* lookUp(const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
@@ -82,7 +83,7 @@ bool processorHasAvx512() {
 }
 
 std::string openblasAdvice(const std::string& kernel) {
-  // OpenBLAS takes AVX2 kernels on processors younger than itself.
+  // OpenBLAS uses AVX2 kernels on processors that are newer than the library.
   static const std::array<const char*, 6> without{"Haswell",     "Zen",     "Excavator",
                                                   "Sandybridge", "Nehalem", "Prescott"};
   const bool slow = std::find(without.begin(), without.end(), kernel) != without.end();

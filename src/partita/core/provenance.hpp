@@ -6,38 +6,38 @@
 
 namespace partita {
 
-/// What this build is made of; recorded at every build, not when CMake was configured.
+/// Properties of this build, recorded at every build rather than when CMake is configured.
 
 std::string versionString();  ///< "1.2.3"
 std::string gitHash();        ///< "abc1234", "abc1234-dirty" when tracked files had changes, or "unknown"
 std::string compilerString(); ///< "GNU 12.2.0"
 std::string buildType();      ///< CMake's build type, e.g. "Release"
 
-/// What this process computes on.
+/// The device this process computes on.
 struct Device {
   int index = -1;       ///< among the devices this process sees; -1: the host's processor
   int visible = 0;      ///< devices this process sees
   std::string name;     ///< "NVIDIA H200"; empty for the host
-  std::string identity; ///< the same in every process that uses this device, on this node
+  std::string identity; ///< the same in every process on this node that uses this device
   int threads = 1;      ///< of the host back end
 };
 
-/// The device of the default execution space; Kokkos runs.
+/// The device of the default execution space. Kokkos must be initialised.
 Device ownDevice();
 
 /// Name of this node.
 std::string hostName();
 
-/// The BLAS library behind the matrix products.
+/// The BLAS library used for the matrix products.
 struct BlasInfo {
   std::string library; ///< "OpenBLAS 0.3.21", "MKL ...", "unknown"
-  std::string kernel;  ///< processor its kernels were made for, as far as it tells: "SkylakeX"
-  std::string advice;  ///< not empty: a better choice exists, and how to make it
+  std::string kernel;  ///< processor its kernels were made for, if the library reports it: "SkylakeX"
+  std::string advice;  ///< how to get a faster library or kernel; empty if there is none
 };
 BlasInfo blasInfo();
 
-/// Name and value of all that made a run what it is, in the order they are shown. `gemm` says which path the
-/// matrix products take and how fast they are.
+/// Names and values of everything that determines a run, in display order. `gemm` says which path the matrix
+/// products take and how fast they are.
 using Provenance = std::vector<std::pair<std::string, std::string>>;
 Provenance makeProvenance(const std::string& mpi_library, const std::string& gemm,
                           const std::string& command_line);

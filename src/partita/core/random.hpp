@@ -8,10 +8,10 @@
 namespace partita {
 
 /// Counter-based random numbers: Philox4x32-10 of Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as
-/// easy as 1, 2, 3", SC 2011. A number is a function of (seed, stream, epoch, index) alone, so that neither
-/// the order of evaluation nor the number of ranks, threads or restarts changes it.
+/// easy as 1, 2, 3", SC 2011. A number depends only on (seed, stream, epoch, index): neither the order of
+/// evaluation nor the number of ranks, threads or restarts changes it.
 
-/// What a random number is for: two uses never share a stream.
+/// The purpose of a random number: no two uses share a stream.
 enum class Stream : std::uint32_t {
   shuffle = 1,
   glyph_shape = 2,
@@ -25,15 +25,15 @@ enum class Stream : std::uint32_t {
   grammar = 10,
   dropout = 11,
   noise_images = 30,
-  link_delay = 64, ///< of emulated links: no result depends on it
+  link_delay = 64, ///< of emulated links; no result depends on it
 };
 
 struct Random4 {
   std::uint32_t word[4];
 };
 
-/// The words of `Count` consecutive counters, c0 counting, one behind the other: what host compilers make at
-/// once of them costs little more than one.
+/// The words of `Count` consecutive counters, with c0 counting, one counter after another. Host compilers
+/// vectorise this, so that several counters cost little more than one.
 template <int Count>
 KOKKOS_INLINE_FUNCTION void philoxes(std::uint32_t c0, std::uint32_t c1, std::uint32_t c2, std::uint32_t c3,
                                      std::uint64_t key, std::uint32_t* words) {
@@ -77,8 +77,8 @@ KOKKOS_INLINE_FUNCTION float toUniform(std::uint32_t word) {
   return static_cast<float>(word >> 8) * 5.9604644775390625e-8F;
 }
 
-/// Unit variance, mean zero, nearly normal (sum of four uniform bytes, Irwin and Hall): where many are needed
-/// and tails beyond 3.4 deviations are not.
+/// Mean zero, unit variance, nearly normal (sum of four uniform bytes, Irwin-Hall distribution): for uses
+/// that need many numbers and no tails beyond 3.4 deviations.
 KOKKOS_INLINE_FUNCTION float toRoughNormal(std::uint32_t word) {
   const std::uint32_t sum = (word & 0xFFU) + (word >> 8 & 0xFFU) + (word >> 16 & 0xFFU) + (word >> 24);
   return (static_cast<float>(static_cast<std::int32_t>(sum)) - 510.0F) * 6.7658975e-3F;
@@ -94,7 +94,8 @@ class RandomStream {
     return philox(static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32), _stream, _epoch,
                   _seed);
   }
-  /// Words of `Count` blocks from `index` on, whose lower 32 bits must not overflow among them.
+  /// The words of `Count` blocks starting at `index`; the lower 32 bits of the index must not overflow within
+  /// them.
   template <int Count>
   KOKKOS_INLINE_FUNCTION void blocks(std::uint64_t index, std::uint32_t* words) const {
     philoxes<Count>(static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32), _stream,
@@ -110,7 +111,7 @@ class RandomStream {
     return static_cast<std::uint32_t>((std::uint64_t{bits(index)} * bound) >> 32);
   }
 
-  /// Standard normal by Box and Muller (1958).
+  /// Standard normal, method of Box and Muller (1958).
   KOKKOS_INLINE_FUNCTION float normal(std::uint64_t index) const {
     const Random4 r = block(index);
     const double u = (static_cast<double>(r.word[0]) + 1.0) * 2.3283064365386963e-10; // (0, 1]

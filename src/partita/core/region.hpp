@@ -8,13 +8,13 @@
 
 namespace partita {
 
-/// Where the time of a step goes; the rows of the table that `run/timing` and `partita bench` print.
+/// Where the time of a step is spent; the rows of the table that `run/timing` and `partita bench` print.
 enum class Phase { gemm, elementwise, optimiser, data, communication, evaluation, checkpoint };
 constexpr int phase_count = 7;
 const char* phaseName(Phase phase);
 
-/// Seconds spent in each phase since the last reset. Off by default: measuring needs a fence at the end of
-/// each phase, so that it is asked for by the deck or the benchmark only.
+/// Seconds spent in each phase since the last reset. Off by default, and enabled only by the deck or the
+/// benchmark, since measuring needs a fence at the end of each phase.
 class PhaseTimes {
  public:
   static void enable(bool on);
@@ -27,8 +27,8 @@ class PhaseTimes {
   static bool s_enabled;
 };
 
-/// A profiling region for Kokkos Tools, for the life of the object; timed as a phase where that is switched
-/// on.
+/// A profiling region for Kokkos Tools that lasts as long as the object; also timed as a phase if phase times
+/// are enabled.
 class Region {
  public:
   Region(const ExecSpace& space, const char* name, Phase phase);

@@ -15,7 +15,7 @@ std::uint32_t rotate(std::uint32_t x, int n) {
 }
 
 // The standard defines its constants as the first 32 bits of the fractional parts of roots of the first
-// primes; long double has the bits to compute them, which is shorter than a table and as easy to check.
+// primes; long double is precise enough to compute them, which is shorter than a table and as easy to check.
 std::array<int, 64> firstPrimes() {
   std::array<int, 64> primes{};
   std::size_t found = 0;

@@ -7,8 +7,8 @@
 
 namespace partita {
 
-/// SHA-256 (FIPS 180-4). Its state is plain data, so that one rank can go on where another stopped: the hash
-/// over all parameters in layer order is made without gathering them.
+/// SHA-256 (FIPS 180-4). Its state is plain data, so that one rank can continue where another stopped: the
+/// hash over all parameters in layer order is computed without gathering them.
 class Sha256 {
  public:
   Sha256();

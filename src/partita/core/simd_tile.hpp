@@ -4,11 +4,11 @@
 
 namespace partita {
 
-/// Small dense products inside a kernel: the processor's vectors on hosts, one value at a time on devices,
-/// whose compilers know no such types.
+/// Small dense products inside a kernel: SIMD vectors on hosts, one value at a time on devices, whose
+/// compilers do not support vector types.
 
 #if (defined(__GNUC__) || defined(__clang__)) && !defined(__CUDACC__) && !defined(__HIPCC__)
-/// As many values as fit into 64 bytes; compilers split them where the processor's vectors are shorter.
+/// As many values as fit into 64 bytes; compilers split them if the processor's vectors are shorter.
 using SimdTile = Real __attribute__((vector_size(64)));
 using SimdTileInMemory = Real __attribute__((vector_size(64), aligned(alignof(Real)), may_alias));
 constexpr std::int64_t lanes = 64 / sizeof(Real);
@@ -18,7 +18,7 @@ using SimdTileInMemory = Real;
 constexpr std::int64_t lanes = 1;
 #endif
 
-/// A matrix that is read one value at a time: element (i, k) lies at i x row + k x column.
+/// A matrix that is read one value at a time: element (i, k) is at index i * row + k * column.
 struct Scattered {
   const Real* data;
   std::int64_t row, column;
@@ -26,7 +26,7 @@ struct Scattered {
 
 namespace detail {
 
-/// C = A B or C += A B for `R` rows of A and `L` times `lanes` columns of B, all sums in registers.
+/// C = A B or C += A B for `R` rows of A and `L` * `lanes` columns of B, with all sums in registers.
 template <bool Add, int R, int L>
 KOKKOS_INLINE_FUNCTION void productTile(std::int64_t depth, const Scattered& a, const Real* b,
                                         std::int64_t b_row, Real* c, std::int64_t c_row) {
@@ -63,8 +63,8 @@ KOKKOS_INLINE_FUNCTION void productStrip(std::int64_t rows, std::int64_t depth, 
 
 } // namespace detail
 
-/// C [rows, columns] = A [rows, depth] B [depth, columns], added to what is there with `Add`; rows of B and C
-/// lie `b_row` and `c_row` values apart.
+/// C [rows, columns] = A [rows, depth] B [depth, columns], added to the previous contents if `Add` is set;
+/// rows of B and C are `b_row` and `c_row` values apart.
 template <bool Add>
 KOKKOS_INLINE_FUNCTION void product(std::int64_t rows, std::int64_t columns, std::int64_t depth,
                                     const Scattered& a, const Real* b, std::int64_t b_row, Real* c,

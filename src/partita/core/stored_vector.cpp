@@ -25,7 +25,7 @@ std::string failure(const std::string& what, const std::string& folder, int reas
   return wrong;
 }
 
-/// A file without a name; its descriptor.
+/// Creates a file without a name; returns its descriptor.
 int makeFile(const std::string& folder) {
   std::string name = folder + "/partita-optimiser-XXXXXX";
   const int file = mkstemp(name.data());
@@ -38,7 +38,7 @@ std::string noRoom(std::size_t bytes, const std::string& folder, int reason) {
   return failure("no room for " + formatBytes(static_cast<double>(bytes)), folder, reason);
 }
 
-/// A file of zeros, mapped; its blocks are there.
+/// A memory-mapped file of zeros whose blocks are already allocated.
 std::shared_ptr<void> mapFile(const std::string& folder, std::size_t bytes) {
   const int file = makeFile(folder);
   const int full = posix_fallocate(file, 0, bytes);
@@ -83,7 +83,7 @@ StoredVector::HostSpan StoredVector::part(std::int64_t begin, std::int64_t count
 }
 
 void StoredVector::load(const ExecSpace& space, std::int64_t begin, const Vector& to) const {
-  if (device_is_host && _in_file) { // perhaps on a thread that Kokkos does not know
+  if (device_is_host && _in_file) { // possibly on a thread unknown to Kokkos
     std::memcpy(to.data(), part(begin, to.size()).data(), to.size() * sizeof(Real));
     return;
   }

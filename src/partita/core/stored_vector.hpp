@@ -9,41 +9,43 @@
 
 namespace partita {
 
-/// Where the state of an optimiser lies, and the folder of its files.
+/// Where the state of an optimiser is stored, and the folder of its files.
 struct Placement {
   Offload offload = Offload::none;
   std::string directory;
 };
 
-/// A flat vector that lies on the device, in (pinned) memory of the host, or in a file mapped into memory,
-/// which has no name and so goes with the process. A copy is the same vector, as that of a View is. The room
-/// in the file is taken when it is made: a page that finds the disk full later would kill the process.
+/// A flat vector stored on the device, in (pinned) host memory, or in a memory-mapped file. The file has no
+/// name and so disappears with the process. Copies are shallow, as with Kokkos::View. Disk space is allocated
+/// on construction, since a page fault on a full disk would kill the process.
 class StoredVector {
  public:
   using HostSpan = Kokkos::View<Real*, Kokkos::LayoutRight, PinnedSpace, Kokkos::MemoryUnmanaged>;
 
   StoredVector() = default;
   explicit StoredVector(const Vector& device) : _size(device.size()), _device(device) {}
-  /// Zeros, aligned as buffers of tensors are. Throws one line: UserError where the folder takes no file,
-  /// RunError where it has no room.
+  /// Filled with zeros, aligned like tensor buffers. Throws with a one-line message: UserError if no file can
+  /// be created in the folder, RunError if the folder has no space left.
   StoredVector(const Placement& placement, const std::string& label, std::int64_t size);
 
-  /// Takes so many bytes of the folder until the result goes: a trial. Throws UserError where the folder
-  /// takes no file, SystemError where it has no room; null where no file is wanted.
+  /// Tries to reserve `bytes` bytes in the folder until the returned pointer is destroyed. Throws UserError
+  /// if no file can be created in the folder, SystemError if it has no space left; returns null if the
+  /// placement needs no file.
   static std::shared_ptr<void> takeRoom(const Placement& placement, std::int64_t bytes);
 
   std::int64_t size() const { return _size; }
-  const Vector& device() const { return _device; } ///< empty where it lies elsewhere
-  /// Where the host can read and write it; null where it lies on a device of its own. Whoever reads must know
-  /// that no kernel is at work on it.
+  const Vector& device() const { return _device; } ///< empty if stored elsewhere
+  /// Pointer through which the host can read and write the vector; null if it is stored on a separate device.
+  /// The caller must know that no kernel is using it.
   Real* onHost() const { return offloaded() ? _host : device_is_host ? _device.data() : nullptr; }
   bool offloaded() const { return _size > 0 && _device.size() == 0; }
-  bool inFile() const { return _in_file; } ///< so that its pages may have to come from a disk
+  bool inFile() const { return _in_file; } ///< its pages may have to be read from disk
 
-  /// Copy values from `begin` on into a buffer on the device, or back. Does not wait, where `space` does not.
+  /// Copy values, starting at `begin`, to or from a buffer on the device. They wait only if operations on
+  /// `space` do.
   void load(const ExecSpace& space, std::int64_t begin, const Vector& to) const;
   void save(const ExecSpace& space, std::int64_t begin, const Vector& from) const;
-  /// The same for memory of the host; these wait.
+  /// The same for host memory; these wait.
   void copyOut(const ExecSpace& space, std::int64_t begin, std::int64_t count, Real* to) const;
   void copyIn(const ExecSpace& space, const Real* from) const; ///< all of it
   void clear(const ExecSpace& space) const;
@@ -55,12 +57,12 @@ class StoredVector {
   Vector _device;
   Real* _host = nullptr;
   bool _in_file = false;
-  std::shared_ptr<void> _owner; ///< of the memory on the host
+  std::shared_ptr<void> _owner; ///< of the host memory
 };
 
-/// The parameters of a stage as an optimiser sees them: flat, with their gradients in the same precision.
-/// Numbers of 16 bits are the rounded copies of `masters`, which alone are updated; in single precision there
-/// are none.
+/// The parameters of a stage as seen by an optimiser: flat, with gradients in the same precision. 16-bit
+/// parameters are rounded copies of `masters`, and only the masters are updated; in single precision there
+/// are no masters.
 struct ParameterBuffers {
   TypedSpan parameters, gradients;
   StoredVector masters;

@@ -9,10 +9,10 @@ namespace partita {
 
 using std::memcpy; // host and device code alike
 
-/// Numbers of 16 bits as they are stored and sent; arithmetic is done in float. Rounding is to the nearest,
-/// ties to even; what is too large becomes infinite, and numbers stay what they are not.
+/// 16-bit floating-point types are used for storage and messages only; arithmetic is done in float. Rounding
+/// is to nearest, ties to even; values that are too large become infinite, and NaN stays NaN.
 
-/// bfloat16: the upper half of a float, 8 bits of precision, range of a float.
+/// bfloat16: the upper half of a float, 8 bits of precision, the range of a float.
 struct BFloat16 {
   std::uint16_t bits;
 };
@@ -47,15 +47,15 @@ KOKKOS_INLINE_FUNCTION float toFloat(BFloat16 value) {
 KOKKOS_INLINE_FUNCTION float toFloat(Float16 value) {
   const std::uint32_t sign = std::uint32_t{value.bits & 0x8000U} << 16,
                       moved = std::uint32_t{value.bits & 0x7fffU} << 13, exponent = moved & 0x0f800000U;
-  // The exponent's bias is 15 here and 127 there. A subnormal number is its digits times the step 2^-24, and
-  // so the difference of two floats.
+  // The exponent bias is 15 in binary16 and 127 in float. A subnormal number is its digits times the step
+  // 2^-24, and can therefore be computed as the difference of two floats.
   const std::uint32_t normal = moved + 0x38000000U, special = moved + 0x70000000U;
   const std::uint32_t subnormal = detail::bitsOf(detail::floatOf(moved + 0x38800000U) - 6.103515625e-05F);
   const std::uint32_t magnitude = exponent == 0x0f800000U ? special : exponent == 0 ? subnormal : normal;
   return detail::floatOf(sign | magnitude);
 }
 
-/// Rounds a float to a type of 16 bits.
+/// Rounds a float to a 16-bit type.
 template <class Half>
 KOKKOS_INLINE_FUNCTION Half toHalf(float value);
 
@@ -70,7 +70,7 @@ template <>
 KOKKOS_INLINE_FUNCTION Float16 toHalf<Float16>(float value) {
   const std::uint32_t bits = detail::bitsOf(value), magnitude = bits & 0x7fffffffU,
                       sign = bits >> 16 & 0x8000U;
-  // Added to 0.5, whose last digit is 2^-24, a small number is rounded by the addition.
+  // The last digit of 0.5F is 2^-24, so adding 0.5 rounds a small number correctly.
   const std::uint32_t subnormal = detail::bitsOf(detail::floatOf(magnitude) + 0.5F) - 0x3f000000U;
   const std::uint32_t normal = (magnitude + 0xc8000fffU + (magnitude >> 13 & 1U)) >> 13;
   const std::uint32_t special = magnitude > detail::float_infinity ? 0x7e00U : 0x7c00U;
@@ -80,7 +80,8 @@ KOKKOS_INLINE_FUNCTION Float16 toHalf<Float16>(float value) {
   return {static_cast<std::uint16_t>(sign | rounded)};
 }
 
-/// A run of numbers in one of the precisions, somewhere the device can read and write; owns nothing.
+/// A contiguous range of numbers in one of the precisions, in memory that the device can read and write.
+/// Non-owning.
 struct TypedSpan {
   Precision precision = Precision::single;
   void* data = nullptr;
@@ -109,7 +110,7 @@ inline TypedSpan TypedSpan::part(std::int64_t begin, std::int64_t end) const {
   return {precision, static_cast<char*>(data) + begin * bytesOf(precision), end - begin};
 }
 
-/// What numbers of a type are in arithmetic, and the way back.
+/// Conversion between a stored type and the type used in arithmetic.
 KOKKOS_INLINE_FUNCTION Real toReal(Real value) {
   return value;
 }
@@ -128,7 +129,7 @@ KOKKOS_INLINE_FUNCTION Stored fromReal(Real value) {
   }
 }
 
-/// body(Stored{}) with the type in which numbers of a precision are stored.
+/// Calls body(Stored{}) with the type that stores numbers of the given precision.
 template <class Body>
 void withStored(Precision precision, const Body& body) {
   switch (precision) {
@@ -141,10 +142,10 @@ void withStored(Precision precision, const Body& body) {
   }
 }
 
-/// to = factor * from, rounded; the two may be of any precision, and of one length.
+/// to = factor * from, rounded. Both spans may have any precision and must have the same length.
 void convert(const ExecSpace& space, const TypedSpan& from, const TypedSpan& to, Real factor = Real(1));
 
-/// Rounds values to what a precision can hold; nothing in single precision.
+/// Rounds values to the given precision; does nothing for single precision.
 void roundTo(const ExecSpace& space, Precision precision, const Matrix& values);
 
 } // namespace partita

@@ -6,7 +6,7 @@
 
 namespace partita {
 
-/// The one place that says where Partita computes and with what. A heterogeneous run is a run of
+/// The only place that defines where Partita computes and in which precision. A heterogeneous run consists of
 /// heterogeneous ranks (a host build and a CUDA build in one mpirun), so nothing is templated on execution
 /// spaces.
 
@@ -28,7 +28,7 @@ using PinnedSpace = Kokkos::HIPHostPinnedSpace;
 using PinnedSpace = Kokkos::HostSpace;
 #endif
 
-/// True where host code may read and write device views: buffers need no staging there.
+/// True if host code can read and write device views: buffers then need no staging.
 constexpr bool device_is_host = Kokkos::SpaceAccessibility<HostSpace, MemSpace>::accessible;
 
 using Vector = Kokkos::View<Real*, Kokkos::LayoutRight, MemSpace>;
@@ -50,7 +50,7 @@ inline Labels firstLabels(const Labels& labels, std::int64_t rows) {
   return Labels(labels.data(), rows);
 }
 
-/// An allocation without initialisation; labels start with `partita::`.
+/// Allocates without initialisation; labels start with `partita::`.
 inline Matrix makeMatrix(const std::string& label, std::int64_t rows, std::int64_t columns) {
   return Matrix(Kokkos::view_alloc(Kokkos::WithoutInitializing, label), rows,
                 static_cast<std::size_t>(columns));

@@ -20,7 +20,7 @@ void collectively(const Communicator& world, const std::function<void()>& work) 
     text = joined(error.messages(), "\n") + "\n";
     by_system = error.bySystem();
   }
-  // Rank and kind of failure in one number, so that the minimum is that of the lowest rank.
+  // Rank and kind of failure are combined in one number, so that the minimum gives those of the lowest rank.
   const std::int64_t nobody = 2 * std::int64_t{world.size()},
                      own = text.empty() ? nobody : 2 * std::int64_t{world.rank()} + (by_system ? 1 : 0),
                      first = world.minimum(own);
@@ -48,12 +48,12 @@ void requireSame(const Communicator& world, const std::string& text, const std::
 }
 
 void endJob(int rank, const std::string& message, int code) {
-  std::signal(SIGTERM, SIG_DFL); // by which the launcher ends us when another rank has told
-  // What goes wrong on one rank soon shows on others, and often on all at once: the lowest tells it, and the
-  // job has ended before the turn of the next one comes.
+  std::signal(SIGTERM, SIG_DFL); // which the launcher sends when another rank has reported
+  // A failure on one rank soon shows on others, often on all at once: the lowest rank reports it, and the job
+  // has ended before the next rank's turn.
   std::this_thread::sleep_for(std::chrono::seconds(std::min(rank, 3)));
   std::cerr << "partita: rank " << rank << ": " << message << std::endl;
-  // Once it is told to kill, the launcher may drop what it has not passed on yet.
+  // Once asked to kill the job, the launcher may drop output that it has not forwarded yet.
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   MPI_Abort(MPI_COMM_WORLD, code);
   std::abort();

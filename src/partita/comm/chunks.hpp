@@ -9,10 +9,10 @@
 
 namespace partita {
 
-/// What goes to rank 0 to be written there, however much it is: in messages of at most so many bytes.
+/// Maximum message size, in bytes, for data that rank 0 writes to a file.
 constexpr std::size_t chunk_bytes = std::size_t{1} << 24;
 
-/// Waits until rank 0 takes them in. Called on another rank.
+/// Sends data in chunks; returns when rank 0 has received them. Called on ranks other than 0.
 inline void sendChunks(const Communicator& comm, Tag tag, const void* data, std::size_t bytes) {
   const char* begin = static_cast<const char*>(data);
   for (std::size_t sent = 0; sent < bytes; sent += chunk_bytes) {
@@ -21,7 +21,7 @@ inline void sendChunks(const Communicator& comm, Tag tag, const void* data, std:
   }
 }
 
-/// Calls take(data, bytes) for one chunk after the other of what `rank` sends. Called on rank 0.
+/// Calls take(data, bytes) for each chunk sent by `rank`, in order. Called on rank 0.
 template <class Take>
 void receiveChunks(const Communicator& comm, int rank, Tag tag, std::size_t bytes, const Take& take) {
   std::vector<char> chunk(std::min(bytes, chunk_bytes));

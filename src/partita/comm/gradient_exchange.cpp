@@ -46,7 +46,7 @@ void GradientReducer::ready(const ExecSpace& space, std::int64_t begin, std::int
   for (; !_held.empty(); _held.pop_back()) reduce(space, _held.back().first, _held.back().second);
 }
 
-/// The last bucket, in front, is full with what is left.
+/// The last bucket, at the front, takes what is left.
 void GradientReducer::startFull(const ExecSpace& space) {
   while (_end - _begin >= _bucket || (_begin == 0 && _end > 0)) {
     const std::int64_t begin = std::max(_begin, _end - _bucket), end = _end;
@@ -59,12 +59,12 @@ void GradientReducer::startFull(const ExecSpace& space) {
   }
 }
 
-/// MPI moves messages on only while it is called.
+/// MPI makes progress only while it is called.
 void GradientReducer::letMove() {
   for (std::size_t i = _arrived; i < _pending.size(); ++i) _pending[i].request.test();
 }
 
-/// What MPI sums: the gradients themselves, or the copy that is staged.
+/// The values that MPI sums: the gradients themselves, or the staged copy.
 TypedSpan GradientReducer::sent(std::int64_t begin, std::int64_t end) const {
   if (_staging.size() == 0) return _gradients.part(begin, end);
   return TypedSpan(_wire, _staging.data(), _gradients.size).part(begin, end);
@@ -111,7 +111,7 @@ void GradientReducer::complete(const ExecSpace& space, Pending& pending) {
 
 void GradientReducer::arrive(const ExecSpace& space, std::int64_t begin, std::int64_t end,
                              const Arrived& arrived) {
-  if (_begin > 0 || _pending.empty()) return; // a step has not come so far, or is over
+  if (_begin > 0 || _pending.empty()) return; // the step has not got this far yet, or is over
   letMove();
   std::size_t wanted = _pending.size();
   while (wanted > _arrived && (_pending[wanted - 1].end <= begin || _pending[wanted - 1].begin >= end))

@@ -9,8 +9,8 @@
 
 namespace partita {
 
-/// How the gradient of a stage meets those of other ranks in each step. The backward pass hands it over part
-/// by part, from the back of the flat buffer; whoever updates parameters asks for the parts it needs. The
+/// Combines the gradient of a stage with those of other ranks in each step. The backward pass hands it over
+/// in parts, from the back of the flat buffer; the updater of the parameters requests the parts it needs. The
 /// gradient is complete in place when `finish` returns.
 class GradientExchange {
  public:
@@ -19,23 +19,23 @@ class GradientExchange {
 
   virtual ~GradientExchange() = default;
 
-  /// May parts of the gradient still be on their way after the backward pass?
+  /// May parts of the gradient still be in flight after the backward pass?
   virtual bool overlaps() const = 0;
-  /// The gradient is so many times too large, because the loss is scaled.
+  /// Sets the factor by which the gradient is too large because the loss is scaled.
   virtual void setScale(double scale) = 0;
-  /// Who updates late wants the gradient of this step from the front, by a forward pass.
+  /// A delayed update, made during a forward pass, needs the gradient of this step from the front.
   virtual void wantFromFront(bool from_front) = 0;
-  /// The values [begin, end) of this rank are final; ranges come from the back and touch.
+  /// The values [begin, end) of this rank are final; ranges are contiguous and come from the back.
   virtual void ready(const ExecSpace& space, std::int64_t begin, std::int64_t end) = 0;
-  /// After all are ready: waits until [begin, end) is complete, and calls `arrived` for each range that has
-  /// become complete meanwhile. After the last range the next step may begin.
+  /// Called after all ranges are ready: waits until [begin, end) is complete, and calls `arrived` for each
+  /// range that became complete meanwhile. The next step may begin after the last range.
   virtual void arrive(const ExecSpace& space, std::int64_t begin, std::int64_t end,
                       const Arrived& arrived = {}) = 0;
   /// Waits for the whole gradient.
   virtual void finish(const ExecSpace& space) = 0;
 };
 
-/// The gradient of a stage that meets no other: it is complete as it comes.
+/// The gradient of a stage that is not combined with any other: it is complete immediately.
 class LocalGradient final : public GradientExchange {
  public:
   bool overlaps() const override { return false; }
@@ -47,25 +47,25 @@ class LocalGradient final : public GradientExchange {
 };
 
 /// Sums a flat gradient over the replicas of a stage while the backward pass is still running: each full
-/// bucket starts its own non-blocking all-reduce. All replicas end with the same bits. Sums may be made in
-/// another precision than that of the gradient: numbers of 16 bits are then rounded at each addition.
+/// bucket starts its own non-blocking all-reduce. All replicas obtain bitwise identical sums. Sums may use
+/// another precision than the gradient: 16-bit numbers are rounded at each addition.
 ///
-/// Buckets are cut from the back of the buffer, whatever the layers are, and on all ranks alike. Which one
-/// goes next depends on nothing but their places: a collective has one order on all ranks.
+/// Buckets are cut from the back of the buffer, independently of the layers, and identically on all ranks.
+/// Their order depends only on their positions, since all ranks must start collectives in the same order.
 class GradientReducer final : public GradientExchange {
  public:
-  /// `bucket` in values, and at least one in `most_buckets` of them; `bytes` counts the payload. With one
-  /// replica nothing happens.
+  /// `bucket` is the bucket size in values, increased if there would be more than `most_buckets` buckets;
+  /// `bytes` counts the payload. Does nothing with one replica.
   GradientReducer(const Communicator& peers, const TypedSpan& gradients, std::int64_t bucket,
                   MessagePath path, std::int64_t& bytes, Precision wire = Precision::single);
 
   bool overlaps() const override { return _peers.size() > 1; }
-  /// Sums in 16 bits are made of the scaled numbers, since small numbers would vanish otherwise; sums of
-  /// 16-bit numbers in `Real` are made of descaled ones, since large ones would overflow otherwise.
+  /// 16-bit sums use scaled gradients, since small numbers would vanish otherwise; sums of 16-bit numbers in
+  /// `Real` use descaled ones, since large numbers would overflow otherwise.
   void setScale(double scale) override { _scale = scale; }
-  /// The backward pass is two thirds of a step: where links are as busy as the ranks, two buckets of three
-  /// get through during it. Every third one is held back until the whole gradient is ready, so that those in
-  /// front do not queue up after it.
+  /// The backward pass is two thirds of a step: if links are as busy as the ranks, two of three buckets get
+  /// through during it. Every third bucket is held back until the whole gradient is ready, so that the
+  /// buckets at the front do not queue up after it.
   void wantFromFront(bool from_front) override { _holds = from_front; }
   void ready(const ExecSpace& space, std::int64_t begin, std::int64_t end) override;
   /// Completes sums in the order in which they were begun.
@@ -78,7 +78,7 @@ class GradientReducer final : public GradientExchange {
   struct Pending {
     Request request;
     std::int64_t begin, end;
-    double due; ///< on a slow link: when the sum is there
+    double due; ///< on a slow link: when the sum is complete
   };
   void startFull(const ExecSpace& space);
   void reduce(const ExecSpace& space, std::int64_t begin, std::int64_t end);
@@ -93,15 +93,15 @@ class GradientReducer final : public GradientExchange {
   TypedSpan _gradients;
   Precision _wire;
   NumberSum _sum;
-  bool _plain;           ///< copied without a change
-  PinnedVector _staging; ///< of all gradients, where they are staged or of another precision
+  bool _plain;           ///< copied unchanged
+  PinnedVector _staging; ///< of all gradients, if staged or of another precision
   double _scale = 1.0;
   std::int64_t _bucket, _begin, _end; ///< [_begin, _end): ready but in no bucket yet
   bool _holds = false;
   std::int64_t _cut = 0;                                    ///< buckets of this step so far
   std::vector<std::pair<std::int64_t, std::int64_t>> _held; ///< buckets, from the back
   std::vector<Pending> _pending;                            ///< in the order in which they were begun
-  std::size_t _arrived = 0;                                 ///< of those
+  std::size_t _arrived = 0;                                 ///< how many of these have arrived
   SlowLink _link;
   std::int64_t& _bytes;
 };

@@ -6,7 +6,7 @@ namespace partita {
 
 namespace {
 
-/// Ranks that differ in their place on `axis` only have one colour; others get a colour of their own.
+/// Ranks that differ only in their position on `axis` share a colour; each rank without a stage has its own.
 Communicator splitAlong(const Communicator& world, const GridPlan& plan, Axis axis) {
   const int rank = world.rank();
   if (!plan.ownsStages(rank)) return world.split(rank, 0);

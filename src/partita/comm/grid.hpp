@@ -8,7 +8,7 @@
 namespace partita {
 
 /// The ranks of a run on the axes of its plan, with a communicator for each axis. A rank that owns no stage
-/// is alone on every axis, and takes part in `world` only. Collective to make.
+/// is alone on every axis and takes part in `world` only. Construction is collective.
 class Grid {
  public:
   Grid(const Communicator& world, const GridPlan& plan, MessagePaths paths = {});
@@ -16,14 +16,14 @@ class Grid {
   const GridPlan& plan() const { return _plan; }
   const MessagePaths& paths() const { return _paths; } ///< of this rank
   const Communicator& world() const { return _world; }
-  /// The ranks that differ from this one in their place on one axis only, in the order of that axis.
+  /// The ranks that differ from this one only in their position on one axis, in the order of that axis.
   const Communicator& along(Axis axis) const { return _along[static_cast<std::size_t>(axis)]; }
   const Communicator& chain() const { return along(Axis::stage); }   ///< the groups of my replica
   const Communicator& peers() const { return along(Axis::replica); } ///< the replicas of my group
   const Communicator& backward() const { return _backward; }     ///< as chain, for gradients of activations
   const Communicator& evaluation() const { return _evaluation; } ///< as chain, for messages of the evaluation
 
-  /// To rank `peer` of one of the communicators above, on the path that this rank's messages take.
+  /// A channel to rank `peer` of one of the communicators above, on the message path of this rank.
   Channel channel(const Communicator& comm, int peer, Tag tag, const char* what) const {
     return {comm, peer, tag, what, _paths.messages, _paths.wire};
   }
@@ -36,7 +36,7 @@ class Grid {
   int firstStage() const { return ownsStages() ? _plan.first_stage[static_cast<std::size_t>(group())] : 0; }
   int endStage() const { return ownsStages() ? _plan.first_stage[static_cast<std::size_t>(group()) + 1] : 0; }
   bool owns(int stage) const { return stage >= firstStage() && stage < endStage(); }
-  /// Does this rank speak for its stages where all their replicas and parts say the same?
+  /// Is this rank the one that reports for its stages if all their replicas and parts agree?
   bool speaks() const { return ownsStages() && replica() == 0 && part() == 0; }
 
   Traffic traffic; ///< what this rank has sent so far

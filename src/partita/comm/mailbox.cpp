@@ -64,7 +64,7 @@ Mailbox::Message Mailbox::waitAny(const std::vector<Tag>& tags, const char* what
   }
 }
 
-/// A rank is done when it has as many messages as all others together have sent to it.
+/// A rank is done when it has received as many messages as all others together have sent to it.
 void Mailbox::close() {
   _closed = true;
   std::int64_t expected = 0;

@@ -13,11 +13,12 @@
 
 namespace partita {
 
-/// Small messages from any rank to any rank, by tag. Nobody waits to be heard: a message is kept here until
-/// it is delivered, and what arrives is kept until somebody takes it. The main thread alone uses it.
+/// Small messages from any rank to any rank, by tag. Sending does not wait for the receiver: an outgoing
+/// message is kept until it is delivered, and an incoming one until it is taken. Used by the main thread
+/// only.
 class Mailbox {
  public:
-  /// Longest message: any MPI library takes it before the receiver asks for it.
+  /// Maximum message size: every MPI library accepts it before the receiver asks for it.
   static constexpr std::size_t most_bytes = 1024;
 
   struct Message {
@@ -36,13 +37,13 @@ class Mailbox {
     }
   };
 
-  /// On a communicator of its own. Collective.
+  /// Uses its own communicator. Collective.
   explicit Mailbox(const Communicator& comm);
 
   int rank() const { return _comm.rank(); }
   int size() const { return _comm.size(); }
 
-  /// Never blocks. What one rank sends to another arrives in the order in which it was sent.
+  /// Never blocks. Messages from one rank to another arrive in the order in which they were sent.
   void send(int to, Tag tag, const void* bytes, std::size_t size);
   template <class T>
   void send(int to, Tag tag, const T& value) {
@@ -50,15 +51,14 @@ class Mailbox {
     send(to, tag, &value, sizeof value);
   }
 
-  /// Takes in what has arrived, from whomever, and lets go of what has been delivered.
+  /// Receives all messages that have arrived, from any rank, and frees those that have been delivered.
   void poll();
   /// The oldest message with this tag, as of the last poll.
   std::optional<Message> take(Tag tag);
-  /// Waits for a message with one of these tags, from whomever. `what` is a literal, for the watchdog.
+  /// Waits for a message with one of these tags from any rank. `what` is a literal, for the watchdog.
   Message waitAny(const std::vector<Tag>& tags, const char* what);
 
-  /// After it everything that was ever sent has arrived and can be taken; nothing may be sent any more.
-  /// Collective.
+  /// Afterwards every message ever sent has arrived and can be taken; no more may be sent. Collective.
   void close();
 
  private:

@@ -11,7 +11,7 @@ namespace partita {
 
 namespace {
 
-/// On a slow link the time of arrival travels behind the values.
+/// On a slow link, the time of arrival is sent after the values.
 std::int64_t stampBytes() {
   return linkModel().slow() ? static_cast<std::int64_t>(sizeof(double)) : 0;
 }
@@ -35,17 +35,17 @@ std::vector<MessageSlot> makeSlots(const Channel& channel, std::int64_t depth, s
   return slots;
 }
 
-/// The buffer as `count` values that travel.
+/// The buffer as a span of `count` values on the wire.
 TypedSpan onTheWire(const Channel& channel, const MessageSlot& slot, std::int64_t count) {
   return {channel.wire, slot.data(), count};
 }
 
-/// The values of that type that the stamp takes.
+/// Number of values on the wire that the stamp occupies.
 std::int64_t stampCount(const Channel& channel) {
   return stampBytes() / bytesOf(channel.wire);
 }
 
-/// MPI promises tags up to 32767. Numbers come back after more messages than a queue can hold.
+/// MPI guarantees tags up to 32767. Numbers repeat only after more messages than a queue can hold.
 int tagOf(const Channel& channel, std::int64_t number) {
   return static_cast<int>(channel.tag) + 16 * static_cast<int>(number % 2000);
 }
@@ -87,7 +87,7 @@ void Sender::send(const ExecSpace& space, const Matrix& matrix) {
     std::memcpy(static_cast<char*>(sent.data) + sent.bytes(), &arrival, sizeof arrival);
   }
   ++_sent;
-  // Synchronous: small messages, which MPI would buffer without limit, count as on their way too.
+  // Synchronous, so that small messages, which MPI would buffer without limit, also count as in flight.
   PARTITA_MPI(MPI_Issend(sent.data, mpiCount(count + stamp), mpiType(_channel.wire), _channel.peer,
                          tagOf(_channel, _sent), _channel.comm.get(),
                          request.start({WaitedFor::Kind::taker, _channel.what, _world_rank, _sent})));
@@ -95,7 +95,7 @@ void Sender::send(const ExecSpace& space, const Matrix& matrix) {
 }
 
 void Sender::finish() {
-  for (std::size_t i = 0; i < _requests.size(); ++i) { // the oldest first: that is the one to tell of
+  for (std::size_t i = 0; i < _requests.size(); ++i) { // the oldest first, since it is the one to report
     Request& request = _requests[(static_cast<std::size_t>(_sent) + i) % _requests.size()];
     if (request.underWay()) request.wait();
   }
@@ -116,7 +116,7 @@ Receiver::Receiver(const Channel& channel, std::int64_t rows, std::int64_t colum
 }
 
 Receiver::~Receiver() {
-  for (Request& request : _requests) request.abandon(); // only an abandoned stream has any left
+  for (Request& request : _requests) request.abandon(); // only an abandoned stream has requests left
 }
 
 void Receiver::post() {
@@ -177,7 +177,7 @@ Matrix Receiver::take(const ExecSpace& space, std::int64_t rows) {
 }
 
 void Receiver::release(const ExecSpace& space) {
-  fence(space, "partita::Receiver::release"); // nobody reads it any more
+  fence(space, "partita::Receiver::release"); // no kernel reads it any more
   ++_released;
   post();
 }

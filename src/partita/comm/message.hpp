@@ -8,22 +8,23 @@
 
 namespace partita {
 
-/// A one-way stream of matrices from one rank to another, in order, with a bounded number on their way: a
-/// message has left when the other end takes it. Buffers are made once, in the memory that the path of the
-/// messages wants. The running number of a message is part of its tag, so that a lost one cannot be taken for
-/// the next. Matrices may differ in rows and in columns.
+/// A one-way, ordered stream of matrices from one rank to another with a bounded number of messages in
+/// flight: a message is in flight until the other end receives it. Buffers are allocated once, in the memory
+/// that the message path requires. The running number of a message is part of its tag, so that the message
+/// after a lost one is not mistaken for it. Matrices may differ in rows and columns.
 
 /// One end of a stream.
 struct Channel {
   const Communicator& comm;
   int peer;         ///< the rank at the other end, in `comm`
-  Tag tag;          ///< tells streams between the same ranks apart
+  Tag tag;          ///< distinguishes streams between the same ranks
   const char* what; ///< a literal, for reports: "activations"
   MessagePath path;
-  Precision wire = Precision::single; ///< in which values travel, rounded; the same at both ends
+  Precision wire =
+      Precision::single; ///< precision to which values are rounded for sending; the same at both ends
 };
 
-/// A buffer that MPI reads or writes; one of the two is there.
+/// A buffer that MPI reads or writes; exactly one of the two is allocated.
 struct MessageSlot {
   using PinnedVector = Kokkos::View<Real*, Kokkos::LayoutRight, PinnedSpace>;
   Vector direct;
@@ -34,7 +35,7 @@ struct MessageSlot {
   }
 };
 
-/// The sending end. `send` copies and returns; it waits only where `depth` messages are still on their way.
+/// The sending end. `send` copies and returns; it waits only while `depth` messages are in flight.
 class Sender {
  public:
   /// Messages of up to rows x columns values; `bytes` counts the payload.
@@ -45,7 +46,7 @@ class Sender {
   Sender& operator=(const Sender&) = delete;
 
   void send(const ExecSpace& space, const Matrix& matrix);
-  void finish(); ///< waits until all messages have left
+  void finish(); ///< waits until all messages have been received
 
  private:
   Channel _channel;
@@ -57,24 +58,24 @@ class Sender {
   std::int64_t& _bytes;
 };
 
-/// The receiving end: `count` messages are coming; receives are posted as far ahead as there are buffers.
+/// The receiving end of `count` messages; receives are posted for all free buffers.
 class Receiver {
  public:
-  /// `depth` buffers, of which up to `held` are with the caller at once.
+  /// Allocates `depth` buffers, of which the caller may hold up to `held` at once.
   Receiver(const Channel& channel, std::int64_t rows, std::int64_t columns, std::int64_t depth,
            std::int64_t count, std::int64_t held = 1);
   ~Receiver();
   Receiver(const Receiver&) = delete;
   Receiver& operator=(const Receiver&) = delete;
 
-  /// Has the next message come? Does not wait.
+  /// Has the next message arrived? Does not wait.
   bool ready();
-  /// What `ready` is asked for, as the watchdog tells it.
+  /// The message that `ready` tests for, as the watchdog reports it.
   WaitedFor awaited() const;
-  /// The next matrix, waited for: [rows, as many columns as came], or [as many rows as came, columns] where
-  /// `rows` is 0. It stays until `release`; the caller may overwrite it.
+  /// Waits for the next matrix and returns it as [rows, as many columns as were sent], or as [as many rows as
+  /// were sent, columns] if `rows` is 0. It is valid until `release`; the caller may overwrite it.
   Matrix take(const ExecSpace& space, std::int64_t rows = 0);
-  /// Gives the oldest matrix back: its buffer receives again.
+  /// Returns the oldest matrix: its buffer receives again.
   void release(const ExecSpace& space);
 
   /// The next matrix, [rows sent, columns]; valid until the next call.
@@ -86,14 +87,14 @@ class Receiver {
   Channel _channel;
   int _world_rank; ///< of the other end
   std::int64_t _columns, _count;
-  std::int64_t _capacity; ///< of a message, values on the wire
+  std::int64_t _capacity; ///< of a message, in values on the wire
   std::int64_t _posted = 0, _taken = 0, _released = 0;
   std::vector<MessageSlot> _slots;
   std::vector<Request> _requests;
-  std::vector<Vector> _device; ///< what messages become that are staged or of 16 bits, one each that is held
-  bool _here = false;          ///< the next one
-  std::int64_t _values = 0;    ///< of that one
-  double _due = 0.0;           ///< on a slow link: not before
+  std::vector<Vector> _device; ///< copies of staged or 16-bit messages, one per held matrix
+  bool _here = false;          ///< has the next message arrived?
+  std::int64_t _values = 0;    ///< in that message
+  double _due = 0.0;           ///< on a slow link: earliest arrival
 };
 
 } // namespace partita

@@ -14,7 +14,7 @@ namespace partita {
 
 namespace {
 
-/// What the library says itself; it is asked for the kind of device that this build computes on.
+/// The library's own answer for the kind of device that this build computes on.
 std::optional<bool> askLibrary() {
 #if defined(KOKKOS_ENABLE_HIP) && defined(OMPI_HAVE_MPI_EXT_ROCM) && OMPI_HAVE_MPI_EXT_ROCM
   return MPIX_Query_rocm_support() != 0;
@@ -25,7 +25,7 @@ std::optional<bool> askLibrary() {
 #endif
 }
 
-/// Libraries that a variable switches on.
+/// Libraries whose device support is enabled by a variable.
 struct Switched {
   const char* library;
   std::array<const char*, 2> variables;
@@ -80,7 +80,7 @@ MessagePaths chooseMessagePaths(Switch device_aware_mpi, Precision wire, Precisi
         "to be 'float'");
   MessagePaths paths = choosePaths(device_aware_mpi);
   paths.wire = wire;
-  // The host adds numbers of 16 bits: MPI knows no such sum.
+  // 16-bit numbers are summed on the host: MPI has no such sum.
   if (wire != Precision::single && !device_is_host) paths.reductions = MessagePath::staged;
   return paths;
 }
@@ -94,7 +94,8 @@ MessagePaths choosePaths(Switch device_aware_mpi) {
   DeviceAwareness found{true, "run/device_aware_mpi is on"};
   if (device_aware_mpi == Switch::automatic) found = judgeDeviceAwareness(library, askLibrary(), std::getenv);
   if (!found.aware) return everywhere(MessagePath::staged, found.reason);
-  // Its non-blocking reductions crash on device buffers: https://github.com/open-mpi/ompi/issues/9845
+  // The non-blocking reductions of Open MPI crash on device buffers:
+  // https://github.com/open-mpi/ompi/issues/9845
   MessagePaths paths = everywhere(MessagePath::direct, found.reason);
   if (isOpenMpi(library)) paths.reductions = MessagePath::staged;
   return paths;

@@ -10,34 +10,34 @@
 
 namespace partita {
 
-/// How matrices get to MPI: it reads and writes where they lie, or a copy in pinned memory of the host. On a
-/// host back end `staged` is one copy more and nothing else; results are the same bits.
+/// How matrices are passed to MPI: directly, from where they are stored, or through a copy in pinned host
+/// memory. On a host back end `staged` only costs one more copy; results are bitwise identical.
 enum class MessagePath { direct, staged };
 
-/// The paths of this rank, and why they were taken.
+/// The paths of this rank, and the reason for them.
 struct MessagePaths {
   MessagePath messages = device_is_host ? MessagePath::direct : MessagePath::staged;   ///< Sender, Receiver
   MessagePath reductions = device_is_host ? MessagePath::direct : MessagePath::staged; ///< GradientReducer
   std::string reason;
-  Precision wire = Precision::single; ///< of what travels while training
+  Precision wire = Precision::single; ///< of messages during training
 };
 
-/// The same, as the plan of a stage's memory wants it.
+/// The same, in the form needed by the memory plan of a stage.
 DeviceKind deviceKind(const MessagePaths& paths);
 
-/// As `run/device_aware_mpi` says, or as MPI itself does when asked. Throws UserError where the device cannot
-/// write numbers of the precision `wire` where MPI reads them.
+/// Chosen by `run/device_aware_mpi`, or by what MPI itself reports. Throws UserError if the device cannot
+/// write numbers of precision `wire` where MPI reads them.
 MessagePaths chooseMessagePaths(Switch device_aware_mpi, Precision wire = Precision::single,
                                 Precision precision = Precision::single);
 
-/// Whether an MPI library takes buffers on a device, and how one knows.
+/// Whether an MPI library accepts device buffers, and how this is known.
 struct DeviceAwareness {
   bool aware = false;
   std::string reason;
 };
 
-/// Judges by the library's name, by its own answer where it can give one, and by the variables that switch
-/// it: MPICH_GPU_SUPPORT_ENABLED (Cray), MV2_USE_CUDA and MV2_USE_ROCM (MVAPICH2), I_MPI_OFFLOAD (Intel).
+/// Decides by the library's name, by its own answer if it can give one, and by the variables that switch it:
+/// MPICH_GPU_SUPPORT_ENABLED (Cray), MV2_USE_CUDA and MV2_USE_ROCM (MVAPICH2), I_MPI_OFFLOAD (Intel).
 DeviceAwareness judgeDeviceAwareness(const std::string& library, std::optional<bool> answer,
                                      const std::function<const char*(const char*)>& environment);
 

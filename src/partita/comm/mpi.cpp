@@ -77,7 +77,7 @@ Communicator Communicator::world() {
 }
 
 Communicator Communicator::split(int colour, int key) const {
-  barrier(); // MPI's call blocks: a rank that does not come is waited for here, where the watchdog sees it
+  barrier(); // MPI_Comm_split blocks: wait for missing ranks here, where the watchdog sees it
   MPI_Comm comm = MPI_COMM_NULL;
   PARTITA_MPI(MPI_Comm_split(_comm, colour, key, &comm));
   return Communicator(comm);
@@ -131,7 +131,7 @@ void Communicator::reduce(void* values, std::int64_t count, MPI_Datatype type, M
   if (!linkModel().slow()) return;
   int bytes = 0;
   PARTITA_MPI(MPI_Type_size(type, &bytes));
-  const double due = SlowLink().summed(bytes * count, _size); // from when the last rank has come
+  const double due = SlowLink().summed(bytes * count, _size); // counted from the arrival of the last rank
   Waiting waiting(everyone("reduction"));
   while (linkSeconds() < due) waiting.pause();
   waiting.over();

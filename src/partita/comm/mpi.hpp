@@ -2,7 +2,7 @@
 
 #include "partita/core/error.hpp"
 
-// The C++ bindings, long gone from the standard, only bring warnings.
+// The C++ bindings, long removed from the standard, only cause warnings.
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
 #include <mpi.h>
@@ -11,7 +11,8 @@
 #include <string>
 #include <vector>
 
-/// Every MPI call goes through this: a failure becomes an InternalError with the call and MPI's own words.
+/// Every MPI call goes through this macro: a failure becomes an InternalError with the call and MPI's own
+/// message.
 #define PARTITA_MPI(call)                                                                                    \
   do {                                                                                                       \
     const int partita_mpi_code = (call);                                                                     \
@@ -22,8 +23,8 @@ namespace partita {
 
 std::string describeMpiError(const char* call, int code);
 
-/// MPI from here to the end of the scope. The main thread alone talks to MPI, but for a thread that writes
-/// files on a communicator of its own; that one has to ask first whether it may.
+/// Initialises MPI until the end of the scope. Only the main thread calls MPI, except for a thread that
+/// writes files on its own communicator; that thread must first check whether it may.
 class MpiEnvironment {
  public:
   MpiEnvironment(int& argc, char**& argv);
@@ -31,7 +32,7 @@ class MpiEnvironment {
   MpiEnvironment(const MpiEnvironment&) = delete;
   MpiEnvironment& operator=(const MpiEnvironment&) = delete;
 
-  /// May other threads than the main one call MPI, at any time? Not every MPI library is built for it.
+  /// May threads other than the main one call MPI at any time? Not every MPI library supports it.
   static bool threadsMayCall();
   /// Name and version of the MPI library.
   static std::string library();
@@ -52,7 +53,8 @@ inline MPI_Datatype mpiType<std::int64_t>() {
   return MPI_INT64_T;
 }
 
-/// An owned communicator; errors are returned, not fatal, so that they can be told in our words.
+/// An owned communicator. Errors are returned rather than fatal, so that Partita can report them in its own
+/// words.
 class Communicator {
  public:
   static Communicator world();
@@ -68,7 +70,7 @@ class Communicator {
   MPI_Comm get() const { return _comm; }
   int rank() const { return _rank; }
   int size() const { return _size; }
-  int worldRank(int rank) const; ///< what the launcher calls a rank of this communicator
+  int worldRank(int rank) const; ///< the number by which the launcher knows a rank of this communicator
 
   void barrier() const;
   void sum(std::vector<double>& values) const;                ///< in place, over all ranks
@@ -86,7 +88,7 @@ class Communicator {
   int _rank = 0, _size = 1;
 };
 
-/// A count as MPI wants it; PARTITA_FAIL where it does not fit an int.
+/// A count as the int that MPI expects; PARTITA_FAIL if it does not fit.
 int mpiCount(std::int64_t count);
 
 /// Bytes this rank has sent since the start, by purpose.
@@ -96,11 +98,11 @@ struct Traffic {
   std::int64_t evaluation = 0;       ///< activations while evaluating
 };
 
-/// What this process holds of MPI, counted by the classes that own it (Communicator, Request). Any thread may
-/// count.
+/// MPI objects that this process holds, counted by the classes that own them (Communicator, Request). Any
+/// thread may count.
 struct MpiObjects {
   int communicators = 0;         ///< not freed so far
-  int requests = 0;              ///< under way when their owner went: nobody can complete them any more
+  int requests = 0;              ///< in flight when their owner was destroyed: can no longer be completed
   const char* last_request = ""; ///< what the last of these waited for
 };
 MpiObjects mpiObjects();
@@ -108,7 +110,7 @@ MpiObjects mpiObjects();
 void countCommunicators(int change);
 void countLeftRequests(int change, const char* what);
 
-/// "2 communicators not freed, 1 request not completed (activations)"; empty where nothing is left. Asked
+/// "2 communicators not freed, 1 request not completed (activations)"; empty if nothing is left. Called
 /// before MPI_Finalize.
 std::string describeLeaks();
 

@@ -5,8 +5,8 @@
 
 namespace partita {
 
-/// How MPI knows numbers of a precision, and adds them: of those of 16 bits it has no idea by itself. Sums of
-/// two are rounded to the nearest, and the same whichever comes first.
+/// The MPI data type for a precision, and the MPI operation that sums it: MPI has neither for 16-bit numbers.
+/// Sums of two are rounded to nearest and do not depend on the order of the two.
 MPI_Datatype mpiType(Precision precision);
 
 class NumberSum {

@@ -36,7 +36,7 @@ int threadsForThisRank(const Communicator& world) {
 
 namespace {
 
-/// A place as it travels.
+/// A place as it is sent.
 struct PlaceRecord {
   std::array<char, 64> host{}, name{}, identity{};
   int node = 0, local_rank = 0, index = -1, visible = 0, threads = 1;
@@ -81,7 +81,7 @@ std::string deviceText(const RankPlace& place) {
   return onHost(place) ? "host (" + threadText(place.device.threads) + ")" : place.device.name;
 }
 
-/// "0-3", or one number where all are the same.
+/// "0-3", or one number if all are the same.
 std::string numbersOf(const std::vector<RankPlace>& places, const std::vector<int>& ranks,
                       int (*number)(const RankPlace&)) {
   std::vector<int> numbers;

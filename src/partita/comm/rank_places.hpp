@@ -8,8 +8,8 @@
 
 namespace partita {
 
-/// Threads that suit this rank where nobody has said: the cores it may run on, shared with the ranks of its
-/// node that may run on the same ones. More threads than cores would spin against one another. Collective.
+/// Default number of threads for this rank: the cores it may run on, divided among the ranks of its node that
+/// may run on the same cores. More threads than cores would spin against one another. Collective.
 int threadsForThisRank(const Communicator& world);
 
 /// Where one rank runs.
@@ -20,13 +20,13 @@ struct RankPlace {
   Device device;
 };
 
-/// Of all ranks, in order; empty but on rank 0. Collective; Kokkos runs.
+/// The places of all ranks, in order; empty except on rank 0. Collective. Kokkos must be initialised.
 std::vector<RankPlace> gatherPlaces(const Communicator& world);
 
-/// The map for people: ranks that are alike in one line, at most `most` lines, the rest counted.
+/// The map as text: ranks that are alike share a line, at most `most` lines, and the rest are counted.
 std::vector<std::string> placeLines(const std::vector<RankPlace>& places, std::size_t most = 16);
 
-/// A device that several ranks share, devices that none uses; one line a node.
+/// Warnings about devices shared by several ranks and devices that no rank uses; one line per node.
 std::vector<std::string> placeWarnings(const std::vector<RankPlace>& places);
 
 /// "4 x NVIDIA H200 on 2 nodes", "2 x host (8 threads) on 1 node".

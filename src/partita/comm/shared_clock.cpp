@@ -11,7 +11,7 @@ namespace partita {
 namespace {
 
 constexpr int clock_tag = static_cast<int>(Tag::clock);
-constexpr int questions = 20; // one of them at least is answered while nobody else has the cores
+constexpr int questions = 20; // at least one is answered without competition for the cores
 
 void answer(const Communicator& comm, const std::function<double()>& own) {
   for (int rank = 1; rank < comm.size(); ++rank) {
@@ -23,7 +23,7 @@ void answer(const Communicator& comm, const std::function<double()>& own) {
   }
 }
 
-/// What to add to the own clock for that of rank 0.
+/// The offset from the local clock to that of rank 0.
 double ask(const Communicator& comm, const std::function<double()>& own) {
   double least = std::numeric_limits<double>::lowest(), most = std::numeric_limits<double>::max();
   for (int question = 0; question < questions; ++question) {

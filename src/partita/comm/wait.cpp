@@ -13,12 +13,12 @@ namespace partita {
 
 namespace {
 
-// Of the main thread alone: a thread that writes a checkpoint waits for MPI as well.
+// Used by the main thread only: a thread that writes a checkpoint waits for MPI as well.
 thread_local std::vector<const std::function<void()>*> idle_hooks;
 thread_local bool in_idle_hook = false;
 thread_local Watcher* watcher = nullptr;
 
-// Between two pauses lie microseconds; after a gap as long as this the process itself was stopped.
+// Pauses are microseconds apart; after a gap this long, the process itself was stopped.
 constexpr std::chrono::seconds stopped_after{2};
 
 void callIdleHooks() {
@@ -33,7 +33,7 @@ void Waiting::pause() {
   const auto now = Clock::now();
   if (_start == Clock::time_point() || now - _last > stopped_after) _start = now;
   _last = now;
-  // Short waits are the rule between stages of equal speed: spin a little before giving the core away.
+  // Most waits between stages of equal speed are short: spin a little before yielding the core.
   if (now - _start < std::chrono::microseconds(200)) {
     std::this_thread::yield();
     return;
@@ -44,7 +44,7 @@ void Waiting::pause() {
 }
 
 void Waiting::over() const {
-  if (_last - _start > std::chrono::seconds(1)) alive(); // others may have been told of this wait
+  if (_last - _start > std::chrono::seconds(1)) alive(); // this wait may have been reported
 }
 
 void wait(MPI_Request& request, const WaitedFor& what, MPI_Status* status) {
@@ -109,7 +109,7 @@ void Request::wait(MPI_Status* status) {
 void Request::abandon() {
   if (!underWay()) return;
   MPI_Cancel(&_request);
-  MPI_Wait(&_request, MPI_STATUS_IGNORE); // until then its buffer may be written to
+  MPI_Wait(&_request, MPI_STATUS_IGNORE); // until then its buffer may still be written
 }
 
 } // namespace partita

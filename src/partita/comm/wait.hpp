@@ -9,14 +9,14 @@ namespace partita {
 
 /// What a rank waits for, in the words of the report on a wait that does not end.
 struct WaitedFor {
-  /// A message to come from one rank or from any rank, one of ours to be taken, or all ranks of a
-  /// communicator.
+  /// A message from one rank or from any rank, the receipt of a message that this rank sent, or all ranks of
+  /// a communicator.
   enum class Kind { message, any, taker, all };
   Kind kind = Kind::all;
   const char* what = "";       ///< a literal: "activations", "barrier"
-  int peer = -1;               ///< rank of the world that sends or takes
-  std::int64_t number = 0;     ///< of the message in its stream, from 1; 0: not counted
-  const char* other_what = ""; ///< a message that would do as well: what, from whom, its number
+  int peer = -1;               ///< sending or receiving rank, in the world communicator
+  std::int64_t number = 0;     ///< number of the message in its stream, from 1; 0: not counted
+  const char* other_what = ""; ///< another message that would end the wait: what, sender, number
   int other_peer = -1;         ///< none: -1
   std::int64_t other_number = 0;
 
@@ -29,24 +29,24 @@ struct WaitedFor {
   }
 };
 
-/// A wait under way. Polls instead of blocking: an MPI library that spins would take the core from a rank
-/// that computes, and meanwhile this rank can go on answering others (idle hooks).
+/// A wait in progress. Polls instead of blocking: an MPI library that spins would take the core from a rank
+/// that computes, and polling lets this rank keep answering others (idle hooks).
 class Waiting {
  public:
   explicit Waiting(const WaitedFor& what) : _what(what) {}
-  void pause();      ///< what is waited for is not there yet
-  void over() const; ///< it is
+  void pause();      ///< the awaited event has not happened yet
+  void over() const; ///< it has happened
 
  private:
   WaitedFor _what;
   Clock::time_point _start{}, _last{}; ///< of the pauses; not set before the first
 };
 
-/// Completes a request. Every wait of the main thread for other ranks goes through here or through Waiting.
+/// Completes a request. Every wait of the main thread for other ranks uses this function or Waiting.
 void wait(MPI_Request& request, const WaitedFor& what, MPI_Status* status = MPI_STATUS_IGNORE);
 
-/// Calls a function now and then while the thread that made it waits, as long as it lives; not while such a
-/// function waits itself.
+/// Calls a function repeatedly while the thread that created the hook waits, for the lifetime of the hook;
+/// not while such a function itself waits.
 class IdleHook {
  public:
   explicit IdleHook(std::function<void()> call);
@@ -58,17 +58,18 @@ class IdleHook {
   std::function<void()> _call;
 };
 
-/// This rank is at work. Strategies say so at each step; it costs a look at the clock.
+/// Reports that this rank is at work. Strategies call it at each step; it costs one look at the clock.
 void alive();
 
-/// A turn of a wait for something that is no other rank, such as a disk: lets messages move on, calls the
-/// idle hooks, and gives the core away for a moment. The rank counts as at work.
+/// One iteration of a wait for something other than a rank, such as a disk: lets MPI make progress, calls the
+/// idle hooks, and yields the core for a moment. The rank counts as at work.
 void idleBriefly();
 
-/// Is told what the thread that has set it does; a thread that writes files is none of its business.
+/// Is notified of what the thread that set it is doing; threads that write files are ignored.
 class Watcher {
  public:
-  virtual void waiting(const WaitedFor& what, double seconds) = 0; ///< again and again, for so long already
+  virtual void waiting(const WaitedFor& what,
+                       double seconds) = 0; ///< called repeatedly, with the seconds so far
   virtual void computing() = 0;
 
  protected:
@@ -76,8 +77,8 @@ class Watcher {
 };
 void setWatcher(Watcher* watcher); ///< nullptr: none
 
-/// A request in flight and what it is for. One that goes while it is under way is counted as a leak, unless
-/// an exception takes everything down.
+/// A request in flight and its purpose. A request destroyed while in flight counts as a leak, except during
+/// stack unwinding.
 class Request {
  public:
   Request() = default;
@@ -85,13 +86,13 @@ class Request {
   Request(Request&& other) noexcept;
   Request& operator=(Request&& other) = delete;
 
-  /// For the call that starts it; the one before must be complete.
+  /// The argument for the MPI call that starts the request; the previous request must be complete.
   MPI_Request* start(const WaitedFor& what);
   bool underWay() const { return _request != MPI_REQUEST_NULL; }
-  /// Is it complete by now? MPI moves on only while it is called.
+  /// Is it complete? MPI makes progress only while it is called.
   bool test(MPI_Status* status = MPI_STATUS_IGNORE);
   void wait(MPI_Status* status = MPI_STATUS_IGNORE);
-  void abandon(); ///< a receive that nobody will want
+  void abandon(); ///< for a receive that is no longer wanted
 
  private:
   MPI_Request _request = MPI_REQUEST_NULL;

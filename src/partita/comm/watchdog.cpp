@@ -41,8 +41,8 @@ std::string objectOf(const Sign& sign) {
   return "";
 }
 
-/// A line of the table but for the ranks and the seconds: how urgent it is, and what stands before and behind
-/// the seconds.
+/// A line of the table without the ranks and the seconds: its urgency, and the text before and after the
+/// seconds.
 using Doing = std::tuple<int, std::string, std::string>;
 
 Doing doingOf(const Sign& sign, bool fresh) {
@@ -78,7 +78,7 @@ void WaitTable::take(int rank, const Sign& sign, double now) {
 std::vector<int> WaitTable::stuck(double now, double seconds) const {
   std::vector<bool> held;
   for (const Row& row : _rows) held.push_back(waits(row, now) && now - row.told + row.sign.waited >= seconds);
-  // Whoever waits for a rank that can move will move as well: what is left at the end cannot.
+  // A rank that waits for a rank that can proceed will proceed as well; the ranks left at the end cannot.
   for (bool changed = true; changed;) {
     changed = false;
     const bool all_held = std::find(held.begin(), held.end(), false) == held.end();
@@ -162,8 +162,9 @@ Watchdog::Watchdog(const Communicator& world, const Limits& limits, Actions acti
   setWatcher(this);
 }
 
-/// Every sign must be taken before the communicator goes, and rank 0 does not know how many there are: each
-/// rank sees its own taken before it comes to the barrier, during which rank 0 takes what comes.
+/// All signs must be received before the communicator is freed, but rank 0 does not know how many there are:
+/// each rank waits for its own to be received before it enters the barrier, during which rank 0 keeps
+/// receiving.
 Watchdog::~Watchdog() noexcept(false) {
   _ending = true;
   if (std::uncaught_exceptions() == 0) {
@@ -199,7 +200,7 @@ void Watchdog::tell(const Sign& sign, double now) {
     look(now);
     return;
   }
-  if (_request.underWay() && !_request.test()) return; // rank 0 has not taken the last one yet
+  if (_request.underWay() && !_request.test()) return; // rank 0 has not received the last one yet
   _sign = sign;
   _sent = now;
   _told_of_wait = sign.waited >= 0.0;
@@ -219,8 +220,8 @@ void Watchdog::pump(double now) {
   }
 }
 
-/// Rank 0 judges what it has been told. Where it did not look for a while itself, it knows nothing of what
-/// happened meanwhile, and begins anew.
+/// Evaluates the reports on rank 0. If rank 0 has not looked for a while, it missed what happened in the
+/// meantime and starts over.
 void Watchdog::look(double now) {
   if (now - _looked > 2.0 * _limits.sign) _attentive_since = now;
   _looked = now;
@@ -250,7 +251,7 @@ void Watchdog::look(double now) {
 
 void Watchdog::endWithoutRankZero(double now) {
   if (_comm.rank() == 0 || _limits.silence <= 0.0 || !_request.underWay()) return;
-  // One after the other, so that one rank alone tells.
+  // The ranks time out one after another, so that only one reports.
   const double patience = _limits.silence + _limits.sign * std::min(_comm.rank() - 1, 10);
   if (now - _sent < patience) return;
   _sent = now;

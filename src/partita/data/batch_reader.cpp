@@ -41,7 +41,7 @@ BatchReader::~BatchReader() {
 void BatchReader::fill(Slot& slot, std::int64_t batch) {
   slot.rows.clear();
   _rows_of(batch, slot.rows);
-  constexpr std::size_t ahead = 4; // rows on their way from memory while one is converted
+  constexpr std::size_t ahead = 4; // rows being prefetched while one is converted
   for (std::size_t i = 0; i < slot.rows.size(); ++i) {
     std::copy_n(_set.labelsOf(slot.rows[i]), _set.labels_per_sample,
                 &slot.labels(i * _set.labels_per_sample));
@@ -80,7 +80,7 @@ void BatchReader::waitFor(std::int64_t batch) {
     return;
   }
   std::unique_lock<std::mutex> lock(_mutex);
-  _released = std::max<std::int64_t>(0, batch + 1 - _held); // those in front are free again
+  _released = std::max<std::int64_t>(0, batch + 1 - _held); // earlier ones are free again
   _changed.notify_all();
   _changed.wait(lock, [&] { return _made > batch || _failure != nullptr; });
   if (_made <= batch) std::rethrow_exception(_failure);
@@ -90,7 +90,7 @@ Batch BatchReader::next(const ExecSpace& space) {
   const Region region(space, "partita::BatchReader::next", Phase::data);
   PARTITA_REQUIRE(_taken < _count, "more batches taken than there are");
   if (!device_is_host || _taken > 0)
-    fence(space, "partita::BatchReader::next"); // kernels may still read the one that is given back
+    fence(space, "partita::BatchReader::next"); // kernels may still read the returned batch
   waitFor(_taken);
   const std::size_t place = _taken % _held;
   const Slot& slot = _slots[static_cast<std::size_t>(_taken++) % _slots.size()];

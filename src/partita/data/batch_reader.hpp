@@ -11,14 +11,14 @@
 
 namespace partita {
 
-/// Where the rows of a batch come from: a data set, or the spilled activations of a finished stage. Read from
+/// The source of the rows of a batch: a data set, or the spilled activations of a finished stage. Read from
 /// the prefetch thread.
 class RowSource {
  public:
   virtual ~RowSource() = default;
   virtual std::int64_t width() const = 0;
   virtual void copyRow(std::size_t row, Real* out) const = 0;
-  virtual void expectRow(std::size_t row) const { (void)row; } ///< will be copied soon
+  virtual void expectRow(std::size_t row) const { (void)row; } ///< hint that the row will be copied soon
 };
 
 /// The standardised features of a data set.
@@ -38,27 +38,28 @@ class FeatureRows : public RowSource {
 
 /// One batch on the device.
 struct Batch {
-  Matrix features; ///< [rows, width], or empty where only labels are read
-  Labels labels;   ///< [rows x labels a sample]
-  const std::vector<std::uint32_t>* rows_read = nullptr; ///< which rows of the data set these are
+  Matrix features;                                       ///< [rows, width], or empty if only labels are read
+  Labels labels;                                         ///< [rows * labels per sample]
+  const std::vector<std::uint32_t>* rows_read = nullptr; ///< the rows of the data set in this batch
 };
 
-/// Makes batches ahead of their use, in the order of a list of row lists: a thread fills the next ones while
-/// the device works on this one, so that it never waits. The content does not depend on the thread.
+/// Makes batches before they are needed, in the order of a list of row lists: a thread fills the next ones
+/// while the device works on the current one, so that the device does not wait. The content does not depend
+/// on the thread.
 class BatchReader {
  public:
   using RowsOf = std::function<void(std::int64_t batch, std::vector<std::uint32_t>& rows)>;
 
-  /// Batches 0 .. count-1 of at most `capacity` rows with the labels of `set`; `rows_of` says which rows each
-  /// has. `source` null: labels only. `depth` batches are made ahead; 0 makes each in place. `held` batches
-  /// are in use at once.
+  /// Batches 0 .. count-1 of at most `capacity` rows with the labels of `set`; `rows_of` gives the rows of
+  /// each batch. A null `source` means labels only. `depth` batches are made in advance; 0 makes each one on
+  /// request. Up to `held` batches are in use at once.
   BatchReader(const RowSource* source, const Dataset& set, RowsOf rows_of, std::int64_t count,
               std::int64_t capacity, std::int64_t depth, std::int64_t held = 1);
   ~BatchReader();
   BatchReader(const BatchReader&) = delete;
   BatchReader& operator=(const BatchReader&) = delete;
 
-  /// The next batch; what it names stays until `held` more have been taken.
+  /// The next batch; its contents are valid until `held` more have been taken.
   Batch next(const ExecSpace& space);
 
  private:
@@ -69,7 +70,7 @@ class BatchReader {
   };
 
   void fill(Slot& slot, std::int64_t batch);
-  void work(); // of the thread
+  void work(); // body of the thread
   void waitFor(std::int64_t batch);
 
   const RowSource* _source;
@@ -77,7 +78,7 @@ class BatchReader {
   RowsOf _rows_of;
   std::int64_t _count, _held, _taken = 0, _made = 0, _released = 0;
   std::vector<Slot> _slots;
-  std::vector<Matrix> _device_features; ///< of those held, only where the device is not the host
+  std::vector<Matrix> _device_features; ///< of the held batches, only if the device is not the host
   std::vector<Labels> _device_labels;
   bool _stop = false;
   std::exception_ptr _failure;

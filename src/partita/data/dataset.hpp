@@ -9,8 +9,8 @@
 
 namespace partita {
 
-/// The features of a data set on the host, one row a sample: bytes as the file has them (images) or floats.
-/// Bytes stay bytes until a batch is made: a quarter of the memory.
+/// The features of a data set on the host, one row per sample: bytes as in the file (images) or floats. Bytes
+/// are converted only when a batch is made, which takes a quarter of the memory.
 class Samples {
  public:
   Samples() = default;
@@ -26,8 +26,8 @@ class Samples {
   void copyRow(std::size_t row, const std::vector<float>& shift, const std::vector<float>& scale,
                double* out) const;
 
-  /// Fetches a row towards the processor, ahead of `copyRow`: rows are drawn at random, so no hardware does
-  /// it.
+  /// Prefetches a row into the processor's caches before `copyRow`: rows are drawn at random, so hardware
+  /// prefetchers do not help.
   void prefetchRow(std::size_t row) const;
 
   Samples select(const std::vector<std::size_t>& rows) const;
@@ -38,8 +38,8 @@ class Samples {
   std::vector<float> _values;
 };
 
-/// Samples with their labels 0 .. classes-1: one a sample, or one for each of its positions. `features` is
-/// empty where only labels were asked for.
+/// Samples with their labels 0 .. classes-1: one per sample, or one per position of a sample. `features` is
+/// empty if only labels were requested.
 struct Dataset {
   Samples features;
   std::vector<std::int32_t> labels; ///< sample by sample
@@ -57,30 +57,30 @@ struct DataSets {
   std::vector<std::int64_t> shape; ///< of one sample, e.g. {1, 28, 28} or {122}; {128} tokens
   std::int64_t classes = 0;
   std::vector<float> shift, scale;        ///< one value, or one per feature
-  std::vector<std::int64_t> label_values; ///< libsvm: labels in the files of classes 0, 1, ...; else empty
+  std::vector<std::int64_t> label_values; ///< libsvm: file labels of classes 0, 1, ...; otherwise empty
 
   std::int64_t width() const; ///< product of `shape`
 };
 
-/// What a trained network has to be given its data with: as those that it was trained on.
+/// The properties of its training data that a trained network needs to be given data in the same form.
 struct TrainedInput {
-  std::int64_t classes = 0, width = 0; ///< `width`: values of a sample
+  std::int64_t classes = 0, width = 0; ///< `width`: values per sample
   std::vector<float> shift, scale;
   std::vector<std::int64_t> label_values; ///< see DataSets
 };
 
-/// Stages behind the first one never see the features: their ranks load labels only.
+/// Stages after the first one never use the features: their ranks load labels only.
 enum class Need { everything, labels_only };
 
-/// What the reader of one format hands to `loadData`. The whole of a file is checked whatever limit the deck
-/// sets: `labels` are those of all samples, `features` those of the first ones (none where only labels are
+/// What the reader of one format passes to `loadData`. The whole file is checked whatever limit the deck
+/// sets: `labels` holds those of all samples, `features` those of the first ones (none if only labels are
 /// needed).
 struct LoadedSet {
   Samples features;
   std::vector<std::int32_t> labels;
   std::size_t labels_per_sample = 1;
   std::vector<std::int64_t> shape;            ///< of one sample
-  std::string features_source, labels_source; ///< what messages name: files
+  std::string features_source, labels_source; ///< file names for messages
 };
 
 struct LoadedSets {
@@ -90,13 +90,13 @@ struct LoadedSets {
       0; ///< samples are tokens 0 .. vocabulary-1 and labels the next ones; 0: no tokens
 };
 
-/// Rows to keep of a file with `rows` samples under a limit of the deck, where 0 means all.
+/// Number of rows to keep of a file with `rows` samples under the deck's limit (0: all).
 inline std::size_t keptRows(std::size_t rows, std::int64_t limit) {
   return limit == 0 || static_cast<std::size_t>(limit) > rows ? rows : static_cast<std::size_t>(limit);
 }
 
-/// Throws UserError where the machine has no room for `samples` samples that a generator is asked for, each
-/// of `bytes_per_sample`; `origin` names the generator.
+/// Throws UserError if the machine has no memory for `samples` generated samples of `bytes_per_sample` each;
+/// `origin` names the generator.
 void requireRoomForSamples(std::int64_t samples, double bytes_per_sample, const std::string& origin);
 
 /// `file` inside the folder `data/path`; an absolute `file` stays as it is.

@@ -16,8 +16,8 @@ namespace partita {
 
 namespace {
 
-/// One character a line. `L x y x y ...` goes through points, `A cx cy rx ry from to` along an arc of an
-/// ellipse (degrees, 0 to the right, clockwise on the page), `;` lifts the pen.
+/// One character per line. `L x y x y ...` draws a line through points, `A cx cy rx ry from to` draws an arc
+/// of an ellipse (degrees, 0 to the right, clockwise on the page), `;` lifts the pen.
 constexpr std::array<const char*, glyph_classes> drawings = {
     /* 0 */ "A .5 .5 .28 .4 0 360 ; L .36 .7 .64 .3",
     /* 1 */ "L .32 .28 .52 .1 .52 .9",
@@ -117,7 +117,7 @@ const std::vector<GlyphShape>& glyphShapes() {
 
 namespace {
 
-// Ranges of the distortion 1, tuned so that a linear model cannot solve the set and a small deep network can.
+// Ranges at distortion 1, tuned so that a linear model cannot solve the task and a small deep network can.
 constexpr float rotation = 0.30F; ///< radians, either way
 constexpr float shear = 0.30F;    ///< either way
 constexpr float shrink = 0.30F;   ///< largest loss of height or width
@@ -134,7 +134,7 @@ float symmetric(std::uint32_t word) {
   return 2.0F * toUniform(word) - 1.0F;
 }
 
-/// Nearly normal, mean 0 and deviation 1: the sum of the four bytes, each of variance (256^2 - 1) / 12.
+/// Nearly normal, mean 0 and standard deviation 1: the sum of four bytes, each of variance (256^2 - 1) / 12.
 float roughNormal(std::uint32_t word) {
   const std::uint32_t sum = (word & 255U) + ((word >> 8) & 255U) + ((word >> 16) & 255U) + (word >> 24);
   return (static_cast<float>(sum) - 510.0F) * 0.0067659F;

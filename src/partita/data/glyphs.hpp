@@ -12,29 +12,29 @@ struct Point {
   float x = 0.0F, y = 0.0F;
 };
 
-using Stroke = std::vector<Point>;      ///< vertices of one line of the pen
+using Stroke = std::vector<Point>;      ///< vertices of one pen stroke
 using GlyphShape = std::vector<Stroke>; ///< in the unit square, y downwards
 
 constexpr std::int64_t glyph_classes = 47;
 constexpr std::size_t most_glyph_vertices = 64;
 
-/// The undistorted characters, in the order 0-9 A-Z a b d e f g h n q r t: those lower-case letters that do
-/// not look like their capitals, the choice of the EMNIST Balanced set (Cohen et al., "EMNIST: extending
+/// The undistorted characters, in the order 0-9 A-Z a b d e f g h n q r t: the lower-case letters are those
+/// that do not look like their capitals, as in the EMNIST Balanced set (Cohen et al., "EMNIST: extending
 /// MNIST to handwritten letters", IJCNN 2017).
 const std::vector<GlyphShape>& glyphShapes();
 
-constexpr std::int64_t glyph_training_samples = 20000; ///< where the deck says 0
+constexpr std::int64_t glyph_training_samples = 20000; ///< if the deck says 0
 constexpr std::int64_t glyph_test_samples = 4000;
 
 enum class GlyphSplit : std::uint32_t { train = 0, test = 1 };
 
-/// The built-in data set: the characters of glyph_shapes.hpp with random affine distortion, bent strokes,
-/// thickness, contrast and pixel noise. A sample is a function of (settings, split, index) alone, so the
-/// first N samples are the same however many are drawn.
+/// The built-in data set: the characters of glyphShapes() with random affine distortion, bent strokes,
+/// thickness, contrast and pixel noise. A sample depends only on (settings, split, index), so the first N
+/// samples are the same however many are drawn.
 class GlyphPainter {
  public:
-  /// `distortion` scales the distortion of the shapes; `noise` is the deviation of a pixel, 1 being full
-  /// contrast.
+  /// `distortion` scales the distortion of the shapes; `noise` is the standard deviation of a pixel, relative
+  /// to full contrast.
   GlyphPainter(std::uint64_t seed, GlyphSplit split, std::int64_t size, double distortion, double noise);
 
   /// Paints sample `index` of class `label` into size x size bytes, row by row.

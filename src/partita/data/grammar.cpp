@@ -30,7 +30,7 @@ Choices choicesOf(char symbol) {
   return table[symbol - 'A'];
 }
 
-/// Sentences of a stream of random numbers; each has a run of them for itself.
+/// Writes sentences from a stream of random numbers; each sentence has its own range of them.
 class Writer {
  public:
   explicit Writer(const RandomStream& random) : _random(random) {}

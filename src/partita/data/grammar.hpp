@@ -9,19 +9,21 @@
 namespace partita {
 
 /// The built-in text: sentences of a probabilistic context-free grammar, such as "the old cat that sees some
-/// birds sleeps, and dogs run.", one a line, each drawn for itself. Numbers of subject and verb agree, over
-/// clauses in between, which takes more than the last few characters to tell. A sentence can be derived in
-/// one way only, so that the entropy of the text is that of the draws: no model can have a smaller loss.
+/// birds sleeps, and dogs run.", one per line and drawn independently. Subject and verb agree in number
+/// across intervening clauses, so the last few characters do not suffice to predict the verb. The grammar is
+/// unambiguous, so the entropy of the text is that of the draws: no model can have a smaller loss.
 
-/// A capital becomes one of the texts of its rules, by their shares of 100; all else stays as it is.
+/// A capital letter is replaced by one of the texts of its rules, with probabilities of share / 100; all
+/// other characters are copied.
 struct GrammarRule {
   char symbol;
   int share;
   std::string_view text;
 };
 
-/// S sentence, C clause; N noun phrase and V verb phrase of one, M and W of many; O object; A, B noun of one
-/// and of many with what belongs to it; Q adjective, X, Y nouns, I, J verbs without and T, U with an object.
+/// S sentence, C clause; N singular and M plural noun phrase; V singular and W plural verb phrase; O object;
+/// A, B singular and plural noun with its modifiers; Q adjective; X, Y nouns; I, J verbs without and T, U
+/// verbs with an object.
 inline constexpr GrammarRule grammar_rules[] = {
     {'S', 75, "C.\n"},     {'S', 25, "C, and C.\n"}, {'C', 50, "N V"},     {'C', 50, "M W"},
     {'N', 50, "the A"},    {'N', 30, "a A"},         {'N', 20, "every A"}, {'M', 40, "the B"},
@@ -44,13 +46,13 @@ constexpr bool isGrammarSymbol(char c) {
   return c >= 'A' && c <= 'Z';
 }
 
-constexpr std::int64_t grammar_training_samples = 20000; ///< where the deck says 0
+constexpr std::int64_t grammar_training_samples = 20000; ///< if the deck says 0
 constexpr std::int64_t grammar_test_samples = 1000;
 constexpr std::int64_t grammar_tokens = 30; ///< "\n", " ", ",", ".", "a" .. "z" in this order
 
 enum class GrammarSplit : std::uint32_t { train = 0, test = 1 };
 
-/// The first `count` characters or a few more: whole sentences, a function of (seed, split) alone.
+/// Whole sentences with at least `count` characters. Depends only on (seed, split).
 std::string grammarText(std::uint64_t seed, GrammarSplit split, std::size_t count);
 
 /// The token of a character of the text.

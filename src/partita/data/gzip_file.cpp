@@ -56,7 +56,7 @@ std::size_t GzipFile::read(void* out, std::size_t count) {
     if (got > 0) done += static_cast<std::size_t>(got);
     if (got == static_cast<int>(wanted)) continue;
 
-    // A truncated stream gives what it holds and reports Z_BUF_ERROR beside a short count.
+    // A truncated stream returns the data it has, with a short count, and reports Z_BUF_ERROR.
     int status = Z_OK;
     const char* message = gzerror(_file.get(), &status);
     if (status == Z_ERRNO) failFile(_name, "cannot be read", errno);

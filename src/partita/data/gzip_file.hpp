@@ -9,21 +9,21 @@
 
 namespace partita {
 
-/// A regular file that exists under `path`; where `path` is missing, its twin with or without ".gz". Throws
-/// UserError that names the nearest file of the folder.
+/// Returns `path` if it is a regular file, otherwise the same name with or without ".gz". Throws UserError
+/// that names the most similar file in the folder.
 std::string findFile(const std::string& path);
 
-/// A file read from front to back, decompressed where its content (not its name) says gzip. Errors of the
-/// system and of the gzip stream (corrupt, truncated, wrong checksum) are UserError with the file's name.
+/// A file read sequentially, decompressed if its content (not its name) is gzip. Errors of the system and of
+/// the gzip stream (corrupt, truncated, wrong checksum) are UserError with the file's name.
 class GzipFile {
  public:
-  static constexpr std::size_t block_bytes = std::size_t{1} << 20; ///< read at once
+  static constexpr std::size_t block_bytes = std::size_t{1} << 20; ///< read in one call
 
   explicit GzipFile(const std::string& path);
 
   const std::string& name() const { return _name; }
 
-  /// Decompressed bytes read so far: the place where the next `read` starts.
+  /// Decompressed bytes read so far, which is where the next `read` starts.
   std::uint64_t position() const { return _position; }
 
   /// Reads up to `count` bytes; fewer only at the end of the file.

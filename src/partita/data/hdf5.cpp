@@ -26,7 +26,7 @@ std::string missingFilter(hid_t dataset) {
 
 namespace {
 
-constexpr std::size_t longest_text = 1 << 16; // HDF5 keeps longer attributes elsewhere, without a checksum
+constexpr std::size_t longest_text = 1 << 16; // HDF5 stores longer attributes elsewhere, without a checksum
 
 Hdf5Space scalarSpace(const std::string& failure) {
   return checkedId<Hdf5Space>(H5Screate(H5S_SCALAR), failure);

@@ -12,7 +12,7 @@
 
 namespace partita {
 
-/// Owner of an HDF5 identifier, which `Close` ends. A failed open gives an owner that is false.
+/// Owner of an HDF5 identifier, which is closed by `Close`. The owner converts to false after a failed open.
 template <herr_t (*Close)(hid_t)>
 class Hdf5Handle {
  public:
@@ -28,15 +28,15 @@ class Hdf5Handle {
 
   explicit operator bool() const { return _id >= 0; }
   hid_t get() const { return _id; }
-  /// Gives the identifier away: whoever takes it closes it, and sees whether that worked.
+  /// Releases ownership: the caller closes the identifier and checks whether that worked.
   hid_t release() { return std::exchange(_id, -1); }
 
  private:
   hid_t _id;
 };
 
-/// For what must be closed by hand: where something has failed, ranks would not come out of a file that they
-/// close together.
+/// For identifiers that must be closed by hand: after a failure, ranks would hang in the collective close of
+/// a file.
 inline herr_t leaveOpen(hid_t) {
   return 0;
 }
@@ -45,16 +45,17 @@ using Hdf5File = Hdf5Handle<H5Fclose>;
 using Hdf5Group = Hdf5Handle<H5Gclose>;
 using Hdf5Dataset = Hdf5Handle<H5Dclose>;
 using Hdf5Attribute = Hdf5Handle<H5Aclose>;
-using Hdf5Object = Hdf5Handle<H5Oclose>; ///< any of those above but the file
+using Hdf5Object = Hdf5Handle<H5Oclose>; ///< any of those above except the file
 using Hdf5Space = Hdf5Handle<H5Sclose>;
 using Hdf5Type = Hdf5Handle<H5Tclose>;
-using Hdf5List = Hdf5Handle<H5Pclose>; ///< of properties
+using Hdf5List = Hdf5Handle<H5Pclose>; ///< property list
 using Hdf5Unclosed = Hdf5Handle<leaveOpen>;
 
-/// The name of a filter that a data set is compressed with and this HDF5 has not; empty: it has all.
+/// The name of a filter that compresses a data set but is missing from this HDF5 library; empty if none is
+/// missing.
 std::string missingFilter(hid_t dataset);
 
-/// Keeps HDF5 from printing its error stack while our own one-line messages take its place.
+/// Suppresses HDF5's error stack, which is replaced by Partita's one-line messages.
 class Hdf5Silence {
  public:
   Hdf5Silence() {
@@ -70,8 +71,8 @@ class Hdf5Silence {
   void* _data = nullptr;
 };
 
-/// Every HDF5 call that writes or reads a run goes through these two: a failure becomes a UserError of one
-/// line, since what fails here is a file or a disk.
+/// Every HDF5 call that writes or reads a run goes through these two functions: a failure becomes a one-line
+/// UserError, since its cause is a file or a disk.
 void checkHdf5(herr_t status, const std::string& failure);
 template <class Handle>
 Handle checkedId(hid_t id, const std::string& failure) {
@@ -82,10 +83,10 @@ Handle checkedId(hid_t id, const std::string& failure) {
 hid_t realType(); ///< of a Real in memory and in files
 Hdf5Space simpleSpace(const std::vector<std::int64_t>& extents);
 std::vector<std::int64_t> extentsOf(hid_t dataset);
-Hdf5Space sliceSpace(hid_t dataset, const TensorSlice& slice); ///< that of a data set, a slice selected
+Hdf5Space sliceSpace(hid_t dataset, const TensorSlice& slice); ///< of a data set, with a slice selected
 
-/// Small facts of an object. Reading throws where the attribute is missing or of another type; `where` names
-/// the file and the object in messages.
+/// Attributes of an object. Reading throws if the attribute is missing or of another type; `where` names the
+/// file and the object in messages.
 void writeAttribute(hid_t object, const std::string& name, const std::string& text, const std::string& where);
 void writeAttribute(hid_t object, const std::string& name, std::int64_t value, const std::string& where);
 void writeAttribute(hid_t object, const std::string& name, double value, const std::string& where);

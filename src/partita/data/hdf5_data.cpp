@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t most_names = 8; ///< of data sets listed in a message
 
-/// A data set, opened, with what messages and reads need to know of it.
+/// An open data set with the information that messages and reads need.
 struct Table {
   std::string place; ///< file and name, for messages
   Hdf5Dataset id;
@@ -82,7 +82,7 @@ Table openTable(hid_t file, const std::string& file_name, const std::string& nam
   return table;
 }
 
-/// Values a sample; refuses sizes whose product has no meaning.
+/// Values per sample; throws if the product of the sizes is not meaningful.
 std::size_t sampleWidth(const Table& table) {
   hsize_t width = 1;
   for (std::size_t d = 1; d < table.sizes.size(); ++d) {
@@ -94,7 +94,7 @@ std::size_t sampleWidth(const Table& table) {
   return static_cast<std::size_t>(width);
 }
 
-/// The first `rows` rows, converted by HDF5 to the type of `Value`.
+/// Reads the first `rows` rows; HDF5 converts them to `Value`.
 template <class Value>
 std::vector<Value> readRows(const Table& table, std::size_t rows, std::size_t width, hid_t memory_type) {
   std::vector<hsize_t> count = table.sizes;

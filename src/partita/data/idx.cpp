@@ -15,8 +15,8 @@ constexpr std::uint64_t widest_sample = std::uint64_t{1} << 31;
 
 struct Header {
   std::size_t count = 0;
-  std::uint64_t width = 1;         ///< bytes a sample
-  std::vector<std::int64_t> shape; ///< sizes behind the first
+  std::uint64_t width = 1;         ///< bytes per sample
+  std::vector<std::int64_t> shape; ///< sizes after the first
 };
 
 std::string hex(std::uint8_t byte) {
@@ -81,8 +81,8 @@ Header readHeader(GzipFile& file, int fewest, int most) {
   return header;
 }
 
-/// Reads `header.count` rows and keeps the first `kept`. Memory grows with what the file holds, not with what
-/// the header promises: a header may lie.
+/// Reads `header.count` rows and keeps the first `kept`. Memory grows with the actual contents of the file,
+/// since the header may be wrong.
 std::vector<std::uint8_t> readRows(GzipFile& file, const Header& header, std::size_t kept) {
   const std::uint64_t total = header.count * header.width, keep = kept * header.width;
   std::vector<std::uint8_t> out, block(std::min<std::uint64_t>(total, GzipFile::block_bytes));

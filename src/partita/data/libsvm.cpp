@@ -13,11 +13,11 @@ namespace partita {
 
 namespace {
 
-/// Rows are stored dense: a feature number beyond this one is a slip or a set that needs sparse storage.
+/// Rows are stored dense: a larger feature number is a mistake, or a set that needs sparse storage.
 constexpr std::uint64_t largest_index = std::uint64_t{1} << 20;
 constexpr std::uint64_t most_values = std::uint64_t{1} << 34; ///< of a dense set: 64 GiB
-constexpr std::uint64_t free_values = std::uint64_t{1} << 25; ///< 128 MiB, however few of them are not zero
-constexpr std::uint64_t most_zeros = 1024;                    ///< for each value in the file, beyond that
+constexpr std::uint64_t free_values = std::uint64_t{1} << 25; ///< 128 MiB, however few of them are nonzero
+constexpr std::uint64_t most_zeros = 1024;                    ///< per value in the file, beyond that
 
 bool isBlank(char c) {
   return c == ' ' || c == '\t' || c == '\r';
@@ -78,7 +78,7 @@ class Parser {
 
   double parseReal(const char* what) {
     const char* start = _at;
-    if (_end - _at > 1 && *_at == '+' && _at[1] != '-') ++_at; // from_chars knows no plus sign
+    if (_end - _at > 1 && *_at == '+' && _at[1] != '-') ++_at; // from_chars does not accept a plus sign
     double value = 0.0;
     const auto [stop, error] = std::from_chars(_at, _end, value);
     if (error == std::errc::result_out_of_range) fail(start, token(start) + " is out of range");
@@ -185,7 +185,8 @@ LoadedSets readLibsvm(const DataSection& section, Need need, const TrainedInput*
   if (width == 0) throw UserError(train.name + ": holds labels, but no features");
   const bool known = trained != nullptr && !trained->label_values.empty();
   if (known)
-    width = std::max(width, static_cast<std::size_t>(trained->width)); // a file may lack the last ones
+    width = std::max(width,
+                     static_cast<std::size_t>(trained->width)); // the last features may be missing in a file
   const std::vector<std::int64_t> distinct =
       known ? trained->label_values : distinctLabels(train.text.labels);
   if (section.classes != 0 && static_cast<std::int64_t>(distinct.size()) > section.classes)

@@ -23,10 +23,10 @@ namespace {
 
 /// x -> (x - shift) * scale.
 struct AffineMap {
-  std::vector<float> shift, scale; ///< one value, or one a feature
+  std::vector<float> shift, scale; ///< one value, or one per feature
 };
 
-/// Sums of (x - reference) and its square for each feature. With a value of the data itself as reference a
+/// Sums of (x - reference) and its square for each feature. If the reference is a value of the data itself, a
 /// constant gives exactly 0, and the difference of large numbers below does no harm.
 struct Moments {
   std::vector<double> first, second;
@@ -75,7 +75,7 @@ AffineMap featureMap(const Samples& samples, const std::vector<float>& reference
   return map;
 }
 
-/// The map that gives `samples` mean 0 and deviation 1, over all features together (scalar) or each
+/// The map that gives `samples` mean 0 and deviation 1, over all features together (scalar) or per feature
 /// (feature). A constant is only shifted; `none` maps every value to itself.
 AffineMap standardisation(const Samples& samples, Standardise kind) {
   if (kind == Standardise::none || samples.rows() == 0) return {{0.0F}, {1.0F}};
@@ -104,7 +104,7 @@ LoadedSets readSets(const DataSection& section, std::uint64_t seed, Need need, c
   return makeGlyphs(section, seed, need);
 }
 
-/// The deck's number, the vocabulary, or the largest label of the training set + 1.
+/// The number in the deck, the vocabulary size, or the largest label of the training set + 1.
 std::int64_t classCount(const DataSection& section, const LoadedSet& train, std::int64_t vocabulary) {
   if (section.classes != 0 && section.classes < vocabulary)
     throw UserError("data/classes: " + std::to_string(section.classes) + " are fewer than the " +
@@ -130,7 +130,7 @@ void checkLabels(const LoadedSet& set, std::int64_t classes, const char* origin)
                       ")");
 }
 
-/// Cuts the labels to the samples in use.
+/// Truncates the labels to the samples in use.
 Dataset limited(LoadedSet& set, std::int64_t limit) {
   set.labels.resize(keptRows(set.labels.size() / set.labels_per_sample, limit) * set.labels_per_sample);
   return {std::move(set.features), std::move(set.labels), set.labels_per_sample};
@@ -146,8 +146,8 @@ Dataset selectSamples(const Dataset& from, const std::vector<std::size_t>& rows)
   return out;
 }
 
-/// Moves a `fraction` of `all` samples, drawn by the seed, from the training set to one of their own; both
-/// keep the file's order. `key` is the parameter that asks for it, and `draw` tells one draw from another.
+/// Moves a `fraction` of `all` samples, drawn by the seed, from the training set to a new set; both keep the
+/// file's order. `key` is the parameter that requests it, and `draw` distinguishes the draws.
 Dataset splitOff(Dataset& train, double fraction, std::size_t all, const std::string& key, std::uint64_t seed,
                  std::uint32_t draw) {
   if (fraction == 0.0) return {};
@@ -175,7 +175,7 @@ Dataset firstSamples(Dataset set, std::int64_t limit) {
   return selectSamples(set, rows);
 }
 
-/// The validation set, and a test set where no file has one.
+/// Splits off the validation set, and a test set if no file provides one.
 void divide(DataSets& sets, const DataSection& section, std::uint64_t seed) {
   const std::size_t all = sets.train.size();
   if (sets.test.size() == 0)

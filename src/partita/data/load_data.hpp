@@ -5,8 +5,8 @@
 namespace partita {
 
 /// Reads or generates the data of a deck. With `trained`, classes, labels and standardisation are those of
-/// the data of that network, and not those of the training set at hand. Throws UserError with one line that
-/// names the file and what is wrong.
+/// that network's data instead of those of the current training set. Throws UserError with a one-line message
+/// that names the file and the problem.
 DataSets loadData(const DataSection& section, std::uint64_t seed, Need need,
                   const TrainedInput* trained = nullptr);
 

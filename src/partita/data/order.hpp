@@ -9,34 +9,34 @@
 
 namespace partita {
 
-/// The numbers 0 .. n-1 in random order, n < 2^32: Fisher and Yates' shuffle in Durstenfeld's form (CACM
-/// algorithm 235, 1964), a function of the stream and n alone.
+/// The numbers 0 .. n-1 in random order, n < 2^32: the Fisher-Yates shuffle in Durstenfeld's form (CACM
+/// algorithm 235, 1964). Depends only on the stream and n.
 std::vector<std::uint32_t> permutation(std::size_t n, const RandomStream& stream);
 
 /// The order in which an epoch visits n training samples.
 std::vector<std::uint32_t> permutation(std::size_t n, std::uint64_t seed, std::uint32_t epoch);
 
-/// Which rows go into which batch, as functions of the seed and of positions alone.
+/// The rows of each batch, as functions of the seed and of positions only.
 
-/// The part [begin, end) of a global batch that one replica takes; parts differ by one row at most.
+/// The part [begin, end) of a global batch for one replica; parts differ by one row at most.
 struct Slice {
   std::int64_t begin = 0, end = 0;
 };
 Slice replicaSlice(std::int64_t rows, int replica, int replicas);
 
 /// Training: batch t is the replica's slice of the t-th batch of the run. Every epoch is a new permutation,
-/// its last partial batch is dropped; `first` is the place in the run of the reader's batch 0.
+/// without its last partial batch; `first` is the position in the run of the reader's batch 0.
 BatchReader::RowsOf trainingOrder(std::size_t samples, std::uint64_t seed, std::int64_t batch, int replica,
                                   int replicas, std::int64_t first);
 
-/// The batches of an order in parts, those of a batch one behind the other: number i is slice i % parts of
-/// batch i / parts.
+/// The batches of an order in parts, with the parts of a batch one after another: part i is slice i % parts
+/// of batch i / parts.
 BatchReader::RowsOf inParts(const BatchReader::RowsOf& order, std::int64_t parts);
 
-/// One pass over all rows in the order of epoch 0, in segments no larger than one replica's slice: the slices
-/// of each batch in turn, and last the rows that training leaves out of this epoch.
+/// One pass over all rows in the order of epoch 0, in segments no larger than one replica's slice: first the
+/// slices of each batch in turn, then the rows that training leaves out of this epoch.
 BatchReader::RowsOf streamingOrder(std::size_t samples, std::uint64_t seed, std::int64_t batch, int replicas);
-/// Number of segments in one pass, and of those that belong to whole batches.
+/// Number of segments in one pass, and number of those that belong to whole batches.
 std::int64_t streamingSegments(std::size_t samples, std::int64_t batch, int replicas);
 std::int64_t wholeBatchSegments(std::size_t samples, std::int64_t batch, int replicas);
 

@@ -17,14 +17,14 @@ namespace {
 using Pair = std::pair<std::int32_t, std::int32_t>;
 using Made = std::unordered_map<std::uint64_t, std::int32_t>;
 
-constexpr std::int64_t most_tokens = std::int64_t{1} << 24; // which a float counts exactly
+constexpr std::int64_t most_tokens = std::int64_t{1} << 24; // integers up to here are exact in float
 
 std::uint64_t keyOf(std::int32_t first, std::int32_t second) {
   return static_cast<std::uint64_t>(static_cast<std::uint32_t>(first)) << 32 |
          static_cast<std::uint32_t>(second);
 }
 
-/// Two numbers, each below `tokens`, and nothing else.
+/// Parses two numbers, each below `tokens`; nothing else may follow.
 Pair parsePair(std::string_view line, std::int64_t tokens, const std::string& place) {
   Pair pair;
   const char *at = line.data(), *end = at + line.size();
@@ -43,14 +43,14 @@ Pair parsePair(std::string_view line, std::int64_t tokens, const std::string& pl
   return pair;
 }
 
-/// The tokens of a text while pairs of neighbours become one.
+/// The tokens of a text while neighbouring pairs are merged.
 class Merger {
  public:
   Merger(std::string_view text, const Made& made) : _made(made), _next(text.size()), _before(text.size()) {
     for (std::size_t i = 0; i < text.size(); ++i) {
       _tokens.push_back(static_cast<unsigned char>(text[i]));
       _next[i] = i + 1;
-      _before[i] = i - 1; // of the first one: nothing
+      _before[i] = i - 1; // wraps around for the first one, which has none before it
     }
     for (std::size_t i = 0; i + 1 < text.size(); ++i) offer(i);
   }
@@ -67,7 +67,7 @@ class Merger {
   }
 
  private:
-  using Offer = std::tuple<std::int32_t, std::size_t, std::size_t>; // token made, places of the two
+  using Offer = std::tuple<std::int32_t, std::size_t, std::size_t>; // merged token, positions of the pair
 
   void offer(std::size_t place) {
     const std::size_t second = _next[place];
@@ -93,7 +93,7 @@ class Merger {
   }
 
   const Made& _made;
-  std::vector<std::int32_t> _tokens; ///< at the place of their first byte; -1: part of one before
+  std::vector<std::int32_t> _tokens; ///< at the position of their first byte; -1: part of an earlier one
   std::vector<std::size_t> _next, _before;
   std::priority_queue<Offer, std::vector<Offer>, std::greater<>> _offers;
 };
@@ -126,7 +126,7 @@ std::vector<std::int32_t> BytePairs::encode(std::string_view text) const {
 
 namespace {
 
-/// As bytes where they go into them: a quarter of the memory.
+/// Stored as bytes if the vocabulary fits into them: a quarter of the memory.
 Samples samplesOf(const std::vector<std::int32_t>& tokens, std::int64_t vocabulary, std::size_t width,
                   std::size_t count) {
   const auto end = tokens.begin() + count * width;

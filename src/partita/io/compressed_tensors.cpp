@@ -22,10 +22,10 @@ constexpr int tag = static_cast<int>(Tag::chunk);
 
 using Bytes = std::vector<unsigned char>;
 
-/// What stands before the bytes of a chunk in a message.
+/// Precedes the bytes of a chunk in a message.
 struct ChunkHead {
-  std::int64_t tensor; ///< none: -1, and the rank has no more
-  std::int64_t row;    ///< the first one
+  std::int64_t tensor; ///< -1: no chunk, the rank has no more
+  std::int64_t row;    ///< the first one of the chunk
 };
 
 struct Chunk {
@@ -42,15 +42,15 @@ std::size_t chunkBytes(const TensorRecord& tensor) {
   return static_cast<std::size_t>(rowsOfChunk(tensor) * rowSize(tensor)) * sizeof(Real);
 }
 
-/// Of a message with any chunk of these tensors, however little deflate makes of it.
+/// Upper bound in bytes for a message with any chunk of these tensors, even if deflate cannot compress it.
 std::size_t longestMessage(const RunFileContent& content) {
   std::size_t longest = 0;
   for (const TensorRecord& tensor : content.tensors) longest = std::max(longest, chunkBytes(tensor));
   return sizeof(ChunkHead) + compressBound(longest);
 }
 
-/// HDF5's filter `shuffle`: first bytes of all values, then second bytes, ... A chunk at the edge of a tensor
-/// is as long as any; zeros fill it.
+/// HDF5's filter `shuffle`: the first bytes of all values, then the second bytes, and so on. A chunk at the
+/// edge of a tensor has full length and is padded with zeros.
 void shuffle(const Real* values, std::int64_t count, Bytes& to) {
   std::fill(to.begin(), to.end(), static_cast<unsigned char>(0));
   const auto* from = reinterpret_cast<const unsigned char*>(values);
@@ -60,8 +60,8 @@ void shuffle(const Real* values, std::int64_t count, Bytes& to) {
   }
 }
 
-/// Rank 0's end: stores chunks, its own and those that come. Once one could not be stored, the others are
-/// taken and dropped, so that no rank waits.
+/// The side of rank 0: stores its own chunks and those it receives. After a failure to store one it still
+/// receives the others, and drops them, so that no rank waits.
 class ChunkStore {
  public:
   ChunkStore(const Communicator& comm, const NewRunFile& file, const RunFileContent& content)
@@ -85,7 +85,7 @@ class ChunkStore {
     while (_sending > 0 && _request.test(&status)) take(status);
   }
 
-  /// All that the other ranks have.
+  /// Stores all chunks that the other ranks still have.
   void finish() {
     while (_sending > 0) {
       MPI_Status status;
@@ -120,11 +120,11 @@ class ChunkStore {
   const RunFileContent& _content;
   Bytes _message;
   Request _request;
-  int _sending; ///< ranks that have more
+  int _sending; ///< ranks that have more chunks
   std::string _failure;
 };
 
-/// Another rank's end: a chunk is on its way while the next one is compressed.
+/// The side of the other ranks: sends a chunk while the next one is compressed.
 class ChunkSender {
  public:
   explicit ChunkSender(const Communicator& comm) : _comm(comm) {}
@@ -155,7 +155,8 @@ class ChunkSender {
   std::size_t _sent = 0;
 };
 
-/// The chunks of tensors, one after another: of what this rank has, or on rank 0 of what ranks have parts of.
+/// Makes the chunks of tensors one after another: of those this rank has whole, and on rank 0 of the divided
+/// ones.
 class Compressor {
  public:
   Compressor(const Communicator& comm, const RunFileContent& content, int level)
@@ -193,8 +194,8 @@ class Compressor {
   Bytes _shuffled, _packed;
 };
 
-/// Divided tensors first, which all ranks gather together. `failure` gets the name of the first with a value
-/// that is not finite.
+/// Divided tensors come first, because gathering them is collective. `failure` gets the message for the first
+/// tensor with a value that is not finite.
 template <class Take>
 std::vector<std::uint32_t> compressAll(const std::string& path, const RunFileContent& content,
                                        const std::vector<bool>& divided, Compressor& compressor,

@@ -32,7 +32,7 @@ std::vector<T> receiveAll(const Communicator& comm, int rank, std::int64_t count
   return values;
 }
 
-/// What a slice has of rows [first, first + rows) of the tensor.
+/// The part of a slice within rows [first, first + rows) of the tensor.
 TensorSlice within(const TensorSlice& slice, std::int64_t first, std::int64_t rows) {
   const std::int64_t begin = std::max(first, slice.offset[0]),
                      end = std::min(first + rows, slice.offset[0] + slice.extents[0]);

@@ -6,12 +6,12 @@
 
 namespace partita {
 
-/// What rank 0 does with each block of whole rows, in order: `values` of `rows` rows from `first` on. It must
-/// not throw: the other ranks would wait.
+/// Called on rank 0 for each block of whole rows, in order: `values` of `rows` rows starting at `first`. It
+/// must not throw, or the other ranks wait for ever.
 using TakeRows = std::function<void(std::int64_t first, std::int64_t rows, const Real* values)>;
 
-/// Brings a tensor that ranks have parts of to rank 0, at most `rows_at_once` rows at a time: for what has to
-/// see all values in order, such as a hash or a compressed chunk. Collective.
+/// Gathers a tensor distributed over ranks on rank 0, at most `rows_at_once` rows at a time: for consumers
+/// that need all values in order, such as a hash or a compressed chunk. Collective.
 void gatherTensor(const Communicator& comm, const std::vector<std::int64_t>& extents,
                   const std::vector<TensorPart>& own, std::int64_t rows_at_once, const TakeRows& take);
 

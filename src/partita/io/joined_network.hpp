@@ -10,7 +10,7 @@
 
 namespace partita {
 
-/// A tensor for other programs; row-major, single precision whatever this build computes in.
+/// A tensor for other programs: row-major, in single precision whatever precision this build uses.
 struct NamedTensor {
   std::string name; ///< "layer3.dense/weight"
   std::vector<std::int64_t> extents;
@@ -18,12 +18,12 @@ struct NamedTensor {
 };
 
 /// One step of the joined network on x [samples, values] or [samples, channels, places...]:
-/// layer: what layers of `type` do, see docs/export.md; `settings` and `tensors` are all it needs;
-/// activation: y = act(x);
-/// reshape: to the extents `shape` after the first axis, which takes the rest: a sample, or a position;
-/// branch: x is put on a stack; swap: x and the top of the stack change places; add: y = x + the top, which
-/// is taken off; reencode: y = softmax(x D^T) S, tensors decoder D [classes, width], the labels of the cut
-/// without their mean over the temperature, and labels S [classes, width].
+/// - layer: what layers of `type` do, see docs/export.md; `settings` and `tensors` are all it needs
+/// - activation: y = act(x)
+/// - reshape: to the extents `shape` after the first axis, which takes the rest (samples or positions)
+/// - branch: pushes x onto a stack; swap: exchanges x and the top of the stack; add: y = x + the popped top
+/// - reencode: y = softmax(x D^T) S, tensors decoder D [classes, width], which is the centred labels of the
+///   cut divided by the temperature, and labels S [classes, width]
 struct Operation {
   enum class Kind { layer, activation, reshape, branch, swap, add, reencode };
 
@@ -32,12 +32,12 @@ struct Operation {
   std::string type{}, word{}; ///< of a layer: as in decks, "conv2d", and as a step, "convolution"
   Activation activation = Activation::identity;
   double slope = 0.0;                ///< of leaky_relu
-  std::string tied{};                ///< name of the embedding's tensor that is the weight
-  std::vector<std::int64_t> shape{}; ///< of a layer: of its input
+  std::string tied{};                ///< name of the embedding's tensor that is used as the weight
+  std::vector<std::int64_t> shape{}; ///< of a layer: the shape of its input
   std::vector<LayerStep::Setting> settings{};
   std::vector<NamedTensor> tensors{};
 
-  /// Throws std::logic_error where there is no such setting.
+  /// Throws std::logic_error if there is no such setting.
   const LayerStep::Setting& setting(const std::string& wanted) const {
     for (const LayerStep::Setting& each : settings)
       if (each.name == wanted) return each;
@@ -45,17 +45,17 @@ struct Operation {
   }
 };
 
-/// The network that the stages of a run make together, with all that another program needs to use it:
+/// The network that the stages of a run form together, with all that another program needs to use it:
 /// logits = operations((features - shift) * scale), features as the data files have them.
 struct JoinedNetwork {
   std::int64_t inputs = 0, classes = 0, parameters = 0;
-  std::int64_t positions = 1;      ///< logits a sample
-  bool tokens = false;             ///< are the features tokens, which nothing standardises?
-  std::vector<float> shift, scale; ///< one value, or one a feature
+  std::int64_t positions = 1;      ///< logits per sample
+  bool tokens = false;             ///< are the features tokens, which are not standardised?
+  std::vector<float> shift, scale; ///< one value, or one per feature
   std::vector<Operation> operations;
-  LossKind loss = LossKind::cross_entropy; ///< what the logits were trained by
+  LossKind loss = LossKind::cross_entropy; ///< what the logits were trained with
   std::string deck, parameters_hash;
-  std::string origin; ///< a line for people: who made the file, from what
+  std::string origin; ///< a line for readers: which program made the file, from what
 };
 
 } // namespace partita

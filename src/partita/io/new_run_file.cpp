@@ -14,10 +14,11 @@ namespace partita {
 
 namespace {
 
-// HDF5 closes at the end of the program what is open, with MPI, which then has ended.
+// At exit HDF5 would close open files through MPI, which is finalised by then.
 [[maybe_unused]] const herr_t not_at_exit = H5dont_atexit();
 
-/// Names of members and attributes stay in the object's header, which has a checksum, however many they are.
+/// Keeps names of members and attributes in the object's header, which has a checksum, however many there
+/// are.
 Hdf5List compactList(hid_t kind) {
   Hdf5List list = checkedId<Hdf5List>(H5Pcreate(kind), "HDF5 cannot make a list");
   checkHdf5(H5Pset_link_phase_change(list.get(), 65535, 65534), "HDF5 cannot keep links together");
@@ -82,7 +83,7 @@ Hdf5Unclosed NewRunFile::create() const {
   const Hdf5List access = checkedId<Hdf5List>(H5Pcreate(H5P_FILE_ACCESS), "HDF5 cannot make an access list");
   if (_comm != nullptr)
     checkHdf5(H5Pset_fapl_mpio(access.get(), _comm->get(), MPI_INFO_NULL), "this HDF5 cannot use MPI");
-  // This format keeps checksums of all that is not values; HDF5 1.10 and later read it.
+  // This format has checksums for everything except values; HDF5 1.10 and later read it.
   checkHdf5(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V110, H5F_LIBVER_V110),
             "HDF5 cannot choose a file format");
   const Hdf5List list = compactList(H5P_FILE_CREATE);
@@ -146,7 +147,7 @@ void NewRunFile::writeProgress(const RunProgress& progress) {
   put("ranks", progress.ranks);
 }
 
-/// Opened, or made with all that is above it.
+/// Opens the group, or creates it with all its parents.
 Hdf5Group NewRunFile::group(const std::string& name) const {
   if (name.empty()) return checkedId<Hdf5Group>(H5Gopen2(_file.get(), "/", H5P_DEFAULT), failure("no root"));
   const std::size_t slash = name.rfind('/');
@@ -229,7 +230,7 @@ void NewRunFile::close(const std::vector<std::uint32_t>& tensors) {
     for (Hdf5Unclosed& dataset : _datasets) checkHdf5(H5Dclose(dataset.release()), wrong);
     checkHdf5(H5Fclose(_file.release()), wrong);
   } catch (const UserError& error) {
-    // In a call that ranks make together, the others may wait for this one for ever.
+    // In a collective call the other ranks may wait for this one for ever.
     if (_comm != nullptr && _comm->size() > 1) endJob(_comm->rank(), error.what(), 1);
     throw;
   }

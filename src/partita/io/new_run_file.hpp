@@ -10,52 +10,52 @@
 
 namespace partita {
 
-/// What is learnt of values while they are being written: the attribute `crc32`, and whether a file may have
-/// them at all.
+/// Checks values while they are being written: computes the attribute `crc32`, and whether all values are
+/// finite, as a file requires.
 class ValueCheck {
  public:
   explicit ValueCheck(const TensorSlice& slice);
 
-  void add(const Real* values, std::int64_t count);            ///< the next ones of the slice
+  void add(const Real* values, std::int64_t count);            ///< the next values of the slice
   std::uint32_t checksum() const { return _checksum.value(); } ///< see PartChecksum
   bool finite() const { return _finite; }
 
  private:
   std::vector<SliceRun> _runs;
-  std::size_t _run = 0;   ///< of the next value
+  std::size_t _run = 0;   ///< that contains the next value
   std::int64_t _next = 0; ///< its place in the slice
   PartChecksum _checksum;
   bool _finite = true;
 };
 
-/// For a tensor that the file at `path` cannot take.
+/// Errors for a tensor that cannot be written to the file at `path`.
 UserError notFinite(const std::string& path, const TensorRecord& tensor);
 UserError notWritten(const std::string& path, const TensorRecord& tensor);
 
-/// A run file under construction, with all its groups, attributes and data sets; the values of tensors are
-/// written into it (write_run_file.cpp, compressed_tensors.hpp), then it is closed. Where something fails, a
-/// UserError is thrown; then the file stays open, and is of no use.
+/// A run file under construction, with all its groups, attributes and data sets. The values of tensors are
+/// written into it (write_run_file.cpp, compressed_tensors.hpp), then it is closed. Every failure throws
+/// UserError; the file then stays open and is unusable.
 ///
-/// Either all ranks of a communicator have it open together, and every function is collective, or one process
-/// has it for itself: HDF5 takes compressed chunks from several ranks only in collective calls.
+/// Either all ranks of a communicator open the file together, and every function is collective, or one
+/// process opens it alone: HDF5 accepts compressed chunks from several ranks only in collective calls.
 class NewRunFile {
  public:
   NewRunFile(const Communicator& comm, std::string path, const RunFileContent& content);
   NewRunFile(std::string path, const RunFileContent& content, int compression); ///< 0 to 9: level of deflate
 
-  /// Deck, scaling, scores and their like; one rank does it, and it is not collective.
+  /// Writes deck, scaling, scores and the like. Not collective: one rank calls it.
   void writeSmall();
   hid_t tensor(std::size_t number) const { return _datasets[_small.size() + number].get(); }
   const std::string& path() const { return _path; }
-  /// With the checksums of all tensors, one after the other.
+  /// Writes the checksums of all tensors, in order, and closes the file.
   void close(const std::vector<std::uint32_t>& tensors);
 
  private:
-  /// A small data set that every rank knows.
+  /// A small data set whose values every rank has.
   struct SmallDataset {
     std::string path;
     hid_t type;
-    std::vector<std::int64_t> extents; // none: one value
+    std::vector<std::int64_t> extents; // empty: one value
     const void* data;
     std::size_t bytes;
   };
@@ -73,11 +73,11 @@ class NewRunFile {
   Hdf5Group group(const std::string& name) const;
   std::string failure(const std::string& what) const { return _path + ": " + what; }
 
-  const Communicator* _comm; ///< none: this process alone
+  const Communicator* _comm; ///< null: this process alone
   std::string _path;
   const RunFileContent& _content;
   int _compression;
-  Hdf5Unclosed _file; ///< `close` alone closes it
+  Hdf5Unclosed _file; ///< closed only by `close`
   Hdf5Type _deck_type;
   std::vector<SmallDataset> _small;
   std::vector<Hdf5Unclosed> _datasets; ///< the small ones, then the tensors

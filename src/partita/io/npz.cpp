@@ -13,8 +13,8 @@ namespace partita {
 namespace {
 
 constexpr std::uint64_t in_zip64 = 0xFFFFFFFF, count_in_zip64 = 0xFFFF; // "see the 64-bit field"
-constexpr unsigned version = 20, zip64_version = 45;                    // of the reader that is needed
-constexpr unsigned first_of_january_1980 = 0x21; // the same archive, byte for byte, whenever it is made
+constexpr unsigned version = 20, zip64_version = 45;                    // needed to read the archive
+constexpr unsigned first_of_january_1980 = 0x21; // fixed, so that archives are reproducible byte for byte
 
 std::string little(std::uint64_t value, int bytes) {
   std::string out;
@@ -26,7 +26,7 @@ bool isLarge(std::uint64_t value) {
   return value >= in_zip64;
 }
 
-/// The extra field with the 64-bit forms of the values, or nothing where there are none.
+/// The extra field with the 64-bit forms of the values; empty without values.
 std::string zip64Field(const std::vector<std::uint64_t>& values) {
   if (values.empty()) return {};
   std::string out = little(0x0001, 2) + little(8 * values.size(), 2);
@@ -34,7 +34,8 @@ std::string zip64Field(const std::vector<std::uint64_t>& values) {
   return out;
 }
 
-/// What local header and directory entry share: from the version needed to the length of the extra field.
+/// The fields that local header and directory entry share: from the version needed to the length of the extra
+/// field.
 std::string commonPart(const ZipMember& member, std::size_t extra_bytes) {
   const std::uint64_t bytes = std::min(member.bytes, in_zip64);
   return little(extra_bytes > 0 ? zip64_version : version, 2) + little(0, 2) + little(0, 2) + little(0, 2) +
@@ -90,7 +91,7 @@ void ZipWriter::write(const void* data, std::size_t bytes) {
   _missing -= bytes;
 }
 
-/// The checksum is known only now, and belongs in front.
+/// The checksum is known only now but belongs in the header.
 void ZipWriter::endMember() {
   PARTITA_REQUIRE(_missing == 0, "a member of an archive is shorter than was said");
   if (!_members.empty()) _file.replace(_members.back().offset, zipLocalHeader(_members.back()));

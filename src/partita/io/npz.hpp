@@ -7,27 +7,27 @@
 
 namespace partita {
 
-/// A file inside a ZIP archive, stored as it is.
+/// A file inside a ZIP archive, stored uncompressed.
 struct ZipMember {
   std::string name;
-  std::uint64_t bytes = 0, offset = 0; ///< size, and where in the archive its header begins
+  std::uint64_t bytes = 0, offset = 0; ///< size, and offset of its header in the archive
   std::uint32_t crc = 0;
 };
 
-/// The records of a ZIP archive (PKWARE's APPNOTE 6.3, sections 4.3 and 4.5), in their 64-bit forms (ZIP64)
-/// only where a number needs them.
+/// The records of a ZIP archive (PKWARE's APPNOTE 6.3, sections 4.3 and 4.5), in 64-bit form (ZIP64) only
+/// where a number needs it.
 std::string zipLocalHeader(const ZipMember& member);
 std::string zipDirectoryEntry(const ZipMember& member);
 std::string zipEnd(std::uint64_t members, std::uint64_t directory_offset, std::uint64_t directory_bytes);
 
-/// Writes an archive member by member, in pieces.
+/// Writes an archive member by member, each in any number of chunks.
 class ZipWriter {
  public:
   explicit ZipWriter(const std::string& path) : _file(path) {}
 
-  void begin(const std::string& name, std::uint64_t bytes); ///< the next member, of so many bytes
+  void begin(const std::string& name, std::uint64_t bytes); ///< starts the next member, of size `bytes`
   void write(const void* data, std::size_t bytes);
-  void commit(); ///< ends the archive; without it no file is left
+  void commit(); ///< completes the archive; without it no file remains
 
  private:
   void endMember();
@@ -42,13 +42,13 @@ class ZipWriter {
 /// no extents: a scalar.
 std::string npyHeader(const std::string& type, const std::vector<std::int64_t>& extents);
 
-/// Writes arrays as `numpy.savez` does: an uncompressed archive of .npy files, read by `numpy.load`. Values
-/// are stored as they lie in memory, little-endian.
+/// Writes arrays like `numpy.savez`: an uncompressed archive of .npy files, read by `numpy.load`. Values are
+/// stored as in memory, little-endian.
 class NpzWriter {
  public:
   explicit NpzWriter(const std::string& path) : _zip(path) {}
 
-  /// The next array; its values follow through `write` in any number of pieces.
+  /// Starts the next array; its values follow through `write` in any number of chunks.
   void begin(const std::string& name, const std::string& type, const std::vector<std::int64_t>& extents,
              std::uint64_t bytes);
   void write(const void* data, std::size_t bytes) { _zip.write(data, bytes); }
@@ -59,16 +59,16 @@ class NpzWriter {
   void add(const std::string& name, const std::string& text); ///< a scalar of bytes
   void add(const std::string& name, const std::vector<std::string>& texts);
 
-  void commit() { _zip.commit(); } ///< without it no file is left
+  void commit() { _zip.commit(); } ///< without it no file remains
 
  private:
   ZipWriter _zip;
 };
 
-/// Writes the network as .npz: every tensor under its name, in float, also from a build that computes in
-/// double; `input/shift`, `input/scale`; as bytes `deck`, `parameters_hash`, and `operations`, one entry for
-/// each, such as "dense layer0.dense", "leaky-relu 0.01", "reshape 1,28,28", "max-pool kernel_shape=2,2 ..."
-/// or "reencode cut0.reencode". Throws UserError where the file cannot be written.
+/// Writes the network as .npz: every tensor under its name, in float even if the build computes in double;
+/// `input/shift`, `input/scale`; and as bytes `deck`, `parameters_hash` and `operations`, with one entry per
+/// operation, such as "dense layer0.dense", "leaky-relu 0.01", "reshape 1,28,28", "max-pool kernel_shape=2,2
+/// ..." or "reencode cut0.reencode". Throws UserError if the file cannot be written.
 void writeNpz(const std::string& path, const JoinedNetwork& network);
 
 } // namespace partita

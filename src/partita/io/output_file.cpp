@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Names of files under way, where a signal handler finds them.
+/// Names of unfinished files, stored where a signal handler can read them.
 struct Unfinished {
   std::atomic<bool> taken{false}, complete{false};
   std::array<char, 4096> name{};
@@ -48,9 +48,10 @@ void forget(const std::string& name) {
   }
 }
 
-/// What a chain of links leads to. A descriptor of this process, such as /dev/stdout, is no path to replace.
+/// Follows a chain of links to its target. Stops at descriptors of this process, such as /dev/stdout, which
+/// cannot be replaced.
 std::string resolveLinks(std::string path) {
-  constexpr int most_links = 40; // as Linux has it; stat has told of a loop before
+  constexpr int most_links = 40; // the limit of Linux; stat has already reported loops
   std::error_code ignored;
   for (int i = 0; i < most_links && fs::is_symlink(path, ignored) && path.rfind("/proc/", 0) != 0; ++i) {
     const fs::path to = fs::read_symlink(path, ignored);
@@ -59,7 +60,7 @@ std::string resolveLinks(std::string path) {
   return path;
 }
 
-/// Whoever reads from a pipe may come a little later.
+/// Retries, because the reader of a pipe may open it a little later.
 int openForWriting(const std::string& path) {
   constexpr int attempts = 100;
   int file = -1;
@@ -88,7 +89,7 @@ OutputFile::OutputFile(const std::string& path) : _path(path), _target(resolveLi
   if (replaced && exists) fchmod(fileno(_file), found.st_mode & 07777); // a private file stays private
 }
 
-/// Never a file that is already there: it may be somebody's.
+/// Never opens an existing file: it may be somebody's.
 void OutputFile::openPartial() {
   if (access(_target.c_str(), F_OK) == 0 && access(_target.c_str(), W_OK) != 0) fail();
   int file = -1;
@@ -104,7 +105,7 @@ void OutputFile::openPartial() {
 void OutputFile::openDirect() {
   _direct = openForWriting(_path);
   if (_direct < 0) fail();
-  // Archives go back to write what they learn later, which a pipe cannot.
+  // Archives seek back to fill in values known later, which a pipe does not allow.
   const char* const folder = std::getenv("TMPDIR");
   std::string name = std::string(folder != nullptr ? folder : "/tmp") + "/partita-output-XXXXXX";
   const int file = mkstemp(name.data());
@@ -152,7 +153,7 @@ void OutputFile::copyToTarget() {
 void OutputFile::commit() {
   if (std::fflush(_file) != 0) fail();
   if (_direct >= 0) return copyToTarget();
-  // Renamed before it is on the disk, an empty file could be left under the name after a crash.
+  // If the file were renamed before it is on disk, a crash could leave an empty file under the name.
   syncFile(_partial);
   publishFile(_partial, _target);
   forget(_partial);

@@ -8,7 +8,7 @@ namespace partita {
 
 namespace {
 
-// Polynomials of degree 31 and less, the coefficient of x^0 in the highest bit, modulo that of CRC-32.
+// Polynomials of degree 31 or less modulo that of CRC-32, with the coefficient of x^0 in the highest bit.
 constexpr std::uint32_t modulus = 0xEDB88320U, one = 0x80000000U, x_to_8 = 0x00800000U;
 
 std::uint32_t product(std::uint32_t a, std::uint32_t b) {
@@ -20,7 +20,7 @@ std::uint32_t product(std::uint32_t a, std::uint32_t b) {
   return sum;
 }
 
-/// What so many zero bytes multiply the register by.
+/// The factor by which `zeros` zero bytes multiply the register.
 std::uint32_t factorOf(std::int64_t zeros) {
   std::uint32_t power = one, square = x_to_8;
   for (; zeros > 0; zeros >>= 1) {

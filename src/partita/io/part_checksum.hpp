@@ -4,15 +4,16 @@
 
 namespace partita {
 
-/// The CRC-32 of zlib over a string of bytes that several ranks have parts of: the values of all parts,
-/// XORed, are the checksum of the whole. A remainder of polynomials over GF(2) is linear: that of the whole
-/// is the sum of those of its parts, each with zeros in place of the others, and of what the register begins
-/// with, which goes with the first byte.
+/// The CRC-32 of zlib over a byte string distributed over several ranks: the XOR of the values of all parts
+/// is the checksum of the whole. A polynomial remainder over GF(2) is linear: the remainder of the whole is
+/// the sum of the remainders of its parts, each with zeros in place of the other parts, and of the initial
+/// register, which is added by the part with the first byte.
 class PartChecksum {
  public:
   explicit PartChecksum(std::int64_t bytes) : _bytes(bytes) {} ///< of the whole
 
-  /// The next run of bytes of this part, which begins at `place` of the whole, after all before.
+  /// Adds the next run of bytes of this part, which begins at `place` of the whole. Runs come in ascending
+  /// order.
   void add(std::int64_t place, const void* data, std::int64_t count);
   std::uint32_t value() const;
 
@@ -20,7 +21,7 @@ class PartChecksum {
   std::int64_t _bytes, _done = 0;
   std::uint32_t _register = 0;
   bool _first = false;   ///< does this part begin with the whole?
-  std::int64_t _gap = 0; ///< bytes of the last gap; most are alike
+  std::int64_t _gap = 0; ///< bytes of the last gap; most gaps are equal
   std::uint32_t _gap_factor = 0;
 };
 

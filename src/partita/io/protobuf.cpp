@@ -12,7 +12,7 @@ namespace {
 
 enum WireType : unsigned { varint = 0, length_delimited = 2, fixed32 = 5 };
 
-/// Seven bits a byte, the lowest first; all bytes but the last have the highest bit set.
+/// Seven bits per byte, lowest first; all bytes except the last have the highest bit set.
 std::string varintOf(std::uint64_t value) {
   std::string bytes;
   for (; value >= 0x80; value >>= 7) bytes += static_cast<char>((value & 0x7F) | 0x80);

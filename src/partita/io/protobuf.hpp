@@ -7,7 +7,7 @@
 namespace partita {
 
 /// A message in the wire format of Protocol Buffers, built field by field
-/// (https://protobuf.dev/programming-guides/encoding). Large data are referred to, not copied: they must live
+/// (https://protobuf.dev/programming-guides/encoding). Large data are referenced, not copied, and must live
 /// until the message is written.
 class ProtobufMessage {
  public:
@@ -18,14 +18,15 @@ class ProtobufMessage {
   void message(int field, const ProtobufMessage& value);
 
   std::uint64_t size() const { return _size; } ///< in bytes
-  /// Throws UserError where the message is larger than programs take, 2 GB - 1, or cannot be written.
+  /// Throws UserError if the message exceeds 2 GB - 1, the limit of programs that read it, or cannot be
+  /// written.
   void write(const std::string& path) const;
 
  private:
   struct Fragment {
-    std::string own;            ///< bytes that stand in front of
-    const void* data = nullptr; ///< bytes that lie elsewhere
-    std::uint64_t size = 0;     ///< number of those
+    std::string own;            ///< bytes that precede `data`
+    const void* data = nullptr; ///< referenced bytes
+    std::uint64_t size = 0;     ///< number of referenced bytes
   };
 
   void append(const std::string& bytes);

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::int64_t values_per_call = 1 << 22;
 
-/// Calls `take(memory, file, first value, values)` for blocks of a slice of a data set, some megabytes each.
+/// Calls `take(memory, file, first value, values)` for blocks of a slice of a data set, a few megabytes each.
 void forEachBlock(hid_t dataset, const TensorSlice& slice,
                   const std::function<void(hid_t, hid_t, std::int64_t, std::int64_t)>& take) {
   if (slice.size() == 0) return;
@@ -32,7 +32,7 @@ void forEachBlock(hid_t dataset, const TensorSlice& slice,
   }
 }
 
-/// 12 of "layer12.dense"; negative where it is no such name.
+/// 12 for "layer12.dense"; negative for other names.
 long placeOf(const std::string& layer) {
   constexpr std::size_t prefix = 5;
   if (layer.compare(0, prefix, "layer") != 0 || layer.size() == prefix || std::isdigit(layer[prefix]) == 0)
@@ -40,7 +40,7 @@ long placeOf(const std::string& layer) {
   return std::strtol(layer.c_str() + prefix, nullptr, 10);
 }
 
-/// Numbers or one text, of which no more is promised than what the file has can unfold to.
+/// True for numbers or one text, if the stored bytes can decompress to the size that the data set claims.
 bool sensible(hid_t dataset, const std::vector<std::int64_t>& extents) {
   constexpr double most_by_deflate = 1100.0;
   const Hdf5Type type = checkedId<Hdf5Type>(H5Dget_type(dataset), "HDF5 lost a type");
@@ -64,7 +64,7 @@ bool before(const TensorRecord& a, const TensorRecord& b) {
   return a.extents.size() > b.extents.size();
 }
 
-/// What a file says, as it may stand in a message of one line.
+/// Text from a file, made fit for a one-line message.
 std::string shown(std::string text) {
   std::replace_if(
       text.begin(), text.end(), [](unsigned char c) { return std::iscntrl(c) != 0; }, '?');
@@ -75,14 +75,14 @@ std::vector<std::string> linksOf(hid_t group, const std::string& path) {
   std::vector<std::string> names;
   const auto visit = [](hid_t, const char* name, const auto* info, void* data) -> herr_t {
     static_cast<std::vector<std::string>*>(data)->emplace_back(name);
-    return info->type == H5L_TYPE_HARD ? 0 : -1; // ours has no other
+    return info->type == H5L_TYPE_HARD ? 0 : -1; // files of Partita have no others
   };
   checkHdf5(H5Literate(group, H5_INDEX_NAME, H5_ITER_INC, nullptr, visit, &names),
             path + ": its contents cannot be listed; the file is damaged");
   return names;
 }
 
-/// Names of all data sets. Groups in groups have an end here, which they need not have in HDF5.
+/// Names of all data sets. The depth of groups is limited here, since HDF5 allows cycles.
 void listDatasets(hid_t group, const std::string& path, const std::string& prefix, int levels,
                   std::vector<std::string>& names) {
   for (const std::string& link : linksOf(group, path)) {
@@ -118,7 +118,7 @@ Hdf5File openFile(const std::string& path) {
 
 } // namespace
 
-/// What goes wrong in a file that the system can read is damage.
+/// Any error in a file that the system can read counts as damage.
 template <class Work>
 auto RunFile::orDamaged(const Work& work) const {
   try {
@@ -219,7 +219,7 @@ std::vector<T> RunFile::readAll(const std::string& name, hid_t type) const {
   return values;
 }
 
-/// Structs of numbers only; empty where the numbers do not fill the last one.
+/// For structs that consist of numbers only. Returns no rows if the numbers do not fill the last one.
 template <class Row>
 std::vector<Row> RunFile::readRows(const std::string& name) const {
   constexpr std::size_t width = sizeof(Row) / sizeof(double);
@@ -234,7 +234,7 @@ RunFacts RunFile::facts() const {
   return orDamaged([&] { return readFacts(); });
 }
 
-/// The deck is compared with its checksum before anybody parses it.
+/// The deck is checked against its checksum before it is parsed.
 RunFacts RunFile::readFacts() const {
   RunFacts facts;
   try {
@@ -323,7 +323,7 @@ void RunFile::verifyDataset(const std::string& name) const {
     throw UserError(wrong + ": its checksum is not that of its values");
 }
 
-/// No damage: another HDF5 reads the file.
+/// A missing filter is not damage: another build of HDF5 can read the file.
 void RunFile::refuseMissingFilter(hid_t dataset) const {
   const std::string filter = missingFilter(dataset);
   if (!filter.empty())

@@ -6,21 +6,21 @@
 
 namespace partita {
 
-/// A file of ours whose content is not what was written, proved by its checksums or its structure.
+/// A file of Partita whose checksums or structure prove that its content is not what was written.
 class DamagedFile : public UserError {
  public:
   using UserError::UserError;
 };
 
-/// A file of HDF5 that another program has written.
+/// An HDF5 file written by another program.
 class ForeignFile : public UserError {
  public:
   using UserError::UserError;
 };
 
-/// `parameters.h5` or a checkpoint, opened by one rank for itself. Every function throws a UserError of one
-/// line that begins with the path: DamagedFile where the system can read the file and it is damaged or
-/// incomplete, ForeignFile where it is another program's, any other where it cannot be read.
+/// `parameters.h5` or a checkpoint, opened by each rank independently. Every function throws a one-line
+/// UserError that begins with the path: DamagedFile if the system can read the file but it is damaged or
+/// incomplete, ForeignFile if another program wrote it, any other UserError if it cannot be read.
 class RunFile {
  public:
   explicit RunFile(std::string path);
@@ -28,17 +28,17 @@ class RunFile {
   const std::string& path() const { return _path; }
   bool isCheckpoint() const { return _checkpoint; }
   RunFacts facts() const;
-  RunProgress progress() const; ///< of a checkpoint
+  RunProgress progress() const; ///< checkpoints only
 
-  /// In layer order, kind by kind.
+  /// Kind by kind, each in layer order.
   const std::vector<TensorRecord>& tensors() const { return _tensors; }
   const TensorRecord* find(const std::string& kind, const std::string& layer, const std::string& name) const;
 
-  /// The values of a slice, row-major; as `Real`, whatever the file has.
+  /// Reads the values of a slice, row-major, converted to `Real` from the type in the file.
   void read(const TensorRecord& tensor, const TensorSlice& slice, Real* values) const;
   void read(const TensorRecord& tensor, Real* values) const { read(tensor, wholeOf(tensor.extents), values); }
-  /// Compares values with their checksums: every `parts`-th data set from `part` on, so that ranks can share
-  /// the work.
+  /// Compares values with their checksums, for every `parts`-th data set starting at `part`, so that ranks
+  /// can share the work.
   void verify(std::size_t part = 0, std::size_t parts = 1) const;
 
  private:

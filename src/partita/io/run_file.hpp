@@ -13,15 +13,15 @@
 namespace partita {
 
 /// The layout of `parameters.h5` and of checkpoints (docs/checkpoint-format.md). Both are HDF5 with one data
-/// set a tensor, `/KIND/LAYER/NAME`; a checkpoint has more kinds, and the group `/state`. Every data set has
-/// an attribute `crc32` over its values, and HDF5 itself keeps checksums of everything else, so that a
-/// damaged file is noticed wherever the damage is.
+/// set per tensor, `/KIND/LAYER/NAME`; a checkpoint has more kinds and the group `/state`. Every data set has
+/// an attribute `crc32` over its values, and HDF5 itself keeps checksums of everything else, so that damage
+/// is detected anywhere in the file.
 
 constexpr std::int64_t run_file_version = 1;
 constexpr const char* parameters_kind = "parameters";
-constexpr const char* statistics_kind = "statistics"; ///< running means and their like, beside parameters
+constexpr const char* statistics_kind = "statistics"; ///< running means and the like
 
-/// The kind of a replica's own values, where replicas differ: those of the first have the plain name.
+/// The kind of a replica's own values when replicas differ; those of the first replica have the plain name.
 inline std::string kindOfReplica(const std::string& kind, int replica) {
   return replica == 0 ? kind : kind + ".replica" + std::to_string(replica + 1);
 }
@@ -30,7 +30,7 @@ inline std::string kindOfReplica(const std::string& kind, int replica) {
 struct TensorRecord {
   std::string kind, layer, name;
   std::vector<std::int64_t> extents;
-  std::string axes = {}; ///< see ParameterShape; empty of one that was read
+  std::string axes = {}; ///< see ParameterShape; empty in a record read from a file
 
   std::string path() const { return "/" + kind + "/" + layer + "/" + name; }
   std::int64_t size() const {
@@ -38,65 +38,65 @@ struct TensorRecord {
   }
 };
 
-/// What a file says of its run.
+/// Facts about the run, stored in the file.
 struct RunFacts {
-  std::string deck;                ///< the effective one
+  std::string deck;                ///< the effective deck
   std::int64_t classes = 0;        ///< of the data
   std::vector<std::int64_t> shape; ///< of one sample
   std::vector<float> shift, scale; ///< how features are standardised: (x - shift) * scale
   std::vector<std::int64_t>
-      label_values; ///< labels in the data files of classes 0, 1, ...; empty: the classes
+      label_values; ///< labels of classes 0, 1, ... in the data files; empty: equal to the classes
   Provenance provenance;
 };
 
-/// What a stage and replica have added up since the last row of the history.
+/// Sums of a stage and replica since the last row of the history.
 struct LossSums {
   double loss = 0.0, correct = 0.0, rows = 0.0;
 };
 
-/// Where the updates of a stage stand.
+/// The state of a stage's updates.
 struct UpdateState {
-  double steps = 0.0;       ///< that the optimiser has taken
-  double loss_scale = 0.0;  ///< factor on the loss; 1: it is not scaled
-  double clean_steps = 0.0; ///< steps since that changed
+  double steps = 0.0;       ///< taken by the optimiser
+  double loss_scale = 0.0;  ///< factor on the loss; 1: no scaling
+  double clean_steps = 0.0; ///< steps since `loss_scale` changed
 };
 static_assert(sizeof(LossSums) == 3 * sizeof(double) && sizeof(UpdateState) == 3 * sizeof(double),
               "files have rows of three numbers");
 
-/// What a checkpoint adds: where the run stood. Random numbers are functions of seed, stream, epoch and
-/// index, so that positions are all the state they have.
+/// What a checkpoint adds: how far the run was. Random numbers are functions of seed, stream, epoch and
+/// index, so they have no state besides positions.
 struct RunProgress {
   Position position;
   std::int64_t run_step = 0;               ///< RunLength::runStep
-  std::int64_t samples = 0, per_epoch = 0; ///< of the training set, and its batches
+  std::int64_t samples = 0, per_epoch = 0; ///< samples of the training set, batches per epoch
   std::int64_t seed = 0;
   double elapsed_seconds = 0.0, training_seconds = 0.0, evaluation_seconds = 0.0;
   Traffic traffic; ///< of all ranks together
   std::int64_t stages = 1, replicas = 1, ranks = 1;
   std::vector<LossSums> scores;     ///< [stages, replicas]
-  std::vector<UpdateState> updates; ///< by stage; zeros for one that is not under training
+  std::vector<UpdateState> updates; ///< by stage; zeros for a stage that is not being trained
 
-  /// Of a stage and a replica, in `scores`.
+  /// Index of a stage and replica in `scores`.
   std::size_t scoreIndex(std::int64_t stage, std::int64_t replica) const {
     return static_cast<std::size_t>(stage * replicas + replica);
   }
 };
 
-/// Values that a rank has of a tensor.
+/// The part of a tensor that a rank has.
 struct TensorPart {
   TensorSlice slice;
-  const Real* values; ///< row-major, one after another
+  const Real* values; ///< row-major, contiguous
 };
 
-/// All that goes into a file, as one rank knows it: the same on every rank but for `parts`.
+/// Everything that goes into a file, as one rank knows it: the same on every rank except for `parts`.
 struct RunFileContent {
   RunFacts facts;
   std::optional<RunProgress> progress; ///< none: parameters only
   std::vector<TensorRecord> tensors;
-  /// Of each tensor those of this rank. All ranks together have every value once.
+  /// The parts of each tensor on this rank. All ranks together have every value exactly once.
   std::vector<std::vector<TensorPart>> parts;
 
-  /// This rank has all of a tensor.
+  /// Declares that this rank has the whole tensor.
   void place(std::size_t tensor, const Real* values) {
     parts[tensor] = {{wholeOf(tensors[tensor].extents), values}};
   }

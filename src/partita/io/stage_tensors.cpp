@@ -38,7 +38,7 @@ std::vector<TensorRecord> networkTensors(const Partition& partition, const std::
 
 namespace {
 
-/// The kind under which a file has the values of a replica: its own, or that of all.
+/// The kind under which a file stores the values of a replica: the replica's own, or the common one.
 std::string kindIn(const RunFile& file, const std::string& kind, int replica) {
   const std::string own = kindOfReplica(kind, replica);
   const bool has_own = std::any_of(file.tensors().begin(), file.tensors().end(),
@@ -46,7 +46,7 @@ std::string kindIn(const RunFile& file, const std::string& kind, int replica) {
   return has_own ? own : kind;
 }
 
-/// On the host, as one flat buffer of `size` values; none where the file has not all of them.
+/// Values on the host, as one flat buffer of `size` values; empty if the file lacks any of them.
 std::optional<std::vector<Real>> valuesOfStage(const RunFile& file, const std::string& kind,
                                                const Stage& stage, std::int64_t size, int replica) {
   const std::vector<StageTensor>& tensors = tensorsOf(stage, kind);
@@ -96,7 +96,7 @@ namespace {
 
 constexpr int hash_tag = static_cast<int>(Tag::hash);
 
-/// A chunk at a time: whole, a copy of the parameters might be the most that a run ever holds.
+/// Copies one chunk at a time: a full copy of the parameters could set the peak memory of the run.
 void add(const StoredVector& values, const StageTensor& tensor, Sha256& hash) {
   constexpr std::int64_t most = 1 << 16;
   std::vector<Real> chunk(std::min(most, tensor.size));
@@ -107,7 +107,7 @@ void add(const StoredVector& values, const StageTensor& tensor, Sha256& hash) {
   }
 }
 
-/// Layer by layer its parameters, then its statistics: the order does not depend on the cuts.
+/// Adds parameters, then statistics, layer by layer, so that the order does not depend on the cuts.
 void addStage(const Stage& stage, Sha256& hash) {
   const StoredVector statistics(stage.statistics());
   auto beside = stage.statisticsTensors().begin();
@@ -139,7 +139,7 @@ void receiveHash(const Communicator& chain, int from, Sha256& hash) {
 std::string hashParameters(const Grid& grid, const std::vector<const Stage*>& stages) {
   if (!grid.speaks()) return "";
   const Communicator& chain = grid.chain();
-  Sha256 hash; // plain data: the next group goes on where this one stops, and the last tells rank 0
+  Sha256 hash; // plain data: each group continues the hash of the one before; the last sends it to rank 0
   if (chain.rank() > 0) receiveHash(chain, chain.rank() - 1, hash);
   for (const Stage* stage : stages) addStage(*stage, hash);
   const int last = chain.size() - 1;

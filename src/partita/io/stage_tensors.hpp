@@ -10,30 +10,31 @@
 
 namespace partita {
 
-/// The tensors of a stage in a buffer of some kind: its statistics, or what is shaped as its parameters.
+/// The tensors of a stage in a buffer of one kind: its statistics, or anything shaped like its parameters.
 const std::vector<StageTensor>& tensorsOf(const Stage& stage, const std::string& kind);
 
-/// Says where the values of one kind of a stage lie: `values` is flat, as its buffer is.
+/// Registers in `content` where the values of one kind of a stage are; `values` is flat, like the stage's
+/// buffer.
 void placeValues(RunFileContent& content, const std::string& kind, const Stage& stage, const Real* values);
 
-/// The tensors of one kind of the whole network, in layer order.
+/// All tensors of one kind in the whole network, in layer order.
 std::vector<TensorRecord> networkTensors(const Partition& partition, const std::string& kind);
 
-/// The parameters and statistics of `stages`, from the layers of those names, of replica `replica` where the
-/// file has values of its own for it. Throws UserError where one is missing or of another shape.
+/// Reads the parameters and statistics of `stages`, found by layer name; those of replica `replica` if the
+/// file has separate values for it. Throws UserError if one is missing or has another shape.
 void readParameters(const RunFile& file, const std::vector<Stage*>& stages, int replica = 0);
 
-/// Values of one kind for every tensor of a stage, into a flat buffer like its parameters. Returns false,
-/// with nothing read, where the file has not all of them. `replica` as above.
+/// Reads the values of one kind for every tensor of a stage into a flat buffer like its parameters. Returns
+/// false, and reads nothing, if the file lacks any of them. `replica` as above.
 bool readStageTensors(const RunFile& file, const std::string& kind, const Stage& stage,
                       const StoredVector& values, int replica = 0);
 
-/// Throws UserError where the file lacks a parameter or statistics of the network or has one of another
-/// shape.
+/// Throws UserError if a parameter or statistics tensor of the network is missing from the file or has
+/// another shape.
 void checkParameters(const RunFile& file, const Partition& partition);
 
-/// SHA-256 over all parameters and statistics in layer order, the same whatever the grid. Collective; on rank
-/// 0, elsewhere empty.
+/// SHA-256 over all parameters and statistics in layer order, independent of the grid. Collective; the result
+/// is on rank 0, and empty elsewhere.
 std::string hashParameters(const Grid& grid, const std::vector<const Stage*>& stages);
 
 } // namespace partita

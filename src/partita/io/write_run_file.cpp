@@ -18,11 +18,12 @@ namespace partita {
 
 namespace {
 
-// Far below MPI-IO's limit of 2 GB. In calls of 16 MiB Linux spends up to four times as long on the same
+// Far below MPI-IO's limit of 2 GB. With calls of 16 MiB Linux takes up to four times as long for the same
 // bytes.
 constexpr std::int64_t bytes_per_call = 1 << 20;
 
-/// Rows of the first dimension, about a megabyte a call; what there is to learn of them is learnt beside it.
+/// Writes blocks of rows of the first dimension, about a megabyte per call, and checks the values
+/// concurrently.
 ValueCheck writePart(hid_t dataset, const TensorPart& part, const WriteBehind& writing,
                      const std::string& wrong) {
   const std::int64_t rows = part.slice.extents[0], row_size = part.slice.size() / rows;
@@ -41,7 +42,8 @@ ValueCheck writePart(hid_t dataset, const TensorPart& part, const WriteBehind& w
   return check;
 }
 
-/// Each rank by itself: nobody waits. Returns the checksums of its parts of each tensor, XORed.
+/// Each rank writes independently; nobody waits. Returns for each tensor the XOR of the checksums of its
+/// parts on this rank.
 std::vector<std::uint32_t> writeTensors(const NewRunFile& file, const RunFileContent& content) {
   const WriteBehind writing(file.path());
   std::vector<std::uint32_t> checksums(content.tensors.size(), 0);
@@ -59,21 +61,21 @@ std::vector<std::uint32_t> writeTensors(const NewRunFile& file, const RunFileCon
 
 namespace fs = std::filesystem;
 
-/// A disk that is full is better noticed before HDF5 is half through.
+/// Detects a full disk before HDF5 is halfway through the file.
 void checkFreeSpace(const std::string& path, const RunFileContent& content) {
   constexpr std::int64_t besides = 1 << 20;
   std::int64_t bytes = besides;
   for (const TensorRecord& tensor : content.tensors)
     bytes += tensor.size() * static_cast<std::int64_t>(sizeof(Real));
   struct statvfs disk {};
-  if (statvfs(fs::path(path).parent_path().string().c_str(), &disk) != 0) return; // creating it will tell
+  if (statvfs(fs::path(path).parent_path().string().c_str(), &disk) != 0) return; // creating it will fail
   const auto available = static_cast<double>(disk.f_bavail) * static_cast<double>(disk.f_frsize);
   if (available < static_cast<double>(bytes))
     throw SystemError(path + ": the disk is full (" + std::to_string(bytes / 1000000) + " MB is needed, " +
                       std::to_string(static_cast<std::int64_t>(available / 1e6)) + " MB is free)");
 }
 
-/// A file that somebody may still have open: what it took of the disk is free at once.
+/// Removes a file that may still be open somewhere; truncating it frees its disk space at once.
 void removeOpenFile(const std::string& path) {
   std::error_code ignored;
   fs::resize_file(path, 0, ignored);
@@ -89,7 +91,7 @@ void markComplete(const std::string& path) {
   syncFile(path);
 }
 
-/// Which tensors are made up of several parts? Collective.
+/// Finds the tensors that consist of several parts. Collective.
 std::vector<bool> findDivided(const Communicator& comm, const RunFileContent& content) {
   const std::size_t tensors = content.tensors.size();
   std::vector<double> sums(2 * tensors, 0.0);
@@ -132,7 +134,7 @@ void writeSteps(const Communicator& comm, const std::string& path, const RunFile
   collectively(comm, [&] {
     if (open_here) file->close(checksums);
   });
-  collectively(comm, [&] { syncFile(path); }); // each node has pages of its own
+  collectively(comm, [&] { syncFile(path); }); // each node has its own page cache
   collectively(comm, [&] {
     if (first) markComplete(path);
   });

@@ -4,10 +4,10 @@
 
 namespace partita {
 
-/// Writes one file with all ranks of `comm` through parallel HDF5, each the parts of tensors that it has,
-/// checks that it is on the disk, and marks it complete. `compression` 0..9 is the level of deflate.
-/// Collective; may be called from a thread other than the main one, where MPI allows that. Throws the same
-/// AgreedError on every rank where the file cannot be written, and leaves none behind then.
+/// Writes one file from all ranks of `comm`: each rank contributes its parts of tensors. Synchronises the
+/// file to disk, then marks it complete. `compression` 0..9 is the level of deflate; 0 uses parallel HDF5.
+/// Collective; may be called from a thread other than the main one if MPI allows it. If the file cannot be
+/// written, throws the same AgreedError on every rank and leaves no file behind.
 void writeRunFile(const Communicator& comm, const std::string& path, const RunFileContent& content,
                   int compression);
 

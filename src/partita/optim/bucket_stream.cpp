@@ -9,7 +9,7 @@ namespace partita {
 
 namespace {
 
-/// Keeps the buffer, for a copy that is done later.
+/// A subview, which keeps the buffer alive for a later copy.
 Vector front(const Vector& buffer, std::int64_t count) {
   return Kokkos::subview(buffer, std::make_pair(std::int64_t{0}, count));
 }
@@ -36,7 +36,7 @@ BucketStream::BucketStream(std::int64_t size, std::vector<StoredVector> vectors,
   }
 }
 
-/// Numbers count from the back.
+/// Buckets are numbered from the last to the first.
 BucketStream::Bucket BucketStream::bucketAt(std::int64_t number) const {
   Bucket bucket;
   bucket.begin = (_buckets - 1 - number) * _bucket;
@@ -62,7 +62,7 @@ BucketStream::Bucket BucketStream::onDevice(std::int64_t begin, std::int64_t end
 void BucketStream::load(std::int64_t number) {
   const Bucket bucket = bucketAt(number);
   const BufferSet& set = setOf(number);
-  set.saved.holdBack(_in); // the buffers are free again
+  set.saved.holdBack(_in); // until the buffers are free again
   for (std::size_t i = 0; i < _vectors.size(); ++i) {
     if (_vectors[i].offloaded())
       _in.load(_vectors[i], bucket.begin, front(set.buffers[i], bucket.end - bucket.begin));

@@ -9,12 +9,12 @@
 
 namespace partita {
 
-/// Takes vectors of one length through the device in buckets, to change them there: while one bucket is
-/// worked on, the next are on their way in and those before on their way out, each direction on a copy stream
-/// of its own with three sets of buffers. Vectors that lie on the device stay where they are.
+/// Streams vectors of equal length through the device in buckets, to modify them there: while one bucket is
+/// processed, the next ones are copied in and the previous ones out. Each direction has its own copy stream;
+/// there are three sets of buffers. Vectors on the device stay where they are.
 class BucketStream {
  public:
-  /// The bucket [begin, end) of every vector; where `values` has null, that vector is empty.
+  /// The range [begin, end) of every vector; null in `values` means that the vector is empty.
   struct Bucket {
     std::int64_t begin = 0, end = 0;
     std::array<Real*, 3> values{};
@@ -24,15 +24,15 @@ class BucketStream {
   /// At most three vectors of `size` values; `bucket` in values.
   BucketStream(std::int64_t size, std::vector<StoredVector> vectors, std::int64_t bucket);
 
-  /// `work` launches on `space` what changes a bucket; buckets come from the back, as gradients do. Behind
-  /// it, `space` waits for what is still on its way out.
+  /// `work` launches on `space` the kernels that modify a bucket; buckets run from last to first, as
+  /// gradients do. Afterwards `space` waits for the copies that are still under way.
   void run(const ExecSpace& space, const Work& work);
-  /// A part of vectors that all lie on the device.
+  /// The range [begin, end) as a bucket; requires that all vectors are on the device.
   Bucket onDevice(std::int64_t begin, std::int64_t end) const;
 
  private:
   struct BufferSet {
-    std::vector<Vector> buffers; ///< one a vector; empty where that lies on the device
+    std::vector<Vector> buffers; ///< one per vector; empty if the vector is on the device
     Event loaded, worked, saved;
   };
   static constexpr std::int64_t sets = 3;
@@ -44,7 +44,7 @@ class BucketStream {
 
   std::vector<StoredVector> _vectors;
   std::int64_t _size, _bucket, _buckets;
-  bool _streams = false; ///< does any vector lie elsewhere?
+  bool _streams = false; ///< is any vector not on the device?
   CopyStream _in, _out;
   std::array<BufferSet, sets> _sets;
 };

@@ -8,8 +8,8 @@ namespace partita {
 
 namespace {
 
-/// Sum of squares of a run of values; several partial sums let the host compiler vectorise. Squares of what
-/// bf16 and float hold exceed the range of float.
+/// Sum of squares of a run of values; several partial sums let the host compiler vectorise. In double,
+/// because squares of bf16 and float values exceed the range of float.
 template <class Stored>
 struct SquareSum {
   static constexpr std::int64_t run = device_is_host ? 4096 : 64;

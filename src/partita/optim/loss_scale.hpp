@@ -6,19 +6,19 @@
 namespace partita {
 
 /// The factor on the loss that keeps gradients within the range of fp16: it grows as long as nothing
-/// overflows, and a step whose gradients did is left out and halves it (Micikevicius et al., arXiv
-/// 1710.03740, section 3.2). Powers of two: scaling rounds nothing.
+/// overflows; a step whose gradients overflow is skipped and halves it (Micikevicius et al., arXiv
+/// 1710.03740, section 3.2). It is a power of two, so that scaling does not round.
 class LossScale {
  public:
   static constexpr double start = 65536.0, least = 1024.0, most = 16777216.0;
-  static constexpr std::int64_t clean_steps = 200; ///< until it doubles
+  static constexpr std::int64_t clean_steps = 200; ///< steps without overflow until it doubles
 
   /// Without `scales` it is always 1.
   explicit LossScale(bool scales) : _scales(scales), _value(scales ? start : 1.0) {}
 
   double value() const { return _value; }
-  std::int64_t clean() const { return _clean; }         ///< steps since it changed
-  std::int64_t overflows() const { return _overflows; } ///< steps left out, one after another
+  std::int64_t clean() const { return _clean; }         ///< steps without overflow since it changed
+  std::int64_t overflows() const { return _overflows; } ///< consecutive steps skipped
 
   void stepTaken() {
     _overflows = 0;
@@ -31,7 +31,7 @@ class LossScale {
     _clean = 0;
     if (_scales) _value = std::max(least, 0.5 * _value);
   }
-  /// As it was; a run that did not scale says 1, and has nothing to go on from.
+  /// Restores the scale of a checkpoint; a value of 1, from a run without scaling, is ignored.
   void resume(double value, std::int64_t clean) {
     if (!_scales || value <= 1.0) return;
     _value = std::clamp(value, least, most);

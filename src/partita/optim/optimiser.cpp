@@ -10,17 +10,16 @@ namespace partita {
 
 namespace {
 
-// The kernels hold bare pointers: the reference counts of views would keep the host compiler from
-// vectorising, and so would a factor that may be missing: one behind a condition is a load that large kernels
-// cannot do for several values. `Stored` is the type of gradients, and of the parameters that layers compute
-// with.
+// The kernels hold bare pointers, because the reference counts of views keep the host compiler from
+// vectorising. An optional factor would do the same: large kernels cannot vectorise a conditional load.
+// `Stored` is the type of gradients and of the parameters that layers compute with.
 
 template <class Stored>
 KOKKOS_INLINE_FUNCTION Real clipped(const Stored* gradients, const Real* factor, std::int64_t i) {
   return toReal(gradients[i]) * *factor;
 }
 
-/// A new parameter, and its rounded copy where layers have that.
+/// Stores a new parameter, and its rounded copy if layers use one.
 template <class Stored>
 KOKKOS_INLINE_FUNCTION void put(Real value, Real* parameters, Stored* rounded, std::int64_t i) {
   parameters[i] = value;
@@ -33,7 +32,7 @@ struct SgdKernel {
   Stored* rounded;
   const Stored* gradients;
   const Real* factor;
-  Real* velocity; // none: no momentum
+  Real* velocity; // null: no momentum
   Real rate, momentum, decay;
   bool nesterov;
 

@@ -11,15 +11,15 @@
 
 namespace partita {
 
-/// One fused kernel a bucket of the flat parameters of a stage, or one for all where the state lies on the
-/// device.
+/// Updates the flat parameters of a stage with one fused kernel per bucket, or a single one if the state is
+/// on the device.
 class Optimiser {
  public:
   struct State {
     std::string name; ///< "momentum", "first_moment", "second_moment"
     StoredVector values;
   };
-  /// To be called before the gradients from `begin` on are read.
+  /// Called before the gradients from `begin` on are read.
   using GradientWanted = std::function<void(std::int64_t begin)>;
 
   Optimiser(const OptimiserSection& section, const std::vector<std::string>& states, std::int64_t parameters);
@@ -27,33 +27,32 @@ class Optimiser {
   Optimiser(const Optimiser&) = delete;
   Optimiser& operator=(const Optimiser&) = delete;
 
-  /// One update of `trained`, always of the same one. `factor` multiplies the gradients first and lies on the
-  /// device, so that clipping waits for nobody; empty means one.
+  /// One update of `trained`, which is the same object in every call. Gradients are first multiplied by
+  /// `factor`, which is on the device so that clipping does not wait; empty means one.
   void step(const ExecSpace& space, const ParameterBuffers& trained, double rate, const Vector& factor,
             const GradientWanted& wanted = {});
-  /// The same in parts that lie apart, whenever and in whatever order: where the state lies on the device,
-  /// and gradients are not multiplied. `begin` goes before the parts of an update.
+  /// The same in disjoint parts, at any time and in any order, if the state is on the device and there is no
+  /// `factor`. `begin` precedes the parts of an update.
   void begin(const ParameterBuffers& trained);
   void stepPart(const ExecSpace& space, const ParameterBuffers& trained, double rate, std::int64_t begin,
                 std::int64_t end);
   const std::vector<State>& state() const { return _state; }
-  /// Bytes that one step reads and writes for each parameter in single precision: the step is bound by
-  /// memory.
+  /// Bytes that one step reads and writes per parameter in single precision; steps are memory-bound.
   int bytesPerParameter() const {
     return static_cast<int>(sizeof(Real)) * (3 + 2 * static_cast<int>(_state.size()));
   }
 
   std::int64_t steps() const { return _steps; }
-  /// Goes on as if `steps` had been taken; their state is put into `state()` by the caller.
+  /// Continues as if `steps` had been taken; the caller fills `state()`.
   void resume(std::int64_t steps) { _steps = steps; }
 
  protected:
-  /// Values [begin, end) of everything, on the device.
+  /// The range [begin, end) of all buffers, on the device.
   struct Part {
     std::int64_t begin, end;
-    Real* parameters; ///< the masters, where there are any
+    Real* parameters; ///< the masters, if there are any
     Real* state[2];
-    TypedSpan gradients, rounded; ///< `rounded`: what layers compute with; not used in single precision
+    TypedSpan gradients, rounded; ///< `rounded`: the values layers compute with; unused in single precision
     const Real* factor;           ///< one number
     std::int64_t size() const { return end - begin; }
   };
@@ -62,20 +61,20 @@ class Optimiser {
               const Vector& factor) const;
 
   OptimiserSection _section;
-  std::int64_t _steps = 0; ///< taken so far, the one under way included; Adam's bias correction counts them
+  std::int64_t _steps = 0; ///< taken so far, including the current one; used by Adam's bias correction
 
  private:
   std::vector<State> _state;
-  Vector _one;                           ///< the factor where none is given
+  Vector _one;                           ///< the factor if none is given
   std::unique_ptr<BucketStream> _stream; ///< made by the first step
 };
 
 /// SGD with (Nesterov) momentum, Adam (Kingma and Ba, arXiv 1412.6980) or AdamW (Loshchilov and Hutter,
 /// 1711.05101). Weight decay is added to the gradient by SGD and Adam, and applied to the parameters by
-/// AdamW. The state lies where the section says.
+/// AdamW. The section says where the state is stored.
 std::unique_ptr<Optimiser> makeOptimiser(const OptimiserSection& section, std::int64_t parameters);
 
-/// Names of the state of such an optimiser, in order.
+/// Names of the state vectors of such an optimiser, in order.
 std::vector<std::string> optimiserStates(const OptimiserSection& section);
 
 } // namespace partita

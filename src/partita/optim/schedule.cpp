@@ -7,7 +7,7 @@ namespace partita {
 
 namespace {
 
-/// Progress 0..1 behind the warm-up, or the factor of the warm-up itself.
+/// Progress 0..1 after the warm-up, or the factor during the warm-up.
 struct Progress {
   bool warming;
   double value;

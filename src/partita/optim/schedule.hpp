@@ -9,8 +9,8 @@ namespace partita {
 double learningRate(const OptimiserSection& optimiser, std::int64_t step, std::int64_t steps,
                     std::int64_t steps_per_epoch);
 
-/// For a stage whose inputs still change while it learns: the rate stays up for most of the run and falls to
-/// zero at its end, learning_rate (1 - (step / steps)^4), after the same warm-up.
+/// For a stage whose inputs still change while it learns: after the same warm-up, learning_rate (1 - (step /
+/// steps)^4), which stays high for most of the run and falls to zero at its end.
 double heldLearningRate(const OptimiserSection& optimiser, std::int64_t step, std::int64_t steps);
 
 } // namespace partita

@@ -10,15 +10,15 @@ namespace partita {
 
 namespace {
 
-/// Activations to evaluate are never rounded: a network is as good on one rank as on many.
+/// Activations are never rounded in an evaluation, so that results do not depend on the number of ranks.
 Channel channelTo(const Grid& grid, int group) {
   Channel channel = grid.channel(grid.evaluation(), group, Tag::evaluation, "activations to evaluate");
   channel.wire = Precision::single;
   return channel;
 }
 
-/// Puts the samples of this rank's replica through its stages, batch by batch: from the rank before, to the
-/// rank after. `scores`: of each stage.
+/// Runs the samples of this rank's replica through its stages, batch by batch: receives from the previous
+/// rank, sends to the next one. `scores`: one per stage.
 void evaluateShare(const ExecSpace& space, const RunConfig& config, Grid& grid,
                    const std::vector<std::unique_ptr<LocalStage>>& stages, const DataSets& sets,
                    const Dataset& set, const OutputRows& outputs, std::vector<Score>& scores) {
@@ -91,7 +91,7 @@ double Evaluator::afterStep(const ExecSpace& space, const Position& position, in
   const std::int64_t per_epoch = _context.length.per_epoch, step = position.step;
   if (!due(step)) return 0.0;
   fence(space, "partita::Evaluator::afterStep");
-  _context.grid.world().barrier(); // what a fast rank waits for is training, not evaluation
+  _context.grid.world().barrier(); // time that a fast rank waits belongs to training
   const auto start = Clock::now();
   const Dataset& set = _context.sets.validation.size() > 0 ? _context.sets.validation : _context.sets.test;
   Evaluation result =

@@ -8,31 +8,32 @@
 
 namespace partita {
 
-/// What a forward pass over a set came to: a value a stage where stages have labels of their own, else that
-/// of the network alone; shares and means of the labels, of which a sample of tokens has one each position.
+/// Result of a forward pass over a set: one value per stage if stages have labels of their own, otherwise one
+/// for the network. Accuracy is a share of the labels, loss a mean over them; a sample of tokens has one
+/// label per position.
 struct Evaluation {
   std::vector<double> accuracy, loss;
 };
-/// Gets the outputs of the joined network on the ranks of the last stage, batch by batch, in the order of the
-/// samples.
+/// Receives the outputs of the joined network on the ranks of the last stage, batch by batch, in sample
+/// order.
 using OutputRows = std::function<void(const Matrix& logits)>;
-/// Forward only through the joined network across ranks: each stage decodes on the inputs it really gets,
-/// replicas share the samples out. Collective. The same result on every rank.
+/// Forward pass through the joined network across ranks: each stage decodes from the inputs it really gets,
+/// and the samples are divided among the replicas. Collective. Returns the same result on every rank.
 Evaluation evaluateJoined(const ExecSpace& space, const RunConfig& config, Grid& grid,
                           const std::vector<std::unique_ptr<LocalStage>>& stages, const DataSets& sets,
                           const Dataset& set, const OutputRows& outputs = {});
 
-/// Evaluates while a strategy trains, as often as the deck says and at the end, on the validation set or,
-/// where there is none, on the test set; tells the observer.
+/// Evaluates during training, as often as the deck says and at the end, on the validation set, or on the test
+/// set if there is none, and notifies the observer.
 class Evaluator {
  public:
-  /// `steps` is the length of the phase of training.
+  /// `steps` is the length of the training phase.
   Evaluator(RunContext context, std::int64_t steps) : _context(std::move(context)), _steps(steps) {}
 
   bool due(std::int64_t step) const;
-  /// After a step: evaluates if it is due. `trained` stages count, from the first; `number` is the stage that
-  /// the report names, 0 for the joined network. Returns the seconds it took, waiting for slower ranks left
-  /// out, and takes them out of the training time.
+  /// Call after each step: evaluates if it is due. The first `trained` stages count; `number` is the stage
+  /// named in the report, 0 for the joined network. Returns the seconds it took, without waiting for slower
+  /// ranks, and subtracts them from the training time.
   double afterStep(const ExecSpace& space, const Position& position, int trained, int number);
 
  private:

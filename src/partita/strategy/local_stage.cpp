@@ -10,13 +10,13 @@ namespace partita {
 
 namespace {
 
-/// Null where stages learn by no labels of their own.
+/// Null if stages have no labels of their own.
 const SilSection* labelSettings(const RunConfig& config) {
   return planOf(config.strategy).labels(config.strategy);
 }
 
-/// The last leaf with parameters that nothing but pooling and flattening stands behind; null where the end of
-/// a stage is something else, such as a sum of branches.
+/// The last leaf with parameters, if only pooling and flattening follow it; null if the stage ends
+/// differently, for example with a sum of branches.
 const LayerPlan* lastLinear(const std::vector<LayerPlan>& layers) {
   for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
     if (layer->rules().residual()) return nullptr;
@@ -27,7 +27,7 @@ const LayerPlan* lastLinear(const std::vector<LayerPlan>& layers) {
   return nullptr;
 }
 
-/// Mean of the labels for each value of a bias: those of a channel share one.
+/// Mean of the labels for each bias value; all places of a channel share one.
 std::vector<double> meanOfChannels(const std::vector<double>& mean, std::int64_t channels) {
   std::vector<double> means(static_cast<std::size_t>(channels), 0.0);
   const std::size_t places = mean.size() / means.size();
@@ -36,7 +36,7 @@ std::vector<double> meanOfChannels(const std::vector<double>& mean, std::int64_t
 }
 
 /// Cut initialisation: the stage starts at the mean label with little spread, so that the first steps turn
-/// outputs instead of killing units. It is the last weights, or the scale of a batch norm, that are made
+/// outputs instead of killing units. To that end the last weights, or the scale of a batch norm, are made
 /// small.
 void startAtMeanLabel(const StagePlan& plan, const SilLabels& labels, double gain,
                       std::vector<Real>& values) {
@@ -55,10 +55,10 @@ void startAtMeanLabel(const StagePlan& plan, const SilLabels& labels, double gai
   }
 }
 
-/// A later stage of one matrix starts by passing on what the stage in front says. The last one decodes
-/// the labels, z = x (S - mean)^T / tau; one between two cuts adds to its small random weights the map from
-/// the labels in front to its own, centred: x (S - mean)^T (S' - mean') / width, twice where an entrance
-/// takes one half of x away.
+/// A later stage of one matrix starts by passing on the prediction of the previous stage. The last stage
+/// decodes the labels, z = x (S - mean)^T / tau. A stage between two cuts adds to its small random weights
+/// the centred map from the previous labels to its own, x (S - mean)^T (S' - mean') / width, doubled if an
+/// entrance drops half of x.
 void startWithLabels(const StagePlan& plan, const SilLabels& before, const SilLabels& own,
                      std::vector<Real>& values) {
   const std::size_t inputs = before.mean.size(), outputs = own.mean.size(),
@@ -174,7 +174,7 @@ JoinedTape LocalStage::makeTape(std::int64_t capacity) const {
 void LocalStage::meet(Grid& grid) {
   const auto statistics = static_cast<std::int64_t>(stage.statistics().extent(0));
   if (grid.replicas() == 1 || statistics == 0) return;
-  // Two values of a channel are the most that a layer sums at once, and their number.
+  // A layer sums at most two values per channel and their count at once.
   replicas = std::make_unique<ReplicaReduce>(grid.peers(), grid.paths().reductions, statistics + 1,
                                              grid.traffic.between_replicas);
   stage.setReplicas(replicas.get());

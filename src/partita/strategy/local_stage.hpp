@@ -8,7 +8,7 @@
 
 namespace partita {
 
-/// What a batch leaves behind on a stage of the joined network.
+/// What a stage of the joined network keeps of a batch for the backward pass.
 struct JoinedTape : Tape {
   Matrix encoded, posterior; ///< of the re-encoding; empty where the activation itself crosses the cut
 
@@ -16,12 +16,12 @@ struct JoinedTape : Tape {
   Matrix joinedOutput() const { return encoded.size() > 0 ? topRows(encoded, rows) : output(); }
 };
 
-/// One stage on this rank with all that belongs to it: its loss, the labels of the cut behind it, its place
-/// in the joined network.
+/// One stage on this rank with all that belongs to it: its loss, the labels of the cut after it, its place in
+/// the joined network.
 struct LocalStage {
   LocalStage(const RunConfig& config, const StagePlan& plan, std::int64_t classes, std::int64_t capacity);
 
-  /// Statistics are to be shared with the other replicas; `grid` must outlive the stage.
+  /// Makes the stage share statistics with the other replicas; `grid` must outlive the stage.
   void meet(Grid& grid);
 
   int index() const { return stage.plan().index; }
@@ -29,39 +29,39 @@ struct LocalStage {
 
   /// Another tape like `tape`, for batches of up to `capacity` rows.
   JoinedTape makeTape(std::int64_t capacity) const;
-  /// Forward within the joined network: the stage, and the re-encoding of its output where the cut has one.
+  /// Forward pass within the joined network: the stage, and the re-encoding of its output if the cut has one.
   Matrix forwardJoined(const ExecSpace& space, const Pass& pass, const Matrix& in, JoinedTape& on);
   Matrix forwardJoined(const ExecSpace& space, const Pass& pass, const Matrix& in) {
     return forwardJoined(space, pass, in, tape);
   }
-  /// The second half of that, after `stage.forward`.
+  /// The second half of `forwardJoined`, after `stage.forward`.
   void encode(const ExecSpace& space, const Pass& pass, const JoinedTape& on);
-  /// dJ/d(joined output) -> gradients, and dJ/din where `grad_in` is not empty; on the tape of
+  /// dJ/d(joined output) -> gradients, and dJ/din unless `grad_in` is empty; uses the tape of
   /// `forwardJoined`.
   void backwardJoined(const ExecSpace& space, const Pass& pass, const Matrix& in, const JoinedTape& on,
                       const Matrix& grad_out, const Matrix& grad_in, const Stage::GradientReady& ready);
 
-  SilLabels labels; ///< of the cut behind the stage; empty for the last one, and without labels
+  SilLabels labels; ///< of the cut after the stage; empty for the last stage and without labels
   Stage stage;
-  std::unique_ptr<Reencode> reencode; ///< none: the activation itself crosses the cut
+  std::unique_ptr<Reencode> reencode; ///< null: the activation itself crosses the cut
   JoinedTape tape;
   Score score;
-  std::unique_ptr<Loss> loss; ///< the stage's own; none where it waits for the gradient of the next one
-  std::unique_ptr<ReplicaReduce> replicas; ///< none: one replica, or a stage without statistics
+  std::unique_ptr<Loss> loss; ///< the stage's own; null if it gets its gradient from the next stage
+  std::unique_ptr<ReplicaReduce> replicas; ///< null: one replica, or a stage without statistics
 
  private:
-  Matrix perLabel(const Matrix& values) const; ///< a row for each label of a sample
+  Matrix perLabel(const Matrix& values) const; ///< reshaped to one row per label
 };
 
-/// What the layers are told of a training step of a replica: where its random numbers come from.
+/// The Pass of a training step of a replica, which determines its random numbers.
 Pass trainingPass(const RunConfig& config, const Grid& grid, std::int64_t step);
 
-/// Samples of a batch that one replica holds at most.
+/// The most samples of a batch that one replica holds.
 std::int64_t localCapacity(const RunConfig& config, int replicas);
-/// Samples that go through a stage at once at most: a replica's share of the batch, or a microbatch of it.
+/// The most samples in one pass through a stage: a replica's share of the batch, or a microbatch of it.
 std::int64_t passCapacity(const RunConfig& config, int replicas);
 
-/// Labels of the cut behind stage `cut`, the same on every rank.
+/// Labels of the cut after stage `cut`, the same on every rank.
 SilLabels labelsOfCut(const RunConfig& config, std::int64_t classes, std::int64_t width, int cut);
 
 /// The stages this rank owns, in order.

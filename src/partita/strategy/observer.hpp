@@ -6,12 +6,12 @@
 
 namespace partita {
 
-/// What a stage tells after some steps. Plain data: it travels to rank 0 as bytes.
+/// What a stage reports after some steps. Plain data, sent to rank 0 as bytes.
 struct StepReport {
   std::int64_t stage = 0;     ///< from 1; 0: the joined network of several stages
-  std::int64_t epoch = 0;     ///< from 1, the one the step belongs to
-  std::int64_t step = 0;      ///< taken by this stage so far
-  std::int64_t run_step = 0;  ///< RunLength::runStep of that
+  std::int64_t epoch = 0;     ///< of the step, from 1
+  std::int64_t step = 0;      ///< steps taken by this stage so far
+  std::int64_t run_step = 0;  ///< RunLength::runStep of `step`
   double loss = 0.0;          ///< mean since the last report
   double accuracy = -1.0;     ///< on the training rows since the last report, 0..1; negative: not decoded
   double learning_rate = 0.0; ///< of the last step
@@ -24,13 +24,12 @@ struct StepReport {
 struct EvaluationReport {
   std::int64_t stage = 0; ///< the highest one trained so far, from 1; 0: the joined network of several
   std::int64_t epoch = 0, step = 0, run_step = 0;
-  std::vector<double>
-      stage_accuracy; ///< each stage's own decoding within the joined network, as far as trained
+  std::vector<double> stage_accuracy; ///< decoded by each trained stage within the joined network
   std::vector<double> stage_loss;
-  bool joined = false; ///< is the last entry that of the joined network?
+  bool joined = false; ///< does the last entry belong to the joined network?
 };
 
-/// Who listens to a strategy: the run loop.
+/// Receives the reports of a strategy; implemented by the run loop.
 class Observer {
  public:
   virtual ~Observer() = default;

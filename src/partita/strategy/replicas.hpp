@@ -9,17 +9,18 @@ class Replicas {
  public:
   virtual ~Replicas() = default;
 
-  /// For the updater of a stage of this rank.
+  /// The link for the updater of a stage of this rank.
   virtual ReplicaLink link(LocalStage& local) = 0;
-  /// Adds to a new updater what checkpoints have to keep for it.
+  /// Adds to a new updater the extra state that checkpoints must keep.
   virtual void attach(StageUpdater& updater) { (void)updater; }
-  /// Before the first step of an updater. `found`: a checkpoint had what `attach` added.
+  /// Called before the first step of an updater. `found`: a checkpoint contained what `attach` added.
   virtual void begin(const ExecSpace& space, StageUpdater& updater, bool found) {
     (void)space;
     (void)updater;
     (void)found;
   }
-  /// After step `step`. `last`: of the run, so that all replicas have to be the same network now.
+  /// Called after step `step`. `last`: it was the last of the run, so all replicas must now become the same
+  /// network.
   virtual void afterStep(const ExecSpace& space, std::int64_t step, bool last) {
     (void)space;
     (void)step;
@@ -27,7 +28,7 @@ class Replicas {
   }
 };
 
-/// Gradients are summed in each step: replicas stay copies of one another.
+/// Replicas that sum their gradients in each step and so stay copies of one another.
 class SummedReplicas final : public Replicas {
  public:
   SummedReplicas(const RunConfig& config, Grid& grid) : _config(config), _grid(grid) {}

@@ -11,8 +11,8 @@
 
 namespace partita {
 
-/// What every strategy works on: the deck, this rank's place and stages, the data, who listens, who decides
-/// between steps, and where to begin.
+/// What every strategy works on: the deck, this rank's place and stages, the data, the observer, the control
+/// between steps, and the position to start from.
 struct RunContext {
   const RunConfig& config;
   const Partition& partition;
@@ -23,9 +23,9 @@ struct RunContext {
   StepControl& control;
   TrainingClock& clock;
   RunLength length;
-  Position start;                 ///< parameters are those of this position
-  std::string scratch_directory;  ///< for files that vanish with the run
-  ScheduleTrace* trace = nullptr; ///< takes the operations of the first steps; null: nobody wants them
+  Position start;                 ///< the parameters are those of this position
+  std::string scratch_directory;  ///< for files that are removed when the run ends
+  ScheduleTrace* trace = nullptr; ///< records the operations of the first steps; null: no trace
 
   std::uint64_t seed() const { return static_cast<std::uint64_t>(config.run.seed); }
 };

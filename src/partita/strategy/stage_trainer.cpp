@@ -2,7 +2,7 @@
 
 namespace partita {
 
-/// A stage that learns by itself agrees with its replicas alone: others may be many steps ahead.
+/// A stage that learns by itself agrees only with its replicas; other stages may be many steps ahead.
 StageTrainer::StageTrainer(const RunConfig& config, LocalStage& local, Grid& grid,
                            const UpdateSchedule& schedule)
     : _local(local),

@@ -6,7 +6,7 @@
 
 namespace partita {
 
-/// Trains one stage alone with its own loss, and with its replicas on other ranks.
+/// Trains one stage with its own loss, together with its replicas on other ranks.
 class StageTrainer {
  public:
   StageTrainer(const RunConfig& config, LocalStage& local, Grid& grid, const UpdateSchedule& schedule);

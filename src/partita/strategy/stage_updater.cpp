@@ -21,7 +21,7 @@ bool allFinite(const Matrix& values) {
   return allFinite(host.data(), host.size());
 }
 
-/// Those of a layer and of all inside it.
+/// Are the parameters of a layer, and of the layers inside it, finite?
 bool parametersFinite(const Stage& stage, const LayerPlan& layer) {
   for (const StageTensor& tensor : stage.tensors()) {
     const bool inside = tensor.layer.compare(0, layer.place.size() + 1, layer.place + ".") == 0;
@@ -33,7 +33,7 @@ bool parametersFinite(const Stage& stage, const LayerPlan& layer) {
   return true;
 }
 
-/// In the order in which a batch meets them.
+/// Searches in the order in which a batch passes through the stage.
 std::string firstBadPlace(const LocalStage& local, const Tape& tape, const Matrix& in) {
   if (!allFinite(in)) return "the input of the stage";
   const std::vector<LayerPlan>& layers = local.stage.plan().layers;
@@ -45,8 +45,8 @@ std::string firstBadPlace(const LocalStage& local, const Tape& tape, const Matri
   return "the loss itself";
 }
 
-/// Names the step and the first thing in it that is not finite. `counted_from`: the step of the last report;
-/// `batches`: losses per step.
+/// Reports the step and the first place in it that is not finite. `counted_from`: the step of the last
+/// report; `batches`: losses per step.
 [[noreturn]] void failDiverged(const ExecSpace& space, const LocalStage& local, const Tape& tape,
                                const Matrix& in, std::int64_t counted_from, std::int64_t batches) {
   fence(space, "partita::failDiverged");
@@ -70,7 +70,7 @@ std::int64_t logInterval(const RunSection& run, std::int64_t steps) {
   return run.log_every > 0 ? run.log_every : std::clamp<std::int64_t>(steps / rows, 1, longest);
 }
 
-/// Their range is so small that the loss has to be scaled.
+/// The range of fp16 is so small that the loss has to be scaled.
 bool hasFp16(const RunConfig& config) {
   return config.run.precision == Precision::fp16 || config.strategy.wire == Precision::fp16;
 }
@@ -110,7 +110,7 @@ StageUpdater::~StageUpdater() {
   if (_late) _local.stage.setParametersWanted({});
 }
 
-/// Where nothing of [begin, end) is left to be summed, nothing happens.
+/// Does nothing if no part of [begin, end) is left to be summed.
 void StageUpdater::updatePart(const ExecSpace& space, std::int64_t begin, std::int64_t end) {
   _link.gradients->arrive(space, begin, end, [this, &space](std::int64_t first, std::int64_t last) {
     _optimiser->stepPart(space, _local.stage.trained(), _rate, first, last);
@@ -138,7 +138,7 @@ void StageUpdater::resume(std::int64_t step, const UpdateState& state) {
   setScaleOfGradients();
 }
 
-/// Forward passes change statistics and scores, which a step that is left out gives back.
+/// Saves statistics and scores, which forward passes change and a skipped step restores.
 void StageUpdater::beginStep(const ExecSpace& space) {
   PARTITA_REQUIRE(!_under_way, "a step inside a step");
   _under_way = true;
@@ -152,8 +152,8 @@ Stage::GradientReady StageUpdater::gradientReady(const ExecSpace& space) {
   return [this, space](std::int64_t begin, std::int64_t end) { _link.gradients->ready(space, begin, end); };
 }
 
-/// Completes the gradient and measures it where it is to be clipped, checked or reported. Otherwise `update`
-/// completes it part by part, while sums of others are still under way.
+/// Completes and measures the gradient if it is clipped, checked or reported. Otherwise `update` completes it
+/// part by part, while other parts are still being summed.
 void StageUpdater::completeGradient(const ExecSpace& space) {
   if (!clips() && !reports() && !_checks) return;
   _link.gradients->finish(space);
@@ -162,7 +162,7 @@ void StageUpdater::completeGradient(const ExecSpace& space) {
 
 void StageUpdater::checkLoss(const ExecSpace& space, const Tape& tape, const Matrix& in) const {
   constexpr bool seen_at_once = std::is_same<MemSpace, HostSpace>::value;
-  if (_checks) return; // `overflowed` sees it
+  if (_checks) return; // `overflowed` detects it
   if (seen_at_once || reports()) failIfDiverged(space, tape, in);
 }
 
@@ -195,19 +195,18 @@ void StageUpdater::update(const ExecSpace& space, std::optional<double> squares)
         space, trained, _rate, clips() || scaled ? _norm.factor() : Vector(),
         [&](std::int64_t begin) { _link.gradients->arrive(space, begin, trained.gradients.size); });
   }
-  // Replicas have seen other samples; with equal statistics any of them can be kept, or evaluate.
+  // Replicas have seen different samples; with equal statistics any of them can be saved or evaluated.
   if (_local.replicas != nullptr) _local.replicas->average(space, _local.stage.statistics());
   _scale.stepTaken();
   setScaleOfGradients();
   ++_step;
 }
 
-/// The batch is over and nothing is learnt from it: statistics are again what they were, and so are scores
-/// where the loss was not finite.
+/// Skips the update of this batch: restores statistics, and scores if the loss was not finite.
 void StageUpdater::leaveOut(const ExecSpace& space) {
   constexpr std::int64_t patience = 100;
   if (_statistics.extent(0) > 0) Kokkos::deep_copy(space, _local.stage.statistics(), _statistics);
-  if (_local.score.bad(space)) _local.score.restore(space); // otherwise the loss is worth reporting
+  if (_local.score.bad(space)) _local.score.restore(space); // otherwise the loss is valid and reported
   _rate = rateNow();
   _scale.stepLeftOut();
   setScaleOfGradients();
@@ -221,7 +220,7 @@ void StageUpdater::leaveOut(const ExecSpace& space) {
 
 std::optional<double> takeStep(const ExecSpace& space, const std::vector<StageUpdater*>& updaters,
                                const StepPartners& partners, const std::function<void()>& passes) {
-  const StageUpdater& last = *updaters.back(); // clips, checks and reports as all of them
+  const StageUpdater& last = *updaters.back(); // all updaters clip, check and report alike
   const bool reports = last.reports();
   for (StageUpdater* updater : updaters) updater->beginStep(space);
   passes();
@@ -252,7 +251,8 @@ void finishUpdates(const ExecSpace& space, const std::vector<StageUpdater*>& upd
 StepReport StageUpdater::report(const ExecSpace& space, std::int64_t stage_number, double flops_per_sample) {
   const Score::Sums own = _local.score.take(space);
   std::vector<double> all{own.loss, own.correct, own.rows};
-  if (_link.peers.size() > 1) _link.peers.sum(all); // the history is of the batches, not of a replica's share
+  if (_link.peers.size() > 1)
+    _link.peers.sum(all); // the history covers whole batches, not one replica's share
   const Score::Sums sums{all[0], all[1], all[2]};
   const auto now = Clock::now();
   StepReport report;

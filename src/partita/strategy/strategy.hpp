@@ -6,12 +6,13 @@
 
 namespace partita {
 
-/// How ranks train a network together. Made from a RunContext, which outlives it; collective.
+/// How ranks train a network together. Constructed from a RunContext, which must outlive it; construction is
+/// collective.
 class Strategy {
  public:
   virtual ~Strategy() = default;
-  /// Trains from where the context says to the end of the run. Returns false where the run was ended early,
-  /// on every rank alike. Collective.
+  /// Trains from the position in the context to the end of the run. Returns false, on every rank alike, if
+  /// the run ended early. Collective.
   virtual bool run(const ExecSpace& space) = 0;
 };
 

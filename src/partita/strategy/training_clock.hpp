@@ -4,13 +4,13 @@
 
 namespace partita {
 
-/// Seconds of a run by the clock of this rank, those before a restart included.
+/// Seconds of a run by the clock of this rank, including those before a restart.
 struct RunTimes {
-  double training = 0.0; ///< evaluations left out
+  double training = 0.0; ///< without evaluations
   double evaluation = 0.0;
 };
 
-/// Measures RunTimes: runs while a strategy trains.
+/// Measures RunTimes; runs while a strategy trains.
 class TrainingClock {
  public:
   explicit TrainingClock(const RunTimes& spent = {}) : _spent(spent) {}
@@ -23,7 +23,7 @@ class TrainingClock {
     _spent = times();
     _running = false;
   }
-  /// So much of the time since `start` was an evaluation.
+  /// Books `seconds` of the time since `start` as evaluation.
   void evaluated(double seconds) {
     _spent.evaluation += seconds;
     _spent.training -= seconds;

@@ -5,8 +5,8 @@
 
 namespace partita {
 
-/// Replicas that learn alone and meet every `strategy/every` steps, while `strategy/warmup_steps` last after
-/// each step, and at the end of the run.
+/// Replicas that learn alone and meet after every step during `strategy/warmup_steps`, then every
+/// `strategy/every` steps, and at the end of the run.
 class MeetingReplicas final : public Replicas {
  public:
   explicit MeetingReplicas(const RunContext& context) : _config(context.config), _grid(context.grid) {}
@@ -23,8 +23,8 @@ class MeetingReplicas final : public Replicas {
 };
 
 /// Each replica trains the whole network on its share of the batches with its own optimiser: post-local SGD
-/// (Lin et al., arXiv 1808.07217) or DiLoCo (Douillard et al., arXiv 2311.08105). All but what replicas do
-/// together is a pipeline of one stage.
+/// (Lin et al., arXiv 1808.07217) or DiLoCo (Douillard et al., arXiv 2311.08105). Except for the meetings it
+/// is a pipeline of one stage.
 class LocalSgdTraining final : public Strategy {
  public:
   explicit LocalSgdTraining(const RunContext& context)

@@ -8,7 +8,7 @@ namespace partita {
 
 namespace {
 
-/// Differences in fp16 are larger by this, since most of them would vanish otherwise.
+/// Factor on differences in fp16, most of which would otherwise underflow.
 double scaleOf(const RunConfig& config) {
   const bool half = config.run.precision == Precision::fp16 || config.strategy.wire == Precision::fp16;
   return half ? 1024.0 : 1.0;
@@ -28,7 +28,7 @@ struct Subtract {
 template <class Stored>
 struct OuterKernel {
   const Stored* differences;            // summed over the replicas
-  Real *parameters, *anchor, *momentum; // no momentum: plain average
+  Real *parameters, *anchor, *momentum; // `momentum` null: plain average
   Stored* rounded;
   Real share, rate, decay;
 
@@ -90,7 +90,7 @@ void StageMeeting::meet(const ExecSpace& space, OuterStep outer) {
   if (_replicas > 1) _statistics.average(space, _updater.local().stage.statistics());
 }
 
-/// Where there are no masters, the parameters themselves are trained.
+/// Without masters the parameters themselves are trained.
 StageMeeting::Values StageMeeting::valuesOf(const BucketStream::Bucket& bucket) const {
   const TypedSpan parameters = _trained.parameters.part(bucket.begin, bucket.end);
   Real* const masters = bucket.values[0];

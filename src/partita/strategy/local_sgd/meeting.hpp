@@ -4,16 +4,16 @@
 
 namespace partita {
 
-/// Where the replicas of one stage meet: the mean of what they have learnt since the last meeting becomes one
-/// step of all of them. What they sum is the difference from the parameters of the last meeting, in the
-/// buffer of the gradients: a meeting sends what the gradients of one step would.
+/// Meetings of the replicas of one stage: the mean of what they learnt since the last meeting becomes one
+/// step of all of them. They sum the difference from the parameters of the last meeting, in the gradient
+/// buffer, so that a meeting sends as much as the gradients of one step.
 class StageMeeting {
  public:
-  /// Adds the parameters of the last meeting, and the momentum of `nesterov`, to what checkpoints keep.
+  /// Adds the parameters of the last meeting, and the momentum of `nesterov`, to the checkpointed state.
   StageMeeting(const RunConfig& config, StageUpdater& updater, Grid& grid);
 
   StageUpdater& updater() { return _updater; }
-  /// The parameters of now are those of the last meeting.
+  /// Takes the current parameters as those of the last meeting.
   void begin(const ExecSpace& space);
   /// Afterwards all replicas have the same parameters and statistics, bit for bit. `average`: x = a - d, with
   /// a the parameters of the last meeting and d the mean of a - x over the replicas (Lin et al., arXiv
@@ -24,7 +24,7 @@ class StageMeeting {
  private:
   void subtract(const ExecSpace& space);
   void step(const ExecSpace& space, OuterStep outer);
-  /// A bucket of all that a meeting works on, on the device.
+  /// A bucket of all buffers that a meeting uses, on the device.
   struct Values {
     Real *parameters, *anchor, *momentum;
     void *rounded, *gradients;
@@ -34,10 +34,10 @@ class StageMeeting {
   const LocalSgdSection& _section;
   StageUpdater& _updater;
   int _replicas;
-  double _scale; ///< of differences while they are summed
+  double _scale; ///< factor on differences while they are summed
   ParameterBuffers _trained;
   StoredVector _anchor;   ///< the parameters of the last meeting
-  StoredVector _momentum; ///< empty: the outer step has none
+  StoredVector _momentum; ///< empty: the outer step has no momentum
   BucketStream _stream;
   GradientReducer _sum;
   ReplicaReduce _statistics;

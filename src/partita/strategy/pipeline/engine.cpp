@@ -57,7 +57,7 @@ PassKind PipelineEngine::waitForNext() {
   return operation;
 }
 
-/// Looks at what has come, and asks the rule.
+/// Tests what has arrived and asks the rule.
 PassKind PipelineEngine::next() {
   ++_looks;
   const bool forward_here = _from_previous != nullptr ? _from_previous->ready() : _rule.mayForward(_progress);
@@ -89,7 +89,7 @@ void PipelineEngine::forward(const ExecSpace& space) {
   if (_onward != nullptr) {
     _onward->send(space, out);
   } else {
-    backward(space); // the loss is here: nothing has to be waited for
+    backward(space); // the loss is computed here, so there is nothing to wait for
   }
 }
 

@@ -9,31 +9,31 @@
 
 namespace partita {
 
-/// One loop for all schedules: a rank asks its rule for the next operation, computes it, sends on what comes
-/// of it, and waits only where nothing that may come next is there. Receives are posted ahead, sends have
-/// buffers of their own until they are taken; all are made once. The last rank turns each microbatch round at
-/// once: its loss and backward pass follow the forward pass.
+/// One loop for all schedules: a rank asks its rule for the next operation, computes it, sends the result on,
+/// and waits only if no permitted operation has its input. Receives are posted ahead; sends keep their own
+/// buffers until they complete; all buffers are allocated once. On the last rank, loss and backward pass of a
+/// microbatch follow its forward pass at once.
 ///
-/// Nothing can wait for ever: a backward pass may run wherever its gradient has come, the oldest microbatch
-/// in the pipeline is never held up by a window, and a rank never has more messages on their way than it has
-/// live microbatches, for which there are buffers.
+/// There is no deadlock: a backward pass may run as soon as its gradient has arrived, a window never holds up
+/// the oldest microbatch in the pipeline, and a rank never has more messages in flight than live
+/// microbatches, for which there are buffers.
 class PipelineEngine {
  public:
-  /// Largest matrices that cross ranks: rows of a microbatch, values a row.
+  /// Largest matrices that cross ranks: rows of a microbatch, values per row.
   struct Sizes {
     std::int64_t rows = 0, in = 0, out = 0;
   };
 
-  /// For `batches` batches of `microbatches` each; `work` outlives it.
+  /// For `batches` batches of `microbatches` each; `work` must outlive the engine.
   PipelineEngine(Grid& grid, const StrategySection& strategy, std::int64_t microbatches, const Sizes& sizes,
                  std::int64_t batches, PipelineWork& work);
 
-  /// All operations of one batch.
+  /// Runs all operations of one batch.
   void runBatch(const ExecSpace& space);
-  /// Notes operations from here on; null: no more.
+  /// Records operations from now on; null stops recording.
   void setTrace(ScheduleTrace* trace) { _trace = trace; }
 
-  std::int64_t mostLive() const { return _most_live; } ///< microbatches kept at once so far
+  std::int64_t mostLive() const { return _most_live; } ///< the most live microbatches so far
   const ScheduleRule& rule() const { return _rule; }
 
  private:
@@ -47,7 +47,7 @@ class PipelineEngine {
   std::int64_t _microbatches;
   PipelineWork& _work;
   ScheduleTrace* _trace = nullptr;
-  std::unique_ptr<Receiver> _from_previous, _from_next; ///< none on the first rank, none on the last
+  std::unique_ptr<Receiver> _from_previous, _from_next; ///< null on the first, and on the last rank
   std::unique_ptr<Sender> _onward, _back;
   BatchProgress _progress;
   Arrivals _arrivals;

@@ -13,7 +13,7 @@ NetworkWork::NetworkWork(const RunContext& context, const std::vector<StageUpdat
   const std::int64_t capacity = (_rows + microbatches - 1) / microbatches;
   for (const auto& local : context.stages) {
     for (Live& each : _live) {
-      // The stage's own tape is one of them: between steps evaluations use it.
+      // The stage's own tape is one of them; evaluations use it between steps.
       each.tapes.push_back(&each == &_live.front() ? local->tape : local->makeTape(capacity));
       each.inputs.emplace_back();
     }

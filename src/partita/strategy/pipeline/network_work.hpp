@@ -8,18 +8,18 @@
 
 namespace partita {
 
-/// The stages of this rank as the work of a pipeline: one behind the other, each with as many tapes as there
-/// are live microbatches. Gradients add up in the order of the microbatches; with the last one they are final
-/// and go on to the sum over the replicas.
+/// The stages of this rank as the work of a pipeline: they run one after another, each with one tape per live
+/// microbatch. Gradients are accumulated in the order of the microbatches; after the last one they are final
+/// and enter the sum over the replicas.
 class NetworkWork : public PipelineWork {
  public:
-  /// `updaters`: of the stages, in order. `microbatches` of a replica's share of a batch; `live` of them are
-  /// kept at once at most.
+  /// `updaters`: those of the stages, in order. `microbatches`: in a replica's share of a batch; at most
+  /// `live` of them are kept at once.
   NetworkWork(const RunContext& context, const std::vector<StageUpdater*>& updaters,
               std::int64_t microbatches, std::int64_t live);
 
-  /// The next microbatches are those of a batch; `step` as in Pass. The reader has them one behind the other,
-  /// as many held as are live, and outlives the batch.
+  /// Begins a batch; `step` as in Pass. The reader delivers its microbatches one after another, holds as many
+  /// as are live, and must outlive the batch.
   void begin(BatchReader& reader, std::uint64_t step);
 
   std::int64_t rows(std::int64_t number) const override;
@@ -27,10 +27,10 @@ class NetworkWork : public PipelineWork {
   Matrix backward(const ExecSpace& space, std::int64_t number, const Matrix& gradient) override;
 
  private:
-  /// What a live microbatch leaves behind.
+  /// What is kept of a live microbatch.
   struct Live {
-    std::vector<JoinedTape> tapes; ///< a stage
-    std::vector<Matrix> inputs;    ///< a stage
+    std::vector<JoinedTape> tapes; ///< one per stage
+    std::vector<Matrix> inputs;    ///< one per stage
     Labels labels;
   };
   Slice sliceOf(std::int64_t number) const;
@@ -41,9 +41,9 @@ class NetworkWork : public PipelineWork {
   RunContext _context;
   std::vector<StageUpdater*> _updaters;
   std::int64_t _microbatches, _rows;
-  std::int64_t _first_row; ///< of this replica in the whole batch
+  std::int64_t _first_row; ///< first row of this replica in the whole batch
   std::vector<Live> _live;
-  std::vector<Matrix> _input_gradients; ///< buffers, [rows of a microbatch, inputs]; none for the very first
+  std::vector<Matrix> _input_gradients; ///< [rows of a microbatch, inputs]; empty for the first stage of all
   BatchReader* _reader = nullptr;
   std::uint64_t _step = 0;
 };

@@ -37,7 +37,7 @@ PipelineTraining::PipelineTraining(const RunContext& context, RunPhase phase,
   _engine = std::make_unique<PipelineEngine>(grid, strategy, _microbatches, sizes, _steps - _first, *_work);
 }
 
-/// Microbatch by microbatch: a whole share of a batch might not fit where a microbatch does.
+/// Reads microbatches: a replica's whole share of a batch might not fit into memory.
 BatchReader PipelineTraining::makeReader(const RowSource& features) const {
   const Grid& grid = _context.grid;
   const RunConfig& config = _context.config;
@@ -72,7 +72,7 @@ bool PipelineTraining::run(const ExecSpace& space) {
     const bool traced = _context.trace != nullptr && at.step <= _first + _context.config.run.trace;
     _engine->setTrace(traced ? _context.trace : nullptr);
     step(space, reader, at);
-    if (_evaluator.due(at.step)) finishUpdates(space, _updaters); // their time is that of training
+    if (_evaluator.due(at.step)) finishUpdates(space, _updaters); // counts as training time
     _replicas->afterStep(space, at.step, at.step == _steps);
     const double seconds = _evaluator.afterStep(space, at, grid.plan().stages, _number);
     for (StageUpdater* updater : _updaters) updater->pause(seconds);
@@ -88,7 +88,7 @@ void PipelineTraining::step(const ExecSpace& space, BatchReader& reader, const P
   alive();
   const bool reports = _updaters.back()->reports(), one_stage = _context.partition.stages.size() == 1;
   StepPartners partners{_context.grid.world()};
-  // A network of one stage is clipped on the device: nobody waits.
+  // A network of one stage is clipped on the device without waiting.
   if (!one_stage) partners.squares = [this](const ExecSpace& on) { return squaresOfAll(on); };
   const std::optional<double> squares = takeStep(space, _updaters, partners, [&] {
     _work->begin(reader, static_cast<std::uint64_t>(_context.length.runStep(position) - 1));
@@ -105,8 +105,8 @@ void PipelineTraining::report(const ExecSpace& space, const Position& position,
   if (_context.grid.speaks()) _context.observer.onStep(report);
 }
 
-/// Squared norm of the whole network's gradient, added up tensor by tensor in the order of the layers
-/// whatever stages and ranks they lie on: the same bits as on one rank.
+/// Squared norm of the whole network's gradient, summed tensor by tensor in layer order, whatever stages and
+/// ranks they are on: the same bits as on one rank.
 double PipelineTraining::squaresOfAll(const ExecSpace& space) const {
   std::vector<double> squares;
   for (const StagePlan& plan : _context.partition.stages) {
@@ -120,7 +120,7 @@ double PipelineTraining::squaresOfAll(const ExecSpace& space) const {
       squares.resize(squares.size() + tensors, 0.0);
     }
   }
-  _context.grid.chain().sum(squares); // one rank alone contributes to each entry
+  _context.grid.chain().sum(squares); // exactly one rank contributes to each entry
   double sum = 0.0;
   for (const double square : squares) sum += square;
   return sum;

@@ -11,16 +11,16 @@
 namespace partita {
 
 /// Ordinary back-propagation through the joined stages, over microbatches and across ranks and replicas: the
-/// training of `joint` and `pipeline`, and the recovery of `sil`, which lets the stages settle together with
-/// fresh optimisers and a smaller learning rate. Weights are those of the step on every rank: what comes out
-/// is that of one rank which adds up the gradients of the same microbatches, bit for bit.
+/// training of `joint` and `pipeline`, and the recovery of `sil`, which fine-tunes the stages together with
+/// fresh optimisers and a smaller learning rate. All passes of a step use the same weights on every rank, so
+/// the result is bit for bit that of one rank that accumulates the gradients of the same microbatches.
 class PipelineTraining final : public Strategy {
  public:
-  /// `replicas`: how they learn together; null: they sum their gradients in each step.
+  /// `replicas`: how replicas learn together; null: they sum their gradients in each step.
   PipelineTraining(const RunContext& context, RunPhase phase, std::unique_ptr<Replicas> replicas = nullptr);
   bool run(const ExecSpace& space) override;
 
-  std::int64_t mostLive() const { return _engine->mostLive(); } ///< microbatches kept at once on this rank
+  std::int64_t mostLive() const { return _engine->mostLive(); } ///< the most live microbatches on this rank
 
  private:
   BatchReader makeReader(const RowSource& features) const;
@@ -31,9 +31,9 @@ class PipelineTraining final : public Strategy {
   RunContext _context;
   RunPhase _phase;
   std::unique_ptr<Replicas> _replicas;
-  std::int64_t _steps, _first; ///< of the phase; those that were taken before
+  std::int64_t _steps, _first; ///< steps of the phase; steps already taken
   std::int64_t _microbatches = 1;
-  int _number; ///< of the stage in reports; 0: the joined network
+  int _number; ///< number of the stage in reports; 0: the joined network
   Evaluator _evaluator;
   std::vector<std::unique_ptr<StageUpdater>> _owned;
   std::vector<StageUpdater*> _updaters;

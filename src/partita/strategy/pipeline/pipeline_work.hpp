@@ -4,20 +4,20 @@
 
 namespace partita {
 
-/// What a rank computes of a batch; the engine decides when, and moves what crosses ranks. Microbatches are
-/// counted from 0 in each batch; forward passes come in this order, and so do backward passes.
+/// What a rank computes for a batch; the engine decides when, and transfers data between ranks. Microbatches
+/// are numbered from 0 in each batch; forward passes run in this order, and so do backward passes.
 class PipelineWork {
  public:
   virtual ~PipelineWork() = default;
 
   /// Samples in microbatch `number`.
   virtual std::int64_t rows(std::int64_t number) const = 0;
-  /// The forward pass of a microbatch; `in` is what the rank before has made of it, [rows, values], empty on
-  /// the first rank, and stays until the backward pass is over. Returns what the next rank gets.
+  /// The forward pass of a microbatch; `in` is the output of the previous rank, [rows, values], empty on the
+  /// first rank; it stays valid until the backward pass is over. Returns the input of the next rank.
   virtual Matrix forward(const ExecSpace& space, std::int64_t number, const Matrix& in) = 0;
-  /// The backward pass from the gradient of what `forward` returned, which may be overwritten; on the last
-  /// rank that is empty, and the loss comes first. Returns the gradient of `in`, which stays until the next
-  /// call.
+  /// The backward pass from the gradient of what `forward` returned, which may be overwritten. On the last
+  /// rank `gradient` is empty, and the loss is computed first. Returns the gradient of `in`, valid until the
+  /// next call.
   virtual Matrix backward(const ExecSpace& space, std::int64_t number, const Matrix& gradient) = 0;
 };
 

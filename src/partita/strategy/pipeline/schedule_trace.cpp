@@ -13,7 +13,8 @@ namespace partita {
 
 namespace {
 
-/// A file that is not worth the run: where it cannot be written that is told, and the rest of it is dropped.
+/// A file whose failure must not end the run: if it cannot be written, that is reported and the rest is
+/// dropped.
 class TraceFile {
  public:
   explicit TraceFile(const std::string& path) {

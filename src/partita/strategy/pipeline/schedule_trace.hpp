@@ -9,14 +9,14 @@
 
 namespace partita {
 
-/// Who computed what, when: the operations of all ranks as a trace in Chrome's format (trace.json), which
-/// Perfetto (ui.perfetto.dev) and chrome://tracing show.
+/// Which rank computed what, and when: the operations of all ranks as a trace in Chrome's format
+/// (trace.json), which Perfetto (ui.perfetto.dev) and chrome://tracing display.
 class ScheduleTrace {
  public:
-  /// Times count from here, where all ranks come together. Collective.
+  /// Synchronises all ranks; times count from here. Collective.
   explicit ScheduleTrace(const Grid& grid);
 
-  /// An operation under way, waited for at its end; `trace` null: neither noted nor waited for.
+  /// An operation, recorded and fenced when the span ends; with a null `trace`, neither happens.
   class Span {
    public:
     Span(ScheduleTrace* trace, const ExecSpace& space, const char* what, std::int64_t number);
@@ -32,15 +32,15 @@ class ScheduleTrace {
     double _begin = 0.0;
   };
 
-  /// Writes the events of all ranks as one JSON file, on rank 0, which takes them in one rank after the
-  /// other; a disk that has no room for it is told of. Collective.
+  /// Writes the events of all ranks as one JSON file on rank 0, which receives them from one rank after
+  /// another. A failure to write only causes a warning. Collective.
   void write(const std::string& path) const;
 
  private:
   struct Event {
     const char* what; ///< a literal
     std::int64_t number;
-    double begin, end; ///< s of the clock
+    double begin, end; ///< s, by the shared clock
   };
   std::string ownEvents() const; ///< with commas between them
 

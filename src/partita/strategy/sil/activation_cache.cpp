@@ -53,7 +53,7 @@ void ActivationCache::put(const ExecSpace& space, const Matrix& values,
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const ssize_t written =
         pwrite(_file, host + i * values.extent(1), bytes, static_cast<off_t>(rows[i] * bytes));
-    if (written >= 0 && written < static_cast<ssize_t>(bytes)) errno = ENOSPC; // a short write sets none
+    if (written >= 0 && written < static_cast<ssize_t>(bytes)) errno = ENOSPC; // a short write sets no errno
     if (written != static_cast<ssize_t>(bytes)) throw RunError(failure("cannot write"));
   }
 }

@@ -6,18 +6,18 @@
 
 namespace partita {
 
-/// The outputs of a finished stage for every training sample, in a file that vanishes with the process: sent
-/// once, never all in memory. Rows are written in any order and read from the prefetch thread.
+/// The outputs of a finished stage for every training sample, in a file that disappears with the process:
+/// they are sent once and never all in memory. Rows are written in any order and read by the prefetch thread.
 class ActivationCache : public RowSource {
  public:
-  /// A nameless file in `folder`. Throws UserError naming the folder where it cannot be made, and later
-  /// RunError where that is full.
+  /// Creates an unnamed file in `folder`. Throws UserError, naming the folder, if it cannot be created; `put`
+  /// throws RunError if the disk is full.
   ActivationCache(std::string folder, std::int64_t width);
   ~ActivationCache() override;
   ActivationCache(const ActivationCache&) = delete;
   ActivationCache& operator=(const ActivationCache&) = delete;
 
-  /// Keeps `values` [rows.size(), width] as the rows of those samples.
+  /// Stores `values` [rows.size(), width] as the rows of the samples `rows`.
   void put(const ExecSpace& space, const Matrix& values, const std::vector<std::uint32_t>& rows);
 
   std::int64_t width() const override { return _width; }
@@ -30,7 +30,7 @@ class ActivationCache : public RowSource {
   std::string _folder;
   std::int64_t _width;
   int _file = -1;
-  PinnedMatrix _staging; ///< only where the device is not the host
+  PinnedMatrix _staging; ///< used only if the device is not the host
 };
 
 } // namespace partita

@@ -8,13 +8,14 @@
 
 namespace partita {
 
-/// A batch as a stage learns from it.
+/// A batch that a stage learns from.
 struct StageBatch {
   Matrix in;
   Targets targets;
 };
 
-/// Where a stage's batches come from; one class a way. Batches come in the order of training, each once.
+/// Where a stage's batches come from, one class per kind of source. Batches come in training order, each
+/// once.
 class BatchSource {
  public:
   virtual ~BatchSource() = default;
@@ -35,7 +36,7 @@ class ReaderSource : public BatchSource {
   std::unique_ptr<BatchReader> _reader;
 };
 
-/// Relay on one rank: the output that the stage in front has just made, before its update.
+/// Relay on one rank: the output that the previous stage has just computed, before its update.
 class HandedSource : public BatchSource {
  public:
   HandedSource(const LocalStage& before, std::unique_ptr<BatchReader> labels)
@@ -49,7 +50,7 @@ class HandedSource : public BatchSource {
   std::unique_ptr<BatchReader> _labels;
 };
 
-/// Relay between ranks: the same output as a message; labels are read here, they need not be sent.
+/// Relay between ranks: the same output as a message; labels are read here and need not be sent.
 class ReceivedSource : public BatchSource {
  public:
   ReceivedSource(std::unique_ptr<Receiver> receiver, std::unique_ptr<BatchReader> labels)

@@ -8,7 +8,7 @@ namespace partita {
 
 namespace {}
 
-/// The finished stage lives here: its outputs are made as they are wanted.
+/// The finished stage is on this rank: its outputs are computed on demand.
 class FrozenStream::MadeSegments : public FrozenStream::Segments {
  public:
   MadeSegments(LocalStage& finished, std::unique_ptr<BatchReader> reader)
@@ -33,7 +33,7 @@ class FrozenStream::ReceivedSegments : public FrozenStream::Segments {
   std::unique_ptr<Receiver> _receiver;
 };
 
-/// One batch is one segment a replica: all are spilled, this replica's is learnt from.
+/// A batch has one segment per replica: all are spilled, and the stage trains on this replica's segment.
 class FrozenStream::Source : public BatchSource {
  public:
   Source(FrozenStream& stream, std::unique_ptr<BatchReader> labels, std::int64_t columns)

@@ -7,31 +7,32 @@
 
 namespace partita {
 
-/// `frozen`: the outputs of a finished stage on their way to the next one. They are made and sent once, in
-/// segments, in the order of the next stage's first epoch, which trains on them as they come and spills them
-/// for later epochs.
+/// `frozen`: the outputs of a finished stage on their way to the next one. They are computed and sent once,
+/// in segments, in the order of the first epoch of the next stage, which trains on them as they arrive and
+/// spills them for later epochs.
 class FrozenStream {
  public:
-  /// Towards `stage`; collective only in that both ends are made.
+  /// A stream towards `stage`; both its ranks must construct it.
   FrozenStream(const RunContext& context, int stage);
 
   /// Does this rank own the finished stage, and another one `stage`?
   bool feedsFromHere() const;
 
-  /// The feeding rank: outputs for the rows of `inputs`, batch by batch as the training rank takes them, and
-  /// after the first epoch the rows that no batch had. A stream that was not begun feeds nothing.
+  /// For the feeding rank: sends outputs for the rows of `inputs`, batch by batch as the training rank takes
+  /// them, and after the first epoch the rows that no batch contained. Without `beginFeeding` nothing is
+  /// sent.
   void beginFeeding(const RowSource& inputs);
   void feedBatch(const ExecSpace& space);
   void feedRest(const ExecSpace& space);
 
-  /// The training rank: batches of the first epoch, each row of which goes into `cache` too. `inputs` serves
-  /// where this rank owns the finished stage as well.
+  /// For the training rank: batches of the first epoch, whose rows are also stored in `cache`. `inputs` is
+  /// used if this rank owns the finished stage as well.
   std::unique_ptr<BatchSource> makeSource(const RowSource& inputs, ActivationCache& cache);
-  /// Spills all that has not been taken: after the first epoch, the rows that no batch had.
+  /// Spills what has not been taken: after the first epoch, the rows that no batch contained.
   void drain(const ExecSpace& space);
 
  private:
-  /// Segments as they come, from this rank or another.
+  /// Segments in order, from this rank or another one.
   class Segments {
    public:
     virtual ~Segments() = default;

@@ -13,8 +13,8 @@ namespace partita {
 
 namespace {
 
-/// Later stages of a relay learn from inputs that get better to the end: a rate that falls early would waste
-/// them.
+/// In a relay the inputs of later stages improve until the end of the run; a rate that falls early would
+/// waste that.
 StageRate stageRate(const StrategySection& strategy, const StagePlan& plan) {
   if (plan.first()) return {};
   const bool relay = strategy.sil.input == StageInput::relay;
@@ -38,7 +38,7 @@ bool SilTraining::trainStages(const ExecSpace& space) {
   if (_context.start.phase == RunPhase::recovery) return true;
   const bool frozen = _context.length.turns > 1;
   if (frozen) {
-    // Better told now, by all ranks alike, than when the second stage begins.
+    // Fails now, on all ranks alike, rather than when the second stage begins.
     collectively(_context.grid.world(), [&] { ActivationCache(cacheFolder(), 1); });
   }
   _context.grid.world().barrier();
@@ -103,7 +103,7 @@ void SilTraining::step(const ExecSpace& space, StageTrainer& trainer, BatchSourc
   const StageBatch batch = source.next(space);
   trainer.step(space, batch.in, batch.targets, [&] {
     if (relays) local.encode(space, {}, local.tape);
-    // Before the update, so that it leaves while this stage learns.
+    // Before the update, so that it is sent while this stage learns.
     if (onward != nullptr) onward->send(space, local.tape.joinedOutput());
   });
   if (!reports) return;
@@ -165,11 +165,11 @@ bool SilTraining::trainOneByOne(const ExecSpace& space) {
   return true;
 }
 
-/// Only what a later stage is to learn from has to be there again: the outputs of all rows, made by stages
-/// that will not change any more, are the same as they were.
+/// Recomputes only the inputs that a later stage learns from. They are the same as before, because the stages
+/// that compute them no longer change.
 void SilTraining::remakeInputs(const ExecSpace& space, int stage) {
   Grid& grid = _context.grid;
-  const Traffic counted = grid.traffic; // what is sent again is not counted again
+  const Traffic counted = grid.traffic; // data sent again is not counted again
   FrozenStream stream(_context, stage);
   const std::unique_ptr<ActivationCache> own_inputs = std::move(_cache);
   const RowSource& inputs = own_inputs != nullptr ? static_cast<const RowSource&>(*own_inputs) : _features;
@@ -186,7 +186,7 @@ void SilTraining::remakeInputs(const ExecSpace& space, int stage) {
   grid.traffic = counted;
 }
 
-/// The ranks that do not own the stage under training: one of them feeds it.
+/// For ranks that do not own the stage under training; one of them feeds it.
 bool SilTraining::waitForOthers(const ExecSpace& space, FrozenStream& stream, int stage, std::int64_t first) {
   const RunLength& length = _context.length;
   for (Position at{RunPhase::training, stage, first}; at.step < length.steps;) {
@@ -201,10 +201,10 @@ bool SilTraining::waitForOthers(const ExecSpace& space, FrozenStream& stream, in
 bool SilTraining::trainFrozen(const ExecSpace& space, int stage, std::int64_t first) {
   const Grid& grid = _context.grid;
   const RunLength& length = _context.length;
-  // A stage that was under way has all its inputs remade; one that begins gets them as they come.
+  // An interrupted stage has all its inputs remade; a new one gets them as they arrive.
   if (first > 0 && stage > 0) remakeInputs(space, stage);
   const std::unique_ptr<ActivationCache> own_inputs =
-      first > 0 ? nullptr : std::move(_cache); // of stage - 1, while its outputs are made
+      first > 0 ? nullptr : std::move(_cache); // of stage - 1, while its outputs are computed
   const RowSource& inputs = own_inputs != nullptr ? static_cast<const RowSource&>(*own_inputs) : _features;
   FrozenStream stream(_context, stage);
   if (!grid.owns(stage)) {
@@ -223,13 +223,13 @@ bool SilTraining::trainFrozen(const ExecSpace& space, int stage, std::int64_t fi
   bool done = true;
   for (Position at{RunPhase::training, stage, first}; done && at.step < length.steps;) {
     if (at.step == streamed) {
-      source.reset(); // before there are buffers for the next
+      source.reset(); // before the buffers of the next are allocated
       source = std::make_unique<ReaderSource>(makeReader(spilled, streamed));
     }
     ++at.step;
     step(space, *trainer, *source, nullptr, at);
-    // Rows that no batch of the first epoch had; before an evaluation, which the feeding rank joins only when
-    // all have left it.
+    // Takes the rows that no batch of the first epoch contained. This precedes the evaluation, which the
+    // feeding rank joins only after it has sent them all.
     if (at.step == streamed) stream.drain(space);
     done = !afterStep(space, at, stage + 1, {&trainer->updater()});
   }

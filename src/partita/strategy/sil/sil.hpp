@@ -11,13 +11,13 @@
 
 namespace partita {
 
-/// Training by synthetic intermediate labels: every stage learns alone, with its own loss; no gradient
+/// Training by synthetic intermediate labels: every stage learns alone, with its own loss, and no gradient
 /// crosses a cut. With one stage this is conventional training.
 class SilTraining final : public Strategy {
  public:
   explicit SilTraining(const RunContext& context);
 
-  /// Trains all stages, from where the context says, and lets them recover where the deck says so.
+  /// Trains all stages from the position in the context, followed by the recovery if the deck asks for it.
   /// Evaluations happen after whole epochs, as the deck says.
   bool run(const ExecSpace& space) override;
 
@@ -25,9 +25,9 @@ class SilTraining final : public Strategy {
   bool trainStages(const ExecSpace& space);
   bool trainTogether(const ExecSpace& space); // free and relay: all stages at once
   bool trainOneByOne(const ExecSpace& space); // frozen
-  bool trainFrozen(const ExecSpace& space, int stage, std::int64_t first); // one stage, behind a finished one
+  bool trainFrozen(const ExecSpace& space, int stage, std::int64_t first); // one stage, after a finished one
   bool waitForOthers(const ExecSpace& space, FrozenStream& stream, int stage, std::int64_t first);
-  void remakeInputs(const ExecSpace& space, int stage); // of a stage that is done or was under way
+  void remakeInputs(const ExecSpace& space, int stage); // of a finished or interrupted stage
   void step(const ExecSpace& space, StageTrainer& trainer, BatchSource& source, Sender* onward,
             const Position& position);
   bool afterStep(const ExecSpace& space, const Position& position, int trained,

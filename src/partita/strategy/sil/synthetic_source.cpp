@@ -33,7 +33,7 @@ struct MixtureLogits {
   RandomStream random;
   const std::int32_t* classes;
   Real* out;
-  std::int64_t width, blocks, first_row; // a row uses `blocks` blocks of numbers, the last one for u1 and u2
+  std::int64_t width, blocks, first_row; // a row uses `blocks` blocks of numbers, then one for u1 and u2
 
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, std::int64_t block) const {
     const auto base = static_cast<std::uint64_t>((first_row + row) * (blocks + 1));

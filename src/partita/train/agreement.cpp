@@ -37,7 +37,7 @@ Wishes Agreement::meet(std::int64_t step) {
   return act();
 }
 
-/// On its way to a step that was decided, no rank is too fast.
+/// A rank that heads for a decided step is never too fast.
 bool Agreement::mayLeave() const {
   if (_step >= _promise || collects()) return false;
   return _pace.mayGoOn() || (!_decisions.empty() && _decisions.front().step > _step);
@@ -57,7 +57,7 @@ void Agreement::lookIfDue() {
   if (Clock::now() - _looked >= between_looks) look();
 }
 
-/// What rank 0 tells itself arrives at once.
+/// Letters that rank 0 sends to itself arrive at once.
 void Agreement::look() {
   _looked = Clock::now();
   if (const Wishes wishes = _ask(); wishes.any())
@@ -90,7 +90,7 @@ void Agreement::take(const Letter& letter) {
   }
 }
 
-/// A checkpoint that its rank had not taken yet when it wished for one is what it wished for.
+/// If a rank wishes for a checkpoint before it has taken the last agreed one, that one fulfils the wish.
 void Agreement::takeWish(const Letter& wish) {
   Wishes wishes = wish.wishes;
   if (wish.number < _kept) wishes.checkpoint = 0;
@@ -98,7 +98,7 @@ void Agreement::takeWish(const Letter& wish) {
   _wanted.add(wishes);
 }
 
-/// While rank 0 collects wishes it stays where it is, so that a slow step does not delay the proposal.
+/// Rank 0 does not step on while it collects wishes, so that a slow step does not delay the proposal.
 bool Agreement::collects() const {
   return _wanted.any() && _missing == 0 && _decisions.empty() && !_stopped && _step < _last;
 }

@@ -16,7 +16,7 @@ namespace {
 
 std::string gemmText(const ExecSpace& space) {
   std::array<char, 96> text{};
-  // Small enough to cost milliseconds, large enough to show whether a vendor's kernels are at work.
+  // Small enough to cost milliseconds, large enough to show whether vendor kernels are used.
   std::snprintf(text.data(), text.size(), "%s, %.0f GFLOP/s measured (%dx%d, %d threads)", gemmPath().c_str(),
                 measureGemmRate(space, 512, 5), 512, 512, ExecSpace().concurrency());
   return text.data();
@@ -32,7 +32,7 @@ std::string describe(MessagePath path) {
   return path == MessagePath::direct ? "direct" : "staged through host memory";
 }
 
-/// Where each rank computes, line by line.
+/// One line per place: where each rank computes.
 void showPlaces(const std::vector<RankPlace>& places) {
   constexpr std::size_t most_warnings = 4;
   for (const std::string& line : placeLines(places)) Log::info(bannerLine("", line));
@@ -76,7 +76,7 @@ Provenance showBanner(const ExecSpace& space, const Communicator& world, const s
 
 namespace {
 
-/// What the table leaves out: numbers of 16 bits, and state that lies elsewhere.
+/// What the table leaves out: 16-bit numbers, and offloaded state.
 void showNumbers(const RunConfig& config, const Partition& partition, const GridPlan& grid,
                  const DeviceKind& device) {
   if (config.run.precision != Precision::single)

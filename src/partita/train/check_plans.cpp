@@ -21,13 +21,13 @@ bool pipelines(const StrategySection& strategy) {
   return planOf(strategy).usesMicrobatches(strategy);
 }
 
-/// Rows of the smallest pass of a replica.
+/// Rows in the smallest pass of a replica.
 std::int64_t fewestRows(const RunConfig& config, const GridPlan& grid) {
   const std::int64_t share = config.training.batch / grid.replicas;
   return pipelines(config.strategy) ? share / microbatchesOf(config.strategy, share) : share;
 }
 
-/// Of one value the mean is that value: nothing in front of the layer would ever learn.
+/// The mean of one value is that value, so nothing before the layer would ever learn.
 void checkValues(const LayerPlan& layer, std::int64_t rows, const GridPlan& grid) {
   const std::int64_t channels = layer.statisticsShapes().front().size(),
                      replicas = layer.rules().acrossReplicas(layer) ? grid.replicas : 1,
@@ -39,7 +39,7 @@ void checkValues(const LayerPlan& layer, std::int64_t rows, const GridPlan& grid
       "replicas or microbatches");
 }
 
-/// Sums over replicas meet only where all come to them in the same order.
+/// Sums over replicas only match if all replicas reach them in the same order.
 void checkOrder(const LayerPlan& layer, const RunConfig& config, const GridPlan& grid) {
   const StrategySection& strategy = config.strategy;
   if (!layer.rules().acrossReplicas(layer) || grid.replicas == 1 || !pipelines(strategy) ||
@@ -57,7 +57,7 @@ void checkOrder(const LayerPlan& layer, const RunConfig& config, const GridPlan&
                     std::to_string(grid.replicas) + " replicas can share evenly");
 }
 
-/// Values of the largest message between stages.
+/// Number of values in the largest message between stages.
 double largestActivation(const RunConfig& config, const Partition& partition, const GridPlan& grid) {
   const std::int64_t share = (config.training.batch + grid.replicas - 1) / grid.replicas,
                      rows = planOf(config.strategy).passRows(share, microbatchRows(config.strategy, share));
@@ -68,7 +68,7 @@ double largestActivation(const RunConfig& config, const Partition& partition, co
   return most;
 }
 
-/// With a single class there is nothing to tell apart.
+/// With a single class there is nothing to distinguish.
 void checkClasses(const Dataset& train) {
   const std::int32_t first = train.labels.front();
   const bool others = std::any_of(train.labels.begin(), train.labels.end(),
@@ -78,7 +78,7 @@ void checkClasses(const Dataset& train) {
                     std::to_string(first) + ": there is nothing to learn");
 }
 
-/// Sums of gradients come in buckets, however large a layer is.
+/// Sums of gradients are sent in buckets, however large a layer is.
 void checkMessages(const RunConfig& config, const Partition& partition, const GridPlan& grid) {
   if (largestActivation(config, partition, grid) < std::numeric_limits<int>::max()) return;
   throw UserError(

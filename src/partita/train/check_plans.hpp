@@ -5,16 +5,18 @@
 
 namespace partita {
 
-/// What of a deck shows only with its data and its grid. Each throws UserError.
+/// Checks of a deck that need its data and its grid. Each throws UserError.
 
-/// Does the network tell as many classes of a sample as there are labels?
+/// Checks that the network predicts as many classes per sample as there are labels.
 void checkLabels(const Partition& partition, const DataSets& sets);
 
-/// Can the training set be shared out in batches over this grid, and the stages learn from their shares?
+/// Checks that the training set can be divided into batches over this grid, and that the stages can learn
+/// from their shares.
 void checkTraining(const RunConfig& config, const DataSets& sets, const Partition& partition,
                    const GridPlan& grid);
 
-/// Values of the largest message while training: between stages, or of the sum of a layer's gradient.
+/// Number of values in the largest message during training: between stages, or in the sum of a layer's
+/// gradient.
 double largestMessage(const RunConfig& config, const Partition& partition, const GridPlan& grid);
 
 /// Checks deck and data and prints the effective deck and the partition over `ranks`, without Kokkos.

@@ -46,7 +46,7 @@ void Checkpointer::waitForCopy() {
 void Checkpointer::poll() {
   if (_job == nullptr) return;
   if (_job->state != CheckpointJob::State::copying)
-    _job->copies.clear(); // by this thread, as Kokkos wants it
+    _job->copies.clear(); // in this thread, as Kokkos requires
   if (_job->state == CheckpointJob::State::written) {
     if (!_job->failure.empty() || _run.grid.world().rank() != 0) {
       _job->state = CheckpointJob::State::named;
@@ -63,7 +63,7 @@ void Checkpointer::poll() {
   }
 }
 
-/// Training goes on without it; it is the next one that would have to wait.
+/// Training goes on without this checkpoint; only the next one would have to wait for it.
 void Checkpointer::tellIfSlow() {
   const std::int64_t patience = _run.config.run.watchdog;
   const bool slow = patience > 0 && Clock::now() - _job->start > std::chrono::seconds(patience);
@@ -97,7 +97,8 @@ void Checkpointer::tellResult() {
   _job.reset();
 }
 
-/// On rank 0: the thread gives the file its name, when no row of the history up to its step can get lost.
+/// On rank 0: the thread renames the file to its final name once no row of the history up to its step can get
+/// lost.
 void Checkpointer::publish() {
   _job->state = CheckpointJob::State::naming;
   _job->failure = failureOf([&] { _run.monitor.flushHistory(); });
@@ -123,7 +124,7 @@ bool Checkpointer::finish() {
 }
 
 double Checkpointer::expectedSeconds() const {
-  constexpr double assumed_rate = 3e8; // bytes a second and rank
+  constexpr double assumed_rate = 3e8; // bytes per second and rank
   if (_last_seconds > 0.0) return _last_seconds;
   return static_cast<double>(_largest_anywhere) * sizeof(Real) / assumed_rate;
 }

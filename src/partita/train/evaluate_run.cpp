@@ -25,17 +25,17 @@ namespace partita {
 
 namespace {
 
-/// What the joined network says of each sample of a set, as NumPy's .npz: `features` [samples, width] as the
-/// data files have them, `labels` [samples], `logits` [samples, classes]; of tokens `labels` [samples,
+/// The outputs of the joined network for each sample of a set, as NumPy's .npz: `features` [samples, width]
+/// as in the data files, `labels` [samples], `logits` [samples, classes]; for tokens `labels` [samples,
 /// positions], `logits` [samples, positions, classes].
 class Predictions {
  public:
-  /// `path` empty: nothing is kept. Collective; throws UserError on every rank where the file cannot be
+  /// Keeps nothing if `path` is empty. Collective; throws UserError on every rank if the file cannot be
   /// written.
   Predictions(const Communicator& world, const std::string& path);
 
   bool wanted() const { return _wanted; }
-  /// The outputs for the next rows of this replica's part, on the ranks of the last stage.
+  /// Adds the outputs for the next rows of this replica's part, on the ranks of the last stage.
   void add(const ExecSpace& space, const Matrix& logits);
   /// Collects the outputs on rank 0, which has the features, and writes the file. Collective.
   void write(const Grid& grid, const DataSets& sets, const Dataset& set);
@@ -105,8 +105,8 @@ void Predictions::write(const Grid& grid, const DataSets& sets, const Dataset& s
   _file->commit();
 }
 
-/// Replicas that let any number of ranks evaluate: as many stage groups as divide it, the samples shared by
-/// the rest.
+/// Number of replicas with which any number of ranks can evaluate. The ranks form as many stage groups as
+/// there are stages or fewer, so that the groups divide `ranks`; the rest of the ranks share the samples.
 std::int64_t evaluationReplicas(const StrategySection& strategy, int ranks) {
   int groups = std::max(1, planOf(strategy).stages(strategy));
   while (groups > 1 && (groups > ranks || ranks % groups != 0)) --groups;
@@ -119,7 +119,7 @@ TrainedInput trainedInput(const RunFacts& facts) {
   return input;
 }
 
-/// What is read, and must not be written to.
+/// The files that are read, and must not be overwritten.
 std::vector<std::string> inputsOf(const std::string& run, const DataSection& data) {
   std::vector<std::string> files = filesOfRun(run);
   for (const std::string* name : {&data.train_images, &data.train_labels, &data.test_images,

@@ -23,7 +23,7 @@ namespace partita {
 
 namespace {
 
-/// What a file says besides the parameters, and the deck it has understood.
+/// What a file contains besides the parameters, and its parsed deck.
 struct StoredNetwork {
   explicit StoredNetwork(const RunFile& file)
       : facts(file.facts()), config(parseDeck(facts.deck, file.path())) {
@@ -60,7 +60,7 @@ void addStage(const StoredNetwork& stored, const StagePlan& plan, LayerOperation
     operations.addRows(reencodeOperation(stored, plan), plan.labelWidth());
 }
 
-/// ", 12.3 MB" of a file; nothing of a pipe or a device.
+/// ", 12.3 MB" for a regular file; empty for a pipe or a device.
 std::string sizeOf(const std::string& path) {
   std::error_code none;
   const std::uintmax_t bytes = std::filesystem::file_size(path, none);

@@ -42,7 +42,7 @@ struct KeptRows {
   double last_time = 0.0;
 };
 
-/// The whole rows up to a step; what a killed run has left half written is none.
+/// The complete rows up to a step; a row that a killed run has left half written is dropped.
 KeptRows rowsUpTo(const std::string& path, std::int64_t run_step) {
   KeptRows kept;
   std::ifstream file(path);
@@ -63,7 +63,7 @@ KeptRows rowsUpTo(const std::string& path, std::int64_t run_step) {
 HistoryFile::HistoryFile(const std::string& path, std::int64_t run_step) : _path(path) {
   const KeptRows kept = rowsUpTo(path, run_step);
   _last_time = kept.last_time;
-  OutputFile renewed(path); // never a moment without the rows that are kept
+  OutputFile renewed(path); // the rows that are kept are on the disk at every moment
   renewed.write(header + ('\n' + kept.text));
   renewed.commit();
   _file = open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);

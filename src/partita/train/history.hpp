@@ -7,32 +7,31 @@
 
 namespace partita {
 
-/// How the file begins, by which it is known as ours; later columns may be added.
+/// Beginning of the file, which identifies it as ours; later columns may be added.
 constexpr const char* history_mark = "time_s,event,stage,epoch,step,run_step,";
 
-/// `history.csv` of a run directory: a row a log interval and stage, and a row a stage at each evaluation.
-/// Times are seconds since the start, accuracies percent; cells that do not apply are empty. Rows are on
-/// their way to the disk at once; those that it has no room for are kept and tried again with the next ones.
+/// `history.csv` of a run directory: one row per log interval and stage, and one row per stage at each
+/// evaluation. Times are seconds since the start, accuracies percent; cells that do not apply are empty. Rows
+/// are written at once; rows for which the disk has no room are kept and retried with the next ones.
 class HistoryFile {
  public:
-  /// Goes on behind the rows up to step `run_step` of the run, and removes all others.
-  /// Throws UserError where the file cannot be written.
+  /// Appends after the rows up to step `run_step` of the run, and removes all other rows. Throws UserError if
+  /// the file cannot be written.
   explicit HistoryFile(const std::string& path, std::int64_t run_step = 0);
   ~HistoryFile();
   HistoryFile(const HistoryFile&) = delete;
   HistoryFile& operator=(const HistoryFile&) = delete;
 
-  double lastTime() const { return _last_time; } ///< of the rows found, seconds
+  double lastTime() const { return _last_time; } ///< of the rows found, in seconds
   void add(double seconds, const StepReport& report);
   void add(double seconds, const EvaluationReport& report);
 
-  /// Tries rows again that could not be written. Throws UserError with what the system says where it still
-  /// cannot.
+  /// Retries rows that could not be written. Throws UserError with the system's message if that fails again.
   void flush();
 
  private:
   void append(const std::ostringstream& rows);
-  bool writeWaiting(); ///< false, and `errno`, where rows are left
+  bool writeWaiting(); ///< returns false and sets `errno` if rows are left
 
   std::string _path, _waiting;
   int _file = -1;

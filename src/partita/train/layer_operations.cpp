@@ -32,7 +32,7 @@ void LayerOperations::addStep(const LayerPlan& layer, const LayerStep& step) {
   _shape = step.out;
 }
 
-/// In the order in which they go into the hash as well.
+/// Reads the tensors in the order in which they enter the hash.
 void LayerOperations::readTensors(const char* kind, const std::vector<ParameterShape>& shapes,
                                   Operation& operation) {
   for (const ParameterShape& shape : shapes) {

@@ -6,19 +6,19 @@
 
 namespace partita {
 
-/// The steps that layers come to in other programs, with their values from a file.
+/// Converts layers to the operations of other programs, with values from a file.
 class LayerOperations {
  public:
   explicit LayerOperations(const RunFile& file, Shape input) : _file(file), _shape(std::move(input)) {}
 
   void add(const LayerPlan& layer);
-  /// A step that takes and leaves rows of `width` values: samples, or positions of sequences.
+  /// Adds an operation that takes and returns rows of `width` values: samples, or positions of sequences.
   void addRows(Operation operation, std::int64_t width);
-  /// Gives each sample the shape that the network ends with.
+  /// Gives each sample the output shape of the network.
   void finish(const Shape& shape) { reshape(shape, "output"); }
 
   std::vector<Operation> take() { return std::move(_operations); }
-  std::string hash() const { return _hash.hex(); } ///< over all values so far, as `hashParameters` makes it
+  std::string hash() const { return _hash.hex(); } ///< over all values so far, as in `hashParameters`
 
  private:
   void addGroup(const LayerPlan& layer);
@@ -28,7 +28,7 @@ class LayerOperations {
   void reshape(const Shape& shape, const std::string& name);
 
   const RunFile& _file;
-  Shape _shape;       ///< of a sample here, or of a position
+  Shape _shape;       ///< current shape of a sample, or of a position
   std::string _table; ///< tensor of the embedding
   std::vector<Operation> _operations;
   Sha256 _hash;

@@ -95,7 +95,7 @@ bool Monitor::trainsTogether(const StepReport& report) const {
 void Monitor::take(const StepReport& report) {
   _latest[static_cast<std::size_t>(report.stage)] = report;
   if (_history != nullptr) _history->add(seconds(), placedInRun(report));
-  // Stages that train together tell the same story at once: one line for them, when the slowest has reported.
+  // Stages that train together report at the same time: they get one line, when the slowest has reported.
   const auto lags = [&](const StepReport& latest) { return latest.step < report.step; };
   if (!trainsTogether(report) || std::none_of(_latest.begin() + 1, _latest.end(), lags)) show(report);
 }
@@ -163,7 +163,7 @@ void Monitor::onEvaluation(const EvaluationReport& report) {
 
 void Monitor::warnOfStagesThatDoNotLearn(const EvaluationReport& report) {
   const SilSection* sil = planOf(_config.strategy).labels(_config.strategy);
-  if (sil == nullptr || report.step < _length.per_epoch) return; // too early to tell
+  if (sil == nullptr || report.step < _length.per_epoch) return; // too early to judge
   const double chance = 1.0 / static_cast<double>(_classes);
   const bool cut_start = sil->initialisation == CutInitialisation::cut;
   for (std::size_t s = 0; s + 1 < _partition.stages.size() && s < report.stage_accuracy.size(); ++s) {
@@ -176,7 +176,7 @@ void Monitor::warnOfStagesThatDoNotLearn(const EvaluationReport& report) {
                      : "; its labels spread too little for its initial outputs (strategy/initialisation = "
                        "\"cut\", or a larger strategy/kappa)"));
     }
-    return; // what stands behind it gets nothing to learn from
+    return; // the stages after it have nothing to learn from
   }
 }
 

@@ -12,46 +12,46 @@
 
 namespace partita {
 
-/// Listens to the strategy on every rank; rank 0 gathers what the others tell, keeps the history and shows
-/// progress. Reports travel through the mailbox, so that no stage waits to be heard.
+/// Observes the strategy on every rank; rank 0 gathers the reports of the others, keeps the history and shows
+/// progress. Reports travel through the mailbox, so that no stage waits until its report is received.
 class Monitor : public Observer {
  public:
-  /// Where a run begins: at its beginning, or where it was left.
+  /// Where a run begins: at step 0, or where an earlier one ended.
   struct Start {
     Position position;
     double elapsed = 0.0; ///< seconds spent before
   };
-  /// `history` empty: none is kept. `length` is for the time left.
+  /// If `history` is empty, none is kept. `length` is used for the remaining time.
   Monitor(const RunConfig& config, const Partition& partition, const Grid& grid, Mailbox& mailbox,
           const std::string& history, std::int64_t classes, const RunLength& length, const Start& start);
 
   void onStep(const StepReport& report) override;
   void onEvaluation(const EvaluationReport& report) override;
 
-  /// Takes in what other ranks have sent until now: all of it, where the mailbox is closed.
+  /// Processes what other ranks have sent so far: everything, if the mailbox is closed.
   void pump();
 
-  /// On rank 0: throws UserError where rows of the history are not in the file.
+  /// On rank 0: throws UserError if rows of the history are not in the file.
   void flushHistory();
 
-  /// Seconds since the start of the run, those before a restart included.
+  /// Seconds since the start of the run, including those before a restart.
   double seconds() const;
-  /// Reports this rank has sent so far.
+  /// Reports that this rank has sent so far.
   std::int64_t sent() const { return _sent; }
-  /// On rank 0: has it taken in so many reports of each rank?
+  /// On rank 0: returns whether it has processed the given number of reports from each rank.
   bool hasHeard(const std::vector<double>& reports) const;
 
  private:
   void take(const StepReport& report);
   void show(const StepReport& report);
   void warnOfStagesThatDoNotLearn(const EvaluationReport& report);
-  /// The history counts on through the recovery, whose own steps begin again at 1.
+  /// The history continues its count through the recovery, whose own steps begin again at 1.
   template <class Report>
   Report placedInRun(Report report) const;
-  bool wholeNetwork() const;                 ///< does it train as one, in several stages?
-  bool recovering(std::int64_t stage) const; ///< is a report with this stage of the recovery?
+  bool wholeNetwork() const;                 ///< does the network train as a whole, in several stages?
+  bool recovering(std::int64_t stage) const; ///< is a report for this stage part of the recovery?
   bool trainsTogether(const StepReport& report) const;
-  double shareDone() const; ///< of the run's FLOPs, 0..1
+  double shareDone() const; ///< share of the run's FLOPs, 0..1
 
   const RunConfig& _config;
   const Partition& _partition;
@@ -61,9 +61,9 @@ class Monitor : public Observer {
   std::int64_t _classes;
   RunLength _length;
   std::int64_t _sent = 0;
-  std::vector<std::int64_t> _heard; ///< reports of each rank, on rank 0
+  std::vector<std::int64_t> _heard; ///< number of reports from each rank, on rank 0
   double _elapsed_before, _share_before = 0.0;
-  std::vector<StepReport> _latest; ///< of each stage; 0: the joined network
+  std::vector<StepReport> _latest; ///< by stage; 0: the joined network
   std::set<std::size_t> _warned;   ///< stages that did not learn
   Clock::time_point _start = Clock::now();
   IdleHook _hook;

@@ -6,9 +6,9 @@ namespace partita {
 
 namespace {
 
-constexpr double lead = 0.5;                                 // s of the slowest
+constexpr double lead = 0.5;                                 // s of the slowest rank
 constexpr std::int64_t shortest_lead = 2;                    // steps
-constexpr double step_interval = 0.05, bound_interval = 0.1; // s from one message to the next
+constexpr double step_interval = 0.05, bound_interval = 0.1; // s between messages
 
 } // namespace
 
@@ -40,8 +40,8 @@ void Pace::tellOwnStep() {
   if (_mailbox.rank() != 0) _mailbox.send(0, Tag::pace, _step);
 }
 
-/// Where somebody waits, at once; else now and then. The speed is that of a tenth of a second at least: what
-/// arrives within less may have been on its way for longer.
+/// Sends the bound at once if a rank waits for it, and now and then otherwise. The speed is taken over at
+/// least a tenth of a second: steps that arrive within less time may have been under way for longer.
 void Pace::tellBound() {
   if (static_cast<int>(_steps.size()) < _walkers) return;
   const auto less = [](const auto& one, const auto& other) { return one.second < other.second; };

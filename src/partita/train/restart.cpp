@@ -17,12 +17,13 @@ namespace partita {
 
 namespace {
 
-/// Ranks share the reading; what one of them finds, all throw.
+/// Ranks share the reading; an error found by one rank is thrown by all.
 void verifyTogether(const Communicator& world, const std::string& file) {
   collectively(world, [&] { RunFile(file).verify(world.rank(), world.size()); });
 }
 
-/// Why a checkpoint is damaged; empty: it is whole. What cannot be read is no proof of damage, and throws.
+/// Returns why a checkpoint is damaged, or an empty text if it is intact. A file that cannot be read is no
+/// proof of damage, and throws.
 std::string damageOf(const Communicator& world, const std::string& file) {
   std::string damage;
   collectively(world, [&] {
@@ -49,7 +50,7 @@ std::vector<std::string> listTogether(const Communicator& world, const std::stri
   return files;
 }
 
-/// The deck of the file and what it came to.
+/// The deck of the file and its plan.
 struct Before {
   Before(const RunFile& file, std::size_t samples) {
     const RunFacts facts = file.facts();
@@ -64,7 +65,7 @@ struct Before {
   std::vector<std::int64_t> cuts;
 };
 
-/// Where an epoch has another number of steps than before, the same part of it.
+/// If the number of steps per epoch has changed, the same fraction of the epoch.
 Position scaled(Position position, std::int64_t before, std::int64_t now) {
   if (before == now) return position;
   Log::warning("an epoch has " + std::to_string(now) + " steps now and had " + std::to_string(before) +
@@ -73,7 +74,7 @@ Position scaled(Position position, std::int64_t before, std::int64_t now) {
   return position;
 }
 
-/// Parameters of a later step are not those that a shorter run would end with.
+/// Parameters of a later step are not those with which a shorter run would end.
 void checkLength(const Position& position, const RunLength& length, const std::string& file) {
   const bool recovers = position.phase == RunPhase::recovery;
   const std::int64_t last = recovers ? length.recovery_steps : length.steps;
@@ -104,7 +105,7 @@ void tell(const Restart& restart, const Before& before, const RunConfig& deck, c
                     : " (gradients are summed in another order, so that the last bits differ)"));
 }
 
-/// Labels of other values would be other classes, under the numbers of those that were learnt.
+/// Labels with other values would be other classes under the numbers of the learnt ones.
 void compareLabels(const RunFacts& facts, const DataSets& sets, const std::string& file, bool keeps_state) {
   if (facts.label_values.empty() || sets.label_values.empty() || facts.label_values == sets.label_values)
     return;
@@ -198,8 +199,8 @@ Restart planRestart(const std::string& file, const RunConfig& deck, const RunCon
 
 namespace {
 
-/// The loss scale of a stage and its steps without an overflow. Stages that learnt alone may have come to
-/// different ones, of which the smallest is safe for all.
+/// The loss scale of a stage and its steps without an overflow. Stages that trained independently may have
+/// reached different scales, of which the smallest is safe for all.
 std::pair<double, std::int64_t> scaleOf(const Restart& restart, std::int64_t stage) {
   const std::vector<UpdateState>& updates = restart.found->updates;
   const auto scale = [&](std::int64_t i) { return updates[i].loss_scale; };
@@ -236,7 +237,7 @@ bool restoreUpdater(const ExecSpace& space, const Restart& restart, const RunCon
   if (!restart.same_stages) return kept;
   Score::Sums sums;
   for (std::int64_t replica = 0; replica < found.replicas; ++replica) {
-    // On other replicas than before, the first one goes on for all.
+    // If the number of replicas has changed, the first one continues for all.
     const bool mine = found.replicas == grid.replicas() ? replica == grid.replica() : grid.replica() == 0;
     const LossSums& score = found.scores[found.scoreIndex(local.index(), replica)];
     if (!mine) continue;

@@ -11,7 +11,7 @@ namespace partita {
 
 namespace {
 
-constexpr double between_checks = 0.25; // s: of the time limit, of the directory
+constexpr double between_checks = 0.25; // s: between checks of the time limit and of the directory
 
 const auto program_start = Clock::now();
 
@@ -20,8 +20,8 @@ const char* reasonOf(std::int64_t code) {
   return reasons[code];
 }
 
-/// Replicas learn step by step together. Where stages learn one after another, those that do not learn just
-/// now have nothing to wait for.
+/// Replicas train in lockstep. If stages train one after another, those not training at the moment have
+/// nothing to wait for.
 bool walks(const Grid& grid, const RunLength& length) {
   return grid.speaks() || (grid.ownsStages() && length.turns > 1);
 }
@@ -52,8 +52,8 @@ void RunControl::begin(StageUpdater& updater) {
 
 bool RunControl::limitReached() const {
   if (_time_limit == 0) return false;
-  // Until the slowest comes to the step that is agreed on, and to write: a checkpoint that the scheduler
-  // kills is none.
+  // Leaves time until the slowest rank reaches the agreed step, and time to write: a checkpoint that the
+  // scheduler kills is lost.
   const double gap = std::max({between_checks, _gap, secondsSince(_measured), _pace.secondsOfSlowest()});
   const double writes = _checkpointer.busy() ? 2.5 : 1.5;
   const double reserve = 3.0 * gap + writes * _checkpointer.expectedSeconds();
@@ -95,18 +95,17 @@ void RunControl::measure() {
 
 bool RunControl::afterStep(const ExecSpace& space, const Position& position,
                            const std::vector<StageUpdater*>& updaters) {
-  _restart.opened.reset(); // all that was in it has found its place
+  _restart.opened.reset(); // everything in it has been read
   _checkpointer.poll();
   const std::int64_t run_step = _length.runStep(position), every = _config.checkpoint.every;
   measure();
   const Wishes agreed = _agreement.meet(run_step);
   const bool last = run_step == _length.total(), due = every > 0 && (run_step % every == 0 || last),
              stopped = agreed.stop != none, asked = agreed.checkpoint != 0;
-  // Where the run begins at an earlier step than that of its checkpoint, the one that takes the other's place
-  // should be there soon.
+  // If the run begins at an earlier step than that of its checkpoint, a replacement should be written soon.
   const bool replaces =
       std::exchange(_first_step, false) && _restart.found && run_step <= _restart.found->run_step;
-  if (asked) Signals::takeCheckpointRequest(); // a signal that came just now has the same answer
+  if (asked) Signals::takeCheckpointRequest(); // a signal that has just arrived is answered as well
   if (_directory.exists() && (due || stopped || replaces || asked))
     _checkpointer.take(space, position, updaters);
   if (!_directory.exists() && asked)
@@ -116,7 +115,7 @@ bool RunControl::afterStep(const ExecSpace& space, const Position& position,
 }
 
 bool RunControl::finish() {
-  _grid.world().barrier(); // until all have come, some may still be asked
+  _grid.world().barrier(); // until all have arrived, some may still be asked
   _agreement.end();
   const bool written = _checkpointer.finish();
   return _grid.world().maximum(std::int64_t{written ? 0 : 1}) == 0;

@@ -8,11 +8,11 @@
 
 namespace partita {
 
-/// Decides between steps: when a checkpoint is due, and when the run ends early, because of a signal or its
-/// time limit. What one rank is asked for all ranks do after the same step, see Agreement.
+/// Decides between steps when a checkpoint is due, and when the run ends early because of a signal or its
+/// time limit. A request to one rank is fulfilled by all ranks after the same step, see Agreement.
 class RunControl : public StepControl {
  public:
-  /// `time_limit` in seconds since the program began; 0: none. All references outlive it.
+  /// `time_limit` in seconds since the program began; 0: none. All references must outlive the object.
   RunControl(const Grid& grid, const RunConfig& config, const RunLength& length, Restart& restart,
              const RunDirectory& directory, Checkpointer& checkpointer, Mailbox& mailbox,
              std::int64_t time_limit);
@@ -22,10 +22,10 @@ class RunControl : public StepControl {
   bool afterStep(const ExecSpace& space, const Position& position,
                  const std::vector<StageUpdater*>& updaters) override;
 
-  /// Waits for the last checkpoint. Collective; the same answer on every rank: whether it was written.
-  /// Nothing is sent after it.
+  /// Waits for the last checkpoint. Collective; returns on every rank whether it was written. Nothing is sent
+  /// afterwards.
   bool finish();
-  /// Why the run ended early, in words; empty where it did not.
+  /// Why the run ended early, as text; empty if it did not.
   const std::string& stopReason() const { return _stop_reason; }
 
  private:
@@ -45,10 +45,10 @@ class RunControl : public StepControl {
   std::int64_t _time_limit;
   Pace _pace;
   Agreement _agreement;
-  bool _first_step = true; ///< of this call of the program
+  bool _first_step = true; ///< of this process
   StopCode _told_stop = none;
   Clock::time_point _checked, _measured = Clock::now();
-  double _gap = 0.0; ///< s: of as many steps as take a quarter of a second, one at least
+  double _gap = 0.0; ///< s: duration of as many steps as take a quarter of a second, at least one
   std::string _stop_reason;
 };
 

@@ -26,7 +26,7 @@ namespace {
 
 constexpr const char* lock_mark = "process ";
 
-/// Who holds a run directory, for the one who comes second. No other run has the same words.
+/// The text by which a second run learns who holds the run directory. It is unique to this run.
 std::string ownName() {
   std::array<char, 256> host{};
   gethostname(host.data(), host.size() - 1);
@@ -51,14 +51,14 @@ std::string freeName(const std::string& path) {
 
 } // namespace
 
-/// An advisory lock that the system takes away with the process, however that ends.
+/// An advisory lock that the system releases with the process, however that ends.
 class RunDirectory::Lock {
  public:
   explicit Lock(const std::string& folder) : _path(folder + "/" + lock_name), _name(ownName()) {
     do {
       take(folder);
-    } while (!isStillThere()); // the one before has just removed the file it had locked
-    // Where there is no room for the name, the lock holds without it.
+    } while (!isStillThere()); // the previous holder has just removed the file that it had locked
+    // If there is no room for the name, the lock holds without it.
     _named = ftruncate(_file, 0) == 0 &&
              pwrite(_file, _name.data(), _name.size(), 0) == static_cast<ssize_t>(_name.size());
   }
@@ -70,11 +70,11 @@ class RunDirectory::Lock {
   Lock(const Lock&) = delete;
   Lock& operator=(const Lock&) = delete;
 
-  /// What other ranks find in the file; empty where there was no room for it.
+  /// The text that other ranks find in the file; empty if there was no room for it.
   std::string token() const { return _named ? _name : std::string(); }
 
  private:
-  /// Throws without the destructor, which would remove what is another run's.
+  /// Throws without running the destructor, which would remove another run's file.
   [[noreturn]] void refuse(const std::string& message) {
     if (_file >= 0) close(_file);
     _file = -1;
@@ -123,7 +123,7 @@ RunDirectory::RunDirectory(const Communicator& world, std::string path) : _path(
   requireVisible(world);
 }
 
-/// Ranks write checkpoints and parameters together: a folder of one node would end in a wait for ever.
+/// Ranks write checkpoints and parameters together: with a folder local to one node they would wait forever.
 /// Network file systems may show a new file some seconds late.
 void RunDirectory::requireVisible(const Communicator& world) const {
   constexpr int attempts = 100;
@@ -132,7 +132,7 @@ void RunDirectory::requireVisible(const Communicator& world) const {
   collectively(world, [&] {
     for (int i = 0; i < attempts; ++i) {
       std::error_code ignored;
-      for (const auto& entry : fs::directory_iterator(_path, ignored)) static_cast<void>(entry); // looks anew
+      for (const auto& entry : fs::directory_iterator(_path, ignored)) static_cast<void>(entry); // refreshes
       std::ifstream written(file(lock_name));
       const std::string found{std::istreambuf_iterator<char>(written), {}};
       if (found == token) return;
@@ -172,7 +172,7 @@ void RunDirectory::prepare(const Communicator& world, const std::string& deck, c
   collectively(world, [&] {
     if (world.rank() != 0) return;
     const bool own = owns(start.file);
-    takeCheckpointRequest(); // of before
+    takeCheckpointRequest(); // a request from before the run
     removeUnfinishedFiles(_path);
     if (start.overwrite && !own) discardResults(_path, start.file);
     for (const std::string& path :
@@ -185,7 +185,7 @@ void RunDirectory::prepare(const Communicator& world, const std::string& deck, c
 }
 
 bool RunDirectory::takeCheckpointRequest() const {
-  constexpr std::uintmax_t most_bytes = 256; // `touch` or `echo`; a larger one is somebody's file
+  constexpr std::uintmax_t most_bytes = 256; // for `touch` or `echo`; a larger file is somebody's data
   const std::string request = file("output_now");
   std::error_code missing, ignored;
   const std::uintmax_t size = exists() ? fs::file_size(request, missing) : most_bytes + 1;

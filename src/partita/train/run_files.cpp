@@ -26,14 +26,14 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* checkpoint_folder = "checkpoints";
-constexpr std::uint64_t most_deck_bytes = 64 << 20; ///< longer than any that is written
+constexpr std::uint64_t most_deck_bytes = 64 << 20; ///< longer than any deck that is written
 constexpr const char* hdf5_mark = "\x89HDF\r\n\x1a\n";
 
-/// A file of a run directory and how its text begins; HDF5 files have a mark of their own.
+/// A file of a run directory and how its text begins; HDF5 files have their own mark.
 struct OwnFile {
   const char* name;
   const char* mark;
-  bool result; ///< of a run, not only its settings
+  bool result; ///< a result of a run, not only its settings
 };
 constexpr std::array<OwnFile, 5> own_files{
     {{"deck.toml", effective_deck_mark, false},
@@ -47,7 +47,7 @@ bool exists(const std::string& path) {
   return fs::exists(fs::symlink_status(path, ignored));
 }
 
-/// Does the file begin so? An empty one, which a full disk may leave, does.
+/// Returns whether the file begins with the mark. This includes an empty file, which a full disk may leave.
 bool begins(const std::string& path, const std::string& mark) {
   std::error_code ignored;
   if (!fs::is_regular_file(path, ignored)) return false;
@@ -57,7 +57,8 @@ bool begins(const std::string& path, const std::string& mark) {
   return file.gcount() == 0 || start == mark;
 }
 
-/// Does it begin as HDF5 does, but for some damage? A crash may leave zeros in the place of the first bytes.
+/// Returns whether the file begins like HDF5, apart from some damage: a crash may leave zeros in place of the
+/// first bytes.
 bool looksLikeHdf5(const std::string& path) {
   constexpr std::ptrdiff_t enough = 4; // of the eight bytes
   const std::string mark = hdf5_mark;
@@ -69,8 +70,8 @@ bool looksLikeHdf5(const std::string& path) {
   return equal >= enough || start == std::string(mark.size(), '\0');
 }
 
-/// What is known of a file with the name of one of our HDF5 files: only of what it proves to be it may be
-/// removed. Throws where it cannot be read, which proves nothing.
+/// Where a file with the name of one of our HDF5 files comes from: it may be removed only if it is proved to
+/// be ours. Throws if it cannot be read, which proves nothing.
 enum class Origin { ours, damaged, foreign };
 
 Origin originOf(const std::string& path) {
@@ -96,7 +97,7 @@ std::string freeNameAside(const std::string& path) {
   return aside;
 }
 
-/// Removes a result that is proved to be ours; any other is set aside.
+/// Removes a result that is proved to be ours; sets any other aside.
 void discard(const std::string& path, const std::string& kept) {
   std::error_code ignored;
   if (fs::equivalent(path, kept, ignored)) return; // the run begins with it
@@ -108,7 +109,7 @@ void discard(const std::string& path, const std::string& kept) {
   }
 }
 
-/// More than one line: a history without rows is nothing to lose.
+/// Returns whether there is more than one line: a history without rows is no loss.
 bool saysSomething(const std::string& path) {
   std::string start(4096, '\0');
   std::ifstream file(path, std::ios::binary);
@@ -117,7 +118,8 @@ bool saysSomething(const std::string& path) {
   return got == start.size() || start.find('\n') + 1 < got;
 }
 
-/// The step in the name of a checkpoint, step-NNNNNNNNN.h5 with nine digits or more; -1: it is none.
+/// The step in the name of a checkpoint, step-NNNNNNNNN.h5 with nine digits or more; -1 if it has another
+/// name.
 long long stepOf(const std::string& path) {
   constexpr std::size_t before = 5, digits = 9, after = 3; // "step-", ".h5"
   const std::string name = fs::path(path).filename().string();
@@ -133,7 +135,8 @@ bool isLater(const std::string& path, const std::string& than) {
   return stepOf(path) > stepOf(than);
 }
 
-/// What a killed run may have left in a folder: NAME.partial of our names, with content of ours or none yet.
+/// Files that a killed run may have left in a folder: NAME.partial for each of our names, empty or with our
+/// content.
 std::vector<std::string> unfinishedFiles(const std::string& run_directory) {
   std::vector<std::string> found;
   const auto take = [&](const std::string& path, const std::string& mark) {
@@ -148,11 +151,11 @@ std::vector<std::string> unfinishedFiles(const std::string& run_directory) {
   return found;
 }
 
-/// Is the text of an effective deck as the program wrote it?
+/// Returns whether the text is an effective deck as the program wrote it.
 bool isUnchanged(const std::string& text, const std::string& path) {
   try {
     return writeDeck(parseDeck(text, path)) == text;
-  } catch (const UserError&) { // of another version, or not even a deck
+  } catch (const UserError&) { // from another version, or not even a deck
     return false;
   }
 }

@@ -84,7 +84,7 @@ void CheckpointJob::publish(const std::string& run_directory, const std::string&
     failure = failureOf([&] {
       syncFile(history);
       std::error_code ignored;
-      if (fs::exists(final_name, ignored)) set_aside.push_back(setAside(final_name)); // of an earlier course
+      if (fs::exists(final_name, ignored)) set_aside.push_back(setAside(final_name)); // an earlier course
       publishFile(partial, final_name);
       for (const std::string& path : setAsideLater(run_directory, final_name)) set_aside.push_back(path);
       removeBeyond(keep, run_directory);
@@ -95,7 +95,7 @@ void CheckpointJob::publish(const std::string& run_directory, const std::string&
   state = State::named;
 }
 
-/// Where replicas differ, each has values of its own, but for what the strategy keeps for all of them.
+/// If replicas differ, each has its own values, except for what the strategy keeps for all of them.
 bool RunSnapshot::ofEachReplica(const std::string& kind) const {
   const StrategySection& strategy = _run.config.strategy;
   const std::vector<std::string> shared = planOf(strategy).keptStates(strategy);
@@ -103,7 +103,7 @@ bool RunSnapshot::ofEachReplica(const std::string& kind) const {
          std::find(shared.begin(), shared.end(), kind) == shared.end();
 }
 
-/// Replicas that have the same values share the work of writing them.
+/// Replicas with the same values share the work of writing them.
 bool RunSnapshot::writesHere(const std::string& kind, std::size_t number) const {
   const Grid& grid = _run.grid;
   if (grid.part() != 0) return false;
@@ -168,7 +168,7 @@ void RunSnapshot::copyValues(const ExecSpace& space, CheckpointJob& job,
   if (_copy.extent(0) == 0)
     _copy = decltype(_copy)(Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::RunSnapshot::copy"),
                             size());
-  fence(space, "partita::RunSnapshot::copyValues"); // behind all updates, wherever the state lies
+  fence(space, "partita::RunSnapshot::copyValues"); // after all updates, wherever the state lies
   std::size_t used = 0;
   const auto copy = [&](const std::string& kind, const Stage& stage, const StoredVector& values) {
     const std::string stored = ofEachReplica(kind) ? kindOfReplica(kind, _run.grid.replica()) : kind;
@@ -180,7 +180,8 @@ void RunSnapshot::copyValues(const ExecSpace& space, CheckpointJob& job,
       const std::size_t number = found - tensors.begin();
       if (found == tensors.end() || !writesHere(kind, number)) continue;
       Real* to = _copy.data() + used;
-      // A forward pass already changes statistics: what waits for the thread is what only an update changes.
+      // A forward pass already changes statistics: only values that nothing but an update changes may be left
+      // to the thread.
       if (_later && values.onHost() != nullptr && kind != statistics_kind) {
         job.copies.push_back({values, tensor.offset, tensor.size, to});
       } else {
@@ -232,7 +233,7 @@ RunNumbers RunSnapshot::ownNumbers(const ExecSpace& space, const std::vector<Sta
     const Score::Sums sums = updater->local().score.peek(space);
     const int stage = updater->local().index();
     numbers.scores[progress.scoreIndex(stage, grid.replica())] = {sums.loss, sums.correct, sums.rows};
-    if (grid.replica() > 0) continue; // all of them have the same
+    if (grid.replica() > 0) continue; // all replicas have the same
     numbers.updates[static_cast<std::size_t>(stage)] = updater->updateState();
   }
   numbers.reports.resize(grid.world().size());

@@ -12,52 +12,52 @@
 
 namespace partita {
 
-/// Numbers of a run that ranks add up: each sets its own, and all others are 0.
+/// Numbers of a run that are summed over ranks: each rank sets its own, and leaves the others 0.
 struct RunNumbers {
   double between_stages = 0.0, between_replicas = 0.0, evaluation = 0.0;          ///< traffic, bytes
   double elapsed_seconds = 0.0, training_seconds = 0.0, evaluation_seconds = 0.0; ///< of rank 0
   std::vector<LossSums> scores;                                                   ///< as in RunProgress
   std::vector<UpdateState> updates;                                               ///< as in RunProgress
-  std::vector<double> reports;                                                    ///< that each rank has sent
+  std::vector<double> reports;                                                    ///< sent by each rank
 
-  /// Collective; the vectors are as long on every rank.
+  /// Collective; the vectors have the same length on every rank.
   void sum(const Communicator& comm);
   void copyTo(RunProgress& progress) const; ///< all but the reports
 };
 
-/// A checkpoint on its way: what the writing thread works on, and what it answers.
+/// A checkpoint under way: the input of the writing thread, and its result.
 struct CheckpointJob {
   enum class State { copying, writing, written, naming, named };
   struct Copy {
-    StoredVector from; ///< keeps the memory of a stage that is done with
+    StoredVector from; ///< keeps the memory of a finished stage alive
     std::int64_t begin, size;
     Real* to;
   };
 
-  std::vector<Copy> copies; ///< for the thread
+  std::vector<Copy> copies; ///< to be made by the thread
   std::string partial, final_name;
   RunFileContent content;
-  RunNumbers numbers; ///< of this rank; then summed over all
+  RunNumbers numbers; ///< of this rank; later the sum over all
   int compression = 0;
   Clock::time_point start = Clock::now();
   double still_seconds = 0.0, write_seconds = 0.0;
   std::string failure;
-  bool told = false; ///< that it takes long
+  bool told = false; ///< that it takes long has been reported
   std::vector<std::string> set_aside;
   std::atomic<State> state{State::copying};
 
-  /// What the thread does first: the state is safe from the next update then.
+  /// The first part of the thread's work: afterwards the next update cannot change the state.
   void copy();
-  /// Then it writes the file, under a name that tells it is not complete. A failure that all ranks know of
-  /// leaves the run without this checkpoint; any other is of this rank alone, and the others would wait for
-  /// it: the job ends. Collective.
+  /// The second part: writes the file, under a name that marks it as incomplete. A failure known to all ranks
+  /// leaves the run without this checkpoint; any other is known to this rank alone, and the others would wait
+  /// for it, so it ends the job. Collective.
   void write(const Communicator& comm);
-  /// On rank 0, when the file is written: gives it its name once `history` is on the disk, sets aside later
-  /// checkpoints of a run that had been there before, and keeps the newest `keep`.
+  /// On rank 0, when the file is written: renames it once `history` is on the disk, sets aside later
+  /// checkpoints of an earlier run, and keeps the newest `keep`.
   void publish(const std::string& run_directory, const std::string& history, std::size_t keep);
 };
 
-/// What went wrong in `work`, in words; empty: nothing.
+/// Runs `work` and returns the error as text; empty if there is none.
 template <class Work>
 std::string failureOf(const Work& work) {
   try {
@@ -68,7 +68,7 @@ std::string failureOf(const Work& work) {
   return "";
 }
 
-/// What checkpoints need to know of a run; all outlive it. `facts` as in RunFileContent.
+/// What checkpoints need to know about a run; all members must outlive them. `facts` as in RunFileContent.
 struct CheckpointedRun {
   const RunConfig& config;
   const Partition& partition;
@@ -79,20 +79,22 @@ struct CheckpointedRun {
   Monitor& monitor;
   const RunDirectory& directory;
   RunFacts facts;
-  std::int64_t samples; ///< of the training set
+  std::int64_t samples; ///< in the training set
 };
 
-/// All that a checkpoint keeps of a run between two steps: what tensors there are, this rank's values of
-/// them, and numbers that are to be summed over the ranks.
+/// Everything that a checkpoint keeps of a run between two steps: the list of tensors, this rank's values,
+/// and numbers to be summed over the ranks.
 class RunSnapshot {
  public:
-  /// `later`: what lies on a host until an update changes it is not copied, but left to the job.
+  /// `later`: values that lie on a host until an update changes them are not copied here, but left to the
+  /// job.
   RunSnapshot(const CheckpointedRun& run, bool later) : _run(run), _later(later) {}
 
-  std::size_t size() const; ///< of the largest one: values of parameters, statistics and moments on this rank
-  void allocate();          ///< memory for it, zeroed: pages that were never touched cost more than copies
+  std::size_t
+  size() const;    ///< values in the largest checkpoint: parameters, statistics, moments of this rank
+  void allocate(); ///< memory for it, zeroed: pages never touched before cost more than copies
 
-  /// Fills what `job` is to write. The values lie here: the next one overwrites them.
+  /// Fills in what `job` is to write. The values are stored here: the next call overwrites them.
   void take(const ExecSpace& space, const Position& position, const std::vector<StageUpdater*>& updaters,
             CheckpointJob& job);
 

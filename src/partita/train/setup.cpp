@@ -17,15 +17,15 @@ namespace partita {
 
 namespace {
 
-/// A thread that makes batches ahead helps where it has a core to itself, and costs where it takes turns with
-/// the rank's own.
+/// A thread that prepares batches helps if it has a core of its own, and costs time if it shares one with the
+/// rank's thread.
 RunConfig withoutIdlePrefetch(RunConfig config, const Communicator& world) {
   const bool core_to_spare = threadsForThisRank(world) > ExecSpace().concurrency();
   if (device_is_host && !core_to_spare) config.data.prefetch = 0;
   return config;
 }
 
-/// Who learns nothing has no state to keep elsewhere.
+/// A run without training has no state to offload.
 RunConfig withOffload(RunConfig config, bool learns, const std::string& scratch) {
   OptimiserSection& optimiser = config.optimiser;
   if (!learns) optimiser.offload = Offload::none;
@@ -33,7 +33,7 @@ RunConfig withOffload(RunConfig config, bool learns, const std::string& scratch)
   return config;
 }
 
-/// What a rank will hold.
+/// What a rank will hold, in bytes.
 struct RankMemory {
   RankMemory(const RunConfig& config, const Plans& plans, int rank) {
     if (!plans.grid.ownsStages(rank)) return;
@@ -48,17 +48,18 @@ struct RankMemory {
   std::int64_t parameters = 0, total = 0, offloaded = 0; ///< bytes
 };
 
-/// Room for the state of the optimiser: better told now, by all ranks alike, than when the optimiser is made.
+/// Reserves room for the state of the optimiser: all ranks should fail now and together rather than when the
+/// optimiser is made.
 void checkOffload(const RunConfig& config, const RankMemory& memory, const Communicator& world) {
   const OptimiserSection& optimiser = config.optimiser;
-  std::shared_ptr<void> room; // until all ranks have theirs: some may share a disk
+  std::shared_ptr<void> room; // held until all ranks have theirs: some may share a disk
   collectively(world, [&] {
     room = StoredVector::takeRoom({optimiser.offload, optimiser.offload_directory}, memory.offloaded);
   });
 }
 
-/// What the ranks of a node will take, where that is the memory of the host, is asked for before any of it is
-/// allocated: a system that has promised more than it has ends the job without a word.
+/// Where device memory is the memory of the host, checks what the ranks of a node will take before any of it
+/// is allocated: a system that has overcommitted its memory kills the job without a message.
 void checkMemory(const RankMemory& own, const Communicator& world, bool learns) {
   if (!device_is_host) return;
   const auto needed = static_cast<double>(learns ? own.total : own.parameters);
@@ -86,13 +87,13 @@ Plans makePlans(const Communicator& world, const RunConfig& config, bool learns,
     checkOffload(config, memory, world);
     return std::move(*plans);
   } catch (const AgreedError&) {
-    watchdog.reset(); // all ranks are here, so that signs on their way are taken
+    watchdog.reset(); // all ranks are here, so pending signs are received
     throw;
   }
 }
 
-/// A job that will not end by itself is ended, but reading the data takes as long as it takes: of ranks that
-/// do so for minutes the others only tell.
+/// Ends a job that will not end by itself. Reading the data may take any time: if some ranks read for
+/// minutes, the others only report it.
 std::unique_ptr<Watchdog> watchSetUp(const Communicator& world, const RunConfig& config) {
   Watchdog::Limits limits;
   const auto patience = static_cast<double>(config.run.watchdog);
@@ -103,7 +104,8 @@ std::unique_ptr<Watchdog> watchSetUp(const Communicator& world, const RunConfig&
   return std::make_unique<Watchdog>(world, limits);
 }
 
-/// Waiting for one another may be waiting for what is on its way, so the largest message has time for that.
+/// Ranks that seem to wait for one another may wait for a message under way, so the limit includes the time
+/// of the largest one.
 Watchdog::Limits watchdogLimits(const RunConfig& config, const Plans& plans) {
   constexpr double slow_network = 1e8; // bytes/s
   const double bytes = largestMessage(config, plans.partition, plans.grid) * sizeof(Real);
@@ -111,8 +113,7 @@ Watchdog::Limits watchdogLimits(const RunConfig& config, const Plans& plans) {
   Watchdog::Limits limits;
   limits.silence = static_cast<double>(config.run.watchdog);
   limits.stuck += bytes / slow_network + 2.0 * plans.grid.ranks * links.latency + links.delay;
-  if (links.bandwidth > 0.0)
-    limits.stuck += 2.0 * bytes / links.bandwidth; // of a sum twice the values travel
+  if (links.bandwidth > 0.0) limits.stuck += 2.0 * bytes / links.bandwidth; // a sum sends twice the values
   if (config.run.watchdog == 0) limits.stuck = std::numeric_limits<double>::infinity();
   return limits;
 }
@@ -121,8 +122,8 @@ Watchdog::Limits watchdogLimits(const RunConfig& config, const Plans& plans) {
 
 Plans::Plans(const RunConfig& config, const Communicator& world, bool learns, const TrainedInput* trained) {
   const std::uint64_t seed = config.run.seed;
-  // Who owns the first stage follows from the network, whose input follows from the data: labels and shapes
-  // come first, the features only where they are needed.
+  // The owner of the first stage follows from the network, whose input follows from the data: labels and
+  // shapes are loaded first, then the features only where they are needed.
   sets = loadData(config.data, seed, Need::labels_only, trained);
   partition = planPartition(config, planNetwork(config.network, sets.shape, sets.classes), sets.classes,
                             sizeof(Real));
@@ -140,8 +141,8 @@ Setup::Setup(const Communicator& world, const RunConfig& deck, bool learns, cons
       grid(world, plans.grid,
            chooseMessagePaths(config.run.device_aware_mpi, config.strategy.wire, config.run.precision)),
       stages(makeLocalStages(config, plans.partition, grid, plans.sets.classes)) {
-  world.barrier();  // watched, as the one at the watchdog's end is not
-  watchdog.reset(); // there is one at a time
+  world.barrier();  // watched, unlike the one at the watchdog's end
+  watchdog.reset(); // only one may exist at a time
   watchdog = std::make_unique<Watchdog>(world, watchdogLimits(config, plans));
 }
 

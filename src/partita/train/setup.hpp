@@ -6,9 +6,9 @@
 
 namespace partita {
 
-/// What the deck and the data come to, before any rank talks to another.
+/// The plans that follow from deck and data, before ranks communicate.
 struct Plans {
-  /// `learns`: the training set has to go into the grid. `trained`: see loadData. Throws UserError.
+  /// `learns`: the training set must fit the grid. `trained`: see loadData. Throws UserError.
   Plans(const RunConfig& config, const Communicator& world, bool learns, const TrainedInput* trained);
 
   DataSets sets;
@@ -18,10 +18,10 @@ struct Plans {
 
 /// The parts that every command on several ranks sets up. Collective; throws UserError on every rank.
 struct Setup {
-  /// For a run that learns; `scratch`: folder for files that vanish with it.
+  /// For a run that trains; `scratch`: folder for files that vanish with it.
   Setup(const Communicator& world, const RunConfig& deck, const std::string& scratch)
       : Setup(world, deck, true, scratch, nullptr) {}
-  /// For a network that has been trained, whose parameters are to be read.
+  /// For a trained network whose parameters are to be read.
   Setup(const Communicator& world, const RunConfig& deck, const TrainedInput& trained)
       : Setup(world, deck, false, "", &trained) {}
 
@@ -34,7 +34,7 @@ struct Setup {
   }
 
   RunConfig config;                   ///< effective
-  std::unique_ptr<Watchdog> watchdog; ///< first of the set-up, then of the run
+  std::unique_ptr<Watchdog> watchdog; ///< first of set-up, then of the run
   Plans plans;
   Grid grid;
   std::vector<std::unique_ptr<LocalStage>> stages;

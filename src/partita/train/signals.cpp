@@ -23,12 +23,12 @@ void Signals::listen() {
   struct sigaction before {};
   sigaction(SIGHUP, nullptr, &before);
   if (before.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
-  action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND); // who presses twice does not want to wait
+  action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND); // a second Ctrl-C ends the program at once
   sigaction(SIGINT, &action, nullptr);
 }
 
 bool Signals::takeCheckpointRequest() {
-  if (s_checkpoint == 0) return false; // one that comes just now is for the next call
+  if (s_checkpoint == 0) return false; // a signal that arrives now is left for the next call
   s_checkpoint = 0;
   return true;
 }

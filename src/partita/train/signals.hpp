@@ -4,14 +4,14 @@
 
 namespace partita {
 
-/// What signals have asked for since the start; handlers do no more than note it. A second SIGINT ends
-/// the process at once, as if nobody handled it. SIGHUP, from a terminal that closes, is taken like SIGTERM,
-/// unless it was ignored from the start (nohup).
+/// What signals have requested since the start; handlers only record it. A second SIGINT ends the process at
+/// once, as if it were not handled. SIGHUP, sent by a terminal that closes, is treated like SIGTERM unless it
+/// was ignored from the start (nohup).
 class Signals {
  public:
   static void listen();
-  static int stop() { return s_stop; } ///< SIGINT, SIGTERM or SIGHUP where one has come, else 0
-  /// Has SIGUSR1 come since the last call?
+  static int stop() { return s_stop; } ///< SIGINT, SIGTERM or SIGHUP if one has arrived, otherwise 0
+  /// Returns whether SIGUSR1 has arrived since the last call.
   static bool takeCheckpointRequest();
 
  private:

@@ -76,7 +76,7 @@ double samplesPerSecond(const Summary& summary, const RunConfig& deck) {
   return steps * static_cast<double>(deck.training.batch) / summary.times.training;
 }
 
-/// Of a network that tells tokens; 0 for others.
+/// The perplexity of a network that predicts tokens; 0 for others.
 double perplexityOf(const RunConfig& deck, const Partition& partition, const Evaluation& evaluation) {
   const bool tokens = partition.stages.back().positions > 1;
   return tokens && deck.training.loss == LossKind::cross_entropy ? std::exp(evaluation.loss.back()) : 0.0;

@@ -8,7 +8,7 @@
 
 namespace partita {
 
-/// What a run comes to.
+/// The results of a run.
 struct Summary {
   Evaluation evaluation; ///< on the test set
   std::string parameters_hash;
@@ -18,7 +18,7 @@ struct Summary {
 };
 
 /// Gathers the counters of all ranks, prints the result and writes `path` (empty: no file). `deck` is the
-/// effective one. Collective; throws AgreedError where it cannot be written.
+/// effective one. Collective; throws AgreedError if the file cannot be written.
 void finishSummary(const Summary& summary, const RunConfig& deck, const Partition& partition,
                    const Grid& grid, const std::string& path);
 

@@ -45,17 +45,17 @@ void printTimes() {
   }
 }
 
-/// All that the deck asks for; false where the run was ended early.
+/// Trains everything that the deck asks for; returns false if the run was ended early.
 bool train(const ExecSpace& space, const RunContext& context) {
   PhaseTimes::enable(context.config.run.timing);
   PhaseTimes::reset();
-  MPI_Pcontrol(1); // lets an MPI profiler tell training from set-up and evaluation
+  MPI_Pcontrol(1); // lets an MPI profiler separate training from set-up and evaluation
   const bool done = makeStrategy(context)->run(space);
   MPI_Pcontrol(0);
   return done;
 }
 
-/// Floats of rank 0, on every rank.
+/// Returns the floats of rank 0 on every rank.
 std::vector<float> tellAll(const Communicator& world, const std::vector<float>& own) {
   const std::string bytes =
       tellAll(world, std::string(reinterpret_cast<const char*>(own.data()), own.size() * sizeof(float)));
@@ -64,7 +64,7 @@ std::vector<float> tellAll(const Communicator& world, const std::vector<float>& 
   return values;
 }
 
-/// The same on every rank, as files want it; rank 0 alone is sure to have the features.
+/// The same on every rank, as files require it; only rank 0 is sure to have the features.
 RunFacts factsOf(const Communicator& world, const RunConfig& deck, const DataSets& sets,
                  const Provenance& own) {
   RunFacts facts{writeDeck(deck),
@@ -78,9 +78,9 @@ RunFacts factsOf(const Communicator& world, const RunConfig& deck, const DataSet
   return facts;
 }
 
-/// Does what ranks do together with a file in a thread, where MPI allows that, so that this one notices a
-/// file system that hangs: HDF5 itself would wait for ever. Throws what `work` throws, and RunError if
-/// PATH.partial has not grown for `patience` seconds (0: never).
+/// Runs collective work on a file in a thread, if MPI allows that, so that this thread notices a file system
+/// that hangs: HDF5 itself would wait forever. Throws what `work` throws, and RunError if PATH.partial has
+/// not grown for `patience` seconds (0: never).
 void doWatched(const std::string& path, std::int64_t patience, const std::function<void()>& work) {
   BackgroundThread thread(MpiEnvironment::threadsMayCall());
   std::atomic<bool> done{false};
@@ -108,7 +108,7 @@ void doWatched(const std::string& path, std::int64_t patience, const std::functi
   if (failure != nullptr) std::rethrow_exception(failure);
 }
 
-/// `parameters.h5`: written like a checkpoint, with parameters and statistics alone.
+/// Writes `parameters.h5`: like a checkpoint, with parameters and statistics alone.
 void writeParameters(const std::string& path, const RunFacts& facts, const Setup& setup) {
   RunFileContent content;
   content.facts = facts;
@@ -137,7 +137,7 @@ void writeParameters(const std::string& path, const RunFacts& facts, const Setup
   });
 }
 
-/// The end of a run that is not finished.
+/// Reports how a run was stopped before its end.
 Outcome tellStop(const RunControl& control, const Checkpointer& checkpointer, const RunDirectory& directory,
                  bool kept) {
   const std::string stopped = "stopped (" + control.stopReason() + ")";
@@ -153,7 +153,7 @@ Outcome tellStop(const RunControl& control, const Checkpointer& checkpointer, co
   return Outcome::stopped;
 }
 
-/// The results of a run that is finished, as far as they are files.
+/// Writes the result files of a finished run.
 void writeResults(const Summary& summary, const RunFacts& facts, const Setup& setup, Monitor& monitor,
                   const RunDirectory& directory) {
   collectively(setup.grid.world(), [&] { monitor.flushHistory(); });
@@ -227,7 +227,7 @@ Outcome trainDeck(const Communicator& world, const RunConfig& deck, const RunDir
   summary.provenance = provenance;
   try {
     writeResults(summary, facts, setup, monitor, directory);
-  } catch (const AgreedError& error) { // by now it is the disk, and no mistake in the deck
+  } catch (const AgreedError& error) { // at this point the disk is at fault, not the deck
     for (const std::string& message : error.messages()) Log::error(message);
     return Outcome::failed;
   }

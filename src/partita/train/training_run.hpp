@@ -8,7 +8,7 @@
 
 namespace partita {
 
-/// How a run was asked for, besides the deck.
+/// How a run was requested, besides the deck.
 struct RunOptions {
   std::string command_line;
   RunStart start;
@@ -18,9 +18,9 @@ struct RunOptions {
 /// How a run ended.
 enum class Outcome { finished, stopped, failed };
 
-/// Trains what the deck says on the ranks of `world`, from the beginning or from `options.start`, and leaves
-/// the run directory behind: `deck.toml`, `history.csv`, `summary.json`, `parameters.h5`, `checkpoints/`.
-/// Collective; Kokkos is running. Throws UserError for mistakes in deck and data.
+/// Trains according to the deck on the ranks of `world`, from the beginning or from `options.start`, and
+/// fills the run directory: `deck.toml`, `history.csv`, `summary.json`, `parameters.h5`, `checkpoints/`.
+/// Collective; Kokkos must be running. Throws UserError for mistakes in deck and data.
 Outcome trainDeck(const Communicator& world, const RunConfig& config, const RunDirectory& directory,
                   const RunOptions& options);
 

@@ -6,7 +6,7 @@ namespace partita {
 
 namespace {
 
-// Readline breaks words at '=' and ':' where COMP_WORDBREAKS has them, and then takes only what is behind.
+// Readline breaks words at '=' and ':' if COMP_WORDBREAKS contains them, and then only takes what follows.
 const char* const logic = R"bash(
 # The words to offer for $1, a list of alternatives such as 'latest|FILE', that begin with $2.
 _partita_offer() {
@@ -134,7 +134,7 @@ std::string valueCases(const std::vector<CommandPage>& commands) {
   return cases;
 }
 
-/// What may stand at each place; a place that may be left out can hold what comes after it.
+/// The words offered at each position; a position that may be omitted can hold what comes after it.
 std::string operandCases(const std::vector<CommandPage>& commands) {
   std::string cases;
   for (const CommandPage& command : commands) {

@@ -56,7 +56,7 @@ void writeJson(OutputFile& file, const std::vector<Measurement>& measurements) {
 
 void runBench(const Communicator& world, const BenchArguments& arguments, const std::string& command_line) {
   const ExecSpace space;
-  std::optional<OutputFile> json; // first, so that a bad path is noticed before minutes of measuring
+  std::optional<OutputFile> json; // first, so that a bad path is reported before minutes of measuring
   collectively(world, [&] {
     if (!arguments.json.empty() && world.rank() == 0) json.emplace(arguments.json);
   });
@@ -64,9 +64,9 @@ void runBench(const Communicator& world, const BenchArguments& arguments, const 
   const Communicator self = world.split(world.rank(), 0);
   const BenchSetting setting{self, arguments.overrides};
   std::optional<BenchModel> gpt;
-  collectively(world, [&] { gpt.emplace(smallGpt(setting)); }); // mistakes in the changes are told here
+  collectively(world, [&] { gpt.emplace(smallGpt(setting)); }); // mistakes in the overrides are reported here
   const bool rounded = gpt->config.run.precision != Precision::single;
-  if (rounded) expectRoundedOperands(); // so that products stand beside products of their kind
+  if (rounded) expectRoundedOperands(); // so that reference and models use the same kind of numbers
   const bool quick = arguments.quick;
   const int repeats = quick ? 2 : 7;
   BenchRates rates;

@@ -28,7 +28,7 @@ Matrix randomMatrix(const ExecSpace& space, std::int64_t rows, std::int64_t colu
   return matrix;
 }
 
-/// A stage of this one layer, on random numbers: forward and backward pass, the median of several.
+/// Times a stage of this single layer on random numbers: forward and backward pass, the median of several.
 Measurement measureLayer(const ExecSpace& space, const std::string& name, const LayerPlan& plan,
                          std::int64_t rows, bool quick, const BenchRates& rates) {
   StagePlan alone;
@@ -46,7 +46,7 @@ Measurement measureLayer(const ExecSpace& space, const std::string& name, const 
     stage.backward(space, {}, in, tape, stage.outputGradient(rows), grad_in);
     fence(space, "partita::bench::layer");
     const std::chrono::duration<double, std::milli> elapsed = Clock::now() - start;
-    if (i > 0) times.push_back(elapsed.count()); // the first one warms up
+    if (i > 0) times.push_back(elapsed.count()); // the first run warms up
   }
   const double ms = median(times);
   const double flops =

@@ -57,11 +57,11 @@ std::vector<double> timeSteps(const ExecSpace& space, BenchModel& model, int rep
   return milliseconds;
 }
 
-/// The step once more with a fence behind each phase: where the time goes.
+/// Repeats the step with a fence after each phase, to show where the time goes.
 void showPhases(const ExecSpace& space, BenchModel& model, int steps, const BenchRates& rates) {
   PhaseTimes::enable(true);
   PhaseTimes::reset();
-  timeSteps(space, model, 1, steps); // and as many to warm up
+  timeSteps(space, model, 1, steps); // runs as many again to warm up, which count too
   const auto seconds = PhaseTimes::seconds();
   PhaseTimes::enable(false);
   const double gemm_flops = model.partition.joint_flops * static_cast<double>(model.config.training.batch);

@@ -16,18 +16,18 @@ struct Measurement {
   std::string unit;
 };
 
-/// What a number stands beside: a large matrix product, GFLOP/s, and the memory, GB/s.
+/// References for the results: rate of a large matrix product in GFLOP/s, and memory bandwidth in GB/s.
 struct BenchRates {
   double gemm = 0.0, triad = 0.0;
 };
 
-/// On which rank models are trained, and what is changed in their decks.
+/// The rank on which models are trained, and the changes to their decks.
 struct BenchSetting {
   const Communicator& self;
   std::vector<std::string> overrides;
 };
 
-/// A whole network on this rank, and data that lie in memory.
+/// A whole network on this rank, and its data in memory.
 struct BenchModel {
   BenchModel(const RunConfig& deck, DataSets data, const BenchSetting& setting);
 
@@ -38,7 +38,7 @@ struct BenchModel {
   std::unique_ptr<LocalStage> local;
 };
 
-/// 784-width x5-47 on random images.
+/// The perceptron 784-width x5-47 on random images.
 BenchModel perceptron(std::int64_t width, std::int64_t batch, const BenchSetting& setting);
 /// The network of input-decks/lenet-mnist.toml for 47 classes, on random images.
 BenchModel leNet(std::int64_t batch, const BenchSetting& setting);
@@ -47,13 +47,13 @@ BenchModel smallGpt(const BenchSetting& setting);
 
 double median(std::vector<double> values);
 
-/// Times training steps of a model, and tells where the time goes.
+/// Times training steps of a model, and shows where the time goes.
 Measurement measureSteps(const ExecSpace& space, const std::string& name, BenchModel& model, bool quick,
                          const BenchRates& rates);
 
 /// Forward and backward pass of single convolutions.
 std::vector<Measurement> measureConvolutions(const ExecSpace& space, bool quick, const BenchRates& rates);
-/// The same of an attention layer of the GPT, its projections included.
+/// Forward and backward pass of an attention layer of the GPT, including its projections.
 Measurement measureAttention(const ExecSpace& space, const BenchModel& gpt, bool quick,
                              const BenchRates& rates);
 

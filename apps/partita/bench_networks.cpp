@@ -31,7 +31,7 @@ std::vector<LayerSpec> leNetLayers() {
   return {conv, pool, second, pool, dense, output};
 }
 
-/// A network with Adam on random bytes that lie in memory.
+/// A network with Adam on random bytes in memory.
 BenchModel onRandomImages(const std::vector<LayerSpec>& layers, std::int64_t batch,
                           const BenchSetting& setting) {
   RunConfig config;

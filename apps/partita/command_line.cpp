@@ -29,7 +29,7 @@ class HelpFormatter : public CLI::Formatter {
   }
 };
 
-/// HH:MM:SS, MM:SS or SS in seconds; 0 where it is none of them. Fields behind a colon are below 60.
+/// HH:MM:SS, MM:SS or SS in seconds; 0 for any other text. Fields after a colon are below 60.
 std::int64_t secondsOf(const std::string& text) {
   if (text.empty() || text.back() == ':') return 0;
   std::istringstream fields(text);
@@ -57,7 +57,8 @@ std::string checkExportName(std::string& text) {
   return "'" + text + "' ends neither in .onnx nor in .npz";
 }
 
-/// An empty value is a variable that was not set, and one that begins like an option is one.
+/// An empty value comes from a variable that was not set, and a value that begins like an option is an
+/// option.
 std::string checkPath(std::string& text) {
   if (text.empty()) return "is empty; is a variable not set?";
   if (text.front() == '-') return "'" + text + "' looks like an option; a file of this name is ./" + text;
@@ -141,7 +142,7 @@ void defineBench(CLI::App& bench, BenchArguments& arguments) {
   bench.add_flag("--quick", arguments.quick, "fewer repetitions: shows that it runs, measures badly");
 }
 
-/// A deck that is kept in the checkpoint is not named: the first word may then be an override.
+/// With a deck from the checkpoint no deck is named: the first word may then be an override.
 void placeDeck(TrainArguments& train) {
   if (!train.restart.empty() && train.deck.find('=') != std::string::npos) {
     train.overrides.insert(train.overrides.begin(), train.deck);
@@ -155,7 +156,7 @@ void placeDeck(TrainArguments& train) {
 } // namespace
 
 void defineCommandLine(CLI::App& app, Arguments& arguments) {
-  app.require_subcommand(0, 1)->allow_extras(); // what is left over is told by checkCommandLine
+  app.require_subcommand(0, 1)->allow_extras(); // checkCommandLine reports what is left over
   app.set_version_flag("--version", "partita " + versionString() + " (" + gitHash() + ")",
                        "print the version and stop");
   app.set_help_flag("-h,--help", "print this help and stop");

@@ -6,7 +6,7 @@
 
 namespace partita {
 
-/// What the command line asks for, one struct a subcommand.
+/// What the command line requests, one struct per subcommand.
 struct Arguments {
   TrainArguments train;
   EvaluateArguments evaluate;
@@ -21,13 +21,13 @@ void defineCommandLine(CLI::App& app, Arguments& arguments);
 /// "; see `partita train --help`": the end of a message about the command line.
 std::string helpHint(const CLI::App& app);
 
-/// What the parser cannot see: leftovers, and options that depend on each other. Throws UserError.
+/// Checks what the parser cannot: leftovers, and options that depend on each other. Throws UserError.
 void checkCommandLine(const CLI::App& app, Arguments& arguments);
 
-/// The command and all that it was asked for, in one text: the same on all ranks of a job.
+/// The command and all its arguments as one text: the same on all ranks of a job.
 std::string essence(const CLI::App& app, const Arguments& arguments);
 
-/// Prints the page that `info` was asked for; false where it was asked for none.
+/// Prints the page requested in `info`; returns false if none was requested.
 bool showPage(const CLI::App& app, const InfoArguments& arguments);
 
 } // namespace partita

@@ -62,7 +62,7 @@ CommandPage commandPage(const CLI::App& command) {
   CommandPage page{command.get_name(), command.get_description(), {}, {}};
   for (const CLI::Option* option : command.get_options())
     (option->get_positional() ? page.operands : page.options).push_back(optionPage(*option));
-  // Help is the first that CLI11 knows, and the last that one looks for.
+  // CLI11 puts help first; readers look for it last.
   std::rotate(page.options.begin(), page.options.begin() + 1, page.options.end());
   return page;
 }
@@ -107,7 +107,7 @@ namespace {
 
 constexpr std::size_t page_width = 80;
 
-/// `title` on the left, `text` wrapped on the right of it, from `column` on.
+/// `title` on the left, and `text` wrapped to its right, starting at `column`.
 std::string entry(const std::string& title, const std::string& text, std::size_t column) {
   std::string page, line = "  " + title;
   line.resize(std::max(column, line.size() + 2), ' ');
@@ -124,7 +124,7 @@ std::string entry(const std::string& title, const std::string& text, std::size_t
   return page + line + "\n";
 }
 
-/// Entries with their texts in one column; nothing where there are none.
+/// The entries with their texts in one column; empty if there are none.
 std::string chapter(const std::string& title, const std::vector<Term>& entries) {
   if (entries.empty()) return {};
   std::size_t column = 0;

@@ -9,15 +9,15 @@ class App;
 
 namespace partita {
 
-/// The pages that follow from the definition of the command line: help, man page and shell completion. They
+/// The pages generated from the definition of the command line: help, man page and shell completion. They
 /// depend on nothing but the version, so that the copies in the repository can be compared.
 
-/// An option, or an operand (which has no flags). `value` says what it takes, as alternatives with '|'
-/// between: words in small letters stand for themselves, DECK, FILE, DIR and RUN are completed as what they
+/// An option, or an operand (which has no flags). `value` describes its argument, as alternatives separated
+/// by '|': lower-case words stand for themselves, and DECK, FILE, DIR and RUN are completed with what they
 /// name.
 struct OptionPage {
   std::vector<std::string> flags; ///< "-d", "--directory"
-  std::string value;              ///< "DIR", "latest|FILE"; empty where a flag takes none
+  std::string value;              ///< "DIR", "latest|FILE"; empty for a flag without an argument
   std::string text;
   bool required, repeated;
 
@@ -38,7 +38,7 @@ struct ProgramPages {
   std::vector<CommandPage> commands;
 };
 
-/// A word and what it means.
+/// A word and its meaning.
 struct Term {
   std::string word, text;
 };
@@ -53,7 +53,7 @@ ProgramPages programPages(const CLI::App& app);
 const std::vector<Term>& exitCodes();
 std::vector<DeckKey> deckKeys();
 
-/// Is an alternative of a value a word that stands for itself?
+/// Returns whether an alternative of a value is a word that stands for itself.
 bool isLiteral(const std::string& alternative);
 /// `text` with every `from` replaced.
 std::string replaced(std::string text, const std::string& from, const std::string& to);

@@ -11,18 +11,18 @@
 
 namespace partita {
 
-/// What the command line asks for; filled in command_line.cpp, one struct a subcommand.
+/// What the command line requests; filled in command_line.cpp, one struct per subcommand.
 struct TrainArguments {
-  std::string deck; ///< empty, with `restart`: the one kept in the checkpoint
+  std::string deck; ///< if empty, with `restart`: the deck stored in the checkpoint
   std::vector<std::string> overrides;
   std::string run_directory;
   std::string restart;                 ///< "latest", a checkpoint, or empty: start afresh
   std::int64_t time_limit_seconds = 0; ///< wall time of this call; 0: none
   bool dry_run = false, overwrite = false;
-  int ranks = 0; ///< dry run: plan for so many; 0: those at hand
+  int ranks = 0; ///< dry run: number of ranks to plan for; 0: the ranks of this job
 };
 
-/// What a training needs before Kokkos starts: the run directory is locked before anything in it is read.
+/// What training needs before Kokkos starts: the run directory is locked before anything in it is read.
 struct TrainPlan {
   RunDirectory directory;
   RunStart start;
@@ -36,7 +36,7 @@ struct EvaluateArguments {
 };
 
 struct ExportArguments {
-  std::string path, output; ///< what to read, and the .onnx or .npz to write
+  std::string path, output; ///< the input, and the .onnx or .npz to write
 };
 
 struct InfoArguments {
@@ -51,8 +51,8 @@ struct BenchArguments {
   bool quick = false;
 };
 
-/// Each returns when its work is done; mistakes of the user are UserError. `prepare...` answers without
-/// Kokkos and says whether anything is left to do; `runTrain` returns the exit code.
+/// Each returns when its work is done; mistakes of the user throw UserError. `prepare...` runs without Kokkos
+/// and returns whether anything is left to do; `runTrain` returns the exit code.
 std::optional<TrainPlan> prepareTrain(const Communicator& world, const TrainArguments& arguments);
 int runTrain(const Communicator& world, const TrainPlan& plan, const TrainArguments& arguments,
              const std::string& command_line);

@@ -14,7 +14,7 @@ namespace partita {
 
 namespace {
 
-/// "-1 1"; of many values the first 20.
+/// "-1 1"; the first 20 if there are many values.
 std::string numbers(const std::vector<std::int64_t>& values) {
   constexpr std::size_t most = 20;
   const std::size_t count = std::min(values.size(), most);

@@ -17,8 +17,8 @@ namespace partita {
 
 namespace {
 
-constexpr int most_threads = 512;                         // of Kokkos' OpenMP, which counts no further
-constexpr bool has_num_threads = KOKKOS_VERSION >= 30700; // before that it ignores the flag in silence
+constexpr int most_threads = 512;                         // limit of Kokkos' OpenMP backend
+constexpr bool has_num_threads = KOKKOS_VERSION >= 30700; // older versions ignore the flag silently
 
 /// "threads" of "--kokkos-threads=4".
 std::string nameOf(const std::string& word) {
@@ -35,7 +35,7 @@ bool countsThreads(const std::string& name) {
   return name == "threads" || name == "num-threads";
 }
 
-/// A whole number of at most nine digits; -1 where there is none.
+/// A whole number of at most nine digits; -1 for any other text.
 int numberOf(const std::string& text) {
   const bool digits = text.find_first_not_of("0123456789") == std::string::npos;
   return digits && !text.empty() && text.size() < 10 ? std::stoi(text) : -1;
@@ -46,7 +46,7 @@ int numberOf(const std::string& text) {
                   std::to_string(most_threads));
 }
 
-/// Kokkos reads its own variable, and wants it to agree with the flag.
+/// Kokkos reads its own variable, and requires it to agree with the flag.
 void checkVariable(const std::vector<std::string>& flags) {
   const char* const text = std::getenv("KOKKOS_NUM_THREADS");
   if (text == nullptr) return;
@@ -57,7 +57,7 @@ void checkVariable(const std::vector<std::string>& flags) {
       throw UserError("KOKKOS_NUM_THREADS=" + std::string(text) + " contradicts '" + flag + "'");
 }
 
-/// Has somebody said how many threads there are to be?
+/// Returns whether the user has set the number of threads.
 bool isTold(const std::vector<std::string>& flags) {
   const bool flag = std::any_of(flags.begin(), flags.end(),
                                 [](const std::string& word) { return countsThreads(nameOf(word)); });

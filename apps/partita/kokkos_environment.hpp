@@ -7,18 +7,18 @@
 
 namespace partita {
 
-/// Whether Kokkos 3.4 to 5 takes this flag itself; it only murmurs about others.
+/// Returns whether Kokkos 3.4 to 5 accepts this flag; Kokkos itself hardly reports other flags.
 bool isKokkosFlag(const std::string& word);
 
-/// Throws UserError where the flag wants a number and has none that Kokkos survives.
+/// Throws UserError if the flag needs a number and has none that Kokkos can use.
 void checkKokkosFlag(const std::string& word);
 
-/// The command line for Kokkos: its own flags, under the names that this Kokkos knows, and a number of
-/// threads where neither they nor the environment say one. Throws AgreedError where there would be too many.
+/// The command line for Kokkos: its own flags, under the names that this Kokkos version knows, and a number
+/// of threads if neither they nor the environment set one. Throws AgreedError if there would be too many.
 /// Collective.
 std::vector<std::string> kokkosArguments(const Communicator& world, int argc, char** argv);
 
-/// Kokkos on for the life of the object, with the memory counters.
+/// Keeps Kokkos running for the life of the object, with the memory counters.
 class KokkosEnvironment {
  public:
   explicit KokkosEnvironment(std::vector<std::string> words);

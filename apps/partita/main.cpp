@@ -23,7 +23,8 @@ namespace partita {
 
 namespace {
 
-/// The command line as banner and files keep it: any bytes and any length would make these unreadable.
+/// The command line for banner and files, cleaned and shortened: arbitrary bytes and lengths would make these
+/// unreadable.
 std::string joined(int argc, char** argv) {
   constexpr std::size_t most = 8192;
   std::string line;
@@ -33,30 +34,30 @@ std::string joined(int argc, char** argv) {
   return validUtf8(line);
 }
 
-/// Standard descriptors that are closed would be given to the next files that are opened, and what is printed
-/// would land in them. Opened like this, printing fails instead.
+/// Opens standard descriptors that are closed: the system would give them to the next files that are opened,
+/// and printed text would end up in those files. Opened like this, they make printing fail instead.
 void occupyStandardDescriptors() {
   int file = open("/dev/null", O_RDONLY);
   while (file >= 0 && file <= STDERR_FILENO) file = open("/dev/null", O_RDONLY);
   if (file >= 0) close(file);
 }
 
-/// Leaves no half-written output behind.
+/// Removes half-written output before the program ends.
 void endBySignal(int signal) {
   OutputFile::removeUnfinished();
   std::signal(signal, SIG_DFL);
   raise(signal);
 }
 
-/// A limit on the size of files fails the write, as a full disk does. Training listens to the other signals
-/// itself; it goes on without a reader of its output if it has a run directory.
+/// A limit on the size of files makes the write fail, as a full disk does. Training handles the other signals
+/// itself; it continues without a reader of its output if it has a run directory.
 void chooseSignals(const CLI::App& app, const TrainArguments& train) {
   std::signal(SIGXFSZ, SIG_IGN);
   if (app.got_subcommand("train")) {
     if (!train.run_directory.empty() && !train.dry_run) std::signal(SIGPIPE, SIG_IGN);
     return;
   }
-  std::signal(SIGUSR1, SIG_IGN); // there is nothing to make a checkpoint of
+  std::signal(SIGUSR1, SIG_IGN); // there is no state for a checkpoint
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, SIGPIPE}) {
     struct sigaction before {};
     sigaction(signal, nullptr, &before);
@@ -64,8 +65,7 @@ void chooseSignals(const CLI::App& app, const TrainArguments& train) {
   }
 }
 
-/// The exit code of a command that has worked: what it printed is its result, unless there is a run
-/// directory.
+/// The exit code of a successful command: its printed output is its result, unless there is a run directory.
 int checkOutput(const Communicator& world, const TrainArguments& train) {
   if (world.rank() != 0) return 0;
   const bool streams = std::cout.flush().good();
@@ -77,7 +77,7 @@ int checkOutput(const Communicator& world, const TrainArguments& train) {
   return kept ? 0 : exit_failure;
 }
 
-/// Before anything that ranks do together, which would read it. All ranks have the same variable.
+/// Runs before any collective operation, which would read the variable. All ranks have the same one.
 void checkLinks() {
   try {
     linkModel();
@@ -109,8 +109,8 @@ int dispatch(const Communicator& world, const CLI::App& app, const Arguments& ar
   return 0;
 }
 
-/// The same on every rank, or all of them refuse it: what ranks are to do together would never end otherwise.
-/// Throws CLI::Success where help or version was asked for.
+/// Requires the same command line on every rank, otherwise all ranks refuse it: their collective operations
+/// would never end. Throws CLI::Success if help or version was requested.
 void parseTogether(const Communicator& world, CLI::App& app, Arguments& arguments, int argc, char** argv) {
   std::string what = "help", failure;
   std::exception_ptr answer;
@@ -155,8 +155,8 @@ int parseAndRun(const Communicator& world, int argc, char** argv) {
 
 int rank_of_this = 0;
 
-/// What this rank alone has met ends the job, without unwinding: messages under way and the thread that
-/// writes a checkpoint go on reading memory that destructors would free.
+/// An error on this rank alone ends the job, without unwinding: messages under way and the thread that writes
+/// a checkpoint still read memory that destructors would free.
 [[noreturn]] void endByException() {
   OutputFile::removeUnfinished();
   const std::exception_ptr thrown = std::current_exception();
@@ -168,7 +168,7 @@ int rank_of_this = 0;
     endJob(rank_of_this, "not enough memory: what this rank needs is shown by -n", exit_failure);
   } catch (const std::exception& error) {
     endJob(rank_of_this, error.what(), exit_failure);
-  } catch (...) { // told below
+  } catch (...) { // reported below
   }
   endJob(rank_of_this, "ended without a reason", exit_failure);
 }
@@ -181,10 +181,10 @@ int main(int argc, char** argv) {
   using namespace partita;
   occupyStandardDescriptors();
   setenv("KOKKOS_DISABLE_WARNINGS", "1", 0); // advice on thread binding, from every rank
-  // Files get their names when they are complete, so that nobody reads what another one writes; and some file
-  // systems of clusters know no locks.
+  // Files are renamed when they are complete, so nobody reads a file that is being written; and some cluster
+  // file systems do not support locks.
   setenv("HDF5_USE_FILE_LOCKING", "FALSE", 0);
-  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); // our own messages say it in one line, at the end too
+  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); // our own messages report errors in one line, also at exit
   const MpiEnvironment mpi(argc, argv);
   const Communicator world = Communicator::world();
   Log::setRank(world.rank());

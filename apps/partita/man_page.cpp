@@ -48,7 +48,7 @@ const std::vector<Term>& examples() {
   return list;
 }
 
-/// Text as roff prints it; what stands between backticks becomes bold.
+/// Text escaped for roff; text between backticks becomes bold.
 std::string roff(const std::string& text) {
   std::string page = replaced(replaced(text, "\\", "\\e"), "-", "\\-");
   if (!page.empty() && (page.front() == '.' || page.front() == '\'')) page.insert(0, "\\&");
@@ -61,7 +61,7 @@ std::string bold(const std::string& text) {
   return "\\fB" + roff(text) + "\\fR";
 }
 
-/// Flags bold, alternatives of a value that are words bold, names of values in italics.
+/// Flags and literal alternatives of a value in bold, names of values in italics.
 std::string title(const OptionPage& option) {
   std::string page;
   for (const std::string& flag : option.flags) page += (page.empty() ? "" : ", ") + bold(flag);

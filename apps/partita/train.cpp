@@ -17,7 +17,7 @@ namespace partita {
 
 namespace {
 
-/// The deck of the command line, or the one that the checkpoint has kept.
+/// The deck of the command line, or the one stored in the checkpoint.
 RunConfig deckOf(const TrainArguments& arguments, const std::string& restart_file) {
   if (!arguments.deck.empty()) return loadDeck(arguments.deck, arguments.overrides);
   if (restart_file.empty())
@@ -26,7 +26,7 @@ RunConfig deckOf(const TrainArguments& arguments, const std::string& restart_fil
   return parseDeck(RunFile(restart_file).facts().deck, restart_file, arguments.overrides);
 }
 
-/// The parameters of a finished run in the directory, in which -r latest looks for a checkpoint; empty: none.
+/// The parameters of a finished run in the directory where -r latest looks for a checkpoint; empty: none.
 std::string finishedRun(const TrainPlan& plan) {
   const std::string& folder = plan.directory.path();
   const bool looks = plan.directory.exists() && plan.start.latest && !plan.start.overwrite;
@@ -35,23 +35,23 @@ std::string finishedRun(const TrainPlan& plan) {
   try {
     RunFile(parameters).verify();
   } catch (const DamagedFile&) {
-    return ""; // a checkpoint may bring them back
+    return ""; // a checkpoint may restore them
   }
   return parameters;
 }
 
-/// Is a checkpoint that of the last step of `deck`?
+/// Returns whether a checkpoint is from the last step of `deck`.
 bool isOfTheEnd(const std::string& checkpoint, const RunConfig& deck) {
   const RunProgress progress = RunFile(checkpoint).progress();
   return progress.run_step >= planRunLength(effective(deck), progress.samples).total();
 }
 
-/// There is nothing to do in the directory of a finished run if the deck is that of the run and no checkpoint
-/// is of its end. Another deck needs a checkpoint to go on from. True where the run is over. Collective.
+/// Returns whether the run is over: the directory holds a finished run of the same deck, and no checkpoint is
+/// from its end. Another deck needs a checkpoint to continue from. Collective.
 bool isOver(const Communicator& world, const TrainArguments& arguments, const TrainPlan& plan) {
   std::string finished;
   collectively(world, [&] {
-    if (world.rank() == 0) finished = finishedRun(plan); // the others may see its files late
+    if (world.rank() == 0) finished = finishedRun(plan); // other ranks may see its files late
     if (finished.empty()) return;
     const RunConfig before = parseDeck(RunFile(finished).facts().deck, finished);
     const std::vector<std::string> changes = deckChanges(
@@ -73,7 +73,7 @@ bool isOver(const Communicator& world, const TrainArguments& arguments, const Tr
 } // namespace
 
 std::optional<TrainPlan> prepareTrain(const Communicator& world, const TrainArguments& arguments) {
-  Signals::listen(); // from here on: a wish for a checkpoint must not end what has not yet begun
+  Signals::listen(); // from here on, a request for a checkpoint must not end a run that has not begun
   TrainPlan plan{RunDirectory(world, arguments.dry_run ? "" : arguments.run_directory),
                  {"", arguments.restart == "latest", arguments.overwrite},
                  {}};

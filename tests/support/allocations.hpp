@@ -4,7 +4,7 @@
 
 namespace partita::test {
 
-/// What was allocated since this was made; the counter itself starts once a process.
+/// What was allocated since the object was made; the counter itself starts once per process.
 class Allocations {
  public:
   Allocations() {

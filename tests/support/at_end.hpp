@@ -5,7 +5,7 @@
 
 namespace partita::test {
 
-/// What lives as long as the tests do and must go before MPI_Finalize.
+/// Clean-up of objects that live as long as the tests do and must be destroyed before MPI_Finalize.
 inline std::vector<std::function<void()>>& atEnd() {
   static std::vector<std::function<void()>> functions;
   return functions;

@@ -4,8 +4,7 @@
 
 namespace partita::test {
 
-/// The default instance for tests at file scope. An ExecSpace itself cannot be made there: Kokkos does not
-/// run yet.
+/// The default instance for tests at file scope, where an ExecSpace cannot be made: Kokkos does not run yet.
 struct DefaultSpace {
   operator ExecSpace() const { return ExecSpace(); }
 };

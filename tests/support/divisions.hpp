@@ -10,7 +10,7 @@ namespace partita::test {
 /// Ways to divide the first two axes of every tensor.
 struct Division {
   std::int64_t rows, columns;
-  bool even; ///< or the first parts are small
+  bool even; ///< otherwise the first parts are small
 
   std::string text() const {
     return std::to_string(rows) + " x " + std::to_string(columns) + (even ? "" : ", uneven");
@@ -21,7 +21,7 @@ inline std::vector<Division> someDivisions() {
   return {{1, 1, true}, {2, 2, true}, {2, 2, false}, {4, 1, true}, {4, 1, false}, {1, 3, false}};
 }
 
-/// The slices of a tensor row by row of the division; some may be empty.
+/// The slices of a tensor in row-major order of the division; some may be empty.
 inline std::vector<TensorSlice> slicesOf(const Division& division, const std::vector<std::int64_t>& extents) {
   const auto cut = [&](std::int64_t extent, std::int64_t i, std::int64_t parts) {
     return division.even ? extent * i / parts : extent * i * i / (parts * parts);
@@ -43,7 +43,7 @@ inline std::vector<TensorSlice> slicesOf(const Division& division, const std::ve
   return slices;
 }
 
-/// What a slice has of the values of its tensor, value by value.
+/// The values of its tensor that a slice holds, in order.
 template <class Value>
 std::vector<Value> partOf(const std::vector<Value>& whole, const TensorSlice& slice) {
   std::vector<Value> part;

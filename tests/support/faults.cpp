@@ -1,7 +1,7 @@
-// Loaded with LD_PRELOAD: one call of a real run goes wrong. PARTITA_FAULT=KIND:RANK:NUMBER, where KIND is
-// `lose` (a message is never sent, and MPI says that it was) or `fail` (MPI says so), and NUMBER counts the
-// matrices that the rank sends, from 1; or `sync`, and the first file that the rank synchronises with the
-// disk takes NUMBER seconds; or `disk`, and files whose names begin with "step-" cannot be read.
+// Loaded with LD_PRELOAD: makes one call of a real run fail. PARTITA_FAULT=KIND:RANK:NUMBER. KIND is `lose`
+// (a message is never sent, and MPI reports success) or `fail` (MPI reports an error), where NUMBER counts
+// the matrices that the rank sends, from 1; `sync` (the first file that the rank synchronises with the disk
+// takes NUMBER seconds); or `disk` (files whose names begin with "step-" cannot be read).
 
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
@@ -30,7 +30,7 @@ Fault readFault() {
   return fault;
 }
 
-/// Tells when, so that a test can measure how long it took to be noticed.
+/// Prints the time, so that a test can measure how long detection took.
 void announce() {
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
@@ -49,7 +49,7 @@ bool isOfRank(int wanted) {
   return rank == wanted;
 }
 
-/// Is it a checkpoint on a disk that is broken?
+/// Returns whether the file is a checkpoint on a broken disk.
 bool isUnreadable(int file) {
   if (std::strcmp(fault().kind, "disk") != 0) return false;
   std::array<char, 64> link{};

@@ -5,7 +5,7 @@
 
 namespace partita::test {
 
-/// No file may grow beyond so many bytes while this lives: a full disk without a disk.
+/// Limits the size of files to so many bytes during the life of the object: simulates a full disk.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) : _handler(std::signal(SIGXFSZ, SIG_IGN)) {

@@ -4,7 +4,7 @@
 
 namespace partita::test {
 
-/// Emulated links while it lives.
+/// Emulates links during the life of the object.
 class LinkScope {
  public:
   explicit LinkScope(const LinkModel& model) : _before(linkModel()) { setLinkModel(model); }

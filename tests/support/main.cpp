@@ -14,7 +14,7 @@
 
 namespace {
 
-/// Collects what Catch prints on ranks other than 0; it is shown only where a test failed.
+/// Collects the output of Catch on ranks other than 0; it is shown only if a test failed.
 class QuietOutput {
  public:
   explicit QuietOutput(bool quiet) : _original(std::cout.rdbuf()) {
@@ -49,12 +49,12 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 
   setenv("KOKKOS_DISABLE_WARNINGS", "1", 0);   // advice on thread binding would spoil the lists of tests
-  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); // of damaged files, to the end of the program
+  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); // errors for damaged files, until the program ends
   Kokkos::initialize(argc, argv);
   int failures = runTests(argc, argv, rank);
   Kokkos::finalize();
 
-  // Every rank returns the same code, so that no launcher takes one rank's success for the job's.
+  // Every rank returns the same code, so that no launcher takes the success of one rank for that of the job.
   MPI_Allreduce(MPI_IN_PLACE, &failures, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
   MPI_Finalize();
   return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;

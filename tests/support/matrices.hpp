@@ -9,10 +9,10 @@
 
 namespace partita::test {
 
-/// Between vectors on the host, where tests think, and views, where Partita computes.
+/// Converts between vectors on the host, used by tests, and views, used by Partita.
 using Values = std::vector<double>;
 
-/// Normal numbers from a seed.
+/// Normally distributed numbers from a seed.
 inline Values normals(std::int64_t size, std::uint64_t seed) {
   const RandomStream random(seed, Stream::initialisation);
   Values values;

@@ -9,7 +9,8 @@
 
 namespace partita::test {
 
-/// dense layers of these widths with one activation, and an output layer as wide as there are classes.
+/// Dense layers of these widths with one activation, and an output layer whose width is the number of
+/// classes.
 inline NetworkSection denseNetwork(const std::vector<std::int64_t>& widths, Activation activation) {
   NetworkSection network;
   for (const std::int64_t width : widths) {
@@ -32,7 +33,7 @@ inline RunConfig smallConfig(std::int64_t stages) {
   return config;
 }
 
-/// The network of a deck with all its stages on this one rank.
+/// The network of a deck with all its stages on this rank.
 struct SmallModel {
   SmallModel(const RunConfig& deck, std::int64_t inputs, std::int64_t classes)
       : SmallModel(deck, Shape{inputs}, classes) {}

@@ -14,7 +14,8 @@ inline std::int64_t storedValuesOf(const std::vector<LayerPlan>& layers) {
   return size;
 }
 
-/// The parameters of some layers, one tensor right after another, as a flat buffer has them, and back.
+/// Converts the parameters of some layers from packed tensors, without gaps, to the layout of a flat buffer,
+/// and back.
 
 inline Values asStored(const std::vector<LayerPlan>& layers, const Values& packed) {
   Values stored(static_cast<std::size_t>(storedValuesOf(layers)), 0.0);

@@ -23,27 +23,27 @@ namespace {
 constexpr std::int64_t endless = std::numeric_limits<std::int64_t>::max() / 2;
 constexpr std::int64_t interrupted = 3;
 
-/// What a rank asks for, and when: seconds since the start.
+/// What a rank requests, and when, in seconds since the start.
 struct Asked {
   double when = 0.0;
   Wishes wishes;
 };
 
-/// A worker that trains nothing.
+/// A worker without any training.
 struct Worker {
   std::int64_t last = endless;
-  double step_seconds = 0.0; ///< at most, half of it on average
+  double step_seconds = 0.0; ///< maximum; half of it on average
   std::int64_t barrier_every = 0;
   bool paced = true;
   Agreement::Meeting meeting = Agreement::Meeting::after_same_step;
-  std::vector<Asked> asked; ///< in order of time
+  std::vector<Asked> asked; ///< by time
 
-  // What came of it.
-  std::vector<std::int64_t> asked_at; ///< the step that was done when it asked
+  // Results.
+  std::vector<std::int64_t> asked_at; ///< the step completed at each request
   std::string story;                  ///< what was agreed on, and after which step
   std::vector<std::int64_t> kept;     ///< steps
   std::int64_t step = 0;
-  double stop_seconds = 0.0; ///< from the last wish to the end
+  double stop_seconds = 0.0; ///< from the last request to the end
 
   void work() {
     Mailbox mailbox(everyone());
@@ -76,17 +76,17 @@ struct Worker {
     mailbox.close();
   }
 
-  /// All ranks have done the same after the same steps.
+  /// Checks that all ranks have done the same after the same steps.
   void checkSame() const { CHECK(story == tellAll(everyone(), story)); }
 };
 
-/// One rank is slower than the others by far.
+/// One rank is far slower than the others.
 double unequalSeconds(unsigned seed) {
   const bool slow = everyone().rank() == static_cast<int>(seed) % everyone().size();
   return slow ? 4e-3 : 2e-5;
 }
 
-/// Each rank draws when it wishes for checkpoints, and one of them when it wishes for the end.
+/// Each rank draws the times of its checkpoint requests, and one rank also the time of the stop request.
 std::vector<Asked> randomWishes(unsigned seed) {
   std::mt19937_64 random(100 * seed + static_cast<unsigned>(everyone().rank()));
   std::uniform_real_distribution<double> early(0.0, 0.4);
@@ -112,7 +112,7 @@ TEST_CASE("Ranks of unequal speed do what any of them wishes for after the same 
     CHECK_THAT(worker.story, Catch::Matchers::EndsWith(": 30\n"));
     for (std::size_t i = 0; i < 2; ++i) {
       const bool answered = worker.kept.back() >= worker.asked_at[i];
-      CHECK(answered); // by a state that is no older than the wish
+      CHECK(answered); // by a state no older than the request
     }
   }
 }
@@ -133,12 +133,12 @@ TEST_CASE("An agreement that meets the end of the run holds nobody up", "[agreem
 
 TEST_CASE("No rank is far ahead of the slowest", "[agreement]") {
   Worker worker;
-  worker.step_seconds = 10.0 * unequalSeconds(1); // 20 ms on average, that is 25 steps in half a second
+  worker.step_seconds = 10.0 * unequalSeconds(1); // 20 ms on average, which is 25 steps in half a second
   if (everyone().rank() == 0) worker.asked = {{1.5, {interrupted, 0}}};
   worker.work();
   worker.checkSame();
   CHECK(worker.stop_seconds < 1.5);
-  CHECK(worker.step < 200); // 75 to the wish, by the slowest
+  CHECK(worker.step < 200); // the slowest has done 75 at the request
 }
 
 TEST_CASE("Ranks of the same speed never wait for their bound", "[agreement]") {
@@ -162,7 +162,7 @@ TEST_CASE("Ranks of the same speed never wait for their bound", "[agreement]") {
   }
   everyone().barrier();
   mailbox.close();
-  CHECK(waits <= 10); // where another program has taken the cores
+  CHECK(waits <= 10); // allows for other programs on the cores
 }
 
 TEST_CASE("Ranks with steps of their own act at once", "[agreement]") {

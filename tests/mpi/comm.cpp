@@ -14,7 +14,7 @@ namespace partita::test::comm {
 
 namespace {
 
-/// What `collectively` throws on this rank; empty where nothing.
+/// The messages that `collectively` throws on this rank; empty if it throws nothing.
 std::vector<std::string> agreedMessages(const std::function<void()>& work) {
   try {
     collectively(everyone(), work);
@@ -45,14 +45,14 @@ TEST_CASE("A mistake found on one rank reaches all", "[comm]") {
           if (rank == last) throw UserError(told);
         }) == told);
   const auto from_all = agreedMessages([&] { throw UserError("rank " + std::to_string(rank)); });
-  CHECK(from_all == std::vector<std::string>{"rank 0"}); // each mistake is told once
+  CHECK(from_all == std::vector<std::string>{"rank 0"}); // each mistake is reported once
 }
 
 TEST_CASE("Ranks of one host read the same time, and those whose clocks differ nearly", "[comm]") {
   const int rank = everyone().rank(), size = everyone().size();
   const SharedClock same(everyone());
   const SharedClock shifted(everyone(), [rank] { return linkSeconds() + 1000.0 * rank; });
-  constexpr double error = 0.2; // s; microseconds where nobody else has the cores
+  constexpr double error = 0.2; // s; microseconds if no other program uses the cores
   double told = 0.0, told_shifted = -error;
   if (rank > 0) {
     const int from = rank - 1;
@@ -60,7 +60,7 @@ TEST_CASE("Ranks of one host read the same time, and those whose clocks differ n
     PARTITA_MPI(MPI_Recv(&told_shifted, 1, MPI_DOUBLE, from, 0, everyone().get(), MPI_STATUS_IGNORE));
   }
   const double now = same.seconds(), now_shifted = shifted.seconds();
-  CHECK(now > told); // what is told is past
+  CHECK(now > told); // a received time is in the past
   CHECK(now_shifted > told_shifted - error);
   CHECK(now_shifted < now + error);
   if (rank + 1 < size) {
@@ -106,7 +106,7 @@ TEST_CASE("A count that MPI cannot take is refused, not cut off", "[comm]") {
   constexpr std::int64_t most = std::numeric_limits<int>::max();
   CHECK(mpiCount(most) == most);
   CHECK_THROWS_AS(mpiCount(most + 1), InternalError);
-  CHECK_THROWS_AS(mpiCount((std::int64_t{1} << 32) + 5), InternalError); // 5, cut off
+  CHECK_THROWS_AS(mpiCount((std::int64_t{1} << 32) + 5), InternalError); // 5 if truncated
 }
 
 TEST_CASE("The reducer sums every value once, whatever the buckets", "[comm]") {
@@ -130,7 +130,7 @@ TEST_CASE("The reducer sums every value once, whatever the buckets", "[comm]") {
       CHECK(found == std::vector<Real>(size, static_cast<Real>(step * ranks * (ranks + 1) / 2)));
     }
     CHECK(bytes == (ranks == 1 ? 0 : 2 * size * static_cast<std::int64_t>(sizeof(Real))));
-    if (ranks > 1) CHECK_THROWS_AS(reducer.ready(space, 0, 10), InternalError); // not from the back
+    if (ranks > 1) CHECK_THROWS_AS(reducer.ready(space, 0, 10), InternalError); // not from the end
   }
 }
 
@@ -157,12 +157,12 @@ TEST_CASE("Sums that are held back follow from the front", "[comm]") {
     told.clear();
     reducer.ready(space, 333, 1000);
     arrive(0, 1000);
-    CHECK(told.empty()); // the step has not come so far
+    CHECK(told.empty()); // the step has not got that far
     reducer.ready(space, 0, 333);
     if (step < 3) {
       arrive(0, 50);
       CHECK(told == first(7));
-      arrive(150, 300); // the one in front of it is there
+      arrive(150, 300); // the preceding one has arrived
       CHECK(told == first(8));
       arrive(0, 300);
       CHECK(told == first(8));
@@ -197,7 +197,7 @@ TEST_CASE("The grid names neighbours and replicas", "[comm]") {
   }
 }
 
-/// Ranks on each axis of a grid, and those that own no stage.
+/// The number of ranks on each axis of a grid, and of those that own no stage.
 struct Division {
   int groups, replicas, parts, others;
 };
@@ -232,7 +232,7 @@ TEST_CASE("Every axis has its communicator, and ranks without a stage are alone"
     const Evaluation found = run.evaluate();
     CHECK(found.accuracy == expected.accuracy);
     CHECK(found.loss.back() == Approx(expected.loss.back()).epsilon(1e-6)); // batches of other sizes
-    if (d.others > 0) continue; // a strategy of its own would use them
+    if (d.others > 0) continue; // a separate strategy would use them
     CHECK(run.train().hash() ==
           trainedHash(d.groups * d.replicas,
                       deck + Overrides{"strategy/replicas=" + std::to_string(d.replicas)}));

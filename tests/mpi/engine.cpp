@@ -5,7 +5,7 @@
 
 namespace partita::test::engine {
 
-/// The engine with work of a test: it knows no layers, and matrices of any size pass.
+/// The engine with test work: it knows no layers, and passes on matrices of any size.
 
 namespace {
 
@@ -23,8 +23,9 @@ bool holds(const Matrix& matrix, std::int64_t rows, std::int64_t columns, Real v
   return same;
 }
 
-/// Microbatches of other rows and columns each, odd numbers of values among them. What a rank gets has to be
-/// what the one beside it made of the same microbatch, and has to be untouched when the gradient comes back.
+/// Microbatches with different numbers of rows and columns, including odd numbers of values. A rank must
+/// receive exactly what its neighbour made of the same microbatch, and must find it unchanged when the
+/// gradient returns.
 class OddWork : public PipelineWork {
  public:
   explicit OddWork(const Grid& grid) : _grid(grid) {}

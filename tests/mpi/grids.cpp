@@ -4,14 +4,14 @@
 
 namespace partita::test::grids {
 
-/// The same deck must come to the same bits on 1, 2 and 4 ranks, with any timing and any buffering.
+/// The same deck must give the same bits on 1, 2 and 4 ranks, with any timing and any buffering.
 
 namespace {
 
 const Overrides two_stages{"strategy/stages=2"}, three_stages{"strategy/stages=3"},
     four_stages{"strategy/stages=4"};
 
-/// Numbers of ranks up to `most` that this job can make groups of.
+/// Group sizes up to `most` that this job can form.
 std::vector<int> rankCounts(int most) {
   std::vector<int> counts;
   for (const int ranks : {1, 2, 4}) {
@@ -28,7 +28,7 @@ void checkSameOnAllGrids(const Overrides& deck, int most_ranks) {
   }
 }
 
-/// Buffering, and where MPI finds the data, decide what waits for what and nothing else.
+/// Checks that buffering, and where MPI finds the data, only affect what waits for what.
 void checkBufferingDoesNotMatter(const Overrides& deck, int most_ranks) {
   const std::string expected = trainedHash(1, deck);
   const std::vector<Overrides> variants{
@@ -94,7 +94,7 @@ TEST_CASE("Frozen comes to the same bits on every grid", "[grid]") {
 }
 
 TEST_CASE("Frozen does not depend on queues and read-ahead", "[grid]") {
-  // 638 samples leave a last segment that no batch of the first epoch has.
+  // 638 samples leave a last segment that no batch of the first epoch contains.
   checkBufferingDoesNotMatter({"strategy/input=frozen", "data/samples=638", "run/epochs=3"}, 4);
 }
 
@@ -131,7 +131,7 @@ TEST_CASE("The joined network decodes the same on every grid", "[grid]") {
     CHECK(found.loss == expected.loss);
   }
 
-  // The same parameters as one stage: the network without cuts.
+  // One stage with the same parameters: the network without cuts.
   SmallRun whole(groupOf(1), smallDeck({"strategy/stages=1"}));
   const std::vector<Real> parameters = alone.ownParameters();
   const Vector& target = whole.stages.front()->stage.parameters();

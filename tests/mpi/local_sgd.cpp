@@ -9,7 +9,7 @@
 
 namespace partita::test::local_sgd {
 
-/// Replicas that learn alone and meet now and then.
+/// Replicas that train independently and are combined from time to time.
 
 namespace {
 
@@ -19,7 +19,7 @@ Overrides deckOf(const Overrides& more) {
          more;
 }
 
-/// A function of a value's place, the meeting and the replica.
+/// A function of a value's index, the meeting and the replica.
 Real madeUp(std::size_t i, int meeting, int replica) {
   return static_cast<Real>(
       0.01 * std::sin(static_cast<double>(i) * (meeting + 1) + 0.7 * static_cast<double>(replica)));
@@ -31,7 +31,7 @@ std::vector<Real> copyOf(const StoredVector& vector) {
   return values;
 }
 
-/// The outer step of each value in double, as the papers write it.
+/// The outer step for each value in double precision, as in the papers.
 class Reference {
  public:
   explicit Reference(const std::vector<Real>& start)
@@ -39,7 +39,7 @@ class Reference {
 
   void meet(int meeting, int replicas, bool nesterov, const LocalSgdSection& section) {
     for (std::size_t i = 0; i < _anchor.size(); ++i) {
-      double mean = 0.0; // of the way back from where the replicas are
+      double mean = 0.0; // of the differences between the start and the replicas
       for (int r = 0; r < replicas; ++r) mean -= static_cast<double>(madeUp(i, meeting, r)) / replicas;
       if (nesterov) {
         _velocity[i] = section.outer_momentum * _velocity[i] + mean;
@@ -73,7 +73,7 @@ double differenceAfterMeetings(const Overrides& overrides) {
     std::vector<Real> values = copyOf(local.stage.masters());
     for (std::size_t j = 0; j < values.size(); ++j) values[j] += madeUp(j, i, run.grid.replica());
     local.stage.setParameters(space, values.data());
-    const bool nesterov = section.outer == OuterStep::nesterov && i > 0; // the first is one of the warm-up
+    const bool nesterov = section.outer == OuterStep::nesterov && i > 0; // the first is in the warm-up
     meeting.meet(space, nesterov ? OuterStep::nesterov : OuterStep::average);
     reference.meet(i, run.grid.replicas(), nesterov, section);
   }
@@ -181,7 +181,7 @@ TEST_CASE("Batch norms of replicas that learn alone come to the same statistics"
   CHECK(own == first);
   if (everyone().size() == 1) return;
   std::size_t sums = recording.on(run.grid.peers(), MpiCall::all_reduce).size();
-  CHECK(sums == 4 * 2 + 3); // parameters and statistics of each meeting, and the reports
+  CHECK(sums == 4 * 2 + 3); // parameters and statistics at each meeting, and the reports
 }
 
 TEST_CASE("The same run has the same bits", "[local-sgd]") {

@@ -16,7 +16,7 @@ struct Numbered {
   std::int64_t number = 0;
 };
 
-/// Takes all that is there with this tag; numbers of one rank must come in order.
+/// Takes all messages available with this tag; the numbers from each rank must arrive in order.
 void takeAll(Mailbox& mailbox, Tag tag, std::vector<std::int64_t>& next) {
   mailbox.poll();
   while (const auto message = mailbox.take(tag)) {
@@ -27,7 +27,7 @@ void takeAll(Mailbox& mailbox, Tag tag, std::vector<std::int64_t>& next) {
   }
 }
 
-/// Every rank sends so many messages with each of two tags to all, itself included, and takes some in
+/// Every rank sends `count` messages with each of two tags to all ranks including itself, and takes some in
 /// between.
 void exchange(std::int64_t count, unsigned seed) {
   const auto ranks = static_cast<std::size_t>(everyone().size());

@@ -9,11 +9,11 @@
 
 namespace partita::test::memory {
 
-/// What the plan says of a rank is what it allocates in the memory of its device.
+/// The memory planned for a rank is what it allocates on its device.
 
 namespace {
 
-/// Four steps; the evaluation behind the last one fills its queues.
+/// Four steps; the evaluation after the last one fills its queues.
 RunConfig deckOf(const Overrides& overrides) {
   const Overrides shared{"network/layers=[{type='dense',units=96,activation='relu',repeat=4},"
                          "{type='dense',units=80,activation='gelu'},{type='dense'}]",
@@ -26,7 +26,7 @@ RunConfig deckOf(const Overrides& overrides) {
   return smallDeck(shared + overrides);
 }
 
-/// Notes what is there behind each step but those that are evaluated.
+/// Records the memory in use after each step without an evaluation.
 class Watch : public StepControl {
  public:
   explicit Watch(const Allocations& allocations) : _allocations(allocations) {}
@@ -40,7 +40,7 @@ class Watch : public StepControl {
   const Allocations& _allocations;
 };
 
-/// Of all stages of this rank.
+/// Sums over all stages of this rank.
 struct Planned {
   std::int64_t bytes = 0, stages = 0;
 };
@@ -56,7 +56,7 @@ Planned planOf(const SmallRun& run, bool evaluates) {
   return planned;
 }
 
-/// What the plan leaves out of a stage: norms, sums and the headers of allocations, some 20 to 50.
+/// What the plan of a stage leaves out: norms, sums and the headers of 20 to 50 allocations.
 constexpr std::int64_t small = 5120;
 
 void checkClose(std::int64_t found, const Planned& planned) {
@@ -64,7 +64,7 @@ void checkClose(std::int64_t found, const Planned& planned) {
   CHECK(std::abs(found - planned.bytes) <= small * planned.stages);
 }
 
-/// For stages that hardly ever need all at once.
+/// For stages that hardly ever need everything at once.
 void checkBounded(std::int64_t found, const Planned& planned) {
   INFO(found << " bytes, planned at most " << planned.bytes);
   CHECK(found <= planned.bytes + small * planned.stages);
@@ -88,7 +88,7 @@ void checkPlan(int ranks, const Overrides& overrides, Check check = checkClose) 
   check(allocations.peakBytes(), planOf(run, true));
 }
 
-/// On as many ranks as there are stages, on one, and with two replicas.
+/// On as many ranks as there are stages, on one rank, and with two replicas.
 void checkOnRanks(int stages, const Overrides& deck) {
   Overrides all = deck;
   all.push_back("strategy/stages=" + std::to_string(stages));

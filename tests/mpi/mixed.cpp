@@ -10,7 +10,7 @@
 
 namespace partita::test::mixed {
 
-/// Numbers of 16 bits across ranks: sums, messages, and steps that all ranks take or none.
+/// 16-bit numbers across ranks: sums, messages, and steps that are taken by all ranks or by none.
 
 namespace {
 
@@ -39,7 +39,7 @@ std::vector<Real> copyOf(const StoredVector& vector) {
   return values;
 }
 
-/// All that a step may change on this rank.
+/// Everything that a step may change on this rank.
 struct Snapshot {
   explicit Snapshot(const std::vector<std::unique_ptr<StageUpdater>>& updaters) {
     for (const auto& updater : updaters) {
@@ -68,8 +68,8 @@ class MadeUp {
           _run.config, *local, summedGradients(_run.config, *local, _run.grid), UpdateSchedule{10000, 15}));
   }
 
-  /// A step with gradients of size `size`; `bad`: one number of this rank's first stage is none. Was it left
-  /// out?
+  /// Takes a step with gradients of size `size`; `bad`: one number of this rank's first stage is
+  /// infinite. Returns whether the step was skipped.
   bool step(double size, bool bad) {
     const ExecSpace space;
     std::vector<StageUpdater*> all;
@@ -94,7 +94,7 @@ class MadeUp {
   std::vector<std::unique_ptr<StageUpdater>> updaters;
 
  private:
-  /// Batch norms have seen the batch when its gradient overflows.
+  /// Batch norms have already seen the batch when its gradient overflows.
   void forward(LocalStage& local) {
     const Matrix in = makeMatrix("partita::test::in", 4, local.stage.inputs());
     std::vector<Real> values(in.size());
@@ -204,7 +204,7 @@ TEST_CASE("An overflow anywhere leaves the step out everywhere, and halves the s
           INFO(offload << ", " << optimiser << ", rank " << bad_rank);
           CHECK(Snapshot(run.updaters) == before);
           for (const auto& updater : run.updaters) CHECK(updater->lossScale().value() == scale / 2);
-          CHECK_FALSE(run.step(100.0, false)); // the next one is taken
+          CHECK_FALSE(run.step(100.0, false)); // the next step is taken
           CHECK_FALSE(Snapshot(run.updaters) == before);
         }
         const double scale = run.scale();
@@ -254,7 +254,7 @@ TEST_CASE("16 bits give the same bits on any ranks, with or without offload", "[
       CHECK(trainedHash(1, deck + Overrides{"optimiser/offload=host"}) == expected);
       if (everyone().size() < 2) continue;
       CHECK(trainedHash(2, deck) == expected);
-      // What layers hand on is rounded already, so that rounding it for the way changes nothing.
+      // Layers pass on rounded values, so that rounding for the transfer changes nothing.
       const std::string wire =
           std::string("strategy/wire=") + (std::string(precision) == "run/precision=bf16" ? "bf16" : "fp16");
       CHECK(trainedHash(2, deck + Overrides{wire, "optimiser/offload=host",
@@ -297,7 +297,7 @@ TEST_CASE("A small network learns as well in 16 bits as in single precision", "[
         .loss.back();
   };
   const double expected = lossOf("float");
-  CHECK(expected < 0.6); // it has learnt
+  CHECK(expected < 0.6); // the network has learnt
   for (const char* precision : {"bf16", "fp16"}) {
     const double found = lossOf(precision);
     INFO(precision << ": " << found << " against " << expected);
@@ -320,7 +320,7 @@ TEST_CASE("Messages of 16 bits cross slow links with their stamps", "[mixed]") {
     const Matrix matrix = makeMatrix("partita::test::matrix", rows, columns);
     fill(matrix, std::vector<Real>(matrix.size(), Real(1.2345)));
     const double begin = linkSeconds();
-    world.barrier(); // nobody sends before that
+    world.barrier(); // no rank sends before this
     for (int i = 0; i < 2; ++i) sender.send(space, matrix);
     const Matrix first = receiver.take(space), second = receiver.take(space); // both are held
     CHECK(linkSeconds() - begin > 1e-3);
@@ -332,7 +332,7 @@ TEST_CASE("Messages of 16 bits cross slow links with their stamps", "[mixed]") {
     sender.finish();
     CHECK(bytes == 2 * rows * columns * 2);
     receiver.release(space);
-    sender.send(space, matrix); // the third, so that nothing is left on its way
+    sender.send(space, matrix); // the third, so that no message is left
     CHECK(stored(receiver.take(space)) == stored(matrix));
   }
 }

@@ -9,11 +9,11 @@
 
 namespace partita::test::mixed_layers {
 
-/// Numbers of 16 bits where layers share weights or keep running statistics, in whole runs.
+/// 16-bit numbers in layers that share weights or keep running statistics, in whole runs.
 
 namespace {
 
-/// Batch norms on their own, in a group, and where the forward pass is repeated.
+/// Batch norms alone, in a group, and with a repeated forward pass.
 const Overrides images{R"(network/layers=[{ type = "conv2d", channels = 4, kernel = 3, bias = false },
   { type = "block", layers = [{ type = "batch-norm", activation = "relu" }, { type = "max-pool" }] },
   { type = "residual", recompute = true, layers = [
@@ -22,7 +22,7 @@ const Overrides images{R"(network/layers=[{ type = "conv2d", channels = 4, kerne
 
 const Overrides tokens{"data/kind=grammar", "data/classes=0", "data/sequence=12"};
 
-/// A head that is tied.
+/// A tied head.
 const Overrides gpt = tokens + Overrides{R"(network/layers=[
   { type = "embedding", width = 16, positions = true },
   { type = "block", repeat = 2, layers = [
@@ -32,13 +32,12 @@ const Overrides gpt = tokens + Overrides{R"(network/layers=[
       { type = "dense", units = 16 }] }] },
   { type = "layer-norm" }, { type = "dense", tied = true, bias = false }])"};
 
-/// Another layer that is tied, so that others can lie on other ranks.
+/// A tied layer near the front, so that other layers can be on other ranks.
 const Overrides tied_in_front = tokens + Overrides{R"(network/layers=[{ type = "embedding", width = 16 },
   { type = "dense", units = 30, tied = true, activation = "gelu" },
   { type = "dense", units = 24, activation = "relu" }, { type = "dense" }])"};
 
-/// Begins with a loss scale that may be too much for fp16, and sees what each step that is left out has
-/// changed.
+/// Begins with a loss scale that may be too large for fp16, and checks what each skipped step has changed.
 class OverflowWatch : public StepControl {
  public:
   explicit OverflowWatch(double scale = LossScale::most) : _scale(scale) {}
@@ -79,7 +78,7 @@ class OverflowWatch : public StepControl {
   std::map<const StageUpdater*, State> _last;
 };
 
-/// One sample is so large that what the first layer makes of it overflows in fp16.
+/// Makes one sample so large that the output of the first layer overflows in fp16.
 void spoilOneSample(Samples& samples) {
   const std::size_t width = samples.width();
   std::vector<float> values(samples.rows() * width);
@@ -89,7 +88,7 @@ void spoilOneSample(Samples& samples) {
   if (!values.empty()) samples = Samples(width, std::move(values));
 }
 
-/// The hash behind a run of which each rank has watched its steps; with fp16 some are left out.
+/// The hash after a run in which each rank has watched its steps; fp16 skips some of them.
 std::string watchedHash(int ranks, const Overrides& deck, bool overflows) {
   SmallRun run(groupOf(ranks), smallDeck(deck));
   OverflowWatch watch;
@@ -143,7 +142,7 @@ TEST_CASE("Steps that are left out leave statistics alone in every strategy", "[
     watchedHash(ranks, images + deck + Overrides{"run/precision=fp16"}, true);
   }
   if (ranks < 2) return;
-  // Floats that overflow on their way alone.
+  // Floats that overflow only during the transfer.
   for (const Overrides& deck : {decks.front(), Overrides{"strategy/kind=pipeline", "strategy/stages=2"}})
     watchedHash(ranks, images + deck + Overrides{"strategy/wire=fp16"}, true);
 }
@@ -186,7 +185,7 @@ TEST_CASE("Networks with batch norms or tied heads learn as well in 16 bits", "[
     const Overrides& network = *chosen;
     const double expected = lossOf(network, "float");
     const double guessing = std::log(&network == &gpt ? 30.0 : 10.0);
-    CHECK(expected < 0.75 * guessing); // it has learnt
+    CHECK(expected < 0.75 * guessing); // the network has learnt
     for (const char* precision : {"bf16", "fp16"}) {
       const double found = lossOf(network, precision);
       INFO(network.front() << ", " << precision << ": " << found << " against " << expected);

@@ -5,7 +5,7 @@
 
 namespace partita::test::offload {
 
-/// Where the state of the optimiser lies changes no bit of a run, whatever the grid.
+/// Offloading the state of the optimiser changes no bit of a run, whatever the grid.
 
 namespace {
 

@@ -8,8 +8,8 @@
 
 namespace partita::test::pipeline {
 
-/// The pipeline against one rank that adds up the gradients of the same microbatches: the same bits, whatever
-/// the grid, the schedule and the timing.
+/// Compares the pipeline with one rank that sums the gradients of the same microbatches: the bits are the
+/// same for any grid, schedule and timing.
 
 namespace {
 
@@ -31,12 +31,12 @@ Overrides pipelineOf(int stages) {
 
 const Overrides steps{"run/steps=20"};
 
-/// What one rank comes to.
+/// The hash from one rank.
 std::string serialHash(const Overrides& deck) {
   return trainedHash(1, Overrides{"strategy/kind=joint"} + deck);
 }
 
-/// Stages that this job has ranks for.
+/// Numbers of stages for which this job has enough ranks.
 std::vector<int> stageCounts() {
   std::vector<int> counts;
   for (int stages = 1; stages <= 4; ++stages)
@@ -103,8 +103,8 @@ TEST_CASE("A pipeline does not depend on timing", "[pipeline]") {
   }
 }
 
-/// Hidden: minutes. The delays of the method's own acceptance: up to 20 ms before every operation and
-/// message.
+/// Hidden, as it takes minutes. The delays of the method's own acceptance test: up to 20 ms before every
+/// operation and message.
 TEST_CASE("A pipeline does not depend on timing, a hundred times", "[.slow_pipeline]") {
   const Overrides deck = steps + microbatches(3);
   const std::string expected = serialHash(deck);
@@ -120,7 +120,7 @@ TEST_CASE("A pipeline does not depend on timing, a hundred times", "[.slow_pipel
 
 TEST_CASE("The learned parameters depend on the microbatches, and little", "[pipeline]") {
   CHECK(serialHash(steps) == serialHash(steps + microbatches(1)));
-  CHECK(serialHash(steps) != serialHash(steps + microbatches(4))); // else nothing above says anything
+  CHECK(serialHash(steps) != serialHash(steps + microbatches(4))); // otherwise nothing above is proved
   CHECK(serialHash(steps) != serialHash(Overrides{"run/steps=19"}));
 }
 
@@ -151,7 +151,7 @@ TEST_CASE("Live activations stay within the limit, and use it", "[pipeline]") {
 
 namespace {
 
-/// Counts the allocations behind the second step, but for the evaluation at the end of the run.
+/// Counts the allocations after the second step, except for the evaluation at the end of the run.
 class AllocationWatch : public StepControl {
  public:
   bool afterStep(const ExecSpace&, const Position& position, const std::vector<StageUpdater*>&) override {

@@ -19,15 +19,15 @@ void keep(MpiCall call, MPI_Comm comm, int peer, int count, MPI_Datatype type) {
   kept.push_back({call, comm, peer, std::int64_t{count} * size});
 }
 
-/// One call in `one_in` sleeps for up to `longest` microseconds.
+/// Makes one call in `one_in` sleep for up to `longest` microseconds.
 void delay(unsigned one_in, unsigned longest) {
   if (!delaying || random_bits() % one_in != 0) return;
   std::this_thread::sleep_for(std::chrono::microseconds(random_bits() % longest));
 }
 
-/// The message that is to be lost, or has been.
+/// The message to be lost, or already lost.
 struct Loss {
-  int left = 0; ///< messages until then; 0: none is
+  int left = 0; ///< messages left until then; 0: none is lost
   std::vector<char> bytes;
   int to = 0, tag = 0;
   MPI_Comm comm = MPI_COMM_NULL;
@@ -103,7 +103,7 @@ void MpiLoss::deliver() {
 
 using partita::test::MpiCall;
 
-// MPI's profiling interface: these definitions come before the library's own, which PMPI_ names.
+// MPI's profiling interface: these definitions take precedence over the library's, which are called PMPI_*.
 extern "C" {
 
 int MPI_Send(const void* buffer, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm) {
@@ -154,7 +154,7 @@ int MPI_Iallreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_
   return PMPI_Iallreduce(in, out, count, type, op, comm, request);
 }
 
-// What HDF5 calls.
+// Functions that HDF5 calls.
 int MPI_File_write_at(MPI_File file, MPI_Offset offset, const void* buffer, int count, MPI_Datatype type,
                       MPI_Status* status) {
   partita::test::keep(MpiCall::file_write, MPI_COMM_NULL, -1, count, type);

@@ -4,18 +4,19 @@
 
 namespace partita::test {
 
-/// A view from under the program: the calls it really makes, whatever its own counters say (pmpi.cpp).
+/// Observes the program from below: the MPI calls that it really makes, whatever its own counters say
+/// (pmpi.cpp).
 
 enum class MpiCall { send, receive, all_reduce, file_write };
 
 struct MpiRecord {
   MpiCall call;
-  MPI_Comm comm; ///< none where a file is written
+  MPI_Comm comm; ///< null for a file write
   int peer;      ///< rank in `comm`; -1 for all of them
   std::int64_t bytes;
 };
 
-/// Keeps this rank's calls from its making on; one at a time.
+/// Records this rank's calls during the life of the object; one recording at a time.
 class MpiRecording {
  public:
   MpiRecording();
@@ -29,7 +30,8 @@ class MpiRecording {
 
 std::int64_t totalBytes(const std::vector<MpiRecord>& records);
 
-/// While it lives, calls wait at random, differently on every rank: a slow network and busy cores.
+/// Delays calls at random during the life of the object, differently on every rank: a slow network and busy
+/// cores.
 class MpiDelays {
  public:
   explicit MpiDelays(std::uint64_t seed);
@@ -38,7 +40,7 @@ class MpiDelays {
   MpiDelays& operator=(const MpiDelays&) = delete;
 };
 
-/// One message of matrices is lost: the `number`th, from 1, that rank `rank` of the world sends.
+/// Loses one message of matrices: the `number`th, from 1, that rank `rank` of the world sends.
 class MpiLoss {
  public:
   MpiLoss(int rank, int number);

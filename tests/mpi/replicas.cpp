@@ -9,8 +9,8 @@
 
 namespace partita::test::replicas {
 
-/// Replicas share each batch and must stay copies of one another. Their gradients are sums of parts, so
-/// against one replica the rounding differs.
+/// Replicas share each batch and must stay copies of one another. Their gradients are sums of parts, so the
+/// rounding differs from that of one replica.
 
 namespace {
 
@@ -46,7 +46,7 @@ double relativeDifference(const std::vector<Real>& a, const std::vector<Real>& b
   return std::sqrt(difference / norm);
 }
 
-/// One replica against two, for as many stages as there are ranks for.
+/// Compares one replica with two, for as many stages as there are ranks for.
 void checkAgreement(const Overrides& deck, double bound) {
   for (const int stages : {1, 2}) {
     if (everyone().size() % (2 * stages) != 0) continue;
@@ -79,8 +79,8 @@ TEST_CASE("Replicas are bitwise copies of one another", "[replicas]") {
 }
 
 TEST_CASE("One replica and two agree", "[replicas]") {
-  // Adam divides a gradient by its own size; where a gradient is nothing but rounding, as that of a unit at
-  // rest, only epsilon keeps it from becoming a whole step.
+  // Adam divides a gradient by its own size; if a gradient consists of rounding errors alone, as for an
+  // inactive unit, only epsilon keeps it from causing a full step.
   const Overrides sgd{"optimiser/kind=sgd", "optimiser/learning_rate=0.05"},
       adam{"optimiser/kind=adam", "optimiser/epsilon=1e-6"};
   for (const Overrides& optimiser : {sgd, adam}) {
@@ -159,7 +159,7 @@ TEST_CASE("A batch norm over all replicas sums each microbatch, in every fixed o
     CHECK(std::isfinite(expected.front()));
     for (const char* schedule : {"1f1b", "1f1b-eager"})
       CHECK(trainedBy(stages, schedule, "true") == expected);
-    const LinkScope slow({0.0, 0.0, 0.001, 1}); // and whichever replica is late
+    const LinkScope slow({0.0, 0.0, 0.001, 1}); // any replica may be late
     CHECK(trainedBy(stages, "1f1b", "true") == expected);
     CHECK(trainedBy(stages, "1f1b", "false") != expected);
   }
@@ -176,7 +176,7 @@ TEST_CASE("Statistics are those of all replicas", "[replicas]") {
     const auto own = Kokkos::create_mirror_view_and_copy(HostSpace(), statistics);
     std::vector<Real> first(own.data(), own.data() + own.size());
     CHECK(first.size() == 40);
-    CHECK(std::abs(first[0]) > 0); // the mean has left its start
+    CHECK(std::abs(first[0]) > 0); // the mean has moved from its initial value
     MPI_Bcast(first.data(), mpiCount(static_cast<std::int64_t>(first.size())), mpiType<Real>(), 0,
               run.grid.peers().get());
     CHECK(first == std::vector<Real>(own.data(), own.data() + own.size()));
@@ -215,7 +215,7 @@ TEST_CASE("Gradients are summed over replicas, and between them only", "[replica
   run.train();
   const auto parameters = static_cast<std::int64_t>(run.ownParameters().size());
   const std::int64_t expected = replicas == 1 ? 0 : 5 * parameters * static_cast<std::int64_t>(sizeof(Real));
-  // The one report, at the end, sums loss, hits and rows: three doubles that are no gradient.
+  // The single report, at the end, sums loss, hits and rows: three doubles that are not gradients.
   const std::int64_t report = replicas == 1 ? 0 : 3 * static_cast<std::int64_t>(sizeof(double));
   CHECK(totalBytes(recording.on(run.grid.peers(), MpiCall::all_reduce)) == expected + report);
   CHECK(run.grid.traffic.between_replicas == expected);

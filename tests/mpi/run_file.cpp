@@ -20,7 +20,8 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t bytes_per_call = 1 << 20;
 
-/// Tensors dealt out to ranks in turn: of more ranks than tensors, the last ones have nothing to write.
+/// Tensors assigned to ranks in turn: if there are more ranks than tensors, the last ranks have nothing to
+/// write.
 struct Content {
   explicit Content(const std::vector<std::vector<std::int64_t>>& shapes) {
     content.facts = {"# a deck\n", 10, {4}, {0.0F}, {1.0F}, {}, {{"version", "1"}}};
@@ -42,10 +43,10 @@ struct Content {
   }
 
   RunFileContent content;
-  std::vector<std::vector<Real>> values; // moving keeps what `content` points to
+  std::vector<std::vector<Real>> values; // moving keeps the addresses in `content` valid
 };
 
-/// Every rank reads all of it. Collective.
+/// Every rank reads the whole file. Collective.
 void checkValues(const std::string& path, const Content& wanted) {
   const RunFile found(path);
   found.verify();
@@ -56,7 +57,7 @@ void checkValues(const std::string& path, const Content& wanted) {
     found.read(tensor, values.data());
     CHECK(values == wanted.valuesOf(number));
   }
-  everyone().barrier(); // it may be written again
+  everyone().barrier(); // the file may be written again afterwards
 }
 
 } // namespace
@@ -72,7 +73,7 @@ TEST_CASE("Ranks that have nothing to write take part all the same", "[io]") {
 
 TEST_CASE("Compressed tensors come from many ranks, chunk by chunk", "[io]") {
   const SharedFolder folder;
-  // Of 4 MiB: three chunks of which the last one is not full, one, four of a row, one, two of a bias.
+  // Chunks of 4 MiB: three chunks of which the last is not full, one, four in a row, one, two of a bias.
   const Content wanted({{3000, 701}, {12, 3}, {4, 1100000}, {5, 3, 2, 2}, {1500000}});
   const MpiRecording recording;
   writeRunFile(everyone(), folder.file("file.h5"), wanted.content, 1);

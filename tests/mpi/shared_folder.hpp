@@ -9,7 +9,7 @@
 
 namespace partita::test {
 
-/// A folder that all ranks see, for the life of the object. Collective.
+/// A folder visible to all ranks during the life of the object. Collective.
 class SharedFolder {
  public:
   SharedFolder()

@@ -15,7 +15,7 @@
 
 namespace partita::test::slices {
 
-/// A network whose tensors are divided among ranks, however, has one file and one hash.
+/// However a network's tensors are divided among ranks, the file and the hash are the same.
 
 namespace {
 
@@ -25,7 +25,7 @@ LayerSpec layer(const std::string& type) {
   return spec;
 }
 
-/// Of layers of images and of tokens. The largest tensor has two chunks, of which slices have parts.
+/// Image and token layers. The largest tensor has two chunks, which slices share.
 std::vector<LayerPlan> someLayers() {
   LayerSpec convolution = layer("conv2d"), dense, embedding = layer("embedding");
   convolution.convolution.channels = 7;
@@ -44,7 +44,7 @@ std::vector<LayerPlan> someLayers() {
   return layers;
 }
 
-/// Every tensor in slices that are dealt out to ranks in turn, each made from its global indices alone.
+/// Every tensor in slices assigned to ranks in turn, each computed from its global indices alone.
 struct Divided {
   explicit Divided(const Division& division) {
     content.facts = {"# a deck\n", 10, {4}, {0.0F}, {1.0F}, {}, {{"version", "1"}}};
@@ -99,7 +99,7 @@ std::vector<Real> cutOut(const std::vector<Real>& whole, const TensorSlice& slic
   return part;
 }
 
-/// Every rank reads all of the file, and slices of it.
+/// Every rank reads the whole file, and slices of it.
 void checkFile(const std::string& path) {
   const RunFile file(path);
   file.verify();
@@ -127,7 +127,7 @@ void checkFile(const std::string& path) {
   CHECK(file.tensors().size() == tensors);
 }
 
-/// The attribute of each tensor, which readers of other languages compare.
+/// The checksum attribute of each tensor, which readers in other languages compare.
 std::vector<std::int64_t> checksumsIn(const std::string& path, const RunFileContent& content) {
   const Hdf5File file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
   std::vector<std::int64_t> checksums;
@@ -154,7 +154,7 @@ TEST_CASE("A file is the same however its tensors are divided", "[io]") {
       const std::vector<std::int64_t> found = checksumsIn(path, network.content);
       if (expected.empty()) expected = found;
       CHECK(found == expected);
-      everyone().barrier(); // it is written again
+      everyone().barrier(); // the file is written again
     }
   }
 }

@@ -62,7 +62,7 @@ SmallRun::SmallRun(const Communicator& ranks, const RunConfig& deck, const Deal&
            chooseMessagePaths(config.run.device_aware_mpi, config.strategy.wire)),
       stages(makeLocalStages(config, partition, grid, sets.classes)) {
   if (grid.group() > 0 || !grid.ownsStages())
-    return; // the others have no features, so nothing can depend on them
+    return; // other ranks have no features, so nothing can depend on them
   sets = loadData(config.data, static_cast<std::uint64_t>(config.run.seed), Need::everything);
 }
 

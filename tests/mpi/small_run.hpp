@@ -10,30 +10,30 @@
 
 namespace partita::test {
 
-/// Of a deck: "section/key=value". Later ones win.
+/// Overrides of a deck: "section/key=value". Later ones take precedence.
 using Overrides = std::vector<std::string>;
 Overrides operator+(Overrides first, const Overrides& second);
 
-/// 600 characters of 12 x 12 pixels, 15 steps an epoch, 2 epochs, 6 layers of 32 units; a few milliseconds of
-/// work.
+/// 600 characters of 12 x 12 pixels, 15 steps per epoch, 2 epochs, 6 layers of 32 units; a few milliseconds
+/// of work.
 RunConfig smallDeck(const Overrides& overrides = {});
 
-/// The strategies report to nobody.
+/// Discards all reports of the strategies.
 class SilentObserver : public Observer {
  public:
   void onStep(const StepReport&) override {}
   void onEvaluation(const EvaluationReport&) override {}
 };
 
-/// A run on the ranks of one communicator, put together as the program does. Making it and all its functions
-/// are collective.
+/// A run on the ranks of one communicator, assembled as in the program. The constructor and all functions are
+/// collective.
 class SmallRun {
  public:
-  /// Deals the stages to ranks; empty: as the strategy wants it.
+  /// Assigns the stages to ranks; empty: as the strategy does.
   using Deal = std::function<GridPlan(const Partition& partition, int ranks)>;
   SmallRun(const Communicator& ranks, const RunConfig& deck, const Deal& deal = {});
 
-  SmallRun& train() { return train(_control); } ///< and recovers, where the deck says so
+  SmallRun& train() { return train(_control); } ///< includes the recovery, if the deck asks for one
   SmallRun& train(StepControl& control);
   std::string hash() const; ///< of all parameters, on every rank
   Evaluation evaluate();
@@ -44,7 +44,7 @@ class SmallRun {
   Partition partition;
   Grid grid;
   std::vector<std::unique_ptr<LocalStage>> stages;
-  std::int64_t most_live = 0; ///< microbatches that this rank kept at once in a pipeline
+  std::int64_t most_live = 0; ///< maximum number of microbatches held by this rank in a pipeline
 
  private:
   SilentObserver _observer;
@@ -55,7 +55,7 @@ class SmallRun {
 const Communicator& everyone();
 /// Groups of `ranks` neighbouring ranks; each makes the same run, so that all ranks can compare results.
 Communicator groupOf(int ranks);
-/// Trains on every group of `ranks` ranks; the hash of the parameters.
+/// Trains on every group of `ranks` ranks and returns the hash of the parameters.
 std::string trainedHash(int ranks, const Overrides& overrides);
 
 } // namespace partita::test

@@ -4,15 +4,15 @@
 
 namespace partita::test::traffic {
 
-/// Bytes between stages: what really leaves a rank, seen from under MPI, against what the method allows and
-/// what the program's own counters say.
+/// Bytes between stages: what really leaves a rank, observed at the MPI calls, compared with what the method
+/// allows and with the program's own counters.
 
 namespace {
 
 constexpr std::int64_t samples = 600, batch = 40, width = 32;
 constexpr auto value_bytes = static_cast<std::int64_t>(sizeof(Real));
 
-/// A run on all ranks, one stage a rank or more.
+/// A run on all ranks, with one or more stages per rank.
 struct RecordedRun {
   explicit RecordedRun(std::vector<std::string> overrides)
       : run(everyone(), smallDeck(overrides)), first(run.grid.group() == 0),
@@ -27,7 +27,8 @@ struct RecordedRun {
     recording.reset();
   }
 
-  /// `count` messages of at most `rows` activations to the next rank, none to others, and nothing comes back.
+  /// Checks that `count` messages of at most `rows` activations go to the next rank, none to other ranks, and
+  /// none back.
   void checkForwardOnly(std::int64_t count, std::int64_t rows_per_message) const {
     CHECK(static_cast<std::int64_t>(sends.size()) == (last ? 0 : count));
     CHECK(static_cast<std::int64_t>(receives.size()) == (first ? 0 : count));
@@ -62,7 +63,7 @@ TEST_CASE("Free: no message between stages while training", "[traffic]") {
     for (const MpiRecord& record : recorded.all) {
       if (record.comm != recorded.run.grid.evaluation().get()) elsewhere += record.bytes;
     }
-    // The sums of the one evaluation at the end: a count and a loss a stage. Nothing else leaves a rank.
+    // The sums of the single evaluation at the end: a count and a loss per stage. Nothing else leaves a rank.
     CHECK(elsewhere == 4 * 2 * static_cast<std::int64_t>(sizeof(double)));
   }
 }

@@ -5,7 +5,7 @@ namespace partita::test::updaters {
 
 namespace {
 
-/// Counts what is shown before it changes parameters, and what is under way afterwards.
+/// Counts the updates announced before they change parameters, and those under way afterwards.
 class UpdateWatch : public StepControl {
  public:
   void begin(StageUpdater& updater) override {
@@ -22,7 +22,7 @@ class UpdateWatch : public StepControl {
   int _announced = 0, _taken = 0;
 };
 
-/// Sees parameters behind a step, and when its update is finished.
+/// Sees parameters after a step, and when its update is finished.
 class LateWatch : public StepControl {
  public:
   explicit LateWatch(const SmallRun& run) : _run(run), _values(run.ownParameters()) {}
@@ -59,7 +59,7 @@ TEST_CASE("Parameters of replicas change when the next forward pass wants them, 
     const std::string watched = run.train(watch).hash();
     CHECK(watch.changed == steps);
     CHECK(watch.late == (ranks > 1 && &overrides == &decks.front() ? steps - reports : 0));
-    CHECK(watched == trainedHash(ranks, overrides)); // nobody finishes updates there
+    CHECK(watched == trainedHash(ranks, overrides)); // no observer finishes updates there
   }
 }
 

@@ -13,7 +13,7 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-/// Seconds that suit a test.
+/// Limits short enough for a test, in seconds.
 Watchdog::Limits shortLimits() {
   Watchdog::Limits limits;
   limits.sign = 0.05;
@@ -26,7 +26,7 @@ Watchdog::Limits shortLimits() {
 /// What the watchdog of this rank found.
 struct Found {
   std::vector<std::string> warnings, ends;
-  std::function<void()> cure = [] {}; ///< instead of the end of the job
+  std::function<void()> cure = [] {}; ///< replaces the end of the job
 
   Watchdog::Actions actions() {
     return {[this](const std::string& text) { warnings.push_back(text); },
@@ -37,7 +37,7 @@ struct Found {
   }
 };
 
-/// The rank does nothing that MPI or the watchdog could see.
+/// The rank does nothing visible to MPI or the watchdog.
 void vanish(double seconds) {
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
 }
@@ -49,7 +49,7 @@ void compute(double seconds) {
   }
 }
 
-/// One rank comes late to a barrier.
+/// One rank reaches a barrier late.
 Found lateRank(int late, void (*wasteTime)(double)) {
   Found found;
   const Watchdog watchdog(everyone(), shortLimits(), found.actions());
@@ -72,7 +72,7 @@ TEST_CASE("A lost message is reported: who waits for what", "[watchdog]") {
     const Watchdog watchdog(everyone(), shortLimits(), found.actions());
     hash = trainedHash(ranks, {});
   }
-  CHECK(hash == expected); // the message, when it came in the end, was taken for what it is
+  CHECK(hash == expected); // the message was used correctly when it finally arrived
   if (everyone().rank() > 0) {
     CHECK(found.ends.empty());
     return;

@@ -26,7 +26,7 @@ TEST_CASE("Messages follow one another on a slow link", "[comm]") {
   SlowLink link;
   const double now = linkSeconds(), first = link.arrival(100), second = link.arrival(500);
   CHECK(first == Approx(now + 0.35).margin(0.05));
-  CHECK(second == Approx(first + 0.5).margin(1e-9)); // it left behind the first one
+  CHECK(second == Approx(first + 0.5).margin(1e-9)); // it started after the first one
   SlowLink ring;
   CHECK(ring.summed(400, 4) == Approx(linkSeconds() + 0.6 + 6 * 0.25).margin(0.05));
   setLinkModel(before);

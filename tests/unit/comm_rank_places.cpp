@@ -9,7 +9,7 @@ namespace {
 
 using Lines = std::vector<std::string>;
 
-/// A node of GPUs with the ranks from `first` on, each on the device that `device_of` names.
+/// Adds a GPU node with the ranks starting at `first`, each on the device given by `device_of`.
 void addGpuNode(std::vector<RankPlace>& places, const std::string& host, int visible,
                 const std::vector<int>& device_of) {
   const int first = static_cast<int>(places.size());

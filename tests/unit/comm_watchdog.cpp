@@ -16,7 +16,7 @@ Sign waitsForAll(double seconds) {
   return Sign::ofWait({Kind::all, "barrier"}, seconds);
 }
 
-/// Signs of ranks 0, 1, ..., all of second 100.
+/// Signs of ranks 0, 1, ..., all from second 100.
 WaitTable tableOf(const std::vector<Sign>& signs) {
   WaitTable table(static_cast<int>(signs.size()), 2.5, 0.0);
   for (std::size_t rank = 0; rank < signs.size(); ++rank)
@@ -30,15 +30,15 @@ TEST_CASE("Ranks that wait for one another are stuck, others are not", "[comm]")
   CHECK(tableOf({waitsFor(1, 6), waitsFor(0, 6)}).stuck(100, 5) == Ranks{0, 1});
   CHECK(tableOf({waitsForAll(6), waitsFor(0, 6)}).stuck(100, 5) == Ranks{0, 1});
   CHECK(tableOf({waitsForAll(6), waitsForAll(6), waitsForAll(6)}).stuck(100, 5) == Ranks{0, 1, 2});
-  // Not for long enough, or on somebody who works, directly or in the end.
+  // They have not waited long enough, or wait directly or indirectly for a rank that works.
   CHECK(tableOf({waitsFor(1, 6), waitsFor(0, 4)}).stuck(100, 5).empty());
   CHECK(tableOf({waitsFor(1, 6), Sign::ofWork()}).stuck(100, 5).empty());
   CHECK(tableOf({waitsFor(1, 3600), waitsFor(2, 3600), Sign::ofWork()}).stuck(100, 5).empty());
   CHECK(tableOf({waitsForAll(6), waitsForAll(6), Sign::ofWork()}).stuck(100, 5).empty());
-  // A circle, whatever the rest does; who waits for the circle is stuck as well.
+  // A cycle, whatever the other ranks do; a rank that waits for the cycle is stuck as well.
   CHECK(tableOf({Sign::ofWork(), waitsFor(2, 6), waitsFor(1, 6), waitsFor(2, 6)}).stuck(100, 5) ==
         Ranks{1, 2, 3});
-  CHECK(tableOf({waitsFor(5, 6)}).stuck(100, 5).empty()); // a rank outside of the table
+  CHECK(tableOf({waitsFor(5, 6)}).stuck(100, 5).empty()); // a rank outside the table
 }
 
 TEST_CASE("Who waits for either of two is stuck only where both are", "[comm]") {
@@ -76,7 +76,7 @@ TEST_CASE("Old signs prove nothing", "[comm]") {
 TEST_CASE("A silent rank counts where another waits", "[comm]") {
   WaitTable table = tableOf({waitsForAll(6), Sign::ofWork(), Sign::ofWork()});
   CHECK(table.silent(100, 10).empty());
-  CHECK(table.silent(111, 10).empty()); // nobody has said lately that it waits
+  CHECK(table.silent(111, 10).empty()); // no rank has recently reported that it waits
   table.take(0, waitsForAll(17), 111);
   CHECK(table.silent(111, 10) == Ranks{1, 2});
   table.take(2, Sign::ofWork(), 111);

@@ -21,14 +21,14 @@ std::vector<std::string> errorsOf(const std::string& text, const std::vector<std
   return {};
 }
 
-/// Of all layers, as messages list them.
+/// The types of all layers, as messages list them.
 
 struct BadDeck {
   std::string text;     ///< lines of the deck from line 4 on
   std::string expected; ///< its only message
 };
 
-/// A network of three layers and three classes; what is under test begins at line 4.
+/// A network of three layers and three classes; the text under test begins at line 4.
 const std::string good =
     "[network]\nlayers = [{type = \"dense\", units = 8, repeat = 2}, {type = \"dense\"}]\n\n";
 
@@ -162,7 +162,7 @@ const std::vector<BadDeck> wrong_combinations{
      "deck.toml:5:12: strategy/replicas: 200 replicas cannot share a batch of 128 samples"},
 };
 
-/// Whole decks, about the layers.
+/// Whole decks with mistakes in the layers.
 const std::vector<BadDeck> wrong_layers{
     {"", "deck.toml: network/layers: missing, the network needs one layer at least: layers = [{type = "
          "\"dense\"}]"},

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A folder of its own for each test, removed at its end.
+/// A separate folder for each test, removed at its end.
 struct Folder {
   fs::path path = fs::temp_directory_path() / ("partita-config-" + std::to_string(getpid()));
   Folder() { fs::create_directories(path); }
@@ -39,7 +39,7 @@ std::string errorOf(const std::string& path) {
   return {};
 }
 
-/// Replaces, inserts or removes a piece of the text; the pieces are those that decks are made of.
+/// Replaces, inserts or removes a piece of the text; the pieces are fragments of decks.
 std::string mutated(std::string text, std::mt19937& random) {
   static const std::vector<std::string> pieces{"=",
                                                "[",

@@ -27,7 +27,7 @@ bool sameBits(double a, double b) {
 
 bool sameLayer(LayerSpec a, LayerSpec b);
 
-/// Compares the fields behind two targets of one parameter.
+/// Compares the fields to which two targets of one parameter refer.
 struct SameField {
   const Target& other;
   bool operator()(double* a) const { return sameBits(*a, *std::get<double*>(other)); }
@@ -140,7 +140,7 @@ RunConfig randomConfig(std::mt19937_64& random) {
   return config;
 }
 
-/// Takes back the few combinations that are refused.
+/// Corrects the few combinations that are refused.
 void reconcile(RunConfig& c) {
   c.run.steps = 0;
   c.data.kind = DataKind::glyphs;

@@ -50,13 +50,13 @@ TEST_CASE("What waits for an event sees the copies in front of it", "[core]") {
 }
 
 TEST_CASE("Copies from a disk go on beside the work that they do not belong to", "[core]") {
-  if (!device_is_host) return; // a GPU copies memory that is not pinned while the host waits
+  if (!device_is_host) return; // a GPU copies unpinned memory synchronously
   const StoredVector from = fileOf(normals(size, 1));
   const Vector to = vectorOf(Values(static_cast<std::size_t>(size), 0.0));
   const StoredVector flag = fileOf({1.0}), result = fileOf({0.0});
   const Vector carrier = vectorOf({0.0});
   bool beside = false;
-  for (int attempt = 0; attempt < 5 && !beside; ++attempt) { // this thread may be the one that stands still
+  for (int attempt = 0; attempt < 5 && !beside; ++attempt) { // this thread may be the idle one
     CopyStream copy_stream(true);
     const Event done;
     result.clear(space);

@@ -18,7 +18,7 @@ TEST_CASE("The exponential of softmax rows is that of the C library", "[core]") 
   CHECK(rowExp(-1e30F) == 0.0F);
   CHECK(rowExp(-std::numeric_limits<float>::infinity()) == 0.0F);
   CHECK(std::isnan(rowExp(std::numeric_limits<float>::quiet_NaN())));
-  CHECK(rowExp(-0.5) == std::exp(-0.5)); // in double the library's own
+  CHECK(rowExp(-0.5) == std::exp(-0.5)); // double precision uses the library function
 }
 
 } // namespace partita::test::core_math

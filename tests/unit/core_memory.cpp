@@ -21,7 +21,7 @@ TEST_CASE("Allocations are counted with their bytes and labels", "[core]") {
     CHECK(allocations.count() == 2);
     CHECK(allocations.foreignLabels() == 1);
   }
-  CHECK(allocations.count() == 2); // what was freed has been allocated all the same
+  CHECK(allocations.count() == 2); // freed allocations count as well
   CHECK(allocations.liveBytes() == 0);
 }
 

@@ -89,7 +89,7 @@ TEST_CASE("Normal numbers have the moments of the normal distribution", "[core]"
   CHECK(moments.variance == Approx(1.0).margin(0.015));
   CHECK(moments.kurtosis == Approx(3.0).margin(0.1));
   CHECK(moments.largest > 4.0);
-  CHECK(moments.largest < 6.7); // what 32 bits reach
+  CHECK(moments.largest < 6.7); // the limit for 32 bits
 }
 
 TEST_CASE("Rough normal numbers have mean zero and unit variance", "[core]") {

@@ -32,7 +32,7 @@ TEST_CASE("SHA-256 does not depend on how the data are split", "[core]") {
     for (std::size_t i = 0; i < text.size(); i += piece)
       hash.update(text.data() + i, std::min(piece, text.size() - i));
     CHECK(hash.hex() == whole);
-    CHECK(hash.hex() == whole); // asking changes nothing
+    CHECK(hash.hex() == whole); // reading the hash does not change its state
   }
 }
 

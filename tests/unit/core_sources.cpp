@@ -21,7 +21,7 @@ struct Source {
   std::string text;
 };
 
-/// All C++ sources of the program, comments removed and runs of white space made one blank.
+/// All C++ sources of the program, without comments and with runs of white space replaced by one blank.
 std::vector<Source> readSources() {
   const std::regex comment("//[^\n]*"), space("\\s+");
   std::vector<Source> sources;
@@ -43,7 +43,7 @@ const std::vector<Source>& programSources() {
   return sources;
 }
 
-/// What group 1 of a pattern finds in all sources, each with its file.
+/// What group 1 of a pattern matches in all sources, each match with its file.
 std::vector<std::pair<std::string, fs::path>> findAll(const std::vector<Source>& sources,
                                                       const std::string& pattern) {
   const std::regex regex(pattern);
@@ -55,7 +55,7 @@ std::vector<std::pair<std::string, fs::path>> findAll(const std::vector<Source>&
   return found;
 }
 
-/// The text from `open` to the bracket that closes the one there.
+/// The text from `open` to the matching closing bracket.
 std::string bracketed(const std::string& text, std::size_t open) {
   int depth = 0;
   std::size_t end = open;
@@ -66,8 +66,8 @@ std::string bracketed(const std::string& text, std::size_t open) {
   return text.substr(open, end - open);
 }
 
-/// The bodies of all functions or lambdas behind a macro that matches, each with its file; without the part
-/// for the host where they have one.
+/// The bodies of all functions or lambdas after a macro that matches, each with its file; any host-only part
+/// is left out.
 std::vector<std::pair<std::string, fs::path>> deviceCode(const std::vector<Source>& sources,
                                                          const std::string& macro) {
   static const std::regex host_part("(#if defined\\(__CUDA_ARCH__\\).*?)#else.*?#endif");
@@ -100,7 +100,7 @@ TEST_CASE("There is no global fence in the sources", "[core]") {
 
 TEST_CASE("Every kernel has a label of ours", "[core]") {
   const auto& sources = programSources();
-  // loops.hpp hands on the label it was given.
+  // loops.hpp passes on the label of its caller.
   const auto kernels = findAll(sources, "parallel_(?:for|reduce|scan)\\( ?(\"[^\"]*|label,|.)");
   const auto loops =
       findAll(sources, "[^d] (?:forEach(?:Element|Value|Run)|sumColumns)\\( ?space, (\"[^\"]*|.)");
@@ -143,7 +143,7 @@ TEST_CASE("No kernel has the name of a region", "[core]") {
   std::set<std::string> regions;
   for (const auto& [label, path] : findAll(sources, "Region \\w+\\(\\w+, \"([^\"]*)")) regions.insert(label);
   CHECK(regions.size() > 15);
-  // Tools that count by name would add the two up.
+  // Tools that count by name would add the two together.
   for (const auto& [label, path] : findAll(sources, "(?:parallel_(?:for|reduce|scan)\\(|(?:forEach(?:Element|"
                                                     "Value|Run)|sumColumns)\\( ?space,) ?\"([^\"]*)")) {
     INFO(path << ": " << label);

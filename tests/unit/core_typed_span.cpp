@@ -14,8 +14,8 @@ namespace {
 constexpr DefaultSpace space;
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-/// The nearest number of `digits` binary digits whose smallest step is 2^`lowest`, ties to even; by the
-/// definition, in double, where all of it is exact.
+/// The nearest number with `digits` binary digits whose smallest step is 2^`lowest`, ties to even; computed
+/// from the definition, in double, where everything is exact.
 double nearest(double value, int digits, int lowest, double largest) {
   if (value == 0.0 || !std::isfinite(value)) return value;
   const int exponent = std::max(std::ilogb(value) - (digits - 1), lowest);
@@ -34,7 +34,7 @@ double expected<Float16>(float value) {
   return nearest(static_cast<double>(value), 11, -24, 65504.0);
 }
 
-/// Numbers of all sizes, and the places where rounding turns over.
+/// Numbers of all magnitudes, and the points where rounding changes direction.
 std::vector<float> trials() {
   std::vector<float> values{0.0F,           -0.0F,          infinity,       -infinity,
                             65504.0F,       65519.99F,      65520.0F,       65536.0F,
@@ -55,7 +55,7 @@ void checkRounding() {
     CHECK(std::signbit(found) == std::signbit(value));
   }
   CHECK(std::isnan(toFloat(toHalf<Half>(std::numeric_limits<float>::quiet_NaN()))));
-  // Each number of 16 bits is itself, and half-way between it and the next goes to the even one.
+  // Each 16-bit number rounds to itself, and the midpoint between it and the next rounds to the even one.
   for (std::uint32_t bits = 0; bits < 0x7c00U; ++bits) {
     const Half low{static_cast<std::uint16_t>(bits)}, high{static_cast<std::uint16_t>(bits + 1)};
     const float a = toFloat(low), b = toFloat(high);
@@ -67,7 +67,7 @@ void checkRounding() {
   }
 }
 
-/// A number of 16 bits by the definition of its format.
+/// The value of a 16-bit number by the definition of its format.
 double valueOf(std::uint32_t bits, int digits_stored, int bias) {
   const std::uint32_t one = 1U << digits_stored, digits = bits & (one - 1),
                       largest = 0x7fffU >> digits_stored, exponent = (bits & 0x7fffU) >> digits_stored;
@@ -82,7 +82,7 @@ bool same(double a, double b) {
   return (a == b || (std::isnan(a) && std::isnan(b))) && std::signbit(a) == std::signbit(b);
 }
 
-/// All numbers of 16 bits as one run, which loops take several at a time.
+/// All 16-bit numbers in one array, so that loops process several at a time.
 Values allOf(Precision precision) {
   const Kokkos::View<std::uint16_t*, MemSpace> halves("partita::test::halves", 65536);
   const auto host = Kokkos::create_mirror_view(halves);
@@ -93,7 +93,7 @@ Values allOf(Precision precision) {
   return valuesOf(values);
 }
 
-/// A million floats, evenly among all there are, rounded as one run.
+/// Rounds a million floats, spread evenly over all floats, in one array.
 template <class Half>
 void checkRun(Precision precision) {
   std::vector<float> floats;
@@ -145,7 +145,7 @@ TEST_CASE("Runs of numbers are converted both ways, odd lengths too", "[half]") 
       convert(space, packed, back, Real(0.25));
       const Matrix rounded = matrixOf(1, size, valuesOf(from));
       roundTo(space, precision, rounded);
-      CHECK(valuesOf(back) == valuesOf(rounded)); // scaling by powers of two rounds nothing
+      CHECK(valuesOf(back) == valuesOf(rounded)); // scaling by powers of two is exact
       const TypedSpan tail = packed.part(size / 2, size);
       CHECK(tail.size == size - size / 2);
       CHECK(static_cast<char*>(tail.data) - static_cast<char*>(packed.data) == packed.bytes() - tail.bytes());

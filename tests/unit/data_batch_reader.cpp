@@ -38,7 +38,7 @@ std::vector<std::int32_t> someLabels() {
   return labels;
 }
 
-/// All that a reader hands out, one batch after the other.
+/// Everything that a reader returns, batch after batch.
 Values everything(const RowSource* rows, std::int64_t depth, std::int64_t count) {
   const Dataset set{{}, someLabels()};
   BatchReader reader(rows, set, trainingOrder(samples, 3, 10, 0, 1, 0), count, 10, depth);
@@ -100,7 +100,7 @@ TEST_CASE("A batch stays while it is held, and others are made ahead", "[data]")
     std::vector<Batch> taken;
     for (std::size_t i = 0; i < 10; ++i) {
       taken.push_back(reader.next(space));
-      std::this_thread::sleep_for(std::chrono::milliseconds(2)); // time to spoil what is in use
+      std::this_thread::sleep_for(std::chrono::milliseconds(2)); // time to overwrite batches in use
       for (std::size_t held = i < 2 ? 0 : i - 2; held <= i; ++held) {
         CHECK(valuesOf(taken[held].features)[0] == 5.0 * static_cast<double>(held));
         CHECK(valuesOf(taken[held].labels)[0] == set.labels[5 * held]);
@@ -126,7 +126,7 @@ TEST_CASE("What goes wrong while a batch is made arrives with that batch", "[dat
     for (int round = 0; round < 20; ++round) {
       BatchReader reader(&rows, set, sequentialOrder(0, samples, 10), 6, 10, depth);
       CHECK(valuesOf(reader.next(space).features)[0] == 0.0);
-      if (round % 2 == 1) std::this_thread::sleep_for(std::chrono::milliseconds(1)); // let it fail before
+      if (round % 2 == 1) std::this_thread::sleep_for(std::chrono::milliseconds(1)); // time to fail first
       CHECK(valuesOf(reader.next(space).features)[0] == 10.0);
       CHECK_THROWS_WITH(reader.next(space), "the disk is gone");
     }

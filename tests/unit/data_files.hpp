@@ -68,7 +68,7 @@ inline std::string idxLabels(const std::vector<std::uint8_t>& labels) {
   return header + std::string(labels.begin(), labels.end());
 }
 
-/// The message of the UserError that `action` throws; empty where it throws none.
+/// The message of the UserError that `action` throws; empty if it throws none.
 template <class Action>
 std::string messageOf(Action action) {
   try {
@@ -79,14 +79,14 @@ std::string messageOf(Action action) {
   return {};
 }
 
-/// Row `row` as it was before standardisation.
+/// Row `row` before standardisation.
 inline std::vector<float> rawRow(const Samples& samples, std::size_t row) {
   std::vector<float> out(samples.width());
   samples.copyRow(row, {0.0F}, {1.0F}, out.data());
   return out;
 }
 
-/// A folder of real data sets, or nothing where there is none.
+/// A folder of real data sets; empty if there is none.
 inline std::string realData(const std::string& folder) {
   const char* root = std::getenv("PARTITA_DATA");
   if (root == nullptr) return {};

@@ -116,9 +116,9 @@ TEST_CASE("Glyphs come in any size and with any number of classes up to 47", "[d
 }
 
 TEST_CASE("Noise has the deviation the deck asks for", "[data]") {
-  // On the brightest strokes contrast 0.8..1 leaves no room to see it, so an image without strokes is not
-  // available: the difference between a noisy and a clean image is measured where the clean one is neither
-  // black nor white.
+  // On the brightest strokes contrast 0.8..1 leaves no room to see it, and an image without strokes is not
+  // available. The difference between a noisy and a clean image is therefore measured where the clean image
+  // is neither black nor white.
   double sum = 0.0, squares = 0.0;
   int count = 0;
   for (std::uint64_t index = 0; index < 200; ++index) {

@@ -14,7 +14,7 @@ namespace partita::test::data_grammar {
 
 namespace {
 
-/// Expected value of `own(rule)` summed over all rules that a derivation uses, for each symbol: the solution
+/// Expected value, for each symbol, of `own(rule)` summed over all rules that a derivation uses: the solution
 /// of x_A = sum over A's rules of share (own + sum of x over the symbols of its text), by iteration.
 template <class Own>
 double expectedOfSentence(const Own& own) {
@@ -32,8 +32,8 @@ double expectedOfSentence(const Own& own) {
   return expected['S' - 'A'];
 }
 
-/// What the best model of the text comes to, in nats a character: the entropy of a sentence over its mean
-/// length.
+/// The loss of the best possible model of the text, in nats per character: the entropy of a sentence divided
+/// by its mean length.
 double grammarEntropy() {
   const double nats =
       expectedOfSentence([](const GrammarRule& rule) { return -std::log(rule.share / 100.0); });
@@ -45,8 +45,8 @@ double grammarEntropy() {
   return nats / length;
 }
 
-/// Nats a character of the best guess from the last `order` characters, counted on a text and told of it: an
-/// upper bound of the entropy that comes closer as the order grows.
+/// Nats per character of the best prediction from the last `order` characters, counted and evaluated on the
+/// same text: an upper bound of the entropy that becomes tighter as the order grows.
 double conditionalEntropy(const std::string& text, std::size_t order) {
   std::map<std::string, std::map<char, double>> counts;
   for (std::size_t i = order; i < text.size(); ++i) ++counts[text.substr(i - order, order)][text[i]];
@@ -79,8 +79,7 @@ TEST_CASE("Verbs agree with their subjects, also over clauses in between", "[dat
   int with_clauses = 0;
   while (std::getline(sentences, sentence)) {
     CHECK(sentence.back() == '.');
-    // "every cat that ... Vs Vs": where a verb without an object ends the clause, two verbs follow one
-    // another.
+    // "every cat that ... Vs Vs": if a verb without an object ends the clause, two verbs follow one another.
     if (sentence.rfind("every", 0) != 0 || sentence.find(',') != std::string::npos) continue;
     std::istringstream words(sentence.substr(0, sentence.size() - 1));
     std::vector<std::string> verbs;
@@ -117,7 +116,7 @@ TEST_CASE("The built-in text loads as windows of tokens", "[data]") {
   CHECK(sets.train.labels.back() == grammarToken(text[480]));
   section.samples = 20;
   CHECK(rawRow(loadData(section, 1, Need::everything).train.features, 19) == rawRow(sets.train.features, 19));
-  section.classes = 1000; // tokens that are never met
+  section.classes = 1000; // tokens that never occur
   CHECK(loadData(section, 1, Need::everything).classes == 1000);
 }
 

@@ -74,7 +74,7 @@ TEST_CASE("HDF5 features keep their shape, bytes stay bytes, doubles become floa
   const ScratchFolder folder;
   DataSection section = sectionOf(folder);
   const DataSets sets = loadData(section, 1, Need::everything);
-  CHECK(sets.shape == std::vector<std::int64_t>{1, 2, 3}); // an image has channels
+  CHECK(sets.shape == std::vector<std::int64_t>{1, 2, 3}); // an image has a channel axis
   CHECK(sets.classes == 3);
   CHECK(sets.train.labels == std::vector<std::int32_t>{0, 1, 2, 0, 1, 2});
   CHECK(rawRow(sets.train.features, 5) == std::vector<float>{30, 31, 32, 33, 34, 35});

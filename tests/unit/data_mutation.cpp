@@ -8,14 +8,15 @@ namespace partita::test::data_mutation {
 
 namespace {
 
-/// Loads `section` and says whether the outcome is one a user may see: success, or one line of UserError.
+/// Loads `section` and returns whether the outcome is one that a user may see: success, or one line of
+/// UserError.
 bool endsWell(const DataSection& section) {
   const std::string message = messageOf([&] { loadData(section, 1, Need::everything); });
   return message.find('\n') == std::string::npos;
 }
 
-/// One to four random changes: a bit flipped, a byte replaced, a byte removed or doubled, or the tail cut
-/// off.
+/// Makes one to four random changes: a bit flipped, a byte replaced, a byte removed or doubled, or the tail
+/// cut off.
 std::string mutated(std::string content, const RandomStream& random) {
   const std::uint32_t changes = 1 + random.below(0, 4);
   for (std::uint32_t i = 0; i < changes && !content.empty(); ++i) {
@@ -46,7 +47,7 @@ struct File {
   std::string name, content;
 };
 
-/// Each file cut at every length, and `rounds` random mutations of it, beside the others as they should be.
+/// Cuts each file at every length and mutates it `rounds` times at random, with the other files intact.
 void attack(const ScratchFolder& folder, const DataSection& section, const std::vector<File>& files,
             std::uint32_t rounds) {
   REQUIRE(messageOf([&] { loadData(section, 1, Need::everything); }).empty());

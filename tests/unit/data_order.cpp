@@ -12,7 +12,7 @@ namespace {
 using Rows = std::vector<std::uint32_t>;
 
 Rows at(const BatchReader::RowsOf& order, std::int64_t index) {
-  Rows rows{12345}; // what was there before does not matter
+  Rows rows{12345}; // the previous content does not matter
   order(index, rows);
   return rows;
 }

@@ -24,7 +24,7 @@ TEST_CASE("The order depends on seed and epoch, and on nothing else", "[data]") 
   CHECK(permutation(1000, 3, 5) == order);
   CHECK(permutation(1000, 3, 6) != order);
   CHECK(permutation(1000, 4, 5) != order);
-  // Written down once: a change of generator or algorithm would break every restart.
+  // Fixed values: a change of generator or algorithm would break every restart.
   CHECK(permutation(8, 1, 0) == std::vector<std::uint32_t>{6, 7, 1, 0, 5, 4, 2, 3});
 }
 

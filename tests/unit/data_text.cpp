@@ -26,7 +26,7 @@ std::string messageOfPairs(const std::string& text) {
   return messageOf([&] { BytePairs(text, "v.txt"); });
 }
 
-/// As it is defined: each pair in turn, from left to right.
+/// Merges by the definition: each pair in turn, from left to right.
 Tokens mergedSlowly(const std::string& text, const std::vector<std::pair<int, int>>& pairs) {
   Tokens tokens;
   for (const char c : text) tokens.push_back(static_cast<unsigned char>(c));

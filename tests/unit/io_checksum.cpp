@@ -28,7 +28,7 @@ TEST_CASE("Checksums of parts make up that of the whole", "[io]") {
   for (const std::size_t size : {1U, 2U, 5U, 100U, 4097U}) {
     const std::vector<unsigned char> bytes = someBytes(size, size);
     for (const std::size_t owners : {1U, 2U, 3U, 7U}) {
-      for (const std::size_t longest : {1U, 3U, 64U}) { // runs that owners have in turn, or as chance has it
+      for (const std::size_t longest : {1U, 3U, 64U}) { // runs assigned to owners in turn, or at random
         std::vector<PartChecksum> parts(owners, PartChecksum(static_cast<std::int64_t>(size)));
         for (std::size_t begin = 0, turn = 0; begin < size; ++turn) {
           const std::size_t chance = bytes[turn % size] + turn * turn,
@@ -64,7 +64,7 @@ TEST_CASE("Slices of a tensor have checksums that make up its own, however they 
     for (const TensorSlice& slice : slicesOf(division, extents)) {
       const std::vector<Real> part = partOf(values, slice);
       ValueCheck check(slice);
-      for (std::size_t begin = 0; begin < part.size(); begin += 17) // in pieces that are no runs
+      for (std::size_t begin = 0; begin < part.size(); begin += 17) // in parts that are not runs
         check.add(part.data() + begin,
                   static_cast<std::int64_t>(std::min<std::size_t>(17, part.size() - begin)));
       sum ^= check.checksum();

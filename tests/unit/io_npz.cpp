@@ -16,7 +16,7 @@ namespace partita::test::io_npz {
 
 namespace {
 
-/// An unsigned number of `bytes` bytes, the lowest first.
+/// An unsigned number of `bytes` bytes, lowest byte first.
 std::uint64_t numberAt(const std::string& text, std::size_t place, int bytes) {
   std::uint64_t value = 0;
   for (int i = bytes; i-- > 0;) value = value << 8 | static_cast<unsigned char>(text.at(place + i));
@@ -103,7 +103,7 @@ TEST_CASE("An archive holds what was written, with its checksums", "[io]") {
   file.begin("labels", "<i4", {2}, 8);
   const std::int32_t labels[2] = {7, 9};
   file.write(labels, 4);
-  file.write(labels + 1, 4); // in pieces
+  file.write(labels + 1, 4); // in two parts
   file.add("names", std::vector<std::string>{"ab", "cde"});
   CHECK_FALSE(std::filesystem::exists(folder.path("a.npz")));
   file.commit();
@@ -193,7 +193,7 @@ TEST_CASE("An output that is also an input is refused, under any name", "[io]") 
   std::filesystem::create_hard_link(folder.path("a"), folder.path("other"));
   for (const char* name : {"a", "link", "other"})
     CHECK_THROWS_AS(refuseInput(folder.path(name), {folder.path("none"), folder.path("a")}), UserError);
-  refuseInput(folder.path("new"), {folder.path("a"), folder.path("new")}); // there is none yet
+  refuseInput(folder.path("new"), {folder.path("a"), folder.path("new")}); // the file does not exist yet
 }
 
 TEST_CASE("Members shorter or longer than was said are a defect", "[io]") {

@@ -1,4 +1,4 @@
-// Files that HDF5 finds nothing wrong with, and that are none of ours.
+// Files that are valid HDF5 but not written by the program.
 #include "partita/data/hdf5.hpp"
 #include "partita/io/read_run_file.hpp"
 #include "partita/io/write_run_file.hpp"
@@ -10,7 +10,7 @@ namespace partita::test::io_odd_run_file {
 
 namespace {
 
-/// A whole file of facts alone, then changed.
+/// Makes a complete file that contains facts only, then changes it.
 template <class Change>
 std::string changed(const ScratchFolder& folder, Change change) {
   const std::string path = folder.path("p.h5");
@@ -23,7 +23,7 @@ std::string changed(const ScratchFolder& folder, Change change) {
   return path;
 }
 
-/// Without a value on the disk.
+/// Makes a data set with no values on the disk.
 void makeDataset(hid_t file, const char* name, hid_t type, const std::vector<std::int64_t>& extents) {
   H5Ldelete(file, name, H5P_DEFAULT);
   const Hdf5Space space =

@@ -49,7 +49,7 @@ std::string modelOf(const JoinedNetwork& network) {
   return folder.read("model.onnx");
 }
 
-/// The node as it lies in the graph; attributes are whole AttributeProto.
+/// The node as encoded in the graph; attributes are complete AttributeProto messages.
 std::string node(const std::vector<std::string>& inputs, const std::string& output, const std::string& type,
                  const std::string& attribute = {}) {
   std::string bytes;
@@ -96,7 +96,7 @@ TEST_CASE("An ONNX model has the tensors, the deck and the hash", "[io]") {
   CHECK(contains(model, field(5, "\x08\x01\x10\x01" + field(8, "input/scale") + field(9, floats({0.5F})))));
   CHECK(contains(model, field(14, field(1, "deck") + field(2, "# the deck\n"))));
   CHECK(contains(model, field(14, field(1, "parameters_hash") + field(2, "abc"))));
-  CHECK(contains(model, field(8, field(1, "") + "\x10\x0d"))); // the standard operators, set 13
+  CHECK(contains(model, field(8, field(1, "") + "\x10\x0d"))); // the standard operators, opset 13
 }
 
 TEST_CASE("Activations in ONNX", "[io]") {

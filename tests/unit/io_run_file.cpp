@@ -55,7 +55,7 @@ RunProgress someProgress() {
   return progress;
 }
 
-/// The parameters of a model, and as first moments once more.
+/// Writes the parameters of a model; for a checkpoint also as first moments.
 void write(const SmallModel& model, const std::string& path, bool checkpoint = false, int compression = 0) {
   RunFileContent content;
   content.facts = someFacts();
@@ -81,7 +81,7 @@ void read(const SmallModel& model, const std::string& path) {
   readParameters(RunFile(path), model.pointers<Stage*>());
 }
 
-/// All that a reader looks at.
+/// Reads everything that a reader uses.
 void readAll(const std::string& path, const SmallModel& model) {
   const RunFile file(path);
   file.verify();
@@ -255,7 +255,7 @@ TEST_CASE("Damage is noticed wherever it is", "[io]") {
       const std::string path = folder.write("flipped.h5", damaged);
       try {
         readAll(path, model);
-        const SmallModel other = makeModel(1, 9); // gaps between the parts of a file mean nothing
+        const SmallModel other = makeModel(1, 9); // gaps between the parts of a file are ignored
         read(other, path);
         CHECK(allParameters(other) == wanted);
       } catch (const UserError& error) {

@@ -7,11 +7,11 @@
 
 namespace partita::test::nn_attention_tiles {
 
-/// Devices make a tile of queries or keys a work item, hosts a head: both have to come to the same bits.
+/// Devices process one tile of queries or keys per work item, hosts one head: both must give the same bits.
 
 namespace {
 
-constexpr AttentionShape shape{2, 150, 3, 60}; // tiles that are not full, heads as narrow as 20
+constexpr AttentionShape shape{2, 150, 3, 60}; // partly filled tiles, heads as narrow as 20
 
 struct Heads {
   std::int64_t places = shape.samples * shape.positions, rows = places * shape.heads;
@@ -30,7 +30,7 @@ struct Heads {
   }
 };
 
-/// Calls the kernel for each head, with all tiles at once or one after the other.
+/// Calls the kernel for each head, with all tiles at once or one after another.
 template <class Kernel>
 void run(const Kernel& kernel, std::int64_t size, bool one_by_one) {
   const std::int64_t tiles = (shape.positions + size - 1) / size, step = one_by_one ? 1 : tiles;

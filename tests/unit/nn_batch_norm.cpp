@@ -11,7 +11,7 @@ namespace {
 constexpr DefaultSpace space;
 constexpr std::int64_t rows = 4, channels = 2, places = 3;
 
-/// Two channels of three places, in a batch of four.
+/// Two channels of three positions, in a batch of four.
 class Norm {
  public:
   Norm() : _layer(makeLayer(plan())) {
@@ -96,12 +96,12 @@ TEST_CASE("BatchNorm: running statistics follow each batch once, and evaluation 
     CHECK(after_one[static_cast<std::size_t>(channel)] == Approx(0.25 * m.mean));
     CHECK(after_one[static_cast<std::size_t>(channels + channel)] == Approx(0.75 + 0.25 * unbiased));
   }
-  norm.forward(batch(), true, true); // a pass made again
+  norm.forward(batch(), true, true); // a repeated pass
   norm.forward(batch(), false);
   CHECK(norm.statistics() == after_one);
   for (int i = 0; i < 100; ++i) norm.forward(batch(), true);
   const Values trained = norm.forward(batch(), true), evaluated = norm.forward(batch(), false);
-  const double correction = std::sqrt((rows * places - 1.0) / (rows * places)); // of the unbiased variance
+  const double correction = std::sqrt((rows * places - 1.0) / (rows * places)); // for the unbiased variance
   for (std::size_t i = 0; i < trained.size(); ++i)
     CHECK(evaluated[i] == Approx(correction * trained[i]).margin(1e-3));
 }

@@ -23,7 +23,7 @@ double element(const Values& a, Op op, std::int64_t rows, std::int64_t columns, 
   return a[static_cast<std::size_t>(op == Op::none ? i * columns + k : k * rows + i)];
 }
 
-/// What gemm shall give, with op(A) [m, k] and op(B) [k, n].
+/// The expected result of gemm, with op(A) [m, k] and op(B) [k, n].
 Values byHand(Op op_a, Op op_b, double alpha, const Values& a, const Values& b, double beta, Values c,
               std::int64_t m, std::int64_t n, std::int64_t k) {
   for (std::int64_t i = 0; i < m; ++i) {
@@ -37,7 +37,7 @@ Values byHand(Op op_a, Op op_b, double alpha, const Values& a, const Values& b, 
   return c;
 }
 
-/// The names of all regions that begin while it lives.
+/// The names of all regions that begin during the life of the object.
 class Regions {
  public:
   Regions() {
@@ -103,7 +103,7 @@ TEST_CASE("Every product goes to the vendor's BLAS where Kokkos Kernels has it",
       gemm(space, op_a, op_b, Real(1), a, b, Real(0), c);
       const auto& names = Regions::names();
       CHECK(std::any_of(names.begin(), names.end(), [](const std::string& name) {
-        return name.find("gemm[TPL_") != std::string::npos; // Kokkos Kernels says so itself
+        return name.find("gemm[TPL_") != std::string::npos; // Kokkos Kernels names it
       }));
     }
   }

@@ -30,7 +30,7 @@ double deviation(const Values& values) {
   return std::sqrt(dot(values, values) / static_cast<double>(values.size()) - mean(values) * mean(values));
 }
 
-/// Share of values that are exactly `value`.
+/// Fraction of values that are exactly `value`.
 double share(const Values& values, double value) {
   return static_cast<double>(std::count(values.begin(), values.end(), value)) /
          static_cast<double>(values.size());
@@ -44,7 +44,7 @@ TEST_CASE("Labels are a function of seed and cut", "[nn]") {
     const auto which = static_cast<LabelKind>(kind);
     const Values first = make(which).values;
     CHECK(make(which).values == first);
-    if (which == LabelKind::block) continue; // nothing random in them
+    if (which == LabelKind::block) continue; // these are not random
     CHECK(make(which, 1.0, 2).values != first);
     CHECK(make(which, 1.0, 1, 1).values != first);
   }
@@ -102,7 +102,7 @@ TEST_CASE("Block labels: disjoint groups of equal size", "[nn]") {
   for (std::int64_t a = 0; a < classes; ++a) {
     for (std::int64_t b = 0; b < a; ++b) CHECK(product(labels, a, b) == 0.0);
     CHECK(share(row(labels, a), 0.0) == Approx(0.95));
-    CHECK(product(labels, a, a) == Approx(width)); // unit mean square, as the other kinds
+    CHECK(product(labels, a, a) == Approx(width)); // unit mean square, like the other kinds
   }
 }
 

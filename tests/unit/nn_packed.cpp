@@ -10,7 +10,7 @@
 
 namespace partita::test::nn_packed {
 
-/// A stage with numbers of 16 bits is the stage in single precision with its parameters, the values between
+/// A stage with 16-bit numbers equals the stage in single precision with its parameters, the values between
 /// layers and its gradients rounded.
 
 namespace {
@@ -34,7 +34,7 @@ Values rounded(const Values& values, Precision precision) {
   return valuesOf(matrix);
 }
 
-/// Numbers as they are stored, in Real.
+/// Numbers as stored, converted to Real.
 Values stored(const TypedSpan& numbers) {
   const Vector values("partita::test::stored", static_cast<std::size_t>(numbers.size));
   convert(space, numbers, values);
@@ -45,7 +45,7 @@ struct Passed {
   Values output, gradients, input_gradient;
 };
 
-/// Forward and backward through a stage, `times` adding up.
+/// Forward and backward pass through a stage, accumulated `times` times.
 Passed pass(Stage& stage, const Matrix& in, const Values& grad_out, int times) {
   Tape tape = stage.makeTape(rows);
   const Matrix grad_in = makeMatrix("partita::test::grad_in", rows, stage.inputs());
@@ -85,7 +85,7 @@ TEST_CASE("One layer of 16 bits is that of single precision, rounded", "[half]")
     CHECK(own.output == rounded(expected.output, precision));
     CHECK(own.gradients == rounded(expected.gradients, precision));
     CHECK(own.input_gradient == rounded(expected.input_gradient, precision));
-    // A later microbatch is added in Real to what was rounded before.
+    // A later microbatch is added in Real to the rounded gradients of the first.
     const Values twice = pass(halves, in, grad_out, 2).gradients;
     Values sum = own.gradients;
     for (std::size_t i = 0; i < sum.size(); ++i)
@@ -106,7 +106,7 @@ TEST_CASE("Groups of layers see each its own numbers", "[half]") {
   for (const bool recompute : {false, true}) {
     network.layers[1].recompute = recompute;
     const StagePlan plan = planOf(network, 9, 4);
-    CHECK(plan.realCopies() == 15 * 12 + 15); // none of the group's own
+    CHECK(plan.realCopies() == 15 * 12 + 15); // none of the group itself
     Stage halves(plan, start(plan), rows, {Precision::bf16, {}}), reals(plan, start(plan), rows);
     assign(reals.parameters(), stored(halves.trained().parameters));
     const Matrix in = matrixOf(rows, 9, normals(rows * 9, 2));
@@ -127,7 +127,7 @@ LayerSpec layerOf(const std::string& type) {
   return spec;
 }
 
-/// Tokens to tokens: the head has the table of the embedding as weights, in a group or not.
+/// Tokens to tokens: the head uses the table of the embedding as weights, in a group or not.
 NetworkSection tiedNetwork(std::int64_t width, bool bias, bool grouped) {
   LayerSpec embedding = layerOf("embedding"), inside = layerOf("dense"), head = layerOf("dense");
   embedding.embedding.width = inside.dense.units = width;
@@ -168,7 +168,7 @@ TEST_CASE("A tied layer of 16 bits has the embedding's table, and adds to its gr
         CHECK(relativeError(firstOf(own.gradients), firstOf(expected.gradients)) < 0.02);
         CHECK(relativeError(own.gradients, expected.gradients) < 0.02);
         CHECK(own.gradients == rounded(own.gradients, precision));
-        // Nothing of a batch is left for the next one, unless it is to be added.
+        // Nothing of a batch remains for the next one, unless it is to be accumulated.
         CHECK(pass(halves, in, grad_out, 1).gradients == own.gradients);
         CHECK(relativeError(pass(halves, in, grad_out, 3).gradients, pass(reals, in, grad_out, 3).gradients) <
               0.02);
@@ -188,7 +188,7 @@ TEST_CASE("Matrices of 16 bits with more values than a panel are taken panel by 
   const StagePlan plan = planOf(network, positions, tokens);
   CHECK(plan.parameters() > 5 * panel_values);
   CHECK(plan.realCopies() < panel_values + 4 * width);
-  // Table, queries with keys and values, wide, inside, and the table once more: two panels each.
+  // Table, queries with keys and values, wide, inside, and the table again: two panels each.
   Values text(rows * positions);
   for (std::size_t i = 0; i < text.size(); ++i) text[i] = static_cast<double>((i * 977 + 40) % tokens);
   const Matrix in = matrixOf(rows, positions, text);

@@ -23,7 +23,7 @@ LayerPlan planOf(const LayerSpec& spec, const Shape& input) {
   return planNetwork(network, input, 2).front();
 }
 
-/// A layer with its starting parameters.
+/// A layer with its initial parameters.
 class Alone {
  public:
   explicit Alone(const LayerPlan& plan) : _plan(plan), _layer(makeLayer(plan)) {
@@ -35,7 +35,7 @@ class Alone {
     _layer->bind({_parameters, _gradients});
   }
 
-  /// The outputs for rows of `columns` values, which may be those of a shorter sequence.
+  /// The outputs for rows of `columns` values, which may belong to a shorter sequence.
   Values forward(const Values& in, std::int64_t columns, Pass pass = {}) {
     const auto rows = static_cast<std::int64_t>(in.size()) / columns;
     const std::int64_t share = _plan.inputs() / columns;

@@ -49,7 +49,7 @@ std::vector<Real> startOf(const Layer& layer, const ParameterShape& tensor, cons
   return values;
 }
 
-/// The mask itself: what becomes of ones.
+/// The mask itself: the result for an input of ones.
 Values masked(Dropout& dropout, std::int64_t rows, std::int64_t columns) {
   Pass pass;
   pass.seed = 5;
@@ -95,7 +95,8 @@ TEST_CASE("Starting values of a slice are that part of the whole's", "[nn]") {
 
 TEST_CASE("The dropout mask of a slice of each sample is that part of the whole's", "[nn]") {
   constexpr std::int64_t rows = 5;
-  // Values; positions x width; channels, with places to share a block with the next one; blocks by the dozen.
+  // Values; positions x width; channels, with positions that share a block with the next channel; dozens of
+  // blocks.
   for (const Shape& shape : {Shape{43}, Shape{6, 13}, Shape{7, 3, 3}, Shape{9, 300}, Shape{2000}}) {
     const LayerPlan plan = dropoutPlan(shape);
     Dropout whole(plan);

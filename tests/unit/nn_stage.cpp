@@ -24,7 +24,7 @@ Stage makeStage(const StagePlan& plan) {
   return Stage(plan, Stage::initialValues(plan, 3), rows);
 }
 
-/// Forward through all stages of a partition, with weights from the seed.
+/// Forward pass through all stages of a partition, with weights from the seed.
 Values joinedOutput(const Partition& partition, const Values& in, std::int64_t batch = rows) {
   std::vector<Stage> stages;
   std::vector<Tape> tapes;

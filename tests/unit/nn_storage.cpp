@@ -12,7 +12,7 @@
 
 namespace partita::test::nn_storage {
 
-/// Where the tensors of a stage lie.
+/// The memory in which the tensors of a stage lie.
 
 namespace {
 
@@ -73,7 +73,7 @@ Result train(Stage& stage) {
   return {valuesOf(stage.masters().device()), realsOf(trained.gradients), valuesOf(stage.statistics())};
 }
 
-/// The middle third of a larger vector; what is around it stays 17.
+/// The middle third of a larger vector; the values around it must stay 17.
 class Middle {
  public:
   Middle(std::int64_t values, Precision precision)
@@ -110,7 +110,7 @@ TEST_CASE("A stage in memory that it is given trains as one that allocates, bit 
     const Result expected = train(own);
     const Middle parameters(plan.storedValues(), precision), gradients(plan.storedValues(), precision),
         statistics(plan.statistics(), Precision::single);
-    for (int again = 0; again < 2; ++again) { // in memory that is not zero, too
+    for (int again = 0; again < 2; ++again) { // also in memory that is not zero
       Stage given(plan, start, rows,
                   {precision, {}, {parameters.numbers(), gradients.numbers(), statistics.numbers()}});
       CHECK(train(given) == expected);
@@ -145,7 +145,7 @@ TEST_CASE("Memory of another size or precision than a stage needs is refused", "
 
 namespace {
 
-/// Each buffer that is as long as the parameters, with the bytes of a value.
+/// Each buffer of the same length as the parameters, with the bytes per value.
 struct Buffer {
   std::string name;
   const char* data;
@@ -175,7 +175,7 @@ void checkAlignment(const Stage& stage, const Optimiser& optimiser) {
   }
 }
 
-/// Is every byte between tensors zero?
+/// Checks that every byte between tensors is zero.
 void checkGaps(const Stage& stage, const Optimiser& optimiser) {
   for (const Buffer& buffer : buffersOf(stage, optimiser)) {
     INFO(buffer.name);
@@ -194,7 +194,7 @@ OptimiserSection placed(OptimiserSection section, Offload offload) {
   return section;
 }
 
-/// Data for the network of a deck, whose kind its first layer tells.
+/// The input shape for the network of a deck, whose first layer determines the kind of data.
 Shape inputOf(const RunConfig& config) {
   const std::string& type = config.network.layers.front().type;
   if (type == "embedding") return {config.data.sequence};

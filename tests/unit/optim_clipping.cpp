@@ -25,7 +25,7 @@ TEST_CASE("The norm is that of all tensors together, whatever their sizes", "[op
     GradientNorm norm({{0, size}, {size, 3}});
     norm.measure(space, vectorOf(gradients));
     CHECK(norm.squaredNorm(space) == Approx(dot(gradients, gradients)).epsilon(1e-5));
-    norm.measure(space, vectorOf(gradients)); // measured anew, not added
+    norm.measure(space, vectorOf(gradients)); // replaces the previous norm
     CHECK(norm.squaredNorm(space) == Approx(dot(gradients, gradients)).epsilon(1e-5));
   }
 }

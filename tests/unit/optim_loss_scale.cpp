@@ -25,7 +25,7 @@ TEST_CASE("The loss scale doubles after 200 clean steps and halves at each overf
   scale.stepLeftOut();
   CHECK(scale.value() == 65536.0);
   CHECK(scale.overflows() == 1);
-  takeSteps(scale, 199); // counted from the overflow on
+  takeSteps(scale, 199); // counted from the overflow
   CHECK(scale.value() == 65536.0);
   CHECK(scale.overflows() == 0);
 }
@@ -61,7 +61,7 @@ TEST_CASE("A loss scale goes on where it was", "[optim]") {
   CHECK(after.value() == before.value());
   CHECK(after.value() == 65536.0);
   LossScale fresh(true);
-  fresh.resume(1.0, 12); // of a run in single precision
+  fresh.resume(1.0, 12); // from a run in single precision
   CHECK(fresh.value() == 65536.0);
   CHECK(fresh.clean() == 0);
 }

@@ -39,7 +39,7 @@ struct Ended {
   bool operator==(const Ended& other) const { return parameters == other.parameters && state == other.state; }
 };
 
-/// Parameters and state after some steps with a rate that changes.
+/// Parameters and state after some steps with a varying rate.
 Ended train(const OptimiserSection& section, double factor) {
   const auto optimiser = makeOptimiser(section, size);
   const Vector parameters = vectorOf(normals(size, 1));
@@ -119,12 +119,12 @@ TEST_CASE("A stream of buckets changes each value once, from the back", "[offloa
 }
 
 TEST_CASE("Buckets of a file are on their way out while the next one is worked on", "[offload]") {
-  if (!device_is_host) return; // a GPU copies memory that is not pinned while the host waits
+  if (!device_is_host) return; // a GPU copies unpinned memory synchronously
   constexpr std::int64_t bucket = 1 << 20, count = 8;
   const StoredVector there({Offload::file, folder}, "partita::test::there", count * bucket);
   BucketStream stream(count * bucket, {there}, bucket);
   bool beside = false;
-  for (int attempt = 1; attempt <= 5 && !beside; ++attempt) { // this thread may be the one that stands still
+  for (int attempt = 1; attempt <= 5 && !beside; ++attempt) { // this thread may be the idle one
     stream.run(space, [&](const BucketStream::Bucket& part) {
       if (part.end < count * bucket) {
         const volatile Real& last_of_before = there.onHost()[part.end + bucket - 1];
@@ -207,12 +207,12 @@ TEST_CASE("A folder that takes no file and a full disk are one line each", "[off
 
 namespace {
 
-/// Bytes that a stage with its updater has on the device behind three steps, and had at most since it was
-/// made; and what the plan says of it.
+/// Bytes that a stage with its updater holds on the device after three steps, and the maximum since it was
+/// made; and the planned values.
 struct Held {
   double bytes, peak;
   StageMemory planned;
-  double parameters; ///< of the stage, as they are stored
+  double parameters; ///< of the stage, as stored
 };
 
 Held heldBy(Precision precision, const OptimiserSection& optimiser) {
@@ -250,10 +250,10 @@ TEST_CASE("A stage holds on the device what the plan says, and no more than the 
       const Held held = heldBy(precision, offloaded(adam, offload, bucket));
       INFO("precision " << static_cast<int>(precision) << ", offload " << static_cast<int>(offload));
       const double planned = static_cast<double>(held.planned.total() - held.planned.buffers -
-                                                 held.planned.evaluation); // there are no batches here
+                                                 held.planned.evaluation); // no batches are made here
       CHECK(held.bytes >= planned);
       CHECK(held.bytes <= 1.02 * planned);
-      CHECK(held.peak == held.bytes); // nothing is there twice while it is made
+      CHECK(held.peak == held.bytes); // nothing exists twice while it is made
       const double phi = held.parameters, state = held.bytes - static_cast<double>(held.planned.activations);
       const int vectors = halves ? 3 : 2;
       if (offload == Offload::none) {

@@ -9,7 +9,7 @@ namespace partita::test::optim_optimiser {
 namespace {
 
 constexpr DefaultSpace space;
-constexpr std::int64_t size = 5000; // more than one run of the kernel
+constexpr std::int64_t size = 5000; // more than the kernel takes at once
 constexpr int steps = 6;
 constexpr double rate = 0.01;
 
@@ -17,7 +17,7 @@ Values gradientOf(int step) {
   return normals(size, static_cast<std::uint64_t>(100 + step));
 }
 
-/// Parameters after some steps with a rate that changes.
+/// Parameters after some steps with a varying rate.
 Values train(const OptimiserSection& section, double factor = 1.0) {
   const auto optimiser = makeOptimiser(section, size);
   const Vector parameters = vectorOf(normals(size, 1));
@@ -28,7 +28,7 @@ Values train(const OptimiserSection& section, double factor = 1.0) {
   return valuesOf(parameters);
 }
 
-/// The same for each value by itself: `update(p, g, rate, t)`.
+/// The same, value by value: `update(p, g, rate, t)`.
 template <class MakeUpdate>
 Values byHand(const MakeUpdate& make_update) {
   Values parameters = normals(size, 1);
@@ -44,7 +44,7 @@ Values byHand(const MakeUpdate& make_update) {
 
 void checkSame(const Values& found, const Values& expected) {
   CHECK(relativeError(found, expected) < (sizeof(Real) == 4 ? 3e-7 : 1e-14));
-  CHECK(relativeError(found, normals(size, 1)) > 1e-3); // it has moved
+  CHECK(relativeError(found, normals(size, 1)) > 1e-3); // the parameters have changed
 }
 
 OptimiserSection sgd(double momentum, bool nesterov, double decay) {

@@ -27,7 +27,7 @@ TEST_CASE("Warm-up rises linearly and ends at the full rate", "[optim]") {
     for (const std::int64_t step : {0, 1, 2, 3})
       CHECK(learningRate(optimiser, step, 100, 10) == Approx(0.025 * static_cast<double>(step + 1)));
     CHECK(learningRate(optimiser, 4, 100, 10) == Approx(0.1));
-    optimiser.warmup_steps = 1000; // longer than the run: the run is all warm-up
+    optimiser.warmup_steps = 1000; // longer than the run, which is all warm-up
     CHECK(learningRate(optimiser, 99, 100, 10) == Approx(0.1));
   }
 }
@@ -52,7 +52,7 @@ TEST_CASE("A cosine falls from the full rate to its final fraction", "[optim]") 
   CHECK(learningRate(optimiser, 0, 100, 10) == Approx(0.1));
   CHECK(learningRate(optimiser, 50, 100, 10) == Approx(0.06));
   CHECK(learningRate(optimiser, 100, 100, 10) == Approx(0.02));
-  optimiser.warmup_steps = 20; // the wave begins behind the warm-up
+  optimiser.warmup_steps = 20; // the wave begins after the warm-up
   CHECK(learningRate(optimiser, 60, 100, 10) == Approx(0.06));
 }
 

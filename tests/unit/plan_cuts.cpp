@@ -33,7 +33,7 @@ Quality qualityOf(const Cuts& cuts, std::int64_t n, const Cost& cost) {
   return quality;
 }
 
-/// Tries every way to cut.
+/// Tries all possible cuts.
 Quality bestOfAll(Cuts& cuts, std::int64_t n, std::size_t parts, const Cost& cost) {
   if (cuts.size() + 1 == parts) return qualityOf(cuts, n, cost);
   Quality best{1e300, 0.0};
@@ -65,7 +65,7 @@ TEST_CASE("Balanced cuts are the best of all, costs that add up", "[plan]") {
   const RandomStream random(1, Stream::split);
   for (std::uint64_t round = 0; round < 300; ++round) {
     const auto n = static_cast<std::int64_t>(1 + random.below(100 * round, 9));
-    std::vector<double> costs; // small integers make many ties, and sums exact
+    std::vector<double> costs; // small integers give many ties and exact sums
     for (std::int64_t i = 0; i < n; ++i)
       costs.push_back(random.below(100 * round + 10 + static_cast<std::uint64_t>(i), 6));
     const Cost cost = [&](std::int64_t first, std::int64_t last, int) {

@@ -22,7 +22,7 @@ StrategySection withReplicas(int replicas) {
   return strategy;
 }
 
-/// May so many ranks share the stages out? `replicas` 0: as many as there is room for.
+/// Returns whether the ranks can share the stages. `replicas` 0: as many as there is room for.
 bool fits(int stages, int ranks, int replicas) {
   if (replicas > 0) return ranks % replicas == 0 && ranks / replicas <= stages;
   return ranks <= stages || ranks % stages == 0;

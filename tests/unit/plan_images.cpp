@@ -127,7 +127,8 @@ TEST_CASE("Published networks have the published numbers of parameters", "[plan]
   const std::vector<LayerPlan> vgg = planDeck("vgg-16"), resnet = planDeck("resnet-50");
   CHECK(countParameters(vgg) == 138357544);
   CHECK(countParameters(resnet) == 25557032);
-  CHECK(forwardFlops(vgg) == Approx(2 * 15.47e9).epsilon(1e-3)); // multiply-adds as published count one
+  CHECK(forwardFlops(vgg) ==
+        Approx(2 * 15.47e9).epsilon(1e-3)); // published counts take a multiply-add as one
   CHECK(forwardFlops(resnet) == Approx(2 * 4.089e9).epsilon(1e-3));
 }
 
@@ -157,7 +158,7 @@ cuts = [2]
   REQUIRE(in_block.stages[1].entrance);
   CHECK(in_block.stages[1].layers.front().spec.activation == Activation::tanh);
   CHECK(in_block.stages[1].layers.front().in == Shape{4, 6, 6});
-  const Partition gelu = cutAt(4); // the largest of gelus is not the gelu of the largest
+  const Partition gelu = cutAt(4); // the maximum of gelus is not the gelu of the maximum
   CHECK(gelu.stages[0].layers[2].spec.activation == Activation::gelu);
   CHECK_FALSE(gelu.stages[1].entrance);
   const Partition linear = cutAt(1); // one layer with weights keeps its own
@@ -174,7 +175,7 @@ layers = [{ type = "batch-norm" }, { type = "dense" }]
   const auto bytes = [&] {
     const StagePlan stage = planPartition(config, layers, 4).stages.front();
     const StageMemory memory = stageMemory(stage, config, {}, {4});
-    return memory.parameters - memory.gradients; // of the same number
+    return memory.parameters - memory.gradients; // of the same length
   };
   CHECK(bytes() == 2 * 6 * 4);
   config.run.precision = Precision::bf16;

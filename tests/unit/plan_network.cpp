@@ -73,7 +73,7 @@ TEST_CASE("Networks that do not fit are refused", "[plan]") {
   CHECK(messageOf([] {
           planNetwork(network({dense(5), dense(0, Activation::relu)}), {4}, 3);
         }) == "network/layers: the last layer must have no activation, the loss brings its own");
-  CHECK(planNetwork(network({dense(3)}), {4}, 3).size() == 1); // the right number may be given
+  CHECK(planNetwork(network({dense(3)}), {4}, 3).size() == 1); // the correct number may be given
 }
 
 TEST_CASE("Groups: shapes, costs, names and numbers of the layers inside", "[plan]") {
@@ -99,7 +99,8 @@ TEST_CASE("Groups: shapes, costs, names and numbers of the layers inside", "[pla
                                           "layer1.0.0.dense", "layer1.0.1.dense", "layer1.1.dense",
                                           "layer2.dense"});
   CHECK(numbers == std::vector<std::int64_t>{0, 1, 2, 3, 4, 5, 6});
-  // Inside: both outputs of the residual and gelu's argument; its own output; the block's is no extra.
+  // Inside: both outputs of the residual and gelu's argument; its own output; the block's output is not
+  // counted again.
   CHECK(second.savedValues() == (8 + 8 + 6) + 6);
   block.recompute = true;
   CHECK(planNetwork(network({block, dense(0)}), {6}, 3).front().savedValues() == 0);

@@ -47,7 +47,7 @@ TEST_CASE("A cut by FLOPs counts the local loss and the missing input gradient",
   const Partition partition = cut(bigConfig(2));
   CHECK(partition.cuts == std::vector<std::int64_t>{2});
   CHECK(partition.local_flops[0] == 2 * first_layer + 3 * hidden_layer + 2 * last_layer);
-  // The first dense layer of a stage needs no input gradient, the entrance activation costs nothing.
+  // The first dense layer of a stage needs no input gradient; the entrance activation costs nothing.
   CHECK(partition.local_flops[1] == 2 * hidden_layer + 3 * 2 * hidden_layer + 3 * last_layer);
   CHECK(partition.allowedSpeedup() == partition.joint_flops / partition.local_flops[0]);
   CHECK(partition.allowedSpeedup() == Approx(1.967).margin(0.001));
@@ -73,10 +73,10 @@ TEST_CASE("A pipeline knows no labels, and gradients leave its stages", "[plan]"
     CHECK(stage.layers.back().spec.activation == (stage.last() ? Activation::identity : Activation::relu));
     sum += partition.local_flops[static_cast<std::size_t>(stage.index)];
   }
-  CHECK(sum == partition.joint_flops); // the same work, shared out
+  CHECK(sum == partition.joint_flops); // the same total work
   CHECK(partition.joint_flops == 2 * first_layer + 12 * hidden_layer + 3 * last_layer);
   CHECK(partition.cuts == std::vector<std::int64_t>{1, 3});
-  config.network.layers[0].dense.units = 16; // fewer than there are classes
+  config.network.layers[0].dense.units = 16; // fewer than the number of classes
   CHECK(cut(config).stages.size() == 3);
 }
 
@@ -128,8 +128,8 @@ TEST_CASE("What lies in the memory of a device depends on the way of messages", 
   const StageMemory host = planned({4, true, false, false}), staged = planned({4, true, true, true}),
                     direct = planned({4, false, false, false}), device = planned({4, false, true, true});
   CHECK(host.buffers == 3 * 4 * rows + value * (1 + 2 + 1)); // two received, one sent back
-  CHECK(staged.buffers == host.buffers + value);             // what is received becomes a copy
-  CHECK(direct.buffers == host.buffers - 2 * 4 * rows);      // only the host makes batches ahead
+  CHECK(staged.buffers == host.buffers + value);             // received values are copied
+  CHECK(direct.buffers == host.buffers - 2 * 4 * rows);      // only the host prepares batches
   CHECK(device.buffers == 4 * rows + value * (1 + 1));       // the rest is pinned
   CHECK(device.evaluation == direct.evaluation - 2 * value); // a queue of three there, a copy here
   CHECK(host.gradients == 4 * gradients);
@@ -166,7 +166,7 @@ TEST_CASE("Stages with labels pay for them, and for the recovery where it needs 
 TEST_CASE("A cut by memory makes the largest stage as small as it can be", "[plan]") {
   RunConfig config = bigConfig(2);
   config.strategy.cut_rule = CutRule::memory;
-  config.data.prefetch = 0; // the cut is the same whatever a rank makes ahead
+  config.data.prefetch = 0; // the cut does not depend on prefetching
   const auto largest = [&](const Partition& partition) {
     std::int64_t most = 0;
     for (const StagePlan& stage : partition.stages)

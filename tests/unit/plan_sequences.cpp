@@ -105,7 +105,7 @@ TEST_CASE("A tied layer needs its embedding, of its size and in its stage", "[pl
   CHECK(messageOfPlan({embedding, dense(5), tied}, {4}) ==
         "network/layers: entry 3: a tied layer has as many units as there are tokens, 9, and inputs as the "
         "embedding is wide, 6");
-  LayerSpec square = tied; // as wide as the embedding, so that another may stand behind it
+  LayerSpec square = tied; // as wide as the embedding, so that another layer may follow
   square.dense.units = 9;
   embedding.embedding.width = 9;
   CHECK(messageOfPlan({embedding, square, tied}, {4}) ==
@@ -137,7 +137,7 @@ TEST_CASE("With 16 bits and offload a device has four bytes a parameter, and buc
   config.optimiser.kind = OptimiserKind::adam;
   config.optimiser.offload = Offload::file;
   config.network = gpt(768, 12, 12, true);
-  const StagePlan stage = partitionOf(config, 1024, 50257).stages.front(); // 38.6 million are of one table
+  const StagePlan stage = partitionOf(config, 1024, 50257).stages.front(); // 38.6 million belong to one table
   const StageMemory memory = stageMemory(stage, config, StagePlace(), DeviceKind());
   const std::int64_t model = memory.parameters + memory.gradients + memory.optimiser + 8 * stage.realCopies();
   CHECK(model <= 4 * stage.storedValues() + 48 * config.optimiser.offload_bucket);
@@ -151,7 +151,7 @@ TEST_CASE("Cuts of a network on tokens have labels of a position's width", "[pla
   CHECK(partition.stages[0].outputs() == 8 * 16);
   CHECK(partition.stages[0].labelWidth() == 16);
   CHECK(partition.stages[1].labelWidth() == 9);
-  // Orthogonal labels: a position's width counts, not that of the sample.
+  // Orthogonal labels: the width of a position counts, not that of the sample.
   CHECK(messageOf([] {
           partitionOf(cutInTwo(gpt(16, 2, 4, false), 3), 8, 17);
         }).find("16 units for 17 classes") != std::string::npos);

@@ -25,7 +25,7 @@ DataSets glyphs() {
   return loadData(section, 1, Need::everything);
 }
 
-/// Two stages side by side, the second one fed by the first or by labels.
+/// Two stages side by side; the second one gets its input from the first or from labels.
 class Training {
  public:
   Training(const RunConfig& config, const DataSets& sets)
@@ -67,7 +67,7 @@ class Training {
 void checkNoAllocations(const RunConfig& config, const DataSets& sets) {
   const Allocations from_the_start;
   Training training(config, sets);
-  CHECK(from_the_start.count() > 0); // the counter is at work
+  CHECK(from_the_start.count() > 0); // the counter works
   for (int i = 0; i < 2; ++i) training.step();
   const Allocations later;
   for (int i = 0; i < 8; ++i) training.step();

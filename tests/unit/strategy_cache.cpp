@@ -30,7 +30,7 @@ TEST_CASE("Spilled activations come back by their row", "[strategy]") {
   CHECK(cache.width() == width);
   const Values first = normals(3 * width, 1), second = normals(2 * width, 2);
   cache.put(space, matrixOf(3, width, first), {7, 0, 3});
-  cache.put(space, matrixOf(2, width, second), {1, 7}); // row 7 again: the last one counts
+  cache.put(space, matrixOf(2, width, second), {1, 7}); // row 7 again: the last value counts
   const auto expect = [&](std::size_t row, const Values& values, std::int64_t place) {
     const std::vector<Real> expected(values.begin() + place * width, values.begin() + (place + 1) * width);
     CHECK(rowOf(cache, row) == expected);

@@ -10,7 +10,7 @@
 
 namespace partita::test::strategy_precision {
 
-/// Training steps of one stage in each precision, with gradients that fp16 cannot hold at first.
+/// Training steps of one stage in each precision, with gradients that initially exceed the range of fp16.
 
 namespace {
 
@@ -44,7 +44,7 @@ struct Trainer {
   }
 
   Values statistics() { return valuesOf(model.stages.front()->stage.statistics()); }
-  bool takes(std::uint64_t number) { ///< a step; was it taken?
+  bool takes(std::uint64_t number) { ///< makes a step; returns whether it was taken
     const std::int64_t before = trainer.updater().optimiser().steps();
     step(1.0, number);
     return trainer.updater().optimiser().steps() > before;
@@ -73,7 +73,7 @@ TEST_CASE("Steps that overflow are left out until the loss scale fits", "[strate
   const std::vector<Real> before = fp16.masters();
   fp16.step(30.0, 1);
   CHECK(fp16.masters() == before);
-  CHECK(updater.step() == 1); // the batch is over
+  CHECK(updater.step() == 1); // the batch is used up
   CHECK(updater.optimiser().steps() == 0);
   CHECK(updater.lossScale().value() == 32768.0);
   for (std::uint64_t i = 2; i <= 20; ++i) fp16.step(30.0, i);
@@ -97,7 +97,7 @@ TEST_CASE("The range of bf16 is that of float, and needs no scale", "[strategy]"
 
 TEST_CASE("A step that is left out leaves nothing of its batch in running statistics", "[strategy]") {
   Trainer trainer(Precision::fp16, withBatchNorm());
-  trainer.trainer.updater().resume(0, {0.0, LossScale::most, 0.0}); // too much for fp16
+  trainer.trainer.updater().resume(0, {0.0, LossScale::most, 0.0}); // too large for fp16
   const Values start = trainer.statistics();
   std::uint64_t left_out = 0;
   while (left_out < 12 && !trainer.takes(left_out)) {
@@ -110,7 +110,7 @@ TEST_CASE("A step that is left out leaves nothing of its batch in running statis
   std::vector<bool> taken{true};
   for (std::uint64_t i = left_out + 1; i < 20; ++i) taken.push_back(trainer.takes(i));
 
-  // It is as if there had never been such a batch.
+  // The result is as if that batch had never existed.
   Trainer without(Precision::fp16, withBatchNorm());
   without.trainer.updater().resume(0, {0.0, std::ldexp(LossScale::most, -static_cast<int>(left_out)), 0.0});
   for (std::uint64_t i = left_out; i < 20; ++i) CHECK(without.takes(i) == taken[i - left_out]);

@@ -21,8 +21,8 @@ StrategySection scheduled(PipelineSchedule schedule, std::int64_t limit = 0,
   return strategy;
 }
 
-/// Ranks that take turns in an order drawn at random, messages that are there at once: what each rank did, as
-/// "FFBFB", and the most that was live.
+/// Ranks that take turns in a random order, with messages that arrive at once: the passes of each rank, as in
+/// "FFBFB", and the maximum number that was live.
 struct Simulated {
   Simulated(const StrategySection& strategy, int groups, std::int64_t microbatches, unsigned seed)
       : orders(static_cast<std::size_t>(groups)), most_live(static_cast<std::size_t>(groups)) {

@@ -27,7 +27,7 @@ schedule = "1f1b"
                    "deck", overrides);
 }
 
-/// What is said of the deck on so many ranks; empty: nothing.
+/// The error message for the deck on `ranks` ranks; empty if there is none.
 std::string complaint(int ranks, const std::vector<std::string>& overrides) {
   const RunConfig config = deckWith(overrides);
   DataSets sets;
@@ -52,7 +52,7 @@ TEST_CASE("Batch norm of single values is refused", "[train]") {
   CHECK(complaint(2, {"strategy/microbatches=16"}) == single);
   CHECK(complaint(2, {"strategy/microbatches=1000"}) == single);
   CHECK(complaint(4, {"strategy/microbatches=8"}) == single);
-  CHECK(complaint(4, {"strategy/microbatches=8", over_replicas}).empty()); // one of each replica
+  CHECK(complaint(4, {"strategy/microbatches=8", over_replicas}).empty()); // one per replica
   CHECK(complaint(1, {"strategy/kind=joint", "strategy/microbatches=16"}) == single);
 }
 

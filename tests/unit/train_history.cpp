@@ -43,7 +43,7 @@ TEST_CASE("The history has a row a report, and a row a stage at each evaluation"
                                           "1.25,step,2,1,100,300,0.5,0.001,2000,1.5,75,\n"
                                           "1.5,step,joined,1,100,300,0.5,0.001,2000,1.5,,\n"
                                           "2,evaluation,1,1,100,300,2,,,,,50\n"
-                                          "2,evaluation,joined,1,100,300,0.25,,,,,80\n"); // on disk at once
+                                          "2,evaluation,joined,1,100,300,0.25,,,,,80\n"); // written at once
 }
 
 TEST_CASE("A stage that is not the last one keeps its number in an evaluation", "[train]") {
@@ -71,7 +71,7 @@ TEST_CASE("A history that goes on keeps the whole rows up to its step", "[train]
     history.add(5.0, report);
   }
   CHECK(folder.read("history.csv") == header + before + same + "5,step,1,0,10,10,0,0,0,0,,\n");
-  HistoryFile{path}; // from the start
+  HistoryFile{path}; // from the beginning
   CHECK(folder.read("history.csv") == header);
 }
 

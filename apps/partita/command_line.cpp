@@ -71,18 +71,19 @@ CLI::Validator pathValidator() {
 
 void defineTrain(CLI::App& train, TrainArguments& arguments) {
   train.add_option("DECK", arguments.deck,
-                   "input deck (TOML), see `partita info --deck`; with -r it may be left out: then the deck "
-                   "is the one kept in the checkpoint");
+                   "input deck (TOML), see `partita info --deck`; optional with -r, which then uses the deck "
+                   "stored in the checkpoint");
   train.add_option("section/key=value", arguments.overrides, override_help);
   train
-      .add_option("-d,--directory", arguments.run_directory,
-                  "run directory: deck, history, summary, checkpoints, parameters (default: nothing is kept)")
+      .add_option(
+          "-d,--directory", arguments.run_directory,
+          "run directory for deck, history, summary, checkpoints and parameters (default: nothing is kept)")
       ->check(pathValidator())
       ->type_name("DIR");
   train
       .add_option("-r,--restart", arguments.restart,
-                  "go on from the newest complete checkpoint of the run directory, or from this file; with "
-                  "`latest`, start afresh where there is none")
+                  "continue from the newest complete checkpoint of the run directory, or from this file; "
+                  "`latest` starts afresh if there is none")
       ->check(pathValidator())
       ->type_name("latest|FILE");
   train.add_flag("--overwrite", arguments.overwrite,
@@ -93,8 +94,8 @@ void defineTrain(CLI::App& train, TrainArguments& arguments) {
       ->transform(CLI::Validator(toSeconds, ""))
       ->type_name("HH:MM:SS");
   train.add_flag("-n,--dry-run", arguments.dry_run,
-                 "check deck and data, print the effective deck and the partition, and stop");
-  train.add_option("--ranks", arguments.ranks, "with -n: plan for this many ranks")
+                 "check deck and data, print the effective deck and the partition, and exit");
+  train.add_option("--ranks", arguments.ranks, "with -n: plan for this number of ranks")
       ->type_name("N")
       ->needs("-n")
       ->check(CLI::Range(1, 1 << 24).description(""));
@@ -105,14 +106,15 @@ void defineEvaluate(CLI::App& evaluate, EvaluateArguments& arguments) {
   evaluate.add_option("section/key=value", arguments.overrides, override_help);
   evaluate
       .add_option("--predictions", arguments.predictions,
-                  "write features, labels and logits of the test samples to this .npz")
+                  "write features, labels and logits of the test samples to this .npz file")
       ->check(pathValidator())
       ->type_name("FILE");
 }
 
 void defineExport(CLI::App& app, ExportArguments& arguments) {
   app.add_option("RUN", arguments.path, "run directory, checkpoint or parameters.h5")->required();
-  app.add_option("-o,--output", arguments.output, "file to write; its ending, .onnx or .npz, says the format")
+  app.add_option("-o,--output", arguments.output,
+                 "file to write; the suffix, .onnx or .npz, selects the format")
       ->type_name("FILE")
       ->required()
       ->check(pathValidator())
@@ -136,10 +138,11 @@ void defineInfo(CLI::App& info, InfoArguments& arguments) {
 void defineBench(CLI::App& bench, BenchArguments& arguments) {
   bench.add_option("section/key=value", arguments.overrides,
                    "changes to the decks of the models, e.g. run/precision=bf16 optimiser/offload=host");
-  bench.add_option("--json", arguments.json, "write a list of {name, value, unit}")
+  bench.add_option("--json", arguments.json, "write the results as a list of {name, value, unit}")
       ->check(pathValidator())
       ->type_name("FILE");
-  bench.add_flag("--quick", arguments.quick, "fewer repetitions: shows that it runs, measures badly");
+  bench.add_flag("--quick", arguments.quick,
+                 "run fewer repetitions; checks that the benchmarks work, but times are inaccurate");
 }
 
 /// With a deck from the checkpoint no deck is named: the first word may then be an override.
@@ -158,16 +161,16 @@ void placeDeck(TrainArguments& train) {
 void defineCommandLine(CLI::App& app, Arguments& arguments) {
   app.require_subcommand(0, 1)->allow_extras(); // checkCommandLine reports what is left over
   app.set_version_flag("--version", "partita " + versionString() + " (" + gitHash() + ")",
-                       "print the version and stop");
-  app.set_help_flag("-h,--help", "print this help and stop");
+                       "print the version and exit");
+  app.set_help_flag("-h,--help", "print this help and exit");
   app.formatter(std::make_shared<HelpFormatter>()); // before the subcommands, which inherit it
-  defineTrain(*app.add_subcommand("train", "Train the network of a deck, on all ranks of mpirun"),
+  defineTrain(*app.add_subcommand("train", "Train the network of a deck on all ranks of mpirun"),
               arguments.train);
-  defineEvaluate(*app.add_subcommand("evaluate", "Test accuracy of a run, on any number of ranks"),
-                 arguments.evaluate);
-  defineExport(*app.add_subcommand("export", "Write a trained network for other programs, as ONNX or NumPy"),
-               arguments.exports);
-  defineInfo(*app.add_subcommand("info", "What this build is made of, or what a run or file holds"),
+  defineEvaluate(
+      *app.add_subcommand("evaluate", "Compute the test accuracy of a run, on any number of ranks"),
+      arguments.evaluate);
+  defineExport(*app.add_subcommand("export", "Export a trained network to ONNX or NumPy"), arguments.exports);
+  defineInfo(*app.add_subcommand("info", "Describe this build, or the contents of a run or file"),
              arguments.info);
   defineBench(
       *app.add_subcommand("bench", "Measure matrix products, memory and training steps on this machine"),

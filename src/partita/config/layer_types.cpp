@@ -9,18 +9,18 @@ void addNoKeys(Section&, LayerSpec&) {}
 
 void addActivation(Section& section, LayerSpec& spec, const std::string& text) {
   section.add("activation", choice(spec.activation), text);
-  section.add("slope", &spec.slope, within(0, 1), "", "leaky-relu: slope below 0");
+  section.add("slope", &spec.slope, within(0, 1), "", "leaky-relu: slope for negative inputs");
 }
 
 void addDense(Section& section, LayerSpec& spec) {
   section
       .add("units", &spec.dense.units, within(0, most), "units",
-           "outputs; 0, in the last layer only: one a class")
+           "number of outputs; 0, only in the last layer: one per class")
       .required = Required::but_last;
   addActivation(section, spec, "function of each output");
-  section.add("bias", &spec.dense.bias, "whether b is there");
+  section.add("bias", &spec.dense.bias, "whether to add b");
   section.add("tied", &spec.dense.tied,
-              "W is the embedding's table, one tensor for both; a stage must have both");
+              "use the embedding's table as W (one shared tensor); both layers must be in one stage");
 }
 
 void addActivationLayer(Section& section, LayerSpec& spec) {
@@ -33,7 +33,7 @@ void addInside(Section& section, LayerSpec& spec) {
 
 void addRecompute(Section& section, LayerSpec& spec) {
   section.add("recompute", &spec.recompute,
-              "keep only the input for the backward pass, and compute the rest again there");
+              "keep only the input for the backward pass, and recompute the rest there");
 }
 
 void addBlock(Section& section, LayerSpec& spec) {
@@ -43,23 +43,24 @@ void addBlock(Section& section, LayerSpec& spec) {
 
 void addResidual(Section& section, LayerSpec& spec) {
   addInside(section, spec);
-  section.add("shortcut", &spec.shortcut, "what is done to x beside them; empty: nothing");
+  section.add("shortcut", &spec.shortcut, "layers applied to x in the shortcut; empty: none");
   addActivation(section, spec, "function of the sum");
   addRecompute(section, spec);
 }
 
 void addConvolution(Section& section, LayerSpec& spec) {
   ConvolutionKeys& keys = spec.convolution;
-  section.add("channels", &keys.channels, within(1, most), "channels", "of the output; required").required =
-      Required::always;
+  section.add("channels", &keys.channels, within(1, most), "channels", "channels of the output; required")
+      .required = Required::always;
   section.add("kernel", Axes{&keys.kernel}, within(1, most), "places", "extents of the window");
-  section.add("stride", Axes{&keys.stride}, within(1, most), "places", "from one window to the next");
+  section.add("stride", Axes{&keys.stride}, within(1, most), "places", "distance between windows");
   section.add("padding", Axes{&keys.padding, true}, within(0, most), "places",
-              "zeros on each side; same: as many as make input / stride windows");
-  section.add("dilation", Axes{&keys.dilation}, within(1, most), "places", "between neighbours in a window");
+              "zeros on each side; same: as many as give input / stride windows");
+  section.add("dilation", Axes{&keys.dilation}, within(1, most), "places",
+              "distance between neighbours within a window");
   section.add("groups", &keys.groups, within(1, most), "groups",
-              "parts of the channels, each seen by its part of the output alone");
-  section.add("bias", &keys.bias, "whether b is there, one value a channel");
+              "number of groups of channels; each group of the output sees only its group of the input");
+  section.add("bias", &keys.bias, "whether to add b, one value per channel");
   addActivation(section, spec, "function of each output");
 }
 
@@ -67,9 +68,9 @@ void addPool(Section& section, LayerSpec& spec) {
   PoolKeys& keys = spec.pool;
   section.add("kernel", Axes{&keys.kernel}, within(1, most), "places", "extents of the window");
   section.add("stride", Axes{&keys.stride}, within(0, most), "places",
-              "from one window to the next; 0: as far as the window is wide");
+              "distance between windows; 0: the extent of the window");
   section.add("padding", Axes{&keys.padding, true}, within(0, most), "places",
-              "places on each side that do not count");
+              "places on each side, which are ignored");
 }
 
 void addBatchNorm(Section& section, LayerSpec& spec) {
@@ -78,33 +79,38 @@ void addBatchNorm(Section& section, LayerSpec& spec) {
   section.add("momentum", &keys.momentum, within(0, 1), "",
               "weight of the latest batch in the running mean and variance");
   section.add("replicas", &keys.replicas,
-              "mean and variance over what all replicas have of a microbatch; otherwise over what each has");
+              "compute mean and variance over the microbatch of all replicas; otherwise each replica uses "
+              "its own part");
   addActivation(section, spec, "function of each output");
 }
 
 void addGroupNorm(Section& section, LayerSpec& spec) {
-  section.add("groups", &spec.group_norm.groups, within(1, most), "groups", "of channels; required")
+  section
+      .add("groups", &spec.group_norm.groups, within(1, most), "groups",
+           "number of groups of channels; required")
       .required = Required::always;
   section.add("epsilon", &spec.group_norm.epsilon, within(1e-30, 1), "", "added to the variance");
 }
 
 void addEmbedding(Section& section, LayerSpec& spec) {
-  section.add("width", &spec.embedding.width, within(0, 1 << 20), "values", "of a vector; required")
+  section.add("width", &spec.embedding.width, within(0, 1 << 20), "values", "values per vector; required")
       .required = Required::always;
   section.add("positions", &spec.embedding.positions, "add a learned vector for each position");
 }
 
 void addAttention(Section& section, LayerSpec& spec) {
-  section.add("heads", &spec.attention.heads, within(1, 1 << 16), "heads", "each has its part of the width");
+  section.add("heads", &spec.attention.heads, within(1, 1 << 16), "heads",
+              "number of heads; each uses its part of the width");
   section.add("bias", &spec.attention.bias, "whether the projections have biases");
 }
 
 void addNorm(Section& section, LayerSpec& spec) {
-  section.add("epsilon", &spec.norm.epsilon, within(1e-30, 1), "", "added to the mean square");
+  section.add("epsilon", &spec.norm.epsilon, within(1e-30, 1), "",
+              "added to the variance (layer-norm) or to the mean square (rms-norm)");
 }
 
 void addDropout(Section& section, LayerSpec& spec) {
-  section.add("rate", &spec.dropout.rate, withinBelow(0, 1), "", "share of the values that become 0");
+  section.add("rate", &spec.dropout.rate, withinBelow(0, 1), "", "fraction of the values that are set to 0");
 }
 
 } // namespace
@@ -112,54 +118,53 @@ void addDropout(Section& section, LayerSpec& spec) {
 const LayerTable<LayerType>& layerTypes() {
   static const LayerTable<LayerType> types{
       {"dense",
-       {"Fully connected: activation(W x + b), of each position where the input is a sequence, and of all "
-        "values otherwise.",
+       {"Fully connected: activation(W x + b), applied to each position of a sequence, or otherwise to all "
+        "values of a sample.",
         addDense}},
-      {"activation", {"A function of each value.", addActivationLayer}},
+      {"activation", {"A function applied to each value.", addActivationLayer}},
       {"block",
-       {"Layers that count as one: cuts lie between blocks, not inside them.", addBlock, LayerRole::row}},
-      {"residual", {"activation(layers(x) + shortcut(x)), as one layer.", addResidual}},
+       {"Layers that count as one: cuts are between blocks, not inside them.", addBlock, LayerRole::row}},
+      {"residual", {"activation(layers(x) + shortcut(x)), which counts as one layer.", addResidual}},
       {"conv2d",
        {"Convolution of an image {channels, rows, columns}: activation(W * x + b). kernel, stride, padding "
-        "and dilation are an integer, or a list of one for rows and one for columns.",
+        "and dilation are one integer, or a list with one integer for rows and one for columns.",
         addConvolution}},
       {"conv3d",
-       {"The same of a volume {channels, depth, rows, columns}; lists have three integers.", addConvolution}},
-      {"max-pool",
-       {"The largest value of each window, channel by channel, of an image or a volume.", addPool}},
-      {"average-pool", {"The mean of each window, channel by channel, of an image or a volume.", addPool}},
-      {"global-average-pool", {"The mean of each channel of an image or a volume: {channels}.", addNoKeys}},
-      {"flatten", {"All values of a sample in a row; a dense layer does so by itself.", addNoKeys}},
+       {"Like conv2d, for a volume {channels, depth, rows, columns}; lists have three integers.",
+        addConvolution}},
+      {"max-pool", {"The largest value of each window, per channel, of an image or a volume.", addPool}},
+      {"average-pool", {"The mean of each window, per channel, of an image or a volume.", addPool}},
+      {"global-average-pool",
+       {"The mean of each channel of an image or a volume; the output is {channels}.", addNoKeys}},
+      {"flatten", {"Turns a sample into one vector; a dense layer does this by itself.", addNoKeys}},
       {"batch-norm",
-       {"activation(scale (x - mean) / sqrt(variance + epsilon) + shift), with mean and variance of each "
-        "channel of an image or a volume, or of each value of a vector, over the batch. Evaluation takes "
-        "running ones.",
+       {"activation(scale (x - mean) / sqrt(variance + epsilon) + shift). Mean and variance are taken over "
+        "the batch, per channel of an image or a volume, or per value of a vector. Evaluation uses running "
+        "values.",
         addBatchNorm}},
       {"group-norm",
-       {"scale (x - mean) / sqrt(variance + epsilon) + shift, with mean and variance of each group of "
-        "channels "
-        "of one sample, an image or a volume, or of each group of values of a vector; scale and shift are "
-        "one "
-        "per channel. The same in evaluation.",
+       {"scale (x - mean) / sqrt(variance + epsilon) + shift. Mean and variance are taken over each group of "
+        "channels of one sample (an image or a volume), or over each group of values of a vector; scale and "
+        "shift are per channel. Evaluation does the same.",
         addGroupNorm}},
       {"embedding",
-       {"A learned vector for each token; the first layer of a network on text.", addEmbedding,
+       {"A learned vector for each token; must be the first layer of a network on text.", addEmbedding,
         LayerRole::takes_tokens}},
       {"attention",
-       {"Causal multi-head self-attention over the positions of a sequence, with a projection in front for "
-        "all heads and one behind; needs width = heads x n.",
+       {"Causal multi-head self-attention over the positions of a sequence, with an input projection for all "
+        "heads and an output projection; width must be a multiple of heads.",
         addAttention}},
       {"layer-norm",
-       {"The last extent of a sample, a position's values, gets mean 0 and deviation 1, then a learned "
-        "factor and shift for each value.",
+       {"Normalises the last extent of a sample (the values of a position) to mean 0 and standard deviation "
+        "1, then applies a learned factor and shift per value.",
         addNorm}},
       {"rms-norm",
-       {"The last extent of a sample, a position's values, gets root mean square 1, then a learned factor "
-        "for each value.",
+       {"Normalises the last extent of a sample (the values of a position) to root mean square 1, then "
+        "applies a learned factor per value.",
         addNorm}},
       {"dropout",
-       {"While training, values become 0 at random and the others grow to make up for it; the same ones "
-        "whatever the grid.",
+       {"During training, sets random values to 0 and scales the others up to compensate; the choice does "
+        "not depend on the grid of ranks.",
         addDropout}}};
   return types;
 }
@@ -168,7 +173,7 @@ Section describe(LayerSpec& spec) {
   const LayerType& type = layerTypes().at(spec.type);
   Section section{spec.type, type.text};
   type.addKeys(section, spec);
-  section.add("repeat", &spec.repeat, within(1, 10000), "layers", "this many equal layers in a row");
+  section.add("repeat", &spec.repeat, within(1, 10000), "layers", "number of identical layers in a row");
   return section;
 }
 

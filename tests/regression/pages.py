@@ -106,15 +106,16 @@ class BashCompletion(support.RunTest):
         self.assertEqual(self.complete("evaluate", "runs", "run/se"), {"run/seed="})
 
     def test_values_of_keys(self):
-        self.assertEqual(self.complete("train", "small.toml", "strategy/kind", "="), {"joint", "sil", "pipeline"})
+        kinds = {"joint", "sil", "pipeline", "local-sgd"}
+        self.assertEqual(self.complete("train", "small.toml", "strategy/kind", "="), kinds)
         self.assertEqual(self.complete("train", "small.toml", "strategy/kind", "=", "s"), {"sil"})
         self.assertEqual(self.complete("train", "small.toml", "run/timing", "=", "t"), {"true"})
         self.assertEqual(self.complete("train", "small.toml", "run/seed", "="), set())
 
     def test_values_where_readline_does_not_break_at_the_equals_sign(self):
         words = ["train", "small.toml", "strategy/kind="]
-        self.assertEqual(self.complete(*words, breaks=" \t\n"), {"strategy/kind=joint", "strategy/kind=sil",
-                                                                "strategy/kind=pipeline"})
+        kinds = {"strategy/kind=" + kind for kind in ("joint", "sil", "pipeline", "local-sgd")}
+        self.assertEqual(self.complete(*words, breaks=" \t\n"), kinds)
 
 
 if __name__ == "__main__":

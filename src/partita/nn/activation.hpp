@@ -7,8 +7,8 @@
 
 namespace partita {
 
-/// One struct an activation: `value(z)` and its derivative, given both the argument z and the value y so that
-/// each takes the cheaper. `needs_argument` says that z must be kept for the backward pass.
+/// One struct per activation: `value(z)` and its derivative, which gets both the argument z and the value y
+/// and uses the cheaper one. `needs_argument` says that z must be kept for the backward pass.
 
 struct Identity {
   static constexpr bool needs_argument = false;
@@ -61,7 +61,7 @@ struct Silu {
   }
 };
 
-/// Calls `body` with the struct of an activation, so that kernels are compiled for each.
+/// Calls `body` with the struct of an activation, so that a kernel is compiled for each.
 template <class Body>
 void withActivation(Activation activation, double slope, const Body& body) {
   switch (activation) {

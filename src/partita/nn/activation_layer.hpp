@@ -4,7 +4,8 @@
 
 namespace partita {
 
-/// y = act(x): of a deck, or the entrance of a stage whose predecessor is matched before its activation.
+/// y = act(x): a layer of the deck, or the entrance of a stage whose predecessor is matched before its
+/// activation.
 class ActivationLayer : public PlannedLayer {
  public:
   using PlannedLayer::PlannedLayer;

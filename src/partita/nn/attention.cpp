@@ -23,7 +23,7 @@ struct BiasGradient {
   KOKKOS_INLINE_FUNCTION Real operator()(std::int64_t i, std::int64_t j) const { return grad(i, j); }
 };
 
-/// What a call has in `saved` and `work`, of `places` positions in all.
+/// The parts of `saved` and `work` in one call, for `places` positions in all.
 struct Buffers {
   Buffers(const Matrix& in, std::int64_t width, std::int64_t heads, Real* memory)
       : places(static_cast<std::int64_t>(in.size()) / width), qkv(memory, places, 3 * width),
@@ -37,7 +37,7 @@ struct Buffers {
   AttentionShape shape{};
 };
 
-/// Calls `body` with a bound of the width of a head that the compiler knows.
+/// Calls `body` with a compile-time bound on the width of a head.
 template <class Body>
 void withBound(std::int64_t width, const Body& body) {
   static_assert(most_head_width == 256);
@@ -78,7 +78,7 @@ void Attention::bind(const LayerNumbers& numbers) {
   _outward = take(_width);
 }
 
-/// Queries, keys and values each as a layer of their own would.
+/// Initialises queries, keys and values each like a layer of its own.
 void Attention::initialise(std::uint64_t seed, const std::string& tensor, const TensorSlice& slice,
                            Real* values) const {
   const bool inward = tensor == "qkv_weight";

@@ -5,12 +5,12 @@
 
 namespace partita {
 
-/// Causal multi-head self-attention of a sequence {positions, width}: [q k v] = x Wi^T + bi, of each head
-/// o = softmax(q k^T / sqrt(head width)) v over the positions up to its own, y = o Wo^T + bo (Vaswani et al.,
-/// arXiv 1706.03762). As in FlashAttention-2 (Dao, arXiv 2307.08691) scores are made tile by tile with a
-/// running maximum and sum, and again in the backward pass: no matrix of positions x positions is ever there.
-/// Saved of each sample: q, k, v [positions, 3 width], o [positions, width], and of each head and position
-/// the logarithm of the sum [heads, positions].
+/// Causal multi-head self-attention of a sequence {positions, width}: [q k v] = x Wi^T + bi, per head o =
+/// softmax(q k^T / sqrt(head width)) v over the positions up to the query's own, y = o Wo^T + bo (Vaswani et
+/// al., arXiv 1706.03762). As in FlashAttention-2 (Dao, arXiv 2307.08691), scores are computed tile by tile
+/// with a running maximum and sum, and recomputed in the backward pass: no matrix of positions x positions is
+/// ever stored. Saved per sample: q, k, v [positions, 3 width], o [positions, width], and the logarithm of
+/// the sum per head and position [heads, positions].
 class Attention : public PlannedLayer {
  public:
   explicit Attention(const LayerPlan& plan);

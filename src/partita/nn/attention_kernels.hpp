@@ -7,8 +7,8 @@
 
 namespace partita {
 
-/// Of one call. Queries, keys and values lie beside one another in rows of 3 x width, the heads' outputs in
-/// rows of width, a head's part in one piece.
+/// Sizes of one call. Queries, keys and values lie side by side in rows of 3 x width, the outputs of the
+/// heads in rows of width; the part of each head is contiguous.
 struct AttentionShape {
   std::int64_t samples, positions, heads, width;
   KOKKOS_INLINE_FUNCTION std::int64_t headWidth() const { return width / heads; }
@@ -16,9 +16,9 @@ struct AttentionShape {
 
 namespace detail {
 
-/// Tiles small enough for the fastest cache together; on a device for the registers of a thread.
+/// The tiles together fit into the fastest cache, or on a device into the registers of a thread.
 constexpr std::int64_t query_tile = device_is_host ? 32 : 4, key_tile = device_is_host ? 64 : 8;
-constexpr Real no_score = -1e30; ///< its exponential is 0, and it has differences that are numbers
+constexpr Real no_score = -1e30; ///< its exponential is 0, and its differences are finite
 
 /// One head of one sample.
 struct Head {
@@ -32,7 +32,7 @@ struct Head {
   KOKKOS_INLINE_FUNCTION std::int64_t value(std::int64_t i) const { return key(i) + out_row; }
   KOKKOS_INLINE_FUNCTION std::int64_t output(std::int64_t i) const { return place + i * out_row + part; }
 
-  /// Keys of the tile that begins at `key`.
+  /// Number of keys in the tile that begins at `key`.
   KOKKOS_INLINE_FUNCTION std::int64_t keysFrom(std::int64_t key) const {
     return positions - key < key_tile ? positions - key : key_tile;
   }
@@ -41,7 +41,7 @@ struct Head {
   Real scale;
 };
 
-/// Positions of some tiles.
+/// The positions of a range of tiles.
 struct TileRange {
   KOKKOS_INLINE_FUNCTION TileRange(std::int64_t first, std::int64_t last) : begin(first), end(last) {}
   KOKKOS_INLINE_FUNCTION TileRange(std::int64_t first_tile, std::int64_t last_tile, std::int64_t size,
@@ -53,7 +53,7 @@ struct TileRange {
   std::int64_t begin, end;
 };
 
-/// The rows of a query tile against the columns of a key tile that the mask leaves to any of them.
+/// The rows of a query tile and the columns of a key tile that the mask leaves visible to any of these rows.
 struct Tile {
   KOKKOS_INLINE_FUNCTION Tile(std::int64_t first_query, std::int64_t first_key, std::int64_t positions)
       : query(first_query), key(first_key), rows(smaller(query_tile, positions - first_query)),
@@ -61,7 +61,7 @@ struct Tile {
         padded(smaller((columns + lanes - 1) / lanes * lanes, key_tile)) {}
 
   static KOKKOS_INLINE_FUNCTION std::int64_t smaller(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
-  /// Columns that row i may see: one at least, as queries in front of the keys have no tile.
+  /// Number of columns that row i may see: at least one, because queries before all the keys have no tile.
   KOKKOS_INLINE_FUNCTION std::int64_t seen(std::int64_t i) const {
     return smaller(columns, query + i - key + 1);
   }
@@ -69,7 +69,7 @@ struct Tile {
   std::int64_t query, key, rows, columns, padded;
 };
 
-/// [positions, width] as [width, key_tile], zero where there is no position.
+/// Transposes [positions, width] to [width, key_tile], padded with zeros.
 KOKKOS_INLINE_FUNCTION void transpose(const Real* from, std::int64_t row, std::int64_t count,
                                       std::int64_t width, Real* to) {
   for (std::int64_t j = 0; j < width; ++j) {
@@ -84,7 +84,7 @@ KOKKOS_INLINE_FUNCTION void products(const Tile& tile, const Real* a, std::int64
   product<false>(tile.rows, tile.padded, width, {a, a_row, 1}, transposed, key_tile, to, key_tile);
 }
 
-/// Scores become exp(scale x score - shift), and 0 beyond what the row may see.
+/// Replaces scores by exp(scale x score - shift), and by 0 beyond the columns that the row may see.
 KOKKOS_INLINE_FUNCTION void exponentials(Real* scores, std::int64_t seen, std::int64_t padded, Real scale,
                                          Real shift) {
   PARTITA_INDEPENDENT
@@ -109,15 +109,15 @@ KOKKOS_INLINE_FUNCTION Real largest(const Real* scores, std::int64_t count) {
 
 } // namespace detail
 
-/// Some rows of one head of one sample a work item, all on a host, a tile of queries on a device: o =
-/// softmax(scale q k^T) v and the logarithm of each sum, with the maximum and the sum so far of each row
-/// corrected as tiles of keys come (Dao, algorithm 1). Heads are at most `Bound` wide.
+/// Computes o = softmax(scale q k^T) v and the logarithm of each sum. A work item has some rows of one head
+/// of one sample: all of them on a host, a tile of queries on a device. The running maximum and sum of each
+/// row are corrected with each tile of keys (Dao, algorithm 1). Heads are at most `Bound` wide.
 template <int Bound>
 struct AttentionForward {
   AttentionShape shape;
   const Real* qkv;
   Real *out, *log_sums;
-  Real* sums; ///< work, as long as log_sums
+  Real* sums; ///< scratch, as long as log_sums
 
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, std::int64_t begin, std::int64_t end) const {
     const detail::Head head(shape, item);
@@ -161,7 +161,7 @@ struct AttentionForward {
   }
 };
 
-/// <dJ/do, o> of each position of a head.
+/// <dJ/do, o> per position of a head.
 struct AttentionAlong {
   AttentionShape shape;
   const Real *out, *grad_out;
@@ -174,11 +174,12 @@ struct AttentionAlong {
   }
 };
 
-/// Which gradients a kernel makes. On a device a work item has a tile of queries, or one of keys, and adds up
-/// over all tiles of the others; on a host it has a head, and makes all in one go.
+/// Which gradients a kernel computes. On a device a work item has a tile of queries (or of keys) and sums
+/// over all tiles of keys (or of queries); on a host it has a whole head and computes all gradients in one
+/// pass.
 enum class AttentionPart { all, queries, keys };
 
-/// The gradients of q, k and v (Dao, algorithm 2), with p = exp(scale q k^T - log sum) made again, dJ/dp =
+/// The gradients of q, k and v (Dao, algorithm 2), with p = exp(scale q k^T - log sum) recomputed, dJ/dp =
 /// dJ/do v^T, dJ/ds = p (dJ/dp - <dJ/do, o>). Heads are at most `Bound` wide.
 template <AttentionPart Part, int Bound>
 struct AttentionBackward {
@@ -217,7 +218,7 @@ struct AttentionBackward {
     }
   }
 
-  /// Scores become weights, and the gradients of weights those of scores before their scale.
+  /// Replaces scores by weights, and the gradients of the weights by those of the scores before scaling.
   KOKKOS_INLINE_FUNCTION void scoreGradients(const detail::Head& head, const detail::Tile& tile,
                                              Real* weights, Real* slopes) const {
     for (std::int64_t i = 0; i < tile.rows; ++i) {

@@ -27,7 +27,7 @@ struct Moments {
   }
 };
 
-/// Sum and number of the values of a channel.
+/// Sum and number of the values of each channel.
 struct SumOfMeans {
   const Real* mean;
   Real *sum, *count;
@@ -41,7 +41,8 @@ struct SumOfMeans {
   }
 };
 
-/// Squares about the mean of the batch from those about the means of its rows: Chan, Golub and LeVeque, 1983.
+/// Computes squares about the mean of the batch from those about the means of its rows (Chan, Golub and
+/// LeVeque, 1983).
 struct SumOfSquares {
   const Real *mean, *squares, *sum, *count;
   Real* result;
@@ -58,7 +59,7 @@ struct SumOfSquares {
   }
 };
 
-/// Mean and 1 / deviation of the batch; running ones follow, the variance without the bias of a sample.
+/// Mean and 1 / deviation of the batch. Updates the running ones, with the unbiased variance.
 struct Conclude {
   const Real *sum, *squares, *count;
   Real *mean, *inverse, *running_mean, *running_variance; // running null: left as they are
@@ -84,7 +85,7 @@ struct TakeRunning {
   }
 };
 
-/// Over the rows: the gradients of shift and scale, which are the sums that the input's gradient needs.
+/// Sums over the rows: the gradients of shift and scale, which the input's gradient needs as well.
 struct ParameterGradients {
   const Real *sum, *product;
   Real *all_sums, *all_products, *count, *shift_gradient, *scale_gradient;
@@ -105,8 +106,8 @@ struct ParameterGradients {
   }
 };
 
-/// dJ/dx = scale / deviation (g - mean of g - x^ mean of g x^); the means are of a batch that mean and
-/// deviation depend on.
+/// dJ/dx = scale / deviation (g - mean of g - x^ mean of g x^); the means are over the batch on which mean
+/// and deviation depend.
 struct InputGradient {
   const Real *in, *grad, *mean, *inverse, *scale, *sums, *products, *count;
   Real* grad_in;

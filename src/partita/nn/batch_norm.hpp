@@ -5,10 +5,10 @@
 
 namespace partita {
 
-/// y = act(scale (x - mean) / sqrt(variance + epsilon) + shift) of each channel of an image or a volume, or
-/// of each value of a vector (Ioffe and Szegedy, arXiv 1502.03167). In training mean and variance are those
-/// of the batch, of what this replica has of it or with `replicas` of all; running ones, the statistics
-/// "mean" and "variance", follow them and serve otherwise.
+/// y = act(scale (x - mean) / sqrt(variance + epsilon) + shift) per channel of an image or a volume, or per
+/// value of a vector (Ioffe and Szegedy, arXiv 1502.03167). In training, mean and variance are those of this
+/// replica's share of the batch, or with `replicas` of the whole batch. The running mean and variance
+/// (statistics "mean" and "variance") follow them and are used outside training.
 class BatchNorm : public PlannedLayer {
  public:
   explicit BatchNorm(const LayerPlan& plan);
@@ -26,8 +26,8 @@ class BatchNorm : public PlannedLayer {
  private:
   /// Scratch, in the order of BatchNormRules::workValues.
   struct Sums {
-    Real *first, *second; ///< of each channel of a row [rows, channels]
-    Vector all;           ///< of the batch: two of each channel, and the number of values of a channel
+    Real *first, *second; ///< per channel of a row [rows, channels]
+    Vector all;           ///< of the batch: two values per channel, and the number of values in a channel
   };
   Sums sumsIn(const Pass& pass, std::int64_t rows) const;
   void measure(const ExecSpace& space, const Pass& pass, const Matrix& in, Real* mean, Real* deviation);

@@ -7,12 +7,12 @@ namespace partita {
 
 namespace {
 
-/// Of extents, which 32 bits hold: some processors divide 64 bits ten times as slowly.
+/// For extents, which fit into 32 bits: some processors divide 64-bit numbers ten times as slowly.
 KOKKOS_INLINE_FUNCTION std::int64_t quotient(std::int64_t a, std::int64_t b) {
   return b == 1 ? a : static_cast<std::uint32_t>(a) / static_cast<std::uint32_t>(b);
 }
 
-/// One tap of the windows: its place at the first window, and along each axis the windows that have it inside
+/// One tap of the windows: its place in the first window, and per axis the windows for which it lies inside
 /// the input.
 struct Tap {
   KOKKOS_INLINE_FUNCTION Tap(const WindowPlan& w, std::int64_t tap) {
@@ -26,13 +26,13 @@ struct Tap {
       if (begin[a] > end[a]) begin[a] = end[a];
     }
   }
-  /// Do all windows have it inside?
+  /// Does it lie inside the input for all windows?
   KOKKOS_INLINE_FUNCTION bool everywhere(const WindowPlan& w) const {
     for (int a = 0; a < 3; ++a)
       if (begin[a] > 0 || end[a] < w.out[a]) return false;
     return true;
   }
-  /// Its value in the input for a window.
+  /// Index of its input value for a window.
   KOKKOS_INLINE_FUNCTION std::int64_t offset(const WindowPlan& w, std::int64_t wz, std::int64_t wy,
                                              std::int64_t wx) const {
     return ((place[0] + wz * w.stride[0]) * w.in[1] + place[1] + wy * w.stride[1]) * w.in[2] + place[2] +
@@ -42,8 +42,8 @@ struct Tap {
   std::int64_t place[3], begin[3], end[3];
 };
 
-/// Calls body(first window, value of it in the input, windows) for the rows of windows that have the tap
-/// inside; windows of a row are neighbours, their values lie `stride` apart.
+/// Calls body(first window, its value in the input, windows) for the rows of windows that have the tap
+/// inside; the windows of a row are neighbours, and their values lie `stride` apart.
 template <class Body>
 KOKKOS_INLINE_FUNCTION void forRows(const WindowPlan& w, const Tap& tap, const Body& body) {
   const std::int64_t n = tap.end[2] - tap.begin[2], step = w.stride[1] * w.in[2];
@@ -55,9 +55,9 @@ KOKKOS_INLINE_FUNCTION void forRows(const WindowPlan& w, const Tap& tap, const B
   }
 }
 
-/// With windows one place apart and as many in a row as places, a tap sees a plane of the input as it lies,
-/// shifted: one run of the windows that have it inside. Between two rows of these it is outside, where the
-/// run goes on to the next row of the input.
+/// If windows are one place apart and a row has as many windows as places, a tap sees a shifted plane of the
+/// input: one contiguous run over the windows that have it inside. Between two rows of these windows the tap
+/// is outside, and the run continues with the next row of the input.
 struct ShiftedPlane {
   KOKKOS_INLINE_FUNCTION static bool fits(const WindowPlan& w) {
     return w.stride[1] == 1 && w.stride[2] == 1 && w.out[2] == w.in[2];
@@ -69,7 +69,7 @@ struct ShiftedPlane {
     first = tap.begin[1] * row + tap.begin[2];
     count = (rows - 1) * row + inside;
   }
-  /// Values of the run, which begins at `run`, that no window has.
+  /// Zeroes the values of the run, which begins at `run`, that belong to no window.
   KOKKOS_INLINE_FUNCTION void clearBetweenRows(Real* run) const {
     for (std::int64_t gap = inside; gap < count; gap += row)
       for (std::int64_t i = gap; i < gap + row - inside; ++i) run[i] = Real(0);
@@ -85,7 +85,7 @@ struct Gather {
   Real* columns;
   std::int64_t channels, rows;
 
-  /// An item is one value of a column; it runs over the windows of all rows of the batch, or is at one.
+  /// An item is one value of a column; it runs over the windows of all rows of the batch, or of one row.
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t value, std::int64_t first, std::int64_t last) const {
     const std::int64_t taps = placesOf(w.kernel), windows = placesOf(w.out), channel = value / taps;
     const Tap tap(w, value - channel * taps);
@@ -145,11 +145,11 @@ struct Gather {
 
 struct Scatter {
   WindowPlan w;
-  Real* columns; // where they count for nothing they become zero
+  Real* columns; // values outside the input become zero
   Real* grad_in;
   std::int64_t channels, rows;
 
-  /// An item owns one channel, of all rows of the batch or of one.
+  /// An item owns one channel, of all rows of the batch or of one row.
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t channel, std::int64_t first, std::int64_t last) const {
     const std::int64_t taps = placesOf(w.kernel), places = placesOf(w.in), windows = placesOf(w.out);
     for (std::int64_t row = first; row < last; ++row) {

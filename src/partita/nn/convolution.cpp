@@ -14,8 +14,8 @@ namespace partita {
 
 namespace {
 
-/// out = act(product + bias); products have the rows of the batch inside the channels, the output has them
-/// outside.
+/// out = act(product + bias). In the products the channels are outermost and the rows of the batch inside
+/// them; in the output the rows are outermost.
 template <class Act>
 struct Finish {
   Act act;
@@ -56,7 +56,7 @@ struct ChannelActivationGradient {
   }
 };
 
-/// The sum over rows of sums [rows, channels].
+/// Adds up sums [rows, channels] over the rows.
 struct SumRows {
   const Real* sums;
   Real* out;
@@ -70,7 +70,7 @@ struct SumRows {
   }
 };
 
-/// Products of several rows are in the order that one matrix product wants.
+/// Products of several rows are stored in the order that a single matrix product needs.
 struct Interleave {
   const Real* from;
   Real* to;
@@ -115,7 +115,7 @@ void Convolution::initialise(std::uint64_t seed, const std::string& tensor, cons
   }
 }
 
-/// In the order of ConvolutionRules::workValues. One row alone needs no scratch for products: they lie in the
+/// In the order of ConvolutionRules::workValues. A single row needs no scratch for products: they lie in the
 /// output, or in its gradient.
 Convolution::Part Convolution::partOf(const Pass& pass, std::int64_t first, std::int64_t rows,
                                       const Matrix& in, const Matrix& out) const {
@@ -162,7 +162,7 @@ void Convolution::finish(const ExecSpace& space, const Part& part, const Matrix&
   });
 }
 
-/// dJ/dout becomes dJ/dz, and the bias gets its gradient.
+/// Replaces dJ/dout by dJ/dz and computes the gradient of the bias.
 void Convolution::activationGradient(const ExecSpace& space, const Pass& pass, const Matrix& out,
                                      const Matrix& saved, const Matrix& grad) const {
   if (!_plan.spec.convolution.bias && _plan.spec.activation == Activation::identity) return;

@@ -6,10 +6,10 @@
 
 namespace partita {
 
-/// y = act(W * x + b) of images {channels, rows, columns} and volumes {channels, depth, rows, columns};
-/// W {channels out, channels in / groups, extents of the window}, b {channels out}. What the windows see is
-/// gathered into columns (Chellapilla, Puri and Simard, 2006) for as many rows of the batch at a time as
-/// bounded scratch takes, so that the work is one matrix product a group; a 1x1 window of stride 1 needs no
+/// y = act(W * x + b) of images {channels, rows, columns} and volumes {channels, depth, rows, columns}; W
+/// {channels out, channels in / groups, extents of the window}, b {channels out}. What the windows see is
+/// gathered into columns (Chellapilla, Puri and Simard, 2006), for as many rows of the batch at a time as fit
+/// into bounded scratch, so that the work is one matrix product per group. A 1x1 window of stride 1 needs no
 /// gathering.
 class Convolution : public PlannedLayer {
  public:

@@ -37,7 +37,7 @@ Dense::Dense(const LayerPlan& plan)
     : PlannedLayer(plan), _units(plan.out.back()), _fan_in(isSequence(plan.in) ? plan.in[1] : plan.inputs()) {
 }
 
-/// A row a sample, or a row a position.
+/// One row per sample or per position.
 Matrix Dense::rowsOf(const Matrix& matrix, std::int64_t width) const {
   if (matrix.size() == 0) return matrix;
   return Matrix(matrix.data(), matrix.size() / static_cast<std::size_t>(width),
@@ -70,7 +70,7 @@ void Dense::forward(const ExecSpace& space, const Pass&, const Matrix& samples_i
   });
 }
 
-/// dJ/dout becomes dJ/dz, and the bias gets its gradient, the column sums of it, in the same pass.
+/// Replaces dJ/dout by dJ/dz and in the same pass computes its column sums, the gradient of the bias.
 void Dense::activationGradient(const ExecSpace& space, const Pass& pass, const Matrix& out,
                                const Matrix& saved, const Matrix& grad) const {
   if (!_plan.spec.dense.bias && _plan.spec.activation == Activation::identity) return;

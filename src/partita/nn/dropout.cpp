@@ -12,26 +12,26 @@ namespace partita {
 
 namespace {
 
-constexpr std::int64_t values_per_block = 8; // of four random words, half a word a value
+constexpr std::int64_t values_per_block = 8; // four random words, half a word per value
 
-/// Goes over blocks of neighbouring values of a run: they are numbered in the whole sample.
+/// Visits blocks of neighbouring values of a run, numbered within the whole sample.
 struct MaskBlocks {
   RandomStream random;
   const Real* from;
   Real* to;
-  std::int64_t first, stride, length, runs; // runs of a sample
+  std::int64_t first, stride, length, runs; // runs per sample
   std::int64_t first_row;
   std::uint32_t dropped; // of 2^16
   Real scale;
 
-  /// A run of a sample: values [begin, end) of the whole, of which the first is value `local` here.
+  /// A run of a sample: values [begin, end) of the whole; the first one is value `local` here.
   struct Run {
     std::int64_t row, begin, end, local;
   };
 
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, std::int64_t from_block,
                                          std::int64_t to_block) const {
-    constexpr int many = 32; // more than compilers unroll, which then find vectors in them
+    constexpr int many = 32; // more than compilers unroll, so that they vectorise instead
     const std::int64_t begin = first + item % runs * stride;
     const Run run{first_row + item / runs, begin, begin + length, item * length};
     const std::int64_t front = begin / values_per_block, last = (run.end - 1) / values_per_block + 1;
@@ -66,7 +66,7 @@ struct MaskBlocks {
       masked[count - 1] = (words[count / 2] & 0xFFFFU) < threshold ? Real(0) : factor * values[count - 1];
   }
 
-  /// A block that begins in front of the run.
+  /// A block that begins before the run.
   KOKKOS_INLINE_FUNCTION void maskFront(const Run& run, std::int64_t block) const {
     std::uint32_t words[4];
     random.blocks<1>(numberOf(run, block), words);
@@ -91,7 +91,7 @@ Dropout::Dropout(const LayerPlan& plan, const TensorSlice& slice) : PlannedLayer
   _runs = {runs.front().in_whole, stride, runs.front().count};
 }
 
-/// One step's numbers come from a key of their own: odd multiples of the step keep keys apart.
+/// Each step has its own key for random numbers: odd multiples of the step keep the keys apart.
 void Dropout::mask(const ExecSpace& space, const Pass& pass, const Matrix& from, const Matrix& to) const {
   const auto dropped =
       static_cast<std::uint32_t>(std::min(65535L, std::lround(_plan.spec.dropout.rate * 65536.0)));

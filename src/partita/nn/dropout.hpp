@@ -6,14 +6,15 @@
 
 namespace partita {
 
-/// y = x m / (1 - rate), where m is 0 with probability `rate` and else 1 (Srivastava et al., JMLR 2014); y =
-/// x outside training. m is a function of (seed, step, row of the whole batch, layer, value), so that it is
-/// the same on any grid and in the backward pass, for which nothing is kept. `rate` counts in steps of 2^-16.
+/// y = x m / (1 - rate), where m is 0 with probability `rate` and 1 otherwise (Srivastava et al., JMLR 2014);
+/// y = x outside training. m is a function of (seed, step, row of the whole batch, layer, value), so that it
+/// is the same on any grid and in the backward pass, and nothing is saved. `rate` is rounded to steps of
+/// 2^-16.
 class Dropout : public PlannedLayer {
  public:
   explicit Dropout(const LayerPlan& plan) : PlannedLayer(plan) {}
-  /// A layer that sees a slice of each sample, divided along one axis: its mask is that part of the mask of
-  /// the whole.
+  /// A layer that sees a slice of each sample, divided along one axis: its mask is the matching part of the
+  /// whole mask.
   Dropout(const LayerPlan& plan, const TensorSlice& slice);
 
   void forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
@@ -22,9 +23,9 @@ class Dropout : public PlannedLayer {
                 const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) override;
 
  private:
-  /// Values of a sample that lie one after another in the whole and in the slice.
+  /// Values of a sample that are contiguous both in the whole and in the slice.
   struct Runs {
-    std::int64_t first, stride, length; ///< place of the first run in the whole, from one to the next, values
+    std::int64_t first, stride, length; ///< first place in the whole, distance between runs, values per run
   };
   void mask(const ExecSpace& space, const Pass& pass, const Matrix& from, const Matrix& to) const;
 

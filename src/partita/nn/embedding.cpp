@@ -9,7 +9,7 @@ namespace partita {
 
 namespace {
 
-/// A row of the table; what is no token must not lead out of it.
+/// A row of the table; an invalid token must not lead to a read outside it.
 KOKKOS_INLINE_FUNCTION std::int64_t rowOf(Real token, std::int64_t tokens) {
   const auto row = static_cast<std::int64_t>(token);
   return row < 0 ? 0 : row < tokens ? row : tokens - 1;
@@ -18,7 +18,7 @@ KOKKOS_INLINE_FUNCTION std::int64_t rowOf(Real token, std::int64_t tokens) {
 template <class Stored>
 struct LookUp {
   const Real* in;
-  const Stored *table, *positions; // positions: or null
+  const Stored *table, *positions; // positions may be null
   Real* out;
   std::int64_t tokens, width, length;
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t place, std::int64_t j) const {
@@ -28,8 +28,8 @@ struct LookUp {
 };
 
 /// Adds the gradient of each place to the row of its token, for a panel of the table's rows. A work item owns
-/// some columns and goes through the places in order, so that sums have one order whatever the number of
-/// threads.
+/// some columns and visits the places in order, so that the order of summation does not depend on the number
+/// of threads.
 struct ScatterAdd {
   static constexpr std::int64_t columns_per_item = device_is_host ? 64 : 1;
   const Real *in, *grad;
@@ -78,7 +78,7 @@ void Embedding::bind(const LayerNumbers& numbers) {
 void Embedding::initialise(std::uint64_t seed, const std::string& tensor, const TensorSlice& slice,
                            Real* values) const {
   const std::int64_t first =
-      tensor == "weight" ? 0 : _tokens * _width; // one table's numbers, then the other's
+      tensor == "weight" ? 0 : _tokens * _width; // the numbers of one table, then those of the other
   fillNormal(0.02, RandomStream(seed, Stream::initialisation, static_cast<std::uint32_t>(_plan.number)),
              first, slice, values);
 }
@@ -101,7 +101,7 @@ void Embedding::backward(const ExecSpace& space, const Pass& pass, const Matrix&
   const Region region(space, "partita::Embedding::backward", Phase::elementwise);
   const std::int64_t items = (_width + ScatterAdd::columns_per_item - 1) / ScatterAdd::columns_per_item;
   const auto places = static_cast<std::int64_t>(in.size());
-  const bool keep = pass.accumulate || _plan.shared; // a tied layer behind has left its part there
+  const bool keep = pass.accumulate || _plan.shared; // a later tied layer has left its part there
   _table.changeGradient(space, keep, [&](std::int64_t first, const Matrix& panel) {
     Kokkos::parallel_for("partita::Embedding::backward_kernel", Range(space, 0, items),
                          ScatterAdd{in.data(), grad_out.data(), panel.data(), _tokens, _width, places, first,
@@ -110,7 +110,8 @@ void Embedding::backward(const ExecSpace& space, const Pass& pass, const Matrix&
   if (_plan.spec.embedding.positions) {
     const auto columns = static_cast<std::int64_t>(grad_out.extent(1));
     const Vector gradient = _positions.gradient(space, pass.accumulate);
-    if (!pass.accumulate) Kokkos::deep_copy(space, gradient, Real(0)); // of places that are not met
+    if (!pass.accumulate)
+      Kokkos::deep_copy(space, gradient, Real(0)); // for positions beyond shorter sequences
     sumColumns(space, "partita::Embedding::position_gradient", static_cast<std::int64_t>(grad_out.extent(0)),
                columns, Element{grad_out.data(), columns}, gradient.data(), true);
     _positions.storeGradient(space);

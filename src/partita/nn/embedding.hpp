@@ -5,8 +5,8 @@
 
 namespace partita {
 
-/// y_t = E[x_t], and where the deck says so + P[t]: tokens {positions}, which come as numbers, to vectors
-/// {positions, width}. Both tables start normal with deviation 0.02, as those of GPT-2 (Radford et al.,
+/// y_t = E[x_t], or E[x_t] + P[t] if the deck says so: maps tokens {positions}, stored as numbers, to vectors
+/// {positions, width}. Both tables start as normal numbers of deviation 0.02, as in GPT-2 (Radford et al.,
 /// 2019). Tokens have no gradient.
 class Embedding : public PlannedLayer {
  public:

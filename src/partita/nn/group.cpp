@@ -130,8 +130,7 @@ void Group::backward(const ExecSpace& space, const Pass& pass, const Matrix& in,
     forEachElement(space, "partita::Group::activation_gradient_kernel", rows, out.extent(1),
                    ScaleByDerivative<decltype(act)>{act, out, memory.argument, grad_out});
   });
-  const Matrix to_body =
-      asMatrix(memory.gradients[0], rows, out.extent(1)); // the other branch needs the same
+  const Matrix to_body = asMatrix(memory.gradients[0], rows, out.extent(1)); // the other branch needs it too
   Kokkos::deep_copy(space, to_body, grad_out);
   _body.backward(space, memory.pass, in, memory.body, to_body, grad_in, work);
   if (_shortcut.empty()) {

@@ -21,10 +21,10 @@ class Group : public PlannedLayer {
                 const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) override;
 
  private:
-  /// What the layers inside leave behind, and the scratch of a pass.
+  /// What the layers inside save, and the scratch of a pass.
   struct Memory {
     Tape body, shortcut;
-    Matrix argument; ///< of the activation, where it wants that
+    Matrix argument; ///< of the activation, if it needs that
     Vector gradients[3];
     Pass pass; ///< for the layers inside
   };
@@ -33,7 +33,7 @@ class Group : public PlannedLayer {
   Matrix beside(const Memory& memory, const Matrix& in) const;
 
   bool _residual;
-  std::int64_t _widest; ///< activation inside, values a sample
+  std::int64_t _widest; ///< activation inside, values per sample
   LayerChain _body, _shortcut;
 };
 

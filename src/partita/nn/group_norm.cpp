@@ -12,7 +12,7 @@ namespace partita {
 
 namespace {
 
-/// Mean and 1 / deviation of each group of a row: of `size` values that lie one after another.
+/// Mean and 1 / deviation of each group of a row, `size` contiguous values.
 struct MeasureGroup {
   const Real* in;
   Real* saved;

@@ -29,7 +29,7 @@ double dot(const double* a, const double* b, std::int64_t n) {
 void orthonormaliseRows(double* m, std::int64_t rows, std::int64_t columns) {
   for (std::int64_t r = 0; r < rows; ++r) {
     double* row = m + r * columns;
-    for (int pass = 0; pass < 2; ++pass) { // once loses orthogonality to rounding, twice is enough
+    for (int pass = 0; pass < 2; ++pass) { // one pass loses orthogonality to rounding, two are enough
       for (std::int64_t q = 0; q < r; ++q) {
         const double* other = m + q * columns;
         const double projection = dot(row, other, columns);
@@ -59,7 +59,7 @@ void initialiseWeights(Initialisation kind, const WeightSource& source, const Te
                weights);
     return;
   }
-  // Orthonormal rows or columns, whichever are fewer; no slice is a function of a slice.
+  // Orthonormal rows or columns, whichever are fewer; a slice cannot be computed without the whole matrix.
   const bool wide = outputs <= inputs;
   const std::int64_t rows = wide ? outputs : inputs, columns = wide ? inputs : outputs;
   std::vector<double> q(static_cast<std::size_t>(rows * columns));

@@ -16,45 +16,47 @@ namespace partita {
 
 class ReplicaReduce;
 
-/// What a layer must know of the call it serves.
+/// What a layer must know about the current call.
 struct Pass {
-  bool training = true;       ///< random masks and batch statistics, or their inference forms
+  bool training = true;       ///< random masks and batch statistics; false: their inference forms
   bool accumulate = false;    ///< add to the gradients (later microbatches) instead of overwriting them
-  std::uint64_t seed = 0;     ///< of the random numbers a layer draws; a stage says its own
+  std::uint64_t seed = 0;     ///< of the random numbers a layer draws; each stage sets its own
   std::uint64_t step = 0;     ///< counter of the random numbers a layer draws
   std::int64_t first_row = 0; ///< place of row 0 in the whole batch, over all replicas and microbatches
-  bool again = false;         ///< a forward pass of before is repeated: statistics are not counted twice
-  const ReplicaReduce* replicas = nullptr;                ///< null: there is one replica
+  bool again = false;         ///< repeats an earlier forward pass: statistics are not counted twice
+  const ReplicaReduce* replicas = nullptr;                ///< null: there is only one replica
   const std::function<void()>* gradients_final = nullptr; ///< see `tellGradientsFinal`
   Vector work; ///< scratch, as long as the layer's `workValues`; free again after the call
 
-  /// For a backward pass that makes dJ/din behind the parameters' gradients: those may go on their way.
+  /// Called by a backward pass that computes dJ/din after the parameters' gradients: these may be sent
+  /// already.
   void tellGradientsFinal() const {
     if (gradients_final != nullptr) (*gradients_final)();
   }
 };
 
-/// A layer maps [rows, inputs] to [rows, outputs]; sequences may be shorter in a call than in the plan, and
-/// the number of positions follows from the columns of what comes. It owns no memory: the stage binds its
-/// part of the flat parameter and gradient buffers and hands in what is kept of a batch, so that many batches
-/// can be under way at once.
+/// A layer maps [rows, inputs] to [rows, outputs]. Sequences may be shorter in a call than in the plan; the
+/// number of positions follows from the columns of the input. A layer owns no memory: the stage binds its
+/// part of the flat parameter and gradient buffers and passes in what is saved per batch, so that many
+/// batches can be in flight at once.
 class Layer {
  public:
   virtual ~Layer() = default;
 
-  virtual std::int64_t inputs() const = 0;  ///< values a sample
-  virtual std::int64_t outputs() const = 0; ///< values a sample
+  virtual std::int64_t inputs() const = 0;  ///< values per sample
+  virtual std::int64_t outputs() const = 0; ///< values per sample
   virtual std::string name() const = 0;     ///< place in the whole network: "layer3.dense"
 
-  /// Values a sample that forward leaves in `saved` for backward, besides input and output.
+  /// Values per sample that forward leaves in `saved` for backward, besides input and output.
   virtual std::int64_t savedValues() const { return 0; }
 
   /// Takes this layer's part of the flat buffers, `LayerPlan::storedValues` long; LayerTensors divides it.
   virtual void bind(const LayerNumbers& numbers) { (void)numbers; }
-  /// May that be of 16 bits? Else it is converted for the layer, all at once, before and behind each call.
+  /// May these buffers be 16-bit? Otherwise they are converted for the layer, as a whole, before and after
+  /// each call.
   virtual bool acceptsHalf() const { return false; }
-  /// Starting values of a slice of one of its tensors, a function of (seed, place in the network, place in
-  /// the tensor) alone. Zeros where a layer says nothing else.
+  /// Starting values of a slice of one of its tensors. They depend only on (seed, place in the network, place
+  /// in the tensor). Zeros by default.
   virtual void initialise(std::uint64_t seed, const std::string& tensor, const TensorSlice& slice,
                           Real* values) const {
     (void)seed;
@@ -69,13 +71,13 @@ class Layer {
   /// in [rows, inputs] -> out [rows, outputs], saved [rows, savedValues()].
   virtual void forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
                        const Matrix& saved) = 0;
-  /// From dJ/dout to the parameters' gradients and dJ/din. `grad_out` may be overwritten; an empty `grad_in`
-  /// says that nobody wants it.
+  /// Computes the parameters' gradients and dJ/din from dJ/dout. `grad_out` may be overwritten; an empty
+  /// `grad_in` means that dJ/din is not needed.
   virtual void backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
                         const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) = 0;
 };
 
-/// A layer of the network: its sizes are those of its plan.
+/// A layer of the network, with the sizes of its plan.
 class PlannedLayer : public Layer {
  public:
   explicit PlannedLayer(LayerPlan plan) : _plan(std::move(plan)) {}
@@ -86,7 +88,7 @@ class PlannedLayer : public Layer {
   std::int64_t savedValues() const override { return _plan.savedValues(); }
 
  protected:
-  /// Channels of all rows of a batch.
+  /// The channels of all rows of a batch.
   std::int64_t channelsOf(const Matrix& in) const {
     return static_cast<std::int64_t>(in.extent(0)) * _plan.in.front();
   }
@@ -96,7 +98,7 @@ class PlannedLayer : public Layer {
 
 using LayerFactory = std::unique_ptr<Layer> (*)(const LayerPlan& plan);
 
-/// What makes a layer of each type.
+/// Creates the layers of each type.
 const LayerTable<LayerFactory>& layerClasses();
 
 std::unique_ptr<Layer> makeLayer(const LayerPlan& plan);

@@ -32,13 +32,13 @@ void LayerChain::bind(const LayerNumbers& numbers) {
   }
 }
 
-/// Where a layer that wants `Real` finds its numbers.
+/// Where a layer that needs `Real` finds its numbers.
 LayerNumbers LayerChain::copyOf(std::size_t layer) const {
   const std::int64_t size = _begin[layer + 1] - _begin[layer];
   return {part(_numbers.scratch, 0, size), part(_numbers.gradient_scratch, 0, size)};
 }
 
-/// Gives a layer its numbers as `Real`; gradients only where it adds to them.
+/// Gives a layer its numbers as `Real`; gradients only if the layer adds to them.
 void LayerChain::unpack(const ExecSpace& space, std::size_t layer, bool gradients) const {
   if (!_copied[layer]) return;
   const LayerNumbers own = _numbers.part(_begin[layer], _begin[layer + 1]), copy = copyOf(layer);
@@ -46,7 +46,7 @@ void LayerChain::unpack(const ExecSpace& space, std::size_t layer, bool gradient
   if (gradients) convert(space, own.gradients, copy.gradients);
 }
 
-/// Tensor by tensor: in the gaps of the copy is what other layers have left there.
+/// Tensor by tensor, because the gaps of the copy hold what other layers have left there.
 void LayerChain::pack(const ExecSpace& space, std::size_t layer) const {
   if (!_copied[layer]) return;
   const TypedSpan from = copyOf(layer).gradients,
@@ -126,7 +126,7 @@ void LayerChain::backward(const ExecSpace& space, const Pass& pass, const Matrix
   std::size_t next = grad_out.data() == work[0].data() ? 1 : 0;
   for (std::size_t i = _layers.size(); i-- > 0;) {
     if (!input_wanted && i < _first_trained) break;
-    Matrix before; // stays empty where nobody wants the gradient
+    Matrix before; // stays empty if nothing needs the gradient
     if (i > 0 && (input_wanted || i > _first_trained)) {
       before = shaped(work[next].data(), _layers[i]->inputs(), in);
     } else if (i == 0) {
@@ -142,7 +142,7 @@ void LayerChain::backward(const ExecSpace& space, const Pass& pass, const Matrix
     own.gradients_final = &gradients_final;
     unpack(space, i, pass.accumulate);
     _layers[i]->backward(space, own, from, to, topRows(tape.saved[i], tape.rows), grad, before);
-    tell(); // where the layer has not done so itself
+    tell(); // unless the layer has done so itself
     roundTo(space, _numbers.parameters.precision, before);
     grad = before;
     next = 1 - next;

@@ -6,18 +6,17 @@
 
 namespace partita {
 
-/// What one batch leaves behind in a chain of layers between forward and backward. A pipeline keeps several
-/// at once.
+/// What a chain of layers keeps of one batch between forward and backward. A pipeline keeps several at once.
 struct Tape {
-  std::vector<Matrix> outputs, saved; ///< one of each a layer, [capacity, values]
-  std::int64_t rows = 0;              ///< of the batch now on it
-  std::int64_t columns = 0;           ///< of its last output: fewer than values where sequences are shorter
+  std::vector<Matrix> outputs, saved; ///< one of each per layer, [capacity, values]
+  std::int64_t rows = 0;              ///< of the current batch
+  std::int64_t columns = 0;           ///< of its last output: fewer than planned if sequences are shorter
   Matrix output() const {
     return Matrix(outputs.back().data(), static_cast<std::size_t>(rows), static_cast<std::size_t>(columns));
   }
 };
 
-/// Layers one behind the other, over consecutive parts of a flat parameter and a flat gradient buffer.
+/// Consecutive layers, over consecutive parts of a flat parameter and a flat gradient buffer.
 class LayerChain {
  public:
   /// Called in backward as soon as the gradients in [begin, end) of the flat buffer are final (from the
@@ -39,15 +38,15 @@ class LayerChain {
   void initialiseStatistics(Real* values) const;
 
   Tape makeTape(std::int64_t capacity) const;
-  /// A tape for `rows` samples in memory that somebody else has; the last output goes to `out` where that is
-  /// not empty. Advances `memory` by what it took.
+  /// A tape for `rows` samples in memory that the caller owns; the last output goes to `out` if that is not
+  /// empty. Advances `memory` by the amount used.
   Tape tapeIn(Real*& memory, std::int64_t rows, const Matrix& out) const;
 
-  /// in [rows, inputs()] -> output [rows, outputs()], which lives on the tape; both narrower for sequences
-  /// that are shorter than planned.
+  /// in [rows, inputs()] -> output [rows, outputs()], which lives on the tape; both are narrower if sequences
+  /// are shorter than planned.
   Matrix forward(const ExecSpace& space, const Pass& pass, const Matrix& in, Tape& tape,
                  const ParametersWanted& wanted = {}) const;
-  /// dJ/doutput (overwritten) -> the flat gradients, and dJ/din where `grad_in` is not empty. `work`: two
+  /// dJ/doutput (overwritten) -> the flat gradients, and dJ/din if `grad_in` is not empty. `work`: two
   /// buffers, each for the widest activation inside; `grad_out` may be one of them.
   void backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Tape& tape,
                 const Matrix& grad_out, const Matrix& grad_in, const Vector (&work)[2],
@@ -58,18 +57,19 @@ class LayerChain {
   void pack(const ExecSpace& space, std::size_t layer) const;
   void handOn(const ExecSpace& space, std::size_t layer, const GradientReady& ready) const;
   LayerNumbers copyOf(std::size_t layer) const;
-  /// `values` columns of the plan as those of a call that begins with `in`, whose sequences may be shorter.
+  /// Converts `values` columns of the plan to the columns of a call with input `in`, whose sequences may be
+  /// shorter.
   Matrix shaped(Real* data, std::int64_t values, const Matrix& in) const {
     return Matrix(data, in.extent(0),
                   static_cast<std::size_t>(values) * in.extent(1) / static_cast<std::size_t>(inputs()));
   }
 
   std::vector<std::unique_ptr<Layer>> _layers;
-  std::vector<bool> _copied; ///< are a layer's numbers of 16 bits, and does it want them as `Real`?
+  std::vector<bool> _copied; ///< are a layer's numbers 16-bit, and does it need them as `Real`?
   std::vector<std::vector<ParameterShape>> _shapes; ///< of each layer's own tensors
   std::vector<std::int64_t> _begin;            ///< first value of each layer in the flat buffers, and the end
   std::vector<std::int64_t> _statistics_begin; ///< the same for statistics
-  std::size_t _first_trained;                  ///< nothing in front of it wants a gradient
+  std::size_t _first_trained;                  ///< nothing before it needs a gradient
   LayerNumbers _numbers;
 };
 

@@ -5,9 +5,9 @@
 
 namespace partita {
 
-/// Parameters and gradients of some layers in a row, in the precision in which they are stored. Layers
-/// compute with `Real`: numbers of 16 bits are converted into the two scratches, which all layers share, a
-/// call at a time.
+/// Parameters and gradients of some consecutive layers, in the precision in which they are stored. Layers
+/// compute with `Real`: 16-bit numbers are converted, call by call, into the two scratch buffers that all
+/// layers share.
 struct LayerNumbers {
   TypedSpan parameters, gradients;
   TypedSpan table = {},
@@ -23,7 +23,7 @@ struct LayerNumbers {
             scratch,
             gradient_scratch};
   }
-  Vector realParameters() const { return real(parameters); } ///< where they are not packed
+  Vector realParameters() const { return real(parameters); } ///< only if they are not packed
   Vector realGradients() const { return real(gradients); }
 
  private:

@@ -178,7 +178,7 @@ class LabelMse : public Loss {
   SilLabels _labels;
   Matrix _products;
   std::int64_t _capacity;
-  Matrix _target; ///< made for the first distribution: most trainings have none
+  Matrix _target; ///< allocated for the first distribution: most runs have none
 };
 
 } // namespace

@@ -7,36 +7,36 @@
 
 namespace partita {
 
-/// What a batch is to be taken for: a class a row, or for each position of the samples that are its rows; and
-/// where it is not empty a distribution over the classes, which then replaces the class in the loss.
+/// The targets of a batch: one class per row, or per position of each sample. If `distribution` is not empty,
+/// it replaces the class in the loss.
 struct Targets {
-  Labels classes;      ///< [labels], those of a sample together
+  Labels classes;      ///< [labels], those of one sample are contiguous
   Matrix distribution; ///< [labels, classes] or empty
 };
 
-/// Sum of the losses and number of correct rows since the last `take`, kept on the device: nothing waits for
-/// them.
+/// Sum of the losses and number of correct rows since the last `take`, kept on the device, so that nothing
+/// waits for them.
 class Score {
  public:
   explicit Score(std::int64_t capacity);
-  /// One row's results; losses write them, `accumulate` adds them up in a fixed order.
+  /// Results per row; losses write them, `accumulate` adds them up in a fixed order.
   Kokkos::View<Real* [2], Kokkos::LayoutRight, MemSpace> perRow() const {
     return _per_row;
   } void accumulate(const ExecSpace& space, std::int64_t rows);
 
   struct Sums {
     double loss = 0.0, correct = 0.0, rows = 0.0;
-    double bad_batch = 0.0; ///< the first one whose loss is not finite, counted from 1; 0: none
+    double bad_batch = 0.0; ///< first batch whose loss is not finite, counted from 1; 0: none
     double meanLoss() const { return rows > 0 ? loss / rows : 0.0; }
     double accuracy() const { return rows > 0 ? correct / rows : 0.0; }
   };
-  /// Reads and clears the sums; waits for the device.
+  /// Reads and clears the sums. Waits for the device.
   Sums take(const ExecSpace& space);
-  Sums peek(const ExecSpace& space) const; ///< reads them only
-  /// Has a loss since the last `take` not been finite? Waits for the device.
+  Sums peek(const ExecSpace& space) const; ///< reads them without clearing
+  /// Has any loss since the last `take` been non-finite? Waits for the device.
   bool bad(const ExecSpace& space) const;
   void set(const ExecSpace& space, const Sums& sums);
-  /// `restore` forgets what came after the last `keep`: a step that is left out.
+  /// `restore` discards what came after the last `keep`: for a step that is skipped.
   void keep(const ExecSpace& space) { Kokkos::deep_copy(space, _kept, _sums); }
   void restore(const ExecSpace& space) { Kokkos::deep_copy(space, _sums, _kept); }
 
@@ -52,10 +52,10 @@ class Loss {
  public:
   virtual ~Loss() = default;
 
-  /// `output` [samples, values], which the labels of a sample share out: a row each. `weight` is one over the
-  /// number of samples in the whole batch, over all replicas; the loss is the mean over labels. Where `grad`,
-  /// as large as `output`, is empty nothing is learnt, and every row is decoded; with it, a loss may leave
-  /// the decoding out where it would cost extra.
+  /// `output` [samples, values], which is split into one row per label of each sample. `weight` is one over
+  /// the number of samples in the whole batch, over all replicas; the loss is the mean over labels. If
+  /// `grad`, of the size of `output`, is empty, no gradient is computed and every row is decoded; otherwise a
+  /// loss may skip the decoding if it costs extra.
   void evaluate(const ExecSpace& space, const Matrix& output, const Targets& targets, Real weight,
                 const Matrix& grad, Score& score) {
     const std::size_t labels = targets.classes.extent(0);
@@ -63,14 +63,14 @@ class Loss {
     evaluateRows(space, asRows(output, labels), targets, weight / static_cast<Real>(each),
                  asRows(grad, labels), score);
   }
-  /// Does `evaluate` count correct rows while training too?
+  /// Does `evaluate` count correct rows during training as well?
   virtual bool decodesInTraining() const = 0;
 
  private:
   static Matrix asRows(const Matrix& values, std::size_t rows) {
     return values.size() == 0 ? Matrix() : Matrix(values.data(), rows, values.size() / rows);
   }
-  /// One label a row, `weight` one over the number of labels in the whole batch.
+  /// One label per row; `weight` is one over the number of labels in the whole batch.
   virtual void evaluateRows(const ExecSpace& space, const Matrix& output, const Targets& targets, Real weight,
                             const Matrix& grad, Score& score) = 0;
 };

@@ -11,7 +11,7 @@ namespace partita {
 
 namespace {
 
-/// Where the statistics of a position are: one over the root, and for layer-norm the mean behind it.
+/// Locates the statistics of a position: one over the root, and for layer-norm the mean after it.
 struct Statistics {
   Real* saved;
   bool centred;
@@ -23,7 +23,7 @@ struct Statistics {
 };
 
 struct NormaliseRow {
-  const Real *in, *factor, *shift; // shift: or null
+  const Real *in, *factor, *shift; // shift may be null
   Real* out;
   Statistics statistics;
   std::int64_t width;
@@ -48,8 +48,8 @@ struct NormaliseRow {
   }
 };
 
-/// With h = (x - mean) / root and e = g dJ/dy: dJ/dx = (e - mean(e) - h mean(e h)) / root; without a mean of
-/// x to take away there is no mean(e).
+/// With h = (x - mean) / root and e = g dJ/dy: dJ/dx = (e - mean(e) - h mean(e h)) / root; if no mean of x is
+/// subtracted, the term mean(e) is absent.
 struct NormGradientRow {
   const Real *in, *factor, *grad_out;
   Real* grad_in;

@@ -5,10 +5,10 @@
 
 namespace partita {
 
-/// Of each position's values x, the last extent of a sample: y = g (x - mean) / sqrt(variance + epsilon) + b
-/// (layer-norm: Ba, Kiros and Hinton, arXiv 1607.06450), or y = g x / sqrt(mean square + epsilon) (rms-norm:
-/// Zhang and Sennrich, arXiv 1910.07467). Starts with g = 1, b = 0. Saved of each position: one over the
-/// root, and the mean.
+/// Normalises the values x of each position, the last extent of a sample: y = g (x - mean) / sqrt(variance +
+/// epsilon) + b (layer-norm: Ba, Kiros and Hinton, arXiv 1607.06450), or y = g x / sqrt(mean square +
+/// epsilon) (rms-norm: Zhang and Sennrich, arXiv 1910.07467). Starts with g = 1, b = 0. Saved per position:
+/// one over the root, and the mean.
 class Norm : public PlannedLayer {
  public:
   enum class Centre { mean, zero }; ///< layer-norm, rms-norm

@@ -4,7 +4,7 @@
 
 namespace partita {
 
-/// What norms have in common within their kernels.
+/// What the kernels of the norms have in common.
 
 /// x[0] + ... + x[count - 1]
 KOKKOS_INLINE_FUNCTION Real sumOf(const Real* x, std::int64_t count) {
@@ -16,8 +16,8 @@ KOKKOS_INLINE_FUNCTION Real squaresAbout(const Real* x, std::int64_t count, Real
   return laneSum(count, [=](std::int64_t i) { return (x[i] - middle) * (x[i] - middle); });
 }
 
-/// Where the mean and one over the deviation are that belong to a channel of a row: one of each per channel,
-/// or with `row_stride` one of each per row and `group` channels.
+/// Locates the mean and one over the deviation of a channel of a row: one of each per channel, or with
+/// `row_stride` one of each per row and `group` channels.
 struct ChannelStatistics {
   const Real *mean, *inverse;
   std::int64_t row_stride = 0, group = 1;

@@ -5,8 +5,8 @@
 
 namespace partita {
 
-/// The largest value of each window, channel by channel; of equal ones the first. `saved` has the place it
-/// was at.
+/// The largest value of each window, channel by channel; the first one if several are equal. `saved` has its
+/// place.
 class MaxPool : public PlannedLayer {
  public:
   explicit MaxPool(const LayerPlan& plan) : PlannedLayer(plan), _windows(poolingWindows(plan)) {}

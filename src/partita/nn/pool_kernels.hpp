@@ -3,16 +3,16 @@
 #include "partita/core/loops.hpp"
 #include "partita/nn/columns.hpp"
 
-/// Kernels of the pooling layers, which run over planes: an item is one channel of one row of the batch.
+/// Kernels of the pooling layers. They run over planes: a work item is one channel of one row of the batch.
 namespace partita::pooling {
 
-/// The part of a window's extent that lies inside the input, which may be less than all with padding.
+/// The part of a window's extent that lies inside the input; with padding it may be less than the whole.
 struct Inside {
   KOKKOS_INLINE_FUNCTION Inside(const WindowPlan& w, int axis, std::int64_t window)
       : place(window * w.stride[axis] - w.before[axis]), begin(place < 0 ? -place : 0),
         end(w.in[axis] - place < w.kernel[axis] ? w.in[axis] - place : w.kernel[axis]) {}
   KOKKOS_INLINE_FUNCTION std::int64_t taps() const { return end - begin; }
-  std::int64_t place;      ///< of the first tap, which padding may hold
+  std::int64_t place;      ///< of the first tap, which may lie in the padding
   std::int64_t begin, end; ///< taps
 };
 
@@ -21,7 +21,7 @@ struct Columns {
   KOKKOS_INLINE_FUNCTION Columns(const WindowPlan& w, std::int64_t tap, std::int64_t first, std::int64_t last)
       : begin(first), end(last) {
     const std::int64_t x = tap - w.before[2], stride = w.stride[2];
-    if (x >= 0 && x + stride * (last - 1) < w.in[2]) return; // all of them, told without a division
+    if (x >= 0 && x + stride * (last - 1) < w.in[2]) return; // all of them, known without a division
     const std::int64_t low = x < 0 ? (stride - 1 - x) / stride : 0,
                        high = x < w.in[2] ? (w.in[2] - 1 - x) / stride + 1 : 0;
     if (low > begin) begin = low;
@@ -36,7 +36,7 @@ KOKKOS_INLINE_FUNCTION void forWindows(const WindowPlan& w, std::int64_t tap, st
                                        std::int64_t last, const Body& body) {
   const std::int64_t x = tap - w.before[2], stride = w.stride[2];
   const Columns columns(w, tap, first, last);
-  if (stride == 2) { // the usual one, of which the compiler makes more where it knows it
+  if (stride == 2) { // the usual stride, as a constant that the compiler optimises better
     PARTITA_INDEPENDENT
     for (std::int64_t i = columns.begin; i < columns.end; ++i) body(i, 2 * i + x);
   } else {
@@ -45,8 +45,8 @@ KOKKOS_INLINE_FUNCTION void forWindows(const WindowPlan& w, std::int64_t tap, st
   }
 }
 
-/// Calls body(z, y, first window of the row, begin, end) for the rows of windows that [first, last) has a
-/// part of; z and y are what of the windows lies inside.
+/// Calls body(z, y, first window of the row, begin, end) for the rows of windows that overlap [first, last);
+/// z and y are the parts of the windows inside the input.
 template <class Body>
 KOKKOS_INLINE_FUNCTION void forWindowRows(const WindowPlan& w, std::int64_t first, std::int64_t last,
                                           const Body& body) {
@@ -115,7 +115,7 @@ struct LargestGradient {
   }
 };
 
-/// Values of a window that lie inside the input.
+/// Number of values of a window that lie inside the input.
 KOKKOS_INLINE_FUNCTION Real countOf(const WindowPlan& w, const Inside& z, const Inside& y,
                                     std::int64_t window) {
   return static_cast<Real>(z.taps() * y.taps() * Inside(w, 2, window).taps());

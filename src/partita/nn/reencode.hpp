@@ -5,9 +5,9 @@
 
 namespace partita {
 
-/// y = p S with p = softmax(x (S - mean)^T / tau): what a stage knows of the class, written in the labels of
-/// the cut. It stands between two stages of the joined network when the later one was trained on labels
-/// alone.
+/// y = p S with p = softmax(x (S - mean)^T / tau): what a stage knows about the class, expressed in the
+/// labels of the cut. It stands between two stages of the joined network if the later one was trained on
+/// labels only.
 class Reencode : public Layer {
  public:
   Reencode(const SilLabels& labels, int cut, std::int64_t capacity);

@@ -40,7 +40,7 @@ Values meanRow(const Values& s, std::int64_t classes, std::int64_t width) {
   return mean;
 }
 
-/// Simplex frame: the orthogonal rows minus their mean, stretched back to their length.
+/// Simplex frame: the orthogonal rows minus their mean, scaled back to their length.
 void makeEquiangular(Values& s, std::int64_t classes, std::int64_t width) {
   makeOrthogonal(s, classes, width);
   const Values mean = meanRow(s, classes, width);
@@ -49,7 +49,7 @@ void makeEquiangular(Values& s, std::int64_t classes, std::int64_t width) {
   for (std::size_t i = 0; i < s.size(); ++i) s[i] = stretch * (s[i] - mean[i % mean.size()]);
 }
 
-/// Disjoint groups of width / classes units, one group a class.
+/// Disjoint groups of width / classes units, one group per class.
 void makeBlocks(Values& s, std::int64_t classes, std::int64_t width) {
   const std::int64_t group = width / classes;
   std::fill(s.begin(), s.end(), 0.0);

@@ -7,8 +7,8 @@
 
 namespace partita {
 
-/// The synthetic intermediate labels of one cut: a fixed random vector a class, the same on every rank for
-/// the same seed, so that nothing need be sent (C. V. Karadag and N. Topaloglu, arXiv 2403.11204).
+/// The synthetic intermediate labels of one cut: one fixed random vector per class, the same on every rank
+/// for the same seed, so that nothing has to be sent (C. V. Karadag and N. Topaloglu, arXiv 2403.11204).
 struct SilLabels {
   std::vector<double> values; ///< S [classes, width] on the host
   std::vector<double> mean;   ///< mean row, [width]
@@ -16,18 +16,18 @@ struct SilLabels {
   double temperature = 0.0;   ///< tau of prototype cross-entropy: sqrt(width) for orthogonal labels
   Matrix rows;                ///< S on the device
   Matrix centred;             ///< S minus its mean row, on the device
-  Vector half_squares;        ///< |S_c|^2 / 2 a class: nearest label = largest <f, S_c> - half_squares(c)
+  Vector half_squares;        ///< |S_c|^2 / 2 per class: nearest label = largest <f, S_c> - half_squares(c)
 
   std::int64_t classes() const { return static_cast<std::int64_t>(rows.extent(0)); }
   std::int64_t width() const { return static_cast<std::int64_t>(rows.extent(1)); }
 };
 
-/// Labels of the cut behind stage `cut`. `temperature` 0 takes sqrt(width C/(C-1)) times their deviation,
+/// Labels of the cut after stage `cut`. `temperature` 0 means sqrt(width C/(C-1)) times their deviation,
 /// which is sqrt(width) for orthogonal labels of unit RMS.
 SilLabels makeSilLabels(LabelKind kind, double kappa, double temperature, std::int64_t classes,
                         std::int64_t width, std::uint64_t seed, int cut);
 
-/// One-hot rows: with them the label losses are the ordinary ones on the true classes.
+/// One-hot rows: with them the label losses are the ordinary losses on the true classes.
 SilLabels makeOneHotLabels(std::int64_t classes);
 
 } // namespace partita

@@ -4,9 +4,9 @@
 
 namespace partita {
 
-/// Cross-entropy of softmax(logits) against the targets, a row at a time: per-row loss and hit into the
-/// score, and grad = weight (softmax - target) where `grad` is not empty. `smoothing` takes that much from
-/// the targets and spreads it over all classes.
+/// Cross-entropy of softmax(logits) against the targets, row by row. Writes the loss and hit of each row to
+/// the score, and grad = weight (softmax - target) if `grad` is not empty. `smoothing` is the share that is
+/// taken from the targets and spread over all classes.
 void softmaxCrossEntropy(const ExecSpace& space, const Matrix& logits, const Targets& targets, Real smoothing,
                          Real weight, const Matrix& grad, Score& score);
 

@@ -15,7 +15,7 @@ Vector makeVector(const std::string& label, std::int64_t size) {
   return Vector(Kokkos::view_alloc(Kokkos::WithoutInitializing, label), static_cast<std::size_t>(size));
 }
 
-/// Zeros, in memory that is given or the stage's own.
+/// Zeros, in the memory that is given or in the stage's own.
 template <class View>
 View zerosIn(const TypedSpan& given, Precision precision, const std::string& label, std::int64_t size) {
   if (given.data == nullptr) return makeAligned<View>(label, size);
@@ -27,8 +27,8 @@ View zerosIn(const TypedSpan& given, Precision precision, const std::string& lab
   return view;
 }
 
-/// Values of the table of the stage's embedding, which then is its first layer and begins with it; 0: there
-/// is none. A dense layer may have the same one.
+/// Size of the table of the stage's embedding, which is then the first layer and begins with the table; 0 if
+/// there is none. A dense layer may share the table.
 std::int64_t tableValues(const StagePlan& plan) {
   const LayerPlan* first = leavesOf(plan.layers).front();
   const Shape table = first->rules().table(*first);

@@ -6,14 +6,14 @@
 
 namespace partita {
 
-/// Memory for a stage to live in, such as a window that ranks share or a part of something larger. The stage
-/// neither copies nor frees it. What is empty, the stage allocates.
+/// Memory that a stage uses instead of its own, such as a window that ranks share or a part of a larger
+/// buffer. The stage neither copies nor frees it. The stage allocates whatever is empty here.
 struct GivenMemory {
   TypedSpan parameters = {}, gradients = {}; ///< aligned, `StagePlan::storedValues` in the stage's precision
   TypedSpan statistics = {};                 ///< `StagePlan::statistics` in single precision
 };
 
-/// In what its parameters and gradients are stored, and where they lie.
+/// The precision in which a stage's parameters and gradients are stored, and where they lie.
 struct StageStorage {
   Precision precision = Precision::single;
   Placement masters;      ///< of 16-bit parameters
@@ -21,40 +21,40 @@ struct StageStorage {
 };
 
 /// Consecutive layers over ONE flat parameter buffer and ONE flat gradient buffer: an optimiser is one
-/// kernel, an all-reduce one call, a checkpoint one data set.
+/// kernel, an all-reduce is one call, a checkpoint is one data set.
 class Stage {
  public:
   using GradientReady = LayerChain::GradientReady;
   using ParametersWanted = LayerChain::ParametersWanted;
 
   /// `values`: the starting parameters, see `initialValues`. `capacity`: rows of the largest batch. Throws
-  /// InternalError where memory that is given has another size or precision or is not aligned.
+  /// InternalError if memory that is given has another size or precision or is not aligned.
   Stage(const StagePlan& plan, const std::vector<Real>& values, std::int64_t capacity,
         const StageStorage& storage = {});
   Stage(Stage&&) = default; // a copy would share the buffers
 
-  /// Starting parameters of a stage, as its flat buffer has them: a function of (seed, place of each layer in
-  /// the whole network) alone.
+  /// Starting parameters of a stage, in the order of its flat buffer. They depend only on (seed, place of
+  /// each layer in the whole network).
   static std::vector<Real> initialValues(const StagePlan& plan, std::uint64_t seed);
 
   /// Seed of the random numbers that layers draw in training.
   void setSeed(std::uint64_t seed) { _seed = seed; }
 
   const StagePlan& plan() const { return _plan; }
-  /// In single precision; else empty.
+  /// In single precision; empty otherwise.
   const Vector& parameters() const { return _parameters; }
   const Vector& gradients() const { return _gradients; }
-  /// The parameters as they are trained and kept, wherever they lie.
+  /// The parameters as the optimiser trains them and checkpoints keep them, wherever they lie.
   const StoredVector& masters() const { return _masters; }
   ParameterBuffers trained() const;                               ///< for an optimiser
   void setParameters(const ExecSpace& space, const Real* values); ///< all of them, from the host
   const std::vector<StageTensor>& tensors() const { return _tensors; }
-  /// State that forward updates while training and no gradient reaches; one flat buffer too.
+  /// State that forward updates while training and no gradient reaches; also one flat buffer.
   const Vector& statistics() const { return _statistics; }
   const std::vector<StageTensor>& statisticsTensors() const { return _statistics_tensors; }
-  /// For layers that look at the batch of all replicas; must outlive the stage's passes.
+  /// For layers that use the batch of all replicas; must outlive the stage's passes.
   void setReplicas(const ReplicaReduce* replicas) { _replicas = replicas; }
-  /// Who updates parameters late is asked for them by each forward pass, layer by layer; empty: nobody is.
+  /// Called by each forward pass, layer by layer, to wait for parameters that are updated late; empty: never.
   void setParametersWanted(ParametersWanted wanted) { _wanted = std::move(wanted); }
   std::int64_t inputs() const { return _chain.inputs(); }
   std::int64_t outputs() const { return _chain.outputs(); }
@@ -64,11 +64,11 @@ class Stage {
   /// in [rows, inputs()] -> output [rows, outputs()], which lives on the tape.
   Matrix forward(const ExecSpace& space, const Pass& pass, const Matrix& in, Tape& tape);
 
-  /// The work buffer where a loss leaves dJ/doutput for `backward`, [rows, outputs()].
+  /// The work buffer in which a loss leaves dJ/doutput for `backward`, [rows, outputs()].
   Matrix outputGradient(std::int64_t rows) const;
-  Matrix outputGradient(const Matrix& output) const; ///< of its shape, where sequences are shorter
+  Matrix outputGradient(const Matrix& output) const; ///< of the shape of `output`, if sequences are shorter
 
-  /// dJ/doutput (overwritten) -> the flat gradients, and dJ/din where `grad_in` is not empty.
+  /// dJ/doutput (overwritten) -> the flat gradients, and dJ/din if `grad_in` is not empty.
   void backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Tape& tape,
                 const Matrix& grad_out, const Matrix& grad_in, const GradientReady& ready = {});
 
@@ -87,8 +87,8 @@ class Stage {
   StoredVector _masters;
   const ReplicaReduce* _replicas = nullptr;
   ParametersWanted _wanted;
-  Vector _work[2]; ///< gradients of activations on their way back, in turn
-  Vector _scratch; ///< of one layer at a time
+  Vector _work[2]; ///< gradients of activations in the backward pass, used in turn
+  Vector _scratch; ///< shared by all layers, one at a time
   std::uint64_t _seed = 0;
 };
 

@@ -8,7 +8,7 @@ namespace partita {
 
 namespace {
 
-/// The same numbers where they are `Real` already, else room for them.
+/// The same numbers if they are `Real` already, otherwise room for them.
 TypedSpan realOf(const TypedSpan& stored, Real* scratch) {
   if (stored.precision == Precision::single) return stored;
   return {Precision::single, scratch, stored.size};
@@ -18,7 +18,7 @@ Vector asVector(const TypedSpan& real) {
   return Vector(static_cast<Real*>(real.data), static_cast<std::size_t>(real.size));
 }
 
-/// Some columns of a matrix.
+/// A range of columns of a matrix.
 Matrix columnsOf(const Matrix& matrix, std::int64_t first, std::int64_t count) {
   return Kokkos::subview(matrix, Kokkos::ALL, std::make_pair(first, first + count));
 }
@@ -98,7 +98,7 @@ Weights LayerTensors::table(std::int64_t rows, std::int64_t columns) const {
 
 SmallTensor LayerTensors::small(std::int64_t size) {
   const LayerNumbers own = next(size);
-  if (own.packed()) _back -= size; // else there is no scratch
+  if (own.packed()) _back -= size; // otherwise there is no scratch
   return {own.parameters, own.gradients, own.scratch.data() + _back, own.gradient_scratch.data() + _back};
 }
 

@@ -7,15 +7,15 @@
 
 namespace partita {
 
-/// A small tensor of a layer with its gradient: all of it is in `Real` during a call.
+/// A small tensor of a layer with its gradient. All of it is in `Real` during a call.
 class SmallTensor {
  public:
-  SmallTensor() = default; ///< of no values
+  SmallTensor() = default; ///< without values
   SmallTensor(const TypedSpan& values, const TypedSpan& gradient, Real* scratch, Real* gradient_scratch);
 
   const TypedSpan& stored() const { return _values; }
   Vector values(const ExecSpace& space) const;
-  /// To be written, or where `keep` added to; `storeGradient` comes behind it.
+  /// To be written, or with `keep` added to; `storeGradient` must follow.
   Vector gradient(const ExecSpace& space, bool keep) const;
   void storeGradient(const ExecSpace& space) const;
 
@@ -24,8 +24,8 @@ class SmallTensor {
   TypedSpan _real_values, _real_gradient; ///< the same memory in single precision
 };
 
-/// The matrix W [rows, columns] of a layer with its gradient. Of numbers of 16 bits a panel of rows is in
-/// `Real` at a time, of at most `panel_values`, so that the largest of layers needs no more.
+/// The matrix W [rows, columns] of a layer with its gradient. If they are 16-bit, one panel of rows at a time
+/// is in `Real`, of at most `panel_values`, so that the scratch is bounded for layers of any size.
 class Weights {
  public:
   Weights() = default;
@@ -35,13 +35,13 @@ class Weights {
   const TypedSpan& stored() const { return _values; }
   /// out = in W^T, with in [n, columns], out [n, rows].
   void forward(const ExecSpace& space, const Matrix& in, const Matrix& out) const;
-  /// dJ/dW = dJ/dout^T in, or where `keep` added to what is there.
+  /// dJ/dW = dJ/dout^T in; with `keep` it is added to what is there.
   void addGradient(const ExecSpace& space, bool keep, const Matrix& in, const Matrix& grad_out) const;
   /// dJ/din = dJ/dout W.
   void backward(const ExecSpace& space, const Matrix& grad_out, const Matrix& grad_in) const;
 
   /// body(first, panel) for each panel of the gradient, beginning with row `first`; it writes all of it, or
-  /// where `keep` adds to it.
+  /// with `keep` adds to it.
   template <class Body>
   void changeGradient(const ExecSpace& space, bool keep, const Body& body) const {
     eachPanel(_gradient, _gradient_scratch,
@@ -53,7 +53,7 @@ class Weights {
   }
 
  private:
-  /// body(first row, the panel as it is stored, the same or room for it in `Real`).
+  /// body(first row, the panel as stored, the same panel or room for it in `Real`).
   template <class Body>
   void eachPanel(const TypedSpan& numbers, Real* scratch, const Body& body) const {
     const bool real = numbers.precision == Precision::single;
@@ -73,21 +73,21 @@ class Weights {
   Real *_scratch = nullptr, *_gradient_scratch = nullptr;
 };
 
-/// A tensor of a layer that computes with `Real` alone, with its gradient.
+/// A tensor, with its gradient, of a layer that computes with `Real` only.
 struct RealTensor {
   Vector values, gradient;
 };
 
 /// Hands out the tensors of a layer in their order in the flat buffers, where gaps keep them aligned. All
-/// `Weights` of a layer have the front of the scratch in turn; each small tensor has a place of its own at
-/// the back.
+/// `Weights` of a layer use the front of the scratch in turn; each small tensor has its own place at the
+/// back.
 class LayerTensors {
  public:
   explicit LayerTensors(const LayerNumbers& numbers)
       : _numbers(numbers), _back(static_cast<std::int64_t>(numbers.scratch.size())) {}
 
   Weights weights(std::int64_t rows, std::int64_t columns);
-  Weights table(std::int64_t rows, std::int64_t columns) const; ///< that of the stage's embedding
+  Weights table(std::int64_t rows, std::int64_t columns) const; ///< the table of the stage's embedding
   SmallTensor small(std::int64_t size);
   RealTensor real(std::int64_t size);
 

@@ -7,15 +7,15 @@ namespace partita {
 
 namespace {
 
-/// A part of some way to cut 0..n: where its last part begins, and what it comes to.
+/// A partial solution for cutting 0..n: where its last part begins, and its cost.
 struct PartialCut {
   double value = std::numeric_limits<double>::infinity();
   std::int64_t from = 0;
 };
 using CutTable = std::vector<std::vector<PartialCut>>; ///< [parts so far][end]
 
-/// The best ways to make 1..parts parts of 0..end, for every end; `join` adds a part's cost to the value of
-/// those before it.
+/// The best ways to cut 0..end into 1..parts parts, for every end; `join` combines a part's cost with the
+/// value of the parts before it.
 template <class Join>
 CutTable cutTable(std::int64_t n, int parts,
                   const std::function<double(std::int64_t, std::int64_t, int)>& cost, const Join& join) {

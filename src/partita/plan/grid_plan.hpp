@@ -9,9 +9,9 @@ namespace partita {
 /// layers of one stage.
 enum class Axis { stage, replica, part };
 
-/// The grid of a run: stage groups x replicas x parts, the stage fastest, so that neighbouring stages are
-/// neighbouring ranks. A group is the consecutive stages of one rank. Ranks beyond the grid own no stage: a
-/// strategy may use them for something else.
+/// The grid of a run: stage groups x replicas x parts, with the stage fastest, so that neighbouring stages
+/// are on neighbouring ranks. A group is the consecutive stages of one rank. Ranks beyond the grid own no
+/// stage; a strategy may use them for something else.
 struct GridPlan {
   int ranks = 1;                           ///< of the run
   int stages = 1;                          ///< of the network
@@ -21,7 +21,7 @@ struct GridPlan {
   int size() const { return groups * replicas * parts; }
   bool ownsStages(int rank) const { return rank < size(); }
   int extent(Axis axis) const;
-  /// Of a rank that owns stages.
+  /// The coordinates of a rank that owns stages.
   int coordinate(int rank, Axis axis) const;
   int group(int rank) const { return coordinate(rank, Axis::stage); }
   int replica(int rank) const { return coordinate(rank, Axis::replica); }
@@ -32,12 +32,11 @@ struct GridPlan {
   int groupOf(int stage) const;
 };
 
-/// ranks = stages x replicas x parts, or fewer: consecutive stages are then dealt to the ranks, balanced by
-/// FLOPs. `replicas` 0: as many as there are ranks for. Throws UserError where the number of ranks does not
-/// fit.
+/// ranks = stages x replicas x parts, or fewer: consecutive stages then share a rank, balanced by FLOPs.
+/// `replicas` 0: as many as the ranks allow. Throws UserError if the number of ranks does not fit.
 GridPlan dealStages(const Partition& partition, int ranks, int replicas, int parts = 1);
 
-/// The grid of a strategy, and the ranks that it wants besides. Throws UserError as `dealStages`.
+/// The grid of a strategy, plus the extra ranks that it needs. Throws UserError like `dealStages`.
 GridPlan planGrid(const StrategySection& strategy, const Partition& partition, int ranks);
 
 /// Memory of stage `stage` on its rank of the grid.

@@ -5,40 +5,40 @@
 
 namespace partita {
 
-/// Where the output values of a layer come from.
+/// How the output values of a layer follow from its input.
 enum class OutputValues {
   computed,
   rearranged, ///< they are the input's values
-  chosen      ///< they are some of the input's values: the largest of several
+  chosen      ///< they are some of the input's values, each the largest of several
 };
 
-/// A layer as a step of the network in another program, see `Operation`.
+/// A layer as a step of the network in another program; see `Operation`.
 struct LayerStep {
   struct Setting {
-    std::string name;                   ///< as ONNX calls it: "strides", "epsilon"
-    std::vector<std::int64_t> integers; ///< empty: it is a real number
+    std::string name;                   ///< the name in ONNX: "strides", "epsilon"
+    std::vector<std::int64_t> integers; ///< empty: the setting is a real number
     double real = 0.0;
   };
 
-  std::string operation; ///< "convolution"; empty: none, at most a change of shape and an activation
-  Shape in, out;         ///< of a sample as it comes and goes, or of a row of it; empty: any
+  std::string operation; ///< "convolution"; empty: none, or only a change of shape and an activation
+  Shape in, out;         ///< of a sample, or of a row of it; empty: any
   std::vector<Setting> settings{}; ///< what the operation needs besides the layer's tensors
 };
 
-/// All that the program asks about one type of layer; answers follow from `spec` and `in` (and `body`,
-/// `shortcut` of a group). The defaults are those of an element-wise layer without parameters.
+/// Everything the program asks about one type of layer. The answers follow from `spec` and `in` (and from
+/// `body` and `shortcut` of a group). The defaults are those of an element-wise layer without parameters.
 class LayerRules {
  public:
   virtual ~LayerRules() = default;
 
   // Shapes.
 
-  /// Extents of the output. Throws UserError, beginning with `plan.entry`, where the layer does not fit.
+  /// Extents of the output. Throws UserError, beginning with `plan.entry`, if the layer does not fit.
   virtual Shape output(const LayerPlan& plan) const { return plan.in; }
   virtual std::vector<ParameterShape> parameters(const LayerPlan&) const { return {}; }
   /// State that training updates and no gradient reaches.
   virtual std::vector<ParameterShape> statistics(const LayerPlan&) const { return {}; }
-  /// Called for the last layer of a network: a width that is left out becomes the number of classes.
+  /// Called for the last layer of a network: sets a width that the deck omits to the number of classes.
   virtual void takeClasses(LayerSpec&, std::int64_t classes) const { (void)classes; }
 
   // Costs per sample.
@@ -55,31 +55,30 @@ class LayerRules {
   }
   virtual std::int64_t realCopies(const LayerPlan& plan) const { return plan.storedValues(); }
 
-  // Its part in the network.
+  // Its role in the network.
 
-  /// {tokens, width} of the table with which its parameters begin, and which a tied layer uses too; empty:
+  /// {tokens, width} of the table with which its parameters begin, and which a tied layer shares; empty:
   /// none.
   virtual Shape table(const LayerPlan&) const { return {}; }
-  /// Are its weights that table?
+  /// Does it use that table as its weights?
   virtual bool tied(const LayerPlan&) const { return false; }
   /// Groups: is the input, or the output of the shortcut, added to the output of the layers inside?
   virtual bool residual() const { return false; }
   virtual OutputValues outputValues() const { return OutputValues::computed; }
-  /// Is the output, before the activation, linear in the first parameter tensor, and is the second, where
-  /// there is one, added to each unit or channel? A stage that ends with such a layer can start at the mean
-  /// label.
+  /// Is the output, before the activation, linear in the first parameter tensor, and is the second, if there
+  /// is one, added to each unit or channel? A stage that ends with such a layer can start at the mean label.
   virtual bool scalesOutput(const LayerPlan&) const { return false; }
-  /// Are its statistics those of the batch of all replicas?
+  /// Does it compute its statistics over the batch of all replicas?
   virtual bool acrossReplicas(const LayerPlan&) const { return false; }
 
-  /// What an export writes. Not called for groups: they are exported as what is inside them.
+  /// What an export writes. Not called for groups: the layers inside them are exported instead.
   virtual LayerStep step(const LayerPlan&) const { return {"", {}, {}}; }
 };
 
-/// Widest head of attention: its tiles have to fit into the cache of a core.
+/// Widest head of attention: its tiles must fit into the cache of a core.
 constexpr std::int64_t most_head_width = 256;
 
-/// The rules of all types; the table is in plan/layers/table.cpp.
+/// The rules of all layer types; the table is in plan/layers/table.cpp.
 const LayerTable<const LayerRules*>& layerRules();
 
 } // namespace partita

@@ -69,7 +69,7 @@ class Planner {
   std::int64_t _classes, _index = 0, _number = 0;
 };
 
-/// Marks the embedding whose table is that of a dense layer too.
+/// Marks the embedding whose table a dense layer shares.
 void tieToEmbedding(std::vector<LayerPlan>& layers) {
   LayerPlan* embedding = firstLeaf(layers);
   for (const LayerPlan* leaf : leavesOf(layers)) {
@@ -86,7 +86,7 @@ void tieToEmbedding(std::vector<LayerPlan>& layers) {
   }
 }
 
-/// Beyond this, bytes of a stage would no longer fit the integers that count them.
+/// Beyond this, the byte count of a stage would overflow its integer type.
 void checkParameterCount(const std::vector<LayerPlan>& layers) {
   constexpr double most = 1e15;
   double total = 0.0;

@@ -28,7 +28,7 @@ std::vector<std::int64_t> cutsByRule(const RunConfig& config, const Layers& laye
   const auto n = static_cast<std::int64_t>(layers.size());
   const TrainingFlops flops(layers);
   const int replicas = static_cast<int>(std::max<std::int64_t>(1, strategy.replicas));
-  RunConfig on_any_rank = config; // what ranks make ahead depends on their cores, which may differ
+  RunConfig on_any_rank = config; // prefetching depends on the cores of a rank, which may differ
   on_any_rank.data.prefetch = 0;
   return balancedCuts(n, stages, [&](std::int64_t first, std::int64_t last, int index) {
     if (strategy.cut_rule == CutRule::flops) {

@@ -9,7 +9,7 @@ namespace partita {
 
 namespace {
 
-/// Without the deck's own limit and the number of microbatches.
+/// Limit by the schedule alone, without the deck's own limit and the number of microbatches.
 std::int64_t windowOf(const StrategySection& strategy, int group, int groups, std::int64_t microbatches) {
   const std::int64_t after = groups - 1 - group;
   switch (strategy.pipeline.schedule) {

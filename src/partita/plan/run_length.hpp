@@ -7,30 +7,31 @@
 
 namespace partita {
 
-/// What a pipeline of ranks does with a batch, as far as the deck alone decides. `group` counts the ranks of
-/// one replica from 0, `groups` is their number: a rank may have several stages.
+/// How a pipeline of ranks divides a batch, as far as the deck alone decides. `group` counts the ranks of one
+/// replica from 0, `groups` is their number; a rank may have several stages.
 
-/// Microbatches that a replica's `rows` samples become: as many as the deck says, but none of them empty.
+/// Number of microbatches into which a replica's `rows` samples are split: as many as the deck says, but none
+/// of them empty.
 std::int64_t microbatchesOf(const StrategySection& strategy, std::int64_t rows);
 
-/// Rows of the largest of them.
+/// Rows of the largest microbatch.
 std::int64_t microbatchRows(const StrategySection& strategy, std::int64_t rows);
 
-/// Microbatches whose activations a rank keeps at most. The last rank turns each one round at once. Windows
-/// never grow along the pipeline: a fixed order would wait for ever if they did.
+/// Most microbatches whose activations a rank keeps. The last rank runs backward for each one at once. This
+/// limit never grows along the pipeline; otherwise a fixed order would deadlock.
 std::int64_t liveWindow(const StrategySection& strategy, int group, int groups, std::int64_t microbatches);
 
-/// The parts of a run: the stages learn, and then, where the deck says so, the joined network recovers.
+/// The phases of a run: the stages train, and then, if the deck says so, the joined network recovers.
 enum class RunPhase { training, recovery };
 
-/// Where a run stands: the same on every rank, however far apart they are in time.
+/// The position of a run. It means the same on every rank, even if ranks reach it at different times.
 struct Position {
   RunPhase phase = RunPhase::training;
-  int stage = 0;         ///< frozen: the one that is under training; else 0
-  std::int64_t step = 0; ///< taken so far: by that stage, by every stage, or in the recovery
+  int stage = 0;         ///< frozen: the stage that is being trained; 0 otherwise
+  std::int64_t step = 0; ///< steps taken so far: by that stage, by every stage, or in the recovery
 };
 
-/// How long a run is, in steps.
+/// The length of a run in steps.
 struct RunLength {
   std::int64_t steps = 0;          ///< of each stage
   std::int64_t per_epoch = 0;      ///< whole batches in the training set
@@ -42,8 +43,8 @@ struct RunLength {
   std::int64_t runStep(const Position& position) const;
 };
 
-/// The length of a run on a training set of `samples`.
-/// Throws UserError where the training set is smaller than a batch.
+/// The length of a run on a training set of `samples`. Throws UserError if the training set is smaller than a
+/// batch.
 RunLength planRunLength(const RunConfig& config, std::size_t samples);
 
 } // namespace partita

@@ -21,19 +21,19 @@ StageBuffers::StageBuffers(const StagePlan& stage, const RunConfig& config, cons
       _rows(config.strategy, place, config.training.batch), _prefetch(config.data.prefetch),
       _wire(config.strategy.wire) {}
 
-/// A BatchReader: those `held`, and on hosts the ones that are made ahead; labels are of 4 bytes.
+/// A BatchReader: the batches `held`, and on hosts those that are prefetched; labels have 4 bytes.
 std::int64_t StageBuffers::batches(std::int64_t rows, std::int64_t held, bool features) const {
   const std::int64_t row = 4 * _stage.positions + (features ? _stage.inputs() * _device.real_bytes : 0);
   return (held + (_device.host ? _prefetch : 0)) * rows * row;
 }
 
-/// What MPI reads or writes of so many values.
+/// Bytes that MPI reads or writes for so many values.
 std::int64_t StageBuffers::slots(std::int64_t count, Precision wire) const {
   if (_device.staged_messages && !_device.host) return 0;
   return count * (wire == Precision::single ? _device.real_bytes : 2);
 }
 
-/// What becomes of values received that are staged or of 16 bits.
+/// Copies of received values that are staged or 16-bit.
 std::int64_t StageBuffers::copies(std::int64_t count, Precision wire) const {
   return _device.staged_messages || wire != Precision::single ? count * _device.real_bytes : 0;
 }
@@ -45,10 +45,10 @@ std::int64_t StageBuffers::ofPipeline() const {
   if (!_stage.first()) bytes += in * _device.real_bytes; // gradient of the input
   if (_place.receives()) {
     bytes += slots((_rows.live + 1) * in, _wire) + copies(_rows.live * in, _wire); // activations
-    bytes += slots(_rows.live_before * in, _wire);                                 // gradients on their way
+    bytes += slots(_rows.live_before * in, _wire);                                 // gradients in flight
   }
   if (_place.sends()) {
-    bytes += slots(_rows.live * out, _wire);             // activations on their way
+    bytes += slots(_rows.live * out, _wire);             // activations in flight
     bytes += slots(2 * out, _wire) + copies(out, _wire); // gradients
   }
   return bytes;
@@ -62,20 +62,20 @@ std::int64_t StageBuffers::ofRelay() const {
   return bytes;
 }
 
-/// A SyntheticSource, behind the first stage.
+/// A SyntheticSource, after the first stage.
 std::int64_t StageBuffers::ofFreeInput(bool mixes) const {
   const std::int64_t bytes = batches(_rows.share, 1, _stage.first());
   if (_stage.first()) return bytes;
-  const std::int64_t labels = 2 * _stage.inputs() / _stage.positions + 1, // of a class: twice, and a number
+  const std::int64_t labels = 2 * _stage.inputs() / _stage.positions + 1, // per class: twice, and one number
       classes = _stage.layers.back().classes;
   std::int64_t values = _rows.share * _stage.inputs() + classes * labels;
   if (mixes) values += _rows.share * _stage.labelValues(); // the mixtures
   return bytes + values * _device.real_bytes;
 }
 
-/// One stage learns at a time. The outputs of the one in front come and are spilled first, and are read
-/// later; then the stage makes the inputs of the next one. The largest of these: an upper bound, as a stage
-/// has no optimiser any more when it feeds another.
+/// One stage trains at a time. The outputs of the previous stage are received and spilled first and read
+/// later; then the stage makes the inputs of the next one. The largest of these is an upper bound, because a
+/// stage has no optimiser any more when it feeds another.
 std::int64_t StageBuffers::ofFrozen() const {
   const std::int64_t in = _rows.share * _stage.inputs(), out = _rows.share * _stage.outputs();
   const std::int64_t reading = batches(_rows.share, 1, true),
@@ -86,7 +86,7 @@ std::int64_t StageBuffers::ofFrozen() const {
   return std::max(coming, feeding);
 }
 
-/// Activations to evaluate are sent as they are.
+/// Activations for an evaluation are sent unconverted.
 std::int64_t StageBuffers::ofEvaluation() const {
   const Precision wire = Precision::single;
   const std::int64_t in = _rows.pass * _stage.inputs(), out = _rows.pass * _stage.outputs();
@@ -103,12 +103,12 @@ bool leavesStepsOut(const RunConfig& config) {
 
 namespace {
 
-/// Bytes of a parameter or gradient as layers and optimiser see them.
+/// Bytes per parameter or gradient as layers and optimiser see them.
 std::int64_t numberBytes(Precision precision, std::int64_t real_bytes) {
   return precision == Precision::single ? real_bytes : 2;
 }
 
-/// Gradients, and what MPI sums where that is not the gradients themselves.
+/// Gradients, and the buffer that MPI sums if that is not the gradients themselves.
 std::int64_t gradientBytes(std::int64_t parameters, const RunConfig& config, const StagePlace& place,
                            const DeviceKind& device) {
   const Precision own = config.run.precision, wire = config.strategy.wire;
@@ -126,7 +126,7 @@ void addOptimiser(StageMemory& memory, std::int64_t parameters, const RunConfig&
   const std::int64_t vectors = moments + (config.run.precision != Precision::single ? 1 : 0),
                      state = vectors * parameters * device.real_bytes,
                      bucket = std::min(optimiser.offload_bucket, parameters) * device.real_bytes;
-  // What the strategy keeps streams through buffers of its own, with the masters.
+  // The strategy's own vectors stream through buffers of their own, with the masters.
   const auto kept = static_cast<std::int64_t>(planOf(config.strategy).keptStates(config.strategy).size());
   const std::int64_t all = state + kept * parameters * device.real_bytes,
                      masters = config.run.precision != Precision::single ? 1 : 0;
@@ -136,10 +136,10 @@ void addOptimiser(StageMemory& memory, std::int64_t parameters, const RunConfig&
   }
   memory.optimiser = buffer_sets * (vectors + (kept > 0 ? kept + masters : 0)) * bucket;
   memory.offloaded = all;
-  if (optimiser.offload == Offload::host && device.host) memory.optimiser += all; // it is the same memory
+  if (optimiser.offload == Offload::host && device.host) memory.optimiser += all; // the same memory
 }
 
-/// Values of what the loss on the true labels needs, for `rows` samples, and what the strategy adds.
+/// Values that the loss on the true labels needs for `rows` samples, and those that the strategy adds.
 std::int64_t lossValues(const StagePlan& stage, const RunConfig& config, std::int64_t rows) {
   std::int64_t values = 2 * rows * stage.positions; // loss and hit of each label
   if (stage.last() && config.training.loss == LossKind::mse) {
@@ -149,19 +149,19 @@ std::int64_t lossValues(const StagePlan& stage, const RunConfig& config, std::in
   return values + planOf(config.strategy).extraLossValues(stage, config, rows);
 }
 
-/// Values of a tape, per row.
+/// Values per row of a tape.
 std::int64_t tapeValues(const StagePlan& stage, const StrategySection& strategy) {
   return stage.keptValues() + planOf(strategy).extraTapeValues(stage, strategy);
 }
 
-/// Values of all that stays as long as a stage does.
+/// Values of everything that lives as long as a stage.
 std::int64_t activationValues(const StagePlan& stage, const RunConfig& config, const StageRows& rows) {
   std::int64_t values = rows.pass * tapeValues(stage, config.strategy);
-  values += 2 * rows.pass * stage.widest(); // gradients of activations on their way back
+  values += 2 * rows.pass * stage.widest(); // gradients of activations in the backward pass
   values += stage.workValues(rows.pass);    // scratch of layers
   values += lossValues(stage, config, rows.pass);
   if (config.run.precision != Precision::single)
-    values += 2 * stage.realCopies(); // parameters and gradients of a layer, as it sees them
+    values += 2 * stage.realCopies(); // parameters and gradients of a layer in `Real`
   return values;
 }
 

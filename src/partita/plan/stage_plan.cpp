@@ -126,13 +126,13 @@ std::int64_t weightLayers(const Layers& layers) {
   });
 }
 
-/// Does it grow with its argument? Then it may as well be applied to the largest of several values.
+/// Is it monotonically increasing? Then applying it to the largest of several values gives the same result.
 bool grows(Activation activation) {
   return activation != Activation::gelu && activation != Activation::silu;
 }
 
-/// The layer whose activation may as well be applied at the very end of `layers`: the last one, or the one in
-/// front of layers that only choose or rearrange values; null where there is none.
+/// The layer whose activation may be moved to the very end of `layers`: the last one, or the one before
+/// layers that only choose or rearrange values; null if there is none.
 LayerPlan* lastActivation(Layers& layers, bool chosen = false) {
   for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
     if (layer->spec.activation != Activation::identity)
@@ -145,7 +145,7 @@ LayerPlan* lastActivation(Layers& layers, bool chosen = false) {
   return nullptr;
 }
 
-/// What opens the stage behind `layer`.
+/// The layer that opens the stage after `layer`.
 LayerPlan activationAfter(const LayerPlan& layer, const LayerSpec& spec) {
   LayerPlan entrance;
   entrance.spec.type = "activation";

@@ -16,60 +16,63 @@ struct PlanNotes {
   std::vector<std::string> lines, warnings;
 };
 
-/// What a strategy decides before any rank trains, and all that the rest of the program may ask about it:
-/// nobody else tests which strategy runs. One object per kind, without state; `planOf` finds it.
+/// What a strategy decides before training starts, and all that the rest of the program may ask about it: no
+/// other code tests which strategy runs. One stateless object per kind; `planOf` finds it.
 class StrategyPlan {
  public:
   virtual ~StrategyPlan() = default;
 
-  /// Resets what has no effect under this strategy, so that two decks that mean the same are the same.
+  /// Resets parameters that have no effect under this strategy, so that decks with the same meaning compare
+  /// equal.
   virtual void normalise(StrategySection& section) const = 0;
-  /// Stages that the network is cut into.
+  /// Number of stages that the network is cut into.
   virtual int stages(const StrategySection& section) const { return static_cast<int>(section.stages); }
-  /// Ranks that own no stage and do something else, the last ones of the run.
+  /// Number of ranks that own no stage and do something else; these are the last ranks of the run.
   virtual int ranksWithoutStage(const StrategySection&) const { return 0; }
 
   /// Do gradients cross the cuts, so that the network learns as one? Otherwise each stage has a loss of its
   /// own.
   virtual bool gradientsCross() const = 0;
-  /// The settings of the synthetic labels that stages learn by; null where they learn by none.
+  /// The settings of the synthetic labels that stages learn from; null if they use none.
   virtual const SilSection* labels(const StrategySection&) const { return nullptr; }
-  /// Do microbatches go through joined stages at some time of the run?
+  /// Do microbatches go through joined stages at any time of the run?
   virtual bool usesMicrobatches(const StrategySection& section) const = 0;
-  /// Most samples in one pass of a stage, of a replica's `share` of the batch and a microbatch of it.
+  /// Largest number of samples in one pass of a stage, given a replica's `share` of the batch and the size of
+  /// a microbatch.
   virtual std::int64_t passRows(std::int64_t share, std::int64_t microbatch) const = 0;
 
-  /// FLOPs per sample of training stage `index` besides its layers and the loss on the true labels.
+  /// FLOPs per sample of training stage `index`, beyond those of its layers and of the loss on the true
+  /// labels.
   virtual double extraFlops(const StrategySection& section, std::int64_t classes, std::int64_t inputs,
                             std::int64_t outputs, int index, int stages) const;
-  /// Throws UserError where the strategy cannot train a network that is cut like this.
+  /// Throws UserError if the strategy cannot train a network that is cut like this.
   virtual void checkStages(const StrategySection& section, const std::vector<StagePlan>& stages,
                            std::int64_t classes) const;
 
-  /// Values for `rows` samples that a stage's loss needs besides the loss on the true labels.
+  /// Values for `rows` samples that a stage's loss needs beyond the loss on the true labels.
   virtual std::int64_t extraLossValues(const StagePlan& stage, const RunConfig& config,
                                        std::int64_t rows) const;
-  /// Values per sample on the tape of a stage besides those of its layers.
+  /// Values per sample on the tape of a stage beyond those of its layers.
   virtual std::int64_t extraTapeValues(const StagePlan& stage, const StrategySection& section) const;
   /// Adds the buffers of the training, and the tapes of other live microbatches (`more_tapes` bytes).
   virtual void addTraining(StageMemory& memory, const StageBuffers& buffers, const StrategySection& section,
                            std::int64_t more_tapes) const = 0;
 
-  /// Sets the phases of a run whose `steps` and `per_epoch` are known.
+  /// Sets the phases of a run whose `steps` and `per_epoch` are set.
   virtual void setPhases(const StrategySection& section, RunLength& length) const;
-  /// Do replicas differ between steps, so that a checkpoint keeps each of them?
+  /// Do replicas differ between steps, so that a checkpoint must keep each of them?
   virtual bool replicasDiffer(const StrategySection&) const { return false; }
-  /// Names of the vectors that checkpoints keep for a stage besides parameters, statistics and the state of
-  /// the optimiser. They are as long as the parameters, lie where that state lies, and are the same on all
-  /// replicas.
+  /// Names of the vectors that checkpoints keep for a stage in addition to parameters, statistics and
+  /// optimiser state. They are as long as the parameters, lie where the optimiser state lies, and are the
+  /// same on all replicas.
   virtual std::vector<std::string> keptStates(const StrategySection&) const { return {}; }
-  /// What stages learn from, in words: a run goes on with the same stages only if these are the same.
+  /// What stages learn from, in words: a run can be continued with the same stages only if this is the same.
   virtual std::string course(const StrategySection& section) const = 0;
 
-  /// What the banner says: the speed-up that FLOPs allow, and advice.
+  /// What the banner prints: the speed-up that FLOPs allow, and advice.
   virtual PlanNotes notes(const RunConfig& config, const Partition& partition,
                           const GridPlan& grid) const = 0;
-  /// What the summary says besides the name of the strategy: key, value.
+  /// What the summary prints besides the name of the strategy: key, value.
   virtual std::vector<std::pair<std::string, std::string>> facts(const StrategySection& section) const;
 };
 
@@ -79,7 +82,7 @@ inline const StrategyPlan& planOf(const StrategySection& section) {
   return planOf(section.kind);
 }
 
-/// The deck as strategies see it: what has no effect under the one that runs is reset.
+/// The deck as strategies see it: parameters without effect under the current strategy are reset.
 RunConfig effective(RunConfig config);
 
 } // namespace partita

@@ -20,7 +20,7 @@ TensorSlice wholeOf(const std::vector<std::int64_t>& extents) {
 }
 
 std::vector<SliceRun> runsOf(const TensorSlice& slice) {
-  std::int64_t run = 1; // ends with the first axis from the back that is divided
+  std::int64_t run = 1; // ends at the last axis that is divided
   for (std::size_t axis = slice.whole.size(); axis-- > 0;) {
     run *= slice.extents[axis];
     if (slice.extents[axis] != slice.whole[axis]) break;

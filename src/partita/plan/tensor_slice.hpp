@@ -11,14 +11,14 @@ struct TensorSlice {
   std::vector<std::int64_t> offset, extents; ///< of the block, by axis
 
   std::int64_t size() const;
-  /// Some of its rows, by the first axis, counted from that of the slice.
+  /// Some of its rows along the first axis, counted from the first row of the slice.
   TensorSlice rows(std::int64_t first, std::int64_t count) const;
   bool all() const { return extents == whole; } ///< is it the whole tensor?
 };
 
 TensorSlice wholeOf(const std::vector<std::int64_t>& extents);
 
-/// Values that lie one after another in a tensor and in a slice of it.
+/// Values that are contiguous both in a tensor and in a slice of it.
 struct SliceRun {
   std::int64_t in_whole, in_slice, count;
 };

@@ -8,7 +8,7 @@ namespace partita {
 
 namespace {
 
-constexpr std::int64_t column_budget = 1 << 18; // values: as many as a cache of a core holds
+constexpr std::int64_t column_budget = 1 << 18; // values that fit into the cache of a core
 
 struct WindowSizes {
   const AxisSizes &kernel, &stride, &padding, &dilation;
@@ -22,7 +22,7 @@ void checkCount(const LayerPlan& plan, const AxisSizes& sizes, const char* key, 
   }
 }
 
-/// One axis: the number of windows, and the padding in front.
+/// One axis: the number of windows, and the padding before the first place.
 void placeWindows(const LayerPlan& plan, const AxisSizes& padding, std::size_t axis, std::size_t a,
                   WindowPlan& w) {
   const std::int64_t reach = w.dilation[a] * (w.kernel[a] - 1) + 1;

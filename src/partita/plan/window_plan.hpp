@@ -5,11 +5,11 @@
 namespace partita {
 
 /// How windows lie over the places of an image or a volume. Three axes, depth first; an image has depth 1.
-/// Plain arrays: kernels on a device read it too.
+/// Plain arrays, because kernels on a device read it too.
 struct WindowPlan {
   std::int64_t in[3], out[3]; ///< extents
   std::int64_t kernel[3], stride[3], dilation[3];
-  std::int64_t before[3]; ///< padding in front; behind is what the last window needs
+  std::int64_t before[3]; ///< padding before; the padding after is what the last window needs
 
   std::int64_t inPlaces() const { return in[0] * in[1] * in[2]; }
   std::int64_t outPlaces() const { return out[0] * out[1] * out[2]; }
@@ -22,12 +22,12 @@ bool isVolume(const Shape& shape); ///< {channels, depth, rows, columns}
 /// {channels, places...} of the output.
 Shape shapeOf(std::int64_t channels, const WindowPlan& windows, const Shape& in);
 
-/// The windows of a convolution or a pooling layer on `plan.in`. Throws UserError where they do not fit.
+/// The windows of a convolution or a pooling layer on `plan.in`. Throws UserError if they do not fit.
 WindowPlan convolutionWindows(const LayerPlan& plan);
 WindowPlan poolingWindows(const LayerPlan& plan);
 
-/// A convolution as matrix products: for each of some rows of the batch and each group, weights [out, depth]
-/// x columns [depth, places], where a column is what one window sees.
+/// A convolution as matrix products: for some rows of the batch and each group, weights [out, depth] x
+/// columns [depth, places], where a column is what one window sees.
 struct ConvolutionPlan {
   explicit ConvolutionPlan(const LayerPlan& plan);
 
@@ -36,7 +36,7 @@ struct ConvolutionPlan {
 
   std::int64_t depth() const { return in_channels / groups * windows.taps(); }
   bool pointwise() const; ///< a column is a place of the input: nothing has to be gathered
-  /// Rows of the batch in one product: scratch is bounded by this whatever the batch.
+  /// Rows of the batch in one product; this bounds the scratch for any batch size.
   std::int64_t rowsAtOnce(std::int64_t rows) const;
   std::int64_t columnValues(std::int64_t rows) const;  ///< scratch for the columns
   std::int64_t productValues(std::int64_t rows) const; ///< scratch for products of several rows

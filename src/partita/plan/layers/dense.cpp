@@ -48,7 +48,7 @@ class DenseRules : public LayerRules {
   bool tied(const LayerPlan& plan) const override { return plan.spec.dense.tied; }
   bool scalesOutput(const LayerPlan& plan) const override { return !plan.spec.dense.tied; }
 
-  /// Of a sequence each position is a row.
+  /// Each position of a sequence is a row.
   LayerStep step(const LayerPlan& plan) const override { return {"dense", {fanIn(plan)}, {plan.out.back()}}; }
 
  private:

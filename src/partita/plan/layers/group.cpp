@@ -16,7 +16,8 @@ Value sumOver(const LayerPlan& plan, Value (LayerPlan::*value)() const) {
   return sum;
 }
 
-/// Layers in a row, as one: `block`, or `residual`, which adds its input or what a shortcut makes of it.
+/// Consecutive layers that count as one: `block`, or `residual`, which adds its input or the output of a
+/// shortcut.
 class GroupRules : public LayerRules {
  public:
   explicit GroupRules(bool residual) : _residual(residual) {}
@@ -43,7 +44,7 @@ class GroupRules : public LayerRules {
     return plan.spec.recompute ? 0 : innerValues(plan);
   }
 
-  /// Gradients on their way back, what the layers inside need, and with recomputation what they save.
+  /// Gradients in the backward pass, what the layers inside need, and with recomputation what they save.
   std::int64_t workValues(const LayerPlan& plan, std::int64_t rows) const override {
     std::int64_t inner = 0;
     for (const auto* layers : {&plan.body, &plan.shortcut}) {
@@ -57,8 +58,8 @@ class GroupRules : public LayerRules {
   bool residual() const override { return _residual; }
 
  private:
-  /// Of a sample: all outputs inside, and what those layers save. The last output of a block is its own; a
-  /// residual's activation may want its argument.
+  /// Per sample: all outputs inside, and what those layers save. The last output of a block is the block's
+  /// own; the activation of a residual may need its argument.
   std::int64_t innerValues(const LayerPlan& plan) const {
     const std::int64_t inside = sumOver(plan, &LayerPlan::keptValues);
     if (!_residual) return inside - plan.outputs();

@@ -8,7 +8,7 @@ namespace partita {
 
 namespace {
 
-/// As the attributes of ONNX's operators, for the axes that the input has.
+/// Like the attributes of ONNX's operators, for the axes that the input has.
 std::vector<LayerStep::Setting> windowSettings(const WindowPlan& w, const Shape& in) {
   std::vector<std::int64_t> kernel, stride, dilation, before, after;
   for (std::size_t a = isVolume(in) ? 0 : 1; a < 3; ++a) {
@@ -113,7 +113,7 @@ class GlobalPoolRules : public LayerRules {
     return {plan.in.front()};
   }
 
-  /// Other programs leave places of extent one.
+  /// Other programs keep the places as axes of extent one.
   LayerStep step(const LayerPlan& plan) const override {
     Shape out(plan.in.size(), 1);
     out.front() = plan.out.front();

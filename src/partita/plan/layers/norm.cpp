@@ -7,7 +7,7 @@ namespace partita {
 
 namespace {
 
-/// Norms of channels know no sequences.
+/// Norms over channels do not support sequences.
 void refuseSequence(const LayerPlan& plan) {
   if (isSequence(plan.in))
     throw UserError(plan.entry + ": " + plan.spec.type + " takes values, images and volumes, its input " +
@@ -29,10 +29,10 @@ class BatchNormRules : public LayerRules {
     return {{"mean", {plan.in.front()}, "channels"}, {"variance", {plan.in.front()}, "channels"}};
   }
 
-  /// Mean and deviation of the batch, which any batch of one row or more has room for.
+  /// Mean and deviation of the batch; a batch of even one row has room for them.
   std::int64_t savedValues(const LayerPlan& plan) const override { return 2 * plan.in.front(); }
 
-  /// Two sums of each channel of a row, and of the batch; and the number of its values.
+  /// Two sums per channel of each row and of the batch, and the number of values in the batch.
   std::int64_t workValues(const LayerPlan& plan, std::int64_t rows) const override {
     return 2 * plan.in.front() * (rows + 1) + 1;
   }
@@ -45,7 +45,7 @@ class BatchNormRules : public LayerRules {
   }
 };
 
-/// The divisors of `channels` next to `groups`, which is none: "2 or 5".
+/// The divisors of `channels` nearest to `groups`, which is not one itself: "2 or 5".
 std::string nearestDivisors(std::int64_t channels, std::int64_t groups) {
   std::int64_t below = std::min(groups, channels), above = groups;
   while (channels % below != 0) --below;
@@ -54,8 +54,8 @@ std::string nearestDivisors(std::int64_t channels, std::int64_t groups) {
          (above < channels || below < channels ? " or " + std::to_string(std::min(above, channels)) : "");
 }
 
-/// y = scale (x - mean) / sqrt(variance + epsilon) + shift, channel by channel, with mean and variance of a
-/// group of channels of the sample.
+/// y = scale (x - mean) / sqrt(variance + epsilon) + shift, channel by channel, with the mean and variance of
+/// a group of channels of the sample.
 class GroupNormRules : public LayerRules {
  public:
   Shape output(const LayerPlan& plan) const override {
@@ -77,7 +77,7 @@ class GroupNormRules : public LayerRules {
   /// Mean and 1 / deviation of each group.
   std::int64_t savedValues(const LayerPlan& plan) const override { return 2 * plan.spec.group_norm.groups; }
 
-  /// Two sums of each channel and of each group.
+  /// Two sums per channel and per group.
   std::int64_t workValues(const LayerPlan& plan, std::int64_t rows) const override {
     return 2 * (plan.in.front() + plan.spec.group_norm.groups) * rows;
   }
@@ -90,7 +90,7 @@ class GroupNormRules : public LayerRules {
   }
 };
 
-/// A factor and for layer-norm a shift for each value of the last extent.
+/// A factor, and for layer-norm a shift, per value of the last extent.
 class NormRules : public LayerRules {
  public:
   explicit NormRules(bool centred) : _centred(centred) {}
@@ -100,7 +100,7 @@ class NormRules : public LayerRules {
     if (_centred) shapes.push_back({"bias", {plan.in.back()}, "width"});
     return shapes;
   }
-  /// Of each position: one over its deviation, and for layer-norm its mean.
+  /// Per position: one over its deviation, and for layer-norm its mean.
   std::int64_t savedValues(const LayerPlan& plan) const override {
     return (_centred ? 2 : 1) * positionsOf(plan.in);
   }

@@ -5,7 +5,7 @@ namespace partita {
 
 namespace {
 
-/// A table of vectors, one a token: {positions} -> {positions, width}.
+/// A table of vectors, one per token: {positions} -> {positions, width}.
 class EmbeddingRules : public LayerRules {
  public:
   Shape output(const LayerPlan& plan) const override {
@@ -54,17 +54,17 @@ class AttentionRules : public LayerRules {
     return shapes;
   }
 
-  /// Projections, and two products over the positions that the mask leaves: half of all pairs.
+  /// Projections, and two products over the positions that the mask leaves visible: half of all pairs.
   double forwardFlops(const LayerPlan& plan) const override { return projections(plan) + pairs(plan, 2.0); }
   double weightFlops(const LayerPlan& plan) const override { return projections(plan); }
-  /// Behind the projections: the scores once more, and two products each for them and for the weights.
+  /// Besides the projections: the scores once more, and two products each for them and for the weights.
   double inputFlops(const LayerPlan& plan) const override { return projections(plan) + pairs(plan, 5.0); }
 
-  /// Queries, keys and values, the heads' outputs, and the logarithm of each row's sum.
+  /// Queries, keys and values, the outputs of the heads, and the logarithm of each row's sum.
   std::int64_t savedValues(const LayerPlan& plan) const override {
     return 4 * plan.inputs() + plan.in[0] * plan.spec.attention.heads;
   }
-  /// Gradients of those; in the forward pass, sums under way.
+  /// Gradients of these; in the forward pass, running sums.
   std::int64_t workValues(const LayerPlan& plan, std::int64_t rows) const override {
     return rows * (4 * plan.inputs() + plan.in[0] * plan.spec.attention.heads);
   }

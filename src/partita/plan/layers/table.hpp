@@ -4,8 +4,8 @@
 
 namespace partita {
 
-/// One function per type of layer, or for types that only differ in name; a file of this folder has those of
-/// a family.
+/// One function per type of layer, or per set of types that differ in name only; each file of this folder has
+/// those of one family.
 
 // dense.cpp
 const LayerRules& denseRules();

@@ -18,7 +18,7 @@ bool looksAtAllReplicas(const std::vector<LayerPlan>& layers) {
                      [](const LayerPlan* layer) { return layer->rules().acrossReplicas(*layer); });
 }
 
-/// Replicas of the whole network that learn alone between meetings.
+/// Replicas of the whole network that train independently between meetings.
 class LocalSgdPlan final : public JointPlan {
  public:
   void checkStages(const StrategySection&, const std::vector<StagePlan>& stages,

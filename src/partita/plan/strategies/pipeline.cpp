@@ -28,7 +28,7 @@ std::string microbatchText(const StrategySection& strategy, std::int64_t share, 
   return line + (grid.groups > most_shown ? " ..." : "");
 }
 
-/// FLOPs per sample of the rank that has most to do.
+/// FLOPs per sample of the busiest rank.
 double slowestGroup(const Partition& partition, const GridPlan& grid) {
   double slowest = 0.0;
   for (int group = 0; group < grid.groups; ++group) {

@@ -4,7 +4,7 @@
 
 namespace partita {
 
-/// The whole network by back-propagation, in microbatches.
+/// Trains the whole network by back-propagation, in microbatches.
 class PipelinePlan : public StrategyPlan {
  public:
   void normalise(StrategySection& section) const override {

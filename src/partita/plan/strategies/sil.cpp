@@ -45,7 +45,7 @@ bool matchedBefore(const StrategySection& strategy, std::int64_t weight_layers) 
 
 namespace {
 
-/// Labels of tokens are met at each position.
+/// Labels of tokens are matched at each position.
 void checkPositions(const StagePlan& stage) {
   const LayerPlan& last = stage.layers.back();
   const bool fits = stage.positions == 1 || (isSequence(last.out) && last.out[0] == stage.positions);
@@ -67,7 +67,7 @@ std::int64_t trainingBuffers(const StageBuffers& buffers, const StrategySection&
   return buffers.ofRelay();
 }
 
-/// Stages that learn by synthetic intermediate labels, and may recover together afterwards.
+/// Trains stages by synthetic intermediate labels, optionally followed by a joint recovery.
 class SilPlan final : public StrategyPlan {
  public:
   void normalise(StrategySection&) const override {}
@@ -125,7 +125,7 @@ class SilPlan final : public StrategyPlan {
     return stage.last() || !reencodes(section) ? 0 : stage.outputs() + stage.labelValues();
   }
 
-  /// The recovery begins when the stages have learnt, and their buffers are gone.
+  /// The recovery begins after the stages have been trained and their buffers have been freed.
   void addTraining(StageMemory& memory, const StageBuffers& buffers, const StrategySection& section,
                    std::int64_t more_tapes) const override {
     const std::int64_t recovery = usesMicrobatches(section) ? more_tapes + buffers.ofPipeline() : 0;

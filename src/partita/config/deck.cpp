@@ -27,7 +27,8 @@ std::vector<std::string> beginningWith(const std::string& word, const std::vecto
   return found;
 }
 
-/// What is wrong with a value that begins as a list or a table and is no TOML; empty for any other value.
+/// What is wrong with a value that begins as a list or a table but is not valid TOML; empty for any other
+/// value.
 std::string openList(const std::string& value, const std::string& reason) {
   if (value.empty() || (value.front() != '[' && value.front() != '{')) return {};
   std::string wanted; // closing brackets, the innermost last
@@ -103,7 +104,7 @@ void DeckReader::readSection(const TomlNode& node) {
 }
 
 void DeckReader::unknownKey(const Place& place, const Section& section, const std::string& key) {
-  if (_diagnostics.full()) return _diagnostics.countMore(); // to look for near names takes its time
+  if (_diagnostics.full()) return _diagnostics.countMore(); // searching for near names takes time
   const std::vector<std::string> begin = beginningWith(key, section.keys());
   std::string near = _table.home(key); // the key of another section
   if (near.empty()) near = nearestName(key, section.keys());
@@ -145,8 +146,8 @@ void DeckReader::setFromShell(const Parameter& parameter, const std::string& nam
     const std::string wrong = openList(value, error.what());
     if (!wrong.empty() && !std::holds_alternative<std::string*>(parameter.target))
       return _diagnostics.error(source.at(0, 0), name, wrong);
-  } // otherwise a shell has taken the quotes off
-  // A folder called 2024 is a text all the same.
+  } // otherwise a shell has removed the quotes
+  // A folder called 2024 is still a text.
   const bool wants_text = std::holds_alternative<std::string*>(parameter.target) ||
                           std::holds_alternative<Choice>(parameter.target);
   if (wants_text && node.kind != TomlNode::Kind::text) node = bare;

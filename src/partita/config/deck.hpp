@@ -8,11 +8,12 @@
 namespace partita {
 
 /// Reads and checks a deck. Each override is `section/key=value` or `section.key=value`; the value is TOML,
-/// or a bare text where it is none. Throws UserError with all mistakes, one line each: "FILE:LINE:COLUMN:
-/// section/key: what is wrong". A deck whose text is not TOML at all gives the first such place only.
+/// or bare text if it is not valid TOML. Throws UserError with all mistakes, one line each:
+/// "FILE:LINE:COLUMN: section/key: what is wrong". If the text is not TOML at all, only the first such place
+/// is reported.
 RunConfig loadDeck(const std::string& path, const std::vector<std::string>& overrides);
 
-/// The same for a text that is already in memory; `name` stands for the file in messages.
+/// The same for a text that is already in memory; `name` replaces the file name in messages.
 RunConfig parseDeck(const std::string& text, const std::string& name,
                     const std::vector<std::string>& overrides = {});
 

@@ -14,7 +14,7 @@ namespace partita {
 
 namespace {
 
-/// A file descriptor for reading; negative where the system refuses.
+/// A file descriptor for reading; negative if the system refuses.
 class Reading {
  public:
   explicit Reading(const std::string& path)
@@ -25,19 +25,19 @@ class Reading {
   Reading(const Reading&) = delete;
   Reading& operator=(const Reading&) = delete;
 
-  int reason() const { return _reason; } ///< of the call that failed; 0: none has
+  int reason() const { return _reason; } ///< errno of the call that failed; 0: none failed
 
-  /// Goes on to the next place with data: a hole of hundreds of GB is no reason to wait.
+  /// Skips to the next place with data, so that a hole of hundreds of GB costs no time.
   void skipHole() {
 #ifdef SEEK_DATA
     const off_t here = lseek(_file, 0, SEEK_CUR);
     if (lseek(_file, here, SEEK_DATA) >= 0) return;
-    const bool no_more_data = errno == ENXIO; // other file systems know nothing of holes
+    const bool no_more_data = errno == ENXIO; // some file systems do not support holes
     lseek(_file, no_more_data ? 0 : here, no_more_data ? SEEK_END : SEEK_SET);
 #endif
   }
 
-  /// Bytes read; 0 at the end and where the call fails.
+  /// Bytes read; 0 at the end and if the call fails.
   std::size_t read(char* to, std::size_t count) {
     ssize_t got = -1;
     while (_file >= 0 && (got = ::read(_file, to, count)) < 0 && errno == EINTR) continue;
@@ -53,7 +53,7 @@ bool isContinuation(char c) {
   return (static_cast<unsigned char>(c) & 0xC0) == 0x80;
 }
 
-/// Length of the valid UTF-8 sequence at `at`; 0 where there is none (RFC 3629, section 4).
+/// Length of the valid UTF-8 sequence at `at`; 0 if there is none (RFC 3629, section 4).
 std::size_t sequenceLength(const std::string& text, std::size_t at) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char first = byte(at);

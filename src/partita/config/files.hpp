@@ -5,25 +5,25 @@
 
 namespace partita {
 
-/// Throws "PATH: WHAT: the system's words for `reason`", an errno value: SystemError where the disk is full
-/// or broken, UserError otherwise.
+/// Throws "PATH: WHAT: the system's words for `reason`", an errno value: SystemError if the disk is full or
+/// broken, UserError otherwise.
 [[noreturn]] void failFile(const std::string& path, const std::string& what, int reason);
 
 /// Whether there is a regular file at `path`. Throws UserError for anything else, since reading it might
-/// never end: a folder ("PATH: is a folder" + `instead`), a pipe or a device; and where the system cannot
-/// tell, for lack of permission or in a loop of links.
+/// never end: a folder ("PATH: is a folder" + `instead`), a pipe or a device; and if the system cannot tell,
+/// because of missing permission or a loop of links.
 bool regularFileExists(const std::string& path, const std::string& instead = ", a file is needed");
 
-/// The whole text of a regular file of at most `most_bytes`. Throws UserError, or SystemError where the disk
-/// fails; the caller has made sure that the file exists.
+/// The whole text of a regular file of at most `most_bytes`. Throws UserError, or SystemError if the disk
+/// fails. The caller must make sure that the file exists.
 std::string readTextFile(const std::string& path, std::uint64_t most_bytes);
 
 /// The errno value with which reading a file from front to back fails; 0: the system can read all of it, so
-/// that what is wrong with the file is its content.
+/// that the fault is in its content.
 int readFailure(const std::string& path);
 
-/// The text with each byte that does not belong to valid UTF-8 replaced by U+FFFD. Names of files may have
-/// any bytes; JSON, TOML and HDF5 attributes may not.
+/// The text with each byte that does not belong to valid UTF-8 replaced by U+FFFD. File names may contain any
+/// bytes; JSON, TOML and HDF5 attributes may not.
 std::string validUtf8(const std::string& text);
 
 } // namespace partita

@@ -12,7 +12,7 @@ enum class Activation { identity, relu, leaky_relu, gelu, tanh, sigmoid, silu };
 /// One integer for all axes of a window, or one per axis, slowest first.
 struct AxisSizes {
   std::vector<std::int64_t> values;
-  bool same = false; ///< padding: as much as keeps the extents, but for the stride
+  bool same = false; ///< padding: as much as keeps the extents, apart from the stride
 
   std::int64_t at(std::size_t axis) const { return values.size() == 1 ? values[0] : values.at(axis); }
   bool operator==(const AxisSizes& other) const { return values == other.values && same == other.same; }
@@ -27,7 +27,7 @@ struct DenseKeys {
 };
 
 struct EmbeddingKeys {
-  std::int64_t width = 0; ///< values of a token
+  std::int64_t width = 0; ///< values per token
   bool positions = false; ///< a learned vector for each position is added
 };
 
@@ -37,7 +37,7 @@ struct AttentionKeys {
 };
 
 struct DropoutKeys {
-  double rate = 0.1; ///< share of the values that become 0
+  double rate = 0.1; ///< fraction of the values set to 0
 };
 
 struct NormKeys {
@@ -63,11 +63,11 @@ struct ConvolutionKeys {
 };
 
 struct PoolKeys {
-  AxisSizes kernel{{2}}, stride{{0}}, padding{{0}}; ///< stride 0: as far as the window is wide
+  AxisSizes kernel{{2}}, stride{{0}}, padding{{0}}; ///< stride 0: the width of the window
 };
 
-/// One entry of `network/layers`, or of the layers inside one: what many layers have, and the keys of each
-/// family, of which only those of the type count.
+/// One entry of `network/layers`, or of the layers inside one: keys that many layers have, and those of each
+/// family, of which only the ones of the type have an effect.
 struct LayerSpec {
   std::string type = "dense";
   std::int64_t repeat = 1;
@@ -76,7 +76,7 @@ struct LayerSpec {
 
   std::vector<LayerSpec> layers;   ///< block, residual: in order
   std::vector<LayerSpec> shortcut; ///< residual: empty: the input itself
-  bool recompute = false;          ///< block, residual: only the input is kept for the backward pass
+  bool recompute = false;          ///< block, residual: keep only the input for the backward pass
 
   DenseKeys dense;
   EmbeddingKeys embedding;

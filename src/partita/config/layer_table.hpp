@@ -7,9 +7,9 @@
 
 namespace partita {
 
-/// What a room has for each type of layer, found by the name of the type in decks. There is one such table in
-/// each of `config` (keys), `plan` (rules), `nn` (classes) and `io` (ONNX); nothing else knows the types, and
-/// `unit.io_layer_tables` checks that all four have the same ones.
+/// What a module has for each type of layer, found by the name of the type in decks. There is one such table
+/// in each of `config` (keys), `plan` (rules), `nn` (classes) and `io` (ONNX); no other code knows the types,
+/// and `unit.io_layer_tables` checks that all four have the same ones.
 template <class Entry>
 class LayerTable {
  public:
@@ -28,14 +28,14 @@ class LayerTable {
     return names;
   }
 
-  /// Null where there is no such type.
+  /// Null if there is no such type.
   const Entry* find(const std::string& type) const {
     for (const Row& row : _rows)
       if (row.name == type) return &row.entry;
     return nullptr;
   }
 
-  /// Throws std::logic_error where there is no such type: decks with unknown types have been refused.
+  /// Throws std::logic_error if there is no such type, as decks with unknown types have already been refused.
   const Entry& at(const std::string& type) const {
     if (const Entry* entry = find(type)) return *entry;
     throw std::logic_error("no layer type '" + type + "'");

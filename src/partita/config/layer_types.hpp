@@ -5,18 +5,18 @@
 
 namespace partita {
 
-/// What a type of layer is to a deck besides its keys.
+/// What a deck must know about a type of layer besides its keys.
 enum class LayerRole {
   plain,
-  takes_tokens, ///< begins a network on text, and no other
-  row           ///< layers in a row: where it is the last layer of the network, so is the last one inside
+  takes_tokens, ///< begins a network on text, and only such a network
+  row           ///< consecutive layers: if it is the last layer of the network, so is the last one inside
 };
 
 /// A type of layer as decks have it.
 struct LayerType {
   const char* text; ///< what it does, for the deck reference
   void (*addKeys)(Section& section,
-                  LayerSpec& spec); ///< its keys but `repeat`, bound to the fields of `spec`
+                  LayerSpec& spec); ///< its keys except `repeat`, bound to the fields of `spec`
   LayerRole role = LayerRole::plain;
 };
 

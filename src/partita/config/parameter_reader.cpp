@@ -12,14 +12,14 @@ namespace {
 
 using Kind = TomlNode::Kind;
 
-/// Is it a number, but for its size? TOML takes it for none then.
+/// Is it a number out of the range of double? TOML does not accept it as a number then.
 bool isBeyondDouble(const std::string& text) {
   double value = 0.0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc::result_out_of_range && end == text.data() + text.size();
 }
 
-/// One overload a type of parameter, chosen by std::visit.
+/// One overload per type of parameter, chosen by std::visit.
 class Reader {
  public:
   Reader(const Parameter& parameter, const std::string& name, const TomlNode& node, const Source& source,

@@ -8,8 +8,8 @@
 
 namespace partita {
 
-/// Sets the field of a parameter from a value of `source`, or tells why it cannot. `name` is what messages
-/// call the parameter: "training/batch".
+/// Sets the field of a parameter from a value of `source`, or reports why it cannot. `name` is the name of
+/// the parameter in messages: "training/batch".
 void readParameter(const Parameter& parameter, const std::string& name, const TomlNode& node,
                    const Source& source, Diagnostics& diagnostics);
 

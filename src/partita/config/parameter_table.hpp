@@ -12,7 +12,7 @@
 
 namespace partita {
 
-/// The values a number may take; an end is part of the range unless it is open. Ends may be infinite.
+/// The range of a number; an end belongs to the range unless it is open. Ends may be infinite.
 struct Interval {
   double low, high;
   bool low_open = false, high_open = false;
@@ -26,7 +26,7 @@ Interval above(double low);
 Interval within(double low, double high);
 Interval withinBelow(double low, double high); ///< without `high` itself
 
-/// A field of an enumeration type, seen through the names of its values.
+/// A field of an enumeration type, accessed by the names of its values.
 struct Choice {
   std::vector<std::string> names;
   std::function<std::size_t()> get;
@@ -47,7 +47,7 @@ struct Cuts {
   static const std::vector<std::string>& ruleNames();
 };
 
-/// An integer for all axes or one an axis; of paddings also "same".
+/// One integer for all axes or one per axis; for paddings also "same".
 struct Axes {
   AxisSizes* sizes;
   bool may_be_same = false;
@@ -57,22 +57,22 @@ struct Axes {
 using Target =
     std::variant<bool*, std::int64_t*, double*, std::string*, Choice, Cuts, std::vector<LayerSpec>*, Axes>;
 
-/// Must a deck give it? Of layers: the last one may leave some keys to the number of classes.
+/// Must a deck give it? The last layer may leave some keys to the number of classes.
 enum class Required { never, but_last, always };
 
-/// One key of a deck. Its default is the value that the field has in a default-made struct.
+/// One key of a deck. Its default is the value of the field in a default-constructed struct.
 struct Parameter {
   std::string key;
   Target target;
   Interval range; ///< numbers only
   std::string unit;
   std::string text;                    ///< what it means, in one sentence without full stop
-  Required required = Required::never; ///< keys of layers: integers, which then are above 0, and lists
+  Required required = Required::never; ///< keys of layers: integers, which must be above 0, and lists
 
   std::string typeName() const; ///< "integer"
-  std::string allowed() const;  ///< ">= 1", "'he', 'cut'"; empty where anything goes
+  std::string allowed() const;  ///< ">= 1", "'he', 'cut'"; empty if any value is allowed
   std::string hint() const;     ///< " (allowed >= 1, samples)", or nothing
-  bool empty() const;           ///< is it 0, or a list of nothing?
+  bool empty() const;           ///< is it 0, or an empty list?
 };
 
 /// A section of a deck, or the keys of one type of layer.
@@ -88,7 +88,7 @@ struct Section {
   std::vector<std::string> keys() const;
 };
 
-/// All that a deck may say.
+/// All sections and keys that a deck may have.
 struct ParameterTable {
   std::vector<Section> sections;
 
@@ -97,7 +97,7 @@ struct ParameterTable {
 
   std::vector<std::string> keys() const; ///< of all sections
 
-  /// The section that a key belongs to, as "optimiser/momentum"; empty where none has it.
+  /// The section that a key belongs to, as "optimiser/momentum"; empty if there is none.
   std::string home(const std::string& key) const;
 };
 

@@ -32,7 +32,7 @@ std::size_t distance(const std::string& a, const std::string& b) {
   return at(a.size(), b.size());
 }
 
-/// Letters that may be wrong: about a third of the word.
+/// Number of letters that may be wrong: about a third of the word.
 std::size_t tolerance(std::size_t length) {
   return std::max<std::size_t>(1, (length + 1) / 3);
 }
@@ -46,7 +46,7 @@ std::string nearestName(const std::string& name, const std::vector<std::string>&
     const std::size_t allowed = tolerance(std::max(name.size(), candidate.size()));
     const std::size_t lengths =
         std::max(name.size(), candidate.size()) - std::min(name.size(), candidate.size());
-    if (lengths > allowed) continue; // cheap, and keeps a very long wrong name from costing anything
+    if (lengths > allowed) continue; // cheap, and a very long wrong name costs nothing
     const std::size_t d = distance(lowerCase(name), lowerCase(candidate));
     if (d > allowed || d >= best_distance) continue;
     best = candidate;

@@ -6,17 +6,16 @@
 
 namespace partita {
 
-/// The valid name closest to a misspelt one, or an empty string where none is close enough to be meant.
-/// Closeness counts insertions, deletions, replacements and swaps of neighbours (optimal string alignment;
-/// Damerau, "A technique for computer detection and correction of spelling errors", CACM 7, 1964); case does
-/// not count.
+/// The valid name closest to a misspelt one, or an empty string if none is close enough. Closeness counts
+/// insertions, deletions, replacements and swaps of neighbours (optimal string alignment; Damerau, "A
+/// technique for computer detection and correction of spelling errors", CACM 7, 1964); case does not count.
 std::string nearestName(const std::string& name, const std::vector<std::string>& valid);
 
-/// The end of an error message about a wrong name: "; did you mean 'x'?" or, where nothing is close, ";
-/// valid: 'x', 'y'".
+/// The end of an error message about a wrong name: "; did you mean 'x'?" or, if nothing is close, "; valid:
+/// 'x', 'y'".
 std::string suggestion(const std::string& name, const std::vector<std::string>& valid);
 
-/// The beginning of that: "; did you mean 'x'?", or nothing.
+/// The first form alone: "; did you mean 'x'?", or nothing.
 std::string nearby(const std::string& name, const std::vector<std::string>& valid);
 
 /// "'x', 'y', 'z'"
@@ -26,7 +25,7 @@ std::string quotedList(const std::vector<std::string>& names);
 std::string joined(const std::vector<std::string>& words, const std::string& between);
 std::string joined(const std::vector<std::int64_t>& numbers, const std::string& between);
 
-/// The parts of a text that `separator` ends or parts: "x", "y" of "x,y" and "x,y,".
+/// The parts of a text that `separator` terminates or separates: "x", "y" of "x,y" and "x,y,".
 std::vector<std::string> split(const std::string& text, char separator);
 
 bool endsWith(const std::string& text, const std::string& end);

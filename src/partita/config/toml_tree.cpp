@@ -2,11 +2,11 @@
 
 #include "partita/config/text.hpp"
 
-// Some malformed decks ("[,run]") break assertions of toml++ 3.3 just before it would refuse them; with
-// NDEBUG it even hands these to the compiler as facts. Neither must happen to a user.
+// Some malformed decks ("[,run]") violate assertions of toml++ 3.3 just before it would refuse them; with
+// NDEBUG it even passes these to the compiler as assumptions. Users must meet neither.
 #undef NDEBUG
 #define TOML_ASSERT(condition) static_assert(true)
-#define TOML_MAX_NESTED_VALUES 32 // a deck needs three; what walks through the values is recursive
+#define TOML_MAX_NESTED_VALUES 32 // a deck needs three; code that walks through the values is recursive
 #include <toml++/toml.h>
 
 #include <algorithm>
@@ -56,7 +56,7 @@ TomlNode convert(const toml::node& source) {
   return node;
 }
 
-/// Behind the string or comment that begins at `at`; `at` itself where none does.
+/// The place after the string or comment that begins at `at`; `at` itself if none begins there.
 std::size_t skipQuoted(const std::string& text, std::size_t at) {
   const char first = text[at];
   if (first == '#') return std::min(text.find('\n', at), text.size());
@@ -87,7 +87,7 @@ TomlError errorAt(const std::string& text, std::size_t at, const std::string& re
   return {reason, line, column};
 }
 
-/// toml++ sets no limit to the parts of a key, and recurses for each, as `convert` does.
+/// toml++ sets no limit on the number of parts of a key, and recurses for each, as `convert` does.
 void refuseLongKeys(const std::string& text) {
   const std::string ends_key = "=,[]{}\n";
   std::size_t dots = 0;
@@ -104,7 +104,7 @@ bool isAscii(char c) {
   return static_cast<unsigned char>(c) < 0x80;
 }
 
-/// Of the character at a place that toml++ tells, in characters.
+/// Is the character at a place reported by toml++ ASCII? Columns count characters.
 bool isAsciiAt(const std::string& text, std::size_t line, std::size_t column) {
   std::size_t i = 0;
   for (; line > 1; --line) i = text.find('\n', i) + 1;
@@ -113,9 +113,9 @@ bool isAsciiAt(const std::string& text, std::size_t line, std::size_t column) {
   return true;
 }
 
-/// TOML has nothing but ASCII outside strings and comments. toml++ up to 3.4 leaves defined behaviour where
-/// it meets such a character instead of white space, so it first sees the text with a character that it
-/// refuses at the same places.
+/// TOML allows only ASCII outside strings and comments. toml++ up to 3.4 has undefined behaviour where it
+/// meets another character instead of white space, so it first gets the text with a character that it refuses
+/// at these places.
 void refuseBareUnicode(const std::string& text) {
   std::string twin;
   for (const char c : text)

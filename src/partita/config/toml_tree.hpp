@@ -8,7 +8,7 @@
 
 namespace partita {
 
-/// A value of a TOML document with its place, free of the parser's own types.
+/// A value of a TOML document with its place, without the parser's own types.
 struct TomlNode {
   enum class Kind { boolean, integer, real, text, list, table, other };
 

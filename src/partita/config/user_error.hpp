@@ -18,7 +18,7 @@ class UserError : public std::runtime_error {
 
   /// All mistakes found, in the order of their place in the deck.
   const std::vector<std::string>& messages() const { return _messages; }
-  /// Did the system fail, where nobody made a mistake (a full disk)? The exit code is 1 then.
+  /// Did the system fail without a mistake of the user (a full disk)? The exit code is then 1.
   bool bySystem() const { return _by_system; }
 
  protected:
@@ -28,7 +28,7 @@ class UserError : public std::runtime_error {
   std::vector<std::string> _messages;
 };
 
-/// What the system could not do although the user asked for nothing wrong: the disk is full or broken.
+/// A failure of the system that is no mistake of the user: the disk is full or broken.
 class SystemError : public UserError {
  public:
   explicit SystemError(const std::string& message) : UserError(message) { _by_system = true; }

@@ -12,10 +12,10 @@ namespace partita {
 
 namespace {
 
-constexpr std::uint64_t whole_deck = std::uint64_t{1} << 62; // told after the lines of the deck
+constexpr std::uint64_t whole_deck = std::uint64_t{1} << 62; // reported after the lines of the deck
 constexpr std::uint64_t first_override = std::uint64_t{1} << 63;
 
-/// A message is one line whatever a deck's texts contain.
+/// Keeps a message on one line, whatever the texts of a deck contain.
 std::string onOneLine(std::string message) {
   for (char& c : message) {
     const auto code = static_cast<unsigned char>(c);
@@ -104,7 +104,7 @@ std::int64_t layerCount(const NetworkSection& network) {
   return count;
 }
 
-/// Those inside groups too.
+/// Including those inside groups.
 double countAll(const std::vector<LayerSpec>& layers) {
   double count = 0.0;
   for (const LayerSpec& layer : layers)
@@ -113,11 +113,11 @@ double countAll(const std::vector<LayerSpec>& layers) {
 }
 
 LayerRole roleOf(const LayerSpec& layer) {
-  const LayerType* type = layerTypes().find(layer.type); // null: the type has been refused already
+  const LayerType* type = layerTypes().find(layer.type); // null: the type has already been refused
   return type == nullptr ? LayerRole::plain : type->role;
 }
 
-/// `last`: it is the last layer of the network.
+/// `last`: is it the last layer of the network?
 void validateKeys(LayerSpec layer, const std::string& name, bool last, Diagnostics& d) {
   if (layerTypes().find(layer.type) == nullptr) return;
   for (const Parameter& key : describe(layer).parameters) {
@@ -131,7 +131,7 @@ void validateKeys(LayerSpec layer, const std::string& name, bool last, Diagnosti
   }
 }
 
-/// `end`: the last of these layers is the last of the network.
+/// `end`: is the last of these layers the last of the network?
 void validateLayers(const std::vector<LayerSpec>& layers, const std::string& place, bool end,
                     Diagnostics& d) {
   for (std::size_t i = 0; i < layers.size(); ++i) {
@@ -171,7 +171,7 @@ void validateFiles(const DataSection& data, Diagnostics& d) {
     d.check(data.test_fraction + data.validation < 1, {"data/test_fraction", "data/validation"},
             "with data/validation it leaves nothing for training");
   } else if (data.kind == DataKind::glyphs) {
-    // Training on generated data in place of the files would be a surprise; an explicit kind is none.
+    // Training on generated data instead of the files would be a surprise, unless the kind is explicit.
     const bool has_files = !data.train_images.empty() || !data.train_file.empty();
     d.check(!has_files || d.isSet("data/kind"), {"data/kind"},
             "missing, files are named but nothing says their kind");
@@ -192,7 +192,7 @@ bool takesTokens(const std::vector<LayerSpec>& layers) {
   });
 }
 
-/// Outputs of the last layer as the deck gives them; 0: as many as there are classes, or another layer's.
+/// Outputs of the last layer as given in the deck; 0: the number of classes, or those of another layer.
 std::int64_t outputsOf(LayerSpec last) {
   if (layerTypes().find(last.type) == nullptr) return 0;
   for (const Parameter& key : describe(last).parameters)

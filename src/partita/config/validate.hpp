@@ -12,7 +12,7 @@
 
 namespace partita {
 
-/// Where a value was written: how messages call the place, and its rank among all places.
+/// Where a value was written: the place as messages name it, and its rank among all places.
 struct Place {
   std::string label;
   std::uint64_t order = 0;
@@ -43,12 +43,12 @@ class Diagnostics {
   bool onCommandLine(const std::string& name) const;
 
   void error(const Place& place, const std::string& name, const std::string& message);
-  /// As many mistakes as anybody reads: the rest is only counted.
+  /// Are there as many mistakes as a user will read? Further ones are only counted.
   bool full() const { return _errors.size() >= most_errors; }
   void countMore() { ++_more; }
 
-  /// A condition on several parameters, told under the first one's name. Silent where one of them is wrong by
-  /// itself: its value is then not what the user meant.
+  /// Checks a condition on several parameters and reports it under the first one's name. Silent if one of
+  /// them is wrong by itself, because its value is then not what the user meant.
   void check(bool holds, const std::vector<std::string>& names, const std::string& message);
 
   /// Throws UserError with all mistakes in the order of their places.
@@ -65,8 +65,8 @@ class Diagnostics {
   std::size_t _more = 0;
 };
 
-/// Checks what no single parameter shows: combinations that contradict each other, and what a choice needs.
-/// What depends on the data or on the number of ranks is checked where these are known.
+/// Checks what no single parameter shows: contradictory combinations, and what a choice requires. Checks that
+/// depend on the data or on the number of ranks are made where these are known.
 void validate(const RunConfig& config, Diagnostics& diagnostics);
 
 } // namespace partita

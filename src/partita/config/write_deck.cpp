@@ -53,7 +53,7 @@ std::string listText(const std::vector<std::int64_t>& values) {
   return "[" + joined(values, ", ") + "]";
 }
 
-/// One overload a type of parameter, chosen by std::visit.
+/// One overload per type of parameter, chosen by std::visit.
 struct Writer {
   std::string operator()(const bool* field) const { return *field ? "true" : "false"; }
   std::string operator()(const std::int64_t* field) const { return std::to_string(*field); }
@@ -74,7 +74,7 @@ struct Writer {
   std::string operator()(const std::vector<LayerSpec>* layers) const { return layersText(*layers, "  "); }
 };
 
-/// The present value of a parameter's field as TOML.
+/// The current value of a parameter's field as TOML.
 std::string tomlText(const Parameter& parameter) {
   return std::visit(Writer{}, parameter.target);
 }

@@ -7,7 +7,7 @@
 
 namespace partita {
 
-/// How the text of an effective deck begins, by which it is known as ours.
+/// The first characters of an effective deck, by which it is recognised.
 constexpr const char* effective_deck_mark = "# The effective deck: every key with the value that was used.\n";
 
 /// The effective deck: every key with its value; `parseDeck` reads it back to the same configuration.

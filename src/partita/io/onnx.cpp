@@ -9,7 +9,7 @@ namespace partita {
 
 namespace {
 
-constexpr std::int64_t ir_version = 7, operator_set = 13; // as ONNX 1.8 has them: old enough for all readers
+constexpr std::int64_t ir_version = 7, operator_set = 13; // those of ONNX 1.8, which all readers support
 
 // Field numbers of onnx.proto.
 namespace model {
@@ -32,7 +32,7 @@ ProtobufMessage entryOf(int first_field, const std::string& first, int second_fi
   return message;
 }
 
-/// The steps of a network as nodes.
+/// Writes the steps of a network as nodes.
 class Steps {
  public:
   Steps(const JoinedNetwork& network, OnnxGraph& graph) : _network(network), _graph(graph) {}
@@ -48,7 +48,7 @@ class Steps {
 
   const JoinedNetwork& _network;
   OnnxGraph& _graph;
-  OnnxGraph::Names _branches; ///< what later sums take
+  OnnxGraph::Names _branches; ///< operands of later sums
 };
 
 void Steps::addStandardisation() {
@@ -122,7 +122,7 @@ void Steps::addActivation(const Operation& operation, const std::string& output)
   PARTITA_FAIL("no operation for the activation " + nameOf(operation.activation));
 }
 
-/// z (1 + erf(z / sqrt(2))) / 2; an operator of its own comes with operator set 20 only.
+/// z (1 + erf(z / sqrt(2))) / 2; the operator Gelu exists only from operator set 20 on.
 void Steps::addGelu(const std::string& output) {
   const auto number = [&](const char* name, float value) {
     return _graph.constant(name, {}, std::vector{value});

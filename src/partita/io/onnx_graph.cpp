@@ -30,7 +30,7 @@ ProtobufMessage headOf(const std::string& name, const std::vector<std::int64_t>&
 ProtobufMessage floatTensor(const std::string& name, const std::vector<std::int64_t>& extents,
                             const std::vector<float>& values) {
   ProtobufMessage message = headOf(name, extents, OnnxGraph::float_type);
-  message.data(tensor::raw_data, values.data(), values.size() * sizeof(float)); // little-endian, as memory is
+  message.data(tensor::raw_data, values.data(), values.size() * sizeof(float)); // little-endian, like memory
   return message;
 }
 

@@ -8,8 +8,8 @@
 
 namespace partita {
 
-/// A graph of ONNX nodes, most of which take what the one before them has made: the current value.
-/// Source: onnx/onnx.proto of ONNX 1.8.
+/// A graph of ONNX nodes, most of which take the output of the node before them, the current value. Source:
+/// onnx/onnx.proto of ONNX 1.8.
 class OnnxGraph {
  public:
   static constexpr std::int64_t float_type = 1, int64_type = 7; ///< TensorProto.DataType
@@ -26,7 +26,7 @@ class OnnxGraph {
   /// A node on `inputs`; its output becomes the current value.
   void add(const std::string& type, const std::string& output, const Names& inputs,
            const Attributes& attributes = {});
-  /// A node on the current value and `others` behind it.
+  /// A node on the current value followed by `others`.
   void then(const std::string& type, const std::string& output, const Names& others = {},
             const Attributes& attributes = {});
   /// The current value as [-1, shape...]: any number of samples, or of their positions.
@@ -35,8 +35,8 @@ class OnnxGraph {
   const std::string& current() const { return _current; }
   void setCurrent(const std::string& name) { _current = name; }
 
-  void tensor(const NamedTensor& tensor); ///< which must live as long as the graph
-  /// A tensor of the graph's own, made once a name; the name again.
+  void tensor(const NamedTensor& tensor); ///< `tensor` must live as long as the graph
+  /// Makes a tensor owned by the graph, once per name. Returns the name.
   std::string constant(const std::string& name, const std::vector<std::int64_t>& extents,
                        std::vector<float> values);
   std::string constant(const std::string& name, const std::vector<std::int64_t>& extents,

@@ -17,7 +17,7 @@ void addDense(OnnxGraph& graph, const Operation& layer, const std::string& outpu
   graph.then("Gemm", output, tensorsOf(layer), {OnnxGraph::integer("transB", 1)});
 }
 
-/// Settings are the attributes of ONNX's operators.
+/// The settings are the attributes of the ONNX operators.
 OnnxGraph::Attributes windowsOf(const Operation& layer, bool dilations = true) {
   OnnxGraph::Attributes attributes;
   for (const LayerStep::Setting& setting : layer.settings) {
@@ -36,7 +36,7 @@ void addMaxPool(OnnxGraph& graph, const Operation& layer, const std::string& out
   graph.then("MaxPool", output, {}, windowsOf(layer));
 }
 
-/// Dilations come with operator set 19 only.
+/// Dilations exist only from operator set 19 on.
 void addAveragePool(OnnxGraph& graph, const Operation& layer, const std::string& output) {
   graph.then("AveragePool", output, {}, windowsOf(layer, false));
 }
@@ -50,8 +50,8 @@ void addBatchNorm(OnnxGraph& graph, const Operation& layer, const std::string& o
              {OnnxGraph::real("epsilon", static_cast<float>(layer.setting("epsilon").real))});
 }
 
-/// A tensor of one value per channel in a shape that meets [batch, channels, places...]; the current value
-/// stays.
+/// A tensor of one value per channel in a shape that broadcasts to [batch, channels, places...]. The current
+/// value is kept.
 std::string perChannel(OnnxGraph& graph, const Operation& layer, const std::string& tensor) {
   const std::string current = graph.current(), reshaped = tensor + ".channels";
   std::vector<std::int64_t> extents(layer.shape.size(), 1);
@@ -62,8 +62,8 @@ std::string perChannel(OnnxGraph& graph, const Operation& layer, const std::stri
   return reshaped;
 }
 
-/// GroupNormalization comes with operator set 18 only: groups are the channels of InstanceNormalization, and
-/// the channels get their scale and shift afterwards.
+/// GroupNormalization exists only from operator set 18 on. Instead, the groups are the channels of an
+/// InstanceNormalization, and scale and shift of the channels are applied afterwards.
 void addGroupNorm(OnnxGraph& graph, const Operation& layer, const std::string& output) {
   const std::int64_t groups = layer.setting("groups").integers.front();
   const std::vector<float> ones(static_cast<std::size_t>(groups), 1.0F), zeros(ones.size(), 0.0F);
@@ -85,7 +85,7 @@ void addEmbedding(OnnxGraph& graph, const Operation& layer, const std::string& o
   if (positions) graph.then("Add", output, {layer.tensors[1].name});
 }
 
-/// The current value over its root mean square along the last axis.
+/// The current value divided by its root mean square along the last axis.
 void addNormalised(OnnxGraph& graph, const Operation& layer, const std::string& output) {
   const std::string values = graph.current();
   const auto epsilon = static_cast<float>(layer.setting("epsilon").real);
@@ -110,7 +110,7 @@ void addRmsNorm(OnnxGraph& graph, const Operation& layer, const std::string& out
   graph.then("Mul", output, {layer.tensors[0].name});
 }
 
-constexpr float unseen = -1e30F; // its exponential is 0, and it has differences that are numbers
+constexpr float unseen = -1e30F; // its exponential is 0, and its differences are finite
 
 /// The tensors of an operation whose names begin with `part`: "qkv" or "out".
 OnnxGraph::Names projectionOf(const Operation& layer, const std::string& part) {
@@ -121,7 +121,7 @@ OnnxGraph::Names projectionOf(const Operation& layer, const std::string& part) {
   return names;
 }
 
-/// 0 where a position (row) may see another (column).
+/// The mask: 0 where a position (row) may see another (column).
 std::vector<float> causalMask(std::int64_t positions) {
   std::vector<float> mask;
   for (std::int64_t i = 0; i < positions; ++i)
@@ -129,14 +129,14 @@ std::vector<float> causalMask(std::int64_t positions) {
   return mask;
 }
 
-/// One of queries, keys and values, which lie behind one another along the first axis of `all`.
+/// One of queries, keys and values, which lie one after another along the first axis of `all`.
 std::string partOf(OnnxGraph& graph, const std::string& all, std::int64_t number, const std::string& output) {
   const std::string index = graph.constant("attention/" + std::to_string(number), {}, std::vector{number});
   graph.add("Gather", output, {all, index}, {OnnxGraph::integer("axis", 0)});
   return output;
 }
 
-/// [batch, positions, width] -> the same; positions see themselves and those in front.
+/// [batch, positions, width] -> the same; positions see themselves and earlier ones.
 void addAttention(OnnxGraph& graph, const Operation& layer, const std::string& output) {
   const std::int64_t positions = layer.shape[0], width = layer.shape[1],
                      heads = layer.setting("heads").integers.front(), head = width / heads;

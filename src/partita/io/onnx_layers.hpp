@@ -5,11 +5,12 @@
 
 namespace partita {
 
-/// Adds the nodes of a layer: takes the current value of the graph and leaves the result there as `output`.
-/// The tensors of the layer are in the graph already; the shape of the input is `layer.shape`.
+/// Adds the nodes of a layer, which take the current value of the graph and make the result the current value
+/// under the name `output`. The tensors of the layer are already in the graph; the shape of the input is
+/// `layer.shape`.
 using OnnxLayer = void (*)(OnnxGraph& graph, const Operation& layer, const std::string& output);
 
-/// The mapping of each type of layer; null where `LayerRules::step` has no operation.
+/// The mapping of each type of layer; null if `LayerRules::step` has no operation.
 const LayerTable<OnnxLayer>& onnxLayers();
 
 } // namespace partita

@@ -1,6 +1,6 @@
-// A checkpoint or parameter file, read as `partita info` does: bytes as they are, most of which the first
-// checksum refuses; or, behind the word `build:`, a list of what is odd in a file that HDF5 itself writes:
-// attributes and data sets of other types, sizes, values and names, or none.
+// Reads a checkpoint or parameter file as `partita info` does. The input is either the bytes of the file,
+// most of which the first checksum rejects; or, after the word `build:`, a list of oddities in a file that
+// HDF5 itself writes: attributes and data sets of other types, sizes, values and names, or missing ones.
 #include "partita/data/hdf5.hpp"
 #include "partita/io/read_run_file.hpp"
 
@@ -20,7 +20,7 @@ namespace {
 
 const std::string word = "build:";
 
-/// In memory, but with a name: HDF5 opens nothing without.
+/// A file in memory, but with a name, because HDF5 opens nothing without one.
 class NamedFile {
  public:
   ~NamedFile() { std::remove(_path.c_str()); }
@@ -35,7 +35,7 @@ class NamedFile {
   std::string _path = "/dev/shm/partita-fuzz-" + std::to_string(getpid());
 };
 
-/// Writes a small checkpoint in which up to four things are odd. What HDF5 refuses is not there.
+/// Writes a small checkpoint with up to four oddities. Whatever HDF5 refuses to write is missing.
 class Builder {
  public:
   Builder(const std::string& path, const std::uint8_t* data, std::size_t size)
@@ -77,7 +77,7 @@ class Builder {
   void group(const std::string& name) {
     if (odd()) {
       H5Lcreate_hard(_file.get(), "/", _file.get(), name.c_str(), H5P_DEFAULT,
-                     H5P_DEFAULT); // round in circles
+                     H5P_DEFAULT); // a cycle of links
     } else {
       const Hdf5Group made{H5Gcreate2(_file.get(), name.c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT)};
     }
@@ -185,7 +185,7 @@ void readTensors(const RunFile& file) {
   }
 }
 
-/// Whether nothing of the file is refused.
+/// Is the whole file accepted?
 bool readFile(const std::string& path) {
   bool whole = true;
   const bool opened = fuzz::accepted([&] {

@@ -1,5 +1,5 @@
-// Decks and overrides: every line that begins with "#!" is an override besides, so that an input stays one
-// text.
+// Reads decks and overrides: every line that begins with "#!" is also an override, so that an input is a
+// single text.
 #include "partita/config/deck.hpp"
 
 #include "partita/config/write_deck.hpp"
@@ -20,7 +20,7 @@ std::vector<std::string> overridesIn(const std::string& text) {
   return overrides;
 }
 
-/// The effective deck says the same as the deck it comes from.
+/// Checks that the effective deck says the same as the deck it comes from.
 void checkRoundTrip(const RunConfig& config) {
   const std::string written = writeDeck(config);
   RunConfig again;

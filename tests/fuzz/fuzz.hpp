@@ -13,7 +13,7 @@
 
 namespace partita::fuzz {
 
-/// Ends the process, and so makes the input at hand a finding.
+/// Ends the process, which makes the current input a finding.
 [[noreturn]] inline void finding(const std::string& what) {
   std::fprintf(stderr, "finding: %s\n", what.c_str());
   std::abort();
@@ -23,12 +23,12 @@ inline void require(bool condition, const std::string& what) {
   if (!condition) finding(what);
 }
 
-/// Seconds of the processor that a reader may take, sanitizers included. Not of the clock, by which libFuzzer
-/// itself counts: a busy machine may stop a process for a minute.
+/// Limit on the CPU seconds of a reader, sanitizers included. libFuzzer itself measures wall-clock time, but
+/// a busy machine may stop a process for a minute.
 constexpr double longest = 2.0;
 
-/// Runs `action`: true where it ends, false where it refuses its input with UserError, whose messages must be
-/// single lines. Whatever else it throws is a finding, as is a long time.
+/// Runs `action`. Returns true if it finishes and false if it rejects its input with UserError, whose
+/// messages must be single lines. Any other exception is a finding, and so is exceeding the time limit.
 template <class Action>
 bool accepted(Action action) {
   const std::clock_t begin = std::clock();
@@ -45,7 +45,7 @@ bool accepted(Action action) {
   return !refused;
 }
 
-/// A file that lies in memory: a disk would be most of the time of a short read.
+/// A file in memory, because a disk would take most of the time of a short read.
 class MemoryFile {
  public:
   MemoryFile() : _descriptor(memfd_create("partita", MFD_CLOEXEC)) {
@@ -61,7 +61,7 @@ class MemoryFile {
             "the file in memory cannot be written");
   }
 
-  /// Readers open it as any other file, each from its beginning.
+  /// Readers open it like any other file, each from its beginning.
   std::string path() const { return "/proc/self/fd/" + std::to_string(_descriptor); }
 
  private:
@@ -70,5 +70,5 @@ class MemoryFile {
 
 } // namespace partita::fuzz
 
-/// What libFuzzer calls; 0 says that the input may join the corpus.
+/// The entry point of libFuzzer; 0 means that the input may join the corpus.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);

@@ -1,4 +1,4 @@
-// An IDX file, plain or gzip'd, read as images and as labels.
+// Reads an IDX file, plain or gzip-compressed, as images and as labels.
 #include "partita/data/idx.hpp"
 
 #include "fuzz.hpp"
@@ -7,7 +7,7 @@ using namespace partita;
 
 namespace {
 
-/// The first samples alone, and the header alone, are those of the whole file.
+/// Checks that reading the first samples alone, or the header alone, agrees with reading the whole file.
 void checkParts(const std::string& path, const IdxImages& all) {
   fuzz::require(all.samples.rows() == all.count, "rows and count differ");
   const IdxImages first = readIdxImages(path, 1), header = readIdxHeader(path);

@@ -1,4 +1,4 @@
-// A LIBSVM file, plain or gzip'd, as training and test set at once.
+// Reads a LIBSVM file, plain or gzip-compressed, as training and test set at once.
 #include "partita/data/libsvm.hpp"
 
 #include <cmath>

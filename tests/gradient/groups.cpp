@@ -29,7 +29,7 @@ void check(LayerSpec spec, std::int64_t inputs) {
     const LayerPlan plan = planNetwork(network, {inputs}, 2).front();
     Values parameters = normals(plan.parameters(), 7);
     for (double& parameter : parameters)
-      parameter *= 0.5; // the deepest are ten layers: differences stay exact
+      parameter *= 0.5; // the deepest chain has ten layers; keeps differences exact
     checkLayer(plan, parameters, normals(rows * inputs, 8));
   }
 }

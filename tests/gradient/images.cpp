@@ -38,7 +38,7 @@ Values scaled(Values values, double factor) {
   return values;
 }
 
-/// `scale` of the parameters: what is divided by a deviation bends less where that is large.
+/// `scale` multiplies the parameters: values divided by a deviation have less curvature if it is large.
 void check(const LayerSpec& spec, const Shape& shape, double scale = 1.0) {
   const LayerPlan plan = planOf(spec, shape);
   INFO(spec.type << " " << toText(plan.in) << " -> " << toText(plan.out));
@@ -51,10 +51,10 @@ TEST_CASE("Conv2d: kernels, paddings, strides, dilations and groups", "[gradient
   check(conv(3, {{3}}), {2, 5, 6});
   check(conv(2, {{1}}), {3, 4, 3});                                  // no columns
   check(conv(4, {{1}}, {{0}}, {{1}}, {{1}}, 2), {2, 3, 3});          // nor here
-  check(conv(2, {{1}}, {{0}}, {{2}}), {2, 5, 4});                    // a window of one place that skips some
-  check(conv(3, {{3, 2}}, {{1, 0}}, {{2, 1}}), {2, 7, 5});           // what is left over at the end
+  check(conv(2, {{1}}, {{0}}, {{2}}), {2, 5, 4});                    // a window of one place, with stride
+  check(conv(3, {{3, 2}}, {{1, 0}}, {{2, 1}}), {2, 7, 5});           // places left over at the end
   check(conv(2, {{3}}, {{2}}, {{1}}, {{2}}), {1, 6, 5});             // dilated
-  check(conv(2, {{3}}, {{5}}, {{1}}, {{5}}), {2, 4, 3});             // taps that are never inside
+  check(conv(2, {{3}}, {{5}}, {{1}}, {{5}}), {2, 4, 3});             // taps that are never inside the input
   check(conv(4, {{3}}, {{1}}, {{2}}, {{1}}, 2), {4, 5, 7});          // groups
   check(conv(4, {{3}}, {{1}}, {{1}}, {{1}}, 4), {4, 4, 4});          // depthwise
   check(conv(2, {{5}}, {{4}}, {{3}}), {1, 3, 2});                    // a window wider than the image
@@ -81,7 +81,7 @@ TEST_CASE("Conv2d: activations that want their argument, and no bias", "[gradien
 }
 
 TEST_CASE("Conv2d: rows of the batch in several parts", "[gradient]") {
-  // Columns of one row are 9 x 8 x 4096 values: more than one row is too many at once.
+  // The columns of one row have 9 x 8 x 4096 values, so that only one row fits at a time.
   const LayerPlan plan = planOf(conv(1, {{3}}, {{1}}, {{2}}), {8, 128, 128});
   const auto whole = makeLayer(plan);
   const LayerProbe probe(*whole, plan);
@@ -90,7 +90,7 @@ TEST_CASE("Conv2d: rows of the batch in several parts", "[gradient]") {
   const Values grad = probe.backward(), gradients = probe.gradients();
   const Values numerical = numericalGradient([&](const Values& p) { return probe.value(p, in); }, parameters);
   CHECK(relativeError(gradients, numerical) < gradient_tolerance);
-  // J is the sum over the rows of the batch: <dJ/dx, v> for one direction v is enough here.
+  // J is the sum over the rows of the batch, so <dJ/dx, v> for one direction v is enough here.
   const Values direction = scaled(normals(rows * plan.inputs(), 9), 0.1);
   const auto along = [&](const Values& t) {
     Values moved = in;
@@ -119,7 +119,7 @@ TEST_CASE("Pooling of images and volumes", "[gradient]") {
   for (const std::string type : {"max-pool", "average-pool"}) {
     LayerSpec spec = layer(type);
     check(spec, {2, 4, 6});
-    check(spec, {2, 5, 7}); // the last ones fall out
+    check(spec, {2, 5, 7}); // the last places are dropped
     spec.pool.kernel = {{3, 2}};
     spec.pool.stride = {{2, 1}};
     spec.pool.padding = {{1}};
@@ -151,7 +151,7 @@ TEST_CASE("group-norm of vectors, images and volumes", "[gradient]") {
   LayerSpec spec = layer("group-norm");
   for (const std::int64_t groups : {1, 2, 6}) {
     spec.group_norm.groups = groups;
-    if (groups < 6) check(spec, {6}); // of one value each there is nothing to learn
+    if (groups < 6) check(spec, {6}); // groups of one value make the output constant
     check(spec, {6, 3, 4});
     check(spec, {6, 2, 3, 2});
   }

@@ -17,7 +17,7 @@ constexpr std::int64_t rows = 3;
 /// A layer with its buffers, and J = <c, y> for fixed c.
 class LayerProbe {
  public:
-  /// Parameters and their gradients are one tensor right after another here.
+  /// Here parameters and their gradients are contiguous tensors without gaps.
   LayerProbe(Layer& layer, const LayerPlan& plan, const Values& c = {})
       : LayerProbe(layer, std::vector<LayerPlan>{plan}, c) {}
   /// A layer without parameters.
@@ -86,7 +86,7 @@ inline void checkAgainstDifferences(const LayerProbe& probe, const Values& param
   if (!parameters.empty()) CHECK(relativeError(probe.gradients(), numerical) < gradient_tolerance);
 }
 
-/// The layer that a plan makes, its parameters and its input, all gradients against differences.
+/// Checks the gradients of all parameters and of the input of a plan's layer against differences.
 inline void checkLayer(const LayerPlan& plan, const Values& parameters, const Values& in) {
   const auto layer = makeLayer(plan);
   checkAgainstDifferences(LayerProbe(*layer, plan), parameters, in);

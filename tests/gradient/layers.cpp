@@ -26,7 +26,7 @@ double smallest(const Values& values) {
   return least;
 }
 
-/// Inputs for which no argument of the activation is near zero.
+/// Inputs for which no argument of the activation is close to zero.
 Values inputsAwayFromKinks(const LayerPlan& plan, const Values& parameters) {
   LayerPlan linear = plan;
   linear.spec.activation = Activation::identity;

@@ -17,7 +17,7 @@ struct Result {
   Values gradient;
 };
 
-/// J = weight * sum of the rows' losses, and dJ/doutput.
+/// J = weight * sum of the losses of all rows, and dJ/doutput.
 Result evaluate(Loss& loss, std::int64_t width, const Values& output, const Targets& targets, double weight) {
   const Matrix grad = makeMatrix("partita::test::grad", rows, width);
   Score score(rows);
@@ -39,7 +39,7 @@ void checkLoss(Loss& loss, std::int64_t width, const Targets& targets) {
   CHECK(0.25 * score.take(space).loss == Approx(result.value).epsilon(1e-12));
 }
 
-/// Classes alone, and distributions over the classes.
+/// Targets as classes alone, and as distributions over the classes.
 void checkHardAndSoft(Loss& loss, std::int64_t width) {
   const Labels hard = labelsOf({0, 4, 2, 2});
   checkLoss(loss, width, {hard, Matrix()});

@@ -8,8 +8,8 @@ namespace partita::test {
 constexpr double gradient_tolerance = 1e-9;
 static_assert(sizeof(Real) == 8, "gradient checks are made in double");
 
-/// Gradient of f at x by central differences of fourth order: the error is that of h^4 f''''' / 30 and of
-/// rounding, eps f / h.
+/// Gradient of f at x by central differences of fourth order: the error is h^4 f''''' / 30 plus rounding, eps
+/// f / h.
 template <class Function>
 Values numericalGradient(const Function& f, const Values& x) {
   constexpr double h = 1e-3;

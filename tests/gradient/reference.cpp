@@ -14,7 +14,7 @@ namespace {
 
 constexpr double tolerance = 1e-12; // both compute in double
 
-/// A file of tests/reference: what PyTorch has.
+/// A file of tests/reference, with the results of PyTorch.
 std::map<std::string, Values> reference(const std::string& name) {
   std::ifstream file(PARTITA_SOURCE_DIR "/tests/reference/" + name);
   std::map<std::string, Values> entries;
@@ -47,7 +47,7 @@ LayerSpec attention() {
   return spec;
 }
 
-/// Two blocks of width 6 for 7 tokens; the head has the table of the embedding.
+/// Two blocks of width 6 for 7 tokens; the head shares the table of the embedding.
 NetworkSection smallGpt() {
   NetworkSection network;
   LayerSpec embedding = layer("embedding"), first = layer("residual"), second = layer("residual"),
@@ -121,7 +121,7 @@ TEST_CASE("Sequences may be shorter than planned, and then give what they give a
     Tape tape = stage.makeTape(3);
     Values gradients[2];
     for (const bool shorter : {false, true}) {
-      // The last two of five tokens left out, or told nothing of.
+      // The last two of five tokens are left out, or get no gradient.
       const std::int64_t positions = shorter ? 3 : 5;
       Values in, slope;
       for (std::size_t i = 0; i < 15; ++i) {

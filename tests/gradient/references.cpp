@@ -11,7 +11,7 @@ namespace partita::test::references {
 
 namespace {
 
-/// A layer with what another program makes of it: tests/reference/make_images.py.
+/// A layer with the results of another program, from tests/reference/make_images.py.
 struct Reference {
   std::string name, layer;
   std::map<std::string, Values> values;

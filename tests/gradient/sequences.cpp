@@ -27,7 +27,7 @@ void check(const LayerSpec& spec, std::int64_t positions, std::int64_t width) {
   checkLayer(plan, normals(plan.parameters(), 5), normals(rows * plan.inputs(), 6));
 }
 
-/// Tokens 0 .. tokens - 1, each of them somewhere.
+/// Tokens 0 .. tokens - 1, each of which occurs.
 Values someTokens(std::int64_t count, std::int64_t tokens) {
   Values values;
   for (std::int64_t i = 0; i < count; ++i) values.push_back(static_cast<double>(i * 7 % 5 * i % tokens));
@@ -39,7 +39,7 @@ Values someTokens(std::int64_t count, std::int64_t tokens) {
 TEST_CASE("Norms of the positions of a sequence", "[gradient]") {
   for (const char* type : {"layer-norm", "rms-norm"}) {
     check(layer(type), 4, 7);
-    check(layer(type), 2, 37); // more than two runs of lanes, and a rest
+    check(layer(type), 2, 37); // more than two SIMD blocks, and a remainder
   }
 }
 

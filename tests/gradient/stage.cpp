@@ -37,7 +37,7 @@ StagePlan mixedStage() {
   return plan;
 }
 
-/// A stage under cross-entropy.
+/// A stage with a cross-entropy loss.
 class StageProbe {
  public:
   explicit StageProbe(const StagePlan& plan)
@@ -86,7 +86,7 @@ TEST_CASE("A stage of several layers with an entrance activation", "[gradient]")
   const Values gradients = probe.gradients(parameters, in, grad_in);
   CHECK(relativeError(gradients, numerical) < gradient_tolerance);
   CHECK(relativeError(valuesOf(grad_in), numerical_in) < gradient_tolerance);
-  CHECK(probe.gradients(parameters, in, Matrix()) == gradients); // the shorter way makes the same numbers
+  CHECK(probe.gradients(parameters, in, Matrix()) == gradients); // the shorter pass gives the same numbers
 }
 
 } // namespace partita::test::stage

@@ -98,7 +98,8 @@ class Snippets(support.RunTest):
                 self.assertEqual(len(axes.split(", ")), item.ndim, path)
                 self.assertEqual(found.setdefault((layer, name), axes), axes, path)
 
-        for run in ("run", "images", "text", "volumes"):
+        train(self.folder / "group-norms", self.deck, support.GROUP_NORM, "strategy/kind=joint", "run/epochs=1")
+        for run in ("run", "images", "group-norms", "text", "volumes"):
             with h5py.File(self.folder / run / "parameters.h5") as file:
                 file.visititems(look)
         self.assertEqual(found, self.documented_axes())
@@ -124,6 +125,10 @@ class Snippets(support.RunTest):
             groups = set(file)
         train(self.folder / "sgd", self.deck, "checkpoint/every=15", "optimiser/kind=sgd")
         with h5py.File(self.folder / "sgd" / "checkpoints" / "step-000000015.h5") as file:
+            groups |= set(file)
+        train(self.folder / "meetings", self.deck, "checkpoint/every=15", "strategy/kind=local-sgd",
+              "strategy/outer=nesterov")
+        with h5py.File(self.folder / "meetings" / "checkpoints" / "step-000000015.h5") as file:
             groups |= set(file)
         wanted = set(re.findall(r"^\| `/(\w+)[/`]", page, re.MULTILINE)) | {"input"}
         self.assertEqual(groups, wanted - {"statistics"})  # this network has no batch norm

@@ -95,10 +95,13 @@ void OutputFile::openPartial() {
   int file = -1;
   for (int number = 1; file < 0; ++number) {
     _partial = _target + ".partial" + (number > 1 ? "-" + std::to_string(number) : "");
+    if (access(_partial.c_str(), F_OK) == 0) continue;
+    remember(_partial); // before it exists, so that a signal finds its name
     file = open(_partial.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (file < 0 && errno != EEXIST) fail();
+    if (file >= 0) break;
+    forget(_partial);
+    if (errno != EEXIST) fail();
   }
-  remember(_partial);
   _file = fdopen(file, "wb");
 }
 

@@ -64,6 +64,9 @@ strategy/replicas=
 strategy/cuts=
 strategy/input=
 strategy/labels=
+strategy/label_init=
+strategy/label_pool=
+strategy/head=
 strategy/kappa=
 strategy/loss=
 strategy/temperature=
@@ -74,6 +77,7 @@ strategy/noise=
 strategy/mixture=
 strategy/reencode=
 strategy/label_start=
+strategy/exits=
 strategy/later_rate=
 strategy/later_hold=
 strategy/queue=
@@ -100,8 +104,8 @@ _partita_options() {
   case $1 in
     '') echo '-h --help --version' ;;
     'train') echo '-d --directory -r --restart --overwrite -t --time-limit -n --dry-run --ranks -h --help' ;;
-    'evaluate') echo '--predictions -h --help' ;;
-    'export') echo '-o --output -h --help' ;;
+    'evaluate') echo '--predictions --stages -h --help' ;;
+    'export') echo '-o --output --stages -h --help' ;;
     'info') echo '--deck --man --completion -h --help' ;;
     'bench') echo '--json --quick -h --help' ;;
   esac
@@ -114,7 +118,9 @@ _partita_value() {
     'train -t' | 'train --time-limit') echo 'HH:MM:SS' ;;
     'train --ranks') echo 'N' ;;
     'evaluate --predictions') echo 'FILE' ;;
+    'evaluate --stages') echo 'N' ;;
     'export -o' | 'export --output') echo 'FILE' ;;
+    'export --stages') echo 'N' ;;
     'info --completion') echo 'bash' ;;
     'bench --json') echo 'FILE' ;;
   esac
@@ -159,13 +165,15 @@ _partita_values() {
     strategy/kind) echo 'joint|sil|pipeline|local-sgd' ;;
     strategy/cuts) echo 'flops|memory' ;;
     strategy/input) echo 'free|frozen|relay' ;;
-    strategy/labels) echo 'uniform|centred|gaussian|sign|binary|sparse|orthogonal|etf|block' ;;
+    strategy/labels) echo 'auto|learned|uniform|centred|gaussian|sign|binary|sparse|orthogonal|etf|block' ;;
+    strategy/label_init) echo 'auto|learned|uniform|centred|gaussian|sign|binary|sparse|orthogonal|etf|block' ;;
     strategy/loss) echo 'mse|prototype' ;;
     strategy/match) echo 'auto|before|after' ;;
     strategy/initialisation) echo 'cut|he' ;;
     strategy/mixture) echo 'auto|on|off' ;;
     strategy/reencode) echo 'auto|on|off' ;;
     strategy/label_start) echo 'auto|on|off' ;;
+    strategy/exits) echo 'none|sum|fitted' ;;
     strategy/later_hold) echo 'auto|on|off' ;;
     strategy/cache_directory) echo 'FILE' ;;
     strategy/wire) echo 'float|bf16|fp16' ;;

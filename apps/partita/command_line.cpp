@@ -101,6 +101,13 @@ void defineTrain(CLI::App& train, TrainArguments& arguments) {
       ->check(CLI::Range(1, 1 << 24).description(""));
 }
 
+void defineStages(CLI::App& app, int& stages) {
+  app.add_option("--stages", stages,
+                 "end the network after this number of stages, with the prediction made there")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1 << 24).description(""));
+}
+
 void defineEvaluate(CLI::App& evaluate, EvaluateArguments& arguments) {
   evaluate.add_option("RUN", arguments.path, "run directory, checkpoint or parameters.h5")->required();
   evaluate.add_option("section/key=value", arguments.overrides, override_help);
@@ -109,6 +116,7 @@ void defineEvaluate(CLI::App& evaluate, EvaluateArguments& arguments) {
                   "write features, labels and logits of the test samples to this .npz file")
       ->check(pathValidator())
       ->type_name("FILE");
+  defineStages(evaluate, arguments.stages);
 }
 
 void defineExport(CLI::App& app, ExportArguments& arguments) {
@@ -119,6 +127,7 @@ void defineExport(CLI::App& app, ExportArguments& arguments) {
       ->required()
       ->check(pathValidator())
       ->check(CLI::Validator(checkExportName, ""));
+  defineStages(app, arguments.stages);
 }
 
 void defineInfo(CLI::App& info, InfoArguments& arguments) {
@@ -209,7 +218,10 @@ std::string essence(const CLI::App& app, const Arguments& arguments) {
   for (const bool flag : {train.dry_run, train.overwrite, arguments.info.deck_reference,
                           arguments.info.manual, arguments.bench.quick})
     words.emplace_back(flag ? "yes" : "no");
-  words.push_back(std::to_string(train.time_limit_seconds) + " " + std::to_string(train.ranks));
+  for (const std::int64_t number :
+       {train.time_limit_seconds, std::int64_t{train.ranks}, std::int64_t{arguments.evaluate.stages},
+        std::int64_t{arguments.exports.stages}})
+    words.push_back(std::to_string(number));
   for (const auto* overrides : {&train.overrides, &arguments.evaluate.overrides, &arguments.bench.overrides})
     words.insert(words.end(), overrides->begin(), overrides->end());
   std::string text;

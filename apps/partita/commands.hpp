@@ -33,10 +33,12 @@ struct EvaluateArguments {
   std::string path;
   std::vector<std::string> overrides;
   std::string predictions; ///< .npz to write; empty: none
+  int stages = 0;          ///< the network ends after so many stages; 0: after all
 };
 
 struct ExportArguments {
   std::string path, output; ///< the input, and the .onnx or .npz to write
+  int stages = 0;           ///< the network ends after so many stages; 0: after all
 };
 
 struct InfoArguments {

@@ -100,10 +100,11 @@ int dispatch(const Communicator& world, const CLI::App& app, const Arguments& ar
   if (plan) return runTrain(world, *plan, arguments.train, command_line);
   if (app.got_subcommand("evaluate")) {
     const EvaluateArguments& asked = arguments.evaluate;
-    evaluateRun(world, asked.path, asked.overrides, asked.predictions, command_line);
+    evaluateRun(world, {asked.path, asked.overrides, asked.predictions, asked.stages}, command_line);
   }
   if (app.got_subcommand("export"))
-    exportRun(world, arguments.exports.path, arguments.exports.output, command_line);
+    exportRun(world, arguments.exports.path, arguments.exports.output, arguments.exports.stages,
+              command_line);
   if (app.got_subcommand("info")) runInfo(world, command_line);
   if (app.got_subcommand("bench")) runBench(world, arguments.bench, command_line);
   return 0;

@@ -1,6 +1,9 @@
 #include "partita/nn/stage.hpp"
 
+#include "partita/config/deck.hpp"
 #include "partita/nn/loss.hpp"
+#include "partita/plan/network_plan.hpp"
+#include "partita/plan/partition.hpp"
 
 #include "numerical.hpp"
 #include "support/catch.hpp"
@@ -87,6 +90,83 @@ TEST_CASE("A stage of several layers with an entrance activation", "[gradient]")
   CHECK(relativeError(gradients, numerical) < gradient_tolerance);
   CHECK(relativeError(valuesOf(grad_in), numerical_in) < gradient_tolerance);
   CHECK(probe.gradients(parameters, in, Matrix()) == gradients); // the shorter pass gives the same numbers
+}
+
+namespace {
+
+/// The local loss of the first stage of a deck as a function of all its parameters, those of its head
+/// included.
+class LocalLoss {
+ public:
+  LocalLoss(const RunConfig& config, const Shape& input)
+      : _plan(planPartition(config, planNetwork(config.network, input, classes), classes).stages.front()),
+        _stage(_plan, Stage::initialValues(_plan, 1), rows), _tape(_stage.makeTape(rows)),
+        _head_tape(_stage.makeHeadTape(rows)), _score(rows), _loss(makeCrossEntropy(0.0)),
+        _in(matrixOf(rows, _plan.inputs(), normals(rows * _plan.inputs(), 5))) {}
+
+  const std::vector<LayerPlan>& head() const { return _plan.head; }
+  Values start() const { return packedOf(_plan.withHead(), valuesOf(_stage.parameters())); }
+
+  double value(const Values& parameters) {
+    _loss->evaluate(space, logitsOf(parameters), targets(), 0.25, Matrix(), _score);
+    return 0.25 * _score.take(space).loss;
+  }
+
+  Values gradients(const Values& parameters) {
+    const Matrix logits = logitsOf(parameters), grad = _stage.logitGradient(logits), output = _tape.output();
+    _loss->evaluate(space, logits, targets(), 0.25, grad, _score);
+    _stage.backwardHead(space, {}, output, _head_tape, grad);
+    _stage.backward(space, {}, _in, _tape, _stage.outputGradient(output), Matrix());
+    return packedOf(_plan.withHead(), valuesOf(_stage.gradients()));
+  }
+
+ private:
+  static constexpr std::int64_t classes = 5;
+
+  Matrix logitsOf(const Values& parameters) {
+    assign(_stage.parameters(), asStored(_plan.withHead(), parameters));
+    return _stage.forwardHead(space, {}, _stage.forward(space, {}, _in, _tape), _head_tape);
+  }
+  static Targets targets() { return {labelsOf({1, 0, 4, 2}), Matrix()}; }
+
+  StagePlan _plan;
+  Stage _stage;
+  Tape _tape, _head_tape;
+  Score _score;
+  std::unique_ptr<Loss> _loss;
+  Matrix _in;
+};
+
+void checkHead(const Shape& input, const std::string& layers, const std::string& head,
+               std::size_t head_layers) {
+  INFO(head);
+  const RunConfig config = parseDeck("[network]\nlayers = " + layers +
+                                         "\n[strategy]\nkind = \"sil\"\nstages = 2\ncuts = [1]\n" + head,
+                                     "deck.toml");
+  LocalLoss loss(config, input);
+  REQUIRE(loss.head().size() == head_layers);
+  Values parameters = loss.start();
+  const Values noise = normals(static_cast<std::int64_t>(parameters.size()), 3);
+  for (std::size_t i = 0; i < parameters.size(); ++i) parameters[i] += 0.1 * noise[i];
+  const Values numerical = numericalGradient([&](const Values& p) { return loss.value(p); }, parameters);
+  CHECK(relativeError(loss.gradients(parameters), numerical) < gradient_tolerance);
+}
+
+} // namespace
+
+TEST_CASE("Learned labels and heads of layers learn with their stage", "[gradient]") {
+  const std::string dense = "[{type = \"dense\", units = 7, activation = \"tanh\"}, {type = \"dense\"}]";
+  checkHead({6}, dense, "", 1);
+  checkHead({6}, dense, "label_init = \"gaussian\"\ntemperature = 0.7", 1);
+  checkHead({6}, dense, "head = [{type = \"dense\", units = 8, activation = \"silu\"}]", 2);
+  const std::string images =
+      "[{type = \"conv2d\", channels = 3, kernel = 2, activation = \"tanh\"}, {type = \"dense\"}]";
+  checkHead({2, 5, 5}, images, "", 1);
+  checkHead({2, 5, 5}, images, "label_pool = 2", 2);
+  checkHead({2, 5, 5}, images,
+            "head = [{type = \"conv2d\", channels = 4, kernel = 3, activation = \"sigmoid\"}, {type = "
+            "\"batch-norm\"}]",
+            3);
 }
 
 } // namespace partita::test::stage

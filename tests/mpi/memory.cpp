@@ -117,6 +117,13 @@ TEST_CASE("A plan of joint training counts what is allocated", "[memory]") {
   checkPlan(2, {"strategy/kind=joint", "strategy/replicas=2", "run/device_aware_mpi=off"});
 }
 
+TEST_CASE("A plan of stages with heads and exits counts what is allocated", "[memory]") {
+  checkOnRanks(2, {"strategy/kind=sil", "strategy/exits=sum"});
+  checkOnRanks(2, {"strategy/kind=sil", "run/precision=bf16"});
+  checkOnRanks(2, {"strategy/kind=sil", "strategy/head=[{type='dense',units=200,activation='gelu'}]"});
+  checkOnRanks(3, {"strategy/kind=sil", "strategy/recovery_epochs=1"});
+}
+
 TEST_CASE("A plan of replicas that meet counts what is allocated", "[memory]") {
   for (const char* outer : {"strategy/outer=average", "strategy/outer=nesterov"}) {
     for (const char* offload :

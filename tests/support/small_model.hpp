@@ -23,13 +23,14 @@ inline NetworkSection denseNetwork(const std::vector<std::int64_t>& widths, Acti
   return network;
 }
 
-/// A deck for four layers, cut into `stages`.
+/// A deck for four layers, cut into `stages`, with fixed labels.
 inline RunConfig smallConfig(std::int64_t stages) {
   RunConfig config;
   config.network = denseNetwork({24, 20, 16}, Activation::relu);
   config.training.batch = 10;
   config.strategy.kind = StrategyKind::sil;
   config.strategy.stages = stages;
+  config.strategy.sil.labels = LabelKind::orthogonal;
   return config;
 }
 

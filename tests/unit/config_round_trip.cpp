@@ -152,6 +152,12 @@ void reconcile(RunConfig& c) {
   c.strategy.replicas = 1;
   c.strategy.sil.mixture = Switch::off;
   c.strategy.sil.reencode = Switch::off;
+  c.strategy.sil.input = StageInput::relay;
+  c.strategy.sil.labels = LabelKind::learned;
+  c.strategy.sil.label_init = LabelKind::sparse;
+  c.strategy.sil.loss = StageLoss::prototype;
+  c.strategy.sil.exits = Exits::sum;
+  c.training.loss = LossKind::cross_entropy;
 }
 
 std::string contentOf(const fs::path& path) {

@@ -87,7 +87,7 @@ void readAll(const std::string& path, const SmallModel& model) {
   file.verify();
   file.facts();
   if (file.isCheckpoint()) file.progress();
-  checkParameters(file, model.partition);
+  checkParameters(file, model.partition, true);
 }
 
 std::string hashOf(const SmallModel& model) {
@@ -199,13 +199,13 @@ TEST_CASE("Files that do not fit are refused with the tensor's name", "[io]") {
   const ScratchFolder folder;
   const std::string path = folder.path("p.h5");
   write(makeModel(1, 1, 17), path);
-  CHECK(messageOf([&] { checkParameters(RunFile(path), makeModel(1, 1).partition); }) ==
+  CHECK(messageOf([&] { checkParameters(RunFile(path), makeModel(1, 1).partition, true); }) ==
         path + ": '/parameters/layer2.dense/weight' has another shape than the deck");
 
   RunConfig deeper = smallConfig(1);
   deeper.network = denseNetwork({24, 20, 17, 5}, Activation::relu);
   const SmallModel model(deeper, inputs, classes);
-  CHECK(messageOf([&] { checkParameters(RunFile(path), model.partition); }) ==
+  CHECK(messageOf([&] { checkParameters(RunFile(path), model.partition, true); }) ==
         path + ": has no '/parameters/layer4.dense/weight'");
 }
 

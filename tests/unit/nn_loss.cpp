@@ -124,14 +124,27 @@ TEST_CASE("Label losses decode by the nearest label", "[nn]") {
   }
 }
 
-TEST_CASE("Prototype loss recognises its labels", "[nn]") {
+TEST_CASE("Fixed labels are recognised by their decoder", "[nn]") {
   const SilLabels labels = makeSilLabels(LabelKind::orthogonal, 1.0, 0.0, 5, 16, 5, 0);
-  const auto loss = makePrototype(labels, 5);
-  CHECK(loss->decodesInTraining());
-  const Score::Sums sums = evaluate(*loss, labels.rows, {labelsOf({0, 1, 2, 3, 4}), Matrix()});
+  LabelDecoder decoder(labels, 5);
+  const auto loss = makeCrossEntropy(0.0);
+  const Score::Sums sums =
+      evaluate(*loss, decoder.forward(space, labels.rows), {labelsOf({0, 1, 2, 3, 4}), Matrix()});
   CHECK(sums.accuracy() == 1.0);
   // z = 4 (4/5 for the class itself, -4/5 / 4 for the others)
   CHECK(sums.meanLoss() == Approx(std::log(1.0 + 4.0 * std::exp(-4.0))).epsilon(1e-4));
+}
+
+TEST_CASE("Exits add up weighted log-probabilities", "[nn]") {
+  const Matrix sum = matrixOf(2, 2, {7.0, 7.0, 7.0, 7.0}); // is overwritten by the first exit
+  addLogSoftmax(space, matrixOf(2, 2, {0.0, std::log(3.0), 1e4, 0.0}), Real(1), true, sum);
+  addLogSoftmax(space, matrixOf(2, 2, {0.0, 0.0, 5.0, 5.0}), Real(0.5), false, sum);
+  const Values found = valuesOf(sum);
+  const double half = 0.5 * std::log(0.5);
+  CHECK(found[0] == Approx(std::log(0.25) + half));
+  CHECK(found[1] == Approx(std::log(0.75) + half));
+  CHECK(found[2] == Approx(half));
+  CHECK(found[3] == Approx(-1e4 + half));
 }
 
 } // namespace partita::test::nn_loss

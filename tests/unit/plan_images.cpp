@@ -144,6 +144,7 @@ layers = [
 ]
 [strategy]
 kind = "sil"
+labels = "orthogonal"
 stages = 2
 cuts = [2]
 )",

@@ -44,6 +44,7 @@ RunConfig cutInTwo(const NetworkSection& network, std::int64_t cut) {
   config.network = network;
   config.strategy.kind = StrategyKind::sil;
   config.strategy.stages = 2;
+  config.strategy.sil.labels = LabelKind::orthogonal;
   config.strategy.cut_rule = CutRule::list;
   config.strategy.cuts = {cut};
   return config;

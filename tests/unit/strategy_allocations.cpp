@@ -79,7 +79,8 @@ void checkNoAllocations(const RunConfig& config, const DataSets& sets) {
 
 TEST_CASE("A training step allocates nothing after the first two", "[strategy]") {
   const DataSets sets = glyphs();
-  for (const Activation activation : {Activation::relu, Activation::gelu}) {
+  for (const LabelKind labels : {LabelKind::automatic, LabelKind::orthogonal}) {
+    const Activation activation = labels == LabelKind::orthogonal ? Activation::relu : Activation::gelu;
     for (const StageLoss loss : {StageLoss::mse, StageLoss::prototype}) {
       for (const StageInput input : {StageInput::relay, StageInput::free}) {
         for (const OptimiserKind optimiser : {OptimiserKind::sgd, OptimiserKind::adamw}) {
@@ -87,6 +88,7 @@ TEST_CASE("A training step allocates nothing after the first two", "[strategy]")
           config.network = denseNetwork({24, 20, 16}, activation);
           config.strategy.sil.loss = loss;
           config.strategy.sil.input = input;
+          config.strategy.sil.labels = labels;
           config.optimiser.kind = optimiser;
           config.optimiser.clip_norm = optimiser == OptimiserKind::sgd ? 0.5 : 0.0;
           config.data.prefetch = loss == StageLoss::mse ? 0 : 2;

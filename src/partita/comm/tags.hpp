@@ -19,6 +19,7 @@ enum class Tag : int {
   clock = 12,      ///< of rank 0
   agreement = 13,  ///< on a step after which all ranks take an action
   pace = 14,       ///< how far a rank has got and how far it may go
+  exits = 15,      ///< what the stages so far predict, in an evaluation
 };
 constexpr int tag_count = 16;
 

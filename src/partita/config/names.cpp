@@ -65,8 +65,15 @@ const std::vector<std::string>& namesOf<StageInput>() {
 
 template <>
 const std::vector<std::string>& namesOf<LabelKind>() {
-  static const std::vector<std::string> names{"uniform", "centred",    "gaussian", "sign", "binary",
-                                              "sparse",  "orthogonal", "etf",      "block"};
+  static const std::vector<std::string> names{"auto",       "learned", "uniform", "centred",
+                                              "gaussian",   "sign",    "binary",  "sparse",
+                                              "orthogonal", "etf",     "block"};
+  return names;
+}
+
+template <>
+const std::vector<std::string>& namesOf<Exits>() {
+  static const std::vector<std::string> names{"none", "sum", "fitted"};
   return names;
 }
 

@@ -34,6 +34,8 @@ const std::vector<std::string>& namesOf<StageInput>();
 template <>
 const std::vector<std::string>& namesOf<LabelKind>();
 template <>
+const std::vector<std::string>& namesOf<Exits>();
+template <>
 const std::vector<std::string>& namesOf<StageLoss>();
 template <>
 const std::vector<std::string>& namesOf<CutInitialisation>();

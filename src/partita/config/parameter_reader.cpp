@@ -82,6 +82,10 @@ class Reader {
   }
 
   void operator()(std::vector<LayerSpec>* layers) const {
+    if (_node.kind == Kind::text && !_parameter.empty_word.empty()) {
+      if (_node.text != _parameter.empty_word) return unknownChoice({_parameter.empty_word});
+      return layers->clear();
+    }
     if (!is(Kind::list, "a list of layers")) return;
     layers->clear();
     for (const TomlNode& entry : _node.children) {

@@ -68,6 +68,7 @@ struct Parameter {
   std::string unit;
   std::string text;                    ///< what it means, in one sentence without full stop
   Required required = Required::never; ///< keys of layers: integers, which must be above 0, and lists
+  std::string empty_word = {};         ///< lists of layers: a word that stands for the empty list
 
   std::string typeName() const; ///< "integer"
   std::string allowed() const;  ///< ">= 1", "'he', 'cut'"; empty if any value is allowed

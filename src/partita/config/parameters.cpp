@@ -142,7 +142,23 @@ void addStages(Section& section, StrategySection& strategy) {
 }
 
 void addLabels(Section& section, StrategySection& strategy) {
-  section.add("labels", choice(strategy.sil.labels), "kind of synthetic labels");
+  section.add("labels", choice(strategy.sil.labels),
+              "kind of synthetic labels; learned: trained with the stage; auto: learned with loss prototype, "
+              "unless input "
+              "is free");
+  section.add(
+      "label_init", choice(strategy.sil.label_init),
+      "learned: kind of labels that they start as; auto: orthogonal, or gaussian if the cut has fewer "
+      "units than there are classes");
+  section.add(
+      "label_pool", &strategy.sil.label_pool, within(0, 1 << 24), "places",
+      "learned, images: side of the windows over which each channel is averaged before the labels; 0: "
+      "the smallest that leaves at most 4096 values");
+  section
+      .add("head", &strategy.sil.head,
+           "learned: layers that each stage has between the cut and its labels; they are trained with the "
+           "stage and are no part of the joined network")
+      .empty_word = "linear";
   section.add("kappa", &strategy.sil.kappa, within(1e-6, 1e6), "", "scale of the synthetic labels");
   section.add("loss", choice(strategy.sil.loss), "local loss at each cut");
   section.add("temperature", &strategy.sil.temperature, within(0, 1e6), "",
@@ -162,6 +178,13 @@ void addLabels(Section& section, StrategySection& strategy) {
   section.add("label_start", choice(strategy.sil.label_start),
               "a later stage of one layer starts as the map that passes the labels on; auto: relay with loss "
               "prototype");
+}
+
+void addExits(Section& section, StrategySection& strategy) {
+  section.add(
+      "exits", choice(strategy.sil.exits),
+      "what the joined network predicts: the last stage (none), or the sum of the log-probabilities of "
+      "all stages, with equal weights (sum) or weights fitted to the validation set (fitted)");
 }
 
 void addTransport(Section& section, StrategySection& strategy) {
@@ -219,6 +242,7 @@ Section describeStrategy(StrategySection& strategy) {
                   "`replicas`, `cuts`, `bucket_kib`, `wire` and the last ten apply only to sil."};
   addStages(section, strategy);
   addLabels(section, strategy);
+  addExits(section, strategy);
   addTransport(section, strategy);
   addPipeline(section, strategy);
   addLocalSgd(section, strategy.local_sgd);

@@ -23,7 +23,20 @@ enum class ScheduleKind { constant, step, cosine };
 enum class StrategyKind { joint, sil, pipeline, local_sgd };
 enum class OuterStep { average, nesterov };
 enum class StageInput { free, frozen, relay };
-enum class LabelKind { uniform, centred, gaussian, sign, binary, sparse, orthogonal, etf, block };
+enum class LabelKind {
+  automatic,
+  learned,
+  uniform,
+  centred,
+  gaussian,
+  sign,
+  binary,
+  sparse,
+  orthogonal,
+  etf,
+  block
+};
+enum class Exits { none, sum, fitted };
 enum class StageLoss { mse, prototype };
 enum class CutInitialisation { cut, he };
 enum class CutRule { flops, memory, list };
@@ -101,8 +114,11 @@ struct OptimiserSection {
 /// Synthetic intermediate labels.
 struct SilSection {
   StageInput input = StageInput::relay;
-  LabelKind labels = LabelKind::orthogonal;
-  double kappa = 1.0; ///< scale of the labels
+  LabelKind labels = LabelKind::automatic;
+  LabelKind label_init = LabelKind::automatic; ///< what learned labels start as
+  std::int64_t label_pool = 0;                 ///< learned: side of the windows of places; 0: automatic
+  std::vector<LayerSpec> head;                 ///< layers before the learned labels
+  double kappa = 1.0;                          ///< scale of the labels
   StageLoss loss = StageLoss::prototype;
   double temperature = 0.0; ///< prototype; 0: sqrt(width of the cut) * kappa
   Match match = Match::automatic;
@@ -115,6 +131,7 @@ struct SilSection {
       Switch::automatic;   ///< a later stage of one layer starts as a map that passes the labels on
   double later_rate = 1.0; ///< factor on the learning rate of stages 2..P
   Switch later_hold = Switch::automatic; ///< stages 2..P keep their rate high until near the end
+  Exits exits = Exits::none;             ///< what the joined network adds up of the predictions of its stages
   std::string cache_directory; ///< frozen: folder of the spilled activations; empty: the run directory
   std::int64_t recovery_epochs = 0;
   double recovery_rate = 0.5; ///< factor on the learning rate while recovering

@@ -117,30 +117,30 @@ LayerRole roleOf(const LayerSpec& layer) {
   return type == nullptr ? LayerRole::plain : type->role;
 }
 
-/// `last`: is it the last layer of the network?
-void validateKeys(LayerSpec layer, const std::string& name, bool last, Diagnostics& d) {
+/// `list`: the key of the list that the layer is in. `last`: is it the last layer of the network?
+void validateKeys(LayerSpec layer, const std::string& name, const std::string& list, bool last,
+                  Diagnostics& d) {
   if (layerTypes().find(layer.type) == nullptr) return;
   for (const Parameter& key : describe(layer).parameters) {
     if (key.required == Required::never || !key.empty()) continue;
     if (key.required == Required::but_last)
-      d.check(last, {name, "network/layers"},
+      d.check(last, {name, list},
               "`" + key.key + "` missing; only the last layer takes the number of classes");
     else
-      d.check(false, {name, "network/layers"},
-              "`" + key.key + "` missing, type '" + layer.type + "' needs it");
+      d.check(false, {name, list}, "`" + key.key + "` missing, type '" + layer.type + "' needs it");
   }
 }
 
 /// `end`: is the last of these layers the last of the network?
-void validateLayers(const std::vector<LayerSpec>& layers, const std::string& place, bool end,
-                    Diagnostics& d) {
+void validateLayers(const std::vector<LayerSpec>& layers, const std::string& place, const std::string& list,
+                    bool end, Diagnostics& d) {
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const LayerSpec& layer = layers[i];
     const std::string name = place + "[" + std::to_string(i) + "]";
     const bool last = end && i + 1 == layers.size() && layer.repeat == 1;
-    validateKeys(layer, name, last, d);
-    validateLayers(layer.layers, name + "/layers", last && roleOf(layer) == LayerRole::row, d);
-    validateLayers(layer.shortcut, name + "/shortcut", false, d);
+    validateKeys(layer, name, list, last, d);
+    validateLayers(layer.layers, name + "/layers", list, last && roleOf(layer) == LayerRole::row, d);
+    validateLayers(layer.shortcut, name + "/shortcut", list, false, d);
   }
 }
 
@@ -208,7 +208,7 @@ void validateNetwork(const RunConfig& c, Diagnostics& d) {
   d.check(all <= static_cast<double>(most_layers), {"network/layers"},
           number(static_cast<std::int64_t>(std::min(all, 1e15))) +
               " layers, repeats counted, are more than " + number(most_layers));
-  validateLayers(layers, "network/layers", true, d);
+  validateLayers(layers, "network/layers", "network/layers", true, d);
   const bool tokens = c.data.kind == DataKind::text || c.data.kind == DataKind::grammar;
   d.check(tokens == takesTokens(layers), {"network/layers", "data/kind"},
           tokens ? "an embedding is missing, kind '" + nameOf(c.data.kind) + "' gives tokens"
@@ -243,6 +243,38 @@ void validateCutList(const StrategySection& s, std::int64_t layers, Diagnostics&
                 ", the network has " + number(layers) + " layers)");
 }
 
+/// Labels that learn exist only where they are trained: inputs made from labels cannot use them, and the
+/// squared error would shrink them to zero.
+void validateLearnedLabels(const SilSection& sil, Diagnostics& d) {
+  const bool learned = sil.labels == LabelKind::learned;
+  d.check(!learned || sil.input != StageInput::free, {"strategy/labels", "strategy/input"},
+          "'learned' needs input 'relay' or 'frozen', not 'free'");
+  d.check(!learned || sil.loss == StageLoss::prototype, {"strategy/labels", "strategy/loss"},
+          "'learned' needs loss 'prototype', not '" + nameOf(sil.loss) + "'");
+  d.check(!learned || sil.reencode != Switch::on, {"strategy/reencode", "strategy/labels"},
+          "needs labels of a fixed kind, not 'learned'");
+  d.check(sil.label_init != LabelKind::learned, {"strategy/label_init"},
+          "labels cannot start as 'learned'; choose a fixed kind or 'auto'");
+  const bool may_learn = learned || (sil.labels == LabelKind::automatic && sil.input != StageInput::free &&
+                                     sil.loss == StageLoss::prototype && sil.reencode != Switch::on);
+  d.check(sil.head.empty() || may_learn, {"strategy/head", "strategy/labels"},
+          "a head of layers needs labels 'learned', with loss 'prototype' and input 'relay' or 'frozen'");
+  d.check(!takesTokens(sil.head), {"strategy/head"}, "an embedding can only begin a network");
+  validateLayers(sil.head, "strategy/head", "strategy/head", false, d);
+}
+
+/// Exits add log-probabilities, which the squared error does not give.
+void validateExits(const RunConfig& c, Diagnostics& d) {
+  const SilSection& sil = c.strategy.sil;
+  if (sil.exits == Exits::none) return;
+  d.check(sil.loss == StageLoss::prototype, {"strategy/exits", "strategy/loss"},
+          "needs loss 'prototype', not '" + nameOf(sil.loss) + "'");
+  d.check(c.training.loss == LossKind::cross_entropy, {"strategy/exits", "training/loss"},
+          "needs loss 'cross-entropy', not '" + nameOf(c.training.loss) + "'");
+  d.check(sil.exits != Exits::fitted || c.data.validation > 0, {"strategy/exits", "data/validation"},
+          "'fitted' needs a validation set: data/validation above 0");
+}
+
 void validateStages(const RunConfig& c, Diagnostics& d) {
   const StrategySection& s = c.strategy;
   const std::int64_t layers = layerCount(c.network);
@@ -256,6 +288,8 @@ void validateStages(const RunConfig& c, Diagnostics& d) {
           {"strategy/mixture", "strategy/input"}, "needs input 'free', not '" + nameOf(s.sil.input) + "'");
   d.check(s.sil.reencode != Switch::on || s.sil.loss == StageLoss::prototype,
           {"strategy/reencode", "strategy/loss"}, "needs loss 'prototype', not '" + nameOf(s.sil.loss) + "'");
+  validateLearnedLabels(s.sil, d);
+  validateExits(c, d);
 }
 
 } // namespace

@@ -76,6 +76,7 @@ struct Writer {
 
 /// The current value of a parameter's field as TOML.
 std::string tomlText(const Parameter& parameter) {
+  if (parameter.empty() && !parameter.empty_word.empty()) return quoted(parameter.empty_word);
   return std::visit(Writer{}, parameter.target);
 }
 

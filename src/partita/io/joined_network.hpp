@@ -22,16 +22,19 @@ struct NamedTensor {
 /// - activation: y = act(x)
 /// - reshape: to the extents `shape` after the first axis, which takes the rest (samples or positions)
 /// - branch: pushes x onto a stack; swap: exchanges x and the top of the stack; add: y = x + the popped top
+/// - exit: adds weight * log softmax(x) to the sum of exits, which begins with 0; then x is the popped top
+/// - sum: x = the sum of exits
 /// - reencode: y = softmax(x D^T) S, tensors decoder D [classes, width], which is the centred labels of the
 ///   cut divided by the temperature, and labels S [classes, width]
 struct Operation {
-  enum class Kind { layer, activation, reshape, branch, swap, add, reencode };
+  enum class Kind { layer, activation, reshape, branch, swap, add, exit, sum, reencode };
 
   Kind kind = Kind::layer;
   std::string name;           ///< "layer3.dense", "layer3.relu", "cut0.reencode"
   std::string type{}, word{}; ///< of a layer: as in decks, "conv2d", and as a step, "convolution"
   Activation activation = Activation::identity;
   double slope = 0.0;                ///< of leaky_relu
+  double weight = 1.0;               ///< of an exit
   std::string tied{};                ///< name of the embedding's tensor that is used as the weight
   std::vector<std::int64_t> shape{}; ///< of a layer: the shape of its input
   std::vector<LayerStep::Setting> settings{};

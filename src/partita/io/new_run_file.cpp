@@ -105,6 +105,8 @@ void NewRunFile::listSmallDatasets() {
   list("/input/scale", H5T_NATIVE_FLOAT, facts.scale, count(facts.scale));
   if (!facts.label_values.empty())
     list("/input/labels", H5T_NATIVE_INT64, facts.label_values, count(facts.label_values));
+  if (!facts.exit_weights.empty())
+    list("/exit_weights", H5T_NATIVE_DOUBLE, facts.exit_weights, count(facts.exit_weights));
   if (!_content.progress) return;
   const RunProgress& progress = *_content.progress;
   list("/state/scores", H5T_NATIVE_DOUBLE, progress.scores, {progress.stages, progress.replicas, 3});

@@ -145,6 +145,10 @@ std::string describe(const Operation& operation) {
     return "swap";
   case Operation::Kind::add:
     return "add";
+  case Operation::Kind::exit:
+    return "exit " + realText(operation.weight);
+  case Operation::Kind::sum:
+    return "sum";
   case Operation::Kind::reencode:
     return "reencode " + operation.name;
   }

@@ -43,12 +43,14 @@ class Steps {
   void addOperation(const Operation& operation, const std::string& output);
   void addLayer(const Operation& layer, const std::string& output);
   void addReencoding(const Operation& operation, const std::string& output);
+  void addExit(const Operation& operation, const std::string& output);
   void addActivation(const Operation& operation, const std::string& output);
   void addGelu(const std::string& output);
 
   const JoinedNetwork& _network;
   OnnxGraph& _graph;
   OnnxGraph::Names _branches; ///< operands of later sums
+  std::string _sum;           ///< of the exits so far; empty: there was none
 };
 
 void Steps::addStandardisation() {
@@ -80,6 +82,10 @@ void Steps::addOperation(const Operation& operation, const std::string& output) 
     _branches.pop_back();
     return _graph.then("Add", output, {other});
   }
+  case Operation::Kind::exit:
+    return addExit(operation, output);
+  case Operation::Kind::sum:
+    return _graph.add("Identity", output, {_sum});
   case Operation::Kind::reencode:
     return addReencoding(operation, output);
   }
@@ -96,6 +102,17 @@ void Steps::addReencoding(const Operation& operation, const std::string& output)
   _graph.then("Gemm", operation.name + ".products", {decoder}, {OnnxGraph::integer("transB", 1)});
   _graph.then("Softmax", operation.name + ".posterior");
   _graph.then("MatMul", output, {labels});
+}
+
+void Steps::addExit(const Operation& operation, const std::string& output) {
+  _graph.then("LogSoftmax", output + ".log_softmax", {}, {OnnxGraph::integer("axis", -1)});
+  const auto weight = static_cast<float>(operation.weight);
+  _graph.then("Mul", output + ".weighted",
+              {_graph.constant(operation.name + "/weight", {}, std::vector{weight})});
+  if (!_sum.empty()) _graph.then("Add", output, {_sum});
+  _sum = _graph.current();
+  _graph.setCurrent(_branches.back());
+  _branches.pop_back();
 }
 
 void Steps::addActivation(const Operation& operation, const std::string& output) {

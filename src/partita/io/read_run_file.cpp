@@ -32,12 +32,16 @@ void forEachBlock(hid_t dataset, const TensorSlice& slice,
   }
 }
 
-/// 12 for "layer12.dense"; negative for other names.
+/// The N of "layerN.dense" or "headN.0.dense"; negative for other names. Heads are listed after layers.
 long placeOf(const std::string& layer) {
-  constexpr std::size_t prefix = 5;
-  if (layer.compare(0, prefix, "layer") != 0 || layer.size() == prefix || std::isdigit(layer[prefix]) == 0)
-    return -1;
-  return std::strtol(layer.c_str() + prefix, nullptr, 10);
+  constexpr long first_head = 1L << 32;
+  const auto numberAfter = [&](const std::string& prefix) {
+    const bool fits = layer.compare(0, prefix.size(), prefix) == 0 && layer.size() > prefix.size() &&
+                      std::isdigit(layer[prefix.size()]) != 0;
+    return fits ? std::strtol(layer.c_str() + prefix.size(), nullptr, 10) : -1L;
+  };
+  const long head = numberAfter("head");
+  return head >= 0 ? first_head + head : numberAfter("layer");
 }
 
 /// True for numbers or one text, if the stored bytes can decompress to the size that the data set claims.
@@ -249,6 +253,8 @@ RunFacts RunFile::readFacts() const {
   facts.scale = readAll<float>("/input/scale", H5T_NATIVE_FLOAT);
   if (H5Lexists(_file.get(), "/input/labels", H5P_DEFAULT) > 0)
     facts.label_values = readAll<std::int64_t>("/input/labels", H5T_NATIVE_INT64);
+  if (H5Lexists(_file.get(), "/exit_weights", H5P_DEFAULT) > 0)
+    facts.exit_weights = readAll<double>("/exit_weights", H5T_NATIVE_DOUBLE);
   const Hdf5Group group = checkedId<Hdf5Group>(H5Gopen2(_file.get(), "/provenance", H5P_DEFAULT),
                                                _path + ": has no '/provenance'");
   const auto visit = [](hid_t, const char* name, const H5A_info_t*, void* data) -> herr_t {

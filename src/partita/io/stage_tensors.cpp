@@ -4,6 +4,7 @@
 #include "partita/comm/wait.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/core/sha256.hpp"
+#include "partita/plan/network_plan.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -27,7 +28,8 @@ void placeValues(RunFileContent& content, const std::string& kind, const Stage& 
 std::vector<TensorRecord> networkTensors(const Partition& partition, const std::string& kind) {
   std::vector<TensorRecord> tensors;
   for (const StagePlan& stage : partition.stages) {
-    for (const LayerPlan* layer : leavesOf(stage.layers)) {
+    const std::vector<LayerPlan> layers = stage.withHead();
+    for (const LayerPlan* layer : leavesOf(layers)) {
       for (const ParameterShape& shape :
            kind == statistics_kind ? layer->statisticsShapes() : layer->parameterShapes())
         tensors.push_back({kind, layer->name(), shape.name, shape.extents, shape.axes});
@@ -46,18 +48,28 @@ std::string kindIn(const RunFile& file, const std::string& kind, int replica) {
   return has_own ? own : kind;
 }
 
-/// Values on the host, as one flat buffer of `size` values; empty if the file lacks any of them.
+/// The record of a tensor; null if the file lacks it or has it in another shape.
+const TensorRecord* recordOf(const RunFile& file, const std::string& kind, const StageTensor& tensor) {
+  const TensorRecord* found = file.find(kind, tensor.layer, tensor.name);
+  return found != nullptr && found->extents == tensor.extents ? found : nullptr;
+}
+
+/// Values on the host, as one flat buffer like `own`; empty if the file lacks any of them. A head that the
+/// file lacks keeps its own values if `heads_may_lack`: the network was trained with other cuts, or without
+/// any.
 std::optional<std::vector<Real>> valuesOfStage(const RunFile& file, const std::string& kind,
-                                               const Stage& stage, std::int64_t size, int replica) {
-  const std::vector<StageTensor>& tensors = tensorsOf(stage, kind);
+                                               const Stage& stage, const StoredVector& own, int replica,
+                                               bool heads_may_lack) {
+  std::vector<Real> values(static_cast<std::size_t>(own.size()));
+  own.copyOut(ExecSpace(), 0, own.size(), values.data());
   const std::string stored = kindIn(file, kind, replica);
-  for (const StageTensor& tensor : tensors) {
-    const TensorRecord* found = file.find(stored, tensor.layer, tensor.name);
-    if (found == nullptr || found->extents != tensor.extents) return std::nullopt;
+  for (const StageTensor& tensor : tensorsOf(stage, kind)) {
+    const TensorRecord* found = recordOf(file, stored, tensor);
+    if (found != nullptr)
+      file.read(*found, values.data() + tensor.offset);
+    else if (!heads_may_lack || !isOfHead(tensor.layer))
+      return std::nullopt;
   }
-  std::vector<Real> values(size);
-  for (const StageTensor& tensor : tensors)
-    file.read(*file.find(stored, tensor.layer, tensor.name), values.data() + tensor.offset);
   return values;
 }
 
@@ -65,7 +77,7 @@ std::optional<std::vector<Real>> valuesOfStage(const RunFile& file, const std::s
 
 bool readStageTensors(const RunFile& file, const std::string& kind, const Stage& stage,
                       const StoredVector& values, int replica) {
-  const auto found = valuesOfStage(file, kind, stage, values.size(), replica);
+  const auto found = valuesOfStage(file, kind, stage, values, replica, false);
   if (!found) return false;
   values.copyIn(ExecSpace(), found->data());
   return true;
@@ -73,17 +85,19 @@ bool readStageTensors(const RunFile& file, const std::string& kind, const Stage&
 
 void readParameters(const RunFile& file, const std::vector<Stage*>& stages, int replica) {
   for (Stage* stage : stages) {
-    const auto values = valuesOfStage(file, parameters_kind, *stage, stage->masters().size(), replica);
-    if (!values ||
-        !readStageTensors(file, statistics_kind, *stage, StoredVector(stage->statistics()), replica))
-      throw UserError(file.path() + ": lacks parameters of this network");
+    const StoredVector statistics(stage->statistics());
+    const auto values = valuesOfStage(file, parameters_kind, *stage, stage->masters(), replica, true),
+               kept = valuesOfStage(file, statistics_kind, *stage, statistics, replica, true);
+    if (!values || !kept) throw UserError(file.path() + ": lacks parameters of this network");
+    statistics.copyIn(ExecSpace(), kept->data());
     stage->setParameters(ExecSpace(), values->data());
   }
 }
 
-void checkParameters(const RunFile& file, const Partition& partition) {
+void checkParameters(const RunFile& file, const Partition& partition, bool with_heads) {
   for (const char* kind : {parameters_kind, statistics_kind}) {
     for (const TensorRecord& wanted : networkTensors(partition, kind)) {
+      if (!with_heads && isOfHead(wanted.layer)) continue;
       const TensorRecord* found = file.find(wanted.kind, wanted.layer, wanted.name);
       if (found == nullptr) throw UserError(file.path() + ": has no '" + wanted.path() + "'");
       if (found->extents != wanted.extents)

@@ -75,33 +75,6 @@ class CrossEntropy : public Loss {
   double _smoothing;
 };
 
-class Prototype : public Loss {
- public:
-  Prototype(const SilLabels& labels, std::int64_t capacity)
-      : _labels(labels), _logits(makeMatrix("partita::Prototype::logits", capacity, labels.classes())),
-        _logit_gradient(makeMatrix("partita::Prototype::logit_gradient", capacity, labels.classes())) {}
-
-  void evaluateRows(const ExecSpace& space, const Matrix& output, const Targets& targets, Real weight,
-                    const Matrix& grad, Score& score) override {
-    const auto rows = static_cast<std::int64_t>(output.extent(0));
-    const Matrix logits = topRows(_logits, rows);
-    const Matrix logit_gradient = grad.size() > 0 ? topRows(_logit_gradient, rows) : Matrix();
-    const auto scale = static_cast<Real>(1.0 / _labels.temperature);
-    gemm(space, Op::none, Op::transpose, scale, output, _labels.centred, Real(0), logits);
-    {
-      const Region region(space, "partita::Prototype", Phase::elementwise);
-      softmaxCrossEntropy(space, logits, targets, Real(0), weight, logit_gradient, score);
-    }
-    if (grad.size() > 0)
-      gemm(space, Op::none, Op::none, scale, logit_gradient, _labels.centred, Real(0), grad);
-  }
-  bool decodesInTraining() const override { return true; }
-
- private:
-  SilLabels _labels;
-  Matrix _logits, _logit_gradient;
-};
-
 /// Squared distance to the target row, and its gradient.
 struct SquaredError {
   Matrix output, target, labels, grad;
@@ -189,10 +162,6 @@ std::unique_ptr<Loss> makeCrossEntropy(double label_smoothing) {
 
 std::unique_ptr<Loss> makeLabelMse(const SilLabels& labels, std::int64_t capacity) {
   return std::make_unique<LabelMse>(labels, capacity);
-}
-
-std::unique_ptr<Loss> makePrototype(const SilLabels& labels, std::int64_t capacity) {
-  return std::make_unique<Prototype>(labels, capacity);
 }
 
 } // namespace partita

@@ -82,7 +82,4 @@ std::unique_ptr<Loss> makeCrossEntropy(double label_smoothing);
 /// error.
 std::unique_ptr<Loss> makeLabelMse(const SilLabels& labels, std::int64_t capacity);
 
-/// z = f (S - mean)^T / tau, J = cross-entropy of softmax(z); decoded by the largest z.
-std::unique_ptr<Loss> makePrototype(const SilLabels& labels, std::int64_t capacity);
-
 } // namespace partita

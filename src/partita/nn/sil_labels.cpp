@@ -2,6 +2,7 @@
 
 #include "partita/core/error.hpp"
 #include "partita/core/random.hpp"
+#include "partita/nn/gemm.hpp"
 #include "partita/nn/initialise.hpp"
 
 #include <cmath>
@@ -113,6 +114,24 @@ SilLabels makeSilLabels(LabelKind kind, double kappa, double temperature, std::i
   if (kind == LabelKind::block) makeBlocks(s, classes, width);
   for (double& value : s) value *= kappa;
   return finish(std::move(s), temperature, classes, width);
+}
+
+LabelDecoder::LabelDecoder(const SilLabels& labels, std::int64_t capacity)
+    : _labels(labels), _logits(makeMatrix("partita::LabelDecoder::logits", capacity, labels.classes())),
+      _logit_gradient(makeMatrix("partita::LabelDecoder::logit_gradient", capacity, labels.classes())) {}
+
+Matrix LabelDecoder::forward(const ExecSpace& space, const Matrix& output) {
+  const Matrix logits = topRows(_logits, static_cast<std::int64_t>(output.extent(0)));
+  gemm(space, Op::none, Op::transpose, scale(), output, _labels.centred, Real(0), logits);
+  return logits;
+}
+
+Matrix LabelDecoder::logitGradient(const Matrix& logits) const {
+  return topRows(_logit_gradient, static_cast<std::int64_t>(logits.extent(0)));
+}
+
+void LabelDecoder::backward(const ExecSpace& space, const Matrix& logit_gradient, const Matrix& grad) const {
+  gemm(space, Op::none, Op::none, scale(), logit_gradient, _labels.centred, Real(0), grad);
 }
 
 SilLabels makeOneHotLabels(std::int64_t classes) {

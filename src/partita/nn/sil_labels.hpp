@@ -27,6 +27,26 @@ struct SilLabels {
 SilLabels makeSilLabels(LabelKind kind, double kappa, double temperature, std::int64_t classes,
                         std::int64_t width, std::uint64_t seed, int cut);
 
+/// Reads the class from the output of a stage by fixed labels: z = f (S - mean)^T / tau.
+class LabelDecoder {
+ public:
+  /// `capacity`: the most labels in a batch.
+  LabelDecoder(const SilLabels& labels, std::int64_t capacity);
+
+  /// f [labels, width] -> z [labels, classes], valid until the next call.
+  Matrix forward(const ExecSpace& space, const Matrix& output);
+  /// The buffer in which a loss leaves dJ/dz for `backward`.
+  Matrix logitGradient(const Matrix& logits) const;
+  /// dJ/dz -> dJ/df.
+  void backward(const ExecSpace& space, const Matrix& logit_gradient, const Matrix& grad) const;
+
+ private:
+  Real scale() const { return static_cast<Real>(1.0 / _labels.temperature); }
+
+  SilLabels _labels;
+  Matrix _logits, _logit_gradient;
+};
+
 /// One-hot rows: with them the label losses are the ordinary losses on the true classes.
 SilLabels makeOneHotLabels(std::int64_t classes);
 

@@ -90,6 +90,23 @@ struct SoftmaxRow {
   }
 };
 
+struct LogSoftmaxRow {
+  Matrix logits, sum;
+  Real weight;
+  bool first;
+
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
+    const auto count = static_cast<int>(logits.extent(1));
+    const Real* z = &logits(i, 0);
+    Real* out = &sum(i, 0);
+    const Real largest = z[largestOf(z, count)];
+    Real total = 0;
+    for (int c = 0; c < count; ++c) total += rowExp(z[c] - largest);
+    const Real shift = largest + log(total);
+    for (int c = 0; c < count; ++c) out[c] = (first ? Real(0) : out[c]) + weight * (z[c] - shift);
+  }
+};
+
 } // namespace
 
 void softmaxCrossEntropy(const ExecSpace& space, const Matrix& logits, const Targets& targets, Real smoothing,
@@ -99,6 +116,11 @@ void softmaxCrossEntropy(const ExecSpace& space, const Matrix& logits, const Tar
                        CrossEntropyRow{logits, targets.distribution, grad, targets.classes, score.perRow(),
                                        smoothing, weight});
   score.accumulate(space, rows);
+}
+
+void addLogSoftmax(const ExecSpace& space, const Matrix& logits, Real weight, bool first, const Matrix& sum) {
+  Kokkos::parallel_for("partita::addLogSoftmax", Range(space, 0, static_cast<std::int64_t>(logits.extent(0))),
+                       LogSoftmaxRow{logits, sum, weight, first});
 }
 
 void softmax(const ExecSpace& space, Real scale, const Matrix& logits, const Matrix& probabilities) {

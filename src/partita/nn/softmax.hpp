@@ -13,4 +13,7 @@ void softmaxCrossEntropy(const ExecSpace& space, const Matrix& logits, const Tar
 /// probabilities = softmax(scale * logits), row by row; the two may be the same matrix.
 void softmax(const ExecSpace& space, Real scale, const Matrix& logits, const Matrix& probabilities);
 
+/// sum = weight * log softmax(logits), row by row, added to what `sum` holds unless `first`.
+void addLogSoftmax(const ExecSpace& space, const Matrix& logits, Real weight, bool first, const Matrix& sum);
+
 } // namespace partita

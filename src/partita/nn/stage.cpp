@@ -39,8 +39,9 @@ std::int64_t tableValues(const StagePlan& plan) {
 
 std::vector<Real> Stage::initialValues(const StagePlan& plan, std::uint64_t seed) {
   std::vector<Real> values(static_cast<std::size_t>(plan.storedValues()));
+  const std::vector<LayerPlan> all = plan.withHead();
   std::int64_t offset = 0;
-  for (const LayerPlan* leaf : leavesOf(plan.layers)) {
+  for (const LayerPlan* leaf : leavesOf(all)) {
     const auto layer = makeLayer(*leaf);
     for (const ParameterShape& shape : leaf->parameterShapes()) {
       layer->initialise(seed, shape.name, wholeOf(shape.extents), values.data() + offset);
@@ -52,9 +53,9 @@ std::vector<Real> Stage::initialValues(const StagePlan& plan, std::uint64_t seed
 
 Stage::Stage(const StagePlan& plan, const std::vector<Real>& values, std::int64_t capacity,
              const StageStorage& storage)
-    : _plan(plan), _chain(plan.layers), _tensors(parameterTensors(plan.layers)),
-      _statistics_tensors(statisticTensors(plan.layers)), _precision(storage.precision) {
-  const std::int64_t size = _chain.storedValues();
+    : _plan(plan), _chain(plan.layers), _head(plan.head), _tensors(parameterTensors(plan.withHead())),
+      _statistics_tensors(statisticTensors(plan.withHead())), _precision(storage.precision) {
+  const std::int64_t size = plan.storedValues();
   PARTITA_REQUIRE(static_cast<std::int64_t>(values.size()) == size, "wrong number of starting values");
   makeNumbers(storage, size);
   setParameters(ExecSpace(), values.data());
@@ -64,11 +65,14 @@ Stage::Stage(const StagePlan& plan, const std::vector<Real>& values, std::int64_
 }
 
 void Stage::makeStatistics(const TypedSpan& given) {
-  _statistics = zerosIn<Vector>(given, Precision::single, "partita::Stage::statistics", _chain.statistics());
+  const std::int64_t own = _chain.statistics(), all = own + _head.statistics();
+  _statistics = zerosIn<Vector>(given, Precision::single, "partita::Stage::statistics", all);
   std::vector<Real> statistics(_statistics.extent(0));
   _chain.initialiseStatistics(statistics.data());
+  _head.initialiseStatistics(statistics.data() + own);
   StoredVector(_statistics).copyIn(ExecSpace(), statistics.data());
   _chain.bindStatistics(_statistics);
+  _head.bindStatistics(Vector(_statistics.data() + own, static_cast<std::size_t>(all - own)));
 }
 
 void Stage::makeNumbers(const StageStorage& storage, std::int64_t size) {
@@ -91,8 +95,10 @@ void Stage::makeNumbers(const StageStorage& storage, std::int64_t size) {
   PARTITA_REQUIRE(isAligned(parameters.data) && isAligned(gradients.data),
                   "memory for a stage does not begin at a multiple of 128 bytes");
   const std::int64_t table = tableValues(_plan);
-  _chain.bind({parameters, gradients, parameters.part(0, table), gradients.part(0, table), scratch,
-               gradient_scratch});
+  const LayerNumbers numbers{parameters, gradients,       parameters.part(0, table), gradients.part(0, table),
+                             scratch,    gradient_scratch};
+  _chain.bind(numbers.part(0, _chain.storedValues()));
+  _head.bind(numbers.part(_chain.storedValues(), size));
 }
 
 ParameterBuffers Stage::trained() const {
@@ -139,6 +145,40 @@ Matrix Stage::outputGradient(const Matrix& output) const {
 void Stage::backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Tape& tape,
                      const Matrix& grad_out, const Matrix& grad_in, const GradientReady& ready) {
   _chain.backward(space, completed(pass), in, tape, grad_out, grad_in, _work, ready);
+}
+
+Matrix Stage::forwardHead(const ExecSpace& space, const Pass& pass, const Matrix& out, Tape& tape) {
+  const std::int64_t before = _chain.storedValues();
+  ParametersWanted wanted;
+  if (_wanted) {
+    wanted = [&](const ExecSpace& on, std::int64_t begin, std::int64_t end) {
+      _wanted(on, before + begin, before + end);
+    };
+  }
+  return _head.forward(space, completed(pass), out, tape, wanted);
+}
+
+/// A backward pass uses the two work buffers in turn, and leaves the gradient of the output in the first one.
+Matrix Stage::logitGradient(const Matrix& logits) const {
+  return Matrix(_work[_plan.head.size() % 2].data(), logits.extent(0), logits.extent(1));
+}
+
+void Stage::backwardHead(const ExecSpace& space, const Pass& pass, const Matrix& out, const Tape& tape,
+                         const Matrix& grad_logits, const GradientReady& ready) {
+  const std::int64_t before = _chain.storedValues();
+  GradientReady shifted;
+  if (ready) shifted = [&](std::int64_t begin, std::int64_t end) { ready(before + begin, before + end); };
+  _head.backward(space, completed(pass), out, tape, grad_logits, outputGradient(out), _work, shifted);
+}
+
+void Stage::skipHead(const ExecSpace& space, const GradientReady& ready) {
+  const std::int64_t before = _chain.storedValues(), end = _masters.size();
+  const auto range = std::make_pair(before, end);
+  if (_precision == Precision::single)
+    Kokkos::deep_copy(space, Kokkos::subview(_gradients, range), Real(0));
+  else
+    Kokkos::deep_copy(space, Kokkos::subview(_gradient_halves, range), std::uint16_t(0));
+  if (ready) ready(before, end);
 }
 
 } // namespace partita

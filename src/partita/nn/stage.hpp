@@ -59,7 +59,10 @@ class Stage {
   std::int64_t inputs() const { return _chain.inputs(); }
   std::int64_t outputs() const { return _chain.outputs(); }
 
+  bool hasHead() const { return !_head.empty(); }
+
   Tape makeTape(std::int64_t capacity) const { return _chain.makeTape(capacity); }
+  Tape makeHeadTape(std::int64_t capacity) const { return _head.makeTape(capacity); }
 
   /// in [rows, inputs()] -> output [rows, outputs()], which lives on the tape.
   Matrix forward(const ExecSpace& space, const Pass& pass, const Matrix& in, Tape& tape);
@@ -72,6 +75,16 @@ class Stage {
   void backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Tape& tape,
                 const Matrix& grad_out, const Matrix& grad_in, const GradientReady& ready = {});
 
+  /// The stage's own prediction from its output `out`: logits [rows, labels * classes] on `tape`.
+  Matrix forwardHead(const ExecSpace& space, const Pass& pass, const Matrix& out, Tape& tape);
+  /// The work buffer in which a loss leaves dJ/dlogits for `backwardHead`.
+  Matrix logitGradient(const Matrix& logits) const;
+  /// dJ/dlogits (overwritten) -> the gradients of the head, and dJ/doutput in `outputGradient`.
+  void backwardHead(const ExecSpace& space, const Pass& pass, const Matrix& out, const Tape& tape,
+                    const Matrix& grad_logits, const GradientReady& ready = {});
+  /// In place of `backwardHead` in a step without its loss: the gradients of the head are zero.
+  void skipHead(const ExecSpace& space, const GradientReady& ready);
+
  private:
   using Halves = Kokkos::View<std::uint16_t*, Kokkos::LayoutRight, MemSpace>;
   void makeNumbers(const StageStorage& storage, std::int64_t size);
@@ -79,7 +92,7 @@ class Stage {
   Pass completed(Pass pass) const;
 
   StagePlan _plan;
-  LayerChain _chain;
+  LayerChain _chain, _head;
   std::vector<StageTensor> _tensors, _statistics_tensors;
   Precision _precision;
   Vector _parameters, _gradients, _statistics;

@@ -1,7 +1,7 @@
 #include "partita/plan/network_plan.hpp"
 
 #include "partita/config/user_error.hpp"
-#include "partita/plan/layer_rules.hpp"
+#include "partita/plan/layers/table.hpp"
 
 namespace partita {
 
@@ -12,20 +12,27 @@ LayerPlan* firstLeaf(std::vector<LayerPlan>& layers) {
   return layers.front().group() ? firstLeaf(layers.front().body) : &layers.front();
 }
 
+/// How the layers of a list are named and numbered.
+struct ListPlace {
+  std::string layers = "layer", key = "network/layers";
+  std::int64_t first_number = 0;
+};
+
 class Planner {
  public:
-  Planner(const NetworkSection& network, std::int64_t classes) : _network(network), _classes(classes) {}
+  Planner(const NetworkSection& network, std::int64_t classes, ListPlace place = {})
+      : _network(network), _classes(classes), _place(std::move(place)), _number(_place.first_number) {}
 
   std::vector<LayerPlan> planAll(const Shape& input) {
     std::vector<LayerPlan> layers;
     const auto& entries = _network.layers;
     for (std::size_t entry = 0; entry < entries.size(); ++entry) {
-      const std::string where = "network/layers: entry " + std::to_string(entry + 1);
+      const std::string where = _place.key + ": entry " + std::to_string(entry + 1);
       for (std::int64_t copy = 0; copy < entries[entry].repeat; ++copy) {
         const bool last = entry + 1 == entries.size() && copy + 1 == entries[entry].repeat;
         _index = layers.size();
         layers.push_back(plan(entries[entry], layers.empty() ? input : layers.back().out,
-                              "layer" + std::to_string(_index), where, last));
+                              _place.layers + std::to_string(_index), where, last));
       }
     }
     return layers;
@@ -66,7 +73,9 @@ class Planner {
   }
 
   const NetworkSection& _network;
-  std::int64_t _classes, _index = 0, _number = 0;
+  std::int64_t _classes;
+  ListPlace _place;
+  std::int64_t _index = 0, _number;
 };
 
 /// Marks the embedding whose table a dense layer shares.
@@ -113,6 +122,22 @@ std::vector<LayerPlan> planNetwork(const NetworkSection& network, const Shape& i
     throw UserError("network/layers: the last layer must have no activation, the loss brings its own");
   }
   return layers;
+}
+
+std::vector<LayerPlan> planHead(std::vector<LayerSpec> layers, std::int64_t pool, const LayerPlan& last) {
+  constexpr std::int64_t numbers_per_head = 1000, first_head = 1000 * numbers_per_head;
+  if (pool > 1) layers.insert(layers.begin(), averagePool(pool));
+  LayerSpec labels;
+  labels.dense.units = last.classes;
+  labels.dense.bias = false;
+  layers.push_back(labels);
+  const NetworkSection head{std::move(layers), last.initialisation};
+  std::vector<LayerPlan> plans = Planner(head, last.classes,
+                                         {head_place + std::to_string(last.index) + ".", "strategy/head",
+                                          first_head + last.index * numbers_per_head})
+                                     .planAll(last.out);
+  for (LayerPlan& plan : plans) plan.index = last.index;
+  return plans;
 }
 
 } // namespace partita

@@ -8,4 +8,16 @@ namespace partita {
 /// number of classes. `input`: extents of a sample. Throws UserError if a size is missing or does not fit.
 std::vector<LayerPlan> planNetwork(const NetworkSection& network, const Shape& input, std::int64_t classes);
 
+/// The names of layers in heads begin with this and the number of the layer before the cut: "head2.0.dense".
+constexpr const char* head_place = "head";
+inline bool isOfHead(const std::string& layer_name) {
+  return layer_name.rfind(head_place, 0) == 0;
+}
+
+/// The head of a stage that ends with `last`: `layers`, preceded by an average over windows of `pool` places
+/// along each axis if `pool` is above 1, and followed by a dense layer without bias to one value per class
+/// (and per position of a sequence), whose weights are the learned labels. Throws UserError if a layer does
+/// not fit.
+std::vector<LayerPlan> planHead(std::vector<LayerSpec> layers, std::int64_t pool, const LayerPlan& last);
+
 } // namespace partita

@@ -21,8 +21,8 @@ namespace {
 using Layers = std::vector<LayerPlan>;
 
 /// The cuts that `strategy/cuts` balances.
-std::vector<std::int64_t> cutsByRule(const RunConfig& config, const Layers& layers, std::int64_t classes,
-                                     std::int64_t real_bytes, int stages) {
+std::vector<std::int64_t> cutsByRule(const RunConfig& config, const Layers& layers, std::int64_t real_bytes,
+                                     int stages) {
   const StrategySection& strategy = config.strategy;
   const StrategyPlan& plan = planOf(strategy);
   const auto n = static_cast<std::int64_t>(layers.size());
@@ -32,11 +32,9 @@ std::vector<std::int64_t> cutsByRule(const RunConfig& config, const Layers& laye
   on_any_rank.data.prefetch = 0;
   return balancedCuts(n, stages, [&](std::int64_t first, std::int64_t last, int index) {
     if (strategy.cut_rule == CutRule::flops) {
-      const std::int64_t inputs = layers[static_cast<std::size_t>(first)].inputs(),
-                         outputs = layers[static_cast<std::size_t>(last - 1)].outputs();
       const bool gradient_leaves = index > 0 && plan.gradientsCross();
       return (gradient_leaves ? flops.withInputGradient(first, last) : flops.of(first, last)) +
-             plan.extraFlops(strategy, classes, inputs, outputs, index, stages);
+             plan.extraFlops(strategy, layers, first, last, index);
     }
     const StagePlan stage = makeStage(strategy, layers, first, last, index, stages);
     return static_cast<double>(
@@ -67,9 +65,8 @@ Partition planPartition(const RunConfig& config, const Layers& layers, std::int6
   }
   Partition partition;
   if (stages > 1) {
-    partition.cuts = strategy.cut_rule == CutRule::list
-                         ? strategy.cuts
-                         : cutsByRule(config, layers, classes, real_bytes, stages);
+    partition.cuts =
+        strategy.cut_rule == CutRule::list ? strategy.cuts : cutsByRule(config, layers, real_bytes, stages);
   }
   std::int64_t first = 0;
   for (int index = 0; index < stages; ++index) {
@@ -81,9 +78,8 @@ Partition planPartition(const RunConfig& config, const Layers& layers, std::int6
     }
     partition.stages.push_back(makeStage(strategy, layers, first, last, index, stages));
     const StagePlan& stage = partition.stages.back();
-    partition.local_flops.push_back(
-        stage.trainFlops(index > 0 && plan.gradientsCross()) +
-        plan.extraFlops(strategy, classes, stage.inputs(), stage.outputs(), index, stages));
+    partition.local_flops.push_back(stage.trainFlops(index > 0 && plan.gradientsCross()) +
+                                    plan.extraFlops(strategy, layers, first, last, index));
     first = last;
   }
   for (const StagePlan& stage : partition.stages) checkTies(stage);

@@ -1,6 +1,7 @@
 #include "partita/plan/stage_memory.hpp"
 
 #include "partita/plan/run_length.hpp"
+#include "partita/plan/strategies/sil.hpp"
 #include "partita/plan/strategy_plan.hpp"
 
 #include <algorithm>
@@ -91,6 +92,12 @@ std::int64_t StageBuffers::ofEvaluation() const {
   const Precision wire = Precision::single;
   const std::int64_t in = _rows.pass * _stage.inputs(), out = _rows.pass * _stage.outputs();
   std::int64_t bytes = 2 * _rows.pass * _stage.positions * _device.real_bytes; // a Score
+  if (addsExits(_strategy)) {
+    const std::int64_t sums = _rows.pass * _stage.labelValues();
+    if (_place.first) bytes += sums * _device.real_bytes;
+    if (_place.receives()) bytes += slots(_strategy.queue * sums, wire) + copies(sums, wire);
+    if (_place.sends()) bytes += slots(_strategy.queue * sums, wire);
+  }
   if (_place.first) bytes += batches(_rows.pass, 1, _stage.first());
   if (_place.receives()) bytes += slots(_strategy.queue * in, wire) + copies(in, wire);
   if (_place.sends()) bytes += slots(_strategy.queue * out, wire);
@@ -156,7 +163,7 @@ std::int64_t tapeValues(const StagePlan& stage, const StrategySection& strategy)
 
 /// Values of everything that lives as long as a stage.
 std::int64_t activationValues(const StagePlan& stage, const RunConfig& config, const StageRows& rows) {
-  std::int64_t values = rows.pass * tapeValues(stage, config.strategy);
+  std::int64_t values = rows.pass * (tapeValues(stage, config.strategy) + stage.headValues());
   values += 2 * rows.pass * stage.widest(); // gradients of activations in the backward pass
   values += stage.workValues(rows.pass);    // scratch of layers
   values += lossValues(stage, config, rows.pass);

@@ -2,9 +2,9 @@
 
 #include "partita/plan/layer_rules.hpp"
 #include "partita/plan/strategies/sil.hpp"
+#include "partita/plan/strategy_plan.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 namespace partita {
 
@@ -59,19 +59,45 @@ std::vector<StageTensor> statisticTensors(const std::vector<LayerPlan>& layers) 
   return tensorsOf(layers, &LayerPlan::statisticsShapes, 1);
 }
 
+namespace {
+
+template <class Value>
+auto sumOver(const std::vector<LayerPlan>& layers, const Value& value) {
+  decltype(value(layers.front())) sum{};
+  for (const LayerPlan& layer : layers) sum += value(layer);
+  return sum;
+}
+
+template <class Value>
+std::int64_t mostOf(const std::vector<LayerPlan>& layers, const Value& value) {
+  std::int64_t most = 0;
+  for (const LayerPlan& layer : layers) most = std::max(most, value(layer));
+  return most;
+}
+
+template <class Value>
+std::int64_t mostOfLeaves(const std::vector<LayerPlan>& layers, const Value& value) {
+  std::int64_t most = 0;
+  for (const LayerPlan* leaf : leavesOf(layers)) most = std::max(most, value(*leaf));
+  return most;
+}
+
+} // namespace
+
+std::vector<LayerPlan> StagePlan::withHead() const {
+  std::vector<LayerPlan> all = layers;
+  all.insert(all.end(), head.begin(), head.end());
+  return all;
+}
+
 std::int64_t StagePlan::storedValues() const {
-  return std::accumulate(layers.begin(), layers.end(), std::int64_t{0},
-                         [](std::int64_t sum, const LayerPlan& layer) { return sum + layer.storedValues(); });
+  const auto stored = [](const LayerPlan& layer) { return layer.storedValues(); };
+  return sumOver(layers, stored) + sumOver(head, stored);
 }
 
 std::int64_t StagePlan::statistics() const {
-  return std::accumulate(layers.begin(), layers.end(), std::int64_t{0},
-                         [](std::int64_t sum, const LayerPlan& layer) { return sum + layer.statistics(); });
-}
-
-double StagePlan::forwardFlops() const {
-  return std::accumulate(layers.begin(), layers.end(), 0.0,
-                         [](double sum, const LayerPlan& layer) { return sum + layer.forwardFlops(); });
+  const auto statistics = [](const LayerPlan& layer) { return layer.statistics(); };
+  return sumOver(layers, statistics) + sumOver(head, statistics);
 }
 
 double StagePlan::trainFlops(bool input_gradient) const {
@@ -85,33 +111,27 @@ std::int64_t StagePlan::labelValues() const {
 }
 
 std::int64_t StagePlan::keptValues() const {
-  std::int64_t sum = 0;
-  for (const LayerPlan& layer : layers) sum += layer.keptValues();
-  return sum;
+  return sumOver(layers, [](const LayerPlan& layer) { return layer.keptValues(); });
+}
+
+std::int64_t StagePlan::headValues() const {
+  return sumOver(head, [](const LayerPlan& layer) { return layer.keptValues(); });
 }
 
 std::int64_t StagePlan::widest() const {
-  std::int64_t widest = 0;
-  for (const LayerPlan& layer : layers) widest = std::max(widest, layer.outputs());
-  return widest;
+  return mostOf(withHead(), [](const LayerPlan& layer) { return layer.outputs(); });
 }
 
 std::int64_t StagePlan::workValues(std::int64_t rows) const {
-  std::int64_t most = 0;
-  for (const LayerPlan& layer : layers) most = std::max(most, layer.workValues(rows));
-  return most;
+  return mostOf(withHead(), [rows](const LayerPlan& layer) { return layer.workValues(rows); });
 }
 
 std::int64_t StagePlan::mostParameters() const {
-  std::int64_t most = 0;
-  for (const LayerPlan* layer : leavesOf(layers)) most = std::max(most, layer->parameters());
-  return most;
+  return mostOfLeaves(withHead(), [](const LayerPlan& layer) { return layer.parameters(); });
 }
 
 std::int64_t StagePlan::realCopies() const {
-  std::int64_t most = 0;
-  for (const LayerPlan* layer : leavesOf(layers)) most = std::max(most, layer->realCopies());
-  return most;
+  return mostOfLeaves(withHead(), [](const LayerPlan& layer) { return layer.realCopies(); });
 }
 
 namespace {
@@ -176,6 +196,7 @@ StagePlan makeStage(const StrategySection& strategy, const std::vector<LayerPlan
     if (stage.entrance)
       stage.layers.insert(stage.layers.begin(), activationAfter(before.back(), moved->spec));
   }
+  if (!stage.last()) stage.head = planOf(strategy).head(strategy, stage.layers.back());
   return stage;
 }
 

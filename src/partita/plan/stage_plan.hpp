@@ -40,7 +40,9 @@ struct StagePlan {
   std::vector<LayerPlan>
       layers; ///< begins with an `activation` layer if the cut before it is matched before the activation
 
-  bool entrance = false;      ///< does it begin with that layer?
+  std::vector<LayerPlan>
+      head;              ///< predicts the classes from the stage's output and learns with it; empty: none
+  bool entrance = false; ///< does it begin with that layer?
   std::int64_t positions = 1; ///< labels per sample: one, or one per position of a sequence of tokens
 
   bool first() const { return index == 0; }
@@ -50,15 +52,18 @@ struct StagePlan {
   std::int64_t lastLayer() const { return layers.back().index; }
   std::int64_t inputs() const { return layers.front().inputs(); }
   std::int64_t outputs() const { return layers.back().outputs(); }
-  std::int64_t labelWidth() const { return outputs() / positions; } ///< of the cut after it
-  std::int64_t parameters() const { return countParameters(layers); }
-  std::int64_t storedValues() const;            ///< of the flat buffer of parameters, and of others like it
-  std::int64_t statistics() const;              ///< values of state that no gradient reaches
-  double forwardFlops() const;                  ///< per sample
-  double trainFlops(bool input_gradient) const; ///< per sample; with the gradient of its input?
-  std::int64_t labelValues() const; ///< per sample: one per class and label, as a decoder makes them
-  std::int64_t keptValues() const;  ///< per sample: all that backward needs except the input
-  std::int64_t widest() const;      ///< widest activation inside or at the end, values per sample
+  /// Values that a label of the cut after it has: the units of the cut, or the inputs of learned labels.
+  std::int64_t labelWidth() const { return (head.empty() ? outputs() : head.back().inputs()) / positions; }
+  std::vector<LayerPlan> withHead() const; ///< `layers`, then `head`: the order of the flat buffers
+  std::int64_t parameters() const { return countParameters(layers); } ///< without the head
+  std::int64_t storedValues() const; ///< of the flat buffer of parameters, and of others like it
+  std::int64_t statistics() const;   ///< values of state that no gradient reaches
+  double
+  trainFlops(bool input_gradient) const; ///< per sample, without the head; with the gradient of its input?
+  std::int64_t labelValues() const;      ///< per sample: one per class and label, as a decoder makes them
+  std::int64_t keptValues() const; ///< per sample: all that backward needs except the input, without the head
+  std::int64_t headValues() const; ///< per sample: the same for the head
+  std::int64_t widest() const;     ///< widest activation inside or at the end, values per sample
   std::int64_t workValues(std::int64_t rows) const; ///< scratch of the layer that needs most of it
   std::int64_t mostParameters() const;              ///< largest number in a layer that is not a group
   std::int64_t realCopies() const;                  ///< of the layer that needs most; see LayerPlan

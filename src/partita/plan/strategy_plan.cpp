@@ -2,8 +2,12 @@
 
 namespace partita {
 
-double StrategyPlan::extraFlops(const StrategySection&, std::int64_t, std::int64_t, std::int64_t, int,
-                                int) const {
+std::vector<LayerPlan> StrategyPlan::head(const StrategySection&, const LayerPlan&) const {
+  return {};
+}
+
+double StrategyPlan::extraFlops(const StrategySection&, const std::vector<LayerPlan>&, std::int64_t,
+                                std::int64_t, int) const {
   return 0.0;
 }
 

@@ -35,16 +35,19 @@ class StrategyPlan {
   virtual bool gradientsCross() const = 0;
   /// The settings of the synthetic labels that stages learn from; null if they use none.
   virtual const SilSection* labels(const StrategySection&) const { return nullptr; }
+  /// The layers with which a stage that ends with `last`, but is not the last stage, predicts the classes
+  /// from its output. They learn with the stage and are no part of the joined network. Empty: none.
+  virtual std::vector<LayerPlan> head(const StrategySection&, const LayerPlan& last) const;
   /// Do microbatches go through joined stages at any time of the run?
   virtual bool usesMicrobatches(const StrategySection& section) const = 0;
   /// Largest number of samples in one pass of a stage, given a replica's `share` of the batch and the size of
   /// a microbatch.
   virtual std::int64_t passRows(std::int64_t share, std::int64_t microbatch) const = 0;
 
-  /// FLOPs per sample of training stage `index`, beyond those of its layers and of the loss on the true
-  /// labels.
-  virtual double extraFlops(const StrategySection& section, std::int64_t classes, std::int64_t inputs,
-                            std::int64_t outputs, int index, int stages) const;
+  /// FLOPs per sample of training stage `index`, the layers [first, last) of `layers`, beyond those of these
+  /// layers and of the loss on the true labels.
+  virtual double extraFlops(const StrategySection& section, const std::vector<LayerPlan>& layers,
+                            std::int64_t first, std::int64_t last, int index) const;
   /// Throws UserError if the strategy cannot train a network that is cut like this.
   virtual void checkStages(const StrategySection& section, const std::vector<StagePlan>& stages,
                            std::int64_t classes) const;

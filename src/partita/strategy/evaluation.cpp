@@ -4,71 +4,143 @@
 #include "partita/core/clock.hpp"
 #include "partita/core/region.hpp"
 #include "partita/data/order.hpp"
+#include "partita/nn/softmax.hpp"
+#include "partita/plan/strategies/sil.hpp"
 #include "partita/plan/strategy_plan.hpp"
 
 namespace partita {
 
 namespace {
 
+using Stages = std::vector<std::unique_ptr<LocalStage>>;
+
 /// Activations are never rounded in an evaluation, so that results do not depend on the number of ranks.
-Channel channelTo(const Grid& grid, int group) {
-  Channel channel = grid.channel(grid.evaluation(), group, Tag::evaluation, "activations to evaluate");
+Channel channelTo(const Grid& grid, int group, Tag tag) {
+  Channel channel = grid.channel(grid.evaluation(), group, tag, "activations to evaluate");
   channel.wire = Precision::single;
   return channel;
 }
 
-/// Runs the samples of this rank's replica through its stages, batch by batch: receives from the previous
-/// rank, sends to the next one. `scores`: one per stage.
-void evaluateShare(const ExecSpace& space, const RunConfig& config, Grid& grid,
-                   const std::vector<std::unique_ptr<LocalStage>>& stages, const DataSets& sets,
-                   const Dataset& set, const OutputRows& outputs, std::vector<Score>& scores) {
-  const std::int64_t capacity = passCapacity(config, grid.replicas());
-  const Slice part = replicaSlice(static_cast<std::int64_t>(set.size()), grid.replica(), grid.replicas());
-  const std::int64_t batches = (part.end - part.begin + capacity - 1) / capacity;
-  const bool first = grid.group() == 0, last = grid.group() + 1 == grid.plan().groups;
+/// The samples of a replica on their way through the stages of this rank, batch by batch: from the previous
+/// rank, to the next one. If the joined network adds up what its stages predict, the sum travels with them.
+class EvaluatedShare {
+ public:
+  EvaluatedShare(const RunConfig& config, Grid& grid, const Stages& stages, std::int64_t labels, int count);
+
+  /// `scores`: one per stage.
+  void run(const ExecSpace& space, const DataSets& sets, const Dataset& set, const OutputRows& outputs,
+           std::vector<Score>& scores);
+
+ private:
+  bool last() const { return _grid.endStage() >= _count; }
+  void openStreams(std::int64_t batches);
+  Matrix predictionsOf(const ExecSpace& space, LocalStage& stage);
+
+  const RunConfig& _config;
+  Grid& _grid;
+  const Stages& _stages;
+  int _count;
+  std::int64_t _capacity, _labels;
+  bool _adds;
+  Matrix _sum; ///< [capacity, labels * classes]; empty unless exits are added
+  std::unique_ptr<Receiver> _receiver, _sums_before;
+  std::unique_ptr<Sender> _sender, _sums_after;
+};
+
+EvaluatedShare::EvaluatedShare(const RunConfig& config, Grid& grid, const Stages& stages, std::int64_t labels,
+                               int count)
+    : _config(config), _grid(grid), _stages(stages), _count(count),
+      _capacity(passCapacity(config, grid.replicas())), _labels(labels), _adds(addsExits(config.strategy)) {
+  if (!_adds) return;
+  const std::int64_t classes = stages.front()->stage.plan().layers.back().classes;
+  _sum = makeMatrix("partita::EvaluatedShare::sum", _capacity, labels * classes);
+}
+
+void EvaluatedShare::openStreams(std::int64_t batches) {
+  const std::int64_t queue = _config.strategy.queue, sums = static_cast<std::int64_t>(_sum.extent(1));
+  const int group = _grid.group();
+  if (group > 0) {
+    _receiver = std::make_unique<Receiver>(channelTo(_grid, group - 1, Tag::evaluation), _capacity,
+                                           _stages.front()->stage.inputs(), queue, batches);
+    if (_adds)
+      _sums_before = std::make_unique<Receiver>(channelTo(_grid, group - 1, Tag::exits), _capacity, sums,
+                                                queue, batches);
+  }
+  if (!last()) {
+    _sender = std::make_unique<Sender>(channelTo(_grid, group + 1, Tag::evaluation), _capacity,
+                                       _stages.back()->stage.outputs(), queue, _grid.traffic.evaluation);
+    if (_adds)
+      _sums_after = std::make_unique<Sender>(channelTo(_grid, group + 1, Tag::exits), _capacity, sums, queue,
+                                             _grid.traffic.evaluation);
+  }
+}
+
+/// What the joined network predicts if it ends with this stage.
+Matrix EvaluatedShare::predictionsOf(const ExecSpace& space, LocalStage& stage) {
+  Pass pass;
+  pass.training = false;
+  const Matrix own = stage.predict(space, pass, stage.tape.output());
+  if (!_adds) return own;
+  const std::int64_t rows = stage.tape.rows, labels = rows * _labels;
+  const auto perLabel = [labels](const Matrix& values) {
+    return Matrix(values.data(), static_cast<std::size_t>(labels),
+                  values.size() / static_cast<std::size_t>(labels));
+  };
+  const Matrix sum = topRows(_sum, rows);
+  addLogSoftmax(space, perLabel(own), static_cast<Real>(stage.exit_weight), stage.stage.plan().first(),
+                perLabel(sum));
+  return sum;
+}
+
+void EvaluatedShare::run(const ExecSpace& space, const DataSets& sets, const Dataset& set,
+                         const OutputRows& outputs, std::vector<Score>& scores) {
+  const Slice part = replicaSlice(static_cast<std::int64_t>(set.size()), _grid.replica(), _grid.replicas());
+  const std::int64_t batches = (part.end - part.begin + _capacity - 1) / _capacity;
+  const bool first = _grid.group() == 0;
   const FeatureRows features(sets, set);
-  BatchReader reader(first ? &features : nullptr, set, sequentialOrder(part.begin, part.end, capacity),
-                     batches, capacity, config.data.prefetch);
-  std::unique_ptr<Receiver> receiver;
-  std::unique_ptr<Sender> sender;
-  if (!first) {
-    receiver = std::make_unique<Receiver>(channelTo(grid, grid.group() - 1), capacity,
-                                          stages.front()->stage.inputs(), config.strategy.queue, batches);
-  }
-  if (!last) {
-    sender =
-        std::make_unique<Sender>(channelTo(grid, grid.group() + 1), capacity, stages.back()->stage.outputs(),
-                                 config.strategy.queue, grid.traffic.evaluation);
-  }
-  for (Score& score : scores) score = Score(capacity * static_cast<std::int64_t>(set.labels_per_sample));
+  BatchReader reader(first ? &features : nullptr, set, sequentialOrder(part.begin, part.end, _capacity),
+                     batches, _capacity, _config.data.prefetch);
+  openStreams(batches);
+  for (Score& score : scores) score = Score(_capacity * _labels);
   Pass pass;
   pass.training = false;
   for (std::int64_t i = 0; i < batches; ++i) {
     alive();
     const Batch batch = reader.next(space);
-    Matrix flow = first ? batch.features : receiver->next(space);
-    for (std::size_t s = 0; s < stages.size(); ++s) {
-      flow = stages[s]->forwardJoined(space, pass, flow);
-      if (stages[s]->loss == nullptr) continue;
-      stages[s]->loss->evaluate(space, stages[s]->tape.output(), {batch.labels, Matrix()}, Real(1), Matrix(),
-                                scores[s]);
+    Matrix flow = first ? batch.features : _receiver->next(space);
+    if (_sums_before != nullptr) {
+      const Matrix sums = _sums_before->next(space);
+      Kokkos::deep_copy(space, topRows(_sum, static_cast<std::int64_t>(sums.extent(0))), sums);
     }
-    if (!last) sender->send(space, flow);
-    if (last && outputs) outputs(flow);
+    Matrix predictions;
+    for (std::size_t s = 0; s < _stages.size() && _stages[s]->index() < _count; ++s) {
+      LocalStage& stage = *_stages[s];
+      flow = stage.forwardJoined(space, pass, flow);
+      if (stage.loss == nullptr) continue;
+      predictions = predictionsOf(space, stage);
+      stage.loss->evaluate(space, predictions, {batch.labels, Matrix()}, Real(1), Matrix(), scores[s]);
+    }
+    if (_sender != nullptr) _sender->send(space, flow);
+    if (_sums_after != nullptr)
+      _sums_after->send(space, topRows(_sum, static_cast<std::int64_t>(flow.extent(0))));
+    if (last() && outputs) outputs(predictions);
   }
 }
 
 } // namespace
 
-Evaluation evaluateJoined(const ExecSpace& space, const RunConfig& config, Grid& grid,
-                          const std::vector<std::unique_ptr<LocalStage>>& stages, const DataSets& sets,
-                          const Dataset& set, const OutputRows& outputs) {
+Evaluation evaluateJoined(const ExecSpace& space, const RunConfig& config, Grid& grid, const Stages& stages,
+                          const DataSets& sets, const Dataset& set, const OutputRows& outputs,
+                          int first_stages) {
   const Region region(space, "partita::evaluateJoined", Phase::evaluation);
   std::vector<Score> scores(stages.size(), Score(0));
-  if (grid.ownsStages()) evaluateShare(space, config, grid, stages, sets, set, outputs, scores);
-  const auto count = static_cast<std::size_t>(grid.plan().stages);
+  const int used = first_stages > 0 ? first_stages : grid.plan().stages;
+  const std::int64_t labels = set.labels_per_sample;
+  if (grid.ownsStages() && grid.firstStage() < used)
+    EvaluatedShare(config, grid, stages, labels, used).run(space, sets, set, outputs, scores);
+  const auto count = static_cast<std::size_t>(used);
   std::vector<double> sums(2 * count, 0.0);
-  for (std::size_t s = 0; s < stages.size() && grid.part() == 0; ++s) {
+  for (std::size_t s = 0; s < stages.size() && stages[s]->index() < used && grid.part() == 0; ++s) {
     const Score::Sums own = scores[s].take(space);
     sums[2 * static_cast<std::size_t>(stages[s]->index())] = own.correct;
     sums[2 * static_cast<std::size_t>(stages[s]->index()) + 1] = own.loss;

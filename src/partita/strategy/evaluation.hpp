@@ -14,14 +14,16 @@ namespace partita {
 struct Evaluation {
   std::vector<double> accuracy, loss;
 };
-/// Receives the outputs of the joined network on the ranks of the last stage, batch by batch, in sample
-/// order.
+/// Receives what the joined network predicts on the ranks of the last stage that is used, batch by batch, in
+/// sample order.
 using OutputRows = std::function<void(const Matrix& logits)>;
 /// Forward pass through the joined network across ranks: each stage decodes from the inputs it really gets,
-/// and the samples are divided among the replicas. Collective. Returns the same result on every rank.
+/// and the samples are divided among the replicas. If the joined network adds up its exits, the result of a
+/// stage is that of the sum up to it. `first_stages` leaves off after so many stages; 0: uses all.
+/// Collective. Returns the same result on every rank.
 Evaluation evaluateJoined(const ExecSpace& space, const RunConfig& config, Grid& grid,
                           const std::vector<std::unique_ptr<LocalStage>>& stages, const DataSets& sets,
-                          const Dataset& set, const OutputRows& outputs = {});
+                          const Dataset& set, const OutputRows& outputs = {}, int first_stages = 0);
 
 /// Evaluates during training, as often as the deck says and at the end, on the validation set, or on the test
 /// set if there is none, and notifies the observer.

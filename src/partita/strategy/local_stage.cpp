@@ -38,7 +38,7 @@ std::vector<double> meanOfChannels(const std::vector<double>& mean, std::int64_t
 /// Cut initialisation: the stage starts at the mean label with little spread, so that the first steps turn
 /// outputs instead of killing units. To that end the last weights, or the scale of a batch norm, are made
 /// small.
-void startAtMeanLabel(const StagePlan& plan, const SilLabels& labels, double gain,
+void startAtMeanLabel(const SilSection& sil, const StagePlan& plan, const SilLabels& labels,
                       std::vector<Real>& values) {
   const LayerPlan* layer = lastLinear(plan.layers);
   if (layer == nullptr || !layer->rules().scalesOutput(*layer)) return;
@@ -47,9 +47,12 @@ void startAtMeanLabel(const StagePlan& plan, const SilLabels& labels, double gai
     if (tensor.layer != layer->name()) continue;
     Real* const own = values.data() + tensor.offset;
     if (tensor.name == factors) {
-      for (std::int64_t i = 0; i < tensor.size; ++i) own[i] *= static_cast<Real>(gain);
+      for (std::int64_t i = 0; i < tensor.size; ++i) own[i] *= static_cast<Real>(sil.cut_gain);
     } else {
-      const std::vector<double> means = meanOfChannels(labels.mean, tensor.size);
+      const bool known = labelsCountUnits(sil, plan.layers.back().out);
+      const std::vector<double> means = known
+                                            ? meanOfChannels(labels.mean, tensor.size)
+                                            : std::vector<double>(static_cast<std::size_t>(tensor.size), 0.0);
       std::transform(means.begin(), means.end(), own, [](double mean) { return static_cast<Real>(mean); });
     }
   }
@@ -83,8 +86,18 @@ void startWithLabels(const StagePlan& plan, const SilLabels& before, const SilLa
   }
 }
 
+/// The last layer of a head starts as the decoder of fixed labels.
+void startLearnedLabels(const StagePlan& plan, const SilLabels& labels, std::vector<Real>& values) {
+  const StageTensor weight = parameterTensors(plan.withHead()).back();
+  for (std::size_t i = 0; i < labels.values.size(); ++i) {
+    const double centred = labels.values[i] - labels.mean[i % labels.mean.size()];
+    values[static_cast<std::size_t>(weight.offset) + i] = static_cast<Real>(centred / labels.temperature);
+  }
+}
+
 bool startsWithLabels(const SilSection& sil, const StagePlan& plan) {
-  if (plan.first() || !startsWithLabels(sil)) return false;
+  if (plan.first() || !startsWithLabels(sil) || !labelsCountUnits(sil, plan.layers.front().in)) return false;
+  if (!plan.last() && !labelsCountUnits(sil, plan.layers.back().out)) return false;
   const LayerPlan& last = plan.layers.back();
   const std::vector<ParameterShape> shapes = last.parameterShapes();
   const Shape from_labels_to_labels{plan.labelWidth(), plan.inputs() / plan.positions};
@@ -98,8 +111,9 @@ std::vector<Real> startingValues(const RunConfig& config, const StagePlan& plan,
   const SilSection* sil = labelSettings(config);
   if (sil == nullptr) return values;
   if (!plan.last() && sil->initialisation == CutInitialisation::cut) {
-    startAtMeanLabel(plan, labels, sil->cut_gain, values);
+    startAtMeanLabel(*sil, plan, labels, values);
   }
+  if (!plan.head.empty()) startLearnedLabels(plan, labels, values);
   if (startsWithLabels(*sil, plan)) {
     startWithLabels(plan, labelsOfCut(config, classes, plan.inputs() / plan.positions, plan.index - 1),
                     labels, values);
@@ -113,7 +127,7 @@ std::unique_ptr<Loss> makeStageLoss(const RunConfig& config, const StagePlan& pl
   if (!plan.last() && sil == nullptr) return nullptr;
   if (!plan.last()) {
     const bool prototype = sil->loss == StageLoss::prototype;
-    return prototype ? makePrototype(labels, capacity) : makeLabelMse(labels, capacity);
+    return prototype ? makeCrossEntropy(0.0) : makeLabelMse(labels, capacity);
   }
   if (config.training.loss == LossKind::mse) return makeLabelMse(makeOneHotLabels(classes), capacity);
   return makeCrossEntropy(config.training.label_smoothing);
@@ -143,7 +157,7 @@ std::int64_t passCapacity(const RunConfig& config, int replicas) {
 
 SilLabels labelsOfCut(const RunConfig& config, std::int64_t classes, std::int64_t width, int cut) {
   const SilSection& sil = config.strategy.sil;
-  return makeSilLabels(sil.labels, sil.kappa, sil.temperature, classes, width,
+  return makeSilLabels(labelKind(sil, width, classes), sil.kappa, sil.temperature, classes, width,
                        static_cast<std::uint64_t>(config.run.seed), cut);
 }
 
@@ -153,12 +167,36 @@ LocalStage::LocalStage(const RunConfig& config, const StagePlan& plan, std::int6
                  ? SilLabels{}
                  : labelsOfCut(config, classes, plan.labelWidth(), plan.index)),
       stage(plan, startingValues(config, plan, labels, classes), capacity, storageOf(config)),
+      head_tape(stage.makeHeadTape(capacity)),
       reencode(plan.last() || !reencodes(config.strategy)
                    ? nullptr
                    : std::make_unique<Reencode>(labels, plan.index, capacity * plan.positions)),
       tape(makeTape(capacity)), score(capacity * plan.positions),
       loss(makeStageLoss(config, plan, labels, classes, capacity * plan.positions)) {
   stage.setSeed(static_cast<std::uint64_t>(config.run.seed));
+  if (stage.hasHead()) {
+    labels = {}; // they learn as parameters of the stage
+  } else if (labels.classes() > 0 && labelSettings(config)->loss == StageLoss::prototype) {
+    decoder = std::make_unique<LabelDecoder>(labels, capacity * plan.positions);
+  }
+}
+
+Matrix LocalStage::predict(const ExecSpace& space, const Pass& pass, const Matrix& output) {
+  if (stage.hasHead()) return stage.forwardHead(space, pass, output, head_tape);
+  return decoder != nullptr ? decoder->forward(space, perLabel(output)) : output;
+}
+
+Matrix LocalStage::lossGradient(const ExecSpace& space, const Pass& pass, const Matrix& output,
+                                const Targets& targets, Real weight, const Stage::GradientReady& ready) {
+  const Matrix grad = stage.outputGradient(output), logits = predict(space, pass, output);
+  const bool decodes = decoder != nullptr;
+  const Matrix logit_gradient = stage.hasHead() ? stage.logitGradient(logits)
+                                : decodes       ? decoder->logitGradient(logits)
+                                                : grad;
+  loss->evaluate(space, logits, targets, weight, logit_gradient, score);
+  if (stage.hasHead()) stage.backwardHead(space, pass, output, head_tape, logit_gradient, ready);
+  if (decodes) decoder->backward(space, logit_gradient, perLabel(grad));
+  return grad;
 }
 
 JoinedTape LocalStage::makeTape(std::int64_t capacity) const {
@@ -209,6 +247,7 @@ void LocalStage::backwardJoined(const ExecSpace& space, const Pass& pass, const 
                        topRows(on.posterior, static_cast<std::int64_t>(from.extent(0))), perLabel(grad_out),
                        perLabel(grad));
   }
+  if (stage.hasHead()) stage.skipHead(space, ready);
   stage.backward(space, pass, in, on, grad, grad_in, ready);
 }
 

@@ -41,8 +41,19 @@ struct LocalStage {
   void backwardJoined(const ExecSpace& space, const Pass& pass, const Matrix& in, const JoinedTape& on,
                       const Matrix& grad_out, const Matrix& grad_in, const Stage::GradientReady& ready);
 
-  SilLabels labels; ///< of the cut after the stage; empty for the last stage and without labels
+  /// The stage's own prediction from its `output`: the logits of its head or of its fixed labels; for the
+  /// last stage and for the squared error the output itself. Valid until the next call.
+  Matrix predict(const ExecSpace& space, const Pass& pass, const Matrix& output);
+  /// Adds the stage's own loss on `output` to the score. Returns dJ/doutput, in a work buffer of the stage,
+  /// and computes the gradients of the head. `ready` is as in `Stage::backward`.
+  Matrix lossGradient(const ExecSpace& space, const Pass& pass, const Matrix& output, const Targets& targets,
+                      Real weight, const Stage::GradientReady& ready = {});
+
+  SilLabels labels; ///< fixed labels of the cut after the stage; empty for the last stage and without labels
   Stage stage;
+  std::unique_ptr<LabelDecoder> decoder; ///< of fixed labels; null: none, or the squared error
+  Tape head_tape;
+  double exit_weight = 1.0;           ///< of the stage's prediction in a joined network that adds them up
   std::unique_ptr<Reencode> reencode; ///< null: the activation itself crosses the cut
   JoinedTape tape;
   Score score;

@@ -20,10 +20,11 @@ void StageTrainer::step(const ExecSpace& space, const Matrix& in, const Targets&
 }
 
 void StageTrainer::learn(const ExecSpace& space, const Pass& pass, const Matrix& in, const Targets& targets) {
-  const Matrix gradient = _local.stage.outputGradient(_local.tape.rows);
-  _local.loss->evaluate(space, _local.tape.output(), targets, _updater.lossWeight(), gradient, _local.score);
+  const Stage::GradientReady ready = _updater.gradientReady(space);
+  const Matrix gradient =
+      _local.lossGradient(space, pass, _local.tape.output(), targets, _updater.lossWeight(), ready);
   _updater.checkLoss(space, _local.tape, in);
-  _local.stage.backward(space, pass, in, _local.tape, gradient, Matrix(), _updater.gradientReady(space));
+  _local.stage.backward(space, pass, in, _local.tape, gradient, Matrix(), ready);
 }
 
 } // namespace partita

@@ -89,6 +89,21 @@ void checkMessages(const RunConfig& config, const Partition& partition, const Gr
 
 } // namespace
 
+void checkStageCount(const RunConfig& config, int stages, int wanted) {
+  if (wanted > stages) {
+    throw UserError("--stages " + std::to_string(wanted) + ": the network has " + std::to_string(stages) +
+                    (stages == 1 ? " stage" : " stages"));
+  }
+  if (wanted == stages) return;
+  const SilSection* labels = planOf(config.strategy).labels(config.strategy);
+  if (labels == nullptr)
+    throw UserError("--stages " + std::to_string(wanted) +
+                    ": only the last stage predicts classes, because the network was trained as one");
+  if (labels->loss == StageLoss::mse)
+    throw UserError("--stages " + std::to_string(wanted) +
+                    ": stages trained with strategy/loss = \"mse\" give no logits; \"prototype\" does");
+}
+
 void checkLabels(const Partition& partition, const DataSets& sets) {
   const std::int64_t labels = sets.train.labels_per_sample;
   const std::int64_t positions = partition.stages.back().positions;
@@ -107,7 +122,8 @@ void checkTraining(const RunConfig& config, const DataSets& sets, const Partitio
                     " replicas without work");
   }
   for (const StagePlan& stage : partition.stages) {
-    for (const LayerPlan* layer : leavesOf(stage.layers)) {
+    const std::vector<LayerPlan> layers = stage.withHead();
+    for (const LayerPlan* layer : leavesOf(layers)) {
       if (layer->statistics() == 0) continue;
       checkValues(*layer, fewestRows(config, grid), grid);
       checkOrder(*layer, config, grid);

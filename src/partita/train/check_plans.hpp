@@ -22,4 +22,7 @@ double largestMessage(const RunConfig& config, const Partition& partition, const
 /// Checks deck and data and prints the effective deck and the partition over `ranks`, without Kokkos.
 void dryRun(const RunConfig& config, int ranks);
 
+/// Throws UserError if a network of `stages` stages cannot end after the first `wanted` of them.
+void checkStageCount(const RunConfig& config, int stages, int wanted);
+
 } // namespace partita

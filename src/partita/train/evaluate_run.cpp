@@ -10,9 +10,11 @@
 #include "partita/io/output_file.hpp"
 #include "partita/io/read_run_file.hpp"
 #include "partita/io/stage_tensors.hpp"
+#include "partita/plan/strategies/sil.hpp"
 #include "partita/plan/strategy_plan.hpp"
 #include "partita/strategy/evaluation.hpp"
 #include "partita/train/banner.hpp"
+#include "partita/train/check_plans.hpp"
 #include "partita/train/run_files.hpp"
 #include "partita/train/setup.hpp"
 
@@ -38,7 +40,8 @@ class Predictions {
   /// Adds the outputs for the next rows of this replica's part, on the ranks of the last stage.
   void add(const ExecSpace& space, const Matrix& logits);
   /// Collects the outputs on rank 0, which has the features, and writes the file. Collective.
-  void write(const Grid& grid, const DataSets& sets, const Dataset& set);
+  /// The network ends after `stages` stages.
+  void write(const Grid& grid, const DataSets& sets, const Dataset& set, int stages);
 
  private:
   void writeFeatures(const Samples& features);
@@ -74,9 +77,9 @@ void Predictions::writeFeatures(const Samples& features) {
   }
 }
 
-void Predictions::write(const Grid& grid, const DataSets& sets, const Dataset& set) {
+void Predictions::write(const Grid& grid, const DataSets& sets, const Dataset& set, int stages) {
   const GridPlan& plan = grid.plan();
-  const bool last = grid.owns(plan.stages - 1) && grid.part() == 0;
+  const bool last = grid.owns(stages - 1) && grid.part() == 0;
   if (last && grid.world().rank() != 0)
     sendChunks(grid.world(), Tag::predictions, _logits.data(), _logits.size() * sizeof(float));
   if (_file == nullptr) return;
@@ -92,7 +95,7 @@ void Predictions::write(const Grid& grid, const DataSets& sets, const Dataset& s
   extents.push_back(sets.classes);
   _file->begin("logits", "<f4", extents, set.labels.size() * classes * sizeof(float));
   for (int replica = 0; replica < plan.replicas; ++replica) {
-    const int rank = plan.rankAt(plan.groups - 1, replica);
+    const int rank = plan.rankAt(plan.groupOf(stages - 1), replica);
     const Slice part = replicaSlice(samples, replica, plan.replicas);
     if (rank == 0) {
       _file->write(_logits.data(), _logits.size() * sizeof(float));
@@ -129,12 +132,14 @@ std::vector<std::string> inputsOf(const std::string& run, const DataSection& dat
   return files;
 }
 
-void showEvaluation(const Evaluation& result, std::size_t samples) {
+/// `whole`: is the last row that of the whole network? `adds`: is each row that of the sum up to its stage?
+void showEvaluation(const Evaluation& result, std::size_t samples, bool whole, bool adds) {
   Log::info("test accuracy on " + std::to_string(samples) + " samples:");
   for (std::size_t s = 0; s < result.accuracy.size(); ++s) {
     std::array<char, 96> line{};
-    const std::string who =
-        s + 1 == result.accuracy.size() ? "joined network" : "stage " + std::to_string(s + 1) + " alone";
+    const std::string who = whole && s + 1 == result.accuracy.size()
+                                ? "joined network"
+                                : "stage " + std::to_string(s + 1) + (adds ? "" : " alone");
     std::snprintf(line.data(), line.size(), "  %-16s %6.2f %%   loss %.4f", who.c_str(),
                   100.0 * result.accuracy[s], result.loss[s]);
     Log::info(line.data());
@@ -143,8 +148,7 @@ void showEvaluation(const Evaluation& result, std::size_t samples) {
 
 } // namespace
 
-void evaluateRun(const Communicator& world, const std::string& path,
-                 const std::vector<std::string>& overrides, const std::string& predictions,
+void evaluateRun(const Communicator& world, const EvaluationRequest& request,
                  const std::string& command_line) {
   const ExecSpace space;
   showBanner(space, world, command_line);
@@ -152,27 +156,33 @@ void evaluateRun(const Communicator& world, const std::string& path,
   RunConfig deck;
   RunFacts facts;
   collectively(world, [&] {
-    file = parameterFileOf(path);
+    file = parameterFileOf(request.path);
     facts = RunFile(file).facts();
-    deck = withFixedCuts(parseDeck(facts.deck, file, overrides), facts.shape, facts.classes, sizeof(Real));
+    deck = withFixedCuts(parseDeck(facts.deck, file, request.overrides), facts.shape, facts.classes,
+                         sizeof(Real));
     deck.strategy.replicas = evaluationReplicas(deck.strategy, world.size());
-    if (!predictions.empty()) refuseInput(predictions, inputsOf(path, deck.data));
+    if (!request.predictions.empty()) refuseInput(request.predictions, inputsOf(request.path, deck.data));
   });
   Setup setup(world, deck, trainedInput(facts));
+  const int all = setup.grid.plan().stages, stages = request.stages > 0 ? request.stages : all;
+  checkStageCount(setup.config, all, stages);
   showMessagePaths(setup.grid);
   collectively(world, [&] {
     const RunFile opened(file);
     opened.verify(world.rank(), world.size());
-    checkParameters(opened, setup.plans.partition);
+    checkParameters(opened, setup.plans.partition, true);
     readParameters(opened, setup.stagePointers<Stage*>());
   });
+  for (const auto& local : setup.stages)
+    if (!facts.exit_weights.empty())
+      local->exit_weight = facts.exit_weights.at(static_cast<std::size_t>(local->index()));
   const DataSets& sets = setup.plans.sets;
-  Predictions kept(world, predictions);
+  Predictions kept(world, request.predictions);
   const OutputRows keep = [&](const Matrix& logits) { kept.add(space, logits); };
   const Evaluation result = evaluateJoined(space, setup.config, setup.grid, setup.stages, sets, sets.test,
-                                           kept.wanted() ? keep : OutputRows());
-  if (kept.wanted()) kept.write(setup.grid, sets, sets.test);
-  showEvaluation(result, sets.test.size());
+                                           kept.wanted() ? keep : OutputRows(), stages);
+  if (kept.wanted()) kept.write(setup.grid, sets, sets.test, stages);
+  showEvaluation(result, sets.test.size(), stages == all, addsExits(setup.config.strategy));
   const std::string hash = hashParameters(setup.grid, setup.stagePointers<const Stage*>());
   Log::info("parameters_hash " + hash);
 }

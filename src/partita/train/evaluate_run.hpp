@@ -7,11 +7,18 @@
 
 namespace partita {
 
-/// Evaluates the parameters of a run directory, or a parameter file, on the test set of its deck (changed by
-/// `overrides`) and prints the accuracy of each stage and of the joined network. `predictions` names a .npz
-/// file for the network's output for each sample; empty: none. Collective.
-void evaluateRun(const Communicator& world, const std::string& path,
-                 const std::vector<std::string>& overrides, const std::string& predictions,
+/// What to evaluate.
+struct EvaluationRequest {
+  std::string path;                   ///< run directory or parameter file
+  std::vector<std::string> overrides; ///< changes of its deck
+  std::string predictions;            ///< .npz file for the network's output for each sample; empty: none
+  int stages = 0;                     ///< the network ends after so many stages; 0: after all
+};
+
+/// Evaluates trained parameters on the test set of their deck and prints the accuracy of each stage and of
+/// the joined network. Collective. Throws UserError if the network cannot end after the given number of
+/// stages.
+void evaluateRun(const Communicator& world, const EvaluationRequest& request,
                  const std::string& command_line);
 
 } // namespace partita

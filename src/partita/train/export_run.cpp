@@ -14,6 +14,7 @@
 #include "partita/plan/strategies/sil.hpp"
 #include "partita/plan/strategy_plan.hpp"
 #include "partita/strategy/local_stage.hpp"
+#include "partita/train/check_plans.hpp"
 #include "partita/train/layer_operations.hpp"
 #include "partita/train/run_files.hpp"
 
@@ -54,11 +55,60 @@ Operation reencodeOperation(const StoredNetwork& stored, const StagePlan& plan) 
   return operation;
 }
 
-void addStage(const StoredNetwork& stored, const StagePlan& plan, LayerOperations& operations) {
-  for (const LayerPlan& layer : plan.layers) operations.add(layer);
-  if (!plan.last() && reencodes(stored.config.strategy))
-    operations.addRows(reencodeOperation(stored, plan), plan.labelWidth());
+/// The decoder of fixed labels as a dense layer: classes from the rows of the stage's output.
+Operation decoderOperation(const StoredNetwork& stored, const StagePlan& plan) {
+  Operation decoder = reencodeOperation(stored, plan);
+  const LayerPlan labels = planHead({}, 1, plan.layers.back()).front();
+  decoder.kind = Operation::Kind::layer;
+  decoder.name = labels.name();
+  decoder.type = labels.spec.type;
+  decoder.word = labels.rules().step(labels).operation;
+  decoder.shape = {plan.labelWidth()};
+  decoder.tensors.resize(1);
+  decoder.tensors.front().name = decoder.name + "/weight";
+  return decoder;
 }
+
+/// Adds the stages of the joined network, which ends after the first `count`.
+class StageOperations {
+ public:
+  StageOperations(const StoredNetwork& stored, LayerOperations& operations, int count)
+      : _stored(stored), _operations(operations), _count(count), _adds(addsExits(stored.config.strategy)) {}
+
+  void add(const StagePlan& plan) {
+    const bool used = plan.index < _count, end = plan.index + 1 == _count;
+    for (const LayerPlan& layer : plan.layers) used ? _operations.add(layer) : _operations.skip(layer);
+    if (used && _adds) {
+      addExit(plan);
+    } else if (end && !plan.last()) {
+      predict(plan);
+    } else {
+      for (const LayerPlan& layer : plan.head) _operations.skip(layer);
+    }
+    if (end && _adds) _operations.addSum(_stored.facts.classes);
+    if (!end && used && reencodes(_stored.config.strategy))
+      _operations.addRows(reencodeOperation(_stored, plan), plan.labelWidth());
+  }
+
+ private:
+  /// Makes the prediction of a stage the current value.
+  void predict(const StagePlan& plan) {
+    for (const LayerPlan& layer : plan.head) _operations.add(layer);
+    if (plan.head.empty() && !plan.last())
+      _operations.addRows(decoderOperation(_stored, plan), plan.labelWidth(), _stored.facts.classes);
+  }
+
+  void addExit(const StagePlan& plan) {
+    const std::vector<double>& weights = _stored.facts.exit_weights;
+    const double weight = weights.empty() ? 1.0 : weights.at(static_cast<std::size_t>(plan.index));
+    _operations.addExit(plan.index + 1, weight, _stored.facts.classes, [&] { predict(plan); });
+  }
+
+  const StoredNetwork& _stored;
+  LayerOperations& _operations;
+  int _count;
+  bool _adds;
+};
 
 /// ", 12.3 MB" for a regular file; empty for a pipe or a device.
 std::string sizeOf(const std::string& path) {
@@ -76,20 +126,21 @@ void writeNetwork(const std::string& output, const JoinedNetwork& network) {
 
 } // namespace
 
-JoinedNetwork joinedNetwork(const std::string& path) {
+JoinedNetwork joinedNetwork(const std::string& path, int stages) {
   const RunFile file(path);
   file.verify();
   StoredNetwork stored(file);
   const Partition partition = planPartition(
       stored.config, planNetwork(stored.config.network, stored.facts.shape, stored.facts.classes),
       stored.facts.classes, sizeof(Real));
-  checkParameters(file, partition);
+  checkParameters(file, partition, true);
   JoinedNetwork network;
   LayerOperations operations(file, {stored.inputs});
-  for (const StagePlan& plan : partition.stages) {
-    addStage(stored, plan, operations);
-    network.parameters += plan.parameters();
-  }
+  const int all = static_cast<int>(partition.stages.size()), used = stages > 0 ? stages : all;
+  checkStageCount(stored.config, all, used);
+  StageOperations steps(stored, operations, used);
+  for (const StagePlan& plan : partition.stages) steps.add(plan);
+  network.parameters = operations.parameters();
   operations.finish(partition.stages.back().layers.back().out);
   network.operations = operations.take();
   network.positions = partition.stages.back().positions;
@@ -105,12 +156,12 @@ JoinedNetwork joinedNetwork(const std::string& path) {
   return network;
 }
 
-void exportRun(const Communicator& world, const std::string& path, const std::string& output,
+void exportRun(const Communicator& world, const std::string& path, const std::string& output, int stages,
                const std::string& command_line) {
   collectively(world, [&] {
     if (world.rank() != 0) return;
     refuseInput(output, filesOfRun(path));
-    JoinedNetwork network = joinedNetwork(parameterFileOf(path));
+    JoinedNetwork network = joinedNetwork(parameterFileOf(path), stages);
     network.origin = "Partita " + versionString() + " (" + gitHash() + "): " + command_line;
     writeNetwork(output, network);
   });

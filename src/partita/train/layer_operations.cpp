@@ -25,6 +25,7 @@ void LayerOperations::addStep(const LayerPlan& layer, const LayerStep& step) {
   operation.settings = step.settings;
   readTensors(parameters_kind, layer.parameterShapes(), operation);
   readTensors(statistics_kind, layer.statisticsShapes(), operation);
+  for (const ParameterShape& shape : layer.parameterShapes()) _parameters += shape.size();
   if (!layer.rules().table(layer).empty()) _table = operation.tensors.front().name;
   if (layer.rules().tied(layer)) operation.tied = _table;
   reshape(step.in, layer.name() + (step.in.size() == 1 ? ".rows" : ".input"));
@@ -55,9 +56,10 @@ void LayerOperations::reshape(const Shape& shape, const std::string& name) {
   _shape = shape;
 }
 
-void LayerOperations::addRows(Operation operation, std::int64_t width) {
+void LayerOperations::addRows(Operation operation, std::int64_t width, std::int64_t outputs) {
   reshape({width}, operation.name + ".rows");
   _operations.push_back(std::move(operation));
+  if (outputs > 0) _shape = {outputs};
 }
 
 void LayerOperations::addActivation(const LayerPlan& layer) {
@@ -70,26 +72,54 @@ void LayerOperations::addActivation(const LayerPlan& layer) {
   _operations.push_back(operation);
 }
 
+void LayerOperations::mark(Kind kind, const std::string& name, double weight) {
+  Operation operation;
+  operation.kind = kind;
+  operation.name = name;
+  operation.weight = weight;
+  _operations.push_back(operation);
+}
+
+void LayerOperations::skip(const LayerPlan& layer) {
+  const std::vector<LayerPlan> alone{layer};
+  for (const LayerPlan* leaf : leavesOf(alone)) {
+    Operation unused;
+    unused.name = leaf->name();
+    readTensors(parameters_kind, leaf->parameterShapes(), unused);
+    readTensors(statistics_kind, leaf->statisticsShapes(), unused);
+  }
+}
+
+void LayerOperations::addExit(int number, double weight, std::int64_t classes,
+                              const std::function<void()>& predict) {
+  const std::string name = "exit" + std::to_string(number);
+  const Shape before = _shape;
+  mark(Kind::branch, name + ".branch");
+  predict();
+  reshape({classes}, name + ".rows");
+  mark(Kind::exit, name, weight);
+  _shape = before;
+}
+
+void LayerOperations::addSum(std::int64_t classes) {
+  mark(Kind::sum, "sum");
+  _shape = {classes};
+}
+
 void LayerOperations::addGroup(const LayerPlan& layer) {
-  const auto mark = [&](Kind kind, const char* what) {
-    Operation operation;
-    operation.kind = kind;
-    operation.name = layer.name() + "." + what;
-    _operations.push_back(operation);
-  };
   const bool residual = layer.rules().residual();
   reshape(layer.in, layer.name() + ".input");
-  if (residual) mark(Kind::branch, "branch");
+  if (residual) mark(Kind::branch, layer.name() + ".branch");
   for (const LayerPlan& inside : layer.body) add(inside);
   reshape(layer.out, layer.name() + ".body");
   if (!residual) return;
   if (!layer.shortcut.empty()) {
-    mark(Kind::swap, "swap");
+    mark(Kind::swap, layer.name() + ".swap");
     _shape = layer.in;
     for (const LayerPlan& inside : layer.shortcut) add(inside);
     reshape(layer.out, layer.name() + ".shortcut");
   }
-  mark(Kind::add, "add");
+  mark(Kind::add, layer.name() + ".add");
   addActivation(layer);
 }
 

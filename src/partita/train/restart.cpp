@@ -164,7 +164,7 @@ Restart planRestart(const std::string& file, const RunConfig& deck, const RunCon
   if (file.empty()) return restart;
   restart.opened = std::make_shared<const RunFile>(file);
   const RunFile& opened = *restart.opened;
-  checkParameters(opened, partition);
+  checkParameters(opened, partition, false);
   if (!opened.isCheckpoint()) {
     compareLabels(opened.facts(), sets, file, false);
     Log::info("beginning with the parameters of " + file);

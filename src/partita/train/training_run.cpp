@@ -20,6 +20,7 @@
 #include "partita/train/setup.hpp"
 #include "partita/train/summary.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -153,9 +154,20 @@ Outcome tellStop(const RunControl& control, const Checkpointer& checkpointer, co
   return Outcome::stopped;
 }
 
+/// The weights with which the stages add up; empty if all are 1. Collective.
+std::vector<double> exitWeights(const Setup& setup) {
+  std::vector<double> weights(setup.plans.partition.stages.size(), 0.0);
+  for (const auto& local : setup.stages)
+    if (setup.grid.speaks()) weights[static_cast<std::size_t>(local->index())] = local->exit_weight;
+  setup.grid.world().sum(weights);
+  const bool equal = std::all_of(weights.begin(), weights.end(), [](double weight) { return weight == 1.0; });
+  return equal ? std::vector<double>{} : weights;
+}
+
 /// Writes the result files of a finished run.
-void writeResults(const Summary& summary, const RunFacts& facts, const Setup& setup, Monitor& monitor,
+void writeResults(const Summary& summary, RunFacts facts, const Setup& setup, Monitor& monitor,
                   const RunDirectory& directory) {
+  facts.exit_weights = exitWeights(setup);
   collectively(setup.grid.world(), [&] { monitor.flushHistory(); });
   if (directory.exists()) writeParameters(directory.file("parameters.h5"), facts, setup);
   finishSummary(summary, setup.config, setup.plans.partition, setup.grid, directory.file("summary.json"));

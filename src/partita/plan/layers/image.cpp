@@ -160,4 +160,11 @@ const LayerRules& flattenRules() {
   return rules;
 }
 
+LayerSpec averagePool(std::int64_t window) {
+  LayerSpec spec;
+  spec.type = "average-pool";
+  spec.pool.kernel = spec.pool.stride = {{window}};
+  return spec;
+}
+
 } // namespace partita

@@ -29,4 +29,7 @@ const LayerRules& rmsNormRules();
 const LayerRules& embeddingRules();
 const LayerRules& attentionRules();
 
+/// A layer that averages windows of `window` places along each axis, side by side.
+LayerSpec averagePool(std::int64_t window);
+
 } // namespace partita

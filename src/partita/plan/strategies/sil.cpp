@@ -2,6 +2,7 @@
 
 #include "partita/config/names.hpp"
 #include "partita/config/user_error.hpp"
+#include "partita/plan/network_plan.hpp"
 #include "partita/plan/strategies/table.hpp"
 
 #include <algorithm>
@@ -27,11 +28,16 @@ bool reencodes(const StrategySection& strategy) {
   return sil->input == StageInput::free && sil->loss == StageLoss::prototype;
 }
 
+bool addsExits(const StrategySection& strategy) {
+  const SilSection* sil = planOf(strategy).labels(strategy);
+  return sil != nullptr && sil->exits != Exits::none;
+}
+
 bool matchedBefore(const StrategySection& strategy, std::int64_t weight_layers) {
   const SilSection* sil = planOf(strategy).labels(strategy);
   if (sil == nullptr) return false;
   if (sil->match != Match::automatic) return sil->match == Match::before;
-  if (weight_layers == 1 && sil->loss == StageLoss::prototype) return false;
+  if (learnsLabels(*sil) || (weight_layers == 1 && sil->loss == StageLoss::prototype)) return false;
   switch (sil->labels) {
   case LabelKind::uniform:
   case LabelKind::binary:
@@ -43,7 +49,50 @@ bool matchedBefore(const StrategySection& strategy, std::int64_t weight_layers) 
   }
 }
 
+bool learnsLabels(const SilSection& sil) {
+  if (sil.labels != LabelKind::automatic) return sil.labels == LabelKind::learned;
+  return sil.loss == StageLoss::prototype && sil.input != StageInput::free && sil.reencode != Switch::on;
+}
+
+LabelKind labelKind(const SilSection& sil, std::int64_t width, std::int64_t classes) {
+  const bool learns = sil.labels == LabelKind::automatic || sil.labels == LabelKind::learned;
+  const LabelKind kind = learns ? sil.label_init : sil.labels;
+  if (kind != LabelKind::automatic) return kind;
+  return width >= classes ? LabelKind::orthogonal : LabelKind::gaussian;
+}
+
 namespace {
+
+/// The side of the windows over which the values of an image are averaged before the labels.
+std::int64_t poolingWindow(const SilSection& sil, const Shape& cut) {
+  constexpr std::int64_t most_values = 4096;
+  if (cut.size() < 3) return 1;
+  if (sil.label_pool > 0) return sil.label_pool;
+  const auto valuesAfter = [&](std::int64_t window) {
+    std::int64_t values = cut[0];
+    for (std::size_t axis = 1; axis < cut.size(); ++axis) values *= cut[axis] / window;
+    return values;
+  };
+  const std::int64_t smallest = *std::min_element(cut.begin() + 1, cut.end());
+  std::int64_t window = 1;
+  while (window < smallest && valuesAfter(window) > most_values) ++window;
+  return window;
+}
+
+} // namespace
+
+bool labelsCountUnits(const SilSection& sil, const Shape& cut) {
+  return !learnsLabels(sil) || (sil.head.empty() && poolingWindow(sil, cut) == 1);
+}
+
+namespace {
+
+double flopsOf(const std::vector<LayerPlan>& head) {
+  double flops = 0.0;
+  for (const LayerPlan& layer : head)
+    flops += layer.forwardFlops() + layer.weightFlops() + layer.inputFlops();
+  return flops;
+}
 
 /// Labels of tokens are matched at each position.
 void checkPositions(const StagePlan& stage) {
@@ -79,25 +128,36 @@ class SilPlan final : public StrategyPlan {
   }
   std::int64_t passRows(std::int64_t share, std::int64_t) const override { return share; }
 
-  double extraFlops(const StrategySection& section, std::int64_t classes, std::int64_t inputs,
-                    std::int64_t outputs, int index, int stages) const override {
+  std::vector<LayerPlan> head(const StrategySection& section, const LayerPlan& last) const override {
+    if (!learnsLabels(section.sil)) return {};
+    return planHead(section.sil.head, poolingWindow(section.sil, last.out), last);
+  }
+
+  double extraFlops(const StrategySection& section, const std::vector<LayerPlan>& layers, std::int64_t first,
+                    std::int64_t last, int index) const override {
+    const std::int64_t count = layers.size();
+    const double label_product = 2.0 * static_cast<double>(layers.back().classes);
     double flops = 0.0;
-    const double label_product = 2.0 * static_cast<double>(classes);
-    if (index + 1 < stages && section.sil.loss == StageLoss::prototype)
-      flops += 2.0 * label_product * static_cast<double>(outputs); // logits and their gradient
-    if (index > 0 && mixesLabels(section.sil)) flops += label_product * static_cast<double>(inputs);
+    if (last < count && learnsLabels(section.sil)) {
+      flops += flopsOf(head(section, layers[last - 1]));
+    } else if (last < count && section.sil.loss == StageLoss::prototype) {
+      flops +=
+          2.0 * label_product * static_cast<double>(layers[last - 1].outputs()); // logits, their gradient
+    }
+    if (index > 0 && mixesLabels(section.sil))
+      flops += label_product * static_cast<double>(layers[first].inputs());
     return flops;
   }
 
   void checkStages(const StrategySection& section, const std::vector<StagePlan>& stages,
                    std::int64_t classes) const override {
-    const LabelKind kind = section.sil.labels;
-    const bool wide = kind == LabelKind::orthogonal || kind == LabelKind::etf || kind == LabelKind::block;
     for (std::size_t i = 0; i + 1 < stages.size(); ++i) {
       if (stages[i].parameters() == 0)
         throw UserError("strategy/cuts: stage " + std::to_string(i + 1) + " has no parameters to learn");
       checkPositions(stages[i]);
       const std::int64_t width = stages[i].labelWidth();
+      const LabelKind kind = labelKind(section.sil, width, classes);
+      const bool wide = kind == LabelKind::orthogonal || kind == LabelKind::etf || kind == LabelKind::block;
       if (wide && width < classes) {
         throw UserError("strategy/labels: orthogonal, etf and block labels need at least as many units at a "
                         "cut as there are classes; stage " +
@@ -114,7 +174,7 @@ class SilPlan final : public StrategyPlan {
     const bool mse = stage.last() ? config.training.loss == LossKind::mse : sil.loss == StageLoss::mse;
     std::int64_t values = 0;
     if (mse && !stage.first() && mixesLabels(sil)) values += rows * stage.outputs(); // means of mixed labels
-    if (stage.last()) return values;
+    if (stage.last() || !stage.head.empty()) return values;
     values += stage.layers.back().classes * (2 * stage.labelWidth() + 1); // labels, centred, half squares
     values += (mse ? 1 : 2) * rows * stage.labelValues();                 // products; logits and gradient
     if (reencodes(config.strategy)) values += rows * stage.labelValues(); // gradient of the posterior

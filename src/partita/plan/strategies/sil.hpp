@@ -1,6 +1,6 @@
 #pragma once
 
-#include "partita/config/run_config.hpp"
+#include "partita/plan/layer_plan.hpp"
 
 namespace partita {
 
@@ -14,9 +14,22 @@ bool startsWithLabels(const SilSection& sil);
 bool reencodes(const StrategySection& strategy);
 
 /// Is the stage before a cut matched to its labels before its last activation, which then opens the next
-/// stage? True for signed labels, which cannot be reached through a ReLU; except that a first stage of one
-/// layer keeps its activation if the loss is a cross-entropy, because otherwise it would be a linear model.
-/// False without labels. `weight_layers`: number of layers with weights before the cut.
+/// stage? True for fixed signed labels, which cannot be reached through a ReLU; except that a first stage of
+/// one layer keeps its activation if the loss is a cross-entropy, because otherwise it would be a linear
+/// model. False without labels. `weight_layers`: number of layers with weights before the cut.
 bool matchedBefore(const StrategySection& strategy, std::int64_t weight_layers);
+
+/// Does the joined network add up what its stages predict? False without labels.
+bool addsExits(const StrategySection& strategy);
+
+/// Do stages learn their labels?
+bool learnsLabels(const SilSection& sil);
+
+/// Do the labels of a cut with activations of the shape `cut` have one value per unit? Not if a head of
+/// layers or an average over places stands between.
+bool labelsCountUnits(const SilSection& sil, const Shape& cut);
+
+/// The kind of the labels of a cut of `width` units, or of what they start as if they learn.
+LabelKind labelKind(const SilSection& sil, std::int64_t width, std::int64_t classes);
 
 } // namespace partita

@@ -64,9 +64,8 @@ Matrix NetworkWork::forward(const ExecSpace& space, std::int64_t number, const M
 Matrix NetworkWork::lossGradient(const ExecSpace& space, std::int64_t number) {
   const Live& live = liveOf(number);
   LocalStage& local = *_context.stages.back();
-  const Matrix gradient = local.stage.outputGradient(rows(number));
-  local.loss->evaluate(space, live.tapes.back().output(), {live.labels, Matrix()},
-                       _updaters.back()->lossWeight(), gradient, local.score);
+  const Matrix gradient = local.lossGradient(space, passOf(number), live.tapes.back().output(),
+                                             {live.labels, Matrix()}, _updaters.back()->lossWeight());
   _updaters.back()->checkLoss(space, live.tapes.back(), live.inputs.back());
   return gradient;
 }

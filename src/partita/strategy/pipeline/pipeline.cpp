@@ -110,8 +110,7 @@ void PipelineTraining::report(const ExecSpace& space, const Position& position,
 double PipelineTraining::squaresOfAll(const ExecSpace& space) const {
   std::vector<double> squares;
   for (const StagePlan& plan : _context.partition.stages) {
-    std::size_t tensors = 0;
-    for (const LayerPlan* layer : leavesOf(plan.layers)) tensors += layer->parameterShapes().size();
+    const std::size_t tensors = parameterTensors(plan.withHead()).size();
     const int own = plan.index - _context.grid.firstStage();
     if (_context.grid.owns(plan.index)) {
       const auto measured = _updaters[static_cast<std::size_t>(own)]->tensorSquares(space);

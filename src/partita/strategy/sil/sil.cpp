@@ -5,6 +5,7 @@
 #include "partita/plan/strategies/sil.hpp"
 #include "partita/strategy/evaluation.hpp"
 #include "partita/strategy/pipeline/pipeline.hpp"
+#include "partita/strategy/sil/exits.hpp"
 #include "partita/strategy/sil/synthetic_source.hpp"
 
 #include <algorithm>
@@ -31,7 +32,11 @@ SilTraining::SilTraining(const RunContext& context)
 bool SilTraining::run(const ExecSpace& space) {
   if (!trainStages(space)) return false;
   _cache.reset();
-  return _context.length.recovery_steps == 0 || PipelineTraining(_context, RunPhase::recovery).run(space);
+  if (_context.length.recovery_steps > 0 && !PipelineTraining(_context, RunPhase::recovery).run(space))
+    return false;
+  if (_context.config.strategy.sil.exits == Exits::fitted && _context.grid.plan().stages > 1)
+    fitExits(space, _context);
+  return true;
 }
 
 bool SilTraining::trainStages(const ExecSpace& space) {

@@ -34,4 +34,15 @@ class AveragePool : public PlannedLayer {
   WindowPlan _windows;
 };
 
+/// The mean of each channel: {channels, places...} -> {channels}.
+class GlobalAveragePool : public PlannedLayer {
+ public:
+  using PlannedLayer::PlannedLayer;
+
+  void forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
+               const Matrix& saved) override;
+  void backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
+                const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) override;
+};
+
 } // namespace partita

@@ -1,4 +1,4 @@
-#include "partita/nn/activation_layer.hpp"
+#include "partita/nn/elementwise.hpp"
 
 #include "partita/core/loops.hpp"
 #include "partita/core/region.hpp"
@@ -45,6 +45,16 @@ void ActivationLayer::backward(const ExecSpace& space, const Pass&, const Matrix
     forEachElement(space, "partita::ActivationLayer::backward_kernel", out.extent(0), out.extent(1),
                    ApplyGradient<decltype(act)>{act, in, out, grad_out, grad_in});
   });
+}
+
+void Flatten::forward(const ExecSpace& space, const Pass&, const Matrix& in, const Matrix& out,
+                      const Matrix&) {
+  Kokkos::deep_copy(space, out, in);
+}
+
+void Flatten::backward(const ExecSpace& space, const Pass&, const Matrix&, const Matrix&, const Matrix&,
+                       const Matrix& grad_out, const Matrix& grad_in) {
+  if (grad_in.size() > 0) Kokkos::deep_copy(space, grad_in, grad_out);
 }
 
 } // namespace partita

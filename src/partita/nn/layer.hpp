@@ -1,7 +1,7 @@
 #pragma once
 
 #include "partita/config/layer_table.hpp"
-#include "partita/nn/layer_numbers.hpp"
+#include "partita/nn/tensors.hpp"
 #include "partita/plan/layer_plan.hpp"
 #include "partita/plan/tensor_slice.hpp"
 

@@ -1,4 +1,4 @@
-#include "partita/optim/schedule.hpp"
+#include "partita/optim/optimiser.hpp"
 
 #include "support/catch.hpp"
 

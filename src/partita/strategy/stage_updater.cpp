@@ -1,7 +1,6 @@
 #include "partita/strategy/stage_updater.hpp"
 
 #include "partita/data/order.hpp"
-#include "partita/optim/schedule.hpp"
 #include "partita/plan/stage_memory.hpp"
 
 #include <algorithm>

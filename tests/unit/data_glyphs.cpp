@@ -1,4 +1,4 @@
-#include "partita/data/glyphs.hpp"
+#include "partita/data/built_in_images.hpp"
 #include "partita/data/load_data.hpp"
 
 #include <algorithm>

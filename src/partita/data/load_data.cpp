@@ -2,12 +2,11 @@
 
 #include "partita/config/text.hpp"
 #include "partita/config/user_error.hpp"
-#include "partita/data/glyphs.hpp"
+#include "partita/data/built_in_images.hpp"
 #include "partita/data/grammar.hpp"
 #include "partita/data/hdf5_data.hpp"
 #include "partita/data/idx.hpp"
 #include "partita/data/libsvm.hpp"
-#include "partita/data/noise_images.hpp"
 #include "partita/data/order.hpp"
 #include "partita/data/text.hpp"
 

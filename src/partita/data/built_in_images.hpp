@@ -2,35 +2,21 @@
 
 #include "partita/core/random.hpp"
 #include "partita/data/dataset.hpp"
+#include "partita/data/glyph_shapes.hpp"
 
 #include <cstdint>
 #include <vector>
 
 namespace partita {
 
-struct Point {
-  float x = 0.0F, y = 0.0F;
-};
-
-using Stroke = std::vector<Point>;      ///< vertices of one pen stroke
-using GlyphShape = std::vector<Stroke>; ///< in the unit square, y downwards
-
-constexpr std::int64_t glyph_classes = 47;
-constexpr std::size_t most_glyph_vertices = 64;
-
-/// The undistorted characters, in the order 0-9 A-Z a b d e f g h n q r t: the lower-case letters are those
-/// that do not look like their capitals, as in the EMNIST Balanced set (Cohen et al., "EMNIST: extending
-/// MNIST to handwritten letters", IJCNN 2017).
-const std::vector<GlyphShape>& glyphShapes();
-
 constexpr std::int64_t glyph_training_samples = 20000; ///< if the deck says 0
 constexpr std::int64_t glyph_test_samples = 4000;
 
 enum class GlyphSplit : std::uint32_t { train = 0, test = 1 };
 
-/// The built-in data set: the characters of glyphShapes() with random affine distortion, bent strokes,
-/// thickness, contrast and pixel noise. A sample depends only on (settings, split, index), so the first N
-/// samples are the same however many are drawn.
+/// Images of characters: glyphShapes() with random affine distortion, bent strokes, thickness, contrast and
+/// pixel noise. A sample depends only on (settings, split, index), so the first N samples are the same however
+/// many are drawn.
 class GlyphPainter {
  public:
   /// `distortion` scales the distortion of the shapes; `noise` is the standard deviation of a pixel, relative
@@ -57,5 +43,11 @@ std::vector<std::int32_t> glyphLabels(std::uint64_t seed, GlyphSplit split, std:
                                       std::int64_t classes);
 
 LoadedSets makeGlyphs(const DataSection& section, std::uint64_t seed, Need need);
+
+constexpr std::int64_t noise_training_samples = 1024, noise_test_samples = 256, noise_classes = 10;
+
+/// Random images {channels, image_size, image_size} with random labels: there is nothing to learn, but a
+/// network for large images can be planned and timed without a data set. Depends only on (seed, index).
+LoadedSets makeNoiseImages(const DataSection& section, std::uint64_t seed, Need need);
 
 } // namespace partita

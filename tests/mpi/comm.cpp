@@ -1,7 +1,7 @@
 #include "partita/comm/agree.hpp"
 #include "partita/comm/gradient_exchange.hpp"
+#include "partita/comm/link.hpp"
 #include "partita/comm/message.hpp"
-#include "partita/comm/shared_clock.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -1,6 +1,9 @@
 #pragma once
 
+#include "partita/comm/mpi.hpp"
+
 #include <cstdint>
+#include <functional>
 #include <string>
 
 namespace partita {
@@ -28,6 +31,21 @@ void delayAtRandom();
 
 /// Seconds of a clock shared by all processes of one host.
 double linkSeconds();
+
+/// A common clock for all ranks of a communicator, whatever the origins of their local clocks. Offsets are
+/// measured against rank 0 (Cristian, Probabilistic clock synchronization, Distributed Computing 3, 1989):
+/// exact on one host, otherwise to within half the shortest round-trip time.
+class SharedClock {
+ public:
+  /// Starts at zero. Collective.
+  explicit SharedClock(const Communicator& comm, std::function<double()> own = linkSeconds);
+
+  double seconds() const { return _own() + _offset; }
+
+ private:
+  std::function<double()> _own; ///< s
+  double _offset = 0.0;         ///< from the local clock to this one
+};
 
 /// One direction of a link: messages follow one another.
 class SlowLink {

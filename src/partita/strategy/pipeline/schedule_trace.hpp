@@ -1,7 +1,7 @@
 #pragma once
 
 #include "partita/comm/grid.hpp"
-#include "partita/comm/shared_clock.hpp"
+#include "partita/comm/link.hpp"
 #include "partita/core/types.hpp"
 
 #include <string>

@@ -1,4 +1,4 @@
-#include "partita/comm/watchdog.hpp"
+#include "partita/comm/wait_table.hpp"
 
 #include "support/catch.hpp"
 

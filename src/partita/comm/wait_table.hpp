@@ -1,0 +1,61 @@
+#pragma once
+
+#include "partita/comm/wait.hpp"
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace partita {
+
+/// The state that a rank reports; plain data, sent as bytes.
+struct Sign {
+  static Sign ofWork() { return {}; }
+  static Sign ofWait(const WaitedFor& what, double seconds);
+
+  /// Is this rank stuck only if all others are?
+  bool byAll() const { return kind == WaitedFor::Kind::all || kind == WaitedFor::Kind::any; }
+
+  double waited = -1.0; ///< seconds so far; negative: at work
+  WaitedFor::Kind kind = WaitedFor::Kind::all;
+  int peer = -1;
+  std::int64_t number = 0;
+  std::array<char, 32> what{};
+  int other_peer = -1; ///< rank whose message would also end the wait; -1: none
+  std::int64_t other_number = 0;
+  std::array<char, 32> other_what{};
+};
+
+/// The last report of every rank, and the conclusions from it. Times are seconds of the clock of the rank
+/// that keeps the table.
+class WaitTable {
+ public:
+  /// Signs older than `fresh` say nothing about the present.
+  WaitTable(int ranks, double fresh, double now);
+
+  void take(int rank, const Sign& sign, double now);
+
+  /// Ranks that have all waited for at least `seconds`, and only for one another: nothing can free them.
+  /// Empty if there are none.
+  std::vector<int> stuck(double now, double seconds) const;
+
+  /// The ranks that have given no sign for at least `seconds` while another rank waits.
+  std::vector<int> silent(double now, double seconds) const;
+
+  /// What each rank is doing, most suspicious first; ranks doing the same share a line, at most `most` lines.
+  std::string text(double now, std::size_t most = 24) const;
+
+ private:
+  struct Row {
+    Sign sign;
+    double told; ///< when it was reported
+  };
+  bool isFresh(const Row& row, double now) const { return now - row.told <= _fresh; }
+  bool waits(const Row& row, double now) const { return row.sign.waited >= 0.0 && isFresh(row, now); }
+
+  double _fresh;
+  std::vector<Row> _rows;
+};
+
+} // namespace partita

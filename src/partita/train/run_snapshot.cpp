@@ -1,99 +1,13 @@
 #include "partita/train/run_snapshot.hpp"
 
-#include "partita/comm/agree.hpp"
-#include "partita/config/user_error.hpp"
-#include "partita/core/clock.hpp"
-#include "partita/core/region.hpp"
-#include "partita/io/output_file.hpp"
+#include "partita/core/types.hpp"
 #include "partita/io/stage_tensors.hpp"
 #include "partita/plan/strategy_plan.hpp"
-#include "partita/train/run_files.hpp"
 
 #include <algorithm>
-#include <filesystem>
+#include <utility>
 
 namespace partita {
-
-namespace {
-
-namespace fs = std::filesystem;
-
-void removeBeyond(std::size_t keep, const std::string& run_directory) {
-  const std::vector<std::string> files = checkpointsIn(run_directory);
-  std::error_code ignored;
-  for (std::size_t i = keep; i < files.size(); ++i) fs::remove(files[i], ignored);
-}
-
-} // namespace
-
-void CheckpointJob::copy() {
-  for (const Copy& copy : copies) std::copy_n(copy.from.onHost() + copy.begin, copy.size, copy.to);
-  state = State::writing;
-}
-
-void RunNumbers::sum(const Communicator& comm) {
-  std::vector<double> all;
-  const auto visit = [&](auto&& take) {
-    for (double* number : {&between_stages, &between_replicas, &evaluation, &elapsed_seconds,
-                           &training_seconds, &evaluation_seconds})
-      take(*number);
-    for (LossSums& score : scores)
-      for (double* number : {&score.loss, &score.correct, &score.rows}) take(*number);
-    for (UpdateState& update : updates)
-      for (double* number : {&update.steps, &update.loss_scale, &update.clean_steps}) take(*number);
-    for (double& number : reports) take(number);
-  };
-  visit([&](double& number) { all.push_back(number); });
-  comm.sum(all);
-  auto next = all.begin();
-  visit([&](double& number) { number = *next++; });
-}
-
-void RunNumbers::copyTo(RunProgress& progress) const {
-  progress.traffic = {static_cast<std::int64_t>(between_stages), static_cast<std::int64_t>(between_replicas),
-                      static_cast<std::int64_t>(evaluation)};
-  progress.elapsed_seconds = elapsed_seconds;
-  progress.training_seconds = training_seconds;
-  progress.evaluation_seconds = evaluation_seconds;
-  progress.scores = scores;
-  progress.updates = updates;
-}
-
-void CheckpointJob::write(const Communicator& comm) {
-  const auto begin = Clock::now();
-  try {
-    collectively(comm, [&] {
-      std::error_code error;
-      if (comm.rank() == 0) fs::create_directories(fs::path(partial).parent_path(), error);
-      if (error) throw UserError(partial + ": " + error.message());
-    });
-    numbers.sum(comm);
-    numbers.copyTo(*content.progress);
-    writeRunFile(comm, partial, content, compression);
-  } catch (const AgreedError& error) {
-    failure = error.what();
-  } catch (const std::exception& error) {
-    endJob(comm.rank(), error.what(), 1);
-  }
-  write_seconds = secondsSince(begin);
-  state = State::written;
-}
-
-void CheckpointJob::publish(const std::string& run_directory, const std::string& history, std::size_t keep) {
-  if (failure.empty()) {
-    failure = failureOf([&] {
-      syncFile(history);
-      std::error_code ignored;
-      if (fs::exists(final_name, ignored)) set_aside.push_back(setAside(final_name)); // an earlier course
-      publishFile(partial, final_name);
-      for (const std::string& path : setAsideLater(run_directory, final_name)) set_aside.push_back(path);
-      removeBeyond(keep, run_directory);
-    });
-  }
-  std::error_code ignored;
-  if (!failure.empty()) fs::remove(partial, ignored);
-  state = State::named;
-}
 
 /// If replicas differ, each has its own values, except for what the strategy keeps for all of them.
 bool RunSnapshot::ofEachReplica(const std::string& kind) const {

@@ -1,8 +1,12 @@
 #include "partita/train/run_directory.hpp"
 
 #include "partita/comm/agree.hpp"
+#include "partita/config/deck.hpp"
 #include "partita/config/files.hpp"
+#include "partita/config/user_error.hpp"
+#include "partita/config/write_deck.hpp"
 #include "partita/core/log.hpp"
+#include "partita/io/output_file.hpp"
 #include "partita/train/run_files.hpp"
 
 #include <array>
@@ -25,6 +29,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* lock_mark = "process ";
+constexpr std::uint64_t most_deck_bytes = 64 << 20; ///< longer than any deck that is written
 
 /// The text by which a second run learns who holds the run directory. It is unique to this run.
 std::string ownName() {
@@ -47,6 +52,30 @@ std::string freeName(const std::string& path) {
   int number = 2;
   while (fs::exists(fs::symlink_status(base + "-" + std::to_string(number), ignored))) ++number;
   return base + "-" + std::to_string(number);
+}
+
+/// Returns whether the text is an effective deck as the program wrote it.
+bool isUnchanged(const std::string& text, const std::string& path) {
+  try {
+    return writeDeck(parseDeck(text, path)) == text;
+  } catch (const UserError&) { // from another version, or not even a deck
+    return false;
+  }
+}
+
+/// Writes `deck.toml`; a deck that somebody has edited is set aside.
+void writeEffectiveDeck(const std::string& run_directory, const std::string& deck) {
+  const std::string path = run_directory + "/deck.toml";
+  std::error_code ignored;
+  if (fs::exists(fs::symlink_status(path, ignored))) {
+    const std::string old = readTextFile(path, most_deck_bytes);
+    if (old == deck) return;
+    if (!old.empty() && !isUnchanged(old, path))
+      Log::warning("a deck that somebody has changed is set aside: " + setAside(path));
+  }
+  OutputFile file(path);
+  file.write(deck);
+  file.commit();
 }
 
 } // namespace

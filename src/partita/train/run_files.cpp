@@ -1,11 +1,8 @@
 #include "partita/train/run_files.hpp"
 
-#include "partita/config/deck.hpp"
 #include "partita/config/files.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/config/write_deck.hpp"
-#include "partita/core/log.hpp"
-#include "partita/io/output_file.hpp"
 #include "partita/io/read_run_file.hpp"
 #include "partita/train/history.hpp"
 
@@ -26,7 +23,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* checkpoint_folder = "checkpoints";
-constexpr std::uint64_t most_deck_bytes = 64 << 20; ///< longer than any deck that is written
 constexpr const char* hdf5_mark = "\x89HDF\r\n\x1a\n";
 
 /// A file of a run directory and how its text begins; HDF5 files have their own mark.
@@ -151,15 +147,6 @@ std::vector<std::string> unfinishedFiles(const std::string& run_directory) {
   return found;
 }
 
-/// Returns whether the text is an effective deck as the program wrote it.
-bool isUnchanged(const std::string& text, const std::string& path) {
-  try {
-    return writeDeck(parseDeck(text, path)) == text;
-  } catch (const UserError&) { // from another version, or not even a deck
-    return false;
-  }
-}
-
 [[noreturn]] void failForeign(const std::string& path) {
   throw UserError(path + ": is not a Partita file and would be overwritten; choose another run directory");
 }
@@ -256,19 +243,6 @@ std::vector<std::string> setAsideLater(const std::string& run_directory, const s
     moved.push_back(setAside(path));
   }
   return moved;
-}
-
-void writeEffectiveDeck(const std::string& run_directory, const std::string& deck) {
-  const std::string path = run_directory + "/deck.toml";
-  if (exists(path)) {
-    const std::string old = readTextFile(path, most_deck_bytes);
-    if (old == deck) return;
-    if (!old.empty() && !isUnchanged(old, path))
-      Log::warning("a deck that somebody has changed is set aside: " + setAside(path));
-  }
-  OutputFile file(path);
-  file.write(deck);
-  file.commit();
 }
 
 std::string parameterFileOf(const std::string& path) {

@@ -41,9 +41,6 @@ void removeUnfinishedFiles(const std::string& run_directory);
 /// not take; returns their new names. Throws UserError if a renaming fails.
 std::vector<std::string> setAsideLater(const std::string& run_directory, const std::string& than);
 
-/// Writes `deck.toml`; a deck that somebody has edited is set aside.
-void writeEffectiveDeck(const std::string& run_directory, const std::string& deck);
-
 /// Returns the parameter file of a run directory, otherwise its newest checkpoint; or `path` itself if it is
 /// a file. Throws UserError if there is none.
 std::string parameterFileOf(const std::string& path);

@@ -2,31 +2,22 @@
 
 #include "partita/comm/agree.hpp"
 #include "partita/config/write_deck.hpp"
-#include "partita/core/asynchronous.hpp"
-#include "partita/core/clock.hpp"
 #include "partita/core/log.hpp"
 #include "partita/core/region.hpp"
-#include "partita/io/output_file.hpp"
 #include "partita/io/read_run_file.hpp"
 #include "partita/io/stage_tensors.hpp"
-#include "partita/io/write_run_file.hpp"
 #include "partita/strategy/evaluation.hpp"
 #include "partita/strategy/strategy.hpp"
 #include "partita/train/banner.hpp"
 #include "partita/train/monitor.hpp"
 #include "partita/train/restart.hpp"
+#include "partita/train/results.hpp"
 #include "partita/train/run_control.hpp"
 #include "partita/train/run_directory.hpp"
 #include "partita/train/setup.hpp"
-#include "partita/train/summary.hpp"
 
-#include <algorithm>
-#include <atomic>
-#include <chrono>
+#include <cstdio>
 #include <cstring>
-#include <exception>
-#include <filesystem>
-#include <functional>
 
 namespace partita {
 
@@ -79,65 +70,6 @@ RunFacts factsOf(const Communicator& world, const RunConfig& deck, const DataSet
   return facts;
 }
 
-/// Runs collective work on a file in a thread, if MPI allows that, so that this thread notices a file system
-/// that hangs: HDF5 itself would wait forever. Throws what `work` throws, and RunError if PATH.partial has
-/// not grown for `patience` seconds (0: never).
-void doWatched(const std::string& path, std::int64_t patience, const std::function<void()>& work) {
-  BackgroundThread thread(MpiEnvironment::threadsMayCall());
-  std::atomic<bool> done{false};
-  std::exception_ptr failure;
-  thread.submit([&] {
-    try {
-      work();
-    } catch (...) {
-      failure = std::current_exception();
-    }
-    done = true;
-  });
-  auto begin = Clock::now();
-  std::uintmax_t size = 0;
-  while (!done) {
-    idleBriefly();
-    if (patience == 0 || Clock::now() - begin <= std::chrono::seconds(patience)) continue;
-    std::error_code none;
-    const std::uintmax_t now = std::filesystem::file_size(path + ".partial", none);
-    if (none || now == size)
-      throw RunError(path + ": is not written after " + std::to_string(patience) + " s (run/watchdog)");
-    size = now;
-    begin = Clock::now();
-  }
-  if (failure != nullptr) std::rethrow_exception(failure);
-}
-
-/// Writes `parameters.h5`: like a checkpoint, with parameters and statistics alone.
-void writeParameters(const std::string& path, const RunFacts& facts, const Setup& setup) {
-  RunFileContent content;
-  content.facts = facts;
-  for (const char* kind : {parameters_kind, statistics_kind}) {
-    for (const TensorRecord& tensor : networkTensors(setup.plans.partition, kind))
-      content.tensors.push_back(tensor);
-  }
-  content.parts.assign(content.tensors.size(), {});
-  std::vector<std::vector<Real>> copies;
-  const auto place = [&](const char* kind, const Stage& stage, const StoredVector& values) {
-    copies.emplace_back(static_cast<std::size_t>(values.size()));
-    values.copyOut(ExecSpace(), 0, values.size(), copies.back().data());
-    placeValues(content, kind, stage, copies.back().data());
-  };
-  for (const auto& local : setup.stages) {
-    if (!setup.grid.speaks()) break;
-    place(parameters_kind, local->stage, local->stage.masters());
-    place(statistics_kind, local->stage, StoredVector(local->stage.statistics()));
-  }
-  const Communicator comm = setup.grid.world().duplicate();
-  doWatched(path, setup.config.run.watchdog, [&] {
-    writeRunFile(comm, path + ".partial", content, 0);
-    collectively(comm, [&] {
-      if (comm.rank() == 0) publishFile(path + ".partial", path);
-    });
-  });
-}
-
 /// Reports how a run was stopped before its end.
 Outcome tellStop(const RunControl& control, const Checkpointer& checkpointer, const RunDirectory& directory,
                  bool kept) {
@@ -152,25 +84,6 @@ Outcome tellStop(const RunControl& control, const Checkpointer& checkpointer, co
   }
   Log::info(stopped + "; " + checkpointer.lastFile() + " is complete: go on with -r latest");
   return Outcome::stopped;
-}
-
-/// The weights with which the stages add up; empty if all are 1. Collective.
-std::vector<double> exitWeights(const Setup& setup) {
-  std::vector<double> weights(setup.plans.partition.stages.size(), 0.0);
-  for (const auto& local : setup.stages)
-    if (setup.grid.speaks()) weights[static_cast<std::size_t>(local->index())] = local->exit_weight;
-  setup.grid.world().sum(weights);
-  const bool equal = std::all_of(weights.begin(), weights.end(), [](double weight) { return weight == 1.0; });
-  return equal ? std::vector<double>{} : weights;
-}
-
-/// Writes the result files of a finished run.
-void writeResults(const Summary& summary, RunFacts facts, const Setup& setup, Monitor& monitor,
-                  const RunDirectory& directory) {
-  facts.exit_weights = exitWeights(setup);
-  collectively(setup.grid.world(), [&] { monitor.flushHistory(); });
-  if (directory.exists()) writeParameters(directory.file("parameters.h5"), facts, setup);
-  finishSummary(summary, setup.config, setup.plans.partition, setup.grid, directory.file("summary.json"));
 }
 
 } // namespace

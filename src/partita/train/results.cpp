@@ -1,15 +1,25 @@
-#include "partita/train/summary.hpp"
+#include "partita/train/results.hpp"
 
 #include "partita/comm/agree.hpp"
+#include "partita/comm/wait.hpp"
 #include "partita/config/names.hpp"
+#include "partita/core/asynchronous.hpp"
+#include "partita/core/clock.hpp"
 #include "partita/core/log.hpp"
 #include "partita/core/memory.hpp"
 #include "partita/io/json.hpp"
 #include "partita/io/output_file.hpp"
+#include "partita/io/stage_tensors.hpp"
+#include "partita/io/write_run_file.hpp"
 #include "partita/plan/strategy_plan.hpp"
 
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <functional>
 
 namespace partita {
 
@@ -134,18 +144,97 @@ void show(const Summary& summary, const RunConfig& deck, const Partition& partit
   Log::info("parameters_hash " + summary.parameters_hash);
 }
 
-} // namespace
+/// Runs collective work on a file in a thread, if MPI allows that, so that this thread notices a file system
+/// that hangs: HDF5 itself would wait forever. Throws what `work` throws, and RunError if PATH.partial has
+/// not grown for `patience` seconds (0: never).
+void doWatched(const std::string& path, std::int64_t patience, const std::function<void()>& work) {
+  BackgroundThread thread(MpiEnvironment::threadsMayCall());
+  std::atomic<bool> done{false};
+  std::exception_ptr failure;
+  thread.submit([&] {
+    try {
+      work();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    done = true;
+  });
+  auto begin = Clock::now();
+  std::uintmax_t size = 0;
+  while (!done) {
+    idleBriefly();
+    if (patience == 0 || Clock::now() - begin <= std::chrono::seconds(patience)) continue;
+    std::error_code none;
+    const std::uintmax_t now = std::filesystem::file_size(path + ".partial", none);
+    if (none || now == size)
+      throw RunError(path + ": is not written after " + std::to_string(patience) + " s (run/watchdog)");
+    size = now;
+    begin = Clock::now();
+  }
+  if (failure != nullptr) std::rethrow_exception(failure);
+}
 
-void finishSummary(const Summary& summary, const RunConfig& deck, const Partition& partition,
-                   const Grid& grid, const std::string& path) {
-  const Counters counters(grid);
-  show(summary, deck, partition, counters);
-  collectively(grid.world(), [&] {
-    if (path.empty() || grid.world().rank() != 0) return;
+/// The weights with which the joined network adds up its stages; empty if all are 1. Collective.
+std::vector<double> exitWeights(const Setup& setup) {
+  std::vector<double> weights(setup.plans.partition.stages.size(), 0.0);
+  for (const auto& local : setup.stages)
+    if (setup.grid.speaks()) weights[static_cast<std::size_t>(local->index())] = local->exit_weight;
+  setup.grid.world().sum(weights);
+  const bool equal = std::all_of(weights.begin(), weights.end(), [](double weight) { return weight == 1.0; });
+  return equal ? std::vector<double>{} : weights;
+}
+
+/// Writes `parameters.h5`: like a checkpoint, with parameters and statistics alone.
+void writeParameters(const std::string& path, const RunFacts& facts, const Setup& setup) {
+  RunFileContent content;
+  content.facts = facts;
+  content.facts.exit_weights = exitWeights(setup);
+  for (const char* kind : {parameters_kind, statistics_kind}) {
+    for (const TensorRecord& tensor : networkTensors(setup.plans.partition, kind))
+      content.tensors.push_back(tensor);
+  }
+  content.parts.assign(content.tensors.size(), {});
+  std::vector<std::vector<Real>> copies;
+  const auto place = [&](const char* kind, const Stage& stage, const StoredVector& values) {
+    copies.emplace_back(static_cast<std::size_t>(values.size()));
+    values.copyOut(ExecSpace(), 0, values.size(), copies.back().data());
+    placeValues(content, kind, stage, copies.back().data());
+  };
+  for (const auto& local : setup.stages) {
+    if (!setup.grid.speaks()) break;
+    place(parameters_kind, local->stage, local->stage.masters());
+    place(statistics_kind, local->stage, StoredVector(local->stage.statistics()));
+  }
+  const Communicator comm = setup.grid.world().duplicate();
+  doWatched(path, setup.config.run.watchdog, [&] {
+    writeRunFile(comm, path + ".partial", content, 0);
+    collectively(comm, [&] {
+      if (comm.rank() == 0) publishFile(path + ".partial", path);
+    });
+  });
+}
+
+/// Gathers the counters of all ranks, prints the result and writes `path` (empty: no file). Collective; throws
+/// AgreedError if the file cannot be written.
+void finishSummary(const Summary& summary, const Setup& setup, const std::string& path) {
+  const Partition& partition = setup.plans.partition;
+  const Counters counters(setup.grid);
+  show(summary, setup.config, partition, counters);
+  collectively(setup.grid.world(), [&] {
+    if (path.empty() || setup.grid.world().rank() != 0) return;
     OutputFile file(path);
-    file.write(textOf(summary, deck, partition, grid, counters));
+    file.write(textOf(summary, setup.config, partition, setup.grid, counters));
     file.commit();
   });
+}
+
+} // namespace
+
+void writeResults(const Summary& summary, const RunFacts& facts, const Setup& setup, Monitor& monitor,
+                  const RunDirectory& directory) {
+  collectively(setup.grid.world(), [&] { monitor.flushHistory(); });
+  if (directory.exists()) writeParameters(directory.file("parameters.h5"), facts, setup);
+  finishSummary(summary, setup, directory.file("summary.json"));
 }
 
 } // namespace partita

@@ -1,0 +1,30 @@
+#pragma once
+
+#include "partita/core/provenance.hpp"
+#include "partita/io/run_file.hpp"
+#include "partita/strategy/evaluation.hpp"
+#include "partita/strategy/run_context.hpp"
+#include "partita/train/monitor.hpp"
+#include "partita/train/run_directory.hpp"
+#include "partita/train/setup.hpp"
+
+#include <string>
+
+namespace partita {
+
+/// What `summary.json` says of a finished run, besides counters.
+struct Summary {
+  Evaluation evaluation; ///< on the test set
+  std::string parameters_hash;
+  RunTimes times;
+  RunLength length;
+  Provenance provenance;
+};
+
+/// Completes the history of a finished run, writes `parameters.h5` and `summary.json` into its directory, if
+/// there is one, and prints the result. Collective; throws AgreedError if a file cannot be written, and
+/// RunError if the writing of `parameters.h5` hangs.
+void writeResults(const Summary& summary, const RunFacts& facts, const Setup& setup, Monitor& monitor,
+                  const RunDirectory& directory);
+
+} // namespace partita

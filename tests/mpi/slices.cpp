@@ -1,6 +1,6 @@
 #include "partita/core/sha256.hpp"
-#include "partita/io/gather_tensor.hpp"
 #include "partita/io/read_run_file.hpp"
+#include "partita/io/tensor_parts.hpp"
 #include "partita/io/write_run_file.hpp"
 #include "partita/nn/layer.hpp"
 #include "partita/plan/network_plan.hpp"

@@ -1,5 +1,5 @@
 #include "partita/core/random.hpp"
-#include "partita/io/new_run_file.hpp"
+#include "partita/io/value_check.hpp"
 
 #include <zlib.h>
 

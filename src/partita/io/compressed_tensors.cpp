@@ -4,8 +4,9 @@
 #include "partita/comm/wait.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/data/hdf5.hpp"
-#include "partita/io/gather_tensor.hpp"
 #include "partita/io/new_run_file.hpp"
+#include "partita/io/tensor_parts.hpp"
+#include "partita/io/value_check.hpp"
 
 #include <zlib.h>
 

@@ -8,7 +8,6 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <cmath>
 
 namespace partita {
 
@@ -33,26 +32,7 @@ Hdf5Type textType(const std::string& text) {
   return type;
 }
 
-constexpr auto value_bytes = static_cast<std::int64_t>(sizeof(Real));
-
 } // namespace
-
-ValueCheck::ValueCheck(const TensorSlice& slice)
-    : _runs(runsOf(slice)), _checksum(wholeOf(slice.whole).size() * value_bytes) {}
-
-void ValueCheck::add(const Real* values, std::int64_t count) {
-  const Real* const end = values + count;
-  _finite = _finite && std::all_of(values, end, [](Real value) { return std::isfinite(value); });
-  while (values < end) {
-    const SliceRun& run = _runs[_run];
-    const std::int64_t done = _next - run.in_slice,
-                       now = std::min<std::int64_t>(run.count - done, end - values);
-    _checksum.add((run.in_whole + done) * value_bytes, values, now * value_bytes);
-    values += now;
-    _next += now;
-    if (done + now == run.count) ++_run;
-  }
-}
 
 UserError notFinite(const std::string& path, const TensorRecord& tensor) {
   return UserError(path + ": '" + tensor.path() + "' has values that are not finite");

@@ -1,32 +1,14 @@
 #pragma once
 
 #include "partita/config/user_error.hpp"
-#include "partita/core/types.hpp"
 #include "partita/data/hdf5.hpp"
-#include "partita/io/part_checksum.hpp"
 #include "partita/io/run_file.hpp"
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 namespace partita {
-
-/// Checks values while they are being written: computes the attribute `crc32`, and whether all values are
-/// finite, as a file requires.
-class ValueCheck {
- public:
-  explicit ValueCheck(const TensorSlice& slice);
-
-  void add(const Real* values, std::int64_t count);            ///< the next values of the slice
-  std::uint32_t checksum() const { return _checksum.value(); } ///< see PartChecksum
-  bool finite() const { return _finite; }
-
- private:
-  std::vector<SliceRun> _runs;
-  std::size_t _run = 0;   ///< that contains the next value
-  std::int64_t _next = 0; ///< its place in the slice
-  PartChecksum _checksum;
-  bool _finite = true;
-};
 
 /// Errors for a tensor that cannot be written to the file at `path`.
 UserError notFinite(const std::string& path, const TensorRecord& tensor);

@@ -3,6 +3,7 @@
 #include "partita/comm/mpi.hpp"
 #include "partita/core/provenance.hpp"
 #include "partita/core/types.hpp"
+#include "partita/io/tensor_parts.hpp"
 #include "partita/plan/run_length.hpp"
 #include "partita/plan/tensor_slice.hpp"
 
@@ -82,12 +83,6 @@ struct RunProgress {
   std::size_t scoreIndex(std::int64_t stage, std::int64_t replica) const {
     return static_cast<std::size_t>(stage * replicas + replica);
   }
-};
-
-/// The part of a tensor that a rank has.
-struct TensorPart {
-  TensorSlice slice;
-  const Real* values; ///< row-major, contiguous
 };
 
 /// Everything that goes into a file, as one rank knows it: the same on every rank except for `parts`.

@@ -7,6 +7,7 @@
 #include "partita/io/compressed_tensors.hpp"
 #include "partita/io/new_run_file.hpp"
 #include "partita/io/output_file.hpp"
+#include "partita/io/value_check.hpp"
 
 #include <algorithm>
 #include <filesystem>

@@ -1,7 +1,9 @@
-#include "partita/io/part_checksum.hpp"
+#include "partita/io/value_check.hpp"
 
 #include <zlib.h>
 
+#include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace partita {
@@ -30,6 +32,8 @@ std::uint32_t factorOf(std::int64_t zeros) {
   return power;
 }
 
+constexpr std::int64_t value_bytes = sizeof(Real);
+
 } // namespace
 
 void PartChecksum::add(std::int64_t place, const void* data, std::int64_t count) {
@@ -48,6 +52,23 @@ void PartChecksum::add(std::int64_t place, const void* data, std::int64_t count)
 std::uint32_t PartChecksum::value() const {
   const std::uint32_t end = product(_register, factorOf(_bytes - _done));
   return _first ? ~end : end;
+}
+
+ValueCheck::ValueCheck(const TensorSlice& slice)
+    : _runs(runsOf(slice)), _checksum(wholeOf(slice.whole).size() * value_bytes) {}
+
+void ValueCheck::add(const Real* values, std::int64_t count) {
+  const Real* const end = values + count;
+  _finite = _finite && std::all_of(values, end, [](Real value) { return std::isfinite(value); });
+  while (values < end) {
+    const SliceRun& run = _runs[_run];
+    const std::int64_t done = _next - run.in_slice,
+                       now = std::min<std::int64_t>(run.count - done, end - values);
+    _checksum.add((run.in_whole + done) * value_bytes, values, now * value_bytes);
+    values += now;
+    _next += now;
+    if (done + now == run.count) ++_run;
+  }
 }
 
 } // namespace partita

@@ -1,6 +1,10 @@
 #pragma once
 
+#include "partita/core/types.hpp"
+#include "partita/plan/tensor_slice.hpp"
+
 #include <cstdint>
+#include <vector>
 
 namespace partita {
 
@@ -23,6 +27,24 @@ class PartChecksum {
   bool _first = false;   ///< does this part begin with the whole?
   std::int64_t _gap = 0; ///< bytes of the last gap; most gaps are equal
   std::uint32_t _gap_factor = 0;
+};
+
+/// Checks values while they are being written: computes the attribute `crc32`, and whether all values are
+/// finite, as a file requires.
+class ValueCheck {
+ public:
+  explicit ValueCheck(const TensorSlice& slice);
+
+  void add(const Real* values, std::int64_t count);            ///< the next values of the slice
+  std::uint32_t checksum() const { return _checksum.value(); } ///< see PartChecksum
+  bool finite() const { return _finite; }
+
+ private:
+  std::vector<SliceRun> _runs;
+  std::size_t _run = 0;   ///< that contains the next value
+  std::int64_t _next = 0; ///< its place in the slice
+  PartChecksum _checksum;
+  bool _finite = true;
 };
 
 } // namespace partita

@@ -1,10 +1,20 @@
 #pragma once
 
-#include "partita/io/run_file.hpp"
+#include "partita/comm/mpi.hpp"
+#include "partita/core/types.hpp"
+#include "partita/plan/tensor_slice.hpp"
 
+#include <cstdint>
 #include <functional>
+#include <vector>
 
 namespace partita {
+
+/// The part of a tensor that a rank has.
+struct TensorPart {
+  TensorSlice slice;
+  const Real* values; ///< row-major, contiguous
+};
 
 /// Called on rank 0 for each block of whole rows, in order: `values` of `rows` rows starting at `first`. It
 /// must not throw, or the other ranks wait for ever.

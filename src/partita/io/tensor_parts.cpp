@@ -1,4 +1,4 @@
-#include "partita/io/gather_tensor.hpp"
+#include "partita/io/tensor_parts.hpp"
 
 #include "partita/comm/tags.hpp"
 #include "partita/comm/wait.hpp"

@@ -15,8 +15,8 @@ constexpr std::int64_t glyph_test_samples = 4000;
 enum class GlyphSplit : std::uint32_t { train = 0, test = 1 };
 
 /// Images of characters: glyphShapes() with random affine distortion, bent strokes, thickness, contrast and
-/// pixel noise. A sample depends only on (settings, split, index), so the first N samples are the same however
-/// many are drawn.
+/// pixel noise. A sample depends only on (settings, split, index), so the first N samples are the same
+/// however many are drawn.
 class GlyphPainter {
  public:
   /// `distortion` scales the distortion of the shapes; `noise` is the standard deviation of a pixel, relative

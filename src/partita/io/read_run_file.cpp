@@ -4,6 +4,7 @@
 #include "partita/config/user_error.hpp"
 #include "partita/core/error.hpp"
 #include "partita/data/hdf5.hpp"
+#include "partita/io/hdf5_contents.hpp"
 
 #include <zlib.h>
 
@@ -11,26 +12,11 @@
 #include <cctype>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
+#include <utility>
 
 namespace partita {
 
 namespace {
-
-constexpr std::int64_t values_per_call = 1 << 22;
-
-/// Calls `take(memory, file, first value, values)` for blocks of a slice of a data set, a few megabytes each.
-void forEachBlock(hid_t dataset, const TensorSlice& slice,
-                  const std::function<void(hid_t, hid_t, std::int64_t, std::int64_t)>& take) {
-  if (slice.size() == 0) return;
-  const std::int64_t rows = slice.extents[0], row_size = slice.size() / rows,
-                     rows_per_call = std::max<std::int64_t>(1, values_per_call / row_size);
-  for (std::int64_t row = 0; row < rows; row += rows_per_call) {
-    const TensorSlice block = slice.rows(row, std::min(rows_per_call, rows - row));
-    const Hdf5Space memory = simpleSpace(block.extents), file = sliceSpace(dataset, block);
-    take(memory.get(), file.get(), row * row_size, block.size());
-  }
-}
 
 /// The N of "layerN.dense" or "headN.0.dense"; negative for other names. Heads are listed after layers.
 long placeOf(const std::string& layer) {
@@ -44,21 +30,6 @@ long placeOf(const std::string& layer) {
   return head >= 0 ? first_head + head : numberAfter("layer");
 }
 
-/// True for numbers or one text, if the stored bytes can decompress to the size that the data set claims.
-bool sensible(hid_t dataset, const std::vector<std::int64_t>& extents) {
-  constexpr double most_by_deflate = 1100.0;
-  const Hdf5Type type = checkedId<Hdf5Type>(H5Dget_type(dataset), "HDF5 lost a type");
-  const H5T_class_t kind = H5Tget_class(type.get());
-  const bool text = kind == H5T_STRING && H5Tis_variable_str(type.get()) == 0 && extents.empty();
-  if (!text && kind != H5T_INTEGER && kind != H5T_FLOAT) return false;
-  auto bytes = static_cast<double>(H5Tget_size(type.get()));
-  for (const std::int64_t extent : extents) {
-    if (extent < 1) return false;
-    bytes *= static_cast<double>(extent);
-  }
-  return bytes > 0.0 && bytes <= most_by_deflate * static_cast<double>(H5Dget_storage_size(dataset));
-}
-
 bool before(const TensorRecord& a, const TensorRecord& b) {
   const auto rank = [](const TensorRecord& t) { return t.kind == parameters_kind ? 0 : 1; };
   if (rank(a) != rank(b)) return rank(a) < rank(b);
@@ -66,50 +37,6 @@ bool before(const TensorRecord& a, const TensorRecord& b) {
   const long place_a = placeOf(a.layer), place_b = placeOf(b.layer);
   if (place_a != place_b) return place_a < place_b;
   return a.extents.size() > b.extents.size();
-}
-
-/// Text from a file, made fit for a one-line message.
-std::string shown(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(), [](unsigned char c) { return std::iscntrl(c) != 0; }, '?');
-  return text;
-}
-
-std::vector<std::string> linksOf(hid_t group, const std::string& path) {
-  std::vector<std::string> names;
-  const auto visit = [](hid_t, const char* name, const auto* info, void* data) -> herr_t {
-    static_cast<std::vector<std::string>*>(data)->emplace_back(name);
-    return info->type == H5L_TYPE_HARD ? 0 : -1; // files of Partita have no others
-  };
-  checkHdf5(H5Literate(group, H5_INDEX_NAME, H5_ITER_INC, nullptr, visit, &names),
-            path + ": its contents cannot be listed; the file is damaged");
-  return names;
-}
-
-/// Names of all data sets. The depth of groups is limited here, since HDF5 allows cycles.
-void listDatasets(hid_t group, const std::string& path, const std::string& prefix, int levels,
-                  std::vector<std::string>& names) {
-  for (const std::string& link : linksOf(group, path)) {
-    const std::string name = prefix + shown(link);
-    const Hdf5Object object =
-        checkedId<Hdf5Object>(H5Oopen(group, link.c_str(), H5P_DEFAULT),
-                              path + ": '/" + name + "' cannot be opened; the file is damaged");
-    const H5I_type_t type = H5Iget_type(object.get());
-    if (type == H5I_DATASET) {
-      names.push_back(name);
-    } else if (type == H5I_GROUP && levels > 1) {
-      listDatasets(object.get(), path, name + "/", levels - 1, names);
-    } else {
-      throw UserError(path + ": '/" + name + "' does not belong to a file of Partita");
-    }
-  }
-}
-
-std::vector<std::string> datasetNames(hid_t file, const std::string& path) {
-  constexpr int kind_layer_name = 3;
-  std::vector<std::string> names;
-  listDatasets(file, path, "", kind_layer_name, names);
-  return names;
 }
 
 Hdf5File openFile(const std::string& path) {
@@ -153,7 +80,7 @@ void RunFile::loadStructure() {
       throw UserError(_path + ": is not complete, its writing was interrupted");
     const std::string content = readText(root, "content", _path);
     if (content != "checkpoint" && content != "parameters")
-      throw UserError(_path + ": has unknown content '" + shown(content) + "'");
+      throw UserError(_path + ": has unknown content '" + printable(content) + "'");
     _checkpoint = content == "checkpoint";
     listTensors();
   });
@@ -166,7 +93,7 @@ void RunFile::listTensors() {
     const Hdf5Dataset dataset = open(name);
     TensorRecord tensor{name.substr(0, first), name.substr(first + 1, last - first - 1),
                         name.substr(last + 1), extentsOf(dataset.get())};
-    const bool numbers = !tensor.extents.empty() && sensible(dataset.get(), tensor.extents);
+    const bool numbers = !tensor.extents.empty() && hasSensibleSize(dataset.get(), tensor.extents);
     if (placeOf(tensor.layer) < 0 || !numbers)
       throw UserError(_path + ": '" + tensor.path() + "' is no tensor of a layer");
     _tensors.push_back(std::move(tensor));
@@ -201,7 +128,7 @@ void RunFile::read(const TensorRecord& tensor, const TensorSlice& slice, Real* v
 std::string RunFile::readDeck() const {
   const Hdf5Dataset dataset = open("/deck");
   const Hdf5Type type = checkedId<Hdf5Type>(H5Dget_type(dataset.get()), _path + ": HDF5 lost a type");
-  if (H5Tget_class(type.get()) != H5T_STRING || !sensible(dataset.get(), extentsOf(dataset.get())))
+  if (H5Tget_class(type.get()) != H5T_STRING || !hasSensibleSize(dataset.get(), extentsOf(dataset.get())))
     throw UserError(_path + ": '/deck' is no text");
   std::string text(H5Tget_size(type.get()), '\0');
   checkHdf5(H5Dread(dataset.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, text.data()),
@@ -214,7 +141,7 @@ std::vector<T> RunFile::readAll(const std::string& name, hid_t type) const {
   const Hdf5Dataset dataset = open(name);
   std::int64_t size = 1;
   const std::vector<std::int64_t> extents = extentsOf(dataset.get());
-  if (!sensible(dataset.get(), extents) || extents.empty())
+  if (!hasSensibleSize(dataset.get(), extents) || extents.empty())
     throw UserError(_path + ": '" + name + "' has no sensible size");
   for (const std::int64_t extent : extents) size *= extent;
   std::vector<T> values(size);
@@ -259,7 +186,7 @@ RunFacts RunFile::readFacts() const {
                                                _path + ": has no '/provenance'");
   const auto visit = [](hid_t, const char* name, const H5A_info_t*, void* data) -> herr_t {
     static_cast<Provenance*>(data)->emplace_back(name, "");
-    return shown(name) == name ? 0 : -1;
+    return printable(name) == name ? 0 : -1;
   };
   checkHdf5(H5Aiterate2(group.get(), H5_INDEX_NAME, H5_ITER_INC, nullptr, visit, &facts.provenance),
             _path + ": '/provenance' is damaged");
@@ -309,7 +236,7 @@ void RunFile::verifyDataset(const std::string& name) const {
   const Hdf5Dataset dataset = open(name);
   const std::string wrong = _path + ": '" + name + "' is damaged";
   const std::vector<std::int64_t> extents = extentsOf(dataset.get());
-  if (!sensible(dataset.get(), extents)) throw UserError(wrong);
+  if (!hasSensibleSize(dataset.get(), extents)) throw UserError(wrong);
   const Hdf5Type stored = checkedId<Hdf5Type>(H5Dget_type(dataset.get()), wrong);
   const Hdf5Type type = checkedId<Hdf5Type>(H5Tget_native_type(stored.get(), H5T_DIR_ASCEND), wrong);
   const std::size_t size = H5Tget_size(type.get());

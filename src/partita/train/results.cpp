@@ -214,8 +214,8 @@ void writeParameters(const std::string& path, const RunFacts& facts, const Setup
   });
 }
 
-/// Gathers the counters of all ranks, prints the result and writes `path` (empty: no file). Collective; throws
-/// AgreedError if the file cannot be written.
+/// Gathers the counters of all ranks, prints the result and writes `path` (empty: no file). Collective;
+/// throws AgreedError if the file cannot be written.
 void finishSummary(const Summary& summary, const Setup& setup, const std::string& path) {
   const Partition& partition = setup.plans.partition;
   const Counters counters(setup.grid);

@@ -33,8 +33,7 @@ double measureTriad(const ExecSpace& space, int repeats) {
     const auto start = Clock::now();
     forEachValue(space, "partita::bench::triad", size, Triad{a.data(), b.data(), c.data()});
     fence(space, "partita::bench::triad");
-    best = std::max(best, 3e-9 * static_cast<double>(size * static_cast<std::int64_t>(sizeof(Real))) /
-                              secondsSince(start));
+    best = std::max(best, 3e-9 * static_cast<double>(size * sizeof(Real)) / secondsSince(start));
   }
   return best;
 }

@@ -39,7 +39,7 @@ BenchModel onRandomImages(const std::vector<LayerSpec>& layers, std::int64_t bat
   config.training.batch = batch;
   DataSets sets;
   const RandomStream random(1, Stream::glyph_noise);
-  std::vector<std::uint8_t> bytes(static_cast<std::size_t>(16 * batch * 784));
+  std::vector<std::uint8_t> bytes(16 * batch * 784);
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(random.below(i, 256));
   sets.train.features = Samples(784, std::move(bytes));
   for (std::int64_t i = 0; i < 16 * batch; ++i)

@@ -13,7 +13,7 @@ using PinnedSpan = Kokkos::View<Real*, Kokkos::LayoutRight, PinnedSpace, Kokkos:
 
 template <class View>
 View reals(const TypedSpan& numbers) {
-  return View(static_cast<Real*>(numbers.data), static_cast<std::size_t>(numbers.size));
+  return View(static_cast<Real*>(numbers.data), numbers.size);
 }
 
 } // namespace
@@ -28,9 +28,8 @@ GradientReducer::GradientReducer(const Communicator& peers, const TypedSpan& gra
   if (!in_place && peers.size() > 1) {
     const std::int64_t values =
         (gradients.size * bytesOf(wire) + bytesOf(Precision::single) - 1) / bytesOf(Precision::single);
-    _staging =
-        PinnedVector(Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::GradientReducer::staging"),
-                     static_cast<std::size_t>(values));
+    _staging = PinnedVector(
+        Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::GradientReducer::staging"), values);
   }
   _pending.reserve(most_buckets);
   _held.reserve(most_buckets);

@@ -33,8 +33,8 @@ class Grid {
   int replica() const { return along(Axis::replica).rank(); }
   int replicas() const { return _plan.replicas; }
   int part() const { return along(Axis::part).rank(); }
-  int firstStage() const { return ownsStages() ? _plan.first_stage[static_cast<std::size_t>(group())] : 0; }
-  int endStage() const { return ownsStages() ? _plan.first_stage[static_cast<std::size_t>(group()) + 1] : 0; }
+  int firstStage() const { return ownsStages() ? _plan.first_stage[group()] : 0; }
+  int endStage() const { return ownsStages() ? _plan.first_stage[group() + 1] : 0; }
   bool owns(int stage) const { return stage >= firstStage() && stage < endStage(); }
   /// Is this rank the one that reports for its stages if all their replicas and parts agree?
   bool speaks() const { return ownsStages() && replica() == 0 && part() == 0; }

@@ -69,8 +69,7 @@ void delayAtRandom() {
   static std::uint64_t calls = 0;
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  const RandomStream random(static_cast<std::uint64_t>(model.seed), Stream::link_delay,
-                            static_cast<std::uint32_t>(rank));
+  const RandomStream random(model.seed, Stream::link_delay, static_cast<std::uint32_t>(rank));
   const double seconds = model.delay * toUniform(random.block(calls++).word[0]);
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
 }

@@ -13,7 +13,7 @@ namespace {
 
 /// On a slow link, the time of arrival is sent after the values.
 std::int64_t stampBytes() {
-  return linkModel().slow() ? static_cast<std::int64_t>(sizeof(double)) : 0;
+  return linkModel().slow() ? sizeof(double) : 0;
 }
 
 std::vector<MessageSlot> makeSlots(const Channel& channel, std::int64_t depth, std::int64_t values) {
@@ -21,9 +21,8 @@ std::vector<MessageSlot> makeSlots(const Channel& channel, std::int64_t depth, s
   PARTITA_REQUIRE(!linkModel().slow() || device_is_host || path == MessagePath::staged,
                   "slow links are emulated in host memory only: run/device_aware_mpi = \"off\"");
   constexpr std::int64_t each = sizeof(Real);
-  const auto size =
-      static_cast<std::size_t>((values * bytesOf(channel.wire) + stampBytes() + each - 1) / each);
-  std::vector<MessageSlot> slots(static_cast<std::size_t>(depth));
+  const std::size_t size = (values * bytesOf(channel.wire) + stampBytes() + each - 1) / each;
+  std::vector<MessageSlot> slots(depth);
   for (MessageSlot& slot : slots) {
     if (path == MessagePath::direct) {
       slot.direct = Vector(Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::message"), size);
@@ -63,12 +62,12 @@ Sender::~Sender() noexcept(false) {
 
 void Sender::send(const ExecSpace& space, const Matrix& matrix) {
   const Region region(space, "partita::Sender::send", Phase::communication);
-  const auto index = static_cast<std::size_t>(_sent) % _slots.size();
+  const std::size_t index = _sent % _slots.size();
   Request& request = _requests[index];
   const MessageSlot& slot = _slots[index];
   if (request.underWay()) request.wait();
-  const auto count = static_cast<std::int64_t>(matrix.size()), stamp = stampCount(_channel);
-  const auto size = static_cast<std::size_t>(count);
+  const std::int64_t count = matrix.size(), stamp = stampCount(_channel);
+  const std::size_t size = count;
   const TypedSpan sent = onTheWire(_channel, slot, count);
   PARTITA_REQUIRE(sent.bytes() + stampBytes() <= slot.bytes(),
                   "a matrix larger than its stream was made for");
@@ -96,7 +95,7 @@ void Sender::send(const ExecSpace& space, const Matrix& matrix) {
 
 void Sender::finish() {
   for (std::size_t i = 0; i < _requests.size(); ++i) { // the oldest first, since it is the one to report
-    Request& request = _requests[(static_cast<std::size_t>(_sent) + i) % _requests.size()];
+    Request& request = _requests[(_sent + i) % _requests.size()];
     if (request.underWay()) request.wait();
   }
 }
@@ -110,7 +109,7 @@ Receiver::Receiver(const Channel& channel, std::int64_t rows, std::int64_t colum
   const bool copied = channel.path == MessagePath::staged || channel.wire != Precision::single;
   for (std::int64_t i = 0; copied && i < held; ++i) {
     _device.emplace_back(Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::Receiver::device"),
-                         static_cast<std::size_t>(rows * columns));
+                         rows * columns);
   }
   for (std::size_t i = 0; i < _slots.size(); ++i) post();
 }
@@ -121,7 +120,7 @@ Receiver::~Receiver() {
 
 void Receiver::post() {
   if (_posted == _count) return;
-  const auto index = static_cast<std::size_t>(_posted) % _slots.size();
+  const std::size_t index = _posted % _slots.size();
   ++_posted;
   PARTITA_MPI(
       MPI_Irecv(_slots[index].data(), mpiCount(_capacity), mpiType(_channel.wire), _channel.peer,
@@ -136,7 +135,7 @@ WaitedFor Receiver::awaited() const {
 bool Receiver::ready() {
   if (_taken == _posted) return false;
   if (!_here) {
-    const auto index = static_cast<std::size_t>(_taken) % _slots.size();
+    const std::size_t index = _taken % _slots.size();
     MPI_Status status;
     if (!_requests[index].test(&status)) return false;
     int count = 0;
@@ -157,7 +156,7 @@ Matrix Receiver::take(const ExecSpace& space, std::int64_t rows) {
   while (!ready()) waiting.pause();
   waiting.over();
   _here = false;
-  const auto number = static_cast<std::size_t>(_taken++);
+  const std::size_t number = _taken++;
   const MessageSlot& slot = _slots[number % _slots.size()];
   const std::int64_t rows_here = rows > 0 ? rows : _values / _columns,
                      columns = rows > 0 ? _values / rows : _columns;
@@ -165,7 +164,7 @@ Matrix Receiver::take(const ExecSpace& space, std::int64_t rows) {
                   std::string("a message of the wrong size: ") + _channel.what);
   Real* data = slot.data();
   if (!_device.empty()) {
-    const auto size = static_cast<std::size_t>(_values);
+    const std::size_t size = _values;
     data = _device[number % _device.size()].data();
     if (_channel.wire != Precision::single) {
       convert(space, onTheWire(_channel, slot, _values), Vector(data, size));
@@ -173,7 +172,7 @@ Matrix Receiver::take(const ExecSpace& space, std::int64_t rows) {
       Kokkos::deep_copy(space, Vector(data, size), MessageSlot::PinnedVector(slot.data(), size));
     }
   }
-  return Matrix(data, static_cast<std::size_t>(rows_here), static_cast<std::size_t>(columns));
+  return Matrix(data, rows_here, columns);
 }
 
 void Receiver::release(const ExecSpace& space) {

@@ -30,9 +30,7 @@ struct MessageSlot {
   Vector direct;
   PinnedVector staged;
   Real* data() const { return direct.data() != nullptr ? direct.data() : staged.data(); }
-  std::int64_t bytes() const {
-    return static_cast<std::int64_t>((direct.size() + staged.size()) * sizeof(Real));
-  }
+  std::int64_t bytes() const { return (direct.size() + staged.size()) * sizeof(Real); }
 };
 
 /// The sending end. `send` copies and returns; it waits only while `depth` messages are in flight.

@@ -138,11 +138,11 @@ void Communicator::reduce(void* values, std::int64_t count, MPI_Datatype type, M
 }
 
 void Communicator::sum(std::vector<double>& values) const {
-  reduce(values.data(), static_cast<std::int64_t>(values.size()), MPI_DOUBLE, MPI_SUM);
+  reduce(values.data(), values.size(), MPI_DOUBLE, MPI_SUM);
 }
 
 void Communicator::exclusiveOr(std::vector<std::uint32_t>& values) const {
-  reduce(values.data(), static_cast<std::int64_t>(values.size()), MPI_UINT32_T, MPI_BXOR);
+  reduce(values.data(), values.size(), MPI_UINT32_T, MPI_BXOR);
 }
 
 std::int64_t Communicator::maximum(std::int64_t value) const {

@@ -22,12 +22,12 @@ int threadsForThisRank(const Communicator& world) {
     return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   }
   const Communicator node = world.node();
-  std::vector<unsigned char> masks(sizeof mine * static_cast<std::size_t>(node.size()));
+  std::vector<unsigned char> masks(sizeof mine * node.size());
   PARTITA_MPI(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, masks.data(), sizeof mine, MPI_BYTE, node.get()));
   int sharing = 0;
   for (int rank = 0; rank < node.size(); ++rank) {
     cpu_set_t other, common;
-    std::memcpy(&other, masks.data() + static_cast<std::size_t>(rank) * sizeof other, sizeof other);
+    std::memcpy(&other, masks.data() + rank * sizeof other, sizeof other);
     CPU_AND(&common, &mine, &other);
     sharing += CPU_COUNT(&common) > 0 ? 1 : 0;
   }
@@ -108,7 +108,7 @@ std::string lineOf(const std::vector<RankPlace>& places, const std::vector<int>&
 
 std::vector<RankPlace> gatherPlaces(const Communicator& world) {
   const PlaceRecord own = ownRecord(world);
-  std::vector<PlaceRecord> records(static_cast<std::size_t>(world.rank() == 0 ? world.size() : 0));
+  std::vector<PlaceRecord> records(world.rank() == 0 ? world.size() : 0);
   PARTITA_MPI(MPI_Gather(&own, sizeof own, MPI_BYTE, records.data(), sizeof own, MPI_BYTE, 0, world.get()));
   std::vector<RankPlace> places;
   places.reserve(records.size());

@@ -19,9 +19,8 @@ ReplicaReduce::ReplicaReduce(const Communicator& peers, MessagePath path, std::i
                              std::int64_t& bytes)
     : _peers(peers), _path(path), _bytes(bytes) {
   if (path != MessagePath::staged) return;
-  _staging =
-      decltype(_staging)(Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::ReplicaReduce::staging"),
-                         static_cast<std::size_t>(largest));
+  _staging = decltype(_staging)(
+      Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::ReplicaReduce::staging"), largest);
 }
 
 void ReplicaReduce::sum(const ExecSpace& space, const Vector& values) const {
@@ -35,17 +34,16 @@ void ReplicaReduce::sum(const ExecSpace& space, const Vector& values) const {
   }
   fence(space, "partita::ReplicaReduce::sum");
   Request request;
-  PARTITA_MPI(MPI_Iallreduce(MPI_IN_PLACE, buffer, mpiCount(static_cast<std::int64_t>(values.extent(0))),
-                             mpiType<Real>(), MPI_SUM, _peers.get(),
-                             request.start({WaitedFor::Kind::all, "sum of batch statistics"})));
+  PARTITA_MPI(MPI_Iallreduce(MPI_IN_PLACE, buffer, mpiCount(values.extent(0)), mpiType<Real>(), MPI_SUM,
+                             _peers.get(), request.start({WaitedFor::Kind::all, "sum of batch statistics"})));
   request.wait();
-  _bytes += static_cast<std::int64_t>(values.extent(0) * sizeof(Real));
+  _bytes += values.extent(0) * sizeof(Real);
   if (_path == MessagePath::staged) Kokkos::deep_copy(space, values, staged);
 }
 
 void ReplicaReduce::average(const ExecSpace& space, const Vector& values) const {
   sum(space, values);
-  forEachValue(space, "partita::ReplicaReduce::average_kernel", static_cast<std::int64_t>(values.extent(0)),
+  forEachValue(space, "partita::ReplicaReduce::average_kernel", values.extent(0),
                Divide{values.data(), static_cast<Real>(_peers.size())});
 }
 

@@ -42,7 +42,7 @@ class Reading {
     ssize_t got = -1;
     while (_file >= 0 && (got = ::read(_file, to, count)) < 0 && errno == EINTR) continue;
     if (got < 0 && _reason == 0) _reason = errno;
-    return got < 0 ? 0 : static_cast<std::size_t>(got);
+    return got < 0 ? 0 : got;
   }
 
  private:

@@ -49,7 +49,7 @@ class Reader {
     if (!is(Kind::text, "text")) return;
     const auto found = std::find(choice.names.begin(), choice.names.end(), _node.text);
     if (found == choice.names.end()) return unknownChoice(choice.names);
-    choice.set(static_cast<std::size_t>(found - choice.names.begin()));
+    choice.set(found - choice.names.begin());
   }
 
   void operator()(const Cuts& cuts) const {

@@ -41,7 +41,7 @@ std::size_t tolerance(std::size_t length) {
 
 std::string nearestName(const std::string& name, const std::vector<std::string>& valid) {
   std::string best;
-  std::size_t best_distance = static_cast<std::size_t>(-1);
+  std::size_t best_distance = std::string::npos;
   for (const std::string& candidate : valid) {
     const std::size_t allowed = tolerance(std::max(name.size(), candidate.size()));
     const std::size_t lengths =

@@ -19,7 +19,7 @@ inline bool isAligned(const void* data) {
 template <class View>
 View makeAligned(const std::string& label, std::int64_t size) {
   constexpr std::size_t spare = buffer_alignment / sizeof(typename View::value_type);
-  const auto count = static_cast<std::size_t>(size);
+  const std::size_t count = size;
   if (count == 0) return View(label, 0);
   const View all(label, count + spare);
   std::size_t first = 0;

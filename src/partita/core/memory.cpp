@@ -18,7 +18,7 @@ tools::EventSet previous{};
 
 /// Staging buffers on the host do not count as device memory.
 std::int64_t bytesOfDevice(const Handle& space, std::uint64_t size) {
-  return std::strcmp(space.name, MemSpace::name()) == 0 ? static_cast<std::int64_t>(size) : 0;
+  return std::strcmp(space.name, MemSpace::name()) == 0 ? size : 0;
 }
 
 bool startsWith(const char* text, const char* prefix) {

@@ -71,7 +71,7 @@ StoredVector::StoredVector(const Placement& placement, const std::string& label,
     _host = memory->data();
     _owner = memory;
   } else {
-    _owner = mapFile(placement.directory, static_cast<std::size_t>(size) * sizeof(Real));
+    _owner = mapFile(placement.directory, size * sizeof(Real));
     _host = static_cast<Real*>(_owner.get());
     _in_file = true;
   }
@@ -117,7 +117,7 @@ void StoredVector::copyIn(const ExecSpace& space, const Real* from) const {
 void StoredVector::clear(const ExecSpace& space) const {
   if (!offloaded()) Kokkos::deep_copy(space, _device, Real(0));
   fence(space, "partita::StoredVector::clear");
-  if (offloaded()) std::memset(_host, 0, static_cast<std::size_t>(_size) * sizeof(Real));
+  if (offloaded()) std::memset(_host, 0, _size * sizeof(Real));
 }
 
 } // namespace partita

@@ -99,7 +99,7 @@ struct TypedSpan {
 
 /// Bytes of one number.
 constexpr std::int64_t bytesOf(Precision precision) {
-  return precision == Precision::single ? static_cast<std::int64_t>(sizeof(Real)) : 2;
+  return precision == Precision::single ? sizeof(Real) : 2;
 }
 
 inline std::int64_t TypedSpan::bytes() const {

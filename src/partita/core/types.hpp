@@ -52,8 +52,7 @@ inline Labels firstLabels(const Labels& labels, std::int64_t rows) {
 
 /// Allocates without initialisation; labels start with `partita::`.
 inline Matrix makeMatrix(const std::string& label, std::int64_t rows, std::int64_t columns) {
-  return Matrix(Kokkos::view_alloc(Kokkos::WithoutInitializing, label), rows,
-                static_cast<std::size_t>(columns));
+  return Matrix(Kokkos::view_alloc(Kokkos::WithoutInitializing, label), rows, columns);
 }
 
 /// Waits for the work of one execution space instance; there is no global fence in Partita.

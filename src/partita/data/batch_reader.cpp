@@ -10,7 +10,7 @@ namespace partita {
 BatchReader::BatchReader(const RowSource* source, const Dataset& set, RowsOf rows_of, std::int64_t count,
                          std::int64_t capacity, std::int64_t depth, std::int64_t held)
     : _source(source), _set(set), _rows_of(std::move(rows_of)), _count(count), _held(held) {
-  const auto width = static_cast<std::size_t>(source != nullptr ? source->width() : 0);
+  const std::size_t width = source != nullptr ? source->width() : 0;
   const std::size_t rows = capacity;
   const std::size_t labels = rows * set.labels_per_sample;
   for (std::int64_t i = 0; i < depth + held; ++i) {
@@ -60,7 +60,7 @@ void BatchReader::work() {
                       [&] { return _stop || batch - _released < static_cast<std::int64_t>(_slots.size()); });
         if (_stop) return;
       }
-      fill(_slots[static_cast<std::size_t>(batch) % _slots.size()], batch);
+      fill(_slots[batch % _slots.size()], batch);
       {
         const std::lock_guard<std::mutex> lock(_mutex);
         _made = batch + 1;
@@ -76,7 +76,7 @@ void BatchReader::work() {
 
 void BatchReader::waitFor(std::int64_t batch) {
   if (!_thread.joinable()) {
-    fill(_slots[static_cast<std::size_t>(batch) % _slots.size()], batch);
+    fill(_slots[batch % _slots.size()], batch);
     return;
   }
   std::unique_lock<std::mutex> lock(_mutex);
@@ -93,7 +93,7 @@ Batch BatchReader::next(const ExecSpace& space) {
     fence(space, "partita::BatchReader::next"); // kernels may still read the returned batch
   waitFor(_taken);
   const std::size_t place = _taken % _held;
-  const Slot& slot = _slots[static_cast<std::size_t>(_taken++) % _slots.size()];
+  const Slot& slot = _slots[_taken++ % _slots.size()];
   const std::size_t rows = slot.rows.size(), width = slot.features.extent(1);
   const PinnedMatrix features(slot.features.data(), rows, width);
   const std::size_t label_count = rows * _set.labels_per_sample;

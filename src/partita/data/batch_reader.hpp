@@ -25,7 +25,7 @@ class RowSource {
 class FeatureRows : public RowSource {
  public:
   FeatureRows(const DataSets& sets, const Dataset& set) : _sets(sets), _set(set) {}
-  std::int64_t width() const override { return static_cast<std::int64_t>(_set.features.width()); }
+  std::int64_t width() const override { return _set.features.width(); }
   void copyRow(std::size_t row, Real* out) const override {
     _set.features.copyRow(row, _sets.shift, _sets.scale, out);
   }

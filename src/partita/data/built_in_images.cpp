@@ -61,7 +61,7 @@ GlyphPainter::GlyphPainter(std::uint64_t seed, GlyphSplit split, std::int64_t si
     : _shape_stream(seed, Stream::glyph_distortion, static_cast<std::uint32_t>(split)),
       _noise_stream(seed, Stream::glyph_noise, static_cast<std::uint32_t>(split)), _size(size),
       _distortion(static_cast<float>(distortion)), _noise(static_cast<float>(noise)),
-      _squared_distances(static_cast<std::size_t>(size * size)) {}
+      _squared_distances(size * size) {}
 
 void GlyphPainter::paint(std::uint64_t index, std::int32_t label, std::uint8_t* out) {
   const Random4 look = _shape_stream.block(index * blocks_per_sample);

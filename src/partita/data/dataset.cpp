@@ -32,7 +32,7 @@ std::vector<Value> selectRows(const std::vector<Value>& in, std::size_t width,
   out.reserve(rows.size() * width);
   for (const std::size_t row : rows) {
     const auto first = in.begin() + row * width;
-    out.insert(out.end(), first, first + static_cast<std::ptrdiff_t>(width));
+    out.insert(out.end(), first, first + width);
   }
   return out;
 }

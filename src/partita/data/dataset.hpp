@@ -2,6 +2,7 @@
 
 #include "partita/config/run_config.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -92,7 +93,7 @@ struct LoadedSets {
 
 /// Number of rows to keep of a file with `rows` samples under the deck's limit (0: all).
 inline std::size_t keptRows(std::size_t rows, std::int64_t limit) {
-  return limit == 0 || static_cast<std::size_t>(limit) > rows ? rows : static_cast<std::size_t>(limit);
+  return limit == 0 ? rows : std::min<std::size_t>(rows, limit);
 }
 
 /// Throws UserError if the machine has no memory for `samples` generated samples of `bytes_per_sample` each;

@@ -63,7 +63,7 @@ LoadedSet makeSet(const DataSection& section, std::uint64_t seed, GrammarSplit s
                   Need need) {
   constexpr double bytes_per_token = 1.0 + 2.0 * sizeof(std::int32_t) + 1.0; // text, token, label, feature
   requireRoomForSamples(count, bytes_per_token * static_cast<double>(section.sequence), "grammar");
-  const std::string text = grammarText(seed, split, static_cast<std::size_t>(count * section.sequence + 1));
+  const std::string text = grammarText(seed, split, count * section.sequence + 1);
   std::vector<std::int32_t> tokens;
   tokens.reserve(text.size());
   for (const char c : text) tokens.push_back(grammarToken(c));

@@ -53,7 +53,7 @@ std::size_t GzipFile::read(void* out, std::size_t count) {
     const std::size_t wanted = std::min(count - done, block_bytes);
     errno = 0;
     const int got = gzread(_file.get(), static_cast<char*>(out) + done, static_cast<unsigned>(wanted));
-    if (got > 0) done += static_cast<std::size_t>(got);
+    if (got > 0) done += got;
     if (got == static_cast<int>(wanted)) continue;
 
     // A truncated stream returns the data it has, with a short count, and reports Z_BUF_ERROR.

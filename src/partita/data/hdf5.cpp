@@ -88,7 +88,7 @@ Hdf5Space sliceSpace(hid_t dataset, const TensorSlice& slice) {
 std::vector<std::int64_t> extentsOf(hid_t dataset) {
   const Hdf5Space space = checkedId<Hdf5Space>(H5Dget_space(dataset), "HDF5 lost a data space");
   const int rank = H5Sget_simple_extent_ndims(space.get());
-  std::vector<hsize_t> sizes(static_cast<std::size_t>(rank > 0 ? rank : 0));
+  std::vector<hsize_t> sizes(rank > 0 ? rank : 0);
   if (rank > 0) H5Sget_simple_extent_dims(space.get(), sizes.data(), nullptr);
   return {sizes.begin(), sizes.end()};
 }

@@ -91,7 +91,7 @@ std::size_t sampleWidth(const Table& table) {
       throw UserError(table.place + ": a sample of more than 2^31 values");
     width *= table.sizes[d];
   }
-  return static_cast<std::size_t>(width);
+  return width;
 }
 
 /// Reads the first `rows` rows; HDF5 converts them to `Value`.
@@ -119,8 +119,7 @@ std::vector<std::int32_t> readLabels(const Table& table) {
   if (table.type_class != H5T_INTEGER)
     throw UserError(table.place + ": labels are integers, it has another type");
   if (table.sizes[0] == 0) throw UserError(table.place + ": holds no samples");
-  const auto wide =
-      readRows<std::int64_t>(table, static_cast<std::size_t>(table.sizes[0]), 1, H5T_NATIVE_INT64);
+  const auto wide = readRows<std::int64_t>(table, table.sizes[0], 1, H5T_NATIVE_INT64);
   std::vector<std::int32_t> labels;
   labels.reserve(wide.size());
   for (const std::int64_t label : wide) {

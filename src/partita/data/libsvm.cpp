@@ -72,7 +72,7 @@ class Parser {
     if (!std::isfinite(value)) fail(start, "value of " + token(start) + " is not a finite float");
     _out.columns.push_back(static_cast<std::uint32_t>(index - 1));
     _out.values.push_back(value);
-    _out.width = std::max(_out.width, static_cast<std::size_t>(index));
+    _out.width = std::max<std::size_t>(_out.width, index);
     return index;
   }
 
@@ -185,8 +185,7 @@ LoadedSets readLibsvm(const DataSection& section, Need need, const TrainedInput*
   if (width == 0) throw UserError(train.name + ": holds labels, but no features");
   const bool known = trained != nullptr && !trained->label_values.empty();
   if (known)
-    width = std::max(width,
-                     static_cast<std::size_t>(trained->width)); // the last features may be missing in a file
+    width = std::max<std::size_t>(width, trained->width); // the last features may be missing in a file
   const std::vector<std::int64_t> distinct =
       known ? trained->label_values : distinctLabels(train.text.labels);
   if (section.classes != 0 && static_cast<std::int64_t>(distinct.size()) > section.classes)

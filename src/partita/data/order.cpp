@@ -23,9 +23,9 @@ Slice replicaSlice(std::int64_t rows, int replica, int replicas) {
   return {rows * replica / replicas, rows * (replica + 1) / replicas};
 }
 
-BatchReader::RowsOf trainingOrder(std::size_t samples, std::uint64_t seed, std::int64_t batch, int replica,
+BatchReader::RowsOf trainingOrder(std::int64_t samples, std::uint64_t seed, std::int64_t batch, int replica,
                                   int replicas, std::int64_t first) {
-  const std::int64_t steps = static_cast<std::int64_t>(samples) / batch;
+  const std::int64_t steps = samples / batch;
   const Slice slice = replicaSlice(batch, replica, replicas);
   struct Cached {
     std::int64_t epoch = -1;
@@ -60,9 +60,9 @@ BatchReader::RowsOf inParts(const BatchReader::RowsOf& order, std::int64_t parts
   };
 }
 
-BatchReader::RowsOf streamingOrder(std::size_t samples, std::uint64_t seed, std::int64_t batch,
+BatchReader::RowsOf streamingOrder(std::int64_t samples, std::uint64_t seed, std::int64_t batch,
                                    int replicas) {
-  const std::int64_t whole = static_cast<std::int64_t>(samples) / batch * batch;
+  const std::int64_t whole = samples / batch * batch;
   const std::int64_t largest = (batch + replicas - 1) / replicas;
   auto order = std::make_shared<const std::vector<std::uint32_t>>(permutation(samples, seed, 0));
   return [=](std::int64_t segment, std::vector<std::uint32_t>& rows) {
@@ -74,19 +74,18 @@ BatchReader::RowsOf streamingOrder(std::size_t samples, std::uint64_t seed, std:
       end = segment / replicas * batch + slice.end;
     } else {
       begin = whole + (segment - in_batches) * largest;
-      end = std::min(begin + largest, static_cast<std::int64_t>(samples));
+      end = std::min(begin + largest, samples);
     }
     rows.assign(order->begin() + begin, order->begin() + end);
   };
 }
 
-std::int64_t wholeBatchSegments(std::size_t samples, std::int64_t batch, int replicas) {
-  return static_cast<std::int64_t>(samples) / batch * replicas;
+std::int64_t wholeBatchSegments(std::int64_t samples, std::int64_t batch, int replicas) {
+  return samples / batch * replicas;
 }
 
-std::int64_t streamingSegments(std::size_t samples, std::int64_t batch, int replicas) {
-  const std::int64_t left = static_cast<std::int64_t>(samples) % batch,
-                     largest = (batch + replicas - 1) / replicas;
+std::int64_t streamingSegments(std::int64_t samples, std::int64_t batch, int replicas) {
+  const std::int64_t left = samples % batch, largest = (batch + replicas - 1) / replicas;
   return wholeBatchSegments(samples, batch, replicas) + (left + largest - 1) / largest;
 }
 

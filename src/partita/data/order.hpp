@@ -26,7 +26,7 @@ Slice replicaSlice(std::int64_t rows, int replica, int replicas);
 
 /// Training: batch t is the replica's slice of the t-th batch of the run. Every epoch is a new permutation,
 /// without its last partial batch; `first` is the position in the run of the reader's batch 0.
-BatchReader::RowsOf trainingOrder(std::size_t samples, std::uint64_t seed, std::int64_t batch, int replica,
+BatchReader::RowsOf trainingOrder(std::int64_t samples, std::uint64_t seed, std::int64_t batch, int replica,
                                   int replicas, std::int64_t first);
 
 /// The batches of an order in parts, with the parts of a batch one after another: part i is slice i % parts
@@ -35,10 +35,11 @@ BatchReader::RowsOf inParts(const BatchReader::RowsOf& order, std::int64_t parts
 
 /// One pass over all rows in the order of epoch 0, in segments no larger than one replica's slice: first the
 /// slices of each batch in turn, then the rows that training leaves out of this epoch.
-BatchReader::RowsOf streamingOrder(std::size_t samples, std::uint64_t seed, std::int64_t batch, int replicas);
+BatchReader::RowsOf streamingOrder(std::int64_t samples, std::uint64_t seed, std::int64_t batch,
+                                   int replicas);
 /// Number of segments in one pass, and number of those that belong to whole batches.
-std::int64_t streamingSegments(std::size_t samples, std::int64_t batch, int replicas);
-std::int64_t wholeBatchSegments(std::size_t samples, std::int64_t batch, int replicas);
+std::int64_t streamingSegments(std::int64_t samples, std::int64_t batch, int replicas);
+std::int64_t wholeBatchSegments(std::int64_t samples, std::int64_t batch, int replicas);
 
 /// Rows [first, end) in their own order, `capacity` at a time.
 BatchReader::RowsOf sequentialOrder(std::int64_t first, std::int64_t end, std::int64_t capacity);

@@ -146,7 +146,7 @@ LoadedSet windowsOf(const std::vector<std::int32_t>& tokens, std::int64_t vocabu
   }
   const std::size_t count = keptRows((tokens.size() - 1) / width, limit);
   LoadedSet set;
-  set.labels.assign(tokens.begin() + 1, tokens.begin() + 1 + static_cast<std::ptrdiff_t>(count * width));
+  set.labels.assign(tokens.begin() + 1, tokens.begin() + 1 + count * width);
   set.labels_per_sample = width;
   set.shape = {sequence};
   set.features_source = set.labels_source = source;

@@ -19,7 +19,7 @@ class BytePairs {
   /// Throws UserError `name:line: ...`.
   BytePairs(std::string_view text, const std::string& name);
 
-  std::int64_t vocabulary() const { return 256 + static_cast<std::int64_t>(_made.size()); }
+  std::int64_t vocabulary() const { return 256 + _made.size(); }
 
   /// Merges pairs in the order of the vocabulary, each from left to right; O(n log n) for n bytes.
   std::vector<std::int32_t> encode(std::string_view text) const;

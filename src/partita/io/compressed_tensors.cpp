@@ -40,7 +40,7 @@ std::int64_t rowSize(const TensorRecord& tensor) {
 }
 
 std::size_t chunkBytes(const TensorRecord& tensor) {
-  return static_cast<std::size_t>(rowsOfChunk(tensor) * rowSize(tensor)) * sizeof(Real);
+  return rowsOfChunk(tensor) * rowSize(tensor) * sizeof(Real);
 }
 
 /// Upper bound in bytes for a message with any chunk of these tensors, even if deflate cannot compress it.
@@ -111,7 +111,7 @@ class ChunkStore {
     if (head.tensor < 0) {
       --_sending;
     } else {
-      store({head, _message.data() + sizeof head, static_cast<std::size_t>(bytes) - sizeof head});
+      store({head, _message.data() + sizeof head, bytes - sizeof head});
     }
     receive();
   }
@@ -216,7 +216,7 @@ std::vector<std::uint32_t> compressAll(const std::string& path, const RunFileCon
 } // namespace
 
 std::int64_t rowsOfChunk(const TensorRecord& tensor) {
-  const std::int64_t row = rowSize(tensor) * static_cast<std::int64_t>(sizeof(Real));
+  const std::int64_t row = rowSize(tensor) * sizeof(Real);
   return std::clamp<std::int64_t>(bytes_per_chunk / row, 1, tensor.extents[0]);
 }
 

@@ -150,7 +150,7 @@ Hdf5List NewRunFile::creationList(const TensorRecord* tensor) const {
     return list;
   }
   std::vector<hsize_t> chunk(tensor->extents.begin(), tensor->extents.end());
-  chunk[0] = static_cast<hsize_t>(rowsOfChunk(*tensor));
+  chunk[0] = rowsOfChunk(*tensor);
   checkHdf5(H5Pset_chunk(list.get(), static_cast<int>(chunk.size()), chunk.data()),
             "HDF5 cannot divide a data set into chunks");
   checkHdf5(H5Pset_shuffle(list.get()), "this HDF5 has no shuffle filter");
@@ -200,8 +200,7 @@ void NewRunFile::setChecksums(const std::vector<std::uint32_t>& tensors) {
     changeAttribute(_datasets[i].get(), "crc32", sum, _path);
   };
   for (std::size_t i = 0; i < _small.size(); ++i)
-    set(i, static_cast<std::int64_t>(
-               crc32_z(0, static_cast<const unsigned char*>(_small[i].data), _small[i].bytes)));
+    set(i, crc32_z(0, static_cast<const unsigned char*>(_small[i].data), _small[i].bytes));
   for (std::size_t t = 0; t < tensors.size(); ++t) set(_small.size() + t, tensors[t]);
 }
 

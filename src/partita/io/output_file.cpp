@@ -147,7 +147,7 @@ void OutputFile::copyToTarget() {
     for (std::size_t done = 0; done < got;) {
       const ssize_t written = ::write(_direct, block.data() + done, got - done);
       if (written < 0 && errno != EINTR) fail();
-      if (written > 0) done += static_cast<std::size_t>(written);
+      if (written > 0) done += written;
     }
   }
   if (std::ferror(_file) != 0) fail();

@@ -63,7 +63,7 @@ void ProtobufMessage::message(int field, const ProtobufMessage& value) {
 }
 
 void ProtobufMessage::write(const std::string& path) const {
-  if (_size > static_cast<std::uint64_t>(std::numeric_limits<std::int32_t>::max())) {
+  if (_size > std::numeric_limits<std::int32_t>::max()) {
     throw UserError(path +
                     ": the network is too large for the format, which ends at 2 GB; export it as .npz");
   }

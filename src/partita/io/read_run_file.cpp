@@ -243,7 +243,7 @@ void RunFile::verifyDataset(const std::string& name) const {
   auto sum = static_cast<std::uint32_t>(crc32_z(0, nullptr, 0));
   std::vector<unsigned char> bytes;
   const auto take = [&](hid_t memory, hid_t source, std::int64_t, std::int64_t values) {
-    bytes.resize(static_cast<std::size_t>(values) * size);
+    bytes.resize(values * size);
     checkHdf5(H5Dread(dataset.get(), type.get(), memory, source, H5P_DEFAULT, bytes.data()), wrong);
     sum = static_cast<std::uint32_t>(crc32_z(sum, bytes.data(), bytes.size()));
   };

@@ -81,7 +81,7 @@ struct RunProgress {
 
   /// Index of a stage and replica in `scores`.
   std::size_t scoreIndex(std::int64_t stage, std::int64_t replica) const {
-    return static_cast<std::size_t>(stage * replicas + replica);
+    return stage * replicas + replica;
   }
 };
 

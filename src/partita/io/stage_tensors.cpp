@@ -117,7 +117,7 @@ void add(const StoredVector& values, const StageTensor& tensor, Sha256& hash) {
   for (std::int64_t done = 0; done < tensor.size; done += most) {
     const std::int64_t count = std::min(most, tensor.size - done);
     values.copyOut(ExecSpace(), tensor.offset + done, count, chunk.data());
-    hash.update(chunk.data(), static_cast<std::size_t>(count) * sizeof(Real));
+    hash.update(chunk.data(), count * sizeof(Real));
   }
 }
 

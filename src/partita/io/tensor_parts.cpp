@@ -15,8 +15,7 @@ template <class T>
 void sendAll(const Communicator& comm, const std::vector<T>& values) {
   if (values.empty()) return;
   Request request;
-  PARTITA_MPI(MPI_Isend(values.data(), mpiCount(static_cast<std::int64_t>(values.size())), mpiType<T>(), 0,
-                        slice_tag, comm.get(),
+  PARTITA_MPI(MPI_Isend(values.data(), mpiCount(values.size()), mpiType<T>(), 0, slice_tag, comm.get(),
                         request.start({WaitedFor::Kind::taker, "part of a tensor", comm.worldRank(0)})));
   request.wait();
 }
@@ -48,13 +47,13 @@ std::vector<std::vector<TensorSlice>> slicesOfRanks(const Communicator& comm,
     numbers.insert(numbers.end(), part.slice.offset.begin(), part.slice.offset.end());
     numbers.insert(numbers.end(), part.slice.extents.begin(), part.slice.extents.end());
   }
-  const std::vector<std::int64_t> counts = comm.gather(static_cast<std::int64_t>(numbers.size()));
+  const std::vector<std::int64_t> counts = comm.gather(numbers.size());
   if (comm.rank() > 0) {
     sendAll(comm, numbers);
     return {};
   }
   std::vector<std::vector<TensorSlice>> slices(counts.size());
-  const auto axes = static_cast<std::int64_t>(extents.size());
+  const std::int64_t axes = extents.size();
   for (std::size_t rank = 0; rank < slices.size(); ++rank) {
     if (rank > 0) numbers = receiveAll<std::int64_t>(comm, static_cast<int>(rank), counts[rank]);
     for (auto next = numbers.begin(); next < numbers.end(); next += 2 * axes)

@@ -28,8 +28,7 @@ constexpr std::int64_t bytes_per_call = 1 << 20;
 ValueCheck writePart(hid_t dataset, const TensorPart& part, const WriteBehind& writing,
                      const std::string& wrong) {
   const std::int64_t rows = part.slice.extents[0], row_size = part.slice.size() / rows;
-  const std::int64_t rows_per_call =
-      std::max<std::int64_t>(1, bytes_per_call / (row_size * static_cast<std::int64_t>(sizeof(Real))));
+  const std::int64_t rows_per_call = std::max<std::int64_t>(1, bytes_per_call / (row_size * sizeof(Real)));
   ValueCheck check(part.slice);
   for (std::int64_t row = 0; row < rows; row += rows_per_call) {
     const TensorSlice block = part.slice.rows(row, std::min(rows_per_call, rows - row));
@@ -66,8 +65,7 @@ namespace fs = std::filesystem;
 void checkFreeSpace(const std::string& path, const RunFileContent& content) {
   constexpr std::int64_t besides = 1 << 20;
   std::int64_t bytes = besides;
-  for (const TensorRecord& tensor : content.tensors)
-    bytes += tensor.size() * static_cast<std::int64_t>(sizeof(Real));
+  for (const TensorRecord& tensor : content.tensors) bytes += tensor.size() * sizeof(Real);
   struct statvfs disk {};
   if (statvfs(fs::path(path).parent_path().string().c_str(), &disk) != 0) return; // creating it will fail
   const auto available = static_cast<double>(disk.f_bavail) * static_cast<double>(disk.f_frsize);

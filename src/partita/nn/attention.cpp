@@ -26,10 +26,10 @@ struct BiasGradient {
 /// The parts of `saved` and `work` in one call, for `places` positions in all.
 struct Buffers {
   Buffers(const Matrix& in, std::int64_t width, std::int64_t heads, Real* memory)
-      : places(static_cast<std::int64_t>(in.size()) / width), qkv(memory, places, 3 * width),
+      : places(in.size() / width), qkv(memory, places, 3 * width),
         heads_out(memory + 3 * places * width, places, width), sums(memory + 4 * places * width) {
-    shape = {static_cast<std::int64_t>(in.extent(0)), places / static_cast<std::int64_t>(in.extent(0)), heads,
-             width};
+    const std::int64_t rows = in.extent(0);
+    shape = {rows, places / rows, heads, width};
   }
   std::int64_t places;
   Matrix qkv, heads_out; ///< or their gradients
@@ -99,8 +99,8 @@ void Attention::project(const ExecSpace& space, const Projection& projection, co
   projection.weights.forward(space, in, out);
   if (projection.bias.stored().size == 0) return;
   const Region region(space, "partita::Attention::bias", Phase::elementwise);
-  forEachElement(space, "partita::Attention::bias_kernel", static_cast<std::int64_t>(out.extent(0)),
-                 static_cast<std::int64_t>(out.extent(1)), AddBias{out, projection.bias.values(space)});
+  forEachElement(space, "partita::Attention::bias_kernel", out.extent(0), out.extent(1),
+                 AddBias{out, projection.bias.values(space)});
 }
 
 void Attention::projectBack(const ExecSpace& space, const Projection& projection, bool accumulate,
@@ -108,8 +108,7 @@ void Attention::projectBack(const ExecSpace& space, const Projection& projection
   projection.weights.addGradient(space, accumulate, in, grad_out);
   if (projection.bias.stored().size > 0) {
     const Region region(space, "partita::Attention::bias_gradient", Phase::elementwise);
-    sumColumns(space, "partita::Attention::bias_gradient_kernel",
-               static_cast<std::int64_t>(grad_out.extent(0)), static_cast<std::int64_t>(grad_out.extent(1)),
+    sumColumns(space, "partita::Attention::bias_gradient_kernel", grad_out.extent(0), grad_out.extent(1),
                BiasGradient{grad_out}, projection.bias.gradient(space, accumulate).data(), accumulate);
     projection.bias.storeGradient(space);
   }

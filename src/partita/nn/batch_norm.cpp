@@ -127,7 +127,7 @@ struct InputGradient {
 };
 
 Vector part(const Vector& values, std::int64_t begin, std::int64_t size) {
-  return Vector(values.data() + begin, static_cast<std::size_t>(size));
+  return Vector(values.data() + begin, size);
 }
 
 } // namespace
@@ -174,7 +174,7 @@ void BatchNorm::measure(const ExecSpace& space, const Pass& pass, const Matrix& 
                  TakeRunning{_mean.data(), _variance.data(), mean, inverse, epsilon});
     return;
   }
-  const auto rows = static_cast<std::int64_t>(in.extent(0));
+  const std::int64_t rows = in.extent(0);
   const Sums sums = sumsIn(pass, rows);
   Real *squares = sums.all.data(), *sum = squares + _channels, *count = sum + _channels;
   forEachElement(space, "partita::BatchNorm::moments_kernel", rows, _channels,
@@ -198,8 +198,7 @@ void BatchNorm::forward(const ExecSpace& space, const Pass& pass, const Matrix& 
   Real *mean = saved.data(), *inverse = mean + _channels;
   measure(space, pass, in, mean, inverse);
   withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
-    forEachRun(space, "partita::BatchNorm::forward_kernel",
-               static_cast<std::int64_t>(in.extent(0)) * _channels, _places,
+    forEachRun(space, "partita::BatchNorm::forward_kernel", in.extent(0) * _channels, _places,
                Normalise<decltype(act)>{act, in.data(), ChannelStatistics{mean, inverse},
                                         _scale.values.data(), _shift.values.data(), out.data(), _channels,
                                         _places});
@@ -209,7 +208,7 @@ void BatchNorm::forward(const ExecSpace& space, const Pass& pass, const Matrix& 
 void BatchNorm::backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
                          const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) {
   const Region region(space, "partita::BatchNorm::backward", Phase::elementwise);
-  const auto rows = static_cast<std::int64_t>(in.extent(0));
+  const std::int64_t rows = in.extent(0);
   const Real *mean = saved.data(), *inverse = mean + _channels;
   const Sums sums = sumsIn(pass, rows);
   Real *all_sums = sums.all.data(), *all_products = all_sums + _channels, *count = all_products + _channels;

@@ -199,8 +199,7 @@ struct Scatter {
 void gatherColumns(const ExecSpace& space, const WindowPlan& windows, const Matrix& in,
                    const Matrix& columns) {
   const Region region(space, "partita::columns::gather", Phase::elementwise);
-  const auto rows = static_cast<std::int64_t>(in.extent(0)),
-             values = static_cast<std::int64_t>(columns.extent(0));
+  const std::int64_t rows = in.extent(0), values = columns.extent(0);
   forEachRun(space, "partita::columns::gather_kernel", values, rows * windows.outPlaces(),
              Gather{windows, in.data(), columns.data(), values / windows.taps(), rows});
 }
@@ -208,8 +207,7 @@ void gatherColumns(const ExecSpace& space, const WindowPlan& windows, const Matr
 void scatterColumns(const ExecSpace& space, const WindowPlan& windows, const Matrix& columns,
                     const Matrix& grad_in) {
   const Region region(space, "partita::columns::scatter", Phase::elementwise);
-  const auto rows = static_cast<std::int64_t>(grad_in.extent(0)),
-             channels = static_cast<std::int64_t>(columns.extent(0)) / windows.taps();
+  const std::int64_t rows = grad_in.extent(0), channels = columns.extent(0) / windows.taps();
   forEachRun(space, "partita::columns::scatter_kernel", channels, rows,
              Scatter{windows, columns.data(), grad_in.data(), channels, rows});
 }

@@ -85,11 +85,11 @@ struct Interleave {
 };
 
 Matrix asMatrix(Real* values, std::int64_t rows, std::int64_t columns) {
-  return Matrix(values, static_cast<std::size_t>(rows), static_cast<std::size_t>(columns));
+  return Matrix(values, rows, columns);
 }
 
 Matrix rowsFrom(const Matrix& matrix, std::int64_t first, std::int64_t rows) {
-  const auto width = static_cast<std::int64_t>(matrix.extent(1));
+  const std::int64_t width = matrix.extent(1);
   return asMatrix(matrix.data() + first * width, rows, width);
 }
 
@@ -130,13 +130,13 @@ Convolution::Part Convolution::partOf(const Pass& pass, std::int64_t first, std:
 
 /// The rows of a matrix that belong to a group of channels.
 Matrix Convolution::groupRows(const Matrix& matrix, std::int64_t group) const {
-  const std::int64_t rows = static_cast<std::int64_t>(matrix.extent(0)) / _c.groups;
+  const std::int64_t rows = matrix.extent(0) / _c.groups;
   return rowsFrom(matrix, group * rows, rows);
 }
 
 void Convolution::forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
                           const Matrix& saved) {
-  const auto rows = static_cast<std::int64_t>(in.extent(0));
+  const std::int64_t rows = in.extent(0);
   for (std::int64_t first = 0; first < rows; first += _c.rowsAtOnce(rows)) {
     const Part part = partOf(pass, first, rows, in, out);
     if (!_c.pointwise()) gatherColumns(space, _c.windows, rowsFrom(in, first, part.rows), part.columns);
@@ -167,7 +167,7 @@ void Convolution::activationGradient(const ExecSpace& space, const Pass& pass, c
                                      const Matrix& saved, const Matrix& grad) const {
   if (!_plan.spec.convolution.bias && _plan.spec.activation == Activation::identity) return;
   const Region region(space, "partita::Convolution::activation_gradient", Phase::elementwise);
-  const auto rows = static_cast<std::int64_t>(grad.extent(0));
+  const std::int64_t rows = grad.extent(0);
   Real* sums = pass.work.data() + _c.columnValues(rows) + _c.productValues(rows);
   withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
     forEachElement(space, "partita::Convolution::activation_gradient_kernel", rows, _c.out_channels,
@@ -181,7 +181,7 @@ void Convolution::activationGradient(const ExecSpace& space, const Pass& pass, c
 
 void Convolution::backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
                            const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) {
-  const auto rows = static_cast<std::int64_t>(in.extent(0));
+  const std::int64_t rows = in.extent(0);
   activationGradient(space, pass, out, saved, grad_out);
   for (std::int64_t first = 0; first < rows; first += _c.rowsAtOnce(rows)) {
     const Part part = partOf(pass, first, rows, in, grad_out);
@@ -197,10 +197,10 @@ void Convolution::backward(const ExecSpace& space, const Pass& pass, const Matri
       gemm(space, Op::none, Op::transpose, Real(1), groupRows(part.products, g), groupRows(part.columns, g),
            keep, groupRows(_weight_gradient, g));
     if (grad_in.size() == 0) continue;
-    const Matrix grad_columns = _c.pointwise() ? asMatrix(rowsFrom(grad_in, first, 1).data(),
-                                                          static_cast<std::int64_t>(part.columns.extent(0)),
-                                                          static_cast<std::int64_t>(part.columns.extent(1)))
-                                               : part.columns; // not needed any more
+    const Matrix grad_columns = _c.pointwise()
+                                    ? asMatrix(rowsFrom(grad_in, first, 1).data(), part.columns.extent(0),
+                                               part.columns.extent(1))
+                                    : part.columns; // not needed any more
     for (std::int64_t g = 0; g < _c.groups; ++g)
       gemm(space, Op::transpose, Op::none, Real(1), groupRows(_weight, g), groupRows(part.products, g),
            Real(0), groupRows(grad_columns, g));

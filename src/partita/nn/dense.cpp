@@ -40,8 +40,7 @@ Dense::Dense(const LayerPlan& plan)
 /// One row per sample or per position.
 Matrix Dense::rowsOf(const Matrix& matrix, std::int64_t width) const {
   if (matrix.size() == 0) return matrix;
-  return Matrix(matrix.data(), matrix.size() / static_cast<std::size_t>(width),
-                static_cast<std::size_t>(width));
+  return Matrix(matrix.data(), matrix.size() / width, width);
 }
 
 void Dense::bind(const LayerNumbers& numbers) {
@@ -75,7 +74,7 @@ void Dense::activationGradient(const ExecSpace& space, const Pass& pass, const M
                                const Matrix& saved, const Matrix& grad) const {
   if (!_plan.spec.dense.bias && _plan.spec.activation == Activation::identity) return;
   const Region region(space, "partita::Dense::activation_gradient", Phase::elementwise);
-  const auto rows = static_cast<std::int64_t>(grad.extent(0));
+  const std::int64_t rows = grad.extent(0);
   withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
     const PreActivationGradient<decltype(act)> body{act, out, saved, grad};
     if (_plan.spec.dense.bias) {

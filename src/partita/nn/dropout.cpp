@@ -102,8 +102,7 @@ void Dropout::mask(const ExecSpace& space, const Pass& pass, const Matrix& from,
   }
   const RandomStream random(pass.seed + pass.step * 0x9E3779B97F4A7C15U, Stream::dropout,
                             static_cast<std::uint32_t>(_plan.number));
-  const auto rows = static_cast<std::int64_t>(from.extent(0)),
-             width = static_cast<std::int64_t>(from.extent(1));
+  const std::int64_t rows = from.extent(0), width = from.extent(1);
   const Runs runs = _runs.value_or(Runs{0, 0, width});
   const std::int64_t runs_per_row = width / runs.length,
                      spare = _runs ? 1 : 0, // a run may begin and end within a block

@@ -86,7 +86,7 @@ void Embedding::initialise(std::uint64_t seed, const std::string& tensor, const 
 void Embedding::forward(const ExecSpace& space, const Pass&, const Matrix& in, const Matrix& out,
                         const Matrix&) {
   const Region region(space, "partita::Embedding::forward", Phase::elementwise);
-  const auto places = static_cast<std::int64_t>(in.size()), length = static_cast<std::int64_t>(in.extent(1));
+  const std::int64_t places = in.size(), length = in.extent(1);
   withStored(_table.stored().precision, [&](auto stored) {
     using Stored = decltype(stored);
     forEachElement(space, "partita::Embedding::forward_kernel", places, _width,
@@ -100,7 +100,7 @@ void Embedding::backward(const ExecSpace& space, const Pass& pass, const Matrix&
                          const Matrix&, const Matrix& grad_out, const Matrix& grad_in) {
   const Region region(space, "partita::Embedding::backward", Phase::elementwise);
   const std::int64_t items = (_width + ScatterAdd::columns_per_item - 1) / ScatterAdd::columns_per_item;
-  const auto places = static_cast<std::int64_t>(in.size());
+  const std::int64_t places = in.size();
   const bool keep = pass.accumulate || _plan.shared; // a later tied layer has left its part there
   _table.changeGradient(space, keep, [&](std::int64_t first, const Matrix& panel) {
     Kokkos::parallel_for("partita::Embedding::backward_kernel", Range(space, 0, items),
@@ -108,12 +108,12 @@ void Embedding::backward(const ExecSpace& space, const Pass& pass, const Matrix&
                                     static_cast<std::int64_t>(panel.extent(0)), keep});
   });
   if (_plan.spec.embedding.positions) {
-    const auto columns = static_cast<std::int64_t>(grad_out.extent(1));
+    const std::int64_t columns = grad_out.extent(1);
     const Vector gradient = _positions.gradient(space, pass.accumulate);
     if (!pass.accumulate)
       Kokkos::deep_copy(space, gradient, Real(0)); // for positions beyond shorter sequences
-    sumColumns(space, "partita::Embedding::position_gradient", static_cast<std::int64_t>(grad_out.extent(0)),
-               columns, Element{grad_out.data(), columns}, gradient.data(), true);
+    sumColumns(space, "partita::Embedding::position_gradient", grad_out.extent(0), columns,
+               Element{grad_out.data(), columns}, gradient.data(), true);
     _positions.storeGradient(space);
   }
   if (grad_in.size() > 0) Kokkos::deep_copy(space, grad_in, Real(0));

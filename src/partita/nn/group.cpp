@@ -54,10 +54,9 @@ void Group::bind(const LayerNumbers& numbers) {
 }
 
 void Group::bindStatistics(const Vector& statistics) {
-  const auto body = static_cast<std::size_t>(_body.statistics());
+  const std::size_t body = _body.statistics();
   _body.bindStatistics(Vector(statistics.data(), body));
-  _shortcut.bindStatistics(
-      Vector(statistics.data() + body, static_cast<std::size_t>(_shortcut.statistics())));
+  _shortcut.bindStatistics(Vector(statistics.data() + body, _shortcut.statistics()));
 }
 
 void Group::initialiseStatistics(Real* values) const {
@@ -67,24 +66,24 @@ void Group::initialiseStatistics(Real* values) const {
 
 /// In the order of GroupRules::workValues and savedValues.
 Group::Memory Group::memoryOf(const Pass& pass, const Matrix& out, const Matrix& saved) const {
-  const auto rows = static_cast<std::int64_t>(out.extent(0));
+  const std::int64_t rows = out.extent(0);
   Memory memory;
   Real* scratch = pass.work.data();
   for (Vector& gradient : memory.gradients) {
-    gradient = Vector(scratch, static_cast<std::size_t>(_widest * rows));
+    gradient = Vector(scratch, _widest * rows);
     scratch += gradient.size();
   }
   Real* kept = saved.data();
   Real*& place = _plan.spec.recompute ? scratch : kept;
   memory.body = _body.tapeIn(place, rows, _residual ? Matrix() : out);
   memory.shortcut = _shortcut.tapeIn(place, rows, Matrix());
-  memory.body.columns = memory.shortcut.columns = static_cast<std::int64_t>(out.extent(1));
+  memory.body.columns = memory.shortcut.columns = out.extent(1);
   if (_residual && needsArgument(_plan.spec.activation)) {
     memory.argument = Matrix(place, out.extent(0), out.extent(1));
     place += out.size();
   }
   memory.pass = pass;
-  memory.pass.work = Vector(scratch, pass.work.size() - static_cast<std::size_t>(scratch - pass.work.data()));
+  memory.pass.work = Vector(scratch, pass.work.size() - (scratch - pass.work.data()));
   return memory;
 }
 

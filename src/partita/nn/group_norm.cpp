@@ -95,7 +95,7 @@ void GroupNorm::initialise(std::uint64_t, const std::string& tensor, const Tenso
 void GroupNorm::forward(const ExecSpace& space, const Pass&, const Matrix& in, const Matrix& out,
                         const Matrix& saved) {
   const Region region(space, "partita::GroupNorm::forward", Phase::elementwise);
-  const auto rows = static_cast<std::int64_t>(in.extent(0));
+  const std::int64_t rows = in.extent(0);
   forEachElement(space, "partita::GroupNorm::measure_kernel", rows, _groups,
                  MeasureGroup{in.data(), saved.data(), _groups, _group * _places,
                               static_cast<Real>(_plan.spec.group_norm.epsilon)});
@@ -108,7 +108,7 @@ void GroupNorm::forward(const ExecSpace& space, const Pass&, const Matrix& in, c
 void GroupNorm::backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
                          const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) {
   const Region region(space, "partita::GroupNorm::backward", Phase::elementwise);
-  const auto rows = static_cast<std::int64_t>(in.extent(0));
+  const std::int64_t rows = in.extent(0);
   const ChannelStatistics statistics{saved.data(), saved.data() + _groups, 2 * _groups, _group};
   // Scratch, in the order of GroupNormRules::workValues.
   Real *sums = pass.work.data(), *products = sums + rows * _channels,

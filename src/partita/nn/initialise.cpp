@@ -45,8 +45,7 @@ void fillNormal(double scale, const RandomStream& random, std::int64_t first, co
                 Real* values) {
   for (const SliceRun& run : runsOf(slice)) {
     for (std::int64_t i = 0; i < run.count; ++i)
-      values[run.in_slice + i] =
-          static_cast<Real>(scale * random.normal(static_cast<std::uint64_t>(first + run.in_whole + i)));
+      values[run.in_slice + i] = static_cast<Real>(scale * random.normal(first + run.in_whole + i));
   }
 }
 
@@ -62,14 +61,14 @@ void initialiseWeights(Initialisation kind, const WeightSource& source, const Te
   // Orthonormal rows or columns, whichever are fewer; a slice cannot be computed without the whole matrix.
   const bool wide = outputs <= inputs;
   const std::int64_t rows = wide ? outputs : inputs, columns = wide ? inputs : outputs;
-  std::vector<double> q(static_cast<std::size_t>(rows * columns));
+  std::vector<double> q(rows * columns);
   for (std::size_t i = 0; i < q.size(); ++i) q[i] = random.normal(i);
   orthonormaliseRows(q.data(), rows, columns);
   for (const SliceRun& run : runsOf(slice)) {
     for (std::int64_t i = 0; i < run.count; ++i) {
       const std::int64_t output = (run.in_whole + i) / inputs, input = (run.in_whole + i) % inputs,
                          place = wide ? output * columns + input : input * columns + output;
-      weights[run.in_slice + i] = static_cast<Real>(q[static_cast<std::size_t>(place)]);
+      weights[run.in_slice + i] = static_cast<Real>(q[place]);
     }
   }
 }

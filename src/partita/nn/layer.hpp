@@ -89,9 +89,7 @@ class PlannedLayer : public Layer {
 
  protected:
   /// The channels of all rows of a batch.
-  std::int64_t channelsOf(const Matrix& in) const {
-    return static_cast<std::int64_t>(in.extent(0)) * _plan.in.front();
-  }
+  std::int64_t channelsOf(const Matrix& in) const { return in.extent(0) * _plan.in.front(); }
 
   LayerPlan _plan;
 };

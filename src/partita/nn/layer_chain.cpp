@@ -7,7 +7,7 @@ namespace partita {
 namespace {
 
 Vector part(const Vector& values, std::int64_t begin, std::int64_t end) {
-  return Vector(values.data() + begin, static_cast<std::size_t>(end - begin));
+  return Vector(values.data() + begin, end - begin);
 }
 
 } // namespace
@@ -80,7 +80,7 @@ Tape LayerChain::makeTape(std::int64_t capacity) const {
 
 Tape LayerChain::tapeIn(Real*& memory, std::int64_t rows, const Matrix& out) const {
   const auto take = [&](std::int64_t values) {
-    const Matrix matrix(memory, static_cast<std::size_t>(rows), static_cast<std::size_t>(values));
+    const Matrix matrix(memory, rows, values);
     memory += matrix.size();
     return matrix;
   };
@@ -96,7 +96,7 @@ Tape LayerChain::tapeIn(Real*& memory, std::int64_t rows, const Matrix& out) con
 
 Matrix LayerChain::forward(const ExecSpace& space, const Pass& pass, const Matrix& in, Tape& tape,
                            const ParametersWanted& wanted) const {
-  tape.rows = static_cast<std::int64_t>(in.extent(0));
+  tape.rows = in.extent(0);
   Matrix from = in;
   for (std::size_t i = 0; i < _layers.size(); ++i) {
     const Matrix to = shaped(tape.outputs[i].data(), _layers[i]->outputs(), in);
@@ -106,7 +106,7 @@ Matrix LayerChain::forward(const ExecSpace& space, const Pass& pass, const Matri
     roundTo(space, _numbers.parameters.precision, to);
     from = to;
   }
-  tape.columns = static_cast<std::int64_t>(from.extent(1));
+  tape.columns = from.extent(1);
   return from;
 }
 

@@ -11,9 +11,7 @@ struct Tape {
   std::vector<Matrix> outputs, saved; ///< one of each per layer, [capacity, values]
   std::int64_t rows = 0;              ///< of the current batch
   std::int64_t columns = 0;           ///< of its last output: fewer than planned if sequences are shorter
-  Matrix output() const {
-    return Matrix(outputs.back().data(), static_cast<std::size_t>(rows), static_cast<std::size_t>(columns));
-  }
+  Matrix output() const { return Matrix(outputs.back().data(), rows, columns); }
 };
 
 /// Consecutive layers, over consecutive parts of a flat parameter and a flat gradient buffer.
@@ -60,8 +58,7 @@ class LayerChain {
   /// Converts `values` columns of the plan to the columns of a call with input `in`, whose sequences may be
   /// shorter.
   Matrix shaped(Real* data, std::int64_t values, const Matrix& in) const {
-    return Matrix(data, in.extent(0),
-                  static_cast<std::size_t>(values) * in.extent(1) / static_cast<std::size_t>(inputs()));
+    return Matrix(data, in.extent(0), values * in.extent(1) / inputs());
   }
 
   std::vector<std::unique_ptr<Layer>> _layers;

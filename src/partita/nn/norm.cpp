@@ -108,7 +108,7 @@ void Norm::initialise(std::uint64_t, const std::string& tensor, const TensorSlic
 void Norm::forward(const ExecSpace& space, const Pass&, const Matrix& in, const Matrix& out,
                    const Matrix& saved) {
   const Region region(space, "partita::Norm::forward", Phase::elementwise);
-  const auto rows = static_cast<std::int64_t>(in.size()) / _width;
+  const std::int64_t rows = in.size() / _width;
   Kokkos::parallel_for("partita::Norm::forward_kernel", Range(space, 0, rows),
                        NormaliseRow{in.data(), _factor.values.data(), _shift.values.data(), out.data(),
                                     Statistics{saved.data(), _centred}, _width,
@@ -118,7 +118,7 @@ void Norm::forward(const ExecSpace& space, const Pass&, const Matrix& in, const 
 void Norm::backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix&,
                     const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) {
   const Region region(space, "partita::Norm::backward", Phase::elementwise);
-  const auto rows = static_cast<std::int64_t>(in.size()) / _width;
+  const std::int64_t rows = in.size() / _width;
   const Statistics statistics{saved.data(), _centred};
   sumColumns(space, "partita::Norm::factor_gradient", rows, _width,
              FactorGradient{in.data(), grad_out.data(), statistics, _width}, _factor.gradient.data(),

@@ -111,7 +111,7 @@ struct LogSoftmaxRow {
 
 void softmaxCrossEntropy(const ExecSpace& space, const Matrix& logits, const Targets& targets, Real smoothing,
                          Real weight, const Matrix& grad, Score& score) {
-  const auto rows = static_cast<std::int64_t>(logits.extent(0));
+  const std::int64_t rows = logits.extent(0);
   Kokkos::parallel_for("partita::softmaxCrossEntropy", Range(space, 0, rows),
                        CrossEntropyRow{logits, targets.distribution, grad, targets.classes, score.perRow(),
                                        smoothing, weight});
@@ -124,7 +124,7 @@ void addLogSoftmax(const ExecSpace& space, const Matrix& logits, Real weight, bo
 }
 
 void softmax(const ExecSpace& space, Real scale, const Matrix& logits, const Matrix& probabilities) {
-  Kokkos::parallel_for("partita::softmax", Range(space, 0, static_cast<std::int64_t>(logits.extent(0))),
+  Kokkos::parallel_for("partita::softmax", Range(space, 0, logits.extent(0)),
                        SoftmaxRow{scale, logits, probabilities});
 }
 

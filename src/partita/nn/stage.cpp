@@ -12,7 +12,7 @@ namespace partita {
 namespace {
 
 Vector makeVector(const std::string& label, std::int64_t size) {
-  return Vector(Kokkos::view_alloc(Kokkos::WithoutInitializing, label), static_cast<std::size_t>(size));
+  return Vector(Kokkos::view_alloc(Kokkos::WithoutInitializing, label), size);
 }
 
 /// Zeros, in the memory that is given or in the stage's own.
@@ -22,7 +22,7 @@ View zerosIn(const TypedSpan& given, Precision precision, const std::string& lab
   PARTITA_REQUIRE(given.size == size && given.precision == precision,
                   label + ": memory for " + std::to_string(given.size) + " values is given, " +
                       std::to_string(size) + " of the stage's precision are needed");
-  const View view(static_cast<typename View::value_type*>(given.data), static_cast<std::size_t>(size));
+  const View view(static_cast<typename View::value_type*>(given.data), size);
   Kokkos::deep_copy(ExecSpace(), view, typename View::value_type(0));
   return view;
 }
@@ -38,7 +38,7 @@ std::int64_t tableValues(const StagePlan& plan) {
 } // namespace
 
 std::vector<Real> Stage::initialValues(const StagePlan& plan, std::uint64_t seed) {
-  std::vector<Real> values(static_cast<std::size_t>(plan.storedValues()));
+  std::vector<Real> values(plan.storedValues());
   const std::vector<LayerPlan> all = plan.withHead();
   std::int64_t offset = 0;
   for (const LayerPlan* leaf : leavesOf(all)) {
@@ -135,7 +135,7 @@ Matrix Stage::forward(const ExecSpace& space, const Pass& pass, const Matrix& in
 }
 
 Matrix Stage::outputGradient(std::int64_t rows) const {
-  return Matrix(_work[0].data(), static_cast<std::size_t>(rows), static_cast<std::size_t>(outputs()));
+  return Matrix(_work[0].data(), rows, outputs());
 }
 
 Matrix Stage::outputGradient(const Matrix& output) const {

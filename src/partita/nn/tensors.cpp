@@ -15,7 +15,7 @@ TypedSpan realOf(const TypedSpan& stored, Real* scratch) {
 }
 
 Vector asVector(const TypedSpan& real) {
-  return Vector(static_cast<Real*>(real.data), static_cast<std::size_t>(real.size));
+  return Vector(static_cast<Real*>(real.data), real.size);
 }
 
 /// A range of columns of a matrix.
@@ -59,23 +59,20 @@ void Weights::readPanels(const ExecSpace& space, const Body& body) const {
 
 void Weights::forward(const ExecSpace& space, const Matrix& in, const Matrix& out) const {
   readPanels(space, [&](std::int64_t first, const Matrix& panel) {
-    gemm(space, Op::none, Op::transpose, Real(1), in, panel, Real(0),
-         columnsOf(out, first, static_cast<std::int64_t>(panel.extent(0))));
+    gemm(space, Op::none, Op::transpose, Real(1), in, panel, Real(0), columnsOf(out, first, panel.extent(0)));
   });
 }
 
 void Weights::addGradient(const ExecSpace& space, bool keep, const Matrix& in, const Matrix& grad_out) const {
   changeGradient(space, keep, [&](std::int64_t first, const Matrix& panel) {
-    gemm(space, Op::transpose, Op::none, Real(1),
-         columnsOf(grad_out, first, static_cast<std::int64_t>(panel.extent(0))), in, keep ? Real(1) : Real(0),
-         panel);
+    gemm(space, Op::transpose, Op::none, Real(1), columnsOf(grad_out, first, panel.extent(0)), in,
+         keep ? Real(1) : Real(0), panel);
   });
 }
 
 void Weights::backward(const ExecSpace& space, const Matrix& grad_out, const Matrix& grad_in) const {
   readPanels(space, [&](std::int64_t first, const Matrix& panel) {
-    gemm(space, Op::none, Op::none, Real(1),
-         columnsOf(grad_out, first, static_cast<std::int64_t>(panel.extent(0))), panel,
+    gemm(space, Op::none, Op::none, Real(1), columnsOf(grad_out, first, panel.extent(0)), panel,
          first > 0 ? Real(1) : Real(0), grad_in);
   });
 }

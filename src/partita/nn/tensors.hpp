@@ -32,7 +32,7 @@ struct LayerNumbers {
  private:
   static Vector real(const TypedSpan& numbers) {
     PARTITA_REQUIRE(numbers.precision == Precision::single, "numbers of 16 bits are no Real");
-    return Vector(static_cast<Real*>(numbers.data), static_cast<std::size_t>(numbers.size));
+    return Vector(static_cast<Real*>(numbers.data), numbers.size);
   }
 };
 
@@ -91,7 +91,7 @@ class Weights {
       const std::int64_t rows = std::min(at_once, _rows - first);
       const TypedSpan stored = numbers.part(first * _columns, (first + rows) * _columns);
       Real* const values = real ? static_cast<Real*>(stored.data) : scratch;
-      body(first, stored, Matrix(values, static_cast<std::size_t>(rows), static_cast<std::size_t>(_columns)));
+      body(first, stored, Matrix(values, rows, _columns));
     }
   }
   template <class Body>
@@ -112,8 +112,7 @@ struct RealTensor {
 /// back.
 class LayerTensors {
  public:
-  explicit LayerTensors(const LayerNumbers& numbers)
-      : _numbers(numbers), _back(static_cast<std::int64_t>(numbers.scratch.size())) {}
+  explicit LayerTensors(const LayerNumbers& numbers) : _numbers(numbers), _back(numbers.scratch.size()) {}
 
   Weights weights(std::int64_t rows, std::int64_t columns);
   Weights table(std::int64_t rows, std::int64_t columns) const; ///< the table of the stage's embedding

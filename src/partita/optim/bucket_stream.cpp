@@ -30,8 +30,7 @@ BucketStream::BucketStream(std::int64_t size, std::vector<StoredVector> vectors,
     for (const StoredVector& vector : _vectors) {
       const std::int64_t values = vector.offloaded() ? _bucket : 0;
       set.buffers.emplace_back(
-          Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::BucketStream::buffer"),
-          static_cast<std::size_t>(values));
+          Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::BucketStream::buffer"), values);
     }
   }
 }
@@ -41,7 +40,7 @@ BucketStream::Bucket BucketStream::bucketAt(std::int64_t number) const {
   Bucket bucket;
   bucket.begin = (_buckets - 1 - number) * _bucket;
   bucket.end = std::min(bucket.begin + _bucket, _size);
-  const BufferSet& set = _sets[static_cast<std::size_t>(number % sets)];
+  const BufferSet& set = _sets[number % sets];
   for (std::size_t i = 0; i < _vectors.size(); ++i) {
     if (_vectors[i].size() == 0) continue;
     bucket.values[i] =

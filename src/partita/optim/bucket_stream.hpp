@@ -40,7 +40,7 @@ class BucketStream {
   Bucket bucketAt(std::int64_t number) const;
   void load(std::int64_t number);
   void save(std::int64_t number);
-  BufferSet& setOf(std::int64_t number) { return _sets[static_cast<std::size_t>(number % sets)]; }
+  BufferSet& setOf(std::int64_t number) { return _sets[number % sets]; }
 
   std::vector<StoredVector> _vectors;
   std::int64_t _size, _bucket, _buckets;

@@ -38,9 +38,7 @@ class Optimiser {
                 std::int64_t end);
   const std::vector<State>& state() const { return _state; }
   /// Bytes that one step reads and writes per parameter in single precision; steps are memory-bound.
-  int bytesPerParameter() const {
-    return static_cast<int>(sizeof(Real)) * (3 + 2 * static_cast<int>(_state.size()));
-  }
+  int bytesPerParameter() const { return sizeof(Real) * (3 + 2 * _state.size()); }
 
   std::int64_t steps() const { return _steps; }
   /// Continues as if `steps` had been taken; the caller fills `state()`.

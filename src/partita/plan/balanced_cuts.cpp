@@ -19,8 +19,7 @@ using CutTable = std::vector<std::vector<PartialCut>>; ///< [parts so far][end]
 template <class Join>
 CutTable cutTable(std::int64_t n, int parts,
                   const std::function<double(std::int64_t, std::int64_t, int)>& cost, const Join& join) {
-  CutTable best(static_cast<std::size_t>(parts) + 1,
-                std::vector<PartialCut>(static_cast<std::size_t>(n) + 1));
+  CutTable best(parts + 1, std::vector<PartialCut>(n + 1));
   best[0][0].value = 0.0;
   for (int part = 1; part <= parts; ++part) {
     const std::size_t p = part;

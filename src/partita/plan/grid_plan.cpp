@@ -35,7 +35,7 @@ int GridPlan::coordinate(int rank, Axis axis) const {
 
 int GridPlan::groupOf(int stage) const {
   int group = 0;
-  while (first_stage[static_cast<std::size_t>(group) + 1] <= stage) ++group;
+  while (first_stage[group + 1] <= stage) ++group;
   return group;
 }
 
@@ -74,10 +74,10 @@ GridPlan planGrid(const StrategySection& strategy, const Partition& partition, i
 StageMemory stageMemory(const RunConfig& config, const Partition& partition, const GridPlan& grid, int stage,
                         const DeviceKind& device) {
   StagePlace place{grid.groupOf(stage), grid.groups, grid.replicas};
-  const auto group = static_cast<std::size_t>(place.group);
+  const std::size_t group = place.group;
   place.first = stage == grid.first_stage[group];
   place.last = stage + 1 == grid.first_stage[group + 1];
-  return stageMemory(partition.stages[static_cast<std::size_t>(stage)], config, place, device);
+  return stageMemory(partition.stages[stage], config, place, device);
 }
 
 } // namespace partita

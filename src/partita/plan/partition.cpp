@@ -25,7 +25,7 @@ std::vector<std::int64_t> cutsByRule(const RunConfig& config, const Layers& laye
                                      int stages) {
   const StrategySection& strategy = config.strategy;
   const StrategyPlan& plan = planOf(strategy);
-  const auto n = static_cast<std::int64_t>(layers.size());
+  const std::int64_t n = layers.size();
   const TrainingFlops flops(layers);
   const int replicas = static_cast<int>(std::max<std::int64_t>(1, strategy.replicas));
   RunConfig on_any_rank = config; // prefetching depends on the cores of a rank, which may differ
@@ -56,7 +56,7 @@ void checkTies(const StagePlan& stage) {
 Partition planPartition(const RunConfig& config, const Layers& layers, std::int64_t classes,
                         std::int64_t real_bytes) {
   const StrategySection& strategy = config.strategy;
-  const auto n = static_cast<std::int64_t>(layers.size());
+  const std::int64_t n = layers.size();
   const StrategyPlan& plan = planOf(strategy);
   const int stages = plan.stages(strategy);
   if (stages > n) {
@@ -70,7 +70,7 @@ Partition planPartition(const RunConfig& config, const Layers& layers, std::int6
   }
   std::int64_t first = 0;
   for (int index = 0; index < stages; ++index) {
-    const std::int64_t last = index + 1 < stages ? partition.cuts[static_cast<std::size_t>(index)] : n;
+    const std::int64_t last = index + 1 < stages ? partition.cuts[index] : n;
     if (last <= first || last > n) {
       throw UserError("strategy/cuts: each of the " + std::to_string(stages) +
                       " stages needs at least one of the " + std::to_string(n) +

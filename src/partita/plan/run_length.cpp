@@ -49,9 +49,9 @@ std::int64_t RunLength::runStep(const Position& position) const {
   return steps * position.stage + position.step;
 }
 
-RunLength planRunLength(const RunConfig& config, std::size_t samples) {
+RunLength planRunLength(const RunConfig& config, std::int64_t samples) {
   RunLength length;
-  length.per_epoch = static_cast<std::int64_t>(samples) / config.training.batch;
+  length.per_epoch = samples / config.training.batch;
   if (length.per_epoch == 0) {
     throw UserError("training/batch: a batch of " + std::to_string(config.training.batch) +
                     " samples is larger than the training set of " + std::to_string(samples));

@@ -45,6 +45,6 @@ struct RunLength {
 
 /// The length of a run on a training set of `samples`. Throws UserError if the training set is smaller than a
 /// batch.
-RunLength planRunLength(const RunConfig& config, std::size_t samples);
+RunLength planRunLength(const RunConfig& config, std::int64_t samples);
 
 } // namespace partita

@@ -103,9 +103,7 @@ void Checkpointer::publish() {
   _job->state = CheckpointJob::State::naming;
   _job->failure = failureOf([&] { _run.monitor.flushHistory(); });
   _thread.submit([job = _job, folder = _run.directory.file("."), history = _run.directory.file("history.csv"),
-                  keep = static_cast<std::size_t>(_run.config.checkpoint.keep)] {
-    job->publish(folder, history, keep);
-  });
+                  keep = _run.config.checkpoint.keep] { job->publish(folder, history, keep); });
 }
 
 bool Checkpointer::finish() {

@@ -38,7 +38,7 @@ void LayerOperations::readTensors(const char* kind, const std::vector<ParameterS
                                   Operation& operation) {
   for (const ParameterShape& shape : shapes) {
     const TensorRecord& tensor = *_file.find(kind, operation.name, shape.name);
-    std::vector<Real> values(static_cast<std::size_t>(tensor.size()));
+    std::vector<Real> values(tensor.size());
     _file.read(tensor, values.data());
     _hash.update(values.data(), values.size() * sizeof(Real));
     operation.tensors.push_back(

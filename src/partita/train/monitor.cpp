@@ -29,7 +29,7 @@ Monitor::Monitor(const RunConfig& config, const Partition& partition, const Grid
   const bool recovers = from.phase == RunPhase::recovery;
   for (int stage = 0; stage < grid.plan().stages; ++stage) {
     const bool done = recovers || stage < from.stage, under_way = length.turns == 1 || stage == from.stage;
-    _latest[static_cast<std::size_t>(stage) + 1].step = done ? length.steps : under_way ? from.step : 0;
+    _latest[stage + 1].step = done ? length.steps : under_way ? from.step : 0;
   }
   if (recovers || wholeNetwork()) _latest[0].step = from.step;
   _share_before = shareDone();
@@ -93,7 +93,7 @@ bool Monitor::trainsTogether(const StepReport& report) const {
 }
 
 void Monitor::take(const StepReport& report) {
-  _latest[static_cast<std::size_t>(report.stage)] = report;
+  _latest[report.stage] = report;
   if (_history != nullptr) _history->add(seconds(), placedInRun(report));
   // Stages that train together report at the same time: they get one line, when the slowest has reported.
   const auto lags = [&](const StepReport& latest) { return latest.step < report.step; };
@@ -119,7 +119,7 @@ void Monitor::show(const StepReport& report) {
   double flops = 0.0, samples = report.samples_per_second;
   std::string losses;
   for (std::int64_t stage = first; stage <= last; ++stage) {
-    const StepReport& latest = _latest[static_cast<std::size_t>(stage)];
+    const StepReport& latest = _latest[stage];
     char loss[32];
     std::snprintf(loss, sizeof loss, " %.4f", latest.loss);
     losses += loss;

@@ -231,7 +231,7 @@ bool restoreUpdater(const ExecSpace& space, const Restart& restart, const RunCon
     for (const Optimiser::State& state : updater.optimiser().state()) state.values.clear(space);
   const RunProgress& found = *restart.found;
   const auto stage = std::min<std::int64_t>(local.index(), found.stages - 1);
-  const UpdateState& update = found.updates[static_cast<std::size_t>(stage)];
+  const UpdateState& update = found.updates[stage];
   const auto [scale, clean] = scaleOf(restart, stage);
   updater.resume(restart.start.step, {complete ? update.steps : 0.0, scale, static_cast<double>(clean)});
   if (!restart.same_stages) return kept;

@@ -44,7 +44,7 @@ JsonObject provenanceObject(const Provenance& provenance) {
 std::vector<JsonObject> partitionList(const RunConfig& deck, const Partition& partition, const Grid& grid) {
   std::vector<JsonObject> stages(partition.stages.size());
   for (const StagePlan& stage : partition.stages) {
-    const auto index = static_cast<std::size_t>(stage.index);
+    const std::size_t index = stage.index;
     const StageMemory memory =
         stageMemory(deck, partition, grid.plan(), stage.index, deviceKind(grid.paths()));
     JsonObject& object = stages[index];

@@ -21,8 +21,7 @@ bool RunSnapshot::ofEachReplica(const std::string& kind) const {
 bool RunSnapshot::writesHere(const std::string& kind, std::size_t number) const {
   const Grid& grid = _run.grid;
   if (grid.part() != 0) return false;
-  return ofEachReplica(kind) ||
-         static_cast<int>(number % static_cast<std::size_t>(grid.replicas())) == grid.replica();
+  return ofEachReplica(kind) || static_cast<int>(number % grid.replicas()) == grid.replica();
 }
 
 std::size_t RunSnapshot::size() const {
@@ -31,8 +30,7 @@ std::size_t RunSnapshot::size() const {
       1 + optimiserStates(_run.config.optimiser).size() + planOf(strategy).keptStates(strategy).size();
   std::size_t values = 0;
   for (const auto& local : _run.stages)
-    values +=
-        kinds * static_cast<std::size_t>(local->stage.masters().size()) + local->stage.statistics().extent(0);
+    values += kinds * local->stage.masters().size() + local->stage.statistics().extent(0);
   return values;
 }
 
@@ -102,7 +100,7 @@ void RunSnapshot::copyValues(const ExecSpace& space, CheckpointJob& job,
         values.copyOut(space, tensor.offset, tensor.size, to);
       }
       job.content.place(number, to);
-      used += static_cast<std::size_t>(tensor.size);
+      used += tensor.size;
     }
   };
   for (const auto& local : _run.stages) {
@@ -141,14 +139,14 @@ RunNumbers RunSnapshot::ownNumbers(const ExecSpace& space, const std::vector<Sta
     numbers.training_seconds = times.training;
     numbers.evaluation_seconds = times.evaluation;
   }
-  numbers.scores.resize(static_cast<std::size_t>(progress.stages * progress.replicas));
-  numbers.updates.resize(static_cast<std::size_t>(progress.stages));
+  numbers.scores.resize(progress.stages * progress.replicas);
+  numbers.updates.resize(progress.stages);
   for (StageUpdater* updater : updaters) {
     const Score::Sums sums = updater->local().score.peek(space);
     const int stage = updater->local().index();
     numbers.scores[progress.scoreIndex(stage, grid.replica())] = {sums.loss, sums.correct, sums.rows};
     if (grid.replica() > 0) continue; // all replicas have the same
-    numbers.updates[static_cast<std::size_t>(stage)] = updater->updateState();
+    numbers.updates[stage] = updater->updateState();
   }
   numbers.reports.resize(grid.world().size());
   numbers.reports[grid.world().rank()] = static_cast<double>(_run.monitor.sent());

@@ -31,8 +31,8 @@ void printTimes() {
   Log::info("time of rank 0, phase by phase:");
   for (int i = 0; i < phase_count; ++i) {
     char line[80];
-    std::snprintf(line, sizeof line, "  %-24s %9.3f s %6.1f %%", phaseName(static_cast<Phase>(i)),
-                  seconds[static_cast<std::size_t>(i)], 100.0 * seconds[static_cast<std::size_t>(i)] / total);
+    std::snprintf(line, sizeof line, "  %-24s %9.3f s %6.1f %%", phaseName(static_cast<Phase>(i)), seconds[i],
+                  100.0 * seconds[i] / total);
     Log::info(line);
   }
 }

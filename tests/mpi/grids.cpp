@@ -120,18 +120,33 @@ TEST_CASE("Recovery comes to the same bits on every grid", "[grid]") {
   checkTimingDoesNotMatter(recovery, 4, 5);
 }
 
-TEST_CASE("The joined network decodes the same on every grid", "[grid]") {
-  SmallRun alone(groupOf(1), smallDeck());
-  const Evaluation expected = alone.train().evaluate();
+namespace {
+
+/// Each stage of the joined network decodes the same, on any number of ranks.
+void checkSameEvaluation(const Overrides& deck) {
+  const Evaluation expected = SmallRun(groupOf(1), smallDeck(deck)).train().evaluate();
   CHECK(expected.accuracy.size() == 4);
   for (const int ranks : rankCounts(4)) {
-    const Evaluation found = SmallRun(groupOf(ranks), smallDeck()).train().evaluate();
+    const Evaluation found = SmallRun(groupOf(ranks), smallDeck(deck)).train().evaluate();
     INFO(ranks << " ranks");
     CHECK(found.accuracy == expected.accuracy);
     CHECK(found.loss == expected.loss);
   }
+}
+
+} // namespace
+
+TEST_CASE("The joined network decodes the same on every grid", "[grid]") {
+  const Overrides fixed{"strategy/labels=orthogonal"};
+  checkSameEvaluation({});
+  checkSameEvaluation({"strategy/exits=sum"});
+  checkSameEvaluation({"strategy/exits=fitted", "data/validation=0.2"});
+  checkSameEvaluation(fixed + Overrides{"strategy/exits=sum"});
+  checkSameEvaluation(fixed);
 
   // One stage with the same parameters: the network without cuts.
+  SmallRun alone(groupOf(1), smallDeck(fixed));
+  const Evaluation expected = alone.train().evaluate();
   SmallRun whole(groupOf(1), smallDeck({"strategy/stages=1"}));
   const std::vector<Real> parameters = alone.ownParameters();
   const Vector& target = whole.stages.front()->stage.parameters();

@@ -53,6 +53,7 @@ def tokens(last, norm="layer-norm"):
 TEXT = ["data/kind=grammar", "data/classes=0", "data/sequence=12", "data/samples=64", "data/test_samples=16",
         "strategy/labels=gaussian", tokens('{ type = "dense" }')]
 JOINT, TWO, THREE = "strategy/kind=joint", "strategy/cuts=[2]", ["strategy/stages=3", "strategy/cuts=[1,2]"]
+FOUR = ["strategy/stages=4", "strategy/cuts=flops"]
 FREE = ["strategy/input=free", "strategy/temperature=3", "strategy/kappa=2"]
 
 # Overrides of the small deck, and how many re-encodings the joined network has.
@@ -63,6 +64,13 @@ NETWORKS = {
     "sil_leaky_relu": ([LEAKY, *THREE], 0),
     "sil_tanh": ([TANH, TWO], 0),
     "sil_sigmoid": ([SIGMOID, TWO, "strategy/labels=uniform"], 0),
+    "sil_fixed": (["strategy/labels=orthogonal"], 0),
+    "sil_heads": (['strategy/head=[{ type = "dense", units = 24, activation = "gelu" }]', "strategy/exits=sum"], 0),
+    "sil_sum": (["strategy/exits=sum", "strategy/labels=orthogonal", "strategy/match=before"], 0),
+    "images_sum": ([IMAGES, "strategy/cuts=[2]", "strategy/exits=sum", "strategy/label_pool=2"], 0),
+    "group_norm_sum": ([GROUP_NORM, "strategy/cuts=[4]", "strategy/exits=sum"], 0),
+    "text_sum": ([*TEXT, "strategy/cuts=[2]", "strategy/exits=sum"], 0),
+    "free_sum": ([*FREE, "strategy/exits=sum"], 1),
     "sil_recovery": (["strategy/recovery_epochs=1"], 0),
     "free": (FREE, 1),
     "free_three_stages": ([*FREE, GELU, *THREE, "strategy/labels=sign", "strategy/recovery_epochs=1"], 2),
@@ -109,7 +117,7 @@ class Archives(support.RunTest):
     def setUp(self):
         super().setUp()
         self.run_directory = self.folder / "run"
-        self.summary = train(self.run_directory, self.deck, ranks=2)
+        self.summary = train(self.run_directory, self.deck, "strategy/labels=orthogonal", ranks=2)
 
     def export(self, name, *, ranks=1, source=None):
         path = self.folder / name
@@ -138,7 +146,7 @@ class Archives(support.RunTest):
         self.assertEqual(list(self.folder.glob("*.partial")), [])
 
     def test_a_checkpoint(self):
-        overrides = ["-d", self.folder / "kept", "checkpoint/every=10"]
+        overrides = ["-d", self.folder / "kept", "checkpoint/every=10", "strategy/labels=orthogonal"]
         self.assertDone(run("train", self.deck, *overrides))
         first, *_, last = support.checkpoints(self.folder / "kept").values()
         self.export("last.npz", source=last)  # says the hash of what was trained
@@ -282,7 +290,7 @@ def attention(net, x, name, heads):
 def forward(net, features):
     """What docs/export.md says of an .npz, in NumPy."""
     x = (features - net["input/shift"]) * net["input/scale"]
-    stack = []
+    stack, exits = [], 0.0
     for operation in net["operations"]:
         kind, *arguments = operation.decode().split()
         keys = settings(arguments) if kind in ("convolution", "max-pool", "average-pool", "attention") else {}
@@ -312,6 +320,13 @@ def forward(net, features):
             x = group_norm(net, x, arguments[0], *(word.split("=")[1] for word in arguments[1:]))
         elif kind == "branch":
             stack.append(x)
+        elif kind == "exit":
+            logarithms = x - x.max(axis=-1, keepdims=True)
+            logarithms -= numpy.log(numpy.exp(logarithms).sum(axis=-1, keepdims=True))
+            exits = exits + float(arguments[0]) * logarithms
+            x = stack.pop()
+        elif kind == "sum":
+            x = exits
         elif kind == "swap":
             x, stack[-1] = stack[-1], x
         elif kind == "add":
@@ -328,21 +343,21 @@ OWN = ("/shape", "/epsilon", "/factor")  # tensors of a model that are not param
 class Outputs(support.RunTest):
     """The same outputs as Partita's, to 1e-5 of the largest."""
 
-    def exported(self, *overrides):
+    def exported(self, *overrides, stages=()):
         """The network in both formats, and Partita's own outputs."""
         train(self.folder / "run", self.deck, *overrides)
         for name in ("network.onnx", "network.npz"):
-            self.assertDone(run("export", self.folder / "run", "-o", self.folder / name))
+            self.assertDone(run("export", self.folder / "run", "-o", self.folder / name, *stages))
         predictions = self.folder / "predictions.npz"
-        self.assertDone(run("evaluate", self.folder / "run", "--predictions", predictions))
+        self.assertDone(run("evaluate", self.folder / "run", "--predictions", predictions, *stages))
         return self.folder / "network.onnx", numpy.load(self.folder / "network.npz"), numpy.load(predictions)
 
     def assertClose(self, found, expected):
         self.assertEqual((found.shape, found.dtype), (expected.shape, expected.dtype))
         self.assertLess(abs(found - expected).max(), 1e-5 * max(1, abs(expected).max()))
 
-    def check(self, overrides, reencodings):
-        model_file, net, own = self.exported(*overrides)
+    def check(self, overrides, reencodings, stages=()):
+        model_file, net, own = self.exported(*overrides, stages=stages)
         logits = own["logits"]
         self.assertGreater(logits.std(axis=0).max(), 1e-3)  # they depend on the features
         self.assertClose(forward(net, own["features"]).astype("f4"), logits)
@@ -363,6 +378,36 @@ class Outputs(support.RunTest):
             self.assertEqual(names, ["logits"])
         else:
             self.assertClose(found["probabilities"], softmax(logits))
+
+    def test_networks_that_end_early(self):
+        for labels in ("learned", "orthogonal"):
+            for exits in ("none", "sum", "fitted"):
+                deck = (f"strategy/labels={labels}", f"strategy/exits={exits}", "data/validation=0.2", *FOUR)
+                for stages in (1, 3) if exits == "none" else (3, 4):
+                    with self.subTest(labels=labels, exits=exits, stages=stages):
+                        self.check(deck, 0, ("--stages", str(stages)))
+
+    def test_an_early_end_has_the_accuracy_of_its_stage(self):
+        for exits in ("none", "sum"):
+            summary = train(self.folder / "run", self.deck, *FOUR, f"strategy/exits={exits}", ranks=2)
+            accuracy = summary["stage_accuracy"]
+            self.assertEqual(len(accuracy), 4)
+            for stages, ranks in ((1, 4), (2, 1), (2, 2), (3, 4), (4, 2)):
+                shown = run("evaluate", self.folder / "run", "--stages", str(stages), ranks=ranks)
+                self.assertDone(shown)
+                found = [float(value) for value in re.findall(r"(\d+\.\d+) %   loss", shown.stdout)]
+                self.assertEqual(found, [round(100 * value, 2) for value in accuracy[:stages]])
+
+    def test_refused_numbers_of_stages(self):
+        for overrides, stages, message in (
+                ((), "3", "--stages 3: the network has 2 stages"),
+                ((JOINT,), "2", "--stages 2: the network has 1 stage"),
+                (("strategy/kind=pipeline",), "1", "--stages 1: only the last stage predicts classes"),
+                (("strategy/loss=mse",), "1", '--stages 1: stages trained with strategy/loss = "mse" give no logits')):
+            train(self.folder / "run", self.deck, *overrides)
+            for command in (("evaluate", self.folder / "run"),
+                            ("export", self.folder / "run", "-o", self.folder / "x.npz")):
+                self.assertRefused(run(*command, "--stages", stages), message)
 
     def test_metadata(self):
         model_file, net, _ = self.exported()

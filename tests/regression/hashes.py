@@ -21,6 +21,7 @@ SHORT = ("run/steps=12", "run/evaluate_every=0", "data/samples=600", "data/test_
 FOUR = ("strategy/stages=4", "strategy/cuts=flops")
 PIPELINE = ("strategy/kind=pipeline", "strategy/microbatches=4")
 JOINT = "strategy/kind=joint"
+FIXED, LEARNED = "strategy/labels=orthogonal", "strategy/labels=learned"
 TEXT = ('network/layers=[{ type = "embedding", width = 16, positions = true }, { type = "residual", layers = ['
         '{ type = "layer-norm" }, { type = "attention", heads = 2 }] }, { type = "residual", layers = ['
         '{ type = "rms-norm" }, { type = "dense", units = 32, activation = "gelu" }, { type = "dropout" }, '
@@ -33,6 +34,7 @@ RUNS = {
     **{f"free on {ranks}": (ranks, (*FOUR, "strategy/input=free")) for ranks in (1, 2, 4)},
     **{f"frozen on {ranks}": (ranks, (*FOUR, "strategy/input=frozen")) for ranks in (1, 2, 4)},
     **{f"recovery on {ranks}": (ranks, ("strategy/recovery_epochs=1",)) for ranks in (1, 2)},
+    "learned, recovery": (2, (LEARNED, "strategy/recovery_epochs=1")),
     "relay with mse": (2, ("strategy/loss=mse", "strategy/labels=uniform")),
     "relay, replicas": (2, ("strategy/stages=1", "strategy/cuts=flops", "strategy/replicas=2")),
     "relay, two by two": (4, ("strategy/replicas=2",)),
@@ -52,9 +54,18 @@ RUNS = {
     "images by labels": (2, (support.IMAGES, "strategy/cuts=[3]", "strategy/labels=gaussian")),
     **{f"text on {ranks}": (ranks, (*GRAMMAR, *PIPELINE)) for ranks in (1, 2)},
     "text by labels": (2, (*GRAMMAR, "strategy/labels=gaussian")),
+    **{f"learned on {ranks}": (ranks, (*FOUR, LEARNED)) for ranks in (1, 2, 4)},
+    **{f"learned, frozen on {ranks}": (ranks, (*FOUR, LEARNED, "strategy/input=frozen")) for ranks in (1, 2)},
+    "learned, two by two": (4, (LEARNED, "strategy/replicas=2")),
+    "learned in bf16": (2, (LEARNED, "run/precision=bf16")),
+    "learned, images": (2, (support.IMAGES, "strategy/cuts=[2]", LEARNED)),
+    "learned, pooled images": (2, (support.IMAGES, "strategy/cuts=[2]", LEARNED, "strategy/label_pool=2")),
+    "learned, heads": (2, (LEARNED, 'strategy/head=[{ type = "dense", units = 40, activation = "gelu" }, { type = "dropout" }]')),
+    "learned, text": (2, (*GRAMMAR, LEARNED)),
 }
-RESTARTED = ("relay on 2", "frozen on 2", "recovery on 2", "pipeline on 2", "joint in fp16", "images on 2")
-SAME = (("relay on 1", "relay on 2", "relay on 4"), ("free on 1", "free on 2", "free on 4"),
+RESTARTED = ("learned on 2", "learned, heads", "learned, recovery", "relay on 2", "frozen on 2", "recovery on 2", "pipeline on 2", "joint in fp16", "images on 2")
+SAME = (("learned on 1", "learned on 2", "learned on 4"), ("learned, frozen on 1", "learned, frozen on 2"),
+        ("relay on 1", "relay on 2", "relay on 4"), ("free on 1", "free on 2", "free on 4"),
         ("frozen on 1", "frozen on 2", "frozen on 4"), ("recovery on 1", "recovery on 2"),
         ("joint on 1", "pipeline on 1", "pipeline on 2", "pipeline on 4", "pipeline, 1f1b", "pipeline, gpipe",
          "offload to host", "offload to file"),
@@ -74,7 +85,7 @@ class Hashes(support.RunTest):
     def trained(self, name):
         ranks, overrides = RUNS[name]
         folder = self.folder / name.replace(" ", "-")
-        result = support.run("train", self.deck, *SHORT, *overrides, "checkpoint/every=7", "-d", folder, ranks=ranks,
+        result = support.run("train", self.deck, *SHORT, FIXED, *overrides, "checkpoint/every=7", "-d", folder, ranks=ranks,
                              environment=KERNELS)
         self.assertEqual(result.returncode, 0, f"{name}: {result.stdout}{result.stderr}")
         return support.summary_of(folder)
@@ -106,6 +117,7 @@ class Hashes(support.RunTest):
             FILE.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
         if key not in known:
             self.skipTest(f"nobody has recorded hashes on '{key}'; the others were right")
+        self.maxDiff = None
         self.assertEqual(hashes, known[key])
 
 

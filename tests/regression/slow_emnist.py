@@ -27,10 +27,18 @@ class Emnist(support.RunTest):
         self.assertGreaterEqual(self.accuracy("emnist-prototype-4"), 82.7)
 
     def test_relay_of_two(self):
-        self.assertGreaterEqual(self.accuracy("emnist-relay-2", ranks=2), 83.2)
+        self.assertGreaterEqual(self.accuracy("emnist-relay-2", ranks=2), 83.6)
 
     def test_relay_of_four(self):
-        self.assertGreaterEqual(self.accuracy("emnist-relay-4", ranks=2), 82.4)
+        self.assertGreaterEqual(self.accuracy("emnist-relay-4", ranks=2), 83.5)
+
+    def test_relay_of_six(self):
+        six = ("strategy/stages=6", "strategy/cuts=[1,2,3,4,5]")
+        self.assertGreaterEqual(self.accuracy("emnist-relay-4", *six, ranks=2), 83.2)
+        self.assertGreaterEqual(self.accuracy("emnist-relay-4", *six, "strategy/exits=sum", ranks=2), 83.5)
+
+    def test_relay_of_four_with_fixed_labels(self):
+        self.assertGreaterEqual(self.accuracy("emnist-relay-4", "strategy/labels=orthogonal", ranks=2), 82.4)
 
     def test_relay_of_four_with_an_epoch_of_recovery(self):
         self.assertGreaterEqual(self.accuracy("emnist-relay-4", "strategy/recovery_epochs=1", ranks=2), 83.3)

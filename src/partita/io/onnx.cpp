@@ -108,7 +108,7 @@ void Steps::addExit(const Operation& operation, const std::string& output) {
   _graph.then("LogSoftmax", output + ".log_softmax", {}, {OnnxGraph::integer("axis", -1)});
   const auto weight = static_cast<float>(operation.weight);
   _graph.then("Mul", output + ".weighted",
-              {_graph.constant(operation.name + "/weight", {}, std::vector{weight})});
+              {_graph.constant(operation.name + "/factor", {}, std::vector{weight})});
   if (!_sum.empty()) _graph.then("Add", output, {_sum});
   _sum = _graph.current();
   _graph.setCurrent(_branches.back());

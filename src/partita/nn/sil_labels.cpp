@@ -126,8 +126,8 @@ Matrix LabelDecoder::forward(const ExecSpace& space, const Matrix& output) {
   return logits;
 }
 
-Matrix LabelDecoder::logitGradient(const Matrix& logits) const {
-  return topRows(_logit_gradient, static_cast<std::int64_t>(logits.extent(0)));
+Matrix LabelDecoder::logitGradient(const Matrix& output) const {
+  return topRows(_logit_gradient, static_cast<std::int64_t>(output.extent(0)));
 }
 
 void LabelDecoder::backward(const ExecSpace& space, const Matrix& logit_gradient, const Matrix& grad) const {

@@ -35,8 +35,8 @@ class LabelDecoder {
 
   /// f [labels, width] -> z [labels, classes], valid until the next call.
   Matrix forward(const ExecSpace& space, const Matrix& output);
-  /// The buffer in which a loss leaves dJ/dz for `backward`.
-  Matrix logitGradient(const Matrix& logits) const;
+  /// The buffer in which a loss leaves dJ/dz for `backward`, [labels, classes].
+  Matrix logitGradient(const Matrix& output) const;
   /// dJ/dz -> dJ/df.
   void backward(const ExecSpace& space, const Matrix& logit_gradient, const Matrix& grad) const;
 

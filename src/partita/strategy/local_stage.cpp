@@ -183,7 +183,9 @@ LocalStage::LocalStage(const RunConfig& config, const StagePlan& plan, std::int6
 
 Matrix LocalStage::predict(const ExecSpace& space, const Pass& pass, const Matrix& output) {
   if (stage.hasHead()) return stage.forwardHead(space, pass, output, head_tape);
-  return decoder != nullptr ? decoder->forward(space, perLabel(output)) : output;
+  if (decoder == nullptr) return output;
+  const Matrix logits = decoder->forward(space, perLabel(output));
+  return Matrix(logits.data(), output.extent(0), logits.size() / output.extent(0));
 }
 
 Matrix LocalStage::lossGradient(const ExecSpace& space, const Pass& pass, const Matrix& output,
@@ -191,7 +193,7 @@ Matrix LocalStage::lossGradient(const ExecSpace& space, const Pass& pass, const 
   const Matrix grad = stage.outputGradient(output), logits = predict(space, pass, output);
   const bool decodes = decoder != nullptr;
   const Matrix logit_gradient = stage.hasHead() ? stage.logitGradient(logits)
-                                : decodes       ? decoder->logitGradient(logits)
+                                : decodes       ? decoder->logitGradient(perLabel(output))
                                                 : grad;
   loss->evaluate(space, logits, targets, weight, logit_gradient, score);
   if (stage.hasHead()) stage.backwardHead(space, pass, output, head_tape, logit_gradient, ready);

@@ -116,6 +116,32 @@ std::int64_t trainingBuffers(const StageBuffers& buffers, const StrategySection&
   return buffers.ofRelay();
 }
 
+/// Which labels the stages have, and why.
+std::string labelNote(const SilSection& sil, const Partition& partition) {
+  const bool chosen = sil.labels == LabelKind::automatic;
+  if (!learnsLabels(sil)) {
+    const std::string kind = nameOf(labelKind(sil, partition.stages.front().labelWidth(),
+                                              partition.stages.front().layers.back().classes));
+    const char* reason = sil.input == StageInput::free ? "input free makes inputs from them"
+                         : sil.loss == StageLoss::mse  ? "loss mse cannot learn them"
+                                                       : "re-encoding needs fixed ones";
+    return "# labels are fixed (" + kind + ")" + (chosen ? std::string(": ") + reason : "");
+  }
+  std::int64_t parameters = 0;
+  double flops = 0.0, all = 0.0;
+  for (const StagePlan& stage : partition.stages) {
+    parameters += countParameters(stage.head);
+    flops += flopsOf(stage.head);
+  }
+  for (const double stage : partition.local_flops) all += stage;
+  std::array<char, 160> line{};
+  std::snprintf(line.data(), line.size(),
+                "# labels learn with the stages%s; their heads have %lld parameters and %.1f %% of the FLOPs",
+                chosen ? " (strategy/labels = \"auto\", loss prototype)" : "",
+                static_cast<long long>(parameters), 100.0 * flops / all);
+  return line.data();
+}
+
 /// Trains stages by synthetic intermediate labels, optionally followed by a joint recovery.
 class SilPlan final : public StrategyPlan {
  public:
@@ -209,12 +235,13 @@ class SilPlan final : public StrategyPlan {
         "once",
         partition.allowedSpeedup());
     notes.lines.emplace_back(line.data());
+    notes.lines.push_back(labelNote(config.strategy.sil, partition));
     const std::size_t first_layers = partition.stages.front().layers.size();
     if (config.strategy.sil.loss == StageLoss::mse && first_layers < 3) {
       notes.warnings.emplace_back(
           "with strategy/loss = \"mse\" a first stage of fewer than 3 layers loses much accuracy; "
           "\"prototype\" needs 2");
-    } else if (first_layers < 2) {
+    } else if (first_layers < 2 && !learnsLabels(config.strategy.sil)) {
       notes.warnings.emplace_back(
           "a first stage of one layer learns little of the data, and no later stage makes up for all of it; "
           "cut behind the second layer or later, as strategy/cuts=[2,...] does");
@@ -223,7 +250,9 @@ class SilPlan final : public StrategyPlan {
   }
 
   std::vector<std::pair<std::string, std::string>> facts(const StrategySection& section) const override {
-    return {{"input", nameOf(section.sil.input)}};
+    const SilSection& sil = section.sil;
+    const LabelKind kind = learnsLabels(sil) ? LabelKind::learned : sil.labels;
+    return {{"input", nameOf(sil.input)}, {"labels", nameOf(kind)}, {"exits", nameOf(sil.exits)}};
   }
 };
 

@@ -91,7 +91,7 @@ runBench() {
   fi
   python3 scripts/bench_table.py "$results"/partita.json "$results"/train_*.json
   say
-  say "two stages on two ranks against the whole network on one, with one thread per rank (perf/README.md):"
+  say "two stages on two ranks compared with the whole network on one, with one thread per rank (perf/README.md):"
   PARTITA_MPIEXEC=$(launcher) \
     python3 perf/sil/speedup.py "$build/bin/partita" input-decks/demo.toml --json "$results/speedup.json"
 }

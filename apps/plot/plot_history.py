@@ -109,10 +109,10 @@ def draw(histories, output):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", metavar="RUNDIR", nargs="+", help="folder of a run")
-    parser.add_argument("-o", "--output", metavar="FILE", help="picture to write; its ending says the format")
+    parser.add_argument("-o", "--output", metavar="FILE", help="picture to write; its extension determines the format")
     arguments = parser.parse_args()
     if len(arguments.runs) > 1 and not arguments.output:
-        fail("several runs: say with --output where the picture goes")
+        fail("several runs need --output, the picture to write")
     histories = [read(folder) for folder in arguments.runs]
     draw(histories, arguments.output or os.path.join(arguments.runs[0], "history.png"))
 

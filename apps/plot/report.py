@@ -28,7 +28,7 @@ class Run:
 
     def __init__(self, folder):
         if not os.path.isdir(folder):
-            raise RunError(f"{folder}: there is no such run directory")
+            raise RunError(f"{folder}: no such run directory")
         self.folder, self.name = folder, os.path.basename(os.path.abspath(folder))
         self.notes = []
         self.deck = self._read("deck.toml", Deck, folder)
@@ -52,8 +52,8 @@ class Run:
     def _note_what_is_missing(self):
         if self.summary is None and not any("summary.json" in note for note in self.notes):
             begun = f" after step {grouped(self.history.last_step())}" if self.history else ""
-            self.notes.insert(0, f"This run has not finished{begun}: it is still going, or was stopped. Result, "
-                              "partition, memory and traffic are known at its end." + self._way_on())
+            self.notes.insert(0, f"This run has not finished{begun}: it is still running, or was stopped. Result, "
+                              "partition, memory and traffic are known when it has finished." + self._way_on())
         if self.history and self.history.fault:
             self.notes.append(f"{self.history.fault}; the curves end there")
         elif self.history is None and not any("history.csv" in note for note in self.notes):
@@ -76,7 +76,7 @@ class Run:
         steps = [int(found[1]) for name in names if (found := re.fullmatch(r"step-([0-9]{9,15})\.h5", name))]
         if not steps:
             return ""
-        return f" Its newest checkpoint is of step {grouped(max(steps))}; -r latest goes on from there."
+        return f" Its newest checkpoint is of step {grouped(max(steps))}; -r latest continues from there."
 
     def number(self, key):
         return self.summary.number(key) if self.summary else None
@@ -174,7 +174,7 @@ def settings_section(run):
         rows.append([f"{place}/{key}", join([element("code", value), f" {unit}" if unit else ""]),
                      element("code", default) if default else "\u2013", meaning])
     parts = [table("What differs from the defaults", ["key", "value", "default", "meaning"], rows, texts=range(4))] \
-        if defaults else [element("p", "Defaults are unknown here: deck-reference.md does not lie beside the script.",
+        if defaults else [element("p", "Defaults are unknown here: deck-reference.md is not next to the script.",
                                   class_="quiet")]
     whole = element("details", element("summary", f"The effective deck, {len(run.deck.entries)} keys"),
                     element("pre", element("code", run.deck.text), tabindex="0"))

@@ -133,14 +133,14 @@ def partition_section(run):
     if speedup is not None and len(stages) > 1:
         parts.append(element("p", "By their FLOPs, the cuts allow a speed-up of ",
                              number(speedup, lambda value: f"{value:.2f}", "allowed_speedup"),
-                             " over one rank, where each stage has a rank and all train at once."))
+                             " over one rank if each stage has a rank and all train at once."))
     if ranks:
         drawn = element("p", f"The first {MOST_RANKS} of {len(ranks)} ranks are drawn.", class_="quiet")
         parts += [memory_bars(run, planned, ranks), drawn if len(ranks) > MOST_RANKS else None,
                   memory_table(run, planned, ranks)]
     offloaded = sum(stage.offloaded or 0 for stage in stages)
     if offloaded:
-        parts.append(element("p", "State of the optimiser outside the device: ", number(offloaded, size), "."))
+        parts.append(element("p", "Optimiser state outside the device: ", number(offloaded, size), "."))
     return section("partition", "Partition and memory", *parts)
 
 

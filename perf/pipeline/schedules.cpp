@@ -30,7 +30,7 @@ Settings readSettings(int argc, char** argv) {
     const std::string argument = argv[i];
     const std::size_t equals = argument.find('=');
     if (equals == std::string::npos || settings.count(argument.substr(0, equals)) == 0) {
-      std::fprintf(stderr, "'%s' is not understood\n", argv[i]);
+      std::fprintf(stderr, "unknown argument '%s'\n", argv[i]);
       std::exit(2);
     }
     settings[argument.substr(0, equals)] = argument.substr(equals + 1);

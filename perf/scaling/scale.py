@@ -85,7 +85,7 @@ def run_here(arguments, ranks):
         result = subprocess.run([*launcher, *train_command(arguments, ranks, folder)], capture_output=True, text=True,
                                 env={"OMP_NUM_THREADS": "1", **os.environ})
         if result.returncode != 0:
-            fail(f"{folder}: ended with {result.returncode}\n{result.stderr}")
+            fail(f"{folder}: failed with exit code {result.returncode}\n{result.stderr}")
 
 
 def submit(arguments, ranks):

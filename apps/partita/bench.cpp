@@ -72,7 +72,7 @@ void runBench(const Communicator& world, const BenchArguments& arguments, const 
   for (const int n : {512, 1024, 2048}) rates.gemm = std::max(rates.gemm, measureGemmRate(space, n, repeats));
   rates.triad = measureTriad(space, repeats);
   std::array<char, 96> line{};
-  std::snprintf(line.data(), line.size(), "  sgemm %.1f GFLOP/s, triad %.1f GB/s, the best of %d", rates.gemm,
+  std::snprintf(line.data(), line.size(), "  sgemm %.1f GFLOP/s, triad %.1f GB/s, best of %d", rates.gemm,
                 rates.triad, repeats);
   Log::info(line.data());
   std::vector<Measurement> measured{{"sgemm", rates.gemm, "GFLOP/s"}, {"triad", rates.triad, "GB/s"}};

@@ -78,7 +78,7 @@ void showPhases(const ExecSpace& space, BenchModel& model, int steps, const Benc
                     1e-4 * gemm_flops / ms / rates.gemm);
       text += line.data();
     } else if (phase == Phase::optimiser) {
-      std::snprintf(line.data(), line.size(), "  %s a step, %5.1f %% of the triad rate",
+      std::snprintf(line.data(), line.size(), "  %s per step, %5.1f %% of the triad rate",
                     formatBytes(adam_bytes).c_str(), 1e-4 * adam_bytes / ms / rates.triad);
       text += line.data();
     }
@@ -96,7 +96,7 @@ Measurement measureSteps(const ExecSpace& space, const std::string& name, BenchM
   const int steps = std::max(2, static_cast<int>((quick ? 0.05 : 0.4) / seconds_per_step));
   const double ms = median(timeSteps(space, model, quick ? 3 : 9, steps));
   std::array<char, 160> line{};
-  std::snprintf(line.data(), line.size(), "  %-12s %8.3f ms a step, %6.1f GFLOP/s = %5.1f %% of sgemm",
+  std::snprintf(line.data(), line.size(), "  %-12s %8.3f ms per step, %6.1f GFLOP/s = %5.1f %% of sgemm",
                 name.c_str(), ms, 1e-6 * flops / ms, 1e-4 * flops / ms / rates.gemm);
   Log::info(line.data());
   showPhases(space, model, std::min(steps, 20), rates);

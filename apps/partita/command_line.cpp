@@ -47,21 +47,22 @@ std::int64_t secondsOf(const std::string& text) {
 
 std::string toSeconds(std::string& text) {
   const std::int64_t seconds = secondsOf(text);
-  if (seconds == 0) return "'" + text + "' is no time: HH:MM:SS, MM:SS or seconds, more than 0";
+  if (seconds == 0) return "'" + text + "' is not a time; expected HH:MM:SS, MM:SS or seconds, more than 0";
   text = std::to_string(seconds);
   return {};
 }
 
 std::string checkExportName(std::string& text) {
   if (endsWith(text, ".onnx") || endsWith(text, ".npz")) return {};
-  return "'" + text + "' ends neither in .onnx nor in .npz";
+  return "'" + text + "' must end in .onnx or .npz";
 }
 
 /// An empty value comes from a variable that was not set, and a value that begins like an option is an
 /// option.
 std::string checkPath(std::string& text) {
   if (text.empty()) return "is empty; is a variable not set?";
-  if (text.front() == '-') return "'" + text + "' looks like an option; a file of this name is ./" + text;
+  if (text.front() == '-')
+    return "'" + text + "' looks like an option; write a file of this name as ./" + text;
   return {};
 }
 
@@ -83,7 +84,7 @@ void defineTrain(CLI::App& train, TrainArguments& arguments) {
   train
       .add_option("-r,--restart", arguments.restart,
                   "continue from the newest complete checkpoint of the run directory, or from this file; "
-                  "`latest` starts afresh if there is none")
+                  "`latest` starts from the beginning if there is none")
       ->check(pathValidator())
       ->type_name("latest|FILE");
   train.add_flag("--overwrite", arguments.overwrite,
@@ -195,11 +196,11 @@ std::string helpHint(const CLI::App& app) {
 void checkCommandLine(const CLI::App& app, Arguments& arguments) {
   try {
     for (const std::string& extra : app.remaining(true)) {
-      if (!isKokkosFlag(extra)) throw UserError("'" + extra + "' is not understood");
+      if (!isKokkosFlag(extra)) throw UserError("unknown argument '" + extra + "'");
       checkKokkosFlag(extra);
     }
     if (app.get_subcommands().empty())
-      throw UserError("which command? train, evaluate, export, info or bench");
+      throw UserError("a command is required: train, evaluate, export, info or bench");
     if (app.got_subcommand("train")) placeDeck(arguments.train);
   } catch (const UserError& error) {
     throw UserError("command line: " + std::string(error.what()) + helpHint(app));

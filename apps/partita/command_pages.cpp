@@ -76,10 +76,10 @@ ProgramPages programPages(const CLI::App& app) {
 
 const std::vector<Term>& exitCodes() {
   static const std::vector<Term> codes{
-      {"0", "the work is done"},
-      {"1", "failure: a defect or the system"},
-      {"2", "mistake in deck, data or command line"},
-      {"75", "training was stopped early by the time limit or a signal, to be continued with `-r latest`"}};
+      {"0", "success"},
+      {"1", "failure of the program or the system"},
+      {"2", "error in the deck, the data or the command line"},
+      {"75", "stopped by the time limit or a signal; `-r latest` continues the training"}};
   return codes;
 }
 
@@ -149,7 +149,7 @@ std::string programHelp(const ProgramPages& pages) {
   return "Usage: partita COMMAND [options]\n       mpirun -n RANKS partita train DECK\n\n" +
          pages.program.text + "\n" + chapter("Commands", commands) +
          chapter("Options", terms(pages.program.options)) + chapter("Exit codes", exitCodes()) +
-         "\n`partita COMMAND --help` tells more, `man partita` all. Flags that begin with\n--kokkos- go to "
+         "\nSee also `partita COMMAND --help` and `man partita`. Flags that begin with\n--kokkos- go to "
          "Kokkos.\n";
 }
 

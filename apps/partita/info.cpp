@@ -46,7 +46,7 @@ void showFile(const std::string& path) {
   file.verify();
   const RunFacts facts = file.facts();
   Log::info(file.path() + ": " + (file.isCheckpoint() ? "checkpoint" : "parameters of a trained network") +
-            ", complete, all checksums right\n\n" + facts.deck);
+            ", complete, all checksums correct\n\n" + facts.deck);
   if (file.isCheckpoint()) showProgress(file.progress());
   Log::info("  samples of " + joined(facts.shape, " x ") + " values, " + std::to_string(facts.classes) +
             " classes");

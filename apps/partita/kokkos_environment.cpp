@@ -42,7 +42,7 @@ int numberOf(const std::string& text) {
 }
 
 [[noreturn]] void failThreads(const std::string& variable, const std::string& value) {
-  throw UserError(variable + "=" + value + " is not a number of threads that Kokkos takes, 1 to " +
+  throw UserError(variable + "=" + value + " is not a valid number of threads; Kokkos accepts 1 to " +
                   std::to_string(most_threads));
 }
 
@@ -107,7 +107,7 @@ void checkKokkosFlag(const std::string& word) {
   const std::size_t comma = value.find(',');
   const bool second = !devices || comma == std::string::npos || numberOf(value.substr(comma + 1)) >= 0;
   if (number >= (counted ? 1 : 0) && second && (!threads || number <= most_threads)) return;
-  throw UserError("'" + word + "': a number is needed, " +
+  throw UserError("'" + word + "': expected a number, " +
                   (threads   ? "1 to " + std::to_string(most_threads)
                    : counted ? "at least 1"
                              : "at least 0"));

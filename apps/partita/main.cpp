@@ -69,7 +69,7 @@ void chooseSignals(const CLI::App& app, const TrainArguments& train) {
 int checkOutput(const Communicator& world, const TrainArguments& train) {
   if (world.rank() != 0) return 0;
   const bool streams = std::cout.flush().good();
-  const std::string failure = streams ? Log::failure() : "closed, or a full disk";
+  const std::string failure = streams ? Log::failure() : "it is closed, or the disk is full";
   if (failure.empty()) return 0;
   const bool kept = !train.run_directory.empty() && !train.dry_run;
   const std::string message = "standard output could not be written: " + failure;
@@ -166,12 +166,12 @@ int rank_of_this = 0;
   } catch (const UserError& error) {
     endJob(rank_of_this, error.what(), error.bySystem() ? exit_failure : exit_user_error);
   } catch (const std::bad_alloc&) {
-    endJob(rank_of_this, "not enough memory: what this rank needs is shown by -n", exit_failure);
+    endJob(rank_of_this, "not enough memory; -n shows what each rank needs", exit_failure);
   } catch (const std::exception& error) {
     endJob(rank_of_this, error.what(), exit_failure);
   } catch (...) { // reported below
   }
-  endJob(rank_of_this, "ended without a reason", exit_failure);
+  endJob(rank_of_this, "ended without an error message; this is a defect, please report it", exit_failure);
 }
 
 } // namespace

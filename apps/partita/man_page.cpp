@@ -10,29 +10,29 @@ namespace {
 const std::vector<Term>& environment() {
   static const std::vector<Term> variables{
       {"OMP_NUM_THREADS, KOKKOS_NUM_THREADS",
-       "threads of a rank; where neither is set, one for each core that the launcher gives the rank"},
+       "threads per rank; default: one for each core that the launcher assigns to the rank"},
       {"OMP_PROC_BIND, OMP_PLACES", "where OpenMP puts its threads"},
       {"KOKKOS_TOOLS_LIBS", "profiling library to load; before Kokkos 3.7 `KOKKOS_PROFILE_LIBRARY`"},
-      {"OPENBLAS_CORETYPE", "kernels of OpenBLAS; `SkylakeX` where an old one does not know the processor"},
-      {"TMPDIR", "folder of spilled activations where there is no run directory (default: /tmp)"}};
+      {"OPENBLAS_CORETYPE", "kernels of OpenBLAS; set `SkylakeX` if OpenBLAS does not know the processor"},
+      {"TMPDIR", "folder for stored activations if there is no run directory (default: /tmp)"}};
   return variables;
 }
 
 const std::vector<Term>& runFiles() {
   static const std::vector<Term> files{
       {"deck.toml", "the effective deck: every key with the value that was used; it can be run again"},
-      {"history.csv", "loss, rate and accuracies on the way"},
-      {"summary.json", "the result, times, traffic, memory and where the program came from"},
+      {"history.csv", "loss, learning rate and accuracies during training"},
+      {"summary.json", "the result, times, traffic, memory and provenance"},
       {"parameters.h5", "the trained network"},
-      {"checkpoints/step-*.h5", "where `-r latest` goes on"},
-      {"output_now", "made by the user to ask a running training for a checkpoint"}};
+      {"checkpoints/step-*.h5", "what `-r latest` continues from"},
+      {"output_now", "create this file to request a checkpoint of a running training"}};
   return files;
 }
 
 const std::vector<Term>& signals() {
   static const std::vector<Term> list{
       {"SIGTERM, SIGINT, SIGHUP", "write a checkpoint and end with exit code 75"},
-      {"SIGUSR1", "write a checkpoint and go on"}};
+      {"SIGUSR1", "write a checkpoint and continue"}};
   return list;
 }
 
@@ -42,7 +42,7 @@ const std::vector<Term>& examples() {
        "Check deck and data and show what each of 4 ranks would hold."},
       {"mpirun -n 4 partita train deck.toml -d run run/seed=3", "Train on 4 ranks, with another seed."},
       {"mpirun -n 4 partita train deck.toml -d run -r latest -t 3:50:00",
-       "Go on where the last call stopped, or start; stop after 3 hours and 50 minutes."},
+       "Continue where the last call stopped, or start; stop after 3 hours and 50 minutes."},
       {"partita evaluate run", "Accuracy on the test set."},
       {"partita export run -o network.onnx", "Write the network for other programs."}};
   return list;
@@ -97,17 +97,16 @@ std::string manPage(const ProgramPages& pages) {
                      "\" \"User Commands\"\n.SH NAME\npartita \\- train neural networks partitioned over MPI "
                      "ranks\n.SH SYNOPSIS\n";
   for (const CommandPage& command : pages.commands) page += ".B partita " + roff(command.usage()) + "\n.br\n";
-  page +=
-      "[\\fBmpirun \\-n\\fR \\fIRANKS\\fR] \\fBpartita\\fR ...\n.SH DESCRIPTION\n" +
-      roff(pages.program.text) +
-      "\nA deck, a file in TOML, says what is learned, by which network and how; any of its values can be "
-      "replaced on the\ncommand line as \\fIsection/key=value\\fR.\n" +
-      roff("`partita info --deck` prints all keys.\n") +
-      "Flags that begin with \\fB\\-\\-kokkos\\-\\fR go to Kokkos.\n.SH COMMANDS\n";
+  page += "[\\fBmpirun \\-n\\fR \\fIRANKS\\fR] \\fBpartita\\fR ...\n.SH DESCRIPTION\n" +
+          roff(pages.program.text) +
+          "\nA deck is a TOML file that defines data, network and training; any of its values can be "
+          "replaced on the\ncommand line as \\fIsection/key=value\\fR.\n" +
+          roff("`partita info --deck` prints all keys.\n") +
+          "Flags that begin with \\fB\\-\\-kokkos\\-\\fR go to Kokkos.\n.SH COMMANDS\n";
   for (const CommandPage& command : pages.commands) page += commandSection(command);
   page += ".SH OPTIONS\n";
   for (const OptionPage& option : pages.program.options) page += tagged(title(option), option.text);
-  page += section("EXIT STATUS", "", exitCodes()) + section("SIGNALS", "While it trains:", signals()) +
+  page += section("EXIT STATUS", "", exitCodes()) + section("SIGNALS", "During training:", signals()) +
           section("ENVIRONMENT", "", environment()) + section("FILES", "In a run directory:", runFiles()) +
           section("EXAMPLES", "", examples()) + ".SH SEE ALSO\n.BR mpirun (1),\n.BR h5dump (1)\n";
   return page;

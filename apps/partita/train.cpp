@@ -22,7 +22,7 @@ RunConfig deckOf(const TrainArguments& arguments, const std::string& restart_fil
   if (!arguments.deck.empty()) return loadDeck(arguments.deck, arguments.overrides);
   if (restart_file.empty())
     throw UserError("run directory '" + arguments.run_directory +
-                    "' has no checkpoint to go on from: name a deck to begin with");
+                    "' has no checkpoint to continue from; name a deck to start a new run");
   return parseDeck(RunFile(restart_file).facts().deck, restart_file, arguments.overrides);
 }
 
@@ -59,14 +59,14 @@ bool isOver(const Communicator& world, const TrainArguments& arguments, const Tr
                                        : loadDeck(arguments.deck, arguments.overrides));
     const std::string& newest = plan.start.file;
     if (!changes.empty() && newest.empty())
-      throw UserError("run directory '" + plan.directory.path() +
-                      "' holds a finished run without checkpoints, and the deck asks for another one (" +
-                      changes.front() + "): choose another directory; -r " + finished +
-                      " begins with its parameters");
+      throw UserError(
+          "run directory '" + plan.directory.path() +
+          "' contains a finished run without checkpoints, but the deck differs from that of the run (" +
+          changes.front() + "); choose another directory; -r " + finished + " starts with its parameters");
     if (!changes.empty() || (!newest.empty() && isOfTheEnd(newest, before))) finished.clear();
   });
   const bool over = world.maximum(std::int64_t{finished.empty() ? 0 : 1}) > 0;
-  if (over) Log::info("run directory '" + plan.directory.path() + "' holds a finished run: nothing to do");
+  if (over) Log::info("run directory '" + plan.directory.path() + "' contains a finished run: nothing to do");
   return over;
 }
 

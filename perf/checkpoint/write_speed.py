@@ -29,7 +29,7 @@ layers = [{{ type = "dense", units = {width}, activation = "relu", repeat = 3 }}
 [training]
 batch = 8
 """
-LINE = re.compile(r"checkpoint at step \d+: ([\d.]+) (\w?)B written in ([\d.]+) s, training stood still for ([\d.]+) s")
+LINE = re.compile(r"checkpoint at step \d+: ([\d.]+) (\w?)B written in ([\d.]+) s, training paused for ([\d.]+) s")
 UNITS = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9}
 
 
@@ -82,7 +82,7 @@ def main():
         still = [stood / seconds for _, seconds, stood in during[:-1]]
     print(f"  {size / 1e9:.2f} GB on {arguments.ranks} ranks: {statistics.median(rates) / 1e9:.2f} GB/s, "
           f"{statistics.median(ratios):.2f} of dd (single calls {min(ratios):.2f} to {max(ratios):.2f})")
-    print(f"  training stood still for {100 * statistics.median(still):.1f} % of the write, "
+    print(f"  training paused for {100 * statistics.median(still):.1f} % of the write, "
           f"at most {100 * max(still):.1f} %, of {len(still)}")
     if arguments.json:
         with open(arguments.json, "w") as file:

@@ -79,10 +79,10 @@ TEST_CASE("A lost message is reported: who waits for what", "[watchdog]") {
   }
   REQUIRE(found.ends.size() == 1);
   CHECK_THAT(found.ends[0], ContainsSubstring("waiting for one another; a message is lost"));
-  CHECK_THAT(found.ends[0], ContainsSubstring("rank 0: waits since"));
-  CHECK_THAT(found.ends[0], ContainsSubstring("for rank 1 to take message 9 (activations)"));
-  CHECK_THAT(found.ends[0], ContainsSubstring("rank 1: waits since"));
-  CHECK_THAT(found.ends[0], ContainsSubstring("for message 5 (activations) of rank 0"));
+  CHECK_THAT(found.ends[0], ContainsSubstring("rank 0: waiting "));
+  CHECK_THAT(found.ends[0], ContainsSubstring("for rank 1 to receive message 9 (activations)"));
+  CHECK_THAT(found.ends[0], ContainsSubstring("rank 1: waiting "));
+  CHECK_THAT(found.ends[0], ContainsSubstring("for message 5 (activations) from rank 0"));
 }
 
 TEST_CASE("A rank that gives no sign is warned of, then the job ends", "[watchdog]") {
@@ -93,11 +93,11 @@ TEST_CASE("A rank that gives no sign is warned of, then the job ends", "[watchdo
     CHECK(found.ends.empty());
     return;
   }
-  const std::string silent = "rank " + std::to_string(ranks - 1) + ": no sign for ";
+  const std::string silent = "rank " + std::to_string(ranks - 1) + ": no response for ";
   REQUIRE(!found.warnings.empty());
   CHECK(found.warnings.size() <= 3); // at growing intervals
   CHECK_THAT(found.warnings[0], ContainsSubstring(silent));
-  CHECK_THAT(found.warnings[0], ContainsSubstring("for all others (barrier)"));
+  CHECK_THAT(found.warnings[0], ContainsSubstring("for all other ranks (barrier)"));
   REQUIRE(!found.ends.empty());
   CHECK_THAT(found.ends[0], ContainsSubstring(silent));
 }
@@ -110,7 +110,7 @@ TEST_CASE("A silent rank 0 is noticed by all others", "[watchdog]") {
     return;
   }
   REQUIRE(!found.ends.empty());
-  CHECK_THAT(found.ends[0], ContainsSubstring("rank 0: no sign"));
+  CHECK_THAT(found.ends[0], ContainsSubstring("rank 0: no response"));
 }
 
 TEST_CASE("A rank that works may work for ever", "[watchdog]") {

@@ -41,7 +41,7 @@ DATA = (
     (LIBSVM_DECK, {"train.txt": LIBSVM, "test.txt": LIBSVM}),
 )
 # What a run may say of the failures here without being wrong.
-EXPECTED = ("warning: skipped: ", "warning: a checkpoint that this run does not go on from is set aside: ",
+EXPECTED = ("warning: skipped: ", "warning: a checkpoint that this run does not continue from was renamed to ",
             "warning: no checkpoint at step ")
 
 

@@ -60,24 +60,24 @@ class Refusals(support.RunTest):
                 self.assertLess(time.monotonic() - begin, 30)
 
     def test_command(self):
-        self.check(["which command? train, evaluate, export, info or bench; see `partita --help`"])
-        self.check(["'trian' is not understood"], "trian", self.deck, ranks=(1, 2))
+        self.check(["a command is required: train, evaluate, export, info or bench; see `partita --help`"])
+        self.check(["unknown argument 'trian'"], "trian", self.deck, ranks=(1, 2))
 
     def test_flags(self):
-        self.check(["'--dry' is not understood; see `partita train --help`"], "train", self.deck, "--dry")
-        self.check(["'--bogus' is not understood"], "--bogus", "train", self.deck, ranks=(1,))
+        self.check(["unknown argument '--dry'; see `partita train --help`"], "train", self.deck, "--dry")
+        self.check(["unknown argument '--bogus'"], "--bogus", "train", self.deck, ranks=(1,))
         self.check(["--ranks"], "train", self.deck, "-n", "--ranks", "0", ranks=(1, 2))
         self.check(["--ranks"], "train", self.deck, "--ranks", "2", ranks=(1, 2))
         self.check(["DECK is required"], "train", ranks=(1, 2))
         self.check(["RUN is required"], "evaluate", ranks=(1, 2))
         self.check(["not in {bash}"], "info", "--completion", "tcsh", ranks=(1,))
         self.check(["excludes --man"], "info", "--deck", "--man", ranks=(1,))
-        self.check([".onnx nor in .npz"], "export", self.folder, "-o", "network.txt", ranks=(1, 2))
+        self.check(["must end in .onnx or .npz"], "export", self.folder, "-o", "network.txt", ranks=(1, 2))
         self.check(["--output is required"], "export", self.folder, ranks=(1,))
 
     def test_time_limit(self):
         for text in ("5x", "0", "0:00", "1:75", "1:2:3:4", "1:", ":5", "1::2", "1.5", "99999999999999999999"):
-            self.check([f"--time-limit: '{text}' is no time"], "train", self.deck, "-t", text, ranks=(1,))
+            self.check([f"--time-limit: '{text}' is not a time"], "train", self.deck, "-t", text, ranks=(1,))
         self.check(["--time-limit"], "train", self.deck, "-t", ranks=(1, 2))
         for text in ("90", "90:00", "1:00:00", "100:00:59"):
             self.assertDone(run("train", self.deck, "-n", "-t", text))
@@ -158,7 +158,7 @@ class KokkosFlags(support.RunTest):
     def test_they_pass(self):
         self.assertDone(run("train", self.deck, "--kokkos-threads=1"))
         self.assertDone(run("--kokkos-threads=1", "train", self.deck))
-        self.assertRefused(run("train", self.deck, "--kokkos-treads=1"), "'--kokkos-treads=1' is not understood")
+        self.assertRefused(run("train", self.deck, "--kokkos-treads=1"), "unknown argument '--kokkos-treads=1'")
 
     def test_numbers_of_threads(self):
         """As the banner tells them, whatever this Kokkos calls its flag."""
@@ -168,7 +168,7 @@ class KokkosFlags(support.RunTest):
             for value in ("=0", "=abc", "", "=", "=-1", "=513", "=99999999999"):
                 self.assertRefused(run("train", self.deck, f"--kokkos-{flag}{value}"), f"'--kokkos-{flag}{value}'",
                                    "1 to 512")
-        self.assertRefused(run("train", self.deck, "--kokkos-device-id=abc"), "a number is needed")
+        self.assertRefused(run("train", self.deck, "--kokkos-device-id=abc"), "expected a number")
         for name, value in (("OMP_NUM_THREADS", "600"), ("KOKKOS_NUM_THREADS", "600"), ("KOKKOS_NUM_THREADS", "abc"),
                             ("KOKKOS_NUM_THREADS", "0")):
             for ranks in (1, 2):
@@ -178,7 +178,7 @@ class KokkosFlags(support.RunTest):
                            "contradicts")
         for flag in ("num-devices", "ndevices"):
             for value in ("=abc", "=", "", "=1,x"):
-                self.assertRefused(run("train", self.deck, f"--kokkos-{flag}{value}"), "a number is needed")
+                self.assertRefused(run("train", self.deck, f"--kokkos-{flag}{value}"), "expected a number")
 
     def test_a_dry_run_does_not_start_kokkos(self):
         """It would answer to this flag."""

@@ -22,7 +22,7 @@ SAYS = re.compile(r"\b(?:UserError|AgreedError|RunError|Log::warning|Log::error|
                   r"|_actions\.(?:end|warn)|warnings\.(?:push|emplace)_back|messages\.push_back)\("
                   r"|\bstd::string (?:failure|wrong|stopped|message) = |\breturn (?=\"OpenBLAS |\"is empty|\"'\" \+ text)")
 FOREIGN = ("is required", "excludes", "requires", "not in {")  # of the library that reads command lines
-BEGINNINGS = ("command line: ", ", a file is needed", "closed, or a full disk", "/\0no root")  # of messages that are found for themselves
+BEGINNINGS = ("command line: ", ", not a file", "it is closed, or the disk is full", "/\0no root")  # of messages that are found for themselves
 LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
 CHARACTER = re.compile(r"'(?:[^'\\]|\\.)'")
 ADJACENT = re.compile(r'(?<!\\)"\s+"')

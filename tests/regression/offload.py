@@ -74,14 +74,13 @@ class Offload(support.RunTest):
         result = support.run("train", self.deck, *FILE, "optimiser/offload_directory=/nowhere/at/all", ranks=2)
         self.assertEqual(result.returncode, 2, result.stderr)
         self.assertEqual(support.complaints(result),
-                         ["partita: optimiser/offload_directory: cannot make a file in '/nowhere/at/all' for the state "
-                          "of the optimiser: No such file or directory"])
+                         ["partita: optimiser/offload_directory: cannot create a file in '/nowhere/at/all' for the optimiser state: No such file or directory"])
 
     def test_the_plan_tells_what_lies_elsewhere(self):
         result = support.run("train", self.deck, *FILE, "-n")
-        self.assertIn("# state of the optimiser in files, up to ", result.stdout)
+        self.assertIn("# optimiser state in files, up to ", result.stdout)
         result = support.run("train", self.deck, "run/precision=bf16", "-n")
-        self.assertIn("# numbers of 16 bits (bf16)", result.stdout)
+        self.assertIn("# 16-bit numbers (bf16)", result.stdout)
 
 
 if __name__ == "__main__":

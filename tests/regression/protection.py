@@ -74,10 +74,10 @@ class Outputs(Protected):
         superseded.write_text("a checkpoint")
         before = contents(self.folder)
         for target in (parameters, self.run_directory / "deck.toml", link, twin, superseded):
-            self.assertUntouched(run("evaluate", self.run_directory, "--predictions", target), before, target, "also read")
+            self.assertUntouched(run("evaluate", self.run_directory, "--predictions", target), before, target, "also an input")
         for target in (link, twin):
-            self.assertUntouched(run("export", self.run_directory, "-o", target, ranks=2), before, target, "also read")
-        self.assertUntouched(run("export", copy, "-o", copy), before, copy, "also read")
+            self.assertUntouched(run("export", self.run_directory, "-o", target, ranks=2), before, target, "also an input")
+        self.assertUntouched(run("export", copy, "-o", copy), before, copy, "also an input")
 
     def test_data_are_not_overwritten(self):
         rows = "".join(f"{i % 2} 1:{i}\n" for i in range(40))
@@ -86,7 +86,7 @@ class Outputs(Protected):
         train(folder, self.deck, "data/kind=libsvm", "data/train_file=train.txt", "data/test_file=test.txt",
               "data/classes=0", "data/samples=0", f"data/path={self.folder}", "strategy/kind=joint")
         before = contents(self.folder)
-        self.assertUntouched(run("evaluate", folder, "--predictions", data[1]), before, data[1], "also read")
+        self.assertUntouched(run("evaluate", folder, "--predictions", data[1]), before, data[1], "also an input")
 
     def test_what_is_no_file_stays_what_it_is(self):
         for name, command in self.writers.items():
@@ -287,7 +287,7 @@ class RunDirectories(Protected):
                    sys.argv[1], "train", self.deck, "-d", "run"]
         begin = time.monotonic()
         result = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=60)
-        self.assertRefused(result, "run directory 'run' of rank 1 is not that of rank 0")
+        self.assertRefused(result, "run directory 'run' on rank 1 is not that of rank 0")
         self.assertLess(time.monotonic() - begin, 20)
 
     def test_ranks_with_other_arguments(self):

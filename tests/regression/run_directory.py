@@ -213,7 +213,7 @@ class Metadata(support.RunTest):
         self.assertDone(subprocess.run(list(map(str, command)), capture_output=True, text=True))
         shown = run("info", self.folder / "run" / "checkpoints" / "step-000000030.h5")
         self.assertDone(shown)
-        self.assertIn("all checksums right", shown.stdout)
+        self.assertIn("all checksums correct", shown.stdout)
 
 
 if __name__ == "__main__":

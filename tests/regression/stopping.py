@@ -1,4 +1,4 @@
-"""Runs that are stopped, asked for a checkpoint, that diverge or come second: what they say, and that going on from what
+"""Runs that are stopped, asked for a checkpoint, that diverge or come second: what they say, and that continuing from what
 they leave is the run that was never stopped."""
 
 import json
@@ -66,7 +66,7 @@ class Stopping(support.RunTest):
         self.assertEqual(result.returncode, 75, result.stdout + result.stderr)
         self.assertEqual(complaints(result), [])
         newest = checkpoints(self.kept)[steps_in(self.kept)]
-        self.assertEqual(result.stdout.splitlines()[-1], f"stopped ({reason}); {newest} is complete: go on with -r latest")
+        self.assertEqual(result.stdout.splitlines()[-1], f"stopped ({reason}); {newest} is complete: continue with -r latest")
         self.assertNothingLeft()
         shown = run("info", newest)
         self.assertDone(shown)
@@ -262,7 +262,7 @@ class GoingOn(support.RunTest):
             self.assertDone(run("train", "-d", self.kept, "-r", restart, ranks=2))
             self.assertEqual(self.summary(self.kept)["parameters_hash"], wanted["parameters_hash"])
         empty = self.folder / "empty"
-        self.assertRefused(run("train", "-d", empty, "-r", "latest"), empty, "no checkpoint to go on from")
+        self.assertRefused(run("train", "-d", empty, "-r", "latest"), empty, "no checkpoint to continue from")
 
 
 def add_test(prefix, name, check):

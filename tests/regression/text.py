@@ -95,16 +95,16 @@ class Text(support.RunTest):
         self.assertLess(losses["bytes"], 1.0)
         self.assertLess(losses["pairs"], 1.5)
         self.write("pairs.txt", "116 104\n116 900\n")
-        self.assertRefused(run("train", deck, "-n", "data/vocabulary=pairs.txt"), "pairs.txt:2: token 900 is not made")
+        self.assertRefused(run("train", deck, "-n", "data/vocabulary=pairs.txt"), "pairs.txt:2: token 900 is not defined")
 
     def test_what_does_not_go_together(self):
         for overrides, part in ((("data/kind=glyphs",), "an embedding needs tokens"),
-                                (("data/classes=20",), "20 are fewer than the 30 tokens"),
+                                (("data/classes=20",), "20 is less than the 30 tokens"),
                                 ((*SIL[:2], "strategy/cuts=[0]"), "not inside the network")):
             with self.subTest(part):
                 self.assertRefused(run("train", self.grammar, "-n", *overrides), part)
         flat = self.write("flat.toml", GRAMMAR.split("[network]")[0] + '[network]\nlayers = [{ type = "dense" }]\n')
-        self.assertRefused(run("train", flat, "-n"), "an embedding is missing")
+        self.assertRefused(run("train", flat, "-n"), "an embedding must be the first layer")
 
     def test_the_deck_for_characters_runs(self):
         small = ("data/sequence=16", "data/samples=64", "data/test_samples=16", "training/batch=8", "run/steps=4",

@@ -60,20 +60,20 @@ class Watchdog(support.RunTest):
     def test_lost_message(self):
         result, seconds = self.with_fault("lose:0:100")
         self.assertReported(result, "partita: rank 0: ranks 0-1: waiting for one another; a message is lost",
-                            "rank 1: waits since", "for message 100 (activations) of rank 0",
-                            "rank 0: waits since", "for rank 1 to take message 104 (activations)")
+                            "rank 1: waiting ", "for message 100 (activations) from rank 0",
+                            "rank 0: waiting ", "for rank 1 to receive message 104 (activations)")
         self.assertLess(seconds, 10)
 
     def test_lost_in_a_pipeline(self):
         result, seconds = self.with_fault("lose:1:20", "strategy/kind=pipeline", "strategy/microbatches=4")
         self.assertReported(result, "a message is lost",
-                            "for message 20 (gradients of activations) of rank 1", "rank 1: waits since",
-                            "(activations) of rank 0")
+                            "for message 20 (gradients of activations) from rank 1", "rank 1: waiting ",
+                            "(activations) from rank 0")
         self.assertLess(seconds, 10)
 
     def test_lost_gradient(self):
         result, seconds = self.with_fault("lose:1:20", "run/epochs=1", "strategy/recovery_epochs=1000000")
-        self.assertReported(result, "for message 20 (gradients of activations) of rank 1")
+        self.assertReported(result, "for message 20 (gradients of activations) from rank 1")
         self.assertLess(seconds, 10)
 
     def test_failing_call(self):
@@ -107,7 +107,7 @@ class Watchdog(support.RunTest):
         job.signal(signal.SIGTERM)
         begin = time.time()
         result = job.finish()
-        self.assertReported(result, " is not written after 2 s (run/watchdog)")
+        self.assertReported(result, " was not written within 2 s (run/watchdog)")
         self.assertLess(time.time() - begin, 10)
 
     def test_results_that_hang_end_the_run(self):
@@ -117,20 +117,20 @@ class Watchdog(support.RunTest):
         begin = time.time()
         result = support.run("train", self.deck, "run/watchdog=2", "-d", self.folder / "run", ranks=2,
                              environment={**FAULTS, "PARTITA_FAULT": "sync:1:30"})
-        self.assertReported(result, "parameters.h5: is not written after 2 s (run/watchdog)")
+        self.assertReported(result, "parameters.h5: was not written within 2 s (run/watchdog)")
         self.assertLess(time.time() - begin, 20)
 
     def test_stopped_rank(self):
         result, seconds = self.with_signal(signal.SIGSTOP, 1, "run/watchdog=3")
-        self.assertReported(result, "partita: rank 0: rank 1: no sign for 3 s (run/watchdog) while others wait",
-                            "rank 0: waits since", "for rank 1 to take message")
+        self.assertReported(result, "partita: rank 0: rank 1: no response for 3 s (run/watchdog) while others wait",
+                            "rank 0: waiting ", "for rank 1 to receive message")
         self.assertLess(seconds, 10)
 
     def test_stopped_in_a_pipeline(self):
         result, seconds = self.with_signal(signal.SIGSTOP, 1, "run/watchdog=3", "strategy/kind=pipeline",
                                            "strategy/microbatches=4")
-        self.assertReported(result, "partita: rank 0: rank 1: no sign for 3 s (run/watchdog) while others wait",
-                            "rank 0: waits since", "(gradients of activations) of rank 1")
+        self.assertReported(result, "partita: rank 0: rank 1: no response for 3 s (run/watchdog) while others wait",
+                            "rank 0: waiting ", "(gradients of activations) from rank 1")
         self.assertLess(seconds, 10)
 
     def test_stopped_while_it_sets_up(self):
@@ -146,7 +146,7 @@ class Watchdog(support.RunTest):
         time.sleep(0.3)
         stopped = support.rank_processes(job)[1]
         os.kill(stopped, signal.SIGSTOP)
-        warning = "rank 1: no sign for 2 s while others wait"
+        warning = "rank 1: no response for 2 s while others wait"
         self.wait_for(lambda: warning in told.read_text())
         os.kill(stopped, signal.SIGCONT)
         self.assertEqual(process.wait(timeout=120), 0, told.read_text())
@@ -159,7 +159,7 @@ class Watchdog(support.RunTest):
 
     def test_stopped_rank_zero(self):
         result, seconds = self.with_signal(signal.SIGSTOP, 0, "run/watchdog=3")
-        self.assertReported(result, "partita: rank 1: rank 0: no sign for 3 s (run/watchdog) while this rank waits")
+        self.assertReported(result, "partita: rank 1: rank 0: no response for 3 s (run/watchdog) while this rank waits")
         self.assertLess(seconds, 10)
 
     def test_killed_rank(self):

@@ -37,7 +37,8 @@ int runTests(int argc, char** argv, int rank) {
   if (failures != 0 && rank != 0) std::cerr << "rank " << rank << ":\n" << output.text() << std::endl;
   for (const auto& release : partita::test::atEnd()) release();
   const std::string leaks = partita::describeLeaks();
-  if (!leaks.empty()) std::cerr << "rank " << rank << ": left to MPI at the end: " << leaks << std::endl;
+  if (!leaks.empty())
+    std::cerr << "rank " << rank << ": not released before MPI ends: " << leaks << std::endl;
   return leaks.empty() ? failures : failures + 1;
 }
 

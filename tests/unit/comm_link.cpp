@@ -16,7 +16,8 @@ TEST_CASE("Links are described in one line", "[comm]") {
   CHECK_FALSE(parseLinkModel("delay=1").slow());
   for (const char* wrong : {"latency", "latency=", "latency=-1", "latency=1s", "speed=3", "bandwidth=inf"}) {
     CHECK(messageOf([&] { parseLinkModel(wrong); }) ==
-          "PARTITA_LINKS: '" + std::string(wrong) + "' is none of latency=S, bandwidth=B, delay=S, seed=N");
+          "PARTITA_LINKS: '" + std::string(wrong) +
+              "' is not one of latency=S, bandwidth=B, delay=S, seed=N");
   }
 }
 

@@ -21,7 +21,7 @@ DeviceAwareness judge(const std::string& library, std::optional<bool> answer,
 TEST_CASE("What MPI says of itself decides", "[comm]") {
   CHECK(judge("Open MPI v5.0.3", true).aware);
   CHECK(!judge("Open MPI v4.1.4", false).aware);
-  CHECK(judge("Open MPI v4.1.4", false).reason == "Open MPI v4.1.4 does not take buffers on devices");
+  CHECK(judge("Open MPI v4.1.4", false).reason == "Open MPI v4.1.4 does not accept device buffers");
 }
 
 TEST_CASE("Variables switch other MPI libraries", "[comm]") {

@@ -55,7 +55,7 @@ TEST_CASE("Shared and idle devices are warned of", "[comm]") {
   const Lines warnings = placeWarnings(places);
   REQUIRE(warnings.size() == 2);
   CHECK_THAT(warnings[0], Catch::Matchers::ContainsSubstring("ranks 0,2 share one device of nid1"));
-  CHECK(warnings[1] == "nid2 has 4 devices, and 2 of them stay idle");
+  CHECK(warnings[1] == "nid2 has 4 devices, but 2 of them are idle");
 }
 
 TEST_CASE("This process finds its own place", "[comm]") {

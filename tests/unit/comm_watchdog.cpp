@@ -52,8 +52,8 @@ TEST_CASE("Who waits for either of two is stuck only where both are", "[comm]") 
   CHECK(stuck.stuck(100, 5) == Ranks{0, 1, 2});
   CHECK(
       stuck.text(100) ==
-      "  rank 1: waits since 6 s for message 17 (activations) of rank 0 or message 12 (gradients) of rank 2\n"
-      "  ranks 0,2: waits since 6 s for message 17 (activations) of rank 1");
+      "  rank 1: waiting 6 s for message 17 (activations) from rank 0 or message 12 (gradients) from rank 2\n"
+      "  ranks 0,2: waiting 6 s for message 17 (activations) from rank 1");
 }
 
 TEST_CASE("Who waits for any rank is stuck only where all are", "[comm]") {
@@ -61,8 +61,8 @@ TEST_CASE("Who waits for any rank is stuck only where all are", "[comm]") {
   CHECK(tableOf({any, waitsFor(0, 6), Sign::ofWork()}).stuck(100, 5).empty());
   const WaitTable stuck = tableOf({any, waitsFor(0, 6), any});
   CHECK(stuck.stuck(100, 5) == Ranks{0, 1, 2});
-  CHECK(stuck.text(100) == "  rank 1: waits since 6 s for message 17 (activations) of rank 0\n"
-                           "  ranks 0,2: waits since 6 s for a message of any rank (agreement)");
+  CHECK(stuck.text(100) == "  rank 1: waiting 6 s for message 17 (activations) from rank 0\n"
+                           "  ranks 0,2: waiting 6 s for a message from any rank (agreement)");
 }
 
 TEST_CASE("Old signs prove nothing", "[comm]") {
@@ -88,15 +88,16 @@ TEST_CASE("A silent rank counts where another waits", "[comm]") {
 TEST_CASE("The table tells the suspicious first and counts the alike", "[comm]") {
   WaitTable table = tableOf({waitsForAll(6), waitsForAll(5), waitsFor(3, 6), Sign::ofWork(), Sign::ofWork(),
                              Sign::ofWait({Kind::taker, "activations", 2, 21}, 7)});
-  CHECK(table.text(100) == "  rank 2: waits since 6 s for message 17 (activations) of rank 3\n"
-                           "  rank 5: waits since 7 s for rank 2 to take message 21 (activations)\n"
-                           "  ranks 0-1: waits since 6 s for all others (barrier)\n"
-                           "  ranks 3-4: at work");
+  CHECK(table.text(100) == "  rank 2: waiting 6 s for message 17 (activations) from rank 3\n"
+                           "  rank 5: waiting 7 s for rank 2 to receive message 21 (activations)\n"
+                           "  ranks 0-1: waiting 6 s for all other ranks (barrier)\n"
+                           "  ranks 3-4: computing");
   table.take(0, waitsForAll(18), 112);
-  CHECK(table.text(112, 3) == "  ranks 3-4: no sign for 12 s; it was at work\n"
-                              "  rank 1: no sign for 12 s; it waited for all others (barrier)\n"
-                              "  rank 2: no sign for 12 s; it waited for message 17 (activations) of rank 3\n"
-                              "  and more");
+  CHECK(table.text(112, 3) ==
+        "  ranks 3-4: no response for 12 s; it was computing\n"
+        "  rank 1: no response for 12 s; it was waiting for all other ranks (barrier)\n"
+        "  rank 2: no response for 12 s; it was waiting for message 17 (activations) from rank 3\n"
+        "  and more");
 }
 
 } // namespace partita::test::comm_watchdog

@@ -114,7 +114,7 @@ const std::vector<BadDeck> wrong_ranges{
     {"[strategy]\nqueue = 0",
      "deck.toml:5:9: strategy/queue: the integer 0 is out of range (allowed [1, 1024], batches)"},
     {"[data]\nclasses = 1",
-     "deck.toml:5:11: data/classes: 1 class leaves nothing to learn (allowed 0 or >= 2)"},
+     "deck.toml:5:11: data/classes: a single class leaves nothing to learn (allowed 0 or >= 2)"},
 };
 
 const std::vector<BadDeck> wrong_combinations{
@@ -122,38 +122,38 @@ const std::vector<BadDeck> wrong_combinations{
     {"[optimiser]\nkind = \"sgd\"\nmomentum = 0.0\nnesterov = true",
      "deck.toml:7:12: optimiser/nesterov: needs momentum > 0"},
     {"[optimiser]\nkind = \"sgd\"\nmomentum = 0.0\noffload = \"host\"",
-     "deck.toml:7:11: optimiser/offload: sgd without momentum has nothing to keep in float"},
+     "deck.toml:7:11: optimiser/offload: sgd without momentum has no state to offload in precision 'float'"},
     {"[training]\nloss = \"mse\"\nlabel_smoothing = 0.1",
      "deck.toml:6:19: training/label_smoothing: needs loss 'cross-entropy'"},
-    {"[data]\nclasses = 48", "deck.toml:5:11: data/classes: glyphs has 47 classes at most, not 48"},
+    {"[data]\nclasses = 48", "deck.toml:5:11: data/classes: glyphs has at most 47 classes, not 48"},
     {"[data]\ntrain_images = \"a\"",
-     "deck.toml: data/kind: missing, files are named but nothing says their kind"},
+     "deck.toml: data/kind: missing; it is required because data files are named"},
     {"[data]\nkind = \"libsvm\"\ntrain_file = \"a\"",
-     "deck.toml:5:8: data/test_file: missing, kind 'libsvm' needs it, or a data/test_fraction or "
-     "data/validation that divides the training set"},
+     "deck.toml:5:8: data/test_file: missing; kind 'libsvm' requires it, or data/test_fraction or "
+     "data/validation to split the training set"},
     {"[data]\nkind = \"libsvm\"\ntrain_file = \"a\"\ntest_file = \"b\"\ntest_fraction = 0.1",
-     "deck.toml:8:17: data/test_fraction: has no effect while data/test_file is 'b'"},
+     "deck.toml:8:17: data/test_fraction: has no effect when data/test_file is 'b'"},
     {"[data]\nkind = \"libsvm\"\ntrain_file = \"a\"\ntest_fraction = 0.5\nvalidation = 0.5",
-     "deck.toml:7:17: data/test_fraction: with data/validation it leaves nothing for training"},
+     "deck.toml:7:17: data/test_fraction: leaves nothing for training together with data/validation"},
     {"[data]\nkind = \"hdf5\"\ntest_file = \"a\"",
-     "deck.toml:5:8: data/train_file: missing, kind 'hdf5' needs it"},
+     "deck.toml:5:8: data/train_file: missing; kind 'hdf5' requires it"},
     {"[data]\nkind = \"idx\"\ntrain_images = \"a\"\ntrain_labels = \"b\"\ntest_images = \"c\"",
-     "deck.toml:5:8: data/test_labels: missing, kind 'idx' needs it"},
+     "deck.toml:5:8: data/test_labels: missing; kind 'idx' requires it"},
     {"[strategy]\nkind = \"sil\"\nstages = 2\ncuts = [1, 2]",
-     "deck.toml:7:8: strategy/cuts: 2 stages need 1 of them, not 2"},
-    {"[strategy]\nkind = \"sil\"\ncuts = []", "deck.toml:6:8: strategy/cuts: 2 stages need 1 of them, not 0"},
+     "deck.toml:7:8: strategy/cuts: 2 stages need 1 cuts, not 2"},
+    {"[strategy]\nkind = \"sil\"\ncuts = []", "deck.toml:6:8: strategy/cuts: 2 stages need 1 cuts, not 0"},
     {"[strategy]\nkind = \"sil\"\nstages = 3\ncuts = [2, 1]",
      "deck.toml:7:8: strategy/cuts: cuts must increase"},
     {"[strategy]\nkind = \"sil\"\nstages = 3\ncuts = [1, 1]",
      "deck.toml:7:8: strategy/cuts: cuts must increase"},
     {"[strategy]\nkind = \"sil\"\ncuts = [3]",
      "deck.toml:6:8: strategy/cuts: cut 3 is not inside the network "
-     "(allowed 1 to 2, the network has 3 layers)"},
+     "(allowed 1 to 2; the network has 3 layers)"},
     {"[strategy]\nkind = \"sil\"\ncuts = [0]",
      "deck.toml:6:8: strategy/cuts: cut 0 is not inside the network "
-     "(allowed 1 to 2, the network has 3 layers)"},
+     "(allowed 1 to 2; the network has 3 layers)"},
     {"[strategy]\nkind = \"sil\"\nstages = 4",
-     "deck.toml:6:10: strategy/stages: 4 stages need as many layers, the network has 3"},
+     "deck.toml:6:10: strategy/stages: 4 stages need at least as many layers, but the network has 3"},
     {"[strategy]\nkind = \"sil\"\nmixture = \"on\"",
      "deck.toml:6:11: strategy/mixture: needs input 'free', not 'relay'"},
     {"[strategy]\nkind = \"sil\"\nreencode = \"on\"\nloss = \"mse\"",
@@ -164,10 +164,10 @@ const std::vector<BadDeck> wrong_combinations{
 
 /// Whole decks with mistakes in the layers.
 const std::vector<BadDeck> wrong_layers{
-    {"", "deck.toml: network/layers: missing, the network needs one layer at least: layers = [{type = "
+    {"", "deck.toml: network/layers: missing; the network needs at least one layer: layers = [{type = "
          "\"dense\"}]"},
     {"[network]\nlayers = []",
-     "deck.toml:2:10: network/layers: missing, the network needs one layer at least: layers "
+     "deck.toml:2:10: network/layers: missing; the network needs at least one layer: layers "
      "= [{type = \"dense\"}]"},
     {"[network]\nlayers = \"dense\"",
      "deck.toml:2:10: network/layers: expected a list of layers, found the text "
@@ -175,11 +175,11 @@ const std::vector<BadDeck> wrong_layers{
     {"[network]\nlayers = [3]",
      "deck.toml:2:11: network/layers: expected a table such as {type = \"dense\"}, found the integer 3"},
     {"[network]\nlayers = [{units = 3}]",
-     "deck.toml:2:11: network/layers: a layer without `type`; valid: " + quotedList(layerTypes().names())},
+     "deck.toml:2:11: network/layers: the layer has no `type`; valid: " + quotedList(layerTypes().names())},
     {"[network]\nlayers = [{type = \"dens\"}]",
-     "deck.toml:2:19: network/layers: unknown layer type, found the text 'dens'; did you mean 'dense'?"},
+     "deck.toml:2:19: network/layers: expected a layer type, found the text 'dens'; did you mean 'dense'?"},
     {"[network]\nlayers = [{type = 3}]",
-     "deck.toml:2:19: network/layers: unknown layer type, found the integer 3; valid: " +
+     "deck.toml:2:19: network/layers: expected a layer type, found the integer 3; valid: " +
          quotedList(layerTypes().names())},
     {"[network]\nlayers = [{type = \"dense\", unit = 3}]",
      "deck.toml:2:28: network/layers: unknown key 'unit' of a dense layer; did you mean 'units'?"},
@@ -187,23 +187,25 @@ const std::vector<BadDeck> wrong_layers{
      "deck.toml:2:41: network/layers[0]/activation: unknown choice 'leaky_relu' (allowed " +
          partita::quotedList(partita::namesOf<partita::Activation>()) + "); did you mean 'leaky-relu'?"},
     {"[network]\nlayers = [\n  {type = \"dense\"},\n  {type = \"dense\"}]",
-     "deck.toml:3:3: network/layers[0]: `units` missing; only the last layer takes the number of classes"},
-    {"[network]\nlayers = [{type = \"dense\", repeat = 2}]",
-     "deck.toml:2:11: network/layers[0]: `units` missing; only the last layer takes the number of classes"},
-    {"[network]\nlayers = [{type = \"conv2d\"}, {type = \"dense\"}]",
-     "deck.toml:2:11: network/layers[0]: `channels` missing, type 'conv2d' needs it"},
-    {"[network]\nlayers = [{type = \"block\"}, {type = \"dense\"}]",
-     "deck.toml:2:11: network/layers[0]: `layers` missing, type 'block' needs it"},
-    {"[network]\nlayers = [{type = \"residual\", layers = [{type = \"dense\"}]}]",
-     "deck.toml:2:41: network/layers[0]/layers[0]: `units` missing; only the last layer takes the number of "
+     "deck.toml:3:3: network/layers[0]: `units` is missing; only the last layer takes it from the number of "
      "classes"},
+    {"[network]\nlayers = [{type = \"dense\", repeat = 2}]",
+     "deck.toml:2:11: network/layers[0]: `units` is missing; only the last layer takes it from the number of "
+     "classes"},
+    {"[network]\nlayers = [{type = \"conv2d\"}, {type = \"dense\"}]",
+     "deck.toml:2:11: network/layers[0]: `channels` is missing; type 'conv2d' requires it"},
+    {"[network]\nlayers = [{type = \"block\"}, {type = \"dense\"}]",
+     "deck.toml:2:11: network/layers[0]: `layers` is missing; type 'block' requires it"},
+    {"[network]\nlayers = [{type = \"residual\", layers = [{type = \"dense\"}]}]",
+     "deck.toml:2:41: network/layers[0]/layers[0]: `units` is missing; only the last layer takes it from the "
+     "number of classes"},
     {"[network]\nlayers = [{type = \"group-norm\"}, {type = \"dense\"}]",
-     "deck.toml:2:11: network/layers[0]: `groups` missing, type 'group-norm' needs it"},
+     "deck.toml:2:11: network/layers[0]: `groups` is missing; type 'group-norm' requires it"},
     {"[network]\nlayers = [{type = \"group-norm\", groups = 0}, {type = \"dense\"}]",
      "deck.toml:2:42: network/layers[0]/groups: the integer 0 is out of range (allowed [1, 16777216], "
      "groups)"},
     {"[network]\nlayers = [{type = \"dense\", units = 10}]\n[data]\nclasses = 3",
-     "deck.toml:2:10: network/layers: the last layer has 10 units for 3 classes"},
+     "deck.toml:2:10: network/layers: the last layer has 10 units, but data/classes is 3"},
     {"batch = 3\n[network]\nlayers = [{type = \"dense\"}]",
      "deck.toml:1:1: batch: key outside its section; did you mean 'training/batch'?"},
     {"run = 3\n[network]\nlayers = [{type = \"dense\"}]",
@@ -260,7 +262,7 @@ TEST_CASE("A short deck cannot ask for any number of layers", "[config]") {
   std::string layers;
   for (int i = 0; i < 10; ++i) layers += "{type = \"dense\", units = 4, repeat = 10000}, ";
   requireOnly("[network]\nlayers = [" + layers + "{type = \"dense\"}]",
-              "deck.toml:2:10: network/layers: 100001 layers, repeats counted, are more than 100000");
+              "deck.toml:2:10: network/layers: 100001 layers including repeats are more than 100000");
 }
 
 TEST_CASE("No depth of keys or values overflows the stack", "[config]") {
@@ -275,7 +277,7 @@ TEST_CASE("No depth of keys or values overflows the stack", "[config]") {
       const std::vector<std::string> errors = errorsOf(text);
       REQUIRE(errors.size() == 1);
       CHECK(errors.front().find("deck.toml:1:") == 0);
-      CHECK(errors.front().find(": not TOML: a key of too many parts") != std::string::npos);
+      CHECK(errors.front().find(": not TOML: the key has too many parts") != std::string::npos);
     }
   }
   const std::string nested = errorsOf("[run]\nseed = " + repeated("[", 100000)).front();

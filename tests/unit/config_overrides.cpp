@@ -87,9 +87,8 @@ TEST_CASE("A bad override names itself", "[config]") {
   CHECK(errorOf("data/path=\xff") == "command line: 'data/path=\xff': data/path: is not valid UTF-8");
   CHECK(errorOf("data/path=\xed\xa0\x80") == // a surrogate
         "command line: 'data/path=\xed\xa0\x80': data/path: is not valid UTF-8");
-  CHECK(errorOf("run/epochs=3") ==
-        "command line: 'run/epochs=3': run/epochs: has no effect while run/steps is 100; "
-        "give run/steps=0 to count epochs");
+  CHECK(errorOf("run/epochs=3") == "command line: 'run/epochs=3': run/epochs: has no effect when run/steps "
+                                   "is 100; set run/steps=0 to count epochs");
 }
 
 TEST_CASE("A combination that an override broke is told of the override", "[config]") {
@@ -101,7 +100,7 @@ TEST_CASE("A combination that an override broke is told of the override", "[conf
   } catch (const UserError& error) {
     CHECK(error.messages() ==
           std::vector<std::string>{
-              "command line: 'strategy/stages=4': strategy/cuts: 4 stages need 3 of them, not 1"});
+              "command line: 'strategy/stages=4': strategy/cuts: 4 stages need 3 cuts, not 1"});
   }
 }
 

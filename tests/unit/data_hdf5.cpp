@@ -117,9 +117,9 @@ TEST_CASE("Bad HDF5 files get one clear line", "[data]") {
   CHECK_THAT(messageFor(wrong), ContainsSubstring("no such file; did you mean 'train.h5'?"));
   wrong = section;
   wrong.features = "feature";
-  CHECK_THAT(messageFor(wrong), ContainsSubstring("no data set 'feature'; it holds 'features', 'labels'"));
+  CHECK_THAT(messageFor(wrong), ContainsSubstring("no data set 'feature'; it contains 'features', 'labels'"));
   wrong.features = "label";
-  CHECK_THAT(messageFor(wrong), ContainsSubstring("no data set 'label'; it holds 'labels', 'features'"));
+  CHECK_THAT(messageFor(wrong), ContainsSubstring("no data set 'label'; it contains 'labels', 'features'"));
 
   SECTION("not HDF5") {
     folder.write("train.h5", "label,feature\n1,2\n");
@@ -135,7 +135,7 @@ TEST_CASE("Bad HDF5 files get one clear line", "[data]") {
   }
   SECTION("no data sets") {
     train();
-    CHECK_THAT(messageFor(section), ContainsSubstring("no data set 'features'; the file holds none"));
+    CHECK_THAT(messageFor(section), ContainsSubstring("no data set 'features'; the file contains none"));
   }
   SECTION("counts differ") {
     {
@@ -151,8 +151,9 @@ TEST_CASE("Bad HDF5 files get one clear line", "[data]") {
       file.add("features", H5T_NATIVE_FLOAT, {2}, countUp(2));
       file.add("labels", H5T_NATIVE_INT, {2}, labels);
     }
-    CHECK_THAT(messageFor(section),
-               ContainsSubstring("'features': features have 2 or more dimensions (samples first), it has 1"));
+    CHECK_THAT(
+        messageFor(section),
+        ContainsSubstring("'features': features must have 2 or more dimensions (samples first), not 1"));
   }
   SECTION("labels of two dimensions") {
     {
@@ -160,7 +161,7 @@ TEST_CASE("Bad HDF5 files get one clear line", "[data]") {
       file.add("features", H5T_NATIVE_FLOAT, {2, 3}, countUp(6));
       file.add("labels", H5T_NATIVE_INT, {2, 1}, labels);
     }
-    CHECK_THAT(messageFor(section), ContainsSubstring("'labels': labels have 1 dimension, it has 2"));
+    CHECK_THAT(messageFor(section), ContainsSubstring("'labels': labels must have 1 dimension, not 2"));
   }
   SECTION("real labels") {
     {
@@ -168,7 +169,7 @@ TEST_CASE("Bad HDF5 files get one clear line", "[data]") {
       file.add("features", H5T_NATIVE_FLOAT, {2, 3}, countUp(6));
       file.add("labels", H5T_NATIVE_FLOAT, {2}, countUp(2));
     }
-    CHECK_THAT(messageFor(section), ContainsSubstring("'labels': labels are integers, it has another type"));
+    CHECK_THAT(messageFor(section), ContainsSubstring("'labels': labels must be integers"));
   }
   SECTION("negative label") {
     {
@@ -176,7 +177,7 @@ TEST_CASE("Bad HDF5 files get one clear line", "[data]") {
       file.add("features", H5T_NATIVE_FLOAT, {2, 3}, countUp(6));
       file.add("labels", H5T_NATIVE_INT, {2}, std::vector<int>{0, -4});
     }
-    CHECK_THAT(messageFor(section), ContainsSubstring("label -4 of sample 1 is no class 0, 1, 2, ..."));
+    CHECK_THAT(messageFor(section), ContainsSubstring("label -4 of sample 1 is not a class 0, 1, 2, ..."));
   }
   SECTION("no samples") {
     {
@@ -184,7 +185,7 @@ TEST_CASE("Bad HDF5 files get one clear line", "[data]") {
       file.add("features", H5T_NATIVE_FLOAT, {0, 3}, std::vector<float>{});
       file.add("labels", H5T_NATIVE_INT, {0}, std::vector<int>{});
     }
-    CHECK_THAT(messageFor(section), ContainsSubstring("'labels': holds no samples"));
+    CHECK_THAT(messageFor(section), ContainsSubstring("'labels': contains no samples"));
   }
   SECTION("not a number") {
     std::vector<float> values = countUp(6);
@@ -213,7 +214,7 @@ TEST_CASE("Bad HDF5 files get one clear line", "[data]") {
       file.add("labels", H5T_NATIVE_INT, {2}, labels);
     }
     CHECK_THAT(messageFor(section),
-               ContainsSubstring("'features': features are integers or reals, it has another type"));
+               ContainsSubstring("'features': features must be integers or real numbers"));
   }
   SECTION("shapes of training and test differ") {
     {
@@ -221,8 +222,9 @@ TEST_CASE("Bad HDF5 files get one clear line", "[data]") {
       file.add("features", H5T_NATIVE_FLOAT, {2, 3}, countUp(6));
       file.add("labels", H5T_NATIVE_INT, {2}, labels);
     }
-    CHECK_THAT(messageFor(section),
-               ContainsSubstring("test.h5: samples of 1 x 2 x 3, but the training set has 3"));
+    CHECK_THAT(
+        messageFor(section),
+        ContainsSubstring("test.h5: samples have the shape 1 x 2 x 3, but those of the training set have 3"));
   }
 }
 

@@ -74,15 +74,15 @@ TEST_CASE("Bad IDX files get one clear line", "[data]") {
       {replaced(2, '\x0d'), "element type 0x0D at byte 2"},
       {replaced(3, '\x05'), "5 dimensions at byte 3; images have 2 to 4"},
       {replaced(3, '\x00'), "0 dimensions at byte 3"},
-      {idxLabels({1, 2}), "1 dimensions at byte 3; images have 2 to 4 (is this the file of the labels?)"},
-      {idxFile({0, 3, 3}, 0), "holds no samples (size 0 at byte 4)"},
-      {idxFile({2, 3, 0}, 0), "samples without values (size 0 at byte 12)"},
+      {idxLabels({1, 2}), "1 dimensions at byte 3; images have 2 to 4 (is this the file of labels?)"},
+      {idxFile({0, 3, 3}, 0), "contains no samples (size 0 at byte 4)"},
+      {idxFile({2, 3, 0}, 0), "samples have no values (size 0 at byte 12)"},
       {good.substr(0, good.size() - 1), "truncated at byte 33, in sample 1 of 2"},
       {good.substr(0, 16), "truncated at byte 16, in sample 0 of 2"},
-      {good + "x", "more bytes than its header promises, from byte 34"},
+      {good + "x", "the file is longer than its header says, from byte 34"},
       {idxFile({0xFFFFFFFF, 28, 28}, 100), "truncated at byte 116, in sample 0 of 4294967295"},
-      {idxFile({2, 0xFFFFFFFF, 0xFFFFFFFF}, 100), "more than 2^31 bytes, by the size at byte 8"},
-      {idxFile({2, 0x10000, 0x10000, 0x10000}, 9), "more than 2^31 bytes, by the size at byte 12"},
+      {idxFile({2, 0xFFFFFFFF, 0xFFFFFFFF}, 100), "more than 2^31 bytes, because of the size at byte 8"},
+      {idxFile({2, 0x10000, 0x10000, 0x10000}, 9), "more than 2^31 bytes, because of the size at byte 12"},
   };
   for (const Case& file : bad) {
     const std::string path = folder.write("bad", file.content);
@@ -93,7 +93,7 @@ TEST_CASE("Bad IDX files get one clear line", "[data]") {
   }
   const std::string images = folder.write("images", good);
   CHECK_THAT(messageOf([&] { readIdxLabels(images); }),
-             ContainsSubstring("3 dimensions at byte 3; labels have 1 (is this the file of the images?)"));
+             ContainsSubstring("3 dimensions at byte 3; labels have 1 (is this the file of images?)"));
 }
 
 TEST_CASE("Bad gzip streams and bad names get one clear line", "[data]") {

@@ -53,28 +53,28 @@ TEST_CASE("Bad LIBSVM text is named by line and column", "[data]") {
     std::string text, message;
   };
   const std::vector<Case> bad = {
-      {"x 1:1\n", "f:1:1: a label is needed, found 'x'"},
-      {"1 1:1\n  0.5 1:1\n", "f:2:3: labels are whole numbers (classes), found '0.5'"},
-      {"nan 1:1\n", "f:1:1: labels are whole numbers (classes), found 'nan'"},
-      {"1,2 1:1\n", "f:1:1: a single whole number is needed as label, found '1,2'"},
-      {"1e300 1:1\n", "f:1:1: labels are whole numbers"},
-      {"1 1\n", "f:1:3: 'index:value' is needed, found '1'"},
-      {"1 qid:3 1:1\n", "f:1:3: 'index:value' is needed, found 'qid:3'"},
+      {"x 1:1\n", "f:1:1: expected a label, found 'x'"},
+      {"1 1:1\n  0.5 1:1\n", "f:2:3: labels must be integers (classes), found '0.5'"},
+      {"nan 1:1\n", "f:1:1: labels must be integers (classes), found 'nan'"},
+      {"1,2 1:1\n", "f:1:1: expected a single integer as the label, found '1,2'"},
+      {"1e300 1:1\n", "f:1:1: labels must be integers"},
+      {"1 1\n", "f:1:3: expected 'index:value', found '1'"},
+      {"1 qid:3 1:1\n", "f:1:3: expected 'index:value', found 'qid:3'"},
       {"1 0:1\n", "f:1:3: feature indices start at 1"},
-      {"1 -1:1\n", "f:1:3: 'index:value' is needed"},
-      {"1 2:1 2:1\n", "f:1:7: feature indices ascend, but 2 follows 2"},
-      {"1 3:1 2:1\n", "f:1:7: feature indices ascend, but 2 follows 3"},
-      {"1 1:\n", "f:1:5: a value is needed, found nothing"},
-      {"1 1:a\n", "f:1:5: a value is needed, found 'a'"},
-      {"1 1:2x\n", "f:1:3: 'index:value' is needed, found '1:2x'"},
-      {"1 1:nan\n", "f:1:3: value of '1:nan' is not a finite float"},
+      {"1 -1:1\n", "f:1:3: expected 'index:value'"},
+      {"1 2:1 2:1\n", "f:1:7: feature indices must ascend, but 2 follows 2"},
+      {"1 3:1 2:1\n", "f:1:7: feature indices must ascend, but 2 follows 3"},
+      {"1 1:\n", "f:1:5: expected a value, found nothing"},
+      {"1 1:a\n", "f:1:5: expected a value, found 'a'"},
+      {"1 1:2x\n", "f:1:3: expected 'index:value', found '1:2x'"},
+      {"1 1:nan\n", "f:1:3: value in '1:nan' is not a finite float"},
       {"1 1:-inf\n", "not a finite float"},
       {"1 1:1e39\n", "not a finite float"},
       {"1 1:1e999\n", "f:1:5: '1e999' is out of range"},
-      {"1 1048577:1\n", "f:1:3: feature index of '1048577:1' is above 1048576"},
-      {"1 99999999999999999999:1\n", "is above 1048576"},
-      {std::string("1 1:1\0 2:2\n", 11), "f:1:3: 'index:value' is needed, found '1:1?'"},
-      {"# one\n\n1 1:1 2:+-1\n", "f:3:9: a value is needed, found '+-1'"},
+      {"1 1048577:1\n", "f:1:3: feature index in '1048577:1' is larger than 1048576"},
+      {"1 99999999999999999999:1\n", "is larger than 1048576"},
+      {std::string("1 1:1\0 2:2\n", 11), "f:1:3: expected 'index:value', found '1:1?'"},
+      {"# one\n\n1 1:1 2:+-1\n", "f:3:9: expected a value, found '+-1'"},
   };
   for (const Case& file : bad)
     CHECK_THAT(messageOf([&] { parseLibsvm(file.text, "f"); }), ContainsSubstring(file.message));
@@ -89,9 +89,9 @@ TEST_CASE("Bad pairs of LIBSVM files get one clear line", "[data]") {
   };
   CHECK_THAT(message("1 1:1\n2 1:1\n", "1 1:1\n3 1:1\n", 0),
              ContainsSubstring("test: label 3 of sample 1 does not occur in the training set"));
-  CHECK_THAT(message("# nothing\n", "1 1:1\n", 0), ContainsSubstring("train: holds no samples"));
-  CHECK_THAT(message("1 1:1\n", "", 0), ContainsSubstring("test: holds no samples"));
-  CHECK_THAT(message("1\n2\n", "1\n", 0), ContainsSubstring("train: holds labels, but no features"));
+  CHECK_THAT(message("# nothing\n", "1 1:1\n", 0), ContainsSubstring("train: contains no samples"));
+  CHECK_THAT(message("1 1:1\n", "", 0), ContainsSubstring("test: contains no samples"));
+  CHECK_THAT(message("1\n2\n", "1\n", 0), ContainsSubstring("train: contains labels, but no features"));
   CHECK_THAT(message("1 1:1\n2 1:1\n3 1:1\n", "1 1:1\n", 2),
              ContainsSubstring("train: 3 distinct labels, but data/classes is 2"));
 }

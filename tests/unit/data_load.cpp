@@ -137,8 +137,10 @@ TEST_CASE("Sets that do not fit together get one clear line", "[data]") {
   }
   SECTION("shapes") {
     folder.write("test-images", idxFile({4, 2, 2}, 16));
-    CHECK_THAT(messageFor(section),
-               ContainsSubstring("test-images: samples of 1 x 2 x 2, but the training set has 1 x 1 x 2"));
+    CHECK_THAT(
+        messageFor(section),
+        ContainsSubstring(
+            "test-images: samples have the shape 1 x 2 x 2, but those of the training set have 1 x 1 x 2"));
   }
   SECTION("test label beyond the training set") {
     folder.write("test-labels", idxLabels({0, 1, 5, 0}));

@@ -79,10 +79,11 @@ TEST_CASE("Limits, validation and classes of a text count windows and tokens", "
       CHECK(static_cast<float>(set->labelsOf(i)[0]) == rawRow(set->features, i)[0] + 1.0F);
   section.classes = 200;
   CHECK(messageOf([&] { loadData(section, 1, Need::everything); }) ==
-        "data/classes: 200 are fewer than the 256 tokens of the vocabulary");
+        "data/classes: 200 is less than the 256 tokens of the vocabulary");
   section.sequence = 26;
   CHECK(messageOf([&] { loadData(section, 1, Need::everything); }) ==
-        folder.path("train.txt") + ": 26 tokens are too few; a sample of data/sequence = 26 takes one more");
+        folder.path("train.txt") +
+            ": 26 tokens are too few; a sample with data/sequence = 26 needs one more");
 }
 
 TEST_CASE("Byte pairs merge in the order of the vocabulary", "[data]") {
@@ -112,12 +113,13 @@ TEST_CASE("The quick way to merge is the plain one", "[data]") {
 }
 
 TEST_CASE("What is wrong with a vocabulary is told with its line", "[data]") {
-  CHECK(messageOfPairs("97 97\nx 3\n") == "v.txt:2: a pair of tokens is needed, such as '104 101'");
-  CHECK(messageOfPairs("97\n") == "v.txt:1: a pair of tokens is needed, such as '104 101'");
-  CHECK(messageOfPairs("-1 97\n") == "v.txt:1: a pair of tokens is needed, such as '104 101'");
-  CHECK(messageOfPairs("97 98 99\n") == "v.txt:1: a pair of tokens is needed, and nothing behind it");
-  CHECK(messageOfPairs("\n97 256") == "v.txt:2: token 256 is not made before this line, which makes 256");
-  CHECK(messageOfPairs("97 97\n98 98\n97 97\n") == "v.txt:3: the same pair as that of token 256");
+  CHECK(messageOfPairs("97 97\nx 3\n") == "v.txt:2: expected a pair of tokens, such as '104 101'");
+  CHECK(messageOfPairs("97\n") == "v.txt:1: expected a pair of tokens, such as '104 101'");
+  CHECK(messageOfPairs("-1 97\n") == "v.txt:1: expected a pair of tokens, such as '104 101'");
+  CHECK(messageOfPairs("97 98 99\n") == "v.txt:1: expected a pair of tokens, and nothing after it");
+  CHECK(messageOfPairs("\n97 256") ==
+        "v.txt:2: token 256 is not defined before this line, which defines 256");
+  CHECK(messageOfPairs("97 97\n98 98\n97 97\n") == "v.txt:3: the pair is the same as that of token 256");
 }
 
 } // namespace partita::test::data_text

@@ -47,7 +47,7 @@ TEST_CASE("A file whose groups go round in circles is refused", "[io]") {
   const std::string path = changed(
       folder, [](hid_t file) { H5Lcreate_hard(file, "/", file, "/input/again", H5P_DEFAULT, H5P_DEFAULT); });
   CHECK(messageOf([&] { RunFile{path}; }) ==
-        path + ": '/input/again/input' does not belong to a file of Partita");
+        path + ": '/input/again/input' does not belong in a file of Partita");
 }
 
 TEST_CASE("A file that leads to another one is refused", "[io]") {
@@ -64,7 +64,7 @@ TEST_CASE("A data set that promises more than the file holds is refused before t
   constexpr std::int64_t many = std::int64_t{1} << 50;
   const std::string path =
       changed(folder, [](hid_t file) { makeDataset(file, "/input/shape", H5T_NATIVE_INT64, {many}); });
-  CHECK(messageOf([&] { RunFile(path).facts(); }) == path + ": '/input/shape' has no sensible size");
+  CHECK(messageOf([&] { RunFile(path).facts(); }) == path + ": '/input/shape' has an invalid size");
   CHECK(messageOf([&] { RunFile(path).verify(); }) == path + ": '/input/shape' is damaged");
 }
 
@@ -85,7 +85,7 @@ TEST_CASE("Names of several lines make a message of one", "[io]") {
         H5Gcreate2(file, "/input/a\nb", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), "no group");
     checkedId<Hdf5Group>(H5Gcreate2(group.get(), "c", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), "no group");
   });
-  CHECK(messageOf([&] { RunFile{path}; }) == path + ": '/input/a?b/c' does not belong to a file of Partita");
+  CHECK(messageOf([&] { RunFile{path}; }) == path + ": '/input/a?b/c' does not belong in a file of Partita");
 }
 
 } // namespace partita::test::io_odd_run_file

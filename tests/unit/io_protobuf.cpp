@@ -57,7 +57,7 @@ TEST_CASE("Protobuf messages of 2 GB and more are refused before anything is wri
   const std::string path = folder.path("large.onnx");
   for (const ProtobufMessage& message : {large, outer}) {
     const std::string told = messageOf([&] { message.write(path); });
-    CHECK(told == path + ": the network is too large for the format, which ends at 2 GB; export it as .npz");
+    CHECK(told == path + ": the network exceeds the limit of the format, 2 GB; export it as .npz");
   }
   CHECK(std::filesystem::is_empty(folder.path()));
 }

@@ -200,7 +200,7 @@ TEST_CASE("Files that do not fit are refused with the tensor's name", "[io]") {
   const std::string path = folder.path("p.h5");
   write(makeModel(1, 1, 17), path);
   CHECK(messageOf([&] { checkParameters(RunFile(path), makeModel(1, 1).partition, true); }) ==
-        path + ": '/parameters/layer2.dense/weight' has another shape than the deck");
+        path + ": '/parameters/layer2.dense/weight' has a different shape in the deck");
 
   RunConfig deeper = smallConfig(1);
   deeper.network = denseNetwork({24, 20, 17, 5}, Activation::relu);
@@ -227,7 +227,7 @@ TEST_CASE("A file whose values are not finite is not left behind", "[io]") {
                     std::numeric_limits<Real>::quiet_NaN());
   const std::string path = folder.path("p.h5");
   CHECK(messageOf([&] { write(model, path); }) ==
-        path + ": '/parameters/layer0.dense/weight' has values that are not finite");
+        path + ": '/parameters/layer0.dense/weight' contains values that are not finite");
   CHECK_FALSE(std::filesystem::exists(path));
 }
 

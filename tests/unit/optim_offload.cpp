@@ -190,15 +190,15 @@ TEST_CASE("A folder that takes no file and a full disk are one line each", "[off
   const std::string wrong = "/nowhere/at/all";
   CHECK(lineOf<UserError>([&] {
           StoredVector({Offload::file, wrong}, "partita::test::stored", 1);
-        }) == "optimiser/offload_directory: cannot make a file in '" + wrong +
-                  "' for the state of the optimiser: No such file or directory");
+        }) == "optimiser/offload_directory: cannot create a file in '" + wrong +
+                  "' for the optimiser state: No such file or directory");
   const FileSizeLimit limit(100000);
   const std::string line = lineOf<RunError>([&] {
     StoredVector({Offload::file, folder}, "partita::test::stored", 1000000);
   });
   const std::string megabytes = std::to_string(sizeof(Real)) + ".00 MB";
-  CHECK(line == "optimiser/offload_directory: no room for " + megabytes + " in '" + folder +
-                    "' for the state of the optimiser: File too large");
+  CHECK(line == "optimiser/offload_directory: not enough space for " + megabytes + " in '" + folder +
+                    "' for the optimiser state: File too large");
   CHECK(lineOf<SystemError>([&] {
           StoredVector::takeRoom({Offload::file, folder}, 1000000 * sizeof(Real));
         }) == line);

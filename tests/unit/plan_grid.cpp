@@ -91,13 +91,13 @@ TEST_CASE("Ranks have a place on each axis, the stage fastest", "[plan]") {
 
 TEST_CASE("Ranks that do not fit are refused", "[plan]") {
   CHECK(messageOf([] { dealStages(equalStages(2), 9, 2, 2); }) ==
-        "9 ranks do not fit 2 stages x 2 replicas x 2 parts: start stages x replicas x parts ranks, or fewer "
-        "that share the stages out");
+        "9 ranks do not fit 2 stages x 2 replicas x 2 parts; start stages x replicas x parts ranks, or fewer "
+        "ranks, which then share the stages");
   CHECK(messageOf([] { planGrid(withReplicas(0), equalStages(2), 3); }) ==
-        "3 ranks do not fit 2 stages: start stages x replicas ranks, or at most as many ranks as stages");
+        "3 ranks do not fit 2 stages; start stages x replicas ranks, or at most as many ranks as stages");
   CHECK(
       messageOf([] { planGrid(withReplicas(2), equalStages(2), 3); }) ==
-      "3 ranks do not fit 2 stages x 2 replicas: start stages x replicas ranks, or at most as many ranks as "
+      "3 ranks do not fit 2 stages x 2 replicas; start stages x replicas ranks, or at most as many ranks as "
       "stages");
 }
 

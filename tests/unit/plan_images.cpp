@@ -92,15 +92,15 @@ TEST_CASE("Layers of images that do not fit are refused", "[plan]") {
   const Shape image{3, 8, 8};
   const std::string entry = "network/layers: entry 1: ";
   CHECK(messageOf("{ type = \"conv2d\", channels = 4 }", {64}) ==
-        entry + "conv2d needs channels x rows x columns, its input is 64");
+        entry + "conv2d needs channels x rows x columns, but its input is 64");
   CHECK(messageOf("{ type = \"conv3d\", channels = 4 }", image) ==
-        entry + "conv3d needs channels x depth x rows x columns, its input is 3x8x8");
+        entry + "conv3d needs channels x depth x rows x columns, but its input is 3x8x8");
   CHECK_THAT(messageOf("{ type = \"conv2d\", channels = 4, kernel = [3, 3, 3] }", image),
-             ContainsSubstring("kernel has 3 values, the input 3x8x8 has 2 axes"));
+             ContainsSubstring("kernel has 3 values, but the input 3x8x8 has 2 axes"));
   CHECK_THAT(messageOf("{ type = \"conv2d\", channels = 4, kernel = 5, dilation = 2 }", image),
              ContainsSubstring("a window of 9 places does not fit"));
   CHECK_THAT(messageOf("{ type = \"conv2d\", channels = 4, groups = 2 }", image),
-             ContainsSubstring("cannot be dealt to 2 groups"));
+             ContainsSubstring("cannot be divided into 2 groups"));
   CHECK_THAT(messageOf("{ type = \"max-pool\", kernel = 2, padding = 2 }", image),
              ContainsSubstring("leaves windows of 2 places empty"));
   CHECK_THAT(messageOf("{ type = \"max-pool\" }", {64}), ContainsSubstring("needs an image or a volume"));
@@ -112,15 +112,17 @@ TEST_CASE("Groups that do not divide the channels are refused, with the nearest 
     return "{ type = \"group-norm\", groups = " + std::to_string(count) + " }";
   };
   const std::string entry = "network/layers: entry 1: ";
-  CHECK(messageOf(groups(4), {10, 8, 8}) == entry + "10 channels cannot be dealt to 4 groups; take 2 or 5");
-  CHECK(messageOf(groups(6), {10}) == entry + "10 channels cannot be dealt to 6 groups; take 5 or 10");
-  CHECK(messageOf(groups(32), {3, 8, 8}) == entry + "3 channels cannot be dealt to 32 groups; take 3");
-  CHECK(messageOf(groups(5), {7, 2, 2, 2}) == entry + "7 channels cannot be dealt to 5 groups; take 1 or 7");
+  CHECK(messageOf(groups(4), {10, 8, 8}) ==
+        entry + "10 channels cannot be divided into 4 groups; use 2 or 5");
+  CHECK(messageOf(groups(6), {10}) == entry + "10 channels cannot be divided into 6 groups; use 5 or 10");
+  CHECK(messageOf(groups(32), {3, 8, 8}) == entry + "3 channels cannot be divided into 32 groups; use 3");
+  CHECK(messageOf(groups(5), {7, 2, 2, 2}) ==
+        entry + "7 channels cannot be divided into 5 groups; use 1 or 7");
   CHECK(messageOf(groups(10), {10}) ==
-        entry + "group-norm would see a single value in each of 10 groups; take fewer");
+        entry + "group-norm would have a single value in each of 10 groups; use fewer");
   CHECK(messageOf(groups(10), {10, 1, 2}).empty());
   CHECK(messageOf(groups(2), {4, 6}) ==
-        entry + "group-norm takes values, images and volumes, its input 4x6 is a sequence");
+        entry + "group-norm takes vectors, images and volumes, but its input 4x6 is a sequence");
 }
 
 TEST_CASE("Published networks have the published numbers of parameters", "[plan]") {

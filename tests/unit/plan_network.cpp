@@ -58,21 +58,21 @@ TEST_CASE("A layer's cost follows from its shape", "[plan]") {
 }
 
 TEST_CASE("Networks that do not fit are refused", "[plan]") {
-  CHECK(messageOf([] { planNetwork(network({}), {4}, 3); }) == "network/layers: there is no layer");
+  CHECK(messageOf([] { planNetwork(network({}), {4}, 3); }) == "network/layers: the network has no layers");
   CHECK(messageOf([] {
           planNetwork(network({dense(0), dense(0)}), {4}, 3);
         }) ==
-        "network/layers: entry 1 has no units; only the last layer may leave them to the number of classes");
+        "network/layers: entry 1 has no units; only the last layer takes them from the number of classes");
   CHECK(messageOf([] {
           planNetwork(network({dense(5), dense(0, Activation::identity, 2)}), {4}, 3);
         }) ==
-        "network/layers: entry 2 has no units; only the last layer may leave them to the number of classes");
+        "network/layers: entry 2 has no units; only the last layer takes them from the number of classes");
   CHECK(messageOf([] {
           planNetwork(network({dense(5), dense(7)}), {4}, 3);
-        }) == "network/layers: the last layer has 7 units, but the data have 3 classes; leave its units out");
+        }) == "network/layers: the last layer has 7 units, but the data have 3 classes; remove its units");
   CHECK(messageOf([] {
           planNetwork(network({dense(5), dense(0, Activation::relu)}), {4}, 3);
-        }) == "network/layers: the last layer must have no activation, the loss brings its own");
+        }) == "network/layers: the last layer must have no activation, because the loss includes one");
   CHECK(planNetwork(network({dense(3)}), {4}, 3).size() == 1); // the correct number may be given
 }
 
@@ -120,11 +120,12 @@ TEST_CASE("A residual whose branches differ is refused", "[plan]") {
   residual.layers = {dense(5)};
   CHECK(messageOf([&] {
           planNetwork(network({residual, dense(0)}), {4}, 3);
-        }) == "network/layers: entry 1: 5 values of the layers cannot be added to 4 of the input");
+        }) == "network/layers: entry 1: the output of the layers, 5, cannot be added to the input, 4");
   residual.shortcut = {dense(6)};
   CHECK(messageOf([&] {
           planNetwork(network({residual, dense(0)}), {4}, 3);
-        }) == "network/layers: entry 1: 5 values of the layers cannot be added to 6 of the shortcut");
+        }) == "network/layers: entry 1: the output of the layers, 5, cannot be added to the output of the "
+              "shortcut, 6");
 }
 
 } // namespace partita::test::plan_network

@@ -211,16 +211,15 @@ TEST_CASE("Cuts given as a list are taken, or refused", "[plan]") {
   CHECK(partition.stages[0].outputs() == 256);
   CHECK(partition.stages[1].parameters() == 4 * (256 * 256 + 256));
   CHECK(partition.stages[2].outputs() == 47);
-  const std::string wrong =
-      "strategy/cuts: each of the 3 stages needs at least one of the 6 layers; cuts count "
-      "layers from 0 and increase";
+  const std::string wrong = "strategy/cuts: each of the 3 stages needs at least one of the 6 layers; cuts "
+                            "must increase, and count layers from 0";
   for (const std::vector<std::int64_t>& cuts :
        {std::vector<std::int64_t>{0, 3}, {3, 3}, {4, 2}, {2, 6}, {2, 7}}) {
     config.strategy.cuts = cuts;
     CHECK(messageOf([&] { cut(config); }) == wrong);
   }
   CHECK(messageOf([] { cut(bigConfig(7)); }) ==
-        "strategy/stages: 7 stages need as many layers, the network has 6");
+        "strategy/stages: 7 stages need at least as many layers, but the network has 6");
 }
 
 TEST_CASE("An entrance activation stands only where a cut is matched before its activation", "[plan]") {

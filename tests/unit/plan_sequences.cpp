@@ -86,15 +86,15 @@ TEST_CASE("Layers of sequences that do not fit are refused", "[plan]") {
   attention.attention.heads = 4;
   const std::string entry = "network/layers: entry 1";
   CHECK(messageOfPlan({embedding, dense(0)}, {3, 4}) ==
-        entry + ": an embedding takes the tokens of the data, so it is the first layer");
+        entry + ": an embedding takes the tokens of the data, so it must be the first layer");
   CHECK(messageOfPlan({embedding, embedding, dense(0)}, {3}) ==
-        "network/layers: entry 2: an embedding takes the tokens of the data, so it is the first layer");
+        "network/layers: entry 2: an embedding takes the tokens of the data, so it must be the first layer");
   CHECK(messageOfPlan({attention, dense(0)}, {24}) ==
         entry + ": attention needs a sequence of positions, not a sample of shape 24");
   CHECK(messageOfPlan({attention, dense(0)}, {3, 6}) ==
-        entry + ": a width of 6 cannot be shared by 4 heads of at most 256");
+        entry + ": a width of 6 cannot be divided among 4 heads of at most 256");
   CHECK(messageOfPlan({attention, dense(0)}, {3, 4 * 300}) ==
-        entry + ": a width of 1200 cannot be shared by 4 heads of at most 256");
+        entry + ": a width of 1200 cannot be divided among 4 heads of at most 256");
 }
 
 TEST_CASE("A tied layer needs its embedding, of its size and in its stage", "[plan]") {
@@ -104,16 +104,17 @@ TEST_CASE("A tied layer needs its embedding, of its size and in its stage", "[pl
   CHECK(messageOfPlan({dense(4), tied}, {4}) ==
         "network/layers: entry 2 is tied, but the network has no embedding");
   CHECK(messageOfPlan({embedding, dense(5), tied}, {4}) ==
-        "network/layers: entry 3: a tied layer has as many units as there are tokens, 9, and inputs as the "
+        "network/layers: entry 3: a tied layer needs as many units as there are tokens, 9, and as many "
+        "inputs as the "
         "embedding is wide, 6");
   LayerSpec square = tied; // as wide as the embedding, so that another layer may follow
   square.dense.units = 9;
   embedding.embedding.width = 9;
   CHECK(messageOfPlan({embedding, square, tied}, {4}) ==
-        "network/layers: entry 3 is tied, and so is a layer in front of it");
+        "network/layers: entry 3 is tied, but an earlier layer is tied already");
   const RunConfig config = cutInTwo(gpt(16, 2, 4, true), 3);
   CHECK(messageOf([&] { partitionOf(config, 8, 9); }) ==
-        "network/layers: entry 4 is tied to the embedding, which is in another stage; leave `tied` out");
+        "network/layers: entry 4 is tied to the embedding, which is in another stage; remove `tied`");
 }
 
 TEST_CASE("Of a large matrix of 16 bits only a panel is in float", "[plan]") {

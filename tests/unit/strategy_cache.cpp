@@ -51,7 +51,7 @@ TEST_CASE("A folder that cannot hold the activations is named", "[strategy]") {
   const ScratchFolder folder;
   const std::string missing = folder.path("missing");
   CHECK(messageOf([&] { ActivationCache(missing, width); }) ==
-        "strategy/cache_directory: cannot make a file in '" + missing +
+        "strategy/cache_directory: cannot create a file in '" + missing +
             "' for the activations of a frozen stage: No such file or directory");
 
   ActivationCache cache(folder.path(), width);

@@ -46,7 +46,7 @@ const std::string over_replicas =
 } // namespace
 
 TEST_CASE("Batch norm of single values is refused", "[train]") {
-  const std::string single = batch_norm + "would see a single value of each channel at a time; take a larger "
+  const std::string single = batch_norm + "would have a single value per channel at a time; use a larger "
                                           "training/batch, or fewer replicas or microbatches";
   CHECK(complaint(2, {"strategy/microbatches=8"}).empty());
   CHECK(complaint(2, {"strategy/microbatches=16"}) == single);
@@ -58,7 +58,7 @@ TEST_CASE("Batch norm of single values is refused", "[train]") {
 
 TEST_CASE("Batch norm over replicas needs the same order on all of them", "[train]") {
   const std::string needs = batch_norm + "over all replicas needs ";
-  const std::string order = needs + "a fixed order of the microbatches: strategy/schedule = \"1f1b\", "
+  const std::string order = needs + "a fixed order of the microbatches; use strategy/schedule = \"1f1b\", "
                                     "\"1f1b-eager\" or \"gpipe\"";
   const std::vector<std::string> deck{over_replicas, "strategy/microbatches=4"};
   CHECK(complaint(4, deck).empty());
@@ -66,16 +66,16 @@ TEST_CASE("Batch norm over replicas needs the same order on all of them", "[trai
   CHECK(complaint(4, {deck[0], deck[1], "strategy/schedule=message-driven"}) == order);
   CHECK(complaint(2, {deck[0], deck[1], "strategy/schedule=message-driven"}).empty()); // one replica
   CHECK(complaint(4, {deck[0], "strategy/microbatches=3", "training/batch=5"}) ==
-        needs +
-            "as many microbatches in each replica: a training/batch that the 2 replicas can share evenly");
+        needs + "the same number of microbatches in each replica; use a training/batch that the 2 replicas "
+                "can share evenly");
   CHECK(complaint(4, {deck[0], "strategy/microbatches=2", "training/batch=5"}).empty());
 }
 
 TEST_CASE("A message that MPI cannot count is refused", "[train]") {
   const std::string wide = R"(network/layers=[{ type = "dense", units = 16000000 }, { type = "dense" }])";
   CHECK(complaint(2, {wide, "strategy/cuts=[1]", "training/batch=256"}) ==
-        "training/batch: a message of 2^31 values or more; smaller batches, more strategy/microbatches or "
-        "smaller layers are needed");
+        "training/batch: a message would have 2^31 values or more; use smaller batches, more "
+        "strategy/microbatches or smaller layers");
   CHECK(complaint(2, {wide, "strategy/cuts=[1]", "training/batch=256", "strategy/microbatches=2"}).empty());
 }
 

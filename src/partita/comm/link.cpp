@@ -49,7 +49,7 @@ LinkModel parseLinkModel(const std::string& text) {
     } else if (is_number && key == "seed") {
       model.seed = static_cast<std::int64_t>(number);
     } else {
-      throw UserError("PARTITA_LINKS: '" + entry + "' is none of latency=S, bandwidth=B, delay=S, seed=N");
+      throw UserError("PARTITA_LINKS: '" + entry + "' is not one of latency=S, bandwidth=B, delay=S, seed=N");
     }
   }
   return model;

@@ -8,7 +8,7 @@ Mailbox::Mailbox(const Communicator& comm) : _comm(comm.duplicate()), _sent(comm
 
 void Mailbox::send(int to, Tag tag, const void* bytes, std::size_t size) {
   PARTITA_REQUIRE(!_closed, "a message after the mailbox was closed");
-  PARTITA_REQUIRE(size <= most_bytes, "a message of " + std::to_string(size) + " bytes");
+  PARTITA_REQUIRE(size <= most_bytes, "the message is too long: " + std::to_string(size) + " bytes");
   const auto* begin = static_cast<const char*>(bytes);
   if (to == rank()) {
     _arrived[static_cast<std::size_t>(tag)].push_back({to, tag, {begin, begin + size}});

@@ -70,7 +70,7 @@ void Sender::send(const ExecSpace& space, const Matrix& matrix) {
   const std::size_t size = count;
   const TypedSpan sent = onTheWire(_channel, slot, count);
   PARTITA_REQUIRE(sent.bytes() + stampBytes() <= slot.bytes(),
-                  "a matrix larger than its stream was made for");
+                  "the matrix is larger than the buffers of its stream");
   const Vector values(matrix.data(), size);
   if (_channel.wire != Precision::single) {
     convert(space, values, sent);
@@ -151,7 +151,7 @@ bool Receiver::ready() {
 
 Matrix Receiver::take(const ExecSpace& space, std::int64_t rows) {
   const Region region(space, "partita::Receiver::take", Phase::communication);
-  PARTITA_REQUIRE(_taken < _posted, "more messages taken than announced");
+  PARTITA_REQUIRE(_taken < _posted, "more messages received than announced");
   Waiting waiting(awaited());
   while (!ready()) waiting.pause();
   waiting.over();

@@ -55,7 +55,7 @@ MessagePaths choosePaths(Switch device_aware_mpi);
 
 DeviceAwareness judgeDeviceAwareness(const std::string& library, std::optional<bool> answer,
                                      const std::function<const char*(const char*)>& environment) {
-  if (answer) return {*answer, library + (*answer ? " takes" : " does not take") + " buffers on devices"};
+  if (answer) return {*answer, library + (*answer ? " accepts" : " does not accept") + " device buffers"};
   for (const Switched& candidate : switched) {
     if (library.find(candidate.library) == std::string::npos) continue;
     for (const char* variable : candidate.variables) {
@@ -64,7 +64,7 @@ DeviceAwareness judgeDeviceAwareness(const std::string& library, std::optional<b
     }
     return {false, std::string(candidate.variables[0]) + " is not set"};
   }
-  return {false, library + " does not say whether it takes buffers on devices"};
+  return {false, library + " does not report whether it accepts device buffers"};
 }
 
 DeviceKind deviceKind(const MessagePaths& paths) {
@@ -76,8 +76,7 @@ MessagePaths chooseMessagePaths(Switch device_aware_mpi, Precision wire, Precisi
   constexpr bool reaches_pinned = Kokkos::SpaceAccessibility<ExecSpace, PinnedSpace>::accessible;
   if ((wire != Precision::single || precision != Precision::single) && !reaches_pinned)
     throw UserError(
-        "run/precision, strategy/wire: this device does not reach memory of the host, so both have "
-        "to be 'float'");
+        "run/precision, strategy/wire: both must be 'float', because this device cannot access host memory");
   MessagePaths paths = choosePaths(device_aware_mpi);
   paths.wire = wire;
   // 16-bit numbers are summed on the host: MPI has no such sum.
@@ -89,7 +88,7 @@ namespace {
 
 MessagePaths choosePaths(Switch device_aware_mpi) {
   if (device_aware_mpi == Switch::off) return everywhere(MessagePath::staged, "run/device_aware_mpi is off");
-  if (device_is_host) return everywhere(MessagePath::direct, "everything lies in host memory");
+  if (device_is_host) return everywhere(MessagePath::direct, "everything is in host memory");
   const std::string library = MpiEnvironment::library();
   DeviceAwareness found{true, "run/device_aware_mpi is on"};
   if (device_aware_mpi == Switch::automatic) found = judgeDeviceAwareness(library, askLibrary(), std::getenv);

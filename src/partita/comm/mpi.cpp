@@ -39,7 +39,7 @@ MpiEnvironment::~MpiEnvironment() {
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   if (!leaks.empty())
-    std::fprintf(stderr, "partita: rank %d: left to MPI at the end: %s\n", rank, leaks.c_str());
+    std::fprintf(stderr, "partita: rank %d: not released before MPI ends: %s\n", rank, leaks.c_str());
 #endif
   MPI_Finalize();
 }

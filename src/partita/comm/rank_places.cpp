@@ -158,13 +158,13 @@ std::vector<std::string> placeWarnings(const std::vector<RankPlace>& places) {
     for (const auto& [identity, ranks] : node.ranks_of) {
       if (ranks.size() == 1) continue;
       warnings.push_back(formatRanks(ranks) + " share one device of " + node.host +
-                         "; start at most as many ranks a node as it has devices");
+                         "; start at most one rank per device");
       break;
     }
     const int used = static_cast<int>(node.ranks_of.size());
     if (used < node.visible) {
-      warnings.push_back(node.host + " has " + std::to_string(node.visible) + " devices, and " +
-                         std::to_string(node.visible - used) + " of them stay idle");
+      warnings.push_back(node.host + " has " + std::to_string(node.visible) + " devices, but " +
+                         std::to_string(node.visible - used) + " of them are idle");
     }
   }
   return warnings;

@@ -15,24 +15,24 @@ std::string messageText(const std::string& what, std::int64_t number) {
   return number > 0 ? "message " + std::to_string(number) + " (" + what + ")" : what;
 }
 
-/// "for message 17 (activations) of rank 0".
+/// "for message 17 (activations) from rank 0".
 std::string objectOf(const Sign& sign) {
   const std::string what = sign.what.data(), peer = "rank " + std::to_string(sign.peer);
   const std::string message = messageText(what, sign.number);
   switch (sign.kind) {
   case WaitedFor::Kind::message:
     if (sign.other_peer >= 0) {
-      return "for " + message + " of " + peer + " or " +
-             messageText(sign.other_what.data(), sign.other_number) + " of rank " +
+      return "for " + message + " from " + peer + " or " +
+             messageText(sign.other_what.data(), sign.other_number) + " from rank " +
              std::to_string(sign.other_peer);
     }
-    return "for " + message + " of " + peer;
+    return "for " + message + " from " + peer;
   case WaitedFor::Kind::any:
-    return "for a message of any rank (" + what + ")";
+    return "for a message from any rank (" + what + ")";
   case WaitedFor::Kind::taker:
-    return "for " + peer + " to take " + message;
+    return "for " + peer + " to receive " + message;
   case WaitedFor::Kind::all:
-    return "for all others (" + what + ")";
+    return "for all other ranks (" + what + ")";
   }
   return "";
 }
@@ -43,10 +43,10 @@ using Doing = std::tuple<int, std::string, std::string>;
 
 Doing doingOf(const Sign& sign, bool fresh) {
   const bool waits = sign.waited >= 0.0;
-  if (!fresh && !waits) return {0, "no sign for ", "; it was at work"};
-  if (!fresh) return {1, "no sign for ", "; it waited " + objectOf(sign)};
-  if (!waits) return {4, "at work", ""};
-  return {sign.byAll() ? 3 : 2, "waits since ", " " + objectOf(sign)};
+  if (!fresh && !waits) return {0, "no response for ", "; it was computing"};
+  if (!fresh) return {1, "no response for ", "; it was waiting " + objectOf(sign)};
+  if (!waits) return {4, "computing", ""};
+  return {sign.byAll() ? 3 : 2, "waiting ", " " + objectOf(sign)};
 }
 
 } // namespace

@@ -40,7 +40,7 @@ class WaitTable {
   /// Empty if there are none.
   std::vector<int> stuck(double now, double seconds) const;
 
-  /// The ranks that have given no sign for at least `seconds` while another rank waits.
+  /// The ranks that have given no response for at least `seconds` while another rank waits.
   std::vector<int> silent(double now, double seconds) const;
 
   /// What each rank is doing, most suspicious first; ranks doing the same share a line, at most `most` lines.

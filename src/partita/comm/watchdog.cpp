@@ -115,14 +115,14 @@ void Watchdog::look(double now) {
   if (_limits.silence > 0.0) {
     const std::vector<int> silent = _table.silent(now, _limits.silence);
     if (!silent.empty()) {
-      _actions.end(formatRanks(silent) + ": no sign for " + wholeSeconds(_limits.silence) +
+      _actions.end(formatRanks(silent) + ": no response for " + wholeSeconds(_limits.silence) +
                    " (run/watchdog) while others wait\n" + _table.text(now));
       return;
     }
   }
   const std::vector<int> silent = _table.silent(now, _next_warning);
   if (silent.empty()) return;
-  _actions.warn(formatRanks(silent) + ": no sign for " + wholeSeconds(_next_warning) +
+  _actions.warn(formatRanks(silent) + ": no response for " + wholeSeconds(_next_warning) +
                 " while others wait\n" + _table.text(now));
   _next_warning *= 2.0;
 }
@@ -133,8 +133,8 @@ void Watchdog::endWithoutRankZero(double now) {
   const double patience = _limits.silence + _limits.sign * std::min(_comm.rank() - 1, 10);
   if (now - _sent < patience) return;
   _sent = now;
-  _actions.end("rank 0: no sign for " + wholeSeconds(patience) +
-               " (run/watchdog) while this rank waits\n  rank 0 knows of the others");
+  _actions.end("rank 0: no response for " + wholeSeconds(patience) +
+               " (run/watchdog) while this rank waits\n  only rank 0 knows what the other ranks do");
 }
 
 } // namespace partita

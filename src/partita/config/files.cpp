@@ -108,7 +108,7 @@ std::string readTextFile(const std::string& path, std::uint64_t most_bytes) {
   }
   if (file.reason() != 0) failFile(path, "cannot be read", file.reason());
   if (text.size() > most_bytes)
-    throw UserError(path + ": has more than " + std::to_string(most_bytes) + " bytes");
+    throw UserError(path + ": is larger than " + std::to_string(most_bytes) + " bytes");
   return text;
 }
 

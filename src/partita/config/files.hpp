@@ -12,7 +12,7 @@ namespace partita {
 /// Whether there is a regular file at `path`. Throws UserError for anything else, since reading it might
 /// never end: a folder ("PATH: is a folder" + `instead`), a pipe or a device; and if the system cannot tell,
 /// because of missing permission or a loop of links.
-bool regularFileExists(const std::string& path, const std::string& instead = ", a file is needed");
+bool regularFileExists(const std::string& path, const std::string& instead = ", not a file");
 
 /// The whole text of a regular file of at most `most_bytes`. Throws UserError, or SystemError if the disk
 /// fails. The caller must make sure that the file exists.

@@ -145,10 +145,10 @@ class Reader {
       if (child.key != "type") continue;
       spec.type = child.text;
       if (layerTypes().find(spec.type) != nullptr) return true;
-      fail(child, "unknown layer type, found " + inWords(child) + suggestion(child.text, types));
+      fail(child, "expected a layer type, found " + inWords(child) + suggestion(child.text, types));
       return false;
     }
-    fail(entry, "a layer without `type`; valid: " + quotedList(types));
+    fail(entry, "the layer has no `type`; valid: " + quotedList(types));
     return false;
   }
 

@@ -17,7 +17,7 @@ Section describeRun(RunSection& run) {
               "directory");
   section.add("timing", &run.timing, "wait after each phase and print where the time is spent");
   section.add("watchdog", &run.watchdog, atLeast(0), "seconds",
-              "end the job if other ranks wait this long for a rank that gives no sign; must exceed the "
+              "end the job if other ranks wait this long for a rank that does not respond; must exceed the "
               "longest step; 0: never");
   section.add("device_aware_mpi", choice(run.device_aware_mpi),
               "pass buffers in device memory to MPI; auto: if MPI reports that it supports them");
@@ -157,7 +157,7 @@ void addLabels(Section& section, StrategySection& strategy) {
   section
       .add("head", &strategy.sil.head,
            "learned: layers that each stage has between the cut and its labels; they are trained with the "
-           "stage and are no part of the joined network")
+           "stage and are not part of the joined network")
       .empty_word = "linear";
   section.add("kappa", &strategy.sil.kappa, within(1e-6, 1e6), "", "scale of the synthetic labels");
   section.add("loss", choice(strategy.sil.loss), "local loss at each cut");

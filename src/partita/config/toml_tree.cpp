@@ -95,7 +95,8 @@ void refuseLongKeys(const std::string& text) {
   while (i < text.size()) {
     const std::size_t end = skipQuoted(text, i);
     if (ends_key.find(text[i]) != std::string::npos) dots = 0;
-    if (text[i] == '.' && ++dots > TOML_MAX_NESTED_VALUES) throw errorAt(text, i, "a key of too many parts");
+    if (text[i] == '.' && ++dots > TOML_MAX_NESTED_VALUES)
+      throw errorAt(text, i, "the key has too many parts");
     i = end == i ? i + 1 : end;
   }
 }
@@ -127,7 +128,7 @@ void refuseBareUnicode(const std::string& text) {
     const auto& place = error.source().begin;
     const bool ascii = isAsciiAt(text, place.line, place.column);
     throw TomlError(ascii ? std::string{error.description()}
-                          : "only ASCII may stand outside quotes and comments",
+                          : "only ASCII is allowed outside quotes and comments",
                     place.line, place.column);
   }
 }

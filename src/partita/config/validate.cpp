@@ -85,7 +85,7 @@ void Diagnostics::throwIfAny() {
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<std::string> messages;
   for (const auto& error : _errors) messages.push_back(error.second);
-  if (_more > 0) messages.push_back("and " + std::to_string(_more) + " more mistakes");
+  if (_more > 0) messages.push_back("and " + std::to_string(_more) + " more errors");
   throw UserError(messages);
 }
 
@@ -125,9 +125,9 @@ void validateKeys(LayerSpec layer, const std::string& name, const std::string& l
     if (key.required == Required::never || !key.empty()) continue;
     if (key.required == Required::but_last)
       d.check(last, {name, list},
-              "`" + key.key + "` missing; only the last layer takes the number of classes");
+              "`" + key.key + "` is missing; only the last layer takes it from the number of classes");
     else
-      d.check(false, {name, list}, "`" + key.key + "` missing, type '" + layer.type + "' needs it");
+      d.check(false, {name, list}, "`" + key.key + "` is missing; type '" + layer.type + "' requires it");
   }
 }
 
@@ -147,11 +147,11 @@ void validateLayers(const std::vector<LayerSpec>& layers, const std::string& pla
 void validateRun(const RunConfig& c, Diagnostics& d) {
   // A deck may hold both, as every effective deck does; an override that changes nothing is a mistake.
   d.check(c.run.steps == 0 || !d.onCommandLine("run/epochs"), {"run/epochs", "run/steps"},
-          "has no effect while run/steps is " + number(c.run.steps) + "; give run/steps=0 to count epochs");
+          "has no effect when run/steps is " + number(c.run.steps) + "; set run/steps=0 to count epochs");
 }
 
 void requireFile(const std::string& file, const std::string& key, const DataSection& data, Diagnostics& d) {
-  d.check(!file.empty(), {key, "data/kind"}, "missing, kind '" + nameOf(data.kind) + "' needs it");
+  d.check(!file.empty(), {key, "data/kind"}, "missing; kind '" + nameOf(data.kind) + "' requires it");
 }
 
 void validateFiles(const DataSection& data, Diagnostics& d) {
@@ -164,25 +164,26 @@ void validateFiles(const DataSection& data, Diagnostics& d) {
     requireFile(data.train_file, "data/train_file", data, d);
     d.check(!data.test_file.empty() || data.test_fraction > 0 || data.validation > 0,
             {"data/test_file", "data/kind"},
-            "missing, kind '" + nameOf(data.kind) +
-                "' needs it, or a data/test_fraction or data/validation that divides the training set");
+            "missing; kind '" + nameOf(data.kind) +
+                "' requires it, or data/test_fraction or data/validation to split the training set");
     d.check(data.test_file.empty() || data.test_fraction == 0, {"data/test_fraction", "data/test_file"},
-            "has no effect while data/test_file is '" + data.test_file + "'");
+            "has no effect when data/test_file is '" + data.test_file + "'");
     d.check(data.test_fraction + data.validation < 1, {"data/test_fraction", "data/validation"},
-            "with data/validation it leaves nothing for training");
+            "leaves nothing for training together with data/validation");
   } else if (data.kind == DataKind::glyphs) {
     // Training on generated data instead of the files would be a surprise, unless the kind is explicit.
     const bool has_files = !data.train_images.empty() || !data.train_file.empty();
     d.check(!has_files || d.isSet("data/kind"), {"data/kind"},
-            "missing, files are named but nothing says their kind");
+            "missing; it is required because data files are named");
   }
 }
 
 void validateData(const RunConfig& c, Diagnostics& d) {
   validateFiles(c.data, d);
-  d.check(c.data.classes != 1, {"data/classes"}, "1 class leaves nothing to learn (allowed 0 or >= 2)");
+  d.check(c.data.classes != 1, {"data/classes"},
+          "a single class leaves nothing to learn (allowed 0 or >= 2)");
   d.check(c.data.kind != DataKind::glyphs || c.data.classes <= glyph_classes, {"data/classes", "data/kind"},
-          "glyphs has " + number(glyph_classes) + " classes at most, not " + number(c.data.classes));
+          "glyphs has at most " + number(glyph_classes) + " classes, not " + number(c.data.classes));
 }
 
 bool takesTokens(const std::vector<LayerSpec>& layers) {
@@ -203,20 +204,21 @@ std::int64_t outputsOf(LayerSpec last) {
 void validateNetwork(const RunConfig& c, Diagnostics& d) {
   const auto& layers = c.network.layers;
   d.check(!layers.empty(), {"network/layers"},
-          "missing, the network needs one layer at least: layers = [{type = \"dense\"}]");
+          "missing; the network needs at least one layer: layers = [{type = \"dense\"}]");
   const double all = countAll(layers);
   d.check(all <= static_cast<double>(most_layers), {"network/layers"},
           number(static_cast<std::int64_t>(std::min(all, 1e15))) +
-              " layers, repeats counted, are more than " + number(most_layers));
+              " layers including repeats are more than " + number(most_layers));
   validateLayers(layers, "network/layers", "network/layers", true, d);
   const bool tokens = c.data.kind == DataKind::text || c.data.kind == DataKind::grammar;
   d.check(tokens == takesTokens(layers), {"network/layers", "data/kind"},
-          tokens ? "an embedding is missing, kind '" + nameOf(c.data.kind) + "' gives tokens"
-                 : "an embedding needs tokens, data of kind 'text' or 'grammar'");
+          tokens ? "an embedding must be the first layer, because data of kind '" + nameOf(c.data.kind) +
+                       "' are tokens"
+                 : "an embedding needs tokens: data of kind 'text' or 'grammar'");
   const std::int64_t outputs = layers.empty() ? 0 : outputsOf(layers.back());
   d.check(outputs == 0 || c.data.classes == 0 || outputs == c.data.classes,
           {"network/layers", "data/classes"},
-          "the last layer has " + number(outputs) + " units for " + number(c.data.classes) + " classes");
+          "the last layer has " + number(outputs) + " units, but data/classes is " + number(c.data.classes));
 }
 
 void validateOptimiser(const RunConfig& c, Diagnostics& d) {
@@ -226,7 +228,8 @@ void validateOptimiser(const RunConfig& c, Diagnostics& d) {
   d.check(!o.nesterov || o.momentum > 0, {"optimiser/nesterov", "optimiser/momentum"}, "needs momentum > 0");
   d.check(o.offload == Offload::none || o.kind != OptimiserKind::sgd || o.momentum > 0 ||
               c.run.precision != Precision::single,
-          {"optimiser/offload", "optimiser/momentum"}, "sgd without momentum has nothing to keep in float");
+          {"optimiser/offload", "optimiser/momentum"},
+          "sgd without momentum has no state to offload in precision 'float'");
   d.check(c.training.label_smoothing == 0 || c.training.loss == LossKind::cross_entropy,
           {"training/label_smoothing", "training/loss"}, "needs loss 'cross-entropy'");
 }
@@ -234,13 +237,13 @@ void validateOptimiser(const RunConfig& c, Diagnostics& d) {
 void validateCutList(const StrategySection& s, std::int64_t layers, Diagnostics& d) {
   const std::int64_t count = s.cuts.size();
   d.check(count == s.stages - 1, {"strategy/cuts", "strategy/stages"},
-          number(s.stages) + " stages need " + number(s.stages - 1) + " of them, not " + number(count));
+          number(s.stages) + " stages need " + number(s.stages - 1) + " cuts, not " + number(count));
   d.check(std::adjacent_find(s.cuts.begin(), s.cuts.end(), std::greater_equal<>{}) == s.cuts.end(),
           {"strategy/cuts"}, "cuts must increase");
   for (const std::int64_t cut : s.cuts)
     d.check(cut >= 1 && cut < layers, {"strategy/cuts", "network/layers"},
             "cut " + number(cut) + " is not inside the network (allowed 1 to " + number(layers - 1) +
-                ", the network has " + number(layers) + " layers)");
+                "; the network has " + number(layers) + " layers)");
 }
 
 /// Labels that learn exist only where they are trained: inputs made from labels cannot use them, and the
@@ -259,7 +262,7 @@ void validateLearnedLabels(const SilSection& sil, Diagnostics& d) {
                                      sil.loss == StageLoss::prototype && sil.reencode != Switch::on);
   d.check(sil.head.empty() || may_learn, {"strategy/head", "strategy/labels"},
           "a head of layers needs labels 'learned', with loss 'prototype' and input 'relay' or 'frozen'");
-  d.check(!takesTokens(sil.head), {"strategy/head"}, "an embedding can only begin a network");
+  d.check(!takesTokens(sil.head), {"strategy/head"}, "an embedding can only be the first layer of a network");
   validateLayers(sil.head, "strategy/head", "strategy/head", false, d);
 }
 
@@ -282,7 +285,7 @@ void validateStages(const RunConfig& c, Diagnostics& d) {
     validateCutList(s, layers, d);
   else
     d.check(s.stages <= layers, {"strategy/stages", "network/layers"},
-            number(s.stages) + " stages need as many layers, the network has " + number(layers));
+            number(s.stages) + " stages need at least as many layers, but the network has " + number(layers));
   if (s.kind != StrategyKind::sil) return;
   d.check(s.sil.mixture != Switch::on || s.sil.input == StageInput::free,
           {"strategy/mixture", "strategy/input"}, "needs input 'free', not '" + nameOf(s.sil.input) + "'");

@@ -85,8 +85,8 @@ void requireMemory(double bytes, const std::string& what) {
   if (bytes < always_there) return;
   const double available = availableMemory();
   if (bytes > available)
-    throw UserError(what + ": needs " + formatBytes(bytes) + " of memory, " + formatBytes(available) +
-                    " is free");
+    throw UserError(what + ": needs " + formatBytes(bytes) + " of memory, but only " +
+                    formatBytes(available) + " is free");
 }
 
 } // namespace partita

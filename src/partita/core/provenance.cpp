@@ -88,8 +88,8 @@ std::string openblasAdvice(const std::string& kernel) {
                                                   "Sandybridge", "Nehalem", "Prescott"};
   const bool slow = std::find(without.begin(), without.end(), kernel) != without.end();
   if (!slow || !processorHasAvx512()) return "";
-  return "OpenBLAS runs its " + kernel +
-         " kernels on a processor with AVX-512; OPENBLAS_CORETYPE=SkylakeX in the environment may nearly "
+  return "OpenBLAS uses its " + kernel +
+         " kernels, although this processor has AVX-512; set OPENBLAS_CORETYPE=SkylakeX, which may nearly "
          "double the speed";
 }
 

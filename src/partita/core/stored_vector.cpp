@@ -21,7 +21,7 @@ using Outside = Kokkos::View<Real*, Kokkos::LayoutRight, HostSpace, Kokkos::Memo
 
 std::string failure(const std::string& what, const std::string& folder, int reason) {
   const std::string wrong = "optimiser/offload_directory: " + what + " in '" + folder +
-                            "' for the state of the optimiser: " + std::strerror(reason);
+                            "' for the optimiser state: " + std::strerror(reason);
   return wrong;
 }
 
@@ -29,13 +29,13 @@ std::string failure(const std::string& what, const std::string& folder, int reas
 int makeFile(const std::string& folder) {
   std::string name = folder + "/partita-optimiser-XXXXXX";
   const int file = mkstemp(name.data());
-  if (file < 0) throw UserError(failure("cannot make a file", folder, errno));
+  if (file < 0) throw UserError(failure("cannot create a file", folder, errno));
   unlink(name.c_str());
   return file;
 }
 
 std::string noRoom(std::size_t bytes, const std::string& folder, int reason) {
-  return failure("no room for " + formatBytes(static_cast<double>(bytes)), folder, reason);
+  return failure("not enough space for " + formatBytes(static_cast<double>(bytes)), folder, reason);
 }
 
 /// A memory-mapped file of zeros whose blocks are already allocated.

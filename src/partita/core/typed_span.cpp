@@ -28,7 +28,7 @@ struct Round {
 } // namespace
 
 void convert(const ExecSpace& space, const TypedSpan& from, const TypedSpan& to, Real factor) {
-  PARTITA_REQUIRE(from.size == to.size, "numbers converted into a run of another length");
+  PARTITA_REQUIRE(from.size == to.size, "source and target of a conversion differ in length");
   withStored(from.precision, [&](auto stored) {
     withStored(to.precision, [&](auto wanted) {
       using From = decltype(stored);

@@ -88,7 +88,7 @@ void BatchReader::waitFor(std::int64_t batch) {
 
 Batch BatchReader::next(const ExecSpace& space) {
   const Region region(space, "partita::BatchReader::next", Phase::data);
-  PARTITA_REQUIRE(_taken < _count, "more batches taken than there are");
+  PARTITA_REQUIRE(_taken < _count, "more batches requested than there are");
   if (!device_is_host || _taken > 0)
     fence(space, "partita::BatchReader::next"); // kernels may still read the returned batch
   waitFor(_taken);

@@ -43,12 +43,12 @@ void writeScalar(hid_t object, const std::string& name, hid_t type, const void* 
 
 Hdf5Attribute openAttribute(hid_t object, const std::string& name, H5T_class_t kind,
                             const std::string& where) {
-  const std::string failure = where + ": no attribute '" + name + "'; is this a file of Partita?";
+  const std::string failure = where + ": has no attribute '" + name + "'; was it written by Partita?";
   Hdf5Attribute attribute = checkedId<Hdf5Attribute>(H5Aopen(object, name.c_str(), H5P_DEFAULT), failure);
   const Hdf5Type type = checkedId<Hdf5Type>(H5Aget_type(attribute.get()), failure);
   const Hdf5Space space = checkedId<Hdf5Space>(H5Aget_space(attribute.get()), failure);
   if (H5Tget_class(type.get()) != kind || H5Sget_simple_extent_npoints(space.get()) != 1)
-    throw UserError(where + ": the attribute '" + name + "' is of another type");
+    throw UserError(where + ": the attribute '" + name + "' has the wrong type");
   return attribute;
 }
 
@@ -73,11 +73,11 @@ hid_t realType() {
 Hdf5Space simpleSpace(const std::vector<std::int64_t>& extents) {
   const std::vector<hsize_t> sizes(extents.begin(), extents.end());
   return checkedId<Hdf5Space>(H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr),
-                              "HDF5 cannot make a data space");
+                              "HDF5 cannot create a data space");
 }
 
 Hdf5Space sliceSpace(hid_t dataset, const TensorSlice& slice) {
-  Hdf5Space space = checkedId<Hdf5Space>(H5Dget_space(dataset), "HDF5 lost a data space");
+  Hdf5Space space = checkedId<Hdf5Space>(H5Dget_space(dataset), "HDF5 cannot read a data space");
   const std::vector<hsize_t> start(slice.offset.begin(), slice.offset.end()),
       count(slice.extents.begin(), slice.extents.end());
   checkHdf5(H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr),
@@ -86,7 +86,7 @@ Hdf5Space sliceSpace(hid_t dataset, const TensorSlice& slice) {
 }
 
 std::vector<std::int64_t> extentsOf(hid_t dataset) {
-  const Hdf5Space space = checkedId<Hdf5Space>(H5Dget_space(dataset), "HDF5 lost a data space");
+  const Hdf5Space space = checkedId<Hdf5Space>(H5Dget_space(dataset), "HDF5 cannot read a data space");
   const int rank = H5Sget_simple_extent_ndims(space.get());
   std::vector<hsize_t> sizes(rank > 0 ? rank : 0);
   if (rank > 0) H5Sget_simple_extent_dims(space.get(), sizes.data(), nullptr);
@@ -96,9 +96,9 @@ std::vector<std::int64_t> extentsOf(hid_t dataset) {
 void writeAttribute(hid_t object, const std::string& name, const std::string& text,
                     const std::string& where) {
   PARTITA_REQUIRE(text.size() < longest_text, "the attribute '" + name + "' is too long to be read again");
-  const Hdf5Type type = checkedId<Hdf5Type>(H5Tcopy(H5T_C_S1), where + ": HDF5 cannot make a type");
-  checkHdf5(H5Tset_size(type.get(), text.size() + 1), where + ": HDF5 cannot make a type");
-  checkHdf5(H5Tset_cset(type.get(), H5T_CSET_UTF8), where + ": HDF5 cannot make a type");
+  const Hdf5Type type = checkedId<Hdf5Type>(H5Tcopy(H5T_C_S1), where + ": HDF5 cannot create a type");
+  checkHdf5(H5Tset_size(type.get(), text.size() + 1), where + ": HDF5 cannot create a type");
+  checkHdf5(H5Tset_cset(type.get(), H5T_CSET_UTF8), where + ": HDF5 cannot create a type");
   writeScalar(object, name, type.get(), text.c_str(), where);
 }
 
@@ -118,10 +118,11 @@ void changeAttribute(hid_t object, const std::string& name, std::int64_t value, 
 
 std::string readText(hid_t object, const std::string& name, const std::string& where) {
   const Hdf5Attribute attribute = openAttribute(object, name, H5T_STRING, where);
-  const Hdf5Type type = checkedId<Hdf5Type>(H5Aget_type(attribute.get()), where + ": HDF5 lost a type");
+  const Hdf5Type type =
+      checkedId<Hdf5Type>(H5Aget_type(attribute.get()), where + ": HDF5 cannot read a type");
   const std::size_t size = H5Tget_size(type.get());
   if (H5Tis_variable_str(type.get()) != 0 || size > longest_text)
-    throw UserError(where + ": the attribute '" + name + "' is of another type");
+    throw UserError(where + ": the attribute '" + name + "' has the wrong type");
   std::string text(size, '\0');
   checkHdf5(H5Aread(attribute.get(), type.get(), text.data()),
             where + ": cannot read the attribute '" + name + "'");

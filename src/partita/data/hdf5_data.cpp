@@ -29,7 +29,7 @@ struct Table {
 };
 
 [[noreturn]] void failRead(const std::string& place) {
-  throw UserError(place + ": HDF5 cannot read it");
+  throw UserError(place + ": HDF5 cannot read the data");
 }
 
 [[noreturn]] void failRead(const Table& table) {
@@ -48,11 +48,11 @@ herr_t collectName(hid_t group, const char* name, const H5L_info_t* /*link*/, vo
 [[noreturn]] void failMissing(hid_t file, const std::string& file_name, const std::string& name) {
   std::vector<std::string> names;
   H5Lvisit(file, H5_INDEX_NAME, H5_ITER_INC, collectName, &names);
-  if (names.empty()) throw UserError(file_name + ": no data set '" + name + "'; the file holds none");
+  if (names.empty()) throw UserError(file_name + ": no data set '" + name + "'; the file contains none");
   const auto nearest = std::find(names.begin(), names.end(), nearestName(name, names));
   if (nearest != names.end()) std::rotate(names.begin(), nearest, nearest + 1);
   names.resize(std::min(names.size(), most_names));
-  throw UserError(file_name + ": no data set '" + name + "'; it holds " + quotedList(names));
+  throw UserError(file_name + ": no data set '" + name + "'; it contains " + quotedList(names));
 }
 
 Hdf5File openFile(const std::string& name) {
@@ -86,9 +86,9 @@ Table openTable(hid_t file, const std::string& file_name, const std::string& nam
 std::size_t sampleWidth(const Table& table) {
   hsize_t width = 1;
   for (std::size_t d = 1; d < table.sizes.size(); ++d) {
-    if (table.sizes[d] == 0) throw UserError(table.place + ": samples without values");
+    if (table.sizes[d] == 0) throw UserError(table.place + ": samples have no values");
     if (table.sizes[d] > (hsize_t{1} << 31) / width)
-      throw UserError(table.place + ": a sample of more than 2^31 values");
+      throw UserError(table.place + ": a sample has more than 2^31 values");
     width *= table.sizes[d];
   }
   return width;
@@ -115,17 +115,17 @@ std::vector<Value> readRows(const Table& table, std::size_t rows, std::size_t wi
 
 std::vector<std::int32_t> readLabels(const Table& table) {
   if (table.sizes.size() != 1)
-    throw UserError(table.place + ": labels have 1 dimension, it has " + std::to_string(table.sizes.size()));
-  if (table.type_class != H5T_INTEGER)
-    throw UserError(table.place + ": labels are integers, it has another type");
-  if (table.sizes[0] == 0) throw UserError(table.place + ": holds no samples");
+    throw UserError(table.place + ": labels must have 1 dimension, not " +
+                    std::to_string(table.sizes.size()));
+  if (table.type_class != H5T_INTEGER) throw UserError(table.place + ": labels must be integers");
+  if (table.sizes[0] == 0) throw UserError(table.place + ": contains no samples");
   const auto wide = readRows<std::int64_t>(table, table.sizes[0], 1, H5T_NATIVE_INT64);
   std::vector<std::int32_t> labels;
   labels.reserve(wide.size());
   for (const std::int64_t label : wide) {
     if (label < 0 || label >= std::numeric_limits<std::int32_t>::max())
       throw UserError(table.place + ": label " + std::to_string(label) + " of sample " +
-                      std::to_string(labels.size()) + " is no class 0, 1, 2, ...");
+                      std::to_string(labels.size()) + " is not a class 0, 1, 2, ...");
     labels.push_back(static_cast<std::int32_t>(label));
   }
   return labels;
@@ -133,10 +133,10 @@ std::vector<std::int32_t> readLabels(const Table& table) {
 
 void checkFeatures(const Table& table, std::size_t labels) {
   if (table.sizes.size() < 2)
-    throw UserError(table.place + ": features have 2 or more dimensions (samples first), it has " +
+    throw UserError(table.place + ": features must have 2 or more dimensions (samples first), not " +
                     std::to_string(table.sizes.size()));
   if (table.type_class != H5T_INTEGER && table.type_class != H5T_FLOAT)
-    throw UserError(table.place + ": features are integers or reals, it has another type");
+    throw UserError(table.place + ": features must be integers or real numbers");
   if (table.sizes[0] != labels)
     throw UserError(table.place + ": " + std::to_string(table.sizes[0]) + " samples, but " +
                     std::to_string(labels) + " labels");

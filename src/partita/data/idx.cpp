@@ -42,12 +42,11 @@ int readMagic(GzipFile& file, int fewest, int most) {
                     " instead of 0x00 0x00");
   if (magic[2] != 0x08)
     throw UserError(file.name() + ": element type " + hex(magic[2]) +
-                    " at byte 2; only unsigned bytes (0x08) are read");
+                    " at byte 2; only unsigned bytes (0x08) are supported");
   const int dimensions = magic[3];
   if (dimensions < fewest || dimensions > most) {
     const std::string wanted = most == 1 ? "labels have 1" : "images have 2 to 4";
-    const std::string guess =
-        most == 1 ? " (is this the file of the images?)" : " (is this the file of the labels?)";
+    const std::string guess = most == 1 ? " (is this the file of images?)" : " (is this the file of labels?)";
     const bool swapped = (dimensions == 1) != (most == 1) && dimensions >= 1 && dimensions <= 4;
     throw UserError(file.name() + ": " + std::to_string(dimensions) + " dimensions at byte 3; " + wanted +
                     (swapped ? guess : std::string{}));
@@ -66,7 +65,7 @@ Header readHeader(GzipFile& file, int fewest, int most) {
     if (size == 0)
       throw UserError(
           file.name() +
-          (d == 0 ? ": holds no samples (size 0 at byte " : ": samples without values (size 0 at byte ") +
+          (d == 0 ? ": contains no samples (size 0 at byte " : ": samples have no values (size 0 at byte ") +
           std::to_string(4 + 4 * d) + ")");
     if (d == 0) {
       header.count = size;
@@ -75,7 +74,8 @@ Header readHeader(GzipFile& file, int fewest, int most) {
     header.shape.push_back(size);
     header.width *= size;
     if (header.width > widest_sample)
-      throw UserError(file.name() + ": a sample of more than 2^31 bytes, by the size at byte " +
+      throw UserError(file.name() +
+                      ": a sample would have more than 2^31 bytes, because of the size at byte " +
                       std::to_string(4 + 4 * d));
   }
   return header;
@@ -99,7 +99,7 @@ std::vector<std::uint8_t> readRows(GzipFile& file, const Header& header, std::si
   }
   std::uint8_t extra = 0;
   if (file.read(&extra, 1) != 0)
-    throw UserError(file.name() + ": more bytes than its header promises, from byte " +
+    throw UserError(file.name() + ": the file is longer than its header says, from byte " +
                     std::to_string(file.position() - 1));
   return out;
 }

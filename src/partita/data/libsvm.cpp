@@ -48,9 +48,9 @@ class Parser {
   std::int32_t parseLabel() {
     const char* start = _at;
     const double label = parseReal("a label");
-    if (!atTokenEnd()) fail(start, "a single whole number is needed as label, found " + token(start));
+    if (!atTokenEnd()) fail(start, "expected a single integer as the label, found " + token(start));
     if (label != std::floor(label) || std::fabs(label) > 1e9)
-      fail(start, "labels are whole numbers (classes), found " + token(start));
+      fail(start, "labels must be integers (classes), found " + token(start));
     return static_cast<std::int32_t>(label);
   }
 
@@ -59,17 +59,17 @@ class Parser {
     std::uint64_t index = 0;
     const auto [stop, error] = std::from_chars(_at, _end, index);
     if (error == std::errc::invalid_argument || stop == _end || *stop != ':')
-      fail(start, "'index:value' is needed, found " + token(start));
+      fail(start, "expected 'index:value', found " + token(start));
     if (error == std::errc::result_out_of_range || index > largest_index)
-      fail(start, "feature index of " + token(start) + " is above " + std::to_string(largest_index));
+      fail(start, "feature index in " + token(start) + " is larger than " + std::to_string(largest_index));
     if (index == 0) fail(start, "feature indices start at 1, found " + token(start));
     if (index <= previous)
-      fail(start,
-           "feature indices ascend, but " + std::to_string(index) + " follows " + std::to_string(previous));
+      fail(start, "feature indices must ascend, but " + std::to_string(index) + " follows " +
+                      std::to_string(previous));
     _at = stop + 1;
     const auto value = static_cast<float>(parseReal("a value"));
-    if (!atTokenEnd()) fail(start, "'index:value' is needed, found " + token(start));
-    if (!std::isfinite(value)) fail(start, "value of " + token(start) + " is not a finite float");
+    if (!atTokenEnd()) fail(start, "expected 'index:value', found " + token(start));
+    if (!std::isfinite(value)) fail(start, "value in " + token(start) + " is not a finite float");
     _out.columns.push_back(static_cast<std::uint32_t>(index - 1));
     _out.values.push_back(value);
     _out.width = std::max<std::size_t>(_out.width, index);
@@ -82,7 +82,7 @@ class Parser {
     double value = 0.0;
     const auto [stop, error] = std::from_chars(_at, _end, value);
     if (error == std::errc::result_out_of_range) fail(start, token(start) + " is out of range");
-    if (error != std::errc{}) fail(start, std::string(what) + " is needed, found " + token(start));
+    if (error != std::errc{}) fail(start, "expected " + std::string(what) + ", found " + token(start));
     _at = stop;
     return value;
   }
@@ -129,7 +129,7 @@ struct LibsvmFile {
 LibsvmFile readFile(const std::string& path) {
   GzipFile file(path);
   LibsvmFile out{file.name(), parseLibsvm(file.readAll(), file.name())};
-  if (out.text.labels.empty()) throw UserError(out.name + ": holds no samples");
+  if (out.text.labels.empty()) throw UserError(out.name + ": contains no samples");
   return out;
 }
 
@@ -138,7 +138,7 @@ Samples dense(const LibsvmFile& file, std::size_t width, std::int64_t limit) {
   const std::uint64_t size = std::uint64_t{rows} * width, stored = file.text.row_end[rows - 1];
   const std::string sizes = std::to_string(rows) + " samples of " + std::to_string(width) + " features";
   if (size > most_values)
-    throw UserError(file.name + ": " + sizes + " are too many for dense storage; data/samples limits them");
+    throw UserError(file.name + ": " + sizes + " are too many for dense storage; use a smaller data/samples");
   if (size > free_values && size / most_zeros > stored)
     throw UserError(file.name + ": " + sizes + " with " + std::to_string(stored) +
                     " values are too sparse for dense storage; is a feature index wrong?");
@@ -182,7 +182,7 @@ LoadedSets readLibsvm(const DataSection& section, Need need, const TrainedInput*
   const bool tested = !section.test_file.empty();
   const LibsvmFile test = tested ? readFile(dataPath(section, section.test_file)) : LibsvmFile{};
   std::size_t width = std::max(train.text.width, test.text.width);
-  if (width == 0) throw UserError(train.name + ": holds labels, but no features");
+  if (width == 0) throw UserError(train.name + ": contains labels, but no features");
   const bool known = trained != nullptr && !trained->label_values.empty();
   if (known)
     width = std::max<std::size_t>(width, trained->width); // the last features may be missing in a file

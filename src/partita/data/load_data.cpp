@@ -106,7 +106,7 @@ LoadedSets readSets(const DataSection& section, std::uint64_t seed, Need need, c
 /// The number in the deck, the vocabulary size, or the largest label of the training set + 1.
 std::int64_t classCount(const DataSection& section, const LoadedSet& train, std::int64_t vocabulary) {
   if (section.classes != 0 && section.classes < vocabulary)
-    throw UserError("data/classes: " + std::to_string(section.classes) + " are fewer than the " +
+    throw UserError("data/classes: " + std::to_string(section.classes) + " is less than the " +
                     std::to_string(vocabulary) + " tokens of the vocabulary");
   if (section.classes != 0) return section.classes;
   if (vocabulary > 0) return vocabulary;
@@ -116,7 +116,7 @@ std::int64_t classCount(const DataSection& section, const LoadedSet& train, std:
   const std::int64_t classes = std::int64_t{*largest} + 1;
   if (classes > most_classes)
     throw UserError(train.labels_source + ": label " + std::to_string(*largest) + " of sample " +
-                    std::to_string(largest - train.labels.begin()) + " makes more than " +
+                    std::to_string(largest - train.labels.begin()) + " requires more than " +
                     std::to_string(most_classes) + " classes");
   return classes;
 }
@@ -189,8 +189,9 @@ void divide(DataSets& sets, const DataSection& section, std::uint64_t seed) {
 DataSets loadData(const DataSection& section, std::uint64_t seed, Need need, const TrainedInput* trained) {
   LoadedSets loaded = readSets(section, seed, need, trained);
   if (!loaded.test.labels.empty() && loaded.train.shape != loaded.test.shape)
-    throw UserError(loaded.test.features_source + ": samples of " + joined(loaded.test.shape, " x ") +
-                    ", but the training set has " + joined(loaded.train.shape, " x "));
+    throw UserError(loaded.test.features_source + ": samples have the shape " +
+                    joined(loaded.test.shape, " x ") + ", but those of the training set have " +
+                    joined(loaded.train.shape, " x "));
 
   DataSets sets;
   sets.shape = loaded.train.shape;
@@ -211,7 +212,7 @@ DataSets loadData(const DataSection& section, std::uint64_t seed, Need need, con
     sets.scale = trained->scale;
     const std::size_t values = sets.shift.size();
     if (values != sets.scale.size() || (values != 1 && static_cast<std::int64_t>(values) != sets.width()))
-      throw UserError(loaded.train.features_source + ": samples of " + std::to_string(sets.width()) +
+      throw UserError(loaded.train.features_source + ": samples have " + std::to_string(sets.width()) +
                       " values, but the network was trained on " + std::to_string(values));
   } else if (need == Need::everything) {
     const bool tokens = loaded.vocabulary > 0;

@@ -32,14 +32,14 @@ Pair parsePair(std::string_view line, std::int64_t tokens, const std::string& pl
     while (at != end && (*at == ' ' || *at == '\t')) ++at;
     const auto [next, error] = std::from_chars(at, end, *id);
     if (error != std::errc() || *id < 0)
-      throw UserError(place + "a pair of tokens is needed, such as '104 101'");
+      throw UserError(place + "expected a pair of tokens, such as '104 101'");
     if (*id >= tokens)
-      throw UserError(place + "token " + std::to_string(*id) + " is not made before this line, which makes " +
-                      std::to_string(tokens));
+      throw UserError(place + "token " + std::to_string(*id) +
+                      " is not defined before this line, which defines " + std::to_string(tokens));
     at = next;
   }
   while (at != end && (*at == ' ' || *at == '\t' || *at == '\r')) ++at;
-  if (at != end) throw UserError(place + "a pair of tokens is needed, and nothing behind it");
+  if (at != end) throw UserError(place + "expected a pair of tokens, and nothing after it");
   return pair;
 }
 
@@ -112,7 +112,8 @@ BytePairs::BytePairs(std::string_view text, const std::string& name) {
     const Pair pair = parsePair(line, vocabulary(), place);
     const auto [known, fresh] =
         _made.emplace(keyOf(pair.first, pair.second), static_cast<std::int32_t>(vocabulary()));
-    if (!fresh) throw UserError(place + "the same pair as that of token " + std::to_string(known->second));
+    if (!fresh)
+      throw UserError(place + "the pair is the same as that of token " + std::to_string(known->second));
   }
 }
 
@@ -141,8 +142,8 @@ LoadedSet windowsOf(const std::vector<std::int32_t>& tokens, std::int64_t vocabu
   const std::size_t width = sequence;
   if (tokens.size() < width + 1) {
     throw UserError(source + ": " + std::to_string(tokens.size()) +
-                    " tokens are too few; a sample of data/sequence = " + std::to_string(sequence) +
-                    " takes one more");
+                    " tokens are too few; a sample with data/sequence = " + std::to_string(sequence) +
+                    " needs one more");
   }
   const std::size_t count = keptRows((tokens.size() - 1) / width, limit);
   LoadedSet set;

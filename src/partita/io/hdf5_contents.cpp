@@ -36,7 +36,7 @@ void listDatasets(hid_t group, const std::string& path, const std::string& prefi
     } else if (type == H5I_GROUP && levels > 1) {
       listDatasets(object.get(), path, name + "/", levels - 1, names);
     } else {
-      throw UserError(path + ": '/" + name + "' does not belong to a file of Partita");
+      throw UserError(path + ": '/" + name + "' does not belong in a file of Partita");
     }
   }
 }
@@ -58,7 +58,7 @@ std::string printable(std::string text) {
 
 bool hasSensibleSize(hid_t dataset, const std::vector<std::int64_t>& extents) {
   constexpr double most_by_deflate = 1100.0;
-  const Hdf5Type type = checkedId<Hdf5Type>(H5Dget_type(dataset), "HDF5 lost a type");
+  const Hdf5Type type = checkedId<Hdf5Type>(H5Dget_type(dataset), "HDF5 cannot read a type");
   const H5T_class_t kind = H5Tget_class(type.get());
   const bool text = kind == H5T_STRING && H5Tis_variable_str(type.get()) == 0 && extents.empty();
   if (!text && kind != H5T_INTEGER && kind != H5T_FLOAT) return false;

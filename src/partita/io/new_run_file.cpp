@@ -19,23 +19,23 @@ namespace {
 /// Keeps names of members and attributes in the object's header, which has a checksum, however many there
 /// are.
 Hdf5List compactList(hid_t kind) {
-  Hdf5List list = checkedId<Hdf5List>(H5Pcreate(kind), "HDF5 cannot make a list");
-  checkHdf5(H5Pset_link_phase_change(list.get(), 65535, 65534), "HDF5 cannot keep links together");
-  checkHdf5(H5Pset_attr_phase_change(list.get(), 65535, 65534), "HDF5 cannot keep attributes together");
+  Hdf5List list = checkedId<Hdf5List>(H5Pcreate(kind), "HDF5 cannot create a list");
+  checkHdf5(H5Pset_link_phase_change(list.get(), 65535, 65534), "HDF5 cannot set how links are stored");
+  checkHdf5(H5Pset_attr_phase_change(list.get(), 65535, 65534), "HDF5 cannot set how attributes are stored");
   return list;
 }
 
 Hdf5Type textType(const std::string& text) {
-  Hdf5Type type = checkedId<Hdf5Type>(H5Tcopy(H5T_C_S1), "HDF5 cannot make a type");
-  checkHdf5(H5Tset_size(type.get(), std::max<std::size_t>(1, text.size())), "HDF5 cannot make a type");
-  checkHdf5(H5Tset_cset(type.get(), H5T_CSET_UTF8), "HDF5 cannot make a type");
+  Hdf5Type type = checkedId<Hdf5Type>(H5Tcopy(H5T_C_S1), "HDF5 cannot create a type");
+  checkHdf5(H5Tset_size(type.get(), std::max<std::size_t>(1, text.size())), "HDF5 cannot create a type");
+  checkHdf5(H5Tset_cset(type.get(), H5T_CSET_UTF8), "HDF5 cannot create a type");
   return type;
 }
 
 } // namespace
 
 UserError notFinite(const std::string& path, const TensorRecord& tensor) {
-  return UserError(path + ": '" + tensor.path() + "' has values that are not finite");
+  return UserError(path + ": '" + tensor.path() + "' contains values that are not finite");
 }
 
 UserError notWritten(const std::string& path, const TensorRecord& tensor) {
@@ -60,12 +60,13 @@ NewRunFile::NewRunFile(const Communicator* comm, std::string path, const RunFile
 }
 
 Hdf5Unclosed NewRunFile::create() const {
-  const Hdf5List access = checkedId<Hdf5List>(H5Pcreate(H5P_FILE_ACCESS), "HDF5 cannot make an access list");
+  const Hdf5List access =
+      checkedId<Hdf5List>(H5Pcreate(H5P_FILE_ACCESS), "HDF5 cannot create an access list");
   if (_comm != nullptr)
     checkHdf5(H5Pset_fapl_mpio(access.get(), _comm->get(), MPI_INFO_NULL), "this HDF5 cannot use MPI");
   // This format has checksums for everything except values; HDF5 1.10 and later read it.
   checkHdf5(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V110, H5F_LIBVER_V110),
-            "HDF5 cannot choose a file format");
+            "HDF5 cannot set the file format");
   const Hdf5List list = compactList(H5P_FILE_CREATE);
   return checkedId<Hdf5Unclosed>(H5Fcreate(_path.c_str(), H5F_ACC_TRUNC, list.get(), access.get()),
                                  failure("cannot be written"));
@@ -134,7 +135,7 @@ Hdf5Group NewRunFile::group(const std::string& name) const {
   if (name.empty()) return checkedId<Hdf5Group>(H5Gopen2(_file.get(), "/", H5P_DEFAULT), failure("no root"));
   const std::size_t slash = name.rfind('/');
   const Hdf5Group parent = group(name.substr(0, slash));
-  const std::string own = name.substr(slash + 1), wrong = failure("cannot make '" + name + "'");
+  const std::string own = name.substr(slash + 1), wrong = failure("cannot create '" + name + "'");
   if (H5Lexists(parent.get(), own.c_str(), H5P_DEFAULT) > 0)
     return checkedId<Hdf5Group>(H5Gopen2(parent.get(), own.c_str(), H5P_DEFAULT), wrong);
   const Hdf5List list = compactList(H5P_GROUP_CREATE);
@@ -143,10 +144,10 @@ Hdf5Group NewRunFile::group(const std::string& name) const {
 }
 
 Hdf5List NewRunFile::creationList(const TensorRecord* tensor) const {
-  Hdf5List list = checkedId<Hdf5List>(H5Pcreate(H5P_DATASET_CREATE), "HDF5 cannot make a list");
-  checkHdf5(H5Pset_fill_time(list.get(), H5D_FILL_TIME_NEVER), "HDF5 cannot leave data sets unfilled");
+  Hdf5List list = checkedId<Hdf5List>(H5Pcreate(H5P_DATASET_CREATE), "HDF5 cannot create a list");
+  checkHdf5(H5Pset_fill_time(list.get(), H5D_FILL_TIME_NEVER), "HDF5 cannot turn off fill values");
   if (tensor == nullptr || _compression == 0) {
-    checkHdf5(H5Pset_alloc_time(list.get(), H5D_ALLOC_TIME_EARLY), "HDF5 cannot make data sets early");
+    checkHdf5(H5Pset_alloc_time(list.get(), H5D_ALLOC_TIME_EARLY), "HDF5 cannot allocate data sets early");
     return list;
   }
   std::vector<hsize_t> chunk(tensor->extents.begin(), tensor->extents.end());
@@ -159,7 +160,7 @@ Hdf5List NewRunFile::creationList(const TensorRecord* tensor) const {
 }
 
 void NewRunFile::keepDataset(hid_t id, const std::string& name) {
-  _datasets.push_back(checkedId<Hdf5Unclosed>(id, failure("cannot make '" + name + "'")));
+  _datasets.push_back(checkedId<Hdf5Unclosed>(id, failure("cannot create '" + name + "'")));
   writeAttribute(_datasets.back().get(), "crc32", std::int64_t{0}, _path);
 }
 
@@ -168,7 +169,7 @@ void NewRunFile::createSmall(const SmallDataset& small) {
   const Hdf5Group parent = group(small.path.substr(0, slash));
   const Hdf5List list = creationList(nullptr);
   const Hdf5Space space = small.extents.empty()
-                              ? checkedId<Hdf5Space>(H5Screate(H5S_SCALAR), "HDF5 cannot make a data space")
+                              ? checkedId<Hdf5Space>(H5Screate(H5S_SCALAR), "HDF5 cannot create a data space")
                               : simpleSpace(small.extents);
   keepDataset(H5Dcreate2(parent.get(), small.path.c_str() + slash + 1, small.type, space.get(), H5P_DEFAULT,
                          list.get(), H5P_DEFAULT),
@@ -207,7 +208,7 @@ void NewRunFile::setChecksums(const std::vector<std::uint32_t>& tensors) {
 void NewRunFile::close(const std::vector<std::uint32_t>& tensors) {
   try {
     setChecksums(tensors);
-    const std::string wrong = failure("cannot be written to the end (is the disk full?)");
+    const std::string wrong = failure("cannot be completed (is the disk full?)");
     for (Hdf5Unclosed& dataset : _datasets) checkHdf5(H5Dclose(dataset.release()), wrong);
     checkHdf5(H5Fclose(_file.release()), wrong);
   } catch (const UserError& error) {

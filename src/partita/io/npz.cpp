@@ -84,7 +84,7 @@ void ZipWriter::begin(const std::string& name, std::uint64_t bytes) {
 }
 
 void ZipWriter::write(const void* data, std::size_t bytes) {
-  PARTITA_REQUIRE(bytes <= _missing, "a member of an archive is longer than was said");
+  PARTITA_REQUIRE(bytes <= _missing, "a member of an archive is longer than announced");
   ZipMember& member = _members.back();
   member.crc = static_cast<std::uint32_t>(crc32_z(member.crc, static_cast<const Bytef*>(data), bytes));
   _file.write(data, bytes);
@@ -93,7 +93,7 @@ void ZipWriter::write(const void* data, std::size_t bytes) {
 
 /// The checksum is known only now but belongs in the header.
 void ZipWriter::endMember() {
-  PARTITA_REQUIRE(_missing == 0, "a member of an archive is shorter than was said");
+  PARTITA_REQUIRE(_missing == 0, "a member of an archive is shorter than announced");
   if (!_members.empty()) _file.replace(_members.back().offset, zipLocalHeader(_members.back()));
 }
 

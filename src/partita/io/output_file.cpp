@@ -172,7 +172,7 @@ void refuseInput(const std::string& output, const std::vector<std::string>& inpu
   std::error_code ignored;
   for (const std::string& input : inputs)
     if (fs::equivalent(output, input, ignored))
-      throw UserError(output + ": is also read, as '" + input + "'; choose another name for the output");
+      throw UserError(output + ": is also an input, as '" + input + "'; choose another name for the output");
 }
 
 namespace {

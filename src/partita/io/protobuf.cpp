@@ -64,8 +64,7 @@ void ProtobufMessage::message(int field, const ProtobufMessage& value) {
 
 void ProtobufMessage::write(const std::string& path) const {
   if (_size > std::numeric_limits<std::int32_t>::max()) {
-    throw UserError(path +
-                    ": the network is too large for the format, which ends at 2 GB; export it as .npz");
+    throw UserError(path + ": the network exceeds the limit of the format, 2 GB; export it as .npz");
   }
   OutputFile file(path);
   for (const Fragment& fragment : _fragments) {

@@ -40,7 +40,7 @@ bool before(const TensorRecord& a, const TensorRecord& b) {
 }
 
 Hdf5File openFile(const std::string& path) {
-  if (!regularFileExists(path, ", a file is needed")) throw UserError(path + ": no such file");
+  if (!regularFileExists(path, ", not a file")) throw UserError(path + ": no such file");
   Hdf5File file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
   if (file) return file;
   if (const int reason = readFailure(path); reason != 0) failFile(path, "cannot be read", reason);
@@ -70,14 +70,14 @@ void RunFile::loadStructure() {
   const hid_t root = _file.get();
   const bool ours = orDamaged(
       [&] { return H5Aexists(root, "format") > 0 && readText(root, "format", _path) == "Partita"; });
-  if (!ours) throw ForeignFile(_path + ": is no parameter file or checkpoint of Partita");
+  if (!ours) throw ForeignFile(_path + ": is not a parameter file or checkpoint of Partita");
   const std::int64_t version = orDamaged([&] { return readInteger(root, "format_version", _path); });
   if (version != run_file_version)
-    throw UserError(_path + ": has format version " + std::to_string(version) + ", this program reads " +
+    throw UserError(_path + ": has format version " + std::to_string(version) + ", but this program reads " +
                     std::to_string(run_file_version));
   orDamaged([&] {
     if (readInteger(root, "complete", _path) != 1)
-      throw UserError(_path + ": is not complete, its writing was interrupted");
+      throw UserError(_path + ": is incomplete, because writing it was interrupted");
     const std::string content = readText(root, "content", _path);
     if (content != "checkpoint" && content != "parameters")
       throw UserError(_path + ": has unknown content '" + printable(content) + "'");
@@ -95,7 +95,7 @@ void RunFile::listTensors() {
                         name.substr(last + 1), extentsOf(dataset.get())};
     const bool numbers = !tensor.extents.empty() && hasSensibleSize(dataset.get(), tensor.extents);
     if (placeOf(tensor.layer) < 0 || !numbers)
-      throw UserError(_path + ": '" + tensor.path() + "' is no tensor of a layer");
+      throw UserError(_path + ": '" + tensor.path() + "' is not a tensor of a layer");
     _tensors.push_back(std::move(tensor));
   }
   std::sort(_tensors.begin(), _tensors.end(), before);
@@ -127,9 +127,9 @@ void RunFile::read(const TensorRecord& tensor, const TensorSlice& slice, Real* v
 
 std::string RunFile::readDeck() const {
   const Hdf5Dataset dataset = open("/deck");
-  const Hdf5Type type = checkedId<Hdf5Type>(H5Dget_type(dataset.get()), _path + ": HDF5 lost a type");
+  const Hdf5Type type = checkedId<Hdf5Type>(H5Dget_type(dataset.get()), _path + ": HDF5 cannot read a type");
   if (H5Tget_class(type.get()) != H5T_STRING || !hasSensibleSize(dataset.get(), extentsOf(dataset.get())))
-    throw UserError(_path + ": '/deck' is no text");
+    throw UserError(_path + ": '/deck' is not text");
   std::string text(H5Tget_size(type.get()), '\0');
   checkHdf5(H5Dread(dataset.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, text.data()),
             _path + ": '/deck' cannot be read; the file is damaged");
@@ -142,7 +142,7 @@ std::vector<T> RunFile::readAll(const std::string& name, hid_t type) const {
   std::int64_t size = 1;
   const std::vector<std::int64_t> extents = extentsOf(dataset.get());
   if (!hasSensibleSize(dataset.get(), extents) || extents.empty())
-    throw UserError(_path + ": '" + name + "' has no sensible size");
+    throw UserError(_path + ": '" + name + "' has an invalid size");
   for (const std::int64_t extent : extents) size *= extent;
   std::vector<T> values(size);
   checkHdf5(H5Dread(dataset.get(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()),
@@ -228,7 +228,7 @@ RunProgress RunFile::readProgress() const {
                     updates == progress.stages;
   if (!fits || progress.per_epoch < 1 || progress.position.step < 0 || progress.position.stage < 0 ||
       progress.position.stage >= progress.stages)
-    throw UserError(_path + ": '/state' contradicts itself");
+    throw UserError(_path + ": '/state' is inconsistent");
   return progress;
 }
 
@@ -253,7 +253,7 @@ void RunFile::verifyDataset(const std::string& name) const {
     forEachBlock(dataset.get(), wholeOf(extents), take);
   }
   if (readInteger(dataset.get(), "crc32", _path + ": '" + name + "'") != sum)
-    throw UserError(wrong + ": its checksum is not that of its values");
+    throw UserError(wrong + ": its checksum does not match its values");
 }
 
 /// A missing filter is not damage: another build of HDF5 can read the file.

@@ -88,7 +88,7 @@ void readParameters(const RunFile& file, const std::vector<Stage*>& stages, int 
     const StoredVector statistics(stage->statistics());
     const auto values = valuesOfStage(file, parameters_kind, *stage, stage->masters(), replica, true),
                kept = valuesOfStage(file, statistics_kind, *stage, statistics, replica, true);
-    if (!values || !kept) throw UserError(file.path() + ": lacks parameters of this network");
+    if (!values || !kept) throw UserError(file.path() + ": does not contain all parameters of this network");
     statistics.copyIn(ExecSpace(), kept->data());
     stage->setParameters(ExecSpace(), values->data());
   }
@@ -101,7 +101,7 @@ void checkParameters(const RunFile& file, const Partition& partition, bool with_
       const TensorRecord* found = file.find(wanted.kind, wanted.layer, wanted.name);
       if (found == nullptr) throw UserError(file.path() + ": has no '" + wanted.path() + "'");
       if (found->extents != wanted.extents)
-        throw UserError(file.path() + ": '" + wanted.path() + "' has another shape than the deck");
+        throw UserError(file.path() + ": '" + wanted.path() + "' has a different shape in the deck");
     }
   }
 }

@@ -83,8 +83,8 @@ void removeOpenFile(const std::string& path) {
 
 void markComplete(const std::string& path) {
   {
-    const Hdf5File file = checkedId<Hdf5File>(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT),
-                                              path + ": cannot be opened again");
+    const Hdf5File file =
+        checkedId<Hdf5File>(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT), path + ": cannot be reopened");
     changeAttribute(file.get(), "complete", 1, path);
   }
   syncFile(path);
@@ -104,7 +104,7 @@ std::vector<bool> findDivided(const Communicator& comm, const RunFileContent& co
   std::vector<bool> divided(tensors);
   for (std::size_t t = 0; t < tensors; ++t) {
     PARTITA_REQUIRE(sums[t] == static_cast<double>(content.tensors[t].size()),
-                    "ranks do not have each value of '" + content.tensors[t].path() + "' once");
+                    "ranks do not hold each value of '" + content.tensors[t].path() + "' exactly once");
     divided[t] = sums[tensors + t] > 0.0;
   }
   return divided;

@@ -20,7 +20,7 @@ template <class View>
 View zerosIn(const TypedSpan& given, Precision precision, const std::string& label, std::int64_t size) {
   if (given.data == nullptr) return makeAligned<View>(label, size);
   PARTITA_REQUIRE(given.size == size && given.precision == precision,
-                  label + ": memory for " + std::to_string(given.size) + " values is given, " +
+                  label + ": memory for " + std::to_string(given.size) + " values was given, but " +
                       std::to_string(size) + " of the stage's precision are needed");
   const View view(static_cast<typename View::value_type*>(given.data), size);
   Kokkos::deep_copy(ExecSpace(), view, typename View::value_type(0));

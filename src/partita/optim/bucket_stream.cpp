@@ -50,7 +50,7 @@ BucketStream::Bucket BucketStream::bucketAt(std::int64_t number) const {
 }
 
 BucketStream::Bucket BucketStream::onDevice(std::int64_t begin, std::int64_t end) const {
-  PARTITA_REQUIRE(!_streams, "a part of vectors that lie elsewhere");
+  PARTITA_REQUIRE(!_streams, "vectors in host memory or in a file have no part on the device");
   Bucket bucket{begin, end};
   for (std::size_t i = 0; i < _vectors.size(); ++i) {
     if (_vectors[i].size() > 0) bucket.values[i] = _vectors[i].device().data() + begin;

@@ -48,12 +48,12 @@ GridPlan dealStages(const Partition& partition, int ranks, int replicas, int par
   grid.groups = ranks / (grid.replicas * parts);
   if (grid.size() != ranks || grid.groups > grid.stages || grid.groups == 0) {
     const std::string axes = std::string("stages x replicas") + (parts > 1 ? " x parts" : "");
-    throw UserError(std::to_string(ranks) + (ranks == 1 ? " rank does" : " ranks do") + " not fit " +
-                    std::to_string(grid.stages) + " stages" +
-                    (replicas > 0 ? " x " + std::to_string(replicas) + " replicas" : "") +
-                    (parts > 1 ? " x " + std::to_string(parts) + " parts" : "") + ": start " + axes +
-                    " ranks, or " +
-                    (parts > 1 ? "fewer that share the stages out" : "at most as many ranks as stages"));
+    throw UserError(
+        std::to_string(ranks) + (ranks == 1 ? " rank does" : " ranks do") + " not fit " +
+        std::to_string(grid.stages) + " stages" +
+        (replicas > 0 ? " x " + std::to_string(replicas) + " replicas" : "") +
+        (parts > 1 ? " x " + std::to_string(parts) + " parts" : "") + "; start " + axes + " ranks, or " +
+        (parts > 1 ? "fewer ranks, which then share the stages" : "at most as many ranks as stages"));
   }
   grid.first_stage.push_back(0);
   const auto dealt = balancedCuts(grid.stages, grid.groups, [&](std::int64_t first, std::int64_t last, int) {

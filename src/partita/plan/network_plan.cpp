@@ -86,11 +86,11 @@ void tieToEmbedding(std::vector<LayerPlan>& layers) {
     const Shape table = embedding->rules().table(*embedding);
     if (table.empty()) throw UserError(leaf->entry + " is tied, but the network has no embedding");
     if (table != Shape{leaf->out.back(), leaf->in.back()}) {
-      throw UserError(leaf->entry + ": a tied layer has as many units as there are tokens, " +
-                      std::to_string(table[0]) + ", and inputs as the embedding is wide, " +
+      throw UserError(leaf->entry + ": a tied layer needs as many units as there are tokens, " +
+                      std::to_string(table[0]) + ", and as many inputs as the embedding is wide, " +
                       std::to_string(table[1]));
     }
-    if (embedding->shared) throw UserError(leaf->entry + " is tied, and so is a layer in front of it");
+    if (embedding->shared) throw UserError(leaf->entry + " is tied, but an earlier layer is tied already");
     embedding->shared = true;
   }
 }
@@ -108,18 +108,18 @@ void checkParameterCount(const std::vector<LayerPlan>& layers) {
 std::vector<LayerPlan> planNetwork(const NetworkSection& network, const Shape& input, std::int64_t classes) {
   std::vector<LayerPlan> layers = Planner(network, classes).planAll(input);
   tieToEmbedding(layers);
-  if (layers.empty()) throw UserError("network/layers: there is no layer");
+  if (layers.empty()) throw UserError("network/layers: the network has no layers");
   checkParameterCount(layers);
   const Shape& out = layers.back().out;
   const std::int64_t width = isSequence(out) ? out[1] : valuesOf(out);
   if (width != classes) {
     throw UserError("network/layers: the last layer has " + std::to_string(width) +
-                    " units, but the data have " + std::to_string(classes) + " classes; leave its units out");
+                    " units, but the data have " + std::to_string(classes) + " classes; remove its units");
   }
   const LayerPlan* last = &layers.back();
   while (last->group() && last->spec.activation == Activation::identity) last = &last->body.back();
   if (last->spec.activation != Activation::identity) {
-    throw UserError("network/layers: the last layer must have no activation, the loss brings its own");
+    throw UserError("network/layers: the last layer must have no activation, because the loss includes one");
   }
   return layers;
 }

@@ -47,7 +47,7 @@ void checkTies(const StagePlan& stage) {
   if (leaves.empty() || !leaves.front()->rules().table(*leaves.front()).empty()) return;
   for (const LayerPlan* leaf : leaves) {
     if (leaf->rules().tied(*leaf))
-      throw UserError(leaf->entry + " is tied to the embedding, which is in another stage; leave `tied` out");
+      throw UserError(leaf->entry + " is tied to the embedding, which is in another stage; remove `tied`");
   }
 }
 
@@ -61,7 +61,7 @@ Partition planPartition(const RunConfig& config, const Layers& layers, std::int6
   const int stages = plan.stages(strategy);
   if (stages > n) {
     throw UserError("strategy/stages: " + std::to_string(stages) +
-                    " stages need as many layers, the network has " + std::to_string(n));
+                    " stages need at least as many layers, but the network has " + std::to_string(n));
   }
   Partition partition;
   if (stages > 1) {
@@ -74,7 +74,7 @@ Partition planPartition(const RunConfig& config, const Layers& layers, std::int6
     if (last <= first || last > n) {
       throw UserError("strategy/cuts: each of the " + std::to_string(stages) +
                       " stages needs at least one of the " + std::to_string(n) +
-                      " layers; cuts count layers from 0 and increase");
+                      " layers; cuts must increase, and count layers from 0");
     }
     partition.stages.push_back(makeStage(strategy, layers, first, last, index, stages));
     const StagePlan& stage = partition.stages.back();

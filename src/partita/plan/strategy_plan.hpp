@@ -36,7 +36,7 @@ class StrategyPlan {
   /// The settings of the synthetic labels that stages learn from; null if they use none.
   virtual const SilSection* labels(const StrategySection&) const { return nullptr; }
   /// The layers with which a stage that ends with `last`, but is not the last stage, predicts the classes
-  /// from its output. They learn with the stage and are no part of the joined network. Empty: none.
+  /// from its output. They learn with the stage and are not part of the joined network. Empty: none.
   virtual std::vector<LayerPlan> head(const StrategySection&, const LayerPlan& last) const;
   /// Do microbatches go through joined stages at any time of the run?
   virtual bool usesMicrobatches(const StrategySection& section) const = 0;

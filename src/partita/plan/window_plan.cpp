@@ -17,7 +17,7 @@ struct WindowSizes {
 void checkCount(const LayerPlan& plan, const AxisSizes& sizes, const char* key, std::size_t axes) {
   if (sizes.values.size() != 1 && sizes.values.size() != axes) {
     throw UserError(plan.entry + ": " + key + " has " + std::to_string(sizes.values.size()) +
-                    " values, the input " + toText(plan.in) + " has " + std::to_string(axes) +
+                    " values, but the input " + toText(plan.in) + " has " + std::to_string(axes) +
                     " axes besides the channels");
   }
 }
@@ -83,14 +83,14 @@ WindowPlan convolutionWindows(const LayerPlan& plan) {
 WindowPlan poolingWindows(const LayerPlan& plan) {
   static const AxisSizes dense{{1}};
   if (!isImage(plan.in) && !isVolume(plan.in)) {
-    throw UserError(plan.entry + ": " + plan.spec.type + " needs an image or a volume, its input is " +
+    throw UserError(plan.entry + ": " + plan.spec.type + " needs an image or a volume, but its input is " +
                     toText(plan.in));
   }
   const WindowPlan windows =
       windowsOf(plan, {plan.spec.pool.kernel, plan.spec.pool.stride, plan.spec.pool.padding, dense});
   for (std::size_t a = 0; a < 3; ++a) {
     if (windows.before[a] >= windows.kernel[a]) {
-      throw UserError(plan.entry + ": padding of " + std::to_string(windows.before[a]) +
+      throw UserError(plan.entry + ": a padding of " + std::to_string(windows.before[a]) +
                       " leaves windows of " + std::to_string(windows.kernel[a]) + " places empty");
     }
   }
@@ -101,9 +101,9 @@ ConvolutionPlan::ConvolutionPlan(const LayerPlan& plan)
     : windows(convolutionWindows(plan)), in_channels(plan.in.front()),
       out_channels(plan.spec.convolution.channels), groups(plan.spec.convolution.groups) {
   if (in_channels % groups != 0 || out_channels % groups != 0) {
-    throw UserError(plan.entry + ": " + std::to_string(in_channels) + " channels in and " +
-                    std::to_string(out_channels) + " out cannot be dealt to " + std::to_string(groups) +
-                    " groups");
+    throw UserError(plan.entry + ": " + std::to_string(in_channels) + " input channels and " +
+                    std::to_string(out_channels) + " output channels cannot be divided into " +
+                    std::to_string(groups) + " groups");
   }
 }
 

@@ -43,7 +43,7 @@ std::string firstBadPlace(const LocalStage& local, const Tape& tape, const Matri
   }
   for (const LayerPlan& layer : local.stage.plan().head)
     if (!parametersFinite(local.stage, layer)) return "the parameters of " + layer.name();
-  return "the loss itself";
+  return "the loss";
 }
 
 /// Reports the step and the first place in it that is not finite. `counted_from`: the step of the last
@@ -54,7 +54,8 @@ std::string firstBadPlace(const LocalStage& local, const Tape& tape, const Matri
   const auto bad_batch = static_cast<std::int64_t>(local.score.peek(space).bad_batch);
   const std::int64_t step = counted_from + (bad_batch + batches - 1) / batches;
   throw RunError("stage " + std::to_string(local.index() + 1) + ": the loss is not finite at step " +
-                 std::to_string(step) + "; the first thing that is not: " + firstBadPlace(local, tape, in) +
+                 std::to_string(step) +
+                 "; the first values that are not finite: " + firstBadPlace(local, tape, in) +
                  " (try a smaller optimiser/learning_rate, optimiser/clip_norm or a warm-up; checkpoints of "
                  "earlier steps are kept)");
 }
@@ -141,7 +142,7 @@ void StageUpdater::resume(std::int64_t step, const UpdateState& state) {
 
 /// Saves statistics and scores, which forward passes change and a skipped step restores.
 void StageUpdater::beginStep(const ExecSpace& space) {
-  PARTITA_REQUIRE(!_under_way, "a step inside a step");
+  PARTITA_REQUIRE(!_under_way, "a step begins before the previous one has ended");
   _under_way = true;
   if (_checks) _local.score.keep(space);
   if (_statistics.extent(0) > 0) Kokkos::deep_copy(space, _statistics, _local.stage.statistics());
@@ -214,9 +215,10 @@ void StageUpdater::leaveOut(const ExecSpace& space) {
   ++_step;
   if (_scale.overflows() == patience)
     throw RunError("stage " + std::to_string(_local.index() + 1) +
-                   ": no loss or no gradient was finite in the last " + std::to_string(patience) +
-                   " steps, none of which was taken (try a smaller optimiser/learning_rate, or run/precision "
-                   "and strategy/wire 'bf16', which reaches as far as float)");
+                   ": the loss or the gradient was not finite in each of the last " +
+                   std::to_string(patience) +
+                   " steps, which were all skipped (try a smaller optimiser/learning_rate, or 'bf16' for "
+                   "run/precision and strategy/wire, which has the range of float)");
 }
 
 std::optional<double> takeStep(const ExecSpace& space, const std::vector<StageUpdater*>& updaters,

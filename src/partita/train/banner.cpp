@@ -50,8 +50,7 @@ std::string showMessagePaths(const Grid& grid) {
   std::string text = describe(paths.messages);
   if (paths.reductions != paths.messages) text += ", sums of gradients " + describe(paths.reductions);
   text += " (" + paths.reason + ")";
-  if (paths.wire != Precision::single)
-    text += ", numbers of 16 bits while training (" + nameOf(paths.wire) + ")";
+  if (paths.wire != Precision::single) text += ", 16-bit numbers while training (" + nameOf(paths.wire) + ")";
   const std::int64_t staged = grid.world().total(paths.messages == MessagePath::staged ? 1 : 0);
   if (staged > 0 && staged < grid.world().size()) text += ", staged on " + std::to_string(staged) + " ranks";
   Log::info(bannerLine("messages", text));
@@ -80,15 +79,15 @@ namespace {
 void showNumbers(const RunConfig& config, const Partition& partition, const GridPlan& grid,
                  const DeviceKind& device) {
   if (config.run.precision != Precision::single)
-    Log::info("# numbers of 16 bits (" + nameOf(config.run.precision) +
-              "); their masters count as state of the optimiser");
+    Log::info("# 16-bit numbers (" + nameOf(config.run.precision) +
+              "); their master copies count as optimiser state");
   if (config.optimiser.offload == Offload::none) return;
   std::int64_t most = 0;
   for (const StagePlan& stage : partition.stages)
     most = std::max(most, stageMemory(config, partition, grid, stage.index, device).offloaded);
-  Log::info(std::string("# state of the optimiser ") +
-            (config.optimiser.offload == Offload::host ? "in memory of the host" : "in files") + ", up to " +
-            formatBytes(static_cast<double>(most)) + " a stage, in buckets of " +
+  Log::info(std::string("# optimiser state ") +
+            (config.optimiser.offload == Offload::host ? "in host memory" : "in files") + ", up to " +
+            formatBytes(static_cast<double>(most)) + " per stage, in buckets of " +
             formatCount(static_cast<double>(config.optimiser.offload_bucket)) + " parameters");
 }
 

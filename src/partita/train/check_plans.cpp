@@ -33,10 +33,9 @@ void checkValues(const LayerPlan& layer, std::int64_t rows, const GridPlan& grid
                      replicas = layer.rules().acrossReplicas(layer) ? grid.replicas : 1,
                      values = rows * replicas * layer.inputs() / channels;
   if (values > 1) return;
-  throw UserError(
-      layer.entry + ": " + layer.spec.type +
-      " would see a single value of each channel at a time; take a larger training/batch, or fewer "
-      "replicas or microbatches");
+  throw UserError(layer.entry + ": " + layer.spec.type +
+                  " would have a single value per channel at a time; use a larger training/batch, or fewer "
+                  "replicas or microbatches");
 }
 
 /// Sums over replicas only match if all replicas reach them in the same order.
@@ -47,13 +46,13 @@ void checkOrder(const LayerPlan& layer, const RunConfig& config, const GridPlan&
     return;
   if (grid.groups > 1 && strategy.pipeline.schedule == PipelineSchedule::message_driven)
     throw UserError(layer.entry + ": " + layer.spec.type +
-                    " over all replicas needs a fixed order of the microbatches: "
-                    "strategy/schedule = \"1f1b\", \"1f1b-eager\" or \"gpipe\"");
+                    " over all replicas needs a fixed order of the microbatches; use strategy/schedule = "
+                    "\"1f1b\", \"1f1b-eager\" or \"gpipe\"");
   const std::int64_t batch = config.training.batch;
   if (batch % grid.replicas != 0 && batch / grid.replicas < strategy.pipeline.microbatches)
     throw UserError(layer.entry + ": " + layer.spec.type +
-                    " over all replicas needs as many microbatches in each replica: "
-                    "a training/batch that the " +
+                    " over all replicas needs the same number of microbatches in each replica; use a "
+                    "training/batch that the " +
                     std::to_string(grid.replicas) + " replicas can share evenly");
 }
 
@@ -75,16 +74,16 @@ void checkClasses(const Dataset& train) {
                                   [&](std::int32_t label) { return label != first; });
   if (!others)
     throw UserError("data: all " + std::to_string(train.size()) + " training samples are of class " +
-                    std::to_string(first) + ": there is nothing to learn");
+                    std::to_string(first) + ", so there is nothing to learn");
 }
 
 /// Sums of gradients are sent in buckets, however large a layer is.
 void checkMessages(const RunConfig& config, const Partition& partition, const GridPlan& grid) {
   if (largestActivation(config, partition, grid) < std::numeric_limits<int>::max()) return;
   throw UserError(
-      "training/batch: a message of 2^31 values or more; smaller batches" +
+      "training/batch: a message would have 2^31 values or more; use smaller batches" +
       std::string(planOf(config.strategy).gradientsCross() ? ", more strategy/microbatches" : "") +
-      " or smaller layers are needed");
+      " or smaller layers");
 }
 
 } // namespace
@@ -108,8 +107,8 @@ void checkLabels(const Partition& partition, const DataSets& sets) {
   const std::int64_t labels = sets.train.labels_per_sample;
   const std::int64_t positions = partition.stages.back().positions;
   if (labels == positions) return;
-  throw UserError("network/layers: the network tells " + std::to_string(positions) +
-                  " classes a sample, but the data have " + std::to_string(labels) + " labels a sample");
+  throw UserError("network/layers: the network predicts " + std::to_string(positions) +
+                  " classes per sample, but the data have " + std::to_string(labels) + " labels per sample");
 }
 
 void checkTraining(const RunConfig& config, const DataSets& sets, const Partition& partition,
@@ -152,10 +151,10 @@ void dryRun(const RunConfig& deck, int ranks) {
   Log::info("# data: " + std::to_string(sets.train.size()) + " training, " +
             std::to_string(sets.validation.size()) + " validation, " + std::to_string(sets.test.size()) +
             " test samples of " + std::to_string(sets.width()) + " values, " + std::to_string(sets.classes) +
-            " classes; " + std::to_string(count.steps) + " steps a stage");
+            " classes; " + std::to_string(count.steps) + " steps per stage");
   showPartition(config, partition, grid,
                 deviceKind(chooseMessagePaths(config.run.device_aware_mpi, config.strategy.wire)));
-  Log::info("# nothing was run");
+  Log::info("# dry run: nothing was trained");
 }
 
 } // namespace partita

@@ -87,12 +87,12 @@ void Checkpointer::tellResult() {
       bytes += static_cast<double>(tensor.size()) * sizeof(Real);
     std::array<char, 160> line{};
     std::snprintf(line.data(), line.size(),
-                  "checkpoint at step %lld: %s written in %.3f s, training stood still for %.3f s",
+                  "checkpoint at step %lld: %s written in %.3f s, training paused for %.3f s",
                   static_cast<long long>(_last_step), formatBytes(bytes).c_str(), _job->write_seconds,
                   _job->still_seconds);
     Log::info(line.data());
     for (const std::string& path : _job->set_aside)
-      Log::warning("a checkpoint that this run does not go on from is set aside: " + path);
+      Log::warning("a checkpoint that this run does not continue from was renamed to " + path);
   }
   _job.reset();
 }
@@ -116,7 +116,7 @@ bool Checkpointer::finish() {
     if (patience.count() > 0 && Clock::now() - begin > patience)
       throw RunError("the checkpoint " +
                      _run.directory.file(checkpointName(_job->content.progress->run_step)) +
-                     " is not written after " + std::to_string(patience.count()) + " s (run/watchdog)");
+                     " was not written within " + std::to_string(patience.count()) + " s (run/watchdog)");
   }
   return !_failed;
 }

@@ -87,7 +87,8 @@ bool HistoryFile::writeWaiting() {
 void HistoryFile::append(const std::ostringstream& rows) {
   _waiting += rows.str();
   if (writeWaiting() || _warned) return;
-  Log::warning(_path + ": cannot be written: " + std::strerror(errno) + "; rows are kept until it can");
+  Log::warning(_path + ": cannot be written: " + std::strerror(errno) +
+               "; rows are kept in memory until it can be");
   _warned = true;
 }
 

@@ -169,12 +169,12 @@ void Monitor::warnOfStagesThatDoNotLearn(const EvaluationReport& report) {
   for (std::size_t s = 0; s + 1 < _partition.stages.size() && s < report.stage_accuracy.size(); ++s) {
     if (report.stage_accuracy[s] > chance + 0.1 * (1.0 - chance)) continue;
     if (_warned.insert(s).second) {
-      Log::warning(
-          "stage " + std::to_string(s + 1) + " does not learn: decoded by its own labels it is right in " +
-          percent(report.stage_accuracy[s]) + ", chance is " + percent(chance) +
-          (cut_start ? "; try more layers in it, a larger strategy/kappa or another learning rate"
-                     : "; its labels spread too little for its initial outputs (strategy/initialisation = "
-                       "\"cut\", or a larger strategy/kappa)"));
+      Log::warning("stage " + std::to_string(s + 1) +
+                   " does not learn: decoded with its own labels, its accuracy is " +
+                   percent(report.stage_accuracy[s]) + ", chance is " + percent(chance) +
+                   (cut_start ? "; try more layers in it, a larger strategy/kappa or another learning rate"
+                              : "; its labels vary too little compared with its initial outputs (try "
+                                "strategy/initialisation = \"cut\" or a larger strategy/kappa)"));
     }
     return; // the stages after it have nothing to learn from
   }

@@ -68,8 +68,8 @@ struct Before {
 /// If the number of steps per epoch has changed, the same fraction of the epoch.
 Position scaled(Position position, std::int64_t before, std::int64_t now) {
   if (before == now) return position;
-  Log::warning("an epoch has " + std::to_string(now) + " steps now and had " + std::to_string(before) +
-               ": going on at the same part of it, with other batches");
+  Log::warning("an epoch now has " + std::to_string(now) + " steps instead of " + std::to_string(before) +
+               ": continuing at the same fraction of the epoch, with different batches");
   position.step = position.step * now / before;
   return position;
 }
@@ -80,29 +80,30 @@ void checkLength(const Position& position, const RunLength& length, const std::s
   const std::int64_t last = recovers ? length.recovery_steps : length.steps;
   if (position.step <= last) return;
   throw UserError(file + ": is at step " + std::to_string(position.step) +
-                  (recovers ? " of the recovery" : "") + ", and the deck ends at step " +
+                  (recovers ? " of the recovery" : "") + ", but the deck ends at step " +
                   std::to_string(last) + " (run/epochs, run/steps, strategy/recovery_epochs)");
 }
 
 void tell(const Restart& restart, const Before& before, const RunConfig& deck, const RunLength& length,
           int replicas) {
-  Log::info("going on from " + restart.file + " at step " + std::to_string(length.runStep(restart.start)) +
+  Log::info("continuing from " + restart.file + " at step " + std::to_string(length.runStep(restart.start)) +
             " of " + std::to_string(length.total()));
   for (const std::string& change : deckChanges(before.deck, deck)) Log::info("  changed: " + change);
   if (!restart.keeps_state) {
-    Log::warning("the deck trains other stages, or in another way, than " + restart.file +
-                 " had done: only the parameters carry over, training begins anew");
+    Log::warning("the deck trains other stages than " + restart.file +
+                 ", or trains them differently: only the parameters carry over, and training starts from the "
+                 "beginning");
     return;
   }
   if (!restart.same_stages)
-    Log::warning("other stages than before: parameters, optimiser and step carry over, labels do not");
+    Log::warning("the stages have changed: parameters, optimiser and step carry over, labels do not");
   if (optimiserStates(before.config.optimiser) != optimiserStates(deck.optimiser))
-    Log::warning("another kind of optimiser than before: its state begins anew");
+    Log::warning("the kind of optimiser has changed: its state starts from the beginning");
   if (restart.found->replicas == replicas) return;
   const bool differ = planOf(deck.strategy).replicasDiffer(deck.strategy);
   Log::info("  replicas: " + std::to_string(restart.found->replicas) + " -> " + std::to_string(replicas) +
-            (differ ? " (each continues with the values of one of those)"
-                    : " (gradients are summed in another order, so that the last bits differ)"));
+            (differ ? " (each continues with the values of one of the former replicas)"
+                    : " (gradients are summed in a different order, so the last bits differ)"));
 }
 
 /// Labels with other values would be other classes under the numbers of the learnt ones.
@@ -120,8 +121,8 @@ void compareData(const RunFacts& facts, const RunProgress& found, const DataSets
                  const RunLength& length) {
   const std::int64_t samples = sets.train.size();
   if (found.samples != samples && found.per_epoch == length.per_epoch) {
-    Log::warning("the training set has " + std::to_string(samples) + " samples now and had " +
-                 std::to_string(found.samples) + ": going on with other batches");
+    Log::warning("the training set now has " + std::to_string(samples) + " samples instead of " +
+                 std::to_string(found.samples) + ": continuing with different batches");
   } else if (found.samples == samples && (facts.shift != sets.shift || facts.scale != sets.scale)) {
     Log::warning("the training set has changed: its mean and deviation differ");
   }
@@ -144,7 +145,7 @@ std::string chooseRestart(const Communicator& world, const std::string& restart,
   if (restart != "latest") {
     collectively(world, [&] {
       regularFileExists(restart,
-                        "; take -d " + restart + " -r latest, or name a file in " + restart + "/checkpoints");
+                        "; use -d " + restart + " -r latest, or name a file in " + restart + "/checkpoints");
     });
     verifyTogether(world, restart);
     return restart;
@@ -167,7 +168,7 @@ Restart planRestart(const std::string& file, const RunConfig& deck, const RunCon
   checkParameters(opened, partition, false);
   if (!opened.isCheckpoint()) {
     compareLabels(opened.facts(), sets, file, false);
-    Log::info("beginning with the parameters of " + file);
+    Log::info("starting with the parameters of " + file);
     return restart;
   }
   restart.found = opened.progress();
@@ -175,7 +176,7 @@ Restart planRestart(const std::string& file, const RunConfig& deck, const RunCon
   const Position& found = restart.found->position;
   if (restart.found->stages != static_cast<std::int64_t>(before.cuts.size()) + 1 ||
       (found.stage > 0 && before.length.turns == 1))
-    throw UserError(file + ": '/state' does not fit its own deck");
+    throw UserError(file + ": '/state' does not match its own deck");
   const StrategyPlan& plan = planOf(config.strategy);
   const bool same_cuts = before.cuts == partition.cuts,
              same_course =

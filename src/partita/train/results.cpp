@@ -167,7 +167,7 @@ void doWatched(const std::string& path, std::int64_t patience, const std::functi
     std::error_code none;
     const std::uintmax_t now = std::filesystem::file_size(path + ".partial", none);
     if (none || now == size)
-      throw RunError(path + ": is not written after " + std::to_string(patience) + " s (run/watchdog)");
+      throw RunError(path + ": was not written within " + std::to_string(patience) + " s (run/watchdog)");
     size = now;
     begin = Clock::now();
   }

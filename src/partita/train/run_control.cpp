@@ -108,8 +108,7 @@ bool RunControl::afterStep(const ExecSpace& space, const Position& position,
   if (asked) Signals::takeCheckpointRequest(); // a signal that has just arrived is answered as well
   if (_directory.exists() && (due || stopped || replaces || asked))
     _checkpointer.take(space, position, updaters);
-  if (!_directory.exists() && asked)
-    Log::warning("no checkpoint: without a run directory (-d) nothing is kept");
+  if (!_directory.exists() && asked) Log::warning("no checkpoint was written: it needs a run directory (-d)");
   if (stopped) _stop_reason = reasonOf(agreed.stop);
   return stopped;
 }

@@ -71,7 +71,7 @@ void writeEffectiveDeck(const std::string& run_directory, const std::string& dec
     const std::string old = readTextFile(path, most_deck_bytes);
     if (old == deck) return;
     if (!old.empty() && !isUnchanged(old, path))
-      Log::warning("a deck that somebody has changed is set aside: " + setAside(path));
+      Log::warning("the deck in the run directory had been edited and was renamed to " + setAside(path));
   }
   OutputFile file(path);
   file.write(deck);
@@ -167,8 +167,8 @@ void RunDirectory::requireVisible(const Communicator& world) const {
       if (found == token) return;
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }
-    throw UserError("run directory '" + _path + "' of rank " + std::to_string(world.rank()) +
-                    " is not that of rank 0: all nodes have to see the same folder");
+    throw UserError("run directory '" + _path + "' on rank " + std::to_string(world.rank()) +
+                    " is not that of rank 0; all nodes must see the same folder");
   });
 }
 
@@ -189,8 +189,8 @@ void RunDirectory::admit(const Communicator& world, const RunStart& start) const
     const bool goes_on = !goes_back && (owns(start.file) || (start.latest && !holdsFinishedRun(_path)));
     if (results.empty() || goes_on) return;
     throw UserError("run directory '" + _path + "' has " + results.front() +
-                    " of an earlier run: go on with -r latest, replace it with --overwrite, or take another "
-                    "one, such as -d " +
+                    " of an earlier run: continue it with -r latest, replace it with --overwrite, or use "
+                    "another directory, such as -d " +
                     freeName(_path));
   });
 }
@@ -206,9 +206,9 @@ void RunDirectory::prepare(const Communicator& world, const std::string& deck, c
     if (start.overwrite && !own) discardResults(_path, start.file);
     for (const std::string& path :
          setResultsAside(_path, !own || !continued.history, !own || !continued.results))
-      Log::info("a result of an earlier run is set aside: " + path);
+      Log::info("a result of an earlier run was renamed to " + path);
     for (const std::string& path : setAsideLater(_path, own ? fs::weakly_canonical(start.file).string() : ""))
-      Log::warning("a checkpoint that this run does not go on from is set aside: " + path);
+      Log::warning("a checkpoint that this run does not continue from was renamed to " + path);
     writeEffectiveDeck(_path, deck);
   });
 }

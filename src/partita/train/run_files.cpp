@@ -217,7 +217,7 @@ std::string setAside(const std::string& path) {
   const std::string aside = freeNameAside(path);
   std::error_code failure;
   fs::rename(path, aside, failure);
-  if (failure) throw UserError("'" + path + "' cannot be set aside: " + failure.message());
+  if (failure) throw UserError("'" + path + "' cannot be renamed: " + failure.message());
   return aside;
 }
 
@@ -254,7 +254,7 @@ std::string parameterFileOf(const std::string& path) {
   if (exists(path + "/parameters.h5")) return path + "/parameters.h5";
   const std::vector<std::string> checkpoints = checkpointsIn(path);
   if (!checkpoints.empty()) return checkpoints.front();
-  throw UserError("'" + path + "' has no parameters.h5 and no checkpoint: is it the directory of a run?");
+  throw UserError("'" + path + "' has no parameters.h5 and no checkpoint: is it a run directory?");
 }
 
 std::vector<std::string> filesOfRun(const std::string& path) {

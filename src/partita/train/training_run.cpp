@@ -28,7 +28,7 @@ void printTimes() {
   const auto seconds = PhaseTimes::seconds();
   double total = 0.0;
   for (const double value : seconds) total += value;
-  Log::info("time of rank 0, phase by phase:");
+  Log::info("time of rank 0 by phase:");
   for (int i = 0; i < phase_count; ++i) {
     char line[80];
     std::snprintf(line, sizeof line, "  %-24s %9.3f s %6.1f %%", phaseName(static_cast<Phase>(i)), seconds[i],
@@ -82,7 +82,7 @@ Outcome tellStop(const RunControl& control, const Checkpointer& checkpointer, co
     Log::error(stopped + ", but the last checkpoint could not be written");
     return Outcome::failed;
   }
-  Log::info(stopped + "; " + checkpointer.lastFile() + " is complete: go on with -r latest");
+  Log::info(stopped + "; " + checkpointer.lastFile() + " is complete: continue with -r latest");
   return Outcome::stopped;
 }
 

@@ -12,7 +12,7 @@ class DenseRules : public LayerRules {
     const std::int64_t units = plan.spec.dense.units;
     if (units == 0) {
       throw UserError(plan.entry +
-                      " has no units; only the last layer may leave them to the number of classes");
+                      " has no units; only the last layer takes them from the number of classes");
     }
     return isSequence(plan.in) ? Shape{plan.in[0], units} : Shape{units};
   }

@@ -26,8 +26,9 @@ class GroupRules : public LayerRules {
     const Shape& out = plan.body.back().out;
     const Shape& beside = plan.shortcut.empty() ? plan.in : plan.shortcut.back().out;
     if (_residual && beside != out) {
-      throw UserError(plan.entry + ": " + toText(out) + " values of the layers cannot be added to " +
-                      toText(beside) + (plan.shortcut.empty() ? " of the input" : " of the shortcut"));
+      throw UserError(plan.entry + ": the output of the layers, " + toText(out) +
+                      ", cannot be added to the " +
+                      (plan.shortcut.empty() ? "input, " : "output of the shortcut, ") + toText(beside));
     }
     return out;
   }

@@ -31,10 +31,10 @@ class ConvolutionRules : public LayerRules {
   Shape output(const LayerPlan& plan) const override {
     if (_volume && !isVolume(plan.in))
       throw UserError(plan.entry + ": " + plan.spec.type +
-                      " needs channels x depth x rows x columns, its input is " + toText(plan.in));
+                      " needs channels x depth x rows x columns, but its input is " + toText(plan.in));
     if (!_volume && !isImage(plan.in))
-      throw UserError(plan.entry + ": " + plan.spec.type + " needs channels x rows x columns, its input is " +
-                      toText(plan.in));
+      throw UserError(plan.entry + ": " + plan.spec.type +
+                      " needs channels x rows x columns, but its input is " + toText(plan.in));
     const ConvolutionPlan convolution(plan);
     return shapeOf(convolution.out_channels, convolution.windows, plan.in);
   }
@@ -84,8 +84,8 @@ class PoolRules : public LayerRules {
     const WindowPlan windows = poolingWindows(plan);
     constexpr std::int64_t exact_in_float = 1 << 24;
     if (_largest && windows.inPlaces() > exact_in_float)
-      throw UserError(plan.entry + ": max-pool takes " + std::to_string(exact_in_float) +
-                      " places at most, its input is " + toText(plan.in));
+      throw UserError(plan.entry + ": max-pool takes at most " + std::to_string(exact_in_float) +
+                      " places, but its input is " + toText(plan.in));
     return shapeOf(plan.in.front(), windows, plan.in);
   }
 
@@ -108,7 +108,7 @@ class GlobalPoolRules : public LayerRules {
  public:
   Shape output(const LayerPlan& plan) const override {
     if (!isImage(plan.in) && !isVolume(plan.in))
-      throw UserError(plan.entry + ": " + plan.spec.type + " needs an image or a volume, its input is " +
+      throw UserError(plan.entry + ": " + plan.spec.type + " needs an image or a volume, but its input is " +
                       toText(plan.in));
     return {plan.in.front()};
   }

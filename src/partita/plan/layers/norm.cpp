@@ -10,8 +10,9 @@ namespace {
 /// Norms over channels do not support sequences.
 void refuseSequence(const LayerPlan& plan) {
   if (isSequence(plan.in))
-    throw UserError(plan.entry + ": " + plan.spec.type + " takes values, images and volumes, its input " +
-                    toText(plan.in) + " is a sequence");
+    throw UserError(plan.entry + ": " + plan.spec.type +
+                    " takes vectors, images and volumes, but its input " + toText(plan.in) +
+                    " is a sequence");
 }
 
 /// y = act(scale (x - mean) / sqrt(variance + epsilon) + shift), channel by channel.
@@ -62,11 +63,11 @@ class GroupNormRules : public LayerRules {
     refuseSequence(plan);
     const std::int64_t channels = plan.in.front(), groups = plan.spec.group_norm.groups;
     if (channels % groups != 0)
-      throw UserError(plan.entry + ": " + std::to_string(channels) + " channels cannot be dealt to " +
-                      std::to_string(groups) + " groups; take " + nearestDivisors(channels, groups));
+      throw UserError(plan.entry + ": " + std::to_string(channels) + " channels cannot be divided into " +
+                      std::to_string(groups) + " groups; use " + nearestDivisors(channels, groups));
     if (plan.inputs() == groups)
-      throw UserError(plan.entry + ": group-norm would see a single value in each of " +
-                      std::to_string(groups) + " groups; take fewer");
+      throw UserError(plan.entry + ": group-norm would have a single value in each of " +
+                      std::to_string(groups) + " groups; use fewer");
     return plan.in;
   }
 

@@ -10,7 +10,8 @@ class EmbeddingRules : public LayerRules {
  public:
   Shape output(const LayerPlan& plan) const override {
     if (plan.number != 0 || plan.in.size() != 1)
-      throw UserError(plan.entry + ": an embedding takes the tokens of the data, so it is the first layer");
+      throw UserError(plan.entry +
+                      ": an embedding takes the tokens of the data, so it must be the first layer");
     return {plan.in[0], plan.spec.embedding.width};
   }
   std::vector<ParameterShape> parameters(const LayerPlan& plan) const override {
@@ -39,7 +40,7 @@ class AttentionRules : public LayerRules {
     }
     const std::int64_t width = plan.in[1], heads = plan.spec.attention.heads;
     if (width % heads != 0 || width / heads > most_head_width) {
-      throw UserError(plan.entry + ": a width of " + std::to_string(width) + " cannot be shared by " +
+      throw UserError(plan.entry + ": a width of " + std::to_string(width) + " cannot be divided among " +
                       std::to_string(heads) + " heads of at most " + std::to_string(most_head_width));
     }
     return plan.in;

@@ -25,8 +25,8 @@ class LocalSgdPlan final : public JointPlan {
                    std::int64_t) const override {
     for (const StagePlan& stage : stages) {
       if (looksAtAllReplicas(stage.layers))
-        throw UserError("network/layers: a batch-norm with replicas = true looks at all replicas in every "
-                        "step, and replicas of strategy/kind 'local-sgd' meet only now and then");
+        throw UserError("network/layers: a batch-norm with replicas = true needs all replicas in every step, "
+                        "but replicas of strategy/kind 'local-sgd' communicate only at intervals");
     }
   }
 
@@ -42,7 +42,7 @@ class LocalSgdPlan final : public JointPlan {
     const LocalSgdSection& section = config.strategy.local_sgd;
     std::array<char, 160> text{};
     std::snprintf(text.data(), text.size(),
-                  "# %d replica%s: after every %lld steps %s, 1/%lld of the traffic of summed gradients",
+                  "# %d replica%s: every %lld steps %s, with 1/%lld of the traffic of summed gradients",
                   grid.replicas, grid.replicas == 1 ? "" : "s", static_cast<long long>(section.every),
                   section.outer == OuterStep::average ? "they average their parameters"
                                                       : "they take an outer step with Nesterov momentum",

@@ -54,8 +54,7 @@ PlanNotes PipelinePlan::notes(const RunConfig& config, const Partition& partitio
   std::array<char, 160> text{};
   std::snprintf(
       text.data(), text.size(),
-      "# FLOPs allow a speed-up of %.2f over one rank: the slowest rank's share, and %.0f %% of the "
-      "time at work",
+      "# FLOPs allow a speed-up of %.2f over one rank; the slowest rank is busy %.0f %% of the time",
       busy * partition.joint_flops / slowestGroup(partition, grid), 100.0 * busy);
   notes.lines.emplace_back(text.data());
   return notes;

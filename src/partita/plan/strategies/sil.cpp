@@ -99,9 +99,9 @@ void checkPositions(const StagePlan& stage) {
   const LayerPlan& last = stage.layers.back();
   const bool fits = stage.positions == 1 || (isSequence(last.out) && last.out[0] == stage.positions);
   if (fits) return;
-  throw UserError("strategy/cuts: behind " + last.name() + " a sample has the shape " + toText(last.out) +
-                  "; a network that tells " + std::to_string(stage.positions) +
-                  " tokens can only be cut where it has as many positions");
+  throw UserError("strategy/cuts: after " + last.name() + " a sample has the shape " + toText(last.out) +
+                  "; a network that predicts " + std::to_string(stage.positions) +
+                  " tokens can be cut only where it has as many positions");
 }
 
 std::int64_t trainingBuffers(const StageBuffers& buffers, const StrategySection& section) {
@@ -231,8 +231,7 @@ class SilPlan final : public StrategyPlan {
     std::array<char, 128> line{};
     std::snprintf(
         line.data(), line.size(),
-        "# FLOPs allow a speed-up of %.2f over one rank where a rank has one stage and all train at "
-        "once",
+        "# FLOPs allow a speed-up of %.2f over one rank if each rank has one stage and all train at once",
         partition.allowedSpeedup());
     notes.lines.emplace_back(line.data());
     notes.lines.push_back(labelNote(config.strategy.sil, partition));
@@ -243,8 +242,8 @@ class SilPlan final : public StrategyPlan {
           "\"prototype\" needs 2");
     } else if (first_layers < 2 && !learnsLabels(config.strategy.sil)) {
       notes.warnings.emplace_back(
-          "a first stage of one layer learns little of the data, and no later stage makes up for all of it; "
-          "cut behind the second layer or later, as strategy/cuts=[2,...] does");
+          "a first stage of one layer learns little from the data, and later stages cannot fully compensate "
+          "for that; cut after the second layer or later, for example strategy/cuts=[2,...]");
     }
     return notes;
   }

@@ -68,7 +68,7 @@ PassKind PipelineEngine::next() {
 
 WaitedFor PipelineEngine::awaited() const {
   const bool forward = _rule.mayForward(_progress), backward = _rule.mayBackward(_progress);
-  PARTITA_REQUIRE(forward || backward, "a schedule that waits for nothing");
+  PARTITA_REQUIRE(forward || backward, "the schedule waits for nothing");
   if (!backward) return _from_previous->awaited();
   if (!forward) return _from_next->awaited();
   return WaitedFor::either(_from_previous->awaited(), _from_next->awaited());
@@ -76,7 +76,7 @@ WaitedFor PipelineEngine::awaited() const {
 
 void PipelineEngine::forward(const ExecSpace& space) {
   const std::int64_t number = _progress.forwards;
-  PARTITA_REQUIRE(_progress.live() < _rule.window(), "more live activations than there is room for");
+  PARTITA_REQUIRE(_progress.live() < _rule.window(), "more live activations than buffers");
   const Matrix in = _from_previous != nullptr ? _from_previous->take(space, _work.rows(number)) : Matrix();
   Matrix out;
   {

@@ -15,7 +15,7 @@ ActivationCache::ActivationCache(std::string folder, std::int64_t width)
     : _folder(std::move(folder)), _width(width) {
   std::string name = _folder + "/partita-activations-XXXXXX";
   _file = mkstemp(name.data());
-  if (_file < 0) throw UserError(failure("cannot make a file"));
+  if (_file < 0) throw UserError(failure("cannot create a file"));
   unlink(name.c_str());
 }
 

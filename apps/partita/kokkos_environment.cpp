@@ -58,7 +58,7 @@ void checkVariable(const std::vector<std::string>& flags) {
 }
 
 /// Returns whether the user has set the number of threads.
-bool isTold(const std::vector<std::string>& flags) {
+bool setsThreads(const std::vector<std::string>& flags) {
   const bool flag = std::any_of(flags.begin(), flags.end(),
                                 [](const std::string& word) { return countsThreads(nameOf(word)); });
 #ifdef KOKKOS_ENABLE_OPENMP
@@ -121,13 +121,13 @@ std::vector<std::string> kokkosArguments(const Communicator& world, int argc, ch
     if (!isKokkosFlag(word)) continue;
     flags.push_back(countsThreads(nameOf(word)) ? threads_flag + valueOf(word) : word);
   }
-  bool told = false;
+  bool threads_set = false;
   collectively(world, [&] {
     checkVariable(flags);
-    told = isTold(flags);
+    threads_set = setsThreads(flags);
   });
   const int suitable = std::min(threadsForThisRank(world), most_threads);
-  if (!told) flags.push_back(threads_flag + std::to_string(suitable));
+  if (!threads_set) flags.push_back(threads_flag + std::to_string(suitable));
   flags.insert(flags.begin(), argv[0]);
   return flags;
 }

@@ -77,7 +77,7 @@ struct Worker {
   }
 
   /// Checks that all ranks have done the same after the same steps.
-  void checkSame() const { CHECK(story == tellAll(everyone(), story)); }
+  void checkSame() const { CHECK(story == broadcast(everyone(), story)); }
 };
 
 /// One rank is far slower than the others.
@@ -154,8 +154,8 @@ TEST_CASE("Ranks of the same speed never wait for their bound", "[agreement]") {
     pace.reach(++step);
     mailbox.poll();
     pace.look();
-    if (step > 200 && !pace.mayGoOn()) ++waits;
-    while (!pace.mayGoOn()) {
+    if (step > 200 && !pace.mayContinue()) ++waits;
+    while (!pace.mayContinue()) {
       mailbox.poll();
       pace.look();
     }

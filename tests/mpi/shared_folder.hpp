@@ -13,9 +13,9 @@ namespace partita::test {
 class SharedFolder {
  public:
   SharedFolder()
-      : _path(tellAll(everyone(),
-                      (std::filesystem::temp_directory_path() / ("partita-mpi-" + std::to_string(getpid())))
-                          .string())) {
+      : _path(broadcast(everyone(),
+                        (std::filesystem::temp_directory_path() / ("partita-mpi-" + std::to_string(getpid())))
+                            .string())) {
     if (everyone().rank() == 0) std::filesystem::create_directories(_path);
     everyone().barrier();
   }

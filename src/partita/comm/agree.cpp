@@ -26,20 +26,20 @@ void collectively(const Communicator& world, const std::function<void()>& work) 
                      first = world.minimum(own);
   if (first == nobody) return;
   const int rank = static_cast<int>(first / 2);
-  throw AgreedError(split(tellAll(world, std::move(text), rank), '\n'), first % 2 == 1);
+  throw AgreedError(split(broadcast(world, std::move(text), rank), '\n'), first % 2 == 1);
 }
 
-std::string tellAll(const Communicator& world, std::string text, int teller) {
+std::string broadcast(const Communicator& world, std::string text, int root) {
   std::int64_t length = text.size();
   world.barrier(); // a broadcast blocks; this wait is watched
-  PARTITA_MPI(MPI_Bcast(&length, 1, MPI_INT64_T, teller, world.get()));
+  PARTITA_MPI(MPI_Bcast(&length, 1, MPI_INT64_T, root, world.get()));
   text.resize(length);
-  PARTITA_MPI(MPI_Bcast(text.data(), mpiCount(length), MPI_CHAR, teller, world.get()));
+  PARTITA_MPI(MPI_Bcast(text.data(), mpiCount(length), MPI_CHAR, root, world.get()));
   return text;
 }
 
 void requireSame(const Communicator& world, const std::string& text, const std::string& what) {
-  const std::string first = tellAll(world, text);
+  const std::string first = broadcast(world, text);
   collectively(world, [&] {
     if (text != first)
       throw UserError("the " + what + " of rank " + std::to_string(world.rank()) +

@@ -23,8 +23,8 @@ class AgreedError : public UserError {
 /// ranks waiting. Collective; `work` itself must not communicate.
 void collectively(const Communicator& world, const std::function<void()>& work);
 
-/// The text of rank `teller`, on every rank. Collective.
-std::string tellAll(const Communicator& world, std::string text, int teller = 0);
+/// The text of rank `root`, on every rank. Collective.
+std::string broadcast(const Communicator& world, std::string text, int root = 0);
 
 /// Throws AgreedError "the WHAT of rank N differs from that of rank 0" if the text of any rank differs from
 /// that of rank 0: the ranks would otherwise wait for one another forever. Collective.

@@ -126,14 +126,14 @@ std::vector<std::string> placeLines(const std::vector<RankPlace>& places, std::s
     groups[found->second].push_back(static_cast<int>(rank));
   }
   std::vector<std::string> lines;
-  std::size_t told = 0;
+  std::size_t listed = 0;
   for (std::size_t i = 0; i < groups.size(); ++i) {
     if (lines.size() + 1 == most && i + 1 < groups.size()) {
-      lines.push_back("and " + std::to_string(places.size() - told) + " more ranks");
+      lines.push_back("and " + std::to_string(places.size() - listed) + " more ranks");
       break;
     }
     lines.push_back(lineOf(places, groups[i]));
-    told += groups[i].size();
+    listed += groups[i].size();
   }
   return lines;
 }

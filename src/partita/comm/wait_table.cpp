@@ -73,7 +73,7 @@ void WaitTable::take(int rank, const Sign& sign, double now) {
 
 std::vector<int> WaitTable::stuck(double now, double seconds) const {
   std::vector<bool> held;
-  for (const Row& row : _rows) held.push_back(waits(row, now) && now - row.told + row.sign.waited >= seconds);
+  for (const Row& row : _rows) held.push_back(waits(row, now) && now - row.reported + row.sign.waited >= seconds);
   // A rank that waits for a rank that can proceed will proceed as well; the ranks left at the end cannot.
   for (bool changed = true; changed;) {
     changed = false;
@@ -102,7 +102,7 @@ std::vector<int> WaitTable::silent(double now, double seconds) const {
   std::vector<int> ranks;
   if (!somebody_waits) return ranks;
   for (std::size_t rank = 0; rank < _rows.size(); ++rank)
-    if (now - _rows[rank].told >= seconds) ranks.push_back(static_cast<int>(rank));
+    if (now - _rows[rank].reported >= seconds) ranks.push_back(static_cast<int>(rank));
   return ranks;
 }
 
@@ -117,7 +117,7 @@ std::string WaitTable::text(double now, std::size_t most) const {
     const bool fresh = isFresh(row, now);
     Group& group = groups[doingOf(row.sign, fresh)];
     group.ranks.push_back(static_cast<int>(rank));
-    group.seconds = std::max(group.seconds, now - row.told + (fresh ? row.sign.waited : 0.0));
+    group.seconds = std::max(group.seconds, now - row.reported + (fresh ? row.sign.waited : 0.0));
   }
   std::string text;
   std::size_t lines = 0;

@@ -49,9 +49,9 @@ class WaitTable {
  private:
   struct Row {
     Sign sign;
-    double told; ///< when it was reported
+    double reported; ///< time of the report
   };
-  bool isFresh(const Row& row, double now) const { return now - row.told <= _fresh; }
+  bool isFresh(const Row& row, double now) const { return now - row.reported <= _fresh; }
   bool waits(const Row& row, double now) const { return row.sign.waited >= 0.0 && isFresh(row, now); }
 
   double _fresh;

@@ -59,29 +59,29 @@ double Watchdog::seconds() const {
 void Watchdog::waiting(const WaitedFor& what, double waited) {
   const double now = seconds();
   if (_ending && _comm.rank() == 0) pump(now);
-  if (waited < _limits.sign || now - _told < _limits.sign) return;
+  if (waited < _limits.sign || now - _reported < _limits.sign) return;
   const bool last_sign_sent = _ending && _comm.rank() != 0;
-  if (!last_sign_sent) tell(Sign::ofWait(what, waited), now);
+  if (!last_sign_sent) report(Sign::ofWait(what, waited), now);
   endWithoutRankZero(now);
 }
 
 void Watchdog::computing() {
   const double now = seconds();
-  if (_told_of_wait || now - _told >= _limits.sign) tell(Sign::ofWork(), now);
+  if (_reported_wait || now - _reported >= _limits.sign) report(Sign::ofWork(), now);
 }
 
-void Watchdog::tell(const Sign& sign, double now) {
-  _told = now;
+void Watchdog::report(const Sign& sign, double now) {
+  _reported = now;
   if (_comm.rank() == 0) {
     _table.take(0, sign, now);
-    _told_of_wait = sign.waited >= 0.0;
+    _reported_wait = sign.waited >= 0.0;
     look(now);
     return;
   }
   if (_request.underWay() && !_request.test()) return; // rank 0 has not received the last one yet
   _sign = sign;
   _sent = now;
-  _told_of_wait = sign.waited >= 0.0;
+  _reported_wait = sign.waited >= 0.0;
   PARTITA_MPI(MPI_Issend(&_sign, sizeof _sign, MPI_BYTE, 0, 0, _comm.get(),
                          _request.start({WaitedFor::Kind::taker, "sign", _comm.worldRank(0), 0})));
 }

@@ -41,7 +41,7 @@ class Watchdog final : public Watcher {
   void computing() override;
 
  private:
-  void tell(const Sign& sign, double now);
+  void report(const Sign& sign, double now);
   void look(double now);
   void pump(double now);
   void endWithoutRankZero(double now);
@@ -54,8 +54,8 @@ class Watchdog final : public Watcher {
   Sign _sign; ///< in flight to rank 0 while `_request` is
   Request _request;
   Clock::time_point _start = Clock::now();
-  double _told = 0.0, _sent = 0.0, _looked = 0.0, _attentive_since = 0.0, _next_warning;
-  bool _told_of_wait = false, _ending = false;
+  double _reported = 0.0, _sent = 0.0, _looked = 0.0, _attentive_since = 0.0, _next_warning;
+  bool _reported_wait = false, _ending = false;
 };
 
 } // namespace partita

@@ -95,7 +95,7 @@ void Dense::backward(const ExecSpace& space, const Pass& pass, const Matrix& sam
                grad_in = rowsOf(samples_grad_in, _fan_in);
   activationGradient(space, pass, out, saved, grad_out);
   _weights.addGradient(space, pass.accumulate, in, grad_out);
-  pass.tellGradientsFinal();
+  pass.reportGradientsFinal();
   if (grad_in.size() > 0) _weights.backward(space, grad_out, grad_in);
 }
 

@@ -25,12 +25,12 @@ struct Pass {
   std::int64_t first_row = 0; ///< place of row 0 in the whole batch, over all replicas and microbatches
   bool again = false;         ///< repeats an earlier forward pass: statistics are not counted twice
   const ReplicaReduce* replicas = nullptr;                ///< null: there is only one replica
-  const std::function<void()>* gradients_final = nullptr; ///< see `tellGradientsFinal`
+  const std::function<void()>* gradients_final = nullptr; ///< see `reportGradientsFinal`
   Vector work; ///< scratch, as long as the layer's `workValues`; free again after the call
 
   /// Called by a backward pass that computes dJ/din after the parameters' gradients: these may be sent
   /// already.
-  void tellGradientsFinal() const {
+  void reportGradientsFinal() const {
     if (gradients_final != nullptr) (*gradients_final)();
   }
 };

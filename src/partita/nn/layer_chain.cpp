@@ -134,15 +134,15 @@ void LayerChain::backward(const ExecSpace& space, const Pass& pass, const Matrix
     }
     const Matrix from = i == 0 ? in : shaped(tape.outputs[i - 1].data(), _layers[i]->inputs(), in),
                  to = shaped(tape.outputs[i].data(), _layers[i]->outputs(), in);
-    bool told = false;
-    const auto tell = [&] {
-      if (!std::exchange(told, true)) handOn(space, i, ready);
+    bool reported = false;
+    const auto report = [&] {
+      if (!std::exchange(reported, true)) handOn(space, i, ready);
     };
-    const std::function<void()> gradients_final = std::ref(tell);
+    const std::function<void()> gradients_final = std::ref(report);
     own.gradients_final = &gradients_final;
     unpack(space, i, pass.accumulate);
     _layers[i]->backward(space, own, from, to, topRows(tape.saved[i], tape.rows), grad, before);
-    tell(); // unless the layer has done so itself
+    report(); // unless the layer has done so itself
     roundTo(space, _numbers.parameters.precision, before);
     grad = before;
     next = 1 - next;

@@ -26,7 +26,7 @@ class LossScale {
     _clean = 0;
     _value = std::min(most, 2.0 * _value);
   }
-  void stepLeftOut() {
+  void stepSkipped() {
     ++_overflows;
     _clean = 0;
     if (_scales) _value = std::max(least, 0.5 * _value);

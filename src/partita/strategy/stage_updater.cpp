@@ -205,12 +205,12 @@ void StageUpdater::update(const ExecSpace& space, std::optional<double> squares)
 }
 
 /// Skips the update of this batch: restores statistics, and scores if the loss was not finite.
-void StageUpdater::leaveOut(const ExecSpace& space) {
+void StageUpdater::skipStep(const ExecSpace& space) {
   constexpr std::int64_t patience = 100;
   if (_statistics.extent(0) > 0) Kokkos::deep_copy(space, _local.stage.statistics(), _statistics);
   if (_local.score.bad(space)) _local.score.restore(space); // otherwise the loss is valid and reported
   _rate = rateNow();
-  _scale.stepLeftOut();
+  _scale.stepSkipped();
   setScaleOfGradients();
   ++_step;
   if (_scale.overflows() == patience)
@@ -238,7 +238,7 @@ std::optional<double> takeStep(const ExecSpace& space, const std::vector<StageUp
   }
   for (StageUpdater* updater : updaters) {
     if (overflow) {
-      updater->leaveOut(space);
+      updater->skipStep(space);
     } else {
       updater->update(space, squares);
     }

@@ -127,7 +127,7 @@ class StageUpdater {
   void completeGradient(const ExecSpace& space);
   bool overflowed(const ExecSpace& space) const;
   void update(const ExecSpace& space, std::optional<double> squares);
-  void leaveOut(const ExecSpace& space);
+  void skipStep(const ExecSpace& space);
 
   bool clips() const { return _section.clip_norm > 0.0; }
   bool updatesLate() const { return _late && !reports(); }

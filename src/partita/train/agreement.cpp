@@ -40,7 +40,7 @@ Wishes Agreement::meet(std::int64_t step) {
 /// A rank that heads for a decided step is never too fast.
 bool Agreement::mayLeave() const {
   if (_step >= _promise || collects()) return false;
-  return _pace.mayGoOn() || (!_decisions.empty() && _decisions.front().step > _step);
+  return _pace.mayContinue() || (!_decisions.empty() && _decisions.front().step > _step);
 }
 
 Wishes Agreement::act() {
@@ -69,7 +69,7 @@ void Agreement::look() {
   } while (_mailbox.rank() == 0 && proposeIfDue());
 }
 
-void Agreement::tellAll(const Letter& letter) {
+void Agreement::sendToAll(const Letter& letter) {
   for (int rank = 0; rank < _mailbox.size(); ++rank) _mailbox.send(rank, Tag::agreement, letter);
 }
 
@@ -111,7 +111,7 @@ bool Agreement::proposeIfDue() {
     decide();
   } else {
     _missing = _mailbox.size();
-    tellAll({Letter::Kind::proposal, _proposal, 0, {}});
+    sendToAll({Letter::Kind::proposal, _proposal, 0, {}});
   }
   return true;
 }
@@ -125,7 +125,7 @@ void Agreement::decide() {
   const Wishes wishes = _furthest < _last ? _wanted : Wishes{};
   _wanted = {};
   if (wishes.checkpoint != 0) _kept = _proposal;
-  tellAll({Letter::Kind::decision, _proposal, _furthest, wishes});
+  sendToAll({Letter::Kind::decision, _proposal, _furthest, wishes});
 }
 
 } // namespace partita

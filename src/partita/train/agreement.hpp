@@ -76,7 +76,7 @@ class Agreement {
   void decide();
   bool proposeIfDue();
   bool collects() const;
-  void tellAll(const Letter& letter);
+  void sendToAll(const Letter& letter);
 
   Mailbox& _mailbox;
   Pace& _pace;

@@ -43,7 +43,7 @@ struct CheckpointJob {
   Clock::time_point start = Clock::now();
   double still_seconds = 0.0, write_seconds = 0.0;
   std::string failure;
-  bool told = false; ///< that it takes long has been reported
+  bool slow_reported = false; ///< the run has warned that writing takes long
   std::vector<std::string> set_aside;
   std::atomic<State> state{State::copying};
 

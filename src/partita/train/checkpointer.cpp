@@ -57,23 +57,23 @@ void Checkpointer::poll() {
     }
   }
   if (_job->state == CheckpointJob::State::named) {
-    tellResult();
+    reportResult();
   } else {
-    tellIfSlow();
+    reportIfSlow();
   }
 }
 
 /// Training goes on without this checkpoint; only the next one would have to wait for it.
-void Checkpointer::tellIfSlow() {
+void Checkpointer::reportIfSlow() {
   const std::int64_t patience = _run.config.run.watchdog;
   const bool slow = patience > 0 && Clock::now() - _job->start > std::chrono::seconds(patience);
-  if (slow && !std::exchange(_job->told, true)) {
+  if (slow && !std::exchange(_job->slow_reported, true)) {
     Log::warning("the checkpoint at step " + std::to_string(_job->content.progress->run_step) +
                  " is still being written after " + std::to_string(patience) + " s (run/watchdog)");
   }
 }
 
-void Checkpointer::tellResult() {
+void Checkpointer::reportResult() {
   const RunProgress& progress = *_job->content.progress;
   const double seconds = secondsSince(_job->start);
   _failed = !_job->failure.empty();

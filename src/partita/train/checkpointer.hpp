@@ -35,8 +35,8 @@ class Checkpointer {
 
  private:
   void publish();
-  void tellResult();
-  void tellIfSlow();
+  void reportResult();
+  void reportIfSlow();
 
   CheckpointedRun _run;
   std::shared_ptr<const Communicator> _comm; ///< used by the writing thread

@@ -13,7 +13,7 @@ constexpr double step_interval = 0.05, bound_interval = 0.1; // s between messag
 } // namespace
 
 Pace::Pace(Mailbox& mailbox, std::int64_t first, int walkers, bool walks)
-    : _mailbox(mailbox), _walkers(walkers), _walks(walks && walkers > 1), _step(first), _told_step(first),
+    : _mailbox(mailbox), _walkers(walkers), _walks(walks && walkers > 1), _step(first), _sent_step(first),
       _slowest(first) {
   if (_walks) _bound = first + shortest_lead;
 }
@@ -28,38 +28,38 @@ void Pace::look() {
     }
   }
   if (!_walks) return;
-  tellOwnStep();
-  if (_mailbox.rank() == 0) tellBound();
+  sendOwnStep();
+  if (_mailbox.rank() == 0) sendBound();
 }
 
-void Pace::tellOwnStep() {
+void Pace::sendOwnStep() {
   if (_mailbox.rank() == 0) _steps[0] = _step;
-  if (_step == _told_step || (mayGoOn() && secondsSince(_told) < step_interval)) return;
-  _told_step = _step;
-  _told = Clock::now();
+  if (_step == _sent_step || (mayContinue() && secondsSince(_sent_at) < step_interval)) return;
+  _sent_step = _step;
+  _sent_at = Clock::now();
   if (_mailbox.rank() != 0) _mailbox.send(0, Tag::pace, _step);
 }
 
 /// Sends the bound at once if a rank waits for it, and now and then otherwise. The speed is taken over at
 /// least a tenth of a second: steps that arrive within less time may have been under way for longer.
-void Pace::tellBound() {
+void Pace::sendBound() {
   if (static_cast<int>(_steps.size()) < _walkers) return;
   const auto less = [](const auto& one, const auto& other) { return one.second < other.second; };
   const std::int64_t slowest = std::min_element(_steps.begin(), _steps.end(), less)->second;
   const std::int64_t fastest = std::max_element(_steps.begin(), _steps.end(), less)->second;
-  const double seconds = secondsSince(_bound_told);
+  const double seconds = secondsSince(_bound_sent_at);
   if (slowest <= _slowest || (fastest < _bound && seconds < bound_interval)) return;
   const double speed = static_cast<double>(slowest - _slowest) / std::max(seconds, bound_interval);
   _bound = std::max(_bound, slowest + std::max(shortest_lead, static_cast<std::int64_t>(lead * speed)));
   _slowest = slowest;
   _interval = seconds;
-  _bound_told = Clock::now();
+  _bound_sent_at = Clock::now();
   for (const auto& [rank, step] : _steps)
     if (rank != 0) _mailbox.send(rank, Tag::pace, _bound);
 }
 
 double Pace::secondsOfSlowest() const {
-  return _walks ? std::max(_interval, secondsSince(_bound_told)) : 0.0;
+  return _walks ? std::max(_interval, secondsSince(_bound_sent_at)) : 0.0;
 }
 
 } // namespace partita

@@ -24,7 +24,7 @@ class Pace {
 
   /// This rank has completed a step.
   void reach(std::int64_t step) { _step = step; }
-  bool mayGoOn() const { return _step < _bound; }
+  bool mayContinue() const { return _step < _bound; }
   /// Sends and receives what is due. To be called after each poll of the mailbox.
   void look();
 
@@ -32,19 +32,19 @@ class Pace {
   double secondsOfSlowest() const;
 
  private:
-  void tellOwnStep();
-  void tellBound();
+  void sendOwnStep();
+  void sendBound();
 
   Mailbox& _mailbox;
   int _walkers;
   bool _walks;
-  std::int64_t _step, _told_step;
+  std::int64_t _step, _sent_step;
   std::int64_t _bound = std::numeric_limits<std::int64_t>::max();
-  Clock::time_point _told = Clock::now(); ///< when the own step was sent
+  Clock::time_point _sent_at = Clock::now(); ///< when the own step was sent
   // Used by rank 0 only.
   std::map<int, std::int64_t> _steps; ///< by rank, as far as known
   std::int64_t _slowest;              ///< its step when the bound was sent
-  Clock::time_point _bound_told = Clock::now();
+  Clock::time_point _bound_sent_at = Clock::now();
   double _interval = 0.0; ///< s
 };
 

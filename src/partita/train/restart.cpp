@@ -34,7 +34,7 @@ std::string damageOf(const Communicator& world, const std::string& file) {
     }
   });
   const std::int64_t finder = world.minimum(damage.empty() ? world.size() : world.rank());
-  return finder == world.size() ? "" : tellAll(world, damage, static_cast<int>(finder));
+  return finder == world.size() ? "" : broadcast(world, damage, static_cast<int>(finder));
 }
 
 std::vector<std::string> listTogether(const Communicator& world, const std::string& run_directory) {
@@ -43,7 +43,7 @@ std::vector<std::string> listTogether(const Communicator& world, const std::stri
     if (world.rank() != 0) return;
     for (const std::string& file : checkpointsIn(run_directory)) text += file + '\n';
   });
-  text = tellAll(world, text);
+  text = broadcast(world, text);
   std::vector<std::string> files;
   for (std::size_t begin = 0, end = 0; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1)
     files.push_back(text.substr(begin, end - begin));
@@ -84,8 +84,8 @@ void checkLength(const Position& position, const RunLength& length, const std::s
                   std::to_string(last) + " (run/epochs, run/steps, strategy/recovery_epochs)");
 }
 
-void tell(const Restart& restart, const Before& before, const RunConfig& deck, const RunLength& length,
-          int replicas) {
+void reportRestart(const Restart& restart, const Before& before, const RunConfig& deck,
+                   const RunLength& length, int replicas) {
   Log::info("continuing from " + restart.file + " at step " + std::to_string(length.runStep(restart.start)) +
             " of " + std::to_string(length.total()));
   for (const std::string& change : deckChanges(before.deck, deck)) Log::info("  changed: " + change);
@@ -194,7 +194,7 @@ Restart planRestart(const std::string& file, const RunConfig& deck, const RunCon
   }
   compareLabels(opened.facts(), sets, file, restart.keeps_state);
   if (restart.keeps_state) compareData(opened.facts(), *restart.found, sets, length);
-  tell(restart, before, deck, length, replicas);
+  reportRestart(restart, before, deck, length, replicas);
   return restart;
 }
 

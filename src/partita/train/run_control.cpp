@@ -82,7 +82,7 @@ Wishes RunControl::newWishes() {
     if (stop == none && limitReached()) stop = time_limit;
     if (_directory.takeCheckpointRequest()) wishes.checkpoint = 1;
   }
-  if (stop > _told_stop) wishes.stop = _told_stop = stop;
+  if (stop > _reported_stop) wishes.stop = _reported_stop = stop;
   return wishes;
 }
 

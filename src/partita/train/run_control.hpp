@@ -46,7 +46,7 @@ class RunControl : public StepControl {
   Pace _pace;
   Agreement _agreement;
   bool _first_step = true; ///< of this process
-  StopCode _told_stop = none;
+  StopCode _reported_stop = none;
   Clock::time_point _checked, _measured = Clock::now();
   double _gap = 0.0; ///< s: duration of as many steps as take a quarter of a second, at least one
   std::string _stop_reason;

@@ -156,7 +156,7 @@ RunDirectory::RunDirectory(const Communicator& world, std::string path) : _path(
 /// Network file systems may show a new file some seconds late.
 void RunDirectory::requireVisible(const Communicator& world) const {
   constexpr int attempts = 100;
-  const std::string token = tellAll(world, _lock != nullptr ? _lock->token() : std::string());
+  const std::string token = broadcast(world, _lock != nullptr ? _lock->token() : std::string());
   if (token.empty()) return;
   collectively(world, [&] {
     for (int i = 0; i < attempts; ++i) {

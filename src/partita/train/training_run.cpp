@@ -48,9 +48,9 @@ bool train(const ExecSpace& space, const RunContext& context) {
 }
 
 /// Returns the floats of rank 0 on every rank.
-std::vector<float> tellAll(const Communicator& world, const std::vector<float>& own) {
+std::vector<float> broadcast(const Communicator& world, const std::vector<float>& own) {
   const std::string bytes =
-      tellAll(world, std::string(reinterpret_cast<const char*>(own.data()), own.size() * sizeof(float)));
+      broadcast(world, std::string(reinterpret_cast<const char*>(own.data()), own.size() * sizeof(float)));
   std::vector<float> values(bytes.size() / sizeof(float));
   std::memcpy(values.data(), bytes.data(), bytes.size());
   return values;
@@ -62,17 +62,17 @@ RunFacts factsOf(const Communicator& world, const RunConfig& deck, const DataSet
   RunFacts facts{writeDeck(deck),
                  sets.classes,
                  sets.shape,
-                 tellAll(world, sets.shift),
-                 tellAll(world, sets.scale),
+                 broadcast(world, sets.shift),
+                 broadcast(world, sets.scale),
                  sets.label_values,
                  {}};
-  for (const auto& [name, value] : own) facts.provenance.emplace_back(name, tellAll(world, value));
+  for (const auto& [name, value] : own) facts.provenance.emplace_back(name, broadcast(world, value));
   return facts;
 }
 
 /// Reports how a run was stopped before its end.
-Outcome tellStop(const RunControl& control, const Checkpointer& checkpointer, const RunDirectory& directory,
-                 bool kept) {
+Outcome reportStop(const RunControl& control, const Checkpointer& checkpointer, const RunDirectory& directory,
+                   bool kept) {
   const std::string stopped = "stopped (" + control.stopReason() + ")";
   if (!directory.exists()) {
     Log::error(stopped + "; without a run directory (-d) nothing was kept");
@@ -141,7 +141,7 @@ Outcome trainDeck(const Communicator& world, const RunConfig& deck, const RunDir
   printTimes();
   if (!done) {
     if (trace != nullptr) trace->write(directory.file("trace.json"));
-    return tellStop(control, checkpointer, directory, kept);
+    return reportStop(control, checkpointer, directory, kept);
   }
 
   Summary summary;

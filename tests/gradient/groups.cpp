@@ -36,7 +36,7 @@ void check(LayerSpec spec, std::int64_t inputs) {
 
 } // namespace
 
-TEST_CASE("A block: layers one behind the other", "[gradient]") {
+TEST_CASE("A block: several layers in a row", "[gradient]") {
   check(group("block", {dense(5, Activation::tanh), dense(7, Activation::gelu), dense(4, Activation::tanh)}),
         6);
 }

@@ -6,7 +6,7 @@
 
 namespace partita::test::leaks {
 
-TEST_CASE("A communicator that is not freed is told of", "[leaks]") {
+TEST_CASE("A communicator that is not freed is reported", "[leaks]") {
   const int before = mpiObjects().communicators;
   auto leaked = std::make_unique<Communicator>(everyone().duplicate());
   CHECK(mpiObjects().communicators == before + 1);
@@ -18,7 +18,7 @@ TEST_CASE("A communicator that is not freed is told of", "[leaks]") {
   CHECK(mpiObjects().communicators == before + 1);
 }
 
-TEST_CASE("A request that is never completed is told of", "[leaks]") {
+TEST_CASE("A request that is never completed is reported", "[leaks]") {
   const MpiObjects before = mpiObjects();
   MPI_Request left = MPI_REQUEST_NULL;
   int value = 0;

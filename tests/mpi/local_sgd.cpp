@@ -113,7 +113,7 @@ double relativeDifference(const std::vector<Real>& a, const std::vector<Real>& b
 
 } // namespace
 
-TEST_CASE("A meeting takes the step of the papers, wherever the state lies", "[local-sgd]") {
+TEST_CASE("A meeting takes the step of the papers, wherever the state is", "[local-sgd]") {
   for (const char* outer : {"strategy/outer=average", "strategy/outer=nesterov"}) {
     for (const char* offload :
          {"optimiser/offload=none", "optimiser/offload=host", "optimiser/offload=file"}) {

@@ -129,7 +129,7 @@ TEST_CASE("Statistics and tied weights of 16 bits have the same bits on any rank
   }
 }
 
-TEST_CASE("Steps that are left out leave statistics alone in every strategy", "[mixed]") {
+TEST_CASE("Skipped steps leave statistics alone in every strategy", "[mixed]") {
   const int ranks = std::min(2, everyone().size());
   const std::string replicas = "strategy/replicas=" + std::to_string(ranks);
   const Overrides cut{"strategy/stages=2", "strategy/cuts=[2]", "strategy/recovery_epochs=1", "run/epochs=1"};
@@ -147,7 +147,7 @@ TEST_CASE("Steps that are left out leave statistics alone in every strategy", "[
     watchedHash(ranks, images + deck + Overrides{"strategy/wire=fp16"}, true);
 }
 
-TEST_CASE("A batch whose loss overflows is left out in every strategy, and no other", "[mixed]") {
+TEST_CASE("Every strategy skips a batch whose loss overflows, and no other batch", "[mixed]") {
   const Overrides half{"run/precision=fp16", "run/log_every=3"}, two{"strategy/stages=2"};
   const std::vector<Overrides> decks{{"strategy/kind=joint"},
                                      {"strategy/kind=joint", "strategy/microbatches=3"},

@@ -85,7 +85,7 @@ TEST_CASE("A lost message is reported: who waits for what", "[watchdog]") {
   CHECK_THAT(found.ends[0], ContainsSubstring("for message 5 (activations) from rank 0"));
 }
 
-TEST_CASE("A rank that gives no sign is warned of, then the job ends", "[watchdog]") {
+TEST_CASE("A rank that does not respond causes a warning, then the job ends", "[watchdog]") {
   const int ranks = everyone().size();
   if (ranks == 1) return;
   const Found found = lateRank(ranks - 1, vanish);

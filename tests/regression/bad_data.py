@@ -163,7 +163,7 @@ class BadData(support.RunTest):
         self.assertEqual(limited.returncode, 1)
         self.assertRegex(support.complaints(limited)[-1], "not enough space for 2[0-9.]+ MB in .*File too large")
 
-    def test_many_mistakes_are_told_quickly(self):
+    def test_many_errors_are_reported_quickly(self):
         deck = self.write("many.toml", "[run]\n" + "".join(f"k{i} = 1\n" for i in range(500000)))
         begin = time.monotonic()
         result = run("train", deck, timeout=60)

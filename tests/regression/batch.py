@@ -83,7 +83,7 @@ class Scripts(support.RunTest):
                 self.assertTrue(" ".join(submitted[0]).startswith(SUBMITTERS[kind(script)]), submitted)
                 self.assertEqual(submitted[0][-1], "17" if kind(script) == "slurm" else str(self.folder / script.name))
 
-    def test_a_submission_that_fails_is_told(self):
+    def test_a_submission_that_fails_is_reported(self):
         for script in SCRIPTS:
             if script.stem == "slurm-plain":
                 continue

@@ -47,7 +47,7 @@ class Answers(support.RunTest):
     def test_info(self):
         self.check_once("command_line", "info")
 
-    def test_training_tells_its_result_once(self):
+    def test_training_prints_its_result_once(self):
         self.check_once("test accuracy", "train", self.deck)
 
 

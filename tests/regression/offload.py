@@ -43,7 +43,7 @@ class Offload(support.RunTest):
         whole, wanted = self.whole_run(*deck, *NONE, ranks=ranks)
         self.assertEqual(self.go_on(whole, 11, *deck, *FILE, ranks=ranks)["parameters_hash"], wanted)
 
-    def test_16_bits_go_on_bit_for_bit(self):
+    def test_16_bits_continue_bit_for_bit(self):
         """Loss scale and steps that were taken are part of the state; small batches overflow at first."""
         fp16 = ["run/precision=fp16", "training/batch=4", "run/steps=30"]
         images = [*fp16, "training/batch=2", IMAGES]  # the eleventh step overflows, and must leave no statistics
@@ -61,7 +61,7 @@ class Offload(support.RunTest):
                     self.assertEqual(self.go_on(whole, step, *deck, *where, ranks=ranks)["parameters_hash"], wanted)
             shutil.rmtree(whole)
 
-    def test_another_precision_goes_on_from_the_masters(self):
+    def test_another_precision_continues_from_the_masters(self):
         """One step in bf16 changes little of what float has learnt; without the masters nothing would be left of it."""
         whole, _ = self.whole_run("run/precision=float")
         wanted = support.summary_of(whole)["test_loss"]
@@ -76,7 +76,7 @@ class Offload(support.RunTest):
         self.assertEqual(support.complaints(result),
                          ["partita: optimiser/offload_directory: cannot create a file in '/nowhere/at/all' for the optimiser state: No such file or directory"])
 
-    def test_the_plan_tells_what_lies_elsewhere(self):
+    def test_the_plan_shows_what_is_offloaded(self):
         result = support.run("train", self.deck, *FILE, "-n")
         self.assertIn("# optimiser state in files, up to ", result.stdout)
         result = support.run("train", self.deck, "run/precision=bf16", "-n")

@@ -61,7 +61,7 @@ class Pipeline(support.RunTest):
                              for tid in (0, 1))
             self.assertTrue(all(a < b for a, b in zip(first, second)), (first, second))
 
-    def test_the_plan_is_told(self):
+    def test_the_plan_is_printed(self):
         result = run("train", self.deck, "strategy/kind=pipeline", "strategy/stages=4", "strategy/cuts=flops",
                      "strategy/microbatches=8", "-n", "--ranks", 4)
         self.assertDone(result)

@@ -187,7 +187,7 @@ class RunDirectories(Protected):
         self.assertDone(run("train", self.deck, "run/seed=4", "-d", self.run_directory, "--overwrite"))
         self.assertEqual(support.summary_of(self.run_directory)["seed"], 4)
 
-    def test_results_stay_whatever_a_run_goes_on_from(self):
+    def test_results_stay_whatever_a_run_continues_from(self):
         """A checkpoint in the middle of a run that went on to its end, and other decks: nothing gets lost."""
         folder = self.run_directory
         train(folder, self.deck, "checkpoint/every=10", "checkpoint/keep=9")

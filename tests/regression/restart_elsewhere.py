@@ -42,7 +42,7 @@ class Elsewhere(support.RunTest):
         self.assertIn("step-000000020.h5 at step 20", result.stdout)
         self.assertEqual(found["parameters_hash"], summary["parameters_hash"])
 
-    def test_stages_dealt_to_other_ranks(self):
+    def test_stages_assigned_to_other_ranks(self):
         for method in ("relay", "free", "frozen"):
             shutil.rmtree(self.folder / "kept", ignore_errors=True)
             deal = [f"strategy/input={method}", "strategy/stages=4", "strategy/cuts=flops"]
@@ -71,7 +71,7 @@ class Elsewhere(support.RunTest):
         self.assertIn("changed: strategy/cuts: [3] -> [2]", result.stdout)
         self.assertEqual(found["steps"], STEPS)
 
-    def test_another_strategy_goes_on(self):
+    def test_another_strategy_continues(self):
         """Stages first, then the whole network: better than the stages alone."""
         summary, checkpoint = self.kept()
         found, result = self.go_on(checkpoint, "strategy/kind=joint", "run/epochs=4")
@@ -137,17 +137,17 @@ class Elsewhere(support.RunTest):
         self.assertIn("only the parameters carry over", result.stderr)
         self.assertEqual(support.summary_of(self.folder / "on")["steps"], 45)
 
-    def test_the_same_epochs_of_other_data_are_told(self):
+    def test_the_same_epochs_of_other_data_are_reported(self):
         _, checkpoint = self.kept()
         _, result = self.go_on(checkpoint, "data/samples=610")
         self.assertIn("the training set now has 610 samples instead of 600", result.stderr)
 
-    def test_as_many_samples_of_other_data_are_told(self):
+    def test_as_many_samples_of_other_data_are_reported(self):
         _, checkpoint = self.kept()
         _, result = self.go_on(checkpoint, "data/noise=0.3")
         self.assertIn("the training set has changed", result.stderr)
 
-    def test_a_longer_run_goes_on_from_its_end(self):
+    def test_a_longer_run_continues_from_its_end(self):
         _, checkpoint = self.kept(every=STEPS)
         _, result = self.go_on(checkpoint.with_name(f"step-{STEPS:09}.h5"), "run/epochs=3")
         self.assertIn(f"at step {STEPS} of 45", result.stdout)

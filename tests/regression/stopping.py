@@ -234,7 +234,7 @@ class GoingOn(support.RunTest):
                                "--overwrite", f"{self.kept}-2")
         self.assertEqual({path: path.read_bytes() for path in self.kept.rglob("*") if path.is_file()}, before)
 
-    def test_nothing_to_go_on_from(self):
+    def test_nothing_to_continue_from(self):
         self.assertDone(run(*self.arguments, "-r", "latest"))
         whole = train(self.folder / "whole", self.deck)
         self.assertEqual(self.summary(self.kept)["parameters_hash"], whole["parameters_hash"])

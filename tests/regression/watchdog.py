@@ -93,7 +93,7 @@ class Watchdog(support.RunTest):
         job.until(lambda: "faults: " in job.said(), "the fault")
         return job
 
-    def test_a_slow_checkpoint_is_told_of(self):
+    def test_a_slow_checkpoint_is_reported(self):
         job = self.slow_disk(3)
         job.until(lambda: re.search("warning: the checkpoint at step [0-9]+ is still being written after 2 s",
                                     job.said()), "the warning")

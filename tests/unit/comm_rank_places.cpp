@@ -25,7 +25,7 @@ RankPlace hostPlace(const std::string& host, int node, int local_rank, int threa
 
 } // namespace
 
-TEST_CASE("The map tells ranks that are alike in one line", "[comm]") {
+TEST_CASE("The map shows ranks that are alike on one line", "[comm]") {
   std::vector<RankPlace> places;
   addGpuNode(places, "nid1", 4, {0, 1, 2, 3});
   places.push_back(hostPlace("nid2", 4, 0, 8));
@@ -40,14 +40,14 @@ TEST_CASE("The map tells ranks that are alike in one line", "[comm]") {
   CHECK(placeWarnings(places).empty());
 }
 
-TEST_CASE("Ranks dealt out over nodes in turn are collected", "[comm]") {
+TEST_CASE("Ranks placed on nodes in turn are collected", "[comm]") {
   std::vector<RankPlace> places;
   for (int rank = 0; rank < 4; ++rank) places.push_back(hostPlace("node", rank % 2, rank / 2, 1));
   CHECK(placeLines(places) == Lines{"ranks 0,2: node, local ranks 0-1, host, 1 thread each",
                                     "ranks 1,3: node, local ranks 0-1, host, 1 thread each"});
 }
 
-TEST_CASE("Shared and idle devices are warned of", "[comm]") {
+TEST_CASE("The run warns about shared and idle devices", "[comm]") {
   std::vector<RankPlace> places;
   addGpuNode(places, "nid1", 2, {0, 1, 0, 1});
   addGpuNode(places, "nid2", 4, {0, 1});

@@ -85,7 +85,7 @@ TEST_CASE("A silent rank counts where another waits", "[comm]") {
   CHECK(table.silent(111, 10).empty());
 }
 
-TEST_CASE("The table tells the suspicious first and counts the alike", "[comm]") {
+TEST_CASE("The table lists suspicious ranks first and groups ranks that are alike", "[comm]") {
   WaitTable table = tableOf({waitsForAll(6), waitsForAll(5), waitsFor(3, 6), Sign::ofWork(), Sign::ofWork(),
                              Sign::ofWait({Kind::taker, "activations", 2, 21}, 7)});
   CHECK(table.text(100) == "  rank 2: waiting 6 s for message 17 (activations) from rank 3\n"

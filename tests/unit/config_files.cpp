@@ -99,7 +99,7 @@ std::string mutated(std::string text, std::mt19937& random) {
 
 } // namespace
 
-TEST_CASE("A deck that cannot be read is told in one line", "[config]") {
+TEST_CASE("A deck that cannot be read is reported in one line", "[config]") {
   const Folder folder;
   CHECK(errorOf((folder.path / "none.toml").string()) ==
         (folder.path / "none.toml").string() + ": no such deck");

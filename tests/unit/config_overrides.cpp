@@ -91,7 +91,7 @@ TEST_CASE("A bad override names itself", "[config]") {
                                    "is 100; set run/steps=0 to count epochs");
 }
 
-TEST_CASE("A combination that an override broke is told of the override", "[config]") {
+TEST_CASE("A combination that an override broke is reported at the override", "[config]") {
   const std::string text = deck + "[strategy]\nkind = \"sil\"\ncuts = [3]\n";
   REQUIRE_NOTHROW(parseDeck(text, "deck.toml"));
   try {

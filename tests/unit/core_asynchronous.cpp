@@ -23,7 +23,7 @@ StoredVector fileOf(const Values& values) {
 
 } // namespace
 
-TEST_CASE("What waits for an event sees the copies in front of it", "[core]") {
+TEST_CASE("Work that waits for an event sees the copies before it", "[core]") {
   const Values values = normals(size, 1);
   const StoredVector from = fileOf(values), to = fileOf(Values(values.size(), 0.0));
   for (const bool from_disk : {false, true}) {
@@ -49,7 +49,7 @@ TEST_CASE("What waits for an event sees the copies in front of it", "[core]") {
   }
 }
 
-TEST_CASE("Copies from a disk go on beside the work that they do not belong to", "[core]") {
+TEST_CASE("Copies from a disk overlap work that does not depend on them", "[core]") {
   if (!device_is_host) return; // a GPU copies unpinned memory synchronously
   const StoredVector from = fileOf(normals(size, 1));
   const Vector to = vectorOf(Values(static_cast<std::size_t>(size), 0.0));

@@ -36,7 +36,7 @@ TEST_CASE("SHA-256 does not depend on how the data are split", "[core]") {
   }
 }
 
-TEST_CASE("A copy of a SHA-256 goes on where the first one stopped", "[core]") {
+TEST_CASE("A copy of a SHA-256 continues where the first one stopped", "[core]") {
   Sha256 first;
   first.update("ab", 2);
   Sha256 second = first;

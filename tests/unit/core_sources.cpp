@@ -197,7 +197,7 @@ TEST_CASE("Nobody but a strategy's own plan and folder asks which strategy runs"
   CHECK(found.size() <= 5);
 }
 
-TEST_CASE("Nothing but the four tables of layers tells one type from another", "[sources]") {
+TEST_CASE("Only the four tables of layers distinguish types", "[sources]") {
   std::vector<Source> others;
   for (const Source& source : programSources()) {
     const std::string path = source.path.generic_string();

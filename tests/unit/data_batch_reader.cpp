@@ -83,7 +83,7 @@ TEST_CASE("Batches may be smaller than the reader's capacity", "[data]") {
   }
 }
 
-TEST_CASE("A reader makes no more batches ahead than it was told", "[data]") {
+TEST_CASE("A reader prepares no more batches in advance than requested", "[data]") {
   const CountingRows rows;
   const Dataset set{{}, someLabels()};
   BatchReader reader(&rows, set, trainingOrder(samples, 3, 10, 0, 1, 0), 20, 10, 2);

@@ -91,7 +91,7 @@ TEST_CASE("Verbs agree with their subjects, also over clauses in between", "[dat
   CHECK(with_clauses > 20);
 }
 
-TEST_CASE("The entropy of the built-in text is what the documents say, and a bound of what can be told",
+TEST_CASE("The entropy of the built-in text is what the documents say, and a bound of what can be predicted",
           "[data]") {
   CHECK(grammarEntropy() == Approx(0.42588216322)); // docs/text.md
   const std::string text = grammarText(1, GrammarSplit::train, 2000000);

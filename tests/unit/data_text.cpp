@@ -112,7 +112,7 @@ TEST_CASE("The quick way to merge is the plain one", "[data]") {
   CHECK(BytePairs().encode("ab") == Tokens{'a', 'b'});
 }
 
-TEST_CASE("What is wrong with a vocabulary is told with its line", "[data]") {
+TEST_CASE("Errors in a vocabulary are reported with their line", "[data]") {
   CHECK(messageOfPairs("97 97\nx 3\n") == "v.txt:2: expected a pair of tokens, such as '104 101'");
   CHECK(messageOfPairs("97\n") == "v.txt:1: expected a pair of tokens, such as '104 101'");
   CHECK(messageOfPairs("-1 97\n") == "v.txt:1: expected a pair of tokens, such as '104 101'");

@@ -61,7 +61,7 @@ TEST_CASE("Members of an archive are 32-bit where they fit", "[io]") {
   CHECK(numberAt(end, 16, 4) == 100);
 }
 
-TEST_CASE("Members over 4 GB, and those behind 4 GB, have 64-bit numbers", "[io]") {
+TEST_CASE("Members over 4 GB, and those after 4 GB, have 64-bit numbers", "[io]") {
   const ZipMember large{"a.npy", six_gigabytes, six_gigabytes + 1, 0};
   const std::string local = zipLocalHeader(large), entry = zipDirectoryEntry(large);
   REQUIRE(local.size() == 30 + 5 + 20);
@@ -137,7 +137,7 @@ TEST_CASE("What is not finished or cannot be written leaves no file", "[io]") {
         nowhere + ": cannot be written: No such file or directory");
 }
 
-TEST_CASE("What stands beside an output, or is no regular file, is left alone", "[io]") {
+TEST_CASE("Files next to an output, and targets that are not regular files, are left alone", "[io]") {
   const ScratchFolder folder;
   folder.write("a.npz.partial", "somebody's");
   folder.write("target.npz", "old");
@@ -196,7 +196,7 @@ TEST_CASE("An output that is also an input is refused, under any name", "[io]") 
   refuseInput(folder.path("new"), {folder.path("a"), folder.path("new")}); // the file does not exist yet
 }
 
-TEST_CASE("Members shorter or longer than was said are a defect", "[io]") {
+TEST_CASE("Members shorter or longer than announced are a defect", "[io]") {
   const ScratchFolder folder;
   ZipWriter file(folder.path("a.zip"));
   file.begin("a", 2);

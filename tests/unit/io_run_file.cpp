@@ -125,7 +125,7 @@ TEST_CASE("The hash is SHA-256 over the parameters in layer order", "[io]") {
   CHECK(hashOf(model) != hashOf(makeModel(2, 2)));
 }
 
-TEST_CASE("A file tells its facts and its tensors", "[io]") {
+TEST_CASE("A file returns its facts and its tensors", "[io]") {
   const ScratchFolder folder;
   write(makeModel(2, 1), folder.path("p.h5"));
   const RunFile file(folder.path("p.h5"));
@@ -144,7 +144,7 @@ TEST_CASE("A file tells its facts and its tensors", "[io]") {
   CHECK(file.tensors()[7].extents == std::vector<std::int64_t>{classes});
 }
 
-TEST_CASE("A checkpoint tells where the run stood", "[io]") {
+TEST_CASE("A checkpoint returns the position of the run", "[io]") {
   const ScratchFolder folder;
   const SmallModel model = makeModel(2, 1);
   write(model, folder.path("c.h5"), true);
@@ -184,7 +184,7 @@ TEST_CASE("A checkpoint tells where the run stood", "[io]") {
   CHECK_FALSE(readStageTensors(file, "second_moment", stage, StoredVector(values)));
 }
 
-TEST_CASE("Tensors are told in the order of the layers, beyond the tenth too", "[io]") {
+TEST_CASE("Tensors are listed in the order of the layers, also after the tenth", "[io]") {
   const ScratchFolder folder;
   RunConfig config = smallConfig(1);
   config.network = denseNetwork(std::vector<std::int64_t>(11, 6), Activation::relu);

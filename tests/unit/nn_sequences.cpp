@@ -61,7 +61,7 @@ double differenceOf(const Values& a, const Values& b) {
 
 } // namespace
 
-TEST_CASE("A position of attention does not see those behind it", "[nn]") {
+TEST_CASE("A position of attention does not see later positions", "[nn]") {
   LayerSpec spec = layer("attention");
   spec.attention.heads = 3;
   constexpr std::int64_t positions = 150, width = 12, seen = 90;

@@ -50,7 +50,7 @@ TEST_CASE("Without scaling the factor is one for ever", "[optim]") {
   CHECK(scale.value() == 1.0);
 }
 
-TEST_CASE("A loss scale goes on where it was", "[optim]") {
+TEST_CASE("A loss scale continues from its last value", "[optim]") {
   LossScale before(true);
   before.stepSkipped();
   takeSteps(before, 17);

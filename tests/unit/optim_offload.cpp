@@ -72,7 +72,7 @@ std::string lineOf(const std::function<void()>& work) {
 
 } // namespace
 
-TEST_CASE("A stored vector gives back what was put in, wherever it lies", "[offload]") {
+TEST_CASE("A stored vector gives back what was put in, wherever it is", "[offload]") {
   const std::vector<Real> values = realNormals(size, 1);
   for (const Offload offload : {Offload::none, Offload::host, Offload::file}) {
     const StoredVector vector({offload, folder}, "partita::test::stored", size);

@@ -134,7 +134,7 @@ TEST_CASE("Published networks have the published numbers of parameters", "[plan]
   CHECK(forwardFlops(resnet) == Approx(2 * 4.089e9).epsilon(1e-3));
 }
 
-TEST_CASE("An activation moves over pools and out of blocks to the stage behind a cut", "[plan]") {
+TEST_CASE("An activation moves over pools and out of blocks to the stage after a cut", "[plan]") {
   RunConfig config = parseDeck(R"([network]
 layers = [
   { type = "conv2d", channels = 4, kernel = 3, activation = "relu" },
@@ -169,7 +169,7 @@ cuts = [2]
   CHECK_FALSE(linear.stages[1].entrance);
 }
 
-TEST_CASE("Running statistics are kept twice where a step may be left out", "[plan]") {
+TEST_CASE("Running statistics are kept twice if steps may be skipped", "[plan]") {
   RunConfig config = parseDeck(R"([network]
 layers = [{ type = "batch-norm" }, { type = "dense" }]
 )",

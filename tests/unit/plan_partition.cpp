@@ -114,7 +114,7 @@ TEST_CASE("A pipeline keeps as many activations as are live", "[plan]") {
   CHECK(last.buffers == 4 * rows * ((1 + 2) + 256 * (1 + (1 + 1) + 2)));
 }
 
-TEST_CASE("What lies in the memory of a device depends on the way of messages", "[plan]") {
+TEST_CASE("Contents of device memory depend on the path of messages", "[plan]") {
   RunConfig config = bigConfig(2);
   config.strategy.kind = StrategyKind::pipeline;
   config.training.batch = 16;

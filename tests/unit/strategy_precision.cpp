@@ -67,7 +67,7 @@ NetworkSection withBatchNorm() {
 
 } // namespace
 
-TEST_CASE("Steps that overflow are left out until the loss scale fits", "[strategy]") {
+TEST_CASE("Steps that overflow are skipped until the loss scale fits", "[strategy]") {
   Trainer fp16(Precision::fp16);
   const StageUpdater& updater = fp16.trainer.updater();
   const std::vector<Real> before = fp16.masters();
@@ -95,7 +95,7 @@ TEST_CASE("The range of bf16 is that of float, and needs no scale", "[strategy]"
   }
 }
 
-TEST_CASE("A step that is left out leaves nothing of its batch in running statistics", "[strategy]") {
+TEST_CASE("A skipped step leaves nothing of its batch in running statistics", "[strategy]") {
   Trainer trainer(Precision::fp16, withBatchNorm());
   trainer.trainer.updater().resume(0, {0.0, LossScale::most, 0.0}); // too large for fp16
   const Values start = trainer.statistics();

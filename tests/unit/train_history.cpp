@@ -56,7 +56,7 @@ TEST_CASE("A stage that is not the last one keeps its number in an evaluation", 
   CHECK(folder.read("history.csv") == header + "0,evaluation,1,0,0,0,2,,,,,50\n");
 }
 
-TEST_CASE("A history that goes on keeps the whole rows up to its step", "[train]") {
+TEST_CASE("A continued history keeps the whole rows up to its step", "[train]") {
   const ScratchFolder folder;
   const std::string before = "1.5,step,1,1,7,7,0.5,0.001,2000,1.5,75,\n",
                     same = "4.5,step,2,1,9,9,0.5,0.001,,,,\n",
@@ -75,7 +75,7 @@ TEST_CASE("A history that goes on keeps the whole rows up to its step", "[train]
   CHECK(folder.read("history.csv") == header);
 }
 
-TEST_CASE("Rows that find no room are kept until there is some", "[train]") {
+TEST_CASE("Rows that cannot be written are kept until they can", "[train]") {
   const ScratchFolder folder;
   const std::string path = folder.path("history.csv");
   HistoryFile history(path);

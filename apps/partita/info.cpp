@@ -2,6 +2,7 @@
 #include "partita/config/text.hpp"
 #include "partita/core/log.hpp"
 #include "partita/io/read_run_file.hpp"
+#include "partita/plan/network_plan.hpp"
 #include "partita/train/banner.hpp"
 #include "partita/train/run_files.hpp"
 
@@ -51,12 +52,13 @@ void showFile(const std::string& path) {
   Log::info("  samples of " + joined(facts.shape, " x ") + " values, " + std::to_string(facts.classes) +
             " classes");
   if (!facts.label_values.empty()) Log::info("  labels in the data files: " + numbers(facts.label_values));
-  std::int64_t total = 0;
+  std::int64_t network = 0, heads = 0;
   for (const TensorRecord& tensor : file.tensors()) {
-    if (tensor.kind == parameters_kind) total += tensor.size();
+    if (tensor.kind == parameters_kind) (isOfHead(tensor.layer) ? heads : network) += tensor.size();
     Log::info("  " + tensor.path().substr(1) + "  " + joined(tensor.extents, " x "));
   }
-  Log::info("  " + std::to_string(total) + " parameters");
+  Log::info("  " + std::to_string(network) + " parameters" +
+            (heads > 0 ? ", and " + std::to_string(heads) + " in the heads of stages" : ""));
   for (const auto& [name, value] : facts.provenance) Log::info("  " + name + ": " + value);
 }
 

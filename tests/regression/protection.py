@@ -325,7 +325,7 @@ class RunDirectories(Protected):
 
     def test_long_command_lines_can_be_read_again(self):
         folder = self.folder / "long"
-        self.assertDone(run("train", self.deck, *["run/seed=5"] * 8000, "-d", folder, timeout=60))
+        self.assertDone(run("train", self.deck, *["run/seed=5"] * 8000, "strategy/labels=orthogonal", "-d", folder, timeout=60))
         for command in ("evaluate", "info"):
             self.assertDone(run(command, folder))
 

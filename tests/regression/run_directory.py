@@ -13,6 +13,7 @@ from support import run, train
 
 STEPS, BATCH, WIDTH, REAL = 30, 40, 32, 4
 PARAMETERS = 144 * 32 + 32 + 4 * (32 * 32 + 32) + 32 * 10 + 10
+HEAD = 32 * 10  # labels that learn, after each stage but the last
 STORED = 144 * 32 + 64 + 4 * (32 * 32 + 64) + 32 * 10 + 64  # each tensor as a multiple of 64 values
 COLUMNS = ["time_s", "event", "stage", "epoch", "step", "run_step", "loss", "learning_rate", "samples_per_second", "grad_norm",
            "train_accuracy", "accuracy"]
@@ -54,8 +55,10 @@ class Summary(support.RunTest):
         self.assertEqual(sum(stage["parameters"] for stage in partition), PARAMETERS)
         layers = [index for stage in partition for index in range(stage["layers"][0], stage["layers"][1] + 1)]
         self.assertEqual(layers, list(range(6)))
-        self.assertEqual(sum(stage["parameter_bytes"] for stage in partition), REAL * STORED)
-        self.assertEqual(sum(stage["optimiser_bytes"] for stage in partition), 2 * REAL * STORED)
+        self.assertEqual([stage["head_parameters"] for stage in partition], [HEAD] * (stages - 1) + [0])
+        stored = STORED + (stages - 1) * HEAD
+        self.assertEqual(sum(stage["parameter_bytes"] for stage in partition), REAL * stored)
+        self.assertEqual(sum(stage["optimiser_bytes"] for stage in partition), 2 * REAL * stored)
         for stage in partition:
             self.assertEqual(stage["offloaded_bytes"], 0)
             self.assertTrue(all(stage[key] > 0 for key in ("flops_per_sample", "activation_bytes", "buffer_bytes")))
@@ -79,7 +82,7 @@ class Summary(support.RunTest):
             summary = train(self.folder / f"run{ranks}", self.deck, f"strategy/stages={stages}",
                             "strategy/cuts=flops", "strategy/replicas=2", ranks=ranks)
             self.check_values(summary, stages, 2, ranks)
-            self.assertEqual(summary["bytes_between_replicas"], 2 * STEPS * STORED * REAL)
+            self.assertEqual(summary["bytes_between_replicas"], 2 * STEPS * (STORED + (stages - 1) * HEAD) * REAL)
             self.assertEqual(summary["bytes_between_stages"], (stages - 1) * STEPS * BATCH * WIDTH * REAL)
 
     def test_warnings_are_kept(self):
@@ -181,7 +184,7 @@ class Files(support.RunTest):
         self.assertDone(result)
         self.assertIn((self.run_directory / "deck.toml").read_text().strip(), result.stdout)
         self.assertIn("layer0.dense/weight  32 x 144\n", result.stdout)
-        self.assertIn(f"{PARAMETERS} parameters\n", result.stdout)
+        self.assertIn(f"  {PARAMETERS} parameters, and {HEAD} in the heads of stages\n", result.stdout)
 
     def test_other_programs_read_the_parameters(self):
         if shutil.which("h5dump") is None:

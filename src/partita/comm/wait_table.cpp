@@ -73,7 +73,8 @@ void WaitTable::take(int rank, const Sign& sign, double now) {
 
 std::vector<int> WaitTable::stuck(double now, double seconds) const {
   std::vector<bool> held;
-  for (const Row& row : _rows) held.push_back(waits(row, now) && now - row.reported + row.sign.waited >= seconds);
+  for (const Row& row : _rows)
+    held.push_back(waits(row, now) && now - row.reported + row.sign.waited >= seconds);
   // A rank that waits for a rank that can proceed will proceed as well; the ranks left at the end cannot.
   for (bool changed = true; changed;) {
     changed = false;

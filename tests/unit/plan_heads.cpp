@@ -72,6 +72,21 @@ TEST_CASE("Heads of layers begin after the cut and keep their places", "[plan]")
       Catch::Contains("strategy/head: entry 1: conv2d needs channels x rows x columns"));
 }
 
+TEST_CASE("The labels of tokens are one matrix for all positions", "[plan]") {
+  const std::string tokens = R"(layers = [
+  { type = "embedding", width = 8 }, { type = "residual", layers = [{ type = "dense", units = 8 }] }, { type = "dense" },
+]
+[data]
+kind = "grammar")";
+  const Partition partition = cut(deckOf("stages = 2\ncuts = [2]", tokens), {5});
+  const LayerPlan& labels = partition.stages[0].head.back();
+  CHECK(labels.parameters() == 10 * 8);
+  CHECK(labels.out == Shape{5, 10});
+  CHECK(partition.stages[0].labelWidth() == 8);
+  CHECK_THROWS_WITH(cut(deckOf("stages = 2\ncuts = [2]\nhead = [{type = \"flatten\"}]", tokens), {5}),
+                    Catch::Contains("strategy/head: the layers must keep the 5 positions of a sequence"));
+}
+
 TEST_CASE("Labels learn unless the deck says otherwise or they cannot", "[plan]") {
   const auto learns = [](const std::string& strategy) { return learnsLabels(deckOf(strategy).strategy.sil); };
   CHECK(learns(""));

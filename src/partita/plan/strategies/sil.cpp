@@ -181,6 +181,9 @@ class SilPlan final : public StrategyPlan {
       if (stages[i].parameters() == 0)
         throw UserError("strategy/cuts: stage " + std::to_string(i + 1) + " has no parameters to learn");
       checkPositions(stages[i]);
+      if (!stages[i].head.empty() && stages[i].head.back().outputs() != stages[i].labelValues())
+        throw UserError("strategy/head: the layers must keep the " + std::to_string(stages[i].positions) +
+                        " positions of a sequence");
       const std::int64_t width = stages[i].labelWidth();
       const LabelKind kind = labelKind(section.sil, width, classes);
       const bool wide = kind == LabelKind::orthogonal || kind == LabelKind::etf || kind == LabelKind::block;

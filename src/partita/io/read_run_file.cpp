@@ -21,13 +21,13 @@ namespace {
 /// The N of "layerN.dense" or "headN.0.dense"; negative for other names. Heads are listed after layers.
 long placeOf(const std::string& layer) {
   constexpr long first_head = 1L << 32;
-  const auto numberAfter = [&](const std::string& prefix) {
+  const auto number_after = [&](const std::string& prefix) {
     const bool fits = layer.compare(0, prefix.size(), prefix) == 0 && layer.size() > prefix.size() &&
                       std::isdigit(layer[prefix.size()]) != 0;
     return fits ? std::strtol(layer.c_str() + prefix.size(), nullptr, 10) : -1L;
   };
-  const long head = numberAfter("head");
-  return head >= 0 ? first_head + head : numberAfter("layer");
+  const long head = number_after("head");
+  return head >= 0 ? first_head + head : number_after("layer");
 }
 
 bool before(const TensorRecord& a, const TensorRecord& b) {

@@ -82,13 +82,13 @@ Matrix EvaluatedShare::predictionsOf(const ExecSpace& space, LocalStage& stage) 
   const Matrix own = stage.predict(space, pass, stage.tape.output());
   if (!_adds) return own;
   const std::int64_t rows = stage.tape.rows, labels = rows * _labels;
-  const auto perLabel = [labels](const Matrix& values) {
+  const auto per_label = [labels](const Matrix& values) {
     return Matrix(values.data(), static_cast<std::size_t>(labels),
                   values.size() / static_cast<std::size_t>(labels));
   };
   const Matrix sum = topRows(_sum, rows);
-  addLogSoftmax(space, perLabel(own), static_cast<Real>(stage.exit_weight), stage.stage.plan().first(),
-                perLabel(sum));
+  addLogSoftmax(space, per_label(own), static_cast<Real>(stage.exit_weight), stage.stage.plan().first(),
+                per_label(sum));
   return sum;
 }
 

@@ -68,14 +68,14 @@ std::int64_t poolingWindow(const SilSection& sil, const Shape& cut) {
   constexpr std::int64_t most_values = 4096;
   if (cut.size() < 3) return 1;
   if (sil.label_pool > 0) return sil.label_pool;
-  const auto valuesAfter = [&](std::int64_t window) {
+  const auto values_after = [&](std::int64_t window) {
     std::int64_t values = cut[0];
     for (std::size_t axis = 1; axis < cut.size(); ++axis) values *= cut[axis] / window;
     return values;
   };
   const std::int64_t smallest = *std::min_element(cut.begin() + 1, cut.end());
   std::int64_t window = 1;
-  while (window < smallest && valuesAfter(window) > most_values) ++window;
+  while (window < smallest && values_after(window) > most_values) ++window;
   return window;
 }
 

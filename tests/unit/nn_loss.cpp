@@ -137,8 +137,8 @@ TEST_CASE("Fixed labels are recognised by their decoder", "[nn]") {
 
 TEST_CASE("Exits add up weighted log-probabilities", "[nn]") {
   const Matrix sum = matrixOf(2, 2, {7.0, 7.0, 7.0, 7.0}); // is overwritten by the first exit
-  addLogSoftmax(space, matrixOf(2, 2, {0.0, std::log(3.0), 1e4, 0.0}), Real(1), true, sum);
-  addLogSoftmax(space, matrixOf(2, 2, {0.0, 0.0, 5.0, 5.0}), Real(0.5), false, sum);
+  addLogSoftmax(space, matrixOf(2, 2, {0.0, std::log(3.0), 1e4, 0.0}), Real(1), Real(0), sum);
+  addLogSoftmax(space, matrixOf(2, 2, {0.0, 0.0, 5.0, 5.0}), Real(0.5), Real(1), sum);
   const Values found = valuesOf(sum);
   const double half = 0.5 * std::log(0.5);
   CHECK(found[0] == Approx(std::log(0.25) + half));

@@ -49,7 +49,7 @@ struct RunFacts {
       label_values; ///< labels of classes 0, 1, ... in the data files; empty: equal to the classes
   Provenance provenance;
   std::vector<double> exit_weights =
-      {}; ///< of each stage's prediction in the joined network; empty: all are 1
+      {}; ///< of each stage's prediction in the joined network; empty: all are equal
 };
 
 /// Sums of a stage and replica since the last row of the history.

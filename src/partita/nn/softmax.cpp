@@ -92,8 +92,7 @@ struct SoftmaxRow {
 
 struct LogSoftmaxRow {
   Matrix logits, sum;
-  Real weight;
-  bool first;
+  Real weight, keep;
 
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
     const auto count = static_cast<int>(logits.extent(1));
@@ -103,7 +102,7 @@ struct LogSoftmaxRow {
     Real total = 0;
     for (int c = 0; c < count; ++c) total += rowExp(z[c] - largest);
     const Real shift = largest + log(total);
-    for (int c = 0; c < count; ++c) out[c] = (first ? Real(0) : out[c]) + weight * (z[c] - shift);
+    for (int c = 0; c < count; ++c) out[c] = (keep == 0 ? Real(0) : keep * out[c]) + weight * (z[c] - shift);
   }
 };
 
@@ -118,9 +117,9 @@ void softmaxCrossEntropy(const ExecSpace& space, const Matrix& logits, const Tar
   score.accumulate(space, rows);
 }
 
-void addLogSoftmax(const ExecSpace& space, const Matrix& logits, Real weight, bool first, const Matrix& sum) {
+void addLogSoftmax(const ExecSpace& space, const Matrix& logits, Real weight, Real keep, const Matrix& sum) {
   Kokkos::parallel_for("partita::addLogSoftmax", Range(space, 0, static_cast<std::int64_t>(logits.extent(0))),
-                       LogSoftmaxRow{logits, sum, weight, first});
+                       LogSoftmaxRow{logits, sum, weight, keep});
 }
 
 void softmax(const ExecSpace& space, Real scale, const Matrix& logits, const Matrix& probabilities) {

@@ -13,7 +13,7 @@ void softmaxCrossEntropy(const ExecSpace& space, const Matrix& logits, const Tar
 /// probabilities = softmax(scale * logits), row by row; the two may be the same matrix.
 void softmax(const ExecSpace& space, Real scale, const Matrix& logits, const Matrix& probabilities);
 
-/// sum = weight * log softmax(logits), row by row, added to what `sum` holds unless `first`.
-void addLogSoftmax(const ExecSpace& space, const Matrix& logits, Real weight, bool first, const Matrix& sum);
+/// sum = keep * sum + weight * log softmax(logits), row by row; `sum` is not read if `keep` is 0.
+void addLogSoftmax(const ExecSpace& space, const Matrix& logits, Real weight, Real keep, const Matrix& sum);
 
 } // namespace partita

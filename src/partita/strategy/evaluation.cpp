@@ -87,8 +87,12 @@ Matrix EvaluatedShare::predictionsOf(const ExecSpace& space, LocalStage& stage) 
                   values.size() / static_cast<std::size_t>(labels));
   };
   const Matrix sum = topRows(_sum, rows);
-  addLogSoftmax(space, per_label(own), static_cast<Real>(stage.exit_weight), stage.stage.plan().first(),
-                per_label(sum));
+  // Equal weights make the mean of the log-probabilities up to this stage.
+  const double share = 1.0 / (stage.index() + 1), weight = stage.exit_weight.value_or(share),
+               keep = stage.index() == 0  ? 0.0
+                      : stage.exit_weight ? 1.0
+                                          : 1.0 - share;
+  addLogSoftmax(space, per_label(own), static_cast<Real>(weight), static_cast<Real>(keep), per_label(sum));
   return sum;
 }
 

@@ -6,6 +6,8 @@
 #include "partita/nn/reencode.hpp"
 #include "partita/nn/stage.hpp"
 
+#include <optional>
+
 namespace partita {
 
 /// What a stage of the joined network keeps of a batch for the backward pass.
@@ -53,7 +55,8 @@ struct LocalStage {
   Stage stage;
   std::unique_ptr<LabelDecoder> decoder; ///< of fixed labels; null: none, or the squared error
   Tape head_tape;
-  double exit_weight = 1.0;           ///< of the stage's prediction in a joined network that adds them up
+  /// Fitted weight of the stage's prediction in a joined network that adds them up; none: all are equal.
+  std::optional<double> exit_weight;
   std::unique_ptr<Reencode> reencode; ///< null: the activation itself crosses the cut
   JoinedTape tape;
   Score score;

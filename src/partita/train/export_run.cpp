@@ -100,7 +100,7 @@ class StageOperations {
 
   void addExit(const StagePlan& plan) {
     const std::vector<double>& weights = _stored.facts.exit_weights;
-    const double weight = weights.empty() ? 1.0 : weights.at(static_cast<std::size_t>(plan.index));
+    const double weight = weights.empty() ? 1.0 / _count : weights.at(static_cast<std::size_t>(plan.index));
     _operations.addExit(plan.index + 1, weight, _stored.facts.classes, [&] { predict(plan); });
   }
 

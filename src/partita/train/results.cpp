@@ -175,14 +175,16 @@ void doWatched(const std::string& path, std::int64_t patience, const std::functi
   if (failure != nullptr) std::rethrow_exception(failure);
 }
 
-/// The weights with which the joined network adds up its stages; empty if all are 1. Collective.
+/// The fitted weights with which the joined network adds up its stages; empty if all are equal. Collective.
 std::vector<double> exitWeights(const Setup& setup) {
   std::vector<double> weights(setup.plans.partition.stages.size(), 0.0);
   for (const auto& local : setup.stages)
-    if (setup.grid.speaks()) weights[static_cast<std::size_t>(local->index())] = local->exit_weight;
+    if (setup.grid.speaks())
+      weights[static_cast<std::size_t>(local->index())] = local->exit_weight.value_or(0.0);
   setup.grid.world().sum(weights);
-  const bool equal = std::all_of(weights.begin(), weights.end(), [](double weight) { return weight == 1.0; });
-  return equal ? std::vector<double>{} : weights;
+  const bool fitted =
+      std::any_of(weights.begin(), weights.end(), [](double weight) { return weight != 0.0; });
+  return fitted ? weights : std::vector<double>{};
 }
 
 /// Writes `parameters.h5`: like a checkpoint, with parameters and statistics alone.

@@ -222,12 +222,12 @@ bool restoreUpdater(const ExecSpace& space, const Restart& restart, const RunCon
   const int replica_of_file = restart.replicaOf(config, grid.replica());
   LocalStage& local = updater.local();
   const RunFile& file = *restart.opened;
-  const auto readAll = [&](const std::vector<Optimiser::State>& states) {
+  const auto read_all = [&](const std::vector<Optimiser::State>& states) {
     return std::all_of(states.begin(), states.end(), [&](const Optimiser::State& state) {
       return readStageTensors(file, state.name, local.stage, state.values, replica_of_file);
     });
   };
-  const bool complete = readAll(updater.optimiser().state()), kept = readAll(updater.kept());
+  const bool complete = read_all(updater.optimiser().state()), kept = read_all(updater.kept());
   if (!complete)
     for (const Optimiser::State& state : updater.optimiser().state()) state.values.clear(space);
   const RunProgress& found = *restart.found;

@@ -2,9 +2,9 @@
 
 namespace partita {
 
-NetworkWork::NetworkWork(const RunContext& context, const std::vector<StageUpdater*>& updaters,
+NetworkWork::NetworkWork(const RunContext& context, std::vector<StageUpdater*> updaters,
                          std::int64_t microbatches, std::int64_t live)
-    : _context(context), _updaters(updaters), _microbatches(microbatches),
+    : _context(context), _updaters(std::move(updaters)), _microbatches(microbatches),
       _live(static_cast<std::size_t>(live)) {
   const Slice share =
       replicaSlice(context.config.training.batch, context.grid.replica(), context.grid.replicas());

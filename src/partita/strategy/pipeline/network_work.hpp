@@ -15,8 +15,8 @@ class NetworkWork : public PipelineWork {
  public:
   /// `updaters`: those of the stages, in order. `microbatches`: in a replica's share of a batch; at most
   /// `live` of them are kept at once.
-  NetworkWork(const RunContext& context, const std::vector<StageUpdater*>& updaters,
-              std::int64_t microbatches, std::int64_t live);
+  NetworkWork(const RunContext& context, std::vector<StageUpdater*> updaters, std::int64_t microbatches,
+              std::int64_t live);
 
   /// Begins a batch; `step` as in Pass. The reader delivers its microbatches one after another, holds as many
   /// as are live, and must outlive the batch.

@@ -46,7 +46,7 @@ std::int64_t stampCount(const Channel& channel) {
 
 /// MPI guarantees tags up to 32767. Numbers repeat only after more messages than a queue can hold.
 int tagOf(const Channel& channel, std::int64_t number) {
-  return static_cast<int>(channel.tag) + 16 * static_cast<int>(number % 2000);
+  return static_cast<int>(channel.tag) + tag_count * static_cast<int>(number % 1000);
 }
 
 } // namespace

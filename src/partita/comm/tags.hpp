@@ -3,7 +3,7 @@
 namespace partita {
 
 /// The purpose of a message. Each has its own tag, so that messages between the same ranks are never
-/// confused, on any communicator. Values are 0 to 15, since streams put message numbers into the higher bits.
+/// confused, on any communicator. Values are below `tag_count`, since streams put message numbers into the higher bits.
 enum class Tag : int {
   evaluation = 1,  ///< activations to evaluate
   relay = 2,       ///< activations for a stage that trains at the same time
@@ -20,7 +20,9 @@ enum class Tag : int {
   agreement = 13,  ///< on a step after which all ranks take an action
   pace = 14,       ///< how far a rank has got and how far it may go
   exits = 15,      ///< what the stages so far predict, in an evaluation
+  lookahead = 16,  ///< parameters of the next stage's first layer, for a head
+  refresh = 17,    ///< weights of the network's last layer, for a head
 };
-constexpr int tag_count = 16;
+constexpr int tag_count = 32;
 
 } // namespace partita

@@ -192,6 +192,17 @@ void addTransport(Section& section, StrategySection& strategy) {
               "factor on the learning rate of stages 2, 3, ...");
   section.add("later_hold", choice(strategy.sil.later_hold),
               "keep the learning rate of stages 2, 3, ... high until near the end; auto: with relay");
+  section.add("joint_every", &strategy.sil.joint_every, within(0, 1e9), "steps",
+              "relay: every so many steps gradients cross the cuts, as in a pipeline; 0: never");
+  section.add("lookahead", &strategy.sil.lookahead, within(0, 1e9), "steps",
+              "relay, learned labels: the head of a stage begins with a copy of the next stage's first layer "
+              "that has parameters, which learns, and moves towards the original every so many steps; 0: no "
+              "copy");
+  section.add("refresh", &strategy.sil.refresh, within(0, 1e9), "steps",
+              "relay, learned labels: every so many steps the weights of the network's last layer replace "
+              "the labels of all stages; 0: never");
+  section.add("transport", &strategy.sil.transport, within(0, 1e6), "",
+              "weight of the mean square of what residual layers add, in the loss of each stage");
   section.add("queue", &strategy.queue, within(1, 1024), "batches",
               "relay, frozen: maximum number of batches in transit between two stages");
   section.add("cache_directory", &strategy.sil.cache_directory,

@@ -246,8 +246,7 @@ void validateCutList(const StrategySection& s, std::int64_t layers, Diagnostics&
                 "; the network has " + number(layers) + " layers)");
 }
 
-/// Labels that learn exist only where they are trained: inputs made from labels cannot use them, and the
-/// squared error would shrink them to zero.
+/// See `canLearnLabels`.
 void validateLearnedLabels(const SilSection& sil, Diagnostics& d) {
   const bool learned = sil.labels == LabelKind::learned;
   d.check(!learned || sil.input != StageInput::free, {"strategy/labels", "strategy/input"},
@@ -258,12 +257,23 @@ void validateLearnedLabels(const SilSection& sil, Diagnostics& d) {
           "needs labels of a fixed kind, not 'learned'");
   d.check(sil.label_init != LabelKind::learned, {"strategy/label_init"},
           "labels cannot start as 'learned'; choose a fixed kind or 'auto'");
-  const bool may_learn = learned || (sil.labels == LabelKind::automatic && sil.input != StageInput::free &&
-                                     sil.loss == StageLoss::prototype && sil.reencode != Switch::on);
-  d.check(sil.head.empty() || may_learn, {"strategy/head", "strategy/labels"},
+  d.check(sil.head.empty() || learnsLabels(sil), {"strategy/head", "strategy/labels"},
           "a head of layers needs labels 'learned', with loss 'prototype' and input 'relay' or 'frozen'");
   d.check(!takesTokens(sil.head), {"strategy/head"}, "an embedding can only be the first layer of a network");
   validateLayers(sil.head, "strategy/head", "strategy/head", false, d);
+}
+
+/// In a joint step gradients cross the cuts of a relay.
+void validateJointSteps(const RunConfig& c, Diagnostics& d) {
+  const SilSection& sil = c.strategy.sil;
+  if (sil.joint_every == 0) return;
+  d.check(sil.input == StageInput::relay, {"strategy/joint_every", "strategy/input"},
+          "needs input 'relay', not '" + nameOf(sil.input) + "'");
+  d.check(sil.reencode != Switch::on, {"strategy/joint_every", "strategy/reencode"},
+          "gradients cannot cross a cut whose values are re-encoded");
+  const bool fp16 = c.run.precision == Precision::fp16 || c.strategy.wire == Precision::fp16;
+  d.check(!fp16, {"strategy/joint_every", "run/precision"},
+          "stages scale their losses differently in 'fp16'; use 'bf16' or float");
 }
 
 /// Exits add log-probabilities, which the squared error does not give.
@@ -292,6 +302,7 @@ void validateStages(const RunConfig& c, Diagnostics& d) {
   d.check(s.sil.reencode != Switch::on || s.sil.loss == StageLoss::prototype,
           {"strategy/reencode", "strategy/loss"}, "needs loss 'prototype', not '" + nameOf(s.sil.loss) + "'");
   validateLearnedLabels(s.sil, d);
+  validateJointSteps(c, d);
   validateExits(c, d);
 }
 

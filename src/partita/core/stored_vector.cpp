@@ -83,6 +83,10 @@ StoredVector::HostSpan StoredVector::part(std::int64_t begin, std::int64_t count
 }
 
 void StoredVector::load(const ExecSpace& space, std::int64_t begin, const Vector& to) const {
+  if (!offloaded()) {
+    Kokkos::deep_copy(space, to, Vector(_device.data() + begin, to.size()));
+    return;
+  }
   if (device_is_host && _in_file) { // possibly on a thread unknown to Kokkos
     std::memcpy(to.data(), part(begin, to.size()).data(), to.size() * sizeof(Real));
     return;
@@ -91,6 +95,10 @@ void StoredVector::load(const ExecSpace& space, std::int64_t begin, const Vector
 }
 
 void StoredVector::save(const ExecSpace& space, std::int64_t begin, const Vector& from) const {
+  if (!offloaded()) {
+    Kokkos::deep_copy(space, Vector(_device.data() + begin, from.size()), from);
+    return;
+  }
   if (device_is_host && _in_file) {
     std::memcpy(part(begin, from.size()).data(), from.data(), from.size() * sizeof(Real));
     return;

@@ -37,6 +37,15 @@ struct Add {
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, std::int64_t j) const { to(i, j) += what(i, j); }
 };
 
+/// Gradient of the penalty on the output of a residual branch.
+struct AddScaled {
+  Matrix to, what;
+  Real factor;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, std::int64_t j) const {
+    to(i, j) += factor * what(i, j);
+  }
+};
+
 Matrix asMatrix(const Vector& values, std::size_t rows, std::size_t columns) {
   return Matrix(values.data(), rows, columns);
 }
@@ -131,6 +140,11 @@ void Group::backward(const ExecSpace& space, const Pass& pass, const Matrix& in,
   });
   const Matrix to_body = asMatrix(memory.gradients[0], rows, out.extent(1)); // the other branch needs it too
   Kokkos::deep_copy(space, to_body, grad_out);
+  if (pass.transport > 0) {
+    forEachElement(
+        space, "partita::Group::transport_kernel", rows, out.extent(1),
+        AddScaled{to_body, memory.body.output(), pass.transport / static_cast<Real>(out.extent(1))});
+  }
   _body.backward(space, memory.pass, in, memory.body, to_body, grad_in, work);
   if (_shortcut.empty()) {
     if (grad_in.size() > 0)

@@ -6,7 +6,9 @@ namespace partita {
 
 /// Layers that count as one: `block` y = body(x), or `residual` y = act(body(x) + shortcut(x)), where an
 /// empty shortcut is x itself (He et al., arXiv 1512.03385). With `recompute` only x is kept for the backward
-/// pass, which then begins with another forward pass (Chen et al., arXiv 1604.06174).
+/// pass, which then begins with another forward pass (Chen et al., arXiv 1604.06174). With `Pass::transport`
+/// the loss of a sample grows by that weight times half the mean square of body(x), which keeps what a
+/// residual layer adds small (Karkar et al., arXiv 2309.17357).
 class Group : public PlannedLayer {
  public:
   explicit Group(const LayerPlan& plan);

@@ -123,6 +123,13 @@ void Stage::setParameters(const ExecSpace& space, const Real* values) {
   fence(space, "partita::Stage::setParameters");
 }
 
+void Stage::setParameters(const ExecSpace& space, std::int64_t begin, const Vector& values) {
+  const std::int64_t end = begin + static_cast<std::int64_t>(values.size());
+  _masters.save(space, begin, values);
+  if (_precision != Precision::single)
+    convert(space, {Precision::single, values.data(), end - begin}, trained().parameters.part(begin, end));
+}
+
 Pass Stage::completed(Pass pass) const {
   pass.work = _scratch;
   pass.seed = _seed;

@@ -48,6 +48,8 @@ class Stage {
   const StoredVector& masters() const { return _masters; }
   ParameterBuffers trained() const;                               ///< for an optimiser
   void setParameters(const ExecSpace& space, const Real* values); ///< all of them, from the host
+  /// Some of them, from the device: values `begin` and the following ones of the flat buffer.
+  void setParameters(const ExecSpace& space, std::int64_t begin, const Vector& values);
   const std::vector<StageTensor>& tensors() const { return _tensors; }
   /// State that forward updates while training and no gradient reaches; also one flat buffer.
   const Vector& statistics() const { return _statistics; }

@@ -124,20 +124,23 @@ std::vector<LayerPlan> planNetwork(const NetworkSection& network, const Shape& i
   return layers;
 }
 
-std::vector<LayerPlan> planHead(std::vector<LayerSpec> layers, std::int64_t pool, const LayerPlan& last) {
+std::vector<LayerPlan> planHeadLayers(const std::vector<LayerSpec>& layers, const LayerPlan& last) {
   constexpr std::int64_t numbers_per_head = 1000, first_head = 1000 * numbers_per_head;
-  if (pool > 1) layers.insert(layers.begin(), averagePool(pool));
-  LayerSpec labels;
-  labels.dense.units = last.classes;
-  labels.dense.bias = false;
-  layers.push_back(labels);
-  const NetworkSection head{std::move(layers), last.initialisation};
+  const NetworkSection head{layers, last.initialisation};
   std::vector<LayerPlan> plans = Planner(head, last.classes,
                                          {head_place + std::to_string(last.index) + ".", "strategy/head",
                                           first_head + last.index * numbers_per_head})
                                      .planAll(last.out);
   for (LayerPlan& plan : plans) plan.index = last.index;
   return plans;
+}
+
+std::vector<LayerPlan> planHead(std::vector<LayerSpec> layers, const LayerPlan& last) {
+  LayerSpec labels;
+  labels.dense.units = last.classes;
+  labels.dense.bias = false;
+  layers.push_back(labels);
+  return planHeadLayers(layers, last);
 }
 
 } // namespace partita

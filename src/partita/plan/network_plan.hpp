@@ -14,10 +14,12 @@ inline bool isOfHead(const std::string& layer_name) {
   return layer_name.rfind(head_place, 0) == 0;
 }
 
-/// The head of a stage that ends with `last`: `layers`, preceded by an average over windows of `pool` places
-/// along each axis if `pool` is above 1, and followed by a dense layer without bias to one value per class
-/// (and per position of a sequence), whose weights are the learned labels. Throws UserError if a layer does
-/// not fit.
-std::vector<LayerPlan> planHead(std::vector<LayerSpec> layers, std::int64_t pool, const LayerPlan& last);
+/// `layers` in the head of a stage that ends with `last`. Throws UserError if a layer does not fit.
+std::vector<LayerPlan> planHeadLayers(const std::vector<LayerSpec>& layers, const LayerPlan& last);
+
+/// The head of a stage that ends with `last`: `layers`, followed by a dense layer without bias to one value
+/// per class (and per position of a sequence), whose weights are the learned labels. Throws UserError if a
+/// layer does not fit.
+std::vector<LayerPlan> planHead(std::vector<LayerSpec> layers, const LayerPlan& last);
 
 } // namespace partita

@@ -83,6 +83,10 @@ Partition planPartition(const RunConfig& config, const Layers& layers, std::int6
     first = last;
   }
   for (const StagePlan& stage : partition.stages) checkTies(stage);
+  for (const ParameterCopy& copy : plan.copies(strategy, partition.stages)) {
+    partition.stages[static_cast<std::size_t>(copy.from_stage)].copies.push_back(copy);
+    partition.stages[static_cast<std::size_t>(copy.to_stage)].copies.push_back(copy);
+  }
   partition.joint_flops = makeStage(strategy, layers, 0, n, 0, 1).trainFlops(false);
   plan.checkStages(strategy, partition.stages, classes);
   return partition;

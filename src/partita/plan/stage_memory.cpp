@@ -63,6 +63,29 @@ std::int64_t StageBuffers::ofRelay() const {
   return bytes;
 }
 
+std::int64_t StageBuffers::ofJointSteps() const {
+  const std::int64_t in = _rows.share * _stage.inputs(), out = _rows.share * _stage.outputs();
+  std::int64_t bytes = 0;
+  if (_place.receives()) bytes += in * _device.real_bytes + slots(in, _wire);
+  if (_place.sends()) bytes += slots(out, _wire) + copies(out, _wire);
+  return bytes;
+}
+
+/// Sent unconverted. Weights of the last layer are assumed to come from another rank if there is one.
+std::int64_t StageBuffers::ofCopies() const {
+  constexpr Precision wire = Precision::single;
+  std::int64_t bytes = 0;
+  for (const ParameterCopy& copy : _stage.copies) {
+    const bool gives = copy.from_stage == _stage.index;
+    const bool remote = copy.kind == ParameterCopy::Kind::last_weights ? _place.groups > 1
+                        : gives                                       ? _place.receives()
+                                                                      : _place.sends();
+    bytes += (!gives && copy.keep > 0.0 ? 2 : 1) * copy.size * _device.real_bytes;
+    if (remote) bytes += slots(copy.size, wire) + (gives ? 0 : copies(copy.size, wire));
+  }
+  return bytes;
+}
+
 /// A SyntheticSource, after the first stage.
 std::int64_t StageBuffers::ofFreeInput(bool mixes) const {
   const std::int64_t bytes = batches(_rows.share, 1, _stage.first());
@@ -125,16 +148,17 @@ std::int64_t gradientBytes(std::int64_t parameters, const RunConfig& config, con
 }
 
 /// Moments and masters.
-void addOptimiser(StageMemory& memory, std::int64_t parameters, const RunConfig& config,
+void addOptimiser(StageMemory& memory, const StagePlan& stage, const RunConfig& config,
                   const DeviceKind& device) {
   constexpr std::int64_t buffer_sets = 3; // of BucketStream
   const OptimiserSection& optimiser = config.optimiser;
   const int moments = optimiser.kind != OptimiserKind::sgd ? 2 : optimiser.momentum > 0.0 ? 1 : 0;
   const std::int64_t vectors = moments + (config.run.precision != Precision::single ? 1 : 0),
+                     parameters = stage.storedValues(),
                      state = vectors * parameters * device.real_bytes,
                      bucket = std::min(optimiser.offload_bucket, parameters) * device.real_bytes;
   // The strategy's own vectors stream through buffers of their own, with the masters.
-  const auto kept = static_cast<std::int64_t>(planOf(config.strategy).keptStates(config.strategy).size());
+  const auto kept = static_cast<std::int64_t>(planOf(config.strategy).keptStates(config.strategy, stage).size());
   const std::int64_t all = state + kept * parameters * device.real_bytes,
                      masters = config.run.precision != Precision::single ? 1 : 0;
   if (optimiser.offload == Offload::none) {
@@ -184,7 +208,7 @@ StageMemory stageMemory(const StagePlan& stage, const RunConfig& config, const S
   memory.parameters = parameters * numberBytes(config.run.precision, real_bytes) +
                       stage.statistics() * (leavesStepsOut(config) ? 2 : 1) * real_bytes;
   memory.gradients = gradientBytes(parameters, config, place, device);
-  addOptimiser(memory, parameters, config, device);
+  addOptimiser(memory, stage, config, device);
   memory.activations = activationValues(stage, config, rows) * real_bytes;
   memory.evaluation = buffers.ofEvaluation();
   const std::int64_t more_tapes = // of the other live microbatches

@@ -44,6 +44,8 @@ class StageBuffers {
 
   std::int64_t ofPipeline() const;            ///< training of `joint` and `pipeline`, recovery of `sil`
   std::int64_t ofRelay() const;               ///< activations of the previous stage arrive batch by batch
+  std::int64_t ofJointSteps() const;          ///< gradients go back in some steps of a relay
+  std::int64_t ofCopies() const;              ///< parameters that heads copy from later stages
   std::int64_t ofFrozen() const;              ///< these are spilled first, and read again in every epoch
   std::int64_t ofFreeInput(bool mixes) const; ///< inputs are made from labels, or mixtures of them
   std::int64_t ofEvaluation() const;          ///< in addition to any of these

@@ -5,6 +5,7 @@
 #include "partita/plan/strategy_plan.hpp"
 
 #include <algorithm>
+#include <tuple>
 
 namespace partita {
 
@@ -90,9 +91,12 @@ std::vector<LayerPlan> StagePlan::withHead() const {
   return all;
 }
 
+std::int64_t StagePlan::bodyStoredValues() const {
+  return sumOver(layers, [](const LayerPlan& layer) { return layer.storedValues(); });
+}
+
 std::int64_t StagePlan::storedValues() const {
-  const auto stored = [](const LayerPlan& layer) { return layer.storedValues(); };
-  return sumOver(layers, stored) + sumOver(head, stored);
+  return bodyStoredValues() + sumOver(head, [](const LayerPlan& layer) { return layer.storedValues(); });
 }
 
 std::int64_t StagePlan::statistics() const {
@@ -196,7 +200,7 @@ StagePlan makeStage(const StrategySection& strategy, const std::vector<LayerPlan
     if (stage.entrance)
       stage.layers.insert(stage.layers.begin(), activationAfter(before.back(), moved->spec));
   }
-  if (!stage.last()) stage.head = planOf(strategy).head(strategy, stage.layers.back());
+  if (!stage.last()) std::tie(stage.head, stage.copied) = planOf(strategy).head(strategy, layers, last);
   return stage;
 }
 

@@ -34,6 +34,15 @@ std::vector<StageTensor> parameterTensors(const std::vector<LayerPlan>& layers);
 /// The statistics of some layers in their flat buffer, without gaps, because no matrix product reads them.
 std::vector<StageTensor> statisticTensors(const std::vector<LayerPlan>& layers);
 
+/// A part of a head that is refreshed, while the network trains, with parameters of a later stage.
+struct ParameterCopy {
+  enum class Kind { first_layer, last_weights } kind;
+  int from_stage = 0, to_stage = 0;
+  std::int64_t from = 0, to = 0, size = 0; ///< places in the flat buffers of the two stages, in values
+  std::int64_t every = 0;                  ///< steps between two refreshes
+  double keep = 0.0;                       ///< weight of the old values; 1 - keep is that of the new ones
+};
+
 /// A stage: consecutive layers that one rank trains.
 struct StagePlan {
   int index = 0, stages = 1;
@@ -41,8 +50,10 @@ struct StagePlan {
       layers; ///< begins with an `activation` layer if the cut before it is matched before the activation
 
   std::vector<LayerPlan>
-      head;              ///< predicts the classes from the stage's output and learns with it; empty: none
-  bool entrance = false; ///< does it begin with that layer?
+      head;                ///< predicts the classes from the stage's output and learns with it; empty: none
+  std::int64_t copied = 0; ///< leading layers of the head that are copies of the next stage's first layers
+  std::vector<ParameterCopy> copies; ///< of its own parameters in other heads, and of others' in its head
+  bool entrance = false;             ///< does it begin with that layer?
   std::int64_t positions = 1; ///< labels per sample: one, or one per position of a sequence of tokens
 
   bool first() const { return index == 0; }
@@ -62,6 +73,7 @@ struct StagePlan {
   trainFlops(bool input_gradient) const; ///< per sample, without the head; with the gradient of its input?
   std::int64_t labelValues() const;      ///< per sample: one per class and label, as a decoder makes them
   std::int64_t keptValues() const; ///< per sample: all that backward needs except the input, without the head
+  std::int64_t bodyStoredValues() const; ///< the part of `storedValues` before the head
   std::int64_t headValues() const; ///< per sample: the same for the head
   std::int64_t widest() const;     ///< widest activation inside or at the end, values per sample
   std::int64_t workValues(std::int64_t rows) const; ///< scratch of the layer that needs most of it

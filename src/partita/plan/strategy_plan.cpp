@@ -2,7 +2,8 @@
 
 namespace partita {
 
-std::vector<LayerPlan> StrategyPlan::head(const StrategySection&, const LayerPlan&) const {
+std::pair<std::vector<LayerPlan>, std::int64_t>
+StrategyPlan::head(const StrategySection&, const std::vector<LayerPlan>&, std::int64_t) const {
   return {};
 }
 

@@ -35,9 +35,15 @@ class StrategyPlan {
   virtual bool gradientsCross() const = 0;
   /// The settings of the synthetic labels that stages learn from; null if they use none.
   virtual const SilSection* labels(const StrategySection&) const { return nullptr; }
-  /// The layers with which a stage that ends with `last`, but is not the last stage, predicts the classes
-  /// from its output. They learn with the stage and are not part of the joined network. Empty: none.
-  virtual std::vector<LayerPlan> head(const StrategySection&, const LayerPlan& last) const;
+  /// The layers with which a stage that ends before layer `end` of `layers`, but is not the last stage,
+  /// predicts the classes from its output. They learn with the stage and are not part of the joined network.
+  /// The number says how many of them are copies of the layers from `end` on. Empty: none.
+  virtual std::pair<std::vector<LayerPlan>, std::int64_t>
+  head(const StrategySection&, const std::vector<LayerPlan>& layers, std::int64_t end) const;
+  /// Parts of heads that are refreshed with parameters of later stages. Throws UserError if shapes differ.
+  virtual std::vector<ParameterCopy> copies(const StrategySection&, const std::vector<StagePlan>&) const {
+    return {};
+  }
   /// Do microbatches go through joined stages at any time of the run?
   virtual bool usesMicrobatches(const StrategySection& section) const = 0;
   /// Largest number of samples in one pass of a stage, given a replica's `share` of the batch and the size of
@@ -68,7 +74,7 @@ class StrategyPlan {
   /// Names of the vectors that checkpoints keep for a stage in addition to parameters, statistics and
   /// optimiser state. They are as long as the parameters, lie where the optimiser state lies, and are the
   /// same on all replicas.
-  virtual std::vector<std::string> keptStates(const StrategySection&) const { return {}; }
+  virtual std::vector<std::string> keptStates(const StrategySection&, const StagePlan&) const { return {}; }
   /// What stages learn from, in words: a run can be continued with the same stages only if this is the same.
   virtual std::string course(const StrategySection& section) const = 0;
 

@@ -108,7 +108,9 @@ class StageUpdater {
   const LossScale& lossScale() const { return _scale; }
   std::int64_t step() const { return _step; }
   /// Does the current step report, or between steps the next one?
-  bool reports() const { return (_step + 1) % _log_every == 0 || _step + 1 == _schedule.steps; }
+  bool reports() const { return reportsAfter(_step + 1); }
+  /// Between steps: does the last one report?
+  bool reported() const { return reportsAfter(_step); }
 
   /// Adds a vector of the strategy, of the stage's length, to the checkpointed state. Call before the first
   /// step.
@@ -129,6 +131,9 @@ class StageUpdater {
   void update(const ExecSpace& space, std::optional<double> squares);
   void skipStep(const ExecSpace& space);
 
+  bool reportsAfter(std::int64_t step) const {
+    return step % _log_every == 0 || step == _schedule.steps;
+  }
   bool clips() const { return _section.clip_norm > 0.0; }
   bool updatesLate() const { return _late && !reports(); }
   void updatePart(const ExecSpace& space, std::int64_t begin, std::int64_t end);

@@ -58,7 +58,7 @@ Operation reencodeOperation(const StoredNetwork& stored, const StagePlan& plan) 
 /// The decoder of fixed labels as a dense layer: classes from the rows of the stage's output.
 Operation decoderOperation(const StoredNetwork& stored, const StagePlan& plan) {
   Operation decoder = reencodeOperation(stored, plan);
-  const LayerPlan labels = planHead({}, 1, plan.layers.back()).front();
+  const LayerPlan labels = planHead({}, plan.layers.back()).front();
   decoder.kind = Operation::Kind::layer;
   decoder.name = labels.name();
   decoder.type = labels.spec.type;

@@ -12,7 +12,8 @@ namespace partita {
 /// If replicas differ, each has its own values, except for what the strategy keeps for all of them.
 bool RunSnapshot::ofEachReplica(const std::string& kind) const {
   const StrategySection& strategy = _run.config.strategy;
-  const std::vector<std::string> shared = planOf(strategy).keptStates(strategy);
+  const std::vector<std::string> shared =
+      planOf(strategy).keptStates(strategy, _run.partition.stages.back());
   return planOf(strategy).replicasDiffer(strategy) &&
          std::find(shared.begin(), shared.end(), kind) == shared.end();
 }
@@ -26,11 +27,12 @@ bool RunSnapshot::writesHere(const std::string& kind, std::size_t number) const 
 
 std::size_t RunSnapshot::size() const {
   const StrategySection& strategy = _run.config.strategy;
-  const std::size_t kinds =
-      1 + optimiserStates(_run.config.optimiser).size() + planOf(strategy).keptStates(strategy).size();
+  const std::size_t states = optimiserStates(_run.config.optimiser).size();
   std::size_t values = 0;
-  for (const auto& local : _run.stages)
-    values += kinds * local->stage.masters().size() + local->stage.statistics().extent(0);
+  for (const auto& local : _run.stages) {
+    const std::size_t kept = planOf(strategy).keptStates(strategy, local->stage.plan()).size();
+    values += (1 + states + kept) * local->stage.masters().size() + local->stage.statistics().extent(0);
+  }
   return values;
 }
 
@@ -53,7 +55,8 @@ std::vector<std::string> RunSnapshot::kindsFor(const StagePlan& stage, const Pos
   if (one_by_one && stage.index != position.stage) return kinds; // done, or not begun
   for (const std::string& name : optimiserStates(_run.config.optimiser)) kinds.push_back(name);
   const StrategySection& strategy = _run.config.strategy;
-  for (const std::string& name : planOf(strategy).keptStates(strategy)) kinds.push_back(name);
+  if (position.phase == RunPhase::recovery) return kinds; // the stages learn as one
+  for (const std::string& name : planOf(strategy).keptStates(strategy, stage)) kinds.push_back(name);
   return kinds;
 }
 

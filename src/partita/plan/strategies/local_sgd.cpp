@@ -31,7 +31,7 @@ class LocalSgdPlan final : public JointPlan {
   }
 
   bool replicasDiffer(const StrategySection&) const override { return true; }
-  std::vector<std::string> keptStates(const StrategySection& section) const override {
+  std::vector<std::string> keptStates(const StrategySection& section, const StagePlan&) const override {
     if (section.local_sgd.outer == OuterStep::average) return {"last_meeting"};
     return {"last_meeting", "outer_momentum"};
   }

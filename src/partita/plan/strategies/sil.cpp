@@ -1,5 +1,6 @@
 #include "partita/plan/strategies/sil.hpp"
 
+#include "partita/plan/layers/table.hpp"
 #include "partita/config/names.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/plan/network_plan.hpp"
@@ -7,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 
 namespace partita {
@@ -49,11 +51,6 @@ bool matchedBefore(const StrategySection& strategy, std::int64_t weight_layers) 
   }
 }
 
-bool learnsLabels(const SilSection& sil) {
-  if (sil.labels != LabelKind::automatic) return sil.labels == LabelKind::learned;
-  return sil.loss == StageLoss::prototype && sil.input != StageInput::free && sil.reencode != Switch::on;
-}
-
 LabelKind labelKind(const SilSection& sil, std::int64_t width, std::int64_t classes) {
   const bool learns = sil.labels == LabelKind::automatic || sil.labels == LabelKind::learned;
   const LabelKind kind = learns ? sil.label_init : sil.labels;
@@ -82,10 +79,66 @@ std::int64_t poolingWindow(const SilSection& sil, const Shape& cut) {
 } // namespace
 
 bool labelsCountUnits(const SilSection& sil, const Shape& cut) {
-  return !learnsLabels(sil) || (sil.head.empty() && poolingWindow(sil, cut) == 1);
+  return !learnsLabels(sil) || (sil.head.empty() && sil.lookahead == 0 && poolingWindow(sil, cut) == 1);
 }
 
 namespace {
+
+/// The layers from `end` on that a head before them begins with: up to the first one with parameters, unless
+/// that is the last layer of the network, which predicts classes itself.
+std::vector<LayerSpec> copiedLayers(const SilSection& sil, const std::vector<LayerPlan>& layers,
+                                    std::int64_t end) {
+  std::vector<LayerSpec> copied;
+  for (std::size_t i = end; sil.lookahead > 0 && i + 1 < layers.size(); ++i) {
+    copied.push_back(layers[i].spec);
+    if (layers[i].parameters() > 0) return copied;
+  }
+  return {};
+}
+
+std::int64_t storedValuesOf(const std::vector<LayerPlan>& layers, std::int64_t count) {
+  std::int64_t values = 0;
+  for (std::int64_t i = 0; i < count; ++i) values += layers[static_cast<std::size_t>(i)].storedValues();
+  return values;
+}
+
+/// The copy of the next stage's first layers moves towards them as an exponential average of their values per
+/// step would (momentum of Su et al., arXiv 2402.17318).
+ParameterCopy copyOfNext(const SilSection& sil, const StagePlan& stage) {
+  constexpr double momentum = 0.995;
+  ParameterCopy copy;
+  copy.kind = ParameterCopy::Kind::first_layer;
+  copy.from_stage = stage.index + 1;
+  copy.to_stage = stage.index;
+  copy.to = stage.bodyStoredValues();
+  copy.size = storedValuesOf(stage.head, stage.copied);
+  copy.every = sil.lookahead;
+  copy.keep = std::pow(momentum, static_cast<double>(sil.lookahead));
+  return copy;
+}
+
+/// The labels of a stage are refreshed with the weights of the last layer of the network.
+ParameterCopy copyOfLast(const SilSection& sil, const StagePlan& stage, const StagePlan& last) {
+  const StageTensor labels = parameterTensors(stage.withHead()).back();
+  ParameterCopy copy;
+  copy.kind = ParameterCopy::Kind::last_weights;
+  copy.from_stage = last.index;
+  copy.to_stage = stage.index;
+  copy.to = labels.offset;
+  copy.size = storedSize(labels.size);
+  copy.every = sil.refresh;
+  Shape extents;
+  for (const StageTensor& tensor : parameterTensors(last.layers)) {
+    if (tensor.extents.size() < 2) continue;
+    extents = tensor.extents;
+    copy.from = tensor.offset;
+  }
+  if (extents != labels.extents)
+    throw UserError("strategy/refresh: the weights of the last layer, " + toText(extents) +
+                    ", cannot replace the labels of stage " + std::to_string(stage.index + 1) + ", " +
+                    toText(labels.extents) + "; a head that ends with as many values helps");
+  return copy;
+}
 
 double flopsOf(const std::vector<LayerPlan>& head) {
   double flops = 0.0;
@@ -113,7 +166,7 @@ std::int64_t trainingBuffers(const StageBuffers& buffers, const StrategySection&
   case StageInput::relay:
     break;
   }
-  return buffers.ofRelay();
+  return buffers.ofRelay() + buffers.ofCopies() + (section.sil.joint_every > 0 ? buffers.ofJointSteps() : 0);
 }
 
 /// Which labels the stages have, and why.
@@ -154,9 +207,34 @@ class SilPlan final : public StrategyPlan {
   }
   std::int64_t passRows(std::int64_t share, std::int64_t) const override { return share; }
 
-  std::vector<LayerPlan> head(const StrategySection& section, const LayerPlan& last) const override {
-    if (!learnsLabels(section.sil)) return {};
-    return planHead(section.sil.head, poolingWindow(section.sil, last.out), last);
+  std::pair<std::vector<LayerPlan>, std::int64_t>
+  head(const StrategySection& section, const std::vector<LayerPlan>& layers, std::int64_t end) const override {
+    const SilSection& sil = section.sil;
+    if (!learnsLabels(sil)) return {};
+    const LayerPlan& last = layers[end - 1];
+    std::vector<LayerSpec> specs = copiedLayers(sil, layers, end);
+    const std::int64_t copied = specs.size();
+    specs.insert(specs.end(), sil.head.begin(), sil.head.end());
+    const Shape reached = specs.empty() ? last.out : planHeadLayers(specs, last).back().out;
+    const std::int64_t window = poolingWindow(sil, reached);
+    if (window > 1) specs.push_back(averagePool(window));
+    return {planHead(specs, last), copied};
+  }
+
+  std::vector<ParameterCopy> copies(const StrategySection& section,
+                                    const std::vector<StagePlan>& stages) const override {
+    std::vector<ParameterCopy> copies;
+    for (const StagePlan& stage : stages) {
+      if (stage.copied > 0) copies.push_back(copyOfNext(section.sil, stage));
+      if (!stage.last() && section.sil.refresh > 0)
+        copies.push_back(copyOfLast(section.sil, stage, stages.back()));
+    }
+    return copies;
+  }
+  std::vector<std::string> keptStates(const StrategySection&, const StagePlan& stage) const override {
+    const auto gives = [&](const ParameterCopy& copy) { return copy.from_stage == stage.index; };
+    if (std::none_of(stage.copies.begin(), stage.copies.end(), gives)) return {};
+    return {"sent_parameters"};
   }
 
   double extraFlops(const StrategySection& section, const std::vector<LayerPlan>& layers, std::int64_t first,
@@ -165,7 +243,7 @@ class SilPlan final : public StrategyPlan {
     const double label_product = 2.0 * static_cast<double>(layers.back().classes);
     double flops = 0.0;
     if (last < count && learnsLabels(section.sil)) {
-      flops += flopsOf(head(section, layers[last - 1]));
+      flops += flopsOf(head(section, layers, last).first);
     } else if (last < count && section.sil.loss == StageLoss::prototype) {
       flops +=
           2.0 * label_product * static_cast<double>(layers[last - 1].outputs()); // logits, their gradient

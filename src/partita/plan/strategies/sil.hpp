@@ -22,9 +22,6 @@ bool matchedBefore(const StrategySection& strategy, std::int64_t weight_layers);
 /// Does the joined network add up what its stages predict? False without labels.
 bool addsExits(const StrategySection& strategy);
 
-/// Do stages learn their labels?
-bool learnsLabels(const SilSection& sil);
-
 /// Do the labels of a cut with activations of the shape `cut` have one value per unit? Not if a head of
 /// layers or an average over places stands between.
 bool labelsCountUnits(const SilSection& sil, const Shape& cut);

@@ -6,9 +6,12 @@
 #include "partita/strategy/evaluation.hpp"
 #include "partita/strategy/pipeline/pipeline.hpp"
 #include "partita/strategy/sil/exits.hpp"
+#include "partita/strategy/sil/head_copies.hpp"
+#include "partita/strategy/sil/joint_step.hpp"
 #include "partita/strategy/sil/synthetic_source.hpp"
 
 #include <algorithm>
+#include <optional>
 
 namespace partita {
 
@@ -54,14 +57,16 @@ bool SilTraining::trainStages(const ExecSpace& space) {
   return done;
 }
 
-std::unique_ptr<StageTrainer> SilTraining::makeTrainer(const ExecSpace& space, LocalStage& local,
-                                                       bool resumed) {
+std::unique_ptr<StageTrainer> SilTraining::makeTrainer(LocalStage& local) {
   const UpdateSchedule schedule{_context.length.steps, _context.length.per_epoch,
                                 stageRate(_context.config.strategy, local.stage.plan())};
-  auto trainer = std::make_unique<StageTrainer>(_context.config, local, _context.grid, schedule);
-  _context.control.begin(trainer->updater());
-  if (resumed) _context.control.restore(space, trainer->updater());
-  return trainer;
+  return std::make_unique<StageTrainer>(_context.config, local, _context.grid, schedule);
+}
+
+/// Was the state of a checkpoint found?
+bool SilTraining::beginTraining(const ExecSpace& space, StageUpdater& updater, bool resumed) {
+  _context.control.begin(updater);
+  return resumed && _context.control.restore(space, updater);
 }
 
 std::unique_ptr<BatchReader> SilTraining::makeReader(const RowSource* rows, std::int64_t first) const {
@@ -99,22 +104,24 @@ std::unique_ptr<BatchSource> SilTraining::makeTogetherSource(std::size_t local) 
       std::move(labels));
 }
 
-void SilTraining::step(const ExecSpace& space, StageTrainer& trainer, BatchSource& source, Sender* onward,
-                       const Position& position) {
+void SilTraining::step(const ExecSpace& space, StageTrainer& trainer, BatchSource& source, Sender* onward) {
   alive();
   LocalStage& local = trainer.local();
-  const bool relays = _context.config.strategy.sil.input == StageInput::relay,
-             reports = trainer.updater().reports();
+  const bool relays = _context.config.strategy.sil.input == StageInput::relay;
   const StageBatch batch = source.next(space);
   trainer.step(space, batch.in, batch.targets, [&] {
     if (relays) local.encode(space, {}, local.tape);
     // Before the update, so that it is sent while this stage learns.
     if (onward != nullptr) onward->send(space, local.tape.joinedOutput());
   });
-  if (!reports) return;
-  const int index = local.index();
-  StepReport report = trainer.updater().report(
-      space, index + 1, _context.partition.local_flops[static_cast<std::size_t>(index)]);
+}
+
+/// After a step that reports.
+void SilTraining::report(const ExecSpace& space, StageUpdater& updater, const Position& position) {
+  if (!updater.reported()) return;
+  const int index = updater.local().index();
+  StepReport report =
+      updater.report(space, index + 1, _context.partition.local_flops[static_cast<std::size_t>(index)]);
   report.run_step = _context.length.runStep(position);
   if (_context.grid.speaks()) _context.observer.onStep(report);
 }
@@ -127,31 +134,50 @@ bool SilTraining::afterStep(const ExecSpace& space, const Position& position, in
   return _context.control.afterStep(space, position, updaters);
 }
 
+/// The activations that this rank sends to the next one; null if there are none.
+std::unique_ptr<Sender> SilTraining::makeSender() {
+  Grid& grid = _context.grid;
+  const StrategySection& strategy = _context.config.strategy;
+  if (strategy.sil.input != StageInput::relay || grid.endStage() == grid.plan().stages) return nullptr;
+  return std::make_unique<Sender>(
+      grid.channel(grid.chain(), grid.group() + 1, Tag::relay, "activations"),
+      localCapacity(_context.config, grid.replicas()), _context.stages.back()->stage.outputs(),
+      strategy.queue, grid.traffic.between_stages);
+}
+
 bool SilTraining::trainTogether(const ExecSpace& space) {
-  const Grid& grid = _context.grid;
+  const StrategySection& strategy = _context.config.strategy;
   const std::size_t count = _context.stages.size();
   std::vector<std::unique_ptr<StageTrainer>> trainers;
   std::vector<std::unique_ptr<BatchSource>> sources;
   std::vector<StageUpdater*> updaters;
   for (std::size_t i = 0; i < count; ++i) {
-    trainers.push_back(makeTrainer(space, *_context.stages[i], true));
+    trainers.push_back(makeTrainer(*_context.stages[i]));
     sources.push_back(makeTogetherSource(i));
     updaters.push_back(&trainers.back()->updater());
   }
-  std::unique_ptr<Sender> sender;
-  if (_context.config.strategy.sil.input == StageInput::relay && grid.endStage() < grid.plan().stages) {
-    sender = std::make_unique<Sender>(grid.channel(grid.chain(), grid.group() + 1, Tag::relay, "activations"),
-                                      localCapacity(_context.config, grid.replicas()),
-                                      _context.stages.back()->stage.outputs(), _context.config.strategy.queue,
-                                      _context.grid.traffic.between_stages);
-  }
+  HeadCopies copies(_context, updaters);
+  bool found = true;
+  for (StageUpdater* updater : updaters) found = beginTraining(space, *updater, true) && found;
+  copies.begin(space, found);
+  const std::unique_ptr<Sender> sender = makeSender();
+  std::optional<JointStep> joint;
+  if (strategy.sil.joint_every > 0) joint.emplace(_context, updaters, _context.start.step);
   bool done = true;
-  for (Position at = _context.start; done && at.step < _context.length.steps;) {
+  Position at = _context.start;
+  while (done && at.step < _context.length.steps) {
     ++at.step;
-    for (std::size_t i = 0; i < count; ++i)
-      step(space, *trainers[i], *sources[i], i + 1 == count ? sender.get() : nullptr, at);
-    done = !afterStep(space, at, grid.plan().stages, updaters);
+    if (joint && JointStep::due(strategy, at.step)) {
+      joint->run(space, sources, sender.get());
+    } else {
+      for (std::size_t i = 0; i < count; ++i)
+        step(space, *trainers[i], *sources[i], i + 1 == count ? sender.get() : nullptr);
+    }
+    for (StageUpdater* updater : updaters) report(space, *updater, at);
+    copies.afterStep(space, at.step);
+    done = !afterStep(space, at, _context.grid.plan().stages, updaters);
   }
+  copies.finish(space, at.step);
   finishUpdates(space, updaters);
   return done;
 }
@@ -217,7 +243,8 @@ bool SilTraining::trainFrozen(const ExecSpace& space, int stage, std::int64_t fi
     return waitForOthers(space, stream, stage, first);
   }
   LocalStage& local = *_context.stages[static_cast<std::size_t>(stage - grid.firstStage())];
-  const auto trainer = makeTrainer(space, local, stage == _context.start.stage);
+  const auto trainer = makeTrainer(local);
+  beginTraining(space, trainer->updater(), stage == _context.start.stage);
   std::unique_ptr<BatchSource> source;
   const std::int64_t streamed = stage == 0 || first > 0 ? first : std::min(length.steps, length.per_epoch);
   if (stage > 0 && first == 0) {
@@ -232,7 +259,8 @@ bool SilTraining::trainFrozen(const ExecSpace& space, int stage, std::int64_t fi
       source = std::make_unique<ReaderSource>(makeReader(spilled, streamed));
     }
     ++at.step;
-    step(space, *trainer, *source, nullptr, at);
+    step(space, *trainer, *source, nullptr);
+    report(space, trainer->updater(), at);
     // Takes the rows that no batch of the first epoch contained. This precedes the evaluation, which the
     // feeding rank joins only after it has sent them all.
     if (at.step == streamed) stream.drain(space);

@@ -28,12 +28,14 @@ class SilTraining final : public Strategy {
   bool trainFrozen(const ExecSpace& space, int stage, std::int64_t first); // one stage, after a finished one
   bool waitForOthers(const ExecSpace& space, FrozenStream& stream, int stage, std::int64_t first);
   void remakeInputs(const ExecSpace& space, int stage); // of a finished or interrupted stage
-  void step(const ExecSpace& space, StageTrainer& trainer, BatchSource& source, Sender* onward,
-            const Position& position);
+  std::unique_ptr<Sender> makeSender();
+  void step(const ExecSpace& space, StageTrainer& trainer, BatchSource& source, Sender* onward);
+  void report(const ExecSpace& space, StageUpdater& updater, const Position& position);
   bool afterStep(const ExecSpace& space, const Position& position, int trained,
                  const std::vector<StageUpdater*>& updaters);
 
-  std::unique_ptr<StageTrainer> makeTrainer(const ExecSpace& space, LocalStage& local, bool resumed);
+  std::unique_ptr<StageTrainer> makeTrainer(LocalStage& local);
+  bool beginTraining(const ExecSpace& space, StageUpdater& updater, bool resumed);
   /// Batches of the training set from number `first` to the last one of the run.
   std::unique_ptr<BatchReader> makeReader(const RowSource* rows, std::int64_t first) const;
   std::unique_ptr<BatchSource> makeTogetherSource(std::size_t local);

@@ -1,0 +1,157 @@
+#include "partita/strategy/sil/head_copies.hpp"
+
+#include "partita/core/loops.hpp"
+#include "partita/core/region.hpp"
+#include "partita/plan/strategy_plan.hpp"
+
+#include <algorithm>
+
+namespace partita {
+
+namespace {
+
+/// Moves new values back towards the old ones.
+struct Blend {
+  Vector values, old;
+  Real keep;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const { values(i) += keep * (old(i) - values(i)); }
+};
+
+Vector makeBuffer(std::int64_t size) {
+  return Vector("partita::HeadCopies::values", static_cast<std::size_t>(size));
+}
+
+} // namespace
+
+HeadCopies::HeadCopies(const RunContext& context, const std::vector<StageUpdater*>& updaters)
+    : _context(context), _updaters(updaters), _sent(updaters.size()) {
+  const OptimiserSection& optimiser = context.config.optimiser;
+  const StrategySection& strategy = context.config.strategy;
+  for (std::size_t i = 0; i < updaters.size(); ++i) {
+    const StagePlan& plan = updaters[i]->local().stage.plan();
+    for (const std::string& name : planOf(strategy).keptStates(strategy, plan)) {
+      _sent[i] = StoredVector({optimiser.offload, optimiser.offload_directory}, "partita::HeadCopies::sent",
+                              plan.storedValues());
+      updaters[i]->keep({name, _sent[i]});
+    }
+  }
+  for (const StagePlan& stage : context.partition.stages) {
+    for (const ParameterCopy& copy : stage.copies)
+      if (copy.to_stage == stage.index) addStream(copy, context.grid.plan().groupOf(stage.index));
+  }
+}
+
+/// All heads of a rank get the same weights of the last layer by one message.
+void HeadCopies::addStream(const ParameterCopy& copy, int to_group) {
+  const Grid& grid = _context.grid;
+  if (!grid.owns(copy.from_stage) && !grid.owns(copy.to_stage)) return;
+  auto stream = std::find_if(_streams.begin(), _streams.end(), [&](const Stream& each) {
+    return each.source.kind == copy.kind && each.source.from_stage == copy.from_stage &&
+           each.to_group == to_group;
+  });
+  if (stream == _streams.end()) {
+    _streams.emplace_back();
+    stream = std::prev(_streams.end());
+    stream->source = copy;
+    stream->to_group = to_group;
+  }
+  if (grid.owns(copy.to_stage)) stream->targets.push_back(copy);
+}
+
+bool HeadCopies::pending(const Stream& stream, std::int64_t step) const {
+  const std::int64_t every = stream.source.every, version = step / every;
+  return version >= 1 && (version + 1) * every <= _context.length.steps;
+}
+
+void HeadCopies::connect(Stream& stream, bool fresh) {
+  Grid& grid = _context.grid;
+  const ParameterCopy& source = stream.source;
+  stream.values = makeBuffer(source.size);
+  if (takes(stream) && source.keep > 0.0) stream.old = makeBuffer(source.size);
+  if (gives(stream) && takes(stream)) return;
+  const bool first_layer = source.kind == ParameterCopy::Kind::first_layer;
+  const int peer = gives(stream) ? stream.to_group : grid.plan().groupOf(source.from_stage);
+  Channel channel = grid.channel(grid.chain(), peer, first_layer ? Tag::lookahead : Tag::refresh,
+                                 first_layer ? "parameters of the next stage" : "weights of the last layer");
+  channel.wire = Precision::single;
+  if (gives(stream)) {
+    stream.sender =
+        std::make_unique<Sender>(channel, 1, source.size, 1, grid.traffic.between_stages);
+    return;
+  }
+  const std::int64_t taken = std::max<std::int64_t>(_context.start.step / source.every, 1),
+                     wanted = std::max<std::int64_t>(_context.length.steps / source.every - taken, 0);
+  stream.receiver = std::make_unique<Receiver>(channel, 1, source.size, 1, wanted + (fresh ? 1 : 0));
+}
+
+void HeadCopies::begin(const ExecSpace& space, bool found) {
+  if (_streams.empty()) return;
+  const bool fresh = _context.grid.chain().maximum(std::int64_t{found ? 0 : 1}) > 0;
+  for (Stream& stream : _streams) {
+    connect(stream, fresh);
+    if (!fresh || !gives(stream)) continue;
+    record(space, stream);
+    send(space, stream);
+  }
+  for (Stream& stream : _streams)
+    if (fresh && takes(stream)) refresh(space, stream, 0.0);
+  for (Stream& stream : _streams)
+    if (gives(stream) && pending(stream, _context.start.step)) send(space, stream);
+}
+
+void HeadCopies::afterStep(const ExecSpace& space, std::int64_t step) {
+  const auto due = [&](const Stream& stream) { return step % stream.source.every == 0; };
+  if (std::none_of(_streams.begin(), _streams.end(), due)) return;
+  const Region region(space, "partita::HeadCopies::afterStep", Phase::communication);
+  finishUpdates(space, _updaters);
+  for (Stream& stream : _streams)
+    if (due(stream) && takes(stream) && step / stream.source.every >= 2)
+      refresh(space, stream, stream.source.keep);
+  for (Stream& stream : _streams) {
+    if (!due(stream) || !gives(stream)) continue;
+    record(space, stream);
+    if (pending(stream, step)) send(space, stream);
+  }
+}
+
+void HeadCopies::finish(const ExecSpace& space, std::int64_t step) {
+  for (Stream& stream : _streams)
+    if (stream.receiver != nullptr && pending(stream, step)) stream.receiver->next(space);
+}
+
+/// Keeps what is sent, because a run that continues from a checkpoint sends it again.
+void HeadCopies::record(const ExecSpace& space, Stream& stream) {
+  const std::size_t place = placeOf(stream.source.from_stage);
+  _updaters[place]->local().stage.masters().load(space, stream.source.from, stream.values);
+  _sent[place].save(space, stream.source.from, stream.values);
+}
+
+void HeadCopies::send(const ExecSpace& space, Stream& stream) {
+  if (stream.sender == nullptr) return; // the heads are on this rank
+  _sent[placeOf(stream.source.from_stage)].load(space, stream.source.from, stream.values);
+  stream.sender->send(space, Matrix(stream.values.data(), 1, stream.values.size()));
+}
+
+Vector HeadCopies::receive(const ExecSpace& space, Stream& stream) {
+  if (stream.receiver != nullptr) {
+    const Matrix values = stream.receiver->next(space);
+    return Vector(values.data(), values.size());
+  }
+  _sent[placeOf(stream.source.from_stage)].load(space, stream.source.from, stream.values);
+  return stream.values;
+}
+
+void HeadCopies::refresh(const ExecSpace& space, Stream& stream, double keep) {
+  const Vector arrived = receive(space, stream);
+  for (const ParameterCopy& target : stream.targets) {
+    Stage& stage = _updaters[placeOf(target.to_stage)]->local().stage;
+    if (keep > 0.0) {
+      stage.masters().load(space, target.to, stream.old);
+      forEachValue(space, "partita::HeadCopies::blend_kernel", target.size,
+                   Blend{arrived, stream.old, static_cast<Real>(keep)});
+    }
+    stage.setParameters(space, target.to, arrived);
+  }
+}
+
+} // namespace partita

@@ -1,0 +1,79 @@
+#include "partita/strategy/sil/joint_step.hpp"
+
+#include "partita/comm/wait.hpp"
+
+namespace partita {
+
+bool JointStep::due(const StrategySection& strategy, std::int64_t number) {
+  return strategy.sil.joint_every > 0 && number % strategy.sil.joint_every == 0;
+}
+
+JointStep::JointStep(const RunContext& context, std::vector<StageUpdater*> updaters, std::int64_t first)
+    : _context(context), _updaters(std::move(updaters)), _passes(_updaters.size()),
+      _inputs(_updaters.size()), _ready(_updaters.size()) {
+  Grid& grid = context.grid;
+  const std::int64_t every = context.config.strategy.sil.joint_every,
+                     count = context.length.steps / every - first / every,
+                     rows = localCapacity(context.config, grid.replicas());
+  const Stage &front = context.stages.front()->stage, &back = context.stages.back()->stage;
+  if (!front.plan().first()) {
+    _to_previous = makeMatrix("partita::JointStep::to_previous", rows, front.inputs());
+    _back = std::make_unique<Sender>(grid.channel(grid.chain(), grid.group() - 1, Tag::backward, "gradients"),
+                                     rows, front.inputs(), 1, grid.traffic.between_stages);
+  }
+  if (!back.plan().last())
+    _from_next = std::make_unique<Receiver>(
+        grid.channel(grid.chain(), grid.group() + 1, Tag::backward, "gradients"), rows, back.outputs(), 1,
+        count);
+}
+
+void JointStep::run(const ExecSpace& space, const std::vector<std::unique_ptr<BatchSource>>& sources,
+                    Sender* onward) {
+  alive();
+  // Gradients that overflow in one stage reach all stages before it, so all ranks skip the step.
+  takeStep(space, _updaters, {_context.grid.world()}, [&] {
+    forward(space, sources, onward);
+    backward(space);
+  });
+}
+
+void JointStep::forward(const ExecSpace& space, const std::vector<std::unique_ptr<BatchSource>>& sources,
+                        Sender* onward) {
+  for (std::size_t i = 0; i < _updaters.size(); ++i) {
+    StageUpdater& updater = *_updaters[i];
+    LocalStage& local = updater.local();
+    const StageBatch batch = sources[i]->next(space);
+    _passes[i] = trainingPass(_context.config, _context.grid, updater.step());
+    _inputs[i] = batch.in;
+    local.stage.forward(space, _passes[i], batch.in, local.tape);
+    if (onward != nullptr && i + 1 == _updaters.size()) onward->send(space, local.tape.joinedOutput());
+    _ready[i] = updater.gradientReady(space);
+    local.lossGradient(space, _passes[i], local.tape.output(), batch.targets, updater.lossWeight(),
+                       _ready[i]);
+    updater.checkLoss(space, local.tape, batch.in);
+  }
+}
+
+/// Where the gradient of a stage's input goes: into the work buffer of the stage before it, which is where
+/// that stage expects it, or into a message.
+Matrix JointStep::inputGradient(std::size_t stage) const {
+  if (stage > 0) {
+    const LocalStage& before = _updaters[stage - 1]->local();
+    return before.stage.outputGradient(before.tape.output());
+  }
+  if (_back == nullptr) return {};
+  return Matrix(_to_previous.data(), _inputs[0].extent(0), _inputs[0].extent(1));
+}
+
+void JointStep::backward(const ExecSpace& space) {
+  for (std::size_t i = _updaters.size(); i-- > 0;) {
+    LocalStage& local = _updaters[i]->local();
+    const bool from_next = _from_next != nullptr && i + 1 == _updaters.size();
+    const Matrix gradient =
+        from_next ? _from_next->next(space) : local.stage.outputGradient(local.tape.output());
+    local.stage.backward(space, _passes[i], _inputs[i], local.tape, gradient, inputGradient(i), _ready[i]);
+  }
+  if (_back != nullptr) _back->send(space, inputGradient(0));
+}
+
+} // namespace partita

@@ -1,7 +1,8 @@
 // Loaded with LD_PRELOAD: makes one call of a real run fail. PARTITA_FAULT=KIND:RANK:NUMBER. KIND is `lose`
 // (a message is never sent, and MPI reports success) or `fail` (MPI reports an error), where NUMBER counts
 // the matrices that the rank sends, from 1; `sync` (the first file that the rank synchronises with the disk
-// takes NUMBER seconds); or `disk` (files whose names begin with "step-" cannot be read).
+// takes NUMBER seconds); `disk` (files whose names begin with "step-" cannot be read); or `count` (no call
+// fails; at its end the rank prints how many sums over ranks it has started).
 
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
@@ -105,4 +106,20 @@ extern "C" int MPI_Issend(const void* buffer, int count, MPI_Datatype type, int 
   announce();
   *request = MPI_REQUEST_NULL;
   return std::strcmp(fault().kind, "fail") == 0 ? MPI_ERR_OTHER : MPI_SUCCESS;
+}
+
+namespace {
+int sums = 0;
+} // namespace
+
+extern "C" int MPI_Iallreduce(const void* from, void* to, int count, MPI_Datatype type, MPI_Op operation,
+                              MPI_Comm comm, MPI_Request* request) {
+  ++sums;
+  return PMPI_Iallreduce(from, to, count, type, operation, comm, request);
+}
+
+extern "C" int MPI_Finalize() {
+  if (std::strcmp(fault().kind, "count") == 0 && isOfRank(fault().rank))
+    std::fprintf(stderr, "faults: %d sums\n", sums);
+  return PMPI_Finalize();
 }

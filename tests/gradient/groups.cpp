@@ -54,6 +54,35 @@ TEST_CASE("A residual with a shortcut, and a function of the sum", "[gradient]")
   }
 }
 
+TEST_CASE("A penalty on what a residual adds", "[gradient]") {
+  constexpr double weight = 0.7;
+  constexpr std::int64_t inputs = 6;
+  for (const bool recompute : {false, true}) {
+    NetworkSection network;
+    network.layers = {
+        group("residual", {dense(8, Activation::tanh), dense(inputs, Activation::identity)}),
+        dense(2, Activation::identity)};
+    network.layers.front().recompute = recompute;
+    const LayerPlan plan = planNetwork(network, {inputs}, 2).front();
+    const auto layer = makeLayer(plan);
+    LayerProbe probe(*layer, plan);
+    probe.setTransport(weight);
+    const Values in = normals(rows * inputs, 8), start = normals(plan.parameters(), 7);
+    const auto loss = [&](const Values& parameters, const Values& x) {
+      double sum = probe.value(parameters, x);
+      const Values out = probe.outputs();
+      for (std::size_t i = 0; i < x.size(); ++i)
+        sum += weight / 2 / inputs * (out[i] - x[i]) * (out[i] - x[i]);
+      return sum;
+    };
+    const Values of_parameters = numericalGradient([&](const Values& p) { return loss(p, in); }, start);
+    const Values of_input = numericalGradient([&](const Values& x) { return loss(start, x); }, in);
+    probe.value(start, in);
+    CHECK(relativeError(probe.backward(), of_input) < gradient_tolerance);
+    CHECK(relativeError(probe.gradients(), of_parameters) < gradient_tolerance);
+  }
+}
+
 TEST_CASE("Groups inside groups, of which some recompute", "[gradient]") {
   LayerSpec inner = group("residual", {dense(9, Activation::gelu), dense(5, Activation::tanh)});
   inner.recompute = true;

@@ -38,6 +38,8 @@ class LayerProbe {
     _layer.backward(space, pass, _in, _out, _saved, matrixOf(rows, _layer.outputs(), _c), grad_in);
     return valuesOf(grad_in);
   }
+  /// See Pass::transport.
+  void setTransport(Real weight) { _pass.transport = weight; }
   void resetStatistics() const {
     std::vector<Real> values(_statistics.extent(0));
     _layer.initialiseStatistics(values.data());

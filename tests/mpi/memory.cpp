@@ -124,6 +124,16 @@ TEST_CASE("A plan of stages with heads and exits counts what is allocated", "[me
   checkOnRanks(3, {"strategy/kind=sil", "strategy/recovery_epochs=1"});
 }
 
+TEST_CASE("A plan of stages that get gradients or parameters of later stages counts what is allocated",
+          "[memory]") {
+  checkOnRanks(2, {"strategy/kind=sil", "strategy/joint_every=2"});
+  checkOnRanks(2, {"strategy/kind=sil", "strategy/joint_every=2", "strategy/wire=bf16"});
+  for (const char* offload : {"optimiser/offload=none", "optimiser/offload=file"})
+    checkOnRanks(4, {"strategy/kind=sil", "strategy/lookahead=1", offload});
+  checkOnRanks(2, {"strategy/kind=sil", "strategy/lookahead=1", "strategy/refresh=1", "run/precision=bf16",
+                   "strategy/head=[{type='dense',units=80,activation='gelu'}]"});
+}
+
 TEST_CASE("A plan of replicas that meet counts what is allocated", "[memory]") {
   for (const char* outer : {"strategy/outer=average", "strategy/outer=nesterov"}) {
     for (const char* offload :

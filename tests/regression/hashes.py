@@ -22,6 +22,10 @@ FOUR = ("strategy/stages=4", "strategy/cuts=flops")
 PIPELINE = ("strategy/kind=pipeline", "strategy/microbatches=4")
 JOINT = "strategy/kind=joint"
 FIXED, LEARNED = "strategy/labels=orthogonal", "strategy/labels=learned"
+COPIES = (LEARNED, "strategy/lookahead=2", "strategy/refresh=3", "strategy/joint_every=5")
+# Stages that start as in joint training, and whose gradients always cross the cuts.
+ONLY_JOINT = ("strategy/joint_every=1", "strategy/match=after", "strategy/initialisation=he",
+              "strategy/label_start=off", "strategy/later_hold=off")
 TEXT = ('network/layers=[{ type = "embedding", width = 16, positions = true }, { type = "residual", layers = ['
         '{ type = "layer-norm" }, { type = "attention", heads = 2 }] }, { type = "residual", layers = ['
         '{ type = "rms-norm" }, { type = "dense", units = 32, activation = "gelu" }, { type = "dropout" }, '
@@ -62,13 +66,21 @@ RUNS = {
     "learned, pooled images": (2, (support.IMAGES, "strategy/cuts=[2]", LEARNED, "strategy/label_pool=2")),
     "learned, heads": (2, (LEARNED, 'strategy/head=[{ type = "dense", units = 40, activation = "gelu" }, { type = "dropout" }]')),
     "learned, text": (2, (*GRAMMAR, LEARNED)),
+    **{f"joint steps on {ranks}": (ranks, (*FOUR, LEARNED, "strategy/joint_every=3")) for ranks in (1, 2, 4)},
+    **{f"copies on {ranks}": (ranks, (*FOUR, *COPIES)) for ranks in (1, 2, 4)},
+    "copies in bf16": (2, (*FOUR, *COPIES, "run/precision=bf16", "strategy/wire=bf16")),
+    "transport": (2, (support.IMAGES, "strategy/cuts=[2]", LEARNED, "strategy/transport=0.5")),
+    "joint alone": (1, (JOINT,)),
+    **{f"only joint steps on {ranks}": (ranks, (*FOUR, *ONLY_JOINT)) for ranks in (1, 2, 4)},
 }
-RESTARTED = ("learned on 2", "learned, heads", "learned, recovery", "relay on 2", "frozen on 2", "recovery on 2", "pipeline on 2", "joint in fp16", "images on 2")
+RESTARTED = ("joint steps on 2", "copies on 2", "learned on 2", "learned, heads", "learned, recovery", "relay on 2", "frozen on 2", "recovery on 2", "pipeline on 2", "joint in fp16", "images on 2")
 SAME = (("learned on 1", "learned on 2", "learned on 4"), ("learned, frozen on 1", "learned, frozen on 2"),
         ("relay on 1", "relay on 2", "relay on 4"), ("free on 1", "free on 2", "free on 4"),
         ("frozen on 1", "frozen on 2", "frozen on 4"), ("recovery on 1", "recovery on 2"),
         ("joint on 1", "pipeline on 1", "pipeline on 2", "pipeline on 4", "pipeline, 1f1b", "pipeline, gpipe",
          "offload to host", "offload to file"),
+        ("joint steps on 1", "joint steps on 2", "joint steps on 4"), ("copies on 1", "copies on 2", "copies on 4"),
+        ("joint alone", "only joint steps on 1", "only joint steps on 2", "only joint steps on 4"),
         ("images on 1", "images on 2"), ("text on 1", "text on 2"))
 KERNELS = {"OPENBLAS_CORETYPE": "Haswell"}  # what every processor of the last ten years has
 

@@ -99,6 +99,8 @@ TEXT = {**JOINT, **TOKENS, **FILES, "data/kind": "text", "data/train_file": "tra
         "data/sequence": 8}
 NOISE = {**JOINT, "data/kind": "noise"}
 IMAGES = {"network/layers": [{"type": "conv2d", "channels": 4, "kernel": 3}, DENSE], "strategy/cuts": [1]}
+RESIDUAL = {"network/layers": [DENSE | {"units": 8}, {"type": "residual", "layers": [DENSE | {"units": 8}]}, DENSE],
+            "strategy/cuts": [2]}
 REPLICAS = {**JOINT, "strategy/replicas": 2}
 SGD = {**JOINT, "optimiser/kind": "sgd"}
 OFFLOAD = {**REPLICAS, "optimiser/offload": "host", "optimiser/offload_bucket": 1000}
@@ -345,6 +347,12 @@ STRATEGY = {
     "strategy/reencode": Key("on", FIXED),
     "strategy/label_start": Key("off", {"strategy/cuts": [5]}),
     "strategy/exits": same("sum", {}, "loss"),
+    "strategy/head_depth": Key(1, check=lambda _, run: (run.stages("head_parameters"), [33 * 32 + 10 * 32, 0])),
+    "strategy/joint_every": Key(3, differs=("hash", "sent"), ranks=2),
+    "strategy/lookahead": Key(3, differs=("hash", "sent"), ranks=2, check=lambda _, run: (
+        run.stages("head_parameters"), [33 * 32 + 10 * 32, 0])),
+    "strategy/refresh": Key(3, differs=("hash", "sent"), ranks=2),
+    "strategy/transport": Key(0.5, RESIDUAL),
     "strategy/later_rate": Key(0.5, differs=("hash", "rates"), check=lambda base, run: (
         [run.rates(1), run.rates(2)], [base.rates(1), [rate / 2 for rate in base.rates(2)]])),
     "strategy/later_hold": Key("off", differs=("hash", "rates"), check=lambda _, run: (run.rates(2), run.rates(1))),

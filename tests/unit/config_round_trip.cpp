@@ -157,6 +157,8 @@ void reconcile(RunConfig& c) {
   c.strategy.sil.label_init = LabelKind::sparse;
   c.strategy.sil.loss = StageLoss::prototype;
   c.strategy.sil.exits = Exits::sum;
+  c.strategy.sil.match = Match::after;
+  c.run.precision = c.strategy.wire = Precision::single;
   c.training.loss = LossKind::cross_entropy;
 }
 

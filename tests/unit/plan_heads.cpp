@@ -72,6 +72,63 @@ TEST_CASE("Heads of layers begin after the cut and keep their places", "[plan]")
       Catch::Contains("strategy/head: entry 1: conv2d needs channels x rows x columns"));
 }
 
+TEST_CASE("A head looks ahead with a copy of the next layer that has parameters", "[plan]") {
+  const std::string layers = R"(layers = [
+  { type = "conv2d", channels = 4, kernel = 3, activation = "relu" }, { type = "max-pool", kernel = 2 },
+  { type = "conv2d", channels = 6, kernel = 3, activation = "relu" }, { type = "dense", units = 20 }, { type = "dense" },
+])";
+  const Partition partition = cut(deckOf("stages = 4\ncuts = [1, 3, 4]\nlookahead = 10", layers), {1, 12, 12});
+  const StagePlan& first = partition.stages[0];
+  REQUIRE(first.copied == 2);
+  CHECK(first.head[0].name() == "head0.0.max-pool");
+  CHECK(first.head[1].name() == "head0.1.conv2d");
+  CHECK(first.head[1].out == partition.stages[1].layers.back().out);
+  CHECK(first.labelWidth() == 6 * 3 * 3);
+  REQUIRE(first.copies.size() == 1);
+  CHECK(first.copies[0].from_stage == 1);
+  CHECK(first.copies[0].to == first.bodyStoredValues());
+  CHECK(first.copies[0].size == storedSize(6 * 4 * 9) + storedSize(6));
+  CHECK(first.copies[0].keep == Approx(std::pow(0.995, 10)));
+  CHECK(partition.stages[1].copies.size() == 2); // one of its own layer, one in its head
+  CHECK(partition.stages[2].copied == 0);        // the last layer predicts classes itself
+  CHECK(partition.stages[2].head.size() == 1);
+}
+
+TEST_CASE("A head repeats the next layers and the pooling before the last layer", "[plan]") {
+  const std::string layers = R"(layers = [
+  { type = "conv2d", channels = 4, kernel = 3, activation = "relu" }, { type = "max-pool", kernel = 2 },
+  { type = "conv2d", channels = 6, kernel = 3, activation = "relu" },
+  { type = "conv2d", channels = 8, kernel = 3, padding = 1 }, { type = "global-average-pool" }, { type = "dense" },
+])";
+  const auto headAfter = [&](const std::string& cuts, const std::string& depth) {
+    const Partition partition =
+        cut(deckOf("stages = 2\ncuts = [" + cuts + "]\nhead_depth = " + depth, layers), {1, 12, 12});
+    std::vector<std::string> names;
+    for (const LayerPlan& layer : partition.stages[0].head) names.push_back(layer.spec.type);
+    return names;
+  };
+  using Names = std::vector<std::string>;
+  CHECK(headAfter("1", "0") == Names{"dense"});
+  CHECK(headAfter("1", "1") == Names{"max-pool", "conv2d", "global-average-pool", "dense"});
+  CHECK(headAfter("1", "2") == Names{"max-pool", "conv2d", "conv2d", "global-average-pool", "dense"});
+  CHECK(headAfter("1", "9") == headAfter("1", "2")); // there are no more
+  CHECK(headAfter("4", "1") == Names{"dense"});      // only the last layer is left
+}
+
+TEST_CASE("Labels are refreshed only by weights of the same shape", "[plan]") {
+  const std::string strategy = "stages = 2\ncuts = [2]\nrefresh = 10\n";
+  const std::string layers = R"(layers = [{ type = "dense", units = 30 }, { type = "dense", units = 40 },
+    { type = "dense", units = 20 }, { type = "dense" }])";
+  CHECK_THROWS_WITH(cut(deckOf(strategy, layers)),
+                    Catch::Contains("strategy/refresh: the weights of the last layer, 10x20"));
+  const Partition partition = cut(deckOf(strategy + "head = [{type = \"dense\", units = 20}]", layers));
+  const StagePlan& last = partition.stages[1];
+  REQUIRE(last.copies.size() == 1);
+  CHECK(last.copies[0].from == storedSize(20 * 40) + storedSize(20));
+  CHECK(last.copies[0].size == storedSize(200));
+  CHECK(last.copies[0].keep == 0.0);
+}
+
 TEST_CASE("The labels of tokens are one matrix for all positions", "[plan]") {
   const std::string tokens = R"(layers = [
   { type = "embedding", width = 8 }, { type = "residual", layers = [{ type = "dense", units = 8 }] }, { type = "dense" },

@@ -154,6 +154,9 @@ void addLabels(Section& section, StrategySection& strategy) {
       "label_pool", &strategy.sil.label_pool, within(0, 1 << 24), "places",
       "learned, images: side of the windows over which each channel is averaged before the labels; 0: "
       "the smallest that leaves at most 4096 values");
+  section.add("head_depth", &strategy.sil.head_depth, within(0, 1 << 24), "layers",
+              "learned: a head begins with layers like the next ones of the network, up to so many that have "
+              "parameters, and with the pooling before the last layer");
   section
       .add("head", &strategy.sil.head,
            "learned: layers that each stage has between the cut and its labels; they are trained with the "

@@ -117,6 +117,7 @@ struct SilSection {
   LabelKind labels = LabelKind::automatic;
   LabelKind label_init = LabelKind::automatic; ///< what learned labels start as
   std::int64_t label_pool = 0;                 ///< learned: side of the windows of places; 0: automatic
+  std::int64_t head_depth = 0;                 ///< later layers with parameters that a head repeats
   std::vector<LayerSpec> head;                 ///< layers before the learned labels
   double kappa = 1.0;                          ///< scale of the labels
   StageLoss loss = StageLoss::prototype;

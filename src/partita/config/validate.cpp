@@ -259,8 +259,23 @@ void validateLearnedLabels(const SilSection& sil, Diagnostics& d) {
           "labels cannot start as 'learned'; choose a fixed kind or 'auto'");
   d.check(sil.head.empty() || learnsLabels(sil), {"strategy/head", "strategy/labels"},
           "a head of layers needs labels 'learned', with loss 'prototype' and input 'relay' or 'frozen'");
+  d.check(sil.head_depth == 0 || learnsLabels(sil), {"strategy/head_depth", "strategy/labels"},
+          "needs labels 'learned', with loss 'prototype' and input 'relay' or 'frozen'");
   d.check(!takesTokens(sil.head), {"strategy/head"}, "an embedding can only be the first layer of a network");
   validateLayers(sil.head, "strategy/head", "strategy/head", false, d);
+}
+
+/// Heads take parameters of later stages only where these train at the same time.
+void validateCopies(const SilSection& sil, Diagnostics& d) {
+  const bool relay = sil.input == StageInput::relay, learns = learnsLabels(sil);
+  const std::string other_input = "needs input 'relay', not '" + nameOf(sil.input) + "'",
+                    fixed_labels = "needs labels 'learned', with loss 'prototype'";
+  d.check(sil.lookahead == 0 || relay, {"strategy/lookahead", "strategy/input"}, other_input);
+  d.check(sil.lookahead == 0 || learns, {"strategy/lookahead", "strategy/labels"}, fixed_labels);
+  d.check(sil.refresh == 0 || relay, {"strategy/refresh", "strategy/input"}, other_input);
+  d.check(sil.refresh == 0 || learns, {"strategy/refresh", "strategy/labels"}, fixed_labels);
+  d.check(sil.lookahead == 0 || sil.match != Match::before, {"strategy/lookahead", "strategy/match"},
+          "needs match 'after', because its layers follow the activation at the cut");
 }
 
 /// In a joint step gradients cross the cuts of a relay.
@@ -302,6 +317,7 @@ void validateStages(const RunConfig& c, Diagnostics& d) {
   d.check(s.sil.reencode != Switch::on || s.sil.loss == StageLoss::prototype,
           {"strategy/reencode", "strategy/loss"}, "needs loss 'prototype', not '" + nameOf(s.sil.loss) + "'");
   validateLearnedLabels(s.sil, d);
+  validateCopies(s.sil, d);
   validateJointSteps(c, d);
   validateExits(c, d);
 }

@@ -80,6 +80,7 @@ std::int64_t StageBuffers::ofCopies() const {
     const bool remote = copy.kind == ParameterCopy::Kind::last_weights ? _place.groups > 1
                         : gives                                       ? _place.receives()
                                                                       : _place.sends();
+    if (gives && !remote) continue; // one buffer for both stages
     bytes += (!gives && copy.keep > 0.0 ? 2 : 1) * copy.size * _device.real_bytes;
     if (remote) bytes += slots(copy.size, wire) + (gives ? 0 : copies(copy.size, wire));
   }
@@ -157,15 +158,17 @@ void addOptimiser(StageMemory& memory, const StagePlan& stage, const RunConfig& 
                      parameters = stage.storedValues(),
                      state = vectors * parameters * device.real_bytes,
                      bucket = std::min(optimiser.offload_bucket, parameters) * device.real_bytes;
-  // The strategy's own vectors stream through buffers of their own, with the masters.
-  const auto kept = static_cast<std::int64_t>(planOf(config.strategy).keptStates(config.strategy, stage).size());
+  const StrategyPlan& plan = planOf(config.strategy);
+  const auto kept = static_cast<std::int64_t>(plan.keptStates(config.strategy, stage).size());
   const std::int64_t all = state + kept * parameters * device.real_bytes,
                      masters = config.run.precision != Precision::single ? 1 : 0;
   if (optimiser.offload == Offload::none) {
     memory.optimiser = all;
     return;
   }
-  memory.optimiser = buffer_sets * (vectors + (kept > 0 ? kept + masters : 0)) * bucket;
+  // The strategy's own vectors stream through buffers of their own, with the masters.
+  const std::int64_t streamed = plan.streamsKeptStates() ? kept + masters : 0;
+  memory.optimiser = buffer_sets * (vectors + streamed) * bucket;
   memory.offloaded = all;
   if (optimiser.offload == Offload::host && device.host) memory.optimiser += all; // the same memory
 }

@@ -75,6 +75,8 @@ class StrategyPlan {
   /// optimiser state. They are as long as the parameters, lie where the optimiser state lies, and are the
   /// same on all replicas.
   virtual std::vector<std::string> keptStates(const StrategySection&, const StagePlan&) const { return {}; }
+  /// Do these vectors change as a whole, bucket by bucket, like the state of an optimiser?
+  virtual bool streamsKeptStates() const { return false; }
   /// What stages learn from, in words: a run can be continued with the same stages only if this is the same.
   virtual std::string course(const StrategySection& section) const = 0;
 

@@ -35,6 +35,7 @@ class LocalSgdPlan final : public JointPlan {
     if (section.local_sgd.outer == OuterStep::average) return {"last_meeting"};
     return {"last_meeting", "outer_momentum"};
   }
+  bool streamsKeptStates() const override { return true; }
   std::string course(const StrategySection&) const override { return "replicas that meet"; }
 
   PlanNotes notes(const RunConfig& config, const Partition& partition, const GridPlan& grid) const override {

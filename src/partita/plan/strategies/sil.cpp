@@ -1,8 +1,9 @@
 #include "partita/plan/strategies/sil.hpp"
 
-#include "partita/plan/layers/table.hpp"
 #include "partita/config/names.hpp"
 #include "partita/config/user_error.hpp"
+#include "partita/plan/layer_rules.hpp"
+#include "partita/plan/layers/table.hpp"
 #include "partita/plan/network_plan.hpp"
 #include "partita/plan/strategies/table.hpp"
 
@@ -79,21 +80,36 @@ std::int64_t poolingWindow(const SilSection& sil, const Shape& cut) {
 } // namespace
 
 bool labelsCountUnits(const SilSection& sil, const Shape& cut) {
-  return !learnsLabels(sil) || (sil.head.empty() && sil.lookahead == 0 && poolingWindow(sil, cut) == 1);
+  return !learnsLabels(sil) || (sil.head.empty() && sil.head_depth == 0 && sil.lookahead == 0 &&
+                                 poolingWindow(sil, cut) == 1);
 }
 
 namespace {
 
-/// The layers from `end` on that a head before them begins with: up to the first one with parameters, unless
-/// that is the last layer of the network, which predicts classes itself.
-std::vector<LayerSpec> copiedLayers(const SilSection& sil, const std::vector<LayerPlan>& layers,
-                                    std::int64_t end) {
-  std::vector<LayerSpec> copied;
-  for (std::size_t i = end; sil.lookahead > 0 && i + 1 < layers.size(); ++i) {
-    copied.push_back(layers[i].spec);
-    if (layers[i].parameters() > 0) return copied;
+/// Layers that the head of a stage repeats.
+struct RepeatedLayers {
+  std::vector<LayerSpec> next; ///< the layers after the stage
+  std::int64_t copied = 0;     ///< of these, layers whose parameters come from the next stage
+  std::vector<LayerSpec> tail; ///< the layers without parameters before the last layer of the network
+};
+
+/// A head that looks like what follows the stage (Ma et al., AugLocal, ICLR 2024). The last layer of the
+/// network predicts classes itself and is not repeated.
+RepeatedLayers repeatedLayers(const SilSection& sil, const std::vector<LayerPlan>& layers, std::int64_t end) {
+  const std::int64_t depth = std::max<std::int64_t>(sil.head_depth, sil.lookahead > 0 ? 1 : 0);
+  RepeatedLayers repeated;
+  const std::size_t last = layers.size() - 1;
+  std::size_t used = end;
+  std::int64_t found = 0;
+  for (std::size_t i = end; i < last && found < depth; ++i) {
+    if (layers[i].parameters() == 0) continue;
+    for (; used <= i; ++used) repeated.next.push_back(layers[used].spec);
+    if (++found == 1 && sil.lookahead > 0) repeated.copied = repeated.next.size();
   }
-  return {};
+  std::size_t tail = last;
+  while (found > 0 && tail > used && layers[tail - 1].parameters() == 0) --tail;
+  for (; tail < last; ++tail) repeated.tail.push_back(layers[tail].spec);
+  return repeated;
 }
 
 std::int64_t storedValuesOf(const std::vector<LayerPlan>& layers, std::int64_t count) {
@@ -103,7 +119,7 @@ std::int64_t storedValuesOf(const std::vector<LayerPlan>& layers, std::int64_t c
 }
 
 /// The copy of the next stage's first layers moves towards them as an exponential average of their values per
-/// step would (momentum of Su et al., arXiv 2402.17318).
+/// step would (Su et al., MAN++, arXiv 2507.16279).
 ParameterCopy copyOfNext(const SilSection& sil, const StagePlan& stage) {
   constexpr double momentum = 0.995;
   ParameterCopy copy;
@@ -195,6 +211,17 @@ std::string labelNote(const SilSection& sil, const Partition& partition) {
   return line.data();
 }
 
+bool hasResidual(const std::vector<LayerPlan>& layers) {
+  return std::any_of(layers.begin(), layers.end(), [](const LayerPlan& layer) {
+    return layer.rules().residual() || hasResidual(layer.body);
+  });
+}
+
+bool hasResidual(const Partition& partition) {
+  return std::any_of(partition.stages.begin(), partition.stages.end(),
+                     [](const StagePlan& stage) { return hasResidual(stage.layers); });
+}
+
 /// Trains stages by synthetic intermediate labels, optionally followed by a joint recovery.
 class SilPlan final : public StrategyPlan {
  public:
@@ -212,13 +239,14 @@ class SilPlan final : public StrategyPlan {
     const SilSection& sil = section.sil;
     if (!learnsLabels(sil)) return {};
     const LayerPlan& last = layers[end - 1];
-    std::vector<LayerSpec> specs = copiedLayers(sil, layers, end);
-    const std::int64_t copied = specs.size();
+    const RepeatedLayers repeated = repeatedLayers(sil, layers, end);
+    std::vector<LayerSpec> specs = repeated.next;
     specs.insert(specs.end(), sil.head.begin(), sil.head.end());
+    specs.insert(specs.end(), repeated.tail.begin(), repeated.tail.end());
     const Shape reached = specs.empty() ? last.out : planHeadLayers(specs, last).back().out;
     const std::int64_t window = poolingWindow(sil, reached);
     if (window > 1) specs.push_back(averagePool(window));
-    return {planHead(specs, last), copied};
+    return {planHead(specs, last), repeated.copied};
   }
 
   std::vector<ParameterCopy> copies(const StrategySection& section,
@@ -316,6 +344,9 @@ class SilPlan final : public StrategyPlan {
         partition.allowedSpeedup());
     notes.lines.emplace_back(line.data());
     notes.lines.push_back(labelNote(config.strategy.sil, partition));
+    if (config.strategy.sil.transport > 0.0 && !hasResidual(partition))
+      notes.warnings.emplace_back(
+          "strategy/transport has no effect, because the network has no residual layers");
     const std::size_t first_layers = partition.stages.front().layers.size();
     if (config.strategy.sil.loss == StageLoss::mse && first_layers < 3) {
       notes.warnings.emplace_back(

@@ -95,8 +95,10 @@ void HeadCopies::begin(const ExecSpace& space, bool found) {
   }
   for (Stream& stream : _streams)
     if (fresh && takes(stream)) refresh(space, stream, 0.0);
+  const Traffic counted = _context.grid.traffic;
   for (Stream& stream : _streams)
     if (gives(stream) && pending(stream, _context.start.step)) send(space, stream);
+  _context.grid.traffic = counted; // the run before has counted it
 }
 
 void HeadCopies::afterStep(const ExecSpace& space, std::int64_t step) {

@@ -59,9 +59,8 @@ TEST_CASE("A penalty on what a residual adds", "[gradient]") {
   constexpr std::int64_t inputs = 6;
   for (const bool recompute : {false, true}) {
     NetworkSection network;
-    network.layers = {
-        group("residual", {dense(8, Activation::tanh), dense(inputs, Activation::identity)}),
-        dense(2, Activation::identity)};
+    network.layers = {group("residual", {dense(8, Activation::tanh), dense(inputs, Activation::identity)}),
+                      dense(2, Activation::identity)};
     network.layers.front().recompute = recompute;
     const LayerPlan plan = planNetwork(network, {inputs}, 2).front();
     const auto layer = makeLayer(plan);

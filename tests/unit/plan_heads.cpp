@@ -77,7 +77,8 @@ TEST_CASE("A head looks ahead with a copy of the next layer that has parameters"
   { type = "conv2d", channels = 4, kernel = 3, activation = "relu" }, { type = "max-pool", kernel = 2 },
   { type = "conv2d", channels = 6, kernel = 3, activation = "relu" }, { type = "dense", units = 20 }, { type = "dense" },
 ])";
-  const Partition partition = cut(deckOf("stages = 4\ncuts = [1, 3, 4]\nlookahead = 10", layers), {1, 12, 12});
+  const Partition partition =
+      cut(deckOf("stages = 4\ncuts = [1, 3, 4]\nlookahead = 10", layers), {1, 12, 12});
   const StagePlan& first = partition.stages[0];
   REQUIRE(first.copied == 2);
   CHECK(first.head[0].name() == "head0.0.max-pool");

@@ -3,7 +3,8 @@
 namespace partita {
 
 /// The purpose of a message. Each has its own tag, so that messages between the same ranks are never
-/// confused, on any communicator. Values are below `tag_count`, since streams put message numbers into the higher bits.
+/// confused, on any communicator. Values are below `tag_count`, since streams put message numbers into the
+/// higher bits.
 enum class Tag : int {
   evaluation = 1,  ///< activations to evaluate
   relay = 2,       ///< activations for a stage that trains at the same time

@@ -132,18 +132,19 @@ struct SilSection {
       Switch::automatic;   ///< a later stage of one layer starts as a map that passes the labels on
   double later_rate = 1.0; ///< factor on the learning rate of stages 2..P
   Switch later_hold = Switch::automatic; ///< stages 2..P keep their rate high until near the end
-  std::int64_t joint_every = 0; ///< relay: steps from one in which gradients cross the cuts to the next; 0: none
-  std::int64_t lookahead = 0;   ///< relay: steps between refreshes of the next stage's first layer in a head
-  std::int64_t refresh = 0;     ///< relay: steps between refreshes of labels by the weights of the last layer
+  std::int64_t joint_every =
+      0; ///< relay: steps from one in which gradients cross the cuts to the next; 0: none
+  std::int64_t lookahead = 0; ///< relay: steps between refreshes of the next stage's first layer in a head
+  std::int64_t refresh = 0;   ///< relay: steps between refreshes of labels by the weights of the last layer
   double transport = 0.0; ///< weight of the mean squared output of residual branches in the loss of a stage
-  Exits exits = Exits::none;             ///< what the joined network adds up of the predictions of its stages
+  Exits exits = Exits::none;   ///< what the joined network adds up of the predictions of its stages
   std::string cache_directory; ///< frozen: folder of the spilled activations; empty: the run directory
   std::int64_t recovery_epochs = 0;
   double recovery_rate = 0.5; ///< factor on the learning rate while recovering
 };
 
-/// Can the labels of the cuts be trained? Inputs made from labels need fixed ones, and the squared error would
-/// shrink them to zero.
+/// Can the labels of the cuts be trained? Inputs made from labels need fixed ones, and the squared error
+/// would shrink them to zero.
 inline bool canLearnLabels(const SilSection& sil) {
   return sil.input != StageInput::free && sil.loss == StageLoss::prototype && sil.reencode != Switch::on;
 }

@@ -25,7 +25,7 @@ struct Pass {
   std::int64_t first_row = 0; ///< place of row 0 in the whole batch, over all replicas and microbatches
   /// Backward: weight per sample of a residual layer's penalty, half the mean square of its branch's output.
   Real transport = 0;
-  bool again = false;         ///< repeats an earlier forward pass: statistics are not counted twice
+  bool again = false; ///< repeats an earlier forward pass: statistics are not counted twice
   const ReplicaReduce* replicas = nullptr;                ///< null: there is only one replica
   const std::function<void()>* gradients_final = nullptr; ///< see `reportGradientsFinal`
   Vector work; ///< scratch, as long as the layer's `workValues`; free again after the call

@@ -116,6 +116,12 @@ SilLabels makeSilLabels(LabelKind kind, double kappa, double temperature, std::i
   return finish(std::move(s), temperature, classes, width);
 }
 
+std::vector<Real> SilLabels::decoder() const {
+  std::vector<Real> weights(values.size());
+  for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = static_cast<Real>(centredAt(i) / temperature);
+  return weights;
+}
+
 LabelDecoder::LabelDecoder(const SilLabels& labels, std::int64_t capacity)
     : _labels(labels), _logits(makeMatrix("partita::LabelDecoder::logits", capacity, labels.classes())),
       _logit_gradient(makeMatrix("partita::LabelDecoder::logit_gradient", capacity, labels.classes())) {}

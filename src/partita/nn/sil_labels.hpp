@@ -20,6 +20,8 @@ struct SilLabels {
 
   std::int64_t classes() const { return static_cast<std::int64_t>(rows.extent(0)); }
   std::int64_t width() const { return static_cast<std::int64_t>(rows.extent(1)); }
+  double centredAt(std::size_t i) const { return values[i] - mean[i % mean.size()]; }
+  std::vector<Real> decoder() const; ///< (S - mean) / tau on the host: z = f decoder^T
 };
 
 /// Labels of the cut after stage `cut`. `temperature` 0 means sqrt(width C/(C-1)) times their deviation,

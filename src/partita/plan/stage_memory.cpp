@@ -78,8 +78,8 @@ std::int64_t StageBuffers::ofCopies() const {
   for (const ParameterCopy& copy : _stage.copies) {
     const bool gives = copy.from_stage == _stage.index;
     const bool remote = copy.kind == ParameterCopy::Kind::last_weights ? _place.groups > 1
-                        : gives                                       ? _place.receives()
-                                                                      : _place.sends();
+                        : gives                                        ? _place.receives()
+                                                                       : _place.sends();
     if (gives && !remote) continue; // one buffer for both stages
     bytes += (!gives && copy.keep > 0.0 ? 2 : 1) * copy.size * _device.real_bytes;
     if (remote) bytes += slots(copy.size, wire) + (gives ? 0 : copies(copy.size, wire));
@@ -155,8 +155,7 @@ void addOptimiser(StageMemory& memory, const StagePlan& stage, const RunConfig& 
   const OptimiserSection& optimiser = config.optimiser;
   const int moments = optimiser.kind != OptimiserKind::sgd ? 2 : optimiser.momentum > 0.0 ? 1 : 0;
   const std::int64_t vectors = moments + (config.run.precision != Precision::single ? 1 : 0),
-                     parameters = stage.storedValues(),
-                     state = vectors * parameters * device.real_bytes,
+                     parameters = stage.storedValues(), state = vectors * parameters * device.real_bytes,
                      bucket = std::min(optimiser.offload_bucket, parameters) * device.real_bytes;
   const StrategyPlan& plan = planOf(config.strategy);
   const auto kept = static_cast<std::int64_t>(plan.keptStates(config.strategy, stage).size());

@@ -54,7 +54,7 @@ struct StagePlan {
   std::int64_t copied = 0; ///< leading layers of the head that are copies of the next stage's first layers
   std::vector<ParameterCopy> copies; ///< of its own parameters in other heads, and of others' in its head
   bool entrance = false;             ///< does it begin with that layer?
-  std::int64_t positions = 1; ///< labels per sample: one, or one per position of a sequence of tokens
+  std::int64_t positions = 1;        ///< labels per sample: one, or one per position of a sequence of tokens
 
   bool first() const { return index == 0; }
   bool last() const { return index + 1 == stages; }
@@ -74,8 +74,8 @@ struct StagePlan {
   std::int64_t labelValues() const;      ///< per sample: one per class and label, as a decoder makes them
   std::int64_t keptValues() const; ///< per sample: all that backward needs except the input, without the head
   std::int64_t bodyStoredValues() const; ///< the part of `storedValues` before the head
-  std::int64_t headValues() const; ///< per sample: the same for the head
-  std::int64_t widest() const;     ///< widest activation inside or at the end, values per sample
+  std::int64_t headValues() const;       ///< per sample: the same for the head
+  std::int64_t widest() const;           ///< widest activation inside or at the end, values per sample
   std::int64_t workValues(std::int64_t rows) const; ///< scratch of the layer that needs most of it
   std::int64_t mostParameters() const;              ///< largest number in a layer that is not a group
   std::int64_t realCopies() const;                  ///< of the layer that needs most; see LayerPlan

@@ -66,13 +66,9 @@ void startWithLabels(const StagePlan& plan, const SilLabels& before, const SilLa
                      std::vector<Real>& values) {
   const std::size_t inputs = before.mean.size(), outputs = own.mean.size(),
                     classes = before.values.size() / inputs;
-  const auto centred = [](const SilLabels& labels, std::size_t c, std::size_t j) {
-    return labels.values[c * labels.mean.size() + j] - labels.mean[j];
-  };
   if (plan.last()) {
-    for (std::size_t i = 0; i < before.values.size(); ++i) {
-      values[i] = static_cast<Real>(centred(before, i / inputs, i % inputs) / before.temperature);
-    }
+    const std::vector<Real> decoder = before.decoder();
+    std::copy(decoder.begin(), decoder.end(), values.begin());
     return;
   }
   const double halves = plan.entrance ? 2.0 : 1.0;
@@ -80,7 +76,8 @@ void startWithLabels(const StagePlan& plan, const SilLabels& before, const SilLa
   for (std::size_t o = 0; o < outputs; ++o) {
     for (std::size_t i = 0; i < inputs; ++i) {
       double sum = 0.0;
-      for (std::size_t c = 0; c < classes; ++c) sum += centred(own, c, o) * centred(before, c, i);
+      for (std::size_t c = 0; c < classes; ++c)
+        sum += own.centredAt(c * outputs + o) * before.centredAt(c * inputs + i);
       values[o * inputs + i] += static_cast<Real>(scale * sum);
     }
   }
@@ -88,11 +85,8 @@ void startWithLabels(const StagePlan& plan, const SilLabels& before, const SilLa
 
 /// The last layer of a head starts as the decoder of fixed labels.
 void startLearnedLabels(const StagePlan& plan, const SilLabels& labels, std::vector<Real>& values) {
-  const StageTensor weight = parameterTensors(plan.withHead()).back();
-  for (std::size_t i = 0; i < labels.values.size(); ++i) {
-    const double centred = labels.values[i] - labels.mean[i % labels.mean.size()];
-    values[static_cast<std::size_t>(weight.offset) + i] = static_cast<Real>(centred / labels.temperature);
-  }
+  const std::vector<Real> decoder = labels.decoder();
+  std::copy(decoder.begin(), decoder.end(), values.begin() + parameterTensors(plan.withHead()).back().offset);
 }
 
 bool startsWithLabels(const SilSection& sil, const StagePlan& plan) {

@@ -131,9 +131,7 @@ class StageUpdater {
   void update(const ExecSpace& space, std::optional<double> squares);
   void skipStep(const ExecSpace& space);
 
-  bool reportsAfter(std::int64_t step) const {
-    return step % _log_every == 0 || step == _schedule.steps;
-  }
+  bool reportsAfter(std::int64_t step) const { return step % _log_every == 0 || step == _schedule.steps; }
   bool clips() const { return _section.clip_norm > 0.0; }
   bool updatesLate() const { return _late && !reports(); }
   void updatePart(const ExecSpace& space, std::int64_t begin, std::int64_t end);

@@ -42,14 +42,9 @@ Operation reencodeOperation(const StoredNetwork& stored, const StagePlan& plan) 
   Operation operation;
   operation.kind = Operation::Kind::reencode;
   operation.name = "cut" + std::to_string(plan.index) + ".reencode";
-  std::vector<float> decoder;
-  decoder.reserve(labels.values.size());
-  for (std::size_t i = 0; i < labels.values.size(); ++i) {
-    const double centred = labels.values[i] - labels.mean[i % labels.mean.size()];
-    decoder.push_back(static_cast<float>(centred / labels.temperature));
-  }
   const std::vector<std::int64_t> extents{labels.classes(), labels.width()};
-  operation.tensors.push_back({operation.name + "/decoder", extents, std::move(decoder)});
+  const std::vector<Real> decoder = labels.decoder();
+  operation.tensors.push_back({operation.name + "/decoder", extents, {decoder.begin(), decoder.end()}});
   operation.tensors.push_back(
       {operation.name + "/labels", extents, {labels.values.begin(), labels.values.end()}});
   return operation;
@@ -57,16 +52,18 @@ Operation reencodeOperation(const StoredNetwork& stored, const StagePlan& plan) 
 
 /// The decoder of fixed labels as a dense layer: classes from the rows of the stage's output.
 Operation decoderOperation(const StoredNetwork& stored, const StagePlan& plan) {
-  Operation decoder = reencodeOperation(stored, plan);
-  const LayerPlan labels = planHead({}, plan.layers.back()).front();
-  decoder.kind = Operation::Kind::layer;
-  decoder.name = labels.name();
-  decoder.type = labels.spec.type;
-  decoder.word = labels.rules().step(labels).operation;
-  decoder.shape = {plan.labelWidth()};
-  decoder.tensors.resize(1);
-  decoder.tensors.front().name = decoder.name + "/weight";
-  return decoder;
+  const SilLabels labels = labelsOfCut(stored.config, stored.facts.classes, plan.labelWidth(), plan.index);
+  const LayerPlan layer = planHead({}, plan.layers.back()).front();
+  Operation operation;
+  operation.kind = Operation::Kind::layer;
+  operation.name = layer.name();
+  operation.type = layer.spec.type;
+  operation.word = layer.rules().step(layer).operation;
+  operation.shape = {plan.labelWidth()};
+  const std::vector<Real> decoder = labels.decoder();
+  operation.tensors.push_back(
+      {layer.name() + "/weight", {labels.classes(), labels.width()}, {decoder.begin(), decoder.end()}});
+  return operation;
 }
 
 /// Adds the stages of the joined network, which ends after the first `count`.

@@ -12,8 +12,7 @@ namespace partita {
 /// If replicas differ, each has its own values, except for what the strategy keeps for all of them.
 bool RunSnapshot::ofEachReplica(const std::string& kind) const {
   const StrategySection& strategy = _run.config.strategy;
-  const std::vector<std::string> shared =
-      planOf(strategy).keptStates(strategy, _run.partition.stages.back());
+  const std::vector<std::string> shared = planOf(strategy).keptStates(strategy, _run.partition.stages.back());
   return planOf(strategy).replicasDiffer(strategy) &&
          std::find(shared.begin(), shared.end(), kind) == shared.end();
 }

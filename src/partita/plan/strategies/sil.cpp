@@ -80,8 +80,8 @@ std::int64_t poolingWindow(const SilSection& sil, const Shape& cut) {
 } // namespace
 
 bool labelsCountUnits(const SilSection& sil, const Shape& cut) {
-  return !learnsLabels(sil) || (sil.head.empty() && sil.head_depth == 0 && sil.lookahead == 0 &&
-                                 poolingWindow(sil, cut) == 1);
+  return !learnsLabels(sil) ||
+         (sil.head.empty() && sil.head_depth == 0 && sil.lookahead == 0 && poolingWindow(sil, cut) == 1);
 }
 
 namespace {
@@ -234,8 +234,9 @@ class SilPlan final : public StrategyPlan {
   }
   std::int64_t passRows(std::int64_t share, std::int64_t) const override { return share; }
 
-  std::pair<std::vector<LayerPlan>, std::int64_t>
-  head(const StrategySection& section, const std::vector<LayerPlan>& layers, std::int64_t end) const override {
+  std::pair<std::vector<LayerPlan>, std::int64_t> head(const StrategySection& section,
+                                                       const std::vector<LayerPlan>& layers,
+                                                       std::int64_t end) const override {
     const SilSection& sil = section.sil;
     if (!learnsLabels(sil)) return {};
     const LayerPlan& last = layers[end - 1];

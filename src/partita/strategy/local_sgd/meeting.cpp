@@ -68,7 +68,8 @@ StageMeeting::StageMeeting(const RunConfig& config, StageUpdater& updater, Grid&
                   static_cast<std::int64_t>(updater.local().stage.statistics().extent(0)),
                   grid.traffic.between_replicas) {
   _sum.setScale(_scale);
-  const std::vector<std::string> names = planOf(config.strategy).keptStates(config.strategy, updater.local().stage.plan());
+  const std::vector<std::string> names =
+      planOf(config.strategy).keptStates(config.strategy, updater.local().stage.plan());
   updater.keep({names[0], _anchor});
   if (_momentum.size() > 0) updater.keep({names[1], _momentum});
 }

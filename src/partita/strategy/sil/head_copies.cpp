@@ -75,8 +75,7 @@ void HeadCopies::connect(Stream& stream, bool fresh) {
                                  first_layer ? "parameters of the next stage" : "weights of the last layer");
   channel.wire = Precision::single;
   if (gives(stream)) {
-    stream.sender =
-        std::make_unique<Sender>(channel, 1, source.size, 1, grid.traffic.between_stages);
+    stream.sender = std::make_unique<Sender>(channel, 1, source.size, 1, grid.traffic.between_stages);
     return;
   }
   const std::int64_t taken = std::max<std::int64_t>(_context.start.step / source.every, 1),

@@ -9,9 +9,9 @@
 namespace partita {
 
 /// Refreshes the parts of heads that are copies of later stages' parameters (`StagePlan::copies`). Version k
-/// of the parameters, those after k x every steps, reaches a head after (k + 1) x every steps, so that no rank
-/// has to wait for a later stage that is not far behind, and the result does not depend on timing. Parameters
-/// are sent in single precision, whatever `strategy/wire` says.
+/// of the parameters, those after k x every steps, reaches a head after (k + 1) x every steps, so that no
+/// rank has to wait for a later stage that is not far behind, and the result does not depend on timing.
+/// Parameters are sent in single precision, whatever `strategy/wire` says.
 class HeadCopies {
  public:
   /// The stages of this rank. Adds to the checkpointed state, so that restoring must come after it.
@@ -44,7 +44,9 @@ class HeadCopies {
   void send(const ExecSpace& space, Stream& stream);
   Vector receive(const ExecSpace& space, Stream& stream);
   void refresh(const ExecSpace& space, Stream& stream, double keep);
-  std::size_t placeOf(int stage) const { return static_cast<std::size_t>(stage - _context.grid.firstStage()); }
+  std::size_t placeOf(int stage) const {
+    return static_cast<std::size_t>(stage - _context.grid.firstStage());
+  }
 
   const RunContext& _context;
   std::vector<StageUpdater*> _updaters;

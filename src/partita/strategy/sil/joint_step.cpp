@@ -9,8 +9,8 @@ bool JointStep::due(const StrategySection& strategy, std::int64_t number) {
 }
 
 JointStep::JointStep(const RunContext& context, std::vector<StageUpdater*> updaters, std::int64_t first)
-    : _context(context), _updaters(std::move(updaters)), _passes(_updaters.size()),
-      _inputs(_updaters.size()), _ready(_updaters.size()) {
+    : _context(context), _updaters(std::move(updaters)), _passes(_updaters.size()), _inputs(_updaters.size()),
+      _ready(_updaters.size()) {
   Grid& grid = context.grid;
   const std::int64_t every = context.config.strategy.sil.joint_every,
                      count = context.length.steps / every - first / every,
@@ -22,9 +22,9 @@ JointStep::JointStep(const RunContext& context, std::vector<StageUpdater*> updat
                                      rows, front.inputs(), 1, grid.traffic.between_stages);
   }
   if (!back.plan().last())
-    _from_next = std::make_unique<Receiver>(
-        grid.channel(grid.chain(), grid.group() + 1, Tag::backward, "gradients"), rows, back.outputs(), 1,
-        count);
+    _from_next =
+        std::make_unique<Receiver>(grid.channel(grid.chain(), grid.group() + 1, Tag::backward, "gradients"),
+                                   rows, back.outputs(), 1, count);
 }
 
 void JointStep::run(const ExecSpace& space, const std::vector<std::unique_ptr<BatchSource>>& sources,

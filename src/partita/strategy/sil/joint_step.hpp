@@ -9,9 +9,9 @@
 
 namespace partita {
 
-/// The steps of a relay in which gradients cross the cuts (`strategy/joint_every`). Each stage runs forward as
-/// in any other step; then the gradient of the last stage's loss goes back through all stages. The head of a
-/// stage learns from the stage's own loss, but the gradient of that loss ends there.
+/// The steps of a relay in which gradients cross the cuts (`strategy/joint_every`). Each stage runs forward
+/// as in any other step; then the gradient of the last stage's loss goes back through all stages. The head of
+/// a stage learns from the stage's own loss, but the gradient of that loss ends there.
 class JointStep {
  public:
   /// `first`: steps already taken. Collective over the ranks of a chain.

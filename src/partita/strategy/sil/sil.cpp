@@ -139,10 +139,10 @@ std::unique_ptr<Sender> SilTraining::makeSender() {
   Grid& grid = _context.grid;
   const StrategySection& strategy = _context.config.strategy;
   if (strategy.sil.input != StageInput::relay || grid.endStage() == grid.plan().stages) return nullptr;
-  return std::make_unique<Sender>(
-      grid.channel(grid.chain(), grid.group() + 1, Tag::relay, "activations"),
-      localCapacity(_context.config, grid.replicas()), _context.stages.back()->stage.outputs(),
-      strategy.queue, grid.traffic.between_stages);
+  return std::make_unique<Sender>(grid.channel(grid.chain(), grid.group() + 1, Tag::relay, "activations"),
+                                  localCapacity(_context.config, grid.replicas()),
+                                  _context.stages.back()->stage.outputs(), strategy.queue,
+                                  grid.traffic.between_stages);
 }
 
 bool SilTraining::trainTogether(const ExecSpace& space) {

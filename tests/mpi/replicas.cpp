@@ -189,10 +189,12 @@ TEST_CASE("The number of replicas does not change the batches", "[replicas]") {
   const Communicator& world = everyone();
   const auto mine = trainingOrder(samples, 5, batch, world.rank(), world.size(), 0);
   const auto whole = trainingOrder(samples, 5, batch, 0, 1, 0);
-  std::vector<std::uint32_t> rows, expected;
+  BatchRows own, all;
   for (std::int64_t t = 0; t < batches; ++t) {
-    mine(t, rows);
-    whole(t, expected);
+    mine(t, own);
+    whole(t, all);
+    const std::vector<std::uint32_t>&rows = own.rows, &expected = all.rows;
+    CHECK(own.epoch == all.epoch);
     std::vector<std::uint32_t> joined(expected.size());
     std::vector<int> counts(static_cast<std::size_t>(world.size())), begins = counts;
     for (int rank = 0; rank < world.size(); ++rank) {

@@ -20,7 +20,7 @@ class CountingRows : public RowSource {
  public:
   explicit CountingRows(std::size_t broken = 1000000) : _broken(broken) {}
   std::int64_t width() const override { return values_per_row; }
-  void copyRow(std::size_t row, Real* out) const override {
+  void copyRow(std::size_t row, std::uint32_t /*epoch*/, Real* out) const override {
     if (row == _broken) throw std::runtime_error("the disk is gone");
     for (std::int64_t j = 0; j < values_per_row; ++j)
       out[j] = static_cast<Real>(row) + Real(0.25) * static_cast<Real>(j);
@@ -140,8 +140,8 @@ TEST_CASE("A sample may have a label for each of its positions", "[data]") {
   CHECK(set.size() == 7);
   BatchReader reader(
       nullptr, set,
-      [](std::int64_t, auto& rows) {
-        rows = {5, 0};
+      [](std::int64_t, BatchRows& out) {
+        out = {{5, 0}, 0};
       },
       1, 4, 0);
   CHECK(valuesOf(reader.next(space).labels) == Values{15, 16, 17, 0, 1, 2});

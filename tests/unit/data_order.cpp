@@ -12,9 +12,9 @@ namespace {
 using Rows = std::vector<std::uint32_t>;
 
 Rows at(const BatchReader::RowsOf& order, std::int64_t index) {
-  Rows rows{12345}; // the previous content does not matter
-  order(index, rows);
-  return rows;
+  BatchRows out{{12345}, 99}; // the previous content does not matter
+  order(index, out);
+  return out.rows;
 }
 
 void append(Rows& rows, const Rows& more) {
@@ -64,6 +64,23 @@ TEST_CASE("Every epoch of training is a new permutation without its last partial
   }
   CHECK(at(trainingOrder(103, 5, 10, 0, 1, 7), 16) == at(order, 23)); // a later first batch
   CHECK(at(trainingOrder(103, 6, 10, 0, 1, 0), 0) != at(order, 0));
+}
+
+TEST_CASE("Batches know their epoch, also in parts", "[data]") {
+  const auto order = trainingOrder(103, 5, 10, 1, 2, 7);
+  const auto parts = inParts(order, 3);
+  const auto epochOf = [](const BatchReader::RowsOf& of, std::int64_t index) {
+    BatchRows out{{}, 99};
+    of(index, out);
+    return out.epoch;
+  };
+  for (std::int64_t batch = 0; batch < 30; ++batch) {
+    const std::uint32_t epoch = static_cast<std::uint32_t>(7 + batch) / 10;
+    CHECK(epochOf(order, batch) == epoch);
+    for (std::int64_t part = 0; part < 3; ++part) CHECK(epochOf(parts, 3 * batch + part) == epoch);
+  }
+  CHECK(epochOf(streamingOrder(103, 5, 10, 1), 2) == 0);
+  CHECK(epochOf(sequentialOrder(0, 7, 4), 1) == 0);
 }
 
 TEST_CASE("A stream covers every row once, and begins with the batches of epoch 0", "[data]") {

@@ -18,7 +18,7 @@ constexpr std::int64_t width = 5;
 
 std::vector<Real> rowOf(const ActivationCache& cache, std::size_t row) {
   std::vector<Real> out(width);
-  cache.copyRow(row, out.data());
+  cache.copyRow(row, 0, out.data());
   return out;
 }
 

@@ -19,7 +19,7 @@ BatchReader::BatchReader(const RowSource* source, const Dataset& set, RowsOf row
         Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::BatchReader::features"), rows, width);
     slot.labels =
         PinnedLabels(Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::BatchReader::labels"), labels);
-    slot.rows.reserve(rows);
+    slot.read.rows.reserve(rows);
     _slots.push_back(std::move(slot));
   }
   for (std::int64_t i = 0; !device_is_host && i < held; ++i) {
@@ -39,15 +39,14 @@ BatchReader::~BatchReader() {
 }
 
 void BatchReader::fill(Slot& slot, std::int64_t batch) {
-  slot.rows.clear();
-  _rows_of(batch, slot.rows);
+  _rows_of(batch, slot.read);
+  const std::vector<std::uint32_t>& rows = slot.read.rows;
   constexpr std::size_t ahead = 4; // rows being prefetched while one is converted
-  for (std::size_t i = 0; i < slot.rows.size(); ++i) {
-    std::copy_n(_set.labelsOf(slot.rows[i]), _set.labels_per_sample,
-                &slot.labels(i * _set.labels_per_sample));
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    std::copy_n(_set.labelsOf(rows[i]), _set.labels_per_sample, &slot.labels(i * _set.labels_per_sample));
     if (_source == nullptr) continue;
-    if (i + ahead < slot.rows.size()) _source->expectRow(slot.rows[i + ahead]);
-    _source->copyRow(slot.rows[i], &slot.features(i, 0));
+    if (i + ahead < rows.size()) _source->expectRow(rows[i + ahead]);
+    _source->copyRow(rows[i], slot.read.epoch, &slot.features(i, 0));
   }
 }
 
@@ -92,9 +91,8 @@ Batch BatchReader::next(const ExecSpace& space) {
   if (!device_is_host || _taken > 0)
     fence(space, "partita::BatchReader::next"); // kernels may still read the returned batch
   waitFor(_taken);
-  const std::size_t place = _taken % _held;
-  const Slot& slot = _slots[_taken++ % _slots.size()];
-  const std::size_t rows = slot.rows.size(), width = slot.features.extent(1);
+  const Slot& slot = _slots[_taken % _slots.size()];
+  const std::size_t rows = slot.read.rows.size(), width = slot.features.extent(1);
   const PinnedMatrix features(slot.features.data(), rows, width);
   const std::size_t label_count = rows * _set.labels_per_sample;
   const PinnedLabels labels(slot.labels.data(), label_count);
@@ -103,12 +101,14 @@ Batch BatchReader::next(const ExecSpace& space) {
     batch.features = Matrix(features.data(), rows, width);
     batch.labels = Labels(labels.data(), label_count);
   } else {
+    const std::size_t place = _taken % _held;
     batch.features = topRows(_device_features[place], rows);
     batch.labels = firstLabels(_device_labels[place], label_count);
     Kokkos::deep_copy(space, batch.features, features);
     Kokkos::deep_copy(space, batch.labels, labels);
   }
-  batch.rows_read = &slot.rows;
+  batch.rows_read = &slot.read.rows;
+  ++_taken;
   return batch;
 }
 

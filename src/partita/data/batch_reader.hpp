@@ -17,16 +17,17 @@ class RowSource {
  public:
   virtual ~RowSource() = default;
   virtual std::int64_t width() const = 0;
-  virtual void copyRow(std::size_t row, Real* out) const = 0;
+  /// Copies a row as it is in `epoch`: a source that augments its rows changes them in each epoch.
+  virtual void copyRow(std::size_t row, std::uint32_t epoch, Real* out) const = 0;
   virtual void expectRow(std::size_t row) const { (void)row; } ///< hint that the row will be copied soon
 };
 
-/// The standardised features of a data set.
+/// The standardised features of a data set, the same in every epoch.
 class FeatureRows : public RowSource {
  public:
   FeatureRows(const DataSets& sets, const Dataset& set) : _sets(sets), _set(set) {}
   std::int64_t width() const override { return _set.features.width(); }
-  void copyRow(std::size_t row, Real* out) const override {
+  void copyRow(std::size_t row, std::uint32_t /*epoch*/, Real* out) const override {
     _set.features.copyRow(row, _sets.shift, _sets.scale, out);
   }
   void expectRow(std::size_t row) const override { _set.features.prefetchRow(row); }
@@ -34,6 +35,12 @@ class FeatureRows : public RowSource {
  private:
   const DataSets& _sets;
   const Dataset& _set;
+};
+
+/// The rows of a batch in a data set, and the epoch of the run that it belongs to.
+struct BatchRows {
+  std::vector<std::uint32_t> rows;
+  std::uint32_t epoch = 0;
 };
 
 /// One batch on the device.
@@ -48,7 +55,7 @@ struct Batch {
 /// on the thread.
 class BatchReader {
  public:
-  using RowsOf = std::function<void(std::int64_t batch, std::vector<std::uint32_t>& rows)>;
+  using RowsOf = std::function<void(std::int64_t batch, BatchRows& out)>; ///< replaces what `out` holds
 
   /// Batches 0 .. count-1 of at most `capacity` rows with the labels of `set`; `rows_of` gives the rows of
   /// each batch. A null `source` means labels only. `depth` batches are made in advance; 0 makes each one on
@@ -66,7 +73,7 @@ class BatchReader {
   struct Slot {
     PinnedMatrix features;
     PinnedLabels labels;
-    std::vector<std::uint32_t> rows;
+    BatchRows read;
   };
 
   void fill(Slot& slot, std::int64_t batch);

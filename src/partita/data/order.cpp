@@ -32,31 +32,33 @@ BatchReader::RowsOf trainingOrder(std::int64_t samples, std::uint64_t seed, std:
     std::vector<std::uint32_t> order;
   };
   auto cached = std::make_shared<Cached>(); // batches come in order, so one permutation at a time is enough
-  return [=](std::int64_t index, std::vector<std::uint32_t>& rows) {
+  return [=](std::int64_t index, BatchRows& out) {
     const std::int64_t batch_in_run = first + index, epoch = batch_in_run / steps;
     if (cached->epoch != epoch) {
       cached->order = permutation(samples, seed, static_cast<std::uint32_t>(epoch));
       cached->epoch = epoch;
     }
     const auto start = cached->order.begin() + batch_in_run % steps * batch;
-    rows.assign(start + slice.begin, start + slice.end);
+    out.rows.assign(start + slice.begin, start + slice.end);
+    out.epoch = static_cast<std::uint32_t>(epoch);
   };
 }
 
 BatchReader::RowsOf inParts(const BatchReader::RowsOf& order, std::int64_t parts) {
   struct Cached {
     std::int64_t number = -1;
-    std::vector<std::uint32_t> rows;
+    BatchRows whole;
   };
   auto batch = std::make_shared<Cached>();
-  return [=](std::int64_t index, std::vector<std::uint32_t>& rows) {
+  return [=](std::int64_t index, BatchRows& out) {
     if (batch->number != index / parts) {
       batch->number = index / parts;
-      order(batch->number, batch->rows);
+      order(batch->number, batch->whole);
     }
-    const Slice slice =
-        replicaSlice(batch->rows.size(), static_cast<int>(index % parts), static_cast<int>(parts));
-    rows.assign(batch->rows.begin() + slice.begin, batch->rows.begin() + slice.end);
+    const std::vector<std::uint32_t>& rows = batch->whole.rows;
+    const Slice slice = replicaSlice(rows.size(), static_cast<int>(index % parts), static_cast<int>(parts));
+    out.rows.assign(rows.begin() + slice.begin, rows.begin() + slice.end);
+    out.epoch = batch->whole.epoch;
   };
 }
 
@@ -65,7 +67,7 @@ BatchReader::RowsOf streamingOrder(std::int64_t samples, std::uint64_t seed, std
   const std::int64_t whole = samples / batch * batch;
   const std::int64_t largest = (batch + replicas - 1) / replicas;
   auto order = std::make_shared<const std::vector<std::uint32_t>>(permutation(samples, seed, 0));
-  return [=](std::int64_t segment, std::vector<std::uint32_t>& rows) {
+  return [=](std::int64_t segment, BatchRows& out) {
     const std::int64_t in_batches = whole / batch * replicas;
     std::int64_t begin = 0, end = 0;
     if (segment < in_batches) {
@@ -76,7 +78,8 @@ BatchReader::RowsOf streamingOrder(std::int64_t samples, std::uint64_t seed, std
       begin = whole + (segment - in_batches) * largest;
       end = std::min(begin + largest, samples);
     }
-    rows.assign(order->begin() + begin, order->begin() + end);
+    out.rows.assign(order->begin() + begin, order->begin() + end);
+    out.epoch = 0;
   };
 }
 
@@ -90,10 +93,11 @@ std::int64_t streamingSegments(std::int64_t samples, std::int64_t batch, int rep
 }
 
 BatchReader::RowsOf sequentialOrder(std::int64_t first, std::int64_t end, std::int64_t capacity) {
-  return [=](std::int64_t index, std::vector<std::uint32_t>& rows) {
+  return [=](std::int64_t index, BatchRows& out) {
     const std::int64_t begin = first + index * capacity, stop = std::min(begin + capacity, end);
-    rows.clear();
-    for (std::int64_t row = begin; row < stop; ++row) rows.push_back(static_cast<std::uint32_t>(row));
+    out.rows.resize(static_cast<std::size_t>(std::max<std::int64_t>(0, stop - begin)));
+    std::iota(out.rows.begin(), out.rows.end(), static_cast<std::uint32_t>(begin));
+    out.epoch = 0;
   };
 }
 

@@ -16,7 +16,7 @@ std::vector<std::uint32_t> permutation(std::size_t n, const RandomStream& stream
 /// The order in which an epoch visits n training samples.
 std::vector<std::uint32_t> permutation(std::size_t n, std::uint64_t seed, std::uint32_t epoch);
 
-/// The rows of each batch, as functions of the seed and of positions only.
+/// The rows of each batch and its epoch, as functions of the seed and of positions only.
 
 /// The part [begin, end) of a global batch for one replica; parts differ by one row at most.
 struct Slice {

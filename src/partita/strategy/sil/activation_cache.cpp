@@ -58,7 +58,7 @@ void ActivationCache::put(const ExecSpace& space, const Matrix& values,
   }
 }
 
-void ActivationCache::copyRow(std::size_t row, Real* out) const {
+void ActivationCache::copyRow(std::size_t row, std::uint32_t /*epoch*/, Real* out) const {
   const std::size_t bytes = static_cast<std::size_t>(_width) * sizeof(Real);
   if (pread(_file, out, bytes, static_cast<off_t>(row * bytes)) != static_cast<ssize_t>(bytes))
     throw RunError(failure("cannot read"));

@@ -21,7 +21,7 @@ class ActivationCache : public RowSource {
   void put(const ExecSpace& space, const Matrix& values, const std::vector<std::uint32_t>& rows);
 
   std::int64_t width() const override { return _width; }
-  void copyRow(std::size_t row, Real* out) const override;
+  void copyRow(std::size_t row, std::uint32_t epoch, Real* out) const override;
 
  private:
   std::string failure(const std::string& what) const;

@@ -131,8 +131,8 @@ std::unique_ptr<BatchSource> FrozenStream::makeSource(const RowSource& inputs, A
 
 Matrix FrozenStream::takeSegment(const ExecSpace& space) {
   const Matrix segment = _incoming->next(space);
-  _order(_taken++, _rows);
-  _cache->put(space, segment, _rows);
+  _order(_taken++, _segment);
+  _cache->put(space, segment, _segment.rows);
   return segment;
 }
 

@@ -51,7 +51,7 @@ class FrozenStream {
   int _stage;
   std::int64_t _whole_segments, _segments, _capacity;
   BatchReader::RowsOf _order;
-  std::vector<std::uint32_t> _rows; ///< of the segment taken last
+  BatchRows _segment; ///< taken last
   std::int64_t _taken = 0;
   std::unique_ptr<Segments> _incoming;
   ActivationCache* _cache = nullptr;

@@ -35,6 +35,8 @@ data/noise=
 data/validation=
 data/test_fraction=
 data/standardise=
+data/crop=
+data/flip=
 data/prefetch=
 network/layers=
 network/initialisation=
@@ -160,6 +162,7 @@ _partita_values() {
     data/labels) echo 'FILE' ;;
     data/vocabulary) echo 'FILE' ;;
     data/standardise) echo 'none|scalar|feature' ;;
+    data/flip) echo 'true|false' ;;
     network/initialisation) echo 'he|xavier|lecun|orthogonal' ;;
     training/loss) echo 'cross-entropy|mse' ;;
     optimiser/kind) echo 'sgd|adam|adamw' ;;

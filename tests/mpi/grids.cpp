@@ -74,6 +74,21 @@ TEST_CASE("Relay comes to the same bits on every grid", "[grid]") {
   checkSameOnAllGrids(relay + four_stages + Overrides{"optimiser/clip_norm=0.5", "run/steps=20"}, 4);
 }
 
+TEST_CASE("Images are augmented the same way on every grid", "[grid]") {
+  const Overrides augmented{"data/crop=3", "data/flip=true"};
+  const Overrides relay{"strategy/input=relay"},
+      frozen{"strategy/input=frozen", "strategy/recovery_epochs=1"};
+  checkSameOnAllGrids(augmented + relay + four_stages, 4);
+  checkSameOnAllGrids(augmented + frozen + four_stages, 4);
+  checkSameOnAllGrids(augmented + Overrides{"strategy/input=free"} + two_stages, 2);
+  checkSameOnAllGrids(
+      augmented + Overrides{"strategy/kind=pipeline", "strategy/microbatches=3"} + four_stages, 4);
+  checkBufferingDoesNotMatter(augmented + relay, 4);
+  const std::string plain = trainedHash(1, relay + two_stages);
+  CHECK(plain != trainedHash(1, relay + two_stages + Overrides{"data/crop=1"}));
+  CHECK(plain != trainedHash(1, relay + two_stages + Overrides{"data/flip=true"}));
+}
+
 TEST_CASE("Relay does not depend on queues and read-ahead", "[grid]") {
   checkBufferingDoesNotMatter({"strategy/input=relay"}, 4);
 }

@@ -31,14 +31,15 @@ SOMEBODYS = "somebody's\n"
 NAMES = ("deck.toml", "history.csv", "summary.json", "parameters.h5", "trace.json", "checkpoints", ".partita.lock")
 NUMBERS = ("0", "-1", "1", "2", "1e300", "1e400", "-1e-300", "nan", "inf", "9223372036854775807", "9223372036854775808",
            "0x10", "1_0", "''", "true", "[]", "[1", "{}", "1e-320", "16777216", "512", "513", "abc", "1.5")
-KEYS = ("run/seed", "run/epochs", "run/steps", "run/log_every", "run/evaluate_every", "data/samples", "data/test_samples",
-        "data/classes", "data/image_size", "data/distortion", "data/noise", "data/validation", "data/prefetch",
-        "training/batch", "training/label_smoothing", "optimiser/learning_rate", "optimiser/momentum", "optimiser/beta1",
-        "optimiser/epsilon", "optimiser/weight_decay", "optimiser/clip_norm", "optimiser/warmup_steps",
-        "strategy/stages", "strategy/replicas", "strategy/cuts", "strategy/kappa", "strategy/temperature",
-        "strategy/cut_gain", "strategy/queue", "strategy/bucket_kib", "strategy/microbatches", "strategy/later_rate",
-        "checkpoint/every", "checkpoint/keep", "checkpoint/compression", "data/kind", "optimiser/kind", "strategy/kind",
-        "run/precision", "optimiser/offload", "optimiser/offload_bucket", "network/initialisation", "data/path")
+KEYS = ("run/seed", "run/epochs", "run/steps", "run/log_every", "run/evaluate_every", "data/samples",
+        "data/test_samples", "data/classes", "data/image_size", "data/distortion", "data/noise", "data/validation",
+        "data/crop", "data/flip", "data/prefetch", "training/batch", "training/label_smoothing",
+        "optimiser/learning_rate", "optimiser/momentum", "optimiser/beta1", "optimiser/epsilon",
+        "optimiser/weight_decay", "optimiser/clip_norm", "optimiser/warmup_steps", "strategy/stages",
+        "strategy/replicas", "strategy/cuts", "strategy/kappa", "strategy/temperature", "strategy/cut_gain",
+        "strategy/queue", "strategy/bucket_kib", "strategy/microbatches", "strategy/later_rate", "checkpoint/every",
+        "checkpoint/keep", "checkpoint/compression", "data/kind", "optimiser/kind", "strategy/kind", "run/precision",
+        "optimiser/offload", "optimiser/offload_bucket", "network/initialisation", "data/path")
 QUICK = ("run/steps=3", "run/epochs=1")  # before what is drawn: an attack is no long training
 
 

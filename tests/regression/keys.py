@@ -289,6 +289,8 @@ DATA = {
     "data/test_fraction": Key(0.3, {**SVM, "data/test_file": "", "data/validation": 0.2},
                               check=lambda _, run: (run.summary["steps"], 2 * (30 // 10))),
     "data/standardise": Key("feature"),
+    "data/crop": Key(2),
+    "data/flip": Key(True),
     "data/prefetch": same(512, {"data/prefetch": 256}, ("memory", "peak"), on="spare core",
                           check=grows(2 * 256 * 40 * (144 + 1) * 4)),  # in training and in evaluation
 }

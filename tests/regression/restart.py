@@ -2,6 +2,7 @@
 rows in the history."""
 
 import os
+import re
 import shutil
 
 import support
@@ -37,6 +38,10 @@ VARIANTS = {
     "images": (1, ["strategy/kind=joint", IMAGES]),
     "images on replicas": (2, ["strategy/kind=joint", "strategy/replicas=2", IMAGES]),
     "group norm": (2, ["strategy/cuts=[3]", GROUP_NORM]),
+    "augmented images": (1, ["strategy/kind=joint", "strategy/microbatches=3", "data/crop=3", "data/flip=true", IMAGES]),
+    "augmented relay on replicas": (4, ["strategy/input=relay", "strategy/replicas=2", "data/crop=2", "data/flip=true"]),
+    "augmented, frozen, with recovery": (2, ["strategy/input=frozen", "run/epochs=1", "strategy/recovery_epochs=1",
+                                             "data/crop=2", "data/flip=true"]),
     "frozen images": (2, ["strategy/input=frozen", "strategy/cuts=[3]", "strategy/recovery_epochs=1", IMAGES]),
 }
 
@@ -89,7 +94,7 @@ class Restart(support.RunTest):
 
 
 def add_variant(name):
-    setattr(Restart, "test_" + name.replace(" ", "_"), lambda self: self.check(name))
+    setattr(Restart, "test_" + re.sub(r"\W+", "_", name), lambda self: self.check(name))
 
 
 for variant in VARIANTS:

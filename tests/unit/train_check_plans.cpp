@@ -31,6 +31,7 @@ schedule = "1f1b"
 std::string complaint(int ranks, const std::vector<std::string>& overrides) {
   const RunConfig config = deckWith(overrides);
   DataSets sets;
+  sets.shape = {16};
   sets.train.features = Samples(16, std::vector<std::uint8_t>(512 * 16));
   sets.train.labels.assign(512, 0);
   sets.train.labels.back() = 3;
@@ -77,6 +78,12 @@ TEST_CASE("A message that MPI cannot count is refused", "[train]") {
         "training/batch: a message would have 2^31 values or more; use smaller batches, more "
         "strategy/microbatches or smaller layers");
   CHECK(complaint(2, {wide, "strategy/cuts=[1]", "training/batch=256", "strategy/microbatches=2"}).empty());
+}
+
+TEST_CASE("Only images can be augmented", "[train]") {
+  const std::string needs = ": needs images of channels x rows x columns, but samples have the shape ";
+  CHECK(complaint(2, {"data/crop=1"}) == "data/crop" + needs + "16");
+  CHECK(complaint(2, {"data/flip=true"}) == "data/flip" + needs + "16");
 }
 
 } // namespace partita::test::train_check_plans

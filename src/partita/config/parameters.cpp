@@ -67,6 +67,14 @@ Section describeData(DataSection& data) {
   section.add(
       "standardise", choice(data.standardise),
       "shift and scale from the training set: one pair for all features, or one per feature; not for tokens");
+  section.add(
+      "crop", &data.crop, atLeast(0), "pixels",
+      "training images: pads each side with as many zeros, after standardisation, and takes a crop of "
+      "the original size at a random place, anew in each epoch; less than height and width; 0: none");
+  section.add(
+      "flip", &data.flip,
+      "training images: mirrors each left to right with probability 1/2, anew in each epoch; with "
+      "strategy/input 'frozen' or 'free', only the first stage learns from cropped and mirrored images");
   section.add("prefetch", &data.prefetch, within(0, 1024), "batches",
               "batches (or microbatches, if used) that a separate thread prepares in advance if the rank has "
               "a core for it; 0: none");

@@ -79,6 +79,8 @@ struct DataSection {
   double validation = 0.0;       ///< fraction of the training set held out
   double test_fraction = 0.0;    ///< fraction of the files used as test set if there is none
   Standardise standardise = Standardise::scalar;
+  std::int64_t crop = 0;     ///< training images: zeros on each side before a random crop to the size
+  bool flip = false;         ///< training images: half of them are mirrored left to right
   std::int64_t prefetch = 2; ///< batches prepared ahead by a thread; 0: prepared on demand
 };
 

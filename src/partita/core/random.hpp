@@ -24,6 +24,7 @@ enum class Stream : std::uint32_t {
   split = 9,
   grammar = 10,
   dropout = 11,
+  augmentation = 12,
   noise_images = 30,
   link_delay = 64, ///< of emulated links; no result depends on it
 };

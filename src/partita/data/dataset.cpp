@@ -12,15 +12,18 @@ namespace partita {
 
 namespace {
 
+/// `row`: all values of a sample, of which [first, first + count) are converted.
 template <class In, class Out>
-void affineRow(const In* in, std::size_t width, const std::vector<float>& shift,
-               const std::vector<float>& scale, Out* out) {
+void affineValues(const In* row, std::size_t first, std::size_t count, const std::vector<float>& shift,
+                  const std::vector<float>& scale, Out* out) {
+  const In* in = row + first;
   if (shift.size() == 1) {
     const Out a = shift[0], b = scale[0];
-    for (std::size_t j = 0; j < width; ++j) out[j] = (static_cast<Out>(in[j]) - a) * b;
+    for (std::size_t j = 0; j < count; ++j) out[j] = (static_cast<Out>(in[j]) - a) * b;
   } else {
-    for (std::size_t j = 0; j < width; ++j)
-      out[j] = (static_cast<Out>(in[j]) - static_cast<Out>(shift[j])) * static_cast<Out>(scale[j]);
+    const float *a = shift.data() + first, *b = scale.data() + first;
+    for (std::size_t j = 0; j < count; ++j)
+      out[j] = (static_cast<Out>(in[j]) - static_cast<Out>(a[j])) * static_cast<Out>(b[j]);
   }
 }
 
@@ -48,20 +51,21 @@ Samples::Samples(std::size_t width, std::vector<float> values) : _width(width), 
   PARTITA_REQUIRE(width > 0 && _values.size() % width == 0, "samples come in whole rows");
 }
 
-void Samples::copyRow(std::size_t row, const std::vector<float>& shift, const std::vector<float>& scale,
-                      float* out) const {
+void Samples::copyValues(std::size_t row, std::size_t first, std::size_t count,
+                         const std::vector<float>& shift, const std::vector<float>& scale, float* out) const {
   if (_bytes.empty())
-    affineRow(_values.data() + row * _width, _width, shift, scale, out);
+    affineValues(_values.data() + row * _width, first, count, shift, scale, out);
   else
-    affineRow(_bytes.data() + row * _width, _width, shift, scale, out);
+    affineValues(_bytes.data() + row * _width, first, count, shift, scale, out);
 }
 
-void Samples::copyRow(std::size_t row, const std::vector<float>& shift, const std::vector<float>& scale,
-                      double* out) const {
+void Samples::copyValues(std::size_t row, std::size_t first, std::size_t count,
+                         const std::vector<float>& shift, const std::vector<float>& scale,
+                         double* out) const {
   if (_bytes.empty())
-    affineRow(_values.data() + row * _width, _width, shift, scale, out);
+    affineValues(_values.data() + row * _width, first, count, shift, scale, out);
   else
-    affineRow(_bytes.data() + row * _width, _width, shift, scale, out);
+    affineValues(_bytes.data() + row * _width, first, count, shift, scale, out);
 }
 
 void Samples::prefetchRow(std::size_t row) const {

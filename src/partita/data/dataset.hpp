@@ -23,9 +23,18 @@ class Samples {
 
   /// out[j] = (x[row][j] - shift[j]) * scale[j]; shift and scale have width 1 or `width()`.
   void copyRow(std::size_t row, const std::vector<float>& shift, const std::vector<float>& scale,
-               float* out) const;
+               float* out) const {
+    copyValues(row, 0, _width, shift, scale, out);
+  }
   void copyRow(std::size_t row, const std::vector<float>& shift, const std::vector<float>& scale,
-               double* out) const;
+               double* out) const {
+    copyValues(row, 0, _width, shift, scale, out);
+  }
+  /// The same for the values [first, first + count) of a row: out[0] is value `first`.
+  void copyValues(std::size_t row, std::size_t first, std::size_t count, const std::vector<float>& shift,
+                  const std::vector<float>& scale, float* out) const;
+  void copyValues(std::size_t row, std::size_t first, std::size_t count, const std::vector<float>& shift,
+                  const std::vector<float>& scale, double* out) const;
 
   /// Prefetches a row into the processor's caches before `copyRow`: rows are drawn at random, so hardware
   /// prefetchers do not help.

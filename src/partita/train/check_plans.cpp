@@ -3,6 +3,7 @@
 #include "partita/config/user_error.hpp"
 #include "partita/config/write_deck.hpp"
 #include "partita/core/log.hpp"
+#include "partita/data/augmentation.hpp"
 #include "partita/data/load_data.hpp"
 #include "partita/plan/layer_rules.hpp"
 #include "partita/plan/network_plan.hpp"
@@ -115,6 +116,7 @@ void checkTraining(const RunConfig& config, const DataSets& sets, const Partitio
                    const GridPlan& grid) {
   planRunLength(config, sets.train.size());
   checkClasses(sets.train);
+  checkAugmentation(config.data, sets.shape);
   if (config.training.batch < grid.replicas) {
     throw UserError("training/batch: a batch of " + std::to_string(config.training.batch) +
                     " samples leaves some of the " + std::to_string(grid.replicas) +

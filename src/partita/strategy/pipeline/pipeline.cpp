@@ -1,5 +1,6 @@
 #include "partita/strategy/pipeline/pipeline.hpp"
 
+#include "partita/data/augmentation.hpp"
 #include "partita/data/order.hpp"
 #include "partita/plan/run_length.hpp"
 
@@ -57,7 +58,7 @@ BatchReader PipelineTraining::makeReader(const RowSource& features) const {
 
 bool PipelineTraining::run(const ExecSpace& space) {
   const Grid& grid = _context.grid;
-  const FeatureRows features(_context.sets, _context.sets.train);
+  const TrainingRows features(_context.sets, _context.config.data, _context.seed());
   BatchReader reader = makeReader(features);
   for (StageUpdater* updater : _updaters) {
     _context.control.begin(*updater);

@@ -30,6 +30,7 @@ StageRate stageRate(const StrategySection& strategy, const StagePlan& plan) {
 
 SilTraining::SilTraining(const RunContext& context)
     : _context(context), _features(context.sets, context.sets.train),
+      _training_rows(context.sets, context.config.data, context.seed()),
       _evaluator(context, context.length.steps) {}
 
 bool SilTraining::run(const ExecSpace& space) {
@@ -84,7 +85,7 @@ std::unique_ptr<BatchSource> SilTraining::makeTogetherSource(std::size_t local) 
   const StagePlan& plan = _context.stages[local]->stage.plan();
   const StrategySection& strategy = _context.config.strategy;
   const Grid& grid = _context.grid;
-  if (plan.first()) return std::make_unique<ReaderSource>(makeReader(&_features, _context.start.step));
+  if (plan.first()) return std::make_unique<ReaderSource>(makeReader(&_training_rows, _context.start.step));
   const std::int64_t first = _context.start.step;
   auto labels = makeReader(nullptr, first);
   const std::int64_t capacity = localCapacity(_context.config, grid.replicas());
@@ -251,7 +252,7 @@ bool SilTraining::trainFrozen(const ExecSpace& space, int stage, std::int64_t fi
     _cache = std::make_unique<ActivationCache>(cacheFolder(), local.stage.inputs());
     source = stream.makeSource(inputs, *_cache);
   }
-  const RowSource* spilled = stage > 0 ? static_cast<const RowSource*>(_cache.get()) : &_features;
+  const RowSource* spilled = stage > 0 ? static_cast<const RowSource*>(_cache.get()) : &_training_rows;
   bool done = true;
   for (Position at{RunPhase::training, stage, first}; done && at.step < length.steps;) {
     if (at.step == streamed) {

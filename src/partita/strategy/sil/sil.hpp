@@ -1,5 +1,6 @@
 #pragma once
 
+#include "partita/data/augmentation.hpp"
 #include "partita/strategy/evaluation.hpp"
 #include "partita/strategy/sil/activation_cache.hpp"
 #include "partita/strategy/sil/batch_source.hpp"
@@ -42,7 +43,8 @@ class SilTraining final : public Strategy {
   std::string cacheFolder() const;
 
   RunContext _context;
-  FeatureRows _features;
+  FeatureRows _features;                   ///< what a finished stage computes its outputs from
+  TrainingRows _training_rows;             ///< what the first stage learns from
   std::unique_ptr<ActivationCache> _cache; ///< frozen: inputs of the stage trained last on this rank
   Evaluator _evaluator;
 };

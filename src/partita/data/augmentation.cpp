@@ -1,0 +1,80 @@
+#include "partita/data/augmentation.hpp"
+
+#include "partita/config/text.hpp"
+#include "partita/config/user_error.hpp"
+#include "partita/core/error.hpp"
+
+#include <algorithm>
+#include <string>
+
+namespace partita {
+
+namespace {
+
+bool augments(const DataSection& section) {
+  return section.crop > 0 || section.flip;
+}
+
+/// Uniform in [0, bound), by multiplication as in RandomStream::below.
+std::int64_t below(std::uint32_t word, std::int64_t bound) {
+  return static_cast<std::int64_t>(std::uint64_t{word} * static_cast<std::uint64_t>(bound) >> 32);
+}
+
+} // namespace
+
+void checkAugmentation(const DataSection& section, const std::vector<std::int64_t>& shape) {
+  if (!augments(section)) return;
+  if (shape.size() != 3) {
+    throw UserError(std::string(section.crop > 0 ? "data/crop" : "data/flip") +
+                    ": needs images of channels x rows x columns, but samples have the shape " +
+                    joined(shape, " x "));
+  }
+  const std::int64_t limit = std::min(shape[1], shape[2]);
+  if (section.crop < limit) return;
+  throw UserError("data/crop: " + std::to_string(section.crop) + " is too much for images of " +
+                  std::to_string(shape[1]) + " x " + std::to_string(shape[2]) + " pixels (allowed 0 to " +
+                  std::to_string(limit - 1) + ")");
+}
+
+TrainingRows::TrainingRows(const DataSets& sets, const DataSection& section, std::uint64_t seed)
+    : FeatureRows(sets, sets.train), _sets(sets), _seed(seed), _crop(section.crop), _flip(section.flip) {
+  if (!augments(section)) return;
+  PARTITA_REQUIRE(sets.shape.size() == 3, "only images can be augmented");
+  _channels = sets.shape[0];
+  _rows = sets.shape[1];
+  _columns = sets.shape[2];
+}
+
+ImageChange TrainingRows::changeOf(std::size_t row, std::uint32_t epoch) const {
+  const Random4 random = RandomStream(_seed, Stream::augmentation, epoch).block(row);
+  const std::int64_t places = 2 * _crop + 1;
+  return {below(random.word[0], places) - _crop, below(random.word[1], places) - _crop,
+          _flip && random.word[2] >> 31 != 0};
+}
+
+void TrainingRows::copyRow(std::size_t row, std::uint32_t epoch, Real* out) const {
+  if (_channels == 0) return FeatureRows::copyRow(row, epoch, out);
+  const ImageChange change = changeOf(row, epoch);
+  for (std::int64_t line = 0; line < _channels * _rows; ++line, out += _columns) {
+    copyLine(row, line, change, out);
+    if (change.mirrored) std::reverse(out, out + _columns);
+  }
+}
+
+/// Fills one of the image's lines, of `_columns` pixels; all its channels follow one another.
+void TrainingRows::copyLine(std::size_t row, std::int64_t line, const ImageChange& change, Real* out) const {
+  const std::int64_t from = line % _rows + change.down;
+  if (from < 0 || from >= _rows) {
+    std::fill_n(out, _columns, Real(0));
+    return;
+  }
+  const std::int64_t begin = std::max<std::int64_t>(0, -change.right),
+                     end = std::min(_columns, _columns - change.right),
+                     first = (line + change.down) * _columns + begin + change.right;
+  std::fill_n(out, begin, Real(0));
+  _sets.train.features.copyValues(row, static_cast<std::size_t>(first), static_cast<std::size_t>(end - begin),
+                                  _sets.shift, _sets.scale, out + begin);
+  std::fill(out + end, out + _columns, Real(0));
+}
+
+} // namespace partita

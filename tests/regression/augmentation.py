@@ -86,6 +86,17 @@ class Augmentation(support.RunTest):
                                                         first='{ type = "embedding", width = 8 }, '))
         refuse(tokens, ["data/flip=true"], "data/flip: " + needs + "128")
 
+    def test_colour_images(self):
+        """The deck of CIFAR-10 on random images: crops of three channels, on one rank and on two."""
+        noise = ["data/kind=noise", "data/channels=3", "data/image_size=16", "data/samples=48", "data/test_samples=8",
+                 "training/batch=16", "run/steps=4"]
+        deck = support.DECKS / "resnet20-cifar10.toml"
+        pipeline = ["strategy/kind=pipeline", "strategy/cuts=[5]"]
+        hashes = [train(self.folder / "run", deck, *noise, *more, ranks=ranks)["parameters_hash"]
+                  for ranks, *more in ((1,), (2, *pipeline), (1, "data/crop=0"), (1, "data/flip=false"))]
+        self.assertEqual(hashes[0], hashes[1])
+        self.assertEqual(len(set(hashes)), 3)
+
 
 if __name__ == "__main__":
     support.main()

@@ -7,14 +7,17 @@ from support import DECKS, run
 
 # Parameters and layers: 784-256x5-47 and 784-256x5-10, convolution networks, and transformers.
 NETWORKS = {"glyphs": (476207, 6), "emnist47": (476207, 6), "mnist": (466698, 6), "lenet-mnist": (431080, 6),
-            "resnet-emnist": (149471, 7), "vgg-16": (138357544, 21), "resnet-50": (25557032, 21),
+            "resnet-emnist": (149471, 7), "resnet20-cifar10": (272474, 13), "vgg-16": (138357544, 21), "resnet-50": (25557032, 21),
             "gpt-char": (4787230, 10), "gpt2-small": (124439808, 16), "gpt2-medium": (354823168, 28)}
+COLOUR = ["data/kind=noise", "data/channels=3", "data/image_size=32"]  # images that need no files
 STAGE_LINE = re.compile(r"^# +(\d+) +(\d+) +(\d+)-(\d+) +(\d+) ", re.MULTILINE)  # rank, stage, layers, parameters
 
 
 class Decks(support.RunTest):
     def overrides(self, deck):
         """Where the deck's files are, and the name of its data set."""
+        if 'kind = "hdf5"' in deck.read_text():
+            return COLOUR, "noise"
         found = re.search(r'^path = "data/(\w+)"', deck.read_text(), re.MULTILINE)
         return ([f"data/path={self.data(found[1])}"], found[1]) if found else ([], "glyphs")
 
@@ -41,9 +44,11 @@ class Decks(support.RunTest):
     def test_every_strategy(self):
         """Two steps each, on data that need no files."""
         glyphs = ["data/kind=glyphs", "data/samples=64", "data/test_samples=16", "training/batch=16"]
+        colour = [*COLOUR, "data/samples=16", "data/test_samples=4", "training/batch=8"]
         text = ["data/samples=16", "data/test_samples=4", "data/sequence=16", "training/batch=4"]
         pipeline = ["strategy/kind=pipeline", "strategy/microbatches=2"]
-        for deck, data in (("lenet-mnist", glyphs), ("resnet-emnist", glyphs), ("gpt-char", text)):
+        for deck, data in (("lenet-mnist", glyphs), ("resnet-emnist", glyphs), ("resnet20-cifar10", colour),
+                           ("gpt-char", text)):
             found = {}
             for name, ranks, *overrides in (("joint", 1, "strategy/kind=joint", "strategy/microbatches=2"),
                                             ("pipeline", 2, *pipeline), ("relay", 2, "strategy/input=relay"),

@@ -4,6 +4,7 @@ It runs in the Python that PARTITA_EXPORT_PYTHON names, where this one lacks h5p
 """
 
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from support import train
 
 try:
     import h5py
+    import numpy
 except ImportError:
     h5py = None
     other = os.environ.pop("PARTITA_EXPORT_PYTHON", "")
@@ -71,6 +73,29 @@ class Snippets(support.RunTest):
 
     def test_export(self):
         self.output("docs/export.md")
+
+    def test_images_of_cifar10(self):
+        """The script of the page on made-up images, and what Partita reads from its files."""
+        folder = self.folder / "cifar-10-batches-py"
+        folder.mkdir()
+        rows = []
+        for i, name in enumerate([*(f"data_batch_{k}" for k in range(1, 6)), "test_batch"]):
+            values = numpy.random.default_rng(i).integers(0, 256, (40, 3072), dtype=numpy.uint8)
+            rows.append(values)
+            with (folder / name).open("wb") as file:
+                pickle.dump({b"data": values, b"labels": [(k + i) % 10 for k in range(40)]}, file)
+        self.output("docs/image-data.md")
+        with h5py.File(self.folder / "cifar10-train.h5") as file:
+            self.assertEqual((file["features"].shape, file["features"].dtype), ((200, 3, 32, 32), numpy.uint8))
+            self.assertTrue((file["features"][:].reshape(200, 3072) == numpy.concatenate(rows[:5])).all())
+            self.assertEqual(list(file["labels"][38:42]), [8, 9, 1, 2])
+        deck = support.DECKS / "resnet20-cifar10.toml"
+        train(self.folder / "cifar", deck, f"data/path={self.folder}", "training/batch=50", "run/steps=2")
+        result = support.run("evaluate", self.folder / "cifar", "--predictions", self.folder / "predictions.npz")
+        self.assertDone(result)
+        with numpy.load(self.folder / "predictions.npz") as found:
+            self.assertTrue((found["features"] == rows[5]).all())
+            self.assertEqual(list(found["labels"][:3]), [5, 6, 7])
 
     def test_checksum_of_a_tensor(self):
         self.assertEqual(self.output("docs/checkpoint-format.md"), "(32, 144) True\n")

@@ -86,6 +86,7 @@ strategy/later_hold=
 strategy/joint_every=
 strategy/lookahead=
 strategy/refresh=
+strategy/reconstruct=
 strategy/transport=
 strategy/queue=
 strategy/cache_directory=

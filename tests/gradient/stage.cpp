@@ -99,7 +99,8 @@ namespace {
 class LocalLoss {
  public:
   LocalLoss(const RunConfig& config, const Shape& input)
-      : _plan(planPartition(config, planNetwork(config.network, input, classes), classes).stages.front()),
+      : _reconstruct(config.strategy.sil.reconstruct),
+        _plan(planPartition(config, planNetwork(config.network, input, classes), classes).stages.front()),
         _stage(_plan, Stage::initialValues(_plan, 1), rows), _tape(_stage.makeTape(rows)),
         _head_tape(_stage.makeHeadTape(rows)), _score(rows), _loss(makeCrossEntropy(0.0)),
         _in(matrixOf(rows, _plan.inputs(), normals(rows * _plan.inputs(), 5))) {}
@@ -109,14 +110,16 @@ class LocalLoss {
 
   double value(const Values& parameters) {
     _loss->evaluate(space, logitsOf(parameters), targets(), 0.25, Matrix(), _score);
-    return 0.25 * _score.take(space).loss;
+    return 0.25 * (_score.take(space).loss + _reconstruct / 2 * squaredError());
   }
 
   Values gradients(const Values& parameters) {
     const Matrix logits = logitsOf(parameters), grad = _stage.logitGradient(logits), output = _tape.output();
     _loss->evaluate(space, logits, targets(), 0.25, grad, _score);
     _stage.backwardHead(space, {}, output, _head_tape, grad);
-    _stage.backward(space, {}, _in, _tape, _stage.outputGradient(output), Matrix());
+    const Matrix output_gradient = _stage.outputGradient(output);
+    _stage.addReconstruction(space, {}, _in, output, 0.25 * _reconstruct, output_gradient);
+    _stage.backward(space, {}, _in, _tape, output_gradient, Matrix());
     return packedOf(_plan.withHead(), valuesOf(_stage.gradients()));
   }
 
@@ -129,6 +132,39 @@ class LocalLoss {
   }
   static Targets targets() { return {labelsOf({1, 0, 4, 2}), Matrix()}; }
 
+  /// Sum over the batch of the mean squared difference between the decoded output and the input, averaged
+  /// over windows of the rows and columns of an image.
+  double squaredError() const {
+    if (_plan.decoder.empty()) return 0.0;
+    const LayerPlan& decoder = _plan.decoder.front();
+    const Shape &in = _plan.layers.front().in, &out = decoder.out;
+    const std::int64_t places = out.size() > 1 ? out[1] * out[2] : 1, channels = decoder.outputs() / places,
+                       inner = decoder.inputs() / places, window = _plan.decoder_window;
+    const Values parameters = packedOf(_plan.withHead(), valuesOf(_stage.parameters()));
+    const double* weight = parameters.data() + countParameters(_plan.layers);
+    const double* bias = weight + channels * inner;
+    const Values outputs = valuesOf(_tape.output()), inputs_here = valuesOf(_in);
+    double sum = 0.0;
+    for (std::int64_t row = 0; row < rows; ++row) {
+      for (std::int64_t c = 0; c < channels; ++c) {
+        for (std::int64_t p = 0; p < places; ++p) {
+          double error = bias[c];
+          for (std::int64_t k = 0; k < inner; ++k)
+            error += weight[c * inner + k] * outputs[row * decoder.inputs() + k * places + p];
+          const std::int64_t columns = places > 1 ? out[2] : 1;
+          for (std::int64_t i = 0; i < window * window; ++i) {
+            const std::int64_t y = p / columns * window + i / window, x = p % columns * window + i % window;
+            const std::int64_t at = places > 1 ? (c * in[1] + y) * in[2] + x : c;
+            error -= inputs_here[row * _plan.inputs() + at] / static_cast<double>(window * window);
+          }
+          sum += error * error / static_cast<double>(decoder.outputs());
+        }
+      }
+    }
+    return sum;
+  }
+
+  double _reconstruct;
   StagePlan _plan;
   Stage _stage;
   Tape _tape, _head_tape;
@@ -153,6 +189,19 @@ void checkHead(const Shape& input, const std::string& layers, const std::string&
 }
 
 } // namespace
+
+TEST_CASE("A stage learns to reconstruct its input", "[gradient]") {
+  const std::string dense = "[{type = \"dense\", units = 7, activation = \"tanh\"}, {type = \"dense\"}]";
+  checkHead({6}, dense, "reconstruct = 0.7", 1);
+  const std::string images =
+      "[{type = \"conv2d\", channels = 3, kernel = 3, padding = 1, stride = 2, activation = "
+      "\"tanh\"}, {type = \"dense\"}]";
+  checkHead({2, 6, 4}, images, "reconstruct = 0.7", 1);
+  checkHead({2, 5, 5},
+            "[{type = \"conv2d\", channels = 3, kernel = 3, padding = 1, activation = \"tanh\"}, "
+            "{type = \"dense\"}]",
+            "reconstruct = 0.7\nhead = [{type = \"conv2d\", channels = 2, kernel = 3}]", 2);
+}
 
 TEST_CASE("Learned labels and heads of layers learn with their stage", "[gradient]") {
   const std::string dense = "[{type = \"dense\", units = 7, activation = \"tanh\"}, {type = \"dense\"}]";

@@ -122,6 +122,7 @@ TEST_CASE("A plan of stages with heads and exits counts what is allocated", "[me
   checkOnRanks(2, {"strategy/kind=sil", "run/precision=bf16"});
   checkOnRanks(2, {"strategy/kind=sil", "strategy/head=[{type='dense',units=200,activation='gelu'}]"});
   checkOnRanks(3, {"strategy/kind=sil", "strategy/recovery_epochs=1"});
+  checkOnRanks(2, {"strategy/kind=sil", "strategy/reconstruct=0.1"});
 }
 
 TEST_CASE("A plan of stages that get gradients or parameters of later stages counts what is allocated",

@@ -70,6 +70,11 @@ RUNS = {
     **{f"copies on {ranks}": (ranks, (*FOUR, *COPIES)) for ranks in (1, 2, 4)},
     "copies in bf16": (2, (*FOUR, *COPIES, "run/precision=bf16", "strategy/wire=bf16")),
     "transport": (2, (support.IMAGES, "strategy/cuts=[2]", LEARNED, "strategy/transport=0.5")),
+    **{f"reconstruction on {ranks}": (ranks, (*FOUR, LEARNED, "strategy/reconstruct=0.1", "strategy/joint_every=5"))
+       for ranks in (1, 2, 4)},
+    "reconstructed images, recovery": (2, (support.IMAGES, "strategy/cuts=[2]", LEARNED, "strategy/reconstruct=0.1",
+                                           "strategy/recovery_epochs=1")),
+    "reconstructed text": (2, (*GRAMMAR, LEARNED, "strategy/reconstruct=0.1", "strategy/replicas=2", "strategy/stages=1")),
     "joint alone": (1, (JOINT,)),
     **{f"only joint steps on {ranks}": (ranks, (*FOUR, *ONLY_JOINT)) for ranks in (1, 2, 4)},
 }
@@ -80,6 +85,7 @@ SAME = (("learned on 1", "learned on 2", "learned on 4"), ("learned, frozen on 1
         ("joint on 1", "pipeline on 1", "pipeline on 2", "pipeline on 4", "pipeline, 1f1b", "pipeline, gpipe",
          "offload to host", "offload to file"),
         ("joint steps on 1", "joint steps on 2", "joint steps on 4"), ("copies on 1", "copies on 2", "copies on 4"),
+        tuple(f"reconstruction on {ranks}" for ranks in (1, 2, 4)),
         ("joint alone", "only joint steps on 1", "only joint steps on 2", "only joint steps on 4"),
         ("images on 1", "images on 2"), ("text on 1", "text on 2"))
 KERNELS = {"OPENBLAS_CORETYPE": "Haswell"}  # what every processor of the last ten years has

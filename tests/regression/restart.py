@@ -15,6 +15,7 @@ VARIANTS = {
     "relay on two ranks": (2, ["strategy/input=relay", "optimiser/kind=sgd"]),
     "joint steps": (2, ["strategy/joint_every=4", "optimiser/clip_norm=0.5"]),
     "copies in heads": (4, ["strategy/stages=4", "strategy/cuts=[1,3,4]", "strategy/lookahead=4", "strategy/refresh=5"]),
+    "reconstruction in 16 bits": (2, ["strategy/reconstruct=0.1", "run/precision=bf16"]),
     "copies and joint steps": (2, ["strategy/stages=3", "strategy/cuts=[1,3]", "strategy/lookahead=4",
                                    "strategy/joint_every=5", "strategy/replicas=2", "optimiser/offload=host"]),
     "free": (2, ["strategy/input=free", "optimiser/kind=adamw", "optimiser/weight_decay=0.01"]),

@@ -87,7 +87,7 @@ TEST_CASE("A head looks ahead with a copy of the next layer that has parameters"
   CHECK(first.labelWidth() == 6 * 3 * 3);
   REQUIRE(first.copies.size() == 1);
   CHECK(first.copies[0].from_stage == 1);
-  CHECK(first.copies[0].to == first.bodyStoredValues());
+  CHECK(first.copies[0].to == first.storedBeforeHead());
   CHECK(first.copies[0].size == storedSize(6 * 4 * 9) + storedSize(6));
   CHECK(first.copies[0].keep == Approx(std::pow(0.995, 10)));
   CHECK(partition.stages[1].copies.size() == 2); // one of its own layer, one in its head
@@ -114,6 +114,29 @@ TEST_CASE("A head repeats the next layers and the pooling before the last layer"
   CHECK(headAfter("1", "2") == Names{"max-pool", "conv2d", "conv2d", "global-average-pool", "dense"});
   CHECK(headAfter("1", "9") == headAfter("1", "2")); // there are no more
   CHECK(headAfter("4", "1") == Names{"dense"});      // only the last layer is left
+}
+
+TEST_CASE("A stage reconstructs its input by a linear map at each place", "[plan]") {
+  const Partition partition = cut(deckOf("stages = 4\ncuts = [1, 2, 3]\nreconstruct = 0.1",
+                                         R"(layers = [
+  { type = "conv2d", channels = 16, kernel = 3, padding = 1, activation = "relu" },
+  { type = "conv2d", channels = 8, kernel = 2, stride = 2, activation = "relu" },
+  { type = "dense", units = 20, activation = "relu" },
+  { type = "dense" },
+])"));
+  const StagePlan& second = partition.stages[1];
+  CHECK(partition.stages[0].decoder_window == 1);
+  CHECK(second.decoder_window == 2);
+  REQUIRE(second.decoder.size() == 1);
+  CHECK(second.decoder[0].name() == "head1.decoder0.conv2d");
+  CHECK(second.decoder[0].out == Shape{16, 10, 12});
+  CHECK(second.storedBeforeHead() ==
+        storedSize(8 * 16 * 4) + storedSize(8) + storedSize(16 * 8) + storedSize(16));
+  CHECK(partition.stages[2].decoder[0].out == Shape{8 * 10 * 12});
+  CHECK(partition.stages[3].decoder.empty());
+  CHECK_THROWS_WITH(
+      cut(deckOf("stages = 2\ncuts = [2]\nreconstruct = 0.1")),
+      Catch::Contains("strategy/reconstruct: the input of stage 1, 3x20x24, cannot be averaged"));
 }
 
 TEST_CASE("Labels are refreshed only by weights of the same shape", "[plan]") {

@@ -162,9 +162,10 @@ void addLabels(Section& section, StrategySection& strategy) {
       "label_pool", &strategy.sil.label_pool, within(0, 1 << 24), "places",
       "learned, images: side of the windows over which each channel is averaged before the labels; 0: "
       "the smallest that leaves at most 4096 values");
-  section.add("head_depth", &strategy.sil.head_depth, within(0, 1 << 24), "layers",
+  section.add("head_depth", &strategy.sil.head_depth, within(-1, 1 << 24), "layers",
               "learned: a head begins with layers like the next ones of the network, up to so many that have "
-              "parameters, and with the pooling before the last layer");
+              "parameters, and with the pooling before the last layer; -1: 1 if the next one is a residual "
+              "layer of images, otherwise 0");
   section
       .add("head", &strategy.sil.head,
            "learned: layers that each stage has between the cut and its labels; they are trained with the "
@@ -212,6 +213,9 @@ void addTransport(Section& section, StrategySection& strategy) {
   section.add("refresh", &strategy.sil.refresh, within(0, 1e9), "steps",
               "relay, learned labels: every so many steps the weights of the network's last layer replace "
               "the labels of all stages; 0: never");
+  section.add("reconstruct", &strategy.sil.reconstruct, within(0, 1e6), "",
+              "weight of the mean square error with which a linear map of its output gives the input of a "
+              "stage, in the loss of the stage; images are averaged to the places of the output");
   section.add("transport", &strategy.sil.transport, within(0, 1e6), "",
               "weight of the mean square of what residual layers add, in the loss of each stage");
   section.add("queue", &strategy.queue, within(1, 1024), "batches",

@@ -119,9 +119,9 @@ struct SilSection {
   LabelKind labels = LabelKind::automatic;
   LabelKind label_init = LabelKind::automatic; ///< what learned labels start as
   std::int64_t label_pool = 0;                 ///< learned: side of the windows of places; 0: automatic
-  std::int64_t head_depth = 0;                 ///< later layers with parameters that a head repeats
-  std::vector<LayerSpec> head;                 ///< layers before the learned labels
-  double kappa = 1.0;                          ///< scale of the labels
+  std::int64_t head_depth = -1; ///< later layers with parameters that a head repeats; -1: automatic
+  std::vector<LayerSpec> head;  ///< layers before the learned labels
+  double kappa = 1.0;           ///< scale of the labels
   StageLoss loss = StageLoss::prototype;
   double temperature = 0.0; ///< prototype; 0: sqrt(width of the cut) * kappa
   Match match = Match::automatic;
@@ -138,6 +138,7 @@ struct SilSection {
       0; ///< relay: steps from one in which gradients cross the cuts to the next; 0: none
   std::int64_t lookahead = 0; ///< relay: steps between refreshes of the next stage's first layer in a head
   std::int64_t refresh = 0;   ///< relay: steps between refreshes of labels by the weights of the last layer
+  double reconstruct = 0.0;   ///< weight of the error with which a stage's output gives its input
   double transport = 0.0; ///< weight of the mean squared output of residual branches in the loss of a stage
   Exits exits = Exits::none;   ///< what the joined network adds up of the predictions of its stages
   std::string cache_directory; ///< frozen: folder of the spilled activations; empty: the run directory

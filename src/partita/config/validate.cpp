@@ -259,7 +259,7 @@ void validateLearnedLabels(const SilSection& sil, Diagnostics& d) {
           "labels cannot start as 'learned'; choose a fixed kind or 'auto'");
   d.check(sil.head.empty() || learnsLabels(sil), {"strategy/head", "strategy/labels"},
           "a head of layers needs labels 'learned', with loss 'prototype' and input 'relay' or 'frozen'");
-  d.check(sil.head_depth == 0 || learnsLabels(sil), {"strategy/head_depth", "strategy/labels"},
+  d.check(sil.head_depth <= 0 || learnsLabels(sil), {"strategy/head_depth", "strategy/labels"},
           "needs labels 'learned', with loss 'prototype' and input 'relay' or 'frozen'");
   d.check(!takesTokens(sil.head), {"strategy/head"}, "an embedding can only be the first layer of a network");
   validateLayers(sil.head, "strategy/head", "strategy/head", false, d);

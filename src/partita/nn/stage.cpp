@@ -53,8 +53,10 @@ std::vector<Real> Stage::initialValues(const StagePlan& plan, std::uint64_t seed
 
 Stage::Stage(const StagePlan& plan, const std::vector<Real>& values, std::int64_t capacity,
              const StageStorage& storage)
-    : _plan(plan), _chain(plan.layers), _head(plan.head), _tensors(parameterTensors(plan.withHead())),
-      _statistics_tensors(statisticTensors(plan.withHead())), _precision(storage.precision) {
+    : _plan(plan), _chain(plan.layers), _head(plan.head),
+      _decoder(plan.decoder.empty() ? nullptr : std::make_unique<Reconstruction>(plan, capacity)),
+      _tensors(parameterTensors(plan.withHead())), _statistics_tensors(statisticTensors(plan.withHead())),
+      _precision(storage.precision) {
   const std::int64_t size = plan.storedValues();
   PARTITA_REQUIRE(static_cast<std::int64_t>(values.size()) == size, "wrong number of starting values");
   makeNumbers(storage, size);
@@ -98,7 +100,8 @@ void Stage::makeNumbers(const StageStorage& storage, std::int64_t size) {
   const LayerNumbers numbers{parameters, gradients,       parameters.part(0, table), gradients.part(0, table),
                              scratch,    gradient_scratch};
   _chain.bind(numbers.part(0, _chain.storedValues()));
-  _head.bind(numbers.part(_chain.storedValues(), size));
+  if (_decoder != nullptr) _decoder->bind(numbers.part(_chain.storedValues(), _plan.storedBeforeHead()));
+  _head.bind(numbers.part(_plan.storedBeforeHead(), size));
 }
 
 ParameterBuffers Stage::trained() const {
@@ -155,7 +158,7 @@ void Stage::backward(const ExecSpace& space, const Pass& pass, const Matrix& in,
 }
 
 Matrix Stage::forwardHead(const ExecSpace& space, const Pass& pass, const Matrix& out, Tape& tape) {
-  const std::int64_t before = _chain.storedValues();
+  const std::int64_t before = _plan.storedBeforeHead();
   ParametersWanted wanted;
   if (_wanted) {
     wanted = [&](const ExecSpace& on, std::int64_t begin, std::int64_t end) {
@@ -170,16 +173,29 @@ Matrix Stage::logitGradient(const Matrix& logits) const {
   return Matrix(_work[_plan.head.size() % 2].data(), logits.extent(0), logits.extent(1));
 }
 
+/// Converts places in one of the chains to places in the flat buffers.
+Stage::GradientReady Stage::shifted(const GradientReady& ready, std::int64_t by) {
+  if (!ready) return {};
+  return [&ready, by](std::int64_t begin, std::int64_t end) { ready(by + begin, by + end); };
+}
+
 void Stage::backwardHead(const ExecSpace& space, const Pass& pass, const Matrix& out, const Tape& tape,
                          const Matrix& grad_logits, const GradientReady& ready) {
+  _head.backward(space, completed(pass), out, tape, grad_logits, outputGradient(out), _work,
+                 shifted(ready, _plan.storedBeforeHead()));
+}
+
+void Stage::addReconstruction(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
+                              Real weight, const Matrix& grad, const GradientReady& ready) {
+  if (_decoder == nullptr) return;
   const std::int64_t before = _chain.storedValues();
-  GradientReady shifted;
-  if (ready) shifted = [&](std::int64_t begin, std::int64_t end) { ready(before + begin, before + end); };
-  _head.backward(space, completed(pass), out, tape, grad_logits, outputGradient(out), _work, shifted);
+  if (_wanted) _wanted(space, before, _plan.storedBeforeHead());
+  _decoder->addGradient(space, completed(pass), in, out, weight, grad, shifted(ready, before));
 }
 
 void Stage::skipHead(const ExecSpace& space, const GradientReady& ready) {
   const std::int64_t before = _chain.storedValues(), end = _masters.size();
+  if (before == end) return;
   const auto range = std::make_pair(before, end);
   if (_precision == Precision::single)
     Kokkos::deep_copy(space, Kokkos::subview(_gradients, range), Real(0));

@@ -2,6 +2,7 @@
 
 #include "partita/core/stored_vector.hpp"
 #include "partita/nn/layer_chain.hpp"
+#include "partita/nn/reconstruction.hpp"
 #include "partita/plan/stage_plan.hpp"
 
 namespace partita {
@@ -84,7 +85,11 @@ class Stage {
   /// dJ/dlogits (overwritten) -> the gradients of the head, and dJ/doutput in `outputGradient`.
   void backwardHead(const ExecSpace& space, const Pass& pass, const Matrix& out, const Tape& tape,
                     const Matrix& grad_logits, const GradientReady& ready = {});
-  /// In place of `backwardHead` in a step without its loss: the gradients of the head are zero.
+  /// Adds the gradient of the error with which the output gives the input, see `Reconstruction`, to `grad`,
+  /// the gradient of the output. Does nothing without a decoder. Call between `backwardHead` and `backward`.
+  void addReconstruction(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
+                         Real weight, const Matrix& grad, const GradientReady& ready = {});
+  /// In place of both in a step without the stage's own loss: the gradients of head and decoder are zero.
   void skipHead(const ExecSpace& space, const GradientReady& ready);
 
  private:
@@ -92,9 +97,11 @@ class Stage {
   void makeNumbers(const StageStorage& storage, std::int64_t size);
   void makeStatistics(const TypedSpan& given);
   Pass completed(Pass pass) const;
+  static GradientReady shifted(const GradientReady& ready, std::int64_t by);
 
   StagePlan _plan;
   LayerChain _chain, _head;
+  std::unique_ptr<Reconstruction> _decoder; ///< null: none
   std::vector<StageTensor> _tensors, _statistics_tensors;
   Precision _precision;
   Vector _parameters, _gradients, _statistics;

@@ -124,15 +124,30 @@ std::vector<LayerPlan> planNetwork(const NetworkSection& network, const Shape& i
   return layers;
 }
 
-std::vector<LayerPlan> planHeadLayers(const std::vector<LayerSpec>& layers, const LayerPlan& last) {
+namespace {
+
+/// Layers on the output of `last` that are not part of the network. `first`: number of the first of them.
+std::vector<LayerPlan> planBeside(const std::vector<LayerSpec>& layers, const LayerPlan& last,
+                                  const std::string& name, std::int64_t first) {
   constexpr std::int64_t numbers_per_head = 1000, first_head = 1000 * numbers_per_head;
-  const NetworkSection head{layers, last.initialisation};
-  std::vector<LayerPlan> plans = Planner(head, last.classes,
-                                         {head_place + std::to_string(last.index) + ".", "strategy/head",
-                                          first_head + last.index * numbers_per_head})
-                                     .planAll(last.out);
+  const NetworkSection section{layers, last.initialisation};
+  std::vector<LayerPlan> plans =
+      Planner(section, last.classes,
+              {head_place + std::to_string(last.index) + "." + name, "strategy/head",
+               first_head + last.index * numbers_per_head + first})
+          .planAll(last.out);
   for (LayerPlan& plan : plans) plan.index = last.index;
   return plans;
+}
+
+} // namespace
+
+std::vector<LayerPlan> planHeadLayers(const std::vector<LayerSpec>& layers, const LayerPlan& last) {
+  return planBeside(layers, last, "", 0);
+}
+
+std::vector<LayerPlan> planDecoder(const LayerSpec& layer, const LayerPlan& last) {
+  return planBeside({layer}, last, "decoder", 900);
 }
 
 std::vector<LayerPlan> planHead(std::vector<LayerSpec> layers, const LayerPlan& last) {

@@ -17,6 +17,9 @@ inline bool isOfHead(const std::string& layer_name) {
 /// `layers` in the head of a stage that ends with `last`. Throws UserError if a layer does not fit.
 std::vector<LayerPlan> planHeadLayers(const std::vector<LayerSpec>& layers, const LayerPlan& last);
 
+/// The layer with which a stage that ends with `last` reconstructs its input.
+std::vector<LayerPlan> planDecoder(const LayerSpec& layer, const LayerPlan& last);
+
 /// The head of a stage that ends with `last`: `layers`, followed by a dense layer without bias to one value
 /// per class (and per position of a sequence), whose weights are the learned labels. Throws UserError if a
 /// layer does not fit.

@@ -189,7 +189,8 @@ std::int64_t tapeValues(const StagePlan& stage, const StrategySection& strategy)
 
 /// Values of everything that lives as long as a stage.
 std::int64_t activationValues(const StagePlan& stage, const RunConfig& config, const StageRows& rows) {
-  std::int64_t values = rows.pass * (tapeValues(stage, config.strategy) + stage.headValues());
+  std::int64_t values =
+      rows.pass * (tapeValues(stage, config.strategy) + stage.headValues() + stage.decoderValues());
   values += 2 * rows.pass * stage.widest(); // gradients of activations in the backward pass
   values += stage.workValues(rows.pass);    // scratch of layers
   values += lossValues(stage, config, rows.pass);

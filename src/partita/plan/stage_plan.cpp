@@ -87,21 +87,22 @@ std::int64_t mostOfLeaves(const std::vector<LayerPlan>& layers, const Value& val
 
 std::vector<LayerPlan> StagePlan::withHead() const {
   std::vector<LayerPlan> all = layers;
+  all.insert(all.end(), decoder.begin(), decoder.end());
   all.insert(all.end(), head.begin(), head.end());
   return all;
 }
 
-std::int64_t StagePlan::bodyStoredValues() const {
-  return sumOver(layers, [](const LayerPlan& layer) { return layer.storedValues(); });
+std::int64_t StagePlan::storedBeforeHead() const {
+  const auto stored = [](const LayerPlan& layer) { return layer.storedValues(); };
+  return sumOver(layers, stored) + sumOver(decoder, stored);
 }
 
 std::int64_t StagePlan::storedValues() const {
-  return bodyStoredValues() + sumOver(head, [](const LayerPlan& layer) { return layer.storedValues(); });
+  return storedBeforeHead() + sumOver(head, [](const LayerPlan& layer) { return layer.storedValues(); });
 }
 
 std::int64_t StagePlan::statistics() const {
-  const auto statistics = [](const LayerPlan& layer) { return layer.statistics(); };
-  return sumOver(layers, statistics) + sumOver(head, statistics);
+  return sumOver(withHead(), [](const LayerPlan& layer) { return layer.statistics(); });
 }
 
 double StagePlan::trainFlops(bool input_gradient) const {
@@ -120,6 +121,12 @@ std::int64_t StagePlan::keptValues() const {
 
 std::int64_t StagePlan::headValues() const {
   return sumOver(head, [](const LayerPlan& layer) { return layer.keptValues(); });
+}
+
+/// What the decoder keeps, the averaged input, and the gradient of the output.
+std::int64_t StagePlan::decoderValues() const {
+  if (decoder.empty()) return 0;
+  return decoder.front().keptValues() + (decoder_window > 1 ? decoder.front().outputs() : 0) + outputs();
 }
 
 std::int64_t StagePlan::widest() const {
@@ -200,6 +207,7 @@ StagePlan makeStage(const StrategySection& strategy, const std::vector<LayerPlan
     if (stage.entrance)
       stage.layers.insert(stage.layers.begin(), activationAfter(before.back(), moved->spec));
   }
+  if (!stage.last()) planOf(strategy).addDecoder(strategy, stage);
   if (!stage.last()) std::tie(stage.head, stage.copied) = planOf(strategy).head(strategy, layers, last);
   return stage;
 }

@@ -50,7 +50,11 @@ struct StagePlan {
       layers; ///< begins with an `activation` layer if the cut before it is matched before the activation
 
   std::vector<LayerPlan>
-      head;                ///< predicts the classes from the stage's output and learns with it; empty: none
+      head; ///< predicts the classes from the stage's output and learns with it; empty: none
+  /// Reconstructs the stage's input from its output, and learns with it; empty: none. Windows of so many
+  /// places of the input are averaged first.
+  std::vector<LayerPlan> decoder;
+  std::int64_t decoder_window = 1;
   std::int64_t copied = 0; ///< leading layers of the head that are copies of the next stage's first layers
   std::vector<ParameterCopy> copies; ///< of its own parameters in other heads, and of others' in its head
   bool entrance = false;             ///< does it begin with that layer?
@@ -65,7 +69,10 @@ struct StagePlan {
   std::int64_t outputs() const { return layers.back().outputs(); }
   /// Values that a label of the cut after it has: the units of the cut, or the inputs of learned labels.
   std::int64_t labelWidth() const { return (head.empty() ? outputs() : head.back().inputs()) / positions; }
-  std::vector<LayerPlan> withHead() const; ///< `layers`, then `head`: the order of the flat buffers
+  /// Does a label of the cut after it have one value per unit of the cut? Not if a head of layers or an
+  /// average over places stands between.
+  bool labelsCountUnits() const { return head.size() <= 1; }
+  std::vector<LayerPlan> withHead() const; ///< `layers`, `decoder`, `head`: the order of the flat buffers
   std::int64_t parameters() const { return countParameters(layers); } ///< without the head
   std::int64_t storedValues() const; ///< of the flat buffer of parameters, and of others like it
   std::int64_t statistics() const;   ///< values of state that no gradient reaches
@@ -73,7 +80,8 @@ struct StagePlan {
   trainFlops(bool input_gradient) const; ///< per sample, without the head; with the gradient of its input?
   std::int64_t labelValues() const;      ///< per sample: one per class and label, as a decoder makes them
   std::int64_t keptValues() const; ///< per sample: all that backward needs except the input, without the head
-  std::int64_t bodyStoredValues() const; ///< the part of `storedValues` before the head
+  std::int64_t storedBeforeHead() const; ///< the part of `storedValues` before the head
+  std::int64_t decoderValues() const;    ///< per sample: what the reconstruction needs
   std::int64_t headValues() const;       ///< per sample: the same for the head
   std::int64_t widest() const;           ///< widest activation inside or at the end, values per sample
   std::int64_t workValues(std::int64_t rows) const; ///< scratch of the layer that needs most of it

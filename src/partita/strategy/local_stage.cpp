@@ -49,7 +49,7 @@ void startAtMeanLabel(const SilSection& sil, const StagePlan& plan, const SilLab
     if (tensor.name == factors) {
       for (std::int64_t i = 0; i < tensor.size; ++i) own[i] *= static_cast<Real>(sil.cut_gain);
     } else {
-      const bool known = labelsCountUnits(sil, plan.layers.back().out);
+      const bool known = plan.labelsCountUnits();
       const std::vector<double> means = known
                                             ? meanOfChannels(labels.mean, tensor.size)
                                             : std::vector<double>(static_cast<std::size_t>(tensor.size), 0.0);
@@ -90,8 +90,9 @@ void startLearnedLabels(const StagePlan& plan, const SilLabels& labels, std::vec
 }
 
 bool startsWithLabels(const SilSection& sil, const StagePlan& plan) {
-  if (plan.first() || !startsWithLabels(sil) || !labelsCountUnits(sil, plan.layers.front().in)) return false;
-  if (!plan.last() && !labelsCountUnits(sil, plan.layers.back().out)) return false;
+  if (plan.first() || !startsWithLabels(sil) || !labelsBeforeCountUnits(sil, plan.layers.front().in))
+    return false;
+  if (!plan.last() && !plan.labelsCountUnits()) return false;
   const LayerPlan& last = plan.layers.back();
   const std::vector<ParameterShape> shapes = last.parameterShapes();
   const Shape from_labels_to_labels{plan.labelWidth(), plan.inputs() / plan.positions};
@@ -243,7 +244,7 @@ void LocalStage::backwardJoined(const ExecSpace& space, const Pass& pass, const 
                        topRows(on.posterior, static_cast<std::int64_t>(from.extent(0))), perLabel(grad_out),
                        perLabel(grad));
   }
-  if (stage.hasHead()) stage.skipHead(space, ready);
+  stage.skipHead(space, ready);
   stage.backward(space, pass, in, on, grad, grad_in, ready);
 }
 

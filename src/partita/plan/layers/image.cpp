@@ -160,6 +160,14 @@ const LayerRules& flattenRules() {
   return rules;
 }
 
+LayerSpec pointwiseConvolution(std::int64_t channels, bool volume) {
+  LayerSpec spec;
+  spec.type = volume ? "conv3d" : "conv2d";
+  spec.convolution.channels = channels;
+  spec.convolution.kernel = {{1}};
+  return spec;
+}
+
 LayerSpec averagePool(std::int64_t window) {
   LayerSpec spec;
   spec.type = "average-pool";

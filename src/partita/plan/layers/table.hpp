@@ -31,5 +31,7 @@ const LayerRules& attentionRules();
 
 /// A layer that averages windows of `window` places along each axis, side by side.
 LayerSpec averagePool(std::int64_t window);
+/// A convolution that maps the channels of each place of an image or a volume.
+LayerSpec pointwiseConvolution(std::int64_t channels, bool volume);
 
 } // namespace partita

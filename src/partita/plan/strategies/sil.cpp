@@ -11,6 +11,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <optional>
 
 namespace partita {
 
@@ -79,9 +80,9 @@ std::int64_t poolingWindow(const SilSection& sil, const Shape& cut) {
 
 } // namespace
 
-bool labelsCountUnits(const SilSection& sil, const Shape& cut) {
+bool labelsBeforeCountUnits(const SilSection& sil, const Shape& cut) {
   return !learnsLabels(sil) ||
-         (sil.head.empty() && sil.head_depth == 0 && sil.lookahead == 0 && poolingWindow(sil, cut) == 1);
+         (sil.head.empty() && sil.head_depth <= 0 && sil.lookahead == 0 && poolingWindow(sil, cut) == 1);
 }
 
 namespace {
@@ -93,10 +94,19 @@ struct RepeatedLayers {
   std::vector<LayerSpec> tail; ///< the layers without parameters before the last layer of the network
 };
 
+/// Without a repeated layer, stages of residual networks lose some tenths of a point.
+std::int64_t headDepth(const SilSection& sil, const std::vector<LayerPlan>& layers, std::int64_t end) {
+  const std::int64_t least = sil.lookahead > 0 ? 1 : 0;
+  if (sil.head_depth >= 0) return std::max(sil.head_depth, least);
+  const auto next = std::find_if(layers.begin() + end, layers.end(),
+                                 [](const LayerPlan& layer) { return layer.parameters() > 0; });
+  return next != layers.end() && next->rules().residual() && next->in.size() > 2 ? 1 : least;
+}
+
 /// A head that looks like what follows the stage (Ma et al., AugLocal, ICLR 2024). The last layer of the
 /// network predicts classes itself and is not repeated.
 RepeatedLayers repeatedLayers(const SilSection& sil, const std::vector<LayerPlan>& layers, std::int64_t end) {
-  const std::int64_t depth = std::max<std::int64_t>(sil.head_depth, sil.lookahead > 0 ? 1 : 0);
+  const std::int64_t depth = headDepth(sil, layers, end);
   RepeatedLayers repeated;
   const std::size_t last = layers.size() - 1;
   std::size_t used = end;
@@ -126,7 +136,7 @@ ParameterCopy copyOfNext(const SilSection& sil, const StagePlan& stage) {
   copy.kind = ParameterCopy::Kind::first_layer;
   copy.from_stage = stage.index + 1;
   copy.to_stage = stage.index;
-  copy.to = stage.bodyStoredValues();
+  copy.to = stage.storedBeforeHead();
   copy.size = storedValuesOf(stage.head, stage.copied);
   copy.every = sil.lookahead;
   copy.keep = std::pow(momentum, static_cast<double>(sil.lookahead));
@@ -161,6 +171,31 @@ double flopsOf(const std::vector<LayerPlan>& head) {
   for (const LayerPlan& layer : head)
     flops += layer.forwardFlops() + layer.weightFlops() + layer.inputFlops();
   return flops;
+}
+
+/// What a stage reconstructs of its input, and how.
+struct Reconstructed {
+  std::optional<LayerSpec> decoder; ///< none: tokens cannot be reconstructed
+  std::int64_t window = 1;          ///< places of the input that are averaged; 0: none fits
+};
+
+/// A linear map of the output at each place, or of the whole output if the input or the output has no places.
+Reconstructed reconstructed(const Shape& in, const Shape& out, std::int64_t positions) {
+  Reconstructed found;
+  LayerSpec decoder;
+  if (positions > 1) {
+    if (!isSequence(in)) return found;
+    decoder.dense.units = in[1];
+  } else if (in.size() > 2 && in.size() == out.size()) {
+    found.window = in[1] / out[1];
+    for (std::size_t axis = 1; axis < in.size(); ++axis)
+      if (found.window > 0 && in[axis] / found.window != out[axis]) found.window = 0;
+    decoder = pointwiseConvolution(in[0], in.size() == 4);
+  } else {
+    decoder.dense.units = valuesOf(in);
+  }
+  found.decoder = decoder;
+  return found;
 }
 
 /// Labels of tokens are matched at each position.
@@ -250,6 +285,18 @@ class SilPlan final : public StrategyPlan {
     return {planHead(specs, last), repeated.copied};
   }
 
+  void addDecoder(const StrategySection& section, StagePlan& stage) const override {
+    if (section.sil.reconstruct == 0.0) return;
+    const LayerPlan& last = stage.layers.back();
+    const Reconstructed found = reconstructed(stage.layers.front().in, last.out, stage.positions);
+    if (found.window == 0)
+      throw UserError("strategy/reconstruct: the input of stage " + std::to_string(stage.index + 1) + ", " +
+                      toText(stage.layers.front().in) +
+                      ", cannot be averaged over windows to the places of its output, " + toText(last.out));
+    if (found.decoder) stage.decoder = planDecoder(*found.decoder, last);
+    stage.decoder_window = found.window;
+  }
+
   std::vector<ParameterCopy> copies(const StrategySection& section,
                                     const std::vector<StagePlan>& stages) const override {
     std::vector<ParameterCopy> copies;
@@ -276,6 +323,12 @@ class SilPlan final : public StrategyPlan {
     } else if (last < count && section.sil.loss == StageLoss::prototype) {
       flops +=
           2.0 * label_product * static_cast<double>(layers[last - 1].outputs()); // logits, their gradient
+    }
+    if (last < count && section.sil.reconstruct > 0.0) {
+      const LayerPlan& end = layers[last - 1];
+      const std::int64_t positions = isSequence(layers.back().out) ? layers.back().out[0] : 1;
+      const Reconstructed found = reconstructed(layers[first].in, end.out, positions);
+      if (found.decoder) flops += flopsOf(planDecoder(*found.decoder, end));
     }
     if (index > 0 && mixesLabels(section.sil))
       flops += label_product * static_cast<double>(layers[first].inputs());

@@ -22,9 +22,9 @@ bool matchedBefore(const StrategySection& strategy, std::int64_t weight_layers);
 /// Does the joined network add up what its stages predict? False without labels.
 bool addsExits(const StrategySection& strategy);
 
-/// Do the labels of a cut with activations of the shape `cut` have one value per unit? Not if a head of
-/// layers or an average over places stands between.
-bool labelsCountUnits(const SilSection& sil, const Shape& cut);
+/// Do the labels of the cut before a dense stage, with activations of the shape `cut`, have one value per
+/// unit?
+bool labelsBeforeCountUnits(const SilSection& sil, const Shape& cut);
 
 /// The kind of the labels of a cut of `width` units, or of what they start as if they learn.
 LabelKind labelKind(const SilSection& sil, std::int64_t width, std::int64_t classes);

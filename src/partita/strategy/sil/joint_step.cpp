@@ -48,8 +48,10 @@ void JointStep::forward(const ExecSpace& space, const std::vector<std::unique_pt
     local.stage.forward(space, _passes[i], batch.in, local.tape);
     if (onward != nullptr && i + 1 == _updaters.size()) onward->send(space, local.tape.joinedOutput());
     _ready[i] = updater.gradientReady(space);
-    local.lossGradient(space, _passes[i], local.tape.output(), batch.targets, updater.lossWeight(),
-                       _ready[i]);
+    const Matrix own = local.lossGradient(space, _passes[i], local.tape.output(), batch.targets,
+                                          updater.lossWeight(), _ready[i]);
+    const Real weight = static_cast<Real>(_context.config.strategy.sil.reconstruct) * updater.lossWeight();
+    local.stage.addReconstruction(space, _passes[i], batch.in, local.tape.output(), weight, own, _ready[i]);
     updater.checkLoss(space, local.tape, batch.in);
   }
 }

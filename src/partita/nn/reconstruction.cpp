@@ -1,0 +1,69 @@
+#include "partita/nn/reconstruction.hpp"
+
+#include "partita/core/loops.hpp"
+#include "partita/core/region.hpp"
+#include "partita/plan/layer_rules.hpp"
+#include "partita/plan/layers/table.hpp"
+
+namespace partita {
+
+namespace {
+
+/// dJ/dD(out), in place of D(out).
+struct ErrorGradient {
+  Matrix decoded, target;
+  Real factor;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, std::int64_t j) const {
+    decoded(i, j) = factor * (decoded(i, j) - target(i, j));
+  }
+};
+
+struct Add {
+  Matrix to, what;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, std::int64_t j) const { to(i, j) += what(i, j); }
+};
+
+std::unique_ptr<Layer> averageOf(const StagePlan& plan) {
+  if (plan.decoder_window == 1) return nullptr;
+  LayerPlan average;
+  average.spec = averagePool(plan.decoder_window);
+  average.place = plan.decoder.front().place;
+  average.in = plan.layers.front().in;
+  average.out = average.rules().output(average);
+  return makeLayer(average);
+}
+
+Matrix makeRows(const char* label, std::int64_t rows, std::int64_t columns) {
+  return makeMatrix(std::string("partita::Reconstruction::") + label, rows, columns);
+}
+
+} // namespace
+
+Reconstruction::Reconstruction(const StagePlan& plan, std::int64_t capacity)
+    : _decoder(plan.decoder), _average(averageOf(plan)), _tape(_decoder.makeTape(capacity)),
+      _averaged(_average == nullptr ? Matrix() : makeRows("averaged", capacity, _average->outputs())),
+      _grad_out(makeRows("grad_out", capacity, plan.outputs())) {}
+
+Matrix Reconstruction::target(const ExecSpace& space, const Pass& pass, const Matrix& in) const {
+  if (_average == nullptr) return in;
+  const Matrix averaged = topRows(_averaged, static_cast<std::int64_t>(in.extent(0)));
+  _average->forward(space, pass, in, averaged, Matrix());
+  return averaged;
+}
+
+void Reconstruction::addGradient(const ExecSpace& space, const Pass& pass, const Matrix& in,
+                                 const Matrix& out, Real weight, const Matrix& grad,
+                                 const LayerChain::GradientReady& ready) {
+  const Region region(space, "partita::Reconstruction::addGradient", Phase::elementwise);
+  const Matrix decoded = _decoder.forward(space, pass, out, _tape);
+  forEachElement(
+      space, "partita::Reconstruction::error_kernel", decoded.extent(0), decoded.extent(1),
+      ErrorGradient{decoded, target(space, pass, in), weight / static_cast<Real>(decoded.extent(1))});
+  const Matrix from_decoder(_grad_out.data(), out.extent(0), out.extent(1));
+  const Vector no_work[2];
+  _decoder.backward(space, pass, out, _tape, decoded, from_decoder, no_work, ready);
+  forEachElement(space, "partita::Reconstruction::add_kernel", grad.extent(0), grad.extent(1),
+                 Add{grad, from_decoder});
+}
+
+} // namespace partita

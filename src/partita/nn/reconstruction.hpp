@@ -1,0 +1,32 @@
+#pragma once
+
+#include "partita/nn/layer_chain.hpp"
+#include "partita/plan/stage_plan.hpp"
+
+namespace partita {
+
+/// A penalty for what the output of a stage does not tell about its input, so that a stage trained for its
+/// own labels keeps what later stages could use: J = w/2 times the mean square of D(out) - in, where D is a
+/// linear layer that learns with the stage, and `in` is averaged to the places of the output (after Wang et
+/// al., InfoPro, arXiv 2101.10832).
+class Reconstruction {
+ public:
+  /// For a plan with a decoder and batches of up to `capacity` rows.
+  Reconstruction(const StagePlan& plan, std::int64_t capacity);
+
+  std::int64_t storedValues() const { return _decoder.storedValues(); }
+  void bind(const LayerNumbers& numbers) { _decoder.bind(numbers); }
+  /// Computes the gradients of D and adds dJ/dout to `grad`. `weight`: w times the weight of a sample.
+  void addGradient(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out, Real weight,
+                   const Matrix& grad, const LayerChain::GradientReady& ready);
+
+ private:
+  Matrix target(const ExecSpace& space, const Pass& pass, const Matrix& in) const;
+
+  LayerChain _decoder;
+  std::unique_ptr<Layer> _average; ///< null: the input itself is reconstructed
+  Tape _tape;
+  Matrix _averaged, _grad_out;
+};
+
+} // namespace partita

@@ -356,7 +356,9 @@ class Unreadable(Protected):
         if not faults:
             self.skipTest("PARTITA_FAULTS does not name the library of faults")
         before = contents(self.folder)
-        broken = {"LD_PRELOAD": faults, "PARTITA_FAULT": "disk:0:0"}
+        # Sanitizers want to be loaded before the library of faults.
+        broken = {"LD_PRELOAD": faults, "PARTITA_FAULT": "disk:0:0",
+                  "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"}
         for arguments in (self.arguments, ("info", self.newest), ("evaluate", self.newest)):
             result = run(*arguments, environment=broken)
             self.assertEqual(result.returncode, 1, result.stderr)

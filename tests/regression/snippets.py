@@ -148,13 +148,11 @@ class Snippets(support.RunTest):
             self.assertEqual({name: file["state"].attrs[name] for name in ("run_step", "epoch", "batch_in_epoch")},
                              {"run_step": 15, "epoch": 1, "batch_in_epoch": 0})
             groups = set(file)
-        train(self.folder / "sgd", self.deck, "checkpoint/every=15", "optimiser/kind=sgd")
-        with h5py.File(self.folder / "sgd" / "checkpoints" / "step-000000015.h5") as file:
-            groups |= set(file)
-        train(self.folder / "meetings", self.deck, "checkpoint/every=15", "strategy/kind=local-sgd",
-              "strategy/outer=nesterov")
-        with h5py.File(self.folder / "meetings" / "checkpoints" / "step-000000015.h5") as file:
-            groups |= set(file)
+        for name, overrides in (("sgd", ["optimiser/kind=sgd"]), ("copies", ["strategy/lookahead=5"]),
+                                ("meetings", ["strategy/kind=local-sgd", "strategy/outer=nesterov"])):
+            train(self.folder / name, self.deck, "checkpoint/every=15", *overrides)
+            with h5py.File(self.folder / name / "checkpoints" / "step-000000015.h5") as file:
+                groups |= set(file)
         wanted = set(re.findall(r"^\| `/(\w+)[/`]", page, re.MULTILINE)) | {"input"}
         # This network has no batch norm, and checkpoints have no weights of exits.
         self.assertEqual(groups, wanted - {"statistics", "exit_weights"})

@@ -172,7 +172,7 @@ const LayerTable<LayerType>& layerTypes() {
 Section describe(LayerSpec& spec) {
   const LayerType& type = layerTypes().at(spec.type);
   Section section{spec.type, type.text};
-  type.addKeys(section, spec);
+  type.add_keys(section, spec);
   section.add("repeat", &spec.repeat, within(1, 10000), "layers", "number of identical layers in a row");
   return section;
 }

@@ -15,8 +15,8 @@ enum class LayerRole {
 /// A type of layer as decks have it.
 struct LayerType {
   const char* text; ///< what it does, for the deck reference
-  void (*addKeys)(Section& section,
-                  LayerSpec& spec); ///< its keys except `repeat`, bound to the fields of `spec`
+  void (*add_keys)(Section& section,
+                   LayerSpec& spec); ///< its keys except `repeat`, bound to the fields of `spec`
   LayerRole role = LayerRole::plain;
 };
 

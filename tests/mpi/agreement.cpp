@@ -162,7 +162,7 @@ TEST_CASE("Ranks of the same speed never wait for their bound", "[agreement]") {
   }
   everyone().barrier();
   mailbox.close();
-  CHECK(waits <= 10); // allows for other programs on the cores
+  CHECK(20 * waits <= step); // allows for other programs on the cores
 }
 
 TEST_CASE("Ranks with steps of their own act at once", "[agreement]") {

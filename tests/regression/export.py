@@ -66,6 +66,7 @@ NETWORKS = {
     "sil_sigmoid": ([SIGMOID, TWO, "strategy/labels=uniform"], 0),
     "sil_fixed": (["strategy/labels=orthogonal"], 0),
     "sil_heads": (['strategy/head=[{ type = "dense", units = 24, activation = "gelu" }]', "strategy/exits=sum"], 0),
+    "sil_reconstruct": (["strategy/reconstruct=0.1", "strategy/lookahead=3"], 0),
     "sil_sum": (["strategy/exits=sum", "strategy/labels=orthogonal", "strategy/match=before"], 0),
     "images_sum": ([IMAGES, "strategy/cuts=[2]", "strategy/exits=sum", "strategy/label_pool=2"], 0),
     "group_norm_sum": ([GROUP_NORM, "strategy/cuts=[4]", "strategy/exits=sum"], 0),

@@ -165,7 +165,7 @@ void addLabels(Section& section, StrategySection& strategy) {
   section.add("head_depth", &strategy.sil.head_depth, within(-1, 1 << 24), "layers",
               "learned: a head begins with layers like the next ones of the network, up to so many that have "
               "parameters, and with the pooling before the last layer; -1: 1 if the next one is a residual "
-              "layer of images, otherwise 0");
+              "layer of images and there is no strategy/head, otherwise 0");
   section
       .add("head", &strategy.sil.head,
            "learned: layers that each stage has between the cut and its labels; they are trained with the "
@@ -213,11 +213,12 @@ void addTransport(Section& section, StrategySection& strategy) {
   section.add("refresh", &strategy.sil.refresh, within(0, 1e9), "steps",
               "relay, learned labels: every so many steps the weights of the network's last layer replace "
               "the labels of all stages; 0: never");
-  section.add("reconstruct", &strategy.sil.reconstruct, within(0, 1e6), "",
-              "weight of the mean square error with which a linear map of its output gives the input of a "
-              "stage, in the loss of the stage; images are averaged to the places of the output");
+  section.add(
+      "reconstruct", &strategy.sil.reconstruct, within(0, 1e6), "",
+      "weight, in the loss of a stage, of half the mean square error of reconstructing its input from "
+      "its output by a linear map; images are averaged to the places of the output");
   section.add("transport", &strategy.sil.transport, within(0, 1e6), "",
-              "weight of the mean square of what residual layers add, in the loss of each stage");
+              "weight, in the loss of a stage, of half the mean square of what a residual layer adds");
   section.add("queue", &strategy.queue, within(1, 1024), "batches",
               "relay, frozen: maximum number of batches in transit between two stages");
   section.add("cache_directory", &strategy.sil.cache_directory,

@@ -80,7 +80,7 @@ struct DataSection {
   double test_fraction = 0.0;    ///< fraction of the files used as test set if there is none
   Standardise standardise = Standardise::scalar;
   std::int64_t crop = 0;     ///< training images: zeros on each side before a random crop to the size
-  bool flip = false;         ///< training images: half of them are mirrored left to right
+  bool flip = false;         ///< training images: mirrored left to right with probability 1/2
   std::int64_t prefetch = 2; ///< batches prepared ahead by a thread; 0: prepared on demand
 };
 
@@ -136,10 +136,10 @@ struct SilSection {
   Switch later_hold = Switch::automatic; ///< stages 2..P keep their rate high until near the end
   std::int64_t joint_every =
       0; ///< relay: steps from one in which gradients cross the cuts to the next; 0: none
-  std::int64_t lookahead = 0; ///< relay: steps between refreshes of the next stage's first layer in a head
-  std::int64_t refresh = 0;   ///< relay: steps between refreshes of labels by the weights of the last layer
-  double reconstruct = 0.0;   ///< weight of the error with which a stage's output gives its input
-  double transport = 0.0; ///< weight of the mean squared output of residual branches in the loss of a stage
+  std::int64_t lookahead = 0;  ///< relay: steps between refreshes of the next stage's first layer in a head
+  std::int64_t refresh = 0;    ///< relay: steps between refreshes of labels by the weights of the last layer
+  double reconstruct = 0.0;    ///< weight of half the mean square error of a reconstructed input
+  double transport = 0.0;      ///< weight of half the mean square of what a residual layer adds
   Exits exits = Exits::none;   ///< what the joined network adds up of the predictions of its stages
   std::string cache_directory; ///< frozen: folder of the spilled activations; empty: the run directory
   std::int64_t recovery_epochs = 0;

@@ -141,7 +141,10 @@ Pass Stage::completed(Pass pass) const {
 }
 
 Matrix Stage::forward(const ExecSpace& space, const Pass& pass, const Matrix& in, Tape& tape) {
-  return _chain.forward(space, completed(pass), in, tape, _wanted);
+  const Matrix out = _chain.forward(space, completed(pass), in, tape, _wanted);
+  // Late sums must be complete before gradients of the head, which lies after the decoder, can be ready.
+  if (_decoder != nullptr && _wanted) _wanted(space, _chain.storedValues(), _plan.storedBeforeHead());
+  return out;
 }
 
 Matrix Stage::outputGradient(std::int64_t rows) const {
@@ -189,13 +192,13 @@ void Stage::addReconstruction(const ExecSpace& space, const Pass& pass, const Ma
                               Real weight, const Matrix& grad, const GradientReady& ready) {
   if (_decoder == nullptr) return;
   const std::int64_t before = _chain.storedValues();
-  if (_wanted) _wanted(space, before, _plan.storedBeforeHead());
   _decoder->addGradient(space, completed(pass), in, out, weight, grad, shifted(ready, before));
 }
 
 void Stage::skipHead(const ExecSpace& space, const GradientReady& ready) {
   const std::int64_t before = _chain.storedValues(), end = _masters.size();
   if (before == end) return;
+  if (_wanted) _wanted(space, before, end);
   const auto range = std::make_pair(before, end);
   if (_precision == Precision::single)
     Kokkos::deep_copy(space, Kokkos::subview(_gradients, range), Real(0));

@@ -89,7 +89,8 @@ class Stage {
   /// the gradient of the output. Does nothing without a decoder. Call between `backwardHead` and `backward`.
   void addReconstruction(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
                          Real weight, const Matrix& grad, const GradientReady& ready = {});
-  /// In place of both in a step without the stage's own loss: the gradients of head and decoder are zero.
+  /// In place of `backwardHead` and `addReconstruction` in a step without the stage's own loss: the gradients
+  /// of head and decoder are zero.
   void skipHead(const ExecSpace& space, const GradientReady& ready);
 
  private:

@@ -16,6 +16,12 @@ LayerPlan* firstLeaf(std::vector<LayerPlan>& layers) {
 struct ListPlace {
   std::string layers = "layer", key = "network/layers";
   std::int64_t first_number = 0;
+  std::size_t repeated = 0; ///< entries that the user has not written, before the others
+
+  std::string entry(std::size_t index) const {
+    if (index < repeated) return "strategy/head_depth: repeated layer " + std::to_string(index + 1);
+    return key + ": entry " + std::to_string(index - repeated + 1);
+  }
 };
 
 class Planner {
@@ -27,7 +33,7 @@ class Planner {
     std::vector<LayerPlan> layers;
     const auto& entries = _network.layers;
     for (std::size_t entry = 0; entry < entries.size(); ++entry) {
-      const std::string where = _place.key + ": entry " + std::to_string(entry + 1);
+      const std::string where = _place.entry(entry);
       for (std::int64_t copy = 0; copy < entries[entry].repeat; ++copy) {
         const bool last = entry + 1 == entries.size() && copy + 1 == entries[entry].repeat;
         _index = layers.size();
@@ -126,36 +132,36 @@ std::vector<LayerPlan> planNetwork(const NetworkSection& network, const Shape& i
 
 namespace {
 
-/// Layers on the output of `last` that are not part of the network. `first`: number of the first of them.
+constexpr std::int64_t numbers_per_head = 1000, first_head = 1000 * numbers_per_head, decoder_number = 900;
+
+/// Layers on the output of `last` that are not part of the network.
 std::vector<LayerPlan> planBeside(const std::vector<LayerSpec>& layers, const LayerPlan& last,
-                                  const std::string& name, std::int64_t first) {
-  constexpr std::int64_t numbers_per_head = 1000, first_head = 1000 * numbers_per_head;
+                                  ListPlace place, std::int64_t number) {
+  place.layers = head_place + std::to_string(last.index) + "." + place.layers;
+  place.first_number = first_head + last.index * numbers_per_head + number;
   const NetworkSection section{layers, last.initialisation};
-  std::vector<LayerPlan> plans =
-      Planner(section, last.classes,
-              {head_place + std::to_string(last.index) + "." + name, "strategy/head",
-               first_head + last.index * numbers_per_head + first})
-          .planAll(last.out);
+  std::vector<LayerPlan> plans = Planner(section, last.classes, place).planAll(last.out);
   for (LayerPlan& plan : plans) plan.index = last.index;
   return plans;
 }
 
 } // namespace
 
-std::vector<LayerPlan> planHeadLayers(const std::vector<LayerSpec>& layers, const LayerPlan& last) {
-  return planBeside(layers, last, "", 0);
+std::vector<LayerPlan> planHeadLayers(const std::vector<LayerSpec>& layers, std::int64_t repeated,
+                                      const LayerPlan& last) {
+  return planBeside(layers, last, {"", "strategy/head", 0, static_cast<std::size_t>(repeated)}, 0);
 }
 
 std::vector<LayerPlan> planDecoder(const LayerSpec& layer, const LayerPlan& last) {
-  return planBeside({layer}, last, "decoder", 900);
+  return planBeside({layer}, last, {"decoder", "strategy/reconstruct"}, decoder_number);
 }
 
-std::vector<LayerPlan> planHead(std::vector<LayerSpec> layers, const LayerPlan& last) {
+std::vector<LayerPlan> planHead(std::vector<LayerSpec> layers, std::int64_t repeated, const LayerPlan& last) {
   LayerSpec labels;
   labels.dense.units = last.classes;
   labels.dense.bias = false;
   layers.push_back(labels);
-  return planHeadLayers(layers, last);
+  return planHeadLayers(layers, repeated, last);
 }
 
 } // namespace partita

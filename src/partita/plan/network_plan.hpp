@@ -14,8 +14,10 @@ inline bool isOfHead(const std::string& layer_name) {
   return layer_name.rfind(head_place, 0) == 0;
 }
 
-/// `layers` in the head of a stage that ends with `last`. Throws UserError if a layer does not fit.
-std::vector<LayerPlan> planHeadLayers(const std::vector<LayerSpec>& layers, const LayerPlan& last);
+/// `layers` in the head of a stage that ends with `last`; the first ones are `repeated` from the network.
+/// Throws UserError if a layer does not fit.
+std::vector<LayerPlan> planHeadLayers(const std::vector<LayerSpec>& layers, std::int64_t repeated,
+                                      const LayerPlan& last);
 
 /// The layer with which a stage that ends with `last` reconstructs its input.
 std::vector<LayerPlan> planDecoder(const LayerSpec& layer, const LayerPlan& last);
@@ -23,6 +25,6 @@ std::vector<LayerPlan> planDecoder(const LayerSpec& layer, const LayerPlan& last
 /// The head of a stage that ends with `last`: `layers`, followed by a dense layer without bias to one value
 /// per class (and per position of a sequence), whose weights are the learned labels. Throws UserError if a
 /// layer does not fit.
-std::vector<LayerPlan> planHead(std::vector<LayerSpec> layers, const LayerPlan& last);
+std::vector<LayerPlan> planHead(std::vector<LayerSpec> layers, std::int64_t repeated, const LayerPlan& last);
 
 } // namespace partita

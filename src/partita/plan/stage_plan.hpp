@@ -52,7 +52,7 @@ struct StagePlan {
   std::vector<LayerPlan>
       head; ///< predicts the classes from the stage's output and learns with it; empty: none
   /// Reconstructs the stage's input from its output, and learns with it; empty: none. Windows of so many
-  /// places of the input are averaged first.
+  /// places of the input are averaged first; 0: no window fits.
   std::vector<LayerPlan> decoder;
   std::int64_t decoder_window = 1;
   std::int64_t copied = 0; ///< leading layers of the head that are copies of the next stage's first layers

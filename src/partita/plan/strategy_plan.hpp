@@ -41,7 +41,7 @@ class StrategyPlan {
   virtual std::pair<std::vector<LayerPlan>, std::int64_t>
   head(const StrategySection&, const std::vector<LayerPlan>& layers, std::int64_t end) const;
   /// Adds the layer with which a stage that is not the last one reconstructs its input, if the strategy wants
-  /// that. Throws UserError if the places of input and output do not fit.
+  /// that.
   virtual void addDecoder(const StrategySection&, StagePlan&) const {}
   /// Parts of heads that are refreshed with parameters of later stages. Throws UserError if shapes differ.
   virtual std::vector<ParameterCopy> copies(const StrategySection&, const std::vector<StagePlan>&) const {

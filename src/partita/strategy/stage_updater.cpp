@@ -41,8 +41,9 @@ std::string firstBadPlace(const LocalStage& local, const Tape& tape, const Matri
     if (!parametersFinite(local.stage, layers[i])) return "the parameters of " + name;
     if (!allFinite(topRows(tape.outputs[i], tape.rows))) return "the output of " + name;
   }
-  for (const LayerPlan& layer : local.stage.plan().head)
-    if (!parametersFinite(local.stage, layer)) return "the parameters of " + layer.name();
+  for (const auto* more : {&local.stage.plan().decoder, &local.stage.plan().head})
+    for (const LayerPlan& layer : *more)
+      if (!parametersFinite(local.stage, layer)) return "the parameters of " + layer.name();
   return "the loss";
 }
 

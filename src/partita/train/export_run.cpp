@@ -53,7 +53,7 @@ Operation reencodeOperation(const StoredNetwork& stored, const StagePlan& plan) 
 /// The decoder of fixed labels as a dense layer: classes from the rows of the stage's output.
 Operation decoderOperation(const StoredNetwork& stored, const StagePlan& plan) {
   const SilLabels labels = labelsOfCut(stored.config, stored.facts.classes, plan.labelWidth(), plan.index);
-  const LayerPlan layer = planHead({}, plan.layers.back()).front();
+  const LayerPlan layer = planHead({}, 0, plan.layers.back()).front();
   Operation operation;
   operation.kind = Operation::Kind::layer;
   operation.name = layer.name();
@@ -75,6 +75,7 @@ class StageOperations {
   void add(const StagePlan& plan) {
     const bool used = plan.index < _count, end = plan.index + 1 == _count;
     for (const LayerPlan& layer : plan.layers) used ? _operations.add(layer) : _operations.skip(layer);
+    for (const LayerPlan& layer : plan.decoder) _operations.skip(layer);
     if (used && _adds) {
       addExit(plan);
     } else if (end && !plan.last()) {

@@ -235,7 +235,7 @@ bool restoreUpdater(const ExecSpace& space, const Restart& restart, const RunCon
   const UpdateState& update = found.updates[stage];
   const auto [scale, clean] = scaleOf(restart, stage);
   updater.resume(restart.start.step, {complete ? update.steps : 0.0, scale, static_cast<double>(clean)});
-  if (!restart.same_stages) return kept;
+  if (!restart.same_stages) return false;
   Score::Sums sums;
   for (std::int64_t replica = 0; replica < found.replicas; ++replica) {
     // If the number of replicas has changed, the first one continues for all.

@@ -60,6 +60,10 @@ LabelKind labelKind(const SilSection& sil, std::int64_t width, std::int64_t clas
   return width >= classes ? LabelKind::orthogonal : LabelKind::gaussian;
 }
 
+std::string keptStateOf(ParameterCopy::Kind kind) {
+  return kind == ParameterCopy::Kind::first_layer ? "sent_first_layer" : "sent_last_weights";
+}
+
 namespace {
 
 /// The side of the windows over which the values of an image are averaged before the labels.
@@ -94,10 +98,11 @@ struct RepeatedLayers {
   std::vector<LayerSpec> tail; ///< the layers without parameters before the last layer of the network
 };
 
-/// Without a repeated layer, stages of residual networks lose some tenths of a point.
+/// Without a repeated layer, stages of residual networks lose some tenths of a point. A head of the user's
+/// own layers repeats nothing by itself.
 std::int64_t headDepth(const SilSection& sil, const std::vector<LayerPlan>& layers, std::int64_t end) {
   const std::int64_t least = sil.lookahead > 0 ? 1 : 0;
-  if (sil.head_depth >= 0) return std::max(sil.head_depth, least);
+  if (sil.head_depth >= 0 || !sil.head.empty()) return std::max(sil.head_depth, least);
   const auto next = std::find_if(layers.begin() + end, layers.end(),
                                  [](const LayerPlan& layer) { return layer.parameters() > 0; });
   return next != layers.end() && next->rules().residual() && next->in.size() > 2 ? 1 : least;
@@ -208,6 +213,14 @@ void checkPositions(const StagePlan& stage) {
                   " tokens can be cut only where it has as many positions");
 }
 
+void checkReconstruction(const StagePlan& stage) {
+  if (stage.decoder_window > 0) return;
+  throw UserError("strategy/reconstruct: the input of stage " + std::to_string(stage.index + 1) + ", " +
+                  toText(stage.layers.front().in) +
+                  ", cannot be averaged over windows to the places of its output, " +
+                  toText(stage.layers.back().out));
+}
+
 std::int64_t trainingBuffers(const StageBuffers& buffers, const StrategySection& section) {
   switch (section.sil.input) {
   case StageInput::frozen:
@@ -277,24 +290,22 @@ class SilPlan final : public StrategyPlan {
     const LayerPlan& last = layers[end - 1];
     const RepeatedLayers repeated = repeatedLayers(sil, layers, end);
     std::vector<LayerSpec> specs = repeated.next;
-    specs.insert(specs.end(), sil.head.begin(), sil.head.end());
     specs.insert(specs.end(), repeated.tail.begin(), repeated.tail.end());
-    const Shape reached = specs.empty() ? last.out : planHeadLayers(specs, last).back().out;
+    const std::int64_t before = specs.size();
+    specs.insert(specs.end(), sil.head.begin(), sil.head.end());
+    const Shape reached = specs.empty() ? last.out : planHeadLayers(specs, before, last).back().out;
     const std::int64_t window = poolingWindow(sil, reached);
     if (window > 1) specs.push_back(averagePool(window));
-    return {planHead(specs, last), repeated.copied};
+    return {planHead(specs, before, last), repeated.copied};
   }
 
   void addDecoder(const StrategySection& section, StagePlan& stage) const override {
     if (section.sil.reconstruct == 0.0) return;
     const LayerPlan& last = stage.layers.back();
     const Reconstructed found = reconstructed(stage.layers.front().in, last.out, stage.positions);
-    if (found.window == 0)
-      throw UserError("strategy/reconstruct: the input of stage " + std::to_string(stage.index + 1) + ", " +
-                      toText(stage.layers.front().in) +
-                      ", cannot be averaged over windows to the places of its output, " + toText(last.out));
-    if (found.decoder) stage.decoder = planDecoder(*found.decoder, last);
     stage.decoder_window = found.window;
+    if (found.window == 0) return; // `checkStages` reports it, if this stage is really wanted
+    if (found.decoder) stage.decoder = planDecoder(*found.decoder, last);
   }
 
   std::vector<ParameterCopy> copies(const StrategySection& section,
@@ -308,9 +319,13 @@ class SilPlan final : public StrategyPlan {
     return copies;
   }
   std::vector<std::string> keptStates(const StrategySection&, const StagePlan& stage) const override {
-    const auto gives = [&](const ParameterCopy& copy) { return copy.from_stage == stage.index; };
-    if (std::none_of(stage.copies.begin(), stage.copies.end(), gives)) return {};
-    return {"sent_parameters"};
+    std::vector<std::string> names;
+    for (const ParameterCopy& copy : stage.copies) {
+      const std::string name = keptStateOf(copy.kind);
+      if (copy.from_stage == stage.index && std::find(names.begin(), names.end(), name) == names.end())
+        names.push_back(name);
+    }
+    return names;
   }
 
   double extraFlops(const StrategySection& section, const std::vector<LayerPlan>& layers, std::int64_t first,
@@ -324,7 +339,7 @@ class SilPlan final : public StrategyPlan {
       flops +=
           2.0 * label_product * static_cast<double>(layers[last - 1].outputs()); // logits, their gradient
     }
-    if (last < count && section.sil.reconstruct > 0.0) {
+    if (last < count && section.sil.reconstruct > 0.0) { // cuts that do not fit are refused later
       const LayerPlan& end = layers[last - 1];
       const std::int64_t positions = isSequence(layers.back().out) ? layers.back().out[0] : 1;
       const Reconstructed found = reconstructed(layers[first].in, end.out, positions);
@@ -341,6 +356,7 @@ class SilPlan final : public StrategyPlan {
       if (stages[i].parameters() == 0)
         throw UserError("strategy/cuts: stage " + std::to_string(i + 1) + " has no parameters to learn");
       checkPositions(stages[i]);
+      checkReconstruction(stages[i]);
       if (!stages[i].head.empty() && stages[i].head.back().outputs() != stages[i].labelValues())
         throw UserError("strategy/head: the layers must keep the " + std::to_string(stages[i].positions) +
                         " positions of a sequence");

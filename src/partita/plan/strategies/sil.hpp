@@ -22,6 +22,9 @@ bool matchedBefore(const StrategySection& strategy, std::int64_t weight_layers);
 /// Does the joined network add up what its stages predict? False without labels.
 bool addsExits(const StrategySection& strategy);
 
+/// The name in checkpoints of the parameters that a stage has sent last.
+std::string keptStateOf(ParameterCopy::Kind kind);
+
 /// Do the labels of the cut before a dense stage, with activations of the shape `cut`, have one value per
 /// unit?
 bool labelsBeforeCountUnits(const SilSection& sil, const Shape& cut);

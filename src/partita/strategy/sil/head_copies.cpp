@@ -2,7 +2,7 @@
 
 #include "partita/core/loops.hpp"
 #include "partita/core/region.hpp"
-#include "partita/plan/strategy_plan.hpp"
+#include "partita/plan/strategies/sil.hpp"
 
 #include <algorithm>
 
@@ -24,21 +24,24 @@ Vector makeBuffer(std::int64_t size) {
 } // namespace
 
 HeadCopies::HeadCopies(const RunContext& context, const std::vector<StageUpdater*>& updaters)
-    : _context(context), _updaters(updaters), _sent(updaters.size()) {
-  const OptimiserSection& optimiser = context.config.optimiser;
-  const StrategySection& strategy = context.config.strategy;
-  for (std::size_t i = 0; i < updaters.size(); ++i) {
-    const StagePlan& plan = updaters[i]->local().stage.plan();
-    for (const std::string& name : planOf(strategy).keptStates(strategy, plan)) {
-      _sent[i] = StoredVector({optimiser.offload, optimiser.offload_directory}, "partita::HeadCopies::sent",
-                              plan.storedValues());
-      updaters[i]->keep({name, _sent[i]});
+    : _context(context), _updaters(updaters) {
+  for (const StagePlan& stage : context.partition.stages) {
+    for (const ParameterCopy& copy : stage.copies) {
+      if (copy.to_stage == stage.index) addStream(copy, context.grid.plan().groupOf(stage.index));
+      if (copy.from_stage == stage.index && context.grid.owns(stage.index)) keepSent(copy);
     }
   }
-  for (const StagePlan& stage : context.partition.stages) {
-    for (const ParameterCopy& copy : stage.copies)
-      if (copy.to_stage == stage.index) addStream(copy, context.grid.plan().groupOf(stage.index));
-  }
+}
+
+/// A run that continues from a checkpoint sends again what was sent last.
+void HeadCopies::keepSent(const ParameterCopy& copy) {
+  const OptimiserSection& optimiser = _context.config.optimiser;
+  StageUpdater& updater = *_updaters[placeOf(copy.from_stage)];
+  StoredVector& sent = _sent[{copy.from_stage, copy.kind}];
+  if (sent.size() > 0) return;
+  sent = StoredVector({optimiser.offload, optimiser.offload_directory}, "partita::HeadCopies::sent",
+                      updater.local().stage.masters().size());
+  updater.keep({keptStateOf(copy.kind), sent});
 }
 
 /// All heads of a rank get the same weights of the last layer by one message.
@@ -84,7 +87,9 @@ void HeadCopies::connect(Stream& stream, bool fresh) {
 }
 
 void HeadCopies::begin(const ExecSpace& space, bool found) {
-  if (_streams.empty()) return;
+  const auto& stages = _context.partition.stages;
+  if (std::all_of(stages.begin(), stages.end(), [](const StagePlan& stage) { return stage.copies.empty(); }))
+    return; // on all ranks alike
   const bool fresh = _context.grid.chain().maximum(std::int64_t{found ? 0 : 1}) > 0;
   for (Stream& stream : _streams) {
     connect(stream, fresh);
@@ -120,16 +125,15 @@ void HeadCopies::finish(const ExecSpace& space, std::int64_t step) {
     if (stream.receiver != nullptr && pending(stream, step)) stream.receiver->next(space);
 }
 
-/// Keeps what is sent, because a run that continues from a checkpoint sends it again.
 void HeadCopies::record(const ExecSpace& space, Stream& stream) {
-  const std::size_t place = placeOf(stream.source.from_stage);
-  _updaters[place]->local().stage.masters().load(space, stream.source.from, stream.values);
-  _sent[place].save(space, stream.source.from, stream.values);
+  const Stage& stage = _updaters[placeOf(stream.source.from_stage)]->local().stage;
+  stage.masters().load(space, stream.source.from, stream.values);
+  sentBy(stream).save(space, stream.source.from, stream.values);
 }
 
 void HeadCopies::send(const ExecSpace& space, Stream& stream) {
   if (stream.sender == nullptr) return; // the heads are on this rank
-  _sent[placeOf(stream.source.from_stage)].load(space, stream.source.from, stream.values);
+  sentBy(stream).load(space, stream.source.from, stream.values);
   stream.sender->send(space, Matrix(stream.values.data(), 1, stream.values.size()));
 }
 
@@ -138,7 +142,7 @@ Vector HeadCopies::receive(const ExecSpace& space, Stream& stream) {
     const Matrix values = stream.receiver->next(space);
     return Vector(values.data(), values.size());
   }
-  _sent[placeOf(stream.source.from_stage)].load(space, stream.source.from, stream.values);
+  sentBy(stream).load(space, stream.source.from, stream.values);
   return stream.values;
 }
 

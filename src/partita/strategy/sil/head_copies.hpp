@@ -4,14 +4,15 @@
 #include "partita/strategy/run_context.hpp"
 #include "partita/strategy/stage_updater.hpp"
 
+#include <map>
 #include <memory>
 
 namespace partita {
 
 /// Refreshes the parts of heads that are copies of later stages' parameters (`StagePlan::copies`). Version k
-/// of the parameters, those after k x every steps, reaches a head after (k + 1) x every steps, so that no
-/// rank has to wait for a later stage that is not far behind, and the result does not depend on timing.
-/// Parameters are sent in single precision, whatever `strategy/wire` says.
+/// of the parameters, those after k x every steps, reaches a head after (k + 1) x every steps. A rank waits
+/// only if a later stage is a whole interval behind, and the result does not depend on timing. Parameters are
+/// sent in single precision, whatever `strategy/wire` says.
 class HeadCopies {
  public:
   /// The stages of this rank. Adds to the checkpointed state, so that restoring must come after it.
@@ -34,6 +35,7 @@ class HeadCopies {
     std::unique_ptr<Sender> sender; ///< null: the heads are on this rank, or this rank only receives
     std::unique_ptr<Receiver> receiver;
   };
+  void keepSent(const ParameterCopy& copy);
   void addStream(const ParameterCopy& copy, int to_group);
   void connect(Stream& stream, bool fresh);
   bool gives(const Stream& stream) const { return _context.grid.owns(stream.source.from_stage); }
@@ -44,13 +46,16 @@ class HeadCopies {
   void send(const ExecSpace& space, Stream& stream);
   Vector receive(const ExecSpace& space, Stream& stream);
   void refresh(const ExecSpace& space, Stream& stream, double keep);
+  StoredVector& sentBy(const Stream& stream) {
+    return _sent.at({stream.source.from_stage, stream.source.kind});
+  }
   std::size_t placeOf(int stage) const {
     return static_cast<std::size_t>(stage - _context.grid.firstStage());
   }
 
   const RunContext& _context;
   std::vector<StageUpdater*> _updaters;
-  std::vector<StoredVector> _sent; ///< for each stage of this rank: the parameters sent last; empty: none
+  std::map<std::pair<int, ParameterCopy::Kind>, StoredVector> _sent; ///< by stage: the parameters sent last
   std::vector<Stream> _streams;
 };
 

@@ -354,7 +354,8 @@ STRATEGY = {
     "strategy/lookahead": Key(3, differs=("hash", "sent"), ranks=2, check=lambda _, run: (
         run.stages("head_parameters"), [33 * 32 + 10 * 32, 0])),
     "strategy/refresh": Key(3, differs=("hash", "sent"), ranks=2),
-    "strategy/reconstruct": Key(0.5),
+    "strategy/reconstruct": Key(0.5, check=lambda _, run: (
+        run.stages("head_parameters"), [33 * 144 + 10 * 32, 0])),
     "strategy/transport": Key(0.5, RESIDUAL),
     "strategy/later_rate": Key(0.5, differs=("hash", "rates"), check=lambda base, run: (
         [run.rates(1), run.rates(2)], [base.rates(1), [rate / 2 for rate in base.rates(2)]])),

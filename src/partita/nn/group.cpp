@@ -32,20 +32,6 @@ struct ScaleByDerivative {
   }
 };
 
-struct Add {
-  Matrix to, what;
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, std::int64_t j) const { to(i, j) += what(i, j); }
-};
-
-/// Gradient of the penalty on the output of a residual branch.
-struct AddScaled {
-  Matrix to, what;
-  Real factor;
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, std::int64_t j) const {
-    to(i, j) += factor * what(i, j);
-  }
-};
-
 Matrix asMatrix(const Vector& values, std::size_t rows, std::size_t columns) {
   return Matrix(values.data(), rows, columns);
 }
@@ -140,24 +126,18 @@ void Group::backward(const ExecSpace& space, const Pass& pass, const Matrix& in,
   });
   const Matrix to_body = asMatrix(memory.gradients[0], rows, out.extent(1)); // the other branch needs it too
   Kokkos::deep_copy(space, to_body, grad_out);
-  if (pass.transport > 0) {
-    forEachElement(
-        space, "partita::Group::transport_kernel", rows, out.extent(1),
-        AddScaled{to_body, memory.body.output(), pass.transport / static_cast<Real>(out.extent(1))});
-  }
+  if (pass.transport > 0) // the gradient of the penalty on the output of the body
+    addScaled(space, "partita::Group::transport_kernel", to_body, memory.body.output(),
+              pass.transport / static_cast<Real>(out.extent(1)));
   _body.backward(space, memory.pass, in, memory.body, to_body, grad_in, work);
   if (_shortcut.empty()) {
-    if (grad_in.size() > 0)
-      forEachElement(space, "partita::Group::add_gradient_kernel", rows, in.extent(1),
-                     Add{grad_in, grad_out});
+    if (grad_in.size() > 0) addScaled(space, "partita::Group::add_gradient_kernel", grad_in, grad_out);
     return;
   }
   const Matrix from_shortcut =
       grad_in.size() > 0 ? asMatrix(memory.gradients[0], rows, in.extent(1)) : Matrix();
   _shortcut.backward(space, memory.pass, in, memory.shortcut, grad_out, from_shortcut, work);
-  if (grad_in.size() > 0)
-    forEachElement(space, "partita::Group::add_gradient_kernel", rows, in.extent(1),
-                   Add{grad_in, from_shortcut});
+  if (grad_in.size() > 0) addScaled(space, "partita::Group::add_gradient_kernel", grad_in, from_shortcut);
 }
 
 } // namespace partita

@@ -18,11 +18,6 @@ struct ErrorGradient {
   }
 };
 
-struct Add {
-  Matrix to, what;
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, std::int64_t j) const { to(i, j) += what(i, j); }
-};
-
 std::unique_ptr<Layer> averageOf(const StagePlan& plan) {
   if (plan.decoder_window == 1) return nullptr;
   LayerPlan average;
@@ -62,8 +57,7 @@ void Reconstruction::addGradient(const ExecSpace& space, const Pass& pass, const
   const Matrix from_decoder(_grad_out.data(), out.extent(0), out.extent(1));
   const Vector no_work[2];
   _decoder.backward(space, pass, out, _tape, decoded, from_decoder, no_work, ready);
-  forEachElement(space, "partita::Reconstruction::add_kernel", grad.extent(0), grad.extent(1),
-                 Add{grad, from_decoder});
+  addScaled(space, "partita::Reconstruction::add_kernel", grad, from_decoder);
 }
 
 } // namespace partita

@@ -247,8 +247,8 @@ std::string labelNote(const SilSection& sil, const Partition& partition) {
   std::int64_t parameters = 0;
   double flops = 0.0, all = 0.0;
   for (const StagePlan& stage : partition.stages) {
-    parameters += countParameters(stage.head);
-    flops += flopsOf(stage.head);
+    parameters += countParameters(stage.decoder) + countParameters(stage.head);
+    flops += flopsOf(stage.decoder) + flopsOf(stage.head);
   }
   for (const double stage : partition.local_flops) all += stage;
   std::array<char, 160> line{};

@@ -98,6 +98,15 @@ TEST_CASE("Relay does not depend on timing", "[grid]") {
   checkTimingDoesNotMatter({"strategy/input=relay", "strategy/queue=1", "run/epochs=1"}, 4, 5);
 }
 
+TEST_CASE("Joint steps and copies in heads do not depend on timing", "[grid]") {
+  const Overrides relay{"strategy/input=relay", "strategy/labels=learned", "run/epochs=1"},
+      joint_steps{"strategy/joint_every=3", "strategy/reconstruct=0.1"},
+      copies{"strategy/lookahead=2", "strategy/refresh=5", "strategy/joint_every=7"};
+  checkTimingDoesNotMatter(relay + joint_steps + four_stages, 4, 5);
+  checkTimingDoesNotMatter(relay + copies + four_stages, 4, 10);
+  checkBufferingDoesNotMatter(relay + copies + four_stages, 4);
+}
+
 TEST_CASE("Frozen comes to the same bits on every grid", "[grid]") {
   const Overrides frozen{"strategy/input=frozen"};
   checkSameOnAllGrids(frozen + two_stages, 2);

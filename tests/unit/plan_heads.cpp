@@ -116,6 +116,35 @@ TEST_CASE("A head repeats the next layers and the pooling before the last layer"
   CHECK(headAfter("4", "1") == Names{"dense"});      // only the last layer is left
 }
 
+TEST_CASE("Heads of residual stages of images repeat the layers that change the shape first", "[plan]") {
+  const auto residual = [](const std::string& convolution, const std::string& shortcut) {
+    return "{ type = \"residual\", layers = [{ type = \"conv2d\", " + convolution + " }]" + shortcut +
+           " },\n";
+  };
+  const std::string same = residual("channels = 4, kernel = 3, padding = 1", ""),
+                    wide = residual("channels = 6, kernel = 3, padding = 1", ""),
+                    changing = residual(
+                        "channels = 6, kernel = 2, stride = 2",
+                        ", shortcut = [{ type = \"conv2d\", channels = 6, kernel = 1, stride = 2 }]");
+  const std::string layers = "layers = [{ type = \"conv2d\", channels = 4, kernel = 3 },\n" + same + same +
+                             "{ type = \"max-pool\", kernel = 2 },\n" + changing + wide + wide +
+                             "{ type = \"global-average-pool\" }, { type = \"dense\" }]\n";
+  const auto headAfter = [&](int cut_at, const std::string& options) {
+    const Partition partition =
+        cut(deckOf("stages = 2\ncuts = [" + std::to_string(cut_at) + "]\n" + options, layers), {1, 14, 14});
+    std::vector<Shape> shapes;
+    for (const LayerPlan& layer : partition.stages[0].head) shapes.push_back(layer.out);
+    return shapes;
+  };
+  using Shapes = std::vector<Shape>;
+  const Shape pooled{4, 6, 6}, small{6, 3, 3}, values{6}, classes{10};
+  CHECK(headAfter(2, "head_depth = 1") == Shapes{pooled, small, values, classes});
+  CHECK(headAfter(2, "head_depth = 2") == Shapes{pooled, small, small, values, classes});
+  CHECK(headAfter(2, "head_depth = 9") == Shapes{{4, 12, 12}, pooled, small, small, small, values, classes});
+  CHECK(headAfter(5, "head_depth = 1") == Shapes{small, values, classes});
+  CHECK(headAfter(2, "lookahead = 5") == Shapes{{4, 12, 12}, {4}, classes}); // the next layer itself
+}
+
 TEST_CASE("A stage reconstructs its input by a linear map at each place", "[plan]") {
   const Partition partition = cut(deckOf("stages = 4\ncuts = [1, 2, 3]\nreconstruct = 0.1",
                                          R"(layers = [

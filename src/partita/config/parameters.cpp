@@ -162,10 +162,12 @@ void addLabels(Section& section, StrategySection& strategy) {
       "label_pool", &strategy.sil.label_pool, within(0, 1 << 24), "places",
       "learned, images: side of the windows over which each channel is averaged before the labels; 0: "
       "the smallest that leaves at most 4096 values");
-  section.add("head_depth", &strategy.sil.head_depth, within(-1, 1 << 24), "layers",
-              "learned: a head begins with layers like the next ones of the network, up to so many that have "
-              "parameters, and with the pooling before the last layer; -1: 1 if the next one is a residual "
-              "layer of images and there is no strategy/head, otherwise 0");
+  section.add(
+      "head_depth", &strategy.sil.head_depth, within(-1, 1 << 24), "layers",
+      "learned: a head begins with so many layers like later ones of the network, and with the pooling "
+      "before the last layer: the next ones, or in residual networks of images first those that change "
+      "the shape; -1: 1 if the next one is a residual layer of images and there is no strategy/head, "
+      "otherwise 0");
   section
       .add("head", &strategy.sil.head,
            "learned: layers that each stage has between the cut and its labels; they are trained with the "

@@ -98,31 +98,72 @@ struct RepeatedLayers {
   std::vector<LayerSpec> tail; ///< the layers without parameters before the last layer of the network
 };
 
+using Indices = std::vector<std::size_t>;
+
+/// Does the network go on with a residual layer of images?
+bool residualImagesFollow(const std::vector<LayerPlan>& layers, std::int64_t end) {
+  const auto next = std::find_if(layers.begin() + end, layers.end(),
+                                 [](const LayerPlan& layer) { return layer.parameters() > 0; });
+  return next != layers.end() && next->rules().residual() && next->in.size() > 2;
+}
+
 /// Without a repeated layer, stages of residual networks lose some tenths of a point. A head of the user's
 /// own layers repeats nothing by itself.
 std::int64_t headDepth(const SilSection& sil, const std::vector<LayerPlan>& layers, std::int64_t end) {
   const std::int64_t least = sil.lookahead > 0 ? 1 : 0;
   if (sil.head_depth >= 0 || !sil.head.empty()) return std::max(sil.head_depth, least);
-  const auto next = std::find_if(layers.begin() + end, layers.end(),
-                                 [](const LayerPlan& layer) { return layer.parameters() > 0; });
-  return next != layers.end() && next->rules().residual() && next->in.size() > 2 ? 1 : least;
+  return residualImagesFollow(layers, end) ? 1 : least;
+}
+
+/// All layers up to the depth-th one with parameters.
+Indices nextLayers(const std::vector<LayerPlan>& layers, std::int64_t end, std::int64_t depth) {
+  Indices between, found;
+  for (std::size_t i = end; i + 1 < layers.size() && depth > 0; ++i) {
+    between.push_back(i);
+    if (layers[i].parameters() == 0) continue;
+    found.insert(found.end(), between.begin(), between.end());
+    between.clear();
+    --depth;
+  }
+  return found;
+}
+
+/// Layers that show the head what the rest of the network makes of an image: those that change its channels
+/// or its size, and then the last residual layers, `depth` layers with parameters in all. Each fits onto what
+/// is before it, although layers between them are left out.
+Indices shapingLayers(const std::vector<LayerPlan>& layers, std::int64_t end, std::int64_t depth) {
+  Indices found, residual;
+  for (std::size_t i = end; i + 1 < layers.size(); ++i) {
+    const bool learns = layers[i].parameters() > 0;
+    if (layers[i].in == layers[i].out) {
+      if (layers[i].rules().residual()) residual.push_back(i);
+    } else if (depth > 0 || !learns) {
+      found.push_back(i);
+      depth -= learns ? 1 : 0;
+    } else {
+      return found;
+    }
+  }
+  found.insert(found.end(), residual.end() - std::min<std::int64_t>(depth, residual.size()), residual.end());
+  std::sort(found.begin(), found.end());
+  return found;
 }
 
 /// A head that looks like what follows the stage (Ma et al., AugLocal, ICLR 2024). The last layer of the
 /// network predicts classes itself and is not repeated.
 RepeatedLayers repeatedLayers(const SilSection& sil, const std::vector<LayerPlan>& layers, std::int64_t end) {
   const std::int64_t depth = headDepth(sil, layers, end);
+  const bool shaping = sil.lookahead == 0 && residualImagesFollow(layers, end);
   RepeatedLayers repeated;
-  const std::size_t last = layers.size() - 1;
-  std::size_t used = end;
-  std::int64_t found = 0;
-  for (std::size_t i = end; i < last && found < depth; ++i) {
-    if (layers[i].parameters() == 0) continue;
-    for (; used <= i; ++used) repeated.next.push_back(layers[used].spec);
-    if (++found == 1 && sil.lookahead > 0) repeated.copied = repeated.next.size();
+  const Indices found = shaping ? shapingLayers(layers, end, depth) : nextLayers(layers, end, depth);
+  for (const std::size_t index : found) {
+    repeated.next.push_back(layers[index].spec);
+    if (sil.lookahead > 0 && repeated.copied == 0 && layers[index].parameters() > 0)
+      repeated.copied = static_cast<std::int64_t>(repeated.next.size());
   }
+  const std::size_t last = layers.size() - 1;
   std::size_t tail = last;
-  while (found > 0 && tail > used && layers[tail - 1].parameters() == 0) --tail;
+  while (!found.empty() && tail > found.back() + 1 && layers[tail - 1].parameters() == 0) --tail;
   for (; tail < last; ++tail) repeated.tail.push_back(layers[tail].spec);
   return repeated;
 }

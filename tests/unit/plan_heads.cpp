@@ -142,7 +142,10 @@ TEST_CASE("Heads of residual stages of images repeat the layers that change the 
   CHECK(headAfter(2, "head_depth = 2") == Shapes{pooled, small, small, values, classes});
   CHECK(headAfter(2, "head_depth = 9") == Shapes{{4, 12, 12}, pooled, small, small, small, values, classes});
   CHECK(headAfter(5, "head_depth = 1") == Shapes{small, values, classes});
-  CHECK(headAfter(2, "lookahead = 5") == Shapes{{4, 12, 12}, {4}, classes}); // the next layer itself
+  CHECK(headAfter(2, "") == headAfter(2, "head_depth = 2")); // four residual layers follow
+  CHECK(headAfter(3, "") == headAfter(3, "head_depth = 1"));
+  CHECK(headAfter(2, "head_depth = 1\nlookahead = 5") ==
+        Shapes{{4, 12, 12}, {4}, classes}); // the next layer itself
 }
 
 TEST_CASE("A stage reconstructs its input by a linear map at each place", "[plan]") {

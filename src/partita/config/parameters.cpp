@@ -166,8 +166,8 @@ void addLabels(Section& section, StrategySection& strategy) {
       "head_depth", &strategy.sil.head_depth, within(-1, 1 << 24), "layers",
       "learned: a head begins with so many layers like later ones of the network, and with the pooling "
       "before the last layer: the next ones, or in residual networks of images first those that change "
-      "the shape; -1: 1 if the next one is a residual layer of images and there is no strategy/head, "
-      "otherwise 0");
+      "the shape; -1: 0, or without strategy/head 1 before a residual layer of images, 2 before four or "
+      "more");
   section
       .add("head", &strategy.sil.head,
            "learned: layers that each stage has between the cut and its labels; they are trained with the "

@@ -100,19 +100,22 @@ struct RepeatedLayers {
 
 using Indices = std::vector<std::size_t>;
 
-/// Does the network go on with a residual layer of images?
-bool residualImagesFollow(const std::vector<LayerPlan>& layers, std::int64_t end) {
+/// The number of residual layers that follow, if the next layer with parameters is a residual layer of
+/// images.
+std::int64_t residualImagesAfter(const std::vector<LayerPlan>& layers, std::int64_t end) {
   const auto next = std::find_if(layers.begin() + end, layers.end(),
                                  [](const LayerPlan& layer) { return layer.parameters() > 0; });
-  return next != layers.end() && next->rules().residual() && next->in.size() > 2;
+  if (next == layers.end() || !next->rules().residual() || next->in.size() < 3) return 0;
+  return std::count_if(next, layers.end(), [](const LayerPlan& layer) { return layer.rules().residual(); });
 }
 
-/// Without a repeated layer, stages of residual networks lose some tenths of a point. A head of the user's
-/// own layers repeats nothing by itself.
+/// Without repeated layers, stages of residual networks lose some points: few if the network is short, so
+/// that one layer is enough. A head of the user's own layers repeats nothing by itself.
 std::int64_t headDepth(const SilSection& sil, const std::vector<LayerPlan>& layers, std::int64_t end) {
   const std::int64_t least = sil.lookahead > 0 ? 1 : 0;
   if (sil.head_depth >= 0 || !sil.head.empty()) return std::max(sil.head_depth, least);
-  return residualImagesFollow(layers, end) ? 1 : least;
+  const std::int64_t residual = residualImagesAfter(layers, end);
+  return std::max<std::int64_t>(residual > 3 ? 2 : residual > 0 ? 1 : 0, least);
 }
 
 /// All layers up to the depth-th one with parameters.
@@ -153,7 +156,7 @@ Indices shapingLayers(const std::vector<LayerPlan>& layers, std::int64_t end, st
 /// network predicts classes itself and is not repeated.
 RepeatedLayers repeatedLayers(const SilSection& sil, const std::vector<LayerPlan>& layers, std::int64_t end) {
   const std::int64_t depth = headDepth(sil, layers, end);
-  const bool shaping = sil.lookahead == 0 && residualImagesFollow(layers, end);
+  const bool shaping = sil.lookahead == 0 && residualImagesAfter(layers, end) > 0;
   RepeatedLayers repeated;
   const Indices found = shaping ? shapingLayers(layers, end, depth) : nextLayers(layers, end, depth);
   for (const std::size_t index : found) {

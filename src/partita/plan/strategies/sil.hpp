@@ -1,6 +1,6 @@
 #pragma once
 
-#include "partita/plan/layer_plan.hpp"
+#include "partita/plan/stage_plan.hpp"
 
 namespace partita {
 

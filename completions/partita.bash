@@ -30,6 +30,7 @@ data/test_samples=
 data/classes=
 data/image_size=
 data/channels=
+data/depth=
 data/distortion=
 data/noise=
 data/validation=

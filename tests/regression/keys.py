@@ -283,6 +283,8 @@ DATA = {
         base.summary["parameters"] - run.summary["parameters"], 32 * (144 - 100))),
     "data/channels": Key(2, NOISE, check=lambda base, run: (
         run.summary["parameters"] - base.summary["parameters"], 32 * 144)),
+    "data/depth": Key(2, NOISE, check=lambda base, run: (
+        run.summary["parameters"] - base.summary["parameters"], 32 * 144)),
     "data/distortion": Key(0.5),
     "data/noise": Key(0.3),
     "data/validation": Key(0.25, check=lambda _, run: (run.summary["steps"], 2 * (450 // 40))),

@@ -56,6 +56,8 @@ Section describeData(DataSection& data) {
   section.add("image_size", &data.image_size, within(8, 1024), "pixels",
               "glyphs, noise: height and width of the images");
   section.add("channels", &data.channels, within(1, 1024), "channels", "noise: channels per image");
+  section.add("depth", &data.depth, within(0, 1024), "places",
+              "noise: extent of volumes along depth; 0: images");
   section.add("distortion", &data.distortion, within(0, 10), "", "glyphs: scale of the random affine map");
   section.add("noise", &data.noise, within(0, 10), "of full contrast",
               "glyphs: standard deviation of the pixel noise");

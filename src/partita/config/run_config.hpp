@@ -74,6 +74,7 @@ struct DataSection {
   std::int64_t classes = 0;      ///< 0: the largest label + 1; glyphs: 47; tokens: the vocabulary
   std::int64_t image_size = 28;  ///< glyphs, noise: pixels per side
   std::int64_t channels = 1;     ///< noise
+  std::int64_t depth = 0;        ///< noise: places along depth; 0: images
   double distortion = 1.0;       ///< glyphs: scale of the random affine distortion
   double noise = 0.15;           ///< glyphs: deviation of the pixel noise
   double validation = 0.0;       ///< fraction of the training set held out

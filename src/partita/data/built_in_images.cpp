@@ -145,6 +145,8 @@ LoadedSet emptySet(const DataSection& section, std::int64_t channels, std::int64
   LoadedSet set;
   set.features_source = set.labels_source = source;
   set.shape = {channels, section.image_size, section.image_size};
+  if (section.kind == DataKind::noise && section.depth > 0)
+    set.shape.insert(set.shape.begin() + 1, section.depth);
   const auto image = static_cast<double>(valuesOf(set.shape)); // a byte per value
   requireRoomForSamples(samples, (need == Need::everything ? image : 0.0) + sizeof(std::int32_t), source);
   return set;

@@ -143,7 +143,10 @@ double largestMessage(const RunConfig& config, const Partition& partition, const
 void dryRun(const RunConfig& deck, int ranks) {
   Log::info(writeDeck(deck));
   const RunConfig config = effective(deck);
-  const DataSets sets = loadData(config.data, config.run.seed, Need::everything);
+  // Files are checked as a whole. Random images need not be drawn, and may be more than this machine can
+  // hold.
+  const Need need = config.data.kind == DataKind::noise ? Need::labels_only : Need::everything;
+  const DataSets sets = loadData(config.data, config.run.seed, need);
   const Partition partition = planPartition(config, planNetwork(config.network, sets.shape, sets.classes),
                                             sets.classes, sizeof(Real));
   checkLabels(partition, sets);

@@ -8,6 +8,7 @@ from support import DECKS, run
 # Parameters and layers: 784-256x5-47 and 784-256x5-10, convolution networks, and transformers.
 NETWORKS = {"glyphs": (476207, 6), "emnist47": (476207, 6), "mnist": (466698, 6), "lenet-mnist": (431080, 6),
             "resnet-emnist": (149471, 7), "resnet20-cifar10": (272474, 13), "vgg-16": (138357544, 21), "resnet-50": (25557032, 21),
+            "paradl-vgg16": (169814824, 23), "paradl-resnet-50": (25557032, 21), "paradl-cosmoflow": (2128064, 16),
             "gpt-char": (4787230, 10), "gpt2-small": (124439808, 16), "gpt2-medium": (354823168, 28)}
 COLOUR = ["data/kind=noise", "data/channels=3", "data/image_size=32"]  # images that need no files
 STAGE_LINE = re.compile(r"^# +(\d+) +(\d+) +(\d+)-(\d+) +(\d+) ", re.MULTILINE)  # rank, stage, layers, parameters

@@ -196,6 +196,8 @@ OptimiserSection placed(OptimiserSection section, Offload offload) {
 
 /// The input shape for the network of a deck, whose first layer determines the kind of data.
 Shape inputOf(const RunConfig& config) {
+  const DataSection& data = config.data;
+  if (data.depth > 0) return {data.channels, data.depth, data.image_size, data.image_size};
   const std::string& type = config.network.layers.front().type;
   if (type == "embedding") return {config.data.sequence};
   return type == "dense" ? Shape{784} : Shape{3, 224, 224};
@@ -223,7 +225,7 @@ TEST_CASE("Every tensor of every deck begins at a multiple of 128 bytes", "[nn]"
       }
       CHECK(end <= plan.storedValues());
       CHECK(values == plan.parameters());
-      if (plan.storedValues() > most) continue;
+      if (plan.storedValues() > most || plan.workValues(1) > 100 * most) continue;
       ++made;
       for (const Precision precision : {Precision::single, Precision::bf16}) {
         const Stage stage(plan, Stage::initialValues(plan, 1), 1, {precision, {}, {}});

@@ -2,8 +2,21 @@
 
 #include "partita/config/layer_table.hpp"
 #include "partita/plan/layer_plan.hpp"
+#include "partita/plan/window_plan.hpp"
+
+#include <optional>
 
 namespace partita {
+
+/// What the cost model of plan/cost needs to know about the arithmetic of a layer.
+enum class LayerWork {
+  elementwise,   ///< activations, dropout, and layers that only change the shape
+  product,       ///< each output is a sum over all inputs
+  convolution,   ///< each output is a sum over the windows of all channels
+  pooling,       ///< each output follows from a window of its channel
+  normalisation, ///< in place
+  other          ///< attention, embeddings
+};
 
 /// How the output values of a layer follow from its input.
 enum class OutputValues {
@@ -54,6 +67,9 @@ class LayerRules {
     return 0;
   }
   virtual std::int64_t realCopies(const LayerPlan& plan) const { return plan.storedValues(); }
+  virtual LayerWork work() const { return LayerWork::elementwise; }
+  /// How its windows lie over the places of an image or a volume; none if it has no windows.
+  virtual std::optional<WindowPlan> windows(const LayerPlan&) const { return {}; }
 
   // Its role in the network.
 

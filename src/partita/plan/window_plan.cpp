@@ -97,6 +97,15 @@ WindowPlan poolingWindows(const LayerPlan& plan) {
   return windows;
 }
 
+WindowPlan wholeWindow(const LayerPlan& plan) {
+  WindowPlan w{{1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}};
+  for (std::size_t axis = 1; axis < plan.in.size(); ++axis) {
+    const std::size_t a = axis + 3 - plan.in.size();
+    w.in[a] = w.kernel[a] = w.stride[a] = plan.in[axis];
+  }
+  return w;
+}
+
 ConvolutionPlan::ConvolutionPlan(const LayerPlan& plan)
     : windows(convolutionWindows(plan)), in_channels(plan.in.front()),
       out_channels(plan.spec.convolution.channels), groups(plan.spec.convolution.groups) {

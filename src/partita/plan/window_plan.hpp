@@ -25,6 +25,8 @@ Shape shapeOf(std::int64_t channels, const WindowPlan& windows, const Shape& in)
 /// The windows of a convolution or a pooling layer on `plan.in`. Throws UserError if they do not fit.
 WindowPlan convolutionWindows(const LayerPlan& plan);
 WindowPlan poolingWindows(const LayerPlan& plan);
+/// One window over all places of `plan.in`.
+WindowPlan wholeWindow(const LayerPlan& plan);
 
 /// A convolution as matrix products: for some rows of the batch and each group, weights [out, depth] x
 /// columns [depth, places], where a column is what one window sees.

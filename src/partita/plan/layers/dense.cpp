@@ -29,6 +29,8 @@ class DenseRules : public LayerRules {
     return shapes;
   }
 
+  LayerWork work() const override { return LayerWork::product; }
+
   double forwardFlops(const LayerPlan& plan) const override {
     return 2.0 * static_cast<double>(fanIn(plan)) * static_cast<double>(plan.outputs());
   }

@@ -50,6 +50,9 @@ class ConvolutionRules : public LayerRules {
     return shapes;
   }
 
+  LayerWork work() const override { return LayerWork::convolution; }
+  std::optional<WindowPlan> windows(const LayerPlan& plan) const override { return convolutionWindows(plan); }
+
   double forwardFlops(const LayerPlan& plan) const override {
     return 2.0 * static_cast<double>(ConvolutionPlan(plan).depth()) * static_cast<double>(plan.outputs());
   }
@@ -89,6 +92,9 @@ class PoolRules : public LayerRules {
     return shapeOf(plan.in.front(), windows, plan.in);
   }
 
+  LayerWork work() const override { return LayerWork::pooling; }
+  std::optional<WindowPlan> windows(const LayerPlan& plan) const override { return poolingWindows(plan); }
+
   /// Where the largest value was.
   std::int64_t savedValues(const LayerPlan& plan) const override { return _largest ? plan.outputs() : 0; }
 
@@ -112,6 +118,9 @@ class GlobalPoolRules : public LayerRules {
                       toText(plan.in));
     return {plan.in.front()};
   }
+
+  LayerWork work() const override { return LayerWork::pooling; }
+  std::optional<WindowPlan> windows(const LayerPlan& plan) const override { return wholeWindow(plan); }
 
   /// Other programs keep the places as axes of extent one.
   LayerStep step(const LayerPlan& plan) const override {

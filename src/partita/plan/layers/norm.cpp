@@ -18,6 +18,8 @@ void refuseSequence(const LayerPlan& plan) {
 /// y = act(scale (x - mean) / sqrt(variance + epsilon) + shift), channel by channel.
 class BatchNormRules : public LayerRules {
  public:
+  LayerWork work() const override { return LayerWork::normalisation; }
+
   Shape output(const LayerPlan& plan) const override {
     refuseSequence(plan);
     return plan.in;
@@ -59,6 +61,8 @@ std::string nearestDivisors(std::int64_t channels, std::int64_t groups) {
 /// a group of channels of the sample.
 class GroupNormRules : public LayerRules {
  public:
+  LayerWork work() const override { return LayerWork::normalisation; }
+
   Shape output(const LayerPlan& plan) const override {
     refuseSequence(plan);
     const std::int64_t channels = plan.in.front(), groups = plan.spec.group_norm.groups;
@@ -95,6 +99,8 @@ class GroupNormRules : public LayerRules {
 class NormRules : public LayerRules {
  public:
   explicit NormRules(bool centred) : _centred(centred) {}
+
+  LayerWork work() const override { return LayerWork::normalisation; }
 
   std::vector<ParameterShape> parameters(const LayerPlan& plan) const override {
     std::vector<ParameterShape> shapes{{"weight", {plan.in.back()}, "width"}};

@@ -8,6 +8,8 @@ namespace {
 /// A table of vectors, one per token: {positions} -> {positions, width}.
 class EmbeddingRules : public LayerRules {
  public:
+  LayerWork work() const override { return LayerWork::other; }
+
   Shape output(const LayerPlan& plan) const override {
     if (plan.number != 0 || plan.in.size() != 1)
       throw UserError(plan.entry +
@@ -33,6 +35,8 @@ class EmbeddingRules : public LayerRules {
 
 class AttentionRules : public LayerRules {
  public:
+  LayerWork work() const override { return LayerWork::other; }
+
   Shape output(const LayerPlan& plan) const override {
     if (!isSequence(plan.in)) {
       throw UserError(plan.entry + ": attention needs a sequence of positions, not a sample of shape " +

@@ -1,0 +1,199 @@
+#include "partita/plan/cost/cluster.hpp"
+
+#include "partita/config/files.hpp"
+#include "partita/config/parameter_reader.hpp"
+#include "partita/config/text.hpp"
+#include "partita/config/user_error.hpp"
+
+#include <algorithm>
+#include <functional>
+
+namespace partita {
+
+const Link& LinkTable::of(std::int64_t ranks) const {
+  for (const Row& row : rows)
+    if (ranks <= row.ranks) return row.link;
+  return rows.back().link;
+}
+
+NetworkTiming Cluster::timing(const std::string& deck) const {
+  for (const NetworkTiming& network : networks)
+    if (network.deck == deck) return network;
+  return {};
+}
+
+namespace {
+
+constexpr std::int64_t most_ranks = 1 << 24;
+
+/// A row of [[link]] or [[staged_link]].
+struct LinkRow {
+  std::int64_t ranks = most_ranks;
+  double latency = 0.0, bandwidth = 0.0;
+};
+
+/// A row of [[message]]: a measured time.
+struct MessageRow {
+  std::int64_t ranks = most_ranks;
+  double bytes = 0.0, seconds = 0.0;
+};
+
+Section describe(LinkRow& row) {
+  Section section{"link", ""};
+  section.add("ranks", &row.ranks, within(1, most_ranks), "ranks", "");
+  section.add("latency", &row.latency, atLeast(0), "seconds", "");
+  section.add("bandwidth", &row.bandwidth, above(0), "bytes per second", "").required = Required::always;
+  return section;
+}
+
+Section describe(MessageRow& row) {
+  Section section{"message", ""};
+  section.add("ranks", &row.ranks, within(1, most_ranks), "ranks", "");
+  section.add("bytes", &row.bytes, above(0), "bytes", "").required = Required::always;
+  section.add("seconds", &row.seconds, above(0), "seconds", "").required = Required::always;
+  return section;
+}
+
+Section describe(NetworkTiming& row) {
+  Section section{"network", ""};
+  section.add("deck", &row.deck, "").required = Required::always;
+  section.add("seconds_per_sample", &row.seconds_per_sample, atLeast(0), "seconds", "");
+  section.add("spatial_layers", &row.spatial_layers, atLeast(0), "layers", "");
+  return section;
+}
+
+std::vector<Section> describe(Cluster& cluster) {
+  Section about{"cluster", ""}, node{"node", ""}, compute{"compute", ""}, contention{"contention", ""};
+  about.add("name", &cluster.name, "");
+  about.add("source", &cluster.source, "");
+  node.add("ranks", &cluster.node_ranks, within(1, most_ranks), "ranks", "");
+  node.add("cables", &cluster.node_cables, within(1, most_ranks), "cables", "");
+  node.add("memory", &cluster.memory, atLeast(0), "bytes per rank", "");
+  compute.add("flops", &cluster.flops, above(0), "per second and rank", "");
+  compute.add("seconds_per_update", &cluster.seconds_per_update, atLeast(0), "seconds per parameter", "");
+  compute.add("seconds_per_reduced_byte", &cluster.seconds_per_reduced_byte, atLeast(0), "seconds", "");
+  Contention& phi = cluster.contention;
+  for (const auto& [key, field] :
+       {std::pair<const char*, double*>{"data_filter_inside", &phi.data_filter_inside},
+        {"data_filter", &phi.data_filter},
+        {"halo", &phi.halo},
+        {"gather", &phi.gather},
+        {"leaders", &phi.leaders}})
+    contention.add(key, field, atLeast(1), "flows", "");
+  return {about, node, compute, contention};
+}
+
+class ClusterReader {
+ public:
+  explicit ClusterReader(const std::string& name) : _source(Source::deck(name)), _diagnostics(_source) {}
+
+  Cluster read(const std::string& text) {
+    try {
+      for (const TomlNode& node : parseToml(text).children) readSection(node);
+    } catch (const TomlError& error) {
+      _diagnostics.error(_source.at(error.line, error.column), "", std::string("not TOML: ") + error.what());
+    }
+    _diagnostics.throwIfAny();
+    if (!_links.empty()) _cluster.links = tableOf(_links);
+    if (!_messages.empty()) _cluster.links = measuredTable();
+    _cluster.staged = tableOf(_staged);
+    return _cluster;
+  }
+
+ private:
+  void readSection(const TomlNode& node) {
+    if (node.key == "link") return readRows(node, _links);
+    if (node.key == "staged_link") return readRows(node, _staged);
+    if (node.key == "message") return readRows(node, _messages);
+    if (node.key == "network") return readRows(node, _cluster.networks);
+    std::vector<std::string> names{"link", "staged_link", "message", "network"};
+    for (const Section& section : describe(_cluster)) {
+      if (section.name == node.key) return readKeys(node, section, section.name);
+      names.push_back(section.name);
+    }
+    _diagnostics.error(_source.at(node.key_line, node.key_column), node.key,
+                       "unknown section" + suggestion(node.key, names));
+  }
+
+  template <class Row>
+  void readRows(const TomlNode& node, std::vector<Row>& rows) {
+    if (node.kind != TomlNode::Kind::list)
+      return _diagnostics.error(_source.at(node.key_line, node.key_column), node.key,
+                                "expected the section [[" + node.key + "]], found " + inWords(node));
+    for (const TomlNode& entry : node.children) {
+      Row row;
+      readKeys(entry, describe(row), node.key + "[" + std::to_string(rows.size()) + "]");
+      rows.push_back(row);
+    }
+  }
+
+  void readKeys(const TomlNode& node, const Section& section, const std::string& name) {
+    const Place place = _source.at(node.line, node.column);
+    if (node.kind != TomlNode::Kind::table)
+      return _diagnostics.error(place, name, "expected a section, found " + inWords(node));
+    std::vector<std::string> given;
+    for (const TomlNode& child : node.children) {
+      given.push_back(child.key);
+      const Parameter* parameter = section.find(child.key);
+      if (parameter != nullptr)
+        readParameter(*parameter, name + "/" + child.key, child, _source, _diagnostics);
+      else
+        _diagnostics.error(_source.at(child.key_line, child.key_column), name + "/" + child.key,
+                           "unknown key" + suggestion(child.key, section.keys()));
+    }
+    for (const Parameter& parameter : section.parameters) {
+      const bool missing = std::find(given.begin(), given.end(), parameter.key) == given.end();
+      if (parameter.required == Required::always && missing)
+        _diagnostics.error(place, name, "`" + parameter.key + "` is missing; this row requires it");
+    }
+  }
+
+  static void sortRows(LinkTable& table) {
+    std::stable_sort(table.rows.begin(), table.rows.end(),
+                     [](const auto& a, const auto& b) { return a.ranks < b.ranks; });
+  }
+
+  static LinkTable tableOf(const std::vector<LinkRow>& rows) {
+    LinkTable table;
+    for (const LinkRow& row : rows) table.rows.push_back({row.ranks, {row.latency, 1.0 / row.bandwidth, {}}});
+    sortRows(table);
+    return table;
+  }
+
+  /// Measured times replace latency and bandwidth: one row per size of a ring.
+  LinkTable measuredTable() const {
+    LinkTable table;
+    for (const MessageRow& message : _messages) {
+      auto row = std::find_if(table.rows.begin(), table.rows.end(),
+                              [&](const auto& other) { return other.ranks == message.ranks; });
+      if (row == table.rows.end()) row = table.rows.insert(row, LinkTable::Row{message.ranks, {}});
+      row->link.measured.push_back({message.bytes, message.seconds});
+    }
+    for (LinkTable::Row& row : table.rows)
+      std::sort(row.link.measured.begin(), row.link.measured.end(),
+                [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
+    sortRows(table);
+    return table;
+  }
+
+  Source _source;
+  Diagnostics _diagnostics;
+  Cluster _cluster;
+  std::vector<LinkRow> _links, _staged;
+  std::vector<MessageRow> _messages;
+};
+
+} // namespace
+
+Cluster parseCluster(const std::string& text, const std::string& name) {
+  return ClusterReader(name).read(text);
+}
+
+Cluster loadCluster(const std::string& path) {
+  constexpr std::uint64_t most_bytes = 8 << 20;
+  if (!regularFileExists(path, ", not a description of a cluster"))
+    throw UserError(path + ": no such description of a cluster");
+  return parseCluster(readTextFile(path, most_bytes), path);
+}
+
+} // namespace partita

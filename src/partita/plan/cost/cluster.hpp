@@ -1,0 +1,64 @@
+#pragma once
+
+#include "partita/plan/cost/collectives.hpp"
+
+#include <string>
+#include <vector>
+
+namespace partita {
+
+/// Links between ranks, by the number of ranks of a ring.
+struct LinkTable {
+  struct Row {
+    std::int64_t ranks = 0; ///< largest ring that the row holds for
+    Link link;
+  };
+  std::vector<Row> rows; ///< sorted by ranks; never empty
+
+  /// The link that limits a ring of `ranks` ranks: the first row for at least as many, otherwise the last
+  /// row.
+  const Link& of(std::int64_t ranks) const;
+};
+
+/// ParaDL's contention factors phi in paper mode: how many equal flows share a cable.
+struct Contention {
+  double data_filter_inside = 1.0; ///< data+filter: exchanges of activations
+  double data_filter = 1.0;        ///< data+filter: sums of gradients over the replicas
+  double halo = 1.0;               ///< data+spatial
+  double gather = 1.0;             ///< data+spatial: before the first layer that is not split
+  double leaders = 1.0;            ///< data+spatial: sums of gradients over the replicas
+};
+
+/// What is known about one network on a rank of the cluster.
+struct NetworkTiming {
+  std::string deck;                ///< name of its deck without folder and suffix
+  double seconds_per_sample = 0;   ///< of a training step on one rank; 0: from the rate of the rank
+  std::int64_t spatial_layers = 0; ///< spatial: convolutions that are split; 0: all
+};
+
+/// A cluster as the cost model sees it. Defaults are those of no machine in particular.
+struct Cluster {
+  std::string name = "a cluster of 4 ranks per node, 1 TFLOP/s per rank, 10 GB/s and 2 us between ranks";
+  std::string source = "assumed";
+  std::int64_t node_ranks = 4;  ///< ranks of a node, which exchange parts of layers in the hybrid strategies
+  std::int64_t node_cables = 1; ///< connections of a node to the others
+  double memory = 0.0;          ///< bytes of a rank; 0: no limit
+  double flops = 1e12;          ///< per second and rank
+  double seconds_per_update = 0.0;       ///< of one parameter
+  double seconds_per_reduced_byte = 0.0; ///< of the additions in a sum over ranks
+  LinkTable links{{{0, {2e-6, 1e-10, {}}}}};
+  LinkTable staged{}; ///< of halos and gathers, where these take another path; no rows: as the others
+  Contention contention{};
+  std::vector<NetworkTiming> networks{};
+
+  const LinkTable& layerLinks() const { return staged.rows.empty() ? links : staged; }
+  NetworkTiming timing(const std::string& deck) const; ///< a row of zeros if there is none
+};
+
+/// Reads a description of a cluster. Throws UserError with all mistakes, "FILE:LINE:COLUMN: section/key: what
+/// is wrong".
+Cluster loadCluster(const std::string& path);
+/// The same for a text in memory; `name` replaces the file name in messages.
+Cluster parseCluster(const std::string& text, const std::string& name);
+
+} // namespace partita

@@ -1,0 +1,126 @@
+#include "partita/plan/cost/cost_terms.hpp"
+
+#include "partita/plan/balanced_cuts.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace partita {
+
+namespace {
+
+std::vector<std::size_t> rowsOf(const std::vector<LayerCost>& layers, LayerWork work) {
+  std::vector<std::size_t> rows;
+  for (std::size_t i = 0; i < layers.size(); ++i)
+    if (layers[i].work == work) rows.push_back(i);
+  return rows;
+}
+
+bool dividesLayers(CostStrategy strategy) {
+  return strategy != CostStrategy::serial && strategy != CostStrategy::data &&
+         strategy != CostStrategy::pipeline;
+}
+
+RankGrid gridOf(CostStrategy strategy, std::int64_t ranks, std::int64_t node_ranks) {
+  RankGrid grid;
+  const std::int64_t inside = std::min(ranks, node_ranks);
+  switch (strategy) {
+  case CostStrategy::serial:
+    break;
+  case CostStrategy::data:
+    grid.replicas = ranks;
+    break;
+  case CostStrategy::pipeline:
+    grid.stages = ranks;
+    break;
+  case CostStrategy::data_filter:
+  case CostStrategy::data_spatial:
+  case CostStrategy::data_grid:
+    grid.parts = inside;
+    grid.replicas = ranks / inside;
+    break;
+  default:
+    grid.parts = ranks;
+  }
+  return grid;
+}
+
+std::string splitOf(CostStrategy strategy) {
+  if (!dividesLayers(strategy)) return "none";
+  const std::string name = nameOf(strategy), prefix = "data+";
+  return name.rfind(prefix, 0) == 0 ? name.substr(prefix.size()) : name;
+}
+
+} // namespace
+
+std::vector<std::size_t> dividedRows(const std::vector<LayerCost>& layers) {
+  std::vector<std::size_t> rows = rowsOf(layers, LayerWork::convolution);
+  return rows.empty() ? rowsOf(layers, LayerWork::product) : rows;
+}
+
+std::vector<std::size_t> spatialRows(const CostTask& task) {
+  std::vector<std::size_t> rows = rowsOf(task.layers, LayerWork::convolution);
+  const std::size_t most = task.timing.spatial_layers;
+  if (most > 0 && rows.size() > most) rows.resize(most);
+  return rows;
+}
+
+std::size_t firstTrained(const std::vector<LayerCost>& layers) {
+  const auto found =
+      std::find_if(layers.begin(), layers.end(), [](const LayerCost& layer) { return layer.trained(); });
+  return found - layers.begin();
+}
+
+Prediction startPrediction(const CostTerms& terms, CostStrategy strategy, std::int64_t ranks) {
+  Prediction prediction;
+  prediction.strategy = strategy;
+  prediction.split = splitOf(strategy);
+  prediction.ranks = ranks;
+  prediction.grid = gridOf(strategy, ranks, terms.cluster.node_ranks);
+  const auto replicas = static_cast<double>(prediction.grid.replicas);
+  prediction.batch = terms.task.batch * (terms.task.batch_per_replica ? replicas : 1.0);
+  prediction.steps = std::ceil(terms.task.samples / prediction.batch);
+  return prediction;
+}
+
+Obstacle channelObstacle(const CostTask& task, const std::vector<std::size_t>& divided, CostStrategy strategy,
+                         std::int64_t parts) {
+  if (parts == 1) return Obstacle::none;
+  if (divided.empty()) return Obstacle::nothing_to_divide;
+  const bool input = strategy == CostStrategy::channel || strategy == CostStrategy::grid ||
+                     strategy == CostStrategy::data_grid;
+  const bool output = strategy != CostStrategy::channel;
+  for (const std::size_t row : divided) {
+    const LayerCost& layer = task.layers[row];
+    if (output && static_cast<double>(parts) > layer.filters()) return Obstacle::more_ranks_than_filters;
+    if (input && row != firstTrained(task.layers) && static_cast<double>(parts) > layer.channels())
+      return Obstacle::more_ranks_than_channels;
+  }
+  return Obstacle::none;
+}
+
+std::int64_t cuttableLayers(const std::vector<LayerCost>& layers) {
+  return layers.empty() ? 0 : layers.back().index + 1;
+}
+
+std::vector<std::int64_t> stagesOfRows(const CostTerms& terms, std::int64_t stages) {
+  const std::vector<LayerCost>& rows = terms.task.layers;
+  std::vector<double> before(cuttableLayers(rows) + 1, 0.0); // time of the layers [0, i)
+  for (std::size_t i = 0; i < rows.size(); ++i) before[rows[i].index + 1] += terms.times[i].perSample();
+  for (std::size_t i = 1; i < before.size(); ++i) before[i] += before[i - 1];
+  const std::vector<std::int64_t> cuts =
+      balancedCuts(cuttableLayers(rows), static_cast<int>(stages),
+                   [&](std::int64_t first, std::int64_t last, int) { return before[last] - before[first]; });
+  std::vector<std::int64_t> stage_of;
+  stage_of.reserve(rows.size());
+  for (const LayerCost& row : rows)
+    stage_of.push_back(std::upper_bound(cuts.begin(), cuts.end(), row.index) - cuts.begin());
+  return stage_of;
+}
+
+std::int64_t segmentsOf(const CostTask& task, std::int64_t stages) {
+  const std::int64_t wanted = task.segments > 0 ? task.segments : stages;
+  return std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(1, std::llround(task.batch)));
+}
+
+} // namespace partita

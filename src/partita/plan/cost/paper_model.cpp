@@ -1,0 +1,238 @@
+#include "partita/plan/cost/cost_terms.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+
+namespace partita {
+
+namespace {
+
+/// One strategy of ParaDL's Table III (technical report of October 2020), or of the authors' program where
+/// the table has no row. D, B, I, p, S, |x|, |y|, |w|, delta are as there; phi are the factors of
+/// `Contention`.
+class PaperModel {
+ public:
+  PaperModel(const CostTerms& terms, const PaperForm& form, Prediction& prediction)
+      : _terms(terms), _rows(terms.task.layers), _times(terms.times), _form(form), _prediction(prediction),
+        _d(terms.task.samples), _b(prediction.batch), _p(static_cast<double>(prediction.ranks)),
+        _p1(static_cast<double>(prediction.grid.replicas)), _p2(static_cast<double>(prediction.grid.parts)),
+        _w(sumOf(_rows, &LayerCost::weights)) {
+    for (const LayerTime& time : _times) {
+      _seconds += time.perSample();
+      _update += time.update;
+    }
+    for (const LayerCost& row : _rows)
+      if (!row.in_place) _xy += row.inputs + row.outputs;
+  }
+
+  void fill() {
+    switch (_prediction.strategy) {
+    case CostStrategy::data:
+      return data();
+    case CostStrategy::spatial:
+      return spatial();
+    case CostStrategy::pipeline:
+      return pipeline();
+    case CostStrategy::filter:
+    case CostStrategy::channel:
+      return channels();
+    case CostStrategy::data_filter:
+      return dataFilter();
+    case CostStrategy::data_spatial:
+      return _form.flat_data_spatial ? spatial() : dataSpatial();
+    default:
+      return serial();
+    }
+  }
+
+ private:
+  const Link& link(double ranks) const { return _terms.cluster.links.of(std::llround(ranks)); }
+  const Link& layerLink(double ranks) const { return _terms.cluster.layerLinks().of(std::llround(ranks)); }
+  static double memoryOf(double items) { return 2.0 * bytes_per_item * items; }
+  double weightBytes() const { return bytes_per_item * _w; }
+
+  void serial() {
+    _prediction.epoch_compute = _d * _seconds + _prediction.steps * _update;
+    _prediction.memory = memoryOf(_b * _xy + _w);
+  }
+
+  void data() {
+    _prediction.epoch_compute = _d / _p * _seconds + _prediction.steps * _update;
+    _prediction.add(ExchangeKind::gradients, ringAllReduce(_prediction.ranks, weightBytes()), link(_p));
+    _prediction.memory = memoryOf(_b / _p * _xy + _w);
+  }
+
+  /// Rows of places that a neighbour needs, times the other places: a hyperplane through the tensor.
+  static double planeOf(const LayerCost& row, const Shape& shape) {
+    const std::size_t first_axis = shape.size() == 4 ? 0 : 1;
+    const std::int64_t reach = (row.windows->kernel[first_axis] - 1) / 2;
+    return static_cast<double>(reach * valuesOf(shape) / shape[1]);
+  }
+
+  static bool hasHalo(const LayerCost& row) {
+    const auto& kernel = row.windows->kernel;
+    return kernel[0] > 1 || kernel[1] > 1 || kernel[2] > 1;
+  }
+
+  /// Two neighbours, in the forward and in the backward pass.
+  void addHalos(double samples) {
+    for (const std::size_t i : spatialRows(_terms.task)) {
+      const LayerCost& row = _rows[i];
+      if (!hasHalo(row) || _p2 == 1.0) continue; // a rank without neighbours sends nothing
+      const double bytes = samples * (planeOf(row, row.in) + planeOf(row, row.out)) * bytes_per_item;
+      _prediction.add(ExchangeKind::halo, {4.0, bytes / 2.0}, link(_p));
+    }
+  }
+
+  void spatial() {
+    data();
+    addHalos(_b / _p1);
+    _prediction.memory = memoryOf(_b * _xy / _p + _w);
+  }
+
+  void pipeline() {
+    const std::vector<std::int64_t> stage_of = stagesOfRows(_terms, _prediction.grid.stages);
+    std::vector<double> forward(_prediction.grid.stages), backward(forward), update(forward), items(forward);
+    double most_cut = 0.0;
+    for (std::size_t i = 0; i < _rows.size(); ++i) {
+      const std::int64_t stage = stage_of[i];
+      forward[stage] += _times[i].forward;
+      backward[stage] += _times[i].backward;
+      update[stage] += _times[i].update;
+      items[stage] +=
+          _rows[i].weights + (_rows[i].in_place ? 0.0 : _b * (_rows[i].inputs + _rows[i].outputs));
+      if (i + 1 < _rows.size() && stage_of[i + 1] != stage) most_cut = std::max(most_cut, _rows[i].outputs);
+    }
+    const auto most = [](const std::vector<double>& values) {
+      return *std::max_element(values.begin(), values.end());
+    };
+    const auto segments = static_cast<double>(segmentsOf(_terms.task, _prediction.grid.stages));
+    _prediction.epoch_compute = _d * (_p + segments - 1.0) / segments * (most(forward) + most(backward)) +
+                                _prediction.steps * most(update);
+    if (_p > 1.0) {
+      const double bytes = _b / segments * most_cut * bytes_per_item;
+      _prediction.add(ExchangeKind::stage, {2.0 * (_p + segments - 2.0), bytes}, link(_p));
+    }
+    _prediction.memory = memoryOf(most(items));
+  }
+
+  /// Seconds of a sample where `rows` are divided by p2 and the others are not.
+  double dividedSeconds(const std::vector<std::size_t>& rows, double LayerTime::*update = nullptr) const {
+    double seconds = update == nullptr ? _seconds : _update;
+    for (const std::size_t i : rows)
+      seconds -= (update == nullptr ? _times[i].perSample() : _times[i].*update) * (1.0 - 1.0 / _p2);
+    return seconds;
+  }
+
+  /// Filter: gather y, sum dL/dx. Channel: the mirror image, with the same bytes since |x_l| = |y_{l-1}|.
+  void addChannelExchanges(double samples, double flows) {
+    for (const std::size_t i : dividedRows(_rows)) {
+      const double bytes = samples * _rows[i].outputs * bytes_per_item;
+      const std::int64_t parts = _prediction.grid.parts;
+      _prediction.add(ExchangeKind::all_gather, ringAllGather(parts, bytes / _p2), link(_p2), flows);
+      _prediction.add(ExchangeKind::all_reduce, ringAllReduce(parts, bytes), link(_p2), flows);
+    }
+  }
+
+  void channels() {
+    const std::vector<std::size_t> rows = dividedRows(_rows);
+    _prediction.epoch_compute =
+        _d / _p1 * dividedSeconds(rows) + _prediction.steps * dividedSeconds(rows, &LayerTime::update);
+    const double flows = _p1 > 1.0 ? _terms.cluster.contention.data_filter_inside : 1.0;
+    addChannelExchanges(_b / _p1, flows);
+    _prediction.memory = memoryOf(_b / _p1 * _xy + _w / _p2);
+  }
+
+  /// As in the authors' program, each replica sums all |w|, although a rank has only a part of them.
+  void dataFilter() {
+    channels();
+    const double flows = _p2 > 1.0 ? _terms.cluster.contention.data_filter : 1.0;
+    _prediction.add(ExchangeKind::gradients, ringAllReduce(_prediction.grid.replicas, weightBytes()),
+                    link(_p), flows);
+  }
+
+  void dataSpatial() {
+    const double samples = _b / _p1;
+    const std::vector<std::size_t> rows = spatialRows(_terms.task);
+    const std::set<std::size_t> divided(rows.begin(), rows.end());
+    double seconds = 0.0, items = _w;
+    for (std::size_t i = 0; i < _rows.size(); ++i) {
+      const double share = divided.count(i) > 0 ? 1.0 / _p2 : 1.0;
+      const bool counts = _form.counts_tail || _p2 == 1.0 || rows.empty() || i <= rows.back();
+      if (counts) seconds += _times[i].perSample() * share;
+      if (!_rows[i].in_place) items += samples * (_rows[i].inputs + _rows[i].outputs) * share;
+    }
+    _prediction.epoch_compute = _d / _p1 * seconds + _prediction.steps * _update;
+    addGroupExchanges(rows, samples);
+    _prediction.memory = memoryOf(items);
+  }
+
+  void addGroupExchanges(const std::vector<std::size_t>& rows, double samples) {
+    const Contention& phi = _terms.cluster.contention;
+    const std::int64_t parts = _prediction.grid.parts;
+    for (const std::size_t i : rows) {
+      if (!hasHalo(_rows[i]) || parts == 1) continue;
+      const double bytes = samples * planeOf(_rows[i], _rows[i].in) * bytes_per_item;
+      _prediction.add(ExchangeKind::halo, {4.0, bytes}, layerLink(_p2), phi.halo);
+    }
+    if (!rows.empty()) {
+      const double bytes = samples * _rows[rows.back()].outputs * bytes_per_item;
+      Messages gather = ringAllGather(parts, bytes / _p2);
+      gather.count *= 2.0; // and the scatter back
+      _prediction.add(ExchangeKind::gather, gather, layerLink(_p2), phi.gather);
+    }
+    _prediction.add(ExchangeKind::gradients, ringAllReduce(parts, weightBytes()), link(_p2));
+    _prediction.add(ExchangeKind::gradients, ringAllReduce(_prediction.grid.replicas, weightBytes()),
+                    link(_p), phi.leaders);
+  }
+
+  const CostTerms& _terms;
+  const std::vector<LayerCost>& _rows;
+  const std::vector<LayerTime>& _times;
+  const PaperForm& _form;
+  Prediction& _prediction;
+  double _d, _b, _p, _p1, _p2, _w;
+  double _xy = 0.0;                     ///< sum of |x| + |y|
+  double _seconds = 0.0, _update = 0.0; ///< of a sample, and of a step
+};
+
+/// The smallest number of places of an output, or of places along its first axis, that is divided.
+std::int64_t fewestPlaces(const CostTask& task, bool first_axis_only) {
+  std::int64_t fewest = std::numeric_limits<std::int64_t>::max();
+  for (const std::size_t i : spatialRows(task)) {
+    const Shape& out = task.layers[i].out;
+    fewest = std::min(fewest, first_axis_only ? out[1] : valuesOf(out) / out[0]);
+  }
+  return fewest;
+}
+
+} // namespace
+
+Obstacle paperObstacle(const CostTerms& terms, const Prediction& prediction) {
+  const std::int64_t parts = prediction.grid.parts;
+  switch (prediction.strategy) {
+  case CostStrategy::pipeline:
+    return prediction.grid.stages > cuttableLayers(terms.task.layers) ? Obstacle::more_ranks_than_layers
+                                                                      : Obstacle::none;
+  case CostStrategy::spatial:
+  case CostStrategy::data_spatial:
+    if (parts > 1 && spatialRows(terms.task).empty()) return Obstacle::nothing_to_divide;
+    return parts > fewestPlaces(terms.task, prediction.strategy == CostStrategy::data_spatial)
+               ? Obstacle::more_ranks_than_places
+               : Obstacle::none;
+  case CostStrategy::filter:
+  case CostStrategy::channel:
+  case CostStrategy::data_filter:
+    return channelObstacle(terms.task, dividedRows(terms.task.layers), prediction.strategy, parts);
+  default:
+    return Obstacle::none;
+  }
+}
+
+void predictPaper(const CostTerms& terms, const PaperForm& form, Prediction& prediction) {
+  PaperModel(terms, form, prediction).fill();
+}
+
+} // namespace partita

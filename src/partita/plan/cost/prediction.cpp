@@ -1,0 +1,74 @@
+#include "partita/plan/cost/prediction.hpp"
+
+#include <algorithm>
+
+namespace partita {
+
+template <>
+const std::vector<std::string>& namesOf<CostStrategy>() {
+  static const std::vector<std::string> names{"serial",       "data",     "spatial",  "filter",
+                                              "channel",      "grid",     "pipeline", "data+filter",
+                                              "data+spatial", "data+grid"};
+  return names;
+}
+
+template <>
+const std::vector<std::string>& namesOf<CostMode>() {
+  static const std::vector<std::string> names{"exact", "paper"};
+  return names;
+}
+
+template <>
+const std::vector<std::string>& namesOf<Obstacle>() {
+  static const std::vector<std::string> names{"none",
+                                              "more_ranks_than_one",
+                                              "more_ranks_than_batch",
+                                              "more_ranks_than_filters",
+                                              "more_ranks_than_channels",
+                                              "more_ranks_than_places",
+                                              "slab_smaller_than_halo",
+                                              "more_ranks_than_layers",
+                                              "parts_do_not_divide_ranks",
+                                              "nothing_to_divide",
+                                              "not_enough_memory"};
+  return names;
+}
+
+template <>
+const std::vector<std::string>& namesOf<ExchangeKind>() {
+  static const std::vector<std::string> names{"gradients", "all_gather", "all_reduce", "reduce_scatter",
+                                              "halo",      "gather",     "stage",      "batch_norm"};
+  return names;
+}
+
+double Prediction::stepCommunication() const {
+  double sum = 0.0;
+  for (const Exchange& exchange : exchanges) sum += exchange.seconds;
+  return sum;
+}
+
+std::string Prediction::limiter() const {
+  if (!feasible()) return nameOf(obstacle);
+  std::string largest = "compute";
+  double seconds = epoch_compute;
+  for (const Exchange& exchange : exchanges) {
+    if (steps * exchange.seconds <= seconds) continue;
+    seconds = steps * exchange.seconds;
+    largest = nameOf(exchange.kind);
+  }
+  return largest;
+}
+
+void Prediction::add(ExchangeKind kind, const Messages& messages, const Link& link, double flows,
+                     double additions) {
+  if (messages.count == 0.0) return;
+  auto found = std::find_if(exchanges.begin(), exchanges.end(),
+                            [&](const Exchange& exchange) { return exchange.kind >= kind; });
+  if (found == exchanges.end() || found->kind != kind)
+    found = exchanges.insert(found, Exchange{kind, 0.0, 0.0, 0.0});
+  found->messages += messages.count;
+  found->bytes += messages.count * messages.bytes;
+  found->seconds += link.seconds(messages, flows) + additions;
+}
+
+} // namespace partita

@@ -1,0 +1,367 @@
+#include "partita/plan/cost/channel_grid.hpp"
+#include "partita/plan/cost/cost_model.hpp"
+#include "partita/plan/cost/pipeline_events.hpp"
+#include "partita/plan/cost/spatial_split.hpp"
+
+#include <chrono>
+#include <cmath>
+#include <random>
+
+#include "cost_networks.hpp"
+#include "support/catch.hpp"
+
+namespace partita::test::plan_cost_exact {
+
+namespace {
+
+const std::vector<CostStrategy> all_strategies{
+    CostStrategy::serial,       CostStrategy::data,     CostStrategy::spatial,  CostStrategy::filter,
+    CostStrategy::channel,      CostStrategy::grid,     CostStrategy::pipeline, CostStrategy::data_filter,
+    CostStrategy::data_spatial, CostStrategy::data_grid};
+
+std::vector<LayerPlan> vgg16() {
+  const RunConfig config = loadDeck(std::string(PARTITA_SOURCE_DIR) + "/input-decks/vgg-16.toml", {});
+  return planNetwork(config.network, {3, 224, 224}, 1000);
+}
+
+std::vector<std::vector<LayerCost>> networks() {
+  return {
+      layerCosts(vgg16()), layerCosts(resnet({3, 4, 6, 3}, true)), layerCosts(cosmoFlowMlperf(32)),
+      layerCosts(planOf("{ type = \"dense\", units = 96, repeat = 5 }, { type = \"dense\" }", {784}, 10))};
+}
+
+Cluster clusterOf(std::int64_t node_ranks) {
+  Cluster cluster;
+  cluster.node_ranks = node_ranks;
+  cluster.seconds_per_update = 1e-10;
+  cluster.seconds_per_reduced_byte = 1e-11;
+  cluster.links.rows = {{4, {1e-6, 2e-11, {}}}, {1 << 20, {5e-6, 1e-10, {}}}};
+  return cluster;
+}
+
+CostTask taskOf(const std::vector<LayerCost>& layers, double batch, double samples = 100000) {
+  CostTask task;
+  task.layers = layers;
+  task.batch = batch;
+  task.samples = samples;
+  return task;
+}
+
+void checkSame(const Prediction& a, const Prediction& b) {
+  INFO(nameOf(a.strategy) << " and " << nameOf(b.strategy) << " on " << a.ranks);
+  REQUIRE(a.hasTimes());
+  REQUIRE(b.hasTimes());
+  CHECK(a.epoch_compute == Approx(b.epoch_compute).epsilon(1e-12));
+  CHECK(a.epochCommunication() == Approx(b.epochCommunication()).epsilon(1e-12));
+  CHECK(a.memory == Approx(b.memory).epsilon(1e-12));
+}
+
+double bytesSent(const Prediction& prediction) {
+  double sum = 0.0;
+  for (const Exchange& exchange : prediction.exchanges) sum += exchange.bytes;
+  return sum;
+}
+
+} // namespace
+
+TEST_CASE("On one rank every strategy is the serial one", "[cost]") {
+  std::mt19937 random(1);
+  for (const auto& layers : networks()) {
+    for (const CostMode mode : {CostMode::exact, CostMode::paper}) {
+      const double batch = std::uniform_int_distribution<int>(1, 512)(random);
+      const CostModel model(taskOf(layers, batch), clusterOf(4), mode);
+      const Prediction serial = model.predict(CostStrategy::serial, 1);
+      CHECK(serial.epoch_compute > 0.0);
+      for (const CostStrategy strategy : all_strategies) {
+        if (!model.has(strategy)) continue;
+        const Prediction prediction = model.predict(strategy, 1);
+        checkSame(prediction, serial);
+        CHECK(prediction.epochCommunication() == 0.0);
+      }
+    }
+  }
+}
+
+TEST_CASE("Hybrid strategies are those that they combine where one of them has one rank", "[cost]") {
+  std::mt19937 random(2);
+  struct Pair {
+    CostStrategy hybrid, part;
+  };
+  int compared = 0;
+  for (const auto& layers : networks()) {
+    for (int round = 0; round < 20; ++round) {
+      const double batch = std::uniform_int_distribution<int>(64, 512)(random);
+      const std::int64_t ranks = std::uniform_int_distribution<int>(2, 64)(random);
+      for (const CostMode mode : {CostMode::exact, CostMode::paper}) {
+        PaperForm flat;
+        flat.flat_data_spatial = true;
+        const CostModel inside(taskOf(layers, batch), clusterOf(ranks), mode, flat);
+        const CostModel outside(taskOf(layers, batch), clusterOf(1), mode, flat);
+        for (const Pair& pair : {Pair{CostStrategy::data_filter, CostStrategy::filter},
+                                 Pair{CostStrategy::data_spatial, CostStrategy::spatial},
+                                 Pair{CostStrategy::data_grid, CostStrategy::grid}}) {
+          if (!inside.has(pair.hybrid)) continue;
+          const Prediction part = inside.predict(pair.part, ranks),
+                           hybrid = inside.predict(pair.hybrid, ranks);
+          checkSame(outside.predict(pair.hybrid, ranks), outside.predict(CostStrategy::data, ranks));
+          if (!part.hasTimes() || !hybrid.hasTimes()) continue;
+          checkSame(hybrid, part);
+          ++compared;
+        }
+      }
+    }
+  }
+  CHECK(compared > 50);
+}
+
+TEST_CASE("Collectives", "[cost]") {
+  const Link link{2e-6, 1e-9, {}};
+  std::mt19937 random(3);
+  for (int round = 0; round < 100; ++round) {
+    const std::int64_t ranks = std::uniform_int_distribution<int>(1, 100)(random);
+    const double bytes = std::uniform_real_distribution<double>(1, 1e8)(random);
+    const double reduce = link.seconds(ringAllReduce(ranks, bytes));
+    CHECK(reduce == Approx(link.seconds(ringReduceScatter(ranks, bytes)) +
+                           link.seconds(ringAllGather(ranks, bytes / static_cast<double>(ranks)))));
+    const Link slow{2e-6, 2e-9, {}};
+    const double startup = 2.0 * static_cast<double>(ranks - 1) * link.latency;
+    CHECK(slow.seconds(ringAllReduce(ranks, bytes)) - startup == Approx(2.0 * (reduce - startup)));
+    CHECK(link.seconds(ringAllReduce(ranks, bytes), 2.0) ==
+          Approx(slow.seconds(ringAllReduce(ranks, bytes))));
+  }
+  CHECK(link.seconds(pointToPoint(1000)) == Approx(3e-6));
+  CHECK(treeBroadcast(1, 8).count == 0);
+  CHECK(treeBroadcast(5, 8).count == 3);
+  CHECK(treeAllReduce(8, 8).count == 6);
+  CHECK(scatter(4, 100).bytes == 25);
+}
+
+TEST_CASE("Measured times of messages are interpolated", "[cost]") {
+  const Link link{0.0, 0.0, {{100, 1e-6}, {10000, 1e-5}, {20000, 4e-5}}};
+  CHECK(link.seconds(100) == Approx(1e-6));
+  CHECK(link.seconds(10) == Approx(1e-6));
+  CHECK(link.seconds(1000) == Approx(std::sqrt(1e-6 * 1e-5)));
+  CHECK(link.seconds(10000) == Approx(1e-5));
+  CHECK(link.seconds(40000) == Approx(8e-5));
+}
+
+TEST_CASE("A longer message time changes communication alone", "[cost]") {
+  for (const auto& layers : networks()) {
+    Cluster slow = clusterOf(4);
+    slow.seconds_per_reduced_byte = 0.0;
+    for (LinkTable::Row& row : slow.links.rows) row.link.latency = 0.0;
+    const CostModel once(taskOf(layers, 64), slow, CostMode::exact);
+    for (LinkTable::Row& row : slow.links.rows) row.link.seconds_per_byte *= 2.0;
+    const CostModel twice(taskOf(layers, 64), slow, CostMode::exact);
+    for (const CostStrategy strategy : all_strategies) {
+      const Prediction a = once.predict(strategy, 4), b = twice.predict(strategy, 4);
+      if (!a.hasTimes() || strategy == CostStrategy::pipeline)
+        continue; // its messages overlap with computation
+      CHECK(a.epoch_compute == b.epoch_compute);
+      CHECK(b.epochCommunication() == Approx(2.0 * a.epochCommunication()));
+    }
+  }
+}
+
+TEST_CASE("A pipeline of equal stages takes what the formula says", "[cost]") {
+  const PipelineStage stage{2.0, 3.0, 0.0};
+  for (const PipelineSchedule schedule : {PipelineSchedule::gpipe, PipelineSchedule::one_f_one_b}) {
+    for (int stages = 1; stages <= 6; ++stages)
+      for (int segments = 1; segments <= 9; ++segments)
+        CHECK(pipelineSeconds(std::vector<PipelineStage>(stages, stage), segments, schedule) ==
+              5.0 * (stages + segments - 1));
+  }
+  const auto layers =
+      layerCosts(planOf("{ type = \"dense\", units = 64, repeat = 4 }, { type = \"dense\" }", {64}, 64));
+  Cluster cluster = clusterOf(1);
+  cluster.seconds_per_update = 0.0;
+  CostTask task = taskOf(layers, 32, 3200);
+  task.segments = 1;
+  const CostModel paper(task, cluster, CostMode::paper);
+  double longest = 0.0;
+  for (const LayerTime& time : paper.times()) longest = std::max(longest, time.perSample());
+  CHECK(paper.predict(CostStrategy::pipeline, 5).epoch_compute == Approx(3200 * 5 * longest));
+}
+
+TEST_CASE("Unequal stages, messages and delays of a pipeline", "[cost]") {
+  // Two stages, two microbatches, GPipe: F 1,1 | 3,3, then B 2,2 | 1,1 with messages of 0.5.
+  const std::vector<PipelineStage> stages{{1.0, 1.0, 0.5}, {3.0, 2.0, 0.0}};
+  CHECK(pipelineSeconds(stages, 2, PipelineSchedule::gpipe) == 1.5 + 6.0 + 4.0 + 0.5 + 1.0);
+  const PipelineJitter jitter{0.5, 7};
+  const double delayed = pipelineSeconds(stages, 2, PipelineSchedule::gpipe, jitter);
+  CHECK(delayed > 13.0);
+  CHECK(delayed < 13.0 * 1.5);
+  CHECK(delayed == pipelineSeconds(stages, 2, PipelineSchedule::gpipe, jitter));
+  CHECK(delayed != pipelineSeconds(stages, 2, PipelineSchedule::gpipe, {0.5, 8}));
+  CHECK(liveSegments(0, 4, 8, PipelineSchedule::gpipe) == 8);
+  CHECK(liveSegments(0, 4, 8, PipelineSchedule::one_f_one_b) == 4);
+  CHECK(liveSegments(3, 4, 8, PipelineSchedule::one_f_one_b) == 1);
+}
+
+TEST_CASE("Grids of channels send the published part of the bytes of filter parallelism", "[cost]") {
+  struct Published {
+    std::vector<LayerCost> layers;
+    std::vector<double> parts;
+  };
+  const Link link{0.0, 1e-9, {}};
+  for (const Published& published :
+       {Published{layerCosts(vgg16()), {.63, .46, .38, .27, .15}},
+        Published{layerCosts(resnet({3, 4, 6, 3}, true)), {.36, .33, .29, .22, .13}}}) {
+    std::size_t which = 0;
+    for (const std::int64_t ranks : {2, 4, 8, 16, 64}) {
+      double filter = 0.0, grid = 0.0;
+      for (std::size_t i = 1; i < published.layers.size(); ++i) {
+        const LayerCost& layer = published.layers[i];
+        if (layer.work != LayerWork::convolution) continue;
+        filter += static_cast<double>(ranks - 1) * (layer.outputs + 2.0 * layer.inputs) * 4 /
+                  static_cast<double>(ranks);
+        const GridExchange best = gridExchange(layer, bestGrid(layer, ranks, 1.0, link), 1.0);
+        grid += 2.0 * (best.gather.count * best.gather.bytes +
+                       best.reduce_scatter.count * best.reduce_scatter.bytes);
+      }
+      INFO(ranks);
+      CHECK(std::abs(grid / filter - published.parts[which++]) < 0.0051);
+    }
+  }
+  Cluster cluster = clusterOf(4);
+  cluster.links.rows = {{4, {1e-3, 1e-12, {}}}};
+  const CostModel model(taskOf(layerCosts(vgg16()), 1), cluster, CostMode::exact);
+  double messages = 0.0;
+  for (const Exchange& exchange : model.predict(CostStrategy::grid, 4).exchanges)
+    if (exchange.kind != ExchangeKind::gather) messages += exchange.messages;
+  CHECK(messages == 48);
+  messages = 0.0;
+  for (const Exchange& exchange : model.predict(CostStrategy::filter, 4).exchanges)
+    messages += exchange.messages;
+  CHECK(messages == 108 + 3); // and the outputs of the first layer
+}
+
+TEST_CASE("Bytes of filter and channel parallelism in exact mode", "[cost]") {
+  const auto layers = layerCosts(
+      planOf("{ type = \"conv2d\", channels = 8, kernel = 3, padding = 1 }, { type = \"max-pool\" }, "
+             "{ type = \"conv2d\", channels = 16, kernel = 3, padding = 1 }, { type = \"dense\" }",
+             {3, 8, 8}, 10));
+  const CostModel model(taskOf(layers, 10), clusterOf(4), CostMode::exact);
+  const double y1 = 8 * 64, x2 = 8 * 16, y2 = 16 * 16;
+  const double batch = 10 * 4; // bytes per item
+  CHECK(bytesSent(model.predict(CostStrategy::filter, 4)) == Approx(batch * 3 / 4 * (y1 + y2 + 2 * x2)));
+  CHECK(bytesSent(model.predict(CostStrategy::channel, 4)) == Approx(batch * 3 / 4 * (2 * y2 + x2)));
+  // Uneven: 16 filters on 3 ranks are 6, 5 and 5, and 8 are 3, 3 and 2.
+  const double uneven = model.predict(CostStrategy::filter, 3).epoch_compute;
+  const std::vector<LayerTime>& times = model.times();
+  const double update = times[0].update * 3 / 8 + times[2].update * 6 / 16 + times[3].update;
+  CHECK(uneven == Approx(10000 * (10 * (times[0].perSample() * 3 / 8 + times[2].perSample() * 6 / 16 +
+                                        times[3].perSample()) +
+                                  update)));
+}
+
+TEST_CASE("Halos of windows", "[cost]") {
+  const auto halo = [](const std::string& keys) {
+    const auto layers = layerCosts(
+        planOf("{ type = \"conv2d\", channels = 4, " + keys + " }, { type = \"dense\" }", {3, 32, 32}, 10));
+    const Halo found = haloOf(*layers[0].windows, 1);
+    return std::vector<std::int64_t>{found.before, found.after};
+  };
+  using Widths = std::vector<std::int64_t>;
+  CHECK(halo("kernel = 3, padding = 1") == Widths{1, 1});
+  CHECK(halo("kernel = 5, padding = 2") == Widths{2, 2});
+  CHECK(halo("kernel = 3, padding = 2, dilation = 2") == Widths{2, 2});
+  CHECK(halo("kernel = 1") == Widths{0, 0});
+  CHECK(halo("kernel = 2, stride = 2") == Widths{0, 0});
+  CHECK(halo("kernel = 3, padding = 1, stride = 2") == Widths{1, 0});
+  CHECK(halo("kernel = 2, padding = \"same\"") == Widths{0, 1});
+  CHECK(halo("kernel = 3") == Widths{0, 2});
+}
+
+TEST_CASE("Messages of spatial parallelism", "[cost]") {
+  const auto layers = layerCosts(planOf(
+      "{ type = \"conv2d\", channels = 4, kernel = 3, padding = 1 }, { type = \"dense\" }", {3, 12, 20}, 10));
+  const auto bytes = [&](const SpatialSplit& split) {
+    std::vector<double> found;
+    for (const Messages& messages : haloMessages(layers[0], split, 2.0))
+      found.push_back(messages.bytes / 8.0);
+    return found;
+  };
+  CHECK(bytes({1, 1, 1}).empty());
+  CHECK(bytes({1, 2, 1}) == std::vector<double>{3 * 20});         // one neighbour
+  CHECK(bytes({1, 3, 1}) == std::vector<double>{3 * 20, 3 * 20}); // two
+  CHECK(bytes({1, 1, 4}) == std::vector<double>{3 * 12, 3 * 12});
+  CHECK(bytes({1, 3, 4}) == std::vector<double>{3 * 5, 3 * 5, 3 * 6, 3 * 6}); // corners in the second phase
+}
+
+TEST_CASE("What cannot run is refused with its reason", "[cost]") {
+  const CostModel vgg(taskOf(layerCosts(vgg16()), 256), clusterOf(4), CostMode::exact);
+  const CostModel vgg_paper(taskOf(layerCosts(vgg16()), 256), clusterOf(4), CostMode::paper);
+  const CostModel r50(taskOf(layerCosts(resnet({3, 4, 6, 3}, true)), 256), clusterOf(4), CostMode::exact);
+  const auto reason = [](const CostModel& model, CostStrategy strategy, int ranks) {
+    return nameOf(model.predict(strategy, ranks).obstacle);
+  };
+  for (const CostModel* model : {&vgg, &vgg_paper, &r50}) {
+    CHECK(reason(*model, CostStrategy::serial, 2) == "more_ranks_than_one");
+    CHECK(reason(*model, CostStrategy::data, 256) == "none");
+    CHECK(reason(*model, CostStrategy::data, 257) == "more_ranks_than_batch");
+    CHECK(reason(*model, CostStrategy::filter, 64) == "none");
+    CHECK(reason(*model, CostStrategy::filter, 65) == "more_ranks_than_filters");
+    CHECK(reason(*model, CostStrategy::channel, 64) == "none");
+    CHECK(reason(*model, CostStrategy::channel, 65) == "more_ranks_than_channels");
+    CHECK(reason(*model, CostStrategy::pipeline, 21) == "none");
+    CHECK(reason(*model, CostStrategy::pipeline, 22) == "more_ranks_than_layers");
+    CHECK(reason(*model, CostStrategy::data_filter, 6) == "parts_do_not_divide_ranks");
+    CHECK(reason(*model, CostStrategy::data_filter, 4 * 257) == "more_ranks_than_batch");
+  }
+  CHECK(reason(r50, CostStrategy::grid, 64) == "none");
+  CHECK(reason(r50, CostStrategy::grid, 65) == "more_ranks_than_filters");
+  CHECK(reason(vgg_paper, CostStrategy::spatial, 14 * 14) == "none");
+  CHECK(reason(vgg_paper, CostStrategy::spatial, 14 * 14 + 1) == "more_ranks_than_places");
+  CHECK(reason(vgg, CostStrategy::spatial, 7 * 7) == "none"); // the last pool is divided too
+  CHECK(reason(vgg, CostStrategy::spatial, 11) == "more_ranks_than_places");
+  const CostModel dense(taskOf(networks().back(), 8), clusterOf(4), CostMode::exact);
+  CHECK(reason(dense, CostStrategy::spatial, 2) == "nothing_to_divide");
+  CHECK(reason(dense, CostStrategy::filter, 10) == "none");
+  CHECK(reason(dense, CostStrategy::filter, 11) == "more_ranks_than_filters");
+  const auto wide = layerCosts(planOf(
+      "{ type = \"conv2d\", channels = 4, kernel = 9, padding = 4 }, { type = \"dense\" }", {1, 12, 12}, 10));
+  const CostModel halos(taskOf(wide, 8), clusterOf(4), CostMode::exact);
+  CHECK(reason(halos, CostStrategy::spatial, 3) == "none");
+  CHECK(reason(halos, CostStrategy::spatial, 5) == "slab_smaller_than_halo");
+  Cluster small = clusterOf(4);
+  small.memory = 1e9;
+  const Prediction large =
+      CostModel(taskOf(layerCosts(vgg16()), 256), small, CostMode::exact).predict(CostStrategy::data, 4);
+  CHECK(nameOf(large.obstacle) == "not_enough_memory");
+  CHECK(large.limiter() == "not_enough_memory");
+  CHECK(std::isfinite(large.stepSeconds()));
+  CHECK(std::isnan(vgg.predict(CostStrategy::data, 257).stepSeconds()));
+}
+
+TEST_CASE("Norms over replicas and rings that share cables", "[cost]") {
+  const std::string norm =
+      "{ type = \"conv2d\", channels = 8 }, { type = \"batch-norm\"SYNC }, { type = \"dense\" }";
+  const auto predict = [&](const std::string& sync, std::int64_t cables) {
+    std::string layers = norm;
+    layers.replace(layers.find("SYNC"), 4, sync);
+    Cluster cluster = clusterOf(4);
+    cluster.node_cables = cables;
+    return CostModel(taskOf(layerCosts(planOf(layers, {3, 8, 8}, 10)), 32), cluster, CostMode::exact)
+        .predict(CostStrategy::data_filter, 8);
+  };
+  const Prediction local = predict("", 4), synchronised = predict(", replicas = true", 4),
+                   shared = predict("", 1);
+  CHECK(bytesSent(synchronised) - bytesSent(local) == 2 * 2 * (2 * 8 * 4) / 2);
+  CHECK(shared.epochCommunication() > local.epochCommunication());
+  CHECK(bytesSent(shared) == bytesSent(local));
+}
+
+TEST_CASE("All strategies on many ranks are predicted in a fraction of a second", "[cost]") {
+  const auto nets = networks();
+  const auto start = std::chrono::steady_clock::now();
+  for (const auto& layers : nets) {
+    const CostModel model(taskOf(layers, 4096), clusterOf(4), CostMode::exact);
+    for (int ranks = 1; ranks <= 1024; ranks *= 2)
+      for (const CostStrategy strategy : all_strategies) model.predict(strategy, ranks);
+  }
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  CHECK(seconds.count() < 1.0);
+}
+
+} // namespace partita::test::plan_cost_exact

@@ -1,0 +1,137 @@
+#include "partita/config/deck.hpp"
+#include "partita/plan/cost/cost_model.hpp"
+#include "partita/plan/network_plan.hpp"
+
+#include "support/catch.hpp"
+
+namespace partita::test::plan_cost_paper {
+
+namespace {
+
+const std::string source_dir = PARTITA_SOURCE_DIR;
+
+/// The numbers of the authors' program, and of an independent closed form, to the digits below.
+constexpr double all_digits = 1e-9;
+
+struct Case {
+  std::string deck;
+  Shape input;
+};
+const Case vgg{"paradl-vgg16", {3, 226, 226}}, resnet{"paradl-resnet-50", {3, 226, 226}},
+    cosmoflow{"paradl-cosmoflow", {4, 512, 512, 512}};
+
+Cluster abci() {
+  return loadCluster(source_dir + "/clusters/abci.toml");
+}
+
+CostModel modelOf(const Case& which, const Cluster& cluster = abci(), const PaperForm& form = {}) {
+  const RunConfig config = loadDeck(source_dir + "/input-decks/" + which.deck + ".toml", {});
+  CostTask task;
+  task.layers = layerCosts(planNetwork(config.network, which.input, config.data.classes));
+  task.timing = cluster.timing(which.deck);
+  task.samples = static_cast<double>(config.data.samples);
+  task.batch = static_cast<double>(config.training.batch);
+  task.batch_per_replica = true;
+  return {task, cluster, CostMode::paper, form};
+}
+
+void check(const CostModel& model, CostStrategy strategy, int ranks, double compute, double communication,
+           double digits = all_digits) {
+  const Prediction prediction = model.predict(strategy, ranks);
+  INFO(nameOf(strategy) << " on " << ranks);
+  CHECK(nameOf(prediction.obstacle) == "none");
+  CHECK(prediction.epoch_compute == Approx(compute).epsilon(digits));
+  CHECK(prediction.epochCommunication() == Approx(communication).epsilon(digits));
+}
+
+double secondsOf(const Prediction& prediction, ExchangeKind kind) {
+  for (const Exchange& exchange : prediction.exchanges)
+    if (exchange.kind == kind) return exchange.seconds;
+  return 0.0;
+}
+
+} // namespace
+
+TEST_CASE("The tables of the authors follow from the decks", "[cost]") {
+  const CostTask task = modelOf(resnet).task(); // copies: the models are temporary
+  CHECK(sumOf(task.layers, &LayerCost::weights) == 22734016);
+  CHECK(sumOf(task.layers, &LayerCost::authors_flops) == 14764606016);
+  CHECK(sumOf(modelOf(vgg).task().layers, &LayerCost::weights) == 169801408);
+  CHECK(sumOf(modelOf(vgg).task().layers, &LayerCost::authors_flops) == 66956003008);
+  CHECK(sumOf(modelOf(cosmoflow).task().layers, &LayerCost::authors_flops) == 1998142505216);
+  double flops = 0.0, outputs = 0.0, count = 0.0;
+  for (const LayerCost& layer : task.layers) {
+    if (layer.work != LayerWork::convolution) continue;
+    flops += layer.authors_flops;
+    outputs += layer.outputs;
+    count += 1.0;
+  }
+  CHECK(count == 49);
+  CHECK(flops == 14014207936);
+  CHECK(outputs == 9096256);
+}
+
+TEST_CASE("Data parallelism of the paper", "[cost]") {
+  const CostModel r50 = modelOf(resnet), v16 = modelOf(vgg);
+  check(r50, CostStrategy::data, 2, 1996.48128, 18.3672128);
+  check(r50, CostStrategy::data, 4, 998.24064, 13.9104096);
+  check(r50, CostStrategy::data, 8, 499.12032, 33.2384724);
+  check(r50, CostStrategy::data, 64, 62.39004, 6.07266639504);
+  check(r50, CostStrategy::data, 1024, 3.8993775, 1.9676128296);
+  check(v16, CostStrategy::data, 4, 2638.58848, 204.3016896);
+  check(v16, CostStrategy::data, 64, 164.91178, 70.0337169);
+  CHECK(r50.predict(CostStrategy::data, 64).steps == 313);
+  CHECK(r50.predict(CostStrategy::data, 1024).steps == 20);
+}
+
+TEST_CASE("Filter and channel parallelism of the paper", "[cost]") {
+  const CostModel r50 = modelOf(resnet), v16 = modelOf(vgg);
+  for (const CostStrategy strategy : {CostStrategy::filter, CostStrategy::channel}) {
+    check(r50, strategy, 4, 1150.44474057, 2175.1573824);
+    check(r50, strategy, 64, 262.157921995, 18469.0494576);
+    check(v16, strategy, 4, 2920.48484805, 3253.71168);
+    check(v16, strategy, 64, 534.900763069, 20822.52312);
+  }
+}
+
+TEST_CASE("Data and filter parallelism of the paper", "[cost]") {
+  check(modelOf(resnet), CostStrategy::data_filter, 32, 143.805592571, 527.926502);
+  check(modelOf(vgg), CostStrategy::data_filter, 32, 365.060606007, 4213.0871992);
+  Cluster quiet = abci();
+  quiet.contention = {};
+  check(modelOf(vgg, quiet), CostStrategy::data_filter, 32, 365.060606007, 884.9796024);
+  const Prediction prediction = modelOf(resnet).predict(CostStrategy::data_filter, 32);
+  CHECK(prediction.grid.replicas == 8);
+  CHECK(prediction.grid.parts == 4);
+}
+
+TEST_CASE("Data and spatial parallelism of the paper", "[cost]") {
+  const Prediction prediction = modelOf(cosmoflow).predict(CostStrategy::data_spatial, 16);
+  CHECK(prediction.batch == 4);
+  CHECK(prediction.epoch_compute / prediction.steps == Approx(0.554168696865).epsilon(all_digits));
+  CHECK(secondsOf(prediction, ExchangeKind::halo) == Approx(.040712688).epsilon(all_digits));
+  CHECK(secondsOf(prediction, ExchangeKind::gather) == Approx(.406663308).epsilon(all_digits));
+  CHECK(secondsOf(prediction, ExchangeKind::gradients) == Approx(.00872299344).epsilon(all_digits));
+  PaperForm form;
+  form.counts_tail = true;
+  const Prediction whole = modelOf(cosmoflow, abci(), form).predict(CostStrategy::data_spatial, 16);
+  CHECK(whole.epoch_compute / whole.steps == Approx(0.674041421354).epsilon(all_digits));
+}
+
+TEST_CASE("Memory in paper mode", "[cost]") {
+  CHECK(modelOf(resnet).predict(CostStrategy::data, 8).memory == 15434845696);
+  CHECK(modelOf(vgg).predict(CostStrategy::data, 8).memory == 9360484864);
+  double inputs = 0.0, outputs = 0.0;
+  const CostTask task = modelOf(cosmoflow).task();
+  for (const LayerCost& layer : task.layers) {
+    if (layer.in_place) continue;
+    inputs += layer.inputs;
+    outputs += layer.outputs;
+  }
+  CHECK(inputs == 3528104656);
+  CHECK(outputs == 2991233748);
+  CHECK(sumOf(task.layers, &LayerCost::weights) == 2128064);
+  CHECK(nameOf(modelOf(cosmoflow).predict(CostStrategy::data, 4).obstacle) == "not_enough_memory");
+}
+
+} // namespace partita::test::plan_cost_paper

@@ -1,6 +1,6 @@
 # Completion of partita in bash; made by `partita info --completion bash`.
 
-_partita_commands='train evaluate export info bench'
+_partita_commands='train evaluate export info plan bench'
 
 _partita_keys='
 run/seed=
@@ -116,7 +116,14 @@ _partita_options() {
     'evaluate') echo '--predictions --stages -h --help' ;;
     'export') echo '-o --output --stages -h --help' ;;
     'info') echo '--deck --man --completion -h --help' ;;
+    'plan predict') echo '--cluster --ranks --strategy --mode --scaling --json -h --help' ;;
     'bench') echo '--json --quick -h --help' ;;
+  esac
+}
+
+_partita_inner() {
+  case $1 in
+    'plan') echo 'predict' ;;
   esac
 }
 
@@ -131,6 +138,12 @@ _partita_value() {
     'export -o' | 'export --output') echo 'FILE' ;;
     'export --stages') echo 'N' ;;
     'info --completion') echo 'bash' ;;
+    'plan predict --cluster') echo 'FILE' ;;
+    'plan predict --ranks') echo 'N,...' ;;
+    'plan predict --strategy') echo 'NAME,...' ;;
+    'plan predict --mode') echo 'exact|paper' ;;
+    'plan predict --scaling') echo 'strong|weak' ;;
+    'plan predict --json') echo 'FILE' ;;
     'bench --json') echo 'FILE' ;;
   esac
 }
@@ -143,6 +156,8 @@ _partita_operands() {
     'evaluate '*) echo 'section/key=value' ;;
     'export 0') echo 'RUN' ;;
     'info 0') echo 'RUN' ;;
+    'plan predict 0') echo 'DECK' ;;
+    'plan predict '*) echo 'section/key=value' ;;
     'bench '*) echo 'section/key=value' ;;
   esac
 }
@@ -258,6 +273,8 @@ _partita() {
       [[ $word == *=* ]] || expected=$(_partita_value "$command" "$word")
     elif [[ -z $command ]]; then
       command=$word
+    elif [[ -n $(_partita_inner "$command") ]]; then
+      command+=" $word"
     else
       operands=$((operands + 1))
     fi
@@ -273,6 +290,8 @@ _partita() {
     _partita_add < <(compgen -W "$(_partita_options "$command")" -- "$current")
   elif [[ -z $command ]]; then
     _partita_add < <(compgen -W "$_partita_commands" -- "$current")
+  elif [[ -n $(_partita_inner "$command") ]]; then
+    _partita_add < <(compgen -W "$(_partita_inner "$command")" -- "$current")
   else
     for kind in $(_partita_operands "$command" "$operands"); do
       _partita_offer "$kind" "$current"

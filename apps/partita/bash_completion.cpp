@@ -72,6 +72,8 @@ _partita() {
       [[ $word == *=* ]] || expected=$(_partita_value "$command" "$word")
     elif [[ -z $command ]]; then
       command=$word
+    elif [[ -n $(_partita_inner "$command") ]]; then
+      command+=" $word"
     else
       operands=$((operands + 1))
     fi
@@ -87,6 +89,8 @@ _partita() {
     _partita_add < <(compgen -W "$(_partita_options "$command")" -- "$current")
   elif [[ -z $command ]]; then
     _partita_add < <(compgen -W "$_partita_commands" -- "$current")
+  elif [[ -n $(_partita_inner "$command") ]]; then
+    _partita_add < <(compgen -W "$(_partita_inner "$command")" -- "$current")
   else
     for kind in $(_partita_operands "$command" "$operands"); do
       _partita_offer "$kind" "$current"
@@ -153,6 +157,24 @@ std::string operandCases(const std::vector<CommandPage>& commands) {
   return cases;
 }
 
+/// The commands inside another, by its name.
+std::string innerCases(const std::vector<CommandPage>& commands) {
+  std::string cases, group, inner;
+  const auto end = [&] {
+    if (!inner.empty()) cases += answer("'" + group + "'", inner);
+    inner.clear();
+  };
+  for (const CommandPage& command : commands) {
+    const std::size_t space = command.name.find(' ');
+    if (space == std::string::npos) continue;
+    if (command.name.substr(0, space) != group) end();
+    group = command.name.substr(0, space);
+    inner += (inner.empty() ? "" : " ") + command.name.substr(space + 1);
+  }
+  end();
+  return cases;
+}
+
 } // namespace
 
 std::string bashCompletion(const ProgramPages& pages) {
@@ -161,7 +183,10 @@ std::string bashCompletion(const ProgramPages& pages) {
   levels.insert(levels.end(), pages.commands.begin(), pages.commands.end());
 
   std::vector<std::string> names, keys;
-  for (const CommandPage& command : pages.commands) names.push_back(command.name);
+  for (const CommandPage& command : pages.commands) {
+    const std::string first = command.name.substr(0, command.name.find(' '));
+    if (names.empty() || names.back() != first) names.push_back(first);
+  }
   std::string values;
   for (const DeckKey& key : deckKeys()) {
     keys.push_back(key.name + "=");
@@ -170,6 +195,7 @@ std::string bashCompletion(const ProgramPages& pages) {
   return "# Completion of partita in bash; made by `partita info --completion bash`.\n\n_partita_commands='" +
          joined(names, " ") + "'\n\n_partita_keys='\n" + joined(keys, "\n") + "'\n" +
          function("_partita_options", "$1", optionCases(levels)) +
+         function("_partita_inner", "$1", innerCases(levels)) +
          function("_partita_value", "\"$1 $2\"", valueCases(levels)) +
          function("_partita_operands", "\"$1 $2\"", operandCases(levels)) +
          function("_partita_values", "$1", values) + logic;

@@ -5,7 +5,9 @@
 #include "partita/config/write_deck.hpp"
 #include "partita/core/log.hpp"
 #include "partita/core/provenance.hpp"
+#include "partita/plan/cost/prediction.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <sstream>
@@ -23,9 +25,12 @@ class HelpFormatter : public CLI::Formatter {
  public:
   std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode) const override {
     if (app->get_parent() == nullptr) return programHelp(programPages(*app));
-    CommandPage page = commandPage(*app);
-    page.name = name; // "partita train"
-    return commandHelp(page);
+    std::vector<CommandPage> pages = commandPages(*app);
+    if (app->get_subcommands([](const CLI::App*) { return true; }).empty()) {
+      pages.front().name = name; // "partita train"
+      return commandHelp(pages.front());
+    }
+    return groupHelp(name, app->get_description(), pages);
   }
 };
 
@@ -155,6 +160,70 @@ void defineBench(CLI::App& bench, BenchArguments& arguments) {
                  "run fewer repetitions; checks that the benchmarks work, but times are inaccurate");
 }
 
+/// "1,2,4": whole numbers from 1 to 2^24.
+std::string checkRankList(std::string& text) {
+  for (const std::string& number : split(text, ',')) {
+    const bool digits =
+        !number.empty() && number.size() < 9 && number.find_first_not_of("0123456789") == std::string::npos;
+    if (!digits || std::stoll(number) < 1 || std::stoll(number) > 1 << 24)
+      return "'" + text + "' is not a list of numbers of ranks such as 1,2,4";
+  }
+  return {};
+}
+
+std::string checkStrategies(std::string& text) {
+  const std::vector<std::string>& names = namesOf<CostStrategy>();
+  for (const std::string& name : split(text, ','))
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      return "'" + text + "': '" + name + "' is not a strategy" + suggestion(name, names);
+  return text.empty() ? "is empty; is a variable not set?" : "";
+}
+
+/// `-` alone is standard output.
+std::string checkOutputPath(std::string& text) {
+  return text == "-" ? std::string{} : checkPath(text);
+}
+
+void definePredict(CLI::App& predict, PredictArguments& arguments) {
+  predict.add_option("DECK", arguments.deck, "input deck (TOML)")->required();
+  predict.add_option("section/key=value", arguments.overrides, override_help);
+  predict
+      .add_option("--cluster", arguments.cluster,
+                  "description of the cluster (TOML), such as clusters/abci.toml (default: an assumed one)")
+      ->check(pathValidator())
+      ->type_name("FILE");
+  predict
+      .add_option("--ranks", arguments.ranks,
+                  "numbers of ranks, separated by commas (default: 1,2,4, ... 64)")
+      ->check(CLI::Validator(checkRankList, ""))
+      ->type_name("N,...");
+  predict.add_option("--strategy", arguments.strategies, "strategies, separated by commas (default: all)")
+      ->check(CLI::Validator(checkStrategies, ""))
+      ->type_name("NAME,...");
+  predict
+      .add_option("--mode", arguments.mode,
+                  "equations to use: corrected (exact, the default), or as ParaDL's authors print them")
+      ->check(CLI::IsMember(namesOf<CostMode>()).description(""))
+      ->type_name(joined(namesOf<CostMode>(), "|"));
+  predict
+      .add_option(
+          "--scaling", arguments.scaling,
+          "whether training/batch is that of a step (strong) or of each replica (weak); default: strong, in "
+          "paper mode weak")
+      ->check(CLI::IsMember({"strong", "weak"}).description(""))
+      ->type_name("strong|weak");
+  predict.add_option("--json", arguments.json, "write the predictions to this file; `-`: standard output")
+      ->check(CLI::Validator(checkOutputPath, ""))
+      ->type_name("FILE");
+}
+
+void definePlan(CLI::App& plan, PredictArguments& predict) {
+  plan.require_subcommand(0, 1);
+  definePredict(
+      *plan.add_subcommand("predict", "Predict time and memory of parallel strategies on a cluster"),
+      predict);
+}
+
 /// With a deck from the checkpoint no deck is named: the first word may then be an override.
 void placeDeck(TrainArguments& train) {
   if (!train.restart.empty() && train.deck.find('=') != std::string::npos) {
@@ -182,14 +251,29 @@ void defineCommandLine(CLI::App& app, Arguments& arguments) {
   defineExport(*app.add_subcommand("export", "Export a trained network to ONNX or NumPy"), arguments.exports);
   defineInfo(*app.add_subcommand("info", "Describe this build, or the contents of a run or file"),
              arguments.info);
+  definePlan(*app.add_subcommand("plan", "Plan a training without running it"), arguments.predict);
   defineBench(
       *app.add_subcommand("bench", "Measure matrix products, memory and training steps on this machine"),
       arguments.bench);
 }
 
+namespace {
+
+/// The chosen commands, the inner one last.
+std::vector<std::string> commandWords(const CLI::App& app) {
+  std::vector<std::string> words;
+  for (const CLI::App* chosen : app.get_subcommands()) {
+    words.push_back(chosen->get_name());
+    for (const std::string& inner : commandWords(*chosen)) words.push_back(inner);
+  }
+  return words;
+}
+
+} // namespace
+
 std::string helpHint(const CLI::App& app) {
   std::string command;
-  for (const CLI::App* chosen : app.get_subcommands()) command = " " + chosen->get_name();
+  for (const std::string& word : commandWords(app)) command += " " + word;
   return "; see `partita" + command + " --help`";
 }
 
@@ -200,7 +284,9 @@ void checkCommandLine(const CLI::App& app, Arguments& arguments) {
       checkKokkosFlag(extra);
     }
     if (app.get_subcommands().empty())
-      throw UserError("a command is required: train, evaluate, export, info or bench");
+      throw UserError("a command is required: train, evaluate, export, info, plan or bench");
+    if (app.got_subcommand("plan") && app.get_subcommand("plan")->get_subcommands().empty())
+      throw UserError("a command is required after plan: predict");
     if (app.got_subcommand("train")) placeDeck(arguments.train);
   } catch (const UserError& error) {
     throw UserError("command line: " + std::string(error.what()) + helpHint(app));
@@ -209,12 +295,13 @@ void checkCommandLine(const CLI::App& app, Arguments& arguments) {
 
 std::string essence(const CLI::App& app, const Arguments& arguments) {
   const TrainArguments& train = arguments.train;
-  std::vector<std::string> words;
-  for (const CLI::App* chosen : app.get_subcommands()) words.push_back(chosen->get_name());
-  for (const std::string* word :
-       {&train.deck, &train.run_directory, &train.restart, &arguments.evaluate.path,
-        &arguments.evaluate.predictions, &arguments.exports.path, &arguments.exports.output,
-        &arguments.info.path, &arguments.info.completion, &arguments.bench.json})
+  const PredictArguments& predict = arguments.predict;
+  std::vector<std::string> words = commandWords(app);
+  for (const std::string* word : {&train.deck, &train.run_directory, &train.restart, &arguments.evaluate.path,
+                                  &arguments.evaluate.predictions, &arguments.exports.path,
+                                  &arguments.exports.output, &arguments.info.path, &arguments.info.completion,
+                                  &arguments.bench.json, &predict.deck, &predict.cluster, &predict.ranks,
+                                  &predict.strategies, &predict.mode, &predict.scaling, &predict.json})
     words.push_back(*word);
   for (const bool flag : {train.dry_run, train.overwrite, arguments.info.deck_reference,
                           arguments.info.manual, arguments.bench.quick})
@@ -223,7 +310,8 @@ std::string essence(const CLI::App& app, const Arguments& arguments) {
        {train.time_limit_seconds, std::int64_t{train.ranks}, std::int64_t{arguments.evaluate.stages},
         std::int64_t{arguments.exports.stages}})
     words.push_back(std::to_string(number));
-  for (const auto* overrides : {&train.overrides, &arguments.evaluate.overrides, &arguments.bench.overrides})
+  for (const auto* overrides :
+       {&train.overrides, &arguments.evaluate.overrides, &arguments.bench.overrides, &predict.overrides})
     words.insert(words.end(), overrides->begin(), overrides->end());
   std::string text;
   for (const std::string& word : words) text += word + '\n';

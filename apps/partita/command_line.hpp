@@ -13,6 +13,7 @@ struct Arguments {
   ExportArguments exports;
   InfoArguments info;
   BenchArguments bench;
+  PredictArguments predict;
 };
 
 /// Defines all subcommands and options; parsing fills `arguments`, which must outlive the parse.

@@ -67,10 +67,20 @@ CommandPage commandPage(const CLI::App& command) {
   return page;
 }
 
+std::vector<CommandPage> commandPages(const CLI::App& command) {
+  std::vector<CommandPage> pages;
+  for (const CLI::App* inner : command.get_subcommands([](const CLI::App*) { return true; })) {
+    pages.push_back(commandPage(*inner));
+    pages.back().name = command.get_name() + " " + pages.back().name;
+  }
+  return pages.empty() ? std::vector<CommandPage>{commandPage(command)} : pages;
+}
+
 ProgramPages programPages(const CLI::App& app) {
   ProgramPages pages{commandPage(app), {}};
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
-    pages.commands.push_back(commandPage(*command));
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    for (CommandPage& page : commandPages(*command)) pages.commands.push_back(std::move(page));
+  }
   return pages;
 }
 
@@ -143,14 +153,30 @@ std::vector<Term> terms(const std::vector<OptionPage>& options) {
 
 } // namespace
 
+namespace {
+
+std::vector<Term> terms(const std::vector<CommandPage>& commands) {
+  std::vector<Term> list;
+  list.reserve(commands.size());
+  for (const CommandPage& command : commands) list.push_back({command.name, command.text});
+  return list;
+}
+
+} // namespace
+
 std::string programHelp(const ProgramPages& pages) {
-  std::vector<Term> commands;
-  for (const CommandPage& command : pages.commands) commands.push_back({command.name, command.text});
+  const std::vector<Term> commands = terms(pages.commands);
   return "Usage: partita COMMAND [options]\n       mpirun -n RANKS partita train DECK\n\n" +
          pages.program.text + "\n" + chapter("Commands", commands) +
          chapter("Options", terms(pages.program.options)) + chapter("Exit codes", exitCodes()) +
          "\nSee also `partita COMMAND --help` and `man partita`. Flags that begin with\n--kokkos- go to "
          "Kokkos.\n";
+}
+
+std::string groupHelp(const std::string& name, const std::string& text,
+                      const std::vector<CommandPage>& pages) {
+  return "Usage: " + name + " COMMAND [options]\n\n" + text + "\n" + chapter("Commands", terms(pages)) +
+         "\nSee also `" + name + " COMMAND --help`.\n";
 }
 
 std::string commandHelp(const CommandPage& page) {

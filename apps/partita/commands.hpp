@@ -53,6 +53,16 @@ struct BenchArguments {
   bool quick = false;
 };
 
+struct PredictArguments {
+  std::string deck, cluster; ///< `cluster` empty: the built-in description
+  std::vector<std::string> overrides;
+  std::string ranks = "1,2,4,8,16,32,64";
+  std::string strategies; ///< names between commas; empty: all
+  std::string mode = "exact";
+  std::string scaling; ///< "strong", "weak"; empty: strong in exact mode, weak in paper mode
+  std::string json;    ///< file to write; "-": standard output
+};
+
 /// Each returns when its work is done; mistakes of the user throw UserError. `prepare...` runs without Kokkos
 /// and returns whether anything is left to do; `runTrain` returns the exit code.
 std::optional<TrainPlan> prepareTrain(const Communicator& world, const TrainArguments& arguments);
@@ -60,6 +70,7 @@ int runTrain(const Communicator& world, const TrainPlan& plan, const TrainArgume
              const std::string& command_line);
 bool prepareInfo(const Communicator& world, const InfoArguments& arguments);
 void runInfo(const Communicator& world, const std::string& command_line);
+void runPredict(const Communicator& world, const PredictArguments& arguments);
 void runBench(const Communicator& world, const BenchArguments& arguments, const std::string& command_line);
 
 } // namespace partita

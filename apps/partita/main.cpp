@@ -25,7 +25,7 @@ namespace {
 
 /// The command line for banner and files, cleaned and shortened: arbitrary bytes and lengths would make these
 /// unreadable.
-std::string joined(int argc, char** argv) {
+std::string commandText(int argc, char** argv) {
   constexpr std::size_t most = 8192;
   std::string line;
   for (int i = 0; i < argc; ++i) line += (i > 0 ? " " : "") + std::string(argv[i]);
@@ -88,7 +88,7 @@ void checkLinks() {
 
 int dispatch(const Communicator& world, const CLI::App& app, const Arguments& arguments, int argc,
              char** argv) {
-  const std::string command_line = joined(argc, argv);
+  const std::string command_line = commandText(argc, argv);
   std::optional<TrainPlan> plan;
   if (app.got_subcommand("train")) {
     plan = prepareTrain(world, arguments.train);
@@ -96,6 +96,10 @@ int dispatch(const Communicator& world, const CLI::App& app, const Arguments& ar
   }
   if (app.got_subcommand("info") && showPage(app, arguments.info)) return 0;
   if (app.got_subcommand("info") && !prepareInfo(world, arguments.info)) return 0;
+  if (app.got_subcommand("plan")) {
+    runPredict(world, arguments.predict);
+    return 0;
+  }
   const KokkosEnvironment kokkos(kokkosArguments(world, argc, argv));
   if (plan) return runTrain(world, *plan, arguments.train, command_line);
   if (app.got_subcommand("evaluate")) {

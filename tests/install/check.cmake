@@ -26,6 +26,8 @@ run("${WORK_DIR}/build/consumer" "${VERSION}")
 
 run("${prefix}/bin/partita" --version)
 run("${prefix}/bin/partita" train "${prefix}/share/partita/input-decks/demo.toml" -n)
+run("${prefix}/bin/partita" plan predict "${prefix}/share/partita/input-decks/paradl-vgg16.toml" --cluster
+    "${prefix}/share/partita/clusters/abci.toml")
 
 foreach(page man/man1/partita.1 bash-completion/completions/partita partita/plot/report.py partita/plot/report.css
              partita/plot/deck-reference.md)

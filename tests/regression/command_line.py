@@ -5,7 +5,7 @@ import time
 import support
 from support import run
 
-COMMANDS = ("train", "evaluate", "export", "info", "bench")
+COMMANDS = ("train", "evaluate", "export", "info", "plan", "bench")
 
 
 class Answers(support.RunTest):
@@ -60,7 +60,7 @@ class Refusals(support.RunTest):
                 self.assertLess(time.monotonic() - begin, 30)
 
     def test_command(self):
-        self.check(["a command is required: train, evaluate, export, info or bench; see `partita --help`"])
+        self.check(["a command is required: train, evaluate, export, info, plan or bench; see `partita --help`"])
         self.check(["unknown argument 'trian'"], "trian", self.deck, ranks=(1, 2))
 
     def test_flags(self):

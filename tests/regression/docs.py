@@ -177,6 +177,8 @@ class Commands(unittest.TestCase):
     def fault(self, words):
         """What is wrong with the words behind `partita`."""
         command = [words[0]] if words and not words[0].startswith("-") else []
+        if command == ["plan"] and len(words) > 1:
+            command.append(words[1])
         known = self.options(*command)
         if not known:
             return f"no subcommand {command}"

@@ -79,11 +79,15 @@ class BashCompletion(support.RunTest):
                            folder=self.folder).splitlines())
 
     def test_commands_and_options(self):
-        self.assertEqual(self.complete(""), {"train", "evaluate", "export", "info", "bench"})
+        self.assertEqual(self.complete(""), {"train", "evaluate", "export", "info", "plan", "bench"})
         self.assertEqual(self.complete("e"), {"evaluate", "export"})
         self.assertEqual(self.complete("--v"), {"--version"})
         self.assertLessEqual({"-d", "-r", "--restart", "--time-limit", "--help"}, self.complete("train", "-"))
         self.assertEqual(self.complete("train", "--re"), {"--restart"})
+        self.assertEqual(self.complete("plan", ""), {"predict"})
+        self.assertEqual(self.complete("plan", "predict", "--m"), {"--mode"})
+        self.assertEqual(self.complete("plan", "predict", "--mode", ""), {"exact", "paper"})
+        self.assertEqual(self.complete("plan", "predict", "small.toml", "run/se"), {"run/seed="})
 
     def test_files(self):
         self.assertEqual(self.complete("train", ""), {"small.toml", "my deck.toml", "runs"})

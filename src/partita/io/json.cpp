@@ -48,6 +48,9 @@ void JsonObject::addRaw(const std::string& key, std::string value) {
 void JsonObject::add(const std::string& key, const std::string& value) {
   addRaw(key, quoted(value));
 }
+void JsonObject::add(const std::string& key, bool value) {
+  addRaw(key, value ? "true" : "false");
+}
 void JsonObject::add(const std::string& key, double value) {
   addRaw(key, number(value));
 }

@@ -12,6 +12,7 @@ class JsonObject {
  public:
   void add(const std::string& key, const std::string& value);
   void add(const std::string& key, const char* value) { add(key, std::string(value)); }
+  void add(const std::string& key, bool value);
   void add(const std::string& key, double value);
   void add(const std::string& key, std::int64_t value);
   void add(const std::string& key, const std::vector<double>& values);

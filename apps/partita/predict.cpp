@@ -49,13 +49,15 @@ CostModel modelOf(const PredictArguments& arguments, const Question& question, c
   const DataSets sets = loadData(config.data, config.run.seed, Need::labels_only);
   const PipelineSection& pipeline = config.strategy.pipeline;
   CostTask task;
-  task.layers = layerCosts(planNetwork(config.network, sets.shape, sets.classes));
+  std::vector<LayerPlan> layers = planNetwork(config.network, sets.shape, sets.classes);
+  task.layers = layerCosts(layers);
   task.timing = cluster.timing(std::filesystem::path(arguments.deck).stem().string());
   task.samples = static_cast<double>(sets.train.size());
   task.batch = static_cast<double>(config.training.batch);
   task.batch_per_replica = question.batch_per_replica;
   task.segments = pipeline.microbatches > 1 ? pipeline.microbatches : 0;
   task.schedule = pipeline.schedule;
+  task.memory = std::make_shared<ProgramMemory>(config, std::move(layers));
   return {task, cluster, question.mode};
 }
 
@@ -136,7 +138,8 @@ std::string timeText(double seconds) {
 std::string marginOf(const Prediction& prediction, double fastest) {
   if (!prediction.feasible()) return "-";
   const double ratio = prediction.epochSeconds() / fastest;
-  if (ratio <= 1.0) return "best";
+  constexpr double rounding = 1e-9;
+  if (ratio <= 1.0 + rounding) return "best";
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), ratio < 10.0 ? "+%.0f %%" : "%.0f x",
                 ratio < 10.0 ? 100.0 * (ratio - 1.0) : ratio);

@@ -2,6 +2,8 @@
 #include "partita/plan/cost/cost_model.hpp"
 #include "partita/plan/cost/pipeline_events.hpp"
 #include "partita/plan/cost/spatial_split.hpp"
+#include "partita/plan/grid_plan.hpp"
+#include "partita/plan/strategy_plan.hpp"
 
 #include <chrono>
 #include <cmath>
@@ -80,6 +82,45 @@ TEST_CASE("On one rank every strategy is the serial one", "[cost]") {
       }
     }
   }
+}
+
+TEST_CASE("Memory in exact mode is that of the program", "[cost]") {
+  const std::string text =
+      "[network]\nlayers = [{ type = \"conv2d\", channels = 8, kernel = 3, padding = 1 }, "
+      "{ type = \"conv2d\", channels = 16, kernel = 3 }, { type = \"dense\" }]\n"
+      "[strategy]\nkind = \"pipeline\"\nmicrobatches = 4\nschedule = \"1f1b\"\n"
+      "[training]\nbatch = 32\n";
+  const RunConfig config = parseDeck(text, "deck");
+  const std::vector<LayerPlan> layers = planNetwork(config.network, {4, 12, 12}, 10);
+  CostTask task = taskOf(layerCosts(layers), 32);
+  task.memory = std::make_shared<ProgramMemory>(config, layers);
+  const CostModel model(task, clusterOf(4), CostMode::exact);
+  for (const CostStrategy strategy : all_strategies)
+    checkSame(model.predict(strategy, 1), model.predict(CostStrategy::serial, 1));
+  RunConfig joint = config;
+  joint.strategy.kind = StrategyKind::joint;
+  joint.strategy.pipeline = {};
+  joint = effective(joint);
+  const Partition whole = planPartition(joint, layers, 10);
+  for (const int ranks : {1, 2, 4}) {
+    const GridPlan grid = planGrid(joint.strategy, whole, ranks);
+    CHECK(model.predict(CostStrategy::data, ranks).memory ==
+          static_cast<double>(stageMemory(joint, whole, grid, 0).total()));
+  }
+  task.segments = 4;
+  task.schedule = PipelineSchedule::one_f_one_b;
+  RunConfig staged = config;
+  staged.strategy.stages = 2;
+  const CostModel pipelined(task, clusterOf(4), CostMode::exact);
+  const Partition cut = planPartition(staged, layers, 10);
+  const GridPlan grid = planGrid(staged.strategy, cut, 2);
+  CHECK(pipelined.predict(CostStrategy::pipeline, 2).memory ==
+        static_cast<double>(
+            std::max(stageMemory(staged, cut, grid, 0).total(), stageMemory(staged, cut, grid, 1).total())));
+  const double filter = model.predict(CostStrategy::filter, 4).memory,
+               all = model.predict(CostStrategy::serial, 1).memory;
+  CHECK(filter < all);
+  CHECK(model.predict(CostStrategy::grid, 4).memory < filter);
 }
 
 TEST_CASE("Hybrid strategies are those that they combine where one of them has one rank", "[cost]") {

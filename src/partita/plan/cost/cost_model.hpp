@@ -3,6 +3,9 @@
 #include "partita/plan/cost/cluster.hpp"
 #include "partita/plan/cost/layer_cost.hpp"
 #include "partita/plan/cost/prediction.hpp"
+#include "partita/plan/cost/program_memory.hpp"
+
+#include <memory>
 
 namespace partita {
 
@@ -15,6 +18,8 @@ struct CostTask {
   bool batch_per_replica = false;
   std::int64_t segments = 0; ///< microbatches of a pipeline: S; 0: as many as there are stages
   PipelineSchedule schedule = PipelineSchedule::gpipe;
+  /// Exact mode: the memory of this program; null: two copies of all items, as in the paper.
+  std::shared_ptr<const ProgramMemory> memory{};
 };
 
 /// Seconds of one row on one rank that has all of it.

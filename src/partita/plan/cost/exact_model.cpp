@@ -182,7 +182,23 @@ class ExactModel {
         items += _samples * (_rows[i].inputs * share.input + _rows[i].outputs * share.output);
     }
     _prediction.epoch_compute = _prediction.steps * (_samples * seconds + update);
-    _prediction.memory = 2.0 * bytes_per_item * items;
+    _prediction.memory = _terms.task.memory ? programMemory() : 2.0 * bytes_per_item * items;
+  }
+
+  /// What a replica would need, less the weights and outputs that other parts have.
+  double programMemory() const {
+    const StageMemory whole = _terms.task.memory->ofReplica(std::llround(_samples), _replicas);
+    double own_weights = 0.0, weights = 0.0, own_outputs = 0.0, outputs = 0.0;
+    for (std::size_t i = 0; i < _rows.size(); ++i) {
+      weights += _rows[i].parameters();
+      own_weights += _rows[i].parameters() * _shares[i].weights;
+      outputs += _rows[i].outputs;
+      own_outputs += _rows[i].outputs * _shares[i].output;
+    }
+    const double state = asReal(whole.parameters + whole.gradients + whole.optimiser);
+    return state * (weights > 0.0 ? own_weights / weights : 1.0) +
+           asReal(whole.activations) * own_outputs / outputs +
+           asReal(whole.buffers + whole.evaluation) * _shares.front().input;
   }
 
   void pipeline();
@@ -228,6 +244,13 @@ void ExactModel::pipeline() {
     _prediction.memory = std::max(_prediction.memory, memory);
   }
   _prediction.epoch_compute = _prediction.steps * (alone + update);
+  if (_terms.task.memory) {
+    std::vector<std::int64_t> first_layers(count, cuttableLayers(_rows));
+    for (std::size_t i = 0; i < _rows.size(); ++i)
+      first_layers[stage_of[i]] = std::min(first_layers[stage_of[i]], _rows[i].index);
+    _prediction.memory =
+        _terms.task.memory->ofPipeline(first_layers, segments, schedule, std::llround(_prediction.batch));
+  }
   if (count > 1)
     _prediction.exchanges.push_back({ExchangeKind::stage, asReal(segments) * (count > 2 ? 2.0 : 1.0),
                                      asReal(segments) * sent,

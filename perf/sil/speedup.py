@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Compares the speed of synthetic intermediate labels on two ranks with conventional training on one rank.
 
-Trains the network of the deck as a whole on one rank, and cut in two by FLOPs on two ranks (`free` and `relay`), with
-one thread per rank, several times in turn. Prints the median of the ratios of samples_per_second beside the ratio that
+Trains the network of the deck as a whole on one rank, and cut in two on two ranks (`free` and `relay`), by FLOPs unless
+an override says otherwise, with one thread per rank, several times in turn. Prints the median of the ratios of samples_per_second beside the ratio that
 the cut allows. With --json, writes them as a list of {name, value, unit}.
 """
 import argparse
@@ -15,17 +15,17 @@ import tempfile
 
 VARIANTS = {
     "joint": (1, ["strategy/kind=joint"]),
-    "free": (2, ["strategy/kind=sil", "strategy/input=free"]),
+    "free": (2, ["strategy/kind=sil", "strategy/input=free", "strategy/labels=auto"]),
     "relay": (2, ["strategy/kind=sil", "strategy/input=relay"]),
 }
 
 
-def train(app, deck, epochs, variant, folder):
+def train(arguments, variant, folder):
     ranks, overrides = VARIANTS[variant]
     run = os.path.join(folder, variant)
-    command = [os.environ.get("PARTITA_MPIEXEC", "mpirun"), "-n", str(ranks), app, "train", deck, "-d", run,
-               "strategy/cuts=flops", "run/evaluate_every=0", "run/log_every=1000000", f"run/epochs={epochs}",
-               *overrides]
+    command = [os.environ.get("PARTITA_MPIEXEC", "mpirun"), "-n", str(ranks), arguments.app, "train", arguments.deck,
+               "-d", run, "--overwrite", "strategy/stages=2", "strategy/cuts=flops", "run/evaluate_every=0",
+               "run/log_every=1000000", f"run/epochs={arguments.epochs}", *overrides, *arguments.overrides]
     result = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
     if result.returncode != 0:
         sys.exit(f"{' '.join(command)} failed:\n{result.stderr}")
@@ -37,17 +37,20 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("app", help="the partita executable")
     parser.add_argument("deck", help="a deck that works with strategy/kind=joint and sil, e.g. input-decks/demo.toml")
+    parser.add_argument("overrides", nargs="*", metavar="section/key=value", help="values for all runs")
+    parser.add_argument("--input", nargs="+", choices=["free", "relay"], default=["free", "relay"],
+                        help="what to compare with the whole network")
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--json", metavar="FILE", help="write the results to FILE")
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args()
 
-    ratios = {"free": [], "relay": []}
+    ratios = {variant: [] for variant in arguments.input}
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(arguments.repeats):
-            joint = train(arguments.app, arguments.deck, arguments.epochs, "joint", folder)
+            joint = train(arguments, "joint", folder)
             for variant in ratios:
-                cut = train(arguments.app, arguments.deck, arguments.epochs, variant, folder)
+                cut = train(arguments, variant, folder)
                 ratios[variant].append((cut["samples_per_second"] / joint["samples_per_second"], cut["allowed_speedup"]))
     measurements = []
     for variant, pairs in ratios.items():

@@ -71,6 +71,17 @@ class Elsewhere(support.RunTest):
         self.assertIn("changed: strategy/cuts: [3] -> [2]", result.stdout)
         self.assertEqual(found["steps"], STEPS)
 
+    def test_other_heads_begin_anew(self):
+        stages = ["strategy/stages=3", "strategy/cuts=[1,3]", "strategy/labels=learned"]
+        _, checkpoint = self.kept(*stages, "strategy/lookahead=4", "strategy/refresh=5")
+        for override, same in (("strategy/lookahead=3", True), ("strategy/refresh=7", True), ("strategy/refresh=0", True),
+                               ("strategy/joint_every=2", True), ("strategy/lookahead=0", False),
+                               ("strategy/head=[{type='layer-norm'}]", False), ("strategy/reconstruct=0.1", False)):
+            with self.subTest(override):
+                _, result = self.go_on(checkpoint, *stages, "strategy/lookahead=4", "strategy/refresh=5", override)
+                self.assertEqual("the heads of stages have changed" in result.stderr, not same, result.stderr)
+                self.assertIn(f"at step 10 of {STEPS}", result.stdout)
+
     def test_another_strategy_continues(self):
         """Stages first, then the whole network: better than the stages alone."""
         summary, checkpoint = self.kept()

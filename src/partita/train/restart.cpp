@@ -58,12 +58,24 @@ struct Before {
     config = effective(deck);
     length = planRunLength(config, samples);
     const std::vector<LayerPlan> layers = planNetwork(config.network, facts.shape, facts.classes);
-    cuts = planPartition(config, layers, facts.classes, sizeof(Real)).cuts;
+    partition = planPartition(config, layers, facts.classes, sizeof(Real));
   }
   RunConfig deck, config;
   RunLength length;
-  std::vector<std::int64_t> cuts;
+  Partition partition;
 };
+
+/// Have stages with the same layers also the same heads, labels and decoders?
+bool sameHeads(const Partition& before, const Partition& now) {
+  return std::equal(before.stages.begin(), before.stages.end(), now.stages.begin(), now.stages.end(),
+                    [](const StagePlan& a, const StagePlan& b) {
+                      const auto was = parameterTensors(a.withHead()), is = parameterTensors(b.withHead());
+                      return std::equal(was.begin(), was.end(), is.begin(), is.end(),
+                                        [](const StageTensor& x, const StageTensor& y) {
+                                          return x.layer == y.layer && x.extents == y.extents;
+                                        });
+                    });
+}
 
 /// If the number of steps per epoch has changed, the same fraction of the epoch.
 Position scaled(Position position, std::int64_t before, std::int64_t now) {
@@ -85,7 +97,7 @@ void checkLength(const Position& position, const RunLength& length, const std::s
 }
 
 void reportRestart(const Restart& restart, const Before& before, const RunConfig& deck,
-                   const RunLength& length, int replicas) {
+                   const Partition& partition, const RunLength& length, int replicas) {
   Log::info("continuing from " + restart.file + " at step " + std::to_string(length.runStep(restart.start)) +
             " of " + std::to_string(length.total()));
   for (const std::string& change : deckChanges(before.deck, deck)) Log::info("  changed: " + change);
@@ -97,6 +109,9 @@ void reportRestart(const Restart& restart, const Before& before, const RunConfig
   }
   if (!restart.same_stages)
     Log::warning("the stages have changed: parameters, optimiser and step carry over, labels do not");
+  else if (!sameHeads(before.partition, partition))
+    Log::warning("the heads of stages have changed: what is new in them, and the optimiser of these stages, "
+                 "start from the beginning");
   if (optimiserStates(before.config.optimiser) != optimiserStates(deck.optimiser))
     Log::warning("the kind of optimiser has changed: its state starts from the beginning");
   if (restart.found->replicas == replicas) return;
@@ -174,11 +189,11 @@ Restart planRestart(const std::string& file, const RunConfig& deck, const RunCon
   restart.found = opened.progress();
   const Before before(opened, restart.found->samples);
   const Position& found = restart.found->position;
-  if (restart.found->stages != static_cast<std::int64_t>(before.cuts.size()) + 1 ||
+  if (restart.found->stages != static_cast<std::int64_t>(before.partition.cuts.size()) + 1 ||
       (found.stage > 0 && before.length.turns == 1))
     throw UserError(file + ": '/state' does not match its own deck");
   const StrategyPlan& plan = planOf(config.strategy);
-  const bool same_cuts = before.cuts == partition.cuts,
+  const bool same_cuts = before.partition.cuts == partition.cuts,
              same_course =
                  partition.cuts.empty() || planOf(before.config.strategy).course(before.config.strategy) ==
                                                plan.course(config.strategy);
@@ -194,7 +209,7 @@ Restart planRestart(const std::string& file, const RunConfig& deck, const RunCon
   }
   compareLabels(opened.facts(), sets, file, restart.keeps_state);
   if (restart.keeps_state) compareData(opened.facts(), *restart.found, sets, length);
-  reportRestart(restart, before, deck, length, replicas);
+  reportRestart(restart, before, deck, partition, length, replicas);
   return restart;
 }
 

@@ -93,6 +93,24 @@ TEST_CASE("The versions of CosmoFlow have the published sizes", "[cost]") {
   check(layerCosts(cosmoFlowSc18()), {7041443, 7038128, 8763610496});
 }
 
+TEST_CASE("Channels of images, vectors and positions", "[cost]") {
+  const RunConfig config = parseDeck("[data]\nkind = \"grammar\"\n[network]\nlayers = ["
+                                     "{ type = \"embedding\", width = 8 }, "
+                                     "{ type = \"dense\", units = 32 }, { type = \"dense\" }]\n",
+                                     "deck");
+  const auto text = layerCosts(planNetwork(config.network, {16}, 50));
+  CHECK(text[1].channels() == 8);
+  CHECK(text[1].filters() == 32);
+  CHECK(text[1].weights == 8 * 32);
+  CHECK(text[1].macs == 16 * 8 * 32);
+  CHECK(text[2].filters() == 50);
+  const auto image = layerCosts(
+      planOf("{ type = \"conv2d\", channels = 4, kernel = 3 }, { type = \"dense\" }", {3, 6, 6}, 10));
+  CHECK(image[0].channels() == 3);
+  CHECK(image[0].filters() == 4);
+  CHECK(image[1].channels() == 4 * 4 * 4);
+}
+
 TEST_CASE("Rows of a residual group are those of its branches and their sum", "[cost]") {
   const std::vector<LayerCost> rows =
       layerCosts(planOf(bottlenecks(8, 2, 2, true) + "{ type = \"dense\" }", {4, 8, 8}, 10));

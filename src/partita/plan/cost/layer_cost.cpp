@@ -88,6 +88,15 @@ void append(const std::vector<LayerPlan>& layers, bool in_shortcut, std::vector<
 
 } // namespace
 
+double LayerCost::channels() const {
+  if (isSequence(in)) return asReal(in.back());
+  return work == LayerWork::product ? inputs : asReal(in.front());
+}
+
+double LayerCost::filters() const {
+  return asReal(isSequence(out) ? out.back() : out.front());
+}
+
 std::vector<LayerCost> layerCosts(const std::vector<LayerPlan>& layers) {
   std::vector<LayerCost> costs;
   append(layers, false, costs);

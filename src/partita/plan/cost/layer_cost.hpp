@@ -32,8 +32,8 @@ struct LayerCost {
   bool synchronised = false; ///< computes its statistics over the batch of all replicas
 
   double parameters() const { return weights + vectors; }
-  double channels() const { return static_cast<double>(in.front()); } ///< of the input; values of a vector
-  double filters() const { return static_cast<double>(out.front()); }
+  double channels() const; ///< of the input; values of a vector or of a position
+  double filters() const;  ///< the same of the output
   bool trained() const { return parameters() > 0.0; }
 };
 

@@ -68,7 +68,8 @@ class PaperModel {
   static double planeOf(const LayerCost& row, const Shape& shape) {
     const std::size_t first_axis = shape.size() == 4 ? 0 : 1;
     const std::int64_t reach = (row.windows->kernel[first_axis] - 1) / 2;
-    return static_cast<double>(reach * valuesOf(shape) / shape[1]);
+    const std::int64_t plane = valuesOf(shape) / shape[1];
+    return asReal(reach * plane);
   }
 
   static bool hasHalo(const LayerCost& row) {

@@ -84,8 +84,8 @@ std::vector<Messages> haloMessages(const LayerCost& row, const SpatialSplit& spl
   for (std::size_t a = 0; a < 3; ++a) {
     if (split[a] == 1) continue;
     const Halo halo = haloOf(*row.windows, a);
-    const double face =
-        samples * bytes_per_item * row.channels() * static_cast<double>(own[0] * own[1] * own[2] / own[a]);
+    const std::int64_t places = own[0] * own[1] * own[2] / own[a];
+    const double face = samples * bytes_per_item * row.channels() * asReal(places);
     if (split[a] == 2) {
       if (halo.widest() > 0) messages.push_back({1.0, face * static_cast<double>(halo.widest())});
       own[a] += halo.widest();

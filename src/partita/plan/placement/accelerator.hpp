@@ -1,0 +1,28 @@
+#pragma once
+
+#include <vector>
+
+namespace partita {
+
+/// An accelerator of PHAZE (ICML 2024): `tensor_cores` arrays of `width` x `depth` processing elements,
+/// `vector_cores` of `vector_width` lanes, and one buffer. All numbers are powers of two.
+struct Accelerator {
+  int tensor_cores = 1, vector_cores = 1;
+  int width = 128, depth = 128, vector_width = 128;
+  int buffer_mib = 128;
+};
+
+/// Area in um^2: processing elements, one local memory per core (1 KiB per 64 elements, at least 1 KiB)
+/// and the buffer. The constants are those that the published table of 29,360 configurations implies.
+/// Each number must lie in the space that `acceleratorSpace` searches.
+double acceleratorArea(const Accelerator& accelerator);
+
+/// The TPUv4-like reference, whose area no accelerator of the space exceeds.
+Accelerator referenceAccelerator();
+
+/// All accelerators with 1..4096 cores of each kind, widths and depths of 2..256, equal widths of both kinds
+/// and 2..128 MiB, whose area is at most the reference's, and at least 0.3 of it if there are several cores
+/// of each kind. Ordered by (tensor_cores, vector_cores, width, depth, buffer_mib), falling: 29,360.
+std::vector<Accelerator> acceleratorSpace();
+
+} // namespace partita

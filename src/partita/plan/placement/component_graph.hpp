@@ -1,0 +1,42 @@
+#pragma once
+
+#include "partita/plan/placement/operator_schedule.hpp"
+
+#include <cstddef>
+#include <vector>
+
+namespace partita::detail {
+
+/// The operators of a component in topological order, and what lower bounds need of them.
+struct ComponentGraph {
+  explicit ComponentGraph(const ScheduleTask& task);
+
+  /// The time of the fastest mode.
+  double fastest(std::size_t i) const { return _fastest[i]; }
+  bool uses(std::size_t i, bool tensor) const {
+    return operators[i].type == CoreType::both || (operators[i].type == CoreType::tensor) == tensor;
+  }
+
+  /// A weight of each kind of core; the weights of all cores add up to 1. An operator on one core fills its
+  /// share of the time, one on all cores fills all of it, and the cheaper mode bounds what it adds.
+  struct Energy {
+    double tensor = 0.0, vector = 0.0; ///< weight of a core
+    std::vector<double> least;         ///< per operator
+  };
+
+  std::size_t size = 0;
+  int tensor_cores = 1, vector_cores = 1; ///< no more than are useful
+  std::vector<Operator> operators;
+  std::vector<int> positions; ///< of the operators in the task
+  std::vector<std::vector<int>> before, after;
+  std::vector<double> tails; ///< from the start of an operator to the end, along the longest path
+  std::vector<Energy> energies;
+
+ private:
+  /// No schedule gains from more cores of a kind; fused operators may need a number that others do not use.
+  int usefulCores(bool tensor) const;
+
+  std::vector<double> _fastest;
+};
+
+} // namespace partita::detail

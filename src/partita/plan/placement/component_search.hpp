@@ -1,0 +1,19 @@
+#pragma once
+
+#include "partita/plan/placement/operator_schedule.hpp"
+
+#include <chrono>
+#include <vector>
+
+namespace partita::detail {
+
+using Deadline = std::chrono::steady_clock::time_point;
+
+/// The shortest schedule of a few operators that start after time 0, by branch and bound. Operators are
+/// placed in the order of their starts, each as early as possible; a partial schedule is dropped if another
+/// one of the same operators leaves everything free at least as early, or if its lower bound reaches the
+/// makespan of a known schedule. The search goes breadth first with a limited number of partial schedules per
+/// level, which grows until none is left out; what was left out bounds the makespan from below.
+OperatorSchedule searchComponent(const ScheduleTask& task, Deadline deadline);
+
+} // namespace partita::detail

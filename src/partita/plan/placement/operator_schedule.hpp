@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace partita {
+
+/// The cores that an operator needs: one tensor core, one vector core, or (fused operators) one of each with
+/// the same number.
+enum class CoreType { tensor, vector, both };
+
+/// An operator of a layer. On one core of its type it takes `latency`; on all cores of the accelerator, while
+/// no other operator runs, `intra_op_latency`. Any unit of time; both finite and not negative.
+struct Operator {
+  std::int64_t id = 0;
+  CoreType type = CoreType::tensor;
+  double latency = 0.0, intra_op_latency = 0.0;
+};
+
+/// Operators of a layer to schedule on one accelerator. Edges are pairs of positions in `operators`: the
+/// second starts after the first has ended. The graph has no cycles.
+struct ScheduleTask {
+  int tensor_cores = 1, vector_cores = 1;
+  std::vector<Operator> operators;
+  std::vector<std::pair<int, int>> edges;
+};
+
+/// When and where an operator runs. Core numbers are -1 for cores that it does not need, and for operators on
+/// all cores.
+struct ScheduledOperator {
+  double start = 0.0, end = 0.0;
+  bool all_cores = false;
+  int tensor_core = -1, vector_core = -1;
+};
+
+/// A schedule, the operators in the order of the task. No schedule is shorter than `lower_bound`.
+struct OperatorSchedule {
+  std::vector<ScheduledOperator> operators;
+  double makespan = 0.0, lower_bound = 0.0;
+
+  /// (makespan - lower_bound) / makespan; 0 for an optimal schedule.
+  double gap() const { return makespan > lower_bound ? (makespan - lower_bound) / makespan : 0.0; }
+};
+
+/// The shortest schedule, which minimises the makespan over modes, starts and cores (the integer program of
+/// PHAZE, ICML 2024, with all its constraints on cores). Exact unless the search takes longer than
+/// `time_limit` seconds; then it is the best schedule found, with the bound proven so far.
+OperatorSchedule scheduleOperators(const ScheduleTask& task, double time_limit);
+
+/// What is wrong with a schedule: an operator that starts before a predecessor has ended, overlaps another on
+/// the same core or an operator on all cores, has the wrong cores or duration, or a wrong makespan; empty if
+/// it is valid. Durations and ends may differ by 1e-9 of the makespan.
+std::string faultOf(const ScheduleTask& task, const OperatorSchedule& schedule);
+
+} // namespace partita

@@ -1,0 +1,67 @@
+#pragma once
+
+#include "partita/plan/placement/bit_set.hpp"
+#include "partita/plan/placement/component_graph.hpp"
+
+#include <utility>
+#include <vector>
+
+namespace partita::detail {
+
+/// The next operator to place: its mode, its cores and its time.
+struct Move {
+  int op = -1;
+  bool all_cores = false;
+  int tensor_core = -1, vector_core = -1; ///< -1: any that is free
+  double start = 0.0, end = 0.0;
+};
+
+/// Some operators of a component, placed in the order of their starts. Later operators start at `now` or
+/// later.
+class PartialSchedule {
+ public:
+  explicit PartialSchedule(const ComponentGraph& graph);
+
+  /// The moves worth trying: none that starts after another one could have ended.
+  std::vector<Move> moves(const ComponentGraph& graph) const;
+  /// This schedule with one more operator.
+  PartialSchedule after(const ComponentGraph& graph, const Move& move) const;
+  /// No complete schedule that begins like this one is shorter.
+  double bound(const ComponentGraph& graph) const;
+  /// Can whatever follows `other` also follow this schedule of the same operators, at the same times?
+  bool dominates(const PartialSchedule& other) const;
+
+  const BitSet& placed() const { return _placed; }
+  std::size_t count() const { return _count; }
+  double makespan() const;
+
+ private:
+  /// When the two cores of a number are free; a kind with fewer cores counts as never free.
+  using CorePair = std::pair<double, double>;
+
+  /// A pair of cores, or any cores if the number is -1, and when they are free.
+  struct FreeCores {
+    int number = -1;
+    double tensor = 0.0, vector = 0.0;
+  };
+
+  /// All cores that are free at different times.
+  std::vector<FreeCores> choices(const ComponentGraph& graph) const;
+  /// When all predecessors have ended; infinite if one has no place yet.
+  double readyTime(const ComponentGraph& graph, std::size_t op) const;
+  double coresFree(const ComponentGraph& graph, bool tensor) const;
+  void coreTimes(const ComponentGraph& graph, bool tensor);
+  void settle(const ComponentGraph& graph);
+
+  BitSet _placed;
+  std::size_t _count = 0;
+  int _fused_left = 0; ///< operators without a place that need a pair of cores
+  double _now = 0.0;
+  std::vector<double> _ends;    ///< of placed operators that end after `now`; 0 for all others
+  std::vector<CorePair> _cores; ///< while fused operators are left
+  /// All that later operators depend on, none earlier than `now`. Schedules of the same operators have the
+  /// same entries in the same order.
+  std::vector<double> _profile;
+};
+
+} // namespace partita::detail

@@ -1,0 +1,284 @@
+#include "partita/plan/placement/operator_schedule.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <random>
+
+#include "support/catch.hpp"
+
+namespace partita::test::plan_operator_schedule {
+
+namespace {
+
+constexpr double patience = 60.0; ///< seconds; far more than any case takes
+
+/// Tries every order, mode and core: each operator starts when those before it in the order that it depends
+/// on or competes with have ended.
+class AllSchedules {
+ public:
+  explicit AllSchedules(const ScheduleTask& task) : _task(task), _placed(task.operators.size()) {}
+
+  double best() {
+    tryNext(0.0);
+    return _best;
+  }
+
+ private:
+  void tryNext(double makespan) {
+    if (makespan >= _best) return;
+    if (_order.size() == _placed.size()) {
+      _best = makespan;
+      return;
+    }
+    for (std::size_t i = 0; i < _placed.size(); ++i) {
+      const bool done = std::find(_order.begin(), _order.end(), i) != _order.end();
+      const bool ready = std::all_of(_task.edges.begin(), _task.edges.end(), [&](const auto& edge) {
+        return edge.second != static_cast<int>(i) ||
+               std::find(_order.begin(), _order.end(), static_cast<std::size_t>(edge.first)) != _order.end();
+      });
+      if (!done && ready) tryModes(i, makespan);
+    }
+  }
+
+  void tryModes(std::size_t i, double makespan) {
+    place(i, {0.0, 0.0, true, -1, -1}, makespan);
+    const CoreType type = _task.operators[i].type;
+    const int tensor = _task.tensor_cores, vector = _task.vector_cores;
+    const int cores = type == CoreType::tensor   ? tensor
+                      : type == CoreType::vector ? vector
+                                                 : std::min(tensor, vector);
+    for (int core = 0; core < cores; ++core)
+      place(i, {0.0, 0.0, false, type == CoreType::vector ? -1 : core, type == CoreType::tensor ? -1 : core},
+            makespan);
+  }
+
+  void place(std::size_t i, ScheduledOperator op, double makespan) {
+    for (const std::size_t other : _order) {
+      const ScheduledOperator& before = _placed[other];
+      const bool depends =
+          std::find(_task.edges.begin(), _task.edges.end(),
+                    std::make_pair(static_cast<int>(other), static_cast<int>(i))) != _task.edges.end();
+      const bool competes = op.all_cores || before.all_cores ||
+                            (op.tensor_core >= 0 && op.tensor_core == before.tensor_core) ||
+                            (op.vector_core >= 0 && op.vector_core == before.vector_core);
+      if (depends || competes) op.start = std::max(op.start, before.end);
+    }
+    const Operator& kind = _task.operators[i];
+    op.end = op.start + (op.all_cores ? kind.intra_op_latency : kind.latency);
+    _placed[i] = op;
+    _order.push_back(i);
+    tryNext(std::max(makespan, op.end));
+    _order.pop_back();
+  }
+
+  const ScheduleTask& _task;
+  std::vector<ScheduledOperator> _placed;
+  std::vector<std::size_t> _order;
+  double _best = std::numeric_limits<double>::infinity();
+};
+
+ScheduleTask randomTask(std::mt19937_64& random, int most_operators, int most_cores) {
+  const auto below = [&](int n) { return static_cast<int>(random() % static_cast<std::uint64_t>(n)); };
+  ScheduleTask task;
+  task.tensor_cores = 1 + below(most_cores);
+  task.vector_cores = 1 + below(most_cores);
+  const int count = 2 + below(most_operators - 1), density = 1 + below(4);
+  const bool equal_modes = below(3) == 0;
+  for (int i = 0; i < count; ++i) {
+    const double latency = below(8) == 0 ? 0.0 : 1.0 + below(12);
+    const double speedup = equal_modes ? 1.0 : 1.0 + 0.125 * below(16);
+    task.operators.push_back({100 + i, static_cast<CoreType>(below(3)), latency, latency / speedup});
+  }
+  std::vector<int> order(count);
+  std::iota(order.begin(), order.end(), 0);
+  for (int i = count - 1; i > 0; --i) std::swap(order[i], order[below(i + 1)]);
+  for (int i = 0; i < count; ++i)
+    for (int j = 0; j < i; ++j)
+      if (below(6) < density) task.edges.emplace_back(order[j], order[i]);
+  return task;
+}
+
+/// The longest path, each operator in its fastest mode.
+double criticalPath(const ScheduleTask& task) {
+  std::vector<double> ends(task.operators.size(), 0.0);
+  const auto fastest = [&](std::size_t i) {
+    return std::min(task.operators[i].latency, task.operators[i].intra_op_latency);
+  };
+  for (std::size_t round = 0; round < ends.size(); ++round) {
+    std::vector<double> starts(ends.size(), 0.0);
+    for (const auto& [from, to] : task.edges) starts[to] = std::max(starts[to], ends[from]);
+    for (std::size_t i = 0; i < ends.size(); ++i) ends[i] = starts[i] + fastest(i);
+  }
+  return *std::max_element(ends.begin(), ends.end());
+}
+
+/// One kind of core does all its work; an operator on all cores fills them all.
+double energyOf(const ScheduleTask& task, const OperatorSchedule& schedule, CoreType other, int cores) {
+  double total = 0.0;
+  for (std::size_t i = 0; i < task.operators.size(); ++i) {
+    const Operator& op = task.operators[i];
+    if (schedule.operators[i].all_cores)
+      total += op.intra_op_latency;
+    else if (op.type != other)
+      total += op.latency / cores;
+  }
+  return total;
+}
+
+void checkBounds(const ScheduleTask& task, const OperatorSchedule& schedule) {
+  double one = 0.0, all = 0.0;
+  for (const Operator& op : task.operators) {
+    one += op.latency;
+    all += op.intra_op_latency;
+  }
+  const double makespan = schedule.makespan * (1.0 + 1e-12);
+  REQUIRE(makespan >= criticalPath(task));
+  REQUIRE(makespan >= energyOf(task, schedule, CoreType::vector, task.tensor_cores));
+  REQUIRE(makespan >= energyOf(task, schedule, CoreType::tensor, task.vector_cores));
+  REQUIRE(schedule.makespan <= std::min(one, all) * (1.0 + 1e-12));
+}
+
+OperatorSchedule checkedSchedule(const ScheduleTask& task) {
+  const OperatorSchedule schedule = scheduleOperators(task, patience);
+  REQUIRE(faultOf(task, schedule).empty());
+  REQUIRE(schedule.gap() < 1e-9);
+  checkBounds(task, schedule);
+  return schedule;
+}
+
+void compareWithAll(std::uint64_t seed, int cases) {
+  std::mt19937_64 random(seed);
+  for (int i = 0; i < cases; ++i) {
+    const int most_cores = 1 + i % 3;
+    const ScheduleTask task = randomTask(random, 8 - most_cores, most_cores);
+    INFO("case " << i << " of seed " << seed);
+    const double best = AllSchedules(task).best();
+    REQUIRE(checkedSchedule(task).makespan == Approx(best).epsilon(1e-9).margin(1e-12));
+  }
+}
+
+ScheduleTask taskOf(int tensor_cores, int vector_cores, std::vector<Operator> operators) {
+  return {tensor_cores, vector_cores, std::move(operators), {}};
+}
+
+} // namespace
+
+TEST_CASE("Schedules are as short as the best of all", "[plan][placement]") {
+  compareWithAll(20240713, 400);
+}
+
+TEST_CASE("A thousand schedules are as short as the best of all", "[.][placement_soak]") {
+  compareWithAll(1, 1000);
+}
+
+TEST_CASE("Larger schedules are proven and valid; more cores never hurt", "[plan][placement]") {
+  std::mt19937_64 random(7);
+  for (int i = 0; i < 60; ++i) {
+    INFO("case " << i);
+    ScheduleTask task = randomTask(random, 12, 3);
+    const double makespan = checkedSchedule(task).makespan;
+    ++task.tensor_cores;
+    ++task.vector_cores;
+    REQUIRE(checkedSchedule(task).makespan <= makespan * (1.0 + 1e-12));
+    task.tensor_cores = task.vector_cores = 4096;
+    REQUIRE(checkedSchedule(task).makespan <= makespan * (1.0 + 1e-12));
+  }
+}
+
+TEST_CASE("Parts in a row take as long as each by itself", "[plan][placement]") {
+  std::mt19937_64 random(11);
+  for (int i = 0; i < 40; ++i) {
+    INFO("case " << i);
+    const ScheduleTask first = randomTask(random, 6, 2);
+    ScheduleTask second = randomTask(random, 6, 2);
+    second.tensor_cores = first.tensor_cores;
+    second.vector_cores = first.vector_cores;
+    ScheduleTask both = first;
+    const int shift = static_cast<int>(first.operators.size());
+    both.operators.insert(both.operators.end(), second.operators.begin(), second.operators.end());
+    for (const auto& [from, to] : second.edges) both.edges.emplace_back(from + shift, to + shift);
+    for (int a = 0; a < shift; ++a)
+      for (int b = shift; b < static_cast<int>(both.operators.size()); ++b) both.edges.emplace_back(a, b);
+    const double separate = checkedSchedule(first).makespan + checkedSchedule(second).makespan;
+    REQUIRE(checkedSchedule(both).makespan == Approx(separate).epsilon(1e-12));
+  }
+}
+
+TEST_CASE("Fused operators need cores of the same number", "[plan][placement]") {
+  // Two tensor and two vector cores: each operator alone on its core. The pair has to find one number free.
+  const ScheduleTask pair =
+      taskOf(2, 2, {{1, CoreType::tensor, 5, 5}, {2, CoreType::vector, 5, 5}, {3, CoreType::both, 5, 5}});
+  REQUIRE(checkedSchedule(pair).makespan == 5.0);
+  // One pair only: fused operators follow one another, whatever the number of tensor cores.
+  const ScheduleTask one = taskOf(3, 1, {{1, CoreType::both, 4, 4}, {2, CoreType::both, 3, 3}});
+  REQUIRE(checkedSchedule(one).makespan == 7.0);
+}
+
+TEST_CASE("An operator on all cores excludes all others", "[plan][placement]") {
+  const ScheduleTask task = taskOf(2, 1, {{1, CoreType::tensor, 8, 4}, {2, CoreType::vector, 5, 5}});
+  REQUIRE(checkedSchedule(task).makespan == 8.0); // not 4 + 5
+}
+
+TEST_CASE("Partial schedules that differ in the ends of predecessors are both kept", "[plan][placement]") {
+  constexpr CoreType tensor = CoreType::tensor, vector = CoreType::vector;
+  ScheduleTask task = taskOf(1, 2,
+                             {{0, vector, 18, 18},
+                              {1, vector, 11, 11},
+                              {2, tensor, 11, 11},
+                              {3, vector, 9, 9},
+                              {4, vector, 16, 16},
+                              {5, vector, 18, 18},
+                              {6, vector, 16, 16},
+                              {7, tensor, 9, 9},
+                              {8, vector, 10, 10}});
+  task.edges = {{0, 4}, {0, 5}, {2, 5}, {1, 6}, {0, 7}, {5, 7}, {6, 7}, {1, 8}, {2, 8}, {5, 8}};
+  REQUIRE(checkedSchedule(task).makespan == 50.0); // 52 if only the times of free cores counted
+}
+
+TEST_CASE("The search that has no time returns a valid schedule and a bound", "[plan][placement]") {
+  std::mt19937_64 random(3);
+  const ScheduleTask task = randomTask(random, 40, 3);
+  const OperatorSchedule schedule = scheduleOperators(task, 0.0);
+  REQUIRE(faultOf(task, schedule).empty());
+  REQUIRE(schedule.lower_bound > 0.0);
+  REQUIRE(schedule.lower_bound <= scheduleOperators(task, 1.0).makespan * (1.0 + 1e-12));
+}
+
+TEST_CASE("Faults of schedules are seen", "[plan][placement]") {
+  ScheduleTask task =
+      taskOf(2, 2, {{1, CoreType::tensor, 2, 1}, {2, CoreType::tensor, 2, 2}, {3, CoreType::both, 3, 3}});
+  task.edges = {{0, 1}};
+  const OperatorSchedule good = checkedSchedule(task);
+  REQUIRE(faultOf(task, good).empty());
+  const auto broken = [&](const auto& change) {
+    OperatorSchedule schedule = good;
+    change(schedule);
+    return faultOf(task, schedule);
+  };
+  REQUIRE(broken([](OperatorSchedule& s) { s.operators.pop_back(); }) == "not every operator has a place");
+  REQUIRE(broken([](OperatorSchedule& s) { s.makespan += 1.0; }) ==
+          "the last operator does not end the schedule");
+  REQUIRE(broken([](OperatorSchedule& s) { s.operators[1].end += 1.0; }) ==
+          "operator 2 does not take as long as its mode");
+  REQUIRE(broken([](OperatorSchedule& s) { s.operators[2].vector_core = -1; }) ==
+          "operator 3 has the wrong cores");
+  REQUIRE(broken([](OperatorSchedule& s) { s.operators[2].vector_core ^= 1; }) ==
+          "operator 3 has cores of different numbers");
+  REQUIRE(broken([](OperatorSchedule& s) { s.lower_bound = s.makespan + 1.0; }) ==
+          "the lower bound exceeds the makespan");
+  REQUIRE(broken([](OperatorSchedule& s) {
+            std::swap(s.operators[0].start, s.operators[1].start);
+            s.operators[0].all_cores = false;
+            for (std::size_t i : {0, 1}) s.operators[i].end = s.operators[i].start + 2.0;
+            s.operators[0].tensor_core = s.operators[1].tensor_core = 1 - s.operators[2].tensor_core;
+          }).find("operator 2 starts before operator 1 has ended") == 0);
+  REQUIRE(broken([](OperatorSchedule& s) {
+            s.operators[1].tensor_core = s.operators[2].tensor_core;
+            s.operators[2].start = s.operators[1].start;
+            s.operators[2].end = s.operators[2].start + 3.0;
+          }).find("overlaps") != std::string::npos);
+}
+
+} // namespace partita::test::plan_operator_schedule

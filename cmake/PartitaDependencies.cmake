@@ -43,3 +43,5 @@ endfunction()
 partita_require_headers(partita_toml tomlplusplus tomlplusplus
                         "install libtomlplusplus-dev, or set tomlplusplus_ROOT.")
 partita_require_headers(partita_cli11 CLI11 CLI11 "install libcli11-dev, or set CLI11_ROOT.")
+partita_require_headers(partita_json nlohmann_json nlohmann_json
+                        "install nlohmann-json3-dev, or set nlohmann_json_ROOT.")

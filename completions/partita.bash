@@ -117,13 +117,15 @@ _partita_options() {
     'export') echo '-o --output --stages -h --help' ;;
     'info') echo '--deck --man --completion -h --help' ;;
     'plan predict') echo '--cluster --ranks --strategy --mode --scaling --json -h --help' ;;
+    'plan schedule') echo '--time-limit --json -h --help' ;;
+    'plan place') echo '--brute-force --json -h --help' ;;
     'bench') echo '--json --quick -h --help' ;;
   esac
 }
 
 _partita_inner() {
   case $1 in
-    'plan') echo 'predict' ;;
+    'plan') echo 'predict schedule place' ;;
   esac
 }
 
@@ -144,6 +146,9 @@ _partita_value() {
     'plan predict --mode') echo 'exact|paper' ;;
     'plan predict --scaling') echo 'strong|weak' ;;
     'plan predict --json') echo 'FILE' ;;
+    'plan schedule --time-limit') echo 'HH:MM:SS' ;;
+    'plan schedule --json') echo 'FILE' ;;
+    'plan place --json') echo 'FILE' ;;
     'bench --json') echo 'FILE' ;;
   esac
 }
@@ -158,6 +163,8 @@ _partita_operands() {
     'info 0') echo 'RUN' ;;
     'plan predict 0') echo 'DECK' ;;
     'plan predict '*) echo 'section/key=value' ;;
+    'plan schedule 0') echo 'FILE' ;;
+    'plan place 0') echo 'FILE' ;;
     'bench '*) echo 'section/key=value' ;;
   esac
 }

@@ -217,11 +217,41 @@ void definePredict(CLI::App& predict, PredictArguments& arguments) {
       ->type_name("FILE");
 }
 
-void definePlan(CLI::App& plan, PredictArguments& predict) {
+void defineJson(CLI::App& app, std::string& json) {
+  app.add_option("--json", json, "write the result to this file; `-`: standard output")
+      ->check(CLI::Validator(checkOutputPath, ""))
+      ->type_name("FILE");
+}
+
+void defineSchedule(CLI::App& schedule, ScheduleArguments& arguments) {
+  schedule.add_option("FILE", arguments.input, "operators, edges and cores (JSON)")
+      ->required()
+      ->check(pathValidator());
+  schedule
+      .add_option("--time-limit", arguments.time_limit_seconds,
+                  "stop with the best schedule found after this time; also MM:SS or seconds (default: 60)")
+      ->transform(CLI::Validator(toSeconds, ""))
+      ->type_name("HH:MM:SS");
+  defineJson(schedule, arguments.json);
+}
+
+void definePlace(CLI::App& place, PlaceArguments& arguments) {
+  place.add_option("FILE", arguments.input, "layers, edges and devices (JSON)")
+      ->required()
+      ->check(pathValidator());
+  place.add_flag("--brute-force", arguments.brute_force, "try all plans of a small network, as a check");
+  defineJson(place, arguments.json);
+}
+
+void definePlan(CLI::App& plan, Arguments& arguments) {
   plan.require_subcommand(0, 1);
   definePredict(
       *plan.add_subcommand("predict", "Predict time and memory of parallel strategies on a cluster"),
-      predict);
+      arguments.predict);
+  defineSchedule(*plan.add_subcommand("schedule", "Schedule the operators of a layer on an accelerator"),
+                 arguments.schedule);
+  definePlace(*plan.add_subcommand("place", "Cut a network into pipeline stages on many devices"),
+              arguments.place);
 }
 
 /// With a deck from the checkpoint no deck is named: the first word may then be an override.
@@ -251,7 +281,7 @@ void defineCommandLine(CLI::App& app, Arguments& arguments) {
   defineExport(*app.add_subcommand("export", "Export a trained network to ONNX or NumPy"), arguments.exports);
   defineInfo(*app.add_subcommand("info", "Describe this build, or the contents of a run or file"),
              arguments.info);
-  definePlan(*app.add_subcommand("plan", "Plan a training without running it"), arguments.predict);
+  definePlan(*app.add_subcommand("plan", "Plan a training without running it"), arguments);
   defineBench(
       *app.add_subcommand("bench", "Measure matrix products, memory and training steps on this machine"),
       arguments.bench);
@@ -286,7 +316,7 @@ void checkCommandLine(const CLI::App& app, Arguments& arguments) {
     if (app.get_subcommands().empty())
       throw UserError("a command is required: train, evaluate, export, info, plan or bench");
     if (app.got_subcommand("plan") && app.get_subcommand("plan")->get_subcommands().empty())
-      throw UserError("a command is required after plan: predict");
+      throw UserError("a command is required after plan: predict, schedule or place");
     if (app.got_subcommand("train")) placeDeck(arguments.train);
   } catch (const UserError& error) {
     throw UserError("command line: " + std::string(error.what()) + helpHint(app));
@@ -297,18 +327,34 @@ std::string essence(const CLI::App& app, const Arguments& arguments) {
   const TrainArguments& train = arguments.train;
   const PredictArguments& predict = arguments.predict;
   std::vector<std::string> words = commandWords(app);
-  for (const std::string* word : {&train.deck, &train.run_directory, &train.restart, &arguments.evaluate.path,
-                                  &arguments.evaluate.predictions, &arguments.exports.path,
-                                  &arguments.exports.output, &arguments.info.path, &arguments.info.completion,
-                                  &arguments.bench.json, &predict.deck, &predict.cluster, &predict.ranks,
-                                  &predict.strategies, &predict.mode, &predict.scaling, &predict.json})
+  for (const std::string* word : {&train.deck,
+                                  &train.run_directory,
+                                  &train.restart,
+                                  &arguments.evaluate.path,
+                                  &arguments.evaluate.predictions,
+                                  &arguments.exports.path,
+                                  &arguments.exports.output,
+                                  &arguments.info.path,
+                                  &arguments.info.completion,
+                                  &arguments.bench.json,
+                                  &predict.deck,
+                                  &predict.cluster,
+                                  &predict.ranks,
+                                  &predict.strategies,
+                                  &predict.mode,
+                                  &predict.scaling,
+                                  &predict.json,
+                                  &arguments.schedule.input,
+                                  &arguments.schedule.json,
+                                  &arguments.place.input,
+                                  &arguments.place.json})
     words.push_back(*word);
   for (const bool flag : {train.dry_run, train.overwrite, arguments.info.deck_reference,
-                          arguments.info.manual, arguments.bench.quick})
+                          arguments.info.manual, arguments.bench.quick, arguments.place.brute_force})
     words.emplace_back(flag ? "yes" : "no");
   for (const std::int64_t number :
        {train.time_limit_seconds, std::int64_t{train.ranks}, std::int64_t{arguments.evaluate.stages},
-        std::int64_t{arguments.exports.stages}})
+        std::int64_t{arguments.exports.stages}, arguments.schedule.time_limit_seconds})
     words.push_back(std::to_string(number));
   for (const auto* overrides :
        {&train.overrides, &arguments.evaluate.overrides, &arguments.bench.overrides, &predict.overrides})

@@ -14,6 +14,8 @@ struct Arguments {
   InfoArguments info;
   BenchArguments bench;
   PredictArguments predict;
+  ScheduleArguments schedule;
+  PlaceArguments place;
 };
 
 /// Defines all subcommands and options; parsing fills `arguments`, which must outlive the parse.

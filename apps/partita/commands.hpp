@@ -63,6 +63,18 @@ struct PredictArguments {
   std::string json;    ///< file to write; "-": standard output
 };
 
+struct ScheduleArguments {
+  std::string input;
+  std::int64_t time_limit_seconds = 60;
+  std::string json; ///< file to write; "-": standard output
+};
+
+struct PlaceArguments {
+  std::string input;
+  bool brute_force = false;
+  std::string json; ///< file to write; "-": standard output
+};
+
 /// Each returns when its work is done; mistakes of the user throw UserError. `prepare...` runs without Kokkos
 /// and returns whether anything is left to do; `runTrain` returns the exit code.
 std::optional<TrainPlan> prepareTrain(const Communicator& world, const TrainArguments& arguments);
@@ -71,6 +83,8 @@ int runTrain(const Communicator& world, const TrainPlan& plan, const TrainArgume
 bool prepareInfo(const Communicator& world, const InfoArguments& arguments);
 void runInfo(const Communicator& world, const std::string& command_line);
 void runPredict(const Communicator& world, const PredictArguments& arguments);
+void runSchedule(const Communicator& world, const ScheduleArguments& arguments);
+void runPlace(const Communicator& world, const PlaceArguments& arguments);
 void runBench(const Communicator& world, const BenchArguments& arguments, const std::string& command_line);
 
 } // namespace partita

@@ -97,7 +97,10 @@ int dispatch(const Communicator& world, const CLI::App& app, const Arguments& ar
   if (app.got_subcommand("info") && showPage(app, arguments.info)) return 0;
   if (app.got_subcommand("info") && !prepareInfo(world, arguments.info)) return 0;
   if (app.got_subcommand("plan")) {
-    runPredict(world, arguments.predict);
+    const CLI::App& chosen = *app.get_subcommand("plan");
+    if (chosen.got_subcommand("predict")) runPredict(world, arguments.predict);
+    if (chosen.got_subcommand("schedule")) runSchedule(world, arguments.schedule);
+    if (chosen.got_subcommand("place")) runPlace(world, arguments.place);
     return 0;
   }
   const KokkosEnvironment kokkos(kokkosArguments(world, argc, argv));

@@ -4,6 +4,7 @@ Decks are those that people run, and the words of their dictionary those of the 
 """
 
 import gzip
+import json
 import re
 import struct
 import sys
@@ -31,6 +32,23 @@ LIBSVM = {
     "sparse": "1 1048576:1\n2 1:1\n" * 20,
     "empty": "7\n",
 }
+
+
+NODES = [{"id": i - 1, "parameterSize": 2, "activationSize": 3, "optimalLatencyFw": 0.5, "optimalLatencyBw": 1.5,
+          "isTensorParallelized": i > 0} for i in range(3)]
+EDGES = [{"sourceId": i - 1, "destId": i, "communicationCost": 7} for i in range(2)]
+CHAIN = {"maxMemoryPerDevice": 1e3, "maxDevices": 8, "bandwidth": 4294967296, "mbsInBatch": 16,
+         "activationRecomputation": True, "optimizerAlgorithm": "Adam", "nodes": {"1": NODES, "2": NODES},
+         "edges": {"1": EDGES, "2": EDGES}}
+OPERATORS = {"num_tc": 2, "num_vc": 1, "ops": [
+    {"id": i, "core_type": ("TC", "VC", "TCandVC")[i % 3], "latency": 1 + i, "intra_op_latency": 1.5} for i in range(5)],
+    "edges": [[0, 2], [1, 2], [2, 4]]}
+
+PLACEMENT = {name: json.dumps(task) for name, task in {
+    "operators": OPERATORS, "cycle": {**OPERATORS, "edges": [[0, 1], [1, 2], [2, 0]]}, "chain": CHAIN,
+    "fixed": {**CHAIN, "fixedPP": 2, "fixedTMPC": 1, "fixedDP": 2, "numTransformerLayers": 3},
+    "tight": {**CHAIN, "maxMemoryPerDevice": 8, "maxDevices": 2, "activationRecomputation": False},
+}.items()}
 
 
 def checkpoints():
@@ -87,6 +105,7 @@ def main():
     decks = {path.stem: path.read_text() for path in sorted((ROOT / "input-decks").glob("*.toml"))}
     libsvm = {name: text.encode() for name, text in LIBSVM.items()}
     for target, seeds in {"deck": {**decks, **DECKS}, "idx": with_gzip(IDX), "libsvm": with_gzip(libsvm),
+                          "placement": PLACEMENT,
                           "checkpoint": checkpoints()}.items():
         folder = out / "seeds" / target
         folder.mkdir(parents=True, exist_ok=True)

@@ -77,7 +77,8 @@ class SpackRecipe(support.RunTest):
         wanted = set(re.findall(r"partita_require(?:_headers)?\(([^$ )]\w+)(?: (\w+))?", cmake_text()))
         names = {second if first.startswith("partita_") else first for first, second in wanted}
         spack_names = {"Kokkos": "kokkos", "KokkosKernels": "kokkos-kernels", "MPI": "mpi", "ParallelHDF5": "hdf5",
-                       "ZLIB": "zlib-api", "tomlplusplus": "tomlplusplus", "CLI11": "cli11"}
+                       "ZLIB": "zlib-api", "tomlplusplus": "tomlplusplus", "CLI11": "cli11",
+                       "nlohmann_json": "nlohmann-json"}
         self.assertEqual(names - {"Threads", "name", "target"}, set(spack_names))
         named = {fake_spack.parts(spec)[0]["package"] for spec, condition, _ in self.recipe.dependencies if not condition}
         self.assertLessEqual({*spack_names.values(), "c", "cxx", "cmake"}, named)

@@ -41,6 +41,7 @@ class Partita(CMakePackage, CudaPackage, ROCmPackage):
     depends_on("zlib-api")
     depends_on("cli11")
     depends_on("tomlplusplus")
+    depends_on("nlohmann-json")
     depends_on("catch2", type="test")
     depends_on("python@3.9:", type="test")
 

@@ -1,0 +1,99 @@
+#include "partita/comm/agree.hpp"
+#include "partita/config/text.hpp"
+#include "partita/config/user_error.hpp"
+#include "partita/core/log.hpp"
+#include "partita/io/json.hpp"
+#include "partita/plan/placement/read_tasks.hpp"
+
+#include <array>
+#include <cstdio>
+#include <limits>
+
+#include "commands.hpp"
+#include "result_file.hpp"
+
+namespace partita {
+
+namespace {
+
+std::vector<std::int64_t> idsOf(const PlacementTask& task, const DevicePlan& placement,
+                                const PlacedStage& stage) {
+  std::vector<std::int64_t> ids;
+  for (const int layer : stage.layers) ids.push_back(task.graphs[placement.graph].layers[layer].id);
+  return ids;
+}
+
+/// Numbers that do not exist become null.
+JsonObject jsonOf(const PlacementTask& task, const DevicePlan& placement, std::optional<double> fixed) {
+  const double none = std::numeric_limits<double>::quiet_NaN();
+  const bool feasible = placement.feasible;
+  const int degree = task.graphs[placement.graph].tensor_degree;
+  std::vector<JsonObject> stages;
+  for (const PlacedStage& stage : placement.stages) {
+    JsonObject object;
+    object.add("nodes", idsOf(task, placement, stage));
+    object.add("devicesForStage", stage.devices);
+    stages.push_back(object);
+  }
+  JsonObject object;
+  object.add("feasible", feasible);
+  object.add("finalTimePerBatch", feasible ? placement.time : none);
+  object.add("dataParallelDegree", feasible ? static_cast<double>(placement.replicas) : none);
+  object.add("tensorParallelDegree", feasible ? degree : none);
+  object.add("stages", stages);
+  object.add("fixedStrategyTimePerBatch", fixed.value_or(none));
+  if (feasible)
+    object.add("limit", none);
+  else
+    object.add("limit", placement.limit);
+  return object;
+}
+
+void show(const PlacementTask& task, const DevicePlan& placement, std::optional<double> fixed) {
+  std::array<char, 160> line{};
+  if (placement.feasible) {
+    std::snprintf(line.data(), line.size(),
+                  "%.9g s per batch: %zu stages, data parallel %lld, tensor parallel %d", placement.time,
+                  placement.stages.size(), static_cast<long long>(placement.replicas),
+                  task.graphs[placement.graph].tensor_degree);
+    Log::info(line.data());
+  } else {
+    Log::info("no plan fits: " + placement.limit);
+  }
+  if (fixed) {
+    std::snprintf(line.data(), line.size(), "%.9g s per batch: the fixed plan", *fixed);
+    Log::info(line.data());
+  } else if (task.fixed) {
+    Log::info("the fixed plan does not fit");
+  }
+  if (!placement.stages.empty()) Log::info("\nstage  devices  layers");
+  for (std::size_t i = 0; i < placement.stages.size(); ++i) {
+    const PlacedStage& stage = placement.stages[i];
+    std::snprintf(line.data(), line.size(), "%5zu  %7lld  ", i + 1, static_cast<long long>(stage.devices));
+    Log::info(line.data() + joined(idsOf(task, placement, stage), ", "));
+  }
+}
+
+void place(const PlaceArguments& arguments) {
+  ResultFile file(arguments.json, arguments.input);
+  const PlacementTask task = readPlacementTask(arguments.input);
+  DevicePlan placement;
+  try {
+    placement = arguments.brute_force ? placeByBruteForce(task) : placeLayers(task);
+  } catch (const UserError& error) {
+    throw UserError(arguments.input + ": " + error.what());
+  }
+  const std::optional<double> fixed = timeOfFixedPlan(task);
+  if (!file.isStandardOutput()) show(task, placement, fixed);
+  file.write(jsonOf(task, placement, fixed));
+}
+
+} // namespace
+
+void runPlace(const Communicator& world, const PlaceArguments& arguments) {
+  collectively(world, [&] {
+    if (world.rank() == 0) place(arguments);
+  });
+}
+
+} // namespace partita

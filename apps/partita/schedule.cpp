@@ -1,0 +1,88 @@
+#include "partita/comm/agree.hpp"
+#include "partita/config/text.hpp"
+#include "partita/core/log.hpp"
+#include "partita/io/json.hpp"
+#include "partita/plan/placement/read_tasks.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <limits>
+#include <numeric>
+
+#include "commands.hpp"
+#include "result_file.hpp"
+
+namespace partita {
+
+namespace {
+
+JsonObject jsonOf(const ScheduleTask& task, const OperatorSchedule& schedule) {
+  const double none = std::numeric_limits<double>::quiet_NaN();
+  std::vector<JsonObject> operators;
+  for (std::size_t i = 0; i < task.operators.size(); ++i) {
+    const ScheduledOperator& op = schedule.operators[i];
+    JsonObject object;
+    object.add("id", task.operators[i].id);
+    object.add("start", op.start);
+    object.add("end", op.end);
+    object.add("all_cores", op.all_cores);
+    object.add("tc", op.tensor_core < 0 ? none : op.tensor_core);
+    object.add("vc", op.vector_core < 0 ? none : op.vector_core);
+    operators.push_back(object);
+  }
+  JsonObject object;
+  object.add("makespan", schedule.makespan);
+  object.add("lower_bound", schedule.lower_bound);
+  object.add("gap", schedule.gap());
+  object.add("engine", "branch-and-bound");
+  object.add("schedule", operators);
+  return object;
+}
+
+std::string coresOf(const ScheduledOperator& op) {
+  if (op.all_cores) return "all";
+  std::vector<std::string> cores;
+  if (op.tensor_core >= 0) cores.push_back("TC " + std::to_string(op.tensor_core));
+  if (op.vector_core >= 0) cores.push_back("VC " + std::to_string(op.vector_core));
+  return joined(cores, ", ");
+}
+
+/// A line per operator, in the order of their starts.
+void show(const ScheduleTask& task, const OperatorSchedule& schedule) {
+  const std::vector<ScheduledOperator>& operators = schedule.operators;
+  std::vector<std::size_t> order(operators.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return operators[a].start < operators[b].start; });
+  std::array<char, 160> line{};
+  std::snprintf(line.data(), line.size(), "makespan %.9g, at least %.9g (gap %.2g %%)\n", schedule.makespan,
+                schedule.lower_bound, 100.0 * schedule.gap());
+  Log::info(line.data());
+  std::snprintf(line.data(), line.size(), "%12s %14s %14s  %s", "operator", "start", "end", "cores");
+  Log::info(line.data());
+  for (const std::size_t i : order) {
+    const ScheduledOperator& op = operators[i];
+    std::snprintf(line.data(), line.size(), "%12lld %14.9g %14.9g  %s",
+                  static_cast<long long>(task.operators[i].id), op.start, op.end, coresOf(op).c_str());
+    Log::info(line.data());
+  }
+}
+
+void schedule(const ScheduleArguments& arguments) {
+  ResultFile file(arguments.json, arguments.input);
+  const ScheduleTask task = readScheduleTask(arguments.input);
+  const OperatorSchedule found = scheduleOperators(task, static_cast<double>(arguments.time_limit_seconds));
+  if (!file.isStandardOutput()) show(task, found);
+  file.write(jsonOf(task, found));
+}
+
+} // namespace
+
+void runSchedule(const Communicator& world, const ScheduleArguments& arguments) {
+  collectively(world, [&] {
+    if (world.rank() == 0) schedule(arguments);
+  });
+}
+
+} // namespace partita

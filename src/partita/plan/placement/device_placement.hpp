@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace partita {
+
+/// A layer on one device, or on each of the devices that share it: bytes of parameters and of all that a pass
+/// keeps, seconds of a forward and a backward pass of one micro-batch.
+struct PlacedLayer {
+  std::int64_t id = 0;
+  double parameter_bytes = 0.0, activation_bytes = 0.0, forward = 0.0, backward = 0.0;
+  bool tensor_parallel = false; ///< is it divided over the devices of its stage?
+};
+
+/// Positions of two layers; `bytes` go from the first to the second per micro-batch.
+struct LayerEdge {
+  int from = 0, to = 0;
+  double bytes = 0.0;
+};
+
+/// A network with its layers divided over `tensor_degree` devices. It has no cycles and at least one layer.
+struct LayerGraph {
+  int tensor_degree = 1;
+  std::vector<PlacedLayer> layers;
+  std::vector<LayerEdge> edges;
+};
+
+/// A plan of an expert: how many stages, devices per layer and replicas, and how many of the layers are
+/// transformer layers, which are divided evenly.
+struct FixedPlan {
+  std::int64_t stages = 1, tensor_degree = 1, replicas = 1, transformer_layers = 1;
+};
+
+/// What is known of the devices, and the network for each degree of tensor parallelism.
+struct PlacementTask {
+  double memory = 0.0;    ///< bytes per device
+  double bandwidth = 1.0; ///< bytes/s between devices
+  std::int64_t devices = 1, microbatches = 1;
+  bool recompute = false; ///< stages keep their inputs only, and repeat the forward pass
+  bool adam = false;      ///< otherwise SGD
+  std::vector<LayerGraph> graphs;
+  std::optional<FixedPlan> fixed;
+};
+
+/// The layers of a stage, as positions in their graph, and its devices in one replica.
+struct PlacedStage {
+  std::vector<int> layers;
+  std::int64_t devices = 1;
+};
+
+/// The fastest plan, or why there is none.
+struct DevicePlan {
+  bool feasible = false;
+  std::size_t graph = 0; ///< the one used, a position in the task
+  std::vector<PlacedStage> stages;
+  std::int64_t replicas = 0;
+  double time = 0.0; ///< seconds per batch
+  std::string limit; ///< if not feasible: the first limit met, for each degree of tensor parallelism
+};
+
+/// The fastest way to cut the layers into the stages of a 1F1B pipeline with replicas: the dynamic program of
+/// PHAZE (ICML 2024) over successor-closed sets of layers. Exact. Throws UserError if there are more than
+/// 40,000 such sets, or if the tables would need more than 512 MiB.
+DevicePlan placeLayers(const PlacementTask& task);
+
+/// The same by trying every way to cut and all numbers of replicas. Throws UserError with more than
+/// 12 layers or 1,000 micro-batches.
+DevicePlan placeByBruteForce(const PlacementTask& task);
+
+/// Seconds per batch of a plan; nothing if it does not fit into memory or devices, or if a layer stands
+/// before one that it needs.
+std::optional<double> timeOfPlan(const PlacementTask& task, std::size_t graph,
+                                 const std::vector<PlacedStage>& stages, std::int64_t replicas);
+
+/// Seconds per batch of the fixed plan; nothing if there is none or it does not fit. Each stage gets the
+/// same number of layers, and the last also the rest: an embedding before the transformer layers counts as
+/// one of them, as in the authors' program.
+std::optional<double> timeOfFixedPlan(const PlacementTask& task);
+
+} // namespace partita

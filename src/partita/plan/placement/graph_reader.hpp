@@ -1,0 +1,27 @@
+#pragma once
+
+#include "partita/plan/placement/json_value.hpp"
+
+#include <cstdint>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace partita::detail {
+
+/// The nodes of a graph in a file, by the numbers that name them.
+class NodeNames {
+ public:
+  /// Adds the next node, whose name is at /id of `node`.
+  std::int64_t add(const JsonValue& node);
+  /// The position of the node that a value names.
+  int find(const JsonValue& name) const;
+  /// Requires that no path leads from a node back to it. `edges` are pairs of positions.
+  void requireNoCycle(const JsonValue& place, const std::vector<std::pair<int, int>>& edges) const;
+
+ private:
+  std::unordered_map<std::int64_t, int> _positions;
+  std::vector<std::int64_t> _ids;
+};
+
+} // namespace partita::detail

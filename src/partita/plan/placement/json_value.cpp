@@ -1,0 +1,144 @@
+#include "partita/plan/placement/json_value.hpp"
+
+#include "partita/config/files.hpp"
+#include "partita/config/text.hpp"
+#include "partita/config/user_error.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+namespace partita::detail {
+
+namespace {
+
+using Json = nlohmann::json;
+constexpr std::uint64_t most_bytes = std::uint64_t{1} << 24;
+constexpr int most_depth = 100;
+
+/// Refuses what the parser would accept: names that occur twice, of which only the last would count, and
+/// values so deep that others overflow their stack.
+class Strictness {
+ public:
+  explicit Strictness(std::string path) : _path(std::move(path)) {}
+
+  bool operator()(int depth, Json::parse_event_t event, const Json& parsed) {
+    if (depth > most_depth) throw UserError(_path + ": has more than 100 values inside one another");
+    if (event == Json::parse_event_t::object_start) _names.emplace_back();
+    if (event == Json::parse_event_t::object_end) _names.pop_back();
+    if (event == Json::parse_event_t::key && !_names.back().insert(parsed.get<std::string>()).second)
+      throw UserError(_path + ": the name '" + shortened(parsed.get<std::string>()) +
+                      "' occurs twice in an object");
+    return true;
+  }
+
+  static std::string shortened(const std::string& text) {
+    constexpr std::size_t most = 60;
+    std::string line = validUtf8(text.size() > most ? text.substr(0, most) + "..." : text);
+    std::replace_if(
+        line.begin(), line.end(), [](char c) { return c >= 0 && c < ' '; }, ' ');
+    return line;
+  }
+
+ private:
+  std::string _path;
+  std::vector<std::set<std::string>> _names; ///< of the objects around the current value
+};
+
+/// "FILE:LINE:COLUMN", counted from 1, of the byte with this number.
+std::string placeOf(const std::string& path, const std::string& text, std::size_t byte) {
+  const auto begin = text.begin(), end = begin + static_cast<std::ptrdiff_t>(std::min(byte, text.size()));
+  const auto lines = std::count(begin, end, '\n');
+  const std::size_t last = text.rfind('\n', byte > 1 ? byte - 2 : 0);
+  const std::size_t column = lines == 0 || last == std::string::npos ? byte : byte - last - 1;
+  return path + ":" + std::to_string(lines + 1) + ":" + std::to_string(std::max<std::size_t>(column, 1));
+}
+
+std::string kindOf(const Json& value) {
+  if (value.is_object()) return "an object";
+  if (value.is_array()) return "a list";
+  if (value.is_string()) return "a text";
+  if (value.is_boolean()) return "true or false";
+  return value.is_null() ? "null" : "a number";
+}
+
+/// As short as it can be without losing a digit that counts.
+std::string numberText(double value) {
+  std::string text = std::to_string(static_cast<std::int64_t>(value));
+  return std::fabs(value) < 1e15 && static_cast<double>(std::stoll(text)) == value ? text : realText(value);
+}
+
+} // namespace
+
+JsonValue JsonValue::read(const std::string& path) {
+  regularFileExists(path); // refuses folders and pipes; reading says what else is wrong
+  const std::string text = readTextFile(path, most_bytes);
+  try {
+    auto file = std::make_shared<const Json>(Json::parse(text, Strictness(path)));
+    return {file, file.get(), path, {}};
+  } catch (const Json::parse_error& error) {
+    throw UserError(placeOf(path, text, error.byte) + ": is not JSON");
+  } catch (const Json::exception&) {
+    throw UserError(path + ": has a number that is too large");
+  }
+}
+
+void JsonValue::fail(const std::string& what) const {
+  throw UserError(_path + ": " + (_place.empty() ? "" : _place + ": ") + what);
+}
+
+bool JsonValue::has(const std::string& key) const {
+  if (!_value->is_object()) fail("must be an object, not " + kindOf(*_value));
+  return _value->contains(key);
+}
+
+JsonValue JsonValue::at(const std::string& key) const {
+  if (!has(key)) fail("'" + key + "' is missing");
+  return inside((*_value)[key], key);
+}
+
+std::vector<JsonValue> JsonValue::items(std::size_t most) const {
+  if (!_value->is_array()) fail("must be a list, not " + kindOf(*_value));
+  if (_value->size() > most) fail("has more than " + std::to_string(most) + " elements");
+  std::vector<JsonValue> list;
+  for (std::size_t i = 0; i < _value->size(); ++i) list.push_back(inside((*_value)[i], std::to_string(i)));
+  return list;
+}
+
+std::vector<std::string> JsonValue::keys() const {
+  if (!_value->is_object()) fail("must be an object, not " + kindOf(*_value));
+  std::vector<std::string> names;
+  for (const auto& item : _value->items()) names.push_back(Strictness::shortened(item.key()));
+  return names;
+}
+
+double JsonValue::number(double least, double most) const {
+  if (!_value->is_number()) fail("must be a number, not " + kindOf(*_value));
+  const double number = _value->get<double>();
+  if (!(number >= least && number <= most))
+    fail("must be a number from " + numberText(least) + " to " + numberText(most));
+  return number;
+}
+
+std::int64_t JsonValue::integer(std::int64_t least, std::int64_t most) const {
+  const double number = this->number(static_cast<double>(least), static_cast<double>(most));
+  if (number != std::floor(number)) fail("must be a whole number");
+  return _value->is_number_integer() ? _value->get<std::int64_t>() : static_cast<std::int64_t>(number);
+}
+
+bool JsonValue::boolean() const {
+  if (!_value->is_boolean()) fail("must be true or false, not " + kindOf(*_value));
+  return _value->get<bool>();
+}
+
+std::size_t JsonValue::choice(const std::vector<std::string>& valid) const {
+  if (!_value->is_string()) fail("must be a text, not " + kindOf(*_value));
+  const std::string word = _value->get<std::string>();
+  const auto found = std::find(valid.begin(), valid.end(), word);
+  if (found == valid.end())
+    fail("'" + Strictness::shortened(word) + "' is not valid" +
+         suggestion(word.size() > 60 ? std::string{} : word, valid));
+  return static_cast<std::size_t>(found - valid.begin());
+}
+
+} // namespace partita::detail

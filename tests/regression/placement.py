@@ -1,0 +1,244 @@
+"""partita plan schedule and partita plan place: golden cases of PHAZE, tables, JSON, and what they refuse."""
+
+import json
+import time
+
+import support
+from support import run
+
+SCHEDULE = {"num_tc": 2, "num_vc": 1, "ops": [
+    {"id": 10, "core_type": "TC", "latency": 4, "intra_op_latency": 2},
+    {"id": 11, "core_type": "VC", "latency": 3, "intra_op_latency": 3},
+    {"id": 12, "core_type": "TCandVC", "latency": 1, "intra_op_latency": 1},
+    {"id": 13, "core_type": "TC", "latency": 6, "intra_op_latency": 3}], "edges": [[10, 12], [11, 12], [12, 13]]}
+
+FIXED = {"fixedPP": 2, "fixedTMPC": 1, "fixedDP": 2, "numTransformerLayers": 4}
+
+
+def layers(count=4, degree=1):
+    """A chain."""
+    nodes = [{"id": i, "parameterSize": 10 / degree, "activationSize": 6 / degree, "optimalLatencyFw": 1 / degree,
+              "optimalLatencyBw": 2 / degree, "isTensorParallelized": degree > 1} for i in range(count)]
+    edges = [{"sourceId": i, "destId": i + 1, "communicationCost": 4} for i in range(count - 1)]
+    return nodes, edges
+
+
+def placement(**changes):
+    graphs = {str(degree): layers(degree=degree) for degree in (1, 2)}
+    return {"maxMemoryPerDevice": 100, "maxDevices": 8, "bandwidth": 100, "mbsInBatch": 16,
+            "activationRecomputation": False, "optimizerAlgorithm": "SGD",
+            "nodes": {degree: nodes for degree, (nodes, _) in graphs.items()},
+            "edges": {degree: edges for degree, (_, edges) in graphs.items()}, **changes}
+
+
+class Case(support.RunTest):
+    def answer(self, command, task, *options):
+        """What --json writes for a task, and the seconds that the program takes."""
+        file = self.write("task.json", task if isinstance(task, str) else json.dumps(task))
+        begin = time.monotonic()
+        result = run("plan", command, file, "--json", "-", *options)
+        seconds = time.monotonic() - begin
+        self.assertDone(result)
+        return json.loads(result.stdout), seconds
+
+    def golden(self, name):
+        path = self.data("phaze") / name
+        if not path.is_file():
+            self.skipTest(f"there is no {path}")
+        return json.loads(path.read_text())
+
+    def assertNear(self, value, expected, relative):
+        self.assertLessEqual(abs(value - expected), relative * abs(expected), f"{value} is not {expected}")
+
+
+class Schedules(Case):
+    def check_valid(self, task, answer):
+        """Durations, order, cores and exclusion, from the JSON alone."""
+        self.assertEqual(list(answer), ["makespan", "lower_bound", "gap", "engine", "schedule"])
+        self.assertEqual(answer["engine"], "branch-and-bound")
+        placed = {op["id"]: op for op in answer["schedule"]}
+        self.assertEqual(len(placed), len(task["ops"]))
+        tolerance = 1e-9 * answer["makespan"]
+        for op in task["ops"]:
+            own = placed[op["id"]]
+            self.assertEqual(list(own), ["id", "start", "end", "all_cores", "tc", "vc"])
+            self.assertAlmostEqual(own["end"] - own["start"], op["intra_op_latency" if own["all_cores"] else "latency"],
+                                   delta=tolerance)
+            for kind, cores in (("tc", task["num_tc"]), ("vc", task["num_vc"])):
+                if own["all_cores"] or kind.upper() not in op["core_type"]:
+                    self.assertIsNone(own[kind])
+                else:
+                    self.assertIn(own[kind], range(cores))
+            if op["core_type"] == "TCandVC":
+                self.assertEqual(own["tc"], own["vc"])
+        for first, second in task["edges"]:
+            self.assertLessEqual(placed[first]["end"], placed[second]["start"])
+        operators = answer["schedule"]
+        for i, a in enumerate(operators):
+            for b in operators[:i]:
+                shared = any(a[kind] is not None and a[kind] == b[kind] for kind in ("tc", "vc"))
+                if shared or a["all_cores"] or b["all_cores"]:
+                    self.assertTrue(a["end"] <= b["start"] or b["end"] <= a["start"], f"{a} {b}")
+        self.assertAlmostEqual(max(op["end"] for op in operators), answer["makespan"], delta=tolerance)
+
+    def test_golden_cases(self):
+        for case in self.golden("phaze_ilp_golden.json")["cases"]:
+            with self.subTest(case["case"]):
+                answer, _ = self.answer("schedule", case)
+                self.check_valid(case, answer)
+                self.assertNear(answer["makespan"], case["optimal_makespan"], 1e-6)
+                self.assertLess(answer["gap"], 1e-9)
+
+    def test_llama2_layer(self):
+        for case in self.golden("phaze_ilp_llama2_layer.json")["cases"]:
+            with self.subTest(f"{case['graph']} {case['num_tc']} {case['num_vc']}"):
+                answer, seconds = self.answer("schedule", case)
+                self.check_valid(case, answer)
+                self.assertLessEqual(answer["makespan"], case["lower_bound"] * (1 + 1e-4))
+                self.assertNear(answer["makespan"], case["best_makespan"], 1e-5)
+                self.assertLess(answer["gap"], 1e-9)
+                self.assertLess(seconds, 10)
+
+    def test_table_and_file(self):
+        task, file = self.write("task.json", json.dumps(SCHEDULE)), self.folder / "schedule.json"
+        for ranks in (1, 2):
+            result = run("plan", "schedule", task, "--json", file, "--time-limit", "5", ranks=ranks)
+            self.assertDone(result)
+            self.assertEqual(result.stdout.count("makespan 8, at least 8 (gap 0 %)"), 1)  # 10 and 11 together, 12, 13
+            self.assertIn("TC 0, VC 0", result.stdout)
+            self.assertEqual(result.stdout.splitlines()[-1].split(), ["13", "5", "8", "all"])
+            answer = json.loads(file.read_text())
+            self.check_valid(SCHEDULE, answer)
+            self.assertEqual(answer["makespan"], 8)
+
+
+class Placements(Case):
+    KEYS = ["feasible", "finalTimePerBatch", "dataParallelDegree", "tensorParallelDegree", "stages",
+            "fixedStrategyTimePerBatch", "limit"]
+
+    def check(self, task, time, relative=1e-9):
+        answer, _ = self.answer("place", task)
+        self.assertEqual(list(answer), self.KEYS)
+        self.assertEqual(answer["feasible"], time is not None)
+        if time is None:
+            for key in ("finalTimePerBatch", "dataParallelDegree", "tensorParallelDegree"):
+                self.assertIsNone(answer[key])
+            self.assertEqual(answer["stages"], [])
+            self.assertIn("tensor degree", answer["limit"])
+        else:
+            self.assertNear(answer["finalTimePerBatch"], time, relative)
+            self.assertIsNone(answer["limit"])
+            ids = [node["id"] for node in task["nodes"][str(answer["tensorParallelDegree"])]]
+            self.assertEqual(sorted(i for stage in answer["stages"] for i in stage["nodes"]), sorted(ids))
+            devices = sum(stage["devicesForStage"] for stage in answer["stages"])
+            self.assertLessEqual(devices * answer["dataParallelDegree"], task["maxDevices"])
+        return answer
+
+    def test_golden_cases(self):
+        for case in self.golden("phaze_dp_golden.json")["cases"]:
+            with self.subTest(case["case"]):
+                answer = self.check(case["input"], case["expected"]["timePerBatch"])
+                self.assertIsNone(answer["fixedStrategyTimePerBatch"])
+
+    def test_llama2(self):
+        expected = {"hbm32_rec1": (7.72546483567177, 60, 17), "hbm80_rec1": (7.72546483567177, 60, 17),
+                    "hbm80_rec0": (6.595673291028913, 84, 12), "hbm32_rec0": (11.199, 111, 9)}
+        for name, (seconds, replicas, stages) in expected.items():
+            with self.subTest(name):
+                case = self.golden(f"llama2_7b_like_dp_{name}.json")
+                answer = self.check(case["input"], seconds, 1e-5 if name == "hbm32_rec0" else 1e-9)
+                self.assertEqual((answer["dataParallelDegree"], len(answer["stages"])), (replicas, stages))
+                if case["authors_output"] is None:
+                    self.assertIsNone(answer["fixedStrategyTimePerBatch"])  # the authors' program ends without a plan
+                else:
+                    self.assertNear(answer["fixedStrategyTimePerBatch"],
+                                    case["authors_output"]["fixedStrategyTimePerBatch"], 1e-9)
+
+    def test_all_plans_of_a_small_network(self):
+        for changes in ({}, {"maxMemoryPerDevice": 40}, {"activationRecomputation": True, "optimizerAlgorithm": "Adam"}):
+            with self.subTest(changes):
+                task = placement(**changes, **FIXED)
+                fast, _ = self.answer("place", task)
+                slow, _ = self.answer("place", task, "--brute-force")
+                self.assertTrue(fast["feasible"])
+                self.assertNear(fast["finalTimePerBatch"], slow["finalTimePerBatch"], 1e-12)
+                if fast["fixedStrategyTimePerBatch"] is not None:
+                    self.assertLessEqual(fast["finalTimePerBatch"], fast["fixedStrategyTimePerBatch"])
+
+    def test_table_and_file(self):
+        task, file = self.write("task.json", json.dumps(placement(**FIXED))), self.folder / "plan.json"
+        for ranks in (1, 2):
+            result = run("plan", "place", task, "--json", file, ranks=ranks)
+            self.assertDone(result)
+            answer = json.loads(file.read_text())
+            self.assertEqual(result.stdout.count("s per batch"), 2)
+            self.assertIn(f"tensor parallel {answer['tensorParallelDegree']}\n", result.stdout)
+            rows = result.stdout[result.stdout.index("stage  devices"):].splitlines()[1:]
+            self.assertEqual(len(rows), len(answer["stages"]))
+
+    def test_nothing_fits(self):
+        task = placement(maxMemoryPerDevice=21, maxDevices=1, **FIXED)
+        file = self.write("task.json", json.dumps(task))
+        result = run("plan", "place", file)
+        self.assertDone(result)
+        self.assertIn("no plan fits: tensor degree 1: layer 0 needs 26 bytes on a device of 21; tensor degree 2: layer 0 "
+                      "needs 2 devices of 1", result.stdout)
+        self.assertIn("the fixed plan does not fit", result.stdout)
+        self.assertIsNone(self.check(task, None)["fixedStrategyTimePerBatch"])
+
+
+class Refusals(support.RunTest):
+    def refused(self, command, content, *parts, options=(), ranks=1):
+        file = self.write("task.json", content if isinstance(content, (str, bytes)) else json.dumps(content))
+        self.assertRefused(run("plan", command, file, *options, ranks=ranks), *parts)
+
+    def test_command_line(self):
+        for command in ("schedule", "place"):
+            self.assertRefused(run("plan", command), "FILE is required")
+            self.assertRefused(run("plan", command, self.folder / "none.json", ranks=2), "none.json: cannot be read")
+            self.assertRefused(run("plan", command, self.folder), "is a folder, not a file")
+            self.refused(command, "{}", "is also an input", options=("--json", self.folder / "task.json"))
+            self.refused(command, "{}", "/dev/null/nowhere", options=("--json", "/dev/null/nowhere/x"))
+        self.refused("schedule", SCHEDULE, "'0' is not a time", options=("--time-limit", "0"))
+
+    def test_files(self):
+        for command in ("schedule", "place"):
+            for content, *parts in (("", ":1:1: is not JSON"), (b"\x89HDF\r\n", "is not JSON"), ("NaN", "is not JSON"),
+                                    ("[" * 1000, "has more than 100 values inside one another"),
+                                    ("3", "must be an object, not a number"), ("{}", "is missing"),
+                                    ('{"a": 1, "a": 2}', "the name 'a' occurs twice"), ('{"a": 1e999}', "too large"),
+                                    (b" " * 100_000_000, "is larger than 16777216 bytes")):
+                with self.subTest(command=command, content=content[:20]):
+                    self.refused(command, content, *parts)
+
+    def test_operators(self):
+        def changed(**changes):
+            return {**SCHEDULE, "ops": [{**SCHEDULE["ops"][0], **changes}, *SCHEDULE["ops"][1:]]}
+        for task, part in ((changed(core_type="tc"), "/ops/0/core_type: 'tc' is not valid; did you mean 'TC'?"),
+                           (changed(latency=-1), "/ops/0/latency: must be a number from 0"),
+                           (changed(latency=None), "/ops/0/latency: must be a number, not null"),
+                           (changed(id=13), "/ops/3/id: 13 is also the id of element 0"),
+                           ({**SCHEDULE, "edges": [[10, 9]]}, "/edges/0/1: nothing has the id 9"),
+                           ({**SCHEDULE, "edges": [[10, 12], [12, 13], [13, 10]]}, "/edges: the edges form a cycle"),
+                           ({**SCHEDULE, "num_vc": 0}, "/num_vc: must be a number from 1"),
+                           ({**SCHEDULE, "ops": SCHEDULE["ops"] * 2000}, "/ops: has more than 4096 elements")):
+            with self.subTest(part):
+                self.refused("schedule", task, part)
+
+    def test_layers(self):
+        nodes, edges = layers()
+        apart = {"nodes": {"1": layers(20)[0]}, "edges": {"1": []}}
+        for task, part in ((placement(edges={"1": edges}), "/edges: '2' is missing"),
+                           (placement(nodes={"one": nodes}), "/nodes: 'one' is not a degree of tensor parallelism"),
+                           (placement(maxDevices=1.5), "/maxDevices: must be a whole number"),
+                           (placement(bandwidth=0), "/bandwidth: must be a number from 1"),
+                           (placement(fixedPP=3), "'fixedTMPC' is missing"),
+                           (placement(**apart), "nodes/1: the layers can be cut in more than 40,000 places")):
+            with self.subTest(part):
+                self.refused("place", task, part, ranks=2 if "40,000" in part else 1)
+        self.refused("place", placement(nodes={"1": layers(13)[0]}, edges={"1": layers(13)[1]}),
+                     "--brute-force takes at most 12 layers", options=("--brute-force",))
+
+
+if __name__ == "__main__":
+    support.main()

@@ -1,0 +1,296 @@
+#include "partita/config/user_error.hpp"
+#include "partita/plan/placement/device_placement.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <random>
+
+#include "support/catch.hpp"
+
+namespace partita::test::plan_device_placement {
+
+namespace {
+
+using Random = std::mt19937_64;
+
+double fraction(Random& random) {
+  return static_cast<double>(random() % 1000 + 1) / 1000.0;
+}
+
+int below(Random& random, int n) {
+  return static_cast<int>(random() % static_cast<std::uint64_t>(n));
+}
+
+/// A chain of layers, as the case asks with further edges that skip layers or with branches.
+LayerGraph randomGraph(Random& random, int layers, int degree, bool branches) {
+  LayerGraph graph;
+  graph.tensor_degree = degree;
+  const bool mixed = below(random, 3) == 0;
+  for (int i = 0; i < layers; ++i)
+    graph.layers.push_back({i - 1, fraction(random) / degree, fraction(random) / degree,
+                            fraction(random) / degree, 2.0 * fraction(random) / degree,
+                            degree > 1 && !(mixed && below(random, 2) == 0)});
+  for (int i = 1; i < layers; ++i)
+    if (!branches || below(random, 4) > 0) graph.edges.push_back({i - 1, i, fraction(random)});
+  const int skips = branches ? below(random, 4) : 0;
+  for (int skip = 0; skip < skips && layers > 2; ++skip) {
+    const int to = 2 + below(random, layers - 2);
+    graph.edges.push_back({below(random, to - 1), to, fraction(random)});
+  }
+  return graph;
+}
+
+PlacementTask randomTask(Random& random, int most_layers, bool branches) {
+  const int layers = 1 + below(random, most_layers);
+  PlacementTask task;
+  task.memory = 1.0 + 12.0 * fraction(random) * fraction(random);
+  task.bandwidth = std::pow(10.0, below(random, 4) - 1);
+  task.devices = 1 + below(random, 16);
+  task.microbatches = 1 + below(random, 20);
+  task.recompute = below(random, 2) == 0;
+  task.adam = below(random, 2) == 0;
+  for (int degree = 1 << below(random, 2); degree <= 4; degree *= 2)
+    if (task.graphs.empty() || below(random, 3) > 0)
+      task.graphs.push_back(randomGraph(random, layers, degree, branches));
+  return task;
+}
+
+/// A chain, cut before the layers of `cuts`, which begin with 0. Written again from the equations, which are
+/// simple for chains.
+double timeOfChain(const PlacementTask& task, const LayerGraph& graph, const std::vector<int>& cuts,
+                   std::int64_t replicas) {
+  const double infinite = std::numeric_limits<double>::infinity();
+  double slowest = 0.0, first = 0.0;
+  std::int64_t devices = 0;
+  for (std::size_t i = 0; i < cuts.size(); ++i) {
+    const std::size_t begin = cuts[i], end = i + 1 < cuts.size() ? cuts[i + 1] : graph.layers.size();
+    const std::size_t from_end = cuts.size() - i;
+    const double in = begin > 0 ? graph.edges[begin - 1].bytes : 0.0;
+    const double out = end < graph.layers.size() ? graph.edges[end - 1].bytes : 0.0;
+    double weights = 0.0, kept = 0.0, forward = 0.0, backward = 0.0;
+    bool parallel = false;
+    for (std::size_t layer = begin; layer < end; ++layer) {
+      weights += graph.layers[layer].parameter_bytes;
+      kept += graph.layers[layer].activation_bytes;
+      forward += graph.layers[layer].forward;
+      backward += graph.layers[layer].backward;
+      parallel = parallel || graph.layers[layer].tensor_parallel;
+    }
+    const double stash = task.recompute ? in : kept;
+    const double memory =
+        (task.adam ? 3.0 : 2.0) * weights + kept + static_cast<double>(from_end - 1) * stash;
+    if (memory > task.memory * (1.0 + 1e-13)) return infinite;
+    const bool again = task.recompute && from_end > 1;
+    const double gradients = again ? std::max(forward, out / task.bandwidth) : out / task.bandwidth;
+    slowest = std::max(slowest, in / task.bandwidth + forward + gradients + backward);
+    devices += parallel ? graph.tensor_degree : 1;
+    if (i == 0) first = weights;
+  }
+  if (devices * replicas > task.devices) return infinite;
+  const double copies = static_cast<double>(replicas);
+  const double rounds = std::ceil(static_cast<double>(task.microbatches) / copies);
+  return slowest * (rounds + static_cast<double>(cuts.size()) - 1.0) +
+         4.0 * (copies - 1.0) / copies * first / task.bandwidth;
+}
+
+double fastestChain(const PlacementTask& task) {
+  double best = std::numeric_limits<double>::infinity();
+  for (const LayerGraph& graph : task.graphs) {
+    for (unsigned mask = 0; mask < 1U << (graph.layers.size() - 1); ++mask) {
+      std::vector<int> cuts = {0};
+      for (int i = 1; i < static_cast<int>(graph.layers.size()); ++i)
+        if ((mask >> (i - 1) & 1U) != 0) cuts.push_back(i);
+      for (std::int64_t replicas = 1; replicas <= std::min(task.devices, task.microbatches); ++replicas)
+        best = std::min(best, timeOfChain(task, graph, cuts, replicas));
+    }
+  }
+  return best;
+}
+
+void checkPlan(const PlacementTask& task, const DevicePlan& plan) {
+  REQUIRE(plan.feasible == plan.limit.empty());
+  if (!plan.feasible) return;
+  const std::optional<double> again = timeOfPlan(task, plan.graph, plan.stages, plan.replicas);
+  REQUIRE(again.has_value());
+  REQUIRE(*again == Approx(plan.time).epsilon(1e-12));
+  std::size_t layers = 0;
+  for (const PlacedStage& stage : plan.stages) layers += stage.layers.size();
+  REQUIRE(layers == task.graphs[plan.graph].layers.size());
+}
+
+double timeOf(const DevicePlan& plan) {
+  return plan.feasible ? plan.time : std::numeric_limits<double>::infinity();
+}
+
+void compareWithAll(std::uint64_t seed, int cases) {
+  Random random(seed);
+  int feasible = 0;
+  for (int i = 0; i < cases; ++i) {
+    INFO("case " << i << " of seed " << seed);
+    const bool branches = i % 2 == 0;
+    const PlacementTask task = randomTask(random, branches ? 7 : 9, branches);
+    const DevicePlan plan = placeLayers(task);
+    checkPlan(task, plan);
+    const double best = branches ? timeOf(placeByBruteForce(task)) : fastestChain(task);
+    REQUIRE(plan.feasible == std::isfinite(best));
+    if (plan.feasible) REQUIRE(plan.time == Approx(best).epsilon(1e-9));
+    feasible += plan.feasible ? 1 : 0;
+  }
+  REQUIRE(feasible > cases / 4);
+  REQUIRE(feasible < cases);
+}
+
+/// A transformer with an embedding and a head, like those of the paper.
+PlacementTask longChain(int layers) {
+  Random random(5);
+  PlacementTask task;
+  task.memory = 32.0;
+  task.bandwidth = 4.0;
+  task.devices = 1024;
+  task.microbatches = 4096;
+  task.graphs.push_back(randomGraph(random, layers, 1, false));
+  return task;
+}
+
+} // namespace
+
+TEST_CASE("Plans are as fast as the best of all", "[plan][placement]") {
+  compareWithAll(20240713, 400);
+}
+
+TEST_CASE("A thousand plans are as fast as the best of all", "[.][placement_soak]") {
+  compareWithAll(1, 2000);
+}
+
+TEST_CASE("One device computes all layers one after another", "[plan][placement]") {
+  Random random(2);
+  PlacementTask task = longChain(12);
+  task.devices = 1;
+  const DevicePlan plan = placeLayers(task);
+  double load = 0.0;
+  for (const PlacedLayer& layer : task.graphs[0].layers) load += layer.forward + layer.backward;
+  REQUIRE(plan.feasible);
+  REQUIRE(plan.stages.size() == 1);
+  REQUIRE(plan.time == Approx(4096.0 * load).epsilon(1e-12));
+}
+
+TEST_CASE("More memory never hurts; with enough of it nothing is computed twice", "[plan][placement]") {
+  Random random(3);
+  for (int i = 0; i < 60; ++i) {
+    INFO("case " << i);
+    PlacementTask task = randomTask(random, 9, i % 2 == 0);
+    double before = std::numeric_limits<double>::infinity();
+    for (task.memory = 0.5; task.memory < 100.0; task.memory *= 2.0) {
+      const double time = timeOf(placeLayers(task));
+      REQUIRE(time <= before);
+      before = time;
+    }
+    task.memory = 1e9;
+    task.recompute = false;
+    const double plain = timeOf(placeLayers(task));
+    REQUIRE(plain <= before);
+    task.adam = !task.adam; // makes no difference without a limit
+    REQUIRE(timeOf(placeLayers(task)) == plain);
+  }
+}
+
+TEST_CASE("The order and the names of layers make no difference", "[plan][placement]") {
+  Random random(4);
+  for (int i = 0; i < 60; ++i) {
+    INFO("case " << i);
+    const PlacementTask task = randomTask(random, 8, true);
+    PlacementTask shuffled = task;
+    for (LayerGraph& graph : shuffled.graphs) {
+      const int count = static_cast<int>(graph.layers.size());
+      std::vector<int> order(count), place(count);
+      std::iota(order.begin(), order.end(), 0);
+      for (int k = count - 1; k > 0; --k) std::swap(order[k], order[below(random, k + 1)]);
+      const LayerGraph before = graph;
+      for (int k = 0; k < count; ++k) {
+        graph.layers[k] = before.layers[order[k]];
+        graph.layers[k].id = 1000 - k;
+        place[order[k]] = k;
+      }
+      for (LayerEdge& edge : graph.edges) edge = {place[edge.from], place[edge.to], edge.bytes};
+    }
+    const DevicePlan plan = placeLayers(task), other = placeLayers(shuffled);
+    REQUIRE(plan.feasible == other.feasible);
+    if (plan.feasible) REQUIRE(other.time == Approx(plan.time).epsilon(1e-12));
+  }
+}
+
+TEST_CASE("The limit of tasks without a plan is named", "[plan][placement]") {
+  PlacementTask task;
+  task.memory = 100.0;
+  task.devices = 2;
+  task.graphs.push_back({1, {{7, 51, 0, 1, 1, false}}, {}});
+  REQUIRE(placeLayers(task).limit == "tensor degree 1: layer 7 needs 102 bytes on a device of 100");
+  task.graphs[0] = {4, {{7, 10, 0, 1, 1, true}}, {}};
+  REQUIRE(placeLayers(task).limit == "tensor degree 4: layer 7 needs 4 devices of 2");
+  task.graphs[0] = {1, {{7, 20, 30, 1, 1, false}, {8, 20, 30, 1, 1, false}}, {{0, 1, 1}}};
+  task.adam = true;
+  REQUIRE(placeLayers(task).limit ==
+          "tensor degree 1: no cut for 2 devices of 100 bytes has room for the micro-batches in flight");
+  REQUIRE(placeByBruteForce(task).limit == placeLayers(task).limit);
+  task.memory = 121.0; // a stage more keeps 30 bytes more
+  REQUIRE(placeLayers(task).stages.size() == 2);
+}
+
+TEST_CASE("A thousand devices take no time", "[plan][placement]") {
+  const PlacementTask task = longChain(34);
+  const auto begin = std::chrono::steady_clock::now();
+  const DevicePlan plan = placeLayers(task);
+  const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+  REQUIRE(plan.feasible);
+  REQUIRE(time.count() < 0.5); // it takes a millisecond; tests may run with sanitizers on a busy machine
+}
+
+TEST_CASE("A fixed plan has its price, or none where it does not fit", "[plan][placement]") {
+  PlacementTask task;
+  task.memory = 100.0;
+  task.bandwidth = 10.0;
+  task.devices = 8;
+  task.microbatches = 6;
+  LayerGraph graph{1, {}, {}};
+  for (int i = 0; i < 5; ++i) { // an embedding and four layers
+    graph.layers.push_back({i - 1, 3, 2, 1.0, 2.0, false});
+    if (i > 0) graph.edges.push_back({i - 1, i, 5.0});
+  }
+  task.graphs.push_back(graph);
+  REQUIRE(!timeOfFixedPlan(task));
+  task.fixed = FixedPlan{2, 1, 3, 4};
+  // Stages of two and of three layers. The last is slower: 3 + 6 and 0.5 to receive; 2 + 2 - 1 rounds, and
+  // the all-reduce of 6 bytes.
+  REQUIRE(*timeOfFixedPlan(task) == Approx(9.5 * 3.0 + 4.0 * 2.0 / 3.0 * 6.0 / 10.0));
+  REQUIRE(placeLayers(task).time <= *timeOfFixedPlan(task));
+  for (const FixedPlan& none : {FixedPlan{2, 2, 1, 4}, FixedPlan{2, 1, 5, 4}, FixedPlan{5, 1, 1, 4},
+                                FixedPlan{1, 1, 7, 4}, FixedPlan{6, 1, 1, 6}}) {
+    task.fixed = none;
+    REQUIRE(!timeOfFixedPlan(task));
+  }
+  REQUIRE(timeOfPlan(task, 0, {{{0, 1, 2, 3}, 1}, {{4}, 1}}, 1));
+  REQUIRE(!timeOfPlan(task, 0, {{{4}, 1}, {{0, 1, 2, 3}, 1}}, 1)); // a layer before those that it needs
+  task.fixed = FixedPlan{2, 1, 3, 4};
+  task.memory = 20.0;
+  REQUIRE(!timeOfFixedPlan(task));
+  REQUIRE(placeLayers(task).feasible);
+}
+
+TEST_CASE("Networks with too many cuts are refused", "[plan][placement]") {
+  PlacementTask task;
+  task.memory = 1e9;
+  task.devices = 4;
+  LayerGraph graph{2, {}, {}};
+  for (int i = 0; i < 16; ++i) graph.layers.push_back({i, 1, 1, 1, 1, true});
+  task.graphs.push_back(graph);
+  REQUIRE_THROWS_WITH(placeLayers(task),
+                      "nodes/2: the layers can be cut in more than 40,000 places; merge layers of parallel "
+                      "branches");
+  REQUIRE_THROWS_WITH(placeByBruteForce(task),
+                      "--brute-force takes at most 12 layers and 1000 micro-batches");
+}
+
+} // namespace partita::test::plan_device_placement

@@ -116,6 +116,7 @@ _partita_options() {
     'evaluate') echo '--predictions --stages -h --help' ;;
     'export') echo '-o --output --stages -h --help' ;;
     'info') echo '--deck --man --completion -h --help' ;;
+    'plan calibrate') echo '-o --output --noise --quick -h --help' ;;
     'plan predict') echo '--cluster --ranks --strategy --mode --scaling --json -h --help' ;;
     'plan schedule') echo '--time-limit --json -h --help' ;;
     'plan place') echo '--brute-force --json -h --help' ;;
@@ -125,7 +126,7 @@ _partita_options() {
 
 _partita_inner() {
   case $1 in
-    'plan') echo 'predict schedule place' ;;
+    'plan') echo 'calibrate predict schedule place' ;;
   esac
 }
 
@@ -140,6 +141,8 @@ _partita_value() {
     'export -o' | 'export --output') echo 'FILE' ;;
     'export --stages') echo 'N' ;;
     'info --completion') echo 'bash' ;;
+    'plan calibrate -o' | 'plan calibrate --output') echo 'FILE' ;;
+    'plan calibrate --noise') echo 'PERCENT' ;;
     'plan predict --cluster') echo 'FILE' ;;
     'plan predict --ranks') echo 'N,...' ;;
     'plan predict --strategy') echo 'NAME,...' ;;
@@ -161,6 +164,7 @@ _partita_operands() {
     'evaluate '*) echo 'section/key=value' ;;
     'export 0') echo 'RUN' ;;
     'info 0') echo 'RUN' ;;
+    'plan calibrate '*) echo 'DECK' ;;
     'plan predict 0') echo 'DECK' ;;
     'plan predict '*) echo 'section/key=value' ;;
     'plan schedule 0') echo 'FILE' ;;

@@ -243,8 +243,27 @@ void definePlace(CLI::App& place, PlaceArguments& arguments) {
   defineJson(place, arguments.json);
 }
 
+void defineCalibrate(CLI::App& calibrate, CalibrateArguments& arguments) {
+  calibrate.add_option("DECK", arguments.decks, "input decks (TOML): networks whose training step is timed");
+  calibrate
+      .add_option("-o,--output", arguments.output,
+                  "description of the cluster to write (default: print it after the measurements)")
+      ->check(pathValidator())
+      ->type_name("FILE");
+  calibrate
+      .add_option("--noise", arguments.noise,
+                  "percent by which the time of the same work may vary (default: 15); beyond, nothing is "
+                  "written and the exit code is 1")
+      ->check(CLI::Range(0.0, 1e6).description(""))
+      ->type_name("PERCENT");
+  calibrate.add_flag("--quick", arguments.quick,
+                     "fewer repetitions and short messages only; checks that the command works");
+}
+
 void definePlan(CLI::App& plan, Arguments& arguments) {
   plan.require_subcommand(0, 1);
+  defineCalibrate(*plan.add_subcommand("calibrate", "Measure the cluster that this job runs on, for predict"),
+                  arguments.calibrate);
   definePredict(
       *plan.add_subcommand("predict", "Predict time and memory of parallel strategies on a cluster"),
       arguments.predict);
@@ -316,7 +335,7 @@ void checkCommandLine(const CLI::App& app, Arguments& arguments) {
     if (app.get_subcommands().empty())
       throw UserError("a command is required: train, evaluate, export, info, plan or bench");
     if (app.got_subcommand("plan") && app.get_subcommand("plan")->get_subcommands().empty())
-      throw UserError("a command is required after plan: predict, schedule or place");
+      throw UserError("a command is required after plan: calibrate, predict, schedule or place");
     if (app.got_subcommand("train")) placeDeck(arguments.train);
   } catch (const UserError& error) {
     throw UserError("command line: " + std::string(error.what()) + helpHint(app));
@@ -347,17 +366,20 @@ std::string essence(const CLI::App& app, const Arguments& arguments) {
                                   &arguments.schedule.input,
                                   &arguments.schedule.json,
                                   &arguments.place.input,
-                                  &arguments.place.json})
+                                  &arguments.place.json,
+                                  &arguments.calibrate.output})
     words.push_back(*word);
-  for (const bool flag : {train.dry_run, train.overwrite, arguments.info.deck_reference,
-                          arguments.info.manual, arguments.bench.quick, arguments.place.brute_force})
+  for (const bool flag :
+       {train.dry_run, train.overwrite, arguments.info.deck_reference, arguments.info.manual,
+        arguments.bench.quick, arguments.place.brute_force, arguments.calibrate.quick})
     words.emplace_back(flag ? "yes" : "no");
+  words.push_back(std::to_string(arguments.calibrate.noise));
   for (const std::int64_t number :
        {train.time_limit_seconds, std::int64_t{train.ranks}, std::int64_t{arguments.evaluate.stages},
         std::int64_t{arguments.exports.stages}, arguments.schedule.time_limit_seconds})
     words.push_back(std::to_string(number));
-  for (const auto* overrides :
-       {&train.overrides, &arguments.evaluate.overrides, &arguments.bench.overrides, &predict.overrides})
+  for (const auto* overrides : {&train.overrides, &arguments.evaluate.overrides, &arguments.bench.overrides,
+                                &predict.overrides, &arguments.calibrate.decks})
     words.insert(words.end(), overrides->begin(), overrides->end());
   std::string text;
   for (const std::string& word : words) text += word + '\n';

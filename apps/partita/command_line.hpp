@@ -16,6 +16,7 @@ struct Arguments {
   PredictArguments predict;
   ScheduleArguments schedule;
   PlaceArguments place;
+  CalibrateArguments calibrate;
 };
 
 /// Defines all subcommands and options; parsing fills `arguments`, which must outlive the parse.

@@ -75,8 +75,15 @@ struct PlaceArguments {
   std::string json; ///< file to write; "-": standard output
 };
 
+struct CalibrateArguments {
+  std::vector<std::string> decks; ///< networks whose training step is timed
+  std::string output;             ///< description of the cluster to write; empty: standard output
+  double noise = 15.0;            ///< percent by which times of the same work may differ
+  bool quick = false;
+};
+
 /// Each returns when its work is done; mistakes of the user throw UserError. `prepare...` runs without Kokkos
-/// and returns whether anything is left to do; `runTrain` returns the exit code.
+/// and returns whether anything is left to do; `runTrain` and `runCalibrate` return the exit code.
 std::optional<TrainPlan> prepareTrain(const Communicator& world, const TrainArguments& arguments);
 int runTrain(const Communicator& world, const TrainPlan& plan, const TrainArguments& arguments,
              const std::string& command_line);
@@ -85,6 +92,8 @@ void runInfo(const Communicator& world, const std::string& command_line);
 void runPredict(const Communicator& world, const PredictArguments& arguments);
 void runSchedule(const Communicator& world, const ScheduleArguments& arguments);
 void runPlace(const Communicator& world, const PlaceArguments& arguments);
+int runCalibrate(const Communicator& world, const CalibrateArguments& arguments,
+                 const std::string& command_line);
 void runBench(const Communicator& world, const BenchArguments& arguments, const std::string& command_line);
 
 } // namespace partita

@@ -96,7 +96,7 @@ int dispatch(const Communicator& world, const CLI::App& app, const Arguments& ar
   }
   if (app.got_subcommand("info") && showPage(app, arguments.info)) return 0;
   if (app.got_subcommand("info") && !prepareInfo(world, arguments.info)) return 0;
-  if (app.got_subcommand("plan")) {
+  if (app.got_subcommand("plan") && !app.get_subcommand("plan")->got_subcommand("calibrate")) {
     const CLI::App& chosen = *app.get_subcommand("plan");
     if (chosen.got_subcommand("predict")) runPredict(world, arguments.predict);
     if (chosen.got_subcommand("schedule")) runSchedule(world, arguments.schedule);
@@ -113,6 +113,7 @@ int dispatch(const Communicator& world, const CLI::App& app, const Arguments& ar
     exportRun(world, arguments.exports.path, arguments.exports.output, arguments.exports.stages,
               command_line);
   if (app.got_subcommand("info")) runInfo(world, command_line);
+  if (app.got_subcommand("plan")) return runCalibrate(world, arguments.calibrate, command_line);
   if (app.got_subcommand("bench")) runBench(world, arguments.bench, command_line);
   return 0;
 }

@@ -52,6 +52,31 @@ double secondsOf(const Prediction& prediction, ExchangeKind kind) {
 
 } // namespace
 
+TEST_CASE("A description of a cluster is written as it is read", "[plan]") {
+  Cluster cluster = abci();
+  cluster.networks.push_back({"with \"quotes\"", 0.25, 3});
+  cluster.name += "\n";
+  const Cluster read = parseCluster(clusterText(cluster), "cluster.toml");
+  CHECK(clusterText(read) == clusterText(parseCluster(clusterText(read), "again.toml")));
+  CHECK(read.memory == cluster.memory);
+  CHECK(read.contention.leaders == cluster.contention.leaders);
+  CHECK(read.networks.back().deck == "with _quotes_");
+  CHECK(read.networks.back().spatial_layers == 3);
+  REQUIRE(read.links.rows.size() == cluster.links.rows.size());
+  for (const std::int64_t ranks : {2, 60, 100, 1000}) {
+    CHECK(read.links.of(ranks).seconds(1e6) == Approx(cluster.links.of(ranks).seconds(1e6)).epsilon(1e-5));
+    CHECK(read.layerLinks().of(ranks).seconds(1e6) ==
+          Approx(cluster.layerLinks().of(ranks).seconds(1e6)).epsilon(1e-5));
+  }
+  const Cluster measured =
+      parseCluster("[[message]]\nranks = 2\nbytes = 64\nseconds = 1e-6\n[[message]]\nranks = 2\n"
+                   "bytes = 128\nseconds = 2e-6\n",
+                   "messages.toml");
+  CHECK(parseCluster(clusterText(measured), "cluster.toml").links.of(2).seconds(100.0) ==
+        Approx(measured.links.of(2).seconds(100.0)));
+  CHECK_NOTHROW(parseCluster(clusterText(Cluster{}), "assumed.toml"));
+}
+
 TEST_CASE("The tables of the authors follow from the decks", "[cost]") {
   const CostTask task = modelOf(resnet).task(); // copies: the models are temporary
   CHECK(sumOf(task.layers, &LayerCost::weights) == 22734016);

@@ -23,6 +23,7 @@ enum class Tag : int {
   exits = 15,      ///< what the stages so far predict, in an evaluation
   lookahead = 16,  ///< parameters of the next stage's first layer, for a head
   refresh = 17,    ///< weights of the network's last layer, for a head
+  ring = 18,       ///< of no meaning: its time is measured
 };
 constexpr int tag_count = 32;
 

@@ -6,6 +6,8 @@
 #include "partita/config/user_error.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <functional>
 
 namespace partita {
@@ -184,6 +186,57 @@ class ClusterReader {
 };
 
 } // namespace
+
+namespace {
+
+std::string numberText(double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.6g", value);
+  return text.data();
+}
+
+std::string linkText(const char* section, const LinkTable& table) {
+  std::string text;
+  for (const LinkTable::Row& row : table.rows) {
+    const std::string ranks =
+        row.ranks > 0 && row.ranks < most_ranks ? "ranks = " + std::to_string(row.ranks) + "\n" : "";
+    if (row.link.measured.empty())
+      text += std::string("\n[[") + section + "]]\n" + ranks + "latency = " + numberText(row.link.latency) +
+              "\nbandwidth = " + numberText(1.0 / row.link.seconds_per_byte) + "\n";
+    for (const Link::Point& point : row.link.measured)
+      text += "\n[[message]]\n" + ranks + "bytes = " + numberText(point.bytes) +
+              "\nseconds = " + numberText(point.seconds) + "\n";
+  }
+  return text;
+}
+
+/// Names come from host names and file names, which may contain anything.
+std::string quotedText(const std::string& text) {
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' || c == '\\' || static_cast<unsigned char>(c) < ' ' ? '_' : c;
+  return quoted + "\"";
+}
+
+} // namespace
+
+std::string clusterText(const Cluster& cluster) {
+  const Contention& phi = cluster.contention;
+  std::string text =
+      "[cluster]\nname = " + quotedText(cluster.name) + "\nsource = " + quotedText(cluster.source) +
+      "\n\n[node]\nranks = " + std::to_string(cluster.node_ranks) +
+      "\ncables = " + std::to_string(cluster.node_cables) + "\nmemory = " + numberText(cluster.memory) +
+      "\n\n[compute]\nflops = " + numberText(cluster.flops) +
+      "\nseconds_per_update = " + numberText(cluster.seconds_per_update) +
+      "\nseconds_per_reduced_byte = " + numberText(cluster.seconds_per_reduced_byte) +
+      "\n\n[contention]\ndata_filter_inside = " + numberText(phi.data_filter_inside) +
+      "\ndata_filter = " + numberText(phi.data_filter) + "\nhalo = " + numberText(phi.halo) +
+      "\ngather = " + numberText(phi.gather) + "\nleaders = " + numberText(phi.leaders) + "\n";
+  for (const NetworkTiming& network : cluster.networks)
+    text += "\n[[network]]\ndeck = " + quotedText(network.deck) +
+            "\nseconds_per_sample = " + numberText(network.seconds_per_sample) +
+            "\nspatial_layers = " + std::to_string(network.spatial_layers) + "\n";
+  return text + linkText("link", cluster.links) + linkText("staged_link", cluster.staged);
+}
 
 Cluster parseCluster(const std::string& text, const std::string& name) {
   return ClusterReader(name).read(text);

@@ -55,6 +55,9 @@ struct Cluster {
   NetworkTiming timing(const std::string& deck) const; ///< a row of zeros if there is none
 };
 
+/// The description as a file that `parseCluster` reads, with numbers of six digits.
+std::string clusterText(const Cluster& cluster);
+
 /// Reads a description of a cluster. Throws UserError with all mistakes, "FILE:LINE:COLUMN: section/key: what
 /// is wrong".
 Cluster loadCluster(const std::string& path);

@@ -1,0 +1,190 @@
+#include "partita/comm/agree.hpp"
+#include "partita/comm/rank_places.hpp"
+#include "partita/comm/ring_time.hpp"
+#include "partita/config/deck.hpp"
+#include "partita/core/available_memory.hpp"
+#include "partita/core/clock.hpp"
+#include "partita/core/log.hpp"
+#include "partita/core/loops.hpp"
+#include "partita/core/region.hpp"
+#include "partita/data/load_data.hpp"
+#include "partita/io/output_file.hpp"
+#include "partita/nn/gemm.hpp"
+#include "partita/plan/cost/cluster.hpp"
+#include "partita/plan/strategy_plan.hpp"
+#include "partita/train/banner.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <limits>
+#include <optional>
+
+#include "bench_model.hpp"
+#include "commands.hpp"
+
+namespace partita {
+
+namespace {
+
+/// Percent by which the time of one product varies on the rank where it varies most: the 90th percentile over
+/// the least. All ranks compute at once, as they do while they train.
+double noisePercent(const ExecSpace& space, const Communicator& world) {
+  constexpr int samples = 30, size = 512;
+  std::vector<double> seconds;
+  world.barrier();
+  for (int i = 0; i < samples; ++i) seconds.push_back(1.0 / measureGemmRate(space, size, 1));
+  std::sort(seconds.begin(), seconds.end());
+  return world.maximum(100.0 * (seconds[samples * 9 / 10] / seconds.front() - 1.0));
+}
+
+/// 2, 4, 8, ... and all ranks.
+std::vector<int> ringSizes(int ranks) {
+  std::vector<int> sizes;
+  for (int size = 2; size < ranks; size *= 2) sizes.push_back(size);
+  if (ranks > 1) sizes.push_back(ranks);
+  return sizes;
+}
+
+/// latency + bytes / bandwidth with the least sum of squared relative errors, for people who read the file.
+std::string fittedLine(int ranks, const std::vector<Link::Point>& points) {
+  double one = 0, m = 0, mm = 0, t = 0, mt = 0; // sums of 1/t^2, m/t^2, (m/t)^2, 1/t, m/t
+  for (const Link::Point& point : points) {
+    const double per = 1.0 / point.seconds;
+    one += per * per;
+    m += point.bytes * per * per;
+    mm += point.bytes * per * point.bytes * per;
+    t += per;
+    mt += point.bytes * per;
+  }
+  const double determinant = one * mm - m * m, latency = (t * mm - mt * m) / determinant,
+               seconds_per_byte = (one * mt - m * t) / determinant;
+  std::array<char, 128> line{};
+  std::snprintf(line.data(), line.size(), "  ring of %d ranks: a message takes about %.2f us + bytes / %s/s",
+                ranks, 1e6 * latency, formatBytes(1.0 / seconds_per_byte).c_str());
+  return line.data();
+}
+
+LinkTable measureLinks(const Communicator& world, bool quick) {
+  const std::int64_t smallest = 64, largest = std::int64_t{1} << (quick ? 16 : 26);
+  LinkTable table;
+  for (const int ranks : ringSizes(world.size())) {
+    LinkTable::Row row{ranks, {}};
+    for (std::int64_t bytes = smallest; bytes <= largest; bytes *= 2)
+      row.link.measured.push_back({static_cast<double>(bytes), ringStepSeconds(world, ranks, bytes)});
+    Log::info(fittedLine(ranks, row.link.measured));
+    table.rows.push_back(row);
+  }
+  return table;
+}
+
+struct AddValues {
+  Real* sum;
+  const Real* other;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const { sum[i] += other[i]; }
+};
+
+/// Of an addition of vectors that no cache holds, with all ranks at work.
+double secondsPerReducedByte(const ExecSpace& space, const Communicator& world, bool quick) {
+  const std::int64_t size = std::int64_t{1} << (quick ? 18 : 24);
+  constexpr int repeats = 7;
+  const Vector sum("partita::calibrate::sum", size), other("partita::calibrate::other", size);
+  double best = std::numeric_limits<double>::infinity();
+  for (int i = 0; i <= repeats; ++i) {
+    world.barrier();
+    const auto start = Clock::now();
+    forEachValue(space, "partita::calibrate::add", size, AddValues{sum.data(), other.data()});
+    fence(space, "partita::calibrate::add");
+    if (i > 0) best = std::min(best, secondsSince(start));
+  }
+  return world.maximum(best) / static_cast<double>(size * static_cast<std::int64_t>(sizeof(Real)));
+}
+
+/// FLOP/s of a large product on the slowest rank, while all ranks compute.
+double slowestRate(const ExecSpace& space, const Communicator& world, bool quick) {
+  world.barrier();
+  return 1e9 / world.maximum(1.0 / measureGemmRate(space, quick ? 256 : 1024, quick ? 2 : 7));
+}
+
+/// Trains the whole network of a deck on every rank at once. The update is apart from the rest of a step,
+/// since it does not shrink with the samples of a rank.
+NetworkTiming timeNetwork(const ExecSpace& space, const Communicator& world, const BenchSetting& setting,
+                          const std::string& path, bool quick, Cluster& cluster) {
+  std::optional<BenchModel> model;
+  collectively(world, [&] {
+    const RunConfig deck = effective(loadDeck(path, {}));
+    model.emplace(deck, loadData(deck.data, deck.run.seed, Need::everything), setting);
+  });
+  const std::string name = std::filesystem::path(path).stem().string();
+  world.barrier();
+  const double step = 1e-3 * measureSteps(space, name, *model, quick, {1e-9 * cluster.flops, 1.0}).value;
+  const auto phases = PhaseTimes::seconds();
+  double all = 0.0;
+  for (const double phase : phases) all += phase;
+  const double update = step * phases[static_cast<std::size_t>(Phase::optimiser)] / all;
+  const auto parameters = static_cast<double>(model->partition.stages[0].parameters());
+  const auto batch = static_cast<double>(model->config.training.batch);
+  cluster.seconds_per_update = std::max(cluster.seconds_per_update, world.maximum(update / parameters));
+  return {name, world.maximum((step - update) / batch), 0};
+}
+
+Cluster measure(const ExecSpace& space, const Communicator& world, const CalibrateArguments& arguments) {
+  Cluster cluster;
+  const std::vector<RankPlace> places = gatherPlaces(world);
+  if (world.rank() == 0) cluster.name = summarisePlaces(places);
+  cluster.source = "measured by `partita plan calibrate`, all ranks at once";
+  cluster.node_ranks = world.maximum(std::int64_t{world.node().size()});
+  const double free = device_is_host ? availableOnNode() / static_cast<double>(cluster.node_ranks) : 0.0;
+  cluster.memory = free < std::numeric_limits<double>::infinity() ? free : 0.0;
+  cluster.flops = slowestRate(space, world, arguments.quick);
+  cluster.seconds_per_reduced_byte = secondsPerReducedByte(space, world, arguments.quick);
+  std::array<char, 128> line{};
+  std::snprintf(line.data(), line.size(), "  product: %.1f GFLOP/s per rank; sums: %s/s per rank",
+                1e-9 * cluster.flops, formatBytes(1.0 / cluster.seconds_per_reduced_byte).c_str());
+  Log::info(line.data());
+  if (world.size() > 1) cluster.links = measureLinks(world, arguments.quick);
+  const Communicator self = world.split(world.rank(), 0);
+  const BenchSetting setting{self, {}};
+  for (const std::string& deck : arguments.decks)
+    cluster.networks.push_back(timeNetwork(space, world, setting, deck, arguments.quick, cluster));
+  return cluster;
+}
+
+} // namespace
+
+int runCalibrate(const Communicator& world, const CalibrateArguments& arguments,
+                 const std::string& command_line) {
+  const ExecSpace space;
+  std::optional<OutputFile> file; // first, so that a bad path is reported before minutes of measuring
+  collectively(world, [&] {
+    if (world.rank() != 0) return;
+    for (const std::string& deck : arguments.decks) loadDeck(deck, {});
+    if (arguments.output.empty()) return;
+    refuseInput(arguments.output, arguments.decks);
+    file.emplace(arguments.output);
+  });
+  if (!arguments.output.empty()) showBanner(space, world, command_line);
+  const double before = noisePercent(space, world);
+  const Cluster cluster = measure(space, world, arguments);
+  const double noise = std::max(before, noisePercent(space, world));
+  std::array<char, 160> line{};
+  std::snprintf(line.data(), line.size(),
+                "the time of the same product varies by %.1f %%, allowed are %.1f %%", noise,
+                arguments.noise);
+  if (noise > arguments.noise) {
+    Log::error(std::string(line.data()) + ": other programs use these cores; nothing was written");
+    return exit_failure;
+  }
+  Log::info(std::string("  ") + line.data());
+  if (world.rank() != 0) return 0;
+  if (file) {
+    file->write(clusterText(cluster));
+    file->commit();
+  } else {
+    Log::info(clusterText(cluster));
+  }
+  return 0;
+}
+
+} // namespace partita

@@ -1,0 +1,52 @@
+#include "partita/comm/ring_time.hpp"
+
+#include "partita/comm/tags.hpp"
+#include "partita/core/clock.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace partita {
+
+namespace {
+
+/// Where a rank is in its ring.
+struct RingPlace {
+  RingPlace(const Communicator& world, int size)
+      : first(world.rank() / size * size), next(first + (world.rank() - first + 1) % size),
+        last(first + (world.rank() - first + size - 1) % size), whole(first + size <= world.size()) {}
+  int first, next, last; ///< ranks of `world`
+  bool whole;            ///< there are enough ranks for this ring
+};
+
+} // namespace
+
+double ringStepSeconds(const Communicator& world, int size, std::int64_t bytes) {
+  PARTITA_REQUIRE(size >= 2 && size <= world.size(), "a ring has two or more of the ranks");
+  constexpr double block_seconds = 1e-3, most_seconds = 0.3;
+  constexpr int most_steps = 200, most_blocks = 20, least_blocks = 3;
+  const RingPlace place(world, size);
+  const int count = mpiCount(bytes), tag = static_cast<int>(Tag::ring);
+  std::vector<char> out(static_cast<std::size_t>(bytes)), in(out.size());
+  const auto block = [&](int steps) {
+    world.barrier();
+    const auto start = Clock::now();
+    for (int step = 0; place.whole && step < steps; ++step)
+      PARTITA_MPI(MPI_Sendrecv(out.data(), count, MPI_BYTE, place.next, tag, in.data(), count, MPI_BYTE,
+                               place.last, tag, world.get(), MPI_STATUS_IGNORE));
+    return place.whole ? secondsSince(start) / steps : 0.0;
+  };
+  block(1); // warms up
+  // Enough steps for the clock, but not many where ranks wait for a core. All ranks decide alike.
+  const double once = world.maximum(block(1));
+  const int steps = static_cast<int>(std::clamp(block_seconds / once, 1.0, double{most_steps}));
+  double best = std::numeric_limits<double>::infinity(), spent = 0.0;
+  for (int i = 0; i < least_blocks || (i < most_blocks && spent < most_seconds); ++i) {
+    const double seconds = world.maximum(block(steps));
+    best = std::min(best, seconds);
+    spent += steps * seconds;
+  }
+  return best;
+}
+
+} // namespace partita

@@ -32,9 +32,9 @@ namespace {
 /// the least. All ranks compute at once, as they do while they train.
 double noisePercent(const ExecSpace& space, const Communicator& world) {
   constexpr int samples = 30, size = 512;
-  std::vector<double> seconds;
+  std::array<double, samples> seconds{};
   world.barrier();
-  for (int i = 0; i < samples; ++i) seconds.push_back(1.0 / measureGemmRate(space, size, 1));
+  for (double& one : seconds) one = 1.0 / measureGemmRate(space, size, 1);
   std::sort(seconds.begin(), seconds.end());
   return world.maximum(100.0 * (seconds[samples * 9 / 10] / seconds.front() - 1.0));
 }

@@ -488,16 +488,20 @@ class Keys(support.RunTest):
         write_data(self.folder)
         self.runs = {}  # under way, or ended
 
+    def arguments(self, overrides):
+        return [f"{name}={toml(str(self.folder / value) if name == 'data/path' else value)}"
+                for name, value in overrides.items()]
+
+    def finished(self, key, overrides, folder):
+        result = key.how("train", self.deck, *self.arguments(overrides), "-d", folder, ranks=key.ranks,
+                         environment=key.environment)
+        return Finished(result, overrides, folder)
+
     def start(self, pool, key, overrides):
         """The run with these overrides; runs that several lines have in common take place once."""
-        arguments = [f"{name}={toml(str(self.folder / value) if name == 'data/path' else value)}"
-                     for name, value in overrides.items()]
-        wanted = (key.ranks, key.how, key.environment is DELAYED, *sorted(arguments))
+        wanted = (key.ranks, key.how, key.environment is DELAYED, *sorted(self.arguments(overrides)))
         if wanted not in self.runs:
-            folder = self.folder / f"run-{len(self.runs)}"
-            self.runs[wanted] = pool.submit(lambda: Finished(
-                key.how("train", self.deck, *arguments, "-d", folder, ranks=key.ranks,
-                environment=key.environment), overrides, folder))
+            self.runs[wanted] = pool.submit(self.finished, key, overrides, self.folder / f"run-{len(self.runs)}")
         return self.runs[wanted]
 
     def compare(self, name, key, base, changed, like):
@@ -539,6 +543,14 @@ class Keys(support.RunTest):
                     self.skipTest("this shows on hosts only")
                 if key.on == "spare core" and len(os.sched_getaffinity(0)) < 2:
                     self.skipTest("this takes two cores")
+                attempts = 4 if key.environment is DELAYED else 1  # a busy machine delays messages as well
+                for attempt in range(1, attempts):
+                    try:
+                        self.compare(name, key, base, changed, None)
+                        break
+                    except AssertionError:
+                        folder = self.folder / f"{name.replace('/', '-')}-{attempt}"
+                        changed = self.finished(key, changed.overrides, folder)
                 self.compare(name, key, base, changed, like[0] if like else None)
 
 

@@ -68,8 +68,11 @@ RunFile::RunFile(std::string path) : _path(std::move(path)), _file(openFile(_pat
 
 void RunFile::loadStructure() {
   const hid_t root = _file.get();
-  const bool ours = orDamaged(
-      [&] { return H5Aexists(root, "format") > 0 && readText(root, "format", _path) == "Partita"; });
+  const bool ours = orDamaged([&] {
+    const htri_t found = H5Aexists(root, "format");
+    if (found < 0) throw DamagedFile(_path + ": cannot be read as HDF5");
+    return found > 0 && readText(root, "format", _path) == "Partita";
+  });
   if (!ours) throw ForeignFile(_path + ": is not a parameter file or checkpoint of Partita");
   const std::int64_t version = orDamaged([&] { return readInteger(root, "format_version", _path); });
   if (version != run_file_version)

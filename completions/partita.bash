@@ -64,6 +64,8 @@ optimiser/offload_directory=
 strategy/kind=
 strategy/stages=
 strategy/replicas=
+strategy/parts=
+strategy/split=
 strategy/cuts=
 strategy/input=
 strategy/labels=
@@ -199,6 +201,7 @@ _partita_values() {
     optimiser/offload) echo 'none|host|file' ;;
     optimiser/offload_directory) echo 'FILE' ;;
     strategy/kind) echo 'joint|sil|pipeline|local-sgd' ;;
+    strategy/split) echo 'filter|channel|grid|spatial' ;;
     strategy/cuts) echo 'flops|memory' ;;
     strategy/input) echo 'free|frozen|relay' ;;
     strategy/labels) echo 'auto|learned|uniform|centred|gaussian|sign|binary|sparse|orthogonal|etf|block' ;;

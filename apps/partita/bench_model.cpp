@@ -21,6 +21,7 @@ namespace partita {
 BenchModel::BenchModel(const RunConfig& deck, DataSets data, const BenchSetting& setting)
     : config(parseDeck(writeDeck(deck), "bench", setting.overrides)), sets(std::move(data)) {
   config.strategy.kind = StrategyKind::joint;
+  config.strategy.parts = 1;
   std::string& folder = config.optimiser.offload_directory;
   if (folder.empty()) folder = std::filesystem::temp_directory_path().string();
   partition = planPartition(config, planNetwork(config.network, sets.shape, sets.classes), sets.classes);

@@ -96,6 +96,8 @@ struct Traffic {
   std::int64_t between_stages = 0;   ///< activations and their gradients while training
   std::int64_t between_replicas = 0; ///< payload this rank put into all-reduces
   std::int64_t evaluation = 0;       ///< activations while evaluating
+  std::int64_t between_parts = 0;    ///< what parts of a stage sent each other while training
+  std::int64_t part_messages = 0;    ///< messages in which they did
 };
 
 /// MPI objects that this process holds, counted by the classes that own them (Communicator, Request). Any

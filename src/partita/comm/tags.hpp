@@ -24,6 +24,7 @@ enum class Tag : int {
   lookahead = 16,  ///< parameters of the next stage's first layer, for a head
   refresh = 17,    ///< weights of the network's last layer, for a head
   ring = 18,       ///< of no meaning: its time is measured
+  parts = 19,      ///< values that parts of a stage gather or add up
 };
 constexpr int tag_count = 32;
 

@@ -52,6 +52,12 @@ const std::vector<std::string>& namesOf<StrategyKind>() {
 }
 
 template <>
+const std::vector<std::string>& namesOf<Split>() {
+  static const std::vector<std::string> names{"filter", "channel", "grid", "spatial"};
+  return names;
+}
+
+template <>
 const std::vector<std::string>& namesOf<OuterStep>() {
   static const std::vector<std::string> names{"average", "nesterov"};
   return names;

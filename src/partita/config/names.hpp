@@ -28,6 +28,8 @@ const std::vector<std::string>& namesOf<ScheduleKind>();
 template <>
 const std::vector<std::string>& namesOf<StrategyKind>();
 template <>
+const std::vector<std::string>& namesOf<Split>();
+template <>
 const std::vector<std::string>& namesOf<OuterStep>();
 template <>
 const std::vector<std::string>& namesOf<StageInput>();

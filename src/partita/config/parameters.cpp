@@ -144,7 +144,14 @@ void addStages(Section& section, StrategySection& strategy) {
   section.add("stages", &strategy.stages, within(1, 1e6), "stages",
               "sil, pipeline: number of parts of the network");
   section.add("replicas", &strategy.replicas, within(0, 1e6), "replicas",
-              "copies that share each batch; 0: ranks / stages");
+              "copies that share each batch; 0: ranks / (stages x parts)");
+  section.add("parts", &strategy.parts, within(1, 1e6), "parts",
+              "joint, pipeline: ranks that share the layers of each stage");
+  section.add(
+      "split", choice(strategy.split),
+      "parts: what they divide in convolutions and dense layers: outputs (filter) or inputs (channel), "
+      "with whole activations between layers; both, with activations divided by channel (grid); or "
+      "the places of images and volumes (spatial)");
   section.add(
       "cuts", Cuts{&strategy.cut_rule, &strategy.cuts},
       "what to balance, or the first layers of stages 2, 3, ..., counted from 0 with repeats included");

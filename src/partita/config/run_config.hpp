@@ -42,6 +42,7 @@ enum class CutInitialisation { cut, he };
 enum class CutRule { flops, memory, list };
 enum class PipelineSchedule { message_driven, one_f_one_b, eager_one_f_one_b, gpipe };
 enum class PipelineTie { forward_first, backward_first, fifo };
+enum class Split { filter, channel, grid, spatial };
 enum class Match { automatic, before, after };
 enum class Switch { automatic, on, off };
 enum class Offload { none, host, file };
@@ -179,7 +180,9 @@ struct LocalSgdSection {
 struct StrategySection {
   StrategyKind kind = StrategyKind::joint;
   std::int64_t stages = 2;
-  std::int64_t replicas = 0; ///< 0: ranks / stages
+  std::int64_t replicas = 0; ///< 0: ranks / (stages * parts)
+  std::int64_t parts = 1;    ///< ranks that share the layers of a stage
+  Split split = Split::grid; ///< what they divide
   CutRule cut_rule = CutRule::flops;
   std::vector<std::int64_t> cuts;     ///< index of the first layer of stages 2..P, when cut_rule is list
   std::int64_t queue = 4;             ///< batches in flight between two stages

@@ -332,6 +332,9 @@ void validate(const RunConfig& config, Diagnostics& diagnostics) {
   const StrategySection& strategy = config.strategy;
   if (strategy.kind == StrategyKind::sil || strategy.kind == StrategyKind::pipeline)
     validateStages(config, diagnostics);
+  const bool shares = strategy.kind == StrategyKind::joint || strategy.kind == StrategyKind::pipeline;
+  diagnostics.check(strategy.parts == 1 || shares, {"strategy/parts", "strategy/kind"},
+                    "needs kind 'joint' or 'pipeline', not '" + nameOf(strategy.kind) + "'");
   diagnostics.check(strategy.replicas <= config.training.batch, {"strategy/replicas", "training/batch"},
                     number(strategy.replicas) + " replicas cannot share a batch of " +
                         number(config.training.batch) + " samples");

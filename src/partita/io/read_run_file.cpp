@@ -218,8 +218,10 @@ RunProgress RunFile::readProgress() const {
   progress.elapsed_seconds = number("elapsed_seconds");
   progress.training_seconds = number("training_seconds");
   progress.evaluation_seconds = number("evaluation_seconds");
+  const bool parts = H5Aexists(group.get(), "messages_between_parts") > 0;
   progress.traffic = {integer("bytes_between_stages"), integer("bytes_between_replicas"),
-                      integer("bytes_evaluation")};
+                      integer("bytes_evaluation"), parts ? integer("bytes_between_parts") : 0,
+                      parts ? integer("messages_between_parts") : 0};
   progress.stages = integer("stages");
   progress.replicas = integer("replicas");
   progress.ranks = integer("ranks");

@@ -93,9 +93,17 @@ struct RunFileContent {
   /// The parts of each tensor on this rank. All ranks together have every value exactly once.
   std::vector<std::vector<TensorPart>> parts;
 
-  /// Declares that this rank has the whole tensor.
+  /// Declares that this rank has these slices of a tensor, one after another in `values`.
+  void place(std::size_t tensor, const std::vector<TensorSlice>& slices, const Real* values) {
+    parts[tensor].clear();
+    for (const TensorSlice& slice : slices) {
+      parts[tensor].push_back({slice, values});
+      values += slice.size();
+    }
+  }
+  /// Declares that it has the whole tensor.
   void place(std::size_t tensor, const Real* values) {
-    parts[tensor] = {{wholeOf(tensors[tensor].extents), values}};
+    place(tensor, {wholeOf(tensors[tensor].extents)}, values);
   }
 };
 

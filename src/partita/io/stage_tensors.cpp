@@ -19,8 +19,8 @@ void placeValues(RunFileContent& content, const std::string& kind, const Stage& 
   for (const StageTensor& tensor : tensorsOf(stage, kind)) {
     for (std::size_t i = 0; i < content.tensors.size(); ++i) {
       const TensorRecord& record = content.tensors[i];
-      if (record.kind == kind && record.layer == tensor.layer && record.name == tensor.name)
-        content.place(i, values + tensor.offset);
+      if (tensor.owned && record.kind == kind && record.layer == tensor.layer && record.name == tensor.name)
+        content.place(i, tensor.slices, values + tensor.offset);
     }
   }
 }
@@ -54,6 +54,13 @@ const TensorRecord* recordOf(const RunFile& file, const std::string& kind, const
   return found != nullptr && found->extents == tensor.extents ? found : nullptr;
 }
 
+void readSlices(const RunFile& file, const TensorRecord& record, const StageTensor& tensor, Real* values) {
+  for (const TensorSlice& slice : tensor.slices) {
+    file.read(record, slice, values);
+    values += slice.size();
+  }
+}
+
 /// Values on the host, as one flat buffer like `own`; empty if the file lacks any of them. A head that the
 /// file lacks keeps its own values if `heads_may_lack`: the network was trained with other cuts, or without
 /// any.
@@ -66,7 +73,7 @@ std::optional<std::vector<Real>> valuesOfStage(const RunFile& file, const std::s
   for (const StageTensor& tensor : tensorsOf(stage, kind)) {
     const TensorRecord* found = recordOf(file, stored, tensor);
     if (found != nullptr)
-      file.read(*found, values.data() + tensor.offset);
+      readSlices(file, *found, tensor, values.data() + tensor.offset);
     else if (!heads_may_lack || !isOfHead(tensor.layer))
       return std::nullopt;
   }
@@ -121,16 +128,47 @@ void add(const StoredVector& values, const StageTensor& tensor, Sha256& hash) {
   }
 }
 
+/// A tensor that the parts of a stage have in slices, in the order of the whole; `own` is null if this part
+/// has none of it. Collective over the parts; only the first one adds to its hash.
+void addShared(const Communicator& parts, const StoredVector& values,
+               const std::vector<std::int64_t>& extents, const StageTensor* own, Sha256& hash) {
+  if (parts.size() == 1) return add(values, *own, hash);
+  std::vector<Real> held;
+  std::vector<TensorPart> slices;
+  if (own != nullptr && own->owned) {
+    held.resize(static_cast<std::size_t>(own->size));
+    values.copyOut(ExecSpace(), own->offset, own->size, held.data());
+    const Real* next = held.data();
+    for (const TensorSlice& slice : own->slices) {
+      slices.push_back({slice, next});
+      next += slice.size();
+    }
+  }
+  constexpr std::int64_t most = 1 << 16;
+  const std::int64_t row = valuesOf(extents) / extents[0];
+  gatherTensor(parts, extents, slices, std::max<std::int64_t>(1, most / row),
+               [&](std::int64_t, std::int64_t rows, const Real* block) {
+                 hash.update(block, static_cast<std::size_t>(rows * row) * sizeof(Real));
+               });
+}
+
+const StageTensor* find(const std::vector<StageTensor>& tensors, const LayerPlan& layer,
+                        const ParameterShape& shape) {
+  const auto found = std::find_if(tensors.begin(), tensors.end(), [&](const StageTensor& tensor) {
+    return tensor.name == shape.name && tensor.layer == layer.name();
+  });
+  return found == tensors.end() ? nullptr : &*found;
+}
+
 /// Adds parameters, then statistics, layer by layer, so that the order does not depend on the cuts.
-void addStage(const Stage& stage, Sha256& hash) {
+void addStage(const Communicator& parts, const Stage& stage, Sha256& hash) {
   const StoredVector statistics(stage.statistics());
-  auto beside = stage.statisticsTensors().begin();
-  const auto end = stage.statisticsTensors().end();
-  const auto& tensors = stage.tensors();
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    add(stage.masters(), tensors[i], hash);
-    if (i + 1 < tensors.size() && tensors[i + 1].layer == tensors[i].layer) continue;
-    for (; beside != end && beside->layer == tensors[i].layer; ++beside) add(statistics, *beside, hash);
+  const std::vector<LayerPlan> layers = stage.plan().withHead();
+  for (const LayerPlan* leaf : leavesOf(layers)) {
+    for (const ParameterShape& shape : leaf->whole().parameterShapes())
+      addShared(parts, stage.masters(), shape.extents, find(stage.tensors(), *leaf, shape), hash);
+    for (const ParameterShape& shape : leaf->whole().statisticsShapes())
+      addShared(parts, statistics, shape.extents, find(stage.statisticsTensors(), *leaf, shape), hash);
   }
 }
 
@@ -151,11 +189,13 @@ void receiveHash(const Communicator& chain, int from, Sha256& hash) {
 } // namespace
 
 std::string hashParameters(const Grid& grid, const std::vector<const Stage*>& stages) {
-  if (!grid.speaks()) return "";
+  if (!grid.ownsStages() || grid.replica() > 0) return "";
   const Communicator& chain = grid.chain();
   Sha256 hash; // plain data: each group continues the hash of the one before; the last sends it to rank 0
-  if (chain.rank() > 0) receiveHash(chain, chain.rank() - 1, hash);
-  for (const Stage* stage : stages) addStage(*stage, hash);
+  const bool speaks = grid.speaks();
+  if (speaks && chain.rank() > 0) receiveHash(chain, chain.rank() - 1, hash);
+  for (const Stage* stage : stages) addStage(grid.along(Axis::part), *stage, hash);
+  if (!speaks) return "";
   const int last = chain.size() - 1;
   if (last > 0) sendHash(chain, chain.rank() < last ? chain.rank() + 1 : 0, hash);
   if (chain.rank() == 0 && last > 0) receiveHash(chain, last, hash);

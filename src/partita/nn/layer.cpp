@@ -7,6 +7,7 @@
 #include "partita/nn/dropout.hpp"
 #include "partita/nn/elementwise.hpp"
 #include "partita/nn/embedding.hpp"
+#include "partita/nn/exchange.hpp"
 #include "partita/nn/group.hpp"
 #include "partita/nn/group_norm.hpp"
 #include "partita/nn/norm.hpp"
@@ -19,6 +20,16 @@ namespace {
 template <class Made, auto... settings>
 std::unique_ptr<Layer> make(const LayerPlan& plan) {
   return std::make_unique<Made>(plan, settings...);
+}
+
+/// A part of the stage masks its part of each sample.
+std::unique_ptr<Layer> makeDropout(const LayerPlan& plan) {
+  if (!plan.part) return std::make_unique<Dropout>(plan);
+  TensorSlice slice = wholeOf(plan.whole().in);
+  const std::size_t axis = isSequence(plan.in) ? 1 : 0;
+  slice.offset[axis] = plan.part->outputs.front().begin;
+  slice.extents = plan.in;
+  return std::make_unique<Dropout>(plan, slice);
 }
 
 } // namespace
@@ -40,11 +51,12 @@ const LayerTable<LayerFactory>& layerClasses() {
                                                 {"attention", make<Attention>},
                                                 {"layer-norm", make<Norm, Norm::Centre::mean>},
                                                 {"rms-norm", make<Norm, Norm::Centre::zero>},
-                                                {"dropout", make<Dropout>}};
+                                                {"dropout", makeDropout}};
   return classes;
 }
 
 std::unique_ptr<Layer> makeLayer(const LayerPlan& plan) {
+  if (plan.exchange) return std::make_unique<Exchange>(plan);
   return layerClasses().at(plan.spec.type)(plan);
 }
 

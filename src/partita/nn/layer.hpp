@@ -14,6 +14,7 @@
 
 namespace partita {
 
+class PartExchange;
 class ReplicaReduce;
 
 /// What a layer must know about the current call.
@@ -27,6 +28,7 @@ struct Pass {
   Real transport = 0;
   bool again = false; ///< repeats an earlier forward pass: statistics are not counted twice
   const ReplicaReduce* replicas = nullptr;                ///< null: there is only one replica
+  const PartExchange* parts = nullptr;                    ///< null: the stage has only one part
   const std::function<void()>* gradients_final = nullptr; ///< see `reportGradientsFinal`
   Vector work; ///< scratch, as long as the layer's `workValues`; free again after the call
 

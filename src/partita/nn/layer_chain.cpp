@@ -1,5 +1,7 @@
 #include "partita/nn/layer_chain.hpp"
 
+#include "partita/comm/part_exchange.hpp"
+
 #include <algorithm>
 
 namespace partita {
@@ -17,6 +19,8 @@ LayerChain::LayerChain(const std::vector<LayerPlan>& plans)
   for (const LayerPlan& plan : plans) {
     _layers.push_back(makeLayer(plan));
     _shapes.push_back(plan.parameterShapes());
+    _partial_output.push_back(plan.part && plan.part->partial_output);
+    _partial_input_gradient.push_back(plan.part && plan.part->partial_input_gradient);
     _begin.push_back(_begin.back() + plan.storedValues());
     _statistics_begin.push_back(_statistics_begin.back() + plan.statistics());
     if (plan.parameters() > 0) _first_trained = std::min(_first_trained, _layers.size() - 1);
@@ -103,11 +107,16 @@ Matrix LayerChain::forward(const ExecSpace& space, const Pass& pass, const Matri
     if (wanted && _begin[i + 1] > _begin[i]) wanted(space, _begin[i], _begin[i + 1]);
     unpack(space, i, false);
     _layers[i]->forward(space, pass, from, to, topRows(tape.saved[i], tape.rows));
+    if (_partial_output[i]) addParts(space, pass, to);
     roundTo(space, _numbers.parameters.precision, to);
     from = to;
   }
   tape.columns = from.extent(1);
   return from;
+}
+
+void LayerChain::addParts(const ExecSpace& space, const Pass& pass, const Matrix& values) const {
+  if (values.size() > 0) pass.parts->sum(space, Vector(values.data(), values.size()), pass.work);
 }
 
 /// The gradients of a layer are final.
@@ -143,6 +152,7 @@ void LayerChain::backward(const ExecSpace& space, const Pass& pass, const Matrix
     unpack(space, i, pass.accumulate);
     _layers[i]->backward(space, own, from, to, topRows(tape.saved[i], tape.rows), grad, before);
     report(); // unless the layer has done so itself
+    if (_partial_input_gradient[i]) addParts(space, pass, before);
     roundTo(space, _numbers.parameters.precision, before);
     grad = before;
     next = 1 - next;

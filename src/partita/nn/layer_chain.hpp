@@ -53,6 +53,7 @@ class LayerChain {
  private:
   void unpack(const ExecSpace& space, std::size_t layer, bool gradients) const;
   void pack(const ExecSpace& space, std::size_t layer) const;
+  void addParts(const ExecSpace& space, const Pass& pass, const Matrix& values) const;
   void handOn(const ExecSpace& space, std::size_t layer, const GradientReady& ready) const;
   LayerNumbers copyOf(std::size_t layer) const;
   /// Converts `values` columns of the plan to the columns of a call with input `in`, whose sequences may be
@@ -64,6 +65,8 @@ class LayerChain {
   std::vector<std::unique_ptr<Layer>> _layers;
   std::vector<bool> _copied; ///< are a layer's numbers 16-bit, and does it need them as `Real`?
   std::vector<std::vector<ParameterShape>> _shapes; ///< of each layer's own tensors
+  /// Of each layer: must its output, or the gradient of its input, be added up over the parts of the stage?
+  std::vector<bool> _partial_output, _partial_input_gradient;
   std::vector<std::int64_t> _begin;            ///< first value of each layer in the flat buffers, and the end
   std::vector<std::int64_t> _statistics_begin; ///< the same for statistics
   std::size_t _first_trained;                  ///< nothing before it needs a gradient

@@ -42,9 +42,15 @@ std::vector<Real> Stage::initialValues(const StagePlan& plan, std::uint64_t seed
   const std::vector<LayerPlan> all = plan.withHead();
   std::int64_t offset = 0;
   for (const LayerPlan* leaf : leavesOf(all)) {
-    const auto layer = makeLayer(*leaf);
+    if (leaf->parameterShapes().empty()) continue;
+    const auto layer = makeLayer(leaf->whole());
+    const std::vector<ParameterShape> whole = leaf->whole().parameterShapes();
     for (const ParameterShape& shape : leaf->parameterShapes()) {
-      layer->initialise(seed, shape.name, wholeOf(shape.extents), values.data() + offset);
+      Real* to = values.data() + offset;
+      for (const TensorSlice& slice : leaf->slicesOf(extentsOf(whole, shape.name))) {
+        layer->initialise(seed, shape.name, slice, to);
+        to += slice.size();
+      }
       offset += storedSize(shape.size());
     }
   }
@@ -137,6 +143,7 @@ Pass Stage::completed(Pass pass) const {
   pass.work = _scratch;
   pass.seed = _seed;
   pass.replicas = _replicas;
+  pass.parts = _parts;
   return pass;
 }
 

@@ -2,6 +2,7 @@
 
 #include "partita/config/user_error.hpp"
 #include "partita/plan/balanced_cuts.hpp"
+#include "partita/plan/parts/part_of_stage.hpp"
 #include "partita/plan/strategy_plan.hpp"
 
 #include <algorithm>
@@ -66,7 +67,8 @@ GridPlan dealStages(const Partition& partition, int ranks, int replicas, int par
 
 GridPlan planGrid(const StrategySection& strategy, const Partition& partition, int ranks) {
   const int others = planOf(strategy).ranksWithoutStage(strategy);
-  GridPlan grid = dealStages(partition, ranks - others, static_cast<int>(strategy.replicas));
+  GridPlan grid = dealStages(partition, ranks - others, static_cast<int>(strategy.replicas),
+                             static_cast<int>(strategy.parts));
   grid.ranks = ranks;
   return grid;
 }
@@ -77,7 +79,8 @@ StageMemory stageMemory(const RunConfig& config, const Partition& partition, con
   const std::size_t group = place.group;
   place.first = stage == grid.first_stage[group];
   place.last = stage + 1 == grid.first_stage[group + 1];
-  return stageMemory(partition.stages[stage], config, place, device);
+  // The first part has most of a stage.
+  return stageMemory(ownStage(partition.stages[stage], config.strategy, 0), config, place, device);
 }
 
 } // namespace partita

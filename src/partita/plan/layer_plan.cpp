@@ -1,18 +1,32 @@
 #include "partita/plan/layer_plan.hpp"
 
 #include "partita/plan/layer_rules.hpp"
+#include "partita/plan/layers/table.hpp"
 
 #include <algorithm>
 #include <numeric>
+#include <stdexcept>
 
 namespace partita {
 
+const std::vector<std::int64_t>& extentsOf(const std::vector<ParameterShape>& shapes,
+                                           const std::string& name) {
+  for (const ParameterShape& shape : shapes)
+    if (shape.name == name) return shape.extents;
+  throw std::logic_error("no tensor '" + name + "'");
+}
+
 const LayerRules& LayerPlan::rules() const {
+  if (exchange) return exchangeRules();
   return *layerRules().at(spec.type);
 }
 
 std::vector<ParameterShape> LayerPlan::parameterShapes() const {
   return rules().parameters(*this);
+}
+
+std::vector<TensorSlice> LayerPlan::slicesOf(const std::vector<std::int64_t>& whole_extents) const {
+  return part ? partita::slicesOf(*part, whole_extents) : std::vector<TensorSlice>{wholeOf(whole_extents)};
 }
 
 std::vector<ParameterShape> LayerPlan::statisticsShapes() const {
@@ -60,7 +74,11 @@ std::int64_t LayerPlan::savedValues() const {
   return rules().savedValues(*this);
 }
 std::int64_t LayerPlan::workValues(std::int64_t rows) const {
-  return rules().workValues(*this, rows);
+  std::int64_t values = rules().workValues(*this, rows);
+  // Room for what a rank receives at a time while the values of all parts are added up.
+  if (part && part->partial_output) values = std::max(values, rows * outputs() / part->parts + 1);
+  if (part && part->partial_input_gradient) values = std::max(values, rows * inputs() / part->parts + 1);
+  return values;
 }
 std::int64_t LayerPlan::realCopies() const {
   return rules().realCopies(*this);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "partita/config/run_config.hpp"
+#include "partita/plan/layer_part.hpp"
 #include "partita/plan/shape.hpp"
 
 #include <algorithm>
@@ -26,6 +27,10 @@ struct ParameterShape {
   std::int64_t size() const { return valuesOf(extents); }
 };
 
+/// The extents of the tensor of that name, which must be one of `shapes`.
+const std::vector<std::int64_t>& extentsOf(const std::vector<ParameterShape>& shapes,
+                                           const std::string& name);
+
 class LayerRules;
 
 /// Shape and cost of one layer of a network; all counts are for one sample. LayerRules has whatever depends
@@ -41,16 +46,21 @@ struct LayerPlan {
   Shape in, out;
   Initialisation initialisation = Initialisation::he;
   std::vector<LayerPlan> body, shortcut; ///< of a group
+  std::shared_ptr<const LayerPart> part; ///< of a stage that ranks share; null: this rank has the whole layer
+  std::shared_ptr<const ExchangePlan> exchange; ///< null: a layer of the network
 
   std::int64_t inputs() const { return valuesOf(in); }
   std::int64_t outputs() const { return valuesOf(out); }
   std::string name() const { return place + "." + spec.type; } ///< "layer3.dense"
+  const LayerPlan& whole() const { return part ? *part->whole : *this; }
   bool group() const { return !body.empty(); }
   const LayerRules& rules() const; ///< of its type
 
   std::vector<ParameterShape> parameterShapes() const; ///< of this layer alone, in the order of the buffer
-  std::int64_t parameters() const;                     ///< with those of the layers inside
-  std::int64_t storedValues() const;                   ///< values of these in a flat buffer, gaps included
+  /// What this rank has of a tensor of this layer whose extents as a whole are given.
+  std::vector<TensorSlice> slicesOf(const std::vector<std::int64_t>& whole_extents) const;
+  std::int64_t parameters() const;   ///< with those of the layers inside
+  std::int64_t storedValues() const; ///< values of these in a flat buffer, gaps included
   /// State that training updates and no gradient reaches (running means), in the order of its buffer.
   std::vector<ParameterShape> statisticsShapes() const;
   std::int64_t statistics() const; ///< with those of the layers inside

@@ -68,6 +68,10 @@ class LayerRules {
   }
   virtual std::int64_t realCopies(const LayerPlan& plan) const { return plan.storedValues(); }
   virtual LayerWork work() const { return LayerWork::elementwise; }
+  /// Does each channel of the output follow from the same channel of the input?
+  virtual bool channelwise() const {
+    return work() == LayerWork::elementwise || work() == LayerWork::pooling;
+  }
   /// How its windows lie over the places of an image or a volume; none if it has no windows.
   virtual std::optional<WindowPlan> windows(const LayerPlan&) const { return {}; }
 

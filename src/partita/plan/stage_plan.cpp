@@ -42,8 +42,11 @@ std::vector<StageTensor> tensorsOf(const std::vector<LayerPlan>& layers,
   std::vector<StageTensor> tensors;
   std::int64_t offset = 0;
   for (const LayerPlan* layer : leavesOf(layers)) {
+    const std::vector<ParameterShape> whole = (layer->whole().*shapes)();
     for (const ParameterShape& shape : (layer->*shapes)()) {
-      tensors.push_back({layer->name(), shape.name, shape.extents, offset, shape.size()});
+      const std::vector<std::int64_t> extents = extentsOf(whole, shape.name);
+      tensors.push_back({layer->name(), shape.name, extents, offset, shape.size(), layer->slicesOf(extents),
+                         !layer->part || layer->part->owns});
       offset += storedSize(shape.size(), granule);
     }
   }

@@ -24,9 +24,12 @@ class TrainingFlops {
 
 /// A tensor of a flat buffer.
 struct StageTensor {
-  std::string layer, name; ///< "layer3.dense", "weight"
-  std::vector<std::int64_t> extents;
-  std::int64_t offset = 0, size = 0; ///< in values
+  std::string layer, name;           ///< "layer3.dense", "weight"
+  std::vector<std::int64_t> extents; ///< of the whole tensor
+  std::int64_t offset = 0, size = 0; ///< in values, of what this rank has
+  /// What it has: slices one after another. All of the tensor, unless other ranks share the stage.
+  std::vector<TensorSlice> slices;
+  bool owned = true; ///< does this rank write them? Another part of the stage has the same ones otherwise
 };
 
 /// The parameters of some layers in their flat buffer. Offsets are multiples of `tensor_granule`.

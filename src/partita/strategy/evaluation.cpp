@@ -140,8 +140,14 @@ Evaluation evaluateJoined(const ExecSpace& space, const RunConfig& config, Grid&
   std::vector<Score> scores(stages.size(), Score(0));
   const int used = first_stages > 0 ? first_stages : grid.plan().stages;
   const std::int64_t labels = set.labels_per_sample;
+  const auto count_parts = [&stages](bool counts) {
+    for (const auto& stage : stages)
+      if (stage->parts != nullptr) stage->parts->countTraffic(counts);
+  };
+  count_parts(false); // only training counts
   if (grid.ownsStages() && grid.firstStage() < used)
     EvaluatedShare(config, grid, stages, labels, used).run(space, sets, set, outputs, scores);
+  count_parts(true);
   const auto count = static_cast<std::size_t>(used);
   std::vector<double> sums(2 * count, 0.0);
   for (std::size_t s = 0; s < stages.size() && stages[s]->index() < used && grid.part() == 0; ++s) {

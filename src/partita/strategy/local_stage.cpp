@@ -2,6 +2,7 @@
 
 #include "partita/data/order.hpp"
 #include "partita/plan/layer_rules.hpp"
+#include "partita/plan/parts/part_of_stage.hpp"
 #include "partita/plan/run_length.hpp"
 #include "partita/plan/strategies/sil.hpp"
 #include "partita/plan/strategy_plan.hpp"
@@ -215,6 +216,12 @@ void LocalStage::meet(Grid& grid) {
   stage.setReplicas(replicas.get());
 }
 
+void LocalStage::share(Grid& grid) {
+  if (grid.plan().parts == 1) return;
+  parts = std::make_unique<PartExchange>(grid.along(Axis::part), grid.paths().messages, grid.traffic);
+  stage.setParts(parts.get());
+}
+
 Matrix LocalStage::perLabel(const Matrix& values) const {
   const auto width = static_cast<std::size_t>(labels.width());
   return Matrix(values.data(), values.size() / width, width);
@@ -252,8 +259,11 @@ std::vector<std::unique_ptr<LocalStage>> makeLocalStages(const RunConfig& config
                                                          Grid& grid, std::int64_t classes) {
   std::vector<std::unique_ptr<LocalStage>> stages;
   for (int index = grid.firstStage(); index < grid.endStage(); ++index) {
-    stages.push_back(std::make_unique<LocalStage>(config, partition.stages[static_cast<std::size_t>(index)],
-                                                  classes, passCapacity(config, grid.replicas())));
+    const StagePlan plan =
+        ownStage(partition.stages[static_cast<std::size_t>(index)], config.strategy, grid.part());
+    stages.push_back(
+        std::make_unique<LocalStage>(config, plan, classes, passCapacity(config, grid.replicas())));
+    stages.back()->share(grid);
     if (!planOf(config.strategy).replicasDiffer(config.strategy)) stages.back()->meet(grid);
   }
   return stages;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "partita/comm/grid.hpp"
+#include "partita/comm/part_exchange.hpp"
 #include "partita/comm/replica_reduce.hpp"
 #include "partita/nn/loss.hpp"
 #include "partita/nn/reencode.hpp"
@@ -23,6 +24,8 @@ struct JoinedTape : Tape {
 struct LocalStage {
   LocalStage(const RunConfig& config, const StagePlan& plan, std::int64_t classes, std::int64_t capacity);
 
+  /// Connects the stage with its other parts; `grid` must outlive the stage.
+  void share(Grid& grid);
   /// Makes the stage share statistics with the other replicas; `grid` must outlive the stage.
   void meet(Grid& grid);
 
@@ -62,6 +65,7 @@ struct LocalStage {
   Score score;
   std::unique_ptr<Loss> loss; ///< the stage's own; null if it gets its gradient from the next stage
   std::unique_ptr<ReplicaReduce> replicas; ///< null: one replica, or a stage without statistics
+  std::unique_ptr<PartExchange> parts;     ///< null: one part
 
  private:
   Matrix perLabel(const Matrix& values) const; ///< reshaped to one row per label

@@ -104,6 +104,7 @@ class StageUpdater {
   std::vector<double> tensorSquares(const ExecSpace& space) const { return _norm.squares(space); }
 
   LocalStage& local() { return _local; }
+  const LocalStage& local() const { return _local; }
   const Optimiser& optimiser() const { return *_optimiser; }
   const LossScale& lossScale() const { return _scale; }
   std::int64_t step() const { return _step; }

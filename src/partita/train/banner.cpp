@@ -96,9 +96,12 @@ void showNumbers(const RunConfig& config, const Partition& partition, const Grid
 void showPartition(const RunConfig& config, const Partition& partition, const GridPlan& grid,
                    const DeviceKind& device) {
   char line[192];
-  std::snprintf(line, sizeof line, "%s, %d stage%s x %d replica%s on %d rank%s",
+  const std::string parts =
+      grid.parts == 1 ? ""
+                      : " x " + std::to_string(grid.parts) + " parts (" + nameOf(config.strategy.split) + ")";
+  std::snprintf(line, sizeof line, "%s, %d stage%s x %d replica%s%s on %d rank%s",
                 nameOf(config.strategy.kind).c_str(), grid.stages, grid.stages == 1 ? "" : "s", grid.replicas,
-                grid.replicas == 1 ? "" : "s", grid.ranks, grid.ranks == 1 ? "" : "s");
+                grid.replicas == 1 ? "" : "s", parts.c_str(), grid.ranks, grid.ranks == 1 ? "" : "s");
   Log::info(std::string("# ") + line);
   Log::info("# rank stage layers  parameters  FLOP/sample  parameters   gradients   optimiser activations"
             "     buffers");

@@ -31,8 +31,8 @@ void CheckpointJob::copy() {
 void RunNumbers::sum(const Communicator& comm) {
   std::vector<double> all;
   const auto visit = [&](auto&& take) {
-    for (double* number : {&between_stages, &between_replicas, &evaluation, &elapsed_seconds,
-                           &training_seconds, &evaluation_seconds})
+    for (double* number : {&between_stages, &between_replicas, &between_parts, &part_messages, &evaluation,
+                           &elapsed_seconds, &training_seconds, &evaluation_seconds})
       take(*number);
     for (LossSums& score : scores)
       for (double* number : {&score.loss, &score.correct, &score.rows}) take(*number);
@@ -48,7 +48,8 @@ void RunNumbers::sum(const Communicator& comm) {
 
 void RunNumbers::copyTo(RunProgress& progress) const {
   progress.traffic = {static_cast<std::int64_t>(between_stages), static_cast<std::int64_t>(between_replicas),
-                      static_cast<std::int64_t>(evaluation)};
+                      static_cast<std::int64_t>(evaluation), static_cast<std::int64_t>(between_parts),
+                      static_cast<std::int64_t>(part_messages)};
   progress.elapsed_seconds = elapsed_seconds;
   progress.training_seconds = training_seconds;
   progress.evaluation_seconds = evaluation_seconds;

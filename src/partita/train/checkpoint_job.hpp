@@ -15,7 +15,8 @@ namespace partita {
 
 /// Numbers of a run that are summed over ranks: each rank sets its own, and leaves the others 0.
 struct RunNumbers {
-  double between_stages = 0.0, between_replicas = 0.0, evaluation = 0.0;          ///< traffic, bytes
+  double between_stages = 0.0, between_replicas = 0.0, between_parts = 0.0, evaluation = 0.0; ///< bytes
+  double part_messages = 0.0;
   double elapsed_seconds = 0.0, training_seconds = 0.0, evaluation_seconds = 0.0; ///< of rank 0
   std::vector<LossSums> scores;                                                   ///< as in RunProgress
   std::vector<UpdateState> updates;                                               ///< as in RunProgress

@@ -29,6 +29,7 @@ JsonObject gridObject(const Grid& grid) {
   JsonObject object;
   object.add("stages", std::int64_t{grid.plan().stages});
   object.add("replicas", std::int64_t{grid.plan().replicas});
+  object.add("parts", std::int64_t{grid.plan().parts});
   object.add("ranks", std::int64_t{grid.plan().ranks});
   return object;
 }
@@ -74,11 +75,13 @@ struct Counters {
   explicit Counters(const Grid& grid)
       : between_stages(grid.world().total(grid.traffic.between_stages)),
         between_replicas(grid.world().total(grid.traffic.between_replicas)),
+        between_parts(grid.world().total(grid.traffic.between_parts)),
+        part_messages(grid.world().total(grid.traffic.part_messages)),
         evaluation(grid.world().total(grid.traffic.evaluation)),
         device(grid.world().gather(AllocationCounter::peakBytes())),
         resident(grid.world().gather(peakResidentBytes())) {}
 
-  std::int64_t between_stages, between_replicas, evaluation;
+  std::int64_t between_stages, between_replicas, between_parts, part_messages, evaluation;
   std::vector<std::int64_t> device, resident; // by rank
 };
 
@@ -118,6 +121,8 @@ std::string textOf(const Summary& summary, const RunConfig& deck, const Partitio
   json.add("partition", partitionList(deck, partition, grid));
   json.add("bytes_between_stages", counters.between_stages);
   json.add("bytes_between_replicas", counters.between_replicas);
+  json.add("bytes_between_parts", counters.between_parts);
+  json.add("messages_between_parts", counters.part_messages);
   json.add("bytes_evaluation", counters.evaluation);
   json.add("peak_device_bytes", counters.device);
   json.add("peak_rss_bytes", counters.resident);
@@ -134,6 +139,10 @@ void show(const Summary& summary, const RunConfig& deck, const Partition& partit
     std::snprintf(line, sizeof line, ", perplexity %.4f", value);
     perplexity = line;
   }
+  const std::string parts =
+      counters.part_messages == 0
+          ? ""
+          : ", " + formatBytes(static_cast<double>(counters.between_parts)) + " between parts";
   std::snprintf(
       line, sizeof line,
       "test accuracy %.2f %%%s, %s samples/s, %.2f s training, %s between stages, %s between replicas",
@@ -141,7 +150,7 @@ void show(const Summary& summary, const RunConfig& deck, const Partition& partit
       formatCount(samplesPerSecond(summary, deck)).c_str(), summary.times.training,
       formatBytes(static_cast<double>(counters.between_stages)).c_str(),
       formatBytes(static_cast<double>(counters.between_replicas)).c_str());
-  Log::info(line);
+  Log::info(std::string(line) + parts);
   Log::info("parameters_hash " + summary.parameters_hash);
 }
 
@@ -204,7 +213,7 @@ void writeParameters(const std::string& path, const RunFacts& facts, const Setup
     placeValues(content, kind, stage, copies.back().data());
   };
   for (const auto& local : setup.stages) {
-    if (!setup.grid.speaks()) break;
+    if (setup.grid.replica() > 0) break;
     place(parameters_kind, local->stage, local->stage.masters());
     place(statistics_kind, local->stage, StoredVector(local->stage.statistics()));
   }

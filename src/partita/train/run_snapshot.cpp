@@ -20,7 +20,6 @@ bool RunSnapshot::ofEachReplica(const std::string& kind) const {
 /// Replicas with the same values share the work of writing them.
 bool RunSnapshot::writesHere(const std::string& kind, std::size_t number) const {
   const Grid& grid = _run.grid;
-  if (grid.part() != 0) return false;
   return ofEachReplica(kind) || static_cast<int>(number % grid.replicas()) == grid.replica();
 }
 
@@ -92,7 +91,7 @@ void RunSnapshot::copyValues(const ExecSpace& space, CheckpointJob& job,
         return record.kind == stored && record.layer == tensor.layer && record.name == tensor.name;
       });
       const std::size_t number = found - tensors.begin();
-      if (found == tensors.end() || !writesHere(kind, number)) continue;
+      if (found == tensors.end() || !tensor.owned || !writesHere(kind, number)) continue;
       Real* to = _copy.data() + used;
       // A forward pass already changes statistics: only values that nothing but an update changes may be left
       // to the thread.
@@ -101,7 +100,7 @@ void RunSnapshot::copyValues(const ExecSpace& space, CheckpointJob& job,
       } else {
         values.copyOut(space, tensor.offset, tensor.size, to);
       }
-      job.content.place(number, to);
+      job.content.place(number, tensor.slices, to);
       used += tensor.size;
     }
   };
@@ -134,6 +133,8 @@ RunNumbers RunSnapshot::ownNumbers(const ExecSpace& space, const std::vector<Sta
   RunNumbers numbers;
   numbers.between_stages = static_cast<double>(grid.traffic.between_stages);
   numbers.between_replicas = static_cast<double>(grid.traffic.between_replicas);
+  numbers.between_parts = static_cast<double>(grid.traffic.between_parts);
+  numbers.part_messages = static_cast<double>(grid.traffic.part_messages);
   numbers.evaluation = static_cast<double>(grid.traffic.evaluation);
   if (grid.world().rank() == 0) {
     const RunTimes times = _run.clock.times();
@@ -144,6 +145,7 @@ RunNumbers RunSnapshot::ownNumbers(const ExecSpace& space, const std::vector<Sta
   numbers.scores.resize(progress.stages * progress.replicas);
   numbers.updates.resize(progress.stages);
   for (StageUpdater* updater : updaters) {
+    if (grid.part() > 0) break; // all parts have the same
     const Score::Sums sums = updater->local().score.peek(space);
     const int stage = updater->local().index();
     numbers.scores[progress.scoreIndex(stage, grid.replica())] = {sums.loss, sums.correct, sums.rows};

@@ -25,10 +25,11 @@ RunConfig withoutIdlePrefetch(RunConfig config, const Communicator& world) {
   return config;
 }
 
-/// A run without training has no state to offload.
-RunConfig withOffload(RunConfig config, bool learns, const std::string& scratch) {
+/// A run without training has no state to offload, and each rank has all of a stage.
+RunConfig forPurpose(RunConfig config, bool learns, const std::string& scratch) {
   OptimiserSection& optimiser = config.optimiser;
   if (!learns) optimiser.offload = Offload::none;
+  if (!learns) config.strategy.parts = 1;
   if (optimiser.offload_directory.empty()) optimiser.offload_directory = scratch;
   return config;
 }
@@ -136,7 +137,7 @@ Plans::Plans(const RunConfig& config, const Communicator& world, bool learns, co
 
 Setup::Setup(const Communicator& world, const RunConfig& deck, bool learns, const std::string& scratch,
              const TrainedInput* trained)
-    : config(withOffload(withoutIdlePrefetch(effective(deck), world), learns, scratch)),
+    : config(forPurpose(withoutIdlePrefetch(effective(deck), world), learns, scratch)),
       watchdog(watchSetUp(world, config)), plans(makePlans(world, config, learns, trained, watchdog)),
       grid(world, plans.grid,
            chooseMessagePaths(config.run.device_aware_mpi, config.strategy.wire, config.run.precision)),

@@ -19,6 +19,7 @@ void refuseSequence(const LayerPlan& plan) {
 class BatchNormRules : public LayerRules {
  public:
   LayerWork work() const override { return LayerWork::normalisation; }
+  bool channelwise() const override { return true; }
 
   Shape output(const LayerPlan& plan) const override {
     refuseSequence(plan);

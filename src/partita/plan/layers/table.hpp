@@ -10,6 +10,8 @@ namespace partita {
 // dense.cpp
 const LayerRules& denseRules();
 const LayerRules& elementwiseRules();
+// exchange.cpp
+const LayerRules& exchangeRules(); ///< of steps between layers, which no deck has
 // group.cpp
 const LayerRules& blockRules();
 const LayerRules& residualRules();

@@ -10,6 +10,7 @@ class PipelinePlan : public StrategyPlan {
   void normalise(StrategySection& section) const override {
     section.sil.input = StageInput::relay;
     section.sil.recovery_epochs = 0;
+    if (section.parts == 1) section.split = Split::grid;
   }
 
   bool gradientsCross() const override { return true; }

@@ -4,6 +4,7 @@
 #include "partita/data/order.hpp"
 #include "partita/plan/run_length.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 namespace partita {
@@ -87,10 +88,11 @@ bool PipelineTraining::run(const ExecSpace& space) {
 
 void PipelineTraining::step(const ExecSpace& space, BatchReader& reader, const Position& position) {
   alive();
-  const bool reports = _updaters.back()->reports(), one_stage = _context.partition.stages.size() == 1;
+  const bool reports = _updaters.back()->reports(),
+             alone = _context.partition.stages.size() == 1 && _context.grid.plan().parts == 1;
   StepPartners partners{_context.grid.world()};
-  // A network of one stage is clipped on the device without waiting.
-  if (!one_stage) partners.squares = [this](const ExecSpace& on) { return squaresOfAll(on); };
+  // A network that one rank has is clipped on the device without waiting.
+  if (!alone) partners.squares = [this](const ExecSpace& on) { return squaresOfAll(on); };
   const std::optional<double> squares = takeStep(space, _updaters, partners, [&] {
     _work->begin(reader, static_cast<std::uint64_t>(_context.length.runStep(position) - 1));
     _engine->runBatch(space);
@@ -111,16 +113,24 @@ void PipelineTraining::report(const ExecSpace& space, const Position& position,
 double PipelineTraining::squaresOfAll(const ExecSpace& space) const {
   std::vector<double> squares;
   for (const StagePlan& plan : _context.partition.stages) {
-    const std::size_t tensors = parameterTensors(plan.withHead()).size();
-    const int own = plan.index - _context.grid.firstStage();
-    if (_context.grid.owns(plan.index)) {
-      const auto measured = _updaters[static_cast<std::size_t>(own)]->tensorSquares(space);
-      squares.insert(squares.end(), measured.begin(), measured.end());
-    } else {
-      squares.resize(squares.size() + tensors, 0.0);
+    const std::vector<StageTensor> tensors = parameterTensors(plan.withHead());
+    const std::size_t first = squares.size();
+    squares.resize(first + tensors.size(), 0.0);
+    if (!_context.grid.owns(plan.index)) continue;
+    const StageUpdater& own = *_updaters[static_cast<std::size_t>(plan.index - _context.grid.firstStage())];
+    const std::vector<double> measured = own.tensorSquares(space);
+    const std::vector<StageTensor>& held = own.local().stage.tensors();
+    for (std::size_t i = 0; i < held.size(); ++i) {
+      if (!held[i].owned) continue;
+      const auto same = std::find_if(tensors.begin(), tensors.end(), [&](const StageTensor& tensor) {
+        return tensor.layer == held[i].layer && tensor.name == held[i].name;
+      });
+      squares[first + static_cast<std::size_t>(same - tensors.begin())] = measured[i];
     }
   }
-  _context.grid.chain().sum(squares); // exactly one rank contributes to each entry
+  // Exactly one rank of a chain contributes to each entry, and each part what it has of it.
+  _context.grid.chain().sum(squares);
+  if (_context.grid.plan().parts > 1) _context.grid.along(Axis::part).sum(squares);
   double sum = 0.0;
   for (const double square : squares) sum += square;
   return sum;

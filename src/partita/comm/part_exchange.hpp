@@ -1,0 +1,57 @@
+#pragma once
+
+#include "partita/comm/message_path.hpp"
+#include "partita/comm/mpi.hpp"
+#include "partita/core/types.hpp"
+#include "partita/plan/layer_part.hpp"
+
+namespace partita {
+
+/// Values that the parts of a stage gather and add up in the middle of a pass, by ring algorithms with one
+/// message per step (Thakur, Rabenseifner and Gropp, IJHPCA 19, 2005). Sums are formed in the same order in
+/// every run, and all ranks get the same bits. Every function is collective over the ring.
+class PartExchange {
+ public:
+  /// The ranks of `parts` are in the order of the parts.
+  PartExchange(const Communicator& parts, MessagePath path, Traffic& traffic);
+
+  /// values [n] += those of all other parts. `work`: n / parts + 1 values.
+  void sum(const ExecSpace& space, const Vector& values, const Vector& work) const;
+  /// Gathers the ranges of all ranks of the ring: own [rows, own width] -> all [rows, sum of widths], where a
+  /// row is an item of the plan. `work`: as long as `all`.
+  void gather(const ExecSpace& space, const ExchangePlan& plan, const Matrix& own, const Matrix& all,
+              const Vector& work) const;
+  /// Adds up `all` of the ring's ranks, and keeps the own range. `work`: as long as `all` and the largest
+  /// range together.
+  void reduce(const ExecSpace& space, const ExchangePlan& plan, const Matrix& all, const Matrix& own,
+              const Vector& work) const;
+
+  /// Does what is sent from now on belong to training? Only that is counted.
+  void countTraffic(bool counts) { _counts = counts; }
+
+ private:
+  /// Consecutive values of a buffer, one range per rank of the ring; the last one is followed by its end.
+  using Bounds = std::vector<std::int64_t>;
+  struct Ring {
+    int next, last, place, count; ///< neighbours, as ranks of the parts
+  };
+  Ring ringOf(const PartRing& ring) const;
+  void gatherChunks(const ExecSpace& space, const Ring& ring, Real* values, const Bounds& bounds) const;
+  void reduceChunks(const ExecSpace& space, const Ring& ring, Real* values, const Bounds& bounds,
+                    Real* work) const;
+  void step(const ExecSpace& space, const Ring& ring, const Real* out, std::int64_t out_count, Real* in,
+            std::int64_t in_count) const;
+
+  using PinnedVector = Kokkos::View<Real*, Kokkos::LayoutRight, PinnedSpace>;
+  const Communicator& _parts;
+  MessagePath _path;
+  Traffic& _traffic;
+  bool _counts = true;
+  mutable PinnedVector _out, _in; ///< where messages are staged; they grow to the largest message
+};
+
+/// from [rows, from_columns] -> to [rows, to_columns]: the first `columns` of each row.
+void copyColumns(const ExecSpace& space, const Real* from, std::int64_t from_columns, Real* to,
+                 std::int64_t to_columns, std::int64_t rows, std::int64_t columns);
+
+} // namespace partita

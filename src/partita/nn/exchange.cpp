@@ -1,0 +1,58 @@
+#include "partita/nn/exchange.hpp"
+
+#include "partita/comm/part_exchange.hpp"
+
+#include <numeric>
+
+namespace partita {
+
+namespace {
+
+/// One row per item.
+Matrix perItem(const Matrix& matrix, std::int64_t items) {
+  return Matrix(matrix.data(), matrix.extent(0) * items, matrix.extent(1) / items);
+}
+
+} // namespace
+
+/// The own range of all columns.
+void Exchange::slice(const ExecSpace& space, const Matrix& all, const Matrix& own) const {
+  const ExchangePlan& plan = *_plan.exchange;
+  const std::int64_t before =
+      std::accumulate(plan.widths.begin(), plan.widths.begin() + plan.place, std::int64_t{0});
+  copyColumns(space, all.data() + before, all.extent(1), own.data(), own.extent(1), own.extent(0),
+              own.extent(1));
+}
+
+void Exchange::forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
+                       const Matrix&) {
+  const ExchangePlan& plan = *_plan.exchange;
+  const Matrix from = perItem(in, plan.items), to = perItem(out, plan.items);
+  switch (plan.kind) {
+  case PartStep::gather_slice:
+  case PartStep::gather_reduce:
+    return pass.parts->gather(space, plan, from, to, pass.work);
+  case PartStep::slice_gather:
+    return slice(space, from, to);
+  case PartStep::reduce_gather:
+    return pass.parts->reduce(space, plan, from, to, pass.work);
+  }
+}
+
+void Exchange::backward(const ExecSpace& space, const Pass& pass, const Matrix&, const Matrix&, const Matrix&,
+                        const Matrix& grad_out, const Matrix& grad_in) {
+  if (grad_in.size() == 0) return;
+  const ExchangePlan& plan = *_plan.exchange;
+  const Matrix from = perItem(grad_out, plan.items), to = perItem(grad_in, plan.items);
+  switch (plan.kind) {
+  case PartStep::slice_gather:
+  case PartStep::reduce_gather:
+    return pass.parts->gather(space, plan, from, to, pass.work);
+  case PartStep::gather_slice:
+    return slice(space, from, to);
+  case PartStep::gather_reduce:
+    return pass.parts->reduce(space, plan, from, to, pass.work);
+  }
+}
+
+} // namespace partita

@@ -1,0 +1,22 @@
+#pragma once
+
+#include "partita/nn/layer.hpp"
+
+namespace partita {
+
+/// A step between two layers of a stage that ranks share: they exchange ranges of an activation, and of its
+/// gradient, as its ExchangePlan says. Needs `Pass::parts`.
+class Exchange : public PlannedLayer {
+ public:
+  using PlannedLayer::PlannedLayer;
+
+  void forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
+               const Matrix& saved) override;
+  void backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
+                const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) override;
+
+ private:
+  void slice(const ExecSpace& space, const Matrix& all, const Matrix& own) const;
+};
+
+} // namespace partita

@@ -1,0 +1,34 @@
+#include "partita/plan/layer_part.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <stdexcept>
+
+namespace partita {
+
+AxisRange rangeOf(std::int64_t extent, int parts, int part) {
+  if (extent < parts) throw std::logic_error("an axis with fewer indices than parts");
+  const std::int64_t least = extent / parts, larger = extent % parts;
+  const std::int64_t begin = part * least + std::min<std::int64_t>(part, larger);
+  return {begin, begin + least + (part < larger ? 1 : 0)};
+}
+
+std::vector<TensorSlice> slicesOf(const LayerPart& part, const std::vector<std::int64_t>& whole) {
+  const TensorSlice all = wholeOf(whole);
+  std::vector<TensorSlice> slices;
+  for (const AxisRange& rows : part.outputs) slices.push_back(all.rows(rows.begin, rows.size()));
+  if (slices.empty()) slices.push_back(all);
+  if (part.inputs.empty() || whole.size() < 2) return slices;
+  if (part.inputs.size() > 1) throw std::logic_error("several ranges of inputs");
+  for (TensorSlice& slice : slices) {
+    slice.offset[1] = part.inputs.front().begin;
+    slice.extents[1] = part.inputs.front().size();
+  }
+  return slices;
+}
+
+std::int64_t ExchangePlan::columns() const {
+  return std::accumulate(widths.begin(), widths.end(), std::int64_t{0});
+}
+
+} // namespace partita

@@ -1,0 +1,124 @@
+#include "partita/plan/parts/part_of_stage.hpp"
+
+#include "partita/plan/parts/divide_layers.hpp"
+
+namespace partita {
+
+StagePlan partOfStage(const StagePlan& stage, const StrategySection& strategy, int part) {
+  LayerDivider divider(strategy, part, stage.first());
+  const Shape &in = stage.layers.front().in, &out = stage.layers.back().out;
+  PartChain chain =
+      divider.divide(stage.layers, stage.first() ? wholeFlow(in) : divider.between(in), stage.last());
+  const Flow wanted = stage.last() ? wholeFlow(out) : divider.between(out);
+  if (wanted.layout == Layout::channels)
+    chain.toChannels(stage.layers.back(), wanted);
+  else
+    chain.toWhole(stage.layers.back());
+  StagePlan own = stage;
+  own.layers = chain.take();
+  for (auto* layers : {&own.head, &own.decoder})
+    for (LayerPlan& layer : *layers) layer = wholeOnPart(layer, static_cast<int>(strategy.parts), part);
+  return own;
+}
+
+StagePlan ownStage(const StagePlan& stage, const StrategySection& strategy, int part) {
+  return strategy.parts > 1 ? partOfStage(stage, strategy, part) : stage;
+}
+
+namespace {
+
+/// Sums up what a part sends.
+class TrafficCount {
+ public:
+  TrafficCount(int part, std::int64_t value_bytes) : _part(part), _value_bytes(value_bytes) {}
+
+  /// All chunks pass through each rank of a ring except one.
+  void ring(const std::vector<std::int64_t>& chunks, int except) {
+    for (std::size_t i = 0; i < chunks.size(); ++i) {
+      if (static_cast<int>(i) == except || chunks[i] == 0) continue;
+      ++_sum.messages;
+      _sum.bytes += chunks[i] * _value_bytes;
+    }
+  }
+  void gather(const std::vector<std::int64_t>& chunks, int place) {
+    ring(chunks, (place + 1) % static_cast<int>(chunks.size()));
+  }
+  void reduce(const std::vector<std::int64_t>& chunks, int place) { ring(chunks, place); }
+  /// Values that all parts add up.
+  void sum(std::int64_t values, int parts) {
+    std::vector<std::int64_t> chunks;
+    for (int i = 0; i < parts; ++i) chunks.push_back(values * (i + 1) / parts - values * i / parts);
+    reduce(chunks, _part);
+    gather(chunks, _part);
+  }
+
+  const PartTraffic& total() const { return _sum; }
+
+ private:
+  int _part;
+  std::int64_t _value_bytes;
+  PartTraffic _sum;
+};
+
+void countForward(const LayerPlan& layer, std::int64_t rows, TrafficCount& count);
+void countBackward(const LayerPlan& layer, std::int64_t rows, TrafficCount& count);
+
+std::vector<std::int64_t> chunksOf(const ExchangePlan& plan, std::int64_t rows) {
+  std::vector<std::int64_t> chunks;
+  for (const std::int64_t width : plan.widths) chunks.push_back(rows * plan.items * width);
+  return chunks;
+}
+
+void countForward(const std::vector<LayerPlan>& layers, std::int64_t rows, TrafficCount& count) {
+  for (const LayerPlan& layer : layers) countForward(layer, rows, count);
+}
+
+/// Nothing before the first layer with parameters is computed unless the gradient of the input is.
+void countBackward(const std::vector<LayerPlan>& layers, std::int64_t rows, bool input_gradient,
+                   TrafficCount& count) {
+  std::size_t first = 0;
+  while (!input_gradient && first < layers.size() && layers[first].parameters() == 0) ++first;
+  for (std::size_t i = layers.size(); i-- > first;) {
+    const LayerPlan& layer = layers[i];
+    const bool wanted = input_gradient || i > first;
+    if (layer.group()) {
+      if (layer.spec.recompute) countForward(layer, rows, count);
+      countBackward(layer.body, rows, wanted, count);
+      countBackward(layer.shortcut, rows, wanted, count);
+    } else if (wanted) {
+      countBackward(layer, rows, count);
+    }
+  }
+}
+
+void countForward(const LayerPlan& layer, std::int64_t rows, TrafficCount& count) {
+  countForward(layer.body, rows, count);
+  countForward(layer.shortcut, rows, count);
+  if (layer.part && layer.part->partial_output) count.sum(rows * layer.outputs(), layer.part->parts);
+  if (!layer.exchange) return;
+  const ExchangePlan& plan = *layer.exchange;
+  if (plan.kind == PartStep::gather_slice || plan.kind == PartStep::gather_reduce)
+    count.gather(chunksOf(plan, rows), plan.place);
+  if (plan.kind == PartStep::reduce_gather) count.reduce(chunksOf(plan, rows), plan.place);
+}
+
+void countBackward(const LayerPlan& layer, std::int64_t rows, TrafficCount& count) {
+  if (layer.part && layer.part->partial_input_gradient) count.sum(rows * layer.inputs(), layer.part->parts);
+  if (!layer.exchange) return;
+  const ExchangePlan& plan = *layer.exchange;
+  if (plan.kind == PartStep::slice_gather || plan.kind == PartStep::reduce_gather)
+    count.gather(chunksOf(plan, rows), plan.place);
+  if (plan.kind == PartStep::gather_reduce) count.reduce(chunksOf(plan, rows), plan.place);
+}
+
+} // namespace
+
+PartTraffic partTraffic(const StagePlan& own, int part, std::int64_t rows, std::int64_t real_bytes,
+                        bool input_gradient) {
+  TrafficCount count(part, real_bytes);
+  countForward(own.layers, rows, count);
+  countBackward(own.layers, rows, input_gradient, count);
+  return count.total();
+}
+
+} // namespace partita

@@ -39,10 +39,21 @@ void GradientReducer::ready(const ExecSpace& space, std::int64_t begin, std::int
   if (_peers.size() == 1) return;
   PARTITA_REQUIRE(end == _begin, "gradients must become ready from the back");
   _begin = begin;
+  for (const auto& [from, to] : _left_out)
+    if (from < end && to > begin) setZero(space, std::max(from, begin), std::min(to, end));
   letMove();
   startFull(space);
   if (_begin > 0) return;
   for (; !_held.empty(); _held.pop_back()) reduce(space, _held.back().first, _held.back().second);
+}
+
+void GradientReducer::setZero(const ExecSpace& space, std::int64_t begin, std::int64_t end) const {
+  const TypedSpan own = _gradients.part(begin, end);
+  using Halves = Kokkos::View<std::uint16_t*, Kokkos::LayoutRight, MemSpace, Kokkos::MemoryUnmanaged>;
+  if (own.precision == Precision::single)
+    Kokkos::deep_copy(space, reals<Span>(own), Real(0));
+  else
+    Kokkos::deep_copy(space, Halves(static_cast<std::uint16_t*>(own.data), own.size), std::uint16_t(0));
 }
 
 /// The last bucket, at the front, takes what is left.

@@ -58,6 +58,9 @@ class GradientReducer final : public GradientExchange {
   /// `bytes` counts the payload. Does nothing with one replica.
   GradientReducer(const Communicator& peers, const TypedSpan& gradients, std::int64_t bucket,
                   MessagePath path, std::int64_t& bytes, Precision wire = Precision::single);
+  /// Leaves the gradients in these ranges [begin, end) out of the sum, because another rank of `peers` has
+  /// the same ones.
+  void leaveOut(std::vector<std::pair<std::int64_t, std::int64_t>> ranges) { _left_out = std::move(ranges); }
 
   bool overlaps() const override { return _peers.size() > 1; }
   /// 16-bit sums use scaled gradients, since small numbers would vanish otherwise; sums of 16-bit numbers in
@@ -80,6 +83,7 @@ class GradientReducer final : public GradientExchange {
     std::int64_t begin, end;
     double due; ///< on a slow link: when the sum is complete
   };
+  void setZero(const ExecSpace& space, std::int64_t begin, std::int64_t end) const;
   void startFull(const ExecSpace& space);
   void reduce(const ExecSpace& space, std::int64_t begin, std::int64_t end);
   void letMove();
@@ -98,6 +102,7 @@ class GradientReducer final : public GradientExchange {
   double _scale = 1.0;
   std::int64_t _bucket, _begin, _end; ///< [_begin, _end): ready but in no bucket yet
   bool _holds = false;
+  std::vector<std::pair<std::int64_t, std::int64_t>> _left_out;
   std::int64_t _cut = 0;                                    ///< buckets of this step so far
   std::vector<std::pair<std::int64_t, std::int64_t>> _held; ///< buckets, from the back
   std::vector<Pending> _pending;                            ///< in the order in which they were begun

@@ -20,6 +20,8 @@ class Grid {
   const Communicator& along(Axis axis) const { return _along[static_cast<std::size_t>(axis)]; }
   const Communicator& chain() const { return along(Axis::stage); }   ///< the groups of my replica
   const Communicator& peers() const { return along(Axis::replica); } ///< the replicas of my group
+  /// The ranks with the same stages: their replicas and parts.
+  const Communicator& family() const { return _family; }
   const Communicator& backward() const { return _backward; }     ///< as chain, for gradients of activations
   const Communicator& evaluation() const { return _evaluation; } ///< as chain, for messages of the evaluation
 
@@ -46,7 +48,7 @@ class Grid {
   MessagePaths _paths;
   Communicator _world;
   std::array<Communicator, 3> _along;
-  Communicator _backward, _evaluation;
+  Communicator _family, _backward, _evaluation;
 };
 
 } // namespace partita

@@ -20,6 +20,15 @@ struct CopyColumns {
   }
 };
 
+struct AddColumns {
+  const Real* from;
+  Real* to;
+  std::int64_t from_columns, to_columns;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, std::int64_t column) const {
+    to[row * to_columns + column] += from[row * from_columns + column];
+  }
+};
+
 struct AddValues {
   const Real* what;
   Real* to;
@@ -50,44 +59,54 @@ PartExchange::Ring PartExchange::ringOf(const PartRing& ring) const {
   return {rank(place + 1), rank(place + ring.count - 1), place, ring.count};
 }
 
-/// One message to the next rank, one from the last one; empty ones are not sent.
-void PartExchange::step(const ExecSpace& space, const Ring& ring, const Real* out, std::int64_t out_count,
-                        Real* in, std::int64_t in_count) const {
-  using Const = Kokkos::View<const Real*, Kokkos::LayoutRight, MemSpace>;
+void PartExchange::swap(const ExecSpace& space, const std::vector<Piece>& out,
+                        const std::vector<Piece>& in) const {
   const bool staged = _path == MessagePath::staged;
-  const auto room = [](PinnedVector& buffer, std::int64_t count) {
-    if (static_cast<std::int64_t>(buffer.extent(0)) < count)
-      buffer = PinnedVector(Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::PartExchange::staging"),
-                            count);
-    return PinnedVector(buffer.data(), count);
+  const auto room = [staged](PinnedVector& buffer, const std::vector<Piece>& pieces) {
+    std::int64_t count = 0;
+    for (const Piece& piece : pieces) count += piece.count;
+    if (staged && static_cast<std::int64_t>(buffer.extent(0)) < count)
+      buffer = PinnedVector(
+          Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::PartExchange::staging"), count);
+    return buffer.data();
   };
-  const Real* sent = out;
-  Real* received = in;
-  if (staged) {
-    const PinnedVector copy = room(_out, out_count);
-    Kokkos::deep_copy(space, copy, Const(out, out_count));
-    sent = copy.data();
-    received = room(_in, in_count).data();
+  Real *sent = room(_out, out), *received = room(_in, in);
+  for (const Piece& piece : out) {
+    if (!staged) break;
+    Kokkos::deep_copy(space, PinnedVector(sent, piece.count), Vector(piece.values, piece.count));
+    sent += piece.count;
   }
-  fence(space, "partita::PartExchange::step");
+  fence(space, "partita::PartExchange::swap");
   delayAtRandom();
   constexpr int tag = static_cast<int>(Tag::parts);
   constexpr const char* what = "values of a part";
-  Request receive, send;
-  if (in_count > 0)
-    PARTITA_MPI(MPI_Irecv(received, mpiCount(in_count), mpiType<Real>(), ring.last, tag, _parts.get(),
-                          receive.start({WaitedFor::Kind::message, what, _parts.worldRank(ring.last)})));
-  if (out_count > 0) {
-    PARTITA_MPI(MPI_Isend(sent, mpiCount(out_count), mpiType<Real>(), ring.next, tag, _parts.get(),
-                          send.start({WaitedFor::Kind::taker, what, _parts.worldRank(ring.next)})));
-    if (_counts) {
-      _traffic.between_parts += out_count * static_cast<std::int64_t>(sizeof(Real));
-      ++_traffic.part_messages;
-    }
+  std::vector<Request> requests(in.size() + out.size());
+  auto request = requests.begin();
+  for (const Piece& piece : in) {
+    if (piece.count == 0) continue;
+    PARTITA_MPI(MPI_Irecv(staged ? received : piece.values, mpiCount(piece.count), mpiType<Real>(),
+                          piece.peer, tag, _parts.get(),
+                          (request++)->start({WaitedFor::Kind::message, what, _parts.worldRank(piece.peer)})));
+    if (staged) received += piece.count;
   }
-  if (in_count > 0) receive.wait();
-  if (out_count > 0) send.wait();
-  if (staged) Kokkos::deep_copy(space, Vector(in, in_count), PinnedVector(received, in_count));
+  sent = _out.data();
+  for (const Piece& piece : out) {
+    if (piece.count == 0) continue;
+    PARTITA_MPI(MPI_Isend(staged ? sent : piece.values, mpiCount(piece.count), mpiType<Real>(), piece.peer,
+                          tag, _parts.get(),
+                          (request++)->start({WaitedFor::Kind::taker, what, _parts.worldRank(piece.peer)})));
+    if (staged) sent += piece.count;
+    if (!_counts) continue;
+    _traffic.between_parts += piece.count * static_cast<std::int64_t>(sizeof(Real));
+    ++_traffic.part_messages;
+  }
+  for (auto each = requests.begin(); each != request; ++each) each->wait();
+  received = _in.data();
+  for (const Piece& piece : in) {
+    if (!staged) break;
+    Kokkos::deep_copy(space, Vector(piece.values, piece.count), PinnedVector(received, piece.count));
+    received += piece.count;
+  }
 }
 
 /// Each rank has its own chunk, and passes on what it got last.
@@ -96,8 +115,8 @@ void PartExchange::gatherChunks(const ExecSpace& space, const Ring& ring, Real* 
   for (int i = 0; i + 1 < ring.count; ++i) {
     const int out = (ring.place + ring.count - i) % ring.count,
               in = (ring.place + 2 * ring.count - i - 1) % ring.count;
-    step(space, ring, values + bounds[out], bounds[out + 1] - bounds[out], values + bounds[in],
-         bounds[in + 1] - bounds[in]);
+    swap(space, {{ring.next, values + bounds[out], bounds[out + 1] - bounds[out]}},
+         {{ring.last, values + bounds[in], bounds[in + 1] - bounds[in]}});
   }
 }
 
@@ -108,7 +127,8 @@ void PartExchange::reduceChunks(const ExecSpace& space, const Ring& ring, Real* 
     const int out = (ring.place + 2 * ring.count - i - 1) % ring.count,
               in = (ring.place + 2 * ring.count - i - 2) % ring.count;
     const std::int64_t count = bounds[in + 1] - bounds[in];
-    step(space, ring, values + bounds[out], bounds[out + 1] - bounds[out], work, count);
+    swap(space, {{ring.next, values + bounds[out], bounds[out + 1] - bounds[out]}},
+         {{ring.last, work, count}});
     forEachValue(space, "partita::PartExchange::add_kernel", count, AddValues{work, values + bounds[in]});
   }
 }
@@ -122,6 +142,96 @@ void PartExchange::sum(const ExecSpace& space, const Vector& values, const Vecto
   reduceChunks(space, ring, values.data(), bounds, work.data());
   gatherChunks(space, ring, values.data(), bounds);
   fence(space, "partita::PartExchange::sum");
+}
+
+void PartExchange::sum(const ExecSpace& space, const Vector& values) const {
+  const std::size_t room = values.extent(0) / static_cast<std::size_t>(_parts.size()) + 1;
+  if (_few.extent(0) < room)
+    _few = Vector(Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::PartExchange::few"), room);
+  sum(space, values, _few);
+}
+
+namespace {
+
+/// Some places of a matrix [rows, places * values of a place] that begins with place `first`.
+Real* placesIn(const Matrix& matrix, const ExchangePlan& plan, std::int64_t first, const AxisRange& range) {
+  return matrix.data() + (range.begin - first) * plan.place_values;
+}
+
+} // namespace
+
+void PartExchange::haloForward(const ExecSpace& space, const ExchangePlan& plan, const Matrix& own,
+                               const Matrix& needed, const Vector& work) const {
+  const Region region(space, "partita::PartExchange::halo", Phase::communication);
+  const std::int64_t rows = own.extent(0), has = own.extent(1), wants = needed.extent(1);
+  const int me = plan.place;
+  const std::int64_t first_own = plan.owned[static_cast<std::size_t>(me)].begin,
+                     first_needed = plan.needed[static_cast<std::size_t>(me)].begin;
+  std::vector<Piece> out, in;
+  Real* next = work.data();
+  const auto take = [&](int peer, const AxisRange& range) {
+    const Piece piece{peer, next, rows * range.size() * plan.place_values};
+    next += piece.count;
+    return piece;
+  };
+  for (int other = 0; other < _parts.size(); ++other) {
+    const AxisRange gives = plan.sent(me, other), gets = plan.sent(other, me);
+    const std::int64_t width = gives.size() * plan.place_values;
+    if (other == me) {
+      copyColumns(space, placesIn(own, plan, first_own, gives), has,
+                  placesIn(needed, plan, first_needed, gives), wants, rows, width);
+      continue;
+    }
+    if (width > 0) {
+      out.push_back(take(other, gives));
+      copyColumns(space, placesIn(own, plan, first_own, gives), has, out.back().values, width, rows, width);
+    }
+    if (gets.size() > 0) in.push_back(take(other, gets));
+  }
+  swap(space, out, in);
+  for (const Piece& piece : in) {
+    const AxisRange gets = plan.sent(piece.peer, me);
+    const std::int64_t width = gets.size() * plan.place_values;
+    copyColumns(space, piece.values, width, placesIn(needed, plan, first_needed, gets), wants, rows, width);
+  }
+}
+
+void PartExchange::haloBackward(const ExecSpace& space, const ExchangePlan& plan, const Matrix& needed,
+                                const Matrix& own, const Vector& work) const {
+  const Region region(space, "partita::PartExchange::halo", Phase::communication);
+  const std::int64_t rows = own.extent(0), has = own.extent(1), wants = needed.extent(1);
+  const int me = plan.place;
+  const std::int64_t first_own = plan.owned[static_cast<std::size_t>(me)].begin,
+                     first_needed = plan.needed[static_cast<std::size_t>(me)].begin;
+  std::vector<Piece> out, in;
+  Real* next = work.data();
+  for (int other = 0; other < _parts.size(); ++other) {
+    if (other == me) continue;
+    const std::int64_t gives = plan.sent(other, me).size() * plan.place_values,
+                       gets = plan.sent(me, other).size() * plan.place_values;
+    if (gives > 0) {
+      out.push_back({other, next, rows * gives});
+      copyColumns(space, placesIn(needed, plan, first_needed, plan.sent(other, me)), wants, next, gives, rows,
+                  gives);
+      next += rows * gives;
+    }
+    if (gets > 0) {
+      in.push_back({other, next, rows * gets});
+      next += rows * gets;
+    }
+  }
+  swap(space, out, in);
+  Kokkos::deep_copy(space, own, Real(0));
+  auto arrived = in.begin();
+  for (int other = 0; other < _parts.size(); ++other) {
+    const AxisRange range = plan.sent(me, other);
+    const std::int64_t width = range.size() * plan.place_values;
+    if (width == 0) continue;
+    const Real* from =
+        other == me ? placesIn(needed, plan, first_needed, range) : (arrived++)->values;
+    forEachElement(space, "partita::PartExchange::add_columns_kernel", rows, width,
+                   AddColumns{from, placesIn(own, plan, first_own, range), other == me ? wants : width, has});
+  }
 }
 
 void PartExchange::gather(const ExecSpace& space, const ExchangePlan& plan, const Matrix& own,

@@ -26,6 +26,16 @@ class PartExchange {
   void reduce(const ExecSpace& space, const ExchangePlan& plan, const Matrix& all, const Matrix& own,
               const Vector& work) const;
 
+  /// Adds up a few values, such as sums of statistics.
+  void sum(const ExecSpace& space, const Vector& values) const;
+  /// Gets the places that windows need from the parts that have them: own [rows, places * values of a place]
+  /// -> needed, likewise. `work`: for all that is sent and received.
+  void haloForward(const ExecSpace& space, const ExchangePlan& plan, const Matrix& own, const Matrix& needed,
+                   const Vector& work) const;
+  /// Returns the gradients of these places; each part adds up those of its own places, in the order of parts.
+  void haloBackward(const ExecSpace& space, const ExchangePlan& plan, const Matrix& needed, const Matrix& own,
+                    const Vector& work) const;
+
   /// Does what is sent from now on belong to training? Only that is counted.
   void countTraffic(bool counts) { _counts = counts; }
 
@@ -39,15 +49,22 @@ class PartExchange {
   void gatherChunks(const ExecSpace& space, const Ring& ring, Real* values, const Bounds& bounds) const;
   void reduceChunks(const ExecSpace& space, const Ring& ring, Real* values, const Bounds& bounds,
                     Real* work) const;
-  void step(const ExecSpace& space, const Ring& ring, const Real* out, std::int64_t out_count, Real* in,
-            std::int64_t in_count) const;
+  /// A message to or from another part.
+  struct Piece {
+    int peer;
+    Real* values;
+    std::int64_t count;
+  };
+  /// Sends and receives messages at the same time; empty ones are not sent.
+  void swap(const ExecSpace& space, const std::vector<Piece>& out, const std::vector<Piece>& in) const;
 
   using PinnedVector = Kokkos::View<Real*, Kokkos::LayoutRight, PinnedSpace>;
   const Communicator& _parts;
   MessagePath _path;
   Traffic& _traffic;
   bool _counts = true;
-  mutable PinnedVector _out, _in; ///< where messages are staged; they grow to the largest message
+  mutable PinnedVector _out, _in; ///< where messages are staged; they grow to the largest messages
+  mutable Vector _few;            ///< for sums of a few values
 };
 
 /// from [rows, from_columns] -> to [rows, to_columns]: the first `columns` of each row.

@@ -13,6 +13,8 @@ enum class Activation { identity, relu, leaky_relu, gelu, tanh, sigmoid, silu };
 struct AxisSizes {
   std::vector<std::int64_t> values;
   bool same = false; ///< padding: as much as keeps the extents, apart from the stride
+  /// Padding: on the other side; empty: the same. No deck says so, but ranks that share a layer need it.
+  std::vector<std::int64_t> after = {};
 
   std::int64_t at(std::size_t axis) const { return values.size() == 1 ? values[0] : values.at(axis); }
   bool operator==(const AxisSizes& other) const { return values == other.values && same == other.same; }

@@ -335,6 +335,10 @@ void validate(const RunConfig& config, Diagnostics& diagnostics) {
   const bool shares = strategy.kind == StrategyKind::joint || strategy.kind == StrategyKind::pipeline;
   diagnostics.check(strategy.parts == 1 || shares, {"strategy/parts", "strategy/kind"},
                     "needs kind 'joint' or 'pipeline', not '" + nameOf(strategy.kind) + "'");
+  diagnostics.check(strategy.parts == 1 || strategy.kind != StrategyKind::pipeline ||
+                        strategy.pipeline.schedule != PipelineSchedule::message_driven,
+                    {"strategy/schedule", "strategy/parts"},
+                    "parts need a fixed order of the microbatches: '1f1b', '1f1b-eager' or 'gpipe'");
   diagnostics.check(strategy.replicas <= config.training.batch, {"strategy/replicas", "training/batch"},
                     number(strategy.replicas) + " replicas cannot share a batch of " +
                         number(config.training.batch) + " samples");

@@ -1,5 +1,6 @@
 #include "partita/nn/batch_norm.hpp"
 
+#include "partita/comm/part_exchange.hpp"
 #include "partita/comm/replica_reduce.hpp"
 #include "partita/core/loops.hpp"
 #include "partita/core/region.hpp"
@@ -161,8 +162,9 @@ BatchNorm::Sums BatchNorm::sumsIn(const Pass& pass, std::int64_t rows) const {
   return {pass.work.data(), pass.work.data() + size, part(pass.work, 2 * size, 2 * _channels + 1)};
 }
 
-void BatchNorm::sumOverReplicas(const ExecSpace& space, const Pass& pass, const Vector& values) const {
+void BatchNorm::sumOverRanks(const ExecSpace& space, const Pass& pass, const Vector& values) const {
   if (_plan.spec.batch_norm.replicas && pass.replicas != nullptr) pass.replicas->sum(space, values);
+  if (_plan.part && _plan.part->by_places) pass.parts->sum(space, values);
 }
 
 /// Mean and 1 / deviation for this pass.
@@ -181,10 +183,10 @@ void BatchNorm::measure(const ExecSpace& space, const Pass& pass, const Matrix& 
                  Moments{in.data(), sums.first, sums.second, _channels, _places});
   forEachValue(space, "partita::BatchNorm::sum_of_means_kernel", _channels,
                SumOfMeans{sums.first, sum, count, rows, _channels, _places});
-  sumOverReplicas(space, pass, part(sums.all, _channels, _channels + 1));
+  sumOverRanks(space, pass, part(sums.all, _channels, _channels + 1));
   forEachValue(space, "partita::BatchNorm::sum_of_squares_kernel", _channels,
                SumOfSquares{sums.first, sums.second, sum, count, squares, rows, _channels, _places});
-  sumOverReplicas(space, pass, part(sums.all, 0, _channels));
+  sumOverRanks(space, pass, part(sums.all, 0, _channels));
   const bool counts = !pass.again;
   forEachValue(space, "partita::BatchNorm::conclude_kernel", _channels,
                Conclude{sum, squares, count, mean, inverse, counts ? _mean.data() : nullptr,
@@ -223,7 +225,7 @@ void BatchNorm::backward(const ExecSpace& space, const Pass& pass, const Matrix&
                                   _shift.gradient.data(), _scale.gradient.data(), rows, _channels, _places,
                                   pass.accumulate});
   if (grad_in.size() == 0) return;
-  if (pass.training) sumOverReplicas(space, pass, sums.all);
+  if (pass.training) sumOverRanks(space, pass, sums.all);
   forEachRun(space, "partita::BatchNorm::backward_kernel", rows * _channels, _places,
              InputGradient{in.data(), grad_out.data(), mean, inverse, _scale.values.data(), all_sums,
                            all_products, count, grad_in.data(), _channels, _places, pass.training});

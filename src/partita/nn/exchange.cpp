@@ -36,6 +36,8 @@ void Exchange::forward(const ExecSpace& space, const Pass& pass, const Matrix& i
     return slice(space, from, to);
   case PartStep::reduce_gather:
     return pass.parts->reduce(space, plan, from, to, pass.work);
+  case PartStep::halo:
+    return pass.parts->haloForward(space, plan, from, to, pass.work);
   }
 }
 
@@ -52,6 +54,8 @@ void Exchange::backward(const ExecSpace& space, const Pass& pass, const Matrix&,
     return slice(space, from, to);
   case PartStep::gather_reduce:
     return pass.parts->reduce(space, plan, from, to, pass.work);
+  case PartStep::halo:
+    return pass.parts->haloBackward(space, plan, from, to, pass.work);
   }
 }
 

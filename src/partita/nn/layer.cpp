@@ -26,7 +26,7 @@ std::unique_ptr<Layer> make(const LayerPlan& plan) {
 std::unique_ptr<Layer> makeDropout(const LayerPlan& plan) {
   if (!plan.part) return std::make_unique<Dropout>(plan);
   TensorSlice slice = wholeOf(plan.whole().in);
-  const std::size_t axis = isSequence(plan.in) ? 1 : 0;
+  const std::size_t axis = plan.part->by_places || isSequence(plan.in) ? 1 : 0;
   slice.offset[axis] = plan.part->outputs.front().begin;
   slice.extents = plan.in;
   return std::make_unique<Dropout>(plan, slice);

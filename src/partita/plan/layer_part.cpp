@@ -17,7 +17,7 @@ std::vector<TensorSlice> slicesOf(const LayerPart& part, const std::vector<std::
   const TensorSlice all = wholeOf(whole);
   std::vector<TensorSlice> slices;
   for (const AxisRange& rows : part.outputs) slices.push_back(all.rows(rows.begin, rows.size()));
-  if (slices.empty()) slices.push_back(all);
+  if (slices.empty() || part.by_places) slices = {all};
   if (part.inputs.empty() || whole.size() < 2) return slices;
   if (part.inputs.size() > 1) throw std::logic_error("several ranges of inputs");
   for (TensorSlice& slice : slices) {
@@ -25,6 +25,12 @@ std::vector<TensorSlice> slicesOf(const LayerPart& part, const std::vector<std::
     slice.extents[1] = part.inputs.front().size();
   }
   return slices;
+}
+
+AxisRange ExchangePlan::sent(int from, int to) const {
+  const AxisRange &has = owned[static_cast<std::size_t>(from)], &wants = needed[static_cast<std::size_t>(to)];
+  const std::int64_t begin = std::max(has.begin, wants.begin);
+  return {begin, std::max(begin, std::min(has.end, wants.end))};
 }
 
 std::int64_t ExchangePlan::columns() const {

@@ -34,6 +34,9 @@ struct LayerPart {
   bool owns = true;            ///< does this part write its tensors? Another one has the same ones otherwise
   bool partial_output = false; ///< the outputs of all parts have to be added up
   bool partial_input_gradient = false; ///< and the gradients of their inputs
+  /// Does it have some of the places of an activation? Then the gradients of its parameters are partial too,
+  /// and `outputs` counts places of the first axis.
+  bool by_places = false;
 };
 
 /// The slices of a tensor that a part has, in the order of its memory, where each is contiguous.
@@ -46,6 +49,7 @@ enum class PartStep {
   slice_gather,  ///< the own range remains; all ranges of the gradient are gathered
   gather_reduce, ///< all ranges are gathered; the gradients are added up, and the own range remains
   reduce_gather, ///< the values are added up, and the own range remains; all gradients are gathered
+  halo,          ///< places of other parts that windows need arrive; their gradients go back and are added
 };
 
 /// A step between two layers in which parts exchange values. A sample is a matrix [items, values], whose
@@ -57,7 +61,14 @@ struct ExchangePlan {
   std::vector<std::int64_t> widths; ///< columns of each rank of the ring
   int place = 0;                    ///< of this rank in the ring
 
+  /// halo: the places along the first axis that each part has, and those that its windows need, of
+  /// `place_values` values each.
+  std::vector<AxisRange> owned = {}, needed = {};
+  std::int64_t place_values = 1;
+
   std::int64_t columns() const;
+  /// halo: the places that part `to` gets from part `from`; empty if begin == end.
+  AxisRange sent(int from, int to) const;
 };
 
 } // namespace partita

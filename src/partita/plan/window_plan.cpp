@@ -33,7 +33,8 @@ void placeWindows(const LayerPlan& plan, const AxisSizes& padding, std::size_t a
     return;
   }
   w.before[a] = padding.at(axis);
-  const std::int64_t spare = w.in[a] + 2 * w.before[a] - reach;
+  const std::int64_t after = padding.after.empty() ? w.before[a] : padding.after.at(axis);
+  const std::int64_t spare = w.in[a] + w.before[a] + after - reach;
   if (spare < 0) {
     throw UserError(plan.entry + ": a window of " + std::to_string(reach) +
                     " places does not fit an input of " + toText(plan.in) +

@@ -80,12 +80,32 @@ bool hasFp16(const RunConfig& config) {
 
 } // namespace
 
+namespace {
+
+/// The parameters of layers that every part computes as a whole, as ranges of the flat buffer.
+std::vector<std::pair<std::int64_t, std::int64_t>> wholeLayers(const StagePlan& plan) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> ranges;
+  const std::vector<LayerPlan> layers = plan.withHead();
+  std::int64_t begin = 0;
+  for (const LayerPlan* leaf : leavesOf(layers)) {
+    const std::int64_t end = begin + leaf->storedValues();
+    if (end > begin && !(leaf->part && leaf->part->by_places)) ranges.emplace_back(begin, end);
+    begin = end;
+  }
+  return ranges;
+}
+
+} // namespace
+
 ReplicaLink summedGradients(const RunConfig& config, const LocalStage& local, Grid& grid) {
   const Precision wire = grid.paths().wire;
-  return {std::make_unique<GradientReducer>(grid.peers(), local.stage.trained().gradients,
-                                            config.strategy.bucket_kib * 1024 / bytesOf(wire),
-                                            grid.paths().reductions, grid.traffic.between_replicas, wire),
-          grid.peers(), config.training.batch};
+  const bool by_places = config.strategy.parts > 1 && config.strategy.split == Split::spatial;
+  const Communicator& peers = by_places ? grid.family() : grid.peers();
+  auto reducer = std::make_unique<GradientReducer>(
+      peers, local.stage.trained().gradients, config.strategy.bucket_kib * 1024 / bytesOf(wire),
+      grid.paths().reductions, grid.traffic.between_replicas, wire);
+  if (by_places && grid.part() > 0) reducer->leaveOut(wholeLayers(local.stage.plan()));
+  return {std::move(reducer), peers, config.training.batch};
 }
 
 ReplicaLink ownGradients(const RunConfig& config, const Grid& grid) {

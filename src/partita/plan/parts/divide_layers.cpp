@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <utility>
 
 namespace partita {
@@ -72,8 +73,9 @@ LayerDivider::LayerDivider(const StrategySection& strategy, int part, bool netwo
     : _split(strategy.split), _parts(static_cast<int>(strategy.parts)), _part(part), _first(network_begins) {}
 
 Flow LayerDivider::between(const Shape& shape) const {
-  const bool channels = grid() && shape.size() > 2 && divisible(shape, _parts);
-  return channels ? channelFlow(shape, _parts) : wholeFlow(shape);
+  if (grid() && shape.size() > 2 && divisible(shape, _parts)) return channelFlow(shape, _parts);
+  if (_split == Split::spatial && placesDivisible(shape, _parts)) return placeFlow(shape, _parts);
+  return wholeFlow(shape);
 }
 
 PartChain LayerDivider::divide(const std::vector<LayerPlan>& layers, const Flow& in, bool ends) {
@@ -89,10 +91,12 @@ void LayerDivider::add(PartChain& chain, const std::vector<LayerPlan>& layers, s
       addResidual(chain, layer);
     else
       addBlock(chain, layer);
+  } else if (_split == Split::spatial) {
+    addByPlaces(chain, layer);
   } else if (hasWeights(layer)) {
     addWeights(chain, layer, channelsAfter(layers, index, ends));
   } else if (chain.flow().layout == Layout::channels && layer.rules().channelwise()) {
-    chain.addChannelwise(layer);
+    chain.addInside(layer);
   } else {
     chain.addWhole(layer);
   }
@@ -121,8 +125,8 @@ void LayerDivider::addWeights(PartChain& chain, const LayerPlan& layer, bool cha
   case Split::grid:
     if (from_channels) return channels_wanted ? addByBoth(chain, layer) : addByInputs(chain, layer);
     return addByOutputs(chain, layer, !channels_wanted);
-  case Split::spatial:
-    return chain.addWhole(layer);
+  case Split::spatial: // does not come here
+    break;
   }
 }
 
@@ -162,7 +166,7 @@ void LayerDivider::addByOutputs(PartChain& chain, const LayerPlan& layer, bool g
 
 /// From this part's inputs, a part of each sum; the sums of all parts are the whole output.
 void LayerDivider::addByInputs(PartChain& chain, const LayerPlan& layer) {
-  if (chain.flow().layout == Layout::whole) chain.toChannels(layer, dividedInputs(layer, _parts));
+  if (chain.flow().layout == Layout::whole) chain.divideAs(layer, dividedInputs(layer, _parts));
   LayerPlan own = layer;
   own.in = chain.own();
   own.spec.activation = Activation::identity;
@@ -211,6 +215,80 @@ void LayerDivider::addByBoth(PartChain& chain, const LayerPlan& layer) {
   chain.addActivation(layer);
 }
 
+namespace {
+
+/// The places along the first axis that the windows of some outputs see, inside the input; and how many
+/// places before and after it they see beyond.
+struct Seen {
+  AxisRange inside;
+  std::int64_t before = 0, after = 0;
+};
+
+Seen seenBy(const WindowPlan& windows, std::size_t a, const AxisRange& outputs) {
+  const std::int64_t reach = windows.dilation[a] * (windows.kernel[a] - 1) + 1,
+                     begin = outputs.begin * windows.stride[a] - windows.before[a],
+                     end = (outputs.end - 1) * windows.stride[a] - windows.before[a] + reach;
+  const std::int64_t first = std::max<std::int64_t>(0, begin), last = std::min(windows.in[a], end);
+  return {{first, last}, first - begin, end - last};
+}
+
+/// The windows of the part, with a padding of its own on each side: that of the whole layer on the axes that
+/// are not divided.
+void setPadding(LayerPlan& own, const WindowPlan& windows, const Seen& seen) {
+  AxisSizes& padding =
+      isConvolution(own) ? own.spec.convolution.padding : own.spec.pool.padding;
+  padding = {{seen.before}, false, {seen.after}};
+  for (std::size_t axis = 1; axis + 1 < own.in.size(); ++axis) {
+    const std::size_t a = axis + 4 - own.in.size();
+    const std::int64_t reach = windows.dilation[a] * (windows.kernel[a] - 1) + 1;
+    padding.values.push_back(windows.before[a]);
+    padding.after.push_back((windows.out[a] - 1) * windows.stride[a] + reach - windows.in[a] -
+                            windows.before[a]);
+  }
+}
+
+} // namespace
+
+/// Layers with windows get the places of other parts that these see. What needs all places, or has too few of
+/// them, is computed by every part.
+void LayerDivider::addByPlaces(PartChain& chain, const LayerPlan& layer) {
+  const std::optional<WindowPlan> windows = layer.rules().windows(layer);
+  const bool divides = placesDivisible(layer.in, _parts) && placesDivisible(layer.out, _parts);
+  const bool inside = layer.rules().channelwise() && layer.in == layer.out && !windows;
+  if (divides && windows) return addWindows(chain, layer, *windows);
+  if (divides && inside && chain.flow().layout == Layout::places) return chain.addInside(layer);
+  chain.addWhole(layer);
+}
+
+void LayerDivider::addWindows(PartChain& chain, const LayerPlan& layer, const WindowPlan& windows) {
+  const Flow in = placeFlow(layer.in, _parts), out = placeFlow(layer.out, _parts);
+  const std::size_t a = 4 - layer.in.size(); // the first axis of places
+  chain.divideAs(layer, in);
+  ExchangePlan halo;
+  halo.kind = PartStep::halo;
+  halo.items = in.items();
+  halo.place = _part;
+  halo.place_values = layer.inputs() / (layer.in[0] * layer.in[1]);
+  halo.owned = in.ranges;
+  bool alone = true;
+  for (int part = 0; part < _parts; ++part) {
+    const auto index = static_cast<std::size_t>(part);
+    halo.needed.push_back(seenBy(windows, a, out.ranges[index]).inside);
+    alone = alone && halo.needed.back().begin == in.ranges[index].begin &&
+            halo.needed.back().end == in.ranges[index].end;
+  }
+  const auto index = static_cast<std::size_t>(_part);
+  LayerPlan own = layer;
+  own.in[1] = halo.needed[index].size();
+  own.out[1] = out.ranges[index].size();
+  setPadding(own, windows, seenBy(windows, a, out.ranges[index]));
+  if (!alone) chain.addExchange(layer, halo, in.own(_part), own.in);
+  LayerPart has;
+  has.by_places = true;
+  has.owns = _part == 0;
+  chain.addDivided(layer, own, has, out);
+}
+
 void LayerDivider::addBlock(PartChain& chain, const LayerPlan& layer) {
   PartChain inside = divide(layer.body, chain.flow(), false);
   LayerPlan own = layer;
@@ -221,17 +299,17 @@ void LayerDivider::addBlock(PartChain& chain, const LayerPlan& layer) {
 /// Both branches begin with the same activation and end with the same division of the sum.
 void LayerDivider::addResidual(PartChain& chain, const LayerPlan& layer) {
   const bool divided =
-      between(layer.in).layout == Layout::channels && between(layer.out).layout == Layout::channels;
+      between(layer.in).layout != Layout::whole && between(layer.out).layout != Layout::whole;
   const Flow out = divided ? between(layer.out) : wholeFlow(layer.out);
   if (divided)
-    chain.toChannels(layer, between(layer.in));
+    chain.divideAs(layer, between(layer.in));
   else
     chain.toWhole(layer);
   LayerPlan own = layer;
   const auto branch = [&](const std::vector<LayerPlan>& layers) {
     PartChain inside = divide(layers, chain.flow(), false);
     if (divided)
-      inside.toChannels(layers.back(), out);
+      inside.divideAs(layers.back(), out);
     else
       inside.toWhole(layers.back());
     return inside.take();

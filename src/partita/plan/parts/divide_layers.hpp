@@ -1,6 +1,7 @@
 #pragma once
 
 #include "partita/plan/parts/part_chain.hpp"
+#include "partita/plan/window_plan.hpp"
 
 namespace partita {
 
@@ -22,6 +23,8 @@ class LayerDivider {
   void addByOutputs(PartChain& chain, const LayerPlan& layer, bool gathers);
   void addByInputs(PartChain& chain, const LayerPlan& layer);
   void addByBoth(PartChain& chain, const LayerPlan& layer);
+  void addByPlaces(PartChain& chain, const LayerPlan& layer);
+  void addWindows(PartChain& chain, const LayerPlan& layer, const WindowPlan& windows);
   void addBlock(PartChain& chain, const LayerPlan& layer);
   void addResidual(PartChain& chain, const LayerPlan& layer);
   bool channelsAfter(const std::vector<LayerPlan>& layers, std::size_t index, bool ends) const;

@@ -4,7 +4,7 @@ namespace partita {
 
 Shape Flow::own(int part) const {
   Shape shape = whole;
-  if (layout == Layout::channels) shape[axis()] = ranges[static_cast<std::size_t>(part)].size();
+  if (layout != Layout::whole) shape[axis()] = ranges[static_cast<std::size_t>(part)].size();
   return shape;
 }
 
@@ -24,6 +24,16 @@ Flow channelFlow(const Shape& shape, int parts) {
 
 bool divisible(const Shape& shape, int parts) {
   return shape[isSequence(shape) ? 1 : 0] >= parts;
+}
+
+Flow placeFlow(const Shape& shape, int parts) {
+  Flow flow{Layout::places, shape, {}};
+  for (int part = 0; part < parts; ++part) flow.ranges.push_back(rangeOf(shape[1], parts, part));
+  return flow;
+}
+
+bool placesDivisible(const Shape& shape, int parts) {
+  return shape.size() > 2 && shape[1] >= parts;
 }
 
 } // namespace partita

@@ -15,6 +15,8 @@ const char* nameOf(PartStep kind) {
     return "slice";
   case PartStep::reduce_gather:
     return "reduce";
+  case PartStep::halo:
+    return "halo";
   }
   return "exchange";
 }
@@ -50,16 +52,18 @@ void PartChain::addWhole(const LayerPlan& layer) {
   _flow = wholeFlow(layer.out);
 }
 
-void PartChain::addChannelwise(const LayerPlan& layer) {
+void PartChain::addInside(const LayerPlan& layer) {
   LayerPlan own = layer;
   own.in = this->own();
   own.out = own.rules().output(own);
-  Flow out{Layout::channels, layer.out, _flow.ranges};
+  Flow out{_flow.layout, layer.out, _flow.ranges};
   // A flattened image has so many values per channel.
   const std::int64_t values = layer.out[out.axis()] / layer.in[_flow.axis()];
   for (AxisRange& range : out.ranges) range = {range.begin * values, range.end * values};
   LayerPart has;
   has.outputs = {_flow.ranges[static_cast<std::size_t>(_part)]};
+  has.by_places = _flow.layout == Layout::places;
+  has.owns = !has.by_places || _part == 0;
   addDivided(layer, own, has, out);
 }
 
@@ -102,7 +106,7 @@ void PartChain::toWhole(const LayerPlan& layer) {
   _flow = wholeFlow(_flow.whole);
 }
 
-void PartChain::toChannels(const LayerPlan& layer, const Flow& wanted) {
+void PartChain::divideAs(const LayerPlan& layer, const Flow& wanted) {
   if (sameRanges(_flow, wanted)) return;
   toWhole(layer);
   addExchange(layer, {PartStep::slice_gather, all(), wanted.items(), widthsOf(wanted), _part}, wanted.whole,

@@ -17,8 +17,8 @@ class PartChain {
 
   /// Every part computes the whole layer from the whole activation; the first one writes its tensors.
   void addWhole(const LayerPlan& layer);
-  /// Every part computes its own channels of the output from its own channels of the input.
-  void addChannelwise(const LayerPlan& layer);
+  /// Every part computes its own channels or places of the output from the same ones of the input.
+  void addInside(const LayerPlan& layer);
   /// `own`, which computes this part's share of `layer` and leaves the activation as `out`. If the outputs
   /// are not complete, the activation function follows later.
   void addDivided(const LayerPlan& layer, LayerPlan own, LayerPart has, Flow out);
@@ -29,7 +29,7 @@ class PartChain {
 
   /// Exchanges, before or after `layer`, that change how the activation is divided.
   void toWhole(const LayerPlan& layer);
-  void toChannels(const LayerPlan& layer, const Flow& wanted);
+  void divideAs(const LayerPlan& layer, const Flow& wanted);
   /// From what this part has, `in`, to `out`.
   void addExchange(const LayerPlan& layer, ExchangePlan plan, Shape in, Shape out);
 

@@ -10,8 +10,8 @@ StagePlan partOfStage(const StagePlan& stage, const StrategySection& strategy, i
   PartChain chain =
       divider.divide(stage.layers, stage.first() ? wholeFlow(in) : divider.between(in), stage.last());
   const Flow wanted = stage.last() ? wholeFlow(out) : divider.between(out);
-  if (wanted.layout == Layout::channels)
-    chain.toChannels(stage.layers.back(), wanted);
+  if (wanted.layout != Layout::whole)
+    chain.divideAs(stage.layers.back(), wanted);
   else
     chain.toWhole(stage.layers.back());
   StagePlan own = stage;
@@ -52,6 +52,17 @@ class TrafficCount {
     gather(chunks, _part);
   }
 
+  /// What the part gives to the others in the forward pass, or returns in the backward pass.
+  void halo(const ExchangePlan& plan, std::int64_t rows, bool forward) {
+    for (int other = 0; other < static_cast<int>(plan.owned.size()); ++other) {
+      if (other == _part) continue;
+      const AxisRange places = forward ? plan.sent(_part, other) : plan.sent(other, _part);
+      if (places.size() == 0) continue;
+      ++_sum.messages;
+      _sum.bytes += rows * plan.items * places.size() * plan.place_values * _value_bytes;
+    }
+  }
+
   const PartTraffic& total() const { return _sum; }
 
  private:
@@ -59,6 +70,11 @@ class TrafficCount {
   std::int64_t _value_bytes;
   PartTraffic _sum;
 };
+
+/// Does the layer add up sums over its places of the batch?
+bool normsByPlaces(const LayerPlan& layer) {
+  return layer.part && layer.part->by_places && !layer.statisticsShapes().empty();
+}
 
 void countForward(const LayerPlan& layer, std::int64_t rows, TrafficCount& count);
 void countBackward(const LayerPlan& layer, std::int64_t rows, TrafficCount& count);
@@ -95,8 +111,13 @@ void countForward(const LayerPlan& layer, std::int64_t rows, TrafficCount& count
   countForward(layer.body, rows, count);
   countForward(layer.shortcut, rows, count);
   if (layer.part && layer.part->partial_output) count.sum(rows * layer.outputs(), layer.part->parts);
+  if (normsByPlaces(layer)) { // sums and their number, then squares
+    count.sum(layer.in[0] + 1, layer.part->parts);
+    count.sum(layer.in[0], layer.part->parts);
+  }
   if (!layer.exchange) return;
   const ExchangePlan& plan = *layer.exchange;
+  if (plan.kind == PartStep::halo) return count.halo(plan, rows, true);
   if (plan.kind == PartStep::gather_slice || plan.kind == PartStep::gather_reduce)
     count.gather(chunksOf(plan, rows), plan.place);
   if (plan.kind == PartStep::reduce_gather) count.reduce(chunksOf(plan, rows), plan.place);
@@ -104,8 +125,10 @@ void countForward(const LayerPlan& layer, std::int64_t rows, TrafficCount& count
 
 void countBackward(const LayerPlan& layer, std::int64_t rows, TrafficCount& count) {
   if (layer.part && layer.part->partial_input_gradient) count.sum(rows * layer.inputs(), layer.part->parts);
+  if (normsByPlaces(layer)) count.sum(2 * layer.in[0] + 1, layer.part->parts);
   if (!layer.exchange) return;
   const ExchangePlan& plan = *layer.exchange;
+  if (plan.kind == PartStep::halo) return count.halo(plan, rows, false);
   if (plan.kind == PartStep::slice_gather || plan.kind == PartStep::reduce_gather)
     count.gather(chunksOf(plan, rows), plan.place);
   if (plan.kind == PartStep::gather_reduce) count.reduce(chunksOf(plan, rows), plan.place);

@@ -16,17 +16,10 @@ namespace partita {
 /// Throws UserError if a layer has too few channels or units.
 StagePlan partOfStage(const StagePlan& stage, const StrategySection& strategy, int part);
 
-/// The same if the stage has several parts, otherwise the stage itself.
+/// `partOfStage` if the stage has several parts, otherwise the stage itself.
 StagePlan ownStage(const StagePlan& stage, const StrategySection& strategy, int part);
 
-/// What one part sends in training steps.
-struct PartTraffic {
-  std::int64_t messages = 0, bytes = 0;
-};
-
-/// Of part `part` of a stage that is divided, for one forward and backward pass over `rows` samples with
-/// activations of `real_bytes` bytes per value; `input_gradient`: is the gradient of its input computed?
-PartTraffic partTraffic(const StagePlan& own, int part, std::int64_t rows, std::int64_t real_bytes,
-                        bool input_gradient);
+/// Throws UserError if the stages of a network cannot be divided, or nothing in them can.
+void checkParts(const StrategySection& strategy, const std::vector<StagePlan>& stages);
 
 } // namespace partita

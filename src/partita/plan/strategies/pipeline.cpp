@@ -1,6 +1,8 @@
 #include "partita/plan/strategies/pipeline.hpp"
 
 #include "partita/config/names.hpp"
+#include "partita/plan/parts/part_of_stage.hpp"
+#include "partita/plan/parts/part_traffic.hpp"
 #include "partita/plan/run_length.hpp"
 #include "partita/plan/strategies/table.hpp"
 
@@ -43,11 +45,21 @@ double slowestGroup(const Partition& partition, const GridPlan& grid) {
 
 } // namespace
 
+void PipelinePlan::checkStages(const StrategySection& section, const std::vector<StagePlan>& stages,
+                               std::int64_t) const {
+  checkParts(section, stages);
+}
+
 PlanNotes PipelinePlan::notes(const RunConfig& config, const Partition& partition,
                               const GridPlan& grid) const {
   const std::int64_t share = (config.training.batch + grid.replicas - 1) / grid.replicas,
                      count = microbatchesOf(config.strategy, share);
   PlanNotes notes;
+  if (grid.parts > 1) {
+    const PartTraffic traffic = stepTraffic(config, partition, grid);
+    notes.lines.push_back("# parts exchange " + std::to_string(traffic.bytes) + " bytes in " +
+                          std::to_string(traffic.messages) + " messages per step");
+  }
   if (count > 1 || grid.groups > 1) notes.lines.push_back(microbatchText(config.strategy, share, grid));
   if (grid.groups == 1) return notes;
   const double busy = static_cast<double>(count) / static_cast<double>(count + grid.groups - 1);

@@ -23,6 +23,9 @@ class PipelinePlan : public StrategyPlan {
     memory.buffers = buffers.ofPipeline();
   }
 
+  void checkStages(const StrategySection& section, const std::vector<StagePlan>& stages,
+                   std::int64_t classes) const override;
+
   std::string course(const StrategySection&) const override { return "gradients of the whole network"; }
 
   PlanNotes notes(const RunConfig& config, const Partition& partition, const GridPlan& grid) const override;

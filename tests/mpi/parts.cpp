@@ -1,0 +1,204 @@
+#include "partita/io/stage_tensors.hpp"
+#include "partita/plan/parts/part_of_stage.hpp"
+#include "partita/plan/parts/part_traffic.hpp"
+
+#include <cmath>
+#include <map>
+
+#include "pmpi.hpp"
+#include "small_run.hpp"
+#include "support/catch.hpp"
+
+namespace partita::test::parts {
+
+/// Ranks that share the layers of a stage train the network that one rank trains.
+
+namespace {
+
+struct Net {
+  const char* name;
+  Overrides deck;
+  bool has_places; ///< is there anything that a division of places can divide?
+};
+
+/// Smooth activations: rounding errors cannot switch a unit on or off.
+const std::vector<Net>& nets() {
+  static const std::vector<Net> all{
+      {"VGG",
+       {"network/layers=[{type='conv2d',channels=7,kernel=3,padding=1,activation='gelu'},"
+        "{type='conv2d',channels=9,kernel=3,padding='same',stride=2,activation='tanh'},{type='dropout'},"
+        "{type='max-pool',kernel=2},{type='flatten'},{type='dense',units=21,activation='silu'},"
+        "{type='dropout',rate=0.3},{type='dense'}]"},
+       true},
+      {"ResNet",
+       {"network/layers=[{type='conv2d',channels=6,kernel=3,padding=1,bias=false},"
+        "{type='batch-norm',activation='gelu'},{type='residual',activation='gelu',recompute=true,layers=["
+        "{type='conv2d',channels=8,kernel=3,stride=2,padding=1,bias=false},"
+        "{type='batch-norm',activation='gelu'},{type='conv2d',channels=8,kernel=3,padding=1,bias=false},"
+        "{type='batch-norm'}],shortcut=[{type='conv2d',channels=8,kernel=1,stride=2,bias=false},"
+        "{type='batch-norm'}]},{type='residual',activation='gelu',layers=["
+        "{type='conv2d',channels=8,kernel=3,padding=1},{type='group-norm',groups=2},{type='activation',activation='gelu'},"
+        "{type='conv2d',channels=8,kernel=3,padding=1}]},{type='global-average-pool'},{type='dense'}]"},
+       true},
+      {"LeNet",
+       {"network/layers=[{type='conv2d',channels=4,kernel=4,padding=1,activation='tanh'},"
+        "{type='average-pool',kernel=3,stride=2,padding=1},{type='conv2d',channels=5,kernel=3,dilation=2,"
+        "padding=2,activation='tanh'},{type='max-pool',kernel=3,stride=2,padding=1},{type='flatten'},"
+        "{type='dense',units=12,activation='tanh'},{type='dense',units=11,activation='gelu'},"
+        "{type='dense'}]"},
+       true},
+      {"CosmoFlow",
+       {"data/kind=noise", "data/depth=7", "data/channels=2", "data/image_size=8",
+        "network/layers=[{type='conv3d',channels=5,kernel=[3,3,2],padding=[1,1,0],activation='tanh'},"
+        "{type='average-pool',kernel=[2,1,1],stride=[1,1,1]},{type='conv3d',channels=4,kernel=2,"
+        "activation='gelu'},{type='flatten'},{type='dense',units=9,activation='tanh'},{type='dense'}]"},
+       true},
+      {"GPT",
+       {"data/kind=grammar", "data/classes=0", "data/sequence=8",
+        "network/layers=[{type='embedding',width=8,positions=true},{type='residual',layers=["
+        "{type='layer-norm'},{type='attention',heads=2}]},{type='residual',layers=[{type='layer-norm'},"
+        "{type='dense',units=14,activation='gelu'},{type='dropout'},{type='dense',units=8}]},"
+        "{type='layer-norm'},{type='dense'}]"},
+       false}};
+  return all;
+}
+
+Overrides deckOf(const Net& net, const Overrides& more) {
+  return Overrides{"strategy/kind=joint", "optimiser/kind=sgd", "optimiser/learning_rate=0.03",
+                   "optimiser/clip_norm=0.7", "training/batch=12", "data/samples=240", "data/test_samples=20",
+                   "run/steps=20"} +
+         net.deck + more;
+}
+
+/// All parameters and statistics of the network, on every rank, as a sum over the ranks that own slices.
+std::vector<double> gathered(const SmallRun& run) {
+  std::vector<double> all;
+  for (const char* kind : {parameters_kind, statistics_kind}) {
+    std::map<std::string, std::size_t> places;
+    for (const TensorRecord& tensor : networkTensors(run.partition, kind)) {
+      places[tensor.layer + "/" + tensor.name] = all.size();
+      all.resize(all.size() + static_cast<std::size_t>(tensor.size()));
+    }
+    for (const auto& local : run.stages) {
+      const Stage& stage = local->stage;
+      const StoredVector values =
+          kind == std::string(statistics_kind) ? StoredVector(stage.statistics()) : stage.masters();
+      for (const StageTensor& tensor : tensorsOf(stage, kind)) {
+        if (!tensor.owned || run.grid.replica() > 0) continue;
+        std::vector<Real> own(static_cast<std::size_t>(tensor.size));
+        values.copyOut(ExecSpace(), tensor.offset, tensor.size, own.data());
+        const Real* next = own.data();
+        for (const TensorSlice& slice : tensor.slices) {
+          for (const SliceRun& piece : runsOf(slice))
+            for (std::int64_t i = 0; i < piece.count; ++i)
+              all[places.at(tensor.layer + "/" + tensor.name) + static_cast<std::size_t>(piece.in_whole + i)] +=
+                  static_cast<double>(next[piece.in_slice + i]);
+          next += slice.size();
+        }
+      }
+    }
+  }
+  run.grid.world().sum(all);
+  return all;
+}
+
+double relativeDifference(const std::vector<double>& a, const std::vector<double>& b) {
+  double difference = 0.0, norm = 0.0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    difference += (a[i] - b[i]) * (a[i] - b[i]);
+    norm += a[i] * a[i];
+  }
+  return std::sqrt(difference / norm);
+}
+
+/// The first `ranks` ranks form one group; the others are in groups of their own and run nothing.
+bool inFirstGroup(int ranks) {
+  return everyone().rank() < ranks;
+}
+
+void checkParts(const Net& net, int ranks, const Overrides& how, const Overrides& alike = {}) {
+  if (everyone().size() < ranks) return;
+  const Communicator group = everyone().split(inFirstGroup(ranks) ? 0 : 1 + everyone().rank(), 0),
+                     self = everyone().split(everyone().rank(), 0);
+  if (!inFirstGroup(ranks)) return;
+  SmallRun one(self, smallDeck(deckOf(net, alike))), shared(group, smallDeck(deckOf(net, alike + how)));
+  const std::vector<double> whole = gathered(one.train()), divided = gathered(shared.train());
+  REQUIRE(whole.size() == divided.size());
+  std::string text = net.name;
+  for (const std::string& part : how) text += " " + part;
+  INFO(text);
+  CHECK(relativeDifference(whole, divided) < 1e-6);
+  CHECK(shared.evaluate().loss.back() == Approx(one.evaluate().loss.back()).epsilon(1e-5));
+}
+
+const std::vector<std::string>& splits() {
+  static const std::vector<std::string> all{"filter", "channel", "grid", "spatial"};
+  return all;
+}
+
+template <class Use>
+void forEachDivision(const Use& use) {
+  for (const Net& net : nets())
+    for (const std::string& split : splits())
+      if (net.has_places || split != "spatial") use(net, "strategy/split=" + split);
+}
+
+} // namespace
+
+TEST_CASE("Parts train the network that one rank trains", "[parts]") {
+  forEachDivision([](const Net& net, const std::string& split) {
+    for (const int parts : {2, 3, 4})
+      checkParts(net, parts, {split, "strategy/parts=" + std::to_string(parts)});
+  });
+}
+
+TEST_CASE("Parts, replicas and stages together train the network that one rank trains", "[parts]") {
+  forEachDivision([](const Net& net, const std::string& split) {
+    const Overrides parts{split, "strategy/parts=2"};
+    if (std::string(net.name) != "ResNet") // whose norms see the samples of a replica, or of a microbatch
+      checkParts(net, 4, parts + Overrides{"strategy/replicas=2"});
+    const Overrides pipeline{"strategy/microbatches=3"};
+    checkParts(net, 4,
+               parts + Overrides{"strategy/kind=pipeline", "strategy/stages=2", "strategy/schedule=1f1b"},
+               pipeline);
+  });
+}
+
+TEST_CASE("What parts send is what the plan says, message by message", "[parts][traffic]") {
+  forEachDivision([](const Net& net, const std::string& split) {
+    const Overrides more{split, "strategy/parts=" + std::to_string(everyone().size()), "run/steps=3",
+                         "strategy/microbatches=2", "training/batch=13"};
+    if (everyone().size() == 1) return;
+    SmallRun run(everyone(), smallDeck(deckOf(net, more)));
+    const auto recording = std::make_unique<MpiRecording>();
+    run.train();
+    const std::vector<MpiRecord> sent = recording->on(run.grid.along(Axis::part), MpiCall::send);
+    PartTraffic planned;
+    for (const std::int64_t rows : {6, 7}) // the two microbatches
+      planned += partTraffic(partOfStage(run.partition.stages[0], run.config.strategy, run.grid.part()),
+                             run.grid.part(), rows, sizeof(Real), false);
+    INFO(net.name << " " << split);
+    // The evaluation at the end sends forward, and is not counted as training.
+    CHECK(run.grid.traffic.part_messages == 3 * planned.messages);
+    CHECK(run.grid.traffic.between_parts == 3 * planned.bytes);
+    CHECK(static_cast<std::int64_t>(sent.size()) > run.grid.traffic.part_messages);
+    std::vector<double> all{static_cast<double>(planned.messages), static_cast<double>(planned.bytes)};
+    run.grid.world().sum(all);
+    const PartTraffic step = stepTraffic(run.config, run.partition, run.grid.plan(), sizeof(Real));
+    CHECK(all == std::vector<double>{static_cast<double>(step.messages), static_cast<double>(step.bytes)});
+  });
+}
+
+TEST_CASE("Parts give the same bits whatever the delays", "[parts]") {
+  const int parts = everyone().size();
+  if (parts == 1) return;
+  forEachDivision([parts](const Net& net, const std::string& split) {
+    const RunConfig deck = smallDeck(deckOf(net, {split, "strategy/parts=" + std::to_string(parts), "run/steps=4"}));
+    const std::string hash = SmallRun(everyone(), deck).train().hash();
+    const MpiDelays delays(static_cast<std::uint64_t>(everyone().rank()) + 1);
+    INFO(net.name << " " << split);
+    CHECK(SmallRun(everyone(), deck).train().hash() == hash);
+  });
+}
+
+} // namespace partita::test::parts

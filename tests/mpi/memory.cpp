@@ -49,7 +49,8 @@ Planned planOf(const SmallRun& run, bool evaluates) {
   Planned planned;
   for (const auto& local : run.stages) {
     const StageMemory memory =
-        stageMemory(run.config, run.partition, run.grid.plan(), local->index(), deviceKind(run.grid.paths()));
+        partMemory(run.config, run.partition, run.grid.plan(), local->index(), run.grid.part(),
+                   deviceKind(run.grid.paths()));
     planned.bytes += memory.total() - (evaluates ? 0 : memory.evaluation);
     ++planned.stages;
   }
@@ -115,6 +116,21 @@ TEST_CASE("A plan of joint training counts what is allocated", "[memory]") {
   }
   checkPlan(1, {"strategy/kind=joint", "training/loss=mse", "data/prefetch=0"});
   checkPlan(2, {"strategy/kind=joint", "strategy/replicas=2", "run/device_aware_mpi=off"});
+}
+
+TEST_CASE("A plan of stages that parts share counts what is allocated", "[memory][parts]") {
+  const std::string images = "network/layers=[{type='conv2d',channels=12,kernel=3,padding=1,activation='gelu'},"
+                             "{type='conv2d',channels=16,kernel=3,padding=1,bias=false},"
+                             "{type='batch-norm',activation='relu'},{type='max-pool',kernel=2},"
+                             "{type='flatten'},{type='dense',units=60,activation='relu'},{type='dense'}]";
+  for (const char* split : {"filter", "channel", "grid", "spatial"}) {
+    for (const int parts : {2, 4}) {
+      checkPlan(parts, {"strategy/kind=joint", images, "strategy/split=" + std::string(split),
+                        "strategy/parts=" + std::to_string(parts)});
+    }
+    checkPlan(4, {"strategy/kind=pipeline", "strategy/schedule=gpipe", "strategy/microbatches=3", images,
+                  "strategy/stages=2", "strategy/split=" + std::string(split), "strategy/parts=2"});
+  }
 }
 
 TEST_CASE("A plan of stages with heads and exits counts what is allocated", "[memory]") {

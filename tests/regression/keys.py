@@ -171,6 +171,7 @@ SEEN = {
                                                        "activation_bytes", "buffer_bytes", "offloaded_bytes")],
     "peak": lambda run: run.summary["peak_device_bytes"],
     "sent": lambda run: [run.summary["bytes_between_stages"], run.summary["bytes_between_replicas"]],
+    "shared": lambda run: [run.summary["bytes_between_parts"], run.summary["messages_between_parts"]],
     "sums": sums_of,
     "grid": lambda run: run.summary["grid"],
     "names": lambda run: sorted(str(path.relative_to(run.folder)) for path in run.folder.rglob("*.*")),
@@ -332,6 +333,10 @@ STRATEGY = {
                            check=lambda _, run: (len(run.stages("layers")), 3)),
     "strategy/replicas": Key(2, {"strategy/stages": 2}, ("grid", "sent"), ranks=2,
                              check=lambda _, run: (run.summary["grid"]["replicas"], 2)),
+    "strategy/parts": Key(2, {"strategy/kind": "pipeline", "strategy/schedule": "1f1b"}, ("grid", "memory", "shared"),
+                          ranks=2, check=lambda _, run: (
+                              run.summary["grid"], {"stages": 2, "replicas": 1, "parts": 2, "ranks": 2})),
+    "strategy/split": Key("filter", {**JOINT, "strategy/parts": 2}, ("memory", "shared"), ranks=2),
     "strategy/cuts": Key([2], differs=("hash", "cuts"), check=lambda _, run: (run.stages("layers"), [[0, 1], [2, 5]])),
     "strategy/input": Key("frozen"),
     "strategy/labels": Key("gaussian"),

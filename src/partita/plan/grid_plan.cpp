@@ -75,12 +75,21 @@ GridPlan planGrid(const StrategySection& strategy, const Partition& partition, i
 
 StageMemory stageMemory(const RunConfig& config, const Partition& partition, const GridPlan& grid, int stage,
                         const DeviceKind& device) {
+  StageMemory largest = partMemory(config, partition, grid, stage, 0, device);
+  for (int part = 1; part < grid.parts; ++part) {
+    const StageMemory other = partMemory(config, partition, grid, stage, part, device);
+    if (other.total() > largest.total()) largest = other;
+  }
+  return largest;
+}
+
+StageMemory partMemory(const RunConfig& config, const Partition& partition, const GridPlan& grid, int stage,
+                       int part, const DeviceKind& device) {
   StagePlace place{grid.groupOf(stage), grid.groups, grid.replicas};
   const std::size_t group = place.group;
   place.first = stage == grid.first_stage[group];
   place.last = stage + 1 == grid.first_stage[group + 1];
-  // The first part has most of a stage.
-  return stageMemory(ownStage(partition.stages[stage], config.strategy, 0), config, place, device);
+  return stageMemory(ownStage(partition.stages[stage], config.strategy, part), config, place, device);
 }
 
 } // namespace partita

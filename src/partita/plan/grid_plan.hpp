@@ -39,8 +39,11 @@ GridPlan dealStages(const Partition& partition, int ranks, int replicas, int par
 /// The grid of a strategy, plus the extra ranks that it needs. Throws UserError like `dealStages`.
 GridPlan planGrid(const StrategySection& strategy, const Partition& partition, int ranks);
 
-/// Memory of stage `stage` on its rank of the grid.
+/// Memory of stage `stage` on its rank of the grid; the largest of all parts if it has several.
 StageMemory stageMemory(const RunConfig& config, const Partition& partition, const GridPlan& grid, int stage,
                         const DeviceKind& device = {});
+/// The same for one part.
+StageMemory partMemory(const RunConfig& config, const Partition& partition, const GridPlan& grid, int stage,
+                       int part, const DeviceKind& device = {});
 
 } // namespace partita

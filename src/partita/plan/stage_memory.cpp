@@ -143,7 +143,8 @@ std::int64_t numberBytes(Precision precision, std::int64_t real_bytes) {
 std::int64_t gradientBytes(std::int64_t parameters, const RunConfig& config, const StagePlace& place,
                            const DeviceKind& device) {
   const Precision own = config.run.precision, wire = config.strategy.wire;
-  const bool copied = place.replicas > 1 && (device.staged_sums || own != wire);
+  const bool by_places = config.strategy.parts > 1 && config.strategy.split == Split::spatial;
+  const bool copied = (place.replicas > 1 || by_places) && (device.staged_sums || own != wire);
   return parameters * (numberBytes(own, device.real_bytes) +
                        (copied && device.host ? numberBytes(wire, device.real_bytes) : 0));
 }

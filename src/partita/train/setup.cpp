@@ -40,7 +40,8 @@ struct RankMemory {
     if (!plans.grid.ownsStages(rank)) return;
     for (const StagePlan& stage : plans.partition.stages) {
       if (plans.grid.groupOf(stage.index) != plans.grid.group(rank)) continue;
-      const StageMemory memory = stageMemory(config, plans.partition, plans.grid, stage.index);
+      const StageMemory memory =
+          partMemory(config, plans.partition, plans.grid, stage.index, plans.grid.part(rank));
       parameters += memory.parameters;
       total += memory.total();
       offloaded += memory.offloaded;

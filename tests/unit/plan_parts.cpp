@@ -1,0 +1,166 @@
+#include "partita/config/deck.hpp"
+#include "partita/config/user_error.hpp"
+#include "partita/plan/network_plan.hpp"
+#include "partita/plan/parts/part_of_stage.hpp"
+#include "partita/plan/parts/part_traffic.hpp"
+#include "partita/plan/partition.hpp"
+
+#include <numeric>
+
+#include "support/catch.hpp"
+
+namespace partita::test::plan_parts {
+
+/// What parts of a stage have, and what they send, for networks whose layers can be counted by hand.
+
+namespace {
+
+const std::string images = "{type='conv2d',channels=8,kernel=3,padding=1,activation='relu'},"
+                           "{type='conv2d',channels=12,kernel=3,padding=1},{type='batch-norm'},"
+                           "{type='max-pool',kernel=2},{type='flatten'},{type='dense',units=10}",
+                  tokens = "{type='embedding',width=12},{type='residual',layers=[{type='layer-norm'},"
+                           "{type='dense',units=48,activation='gelu'},{type='dense',units=12}]},{type='dense'}";
+
+struct Divided {
+  Divided(const std::string& layers, const std::string& split, int parts, int stages = 1)
+      : config(parseDeck("[data]\nclasses = 10\n", "deck",
+                         {"network/layers=[" + layers + "]", "strategy/kind=pipeline", "strategy/schedule=1f1b",
+                          "strategy/stages=" + std::to_string(stages),
+                          "strategy/parts=" + std::to_string(parts), "strategy/split=" + split,
+                          layers.find("embedding") == std::string::npos ? "data/kind=glyphs"
+                                                                        : "data/kind=grammar"})),
+        partition(planPartition(
+            config,
+            planNetwork(config.network, layers.find("embedding") == std::string::npos ? Shape{1, 8, 8} : Shape{6},
+                        10),
+            10)) {}
+
+  StagePlan part(int number, int stage = 0) const {
+    return partOfStage(partition.stages[static_cast<std::size_t>(stage)], config.strategy, number);
+  }
+
+  RunConfig config;
+  Partition partition;
+};
+
+std::vector<std::string> typesOf(const StagePlan& stage) {
+  std::vector<std::string> types;
+  for (const LayerPlan* leaf : leavesOf(stage.layers)) types.push_back(leaf->spec.type);
+  return types;
+}
+
+/// How often each value of each tensor is owned, over all parts: once.
+void checkOwners(const Divided& divided, int parts) {
+  for (const StagePlan& stage : divided.partition.stages) {
+    for (const StageTensor& tensor : parameterTensors(stage.layers)) {
+      std::vector<int> owners(static_cast<std::size_t>(tensor.size), 0);
+      for (int part = 0; part < parts; ++part) {
+        for (const StageTensor& own : parameterTensors(divided.part(part, stage.index).layers)) {
+          if (own.layer != tensor.layer || own.name != tensor.name || !own.owned) continue;
+          std::int64_t size = 0;
+          for (const TensorSlice& slice : own.slices) {
+            CHECK(slice.whole == tensor.extents);
+            size += slice.size();
+            for (const SliceRun& run : runsOf(slice))
+              for (std::int64_t i = 0; i < run.count; ++i) ++owners[static_cast<std::size_t>(run.in_whole + i)];
+          }
+          CHECK(size == own.size);
+        }
+      }
+      INFO(tensor.layer << " " << tensor.name);
+      CHECK(owners == std::vector<int>(owners.size(), 1));
+    }
+  }
+}
+
+std::string refusal(const std::string& layers, const std::string& split, int parts) {
+  try {
+    Divided(layers, split, parts);
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+} // namespace
+
+TEST_CASE("Ranges of an axis are as even as possible", "[plan][parts]") {
+  CHECK(rangeOf(7, 3, 0).size() == 3);
+  CHECK(rangeOf(7, 3, 1).begin == 3);
+  CHECK(rangeOf(7, 3, 2).end == 7);
+  CHECK_THROWS_AS(rangeOf(2, 3, 0), std::logic_error);
+}
+
+TEST_CASE("Each value of each tensor has one owner", "[plan][parts]") {
+  for (const char* split : {"filter", "channel", "grid", "spatial"}) {
+    for (const int parts : {2, 3, 4, 6}) {
+      for (const int stages : {1, 2}) {
+        INFO(split << ", " << parts << " parts, " << stages << " stages");
+        checkOwners(Divided(images, split, parts, stages), parts);
+        if (split != std::string("spatial")) checkOwners(Divided(tokens, split, parts, stages), parts);
+      }
+    }
+  }
+}
+
+TEST_CASE("Exchanges stand between the layers of a part", "[plan][parts]") {
+  using Types = std::vector<std::string>;
+  CHECK(typesOf(Divided(images, "filter", 2).part(0)) ==
+        Types{"conv2d", "gather", "conv2d", "gather", "batch-norm", "max-pool", "flatten", "dense", "gather"});
+  CHECK(typesOf(Divided(images, "channel", 2).part(0)) ==
+        Types{"conv2d", "slice", "conv2d", "batch-norm", "max-pool", "flatten", "slice", "dense"});
+  // 8 channels in, 12 out: gathering the inputs moves less than adding up the outputs.
+  CHECK(typesOf(Divided(images, "grid", 2).part(0)) ==
+        Types{"conv2d", "gather", "conv2d", "batch-norm", "max-pool", "flatten", "dense"});
+  CHECK(typesOf(Divided(images, "grid", 6).part(0)) ==
+        Types{"conv2d", "gather", "conv2d", "reduce", "batch-norm", "max-pool", "flatten", "dense"});
+  CHECK(typesOf(Divided(images, "spatial", 2).part(1)) ==
+        Types{"slice", "halo", "conv2d", "halo", "conv2d", "batch-norm", "max-pool", "gather", "flatten", "dense"});
+  // The first of two dense layers is divided by output, the second by input.
+  CHECK(typesOf(Divided(tokens, "grid", 4).part(0)) ==
+        Types{"embedding", "layer-norm", "dense", "dense", "dense", "gather"});
+}
+
+TEST_CASE("The traffic of parts follows the equations of ring algorithms", "[plan][parts]") {
+  constexpr std::int64_t rows = 5, y1 = 8 * 64, y2 = 12 * 64, flat = 12 * 16, classes = 10, bytes = 4;
+  const auto sent = [](const Divided& divided, int parts) {
+    PartTraffic sum;
+    for (int part = 0; part < parts; ++part) sum += partTraffic(divided.part(part), part, rows, bytes, false);
+    return sum;
+  };
+  for (const int parts : {2, 4}) {
+    const std::int64_t others = parts - 1;
+    // Filter: each output is gathered, and the gradient of each input but the first is added up.
+    PartTraffic traffic = sent(Divided(images, "filter", parts), parts);
+    CHECK(traffic.bytes == others * rows * bytes * (y1 + y2 + classes + 2 * (y1 + flat)));
+    CHECK(traffic.messages == parts * others * (3 + 2 * 2));
+    // Channel: each output but the first is added up, and the gradient of each input is gathered.
+    traffic = sent(Divided(images, "channel", parts), parts);
+    CHECK(traffic.bytes == others * rows * bytes * (2 * (y2 + classes) + y1 + flat));
+    CHECK(traffic.messages == parts * others * (2 * 2 + 2));
+  }
+  // Grid of 2: the input of the second convolution is gathered, its gradient added up in place; then logits.
+  const PartTraffic traffic = sent(Divided(images, "grid", 2), 2);
+  CHECK(traffic.bytes == rows * bytes * (2 * y1 + 2 * classes));
+  // Spatial of 2: one row each way per 3x3 convolution, back again except from the first, sums of the norm,
+  // and the activations before the first dense layer.
+  const PartTraffic places = sent(Divided(images, "spatial", 2), 2);
+  const std::int64_t norms = 2 * (12 + 13 + 25);
+  CHECK(places.bytes == bytes * (rows * (2 * 8 + 2 * 2 * 8 * 8 + flat) + norms));
+}
+
+TEST_CASE("Parts that do not fit are refused with the limit", "[plan][parts]") {
+  CHECK(refusal(images, "filter", 11) ==
+        "strategy/parts: 11 parts cannot share the 8 output channels of network/layers: entry 1 (conv2d)");
+  CHECK(refusal(images, "channel", 9) ==
+        "strategy/parts: 9 parts cannot share the 8 input channels of network/layers: entry 2 (conv2d)");
+  CHECK(refusal(images, "grid", 9) ==
+        "strategy/parts: 9 parts cannot share the 8 output channels of network/layers: entry 1 (conv2d)");
+  CHECK(refusal(images, "spatial", 9) ==
+        "strategy/parts: no layer of the network can be shared by 9 parts with split 'spatial'");
+  CHECK(refusal(tokens, "spatial", 2) ==
+        "strategy/parts: no layer of the network can be shared by 2 parts with split 'spatial'");
+  CHECK(refusal(images, "filter", 8).empty());
+}
+
+} // namespace partita::test::plan_parts

@@ -48,9 +48,8 @@ struct Planned {
 Planned planOf(const SmallRun& run, bool evaluates) {
   Planned planned;
   for (const auto& local : run.stages) {
-    const StageMemory memory =
-        partMemory(run.config, run.partition, run.grid.plan(), local->index(), run.grid.part(),
-                   deviceKind(run.grid.paths()));
+    const StageMemory memory = partMemory(run.config, run.partition, run.grid.plan(), local->index(),
+                                          run.grid.part(), deviceKind(run.grid.paths()));
     planned.bytes += memory.total() - (evaluates ? 0 : memory.evaluation);
     ++planned.stages;
   }
@@ -119,10 +118,11 @@ TEST_CASE("A plan of joint training counts what is allocated", "[memory]") {
 }
 
 TEST_CASE("A plan of stages that parts share counts what is allocated", "[memory][parts]") {
-  const std::string images = "network/layers=[{type='conv2d',channels=12,kernel=3,padding=1,activation='gelu'},"
-                             "{type='conv2d',channels=16,kernel=3,padding=1,bias=false},"
-                             "{type='batch-norm',activation='relu'},{type='max-pool',kernel=2},"
-                             "{type='flatten'},{type='dense',units=60,activation='relu'},{type='dense'}]";
+  const std::string images =
+      "network/layers=[{type='conv2d',channels=12,kernel=3,padding=1,activation='gelu'},"
+      "{type='conv2d',channels=16,kernel=3,padding=1,bias=false},"
+      "{type='batch-norm',activation='relu'},{type='max-pool',kernel=2},"
+      "{type='flatten'},{type='dense',units=60,activation='relu'},{type='dense'}]";
   for (const char* split : {"filter", "channel", "grid", "spatial"}) {
     for (const int parts : {2, 4}) {
       checkPlan(parts, {"strategy/kind=joint", images, "strategy/split=" + std::string(split),

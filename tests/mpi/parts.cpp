@@ -37,7 +37,8 @@ const std::vector<Net>& nets() {
         "{type='batch-norm',activation='gelu'},{type='conv2d',channels=8,kernel=3,padding=1,bias=false},"
         "{type='batch-norm'}],shortcut=[{type='conv2d',channels=8,kernel=1,stride=2,bias=false},"
         "{type='batch-norm'}]},{type='residual',activation='gelu',layers=["
-        "{type='conv2d',channels=8,kernel=3,padding=1},{type='group-norm',groups=2},{type='activation',activation='gelu'},"
+        "{type='conv2d',channels=8,kernel=3,padding=1},{type='group-norm',groups=2},{type='activation',"
+        "activation='gelu'},"
         "{type='conv2d',channels=8,kernel=3,padding=1}]},{type='global-average-pool'},{type='dense'}]"},
        true},
       {"LeNet",
@@ -64,9 +65,9 @@ const std::vector<Net>& nets() {
 }
 
 Overrides deckOf(const Net& net, const Overrides& more) {
-  return Overrides{"strategy/kind=joint", "optimiser/kind=sgd", "optimiser/learning_rate=0.03",
-                   "optimiser/clip_norm=0.7", "training/batch=12", "data/samples=240", "data/test_samples=20",
-                   "run/steps=20"} +
+  return Overrides{"strategy/kind=joint",     "optimiser/kind=sgd", "optimiser/learning_rate=0.03",
+                   "optimiser/clip_norm=0.7", "training/batch=12",  "data/samples=240",
+                   "data/test_samples=20",    "run/steps=20"} +
          net.deck + more;
 }
 
@@ -91,7 +92,8 @@ std::vector<double> gathered(const SmallRun& run) {
         for (const TensorSlice& slice : tensor.slices) {
           for (const SliceRun& piece : runsOf(slice))
             for (std::int64_t i = 0; i < piece.count; ++i)
-              all[places.at(tensor.layer + "/" + tensor.name) + static_cast<std::size_t>(piece.in_whole + i)] +=
+              all[places.at(tensor.layer + "/" + tensor.name) +
+                  static_cast<std::size_t>(piece.in_whole + i)] +=
                   static_cast<double>(next[piece.in_slice + i]);
           next += slice.size();
         }
@@ -193,7 +195,8 @@ TEST_CASE("Parts give the same bits whatever the delays", "[parts]") {
   const int parts = everyone().size();
   if (parts == 1) return;
   forEachDivision([parts](const Net& net, const std::string& split) {
-    const RunConfig deck = smallDeck(deckOf(net, {split, "strategy/parts=" + std::to_string(parts), "run/steps=4"}));
+    const RunConfig deck =
+        smallDeck(deckOf(net, {split, "strategy/parts=" + std::to_string(parts), "run/steps=4"}));
     const std::string hash = SmallRun(everyone(), deck).train().hash();
     const MpiDelays delays(static_cast<std::uint64_t>(everyone().rank()) + 1);
     INFO(net.name << " " << split);

@@ -1,9 +1,9 @@
 #include "partita/config/deck.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/plan/network_plan.hpp"
+#include "partita/plan/partition.hpp"
 #include "partita/plan/parts/part_of_stage.hpp"
 #include "partita/plan/parts/part_traffic.hpp"
-#include "partita/plan/partition.hpp"
 
 #include <numeric>
 
@@ -18,21 +18,22 @@ namespace {
 const std::string images = "{type='conv2d',channels=8,kernel=3,padding=1,activation='relu'},"
                            "{type='conv2d',channels=12,kernel=3,padding=1},{type='batch-norm'},"
                            "{type='max-pool',kernel=2},{type='flatten'},{type='dense',units=10}",
-                  tokens = "{type='embedding',width=12},{type='residual',layers=[{type='layer-norm'},"
-                           "{type='dense',units=48,activation='gelu'},{type='dense',units=12}]},{type='dense'}";
+                  tokens =
+                      "{type='embedding',width=12},{type='residual',layers=[{type='layer-norm'},"
+                      "{type='dense',units=48,activation='gelu'},{type='dense',units=12}]},{type='dense'}";
 
 struct Divided {
   Divided(const std::string& layers, const std::string& split, int parts, int stages = 1)
-      : config(parseDeck("[data]\nclasses = 10\n", "deck",
-                         {"network/layers=[" + layers + "]", "strategy/kind=pipeline", "strategy/schedule=1f1b",
-                          "strategy/stages=" + std::to_string(stages),
-                          "strategy/parts=" + std::to_string(parts), "strategy/split=" + split,
-                          layers.find("embedding") == std::string::npos ? "data/kind=glyphs"
-                                                                        : "data/kind=grammar"})),
+      : config(parseDeck(
+            "[data]\nclasses = 10\n", "deck",
+            {"network/layers=[" + layers + "]", "strategy/kind=pipeline", "strategy/schedule=1f1b",
+             "strategy/stages=" + std::to_string(stages), "strategy/parts=" + std::to_string(parts),
+             "strategy/split=" + split,
+             layers.find("embedding") == std::string::npos ? "data/kind=glyphs" : "data/kind=grammar"})),
         partition(planPartition(
             config,
-            planNetwork(config.network, layers.find("embedding") == std::string::npos ? Shape{1, 8, 8} : Shape{6},
-                        10),
+            planNetwork(config.network,
+                        layers.find("embedding") == std::string::npos ? Shape{1, 8, 8} : Shape{6}, 10),
             10)) {}
 
   StagePlan part(int number, int stage = 0) const {
@@ -62,7 +63,8 @@ void checkOwners(const Divided& divided, int parts) {
             CHECK(slice.whole == tensor.extents);
             size += slice.size();
             for (const SliceRun& run : runsOf(slice))
-              for (std::int64_t i = 0; i < run.count; ++i) ++owners[static_cast<std::size_t>(run.in_whole + i)];
+              for (std::int64_t i = 0; i < run.count; ++i)
+                ++owners[static_cast<std::size_t>(run.in_whole + i)];
           }
           CHECK(size == own.size);
         }
@@ -105,8 +107,9 @@ TEST_CASE("Each value of each tensor has one owner", "[plan][parts]") {
 
 TEST_CASE("Exchanges stand between the layers of a part", "[plan][parts]") {
   using Types = std::vector<std::string>;
-  CHECK(typesOf(Divided(images, "filter", 2).part(0)) ==
-        Types{"conv2d", "gather", "conv2d", "gather", "batch-norm", "max-pool", "flatten", "dense", "gather"});
+  CHECK(typesOf(Divided(images, "filter", 2).part(0)) == Types{"conv2d", "gather", "conv2d", "gather",
+                                                               "batch-norm", "max-pool", "flatten", "dense",
+                                                               "gather"});
   CHECK(typesOf(Divided(images, "channel", 2).part(0)) ==
         Types{"conv2d", "slice", "conv2d", "batch-norm", "max-pool", "flatten", "slice", "dense"});
   // 8 channels in, 12 out: gathering the inputs moves less than adding up the outputs.
@@ -114,8 +117,9 @@ TEST_CASE("Exchanges stand between the layers of a part", "[plan][parts]") {
         Types{"conv2d", "gather", "conv2d", "batch-norm", "max-pool", "flatten", "dense"});
   CHECK(typesOf(Divided(images, "grid", 6).part(0)) ==
         Types{"conv2d", "gather", "conv2d", "reduce", "batch-norm", "max-pool", "flatten", "dense"});
-  CHECK(typesOf(Divided(images, "spatial", 2).part(1)) ==
-        Types{"slice", "halo", "conv2d", "halo", "conv2d", "batch-norm", "max-pool", "gather", "flatten", "dense"});
+  CHECK(typesOf(Divided(images, "spatial", 2).part(1)) == Types{"slice", "halo", "conv2d", "halo", "conv2d",
+                                                                "batch-norm", "max-pool", "gather", "flatten",
+                                                                "dense"});
   // The first of two dense layers is divided by output, the second by input.
   CHECK(typesOf(Divided(tokens, "grid", 4).part(0)) ==
         Types{"embedding", "layer-norm", "dense", "dense", "dense", "gather"});

@@ -26,8 +26,9 @@ Grid::Grid(const Communicator& world, const GridPlan& plan, MessagePaths paths)
       _world(world.duplicate()), _along{splitAlong(world, plan, Axis::stage),
                                         splitAlong(world, plan, Axis::replica),
                                         splitAlong(world, plan, Axis::part)},
-      _family(world.split(plan.ownsStages(world.rank()) ? plan.group(world.rank()) : plan.groups + world.rank(),
-                          world.rank())),
+      _family(
+          world.split(plan.ownsStages(world.rank()) ? plan.group(world.rank()) : plan.groups + world.rank(),
+                      world.rank())),
       _backward(chain().duplicate()), _evaluation(chain().duplicate()) {}
 
 } // namespace partita

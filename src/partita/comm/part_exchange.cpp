@@ -6,6 +6,9 @@
 #include "partita/core/loops.hpp"
 #include "partita/core/region.hpp"
 
+#include <algorithm>
+#include <utility>
+
 namespace partita {
 
 namespace {
@@ -17,6 +20,17 @@ struct CopyColumns {
   std::int64_t from_columns, to_columns;
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, std::int64_t column) const {
     to[row * to_columns + column] = from[row * from_columns + column];
+  }
+};
+
+/// Some columns of a matrix plus another matrix.
+struct SumColumns {
+  const Real *columns, *other;
+  Real* to;
+  std::int64_t from_columns, to_columns;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, std::int64_t column) const {
+    const std::int64_t i = row * to_columns + column;
+    to[i] = columns[row * from_columns + column] + other[i];
   }
 };
 
@@ -66,8 +80,8 @@ void PartExchange::swap(const ExecSpace& space, const std::vector<Piece>& out,
     std::int64_t count = 0;
     for (const Piece& piece : pieces) count += piece.count;
     if (staged && static_cast<std::int64_t>(buffer.extent(0)) < count)
-      buffer = PinnedVector(
-          Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::PartExchange::staging"), count);
+      buffer = PinnedVector(Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::PartExchange::staging"),
+                            count);
     return buffer.data();
   };
   Real *sent = room(_out, out), *received = room(_in, in);
@@ -79,22 +93,25 @@ void PartExchange::swap(const ExecSpace& space, const std::vector<Piece>& out,
   fence(space, "partita::PartExchange::swap");
   delayAtRandom();
   constexpr int tag = static_cast<int>(Tag::parts);
-  constexpr const char* what = "values of a part";
+  const auto awaited = [this](WaitedFor::Kind kind, const Piece& piece) {
+    WaitedFor what{kind, "values of a part", _parts.worldRank(piece.peer)};
+    what.bytes = piece.count * static_cast<std::int64_t>(sizeof(Real));
+    return what;
+  };
   std::vector<Request> requests(in.size() + out.size());
   auto request = requests.begin();
   for (const Piece& piece : in) {
     if (piece.count == 0) continue;
     PARTITA_MPI(MPI_Irecv(staged ? received : piece.values, mpiCount(piece.count), mpiType<Real>(),
                           piece.peer, tag, _parts.get(),
-                          (request++)->start({WaitedFor::Kind::message, what, _parts.worldRank(piece.peer)})));
+                          (request++)->start(awaited(WaitedFor::Kind::message, piece))));
     if (staged) received += piece.count;
   }
   sent = _out.data();
   for (const Piece& piece : out) {
     if (piece.count == 0) continue;
     PARTITA_MPI(MPI_Isend(staged ? sent : piece.values, mpiCount(piece.count), mpiType<Real>(), piece.peer,
-                          tag, _parts.get(),
-                          (request++)->start({WaitedFor::Kind::taker, what, _parts.worldRank(piece.peer)})));
+                          tag, _parts.get(), (request++)->start(awaited(WaitedFor::Kind::taker, piece))));
     if (staged) sent += piece.count;
     if (!_counts) continue;
     _traffic.between_parts += piece.count * static_cast<std::int64_t>(sizeof(Real));
@@ -227,41 +244,67 @@ void PartExchange::haloBackward(const ExecSpace& space, const ExchangePlan& plan
     const AxisRange range = plan.sent(me, other);
     const std::int64_t width = range.size() * plan.place_values;
     if (width == 0) continue;
-    const Real* from =
-        other == me ? placesIn(needed, plan, first_needed, range) : (arrived++)->values;
+    const Real* from = other == me ? placesIn(needed, plan, first_needed, range) : (arrived++)->values;
     forEachElement(space, "partita::PartExchange::add_columns_kernel", rows, width,
                    AddColumns{from, placesIn(own, plan, first_own, range), other == me ? wants : width, has});
   }
 }
 
+namespace {
+
+std::int64_t largestChunk(const std::vector<std::int64_t>& bounds) {
+  std::int64_t largest = 0;
+  for (std::size_t i = 0; i + 1 < bounds.size(); ++i) largest = std::max(largest, bounds[i + 1] - bounds[i]);
+  return largest;
+}
+
+} // namespace
+
+/// A chunk is copied to its columns after it has arrived, and sent on from where it has arrived.
 void PartExchange::gather(const ExecSpace& space, const ExchangePlan& plan, const Matrix& own,
                           const Matrix& all, const Vector& work) const {
   const Region region(space, "partita::PartExchange::gather", Phase::communication);
   const Ring ring = ringOf(plan.ring);
-  const std::int64_t rows = own.extent(0), columns = all.extent(1), width = own.extent(1);
-  const Bounds bounds = chunkBounds(plan.widths, rows);
-  copyColumns(space, own.data(), width, work.data() + bounds[ring.place], width, rows, width);
-  gatherChunks(space, ring, work.data(), bounds);
-  Real* to = all.data();
-  for (int i = 0; i < ring.count; ++i) {
-    copyColumns(space, work.data() + bounds[i], plan.widths[i], to, columns, rows, plan.widths[i]);
-    to += plan.widths[i];
+  const std::int64_t rows = own.extent(0), columns = all.extent(1);
+  const Bounds bounds = chunkBounds(plan.widths, rows), places = chunkBounds(plan.widths, 1);
+  const std::int64_t largest = largestChunk(bounds);
+  const auto take = [&](int chunk, const Real* from) {
+    const std::int64_t width = plan.widths[chunk];
+    copyColumns(space, from, width, all.data() + places[chunk], columns, rows, width);
+  };
+  Real* out = own.data();
+  for (int i = 0; i + 1 < ring.count; ++i) {
+    const int sent = (ring.place + ring.count - i) % ring.count,
+              got = (ring.place + 2 * ring.count - i - 1) % ring.count;
+    Real* const in = work.data() + i % 2 * largest;
+    swap(space, {{ring.next, out, bounds[sent + 1] - bounds[sent]}},
+         {{ring.last, in, bounds[got + 1] - bounds[got]}});
+    take(got, in);
+    out = in;
   }
+  take(ring.place, own.data());
 }
 
+/// What arrives is added to the own values of its chunk and sent on; the own chunk comes last.
 void PartExchange::reduce(const ExecSpace& space, const ExchangePlan& plan, const Matrix& all,
                           const Matrix& own, const Vector& work) const {
   const Region region(space, "partita::PartExchange::reduce", Phase::communication);
   const Ring ring = ringOf(plan.ring);
-  const std::int64_t rows = own.extent(0), columns = all.extent(1), width = own.extent(1);
-  const Bounds bounds = chunkBounds(plan.widths, rows);
-  const Real* from = all.data();
-  for (int i = 0; i < ring.count; ++i) {
-    copyColumns(space, from, columns, work.data() + bounds[i], plan.widths[i], rows, plan.widths[i]);
-    from += plan.widths[i];
+  const std::int64_t rows = own.extent(0), columns = all.extent(1);
+  const Bounds bounds = chunkBounds(plan.widths, rows), places = chunkBounds(plan.widths, 1);
+  Real *out = work.data(), *in = out + largestChunk(bounds);
+  const int first = (ring.place + ring.count - 1) % ring.count;
+  copyColumns(space, all.data() + places[first], columns, out, plan.widths[first], rows, plan.widths[first]);
+  for (int i = 0; i + 1 < ring.count; ++i) {
+    const int sent = (ring.place + 2 * ring.count - i - 1) % ring.count,
+              got = (ring.place + 2 * ring.count - i - 2) % ring.count;
+    swap(space, {{ring.next, out, bounds[sent + 1] - bounds[sent]}},
+         {{ring.last, in, bounds[got + 1] - bounds[got]}});
+    Real* const to = got == ring.place ? own.data() : in;
+    forEachElement(space, "partita::PartExchange::sum_columns_kernel", rows, plan.widths[got],
+                   SumColumns{all.data() + places[got], in, to, columns, plan.widths[got]});
+    std::swap(in, out);
   }
-  reduceChunks(space, ring, work.data(), bounds, work.data() + bounds.back());
-  copyColumns(space, work.data() + bounds[ring.place], width, own.data(), width, rows, width);
 }
 
 } // namespace partita

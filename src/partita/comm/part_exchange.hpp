@@ -18,11 +18,10 @@ class PartExchange {
   /// values [n] += those of all other parts. `work`: n / parts + 1 values.
   void sum(const ExecSpace& space, const Vector& values, const Vector& work) const;
   /// Gathers the ranges of all ranks of the ring: own [rows, own width] -> all [rows, sum of widths], where a
-  /// row is an item of the plan. `work`: as long as `all`.
+  /// row is an item of the plan. `work`: for two of the widest ranges.
   void gather(const ExecSpace& space, const ExchangePlan& plan, const Matrix& own, const Matrix& all,
               const Vector& work) const;
-  /// Adds up `all` of the ring's ranks, and keeps the own range. `work`: as long as `all` and the largest
-  /// range together.
+  /// Adds up `all` of the ring's ranks, and keeps the own range. `work`: for two of the widest ranges.
   void reduce(const ExecSpace& space, const ExchangePlan& plan, const Matrix& all, const Matrix& own,
               const Vector& work) const;
 

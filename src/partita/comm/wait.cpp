@@ -34,7 +34,8 @@ void Waiting::pause() {
   if (_start == Clock::time_point() || now - _last > stopped_after) _start = now;
   _last = now;
   // Most waits between stages of equal speed are short: spin a little before yielding the core.
-  if (now - _start < std::chrono::microseconds(200)) {
+  constexpr double short_wait = 200e-6, slow_memory = 0.5e9; // s, bytes/s
+  if (secondsBetween(_start, now) < short_wait + static_cast<double>(_what.bytes) / slow_memory) {
     std::this_thread::yield();
     return;
   }

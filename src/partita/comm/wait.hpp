@@ -19,6 +19,8 @@ struct WaitedFor {
   const char* other_what = ""; ///< another message that would end the wait: what, sender, number
   int other_peer = -1;         ///< none: -1
   std::int64_t other_number = 0;
+  /// Of a large message, which MPI moves only while it is called: a wait for it does not sleep at first.
+  std::int64_t bytes = 0;
 
   /// A wait for either of two messages.
   static WaitedFor either(WaitedFor one, const WaitedFor& other) {

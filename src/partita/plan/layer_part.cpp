@@ -1,7 +1,6 @@
 #include "partita/plan/layer_part.hpp"
 
 #include <algorithm>
-#include <numeric>
 #include <stdexcept>
 
 namespace partita {
@@ -31,10 +30,6 @@ AxisRange ExchangePlan::sent(int from, int to) const {
   const AxisRange &has = owned[static_cast<std::size_t>(from)], &wants = needed[static_cast<std::size_t>(to)];
   const std::int64_t begin = std::max(has.begin, wants.begin);
   return {begin, std::max(begin, std::min(has.end, wants.end))};
-}
-
-std::int64_t ExchangePlan::columns() const {
-  return std::accumulate(widths.begin(), widths.end(), std::int64_t{0});
 }
 
 } // namespace partita

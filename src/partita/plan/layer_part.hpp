@@ -66,7 +66,6 @@ struct ExchangePlan {
   std::vector<AxisRange> owned = {}, needed = {};
   std::int64_t place_values = 1;
 
-  std::int64_t columns() const;
   /// halo: the places that part `to` gets from part `from`; empty if begin == end.
   AxisRange sent(int from, int to) const;
 };

@@ -9,13 +9,12 @@ namespace {
 /// Values that parts of a stage exchange; see ExchangePlan.
 class ExchangeRules : public LayerRules {
  public:
-  /// The ranges of all ranks one after another, and one that arrives while values are added up; of a halo what
-  /// is sent and what arrives.
+  /// A range that is sent and one that arrives; of a halo all that is sent and arrives.
   std::int64_t workValues(const LayerPlan& plan, std::int64_t rows) const override {
     const ExchangePlan& exchange = *plan.exchange;
     if (exchange.kind == PartStep::halo) return rows * exchange.items * haloValues(exchange);
     const std::int64_t widest = *std::max_element(exchange.widths.begin(), exchange.widths.end());
-    return rows * exchange.items * (exchange.columns() + widest);
+    return 2 * rows * exchange.items * widest;
   }
   LayerWork work() const override { return LayerWork::other; }
 
@@ -23,7 +22,8 @@ class ExchangeRules : public LayerRules {
   static std::int64_t haloValues(const ExchangePlan& halo) {
     std::int64_t places = 0;
     for (int other = 0; other < static_cast<int>(halo.owned.size()); ++other)
-      if (other != halo.place) places += halo.sent(halo.place, other).size() + halo.sent(other, halo.place).size();
+      if (other != halo.place)
+        places += halo.sent(halo.place, other).size() + halo.sent(other, halo.place).size();
     return places * halo.place_values;
   }
 };

@@ -51,8 +51,9 @@ struct RankGrid {
   int inputs = 1, outputs = 1;
 };
 
-/// The grid that moves the fewest bytes, and of several such grids the one with the fewest messages.
-/// Gathering inputs moves (outputs - 1) |x|, adding up outputs (inputs - 1) |y|.
+/// The grid that moves the fewest bytes: gathering inputs moves (outputs - 1) |x|, adding up outputs
+/// (inputs - 1) |y|. Of several such grids the one with the fewest messages, then the one with the fewest
+/// inputs per rank, whose windows a convolution has to copy.
 RankGrid gridOf(const LayerPlan& layer, int parts) {
   RankGrid best{1, parts};
   auto least = std::make_pair(std::numeric_limits<std::int64_t>::max(), 0);
@@ -61,7 +62,7 @@ RankGrid gridOf(const LayerPlan& layer, int parts) {
     const int outputs = parts / inputs;
     const auto cost =
         std::make_pair((outputs - 1) * layer.inputs() + (inputs - 1) * layer.outputs(), inputs + outputs);
-    if (cost < least) best = {inputs, outputs};
+    if (cost <= least) best = {inputs, outputs};
     least = std::min(least, cost);
   }
   return best;
@@ -235,8 +236,7 @@ Seen seenBy(const WindowPlan& windows, std::size_t a, const AxisRange& outputs) 
 /// The windows of the part, with a padding of its own on each side: that of the whole layer on the axes that
 /// are not divided.
 void setPadding(LayerPlan& own, const WindowPlan& windows, const Seen& seen) {
-  AxisSizes& padding =
-      isConvolution(own) ? own.spec.convolution.padding : own.spec.pool.padding;
+  AxisSizes& padding = isConvolution(own) ? own.spec.convolution.padding : own.spec.pool.padding;
   padding = {{seen.before}, false, {seen.after}};
   for (std::size_t axis = 1; axis + 1 < own.in.size(); ++axis) {
     const std::size_t a = axis + 4 - own.in.size();

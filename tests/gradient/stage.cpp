@@ -106,7 +106,7 @@ class LocalLoss {
         _in(matrixOf(rows, _plan.inputs(), normals(rows * _plan.inputs(), 5))) {}
 
   const std::vector<LayerPlan>& head() const { return _plan.head; }
-  Values start() const { return packedOf(_plan.withHead(), valuesOf(_stage.parameters())); }
+  Values start() const { return packedOf(_plan.allLayers(), valuesOf(_stage.parameters())); }
 
   double value(const Values& parameters) {
     _loss->evaluate(space, logitsOf(parameters), targets(), 0.25, Matrix(), _score);
@@ -120,14 +120,14 @@ class LocalLoss {
     const Matrix output_gradient = _stage.outputGradient(output);
     _stage.addReconstruction(space, {}, _in, output, 0.25 * _reconstruct, output_gradient);
     _stage.backward(space, {}, _in, _tape, output_gradient, Matrix());
-    return packedOf(_plan.withHead(), valuesOf(_stage.gradients()));
+    return packedOf(_plan.allLayers(), valuesOf(_stage.gradients()));
   }
 
  private:
   static constexpr std::int64_t classes = 5;
 
   Matrix logitsOf(const Values& parameters) {
-    assign(_stage.parameters(), asStored(_plan.withHead(), parameters));
+    assign(_stage.parameters(), asStored(_plan.allLayers(), parameters));
     return _stage.forwardHead(space, {}, _stage.forward(space, {}, _in, _tape), _head_tape);
   }
   static Targets targets() { return {labelsOf({1, 0, 4, 2}), Matrix()}; }
@@ -140,7 +140,7 @@ class LocalLoss {
     const Shape &in = _plan.layers.front().in, &out = decoder.out;
     const std::int64_t places = out.size() > 1 ? out[1] * out[2] : 1, channels = decoder.outputs() / places,
                        inner = decoder.inputs() / places, window = _plan.decoder_window;
-    const Values parameters = packedOf(_plan.withHead(), valuesOf(_stage.parameters()));
+    const Values parameters = packedOf(_plan.allLayers(), valuesOf(_stage.parameters()));
     const double* weight = parameters.data() + countParameters(_plan.layers);
     const double* bias = weight + channels * inner;
     const Values outputs = valuesOf(_tape.output()), inputs_here = valuesOf(_in);

@@ -28,7 +28,7 @@ void placeValues(RunFileContent& content, const std::string& kind, const Stage& 
 std::vector<TensorRecord> networkTensors(const Partition& partition, const std::string& kind) {
   std::vector<TensorRecord> tensors;
   for (const StagePlan& stage : partition.stages) {
-    const std::vector<LayerPlan> layers = stage.withHead();
+    const std::vector<LayerPlan> layers = stage.allLayers();
     for (const LayerPlan* layer : leavesOf(layers)) {
       for (const ParameterShape& shape :
            kind == statistics_kind ? layer->statisticsShapes() : layer->parameterShapes())
@@ -163,7 +163,7 @@ const StageTensor* find(const std::vector<StageTensor>& tensors, const LayerPlan
 /// Adds parameters, then statistics, layer by layer, so that the order does not depend on the cuts.
 void addStage(const Communicator& parts, const Stage& stage, Sha256& hash) {
   const StoredVector statistics(stage.statistics());
-  const std::vector<LayerPlan> layers = stage.plan().withHead();
+  const std::vector<LayerPlan> layers = stage.plan().allLayers();
   for (const LayerPlan* leaf : leavesOf(layers)) {
     for (const ParameterShape& shape : leaf->whole().parameterShapes())
       addShared(parts, stage.masters(), shape.extents, find(stage.tensors(), *leaf, shape), hash);

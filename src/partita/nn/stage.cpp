@@ -39,7 +39,7 @@ std::int64_t tableValues(const StagePlan& plan) {
 
 std::vector<Real> Stage::initialValues(const StagePlan& plan, std::uint64_t seed) {
   std::vector<Real> values(plan.storedValues());
-  const std::vector<LayerPlan> all = plan.withHead();
+  const std::vector<LayerPlan> all = plan.allLayers();
   std::int64_t offset = 0;
   for (const LayerPlan* leaf : leavesOf(all)) {
     if (leaf->parameterShapes().empty()) continue;
@@ -61,7 +61,7 @@ Stage::Stage(const StagePlan& plan, const std::vector<Real>& values, std::int64_
              const StageStorage& storage)
     : _plan(plan), _chain(plan.layers), _head(plan.head),
       _decoder(plan.decoder.empty() ? nullptr : std::make_unique<Reconstruction>(plan, capacity)),
-      _tensors(parameterTensors(plan.withHead())), _statistics_tensors(statisticTensors(plan.withHead())),
+      _tensors(parameterTensors(plan.allLayers())), _statistics_tensors(statisticTensors(plan.allLayers())),
       _precision(storage.precision) {
   const std::int64_t size = plan.storedValues();
   PARTITA_REQUIRE(static_cast<std::int64_t>(values.size()) == size, "wrong number of starting values");

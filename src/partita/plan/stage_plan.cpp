@@ -88,7 +88,7 @@ std::int64_t mostOfLeaves(const std::vector<LayerPlan>& layers, const Value& val
 
 } // namespace
 
-std::vector<LayerPlan> StagePlan::withHead() const {
+std::vector<LayerPlan> StagePlan::allLayers() const {
   std::vector<LayerPlan> all = layers;
   all.insert(all.end(), decoder.begin(), decoder.end());
   all.insert(all.end(), head.begin(), head.end());
@@ -105,7 +105,7 @@ std::int64_t StagePlan::storedValues() const {
 }
 
 std::int64_t StagePlan::statistics() const {
-  return sumOver(withHead(), [](const LayerPlan& layer) { return layer.statistics(); });
+  return sumOver(allLayers(), [](const LayerPlan& layer) { return layer.statistics(); });
 }
 
 double StagePlan::trainFlops(bool input_gradient) const {
@@ -133,19 +133,19 @@ std::int64_t StagePlan::decoderValues() const {
 }
 
 std::int64_t StagePlan::widest() const {
-  return mostOf(withHead(), [](const LayerPlan& layer) { return layer.outputs(); });
+  return mostOf(allLayers(), [](const LayerPlan& layer) { return layer.outputs(); });
 }
 
 std::int64_t StagePlan::workValues(std::int64_t rows) const {
-  return mostOf(withHead(), [rows](const LayerPlan& layer) { return layer.workValues(rows); });
+  return mostOf(allLayers(), [rows](const LayerPlan& layer) { return layer.workValues(rows); });
 }
 
 std::int64_t StagePlan::mostParameters() const {
-  return mostOfLeaves(withHead(), [](const LayerPlan& layer) { return layer.parameters(); });
+  return mostOfLeaves(allLayers(), [](const LayerPlan& layer) { return layer.parameters(); });
 }
 
 std::int64_t StagePlan::realCopies() const {
-  return mostOfLeaves(withHead(), [](const LayerPlan& layer) { return layer.realCopies(); });
+  return mostOfLeaves(allLayers(), [](const LayerPlan& layer) { return layer.realCopies(); });
 }
 
 namespace {

@@ -75,7 +75,7 @@ struct StagePlan {
   /// Does a label of the cut after it have one value per unit of the cut? Not if a head of layers or an
   /// average over places stands between.
   bool labelsCountUnits() const { return head.size() <= 1; }
-  std::vector<LayerPlan> withHead() const; ///< `layers`, `decoder`, `head`: the order of the flat buffers
+  std::vector<LayerPlan> allLayers() const; ///< `layers`, `decoder`, `head`: the order of the flat buffers
   std::int64_t parameters() const { return countParameters(layers); } ///< without the head
   std::int64_t storedValues() const; ///< of the flat buffer of parameters, and of others like it
   std::int64_t statistics() const;   ///< values of state that no gradient reaches

@@ -87,7 +87,8 @@ void startWithLabels(const StagePlan& plan, const SilLabels& before, const SilLa
 /// The last layer of a head starts as the decoder of fixed labels.
 void startLearnedLabels(const StagePlan& plan, const SilLabels& labels, std::vector<Real>& values) {
   const std::vector<Real> decoder = labels.decoder();
-  std::copy(decoder.begin(), decoder.end(), values.begin() + parameterTensors(plan.withHead()).back().offset);
+  std::copy(decoder.begin(), decoder.end(),
+            values.begin() + parameterTensors(plan.allLayers()).back().offset);
 }
 
 bool startsWithLabels(const SilSection& sil, const StagePlan& plan) {

@@ -85,7 +85,7 @@ namespace {
 /// The parameters of layers that every part computes as a whole, as ranges of the flat buffer.
 std::vector<std::pair<std::int64_t, std::int64_t>> wholeLayers(const StagePlan& plan) {
   std::vector<std::pair<std::int64_t, std::int64_t>> ranges;
-  const std::vector<LayerPlan> layers = plan.withHead();
+  const std::vector<LayerPlan> layers = plan.allLayers();
   std::int64_t begin = 0;
   for (const LayerPlan* leaf : leavesOf(layers)) {
     const std::int64_t end = begin + leaf->storedValues();

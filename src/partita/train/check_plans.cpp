@@ -123,7 +123,7 @@ void checkTraining(const RunConfig& config, const DataSets& sets, const Partitio
                     " replicas without work");
   }
   for (const StagePlan& stage : partition.stages) {
-    const std::vector<LayerPlan> layers = stage.withHead();
+    const std::vector<LayerPlan> layers = stage.allLayers();
     for (const LayerPlan* layer : leavesOf(layers)) {
       if (layer->statistics() == 0) continue;
       checkValues(*layer, fewestRows(config, grid), grid);

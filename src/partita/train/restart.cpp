@@ -69,7 +69,7 @@ struct Before {
 bool sameHeads(const Partition& before, const Partition& now) {
   return std::equal(before.stages.begin(), before.stages.end(), now.stages.begin(), now.stages.end(),
                     [](const StagePlan& a, const StagePlan& b) {
-                      const auto was = parameterTensors(a.withHead()), is = parameterTensors(b.withHead());
+                      const auto was = parameterTensors(a.allLayers()), is = parameterTensors(b.allLayers());
                       return std::equal(was.begin(), was.end(), is.begin(), is.end(),
                                         [](const StageTensor& x, const StageTensor& y) {
                                           return x.layer == y.layer && x.extents == y.extents;

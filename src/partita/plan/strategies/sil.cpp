@@ -194,7 +194,7 @@ ParameterCopy copyOfNext(const SilSection& sil, const StagePlan& stage) {
 
 /// The labels of a stage are refreshed with the weights of the last layer of the network.
 ParameterCopy copyOfLast(const SilSection& sil, const StagePlan& stage, const StagePlan& last) {
-  const StageTensor labels = parameterTensors(stage.withHead()).back();
+  const StageTensor labels = parameterTensors(stage.allLayers()).back();
   ParameterCopy copy;
   copy.kind = ParameterCopy::Kind::last_weights;
   copy.from_stage = last.index;

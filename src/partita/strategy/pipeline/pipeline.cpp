@@ -113,7 +113,7 @@ void PipelineTraining::report(const ExecSpace& space, const Position& position,
 double PipelineTraining::squaresOfAll(const ExecSpace& space) const {
   std::vector<double> squares;
   for (const StagePlan& plan : _context.partition.stages) {
-    const std::vector<StageTensor> tensors = parameterTensors(plan.withHead());
+    const std::vector<StageTensor> tensors = parameterTensors(plan.allLayers());
     const std::size_t first = squares.size();
     squares.resize(first + tensors.size(), 0.0);
     if (!_context.grid.owns(plan.index)) continue;

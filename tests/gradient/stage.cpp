@@ -99,8 +99,7 @@ namespace {
 class LocalLoss {
  public:
   LocalLoss(const RunConfig& config, const Shape& input)
-      : _reconstruct(config.strategy.sil.reconstruct),
-        _plan(planPartition(config, planNetwork(config.network, input, classes), classes).stages.front()),
+      : _plan(planPartition(config, planNetwork(config.network, input, classes), classes).stages.front()),
         _stage(_plan, Stage::initialValues(_plan, 1), rows), _tape(_stage.makeTape(rows)),
         _head_tape(_stage.makeHeadTape(rows)), _score(rows), _loss(makeCrossEntropy(0.0)),
         _in(matrixOf(rows, _plan.inputs(), normals(rows * _plan.inputs(), 5))) {}
@@ -110,7 +109,7 @@ class LocalLoss {
 
   double value(const Values& parameters) {
     _loss->evaluate(space, logitsOf(parameters), targets(), 0.25, Matrix(), _score);
-    return 0.25 * (_score.take(space).loss + _reconstruct / 2 * squaredError());
+    return 0.25 * (_score.take(space).loss + _plan.reconstruct / 2 * squaredError());
   }
 
   Values gradients(const Values& parameters) {
@@ -118,7 +117,7 @@ class LocalLoss {
     _loss->evaluate(space, logits, targets(), 0.25, grad, _score);
     _stage.backwardHead(space, {}, output, _head_tape, grad);
     const Matrix output_gradient = _stage.outputGradient(output);
-    _stage.addReconstruction(space, {}, _in, output, 0.25 * _reconstruct, output_gradient);
+    _stage.addReconstruction(space, {}, _in, output, 0.25, output_gradient);
     _stage.backward(space, {}, _in, _tape, output_gradient, Matrix());
     return packedOf(_plan.allLayers(), valuesOf(_stage.gradients()));
   }
@@ -164,7 +163,6 @@ class LocalLoss {
     return sum;
   }
 
-  double _reconstruct;
   StagePlan _plan;
   Stage _stage;
   Tape _tape, _head_tape;

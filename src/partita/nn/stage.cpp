@@ -199,7 +199,8 @@ void Stage::addReconstruction(const ExecSpace& space, const Pass& pass, const Ma
                               Real weight, const Matrix& grad, const GradientReady& ready) {
   if (_decoder == nullptr) return;
   const std::int64_t before = _chain.storedValues();
-  _decoder->addGradient(space, completed(pass), in, out, weight, grad, shifted(ready, before));
+  _decoder->addGradient(space, completed(pass), in, out, static_cast<Real>(_plan.reconstruct) * weight, grad,
+                        shifted(ready, before));
 }
 
 void Stage::skipHead(const ExecSpace& space, const GradientReady& ready) {

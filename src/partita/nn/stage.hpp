@@ -88,7 +88,8 @@ class Stage {
   void backwardHead(const ExecSpace& space, const Pass& pass, const Matrix& out, const Tape& tape,
                     const Matrix& grad_logits, const GradientReady& ready = {});
   /// Adds the gradient of the error with which the output gives the input, see `Reconstruction`, to `grad`,
-  /// the gradient of the output. Does nothing without a decoder. Call between `backwardHead` and `backward`.
+  /// the gradient of the output. `weight`: of a sample. Does nothing without a decoder. Call between
+  /// `backwardHead` and `backward`.
   void addReconstruction(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
                          Real weight, const Matrix& grad, const GradientReady& ready = {});
   /// In place of `backwardHead` and `addReconstruction` in a step without the stage's own loss: the gradients

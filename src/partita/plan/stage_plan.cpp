@@ -5,7 +5,6 @@
 #include "partita/plan/strategy_plan.hpp"
 
 #include <algorithm>
-#include <tuple>
 
 namespace partita {
 
@@ -210,8 +209,7 @@ StagePlan makeStage(const StrategySection& strategy, const std::vector<LayerPlan
     if (stage.entrance)
       stage.layers.insert(stage.layers.begin(), activationAfter(before.back(), moved->spec));
   }
-  if (!stage.last()) planOf(strategy).addDecoder(strategy, stage);
-  if (!stage.last()) std::tie(stage.head, stage.copied) = planOf(strategy).head(strategy, layers, last);
+  planOf(strategy).addOwnLoss(strategy, layers, stage);
   return stage;
 }
 

@@ -58,7 +58,9 @@ struct StagePlan {
   /// places of the input are averaged first; 0: no window fits.
   std::vector<LayerPlan> decoder;
   std::int64_t decoder_window = 1;
-  std::int64_t copied = 0; ///< leading layers of the head that are copies of the next stage's first layers
+  double reconstruct = 0.0; ///< weight of the reconstruction in the stage's own loss
+  double transport = 0.0;   ///< weight of what residual layers add to their input, see `Pass`
+  std::int64_t copied = 0;  ///< leading layers of the head that are copies of the next stage's first layers
   std::vector<ParameterCopy> copies; ///< of its own parameters in other heads, and of others' in its head
   bool entrance = false;             ///< does it begin with that layer?
   std::int64_t positions = 1;        ///< labels per sample: one, or one per position of a sequence of tokens

@@ -2,10 +2,7 @@
 
 namespace partita {
 
-std::pair<std::vector<LayerPlan>, std::int64_t>
-StrategyPlan::head(const StrategySection&, const std::vector<LayerPlan>&, std::int64_t) const {
-  return {};
-}
+void StrategyPlan::addOwnLoss(const StrategySection&, const std::vector<LayerPlan>&, StagePlan&) const {}
 
 double StrategyPlan::extraFlops(const StrategySection&, const std::vector<LayerPlan>&, std::int64_t,
                                 std::int64_t, int) const {

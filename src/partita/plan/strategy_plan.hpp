@@ -35,14 +35,10 @@ class StrategyPlan {
   virtual bool gradientsCross() const = 0;
   /// The settings of the synthetic labels that stages learn from; null if they use none.
   virtual const SilSection* labels(const StrategySection&) const { return nullptr; }
-  /// The layers with which a stage that ends before layer `end` of `layers`, but is not the last stage,
-  /// predicts the classes from its output. They learn with the stage and are not part of the joined network.
-  /// The number says how many of them are copies of the layers from `end` on. Empty: none.
-  virtual std::pair<std::vector<LayerPlan>, std::int64_t>
-  head(const StrategySection&, const std::vector<LayerPlan>& layers, std::int64_t end) const;
-  /// Adds the layer with which a stage that is not the last one reconstructs its input, if the strategy wants
-  /// that.
-  virtual void addDecoder(const StrategySection&, StagePlan&) const {}
+  /// Adds to a stage of the network `layers` what a loss of its own needs: head, decoder and the weights of
+  /// penalties. They are not part of the joined network.
+  virtual void addOwnLoss(const StrategySection&, const std::vector<LayerPlan>& layers,
+                          StagePlan& stage) const;
   /// Parts of heads that are refreshed with parameters of later stages. Throws UserError if shapes differ.
   virtual std::vector<ParameterCopy> copies(const StrategySection&, const std::vector<StagePlan>&) const {
     return {};

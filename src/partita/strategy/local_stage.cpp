@@ -5,6 +5,7 @@
 #include "partita/plan/parts/part_of_stage.hpp"
 #include "partita/plan/run_length.hpp"
 #include "partita/plan/strategies/sil.hpp"
+#include "partita/plan/strategies/sil_heads.hpp"
 #include "partita/plan/strategy_plan.hpp"
 
 namespace partita {

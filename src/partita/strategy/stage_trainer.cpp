@@ -24,10 +24,10 @@ void StageTrainer::learn(const ExecSpace& space, const Pass& pass, const Matrix&
   const Matrix gradient =
       _local.lossGradient(space, pass, _local.tape.output(), targets, _updater.lossWeight(), ready);
   _updater.checkLoss(space, _local.tape, in);
-  const Real weight = static_cast<Real>(_config.strategy.sil.reconstruct) * _updater.lossWeight();
-  _local.stage.addReconstruction(space, pass, in, _local.tape.output(), weight, gradient, ready);
+  _local.stage.addReconstruction(space, pass, in, _local.tape.output(), _updater.lossWeight(), gradient,
+                                 ready);
   Pass backward = pass;
-  backward.transport = static_cast<Real>(_config.strategy.sil.transport) * _updater.lossWeight();
+  backward.transport = static_cast<Real>(_local.stage.plan().transport) * _updater.lossWeight();
   _local.stage.backward(space, backward, in, _local.tape, gradient, Matrix(), ready);
 }
 

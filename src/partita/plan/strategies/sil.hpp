@@ -25,10 +25,6 @@ bool addsExits(const StrategySection& strategy);
 /// The name in checkpoints of the parameters that a stage has sent last.
 std::string keptStateOf(ParameterCopy::Kind kind);
 
-/// Do the labels of the cut before a dense stage, with activations of the shape `cut`, have one value per
-/// unit?
-bool labelsBeforeCountUnits(const SilSection& sil, const Shape& cut);
-
 /// The kind of the labels of a cut of `width` units, or of what they start as if they learn.
 LabelKind labelKind(const SilSection& sil, std::int64_t width, std::int64_t classes);
 

@@ -50,8 +50,8 @@ void JointStep::forward(const ExecSpace& space, const std::vector<std::unique_pt
     _ready[i] = updater.gradientReady(space);
     const Matrix own = local.lossGradient(space, _passes[i], local.tape.output(), batch.targets,
                                           updater.lossWeight(), _ready[i]);
-    const Real weight = static_cast<Real>(_context.config.strategy.sil.reconstruct) * updater.lossWeight();
-    local.stage.addReconstruction(space, _passes[i], batch.in, local.tape.output(), weight, own, _ready[i]);
+    local.stage.addReconstruction(space, _passes[i], batch.in, local.tape.output(), updater.lossWeight(), own,
+                                  _ready[i]);
     updater.checkLoss(space, local.tape, batch.in);
   }
 }

@@ -1,0 +1,38 @@
+#pragma once
+
+#include "partita/plan/stage_plan.hpp"
+
+namespace partita {
+
+/// What a stage before a cut learns with besides its own layers; see docs/sil.md.
+
+/// With which layers it predicts the classes.
+struct StageHead {
+  std::vector<LayerPlan> layers; ///< none if its labels are fixed
+  std::int64_t copied = 0;       ///< leading layers whose parameters come from the next stage
+};
+
+/// Of a stage that ends before layer `end` of `layers`. Throws UserError if a layer does not fit.
+StageHead planStageHead(const SilSection& sil, const std::vector<LayerPlan>& layers, std::int64_t end);
+
+/// With which layer it reconstructs its input.
+struct StageDecoder {
+  std::vector<LayerPlan> layers; ///< none if nothing is reconstructed; tokens never are
+  std::int64_t window = 1;       ///< side of the windows over which the input is averaged; 0: none fits
+};
+
+/// Of a stage that maps `in` to the output of `last`, with `positions` labels per sample.
+StageDecoder planStageDecoder(const SilSection& sil, const Shape& in, const LayerPlan& last,
+                              std::int64_t positions);
+
+/// Parts of heads that are refreshed with parameters of later stages. Throws UserError if shapes differ.
+std::vector<ParameterCopy> parameterCopies(const SilSection& sil, const std::vector<StagePlan>& stages);
+
+/// FLOPs per sample of training layers that need the gradient of their input.
+double headFlops(const std::vector<LayerPlan>& layers);
+
+/// Do the labels of the cut before a dense stage, with activations of the shape `cut`, have one value per
+/// unit?
+bool labelsBeforeCountUnits(const SilSection& sil, const Shape& cut);
+
+} // namespace partita

@@ -55,6 +55,23 @@ KOKKOS_INLINE_FUNCTION void forRows(const WindowPlan& w, const Tap& tap, const B
   }
 }
 
+template <std::int64_t value>
+struct Constant {
+  KOKKOS_INLINE_FUNCTION operator std::int64_t() const { return value; }
+};
+
+/// Calls body(stride), with a constant for the strides that networks have: rows are short, and compilers
+/// vectorise loops with a known stride better.
+template <class Body>
+KOKKOS_INLINE_FUNCTION void withStride(std::int64_t stride, const Body& body) {
+  if (stride == 1)
+    body(Constant<1>());
+  else if (stride == 2)
+    body(Constant<2>());
+  else
+    body(stride);
+}
+
 /// If windows are one place apart and a row has as many windows as places, a tap sees a shifted plane of the
 /// input: one contiguous run over the windows that have it inside. Between two rows of these windows the tap
 /// is outside, and the run continues with the next row of the input.
@@ -69,10 +86,11 @@ struct ShiftedPlane {
     first = tap.begin[1] * row + tap.begin[2];
     count = (rows - 1) * row + inside;
   }
-  /// Zeroes the values of the run, which begins at `run`, that belong to no window.
+  /// Zeroes the values of the run, which begins at `run`, that belong to no window: column by column, because
+  /// there are fewer columns of them than rows.
   KOKKOS_INLINE_FUNCTION void clearBetweenRows(Real* run) const {
-    for (std::int64_t gap = inside; gap < count; gap += row)
-      for (std::int64_t i = gap; i < gap + row - inside; ++i) run[i] = Real(0);
+    for (std::int64_t column = inside; column < row; ++column)
+      for (std::int64_t i = column; i < count; i += row) run[i] = Real(0);
   }
 
   std::int64_t size; ///< windows of a plane
@@ -126,20 +144,14 @@ struct Gather {
   }
 
   KOKKOS_INLINE_FUNCTION void whole(const Real* image, const Tap& tap, Real* out) const {
-    const std::int64_t stride = w.stride[2];
     if (!tap.everywhere(w))
       for (std::int64_t i = 0; i < placesOf(w.out); ++i) out[i] = Real(0);
-    if (stride == 1) {
-      forRows(w, tap, [=](std::int64_t window, std::int64_t value, std::int64_t n) {
-        PARTITA_INDEPENDENT
-        for (std::int64_t i = 0; i < n; ++i) out[window + i] = image[value + i];
-      });
-    } else {
+    withStride(w.stride[2], [=](auto stride) {
       forRows(w, tap, [=](std::int64_t window, std::int64_t value, std::int64_t n) {
         PARTITA_INDEPENDENT
         for (std::int64_t i = 0; i < n; ++i) out[window + i] = image[value + i * stride];
       });
-    }
+    });
   }
 };
 
@@ -179,18 +191,12 @@ struct Scatter {
   }
 
   KOKKOS_INLINE_FUNCTION void add(const Tap& tap, const Real* from, Real* image) const {
-    const std::int64_t stride = w.stride[2];
-    if (stride == 1) {
-      forRows(w, tap, [=](std::int64_t window, std::int64_t value, std::int64_t n) {
-        PARTITA_INDEPENDENT
-        for (std::int64_t i = 0; i < n; ++i) image[value + i] += from[window + i];
-      });
-    } else {
+    withStride(w.stride[2], [=](auto stride) {
       forRows(w, tap, [=](std::int64_t window, std::int64_t value, std::int64_t n) {
         PARTITA_INDEPENDENT
         for (std::int64_t i = 0; i < n; ++i) image[value + i * stride] += from[window + i];
       });
-    }
+    });
   }
 };
 

@@ -45,3 +45,28 @@ partita_require_headers(partita_toml tomlplusplus tomlplusplus
 partita_require_headers(partita_cli11 CLI11 CLI11 "install libcli11-dev, or set CLI11_ROOT.")
 partita_require_headers(partita_json nlohmann_json nlohmann_json
                         "install nlohmann-json3-dev, or set nlohmann_json_ROOT.")
+
+# Solvers of integer programs, for schedules of operators (docs/placement.md). The built-in search needs none.
+# partita_find_solver(<NAME> <header> <its folders below the prefix> <library> <root> <cure>): declares
+# PARTITA_ENABLE_<NAME>, and sets PARTITA_<NAME>_INCLUDE_DIR and PARTITA_<NAME>_LIBRARY, and PARTITA_HAVE_<NAME> if both
+# are found. We name them ourselves since pkg-config would also link the BLAS that CBC was built with.
+function(partita_find_solver name header folder library root cure)
+  set(PARTITA_ENABLE_${name} AUTO CACHE STRING "Solver ${library}: ON, OFF, or AUTO to use it where it is found")
+  set_property(CACHE PARTITA_ENABLE_${name} PROPERTY STRINGS ON OFF AUTO)
+  set(PARTITA_HAVE_${name} OFF PARENT_SCOPE)
+  if(NOT PARTITA_ENABLE_${name})
+    return()
+  endif()
+  find_path(PARTITA_${name}_INCLUDE_DIR ${header} HINTS "${${root}}" ENV ${root} PATH_SUFFIXES ${folder})
+  find_library(PARTITA_${name}_LIBRARY ${library} HINTS "${${root}}" ENV ${root} PATH_SUFFIXES lib lib64)
+  mark_as_advanced(PARTITA_${name}_INCLUDE_DIR PARTITA_${name}_LIBRARY)
+  if(PARTITA_${name}_INCLUDE_DIR AND PARTITA_${name}_LIBRARY)
+    set(PARTITA_HAVE_${name} ON PARENT_SCOPE)
+  elseif(NOT PARTITA_ENABLE_${name} STREQUAL AUTO)
+    message(FATAL_ERROR "PARTITA_ENABLE_${name} is ${PARTITA_ENABLE_${name}}, but there is no ${library}: ${cure}")
+  endif()
+endfunction()
+partita_find_solver(HIGHS interfaces/highs_c_api.h include/highs highs highs_ROOT
+                    "set highs_ROOT to its installation, such as highsbox/highs_dist of the Python package highsbox.")
+partita_find_solver(CBC Cbc_C_Interface.h include/coin CbcSolver Cbc_ROOT
+                    "install coinor-libcbc-dev, or set Cbc_ROOT to its installation.")

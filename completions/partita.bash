@@ -120,7 +120,7 @@ _partita_options() {
     'info') echo '--deck --man --completion -h --help' ;;
     'plan calibrate') echo '-o --output --noise --quick -h --help' ;;
     'plan predict') echo '--cluster --ranks --strategy --mode --scaling --json -h --help' ;;
-    'plan schedule') echo '--time-limit --json -h --help' ;;
+    'plan schedule') echo '--time-limit --engine --cache --json -h --help' ;;
     'plan place') echo '--brute-force --json -h --help' ;;
     'bench') echo '--json --quick -h --help' ;;
   esac
@@ -152,6 +152,8 @@ _partita_value() {
     'plan predict --scaling') echo 'strong|weak' ;;
     'plan predict --json') echo 'FILE' ;;
     'plan schedule --time-limit') echo 'HH:MM:SS' ;;
+    'plan schedule --engine') echo 'built-in|highs|cbc' ;;
+    'plan schedule --cache') echo 'FILE' ;;
     'plan schedule --json') echo 'FILE' ;;
     'plan place --json') echo 'FILE' ;;
     'bench --json') echo 'FILE' ;;

@@ -6,6 +6,7 @@
 #include "partita/core/log.hpp"
 #include "partita/core/provenance.hpp"
 #include "partita/plan/cost/prediction.hpp"
+#include "partita/plan/placement/operator_schedule.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -223,6 +224,14 @@ void defineJson(CLI::App& app, std::string& json) {
       ->type_name("FILE");
 }
 
+void defineEngine(CLI::App& app, std::string& engine) {
+  const std::vector<std::string>& names = namesOf<ScheduleEngine>();
+  app.add_option("--engine", engine,
+                 "what computes schedules (default: built-in); `partita info` lists those of this build")
+      ->check(CLI::IsMember(names).description(""))
+      ->type_name(joined(names, "|"));
+}
+
 void defineSchedule(CLI::App& schedule, ScheduleArguments& arguments) {
   schedule.add_option("FILE", arguments.input, "operators, edges and cores (JSON)")
       ->required()
@@ -232,6 +241,12 @@ void defineSchedule(CLI::App& schedule, ScheduleArguments& arguments) {
                   "stop with the best schedule found after this time; also MM:SS or seconds (default: 60)")
       ->transform(CLI::Validator(toSeconds, ""))
       ->type_name("HH:MM:SS");
+  defineEngine(schedule, arguments.engine);
+  schedule
+      .add_option("--cache", arguments.cache,
+                  "file of schedules that earlier calls have found; new ones are added to it")
+      ->check(pathValidator())
+      ->type_name("FILE");
   defineJson(schedule, arguments.json);
 }
 
@@ -364,6 +379,8 @@ std::string essence(const CLI::App& app, const Arguments& arguments) {
                                   &predict.scaling,
                                   &predict.json,
                                   &arguments.schedule.input,
+                                  &arguments.schedule.engine,
+                                  &arguments.schedule.cache,
                                   &arguments.schedule.json,
                                   &arguments.place.input,
                                   &arguments.place.json,

@@ -66,7 +66,9 @@ struct PredictArguments {
 struct ScheduleArguments {
   std::string input;
   std::int64_t time_limit_seconds = 60;
-  std::string json; ///< file to write; "-": standard output
+  std::string engine = "built-in";
+  std::string cache; ///< file of schedules, read and extended; empty: none
+  std::string json;  ///< file to write; "-": standard output
 };
 
 struct PlaceArguments {

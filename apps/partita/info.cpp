@@ -3,6 +3,7 @@
 #include "partita/core/log.hpp"
 #include "partita/io/read_run_file.hpp"
 #include "partita/plan/network_plan.hpp"
+#include "partita/plan/placement/operator_schedule.hpp"
 #include "partita/train/banner.hpp"
 #include "partita/train/run_files.hpp"
 
@@ -62,6 +63,18 @@ void showFile(const std::string& path) {
   for (const auto& [name, value] : facts.provenance) Log::info("  " + name + ": " + value);
 }
 
+/// What `partita plan schedule --engine` takes.
+std::string engines() {
+  std::vector<std::string> here, missing;
+  for (std::size_t i = 0; i < namesOf<ScheduleEngine>().size(); ++i) {
+    const auto engine = static_cast<ScheduleEngine>(i);
+    const std::string version = engineVersion(engine);
+    version.empty() ? missing.push_back(nameOf(engine))
+                    : here.push_back(nameOf(engine) + " (" + version + ")");
+  }
+  return "engines " + joined(here, ", ") + (missing.empty() ? "" : "; without " + joined(missing, ", "));
+}
+
 } // namespace
 
 bool prepareInfo(const Communicator& world, const InfoArguments& arguments) {
@@ -74,6 +87,7 @@ bool prepareInfo(const Communicator& world, const InfoArguments& arguments) {
 
 void runInfo(const Communicator& world, const std::string& command_line) {
   showBanner(ExecSpace(), world, command_line);
+  Log::info("  schedules     " + engines());
   std::ostringstream configuration;
   Kokkos::print_configuration(configuration, false);
   Log::info(configuration.str());

@@ -1,8 +1,12 @@
 #include "partita/comm/agree.hpp"
+#include "partita/config/files.hpp"
 #include "partita/config/text.hpp"
+#include "partita/core/error.hpp"
 #include "partita/core/log.hpp"
 #include "partita/io/json.hpp"
+#include "partita/io/output_file.hpp"
 #include "partita/plan/placement/read_tasks.hpp"
+#include "partita/plan/placement/schedule_cache.hpp"
 
 #include <algorithm>
 #include <array>
@@ -17,7 +21,7 @@ namespace partita {
 
 namespace {
 
-JsonObject jsonOf(const ScheduleTask& task, const OperatorSchedule& schedule) {
+JsonObject jsonOf(const ScheduleTask& task, const OperatorSchedule& schedule, const std::string& engine) {
   const double none = std::numeric_limits<double>::quiet_NaN();
   std::vector<JsonObject> operators;
   for (std::size_t i = 0; i < task.operators.size(); ++i) {
@@ -35,7 +39,7 @@ JsonObject jsonOf(const ScheduleTask& task, const OperatorSchedule& schedule) {
   object.add("makespan", schedule.makespan);
   object.add("lower_bound", schedule.lower_bound);
   object.add("gap", schedule.gap());
-  object.add("engine", "branch-and-bound");
+  object.add("engine", engine);
   object.add("schedule", operators);
   return object;
 }
@@ -69,12 +73,51 @@ void show(const ScheduleTask& task, const OperatorSchedule& schedule) {
   }
 }
 
+ScheduleEngine engineOf(const std::string& name) {
+  const std::vector<std::string>& names = namesOf<ScheduleEngine>(); // the command line has checked it
+  return static_cast<ScheduleEngine>(std::find(names.begin(), names.end(), name) - names.begin());
+}
+
+/// The schedules of a file, which need not exist yet.
+class CacheFile {
+ public:
+  CacheFile(std::string path, const std::string& input) : _path(std::move(path)) {
+    constexpr std::uint64_t most_bytes = std::uint64_t{1} << 30;
+    if (_path.empty()) return;
+    refuseInput(_path, {input});
+    if (regularFileExists(_path)) _cache.read(readTextFile(_path, most_bytes), _path);
+    _known = _cache.size();
+  }
+
+  ScheduleCache* cache() { return _path.empty() ? nullptr : &_cache; }
+
+  void write() const {
+    if (_cache.size() == _known) return;
+    OutputFile file(_path);
+    file.write(_cache.text());
+    file.commit();
+  }
+
+ private:
+  std::string _path;
+  ScheduleCache _cache;
+  std::size_t _known = 0;
+};
+
 void schedule(const ScheduleArguments& arguments) {
   ResultFile file(arguments.json, arguments.input);
+  CacheFile cache(arguments.cache, arguments.input);
   const ScheduleTask task = readScheduleTask(arguments.input);
-  const OperatorSchedule found = scheduleOperators(task, static_cast<double>(arguments.time_limit_seconds));
+  ScheduleOptions options;
+  options.engine = engineOf(arguments.engine);
+  options.seconds = static_cast<double>(arguments.time_limit_seconds);
+  options.cache = cache.cache();
+  const OperatorSchedule found = scheduleOperators(task, options);
+  const std::string fault = faultOf(task, found);
+  if (!fault.empty()) PARTITA_FAIL("engine '" + arguments.engine + "' made a wrong schedule: " + fault);
   if (!file.isStandardOutput()) show(task, found);
-  file.write(jsonOf(task, found));
+  file.write(jsonOf(task, found, arguments.engine));
+  cache.write();
 }
 
 } // namespace

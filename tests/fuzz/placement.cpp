@@ -37,7 +37,7 @@ void check(const ScheduleTask& task) {
                   "latency");
   fuzz::require(hasOrder(task.operators.size(), task.edges), "cycle of operators");
   if (task.operators.size() > 8) return;
-  const OperatorSchedule schedule = scheduleOperators(task, 0.5);
+  const OperatorSchedule schedule = scheduleOperators(task, {ScheduleEngine::built_in, 0.5});
   fuzz::require(faultOf(task, schedule).empty(), faultOf(task, schedule));
 }
 

@@ -52,10 +52,10 @@ class Case(support.RunTest):
 
 
 class Schedules(Case):
-    def check_valid(self, task, answer):
+    def check_valid(self, task, answer, engine="built-in"):
         """Durations, order, cores and exclusion, from the JSON alone."""
         self.assertEqual(list(answer), ["makespan", "lower_bound", "gap", "engine", "schedule"])
-        self.assertEqual(answer["engine"], "branch-and-bound")
+        self.assertEqual(answer["engine"], engine)
         placed = {op["id"]: op for op in answer["schedule"]}
         self.assertEqual(len(placed), len(task["ops"]))
         tolerance = 1e-9 * answer["makespan"]
@@ -110,6 +110,45 @@ class Schedules(Case):
             answer = json.loads(file.read_text())
             self.check_valid(SCHEDULE, answer)
             self.assertEqual(answer["makespan"], 8)
+
+
+    def test_engines(self):
+        """Each engine of this build gives the same makespan; the others are refused."""
+        task, engines = self.write("task.json", json.dumps(SCHEDULE)), run("info")
+        self.assertDone(engines)
+        line = next(line for line in engines.stdout.splitlines() if "schedules  " in line)
+        self.assertIn("built-in (branch and bound)", line)
+        for engine, version in (("highs", "highs (HiGHS "), ("cbc", "cbc (CBC ")):
+            if version not in line:
+                self.assertIn("without", line)
+                self.assertRefused(run("plan", "schedule", task, "--engine", engine, ranks=2),
+                                   f"this build has no engine '{engine}'")
+                continue
+            answer, _ = self.answer("schedule", SCHEDULE, "--engine", engine)
+            self.check_valid(SCHEDULE, answer, engine)
+            self.assertNear(answer["makespan"], 8, 1e-5)
+            for case in self.golden("phaze_ilp_golden.json")["cases"]:
+                with self.subTest(engine=engine, case=case["case"]):
+                    answer, _ = self.answer("schedule", case, "--engine", engine)
+                    self.check_valid(case, answer, engine)
+                    self.assertNear(answer["makespan"], case["optimal_makespan"], 1e-5)
+
+    def test_cache(self):
+        task, file = self.write("task.json", json.dumps(SCHEDULE)), self.folder / "schedules"
+        first = run("plan", "schedule", task, "--cache", file, "--json", "-")
+        self.assertDone(first)
+        content = file.read_text()
+        self.assertEqual(content.splitlines()[0], "partita schedules 1")
+        second = run("plan", "schedule", task, "--cache", file, "--json", "-")
+        self.assertDone(second)
+        self.assertEqual(second.stdout, first.stdout)
+        self.assertEqual(file.read_text(), content)
+        # The file is really read: with another time in it, the schedule would not be valid and is computed again.
+        file.write_text(content.replace("0x", "0x1", 1))
+        self.assertEqual(run("plan", "schedule", task, "--cache", file, "--json", "-").stdout, first.stdout)
+        file.write_text(content[:-9])
+        self.assertRefused(run("plan", "schedule", task, "--cache", file), f"{file.name}:", "is not a schedule")
+        self.assertRefused(run("plan", "schedule", task, "--cache", task), "is also an input")
 
 
 class Placements(Case):

@@ -1,4 +1,6 @@
+#include "partita/config/user_error.hpp"
 #include "partita/plan/placement/operator_schedule.hpp"
+#include "partita/plan/placement/schedule_cache.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -11,8 +13,6 @@
 namespace partita::test::plan_operator_schedule {
 
 namespace {
-
-constexpr double patience = 60.0; ///< seconds; far more than any case takes
 
 /// Tries every order, mode and core: each operator starts when those before it in the order that it depends
 /// on or competes with have ended.
@@ -141,7 +141,7 @@ void checkBounds(const ScheduleTask& task, const OperatorSchedule& schedule) {
 }
 
 OperatorSchedule checkedSchedule(const ScheduleTask& task) {
-  const OperatorSchedule schedule = scheduleOperators(task, patience);
+  const OperatorSchedule schedule = scheduleOperators(task);
   REQUIRE(faultOf(task, schedule).empty());
   REQUIRE(schedule.gap() < 1e-9);
   checkBounds(task, schedule);
@@ -161,6 +161,21 @@ void compareWithAll(std::uint64_t seed, int cases) {
 
 ScheduleTask taskOf(int tensor_cores, int vector_cores, std::vector<Operator> operators) {
   return {tensor_cores, vector_cores, std::move(operators), {}};
+}
+
+ScheduleOptions limited(double seconds) {
+  ScheduleOptions options;
+  options.seconds = seconds;
+  return options;
+}
+
+bool same(const OperatorSchedule& a, const OperatorSchedule& b) {
+  const auto equal = [](const ScheduledOperator& x, const ScheduledOperator& y) {
+    return x.start == y.start && x.end == y.end && x.all_cores == y.all_cores &&
+           x.tensor_core == y.tensor_core && x.vector_core == y.vector_core;
+  };
+  return a.makespan == b.makespan && a.lower_bound == b.lower_bound &&
+         std::equal(a.operators.begin(), a.operators.end(), b.operators.begin(), b.operators.end(), equal);
 }
 
 } // namespace
@@ -240,10 +255,115 @@ TEST_CASE("Partial schedules that differ in the ends of predecessors are both ke
 TEST_CASE("The search that has no time returns a valid schedule and a bound", "[plan][placement]") {
   std::mt19937_64 random(3);
   const ScheduleTask task = randomTask(random, 40, 3);
-  const OperatorSchedule schedule = scheduleOperators(task, 0.0);
+  const OperatorSchedule schedule = scheduleOperators(task, limited(0.0));
   REQUIRE(faultOf(task, schedule).empty());
   REQUIRE(schedule.lower_bound > 0.0);
-  REQUIRE(schedule.lower_bound <= scheduleOperators(task, 1.0).makespan * (1.0 + 1e-12));
+  REQUIRE(schedule.lower_bound <= scheduleOperators(task, limited(1.0)).makespan * (1.0 + 1e-12));
+}
+
+TEST_CASE("A limited width gives a valid schedule and a bound", "[plan][placement]") {
+  std::mt19937_64 random(5);
+  for (int i = 0; i < 20; ++i) {
+    INFO("case " << i);
+    const ScheduleTask task = randomTask(random, 12, 3);
+    ScheduleOptions options;
+    options.width = 1;
+    const OperatorSchedule narrow = scheduleOperators(task, options);
+    const double best = checkedSchedule(task).makespan;
+    REQUIRE(faultOf(task, narrow).empty());
+    REQUIRE(narrow.lower_bound <= best * (1.0 + 1e-12));
+    REQUIRE(narrow.makespan >= best * (1.0 - 1e-12));
+    REQUIRE(same(narrow, scheduleOperators(task, options)));
+  }
+}
+
+TEST_CASE("Solvers find schedules as short as the built-in engine does", "[plan][placement]") {
+  for (const ScheduleEngine engine : {ScheduleEngine::highs, ScheduleEngine::cbc}) {
+    ScheduleOptions options;
+    options.engine = engine;
+    if (engineVersion(engine).empty()) {
+      REQUIRE_THROWS_AS(scheduleOperators(taskOf(1, 1, {{1, CoreType::tensor, 1, 1}}), options), UserError);
+      continue;
+    }
+    std::mt19937_64 random(13);
+    for (int i = 0; i < 25; ++i) {
+      INFO(nameOf(engine) << ", case " << i);
+      const ScheduleTask task = randomTask(random, 8, 3);
+      const OperatorSchedule schedule = scheduleOperators(task, options);
+      REQUIRE(faultOf(task, schedule).empty());
+      REQUIRE(schedule.makespan == Approx(checkedSchedule(task).makespan).epsilon(1e-5).margin(1e-12));
+      REQUIRE(schedule.gap() < 1e-5);
+    }
+  }
+}
+
+TEST_CASE("A cache returns the same schedules, also from its text", "[plan][placement]") {
+  std::mt19937_64 random(17);
+  ScheduleCache cache, copy;
+  ScheduleOptions options;
+  options.cache = &cache;
+  std::vector<ScheduleTask> tasks;
+  for (int i = 0; i < 20; ++i) tasks.push_back(randomTask(random, 9, 2));
+  for (const ScheduleTask& task : tasks)
+    REQUIRE(same(scheduleOperators(task, options), scheduleOperators(task)));
+  const std::size_t known = cache.size();
+  REQUIRE(known > 0);
+  copy.read(cache.text(), "schedules");
+  REQUIRE(copy.text() == cache.text());
+  options.cache = &copy;
+  for (const ScheduleTask& task : tasks)
+    REQUIRE(same(scheduleOperators(task, options), scheduleOperators(task)));
+  REQUIRE(copy.size() == known);
+
+  // It depends on latencies, cores and edges, and on the width of the search.
+  const ScheduleTask task = taskOf(2, 1, {{1, CoreType::tensor, 8, 4}, {2, CoreType::vector, 5, 5}});
+  ScheduleTask other = task;
+  const ScheduleCache::Key key = ScheduleCache::keyOf(task, options);
+  other.operators[0].id = 7;
+  REQUIRE(ScheduleCache::keyOf(other, options) == key);
+  other.operators[0].latency = 9;
+  REQUIRE(ScheduleCache::keyOf(other, options) != key);
+  other = task;
+  other.edges = {{0, 1}};
+  REQUIRE(ScheduleCache::keyOf(other, options) != key);
+  other = task;
+  other.vector_cores = 2;
+  REQUIRE(ScheduleCache::keyOf(other, options) != key);
+  options.width = 3;
+  REQUIRE(ScheduleCache::keyOf(task, options) != key);
+}
+
+TEST_CASE("Schedules in a cache that do not fit are not used", "[plan][placement]") {
+  const ScheduleTask task = taskOf(2, 1, {{1, CoreType::tensor, 8, 4}, {2, CoreType::vector, 5, 5}});
+  ScheduleCache cache;
+  ScheduleOptions options;
+  options.cache = &cache;
+  const OperatorSchedule schedule = scheduleOperators(task, options);
+  OperatorSchedule wrong = schedule;
+  wrong.operators[0].end += 1.0;
+  cache.add(ScheduleCache::keyOf(task, options), wrong);
+  REQUIRE(same(scheduleOperators(task, options), schedule));
+}
+
+TEST_CASE("Damaged files of schedules are refused with the line", "[plan][placement]") {
+  const auto refusal = [](const std::string& text) -> std::string {
+    ScheduleCache cache;
+    try {
+      cache.read(text, "schedules");
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  const std::string head = "partita schedules 1\n", good = "0a 0b 0x1p+1 0x1p+1 1 0x0p+0 0x1p+1 0 0 -1\n";
+  REQUIRE(refusal(head + good) == "accepted");
+  REQUIRE(refusal("").find("schedules: is not a file of schedules") == 0);
+  REQUIRE(refusal(head + good + good.substr(0, 30)) == "schedules:3: is not a schedule");
+  for (const char* const bad :
+       {"", "0a 0b", "x 0b 1 1 1 0 1 0 0 -1", "0a 0b 1 1 0", "0a 0b 1 1 99999999 0 1 0 0 -1",
+        "0a 0b 1 1 1 0 nan 0 0 -1", "0a 0b 1 1 1 0 -1 0 0 -1", "0a 0b 1 1 1 0 1 2 0 -1",
+        "0a 0b 1 1 1 0 1 0 -2 -1"})
+    REQUIRE(refusal(head + bad + "\n") == "schedules:2: is not a schedule");
 }
 
 TEST_CASE("Faults of schedules are seen", "[plan][placement]") {

@@ -202,12 +202,13 @@ OperatorSchedule scheduleOf(const ComponentGraph& graph, const std::vector<Move>
 
 } // namespace
 
-OperatorSchedule searchComponent(const ScheduleTask& task, Deadline deadline) {
+OperatorSchedule searchComponent(const ScheduleTask& task, Deadline deadline, std::size_t most_width) {
   const ComponentGraph graph(task);
   Search search(graph, deadline);
   // A level and all steps to it take about so many bytes per schedule.
   constexpr std::size_t most_bytes = std::size_t{1} << 29;
-  const std::size_t last_width = most_bytes / (400 + 160 * graph.size);
+  std::size_t last_width = most_bytes / (400 + 160 * graph.size);
+  if (most_width > 0) last_width = std::min(last_width, most_width);
   for (std::size_t width = 1; width <= last_width; width *= 8)
     if (search.pass(width) || search.late()) break;
 

@@ -3,6 +3,7 @@
 #include "partita/plan/placement/operator_schedule.hpp"
 
 #include <chrono>
+#include <cstddef>
 #include <vector>
 
 namespace partita::detail {
@@ -13,7 +14,8 @@ using Deadline = std::chrono::steady_clock::time_point;
 /// placed in the order of their starts, each as early as possible; a partial schedule is dropped if another
 /// one of the same operators leaves everything free at least as early, or if its lower bound reaches the
 /// makespan of a known schedule. The search goes breadth first with a limited number of partial schedules per
-/// level, which grows until none is left out; what was left out bounds the makespan from below.
-OperatorSchedule searchComponent(const ScheduleTask& task, Deadline deadline);
+/// level, which grows until none is left out or it has reached `most_width` (0: as many as 512 MiB hold);
+/// what was left out bounds the makespan from below.
+OperatorSchedule searchComponent(const ScheduleTask& task, Deadline deadline, std::size_t most_width = 0);
 
 } // namespace partita::detail

@@ -1,7 +1,10 @@
 #include "partita/plan/placement/operator_schedule.hpp"
 
+#include "partita/config/user_error.hpp"
 #include "partita/plan/placement/bit_set.hpp"
 #include "partita/plan/placement/component_search.hpp"
+#include "partita/plan/placement/schedule_cache.hpp"
+#include "partita/plan/placement/schedule_model.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -86,18 +89,80 @@ std::vector<ScheduleTask> partsOf(const ScheduleTask& task, const std::vector<st
   return parts;
 }
 
+detail::MipSolver solverOf(ScheduleEngine engine) {
+#ifdef PARTITA_HAVE_HIGHS
+  if (engine == ScheduleEngine::highs) return detail::solveWithHighs;
+#endif
+#ifdef PARTITA_HAVE_CBC
+  if (engine == ScheduleEngine::cbc) return detail::solveWithCbc;
+#endif
+  throw UserError("this build has no engine '" + nameOf(engine) + "'; it was configured without it");
+}
+
+using Clock = std::chrono::steady_clock;
+constexpr double ever = 1e8; // seconds; the clock cannot hold much longer times
+
+/// One call of scheduleOperators.
+class ComponentScheduler {
+ public:
+  explicit ComponentScheduler(const ScheduleOptions& options) : _options(options) {
+    if (options.seconds < ever)
+      _deadline = Clock::now() +
+                  std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.seconds));
+    if (options.engine != ScheduleEngine::built_in) _solver = solverOf(options.engine);
+  }
+
+  OperatorSchedule operator()(const ScheduleTask& part) const {
+    if (_options.cache == nullptr) return solve(part);
+    const ScheduleCache::Key key = ScheduleCache::keyOf(part, _options);
+    const std::optional<OperatorSchedule> known = _options.cache->find(key);
+    if (known && faultOf(part, *known).empty()) return *known;
+    const OperatorSchedule found = solve(part);
+    constexpr double proven = 1e-5; // above the gap that solvers are asked for
+    if (_deadline == detail::Deadline::max() || found.gap() < proven) _options.cache->add(key, found);
+    return found;
+  }
+
+ private:
+  OperatorSchedule solve(const ScheduleTask& part) const {
+    if (_options.engine == ScheduleEngine::built_in)
+      return detail::searchComponent(part, _deadline, _options.width);
+    const bool limited = _deadline != detail::Deadline::max();
+    return detail::solveComponent(
+        part, _solver, limited ? std::chrono::duration<double>(_deadline - Clock::now()).count() : ever);
+  }
+
+  const ScheduleOptions& _options;
+  detail::Deadline _deadline = detail::Deadline::max();
+  detail::MipSolver _solver;
+};
+
 } // namespace
 
-OperatorSchedule scheduleOperators(const ScheduleTask& task, double time_limit) {
-  const detail::Deadline deadline =
-      std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-                                             std::chrono::duration<double>(time_limit));
+template <>
+const std::vector<std::string>& namesOf<ScheduleEngine>() {
+  static const std::vector<std::string> names = {"built-in", "highs", "cbc"};
+  return names;
+}
+
+std::string engineVersion(ScheduleEngine engine) {
+#ifdef PARTITA_HAVE_HIGHS
+  if (engine == ScheduleEngine::highs) return "HiGHS " + detail::highsVersion();
+#endif
+#ifdef PARTITA_HAVE_CBC
+  if (engine == ScheduleEngine::cbc) return "CBC " + detail::cbcVersion();
+#endif
+  return engine == ScheduleEngine::built_in ? "branch and bound" : "";
+}
+
+OperatorSchedule scheduleOperators(const ScheduleTask& task, const ScheduleOptions& options) {
+  const ComponentScheduler solve(options);
   const std::vector<std::vector<int>> components = componentsOf(task);
   const std::vector<ScheduleTask> parts = partsOf(task, components);
   OperatorSchedule whole;
   whole.operators.resize(task.operators.size());
   for (std::size_t c = 0; c < parts.size(); ++c) {
-    const OperatorSchedule part = detail::searchComponent(parts[c], deadline);
+    const OperatorSchedule part = solve(parts[c]);
     for (std::size_t i = 0; i < part.operators.size(); ++i) {
       ScheduledOperator& op = whole.operators[components[c][i]] = part.operators[i];
       op.start += whole.makespan;

@@ -1,6 +1,10 @@
 #pragma once
 
+#include "partita/config/names.hpp"
+
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -44,10 +48,31 @@ struct OperatorSchedule {
   double gap() const { return makespan > lower_bound ? (makespan - lower_bound) / makespan : 0.0; }
 };
 
+/// What computes schedules: the branch and bound of this library, or a solver of integer programs that the
+/// build has found.
+enum class ScheduleEngine { built_in, highs, cbc };
+
+template <>
+const std::vector<std::string>& namesOf<ScheduleEngine>(); ///< as the command line spells them
+
+/// The version of an engine; empty if this build does not have it.
+std::string engineVersion(ScheduleEngine engine);
+
+class ScheduleCache;
+
+struct ScheduleOptions {
+  ScheduleEngine engine = ScheduleEngine::built_in;
+  double seconds = std::numeric_limits<double>::infinity(); ///< for all components together
+  std::size_t width = 0;          ///< built-in: most partial schedules per level; 0: as many as memory allows
+  ScheduleCache* cache = nullptr; ///< schedules of earlier calls, read and extended
+};
+
 /// The shortest schedule, which minimises the makespan over modes, starts and cores (the integer program of
-/// PHAZE, ICML 2024, with all its constraints on cores). Exact unless the search takes longer than
-/// `time_limit` seconds; then it is the best schedule found, with the bound proven so far.
-OperatorSchedule scheduleOperators(const ScheduleTask& task, double time_limit);
+/// PHAZE, ICML 2024, with all its constraints on cores). Exact, up to the tolerance of a solver, unless a
+/// limit ends the search; then it is the best schedule found, with the bound proven so far. With a limit of
+/// time the result depends on the machine, with one of width it does not. Throws UserError if this build does
+/// not have the engine.
+OperatorSchedule scheduleOperators(const ScheduleTask& task, const ScheduleOptions& options = {});
 
 /// What is wrong with a schedule: an operator that starts before a predecessor has ended, overlaps another on
 /// the same core or an operator on all cores, has the wrong cores or duration, or a wrong makespan; empty if

@@ -1,0 +1,154 @@
+#include "partita/plan/placement/schedule_cache.hpp"
+
+#include "partita/config/user_error.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <sstream>
+
+namespace partita {
+
+namespace {
+
+const char* const first_line = "partita schedules 1";
+
+/// Two sums of the same words with different mixing (the finaliser of splitmix64).
+class Hash {
+ public:
+  void add(std::uint64_t word) {
+    for (std::size_t i = 0; i < _sums.size(); ++i) {
+      std::uint64_t mixed = _sums[i] + word + (i + 1) * 0x9e3779b97f4a7c15ULL;
+      mixed = (mixed ^ mixed >> 30) * 0xbf58476d1ce4e5b9ULL;
+      mixed = (mixed ^ mixed >> 27) * 0x94d049bb133111ebULL;
+      _sums[i] = mixed ^ mixed >> 31;
+    }
+  }
+  void add(double value) {
+    std::uint64_t bits = 0;
+    std::memcpy(&bits, &value, sizeof bits);
+    add(bits);
+  }
+  const ScheduleCache::Key& key() const { return _sums; }
+
+ private:
+  ScheduleCache::Key _sums{1, 2};
+};
+
+std::string hexText(double value) {
+  std::array<char, 40> text{};
+  std::snprintf(text.data(), text.size(), " %a", value);
+  return text.data();
+}
+
+/// Words of a line, as numbers.
+class Words {
+ public:
+  explicit Words(const std::string& line) : _stream(line) {}
+
+  double real() {
+    const std::string word = next();
+    char* end = nullptr;
+    const double value = std::strtod(word.c_str(), &end);
+    _good = _good && end == word.c_str() + word.size() && value >= 0.0 && value < 1e300;
+    return value;
+  }
+  std::int64_t integer(std::int64_t least, std::int64_t most) {
+    const std::string word = next();
+    char* end = nullptr;
+    const std::int64_t value = std::strtoll(word.c_str(), &end, 10);
+    _good = _good && end == word.c_str() + word.size() && value >= least && value <= most;
+    return _good ? value : least;
+  }
+  std::uint64_t bits() {
+    const std::string word = next();
+    char* end = nullptr;
+    const std::uint64_t value = std::strtoull(word.c_str(), &end, 16);
+    _good = _good && end == word.c_str() + word.size();
+    return value;
+  }
+  bool good() const { return _good; }
+
+ private:
+  std::string next() {
+    std::string word;
+    _good = _good && static_cast<bool>(_stream >> word);
+    return word;
+  }
+
+  std::istringstream _stream;
+  bool _good = true;
+};
+
+} // namespace
+
+ScheduleCache::Key ScheduleCache::keyOf(const ScheduleTask& task, const ScheduleOptions& options) {
+  Hash hash;
+  hash.add(static_cast<std::uint64_t>(options.engine));
+  hash.add(static_cast<std::uint64_t>(options.width));
+  hash.add(static_cast<std::uint64_t>(task.tensor_cores));
+  hash.add(static_cast<std::uint64_t>(task.vector_cores));
+  hash.add(static_cast<std::uint64_t>(task.operators.size()));
+  for (const Operator& op : task.operators) {
+    hash.add(static_cast<std::uint64_t>(op.type));
+    hash.add(op.latency);
+    hash.add(op.intra_op_latency);
+  }
+  std::vector<std::pair<int, int>> edges = task.edges;
+  std::sort(edges.begin(), edges.end());
+  for (const auto& [from, to] : edges)
+    hash.add(static_cast<std::uint64_t>(from) << 32 | static_cast<std::uint64_t>(to));
+  return hash.key();
+}
+
+std::optional<OperatorSchedule> ScheduleCache::find(const Key& key) const {
+  const auto found = _schedules.find(key);
+  if (found == _schedules.end()) return std::nullopt;
+  return found->second;
+}
+
+std::string ScheduleCache::text() const {
+  std::string text = std::string(first_line) + "\n";
+  for (const auto& [key, schedule] : _schedules) {
+    std::array<char, 40> name{};
+    std::snprintf(name.data(), name.size(), "%016llx %016llx", static_cast<unsigned long long>(key[0]),
+                  static_cast<unsigned long long>(key[1]));
+    text += name.data() + hexText(schedule.makespan) + hexText(schedule.lower_bound) + " " +
+            std::to_string(schedule.operators.size());
+    for (const ScheduledOperator& op : schedule.operators)
+      text += hexText(op.start) + hexText(op.end) + (op.all_cores ? " 1 " : " 0 ") +
+              std::to_string(op.tensor_core) + " " + std::to_string(op.vector_core);
+    text += "\n";
+  }
+  return text;
+}
+
+void ScheduleCache::read(const std::string& text, const std::string& name) {
+  constexpr std::int64_t most_cores = 1 << 24, most_operators = 4096;
+  std::istringstream lines(text);
+  std::string line;
+  if (!std::getline(lines, line) || line != first_line)
+    throw UserError(name + ": is not a file of schedules; its first line must be '" + first_line + "'");
+  for (int number = 2; std::getline(lines, line); ++number) {
+    Words words(line);
+    Key key{};
+    for (std::uint64_t& half : key) half = words.bits();
+    OperatorSchedule schedule;
+    schedule.makespan = words.real();
+    schedule.lower_bound = words.real();
+    schedule.operators.resize(static_cast<std::size_t>(words.integer(1, most_operators)));
+    for (ScheduledOperator& op : schedule.operators) {
+      op.start = words.real();
+      op.end = words.real();
+      op.all_cores = words.integer(0, 1) == 1;
+      op.tensor_core = static_cast<int>(words.integer(-1, most_cores));
+      op.vector_core = static_cast<int>(words.integer(-1, most_cores));
+      if (!words.good()) break;
+    }
+    if (!words.good()) throw UserError(name + ":" + std::to_string(number) + ": is not a schedule");
+    _schedules[key] = schedule;
+  }
+}
+
+} // namespace partita

@@ -1,0 +1,273 @@
+#include "partita/plan/placement/schedule_model.hpp"
+
+#include "partita/plan/placement/bit_set.hpp"
+#include "partita/plan/placement/component_search.hpp"
+
+#include <algorithm>
+
+namespace partita::detail {
+
+namespace {
+
+bool set(double value) {
+  return value > 0.5;
+}
+
+/// Cores of one kind. Where operators have no columns for them, there are enough, or there is only one.
+struct Cores {
+  explicit Cores(int count) : free(count, 0.0) {}
+
+  int next() { return std::min(used++, static_cast<int>(free.size()) - 1); }
+
+  std::vector<double> free; ///< from when
+  int used = 0;
+};
+
+} // namespace
+
+ScheduleModel::ScheduleModel(const ScheduleTask& task, const OperatorSchedule& known)
+    : _graph(task), _known(known), _scale(known.makespan), _columns(_graph.size), _heads(_graph.size, 0.0) {
+  for (std::size_t i = 0; i < _graph.size; ++i)
+    for (const int before : _graph.before[i])
+      _heads[i] = std::max(_heads[i], _heads[before] + _graph.fastest(before) / _scale);
+  _makespan = _model.addColumn(1.0, 0.0, 1.0, false);
+  addOperators();
+  addCores();
+  addPrecedence();
+  addPairs();
+  addEnergy();
+}
+
+/// An operator whose mode on all cores is not faster has one mode.
+void ScheduleModel::addOperators() {
+  for (std::size_t i = 0; i < _graph.size; ++i) {
+    Columns& own = _columns[i];
+    const double latest = 1.0 - _graph.tails[i] / _scale;
+    own.start = _model.addColumn(0.0, _heads[i], std::max(_heads[i], latest), false);
+    if (_graph.operators[i].intra_op_latency < _graph.operators[i].latency)
+      own.all_cores = _model.addBinary();
+  }
+}
+
+void ScheduleModel::addDuration(std::vector<MipModel::Term>& terms, std::size_t op, double factor,
+                                double& constant) const {
+  const Operator& own = _graph.operators[op];
+  constant += factor * own.latency / _scale;
+  if (_columns[op].all_cores >= 0)
+    terms.emplace_back(_columns[op].all_cores, factor * (own.intra_op_latency - own.latency) / _scale);
+}
+
+/// One core of each kind that an operator needs, unless it is on all. With fused operators the numbers of
+/// cores matter; otherwise only whether there are enough, and any order of equal cores is as good.
+void ScheduleModel::addCores() {
+  const bool fused = std::any_of(_graph.operators.begin(), _graph.operators.end(),
+                                 [](const Operator& op) { return op.type == CoreType::both; });
+  for (const bool tensor : {true, false}) {
+    const int cores = tensor ? _graph.tensor_cores : _graph.vector_cores;
+    int users = 0;
+    for (std::size_t i = 0; i < _graph.size; ++i) users += _graph.uses(i, tensor) ? 1 : 0;
+    if (!fused && (cores == 1 || users <= cores)) continue;
+    for (std::size_t i = 0; i < _graph.size; ++i) {
+      if (!_graph.uses(i, tensor)) continue;
+      Columns& own = _columns[i];
+      const bool pair = _graph.operators[i].type == CoreType::both;
+      if (pair && !tensor) {
+        own.vector = own.tensor;
+        continue;
+      }
+      std::vector<int>& columns = tensor ? own.tensor : own.vector;
+      const int choices = pair ? std::min(_graph.tensor_cores, _graph.vector_cores) : cores;
+      std::vector<MipModel::Term> one;
+      for (int core = 0; core < choices; ++core) {
+        columns.push_back(_model.addBinary());
+        one.emplace_back(columns.back(), 1.0);
+      }
+      if (own.all_cores >= 0) one.emplace_back(own.all_cores, 1.0);
+      _model.addRow(1.0, one, 1.0);
+    }
+  }
+}
+
+void ScheduleModel::addPrecedence() {
+  for (std::size_t i = 0; i < _graph.size; ++i) {
+    const double rest = (_graph.tails[i] - _graph.fastest(i)) / _scale;
+    std::vector<MipModel::Term> last{{_makespan, 1.0}, {_columns[i].start, -1.0}};
+    std::vector<MipModel::Term> own;
+    double duration = 0.0;
+    addDuration(own, i, 1.0, duration);
+    for (const auto& [column, factor] : own) last.emplace_back(column, -factor);
+    _model.addRow(rest + duration, last, no_limit);
+    for (const int after : _graph.after[i]) {
+      std::vector<MipModel::Term> terms{{_columns[after].start, 1.0}, {_columns[i].start, -1.0}};
+      for (const auto& [column, factor] : own) terms.emplace_back(column, -factor);
+      _model.addRow(duration, terms, no_limit);
+    }
+  }
+}
+
+/// Two operators on the same core have an order.
+void ScheduleModel::addCommonCores(const Pair& pair, const std::vector<int>& first,
+                                   const std::vector<int>& second) {
+  for (std::size_t core = 0; core < std::min(first.size(), second.size()); ++core)
+    _model.addRow(-1.0, {{pair.forward, 1.0}, {pair.back, 1.0}, {first[core], -1.0}, {second[core], -1.0}},
+                  no_limit);
+}
+
+void ScheduleModel::addPairs() {
+  std::vector<BitSet> ancestors(_graph.size, BitSet(_graph.size));
+  for (std::size_t i = 0; i < _graph.size; ++i)
+    for (const int before : _graph.before[i]) {
+      ancestors[i].addAll(ancestors[before]);
+      ancestors[i].add(before);
+    }
+  const auto addOrder = [&](int first, int second, int column) {
+    double duration = 0.0;
+    std::vector<MipModel::Term> terms{{_columns[second].start, 1.0}, {_columns[first].start, -1.0}};
+    std::vector<MipModel::Term> own;
+    addDuration(own, first, 1.0, duration);
+    for (const auto& [mode, factor] : own) terms.emplace_back(mode, -factor);
+    const double latest_end = 1.0 - (_graph.tails[first] - _graph.fastest(first)) / _scale;
+    const double most = std::max(0.0, latest_end - _heads[second]);
+    terms.emplace_back(column, -most);
+    _model.addRow(duration - most, terms, no_limit);
+  };
+  for (int j = 0; j < static_cast<int>(_graph.size); ++j) {
+    for (int i = 0; i < j; ++i) {
+      if (ancestors[j].has(i)) continue;
+      const Pair pair{i, j, _model.addBinary(), _model.addBinary()};
+      addOrder(i, j, pair.forward);
+      addOrder(j, i, pair.back);
+      bool apart = false; // a kind with one core, which both need
+      for (const bool tensor : {true, false})
+        apart = apart || ((tensor ? _graph.tensor_cores : _graph.vector_cores) == 1 &&
+                          _graph.uses(i, tensor) && _graph.uses(j, tensor));
+      _model.addRow(apart ? 1.0 : 0.0, {{pair.forward, 1.0}, {pair.back, 1.0}}, 1.0);
+      if (!apart) {
+        for (const int op : {i, j})
+          if (_columns[op].all_cores >= 0)
+            _model.addRow(0.0, {{pair.forward, 1.0}, {pair.back, 1.0}, {_columns[op].all_cores, -1.0}},
+                          no_limit);
+        addCommonCores(pair, _columns[i].tensor, _columns[j].tensor);
+        addCommonCores(pair, _columns[i].vector, _columns[j].vector);
+      }
+      _pairs.push_back(pair);
+    }
+  }
+}
+
+void ScheduleModel::addEnergy() {
+  for (const ComponentGraph::Energy& energy : _graph.energies) {
+    std::vector<MipModel::Term> terms{{_makespan, 1.0}};
+    double least = 0.0;
+    for (std::size_t i = 0; i < _graph.size; ++i) {
+      const Operator& op = _graph.operators[i];
+      const double weight =
+          (_graph.uses(i, true) ? energy.tensor : 0.0) + (_graph.uses(i, false) ? energy.vector : 0.0);
+      const double alone = weight * op.latency / _scale;
+      least += alone;
+      if (_columns[i].all_cores >= 0)
+        terms.emplace_back(_columns[i].all_cores, alone - op.intra_op_latency / _scale);
+    }
+    _model.addRow(least, terms, no_limit);
+  }
+}
+
+std::vector<double> ScheduleModel::start() const {
+  std::vector<double> values(_model.cost.size(), 0.0);
+  values[_makespan] = 1.0;
+  for (std::size_t i = 0; i < _graph.size; ++i) {
+    const Columns& own = _columns[i];
+    values[own.start] = known(i).start / _scale;
+    if (own.all_cores >= 0) values[own.all_cores] = known(i).all_cores ? 1.0 : 0.0;
+    if (known(i).all_cores) continue;
+    if (!own.tensor.empty()) values[own.tensor[known(i).tensor_core]] = 1.0;
+    if (!own.vector.empty()) values[own.vector[known(i).vector_core]] = 1.0;
+  }
+  for (const Pair& pair : _pairs) {
+    const bool forward = known(pair.first).end <= known(pair.second).start;
+    values[pair.forward] = forward ? 1.0 : 0.0;
+    values[pair.back] = !forward && known(pair.second).end <= known(pair.first).start ? 1.0 : 0.0;
+  }
+  return values;
+}
+
+/// Operators by their starts, after those that the graph and the columns of pairs put before them.
+std::vector<int> ScheduleModel::orderOf(const std::vector<double>& values) const {
+  std::vector<std::vector<int>> after = _graph.after;
+  for (const Pair& pair : _pairs) {
+    if (set(values[pair.forward])) after[pair.first].push_back(pair.second);
+    if (set(values[pair.back])) after[pair.second].push_back(pair.first);
+  }
+  std::vector<int> missing(_graph.size, 0), order;
+  std::vector<char> done(_graph.size, 0);
+  for (const std::vector<int>& next : after)
+    for (const int op : next) ++missing[op];
+  while (order.size() < _graph.size) {
+    int best = -1;
+    // Pairs of operators without duration may form a cycle, which any order resolves.
+    const auto worse = [&](int a, int b) {
+      return std::make_pair(missing[a], values[_columns[a].start]) >
+             std::make_pair(missing[b], values[_columns[b].start]);
+    };
+    for (int i = 0; i < static_cast<int>(_graph.size); ++i) {
+      const bool ready = std::all_of(_graph.before[i].begin(), _graph.before[i].end(),
+                                     [&](int before) { return done[before] != 0; });
+      if (done[i] == 0 && ready && (best < 0 || worse(best, i))) best = i;
+    }
+    done[best] = 1;
+    order.push_back(best);
+    for (const int next : after[best]) --missing[next];
+  }
+  return order;
+}
+
+OperatorSchedule ScheduleModel::schedule(const std::vector<double>& values) const {
+  const auto chosen = [&](const std::vector<int>& columns) {
+    const auto larger = [&](int a, int b) { return values[a] < values[b]; };
+    return static_cast<int>(std::max_element(columns.begin(), columns.end(), larger) - columns.begin());
+  };
+  OperatorSchedule schedule;
+  schedule.operators.resize(_graph.size);
+  Cores tensor(_graph.tensor_cores), vector(_graph.vector_cores);
+  double all_free = 0.0;
+  for (const int i : orderOf(values)) {
+    const Operator& op = _graph.operators[i];
+    const Columns& own = _columns[i];
+    ScheduledOperator& placed = schedule.operators[_graph.positions[i]];
+    placed.all_cores = own.all_cores >= 0 && set(values[own.all_cores]);
+    placed.start = placed.all_cores ? schedule.makespan : all_free;
+    for (const int before : _graph.before[i])
+      placed.start = std::max(placed.start, schedule.operators[_graph.positions[before]].end);
+    if (!placed.all_cores && _graph.uses(i, true)) {
+      placed.tensor_core = own.tensor.empty() ? tensor.next() : chosen(own.tensor);
+      placed.start = std::max(placed.start, tensor.free[placed.tensor_core]);
+    }
+    if (!placed.all_cores && _graph.uses(i, false)) {
+      placed.vector_core = own.vector.empty() ? vector.next() : chosen(own.vector);
+      placed.start = std::max(placed.start, vector.free[placed.vector_core]);
+    }
+    placed.end = placed.start + (placed.all_cores ? op.intra_op_latency : op.latency);
+    if (placed.all_cores) all_free = placed.end;
+    if (placed.tensor_core >= 0) tensor.free[placed.tensor_core] = placed.end;
+    if (placed.vector_core >= 0) vector.free[placed.vector_core] = placed.end;
+    schedule.makespan = std::max(schedule.makespan, placed.end);
+  }
+  return schedule;
+}
+
+OperatorSchedule solveComponent(const ScheduleTask& task, const MipSolver& solver, double seconds) {
+  constexpr double gap = 1e-6, tolerance = 1e-6; // of the solver; the makespan of the model is about 1
+  OperatorSchedule best = searchComponent(task, Deadline::max(), 1);
+  if (task.operators.size() == 1 || best.makespan == 0.0 || seconds <= 0.0) return best;
+  const ScheduleModel model(task, best);
+  const MipAnswer answer = solver(model.model(), model.start(), gap, seconds);
+  const double bound = std::max(best.lower_bound, model.makespan(answer.bound - tolerance));
+  if (!answer.values.empty()) {
+    OperatorSchedule found = model.schedule(answer.values);
+    if (found.makespan < best.makespan) best = std::move(found);
+  }
+  best.lower_bound = std::min(bound, best.makespan);
+  return best;
+}
+
+} // namespace partita::detail

@@ -1,7 +1,7 @@
 #include "partita/plan/cost/cluster.hpp"
 
 #include "partita/config/files.hpp"
-#include "partita/config/parameter_reader.hpp"
+#include "partita/config/section_reader.hpp"
 #include "partita/config/text.hpp"
 #include "partita/config/user_error.hpp"
 
@@ -87,15 +87,11 @@ std::vector<Section> describe(Cluster& cluster) {
 
 class ClusterReader {
  public:
-  explicit ClusterReader(const std::string& name) : _source(Source::deck(name)), _diagnostics(_source) {}
+  explicit ClusterReader(const std::string& name) : _reader(name) {}
 
   Cluster read(const std::string& text) {
-    try {
-      for (const TomlNode& node : parseToml(text).children) readSection(node);
-    } catch (const TomlError& error) {
-      _diagnostics.error(_source.at(error.line, error.column), "", std::string("not TOML: ") + error.what());
-    }
-    _diagnostics.throwIfAny();
+    for (const TomlNode& node : _reader.parse(text)) readSection(node);
+    _reader.throwIfAny();
     if (!_links.empty()) _cluster.links = tableOf(_links);
     if (!_messages.empty()) _cluster.links = measuredTable();
     _cluster.staged = tableOf(_staged);
@@ -104,50 +100,16 @@ class ClusterReader {
 
  private:
   void readSection(const TomlNode& node) {
-    if (node.key == "link") return readRows(node, _links);
-    if (node.key == "staged_link") return readRows(node, _staged);
-    if (node.key == "message") return readRows(node, _messages);
-    if (node.key == "network") return readRows(node, _cluster.networks);
+    if (node.key == "link") return _reader.readRows(node, _links, describe);
+    if (node.key == "staged_link") return _reader.readRows(node, _staged, describe);
+    if (node.key == "message") return _reader.readRows(node, _messages, describe);
+    if (node.key == "network") return _reader.readRows(node, _cluster.networks, describe);
     std::vector<std::string> names{"link", "staged_link", "message", "network"};
     for (const Section& section : describe(_cluster)) {
-      if (section.name == node.key) return readKeys(node, section, section.name);
+      if (section.name == node.key) return _reader.readKeys(node, section, section.name);
       names.push_back(section.name);
     }
-    _diagnostics.error(_source.at(node.key_line, node.key_column), node.key,
-                       "unknown section" + suggestion(node.key, names));
-  }
-
-  template <class Row>
-  void readRows(const TomlNode& node, std::vector<Row>& rows) {
-    if (node.kind != TomlNode::Kind::list)
-      return _diagnostics.error(_source.at(node.key_line, node.key_column), node.key,
-                                "expected the section [[" + node.key + "]], found " + inWords(node));
-    for (const TomlNode& entry : node.children) {
-      Row row;
-      readKeys(entry, describe(row), node.key + "[" + std::to_string(rows.size()) + "]");
-      rows.push_back(row);
-    }
-  }
-
-  void readKeys(const TomlNode& node, const Section& section, const std::string& name) {
-    const Place place = _source.at(node.line, node.column);
-    if (node.kind != TomlNode::Kind::table)
-      return _diagnostics.error(place, name, "expected a section, found " + inWords(node));
-    std::vector<std::string> given;
-    for (const TomlNode& child : node.children) {
-      given.push_back(child.key);
-      const Parameter* parameter = section.find(child.key);
-      if (parameter != nullptr)
-        readParameter(*parameter, name + "/" + child.key, child, _source, _diagnostics);
-      else
-        _diagnostics.error(_source.at(child.key_line, child.key_column), name + "/" + child.key,
-                           "unknown key" + suggestion(child.key, section.keys()));
-    }
-    for (const Parameter& parameter : section.parameters) {
-      const bool missing = std::find(given.begin(), given.end(), parameter.key) == given.end();
-      if (parameter.required == Required::always && missing)
-        _diagnostics.error(place, name, "`" + parameter.key + "` is missing; this row requires it");
-    }
+    _reader.unknownSection(node, names);
   }
 
   static void sortRows(LinkTable& table) {
@@ -178,8 +140,7 @@ class ClusterReader {
     return table;
   }
 
-  Source _source;
-  Diagnostics _diagnostics;
+  SectionReader _reader;
   Cluster _cluster;
   std::vector<LinkRow> _links, _staged;
   std::vector<MessageRow> _messages;

@@ -8,7 +8,8 @@ install(TARGETS partita partita_plan EXPORT PartitaTargets
 install(EXPORT PartitaTargets NAMESPACE Partita:: DESTINATION "${config_dir}")
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/src/partita" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
         FILES_MATCHING PATTERN "*.hpp")
-install(DIRECTORY "${PROJECT_SOURCE_DIR}/input-decks" "${PROJECT_SOURCE_DIR}/clusters" "${PROJECT_SOURCE_DIR}/batch"
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/input-decks" "${PROJECT_SOURCE_DIR}/clusters" "${PROJECT_SOURCE_DIR}/models"
+                  "${PROJECT_SOURCE_DIR}/batch"
         USE_SOURCE_PERMISSIONS DESTINATION "${CMAKE_INSTALL_DATADIR}/partita")
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/apps/plot" USE_SOURCE_PERMISSIONS
         DESTINATION "${CMAKE_INSTALL_DATADIR}/partita" PATTERN __pycache__ EXCLUDE)

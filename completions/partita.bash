@@ -122,13 +122,14 @@ _partita_options() {
     'plan predict') echo '--cluster --ranks --strategy --mode --scaling --json -h --help' ;;
     'plan schedule') echo '--time-limit --engine --cache --json -h --help' ;;
     'plan place') echo '--brute-force --json -h --help' ;;
+    'plan search') echo '--state --json -h --help' ;;
     'bench') echo '--json --quick -h --help' ;;
   esac
 }
 
 _partita_inner() {
   case $1 in
-    'plan') echo 'calibrate predict schedule place' ;;
+    'plan') echo 'calibrate predict schedule place search' ;;
   esac
 }
 
@@ -156,6 +157,8 @@ _partita_value() {
     'plan schedule --cache') echo 'FILE' ;;
     'plan schedule --json') echo 'FILE' ;;
     'plan place --json') echo 'FILE' ;;
+    'plan search --state') echo 'FILE' ;;
+    'plan search --json') echo 'FILE' ;;
     'bench --json') echo 'FILE' ;;
   esac
 }
@@ -173,6 +176,7 @@ _partita_operands() {
     'plan predict '*) echo 'section/key=value' ;;
     'plan schedule 0') echo 'FILE' ;;
     'plan place 0') echo 'FILE' ;;
+    'plan search 0') echo 'SPEC' ;;
     'bench '*) echo 'section/key=value' ;;
   esac
 }

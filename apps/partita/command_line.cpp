@@ -258,6 +258,18 @@ void definePlace(CLI::App& place, PlaceArguments& arguments) {
   defineJson(place, arguments.json);
 }
 
+void defineSearch(CLI::App& search, SearchArguments& arguments) {
+  search.add_option("SPEC", arguments.spec, "models, cases and accelerators to search (TOML)")
+      ->required()
+      ->check(pathValidator());
+  search
+      .add_option("--state", arguments.state,
+                  "file that keeps what is done, every ten seconds; a later call continues from it")
+      ->check(pathValidator())
+      ->type_name("FILE");
+  defineJson(search, arguments.json);
+}
+
 void defineCalibrate(CLI::App& calibrate, CalibrateArguments& arguments) {
   calibrate.add_option("DECK", arguments.decks, "input decks (TOML): networks whose training step is timed");
   calibrate
@@ -286,6 +298,8 @@ void definePlan(CLI::App& plan, Arguments& arguments) {
                  arguments.schedule);
   definePlace(*plan.add_subcommand("place", "Cut a network into pipeline stages on many devices"),
               arguments.place);
+  defineSearch(*plan.add_subcommand("search", "Search for an accelerator, schedules and placements together"),
+               arguments.search);
 }
 
 /// With a deck from the checkpoint no deck is named: the first word may then be an override.
@@ -350,7 +364,8 @@ void checkCommandLine(const CLI::App& app, Arguments& arguments) {
     if (app.get_subcommands().empty())
       throw UserError("a command is required: train, evaluate, export, info, plan or bench");
     if (app.got_subcommand("plan") && app.get_subcommand("plan")->get_subcommands().empty())
-      throw UserError("a command is required after plan: calibrate, predict, schedule or place");
+      throw UserError("a command is required after plan: calibrate, predict, schedule, place or "
+                      "search");
     if (app.got_subcommand("train")) placeDeck(arguments.train);
   } catch (const UserError& error) {
     throw UserError("command line: " + std::string(error.what()) + helpHint(app));
@@ -384,6 +399,9 @@ std::string essence(const CLI::App& app, const Arguments& arguments) {
                                   &arguments.schedule.json,
                                   &arguments.place.input,
                                   &arguments.place.json,
+                                  &arguments.search.spec,
+                                  &arguments.search.state,
+                                  &arguments.search.json,
                                   &arguments.calibrate.output})
     words.push_back(*word);
   for (const bool flag :

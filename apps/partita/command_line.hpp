@@ -16,6 +16,7 @@ struct Arguments {
   PredictArguments predict;
   ScheduleArguments schedule;
   PlaceArguments place;
+  SearchArguments search;
   CalibrateArguments calibrate;
 };
 

@@ -77,6 +77,12 @@ struct PlaceArguments {
   std::string json; ///< file to write; "-": standard output
 };
 
+struct SearchArguments {
+  std::string spec;
+  std::string state; ///< file to continue from; empty: none
+  std::string json;  ///< file to write; "-": standard output
+};
+
 struct CalibrateArguments {
   std::vector<std::string> decks; ///< networks whose training step is timed
   std::string output;             ///< description of the cluster to write; empty: standard output
@@ -94,6 +100,7 @@ void runInfo(const Communicator& world, const std::string& command_line);
 void runPredict(const Communicator& world, const PredictArguments& arguments);
 void runSchedule(const Communicator& world, const ScheduleArguments& arguments);
 void runPlace(const Communicator& world, const PlaceArguments& arguments);
+void runSearch(const Communicator& world, const SearchArguments& arguments);
 int runCalibrate(const Communicator& world, const CalibrateArguments& arguments,
                  const std::string& command_line);
 void runBench(const Communicator& world, const BenchArguments& arguments, const std::string& command_line);

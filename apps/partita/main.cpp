@@ -101,6 +101,7 @@ int dispatch(const Communicator& world, const CLI::App& app, const Arguments& ar
     if (chosen.got_subcommand("predict")) runPredict(world, arguments.predict);
     if (chosen.got_subcommand("schedule")) runSchedule(world, arguments.schedule);
     if (chosen.got_subcommand("place")) runPlace(world, arguments.place);
+    if (chosen.got_subcommand("search")) runSearch(world, arguments.search);
     return 0;
   }
   const KokkosEnvironment kokkos(kokkosArguments(world, argc, argv));

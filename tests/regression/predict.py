@@ -112,7 +112,8 @@ class Refusals(support.RunTest):
 
     def test_command(self):
         for ranks in (1, 2):
-            self.assertRefused(run("plan", ranks=ranks), "a command is required after plan: calibrate, predict, schedule or place")
+            self.assertRefused(run("plan", ranks=ranks), "a command is required after plan: "
+                               "calibrate, predict, schedule, place or search")
         self.refused(parts=["DECK is required"])
         self.refused(self.deck, "--bogus", parts=["unknown argument '--bogus'", "partita plan predict --help"])
         self.assertDone(run("plan", "--help"))

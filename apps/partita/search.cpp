@@ -1,0 +1,248 @@
+#include "partita/comm/agree.hpp"
+#include "partita/config/deck.hpp"
+#include "partita/config/files.hpp"
+#include "partita/config/toml_tree.hpp"
+#include "partita/core/clock.hpp"
+#include "partita/core/log.hpp"
+#include "partita/core/sha256.hpp"
+#include "partita/data/load_data.hpp"
+#include "partita/io/output_file.hpp"
+#include "partita/plan/network_plan.hpp"
+#include "partita/plan/search/network_graph.hpp"
+#include "partita/plan/search/search_spec.hpp"
+#include "partita/plan/search/transformer.hpp"
+#include "partita/plan/strategy_plan.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <sstream>
+
+#include "commands.hpp"
+#include "result_file.hpp"
+#include "search_results.hpp"
+
+namespace partita {
+
+namespace {
+
+constexpr std::uint64_t most_model_bytes = 1 << 20;
+
+/// Does a file describe a transformer, not a deck?
+bool describesTransformer(const std::string& text) {
+  try {
+    const std::vector<TomlNode> sections = parseToml(text).children;
+    return std::any_of(sections.begin(), sections.end(),
+                       [](const TomlNode& node) { return node.key == "model"; });
+  } catch (const TomlError&) {
+    return false; // the reader of decks says what is wrong
+  }
+}
+
+SearchModel transformerModel(const std::string& path) {
+  const Transformer model = loadTransformer(path);
+  SearchModel search;
+  search.name = model.name;
+  search.chains = [model](std::int64_t microbatch) {
+    std::vector<ModelChain> chains;
+    for (std::int64_t parts = model.least_parts; parts <= model.most_parts; parts *= 2)
+      if (divides(model, parts)) chains.push_back(chainOf(model, static_cast<int>(parts), microbatch));
+    return chains;
+  };
+  if (model.expert_stages > 0)
+    search.expert = FixedPlan{model.expert_stages, model.expert_parts, model.expert_replicas, model.layers};
+  return search;
+}
+
+SearchModel deckModel(const std::string& path) {
+  const RunConfig config = effective(loadDeck(path, {}));
+  const DataSets sets = loadData(config.data, config.run.seed, Need::labels_only);
+  SearchModel search;
+  search.name = std::filesystem::path(path).stem().string();
+  search.chains = [layers = planNetwork(config.network, sets.shape, sets.classes)](std::int64_t microbatch) {
+    return std::vector<ModelChain>{chainOf(layers, microbatch)};
+  };
+  return search;
+}
+
+/// The task of a specification, and a hash of all files that it follows from.
+struct Assignment {
+  SearchTask task;
+  std::string hash;
+};
+
+Assignment assignmentOf(const std::string& path) {
+  const SearchSpec spec = loadSearchSpec(path);
+  Assignment assignment{spec.task(), {}};
+  Sha256 hash;
+  const auto add = [&](const std::string& text) { hash.update(text.data(), text.size()); };
+  add(readTextFile(path, most_model_bytes));
+  for (const SearchSpec::Model& model : spec.models) {
+    const std::string file = (std::filesystem::path(path).parent_path() / model.file).string();
+    if (!regularFileExists(file, ", not a model"))
+      throw UserError(path + ": model/file: there is no file " + file);
+    const std::string text = readTextFile(file, most_model_bytes);
+    add(text);
+    SearchModel one = describesTransformer(text) ? transformerModel(file) : deckModel(file);
+    for (const SearchModel& other : assignment.task.models)
+      if (other.name == one.name) throw UserError(path + ": two models have the name '" + one.name + "'");
+    assignment.task.models.push_back(std::move(one));
+  }
+  assignment.hash = hash.hex();
+  return assignment;
+}
+
+/// The rows that are known, in a file that a later call continues from.
+class StateFile {
+ public:
+  StateFile(std::string path, const std::string& spec, std::string hash, std::size_t rows, std::size_t width)
+      : _path(std::move(path)), _first("partita search 1 " + std::move(hash)), _rows(rows), _width(width) {
+    if (_path.empty()) return;
+    refuseInput(_path, {spec});
+    constexpr std::uint64_t most_bytes = std::uint64_t{1} << 32;
+    if (regularFileExists(_path)) read(readTextFile(_path, most_bytes));
+  }
+
+  const std::vector<double>& row(std::size_t i) const { return _rows[i]; }
+  bool has(std::size_t i) const { return !_rows[i].empty(); }
+  void set(std::size_t i, std::vector<double> values) { _rows[i] = std::move(values); }
+
+  void write() const {
+    if (_path.empty()) return;
+    OutputFile file(_path);
+    file.write(_first + "\n");
+    std::array<char, 40> number{};
+    for (std::size_t i = 0; i < _rows.size(); ++i) {
+      if (!has(i)) continue;
+      std::string line = std::to_string(i);
+      for (const double value : _rows[i]) {
+        std::snprintf(number.data(), number.size(), " %a", value);
+        line += number.data();
+      }
+      file.write(line + "\n");
+    }
+    file.commit();
+  }
+
+ private:
+  void read(const std::string& text) {
+    std::istringstream lines(text);
+    std::string line;
+    if (!std::getline(lines, line) || line.rfind("partita search 1 ", 0) != 0)
+      throw UserError(_path + ": is not the state of a search");
+    if (line != _first)
+      throw UserError(_path +
+                      ": is the state of another search; the specification or a model has changed since");
+    for (int number = 2; std::getline(lines, line); ++number) {
+      std::istringstream words(line);
+      std::string word;
+      std::size_t index = _rows.size();
+      words >> index;
+      std::vector<double> values;
+      while (words >> word) values.push_back(std::strtod(word.c_str(), nullptr));
+      if (index >= _rows.size() || values.size() != _width)
+        throw UserError(_path + ":" + std::to_string(number) + ": is not a row of a search");
+      _rows[index] = std::move(values);
+    }
+  }
+
+  std::string _path, _first;
+  std::vector<std::vector<double>> _rows;
+  std::size_t _width;
+};
+
+/// Prints how far the search is, about every ten seconds.
+class ProgressLine {
+ public:
+  ProgressLine(std::size_t all, std::size_t known) : _all(all), _known(known) {}
+
+  /// Returns whether it is time to save.
+  bool show(std::size_t done) {
+    constexpr double interval = 10.0;
+    if (secondsSince(_last) < interval) return false;
+    _last = Clock::now();
+    const double elapsed = secondsSince(_start);
+    const double left = elapsed / static_cast<double>(done - _known) * static_cast<double>(_all - done);
+    Log::progress("  " + std::to_string(done) + " of " + std::to_string(_all) + " accelerators, " +
+                  formatSeconds(elapsed) + ", about " + formatSeconds(left) + " left");
+    return true;
+  }
+
+ private:
+  std::size_t _all, _known;
+  Clock::time_point _start = Clock::now(), _last = _start;
+};
+
+/// Prices all rows that are not known yet. Each rank takes its share of a round; every row is computed by one
+/// rank alone, so that the ranks do not change any number. On rank 0 `state` has all rows afterwards.
+void priceAll(const Communicator& world, const SearchTask& task, ArchitectureSearch& search,
+              StateFile& state) {
+  constexpr std::size_t rows_per_rank = 16;
+  const std::size_t ranks = world.size(), width = search.answersPerRow() * SearchAnswer::numbers;
+  std::vector<double> known(task.accelerators.size(), 0.0);
+  for (std::size_t i = 0; world.rank() == 0 && i < known.size(); ++i) known[i] = state.has(i) ? 1.0 : 0.0;
+  world.sum(known);
+  std::vector<std::size_t> open;
+  for (std::size_t i = 0; i < known.size(); ++i)
+    if (known[i] == 0.0) open.push_back(i);
+  ProgressLine progress(known.size(), known.size() - open.size());
+  for (std::size_t begin = 0; begin < open.size(); begin += ranks * rows_per_rank) {
+    const std::size_t end = std::min(open.size(), begin + ranks * rows_per_rank);
+    std::vector<double> values((end - begin) * width, 0.0);
+    collectively(world, [&] {
+      for (std::size_t i = begin + world.rank(); i < end; i += ranks) {
+        const SearchRow row = search.price(open[i]);
+        for (std::size_t answer = 0; answer < row.size(); ++answer)
+          row[answer].write(&values[(i - begin) * width + answer * SearchAnswer::numbers]);
+      }
+    });
+    world.sum(values); // only one rank has other numbers than 0 for a row
+    if (world.rank() != 0) continue;
+    for (std::size_t i = begin; i < end; ++i)
+      state.set(open[i], {values.begin() + static_cast<std::ptrdiff_t>((i - begin) * width),
+                          values.begin() + static_cast<std::ptrdiff_t>((i + 1 - begin) * width)});
+    if (progress.show(known.size() - open.size() + end)) state.write();
+  }
+  if (world.rank() == 0 && !open.empty()) state.write();
+}
+
+SearchResults resultsOf(const SearchTask& task, const StateFile& state, std::size_t answers) {
+  SearchResults results{task, {}};
+  for (std::size_t i = 0; i < task.accelerators.size(); ++i) {
+    SearchRow row;
+    for (std::size_t answer = 0; answer < answers; ++answer)
+      row.push_back(SearchAnswer::read(&state.row(i)[answer * SearchAnswer::numbers]));
+    results.rows.push_back(std::move(row));
+  }
+  return results;
+}
+
+} // namespace
+
+void runSearch(const Communicator& world, const SearchArguments& arguments) {
+  Assignment assignment;
+  std::optional<ResultFile> file;
+  std::optional<ArchitectureSearch> search;
+  std::optional<StateFile> state;
+  collectively(world, [&] {
+    if (world.rank() == 0) file.emplace(arguments.json, arguments.spec);
+    assignment = assignmentOf(arguments.spec);
+    search.emplace(assignment.task);
+    state.emplace(world.rank() == 0 ? arguments.state : "", arguments.spec, assignment.hash,
+                  assignment.task.accelerators.size(), search->answersPerRow() * SearchAnswer::numbers);
+  });
+  requireSame(world, assignment.hash, "search");
+  priceAll(world, assignment.task, *search, *state);
+  collectively(world, [&] {
+    if (world.rank() != 0) return;
+    const SearchResults results = resultsOf(assignment.task, *state, search->answersPerRow());
+    constexpr std::size_t shown = 10;
+    if (!file->isStandardOutput()) showBest(results, *search, shown);
+    if (!arguments.json.empty()) file->write(jsonOf(results, *search));
+  });
+}
+
+} // namespace partita

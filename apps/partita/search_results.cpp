@@ -1,0 +1,188 @@
+#include "search_results.hpp"
+
+#include "partita/core/log.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <limits>
+#include <numeric>
+
+namespace partita {
+
+namespace {
+
+const double none = std::numeric_limits<double>::quiet_NaN();
+
+bool same(const Accelerator& a, const Accelerator& b) {
+  return a.tensor_cores == b.tensor_cores && a.vector_cores == b.vector_cores && a.width == b.width &&
+         a.depth == b.depth && a.vector_width == b.vector_width && a.buffer_mib == b.buffer_mib;
+}
+
+/// A row in a case.
+struct Place {
+  std::size_t row, one_case;
+};
+
+/// All rows in all cases, the best first; of equal ones the first of the search.
+std::vector<Place> ranking(const SearchResults& results) {
+  std::vector<Place> places;
+  std::vector<double> scores;
+  for (std::size_t one = 0; one < results.task.cases.size(); ++one)
+    for (std::size_t row = 0; row < results.rows.size(); ++row) {
+      places.push_back({row, one});
+      scores.push_back(results.score(row, one));
+    }
+  std::vector<std::size_t> order(places.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return scores[a] > scores[b]; });
+  std::vector<Place> sorted;
+  for (const std::size_t i : order) sorted.push_back(places[i]);
+  return sorted;
+}
+
+double gapOf(const SearchAnswer& answer) {
+  return answer.feasible ? (answer.time - answer.lower_bound) / answer.time : none;
+}
+
+JsonObject jsonOf(const Accelerator& accelerator) {
+  JsonObject object;
+  object.add("num_tc", std::int64_t{accelerator.tensor_cores});
+  object.add("num_vc", std::int64_t{accelerator.vector_cores});
+  object.add("width", std::int64_t{accelerator.width});
+  object.add("depth", std::int64_t{accelerator.depth});
+  object.add("width_vc", std::int64_t{accelerator.vector_width});
+  object.add("GLB_Buffer", std::int64_t{accelerator.buffer_mib});
+  object.add("area", acceleratorArea(accelerator));
+  return object;
+}
+
+JsonObject jsonOf(const SearchAnswer& answer, double batch) {
+  JsonObject object;
+  const auto number = [&](double value) { return answer.feasible ? value : none; };
+  object.add("dist_strategy", answer.feasible
+                                  ? std::vector<double>{answer.stages, answer.tensor_degree, answer.replicas}
+                                  : std::vector<double>{});
+  object.add("throughput", number(batch / answer.time));
+  object.add("fixed_strategy_throughput", answer.expert_time > 0.0 ? batch / answer.expert_time : none);
+  object.add("utilization", number(answer.utilisation));
+  object.add("time", number(answer.time));
+  object.add("lower_bound", number(answer.lower_bound));
+  object.add("gap", gapOf(answer));
+  return object;
+}
+
+} // namespace
+
+std::size_t SearchResults::reference() const {
+  const auto found = std::find_if(task.accelerators.begin(), task.accelerators.end(),
+                                  [](const Accelerator& one) { return same(one, referenceAccelerator()); });
+  return static_cast<std::size_t>(found - task.accelerators.begin());
+}
+
+double SearchResults::score(std::size_t row, std::size_t one_case) const {
+  double sum = 0.0;
+  for (std::size_t model = 0; model < task.models.size(); ++model) {
+    const SearchAnswer& own = answer(row, one_case, model);
+    const SearchAnswer& other = answer(reference(), one_case, model);
+    if (own.feasible) sum += other.feasible ? other.time / own.time : 1.0;
+  }
+  return sum / static_cast<double>(task.models.size());
+}
+
+void showBest(const SearchResults& results, ArchitectureSearch& search, std::size_t count) {
+  const std::vector<Place> places = ranking(results);
+  std::array<char, 200> line{};
+  std::snprintf(line.data(), line.size(), "%-34s %6s %-22s %5s", "accelerator: TC, VC, array, buffer", "area",
+                "micro-batch, memory", "score");
+  Log::info(line.data());
+  Log::info("  model: samples/s, stages x tensor x data parallel, gap to the lower bound, limit");
+  for (std::size_t i = 0; i < std::min(count, places.size()); ++i) {
+    const Place& place = places[i];
+    const Accelerator& accelerator = results.task.accelerators[place.row];
+    const SearchCase& one = results.task.cases[place.one_case];
+    std::array<char, 64> shape{}, setting{};
+    std::snprintf(shape.data(), shape.size(), "%d, %d, %d x %d, %d MiB%s", accelerator.tensor_cores,
+                  accelerator.vector_cores, accelerator.width, accelerator.depth, accelerator.buffer_mib,
+                  same(accelerator, referenceAccelerator()) ? " (ref)" : "");
+    std::snprintf(setting.data(), setting.size(), "%lld, %s%s", static_cast<long long>(one.microbatch),
+                  formatBytes(one.memory).c_str(), one.recompute ? ", again" : "");
+    std::snprintf(line.data(), line.size(), "%-34s %6.1f %-22s %5.3f", shape.data(),
+                  1e-6 * acceleratorArea(accelerator), setting.data(),
+                  results.score(place.row, place.one_case));
+    Log::info(line.data());
+    for (std::size_t model = 0; model < results.task.models.size(); ++model) {
+      const SearchAnswer& answer = results.answer(place.row, place.one_case, model);
+      const std::string limit =
+          search.planOf(place.row, place.one_case * results.task.models.size() + model).limit;
+      if (answer.feasible)
+        std::snprintf(line.data(), line.size(), "  %s: %.6g, %g x %g x %g, %.2g %%, %s",
+                      results.task.models[model].name.substr(0, 100).c_str(),
+                      static_cast<double>(results.task.batch) / answer.time, answer.stages,
+                      answer.tensor_degree, answer.replicas, 100.0 * gapOf(answer), limit.c_str());
+      else
+        std::snprintf(line.data(), line.size(), "  %s: does not fit, %s",
+                      results.task.models[model].name.substr(0, 100).c_str(), limit.c_str());
+      Log::info(line.data());
+    }
+  }
+}
+
+namespace {
+
+JsonObject jsonOf(const ArchitectureSearch::Plan& plan) {
+  JsonObject object;
+  std::vector<JsonObject> stages;
+  const LayerGraph& graph = plan.task.graphs[plan.plan.graph];
+  for (const PlacedStage& stage : plan.plan.stages) {
+    JsonObject one;
+    std::vector<std::int64_t> ids;
+    for (const int layer : stage.layers) ids.push_back(graph.layers[layer].id);
+    one.add("nodes", ids);
+    one.add("devicesForStage", stage.devices);
+    stages.push_back(one);
+  }
+  object.add("stages", stages);
+  object.add("limit", plan.limit);
+  return object;
+}
+
+} // namespace
+
+JsonObject jsonOf(const SearchResults& results, ArchitectureSearch& search) {
+  const SearchTask& task = results.task;
+  const Place best = ranking(results).front();
+  std::vector<JsonObject> cases;
+  for (std::size_t one = 0; one < task.cases.size(); ++one) {
+    JsonObject answers, object;
+    for (std::size_t row = 0; row < results.rows.size(); ++row) {
+      JsonObject entry;
+      entry.add("acc_config", jsonOf(task.accelerators[row]));
+      for (std::size_t model = 0; model < task.models.size(); ++model)
+        entry.add(task.models[model].name,
+                  jsonOf(results.answer(row, one, model), static_cast<double>(task.batch)));
+      answers.add(std::to_string(row), entry);
+    }
+    object.add("microbatch", task.cases[one].microbatch);
+    object.add("memory", task.cases[one].memory);
+    object.add("recompute", task.cases[one].recompute);
+    object.add("answers", answers);
+    cases.push_back(object);
+  }
+  JsonObject top, plans;
+  for (std::size_t model = 0; model < task.models.size(); ++model)
+    plans.add(task.models[model].name,
+              jsonOf(search.planOf(best.row, best.one_case * task.models.size() + model)));
+  top.add("case", static_cast<std::int64_t>(best.one_case));
+  top.add("answer", static_cast<std::int64_t>(best.row));
+  top.add("score", results.score(best.row, best.one_case));
+  top.add("plans", plans);
+  JsonObject object;
+  object.add("reference", static_cast<std::int64_t>(results.reference()));
+  object.add("best", top);
+  object.add("cases", cases);
+  return object;
+}
+
+} // namespace partita

@@ -1,0 +1,56 @@
+#pragma once
+
+#include "partita/plan/placement/accelerator.hpp"
+#include "partita/plan/placement/operator_schedule.hpp"
+#include "partita/plan/search/operator_graph.hpp"
+
+#include <map>
+#include <tuple>
+
+namespace partita {
+
+/// How times of operators are estimated. Where the release of PHAZE is wrong, the default is right.
+struct LatencyOptions {
+  double frequency = 1.05e9;    ///< cycles/s
+  double bytes_per_value = 2.0; ///< of parameters and activations
+  bool fuse = true;             ///< operators run as one where they can
+  bool peak = false;            ///< products: all processing elements busy, memory for free
+  bool weight_gradients = true; ///< the release leaves their products out of backward passes
+  bool each_fused = true;       ///< the release counts only the first operator that a product takes in
+  bool moves = true;            ///< the release looks embeddings up in no time
+};
+
+enum class Direction { forward, backward };
+
+/// Cycles of the product batch x (rows x inner x columns) on one core, or on all: the largest of the time of
+/// the processing elements and those of reading and writing at three levels of memory, 64, 256 and 128 values
+/// per cycle, with the best tiles of powers of two at each level.
+double productCycles(const Accelerator& accelerator, const GraphOperator& product, bool all_cores);
+
+/// Times of operators on one accelerator. Products that occur again are looked up.
+class LatencyEstimator {
+ public:
+  LatencyEstimator(const Accelerator& accelerator, const LatencyOptions& options, double bandwidth,
+                   int tensor_degree)
+      : _accelerator(accelerator), _options(options), _bandwidth(bandwidth), _degree(tensor_degree) {}
+
+  double seconds(const GraphOperator& op, Direction pass, bool all_cores);
+  /// The operators of a layer as a task of the scheduler, in seconds. A backward pass goes along the edges in
+  /// reverse. Operators without duration are left out; what they connect stays connected. May be empty.
+  ScheduleTask task(const OperatorGraph& graph, Direction pass);
+
+ private:
+  using Shape = std::tuple<double, double, double, double, bool>;
+
+  double cyclesOf(const GraphOperator& product, bool all_cores);
+  double vectorCycles(const GraphOperator& op, Direction pass, bool all_cores) const;
+  Operator fusedOperator(const OperatorGraph& graph, const std::vector<int>& members, Direction pass);
+
+  const Accelerator& _accelerator;
+  const LatencyOptions& _options;
+  double _bandwidth; ///< bytes/s between devices
+  int _degree;
+  std::map<Shape, double> _products;
+};
+
+} // namespace partita

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "partita/plan/layer_plan.hpp"
+#include "partita/plan/search/operator_graph.hpp"
+
+namespace partita {
+
+/// The layers of a deck as operators, for micro-batches of `microbatch` samples on one device each. A cut may
+/// come before each of them, so that groups, such as residual blocks, are one layer.
+ModelChain chainOf(const std::vector<LayerPlan>& layers, std::int64_t microbatch);
+
+} // namespace partita

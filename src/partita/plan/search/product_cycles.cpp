@@ -1,0 +1,104 @@
+#include "partita/plan/search/latency.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+namespace partita {
+
+namespace {
+
+constexpr double array_words = 64.0, core_words = 256.0, device_words = 128.0; ///< values per cycle
+constexpr double register_values = 16.0; ///< of a processing element: 32 bytes
+constexpr double value_bytes = 2.0, kibi = 1024.0;
+
+double parts(double whole, double part) {
+  return std::ceil(whole / part);
+}
+
+/// A product of matrices: rows x inner times inner x columns.
+struct Sizes {
+  double rows, inner, columns;
+};
+
+/// The larger of the values read and written, if one of the two tiles of the operands or the tile of the
+/// result stays in a memory of `capacity` values while the others pass: the least over tiles of powers of two
+/// and over the three choices. What passes takes no room.
+double leastTraffic(const Sizes& size, double capacity) {
+  double least = std::numeric_limits<double>::infinity();
+  // `a` and `b` are the extents of the tile that stays, `passes` those of the third dimension.
+  const auto tiles = [&](double first, double second, const auto& traffic) {
+    for (double a = 1.0;; a *= 2.0) {
+      const double tile = std::min(a, first);
+      for (double b = 1.0;; b *= 2.0) {
+        const double other = std::min(b, second);
+        if (tile * other > capacity) break;
+        least = std::min(least, traffic(parts(first, tile), parts(second, other)));
+        if (b >= second) break;
+      }
+      if (a >= first || tile > capacity) break;
+    }
+  };
+  const double left = size.rows * size.inner, right = size.inner * size.columns,
+               result = size.rows * size.columns;
+  tiles(size.rows, size.columns, [&](double row_parts, double column_parts) {
+    return std::max(left * column_parts + right * row_parts, result);
+  });
+  tiles(size.inner, size.columns, [&](double inner_parts, double column_parts) {
+    return std::max(right + left * column_parts + result * (inner_parts - 1.0), result * inner_parts);
+  });
+  tiles(size.rows, size.inner, [&](double row_parts, double inner_parts) {
+    return std::max(left + right * row_parts + result * (inner_parts - 1.0), result * inner_parts);
+  });
+  return least;
+}
+
+/// Cycles of the array of one core, two dimensions of the product along its own.
+double arrayCycles(const Accelerator& accelerator, const Sizes& size) {
+  const std::array<double, 3> extents{size.rows, size.inner, size.columns};
+  double least = std::numeric_limits<double>::infinity();
+  for (std::size_t i = 0; i < extents.size(); ++i)
+    for (std::size_t j = 0; j < extents.size(); ++j)
+      if (i != j)
+        least = std::min(least, parts(extents[i], accelerator.width) * parts(extents[j], accelerator.depth) *
+                                    extents[3 - i - j]);
+  return least;
+}
+
+/// All products, `count` of size `whole`. Each core computes `batch` of size `own`; `grid` cores share one
+/// product, and what several of them need is read from the buffer once.
+double cyclesOn(const Accelerator& accelerator, const Sizes& whole, double count, const Sizes& own,
+                double batch, double grid) {
+  const double elements = static_cast<double>(accelerator.width) * accelerator.depth;
+  const double core_memory = std::max(1.0, elements / 64.0) * kibi / value_bytes;
+  const double buffer = accelerator.buffer_mib * kibi * kibi / value_bytes;
+  return std::max({batch * arrayCycles(accelerator, own),
+                   batch * leastTraffic(own, register_values * elements) / array_words,
+                   count * leastTraffic(whole, grid * core_memory) / core_words,
+                   count * leastTraffic(whole, buffer) / device_words});
+}
+
+} // namespace
+
+double productCycles(const Accelerator& accelerator, const GraphOperator& product, bool all_cores) {
+  const Sizes whole{product.rows, product.inner, product.columns};
+  if (!all_cores || accelerator.tensor_cores == 1)
+    return cyclesOn(accelerator, whole, product.batch, whole, product.batch, 1.0);
+  double least = std::numeric_limits<double>::infinity();
+  // Some of the products on each core, and each of them on a grid of cores that is as square as it can be.
+  for (int groups = 1; groups <= accelerator.tensor_cores; groups *= 2) {
+    const int grid = accelerator.tensor_cores / groups;
+    int side = 1;
+    while (4 * side * side <= grid) side *= 2;
+    for (const auto& [across, along] : {std::pair{side, grid / side}, std::pair{grid / side, side}}) {
+      const Sizes own{parts(product.rows, across), product.inner, parts(product.columns, along)};
+      least = std::min(least,
+                       cyclesOn(accelerator, whole, product.batch, own, parts(product.batch, groups), grid));
+    }
+    if (groups >= product.batch) break;
+  }
+  return least;
+}
+
+} // namespace partita

@@ -1,0 +1,136 @@
+#include "partita/plan/search/search_spec.hpp"
+
+#include "partita/config/files.hpp"
+#include "partita/config/section_reader.hpp"
+#include "partita/config/user_error.hpp"
+
+#include <algorithm>
+
+namespace partita {
+
+namespace {
+
+constexpr double most_count = 1 << 30;
+
+std::vector<Section> describe(SearchSpec& spec) {
+  Section search{"search", ""}, architectures{"architectures", ""}, estimator{"estimator", ""};
+  search.add("devices", &spec.devices, within(1, most_count), "", "");
+  search.add("batch", &spec.batch, within(1, most_count), "samples", "");
+  search.add("bandwidth", &spec.bandwidth, above(0), "bytes per second", "");
+  search.add("adam", &spec.adam, "");
+  search.add("engine", choice(spec.engine), "");
+  search.add("schedule_width", &spec.schedule_width, within(0, 1 << 20), "partial schedules", "");
+  ArchitectureChoice& one = spec.architectures;
+  architectures.add("area", &one.area, atLeast(0), "um^2", "");
+  architectures.add("every", &one.every, within(1, 1 << 20), "", "");
+  for (const auto& [key, field] : {std::pair<const char*, std::int64_t*>{"tensor_cores", &one.tensor_cores},
+                                   {"vector_cores", &one.vector_cores},
+                                   {"width", &one.width},
+                                   {"depth", &one.depth},
+                                   {"buffer_mib", &one.buffer_mib}})
+    architectures.add(key, field, within(0, 1 << 20), "", "");
+  LatencyOptions& latency = spec.latency;
+  estimator.add("frequency", &latency.frequency, above(0), "cycles per second", "");
+  estimator.add("bytes_per_value", &latency.bytes_per_value, above(0), "bytes", "");
+  for (const auto& [key, field] : {std::pair<const char*, bool*>{"fuse", &latency.fuse},
+                                   {"peak", &latency.peak},
+                                   {"weight_gradients", &latency.weight_gradients},
+                                   {"each_fused", &latency.each_fused},
+                                   {"moves", &latency.moves}})
+    estimator.add(key, field, "");
+  return {search, architectures, estimator};
+}
+
+Section describeModel(SearchSpec::Model& row) {
+  Section section{"model", ""};
+  section.add("file", &row.file, "").required = Required::always;
+  return section;
+}
+
+Section describeCase(SearchCase& row) {
+  Section section{"case", ""};
+  section.add("microbatch", &row.microbatch, within(1, most_count), "samples", "");
+  section.add("memory", &row.memory, above(0), "bytes per device", "");
+  section.add("recompute", &row.recompute, "");
+  return section;
+}
+
+} // namespace
+
+SearchSpec parseSearchSpec(const std::string& text, const std::string& name) {
+  constexpr std::size_t most_models = 64, most_cases = 256;
+  SearchSpec spec;
+  SectionReader reader(name);
+  std::vector<Section> sections = describe(spec);
+  std::vector<std::string> names{"model", "case"};
+  for (const Section& section : sections) names.push_back(section.name);
+  for (const TomlNode& node : reader.parse(text)) {
+    const auto found = std::find_if(sections.begin(), sections.end(),
+                                    [&](const Section& section) { return section.name == node.key; });
+    if (node.key == "model")
+      reader.readRows(node, spec.models, describeModel);
+    else if (node.key == "case")
+      reader.readRows(node, spec.cases, describeCase);
+    else if (found != sections.end())
+      reader.readKeys(node, *found, node.key);
+    else
+      reader.unknownSection(node, names);
+  }
+  reader.throwIfAny();
+  if (spec.models.empty() || spec.models.size() > most_models)
+    reader.error("model", "there must be from 1 to 64 rows [[model]]");
+  if (spec.cases.size() > most_cases) reader.error("case", "there must be at most 256 rows [[case]]");
+  if (spec.cases.empty()) spec.cases.emplace_back();
+  for (const SearchCase& one : spec.cases)
+    if (spec.batch % one.microbatch != 0)
+      reader.error("case", "a batch of " + std::to_string(spec.batch) + " samples has no whole number of " +
+                               "micro-batches of " + std::to_string(one.microbatch));
+  if (accelerators(spec.architectures, false).empty())
+    reader.error("architectures", "no accelerator of the space is like this");
+  reader.throwIfAny();
+  return spec;
+}
+
+SearchSpec loadSearchSpec(const std::string& path) {
+  constexpr std::uint64_t most_bytes = 1 << 20;
+  if (!regularFileExists(path, ", not a specification")) throw UserError(path + ": no such specification");
+  return parseSearchSpec(readTextFile(path, most_bytes), path);
+}
+
+std::vector<Accelerator> accelerators(const ArchitectureChoice& choice, bool with_reference) {
+  const auto fits = [](std::int64_t wanted, int value) { return wanted == 0 || wanted == value; };
+  std::vector<Accelerator> chosen;
+  std::int64_t number = 0;
+  bool has_reference = false;
+  const Accelerator reference = referenceAccelerator();
+  for (const Accelerator& one : acceleratorSpace()) {
+    if (!fits(choice.tensor_cores, one.tensor_cores) || !fits(choice.vector_cores, one.vector_cores) ||
+        !fits(choice.width, one.width) || !fits(choice.depth, one.depth) ||
+        !fits(choice.buffer_mib, one.buffer_mib) ||
+        (choice.area > 0.0 && acceleratorArea(one) > choice.area) || number++ % choice.every != 0)
+      continue;
+    chosen.push_back(one);
+    has_reference =
+        has_reference || (one.tensor_cores == reference.tensor_cores &&
+                          one.vector_cores == reference.vector_cores && one.width == reference.width &&
+                          one.depth == reference.depth && one.buffer_mib == reference.buffer_mib);
+  }
+  if (with_reference && !has_reference) chosen.push_back(reference);
+  return chosen;
+}
+
+SearchTask SearchSpec::task() const {
+  SearchTask task;
+  task.accelerators = partita::accelerators(architectures);
+  task.cases = cases;
+  task.latency = latency;
+  task.schedule.engine = engine;
+  task.schedule.width = static_cast<std::size_t>(schedule_width);
+  task.devices = devices;
+  task.batch = batch;
+  task.bandwidth = bandwidth;
+  task.adam = adam;
+  return task;
+}
+
+} // namespace partita

@@ -1,0 +1,149 @@
+"""partita plan search: the same answer on any number of ranks and after an interruption, certificates, refusals, plot."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import support
+from support import run
+
+ROOT = Path(__file__).resolve().parents[2]
+os.environ["PYTHONDONTWRITEBYTECODE"] = "1"  # the script lies in the sources
+SPEC = """
+[search]
+devices = 64
+batch = 256
+[architectures]
+every = 1500
+[[model]]
+file = "small.toml"
+[[model]]
+file = "{deck}"
+[[case]]
+memory = 2e9
+[[case]]
+memory = 1e9
+microbatch = 2
+recompute = true
+"""
+MODEL = """
+[model]
+name = "small"
+layers = 4
+width = 256
+heads = 4
+feed_forward = 1024
+vocabulary = 1000
+sequence = 128
+
+[expert]
+stages = 2
+replicas = 4
+parts = 2
+"""
+
+
+class Search(support.RunTest):
+    def setUp(self):
+        super().setUp()
+        self.write("small.toml", MODEL)
+        self.spec = self.write("spec.toml", SPEC.format(deck=ROOT / "input-decks" / "gpt-char.toml"))
+
+    def search(self, *options, ranks=1):
+        result = run("plan", "search", self.spec, *options, ranks=ranks)
+        self.assertDone(result)
+        return result.stdout
+
+    def test_ranks_and_interruptions_change_no_bit(self):
+        state, outputs = self.folder / "state", {}
+        for ranks in (1, 2, 4):
+            outputs[ranks] = self.search("--json", "-", *(("--state", state) if ranks == 1 else ()), ranks=ranks)
+        self.assertEqual(outputs[1], outputs[2])
+        self.assertEqual(outputs[1], outputs[4])
+        lines = state.read_text().splitlines(keepends=True)
+        self.assertEqual(len(lines), 1 + len(json.loads(outputs[1])["cases"][0]["answers"]))
+        for kept, ranks in ((1, 1), (8, 2), (len(lines), 1)):
+            state.write_text("".join(lines[:kept]))
+            self.assertEqual(self.search("--json", "-", "--state", state, ranks=ranks), outputs[1])
+            self.assertEqual(state.read_text(), "".join(lines))
+
+    def test_a_state_is_really_continued(self):
+        state = self.folder / "state"
+        self.search("--state", state)
+        lines = state.read_text().splitlines()
+        words = lines[1].split()
+        words[2] = "0x1p-20"  # the time of the first answer
+        state.write_text("\n".join([lines[0], " ".join(words), *lines[2:]]) + "\n")
+        answers = json.loads(self.search("--state", state, "--json", "-"))["cases"][0]["answers"]
+        self.assertEqual(answers["0"]["small"]["time"], 2.0 ** -20)
+
+    def test_answers(self):
+        data = json.loads(self.search("--json", "-"))
+        self.assertEqual([case["microbatch"] for case in data["cases"]], [1, 2])
+        best = data["best"]
+        scores = []
+        for case in data["cases"]:
+            reference = case["answers"][str(data["reference"])]
+            self.assertEqual(reference["acc_config"]["num_tc"], 8)
+            self.assertEqual(reference["acc_config"]["GLB_Buffer"], 128)
+            for answer in case["answers"].values():
+                score = 0
+                for name in ("small", "gpt-char"):
+                    own = answer[name]
+                    self.assertLessEqual(own["lower_bound"], own["time"])
+                    self.assertGreaterEqual(own["gap"], 0)
+                    self.assertEqual(own["throughput"], 256 / own["time"])
+                    stages, parts, replicas = own["dist_strategy"]
+                    self.assertLessEqual(stages * replicas * (parts if name == "small" else 1), 64)
+                    if own["fixed_strategy_throughput"] is not None:
+                        self.assertLessEqual(own["fixed_strategy_throughput"], own["throughput"])
+                    score += own["throughput"] / reference[name]["throughput"] / 2
+                scores.append(score)
+        self.assertAlmostEqual(best["score"], max(scores), delta=1e-12 * max(scores))
+        self.assertGreaterEqual(best["score"], 1)
+        for name, layers in (("small", 6), ("gpt-char", 10)):
+            plan = best["plans"][name]
+            self.assertIn(plan["limit"], ("memory", "bandwidth", "devices", "computation"))
+            self.assertEqual([node for stage in plan["stages"] for node in stage["nodes"]], list(range(layers)))
+
+    def test_table_and_plot(self):
+        file, page = self.folder / "result.json", self.folder / "result.html"
+        table = self.search("--json", file)
+        self.assertIn("accelerator: TC, VC, array, buffer", table)
+        self.assertEqual(table.count("  small: "), 10)
+        script = [sys.executable, ROOT / "apps" / "plot" / "plot_search.py"]
+        result = subprocess.run([*script, file], capture_output=True, text=True, timeout=60)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        text = page.read_text()
+        self.assertEqual(text.count("<svg"), 4)
+        self.assertIn("gpt-char: micro-batch 2, 1 GB, recomputation", text)
+        self.assertIn("8 TC 128 x 128, 2 VC 128, 128 MiB", text)
+        for content, part in (("{}", "is not the result of"), ("[", "is not the result of")):
+            bad = self.write("bad.json", content)
+            result = subprocess.run([*script, bad], capture_output=True, text=True, timeout=60)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn(part, result.stderr)
+
+    def test_refusals(self):
+        self.assertRefused(run("plan", "search"), "SPEC is required")
+        self.assertRefused(run("plan", "search", self.folder / "none.toml", ranks=2), "no such specification")
+        state = self.write("state", "partita search 1 0123\n")
+        self.assertRefused(run("plan", "search", self.spec, "--state", state, ranks=2), "is the state of another search")
+        self.assertRefused(run("plan", "search", self.spec, "--state", self.spec), "is also an input")
+        self.assertRefused(run("plan", "search", self.spec, "--json", self.spec), "is also an input")
+        self.search("--state", self.folder / "good")
+        text = (self.folder / "good").read_text()
+        (self.folder / "good").write_text(text[:-30])
+        self.assertRefused(run("plan", "search", self.spec, "--state", self.folder / "good"), "is not a row of a search")
+        for change, part in (("[[model]]\nfile = 'none.toml'", "model/file: there is no file"),
+                             ("[[model]]\nfile = 'small.toml'\n[[model]]\nfile = 'small.toml'", "two models have the name"),
+                             ("[[model]]\nfile = 'spec.toml'", "model: expected a section, found a list"),
+                             ("[search]\nengine = 'gurobi'", "unknown choice 'gurobi'"), ("[search", "not TOML")):
+            with self.subTest(change):
+                self.assertRefused(run("plan", "search", self.write("spec.toml", change)), part)
+
+
+if __name__ == "__main__":
+    support.main()

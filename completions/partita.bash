@@ -121,7 +121,7 @@ _partita_options() {
     'plan calibrate') echo '-o --output --noise --quick -h --help' ;;
     'plan predict') echo '--cluster --ranks --strategy --mode --scaling --json -h --help' ;;
     'plan schedule') echo '--time-limit --engine --cache --json -h --help' ;;
-    'plan place') echo '--brute-force --json -h --help' ;;
+    'plan place') echo '--brute-force -o --output --cluster --ranks --json -h --help' ;;
     'plan search') echo '--state --json -h --help' ;;
     'bench') echo '--json --quick -h --help' ;;
   esac
@@ -156,6 +156,9 @@ _partita_value() {
     'plan schedule --engine') echo 'built-in|highs|cbc' ;;
     'plan schedule --cache') echo 'FILE' ;;
     'plan schedule --json') echo 'FILE' ;;
+    'plan place -o' | 'plan place --output') echo 'FILE' ;;
+    'plan place --cluster') echo 'FILE' ;;
+    'plan place --ranks') echo 'N' ;;
     'plan place --json') echo 'FILE' ;;
     'plan search --state') echo 'FILE' ;;
     'plan search --json') echo 'FILE' ;;
@@ -176,6 +179,7 @@ _partita_operands() {
     'plan predict '*) echo 'section/key=value' ;;
     'plan schedule 0') echo 'FILE' ;;
     'plan place 0') echo 'FILE' ;;
+    'plan place '*) echo 'section/key=value' ;;
     'plan search 0') echo 'SPEC' ;;
     'bench '*) echo 'section/key=value' ;;
   esac

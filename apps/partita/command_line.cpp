@@ -251,10 +251,26 @@ void defineSchedule(CLI::App& schedule, ScheduleArguments& arguments) {
 }
 
 void definePlace(CLI::App& place, PlaceArguments& arguments) {
-  place.add_option("FILE", arguments.input, "layers, edges and devices (JSON)")
+  place
+      .add_option("FILE", arguments.input,
+                  "layers, edges and devices (JSON); or a deck (.toml), whose network is placed on ranks")
       ->required()
       ->check(pathValidator());
-  place.add_flag("--brute-force", arguments.brute_force, "try all plans of a small network, as a check");
+  place.add_option("section/key=value", arguments.overrides, override_help);
+  place.add_flag("--brute-force", arguments.brute_force,
+                 "JSON: try all plans of a small network, as a check");
+  place.add_option("-o,--output", arguments.output, "deck: write the deck that trains the plan")
+      ->check(pathValidator())
+      ->type_name("FILE");
+  place
+      .add_option("--cluster", arguments.cluster,
+                  "deck: description of the cluster, as `partita plan calibrate` writes it (default: an "
+                  "assumed one)")
+      ->check(pathValidator())
+      ->type_name("FILE");
+  place.add_option("--ranks", arguments.ranks, "deck: most ranks to use (default: those of this job)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 4096).description(""));
   defineJson(place, arguments.json);
 }
 
@@ -399,6 +415,8 @@ std::string essence(const CLI::App& app, const Arguments& arguments) {
                                   &arguments.schedule.json,
                                   &arguments.place.input,
                                   &arguments.place.json,
+                                  &arguments.place.cluster,
+                                  &arguments.place.output,
                                   &arguments.search.spec,
                                   &arguments.search.state,
                                   &arguments.search.json,
@@ -411,10 +429,10 @@ std::string essence(const CLI::App& app, const Arguments& arguments) {
   words.push_back(std::to_string(arguments.calibrate.noise));
   for (const std::int64_t number :
        {train.time_limit_seconds, std::int64_t{train.ranks}, std::int64_t{arguments.evaluate.stages},
-        std::int64_t{arguments.exports.stages}, arguments.schedule.time_limit_seconds})
+        std::int64_t{arguments.exports.stages}, arguments.schedule.time_limit_seconds, arguments.place.ranks})
     words.push_back(std::to_string(number));
   for (const auto* overrides : {&train.overrides, &arguments.evaluate.overrides, &arguments.bench.overrides,
-                                &predict.overrides, &arguments.calibrate.decks})
+                                &predict.overrides, &arguments.place.overrides, &arguments.calibrate.decks})
     words.insert(words.end(), overrides->begin(), overrides->end());
   std::string text;
   for (const std::string& word : words) text += word + '\n';

@@ -72,9 +72,13 @@ struct ScheduleArguments {
 };
 
 struct PlaceArguments {
-  std::string input;
+  std::string input; ///< JSON, or a deck
   bool brute_force = false;
-  std::string json; ///< file to write; "-": standard output
+  std::vector<std::string> overrides; ///< of a deck, as all that follows
+  std::string cluster;                ///< empty: the built-in description
+  std::string output;                 ///< deck to write; empty: none
+  std::int64_t ranks = 0;             ///< 0: those of this job
+  std::string json;                   ///< file to write; "-": standard output
 };
 
 struct SearchArguments {

@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "commands.hpp"
+#include "place_deck.hpp"
 #include "result_file.hpp"
 
 namespace partita {
@@ -74,6 +75,17 @@ void show(const PlacementTask& task, const DevicePlan& placement, std::optional<
   }
 }
 
+/// Options that the kind of input does not have would have no effect.
+void checkOptions(const PlaceArguments& arguments, bool deck) {
+  if (deck && arguments.brute_force) throw UserError("command line: --brute-force needs layers as JSON");
+  if (deck) return;
+  if (!arguments.overrides.empty())
+    throw UserError("command line: '" + arguments.overrides.front() + "' changes a deck, and " +
+                    arguments.input + " is none");
+  if (!arguments.output.empty() || !arguments.cluster.empty() || arguments.ranks > 0)
+    throw UserError("command line: --output, --cluster and --ranks need a deck, whose name ends in .toml");
+}
+
 void place(const PlaceArguments& arguments) {
   ResultFile file(arguments.json, arguments.input);
   const PlacementTask task = readPlacementTask(arguments.input);
@@ -92,7 +104,13 @@ void place(const PlaceArguments& arguments) {
 
 void runPlace(const Communicator& world, const PlaceArguments& arguments) {
   collectively(world, [&] {
-    if (world.rank() == 0) place(arguments);
+    if (world.rank() != 0) return;
+    const bool deck = endsWith(arguments.input, ".toml");
+    checkOptions(arguments, deck);
+    if (deck)
+      placeDeck(arguments, arguments.ranks > 0 ? arguments.ranks : world.size());
+    else
+      place(arguments);
   });
 }
 

@@ -2,22 +2,20 @@
 #include "partita/config/deck.hpp"
 #include "partita/config/text.hpp"
 #include "partita/core/log.hpp"
-#include "partita/data/load_data.hpp"
 #include "partita/io/json.hpp"
 #include "partita/io/output_file.hpp"
 #include "partita/plan/cost/cost_model.hpp"
-#include "partita/plan/network_plan.hpp"
 #include "partita/plan/strategy_plan.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
 #include <limits>
 #include <optional>
 
 #include "commands.hpp"
+#include "cost_task.hpp"
 
 namespace partita {
 
@@ -46,18 +44,8 @@ Question questionOf(const PredictArguments& arguments) {
 
 CostModel modelOf(const PredictArguments& arguments, const Question& question, const Cluster& cluster) {
   const RunConfig config = effective(loadDeck(arguments.deck, arguments.overrides));
-  const DataSets sets = loadData(config.data, config.run.seed, Need::labels_only);
-  const PipelineSection& pipeline = config.strategy.pipeline;
-  CostTask task;
-  std::vector<LayerPlan> layers = planNetwork(config.network, sets.shape, sets.classes);
-  task.layers = layerCosts(layers);
-  task.timing = cluster.timing(std::filesystem::path(arguments.deck).stem().string());
-  task.samples = static_cast<double>(sets.train.size());
-  task.batch = static_cast<double>(config.training.batch);
+  CostTask task = costTaskOf(arguments.deck, config, cluster);
   task.batch_per_replica = question.batch_per_replica;
-  task.segments = pipeline.microbatches > 1 ? pipeline.microbatches : 0;
-  task.schedule = pipeline.schedule;
-  task.memory = std::make_shared<ProgramMemory>(config, std::move(layers));
   return {task, cluster, question.mode};
 }
 

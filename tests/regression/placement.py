@@ -2,6 +2,7 @@
 
 import json
 import time
+import tomllib
 
 import support
 from support import run
@@ -224,6 +225,67 @@ class Placements(Case):
                       "needs 2 devices of 1", result.stdout)
         self.assertIn("the fixed plan does not fit", result.stdout)
         self.assertIsNone(self.check(task, None)["fixedStrategyTimePerBatch"])
+
+
+class Decks(support.RunTest):
+    DECK = support.DECKS / "demo.toml"
+    SMALL = ("data/samples=256", "data/test_samples=47", "run/epochs=1")
+
+    def place(self, *options, ranks=1):
+        result = run("plan", "place", self.DECK, *self.SMALL, *options, ranks=ranks)
+        self.assertDone(result)
+        return result.stdout
+
+    def test_the_deck_of_a_plan_trains(self):
+        for ranks in (1, 2, 3):
+            with self.subTest(ranks=ranks):
+                deck = self.folder / f"plan-{ranks}.toml"
+                plan = json.loads(self.place("--json", "-", "-o", deck, ranks=ranks))
+                self.assertTrue(plan["feasible"])
+                self.assertEqual(plan["stages"], len(plan["cuts"]) + 1)
+                self.assertEqual(plan["ranks"], plan["stages"] * plan["replicas"])
+                self.assertLessEqual(plan["ranks"], ranks)
+                self.assertLessEqual(plan["step_s"], plan["one_rank_step_s"])
+                with open(deck, "rb") as file:
+                    strategy = tomllib.load(file)["strategy"]
+                self.assertEqual(strategy["kind"], "pipeline" if plan["ranks"] > 1 else "joint")
+                self.assertEqual(strategy["replicas"], plan["replicas"])
+                if plan["cuts"]:
+                    self.assertEqual((strategy["stages"], strategy["cuts"]), (plan["stages"], plan["cuts"]))
+                self.assertEqual(strategy["microbatches"], plan["microbatches"])
+                result = run("train", deck, ranks=plan["ranks"])
+                self.assertDone(result)
+
+    def test_slow_links_and_memory_decide(self):
+        def cluster(**keys):
+            return self.write("cluster.toml", "[node]\nmemory = {memory}\n[[link]]\nbandwidth = {bandwidth}\n".format(
+                **{"memory": 0, "bandwidth": 1e10, **keys}))
+        fast = json.loads(self.place("--json", "-", "--ranks", "4", "--cluster", cluster()))
+        slow = json.loads(self.place("--json", "-", "--ranks", "4", "--cluster", cluster(bandwidth=1e4)))
+        self.assertGreater(fast["ranks"], 1)
+        self.assertEqual(slow["ranks"], 1)
+        half = cluster(bandwidth=1e4, memory=0.6 * slow["memory_bytes"])
+        small = json.loads(self.place("--json", "-", "--ranks", "4", "--cluster", half))
+        self.assertGreater(small["ranks"], 1)
+        self.assertLessEqual(small["memory_bytes"], 0.6 * slow["memory_bytes"])
+        deck = self.folder / "none.toml"
+        self.assertIn("no plan fits", self.place("--ranks", "4", "--cluster", cluster(memory=1000), "-o", deck))
+        self.assertFalse(deck.exists())
+
+    def test_the_micro_batches_of_a_pipeline_stay(self):
+        options = ("strategy/kind=pipeline", "strategy/microbatches=16", "--ranks", "2", "--json", "-")
+        self.assertEqual(json.loads(self.place(*options))["microbatches"], 16)
+
+    def test_refusals(self):
+        task = self.write("task.json", json.dumps(placement()))
+        for options, part in ((("--brute-force",), "--brute-force needs layers as JSON"),
+                              (("-o", self.DECK), "is also an input"), (("training/bach=3",), "did you mean")):
+            with self.subTest(part):
+                self.assertRefused(run("plan", "place", self.DECK, *options, ranks=2), part)
+        for options, part in ((("--ranks", "2"), "need a deck"), (("training/batch=3",), "changes a deck"),
+                              (("-o", "x.toml"), "need a deck")):
+            with self.subTest(part):
+                self.assertRefused(run("plan", "place", task, *options), part)
 
 
 class Refusals(support.RunTest):

@@ -50,6 +50,7 @@ PlacementTask randomTask(Random& random, int most_layers, bool branches) {
   task.bandwidth = std::pow(10.0, below(random, 4) - 1);
   task.devices = 1 + below(random, 16);
   task.microbatches = 1 + below(random, 20);
+  if (below(random, 4) == 0) task.most_replicas = 1 + below(random, 4);
   task.recompute = below(random, 2) == 0;
   task.adam = below(random, 2) == 0;
   for (int degree = 1 << below(random, 2); degree <= 4; degree *= 2)
@@ -103,7 +104,8 @@ double fastestChain(const PlacementTask& task) {
       std::vector<int> cuts = {0};
       for (int i = 1; i < static_cast<int>(graph.layers.size()); ++i)
         if ((mask >> (i - 1) & 1U) != 0) cuts.push_back(i);
-      for (std::int64_t replicas = 1; replicas <= std::min(task.devices, task.microbatches); ++replicas)
+      for (std::int64_t replicas = 1;
+           replicas <= std::min({task.devices, task.microbatches, task.most_replicas}); ++replicas)
         best = std::min(best, timeOfChain(task, graph, cuts, replicas));
     }
   }

@@ -2,6 +2,7 @@
 #include "partita/config/user_error.hpp"
 #include "partita/plan/network_plan.hpp"
 #include "partita/plan/placement/bit_set.hpp"
+#include "partita/plan/search/deck_placement.hpp"
 #include "partita/plan/search/network_graph.hpp"
 #include "partita/plan/search/search_spec.hpp"
 #include "partita/plan/search/transformer.hpp"
@@ -10,7 +11,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <limits>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <tuple>
@@ -384,6 +387,56 @@ TEST_CASE("A search answers each accelerator alone, and none worse than the expe
     const ArchitectureSearch::Plan plan = forward.planOf(i, 0);
     REQUIRE(plan.plan.time == row[0].time);
     REQUIRE(forward.planOf(i, 2).limit == "memory");
+  }
+}
+
+TEST_CASE("A deck is placed about as well as any cuts, replicas and micro-batches allow", "[plan][search]") {
+  RunConfig deck = effective(loadDeck(std::string(PARTITA_SOURCE_DIR) + "/input-decks/demo.toml", {}));
+  std::vector<LayerPlan> layers = planNetwork(deck.network, {784}, 47);
+  const auto count = static_cast<std::int64_t>(layers.size());
+  CostTask task;
+  task.layers = layerCosts(layers);
+  task.batch = 96.0;
+  task.schedule = PipelineSchedule::one_f_one_b;
+  task.memory = std::make_shared<ProgramMemory>(deck, layers);
+  for (const double bandwidth : {1e8, 1e9, 1e11}) {
+    for (const std::int64_t ranks : {1, 2, 3, 4}) {
+      INFO(bandwidth << " bytes/s, " << ranks << " ranks");
+      Cluster cluster;
+      cluster.links.rows[0].link = {1e-6, 1.0 / bandwidth, {}};
+      cluster.flops = 1e11;
+      const CostModel model(task, cluster, CostMode::exact);
+      const DeckPlacer placer(model, cluster, 0);
+      const std::optional<DeckPlacement> plan = placer.fastest(ranks);
+      REQUIRE(plan.has_value());
+      REQUIRE(plan->ranks() <= ranks);
+      double best = std::numeric_limits<double>::infinity();
+      for (std::int64_t mask = 0; mask < 1 << (count - 1); ++mask) {
+        DeckPlacement other;
+        for (std::int64_t layer = 1; layer < count; ++layer)
+          if ((mask >> (layer - 1) & 1) != 0) other.cuts.push_back(layer);
+        for (other.replicas = 1; other.ranks() <= ranks; ++other.replicas) {
+          for (const std::int64_t microbatches : {1, 2, 4, 8}) {
+            other.microbatches = microbatches;
+            if (96 % other.replicas != 0) continue;
+            placer.price(other);
+            best = std::min(best, other.step);
+          }
+        }
+      }
+      REQUIRE(plan->step >= best);
+      REQUIRE(plan->step <= 1.03 * best);
+
+      // What fits on no rank is no plan; what needs several ranks uses them.
+      DeckPlacement whole;
+      placer.price(whole);
+      cluster.memory = 0.7 * whole.memory;
+      const std::optional<DeckPlacement> divided = placer.fastest(ranks);
+      REQUIRE(divided.has_value() == (ranks > 1));
+      if (divided) REQUIRE(divided->memory <= cluster.memory);
+      cluster.memory = 1e3;
+      REQUIRE_FALSE(placer.fastest(ranks).has_value());
+    }
   }
 }
 

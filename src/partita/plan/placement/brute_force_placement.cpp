@@ -41,7 +41,7 @@ class AllCuts {
   void price(DevicePlan& best) const {
     std::int64_t devices = 0;
     for (const PlacedStage& stage : _stages) devices += stage.devices;
-    const std::int64_t most = std::min(_task.microbatches, _task.devices / devices);
+    const std::int64_t most = std::min({_task.microbatches, _task.most_replicas, _task.devices / devices});
     for (std::int64_t replicas = 1; replicas <= most; ++replicas) {
       const std::optional<double> time = timeOfPlan(_task, _graph, _stages, replicas);
       if (!time) return; // no room, whatever the number of replicas

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -39,6 +40,7 @@ struct PlacementTask {
   double memory = 0.0;    ///< bytes per device
   double bandwidth = 1.0; ///< bytes/s between devices
   std::int64_t devices = 1, microbatches = 1;
+  std::int64_t most_replicas = std::numeric_limits<std::int64_t>::max();
   bool recompute = false; ///< stages keep their inputs only, and repeat the forward pass
   bool adam = false;      ///< otherwise SGD
   std::vector<LayerGraph> graphs;

@@ -26,7 +26,8 @@ std::optional<double> timeOfPlan(const PlacementTask& task, std::size_t graph,
   }
   for (const LayerEdge& edge : layers.edges)
     if (stage_of[edge.from] > stage_of[edge.to]) return std::nullopt;
-  if (replicas > task.microbatches || devices > task.devices / replicas) return std::nullopt;
+  if (replicas > std::min(task.microbatches, task.most_replicas) || devices > task.devices / replicas)
+    return std::nullopt;
   return costs.batchTime(slowest, static_cast<std::int64_t>(stages.size()), replicas, first_bytes);
 }
 

@@ -111,7 +111,7 @@ void PlacementSearch::tryFirst(std::size_t rest, DevicePlan& best) {
       const Cut cut{rest, stages - 1, rare - own};
       const double slowest = std::max(_slowest[place(rest, cut.stages, cut.rare)], cost.loadAt(stages));
       if (slowest == infinity) continue;
-      const std::int64_t most_replicas = _task.devices / devices(stages, rare);
+      const std::int64_t most_replicas = std::min(_task.most_replicas, _task.devices / devices(stages, rare));
       forEachReplicas(_task.microbatches, most_replicas, [&](std::int64_t replicas) {
         const double time = _costs.batchTime(slowest, stages, replicas, cost.parameter_bytes);
         if (best.feasible && time >= best.time) return;

@@ -1,0 +1,64 @@
+#pragma once
+
+#include "partita/plan/cost/cost_model.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace partita {
+
+/// A pipeline of a deck's network: what `strategy` needs to train it, and what it costs.
+struct DeckPlacement {
+  std::vector<std::int64_t> cuts; ///< first layer of each stage after the first
+  std::int64_t replicas = 1, microbatches = 1;
+  double step = 0.0;   ///< seconds
+  double memory = 0.0; ///< bytes of the rank that needs most
+
+  std::int64_t stages() const { return static_cast<std::int64_t>(cuts.size()) + 1; }
+  std::int64_t ranks() const { return stages() * replicas; }
+};
+
+/// Places the network of a deck on the ranks of a cluster, with the layer times and the memory of the cost
+/// model's exact mode.
+class DeckPlacer {
+ public:
+  /// `model` has the memory of the program. `microbatches`: as the deck fixes them; 0: 1, 2, 4 or 8.
+  DeckPlacer(const CostModel& model, const Cluster& cluster, std::int64_t microbatches);
+
+  /// The fastest plan on at most `ranks` ranks; nothing if none fits into the memory of a rank. For each
+  /// number of replicas and micro-batches, the placement of PHAZE gives cuts, and each number of stages
+  /// balanced ones. The good ones are then moved as long as the simulated step, with messages, sums of
+  /// gradients and updates, becomes shorter. The placement counts memory more simply than the program; where
+  /// its cuts need too much, it is asked again with less memory.
+  std::optional<DeckPlacement> fastest(std::int64_t ranks) const;
+  /// Sets step and memory of a plan.
+  void price(DeckPlacement& plan) const;
+
+ private:
+  struct Layer {
+    double forward = 0.0, backward = 0.0, update = 0.0; ///< per sample, and of a step
+    double outputs = 0.0, activations = 0.0; ///< numbers per sample: the last one's, and of all inside
+    double parameters = 0.0;                 ///< numbers
+  };
+
+  double rowsOf(const DeckPlacement& plan) const; ///< samples of a micro-batch
+  std::optional<DeckPlacement> place(std::int64_t most_stages, std::int64_t replicas,
+                                     std::int64_t microbatches) const;
+  /// So many stages whose layers take about the same time.
+  DeckPlacement balance(std::int64_t stages, std::int64_t replicas, std::int64_t microbatches) const;
+  double stepOf(const DeckPlacement& plan) const;
+  double memoryOf(const DeckPlacement& plan) const;
+  bool fits(const DeckPlacement& plan) const {
+    return _cluster.memory == 0.0 || memoryOf(plan) <= _cluster.memory;
+  }
+  void moveCuts(DeckPlacement& plan) const;
+  double messageSeconds(double rows, const Layer& before) const;
+
+  const CostModel& _model;
+  const Cluster& _cluster;
+  std::int64_t _microbatches;
+  std::vector<Layer> _layers;
+};
+
+} // namespace partita

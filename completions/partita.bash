@@ -13,6 +13,7 @@ run/timing=
 run/watchdog=
 run/device_aware_mpi=
 run/precision=
+run/cluster=
 data/kind=
 data/path=
 data/train_images=
@@ -118,8 +119,9 @@ _partita_options() {
     'evaluate') echo '--predictions --stages -h --help' ;;
     'export') echo '-o --output --stages -h --help' ;;
     'info') echo '--deck --man --completion -h --help' ;;
-    'plan calibrate') echo '-o --output --noise --quick -h --help' ;;
-    'plan predict') echo '--cluster --ranks --strategy --mode --scaling --json -h --help' ;;
+    'plan calibrate') echo '--from -o --output --noise --quick -h --help' ;;
+    'plan predict') echo '--cluster --ranks --strategy --stages --mode --scaling --json -h --help' ;;
+    'plan deck') echo '--cluster --ranks -o --output --allow-local --json -h --help' ;;
     'plan schedule') echo '--time-limit --engine --cache --json -h --help' ;;
     'plan place') echo '--brute-force -o --output --cluster --ranks --json -h --help' ;;
     'plan search') echo '--state --json -h --help' ;;
@@ -129,7 +131,7 @@ _partita_options() {
 
 _partita_inner() {
   case $1 in
-    'plan') echo 'calibrate predict schedule place search' ;;
+    'plan') echo 'calibrate predict deck schedule place search' ;;
   esac
 }
 
@@ -144,14 +146,20 @@ _partita_value() {
     'export -o' | 'export --output') echo 'FILE' ;;
     'export --stages') echo 'N' ;;
     'info --completion') echo 'bash' ;;
+    'plan calibrate --from') echo 'RUN...' ;;
     'plan calibrate -o' | 'plan calibrate --output') echo 'FILE' ;;
     'plan calibrate --noise') echo 'PERCENT' ;;
     'plan predict --cluster') echo 'FILE' ;;
     'plan predict --ranks') echo 'N,...' ;;
     'plan predict --strategy') echo 'NAME,...' ;;
+    'plan predict --stages') echo 'N' ;;
     'plan predict --mode') echo 'exact|paper' ;;
     'plan predict --scaling') echo 'strong|weak' ;;
     'plan predict --json') echo 'FILE' ;;
+    'plan deck --cluster') echo 'FILE' ;;
+    'plan deck --ranks') echo 'N' ;;
+    'plan deck -o' | 'plan deck --output') echo 'FILE' ;;
+    'plan deck --json') echo 'FILE' ;;
     'plan schedule --time-limit') echo 'HH:MM:SS' ;;
     'plan schedule --engine') echo 'built-in|highs|cbc' ;;
     'plan schedule --cache') echo 'FILE' ;;
@@ -177,6 +185,8 @@ _partita_operands() {
     'plan calibrate '*) echo 'DECK' ;;
     'plan predict 0') echo 'DECK' ;;
     'plan predict '*) echo 'section/key=value' ;;
+    'plan deck 0') echo 'DECK' ;;
+    'plan deck '*) echo 'section/key=value' ;;
     'plan schedule 0') echo 'FILE' ;;
     'plan place 0') echo 'FILE' ;;
     'plan place '*) echo 'section/key=value' ;;
@@ -190,6 +200,7 @@ _partita_values() {
     run/timing) echo 'true|false' ;;
     run/device_aware_mpi) echo 'auto|on|off' ;;
     run/precision) echo 'float|bf16|fp16' ;;
+    run/cluster) echo 'FILE' ;;
     data/kind) echo 'glyphs|grammar|noise|idx|libsvm|hdf5|text' ;;
     data/path) echo 'FILE' ;;
     data/train_images) echo 'FILE' ;;

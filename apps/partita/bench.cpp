@@ -2,8 +2,6 @@
 #include "partita/core/clock.hpp"
 #include "partita/core/log.hpp"
 #include "partita/core/loops.hpp"
-#include "partita/io/json.hpp"
-#include "partita/io/output_file.hpp"
 #include "partita/nn/gemm.hpp"
 #include "partita/train/banner.hpp"
 
@@ -14,6 +12,7 @@
 
 #include "bench_model.hpp"
 #include "commands.hpp"
+#include "result_file.hpp"
 
 namespace partita {
 
@@ -38,26 +37,23 @@ double measureTriad(const ExecSpace& space, int repeats) {
   return best;
 }
 
-void writeJson(OutputFile& file, const std::vector<Measurement>& measurements) {
-  std::string text = "[\n";
+std::vector<JsonObject> listOf(const std::vector<Measurement>& measurements) {
+  std::vector<JsonObject> list(measurements.size());
   for (std::size_t i = 0; i < measurements.size(); ++i) {
-    JsonObject object;
-    object.add("name", measurements[i].name);
-    object.add("value", measurements[i].value);
-    object.add("unit", measurements[i].unit);
-    text += "  " + object.text(2) + (i + 1 < measurements.size() ? ",\n" : "\n");
+    list[i].add("name", measurements[i].name);
+    list[i].add("value", measurements[i].value);
+    list[i].add("unit", measurements[i].unit);
   }
-  file.write(text + "]\n");
-  file.commit();
+  return list;
 }
 
 } // namespace
 
 void runBench(const Communicator& world, const BenchArguments& arguments, const std::string& command_line) {
   const ExecSpace space;
-  std::optional<OutputFile> json; // first, so that a bad path is reported before minutes of measuring
+  std::optional<ResultFile> json; // first, so that a bad path is reported before minutes of measuring
   collectively(world, [&] {
-    if (!arguments.json.empty() && world.rank() == 0) json.emplace(arguments.json);
+    if (world.rank() == 0) json.emplace(arguments.json, std::vector<std::string>{});
   });
   showBanner(space, world, command_line);
   const Communicator self = world.split(world.rank(), 0);
@@ -88,7 +84,7 @@ void runBench(const Communicator& world, const BenchArguments& arguments, const 
     for (const Measurement& layer : measureConvolutions(space, quick, rates)) measured.push_back(layer);
   }
   collectively(world, [&] {
-    if (json) writeJson(*json, measured);
+    if (json) json->write(listText(listOf(measured)));
   });
 }
 

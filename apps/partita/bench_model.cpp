@@ -4,7 +4,6 @@
 #include "partita/config/write_deck.hpp"
 #include "partita/core/clock.hpp"
 #include "partita/core/log.hpp"
-#include "partita/core/region.hpp"
 #include "partita/data/order.hpp"
 #include "partita/optim/optimiser.hpp"
 #include "partita/plan/network_plan.hpp"
@@ -12,9 +11,9 @@
 #include "partita/train/banner.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
 #include <filesystem>
+#include <numeric>
 
 namespace partita {
 
@@ -36,15 +35,15 @@ double median(std::vector<double> values) {
 
 namespace {
 
-/// Milliseconds of each of `repeats` blocks of `steps` training steps, after one block of warm-up.
-std::vector<double> timeSteps(const ExecSpace& space, BenchModel& model, int repeats, int steps) {
+/// Seconds of a step in each of `repeats` blocks of `steps` training steps, after one block of warm-up.
+std::vector<double> timeBlocks(const ExecSpace& space, BenchModel& model, int repeats, int steps) {
   const std::int64_t total = static_cast<std::int64_t>(repeats + 1) * steps;
   const std::int64_t batch = model.config.training.batch;
   const FeatureRows rows(model.sets, model.sets.train);
   BatchReader reader(&rows, model.sets.train, trainingOrder(model.sets.train.size(), 1, batch, 0, 1, 0),
                      total, batch, model.config.data.prefetch);
   StageTrainer trainer(model.config, *model.local, *model.grid, {total, total});
-  std::vector<double> milliseconds;
+  std::vector<double> seconds;
   for (int block = 0; block <= repeats; ++block) {
     const auto start = Clock::now();
     for (int i = 0; i < steps; ++i) {
@@ -52,31 +51,38 @@ std::vector<double> timeSteps(const ExecSpace& space, BenchModel& model, int rep
       trainer.step(space, read.features, {read.labels, Matrix()});
     }
     fence(space, "partita::bench::steps");
-    const double seconds = secondsSince(start);
-    if (block > 0) milliseconds.push_back(1e3 * seconds / steps);
+    if (block > 0) seconds.push_back(secondsSince(start) / steps);
   }
-  return milliseconds;
+  return seconds;
 }
 
-/// Repeats the step with a fence after each phase, to show where the time goes.
-void showPhases(const ExecSpace& space, BenchModel& model, int steps, const BenchRates& rates) {
+/// Repeats the step with a fence after each phase, to see where the time goes.
+std::array<double, phase_count> timePhases(const ExecSpace& space, BenchModel& model, int steps) {
   PhaseTimes::enable(true);
   PhaseTimes::reset();
-  timeSteps(space, model, 1, steps); // runs as many again to warm up, which count too
-  const auto seconds = PhaseTimes::seconds();
+  timeBlocks(space, model, 1, steps); // runs as many again to warm up, which count too
+  std::array<double, phase_count> seconds = PhaseTimes::seconds();
   PhaseTimes::enable(false);
-  const double gemm_flops = model.partition.joint_flops * static_cast<double>(model.config.training.batch);
+  for (double& phase : seconds) phase /= 2 * steps;
+  return seconds;
+}
+
+double flopsOfStep(const BenchModel& model) {
+  return model.partition.joint_flops * static_cast<double>(model.config.training.batch);
+}
+
+void showPhases(const BenchModel& model, const StepTimes& times, const BenchRates& rates) {
   const std::int64_t parameters = model.local->stage.masters().size();
   const auto adam_bytes =
       static_cast<double>(parameters * makeOptimiser(model.config.optimiser, 1)->bytesPerParameter());
   std::array<char, 128> line{};
   for (const Phase phase : {Phase::gemm, Phase::elementwise, Phase::optimiser, Phase::data}) {
-    const double ms = 1e3 * seconds[static_cast<std::size_t>(phase)] / (2 * steps);
+    const double ms = 1e3 * times.phases[static_cast<std::size_t>(phase)];
     std::snprintf(line.data(), line.size(), "    %-22s %8.3f ms", phaseName(phase), ms);
     std::string text = line.data();
     if (phase == Phase::gemm) {
       std::snprintf(line.data(), line.size(), "  %5.1f %% of the sgemm rate",
-                    1e-4 * gemm_flops / ms / rates.gemm);
+                    1e-4 * flopsOfStep(model) / ms / rates.gemm);
       text += line.data();
     } else if (phase == Phase::optimiser) {
       std::snprintf(line.data(), line.size(), "  %s per step, %5.1f %% of the triad rate",
@@ -89,18 +95,29 @@ void showPhases(const ExecSpace& space, BenchModel& model, int steps, const Benc
 
 } // namespace
 
+double StepTimes::update() const {
+  return step * phases[static_cast<std::size_t>(Phase::optimiser)] /
+         std::accumulate(phases.begin(), phases.end(), 0.0);
+}
+
+StepTimes timeSteps(const ExecSpace& space, BenchModel& model, bool quick, double gemm) {
+  const double expected = 1e-9 * flopsOfStep(model) / (0.7 * gemm);
+  const int steps = std::max(2, static_cast<int>((quick ? 0.05 : 0.4) / expected));
+  StepTimes times;
+  times.step = median(timeBlocks(space, model, quick ? 3 : 9, steps));
+  times.phases = timePhases(space, model, std::min(steps, 20));
+  return times;
+}
+
 Measurement measureSteps(const ExecSpace& space, const std::string& name, BenchModel& model, bool quick,
                          const BenchRates& rates) {
-  const std::int64_t batch = model.config.training.batch;
-  const double flops = model.partition.joint_flops * static_cast<double>(batch);
-  const double seconds_per_step = 1e-9 * flops / (0.7 * rates.gemm);
-  const int steps = std::max(2, static_cast<int>((quick ? 0.05 : 0.4) / seconds_per_step));
-  const double ms = median(timeSteps(space, model, quick ? 3 : 9, steps));
+  const StepTimes times = timeSteps(space, model, quick, rates.gemm);
+  const double ms = 1e3 * times.step, rate = 1e-9 * flopsOfStep(model) / times.step;
   std::array<char, 160> line{};
   std::snprintf(line.data(), line.size(), "  %-12s %8.3f ms per step, %6.1f GFLOP/s = %5.1f %% of sgemm",
-                name.c_str(), ms, 1e-6 * flops / ms, 1e-4 * flops / ms / rates.gemm);
+                name.c_str(), ms, rate, 100.0 * rate / rates.gemm);
   Log::info(line.data());
-  showPhases(space, model, std::min(steps, 20), rates);
+  showPhases(model, times, rates);
   return {name, ms, "ms"};
 }
 

@@ -1,8 +1,10 @@
 #pragma once
 
+#include "partita/core/region.hpp"
 #include "partita/data/dataset.hpp"
 #include "partita/strategy/local_stage.hpp"
 
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -46,6 +48,18 @@ BenchModel leNet(std::int64_t batch, const BenchSetting& setting);
 BenchModel smallGpt(const BenchSetting& setting);
 
 double median(std::vector<double> values);
+
+/// Seconds of a training step.
+struct StepTimes {
+  double step = 0.0;                        ///< the median of several blocks of steps
+  std::array<double, phase_count> phases{}; ///< with a fence after each phase, which takes time too
+
+  /// The part of `step` that updates the parameters.
+  double update() const;
+};
+
+/// Times training steps of a model; `gemm`, the rate of a product in GFLOP/s, says how many steps are enough.
+StepTimes timeSteps(const ExecSpace& space, BenchModel& model, bool quick, double gemm);
 
 /// Times training steps of a model, and shows where the time goes.
 Measurement measureSteps(const ExecSpace& space, const std::string& name, BenchModel& model, bool quick,

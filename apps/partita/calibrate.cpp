@@ -6,7 +6,6 @@
 #include "partita/core/clock.hpp"
 #include "partita/core/log.hpp"
 #include "partita/core/loops.hpp"
-#include "partita/core/region.hpp"
 #include "partita/data/load_data.hpp"
 #include "partita/io/output_file.hpp"
 #include "partita/nn/gemm.hpp"
@@ -118,15 +117,17 @@ NetworkTiming timeNetwork(const ExecSpace& space, const Communicator& world, con
   });
   const std::string name = std::filesystem::path(path).stem().string();
   world.barrier();
-  const double step = 1e-3 * measureSteps(space, name, *model, quick, {1e-9 * cluster.flops, 1.0}).value;
-  const auto phases = PhaseTimes::seconds();
-  double all = 0.0;
-  for (const double phase : phases) all += phase;
-  const double update = step * phases[static_cast<std::size_t>(Phase::optimiser)] / all;
-  const auto parameters = static_cast<double>(model->partition.stages[0].parameters());
+  const StepTimes times = timeSteps(space, *model, quick, 1e-9 * cluster.flops);
+  const double step = world.maximum(times.step), update = world.maximum(times.update());
+  std::array<char, 160> line{};
+  std::snprintf(line.data(), line.size(),
+                "  %s: %.3f ms per step on the slowest rank, %.3f ms of it the update", name.c_str(),
+                1e3 * step, 1e3 * update);
+  Log::info(line.data());
+  const std::int64_t parameters = model->partition.stages[0].parameters();
   const auto batch = static_cast<double>(model->config.training.batch);
-  cluster.seconds_per_update = std::max(cluster.seconds_per_update, world.maximum(update / parameters));
-  return {name, world.maximum((step - update) / batch), 0};
+  cluster.seconds_per_update = std::max(cluster.seconds_per_update, update / static_cast<double>(parameters));
+  return {name, world.maximum(times.step - times.update()) / batch, 0, parameters};
 }
 
 Cluster measure(const ExecSpace& space, const Communicator& world, const CalibrateArguments& arguments) {
@@ -155,6 +156,12 @@ Cluster measure(const ExecSpace& space, const Communicator& world, const Calibra
 
 int runCalibrate(const Communicator& world, const CalibrateArguments& arguments,
                  const std::string& command_line) {
+  if (!arguments.runs.empty()) {
+    collectively(world, [&] {
+      if (world.rank() == 0) refineCluster(arguments);
+    });
+    return 0;
+  }
   const ExecSpace space;
   std::optional<OutputFile> file; // first, so that a bad path is reported before minutes of measuring
   collectively(world, [&] {

@@ -185,14 +185,24 @@ std::string checkOutputPath(std::string& text) {
   return text == "-" ? std::string{} : checkPath(text);
 }
 
-void definePredict(CLI::App& predict, PredictArguments& arguments) {
-  predict.add_option("DECK", arguments.deck, "input deck (TOML)")->required();
-  predict.add_option("section/key=value", arguments.overrides, override_help);
-  predict
-      .add_option("--cluster", arguments.cluster,
-                  "description of the cluster (TOML), such as clusters/abci.toml (default: an assumed one)")
+void defineJson(CLI::App& app, std::string& json) {
+  app.add_option("--json", json, "write the result to this file; `-`: standard output")
+      ->check(CLI::Validator(checkOutputPath, ""))
+      ->type_name("FILE");
+}
+
+template <class PlanArguments>
+void defineDeckAndCluster(CLI::App& app, PlanArguments& arguments) {
+  app.add_option("DECK", arguments.deck, "input deck (TOML)")->required();
+  app.add_option("section/key=value", arguments.overrides, override_help);
+  app.add_option("--cluster", arguments.cluster,
+                 "description of the cluster (TOML), such as clusters/abci.toml (default: an assumed one)")
       ->check(pathValidator())
       ->type_name("FILE");
+}
+
+void definePredict(CLI::App& predict, PredictArguments& arguments) {
+  defineDeckAndCluster(predict, arguments);
   predict
       .add_option("--ranks", arguments.ranks,
                   "numbers of ranks, separated by commas (default: 1,2,4, ... 64)")
@@ -201,6 +211,12 @@ void definePredict(CLI::App& predict, PredictArguments& arguments) {
   predict.add_option("--strategy", arguments.strategies, "strategies, separated by commas (default: all)")
       ->check(CLI::Validator(checkStrategies, ""))
       ->type_name("NAME,...");
+  predict
+      .add_option("--stages", arguments.stages,
+                  "cut the network into so many stages; the ranks are replicas of them (default: a stage per "
+                  "rank)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1 << 24).description(""));
   predict
       .add_option("--mode", arguments.mode,
                   "equations to use: corrected (exact, the default), or as ParaDL's authors print them")
@@ -213,15 +229,22 @@ void definePredict(CLI::App& predict, PredictArguments& arguments) {
           "paper mode weak")
       ->check(CLI::IsMember({"strong", "weak"}).description(""))
       ->type_name("strong|weak");
-  predict.add_option("--json", arguments.json, "write the predictions to this file; `-`: standard output")
-      ->check(CLI::Validator(checkOutputPath, ""))
-      ->type_name("FILE");
+  defineJson(predict, arguments.json);
 }
 
-void defineJson(CLI::App& app, std::string& json) {
-  app.add_option("--json", json, "write the result to this file; `-`: standard output")
-      ->check(CLI::Validator(checkOutputPath, ""))
+void defineDeck(CLI::App& deck, DeckArguments& arguments) {
+  defineDeckAndCluster(deck, arguments);
+  deck.add_option("--ranks", arguments.ranks, "number of ranks that the deck is for")
+      ->required()
+      ->type_name("N")
+      ->check(CLI::Range(1, 1 << 24).description(""));
+  deck.add_option("-o,--output", arguments.output, "deck to write")
+      ->required()
+      ->check(pathValidator())
       ->type_name("FILE");
+  deck.add_flag("--allow-local", arguments.allow_local,
+                "consider sil and local-sgd too, which may change the accuracy");
+  defineJson(deck, arguments.json);
 }
 
 void defineEngine(CLI::App& app, std::string& engine) {
@@ -287,7 +310,15 @@ void defineSearch(CLI::App& search, SearchArguments& arguments) {
 }
 
 void defineCalibrate(CLI::App& calibrate, CalibrateArguments& arguments) {
-  calibrate.add_option("DECK", arguments.decks, "input decks (TOML): networks whose training step is timed");
+  CLI::Option* decks = calibrate.add_option("DECK", arguments.decks,
+                                            "input decks (TOML): networks whose training step is timed");
+  calibrate
+      .add_option(
+          "--from", arguments.runs,
+          "measure nothing, but refine the description that these runs were compared with (run/cluster)")
+      ->check(pathValidator())
+      ->type_name("RUN...")
+      ->excludes(decks);
   calibrate
       .add_option("-o,--output", arguments.output,
                   "description of the cluster to write (default: print it after the measurements)")
@@ -310,6 +341,8 @@ void definePlan(CLI::App& plan, Arguments& arguments) {
   definePredict(
       *plan.add_subcommand("predict", "Predict time and memory of parallel strategies on a cluster"),
       arguments.predict);
+  defineDeck(*plan.add_subcommand("deck", "Write the deck of the fastest strategy on a cluster"),
+             arguments.deck);
   defineSchedule(*plan.add_subcommand("schedule", "Schedule the operators of a layer on an accelerator"),
                  arguments.schedule);
   definePlace(*plan.add_subcommand("place", "Cut a network into pipeline stages on many devices"),
@@ -380,7 +413,7 @@ void checkCommandLine(const CLI::App& app, Arguments& arguments) {
     if (app.get_subcommands().empty())
       throw UserError("a command is required: train, evaluate, export, info, plan or bench");
     if (app.got_subcommand("plan") && app.get_subcommand("plan")->get_subcommands().empty())
-      throw UserError("a command is required after plan: calibrate, predict, schedule, place or "
+      throw UserError("a command is required after plan: calibrate, predict, deck, schedule, place or "
                       "search");
     if (app.got_subcommand("train")) placeDeck(arguments.train);
   } catch (const UserError& error) {
@@ -391,6 +424,7 @@ void checkCommandLine(const CLI::App& app, Arguments& arguments) {
 std::string essence(const CLI::App& app, const Arguments& arguments) {
   const TrainArguments& train = arguments.train;
   const PredictArguments& predict = arguments.predict;
+  const DeckArguments& deck = arguments.deck;
   std::vector<std::string> words = commandWords(app);
   for (const std::string* word : {&train.deck,
                                   &train.run_directory,
@@ -409,6 +443,10 @@ std::string essence(const CLI::App& app, const Arguments& arguments) {
                                   &predict.mode,
                                   &predict.scaling,
                                   &predict.json,
+                                  &deck.deck,
+                                  &deck.cluster,
+                                  &deck.output,
+                                  &deck.json,
                                   &arguments.schedule.input,
                                   &arguments.schedule.engine,
                                   &arguments.schedule.cache,
@@ -424,15 +462,17 @@ std::string essence(const CLI::App& app, const Arguments& arguments) {
     words.push_back(*word);
   for (const bool flag :
        {train.dry_run, train.overwrite, arguments.info.deck_reference, arguments.info.manual,
-        arguments.bench.quick, arguments.place.brute_force, arguments.calibrate.quick})
+        arguments.bench.quick, arguments.place.brute_force, arguments.calibrate.quick, deck.allow_local})
     words.emplace_back(flag ? "yes" : "no");
   words.push_back(std::to_string(arguments.calibrate.noise));
   for (const std::int64_t number :
        {train.time_limit_seconds, std::int64_t{train.ranks}, std::int64_t{arguments.evaluate.stages},
-        std::int64_t{arguments.exports.stages}, arguments.schedule.time_limit_seconds, arguments.place.ranks})
+        std::int64_t{arguments.exports.stages}, predict.stages, arguments.schedule.time_limit_seconds,
+        arguments.place.ranks})
     words.push_back(std::to_string(number));
-  for (const auto* overrides : {&train.overrides, &arguments.evaluate.overrides, &arguments.bench.overrides,
-                                &predict.overrides, &arguments.place.overrides, &arguments.calibrate.decks})
+  for (const auto* overrides :
+       {&train.overrides, &arguments.evaluate.overrides, &arguments.bench.overrides, &predict.overrides,
+        &deck.overrides, &arguments.place.overrides, &arguments.calibrate.decks, &arguments.calibrate.runs})
     words.insert(words.end(), overrides->begin(), overrides->end());
   std::string text;
   for (const std::string& word : words) text += word + '\n';

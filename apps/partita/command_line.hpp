@@ -14,6 +14,7 @@ struct Arguments {
   InfoArguments info;
   BenchArguments bench;
   PredictArguments predict;
+  DeckArguments deck;
   ScheduleArguments schedule;
   PlaceArguments place;
   SearchArguments search;

@@ -57,10 +57,20 @@ struct PredictArguments {
   std::string deck, cluster; ///< `cluster` empty: the built-in description
   std::vector<std::string> overrides;
   std::string ranks = "1,2,4,8,16,32,64";
-  std::string strategies; ///< names between commas; empty: all
+  std::string strategies;  ///< names between commas; empty: all
+  std::int64_t stages = 0; ///< of strategies that cut the network; 0: one per rank
   std::string mode = "exact";
   std::string scaling; ///< "strong", "weak"; empty: strong in exact mode, weak in paper mode
   std::string json;    ///< file to write; "-": standard output
+};
+
+struct DeckArguments {
+  std::string deck, cluster; ///< `cluster` empty: the built-in description
+  std::vector<std::string> overrides;
+  std::int64_t ranks = 0;
+  std::string output;       ///< deck to write
+  bool allow_local = false; ///< also strategies that may change the accuracy
+  std::string json;         ///< file to write; "-": standard output
 };
 
 struct ScheduleArguments {
@@ -89,6 +99,7 @@ struct SearchArguments {
 
 struct CalibrateArguments {
   std::vector<std::string> decks; ///< networks whose training step is timed
+  std::vector<std::string> runs;  ///< runs that refine a description, without measuring; empty: none
   std::string output;             ///< description of the cluster to write; empty: standard output
   double noise = 15.0;            ///< percent by which times of the same work may differ
   bool quick = false;
@@ -102,9 +113,11 @@ int runTrain(const Communicator& world, const TrainPlan& plan, const TrainArgume
 bool prepareInfo(const Communicator& world, const InfoArguments& arguments);
 void runInfo(const Communicator& world, const std::string& command_line);
 void runPredict(const Communicator& world, const PredictArguments& arguments);
+void runChooseDeck(const Communicator& world, const DeckArguments& arguments);
 void runSchedule(const Communicator& world, const ScheduleArguments& arguments);
 void runPlace(const Communicator& world, const PlaceArguments& arguments);
 void runSearch(const Communicator& world, const SearchArguments& arguments);
+void refineCluster(const CalibrateArguments& arguments);
 int runCalibrate(const Communicator& world, const CalibrateArguments& arguments,
                  const std::string& command_line);
 void runBench(const Communicator& world, const BenchArguments& arguments, const std::string& command_line);

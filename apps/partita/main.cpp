@@ -99,6 +99,7 @@ int dispatch(const Communicator& world, const CLI::App& app, const Arguments& ar
   if (app.got_subcommand("plan") && !app.get_subcommand("plan")->got_subcommand("calibrate")) {
     const CLI::App& chosen = *app.get_subcommand("plan");
     if (chosen.got_subcommand("predict")) runPredict(world, arguments.predict);
+    if (chosen.got_subcommand("deck")) runChooseDeck(world, arguments.deck);
     if (chosen.got_subcommand("schedule")) runSchedule(world, arguments.schedule);
     if (chosen.got_subcommand("place")) runPlace(world, arguments.place);
     if (chosen.got_subcommand("search")) runSearch(world, arguments.search);

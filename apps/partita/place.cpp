@@ -87,7 +87,7 @@ void checkOptions(const PlaceArguments& arguments, bool deck) {
 }
 
 void place(const PlaceArguments& arguments) {
-  ResultFile file(arguments.json, arguments.input);
+  ResultFile file(arguments.json, {arguments.input});
   const PlacementTask task = readPlacementTask(arguments.input);
   DevicePlan placement;
   try {
@@ -97,7 +97,7 @@ void place(const PlaceArguments& arguments) {
   }
   const std::optional<double> fixed = timeOfFixedPlan(task);
   if (!file.isStandardOutput()) show(task, placement, fixed);
-  file.write(jsonOf(task, placement, fixed));
+  file.write(jsonOf(task, placement, fixed).text());
 }
 
 } // namespace

@@ -16,7 +16,7 @@
 #include <limits>
 #include <optional>
 
-#include "cost_task.hpp"
+#include "plan_task.hpp"
 #include "result_file.hpp"
 
 namespace partita {
@@ -24,22 +24,6 @@ namespace partita {
 namespace {
 
 const double none = std::numeric_limits<double>::quiet_NaN();
-
-/// A network that stays whole on one rank is trained by `joint`.
-StrategyKind kindOf(const DeckPlacement& plan) {
-  return plan.ranks() > 1 ? StrategyKind::pipeline : StrategyKind::joint;
-}
-
-/// The deck with the plan as its strategy.
-RunConfig deckOf(RunConfig config, const DeckPlacement& plan) {
-  config.strategy.kind = kindOf(plan);
-  config.strategy.stages = plan.stages();
-  config.strategy.cut_rule = plan.cuts.empty() ? CutRule::flops : CutRule::list;
-  config.strategy.cuts = plan.cuts;
-  config.strategy.replicas = plan.replicas;
-  config.strategy.pipeline.microbatches = plan.microbatches;
-  return effective(config);
-}
 
 JsonObject jsonOf(const std::optional<DeckPlacement>& plan, double one_rank) {
   JsonObject object;
@@ -68,8 +52,8 @@ void show(const DeckPlacement& plan, double one_rank, const Cluster& cluster, co
                 static_cast<long long>(plan.replicas), static_cast<long long>(plan.microbatches),
                 1e3 * plan.step, one_rank / plan.step, formatBytes(plan.memory).c_str());
   Log::info(line.data());
-  if (config.strategy.kind != kindOf(plan))
-    Log::info("strategy/kind: " + nameOf(config.strategy.kind) + " -> " + nameOf(kindOf(plan)));
+  const StrategyKind before = config.strategy.kind, after = plan.strategy(config.strategy).kind;
+  if (before != after) Log::info("strategy/kind: " + nameOf(before) + " -> " + nameOf(after));
   if (!arguments.output.empty())
     Log::info("mpirun -n " + std::to_string(plan.ranks()) + " partita train " + arguments.output);
 }
@@ -77,20 +61,20 @@ void show(const DeckPlacement& plan, double one_rank, const Cluster& cluster, co
 } // namespace
 
 void placeDeck(const PlaceArguments& arguments, std::int64_t ranks) {
-  ResultFile file(arguments.json, arguments.input);
+  ResultFile file(arguments.json, {arguments.input});
   std::optional<OutputFile> output;
   if (!arguments.output.empty()) {
     refuseInput(arguments.output, {arguments.input, arguments.cluster});
     output.emplace(arguments.output);
   }
-  const Cluster cluster = arguments.cluster.empty() ? Cluster{} : loadCluster(arguments.cluster);
+  const Cluster cluster = clusterOf(arguments.cluster);
   const RunConfig config = effective(loadDeck(arguments.input, arguments.overrides));
-  const CostModel model(costTaskOf(arguments.input, config, cluster), cluster, CostMode::exact);
+  const CostModel model(planTask(arguments.input, arguments.overrides, cluster).task, cluster, CostMode::exact);
   const DeckPlacer placer(model, cluster, model.task().segments);
   DeckPlacement alone;
   placer.price(alone);
   const std::optional<DeckPlacement> plan = placer.fastest(ranks);
-  file.write(jsonOf(plan, alone.step));
+  file.write(jsonOf(plan, alone.step).text());
   if (!plan) {
     if (!file.isStandardOutput())
       Log::info("no plan fits: each needs more than " + formatBytes(cluster.memory) + " on some rank");
@@ -98,7 +82,9 @@ void placeDeck(const PlaceArguments& arguments, std::int64_t ranks) {
   }
   if (!file.isStandardOutput()) show(*plan, alone.step, cluster, config, arguments);
   if (!output) return;
-  output->write(writeDeck(deckOf(config, *plan)));
+  RunConfig placed = config;
+  placed.strategy = plan->strategy(config.strategy);
+  output->write(writeDeck(effective(placed)));
   output->commit();
 }
 

@@ -1,21 +1,17 @@
 #include "partita/comm/agree.hpp"
-#include "partita/config/deck.hpp"
 #include "partita/config/text.hpp"
 #include "partita/core/log.hpp"
-#include "partita/io/json.hpp"
-#include "partita/io/output_file.hpp"
 #include "partita/plan/cost/cost_model.hpp"
-#include "partita/plan/strategy_plan.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
 #include <limits>
-#include <optional>
 
 #include "commands.hpp"
-#include "cost_task.hpp"
+#include "plan_task.hpp"
+#include "result_file.hpp"
 
 namespace partita {
 
@@ -43,9 +39,11 @@ Question questionOf(const PredictArguments& arguments) {
 }
 
 CostModel modelOf(const PredictArguments& arguments, const Question& question, const Cluster& cluster) {
-  const RunConfig config = effective(loadDeck(arguments.deck, arguments.overrides));
-  CostTask task = costTaskOf(arguments.deck, config, cluster);
+  CostTask task = planTask(arguments.deck, arguments.overrides, cluster).task;
   task.batch_per_replica = question.batch_per_replica;
+  task.stages = arguments.stages;
+  if (task.stages > 0 && question.mode == CostMode::paper)
+    throw UserError("command line: --stages needs --mode exact; the paper has one stage per rank");
   return {task, cluster, question.mode};
 }
 
@@ -65,7 +63,7 @@ std::vector<RankRow> predictAll(const CostModel& model, const Question& question
     for (const CostStrategy strategy : strategies) {
       if (!model.has(strategy))
         throw UserError("command line: strategy '" + nameOf(strategy) +
-                        "' needs --mode exact; the paper has no grids");
+                        "' needs --mode exact; the paper does not have it");
       row.predictions.push_back(model.predict(strategy, ranks));
       const Prediction& last = row.predictions.back();
       if (last.feasible()) row.fastest = std::min(row.fastest, last.epochSeconds());
@@ -75,51 +73,11 @@ std::vector<RankRow> predictAll(const CostModel& model, const Question& question
   return rows;
 }
 
-JsonObject jsonOf(const Prediction& prediction) {
-  const double unknown = std::numeric_limits<double>::quiet_NaN();
-  const auto time = [&](double seconds) { return prediction.hasTimes() ? seconds : unknown; };
-  JsonObject communication, object;
-  for (const Exchange& exchange : prediction.exchanges)
-    communication.add(nameOf(exchange.kind), prediction.steps * exchange.seconds);
-  object.add("strategy", nameOf(prediction.strategy));
-  object.add("split", prediction.split);
-  object.add("ranks", prediction.ranks);
-  object.add("stages", prediction.grid.stages);
-  object.add("replicas", prediction.grid.replicas);
-  object.add("parts", prediction.grid.parts);
-  object.add("feasible", prediction.feasible());
-  object.add("reason", nameOf(prediction.obstacle));
-  object.add("step_s", time(prediction.stepSeconds()));
-  object.add("epoch_s", time(prediction.epochSeconds()));
-  object.add("epoch_compute_s", time(prediction.epoch_compute));
-  object.add("epoch_communication_s", time(prediction.epochCommunication()));
-  object.add("communication", communication);
-  object.add("memory_bytes", time(prediction.memory));
-  object.add("limiter", prediction.limiter());
-  return object;
-}
-
-std::string jsonText(const std::vector<RankRow>& rows) {
-  std::string text;
+std::vector<JsonObject> listOf(const std::vector<RankRow>& rows) {
+  std::vector<JsonObject> list;
   for (const RankRow& row : rows)
-    for (const Prediction& prediction : row.predictions)
-      text += (text.empty() ? "[\n  " : ",\n  ") + jsonOf(prediction).text(2);
-  return text + "\n]";
-}
-
-/// Three digits and a unit, since steps take from microseconds to minutes.
-std::string timeText(double seconds) {
-  constexpr double minutes = 600.0;
-  if (seconds >= minutes) return formatSeconds(seconds);
-  const char* const unit = seconds >= 1.0 ? "s" : seconds >= 1e-3 ? "ms" : "us";
-  const double scaled = seconds * (seconds >= 1.0 ? 1.0 : seconds >= 1e-3 ? 1e3 : 1e6);
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(),
-                scaled < 10.0    ? "%.2f %s"
-                : scaled < 100.0 ? "%.1f %s"
-                                 : "%.0f %s",
-                scaled, unit);
-  return text.data();
+    for (const Prediction& prediction : row.predictions) list.push_back(jsonOf(prediction));
+  return list;
 }
 
 /// "best", or by how much longer an epoch takes than with the best strategy on as many ranks.
@@ -135,23 +93,24 @@ std::string marginOf(const Prediction& prediction, double fastest) {
 }
 
 void showLine(const std::array<std::string, 8>& columns, const std::string& last) {
-  std::array<char, 160> line{};
-  std::snprintf(line.data(), line.size(), "%-12s %6s %-12s %10s %10s %10s %10s %9s", columns[0].c_str(),
+  std::array<char, 192> line{};
+  std::snprintf(line.data(), line.size(), "%-23s %6s %-12s %10s %10s %10s %10s %9s", columns[0].c_str(),
                 columns[1].c_str(), columns[2].c_str(), columns[3].c_str(), columns[4].c_str(),
                 columns[5].c_str(), columns[6].c_str(), columns[7].c_str());
   Log::info(std::string(line.data()) + "  " + last);
 }
 
 void showPrediction(const Prediction& prediction, double fastest) {
-  const RankGrid& grid = prediction.grid;
   const std::string ranks = std::to_string(prediction.ranks);
-  const std::string shape = joined(std::vector<std::int64_t>{grid.stages, grid.replicas, grid.parts}, " x ");
+  const std::string shape = gridText(prediction.grid);
   if (!prediction.hasTimes())
     return showLine({nameOf(prediction.strategy), ranks, shape, "-", "-", "-", "-", "-"},
-                    prediction.limiter());
+                    prediction.limiter() + (prediction.detail.empty() ? "" : ": " + prediction.detail));
   std::string kinds = prediction.limiter();
-  for (const Exchange& exchange : prediction.exchanges)
+  for (const Exchange& exchange : prediction.exchanges) {
     kinds += "; " + nameOf(exchange.kind) + " " + timeText(exchange.seconds);
+    if (exchange.hidden > 0.0) kinds += " (" + timeText(exchange.hidden) + " hidden)";
+  }
   showLine({nameOf(prediction.strategy), ranks, shape, timeText(prediction.stepSeconds()),
             timeText(prediction.epochSeconds()), timeText(prediction.epoch_compute / prediction.steps),
             formatBytes(prediction.memory), marginOf(prediction, fastest)},
@@ -167,6 +126,7 @@ void showTable(const CostModel& model, const Question& question, const Cluster& 
   Log::info("network: " + formatCount(sumOf(task.layers, &LayerCost::weights)) + " weights, " +
             timeText(seconds) + " per sample on one rank, " +
             (task.timing.seconds_per_sample > 0.0 ? "from the cluster file" : "from FLOPs"));
+  if (cluster.links.assumed) Log::info("links between ranks: assumed");
   Log::info("batch: " + formatCount(task.batch) +
             (task.batch_per_replica ? " samples per replica, " : " samples, ") + formatCount(task.samples) +
             " per epoch; mode " + nameOf(question.mode));
@@ -179,20 +139,12 @@ void showTable(const CostModel& model, const Question& question, const Cluster& 
 
 void predict(const PredictArguments& arguments) {
   const Question question = questionOf(arguments);
-  std::optional<OutputFile> file; // first, so that a bad path is reported at once
-  if (!arguments.json.empty() && arguments.json != "-") {
-    refuseInput(arguments.json, {arguments.deck, arguments.cluster});
-    file.emplace(arguments.json);
-  }
-  const Cluster cluster = arguments.cluster.empty() ? Cluster{} : loadCluster(arguments.cluster);
+  ResultFile file(arguments.json, {arguments.deck, arguments.cluster}); // a bad path is reported at once
+  const Cluster cluster = clusterOf(arguments.cluster);
   const CostModel model = modelOf(arguments, question, cluster);
   const std::vector<RankRow> rows = predictAll(model, question);
-  if (arguments.json == "-") return Log::info(jsonText(rows));
-  showTable(model, question, cluster, rows);
-  if (file) {
-    file->write(jsonText(rows) + "\n");
-    file->commit();
-  }
+  if (!file.isStandardOutput()) showTable(model, question, cluster, rows);
+  file.write(listText(listOf(rows)));
 }
 
 } // namespace

@@ -6,26 +6,35 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace partita {
+
+/// The objects as a list, an object per line or more.
+inline std::string listText(const std::vector<JsonObject>& objects) {
+  std::string text = "[";
+  for (const JsonObject& object : objects) text += (text.size() > 1 ? ",\n  " : "\n  ") + object.text(2);
+  return text + "\n]";
+}
 
 /// Where `--json` sends a result: a file, standard output ("-"), or nowhere (""). It is made first, so that a
 /// bad path is reported before the work.
 class ResultFile {
  public:
-  /// Throws UserError if the file is the input or cannot be written.
-  ResultFile(const std::string& path, const std::string& input) : _standard_output(path == "-") {
+  /// Throws UserError if the file is one of the inputs or cannot be written.
+  ResultFile(const std::string& path, const std::vector<std::string>& inputs)
+      : _standard_output(path == "-") {
     if (path.empty() || _standard_output) return;
-    refuseInput(path, {input});
+    refuseInput(path, inputs);
     _file.emplace(path);
   }
 
   bool isStandardOutput() const { return _standard_output; }
 
-  void write(const JsonObject& result) {
-    if (_standard_output) Log::info(result.text());
+  void write(const std::string& text) {
+    if (_standard_output) Log::info(text);
     if (!_file) return;
-    _file->write(result.text() + "\n");
+    _file->write(text + "\n");
     _file->commit();
   }
 

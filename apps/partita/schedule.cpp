@@ -105,7 +105,7 @@ class CacheFile {
 };
 
 void schedule(const ScheduleArguments& arguments) {
-  ResultFile file(arguments.json, arguments.input);
+  ResultFile file(arguments.json, {arguments.input});
   CacheFile cache(arguments.cache, arguments.input);
   const ScheduleTask task = readScheduleTask(arguments.input);
   ScheduleOptions options;
@@ -116,7 +116,7 @@ void schedule(const ScheduleArguments& arguments) {
   const std::string fault = faultOf(task, found);
   if (!fault.empty()) PARTITA_FAIL("engine '" + arguments.engine + "' made a wrong schedule: " + fault);
   if (!file.isStandardOutput()) show(task, found);
-  file.write(jsonOf(task, found, arguments.engine));
+  file.write(jsonOf(task, found, arguments.engine).text());
   cache.write();
 }
 

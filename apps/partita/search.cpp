@@ -228,7 +228,7 @@ void runSearch(const Communicator& world, const SearchArguments& arguments) {
   std::optional<ArchitectureSearch> search;
   std::optional<StateFile> state;
   collectively(world, [&] {
-    if (world.rank() == 0) file.emplace(arguments.json, arguments.spec);
+    if (world.rank() == 0) file.emplace(arguments.json, std::vector<std::string>{arguments.spec});
     assignment = assignmentOf(arguments.spec);
     search.emplace(assignment.task);
     state.emplace(world.rank() == 0 ? arguments.state : "", arguments.spec, assignment.hash,
@@ -241,7 +241,7 @@ void runSearch(const Communicator& world, const SearchArguments& arguments) {
     const SearchResults results = resultsOf(assignment.task, *state, search->answersPerRow());
     constexpr std::size_t shown = 10;
     if (!file->isStandardOutput()) showBest(results, *search, shown);
-    if (!arguments.json.empty()) file->write(jsonOf(results, *search));
+    if (!arguments.json.empty()) file->write(jsonOf(results, *search).text());
   });
 }
 

@@ -2,8 +2,8 @@
 """Writes a report of one run: an HTML page that any browser shows without another file and without a network.
 
 Reads deck.toml, history.csv, summary.json and trace.json of RUNDIR, which `partita train DECK -d RUNDIR` writes. Shows
-the result, the curves of the training, the partition and its memory, time, traffic, the schedule of a traced pipeline,
-and the settings. A run that is still going or was stopped gets a report of what there is so far."""
+the result, the curves of the training, the partition and its memory, time, prediction, traffic, the schedule of a
+traced pipeline, and the settings. A run that is still going or was stopped gets a report of what there is so far."""
 
 import argparse
 import os
@@ -14,6 +14,7 @@ import tempfile
 
 from report_cost import partition_section, schedule_section, time_section, traffic_section
 from report_curves import curves_section, result_of_history
+from report_forecast import Predictions, forecast_section, scaling_section
 from report_html import (Markup, duration, element, grouped, join, number, percent, plural, scaled, section,
                          significant, table)
 from run_files import Deck, History, RunError, Summary, Trace, deck_defaults
@@ -26,7 +27,8 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'"  # the browser runs no 
 class Run:
     """What is known about a run. A file that is absent or damaged is None; `notes` is for the reader of the page."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, predictions=None):
+        self.predictions = Predictions(predictions) if predictions else None
         if not os.path.isdir(folder):
             raise RunError(f"{folder}: no such run directory")
         self.folder, self.name = folder, os.path.basename(os.path.abspath(folder))
@@ -193,7 +195,9 @@ def machine_section(run):
 
 
 SECTIONS = (("curves", "Curves", curves_section), ("partition", "Partition", partition_section),
-            ("time", "Time", time_section), ("traffic", "Traffic", traffic_section),
+            ("time", "Time", time_section), ("prediction", "Prediction", forecast_section),
+            ("scaling", "Scaling", lambda run: scaling_section(run.predictions)),
+            ("traffic", "Traffic", traffic_section),
             ("schedule", "Schedule", schedule_section), ("settings", "Settings", settings_section),
             ("machine", "Machine", machine_section))
 
@@ -217,7 +221,9 @@ def page(run):
 
 
 def check_output(run, output, overwrite):
-    """Refuses to replace what is not a report, and even with --overwrite a file of the run itself."""
+    """Refuses to replace what is not a report, and even with --overwrite a file of the run or the predictions."""
+    if run.predictions and os.path.exists(output) and os.path.samefile(run.predictions.path, output):
+        raise RunError(f"{output}: is the file with the predictions")
     for name in INPUTS:
         path = os.path.join(run.folder, name)
         if os.path.exists(path) and os.path.exists(output) and os.path.samefile(path, output):
@@ -260,11 +266,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", metavar="RUNDIR", help="folder of a run")
     parser.add_argument("-o", "--output", metavar="FILE", help="page to write (default: RUNDIR/report.html)")
+    parser.add_argument("--predictions", metavar="FILE", help="list that `partita plan predict --json` wrote: adds the "
+                        "predicted scaling")
     parser.add_argument("--overwrite", action="store_true", help="replace FILE even if it is not a report")
     arguments = parser.parse_args()
     output = arguments.output or os.path.join(arguments.run, "report.html")
     try:
-        run = Run(arguments.run)
+        run = Run(arguments.run, arguments.predictions)
         check_output(run, output, arguments.overwrite)
         write(page(run), output)
     except RunError as error:

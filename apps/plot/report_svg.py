@@ -113,8 +113,8 @@ def drawn(curve, x, y):
     return element("g", *parts, class_=curve.colour)
 
 
-def bands(curves, x, bottom, text):
-    """Areas that show a line and the values of all curves at the step under the pointer."""
+def bands(curves, x, bottom, text, axis):
+    """Areas that show a line and the values of all curves at the place under the pointer."""
     values = {}
     for curve in curves:
         for place, value in curve.faint or curve.points:
@@ -124,7 +124,7 @@ def bands(curves, x, bottom, text):
     pixels = [x(place) for place in places]
     edges = [pixels[0] - 8, *((a + b) / 2 for a, b in zip(pixels, pixels[1:])), pixels[-1] + 8]
     for place, pixel, begin, end in zip(places, pixels, edges, edges[1:]):
-        title = "\n".join([f"step {place}", *values[place]])
+        title = "\n".join([f"{axis} {place}", *values[place]])
         yield element("g", element("title", title),
                       element("rect", x=f"{begin:.1f}", y=TOP, width=f"{end - begin:.1f}", height=bottom - TOP),
                       element("path", d=f"M{pixel},{TOP}V{bottom}"), class_="band")
@@ -145,14 +145,14 @@ def grid_x(x, top, bottom, text, name, left=LEFT):
 
 
 def line_chart(curves, label, *, last, text, height=280, log=False, bounds=(-math.inf, math.inf), from_zero=False,
-               tick=lambda value: f"{value:.4g}", marks=()):
-    """Curves over the steps of a run from 0 to `last`; `marks` lists (step, text) of vertical lines."""
+               tick=lambda value: f"{value:.4g}", marks=(), axis="step"):
+    """Curves over `axis`, the steps of a run, from 0 to `last`; `marks` lists (step, text) of vertical lines."""
     points = [point for curve in curves for point in [*curve.points, *curve.faint]]
     low, high = widened([value for _, value in points], log, bounds)
     bottom = height - BOTTOM
     x = Scale(0, max(last, 1), LEFT, WIDTH - RIGHT - 6)
     y = Scale(0.0 if from_zero and low > 0 else low, high, bottom, TOP, log)
-    parts = list(grid_x(x, TOP, bottom, grouped, "step"))
+    parts = list(grid_x(x, TOP, bottom, grouped, axis))
     for value in y.ticks(5):
         parts.append(element("path", d=f"M{LEFT},{y(value)}H{WIDTH - RIGHT}", class_="grid"))
         parts.append(element("text", tick(value), x=LEFT - 8, y=y(value) + 4, text_anchor="end"))
@@ -161,7 +161,7 @@ def line_chart(curves, label, *, last, text, height=280, log=False, bounds=(-mat
         parts.append(element("path", d=f"M{x(step)},{TOP}V{bottom}", class_="mark"))
         parts.append(element("text", name, x=x(step) + 5, y=TOP + 12, class_="axis"))
     parts += [drawn(curve, x, y) for curve in curves]
-    parts += bands(curves, x, bottom, text)
+    parts += bands(curves, x, bottom, text, axis)
     return frame(height, label, *parts)
 
 

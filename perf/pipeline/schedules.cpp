@@ -4,9 +4,11 @@
 //
 //   mpirun -n 4 partita_pipeline_schedules forward=0.010 backward=0.020 microbatches=32 jitter=0.3 batches=20
 
+#include "partita/comm/link.hpp"
 #include "partita/config/names.hpp"
 #include "partita/core/clock.hpp"
 #include "partita/core/random.hpp"
+#include "partita/plan/cost/pipeline_events.hpp"
 #include "partita/strategy/pipeline/engine.hpp"
 
 #include <algorithm>
@@ -66,39 +68,47 @@ std::vector<Variant> variantsFor(std::int64_t groups) {
           variant("gpipe", PipelineSchedule::gpipe)};
 }
 
-/// Sleeps for a time that is a function of batch, rank, microbatch and direction: the same for all schedules.
+/// The time of an operation, a function of batch, rank, microbatch and direction: the same for all schedules.
+struct OperationTimes {
+  explicit OperationTimes(const Settings& settings)
+      : forward(std::atof(settings.at("forward").c_str())),
+        backward(std::atof(settings.at("backward").c_str())),
+        jitter(std::atof(settings.at("jitter").c_str())),
+        seed(std::strtoull(settings.at("seed").c_str(), nullptr, 10)) {}
+
+  double factor(std::size_t group, PassKind operation, std::int64_t number) const {
+    const RandomStream random(seed, Stream::link_delay, 1000 * batch + static_cast<std::uint32_t>(group));
+    const std::int64_t index = 2 * number + (operation == PassKind::forward ? 0 : 1);
+    return 1.0 + jitter * (2.0 * random.uniform(static_cast<std::uint64_t>(index)) - 1.0);
+  }
+
+  double forward, backward, jitter;
+  std::uint64_t seed;
+  std::uint32_t batch = 0;
+};
+
 class SleepWork : public PipelineWork {
  public:
-  SleepWork(const Grid& grid, const Settings& settings)
-      : _grid(grid), _forward(std::atof(settings.at("forward").c_str())),
-        _backward(std::atof(settings.at("backward").c_str())),
-        _jitter(std::atof(settings.at("jitter").c_str())),
-        _seed(std::strtoull(settings.at("seed").c_str(), nullptr, 10)),
-        _out(makeMatrix("partita::SleepWork::out", 1, std::atoll(settings.at("values").c_str()))) {}
-
-  std::uint32_t batch = 0;
+  SleepWork(const Grid& grid, const OperationTimes& times, std::int64_t values)
+      : _grid(grid), _times(times), _out(makeMatrix("partita::SleepWork::out", 1, values)) {}
 
   std::int64_t rows(std::int64_t) const override { return 1; }
   Matrix forward(const ExecSpace&, std::int64_t number, const Matrix&) override {
-    sleep(_forward, 2 * number);
-    return _out;
+    return sleep(PassKind::forward, _times.forward, number);
   }
   Matrix backward(const ExecSpace&, std::int64_t number, const Matrix&) override {
-    sleep(_backward, 2 * number + 1);
-    return _out;
+    return sleep(PassKind::backward, _times.backward, number);
   }
 
  private:
-  void sleep(double seconds, std::int64_t index) const {
-    const RandomStream random(_seed, Stream::link_delay,
-                              1000 * batch + static_cast<std::uint32_t>(_grid.group()));
-    const double factor = 1.0 + _jitter * (2.0 * random.uniform(static_cast<std::uint64_t>(index)) - 1.0);
+  Matrix sleep(PassKind operation, double seconds, std::int64_t number) const {
+    const double factor = _times.factor(static_cast<std::size_t>(_grid.group()), operation, number);
     std::this_thread::sleep_for(std::chrono::duration<double>(seconds * factor));
+    return _out;
   }
 
   const Grid& _grid;
-  double _forward, _backward, _jitter;
-  std::uint64_t _seed;
+  const OperationTimes& _times;
   Matrix _out;
 };
 
@@ -117,37 +127,60 @@ double timeBatch(const Grid& grid, PipelineEngine& engine) {
   return grid.world().maximum(secondsSince(start));
 }
 
+/// What the cost model says, with the latency of emulated links.
+double predict(const OperationTimes& times, const StrategySection& strategy, int groups,
+               std::int64_t microbatches) {
+  const std::vector<PipelineStage> stages(static_cast<std::size_t>(groups),
+                                          {times.forward, times.backward, linkModel().latency});
+  return pipelineSeconds(stages, microbatches, strategy,
+                         [&](std::size_t group, PassKind operation, std::int64_t number) {
+                           return times.factor(group, operation, number);
+                         });
+}
+
+/// Seconds of the batches under one schedule.
+struct Measured {
+  double sum = 0.0, worst = 0.0, predicted = 0.0;
+};
+
+void show(const std::vector<Variant>& variants, const std::vector<Measured>& measured, double batches,
+          double bound) {
+  std::printf("%-36s %9s %9s %9s %12s\n", "schedule", "mean s", "worst s", "of bound", "of predicted");
+  for (std::size_t v = 0; v < variants.size(); ++v) {
+    const double mean = measured[v].sum / batches;
+    std::printf("%-36s %9.4f %9.4f %9.4f %12.4f\n", variants[v].name.c_str(), mean, measured[v].worst,
+                mean / bound, measured[v].sum / measured[v].predicted);
+  }
+}
+
 void runAll(const Communicator& world, const Settings& settings) {
   Grid grid(world, pipelineOf(world.size()));
   const std::int64_t microbatches = std::atoll(settings.at("microbatches").c_str()),
                      batches = std::atoll(settings.at("batches").c_str()),
                      values = std::atoll(settings.at("values").c_str());
-  SleepWork work(grid, settings);
-  std::vector<Variant> variants = variantsFor(world.size());
-  std::vector<std::vector<double>> seconds(variants.size());
+  OperationTimes times(settings);
+  SleepWork work(grid, times, values);
+  const std::vector<Variant> variants = variantsFor(world.size());
+  std::vector<Measured> measured(variants.size());
   for (std::int64_t batch = 0; batch < batches; ++batch) {
-    work.batch = static_cast<std::uint32_t>(batch);
+    times.batch = static_cast<std::uint32_t>(batch);
     for (std::size_t v = 0; v < variants.size(); ++v) {
       PipelineEngine engine(grid, variants[v].strategy, microbatches, {1, values, values}, 1, work);
       const bool traced = batch == 0 && !settings.at("trace").empty();
       ScheduleTrace trace(grid);
       engine.setTrace(traced ? &trace : nullptr);
-      seconds[v].push_back(timeBatch(grid, engine));
+      const double seconds = timeBatch(grid, engine);
+      measured[v].sum += seconds;
+      measured[v].worst = std::max(measured[v].worst, seconds);
+      measured[v].predicted += predict(times, variants[v].strategy, world.size(), microbatches);
       if (!traced) continue;
       trace.write(settings.at("trace") + "-" + std::to_string(v) + ".json");
     }
   }
   if (world.rank() != 0) return;
-  const double each = std::atof(settings.at("forward").c_str()) + std::atof(settings.at("backward").c_str());
-  const double bound = each * static_cast<double>(microbatches + world.size() - 1);
-  std::printf("%-36s %9s %9s %9s\n", "schedule", "mean s", "worst s", "of bound");
-  for (std::size_t v = 0; v < variants.size(); ++v) {
-    double sum = 0.0;
-    for (const double one : seconds[v]) sum += one;
-    const double mean = sum / static_cast<double>(batches);
-    std::printf("%-36s %9.4f %9.4f %9.4f\n", variants[v].name.c_str(), mean,
-                *std::max_element(seconds[v].begin(), seconds[v].end()), mean / bound);
-  }
+  const double bound =
+      (times.forward + times.backward) * static_cast<double>(microbatches + world.size() - 1);
+  show(variants, measured, static_cast<double>(batches), bound);
 }
 
 } // namespace

@@ -1,5 +1,6 @@
 """partita plan calibrate: measures, writes what predict reads, and refuses noise and bad paths."""
 
+import json
 import math
 import sys
 import tomllib
@@ -24,6 +25,7 @@ class Calibrations(support.RunTest):
             with self.subTest(ranks=ranks):
                 _, cluster = self.calibrate(ranks=ranks)
                 self.assertEqual(cluster["node"]["ranks"], ranks)
+                self.assertNotIn("link", cluster)  # the assumed one is not a measurement
                 self.assertGreater(cluster["node"]["memory"], 1e6)
                 self.assertTrue(1e8 < cluster["compute"]["flops"] < 1e14, cluster["compute"])
                 self.assertTrue(1e-12 < cluster["compute"]["seconds_per_reduced_byte"] < 1e-7, cluster["compute"])
@@ -43,7 +45,7 @@ class Calibrations(support.RunTest):
         self.assertGreater(cluster["compute"]["seconds_per_update"], 0)
         result = run("plan", "predict", DECK, "--cluster", file, "--ranks", "1", "--strategy", "serial", "--json", "-")
         self.assertDone(result)
-        (serial,) = support.json.loads(result.stdout)
+        (serial,) = json.loads(result.stdout)
         batch, parameters = 128, 476207
         steps = math.ceil(20000 / batch)
         expected = steps * (batch * network["seconds_per_sample"] + parameters * cluster["compute"]["seconds_per_update"])

@@ -179,6 +179,7 @@ SEEN = {
     "parameters": lambda run: run.summary["parameters"],
     "order": lambda run: [run.operations(rank) for rank in range(run.summary["grid"]["ranks"])],
     "refusal": lambda run: (run.code, run.complaints),
+    "forecast": lambda run: sorted(run.summary.keys() & {"predicted", "measured", "prediction_error"}),
     "phases": lambda run: "time of rank 0 by phase:" in run.stdout,
 }
 
@@ -260,6 +261,7 @@ RUN = {
     "run/timing": same(True, {}, "phases"),
     "run/watchdog": Key(2, {"run/watchdog": 3}, ("refusal",), ranks=2, how=stopped,
                         check=lambda _, run: ("no response for 2 s (run/watchdog)" in run.complaints[0], True)),
+    "run/cluster": same(str(support.DECKS.parent / "clusters" / "abci.toml"), {}, "forecast"),
     "run/device_aware_mpi": same("off", {}, ("memory", "peak"), ranks=2, on="host"),
     "run/precision": Key("bf16", differs=("hash", "memory")),
 }

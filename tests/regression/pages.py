@@ -84,7 +84,8 @@ class BashCompletion(support.RunTest):
         self.assertEqual(self.complete("--v"), {"--version"})
         self.assertLessEqual({"-d", "-r", "--restart", "--time-limit", "--help"}, self.complete("train", "-"))
         self.assertEqual(self.complete("train", "--re"), {"--restart"})
-        self.assertEqual(self.complete("plan", ""), {"calibrate", "predict", "schedule", "place", "search"})
+        self.assertEqual(self.complete("plan", ""),
+                         {"calibrate", "predict", "deck", "schedule", "place", "search"})
         self.assertEqual(self.complete("plan", "predict", "--m"), {"--mode"})
         self.assertEqual(self.complete("plan", "predict", "--mode", ""), {"exact", "paper"})
         self.assertEqual(self.complete("plan", "predict", "small.toml", "run/se"), {"run/seed="})

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import time
 
 import support
@@ -9,10 +10,12 @@ from support import DECKS, run
 
 CLUSTERS = DECKS.parent / "clusters"
 ABCI = ("--cluster", CLUSTERS / "abci.toml")
-KEYS = ["strategy", "split", "ranks", "stages", "replicas", "parts", "feasible", "reason", "step_s", "epoch_s",
-        "epoch_compute_s", "epoch_communication_s", "communication", "memory_bytes", "limiter"]
+KEYS = ["strategy", "split", "ranks", "stages", "replicas", "parts", "feasible", "reason", "detail", "step_s", "epoch_s",
+        "epoch_compute_s", "epoch_communication_s", "communication", "hidden", "memory_bytes", "limiter"]
 PAPER = ["serial", "data", "spatial", "filter", "channel", "pipeline", "data+filter", "data+spatial"]
-EXACT = ["serial", "data", "spatial", "filter", "channel", "grid", "pipeline", "data+filter", "data+spatial", "data+grid"]
+EXACT = ["serial", "data", "spatial", "filter", "channel", "grid", "pipeline", "data+filter", "data+spatial", "data+grid",
+         "pipeline-message-driven", "pipeline-1f1b", "pipeline-1f1b-eager", "pipeline-gpipe",
+         "sil-free", "sil-frozen", "sil-relay", "local-sgd"]
 
 
 class Predictions(support.RunTest):
@@ -62,6 +65,45 @@ class Predictions(support.RunTest):
         self.assertLessEqual({"more_ranks_than_one", "more_ranks_than_batch", "more_ranks_than_filters",
                               "more_ranks_than_channels", "more_ranks_than_layers"}, reasons)
 
+    def test_strategies_of_this_program(self):
+        """Memory is what a dry run prints, and heads are counted."""
+        deck = DECKS / "resnet-emnist.toml"
+        data = ("data/kind=glyphs", "data/samples=500", "data/test_samples=50")
+        plans = {"sil-relay": ("strategy/kind=sil",),
+                 "pipeline-1f1b": ("strategy/kind=pipeline", "strategy/schedule=1f1b"),
+                 "local-sgd": ("strategy/kind=local-sgd",), "data": ("strategy/kind=joint",)}
+        for name, changes in plans.items():
+            with self.subTest(name):
+                microbatches = 4 if name.startswith("pipeline") else 1
+                both = (*data, *changes, "strategy/stages=2", "strategy/cuts=flops",
+                        f"strategy/microbatches={microbatches}")
+                row, = self.predict(deck, *both, "--strategy", name, "--ranks", 2)
+                result = run("train", deck, *both, "strategy/replicas=0", "-n", "--ranks", 2)
+                self.assertDone(result)
+                ranks = [line.split() for line in result.stdout.splitlines() if re.match(r"# +\d+ +\d+ +\d+-\d+ ", line)]
+                most = max(sum(float(number) * {"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9}[unit]
+                               for number, unit in zip(words[-10::2], words[-9::2])) for words in ranks)
+                self.assertAlmostEqual(row["memory_bytes"] / most, 1, delta=0.02)
+        free, frozen, relay = self.predict(deck, *data, "--strategy", "sil-free,sil-frozen,sil-relay", "--ranks", 2)
+        self.assertLess(free["epoch_s"], frozen["epoch_s"])
+        self.assertLess(relay["epoch_s"], frozen["epoch_s"])
+        self.assertEqual((list(free["communication"]), list(relay["communication"])), ([], ["stage"]))
+        cut = (*data, "strategy/kind=sil", "strategy/cuts=[4]", "--strategy", "sil-relay", "--ranks", 2)
+        depths = [self.predict(deck, f"strategy/head_depth={depth}", *cut)[0]["epoch_compute_s"] for depth in (0, 2)]
+        self.assertLess(depths[0], depths[1])
+
+    def test_stages_and_replicas(self):
+        rows = self.predict(DECKS / "demo.toml", "strategy/bucket_kib=64", "--strategy", "pipeline-1f1b,sil-relay",
+                            "--ranks", "2,3,4", "--stages", 2)
+        self.assertEqual([(row["stages"], row["replicas"], row["reason"]) for row in rows],
+                         [*2 * [(2, 1, "none")], *2 * [(2, 1, "stages_do_not_divide_ranks")],
+                          *2 * [(2, 2, "none")]])
+        self.assertGreater(rows[5]["hidden"]["gradients"], 0)
+        layers = "network/layers=[{type='dense',units=8},{type='batch-norm',replicas=true},{type='dense'}]"
+        (refused,) = self.predict(self.deck, "strategy/cuts=flops", layers, "--strategy", "local-sgd", "--ranks", 2)
+        self.assertEqual(refused["reason"], "refused_by_train")
+        self.assertIn("needs all replicas in every step", refused["detail"])
+
     def test_memory(self):
         rows = self.predict(DECKS / "paradl-cosmoflow.toml", *ABCI, "--mode", "paper", "--strategy", "data", "--ranks", "4,8")
         self.assertEqual([row["reason"] for row in rows], 2 * ["not_enough_memory"])
@@ -106,6 +148,65 @@ seconds = 1e-1
         self.assertLess(message, 1e-1)
 
 
+class Decks(support.RunTest):
+    def choose(self, deck, *arguments):
+        """The JSON, and the deck that was written."""
+        best = self.folder / "best.toml"
+        result = run("plan", "deck", deck, "-o", best, "--json", "-", *arguments)
+        self.assertDone(result)
+        return json.loads(result.stdout), best
+
+    def cluster(self, latency, memory=0):
+        return self.write("cluster.toml", f"[node]\nmemory = {memory}\n[[link]]\nlatency = {latency}\nbandwidth = 1e12\n")
+
+    def test_the_deck_runs_unchanged_and_is_the_fastest_predicted(self):
+        """Fast links favour replicas, slow ones stages that exchange little."""
+        for latency, local, wanted in ((1e-9, False, {"data"}), (1e-9, True, {"data", "local-sgd", "sil-free"}),
+                                       (1, False, None), (1, True, {"sil-free"})):
+            with self.subTest(latency=latency, local=local):
+                flags = ("--allow-local",) if local else ()
+                cluster = self.cluster(latency)
+                found, best = self.choose(self.deck, "--cluster", cluster, "--ranks", 2, *flags)
+                name = found["chosen"]["strategy"]
+                if wanted is not None:
+                    self.assertIn(name, wanted)
+                self.assertEqual(found["may_change_accuracy"], name.startswith(("sil", "local")))
+                self.assertLessEqual(found["chosen"]["epoch_s"], found["second"]["epoch_s"])
+                self.assertEqual("local" in found, not local)
+                rows = json.loads(run("plan", "predict", best, "--cluster", cluster, "--ranks", 2, "--strategy", name,
+                                      "--stages", found["chosen"]["stages"], "--json", "-").stdout)
+                self.assertEqual([(row["epoch_s"], row["memory_bytes"]) for row in rows],
+                                 [(found["chosen"]["epoch_s"], found["chosen"]["memory_bytes"])])
+                result = run("train", best, "run/steps=3", ranks=2)
+                self.assertDone(result)
+
+    def test_what_is_said(self):
+        best = self.folder / "best.toml"
+        result = run("plan", "deck", self.deck, "--ranks", 2, "-o", best, ranks=2)
+        self.assertDone(result)
+        for part in ("chosen: ", "second best: ", "with --allow-local: ", "its accuracy may differ",
+                     f"mpirun -n 2 partita train {best}", "links between ranks: assumed"):
+            self.assertIn(part, result.stdout)
+        result = run("plan", "deck", self.deck, "--ranks", 2, "-o", best, "--allow-local")
+        self.assertIn("its accuracy may differ from that of conventional training", result.stdout)
+        norms = ("strategy/cuts=flops", "network/layers=[{type='dense',units=8},{type='batch-norm'},{type='dense'}]")
+        result = run("plan", "deck", self.deck, *norms, "--ranks", 2, "-o", best, "--cluster", self.cluster(1e-9))
+        self.assertIn("batch-norm sees 1/2 of a batch at a time", result.stdout)
+
+    def test_memory_and_refusals(self):
+        best = self.folder / "best.toml"
+        small = self.cluster(1e-6, 1000)
+        for arguments, part in ((("--ranks", 2, "--cluster", small), "fits into node/memory, 1.00 kB; the smallest needs"),
+                                (("--ranks", 512, "training/batch=1"), "fits the network and the batch"),
+                                (("--ranks", 2, "--cluster", self.folder / "none.toml"), "no such description of a")):
+            result = run("plan", "deck", self.deck, "-o", best, *arguments)
+            self.assertRefused(result, part)
+            self.assertFalse(best.exists())
+        self.assertRefused(run("plan", "deck", self.deck, "--ranks", 2, "-o", self.deck), "is also an input")
+        self.assertRefused(run("plan", "deck", self.deck, "--ranks", 2), "--output is required")
+        self.assertRefused(run("plan", "deck", self.deck, "-o", best), "--ranks is required")
+
+
 class Refusals(support.RunTest):
     def refused(self, *arguments, parts, ranks=1):
         self.assertRefused(run("plan", "predict", *arguments, ranks=ranks), *parts)
@@ -113,7 +214,7 @@ class Refusals(support.RunTest):
     def test_command(self):
         for ranks in (1, 2):
             self.assertRefused(run("plan", ranks=ranks), "a command is required after plan: "
-                               "calibrate, predict, schedule, place or search")
+                               "calibrate, predict, deck, schedule, place or search")
         self.refused(parts=["DECK is required"])
         self.refused(self.deck, "--bogus", parts=["unknown argument '--bogus'", "partita plan predict --help"])
         self.assertDone(run("plan", "--help"))
@@ -126,6 +227,9 @@ class Refusals(support.RunTest):
         self.refused(self.deck, "--mode", "papers", parts=["--mode", "not in {exact,paper}"])
         self.refused(self.deck, "--scaling", "small", parts=["--scaling", "not in {strong,weak}"])
         self.refused(self.deck, "--strategy", "grid", "--mode", "paper", parts=["'grid' needs --mode exact"], ranks=2)
+        self.refused(self.deck, "--strategy", "sil-relay", "--mode", "paper", parts=["'sil-relay' needs --mode exact"])
+        self.refused(self.deck, "--stages", "2", "--mode", "paper", parts=["--stages needs --mode exact"])
+        self.refused(self.deck, "--stages", "0", parts=["--stages"])
         self.refused(self.deck, "--json", self.deck, parts=["is also an input"])
         self.refused(self.deck, "--json", "/dev/null/nowhere/x", parts=["/dev/null/nowhere"])
         self.refused(self.folder / "none.toml", parts=["none.toml: no such deck"])

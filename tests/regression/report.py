@@ -31,6 +31,7 @@ RUNS = {
     "joint": (1, ("strategy/kind=joint", "data/validation=0.1")),
     "pipeline": (4, ("strategy/kind=pipeline", "strategy/replicas=2", "strategy/microbatches=4", "run/trace=2")),
     "local-sgd": (2, ("strategy/kind=local-sgd", "strategy/replicas=2")),
+    "forecast": (2, ("strategy/kind=joint", "strategy/replicas=2", f"run/cluster={ROOT / 'clusters' / 'abci.toml'}")),
     "text": (1, ("data/kind=grammar", "data/sequence=16", "data/classes=0", TEXT, "strategy/kind=joint")),
 }
 CHANGED = {"run/seed", "run/epochs", "run/log_every", "data/image_size", "data/classes", "data/samples",
@@ -149,8 +150,9 @@ class Reports(support.RunTest):
                 self.check_curves(page, folder)
                 heads = [head for head in page.texts["all h2"] if head != "Notes"]
                 schedule = ["Schedule"] if name == "pipeline" else []
-                self.assertEqual(heads, ["Curves", "Partition and memory", "Time", "Traffic", *schedule, "Settings",
-                                         "Software and machine"])
+                forecast = ["Prediction"] if name == "forecast" else []
+                self.assertEqual(heads, ["Curves", "Partition and memory", "Time", *forecast, "Traffic", *schedule,
+                                         "Settings", "Software and machine"])
                 self.assertEqual(page.texts["all h1"], [name])
                 shown = {key for key, _, _ in page.numbers}
                 self.assertLessEqual({"test_accuracy", "test_loss", "train_seconds", "evaluation_seconds", "parameters",
@@ -202,6 +204,42 @@ class Reports(support.RunTest):
                 spent = sum(event["dur"] / 1e3 for event in events
                             if (event["pid"], event["tid"], event["cat"]) == (pid, tid, kind))
                 self.assertAlmostEqual(float(text), spent, places=2)
+
+    def test_prediction(self):
+        folder = self.trained("forecast")
+        page, summary = self.page(folder), support.summary_of(folder)
+        self.check_numbers(page, summary)
+        shown = {key for key, _, _ in page.numbers}
+        self.assertLessEqual({f"{side}.{term}" for side in ("predicted", "measured", "prediction_error")
+                              for term in ("step_s", "compute_s", "memory_bytes")}, shown)
+        self.assertLessEqual({"measured.communication.gradients", "predicted.communication.gradients"}, shown)
+        titles = [title for figure in page.figures.values() for title in figure["titles"]]
+        self.assertTrue(any(title.startswith("measured, computing: ") for title in titles), titles)
+        self.assertNotIn("Prediction", self.page(self.trained("joint")).texts["all h2"])
+        del summary["measured"]["step_s"]
+        (folder / "summary.json").write_text(json.dumps(summary))
+        self.assertNotIn("Prediction", self.page(folder).texts["all h2"])
+
+    def test_scaling(self):
+        folder, file = self.trained("joint"), self.folder / "predictions.json"
+        self.assertDone(support.run("plan", "predict", self.deck, "--ranks", "1,2,4", "--json", file))
+        predictions = [row for row in json.loads(file.read_text()) if row["feasible"]]
+        page = self.page(folder, "--predictions", file)
+        rows = page.table("Predictions for each number of ranks")[1:]
+        self.assertEqual([(row[0], row[1], row[6]) for row in rows],
+                         [(str(row["ranks"]), row["strategy"], row["limiter"])
+                          for row in sorted(predictions, key=lambda row: (row["ranks"], row["epoch_s"]))])
+        titles = [title for figure in page.figures.values() for title in figure["titles"] if title.startswith("ranks ")]
+        self.assertEqual([title.splitlines()[0] for title in titles], ["ranks 1", "ranks 2", "ranks 4"])
+        self.assertIn("limited by compute", titles[0])
+        self.check_numbers(page, support.summary_of(folder))
+        self.assertIn("is the file with the predictions",
+                      self.refused(folder, "--predictions", file, "--overwrite", "-o", file))
+        for text, words in (("{", "not JSON"), ("{}", "is not a list"), ("[]", "has no feasible prediction"),
+                            ('[{"feasible": true, "epoch_s": -1}]', "has no feasible prediction")):
+            file.write_text(text)
+            self.assertIn(words, self.refused(folder, "--predictions", file))
+        self.assertIn("no such file", self.refused(folder, "--predictions", self.folder / "none.json"))
 
     def test_recovery_is_marked(self):
         figure = self.page(self.trained("frozen")).figures["loss"]
@@ -399,6 +437,14 @@ class Others(support.RunTest):
         path.write_text(whole.replace("run_step", "x", 1))
         self.assertIn("no column run_step", self.said("plot_history.py", self.folder / "run"))
         self.assertEqual(len(history(self.folder / "run")), len(whole.splitlines()) - 1)
+
+    def test_predictions(self):
+        file = self.write("predictions.json", "[]")
+        self.assertIn("has no feasible prediction", self.said("plot_prediction.py", file, "-o", self.folder / "x.png"))
+        self.assertDone(support.run("plan", "predict", self.deck, "--ranks", "1,2", "--json", file))
+        train(self.folder / "run", self.deck)
+        self.assertIn("has no prediction; train with run/cluster=FILE",
+                      self.said("plot_prediction.py", file, self.folder / "run", "-o", self.folder / "x.png"))
 
     def test_traces(self):
         trace = self.write("trace.json", '{"displayTimeUnit": "ms", "traceEvents": [\n]}\n')

@@ -28,7 +28,7 @@ CostModel modelOf(const Case& which, const Cluster& cluster = abci(), const Pape
   const RunConfig config = loadDeck(source_dir + "/input-decks/" + which.deck + ".toml", {});
   CostTask task;
   task.layers = layerCosts(planNetwork(config.network, which.input, config.data.classes));
-  task.timing = cluster.timing(which.deck);
+  task.timing = cluster.timing(which.deck, 0);
   task.samples = static_cast<double>(config.data.samples);
   task.batch = static_cast<double>(config.training.batch);
   task.batch_per_replica = true;

@@ -397,8 +397,9 @@ TEST_CASE("A deck is placed about as well as any cuts, replicas and micro-batche
   CostTask task;
   task.layers = layerCosts(layers);
   task.batch = 96.0;
-  task.schedule = PipelineSchedule::one_f_one_b;
-  task.memory = std::make_shared<ProgramMemory>(deck, layers);
+  deck.strategy.pipeline.schedule = PipelineSchedule::one_f_one_b;
+  deck.training.batch = 96;
+  task.program = std::make_shared<Program>(deck, layers);
   for (const double bandwidth : {1e8, 1e9, 1e11}) {
     for (const std::int64_t ranks : {1, 2, 3, 4}) {
       INFO(bandwidth << " bytes/s, " << ranks << " ranks");

@@ -1,6 +1,7 @@
 #include "partita/comm/wait.hpp"
 
 #include "partita/comm/mpi.hpp"
+#include "partita/comm/wait_times.hpp"
 #include "partita/core/clock.hpp"
 
 #include <algorithm>
@@ -21,6 +22,17 @@ thread_local Watcher* watcher = nullptr;
 // Pauses are microseconds apart; after a gap this long, the process itself was stopped.
 constexpr std::chrono::seconds stopped_after{2};
 
+thread_local std::vector<std::pair<const char*, double>> wait_times; // few, so that a search is short
+
+void addWaitTime(const char* what, double seconds) {
+  const auto found = std::find_if(wait_times.begin(), wait_times.end(),
+                                  [what](const auto& other) { return other.first == what; });
+  if (found == wait_times.end())
+    wait_times.emplace_back(what, seconds);
+  else
+    found->second += seconds;
+}
+
 void callIdleHooks() {
   if (std::exchange(in_idle_hook, true)) return;
   for (const auto* hook : idle_hooks) (*hook)();
@@ -29,8 +41,24 @@ void callIdleHooks() {
 
 } // namespace
 
+std::map<std::string, double> waitTimes() {
+  std::map<std::string, double> times; // the same words may have several addresses
+  for (const auto& [what, seconds] : wait_times) times[what] += seconds;
+  return times;
+}
+
+void resetWaitTimes() {
+  wait_times.clear();
+}
+
+UncountedWaits::UncountedWaits() : _before(wait_times) {}
+UncountedWaits::~UncountedWaits() {
+  wait_times = _before;
+}
+
 void Waiting::pause() {
   const auto now = Clock::now();
+  if (_start != Clock::time_point()) addWaitTime(_what.what, secondsBetween(_last, now));
   if (_start == Clock::time_point() || now - _last > stopped_after) _start = now;
   _last = now;
   // Most waits between stages of equal speed are short: spin a little before yielding the core.
@@ -45,6 +73,7 @@ void Waiting::pause() {
 }
 
 void Waiting::over() const {
+  if (_start != Clock::time_point()) addWaitTime(_what.what, secondsSince(_last));
   if (_last - _start > std::chrono::seconds(1)) alive(); // this wait may have been reported
 }
 

@@ -24,6 +24,9 @@ Section describeRun(RunSection& run) {
   section.add(
       "precision", choice(run.precision),
       "parameters, gradients and activations: float, or rounded to 16 bits with float master weights");
+  section.add("cluster", &run.cluster,
+              "description of the cluster by which time and memory are predicted and compared with the run; "
+              "empty: no prediction");
   return section;
 }
 

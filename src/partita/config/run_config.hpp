@@ -59,6 +59,7 @@ struct RunSection {
   std::int64_t watchdog = 600;     ///< seconds a rank may be silent while others wait; 0: no limit
   Switch device_aware_mpi = Switch::automatic; ///< pass device buffers to MPI?
   Precision precision = Precision::single;     ///< of what layers compute with
+  std::string cluster; ///< description of the cluster for a prediction to compare with; empty: none
 };
 
 struct DataSection {

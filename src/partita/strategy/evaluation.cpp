@@ -1,6 +1,7 @@
 #include "partita/strategy/evaluation.hpp"
 
 #include "partita/comm/message.hpp"
+#include "partita/comm/wait_times.hpp"
 #include "partita/core/clock.hpp"
 #include "partita/core/region.hpp"
 #include "partita/data/order.hpp"
@@ -174,6 +175,7 @@ double Evaluator::afterStep(const ExecSpace& space, const Position& position, in
   if (!due(step)) return 0.0;
   fence(space, "partita::Evaluator::afterStep");
   _context.grid.world().barrier(); // time that a fast rank waits belongs to training
+  const UncountedWaits uncounted;
   const auto start = Clock::now();
   const Dataset& set = _context.sets.validation.size() > 0 ? _context.sets.validation : _context.sets.test;
   Evaluation result =

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "partita/comm/wait_times.hpp"
 #include "partita/core/clock.hpp"
 
 namespace partita {
@@ -10,12 +11,13 @@ struct RunTimes {
   double evaluation = 0.0;
 };
 
-/// Measures RunTimes; runs while a strategy trains.
+/// Measures RunTimes; runs while a strategy trains. Wait times count from its start.
 class TrainingClock {
  public:
   explicit TrainingClock(const RunTimes& spent = {}) : _spent(spent) {}
 
   void start() {
+    resetWaitTimes();
     _running = true;
     _start = Clock::now();
   }

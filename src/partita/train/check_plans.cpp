@@ -10,6 +10,7 @@
 #include "partita/plan/run_length.hpp"
 #include "partita/plan/strategy_plan.hpp"
 #include "partita/train/banner.hpp"
+#include "partita/train/forecast.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -159,6 +160,8 @@ void dryRun(const RunConfig& deck, int ranks) {
             " classes; " + std::to_string(count.steps) + " steps per stage");
   showPartition(config, partition, grid,
                 deviceKind(chooseMessagePaths(config.run.device_aware_mpi, config.strategy.wire)));
+  if (const auto predicted = predictedCost(config, sets, partition, grid))
+    Log::info("# " + costLine(*predicted));
   Log::info("# dry run: nothing was trained");
 }
 

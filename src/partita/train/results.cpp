@@ -126,6 +126,7 @@ std::string textOf(const Summary& summary, const RunConfig& deck, const Partitio
   json.add("bytes_evaluation", counters.evaluation);
   json.add("peak_device_bytes", counters.device);
   json.add("peak_rss_bytes", counters.resident);
+  if (summary.predicted && summary.measured) addCosts(json, *summary.predicted, *summary.measured);
   json.add("warnings", Log::warnings());
   json.add("provenance", provenanceObject(summary.provenance));
   return json.text() + "\n";
@@ -152,6 +153,7 @@ void show(const Summary& summary, const RunConfig& deck, const Partition& partit
       formatBytes(static_cast<double>(counters.between_replicas)).c_str());
   Log::info(std::string(line) + parts);
   Log::info("parameters_hash " + summary.parameters_hash);
+  if (summary.predicted && summary.measured) Log::info(costLine(*summary.predicted, *summary.measured));
 }
 
 /// Runs collective work on a file in a thread, if MPI allows that, so that this thread notices a file system

@@ -4,10 +4,12 @@
 #include "partita/io/run_file.hpp"
 #include "partita/strategy/evaluation.hpp"
 #include "partita/strategy/run_context.hpp"
+#include "partita/train/forecast.hpp"
 #include "partita/train/monitor.hpp"
 #include "partita/train/run_directory.hpp"
 #include "partita/train/setup.hpp"
 
+#include <optional>
 #include <string>
 
 namespace partita {
@@ -19,6 +21,7 @@ struct Summary {
   RunTimes times;
   RunLength length;
   Provenance provenance;
+  std::optional<StepCost> predicted, measured; ///< of a step, with `run/cluster`
 };
 
 /// Completes the history of a finished run, writes `parameters.h5` and `summary.json` into its directory, if

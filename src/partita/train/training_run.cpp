@@ -3,6 +3,7 @@
 #include "partita/comm/agree.hpp"
 #include "partita/config/write_deck.hpp"
 #include "partita/core/log.hpp"
+#include "partita/core/memory.hpp"
 #include "partita/core/region.hpp"
 #include "partita/io/read_run_file.hpp"
 #include "partita/io/stage_tensors.hpp"
@@ -93,12 +94,15 @@ Outcome trainDeck(const Communicator& world, const RunConfig& deck, const RunDir
   const std::string& restart_file = options.start.file;
   const ExecSpace space;
   Provenance provenance = showBanner(space, world, options.command_line);
+  AllocationCounter::restartPeak(); // the banner measures a product
   Setup setup(world, deck, directory.scratch());
   provenance.emplace_back("messages", showMessagePaths(setup.grid));
   const RunConfig& config = setup.config;
   const Plans& plans = setup.plans;
   showPartition(config, plans.partition, setup.grid.plan(), deviceKind(setup.grid.paths()));
 
+  std::optional<StepCost> predicted;
+  collectively(world, [&] { predicted = predictedCost(config, plans.sets, plans.partition, plans.grid); });
   const RunLength length = planRunLength(config, plans.sets.train.size());
   Restart restart;
   collectively(world, [&] {
@@ -134,7 +138,12 @@ Outcome trainDeck(const Communicator& world, const RunConfig& deck, const RunDir
   const RunContext context{
       config,  plans.partition, setup.grid, plans.sets,    setup.stages,        monitor,
       control, clock,           length,     restart.start, directory.scratch(), trace.get()};
+  const double before = clock.times().training;
   const bool done = train(space, context);
+  const std::int64_t taken = length.total() - first;
+  std::optional<StepCost> measured;
+  if (predicted && done && taken > 0)
+    measured = measuredCost(config, setup.grid, clock.times().training - before, taken, length.turns);
   const bool kept = control.finish();
   mailbox.close();
   monitor.pump();
@@ -150,6 +159,8 @@ Outcome trainDeck(const Communicator& world, const RunConfig& deck, const RunDir
   summary.times = clock.times();
   summary.length = length;
   summary.provenance = provenance;
+  summary.predicted = predicted;
+  summary.measured = measured;
   try {
     writeResults(summary, facts, setup, monitor, directory);
   } catch (const AgreedError& error) { // at this point the disk is at fault, not the deck

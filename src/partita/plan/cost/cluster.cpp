@@ -18,9 +18,11 @@ const Link& LinkTable::of(std::int64_t ranks) const {
   return rows.back().link;
 }
 
-NetworkTiming Cluster::timing(const std::string& deck) const {
+NetworkTiming Cluster::timing(const std::string& deck, std::int64_t parameters) const {
   for (const NetworkTiming& network : networks)
     if (network.deck == deck) return network;
+  for (const NetworkTiming& network : networks)
+    if (network.parameters > 0 && network.parameters == parameters) return network;
   return {};
 }
 
@@ -59,6 +61,7 @@ Section describe(MessageRow& row) {
 Section describe(NetworkTiming& row) {
   Section section{"network", ""};
   section.add("deck", &row.deck, "").required = Required::always;
+  section.add("parameters", &row.parameters, atLeast(0), "parameters", "");
   section.add("seconds_per_sample", &row.seconds_per_sample, atLeast(0), "seconds", "");
   section.add("spatial_layers", &row.spatial_layers, atLeast(0), "layers", "");
   return section;
@@ -74,6 +77,7 @@ std::vector<Section> describe(Cluster& cluster) {
   compute.add("flops", &cluster.flops, above(0), "per second and rank", "");
   compute.add("seconds_per_update", &cluster.seconds_per_update, atLeast(0), "seconds per parameter", "");
   compute.add("seconds_per_reduced_byte", &cluster.seconds_per_reduced_byte, atLeast(0), "seconds", "");
+  compute.add("overlap", &cluster.overlap, within(0, 1), "of the time of messages", "");
   Contention& phi = cluster.contention;
   for (const auto& [key, field] :
        {std::pair<const char*, double*>{"data_filter_inside", &phi.data_filter_inside},
@@ -158,6 +162,7 @@ std::string numberText(double value) {
 
 std::string linkText(const char* section, const LinkTable& table) {
   std::string text;
+  if (table.assumed) return text;
   for (const LinkTable::Row& row : table.rows) {
     const std::string ranks =
         row.ranks > 0 && row.ranks < most_ranks ? "ranks = " + std::to_string(row.ranks) + "\n" : "";
@@ -189,11 +194,13 @@ std::string clusterText(const Cluster& cluster) {
       "\n\n[compute]\nflops = " + numberText(cluster.flops) +
       "\nseconds_per_update = " + numberText(cluster.seconds_per_update) +
       "\nseconds_per_reduced_byte = " + numberText(cluster.seconds_per_reduced_byte) +
+      "\noverlap = " + numberText(cluster.overlap) +
       "\n\n[contention]\ndata_filter_inside = " + numberText(phi.data_filter_inside) +
       "\ndata_filter = " + numberText(phi.data_filter) + "\nhalo = " + numberText(phi.halo) +
       "\ngather = " + numberText(phi.gather) + "\nleaders = " + numberText(phi.leaders) + "\n";
   for (const NetworkTiming& network : cluster.networks)
     text += "\n[[network]]\ndeck = " + quotedText(network.deck) +
+            "\nparameters = " + std::to_string(network.parameters) +
             "\nseconds_per_sample = " + numberText(network.seconds_per_sample) +
             "\nspatial_layers = " + std::to_string(network.spatial_layers) + "\n";
   return text + linkText("link", cluster.links) + linkText("staged_link", cluster.staged);

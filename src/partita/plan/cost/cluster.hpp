@@ -14,6 +14,7 @@ struct LinkTable {
     Link link;
   };
   std::vector<Row> rows; ///< sorted by ranks; never empty
+  bool assumed = false;  ///< neither measured nor taken from a file, and not written to one
 
   /// The link that limits a ring of `ranks` ranks: the first row for at least as many, otherwise the last
   /// row.
@@ -34,6 +35,7 @@ struct NetworkTiming {
   std::string deck;                ///< name of its deck without folder and suffix
   double seconds_per_sample = 0;   ///< of a training step on one rank; 0: from the rate of the rank
   std::int64_t spatial_layers = 0; ///< spatial: convolutions that are split; 0: all
+  std::int64_t parameters = 0;     ///< of the network, by which it is found under another name; 0: unknown
 };
 
 /// A cluster as the cost model sees it. Defaults are those of no machine in particular.
@@ -46,13 +48,15 @@ struct Cluster {
   double flops = 1e12;          ///< per second and rank
   double seconds_per_update = 0.0;       ///< of one parameter
   double seconds_per_reduced_byte = 0.0; ///< of the additions in a sum over ranks
-  LinkTable links{{{0, {2e-6, 1e-10, {}}}}};
+  double overlap = 1.0; ///< the part of the time of messages in flight that computing can hide
+  LinkTable links{{{0, {2e-6, 1e-10, {}}}}, true};
   LinkTable staged{}; ///< of halos and gathers, where these take another path; no rows: as the others
   Contention contention{};
   std::vector<NetworkTiming> networks{};
 
   const LinkTable& layerLinks() const { return staged.rows.empty() ? links : staged; }
-  NetworkTiming timing(const std::string& deck) const; ///< a row of zeros if there is none
+  /// What is known about a deck, or about another one with as many parameters; zeros if there is neither.
+  NetworkTiming timing(const std::string& deck, std::int64_t parameters) const;
 };
 
 /// The description as a file that `parseCluster` reads, with numbers of six digits.

@@ -3,7 +3,7 @@
 #include "partita/plan/cost/cluster.hpp"
 #include "partita/plan/cost/layer_cost.hpp"
 #include "partita/plan/cost/prediction.hpp"
-#include "partita/plan/cost/program_memory.hpp"
+#include "partita/plan/cost/program.hpp"
 
 #include <memory>
 
@@ -17,10 +17,15 @@ struct CostTask {
   double batch = 1.0;   ///< samples per step: B, over all replicas, or per replica
   bool batch_per_replica = false;
   std::int64_t segments = 0; ///< microbatches of a pipeline: S; 0: as many as there are stages
-  PipelineSchedule schedule = PipelineSchedule::gpipe;
-  /// Exact mode: the memory of this program; null: two copies of all items, as in the paper.
-  std::shared_ptr<const ProgramMemory> memory{};
+  std::int64_t stages = 0;   ///< of pipelines and of `sil`, the rest are replicas; 0: one per rank
+  std::shared_ptr<const Program> program{}; ///< for exact mode
 };
+
+/// The task of a deck, in exact mode. `samples` of a shape and with classes as the deck's data have them.
+CostTask costTask(const RunConfig& deck, const Shape& shape, std::int64_t classes, std::size_t samples);
+
+/// Number of layers that can be cut apart.
+std::int64_t cuttableLayers(const std::vector<LayerCost>& layers);
 
 /// Seconds of one row on one rank that has all of it.
 struct LayerTime {
@@ -46,15 +51,22 @@ class CostModel {
  public:
   CostModel(CostTask task, Cluster cluster, CostMode mode, PaperForm form = {});
 
-  /// Does the mode have this strategy? The paper has no grids.
+  /// Does the mode have this strategy? The paper has neither grids nor strategies of this program.
   bool has(CostStrategy strategy) const;
   /// Cost of a strategy that the mode has.
   Prediction predict(CostStrategy strategy, std::int64_t ranks) const;
+  /// Exact mode: cost of a plan of this program.
+  Prediction predict(const ProgramRun& run) const;
+  /// The plan whose cost `predict` gives for `serial`, `data` and the strategies of this program.
+  ProgramRun runFor(const Prediction& prediction) const;
 
   const CostTask& task() const { return _task; }
   const std::vector<LayerTime>& times() const { return _times; } ///< one per row of the task
 
  private:
+  void predictOwn(Prediction& prediction) const;
+  void checkMemory(Prediction& prediction) const;
+
   CostTask _task;
   Cluster _cluster;
   CostMode _mode;

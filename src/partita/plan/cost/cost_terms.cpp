@@ -17,21 +17,24 @@ std::vector<std::size_t> rowsOf(const std::vector<LayerCost>& layers, LayerWork 
 }
 
 bool dividesLayers(CostStrategy strategy) {
-  return strategy != CostStrategy::serial && strategy != CostStrategy::data &&
-         strategy != CostStrategy::pipeline;
+  return strategy != CostStrategy::serial && strategy != CostStrategy::data && !isOwn(strategy);
 }
 
-RankGrid gridOf(CostStrategy strategy, std::int64_t ranks, std::int64_t node_ranks) {
+/// `stages`: those of strategies that cut the network; 0: one per rank.
+RankGrid gridOf(CostStrategy strategy, std::int64_t ranks, std::int64_t node_ranks, std::int64_t stages) {
   RankGrid grid;
   const std::int64_t inside = std::min(ranks, node_ranks);
+  if (isOwn(strategy) && strategy != CostStrategy::local_sgd) {
+    grid.stages = stages > 0 ? stages : ranks;
+    grid.replicas = std::max<std::int64_t>(1, ranks / grid.stages);
+    return grid;
+  }
   switch (strategy) {
   case CostStrategy::serial:
     break;
   case CostStrategy::data:
+  case CostStrategy::local_sgd:
     grid.replicas = ranks;
-    break;
-  case CostStrategy::pipeline:
-    grid.stages = ranks;
     break;
   case CostStrategy::data_filter:
   case CostStrategy::data_spatial:
@@ -76,11 +79,49 @@ Prediction startPrediction(const CostTerms& terms, CostStrategy strategy, std::i
   prediction.strategy = strategy;
   prediction.split = splitOf(strategy);
   prediction.ranks = ranks;
-  prediction.grid = gridOf(strategy, ranks, terms.cluster.node_ranks);
+  prediction.grid = gridOf(strategy, ranks, terms.cluster.node_ranks, terms.task.stages);
   const auto replicas = static_cast<double>(prediction.grid.replicas);
   prediction.batch = terms.task.batch * (terms.task.batch_per_replica ? replicas : 1.0);
   prediction.steps = std::ceil(terms.task.samples / prediction.batch);
   return prediction;
+}
+
+namespace {
+
+constexpr std::int64_t most_examined_ranks = 4096;
+
+/// Most ranks of a node whose next rank in the ring is on another node.
+double flowsOfNode(std::int64_t node, std::int64_t ranks, std::int64_t size, std::int64_t stride) {
+  std::int64_t most = 0, leaving = 0;
+  for (std::int64_t rank = 0; rank < std::min(ranks, most_examined_ranks); ++rank) {
+    if (rank % node == 0) leaving = 0;
+    const std::int64_t place = rank % (size * stride) / stride;
+    const std::int64_t next = rank + ((place + 1) % size - place) * stride;
+    if (next / node != rank / node) ++leaving;
+    most = std::max(most, leaving);
+  }
+  return asReal(most);
+}
+
+} // namespace
+
+RingPath ringPath(const Cluster& cluster, std::int64_t ranks, std::int64_t size, std::int64_t stride) {
+  const double flows = flowsOfNode(cluster.node_ranks, ranks, size, stride);
+  if (flows == 0.0) return {cluster.links.of(size), 1.0};
+  return {cluster.links.of(ranks), std::max(1.0, flows / asReal(cluster.node_cables))};
+}
+
+double backwardFlops(const std::vector<LayerCost>& layers, std::size_t row) {
+  return layers[row].weight_flops + (row > firstTrained(layers) ? layers[row].input_flops : 0.0);
+}
+
+double secondsPerFlop(const CostTerms& terms) {
+  double flops = 0.0, seconds = 0.0;
+  for (std::size_t i = 0; i < terms.times.size(); ++i) {
+    flops += terms.task.layers[i].forward_flops + backwardFlops(terms.task.layers, i);
+    seconds += terms.times[i].perSample();
+  }
+  return flops > 0.0 ? seconds / flops : 0.0;
 }
 
 Obstacle channelObstacle(const CostTask& task, const std::vector<std::size_t>& divided, CostStrategy strategy,

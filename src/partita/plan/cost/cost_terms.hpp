@@ -23,6 +23,21 @@ std::size_t firstTrained(const std::vector<LayerCost>& layers);
 /// of a node.
 Prediction startPrediction(const CostTerms& terms, CostStrategy strategy, std::int64_t ranks);
 
+/// What a ring of ranks sends over, if all rings like it send at once.
+struct RingPath {
+  const Link& link;
+  double flows; ///< that share the most loaded cable between nodes
+};
+
+/// Rings of `size` of the `ranks`, each `stride` after the one before; consecutive ranks fill a node. The
+/// flows of at most 4096 ranks are counted, because they repeat.
+RingPath ringPath(const Cluster& cluster, std::int64_t ranks, std::int64_t size, std::int64_t stride);
+
+/// FLOPs of the backward pass of a row, per sample.
+double backwardFlops(const std::vector<LayerCost>& layers, std::size_t row);
+/// Seconds on one rank, on average over the network.
+double secondsPerFlop(const CostTerms& terms);
+
 /// What the strategy needs besides memory; `divided` are the rows that are divided, for limits of channels.
 Obstacle channelObstacle(const CostTask& task, const std::vector<std::size_t>& divided, CostStrategy strategy,
                          std::int64_t parts);
@@ -30,7 +45,6 @@ Obstacle channelObstacle(const CostTask& task, const std::vector<std::size_t>& d
 /// The cuttable layers of a network in `stages` consecutive groups of nearly equal time: for each row its
 /// stage. There must be at least as many layers as stages.
 std::vector<std::int64_t> stagesOfRows(const CostTerms& terms, std::int64_t stages);
-std::int64_t cuttableLayers(const std::vector<LayerCost>& layers);
 
 /// Number of microbatches of a pipeline of so many stages.
 std::int64_t segmentsOf(const CostTask& task, std::int64_t stages);
@@ -38,6 +52,8 @@ std::int64_t segmentsOf(const CostTask& task, std::int64_t stages);
 /// Fill in times, exchanges and memory. The obstacles are checked before.
 void predictPaper(const CostTerms& terms, const PaperForm& form, Prediction& prediction);
 void predictExact(const CostTerms& terms, Prediction& prediction);
+/// The same for a plan of this program.
+void predictRun(const CostTerms& terms, const ProgramRun& run, Prediction& prediction);
 /// The obstacle of a strategy in each mode, apart from memory.
 Obstacle paperObstacle(const CostTerms& terms, const Prediction& prediction);
 Obstacle exactObstacle(const CostTerms& terms, const Prediction& prediction);

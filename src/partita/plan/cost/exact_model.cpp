@@ -1,6 +1,6 @@
 #include "partita/plan/cost/channel_grid.hpp"
 #include "partita/plan/cost/cost_terms.hpp"
-#include "partita/plan/cost/pipeline_events.hpp"
+#include "partita/plan/cost/gradient_buckets.hpp"
 #include "partita/plan/cost/spatial_split.hpp"
 
 #include <algorithm>
@@ -25,8 +25,6 @@ class ExactModel {
 
   void fill() {
     switch (_prediction.strategy) {
-    case CostStrategy::pipeline:
-      return pipeline();
     case CostStrategy::spatial:
     case CostStrategy::data_spatial:
       spatial();
@@ -157,37 +155,42 @@ class ExactModel {
   }
 
   /// Parts that have divided channels have gradients of their own weights, and the rings of all parts share
-  /// the cables of a node. Parts that have divided places add up those of the divided layers first.
+  /// the cables of a node. Sums over replicas go on while a rank computes. Parts that have divided places add
+  /// up those of the divided layers first.
   void sumGradients() {
-    double own = 0.0, of_places = 0.0;
+    double of_places = 0.0;
     const std::size_t prefix = spatialStrategy() && _parts > 1 ? spatialPrefix(_terms.task) : 0;
-    for (std::size_t i = 0; i < _rows.size(); ++i) {
-      own += _rows[i].parameters() * _shares[i].weights;
-      if (i < prefix) of_places += _rows[i].parameters();
-    }
+    for (std::size_t i = 0; i < prefix; ++i) of_places += _rows[i].parameters();
     if (of_places > 0.0) allReduce(ExchangeKind::gradients, _parts, of_places * bytes_per_item, inside());
-    const double rings = spatialStrategy() ? 1.0 : asReal(std::min(_parts, _terms.cluster.node_ranks));
-    const double flows = std::max(1.0, rings / asReal(_terms.cluster.node_cables));
-    allReduce(ExchangeKind::gradients, _replicas, own * bytes_per_item, across(), flows);
+    std::vector<GradientLayer> layers(_rows.size());
+    for (std::size_t i = 0; i < _rows.size(); ++i)
+      layers[i] = {_samples * _shares[i].work * _terms.times[i].forward,
+                   _samples * _shares[i].work * _terms.times[i].backward,
+                   _rows[i].parameters() * _shares[i].weights * bytes_per_item};
+    const RingPath path = ringPath(_terms.cluster, _prediction.ranks, _replicas, _parts);
+    const double flows = spatialStrategy() ? 1.0 : path.flows;
+    _prediction.add(gradientExchange(layers, bucketRule(_terms.task.program->deck()), _replicas,
+                                     _terms.cluster.overlap, [&](double bytes) {
+                                       return path.link.seconds(ringAllReduce(_replicas, bytes), flows) +
+                                              bytes * asReal(_replicas - 1) / asReal(_replicas) *
+                                                  _terms.cluster.seconds_per_reduced_byte;
+                                     }));
   }
 
   void finish() {
-    double seconds = 0.0, update = 0.0, items = 0.0;
+    double seconds = 0.0, update = 0.0;
     for (std::size_t i = 0; i < _rows.size(); ++i) {
       const Share& share = _shares[i];
       seconds += _terms.times[i].perSample() * share.work;
       update += _terms.times[i].update * share.weights;
-      items += _rows[i].parameters() * share.weights;
-      if (!_rows[i].in_place)
-        items += _samples * (_rows[i].inputs * share.input + _rows[i].outputs * share.output);
     }
     _prediction.epoch_compute = _prediction.steps * (_samples * seconds + update);
-    _prediction.memory = _terms.task.memory ? programMemory() : 2.0 * bytes_per_item * items;
+    _prediction.memory = memory();
   }
 
   /// What a replica would need, less the weights and outputs that other parts have.
-  double programMemory() const {
-    const StageMemory whole = _terms.task.memory->ofReplica(std::llround(_samples), _replicas);
+  double memory() const {
+    const StageMemory whole = _terms.task.program->ofReplica(std::llround(_samples), _replicas);
     double own_weights = 0.0, weights = 0.0, own_outputs = 0.0, outputs = 0.0;
     for (std::size_t i = 0; i < _rows.size(); ++i) {
       weights += _rows[i].parameters();
@@ -201,8 +204,6 @@ class ExactModel {
            asReal(whole.buffers + whole.evaluation) * _shares.front().input;
   }
 
-  void pipeline();
-
   const CostTerms& _terms;
   const std::vector<LayerCost>& _rows;
   Prediction& _prediction;
@@ -211,69 +212,23 @@ class ExactModel {
   std::vector<Share> _shares;
 };
 
-/// What a stage of a pipeline has, per sample.
-struct StageItems {
-  double activations = 0.0, parameters = 0.0, update = 0.0, output = 0.0;
-};
-
-void ExactModel::pipeline() {
-  const std::int64_t count = _prediction.grid.stages, segments = segmentsOf(_terms.task, count);
-  const PipelineSchedule schedule = _terms.task.schedule;
-  const double rows = std::ceil(_prediction.batch / asReal(segments));
-  const std::vector<std::int64_t> stage_of = stagesOfRows(_terms, count);
-  std::vector<PipelineStage> stages(count);
-  std::vector<StageItems> items(count);
-  for (std::size_t i = 0; i < _rows.size(); ++i) {
-    StageItems& item = items[stage_of[i]];
-    stages[stage_of[i]].forward += rows * _terms.times[i].forward;
-    stages[stage_of[i]].backward += rows * _terms.times[i].backward;
-    item.update += _terms.times[i].update;
-    item.parameters += _rows[i].parameters();
-    item.output = rows * _rows[i].outputs * bytes_per_item;
-    if (!_rows[i].in_place) item.activations += _rows[i].inputs + _rows[i].outputs;
-  }
-  const double alone = pipelineSeconds(stages, segments, schedule);
-  double update = 0.0, sent = 0.0;
-  for (std::int64_t s = 0; s < count; ++s) {
-    const bool last = s + 1 == count;
-    if (!last) stages[s].message = across().seconds(pointToPoint(items[s].output));
-    sent = std::max(sent, (last ? 0.0 : items[s].output) + (s > 0 ? items[s - 1].output : 0.0));
-    update = std::max(update, items[s].update);
-    const double live = rows * asReal(liveSegments(s, count, segments, schedule));
-    const double memory = 2.0 * bytes_per_item * (live * items[s].activations + items[s].parameters);
-    _prediction.memory = std::max(_prediction.memory, memory);
-  }
-  _prediction.epoch_compute = _prediction.steps * (alone + update);
-  if (_terms.task.memory) {
-    std::vector<std::int64_t> first_layers(count, cuttableLayers(_rows));
-    for (std::size_t i = 0; i < _rows.size(); ++i)
-      first_layers[stage_of[i]] = std::min(first_layers[stage_of[i]], _rows[i].index);
-    _prediction.memory =
-        _terms.task.memory->ofPipeline(first_layers, segments, schedule, std::llround(_prediction.batch));
-  }
-  if (count > 1)
-    _prediction.exchanges.push_back({ExchangeKind::stage, asReal(segments) * (count > 2 ? 2.0 : 1.0),
-                                     asReal(segments) * sent,
-                                     pipelineSeconds(stages, segments, schedule) - alone});
-}
-
 } // namespace
 
 Obstacle exactObstacle(const CostTerms& terms, const Prediction& prediction) {
   const CostTask& task = terms.task;
   const std::int64_t parts = prediction.grid.parts;
   switch (prediction.strategy) {
-  case CostStrategy::pipeline:
-    return prediction.grid.stages > cuttableLayers(task.layers) ? Obstacle::more_ranks_than_layers
-                                                                : Obstacle::none;
   case CostStrategy::spatial:
   case CostStrategy::data_spatial:
     return parts > 1 ? chooseSplit(terms, parts, prediction.batch).obstacle : Obstacle::none;
-  case CostStrategy::serial:
-  case CostStrategy::data:
-    return Obstacle::none;
-  default:
+  case CostStrategy::filter:
+  case CostStrategy::channel:
+  case CostStrategy::grid:
+  case CostStrategy::data_filter:
+  case CostStrategy::data_grid:
     return channelObstacle(task, dividedRows(task.layers), prediction.strategy, parts);
+  default:
+    return Obstacle::none;
   }
 }
 

@@ -30,6 +30,7 @@ struct LayerCost {
   double activation_flops = 0.0;      ///< the same of its activation
   double forward_flops = 0.0, weight_flops = 0.0, input_flops = 0.0; ///< as in LayerPlan
   bool synchronised = false; ///< computes its statistics over the batch of all replicas
+  bool of_pass = false;      ///< computes them over the samples of a pass
 
   double parameters() const { return weights + vectors; }
   double channels() const; ///< of the input; values of a vector or of a position

@@ -214,9 +214,6 @@ std::int64_t fewestPlaces(const CostTask& task, bool first_axis_only) {
 Obstacle paperObstacle(const CostTerms& terms, const Prediction& prediction) {
   const std::int64_t parts = prediction.grid.parts;
   switch (prediction.strategy) {
-  case CostStrategy::pipeline:
-    return prediction.grid.stages > cuttableLayers(terms.task.layers) ? Obstacle::more_ranks_than_layers
-                                                                      : Obstacle::none;
   case CostStrategy::spatial:
   case CostStrategy::data_spatial:
     if (parts > 1 && spatialRows(terms.task).empty()) return Obstacle::nothing_to_divide;

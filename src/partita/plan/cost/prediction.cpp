@@ -6,9 +6,24 @@ namespace partita {
 
 template <>
 const std::vector<std::string>& namesOf<CostStrategy>() {
-  static const std::vector<std::string> names{"serial",       "data",     "spatial",  "filter",
-                                              "channel",      "grid",     "pipeline", "data+filter",
-                                              "data+spatial", "data+grid"};
+  static const std::vector<std::string> names{"serial",
+                                              "data",
+                                              "spatial",
+                                              "filter",
+                                              "channel",
+                                              "grid",
+                                              "pipeline",
+                                              "data+filter",
+                                              "data+spatial",
+                                              "data+grid",
+                                              "pipeline-message-driven",
+                                              "pipeline-1f1b",
+                                              "pipeline-1f1b-eager",
+                                              "pipeline-gpipe",
+                                              "sil-free",
+                                              "sil-frozen",
+                                              "sil-relay",
+                                              "local-sgd"};
   return names;
 }
 
@@ -29,16 +44,27 @@ const std::vector<std::string>& namesOf<Obstacle>() {
                                               "slab_smaller_than_halo",
                                               "more_ranks_than_layers",
                                               "parts_do_not_divide_ranks",
+                                              "stages_do_not_divide_ranks",
                                               "nothing_to_divide",
+                                              "refused_by_train",
                                               "not_enough_memory"};
   return names;
 }
 
 template <>
 const std::vector<std::string>& namesOf<ExchangeKind>() {
-  static const std::vector<std::string> names{"gradients", "all_gather", "all_reduce", "reduce_scatter",
-                                              "halo",      "gather",     "stage",      "batch_norm"};
+  static const std::vector<std::string> names{"gradients",      "all_gather", "all_reduce",
+                                              "reduce_scatter", "halo",       "gather",
+                                              "stage",          "batch_norm", "parameters"};
   return names;
+}
+
+Exchange& Exchange::operator+=(const Exchange& other) {
+  messages += other.messages;
+  bytes += other.bytes;
+  seconds += other.seconds;
+  hidden += other.hidden;
+  return *this;
 }
 
 double Prediction::stepCommunication() const {
@@ -61,14 +87,40 @@ std::string Prediction::limiter() const {
 
 void Prediction::add(ExchangeKind kind, const Messages& messages, const Link& link, double flows,
                      double additions) {
-  if (messages.count == 0.0) return;
+  add({kind, messages.count, messages.count * messages.bytes, link.seconds(messages, flows) + additions});
+}
+
+void Prediction::add(const Exchange& exchange) {
+  if (exchange.messages == 0.0) return;
   auto found = std::find_if(exchanges.begin(), exchanges.end(),
-                            [&](const Exchange& exchange) { return exchange.kind >= kind; });
-  if (found == exchanges.end() || found->kind != kind)
-    found = exchanges.insert(found, Exchange{kind, 0.0, 0.0, 0.0});
-  found->messages += messages.count;
-  found->bytes += messages.count * messages.bytes;
-  found->seconds += link.seconds(messages, flows) + additions;
+                            [&](const Exchange& other) { return other.kind >= exchange.kind; });
+  if (found == exchanges.end() || found->kind != exchange.kind)
+    found = exchanges.insert(found, Exchange{exchange.kind});
+  *found += exchange;
+}
+
+bool isPipeline(CostStrategy strategy) {
+  return strategy == CostStrategy::pipeline ||
+         (strategy >= CostStrategy::pipeline_message_driven && strategy <= CostStrategy::pipeline_gpipe);
+}
+
+bool isOwn(CostStrategy strategy) {
+  return isPipeline(strategy) || strategy >= CostStrategy::sil_free;
+}
+
+PipelineSchedule scheduleOf(CostStrategy strategy, PipelineSchedule of_deck) {
+  switch (strategy) {
+  case CostStrategy::pipeline_message_driven:
+    return PipelineSchedule::message_driven;
+  case CostStrategy::pipeline_1f1b:
+    return PipelineSchedule::one_f_one_b;
+  case CostStrategy::pipeline_1f1b_eager:
+    return PipelineSchedule::eager_one_f_one_b;
+  case CostStrategy::pipeline_gpipe:
+    return PipelineSchedule::gpipe;
+  default:
+    return of_deck;
+  }
 }
 
 } // namespace partita

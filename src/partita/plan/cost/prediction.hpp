@@ -1,6 +1,7 @@
 #pragma once
 
 #include "partita/config/names.hpp"
+#include "partita/config/run_config.hpp"
 #include "partita/plan/cost/collectives.hpp"
 
 #include <string>
@@ -9,7 +10,8 @@
 namespace partita {
 
 /// The ways to divide training that the cost model knows. `grid` divides both the input and the output
-/// channels of a layer; the last three combine replicas with a division of layers inside a node.
+/// channels of a layer; `data_...` combine replicas with a division of layers inside a node. `pipeline` has
+/// the schedule of the deck. The last ones are strategies of this program that the paper does not have.
 enum class CostStrategy {
   serial,
   data,
@@ -20,8 +22,22 @@ enum class CostStrategy {
   pipeline,
   data_filter,
   data_spatial,
-  data_grid
+  data_grid,
+  pipeline_message_driven,
+  pipeline_1f1b,
+  pipeline_1f1b_eager,
+  pipeline_gpipe,
+  sil_free,
+  sil_frozen,
+  sil_relay,
+  local_sgd
 };
+
+bool isPipeline(CostStrategy strategy);
+/// Is its cost that of a plan of this program, with its cuts, its grid and its memory?
+bool isOwn(CostStrategy strategy);
+/// The schedule of a pipeline strategy; `of_deck` for `pipeline`.
+PipelineSchedule scheduleOf(CostStrategy strategy, PipelineSchedule of_deck);
 
 /// exact: as a program that divides the work would run. paper: the equations of ParaDL as printed.
 enum class CostMode { exact, paper };
@@ -37,7 +53,9 @@ enum class Obstacle {
   slab_smaller_than_halo,
   more_ranks_than_layers,
   parts_do_not_divide_ranks,
+  stages_do_not_divide_ranks,
   nothing_to_divide,
+  refused_by_train,
   not_enough_memory
 };
 
@@ -50,7 +68,8 @@ enum class ExchangeKind {
   halo,
   gather,
   stage,
-  batch_norm
+  batch_norm,
+  parameters
 };
 
 template <>
@@ -72,7 +91,10 @@ struct RankGrid {
 struct Exchange {
   ExchangeKind kind = ExchangeKind::gradients;
   double messages = 0.0, bytes = 0.0; ///< sent by the rank that sends most
-  double seconds = 0.0;
+  double seconds = 0.0;               ///< during which that rank does nothing else
+  double hidden = 0.0;                ///< seconds during which it also computes
+
+  Exchange& operator+=(const Exchange& other); ///< of the same kind
 };
 
 /// What a strategy costs on so many ranks. Times are NaN where it cannot run at all.
@@ -82,9 +104,12 @@ struct Prediction {
   std::int64_t ranks = 1;
   RankGrid grid;
   Obstacle obstacle = Obstacle::none;
+  std::string detail;              ///< of the obstacle, for people
+  std::int64_t microbatches = 1;   ///< of a pipeline
   double batch = 0.0;              ///< samples per step, over all ranks
   double steps = 0.0;              ///< per epoch
   double epoch_compute = 0.0;      ///< seconds
+  double epoch_idle = 0.0;         ///< of these, while the rank that computes longest waits for other stages
   std::vector<Exchange> exchanges; ///< per step, in the order of their kinds
   double memory = 0.0;             ///< bytes of the rank that needs most
 
@@ -94,12 +119,16 @@ struct Prediction {
   double epochCommunication() const { return steps * stepCommunication(); }
   double epochSeconds() const { return epoch_compute + epochCommunication(); }
   double stepSeconds() const { return epochSeconds() / steps; }
+  double busySeconds() const { return (epoch_compute - epoch_idle) / steps; } ///< per step, as idleSeconds
+  double idleSeconds() const { return epoch_idle / steps; }
   /// The largest part of the time, "compute" or a kind of exchange; the obstacle if there is one.
   std::string limiter() const;
 
   /// Adds messages over a link that `flows` such exchanges share, and the seconds of additions between them.
   void add(ExchangeKind kind, const Messages& messages, const Link& link, double flows = 1.0,
            double additions = 0.0);
+  /// The same for messages whose time is known.
+  void add(const Exchange& exchange);
 };
 
 } // namespace partita

@@ -10,7 +10,7 @@ namespace partita::detail {
 
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double unbounded = std::numeric_limits<double>::infinity();
 
 /// A partial schedule, how it came about and its bound.
 struct Node {
@@ -52,7 +52,7 @@ class Search {
   Deadline _deadline;
   bool _late = false;
   double _makespan = 0.0, _lower = 0.0;
-  double _left_out = infinity; ///< the smallest bound of what this pass has not looked at
+  double _left_out = unbounded; ///< the smallest bound of what this pass has not looked at
   std::vector<Move> _best;
   std::vector<Step> _steps;
   std::vector<Node> _level;
@@ -147,7 +147,7 @@ void Search::shorten(std::size_t width) {
 
 bool Search::pass(std::size_t width) {
   _steps.clear();
-  _left_out = infinity;
+  _left_out = unbounded;
   const PartialSchedule empty(_graph);
   _level = {{empty, empty.bound(_graph), -1}};
   while (!_level.empty()) {

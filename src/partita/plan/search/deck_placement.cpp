@@ -9,6 +9,17 @@
 
 namespace partita {
 
+StrategySection DeckPlacement::strategy(StrategySection section) const {
+  section.kind = ranks() > 1 ? StrategyKind::pipeline : StrategyKind::joint;
+  section.stages = stages();
+  section.cut_rule = cuts.empty() ? CutRule::flops : CutRule::list;
+  section.cuts = cuts;
+  section.replicas = replicas;
+  section.parts = 1;
+  section.pipeline.microbatches = microbatches;
+  return section;
+}
+
 DeckPlacer::DeckPlacer(const CostModel& model, const Cluster& cluster, std::int64_t microbatches)
     : _model(model), _cluster(cluster), _microbatches(microbatches) {
   const std::vector<LayerCost>& rows = model.task().layers;
@@ -111,11 +122,8 @@ void DeckPlacer::price(DeckPlacement& plan) const {
 }
 
 double DeckPlacer::memoryOf(const DeckPlacement& plan) const {
-  std::vector<std::int64_t> first{0};
-  first.insert(first.end(), plan.cuts.begin(), plan.cuts.end());
-  const double share = std::ceil(_model.task().batch / asReal(plan.replicas));
-  return _model.task().memory->ofPipeline(first, plan.microbatches, _model.task().schedule,
-                                          std::llround(share));
+  const Program& program = *_model.task().program;
+  return program.run(plan.strategy(program.deck().strategy), plan.ranks()).memory();
 }
 
 double DeckPlacer::stepOf(const DeckPlacement& plan) const {
@@ -139,7 +147,8 @@ double DeckPlacer::stepOf(const DeckPlacement& plan) const {
     slowest_end = std::max(slowest_end, update + _cluster.links.of(plan.ranks()).seconds(sum) +
                                             reduced * _cluster.seconds_per_reduced_byte);
   }
-  return pipelineSeconds(stages, plan.microbatches, _model.task().schedule) + slowest_end;
+  return pipelineSeconds(stages, plan.microbatches, plan.strategy(_model.task().program->deck().strategy)) +
+         slowest_end;
 }
 
 std::optional<DeckPlacement> DeckPlacer::fastest(std::int64_t ranks) const {

@@ -17,6 +17,8 @@ struct DeckPlacement {
 
   std::int64_t stages() const { return static_cast<std::int64_t>(cuts.size()) + 1; }
   std::int64_t ranks() const { return stages() * replicas; }
+  /// What a deck with `section` becomes. A network that stays whole on one rank is trained by `joint`.
+  StrategySection strategy(StrategySection section) const;
 };
 
 /// Places the network of a deck on the ranks of a cluster, with the layer times and the memory of the cost

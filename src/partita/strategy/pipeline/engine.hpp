@@ -1,8 +1,8 @@
 #pragma once
 
 #include "partita/comm/grid.hpp"
+#include "partita/plan/pipeline_schedule.hpp"
 #include "partita/strategy/pipeline/pipeline_work.hpp"
-#include "partita/strategy/pipeline/schedule.hpp"
 #include "partita/strategy/pipeline/schedule_trace.hpp"
 
 #include <memory>

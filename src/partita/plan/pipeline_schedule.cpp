@@ -1,4 +1,4 @@
-#include "partita/strategy/pipeline/schedule.hpp"
+#include "partita/plan/pipeline_schedule.hpp"
 
 #include "partita/plan/run_length.hpp"
 

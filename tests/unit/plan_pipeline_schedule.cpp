@@ -1,5 +1,5 @@
+#include "partita/plan/pipeline_schedule.hpp"
 #include "partita/plan/run_length.hpp"
-#include "partita/strategy/pipeline/schedule.hpp"
 
 #include <algorithm>
 #include <string>
@@ -7,7 +7,7 @@
 
 #include "support/catch.hpp"
 
-namespace partita::test::strategy_schedule {
+namespace partita::test::plan_pipeline_schedule {
 
 namespace {
 
@@ -146,4 +146,4 @@ TEST_CASE("A share becomes as many microbatches as the deck says, none of them e
   CHECK(microbatchRows(strategy, 12) == 12);
 }
 
-} // namespace partita::test::strategy_schedule
+} // namespace partita::test::plan_pipeline_schedule

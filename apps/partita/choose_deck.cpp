@@ -1,0 +1,150 @@
+#include "partita/comm/agree.hpp"
+#include "partita/config/deck.hpp"
+#include "partita/config/user_error.hpp"
+#include "partita/config/write_deck.hpp"
+#include "partita/core/log.hpp"
+#include "partita/io/output_file.hpp"
+#include "partita/plan/cost/rank_strategies.hpp"
+#include "partita/train/check_plans.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <optional>
+
+#include "commands.hpp"
+#include "plan_task.hpp"
+#include "result_file.hpp"
+
+namespace partita {
+
+namespace {
+
+/// A strategy and the deck with which `train` runs it.
+struct Choice {
+  Prediction prediction;
+  RunConfig deck;
+};
+
+/// Nothing if `train` would refuse the deck.
+std::optional<Choice> choiceOf(const PlanTask& plan, const CostModel& model, const Prediction& prediction) {
+  try {
+    const ProgramRun run = model.runFor(prediction);
+    checkTraining(run.config, plan.sets, run.partition, run.grid);
+    RunConfig deck = model.task().program->deck();
+    deck.strategy = run.config.strategy;
+    return Choice{prediction, parseDeck(writeDeck(deck), "the chosen deck")};
+  } catch (const UserError&) {
+    return {};
+  }
+}
+
+/// The fastest strategies, at most one per name.
+std::vector<Choice> fastest(const PlanTask& plan, const Cluster& cluster, std::int64_t ranks, bool local,
+                            std::size_t count) {
+  const CostModel model(plan.task, cluster, CostMode::exact);
+  std::vector<Choice> choices;
+  for (const Prediction& prediction : rankStrategies(plan.task, cluster, ranks, local)) {
+    if (!prediction.feasible() || choices.size() == count) break;
+    const bool known = std::any_of(choices.begin(), choices.end(), [&](const Choice& choice) {
+      return choice.prediction.strategy == prediction.strategy;
+    });
+    if (known) continue;
+    if (std::optional<Choice> choice = choiceOf(plan, model, prediction)) choices.push_back(*choice);
+  }
+  return choices;
+}
+
+[[noreturn]] void refuse(const PlanTask& plan, const Cluster& cluster, const DeckArguments& arguments) {
+  const std::string ranks = std::to_string(arguments.ranks);
+  double least = 0.0;
+  for (const Prediction& prediction :
+       rankStrategies(plan.task, cluster, arguments.ranks, arguments.allow_local))
+    if (prediction.obstacle == Obstacle::not_enough_memory && (least == 0.0 || prediction.memory < least))
+      least = prediction.memory;
+  if (least > 0.0)
+    throw UserError("--ranks " + ranks + ": no strategy that train can run fits into node/memory, " +
+                    formatBytes(cluster.memory) + "; the smallest needs " + formatBytes(least) + " per rank");
+  throw UserError("--ranks " + ranks + ": no strategy that train can run fits the network and the batch");
+}
+
+std::string lineOf(const Prediction& prediction) {
+  std::string line = nameOf(prediction.strategy) + " on " + gridText(prediction.grid) + " ranks";
+  if (prediction.microbatches > 1)
+    line += " with " + std::to_string(prediction.microbatches) + " microbatches";
+  return line + ": " + timeText(prediction.stepSeconds()) + " per step, " +
+         timeText(prediction.epochSeconds()) + " per epoch, " + formatBytes(prediction.memory) + " per rank";
+}
+
+std::string percentOf(const Prediction& other, const Prediction& chosen) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), " (%+.1f %%)",
+                100.0 * (other.epochSeconds() / chosen.epochSeconds() - 1.0));
+  return text.data();
+}
+
+bool mayChangeAccuracy(const Prediction& prediction) {
+  return isOwn(prediction.strategy) && !isPipeline(prediction.strategy);
+}
+
+/// Does a layer compute its statistics over the samples of a pass?
+bool dependsOnPass(const CostTask& task) {
+  return std::any_of(task.layers.begin(), task.layers.end(),
+                     [](const LayerCost& layer) { return layer.of_pass; });
+}
+
+void show(const std::vector<Choice>& choices, const std::vector<Choice>& local, const PlanTask& plan,
+          const Cluster& cluster, const DeckArguments& arguments) {
+  const Prediction& chosen = choices.front().prediction;
+  Log::info("cluster: " + cluster.name + " (" + cluster.source + ")");
+  if (cluster.links.assumed) Log::info("links between ranks: assumed");
+  Log::info("chosen: " + lineOf(chosen));
+  if (mayChangeAccuracy(chosen))
+    Log::info("  its accuracy may differ from that of conventional training; without --allow-local it is not "
+              "considered");
+  if (dependsOnPass(plan.task) && chosen.grid.replicas * chosen.microbatches > 1)
+    Log::info("  batch-norm sees 1/" + std::to_string(chosen.grid.replicas * chosen.microbatches) +
+              " of a batch at a time, which may change the accuracy");
+  if (choices.size() > 1)
+    Log::info("second best: " + lineOf(choices[1].prediction) + percentOf(choices[1].prediction, chosen));
+  if (!local.empty() && local.front().prediction.epochSeconds() < chosen.epochSeconds())
+    Log::info("with --allow-local: " + lineOf(local.front().prediction) +
+              percentOf(local.front().prediction, chosen) + "; its accuracy may differ");
+  Log::info("mpirun -n " + std::to_string(arguments.ranks) + " partita train " + arguments.output);
+}
+
+JsonObject jsonOf(const std::vector<Choice>& choices, const std::vector<Choice>& local) {
+  JsonObject object;
+  object.add("chosen", jsonOf(choices.front().prediction));
+  object.add("microbatches", choices.front().prediction.microbatches);
+  object.add("may_change_accuracy", mayChangeAccuracy(choices.front().prediction));
+  if (choices.size() > 1) object.add("second", jsonOf(choices[1].prediction));
+  if (!local.empty()) object.add("local", jsonOf(local.front().prediction));
+  return object;
+}
+
+void chooseDeck(const DeckArguments& arguments) {
+  refuseInput(arguments.output, {arguments.deck, arguments.cluster});
+  OutputFile output(arguments.output); // first, so that a bad path is reported at once
+  ResultFile file(arguments.json, {arguments.deck, arguments.cluster, arguments.output});
+  const Cluster cluster = clusterOf(arguments.cluster);
+  const PlanTask plan = planTask(arguments.deck, arguments.overrides, cluster);
+  const std::vector<Choice> choices = fastest(plan, cluster, arguments.ranks, arguments.allow_local, 2);
+  if (choices.empty()) refuse(plan, cluster, arguments);
+  const std::vector<Choice> local =
+      arguments.allow_local ? std::vector<Choice>{} : fastest(plan, cluster, arguments.ranks, true, 1);
+  if (!file.isStandardOutput()) show(choices, local, plan, cluster, arguments);
+  output.write(writeDeck(choices.front().deck));
+  output.commit();
+  file.write(jsonOf(choices, local).text());
+}
+
+} // namespace
+
+void runChooseDeck(const Communicator& world, const DeckArguments& arguments) {
+  collectively(world, [&] {
+    if (world.rank() == 0) chooseDeck(arguments);
+  });
+}
+
+} // namespace partita

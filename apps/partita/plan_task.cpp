@@ -1,0 +1,75 @@
+#include "plan_task.hpp"
+
+#include "partita/config/deck.hpp"
+#include "partita/config/text.hpp"
+#include "partita/core/log.hpp"
+#include "partita/data/load_data.hpp"
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <limits>
+
+namespace partita {
+
+Cluster clusterOf(const std::string& path) {
+  return path.empty() ? Cluster{} : loadCluster(path);
+}
+
+PlanTask planTask(const std::string& deck, const std::vector<std::string>& overrides,
+                  const Cluster& cluster) {
+  const RunConfig config = loadDeck(deck, overrides);
+  PlanTask plan{loadData(config.data, config.run.seed, Need::labels_only), {}};
+  plan.task = costTask(config, plan.sets.shape, plan.sets.classes, plan.sets.train.size());
+  plan.task.timing =
+      cluster.timing(std::filesystem::path(deck).stem().string(), plan.task.program->parameters());
+  return plan;
+}
+
+JsonObject jsonOf(const Prediction& prediction) {
+  const double unknown = std::numeric_limits<double>::quiet_NaN();
+  const auto time = [&](double seconds) { return prediction.hasTimes() ? seconds : unknown; };
+  JsonObject communication, hidden, object;
+  for (const Exchange& exchange : prediction.exchanges) {
+    communication.add(nameOf(exchange.kind), prediction.steps * exchange.seconds);
+    hidden.add(nameOf(exchange.kind), prediction.steps * exchange.hidden);
+  }
+  object.add("strategy", nameOf(prediction.strategy));
+  object.add("split", prediction.split);
+  object.add("ranks", prediction.ranks);
+  object.add("stages", prediction.grid.stages);
+  object.add("replicas", prediction.grid.replicas);
+  object.add("parts", prediction.grid.parts);
+  object.add("feasible", prediction.feasible());
+  object.add("reason", nameOf(prediction.obstacle));
+  object.add("detail", prediction.detail);
+  object.add("step_s", time(prediction.stepSeconds()));
+  object.add("epoch_s", time(prediction.epochSeconds()));
+  object.add("epoch_compute_s", time(prediction.epoch_compute));
+  object.add("epoch_communication_s", time(prediction.epochCommunication()));
+  object.add("communication", communication);
+  object.add("hidden", hidden);
+  object.add("memory_bytes", time(prediction.memory));
+  object.add("limiter", prediction.limiter());
+  return object;
+}
+
+std::string timeText(double seconds) {
+  constexpr double minutes = 600.0;
+  if (seconds >= minutes) return formatSeconds(seconds);
+  const char* const unit = seconds >= 1.0 ? "s" : seconds >= 1e-3 ? "ms" : "us";
+  const double scaled = seconds * (seconds >= 1.0 ? 1.0 : seconds >= 1e-3 ? 1e3 : 1e6);
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(),
+                scaled < 10.0    ? "%.2f %s"
+                : scaled < 100.0 ? "%.1f %s"
+                                 : "%.0f %s",
+                scaled, unit);
+  return text.data();
+}
+
+std::string gridText(const RankGrid& grid) {
+  return joined(std::vector<std::int64_t>{grid.stages, grid.replicas, grid.parts}, " x ");
+}
+
+} // namespace partita

@@ -1,0 +1,31 @@
+#pragma once
+
+#include "partita/data/dataset.hpp"
+#include "partita/io/json.hpp"
+#include "partita/plan/cost/cost_model.hpp"
+
+#include <string>
+#include <vector>
+
+namespace partita {
+
+/// What the commands of `partita plan` about decks and clusters share.
+
+/// The description in a file; "": the built-in one.
+Cluster clusterOf(const std::string& path);
+
+/// The task of a deck, with its data, whose features are not read, and with what is known about it on the
+/// cluster.
+struct PlanTask {
+  DataSets sets;
+  CostTask task;
+};
+PlanTask planTask(const std::string& deck, const std::vector<std::string>& overrides, const Cluster& cluster);
+
+JsonObject jsonOf(const Prediction& prediction);
+/// Three digits and a unit, since steps take from microseconds to minutes.
+std::string timeText(double seconds);
+/// "2 x 4 x 1": stages, replicas, parts.
+std::string gridText(const RankGrid& grid);
+
+} // namespace partita

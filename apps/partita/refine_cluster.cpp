@@ -1,0 +1,53 @@
+#include "partita/config/user_error.hpp"
+#include "partita/core/log.hpp"
+#include "partita/io/output_file.hpp"
+#include "partita/plan/cost/refine.hpp"
+#include "partita/plan/placement/json_value.hpp"
+
+#include <optional>
+
+#include "commands.hpp"
+#include "plan_task.hpp"
+
+namespace partita {
+
+namespace {
+
+/// What a run has measured; it must be of the kind that is compared with a prediction.
+RunEvidence evidenceOf(const std::string& folder) {
+  constexpr double most_seconds = 1e12;
+  constexpr std::int64_t most_ranks = 1 << 24;
+  const std::string path = folder + "/summary.json";
+  const detail::JsonValue summary = detail::JsonValue::read(path);
+  if (!summary.has("measured"))
+    throw UserError(path + ": has no key `measured`; train with run/cluster=FILE");
+  const detail::JsonValue measured = summary.at("measured"), waits = measured.at("communication");
+  PlanTask plan = planTask(folder + "/deck.toml", {}, Cluster{});
+  const std::int64_t ranks = summary.at("grid").at("ranks").integer(1, most_ranks);
+  RunEvidence evidence{plan.task, plan.task.program->run(ranks)};
+  evidence.compute = measured.at("compute_s").number(0, most_seconds);
+  for (const ExchangeKind kind : {ExchangeKind::gradients, ExchangeKind::parameters})
+    if (waits.has(nameOf(kind))) evidence.sums += waits.at(nameOf(kind)).number(0, most_seconds);
+  return evidence;
+}
+
+} // namespace
+
+void refineCluster(const CalibrateArguments& arguments) {
+  std::vector<RunEvidence> runs;
+  runs.reserve(arguments.runs.size());
+  for (const std::string& run : arguments.runs) runs.push_back(evidenceOf(run));
+  const std::string& compared = runs.front().task.program->deck().run.cluster;
+  Cluster cluster = loadCluster(compared);
+  std::optional<OutputFile> file;
+  if (!arguments.output.empty()) file.emplace(arguments.output);
+  Log::info("  refined: " + compared);
+  for (const std::string& line : refine(cluster, runs)) Log::info("  " + line);
+  const std::string refined = ", refined from runs";
+  if (cluster.source.find(refined) == std::string::npos) cluster.source += refined;
+  if (!file) return Log::info(clusterText(cluster));
+  file->write(clusterText(cluster));
+  file->commit();
+}
+
+} // namespace partita

@@ -1,0 +1,43 @@
+#pragma once
+
+#include "partita/plan/grid_plan.hpp"
+#include "partita/plan/stage_memory.hpp"
+
+#include <vector>
+
+namespace partita {
+
+/// A training as `partita train` would run it.
+struct ProgramRun {
+  RunConfig config; ///< effective
+  Partition partition;
+  GridPlan grid;
+
+  /// Bytes of the rank that needs most, on hosts.
+  double memory() const;
+};
+
+/// What this program would do with the network of a deck, by the rules of `partita train -n`.
+class Program {
+ public:
+  Program(RunConfig deck, std::vector<LayerPlan> layers);
+
+  const RunConfig& deck() const { return _deck; }
+  std::int64_t parameters() const { return countParameters(_layers); }
+  /// The deck on so many ranks. Throws UserError if it does not fit them.
+  ProgramRun run(std::int64_t ranks) const { return run(_deck.strategy, ranks); }
+  /// The deck with another strategy.
+  ProgramRun run(const StrategySection& strategy, std::int64_t ranks) const;
+
+  /// One of `replicas` ranks that has the whole network and works on `samples` per step, without
+  /// microbatches.
+  StageMemory ofReplica(std::int64_t samples, std::int64_t replicas) const;
+
+ private:
+  RunConfig _deck;
+  std::vector<LayerPlan> _layers;
+  RunConfig _joint; ///< the deck for a network that is not cut
+  StagePlan _whole;
+};
+
+} // namespace partita

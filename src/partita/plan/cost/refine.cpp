@@ -1,0 +1,111 @@
+#include "partita/plan/cost/refine.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <map>
+
+namespace partita {
+
+namespace {
+
+double medianOf(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : 0.5 * (values[half - 1] + values[half]);
+}
+
+CostModel modelOf(const RunEvidence& evidence, const Cluster& cluster) {
+  CostTask task = evidence.task;
+  task.timing = cluster.timing("", task.program->parameters());
+  return {task, cluster, CostMode::exact};
+}
+
+std::string lineOf(const std::string& what, double before, double now, std::size_t runs) {
+  std::array<char, 64> numbers{};
+  std::snprintf(numbers.data(), numbers.size(), ": %.4g -> %.4g, from %zu run", before, now, runs);
+  return what + numbers.data() + (runs == 1 ? "" : "s");
+}
+
+/// By what the seconds per sample must be multiplied, which do not include the update.
+double computeFactor(const RunEvidence& evidence, Cluster cluster) {
+  const double with_update = modelOf(evidence, cluster).predict(evidence.run).busySeconds();
+  cluster.seconds_per_update = 0.0;
+  const double passes = modelOf(evidence, cluster).predict(evidence.run).busySeconds();
+  constexpr double least = 0.01; // if the update alone were to take longer than the step
+  return std::max(least, (evidence.compute - (with_update - passes)) / passes);
+}
+
+void refineNetworks(Cluster& cluster, const std::vector<RunEvidence>& runs, std::vector<std::string>& lines) {
+  struct Found {
+    double seconds_per_sample = 0.0;
+    std::vector<double> factors;
+  };
+  std::map<std::int64_t, Found> networks; // by number of parameters
+  for (const RunEvidence& evidence : runs) {
+    Found& found = networks[evidence.task.program->parameters()];
+    found.factors.push_back(computeFactor(evidence, cluster));
+    const CostModel model = modelOf(evidence, cluster);
+    found.seconds_per_sample = 0.0;
+    for (const LayerTime& time : model.times()) found.seconds_per_sample += time.perSample();
+  }
+  for (const auto& [parameters, found] : networks) {
+    const double now = found.seconds_per_sample * medianOf(found.factors);
+    auto row = std::find_if(cluster.networks.begin(), cluster.networks.end(),
+                            [count = parameters](const auto& other) { return other.parameters == count; });
+    if (row == cluster.networks.end())
+      row = cluster.networks.insert(row, NetworkTiming{"", 0.0, 0, parameters});
+    row->seconds_per_sample = now;
+    const std::string name = row->deck.empty() ? std::to_string(parameters) + " parameters" : row->deck;
+    lines.push_back(lineOf("network " + name + ", seconds per sample", found.seconds_per_sample, now,
+                           found.factors.size()));
+  }
+}
+
+/// The sums of a run if computing hid all that it could.
+Exchange sumsOf(const RunEvidence& evidence, Cluster cluster) {
+  cluster.overlap = 1.0;
+  Exchange sums;
+  const Prediction prediction = modelOf(evidence, cluster).predict(evidence.run);
+  for (const Exchange& exchange : prediction.exchanges)
+    if (exchange.kind == ExchangeKind::gradients || exchange.kind == ExchangeKind::parameters)
+      sums += exchange;
+  return sums;
+}
+
+void refineMessages(Cluster& cluster, const std::vector<RunEvidence>& runs, std::vector<std::string>& lines) {
+  std::vector<double> overlaps, factors;
+  for (const RunEvidence& evidence : runs) {
+    const Exchange sums = sumsOf(evidence, cluster);
+    if (sums.messages == 0.0) continue;
+    if (evidence.sums > sums.seconds && sums.hidden > 0.0)
+      overlaps.push_back(std::max(0.0, 1.0 - (evidence.sums - sums.seconds) / sums.hidden));
+    else if (sums.seconds > 0.0 && evidence.sums > 0.0)
+      factors.push_back(evidence.sums / sums.seconds);
+  }
+  if (!overlaps.empty()) {
+    const double now = medianOf(overlaps);
+    lines.push_back(lineOf("overlap", cluster.overlap, now, overlaps.size()));
+    cluster.overlap = now;
+  }
+  if (factors.empty()) return;
+  const double factor = medianOf(factors);
+  lines.push_back(lineOf("time of messages, relative", 1.0, factor, factors.size()));
+  for (LinkTable::Row& row : cluster.links.rows) {
+    row.link.latency *= factor;
+    row.link.seconds_per_byte *= factor;
+    for (Link::Point& point : row.link.measured) point.seconds *= factor;
+  }
+  cluster.links.assumed = false;
+}
+
+} // namespace
+
+std::vector<std::string> refine(Cluster& cluster, const std::vector<RunEvidence>& runs) {
+  std::vector<std::string> lines;
+  refineNetworks(cluster, runs, lines); // first: what is hidden depends on the times of the passes
+  refineMessages(cluster, runs, lines);
+  return lines;
+}
+
+} // namespace partita

@@ -1,0 +1,154 @@
+#include "partita/train/forecast.hpp"
+
+#include "partita/comm/wait_times.hpp"
+#include "partita/core/log.hpp"
+#include "partita/core/memory.hpp"
+#include "partita/plan/cost/cost_model.hpp"
+#include "partita/plan/run_length.hpp"
+#include "partita/plan/strategies/cost_strategy.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <limits>
+
+namespace partita {
+
+namespace {
+
+constexpr const char* other_waits = "other";
+
+/// The kinds of exchange that ranks wait for, by WaitedFor::what.
+std::string kindOfWait(const std::string& what, CostStrategy strategy) {
+  if (what == "activations" || what == "gradients of activations") return nameOf(ExchangeKind::stage);
+  if (what == "sum of batch statistics") return nameOf(ExchangeKind::batch_norm);
+  if (what == "sum of gradients")
+    return nameOf(strategy == CostStrategy::local_sgd ? ExchangeKind::parameters : ExchangeKind::gradients);
+  return other_waits;
+}
+
+/// Of a prediction, relative; NaN where nothing was measured.
+double errorOf(double predicted, double measured) {
+  return measured > 0.0 ? predicted / measured - 1.0 : std::numeric_limits<double>::quiet_NaN();
+}
+
+double at(const std::map<std::string, double>& values, const std::string& key) {
+  const auto found = values.find(key);
+  return found == values.end() ? 0.0 : found->second;
+}
+
+} // namespace
+
+std::optional<StepCost> predictedCost(const RunConfig& config, const DataSets& sets,
+                                      const Partition& partition, const GridPlan& grid) {
+  if (config.run.cluster.empty()) return {};
+  const Cluster cluster = loadCluster(config.run.cluster);
+  if (planRunLength(config, sets.train.size()).recovery_steps > 0) return {};
+  CostTask task = costTask(config, sets.shape, sets.classes, sets.train.size());
+  task.timing = cluster.timing("", task.program->parameters());
+  const Prediction prediction =
+      CostModel(task, cluster, CostMode::exact).predict(ProgramRun{config, partition, grid});
+  StepCost cost;
+  cost.step = prediction.stepSeconds();
+  cost.compute = prediction.busySeconds();
+  for (const Exchange& exchange : prediction.exchanges)
+    cost.communication[nameOf(exchange.kind)] = exchange.seconds;
+  if (const double idle = prediction.idleSeconds(); idle > 0.0)
+    cost.communication[nameOf(ExchangeKind::stage)] += idle;
+  cost.memory = prediction.memory;
+  return cost;
+}
+
+StepCost measuredCost(const RunConfig& config, const Grid& grid, double seconds, std::int64_t steps,
+                      int turns) {
+  const CostStrategy strategy = costStrategy(config.strategy);
+  const double per_step = turns / static_cast<double>(steps);
+  std::map<std::string, double> own{{other_waits, 0.0}};
+  for (const std::string& kind : namesOf<ExchangeKind>()) own[kind] = 0.0;
+  double waited = 0.0;
+  for (const auto& [what, time] : waitTimes()) {
+    if (what == "activations to evaluate") continue; // not in `seconds`
+    own[kindOfWait(what, strategy)] += time * per_step;
+    waited += time * per_step;
+  }
+  StepCost cost;
+  cost.step = seconds * per_step;
+  cost.memory = static_cast<double>(grid.world().maximum(AllocationCounter::peakBytes()));
+  // The rank that waits least computes longest.
+  const double least = -grid.world().maximum(-waited);
+  const int busiest = static_cast<int>(
+      grid.world().maximum(std::int64_t{waited == least ? grid.world().rank() : std::int64_t{-1}}));
+  for (const auto& [kind, time] : own) {
+    const double shared = grid.world().maximum(grid.world().rank() == busiest ? time : 0.0);
+    if (shared > 0.0) cost.communication[kind] = shared;
+  }
+  cost.compute = std::max(0.0, cost.step - least);
+  return cost;
+}
+
+namespace {
+
+/// Both have the kinds of either.
+void shareKinds(StepCost& a, StepCost& b) {
+  for (const auto& [kind, seconds] : a.communication) b.communication.emplace(kind, 0.0);
+  for (const auto& [kind, seconds] : b.communication) a.communication.emplace(kind, 0.0);
+}
+
+StepCost errorsOf(const StepCost& predicted, const StepCost& measured) {
+  StepCost errors;
+  errors.step = errorOf(predicted.step, measured.step);
+  errors.compute = errorOf(predicted.compute, measured.compute);
+  errors.memory = errorOf(predicted.memory, measured.memory);
+  for (const auto& [kind, seconds] : measured.communication)
+    errors.communication[kind] = errorOf(at(predicted.communication, kind), seconds);
+  return errors;
+}
+
+JsonObject jsonOf(const StepCost& cost) {
+  JsonObject communication, object;
+  for (const auto& [kind, seconds] : cost.communication) communication.add(kind, seconds);
+  object.add("step_s", cost.step);
+  object.add("compute_s", cost.compute);
+  object.add("communication", communication);
+  object.add("memory_bytes", cost.memory);
+  return object;
+}
+
+double sumOf(const std::map<std::string, double>& values) {
+  double sum = 0.0;
+  for (const auto& [kind, seconds] : values) sum += seconds;
+  return sum;
+}
+
+} // namespace
+
+void addCosts(JsonObject& json, StepCost predicted, StepCost measured) {
+  shareKinds(predicted, measured);
+  json.add("predicted", jsonOf(predicted));
+  json.add("measured", jsonOf(measured));
+  json.add("prediction_error", jsonOf(errorsOf(predicted, measured)));
+}
+
+std::string costLine(const StepCost& predicted) {
+  std::array<char, 160> line{};
+  std::snprintf(line.data(), line.size(),
+                "predicted %.4g ms per step: computing %.4g ms, waiting %.4g ms, memory %s",
+                1e3 * predicted.step, 1e3 * predicted.compute, 1e3 * sumOf(predicted.communication),
+                formatBytes(predicted.memory).c_str());
+  return line.data();
+}
+
+std::string costLine(const StepCost& predicted, const StepCost& measured) {
+  const StepCost errors = errorsOf(predicted, measured);
+  std::array<char, 240> line{};
+  std::snprintf(
+      line.data(), line.size(),
+      "predicted %.4g ms per step, measured %.4g ms (%+.1f %%): computing %.4g and %.4g ms, waiting "
+      "%.4g and %.4g ms, memory %s and %s",
+      1e3 * predicted.step, 1e3 * measured.step, 100.0 * errors.step, 1e3 * predicted.compute,
+      1e3 * measured.compute, 1e3 * sumOf(predicted.communication), 1e3 * sumOf(measured.communication),
+      formatBytes(predicted.memory).c_str(), formatBytes(measured.memory).c_str());
+  return line.data();
+}
+
+} // namespace partita

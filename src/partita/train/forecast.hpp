@@ -1,0 +1,40 @@
+#pragma once
+
+#include "partita/comm/grid.hpp"
+#include "partita/data/dataset.hpp"
+#include "partita/io/json.hpp"
+
+#include <map>
+#include <optional>
+#include <string>
+
+namespace partita {
+
+/// What a training step costs, in the terms of docs/prediction.md.
+struct StepCost {
+  double step = 0.0;                           ///< seconds
+  double compute = 0.0;                        ///< of the rank that computes longest
+  std::map<std::string, double> communication; ///< seconds that this rank waits, by kind
+  double memory = 0.0;                         ///< bytes of the rank that needs most
+};
+
+/// The cost that the cost model predicts for a run on the cluster `run/cluster`; empty if the deck names
+/// none, or asks for a recovery, which the model does not have. Throws UserError if the description cannot be
+/// read.
+std::optional<StepCost> predictedCost(const RunConfig& config, const DataSets& sets,
+                                      const Partition& partition, const GridPlan& grid);
+
+/// The cost of a step of all stages: `seconds` for `steps` steps of the run, `turns` of which are a step of
+/// all stages if these train one after another, and the times that ranks have waited. Collective.
+StepCost measuredCost(const RunConfig& config, const Grid& grid, double seconds, std::int64_t steps,
+                      int turns);
+
+/// Adds "predicted", "measured" and "prediction_error" to a summary, each {step_s, compute_s, communication,
+/// memory_bytes} with the kinds of communication of either. Errors are relative; null: nothing was measured.
+void addCosts(JsonObject& json, StepCost predicted, StepCost measured);
+/// "predicted 1.30 ms per step: ...".
+std::string costLine(const StepCost& predicted);
+/// "predicted 1.30 ms per step, measured 1.25 ms (+4.0 %): ...".
+std::string costLine(const StepCost& predicted, const StepCost& measured);
+
+} // namespace partita

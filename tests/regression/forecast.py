@@ -1,0 +1,112 @@
+"""run/cluster: a run says what was predicted of it, and what it has measured."""
+
+import json
+import math
+
+import support
+from support import run, summary_of
+
+CLUSTER = """
+[cluster]
+name = "here"
+[compute]
+flops = 1e9
+[[link]]
+latency = 1e-5
+bandwidth = 1e9
+"""
+VARIANTS = {
+    "joint": (1, set()),
+    "replicas": (2, {"gradients"}),
+    "local-sgd": (2, {"parameters"}),
+    "pipeline": (2, {"stage"}),
+    "relay": (2, {"stage"}),
+    "free": (2, set()),
+    "frozen": (2, {"stage"}),
+}
+KEYS = {
+    "joint": ("strategy/kind=joint",), "replicas": ("strategy/kind=joint",), "local-sgd": ("strategy/kind=local-sgd",),
+    "pipeline": ("strategy/kind=pipeline", "strategy/stages=2", "strategy/cuts=[2]", "strategy/microbatches=2"),
+    **{name: ("strategy/kind=sil", "strategy/stages=2", "strategy/cuts=[2]", f"strategy/input={name}")
+       for name in ("relay", "free", "frozen")},
+}
+
+
+class Forecasts(support.RunTest):
+    def test_every_strategy(self):
+        cluster = self.write("cluster.toml", CLUSTER)
+        for name, (ranks, kinds) in VARIANTS.items():
+            with self.subTest(name):
+                folder = self.folder / name
+                result = run("train", self.deck, *KEYS[name], f"run/cluster={cluster}", "run/epochs=1",
+                             "strategy/replicas=0", "-d", folder, ranks=ranks)
+                self.assertEqual(result.returncode, 0, result.stderr)  # stages that learn little are warned about
+                self.assertRegex(result.stdout, r"predicted [0-9.e+-]+ ms per step, measured [0-9.e+-]+ ms \([+-]")
+                summary = summary_of(folder)
+                predicted, measured, error = (summary[key] for key in ("predicted", "measured", "prediction_error"))
+                self.assertEqual(predicted.keys(), {"step_s", "compute_s", "communication", "memory_bytes"})
+                self.assertEqual(measured.keys(), predicted.keys())
+                found = {kind for kind, seconds in predicted["communication"].items() if seconds > 0}
+                self.assertEqual(found - kinds, set())
+                self.assertLessEqual(kinds, predicted["communication"].keys())
+                self.assertEqual(measured["communication"].keys(), predicted["communication"].keys())
+                for cost in (predicted, measured):
+                    self.assertGreater(cost["compute_s"], 0)
+                    parts = cost["compute_s"] + sum(cost["communication"].values())
+                    self.assertAlmostEqual(parts / cost["step_s"], 1, places=3)
+                steps = summary["steps"]
+                self.assertAlmostEqual(measured["step_s"] * steps / summary["train_seconds"], 1, delta=0.01)
+                self.assertAlmostEqual(error["step_s"], predicted["step_s"] / measured["step_s"] - 1)
+                self.assertEqual(measured["memory_bytes"], max(summary["peak_device_bytes"]))
+                self.assertLess(abs(error["memory_bytes"]), 0.1)
+
+    def test_the_prediction_is_that_of_the_command(self):
+        cluster = self.write("cluster.toml", CLUSTER)
+        result = run("train", self.deck, *KEYS["relay"], f"run/cluster={cluster}", "-n", "--ranks", 2)
+        self.assertDone(result)
+        line, = (line for line in result.stdout.splitlines() if line.startswith("# predicted "))
+        row, = json.loads(run("plan", "predict", self.deck, *KEYS["relay"], "--cluster", cluster, "--ranks", 2,
+                              "--strategy", "sil-relay", "--json", "-").stdout)
+        self.assertTrue(math.isclose(float(line.split()[2]), 1e3 * row["step_s"], rel_tol=1e-3), line)
+
+    def test_a_description_is_refined_from_runs(self):
+        """The prediction of the same run then agrees in computing, and in waiting where it had waited less."""
+        cluster, refined = self.write("cluster.toml", CLUSTER), self.folder / "refined.toml"
+        folders = [self.folder / "a", self.folder / "b"]
+        for folder in folders:
+            self.assertDone(run("train", self.deck, "strategy/kind=joint", "strategy/replicas=2",
+                                f"run/cluster={cluster}", "-d", folder, ranks=2))
+        for runs, others in ((folders, "2 runs"), (folders[:1], "1 run")):
+            result = run("plan", "calibrate", "--from", *runs, "-o", refined)
+            self.assertDone(result)
+            self.assertRegex(result.stdout, rf"network [0-9]+ parameters, seconds per sample: [^\n]* from {others}\n")
+            self.assertRegex(result.stdout, r"overlap: 1 -> |time of messages, relative: 1 -> ")
+        measured = summary_of(folders[0])["measured"]
+        row, = json.loads(run("plan", "predict", self.deck, "strategy/kind=joint", "--cluster", refined, "--ranks", 2,
+                              "--strategy", "data", "--json", "-").stdout)
+        self.assertAlmostEqual(row["epoch_compute_s"] / 15 / measured["compute_s"], 1, delta=0.01)
+        if "overlap" in result.stdout:  # how much of it may be hidden was changed too
+            waited = measured["communication"]["gradients"]
+            self.assertAlmostEqual(row["epoch_communication_s"] / 15 / waited, 1, delta=0.05)
+        self.assertIn("refined from runs", refined.read_text())
+
+    def test_refining_needs_runs_that_were_compared(self):
+        self.assertDone(run("train", self.deck, "-d", self.folder / "r"))
+        self.assertRefused(run("plan", "calibrate", "--from", self.folder / "r"),
+                           "has no key `measured`; train with run/cluster=FILE")
+        self.assertRefused(run("plan", "calibrate", "--from", self.folder / "none"), "none/summary.json")
+        self.assertRefused(run("plan", "calibrate", self.deck, "--from", self.folder / "r"), "--from")
+
+    def test_refusals(self):
+        for ranks in (1, 2):
+            result = run("train", self.deck, "run/cluster=none.toml", ranks=ranks)
+            self.assertRefused(result, "none.toml: no such description of a cluster")
+        recovery = ("strategy/kind=sil", "strategy/recovery_epochs=1", "run/epochs=1")
+        cluster = self.write("cluster.toml", CLUSTER)
+        result = run("train", self.deck, *recovery, f"run/cluster={cluster}", "-d", self.folder / "r")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertNotIn("predicted", summary_of(self.folder / "r"))
+
+
+if __name__ == "__main__":
+    support.main()

@@ -1,0 +1,206 @@
+#include "partita/plan/cost/cost_model.hpp"
+#include "partita/plan/cost/cost_terms.hpp"
+#include "partita/plan/cost/gradient_buckets.hpp"
+#include "partita/plan/cost/refine.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "cost_networks.hpp"
+#include "support/catch.hpp"
+
+namespace partita::test::plan_cost_program {
+
+namespace {
+
+const std::string convolutions =
+    "{ type = \"conv2d\", channels = 16, kernel = 3, padding = 1, repeat = 4, activation = \"relu\" }, "
+    "{ type = \"max-pool\" }, { type = \"dense\", units = 64, activation = \"relu\" }, { type = \"dense\" }";
+
+RunConfig deckOf(const std::string& strategy, const std::string& layers = convolutions) {
+  return parseDeck("[network]\nlayers = [" + layers + "]\n[strategy]\n" + strategy +
+                       "[training]\nbatch = 64\n[run]\nepochs = 3\n",
+                   "deck");
+}
+
+Cluster clusterOf(double overlap = 0.0) {
+  Cluster cluster;
+  cluster.node_ranks = 4;
+  cluster.seconds_per_update = 1e-10;
+  cluster.overlap = overlap;
+  return cluster;
+}
+
+CostModel modelOf(const RunConfig& deck, const Cluster& cluster = clusterOf()) {
+  return {costTask(deck, {3, 16, 16}, 10, 6400), cluster, CostMode::exact};
+}
+
+Exchange exchangeOf(const Prediction& prediction, ExchangeKind kind) {
+  for (const Exchange& exchange : prediction.exchanges)
+    if (exchange.kind == kind) return exchange;
+  return {};
+}
+
+/// Seconds of a stage with its head and labels, and of its update, at the rate of the cluster.
+double secondsOf(const ProgramRun& run, int stage, double share) {
+  const StagePlan& plan = run.partition.stages[stage];
+  const auto parameters =
+      static_cast<double>(plan.parameters() + countParameters(plan.head) + countParameters(plan.decoder));
+  return share * run.partition.local_flops[stage] * 1e-12 + parameters * 1e-10;
+}
+
+} // namespace
+
+TEST_CASE("Stages with labels of their own take what their FLOPs take, heads included", "[cost]") {
+  for (const std::string more : {"", "head_depth = 1\n", "reconstruct = 0.5\n", "loss = \"mse\"\n"}) {
+    const RunConfig deck = deckOf("kind = \"sil\"\nstages = 2\n" + more);
+    const CostModel model = modelOf(deck);
+    const Program& program = *model.task().program;
+    for (const int ranks : {2, 4}) {
+      const ProgramRun run = program.run(ranks);
+      const double share = 64.0 * 2 / ranks;
+      const double slowest = std::max(secondsOf(run, 0, share), secondsOf(run, 1, share));
+      const Prediction found = model.predict(run);
+      INFO(more << ranks);
+      CHECK(found.epoch_compute == Approx(100 * slowest).epsilon(1e-9));
+      CHECK(found.memory == run.memory());
+      CHECK(found.grid.replicas == ranks / 2);
+    }
+    CHECK(model.predict(CostStrategy::sil_relay, 2).epoch_compute ==
+          model.predict(program.run(2)).epoch_compute);
+  }
+}
+
+TEST_CASE("What stages exchange while they train", "[cost]") {
+  const CostModel model = modelOf(deckOf("kind = \"sil\"\nstages = 2\ncuts = [2]\n"));
+  const double message = 64 * 16 * 16 * 16 * 4;
+  const Exchange relay = exchangeOf(model.predict(CostStrategy::sil_relay, 2), ExchangeKind::stage);
+  CHECK(relay.bytes == message);
+  CHECK(relay.seconds + relay.hidden == Approx(2e-6 + message * 1e-10));
+  CHECK(relay.hidden == 0.0); // overlap = 0
+  const CostModel hiding = modelOf(deckOf("kind = \"sil\"\nstages = 2\ncuts = [2]\n"), clusterOf(1.0));
+  CHECK(exchangeOf(hiding.predict(CostStrategy::sil_relay, 2), ExchangeKind::stage).hidden > 0.0);
+  CHECK(model.predict(CostStrategy::sil_free, 2).exchanges.empty());
+  const Prediction frozen = model.predict(CostStrategy::sil_frozen, 2);
+  CHECK(exchangeOf(frozen, ExchangeKind::stage).bytes == Approx(message / 3)); // once in three epochs
+  const ProgramRun run = model.runFor(frozen);
+  CHECK(frozen.epoch_compute >= Approx(100 * (secondsOf(run, 0, 64) + secondsOf(run, 1, 64))));
+}
+
+TEST_CASE("Stages that share a rank train one after another", "[cost]") {
+  const CostModel model = modelOf(deckOf("kind = \"sil\"\nstages = 4\ninput = \"free\"\n"));
+  const ProgramRun run = model.task().program->run(1);
+  double all = 0.0;
+  for (int stage = 0; stage < 4; ++stage) all += secondsOf(run, stage, 64);
+  CHECK(model.predict(run).epoch_compute == Approx(100 * all));
+}
+
+TEST_CASE("Replicas that meet every few steps send that part of the parameters", "[cost]") {
+  const CostModel model = modelOf(deckOf("kind = \"local-sgd\"\nevery = 5\n"));
+  const Exchange data = exchangeOf(model.predict(CostStrategy::data, 4), ExchangeKind::gradients);
+  const Prediction local = model.predict(CostStrategy::local_sgd, 4);
+  const Exchange met = exchangeOf(local, ExchangeKind::parameters);
+  CHECK(5 * met.bytes == Approx(data.bytes));
+  CHECK(5 * met.seconds == Approx(data.seconds));
+  CHECK(local.epoch_compute == Approx(model.predict(CostStrategy::data, 4).epoch_compute));
+  CHECK(local.memory == model.task().program->run(4).memory());
+  const CostModel norms =
+      modelOf(deckOf("", "{ type = \"conv2d\", channels = 8 }, { type = \"batch-norm\", replicas = true }, "
+                         "{ type = \"dense\" }"));
+  const Prediction refused = norms.predict(CostStrategy::local_sgd, 2);
+  CHECK(nameOf(refused.obstacle) == "refused_by_train");
+  CHECK(refused.detail.find("needs all replicas in every step") != std::string::npos);
+}
+
+TEST_CASE("Pipelines of all schedules", "[cost]") {
+  const CostModel model = modelOf(deckOf("kind = \"pipeline\"\nmicrobatches = 8\nschedule = \"1f1b\"\n"));
+  const auto of = [&](CostStrategy strategy) { return model.predict(strategy, 4); };
+  CHECK(of(CostStrategy::pipeline).epochSeconds() == of(CostStrategy::pipeline_1f1b).epochSeconds());
+  CHECK(of(CostStrategy::pipeline).microbatches == 8);
+  CHECK(of(CostStrategy::pipeline_1f1b).memory < of(CostStrategy::pipeline_1f1b_eager).memory);
+  CHECK(of(CostStrategy::pipeline_1f1b_eager).memory < of(CostStrategy::pipeline_gpipe).memory);
+  CostTask task = model.task();
+  task.stages = 2;
+  const CostModel halves(task, clusterOf(), CostMode::exact);
+  const Prediction replicated = halves.predict(CostStrategy::pipeline, 4);
+  CHECK(replicated.grid.replicas == 2);
+  CHECK(exchangeOf(replicated, ExchangeKind::gradients).seconds > 0.0);
+  CHECK(nameOf(halves.predict(CostStrategy::pipeline, 3).obstacle) == "stages_do_not_divide_ranks");
+  CHECK(nameOf(halves.predict(CostStrategy::sil_relay, 1).obstacle) == "stages_do_not_divide_ranks");
+}
+
+TEST_CASE("Sums of gradients are hidden behind the passes", "[cost]") {
+  const auto second = [](double) { return 1.0; };
+  const std::vector<GradientLayer> two(2, {1.0, 2.0, 100.0}), four(4, {1.0, 2.0, 100.0});
+  // Ready after 2 and 4 s of the backward pass, complete after 3 and 5.
+  const Exchange whole = gradientExchange(two, {100.0, false}, 2, 1.0, second);
+  CHECK(whole.seconds == 1.0);
+  CHECK(whole.hidden == 1.0);
+  CHECK(whole.messages == 2 * 2);
+  CHECK(whole.bytes == 200.0);
+  CHECK(gradientExchange(two, {1000.0, false}, 2, 1.0, second).hidden == 0.0); // a single bucket
+  CHECK(gradientExchange(two, {100.0, false}, 2, 0.25, second).hidden == 0.25);
+  CHECK(gradientExchange(two, {100.0, false}, 1, 1.0, second).messages == 0.0);
+  // Late: the third bucket, of the second layer, follows that of the first layer, which is complete after
+  // 9 s. The backward pass takes 8 s.
+  const Exchange late = gradientExchange(four, {100.0, true}, 2, 1.0, second);
+  CHECK(late.seconds == 1.0);
+  CHECK(late.hidden == 3.0);
+  const auto slow = [](double) { return 4.0; };
+  // 2-6, 6-10, 10-14 first layer, 14-18 second layer: waits 14 - 8 and 18 - 15.
+  CHECK(gradientExchange(four, {100.0, true}, 2, 1.0, slow).seconds == 9.0);
+  CHECK(gradientExchange(four, {100.0, false}, 2, 1.0, slow).seconds == 10.0);
+  CHECK(gradientExchange({{1.0, 2.0, 6400.0}}, {1.0, false}, 2, 1.0, second).messages == 2 * 64);
+}
+
+TEST_CASE("Flows on the most loaded cable", "[cost]") {
+  Cluster cluster = clusterOf();
+  cluster.links.rows = {{2, {1.0, 0.0, {}}}, {4, {2.0, 0.0, {}}}, {64, {3.0, 0.0, {}}}};
+  const auto path = [&](std::int64_t ranks, std::int64_t size, std::int64_t stride) {
+    const RingPath found = ringPath(cluster, ranks, size, stride);
+    return std::pair<double, double>{found.flows, found.link.latency};
+  };
+  CHECK(path(8, 8, 1) == std::pair<double, double>{1.0, 3.0}); // one ring over two nodes of four ranks
+  CHECK(path(8, 2, 4) == std::pair<double, double>{4.0, 3.0}); // rank i and i + 4
+  CHECK(path(8, 2, 1) == std::pair<double, double>{1.0, 1.0}); // inside nodes
+  CHECK(path(4, 2, 2) == std::pair<double, double>{1.0, 1.0});
+  CHECK(path(16, 4, 4) == std::pair<double, double>{4.0, 3.0});
+  CHECK(path(6, 2, 3) == std::pair<double, double>{2.0, 3.0}); // 0-3 inside, 1-4 and 2-5 across
+  cluster.node_cables = 2;
+  CHECK(path(8, 2, 4).first == 2.0);
+}
+
+TEST_CASE("Runs refine a description until its predictions agree", "[cost]") {
+  const RunConfig deck = deckOf("bucket_kib = 4\n");
+  Cluster truth = clusterOf(0.5), cluster = clusterOf(1.0);
+  truth.flops = 4e11;
+  const CostModel model = modelOf(deck, truth);
+  const auto evidenceOf = [&](int ranks, double waits) {
+    RunEvidence evidence{model.task(), model.task().program->run(ranks)};
+    const Prediction measured = model.predict(evidence.run);
+    evidence.compute = measured.busySeconds();
+    evidence.sums = waits * exchangeOf(measured, ExchangeKind::gradients).seconds;
+    return evidence;
+  };
+  const std::vector<std::string> lines = refine(cluster, {evidenceOf(4, 1.0)});
+  REQUIRE(lines.size() == 2);
+  CHECK(lines[0].find("seconds per sample") != std::string::npos);
+  CHECK(lines[1] == "overlap: 1 -> 0.5, from 1 run");
+  CostTask task = model.task();
+  task.timing = cluster.timing("", task.program->parameters());
+  const Prediction refined = CostModel(task, cluster, CostMode::exact).predict(CostStrategy::data, 4);
+  const Prediction wanted = model.predict(CostStrategy::data, 4);
+  CHECK(refined.epoch_compute == Approx(wanted.epoch_compute));
+  CHECK(refined.epochCommunication() == Approx(wanted.epochCommunication()).epsilon(1e-3));
+  // Less waiting than if all were hidden that can be: messages are faster. The median of three counts.
+  cluster = truth;
+  cluster.overlap = 1.0;
+  const double bandwidth = cluster.links.rows[0].link.seconds_per_byte;
+  const std::vector<std::string> faster =
+      refine(cluster, {evidenceOf(4, 0.01), evidenceOf(4, 0.01), evidenceOf(1, 1.0)});
+  CHECK(faster.back().find("time of messages, relative: 1 -> ") == 0);
+  CHECK(faster.back().find("from 2 runs") != std::string::npos);
+  CHECK(cluster.links.rows[0].link.seconds_per_byte < bandwidth);
+}
+
+} // namespace partita::test::plan_cost_program

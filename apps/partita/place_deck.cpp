@@ -23,9 +23,8 @@ namespace partita {
 
 namespace {
 
-const double none = std::numeric_limits<double>::quiet_NaN();
-
 JsonObject jsonOf(const std::optional<DeckPlacement>& plan, double one_rank) {
+  const double none = std::numeric_limits<double>::quiet_NaN();
   JsonObject object;
   object.add("feasible", plan.has_value());
   const auto number = [&](std::int64_t value) { return plan ? static_cast<double>(value) : none; };

@@ -4,6 +4,7 @@
 #include "partita/config/toml_tree.hpp"
 #include "partita/core/clock.hpp"
 #include "partita/core/log.hpp"
+#include "partita/core/provenance.hpp"
 #include "partita/core/sha256.hpp"
 #include "partita/data/load_data.hpp"
 #include "partita/io/output_file.hpp"
@@ -79,6 +80,7 @@ Assignment assignmentOf(const std::string& path) {
   Assignment assignment{spec.task(), {}};
   Sha256 hash;
   const auto add = [&](const std::string& text) { hash.update(text.data(), text.size()); };
+  add(versionString() + gitHash()); // of the estimators
   add(readTextFile(path, most_model_bytes));
   for (const SearchSpec::Model& model : spec.models) {
     const std::string file = (std::filesystem::path(path).parent_path() / model.file).string();
@@ -134,8 +136,8 @@ class StateFile {
     if (!std::getline(lines, line) || line.rfind("partita search 1 ", 0) != 0)
       throw UserError(_path + ": is not the state of a search");
     if (line != _first)
-      throw UserError(_path +
-                      ": is the state of another search; the specification or a model has changed since");
+      throw UserError(_path + ": is the state of another search; the specification, a model or the program "
+                              "has changed since");
     for (int number = 2; std::getline(lines, line); ++number) {
       std::istringstream words(line);
       std::string word;

@@ -12,21 +12,19 @@ namespace partita {
 
 namespace {
 
-const double none = std::numeric_limits<double>::quiet_NaN();
-
 bool same(const Accelerator& a, const Accelerator& b) {
   return a.tensor_cores == b.tensor_cores && a.vector_cores == b.vector_cores && a.width == b.width &&
          a.depth == b.depth && a.vector_width == b.vector_width && a.buffer_mib == b.buffer_mib;
 }
 
 /// A row in a case.
-struct Place {
+struct Entry {
   std::size_t row, one_case;
 };
 
 /// All rows in all cases, the best first; of equal ones the first of the search.
-std::vector<Place> ranking(const SearchResults& results) {
-  std::vector<Place> places;
+std::vector<Entry> ranking(const SearchResults& results) {
+  std::vector<Entry> places;
   std::vector<double> scores;
   for (std::size_t one = 0; one < results.task.cases.size(); ++one)
     for (std::size_t row = 0; row < results.rows.size(); ++row) {
@@ -37,13 +35,16 @@ std::vector<Place> ranking(const SearchResults& results) {
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return scores[a] > scores[b]; });
-  std::vector<Place> sorted;
+  std::vector<Entry> sorted;
+  sorted.reserve(places.size());
   for (const std::size_t i : order) sorted.push_back(places[i]);
   return sorted;
 }
 
+constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN(); ///< null in JSON
+
 double gapOf(const SearchAnswer& answer) {
-  return answer.feasible ? (answer.time - answer.lower_bound) / answer.time : none;
+  return answer.feasible ? (answer.time - answer.lower_bound) / answer.time : not_a_number;
 }
 
 JsonObject jsonOf(const Accelerator& accelerator) {
@@ -60,12 +61,13 @@ JsonObject jsonOf(const Accelerator& accelerator) {
 
 JsonObject jsonOf(const SearchAnswer& answer, double batch) {
   JsonObject object;
-  const auto number = [&](double value) { return answer.feasible ? value : none; };
+  const auto number = [&](double value) { return answer.feasible ? value : not_a_number; };
   object.add("dist_strategy", answer.feasible
                                   ? std::vector<double>{answer.stages, answer.tensor_degree, answer.replicas}
                                   : std::vector<double>{});
   object.add("throughput", number(batch / answer.time));
-  object.add("fixed_strategy_throughput", answer.expert_time > 0.0 ? batch / answer.expert_time : none);
+  object.add("fixed_strategy_throughput",
+             answer.expert_time > 0.0 ? batch / answer.expert_time : not_a_number);
   object.add("utilization", number(answer.utilisation));
   object.add("time", number(answer.time));
   object.add("lower_bound", number(answer.lower_bound));
@@ -92,14 +94,14 @@ double SearchResults::score(std::size_t row, std::size_t one_case) const {
 }
 
 void showBest(const SearchResults& results, ArchitectureSearch& search, std::size_t count) {
-  const std::vector<Place> places = ranking(results);
+  const std::vector<Entry> places = ranking(results);
   std::array<char, 200> line{};
   std::snprintf(line.data(), line.size(), "%-34s %6s %-22s %5s", "accelerator: TC, VC, array, buffer", "area",
                 "micro-batch, memory", "score");
   Log::info(line.data());
   Log::info("  model: samples/s, stages x tensor x data parallel, gap to the lower bound, limit");
   for (std::size_t i = 0; i < std::min(count, places.size()); ++i) {
-    const Place& place = places[i];
+    const Entry& place = places[i];
     const Accelerator& accelerator = results.task.accelerators[place.row];
     const SearchCase& one = results.task.cases[place.one_case];
     std::array<char, 64> shape{}, setting{};
@@ -152,7 +154,7 @@ JsonObject jsonOf(const ArchitectureSearch::Plan& plan) {
 
 JsonObject jsonOf(const SearchResults& results, ArchitectureSearch& search) {
   const SearchTask& task = results.task;
-  const Place best = ranking(results).front();
+  const Entry best = ranking(results).front();
   std::vector<JsonObject> cases;
   for (std::size_t one = 0; one < task.cases.size(); ++one) {
     JsonObject answers, object;

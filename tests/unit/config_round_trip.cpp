@@ -150,6 +150,7 @@ void reconcile(RunConfig& c) {
   c.optimiser.nesterov = false;
   c.strategy.stages = 3;
   c.strategy.replicas = 1;
+  c.strategy.parts = 1;
   c.strategy.sil.mixture = Switch::off;
   c.strategy.sil.reencode = Switch::off;
   c.strategy.sil.input = StageInput::relay;

@@ -15,7 +15,8 @@ enum class LayerWork {
   convolution,   ///< each output is a sum over the windows of all channels
   pooling,       ///< each output follows from a window of its channel
   normalisation, ///< in place
-  other          ///< attention, embeddings
+  attention,
+  other ///< embeddings
 };
 
 /// How the output values of a layer follow from its input.

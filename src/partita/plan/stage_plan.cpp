@@ -1,6 +1,7 @@
 #include "partita/plan/stage_plan.hpp"
 
 #include "partita/plan/layer_rules.hpp"
+#include "partita/plan/layers/table.hpp"
 #include "partita/plan/strategies/sil.hpp"
 #include "partita/plan/strategy_plan.hpp"
 
@@ -181,9 +182,7 @@ LayerPlan* lastActivation(Layers& layers, bool chosen = false) {
 /// The layer that opens the stage after `layer`.
 LayerPlan activationAfter(const LayerPlan& layer, const LayerSpec& spec) {
   LayerPlan entrance;
-  entrance.spec.type = "activation";
-  entrance.spec.activation = spec.activation;
-  entrance.spec.slope = spec.slope;
+  entrance.spec = activationOf(spec);
   entrance.place = layer.place;
   entrance.index = layer.index;
   entrance.in = entrance.out = layer.out;

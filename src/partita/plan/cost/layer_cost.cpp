@@ -21,6 +21,7 @@ double authorsWork(const LayerPlan& plan, const LayerCost& cost) {
   case LayerWork::normalisation:
     return 4.0 * cost.inputs;
   case LayerWork::convolution:
+  case LayerWork::attention:
   case LayerWork::other:
     break;
   }

@@ -66,6 +66,14 @@ const LayerRules& denseRules() {
   return rules;
 }
 
+LayerSpec activationOf(const LayerSpec& layer) {
+  LayerSpec spec;
+  spec.type = "activation";
+  spec.activation = layer.activation;
+  spec.slope = layer.slope;
+  return spec;
+}
+
 /// Activation layers and dropout. Neither is a step of its own in other programs: activations are written
 /// after any layer that has one, and dropout does nothing outside training.
 const LayerRules& elementwiseRules() {

@@ -35,7 +35,7 @@ class EmbeddingRules : public LayerRules {
 
 class AttentionRules : public LayerRules {
  public:
-  LayerWork work() const override { return LayerWork::other; }
+  LayerWork work() const override { return LayerWork::attention; }
 
   Shape output(const LayerPlan& plan) const override {
     if (!isSequence(plan.in)) {

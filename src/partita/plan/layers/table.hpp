@@ -31,6 +31,8 @@ const LayerRules& rmsNormRules();
 const LayerRules& embeddingRules();
 const LayerRules& attentionRules();
 
+/// A layer with the activation of `layer` alone.
+LayerSpec activationOf(const LayerSpec& layer);
 /// A layer that averages windows of `window` places along each axis, side by side.
 LayerSpec averagePool(std::int64_t window);
 /// A convolution that maps the channels of each place of an image or a volume.

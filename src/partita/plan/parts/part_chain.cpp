@@ -1,6 +1,7 @@
 #include "partita/plan/parts/part_chain.hpp"
 
 #include "partita/plan/layer_rules.hpp"
+#include "partita/plan/layers/table.hpp"
 
 namespace partita {
 
@@ -85,10 +86,7 @@ void PartChain::addGroup(LayerPlan group, Flow out) {
 void PartChain::addActivation(const LayerPlan& layer) {
   if (layer.spec.activation == Activation::identity) return;
   LayerPlan activation = layer;
-  activation.spec = {};
-  activation.spec.type = "activation";
-  activation.spec.activation = layer.spec.activation;
-  activation.spec.slope = layer.spec.slope;
+  activation.spec = activationOf(layer.spec);
   activation.in = activation.out = own();
   _layers.push_back(std::move(activation));
 }

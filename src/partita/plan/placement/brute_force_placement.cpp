@@ -8,7 +8,7 @@ namespace partita {
 
 namespace {
 
-constexpr std::size_t most_layers = 12;
+constexpr std::size_t most_tried_layers = 12;
 constexpr std::int64_t most_microbatches = 1000;
 
 /// Cuts a graph in all possible ways, and prices each as a whole.
@@ -59,10 +59,11 @@ class AllCuts {
 } // namespace
 
 DevicePlan placeByBruteForce(const PlacementTask& task) {
-  const bool deep = std::any_of(task.graphs.begin(), task.graphs.end(),
-                                [](const LayerGraph& graph) { return graph.layers.size() > most_layers; });
+  const bool deep = std::any_of(task.graphs.begin(), task.graphs.end(), [](const LayerGraph& graph) {
+    return graph.layers.size() > most_tried_layers;
+  });
   if (deep || task.microbatches > most_microbatches)
-    throw UserError("--brute-force takes at most " + std::to_string(most_layers) + " layers and " +
+    throw UserError("--brute-force takes at most " + std::to_string(most_tried_layers) + " layers and " +
                     std::to_string(most_microbatches) + " micro-batches");
   DevicePlan best;
   for (std::size_t i = 0; i < task.graphs.size(); ++i) AllCuts(task, i).improve(best);

@@ -99,7 +99,6 @@ detail::MipSolver solverOf(ScheduleEngine engine) {
   throw UserError("this build has no engine '" + nameOf(engine) + "'; it was configured without it");
 }
 
-using Clock = std::chrono::steady_clock;
 constexpr double ever = 1e8; // seconds; the clock cannot hold much longer times
 
 /// One call of scheduleOperators.
@@ -107,8 +106,9 @@ class ComponentScheduler {
  public:
   explicit ComponentScheduler(const ScheduleOptions& options) : _options(options) {
     if (options.seconds < ever)
-      _deadline = Clock::now() +
-                  std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.seconds));
+      _deadline =
+          std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                                                 std::chrono::duration<double>(options.seconds));
     if (options.engine != ScheduleEngine::built_in) _solver = solverOf(options.engine);
   }
 
@@ -129,7 +129,8 @@ class ComponentScheduler {
       return detail::searchComponent(part, _deadline, _options.width);
     const bool limited = _deadline != detail::Deadline::max();
     return detail::solveComponent(
-        part, _solver, limited ? std::chrono::duration<double>(_deadline - Clock::now()).count() : ever);
+        part, _solver,
+        limited ? std::chrono::duration<double>(_deadline - std::chrono::steady_clock::now()).count() : ever);
   }
 
   const ScheduleOptions& _options;

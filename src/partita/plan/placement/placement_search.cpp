@@ -10,7 +10,7 @@ namespace partita::detail {
 
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double unreachable = std::numeric_limits<double>::infinity();
 constexpr std::size_t most_sets = 40000, most_entries = std::size_t{1} << 26;
 
 [[noreturn]] void refuse(const LayerGraph& graph, const std::string& what) {
@@ -95,7 +95,7 @@ void PlacementSearch::extend(std::size_t set, std::size_t rest) {
 }
 
 void PlacementSearch::fill() {
-  _slowest.assign(place(_sets.size(), 0, 0), infinity);
+  _slowest.assign(place(_sets.size(), 0, 0), unreachable);
   _slowest[place(0, 0, 0)] = 0.0;
   for (std::size_t set = 1; set + 1 < _sets.size(); ++set)
     for (std::size_t rest = 0; rest < set; ++rest)
@@ -110,7 +110,7 @@ void PlacementSearch::tryFirst(std::size_t rest, DevicePlan& best) {
     for (std::int64_t rare = own; rare <= std::min(_most_rare, stages); ++rare) {
       const Cut cut{rest, stages - 1, rare - own};
       const double slowest = std::max(_slowest[place(rest, cut.stages, cut.rare)], cost.loadAt(stages));
-      if (slowest == infinity) continue;
+      if (slowest == unreachable) continue;
       const std::int64_t most_replicas = std::min(_task.most_replicas, _task.devices / devices(stages, rare));
       forEachReplicas(_task.microbatches, most_replicas, [&](std::int64_t replicas) {
         const double time = _costs.batchTime(slowest, stages, replicas, cost.parameter_bytes);

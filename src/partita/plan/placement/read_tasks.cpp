@@ -12,8 +12,8 @@ using detail::JsonValue;
 using detail::NodeNames;
 
 constexpr double largest = 1e18; // sums and quotients stay finite
-constexpr std::int64_t most_cores = 1 << 24, most_devices = 1 << 30;
-constexpr std::size_t most_operators = 4096, most_layers = 1024, most_edges = 1 << 20;
+constexpr std::int64_t largest_core_count = 1 << 24, most_devices = 1 << 30;
+constexpr std::size_t most_operators = 4096, most_graph_layers = 1024, most_edges = 1 << 20;
 
 std::vector<std::pair<int, int>> readPairs(const JsonValue& list, const NodeNames& names) {
   std::vector<std::pair<int, int>> edges;
@@ -29,7 +29,7 @@ LayerGraph readGraph(const JsonValue& nodes, const JsonValue& edges, std::int64_
   LayerGraph graph;
   graph.tensor_degree = static_cast<int>(degree);
   NodeNames names;
-  for (const JsonValue& node : nodes.items(most_layers)) {
+  for (const JsonValue& node : nodes.items(most_graph_layers)) {
     PlacedLayer layer;
     layer.id = names.add(node);
     layer.parameter_bytes = node.at("parameterSize").number(0, largest);
@@ -78,8 +78,8 @@ std::optional<FixedPlan> readFixedPlan(const JsonValue& file) {
 ScheduleTask readScheduleTask(const std::string& path) {
   const JsonValue file = JsonValue::read(path);
   ScheduleTask task;
-  task.tensor_cores = static_cast<int>(file.at("num_tc").integer(1, most_cores));
-  task.vector_cores = static_cast<int>(file.at("num_vc").integer(1, most_cores));
+  task.tensor_cores = static_cast<int>(file.at("num_tc").integer(1, largest_core_count));
+  task.vector_cores = static_cast<int>(file.at("num_vc").integer(1, largest_core_count));
   NodeNames names;
   for (const JsonValue& op : file.at("ops").items(most_operators)) {
     Operator read;

@@ -9,13 +9,13 @@ namespace partita::detail {
 
 namespace {
 
-bool set(double value) {
+bool isSet(double value) {
   return value > 0.5;
 }
 
 /// Cores of one kind. Where operators have no columns for them, there are enough, or there is only one.
-struct Cores {
-  explicit Cores(int count) : free(count, 0.0) {}
+struct CorePool {
+  explicit CorePool(int count) : free(count, 0.0) {}
 
   int next() { return std::min(used++, static_cast<int>(free.size()) - 1); }
 
@@ -49,12 +49,13 @@ void ScheduleModel::addOperators() {
   }
 }
 
-void ScheduleModel::addDuration(std::vector<MipModel::Term>& terms, std::size_t op, double factor,
-                                double& constant) const {
+void ScheduleModel::addEnd(int later, std::size_t op, double more, int only_if, double slack) {
   const Operator& own = _graph.operators[op];
-  constant += factor * own.latency / _scale;
+  std::vector<MipModel::Term> terms{{later, 1.0}, {_columns[op].start, -1.0}};
   if (_columns[op].all_cores >= 0)
-    terms.emplace_back(_columns[op].all_cores, factor * (own.intra_op_latency - own.latency) / _scale);
+    terms.emplace_back(_columns[op].all_cores, (own.latency - own.intra_op_latency) / _scale);
+  if (only_if >= 0) terms.emplace_back(only_if, -slack);
+  _model.addRow(own.latency / _scale + more - slack, terms, no_limit);
 }
 
 /// One core of each kind that an operator needs, unless it is on all. With fused operators the numbers of
@@ -90,18 +91,8 @@ void ScheduleModel::addCores() {
 
 void ScheduleModel::addPrecedence() {
   for (std::size_t i = 0; i < _graph.size; ++i) {
-    const double rest = (_graph.tails[i] - _graph.fastest(i)) / _scale;
-    std::vector<MipModel::Term> last{{_makespan, 1.0}, {_columns[i].start, -1.0}};
-    std::vector<MipModel::Term> own;
-    double duration = 0.0;
-    addDuration(own, i, 1.0, duration);
-    for (const auto& [column, factor] : own) last.emplace_back(column, -factor);
-    _model.addRow(rest + duration, last, no_limit);
-    for (const int after : _graph.after[i]) {
-      std::vector<MipModel::Term> terms{{_columns[after].start, 1.0}, {_columns[i].start, -1.0}};
-      for (const auto& [column, factor] : own) terms.emplace_back(column, -factor);
-      _model.addRow(duration, terms, no_limit);
-    }
+    addEnd(_makespan, i, (_graph.tails[i] - _graph.fastest(i)) / _scale);
+    for (const int after : _graph.after[i]) addEnd(_columns[after].start, i, 0.0);
   }
 }
 
@@ -120,23 +111,16 @@ void ScheduleModel::addPairs() {
       ancestors[i].addAll(ancestors[before]);
       ancestors[i].add(before);
     }
-  const auto addOrder = [&](int first, int second, int column) {
-    double duration = 0.0;
-    std::vector<MipModel::Term> terms{{_columns[second].start, 1.0}, {_columns[first].start, -1.0}};
-    std::vector<MipModel::Term> own;
-    addDuration(own, first, 1.0, duration);
-    for (const auto& [mode, factor] : own) terms.emplace_back(mode, -factor);
+  const auto add_order = [&](int first, int second, int column) {
     const double latest_end = 1.0 - (_graph.tails[first] - _graph.fastest(first)) / _scale;
-    const double most = std::max(0.0, latest_end - _heads[second]);
-    terms.emplace_back(column, -most);
-    _model.addRow(duration - most, terms, no_limit);
+    addEnd(_columns[second].start, first, 0.0, column, std::max(0.0, latest_end - _heads[second]));
   };
   for (int j = 0; j < static_cast<int>(_graph.size); ++j) {
     for (int i = 0; i < j; ++i) {
       if (ancestors[j].has(i)) continue;
       const Pair pair{i, j, _model.addBinary(), _model.addBinary()};
-      addOrder(i, j, pair.forward);
-      addOrder(j, i, pair.back);
+      add_order(i, j, pair.forward);
+      add_order(j, i, pair.back);
       bool apart = false; // a kind with one core, which both need
       for (const bool tensor : {true, false})
         apart = apart || ((tensor ? _graph.tensor_cores : _graph.vector_cores) == 1 &&
@@ -195,8 +179,8 @@ std::vector<double> ScheduleModel::start() const {
 std::vector<int> ScheduleModel::orderOf(const std::vector<double>& values) const {
   std::vector<std::vector<int>> after = _graph.after;
   for (const Pair& pair : _pairs) {
-    if (set(values[pair.forward])) after[pair.first].push_back(pair.second);
-    if (set(values[pair.back])) after[pair.second].push_back(pair.first);
+    if (isSet(values[pair.forward])) after[pair.first].push_back(pair.second);
+    if (isSet(values[pair.back])) after[pair.second].push_back(pair.first);
   }
   std::vector<int> missing(_graph.size, 0), order;
   std::vector<char> done(_graph.size, 0);
@@ -228,13 +212,13 @@ OperatorSchedule ScheduleModel::schedule(const std::vector<double>& values) cons
   };
   OperatorSchedule schedule;
   schedule.operators.resize(_graph.size);
-  Cores tensor(_graph.tensor_cores), vector(_graph.vector_cores);
+  CorePool tensor(_graph.tensor_cores), vector(_graph.vector_cores);
   double all_free = 0.0;
   for (const int i : orderOf(values)) {
     const Operator& op = _graph.operators[i];
     const Columns& own = _columns[i];
     ScheduledOperator& placed = schedule.operators[_graph.positions[i]];
-    placed.all_cores = own.all_cores >= 0 && set(values[own.all_cores]);
+    placed.all_cores = own.all_cores >= 0 && isSet(values[own.all_cores]);
     placed.start = placed.all_cores ? schedule.makespan : all_free;
     for (const int before : _graph.before[i])
       placed.start = std::max(placed.start, schedule.operators[_graph.positions[before]].end);

@@ -41,8 +41,9 @@ class ScheduleModel {
   void addPairs();
   void addEnergy();
   void addCommonCores(const Pair& pair, const std::vector<int>& first, const std::vector<int>& second);
-  /// Row: total + (latency of op in its mode) * factor.
-  void addDuration(std::vector<MipModel::Term>& terms, std::size_t op, double factor, double& constant) const;
+  /// Row: the column `later` is at least the end of an operator plus `more`. If there is a column `only_if`
+  /// and it is 0, the row is looser by `slack`.
+  void addEnd(int later, std::size_t op, double more, int only_if = -1, double slack = 0.0);
   std::vector<int> orderOf(const std::vector<double>& values) const;
 
   ComponentGraph _graph;

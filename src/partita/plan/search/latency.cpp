@@ -89,14 +89,14 @@ double LatencyEstimator::seconds(const GraphOperator& op, Direction pass, bool a
 Operator LatencyEstimator::fusedOperator(const OperatorGraph& graph, const std::vector<int>& members,
                                          Direction pass) {
   Operator fused;
-  const auto isProduct = [&](int op) { return graph.operators[op].kind == OperatorKind::product; };
-  const bool product = std::any_of(members.begin(), members.end(), isProduct);
-  const bool vector = !std::all_of(members.begin(), members.end(), isProduct);
+  const auto is_product = [&](int op) { return graph.operators[op].kind == OperatorKind::product; };
+  const bool product = std::any_of(members.begin(), members.end(), is_product);
+  const bool vector = !std::all_of(members.begin(), members.end(), is_product);
   fused.type = product && vector ? CoreType::both : product ? CoreType::tensor : CoreType::vector;
   bool counted = false;
   for (const int op : members) {
-    if (product && !isProduct(op) && counted && !_options.each_fused) continue;
-    counted = counted || !isProduct(op);
+    if (product && !is_product(op) && counted && !_options.each_fused) continue;
+    counted = counted || !is_product(op);
     fused.latency += seconds(graph.operators[op], pass, false);
     fused.intra_op_latency += seconds(graph.operators[op], pass, true);
   }

@@ -65,12 +65,17 @@ class NetworkBuilder {
       return simple(plan, OperatorKind::add, input, asReal(plan.rules().windows(plan)->taps()));
     case LayerWork::normalisation:
       return simple(plan, OperatorKind::norm, input);
+    case LayerWork::attention:
+      return attention(plan, input);
     case LayerWork::other:
-      return plan.spec.type == "attention" ? attention(plan, input) : simple(plan, OperatorKind::move, input);
+      return simple(plan, OperatorKind::move, input);
     case LayerWork::elementwise:
       break;
     }
-    return plan.spec.type == "dropout" ? simple(plan, OperatorKind::dropout, input) : input;
+    // Neither an activation, which is an operator of its own, nor another shape: dropout.
+    const bool drops = plan.spec.activation == Activation::identity &&
+                       plan.rules().outputValues() == OutputValues::computed;
+    return drops ? simple(plan, OperatorKind::dropout, input) : input;
   }
 
   /// Each value of the output is a sum of as many products as its multiply-adds.

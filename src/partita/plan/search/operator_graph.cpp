@@ -59,14 +59,14 @@ FusedGraph fusedGraph(const OperatorGraph& graph, bool fuse) {
       if (set[from] == name && set[to] != name) found.insert(set[to]);
     return found;
   };
-  const auto hasProduct = [&](int name) {
+  const auto has_product = [&](int name) {
     bool found = false;
     for (int op = 0; op < count; ++op)
       found = found || (set[op] == name && graph.operators[op].kind == OperatorKind::product);
     return found;
   };
   const auto absorbs = [&](int first, int second) {
-    return fusible(graph.operators[first]) && fusible(graph.operators[second]) && !hasProduct(second);
+    return fusible(graph.operators[first]) && fusible(graph.operators[second]) && !has_product(second);
   };
   for (bool changed = fuse; changed;) {
     changed = false;

@@ -83,8 +83,9 @@ SearchSpec parseSearchSpec(const std::string& text, const std::string& name) {
   if (spec.cases.empty()) spec.cases.emplace_back();
   for (const SearchCase& one : spec.cases)
     if (spec.batch % one.microbatch != 0)
-      reader.error("case", "a batch of " + std::to_string(spec.batch) + " samples has no whole number of " +
-                               "micro-batches of " + std::to_string(one.microbatch));
+      reader.error("case", "a batch of " + std::to_string(spec.batch) +
+                               " samples cannot be divided into micro-batches of " +
+                               std::to_string(one.microbatch));
   if (accelerators(spec.architectures, false).empty())
     reader.error("architectures", "no accelerator of the space is like this");
   reader.throwIfAny();

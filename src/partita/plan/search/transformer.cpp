@@ -20,13 +20,13 @@ const std::vector<std::string>& namesOf<TransformerActivation>() {
 
 namespace {
 
-constexpr double most_extent = 1 << 24, most_layers = 1000;
+constexpr double most_extent = 1 << 24, most_blocks = 1000;
 
 Section describeModel(Transformer& model) {
   Section section{"model", ""};
   section.add("name", &model.name, "").required = Required::always;
   section.add("source", &model.source, "");
-  section.add("layers", &model.layers, within(1, most_layers), "blocks", "").required = Required::always;
+  section.add("layers", &model.layers, within(1, most_blocks), "blocks", "").required = Required::always;
   for (const auto& [key, field] : {std::pair<const char*, std::int64_t*>{"width", &model.width},
                                    {"heads", &model.heads},
                                    {"feed_forward", &model.feed_forward},

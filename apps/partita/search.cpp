@@ -30,6 +30,9 @@ namespace partita {
 
 namespace {
 
+/// The first line of a state begins with it.
+const std::string state_format = "partita search 1 ";
+
 constexpr std::uint64_t most_model_bytes = 1 << 20;
 
 /// Does a file describe a transformer, not a deck?
@@ -101,7 +104,7 @@ Assignment assignmentOf(const std::string& path) {
 class StateFile {
  public:
   StateFile(std::string path, const std::string& spec, std::string hash, std::size_t rows, std::size_t width)
-      : _path(std::move(path)), _first("partita search 1 " + std::move(hash)), _rows(rows), _width(width) {
+      : _path(std::move(path)), _first(state_format + std::move(hash)), _rows(rows), _width(width) {
     if (_path.empty()) return;
     refuseInput(_path, {spec});
     constexpr std::uint64_t most_bytes = std::uint64_t{1} << 32;
@@ -133,7 +136,7 @@ class StateFile {
   void read(const std::string& text) {
     std::istringstream lines(text);
     std::string line;
-    if (!std::getline(lines, line) || line.rfind("partita search 1 ", 0) != 0)
+    if (!std::getline(lines, line) || line.rfind(state_format, 0) != 0)
       throw UserError(_path + ": is not the state of a search");
     if (line != _first)
       throw UserError(_path + ": is the state of another search; the specification, a model or the program "

@@ -47,15 +47,15 @@ AxisRange scaled(const AxisRange& range, std::int64_t factor) {
 
 /// Ranks that divide a layer by input and by output: rank i * outputs + j has input group i and output
 /// group j.
-struct RankGrid {
+struct ChannelGroups {
   int inputs = 1, outputs = 1;
 };
 
 /// The grid that moves the fewest bytes: gathering inputs moves (outputs - 1) |x|, adding up outputs
 /// (inputs - 1) |y|. Of several such grids the one with the fewest messages, then the one with the fewest
 /// inputs per rank, whose windows a convolution has to copy.
-RankGrid gridOf(const LayerPlan& layer, int parts) {
-  RankGrid best{1, parts};
+ChannelGroups gridOf(const LayerPlan& layer, int parts) {
+  ChannelGroups best{1, parts};
   auto least = std::make_pair(std::numeric_limits<std::int64_t>::max(), 0);
   for (int inputs = 1; inputs <= parts; ++inputs) {
     if (parts % inputs != 0) continue;
@@ -183,7 +183,7 @@ void LayerDivider::addByInputs(PartChain& chain, const LayerPlan& layer) {
 /// of one output group add them up, and each keeps its own channels.
 void LayerDivider::addByBoth(PartChain& chain, const LayerPlan& layer) {
   const Flow in = chain.flow(), out = dividedOutputs(layer, _parts);
-  const RankGrid grid = gridOf(layer, _parts);
+  const ChannelGroups grid = gridOf(layer, _parts);
   const int i = _part / grid.outputs, j = _part % grid.outputs;
   LayerPlan own = layer;
   LayerPart has;

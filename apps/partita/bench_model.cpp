@@ -68,7 +68,7 @@ std::array<double, phase_count> timePhases(const ExecSpace& space, BenchModel& m
 }
 
 double flopsOfStep(const BenchModel& model) {
-  return model.partition.joint_flops * static_cast<double>(model.config.training.batch);
+  return model.partition.joint.flops * static_cast<double>(model.config.training.batch);
 }
 
 void showPhases(const BenchModel& model, const StepTimes& times, const BenchRates& rates) {

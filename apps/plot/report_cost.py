@@ -131,7 +131,7 @@ def partition_section(run):
         [element("p", "The summary does not list the stages: it was written by an earlier version.", class_="quiet")]
     speedup = run.number("allowed_speedup")
     if speedup is not None and len(stages) > 1:
-        parts.append(element("p", "By their FLOPs, the cuts allow a speed-up of ",
+        parts.append(element("p", "The cuts allow a speed-up of ",
                              number(speedup, lambda value: f"{value:.2f}", "allowed_speedup"),
                              " over one rank if each stage has a rank and all train at once."))
     if ranks:

@@ -148,7 +148,8 @@ TEST_CASE("Skipped steps leave statistics alone in every strategy", "[mixed]") {
 }
 
 TEST_CASE("Every strategy skips a batch whose loss overflows, and no other batch", "[mixed]") {
-  const Overrides half{"run/precision=fp16", "run/log_every=3"}, two{"strategy/stages=2"};
+  const Overrides half{"run/precision=fp16", "run/log_every=3"},
+      two{"strategy/stages=2", "strategy/cuts=[1]"}; // a longer first stage would drop the overflow
   const std::vector<Overrides> decks{{"strategy/kind=joint"},
                                      {"strategy/kind=joint", "strategy/microbatches=3"},
                                      two + Overrides{"strategy/kind=pipeline", "strategy/microbatches=3"},

@@ -12,7 +12,7 @@ namespace {
 Partition equalStages(int count) {
   Partition partition;
   partition.stages.resize(static_cast<std::size_t>(count));
-  partition.local_flops.assign(static_cast<std::size_t>(count), 1.0);
+  partition.local.assign(static_cast<std::size_t>(count), Effort{1.0, 0.0});
   return partition;
 }
 
@@ -103,9 +103,9 @@ TEST_CASE("Ranks that do not fit are refused", "[plan]") {
 
 TEST_CASE("Fewer ranks than stages share them out by their work", "[plan]") {
   Partition partition = equalStages(4);
-  partition.local_flops = {1.0, 1.0, 1.0, 3.0};
+  partition.local = {{1.0}, {1.0}, {1.0}, {3.0}};
   CHECK(planGrid(withReplicas(0), partition, 2).first_stage == std::vector<int>{0, 3, 4});
-  partition.local_flops = {3.0, 1.0, 1.0, 1.0};
+  partition.local = {{3.0}, {1.0}, {1.0}, {1.0}};
   CHECK(planGrid(withReplicas(0), partition, 2).first_stage == std::vector<int>{0, 1, 4});
 }
 

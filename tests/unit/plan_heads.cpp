@@ -45,7 +45,7 @@ TEST_CASE("Each stage but the last has a head that ends with the learned labels"
   CHECK(second.storedValues() == storedSize(8 * 16 * 9) + storedSize(8) + storedSize(20 * 8 * 9 * 11) +
                                      storedSize(20) + storedSize(200));
   const LayerPlan& pooled = first.head[1];
-  CHECK(partition.local_flops[0] == first.trainFlops(false) + 3 * pooled.forwardFlops());
+  CHECK(partition.local[0].flops == first.trainEffort(false).flops + 3 * pooled.forwardFlops());
 }
 
 TEST_CASE("Windows of a pool before the labels", "[plan]") {

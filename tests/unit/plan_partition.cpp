@@ -38,28 +38,29 @@ TEST_CASE("Joint training is one stage without a gradient of its input", "[plan]
   REQUIRE(partition.stages.size() == 1);
   CHECK(partition.cuts.empty());
   CHECK(partition.stages[0].parameters() == 476207);
-  CHECK(partition.joint_flops == 2 * first_layer + 12 * hidden_layer + 3 * last_layer);
-  CHECK(partition.local_flops == std::vector<double>{partition.joint_flops});
+  CHECK(partition.joint.flops == 2 * first_layer + 12 * hidden_layer + 3 * last_layer);
+  REQUIRE(partition.local.size() == 1);
+  CHECK(partition.local[0].total() == partition.joint.total());
   CHECK(partition.allowedSpeedup() == 1.0);
 }
 
 TEST_CASE("A cut by FLOPs counts the local loss and the missing input gradient", "[plan]") {
   const Partition partition = cut(bigConfig(2));
   CHECK(partition.cuts == std::vector<std::int64_t>{2});
-  CHECK(partition.local_flops[0] == 2 * first_layer + 3 * hidden_layer + 2 * last_layer);
+  CHECK(partition.local[0].flops == 2 * first_layer + 3 * hidden_layer + 2 * last_layer);
   // The first dense layer of a stage needs no input gradient; the entrance activation costs nothing.
-  CHECK(partition.local_flops[1] == 2 * hidden_layer + 3 * 2 * hidden_layer + 3 * last_layer);
-  CHECK(partition.allowedSpeedup() == partition.joint_flops / partition.local_flops[0]);
-  CHECK(partition.allowedSpeedup() == Approx(1.967).margin(0.001));
+  CHECK(partition.local[1].flops == 2 * hidden_layer + 3 * 2 * hidden_layer + 3 * last_layer);
+  CHECK(partition.allowedSpeedup() == partition.joint.total() / partition.local[0].total());
+  CHECK(partition.allowedSpeedup() == Approx(2.003).margin(0.001));
 }
 
 TEST_CASE("Free training with mixtures pays for its synthetic input", "[plan]") {
   RunConfig config = bigConfig(2);
-  const double relay = cut(config).local_flops[1];
+  const double relay = cut(config).local[1].flops;
   config.strategy.sil.input = StageInput::free;
-  CHECK(cut(config).local_flops[1] == relay + last_layer);
+  CHECK(cut(config).local[1].flops == relay + last_layer);
   config.strategy.sil.mixture = Switch::off;
-  CHECK(cut(config).local_flops[1] == relay);
+  CHECK(cut(config).local[1].flops == relay);
 }
 
 TEST_CASE("A pipeline knows no labels, and gradients leave its stages", "[plan]") {
@@ -71,10 +72,10 @@ TEST_CASE("A pipeline knows no labels, and gradients leave its stages", "[plan]"
   for (const StagePlan& stage : partition.stages) {
     CHECK_FALSE(stage.entrance);
     CHECK(stage.layers.back().spec.activation == (stage.last() ? Activation::identity : Activation::relu));
-    sum += partition.local_flops[static_cast<std::size_t>(stage.index)];
+    sum += partition.local[static_cast<std::size_t>(stage.index)].flops;
   }
-  CHECK(sum == partition.joint_flops); // the same total work
-  CHECK(partition.joint_flops == 2 * first_layer + 12 * hidden_layer + 3 * last_layer);
+  CHECK(sum == partition.joint.flops); // the same total work
+  CHECK(partition.joint.flops == 2 * first_layer + 12 * hidden_layer + 3 * last_layer);
   CHECK(partition.cuts == std::vector<std::int64_t>{1, 3});
   config.network.layers[0].dense.units = 16; // fewer than the number of classes
   CHECK(cut(config).stages.size() == 3);

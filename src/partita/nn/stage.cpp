@@ -100,7 +100,7 @@ void Stage::makeNumbers(const StageStorage& storage, std::int64_t size) {
     gradient_scratch = makeAligned<Vector>("partita::Stage::gradients_of_values", _plan.realCopies());
   }
   const TypedSpan parameters = trained().parameters, gradients = trained().gradients;
-  PARTITA_REQUIRE(isAligned(parameters.data) && isAligned(gradients.data),
+  PARTITA_REQUIRE(size == 0 || (isAligned(parameters.data) && isAligned(gradients.data)),
                   "memory for a stage does not begin at a multiple of 128 bytes");
   const std::int64_t table = tableValues(_plan);
   const LayerNumbers numbers{parameters, gradients,       parameters.part(0, table), gradients.part(0, table),

@@ -58,7 +58,7 @@ GridPlan dealStages(const Partition& partition, int ranks, int replicas, int par
   }
   grid.first_stage.push_back(0);
   const auto dealt = balancedCuts(grid.stages, grid.groups, [&](std::int64_t first, std::int64_t last, int) {
-    return std::accumulate(partition.local_flops.begin() + first, partition.local_flops.begin() + last, 0.0);
+    return std::accumulate(partition.local.begin() + first, partition.local.begin() + last, Effort()).total();
   });
   grid.first_stage.insert(grid.first_stage.end(), dealt.begin(), dealt.end());
   grid.first_stage.push_back(grid.stages);

@@ -32,7 +32,7 @@ struct GridPlan {
   int groupOf(int stage) const;
 };
 
-/// ranks = stages x replicas x parts, or fewer: consecutive stages then share a rank, balanced by FLOPs.
+/// ranks = stages x replicas x parts, or fewer: consecutive stages then share a rank, balanced by their work.
 /// `replicas` 0: as many as the ranks allow. Throws UserError if the number of ranks does not fit.
 GridPlan dealStages(const Partition& partition, int ranks, int replicas, int parts = 1);
 

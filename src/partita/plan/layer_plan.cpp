@@ -64,6 +64,15 @@ double LayerPlan::weightFlops() const {
 double LayerPlan::inputFlops() const {
   return rules().inputFlops(*this);
 }
+Effort LayerPlan::forwardEffort() const {
+  return {forwardFlops(), rules().moves(*this).forward};
+}
+Effort LayerPlan::weightEffort() const {
+  return {weightFlops(), rules().moves(*this).parameters};
+}
+Effort LayerPlan::inputEffort() const {
+  return {inputFlops(), rules().moves(*this).input};
+}
 std::int64_t LayerPlan::widestInside() const {
   std::int64_t widest = std::max(inputs(), outputs());
   for (const LayerPlan& layer : body) widest = std::max(widest, layer.outputs());

@@ -31,6 +31,37 @@ struct ParameterShape {
 const std::vector<std::int64_t>& extentsOf(const std::vector<ParameterShape>& shapes,
                                            const std::string& name);
 
+/// What a pass costs per sample. A cut balances both: products are limited by the processor, and everything
+/// else (columns of convolutions, norms, activations, sums) by memory.
+struct Effort {
+  double flops = 0.0; ///< of matrix products; a multiply-add counts 2
+  double moved = 0.0; ///< values that other kernels read or write
+
+  /// Both in FLOPs: a core has time for so many of them while other kernels read or write one value.
+  /// docs/sil.md, "What a cut allows", says how this was measured. Processors differ, but none needs 0.
+  static constexpr double flops_per_value = 18.0;
+  double total() const { return flops + flops_per_value * moved; }
+
+  Effort& operator+=(const Effort& other) {
+    flops += other.flops;
+    moved += other.moved;
+    return *this;
+  }
+};
+inline Effort operator+(Effort a, const Effort& b) {
+  return a += b;
+}
+inline Effort operator-(const Effort& a, const Effort& b) {
+  return {a.flops - b.flops, a.moved - b.moved};
+}
+
+/// Values per sample that the kernels of a layer other than products read or write.
+struct Moves {
+  double forward = 0.0;
+  double parameters = 0.0; ///< for the gradients of the parameters
+  double input = 0.0;      ///< for the gradient of the input
+};
+
 class LayerRules;
 
 /// Shape and cost of one layer of a network; all counts are for one sample. LayerRules has whatever depends
@@ -67,6 +98,9 @@ struct LayerPlan {
   double forwardFlops() const; ///< a multiply-add of a matrix product counts 2; element-wise work counts 0
   double weightFlops() const;  ///< gradient of the weights
   double inputFlops() const;   ///< gradient of the input
+  Effort forwardEffort() const;
+  Effort weightEffort() const;
+  Effort inputEffort() const;
   std::int64_t savedValues() const;  ///< kept for the backward pass besides input and output
   std::int64_t widestInside() const; ///< of a group: the widest activation, its input and output included
   std::int64_t keptValues() const { return outputs() + savedValues(); }

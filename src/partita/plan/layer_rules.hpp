@@ -62,6 +62,9 @@ class LayerRules {
     return parameters(plan).empty() ? 0.0 : forwardFlops(plan);
   }
   virtual double inputFlops(const LayerPlan& plan) const { return forwardFlops(plan); }
+  /// The default reads the input and writes the output, and back reads the output and its gradient and writes
+  /// that of the input.
+  virtual Moves moves(const LayerPlan& plan) const;
   virtual std::int64_t savedValues(const LayerPlan&) const { return 0; }
   virtual std::int64_t workValues(const LayerPlan&, std::int64_t rows) const {
     (void)rows;

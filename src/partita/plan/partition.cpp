@@ -13,7 +13,9 @@
 namespace partita {
 
 double Partition::allowedSpeedup() const {
-  return joint_flops / *std::max_element(local_flops.begin(), local_flops.end());
+  double slowest = 0.0;
+  for (const Effort& stage : local) slowest = std::max(slowest, stage.total());
+  return joint.total() / slowest;
 }
 
 namespace {
@@ -26,15 +28,20 @@ std::vector<std::int64_t> cutsByRule(const RunConfig& config, const Layers& laye
   const StrategySection& strategy = config.strategy;
   const StrategyPlan& plan = planOf(strategy);
   const std::int64_t n = layers.size();
-  const TrainingFlops flops(layers);
+  const TrainingEffort effort(layers);
+  std::vector<std::int64_t> parameters{0}; // of layers [0, i)
+  for (const LayerPlan& layer : layers) parameters.push_back(parameters.back() + layer.parameters());
   const int replicas = static_cast<int>(std::max<std::int64_t>(1, strategy.replicas));
   RunConfig on_any_rank = config; // prefetching depends on the cores of a rank, which may differ
   on_any_rank.data.prefetch = 0;
   return balancedCuts(n, stages, [&](std::int64_t first, std::int64_t last, int index) {
     if (strategy.cut_rule == CutRule::flops) {
+      // Without parameters a stage has nothing to learn, however well its work would balance that of others.
+      if (parameters[static_cast<std::size_t>(first)] == parameters[static_cast<std::size_t>(last)])
+        return 1e100;
       const bool gradient_leaves = index > 0 && plan.gradientsCross();
-      return (gradient_leaves ? flops.withInputGradient(first, last) : flops.of(first, last)) +
-             plan.extraFlops(strategy, layers, first, last, index);
+      const Effort own = gradient_leaves ? effort.withInputGradient(first, last) : effort.of(first, last);
+      return (own + plan.extraEffort(strategy, layers, first, last, index)).total();
     }
     const StagePlan stage = makeStage(strategy, layers, first, last, index, stages);
     return static_cast<double>(
@@ -78,8 +85,8 @@ Partition planPartition(const RunConfig& config, const Layers& layers, std::int6
     }
     partition.stages.push_back(makeStage(strategy, layers, first, last, index, stages));
     const StagePlan& stage = partition.stages.back();
-    partition.local_flops.push_back(stage.trainFlops(index > 0 && plan.gradientsCross()) +
-                                    plan.extraFlops(strategy, layers, first, last, index));
+    partition.local.push_back(stage.trainEffort(index > 0 && plan.gradientsCross()) +
+                              plan.extraEffort(strategy, layers, first, last, index));
     first = last;
   }
   for (const StagePlan& stage : partition.stages) checkTies(stage);
@@ -87,7 +94,7 @@ Partition planPartition(const RunConfig& config, const Layers& layers, std::int6
     partition.stages[static_cast<std::size_t>(copy.from_stage)].copies.push_back(copy);
     partition.stages[static_cast<std::size_t>(copy.to_stage)].copies.push_back(copy);
   }
-  partition.joint_flops = makeStage(strategy, layers, 0, n, 0, 1).trainFlops(false);
+  partition.joint = makeStage(strategy, layers, 0, n, 0, 1).trainEffort(false);
   plan.checkStages(strategy, partition.stages, classes);
   return partition;
 }

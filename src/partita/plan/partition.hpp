@@ -8,11 +8,11 @@ namespace partita {
 struct Partition {
   std::vector<StagePlan> stages;
   std::vector<std::int64_t> cuts; ///< index of the first layer of each stage but the first
-  std::vector<double>
-      local_flops; ///< per sample and stage: training it, with the local loss and synthetic input of sil
-  double joint_flops = 0.0; ///< per sample: conventional training of the whole network
+  /// Per sample and stage: training it, with the local loss and the synthetic input of sil.
+  std::vector<Effort> local;
+  Effort joint; ///< per sample: conventional training of the whole network
 
-  /// The speed-up that the cut allows: conventional training over training of the slowest stage, in FLOPs.
+  /// The speed-up that the cut allows: the effort of conventional training over that of the slowest stage.
   double allowedSpeedup() const;
 };
 

@@ -9,11 +9,31 @@
 
 namespace partita {
 
-TrainingFlops::TrainingFlops(const std::vector<LayerPlan>& layers)
-    : _own{0.0}, _input{0.0}, _next_trained(layers.size(), layers.size()) {
+namespace {
+
+/// Of gradients within consecutive layers if nothing before them needs one: those of the inputs of all layers
+/// after the first one that learns, and of layers inside it.
+Effort gradientsWithin(const std::vector<LayerPlan>& layers) {
+  Effort effort;
+  bool learned = false;
   for (const LayerPlan& layer : layers) {
-    _own.push_back(_own.back() + layer.forwardFlops() + layer.weightFlops());
-    _input.push_back(_input.back() + layer.inputFlops());
+    if (learned)
+      effort += layer.inputEffort();
+    else
+      effort += gradientsWithin(layer.body) + gradientsWithin(layer.shortcut);
+    learned = learned || layer.parameters() > 0;
+  }
+  return effort;
+}
+
+} // namespace
+
+TrainingEffort::TrainingEffort(const std::vector<LayerPlan>& layers)
+    : _own{{}}, _input{{}}, _next_trained(layers.size(), layers.size()) {
+  for (const LayerPlan& layer : layers) {
+    _own.push_back(_own.back() + layer.forwardEffort() + layer.weightEffort());
+    _input.push_back(_input.back() + layer.inputEffort());
+    _within.push_back(gradientsWithin({layer}));
   }
   for (std::size_t i = layers.size(); i-- > 0;) {
     if (layers[i].parameters() > 0)
@@ -23,13 +43,15 @@ TrainingFlops::TrainingFlops(const std::vector<LayerPlan>& layers)
   }
 }
 
-double TrainingFlops::of(std::int64_t first, std::int64_t last) const {
+Effort TrainingEffort::of(std::int64_t first, std::int64_t last) const {
   const std::size_t begin = first, end = last;
-  const auto wanted = std::min(end, static_cast<std::size_t>(_next_trained[begin]) + 1);
-  return _own[end] - _own[begin] + _input[end] - _input[wanted];
+  const std::size_t trained = _next_trained[begin];
+  Effort effort = _own[end] - _own[begin];
+  if (trained < end) effort += _within[trained] + (_input[end] - _input[trained + 1]);
+  return effort;
 }
 
-double TrainingFlops::withInputGradient(std::int64_t first, std::int64_t last) const {
+Effort TrainingEffort::withInputGradient(std::int64_t first, std::int64_t last) const {
   const std::size_t begin = first, end = last;
   return _own[end] - _own[begin] + _input[end] - _input[begin];
 }
@@ -108,10 +130,10 @@ std::int64_t StagePlan::statistics() const {
   return sumOver(allLayers(), [](const LayerPlan& layer) { return layer.statistics(); });
 }
 
-double StagePlan::trainFlops(bool input_gradient) const {
-  const TrainingFlops flops(layers);
+Effort StagePlan::trainEffort(bool input_gradient) const {
+  const TrainingEffort effort(layers);
   const std::int64_t count = layers.size();
-  return input_gradient ? flops.withInputGradient(0, count) : flops.of(0, count);
+  return input_gradient ? effort.withInputGradient(0, count) : effort.of(0, count);
 }
 
 std::int64_t StagePlan::labelValues() const {

@@ -4,21 +4,22 @@
 
 namespace partita {
 
-/// FLOPs of training any range of consecutive layers. Each query takes constant time, because a search over
-/// cuts makes many of them.
-class TrainingFlops {
+/// The effort of training any range of consecutive layers. Each query takes constant time, because a search
+/// over cuts makes many of them.
+class TrainingEffort {
  public:
-  explicit TrainingFlops(const std::vector<LayerPlan>& layers);
+  explicit TrainingEffort(const std::vector<LayerPlan>& layers);
 
   /// Per sample, for layers [first, last) trained alone: nothing before the first layer with parameters needs
   /// a gradient.
-  double of(std::int64_t first, std::int64_t last) const;
+  Effort of(std::int64_t first, std::int64_t last) const;
   /// The same if the layers before `first` need a gradient.
-  double withInputGradient(std::int64_t first, std::int64_t last) const;
+  Effort withInputGradient(std::int64_t first, std::int64_t last) const;
 
  private:
-  std::vector<double> _own;                ///< sums of forward and weight gradients over layers [0, i)
-  std::vector<double> _input;              ///< the same of input gradients
+  std::vector<Effort> _own;                ///< sums of forward and weight gradients over layers [0, i)
+  std::vector<Effort> _input;              ///< the same of input gradients
+  std::vector<Effort> _within;             ///< input gradients inside a group whose own input needs none
   std::vector<std::int64_t> _next_trained; ///< the first layer with parameters from i on
 };
 
@@ -81,9 +82,9 @@ struct StagePlan {
   std::int64_t parameters() const { return countParameters(layers); } ///< without the head
   std::int64_t storedValues() const; ///< of the flat buffer of parameters, and of others like it
   std::int64_t statistics() const;   ///< values of state that no gradient reaches
-  double
-  trainFlops(bool input_gradient) const; ///< per sample, without the head; with the gradient of its input?
-  std::int64_t labelValues() const;      ///< per sample: one per class and label, as a decoder makes them
+  /// Per sample, without the head; with the gradient of its input?
+  Effort trainEffort(bool input_gradient) const;
+  std::int64_t labelValues() const; ///< per sample: one per class and label, as a decoder makes them
   std::int64_t keptValues() const; ///< per sample: all that backward needs except the input, without the head
   std::int64_t storedBeforeHead() const; ///< the part of `storedValues` before the head
   std::int64_t decoderValues() const;    ///< per sample: what the reconstruction needs

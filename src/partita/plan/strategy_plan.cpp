@@ -4,9 +4,9 @@ namespace partita {
 
 void StrategyPlan::addOwnLoss(const StrategySection&, const std::vector<LayerPlan>&, StagePlan&) const {}
 
-double StrategyPlan::extraFlops(const StrategySection&, const std::vector<LayerPlan>&, std::int64_t,
-                                std::int64_t, int) const {
-  return 0.0;
+Effort StrategyPlan::extraEffort(const StrategySection&, const std::vector<LayerPlan>&, std::int64_t,
+                                 std::int64_t, int) const {
+  return {};
 }
 
 void StrategyPlan::checkStages(const StrategySection&, const std::vector<StagePlan>&, std::int64_t) const {}

@@ -49,10 +49,10 @@ class StrategyPlan {
   /// a microbatch.
   virtual std::int64_t passRows(std::int64_t share, std::int64_t microbatch) const = 0;
 
-  /// FLOPs per sample of training stage `index`, the layers [first, last) of `layers`, beyond those of these
-  /// layers and of the loss on the true labels.
-  virtual double extraFlops(const StrategySection& section, const std::vector<LayerPlan>& layers,
-                            std::int64_t first, std::int64_t last, int index) const;
+  /// The effort per sample of training stage `index`, the layers [first, last) of `layers`, beyond that of
+  /// these layers and of the loss on the true labels.
+  virtual Effort extraEffort(const StrategySection& section, const std::vector<LayerPlan>& layers,
+                             std::int64_t first, std::int64_t last, int index) const;
   /// Throws UserError if the strategy cannot train a network that is cut like this.
   virtual void checkStages(const StrategySection& section, const std::vector<StagePlan>& stages,
                            std::int64_t classes) const;
@@ -79,7 +79,7 @@ class StrategyPlan {
   /// What stages learn from, in words: a run can be continued with the same stages only if this is the same.
   virtual std::string course(const StrategySection& section) const = 0;
 
-  /// What the banner prints: the speed-up that FLOPs allow, and advice.
+  /// What the banner prints: the speed-up that the cuts allow, and advice.
   virtual PlanNotes notes(const RunConfig& config, const Partition& partition,
                           const GridPlan& grid) const = 0;
   /// What the summary prints besides the name of the strategy: key, value.

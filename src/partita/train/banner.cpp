@@ -108,7 +108,7 @@ void showPartition(const RunConfig& config, const Partition& partition, const Gr
   for (const StagePlan& stage : partition.stages) {
     const StageMemory memory = stageMemory(config, partition, grid, stage.index, device);
     const std::string layers = std::to_string(stage.firstLayer()) + "-" + std::to_string(stage.lastLayer());
-    const double flops = partition.local_flops[stage.index];
+    const double flops = partition.local[stage.index].flops;
     std::snprintf(line, sizeof line, "# %4d %5d %6s %11lld %12s %11s %11s %11s %11s %11s",
                   grid.groupOf(stage.index), stage.index + 1, layers.c_str(),
                   static_cast<long long>(stage.parameters()), formatCount(flops).c_str(),

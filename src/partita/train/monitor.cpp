@@ -101,13 +101,13 @@ void Monitor::take(const StepReport& report) {
 }
 
 double Monitor::shareDone() const {
-  double total = _partition.joint_flops * static_cast<double>(_length.recovery_steps);
-  double done = _partition.joint_flops * static_cast<double>(_latest[0].step);
+  double total = _partition.joint.flops * static_cast<double>(_length.recovery_steps);
+  double done = _partition.joint.flops * static_cast<double>(_latest[0].step);
   if (wholeNetwork())
     return std::min(1.0, static_cast<double>(_latest[0].step) / static_cast<double>(_length.steps));
   for (std::size_t stage = 1; stage < _latest.size(); ++stage) {
-    total += _partition.local_flops[stage - 1] * static_cast<double>(_length.steps);
-    done += _partition.local_flops[stage - 1] * static_cast<double>(_latest[stage].step);
+    total += _partition.local[stage - 1].flops * static_cast<double>(_length.steps);
+    done += _partition.local[stage - 1].flops * static_cast<double>(_latest[stage].step);
   }
   return std::min(1.0, done / total);
 }

@@ -53,7 +53,7 @@ std::vector<JsonObject> partitionList(const RunConfig& deck, const Partition& pa
     object.add("layers", std::vector<std::int64_t>{stage.firstLayer(), stage.lastLayer()});
     object.add("parameters", stage.parameters());
     object.add("head_parameters", countParameters(stage.decoder) + countParameters(stage.head));
-    object.add("flops_per_sample", partition.local_flops[index]);
+    object.add("flops_per_sample", partition.local[index].flops);
     object.add("parameter_bytes", memory.parameters);
     object.add("gradient_bytes", memory.gradients);
     object.add("optimiser_bytes", memory.optimiser);

@@ -37,6 +37,14 @@ class DenseRules : public LayerRules {
 
   double weightFlops(const LayerPlan& plan) const override { return forwardFlops(plan); }
 
+  /// Bias and activation in one kernel; back, their gradients in another.
+  Moves moves(const LayerPlan& plan) const override {
+    const auto out = static_cast<double>(plan.outputs());
+    const bool active = plan.spec.activation != Activation::identity;
+    if (!active && !plan.spec.dense.bias) return {};
+    return {2 * out, (active ? 3 : 1) * out, 0.0};
+  }
+
   /// The derivative of most activations follows from the output.
   std::int64_t savedValues(const LayerPlan& plan) const override {
     return needsArgument(plan.spec.activation) ? plan.outputs() : 0;

@@ -41,6 +41,27 @@ class GroupRules : public LayerRules {
   }
   double inputFlops(const LayerPlan& plan) const override { return sumOver(plan, &LayerPlan::inputFlops); }
 
+  /// The sum of the branches; back, the derivative of the activation, a copy for the second branch, and the
+  /// sum of the gradients of both.
+  Moves moves(const LayerPlan& plan) const override {
+    Moves sum;
+    if (_residual) {
+      sum.forward = 3.0 * static_cast<double>(plan.outputs());
+      sum.parameters = 5.0 * static_cast<double>(plan.outputs());
+      sum.input = 3.0 * static_cast<double>(plan.inputs());
+    }
+    for (const auto* layers : {&plan.body, &plan.shortcut}) {
+      for (const LayerPlan& layer : *layers) {
+        const Moves inside = layer.rules().moves(layer);
+        sum.forward += inside.forward;
+        sum.parameters += inside.parameters;
+        sum.input += inside.input;
+      }
+    }
+    if (plan.spec.recompute) sum.parameters += sum.forward;
+    return sum;
+  }
+
   std::int64_t savedValues(const LayerPlan& plan) const override {
     return plan.spec.recompute ? 0 : innerValues(plan);
   }

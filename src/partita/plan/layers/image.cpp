@@ -57,6 +57,21 @@ class ConvolutionRules : public LayerRules {
     return 2.0 * static_cast<double>(ConvolutionPlan(plan).depth()) * static_cast<double>(plan.outputs());
   }
 
+  /// Columns are gathered in both passes, and their gradients are added to that of the input. Outputs and
+  /// their gradients are copied between the order of products and that of samples.
+  Moves moves(const LayerPlan& plan) const override {
+    const ConvolutionPlan convolution(plan);
+    const auto in = static_cast<double>(plan.inputs()), out = static_cast<double>(plan.outputs());
+    const bool active = plan.spec.activation != Activation::identity || plan.spec.convolution.bias;
+    const double columns =
+        convolution.pointwise()
+            ? 0.0
+            : static_cast<double>(convolution.groups * convolution.depth() * convolution.windows.outPlaces());
+    const double copy = !active && convolution.pointwise() ? 0.0 : 2 * out;
+    return {2 * columns + copy, 2 * columns + copy + (active ? 3 * out : 0.0),
+            columns > 0 ? 3 * columns + in : 0.0};
+  }
+
   std::int64_t savedValues(const LayerPlan& plan) const override {
     return needsArgument(plan.spec.activation) ? plan.outputs() : 0;
   }

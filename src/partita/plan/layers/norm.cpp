@@ -7,6 +7,13 @@ namespace partita {
 
 namespace {
 
+/// Sums about the mean and the normalised values; back, the sums of two gradients and the input's gradient.
+/// Each sum is a pass over the values, and the second pass of a pair finds them in the cache.
+Moves normMoves(const LayerPlan& plan) {
+  const auto values = static_cast<double>(plan.inputs());
+  return {4 * values, 5 * values, 3 * values};
+}
+
 /// Norms over channels do not support sequences.
 void refuseSequence(const LayerPlan& plan) {
   if (isSequence(plan.in))
@@ -20,6 +27,7 @@ class BatchNormRules : public LayerRules {
  public:
   LayerWork work() const override { return LayerWork::normalisation; }
   bool channelwise() const override { return true; }
+  Moves moves(const LayerPlan& plan) const override { return normMoves(plan); }
 
   Shape output(const LayerPlan& plan) const override {
     refuseSequence(plan);
@@ -63,6 +71,7 @@ std::string nearestDivisors(std::int64_t channels, std::int64_t groups) {
 class GroupNormRules : public LayerRules {
  public:
   LayerWork work() const override { return LayerWork::normalisation; }
+  Moves moves(const LayerPlan& plan) const override { return normMoves(plan); }
 
   Shape output(const LayerPlan& plan) const override {
     refuseSequence(plan);
@@ -102,6 +111,7 @@ class NormRules : public LayerRules {
   explicit NormRules(bool centred) : _centred(centred) {}
 
   LayerWork work() const override { return LayerWork::normalisation; }
+  Moves moves(const LayerPlan& plan) const override { return normMoves(plan); }
 
   std::vector<ParameterShape> parameters(const LayerPlan& plan) const override {
     std::vector<ParameterShape> shapes{{"weight", {plan.in.back()}, "width"}};

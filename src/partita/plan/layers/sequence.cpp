@@ -23,6 +23,11 @@ class EmbeddingRules : public LayerRules {
       shapes.push_back({"position", {plan.in[0], plan.spec.embedding.width}, "positions, width"});
     return shapes;
   }
+  /// Rows of the tables are added up; back, each gradient is added to a row of both.
+  Moves moves(const LayerPlan& plan) const override {
+    const double each = plan.spec.embedding.positions ? 3.0 : 2.0;
+    return {each * static_cast<double>(plan.outputs()), 2 * each * static_cast<double>(plan.outputs()), 0.0};
+  }
   std::int64_t realCopies(const LayerPlan& plan) const override {
     return (panelRows(plan.classes, plan.spec.embedding.width) +
             (plan.spec.embedding.positions ? plan.in[0] : 0)) *
@@ -64,6 +69,14 @@ class AttentionRules : public LayerRules {
   double weightFlops(const LayerPlan& plan) const override { return projections(plan); }
   /// Besides the projections: the scores once more, and two products each for them and for the weights.
   double inputFlops(const LayerPlan& plan) const override { return projections(plan) + pairs(plan, 5.0); }
+
+  /// Besides biases and their gradients: visible scores are written, become weights, and are read; back, they
+  /// are computed once more, and so are their gradients.
+  Moves moves(const LayerPlan& plan) const override {
+    const double biased = plan.spec.attention.bias ? 4.0 * static_cast<double>(plan.inputs()) : 0.0;
+    const double scores = static_cast<double>(plan.in[0] * (plan.in[0] + 1) / 2 * plan.spec.attention.heads);
+    return {2 * biased + 4 * scores, biased, 9 * scores};
+  }
 
   /// Queries, keys and values, the outputs of the heads, and the logarithm of each row's sum.
   std::int64_t savedValues(const LayerPlan& plan) const override {

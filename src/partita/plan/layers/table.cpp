@@ -2,6 +2,11 @@
 
 namespace partita {
 
+Moves LayerRules::moves(const LayerPlan& plan) const {
+  const auto in = static_cast<double>(plan.inputs()), out = static_cast<double>(plan.outputs());
+  return {in + out, 0.0, in + 2 * out};
+}
+
 const LayerTable<const LayerRules*>& layerRules() {
   static const LayerTable<const LayerRules*> rules{{"dense", &denseRules()},
                                                    {"activation", &elementwiseRules()},

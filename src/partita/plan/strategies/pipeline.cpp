@@ -30,15 +30,15 @@ std::string microbatchText(const StrategySection& strategy, std::int64_t share, 
   return line + (grid.groups > most_shown ? " ..." : "");
 }
 
-/// FLOPs per sample of the busiest rank.
+/// The effort per sample of the busiest rank.
 double slowestGroup(const Partition& partition, const GridPlan& grid) {
   double slowest = 0.0;
   for (int group = 0; group < grid.groups; ++group) {
-    double flops = 0.0;
+    double effort = 0.0;
     for (int stage = grid.first_stage[static_cast<std::size_t>(group)];
          stage < grid.first_stage[static_cast<std::size_t>(group) + 1]; ++stage)
-      flops += partition.local_flops[static_cast<std::size_t>(stage)];
-    slowest = std::max(slowest, flops);
+      effort += partition.local[static_cast<std::size_t>(stage)].total();
+    slowest = std::max(slowest, effort);
   }
   return slowest;
 }
@@ -66,8 +66,8 @@ PlanNotes PipelinePlan::notes(const RunConfig& config, const Partition& partitio
   std::array<char, 160> text{};
   std::snprintf(
       text.data(), text.size(),
-      "# FLOPs allow a speed-up of %.2f over one rank; the slowest rank is busy %.0f %% of the time",
-      busy * partition.joint_flops / slowestGroup(partition, grid), 100.0 * busy);
+      "# the cuts allow a speed-up of %.2f over one rank; the slowest rank is busy %.0f %% of the time",
+      busy * partition.joint.total() / slowestGroup(partition, grid), 100.0 * busy);
   notes.lines.emplace_back(text.data());
   return notes;
 }

@@ -108,9 +108,9 @@ std::string labelNote(const SilSection& sil, const Partition& partition) {
   double flops = 0.0, all = 0.0;
   for (const StagePlan& stage : partition.stages) {
     parameters += countParameters(stage.decoder) + countParameters(stage.head);
-    flops += headFlops(stage.decoder) + headFlops(stage.head);
+    flops += headEffort(stage.decoder).flops + headEffort(stage.head).flops;
   }
-  for (const double stage : partition.local_flops) all += stage;
+  for (const Effort& stage : partition.local) all += stage.flops;
   std::array<char, 160> line{};
   std::snprintf(line.data(), line.size(),
                 "# labels learn with the stages%s; their heads have %lld parameters and %.1f %% of the FLOPs",
@@ -171,21 +171,22 @@ class SilPlan final : public StrategyPlan {
     return names;
   }
 
-  double extraFlops(const StrategySection& section, const std::vector<LayerPlan>& layers, std::int64_t first,
-                    std::int64_t last, int index) const override {
+  Effort extraEffort(const StrategySection& section, const std::vector<LayerPlan>& layers, std::int64_t first,
+                     std::int64_t last, int index) const override {
     const SilSection& sil = section.sil;
     const LayerPlan& end = layers[last - 1];
     const double label_product = 2.0 * static_cast<double>(end.classes);
-    double flops = 0.0;
+    Effort effort;
     if (last < static_cast<std::int64_t>(layers.size())) {
       const std::int64_t positions = isSequence(layers.back().out) ? layers.back().out[0] : 1;
-      flops += headFlops(planStageHead(sil, layers, last).layers) +
-               headFlops(planStageDecoder(sil, layers[first].in, end, positions).layers);
+      effort += headEffort(planStageHead(sil, layers, last).layers) +
+                headEffort(planStageDecoder(sil, layers[first].in, end, positions).layers);
       if (!learnsLabels(sil) && sil.loss == StageLoss::prototype) // logits, their gradient
-        flops += 2.0 * label_product * static_cast<double>(end.outputs());
+        effort.flops += 2.0 * label_product * static_cast<double>(end.outputs());
     }
-    if (index > 0 && mixesLabels(sil)) flops += label_product * static_cast<double>(layers[first].inputs());
-    return flops;
+    if (index > 0 && mixesLabels(sil))
+      effort.flops += label_product * static_cast<double>(layers[first].inputs());
+    return effort;
   }
 
   void checkStages(const StrategySection& section, const std::vector<StagePlan>& stages,
@@ -248,7 +249,7 @@ class SilPlan final : public StrategyPlan {
     std::array<char, 128> line{};
     std::snprintf(
         line.data(), line.size(),
-        "# FLOPs allow a speed-up of %.2f over one rank if each rank has one stage and all train at once",
+        "# the cuts allow a speed-up of %.2f over one rank if each rank has one stage and all train at once",
         partition.allowedSpeedup());
     notes.lines.emplace_back(line.data());
     notes.lines.push_back(labelNote(config.strategy.sil, partition));

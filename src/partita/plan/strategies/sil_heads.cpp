@@ -204,11 +204,11 @@ std::vector<ParameterCopy> parameterCopies(const SilSection& sil, const std::vec
   return copies;
 }
 
-double headFlops(const std::vector<LayerPlan>& layers) {
-  double flops = 0.0;
+Effort headEffort(const std::vector<LayerPlan>& layers) {
+  Effort effort;
   for (const LayerPlan& layer : layers)
-    flops += layer.forwardFlops() + layer.weightFlops() + layer.inputFlops();
-  return flops;
+    effort += layer.forwardEffort() + layer.weightEffort() + layer.inputEffort();
+  return effort;
 }
 
 } // namespace partita

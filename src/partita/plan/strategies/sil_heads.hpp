@@ -28,8 +28,8 @@ StageDecoder planStageDecoder(const SilSection& sil, const Shape& in, const Laye
 /// Parts of heads that are refreshed with parameters of later stages. Throws UserError if shapes differ.
 std::vector<ParameterCopy> parameterCopies(const SilSection& sil, const std::vector<StagePlan>& stages);
 
-/// FLOPs per sample of training layers that need the gradient of their input.
-double headFlops(const std::vector<LayerPlan>& layers);
+/// The effort per sample of training layers that need the gradient of their input.
+Effort headEffort(const std::vector<LayerPlan>& layers);
 
 /// Do the labels of the cut before a dense stage, with activations of the shape `cut`, have one value per
 /// unit?

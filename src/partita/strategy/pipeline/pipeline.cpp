@@ -102,7 +102,7 @@ void PipelineTraining::step(const ExecSpace& space, BatchReader& reader, const P
 
 void PipelineTraining::report(const ExecSpace& space, const Position& position,
                               const std::optional<double>& squares) {
-  StepReport report = _updaters.back()->report(space, _number, _context.partition.joint_flops);
+  StepReport report = _updaters.back()->report(space, _number, _context.partition.joint.flops);
   if (squares) report.gradient_norm = std::sqrt(*squares);
   report.run_step = _context.length.runStep(position);
   if (_context.grid.speaks()) _context.observer.onStep(report);

@@ -122,7 +122,7 @@ void SilTraining::report(const ExecSpace& space, StageUpdater& updater, const Po
   if (!updater.reported()) return;
   const int index = updater.local().index();
   StepReport report =
-      updater.report(space, index + 1, _context.partition.local_flops[static_cast<std::size_t>(index)]);
+      updater.report(space, index + 1, _context.partition.local[static_cast<std::size_t>(index)].flops);
   report.run_step = _context.length.runStep(position);
   if (_context.grid.speaks()) _context.observer.onStep(report);
 }

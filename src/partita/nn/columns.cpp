@@ -55,9 +55,9 @@ KOKKOS_INLINE_FUNCTION void forRows(const WindowPlan& w, const Tap& tap, const B
   }
 }
 
-template <std::int64_t value>
+template <std::int64_t Value>
 struct Constant {
-  KOKKOS_INLINE_FUNCTION operator std::int64_t() const { return value; }
+  KOKKOS_INLINE_FUNCTION operator std::int64_t() const { return Value; }
 };
 
 /// Calls body(stride), with a constant for the strides that networks have: rows are short, and compilers

@@ -74,7 +74,8 @@ class AttentionRules : public LayerRules {
   /// are computed once more, and so are their gradients.
   Moves moves(const LayerPlan& plan) const override {
     const double biased = plan.spec.attention.bias ? 4.0 * static_cast<double>(plan.inputs()) : 0.0;
-    const double scores = static_cast<double>(plan.in[0] * (plan.in[0] + 1) / 2 * plan.spec.attention.heads);
+    const double scores =
+        0.5 * static_cast<double>(plan.in[0] * (plan.in[0] + 1) * plan.spec.attention.heads);
     return {2 * biased + 4 * scores, biased, 9 * scores};
   }
 

@@ -46,7 +46,7 @@ double secondsOf(const ProgramRun& run, int stage, double share) {
   const StagePlan& plan = run.partition.stages[stage];
   const auto parameters =
       static_cast<double>(plan.parameters() + countParameters(plan.head) + countParameters(plan.decoder));
-  return share * run.partition.local_flops[stage] * 1e-12 + parameters * 1e-10;
+  return share * run.partition.local[stage].flops * 1e-12 + parameters * 1e-10;
 }
 
 } // namespace

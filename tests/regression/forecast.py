@@ -106,6 +106,10 @@ class Forecasts(support.RunTest):
         result = run("train", self.deck, *recovery, f"run/cluster={cluster}", "-d", self.folder / "r")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertNotIn("predicted", summary_of(self.folder / "r"))
+        result = run("train", self.deck, "strategy/kind=joint", "strategy/parts=2", "strategy/replicas=1",
+                     f"run/cluster={cluster}", "-d", self.folder / "p", ranks=2)
+        self.assertDone(result)
+        self.assertNotIn("predicted", summary_of(self.folder / "p"))
 
 
 if __name__ == "__main__":

@@ -92,6 +92,11 @@ class Predictions(support.RunTest):
         depths = [self.predict(deck, f"strategy/head_depth={depth}", *cut)[0]["epoch_compute_s"] for depth in (0, 2)]
         self.assertLess(depths[0], depths[1])
 
+    def test_parts_of_the_deck_do_not_count(self):
+        of = [self.predict(self.deck, "strategy/kind=joint", f"strategy/parts={parts}", "--strategy",
+                           "data,pipeline-1f1b,local-sgd", "--ranks", 2) for parts in (1, 2)]
+        self.assertEqual(of[0], of[1])
+
     def test_stages_and_replicas(self):
         rows = self.predict(DECKS / "demo.toml", "strategy/bucket_kib=64", "--strategy", "pipeline-1f1b,sil-relay",
                             "--ranks", "2,3,4", "--stages", 2)

@@ -44,6 +44,7 @@ StrategySection sectionFor(CostStrategy strategy, const StrategySection& deck, c
   }
   section.stages = grid.stages;
   section.replicas = grid.replicas;
+  section.parts = 1; // the cost of parts does not come from a plan
   section.pipeline.microbatches = microbatches;
   section.pipeline.schedule = scheduleOf(strategy, section.pipeline.schedule);
   if (section.kind == StrategyKind::sil && costStrategy(deck) != strategy) {

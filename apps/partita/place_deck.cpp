@@ -68,7 +68,8 @@ void placeDeck(const PlaceArguments& arguments, std::int64_t ranks) {
   }
   const Cluster cluster = clusterOf(arguments.cluster);
   const RunConfig config = effective(loadDeck(arguments.input, arguments.overrides));
-  const CostModel model(planTask(arguments.input, arguments.overrides, cluster).task, cluster, CostMode::exact);
+  const CostModel model(planTask(arguments.input, arguments.overrides, cluster).task, cluster,
+                        CostMode::exact);
   const DeckPlacer placer(model, cluster, model.task().segments);
   DeckPlacement alone;
   placer.price(alone);

@@ -201,7 +201,8 @@ TEST_CASE("Only the four tables of layers distinguish types", "[sources]") {
     const std::string path = source.path.generic_string();
     const auto in = [&](const char* part) { return path.find(part) != std::string::npos; };
     if (in("/src/partita/") && !in("/config/layer_types.cpp") && !in("/plan/layers/") &&
-        !in("/nn/layer.cpp") && !in("/plan/search/transformer") && !in("/io/onnx_layers.cpp") && !in("/config/names.cpp"))
+        !in("/nn/layer.cpp") && !in("/plan/search/transformer") && !in("/io/onnx_layers.cpp") &&
+        !in("/config/names.cpp"))
       others.push_back(source);
   }
   REQUIRE(others.size() + 5 < programSources().size());

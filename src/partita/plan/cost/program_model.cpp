@@ -79,7 +79,8 @@ class ProgramModel {
       input_gradient = input_gradient || rows[i].trained();
     }
     const double head_parameters = asReal(countParameters(stage.decoder) + countParameters(stage.head));
-    const double head_flops = _run.partition.local[stage.index].flops - stage.trainEffort(gradient_leaves).flops;
+    const double head_flops =
+        _run.partition.local[stage.index].flops - stage.trainEffort(gradient_leaves).flops;
     const double seconds = head_flops * secondsPerFlop(_terms);
     time.layers.push_back({seconds / 3.0, 2.0 * seconds / 3.0, _value_bytes * head_parameters});
     time.update += head_parameters * _terms.cluster.seconds_per_update;

@@ -73,8 +73,8 @@ class NetworkBuilder {
       break;
     }
     // Neither an activation, which is an operator of its own, nor another shape: dropout.
-    const bool drops = plan.spec.activation == Activation::identity &&
-                       plan.rules().outputValues() == OutputValues::computed;
+    const bool drops =
+        plan.spec.activation == Activation::identity && plan.rules().outputValues() == OutputValues::computed;
     return drops ? simple(plan, OperatorKind::dropout, input) : input;
   }
 

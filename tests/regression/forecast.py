@@ -23,9 +23,10 @@ VARIANTS = {
     "relay": (2, {"stage"}),
     "free": (2, set()),
     "frozen": (2, {"stage"}),
+    "parts": (2, {"all_gather", "reduce_scatter", "all_reduce"}),
 }
 KEYS = {
-    "joint": ("strategy/kind=joint",), "replicas": ("strategy/kind=joint",), "local-sgd": ("strategy/kind=local-sgd",),
+    "joint": ("strategy/kind=joint",), "parts": ("strategy/kind=joint", "strategy/parts=2"), "replicas": ("strategy/kind=joint",), "local-sgd": ("strategy/kind=local-sgd",),
     "pipeline": ("strategy/kind=pipeline", "strategy/stages=2", "strategy/cuts=[2]", "strategy/microbatches=2"),
     **{name: ("strategy/kind=sil", "strategy/stages=2", "strategy/cuts=[2]", f"strategy/input={name}")
        for name in ("relay", "free", "frozen")},
@@ -106,8 +107,8 @@ class Forecasts(support.RunTest):
         result = run("train", self.deck, *recovery, f"run/cluster={cluster}", "-d", self.folder / "r")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertNotIn("predicted", summary_of(self.folder / "r"))
-        result = run("train", self.deck, "strategy/kind=joint", "strategy/parts=2", "strategy/replicas=1",
-                     f"run/cluster={cluster}", "-d", self.folder / "p", ranks=2)
+        result = run("train", self.deck, "strategy/kind=pipeline", "strategy/schedule=1f1b", "strategy/parts=2",
+                     "strategy/replicas=1", f"run/cluster={cluster}", "-d", self.folder / "p", ranks=2)
         self.assertDone(result)
         self.assertNotIn("predicted", summary_of(self.folder / "p"))
 

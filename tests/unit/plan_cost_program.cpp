@@ -2,6 +2,8 @@
 #include "partita/plan/cost/cost_terms.hpp"
 #include "partita/plan/cost/gradient_buckets.hpp"
 #include "partita/plan/cost/refine.hpp"
+#include "partita/plan/parts/part_of_stage.hpp"
+#include "partita/plan/parts/part_traffic.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -201,6 +203,36 @@ TEST_CASE("Runs refine a description until its predictions agree", "[cost]") {
   CHECK(faster.back().find("time of messages, relative: 1 -> ") == 0);
   CHECK(faster.back().find("from 2 runs") != std::string::npos);
   CHECK(cluster.links.rows[0].link.seconds_per_byte < bandwidth);
+}
+
+TEST_CASE("A run with parts costs what its parts compute and send", "[cost][parts]") {
+  for (const char* split : {"filter", "channel", "grid", "spatial"}) {
+    for (const int parts : {2, 4}) {
+      INFO(split << ", " << parts << " parts");
+      const std::string section =
+          "kind = \"joint\"\nsplit = \"" + std::string(split) + "\"\nparts = " + std::to_string(parts) + "\n";
+      const CostModel model =
+          modelOf(deckOf(section, "{ type = \"conv2d\", channels = 8, kernel = 3, padding = 1 }, "
+                                  "{ type = \"conv2d\", channels = 8, kernel = 3, padding = 1 }, "
+                                  "{ type = \"dense\" }"));
+      const ProgramRun run = model.task().program->run(parts);
+      const Prediction found = model.predict(run), one = model.predict(CostStrategy::serial, 1);
+      CHECK(found.grid.parts == parts);
+      CHECK(found.memory == run.memory());
+      double bytes = 0.0;
+      for (const Exchange& exchange : found.exchanges)
+        if (exchange.kind != ExchangeKind::gradients) bytes += exchange.bytes;
+      std::vector<double> sent;
+      for (int part = 0; part < parts; ++part)
+        sent.push_back(
+            static_cast<double>(partTraffic(partOfStage(run.partition.stages[0], run.config.strategy, part),
+                                            part, run.config.training.batch, 4, false)
+                                    .bytes));
+      CHECK(std::find(sent.begin(), sent.end(), bytes) != sent.end());
+      CHECK(found.epoch_compute < one.epoch_compute);
+      CHECK(found.epoch_compute > one.epoch_compute / parts - 1e-12);
+    }
+  }
 }
 
 } // namespace partita::test::plan_cost_program

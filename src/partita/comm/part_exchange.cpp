@@ -73,7 +73,7 @@ PartExchange::Ring PartExchange::ringOf(const PartRing& ring) const {
   return {rank(place + 1), rank(place + ring.count - 1), place, ring.count};
 }
 
-void PartExchange::swap(const ExecSpace& space, const std::vector<Piece>& out,
+void PartExchange::swap(const ExecSpace& space, const char* what, const std::vector<Piece>& out,
                         const std::vector<Piece>& in) const {
   const bool staged = _path == MessagePath::staged;
   const auto room = [staged](PinnedVector& buffer, const std::vector<Piece>& pieces) {
@@ -93,10 +93,10 @@ void PartExchange::swap(const ExecSpace& space, const std::vector<Piece>& out,
   fence(space, "partita::PartExchange::swap");
   delayAtRandom();
   constexpr int tag = static_cast<int>(Tag::parts);
-  const auto awaited = [this](WaitedFor::Kind kind, const Piece& piece) {
-    WaitedFor what{kind, "values of a part", _parts.worldRank(piece.peer)};
-    what.bytes = piece.count * static_cast<std::int64_t>(sizeof(Real));
-    return what;
+  const auto awaited = [this, what](WaitedFor::Kind kind, const Piece& piece) {
+    WaitedFor awaited{kind, what, _parts.worldRank(piece.peer)};
+    awaited.bytes = piece.count * static_cast<std::int64_t>(sizeof(Real));
+    return awaited;
   };
   std::vector<Request> requests(in.size() + out.size());
   auto request = requests.begin();
@@ -127,126 +127,139 @@ void PartExchange::swap(const ExecSpace& space, const std::vector<Piece>& out,
 }
 
 /// Each rank has its own chunk, and passes on what it got last.
-void PartExchange::gatherChunks(const ExecSpace& space, const Ring& ring, Real* values,
+void PartExchange::gatherChunks(const ExecSpace& space, const char* what, const Ring& ring, Real* values,
                                 const Bounds& bounds) const {
   for (int i = 0; i + 1 < ring.count; ++i) {
     const int out = (ring.place + ring.count - i) % ring.count,
               in = (ring.place + 2 * ring.count - i - 1) % ring.count;
-    swap(space, {{ring.next, values + bounds[out], bounds[out + 1] - bounds[out]}},
+    swap(space, what, {{ring.next, values + bounds[out], bounds[out + 1] - bounds[out]}},
          {{ring.last, values + bounds[in], bounds[in + 1] - bounds[in]}});
   }
 }
 
 /// The sum of a chunk begins at the rank after its own one, and ends there.
-void PartExchange::reduceChunks(const ExecSpace& space, const Ring& ring, Real* values, const Bounds& bounds,
-                                Real* work) const {
+void PartExchange::reduceChunks(const ExecSpace& space, const char* what, const Ring& ring, Real* values,
+                                const Bounds& bounds, Real* work) const {
   for (int i = 0; i + 1 < ring.count; ++i) {
     const int out = (ring.place + 2 * ring.count - i - 1) % ring.count,
               in = (ring.place + 2 * ring.count - i - 2) % ring.count;
     const std::int64_t count = bounds[in + 1] - bounds[in];
-    swap(space, {{ring.next, values + bounds[out], bounds[out + 1] - bounds[out]}},
+    swap(space, what, {{ring.next, values + bounds[out], bounds[out + 1] - bounds[out]}},
          {{ring.last, work, count}});
     forEachValue(space, "partita::PartExchange::add_kernel", count, AddValues{work, values + bounds[in]});
   }
 }
 
-void PartExchange::sum(const ExecSpace& space, const Vector& values, const Vector& work) const {
+void PartExchange::addUp(const ExecSpace& space, const char* what, const Vector& values,
+                         const Vector& work) const {
   const Region region(space, "partita::PartExchange::sum", Phase::communication);
   const Ring ring = ringOf({0, 1, _parts.size()});
   const auto size = static_cast<std::int64_t>(values.extent(0));
   Bounds bounds;
   for (int i = 0; i <= ring.count; ++i) bounds.push_back(size * i / ring.count);
-  reduceChunks(space, ring, values.data(), bounds, work.data());
-  gatherChunks(space, ring, values.data(), bounds);
+  reduceChunks(space, what, ring, values.data(), bounds, work.data());
+  gatherChunks(space, what, ring, values.data(), bounds);
   fence(space, "partita::PartExchange::sum");
+}
+
+void PartExchange::sum(const ExecSpace& space, const Vector& values, const Vector& work) const {
+  addUp(space, "sums over parts", values, work);
 }
 
 void PartExchange::sum(const ExecSpace& space, const Vector& values) const {
   const std::size_t room = values.extent(0) / static_cast<std::size_t>(_parts.size()) + 1;
   if (_few.extent(0) < room)
     _few = Vector(Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::PartExchange::few"), room);
-  sum(space, values, _few);
+  addUp(space, "sum of batch statistics", values, _few);
 }
 
 namespace {
 
-/// Some places of a matrix [rows, places * values of a place] that begins with place `first`.
-Real* placesIn(const Matrix& matrix, const ExchangePlan& plan, std::int64_t first, const AxisRange& range) {
-  return matrix.data() + (range.begin - first) * plan.place_values;
+/// Some columns of a matrix.
+struct Columns {
+  Real* data;
+  std::int64_t stride, width;
+};
+
+/// Places of a matrix [rows, places * values of a place] that begins with place `first`.
+Columns placesIn(const Matrix& matrix, const ExchangePlan& plan, std::int64_t first, const AxisRange& range) {
+  return {matrix.data() + (range.begin - first) * plan.place_values,
+          static_cast<std::int64_t>(matrix.extent(1)), range.size() * plan.place_values};
+}
+
+Columns ownPlaces(const Matrix& own, const ExchangePlan& plan, int receiver) {
+  return placesIn(own, plan, plan.owned[static_cast<std::size_t>(plan.place)].begin,
+                  plan.sent(plan.place, receiver));
+}
+
+Columns neededPlaces(const Matrix& needed, const ExchangePlan& plan, int sender) {
+  return placesIn(needed, plan, plan.needed[static_cast<std::size_t>(plan.place)].begin,
+                  plan.sent(sender, plan.place));
 }
 
 } // namespace
 
+/// The messages between this part and the others, whose values lie one after another in `work`: from here
+/// the places that others need, and to here those that this one needs, or the reverse.
+PartExchange::Messages PartExchange::haloMessages(const ExchangePlan& plan, std::int64_t rows, bool forward,
+                                                  const Vector& work) const {
+  Messages messages;
+  Real* next = work.data();
+  for (int other = 0; other < _parts.size(); ++other) {
+    if (other == plan.place) continue;
+    const std::int64_t gives = plan.sent(plan.place, other).size() * plan.place_values * rows,
+                       gets = plan.sent(other, plan.place).size() * plan.place_values * rows;
+    if (gives > 0) (forward ? messages.out : messages.in).push_back({other, next, gives});
+    next += gives;
+    if (gets > 0) (forward ? messages.in : messages.out).push_back({other, next, gets});
+    next += gets;
+  }
+  return messages;
+}
+
 void PartExchange::haloForward(const ExecSpace& space, const ExchangePlan& plan, const Matrix& own,
                                const Matrix& needed, const Vector& work) const {
   const Region region(space, "partita::PartExchange::halo", Phase::communication);
-  const std::int64_t rows = own.extent(0), has = own.extent(1), wants = needed.extent(1);
-  const int me = plan.place;
-  const std::int64_t first_own = plan.owned[static_cast<std::size_t>(me)].begin,
-                     first_needed = plan.needed[static_cast<std::size_t>(me)].begin;
-  std::vector<Piece> out, in;
-  Real* next = work.data();
-  const auto take = [&](int peer, const AxisRange& range) {
-    const Piece piece{peer, next, rows * range.size() * plan.place_values};
-    next += piece.count;
-    return piece;
-  };
-  for (int other = 0; other < _parts.size(); ++other) {
-    const AxisRange gives = plan.sent(me, other), gets = plan.sent(other, me);
-    const std::int64_t width = gives.size() * plan.place_values;
-    if (other == me) {
-      copyColumns(space, placesIn(own, plan, first_own, gives), has,
-                  placesIn(needed, plan, first_needed, gives), wants, rows, width);
-      continue;
-    }
-    if (width > 0) {
-      out.push_back(take(other, gives));
-      copyColumns(space, placesIn(own, plan, first_own, gives), has, out.back().values, width, rows, width);
-    }
-    if (gets.size() > 0) in.push_back(take(other, gets));
+  const std::int64_t rows = own.extent(0);
+  const Messages messages = haloMessages(plan, rows, true, work);
+  for (const Piece& piece : messages.out) {
+    const Columns from = ownPlaces(own, plan, piece.peer);
+    copyColumns(space, from.data, from.stride, piece.values, from.width, rows, from.width);
   }
-  swap(space, out, in);
-  for (const Piece& piece : in) {
-    const AxisRange gets = plan.sent(piece.peer, me);
-    const std::int64_t width = gets.size() * plan.place_values;
-    copyColumns(space, piece.values, width, placesIn(needed, plan, first_needed, gets), wants, rows, width);
+  swap(space, "halos", messages.out, messages.in);
+  for (const Piece& piece : messages.in) {
+    const Columns to = neededPlaces(needed, plan, piece.peer);
+    copyColumns(space, piece.values, to.width, to.data, to.stride, rows, to.width);
   }
+  const Columns from = ownPlaces(own, plan, plan.place), to = neededPlaces(needed, plan, plan.place);
+  copyColumns(space, from.data, from.stride, to.data, to.stride, rows, from.width);
 }
 
 void PartExchange::haloBackward(const ExecSpace& space, const ExchangePlan& plan, const Matrix& needed,
                                 const Matrix& own, const Vector& work) const {
   const Region region(space, "partita::PartExchange::halo", Phase::communication);
-  const std::int64_t rows = own.extent(0), has = own.extent(1), wants = needed.extent(1);
-  const int me = plan.place;
-  const std::int64_t first_own = plan.owned[static_cast<std::size_t>(me)].begin,
-                     first_needed = plan.needed[static_cast<std::size_t>(me)].begin;
-  std::vector<Piece> out, in;
-  Real* next = work.data();
-  for (int other = 0; other < _parts.size(); ++other) {
-    if (other == me) continue;
-    const std::int64_t gives = plan.sent(other, me).size() * plan.place_values,
-                       gets = plan.sent(me, other).size() * plan.place_values;
-    if (gives > 0) {
-      out.push_back({other, next, rows * gives});
-      copyColumns(space, placesIn(needed, plan, first_needed, plan.sent(other, me)), wants, next, gives, rows,
-                  gives);
-      next += rows * gives;
-    }
-    if (gets > 0) {
-      in.push_back({other, next, rows * gets});
-      next += rows * gets;
-    }
+  const std::int64_t rows = own.extent(0);
+  const Messages messages = haloMessages(plan, rows, false, work);
+  for (const Piece& piece : messages.out) {
+    const Columns from = neededPlaces(needed, plan, piece.peer);
+    copyColumns(space, from.data, from.stride, piece.values, from.width, rows, from.width);
   }
-  swap(space, out, in);
+  swap(space, "halos", messages.out, messages.in);
   Kokkos::deep_copy(space, own, Real(0));
-  auto arrived = in.begin();
+  const auto add = [&](int from_part, const Real* values, std::int64_t stride) {
+    const Columns to = ownPlaces(own, plan, from_part);
+    forEachElement(space, "partita::PartExchange::add_columns_kernel", rows, to.width,
+                   AddColumns{values, to.data, stride, to.stride});
+  };
+  auto arrived = messages.in.begin();
   for (int other = 0; other < _parts.size(); ++other) {
-    const AxisRange range = plan.sent(me, other);
-    const std::int64_t width = range.size() * plan.place_values;
-    if (width == 0) continue;
-    const Real* from = other == me ? placesIn(needed, plan, first_needed, range) : (arrived++)->values;
-    forEachElement(space, "partita::PartExchange::add_columns_kernel", rows, width,
-                   AddColumns{from, placesIn(own, plan, first_own, range), other == me ? wants : width, has});
+    if (other == plan.place) {
+      const Columns from = neededPlaces(needed, plan, other);
+      add(other, from.data, from.stride);
+    } else if (arrived != messages.in.end() && arrived->peer == other) {
+      add(other, arrived->values, ownPlaces(own, plan, other).width);
+      ++arrived;
+    }
   }
 }
 
@@ -277,7 +290,7 @@ void PartExchange::gather(const ExecSpace& space, const ExchangePlan& plan, cons
     const int sent = (ring.place + ring.count - i) % ring.count,
               got = (ring.place + 2 * ring.count - i - 1) % ring.count;
     Real* const in = work.data() + i % 2 * largest;
-    swap(space, {{ring.next, out, bounds[sent + 1] - bounds[sent]}},
+    swap(space, "values of other parts", {{ring.next, out, bounds[sent + 1] - bounds[sent]}},
          {{ring.last, in, bounds[got + 1] - bounds[got]}});
     take(got, in);
     out = in;
@@ -298,7 +311,7 @@ void PartExchange::reduce(const ExecSpace& space, const ExchangePlan& plan, cons
   for (int i = 0; i + 1 < ring.count; ++i) {
     const int sent = (ring.place + 2 * ring.count - i - 1) % ring.count,
               got = (ring.place + 2 * ring.count - i - 2) % ring.count;
-    swap(space, {{ring.next, out, bounds[sent + 1] - bounds[sent]}},
+    swap(space, "sums of ranges", {{ring.next, out, bounds[sent + 1] - bounds[sent]}},
          {{ring.last, in, bounds[got + 1] - bounds[got]}});
     Real* const to = got == ring.place ? own.data() : in;
     forEachElement(space, "partita::PartExchange::sum_columns_kernel", rows, plan.widths[got],

@@ -45,17 +45,25 @@ class PartExchange {
     int next, last, place, count; ///< neighbours, as ranks of the parts
   };
   Ring ringOf(const PartRing& ring) const;
-  void gatherChunks(const ExecSpace& space, const Ring& ring, Real* values, const Bounds& bounds) const;
-  void reduceChunks(const ExecSpace& space, const Ring& ring, Real* values, const Bounds& bounds,
-                    Real* work) const;
+  void gatherChunks(const ExecSpace& space, const char* what, const Ring& ring, Real* values,
+                    const Bounds& bounds) const;
+  void reduceChunks(const ExecSpace& space, const char* what, const Ring& ring, Real* values,
+                    const Bounds& bounds, Real* work) const;
+  void addUp(const ExecSpace& space, const char* what, const Vector& values, const Vector& work) const;
   /// A message to or from another part.
   struct Piece {
     int peer;
     Real* values;
     std::int64_t count;
   };
+  struct Messages {
+    std::vector<Piece> out, in;
+  };
+  Messages haloMessages(const ExchangePlan& plan, std::int64_t rows, bool forward, const Vector& work) const;
   /// Sends and receives messages at the same time; empty ones are not sent.
-  void swap(const ExecSpace& space, const std::vector<Piece>& out, const std::vector<Piece>& in) const;
+  /// `what` names them in reports on waits.
+  void swap(const ExecSpace& space, const char* what, const std::vector<Piece>& out,
+            const std::vector<Piece>& in) const;
 
   using PinnedVector = Kokkos::View<Real*, Kokkos::LayoutRight, PinnedSpace>;
   const Communicator& _parts;

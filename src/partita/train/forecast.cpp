@@ -24,6 +24,10 @@ std::string kindOfWait(const std::string& what, CostStrategy strategy) {
   if (what == "sum of batch statistics") return nameOf(ExchangeKind::batch_norm);
   if (what == "sum of gradients")
     return nameOf(strategy == CostStrategy::local_sgd ? ExchangeKind::parameters : ExchangeKind::gradients);
+  if (what == "values of other parts") return nameOf(ExchangeKind::all_gather);
+  if (what == "sums of ranges") return nameOf(ExchangeKind::reduce_scatter);
+  if (what == "sums over parts") return nameOf(ExchangeKind::all_reduce);
+  if (what == "halos") return nameOf(ExchangeKind::halo);
   return other_waits;
 }
 
@@ -43,7 +47,8 @@ std::optional<StepCost> predictedCost(const RunConfig& config, const DataSets& s
                                       const Partition& partition, const GridPlan& grid) {
   if (config.run.cluster.empty()) return {};
   const Cluster cluster = loadCluster(config.run.cluster);
-  if (grid.parts > 1 || planRunLength(config, sets.train.size()).recovery_steps > 0) return {};
+  if ((grid.parts > 1 && grid.stages > 1) || planRunLength(config, sets.train.size()).recovery_steps > 0)
+    return {};
   CostTask task = costTask(config, sets.shape, sets.classes, sets.train.size());
   task.timing = cluster.timing("", task.program->parameters());
   const Prediction prediction =

@@ -155,11 +155,12 @@ ProgramRun CostModel::runFor(const Prediction& prediction) const {
 Prediction CostModel::predict(const ProgramRun& run) const {
   const CostStrategy strategy = costStrategy(run.config.strategy);
   const std::int64_t ranks = run.grid.size();
-  if (!isOwn(strategy)) return predict(ranks > 1 ? CostStrategy::data : CostStrategy::serial, ranks);
+  if (!isOwn(strategy) && run.grid.parts == 1)
+    return predict(ranks > 1 ? CostStrategy::data : CostStrategy::serial, ranks);
   const CostTerms terms{_task, _cluster, _times};
   Prediction prediction = startPrediction(terms, strategy, ranks);
   prediction.grid = {run.grid.groups, run.grid.replicas, run.grid.parts};
-  predictRun(terms, run, prediction);
+  (run.grid.parts > 1 ? predictParts : predictRun)(terms, run, prediction);
   checkMemory(prediction);
   return prediction;
 }

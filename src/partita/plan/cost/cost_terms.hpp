@@ -54,6 +54,8 @@ void predictPaper(const CostTerms& terms, const PaperForm& form, Prediction& pre
 void predictExact(const CostTerms& terms, Prediction& prediction);
 /// The same for a plan of this program.
 void predictRun(const CostTerms& terms, const ProgramRun& run, Prediction& prediction);
+/// The same for one whose ranks share the layers of a network that is not cut.
+void predictParts(const CostTerms& terms, const ProgramRun& run, Prediction& prediction);
 /// The obstacle of a strategy in each mode, apart from memory.
 Obstacle paperObstacle(const CostTerms& terms, const Prediction& prediction);
 Obstacle exactObstacle(const CostTerms& terms, const Prediction& prediction);

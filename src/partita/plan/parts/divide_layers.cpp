@@ -133,20 +133,23 @@ void LayerDivider::addWeights(PartChain& chain, const LayerPlan& layer, bool cha
 
 namespace {
 
-Flow dividedOutputs(const LayerPlan& layer, int parts) {
-  if (divisible(layer.out, parts)) return channelFlow(layer.out, parts);
-  const std::int64_t outputs = layer.out[isSequence(layer.out) ? 1 : 0];
+/// The channels of an input or output of the layer, divided; `words` say what they are to a convolution and
+/// to a dense layer.
+Flow dividedChannels(const LayerPlan& layer, const Shape& shape, int parts,
+                     const std::pair<const char*, const char*>& words) {
+  if (divisible(shape, parts)) return channelFlow(shape, parts);
   throw UserError("strategy/parts: " + std::to_string(parts) + " parts cannot share the " +
-                  std::to_string(outputs) + (isConvolution(layer) ? " output channels" : " units") + " of " +
-                  layer.entry + " (" + layer.spec.type + ")");
+                  std::to_string(shape[isSequence(shape) ? 1 : 0]) +
+                  (isConvolution(layer) ? words.first : words.second) + " of " + layer.entry + " (" +
+                  layer.spec.type + ")");
+}
+
+Flow dividedOutputs(const LayerPlan& layer, int parts) {
+  return dividedChannels(layer, layer.out, parts, {" output channels", " units"});
 }
 
 Flow dividedInputs(const LayerPlan& layer, int parts) {
-  if (divisible(layer.in, parts)) return channelFlow(layer.in, parts);
-  const std::int64_t inputs = layer.in[isSequence(layer.in) ? 1 : 0];
-  throw UserError("strategy/parts: " + std::to_string(parts) + " parts cannot share the " +
-                  std::to_string(inputs) + (isConvolution(layer) ? " input channels" : " inputs") + " of " +
-                  layer.entry + " (" + layer.spec.type + ")");
+  return dividedChannels(layer, layer.in, parts, {" input channels", " inputs"});
 }
 
 } // namespace

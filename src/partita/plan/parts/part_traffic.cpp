@@ -7,48 +7,48 @@ namespace partita {
 
 namespace {
 
-/// Sums up what a part sends.
-class TrafficCount {
+/// Lists what a part sends.
+class MessageList {
  public:
-  TrafficCount(int part, std::int64_t value_bytes) : _part(part), _value_bytes(value_bytes) {}
+  MessageList(int part, std::int64_t value_bytes) : _part(part), _value_bytes(value_bytes) {}
 
-  /// All chunks pass through each rank of a ring except one.
-  void ring(const std::vector<std::int64_t>& chunks, int except) {
-    for (std::size_t i = 0; i < chunks.size(); ++i) {
-      if (static_cast<int>(i) == except || chunks[i] == 0) continue;
-      ++_sum.messages;
-      _sum.bytes += chunks[i] * _value_bytes;
-    }
-  }
   void gather(const std::vector<std::int64_t>& chunks, int place) {
-    ring(chunks, (place + 1) % static_cast<int>(chunks.size()));
+    ring(PartExchangeKind::gather, chunks, (place + 1) % static_cast<int>(chunks.size()));
   }
-  void reduce(const std::vector<std::int64_t>& chunks, int place) { ring(chunks, place); }
+  void reduce(const std::vector<std::int64_t>& chunks, int place) {
+    ring(PartExchangeKind::reduce, chunks, place);
+  }
   /// Values that all parts add up.
-  void sum(std::int64_t values, int parts) {
+  void sum(PartExchangeKind kind, std::int64_t values, int parts) {
     std::vector<std::int64_t> chunks;
     for (int i = 0; i < parts; ++i) chunks.push_back(values * (i + 1) / parts - values * i / parts);
-    reduce(chunks, _part);
-    gather(chunks, _part);
+    ring(kind, chunks, _part);
+    ring(kind, chunks, (_part + 1) % parts);
   }
-
   /// What the part gives to the others in the forward pass, or returns in the backward pass.
   void halo(const ExchangePlan& plan, std::int64_t rows, bool forward) {
     for (int other = 0; other < static_cast<int>(plan.owned.size()); ++other) {
       if (other == _part) continue;
       const AxisRange places = forward ? plan.sent(_part, other) : plan.sent(other, _part);
-      if (places.size() == 0) continue;
-      ++_sum.messages;
-      _sum.bytes += rows * plan.items * places.size() * plan.place_values * _value_bytes;
+      add(PartExchangeKind::halo, rows * plan.items * places.size() * plan.place_values);
     }
   }
 
-  const PartTraffic& total() const { return _sum; }
+  std::vector<PartMessage> take() { return std::move(_messages); }
 
  private:
+  /// All chunks pass through each rank of a ring except one.
+  void ring(PartExchangeKind kind, const std::vector<std::int64_t>& chunks, int except) {
+    for (std::size_t i = 0; i < chunks.size(); ++i)
+      if (static_cast<int>(i) != except) add(kind, chunks[i]);
+  }
+  void add(PartExchangeKind kind, std::int64_t values) {
+    if (values > 0) _messages.push_back({kind, values * _value_bytes});
+  }
+
   int _part;
   std::int64_t _value_bytes;
-  PartTraffic _sum;
+  std::vector<PartMessage> _messages;
 };
 
 /// Does the layer add up sums over its places of the batch?
@@ -56,8 +56,8 @@ bool normsByPlaces(const LayerPlan& layer) {
   return layer.part && layer.part->by_places && !layer.statisticsShapes().empty();
 }
 
-void countForward(const LayerPlan& layer, std::int64_t rows, TrafficCount& count);
-void countBackward(const LayerPlan& layer, std::int64_t rows, TrafficCount& count);
+void listForward(const LayerPlan& layer, std::int64_t rows, MessageList& list);
+void listBackward(const LayerPlan& layer, std::int64_t rows, MessageList& list);
 
 std::vector<std::int64_t> chunksOf(const ExchangePlan& plan, std::int64_t rows) {
   std::vector<std::int64_t> chunks;
@@ -65,53 +65,55 @@ std::vector<std::int64_t> chunksOf(const ExchangePlan& plan, std::int64_t rows) 
   return chunks;
 }
 
-void countForward(const std::vector<LayerPlan>& layers, std::int64_t rows, TrafficCount& count) {
-  for (const LayerPlan& layer : layers) countForward(layer, rows, count);
+void listForward(const std::vector<LayerPlan>& layers, std::int64_t rows, MessageList& list) {
+  for (const LayerPlan& layer : layers) listForward(layer, rows, list);
 }
 
 /// Nothing before the first layer with parameters is computed unless the gradient of the input is.
-void countBackward(const std::vector<LayerPlan>& layers, std::int64_t rows, bool input_gradient,
-                   TrafficCount& count) {
+void listBackward(const std::vector<LayerPlan>& layers, std::int64_t rows, bool input_gradient,
+                  MessageList& list) {
   std::size_t first = 0;
   while (!input_gradient && first < layers.size() && layers[first].parameters() == 0) ++first;
   for (std::size_t i = layers.size(); i-- > first;) {
     const LayerPlan& layer = layers[i];
     const bool wanted = input_gradient || i > first;
     if (layer.group()) {
-      if (layer.spec.recompute) countForward(layer, rows, count);
-      countBackward(layer.body, rows, wanted, count);
-      countBackward(layer.shortcut, rows, wanted, count);
+      if (layer.spec.recompute) listForward(layer, rows, list);
+      listBackward(layer.body, rows, wanted, list);
+      listBackward(layer.shortcut, rows, wanted, list);
     } else if (wanted) {
-      countBackward(layer, rows, count);
+      listBackward(layer, rows, list);
     }
   }
 }
 
-void countForward(const LayerPlan& layer, std::int64_t rows, TrafficCount& count) {
-  countForward(layer.body, rows, count);
-  countForward(layer.shortcut, rows, count);
-  if (layer.part && layer.part->partial_output) count.sum(rows * layer.outputs(), layer.part->parts);
+void listForward(const LayerPlan& layer, std::int64_t rows, MessageList& list) {
+  listForward(layer.body, rows, list);
+  listForward(layer.shortcut, rows, list);
+  if (layer.part && layer.part->partial_output)
+    list.sum(PartExchangeKind::sum, rows * layer.outputs(), layer.part->parts);
   if (normsByPlaces(layer)) { // sums and their number, then squares
-    count.sum(layer.in[0] + 1, layer.part->parts);
-    count.sum(layer.in[0], layer.part->parts);
+    list.sum(PartExchangeKind::norm, layer.in[0] + 1, layer.part->parts);
+    list.sum(PartExchangeKind::norm, layer.in[0], layer.part->parts);
   }
   if (!layer.exchange) return;
   const ExchangePlan& plan = *layer.exchange;
-  if (plan.kind == PartStep::halo) return count.halo(plan, rows, true);
+  if (plan.kind == PartStep::halo) return list.halo(plan, rows, true);
   if (plan.kind == PartStep::gather_slice || plan.kind == PartStep::gather_reduce)
-    count.gather(chunksOf(plan, rows), plan.place);
-  if (plan.kind == PartStep::reduce_gather) count.reduce(chunksOf(plan, rows), plan.place);
+    list.gather(chunksOf(plan, rows), plan.place);
+  if (plan.kind == PartStep::reduce_gather) list.reduce(chunksOf(plan, rows), plan.place);
 }
 
-void countBackward(const LayerPlan& layer, std::int64_t rows, TrafficCount& count) {
-  if (layer.part && layer.part->partial_input_gradient) count.sum(rows * layer.inputs(), layer.part->parts);
-  if (normsByPlaces(layer)) count.sum(2 * layer.in[0] + 1, layer.part->parts);
+void listBackward(const LayerPlan& layer, std::int64_t rows, MessageList& list) {
+  if (layer.part && layer.part->partial_input_gradient)
+    list.sum(PartExchangeKind::sum, rows * layer.inputs(), layer.part->parts);
+  if (normsByPlaces(layer)) list.sum(PartExchangeKind::norm, 2 * layer.in[0] + 1, layer.part->parts);
   if (!layer.exchange) return;
   const ExchangePlan& plan = *layer.exchange;
-  if (plan.kind == PartStep::halo) return count.halo(plan, rows, false);
+  if (plan.kind == PartStep::halo) return list.halo(plan, rows, false);
   if (plan.kind == PartStep::slice_gather || plan.kind == PartStep::reduce_gather)
-    count.gather(chunksOf(plan, rows), plan.place);
-  if (plan.kind == PartStep::gather_reduce) count.reduce(chunksOf(plan, rows), plan.place);
+    list.gather(chunksOf(plan, rows), plan.place);
+  if (plan.kind == PartStep::gather_reduce) list.reduce(chunksOf(plan, rows), plan.place);
 }
 
 /// Samples of one of several shares, as even as possible: the first ones are the larger ones.
@@ -127,12 +129,22 @@ PartTraffic& PartTraffic::operator+=(const PartTraffic& other) {
   return *this;
 }
 
+std::vector<PartMessage> partMessages(const StagePlan& own, int part, std::int64_t rows,
+                                      std::int64_t real_bytes, bool input_gradient) {
+  MessageList list(part, real_bytes);
+  listForward(own.layers, rows, list);
+  listBackward(own.layers, rows, input_gradient, list);
+  return list.take();
+}
+
 PartTraffic partTraffic(const StagePlan& own, int part, std::int64_t rows, std::int64_t real_bytes,
                         bool input_gradient) {
-  TrafficCount count(part, real_bytes);
-  countForward(own.layers, rows, count);
-  countBackward(own.layers, rows, input_gradient, count);
-  return count.total();
+  PartTraffic sum;
+  for (const PartMessage& message : partMessages(own, part, rows, real_bytes, input_gradient)) {
+    ++sum.messages;
+    sum.bytes += message.bytes;
+  }
+  return sum;
 }
 
 PartTraffic stepTraffic(const RunConfig& config, const Partition& partition, const GridPlan& grid,

@@ -1,5 +1,7 @@
 #include "partita/plan/strategies/cost_strategy.hpp"
 
+#include <optional>
+
 namespace partita {
 
 namespace {
@@ -15,12 +17,47 @@ StrategyKind kindOf(CostStrategy strategy) {
   return isOwn(strategy) ? StrategyKind::sil : StrategyKind::joint;
 }
 
+/// What the parts of a strategy divide.
+std::optional<Split> splitOf(CostStrategy strategy) {
+  switch (strategy) {
+  case CostStrategy::filter:
+  case CostStrategy::data_filter:
+    return Split::filter;
+  case CostStrategy::channel:
+    return Split::channel;
+  case CostStrategy::grid:
+  case CostStrategy::data_grid:
+    return Split::grid;
+  case CostStrategy::spatial:
+  case CostStrategy::data_spatial:
+    return Split::spatial;
+  default:
+    return {};
+  }
+}
+
+CostStrategy jointStrategy(const StrategySection& section) {
+  if (section.parts == 1) return CostStrategy::data;
+  const bool replicas = section.replicas > 1;
+  switch (section.split) {
+  case Split::filter:
+    return replicas ? CostStrategy::data_filter : CostStrategy::filter;
+  case Split::channel:
+    return CostStrategy::channel;
+  case Split::grid:
+    return replicas ? CostStrategy::data_grid : CostStrategy::grid;
+  case Split::spatial:
+    break;
+  }
+  return replicas ? CostStrategy::data_spatial : CostStrategy::spatial;
+}
+
 } // namespace
 
 CostStrategy costStrategy(const StrategySection& section) {
   switch (section.kind) {
   case StrategyKind::joint:
-    return CostStrategy::data;
+    return jointStrategy(section);
   case StrategyKind::pipeline:
     return CostStrategy::pipeline;
   case StrategyKind::local_sgd:
@@ -44,7 +81,9 @@ StrategySection sectionFor(CostStrategy strategy, const StrategySection& deck, c
   }
   section.stages = grid.stages;
   section.replicas = grid.replicas;
-  section.parts = 1; // the cost of parts does not come from a plan
+  const std::optional<Split> split = splitOf(strategy);
+  section.parts = split ? grid.parts : 1;
+  section.split = split.value_or(section.split);
   section.pipeline.microbatches = microbatches;
   section.pipeline.schedule = scheduleOf(strategy, section.pipeline.schedule);
   if (section.kind == StrategyKind::sil && costStrategy(deck) != strategy) {

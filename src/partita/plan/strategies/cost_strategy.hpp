@@ -5,11 +5,11 @@
 namespace partita {
 
 /// The name that the cost model has for the strategy of a deck; `data` stands for `joint` on any number of
-/// ranks.
+/// ranks without parts.
 CostStrategy costStrategy(const StrategySection& section);
 
-/// The strategy section with which `train` does what a prediction is about: `serial`, `data`, or a strategy
-/// of `isOwn`. What the deck says about the same strategy is kept.
+/// The strategy section with which `train` does what a prediction in exact mode is about. What the deck says
+/// about the same strategy is kept.
 StrategySection sectionFor(CostStrategy strategy, const StrategySection& deck, const RankGrid& grid,
                            std::int64_t microbatches);
 

@@ -192,10 +192,11 @@ void LayerDivider::addByBoth(PartChain& chain, const LayerPlan& layer) {
   LayerPart has;
   const PartRing gathering{i * grid.outputs, 1, grid.outputs}, adding{j, grid.outputs, grid.inputs};
   ExchangePlan gather{PartStep::gather_reduce, gathering, in.items(), {}, j};
-  AxisRange inputs{in.ranges[static_cast<std::size_t>(gathering.first)].begin, 0};
+  AxisRange inputs{in.ranges.at(gathering.first).begin, 0};
   for (int k = 0; k < grid.outputs; ++k) {
-    gather.widths.push_back(in.widthOf(gathering.first + k));
-    inputs.end = in.ranges[static_cast<std::size_t>(gathering.first + k)].end;
+    const int member = gathering.first + k;
+    gather.widths.push_back(in.widthOf(member));
+    inputs.end = in.ranges.at(member).end;
   }
   own.in[in.axis()] = inputs.size();
   has.inputs = {scaled(inputs, inputsPerChannel(layer))};

@@ -93,6 +93,7 @@ void PartChain::addActivation(const LayerPlan& layer) {
 
 std::vector<std::int64_t> PartChain::widthsOf(const Flow& flow) const {
   std::vector<std::int64_t> widths;
+  widths.reserve(static_cast<std::size_t>(_parts));
   for (int part = 0; part < _parts; ++part) widths.push_back(flow.widthOf(part));
   return widths;
 }

@@ -21,6 +21,7 @@ class MessageList {
   /// Values that all parts add up.
   void sum(PartExchangeKind kind, std::int64_t values, int parts) {
     std::vector<std::int64_t> chunks;
+    chunks.reserve(static_cast<std::size_t>(parts));
     for (int i = 0; i < parts; ++i) chunks.push_back(values * (i + 1) / parts - values * i / parts);
     ring(kind, chunks, _part);
     ring(kind, chunks, (_part + 1) % parts);

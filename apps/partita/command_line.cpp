@@ -379,9 +379,8 @@ void defineCommandLine(CLI::App& app, Arguments& arguments) {
   defineInfo(*app.add_subcommand("info", "Describe this build, or the contents of a run or file"),
              arguments.info);
   definePlan(*app.add_subcommand("plan", "Plan a training without running it"), arguments);
-  defineBench(
-      *app.add_subcommand("bench", "Measure matrix products, memory and training steps on this machine"),
-      arguments.bench);
+  defineBench(*app.add_subcommand("bench", "Measure products, memory and training steps here"),
+              arguments.bench);
 }
 
 namespace {

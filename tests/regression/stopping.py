@@ -134,8 +134,7 @@ class Stopping(support.RunTest):
         for ranks in (1, 2):
             for number in (signal.SIGTERM, signal.SIGINT):
                 with Job("train", self.deck, f"run/epochs={ENDLESS}", ranks=ranks) as job:
-                    job.all_ranks()
-                    time.sleep(1.0)  # into the training
+                    job.until(lambda: "step" in job.said(), "training")
                     job.signal(number)
                     result = job.finish()
                 self.assertEqual(result.returncode, 1)

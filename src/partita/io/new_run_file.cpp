@@ -125,10 +125,8 @@ void NewRunFile::writeProgress(const RunProgress& progress) {
   put("bytes_between_stages", progress.traffic.between_stages);
   put("bytes_between_replicas", progress.traffic.between_replicas);
   put("bytes_evaluation", progress.traffic.evaluation);
-  if (progress.traffic.part_messages > 0) {
-    put("bytes_between_parts", progress.traffic.between_parts);
-    put("messages_between_parts", progress.traffic.part_messages);
-  }
+  put("bytes_between_parts", progress.traffic.between_parts);
+  put("messages_between_parts", progress.traffic.part_messages);
   put("stages", progress.stages);
   put("replicas", progress.replicas);
   put("ranks", progress.ranks);

@@ -17,9 +17,9 @@ namespace partita {
 
 namespace {
 
-template <class Made, auto... settings>
+template <class Made, auto... Settings>
 std::unique_ptr<Layer> make(const LayerPlan& plan) {
-  return std::make_unique<Made>(plan, settings...);
+  return std::make_unique<Made>(plan, Settings...);
 }
 
 /// A part of the stage masks its part of each sample.

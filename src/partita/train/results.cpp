@@ -29,7 +29,7 @@ JsonObject gridObject(const Grid& grid) {
   JsonObject object;
   object.add("stages", std::int64_t{grid.plan().stages});
   object.add("replicas", std::int64_t{grid.plan().replicas});
-  object.add("parts", std::int64_t{grid.plan().parts});
+  if (grid.plan().parts > 1) object.add("parts", std::int64_t{grid.plan().parts});
   object.add("ranks", std::int64_t{grid.plan().ranks});
   return object;
 }

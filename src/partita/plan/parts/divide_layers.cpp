@@ -305,17 +305,11 @@ void LayerDivider::addResidual(PartChain& chain, const LayerPlan& layer) {
   const bool divided =
       between(layer.in).layout != Layout::whole && between(layer.out).layout != Layout::whole;
   const Flow out = divided ? between(layer.out) : wholeFlow(layer.out);
-  if (divided)
-    chain.divideAs(layer, between(layer.in));
-  else
-    chain.toWhole(layer);
+  chain.divideAs(layer, divided ? between(layer.in) : wholeFlow(layer.in));
   LayerPlan own = layer;
   const auto branch = [&](const std::vector<LayerPlan>& layers) {
     PartChain inside = divide(layers, chain.flow(), false);
-    if (divided)
-      inside.divideAs(layers.back(), out);
-    else
-      inside.toWhole(layers.back());
+    inside.divideAs(layers.back(), out);
     return inside.take();
   };
   own.body = branch(layer.body);

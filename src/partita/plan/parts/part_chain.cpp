@@ -108,6 +108,7 @@ void PartChain::toWhole(const LayerPlan& layer) {
 void PartChain::divideAs(const LayerPlan& layer, const Flow& wanted) {
   if (sameRanges(_flow, wanted)) return;
   toWhole(layer);
+  if (wanted.layout == Layout::whole) return;
   addExchange(layer, {PartStep::slice_gather, all(), wanted.items(), widthsOf(wanted), _part}, wanted.whole,
               wanted.own(_part));
   _flow = wanted;

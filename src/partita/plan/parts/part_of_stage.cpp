@@ -11,11 +11,7 @@ StagePlan partOfStage(const StagePlan& stage, const StrategySection& strategy, i
   const Shape &in = stage.layers.front().in, &out = stage.layers.back().out;
   PartChain chain =
       divider.divide(stage.layers, stage.first() ? wholeFlow(in) : divider.between(in), stage.last());
-  const Flow wanted = stage.last() ? wholeFlow(out) : divider.between(out);
-  if (wanted.layout != Layout::whole)
-    chain.divideAs(stage.layers.back(), wanted);
-  else
-    chain.toWhole(stage.layers.back());
+  chain.divideAs(stage.layers.back(), stage.last() ? wholeFlow(out) : divider.between(out));
   StagePlan own = stage;
   own.layers = chain.take();
   for (auto* layers : {&own.head, &own.decoder})

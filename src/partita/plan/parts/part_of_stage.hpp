@@ -12,6 +12,9 @@ namespace partita {
 ///   channel, always in the same way, and layers both by input and by output. A layer divides its channels in
 ///   the way in which it moves the fewest bytes. In sequences, pairs of dense layers are divided by output,
 ///   then by input (Shoeybi et al., Megatron-LM, arXiv 1909.08053).
+/// - `spatial` (ParaDL): activations of images and volumes are divided along their first axis of places, and
+///   layers with windows get the places of other parts that these see. The first layer that needs all places
+///   gathers them, and every part computes it.
 ///
 /// Throws UserError if a layer has too few channels or units.
 StagePlan partOfStage(const StagePlan& stage, const StrategySection& strategy, int part);

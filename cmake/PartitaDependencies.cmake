@@ -46,12 +46,12 @@ partita_require_headers(partita_cli11 CLI11 CLI11 "install libcli11-dev, or set 
 partita_require_headers(partita_json nlohmann_json nlohmann_json
                         "install nlohmann-json3-dev, or set nlohmann_json_ROOT.")
 
-# Solvers of integer programs, for schedules of operators (docs/placement.md). The built-in search needs none.
-# partita_find_solver(<NAME> <header> <its folders below the prefix> <library> <root> <cure>): declares
-# PARTITA_ENABLE_<NAME>, and sets PARTITA_<NAME>_INCLUDE_DIR and PARTITA_<NAME>_LIBRARY, and PARTITA_HAVE_<NAME> if both
-# are found. We name them ourselves since pkg-config would also link the BLAS that CBC was built with.
-function(partita_find_solver name header folder library root cure)
-  set(PARTITA_ENABLE_${name} AUTO CACHE STRING "Solver ${library}: ON, OFF, or AUTO to use it where it is found")
+# Libraries that a build can do without. partita_find_optional(<NAME> <what for> <header> <its folders below the prefix>
+# <library> <root> <cure>): declares PARTITA_ENABLE_<NAME>, and sets PARTITA_<NAME>_INCLUDE_DIR and PARTITA_<NAME>_LIBRARY,
+# and PARTITA_HAVE_<NAME> if both are found. We name them ourselves since pkg-config would also link the BLAS that CBC was
+# built with, and the CMake package of oneDNN asks for OpenCL.
+function(partita_find_optional name purpose header folder library root cure)
+  set(PARTITA_ENABLE_${name} AUTO CACHE STRING "${purpose} ${library}: ON, OFF, or AUTO to use it where it is found")
   set_property(CACHE PARTITA_ENABLE_${name} PROPERTY STRINGS ON OFF AUTO)
   set(PARTITA_HAVE_${name} OFF PARENT_SCOPE)
   if(NOT PARTITA_ENABLE_${name})
@@ -66,7 +66,17 @@ function(partita_find_solver name header folder library root cure)
     message(FATAL_ERROR "PARTITA_ENABLE_${name} is ${PARTITA_ENABLE_${name}}, but there is no ${library}: ${cure}")
   endif()
 endfunction()
-partita_find_solver(HIGHS interfaces/highs_c_api.h include/highs highs highs_ROOT
-                    "set highs_ROOT to its installation, such as highsbox/highs_dist of the Python package highsbox.")
-partita_find_solver(CBC Cbc_C_Interface.h include/coin CbcSolver Cbc_ROOT
-                    "install coinor-libcbc-dev, or set Cbc_ROOT to its installation.")
+
+# Solvers of integer programs, for schedules of operators (docs/placement.md). The built-in search needs none.
+partita_find_optional(HIGHS Solver interfaces/highs_c_api.h include/highs highs highs_ROOT
+                      "set highs_ROOT to its installation, such as highsbox/highs_dist of the Python package highsbox.")
+partita_find_optional(CBC Solver Cbc_C_Interface.h include/coin CbcSolver Cbc_ROOT
+                      "install coinor-libcbc-dev, or set Cbc_ROOT to its installation.")
+
+# Products of 16-bit numbers and convolutions on hosts. It computes in float and in host memory.
+if(PARTITA_PRECISION STREQUAL float AND NOT Kokkos_DEVICES MATCHES "CUDA|HIP|SYCL")
+  partita_find_optional(ONEDNN "Library" oneapi/dnnl/dnnl.hpp include dnnl onednn_ROOT
+                        "install libdnnl-dev, or set onednn_ROOT to its installation.")
+elseif(PARTITA_ENABLE_ONEDNN AND NOT PARTITA_ENABLE_ONEDNN STREQUAL AUTO)
+  message(FATAL_ERROR "PARTITA_ENABLE_ONEDNN is ON, but oneDNN is only for builds that compute in float on the host.")
+endif()

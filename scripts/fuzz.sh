@@ -1,6 +1,6 @@
 # Fuzzes the readers with libFuzzer, in a separate build by clang. It can use a Kokkos that was built by GCC.
 
-fuzz_targets=(deck idx libsvm placement checkpoint)
+fuzz_targets=(deck idx libsvm placement search checkpoint)
 # Limits of a reader for a file of a few KiB: memory in MiB, and seconds until it counts as hanging. The limit on its
 # computing time is in tests/fuzz/fuzz.hpp.
 fuzz_limits=(-max_len=16384 -malloc_limit_mb=256 -rss_limit_mb=1024 -timeout=300 -report_slow_units=300)

@@ -1,7 +1,7 @@
 # Debian packages: root installs missing ones; for other users their names are printed.
 
-build_packages=(g++ cmake ninja-build pkg-config git python3 libopenblas-openmp-dev libcli11-dev libtomlplusplus-dev
-  nlohmann-json3-dev zlib1g-dev)
+build_packages=(g++ cmake ninja-build pkg-config git python3 libopenblas-openmp-dev libdnnl-dev libcli11-dev
+  libtomlplusplus-dev nlohmann-json3-dev zlib1g-dev)
 openmpi_packages=(openmpi-bin libopenmpi-dev libhdf5-openmpi-dev)
 mpich_packages=(mpich libmpich-dev libhdf5-mpich-dev) # both can be installed; mpirun stays Open MPI's
 test_packages=(catch2)

@@ -2,7 +2,7 @@
 #include "partita/core/clock.hpp"
 #include "partita/core/log.hpp"
 #include "partita/core/loops.hpp"
-#include "partita/nn/gemm.hpp"
+#include "partita/kernels/products.hpp"
 #include "partita/train/banner.hpp"
 
 #include <algorithm>
@@ -47,6 +47,42 @@ std::vector<JsonObject> listOf(const std::vector<Measurement>& measurements) {
   return list;
 }
 
+double bestRate(const ExecSpace& space, int repeats, Precision precision) {
+  double best = 0.0;
+  for (const int n : {512, 1024, 2048}) best = std::max(best, measureGemmRate(space, n, repeats, precision));
+  return best;
+}
+
+/// Measures what a machine reaches, in float and with bf16 numbers.
+struct Machine {
+  BenchRates single, bf16;
+
+  Machine(const ExecSpace& space, int repeats) {
+    single.gemm = bestRate(space, repeats, Precision::single);
+    bf16.gemm = bestRate(space, repeats, Precision::bf16);
+    single.triad = bf16.triad = measureTriad(space, repeats);
+    bf16.product = "bgemm";
+    std::array<char, 128> line{};
+    std::snprintf(line.data(), line.size(),
+                  "  sgemm %.1f GFLOP/s, bgemm %.1f GFLOP/s (%s), triad %.1f GB/s, best of %d", single.gemm,
+                  bf16.gemm, gemmPath(Precision::bf16).c_str(), single.triad, repeats);
+    Log::info(line.data());
+  }
+};
+
+/// The models, whose names get an ending.
+void measureModels(const ExecSpace& space, const BenchSetting& setting, const std::string& ending, bool quick,
+                   const BenchRates& rates, std::vector<Measurement>& measured) {
+  const auto steps = [&](const std::string& name, BenchModel model) {
+    measured.push_back(measureSteps(space, name + ending, model, quick, rates));
+  };
+  for (const auto& [width, batch] : {std::pair<int, int>{256, 128}, {256, 1024}, {2048, 512}})
+    steps("mlp" + std::to_string(width) + "_b" + std::to_string(batch), perceptron(width, batch, setting));
+  steps("lenet_b128", leNet(128, setting));
+  steps("resnet_b64", smallResNet(64, setting));
+  steps("gpt256_b16", smallGpt(setting));
+}
+
 } // namespace
 
 void runBench(const Communicator& world, const BenchArguments& arguments, const std::string& command_line) {
@@ -60,28 +96,18 @@ void runBench(const Communicator& world, const BenchArguments& arguments, const 
   const BenchSetting setting{self, arguments.overrides};
   std::optional<BenchModel> gpt;
   collectively(world, [&] { gpt.emplace(smallGpt(setting)); }); // mistakes in the overrides are reported here
-  const bool rounded = gpt->config.run.precision != Precision::single;
+  const bool rounded = gpt->config.run.precision != Precision::single, quick = arguments.quick;
   if (rounded) expectRoundedOperands(); // so that reference and models use the same kind of numbers
-  const bool quick = arguments.quick;
-  const int repeats = quick ? 2 : 7;
-  BenchRates rates;
-  for (const int n : {512, 1024, 2048}) rates.gemm = std::max(rates.gemm, measureGemmRate(space, n, repeats));
-  rates.triad = measureTriad(space, repeats);
-  std::array<char, 96> line{};
-  std::snprintf(line.data(), line.size(), "  sgemm %.1f GFLOP/s, triad %.1f GB/s, best of %d", rates.gemm,
-                rates.triad, repeats);
-  Log::info(line.data());
-  std::vector<Measurement> measured{{"sgemm", rates.gemm, "GFLOP/s"}, {"triad", rates.triad, "GB/s"}};
-  const auto steps = [&](const std::string& name, BenchModel model) {
-    measured.push_back(measureSteps(space, name, model, quick, rates));
-  };
-  for (const auto& [width, batch] : {std::pair<int, int>{256, 128}, {256, 1024}, {2048, 512}})
-    steps("mlp" + std::to_string(width) + "_b" + std::to_string(batch), perceptron(width, batch, setting));
-  steps("lenet_b128", leNet(128, setting));
-  measured.push_back(measureSteps(space, "gpt256_b16", *gpt, quick, rates));
-  if (!rounded) { // single layers compute in float
-    measured.push_back(measureAttention(space, *gpt, quick, rates));
-    for (const Measurement& layer : measureConvolutions(space, quick, rates)) measured.push_back(layer);
+  const Machine machine(space, quick ? 2 : 7);
+  std::vector<Measurement> measured{{"sgemm", machine.single.gemm, "GFLOP/s"},
+                                    {"bgemm", machine.bf16.gemm, "GFLOP/s"},
+                                    {"triad", machine.single.triad, "GB/s"}};
+  measureModels(space, setting, "", quick, machine.single, measured);
+  if (!rounded) { // otherwise the models are in 16 bits already, and single layers compute in float
+    measured.push_back(measureAttention(space, *gpt, quick, machine.single));
+    for (const Measurement& layer : measureConvolutions(space, quick, machine.single))
+      measured.push_back(layer);
+    measureModels(space, setting.with("run/precision=bf16"), "_bf16", quick, machine.bf16, measured);
   }
   collectively(world, [&] {
     if (json) json->write(listText(listOf(measured)));

@@ -1,54 +1,21 @@
-#include "partita/core/clock.hpp"
 #include "partita/core/log.hpp"
-#include "partita/core/loops.hpp"
-#include "partita/core/random.hpp"
-#include "partita/nn/stage.hpp"
 #include "partita/plan/network_plan.hpp"
 
 #include <array>
-#include <chrono>
 #include <cstdio>
 
 #include "bench_model.hpp"
+#include "layer_seconds.hpp"
 
 namespace partita {
 
 namespace {
 
-struct Fill {
-  Real* values;
-  RandomStream random;
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const { values[i] = toRoughNormal(random.bits(i)); }
-};
-
-Matrix randomMatrix(const ExecSpace& space, std::int64_t rows, std::int64_t columns) {
-  const Matrix matrix = makeMatrix("partita::bench::values", rows, columns);
-  forEachValue(space, "partita::bench::fill", rows * columns,
-               Fill{matrix.data(), RandomStream(1, Stream::noise_images)});
-  return matrix;
-}
-
-/// Times a stage of this single layer on random numbers: forward and backward pass, the median of several.
+/// Times both passes of a layer.
 Measurement measureLayer(const ExecSpace& space, const std::string& name, const LayerPlan& plan,
                          std::int64_t rows, bool quick, const BenchRates& rates) {
-  StagePlan alone;
-  alone.layers = {plan};
-  Stage stage(alone, Stage::initialValues(alone, 1), rows);
-  Tape tape = stage.makeTape(rows);
-  const Matrix in = randomMatrix(space, rows, plan.inputs()), out = randomMatrix(space, rows, plan.outputs());
-  const Matrix grad_in = makeMatrix("partita::bench::grad_in", rows, plan.inputs());
-  std::vector<double> times;
-  for (int i = 0; i <= (quick ? 2 : 21); ++i) {
-    Kokkos::deep_copy(space, stage.outputGradient(rows), out);
-    fence(space, "partita::bench::layer");
-    const auto start = Clock::now();
-    stage.forward(space, {}, in, tape);
-    stage.backward(space, {}, in, tape, stage.outputGradient(rows), grad_in);
-    fence(space, "partita::bench::layer");
-    const std::chrono::duration<double, std::milli> elapsed = Clock::now() - start;
-    if (i > 0) times.push_back(elapsed.count()); // the first run warms up
-  }
-  const double ms = median(times);
+  const LayerSeconds seconds = timeLayer(space, plan, rows, quick ? 2 : 21);
+  const double ms = 1e3 * (seconds.forward + seconds.backward);
   const double flops =
       (plan.forwardFlops() + plan.weightFlops() + plan.inputFlops()) * static_cast<double>(rows);
   std::array<char, 160> line{};

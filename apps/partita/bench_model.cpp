@@ -81,8 +81,8 @@ void showPhases(const BenchModel& model, const StepTimes& times, const BenchRate
     std::snprintf(line.data(), line.size(), "    %-22s %8.3f ms", phaseName(phase), ms);
     std::string text = line.data();
     if (phase == Phase::gemm) {
-      std::snprintf(line.data(), line.size(), "  %5.1f %% of the sgemm rate",
-                    1e-4 * flopsOfStep(model) / ms / rates.gemm);
+      std::snprintf(line.data(), line.size(), "  %5.1f %% of the %s rate",
+                    1e-4 * flopsOfStep(model) / ms / rates.gemm, rates.product);
       text += line.data();
     } else if (phase == Phase::optimiser) {
       std::snprintf(line.data(), line.size(), "  %s per step, %5.1f %% of the triad rate",
@@ -114,8 +114,8 @@ Measurement measureSteps(const ExecSpace& space, const std::string& name, BenchM
   const StepTimes times = timeSteps(space, model, quick, rates.gemm);
   const double ms = 1e3 * times.step, rate = 1e-9 * flopsOfStep(model) / times.step;
   std::array<char, 160> line{};
-  std::snprintf(line.data(), line.size(), "  %-12s %8.3f ms per step, %6.1f GFLOP/s = %5.1f %% of sgemm",
-                name.c_str(), ms, rate, 100.0 * rate / rates.gemm);
+  std::snprintf(line.data(), line.size(), "  %-12s %8.3f ms per step, %6.1f GFLOP/s = %5.1f %% of %s",
+                name.c_str(), ms, rate, 100.0 * rate / rates.gemm, rates.product);
   Log::info(line.data());
   showPhases(model, times, rates);
   return {name, ms, "ms"};

@@ -21,12 +21,19 @@ struct Measurement {
 /// References for the results: rate of a large matrix product in GFLOP/s, and memory bandwidth in GB/s.
 struct BenchRates {
   double gemm = 0.0, triad = 0.0;
+  const char* product = "sgemm"; ///< the measurement that `gemm` is
 };
 
 /// The rank on which models are trained, and the changes to their decks.
 struct BenchSetting {
   const Communicator& self;
   std::vector<std::string> overrides;
+
+  BenchSetting with(const std::string& override) const {
+    BenchSetting more = *this;
+    more.overrides.push_back(override);
+    return more;
+  }
 };
 
 /// A whole network on this rank, and its data in memory.
@@ -44,6 +51,8 @@ struct BenchModel {
 BenchModel perceptron(std::int64_t width, std::int64_t batch, const BenchSetting& setting);
 /// The network of input-decks/lenet-mnist.toml for 47 classes, on random images.
 BenchModel leNet(std::int64_t batch, const BenchSetting& setting);
+/// The network of input-decks/resnet-emnist.toml, on random images.
+BenchModel smallResNet(std::int64_t batch, const BenchSetting& setting);
 /// A GPT of six layers, width 256, on 16 windows of 128 characters.
 BenchModel smallGpt(const BenchSetting& setting);
 

@@ -51,6 +51,39 @@ BenchModel onRandomImages(const std::vector<LayerSpec>& layers, std::int64_t bat
   return {config, std::move(sets), setting};
 }
 
+/// The layers of input-decks/resnet-emnist.toml.
+const char* const resnet_deck = R"(
+[network]
+layers = [
+  { type = "conv2d", channels = 16, kernel = 3, padding = 1, bias = false },
+  { type = "batch-norm", activation = "relu" },
+  { type = "residual", activation = "relu", layers = [
+    { type = "conv2d", channels = 32, kernel = 3, stride = 2, padding = 1, bias = false },
+    { type = "batch-norm", activation = "relu" },
+    { type = "conv2d", channels = 32, kernel = 3, padding = 1, bias = false },
+    { type = "batch-norm" },
+  ], shortcut = [
+    { type = "conv2d", channels = 32, kernel = 1, stride = 2, bias = false }, { type = "batch-norm" },
+  ] },
+  { type = "residual", activation = "relu", layers = [
+    { type = "conv2d", channels = 64, kernel = 3, stride = 2, padding = 1, bias = false },
+    { type = "batch-norm", activation = "relu" },
+    { type = "conv2d", channels = 64, kernel = 3, padding = 1, bias = false },
+    { type = "batch-norm" },
+  ], shortcut = [
+    { type = "conv2d", channels = 64, kernel = 1, stride = 2, bias = false }, { type = "batch-norm" },
+  ] },
+  { type = "residual", activation = "relu", layers = [
+    { type = "conv2d", channels = 64, kernel = 3, padding = 1, bias = false },
+    { type = "batch-norm", activation = "relu" },
+    { type = "conv2d", channels = 64, kernel = 3, padding = 1, bias = false },
+    { type = "batch-norm" },
+  ] },
+  { type = "global-average-pool" },
+  { type = "dense" },
+]
+)";
+
 /// Six blocks of width 256 on windows of 128 characters, without dropout.
 const char* const gpt_deck = R"(
 [data]
@@ -81,6 +114,10 @@ BenchModel perceptron(std::int64_t width, std::int64_t batch, const BenchSetting
 
 BenchModel leNet(std::int64_t batch, const BenchSetting& setting) {
   return onRandomImages(leNetLayers(), batch, setting);
+}
+
+BenchModel smallResNet(std::int64_t batch, const BenchSetting& setting) {
+  return onRandomImages(parseDeck(resnet_deck, "bench").network.layers, batch, setting);
 }
 
 BenchModel smallGpt(const BenchSetting& setting) {

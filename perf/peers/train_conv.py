@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Measures a LeNet training step and single convolutions in PyTorch on one thread, to compare with `partita bench`."""
+"""Measures PyTorch on one thread, to compare with `partita bench`: a training step of LeNet and of a small ResNet, in
+float and with autocast to bf16, and single convolutions. The faster of both memory formats counts."""
 
 import argparse
+import functools
 import json
 import os
 import statistics
@@ -28,6 +30,7 @@ CONVOLUTIONS = (  # name, input, channels, kernel, stride, padding, batch, as in
     ("conv1x1_256_64_56", (256, 56, 56), 64, 1, 1, 0, 8),
     ("conv7x7_3_64_224", (3, 224, 224), 64, 7, 2, 3, 4),
 )
+FORMATS = {"channels first": torch.contiguous_format, "channels last": torch.channels_last}
 
 
 def seconds_of(work, seconds):
@@ -46,10 +49,35 @@ def seconds_of(work, seconds):
     return statistics.median(times)
 
 
-def lenet_step(batch, adam_form):
+def lenet():
+    return nn.Sequential(nn.Conv2d(1, 20, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(20, 50, 5), nn.ReLU(),
+                         nn.MaxPool2d(2), nn.Flatten(), nn.Linear(800, 500), nn.ReLU(), nn.Linear(500, 47))
+
+
+class Residual(nn.Module):
+    def __init__(self, channels_in, channels, stride):
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.Conv2d(channels_in, channels, 3, stride, 1, bias=False), nn.BatchNorm2d(channels), nn.ReLU(),
+            nn.Conv2d(channels, channels, 3, 1, 1, bias=False), nn.BatchNorm2d(channels))
+        self.beside = nn.Identity()
+        if stride > 1 or channels != channels_in:
+            self.beside = nn.Sequential(nn.Conv2d(channels_in, channels, 1, stride, bias=False), nn.BatchNorm2d(channels))
+
+    def forward(self, x):
+        return nn.functional.relu(self.body(x) + self.beside(x))
+
+
+def resnet():
+    """The network of input-decks/resnet-emnist.toml."""
+    return nn.Sequential(nn.Conv2d(1, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU(), Residual(16, 32, 2),
+                         Residual(32, 64, 2), Residual(64, 64, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+                         nn.Linear(64, 47))
+
+
+def training_step(make, batch, adam_form, memory_format, half):
     torch.manual_seed(1)
-    network = nn.Sequential(nn.Conv2d(1, 20, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(20, 50, 5), nn.ReLU(),
-                            nn.MaxPool2d(2), nn.Flatten(), nn.Linear(800, 500), nn.ReLU(), nn.Linear(500, 47))
+    network = make().to(memory_format=memory_format)
     features, labels = torch.randn(16 * batch, 1, 28, 28), torch.randint(47, (16 * batch,))
     order, loss = torch.randperm(16 * batch), nn.CrossEntropyLoss()
     optimiser = torch.optim.Adam(network.parameters(), lr=1e-3, **adam_form)
@@ -58,7 +86,9 @@ def lenet_step(batch, adam_form):
     def step():
         rows = order[position[0]:position[0] + batch]
         position[0] = (position[0] + batch) % len(order)
-        value = loss(network(features[rows]), labels[rows])
+        images = features[rows].to(memory_format=memory_format)
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=half):
+            value = loss(network(images), labels[rows])
         optimiser.zero_grad()
         value.backward()
         optimiser.step()
@@ -66,9 +96,10 @@ def lenet_step(batch, adam_form):
     return step
 
 
-def convolution_pass(shape, channels, kernel, stride, padding, batch):
+def convolution_pass(shape, channels, kernel, stride, padding, batch, memory_format):
     layer = nn.Sequential(nn.Conv2d(shape[0], channels, kernel, stride, padding), nn.ReLU())
-    x = torch.randn(batch, *shape, requires_grad=True)
+    layer = layer.to(memory_format=memory_format)
+    x = torch.randn(batch, *shape).to(memory_format=memory_format).requires_grad_()
     grad = torch.randn_like(layer(x))
 
     def run():
@@ -92,16 +123,25 @@ def main():
         print(f"{name:20} {1e3 * seconds:9.3f} ms{note}", flush=True)
         results.append({"name": name, "value": 1e3 * seconds, "unit": "ms"})
 
-    times = {}
-    for form, options in ADAM_FORMS.items():
-        try:
-            times[form] = seconds_of(lenet_step(128, options), arguments.seconds)
-        except (RuntimeError, TypeError) as error:  # older versions have no fused Adam on the CPU
-            print(f"Adam '{form}' is not available: {error}", file=sys.stderr)
-    best = min(times, key=times.get)
-    tell("lenet_b128", times[best], f" per step, Adam '{best}'")
+    def fastest(name, makers, note):
+        """Tells the time of the fastest of several ways, {name of the way: what makes the step}."""
+        times = {}
+        for way, make in makers.items():
+            try:
+                times[way] = seconds_of(make(), arguments.seconds / len(makers) ** 0.5)
+            except (RuntimeError, TypeError) as error:  # older versions have no fused Adam on the CPU
+                print(f"{name}: '{way}' is not available: {error}", file=sys.stderr)
+        best = min(times, key=times.get)
+        tell(name, times[best], f" {note}, {best}")
+
+    for ending, half in (("", False), ("_bf16", True)):
+        for name, make, batch in (("lenet_b128", lenet, 128), ("resnet_b64", resnet, 64)):
+            fastest(name + ending,
+                    {f"Adam '{form}', {layout}": functools.partial(training_step, make, batch, options, order, half)
+                     for form, options in ADAM_FORMS.items() for layout, order in FORMATS.items()}, "per step")
     for name, *case in CONVOLUTIONS:
-        tell(name, seconds_of(convolution_pass(*case), arguments.seconds), " forward and backward")
+        fastest(name, {layout: functools.partial(convolution_pass, *case, order) for layout, order in FORMATS.items()},
+                "forward and backward")
     if arguments.json:
         with open(arguments.json, "w", encoding="utf-8") as file:
             json.dump(results, file, indent=1)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Measures PyTorch on one thread, to compare with `partita bench`: a training step of a small GPT (line gpt256_b16),
-and the forward and backward pass of one attention layer (line attention256)."""
+"""Measures PyTorch on one thread, to compare with `partita bench`: a training step of a small GPT (line gpt256_b16, and
+with autocast to bf16 gpt256_b16_bf16), and the forward and backward pass of one attention layer (line attention256)."""
 
 import argparse
 import json
@@ -74,13 +74,14 @@ def timed(step, repetitions):
     return 1e3 * statistics.median(times)
 
 
-def gpt_step(**adam):
+def gpt_step(half, **adam):
     model = Gpt()
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-3, **adam)
     ids, targets = torch.randint(TOKENS, (BATCH, POSITIONS)), torch.randint(TOKENS, (BATCH * POSITIONS,))
 
     def step():
-        loss = nn.functional.cross_entropy(model(ids).view(-1, TOKENS), targets)
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=half):
+            loss = nn.functional.cross_entropy(model(ids).view(-1, TOKENS), targets)
         optimiser.zero_grad(set_to_none=True)
         loss.backward()
         optimiser.step()
@@ -101,13 +102,15 @@ def main():
     torch.manual_seed(1)
     print(f"PyTorch {torch.__version__}, 1 thread, {torch.backends.cpu.get_cpu_capability()}")
     forms = {"single tensor": {"foreach": False}, "foreach": {"foreach": True}}
-    times = {form: timed(gpt_step(**adam), 15) for form, adam in forms.items()}
-    best = min(times, key=times.get)
-    attention = timed(attention_step(), 25)
-    print(f"gpt256_b16   {times[best]:9.3f} ms per step, Adam '{best}'")
-    print(f"attention256 {attention:9.3f} ms per step")
+    results = {}
+    for name, half in (("gpt256_b16", False), ("gpt256_b16_bf16", True)):
+        times = {form: timed(gpt_step(half, **adam), 15) for form, adam in forms.items()}
+        best = min(times, key=times.get)
+        results[name] = times[best]
+        print(f"{name:15} {times[best]:9.3f} ms per step, Adam '{best}'", flush=True)
+    results["attention256"] = timed(attention_step(), 25)
+    print(f"attention256    {results['attention256']:9.3f} ms per step")
     if arguments.json:
-        results = {"gpt256_b16": times[best], "attention256": attention}
         with open(arguments.json, "w", encoding="utf-8") as file:
             json.dump([{"name": name, "value": value, "unit": "ms"} for name, value in results.items()], file, indent=1)
 

@@ -39,7 +39,7 @@ def make_network(width):
 class Trainer:
     """A network, its optimiser, and data that stay in memory. A batch is selected by index."""
 
-    def __init__(self, width, batch, adam_form):
+    def __init__(self, width, batch, adam_form, half):
         torch.manual_seed(1)
         samples = max(8 * batch, 4096)
         self.features = torch.randn(samples, FEATURES)
@@ -48,13 +48,15 @@ class Trainer:
         self.batch = batch
         self.position = 0
         self.network = make_network(width)
+        self.half = half
         self.loss = torch.nn.CrossEntropyLoss()
         self.optimiser = torch.optim.Adam(self.network.parameters(), lr=1e-3, **adam_form)
 
     def step(self):
         rows = self.order[self.position : self.position + self.batch]
         self.position = (self.position + self.batch) % len(self.order)
-        loss = self.loss(self.network(self.features[rows]), self.labels[rows])
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.half):
+            loss = self.loss(self.network(self.features[rows]), self.labels[rows])
         self.optimiser.zero_grad()
         loss.backward()
         self.optimiser.step()
@@ -66,9 +68,9 @@ class Trainer:
         return (time.perf_counter() - begin) / steps
 
 
-def median_step(width, batch, adam_form, seconds):
+def median_step(width, batch, adam_form, half, seconds):
     """Median seconds per step, over repetitions that take about `seconds` in total, after a warm-up."""
-    trainer = Trainer(width, batch, adam_form)
+    trainer = Trainer(width, batch, adam_form, half)
     once = trainer.seconds(3)
     once = trainer.seconds(max(1, int(0.2 * seconds / once)))
     repetitions = 15
@@ -76,16 +78,18 @@ def median_step(width, batch, adam_form, seconds):
     return statistics.median(trainer.seconds(steps) for _ in range(repetitions))
 
 
-def measure(name, width, batch, seconds):
+def measure(name, width, batch, half, seconds):
+    """With `half`, products take bf16 numbers by autocast."""
+    name += "_bf16" if half else ""
     times = {}
     for form, options in ADAM_FORMS.items():
         try:
-            times[form] = median_step(width, batch, options, seconds)
+            times[form] = median_step(width, batch, options, half, seconds)
         except RuntimeError as error:  # older versions have no fused Adam on the CPU
             print(f"{name}: Adam '{form}' is not available: {error}", file=sys.stderr)
     best = min(times, key=times.get)
     others = ", ".join(f"{form} {1e3 * value:.3f}" for form, value in times.items() if form != best)
-    print(f"{name:14} {1e3 * times[best]:9.3f} ms per step, Adam '{best}' (others: {others})", flush=True)
+    print(f"{name:18} {1e3 * times[best]:9.3f} ms per step, Adam '{best}' (others: {others})", flush=True)
     return {"name": name, "value": 1e3 * times[best], "unit": "ms"}
 
 
@@ -96,7 +100,7 @@ def main():
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     print(f"PyTorch {torch.__version__}, 1 thread, {torch.backends.cpu.get_cpu_capability()}")
-    results = [measure(name, width, batch, arguments.seconds) for name, width, batch in MODELS]
+    results = [measure(*model, half, arguments.seconds) for half in (False, True) for model in MODELS]
     if arguments.json:
         with open(arguments.json, "w", encoding="utf-8") as file:
             json.dump(results, file, indent=1)

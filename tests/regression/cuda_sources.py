@@ -65,6 +65,7 @@ class CudaSources(support.RunTest):
         if NVCC is None:
             self.skipTest("there is no nvcc")
         self.flags = build_flags()
+        self.flags.append("-DPARTITA_ROW_TEAMS")  # the kernels of devices, whatever Kokkos the build has
         if not CUDA_KOKKOS:
             self.flags += ["-include", str(self.write("device.hpp", DEVICE_MACROS))]
 

@@ -25,6 +25,8 @@ SPACK = ROOT / "spack"
 NOT_IN_RECIPE = {
     "CMAKE_BUILD_TYPE": "Spack's own variant build_type sets it",
     "PARTITA_ENABLE_BENCHMARKS": "a benchmark that is run from the sources, by those who change schedules",
+    "PARTITA_ENABLE_CBC": "CMake uses the solver where it finds it",
+    "PARTITA_ENABLE_HIGHS": "CMake uses the solver where it finds it",
     "PARTITA_ENABLE_FUZZING": "fuzzers are run from the sources, and need another compiler",
     "PARTITA_PRECOMPILE_HEADERS": "for those who build from nothing again and again; a package is built once",
 }
@@ -40,7 +42,9 @@ def cmake_text(*folders):
 def cmake_options():
     """What a user may set; what the tests alone read is set where they are."""
     text = cmake_text("src", "apps", "perf")
-    return set(re.findall(r"^\s*option\((\w+)", text, re.MULTILINE)) | set(re.findall(r"set\((\w+) [^)]*\bCACHE\b", text))
+    optional = {f"PARTITA_ENABLE_{name}" for name in re.findall(r"partita_find_optional\(([A-Z]\w+)", text)}
+    return optional | set(re.findall(r"^\s*option\((\w+)", text, re.MULTILINE)) | set(
+        re.findall(r"set\((\w+) [^)]*\bCACHE\b", text))
 
 
 class SpackRecipe(support.RunTest):
@@ -91,9 +95,16 @@ class SpackRecipe(support.RunTest):
         self.assertLessEqual({"+openmp", "+execspace_openmp", "+blas", "scalars=float,double", "layouts=right"},
                              self.recipe.asked_of("kokkos-kernels", values))
         self.assertIn("+serial", self.recipe.asked_of("kokkos", self.recipe.values(openmp=False)))
-        self.assertEqual(self.arguments(), {"BUILD_TESTING": "OFF", "PARTITA_PRECISION": "float"})
+        self.assertEqual(self.arguments(), {"BUILD_TESTING": "OFF", "PARTITA_PRECISION": "float", "PARTITA_ENABLE_ONEDNN": "ON"})
         self.assertEqual(self.arguments(run_tests=True, precision="double"),
-                         {"BUILD_TESTING": "ON", "PARTITA_PRECISION": "double"})
+                         {"BUILD_TESTING": "ON", "PARTITA_PRECISION": "double", "PARTITA_ENABLE_ONEDNN": "OFF"})
+
+    def test_onednn(self):
+        self.assertEqual(self.recipe.asked_of("onednn", self.recipe.values()), {"@2.6:3", "cpu_runtime=omp"})
+        self.assertEqual(self.recipe.asked_of("onednn", self.recipe.values(openmp=False)), {"@2.6:3", "cpu_runtime=seq"})
+        for without in ({"onednn": False}, {"precision": "double"}, {"cuda": True, "cuda_arch": "90"}):
+            self.assertEqual(self.recipe.asked_of("onednn", self.recipe.values(**without)), set())
+            self.assertEqual(self.arguments(**without)["PARTITA_ENABLE_ONEDNN"], "OFF")
 
     def test_cuda(self):
         values = self.recipe.values(cuda=True, cuda_arch="90")

@@ -131,9 +131,24 @@ TEST_CASE("A sequence shorter than planned has the same mask, in a slice too", "
         partOf(expected, {{rows * shorter, width}, {0, 5}, {rows * shorter, 7}}));
 }
 
-TEST_CASE("A slice of a sample whose runs are not evenly spaced has no mask", "[nn]") {
-  CHECK_THROWS_AS(Dropout(dropoutPlan({6, 5, 4}), TensorSlice{{6, 5, 4}, {0, 1, 1}, {6, 3, 2}}),
-                  InternalError);
+TEST_CASE("The dropout mask of a block of places is that part of the whole's", "[nn]") {
+  constexpr std::int64_t rows = 3;
+  for (const TensorSlice& slice :
+       {TensorSlice{{6, 5, 4}, {0, 1, 1}, {6, 3, 2}}, TensorSlice{{3, 5, 7, 11}, {0, 1, 2, 3}, {3, 2, 4, 5}},
+        TensorSlice{{3, 5, 7, 11}, {0, 4, 2, 9}, {3, 1, 2, 1}},
+        TensorSlice{{3, 5, 4, 6}, {0, 2, 0, 0}, {3, 2, 4, 6}}}) {
+    const LayerPlan plan = dropoutPlan(slice.whole);
+    Dropout whole(plan), block(plan, slice);
+    TensorSlice of_batch = slice;
+    of_batch.whole.insert(of_batch.whole.begin(), rows);
+    of_batch.offset.insert(of_batch.offset.begin(), 0);
+    of_batch.extents.insert(of_batch.extents.begin(), rows);
+    INFO(toText(slice.whole));
+    CHECK(masked(block, rows, slice.size()) == partOf(masked(whole, rows, plan.inputs()), of_batch));
+  }
+  CHECK_THROWS_AS(
+      Dropout(dropoutPlan({6, 5, 4, 3, 2}), TensorSlice{{6, 5, 4, 3, 2}, {0, 1, 1, 1, 0}, {5, 3, 2, 2, 1}}),
+      InternalError);
 }
 
 } // namespace partita::test::nn_slices

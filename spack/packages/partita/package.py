@@ -24,6 +24,8 @@ class Partita(CMakePackage, CudaPackage, ROCmPackage):
     variant("precision", default="float", values=("float", "double"), multi=False,
             description="Type of parameters and activations")
 
+    variant("onednn", default=True, description="Convolutions and products of 16-bit numbers by oneDNN, on the host")
+
     # Kokkos can be built for only one GPU, while the base classes allow several.
     variant("cuda_arch", default="none", values=("none",) + CudaPackage.cuda_arch_values, multi=False, sticky=True,
             when="+cuda", description="The NVIDIA GPU to build for")
@@ -60,6 +62,10 @@ class Partita(CMakePackage, CudaPackage, ROCmPackage):
     depends_on("kokkos-kernels+blas", when="~cuda~rocm")
     depends_on("blas", when="~cuda~rocm")
     depends_on("openblas threads=openmp", when="+openmp~cuda~rocm ^[virtuals=blas] openblas")
+    # It computes in float, and in host memory. Its threads must be those of Kokkos.
+    depends_on("onednn@2.6:3", when="+onednn~cuda~rocm precision=float")
+    depends_on("onednn cpu_runtime=omp", when="+onednn+openmp~cuda~rocm precision=float")
+    depends_on("onednn cpu_runtime=seq", when="+onednn~openmp~cuda~rocm precision=float")
     depends_on("kokkos-kernels+cublas+execspace_cuda+memspace_cudaspace", when="+cuda")
     depends_on("kokkos-kernels+rocblas", when="+rocm")
 
@@ -85,6 +91,7 @@ class Partita(CMakePackage, CudaPackage, ROCmPackage):
         arguments = [
             self.define("BUILD_TESTING", self.run_tests),
             self.define_from_variant("PARTITA_PRECISION", "precision"),
+            self.define("PARTITA_ENABLE_ONEDNN", self.spec.satisfies("+onednn~cuda~rocm precision=float")),
         ]
         if self.spec.satisfies("+cuda"):
             arguments.append(self.define("CMAKE_CXX_COMPILER", self["kokkos"].kokkos_cxx))

@@ -16,12 +16,13 @@
 
 namespace partita {
 
-/// value(0) + ... + value(count - 1) within a kernel. Compilers may not reorder a sum; 16 partial sums let
-/// them vectorise it, also its end, for which short sums would otherwise take most of their time.
+/// value(0) + ... + value(count - 1) within a kernel, in the type of the values. Compilers may not reorder a
+/// sum; 16 partial sums let them vectorise it, also its end, for which short sums would otherwise take most
+/// of their time.
 template <class Value>
-KOKKOS_INLINE_FUNCTION Real laneSum(std::int64_t count, const Value& value) {
+KOKKOS_INLINE_FUNCTION auto laneSum(std::int64_t count, const Value& value) {
   constexpr int partial_sums = 16;
-  Real sums[partial_sums] = {};
+  decltype(value(std::int64_t{0})) sums[partial_sums] = {};
   std::int64_t i = 0;
   for (; i + partial_sums <= count; i += partial_sums) {
     PARTITA_INDEPENDENT
@@ -93,14 +94,13 @@ struct RunLoop {
   }
 };
 
-/// Columns that one work item sums together.
-constexpr std::int64_t most_columns = device_is_host ? 512 : 1;
+/// Columns that one work item sums together on a host.
+constexpr std::int64_t most_columns = 512;
 
 /// As many columns as possible, for the hardware prefetcher, but few enough to give every thread some.
 inline std::int64_t columnsPerItem(const ExecSpace& space, std::int64_t columns) {
   constexpr std::int64_t cache_line = 16;
-  const std::int64_t threads = device_is_host ? space.concurrency() : 1,
-                     share = (columns + threads - 1) / threads;
+  const std::int64_t threads = space.concurrency(), share = (columns + threads - 1) / threads;
   return std::min(most_columns, (share + cache_line - 1) / cache_line * cache_line);
 }
 
@@ -124,6 +124,48 @@ struct ColumnSums {
   }
 };
 
+/// Sums of 32 neighbouring columns by a team: 32 lanes of rows first, then the sums of the lanes from first
+/// to last.
+template <class Body>
+struct TeamColumnSums {
+  static constexpr int lanes = 32, columns_per_team = 32;
+  using Scratch = Kokkos::View<Real[lanes][columns_per_team], ExecSpace::scratch_memory_space,
+                               Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
+  Body body;
+  std::int64_t rows, columns;
+  Real* sums;
+  bool accumulate;
+
+  KOKKOS_INLINE_FUNCTION void operator()(const Team::member_type& member) const {
+    const std::int64_t first = std::int64_t{columns_per_team} * member.league_rank(), left = columns - first;
+    const int count = left < columns_per_team ? static_cast<int>(left) : columns_per_team;
+    const Scratch partial(member.team_scratch(0));
+    Kokkos::parallel_for(Kokkos::TeamThreadRange(member, lanes), [&](int lane) {
+      Kokkos::parallel_for(Kokkos::ThreadVectorRange(member, count), [&](int column) {
+        Real own = 0;
+        for (std::int64_t row = lane; row < rows; row += lanes) own += body(row, first + column);
+        partial(lane, column) = own;
+      });
+    });
+    member.team_barrier();
+    Kokkos::parallel_for(Kokkos::TeamVectorRange(member, count), [&](int column) {
+      Real total = 0;
+      for (int lane = 0; lane < lanes; ++lane) total += partial(lane, column);
+      sums[first + column] = total + (accumulate ? sums[first + column] : Real(0));
+    });
+  }
+};
+
+template <class Body>
+Team columnTeams(const ExecSpace& space, std::int64_t columns) {
+  using Sums = TeamColumnSums<Body>;
+  const auto teams = static_cast<int>((columns + Sums::columns_per_team - 1) / Sums::columns_per_team);
+  Team policy =
+      device_is_host ? Team(space, teams, 1) : Team(space, teams, Sums::lanes, Sums::columns_per_team);
+  policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(Sums::Scratch::shmem_size())));
+  return policy;
+}
+
 struct AddScaled {
   Matrix to, what;
   Real factor;
@@ -134,15 +176,21 @@ struct AddScaled {
 
 } // namespace detail
 
-/// sums[column] = body(0, column) + body(1, column) + ..., in this order for any number of threads, and added
-/// to the previous contents if `accumulate` is set. The body may change the element it is called for.
+/// sums[column] = body(0, column) + body(1, column) + ..., and added to the previous contents if `accumulate`
+/// is set. The order depends on the number of rows alone, not on the number of threads; on a host it is this
+/// one. The body may change the element it is called for.
 template <class Body>
 void sumColumns(const ExecSpace& space, const char* label, std::int64_t rows, std::int64_t columns,
                 const Body& body, Real* sums, bool accumulate) {
-  const std::int64_t columns_per_item = detail::columnsPerItem(space, columns),
-                     items = (columns + columns_per_item - 1) / columns_per_item;
-  Kokkos::parallel_for(label, Range(space, 0, items),
-                       detail::ColumnSums<Body>{body, rows, columns, columns_per_item, sums, accumulate});
+  if constexpr (row_teams) {
+    Kokkos::parallel_for(label, detail::columnTeams<Body>(space, columns),
+                         detail::TeamColumnSums<Body>{body, rows, columns, sums, accumulate});
+  } else {
+    const std::int64_t columns_per_item = detail::columnsPerItem(space, columns),
+                       items = (columns + columns_per_item - 1) / columns_per_item;
+    Kokkos::parallel_for(label, Range(space, 0, items),
+                         detail::ColumnSums<Body>{body, rows, columns, columns_per_item, sums, accumulate});
+  }
 }
 
 /// Calls body(row, column) for every element of a [rows, columns] matrix; elements must be independent.

@@ -31,6 +31,14 @@ using PinnedSpace = Kokkos::HostSpace;
 /// True if host code can read and write device views: buffers then need no staging.
 constexpr bool device_is_host = Kokkos::SpaceAccessibility<HostSpace, MemSpace>::accessible;
 
+/// True if teams compute the rows of a matrix, as on a device; false if single threads do, whose loops the
+/// host compiler vectorises. Tests with sanitizers use teams on a host.
+#ifdef PARTITA_ROW_TEAMS
+constexpr bool row_teams = true;
+#else
+constexpr bool row_teams = !device_is_host;
+#endif
+
 using Vector = Kokkos::View<Real*, Kokkos::LayoutRight, MemSpace>;
 using Matrix = Kokkos::View<Real**, Kokkos::LayoutRight, MemSpace>; ///< [rows, values]: row-major everywhere
 using Labels = Kokkos::View<std::int32_t*, Kokkos::LayoutRight, MemSpace>;
@@ -44,6 +52,12 @@ using Team = Kokkos::TeamPolicy<ExecSpace>;
 /// The first `rows` rows of a matrix, without a copy.
 inline Matrix topRows(const Matrix& matrix, std::int64_t rows) {
   return Matrix(matrix.data(), rows, matrix.extent(1));
+}
+
+/// Rows [first, first + rows) of a matrix, without a copy.
+inline Matrix rowsFrom(const Matrix& matrix, std::int64_t first, std::int64_t rows) {
+  const auto width = static_cast<std::int64_t>(matrix.extent(1));
+  return Matrix(matrix.data() + first * width, rows, width);
 }
 
 inline Labels firstLabels(const Labels& labels, std::int64_t rows) {

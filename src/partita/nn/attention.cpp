@@ -3,7 +3,9 @@
 #include "partita/core/loops.hpp"
 #include "partita/core/region.hpp"
 #include "partita/nn/attention_kernels.hpp"
+#include "partita/nn/attention_teams.hpp"
 #include "partita/nn/initialise.hpp"
+#include "partita/plan/layer_rules.hpp"
 
 #include <algorithm>
 #include <type_traits>
@@ -25,16 +27,14 @@ struct BiasGradient {
 
 /// The parts of `saved` and `work` in one call, for `places` positions in all.
 struct Buffers {
-  Buffers(const Matrix& in, std::int64_t width, std::int64_t heads, Real* memory)
-      : places(in.size() / width), qkv(memory, places, 3 * width),
-        heads_out(memory + 3 * places * width, places, width), sums(memory + 4 * places * width) {
-    const std::int64_t rows = in.extent(0);
-    shape = {rows, places / rows, heads, width};
-  }
+  Buffers(std::int64_t rows, std::int64_t all_places, std::int64_t width, std::int64_t heads, Real* memory)
+      : places(all_places), qkv(memory, places, 3 * width),
+        heads_out(memory + 3 * places * width, places, width),
+        sums(memory + 4 * places * width), shape{rows, places / rows, heads, width} {}
   std::int64_t places;
   Matrix qkv, heads_out; ///< or their gradients
   Real* sums;            ///< [samples, heads, positions]
-  AttentionShape shape{};
+  AttentionShape shape;
 };
 
 /// Calls `body` with a compile-time bound on the width of a head.
@@ -46,36 +46,53 @@ void withBound(std::int64_t width, const Body& body) {
   body(std::integral_constant<int, 256>());
 }
 
-std::int64_t tilesOf(const AttentionShape& shape, std::int64_t size) {
-  return (shape.positions + size - 1) / size;
+template <int Bound>
+void attend(const ExecSpace& space, const Buffers& kept, Real* scratch) {
+  const AttentionShape& shape = kept.shape;
+  if constexpr (row_teams) {
+    using Kernel = attention_teams::Forward<Bound>;
+    Kokkos::parallel_for("partita::Attention::forward_kernel",
+                         attention_teams::teams<Bound>(space, shape, Kernel::scratch),
+                         Kernel{shape, kept.qkv.data(), kept.heads_out.data(), kept.sums});
+  } else {
+    Kokkos::parallel_for(
+        "partita::Attention::forward_kernel", Range(space, 0, shape.samples * shape.heads),
+        AttentionForward<Bound>{shape, kept.qkv.data(), kept.heads_out.data(), kept.sums, scratch});
+  }
 }
 
-template <AttentionPart Part>
-void addGradients(const ExecSpace& space, const Buffers& kept, const Buffers& grads) {
-  withBound(kept.shape.headWidth(), [&](auto bound) {
-    using Kernel = AttentionBackward<Part, decltype(bound)::value>;
-    forEachRun(
-        space, "partita::Attention::backward_kernel", kept.shape.samples * kept.shape.heads,
-        tilesOf(kept.shape, Kernel::tile_size),
-        Kernel{kept.shape, kept.qkv.data(), kept.sums, grads.heads_out.data(), grads.sums, grads.qkv.data()});
-  });
+template <int Bound>
+void attendBack(const ExecSpace& space, const Buffers& kept, const Buffers& grads) {
+  const AttentionShape& shape = kept.shape;
+  if constexpr (row_teams) {
+    using Queries = attention_teams::Backward<true, Bound>;
+    using Keys = attention_teams::Backward<false, Bound>;
+    const Team teams = attention_teams::teams<Bound>(space, shape, Queries::scratch);
+    Kokkos::parallel_for(
+        "partita::Attention::backward_queries_kernel", teams,
+        Queries{shape, kept.qkv.data(), kept.sums, grads.heads_out.data(), grads.sums, grads.qkv.data()});
+    Kokkos::parallel_for(
+        "partita::Attention::backward_keys_kernel", teams,
+        Keys{shape, kept.qkv.data(), kept.sums, grads.heads_out.data(), grads.sums, grads.qkv.data()});
+  } else {
+    Kokkos::parallel_for("partita::Attention::backward_kernel", Range(space, 0, shape.samples * shape.heads),
+                         AttentionBackward<Bound>{shape, kept.qkv.data(), kept.sums, grads.heads_out.data(),
+                                                  grads.sums, grads.qkv.data()});
+  }
 }
 
 } // namespace
 
 Attention::Attention(const LayerPlan& plan)
-    : PlannedLayer(plan), _width(plan.in[1]), _heads(plan.spec.attention.heads) {}
+    : PlannedLayer(plan), _width(plan.in[1]), _heads(plan.spec.attention.heads), _inner(widthOfHeads(plan)) {}
 
 void Attention::bind(const LayerNumbers& numbers) {
   LayerTensors tensors(numbers);
-  const auto take = [&](std::int64_t outputs) {
-    Projection projection;
-    projection.weights = tensors.weights(outputs, _width);
-    if (_plan.spec.attention.bias) projection.bias = tensors.small(outputs);
-    return projection;
-  };
-  _inward = take(3 * _width);
-  _outward = take(_width);
+  const bool bias = _plan.spec.attention.bias;
+  _inward.weights = tensors.weights(3 * _inner, _width);
+  if (bias) _inward.bias = tensors.small(3 * _inner);
+  _outward.weights = tensors.weights(_width, _inner);
+  if (bias && (!_plan.part || _plan.part->adds_bias)) _outward.bias = tensors.small(_width);
 }
 
 /// Initialises queries, keys and values each like a layer of its own.
@@ -105,35 +122,33 @@ void Attention::project(const ExecSpace& space, const Projection& projection, co
 
 void Attention::projectBack(const ExecSpace& space, const Projection& projection, bool accumulate,
                             const Matrix& in, const Matrix& grad_out, const Matrix& grad_in) {
-  projection.weights.addGradient(space, accumulate, in, grad_out);
-  if (projection.bias.stored().size > 0) {
+  projection.weights.backward(space, accumulate, in, grad_out, grad_in, [&] {
+    if (projection.bias.stored().size == 0) return;
     const Region region(space, "partita::Attention::bias_gradient", Phase::elementwise);
     sumColumns(space, "partita::Attention::bias_gradient_kernel", grad_out.extent(0), grad_out.extent(1),
                BiasGradient{grad_out}, projection.bias.gradient(space, accumulate).data(), accumulate);
     projection.bias.storeGradient(space);
-  }
-  if (grad_in.size() > 0) projection.weights.backward(space, grad_out, grad_in);
+  });
 }
 
 void Attention::forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
                         const Matrix& saved) {
-  const Buffers kept(in, _width, _heads, saved.data());
+  const std::int64_t places = in.size() / _width;
+  const Buffers kept(in.extent(0), places, _inner, _heads, saved.data());
   project(space, _inward, Matrix(in.data(), kept.places, _width), kept.qkv);
   {
     const Region region(space, "partita::Attention::forward", Phase::elementwise);
-    withBound(kept.shape.headWidth(), [&](auto bound) {
-      forEachRun(space, "partita::Attention::forward_kernel", kept.shape.samples * _heads,
-                 tilesOf(kept.shape, detail::query_tile),
-                 AttentionForward<decltype(bound)::value>{kept.shape, kept.qkv.data(), kept.heads_out.data(),
-                                                          kept.sums, pass.work.data()});
-    });
+    withBound(kept.shape.headWidth(),
+              [&](auto bound) { attend<decltype(bound)::value>(space, kept, pass.work.data()); });
   }
   project(space, _outward, kept.heads_out, Matrix(out.data(), kept.places, _width));
 }
 
 void Attention::backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix&,
                          const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) {
-  const Buffers kept(in, _width, _heads, saved.data()), grads(in, _width, _heads, pass.work.data());
+  const std::int64_t rows = in.extent(0), places = in.size() / _width;
+  const Buffers kept(rows, places, _inner, _heads, saved.data()),
+      grads(rows, places, _inner, _heads, pass.work.data());
   projectBack(space, _outward, pass.accumulate, kept.heads_out, Matrix(grad_out.data(), kept.places, _width),
               grads.heads_out);
   {
@@ -141,12 +156,8 @@ void Attention::backward(const ExecSpace& space, const Pass& pass, const Matrix&
     forEachElement(space, "partita::Attention::along_kernel", kept.shape.samples * _heads,
                    kept.shape.positions,
                    AttentionAlong{kept.shape, kept.heads_out.data(), grads.heads_out.data(), grads.sums});
-    if constexpr (device_is_host) {
-      addGradients<AttentionPart::all>(space, kept, grads);
-    } else {
-      addGradients<AttentionPart::queries>(space, kept, grads);
-      addGradients<AttentionPart::keys>(space, kept, grads);
-    }
+    withBound(kept.shape.headWidth(),
+              [&](auto bound) { attendBack<decltype(bound)::value>(space, kept, grads); });
   }
   const bool wanted = grad_in.size() > 0;
   projectBack(space, _inward, pass.accumulate, Matrix(in.data(), kept.places, _width), grads.qkv,

@@ -10,7 +10,8 @@ namespace partita {
 /// al., arXiv 1706.03762). As in FlashAttention-2 (Dao, arXiv 2307.08691), scores are computed tile by tile
 /// with a running maximum and sum, and recomputed in the backward pass: no matrix of positions x positions is
 /// ever stored. Saved per sample: q, k, v [positions, 3 width], o [positions, width], and the logarithm of
-/// the sum per head and position [heads, positions].
+/// the sum per head and position [heads, positions]. A part of a stage has some of the heads, with their rows
+/// of Wi and columns of Wo; the sum of the outputs of all parts is y.
 class Attention : public PlannedLayer {
  public:
   explicit Attention(const LayerPlan& plan);
@@ -35,7 +36,7 @@ class Attention : public PlannedLayer {
   static void projectBack(const ExecSpace& space, const Projection& projection, bool accumulate,
                           const Matrix& in, const Matrix& grad_out, const Matrix& grad_in);
 
-  std::int64_t _width, _heads;
+  std::int64_t _width, _heads, _inner; ///< `_inner`: the width of all heads together
   Projection _inward, _outward;
 };
 

@@ -16,8 +16,8 @@ struct AttentionShape {
 
 namespace detail {
 
-/// The tiles together fit into the fastest cache, or on a device into the registers of a thread.
-constexpr std::int64_t query_tile = device_is_host ? 32 : 4, key_tile = device_is_host ? 64 : 8;
+/// The tiles together fit into the fastest cache.
+constexpr std::int64_t query_tile = 32, key_tile = 64;
 constexpr Real no_score = -1e30; ///< its exponential is 0, and its differences are finite
 
 /// One head of one sample.
@@ -39,18 +39,6 @@ struct Head {
 
   std::int64_t positions, width, row, out_row, place, part, statistics;
   Real scale;
-};
-
-/// The positions of a range of tiles.
-struct TileRange {
-  KOKKOS_INLINE_FUNCTION TileRange(std::int64_t first, std::int64_t last) : begin(first), end(last) {}
-  KOKKOS_INLINE_FUNCTION TileRange(std::int64_t first_tile, std::int64_t last_tile, std::int64_t size,
-                                   std::int64_t positions)
-      : begin(first_tile * size), end(last_tile * size < positions ? last_tile * size : positions) {}
-  /// The first query of the range that sees a key of the tile at `key`.
-  KOKKOS_INLINE_FUNCTION std::int64_t from(std::int64_t key) const { return key > begin ? key : begin; }
-
-  std::int64_t begin, end;
 };
 
 /// The rows of a query tile and the columns of a key tile that the mask leaves visible to any of these rows.
@@ -109,9 +97,9 @@ KOKKOS_INLINE_FUNCTION Real largest(const Real* scores, std::int64_t count) {
 
 } // namespace detail
 
-/// Computes o = softmax(scale q k^T) v and the logarithm of each sum. A work item has some rows of one head
-/// of one sample: all of them on a host, a tile of queries on a device. The running maximum and sum of each
-/// row are corrected with each tile of keys (Dao, algorithm 1). Heads are at most `Bound` wide.
+/// Computes o = softmax(scale q k^T) v and the logarithm of each sum, on a host. A work item has all rows of
+/// one head of one sample. The running maximum and sum of each row are corrected with each tile of keys (Dao,
+/// algorithm 1). Heads are at most `Bound` wide.
 template <int Bound>
 struct AttentionForward {
   AttentionShape shape;
@@ -119,22 +107,21 @@ struct AttentionForward {
   Real *out, *log_sums;
   Real* sums; ///< scratch, as long as log_sums
 
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, std::int64_t begin, std::int64_t end) const {
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item) const {
     const detail::Head head(shape, item);
-    const detail::TileRange queries(begin, end, detail::query_tile, head.positions);
     Real *most = log_sums + head.statistics, *sum = sums + head.statistics;
-    for (std::int64_t i = queries.begin; i < queries.end; ++i) {
+    for (std::int64_t i = 0; i < head.positions; ++i) {
       most[i] = detail::no_score;
       sum[i] = 0;
       for (std::int64_t j = 0; j < head.width; ++j) out[head.output(i) + j] = 0;
     }
     Real keys[Bound * detail::key_tile], scores[detail::query_tile * detail::key_tile];
-    for (std::int64_t key = 0; key < queries.end; key += detail::key_tile) {
+    for (std::int64_t key = 0; key < head.positions; key += detail::key_tile) {
       detail::transpose(qkv + head.key(key), head.row, head.keysFrom(key), head.width, keys);
-      for (std::int64_t query = queries.from(key); query < queries.end; query += detail::query_tile)
+      for (std::int64_t query = key; query < head.positions; query += detail::query_tile)
         addTile(head, detail::Tile(query, key, head.positions), keys, scores, most, sum);
     }
-    for (std::int64_t i = queries.begin; i < queries.end; ++i) {
+    for (std::int64_t i = 0; i < head.positions; ++i) {
       const Real share = Real(1) / sum[i];
       for (std::int64_t j = 0; j < head.width; ++j) out[head.output(i) + j] *= share;
       most[i] += log(sum[i]);
@@ -174,34 +161,23 @@ struct AttentionAlong {
   }
 };
 
-/// Which gradients a kernel computes. On a device a work item has a tile of queries (or of keys) and sums
-/// over all tiles of keys (or of queries); on a host it has a whole head and computes all gradients in one
-/// pass.
-enum class AttentionPart { all, queries, keys };
-
 /// The gradients of q, k and v (Dao, algorithm 2), with p = exp(scale q k^T - log sum) recomputed, dJ/dp =
 /// dJ/do v^T, dJ/ds = p (dJ/dp - <dJ/do, o>). Heads are at most `Bound` wide.
-template <AttentionPart Part, int Bound>
+template <int Bound>
 struct AttentionBackward {
   AttentionShape shape;
   const Real *qkv, *log_sums, *grad_out, *along;
   Real* grad_qkv;
 
-  static constexpr bool of_queries = Part != AttentionPart::keys, of_keys = Part != AttentionPart::queries;
-  static constexpr std::int64_t tile_size = of_keys ? detail::key_tile : detail::query_tile;
-
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, std::int64_t begin, std::int64_t end) const {
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item) const {
     const detail::Head head(shape, item);
-    const detail::TileRange own(begin, end, tile_size, head.positions);
-    const detail::TileRange queries = of_keys ? detail::TileRange(own.begin, head.positions) : own,
-                            keys_range = of_keys ? own : detail::TileRange(0, own.end);
-    clear(head, own);
+    clear(head);
     Real keys[Bound * detail::key_tile], values[Bound * detail::key_tile];
     Real weights[detail::query_tile * detail::key_tile], slopes[detail::query_tile * detail::key_tile];
-    for (std::int64_t key = keys_range.begin; key < keys_range.end; key += detail::key_tile) {
+    for (std::int64_t key = 0; key < head.positions; key += detail::key_tile) {
       detail::transpose(qkv + head.key(key), head.row, head.keysFrom(key), head.width, keys);
       detail::transpose(qkv + head.value(key), head.row, head.keysFrom(key), head.width, values);
-      for (std::int64_t query = queries.from(key); query < queries.end; query += detail::query_tile) {
+      for (std::int64_t query = key; query < head.positions; query += detail::query_tile) {
         const detail::Tile tile(query, key, head.positions);
         detail::products(tile, qkv + head.query(query), head.row, head.width, keys, weights);
         detail::products(tile, grad_out + head.output(query), head.out_row, head.width, values, slopes);
@@ -211,9 +187,9 @@ struct AttentionBackward {
     }
   }
 
-  KOKKOS_INLINE_FUNCTION void clear(const detail::Head& head, const detail::TileRange& rows) const {
-    for (std::int64_t i = rows.begin; i < rows.end; ++i) {
-      for (std::int64_t third = of_queries ? 0 : 1; third < (of_keys ? 3 : 1); ++third)
+  KOKKOS_INLINE_FUNCTION void clear(const detail::Head& head) const {
+    for (std::int64_t i = 0; i < head.positions; ++i) {
+      for (std::int64_t third = 0; third < 3; ++third)
         for (std::int64_t j = 0; j < head.width; ++j) grad_qkv[head.query(i) + third * head.out_row + j] = 0;
     }
   }
@@ -235,15 +211,12 @@ struct AttentionBackward {
                                            const Real* weights, const Real* slopes) const {
     const std::int64_t query = head.query(tile.query), key = head.key(tile.key), value = head.value(tile.key);
     const Scattered weights_turned{weights, 1, detail::key_tile}, slopes_turned{slopes, 1, detail::key_tile};
-    if (of_keys)
-      product<true>(tile.columns, head.width, tile.rows, weights_turned, grad_out + head.output(tile.query),
-                    head.out_row, grad_qkv + value, head.row);
-    if (of_queries)
-      product<true>(tile.rows, head.width, tile.columns, {slopes, detail::key_tile, 1}, qkv + key, head.row,
-                    grad_qkv + query, head.row);
-    if (of_keys)
-      product<true>(tile.columns, head.width, tile.rows, slopes_turned, qkv + query, head.row, grad_qkv + key,
-                    head.row);
+    product<true>(tile.columns, head.width, tile.rows, weights_turned, grad_out + head.output(tile.query),
+                  head.out_row, grad_qkv + value, head.row);
+    product<true>(tile.rows, head.width, tile.columns, {slopes, detail::key_tile, 1}, qkv + key, head.row,
+                  grad_qkv + query, head.row);
+    product<true>(tile.columns, head.width, tile.rows, slopes_turned, qkv + query, head.row, grad_qkv + key,
+                  head.row);
   }
 };
 

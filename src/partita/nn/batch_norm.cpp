@@ -2,7 +2,6 @@
 
 #include "partita/comm/part_exchange.hpp"
 #include "partita/comm/replica_reduce.hpp"
-#include "partita/core/loops.hpp"
 #include "partita/core/region.hpp"
 #include "partita/nn/activation.hpp"
 #include "partita/nn/norm_kernels.hpp"
@@ -17,14 +16,19 @@ namespace {
 struct Moments {
   const Real* in;
   Real *mean, *squares;
-  std::int64_t channels, places;
+  std::int64_t places;
 
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, std::int64_t channel) const {
-    const std::int64_t item = row * channels + channel;
+  /// An item is one channel of one row.
+  template <class Row>
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, const Row& row) const {
     const Real* x = in + item * places;
-    const Real middle = sumOf(x, places) / static_cast<Real>(places);
-    mean[item] = middle;
-    squares[item] = squaresAbout(x, places, middle);
+    const Real middle = sumOf(row, x, places) / static_cast<Real>(places),
+               total = squaresAbout(row, x, places, middle);
+    Real *means = mean, *totals = squares;
+    row.once([=]() {
+      means[item] = middle;
+      totals[item] = total;
+    });
   }
 };
 
@@ -179,8 +183,8 @@ void BatchNorm::measure(const ExecSpace& space, const Pass& pass, const Matrix& 
   const std::int64_t rows = in.extent(0);
   const Sums sums = sumsIn(pass, rows);
   Real *squares = sums.all.data(), *sum = squares + _channels, *count = sum + _channels;
-  forEachElement(space, "partita::BatchNorm::moments_kernel", rows, _channels,
-                 Moments{in.data(), sums.first, sums.second, _channels, _places});
+  forEachRow(space, "partita::BatchNorm::moments_kernel", rows * _channels, _places,
+             Moments{in.data(), sums.first, sums.second, _places});
   forEachValue(space, "partita::BatchNorm::sum_of_means_kernel", _channels,
                SumOfMeans{sums.first, sum, count, rows, _channels, _places});
   sumOverRanks(space, pass, part(sums.all, _channels, _channels + 1));
@@ -215,10 +219,10 @@ void BatchNorm::backward(const ExecSpace& space, const Pass& pass, const Matrix&
   const Sums sums = sumsIn(pass, rows);
   Real *all_sums = sums.all.data(), *all_products = all_sums + _channels, *count = all_products + _channels;
   withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
-    forEachElement(space, "partita::BatchNorm::gradient_sums_kernel", rows, _channels,
-                   GradientSums<decltype(act)>{act, in.data(), out.data(), ChannelStatistics{mean, inverse},
-                                               _scale.values.data(), _shift.values.data(), grad_out.data(),
-                                               sums.first, sums.second, _channels, _places});
+    forEachRow(space, "partita::BatchNorm::gradient_sums_kernel", rows * _channels, _places,
+               GradientSums<decltype(act)>{act, in.data(), out.data(), ChannelStatistics{mean, inverse},
+                                           _scale.values.data(), _shift.values.data(), grad_out.data(),
+                                           sums.first, sums.second, _channels, _places});
   });
   forEachValue(space, "partita::BatchNorm::parameter_gradients_kernel", _channels,
                ParameterGradients{sums.first, sums.second, all_sums, all_products, count,

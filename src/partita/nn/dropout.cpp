@@ -19,7 +19,8 @@ struct MaskBlocks {
   RandomStream random;
   const Real* from;
   Real* to;
-  std::int64_t first, stride, length, runs; // runs per sample
+  Dropout::Runs runs; // of a sample
+  std::int64_t count; // of these
   std::int64_t first_row;
   std::uint32_t dropped; // of 2^16
   Real scale;
@@ -32,8 +33,8 @@ struct MaskBlocks {
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, std::int64_t from_block,
                                          std::int64_t to_block) const {
     constexpr int many = 32; // more than compilers unroll, so that they vectorise instead
-    const std::int64_t begin = first + item % runs * stride;
-    const Run run{first_row + item / runs, begin, begin + length, item * length};
+    const std::int64_t begin = runs.begin(item % count);
+    const Run run{first_row + item / count, begin, begin + runs.length, item * runs.length};
     const std::int64_t front = begin / values_per_block, last = (run.end - 1) / values_per_block + 1;
     std::int64_t block = front + from_block;
     const std::int64_t end = front + to_block < last ? front + to_block : last;
@@ -82,13 +83,22 @@ struct MaskBlocks {
 } // namespace
 
 Dropout::Dropout(const LayerPlan& plan, const TensorSlice& slice) : PlannedLayer(plan) {
-  const std::vector<SliceRun> runs = runsOf(slice);
-  if (slice.all() || runs.empty()) return;
-  const std::int64_t stride = runs.size() > 1 ? runs[1].in_whole - runs[0].in_whole : 0;
-  for (std::size_t i = 1; i < runs.size(); ++i)
-    PARTITA_REQUIRE(runs[i].in_whole - runs[i - 1].in_whole == stride,
-                    "the runs of a slice are not evenly spaced");
-  _runs = {runs.front().in_whole, stride, runs.front().count};
+  if (slice.all() || slice.size() == 0) return;
+  const SliceRun first = runsOf(slice).front();
+  Runs runs;
+  runs.first = first.in_whole;
+  runs.length = first.count;
+  std::size_t axis = slice.whole.size();
+  std::int64_t stride = 1;
+  for (std::int64_t length = 1; length < runs.length; length *= slice.extents[axis])
+    stride *= slice.whole[--axis];
+  for (std::size_t level = 3; axis-- > 0; stride *= slice.whole[axis]) {
+    if (slice.extents[axis] == 1) continue;
+    PARTITA_REQUIRE(level > 0, "a slice of too many axes");
+    runs.counts[--level] = slice.extents[axis];
+    runs.strides[level] = stride;
+  }
+  _runs = runs;
 }
 
 /// Each step has its own key for random numbers: odd multiples of the step keep the keys apart.
@@ -103,13 +113,13 @@ void Dropout::mask(const ExecSpace& space, const Pass& pass, const Matrix& from,
   const RandomStream random(pass.seed + pass.step * 0x9E3779B97F4A7C15U, Stream::dropout,
                             static_cast<std::uint32_t>(_plan.number));
   const std::int64_t rows = from.extent(0), width = from.extent(1);
-  const Runs runs = _runs.value_or(Runs{0, 0, width});
+  const Runs runs = _runs.value_or(Runs{0, width});
   const std::int64_t runs_per_row = width / runs.length,
                      spare = _runs ? 1 : 0, // a run may begin and end within a block
       blocks = (runs.length + values_per_block - 1) / values_per_block + spare;
   forEachRun(space, "partita::Dropout::mask", rows * runs_per_row, blocks,
-             MaskBlocks{random, from.data(), to.data(), runs.first, runs.stride, runs.length, runs_per_row,
-                        pass.first_row, dropped, static_cast<Real>(65536.0 / (65536.0 - dropped))});
+             MaskBlocks{random, from.data(), to.data(), runs, runs_per_row, pass.first_row, dropped,
+                        static_cast<Real>(65536.0 / (65536.0 - dropped))});
 }
 
 void Dropout::forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,

@@ -12,9 +12,19 @@ namespace partita {
 /// 2^-16.
 class Dropout : public PlannedLayer {
  public:
+  /// Values of a sample that are contiguous both in the whole and in a slice, `length` each: three nested
+  /// series of them, of which the last one changes fastest.
+  struct Runs {
+    std::int64_t first = 0, length = 0; ///< place of the first one in the whole; values of each
+    std::int64_t counts[3] = {1, 1, 1}, strides[3] = {0, 0, 0};
+    KOKKOS_INLINE_FUNCTION std::int64_t begin(std::int64_t run) const {
+      return first + run / (counts[1] * counts[2]) * strides[0] + run / counts[2] % counts[1] * strides[1] +
+             run % counts[2] * strides[2];
+    }
+  };
+
   explicit Dropout(const LayerPlan& plan) : PlannedLayer(plan) {}
-  /// A layer that sees a slice of each sample, divided along one axis: its mask is the matching part of the
-  /// whole mask.
+  /// A layer that sees a slice of each sample: its mask is the matching part of the whole mask.
   Dropout(const LayerPlan& plan, const TensorSlice& slice);
 
   void forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
@@ -23,10 +33,6 @@ class Dropout : public PlannedLayer {
                 const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) override;
 
  private:
-  /// Values of a sample that are contiguous both in the whole and in the slice.
-  struct Runs {
-    std::int64_t first, stride, length; ///< first place in the whole, distance between runs, values per run
-  };
   void mask(const ExecSpace& space, const Pass& pass, const Matrix& from, const Matrix& to) const;
 
   std::optional<Runs> _runs; ///< of a slice

@@ -5,25 +5,40 @@
 #include "partita/core/region.hpp"
 #include "partita/nn/initialise.hpp"
 
+#include <algorithm>
+
 namespace partita {
 
 namespace {
 
-/// A row of the table; an invalid token must not lead to a read outside it.
-KOKKOS_INLINE_FUNCTION std::int64_t rowOf(Real token, std::int64_t tokens) {
-  const auto row = static_cast<std::int64_t>(token);
-  return row < 0 ? 0 : row < tokens ? row : tokens - 1;
+/// Rows [begin, begin + count) of a table of `all` rows.
+struct TableRows {
+  std::int64_t all, begin, count;
+
+  /// The row of a token, counted from `begin`; an invalid token must not lead to a read outside the table.
+  KOKKOS_INLINE_FUNCTION std::int64_t of(Real token) const {
+    const auto row = static_cast<std::int64_t>(token);
+    return (row < 0 ? 0 : row < all ? row : all - 1) - begin;
+  }
+  KOKKOS_INLINE_FUNCTION bool has(std::int64_t row) const { return row >= 0 && row < count; }
+};
+
+TableRows tableRows(std::int64_t all, const AxisRange& own) {
+  return {all, own.begin, own.size()};
 }
 
 template <class Stored>
 struct LookUp {
   const Real* in;
-  const Stored *table, *positions; // positions may be null
+  const Stored *table, *positions;
   Real* out;
-  std::int64_t tokens, width, length;
+  TableRows tokens, places;
+  std::int64_t width, length;
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t place, std::int64_t j) const {
-    const Real position = positions != nullptr ? toReal(positions[place % length * width + j]) : Real(0);
-    out[place * width + j] = toReal(table[rowOf(in[place], tokens) * width + j]) + position;
+    const std::int64_t row = tokens.of(in[place]), position = place % length - places.begin;
+    const Real token_value = tokens.has(row) ? toReal(table[row * width + j]) : Real(0),
+               place_value = places.has(position) ? toReal(positions[position * width + j]) : Real(0);
+    out[place * width + j] = token_value + place_value;
   }
 };
 
@@ -34,7 +49,8 @@ struct ScatterAdd {
   static constexpr std::int64_t columns_per_item = device_is_host ? 64 : 1;
   const Real *in, *grad;
   Real* panel;
-  std::int64_t tokens, width, places, first_row, rows;
+  TableRows tokens;
+  std::int64_t width, places, first_row, rows;
   bool keep;
 
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item) const {
@@ -45,7 +61,7 @@ struct ScatterAdd {
         for (std::int64_t j = 0; j < count; ++j) panel[row * width + first + j] = 0;
     }
     for (std::int64_t place = 0; place < places; ++place) {
-      const std::int64_t row = rowOf(in[place], tokens) - first_row;
+      const std::int64_t row = tokens.of(in[place]) - first_row;
       if (row < 0 || row >= rows) continue;
       Real* to = panel + row * width + first;
       const Real* from = grad + place * width + first;
@@ -67,18 +83,20 @@ struct Element {
 } // namespace
 
 Embedding::Embedding(const LayerPlan& plan)
-    : PlannedLayer(plan), _tokens(plan.classes), _width(plan.spec.embedding.width) {}
+    : PlannedLayer(plan), _tokens(plan.ownRows("weight", plan.classes)),
+      _places(plan.spec.embedding.positions ? plan.ownRows("position", plan.in[0]) : AxisRange()),
+      _width(plan.spec.embedding.width) {}
 
 void Embedding::bind(const LayerNumbers& numbers) {
   LayerTensors tensors(numbers);
-  _table = tensors.weights(_tokens, _width);
-  if (_plan.spec.embedding.positions) _positions = tensors.small(_plan.in[0] * _width);
+  _table = tensors.weights(_tokens.size(), _width);
+  if (_places.size() > 0) _positions = tensors.small(_places.size() * _width);
 }
 
 void Embedding::initialise(std::uint64_t seed, const std::string& tensor, const TensorSlice& slice,
                            Real* values) const {
   const std::int64_t first =
-      tensor == "weight" ? 0 : _tokens * _width; // the numbers of one table, then those of the other
+      tensor == "weight" ? 0 : _plan.classes * _width; // the numbers of one table, then those of the other
   fillNormal(0.02, RandomStream(seed, Stream::initialisation, static_cast<std::uint32_t>(_plan.number)),
              first, slice, values);
 }
@@ -91,8 +109,9 @@ void Embedding::forward(const ExecSpace& space, const Pass&, const Matrix& in, c
     using Stored = decltype(stored);
     forEachElement(space, "partita::Embedding::forward_kernel", places, _width,
                    LookUp<Stored>{in.data(), static_cast<const Stored*>(_table.stored().data),
-                                  static_cast<const Stored*>(_positions.stored().data), out.data(), _tokens,
-                                  _width, length});
+                                  static_cast<const Stored*>(_positions.stored().data), out.data(),
+                                  tableRows(_plan.classes, _tokens), tableRows(length, _places), _width,
+                                  length});
   });
 }
 
@@ -104,16 +123,19 @@ void Embedding::backward(const ExecSpace& space, const Pass& pass, const Matrix&
   const bool keep = pass.accumulate || _plan.shared; // a later tied layer has left its part there
   _table.changeGradient(space, keep, [&](std::int64_t first, const Matrix& panel) {
     Kokkos::parallel_for("partita::Embedding::backward_kernel", Range(space, 0, items),
-                         ScatterAdd{in.data(), grad_out.data(), panel.data(), _tokens, _width, places, first,
+                         ScatterAdd{in.data(), grad_out.data(), panel.data(),
+                                    tableRows(_plan.classes, _tokens), _width, places, first,
                                     static_cast<std::int64_t>(panel.extent(0)), keep});
   });
-  if (_plan.spec.embedding.positions) {
-    const std::int64_t columns = grad_out.extent(1);
+  if (_places.size() > 0) {
+    // A call may have shorter sequences than the plan.
+    const std::int64_t row = grad_out.extent(1), end = std::min(_places.end * _width, row),
+                       columns = std::max(std::int64_t{0}, end - _places.begin * _width);
     const Vector gradient = _positions.gradient(space, pass.accumulate);
     if (!pass.accumulate)
       Kokkos::deep_copy(space, gradient, Real(0)); // for positions beyond shorter sequences
     sumColumns(space, "partita::Embedding::position_gradient", grad_out.extent(0), columns,
-               Element{grad_out.data(), columns}, gradient.data(), true);
+               Element{grad_out.data() + _places.begin * _width, row}, gradient.data(), true);
     _positions.storeGradient(space);
   }
   if (grad_in.size() > 0) Kokkos::deep_copy(space, grad_in, Real(0));

@@ -7,7 +7,8 @@ namespace partita {
 
 /// y_t = E[x_t], or E[x_t] + P[t] if the deck says so: maps tokens {positions}, stored as numbers, to vectors
 /// {positions, width}. Both tables start as normal numbers of deviation 0.02, as in GPT-2 (Radford et al.,
-/// 2019). Tokens have no gradient.
+/// 2019). Tokens have no gradient. A part of a stage has some rows of both tables, and other tokens and
+/// positions add nothing to its output; the sum of the outputs of all parts is y.
 class Embedding : public PlannedLayer {
  public:
   explicit Embedding(const LayerPlan& plan);
@@ -22,7 +23,8 @@ class Embedding : public PlannedLayer {
                 const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) override;
 
  private:
-  std::int64_t _tokens, _width;
+  AxisRange _tokens, _places; ///< rows of the tables; `_places` is empty without the second one
+  std::int64_t _width;
   Weights _table;         ///< [tokens, width]
   SmallTensor _positions; ///< [positions, width], or empty
 };

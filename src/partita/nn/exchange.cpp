@@ -2,8 +2,6 @@
 
 #include "partita/comm/part_exchange.hpp"
 
-#include <numeric>
-
 namespace partita {
 
 namespace {
@@ -15,15 +13,6 @@ Matrix perItem(const Matrix& matrix, std::int64_t items) {
 
 } // namespace
 
-/// The own range of all columns.
-void Exchange::slice(const ExecSpace& space, const Matrix& all, const Matrix& own) const {
-  const ExchangePlan& plan = *_plan.exchange;
-  const std::int64_t before =
-      std::accumulate(plan.widths.begin(), plan.widths.begin() + plan.place, std::int64_t{0});
-  copyColumns(space, all.data() + before, all.extent(1), own.data(), own.extent(1), own.extent(0),
-              own.extent(1));
-}
-
 void Exchange::forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
                        const Matrix&) {
   const ExchangePlan& plan = *_plan.exchange;
@@ -33,7 +22,7 @@ void Exchange::forward(const ExecSpace& space, const Pass& pass, const Matrix& i
   case PartStep::gather_reduce:
     return pass.parts->gather(space, plan, from, to, pass.work);
   case PartStep::slice_gather:
-    return slice(space, from, to);
+    return pass.parts->slice(space, plan, from, to);
   case PartStep::reduce_gather:
     return pass.parts->reduce(space, plan, from, to, pass.work);
   case PartStep::halo:
@@ -51,7 +40,7 @@ void Exchange::backward(const ExecSpace& space, const Pass& pass, const Matrix&,
   case PartStep::reduce_gather:
     return pass.parts->gather(space, plan, from, to, pass.work);
   case PartStep::gather_slice:
-    return slice(space, from, to);
+    return pass.parts->slice(space, plan, from, to);
   case PartStep::gather_reduce:
     return pass.parts->reduce(space, plan, from, to, pass.work);
   case PartStep::halo:

@@ -14,9 +14,6 @@ class Exchange : public PlannedLayer {
                const Matrix& saved) override;
   void backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
                 const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) override;
-
- private:
-  void slice(const ExecSpace& space, const Matrix& all, const Matrix& own) const;
 };
 
 } // namespace partita

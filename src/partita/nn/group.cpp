@@ -128,7 +128,8 @@ void Group::backward(const ExecSpace& space, const Pass& pass, const Matrix& in,
   Kokkos::deep_copy(space, to_body, grad_out);
   if (pass.transport > 0) // the gradient of the penalty on the output of the body
     addScaled(space, "partita::Group::transport_kernel", to_body, memory.body.output(),
-              pass.transport / static_cast<Real>(out.extent(1)));
+              pass.transport * static_cast<Real>(_plan.outputs()) /
+                  static_cast<Real>(out.extent(1) * _plan.whole().outputs()));
   _body.backward(space, memory.pass, in, memory.body, to_body, grad_in, work);
   if (_shortcut.empty()) {
     if (grad_in.size() > 0) addScaled(space, "partita::Group::add_gradient_kernel", grad_in, grad_out);

@@ -1,6 +1,5 @@
 #include "partita/nn/group_norm.hpp"
 
-#include "partita/core/loops.hpp"
 #include "partita/core/math.hpp"
 #include "partita/core/region.hpp"
 #include "partita/nn/activation.hpp"
@@ -19,12 +18,18 @@ struct MeasureGroup {
   std::int64_t groups, size;
   Real epsilon;
 
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, std::int64_t group) const {
-    const Real* x = in + (row * groups + group) * size;
-    const Real share = Real(1) / static_cast<Real>(size), mean = share * sumOf(x, size);
-    Real* statistics = saved + 2 * row * groups;
-    statistics[group] = mean;
-    statistics[groups + group] = Real(1) / sqrt(share * squaresAbout(x, size, mean) + epsilon);
+  /// An item is one group of one row.
+  template <class Row>
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, const Row& row) const {
+    const Real* x = in + item * size;
+    const Real share = Real(1) / static_cast<Real>(size), mean = share * sumOf(row, x, size);
+    const Real inverse = Real(1) / sqrt(share * squaresAbout(row, x, size, mean) + epsilon);
+    Real* place = saved + 2 * (item / groups) * groups + item % groups;
+    const std::int64_t to_inverse = groups;
+    row.once([=]() {
+      place[0] = mean;
+      place[to_inverse] = inverse;
+    });
   }
 };
 
@@ -96,9 +101,9 @@ void GroupNorm::forward(const ExecSpace& space, const Pass&, const Matrix& in, c
                         const Matrix& saved) {
   const Region region(space, "partita::GroupNorm::forward", Phase::elementwise);
   const std::int64_t rows = in.extent(0);
-  forEachElement(space, "partita::GroupNorm::measure_kernel", rows, _groups,
-                 MeasureGroup{in.data(), saved.data(), _groups, _group * _places,
-                              static_cast<Real>(_plan.spec.group_norm.epsilon)});
+  forEachRow(space, "partita::GroupNorm::measure_kernel", rows * _groups, _group * _places,
+             MeasureGroup{in.data(), saved.data(), _groups, _group * _places,
+                          static_cast<Real>(_plan.spec.group_norm.epsilon)});
   const ChannelStatistics statistics{saved.data(), saved.data() + _groups, 2 * _groups, _group};
   forEachRun(space, "partita::GroupNorm::forward_kernel", rows * _channels, _places,
              Normalise<Identity>{Identity{}, in.data(), statistics, _scale.values.data(),
@@ -113,10 +118,10 @@ void GroupNorm::backward(const ExecSpace& space, const Pass& pass, const Matrix&
   // Scratch, in the order of GroupNormRules::workValues.
   Real *sums = pass.work.data(), *products = sums + rows * _channels,
        *constants = products + rows * _channels, *slopes = constants + rows * _groups;
-  forEachElement(space, "partita::GroupNorm::gradient_sums_kernel", rows, _channels,
-                 GradientSums<Identity>{Identity{}, in.data(), out.data(), statistics, _scale.values.data(),
-                                        _shift.values.data(), grad_out.data(), sums, products, _channels,
-                                        _places});
+  forEachRow(space, "partita::GroupNorm::gradient_sums_kernel", rows * _channels, _places,
+             GradientSums<Identity>{Identity{}, in.data(), out.data(), statistics, _scale.values.data(),
+                                    _shift.values.data(), grad_out.data(), sums, products, _channels,
+                                    _places});
   sumColumns(space, "partita::GroupNorm::scale_gradient", rows, _channels, OfChannel{products, _channels},
              _scale.gradient.data(), pass.accumulate);
   sumColumns(space, "partita::GroupNorm::shift_gradient", rows, _channels, OfChannel{sums, _channels},

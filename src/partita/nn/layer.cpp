@@ -12,6 +12,7 @@
 #include "partita/nn/group_norm.hpp"
 #include "partita/nn/norm.hpp"
 #include "partita/nn/pool.hpp"
+#include "partita/plan/parts/flow.hpp"
 
 namespace partita {
 
@@ -26,9 +27,13 @@ std::unique_ptr<Layer> make(const LayerPlan& plan) {
 std::unique_ptr<Layer> makeDropout(const LayerPlan& plan) {
   if (!plan.part) return std::make_unique<Dropout>(plan);
   TensorSlice slice = wholeOf(plan.whole().in);
-  const std::size_t axis = plan.part->by_places || isSequence(plan.in) ? 1 : 0;
-  slice.offset[axis] = plan.part->outputs.front().begin;
   slice.extents = plan.in;
+  if (!plan.part->by_places) {
+    const std::size_t axis = isSequence(plan.in) && !plan.part->by_positions ? 1 : 0;
+    slice.offset[axis] = plan.part->outputs.front().begin;
+  }
+  for (std::size_t axis = 1; plan.part->by_places && axis < plan.in.size(); ++axis)
+    slice.offset[axis] = plan.part->block.axes[placeAxis(plan.in, axis)].begin;
   return std::make_unique<Dropout>(plan, slice);
 }
 

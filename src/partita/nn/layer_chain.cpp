@@ -39,7 +39,9 @@ void LayerChain::bind(const LayerNumbers& numbers) {
 /// Where a layer that needs `Real` finds its numbers.
 LayerNumbers LayerChain::copyOf(std::size_t layer) const {
   const std::int64_t size = _begin[layer + 1] - _begin[layer];
-  return {part(_numbers.scratch, 0, size), part(_numbers.gradient_scratch, 0, size)};
+  LayerNumbers copy{part(_numbers.scratch, 0, size), part(_numbers.gradient_scratch, 0, size)};
+  copy.exact_in = _numbers.exact_in;
+  return copy;
 }
 
 /// Gives a layer its numbers as `Real`; gradients only if the layer adds to them.

@@ -1,8 +1,8 @@
 #include "partita/nn/loss.hpp"
 
-#include "partita/core/loops.hpp"
 #include "partita/core/region.hpp"
-#include "partita/nn/gemm.hpp"
+#include "partita/core/rows.hpp"
+#include "partita/kernels/products.hpp"
 #include "partita/nn/softmax.hpp"
 
 namespace partita {
@@ -11,19 +11,37 @@ Score::Score(std::int64_t capacity)
     : _per_row(Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::Score::per_row"), capacity),
       _sums("partita::Score::sums"), _kept("partita::Score::kept"), _host("partita::Score::host") {}
 
+namespace {
+
+/// Adds up a column of the results of the rows; `column` is 0 for losses and 1 for hits.
+struct AddRows {
+  Kokkos::View<Real* [2], Kokkos::LayoutRight, MemSpace> per_row;
+  Kokkos::View<double*, MemSpace> sums;
+  std::int64_t rows;
+  double batch;
+
+  template <class Row>
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t column, const Row& row) const {
+    const auto results = per_row;
+    const auto totals = sums;
+    const auto count = static_cast<double>(rows);
+    const double number = batch;
+    const double sum =
+        row.sumInOrder(rows, [=](std::int64_t i) { return static_cast<double>(results(i, column)); });
+    row.once([=]() {
+      totals(column) += sum;
+      if (column == 1) return;
+      totals(2) += count;
+      if (totals(3) == 0.0 && !(sum - sum == 0.0)) totals(3) = number; // not finite
+    });
+  }
+};
+
+} // namespace
+
 void Score::accumulate(const ExecSpace& space, std::int64_t rows) {
-  const auto per_row = _per_row;
-  const auto sums = _sums;
-  const auto batch = static_cast<double>(++_batches);
-  Kokkos::parallel_for(
-      "partita::Score::accumulate", Range(space, 0, 2), KOKKOS_LAMBDA(std::int64_t which) {
-        double sum = 0.0;
-        for (std::int64_t i = 0; i < rows; ++i) sum += static_cast<double>(per_row(i, which));
-        sums(which) += sum;
-        if (which == 1) return;
-        sums(2) += static_cast<double>(rows);
-        if (sums(3) == 0.0 && !(sum - sum == 0.0)) sums(3) = batch; // not finite
-      });
+  forEachRow(space, "partita::Score::accumulate", 2, rows,
+             AddRows{_per_row, _sums, rows, static_cast<double>(++_batches)});
 }
 
 Score::Sums Score::take(const ExecSpace& space) {
@@ -82,17 +100,24 @@ struct SquaredError {
   Kokkos::View<Real* [2], Kokkos::LayoutRight, MemSpace> per_row;
   Real weight;
 
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
+  template <class Row>
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, const Row& row) const {
     const std::int64_t width = output.extent(1);
-    const Real* wanted = target.size() > 0 ? &target(i, 0) : &labels(classes(i), 0);
-    Real sum = 0;
-    for (std::int64_t j = 0; j < width; ++j) {
-      const Real difference = output(i, j) - wanted[j];
-      sum += difference * difference;
-      if (grad.size() > 0) grad(i, j) = 2 * weight / static_cast<Real>(width) * difference;
+    const Real *value = &output(i, 0), *wanted = target.size() > 0 ? &target(i, 0) : &labels(classes(i), 0);
+    const Real sum = row.sumInOrder(width, [=](std::int64_t j) {
+      const Real difference = value[j] - wanted[j];
+      return difference * difference;
+    });
+    if (grad.size() > 0) {
+      const Real factor = 2 * weight / static_cast<Real>(width);
+      Real* g = &grad(i, 0);
+      row.each(width, [=](std::int64_t j) { g[j] = factor * (value[j] - wanted[j]); });
     }
-    per_row(i, 0) = sum / static_cast<Real>(width);
-    per_row(i, 1) = 0;
+    const auto results = per_row;
+    row.once([=]() {
+      results(i, 0) = sum / static_cast<Real>(width);
+      results(i, 1) = 0;
+    });
   }
 };
 
@@ -103,17 +128,14 @@ struct NearestLabel {
   Labels classes;
   Kokkos::View<Real* [2], Kokkos::LayoutRight, MemSpace> per_row;
 
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
-    Real best_value = 0;
-    std::int32_t best = -1;
-    for (std::int64_t c = 0; c < static_cast<std::int64_t>(products.extent(1)); ++c) {
-      const Real value = products(i, c) - half_squares(c);
-      if (best < 0 || value > best_value) {
-        best_value = value;
-        best = static_cast<std::int32_t>(c);
-      }
-    }
-    per_row(i, 1) = best == classes(i) ? Real(1) : Real(0);
+  template <class Row>
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, const Row& row) const {
+    const Real *product = &products(i, 0), *half = half_squares.data();
+    const std::int64_t best =
+        row.placeOfLargest(products.extent(1), [=](std::int64_t c) { return product[c] - half[c]; });
+    const auto results = per_row;
+    const Real correct = best == classes(i) ? Real(1) : Real(0);
+    row.once([=]() { results(i, 1) = correct; });
   }
 };
 
@@ -136,12 +158,11 @@ class LabelMse : public Loss {
     const Matrix products = topRows(_products, rows);
     if (decode) gemm(space, Op::none, Op::transpose, Real(1), output, _labels.rows, Real(0), products);
     const Region region(space, "partita::LabelMse", Phase::elementwise);
-    Kokkos::parallel_for(
-        "partita::LabelMse::error", Range(space, 0, rows),
-        SquaredError{output, target, _labels.rows, grad, targets.classes, score.perRow(), weight});
+    forEachRow(space, "partita::LabelMse::error", rows, _labels.width(),
+               SquaredError{output, target, _labels.rows, grad, targets.classes, score.perRow(), weight});
     if (decode) {
-      Kokkos::parallel_for("partita::LabelMse::decode", Range(space, 0, rows),
-                           NearestLabel{products, _labels.half_squares, targets.classes, score.perRow()});
+      forEachRow(space, "partita::LabelMse::decode", rows, _labels.classes(),
+                 NearestLabel{products, _labels.half_squares, targets.classes, score.perRow()});
     }
     score.accumulate(space, rows);
   }

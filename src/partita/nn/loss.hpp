@@ -1,11 +1,14 @@
 #pragma once
 
 #include "partita/nn/sil_labels.hpp"
+#include "partita/plan/layer_part.hpp"
 
 #include <algorithm>
 #include <memory>
 
 namespace partita {
+
+class PartExchange;
 
 /// The targets of a batch: one class per row, or per position of each sample. If `distribution` is not empty,
 /// it replaces the class in the loss.
@@ -63,6 +66,8 @@ class Loss {
     evaluateRows(space, asRows(output, labels), targets, weight / static_cast<Real>(each),
                  asRows(grad, labels), score);
   }
+  /// For a loss that parts of a stage compute together; must outlive the loss.
+  virtual void share(const PartExchange& parts) { (void)parts; }
   /// Does `evaluate` count correct rows during training as well?
   virtual bool decodesInTraining() const = 0;
 
@@ -77,6 +82,12 @@ class Loss {
 
 /// Softmax cross-entropy with label smoothing (Szegedy et al., arXiv 1512.00567).
 std::unique_ptr<Loss> makeCrossEntropy(double label_smoothing);
+
+/// The same of logits of which each part has those of its classes. No logits are sent: parts gather the
+/// largest logit, the sum of exponentials, the product with the target and the hit of each label (Shoeybi et
+/// al., Megatron-LM, arXiv 1909.08053, section 3). All parts have the same score. `capacity`: of labels.
+std::unique_ptr<Loss> makeDividedCrossEntropy(double label_smoothing, const ClassParts& classes,
+                                              std::int64_t capacity);
 
 /// J = 1/(B N) sum |f - S[y]|^2; decoded by the nearest label. With one-hot labels: ordinary mean squared
 /// error.

@@ -1,6 +1,6 @@
 #include "partita/nn/norm.hpp"
 
-#include "partita/core/loops.hpp"
+#include "partita/comm/part_exchange.hpp"
 #include "partita/core/math.hpp"
 #include "partita/core/region.hpp"
 #include "partita/nn/norm_kernels.hpp"
@@ -29,21 +29,23 @@ struct NormaliseRow {
   std::int64_t width;
   Real epsilon;
 
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row) const {
-    const Real* x = in + row * width;
-    Real* y = out + row * width;
+  template <class Row>
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, const Row& row) const {
+    const Real *x = in + i * width, *g = factor, *b = shift;
+    Real* y = out + i * width;
     const Real share = Real(1) / static_cast<Real>(width);
-    const Real mean = statistics.centred ? share * sumOf(x, width) : Real(0);
-    const Real square = share * squaresAbout(x, width, mean);
+    const Real mean = statistics.centred ? share * sumOf(row, x, width) : Real(0);
+    const Real square = share * squaresAbout(row, x, width, mean);
     const Real inverse = Real(1) / sqrt(square + epsilon);
-    statistics.inverse(row) = inverse;
-    statistics.setMean(row, mean);
-    if (shift != nullptr) {
-      PARTITA_INDEPENDENT
-      for (std::int64_t j = 0; j < width; ++j) y[j] = factor[j] * (x[j] - mean) * inverse + shift[j];
+    const Statistics kept = statistics;
+    row.once([=]() {
+      kept.inverse(i) = inverse;
+      kept.setMean(i, mean);
+    });
+    if (b != nullptr) {
+      row.each(width, [=](std::int64_t j) { y[j] = g[j] * (x[j] - mean) * inverse + b[j]; });
     } else {
-      PARTITA_INDEPENDENT
-      for (std::int64_t j = 0; j < width; ++j) y[j] = factor[j] * x[j] * inverse;
+      row.each(width, [=](std::int64_t j) { y[j] = g[j] * x[j] * inverse; });
     }
   }
 };
@@ -56,18 +58,19 @@ struct NormGradientRow {
   Statistics statistics;
   std::int64_t width;
 
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row) const {
-    const Real *x = in + row * width, *g = factor, *dy = grad_out + row * width;
-    Real* dx = grad_in + row * width;
-    const Real mean = statistics.mean(row), inverse = statistics.inverse(row);
+  template <class Row>
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, const Row& row) const {
+    const Real *x = in + i * width, *g = factor, *dy = grad_out + i * width;
+    Real* dx = grad_in + i * width;
+    const Real mean = statistics.mean(i), inverse = statistics.inverse(i);
     const Real share = Real(1) / static_cast<Real>(width);
     const Real along =
-        share * inverse * laneSum(width, [=](std::int64_t j) { return g[j] * dy[j] * (x[j] - mean); });
+        share * inverse * row.sum(width, [=](std::int64_t j) { return g[j] * dy[j] * (x[j] - mean); });
     const Real average =
-        statistics.centred ? share * laneSum(width, [=](std::int64_t j) { return g[j] * dy[j]; }) : Real(0);
-    PARTITA_INDEPENDENT
-    for (std::int64_t j = 0; j < width; ++j)
+        statistics.centred ? share * row.sum(width, [=](std::int64_t j) { return g[j] * dy[j]; }) : Real(0);
+    row.each(width, [=](std::int64_t j) {
       dx[j] = inverse * (g[j] * dy[j] - average - (x[j] - mean) * inverse * along);
+    });
   }
 };
 
@@ -87,6 +90,13 @@ struct ShiftGradient {
   KOKKOS_INLINE_FUNCTION Real operator()(std::int64_t row, std::int64_t j) const {
     return grad_out[row * width + j];
   }
+};
+
+struct KeepGradient {
+  const Real* from;
+  Real* to;
+  bool adds;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const { to[i] = adds ? to[i] + from[i] : from[i]; }
 };
 
 } // namespace
@@ -109,10 +119,22 @@ void Norm::forward(const ExecSpace& space, const Pass&, const Matrix& in, const 
                    const Matrix& saved) {
   const Region region(space, "partita::Norm::forward", Phase::elementwise);
   const std::int64_t rows = in.size() / _width;
-  Kokkos::parallel_for("partita::Norm::forward_kernel", Range(space, 0, rows),
-                       NormaliseRow{in.data(), _factor.values.data(), _shift.values.data(), out.data(),
-                                    Statistics{saved.data(), _centred}, _width,
-                                    static_cast<Real>(_plan.spec.norm.epsilon)});
+  forEachRow(space, "partita::Norm::forward_kernel", rows, _width,
+             NormaliseRow{in.data(), _factor.values.data(), _shift.values.data(), out.data(),
+                          Statistics{saved.data(), _centred}, _width,
+                          static_cast<Real>(_plan.spec.norm.epsilon)});
+}
+
+/// Each part of the stage has added up its positions in the work buffer.
+void Norm::addUpGradients(const ExecSpace& space, const Pass& pass) const {
+  const std::int64_t values = (_centred ? 2 : 1) * _width;
+  Real* const sums = pass.work.data();
+  pass.parts->sum(space, Vector(sums, values), Vector(sums + values, pass.work.size() - values));
+  forEachValue(space, "partita::Norm::keep_kernel", _width,
+               KeepGradient{sums, _factor.gradient.data(), pass.accumulate});
+  if (_centred)
+    forEachValue(space, "partita::Norm::keep_kernel", _width,
+                 KeepGradient{sums + _width, _shift.gradient.data(), pass.accumulate});
 }
 
 void Norm::backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix&,
@@ -120,16 +142,20 @@ void Norm::backward(const ExecSpace& space, const Pass& pass, const Matrix& in, 
   const Region region(space, "partita::Norm::backward", Phase::elementwise);
   const std::int64_t rows = in.size() / _width;
   const Statistics statistics{saved.data(), _centred};
+  const bool shared = _plan.part && _plan.part->by_positions, keep = pass.accumulate && !shared;
+  // Of the positions that this part has, until all parts have added up theirs.
+  Real* const factor = shared ? pass.work.data() : _factor.gradient.data();
   sumColumns(space, "partita::Norm::factor_gradient", rows, _width,
-             FactorGradient{in.data(), grad_out.data(), statistics, _width}, _factor.gradient.data(),
-             pass.accumulate);
+             FactorGradient{in.data(), grad_out.data(), statistics, _width}, factor, keep);
   if (_centred) {
+    Real* const shift = shared ? pass.work.data() + _width : _shift.gradient.data();
     sumColumns(space, "partita::Norm::shift_gradient", rows, _width, ShiftGradient{grad_out.data(), _width},
-               _shift.gradient.data(), pass.accumulate);
+               shift, keep);
   }
+  if (shared) addUpGradients(space, pass);
   if (grad_in.size() == 0) return;
-  Kokkos::parallel_for(
-      "partita::Norm::backward_kernel", Range(space, 0, rows),
+  forEachRow(
+      space, "partita::Norm::backward_kernel", rows, _width,
       NormGradientRow{in.data(), _factor.values.data(), grad_out.data(), grad_in.data(), statistics, _width});
 }
 

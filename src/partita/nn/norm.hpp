@@ -23,6 +23,8 @@ class Norm : public PlannedLayer {
                 const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) override;
 
  private:
+  void addUpGradients(const ExecSpace& space, const Pass& pass) const;
+
   bool _centred; ///< layer-norm
   std::int64_t _width;
   RealTensor _factor, _shift;

@@ -1,19 +1,21 @@
 #pragma once
 
-#include "partita/core/loops.hpp"
+#include "partita/core/rows.hpp"
 
 namespace partita {
 
 /// What the kernels of the norms have in common.
 
 /// x[0] + ... + x[count - 1]
-KOKKOS_INLINE_FUNCTION Real sumOf(const Real* x, std::int64_t count) {
-  return laneSum(count, [=](std::int64_t i) { return x[i]; });
+template <class Row>
+KOKKOS_INLINE_FUNCTION Real sumOf(const Row& row, const Real* x, std::int64_t count) {
+  return row.sum(count, [=](std::int64_t i) { return x[i]; });
 }
 
 /// The sum of (x[i] - middle)^2.
-KOKKOS_INLINE_FUNCTION Real squaresAbout(const Real* x, std::int64_t count, Real middle) {
-  return laneSum(count, [=](std::int64_t i) { return (x[i] - middle) * (x[i] - middle); });
+template <class Row>
+KOKKOS_INLINE_FUNCTION Real squaresAbout(const Row& row, const Real* x, std::int64_t count, Real middle) {
+  return row.sum(count, [=](std::int64_t i) { return (x[i] - middle) * (x[i] - middle); });
 }
 
 /// Locates the mean and one over the deviation of a channel of a row: one of each per channel, or with
@@ -61,18 +63,25 @@ struct GradientSums {
   Real *grad, *sum, *product;
   std::int64_t channels, places;
 
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, std::int64_t channel) const {
+  /// An item is one channel of one row.
+  template <class Row>
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, const Row& row) const {
     const Act local = act;
-    const std::int64_t item = row * channels + channel, place = statistics.place(row, channel);
+    const std::int64_t channel = item % channels, place = statistics.place(item / channels, channel);
     const Real middle = statistics.mean[place], inverse = statistics.inverse[place],
                factor = inverse * scale[channel], offset = shift[channel];
     const Real *x = in + item * places, *y = out + item * places;
     Real* g = grad + item * places;
-    sum[item] = laneSum(places, [=](std::int64_t i) {
+    const Real first = row.sum(places, [=](std::int64_t i) {
       const Real z = Act::needs_argument ? (x[i] - middle) * factor + offset : y[i];
       return g[i] *= local.derivative(z, y[i]);
     });
-    product[item] = inverse * laneSum(places, [=](std::int64_t i) { return g[i] * (x[i] - middle); });
+    const Real second = row.sum(places, [=](std::int64_t i) { return g[i] * (x[i] - middle); });
+    Real *sums = sum, *products = product;
+    row.once([=]() {
+      sums[item] = first;
+      products[item] = inverse * second;
+    });
   }
 };
 

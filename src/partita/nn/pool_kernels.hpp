@@ -1,7 +1,7 @@
 #pragma once
 
 #include "partita/core/loops.hpp"
-#include "partita/nn/columns.hpp"
+#include "partita/kernels/columns.hpp"
 
 /// Kernels of the pooling layers. They run over planes: a work item is one channel of one row of the batch.
 namespace partita::pooling {

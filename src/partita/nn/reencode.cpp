@@ -1,7 +1,8 @@
 #include "partita/nn/reencode.hpp"
 
 #include "partita/core/region.hpp"
-#include "partita/nn/gemm.hpp"
+#include "partita/core/rows.hpp"
+#include "partita/kernels/products.hpp"
 #include "partita/nn/softmax.hpp"
 
 namespace partita {
@@ -11,13 +12,13 @@ namespace {
 /// dJ/dz = p (dJ/dp - <p, dJ/dp>), in place of dJ/dp.
 struct SoftmaxGradientRow {
   Matrix probabilities, grad;
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
-    const auto count = static_cast<int>(grad.extent(1));
+  template <class Row>
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, const Row& row) const {
+    const auto count = static_cast<std::int64_t>(grad.extent(1));
     const Real* p = &probabilities(i, 0);
     Real* g = &grad(i, 0);
-    Real product = 0;
-    for (int c = 0; c < count; ++c) product += p[c] * g[c];
-    for (int c = 0; c < count; ++c) g[c] = p[c] * (g[c] - product);
+    const Real product = row.sumInOrder(count, [=](std::int64_t c) { return p[c] * g[c]; });
+    row.each(count, [=](std::int64_t c) { g[c] = p[c] * (g[c] - product); });
   }
 };
 
@@ -46,8 +47,8 @@ void Reencode::backward(const ExecSpace& space, const Pass&, const Matrix& in, c
   gemm(space, Op::none, Op::transpose, Real(1), grad_out, _labels.rows, Real(0), logit_gradient);
   {
     const Region region(space, "partita::Reencode::backward", Phase::elementwise);
-    Kokkos::parallel_for("partita::Reencode::backward_kernel", Range(space, 0, rows),
-                         SoftmaxGradientRow{saved, logit_gradient});
+    forEachRow(space, "partita::Reencode::backward_kernel", rows, _labels.classes(),
+               SoftmaxGradientRow{saved, logit_gradient});
   }
   const auto scale = static_cast<Real>(1.0 / _labels.temperature);
   gemm(space, Op::none, Op::none, scale, logit_gradient, _labels.centred, Real(0), grad_in);

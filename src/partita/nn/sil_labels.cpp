@@ -2,7 +2,7 @@
 
 #include "partita/core/error.hpp"
 #include "partita/core/random.hpp"
-#include "partita/nn/gemm.hpp"
+#include "partita/kernels/products.hpp"
 #include "partita/nn/initialise.hpp"
 
 #include <cmath>

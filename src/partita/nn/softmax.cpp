@@ -1,7 +1,7 @@
 #include "partita/nn/softmax.hpp"
 
-#include "partita/core/loops.hpp"
 #include "partita/core/math.hpp"
+#include "partita/core/rows.hpp"
 
 namespace partita {
 
@@ -9,19 +9,17 @@ namespace {
 
 using PerRow = Kokkos::View<Real* [2], Kokkos::LayoutRight, MemSpace>;
 
-KOKKOS_INLINE_FUNCTION int largestOf(const Real* z, int count) {
-  int best = 0;
-  for (int c = 1; c < count; ++c) best = z[c] > z[best] ? c : best;
-  return best;
+template <class Row>
+KOKKOS_INLINE_FUNCTION std::int64_t largestOf(const Row& row, const Real* z, std::int64_t count) {
+  return row.placeOfLargest(count, [=](std::int64_t c) { return z[c]; });
 }
 
 /// out[c] = exp(scale (z[c] - largest)); returns their sum. `out` may be `z`.
-KOKKOS_INLINE_FUNCTION Real expRow(const Real* z, Real largest, Real scale, int count, Real* out) {
-  PARTITA_INDEPENDENT
-  for (int c = 0; c < count; ++c) out[c] = rowExp(scale * (z[c] - largest));
-  Real sum = 0;
-  for (int c = 0; c < count; ++c) sum += out[c];
-  return sum;
+template <class Row>
+KOKKOS_INLINE_FUNCTION Real expRow(const Row& row, const Real* z, Real largest, Real scale,
+                                   std::int64_t count, Real* out) {
+  row.each(count, [=](std::int64_t c) { out[c] = rowExp(scale * (z[c] - largest)); });
+  return row.sumInOrder(count, [=](std::int64_t c) { return out[c]; });
 }
 
 struct CrossEntropyRow {
@@ -31,48 +29,55 @@ struct CrossEntropyRow {
   Real smoothing, weight;
 
   /// <target, z - largest>; the target is (1 - smoothing) (class or distribution) + smoothing / classes.
-  KOKKOS_INLINE_FUNCTION Real targetProduct(std::int64_t i, const Real* z, Real largest, int count) const {
+  template <class Row>
+  KOKKOS_INLINE_FUNCTION Real targetProduct(const Row& row, std::int64_t i, const Real* z, Real largest,
+                                            std::int64_t count) const {
     Real hard = 0, spread = 0;
     if (distribution.size() > 0) {
       const Real* target = &distribution(i, 0);
-      for (int c = 0; c < count; ++c) hard += target[c] * (z[c] - largest);
+      hard = row.sumInOrder(count, [=](std::int64_t c) { return target[c] * (z[c] - largest); });
     } else {
       hard = z[classes(i)] - largest;
     }
-    if (smoothing > 0) {
-      for (int c = 0; c < count; ++c) spread += z[c] - largest;
-    }
+    if (smoothing > 0) spread = row.sumInOrder(count, [=](std::int64_t c) { return z[c] - largest; });
     return (1 - smoothing) * hard + smoothing / static_cast<Real>(count) * spread;
   }
 
-  KOKKOS_INLINE_FUNCTION void learn(std::int64_t i, Real* g, Real sum, int count) const {
+  template <class Row>
+  KOKKOS_INLINE_FUNCTION void learn(const Row& row, std::int64_t i, Real* g, Real sum,
+                                    std::int64_t count) const {
     const Real scale = weight / sum, spread = weight * smoothing / static_cast<Real>(count);
     const Real hard = weight * (1 - smoothing);
     if (distribution.size() > 0) {
       const Real* target = &distribution(i, 0);
-      PARTITA_INDEPENDENT
-      for (int c = 0; c < count; ++c) g[c] = g[c] * scale - spread - hard * target[c];
+      row.each(count, [=](std::int64_t c) { g[c] = g[c] * scale - spread - hard * target[c]; });
       return;
     }
-    for (int c = 0; c < count; ++c) g[c] = g[c] * scale - spread;
-    g[classes(i)] -= hard;
+    row.each(count, [=](std::int64_t c) { g[c] = g[c] * scale - spread; });
+    const std::int64_t own = classes(i);
+    row.once([=]() { g[own] -= hard; });
   }
 
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
-    const auto count = static_cast<int>(logits.extent(1));
+  template <class Row>
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, const Row& row) const {
+    const auto count = static_cast<std::int64_t>(logits.extent(1));
     const Real* z = &logits(i, 0);
-    const int best = largestOf(z, count);
-    const Real product = targetProduct(i, z, z[best], count);
+    const std::int64_t best = largestOf(row, z, count);
+    const Real largest = z[best], product = targetProduct(row, i, z, largest, count);
     Real sum = 0;
     if (grad.size() > 0) {
       Real* g = &grad(i, 0);
-      sum = expRow(z, z[best], Real(1), count, g);
-      learn(i, g, sum, count);
+      sum = expRow(row, z, largest, Real(1), count, g);
+      learn(row, i, g, sum, count);
     } else {
-      for (int c = 0; c < count; ++c) sum += rowExp(z[c] - z[best]);
+      sum = row.sumInOrder(count, [=](std::int64_t c) { return rowExp(z[c] - largest); });
     }
-    per_row(i, 0) = log(sum) - product;
-    per_row(i, 1) = best == classes(i) ? Real(1) : Real(0);
+    const PerRow results = per_row;
+    const Real loss = log(sum) - product, correct = best == classes(i) ? Real(1) : Real(0);
+    row.once([=]() {
+      results(i, 0) = loss;
+      results(i, 1) = correct;
+    });
   }
 };
 
@@ -80,13 +85,13 @@ struct SoftmaxRow {
   Real scale;
   Matrix logits, probabilities;
 
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
-    const auto count = static_cast<int>(logits.extent(1));
+  template <class Row>
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, const Row& row) const {
+    const auto count = static_cast<std::int64_t>(logits.extent(1));
     const Real* z = &logits(i, 0);
     Real* p = &probabilities(i, 0);
-    const Real inverse = 1 / expRow(z, z[largestOf(z, count)], scale, count, p);
-    PARTITA_INDEPENDENT
-    for (int c = 0; c < count; ++c) p[c] *= inverse;
+    const Real largest = z[largestOf(row, z, count)], inverse = 1 / expRow(row, z, largest, scale, count, p);
+    row.each(count, [=](std::int64_t c) { p[c] *= inverse; });
   }
 };
 
@@ -94,15 +99,18 @@ struct LogSoftmaxRow {
   Matrix logits, sum;
   Real weight, keep;
 
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
-    const auto count = static_cast<int>(logits.extent(1));
+  template <class Row>
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, const Row& row) const {
+    const auto count = static_cast<std::int64_t>(logits.extent(1));
     const Real* z = &logits(i, 0);
+    const Real factor = weight, kept = keep;
     Real* out = &sum(i, 0);
-    const Real largest = z[largestOf(z, count)];
-    Real total = 0;
-    for (int c = 0; c < count; ++c) total += rowExp(z[c] - largest);
-    const Real shift = largest + log(total);
-    for (int c = 0; c < count; ++c) out[c] = (keep == 0 ? Real(0) : keep * out[c]) + weight * (z[c] - shift);
+    const Real largest = z[largestOf(row, z, count)];
+    const Real shift =
+        largest + log(row.sumInOrder(count, [=](std::int64_t c) { return rowExp(z[c] - largest); }));
+    row.each(count, [=](std::int64_t c) {
+      out[c] = (kept == 0 ? Real(0) : kept * out[c]) + factor * (z[c] - shift);
+    });
   }
 };
 
@@ -111,20 +119,20 @@ struct LogSoftmaxRow {
 void softmaxCrossEntropy(const ExecSpace& space, const Matrix& logits, const Targets& targets, Real smoothing,
                          Real weight, const Matrix& grad, Score& score) {
   const std::int64_t rows = logits.extent(0);
-  Kokkos::parallel_for("partita::softmaxCrossEntropy", Range(space, 0, rows),
-                       CrossEntropyRow{logits, targets.distribution, grad, targets.classes, score.perRow(),
-                                       smoothing, weight});
+  forEachRow(space, "partita::softmaxCrossEntropy", rows, logits.extent(1),
+             CrossEntropyRow{logits, targets.distribution, grad, targets.classes, score.perRow(), smoothing,
+                             weight});
   score.accumulate(space, rows);
 }
 
 void addLogSoftmax(const ExecSpace& space, const Matrix& logits, Real weight, Real keep, const Matrix& sum) {
-  Kokkos::parallel_for("partita::addLogSoftmax", Range(space, 0, static_cast<std::int64_t>(logits.extent(0))),
-                       LogSoftmaxRow{logits, sum, weight, keep});
+  forEachRow(space, "partita::addLogSoftmax", logits.extent(0), logits.extent(1),
+             LogSoftmaxRow{logits, sum, weight, keep});
 }
 
 void softmax(const ExecSpace& space, Real scale, const Matrix& logits, const Matrix& probabilities) {
-  Kokkos::parallel_for("partita::softmax", Range(space, 0, logits.extent(0)),
-                       SoftmaxRow{scale, logits, probabilities});
+  forEachRow(space, "partita::softmax", logits.extent(0), logits.extent(1),
+             SoftmaxRow{scale, logits, probabilities});
 }
 
 } // namespace partita

@@ -2,7 +2,7 @@
 
 #include "partita/core/aligned.hpp"
 #include "partita/core/error.hpp"
-#include "partita/nn/gemm.hpp"
+#include "partita/kernels/products.hpp"
 #include "partita/plan/layer_rules.hpp"
 
 #include <cstring>
@@ -47,7 +47,7 @@ std::vector<Real> Stage::initialValues(const StagePlan& plan, std::uint64_t seed
     const std::vector<ParameterShape> whole = leaf->whole().parameterShapes();
     for (const ParameterShape& shape : leaf->parameterShapes()) {
       Real* to = values.data() + offset;
-      for (const TensorSlice& slice : leaf->slicesOf(extentsOf(whole, shape.name))) {
+      for (const TensorSlice& slice : leaf->slicesOf(shape.name, extentsOf(whole, shape.name))) {
         layer->initialise(seed, shape.name, slice, to);
         to += slice.size();
       }
@@ -65,7 +65,7 @@ Stage::Stage(const StagePlan& plan, const std::vector<Real>& values, std::int64_
       _precision(storage.precision) {
   const std::int64_t size = plan.storedValues();
   PARTITA_REQUIRE(static_cast<std::int64_t>(values.size()) == size, "wrong number of starting values");
-  makeNumbers(storage, size);
+  makeNumbers(storage, size, capacity);
   setParameters(ExecSpace(), values.data());
   makeStatistics(storage.given.statistics);
   for (Vector& work : _work) work = makeVector("partita::Stage::work", plan.widest() * capacity);
@@ -83,7 +83,7 @@ void Stage::makeStatistics(const TypedSpan& given) {
   _head.bindStatistics(Vector(_statistics.data() + own, static_cast<std::size_t>(all - own)));
 }
 
-void Stage::makeNumbers(const StageStorage& storage, std::int64_t size) {
+void Stage::makeNumbers(const StageStorage& storage, std::int64_t size, std::int64_t capacity) {
   const GivenMemory& given = storage.given;
   const std::string label = "partita::Stage::parameters", gradient_label = "partita::Stage::gradients";
   Vector scratch, gradient_scratch;
@@ -96,15 +96,17 @@ void Stage::makeNumbers(const StageStorage& storage, std::int64_t size) {
     _halves = zerosIn<Halves>(given.parameters, _precision, label, size);
     _gradient_halves = zerosIn<Halves>(given.gradients, _precision, gradient_label, size);
     _masters = StoredVector(storage.masters, "partita::Stage::masters", size);
-    scratch = makeAligned<Vector>("partita::Stage::values", _plan.realCopies());
-    gradient_scratch = makeAligned<Vector>("partita::Stage::gradients_of_values", _plan.realCopies());
+    const std::int64_t scratch_values = _plan.halfScratch(capacity);
+    scratch = makeAligned<Vector>("partita::Stage::values", scratch_values);
+    gradient_scratch = makeAligned<Vector>("partita::Stage::gradients_of_values", scratch_values);
   }
   const TypedSpan parameters = trained().parameters, gradients = trained().gradients;
   PARTITA_REQUIRE(size == 0 || (isAligned(parameters.data) && isAligned(gradients.data)),
                   "memory for a stage does not begin at a multiple of 128 bytes");
   const std::int64_t table = tableValues(_plan);
-  const LayerNumbers numbers{parameters, gradients,       parameters.part(0, table), gradients.part(0, table),
-                             scratch,    gradient_scratch};
+  const LayerNumbers numbers{
+      parameters,       gradients, parameters.part(0, table), gradients.part(0, table), scratch,
+      gradient_scratch, _precision};
   _chain.bind(numbers.part(0, _chain.storedValues()));
   if (_decoder != nullptr) _decoder->bind(numbers.part(_chain.storedValues(), _plan.storedBeforeHead()));
   _head.bind(numbers.part(_plan.storedBeforeHead(), size));

@@ -98,7 +98,7 @@ class Stage {
 
  private:
   using Halves = Kokkos::View<std::uint16_t*, Kokkos::LayoutRight, MemSpace>;
-  void makeNumbers(const StageStorage& storage, std::int64_t size);
+  void makeNumbers(const StageStorage& storage, std::int64_t size, std::int64_t capacity);
   void makeStatistics(const TypedSpan& given);
   Pass completed(Pass pass) const;
   static GradientReady shifted(const GradientReady& ready, std::int64_t by);

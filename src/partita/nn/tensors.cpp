@@ -1,8 +1,6 @@
 #include "partita/nn/tensors.hpp"
 
-#include "partita/nn/gemm.hpp"
-
-#include <utility>
+#include "partita/core/loops.hpp"
 
 namespace partita {
 
@@ -18,9 +16,27 @@ Vector asVector(const TypedSpan& real) {
   return Vector(static_cast<Real*>(real.data), real.size);
 }
 
-/// A range of columns of a matrix.
-Matrix columnsOf(const Matrix& matrix, std::int64_t first, std::int64_t count) {
-  return Kokkos::subview(matrix, Kokkos::ALL, std::make_pair(first, first + count));
+template <class Half>
+struct RoundColumns {
+  const Real* from;
+  Half* to;
+  std::int64_t stride, count;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, std::int64_t begin, std::int64_t end) const {
+    const Real* source = from + row * stride;
+    Half* target = to + row * count;
+    PARTITA_INDEPENDENT
+    for (std::int64_t i = begin; i < end; ++i) target[i] = fromReal<Half>(source[i]);
+  }
+};
+
+/// Columns `first` and the following ones of a matrix, rounded.
+void roundColumns(const ExecSpace& space, const Matrix& from, std::int64_t first, const TypedMatrix& to) {
+  withStored(to.precision, [&](auto stored) {
+    using Half = decltype(stored);
+    forEachRun(space, "partita::Weights::round_columns", to.rows, to.columns,
+               RoundColumns<Half>{from.data() + first, static_cast<Half*>(to.data),
+                                  static_cast<std::int64_t>(from.stride(0)), to.columns});
+  });
 }
 
 } // namespace
@@ -57,22 +73,67 @@ void Weights::readPanels(const ExecSpace& space, const Body& body) const {
   });
 }
 
+bool Weights::direct() const {
+  return _values.precision != Precision::single && multipliesDirectly(_values.precision);
+}
+
+TypedMatrix Weights::rowsOf(const TypedSpan& numbers, std::int64_t first, std::int64_t count) const {
+  return {numbers.part(first * _columns, (first + count) * _columns), count, _columns};
+}
+
+/// body(first, part) for some columns of an operand at a time, in the type in which these numbers are stored.
+/// With `there`, an earlier call has left them in `room` if they fit there as a whole.
+template <class Body>
+void Weights::eachRoundedPart(const ExecSpace& space, const Matrix& values, Real* room, bool there,
+                              const Body& body) const {
+  const std::int64_t rows = values.extent(0), columns = values.extent(1),
+                     at_once = halfColumns(rows, columns);
+  for (std::int64_t first = 0; first < columns; first += at_once) {
+    const std::int64_t count = std::min(at_once, columns - first);
+    const TypedMatrix part({_values.precision, room, rows * count}, rows, count);
+    if (!there || at_once < columns) roundColumns(space, values, first, part);
+    body(first, part);
+  }
+}
+
 void Weights::forward(const ExecSpace& space, const Matrix& in, const Matrix& out) const {
+  if (direct())
+    return eachRoundedPart(space, in, _scratch, false, [&](std::int64_t first, const TypedMatrix& part) {
+      gemm(space, Op::none, Op::transpose, Real(1), part,
+           rowsOf(_values, 0, _rows).columnsFrom(first, part.columns), first > 0 ? Real(1) : Real(0), out);
+    });
   readPanels(space, [&](std::int64_t first, const Matrix& panel) {
-    gemm(space, Op::none, Op::transpose, Real(1), in, panel, Real(0), columnsOf(out, first, panel.extent(0)));
+    gemm(space, Op::none, Op::transpose, Real(1), in, panel, Real(0),
+         TypedMatrix(out).columnsFrom(first, panel.extent(0)));
   });
 }
 
 void Weights::addGradient(const ExecSpace& space, bool keep, const Matrix& in, const Matrix& grad_out) const {
+  const Real kept = keep ? Real(1) : Real(0);
+  if (direct())
+    return eachRoundedPart(space, in, _scratch, false, [&](std::int64_t column, const TypedMatrix& inputs) {
+      const auto multiply = [&](std::int64_t row, const TypedMatrix& part) {
+        gemm(space, Op::transpose, Op::none, Real(1), part, inputs, kept,
+             rowsOf(_gradient, row, part.columns).columnsFrom(column, inputs.columns));
+      };
+      eachRoundedPart(space, grad_out, _gradient_scratch, column > 0, multiply);
+    });
   changeGradient(space, keep, [&](std::int64_t first, const Matrix& panel) {
-    gemm(space, Op::transpose, Op::none, Real(1), columnsOf(grad_out, first, panel.extent(0)), in,
-         keep ? Real(1) : Real(0), panel);
+    gemm(space, Op::transpose, Op::none, Real(1), TypedMatrix(grad_out).columnsFrom(first, panel.extent(0)),
+         in, kept, panel);
   });
 }
 
-void Weights::backward(const ExecSpace& space, const Matrix& grad_out, const Matrix& grad_in) const {
+/// After addGradient with the same gradient.
+void Weights::inputGradient(const ExecSpace& space, const Matrix& grad_out, const Matrix& grad_in) const {
+  if (direct())
+    return eachRoundedPart(
+        space, grad_out, _gradient_scratch, true, [&](std::int64_t first, const TypedMatrix& part) {
+          gemm(space, Op::none, Op::none, Real(1), part, rowsOf(_values, first, part.columns),
+               first > 0 ? Real(1) : Real(0), grad_in);
+        });
   readPanels(space, [&](std::int64_t first, const Matrix& panel) {
-    gemm(space, Op::none, Op::none, Real(1), columnsOf(grad_out, first, panel.extent(0)), panel,
+    gemm(space, Op::none, Op::none, Real(1), TypedMatrix(grad_out).columnsFrom(first, panel.extent(0)), panel,
          first > 0 ? Real(1) : Real(0), grad_in);
   });
 }

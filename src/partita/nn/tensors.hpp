@@ -2,20 +2,22 @@
 
 #include "partita/core/error.hpp"
 #include "partita/core/typed_span.hpp"
+#include "partita/kernels/products.hpp"
 #include "partita/plan/layer_plan.hpp"
 
 #include <algorithm>
 
 namespace partita {
 
-/// Parameters and gradients of some consecutive layers, in the precision in which they are stored. Layers
-/// compute with `Real`: 16-bit numbers are converted, call by call, into the two scratch buffers that all
-/// layers share.
+/// Parameters and gradients of some consecutive layers, in the precision in which they are stored. All layers
+/// share two scratch buffers. There 16-bit numbers are converted to `Real`, call by call, or where products
+/// take 16-bit numbers directly, their other operand is rounded.
 struct LayerNumbers {
   TypedSpan parameters, gradients;
   TypedSpan table = {},
             table_gradient = {}; ///< of the stage's embedding, whichever layers these are; or empty
-  Vector scratch = {}, gradient_scratch = {}; ///< each as long as any layer's `LayerPlan::realCopies`
+  Vector scratch = {}, gradient_scratch = {}; ///< each as long as any layer's `LayerPlan::halfScratch`
+  Precision exact_in = Precision::single;     ///< in which parameters and activations are exact
 
   bool packed() const { return parameters.precision != Precision::single; }
   LayerNumbers part(std::int64_t begin, std::int64_t end) const {
@@ -24,7 +26,8 @@ struct LayerNumbers {
             table,
             table_gradient,
             scratch,
-            gradient_scratch};
+            gradient_scratch,
+            exact_in};
   }
   Vector realParameters() const { return real(parameters); } ///< only if they are not packed
   Vector realGradients() const { return real(gradients); }
@@ -53,8 +56,9 @@ class SmallTensor {
   TypedSpan _real_values, _real_gradient; ///< the same memory in single precision
 };
 
-/// The matrix W [rows, columns] of a layer with its gradient. If they are 16-bit, one panel of rows at a time
-/// is in `Real`, of at most `panel_values`, so that the scratch is bounded for layers of any size.
+/// The matrix W [rows, columns] of a layer with its gradient. If they are 16-bit, they are operands of
+/// products as they are, with the other operand rounded to the same type. Where that is not possible
+/// (`multipliesDirectly`), one panel of rows at a time is in `Real`, of at most `panel_values`.
 class Weights {
  public:
   Weights() = default;
@@ -64,10 +68,15 @@ class Weights {
   const TypedSpan& stored() const { return _values; }
   /// out = in W^T, with in [n, columns], out [n, rows].
   void forward(const ExecSpace& space, const Matrix& in, const Matrix& out) const;
-  /// dJ/dW = dJ/dout^T in; with `keep` it is added to what is there.
-  void addGradient(const ExecSpace& space, bool keep, const Matrix& in, const Matrix& grad_out) const;
-  /// dJ/din = dJ/dout W.
-  void backward(const ExecSpace& space, const Matrix& grad_out, const Matrix& grad_in) const;
+  /// dJ/dW = dJ/dout^T in; with `keep` it is added to what is there. Then calls `between`, and if `grad_in`
+  /// is not empty computes dJ/din = dJ/dout W.
+  template <class Between>
+  void backward(const ExecSpace& space, bool keep, const Matrix& in, const Matrix& grad_out,
+                const Matrix& grad_in, const Between& between) const {
+    addGradient(space, keep, in, grad_out);
+    between();
+    if (grad_in.size() > 0) inputGradient(space, grad_out, grad_in);
+  }
 
   /// body(first, panel) for each panel of the gradient, beginning with row `first`; it writes all of it, or
   /// with `keep` adds to it.
@@ -96,6 +105,13 @@ class Weights {
   }
   template <class Body>
   void readPanels(const ExecSpace& space, const Body& body) const;
+  bool direct() const;
+  TypedMatrix rowsOf(const TypedSpan& numbers, std::int64_t first, std::int64_t count) const;
+  template <class Body>
+  void eachRoundedPart(const ExecSpace& space, const Matrix& values, Real* room, bool there,
+                       const Body& body) const;
+  void addGradient(const ExecSpace& space, bool keep, const Matrix& in, const Matrix& grad_out) const;
+  void inputGradient(const ExecSpace& space, const Matrix& grad_out, const Matrix& grad_in) const;
 
   TypedSpan _values, _gradient;
   std::int64_t _rows = 0, _columns = 0;

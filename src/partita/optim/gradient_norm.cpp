@@ -1,70 +1,101 @@
 #include "partita/optim/gradient_norm.hpp"
 
-#include "partita/core/loops.hpp"
 #include "partita/core/math.hpp"
 #include "partita/core/region.hpp"
+#include "partita/core/rows.hpp"
+
+#include <algorithm>
 
 namespace partita {
 
 namespace {
 
-/// Sum of squares of a run of values; several partial sums let the host compiler vectorise. In double,
-/// because squares of bf16 and float values exceed the range of float.
+/// Sums of squares of chunks of tensors. In double, because squares of bf16 and float values exceed the range
+/// of float.
 template <class Stored>
-struct SquareSum {
-  static constexpr std::int64_t run = device_is_host ? 4096 : 64;
-  static constexpr int lanes = device_is_host ? 16 : 1;
+struct ChunkSquares {
   const Stored* values;
-  std::int64_t size;
+  const GradientNorm::Part* chunks;
+  double* squares;
 
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, double& sum) const {
-    const std::int64_t begin = item * run, end = begin + run < size ? begin + run : size;
-    double partial[lanes] = {};
-    std::int64_t i = begin;
-    for (; i + lanes <= end; i += lanes) {
-      for (int lane = 0; lane < lanes; ++lane) partial[lane] += square(i + lane);
-    }
-    for (; i < end; ++i) partial[0] += square(i);
-    for (const double part : partial) sum += part;
-  }
-  KOKKOS_INLINE_FUNCTION double square(std::int64_t i) const {
-    const auto value = static_cast<double>(toReal(values[i]));
-    return value * value;
+  template <class Row>
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t chunk, const Row& row) const {
+    const Stored* own = values + chunks[chunk].offset;
+    const double sum = row.sum(chunks[chunk].size, [=](std::int64_t i) {
+      const auto value = static_cast<double>(toReal(own[i]));
+      return value * value;
+    });
+    double* result = squares + chunk;
+    row.once([=]() { *result = sum; });
   }
 };
 
+/// Sums of squares of tensors, from those of their chunks.
+struct TensorSquares {
+  const GradientNorm::Part* tensors;
+  double* squares; ///< of tensors, then of chunks
+
+  template <class Row>
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t tensor, const Row& row) const {
+    const double* own = squares + tensors[tensor].offset;
+    const double sum = row.sumInOrder(tensors[tensor].size, [=](std::int64_t i) { return own[i]; });
+    double* result = squares + tensor;
+    row.once([=]() { *result = sum; });
+  }
+};
+
+constexpr std::int64_t chunk_size = 16384; // values
+
+/// What `_parts` of the tensors is; the numbers of chunks count from the first tensor.
+std::vector<GradientNorm::Part> chunksOf(const std::vector<GradientNorm::Part>& tensors) {
+  std::vector<GradientNorm::Part> parts(tensors.size());
+  for (std::size_t t = 0; t < tensors.size(); ++t) {
+    parts[t].offset = static_cast<std::int64_t>(parts.size());
+    for (std::int64_t done = 0; done < tensors[t].size; done += chunk_size)
+      parts.push_back({tensors[t].offset + done, std::min(chunk_size, tensors[t].size - done)});
+    parts[t].size = static_cast<std::int64_t>(parts.size()) - parts[t].offset;
+  }
+  return parts;
+}
+
 } // namespace
 
-GradientNorm::GradientNorm(std::vector<Part> tensors)
-    : _tensors(std::move(tensors)), _squares("partita::GradientNorm::squares", _tensors.size()),
-      _host("partita::GradientNorm::host", _tensors.size()), _factor("partita::GradientNorm::factor", 1) {}
+GradientNorm::GradientNorm(const std::vector<Part>& tensors)
+    : _tensors(static_cast<std::int64_t>(tensors.size())),
+      _host("partita::GradientNorm::host", tensors.size()), _factor("partita::GradientNorm::factor", 1) {
+  const std::vector<Part> parts = chunksOf(tensors);
+  _parts = Kokkos::View<Part*, MemSpace>("partita::GradientNorm::parts", parts.size());
+  _squares = Kokkos::View<double*, MemSpace>("partita::GradientNorm::squares", parts.size());
+  Kokkos::deep_copy(
+      _parts, Kokkos::View<const Part*, HostSpace, Kokkos::MemoryUnmanaged>(parts.data(), parts.size()));
+}
 
 void GradientNorm::measure(const ExecSpace& space, const TypedSpan& gradients, double scale) {
   const Region region(space, "partita::GradientNorm::measure", Phase::optimiser);
   _scale = scale;
+  const std::int64_t chunks = static_cast<std::int64_t>(_parts.extent(0)) - _tensors;
   withStored(gradients.precision, [&](auto stored) {
-    using Sum = SquareSum<decltype(stored)>;
-    const auto* values = static_cast<const decltype(stored)*>(gradients.data);
-    for (std::size_t t = 0; t < _tensors.size(); ++t) {
-      const std::int64_t size = _tensors[t].size, items = (size + Sum::run - 1) / Sum::run;
-      const Kokkos::View<double, MemSpace> square(_squares.data() + t);
-      Kokkos::parallel_reduce("partita::GradientNorm::measure_kernel", Range(space, 0, items),
-                              Sum{values + _tensors[t].offset, size}, square);
-    }
+    using Stored = decltype(stored);
+    forEachRow(space, "partita::GradientNorm::chunks_kernel", chunks, chunk_size,
+               ChunkSquares<Stored>{static_cast<const Stored*>(gradients.data), _parts.data() + _tensors,
+                                    _squares.data() + _tensors});
   });
+  forEachRow(space, "partita::GradientNorm::tensors_kernel", _tensors, 1,
+             TensorSquares{_parts.data(), _squares.data()});
 }
 
 void GradientNorm::clip(const ExecSpace& space, double clip_norm, std::optional<double> squares) {
   const Region region(space, "partita::GradientNorm::clip", Phase::optimiser);
   const auto own = _squares;
   const auto factor = _factor;
+  const std::int64_t tensors = _tensors;
   const double given = squares.value_or(-1.0), inverse = 1.0 / _scale;
   Kokkos::parallel_for(
       "partita::GradientNorm::clip_kernel", Range(space, 0, 1), KOKKOS_LAMBDA(std::int64_t) {
         double sum = given;
         if (sum < 0.0) {
           sum = 0.0;
-          for (std::size_t t = 0; t < own.extent(0); ++t) sum += own(t) * inverse * inverse;
+          for (std::int64_t t = 0; t < tensors; ++t) sum += own(t) * inverse * inverse;
         }
         const double norm = sqrt(sum);
         factor(0) = static_cast<Real>((norm > clip_norm ? clip_norm / norm : 1.0) * inverse);
@@ -72,7 +103,7 @@ void GradientNorm::clip(const ExecSpace& space, double clip_norm, std::optional<
 }
 
 std::vector<double> GradientNorm::squares(const ExecSpace& space) const {
-  Kokkos::deep_copy(space, _host, _squares);
+  Kokkos::deep_copy(space, _host, Kokkos::subview(_squares, std::make_pair(std::int64_t{0}, _tensors)));
   fence(space, "partita::GradientNorm::squares");
   std::vector<double> squares(_host.data(), _host.data() + _host.extent(0));
   for (double& square : squares) square = square / _scale / _scale;

@@ -15,7 +15,7 @@ class GradientNorm {
   struct Part {
     std::int64_t offset, size; ///< of a tensor, in values
   };
-  explicit GradientNorm(std::vector<Part> tensors);
+  explicit GradientNorm(const std::vector<Part>& tensors);
 
   /// Measures gradients that are `scale` times too large.
   void measure(const ExecSpace& space, const TypedSpan& gradients, double scale = 1.0);
@@ -28,8 +28,10 @@ class GradientNorm {
   std::vector<double> squares(const ExecSpace& space) const; ///< the same per tensor
 
  private:
-  std::vector<Part> _tensors;
-  Kokkos::View<double*, MemSpace> _squares; ///< one per tensor
+  std::int64_t _tensors;
+  Kokkos::View<Part*, MemSpace>
+      _parts; ///< the numbers of the chunks of each tensor; then these chunks, in values
+  Kokkos::View<double*, MemSpace> _squares; ///< of the tensors, then of the chunks
   Kokkos::View<double*, PinnedSpace> _host;
   Vector _factor;
   double _scale = 1.0;

@@ -1,4 +1,4 @@
-#include "partita/nn/columns.hpp"
+#include "partita/kernels/columns.hpp"
 
 #include "partita/core/loops.hpp"
 #include "partita/core/region.hpp"

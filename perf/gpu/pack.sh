@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Packs what a GPU node without network and without MPI or HDF5 needs for run.sh: the program, its tests, decks, PyTorch
+# scripts, Open MPI and all libraries beyond those of CUDA and of the C library.
+# Usage: perf/gpu/pack.sh [BUILD] [FILE]    a finished build with tests (build/cuda), the archive (build/gpu-kit.tar.xz)
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+build=${1:-build/cuda} archive=${2:-build/gpu-kit.tar.xz}
+[ -x "$build/bin/partita" ] || { echo "pack.sh: $build has no bin/partita; build it first" >&2; exit 2; }
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+kit=$folder/gpu-kit
+mkdir -p "$kit"/{bin,lib,decks}
+
+for program in partita partita_unit_tests partita_gradient_tests partita_mpi_tests; do
+  [ ! -x "$build/bin/$program" ] || cp "$build/bin/$program" "$kit/bin"
+done
+strip "$kit"/bin/*
+cp input-decks/*.toml "$kit/decks"
+cp -r tests/reference "$kit" # the numbers that gradient tests compare with
+cp perf/gpu/{run.sh,run.py,peer.py} "$kit"
+
+# Open MPI finds its plugins and texts through the variables that run.sh sets.
+cp "$(readlink -f "$(command -v mpirun)")" "$kit/bin/mpirun"
+cp "$(readlink -f "$(command -v orted)")" "$kit/bin/orted"
+library=$(ldconfig -p | awk '/libmpi\.so\.40/ {print $NF; exit}')
+plugins=$(find "$(dirname "$(readlink -f "$library")")" -name mca_btl_self.so -print -quit)
+cp -rL "$(dirname "$plugins")" "$kit/plugins"
+mkdir -p "$kit/share"
+cp -rL /usr/share/openmpi "$kit/share"
+
+# The libraries of programs and plugins. The driver's and CUDA's own belong to the node.
+find "$kit/bin" "$kit/plugins" -type f \( -perm -u+x -o -name '*.so' \) -print0 | xargs -0 ldd 2>/dev/null |
+  awk '$2 == "=>" && $3 ~ /^\// {print $3}' | sort -u |
+  grep -vE '/(libc|libm|libdl|librt|libpthread|libresolv|libutil|ld-linux-x86-64|libcuda|libcudart|libcublas|libcublasLt|libcudnn[^/]*|libnccl|libnvidia[^/]*)\.so' |
+  xargs -I{} cp -L {} "$kit/lib"
+
+tar -C "$folder" -I "xz -2 -T0" -cf "$archive" gpu-kit
+size=$(($(stat -c %s "$archive") / 1048576))
+echo "$archive: $size MiB"
+[ "$size" -lt 50 ] || { echo "pack.sh: more than 50 MiB" >&2; exit 1; }

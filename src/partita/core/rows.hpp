@@ -1,0 +1,125 @@
+#pragma once
+
+#include "partita/core/loops.hpp"
+
+/// Kernels that reduce and rewrite the rows of a matrix. A kernel is written once, with the operations of a
+/// `row`: one thread has a row on a host back end, and a team on a device, whose threads access neighbouring
+/// values together. Sums have the same bits in each run: their order depends on the size of the row and of
+/// the team alone.
+namespace partita {
+
+/// The operations of a row that one thread computes.
+struct RowOfThread {
+  /// value(0) + ... + value(count - 1) in partial sums, in the type of the values.
+  template <class Value>
+  KOKKOS_INLINE_FUNCTION auto sum(std::int64_t count, const Value& value) const {
+    return laneSum(count, value);
+  }
+  /// The same from first to last.
+  template <class Value>
+  KOKKOS_INLINE_FUNCTION auto sumInOrder(std::int64_t count, const Value& value) const {
+    decltype(value(std::int64_t{0})) total = 0;
+    for (std::int64_t i = 0; i < count; ++i) total += value(i);
+    return total;
+  }
+  /// The first index with the largest value.
+  template <class Value>
+  KOKKOS_INLINE_FUNCTION std::int64_t placeOfLargest(std::int64_t count, const Value& value) const {
+    std::int64_t best = 0;
+    for (std::int64_t i = 1; i < count; ++i) best = value(i) > value(best) ? i : best;
+    return best;
+  }
+  /// Calls body(i) for every i < count; values must be independent.
+  template <class Body>
+  KOKKOS_INLINE_FUNCTION void each(std::int64_t count, const Body& body) const {
+    PARTITA_INDEPENDENT
+    for (std::int64_t i = 0; i < count; ++i) body(i);
+  }
+  /// Calls body(), for what the row has once.
+  template <class Body>
+  KOKKOS_INLINE_FUNCTION void once(const Body& body) const {
+    body();
+  }
+};
+
+/// The operations of a row that a team computes. All threads of the team call them together and get the same
+/// results; after `each` and `once` every thread sees what they have written.
+struct RowOfTeam {
+  const Team::member_type& member;
+
+  template <class Value>
+  KOKKOS_INLINE_FUNCTION auto sum(std::int64_t count, const Value& value) const {
+    return sumInOrder(count, value);
+  }
+  template <class Value>
+  KOKKOS_INLINE_FUNCTION auto sumInOrder(std::int64_t count, const Value& value) const {
+    using Number = decltype(value(std::int64_t{0}));
+    Number total = 0;
+    Kokkos::parallel_reduce(
+        Kokkos::TeamVectorRange(member, count), [&](std::int64_t i, Number& own) { own += value(i); }, total);
+    return total;
+  }
+  template <class Value>
+  KOKKOS_INLINE_FUNCTION std::int64_t placeOfLargest(std::int64_t count, const Value& value) const {
+    Real largest = 0;
+    Kokkos::parallel_reduce(
+        Kokkos::TeamVectorRange(member, count),
+        [&](std::int64_t i, Real& own) { own = value(i) > own ? value(i) : own; },
+        Kokkos::Max<Real>(largest));
+    std::int64_t place = 0;
+    Kokkos::parallel_reduce(
+        Kokkos::TeamVectorRange(member, count),
+        [&](std::int64_t i, std::int64_t& own) { own = value(i) == largest && i < own ? i : own; },
+        Kokkos::Min<std::int64_t>(place));
+    return place < count ? place : 0; // no value equals the largest if one is not a number
+  }
+  template <class Body>
+  KOKKOS_INLINE_FUNCTION void each(std::int64_t count, const Body& body) const {
+    Kokkos::parallel_for(Kokkos::TeamVectorRange(member, count), body);
+    member.team_barrier();
+  }
+  template <class Body>
+  KOKKOS_INLINE_FUNCTION void once(const Body& body) const {
+    Kokkos::single(Kokkos::PerTeam(member), body);
+    member.team_barrier();
+  }
+};
+
+namespace detail {
+
+template <class Body>
+struct ThreadRows {
+  Body body;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row) const { body(row, RowOfThread{}); }
+};
+
+template <class Body>
+struct TeamRows {
+  Body body;
+  KOKKOS_INLINE_FUNCTION void operator()(const Team::member_type& member) const {
+    body(static_cast<std::int64_t>(member.league_rank()), RowOfTeam{member});
+  }
+};
+
+/// One warp for short rows, which need no barrier, and eight for long ones.
+inline Team rowTeams(const ExecSpace& space, std::int64_t rows, std::int64_t width) {
+  const int teams = static_cast<int>(rows);
+  if constexpr (device_is_host) return Team(space, teams, 1);
+  return Team(space, teams, width > 2048 ? 8 : 1, 32);
+}
+
+} // namespace detail
+
+/// Calls body(i, row) for the rows i < rows, of about `width` values each; `row` is a RowOfThread or a
+/// RowOfTeam.
+template <class Body>
+void forEachRow(const ExecSpace& space, const char* label, std::int64_t rows, std::int64_t width,
+                const Body& body) {
+  if constexpr (row_teams) {
+    Kokkos::parallel_for(label, detail::rowTeams(space, rows, width), detail::TeamRows<Body>{body});
+  } else {
+    Kokkos::parallel_for(label, Range(space, 0, rows), detail::ThreadRows<Body>{body});
+  }
+}
+
+} // namespace partita

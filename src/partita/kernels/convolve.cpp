@@ -1,0 +1,124 @@
+#include "partita/kernels/convolve.hpp"
+
+#include "partita/core/loops.hpp"
+#include "partita/core/region.hpp"
+#include "partita/kernels/columns.hpp"
+#include "partita/kernels/onednn_convolve.hpp"
+#include "partita/kernels/products.hpp"
+
+#include <algorithm>
+
+namespace partita {
+
+namespace {
+
+/// Products of several rows are stored in the order that a single matrix product needs.
+struct Interleave {
+  const Real* from;
+  Real* to;
+  std::int64_t rows, channels, places;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, std::int64_t begin, std::int64_t end) const {
+    const std::int64_t row = item / channels, channel = item % channels;
+    const Real* source = from + item * places;
+    Real* target = to + (channel * rows + row) * places;
+    PARTITA_INDEPENDENT
+    for (std::int64_t i = begin; i < end; ++i) target[i] = source[i];
+  }
+};
+
+} // namespace
+
+Convolve::Convolve(const ConvolutionPlan& plan, Precision operands) : _c(plan), _operands(operands) {}
+
+void Convolve::forward(const ExecSpace& space, const Vector& work, const Matrix& in, const Matrix& weight,
+                       const Matrix& out, const std::function<void(const ConvolveSums&)>& finish) const {
+  const std::int64_t rows = in.extent(0), at_once = _c.packedRows(rows), in_width = in.extent(1),
+                     out_width = out.extent(1);
+  if (!onednn::convolves(_c, _operands, rows)) return forwardByColumns(space, work, in, weight, out, finish);
+  for (std::int64_t first = 0; first < rows; first += at_once) {
+    const std::int64_t count = std::min(at_once, rows - first);
+    onednn::convolveForward(space, {_c, _operands, count}, work.data(), in.data() + first * in_width,
+                            first == 0 || count < at_once ? weight.data() : nullptr,
+                            out.data() + first * out_width);
+    finish({out.data() + first * out_width, first, count, out_width, _c.windows.outPlaces()});
+  }
+}
+
+void Convolve::backward(const ExecSpace& space, const Vector& work, bool accumulate, const Matrix& in,
+                        const Matrix& weight, const Matrix& grad, const Matrix& weight_gradient,
+                        const Matrix& grad_in) const {
+  const std::int64_t rows = in.extent(0), at_once = _c.packedRows(rows);
+  if (!onednn::convolves(_c, _operands, rows))
+    return backwardByColumns(space, work, accumulate, in, weight, grad, weight_gradient, grad_in);
+  for (std::int64_t first = 0; first < rows; first += at_once) {
+    const std::int64_t count = std::min(at_once, rows - first);
+    Real* const input_gradient = grad_in.size() > 0 ? grad_in.data() + first * grad_in.extent(1) : nullptr;
+    onednn::convolveBackward(space, {_c, _operands, count}, work.data(), accumulate || first > 0,
+                             in.data() + first * in.extent(1),
+                             first == 0 || count < at_once ? weight.data() : nullptr,
+                             grad.data() + first * grad.extent(1), weight_gradient.data(), input_gradient);
+  }
+}
+
+/// Columns, then products of several rows. A single row needs no scratch for products: they lie in the
+/// output, or in its gradient.
+Convolve::Part Convolve::partOf(const Vector& work, std::int64_t first, std::int64_t rows, const Matrix& in,
+                                const Matrix& out) const {
+  const std::int64_t places = _c.windows.outPlaces(), at_once = _c.rowsAtOnce(rows);
+  Part part{first, std::min(at_once, rows - first), {}, {}};
+  Real* columns = _c.pointwise() ? rowsFrom(in, first, 1).data() : work.data();
+  Real* products = at_once == 1 ? rowsFrom(out, first, 1).data() : work.data() + _c.columnValues(rows);
+  part.columns = Matrix(columns, _c.groups * _c.depth(), part.rows * places);
+  part.products = Matrix(products, _c.out_channels, part.rows * places);
+  return part;
+}
+
+/// The rows of a matrix that belong to a group of channels.
+Matrix Convolve::groupRows(const Matrix& matrix, std::int64_t group) const {
+  const std::int64_t rows = matrix.extent(0) / _c.groups;
+  return rowsFrom(matrix, group * rows, rows);
+}
+
+void Convolve::forwardByColumns(const ExecSpace& space, const Vector& work, const Matrix& in,
+                                const Matrix& weight, const Matrix& out,
+                                const std::function<void(const ConvolveSums&)>& finish) const {
+  const std::int64_t rows = in.extent(0), places = _c.windows.outPlaces();
+  for (std::int64_t first = 0; first < rows; first += _c.rowsAtOnce(rows)) {
+    const Part part = partOf(work, first, rows, in, out);
+    if (!_c.pointwise()) gatherColumns(space, _c.windows, rowsFrom(in, first, part.rows), part.columns);
+    for (std::int64_t g = 0; g < _c.groups; ++g)
+      gemm(space, Op::none, Op::none, Real(1), groupRows(weight, g), groupRows(part.columns, g), Real(0),
+           groupRows(part.products, g));
+    finish({part.products.data(), first, part.rows, places, part.rows * places});
+  }
+}
+
+void Convolve::backwardByColumns(const ExecSpace& space, const Vector& work, bool accumulate,
+                                 const Matrix& in, const Matrix& weight, const Matrix& grad,
+                                 const Matrix& weight_gradient, const Matrix& grad_in) const {
+  const std::int64_t rows = in.extent(0);
+  for (std::int64_t first = 0; first < rows; first += _c.rowsAtOnce(rows)) {
+    const Part part = partOf(work, first, rows, in, grad);
+    const Matrix from = rowsFrom(grad, first, part.rows);
+    if (part.products.data() != from.data())
+      forEachRun(
+          space, "partita::Convolve::interleave", part.rows * _c.out_channels, _c.windows.outPlaces(),
+          Interleave{from.data(), part.products.data(), part.rows, _c.out_channels, _c.windows.outPlaces()});
+    if (!_c.pointwise()) gatherColumns(space, _c.windows, rowsFrom(in, first, part.rows), part.columns);
+    const Real keep = first > 0 || accumulate ? Real(1) : Real(0);
+    for (std::int64_t g = 0; g < _c.groups; ++g)
+      gemm(space, Op::none, Op::transpose, Real(1), groupRows(part.products, g), groupRows(part.columns, g),
+           keep, groupRows(weight_gradient, g));
+    if (grad_in.size() == 0) continue;
+    const Matrix grad_columns = _c.pointwise()
+                                    ? Matrix(rowsFrom(grad_in, first, 1).data(), part.columns.extent(0),
+                                             part.columns.extent(1))
+                                    : part.columns; // not needed any more
+    for (std::int64_t g = 0; g < _c.groups; ++g)
+      gemm(space, Op::transpose, Op::none, Real(1), groupRows(weight, g), groupRows(part.products, g),
+           Real(0), groupRows(grad_columns, g));
+    if (!_c.pointwise()) scatterColumns(space, _c.windows, grad_columns, rowsFrom(grad_in, first, part.rows));
+  }
+}
+
+} // namespace partita

@@ -1,0 +1,194 @@
+#include "partita/kernels/onednn.hpp"
+
+#if defined(PARTITA_HAVE_ONEDNN) && !defined(PARTITA_DOUBLE)
+
+#include <oneapi/dnnl/dnnl_version.h>
+
+namespace partita::onednn {
+
+const dnnl::engine& engine() {
+  static const dnnl::engine host(dnnl::engine::kind::cpu, 0);
+  return host;
+}
+
+namespace {
+/// A library that was built for SYCL has no engine where its runtime finds no processor.
+bool hasEngine() {
+  try {
+    engine();
+    return true;
+  } catch (const dnnl::error&) {
+    return false;
+  }
+}
+} // namespace
+
+bool supports(dnnl::cpu_isa wanted) {
+  static const bool usable = hasEngine();
+  if (!usable) return false;
+  // Each set of instructions has the bits of those that it contains.
+  const auto has = static_cast<unsigned>(dnnl::get_effective_cpu_isa()),
+             asked = static_cast<unsigned>(wanted);
+  return (has & asked) == asked;
+}
+
+Type typeOf(Precision precision) {
+  return precision == Precision::single ? Type::f32 : precision == Precision::bf16 ? Type::bf16 : Type::f16;
+}
+
+std::mutex& mutex() {
+  static std::mutex mutex;
+  return mutex;
+}
+
+dnnl::primitive_attr attributes() {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attributes;
+}
+
+#if DNNL_VERSION_MAJOR < 3
+
+void appendFactor(dnnl::post_ops& operations, float factor) {
+  operations.append_eltwise(1.0F, dnnl::algorithm::eltwise_linear, factor, 0.0F);
+}
+
+dnnl::matmul::primitive_desc describeProduct(const Memory::desc& a, const Memory::desc& b,
+                                             const Memory::desc& c, const dnnl::primitive_attr& attributes) {
+  return {dnnl::matmul::desc(a, b, c), attributes, engine()};
+}
+
+dnnl::convolution_forward::primitive_desc describeForward(const ConvolveFormats& formats,
+                                                          const Windows& windows) {
+  return {dnnl::convolution_forward::desc(
+              dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, formats.in,
+              formats.weight, formats.out, windows.stride, windows.dilation, windows.before, windows.after),
+          attributes(), engine()};
+}
+
+dnnl::convolution_backward_data::primitive_desc
+describeInputGradient(const ConvolveFormats& formats, const Windows& windows,
+                      const dnnl::convolution_forward::primitive_desc& forward) {
+  return {dnnl::convolution_backward_data::desc(dnnl::algorithm::convolution_direct, formats.in,
+                                                formats.weight, formats.out, windows.stride, windows.dilation,
+                                                windows.before, windows.after),
+          attributes(), engine(), forward};
+}
+
+dnnl::convolution_backward_weights::primitive_desc
+describeWeightGradient(const ConvolveFormats& formats, const Windows& windows,
+                       const dnnl::convolution_forward::primitive_desc& forward) {
+  return {dnnl::convolution_backward_weights::desc(dnnl::algorithm::convolution_direct, formats.in,
+                                                   formats.weight, formats.out, windows.stride,
+                                                   windows.dilation, windows.before, windows.after),
+          attributes(), engine(), forward};
+}
+
+#else
+
+void appendFactor(dnnl::post_ops& operations, float factor) {
+  operations.append_eltwise(dnnl::algorithm::eltwise_linear, factor, 0.0F);
+}
+
+dnnl::matmul::primitive_desc describeProduct(const Memory::desc& a, const Memory::desc& b,
+                                             const Memory::desc& c, const dnnl::primitive_attr& attributes) {
+  return {engine(), a, b, c, attributes};
+}
+
+dnnl::convolution_forward::primitive_desc describeForward(const ConvolveFormats& formats,
+                                                          const Windows& windows) {
+  return {engine(),
+          dnnl::prop_kind::forward_training,
+          dnnl::algorithm::convolution_direct,
+          formats.in,
+          formats.weight,
+          formats.out,
+          windows.stride,
+          windows.dilation,
+          windows.before,
+          windows.after,
+          attributes()};
+}
+
+dnnl::convolution_backward_data::primitive_desc
+describeInputGradient(const ConvolveFormats& formats, const Windows& windows,
+                      const dnnl::convolution_forward::primitive_desc& forward) {
+  return {engine(),         dnnl::algorithm::convolution_direct,
+          formats.in,       formats.weight,
+          formats.out,      windows.stride,
+          windows.dilation, windows.before,
+          windows.after,    forward,
+          attributes()};
+}
+
+dnnl::convolution_backward_weights::primitive_desc
+describeWeightGradient(const ConvolveFormats& formats, const Windows& windows,
+                       const dnnl::convolution_forward::primitive_desc& forward) {
+  return {engine(),         dnnl::algorithm::convolution_direct,
+          formats.in,       formats.weight,
+          formats.out,      windows.stride,
+          windows.dilation, windows.before,
+          windows.after,    forward,
+          attributes()};
+}
+
+#endif
+
+namespace {
+
+/// The scratch of all primitives, as large as any needs: they run one after another.
+Memory& sharedScratch() {
+  static Memory scratch;
+  return scratch;
+}
+
+void reserveScratch(std::size_t bytes) {
+  Memory& scratch = sharedScratch();
+  if (scratch && scratch.get_desc().get_size() >= bytes) return;
+  const Memory::dims size{static_cast<Memory::dim>(bytes)};
+  scratch = Memory(Memory::desc(size, Type::u8, Memory::format_tag::a), engine());
+}
+
+dnnl::stream& stream() {
+  static dnnl::stream own(engine());
+  return own;
+}
+
+} // namespace
+
+Step::Step(dnnl::primitive primitive, const Memory::desc& scratch, const std::vector<Operand>& operands)
+    : _primitive(std::move(primitive)) {
+  for (const auto& [argument, format] : operands)
+    _arguments.emplace(argument, Memory(format, engine(), nullptr));
+  if (scratch.get_size() == 0) return;
+  reserveScratch(scratch.get_size());
+  _arguments.emplace(DNNL_ARG_SCRATCHPAD, Memory(scratch, engine(), nullptr));
+}
+
+void Step::run(std::initializer_list<Address> addresses) {
+  for (const auto& [argument, address] : addresses)
+    _arguments.at(argument).set_data_handle(const_cast<void*>(address));
+  const auto scratch = _arguments.find(DNNL_ARG_SCRATCHPAD);
+  if (scratch != _arguments.end()) scratch->second.set_data_handle(sharedScratch().get_data_handle());
+  _primitive.execute(stream(), _arguments);
+  stream().wait();
+}
+
+Step reorderStep(const Memory::desc& from, const Memory::desc& to, bool add) {
+  dnnl::primitive_attr how = attributes();
+  if (add) {
+    dnnl::post_ops operations;
+    operations.append_sum(1.0F);
+    how.set_post_ops(operations);
+  }
+  const dnnl::reorder::primitive_desc described(engine(), from, engine(), to, how);
+  return {dnnl::reorder(described), described.scratchpad_desc(), {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}}};
+}
+
+void runReorder(Step& step, const void* from, void* to) {
+  step.run({{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
+}
+
+} // namespace partita::onednn
+
+#endif

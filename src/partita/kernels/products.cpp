@@ -1,0 +1,180 @@
+#include "partita/kernels/products.hpp"
+
+#include "partita/core/clock.hpp"
+#include "partita/core/error.hpp"
+#include "partita/core/loops.hpp"
+#include "partita/core/region.hpp"
+#include "partita/kernels/onednn_products.hpp"
+
+#include <KokkosBlas3_gemm.hpp>
+#include <KokkosKernels_config.h>
+#if defined(KOKKOS_ENABLE_CUDA) && defined(KOKKOSKERNELS_ENABLE_TPL_CUBLAS)
+#include <KokkosBlas_tpl_spec.hpp>
+#endif
+
+#include <algorithm>
+#include <utility>
+
+namespace partita {
+
+TypedMatrix::TypedMatrix(const Matrix& matrix)
+    : data(matrix.data()), rows(matrix.extent(0)), columns(matrix.extent(1)), stride(matrix.stride(0)) {}
+
+TypedMatrix::TypedMatrix(const TypedSpan& values, std::int64_t its_rows, std::int64_t its_columns)
+    : precision(values.precision), data(values.data), rows(its_rows), columns(its_columns),
+      stride(its_columns) {
+  PARTITA_REQUIRE(values.size == its_rows * its_columns, "values that do not fill a matrix");
+}
+
+TypedMatrix TypedMatrix::columnsFrom(std::int64_t first, std::int64_t count) const {
+  TypedMatrix part = *this;
+  part.data = static_cast<char*>(data) + first * bytesOf(precision);
+  part.columns = count;
+  return part;
+}
+
+namespace {
+
+const char* letter(Op op) {
+  return op == Op::none ? "N" : "T";
+}
+
+Matrix asReal(const TypedMatrix& matrix) {
+  const Matrix whole(static_cast<Real*>(matrix.data), matrix.rows, matrix.stride);
+  if (matrix.columns == matrix.stride) return whole;
+  return Kokkos::subview(whole, Kokkos::ALL, std::make_pair(std::int64_t{0}, matrix.columns));
+}
+
+/// All three operands have the same layout: with mixed layouts Kokkos Kernels would silently not use the
+/// BLAS.
+void realProduct(const ExecSpace& space, Op op_a, Op op_b, Real alpha, const Matrix& a, const Matrix& b,
+                 Real beta, const Matrix& c) {
+#if KOKKOS_VERSION >= 40000
+  KokkosBlas::gemm(space, letter(op_a), letter(op_b), alpha, a, b, beta, c);
+#else
+  (void)space;
+  KokkosBlas::gemm(letter(op_a), letter(op_b), alpha, a, b, beta, c);
+#endif
+}
+
+/// A value of C, with strides along the rows and columns of op(A) and op(B).
+template <class In, class Out>
+struct LoopProduct {
+  const In *a, *b;
+  Out* c;
+  std::int64_t a_row, a_column, b_row, b_column, c_row, depth;
+  Real alpha, beta;
+
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, std::int64_t j) const {
+    Real sum = 0;
+    for (std::int64_t l = 0; l < depth; ++l)
+      sum += toReal(a[i * a_row + l * a_column]) * toReal(b[l * b_row + j * b_column]);
+    Out& out = c[i * c_row + j];
+    out = fromReal<Out>(alpha * sum + (beta == Real(0) ? Real(0) : beta * toReal(out)));
+  }
+};
+
+template <class In, class Out>
+void loopProduct(const ExecSpace& space, bool ta, bool tb, Real alpha, const TypedMatrix& a,
+                 const TypedMatrix& b, Real beta, const TypedMatrix& c) {
+  const LoopProduct<In, Out> body{static_cast<const In*>(a.data),
+                                  static_cast<const In*>(b.data),
+                                  static_cast<Out*>(c.data),
+                                  ta ? 1 : a.stride,
+                                  ta ? a.stride : 1,
+                                  tb ? 1 : b.stride,
+                                  tb ? b.stride : 1,
+                                  c.stride,
+                                  ta ? a.rows : a.columns,
+                                  alpha,
+                                  beta};
+  forEachElement(space, "partita::gemm_loops", c.rows, c.columns, body);
+}
+
+void loopProducts(const ExecSpace& space, bool ta, bool tb, Real alpha, const TypedMatrix& a,
+                  const TypedMatrix& b, Real beta, const TypedMatrix& c) {
+  withStored(a.precision, [&](auto stored) {
+    using In = decltype(stored);
+    if (c.precision == Precision::single)
+      loopProduct<In, Real>(space, ta, tb, alpha, a, b, beta, c);
+    else
+      loopProduct<In, In>(space, ta, tb, alpha, a, b, beta, c);
+  });
+}
+
+} // namespace
+
+void gemm(const ExecSpace& space, Op op_a, Op op_b, Real alpha, const TypedMatrix& a, const TypedMatrix& b,
+          Real beta, const TypedMatrix& c) {
+  const bool ta = op_a == Op::transpose, tb = op_b == Op::transpose;
+  PARTITA_REQUIRE((ta ? a.columns : a.rows) == c.rows && (tb ? b.rows : b.columns) == c.columns &&
+                      (ta ? a.rows : a.columns) == (tb ? b.columns : b.rows),
+                  "matrix product of sizes that do not fit");
+  PARTITA_REQUIRE(a.precision == b.precision &&
+                      (c.precision == a.precision || c.precision == Precision::single),
+                  "matrix product of precisions that do not fit");
+  const Region region(space, "partita::gemm", Phase::gemm);
+  const bool empty = a.rows * a.columns == 0; // then libraries leave C as it is
+  if (a.precision == Precision::single && !empty)
+    realProduct(space, op_a, op_b, alpha, asReal(a), asReal(b), beta, asReal(c));
+  else if (!onednn::product(space, op_a, op_b, alpha, a, b, beta, c))
+    loopProducts(space, ta, tb, alpha, a, b, beta, c);
+}
+
+bool multipliesDirectly(Precision precision) {
+  return precision == Precision::single || onednn::multiplies(precision);
+}
+
+bool lacksProducts(Precision precision) {
+#if defined(__x86_64__) && defined(__GNUC__)
+  return device_is_host && sizeof(Real) == sizeof(float) && precision == Precision::bf16 &&
+         onednn::version().empty() && __builtin_cpu_supports("avx512bf16") != 0;
+#else
+  (void)precision;
+  return false;
+#endif
+}
+
+void expectRoundedOperands() {
+#if defined(KOKKOS_ENABLE_CUDA) && defined(KOKKOSKERNELS_ENABLE_TPL_CUBLAS)
+  const auto handle = KokkosBlas::Impl::CudaBlasSingleton::singleton().handle;
+  PARTITA_REQUIRE(cublasSetMathMode(handle, CUBLAS_TF32_TENSOR_OP_MATH) == CUBLAS_STATUS_SUCCESS,
+                  "cuBLAS takes no other mode");
+#endif
+}
+
+std::string gemmPath(Precision precision) {
+  if (precision != Precision::single)
+    return multipliesDirectly(precision) ? "oneDNN " + onednn::version() : "converted to float";
+#if defined(KOKKOS_ENABLE_CUDA) && defined(KOKKOSKERNELS_ENABLE_TPL_CUBLAS)
+  return "cuBLAS";
+#elif defined(KOKKOS_ENABLE_HIP) && defined(KOKKOSKERNELS_ENABLE_TPL_ROCBLAS)
+  return "rocBLAS";
+#elif defined(KOKKOSKERNELS_ENABLE_TPL_BLAS) || defined(KOKKOSKERNELS_ENABLE_TPL_MKL)
+  return device_is_host ? "BLAS" : "Kokkos Kernels' own loops";
+#else
+  return "Kokkos Kernels' own loops";
+#endif
+}
+
+double measureGemmRate(const ExecSpace& space, int n, int repeats, Precision precision) {
+  const Precision stored = multipliesDirectly(precision) ? precision : Precision::single;
+  const std::int64_t bytes = std::int64_t{n} * n * bytesOf(stored);
+  const Kokkos::View<char*, MemSpace> a("partita::rate_a", bytes), b("partita::rate_b", bytes);
+  const Matrix c("partita::rate_c", n, n);
+  const auto operand = [&](const auto& view) {
+    return TypedMatrix({stored, view.data(), std::int64_t{n} * n}, n, n);
+  };
+  double best = 0.0;
+  for (int i = 0; i <= repeats; ++i) {
+    fence(space, "partita::measureGemmRate");
+    const auto start = Clock::now();
+    gemm(space, Op::none, Op::none, Real(1), operand(a), operand(b), Real(0), c);
+    fence(space, "partita::measureGemmRate");
+    const double seconds = secondsSince(start);
+    if (i > 0) best = std::max(best, 2e-9 * n * n * n / seconds);
+  }
+  return best;
+}
+
+} // namespace partita

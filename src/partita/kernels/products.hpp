@@ -1,0 +1,53 @@
+#pragma once
+
+#include "partita/core/typed_span.hpp"
+
+#include <string>
+
+namespace partita {
+
+enum class Op { none, transpose };
+
+/// A row-major matrix whose numbers are stored in one of the precisions. Rows begin `stride` values apart.
+/// Non-owning.
+struct TypedMatrix {
+  Precision precision = Precision::single;
+  void* data = nullptr;
+  std::int64_t rows = 0, columns = 0, stride = 0;
+
+  TypedMatrix(const Matrix& matrix);
+  TypedMatrix(const TypedSpan& values, std::int64_t its_rows, std::int64_t its_columns);
+
+  TypedMatrix columnsFrom(std::int64_t first, std::int64_t count) const;
+};
+
+/// C = alpha op(A) op(B) + beta C on row-major matrices. Every matrix product of Partita goes through here. A
+/// and B have the same precision, C has either that or `Real`; sums are float sums of all products. With beta
+/// 0 the old content of C does not matter.
+///
+/// Products of `Real` go through Kokkos Kernels to the vendor's BLAS. Products of 16-bit numbers go to oneDNN
+/// where `multipliesDirectly`; otherwise plain loops compute them, which are correct but slow.
+void gemm(const ExecSpace& space, Op op_a, Op op_b, Real alpha, const TypedMatrix& a, const TypedMatrix& b,
+          Real beta, const TypedMatrix& c);
+
+/// Are there a library and instructions that multiply numbers stored like this? If not, it is faster to
+/// convert them to `Real` first.
+bool multipliesDirectly(Precision precision);
+
+/// Would the processor multiply such numbers directly, if this build had a library for it?
+bool lacksProducts(Precision precision);
+
+/// Declares that from here on operands have at most 11 binary digits, as 16-bit numbers do, so that NVIDIA
+/// GPUs may use their tensor cores (in TF32, which represents all of bf16 and fp16; sums stay in float). No
+/// effect elsewhere.
+void expectRoundedOperands();
+
+/// The library that computes the products of `Real`: "BLAS", "cuBLAS", "rocBLAS" or "Kokkos Kernels' own
+/// loops"; and those of 16-bit numbers: "oneDNN 2.6.3", or "converted to float".
+std::string gemmPath(Precision precision = Precision::single);
+
+/// Rate of an n x n x n product of numbers of a precision in GFLOP/s: the best of `repeats` after one
+/// warm-up. Numbers without direct products are converted before, outside the measurement.
+double measureGemmRate(const ExecSpace& space, int n, int repeats, Precision precision = Precision::single);
+
+} // namespace partita

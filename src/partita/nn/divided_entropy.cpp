@@ -1,0 +1,139 @@
+#include "partita/comm/part_exchange.hpp"
+#include "partita/core/loops.hpp"
+#include "partita/core/math.hpp"
+#include "partita/core/region.hpp"
+#include "partita/nn/loss.hpp"
+
+namespace partita {
+
+namespace {
+
+/// What a part knows of a label. Products are sum over its classes of target x logit, for the target
+/// (1 - smoothing) (class or distribution) + smoothing / classes.
+struct ClassSums {
+  Real largest, exponentials, product, hit;
+};
+static_assert(sizeof(ClassSums) == ClassParts::statistics * sizeof(Real));
+
+/// The classes of this part, and the target.
+struct ClassTarget {
+  Matrix distribution; ///< or empty
+  Labels classes;
+  std::int64_t all, first;
+  Real smoothing;
+
+  /// The target of class `first` + c in row i.
+  KOKKOS_INLINE_FUNCTION Real at(std::int64_t i, std::int64_t c) const {
+    const Real hard = distribution.size() > 0   ? distribution(i, first + c)
+                      : classes(i) == first + c ? Real(1)
+                                                : Real(0);
+    return (1 - smoothing) * hard + smoothing / static_cast<Real>(all);
+  }
+};
+
+/// Writes the sums of this part; with a gradient also exp(z - largest z of this part) in its place.
+struct OwnClassSums {
+  Matrix logits, grad;
+  ClassTarget target;
+  ClassSums* sums;
+
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
+    const std::int64_t count = logits.extent(1);
+    const Real* z = &logits(i, 0);
+    std::int64_t best = 0;
+    for (std::int64_t c = 1; c < count; ++c) best = z[c] > z[best] ? c : best;
+    const Real largest = z[best];
+    Real sum = 0, product = 0;
+    if (grad.size() > 0) {
+      Real* g = &grad(i, 0);
+      PARTITA_INDEPENDENT
+      for (std::int64_t c = 0; c < count; ++c) g[c] = rowExp(z[c] - largest);
+      for (std::int64_t c = 0; c < count; ++c) sum += g[c];
+    } else {
+      for (std::int64_t c = 0; c < count; ++c) sum += rowExp(z[c] - largest);
+    }
+    if (target.distribution.size() > 0 || target.smoothing > 0) {
+      for (std::int64_t c = 0; c < count; ++c) product += target.at(i, c) * z[c];
+    } else {
+      const std::int64_t own = target.classes(i) - target.first;
+      if (own >= 0 && own < count) product = z[own];
+    }
+    sums[i] = {largest, sum, product, target.classes(i) == target.first + best ? Real(1) : Real(0)};
+  }
+};
+
+/// J = log sum exp z - <target, z> of all classes, and dJ/dz of this part's ones. The sums of part p begin at
+/// p x rows.
+struct AllClassSums {
+  const ClassSums* sums;
+  ClassTarget target;
+  Matrix grad;
+  Kokkos::View<Real* [2], Kokkos::LayoutRight, MemSpace> per_row;
+  int parts, own;
+  std::int64_t rows;
+  Real weight;
+
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
+    int best = 0;
+    for (int part = 1; part < parts; ++part) best = of(part, i).largest > of(best, i).largest ? part : best;
+    const Real largest = of(best, i).largest;
+    Real sum = 0, product = 0;
+    for (int part = 0; part < parts; ++part) {
+      sum += of(part, i).exponentials * rowExp(of(part, i).largest - largest);
+      product += of(part, i).product;
+    }
+    per_row(i, 0) = log(sum) - (product - largest);
+    per_row(i, 1) = of(best, i).hit;
+    if (grad.size() > 0) learn(i, rowExp(of(own, i).largest - largest) / sum);
+  }
+
+  KOKKOS_INLINE_FUNCTION const ClassSums& of(int part, std::int64_t i) const { return sums[part * rows + i]; }
+
+  KOKKOS_INLINE_FUNCTION void learn(std::int64_t i, Real share) const {
+    const std::int64_t count = grad.extent(1);
+    Real* g = &grad(i, 0);
+    for (std::int64_t c = 0; c < count; ++c) g[c] = weight * (g[c] * share - target.at(i, c));
+  }
+};
+
+class DividedCrossEntropy : public Loss {
+ public:
+  DividedCrossEntropy(double smoothing, const ClassParts& classes, std::int64_t capacity)
+      : _smoothing(static_cast<Real>(smoothing)), _classes(classes),
+        _sums(Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::DividedCrossEntropy::sums"),
+              capacity * ClassParts::statistics * static_cast<std::int64_t>(classes.ranges.size())) {}
+
+  void share(const PartExchange& parts) override { _parts = &parts; }
+  bool decodesInTraining() const override { return true; }
+
+  void evaluateRows(const ExecSpace& space, const Matrix& output, const Targets& targets, Real weight,
+                    const Matrix& grad, Score& score) override {
+    const Region region(space, "partita::DividedCrossEntropy", Phase::elementwise);
+    const std::int64_t rows = output.extent(0), values = rows * ClassParts::statistics;
+    const int parts = static_cast<int>(_classes.ranges.size()), own = _classes.own;
+    const ClassTarget target{targets.distribution, targets.classes, _classes.ranges.back().end,
+                             _classes.ranges[static_cast<std::size_t>(own)].begin, _smoothing};
+    auto* const sums = reinterpret_cast<ClassSums*>(_sums.data());
+    Kokkos::parallel_for("partita::DividedCrossEntropy::own_kernel", Range(space, 0, rows),
+                         OwnClassSums{output, grad, target, sums + own * rows});
+    _parts->gather(space, Vector(_sums.data(), values * parts));
+    Kokkos::parallel_for("partita::DividedCrossEntropy::all_kernel", Range(space, 0, rows),
+                         AllClassSums{sums, target, grad, score.perRow(), parts, own, rows, weight});
+    score.accumulate(space, rows);
+  }
+
+ private:
+  Real _smoothing;
+  ClassParts _classes;
+  Vector _sums;
+  const PartExchange* _parts = nullptr;
+};
+
+} // namespace
+
+std::unique_ptr<Loss> makeDividedCrossEntropy(double label_smoothing, const ClassParts& classes,
+                                              std::int64_t capacity) {
+  return std::make_unique<DividedCrossEntropy>(label_smoothing, classes, capacity);
+}
+
+} // namespace partita

@@ -1,0 +1,103 @@
+#include "partita/core/rows.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "support/catch.hpp"
+#include "support/default_space.hpp"
+#include "support/matrices.hpp"
+
+namespace partita::test::core_rows {
+
+/// Kernels of rows and columns have one form for hosts and one for devices; a host can run both.
+
+namespace {
+
+constexpr DefaultSpace space;
+
+/// Subtracts the largest value, and writes the sums and the place of the largest to the end of the row.
+struct Shift {
+  Matrix matrix;
+  std::int64_t width;
+
+  template <class Row>
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, const Row& row) const {
+    Real* x = &matrix(i, 0);
+    const std::int64_t place = row.placeOfLargest(width, [=](std::int64_t j) { return x[j]; }), end = width;
+    const Real largest = x[place];
+    row.each(width, [=](std::int64_t j) { x[j] -= largest; });
+    const Real sum = row.sum(width, [=](std::int64_t j) { return x[j]; });
+    const double ordered = row.sumInOrder(width, [=](std::int64_t j) { return static_cast<double>(x[j]); });
+    row.once([=]() {
+      x[end] = sum;
+      x[end + 1] = static_cast<Real>(ordered);
+      x[end + 2] = static_cast<Real>(place);
+    });
+  }
+};
+
+struct Shifted {
+  Values values;
+  explicit Shifted(std::int64_t rows, std::int64_t width, bool teams) {
+    Values start(static_cast<std::size_t>(rows * (width + 3)));
+    const Values numbers = normals(rows * width, 3);
+    for (std::int64_t i = 0; i < rows; ++i)
+      std::copy_n(numbers.begin() + i * width, width, start.begin() + i * (width + 3));
+    const Matrix matrix = matrixOf(rows, width + 3, start);
+    const Shift body{matrix, width};
+    if (teams)
+      Kokkos::parallel_for("teams", detail::rowTeams(space, rows, width), detail::TeamRows<Shift>{body});
+    else
+      Kokkos::parallel_for("threads", Range(space, 0, rows), detail::ThreadRows<Shift>{body});
+    values = valuesOf(matrix);
+  }
+};
+
+struct Element {
+  Matrix matrix;
+  KOKKOS_INLINE_FUNCTION Real operator()(std::int64_t i, std::int64_t j) const { return matrix(i, j); }
+};
+
+Values columnSums(const Matrix& matrix, const Values& start, bool accumulate) {
+  const Vector sums = vectorOf(start);
+  const std::int64_t rows = matrix.extent(0), columns = matrix.extent(1);
+  Kokkos::parallel_for(
+      "columns", detail::columnTeams<Element>(space, columns),
+      detail::TeamColumnSums<Element>{Element{matrix}, rows, columns, sums.data(), accumulate});
+  return valuesOf(sums);
+}
+
+} // namespace
+
+TEST_CASE("Rows: teams come to the numbers of threads", "[core]") {
+  for (const std::int64_t width : {2, 31, 100, 3000}) {
+    const std::int64_t rows = 7;
+    const Shifted threads(rows, width, false), teams(rows, width, true);
+    INFO("rows of " << width);
+    CHECK(relativeError(teams.values, threads.values) < 1e-6);
+    for (std::int64_t i = 0; i < rows; ++i) {
+      const double* row = &threads.values[static_cast<std::size_t>(i * (width + 3))];
+      CHECK(row[static_cast<std::int64_t>(row[width + 2])] == 0.0); // the largest, less itself
+      CHECK(*std::max_element(row, row + width) == 0.0);
+      CHECK(row[width] == Approx(row[width + 1]).epsilon(1e-4));
+    }
+  }
+}
+
+TEST_CASE("Columns: teams come to the sums of all rows", "[core]") {
+  for (const std::int64_t columns : {1, 32, 33, 100}) {
+    for (const std::int64_t rows : {0, 1, 31, 70}) {
+      const Values numbers = normals(rows * columns, 4), start = normals(columns, 5);
+      Values expected = start;
+      for (std::size_t i = 0; i < numbers.size(); ++i)
+        expected[i % static_cast<std::size_t>(columns)] += numbers[i];
+      const Matrix matrix = matrixOf(rows, columns, numbers);
+      INFO(rows << " rows, " << columns << " columns");
+      CHECK(relativeError(columnSums(matrix, start, true), expected) < 1e-6);
+      const Values anew = columnSums(matrix, start, false);
+      for (std::size_t j = 0; j < anew.size(); ++j) CHECK(std::abs(anew[j] + start[j] - expected[j]) < 1e-4);
+    }
+  }
+}
+
+} // namespace partita::test::core_rows

@@ -1,0 +1,234 @@
+#include "partita/core/error.hpp"
+#include "partita/kernels/products.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/default_space.hpp"
+#include "support/matrices.hpp"
+
+namespace partita::test::kernels_products {
+
+namespace {
+
+constexpr DefaultSpace space;
+constexpr double tolerance = sizeof(Real) == 4 ? 1e-6 : 1e-14;
+
+/// Element (i, k) of op(A).
+double element(const Values& a, Op op, std::int64_t rows, std::int64_t columns, std::int64_t i,
+               std::int64_t k) {
+  return a[static_cast<std::size_t>(op == Op::none ? i * columns + k : k * rows + i)];
+}
+
+/// The expected result of gemm, with op(A) [m, k] and op(B) [k, n].
+Values byHand(Op op_a, Op op_b, double alpha, const Values& a, const Values& b, double beta, Values c,
+              std::int64_t m, std::int64_t n, std::int64_t k) {
+  for (std::int64_t i = 0; i < m; ++i) {
+    for (std::int64_t j = 0; j < n; ++j) {
+      double sum = 0.0;
+      for (std::int64_t l = 0; l < k; ++l) sum += element(a, op_a, m, k, i, l) * element(b, op_b, k, n, l, j);
+      double& out = c[static_cast<std::size_t>(i * n + j)];
+      out = alpha * sum + (beta == 0.0 ? 0.0 : beta * out);
+    }
+  }
+  return c;
+}
+
+/// The names of all regions that begin during the life of the object.
+class Regions {
+ public:
+  Regions() {
+    names().clear();
+    Kokkos::Tools::Experimental::set_push_region_callback([](const char* name) { names().push_back(name); });
+  }
+  ~Regions() { Kokkos::Tools::Experimental::set_push_region_callback(nullptr); }
+  Regions(const Regions&) = delete;
+  Regions& operator=(const Regions&) = delete;
+
+  static std::vector<std::string>& names() {
+    static std::vector<std::string> all;
+    return all;
+  }
+};
+
+Matrix operand(Op op, std::int64_t rows, std::int64_t columns, const Values& values) {
+  return op == Op::none ? matrixOf(rows, columns, values) : matrixOf(columns, rows, values);
+}
+
+} // namespace
+
+TEST_CASE("The matrix product, all transposes, odd sizes", "[nn]") {
+  const std::int64_t sizes[][3] = {{1, 1, 1}, {3, 5, 7}, {17, 1, 4}, {1, 33, 9}, {31, 47, 13}, {64, 32, 65}};
+  for (const auto& [m, n, k] : sizes) {
+    const Values a = normals(m * k, 1), b = normals(k * n, 2), c = normals(m * n, 3);
+    for (const Op op_a : {Op::none, Op::transpose}) {
+      for (const Op op_b : {Op::none, Op::transpose}) {
+        for (const auto& [alpha, beta] : {std::pair{1.0, 0.0}, {0.5, 1.0}, {-2.0, 0.25}}) {
+          INFO(m << " " << n << " " << k << ", beta " << beta);
+          const Matrix result = matrixOf(m, n, c);
+          gemm(space, op_a, op_b, static_cast<Real>(alpha), operand(op_a, m, k, a), operand(op_b, k, n, b),
+               static_cast<Real>(beta), result);
+          CHECK(relativeError(valuesOf(result), byHand(op_a, op_b, alpha, a, b, beta, c, m, n, k)) <
+                tolerance);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("With beta 0 the old content does not matter, whatever it was", "[nn]") {
+  const Matrix c = matrixOf(3, 3, Values(9, std::numeric_limits<double>::quiet_NaN()));
+  gemm(space, Op::none, Op::none, Real(1), matrixOf(3, 2, Values(6, 1.0)), matrixOf(2, 3, Values(6, 1.0)),
+       Real(0), c);
+  CHECK(valuesOf(c) == Values(9, 2.0));
+}
+
+TEST_CASE("Matrices that do not fit are refused", "[nn]") {
+  const Matrix a = matrixOf(3, 2, Values(6)), c = matrixOf(3, 3, Values(9));
+  CHECK_THROWS_AS(gemm(space, Op::none, Op::none, Real(1), a, a, Real(0), c), InternalError);
+  CHECK_THROWS_AS(gemm(space, Op::transpose, Op::none, Real(1), a, a, Real(0), c), InternalError);
+  CHECK_NOTHROW(gemm(space, Op::none, Op::transpose, Real(1), a, a, Real(0), c));
+}
+
+namespace {
+
+/// A matrix of a precision whose rows lie further apart than they are long, with NaN in between.
+class Stored {
+ public:
+  Stored(Precision precision, std::int64_t rows, std::int64_t columns, std::int64_t gap, const Values& values)
+      : _precision(precision), _rows(rows), _columns(columns), _stride(columns + gap),
+        _bytes("partita::test::stored", static_cast<std::size_t>(rows * _stride * bytesOf(precision))) {
+    Values spread(static_cast<std::size_t>(rows * _stride), std::numeric_limits<double>::quiet_NaN());
+    for (std::int64_t i = 0; i < rows * columns; ++i)
+      spread[static_cast<std::size_t>(i / columns * _stride + i % columns)] =
+          values[static_cast<std::size_t>(i)];
+    convert(space, vectorOf(spread), span());
+  }
+
+  TypedMatrix matrix() const { return TypedMatrix(span(), _rows, _stride).columnsFrom(0, _columns); }
+  /// The values as they are stored.
+  Values values() const {
+    const Vector all("partita::test::values", static_cast<std::size_t>(_rows * _stride));
+    convert(space, span(), all);
+    const Values spread = valuesOf(all);
+    Values dense;
+    for (std::int64_t i = 0; i < _rows * _columns; ++i)
+      dense.push_back(spread[static_cast<std::size_t>(i / _columns * _stride + i % _columns)]);
+    return dense;
+  }
+
+ private:
+  TypedSpan span() const { return {_precision, _bytes.data(), _rows * _stride}; }
+
+  Precision _precision;
+  std::int64_t _rows, _columns, _stride;
+  Kokkos::View<char*, MemSpace> _bytes;
+};
+
+Stored operandOf(Precision precision, Op op, std::int64_t rows, std::int64_t columns, std::int64_t gap,
+                 std::uint64_t seed) {
+  const Values values = normals(rows * columns, seed);
+  return op == Op::none ? Stored(precision, rows, columns, gap, values)
+                        : Stored(precision, columns, rows, gap, values);
+}
+
+/// Half a unit in the last place of a result, relative to the largest, and rounding of float sums.
+double toleranceOf(Precision result) {
+  return result == Precision::bf16 ? 4e-3 : result == Precision::fp16 ? 5e-4 : tolerance;
+}
+
+} // namespace
+
+TEST_CASE("Products of numbers of any precision, of rows that lie apart", "[half]") {
+  const std::int64_t sizes[][3] = {{1, 1, 1}, {3, 5, 7}, {17, 1, 4}, {1, 33, 9}, {31, 47, 13}, {64, 130, 65}};
+  for (const Precision precision : {Precision::single, Precision::bf16, Precision::fp16}) {
+    for (const Precision result : {Precision::single, precision}) {
+      for (const auto& [m, n, k] : sizes) {
+        for (const int which : {0, 1, 2, 3}) {
+          const Op op_a = which < 2 ? Op::none : Op::transpose,
+                   op_b = which % 2 == 0 ? Op::none : Op::transpose;
+          const Stored a = operandOf(precision, op_a, m, k, which, 1),
+                       b = operandOf(precision, op_b, k, n, 3 - which, 2);
+          for (const auto& [alpha, beta] : {std::pair{1.0, 0.0}, {1.0, 1.0}, {-2.0, 0.25}}) {
+            INFO("precision " << static_cast<int>(precision) << " to " << static_cast<int>(result) << ", "
+                              << m << " " << n << " " << k << ", transposed " << which << ", beta " << beta);
+            const Stored c = operandOf(result, Op::none, m, n, 2, 3);
+            const Values before = c.values();
+            gemm(space, op_a, op_b, static_cast<Real>(alpha), a.matrix(), b.matrix(), static_cast<Real>(beta),
+                 c.matrix());
+            CHECK(relativeError(c.values(), byHand(op_a, op_b, alpha, a.values(), b.values(), beta, before, m,
+                                                   n, k)) < toleranceOf(result));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("Products of 16-bit numbers are the same bit for bit each time", "[half]") {
+  const std::int64_t n = 200;
+  for (const Op op : {Op::none, Op::transpose}) {
+    const Stored a = operandOf(Precision::bf16, op, n, 2 * n, 0, 1),
+                 b = operandOf(Precision::bf16, Op::none, 2 * n, n, 0, 2);
+    const Matrix first = makeMatrix("partita::test::c", n, n), again = makeMatrix("partita::test::c", n, n);
+    gemm(space, op, Op::none, Real(1), a.matrix(), b.matrix(), Real(0), first);
+    for (int i = 0; i < 3; ++i) {
+      gemm(space, op, Op::none, Real(1), a.matrix(), b.matrix(), Real(0), again);
+      CHECK(valuesOf(again) == valuesOf(first));
+    }
+  }
+}
+
+TEST_CASE("Empty products leave beta times the old content", "[half]") {
+  for (const Precision precision : {Precision::single, Precision::bf16}) {
+    const Stored a(precision, 3, 0, 0, {}), b(precision, 0, 2, 0, {});
+    const Matrix c = matrixOf(3, 2, Values(6, 2.0));
+    gemm(space, Op::none, Op::none, Real(1), a.matrix(), b.matrix(), Real(0.5), c);
+    CHECK(valuesOf(c) == Values(6, 1.0));
+    const Stored none(precision, 0, 2, 0, {});
+    CHECK_NOTHROW(gemm(space, Op::none, Op::transpose, Real(1), none.matrix(), none.matrix(), Real(0),
+                       Matrix("partita::test::empty", 0, 0)));
+  }
+}
+
+TEST_CASE("Products of precisions that do not fit are refused", "[half]") {
+  const Stored half(Precision::bf16, 2, 2, 0, Values(4, 1.0)),
+      other(Precision::fp16, 2, 2, 0, Values(4, 1.0));
+  const Matrix real = matrixOf(2, 2, Values(4, 1.0));
+  const auto multiply = [&](const TypedMatrix& a, const TypedMatrix& b, const TypedMatrix& c) {
+    gemm(space, Op::none, Op::none, Real(1), a, b, Real(0), c);
+  };
+  CHECK_THROWS_AS(multiply(half.matrix(), other.matrix(), real), InternalError);
+  CHECK_THROWS_AS(multiply(half.matrix(), real, real), InternalError);
+  CHECK_THROWS_AS(multiply(real, real, half.matrix()), InternalError);
+}
+
+TEST_CASE("Every product goes to the vendor's BLAS where Kokkos Kernels has it", "[nn]") {
+  if (gemmPath() == "Kokkos Kernels' own loops") return;
+  const Matrix a = matrixOf(6, 6, Values(36, 1.0)), b = matrixOf(6, 6, Values(36, 2.0)),
+               c = makeMatrix("partita::test::c", 6, 6);
+  for (const Op op_a : {Op::none, Op::transpose}) {
+    for (const Op op_b : {Op::none, Op::transpose}) {
+      const Regions regions;
+      gemm(space, op_a, op_b, Real(1), a, b, Real(0), c);
+      const auto& names = Regions::names();
+      CHECK(std::any_of(names.begin(), names.end(), [](const std::string& name) {
+        return name.find("gemm[TPL_") != std::string::npos; // Kokkos Kernels names it
+      }));
+    }
+  }
+}
+
+TEST_CASE("The path and the rate of matrix products are known", "[nn]") {
+  CHECK_FALSE(gemmPath().empty());
+  for (const Precision precision : {Precision::single, Precision::bf16, Precision::fp16}) {
+    CHECK(measureGemmRate(space, 64, 2, precision) > 0.0);
+    CHECK(multipliesDirectly(precision) != (gemmPath(precision) == "converted to float"));
+    CHECK_FALSE((lacksProducts(precision) && multipliesDirectly(precision)));
+  }
+}
+
+} // namespace partita::test::kernels_products

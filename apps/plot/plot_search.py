@@ -30,7 +30,8 @@ def read(path):
         pictures = []
         for case in data["cases"]:
             setting = f"micro-batch {case['microbatch']}, {case['memory'] / 1e9:g} GB" + \
-                (", recomputation" if case["recompute"] else "")
+                (", recomputation" if case["recompute"] else "") + \
+                (f", stages choose {' '.join(case['choose'])}" if "choose" in case else "")
             models = {}
             for index, answer in case["answers"].items():
                 accelerator = answer["acc_config"]

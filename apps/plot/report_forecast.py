@@ -7,7 +7,7 @@ from report_html import duration, element, legend, number, percent, scaled, sect
 from report_svg import Curve, bar_chart, line_chart, swatch
 from run_files import RunError, open_text
 
-COLOURS = {"compute": "c1", "stage": "c5", "gradients": "c6", "parameters": "c4", "batch_norm": "c3", "all_gather": "c2",
+COLOURS = {"compute": "c1", "stage": "c5", "gradients": "c6", "parameters": "c4", "norm": "c3", "all_gather": "c2",
            "all_reduce": "c7", "reduce_scatter": "c4", "halo": "c5", "gather": "c3", "other": "c8"}
 MARKERS = "ostd"
 MOST_CURVES = 8

@@ -5,6 +5,7 @@
 #include "partita/io/stage_tensors.hpp"
 #include "partita/plan/network_plan.hpp"
 #include "partita/plan/strategy_plan.hpp"
+#include "partita/strategy/hogbatch/hogbatch.hpp"
 #include "partita/strategy/pipeline/pipeline.hpp"
 #include "partita/strategy/strategy.hpp"
 
@@ -43,6 +44,12 @@ Partition partitionOf(const RunConfig& config, const DataSets& sets) {
   return planPartition(config, planNetwork(config.network, sets.shape, sets.classes), sets.classes);
 }
 
+std::unique_ptr<SharedWindow> windowOf(const RunConfig& config, const Partition& partition,
+                                       const Grid& grid) {
+  const std::int64_t bytes = modelWindowBytes(config, partition);
+  return bytes == 0 ? nullptr : std::make_unique<SharedWindow>(grid.world(), bytes);
+}
+
 } // namespace
 
 Overrides operator+(Overrides first, const Overrides& second) {
@@ -60,7 +67,9 @@ SmallRun::SmallRun(const Communicator& ranks, const RunConfig& deck, const Deal&
       partition(partitionOf(config, sets)),
       grid(ranks, deal ? deal(partition, ranks.size()) : planGrid(config.strategy, partition, ranks.size()),
            chooseMessagePaths(config.run.device_aware_mpi, config.strategy.wire)),
-      stages(makeLocalStages(config, partition, grid, sets.classes)) {
+      window(windowOf(config, partition, grid)),
+      stages(makeLocalStages(config, partition, grid, sets.classes,
+                             memoryOfWorker(config, partition, grid, window.get()))) {
   if (grid.group() > 0 || !grid.ownsStages())
     return; // other ranks have no features, so nothing can depend on them
   sets = loadData(config.data, static_cast<std::uint64_t>(config.run.seed), Need::everything);
@@ -79,11 +88,15 @@ SmallRun& SmallRun::train(StepControl& control) {
                            clock,
                            length,
                            Position{},
-                           std::filesystem::temp_directory_path().string()};
+                           std::filesystem::temp_directory_path().string(),
+                           window.get(),
+                           decisions_file};
   const std::unique_ptr<Strategy> strategy = makeStrategy(context);
   strategy->run(ExecSpace());
   if (const auto* pipeline = dynamic_cast<const PipelineTraining*>(strategy.get()))
     most_live = pipeline->mostLive();
+  if (auto* hogbatch = dynamic_cast<HogbatchTraining*>(strategy.get()); hogbatch != nullptr)
+    if (grid.world().rank() == 0) workers = hogbatch->state();
   return *this;
 }
 
@@ -92,7 +105,7 @@ std::string SmallRun::hash() const {
   for (const auto& local : stages) pointers.push_back(&local->stage);
   std::string text = hashParameters(grid, pointers);
   text.resize(64);
-  MPI_Bcast(text.data(), 64, MPI_CHAR, 0, grid.world().get());
+  MPI_Bcast(text.data(), 64, MPI_CHAR, grid.plan().first_rank, grid.world().get());
   return text;
 }
 

@@ -2,6 +2,7 @@
 
 #include "partita/config/run_config.hpp"
 #include "partita/strategy/evaluation.hpp"
+#include "partita/strategy/hogbatch/run_state.hpp"
 #include "partita/strategy/run_context.hpp"
 
 #include <functional>
@@ -43,7 +44,10 @@ class SmallRun {
   DataSets sets;
   Partition partition;
   Grid grid;
+  std::unique_ptr<SharedWindow> window; ///< null: the strategy needs none
   std::vector<std::unique_ptr<LocalStage>> stages;
+  std::string decisions_file; ///< empty: none
+  HogbatchState workers;      ///< after a run of workers at their own pace, on rank 0
   std::int64_t most_live = 0; ///< maximum number of microbatches held by this rank in a pipeline
 
  private:

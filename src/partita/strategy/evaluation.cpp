@@ -142,8 +142,7 @@ Evaluation evaluateJoined(const ExecSpace& space, const RunConfig& config, Grid&
   const int used = first_stages > 0 ? first_stages : grid.plan().stages;
   const std::int64_t labels = set.labels_per_sample;
   const auto count_parts = [&stages](bool counts) {
-    for (const auto& stage : stages)
-      if (stage->parts != nullptr) stage->parts->countTraffic(counts);
+    for (const auto& stage : stages) stage->countTraffic(counts);
   };
   count_parts(false); // only training counts
   if (grid.ownsStages() && grid.firstStage() < used)

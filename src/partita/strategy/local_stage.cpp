@@ -103,11 +103,33 @@ bool startsWithLabels(const SilSection& sil, const StagePlan& plan) {
          shapes.front().extents == from_labels_to_labels;
 }
 
-std::vector<Real> startingValues(const RunConfig& config, const StagePlan& plan, const SilLabels& labels,
-                                 std::int64_t classes) {
-  std::vector<Real> values = Stage::initialValues(plan, static_cast<std::uint64_t>(config.run.seed));
+/// What a part has of the values of the whole stage.
+std::vector<Real> valuesOfPart(const std::vector<Real>& values, const StagePlan& whole,
+                               const StagePlan& own) {
+  std::vector<Real> found(static_cast<std::size_t>(own.storedValues()));
+  const std::vector<StageTensor> tensors = parameterTensors(whole.allLayers());
+  for (const StageTensor& tensor : parameterTensors(own.allLayers())) {
+    const auto same = std::find_if(tensors.begin(), tensors.end(), [&](const StageTensor& each) {
+      return each.layer == tensor.layer && each.name == tensor.name;
+    });
+    const Real* const from = values.data() + same->offset;
+    Real* to = found.data() + tensor.offset;
+    for (const TensorSlice& slice : tensor.slices) {
+      for (const SliceRun& run : runsOf(slice))
+        std::copy_n(from + run.in_whole, run.count, to + run.in_slice);
+      to += slice.size();
+    }
+  }
+  return found;
+}
+
+/// Labels change the starting values of the whole stage, of which a part then takes its own.
+std::vector<Real> startingValues(const RunConfig& config, const StagePlan& plan, const StagePlan& own,
+                                 const SilLabels& labels, std::int64_t classes) {
+  const auto seed = static_cast<std::uint64_t>(config.run.seed);
   const SilSection* sil = labelSettings(config);
-  if (sil == nullptr) return values;
+  if (sil == nullptr) return Stage::initialValues(own, seed);
+  std::vector<Real> values = Stage::initialValues(plan, seed);
   if (!plan.last() && sil->initialisation == CutInitialisation::cut) {
     startAtMeanLabel(*sil, plan, labels, values);
   }
@@ -116,7 +138,7 @@ std::vector<Real> startingValues(const RunConfig& config, const StagePlan& plan,
     startWithLabels(plan, labelsOfCut(config, classes, plan.inputs() / plan.positions, plan.index - 1),
                     labels, values);
   }
-  return values;
+  return config.strategy.parts > 1 ? valuesOfPart(values, plan, own) : values;
 }
 
 std::unique_ptr<Loss> makeStageLoss(const RunConfig& config, const StagePlan& plan, const SilLabels& labels,
@@ -128,11 +150,13 @@ std::unique_ptr<Loss> makeStageLoss(const RunConfig& config, const StagePlan& pl
     return prototype ? makeCrossEntropy(0.0) : makeLabelMse(labels, capacity);
   }
   if (config.training.loss == LossKind::mse) return makeLabelMse(makeOneHotLabels(classes), capacity);
+  if (plan.class_parts.divided())
+    return makeDividedCrossEntropy(config.training.label_smoothing, plan.class_parts, capacity);
   return makeCrossEntropy(config.training.label_smoothing);
 }
 
-StageStorage storageOf(const RunConfig& config) {
-  return {config.run.precision, {config.optimiser.offload, config.optimiser.offload_directory}};
+StageStorage storageOf(const RunConfig& config, const GivenMemory& given) {
+  return {config.run.precision, {config.optimiser.offload, config.optimiser.offload_directory}, given};
 }
 
 } // namespace
@@ -145,12 +169,11 @@ Pass trainingPass(const RunConfig& config, const Grid& grid, std::int64_t step) 
 }
 
 std::int64_t localCapacity(const RunConfig& config, int replicas) {
-  return (config.training.batch + replicas - 1) / replicas;
+  return largestShare(config.training.batch, replicas);
 }
 
 std::int64_t passCapacity(const RunConfig& config, int replicas) {
-  const std::int64_t share = localCapacity(config, replicas);
-  return planOf(config.strategy).passRows(share, microbatchRows(config.strategy, share));
+  return planOf(config.strategy).passRows(config.strategy, config.training.batch, replicas);
 }
 
 SilLabels labelsOfCut(const RunConfig& config, std::int64_t classes, std::int64_t width, int cut) {
@@ -159,23 +182,23 @@ SilLabels labelsOfCut(const RunConfig& config, std::int64_t classes, std::int64_
                        static_cast<std::uint64_t>(config.run.seed), cut);
 }
 
-LocalStage::LocalStage(const RunConfig& config, const StagePlan& plan, std::int64_t classes,
-                       std::int64_t capacity)
-    : labels(plan.last() || labelSettings(config) == nullptr
+LocalStage::LocalStage(const RunConfig& config, const StagePlan& whole, const StagePlan& own,
+                       std::int64_t classes, std::int64_t capacity, const GivenMemory& given)
+    : labels(whole.last() || labelSettings(config) == nullptr
                  ? SilLabels{}
-                 : labelsOfCut(config, classes, plan.labelWidth(), plan.index)),
-      stage(plan, startingValues(config, plan, labels, classes), capacity, storageOf(config)),
+                 : labelsOfCut(config, classes, whole.labelWidth(), whole.index)),
+      stage(own, startingValues(config, whole, own, labels, classes), capacity, storageOf(config, given)),
       head_tape(stage.makeHeadTape(capacity)),
-      reencode(plan.last() || !reencodes(config.strategy)
+      reencode(whole.last() || !reencodes(config.strategy)
                    ? nullptr
-                   : std::make_unique<Reencode>(labels, plan.index, capacity * plan.positions)),
-      tape(makeTape(capacity)), score(capacity * plan.positions),
-      loss(makeStageLoss(config, plan, labels, classes, capacity * plan.positions)) {
+                   : std::make_unique<Reencode>(labels, whole.index, capacity * whole.positions)),
+      tape(makeTape(capacity)), score(capacity * whole.positions),
+      loss(makeStageLoss(config, own, labels, classes, capacity * whole.positions)) {
   stage.setSeed(static_cast<std::uint64_t>(config.run.seed));
   if (stage.hasHead()) {
     labels = {}; // they learn as parameters of the stage
   } else if (labels.classes() > 0 && labelSettings(config)->loss == StageLoss::prototype) {
-    decoder = std::make_unique<LabelDecoder>(labels, capacity * plan.positions);
+    decoder = std::make_unique<LabelDecoder>(labels, capacity * whole.positions);
   }
 }
 
@@ -222,6 +245,7 @@ void LocalStage::share(Grid& grid) {
   if (grid.plan().parts == 1) return;
   parts = std::make_unique<PartExchange>(grid.along(Axis::part), grid.paths().messages, grid.traffic);
   stage.setParts(parts.get());
+  if (loss != nullptr) loss->share(*parts);
 }
 
 Matrix LocalStage::perLabel(const Matrix& values) const {
@@ -258,13 +282,14 @@ void LocalStage::backwardJoined(const ExecSpace& space, const Pass& pass, const 
 }
 
 std::vector<std::unique_ptr<LocalStage>> makeLocalStages(const RunConfig& config, const Partition& partition,
-                                                         Grid& grid, std::int64_t classes) {
+                                                         Grid& grid, std::int64_t classes,
+                                                         const GivenMemory& given) {
   std::vector<std::unique_ptr<LocalStage>> stages;
   for (int index = grid.firstStage(); index < grid.endStage(); ++index) {
-    const StagePlan plan =
-        ownStage(partition.stages[static_cast<std::size_t>(index)], config.strategy, grid.part());
-    stages.push_back(
-        std::make_unique<LocalStage>(config, plan, classes, passCapacity(config, grid.replicas())));
+    const StagePlan& whole = partition.stages[static_cast<std::size_t>(index)];
+    stages.push_back(std::make_unique<LocalStage>(
+        config, whole, ownStage(whole, config.strategy, grid.part()), classes,
+        passCapacity(config, grid.replicas()), stages.empty() ? given : GivenMemory{}));
     stages.back()->share(grid);
     if (!planOf(config.strategy).replicasDiffer(config.strategy)) stages.back()->meet(grid);
   }

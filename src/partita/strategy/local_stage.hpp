@@ -22,12 +22,21 @@ struct JoinedTape : Tape {
 /// One stage on this rank with all that belongs to it: its loss, the labels of the cut after it, its place in
 /// the joined network.
 struct LocalStage {
-  LocalStage(const RunConfig& config, const StagePlan& plan, std::int64_t classes, std::int64_t capacity);
+  LocalStage(const RunConfig& config, const StagePlan& plan, std::int64_t classes, std::int64_t capacity)
+      : LocalStage(config, plan, plan, classes, capacity) {}
+  /// `own`: what this rank has of the stage, see `ownStage`; `given`: see StageStorage.
+  LocalStage(const RunConfig& config, const StagePlan& whole, const StagePlan& own, std::int64_t classes,
+             std::int64_t capacity, const GivenMemory& given = {});
 
   /// Connects the stage with its other parts; `grid` must outlive the stage.
   void share(Grid& grid);
   /// Makes the stage share statistics with the other replicas; `grid` must outlive the stage.
   void meet(Grid& grid);
+
+  /// Does what its parts send from now on belong to training? Only that is counted.
+  void countTraffic(bool counts) {
+    if (parts != nullptr) parts->countTraffic(counts);
+  }
 
   int index() const { return stage.plan().index; }
   bool last() const { return stage.plan().last(); }
@@ -82,8 +91,9 @@ std::int64_t passCapacity(const RunConfig& config, int replicas);
 /// Labels of the cut after stage `cut`, the same on every rank.
 SilLabels labelsOfCut(const RunConfig& config, std::int64_t classes, std::int64_t width, int cut);
 
-/// The stages this rank owns, in order.
+/// The stages this rank owns, in order; `given`: memory for the first one, see StageStorage.
 std::vector<std::unique_ptr<LocalStage>> makeLocalStages(const RunConfig& config, const Partition& partition,
-                                                         Grid& grid, std::int64_t classes);
+                                                         Grid& grid, std::int64_t classes,
+                                                         const GivenMemory& given = {});
 
 } // namespace partita

@@ -17,7 +17,7 @@ struct StepReport {
   double learning_rate = 0.0; ///< of the last step
   double samples_per_second = 0.0;
   double flops_per_second = 0.0;
-  double gradient_norm = 0.0; ///< of the last step
+  double gradient_norm = 0.0; ///< of the last step; negative: not measured
 };
 
 /// Accuracies 0..1 on a held-out set.
@@ -29,12 +29,36 @@ struct EvaluationReport {
   bool joined = false; ///< does the last entry belong to the joined network?
 };
 
+/// What a worker of an asynchronous run has done so far.
+struct WorkerReport {
+  std::int64_t rank = 0;
+  bool shared = false;                          ///< updates the model in place
+  std::int64_t updates = 0;                     ///< of the model
+  std::int64_t examples = 0, batches = 0;       ///< finished
+  std::int64_t dropped = 0;                     ///< updates that were too old
+  std::int64_t lost = 0;                        ///< updates of others that it has overwritten
+  std::int64_t batch_first = 0, batch_last = 0; ///< samples
+  double busy_seconds = 0.0;
+  double staleness_sum = 0.0; ///< of all batches, in updates
+  std::int64_t staleness_max = 0;
+
+  double stalenessMean() const { return batches > 0 ? staleness_sum / static_cast<double>(batches) : 0.0; }
+};
+
+/// The state of all workers after a step of the run.
+struct WorkersReport {
+  std::int64_t step = 0;
+  double seconds = 0.0; ///< of training, without evaluations
+  std::vector<WorkerReport> workers;
+};
+
 /// Receives the reports of a strategy; implemented by the run loop.
 class Observer {
  public:
   virtual ~Observer() = default;
   virtual void onStep(const StepReport& report) = 0; ///< on the ranks of replica 0 that own the stage
-  virtual void onEvaluation(const EvaluationReport& report) = 0; ///< on every rank
+  virtual void onEvaluation(const EvaluationReport& report) = 0;        ///< on every rank
+  virtual void onWorkers(const WorkersReport& report) { (void)report; } ///< on rank 0, before `onStep`
 };
 
 } // namespace partita

@@ -1,4 +1,6 @@
 #include "partita/core/error.hpp"
+#include "partita/strategy/hogbatch/hogbatch.hpp"
+#include "partita/strategy/hogbatch/replay.hpp"
 #include "partita/strategy/local_sgd/local_sgd.hpp"
 #include "partita/strategy/pipeline/pipeline.hpp"
 #include "partita/strategy/sil/sil.hpp"
@@ -15,6 +17,9 @@ std::unique_ptr<Strategy> makeStrategy(const RunContext& context) {
     return std::make_unique<SilTraining>(context);
   case StrategyKind::local_sgd:
     return std::make_unique<LocalSgdTraining>(context);
+  case StrategyKind::hogbatch:
+    if (!context.config.strategy.hogbatch.replay.empty()) return std::make_unique<HogbatchReplay>(context);
+    return std::make_unique<HogbatchTraining>(context);
   }
   PARTITA_FAIL("a kind of strategy that is not registered");
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "partita/comm/shared_window.hpp"
 #include "partita/data/dataset.hpp"
 #include "partita/strategy/local_stage.hpp"
 #include "partita/strategy/observer.hpp"
@@ -23,9 +24,12 @@ struct RunContext {
   StepControl& control;
   TrainingClock& clock;
   RunLength length;
-  Position start;                 ///< the parameters are those of this position
-  std::string scratch_directory;  ///< for files that are removed when the run ends
-  ScheduleTrace* trace = nullptr; ///< records the operations of the first steps; null: no trace
+  Position start;                ///< the parameters are those of this position
+  std::string scratch_directory; ///< for files that are removed when the run ends
+  const SharedWindow* window =
+      nullptr;                     ///< memory for a model that ranks share; null: the strategy needs none
+  std::string decisions_file = {}; ///< of an asynchronous run; empty: none is written
+  ScheduleTrace* trace = nullptr;  ///< records the operations of the first steps; null: no trace
 
   std::uint64_t seed() const { return static_cast<std::uint64_t>(config.run.seed); }
 };

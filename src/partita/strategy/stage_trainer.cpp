@@ -2,11 +2,12 @@
 
 namespace partita {
 
-/// A stage that learns by itself agrees only with its replicas; other stages may be many steps ahead.
+/// A stage that learns by itself agrees only with its replicas and parts; other stages may be many steps
+/// ahead.
 StageTrainer::StageTrainer(const RunConfig& config, LocalStage& local, Grid& grid,
                            const UpdateSchedule& schedule)
     : _local(local),
-      _updater(config, local, summedGradients(config, local, grid), schedule), _partners{grid.peers()},
+      _updater(config, local, summedGradients(config, local, grid), schedule), _partners{grid.family()},
       _config(config), _grid(grid) {}
 
 void StageTrainer::step(const ExecSpace& space, const Matrix& in, const Targets& targets,

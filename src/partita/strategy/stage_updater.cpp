@@ -1,6 +1,7 @@
 #include "partita/strategy/stage_updater.hpp"
 
 #include "partita/data/order.hpp"
+#include "partita/plan/parts/part_of_stage.hpp"
 #include "partita/plan/stage_memory.hpp"
 
 #include <algorithm>
@@ -67,18 +68,17 @@ std::vector<GradientNorm::Part> partsOf(const Stage& stage) {
   return parts;
 }
 
-/// Steps from one report to the next in a run of `steps`.
-std::int64_t logInterval(const RunSection& run, std::int64_t steps) {
-  constexpr std::int64_t rows = 200, longest = 1000;
-  return run.log_every > 0 ? run.log_every : std::clamp<std::int64_t>(steps / rows, 1, longest);
-}
-
 /// The range of fp16 is so small that the loss has to be scaled.
 bool hasFp16(const RunConfig& config) {
   return config.run.precision == Precision::fp16 || config.strategy.wire == Precision::fp16;
 }
 
 } // namespace
+
+std::int64_t logInterval(const RunSection& run, std::int64_t steps) {
+  constexpr std::int64_t rows = 200, longest = 1000;
+  return run.log_every > 0 ? run.log_every : std::clamp<std::int64_t>(steps / rows, 1, longest);
+}
 
 namespace {
 
@@ -99,7 +99,7 @@ std::vector<std::pair<std::int64_t, std::int64_t>> wholeLayers(const StagePlan& 
 
 ReplicaLink summedGradients(const RunConfig& config, const LocalStage& local, Grid& grid) {
   const Precision wire = grid.paths().wire;
-  const bool by_places = config.strategy.parts > 1 && config.strategy.split == Split::spatial;
+  const bool by_places = dividesPlaces(config.strategy);
   const Communicator& peers = by_places ? grid.family() : grid.peers();
   auto reducer = std::make_unique<GradientReducer>(
       peers, local.stage.trained().gradients, config.strategy.bucket_kib * 1024 / bytesOf(wire),
@@ -200,16 +200,28 @@ double StageUpdater::rateNow() const {
                : learningRate(_section, _step, _schedule.steps, _schedule.steps_per_epoch));
 }
 
+/// Of the stage's gradient, if parts of it are on other ranks.
+std::optional<double> StageUpdater::squaresOfParts(const ExecSpace& space) const {
+  if (_local.parts == nullptr) return {};
+  const std::vector<StageTensor>& tensors = _local.stage.tensors();
+  const std::vector<double> measured = tensorSquares(space);
+  std::vector<double> sum{0.0};
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    if (tensors[i].owned) sum.front() += measured[i];
+  _local.parts->ranks().sum(sum);
+  return sum.front();
+}
+
 bool StageUpdater::overflowed(const ExecSpace& space) const {
   return _checks && (!std::isfinite(_norm.squaredNorm(space)) || _local.score.bad(space));
 }
 
-void StageUpdater::update(const ExecSpace& space, std::optional<double> squares) {
+void StageUpdater::update(const ExecSpace& space) {
   const bool scaled = _scale.value() != 1.0;
   _rate = rateNow();
   if (_before_update) _before_update();
   if (clips() || scaled)
-    _norm.clip(space, clips() ? _section.clip_norm : std::numeric_limits<double>::infinity(), squares);
+    _norm.clip(space, clips() ? _section.clip_norm : std::numeric_limits<double>::infinity(), _squares);
   const ParameterBuffers trained = _local.stage.trained();
   if (updatesLate()) {
     _optimiser->begin(trained);
@@ -242,15 +254,18 @@ void StageUpdater::skipStep(const ExecSpace& space) {
                    "run/precision and strategy/wire, which has the range of float)");
 }
 
-std::optional<double> takeStep(const ExecSpace& space, const std::vector<StageUpdater*>& updaters,
-                               const StepPartners& partners, const std::function<void()>& passes) {
+void takeStep(const ExecSpace& space, const std::vector<StageUpdater*>& updaters,
+              const StepPartners& partners, const std::function<void()>& passes) {
   const StageUpdater& last = *updaters.back(); // all updaters clip, check and report alike
   const bool reports = last.reports();
   for (StageUpdater* updater : updaters) updater->beginStep(space);
   passes();
   for (StageUpdater* updater : updaters) updater->completeGradient(space);
   std::optional<double> squares;
-  if (partners.squares && (last.clips() || reports)) squares = partners.squares(space);
+  const bool measures = last.clips() || reports;
+  if (partners.squares && measures) squares = partners.squares(space);
+  for (StageUpdater* updater : updaters)
+    updater->_squares = squares || !measures ? squares : updater->squaresOfParts(space);
   bool overflow = false;
   if (last._checks) {
     std::int64_t found = 0;
@@ -261,11 +276,10 @@ std::optional<double> takeStep(const ExecSpace& space, const std::vector<StageUp
     if (overflow) {
       updater->skipStep(space);
     } else {
-      updater->update(space, squares);
+      updater->update(space);
     }
     updater->_under_way = false;
   }
-  return squares;
 }
 
 void finishUpdates(const ExecSpace& space, const std::vector<StageUpdater*>& updaters) {
@@ -288,7 +302,7 @@ StepReport StageUpdater::report(const ExecSpace& space, std::int64_t stage_numbe
   report.learning_rate = _rate;
   report.samples_per_second = static_cast<double>((_step - _reported) * _batch) / secondsBetween(_since, now);
   report.flops_per_second = report.samples_per_second * flops_per_sample;
-  report.gradient_norm = std::sqrt(_norm.squaredNorm(space));
+  report.gradient_norm = std::sqrt(_squares ? *_squares : _norm.squaredNorm(space));
   _reported = _step;
   _since = now;
   return report;

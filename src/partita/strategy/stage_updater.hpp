@@ -40,6 +40,9 @@ ReplicaLink summedGradients(const RunConfig& config, const LocalStage& local, Gr
 /// For replicas that learn alone, each from its share of a batch, and are synchronised in another way.
 ReplicaLink ownGradients(const RunConfig& config, const Grid& grid);
 
+/// Steps from one report to the next in a run of `steps`.
+std::int64_t logInterval(const RunSection& run, std::int64_t steps);
+
 class StageUpdater;
 
 /// The ranks that decide on a step together.
@@ -52,10 +55,10 @@ struct StepPartners {
 
 /// One training step: saves what may have to be restored, calls `passes`, which computes the gradients of all
 /// `updaters`, completes the gradients, and then updates the parameters, or skips the step if 16-bit numbers
-/// overflowed on any rank of the partners. Returns the result of `squares` if it was called. Throws RunError
-/// if a loss is not finite. Collective over the partners if the step may overflow.
-std::optional<double> takeStep(const ExecSpace& space, const std::vector<StageUpdater*>& updaters,
-                               const StepPartners& partners, const std::function<void()>& passes);
+/// overflowed on any rank of the partners. Throws RunError if a loss is not finite. Collective over the
+/// partners if the step may overflow.
+void takeStep(const ExecSpace& space, const std::vector<StageUpdater*>& updaters,
+              const StepPartners& partners, const std::function<void()>& passes);
 
 /// Changes the parameters of one stage step by step: completes its gradient, clips it, steps the optimiser,
 /// scales the loss, and reports. The link combines the gradient with those of other ranks.
@@ -124,12 +127,13 @@ class StageUpdater {
   void resume(std::int64_t step, const UpdateState& state);
 
  private:
-  friend std::optional<double> takeStep(const ExecSpace&, const std::vector<StageUpdater*>&,
-                                        const StepPartners&, const std::function<void()>&);
+  friend void takeStep(const ExecSpace&, const std::vector<StageUpdater*>&, const StepPartners&,
+                       const std::function<void()>&);
   void beginStep(const ExecSpace& space);
   void completeGradient(const ExecSpace& space);
   bool overflowed(const ExecSpace& space) const;
-  void update(const ExecSpace& space, std::optional<double> squares);
+  void update(const ExecSpace& space);
+  std::optional<double> squaresOfParts(const ExecSpace& space) const;
   void skipStep(const ExecSpace& space);
 
   bool reportsAfter(std::int64_t step) const { return step % _log_every == 0 || step == _schedule.steps; }
@@ -153,6 +157,7 @@ class StageUpdater {
   LossScale _scale;
   std::int64_t _batch, _log_every, _step = 0, _reported = 0;
   double _rate = 0.0;
+  std::optional<double> _squares; ///< norm of the last measured gradient if other ranks have parts of it
   std::function<void()> _before_update;
   Clock::time_point _since = Clock::now();
 };

@@ -24,6 +24,18 @@ class StepControl {
     return false;
   }
 
+  /// For ranks at their own pace, at any time: should all of them come together soon and call `afterStep`?
+  /// The position counts on rank 0 only.
+  virtual bool wantsMeeting(const Position& position) {
+    (void)position;
+    return false;
+  }
+  /// Numbers of the strategy that the checkpoints of the next `afterStep` keep: those of all ranks are added
+  /// up. Every rank gives as many.
+  virtual void keepNumbers(const std::vector<double>& numbers) { (void)numbers; }
+  /// The numbers that a continued run has kept; empty: none.
+  virtual std::vector<double> keptNumbers() const { return {}; }
+
   /// Every rank calls this after each step of the run, with the updaters of its stages that are being
   /// trained. Returns true, on every rank alike, if the run ends here.
   virtual bool afterStep(const ExecSpace& space, const Position& position,

@@ -3,7 +3,7 @@
 #include "partita/comm/rank_places.hpp"
 #include "partita/config/names.hpp"
 #include "partita/core/log.hpp"
-#include "partita/nn/gemm.hpp"
+#include "partita/kernels/products.hpp"
 #include "partita/plan/strategy_plan.hpp"
 
 #include <algorithm>
@@ -15,11 +15,19 @@ namespace partita {
 namespace {
 
 std::string gemmText(const ExecSpace& space) {
-  std::array<char, 96> text{};
+  std::array<char, 160> text{};
   // Small enough to cost milliseconds, large enough to show whether vendor kernels are used.
   std::snprintf(text.data(), text.size(), "%s, %.0f GFLOP/s measured (%dx%d, %d threads)", gemmPath().c_str(),
                 measureGemmRate(space, 512, 5), 512, 512, ExecSpace().concurrency());
-  return text.data();
+  std::string shown = text.data();
+  if (multipliesDirectly(Precision::bf16)) {
+    std::snprintf(text.data(), text.size(), "; bf16 by %s, %.0f GFLOP/s", gemmPath(Precision::bf16).c_str(),
+                  measureGemmRate(space, 512, 5, Precision::bf16));
+    shown += text.data();
+  } else {
+    shown += "; 16-bit numbers are " + gemmPath(Precision::bf16);
+  }
+  return shown;
 }
 
 std::string bannerLine(const std::string& name, const std::string& value) {
@@ -81,6 +89,10 @@ void showNumbers(const RunConfig& config, const Partition& partition, const Grid
   if (config.run.precision != Precision::single)
     Log::info("# 16-bit numbers (" + nameOf(config.run.precision) +
               "); their master copies count as optimiser state");
+  if (lacksProducts(config.run.precision))
+    Log::warning(
+        "run/precision: this processor multiplies bf16 numbers directly, but the build has no oneDNN and "
+        "converts them to float; install libdnnl-dev (or oneDNN) and build again");
   if (config.optimiser.offload == Offload::none) return;
   std::int64_t most = 0;
   for (const StagePlan& stage : partition.stages)
@@ -110,7 +122,7 @@ void showPartition(const RunConfig& config, const Partition& partition, const Gr
     const std::string layers = std::to_string(stage.firstLayer()) + "-" + std::to_string(stage.lastLayer());
     const double flops = partition.local[stage.index].flops;
     std::snprintf(line, sizeof line, "# %4d %5d %6s %11lld %12s %11s %11s %11s %11s %11s",
-                  grid.groupOf(stage.index), stage.index + 1, layers.c_str(),
+                  grid.rankAt(grid.groupOf(stage.index), 0), stage.index + 1, layers.c_str(),
                   static_cast<long long>(stage.parameters()), formatCount(flops).c_str(),
                   formatBytes(static_cast<double>(memory.parameters)).c_str(),
                   formatBytes(static_cast<double>(memory.gradients)).c_str(),

@@ -11,6 +11,7 @@
 #include "partita/plan/strategy_plan.hpp"
 #include "partita/train/banner.hpp"
 #include "partita/train/forecast.hpp"
+#include "partita/train/worker_forecast.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -60,8 +61,8 @@ void checkOrder(const LayerPlan& layer, const RunConfig& config, const GridPlan&
 
 /// Number of values in the largest message between stages.
 double largestActivation(const RunConfig& config, const Partition& partition, const GridPlan& grid) {
-  const std::int64_t share = (config.training.batch + grid.replicas - 1) / grid.replicas,
-                     rows = planOf(config.strategy).passRows(share, microbatchRows(config.strategy, share));
+  const std::int64_t rows =
+      planOf(config.strategy).passRows(config.strategy, config.training.batch, grid.replicas);
   double most = 0.0;
   for (const StagePlan& stage : partition.stages)
     if (!stage.last())
@@ -118,7 +119,7 @@ void checkTraining(const RunConfig& config, const DataSets& sets, const Partitio
   planRunLength(config, sets.train.size());
   checkClasses(sets.train);
   checkAugmentation(config.data, sets.shape);
-  if (config.training.batch < grid.replicas) {
+  if (config.training.batch < grid.replicas && !planOf(config.strategy).atOwnPace()) {
     throw UserError("training/batch: a batch of " + std::to_string(config.training.batch) +
                     " samples leaves some of the " + std::to_string(grid.replicas) +
                     " replicas without work");
@@ -162,6 +163,8 @@ void dryRun(const RunConfig& deck, int ranks) {
                 deviceKind(chooseMessagePaths(config.run.device_aware_mpi, config.strategy.wire)));
   if (const auto predicted = predictedCost(config, sets, partition, grid))
     Log::info("# " + costLine(*predicted));
+  if (const auto workers = predictedWorkers(config, sets, grid))
+    for (const std::string& line : linesOf(*workers)) Log::info("# " + line);
   Log::info("# dry run: nothing was trained");
 }
 

@@ -38,6 +38,7 @@ void RunNumbers::sum(const Communicator& comm) {
       for (double* number : {&score.loss, &score.correct, &score.rows}) take(*number);
     for (UpdateState& update : updates)
       for (double* number : {&update.steps, &update.loss_scale, &update.clean_steps}) take(*number);
+    for (double& number : strategy) take(number);
     for (double& number : reports) take(number);
   };
   visit([&](double& number) { all.push_back(number); });
@@ -55,6 +56,7 @@ void RunNumbers::copyTo(RunProgress& progress) const {
   progress.evaluation_seconds = evaluation_seconds;
   progress.scores = scores;
   progress.updates = updates;
+  progress.numbers = strategy;
 }
 
 void CheckpointJob::write(const Communicator& comm) {

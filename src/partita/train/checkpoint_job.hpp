@@ -20,6 +20,7 @@ struct RunNumbers {
   double elapsed_seconds = 0.0, training_seconds = 0.0, evaluation_seconds = 0.0; ///< of rank 0
   std::vector<LossSums> scores;                                                   ///< as in RunProgress
   std::vector<UpdateState> updates;                                               ///< as in RunProgress
+  std::vector<double> strategy;                                                   ///< as in RunProgress
   std::vector<double> reports;                                                    ///< sent by each rank
 
   /// Collective; the vectors have the same length on every rank.

@@ -3,6 +3,7 @@
 #include "partita/core/clock.hpp"
 #include "partita/core/log.hpp"
 #include "partita/core/region.hpp"
+#include "partita/plan/strategy_plan.hpp"
 
 #include <array>
 #include <utility>
@@ -11,7 +12,8 @@ namespace partita {
 
 Checkpointer::Checkpointer(CheckpointedRun run, bool background)
     : _run(std::move(run)), _comm(std::make_shared<const Communicator>(_run.grid.world().duplicate())),
-      _snapshot(_run, background && _run.directory.exists()), _thread(background && _run.directory.exists()) {
+      _snapshot(_run, background && _run.directory.exists() && !planOf(_run.config.strategy).atOwnPace()),
+      _thread(background && _run.directory.exists()) {
   _largest_anywhere = _comm->maximum(static_cast<std::int64_t>(_snapshot.size()));
   if (_run.directory.exists() && _run.config.checkpoint.every > 0) _snapshot.allocate();
 }
@@ -28,6 +30,7 @@ void Checkpointer::take(const ExecSpace& space, const Position& position,
   job->partial = job->final_name + ".partial";
   job->compression = static_cast<int>(_run.config.checkpoint.compression);
   _snapshot.take(space, position, updaters, *job);
+  job->numbers.strategy = _numbers;
   job->still_seconds = secondsSince(start);
   _job = job;
   _thread.submit([job, comm = _comm] {

@@ -18,6 +18,8 @@ class Checkpointer {
   /// Copies the state at `position` and begins to write it; first waits for the previous checkpoint if that
   /// is still being written. Collective. Throws RunError if a loss is not finite.
   void take(const ExecSpace& space, const Position& position, const std::vector<StageUpdater*>& updaters);
+  /// See StepControl::keepNumbers.
+  void keepNumbers(const std::vector<double>& numbers) { _numbers = numbers; }
   /// To be called before parameters change: waits while the state is still being copied.
   void waitForCopy();
   /// Continues with what has been written; to be called now and then.
@@ -42,6 +44,7 @@ class Checkpointer {
   std::shared_ptr<const Communicator> _comm; ///< used by the writing thread
   RunSnapshot _snapshot;
   std::shared_ptr<CheckpointJob> _job; ///< under way
+  std::vector<double> _numbers;        ///< of the strategy
   bool _failed = false;
   std::int64_t _last_step = 0;
   std::int64_t _largest_anywhere = 0; ///< values in the largest copy on any rank

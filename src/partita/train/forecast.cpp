@@ -6,6 +6,7 @@
 #include "partita/plan/cost/cost_model.hpp"
 #include "partita/plan/run_length.hpp"
 #include "partita/plan/strategies/cost_strategy.hpp"
+#include "partita/plan/strategy_plan.hpp"
 
 #include <algorithm>
 #include <array>
@@ -21,7 +22,7 @@ constexpr const char* other_waits = "other";
 /// The kinds of exchange that ranks wait for, by WaitedFor::what.
 std::string kindOfWait(const std::string& what, CostStrategy strategy) {
   if (what == "activations" || what == "gradients of activations") return nameOf(ExchangeKind::stage);
-  if (what == "sum of batch statistics") return nameOf(ExchangeKind::batch_norm);
+  if (what == "sum of batch statistics") return nameOf(ExchangeKind::norm);
   if (what == "sum of gradients")
     return nameOf(strategy == CostStrategy::local_sgd ? ExchangeKind::parameters : ExchangeKind::gradients);
   if (what == "values of other parts") return nameOf(ExchangeKind::all_gather);
@@ -45,10 +46,10 @@ double at(const std::map<std::string, double>& values, const std::string& key) {
 
 std::optional<StepCost> predictedCost(const RunConfig& config, const DataSets& sets,
                                       const Partition& partition, const GridPlan& grid) {
-  if (config.run.cluster.empty()) return {};
+  if (config.run.cluster.empty() || planOf(config.strategy).atOwnPace()) return {};
   const Cluster cluster = loadCluster(config.run.cluster);
-  if ((grid.parts > 1 && grid.stages > 1) || planRunLength(config, sets.train.size()).recovery_steps > 0)
-    return {};
+  const bool labels = planOf(config.strategy).labels(config.strategy) != nullptr;
+  if ((grid.parts > 1 && labels) || planRunLength(config, sets.train.size()).recovery_steps > 0) return {};
   CostTask task = costTask(config, sets.shape, sets.classes, sets.train.size());
   task.timing = cluster.timing("", task.program->parameters());
   const Prediction prediction =

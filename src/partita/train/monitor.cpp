@@ -20,11 +20,12 @@ std::string percent(double fraction) {
 } // namespace
 
 Monitor::Monitor(const RunConfig& config, const Partition& partition, const Grid& grid, Mailbox& mailbox,
-                 const std::string& history, std::int64_t classes, const RunLength& length,
-                 const Start& start)
-    : _config(config), _partition(partition), _grid(grid), _mailbox(mailbox), _classes(classes),
-      _length(length), _heard(grid.world().size()), _elapsed_before(start.elapsed),
-      _latest(partition.stages.size() + 1), _hook([this] { pump(); }) {
+                 const std::string& history, const std::string& workers, std::int64_t classes,
+                 const RunLength& length, const Start& start)
+    : _config(config), _partition(partition), _grid(grid), _mailbox(mailbox),
+      _workers(workers, length.runStep(start.position)), _classes(classes), _length(length),
+      _heard(grid.world().size()), _elapsed_before(start.elapsed), _latest(partition.stages.size() + 1),
+      _hook([this] { pump(); }) {
   const Position& from = start.position;
   const bool recovers = from.phase == RunPhase::recovery;
   for (int stage = 0; stage < grid.plan().stages; ++stage) {
@@ -70,6 +71,7 @@ void Monitor::pump() {
 
 void Monitor::flushHistory() {
   if (_history != nullptr) _history->flush();
+  _workers.flush();
 }
 
 template <class Report>
@@ -137,13 +139,14 @@ void Monitor::show(const StepReport& report) {
       who.c_str(), static_cast<long long>(report.step), static_cast<long long>(steps), losses.c_str(),
       formatCount(samples).c_str(), formatFlops(flops).c_str(),
       formatSeconds(since > 0.0 ? (seconds() - _elapsed_before) * (1.0 - share) / since : 0.0).c_str());
-  Log::progress(line);
+  Log::progress(line + _workers.line());
 }
 
 void Monitor::onEvaluation(const EvaluationReport& report) {
   if (_grid.world().rank() != 0) return;
   pump();
   if (_history != nullptr) _history->add(seconds(), placedInRun(report));
+  _workers.addEvaluation(report.stage_loss.back());
   std::string line = recovering(report.stage) ? "recovery epoch " : "epoch ";
   line += std::to_string(report.epoch) + ": accuracy";
   for (std::size_t s = 0; s < report.stage_accuracy.size(); ++s) {

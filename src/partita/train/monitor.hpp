@@ -6,6 +6,7 @@
 #include "partita/plan/run_length.hpp"
 #include "partita/strategy/observer.hpp"
 #include "partita/train/history.hpp"
+#include "partita/train/worker_reports.hpp"
 
 #include <memory>
 #include <set>
@@ -21,12 +22,16 @@ class Monitor : public Observer {
     Position position;
     double elapsed = 0.0; ///< seconds spent before
   };
-  /// If `history` is empty, none is kept. `length` is used for the remaining time.
+  /// `history` and `workers` are files; if empty, none is kept. `length` is used for the remaining time.
   Monitor(const RunConfig& config, const Partition& partition, const Grid& grid, Mailbox& mailbox,
-          const std::string& history, std::int64_t classes, const RunLength& length, const Start& start);
+          const std::string& history, const std::string& workers, std::int64_t classes,
+          const RunLength& length, const Start& start);
 
   void onStep(const StepReport& report) override;
   void onEvaluation(const EvaluationReport& report) override;
+  void onWorkers(const WorkersReport& report) override { _workers.add(seconds(), report); }
+
+  const WorkerReports& workers() const { return _workers; } ///< on rank 0
 
   /// Processes what other ranks have sent so far: everything, if the mailbox is closed.
   void pump();
@@ -58,6 +63,7 @@ class Monitor : public Observer {
   const Grid& _grid;
   Mailbox& _mailbox;
   std::unique_ptr<HistoryFile> _history;
+  WorkerReports _workers;
   std::int64_t _classes;
   RunLength _length;
   std::int64_t _sent = 0;

@@ -138,7 +138,8 @@ void compareData(const RunFacts& facts, const RunProgress& found, const DataSets
   if (found.samples != samples && found.per_epoch == length.per_epoch) {
     Log::warning("the training set now has " + std::to_string(samples) + " samples instead of " +
                  std::to_string(found.samples) + ": continuing with different batches");
-  } else if (found.samples == samples && (facts.shift != sets.shift || facts.scale != sets.scale)) {
+  } else if (found.samples == samples && !sets.shift.empty() && // empty: this rank has no features
+             (facts.shift != sets.shift || facts.scale != sets.scale)) {
     Log::warning("the training set has changed: its mean and deviation differ");
   }
 }

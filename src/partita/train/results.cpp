@@ -1,6 +1,7 @@
 #include "partita/train/results.hpp"
 
 #include "partita/comm/agree.hpp"
+#include "partita/comm/rank_places.hpp"
 #include "partita/comm/wait.hpp"
 #include "partita/config/names.hpp"
 #include "partita/core/asynchronous.hpp"
@@ -49,7 +50,7 @@ std::vector<JsonObject> partitionList(const RunConfig& deck, const Partition& pa
     const StageMemory memory =
         stageMemory(deck, partition, grid.plan(), stage.index, deviceKind(grid.paths()));
     JsonObject& object = stages[index];
-    object.add("rank", std::int64_t{grid.plan().groupOf(stage.index)});
+    object.add("rank", std::int64_t{grid.plan().rankAt(grid.plan().groupOf(stage.index), 0)});
     object.add("layers", std::vector<std::int64_t>{stage.firstLayer(), stage.lastLayer()});
     object.add("parameters", stage.parameters());
     object.add("head_parameters", countParameters(stage.decoder) + countParameters(stage.head));
@@ -79,10 +80,11 @@ struct Counters {
         part_messages(grid.world().total(grid.traffic.part_messages)),
         evaluation(grid.world().total(grid.traffic.evaluation)),
         device(grid.world().gather(AllocationCounter::peakBytes())),
-        resident(grid.world().gather(peakResidentBytes())) {}
+        resident(grid.world().gather(peakResidentBytes())), places(gatherPlaces(grid.world())) {}
 
   std::int64_t between_stages, between_replicas, between_parts, part_messages, evaluation;
   std::vector<std::int64_t> device, resident; // by rank
+  std::vector<RankPlace> places;              // by rank, on rank 0
 };
 
 double samplesPerSecond(const Summary& summary, const RunConfig& deck) {
@@ -96,8 +98,55 @@ double perplexityOf(const RunConfig& deck, const Partition& partition, const Eva
   return tokens && deck.training.loss == LossKind::cross_entropy ? std::exp(evaluation.loss.back()) : 0.0;
 }
 
+std::string deviceOf(const RankPlace& place) {
+  return place.device.name.empty() ? "host" : place.device.name;
+}
+
+/// The ranks of an asynchronous run and what they have done; `places`: of all ranks.
+std::vector<JsonObject> workerList(const WorkerReports& reports, const std::vector<RankPlace>& places) {
+  const std::vector<double> busy = reports.busy();
+  std::vector<JsonObject> list(1);
+  list[0].add("rank", std::int64_t{0});
+  list[0].add("role", "coordinator");
+  list[0].add("device", deviceOf(places.at(0)));
+  for (std::size_t i = 0; i < busy.size(); ++i) {
+    const WorkerReport& worker = reports.latest().workers[i];
+    JsonObject object;
+    object.add("rank", worker.rank);
+    object.add("role", worker.shared ? "shared" : "replica");
+    object.add("device", deviceOf(places.at(static_cast<std::size_t>(worker.rank))));
+    object.add("updates", worker.updates);
+    object.add("examples", worker.examples);
+    object.add("batches", worker.batches);
+    object.add("batch_first", worker.batch_first);
+    object.add("batch_last", worker.batch_last);
+    object.add("busy", busy[i]);
+    object.add("staleness_mean", worker.stalenessMean());
+    object.add("staleness_max", worker.staleness_max);
+    object.add("dropped", worker.dropped);
+    object.add("lost_updates", worker.lost);
+    list.push_back(object);
+  }
+  return list;
+}
+
+void addWorkers(JsonObject& json, const WorkerReports& reports, const std::vector<RankPlace>& places) {
+  if (!reports.any()) return;
+  json.add("workers", workerList(reports, places));
+  json.add("update_share", reports.shares());
+  std::vector<JsonObject> reached;
+  for (const LossReached& time : reports.reached()) {
+    JsonObject object;
+    object.add("loss", time.loss);
+    object.add("seconds", time.seconds);
+    reached.push_back(object);
+  }
+  json.add("time_to_loss", reached);
+}
+
 std::string textOf(const Summary& summary, const RunConfig& deck, const Partition& partition,
-                   const Grid& grid, const Counters& counters) {
+                   const Grid& grid, const Counters& counters, const WorkerReports& workers,
+                   const std::optional<MeasuredUse>& measured) {
   JsonObject json;
   json.add("strategy", nameOf(deck.strategy.kind));
   for (const auto& [key, value] : planOf(deck.strategy).facts(deck.strategy)) json.add(key, value);
@@ -126,6 +175,8 @@ std::string textOf(const Summary& summary, const RunConfig& deck, const Partitio
   json.add("bytes_evaluation", counters.evaluation);
   json.add("peak_device_bytes", counters.device);
   json.add("peak_rss_bytes", counters.resident);
+  addWorkers(json, workers, counters.places);
+  if (measured) addUses(json, expectedUse(summary.workers->forecast), *measured);
   if (summary.predicted && summary.measured) addCosts(json, *summary.predicted, *summary.measured);
   json.add("warnings", Log::warnings());
   json.add("provenance", provenanceObject(summary.provenance));
@@ -228,16 +279,26 @@ void writeParameters(const std::string& path, const RunFacts& facts, const Setup
   });
 }
 
+/// What workers have done that a forecast can be compared with: on rank 0, if there is one.
+std::optional<MeasuredUse> measuredWorkers(const Summary& summary, const Setup& setup,
+                                           const WorkerReports& workers) {
+  if (!summary.workers || !workers.any()) return {};
+  return measuredUse(workers.latest(), static_cast<std::int64_t>(setup.plans.sets.train.size()));
+}
+
 /// Gathers the counters of all ranks, prints the result and writes `path` (empty: no file). Collective;
 /// throws AgreedError if the file cannot be written.
-void finishSummary(const Summary& summary, const Setup& setup, const std::string& path) {
+void finishSummary(const Summary& summary, const Setup& setup, const Monitor& monitor,
+                   const std::string& path) {
   const Partition& partition = setup.plans.partition;
   const Counters counters(setup.grid);
+  const std::optional<MeasuredUse> measured = measuredWorkers(summary, setup, monitor.workers());
   show(summary, setup.config, partition, counters);
+  if (measured) Log::info(comparisonLine(expectedUse(summary.workers->forecast), *measured));
   collectively(setup.grid.world(), [&] {
     if (path.empty() || setup.grid.world().rank() != 0) return;
     OutputFile file(path);
-    file.write(textOf(summary, setup.config, partition, setup.grid, counters));
+    file.write(textOf(summary, setup.config, partition, setup.grid, counters, monitor.workers(), measured));
     file.commit();
   });
 }
@@ -248,7 +309,7 @@ void writeResults(const Summary& summary, const RunFacts& facts, const Setup& se
                   const RunDirectory& directory) {
   collectively(setup.grid.world(), [&] { monitor.flushHistory(); });
   if (directory.exists()) writeParameters(directory.file("parameters.h5"), facts, setup);
-  finishSummary(summary, setup, directory.file("summary.json"));
+  finishSummary(summary, setup, monitor, directory.file("summary.json"));
 }
 
 } // namespace partita

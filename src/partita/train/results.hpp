@@ -8,6 +8,7 @@
 #include "partita/train/monitor.hpp"
 #include "partita/train/run_directory.hpp"
 #include "partita/train/setup.hpp"
+#include "partita/train/worker_forecast.hpp"
 
 #include <optional>
 #include <string>
@@ -22,6 +23,7 @@ struct Summary {
   RunLength length;
   Provenance provenance;
   std::optional<StepCost> predicted, measured; ///< of a step, with `run/cluster`
+  std::optional<WorkerForecast> workers;       ///< the same of workers that are not in step
 };
 
 /// Completes the history of a finished run, writes `parameters.h5` and `summary.json` into its directory, if

@@ -1,6 +1,7 @@
 #include "partita/train/run_control.hpp"
 
 #include "partita/core/log.hpp"
+#include "partita/plan/strategy_plan.hpp"
 #include "partita/train/signals.hpp"
 
 #include <algorithm>
@@ -39,8 +40,38 @@ RunControl::RunControl(const Grid& grid, const RunConfig& config, const RunLengt
     : _grid(grid), _config(config), _length(length), _restart(restart), _directory(directory),
       _checkpointer(checkpointer), _time_limit(time_limit),
       _pace(mailbox, length.runStep(restart.start), walkers(grid, length), walks(grid, length)),
-      _agreement(mailbox, _pace, length.runStep(restart.start), length.total(),
-                 [this] { return newWishes(); }) {}
+      _kept_step(length.runStep(restart.start)) {
+  if (planOf(config.strategy).atOwnPace()) return;
+  _agreement.emplace(mailbox, _pace, _kept_step, length.total(), [this] { return newWishes(); });
+}
+
+std::vector<double> RunControl::keptNumbers() const {
+  return _restart.keeps_state ? _restart.found->numbers : std::vector<double>{};
+}
+
+bool RunControl::checkpointDue(std::int64_t run_step) const {
+  const std::int64_t every = _config.checkpoint.every;
+  if (every == 0) return false;
+  if (_agreement) return run_step % every == 0 || run_step == _length.total();
+  return run_step / every > _kept_step / every || run_step == _length.total();
+}
+
+bool RunControl::wantsMeeting(const Position& position) {
+  measure();
+  _own.add(newWishes());
+  const std::int64_t run_step = _length.runStep(position);
+  return _own.any() || (_directory.exists() && checkpointDue(run_step));
+}
+
+/// What any rank wishes, all do.
+Wishes RunControl::agreeAtMeeting() {
+  _own.add(newWishes());
+  Wishes agreed;
+  agreed.stop = _grid.world().maximum(_own.stop);
+  agreed.checkpoint = _grid.world().maximum(_own.checkpoint);
+  _own = {};
+  return agreed;
+}
 
 bool RunControl::restore(const ExecSpace& space, StageUpdater& updater) {
   return _restart.keeps_state && restoreUpdater(space, _restart, _config, _grid, updater);
@@ -97,17 +128,18 @@ bool RunControl::afterStep(const ExecSpace& space, const Position& position,
                            const std::vector<StageUpdater*>& updaters) {
   _restart.opened.reset(); // everything in it has been read
   _checkpointer.poll();
-  const std::int64_t run_step = _length.runStep(position), every = _config.checkpoint.every;
+  const std::int64_t run_step = _length.runStep(position);
   measure();
-  const Wishes agreed = _agreement.meet(run_step);
-  const bool last = run_step == _length.total(), due = every > 0 && (run_step % every == 0 || last),
-             stopped = agreed.stop != none, asked = agreed.checkpoint != 0;
+  const Wishes agreed = _agreement ? _agreement->meet(run_step) : agreeAtMeeting();
+  const bool due = checkpointDue(run_step), stopped = agreed.stop != none, asked = agreed.checkpoint != 0;
   // If the run begins at an earlier step than that of its checkpoint, a replacement should be written soon.
   const bool replaces =
       std::exchange(_first_step, false) && _restart.found && run_step <= _restart.found->run_step;
   if (asked) Signals::takeCheckpointRequest(); // a signal that has just arrived is answered as well
-  if (_directory.exists() && (due || stopped || replaces || asked))
+  if (_directory.exists() && (due || stopped || replaces || asked)) {
     _checkpointer.take(space, position, updaters);
+    _kept_step = run_step;
+  }
   if (!_directory.exists() && asked) Log::warning("no checkpoint was written: it needs a run directory (-d)");
   if (stopped) _stop_reason = reasonOf(agreed.stop);
   return stopped;
@@ -115,7 +147,7 @@ bool RunControl::afterStep(const ExecSpace& space, const Position& position,
 
 bool RunControl::finish() {
   _grid.world().barrier(); // until all have arrived, some may still be asked
-  _agreement.end();
+  if (_agreement) _agreement->end();
   const bool written = _checkpointer.finish();
   return _grid.world().maximum(std::int64_t{written ? 0 : 1}) == 0;
 }

@@ -6,6 +6,8 @@
 #include "partita/train/pace.hpp"
 #include "partita/train/restart.hpp"
 
+#include <optional>
+
 namespace partita {
 
 /// Decides between steps when a checkpoint is due, and when the run ends early because of a signal or its
@@ -19,6 +21,9 @@ class RunControl : public StepControl {
 
   void begin(StageUpdater& updater) override;
   bool restore(const ExecSpace& space, StageUpdater& updater) override;
+  bool wantsMeeting(const Position& position) override;
+  void keepNumbers(const std::vector<double>& numbers) override { _checkpointer.keepNumbers(numbers); }
+  std::vector<double> keptNumbers() const override;
   bool afterStep(const ExecSpace& space, const Position& position,
                  const std::vector<StageUpdater*>& updaters) override;
 
@@ -33,6 +38,8 @@ class RunControl : public StepControl {
   static StopCode codeOf(int signal);
 
   Wishes newWishes();
+  Wishes agreeAtMeeting();
+  bool checkpointDue(std::int64_t run_step) const;
   bool limitReached() const;
   void measure();
 
@@ -44,8 +51,10 @@ class RunControl : public StepControl {
   Checkpointer& _checkpointer;
   std::int64_t _time_limit;
   Pace _pace;
-  Agreement _agreement;
-  bool _first_step = true; ///< of this process
+  std::optional<Agreement> _agreement; ///< none: ranks at their own pace meet where their strategy calls them
+  Wishes _own;                         ///< of this rank for the next meeting, at their own pace
+  std::int64_t _kept_step;             ///< run step of the last checkpoint, or of the start
+  bool _first_step = true;             ///< of this process
   StopCode _reported_stop = none;
   Clock::time_point _checked, _measured = Clock::now();
   double _gap = 0.0; ///< s: duration of as many steps as take a quarter of a second, at least one

@@ -4,7 +4,9 @@
 #include "partita/config/user_error.hpp"
 #include "partita/config/write_deck.hpp"
 #include "partita/io/read_run_file.hpp"
+#include "partita/strategy/hogbatch/decisions.hpp"
 #include "partita/train/history.hpp"
+#include "partita/train/worker_reports.hpp"
 
 #include <algorithm>
 #include <array>
@@ -30,13 +32,16 @@ struct OwnFile {
   const char* name;
   const char* mark;
   bool result; ///< a result of a run, not only its settings
+  bool grows;  ///< a run that continues appends to it
 };
-constexpr std::array<OwnFile, 5> own_files{
-    {{"deck.toml", effective_deck_mark, false},
-     {"history.csv", history_mark, true},
-     {"summary.json", "{\n  \"strategy\": ", true},
-     {"trace.json", R"({"displayTimeUnit": "ms", "traceEvents": [)", true},
-     {"parameters.h5", hdf5_mark, true}}};
+constexpr std::array<OwnFile, 7> own_files{
+    {{"deck.toml", effective_deck_mark, false, false},
+     {"history.csv", history_mark, true, true},
+     {"workers.csv", workers_mark, true, true},
+     {"decisions.csv", decisions_mark, true, true},
+     {"summary.json", "{\n  \"strategy\": ", true, false},
+     {"trace.json", R"({"displayTimeUnit": "ms", "traceEvents": [)", true, false},
+     {"parameters.h5", hdf5_mark, true, false}}};
 
 bool exists(const std::string& path) {
   std::error_code ignored;
@@ -225,7 +230,7 @@ std::vector<std::string> setResultsAside(const std::string& run_directory, bool 
   std::vector<std::string> moved;
   for (const OwnFile& file : own_files) {
     const std::string path = run_directory + "/" + file.name;
-    const bool goes = file.result && (file.mark == history_mark ? history : others);
+    const bool goes = file.result && (file.grows ? history : others);
     if (goes && isOurs(run_directory, file) && saysSomething(path)) moved.push_back(setAside(path));
   }
   return moved;

@@ -8,6 +8,7 @@
 #include "partita/data/load_data.hpp"
 #include "partita/plan/network_plan.hpp"
 #include "partita/plan/strategy_plan.hpp"
+#include "partita/strategy/hogbatch/hogbatch.hpp"
 #include "partita/train/check_plans.hpp"
 
 #include <algorithm>
@@ -30,6 +31,7 @@ RunConfig forPurpose(RunConfig config, bool learns, const std::string& scratch) 
   OptimiserSection& optimiser = config.optimiser;
   if (!learns) optimiser.offload = Offload::none;
   if (!learns) config.strategy.parts = 1;
+  if (!learns) planOf(config.strategy).whenTrained(config.strategy);
   if (optimiser.offload_directory.empty()) optimiser.offload_directory = scratch;
   return config;
 }
@@ -94,6 +96,19 @@ Plans makePlans(const Communicator& world, const RunConfig& config, bool learns,
   }
 }
 
+std::unique_ptr<SharedWindow> makeWindow(const RunConfig& config, const Partition& partition,
+                                         const Grid& grid) {
+  const std::int64_t bytes = modelWindowBytes(config, partition);
+  return bytes == 0 ? nullptr : std::make_unique<SharedWindow>(grid.world(), bytes);
+}
+
+GivenMemory checkedMemory(const RunConfig& config, const Partition& partition, const Grid& grid,
+                          const SharedWindow* window) {
+  GivenMemory memory;
+  collectively(grid.world(), [&] { memory = memoryOfWorker(config, partition, grid, window); });
+  return memory;
+}
+
 /// Ends a job that will not end by itself. Reading the data may take any time: if some ranks read for
 /// minutes, the others only report it.
 std::unique_ptr<Watchdog> watchSetUp(const Communicator& world, const RunConfig& config) {
@@ -142,7 +157,9 @@ Setup::Setup(const Communicator& world, const RunConfig& deck, bool learns, cons
       watchdog(watchSetUp(world, config)), plans(makePlans(world, config, learns, trained, watchdog)),
       grid(world, plans.grid,
            chooseMessagePaths(config.run.device_aware_mpi, config.strategy.wire, config.run.precision)),
-      stages(makeLocalStages(config, plans.partition, grid, plans.sets.classes)) {
+      window(makeWindow(config, plans.partition, grid)),
+      stages(makeLocalStages(config, plans.partition, grid, plans.sets.classes,
+                             checkedMemory(config, plans.partition, grid, window.get()))) {
   world.barrier();  // watched, unlike the one at the watchdog's end
   watchdog.reset(); // only one may exist at a time
   watchdog = std::make_unique<Watchdog>(world, watchdogLimits(config, plans));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "partita/comm/shared_window.hpp"
 #include "partita/comm/watchdog.hpp"
 #include "partita/data/dataset.hpp"
 #include "partita/strategy/local_stage.hpp"
@@ -37,6 +38,7 @@ struct Setup {
   std::unique_ptr<Watchdog> watchdog; ///< first of set-up, then of the run
   Plans plans;
   Grid grid;
+  std::unique_ptr<SharedWindow> window; ///< for a model that ranks share; null: the strategy needs none
   std::vector<std::unique_ptr<LocalStage>> stages;
 
  private:

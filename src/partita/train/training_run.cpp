@@ -48,23 +48,23 @@ bool train(const ExecSpace& space, const RunContext& context) {
   return done;
 }
 
-/// Returns the floats of rank 0 on every rank.
-std::vector<float> broadcast(const Communicator& world, const std::vector<float>& own) {
-  const std::string bytes =
-      broadcast(world, std::string(reinterpret_cast<const char*>(own.data()), own.size() * sizeof(float)));
+/// Returns the floats of rank `root` on every rank.
+std::vector<float> broadcast(const Communicator& world, const std::vector<float>& own, int root) {
+  const std::string bytes = broadcast(
+      world, std::string(reinterpret_cast<const char*>(own.data()), own.size() * sizeof(float)), root);
   std::vector<float> values(bytes.size() / sizeof(float));
   std::memcpy(values.data(), bytes.data(), bytes.size());
   return values;
 }
 
-/// The same on every rank, as files require it; only rank 0 is sure to have the features.
+/// The same on every rank, as files require it; only the first rank of the grid is sure to have the features.
 RunFacts factsOf(const Communicator& world, const RunConfig& deck, const DataSets& sets,
-                 const Provenance& own) {
+                 const Provenance& own, int first) {
   RunFacts facts{writeDeck(deck),
                  sets.classes,
                  sets.shape,
-                 broadcast(world, sets.shift),
-                 broadcast(world, sets.scale),
+                 broadcast(world, sets.shift, first),
+                 broadcast(world, sets.scale, first),
                  sets.label_values,
                  {}};
   for (const auto& [name, value] : own) facts.provenance.emplace_back(name, broadcast(world, value));
@@ -102,7 +102,11 @@ Outcome trainDeck(const Communicator& world, const RunConfig& deck, const RunDir
   showPartition(config, plans.partition, setup.grid.plan(), deviceKind(setup.grid.paths()));
 
   std::optional<StepCost> predicted;
-  collectively(world, [&] { predicted = predictedCost(config, plans.sets, plans.partition, plans.grid); });
+  std::optional<WorkerForecast> workers;
+  collectively(world, [&] {
+    predicted = predictedCost(config, plans.sets, plans.partition, plans.grid);
+    workers = predictedWorkers(config, plans.sets, plans.grid);
+  });
   const RunLength length = planRunLength(config, plans.sets.train.size());
   Restart restart;
   collectively(world, [&] {
@@ -121,13 +125,14 @@ Outcome trainDeck(const Communicator& world, const RunConfig& deck, const RunDir
   Mailbox mailbox(world);
   std::unique_ptr<Monitor> listener;
   collectively(world, [&] {
-    listener = std::make_unique<Monitor>(config, plans.partition, setup.grid, mailbox,
-                                         directory.file("history.csv"), plans.sets.classes, length,
-                                         Monitor::Start{restart.start, restart.elapsed()});
+    listener =
+        std::make_unique<Monitor>(config, plans.partition, setup.grid, mailbox, directory.file("history.csv"),
+                                  directory.file("workers.csv"), plans.sets.classes, length,
+                                  Monitor::Start{restart.start, restart.elapsed()});
   });
   Monitor& monitor = *listener;
   TrainingClock clock(restart.spent());
-  const RunFacts facts = factsOf(world, deck, plans.sets, provenance);
+  const RunFacts facts = factsOf(world, deck, plans.sets, provenance, plans.grid.first_rank);
   Checkpointer checkpointer({config, plans.partition, setup.grid, setup.stages, length, clock, monitor,
                              directory, facts, static_cast<std::int64_t>(plans.sets.train.size())},
                             MpiEnvironment::threadsMayCall());
@@ -135,9 +140,20 @@ Outcome trainDeck(const Communicator& world, const RunConfig& deck, const RunDir
                      options.time_limit_seconds);
   std::unique_ptr<ScheduleTrace> trace;
   if (config.run.trace > 0) trace = std::make_unique<ScheduleTrace>(setup.grid);
-  const RunContext context{
-      config,  plans.partition, setup.grid, plans.sets,    setup.stages,        monitor,
-      control, clock,           length,     restart.start, directory.scratch(), trace.get()};
+  const RunContext context{config,
+                           plans.partition,
+                           setup.grid,
+                           plans.sets,
+                           setup.stages,
+                           monitor,
+                           control,
+                           clock,
+                           length,
+                           restart.start,
+                           directory.scratch(),
+                           setup.window.get(),
+                           config.run.decisions && directory.exists() ? directory.file("decisions.csv") : "",
+                           trace.get()};
   const double before = clock.times().training;
   const bool done = train(space, context);
   const std::int64_t taken = length.total() - first;
@@ -155,12 +171,14 @@ Outcome trainDeck(const Communicator& world, const RunConfig& deck, const RunDir
 
   Summary summary;
   summary.evaluation = evaluateJoined(space, config, setup.grid, setup.stages, plans.sets, plans.sets.test);
-  summary.parameters_hash = hashParameters(setup.grid, setup.stagePointers<const Stage*>());
+  summary.parameters_hash = broadcast(world, hashParameters(setup.grid, setup.stagePointers<const Stage*>()),
+                                      plans.grid.first_rank);
   summary.times = clock.times();
   summary.length = length;
   summary.provenance = provenance;
   summary.predicted = predicted;
   summary.measured = measured;
+  summary.workers = workers;
   try {
     writeResults(summary, facts, setup, monitor, directory);
   } catch (const AgreedError& error) { // at this point the disk is at fault, not the deck

@@ -5,7 +5,6 @@
 #include "partita/plan/run_length.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 namespace partita {
 
@@ -93,17 +92,15 @@ void PipelineTraining::step(const ExecSpace& space, BatchReader& reader, const P
   StepPartners partners{_context.grid.world()};
   // A network that one rank has is clipped on the device without waiting.
   if (!alone) partners.squares = [this](const ExecSpace& on) { return squaresOfAll(on); };
-  const std::optional<double> squares = takeStep(space, _updaters, partners, [&] {
+  takeStep(space, _updaters, partners, [&] {
     _work->begin(reader, static_cast<std::uint64_t>(_context.length.runStep(position) - 1));
     _engine->runBatch(space);
   });
-  if (reports && _context.stages.back()->last()) report(space, position, squares);
+  if (reports && _context.stages.back()->last()) report(space, position);
 }
 
-void PipelineTraining::report(const ExecSpace& space, const Position& position,
-                              const std::optional<double>& squares) {
+void PipelineTraining::report(const ExecSpace& space, const Position& position) {
   StepReport report = _updaters.back()->report(space, _number, _context.partition.joint.flops);
-  if (squares) report.gradient_norm = std::sqrt(*squares);
   report.run_step = _context.length.runStep(position);
   if (_context.grid.speaks()) _context.observer.onStep(report);
 }

@@ -6,9 +6,8 @@
 
 namespace partita {
 
-namespace {}
-
-/// The finished stage is on this rank: its outputs are computed on demand.
+/// The finished stage is on this rank: its outputs are computed on demand. What its parts send each other
+/// meanwhile does not count as training.
 class FrozenStream::MadeSegments : public FrozenStream::Segments {
  public:
   MadeSegments(LocalStage& finished, std::unique_ptr<BatchReader> reader)
@@ -16,7 +15,11 @@ class FrozenStream::MadeSegments : public FrozenStream::Segments {
   Matrix next(const ExecSpace& space) override {
     Pass pass;
     pass.training = false;
-    return _finished.forwardJoined(space, pass, _reader->next(space).features);
+    const Matrix in = _reader->next(space).features;
+    _finished.countTraffic(false);
+    const Matrix out = _finished.forwardJoined(space, pass, in);
+    _finished.countTraffic(true);
+    return out;
   }
 
  private:

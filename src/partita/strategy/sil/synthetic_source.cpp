@@ -3,7 +3,7 @@
 #include "partita/core/loops.hpp"
 #include "partita/core/random.hpp"
 #include "partita/core/region.hpp"
-#include "partita/nn/gemm.hpp"
+#include "partita/kernels/products.hpp"
 #include "partita/nn/softmax.hpp"
 
 namespace partita {

@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""Plots a run of workers of unequal speed, or several runs over each other.
+
+Reads history.csv and workers.csv of RUNDIR, which `partita train DECK -d RUNDIR` writes with strategy/kind 'hogbatch',
+and draws the loss against time, the batches of the workers, and their shares in the updates. The picture goes to
+RUNDIR/workers.png. More runs, of any strategy, only add their loss; --output then says where the picture goes."""
+
+import argparse
+import csv
+import os
+import sys
+
+
+def fail(message):
+    sys.exit(f"plot_workers.py: {message}")
+
+
+def rows_of(folder, name):
+    path = os.path.join(folder, name)
+    try:
+        with open(path, newline="", encoding="utf-8") as file:
+            return list(csv.DictReader(file))
+    except OSError as error:
+        fail(f"{path}: {error.strerror}; name the folder given to `partita train -d`")
+
+
+def numbers(rows, *columns):
+    """Points of these columns; rows that a killed run has left incomplete are skipped."""
+    points = []
+    for row in rows:
+        try:
+            points.append(tuple(float(row[column]) for column in columns))
+        except (KeyError, TypeError, ValueError):
+            continue
+    return points
+
+
+def losses(folder):
+    """Points (time, loss): of the evaluations, or of the training if there are fewer than two."""
+    rows = rows_of(folder, "history.csv")
+    evaluated = numbers([row for row in rows if row.get("event") == "evaluation"], "time_s", "loss")
+    trained = numbers([row for row in rows if row.get("event") == "step"], "time_s", "loss")
+    return evaluated if len(evaluated) > 1 else trained
+
+
+def by_rank(folder):
+    """The rows of each worker, by rank."""
+    workers = {}
+    for row in rows_of(folder, "workers.csv"):
+        if row.get("rank"):
+            workers.setdefault(int(row["rank"]), []).append(row)
+    if not workers:
+        fail(f"{folder}/workers.csv: has no rows of workers")
+    return workers
+
+
+def draw(folders, output):
+    try:
+        import matplotlib
+    except ImportError:
+        fail("matplotlib is missing: install python3-matplotlib, or pip install matplotlib")
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    plt.rcParams.update({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
+                         "grid.alpha": 0.25, "grid.linewidth": 0.6, "legend.frameon": False})
+    figure, (loss, batches, shares) = plt.subplots(3, 1, sharex=True, figsize=(7, 8.5), constrained_layout=True,
+                                                   gridspec_kw={"height_ratios": (3, 2, 2)})
+    for folder in folders:
+        points = losses(folder)
+        if points:
+            loss.plot(*zip(*points), marker="o", markersize=3, label=os.path.basename(os.path.abspath(folder)))
+    for rank, rows in sorted(by_rank(folders[0]).items()):
+        label = f"rank {rank}, {rows[0]['role']}"
+        batches.step(*zip(*numbers(rows, "time_s", "batch")), where="post", label=label)
+        shares.plot(*zip(*numbers(rows, "time_s", "update_share")), label=label)
+    loss.set_ylabel("loss")
+    batches.set_ylabel("batch (samples)")
+    batches.set_yscale("log", base=2)
+    shares.set_ylabel("share in the updates")
+    shares.set_ylim(0, 1)
+    shares.set_xlabel("time (s)")
+    for axes in (loss, shares):
+        axes.legend()
+    figure.align_ylabels()
+    try:
+        figure.savefig(output, dpi=150)
+    except (OSError, ValueError) as error:
+        fail(f"{output}: {error}")
+    print(output)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", metavar="RUNDIR", nargs="+", help="folder of a run")
+    parser.add_argument("-o", "--output", metavar="FILE", help="picture to write; its extension determines the format")
+    arguments = parser.parse_args()
+    if len(arguments.runs) > 1 and not arguments.output:
+        fail("several runs need --output, the picture to write")
+    draw(arguments.runs, arguments.output or os.path.join(arguments.runs[0], "workers.png"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,12 @@
+#pragma once
+
+namespace partita {
+
+/// How the batch sizes of asynchronous workers change: not at all; by a factor, so that the numbers of
+/// updates stay close (Hogbatch); by a constant after each round (Adaptive SGD); in step, by measured speed.
+enum class WorkerRule { fixed, adaptive, proportional, synchronous };
+
+/// What happens to an update whose parameters have changed since they were read.
+enum class StalenessRule { none, scale, ringmaster };
+
+} // namespace partita

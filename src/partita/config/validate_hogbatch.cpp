@@ -1,0 +1,67 @@
+#include "partita/config/validate_hogbatch.hpp"
+
+#include "partita/config/names.hpp"
+
+#include <string>
+
+namespace partita {
+
+namespace {
+
+/// A result is added to a model that others change meanwhile: there is no state that belongs to it.
+void validateUpdates(const RunConfig& c, Diagnostics& d) {
+  const std::string kind = "strategy/kind";
+  d.check(c.optimiser.kind == OptimiserKind::sgd, {"optimiser/kind", kind},
+          "'hogbatch' needs kind 'sgd', not '" + nameOf(c.optimiser.kind) + "'");
+  d.check(c.optimiser.kind != OptimiserKind::sgd || c.optimiser.momentum == 0, {"optimiser/momentum", kind},
+          "'hogbatch' needs momentum 0: updates that come late act as momentum already");
+  d.check(c.optimiser.clip_norm == 0, {"optimiser/clip_norm", kind}, "'hogbatch' does not clip (allowed 0)");
+  d.check(c.run.precision == Precision::single, {"run/precision", kind},
+          "'hogbatch' needs precision 'float', not '" + nameOf(c.run.precision) + "'");
+  d.check(c.strategy.wire == Precision::single, {"strategy/wire", kind},
+          "'hogbatch' needs wire 'float', not '" + nameOf(c.strategy.wire) + "'");
+}
+
+void validateBounds(const RunConfig& c, bool shared, Diagnostics& d) {
+  const HogbatchSection& s = c.strategy.hogbatch;
+  const HogbatchSection::Bounds bounds = s.bounds(shared, c.training.batch);
+  const std::string lower = shared && s.lower_shared > 0 ? "strategy/lower_shared" : "strategy/lower",
+                    upper = shared && s.upper_shared > 0 ? "strategy/upper_shared" : "strategy/upper",
+                    start = shared && s.batch_shared > 0 ? "strategy/batch_shared" : "training/batch";
+  d.check(bounds.lower <= bounds.upper, {lower, upper},
+          std::to_string(bounds.lower) + " is above the upper bound, " + std::to_string(bounds.upper));
+  if (bounds.lower > bounds.upper) return;
+  d.check(bounds.lower <= bounds.start && bounds.start <= bounds.upper, {start, lower, upper},
+          "the first batch of a " + std::string(shared ? "shared" : "replica") + " worker, " +
+              std::to_string(bounds.start) + ", is not between " + lower + " and " + upper + " (allowed " +
+              std::to_string(bounds.lower) + " to " + std::to_string(bounds.upper) + ")");
+}
+
+void validateRule(const RunConfig& c, Diagnostics& d) {
+  const HogbatchSection& s = c.strategy.hogbatch;
+  if (s.movesBatches()) {
+    validateBounds(c, false, d);
+    if (s.shared_workers > 0 && (s.lower_shared > 0 || s.upper_shared > 0 || s.batch_shared > 0))
+      validateBounds(c, true, d);
+  }
+  if (s.rule != WorkerRule::synchronous) return;
+  d.check(s.staleness == StalenessRule::none, {"strategy/staleness", "strategy/rule"},
+          "no update is late with rule 'synchronous' (allowed 'none')");
+  d.check(!s.tolerate, {"strategy/tolerate", "strategy/rule"},
+          "all workers take a step together with rule 'synchronous' (allowed false)");
+  d.check(s.merge == ReplicaMerge::delta, {"strategy/merge", "strategy/rule"},
+          "rule 'synchronous' adds the parts of a gradient (allowed 'delta')");
+}
+
+} // namespace
+
+void validateHogbatch(const RunConfig& c, Diagnostics& d) {
+  const bool runs = c.strategy.kind == StrategyKind::hogbatch;
+  d.check(runs || !c.run.decisions, {"run/decisions", "strategy/kind"},
+          "needs kind 'hogbatch', not '" + nameOf(c.strategy.kind) + "'");
+  if (!runs) return;
+  validateUpdates(c, d);
+  validateRule(c, d);
+}
+
+} // namespace partita

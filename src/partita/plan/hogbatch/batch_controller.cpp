@@ -1,0 +1,163 @@
+#include "partita/plan/hogbatch/batch_controller.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <stdexcept>
+
+namespace partita {
+
+namespace {
+
+constexpr std::int64_t round_batches = 16;
+
+void checkRules(const BatchRules& rules) {
+  if (!(rules.factor > 1.0)) throw std::logic_error("sizes of batches change by a factor above 1");
+  if (!(rules.beta > 0.0) || rules.beta > 1.0) throw std::logic_error("beta is above 0 and at most 1");
+  if (rules.round < 0 || rules.step < 0 || rules.batch < 0)
+    throw std::logic_error("a negative number of examples");
+}
+
+void checkGroup(const WorkerGroup& group) {
+  if (group.lanes < 1) throw std::logic_error("a group of workers without lanes");
+  if (group.lower < 1 || group.start < group.lower || group.upper < group.start)
+    throw std::logic_error("sizes of batches need 1 <= lower <= start <= upper");
+}
+
+} // namespace
+
+BatchController::BatchController(const BatchRules& rules, const std::vector<WorkerGroup>& groups)
+    : _rules(rules), _groups(groups), _states(groups.size()) {
+  if (groups.empty()) throw std::logic_error("no workers");
+  checkRules(rules);
+  std::int64_t first_batches = 0;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    checkGroup(groups[i]);
+    _states[i].size = groups[i].start;
+    _states[i].lanes = groups[i].lanes;
+    _states[i].weight = 1.0 / static_cast<double>(groups.size());
+    first_batches += groups[i].start * groups[i].lanes;
+  }
+  if (_rules.round == 0) _rules.round = round_batches * first_batches;
+  if (_rules.batch == 0) _rules.batch = first_batches;
+  if (_rules.rule == WorkerRule::synchronous) setSpeeds(std::vector<double>(groups.size(), 1.0));
+}
+
+std::int64_t BatchController::batch(std::size_t group, std::int64_t lanes) const {
+  return _rules.rule == WorkerRule::synchronous ? size(group) : size(group) * lanes;
+}
+
+void BatchController::finished(std::size_t group, std::int64_t lanes, std::int64_t updates,
+                               std::int64_t examples, double seconds) {
+  GroupState& state = _states.at(group);
+  const bool shared = _groups[group].role == WorkerRole::shared;
+  const double counted = (shared ? _rules.beta : 1.0) * static_cast<double>(updates);
+  state.updates += counted;
+  state.round_updates += counted;
+  state.round_examples += static_cast<double>(examples);
+  state.timed_examples += static_cast<double>(examples);
+  state.timed_seconds += seconds;
+  state.lanes_done += lanes;
+  if (state.lanes_done < state.lanes) return; // the other workers of the group have not ended theirs
+  state.lanes_done -= std::max<std::int64_t>(state.lanes, 1);
+  if (_rules.rule == WorkerRule::adaptive) adapt(group);
+  if (_rules.rule == WorkerRule::proportional) endRound();
+}
+
+void BatchController::lose(std::size_t group, std::int64_t lanes) {
+  GroupState& state = _states.at(group);
+  state.lanes = std::max<std::int64_t>(0, state.lanes - lanes);
+  state.lanes_done = std::max<std::int64_t>(0, std::min(state.lanes_done, state.lanes - 1));
+}
+
+double BatchController::share(std::size_t group) const {
+  double sum = 0.0;
+  for (const GroupState& state : _states) sum += state.updates;
+  return sum > 0.0 ? _states.at(group).updates / sum : 0.0;
+}
+
+std::int64_t BatchController::clamped(std::size_t group, std::int64_t size) const {
+  return std::max(_groups[group].lower, std::min(size, _groups[group].upper));
+}
+
+/// Ahead of all others: larger batches, hence fewer updates; behind all others: smaller ones.
+void BatchController::adapt(std::size_t group) {
+  double least = std::numeric_limits<double>::infinity(), most = -least;
+  for (std::size_t other = 0; other < _states.size(); ++other) {
+    if (other == group || !isActive(other)) continue;
+    least = std::min(least, _states[other].updates);
+    most = std::max(most, _states[other].updates);
+  }
+  if (most < least) return; // alone
+  GroupState& state = _states[group];
+  const auto size = static_cast<double>(state.size);
+  if (state.updates < least)
+    state.size = clamped(group, std::min(state.size - 1, static_cast<std::int64_t>(size / _rules.factor)));
+  else if (state.updates > most)
+    state.size =
+        clamped(group, static_cast<std::int64_t>(std::min(std::max(size + 1.0, size * _rules.factor),
+                                                          static_cast<double>(_groups[group].upper))));
+}
+
+/// Groups with more than their part of the updates get larger batches, those with less smaller ones.
+void BatchController::endRound() {
+  double examples = 0.0, updates = 0.0, active = 0.0;
+  for (std::size_t i = 0; i < _states.size(); ++i) {
+    examples += _states[i].round_examples;
+    if (!isActive(i)) continue;
+    updates += _states[i].round_updates;
+    active += 1.0;
+  }
+  if (examples < static_cast<double>(_rules.round) || !(updates > 0.0)) return;
+  for (std::size_t i = 0; i < _states.size(); ++i) {
+    GroupState& state = _states[i];
+    const std::int64_t step = _rules.step > 0 ? _rules.step : _groups[i].lower;
+    state.weight = isActive(i) ? state.round_updates / updates : 0.0;
+    if (state.weight * active > 1.0) state.size = clamped(i, state.size + step);
+    if (state.weight * active < 1.0) state.size = clamped(i, state.size - step);
+    state.round_updates = state.round_examples = 0.0;
+  }
+}
+
+std::vector<std::int64_t> BatchController::split(std::int64_t examples) const {
+  std::vector<double> weights;
+  std::vector<std::int64_t> none, all;
+  for (std::size_t i = 0; i < _states.size(); ++i) {
+    weights.push_back(isActive(i) ? static_cast<double>(_states[i].size) : 0.0);
+    none.push_back(0);
+    all.push_back(isActive(i) ? examples : 0);
+  }
+  return proportionalSplit(examples, weights, none, all);
+}
+
+void BatchController::setSpeeds(const std::vector<double>& speeds) {
+  if (speeds.size() != _states.size()) throw std::logic_error("speeds of other workers");
+  std::vector<std::int64_t> lower, upper;
+  for (std::size_t i = 0; i < _states.size(); ++i) {
+    lower.push_back(isActive(i) ? _groups[i].lower * _states[i].lanes : 0);
+    upper.push_back(isActive(i) ? _groups[i].upper * _states[i].lanes : 0);
+  }
+  const std::vector<std::int64_t> parts = proportionalSplit(_rules.batch, speeds, lower, upper);
+  for (std::size_t i = 0; i < _states.size(); ++i) _states[i].size = parts[i];
+}
+
+void BatchController::resplit() {
+  std::vector<double> speeds;
+  for (std::size_t i = 0; i < _states.size(); ++i) {
+    const GroupState& state = _states[i];
+    const bool timed = state.timed_examples > 0.0 && state.timed_seconds > 0.0;
+    if (isActive(i) && !timed) return;
+    speeds.push_back(isActive(i) ? state.timed_examples / state.timed_seconds : 0.0);
+  }
+  setSpeeds(speeds);
+  for (GroupState& state : _states) {
+    state.timed_examples *= 0.5;
+    state.timed_seconds *= 0.5;
+  }
+}
+
+void BatchController::restore(const std::vector<GroupState>& states) {
+  if (states.size() != _states.size()) throw std::logic_error("the state of other workers");
+  _states = states;
+}
+
+} // namespace partita

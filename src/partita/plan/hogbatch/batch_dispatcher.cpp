@@ -1,0 +1,94 @@
+#include "partita/plan/hogbatch/batch_dispatcher.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace partita {
+
+namespace {
+
+std::int64_t examplesIn(const std::vector<ExampleRange>& ranges) {
+  std::int64_t sum = 0;
+  for (const ExampleRange& range : ranges) sum += range.count;
+  return sum;
+}
+
+/// Do the ranges lie before `end`, without common examples?
+bool areApart(std::vector<ExampleRange> ranges, std::int64_t end) {
+  std::sort(ranges.begin(), ranges.end(),
+            [](const ExampleRange& a, const ExampleRange& b) { return a.first < b.first; });
+  std::int64_t free = 0;
+  for (const ExampleRange& range : ranges) {
+    if (range.first < free || range.count < 1) return false;
+    free = range.first + range.count;
+  }
+  return free <= end;
+}
+
+} // namespace
+
+BatchDispatcher::BatchDispatcher(std::int64_t examples, std::size_t workers)
+    : _examples(examples), _outstanding(workers) {
+  if (examples < 1) throw std::logic_error("an epoch without examples");
+}
+
+std::optional<ExampleRange> BatchDispatcher::next(std::size_t worker, std::int64_t count) {
+  if (_outstanding.at(worker)) throw std::logic_error("a worker with two batches");
+  if (count < 1) throw std::logic_error("a batch without examples");
+  if (drained()) return std::nullopt;
+  ExampleRange range;
+  if (_state.pending.empty()) {
+    range = {_state.cursor, std::min(count, _examples - _state.cursor)};
+    _state.cursor += range.count;
+  } else {
+    ExampleRange& oldest = _state.pending.front();
+    range = {oldest.first, std::min(count, oldest.count)};
+    oldest = {oldest.first + range.count, oldest.count - range.count};
+    if (oldest.count == 0) _state.pending.erase(_state.pending.begin());
+  }
+  _outstanding[worker] = range;
+  return range;
+}
+
+void BatchDispatcher::finished(std::size_t worker) {
+  if (!_outstanding.at(worker)) throw std::logic_error("a worker without a batch has ended one");
+  _state.finished += _outstanding[worker]->count;
+  _outstanding[worker].reset();
+}
+
+void BatchDispatcher::giveBack(std::size_t worker) {
+  if (!_outstanding.at(worker)) return;
+  _state.pending.push_back(*_outstanding[worker]);
+  _outstanding[worker].reset();
+}
+
+std::int64_t BatchDispatcher::outstandingBatches() const {
+  return std::count_if(_outstanding.begin(), _outstanding.end(),
+                       [](const std::optional<ExampleRange>& range) { return range.has_value(); });
+}
+
+std::int64_t BatchDispatcher::remaining() const {
+  return _examples - _state.cursor + examplesIn(_state.pending);
+}
+
+void BatchDispatcher::startEpoch() {
+  if (!epochDone()) throw std::logic_error("an epoch starts before the end of the last one");
+  _state = {};
+}
+
+DispatcherState BatchDispatcher::state() const {
+  DispatcherState state = _state;
+  for (const std::optional<ExampleRange>& range : _outstanding)
+    if (range) state.pending.push_back(*range);
+  return state;
+}
+
+void BatchDispatcher::restore(const DispatcherState& state) {
+  const bool fits = state.cursor >= 0 && state.cursor <= _examples && areApart(state.pending, state.cursor) &&
+                    state.finished + examplesIn(state.pending) == state.cursor;
+  if (!fits) throw std::logic_error("the state of another epoch");
+  _state = state;
+  std::fill(_outstanding.begin(), _outstanding.end(), std::nullopt);
+}
+
+} // namespace partita

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace partita {
+
+/// Consecutive positions in the order of an epoch.
+struct ExampleRange {
+  std::int64_t first = 0, count = 0;
+  bool operator==(const ExampleRange& other) const { return first == other.first && count == other.count; }
+};
+
+/// Where an epoch is. Plain numbers, which a checkpoint can keep.
+struct DispatcherState {
+  std::int64_t cursor = 0;           ///< first example that nobody has got yet
+  std::int64_t finished = 0;         ///< examples of ended batches
+  std::vector<ExampleRange> pending; ///< before the cursor, but not ended: to be handed out again
+};
+
+/// Hands out the examples of an epoch, each once: a worker has at most one batch, and the batch of a worker
+/// that is lost goes to others.
+class BatchDispatcher {
+ public:
+  /// The first epoch starts at once.
+  BatchDispatcher(std::int64_t examples, std::size_t workers);
+
+  /// The next batch of an idle worker: `count` examples, or those that are left of the epoch or of a batch
+  /// that was given back. Empty if all examples are handed out; the worker may get some later, if another is
+  /// lost. Throws std::logic_error if the worker has a batch, or for less than one example.
+  std::optional<ExampleRange> next(std::size_t worker, std::int64_t count);
+  /// The worker has ended its batch. Throws std::logic_error if it has none.
+  void finished(std::size_t worker);
+  /// The worker will not end its batch, if it has one: others get it.
+  void giveBack(std::size_t worker);
+
+  std::optional<ExampleRange> outstanding(std::size_t worker) const { return _outstanding.at(worker); }
+  std::int64_t outstandingBatches() const;
+  std::int64_t examples() const { return _examples; }
+  /// Examples of the epoch that no worker has now or has ended.
+  std::int64_t remaining() const;
+  /// Are all examples handed out? Some may still come back.
+  bool drained() const { return remaining() == 0; }
+  /// Has each example been in a batch that has ended?
+  bool epochDone() const { return _state.finished == _examples; }
+  /// Throws std::logic_error before the end of the current one.
+  void startEpoch();
+
+  /// With outstanding batches among the pending ones: their updates are not in the parameters yet.
+  DispatcherState state() const;
+  /// Continues an epoch of as many examples, in which no worker has a batch. Throws std::logic_error if the
+  /// numbers do not add up.
+  void restore(const DispatcherState& state);
+
+ private:
+  std::int64_t _examples;
+  DispatcherState _state; ///< pending: given back
+  std::vector<std::optional<ExampleRange>> _outstanding;
+};
+
+} // namespace partita

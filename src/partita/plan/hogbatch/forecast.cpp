@@ -1,0 +1,156 @@
+#include "partita/plan/hogbatch/forecast.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace partita {
+
+template <>
+const std::vector<std::string>& namesOf<WorkerUse>() {
+  static const std::vector<std::string> names{"asynchronous", "synchronous", "alone"};
+  return names;
+}
+
+const UseForecast& HogbatchForecast::of(WorkerUse use) const {
+  if (use == WorkerUse::synchronous) return synchronous;
+  return use == WorkerUse::alone ? alone : asynchronous;
+}
+
+namespace {
+
+constexpr double finer = 1.02; ///< between two sizes that are tried
+
+/// Whole epochs, or parts of a long one, until sizes have settled.
+Course settledCourse(WorkerMix mix) {
+  constexpr std::int64_t most_examples = 2000000, enough_batches = 20000, most_epochs = 20;
+  mix.examples = std::min(mix.examples, most_examples);
+  const Course one = playCourse(mix, 1);
+  std::int64_t batches = 1;
+  for (const WorkerCourse& worker : one.workers) batches += worker.batches;
+  const std::int64_t epochs = std::min(enough_batches / batches + 1, most_epochs);
+  return epochs > 1 ? playCourse(mix, epochs) : one;
+}
+
+UseForecast useOf(const Course& course) {
+  UseForecast use;
+  use.examples_per_second = course.examplesPerSecond();
+  use.progress_per_second = course.progressPerSecond();
+  for (const WorkerCourse& worker : course.workers)
+    use.batches.push_back(static_cast<double>(worker.batch_last));
+  return use;
+}
+
+double largestBatch(const WorkerMix& mix, std::size_t worker) {
+  const WorkerSpeed& speed = mix.workers[worker];
+  return static_cast<double>(mix.groups[speed.group].upper * speed.lanes);
+}
+
+} // namespace
+
+UseForecast forecastAlone(const WorkerMix& mix, std::size_t group) {
+  const WorkerGroup& bounds = mix.groups[group];
+  const double upper = static_cast<double>(bounds.upper), reference = mix.rate.reference,
+               counted = bounds.role == WorkerRole::shared ? mix.rules.beta : 1.0;
+  UseForecast best;
+  const auto consider = [&](double size) {
+    UseForecast use;
+    for (const WorkerSpeed& worker : mix.workers) {
+      const auto lanes = worker.group == group ? static_cast<double>(worker.lanes) : 0.0;
+      const double per_second = 1.0 / worker.seconds(lanes * size);
+      use.batches.push_back(lanes * size);
+      if (lanes == 0.0) continue;
+      use.examples_per_second += lanes * size * per_second;
+      use.progress_per_second += counted * lanes * mix.rate.factor(size) * per_second;
+    }
+    if (use.progress_per_second > best.progress_per_second * (1.0 + 1e-9)) best = use;
+  };
+  auto size = static_cast<double>(bounds.lower);
+  while (size < upper) {
+    consider(size);
+    size = std::max(size + 1.0, std::floor(size * finer));
+  }
+  consider(upper);
+  if (reference >= static_cast<double>(bounds.lower) && reference <= upper) consider(reference);
+  return best;
+}
+
+namespace {
+
+/// A step of this length in which each worker computes as much as it can.
+UseForecast stepOfLength(const WorkerMix& mix, double seconds) {
+  UseForecast step;
+  double examples = 0.0;
+  step.batches.reserve(mix.workers.size());
+  for (std::size_t i = 0; i < mix.workers.size(); ++i) {
+    const WorkerSpeed& worker = mix.workers[i];
+    const double fits = std::floor((seconds - worker.overhead) * worker.speed * (1.0 + 1e-12));
+    step.batches.push_back(std::clamp(fits, 0.0, largestBatch(mix, i)));
+    examples += step.batches.back();
+  }
+  step.examples_per_second = examples / seconds;
+  step.progress_per_second = examples > 0.0 ? mix.rate.factor(examples) / seconds : 0.0;
+  return step;
+}
+
+} // namespace
+
+UseForecast forecastInStep(const WorkerMix& mix) {
+  double shortest = 0.0, longest = 0.0;
+  for (std::size_t i = 0; i < mix.workers.size(); ++i) {
+    const double one = mix.workers[i].seconds(1.0), all = mix.workers[i].seconds(largestBatch(mix, i));
+    shortest = i == 0 ? one : std::min(shortest, one);
+    longest = std::max(longest, all);
+  }
+  UseForecast best;
+  double seconds = shortest;
+  while (seconds < longest * finer) {
+    const UseForecast step = stepOfLength(mix, seconds);
+    if (step.progress_per_second > best.progress_per_second) best = step;
+    seconds *= finer;
+  }
+  return best;
+}
+
+HogbatchForecast forecastOf(const WorkerMix& asked) {
+  constexpr double worth_it = 1.05;
+  WorkerMix mix = asked;
+  if (mix.rate.reference == 0.0) mix.rate = {1.0, 0.0};
+  HogbatchForecast forecast;
+  forecast.course = settledCourse(mix);
+  forecast.epoch_seconds = static_cast<double>(mix.examples) / forecast.course.examplesPerSecond();
+  const bool in_step = mix.rules.rule == WorkerRule::synchronous;
+  WorkerMix other = mix;
+  other.rules.rule = WorkerRule::adaptive;
+  forecast.asynchronous = useOf(in_step ? settledCourse(other) : forecast.course);
+  other.rules.rule = WorkerRule::fixed;
+  const double fixed = settledCourse(other).examplesPerSecond();
+  forecast.price_of_balance = fixed / forecast.asynchronous.examples_per_second;
+  forecast.synchronous = in_step ? useOf(forecast.course) : forecastInStep(mix);
+  for (std::size_t group = 0; group < mix.groups.size(); ++group) {
+    const UseForecast alone = forecastAlone(mix, group);
+    if (group == 0 || alone.progress_per_second > forecast.alone.progress_per_second) forecast.alone = alone;
+  }
+  forecast.best = in_step ? WorkerUse::synchronous : WorkerUse::asynchronous;
+  const double own = forecast.course.progressPerSecond();
+  for (const WorkerUse use : {WorkerUse::alone, WorkerUse::synchronous, WorkerUse::asynchronous}) {
+    const double gain = forecast.of(use).progress_per_second / own;
+    if (gain < worth_it || gain <= forecast.gain) continue;
+    forecast.best = use;
+    forecast.gain = gain;
+  }
+  return forecast;
+}
+
+MeasuredUse expectedUse(const HogbatchForecast& forecast) {
+  MeasuredUse use;
+  double updates = 0.0;
+  for (const WorkerCourse& worker : forecast.course.workers) updates += static_cast<double>(worker.updates);
+  for (const WorkerCourse& worker : forecast.course.workers)
+    use.shares.push_back(static_cast<double>(worker.updates) / std::max(1.0, updates));
+  use.examples_per_second = forecast.course.examplesPerSecond();
+  use.staleness_mean = forecast.course.stalenessMean();
+  use.epoch_seconds = forecast.epoch_seconds;
+  return use;
+}
+
+} // namespace partita

@@ -1,0 +1,184 @@
+#include "partita/plan/hogbatch/virtual_clock.hpp"
+
+#include "partita/plan/hogbatch/batch_dispatcher.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <queue>
+#include <utility>
+
+namespace partita {
+
+double WorkerCourse::stalenessMean() const {
+  const std::int64_t computed = updates + dropped;
+  return computed > 0 ? staleness_sum / static_cast<double>(computed) : 0.0;
+}
+
+double Course::stalenessMean() const {
+  WorkerCourse all;
+  for (const WorkerCourse& worker : workers) {
+    all.updates += worker.updates;
+    all.dropped += worker.dropped;
+    all.staleness_sum += worker.staleness_sum;
+  }
+  return all.stalenessMean();
+}
+
+std::int64_t Course::stalenessMax() const {
+  std::int64_t most = 0;
+  for (const WorkerCourse& worker : workers) most = std::max(most, worker.staleness_max);
+  return most;
+}
+
+namespace {
+
+/// Workers that get a batch whenever they are idle.
+class FreeCourse {
+ public:
+  explicit FreeCourse(const WorkerMix& mix)
+      : _mix(mix), _controller(mix.rules, mix.groups), _dispatcher(mix.examples, mix.workers.size()),
+        _read(mix.workers.size()) {
+    _course.workers.resize(mix.workers.size());
+  }
+
+  Course play(std::int64_t epochs) {
+    for (std::int64_t epoch = 0; epoch < epochs; ++epoch) {
+      if (epoch > 0) _dispatcher.startEpoch();
+      playEpoch();
+    }
+    for (std::size_t i = 0; i < _mix.groups.size(); ++i) _course.shares.push_back(_controller.share(i));
+    _course.epochs = epochs;
+    _course.examples = epochs * _mix.examples;
+    return std::move(_course);
+  }
+
+ private:
+  void playEpoch() {
+    for (std::size_t worker = 0; worker < _mix.workers.size(); ++worker) start(worker);
+    while (!_events.empty()) {
+      const auto [now, worker] = _events.top();
+      _events.pop();
+      _course.seconds = now;
+      finish(worker);
+      start(worker);
+    }
+  }
+
+  void start(std::size_t worker) {
+    const WorkerSpeed& speed = _mix.workers[worker];
+    WorkerCourse& course = _course.workers[worker];
+    const std::int64_t wanted = _controller.batch(speed.group, speed.lanes);
+    const auto batch = _dispatcher.next(worker, wanted);
+    if (!batch) return;
+    if (course.batches == 0) course.batch_first = batch->count;
+    if (batch->count == wanted || course.batches == 0) course.batch_last = batch->count;
+    _read[worker] = _version;
+    _events.emplace(_course.seconds + speed.seconds(static_cast<double>(batch->count)), worker);
+  }
+
+  void finish(std::size_t worker) {
+    const WorkerSpeed& speed = _mix.workers[worker];
+    WorkerCourse& course = _course.workers[worker];
+    const std::int64_t examples = _dispatcher.outstanding(worker)->count;
+    const double seconds = speed.seconds(static_cast<double>(examples));
+    const std::int64_t updates = applyLanes(worker, examples);
+    ++course.batches;
+    course.examples += examples;
+    course.busy += seconds;
+    _controller.finished(speed.group, speed.lanes, updates, examples, seconds);
+    _dispatcher.finished(worker);
+  }
+
+  /// All lanes have read the parameters when the batch began. Returns the number of updates that count.
+  std::int64_t applyLanes(std::size_t worker, std::int64_t examples) {
+    WorkerCourse& course = _course.workers[worker];
+    const std::int64_t lanes = std::min(_mix.workers[worker].lanes, examples);
+    const bool shared = _mix.groups[_mix.workers[worker].group].role == WorkerRole::shared;
+    const double rate = (shared ? _mix.rules.beta : 1.0) *
+                        _mix.rate.factor(static_cast<double>(examples) / static_cast<double>(lanes));
+    std::int64_t updates = 0;
+    for (std::int64_t lane = 0; lane < lanes; ++lane) {
+      const std::int64_t tau = _version - _read[worker];
+      const double factor = _mix.staleness.factor(tau);
+      course.staleness_sum += static_cast<double>(tau);
+      course.staleness_max = std::max(course.staleness_max, tau);
+      if (factor == 0.0) continue;
+      _course.progress += rate * factor;
+      ++_version;
+      ++updates;
+    }
+    course.updates += updates;
+    course.dropped += lanes - updates;
+    return updates;
+  }
+
+  using Event = std::pair<double, std::size_t>; ///< end of a batch, worker
+
+  const WorkerMix& _mix;
+  BatchController _controller;
+  BatchDispatcher _dispatcher;
+  std::vector<std::int64_t> _read; ///< version that the worker has computed from
+  std::int64_t _version = 0;
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> _events;
+  Course _course;
+};
+
+/// Workers in step: each computes its part of a step, and the slowest decides. The speeds are known.
+class StepCourse {
+ public:
+  explicit StepCourse(const WorkerMix& mix) : _mix(mix), _controller(mix.rules, mix.groups) {
+    _course.workers.resize(mix.workers.size());
+    std::vector<double> speeds(mix.groups.size(), 0.0);
+    for (const WorkerSpeed& worker : mix.workers) {
+      const auto batch = static_cast<double>(mix.rules.batch) / static_cast<double>(mix.workers.size());
+      speeds[worker.group] += batch > 0.0 ? batch / worker.seconds(batch) : worker.speed;
+    }
+    _controller.setSpeeds(speeds);
+  }
+
+  Course play(std::int64_t epochs) {
+    for (std::int64_t epoch = 0; epoch < epochs; ++epoch)
+      for (std::int64_t done = 0; done < _mix.examples; done += _controller.rules().batch)
+        playStep(std::min(_controller.rules().batch, _mix.examples - done));
+    for (std::size_t i = 0; i < _mix.groups.size(); ++i) _course.shares.push_back(_controller.share(i));
+    _course.epochs = epochs;
+    _course.examples = epochs * _mix.examples;
+    return std::move(_course);
+  }
+
+ private:
+  void playStep(std::int64_t examples) {
+    const std::vector<std::int64_t> parts = _controller.split(examples);
+    double longest = 0.0;
+    for (std::size_t i = 0; i < _mix.workers.size(); ++i) {
+      const WorkerSpeed& worker = _mix.workers[i];
+      const std::int64_t part = parts[worker.group];
+      if (part == 0) continue;
+      const double seconds = worker.seconds(static_cast<double>(part));
+      WorkerCourse& course = _course.workers[i];
+      if (course.batches == 0) course.batch_first = part;
+      if (examples == _controller.rules().batch) course.batch_last = part;
+      ++course.batches;
+      ++course.updates;
+      course.examples += part;
+      course.busy += seconds;
+      longest = std::max(longest, seconds);
+      _controller.finished(worker.group, worker.lanes, 1, part, seconds);
+    }
+    _course.seconds += longest;
+    _course.progress += _mix.rate.factor(static_cast<double>(examples));
+  }
+
+  const WorkerMix& _mix;
+  BatchController _controller;
+  Course _course;
+};
+
+} // namespace
+
+Course playCourse(const WorkerMix& mix, std::int64_t epochs) {
+  if (mix.rules.rule == WorkerRule::synchronous) return StepCourse(mix).play(epochs);
+  return FreeCourse(mix).play(epochs);
+}
+
+} // namespace partita

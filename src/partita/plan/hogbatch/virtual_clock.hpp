@@ -1,0 +1,38 @@
+#pragma once
+
+#include "partita/plan/hogbatch/worker_mix.hpp"
+
+namespace partita {
+
+/// What a worker has done by the virtual clock.
+struct WorkerCourse {
+  std::int64_t batches = 0, updates = 0, dropped = 0, examples = 0;
+  std::int64_t batch_first = 0,
+               batch_last = 0; ///< examples; a short batch at the end of an epoch is left out
+  double busy = 0.0;           ///< seconds
+  double staleness_sum = 0.0;  ///< over its updates, with dropped ones
+  std::int64_t staleness_max = 0;
+
+  double stalenessMean() const;
+};
+
+/// A run by the virtual clock.
+struct Course {
+  double seconds = 0.0;
+  std::int64_t epochs = 0, examples = 0;
+  std::vector<WorkerCourse> workers;
+  std::vector<double> shares; ///< of each group in the updates, as the rule counts them
+  double progress = 0.0;      ///< sum over all updates of the factors on their learning rate
+
+  double epochSeconds() const { return seconds / static_cast<double>(epochs); }
+  double examplesPerSecond() const { return static_cast<double>(examples) / seconds; }
+  double progressPerSecond() const { return progress / seconds; }
+  double stalenessMean() const;
+  std::int64_t stalenessMax() const;
+};
+
+/// Plays whole epochs with the controller and the dispatcher that a run uses. Of workers that become idle at
+/// the same time, the first is served first. All wait at the end of an epoch, which takes no time itself.
+Course playCourse(const WorkerMix& mix, std::int64_t epochs);
+
+} // namespace partita

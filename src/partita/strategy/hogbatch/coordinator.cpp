@@ -1,0 +1,413 @@
+#include "partita/strategy/hogbatch/coordinator.hpp"
+
+#include "partita/core/log.hpp"
+#include "partita/plan/hogbatch/deck_mix.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+namespace partita {
+
+namespace {
+
+/// Steps of unequal batches by measured speed: the first ones are equal, to measure.
+constexpr std::int64_t steps_to_measure = 4;
+
+} // namespace
+
+SampleProgress::SampleProgress(const RunConfig& config, const RunLength& length, std::int64_t samples)
+    : _samples(samples), _batch(config.training.batch), _per_epoch(length.per_epoch), _steps(length.steps) {}
+
+std::int64_t SampleProgress::end(std::int64_t epoch) const {
+  const std::int64_t whole = _steps / _per_epoch, rest = _steps % _per_epoch;
+  if (epoch < whole) return _samples;
+  return epoch == whole ? rest * _batch : 0;
+}
+
+std::int64_t SampleProgress::step(std::int64_t epoch, std::int64_t done) const {
+  if (done >= _samples) return (epoch + 1) * _per_epoch;
+  return epoch * _per_epoch + std::min(done / _batch, _per_epoch - 1);
+}
+
+std::pair<std::int64_t, std::int64_t> SampleProgress::place(std::int64_t step) const {
+  return {step / _per_epoch, step % _per_epoch * _batch};
+}
+
+Coordinator::Coordinator(const RunContext& context, Mailbox& mailbox)
+    : _context(context), _section(context.config.strategy.hogbatch), _mailbox(mailbox),
+      _progress(context.config, context.length, static_cast<std::int64_t>(context.sets.train.size())),
+      _controller(batchRules(context.config), workerGroups(context.config, context.grid.replicas())),
+      _dispatcher(_progress.samples(), static_cast<std::size_t>(context.grid.replicas())),
+      _rates{static_cast<double>(context.config.training.batch), _section.rate_cap},
+      _workers(static_cast<std::size_t>(context.grid.replicas())),
+      _log_every(logInterval(context.config.run, context.length.steps)) {
+  if (synchronous() && !_section.speeds.empty()) {
+    std::vector<double> speeds(_workers.size(), 1.0);
+    std::copy(_section.speeds.begin(), _section.speeds.end(), speeds.begin());
+    _controller.setSpeeds(speeds);
+  }
+  _state.workers.resize(_workers.size());
+  for (std::size_t worker = 0; worker < _workers.size(); ++worker) {
+    WorkerReport& report = _state.workers[worker];
+    report.rank = context.grid.plan().first_rank + static_cast<std::int64_t>(worker);
+    report.shared = static_cast<std::int64_t>(worker) < _section.shared_workers;
+  }
+  _state.groups = _controller.state();
+}
+
+void Coordinator::restore(const Position& position, const std::vector<double>& numbers) {
+  const auto found = HogbatchState::from(numbers, _controller.groups(), _workers.size());
+  const std::vector<WorkerReport> places = _state.workers;
+  if (found) {
+    _state = *found;
+    _controller.restore(_state.groups);
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      _state.workers[i].rank = places[i].rank;
+      _state.workers[i].shared = places[i].shared;
+    }
+  }
+  if (!found || _progress.step(_state.epoch, _state.cursor) != position.step)
+    std::tie(_state.epoch, _state.cursor) = _progress.place(position.step);
+  if (_state.cursor >= _progress.samples()) {
+    ++_state.epoch;
+    _state.cursor = 0;
+  }
+  _dispatcher.restore({_state.cursor, _state.cursor, {}});
+  _logged = position.step;
+  resume();
+}
+
+void Coordinator::resume() {
+  _since = _begun = Clock::now();
+  _samples_since = 0.0;
+}
+
+std::int64_t Coordinator::handedOut() const {
+  return _dispatcher.examples() - _dispatcher.remaining();
+}
+
+std::int64_t Coordinator::left() const {
+  return std::max<std::int64_t>(0, _progress.end(_state.epoch) - handedOut());
+}
+
+bool Coordinator::epochOver() const {
+  return left() == 0 && busyWorkers() == 0;
+}
+
+bool Coordinator::finished() const {
+  return left() == 0 && _progress.end(_state.epoch + 1) == 0;
+}
+
+std::int64_t Coordinator::busyWorkers() const {
+  return std::count_if(_workers.begin(), _workers.end(), [](const Worker& worker) { return worker.busy; });
+}
+
+/// Of an update by the gradient of so many samples that is handed out now.
+double Coordinator::rateOf(std::int64_t examples) const {
+  const RunLength& length = _context.length;
+  const std::int64_t step = std::min(_progress.step(_state.epoch, handedOut()), length.steps - 1);
+  return learningRate(_context.config.optimiser, step, length.steps, length.per_epoch) *
+         _rates.factor(static_cast<double>(examples));
+}
+
+void Coordinator::send(std::size_t worker, const ExampleRange& range, const WorkOrder& base) {
+  Worker& own = _workers[worker];
+  WorkOrder order = base;
+  order.number = _state.batches++;
+  order.epoch = _state.epoch;
+  order.first = range.first;
+  order.count = range.count;
+  own.range = range;
+  own.order = order;
+  own.busy = true;
+  own.since = Clock::now();
+  WorkerReport& report = _state.workers[worker];
+  if (report.batches == 0) report.batch_first = range.count;
+  _last_rate = order.rate;
+  _mailbox.send(static_cast<int>(report.rank), Tag::order, order);
+}
+
+void Coordinator::handOut(std::size_t worker) {
+  const Worker& own = _workers[worker];
+  if (_meets || own.busy || own.late || own.failed) return;
+  const std::int64_t size = _controller.batch(workerGroup(_section, worker), 1),
+                     count = std::min(size, left());
+  if (count == 0) return;
+  WorkOrder order;
+  order.rate = rateOf(count);
+  const auto range = _dispatcher.next(worker, count);
+  if (!range) return;
+  order.total = range->count;
+  order.applies = !_section.tolerate;
+  order.decay = _context.config.optimiser.weight_decay;
+  _state.workers[worker].batch_last = size;
+  send(worker, *range, order);
+}
+
+/// A step that all workers take together: each computes its part of the gradient.
+void Coordinator::beginStep() {
+  if (_meets || busyWorkers() > 0 || left() == 0) return;
+  const std::int64_t total = std::min(_context.config.training.batch, left());
+  const std::vector<std::int64_t> parts = _controller.split(total);
+  WorkOrder order;
+  order.applies = false;
+  order.total = total;
+  order.rate = rateOf(total);
+  for (std::size_t worker = 0; worker < _workers.size(); ++worker) {
+    if (parts[worker] == 0) continue;
+    const auto range = _dispatcher.next(worker, parts[worker]);
+    if (!range) continue;
+    _state.workers[worker].batch_last = range->count;
+    // Decay is part of one change only: the sum of all parts is the step of one rank.
+    order.decay = order.row == 0 ? _context.config.optimiser.weight_decay : 0.0;
+    send(worker, *range, order);
+    order.row += range->count;
+  }
+  _applying = 0;
+}
+
+void Coordinator::handOut() {
+  if (synchronous()) return beginStep();
+  for (std::size_t worker = 0; worker < _workers.size(); ++worker) handOut(worker);
+}
+
+WorkResult Coordinator::receive(std::size_t& worker) {
+  Waiting waiting({WaitedFor::Kind::any, "results of workers"});
+  for (;;) {
+    _mailbox.poll();
+    if (const auto message = _mailbox.take(Tag::result)) {
+      waiting.over();
+      alive();
+      worker = static_cast<std::size_t>(message->from - _context.grid.plan().first_rank);
+      return message->as<WorkResult>();
+    }
+    if (_section.tolerate) dropLateWorkers();
+    if (_server == nullptr || !_server->serve()) waiting.sleep(_nap);
+  }
+}
+
+void Coordinator::record(std::size_t worker, const WorkResult& result) {
+  Worker& own = _workers[worker];
+  WorkerReport& report = _state.workers[worker];
+  const bool counts = result.applied.version >= 0;
+  report.batches += 1;
+  report.examples += own.range->count;
+  report.updates += counts ? 1 : 0;
+  report.dropped += counts ? 0 : 1;
+  report.lost += result.applied.lost;
+  report.staleness_sum += static_cast<double>(result.applied.staleness);
+  report.staleness_max = std::max(report.staleness_max, result.applied.staleness);
+  _state.version = std::max(_state.version, result.applied.version + 1);
+  _samples_since += static_cast<double>(own.range->count);
+  _controller.finished(workerGroup(_section, worker), 1, counts ? 1 : 0, own.range->count, result.seconds);
+  if (_log != nullptr) {
+    const WorkOrder& order = own.order;
+    _log->add({order.number, static_cast<std::int64_t>(worker), order.epoch, order.first, order.count,
+               order.row, order.total, result.read, result.applied.version, result.applied.rate, order.decay,
+               report.shared});
+  }
+  _dispatcher.finished(worker);
+  own.busy = false;
+  own.range.reset();
+}
+
+void Coordinator::take(std::size_t worker, const WorkResult& result) {
+  _meets = _meets || result.wants_meeting;
+  _state.workers[worker].busy_seconds += result.seconds;
+  _nap = std::clamp(0.05 * result.seconds, 20e-6, 1e-3);
+  if (result.kind == WorkOrder::Kind::train && !result.failed && !_workers[worker].late) {
+    _state.loss += result.loss;
+    _state.correct += result.correct;
+    _state.rows += result.rows;
+  }
+  if (synchronous()) {
+    takeInStep(worker, result);
+  } else {
+    takeAlone(worker, result);
+  }
+}
+
+/// The result of an order to apply, together with that of the gradient.
+WorkResult Coordinator::applied(std::size_t worker, const WorkResult& result) {
+  Worker& own = _workers[worker];
+  if (!own.result) return result;
+  WorkResult whole = *own.result;
+  whole.applied = result.applied;
+  own.result.reset();
+  return whole;
+}
+
+void Coordinator::takeAlone(std::size_t worker, const WorkResult& result) {
+  Worker& own = _workers[worker];
+  if (own.late) { // others have done its batch
+    own.late = false;
+    return handOut(worker);
+  }
+  if (result.failed) {
+    own.failed = true;
+    return drop(worker, "its loss is not finite");
+  }
+  own.longest = std::max(own.longest, result.seconds);
+  if (result.kind == WorkOrder::Kind::train && !own.order.applies) {
+    own.result = result;
+    return sendApply(worker);
+  }
+  record(worker, applied(worker, result));
+  look();
+  handOut(worker);
+}
+
+void Coordinator::takeInStep(std::size_t worker, const WorkResult& result) {
+  if (result.kind == WorkOrder::Kind::train) {
+    _workers[worker].result = result;
+    const bool all = std::all_of(_workers.begin(), _workers.end(),
+                                 [](const Worker& other) { return !other.busy || other.result; });
+    if (all) applyNext();
+    return;
+  }
+  record(worker, applied(worker, result));
+  applyNext();
+}
+
+void Coordinator::sendApply(std::size_t worker) {
+  WorkOrder order = _workers[worker].order;
+  order.kind = WorkOrder::Kind::apply;
+  _mailbox.send(static_cast<int>(_state.workers[worker].rank), Tag::order, order);
+}
+
+/// Gives the batch of a worker to others; with `failed` the worker gets no more.
+void Coordinator::drop(std::size_t worker, const std::string& why) {
+  Worker& own = _workers[worker];
+  Log::warning("rank " + std::to_string(_state.workers[worker].rank) + ": " + why +
+               "; its batch goes to other workers (strategy/tolerate)");
+  _dispatcher.giveBack(worker);
+  own.busy = false;
+  own.range.reset();
+  own.result.reset();
+  if (own.failed) _controller.lose(workerGroup(_section, worker), 1);
+  if (std::all_of(_workers.begin(), _workers.end(), [](const Worker& other) { return other.failed; }))
+    throw RunError("all workers have failed: the loss is not finite (try a smaller optimiser/learning_rate)");
+  handOut();
+}
+
+/// A worker that has begun to change the model is not dropped: it is close to its end.
+void Coordinator::dropLateWorkers() {
+  constexpr double shortest = 5.0, many = 50.0; // s; times its longest batch so far
+  for (std::size_t worker = 0; worker < _workers.size(); ++worker) {
+    Worker& own = _workers[worker];
+    const double limit = std::max(shortest, many * own.longest);
+    if (!own.busy || own.result || secondsSince(own.since) < limit) continue;
+    own.late = true;
+    drop(worker, "no result for " + std::to_string(static_cast<std::int64_t>(limit)) + " s");
+  }
+}
+
+/// Are there results to wait for?
+bool Coordinator::working() const {
+  if (busyWorkers() > 0) return true;
+  const bool late =
+      std::any_of(_workers.begin(), _workers.end(), [](const Worker& worker) { return worker.late; });
+  return late && !_meets && left() > 0;
+}
+
+/// In the order of workers, so that the sum has the same bits whoever is ready first.
+void Coordinator::applyNext() {
+  while (_applying < _workers.size() && !_workers[_applying].result) ++_applying;
+  if (_applying == _workers.size()) return endStep();
+  sendApply(_applying);
+}
+
+void Coordinator::endStep() {
+  look();
+  if (++_steps_done == steps_to_measure && _section.speeds.empty()) _controller.resplit();
+  beginStep();
+}
+
+/// Samples per second; results arrive in bursts, so that it needs some time.
+double Coordinator::speed() {
+  constexpr double enough = 0.1; // s
+  const double seconds = secondsSince(_since);
+  if (seconds < enough && _speed > 0.0) return _speed;
+  _speed = _samples_since / std::max(seconds, 1e-6);
+  _since = Clock::now();
+  _samples_since = 0.0;
+  return _speed;
+}
+
+std::int64_t Coordinator::step() const {
+  std::int64_t done = handedOut();
+  for (const Worker& worker : _workers) done -= worker.range ? worker.range->count : 0;
+  return _progress.step(_state.epoch, done);
+}
+
+/// Between the end of a batch and the next one.
+void Coordinator::look() {
+  const std::int64_t now = step();
+  report(now, false);
+  _meets = _meets || _context.control.wantsMeeting({RunPhase::training, 0, now});
+}
+
+/// Rows of the history. `last`: of the run.
+void Coordinator::report(std::int64_t step, bool last) {
+  if (step / _log_every == _logged / _log_every && !last) return;
+  if (step == _logged || _state.rows == 0.0) return;
+  StepReport report;
+  report.stage = 1;
+  report.epoch = (step - 1) / _context.length.per_epoch + 1;
+  report.step = report.run_step = step;
+  report.loss = _state.loss / _state.rows;
+  report.accuracy =
+      _context.config.training.loss == LossKind::cross_entropy ? _state.correct / _state.rows : -1.0;
+  report.learning_rate = _last_rate;
+  report.samples_per_second = speed();
+  report.flops_per_second = report.samples_per_second * _context.partition.joint.flops;
+  report.gradient_norm = -1.0;
+  _context.observer.onWorkers({step, _state.seconds + secondsSince(_begun), _state.workers});
+  _context.observer.onStep(report);
+  _logged = step;
+  _state.loss = _state.correct = _state.rows = 0.0;
+}
+
+const HogbatchState& Coordinator::state() {
+  _state.groups = _controller.state();
+  return _state;
+}
+
+WorkOrder Coordinator::workUntilMeeting(const std::function<bool(std::int64_t step)>& due) {
+  WorkOrder order;
+  order.kind = WorkOrder::Kind::meet;
+  bool last = false;
+  for (;;) {
+    if (_state.cursor == 0 && _dispatcher.epochDone()) _dispatcher.startEpoch();
+    handOut();
+    while (working()) {
+      std::size_t worker = 0;
+      const WorkResult result = receive(worker);
+      take(worker, result);
+    }
+    _state.cursor = handedOut();
+    order.step = _progress.step(_state.epoch, _state.cursor);
+    const bool over = epochOver();
+    if (over) {
+      last = finished();
+      order.evaluates = last || due(order.step);
+      if (last) break;
+      ++_state.epoch;
+      _state.cursor = 0;
+      if (order.evaluates || _meets) break;
+      continue;
+    }
+    if (_meets) break;
+    PARTITA_REQUIRE(left() == 0, "samples are left, but no worker takes them");
+  }
+  _context.observer.onWorkers({order.step, _state.seconds + secondsSince(_begun), _state.workers});
+  report(order.step, last);
+  _meets = false;
+  _state.seconds += secondsSince(_begun);
+  for (const WorkerReport& worker : _state.workers)
+    _mailbox.send(static_cast<int>(worker.rank), Tag::order, order);
+  if (_server != nullptr) _server->serveMeeting();
+  return order;
+}
+
+} // namespace partita

@@ -1,0 +1,111 @@
+#pragma once
+
+#include "partita/comm/mailbox.hpp"
+#include "partita/plan/hogbatch/batch_dispatcher.hpp"
+#include "partita/strategy/hogbatch/decisions.hpp"
+#include "partita/strategy/hogbatch/model_server.hpp"
+#include "partita/strategy/hogbatch/run_state.hpp"
+
+#include <deque>
+
+namespace partita {
+
+/// The progress of an asynchronous run in samples, and as steps of `training/batch` samples.
+class SampleProgress {
+ public:
+  SampleProgress(const RunConfig& config, const RunLength& length, std::int64_t samples);
+
+  std::int64_t samples() const { return _samples; } ///< of an epoch
+  /// Samples of an epoch that belong to the run: fewer in its last one, if it has a number of steps.
+  std::int64_t end(std::int64_t epoch) const;
+  /// The step after `done` samples of an epoch.
+  std::int64_t step(std::int64_t epoch, std::int64_t done) const;
+  /// Where a run continues that was stopped at a step by another strategy.
+  std::pair<std::int64_t, std::int64_t> place(std::int64_t step) const;
+
+ private:
+  std::int64_t _samples, _batch, _per_epoch, _steps;
+};
+
+/// Rank 0 of an asynchronous run: hands out the samples of each epoch to workers 0, 1, ... (ranks 1, 2, ...)
+/// and keeps count. It computes nothing, and sleeps while there is nothing to do.
+class Coordinator {
+ public:
+  Coordinator(const RunContext& context, Mailbox& mailbox);
+  /// Serves workers on other nodes as well; null: there are none.
+  void setServer(ModelServer* server) { _server = server; }
+  /// Writes decisions from here on; null: does not.
+  void setLog(DecisionLog* log) { _log = log; }
+
+  /// Continues at a position, with the numbers of an earlier coordinator as far as they fit.
+  void restore(const Position& position, const std::vector<double>& numbers);
+  const HogbatchState& state();
+  /// Hands out work until all ranks should meet: at the end of an epoch where `due(step)`, where someone
+  /// wishes it, and at the end of the run. Tells all workers, and returns the order.
+  WorkOrder workUntilMeeting(const std::function<bool(std::int64_t step)>& due);
+  /// After a meeting.
+  void resume();
+
+ private:
+  struct Worker {
+    std::optional<ExampleRange> range; ///< of its batch
+    std::optional<WorkResult> result;  ///< of its gradient, if that is not applied at once
+    bool busy = false;                 ///< with a batch that is its own
+    bool late = false;                 ///< others have its batch
+    bool failed = false;               ///< gets no more
+    Clock::time_point since;           ///< of its batch
+    double longest = 0.0;              ///< s, of its batches
+    WorkOrder order;                   ///< the last one to train
+  };
+
+  bool synchronous() const { return _controller.rules().rule == WorkerRule::synchronous; }
+  std::int64_t handedOut() const; ///< samples of the epoch
+  std::int64_t step() const;      ///< after the batches that have ended
+  std::int64_t left() const;      ///< samples of the epoch that may be handed out
+  bool epochOver() const;
+  bool finished() const; ///< at the end of an epoch: is it the last one?
+  double rateOf(std::int64_t examples) const;
+
+  void handOut();
+  void handOut(std::size_t worker);
+  void beginStep();
+  void send(std::size_t worker, const ExampleRange& range, const WorkOrder& order);
+  WorkResult receive(std::size_t& worker);
+  void take(std::size_t worker, const WorkResult& result);
+  void takeAlone(std::size_t worker, const WorkResult& result);
+  void takeInStep(std::size_t worker, const WorkResult& result);
+  void sendApply(std::size_t worker);
+  WorkResult applied(std::size_t worker, const WorkResult& result);
+  void dropLateWorkers();
+  void drop(std::size_t worker, const std::string& why);
+  bool working() const;
+  void applyNext();
+  void endStep();
+  void record(std::size_t worker, const WorkResult& result);
+  void look();
+  double speed();
+  void report(std::int64_t step, bool last);
+  std::int64_t busyWorkers() const;
+
+  const RunContext& _context;
+  const HogbatchSection& _section;
+  Mailbox& _mailbox;
+  DecisionLog* _log = nullptr;
+  ModelServer* _server = nullptr;
+  SampleProgress _progress;
+  BatchController _controller;
+  BatchDispatcher _dispatcher;
+  RateScale _rates;
+  std::vector<Worker> _workers;
+  HogbatchState _state;
+  bool _meets = false;                  ///< someone wants a meeting: nothing more is handed out
+  std::size_t _applying = 0;            ///< synchronous: the next worker to apply its part
+  std::int64_t _steps_done = 0;         ///< synchronous: of this process
+  std::int64_t _log_every, _logged = 0; ///< steps
+  double _nap = 100e-6;                 ///< s, while waiting
+  double _last_rate = 0.0;
+  double _samples_since = 0.0, _speed = 0.0;                ///< samples since `_since`; per second before
+  Clock::time_point _since = Clock::now(), _begun = _since; ///< the last report; the last meeting
+};
+
+} // namespace partita

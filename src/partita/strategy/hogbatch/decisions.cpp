@@ -1,0 +1,94 @@
+#include "partita/strategy/hogbatch/decisions.hpp"
+
+#include "partita/config/user_error.hpp"
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <sstream>
+
+namespace partita {
+
+namespace {
+
+const char* const columns = "number,worker,epoch,first,count,row,total,read,applied,rate,decay,in_place";
+
+std::string rowOf(const Decision& d) {
+  std::array<char, 320> text{};
+  std::snprintf(text.data(), text.size(), "%lld,%lld,%lld,%lld,%lld,%lld,%lld,%lld,%lld,%.17g,%.17g,%d",
+                static_cast<long long>(d.number), static_cast<long long>(d.worker),
+                static_cast<long long>(d.epoch), static_cast<long long>(d.first),
+                static_cast<long long>(d.count), static_cast<long long>(d.row),
+                static_cast<long long>(d.total), static_cast<long long>(d.read),
+                static_cast<long long>(d.applied), d.rate, d.decay, d.in_place ? 1 : 0);
+  return text.data();
+}
+
+bool readRow(const std::string& row, Decision& d) {
+  std::istringstream in(row);
+  char comma = ',';
+  for (std::int64_t* number :
+       {&d.number, &d.worker, &d.epoch, &d.first, &d.count, &d.row, &d.total, &d.read, &d.applied}) {
+    if (comma != ',' || !(in >> *number >> comma)) return false;
+  }
+  int in_place = 0;
+  char second = 0, third = 0;
+  if (comma != ',' || !(in >> d.rate >> second >> d.decay >> third >> in_place)) return false;
+  d.in_place = in_place != 0;
+  const bool fits = d.number >= 0 && d.worker >= 0 && d.epoch >= 0 && d.first >= 0 && d.count > 0 &&
+                    d.row >= 0 && d.total >= d.count && d.read >= 0;
+  return fits && second == ',' && third == ',' && in.peek() == std::istringstream::traits_type::eof();
+}
+
+UserError cannotWrite(const std::string& path) {
+  return UserError(path + ": cannot be written: " + std::strerror(errno));
+}
+
+} // namespace
+
+/// Batches whose updates were dropped stay if an update that stays follows them.
+DecisionLog::DecisionLog(const std::string& path, std::int64_t version) : _path(path) {
+  std::string kept;
+  if (version > 0) {
+    std::string waiting;
+    for (const Decision& decision : readDecisions(path)) {
+      if (decision.applied >= version) continue;
+      waiting += rowOf(decision) + '\n';
+      if (decision.applied < 0) continue;
+      kept += waiting;
+      waiting.clear();
+    }
+  }
+  _file.open(path, std::ios::trunc);
+  _file << columns << '\n' << kept << std::flush;
+  if (!_file) throw cannotWrite(path);
+}
+
+void DecisionLog::add(const Decision& decision) {
+  _file << rowOf(decision) << '\n';
+}
+
+void DecisionLog::flush() {
+  _file.flush();
+  if (!_file) throw cannotWrite(_path);
+}
+
+std::vector<Decision> readDecisions(const std::string& path) {
+  std::ifstream file(path);
+  std::string row;
+  if (!std::getline(file, row) || row != columns)
+    throw UserError(path + ": is not a decisions.csv of a run with run/decisions = true");
+  std::vector<Decision> decisions;
+  for (std::int64_t line = 2; std::getline(file, row); ++line) {
+    Decision decision;
+    if (!readRow(row, decision)) {
+      if (file.eof()) break; // a run that was killed has left half a row
+      throw UserError(path + ":" + std::to_string(line) + ": is not a decision");
+    }
+    decisions.push_back(decision);
+  }
+  return decisions;
+}
+
+} // namespace partita

@@ -1,0 +1,41 @@
+#pragma once
+
+#include "partita/strategy/hogbatch/messages.hpp"
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+namespace partita {
+
+/// Beginning of `decisions.csv`, which identifies it as ours.
+constexpr const char* decisions_mark = "number,worker,epoch,first,";
+
+/// What happened to one batch of an asynchronous run.
+struct Decision {
+  std::int64_t number = 0, worker = 0, epoch = 0, first = 0, count = 0, row = 0, total = 0;
+  std::int64_t read = 0;    ///< version of the model that its gradient was computed from
+  std::int64_t applied = 0; ///< version that it changed; negative: dropped
+  double rate = 0.0, decay = 0.0;
+  bool in_place = false; ///< of a shared worker: merged as a change, whatever strategy/merge says
+};
+
+/// `decisions.csv` of a run directory: one row per batch, in the order of the results. All numbers are exact.
+class DecisionLog {
+ public:
+  /// Keeps the rows of the first `version` updates that the file has. Throws UserError if it cannot be
+  /// written.
+  DecisionLog(const std::string& path, std::int64_t version);
+  void add(const Decision& decision);
+  /// Throws UserError if rows are not in the file.
+  void flush();
+
+ private:
+  std::string _path;
+  std::ofstream _file;
+};
+
+/// The rows of such a file. Throws UserError with file and line for what is none.
+std::vector<Decision> readDecisions(const std::string& path);
+
+} // namespace partita

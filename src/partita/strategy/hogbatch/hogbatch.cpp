@@ -1,0 +1,162 @@
+#include "partita/strategy/hogbatch/hogbatch.hpp"
+
+#include "partita/comm/agree.hpp"
+#include "partita/plan/hogbatch/deck_mix.hpp"
+#include "partita/plan/strategy_plan.hpp"
+
+namespace partita {
+
+namespace {
+
+bool isSharedWorker(const RunConfig& config, const Grid& grid) {
+  return grid.ownsStages() && grid.replica() < planOf(config.strategy).sharedReplicas(config.strategy);
+}
+
+std::int64_t repeatsOf(const HogbatchSection& section, int worker) {
+  const auto place = static_cast<std::size_t>(worker);
+  return place < section.slowdown.size() ? section.slowdown[place] : 1;
+}
+
+} // namespace
+
+std::int64_t modelWindowBytes(const RunConfig& config, const Partition& partition) {
+  if (!planOf(config.strategy).atOwnPace()) return 0;
+  return SharedModel::bytes(partition.stages.front().storedValues());
+}
+
+GivenMemory memoryOfWorker(const RunConfig& config, const Partition& partition, const Grid& grid,
+                           const SharedWindow* window) {
+  if (window == nullptr || !isSharedWorker(config, grid)) return {};
+  const std::string rank = "rank " + std::to_string(grid.world().rank());
+  if (!device_is_host)
+    throw UserError("strategy/shared_workers: " + rank +
+                    " computes on a device; only ranks of a host build can be shared workers");
+  if (window->data() == nullptr)
+    throw UserError("strategy/shared_workers: " + rank +
+                    " is not on the node of rank 0, whose memory shared workers update");
+  // A run that is to be repeated needs parameters that do not change while a gradient is computed.
+  if (config.run.decisions) return {};
+  return SharedModel(*window, partition.stages.front().storedValues()).memory();
+}
+
+HogbatchTraining::HogbatchTraining(const RunContext& context)
+    : _context(context), _mailbox(context.grid.world()), _channel(context.grid.world().duplicate()),
+      _evaluator(context, context.length.steps) {
+  PARTITA_REQUIRE(context.window != nullptr, "workers without a window");
+  const std::int64_t values = context.partition.stages.front().storedValues();
+  if (context.window->data() != nullptr) _model = std::make_unique<SharedModel>(*context.window, values);
+  const std::vector<int> others = ranksOnOtherNodes();
+  if (context.grid.ownsStages()) {
+    makeWorker();
+  } else {
+    beginCoordinator(others);
+  }
+}
+
+/// Workers that cannot reach the model by themselves. Collective.
+std::vector<int> HogbatchTraining::ranksOnOtherNodes() const {
+  const Communicator& world = _context.grid.world();
+  std::vector<double> elsewhere(static_cast<std::size_t>(world.size()), 0.0);
+  elsewhere[static_cast<std::size_t>(world.rank())] = _model == nullptr ? 1.0 : 0.0;
+  world.sum(elsewhere);
+  std::vector<int> ranks;
+  for (int rank = 0; rank < world.size(); ++rank)
+    if (elsewhere[static_cast<std::size_t>(rank)] > 0.0) ranks.push_back(rank);
+  return ranks;
+}
+
+void HogbatchTraining::makeWorker() {
+  Stage& stage = _context.stages.front()->stage;
+  const bool shared = isSharedWorker(_context.config, _context.grid);
+  _access = _model != nullptr ? accessByWindow(_context.config, *_model, stage, shared)
+                              : accessByMessages(_context, _mailbox, _channel, stage);
+  _worker = std::make_unique<Worker>(_context, _mailbox, *_access,
+                                     repeatsOf(_context.config.strategy.hogbatch, _context.grid.replica()));
+}
+
+void HogbatchTraining::beginCoordinator(const std::vector<int>& others) {
+  _coordinator = std::make_unique<Coordinator>(_context, _mailbox);
+  _coordinator->restore(_context.start, _context.control.keptNumbers());
+  const std::int64_t version = _coordinator->state().version;
+  _model->setVersion(version);
+  if (!others.empty()) {
+    _server = std::make_unique<ModelServer>(_context, _mailbox, _channel, *_model, others);
+    _coordinator->setServer(_server.get());
+  }
+  if (_context.decisions_file.empty()) return;
+  _log = std::make_unique<DecisionLog>(_context.decisions_file, version);
+  _coordinator->setLog(_log.get());
+}
+
+/// The first worker gives the model its values, which all workers have. Collective.
+void HogbatchTraining::beginModel(const ExecSpace& space) {
+  const Communicator& world = _context.grid.world();
+  const int giver = _context.grid.plan().first_rank;
+  std::vector<Real> values;
+  if (world.rank() == giver) {
+    const StoredVector& masters = _context.stages.front()->stage.masters();
+    values.resize(static_cast<std::size_t>(masters.size()));
+    masters.copyOut(space, 0, masters.size(), values.data());
+  }
+  const bool elsewhere = world.maximum(std::int64_t{world.rank() == giver && _model == nullptr}) > 0;
+  if (!elsewhere && world.rank() == giver) _model->write(values.data());
+  if (elsewhere && (world.rank() == giver || world.rank() == 0)) {
+    Request request;
+    if (world.rank() == giver) {
+      PARTITA_MPI(MPI_Isend(values.data(), mpiCount(static_cast<std::int64_t>(values.size())),
+                            mpiType<Real>(), 0, static_cast<int>(Tag::model), _channel.get(),
+                            request.start({WaitedFor::Kind::taker, "first parameters", 0})));
+      request.wait();
+    } else {
+      values.resize(static_cast<std::size_t>(_model->size()));
+      PARTITA_MPI(MPI_Irecv(values.data(), mpiCount(_model->size()), mpiType<Real>(), giver,
+                            static_cast<int>(Tag::model), _channel.get(),
+                            request.start({WaitedFor::Kind::message, "first parameters", giver})));
+      request.wait();
+      _model->write(values.data());
+    }
+  }
+  _context.window->synchronise();
+  world.barrier();
+  _context.window->synchronise();
+}
+
+void HogbatchTraining::keepNumbers() {
+  const std::size_t workers = static_cast<std::size_t>(_context.grid.replicas());
+  const std::size_t groups = workerGroups(_context.config, _context.grid.replicas()).size();
+  _context.control.keepNumbers(_coordinator != nullptr
+                                   ? _coordinator->state().numbers()
+                                   : std::vector<double>(HogbatchState::size(groups, workers), 0.0));
+}
+
+/// All ranks have come together, and nothing changes the model. Returns whether the run ends here.
+bool HogbatchTraining::meet(const ExecSpace& space, const WorkOrder& order) {
+  const Position at{RunPhase::training, 0, order.step};
+  if (_log != nullptr) _log->flush();
+  if (order.evaluates) _evaluator.afterStep(space, at, 1, 1);
+  keepNumbers();
+  const bool ends = _context.control.afterStep(space, at, {});
+  _context.grid.world().barrier(); // the model changes again only when all have copied what they keep
+  return ends;
+}
+
+bool HogbatchTraining::run(const ExecSpace& space) {
+  beginModel(space);
+  _context.clock.start();
+  const std::int64_t steps = _context.length.steps;
+  bool ended = false;
+  for (std::int64_t step = _context.start.step; step < steps && !ended;) {
+    const WorkOrder order =
+        _coordinator != nullptr
+            ? _coordinator->workUntilMeeting([this](std::int64_t at) { return _evaluator.due(at); })
+            : _worker->workUntilMeeting(space);
+    step = order.step;
+    ended = meet(space, order);
+    if (_coordinator != nullptr) _coordinator->resume();
+  }
+  _context.clock.stop();
+  _mailbox.close();
+  return !ended;
+}
+
+} // namespace partita

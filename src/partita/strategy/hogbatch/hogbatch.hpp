@@ -1,0 +1,48 @@
+#pragma once
+
+#include "partita/strategy/evaluation.hpp"
+#include "partita/strategy/hogbatch/coordinator.hpp"
+#include "partita/strategy/hogbatch/worker.hpp"
+#include "partita/strategy/strategy.hpp"
+
+namespace partita {
+
+/// Workers of unequal speed train one model without waiting for one another (Hogbatch, arXiv 2004.08771):
+/// rank 0 coordinates, every other rank is a worker. Shared workers update the model of the node of rank 0 in
+/// place; the others compute with a copy and merge what they have found.
+class HogbatchTraining final : public Strategy {
+ public:
+  explicit HogbatchTraining(const RunContext& context);
+  bool run(const ExecSpace& space) override;
+
+  /// On rank 0: what the coordinator has counted.
+  const HogbatchState& state() { return _coordinator->state(); }
+
+ private:
+  std::vector<int> ranksOnOtherNodes() const;
+  void makeWorker();
+  void beginCoordinator(const std::vector<int>& others);
+  void beginModel(const ExecSpace& space);
+  void keepNumbers();
+  bool meet(const ExecSpace& space, const WorkOrder& order);
+
+  RunContext _context;
+  Mailbox _mailbox;
+  Communicator _channel; ///< for parameters and gradients between nodes
+  Evaluator _evaluator;
+  std::unique_ptr<SharedModel> _model; ///< null on other nodes
+  std::unique_ptr<DecisionLog> _log;
+  std::unique_ptr<ModelServer> _server;      ///< on rank 0, if workers are on other nodes
+  std::unique_ptr<Coordinator> _coordinator; ///< on rank 0
+  std::unique_ptr<ModelAccess> _access;      ///< on the others
+  std::unique_ptr<Worker> _worker;
+};
+
+/// Bytes of the window that a strategy with workers of unequal speed needs; 0: the strategy needs none.
+std::int64_t modelWindowBytes(const RunConfig& config, const Partition& partition);
+/// The memory of this rank's stage in the window, if it is a shared worker: nothing on the others. Throws
+/// UserError if the rank cannot be one.
+GivenMemory memoryOfWorker(const RunConfig& config, const Partition& partition, const Grid& grid,
+                           const SharedWindow* window);
+
+} // namespace partita

@@ -1,0 +1,144 @@
+#include "partita/strategy/hogbatch/model_access.hpp"
+
+#include "partita/core/region.hpp"
+
+namespace partita {
+
+namespace {
+
+using HostBuffer = Kokkos::View<Real*, Kokkos::LayoutRight, PinnedSpace>;
+
+/// Parameters and gradients of a stage where the host can read and write them.
+class StageOnHost {
+ public:
+  explicit StageOnHost(Stage& stage) : _stage(stage) {
+    if (device_is_host) return;
+    const auto size = static_cast<std::size_t>(stage.masters().size());
+    _parameters = HostBuffer("partita::StageOnHost::parameters", size);
+    _gradients = HostBuffer("partita::StageOnHost::gradients", size);
+  }
+
+  std::int64_t size() const { return _stage.masters().size(); }
+  Real* parameters() const { return device_is_host ? _stage.parameters().data() : _parameters.data(); }
+  Real* gradients() const { return device_is_host ? _stage.gradients().data() : _gradients.data(); }
+
+  /// After the host has written `parameters`.
+  void load(const ExecSpace& space) const {
+    if (device_is_host) return;
+    Kokkos::deep_copy(space, _stage.parameters(), _parameters);
+    fence(space, "partita::StageOnHost::load");
+  }
+  /// Before the host reads `gradients`.
+  void store(const ExecSpace& space) const {
+    if (!device_is_host) Kokkos::deep_copy(space, _gradients, _stage.gradients());
+    fence(space, "partita::StageOnHost::store");
+  }
+
+ private:
+  Stage& _stage;
+  HostBuffer _parameters, _gradients; ///< only if the device is not the host
+};
+
+class WindowAccess final : public ModelAccess {
+ public:
+  WindowAccess(const RunConfig& config, const SharedModel& model, Stage& stage, bool shared)
+      : _model(model), _stage(stage), _in_place(_stage.parameters() == model.values()),
+        _locks(config.run.decisions),
+        _change(changeOf(config, shared)), _scale{config.strategy.hogbatch.staleness,
+                                                  config.strategy.hogbatch.staleness_bound} {}
+
+  std::int64_t read(const ExecSpace& space) override {
+    if (_in_place) return _model.version();
+    const Region region(space, "partita::WindowAccess::read", Phase::communication);
+    std::int64_t version = 0;
+    {
+      const SharedModel::Lock lock(_model, _locks);
+      version = _model.read(_stage.parameters());
+    }
+    _stage.load(space);
+    return version;
+  }
+
+  Applied apply(const ExecSpace& space, double rate, double decay, std::int64_t read) override {
+    const Region region(space, "partita::WindowAccess::apply", Phase::optimiser);
+    _stage.store(space);
+    _change.gradient = _stage.gradients();
+    _change.parameters = _in_place ? nullptr : _stage.parameters();
+    _change.rate = rate;
+    _change.decay = decay;
+    const SharedModel::Lock lock(_model, _locks);
+    return _model.apply(_change, read, _scale);
+  }
+
+ private:
+  const SharedModel& _model;
+  StageOnHost _stage;
+  bool _in_place, _locks;
+  ModelChange _change;
+  StalenessScale _scale;
+};
+
+class MessageAccess final : public ModelAccess {
+ public:
+  MessageAccess(const RunContext& context, Mailbox& mailbox, const Communicator& channel, Stage& stage)
+      : _context(context), _mailbox(mailbox), _channel(channel), _stage(stage) {}
+
+  std::int64_t read(const ExecSpace& space) override {
+    const Region region(space, "partita::MessageAccess::read", Phase::communication);
+    Request values;
+    PARTITA_MPI(MPI_Irecv(_stage.parameters(), mpiCount(_stage.size()), mpiType<Real>(), 0,
+                          static_cast<int>(Tag::model), _channel.get(),
+                          values.start({WaitedFor::Kind::message, "parameters of the model", 0})));
+    _mailbox.send(0, Tag::model, ModelRequest{});
+    values.wait();
+    const auto reply = _mailbox.waitAny({Tag::model}, "version of the model").as<ModelReply>();
+    _stage.load(space);
+    return reply.applied.version;
+  }
+
+  Applied apply(const ExecSpace& space, double rate, double decay, std::int64_t read) override {
+    const Region region(space, "partita::MessageAccess::apply", Phase::communication);
+    _stage.store(space);
+    _mailbox.send(0, Tag::model, ModelRequest{ModelRequest::Kind::apply, rate, decay, read});
+    Request gradients, parameters;
+    send(_stage.gradients(), gradients);
+    send(_stage.parameters(), parameters);
+    gradients.wait();
+    parameters.wait();
+    return _mailbox.waitAny({Tag::model}, "changed model").as<ModelReply>().applied;
+  }
+
+ private:
+  void send(const Real* values, Request& request) {
+    PARTITA_MPI(MPI_Isend(values, mpiCount(_stage.size()), mpiType<Real>(), 0, static_cast<int>(Tag::model),
+                          _channel.get(), request.start({WaitedFor::Kind::taker, "result of a worker", 0})));
+    _context.grid.traffic.between_replicas += _stage.size() * static_cast<std::int64_t>(sizeof(Real));
+  }
+
+  const RunContext& _context;
+  Mailbox& _mailbox;
+  const Communicator& _channel;
+  StageOnHost _stage;
+};
+
+} // namespace
+
+ModelChange changeOf(const RunConfig& config, bool shared) {
+  const HogbatchSection& section = config.strategy.hogbatch;
+  ModelChange change;
+  change.merge = shared ? ReplicaMerge::delta : section.merge;
+  change.update = section.update;
+  return change;
+}
+
+std::unique_ptr<ModelAccess> accessByWindow(const RunConfig& config, const SharedModel& model, Stage& stage,
+                                            bool shared) {
+  return std::make_unique<WindowAccess>(config, model, stage, shared);
+}
+
+std::unique_ptr<ModelAccess> accessByMessages(const RunContext& context, Mailbox& mailbox,
+                                              const Communicator& channel, Stage& stage) {
+  return std::make_unique<MessageAccess>(context, mailbox, channel, stage);
+}
+
+} // namespace partita

@@ -1,0 +1,45 @@
+#pragma once
+
+#include "partita/strategy/hogbatch/model_access.hpp"
+
+#include <map>
+
+namespace partita {
+
+/// Rank 0's side of `accessByMessages`: copies and changes the model for workers on other nodes, without ever
+/// waiting for one of them.
+class ModelServer {
+ public:
+  /// `ranks`: those workers. The references must outlive the object.
+  ModelServer(const RunContext& context, Mailbox& mailbox, const Communicator& channel,
+              const SharedModel& model, const std::vector<int>& ranks);
+
+  /// Does what can be done now. Returns whether anything was done.
+  bool serve();
+  /// Serves until each worker has read the model once more, and all messages have arrived.
+  void serveMeeting();
+
+ private:
+  struct Client {
+    std::vector<Real> gradient, parameters;
+    ModelRequest request;
+    bool applies = false;
+    std::int64_t reads = 0;
+    Request first, second; ///< gradient and parameters of the worker
+    Request sent;          ///< the model
+  };
+
+  void begin(int rank, const ModelRequest& request);
+  bool finish(int rank, Client& client);
+  void post(int rank, std::vector<Real>& values, Request& request);
+
+  const RunContext& _context;
+  Mailbox& _mailbox;
+  const Communicator& _channel;
+  const SharedModel& _model;
+  ModelChange _change;
+  StalenessScale _scale;
+  std::map<int, Client> _clients; ///< by rank
+};
+
+} // namespace partita

@@ -1,0 +1,117 @@
+#include "partita/strategy/hogbatch/replay.hpp"
+
+#include "partita/config/user_error.hpp"
+#include "partita/core/region.hpp"
+
+#include <algorithm>
+
+namespace partita {
+
+namespace {
+
+/// The updates in their order. Throws UserError if one is missing, or if a gradient is older than the log.
+std::vector<Decision> updatesOf(const std::vector<Decision>& all, const std::string& path,
+                                std::int64_t samples) {
+  std::vector<Decision> updates;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(updates),
+               [](const Decision& decision) { return decision.applied >= 0; });
+  std::sort(updates.begin(), updates.end(),
+            [](const Decision& a, const Decision& b) { return a.applied < b.applied; });
+  for (std::size_t i = 0; i < updates.size(); ++i) {
+    const Decision& d = updates[i];
+    if (d.applied != static_cast<std::int64_t>(i) || d.read > d.applied)
+      throw UserError(path + ": update " + std::to_string(i) + " is missing or out of order");
+    if (d.first + d.count > samples)
+      throw UserError(path + ": names sample " + std::to_string(d.first + d.count) + " of an epoch of " +
+                      std::to_string(samples) + "; is it a run on other data?");
+  }
+  return updates;
+}
+
+} // namespace
+
+HogbatchReplay::HogbatchReplay(const RunContext& context)
+    : _context(context), _stage(context.stages.front()->stage),
+      _progress(context.config, context.length, static_cast<std::int64_t>(context.sets.train.size())),
+      _evaluator(_context, context.length.steps), _work(_context, 1) {
+  const std::string& path = context.config.strategy.hogbatch.replay;
+  const std::vector<Decision> all = readDecisions(path);
+  _decisions = updatesOf(all, path, _progress.samples());
+  for (std::size_t i = 0; i < _decisions.size(); ++i) _unread.emplace(_decisions[i].read, i);
+}
+
+void HogbatchReplay::computeGradients(const ExecSpace& space, std::int64_t version) {
+  const auto [begin, end] = _unread.equal_range(version);
+  for (auto entry = begin; entry != end; ++entry) {
+    const Decision& decision = _decisions[entry->second];
+    WorkOrder order;
+    order.number = decision.number;
+    order.epoch = decision.epoch;
+    order.first = decision.first;
+    order.count = decision.count;
+    order.row = decision.row;
+    order.total = decision.total;
+    if (!isFinite(_work.compute(space, order))) failDiverged(order);
+    const auto size = static_cast<std::size_t>(_stage.masters().size());
+    Pending& pending = _pending[decision.number];
+    pending.gradient.resize(size);
+    pending.parameters.resize(size);
+    StoredVector(_stage.gradients()).copyOut(space, 0, _stage.masters().size(), pending.gradient.data());
+    _stage.masters().copyOut(space, 0, _stage.masters().size(), pending.parameters.data());
+  }
+  _unread.erase(begin, end);
+}
+
+void HogbatchReplay::change(const ExecSpace& space, const Decision& decision) {
+  const auto found = _pending.find(decision.number);
+  PARTITA_REQUIRE(found != _pending.end(), "an update without a gradient");
+  const HogbatchSection& section = _context.config.strategy.hogbatch;
+  ModelChange change;
+  change.gradient = found->second.gradient.data();
+  change.parameters = found->second.parameters.data();
+  change.rate = decision.rate;
+  change.decay = decision.decay;
+  change.merge = decision.in_place ? ReplicaMerge::delta : section.merge;
+  change.update = section.update;
+  if (device_is_host) {
+    changeModel(change, change.rate, _stage.parameters().data(), _stage.masters().size());
+  } else {
+    std::vector<Real> values(static_cast<std::size_t>(_stage.masters().size()));
+    _stage.masters().copyOut(space, 0, _stage.masters().size(), values.data());
+    changeModel(change, change.rate, values.data(), _stage.masters().size());
+    _stage.setParameters(space, values.data());
+  }
+  _pending.erase(found);
+}
+
+/// Returns whether the run ends here.
+bool HogbatchReplay::endEpoch(const ExecSpace& space, std::int64_t epoch, std::int64_t done) {
+  const Position at{RunPhase::training, 0, _progress.step(epoch, done)};
+  if (_evaluator.due(at.step)) _evaluator.afterStep(space, at, 1, 1);
+  return _context.control.afterStep(space, at, {});
+}
+
+bool HogbatchReplay::run(const ExecSpace& space) {
+  if (_context.start.step > 0)
+    throw UserError("--replay: repeats a run from its beginning, not from a checkpoint");
+  _context.clock.start();
+  bool ended = false;
+  std::int64_t epoch = 0, done = 0;
+  for (std::size_t i = 0; i < _decisions.size() && !ended; ++i) {
+    const Decision& decision = _decisions[i];
+    if (decision.epoch != epoch) {
+      ended = endEpoch(space, epoch, _progress.samples());
+      epoch = decision.epoch;
+      done = 0;
+    }
+    alive();
+    computeGradients(space, static_cast<std::int64_t>(i));
+    change(space, decision);
+    done = std::max(done, decision.first + decision.count);
+  }
+  if (!ended && !_decisions.empty()) ended = endEpoch(space, epoch, _progress.end(epoch));
+  _context.clock.stop();
+  return !ended;
+}
+
+} // namespace partita

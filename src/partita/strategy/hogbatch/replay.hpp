@@ -1,0 +1,41 @@
+#pragma once
+
+#include "partita/strategy/evaluation.hpp"
+#include "partita/strategy/hogbatch/coordinator.hpp"
+#include "partita/strategy/hogbatch/worker.hpp"
+#include "partita/strategy/strategy.hpp"
+
+#include <map>
+
+namespace partita {
+
+/// Repeats an asynchronous run on one rank, bit for bit, from the decisions that it has logged: each gradient
+/// is computed from the version of the parameters that its worker had read, and the changes are made in their
+/// order.
+class HogbatchReplay final : public Strategy {
+ public:
+  explicit HogbatchReplay(const RunContext& context);
+  bool run(const ExecSpace& space) override;
+
+ private:
+  void computeGradients(const ExecSpace& space, std::int64_t version);
+  void change(const ExecSpace& space, const Decision& decision);
+  bool endEpoch(const ExecSpace& space, std::int64_t epoch, std::int64_t done);
+
+  /// A gradient that was computed from an earlier version of the parameters.
+  struct Pending {
+    std::vector<Real> gradient, parameters;
+  };
+
+  RunContext _context;
+  Stage& _stage;
+  SampleProgress _progress;
+  Evaluator _evaluator;
+  GradientWork _work;
+  std::vector<Decision> _decisions; ///< of updates, by version
+  std::multimap<std::int64_t, std::size_t>
+      _unread;                              ///< decisions whose gradient is to be computed, by version
+  std::map<std::int64_t, Pending> _pending; ///< by number of the batch
+};
+
+} // namespace partita

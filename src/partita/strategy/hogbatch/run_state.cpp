@@ -1,0 +1,88 @@
+#include "partita/strategy/hogbatch/run_state.hpp"
+
+#include <type_traits>
+
+namespace partita {
+
+namespace {
+
+/// Calls `take` with each number of a state, in a fixed order.
+template <class State, class Take>
+void visitRun(State& state, const Take& take) {
+  take(state.epoch);
+  take(state.cursor);
+  take(state.batches);
+  take(state.version);
+  take(state.seconds);
+  take(state.loss);
+  take(state.correct);
+  take(state.rows);
+}
+
+template <class Group, class Take>
+void visitGroup(Group& group, const Take& take) {
+  take(group.size);
+  take(group.lanes);
+  take(group.lanes_done);
+  take(group.updates);
+  take(group.round_updates);
+  take(group.round_examples);
+  take(group.weight);
+  take(group.timed_examples);
+  take(group.timed_seconds);
+}
+
+template <class Worker, class Take>
+void visitWorker(Worker& worker, const Take& take) {
+  take(worker.updates);
+  take(worker.examples);
+  take(worker.batches);
+  take(worker.dropped);
+  take(worker.lost);
+  take(worker.batch_first);
+  take(worker.batch_last);
+  take(worker.busy_seconds);
+  take(worker.staleness_sum);
+  take(worker.staleness_max);
+}
+
+template <class State, class Take>
+void visitAll(State& state, const Take& take) {
+  visitRun(state, take);
+  for (auto& group : state.groups) visitGroup(group, take);
+  for (auto& worker : state.workers) visitWorker(worker, take);
+}
+
+HogbatchState emptyState(std::size_t groups, std::size_t workers) {
+  HogbatchState state;
+  state.groups.resize(groups);
+  state.workers.resize(workers);
+  return state;
+}
+
+} // namespace
+
+std::size_t HogbatchState::size(std::size_t groups, std::size_t workers) {
+  return emptyState(groups, workers).numbers().size();
+}
+
+/// The numbers of groups and workers come first.
+std::vector<double> HogbatchState::numbers() const {
+  std::vector<double> all{static_cast<double>(groups.size()), static_cast<double>(workers.size())};
+  visitAll(*this, [&](const auto& number) { all.push_back(static_cast<double>(number)); });
+  return all;
+}
+
+std::optional<HogbatchState> HogbatchState::from(const std::vector<double>& numbers, std::size_t groups,
+                                                 std::size_t workers) {
+  const bool same = numbers.size() == size(groups, workers) && numbers[0] == static_cast<double>(groups) &&
+                    numbers[1] == static_cast<double>(workers);
+  if (!same) return {};
+  HogbatchState state = emptyState(groups, workers);
+  auto next = numbers.begin() + 2;
+  visitAll(state,
+           [&](auto& number) { number = static_cast<std::remove_reference_t<decltype(number)>>(*next++); });
+  return state;
+}
+
+} // namespace partita

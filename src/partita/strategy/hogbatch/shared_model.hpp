@@ -1,0 +1,95 @@
+#pragma once
+
+#include "partita/comm/shared_window.hpp"
+#include "partita/config/run_config.hpp"
+#include "partita/core/types.hpp"
+#include "partita/nn/stage.hpp"
+#include "partita/plan/hogbatch/update_scale.hpp"
+
+namespace partita {
+
+/// How one result changes the model: parameters -= rate (gradient + decay parameters), merged as the deck
+/// says.
+struct ModelChange {
+  const Real* gradient = nullptr;
+  const Real* parameters = nullptr; ///< those of the gradient; null: the model itself, changed in place
+  double rate = 0.0, decay = 0.0;
+  ReplicaMerge merge = ReplicaMerge::delta;
+  SharedUpdate update = SharedUpdate::relaxed;
+};
+
+/// Makes the change, with another rate, to `size` values that start at `model`.
+void changeModel(const ModelChange& change, double rate, Real* model, std::int64_t size);
+
+/// What became of a result.
+struct Applied {
+  std::int64_t version = -1;  ///< of the model that was changed; negative: the result was dropped
+  std::int64_t staleness = 0; ///< updates since the parameters of the gradient were read
+  std::int64_t lost = 0;      ///< updates of others that were overwritten
+  double rate = 0.0;          ///< with the factor for its staleness
+};
+
+/// The parameters that asynchronous workers train, in memory that all ranks of a node share, with a count of
+/// the updates so far. Workers read and change them without locks (Hogwild, arXiv 1106.5730), so a reader may
+/// find parts of an update; `Lock` excludes that where a run is to be repeated bit for bit.
+class SharedModel {
+ public:
+  /// Bytes of a window for so many values.
+  static std::int64_t bytes(std::int64_t values);
+  SharedModel(const SharedWindow& window, std::int64_t values);
+
+  std::int64_t size() const { return _size; }
+  Real* values() const { return _values; }
+  /// Memory for a stage that computes with the shared parameters themselves.
+  GivenMemory memory() const { return {{Precision::single, _values, _size}, {}, {}}; }
+
+  /// Number of updates so far.
+  std::int64_t version() const { return __atomic_load_n(_version, __ATOMIC_ACQUIRE); }
+  void setVersion(std::int64_t version) const { __atomic_store_n(_version, version, __ATOMIC_RELEASE); }
+
+  /// Copies the parameters and returns the version from which the copy began.
+  std::int64_t read(Real* to) const;
+  void write(const Real* from) const;
+  /// Changes the parameters by a result that was computed from those of version `read`, unless `scale` drops
+  /// it, and counts the update.
+  Applied apply(const ModelChange& change, std::int64_t read, const StalenessScale& scale) const;
+
+  /// Excludes all other holders of a lock.
+  class Lock {
+   public:
+    Lock(const SharedModel& model, bool wanted);
+    ~Lock();
+    Lock(const Lock&) = delete;
+    Lock& operator=(const Lock&) = delete;
+
+   private:
+    std::int64_t* _held;
+  };
+
+ private:
+  std::int64_t* _version;
+  std::int64_t* _lock;
+  Real* _values;
+  std::int64_t _size;
+};
+
+/// A value of the shared model, without order: no data race, and no slower than an ordinary access.
+template <class T>
+T relaxedLoad(const T* from) {
+  T value;
+  __atomic_load(from, &value, __ATOMIC_RELAXED);
+  return value;
+}
+template <class T>
+void relaxedStore(T* to, T value) {
+  __atomic_store(to, &value, __ATOMIC_RELAXED);
+}
+/// Exact, whatever others add meanwhile.
+template <class T>
+void atomicAdd(T* to, T value) {
+  T before = relaxedLoad(to), after = before + value;
+  while (!__atomic_compare_exchange(to, &before, &after, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+    after = before + value;
+}
+
+} // namespace partita

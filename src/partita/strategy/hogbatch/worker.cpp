@@ -1,0 +1,99 @@
+#include "partita/strategy/hogbatch/worker.hpp"
+
+#include "partita/data/order.hpp"
+
+#include <cmath>
+#include <limits>
+
+namespace partita {
+
+bool isFinite(const Score::Sums& sums) {
+  return std::isfinite(sums.loss) && sums.bad_batch == 0.0;
+}
+
+GradientWork::GradientWork(const RunContext& context, std::int64_t repeats)
+    : _context(context), _local(*context.stages.front()), _repeats(repeats),
+      _features(context.sets, context.config.data, context.seed()),
+      _reader(
+          &_features, context.sets.train, [this](std::int64_t, BatchRows& out) { out = _rows; },
+          std::numeric_limits<std::int64_t>::max(), passCapacity(context.config, context.grid.replicas()),
+          0) {}
+
+void GradientWork::readRows(const WorkOrder& order) {
+  if (_epoch != order.epoch) {
+    _epoch = order.epoch;
+    _order = permutation(_context.sets.train.size(), _context.seed(), static_cast<std::uint32_t>(_epoch));
+  }
+  const auto first = _order.begin() + order.first;
+  _rows.rows.assign(first, first + order.count);
+  _rows.epoch = static_cast<std::uint32_t>(_epoch);
+}
+
+Score::Sums GradientWork::compute(const ExecSpace& space, const WorkOrder& order) {
+  readRows(order);
+  const Batch batch = _reader.next(space);
+  Pass pass;
+  pass.step = static_cast<std::uint64_t>(order.number);
+  pass.first_row = order.row;
+  const Real weight = static_cast<Real>(1.0 / static_cast<double>(order.total));
+  Score::Sums sums;
+  for (std::int64_t i = 0; i < _repeats; ++i) {
+    _local.forwardJoined(space, pass, batch.features);
+    const Matrix gradient =
+        _local.lossGradient(space, pass, _local.tape.output(), {batch.labels, Matrix()}, weight);
+    _local.backwardJoined(space, pass, batch.features, _local.tape, gradient, Matrix(), {});
+    sums = _local.score.take(space);
+  }
+  return sums;
+}
+
+void failDiverged(const WorkOrder& order) {
+  throw RunError("the loss is not finite at batch " + std::to_string(order.number + 1) +
+                 " of the run (try a smaller optimiser/learning_rate or strategy/rate_cap; checkpoints of "
+                 "earlier steps are kept)");
+}
+
+Worker::Worker(const RunContext& context, Mailbox& mailbox, ModelAccess& access, std::int64_t repeats)
+    : _context(context), _mailbox(mailbox), _access(access), _work(context, repeats) {}
+
+WorkOrder Worker::workUntilMeeting(const ExecSpace& space) {
+  for (;;) {
+    const auto order = _mailbox.waitAny({Tag::order}, "order of the coordinator").as<WorkOrder>();
+    if (order.kind == WorkOrder::Kind::meet) {
+      _access.read(space); // evaluations and checkpoints use the parameters of the stage
+      return order;
+    }
+    alive();
+    const auto begin = Clock::now();
+    WorkResult result = order.kind == WorkOrder::Kind::train ? train(space, order) : apply(space, order);
+    result.kind = order.kind;
+    result.number = order.number;
+    result.seconds = secondsSince(begin);
+    result.wants_meeting = _context.control.wantsMeeting({RunPhase::training, 0, 0});
+    _mailbox.send(0, Tag::result, result);
+  }
+}
+
+WorkResult Worker::train(const ExecSpace& space, const WorkOrder& order) {
+  WorkResult result;
+  _read = _access.read(space);
+  const Score::Sums sums = _work.compute(space, order);
+  result.read = _read;
+  result.failed = !isFinite(sums);
+  if (result.failed && !_context.config.strategy.hogbatch.tolerate) failDiverged(order);
+  if (result.failed) return result;
+  result.loss = sums.loss;
+  result.correct = sums.correct;
+  result.rows = sums.rows;
+  if (order.applies) result.applied = _access.apply(space, order.rate, order.decay, _read);
+  return result;
+}
+
+WorkResult Worker::apply(const ExecSpace& space, const WorkOrder& order) {
+  WorkResult result;
+  result.read = _read;
+  result.applied = _access.apply(space, order.rate, order.decay, _read);
+  return result;
+}
+
+} // namespace partita

@@ -1,0 +1,54 @@
+#pragma once
+
+#include "partita/comm/mailbox.hpp"
+#include "partita/data/augmentation.hpp"
+#include "partita/strategy/hogbatch/model_access.hpp"
+
+namespace partita {
+
+/// Computes the gradients of batches with the whole network, in its one stage.
+class GradientWork {
+ public:
+  /// `repeats`: how often each batch is computed, for experiments with unequal machines.
+  GradientWork(const RunContext& context, std::int64_t repeats);
+
+  /// Leaves the gradient in the stage, and returns the sums of the loss.
+  Score::Sums compute(const ExecSpace& space, const WorkOrder& order);
+
+ private:
+  void readRows(const WorkOrder& order);
+
+  const RunContext& _context;
+  LocalStage& _local;
+  std::int64_t _repeats;
+  TrainingRows _features;
+  std::int64_t _epoch = -1;
+  std::vector<std::uint32_t> _order; ///< of the samples in `_epoch`
+  BatchRows _rows;                   ///< of the next batch
+  BatchReader _reader;
+};
+
+bool isFinite(const Score::Sums& sums);
+/// Throws RunError for a batch whose loss is not finite.
+[[noreturn]] void failDiverged(const WorkOrder& order);
+
+/// A worker: takes orders until all ranks meet for the last time.
+class Worker {
+ public:
+  Worker(const RunContext& context, Mailbox& mailbox, ModelAccess& access, std::int64_t repeats);
+
+  /// Works until the next order to meet, and returns it.
+  WorkOrder workUntilMeeting(const ExecSpace& space);
+
+ private:
+  WorkResult train(const ExecSpace& space, const WorkOrder& order);
+  WorkResult apply(const ExecSpace& space, const WorkOrder& order);
+
+  const RunContext& _context;
+  Mailbox& _mailbox;
+  ModelAccess& _access;
+  GradientWork _work;
+  std::int64_t _read = 0; ///< version of the parameters of the last gradient
+};
+
+} // namespace partita

@@ -1,0 +1,75 @@
+#include "partita/train/worker_reports.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <sstream>
+
+namespace partita {
+
+namespace {
+
+const char* const workers_header =
+    "time_s,run_step,rank,role,batch,updates,examples,update_share,busy,staleness_mean,dropped,lost";
+
+} // namespace
+
+std::vector<double> WorkerReports::shares() const {
+  double all = 0.0;
+  for (const WorkerReport& worker : _latest.workers) all += static_cast<double>(worker.updates);
+  std::vector<double> shares;
+  for (const WorkerReport& worker : _latest.workers)
+    shares.push_back(all > 0.0 ? static_cast<double>(worker.updates) / all : 0.0);
+  return shares;
+}
+
+std::vector<double> WorkerReports::busy() const {
+  std::vector<double> busy;
+  for (const WorkerReport& worker : _latest.workers)
+    busy.push_back(_latest.seconds > 0.0 ? std::min(1.0, worker.busy_seconds / _latest.seconds) : 0.0);
+  return busy;
+}
+
+void WorkerReports::add(double now, const WorkersReport& report) {
+  const bool again = any() && report.step == _latest.step;
+  _latest = report;
+  if (_path.empty() || again) return;
+  if (_table == nullptr) _table = std::make_unique<TableFile>(_path, workers_header, 1, _run_step);
+  std::ostringstream rows;
+  rows.precision(7);
+  const std::vector<double> share = shares(), working = busy();
+  for (std::size_t i = 0; i < report.workers.size(); ++i) {
+    const WorkerReport& worker = report.workers[i];
+    rows << now << ',' << report.step << ',' << worker.rank << ',' << (worker.shared ? "shared" : "replica")
+         << ',' << worker.batch_last << ',' << worker.updates << ',' << worker.examples << ',' << share[i]
+         << ',' << working[i] << ',' << worker.stalenessMean() << ',' << worker.dropped << ',' << worker.lost
+         << '\n';
+  }
+  _table->append(rows.str());
+}
+
+void WorkerReports::addEvaluation(double loss) {
+  if (!any() || (!_reached.empty() && loss >= _reached.back().loss)) return;
+  _reached.push_back({loss, _latest.seconds});
+}
+
+void WorkerReports::flush() {
+  if (_table != nullptr) _table->flush();
+}
+
+std::string WorkerReports::line() const {
+  if (!any()) return "";
+  constexpr std::size_t most_shown = 6;
+  std::string shares_text = "  shares", batches = "  batches";
+  const std::vector<double> share = shares();
+  for (std::size_t i = 0; i < std::min(share.size(), most_shown); ++i) {
+    std::array<char, 32> text{};
+    std::snprintf(text.data(), text.size(), " %.2f", share[i]);
+    shares_text += text.data();
+    batches += " " + std::to_string(_latest.workers[i].batch_last);
+  }
+  const char* const more = share.size() > most_shown ? " ..." : "";
+  return shares_text + more + batches + more;
+}
+
+} // namespace partita

@@ -1,0 +1,283 @@
+#include "partita/strategy/hogbatch/hogbatch.hpp"
+
+#include "partita/comm/agree.hpp"
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+#include <unistd.h>
+
+#include "pmpi.hpp"
+#include "small_run.hpp"
+#include "support/catch.hpp"
+
+namespace partita::test::hogbatch {
+
+/// Workers of unequal speed that train one model.
+
+namespace {
+
+const Overrides plain_sgd{"optimiser/kind=sgd", "optimiser/momentum=0", "optimiser/learning_rate=0.05",
+                          "optimiser/schedule=constant", "strategy/stages=1"};
+
+Overrides deckOf(const Overrides& more) {
+  return plain_sgd + Overrides{"strategy/kind=hogbatch", "strategy/rule=fixed", "strategy/shared_workers=0"} +
+         more;
+}
+
+double relativeDifference(const std::vector<Real>& a, const std::vector<Real>& b) {
+  double difference = 0.0, norm = 0.0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    difference += std::pow(static_cast<double>(a[i]) - static_cast<double>(b[i]), 2.0);
+    norm += std::pow(static_cast<double>(b[i]), 2.0);
+  }
+  return std::sqrt(difference / norm);
+}
+
+/// The parameters of the first worker on every rank.
+std::vector<Real> trainedParameters(SmallRun& run) {
+  run.train();
+  std::vector<Real> values(static_cast<std::size_t>(run.partition.stages.front().storedValues()));
+  if (run.grid.ownsStages() && run.grid.replica() == 0) values = run.ownParameters();
+  MPI_Bcast(values.data(), mpiCount(static_cast<std::int64_t>(values.size())), mpiType<Real>(),
+            run.grid.plan().first_rank, run.grid.world().get());
+  return values;
+}
+
+/// A file that the first rank of these writes.
+std::string temporaryFile(const Communicator& ranks, const std::string& name) {
+  const auto folder = std::filesystem::temp_directory_path();
+  return broadcast(ranks, (folder / (name + std::to_string(getpid()) + ".csv")).string());
+}
+
+/// Checks that the batches of each epoch are its samples, each once.
+void checkExactlyOnce(const std::vector<Decision>& decisions, std::int64_t samples, std::int64_t epochs) {
+  std::vector<std::int64_t> seen(static_cast<std::size_t>(samples * epochs), 0);
+  for (const Decision& decision : decisions) {
+    REQUIRE(decision.epoch < epochs);
+    REQUIRE(decision.first + decision.count <= samples);
+    for (std::int64_t i = 0; i < decision.count; ++i)
+      ++seen[static_cast<std::size_t>(decision.epoch * samples + decision.first + i)];
+  }
+  CHECK(std::count(seen.begin(), seen.end(), 1) == samples * epochs);
+}
+
+struct Logged {
+  std::vector<Decision> decisions; ///< on rank 0
+  HogbatchState state;             ///< on rank 0
+  std::string hash;
+  std::string file;
+};
+
+Logged loggedRun(const Communicator& ranks, const Overrides& overrides) {
+  Logged logged;
+  logged.file = temporaryFile(ranks, "partita-decisions-");
+  SmallRun run(ranks, smallDeck(deckOf(overrides)));
+  run.decisions_file = logged.file;
+  run.train();
+  logged.hash = run.hash();
+  logged.state = run.workers;
+  if (ranks.rank() == 0) logged.decisions = readDecisions(logged.file);
+  return logged;
+}
+
+} // namespace
+
+TEST_CASE("One worker that updates in place is serial training, bit for bit", "[hogbatch]") {
+  if (everyone().size() < 2) return;
+  const std::string serial = trainedHash(1, plain_sgd + Overrides{"strategy/kind=joint"});
+  for (const char* update : {"strategy/update=relaxed", "strategy/update=plain"})
+    CHECK(trainedHash(2, deckOf({"strategy/shared_workers=1", update})) == serial);
+}
+
+TEST_CASE("Weight decay is that of serial training up to rounding", "[hogbatch]") {
+  if (everyone().size() < 2) return;
+  const Overrides decay{"optimiser/weight_decay=0.01"};
+  SmallRun serial(groupOf(1), smallDeck(plain_sgd + decay + Overrides{"strategy/kind=joint"}));
+  SmallRun shared(groupOf(2), smallDeck(deckOf(decay + Overrides{"strategy/shared_workers=1"})));
+  CHECK(relativeDifference(trainedParameters(shared), trainedParameters(serial)) < 1e-6);
+}
+
+TEST_CASE("One replica worker is serial training up to rounding", "[hogbatch]") {
+  if (everyone().size() < 2) return;
+  SmallRun serial(groupOf(1), smallDeck(plain_sgd + Overrides{"strategy/kind=joint"}));
+  const std::vector<Real> expected = trainedParameters(serial);
+  const double tolerance = sizeof(Real) == sizeof(double) ? 1e-12 : 1e-6;
+  for (const char* merge : {"strategy/merge=delta", "strategy/merge=overwrite"}) {
+    INFO(merge);
+    SmallRun replica(groupOf(2), smallDeck(deckOf({merge})));
+    CHECK(relativeDifference(trainedParameters(replica), expected) <= tolerance);
+  }
+  SmallRun average(groupOf(2), smallDeck(deckOf({"strategy/merge=average"})));
+  CHECK(relativeDifference(trainedParameters(average), expected) > 1e-3); // half the steps
+}
+
+TEST_CASE("Exact updates conserve every change; overwriting reports what it loses", "[hogbatch]") {
+  constexpr std::int64_t values = 777, rounds = 200;
+  const Communicator& world = everyone();
+  for (const bool overwrite : {false, true}) {
+    const SharedWindow window(world, SharedModel::bytes(values));
+    const SharedModel model(window, values);
+    std::vector<Real> own(values), gradient(values);
+    std::int64_t lost = 0;
+    world.barrier();
+    for (std::int64_t round = 0; round < rounds; ++round) {
+      const std::int64_t read = model.read(own.data());
+      for (std::int64_t i = 0; i < values; ++i)
+        gradient[static_cast<std::size_t>(i)] = static_cast<Real>((i + round * (world.rank() + 1)) % 7 - 3);
+      ModelChange change;
+      change.gradient = gradient.data();
+      change.parameters = round % 2 == 0 || overwrite ? own.data() : nullptr; // replicas and shared workers
+      change.rate = 1.0;
+      change.merge = overwrite ? ReplicaMerge::overwrite : ReplicaMerge::delta;
+      change.update = SharedUpdate::atomic;
+      std::this_thread::yield();
+      lost += model.apply(change, read, StalenessScale{}).lost;
+    }
+    world.barrier();
+    CHECK(model.version() == rounds * world.size());
+    double missing = 0.0;
+    for (std::int64_t i = 0; i < values; ++i) {
+      double sum = 0.0;
+      for (int rank = 0; rank < world.size(); ++rank)
+        for (std::int64_t round = 0; round < rounds; ++round)
+          sum -= static_cast<double>((i + round * (rank + 1)) % 7 - 3);
+      missing += std::fabs(sum - static_cast<double>(model.values()[i]));
+    }
+    const std::int64_t all_lost = world.total(lost);
+    if (overwrite && world.size() > 1) {
+      CHECK((all_lost > 0) == (missing > 0.0));
+    } else {
+      CHECK(missing == 0.0);
+      CHECK(all_lost == 0);
+    }
+    world.barrier();
+  }
+}
+
+TEST_CASE("Each sample is in one batch per epoch, whatever the workers are", "[hogbatch]") {
+  const int ranks = everyone().size();
+  if (ranks < 2) return;
+  for (const char* rule : {"fixed", "adaptive", "proportional", "synchronous"}) {
+    for (int shared = 0; shared < ranks; ++shared) {
+      INFO(rule << ", " << shared << " shared workers");
+      const Logged logged =
+          loggedRun(everyone(),
+                    {std::string("strategy/rule=") + rule,
+                     "strategy/shared_workers=" + std::to_string(shared), "data/samples=599",
+                     "training/batch=37", "strategy/lower=5", "strategy/upper=64", "strategy/slowdown=[3]"});
+      if (everyone().rank() > 0) continue;
+      checkExactlyOnce(logged.decisions, 599, 2);
+      std::int64_t examples = 0, updates = 0;
+      for (const WorkerReport& worker : logged.state.workers) {
+        examples += worker.examples;
+        updates += worker.updates;
+        CHECK(worker.busy_seconds > 0.0);
+      }
+      CHECK(examples == 2 * 599);
+      CHECK(updates == static_cast<std::int64_t>(logged.decisions.size()));
+      CHECK(logged.state.version == updates);
+    }
+  }
+}
+
+TEST_CASE("A number of steps ends a run in the middle of an epoch", "[hogbatch]") {
+  if (everyone().size() < 2) return;
+  const Logged logged = loggedRun(everyone(), {"run/steps=20", "strategy/shared_workers=1"});
+  if (everyone().rank() > 0) return;
+  std::int64_t examples = 0;
+  for (const Decision& decision : logged.decisions) examples += decision.count;
+  CHECK(examples == 600 + 5 * 40);
+}
+
+TEST_CASE("Steps of unequal parts have the same bits in each run, and are those of one rank", "[hogbatch]") {
+  const int ranks = everyone().size();
+  if (ranks < 2) return;
+  const Overrides deck{"strategy/rule=synchronous", "strategy/speeds=[1, 3]", "optimiser/weight_decay=0.01"};
+  const Overrides fitting = ranks > 2 ? deck : deck + Overrides{"strategy/speeds=[2]"};
+  for (const char* shared : {"strategy/shared_workers=0", "strategy/shared_workers=1"}) {
+    SmallRun first(everyone(), smallDeck(deckOf(fitting + Overrides{shared})));
+    SmallRun second(everyone(), smallDeck(deckOf(fitting + Overrides{shared})));
+    SmallRun serial(groupOf(1),
+                    smallDeck(plain_sgd + Overrides{"strategy/kind=joint", "optimiser/weight_decay=0.01"}));
+    const std::vector<Real> values = trainedParameters(first);
+    CHECK(trainedParameters(second) == values);
+    CHECK(relativeDifference(values, trainedParameters(serial)) < 1e-5);
+    if (everyone().rank() == 0 && ranks > 2)
+      CHECK(first.workers.workers[1].batch_first == 3 * first.workers.workers[0].batch_first);
+  }
+}
+
+TEST_CASE("A run is repeated bit for bit on one rank from its decisions", "[hogbatch]") {
+  const int ranks = everyone().size();
+  if (ranks < 2) return;
+  for (const Overrides& more :
+       {Overrides{"strategy/rule=adaptive", "strategy/shared_workers=1"},
+        Overrides{"strategy/merge=overwrite", "strategy/staleness=scale"},
+        Overrides{"strategy/merge=average", "strategy/shared_workers=1", "optimiser/weight_decay=0.01"},
+        Overrides{"strategy/staleness=ringmaster", "strategy/staleness_bound=1", "strategy/update=atomic"},
+        Overrides{"strategy/rule=synchronous"}}) {
+    INFO(more.front());
+    const Logged logged = loggedRun(
+        everyone(), more + Overrides{"run/decisions=true", "training/batch=39", "strategy/slowdown=[2]"});
+    RunConfig deck = smallDeck(deckOf(more + Overrides{"training/batch=39"}));
+    deck.strategy.hogbatch.replay = logged.file;
+    everyone().barrier();
+    SmallRun replay(groupOf(1), deck);
+    CHECK(replay.train().hash() == logged.hash);
+  }
+}
+
+TEST_CASE("Equal workers find the model at most as many updates ahead as there are others", "[hogbatch]") {
+  const int workers = everyone().size() - 1;
+  if (workers < 2) return;
+  // Batches of many milliseconds: shorter ones would end before a system of few cores lets others run.
+  const Logged logged = loggedRun(everyone(), {"run/epochs=4", "strategy/slowdown=[300, 300, 300]"});
+  if (everyone().rank() > 0) return;
+  double sum = 0.0, batches = 0.0;
+  for (const WorkerReport& worker : logged.state.workers) {
+    sum += worker.staleness_sum;
+    batches += static_cast<double>(worker.batches);
+  }
+  // On a core each, the mean is workers - 1; on fewer cores a worker may end several batches in a row.
+  CHECK(sum / batches <= workers - 1 + 0.5);
+  CHECK(sum / batches > 0.2);
+}
+
+TEST_CASE("Updates that are too old are dropped, and counted", "[hogbatch]") {
+  if (everyone().size() < 4) return;
+  const Logged logged = loggedRun(everyone(), {"strategy/staleness=ringmaster", "strategy/staleness_bound=0",
+                                               "strategy/slowdown=[300, 300, 300]"});
+  if (everyone().rank() > 0) return;
+  std::int64_t updates = 0, dropped = 0;
+  for (const WorkerReport& worker : logged.state.workers) {
+    updates += worker.updates;
+    dropped += worker.dropped;
+  }
+  CHECK(dropped > 0);
+  CHECK(updates + dropped == static_cast<std::int64_t>(logged.decisions.size()));
+  checkExactlyOnce(logged.decisions, 600, 2);
+}
+
+TEST_CASE("The state of the workers is a list of numbers and back", "[hogbatch]") {
+  HogbatchState state;
+  state.epoch = 3;
+  state.cursor = 17;
+  state.version = 1234567890123;
+  state.groups.resize(2);
+  state.groups[1].size = 64;
+  state.groups[1].timed_seconds = 0.25;
+  state.workers.resize(3);
+  state.workers[2].staleness_max = 9;
+  const std::vector<double> numbers = state.numbers();
+  CHECK(numbers.size() == HogbatchState::size(2, 3));
+  const auto found = HogbatchState::from(numbers, 2, 3);
+  REQUIRE(found);
+  CHECK(found->numbers() == numbers);
+  CHECK(found->version == state.version);
+  CHECK_FALSE(HogbatchState::from(numbers, 3, 2));
+  CHECK_FALSE(HogbatchState::from({}, 2, 3));
+}
+
+} // namespace partita::test::hogbatch

@@ -1,0 +1,234 @@
+"""Workers of unequal speed that train one model: every sample once per epoch, counts that add up, runs that can be
+repeated, continued, stopped and killed."""
+
+import collections
+import csv
+import os
+import random
+import signal
+import time
+import unittest
+
+import support
+from machine import Job
+from support import checkpoints, complaints, run, train
+
+SGD = ["optimiser/kind=sgd", "optimiser/momentum=0", "optimiser/learning_rate=0.05", "optimiser/schedule=constant"]
+WORKERS = ["strategy/kind=hogbatch", *SGD]
+ROUNDS = int(os.environ.get("PARTITA_WORKER_ROUNDS", "6"))
+SEED = int(os.environ.get("PARTITA_WORKER_SEED", "1"))
+
+
+def rows(path):
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+class Workers(support.RunTest):
+    def train(self, *overrides, ranks=3, folder="run"):
+        return train(self.folder / folder, self.deck, *WORKERS, *overrides, ranks=ranks)
+
+    def decisions(self, folder="run"):
+        return [{key: float(value) if key in ("rate", "decay") else int(value) for key, value in row.items()}
+                for row in rows(self.folder / folder / "decisions.csv")]
+
+    def assertEachOnce(self, decisions, samples, epochs):
+        seen = collections.Counter((row["epoch"], row["first"] + i) for row in decisions for i in range(row["count"]))
+        self.assertEqual(seen, {(epoch, i): 1 for epoch in range(epochs) for i in range(samples)})
+
+    def test_results(self):
+        """Who has done what, in the summary, the table of workers and the lines."""
+        result = run("train", self.deck, *WORKERS, "strategy/slowdown=[1, 4]", "run/epochs=4",
+                     "-d", self.folder / "run", ranks=3)
+        self.assertDone(result)
+        summary = support.summary_of(self.folder / "run")
+        roles = [worker["role"] for worker in summary["workers"]]
+        self.assertEqual(roles, ["coordinator", "shared", "replica"])
+        self.assertEqual([worker["rank"] for worker in summary["workers"]], [0, 1, 2])
+        self.assertTrue(all(worker["device"] for worker in summary["workers"]))
+        workers = summary["workers"][1:]
+        self.assertEqual(sum(worker["examples"] for worker in workers), 4 * 600)
+        shares = [worker["updates"] / sum(other["updates"] for other in workers) for worker in workers]
+        for share, wanted in zip(summary["update_share"], shares):
+            self.assertAlmostEqual(share, wanted)
+        for worker in workers:
+            self.assertEqual(worker["batch_first"], 40)
+            self.assertTrue(0 < worker["busy"] <= 1)
+            self.assertTrue(0 <= worker["staleness_mean"] <= worker["staleness_max"])
+        losses = [reached["loss"] for reached in summary["time_to_loss"]]
+        seconds = [reached["seconds"] for reached in summary["time_to_loss"]]
+        self.assertTrue(losses)
+        self.assertEqual(losses, sorted(losses, reverse=True))
+        self.assertEqual(seconds, sorted(seconds))
+        self.assertGreater(summary["test_accuracy"], 0.2)
+        table = rows(self.folder / "run" / "workers.csv")
+        self.assertEqual({row["rank"] for row in table}, {"1", "2"})
+        self.assertEqual(int(table[-1]["updates"]), workers[-1]["updates"])
+        steps = {row["run_step"] for row in rows(self.folder / "run" / "history.csv") if row["event"] == "step"}
+        self.assertEqual(steps - {row["run_step"] for row in table}, set())
+        self.assertRegex(result.stdout, r"shares [01]\.\d\d [01]\.\d\d  batches \d+ \d+")
+        self.assertIn("# rank 0 coordinates; rule adaptive", result.stdout)
+        self.assertIn("# rank 1: 1 shared worker, updates relaxed, batch 40 at first, then 16 to 512", result.stdout)
+        self.assertIn("# rank 2: 1 replica worker, merge by delta, batch 40 at first, then 16 to 512", result.stdout)
+
+    def test_trained_network(self):
+        """Is one network like any other: evaluated on any number of ranks, and exported."""
+        summary = self.train()
+        for ranks in (1, 2):
+            result = run("evaluate", self.folder / "run", ranks=ranks)
+            self.assertDone(result)
+            self.assertIn(summary["parameters_hash"], result.stdout)
+        self.assertDone(run("export", self.folder / "run", "-o", self.folder / "network.npz"))
+
+    def test_one_worker_is_serial_training(self):
+        wanted = train(self.folder / "joint", self.deck, *SGD, "strategy/kind=joint")
+        for update in ("relaxed", "plain"):
+            found = self.train("strategy/rule=fixed", f"strategy/update={update}", ranks=2, folder=update)
+            self.assertEqual(found["parameters_hash"], wanted["parameters_hash"])
+            self.assertEqual(found["test_loss"], wanted["test_loss"])
+
+    def test_replay(self):
+        """Also of one on emulated nodes."""
+        for name, overrides, environment in (("one", [], {}),
+                                             ("stale", ["strategy/staleness=scale", "strategy/merge=average"], {}),
+                                             ("nodes", ["strategy/shared_workers=1"], {"PARTITA_LINKS": "node=2"})):
+            with self.subTest(name):
+                result = run("train", self.deck, *WORKERS, *overrides, "run/decisions=true", "training/batch=37",
+                             "strategy/slowdown=[2]", "-d", self.folder / name, ranks=4, environment=environment)
+                self.assertDone(result)
+                again = run("train", self.folder / name / "deck.toml", "--replay", self.folder / name / "decisions.csv",
+                            "-d", self.folder / f"{name}-again")
+                self.assertDone(again)
+                wanted, found = (support.summary_of(self.folder / folder) for folder in (name, f"{name}-again"))
+                self.assertEqual(found["parameters_hash"], wanted["parameters_hash"])
+                # Several ranks share an evaluation, and add up in another order.
+                self.assertAlmostEqual(found["test_loss"], wanted["test_loss"], 5)
+                self.assertEachOnce(self.decisions(name), 600, 2)
+        evaluations = [[row["run_step"] for row in rows(self.folder / name / "history.csv")
+                        if row["event"] == "evaluation"] for name in ("one", "one-again")]
+        self.assertEqual(evaluations[0], evaluations[1])
+
+    def test_continued_run(self):
+        """Several workers: the course differs, the place, the counts and the log go on."""
+        folder = self.folder / "run"
+        with Job("train", self.deck, *WORKERS, "run/epochs=100000", "run/decisions=true", "run/log_every=20",
+                 "data/samples=601", "-d", folder, ranks=3) as job:
+            job.until(lambda: (folder / "workers.csv").exists(), "a row of the workers")
+            job.signal(signal.SIGTERM)
+            self.assertEqual(job.finish().returncode, 75)
+        stopped = max(checkpoints(folder))
+        epochs = stopped // 15 + 2
+        summary = train(folder, self.deck, *WORKERS, f"run/epochs={epochs}", "run/decisions=true", "run/log_every=20",
+                        "data/samples=601", "-r", "latest", ranks=3)
+        self.assertEachOnce(self.decisions(), 601, epochs)
+        self.assertEqual(sum(worker["examples"] for worker in summary["workers"][1:]), 601 * epochs)
+        updates = [row["applied"] for row in self.decisions()]
+        self.assertEqual(sorted(updates), list(range(len(updates))))
+        again = run("train", folder / "deck.toml", "--replay", folder / "decisions.csv", "-d", self.folder / "again")
+        self.assertDone(again)
+        self.assertEqual(support.summary_of(self.folder / "again")["parameters_hash"], summary["parameters_hash"])
+
+    def test_other_workers_continue(self):
+        self.train("checkpoint/every=15", "run/epochs=1", ranks=4)
+        result = run("train", self.deck, *WORKERS, "run/epochs=2", "strategy/shared_workers=0",
+                     "-d", self.folder / "run", "-r", "latest", ranks=2)
+        self.assertDone(result)
+        summary = support.summary_of(self.folder / "run")
+        self.assertEqual(summary["workers"][1]["examples"], 600)
+
+    def test_checkpoints_and_limits(self):
+        folder = self.folder / "run"
+        self.train("checkpoint/every=7", "checkpoint/keep=100")
+        steps = list(checkpoints(folder))
+        self.assertEqual(steps[-1], 30)
+        self.assertGreaterEqual(len(steps), 3)  # updates go on while the ranks agree on one
+        self.assertEqual([step // 7 for step in steps[:-1]], sorted({step // 7 for step in steps[:-1]}))
+        result = run("train", self.deck, *WORKERS, "run/epochs=100000", "-t", "4", "-d", self.folder / "limit", ranks=3)
+        self.assertEqual(result.returncode, 75, result.stderr)
+        self.assertIn("the time limit is near", result.stdout)
+
+    def test_dead_worker(self):
+        """Ends the job within seconds."""
+        for victim in (0, 2):
+            with Job("train", self.deck, *WORKERS, "run/epochs=100000", "-d", self.folder / f"run-{victim}",
+                     ranks=3) as job:
+                job.until(lambda: "step" in job.said(), "training")
+                begin = time.time()
+                job.signal(signal.SIGKILL, [job.all_ranks()[victim]])
+                self.assertNotEqual(job.finish().returncode, 0)
+                self.assertLess(time.time() - begin, 10)
+
+    def test_late_worker(self):
+        """Its batch goes to others, and it gets work again when it is back."""
+        folder = self.folder / "run"
+        with Job("train", self.deck, *WORKERS, "strategy/tolerate=true", "strategy/rule=fixed", "run/epochs=400",
+                 "run/evaluate_every=0", "run/decisions=true", "strategy/slowdown=[20, 20]", "-d", folder,
+                 ranks=3) as job:
+            job.until(lambda: "step" in job.said(), "training")
+            victim = [job.all_ranks()[2]]
+            job.signal(signal.SIGSTOP, victim)
+            job.until(lambda: "its batch goes to other workers" in job.said(), "warning")
+            job.signal(signal.SIGCONT, victim)
+            result = job.finish()
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEachOnce(self.decisions(), 600, 400)
+
+    def test_impossible_roles(self):
+        norm = 'network/layers=[{type="dense",units=8},{type="batch-norm"},{type="dense"}]'
+        for ranks, overrides, words in (
+                (1, [], "strategy/kind: 'hogbatch' needs at least 2 ranks: the first coordinates, the others work"),
+                (2, ["strategy/shared_workers=2"],
+                 "strategy/shared_workers: 2 is more than the run has workers, 1, as rank 0 coordinates"),
+                (2, ["strategy/slowdown=[1, 2]"],
+                 "strategy/slowdown: lists 2 workers, but the run has 1, as rank 0 coordinates"),
+                (2, ["strategy/speeds=[1, 2]"],
+                 "strategy/speeds: lists 2 workers, but the run has 1, as rank 0 coordinates"),
+                (2, [norm], "keeps running statistics, which workers of strategy/kind 'hogbatch' cannot share"),
+                (1, ["--replay", self.deck], "--replay: ")):
+            with self.subTest(words):
+                for dry in ([], ["-n"]):
+                    result = run("train", self.deck, *WORKERS, *overrides, *dry, ranks=ranks)
+                    if "--replay" in overrides and dry:
+                        continue
+                    self.assertEqual((result.returncode, len(complaints(result))), (2, 1), result.stderr)
+        result = run("train", self.deck, *WORKERS, "strategy/shared_workers=2", ranks=3,
+                     environment={"PARTITA_LINKS": "node=2"})
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("rank 2 is not on the node of rank 0, whose memory shared workers update", result.stderr)
+
+    def test_campaign(self):
+        """Random workers, batches and slowdowns: every sample once, no update lost, no hang."""
+        for number in range(ROUNDS):
+            draw = random.Random(1000 * SEED + number)
+            ranks = draw.randint(2, 5)
+            samples, batch = draw.randint(300, 700), draw.randint(11, 60)
+            rule = draw.choice(["fixed", "adaptive", "proportional", "synchronous"])
+            merge = "delta" if rule == "synchronous" else draw.choice(["delta", "overwrite", "average"])
+            overrides = [f"strategy/rule={rule}", f"strategy/merge={merge}",
+                         f"strategy/shared_workers={draw.randint(0, ranks - 1)}", f"data/samples={samples}",
+                         f"training/batch={batch}", f"strategy/lower={draw.randint(1, batch)}",
+                         f"strategy/upper={draw.randint(batch, 200)}",
+                         f"strategy/update={draw.choice(['relaxed', 'atomic'])}",
+                         f"strategy/slowdown={[draw.choice([1, 1, 3, 9]) for _ in range(draw.randint(0, ranks - 1))]}",
+                         f"run/seed={draw.randint(0, 99)}", "run/decisions=true"]
+            environment = {"PARTITA_LINKS": f"node={draw.choice([1, 2, 9])}"} if "workers=0" in overrides[2] else {}
+            with self.subTest(round=number, overrides=overrides, ranks=ranks):
+                folder = self.folder / f"round-{number}"
+                result = run("train", self.deck, *WORKERS, *overrides, "-d", folder, ranks=ranks,
+                             environment=environment)
+                self.assertDone(result)
+                decisions = self.decisions(folder.name)
+                self.assertEachOnce(decisions, samples, 2)
+                self.assertEqual(sorted(row["applied"] for row in decisions), list(range(len(decisions))))
+                workers = support.summary_of(folder)["workers"][1:]
+                self.assertEqual(sum(worker["updates"] for worker in workers), len(decisions))
+                self.assertEqual(sum(worker["examples"] for worker in workers), 2 * samples)
+                again = run("train", folder / "deck.toml", "--replay", folder / "decisions.csv", "-d",
+                            self.folder / f"again-{number}")
+                self.assertDone(again)
+                self.assertEqual(support.summary_of(self.folder / f"again-{number}")["parameters_hash"],
+                                 support.summary_of(folder)["parameters_hash"])
+
+
+if __name__ == "__main__":
+    support.main()

@@ -1,0 +1,112 @@
+"""strategy/kind hogbatch: what plan predict says of its workers, what plan calibrate measures, and how runs compare."""
+
+import json
+import re
+
+import support
+from support import run, summary_of
+
+HOGBATCH = ("strategy/kind=hogbatch", "optimiser/kind=sgd", "optimiser/momentum=0", "optimiser/learning_rate=0.01",
+            "training/batch=64", "strategy/shared_workers=0")
+LINK = "[[link]]\nlatency = 1e-9\nbandwidth = 1e12\n"
+WORKER = "[[worker]]\ndeck = \"small\"\nrank = {}\noverhead = 1e-5\nsamples_per_second = {}\n"
+ROW = re.compile(r'\[\[worker\]\]\ndeck = "(\w+)"\nrank = (\d+)\noverhead = (\S+)\nsamples_per_second = (\S+)')
+
+
+class WorkerForecasts(support.RunTest):
+    def cluster(self, *speeds):
+        rows = "".join(WORKER.format(rank + 1, speed) for rank, speed in enumerate(speeds))
+        return self.write("cluster.toml", LINK + rows)
+
+    def predict(self, *arguments):
+        result = run("plan", "predict", self.deck, *HOGBATCH, *arguments, "--json", "-")
+        self.assertDone(result)
+        return json.loads(result.stdout)
+
+    def shares(self, *arguments):
+        found, = self.predict("--ranks", 3, "data/samples=60000", *arguments)
+        return [worker["update_share"] for worker in found["workers"]]
+
+    def test_shares_follow_the_formula(self):
+        for ratio, share in ((1, 0.5), (8, 0.5), (64, 1 / 3)):
+            with self.subTest(ratio=ratio):
+                cluster = self.cluster(1000, 1000 * ratio)
+                self.assertAlmostEqual(self.shares("--cluster", cluster)[0], share, delta=0.02)
+                fixed = self.shares("--cluster", cluster, "strategy/rule=fixed")
+                self.assertAlmostEqual(fixed[0], 1 / (1 + ratio), delta=0.02)
+        slowed = self.shares("--cluster", self.cluster(8000, 8000), "strategy/rule=fixed", "strategy/slowdown=[3]")
+        self.assertAlmostEqual(slowed[0], 0.25, delta=0.02)
+
+    def test_each_number_of_ranks(self):
+        cluster = self.cluster(1000, 4000, 2000)
+        rows = self.predict("--ranks", "1,2,3,4,5", "--cluster", cluster)
+        self.assertEqual([row["ranks"] for row in rows], [2, 3, 4, 5])  # one rank has no worker
+        self.assertEqual([row["timed"] for row in rows], [True, True, True, False])
+        for row in rows:
+            self.assertEqual(row["strategy"], "hogbatch")
+            self.assertEqual([worker["rank"] for worker in row["workers"]], list(range(1, row["ranks"])))
+            self.assertAlmostEqual(sum(worker["example_share"] for worker in row["workers"]), 1)
+            self.assertAlmostEqual(row["epoch_s"] * row["examples_per_second"], 600, delta=1)
+            self.assertEqual(row["ways"].keys(), {"asynchronous", "synchronous", "alone"})
+            self.assertIn(row["better"], row["ways"])
+            self.assertGreaterEqual(row["gain"], 1)
+
+    def test_the_table(self):
+        result = run("plan", "predict", self.deck, *HOGBATCH, "--ranks", 3, "--cluster", self.cluster(1000, 100000),
+                     "strategy/rule=fixed", "data/samples=60000")
+        self.assertDone(result)
+        self.assertRegex(result.stdout, r"rank 1, replica +64 +0\.0")
+        self.assertRegex(result.stdout, r"predicted [0-9.e+]+ examples/s, [0-9.e+-]+ s per epoch, staleness [0-9.]+")
+        self.assertIn("rank 2, replica alone, batches of 64", result.stdout)
+        self.assertNotIn("assumed equal", result.stdout)
+        self.assertIn("assumed equal", run("plan", "predict", self.deck, *HOGBATCH, "--ranks", 3).stdout)
+        table = run("plan", "predict", self.deck, *HOGBATCH, "--ranks", 2, "--strategy", "data")
+        self.assertDone(table)
+        self.assertIn("data ", table.stdout)
+
+    def test_too_few_ranks(self):
+        result = run("plan", "predict", self.deck, *HOGBATCH, "--ranks", 1)
+        self.assertRefused(result, "needs at least 2 ranks")
+        result = run("plan", "predict", self.deck, *HOGBATCH, "--ranks", "2,3", "strategy/slowdown=[1, 2, 3]")
+        self.assertRefused(result, "strategy/slowdown")
+
+    def test_a_run_compares(self):
+        cluster = self.cluster(20000, 20000)
+        cluster.write_text(cluster.read_text() + "[[network]]\ndeck = \"small\"\nparameters = 9194\n")
+        keys = (*HOGBATCH, f"run/cluster={cluster}")
+        dry = run("train", self.deck, *keys, "-n", "--ranks", 3)
+        self.assertDone(dry)
+        self.assertRegex(dry.stdout, r"# predicted 2\.4\d+e\+04 examples/s")
+        self.assertNotIn("assumed equal", dry.stdout)
+        folder = self.folder / "run"
+        result = run("train", self.deck, *keys, "-d", folder, ranks=3)
+        self.assertDone(result)
+        self.assertRegex(result.stdout, r"predicted [0-9.e+]+ examples/s, measured [0-9.e+]+ \([+-][0-9.]+ %\): shares of "
+                                        r"updates [0-9., ]+ and [0-9., ]+, staleness")
+        summary = summary_of(folder)
+        predicted, measured, error = (summary[key] for key in ("predicted", "measured", "prediction_error"))
+        self.assertEqual(predicted.keys(), {"epoch_s", "examples_per_second", "update_share", "staleness_mean"})
+        self.assertEqual(measured.keys(), predicted.keys())
+        self.assertAlmostEqual(sum(measured["update_share"]), 1)
+        self.assertAlmostEqual(error["update_share"][0], predicted["update_share"][0] - measured["update_share"][0])
+        self.assertAlmostEqual(error["epoch_s"], predicted["epoch_s"] / measured["epoch_s"] - 1)
+
+    def test_calibration(self):
+        file = self.folder / "measured.toml"
+        deck = self.write("small.toml", re.sub(r"(?s)\[strategy\].*", "[optimiser]\nkind = \"sgd\"\nmomentum = 0.0\n[strategy]\n"
+                                               "kind = \"hogbatch\"\nshared_workers = 0\n", support.SMALL_DECK))
+        self.assertDone(run("plan", "calibrate", deck, "--quick", "--noise", "1e6", "-o", file, ranks=3))
+        rows = ROW.findall(file.read_text())
+        self.assertEqual([row[:2] for row in rows], [("small", "1"), ("small", "2")])
+        for _, _, overhead, speed in rows:
+            self.assertGreaterEqual(float(overhead), 0)
+            self.assertGreater(float(speed), 100)
+        result = run("plan", "predict", deck, "--ranks", 3, "--cluster", file, "--json", "-")
+        self.assertDone(result)
+        found, = json.loads(result.stdout)
+        self.assertTrue(found["timed"])
+        self.assertAlmostEqual(found["workers"][1]["solo_examples_per_second"] / float(rows[1][3]), 1, places=4)
+
+
+if __name__ == "__main__":
+    support.main()

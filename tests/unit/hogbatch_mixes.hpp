@@ -1,0 +1,47 @@
+#pragma once
+
+#include "partita/plan/hogbatch/worker_mix.hpp"
+
+#include <cmath>
+#include <random>
+
+namespace partita::test {
+
+/// A slow replica (1000 examples/s) and one that is `ratio` times faster, with bounds [16, 512].
+inline WorkerMix twoReplicas(double ratio, WorkerRule rule) {
+  WorkerMix mix;
+  mix.rules.rule = rule;
+  mix.examples = 100000;
+  mix.groups.assign(2, {WorkerRole::replica, 1, 16, 512, 64});
+  mix.workers = {{0, 1, 1e-5, 1000.0, "slow"}, {1, 1, 1e-5 / ratio, 1000.0 * ratio, "fast"}};
+  return mix;
+}
+
+/// 48 lanes of a processor and a device that is `ratio` times faster, with examples like covtype.
+inline WorkerMix processorAndDevice(double ratio, WorkerRule rule) {
+  WorkerMix mix;
+  mix.rules.rule = rule;
+  mix.examples = 581012;
+  mix.groups = {{WorkerRole::shared, 48, 1, 64, 1}, {WorkerRole::replica, 1, 512, 8192, 8192}};
+  mix.workers = {{0, 48, 2e-3, 20000.0, "processor"}, {1, 1, 4e-3, 20000.0 * ratio, "device"}};
+  return mix;
+}
+
+/// Numbers drawn for tests, the same on each run.
+class Draws {
+ public:
+  explicit Draws(unsigned seed) : _engine(seed) {}
+
+  std::int64_t whole(std::int64_t lowest, std::int64_t highest) {
+    return std::uniform_int_distribution<std::int64_t>(lowest, highest)(_engine);
+  }
+  /// Equally likely in each power of ten.
+  double scaled(double lowest, double highest) {
+    return std::exp(std::uniform_real_distribution<double>(std::log(lowest), std::log(highest))(_engine));
+  }
+
+ private:
+  std::mt19937 _engine;
+};
+
+} // namespace partita::test

@@ -1,0 +1,266 @@
+#include "partita/plan/hogbatch/batch_controller.hpp"
+#include "partita/plan/hogbatch/update_scale.hpp"
+
+#include <numeric>
+#include <stdexcept>
+
+#include "hogbatch_mixes.hpp"
+#include "support/catch.hpp"
+
+namespace partita::test::plan_hogbatch_controller {
+
+namespace {
+
+BatchRules rulesOf(WorkerRule rule, double factor = 2.0) {
+  BatchRules rules;
+  rules.rule = rule;
+  rules.factor = factor;
+  return rules;
+}
+
+WorkerGroup replica(std::int64_t lower, std::int64_t upper, std::int64_t start) {
+  return {WorkerRole::replica, 1, lower, upper, start};
+}
+
+/// One update of a replica.
+void update(BatchController& controller, std::size_t group) {
+  controller.finished(group, 1, 1, controller.size(group), 1.0);
+}
+
+std::vector<std::int64_t> sizesOf(const BatchController& controller) {
+  std::vector<std::int64_t> sizes;
+  for (std::size_t i = 0; i < controller.groups(); ++i) sizes.push_back(controller.size(i));
+  return sizes;
+}
+
+/// Size of a group after its batch, where it and the others have made so many updates by then.
+std::int64_t sizeAfter(double own, const std::vector<double>& others, double factor, std::int64_t size) {
+  BatchController controller(rulesOf(WorkerRule::adaptive, factor),
+                             std::vector<WorkerGroup>(others.size() + 1, replica(16, 512, size)));
+  std::vector<GroupState> state = controller.state();
+  state[0].updates = own - 1.0;
+  for (std::size_t i = 0; i < others.size(); ++i) state[i + 1].updates = others[i];
+  controller.restore(state);
+  update(controller, 0);
+  return controller.size(0);
+}
+
+} // namespace
+
+TEST_CASE("the adaptive rule doubles the batch of who is ahead and halves that of who is behind") {
+  for (const double factor : {2.0, 4.0}) {
+    const auto alpha = static_cast<std::int64_t>(factor);
+    CHECK(sizeAfter(3, {5}, factor, 64) == 64 / alpha); // behind
+    CHECK(sizeAfter(5, {3}, factor, 64) == 64 * alpha); // ahead
+    CHECK(sizeAfter(5, {5}, factor, 64) == 64);         // a tie
+    CHECK(sizeAfter(3, {5, 4}, factor, 64) == 64 / alpha);
+    CHECK(sizeAfter(5, {4, 3}, factor, 64) == 64 * alpha);
+    CHECK(sizeAfter(4, {5, 3}, factor, 64) == 64); // between the others
+    CHECK(sizeAfter(3, {5, 3}, factor, 64) == 64); // with the last
+    CHECK(sizeAfter(5, {5, 3}, factor, 64) == 64); // with the first
+  }
+}
+
+TEST_CASE("sizes stay within their bounds") {
+  CHECK(sizeAfter(3, {5}, 2.0, 16) == 16);
+  CHECK(sizeAfter(3, {5}, 4.0, 32) == 16);
+  CHECK(sizeAfter(5, {3}, 2.0, 512) == 512);
+  CHECK(sizeAfter(5, {3}, 4.0, 300) == 512);
+  CHECK(sizeAfter(5, {3}, 1.001, 20) == 21); // a factor near 1 still changes small sizes
+  CHECK(sizeAfter(3, {5}, 1.001, 20) == 19);
+  CHECK(sizeAfter(5, {3}, 1e300, 20) == 512);
+}
+
+TEST_CASE("a single worker keeps its size under each rule") {
+  for (const WorkerRule rule : {WorkerRule::fixed, WorkerRule::adaptive, WorkerRule::proportional}) {
+    BatchController controller(rulesOf(rule), {replica(16, 512, 64)});
+    for (int i = 0; i < 100; ++i) update(controller, 0);
+    CHECK(controller.size(0) == 64);
+    CHECK(controller.share(0) == 1.0);
+  }
+}
+
+TEST_CASE("fixed sizes stay") {
+  BatchController controller(rulesOf(WorkerRule::fixed), {replica(1, 99, 7), replica(1, 99, 50)});
+  for (int i = 0; i < 20; ++i) update(controller, 0);
+  update(controller, 1);
+  CHECK(sizesOf(controller) == std::vector<std::int64_t>{7, 50});
+  CHECK(controller.share(1) == Approx(1.0 / 21.0));
+}
+
+TEST_CASE("shared workers count as one group with beta times their updates") {
+  BatchRules rules = rulesOf(WorkerRule::adaptive);
+  rules.beta = 0.5;
+  BatchController controller(rules, {{WorkerRole::shared, 4, 1, 64, 8}, replica(16, 512, 64)});
+  CHECK(controller.batch(0, 1) == 8);
+  CHECK(controller.batch(0, 3) == 24);
+  controller.finished(0, 3, 3, 24, 1.0); // the fourth lane still computes: its group has not ended the batch
+  CHECK(controller.size(0) == 8);
+  controller.finished(0, 1, 1, 8, 1.0);
+  CHECK(controller.size(0) == 16);
+  CHECK(controller.state()[0].updates == 2.0);
+  update(controller, 1); // 1 < 2
+  CHECK(controller.size(1) == 32);
+}
+
+TEST_CASE("updates that were dropped do not count") {
+  BatchController controller(rulesOf(WorkerRule::adaptive), {replica(16, 512, 64), replica(16, 512, 64)});
+  update(controller, 1);
+  for (int i = 0; i < 2; ++i) controller.finished(0, 1, 0, 64, 1.0);
+  CHECK(controller.size(0) == 16);
+  CHECK(controller.share(0) == 0.0);
+}
+
+TEST_CASE("lost workers no longer hold others back") {
+  BatchController controller(rulesOf(WorkerRule::adaptive),
+                             {replica(16, 512, 64), replica(16, 512, 64), {WorkerRole::shared, 2, 1, 8, 4}});
+  controller.lose(0, 1);
+  controller.finished(2, 1, 1, 4, 1.0);
+  controller.lose(2, 1); // the batch of the group was half done, and its only lane starts another one
+  CHECK(controller.state()[2].lanes_done == 0);
+  update(controller, 1);
+  CHECK(controller.size(1) == 64); // 1 against 1, whatever the lost one has done
+  update(controller, 1);
+  CHECK(controller.size(1) == 128);
+  controller.lose(2, 1);
+  update(controller, 1);
+  CHECK(controller.size(1) == 128); // alone
+}
+
+TEST_CASE("the proportional rule gives larger batches to who made more than its part of the updates") {
+  BatchRules rules = rulesOf(WorkerRule::proportional);
+  rules.round = 384;
+  BatchController controller(rules, {replica(32, 1024, 64), replica(32, 1024, 64)});
+  for (int i = 0; i < 4; ++i) update(controller, 0);
+  update(controller, 1);
+  CHECK(sizesOf(controller) == std::vector<std::int64_t>{64, 64}); // the round has not ended
+  update(controller, 1);
+  CHECK(sizesOf(controller) == std::vector<std::int64_t>{96, 32});
+  CHECK(controller.weight(0) == Approx(2.0 / 3.0));
+  for (int i = 0; i < 3; ++i) update(controller, 0);
+  for (int i = 0; i < 3; ++i) update(controller, 1);
+  CHECK(sizesOf(controller) == std::vector<std::int64_t>{96, 32}); // equal parts of the second round
+  for (int i = 0; i < 12; ++i) update(controller, 1);
+  CHECK(sizesOf(controller) == std::vector<std::int64_t>{64, 64});
+  CHECK(controller.weight(0) == 0.0);
+}
+
+TEST_CASE("a step in step is divided by speed") {
+  BatchRules rules = rulesOf(WorkerRule::synchronous);
+  rules.batch = 100;
+  BatchController controller(rules, {replica(1, 512, 64), replica(1, 512, 64), replica(1, 512, 64)});
+  CHECK(sizesOf(controller) == std::vector<std::int64_t>{34, 33, 33});
+  controller.setSpeeds({1.0, 2.0, 6.0});
+  CHECK(sizesOf(controller) == std::vector<std::int64_t>{11, 22, 67});
+  CHECK(controller.batch(2, 1) == 67);
+  CHECK(controller.split(10) == std::vector<std::int64_t>{1, 2, 7});
+  CHECK(controller.split(1) == std::vector<std::int64_t>{0, 0, 1});
+
+  controller.resplit();
+  CHECK(controller.size(0) == 11); // nothing was measured
+  controller.finished(0, 1, 1, 11, 1.1);
+  controller.finished(1, 1, 1, 22, 1.1);
+  controller.finished(2, 1, 1, 67, 3.35);
+  CHECK(controller.size(0) == 11); // what is measured changes nothing by itself
+  controller.resplit();            // speeds 10, 20, 20
+  CHECK(sizesOf(controller) == std::vector<std::int64_t>{20, 40, 40});
+  controller.lose(1, 1);
+  controller.resplit();
+  CHECK(sizesOf(controller) == std::vector<std::int64_t>{33, 0, 67});
+}
+
+TEST_CASE("a split has its total, its bounds and the largest remainders") {
+  using Parts = std::vector<std::int64_t>;
+  CHECK(proportionalSplit(7, {1, 1, 1}, {0, 0, 0}, {9, 9, 9}) == Parts{3, 2, 2});
+  CHECK(proportionalSplit(10, {1, 1, 8}, {2, 1, 0}, {9, 9, 9}) == Parts{2, 1, 7});
+  CHECK(proportionalSplit(10, {1, 1, 8}, {0, 0, 0}, {9, 9, 4}) == Parts{3, 3, 4});
+  CHECK(proportionalSplit(100, {1, 1}, {1, 1}, {5, 6}) == Parts{5, 6}); // more than they may have
+  CHECK(proportionalSplit(3, {1, 1}, {4, 6}, {9, 9}) == Parts{4, 6});   // less than they must have
+  CHECK(proportionalSplit(1000000007, {1e-9, 3e-9}, {0, 0}, {1 << 30, 1 << 30}) ==
+        Parts{250000002, 750000005});
+  Draws draws(3);
+  for (int round = 0; round < 500; ++round) {
+    const auto count = static_cast<std::size_t>(draws.whole(1, 6));
+    std::vector<double> weights;
+    Parts lower, upper;
+    for (std::size_t i = 0; i < count; ++i) {
+      weights.push_back(draws.scaled(1e-3, 1e5));
+      lower.push_back(draws.whole(0, 20));
+      upper.push_back(lower.back() + draws.whole(0, 200));
+    }
+    const std::int64_t least = std::accumulate(lower.begin(), lower.end(), std::int64_t{0});
+    const std::int64_t most = std::accumulate(upper.begin(), upper.end(), std::int64_t{0});
+    const std::int64_t total = draws.whole(least, most);
+    const Parts parts = proportionalSplit(total, weights, lower, upper);
+    CHECK(std::accumulate(parts.begin(), parts.end(), std::int64_t{0}) == total);
+    for (std::size_t i = 0; i < count; ++i) {
+      CHECK(parts[i] >= lower[i]);
+      CHECK(parts[i] <= upper[i]);
+      for (std::size_t j = 0; j < count;
+           ++j) { // nobody could give one example to a faster worker with less time
+        if (parts[i] == lower[i] || parts[j] == upper[j]) continue;
+        CHECK(static_cast<double>(parts[i] - 1) / weights[i] <=
+              static_cast<double>(parts[j] + 1) / weights[j] * (1.0 + 1e-9));
+      }
+    }
+  }
+}
+
+TEST_CASE("a controller continues from its state") {
+  for (const WorkerRule rule : {WorkerRule::adaptive, WorkerRule::proportional, WorkerRule::synchronous}) {
+    const std::vector<WorkerGroup> groups{{WorkerRole::shared, 3, 2, 40, 5}, replica(16, 512, 64)};
+    BatchController whole(rulesOf(rule), groups), first(rulesOf(rule), groups);
+    Draws draws(4);
+    const auto play = [](BatchController& controller, Draws& course) {
+      const auto group = static_cast<std::size_t>(course.whole(0, 1));
+      controller.finished(group, 1, 1, controller.batch(group, 1), course.scaled(1e-3, 1.0));
+      if (course.whole(0, 9) == 0) controller.resplit();
+    };
+    Draws other = draws;
+    for (int i = 0; i < 100; ++i) play(whole, draws);
+    for (int i = 0; i < 60; ++i) play(first, other);
+    BatchController second(rulesOf(rule), groups);
+    second.restore(first.state());
+    for (int i = 0; i < 40; ++i) play(second, other);
+    CHECK(sizesOf(second) == sizesOf(whole));
+    CHECK(second.share(0) == whole.share(0));
+    CHECK_THROWS_AS(second.restore({}), std::logic_error);
+  }
+}
+
+TEST_CASE("rules and bounds that make no sense are refused") {
+  const auto make = [](const BatchRules& rules, const std::vector<WorkerGroup>& groups) {
+    return BatchController(rules, groups);
+  };
+  BatchRules rules;
+  CHECK_NOTHROW(make(rules, {replica(1, 1, 1)}));
+  CHECK_THROWS_AS(make(rules, {}), std::logic_error);
+  CHECK_THROWS_AS(make(rules, {replica(0, 1, 1)}), std::logic_error);
+  CHECK_THROWS_AS(make(rules, {replica(4, 8, 3)}), std::logic_error);
+  CHECK_THROWS_AS(make(rules, {replica(4, 8, 9)}), std::logic_error);
+  CHECK_THROWS_AS(make(rules, {{WorkerRole::shared, 0, 1, 1, 1}}), std::logic_error);
+  rules.factor = 1.0;
+  CHECK_THROWS_AS(make(rules, {replica(1, 1, 1)}), std::logic_error);
+  rules = {};
+  rules.beta = 0.0;
+  CHECK_THROWS_AS(make(rules, {replica(1, 1, 1)}), std::logic_error);
+}
+
+TEST_CASE("the rate follows the examples behind an update, and staleness") {
+  const RateScale rate{64.0, 4.0};
+  CHECK(rate.factor(32.0) == 0.5);
+  CHECK(rate.factor(64.0) == 1.0);
+  CHECK(rate.factor(1000.0) == 4.0);
+  CHECK(RateScale{64.0, 0.0}.factor(640.0) == 10.0);
+  CHECK(RateScale{}.factor(640.0) == 1.0);
+
+  CHECK(StalenessScale{}.factor(1000) == 1.0);
+  const StalenessScale scale{StalenessRule::scale, 0}, ringmaster{StalenessRule::ringmaster, 3};
+  CHECK(scale.factor(0) == 1.0);
+  CHECK(scale.factor(1) == 1.0);
+  CHECK(scale.factor(4) == 0.25);
+  CHECK(ringmaster.factor(3) == 1.0);
+  CHECK(ringmaster.factor(4) == 0.0);
+}
+
+} // namespace partita::test::plan_hogbatch_controller

@@ -1,0 +1,153 @@
+#include "partita/plan/hogbatch/batch_dispatcher.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <stdexcept>
+
+#include "hogbatch_mixes.hpp"
+#include "support/catch.hpp"
+
+namespace partita::test::plan_hogbatch_dispatcher {
+
+namespace {
+
+/// Workers that get, end and lose batches in a random order, and now and then a restart from the state.
+/// Counts how often each example was in a batch that ended.
+class RandomEpoch {
+ public:
+  explicit RandomEpoch(unsigned seed)
+      : _draws(seed), _examples(_draws.whole(1, 400)), _workers(static_cast<std::size_t>(_draws.whole(1, 7))),
+        _dispatcher(_examples, _workers), _alive(_workers, true), _seen(static_cast<std::size_t>(_examples)) {
+  }
+
+  const std::vector<int>& play() {
+    std::int64_t moves = 0;
+    while (!_dispatcher.epochDone()) {
+      move();
+      if (++moves > 100000) throw std::runtime_error("the epoch does not end");
+    }
+    return _seen;
+  }
+  BatchDispatcher& dispatcher() { return _dispatcher; }
+  std::size_t workers() const { return _workers; }
+
+ private:
+  void move() {
+    const auto worker = static_cast<std::size_t>(_draws.whole(0, static_cast<std::int64_t>(_workers) - 1));
+    if (!_alive[worker]) return;
+    const auto batch = _dispatcher.outstanding(worker);
+    const std::int64_t kind = _draws.whole(0, 99);
+    if (kind < 3 && std::count(_alive.begin(), _alive.end(), true) > 1) {
+      _alive[worker] = false;
+      _dispatcher.giveBack(worker);
+    } else if (kind < 5) {
+      restart();
+    } else if (!batch) {
+      take(worker);
+    } else if (kind < 70) {
+      for (std::int64_t i = 0; i < batch->count; ++i) ++_seen[static_cast<std::size_t>(batch->first + i)];
+      _dispatcher.finished(worker);
+    }
+  }
+
+  void take(std::size_t worker) {
+    const std::int64_t wanted = _draws.whole(1, 60), left = _dispatcher.remaining();
+    const auto batch = _dispatcher.next(worker, wanted);
+    CHECK(batch.has_value() == (left > 0));
+    if (!batch) return;
+    CHECK(batch->count >= 1);
+    CHECK(batch->count <= wanted);
+    CHECK(_dispatcher.remaining() == left - batch->count);
+  }
+
+  void restart() {
+    const DispatcherState state = _dispatcher.state();
+    _dispatcher = BatchDispatcher(_examples, _workers);
+    _dispatcher.restore(state);
+  }
+
+  Draws _draws;
+  std::int64_t _examples;
+  std::size_t _workers;
+  BatchDispatcher _dispatcher;
+  std::vector<bool> _alive;
+  std::vector<int> _seen;
+};
+
+} // namespace
+
+TEST_CASE("each example is in one batch, whatever the workers do") {
+  for (unsigned seed = 0; seed < 1000; ++seed) {
+    RandomEpoch epoch(seed);
+    const std::vector<int>& seen = epoch.play();
+    CAPTURE(seed);
+    CHECK(std::all_of(seen.begin(), seen.end(), [](int times) { return times == 1; }));
+    CHECK(epoch.dispatcher().drained());
+    CHECK(epoch.dispatcher().outstandingBatches() == 0);
+    CHECK_FALSE(epoch.dispatcher().next(0, 1).has_value());
+    epoch.dispatcher().startEpoch();
+    CHECK(epoch.dispatcher().remaining() == static_cast<std::int64_t>(seen.size()));
+  }
+}
+
+TEST_CASE("the last batch of an epoch is short") {
+  BatchDispatcher dispatcher(10, 2);
+  CHECK(dispatcher.next(0, 4) == ExampleRange{0, 4});
+  CHECK(dispatcher.next(1, 4) == ExampleRange{4, 4});
+  dispatcher.finished(1);
+  CHECK(dispatcher.next(1, 4) == ExampleRange{8, 2});
+  CHECK(dispatcher.drained());
+  CHECK_FALSE(dispatcher.epochDone());
+  dispatcher.finished(0);
+  CHECK_FALSE(dispatcher.next(0, 4).has_value());
+  dispatcher.finished(1);
+  CHECK(dispatcher.epochDone());
+}
+
+TEST_CASE("the batch of a lost worker goes to others, in parts if these want less") {
+  BatchDispatcher dispatcher(20, 3);
+  dispatcher.next(0, 10);
+  dispatcher.next(1, 10);
+  CHECK_FALSE(dispatcher.next(2, 5).has_value()); // drained, but some come back
+  dispatcher.giveBack(0);
+  dispatcher.giveBack(0); // has none by now
+  CHECK(dispatcher.remaining() == 10);
+  CHECK(dispatcher.next(2, 7) == ExampleRange{0, 7});
+  dispatcher.finished(1);
+  CHECK(dispatcher.next(1, 7) == ExampleRange{7, 3});
+  dispatcher.finished(1);
+  dispatcher.finished(2);
+  CHECK(dispatcher.epochDone());
+}
+
+TEST_CASE("a state has the outstanding batches among those to hand out again") {
+  BatchDispatcher dispatcher(20, 2);
+  dispatcher.next(0, 6);
+  dispatcher.next(1, 6);
+  dispatcher.finished(0);
+  const DispatcherState state = dispatcher.state();
+  CHECK(state.cursor == 12);
+  CHECK(state.finished == 6);
+  CHECK(state.pending == std::vector<ExampleRange>{{6, 6}});
+  BatchDispatcher again(20, 5);
+  again.restore(state);
+  CHECK(again.next(4, 9) == ExampleRange{6, 6});
+  CHECK(again.next(3, 9) == ExampleRange{12, 8});
+}
+
+TEST_CASE("misuse of a dispatcher is refused") {
+  BatchDispatcher dispatcher(10, 2);
+  CHECK_THROWS_AS(BatchDispatcher(0, 2), std::logic_error);
+  CHECK_THROWS_AS(dispatcher.next(0, 0), std::logic_error);
+  CHECK_THROWS_AS(dispatcher.finished(0), std::logic_error);
+  CHECK_THROWS_AS(dispatcher.startEpoch(), std::logic_error);
+  dispatcher.next(0, 5);
+  CHECK_THROWS_AS(dispatcher.next(0, 5), std::logic_error);
+  CHECK_THROWS_AS(dispatcher.restore({11, 11, {}}), std::logic_error);
+  CHECK_THROWS_AS(dispatcher.restore({5, 4, {}}), std::logic_error);
+  CHECK_THROWS_AS(dispatcher.restore({6, 2, {{0, 2}, {1, 2}}}), std::logic_error);
+  CHECK_THROWS_AS(dispatcher.restore({4, 2, {{3, 2}}}), std::logic_error);
+  CHECK_NOTHROW(dispatcher.restore({6, 2, {{4, 2}, {0, 2}}}));
+}
+
+} // namespace partita::test::plan_hogbatch_dispatcher

@@ -1,0 +1,202 @@
+#include "partita/plan/hogbatch/deck_mix.hpp"
+#include "partita/plan/hogbatch/forecast.hpp"
+
+#include <numeric>
+
+#include "hogbatch_mixes.hpp"
+#include "support/catch.hpp"
+
+namespace partita::test::plan_hogbatch_forecast {
+
+namespace {
+
+double sumOf(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0);
+}
+
+std::string textOf(const WorkerMix& mix) {
+  std::string text;
+  for (const std::string& line : forecastLines(mix, forecastOf(mix))) text += line + "\n";
+  return text;
+}
+
+RunConfig deckOf(WorkerRule rule, std::int64_t shared) {
+  RunConfig config;
+  config.strategy.kind = StrategyKind::hogbatch;
+  config.strategy.hogbatch.rule = rule;
+  config.strategy.hogbatch.shared_workers = shared;
+  config.training.batch = 64;
+  return config;
+}
+
+} // namespace
+
+TEST_CASE("a forecast has the shares, the speed and the price of balance of the clock") {
+  WorkerMix mix = processorAndDevice(10.0, WorkerRule::adaptive);
+  mix.rate = {512.0, 1.0};
+  const HogbatchForecast forecast = forecastOf(mix);
+  const Balance expected = adaptiveBalance(mix);
+  const MeasuredUse use = expectedUse(forecast);
+  CHECK(use.shares[0] == Approx(expected.shares[0]).margin(0.02));
+  CHECK(sumOf(use.shares) == Approx(1.0));
+  CHECK(use.examples_per_second == Approx(expected.examples_per_second).epsilon(0.05));
+  CHECK(use.epoch_seconds == Approx(581012 / use.examples_per_second));
+  CHECK(use.staleness_mean > 1.0);
+  CHECK(forecast.price_of_balance == Approx(priceOfBalance(mix)).margin(0.05));
+}
+
+TEST_CASE("an epoch that is too long to play is played in part") {
+  WorkerMix mix = processorAndDevice(10.0, WorkerRule::adaptive);
+  const double one = forecastOf(mix).epoch_seconds;
+  mix.examples *= 1000;
+  CHECK(forecastOf(mix).epoch_seconds == Approx(1000.0 * one).epsilon(0.05));
+}
+
+TEST_CASE("the worker that is alone has its best batch") {
+  WorkerMix mix = processorAndDevice(10.0, WorkerRule::adaptive);
+  mix.rate = {1024.0, 1.0}; // larger batches do not learn more from it
+  const UseForecast device = forecastAlone(mix, 1), processor = forecastAlone(mix, 0);
+  CHECK(device.batches == std::vector<double>{0.0, 1024.0});
+  CHECK(device.examples_per_second == Approx(1024.0 / (4e-3 + 1024.0 / 2e5)));
+  CHECK(device.progress_per_second == Approx(1.0 / (4e-3 + 1024.0 / 2e5)));
+  CHECK(processor.batches == std::vector<double>{48.0 * 64.0, 0.0}); // its updates have 64 examples at most
+  CHECK(processor.progress_per_second == Approx(48.0 / 16.0 / (2e-3 + 3072.0 / 2e4)));
+  mix.rate.cap = 0.0;
+  CHECK(forecastAlone(mix, 1).batches[1] == 8192.0);
+  mix.rate.reference = 100.0;
+  mix.rate.cap = 1.0;
+  CHECK(forecastAlone(mix, 1).batches[1] == 512.0); // the bounds allow no smaller one
+}
+
+TEST_CASE("a step takes all workers equally long, as far as they can help") {
+  WorkerMix mix = twoReplicas(7.0, WorkerRule::adaptive);
+  mix.rate = {256.0, 1.0};
+  for (WorkerSpeed& worker : mix.workers) worker.overhead = 0.01; // small steps do not pay
+  const UseForecast step = forecastInStep(mix);
+  CHECK(sumOf(step.batches) == Approx(256.0).epsilon(0.06));
+  CHECK(step.batches[1] / step.batches[0] == Approx(7.0).epsilon(0.1));
+  CHECK(step.examples_per_second == Approx(256.0 / (256.0 / 8000.0 + 0.01)).epsilon(0.05));
+  mix.workers[0].overhead = 1.0;
+  CHECK(forecastInStep(mix).batches[0] == 0.0);
+  mix.rate.cap = 0.0;
+  mix.groups[1].upper = 50;
+  mix.workers[0].overhead = 0.0;
+  CHECK(forecastInStep(mix).batches[1] <= 50.0);
+}
+
+TEST_CASE("a forecast says which way is better") {
+  WorkerMix mix = processorAndDevice(3.0, WorkerRule::adaptive);
+  mix.rate = {512.0, 1.0}; // a step in step wastes what it has beyond 512 examples
+  CHECK(forecastOf(mix).best == WorkerUse::asynchronous);
+  CHECK(forecastOf(mix).gain == 1.0);
+  CHECK_THAT(textOf(mix), Catch::Matchers::ContainsSubstring("no other way is better"));
+
+  mix.rate = {64.0, 0.0}; // large batches are as good as small ones, and faster
+  mix.workers[1].speed = 20000.0 * 30.0;
+  CHECK(forecastOf(mix).best == WorkerUse::synchronous);
+  CHECK(forecastOf(mix).gain > 3.0);
+  CHECK_THAT(textOf(mix), Catch::Matchers::ContainsSubstring("all in step"));
+
+  WorkerMix slow = twoReplicas(100.0, WorkerRule::fixed); // the slow one is no help, and its updates are old
+  slow.rate = {64.0, 1.0};
+  slow.workers[0].overhead = 1.0;
+  slow.workers[1].overhead = 0.0;
+  slow.groups[1].start = 16;
+  const HogbatchForecast forecast = forecastOf(slow);
+  CHECK(forecast.alone.batches[0] == 0.0);
+  CHECK(forecast.of(WorkerUse::alone).progress_per_second > 0.9 * forecast.course.progressPerSecond());
+
+  mix.rules.rule = WorkerRule::synchronous;
+  mix.rules.batch = 8192;
+  const HogbatchForecast in_step = forecastOf(mix);
+  CHECK(in_step.synchronous.progress_per_second == in_step.course.progressPerSecond());
+  CHECK(in_step.asynchronous.progress_per_second < in_step.synchronous.progress_per_second);
+  CHECK(in_step.course.stalenessMax() == 0);
+}
+
+TEST_CASE("without a rate that follows the batch, progress means examples") {
+  WorkerMix mix = processorAndDevice(10.0, WorkerRule::adaptive);
+  const HogbatchForecast forecast = forecastOf(mix);
+  CHECK(forecast.course.progressPerSecond() == Approx(forecast.course.examplesPerSecond()));
+  CHECK(forecast.alone.batches[1] == 8192.0);
+}
+
+TEST_CASE("a forecast has a line for each worker, and one that compares") {
+  const WorkerMix mix = twoReplicas(4.0, WorkerRule::adaptive);
+  const std::string text = textOf(mix);
+  CHECK_THAT(text, Catch::Matchers::ContainsSubstring("\n  slow "));
+  CHECK_THAT(text, Catch::Matchers::ContainsSubstring("\n  fast "));
+  CHECK_THAT(text, Catch::Matchers::ContainsSubstring("s per epoch"));
+  MeasuredUse predicted, measured;
+  predicted.shares = {0.25, 0.75};
+  predicted.examples_per_second = 2000.0;
+  predicted.staleness_mean = 1.0;
+  measured = predicted;
+  measured.examples_per_second = 1600.0;
+  CHECK(
+      comparisonLine(predicted, measured) ==
+      "predicted 2000 examples/s, measured 1600 (+25.0 %): shares of updates 0.250, 0.750 and 0.250, 0.750, "
+      "staleness 1.0 and 1.0");
+}
+
+TEST_CASE("the times of two batches tell overhead and speed") {
+  const WorkerTiming timing = workerTiming(16, 2e-3 + 16 / 5e4, 512, 2e-3 + 512 / 5e4);
+  CHECK(timing.overhead == Approx(2e-3));
+  CHECK(timing.samples_per_second == Approx(5e4));
+  const WorkerTiming noisy = workerTiming(16, 1e-3, 512, 0.9e-3); // as long: all of it is per sample
+  CHECK(noisy.overhead == 0.0);
+  CHECK(noisy.samples_per_second == Approx(512 / 0.9e-3));
+  const WorkerTiming cache = workerTiming(16, 1e-5, 512, 1e-2); // less than in proportion
+  CHECK(cache.overhead == 0.0);
+  CHECK(cache.samples_per_second == Approx(512 / 1e-2));
+
+  CHECK(timedBatches(deckOf(WorkerRule::adaptive, 1)) == std::make_pair(std::int64_t{16}, std::int64_t{512}));
+  CHECK(timedBatches(deckOf(WorkerRule::fixed, 1)) == std::make_pair(std::int64_t{64}, std::int64_t{256}));
+}
+
+TEST_CASE("a deck and a cluster make workers") {
+  RunConfig config = deckOf(WorkerRule::adaptive, 2);
+  HogbatchSection& section = config.strategy.hogbatch;
+  section.upper_shared = 128;
+  section.batch_shared = 32;
+  section.slowdown = {4};
+  section.rate_cap = 3.0;
+  section.staleness = StalenessRule::ringmaster;
+  section.staleness_bound = 7;
+  Cluster cluster;
+  cluster.links.rows = {{0, {1e-6, 0.0, {}}}};
+  cluster.workers = {{"deck", 1, 1e-3, 1000.0}, {"deck", 3, 0.0, 8000.0}};
+  const MixTask task{"deck", 0, 5000, 1e-4};
+  const WorkerMix mix = workerMix(config, 4, task, cluster);
+  REQUIRE(mix.groups.size() == 2);
+  CHECK(mix.groups[0].lanes == 2);
+  CHECK(mix.groups[0].role == WorkerRole::shared);
+  CHECK(mix.groups[0].upper == 128);
+  CHECK(mix.groups[0].start == 32);
+  CHECK(mix.groups[1].upper == 512);
+  REQUIRE(mix.workers.size() == 3);
+  CHECK(mix.workers[0].overhead == Approx(4e-3 + 2e-6));
+  CHECK(mix.workers[0].speed == Approx(250.0));
+  CHECK(mix.workers[1].group == 0);
+  CHECK(mix.workers[1].speed == Approx(10000.0)); // not in the cluster
+  CHECK(mix.workers[2].group == 1);
+  CHECK(mix.workers[2].speed == Approx(8000.0));
+  CHECK(mix.workers[2].name == "rank 3, replica");
+  CHECK(mix.rate.reference == 64.0);
+  CHECK(mix.rate.cap == 3.0);
+  CHECK(mix.staleness.bound == 7);
+  CHECK(mix.examples == 5000);
+  CHECK_FALSE(knowsWorkers(4, task, cluster));
+  cluster.workers.push_back({"deck", 2, 0.0, 1.0});
+  CHECK(knowsWorkers(4, task, cluster));
+  CHECK(forecastOf(mix).course.workers.size() == 3);
+
+  section.rule = WorkerRule::synchronous;
+  const WorkerMix in_step = workerMix(config, 4, task, cluster);
+  CHECK(in_step.groups.size() == 3);
+  CHECK(in_step.rules.batch == 64);
+  CHECK(in_step.workers[2].group == 2);
+  CHECK(forecastOf(in_step).course.stalenessMax() == 0);
+}
+
+} // namespace partita::test::plan_hogbatch_forecast

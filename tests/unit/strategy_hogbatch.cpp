@@ -1,0 +1,121 @@
+#include "partita/config/deck.hpp"
+#include "partita/plan/hogbatch/deck_mix.hpp"
+#include "partita/plan/strategy_plan.hpp"
+#include "partita/strategy/hogbatch/coordinator.hpp"
+
+#include "data_files.hpp"
+#include "support/catch.hpp"
+
+namespace partita::test::strategy_hogbatch {
+
+namespace {
+
+RunConfig deckWith(const std::vector<std::string>& overrides) {
+  return effective(parseDeck(R"(
+[network]
+layers = [{type = "dense"}]
+[training]
+batch = 40
+[optimiser]
+kind = "sgd"
+momentum = 0
+[strategy]
+kind = "hogbatch"
+)",
+                             "deck", overrides));
+}
+
+Decision decision(std::int64_t number, std::int64_t applied, double rate) {
+  Decision made;
+  made.number = number;
+  made.worker = 1;
+  made.first = 40 * number;
+  made.count = made.total = 40;
+  made.read = number;
+  made.applied = applied;
+  made.rate = rate;
+  made.decay = 1e-4;
+  made.in_place = number % 2 == 0;
+  return made;
+}
+
+} // namespace
+
+TEST_CASE("Shared workers are one group, replica workers one each", "[hogbatch]") {
+  const auto groups = workerGroups(
+      deckWith({"strategy/shared_workers=2", "strategy/lower_shared=8", "strategy/batch_shared=24"}), 4);
+  REQUIRE(groups.size() == 3);
+  CHECK(groups[0].role == WorkerRole::shared);
+  CHECK(groups[0].lanes == 2);
+  CHECK(groups[0].lower == 8);
+  CHECK(groups[0].start == 24);
+  CHECK(groups[0].upper == 512);
+  CHECK(groups[2].role == WorkerRole::replica);
+  CHECK(groups[2].lanes == 1);
+  CHECK(groups[2].lower == 16);
+  CHECK(groups[2].start == 40);
+  const auto fixed = workerGroups(deckWith({"strategy/rule=fixed"}), 2);
+  CHECK(fixed[1].lower == 40);
+  CHECK(fixed[1].upper == 40);
+  const auto steps = workerGroups(deckWith({"strategy/rule=synchronous", "strategy/shared_workers=2"}), 4);
+  REQUIRE(steps.size() == 4);
+  CHECK(steps[3].start == 10);
+}
+
+TEST_CASE("Samples are steps of a batch, and the rest of an epoch belongs to its last one", "[hogbatch]") {
+  const RunConfig deck = deckWith({"run/steps=20"});
+  const SampleProgress progress(deck, planRunLength(deck, 601), 601); // 15 steps and a sample
+  CHECK(progress.end(0) == 601);
+  CHECK(progress.end(1) == 5 * 40);
+  CHECK(progress.end(2) == 0);
+  CHECK(progress.step(0, 39) == 0);
+  CHECK(progress.step(0, 40) == 1);
+  CHECK(progress.step(0, 600) == 14);
+  CHECK(progress.step(0, 601) == 15);
+  CHECK(progress.step(1, 200) == 20);
+  CHECK(progress.place(17) == std::pair<std::int64_t, std::int64_t>{1, 80});
+}
+
+TEST_CASE("Decisions are exact, and a continued log keeps those of its updates", "[hogbatch]") {
+  const ScratchFolder folder;
+  const std::string path = folder.path("decisions.csv");
+  {
+    DecisionLog log(path, 0);
+    log.add(decision(0, 0, 0.1));
+    log.add(decision(1, -1, 1.0 / 3.0)); // dropped
+    log.add(decision(2, 1, 0.2));
+    log.add(decision(3, -1, 0.2));
+    log.add(decision(4, 2, 0.2));
+    log.flush();
+  }
+  const std::vector<Decision> all = readDecisions(path);
+  REQUIRE(all.size() == 5);
+  CHECK(all[1].rate == 1.0 / 3.0);
+  CHECK(all[2].first == 80);
+  CHECK(all[2].in_place);
+  CHECK_FALSE(all[1].in_place);
+  { const DecisionLog continued(path, 2); }
+  CHECK(readDecisions(path).size() == 3);
+}
+
+TEST_CASE("What is no log of decisions is refused with its place", "[hogbatch]") {
+  const ScratchFolder folder;
+  const std::string path = folder.path("decisions.csv");
+  const auto complaint = [&](const std::string& text) {
+    folder.write("decisions.csv", text);
+    return messageOf([&] { readDecisions(path); });
+  };
+  const std::string header = "number,worker,epoch,first,count,row,total,read,applied,rate,decay,in_place\n",
+                    good = "0,0,0,0,40,0,40,0,0,0.1,0,1\n";
+  CHECK(complaint("time_s\n") == path + ": is not a decisions.csv of a run with run/decisions = true");
+  for (const char* wrong : {"0,0,0,0,40,0,40,0,0,0.1,0\n", "x,0,0,0,40,0,40,0,0,0.1,0,1\n", "\n",
+                            "0,0,0,0,0,0,40,0,0,0.1,0,1\n", "0,0,0,0,40,0,30,0,0,0.1,0,1\n",
+                            "0;0,0,0,40,0,40,0,0,0.1,0,1\n", "0,0,0,0,40,0,40,0,0,0.1,0,1,2\n"}) {
+    INFO(wrong);
+    CHECK(complaint(header + good + wrong + good) == path + ":3: is not a decision");
+  }
+  folder.write("decisions.csv", header + good + "0,0,0,0,4");
+  CHECK(readDecisions(path).size() == 1); // half a row of a killed run
+}
+
+} // namespace partita::test::strategy_hogbatch

@@ -1,7 +1,9 @@
 #include "partita/io/stage_tensors.hpp"
 #include "partita/plan/parts/part_of_stage.hpp"
 #include "partita/plan/parts/part_traffic.hpp"
+#include "partita/plan/run_length.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -57,9 +59,37 @@ const std::vector<Net>& nets() {
       {"GPT",
        {"data/kind=grammar", "data/classes=0", "data/sequence=8",
         "network/layers=[{type='embedding',width=8,positions=true},{type='residual',layers=["
-        "{type='layer-norm'},{type='attention',heads=2}]},{type='residual',layers=[{type='layer-norm'},"
-        "{type='dense',units=14,activation='gelu'},{type='dropout'},{type='dense',units=8}]},"
-        "{type='layer-norm'},{type='dense'}]"},
+        "{type='layer-norm'},{type='attention',heads=4},{type='dropout'}]},{type='residual',layers=["
+        "{type='layer-norm'},{type='dense',units=14,activation='gelu'},{type='dropout'},"
+        "{type='dense',units=8}]},{type='layer-norm'},{type='dense'}]"},
+       false}};
+  return all;
+}
+
+/// Networks of sequences with what the one above does not have, for a division by heads, units and tokens.
+const std::vector<Net>& sequences() {
+  static const std::vector<Net> all{
+      {"tied",
+       {"data/kind=grammar", "data/classes=0", "data/sequence=7", "training/label_smoothing=0.1",
+        "network/layers=[{type='embedding',width=10},{type='dropout'},{type='block',repeat=2,recompute=true,"
+        "layers=[{type='residual',layers=[{type='rms-norm'},{type='attention',heads=5,bias=false}]},"
+        "{type='residual',layers=[{type='rms-norm'},{type='dense',units=11,activation='silu'},"
+        "{type='dense',units=10,bias=false},{type='dropout'}]}]},{type='rms-norm'},"
+        "{type='dense',tied=true,bias=false}]"},
+       false},
+      {"short", // fewer positions than parts
+       {"data/kind=grammar", "data/classes=0", "data/sequence=3",
+        "network/layers=[{type='embedding',width=8,positions=true},{type='residual',layers=["
+        "{type='layer-norm'},{type='attention',heads=4},{type='dropout'}]},{type='residual',layers=["
+        "{type='layer-norm'},{type='dense',units=14,activation='gelu'},{type='dense',units=8}]},"
+        "{type='dense',tied=true}]"},
+       false},
+      {"dense layers", // one alone, and three in a row
+       {"data/kind=grammar", "data/classes=0", "data/sequence=6", "training/loss=mse",
+        "network/layers=[{type='embedding',width=6,positions=true},{type='dense',units=9},"
+        "{type='layer-norm'},{type='dense',units=9,activation='gelu'},{type='activation',activation='tanh'},"
+        "{type='dense',units=12,activation='gelu'},{type='dropout'},{type='dense',units=7},"
+        "{type='rms-norm'},{type='dense',units=8,activation='tanh'},{type='dense'}]"},
        false}};
   return all;
 }
@@ -143,6 +173,12 @@ void forEachDivision(const Use& use) {
   for (const Net& net : nets())
     for (const std::string& split : splits())
       if (net.has_places || split != "spatial") use(net, "strategy/split=" + split);
+  for (const Net& net : sequences()) use(net, "strategy/split=grid");
+}
+
+/// Can the network be cut? Not between a layer and the embedding whose table it has.
+bool canBeCut(const Net& net) {
+  return net.deck.back().find("tied") == std::string::npos;
 }
 
 } // namespace
@@ -159,10 +195,85 @@ TEST_CASE("Parts, replicas and stages together train the network that one rank t
     const Overrides parts{split, "strategy/parts=2"};
     if (std::string(net.name) != "ResNet") // whose norms see the samples of a replica, or of a microbatch
       checkParts(net, 4, parts + Overrides{"strategy/replicas=2"});
+    if (!canBeCut(net)) return;
     const Overrides pipeline{"strategy/microbatches=3"};
     checkParts(net, 4,
                parts + Overrides{"strategy/kind=pipeline", "strategy/stages=2", "strategy/schedule=1f1b"},
                pipeline);
+  });
+}
+
+/// Grids of parts, chosen by hand.
+TEST_CASE("Parts in any grid train the network that one rank trains", "[parts]") {
+  const auto check = [](const Net& net, const char* split, int parts, const char* grid) {
+    checkParts(net, parts,
+               {std::string("strategy/split=") + split, "strategy/parts=" + std::to_string(parts),
+                std::string("strategy/parts_grid=") + grid});
+  };
+  for (const Net& net : nets()) {
+    if (!net.has_places) continue;
+    const bool volumes = net.name == std::string("CosmoFlow");
+    for (const char* grid : {"[1,2]", "[2,1]"}) check(net, "grid", 2, grid);
+    for (const char* grid : {"[1,4]", "[2,2]", "[4,1]"}) check(net, "grid", 4, grid);
+    for (const char* grid : {"[1,2]", "[2,1]"})
+      if (!volumes) check(net, "spatial", 2, grid);
+    for (const char* grid : {"[1,3]", "[3,1]"})
+      if (!volumes) check(net, "spatial", 3, grid);
+    for (const char* grid : {"[2,2]", "[1,4]"})
+      if (!volumes) check(net, "spatial", 4, grid);
+    for (const char* grid : {"[1,1,3]", "[1,3,1]"})
+      if (volumes) check(net, "spatial", 3, grid);
+    for (const char* grid : {"[1,2,2]", "[2,1,2]", "[2,2,1]"})
+      if (volumes) check(net, "spatial", 4, grid);
+  }
+}
+
+TEST_CASE("Parts of stages that learn from labels learn what one rank per stage learns", "[parts][sil]") {
+  const Overrides parts{"strategy/parts=2"},
+      stages{"strategy/kind=sil", "strategy/stages=2", "strategy/schedule=1f1b"};
+  const std::vector<Overrides> usual{{"strategy/input=relay"}, {"strategy/input=free"}},
+      others{{"strategy/labels=sign", "strategy/input=relay"},
+             {"strategy/input=free", "strategy/loss=mse", "strategy/exits=none"},
+             {"strategy/input=frozen"},
+             {"strategy/joint_every=3", "strategy/transport=0.1"},
+             {"strategy/reconstruct=0.1", "strategy/exits=sum"},
+             {"run/steps=0", "run/epochs=1", "strategy/recovery_epochs=1", "strategy/microbatches=2"}};
+  forEachDivision([&](const Net& net, const std::string& split) {
+    if (!canBeCut(net)) return;
+    for (const Overrides& how : usual) checkParts(net, 4, parts + Overrides{split}, stages + how);
+    if (std::string(net.name) == "ResNet") {
+      for (const Overrides& how : others) checkParts(net, 4, parts + Overrides{split}, stages + how);
+    } else { // a rank has both stages
+      checkParts(net, 4, parts + Overrides{split, "strategy/replicas=2"}, stages);
+    }
+  });
+}
+
+TEST_CASE("Stages that learn from labels send what the plan says", "[parts][sil][traffic]") {
+  if (everyone().size() != 4) return;
+  forEachDivision([](const Net& net, const std::string& split) {
+    if (!canBeCut(net)) return;
+    for (const char* how : {"strategy/input=relay", "strategy/input=free", "strategy/input=frozen",
+                            "strategy/joint_every=2", "strategy/recovery_epochs=1"}) {
+      const Overrides more{"strategy/kind=sil", "strategy/stages=2",     "strategy/parts=2", split, how,
+                           "run/epochs=1",      "strategy/schedule=1f1b"};
+      SmallRun run(everyone(), smallDeck(deckOf(net, more + Overrides{"run/steps=0"})));
+      run.train();
+      const RunLength length = planRunLength(run.config, run.sets.train.size());
+      const std::int64_t every = run.config.strategy.sil.joint_every,
+                         both = every > 0 ? length.steps / every : 0;
+      const auto sent = [&](StepKind kind) {
+        return stepTraffic(run.config, run.partition, run.grid.plan(), kind, sizeof(Real));
+      };
+      const PartTraffic own = sent(StepKind::own_losses), joint = sent(StepKind::both),
+                        joined = sent(StepKind::joined);
+      INFO(net.name << " " << split << " " << how);
+      CHECK(run.grid.world().total(run.grid.traffic.between_parts) ==
+            (length.steps - both) * own.bytes + both * joint.bytes + length.recovery_steps * joined.bytes);
+      CHECK(run.grid.world().total(run.grid.traffic.part_messages) ==
+            (length.steps - both) * own.messages + both * joint.messages +
+                length.recovery_steps * joined.messages);
+    }
   });
 }
 
@@ -176,10 +287,20 @@ TEST_CASE("What parts send is what the plan says, message by message", "[parts][
     run.train();
     const std::vector<MpiRecord> sent = recording->on(run.grid.along(Axis::part), MpiCall::send);
     PartTraffic planned;
-    for (const std::int64_t rows : {6, 7}) // the two microbatches
-      planned += partTraffic(partOfStage(run.partition.stages[0], run.config.strategy, run.grid.part()),
-                             run.grid.part(), rows, sizeof(Real), false);
+    const StagePlan own = partOfStage(run.partition.stages[0], run.config.strategy, run.grid.part());
+    std::vector<std::int64_t> sizes, found;
+    for (int step = 0; step < 3; ++step) {
+      for (const std::int64_t rows : {7, 6}) { // the two microbatches
+        for (const PartMessage& message : partMessages(own, run.grid.part(), rows, sizeof(Real), false))
+          sizes.push_back(message.bytes);
+        if (step == 0) planned += partTraffic(own, run.grid.part(), rows, sizeof(Real), false);
+      }
+    }
     INFO(net.name << " " << split);
+    for (std::size_t i = 0; i < std::min(sizes.size(), sent.size()); ++i) found.push_back(sent[i].bytes);
+    std::sort(sizes.begin(), sizes.end());
+    std::sort(found.begin(), found.end());
+    CHECK(found == sizes);
     // The evaluation at the end sends forward, and is not counted as training.
     CHECK(run.grid.traffic.part_messages == 3 * planned.messages);
     CHECK(run.grid.traffic.between_parts == 3 * planned.bytes);
@@ -195,12 +316,16 @@ TEST_CASE("Parts give the same bits whatever the delays", "[parts]") {
   const int parts = everyone().size();
   if (parts == 1) return;
   forEachDivision([parts](const Net& net, const std::string& split) {
-    const RunConfig deck =
-        smallDeck(deckOf(net, {split, "strategy/parts=" + std::to_string(parts), "run/steps=4"}));
-    const std::string hash = SmallRun(everyone(), deck).train().hash();
-    const MpiDelays delays(static_cast<std::uint64_t>(everyone().rank()) + 1);
-    INFO(net.name << " " << split);
-    CHECK(SmallRun(everyone(), deck).train().hash() == hash);
+    std::vector<Overrides> ways{{"strategy/parts=" + std::to_string(parts)}};
+    if (parts == 4 && canBeCut(net))
+      ways.push_back({"strategy/parts=2", "strategy/kind=sil", "strategy/stages=2"});
+    for (const Overrides& how : ways) {
+      const RunConfig deck = smallDeck(deckOf(net, how + Overrides{split, "run/steps=4"}));
+      const std::string hash = SmallRun(everyone(), deck).train().hash();
+      const MpiDelays delays(static_cast<std::uint64_t>(everyone().rank()) + 1);
+      INFO(net.name << " " << split << " " << how.back());
+      CHECK(SmallRun(everyone(), deck).train().hash() == hash);
+    }
   });
 }
 

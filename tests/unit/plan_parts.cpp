@@ -120,9 +120,9 @@ TEST_CASE("Exchanges stand between the layers of a part", "[plan][parts]") {
   CHECK(typesOf(Divided(images, "spatial", 2).part(1)) == Types{"slice", "halo", "conv2d", "halo", "conv2d",
                                                                 "batch-norm", "max-pool", "gather", "flatten",
                                                                 "dense"});
-  // The first of two dense layers is divided by output, the second by input.
+  // The first of two dense layers is divided by output, the second by input. Logits remain divided.
   CHECK(typesOf(Divided(tokens, "grid", 4).part(0)) ==
-        Types{"embedding", "layer-norm", "dense", "dense", "dense", "gather"});
+        Types{"embedding", "reduce", "layer-norm", "gather", "dense", "dense", "reduce", "gather", "dense"});
 }
 
 TEST_CASE("The traffic of parts follows the equations of ring algorithms", "[plan][parts]") {
@@ -153,6 +153,51 @@ TEST_CASE("The traffic of parts follows the equations of ring algorithms", "[pla
   CHECK(places.bytes == bytes * (rows * (2 * 8 + 2 * 2 * 8 * 8 + flat) + norms));
 }
 
+TEST_CASE("Halos of blocks are faces, edges and corners", "[plan][parts]") {
+  const std::string one = "{type='conv2d',channels=4,kernel=3,padding=1},{type='dense',units=10}";
+  // 8 x 8 places in 2 x 2 blocks: each part gets two faces of 4 places and one corner.
+  const Divided blocks(one, "spatial", 4);
+  CHECK(blocks.partition.stages[0].place_grid == PlaceGrid{1, 2, 2});
+  for (int part = 0; part < 4; ++part) {
+    const LayerPlan halo = blocks.part(part).layers[1];
+    REQUIRE(halo.exchange);
+    CHECK(halo.out == Shape{1, 5, 5});
+    std::int64_t got = 0;
+    for (int other = 0; other < 4; ++other)
+      if (other != part) got += halo.exchange->sent(other, part).places();
+    CHECK(got == 2 * 4 + 1);
+    CHECK(halo.exchange->sent(3 - part, part).places() == 1);
+    CHECK(blocks.part(part).layers[2].out == Shape{4, 4, 4});
+  }
+  // Two slabs: the first axis if both are alike, otherwise the one whose windows see less of the other part.
+  CHECK(Divided(one, "spatial", 2).partition.stages[0].place_grid == PlaceGrid{1, 2, 1});
+  CHECK(Divided("{type='conv2d',channels=4,kernel=[3,1]},{type='dense',units=10}", "spatial", 2)
+            .partition.stages[0]
+            .place_grid == PlaceGrid{1, 1, 2});
+  // Five parts fit along one axis only.
+  CHECK(Divided(one, "spatial", 5).partition.stages[0].place_grid == PlaceGrid{1, 5, 1});
+  // Uneven: 8 = 3 + 3 + 2; a window of 4 with a stride of 2 and a dilation of 2 sees 7 places.
+  const Divided uneven(
+      "{type='conv2d',channels=4,kernel=4,stride=2,dilation=2,padding=3},{type='dense',units=10}", "spatial",
+      3);
+  const LayerPlan seen = uneven.part(1).layers[1];
+  CHECK(seen.exchange->owned[1].axes[1] == AxisRange{3, 6});
+  CHECK(seen.exchange->needed[1].axes[1] == AxisRange{1, 8});
+}
+
+TEST_CASE("Weights are divided in the grid of the deck", "[plan][parts]") {
+  const auto middle = [](const std::string& grid) {
+    Divided divided(images, "grid", 4);
+    divided.config.strategy.parts_grid = {{grid[0] - '0', grid[1] - '0'}};
+    for (const LayerPlan& layer : divided.part(0).layers)
+      if (layer.spec.type == "conv2d" && layer.index == 1) return layer.parameterShapes().front().extents;
+    return std::vector<std::int64_t>{};
+  };
+  CHECK(middle("14") == std::vector<std::int64_t>{3, 8, 3, 3});
+  CHECK(middle("22") == std::vector<std::int64_t>{6, 4, 3, 3});
+  CHECK(middle("41") == std::vector<std::int64_t>{12, 2, 3, 3});
+}
+
 TEST_CASE("Parts that do not fit are refused with the limit", "[plan][parts]") {
   CHECK(refusal(images, "filter", 11) ==
         "strategy/parts: 11 parts cannot share the 8 output channels of network/layers: entry 1 (conv2d)");
@@ -160,8 +205,9 @@ TEST_CASE("Parts that do not fit are refused with the limit", "[plan][parts]") {
         "strategy/parts: 9 parts cannot share the 8 input channels of network/layers: entry 2 (conv2d)");
   CHECK(refusal(images, "grid", 9) ==
         "strategy/parts: 9 parts cannot share the 8 output channels of network/layers: entry 1 (conv2d)");
-  CHECK(refusal(images, "spatial", 9) ==
-        "strategy/parts: no layer of the network can be shared by 9 parts with split 'spatial'");
+  CHECK(refusal(images, "spatial", 9).empty()); // in blocks of 3 x 3
+  CHECK(refusal(images, "spatial", 11) ==
+        "strategy/parts: no layer of the network can be shared by 11 parts with split 'spatial'");
   CHECK(refusal(tokens, "spatial", 2) ==
         "strategy/parts: no layer of the network can be shared by 2 parts with split 'spatial'");
   CHECK(refusal(images, "filter", 8).empty());

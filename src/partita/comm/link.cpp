@@ -48,8 +48,11 @@ LinkModel parseLinkModel(const std::string& text) {
       model.delay = number;
     } else if (is_number && key == "seed") {
       model.seed = static_cast<std::int64_t>(number);
+    } else if (is_number && key == "node") {
+      model.node = static_cast<std::int64_t>(number);
     } else {
-      throw UserError("PARTITA_LINKS: '" + entry + "' is not one of latency=S, bandwidth=B, delay=S, seed=N");
+      throw UserError("PARTITA_LINKS: '" + entry +
+                      "' is not one of latency=S, bandwidth=B, delay=S, seed=N, node=N");
     }
   }
   return model;

@@ -15,6 +15,7 @@ struct LinkModel {
   double bandwidth = 0.0; ///< bytes/s of one direction between two ranks; 0: the machine's own
   double delay = 0.0;     ///< s; maximum random wait before each operation and each message
   std::int64_t seed = 1;  ///< of these waits
+  std::int64_t node = 0;  ///< as many ranks share memory as if on one node; 0: those of the machine do
 
   bool slow() const { return latency > 0.0 || bandwidth > 0.0; }
 };

@@ -23,6 +23,22 @@ struct CopyColumns {
   }
 };
 
+/// Lines of places from one block to another, [items, lines of the first axis, of the second, values].
+template <bool Adds>
+struct MoveLines {
+  const Real* from;
+  Real* to;
+  std::int64_t count[2];                       ///< lines of each axis per item
+  std::int64_t from_strides[3], to_strides[3]; ///< of items and of the two axes
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t line, std::int64_t i) const {
+    const std::int64_t second = line % count[1], first = line / count[1] % count[0],
+                       item = line / (count[0] * count[1]);
+    const Real value = from[item * from_strides[0] + first * from_strides[1] + second * from_strides[2] + i];
+    Real& at = to[item * to_strides[0] + first * to_strides[1] + second * to_strides[2] + i];
+    at = Adds ? at + value : value;
+  }
+};
+
 /// Some columns of a matrix plus another matrix.
 struct SumColumns {
   const Real *columns, *other;
@@ -31,15 +47,6 @@ struct SumColumns {
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, std::int64_t column) const {
     const std::int64_t i = row * to_columns + column;
     to[i] = columns[row * from_columns + column] + other[i];
-  }
-};
-
-struct AddColumns {
-  const Real* from;
-  Real* to;
-  std::int64_t from_columns, to_columns;
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, std::int64_t column) const {
-    to[row * to_columns + column] += from[row * from_columns + column];
   }
 };
 
@@ -75,6 +82,12 @@ PartExchange::Ring PartExchange::ringOf(const PartRing& ring) const {
 
 void PartExchange::swap(const ExecSpace& space, const char* what, const std::vector<Piece>& out,
                         const std::vector<Piece>& in) const {
+  swap(space, what, out, in, [] {});
+}
+
+template <class Work>
+void PartExchange::swap(const ExecSpace& space, const char* what, const std::vector<Piece>& out,
+                        const std::vector<Piece>& in, const Work& meanwhile) const {
   const bool staged = _path == MessagePath::staged;
   const auto room = [staged](PinnedVector& buffer, const std::vector<Piece>& pieces) {
     std::int64_t count = 0;
@@ -117,6 +130,7 @@ void PartExchange::swap(const ExecSpace& space, const char* what, const std::vec
     _traffic.between_parts += piece.count * static_cast<std::int64_t>(sizeof(Real));
     ++_traffic.part_messages;
   }
+  meanwhile();
   for (auto each = requests.begin(); each != request; ++each) each->wait();
   received = _in.data();
   for (const Piece& piece : in) {
@@ -175,26 +189,53 @@ void PartExchange::sum(const ExecSpace& space, const Vector& values) const {
 
 namespace {
 
-/// Some columns of a matrix.
-struct Columns {
+/// Places of a batch in memory: [items, places of the block].
+struct Places {
   Real* data;
-  std::int64_t stride, width;
+  Block block;
+
+  std::int64_t size(std::size_t axis) const { return block.axes[axis].size(); }
+  Real* at(const Block& inner) const {
+    const auto offset = [&](std::size_t axis) { return inner.axes[axis].begin - block.axes[axis].begin; };
+    return data + (offset(0) * size(1) + offset(1)) * size(2) + offset(2);
+  }
 };
 
-/// Places of a matrix [rows, places * values of a place] that begins with place `first`.
-Columns placesIn(const Matrix& matrix, const ExchangePlan& plan, std::int64_t first, const AxisRange& range) {
-  return {matrix.data() + (range.begin - first) * plan.place_values,
-          static_cast<std::int64_t>(matrix.extent(1)), range.size() * plan.place_values};
+/// Copies or adds the places of `which`, which both blocks contain. Axes that both have as a whole are one.
+template <bool Adds>
+void movePlaces(const ExecSpace& space, const Places& from, const Places& to, const Block& which,
+                std::int64_t items) {
+  if (which.places() == 0) return;
+  const auto whole = [&](std::size_t axis) {
+    return from.block.axes[axis] == which.axes[axis] && to.block.axes[axis] == which.axes[axis];
+  };
+  const auto extent = [&](std::size_t axis) { return which.axes[axis].size(); };
+  MoveLines<Adds> move{from.at(which),
+                       to.at(which),
+                       {extent(0), extent(1)},
+                       {from.block.places(), from.size(1) * from.size(2), from.size(2)},
+                       {to.block.places(), to.size(1) * to.size(2), to.size(2)}};
+  std::int64_t columns = extent(2);
+  for (const std::size_t axis : {std::size_t{1}, std::size_t{0}}) {
+    if (!whole(axis + 1)) break;
+    columns *= extent(axis);
+    move.count[axis] = 1;
+  }
+  forEachElement(space, "partita::PartExchange::move_places_kernel", items * move.count[0] * move.count[1],
+                 columns, move);
 }
 
-Columns ownPlaces(const Matrix& own, const ExchangePlan& plan, int receiver) {
-  return placesIn(own, plan, plan.owned[static_cast<std::size_t>(plan.place)].begin,
-                  plan.sent(plan.place, receiver));
+void copyPlaces(const ExecSpace& space, const Places& from, const Places& to, const Block& which,
+                std::int64_t items) {
+  movePlaces<false>(space, from, to, which, items);
 }
 
-Columns neededPlaces(const Matrix& needed, const ExchangePlan& plan, int sender) {
-  return placesIn(needed, plan, plan.needed[static_cast<std::size_t>(plan.place)].begin,
-                  plan.sent(sender, plan.place));
+Places ownedBy(const ExchangePlan& plan, const Matrix& own) {
+  return {own.data(), plan.owned[static_cast<std::size_t>(plan.place)]};
+}
+
+Places neededBy(const ExchangePlan& plan, const Matrix& needed) {
+  return {needed.data(), plan.needed[static_cast<std::size_t>(plan.place)]};
 }
 
 } // namespace
@@ -207,8 +248,8 @@ PartExchange::Messages PartExchange::haloMessages(const ExchangePlan& plan, std:
   Real* next = work.data();
   for (int other = 0; other < _parts.size(); ++other) {
     if (other == plan.place) continue;
-    const std::int64_t gives = plan.sent(plan.place, other).size() * plan.place_values * rows,
-                       gets = plan.sent(other, plan.place).size() * plan.place_values * rows;
+    const std::int64_t gives = plan.sent(plan.place, other).places() * rows,
+                       gets = plan.sent(other, plan.place).places() * rows;
     if (gives > 0) (forward ? messages.out : messages.in).push_back({other, next, gives});
     next += gives;
     if (gets > 0) (forward ? messages.in : messages.out).push_back({other, next, gets});
@@ -221,46 +262,47 @@ void PartExchange::haloForward(const ExecSpace& space, const ExchangePlan& plan,
                                const Matrix& needed, const Vector& work) const {
   const Region region(space, "partita::PartExchange::halo", Phase::communication);
   const std::int64_t rows = own.extent(0);
+  const Places from = ownedBy(plan, own), to = neededBy(plan, needed);
   const Messages messages = haloMessages(plan, rows, true, work);
   for (const Piece& piece : messages.out) {
-    const Columns from = ownPlaces(own, plan, piece.peer);
-    copyColumns(space, from.data, from.stride, piece.values, from.width, rows, from.width);
+    const Block block = plan.sent(plan.place, piece.peer);
+    copyPlaces(space, from, {piece.values, block}, block, rows);
   }
-  swap(space, "halos", messages.out, messages.in);
+  swap(space, "halos", messages.out, messages.in,
+       [&] { copyPlaces(space, from, to, plan.sent(plan.place, plan.place), rows); });
   for (const Piece& piece : messages.in) {
-    const Columns to = neededPlaces(needed, plan, piece.peer);
-    copyColumns(space, piece.values, to.width, to.data, to.stride, rows, to.width);
+    const Block block = plan.sent(piece.peer, plan.place);
+    copyPlaces(space, {piece.values, block}, to, block, rows);
   }
-  const Columns from = ownPlaces(own, plan, plan.place), to = neededPlaces(needed, plan, plan.place);
-  copyColumns(space, from.data, from.stride, to.data, to.stride, rows, from.width);
 }
 
 void PartExchange::haloBackward(const ExecSpace& space, const ExchangePlan& plan, const Matrix& needed,
                                 const Matrix& own, const Vector& work) const {
   const Region region(space, "partita::PartExchange::halo", Phase::communication);
   const std::int64_t rows = own.extent(0);
+  const Places from = neededBy(plan, needed), to = ownedBy(plan, own);
   const Messages messages = haloMessages(plan, rows, false, work);
   for (const Piece& piece : messages.out) {
-    const Columns from = neededPlaces(needed, plan, piece.peer);
-    copyColumns(space, from.data, from.stride, piece.values, from.width, rows, from.width);
+    const Block block = plan.sent(piece.peer, plan.place);
+    copyPlaces(space, from, {piece.values, block}, block, rows);
   }
-  swap(space, "halos", messages.out, messages.in);
-  Kokkos::deep_copy(space, own, Real(0));
-  const auto add = [&](int from_part, const Real* values, std::int64_t stride) {
-    const Columns to = ownPlaces(own, plan, from_part);
-    forEachElement(space, "partita::PartExchange::add_columns_kernel", rows, to.width,
-                   AddColumns{values, to.data, stride, to.stride});
-  };
-  auto arrived = messages.in.begin();
-  for (int other = 0; other < _parts.size(); ++other) {
-    if (other == plan.place) {
-      const Columns from = neededPlaces(needed, plan, other);
-      add(other, from.data, from.stride);
-    } else if (arrived != messages.in.end() && arrived->peer == other) {
-      add(other, arrived->values, ownPlaces(own, plan, other).width);
-      ++arrived;
-    }
+  swap(space, "halos", messages.out, messages.in, [&] {
+    Kokkos::deep_copy(space, own, Real(0));
+    copyPlaces(space, from, to, plan.sent(plan.place, plan.place), rows);
+  });
+  for (const Piece& piece : messages.in) {
+    const Block block = plan.sent(plan.place, piece.peer);
+    movePlaces<true>(space, {piece.values, block}, to, block, rows);
   }
+}
+
+void PartExchange::slice(const ExecSpace& space, const ExchangePlan& plan, const Matrix& all,
+                         const Matrix& own) const {
+  const auto place = static_cast<std::size_t>(plan.place);
+  if (!plan.owned.empty())
+    return copyPlaces(space, neededBy(plan, all), ownedBy(plan, own), plan.owned[place], own.extent(0));
+  copyColumns(space, all.data() + chunkBounds(plan.widths, 1)[place], all.extent(1), own.data(),
+              own.extent(1), own.extent(0), own.extent(1));
 }
 
 namespace {
@@ -273,7 +315,7 @@ std::int64_t largestChunk(const std::vector<std::int64_t>& bounds) {
 
 } // namespace
 
-/// A chunk is copied to its columns after it has arrived, and sent on from where it has arrived.
+/// A chunk is sent on from where it has arrived, and copied to its columns meanwhile.
 void PartExchange::gather(const ExecSpace& space, const ExchangePlan& plan, const Matrix& own,
                           const Matrix& all, const Vector& work) const {
   const Region region(space, "partita::PartExchange::gather", Phase::communication);
@@ -281,21 +323,31 @@ void PartExchange::gather(const ExecSpace& space, const ExchangePlan& plan, cons
   const std::int64_t rows = own.extent(0), columns = all.extent(1);
   const Bounds bounds = chunkBounds(plan.widths, rows), places = chunkBounds(plan.widths, 1);
   const std::int64_t largest = largestChunk(bounds);
-  const auto take = [&](int chunk, const Real* from) {
+  const auto take = [&](int chunk, Real* from) {
     const std::int64_t width = plan.widths[chunk];
-    copyColumns(space, from, width, all.data() + places[chunk], columns, rows, width);
+    if (plan.owned.empty())
+      return copyColumns(space, from, width, all.data() + places[chunk], columns, rows, width);
+    const Block& block = plan.owned[static_cast<std::size_t>(chunk)];
+    copyPlaces(space, {from, block}, neededBy(plan, all), block, rows);
   };
+  int last = ring.place;
   Real* out = own.data();
   for (int i = 0; i + 1 < ring.count; ++i) {
-    const int sent = (ring.place + ring.count - i) % ring.count,
-              got = (ring.place + 2 * ring.count - i - 1) % ring.count;
+    const int got = (ring.place + 2 * ring.count - i - 1) % ring.count;
     Real* const in = work.data() + i % 2 * largest;
-    swap(space, "values of other parts", {{ring.next, out, bounds[sent + 1] - bounds[sent]}},
-         {{ring.last, in, bounds[got + 1] - bounds[got]}});
-    take(got, in);
+    swap(space, "values of other parts", {{ring.next, out, bounds[last + 1] - bounds[last]}},
+         {{ring.last, in, bounds[got + 1] - bounds[got]}}, [&] { take(last, out); });
+    last = got;
     out = in;
   }
-  take(ring.place, own.data());
+  take(last, out);
+}
+
+void PartExchange::gather(const ExecSpace& space, const Vector& values) const {
+  const Region region(space, "partita::PartExchange::gather", Phase::communication);
+  const Ring ring = ringOf({0, 1, _parts.size()});
+  const auto each = static_cast<std::int64_t>(values.extent(0)) / ring.count;
+  gatherChunks(space, "sums over classes", ring, values.data(), chunkBounds(Bounds(ring.count, each), 1));
 }
 
 /// What arrives is added to the own values of its chunk and sent on; the own chunk comes last.

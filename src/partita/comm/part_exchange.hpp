@@ -17,23 +17,30 @@ class PartExchange {
 
   /// values [n] += those of all other parts. `work`: n / parts + 1 values.
   void sum(const ExecSpace& space, const Vector& values, const Vector& work) const;
-  /// Gathers the ranges of all ranks of the ring: own [rows, own width] -> all [rows, sum of widths], where a
-  /// row is an item of the plan. `work`: for two of the widest ranges.
+  /// The own range or block of what every rank has.
+  void slice(const ExecSpace& space, const ExchangePlan& plan, const Matrix& all, const Matrix& own) const;
+  /// Gathers the ranges or blocks of all ranks of the ring: own [rows, own width] -> all [rows, sum of
+  /// widths], where a row is an item of the plan. `work`: for two of the widest ranges.
   void gather(const ExecSpace& space, const ExchangePlan& plan, const Matrix& own, const Matrix& all,
               const Vector& work) const;
+  /// Gathers the values of all parts, of which each has equally many, in place: values [parts, n].
+  void gather(const ExecSpace& space, const Vector& values) const;
   /// Adds up `all` of the ring's ranks, and keeps the own range. `work`: for two of the widest ranges.
   void reduce(const ExecSpace& space, const ExchangePlan& plan, const Matrix& all, const Matrix& own,
               const Vector& work) const;
 
   /// Adds up a few values, such as sums of statistics.
   void sum(const ExecSpace& space, const Vector& values) const;
-  /// Gets the places that windows need from the parts that have them: own [rows, places * values of a place]
-  /// -> needed, likewise. `work`: for all that is sent and received.
+  /// Gets the places that windows need from the parts that have them: own [rows, places] -> needed, likewise,
+  /// where a row is an item of the plan. `work`: for all that is sent and received.
   void haloForward(const ExecSpace& space, const ExchangePlan& plan, const Matrix& own, const Matrix& needed,
                    const Vector& work) const;
-  /// Returns the gradients of these places; each part adds up those of its own places, in the order of parts.
+  /// Returns the gradients of these places; each part adds to those of its own places what
+  /// others return, in the order of parts.
   void haloBackward(const ExecSpace& space, const ExchangePlan& plan, const Matrix& needed, const Matrix& own,
                     const Vector& work) const;
+
+  const Communicator& ranks() const { return _parts; }
 
   /// Does what is sent from now on belong to training? Only that is counted.
   void countTraffic(bool counts) { _counts = counts; }
@@ -60,8 +67,12 @@ class PartExchange {
     std::vector<Piece> out, in;
   };
   Messages haloMessages(const ExchangePlan& plan, std::int64_t rows, bool forward, const Vector& work) const;
-  /// Sends and receives messages at the same time; empty ones are not sent.
-  /// `what` names them in reports on waits.
+  /// Sends and receives messages at the same time; empty ones are not sent. `what` names them in reports on
+  /// waits. `meanwhile` is called while they travel; it must not change what is sent, nor touch what
+  /// is received.
+  template <class Work>
+  void swap(const ExecSpace& space, const char* what, const std::vector<Piece>& out,
+            const std::vector<Piece>& in, const Work& meanwhile) const;
   void swap(const ExecSpace& space, const char* what, const std::vector<Piece>& out,
             const std::vector<Piece>& in) const;
 

@@ -1,9 +1,11 @@
 #include "partita/comm/ring_time.hpp"
 
 #include "partita/comm/tags.hpp"
+#include "partita/comm/wait.hpp"
 #include "partita/core/clock.hpp"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 namespace partita {
@@ -47,6 +49,42 @@ double ringStepSeconds(const Communicator& world, int size, std::int64_t bytes) 
     spent += steps * seconds;
   }
   return best;
+}
+
+double ringOverlap(const Communicator& world, int size, std::int64_t bytes,
+                   const std::function<void()>& compute) {
+  constexpr int repeats = 7;
+  constexpr double most_calls = 1000;
+  const RingPlace place(world, size);
+  const int count = mpiCount(bytes), tag = static_cast<int>(Tag::ring);
+  std::vector<char> out(static_cast<std::size_t>(bytes)), in(out.size());
+  const auto shortest = [&](bool sends, int calls) {
+    double best = std::numeric_limits<double>::infinity();
+    for (int i = 0; i <= repeats; ++i) {
+      world.barrier();
+      const auto start = Clock::now();
+      std::array<Request, 2> requests;
+      if (sends && place.whole) {
+        PARTITA_MPI(MPI_Irecv(in.data(), count, MPI_BYTE, place.last, tag, world.get(),
+                              requests[0].start({WaitedFor::Kind::message, "ring", place.last})));
+        PARTITA_MPI(MPI_Isend(out.data(), count, MPI_BYTE, place.next, tag, world.get(),
+                              requests[1].start({WaitedFor::Kind::taker, "ring", place.next})));
+      }
+      for (int call = 0; call < calls; ++call) {
+        compute();
+        for (Request& request : requests)
+          if (request.underWay()) request.test();
+      }
+      for (Request& request : requests)
+        if (request.underWay()) request.wait();
+      if (i > 0) best = std::min(best, secondsSince(start)); // the first one warms up
+    }
+    return world.maximum(best);
+  };
+  const double message = shortest(true, 0), once = shortest(false, 1);
+  const int calls = static_cast<int>(std::clamp(2.0 * message / once, 1.0, most_calls));
+  const double computing = shortest(false, calls), both = shortest(true, calls);
+  return std::clamp((message + computing - both) / std::min(message, computing), 0.0, 1.0);
 }
 
 } // namespace partita

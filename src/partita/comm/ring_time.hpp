@@ -2,6 +2,8 @@
 
 #include "partita/comm/mpi.hpp"
 
+#include <functional>
+
 namespace partita {
 
 /// Seconds of a step of a ring: each rank sends `bytes` from host memory to the next rank and receives as
@@ -10,5 +12,11 @@ namespace partita {
 /// blocks of steps, on the slowest rank. Collective over `world`; `size` is at least 2 and at most its number
 /// of ranks.
 double ringStepSeconds(const Communicator& world, int size, std::int64_t bytes);
+
+/// The part of the time of such a step that is hidden while `compute` is called between its start and its
+/// end, for twice as long as the message takes alone; from 0 to 1, on the rank where it is least. Collective
+/// over `world`.
+double ringOverlap(const Communicator& world, int size, std::int64_t bytes,
+                   const std::function<void()>& compute);
 
 } // namespace partita

@@ -25,6 +25,9 @@ enum class Tag : int {
   refresh = 17,    ///< weights of the network's last layer, for a head
   ring = 18,       ///< of no meaning: its time is measured
   parts = 19,      ///< values that parts of a stage gather or add up
+  order = 20,      ///< work for a worker of another pace than others
+  result = 21,     ///< of this work
+  model = 22,      ///< the parameters of such workers, or changes of them, between nodes
 };
 constexpr int tag_count = 32;
 

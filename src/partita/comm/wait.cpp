@@ -56,20 +56,34 @@ UncountedWaits::~UncountedWaits() {
   wait_times = _before;
 }
 
-void Waiting::pause() {
+/// Returns the seconds of this wait so far.
+double Waiting::begin() {
   const auto now = Clock::now();
   if (_start != Clock::time_point()) addWaitTime(_what.what, secondsBetween(_last, now));
   if (_start == Clock::time_point() || now - _last > stopped_after) _start = now;
   _last = now;
+  return secondsBetween(_start, now);
+}
+
+void Waiting::sleepOnce(double waited, double seconds) {
+  callIdleHooks();
+  if (watcher != nullptr) watcher->waiting(_what, waited);
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+}
+
+void Waiting::sleep(double seconds) {
+  sleepOnce(begin(), seconds);
+}
+
+void Waiting::pause() {
+  const double waited = begin();
   // Most waits between stages of equal speed are short: spin a little before yielding the core.
   constexpr double short_wait = 200e-6, slow_memory = 0.5e9; // s, bytes/s
-  if (secondsBetween(_start, now) < short_wait + static_cast<double>(_what.bytes) / slow_memory) {
+  if (waited < short_wait + static_cast<double>(_what.bytes) / slow_memory) {
     std::this_thread::yield();
     return;
   }
-  callIdleHooks();
-  if (watcher != nullptr) watcher->waiting(_what, secondsBetween(_start, now));
-  std::this_thread::sleep_for(std::chrono::microseconds(50));
+  sleepOnce(waited, 50e-6);
 }
 
 void Waiting::over() const {

@@ -38,8 +38,13 @@ class Waiting {
   explicit Waiting(const WaitedFor& what) : _what(what) {}
   void pause();      ///< the awaited event has not happened yet
   void over() const; ///< it has happened
+  /// Like `pause`, but sleeps at once and for this long: for a rank that must leave its core to others.
+  void sleep(double seconds);
 
  private:
+  double begin();
+  void sleepOnce(double waited, double seconds);
+
   WaitedFor _what;
   Clock::time_point _start{}, _last{}; ///< of the pauses; not set before the first
 };

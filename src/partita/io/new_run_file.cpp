@@ -92,6 +92,8 @@ void NewRunFile::listSmallDatasets() {
   const RunProgress& progress = *_content.progress;
   list("/state/scores", H5T_NATIVE_DOUBLE, progress.scores, {progress.stages, progress.replicas, 3});
   list("/state/updates", H5T_NATIVE_DOUBLE, progress.updates, {progress.stages, 3});
+  if (!progress.numbers.empty())
+    list("/state/workers", H5T_NATIVE_DOUBLE, progress.numbers, count(progress.numbers));
 }
 
 void NewRunFile::writeFacts() {

@@ -227,6 +227,8 @@ RunProgress RunFile::readProgress() const {
   progress.ranks = integer("ranks");
   progress.scores = readRows<LossSums>("/state/scores");
   progress.updates = readRows<UpdateState>("/state/updates");
+  if (H5Lexists(group.get(), "workers", H5P_DEFAULT) > 0)
+    progress.numbers = readAll<double>("/state/workers", H5T_NATIVE_DOUBLE);
   const std::int64_t scores = progress.scores.size(), updates = progress.updates.size();
   const bool fits = progress.stages > 0 && progress.replicas > 0 &&
                     scores / progress.stages == progress.replicas && scores % progress.stages == 0 &&

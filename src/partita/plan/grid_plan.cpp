@@ -23,6 +23,7 @@ int GridPlan::extent(Axis axis) const {
 }
 
 int GridPlan::coordinate(int rank, Axis axis) const {
+  rank -= first_rank;
   switch (axis) {
   case Axis::stage:
     return rank % groups;
@@ -67,16 +68,27 @@ GridPlan dealStages(const Partition& partition, int ranks, int replicas, int par
 
 GridPlan planGrid(const StrategySection& strategy, const Partition& partition, int ranks) {
   const int others = planOf(strategy).ranksWithoutStage(strategy);
+  planOf(strategy).checkRanks(strategy, ranks);
   GridPlan grid = dealStages(partition, ranks - others, static_cast<int>(strategy.replicas),
                              static_cast<int>(strategy.parts));
   grid.ranks = ranks;
+  grid.first_rank = others;
   return grid;
+}
+
+std::vector<int> typicalParts(int parts) {
+  constexpr int few = 4;
+  std::vector<int> chosen;
+  for (int part = 0; part < parts && (parts <= few || part < 2); ++part) chosen.push_back(part);
+  for (int width = 2; parts > few && width < parts; ++width)
+    if (parts % width == 0) chosen.push_back(width + 1);
+  return chosen;
 }
 
 StageMemory stageMemory(const RunConfig& config, const Partition& partition, const GridPlan& grid, int stage,
                         const DeviceKind& device) {
-  StageMemory largest = partMemory(config, partition, grid, stage, 0, device);
-  for (int part = 1; part < grid.parts; ++part) {
+  StageMemory largest;
+  for (const int part : typicalParts(grid.parts)) {
     const StageMemory other = partMemory(config, partition, grid, stage, part, device);
     if (other.total() > largest.total()) largest = other;
   }

@@ -10,16 +10,17 @@ namespace partita {
 enum class Axis { stage, replica, part };
 
 /// The grid of a run: stage groups x replicas x parts, with the stage fastest, so that neighbouring stages
-/// are on neighbouring ranks. A group is the consecutive stages of one rank. Ranks beyond the grid own no
-/// stage; a strategy may use them for something else.
+/// are on neighbouring ranks. A group is the consecutive stages of one rank. Ranks before and after the grid
+/// own no stage; a strategy may use those before it for something else.
 struct GridPlan {
   int ranks = 1;                           ///< of the run
   int stages = 1;                          ///< of the network
+  int first_rank = 0;                      ///< of the grid
   int groups = 1, replicas = 1, parts = 1; ///< extents of the axes
   std::vector<int> first_stage;            ///< of each group, and `stages` at the end: groups + 1 values
 
   int size() const { return groups * replicas * parts; }
-  bool ownsStages(int rank) const { return rank < size(); }
+  bool ownsStages(int rank) const { return rank >= first_rank && rank < first_rank + size(); }
   int extent(Axis axis) const;
   /// The coordinates of a rank that owns stages.
   int coordinate(int rank, Axis axis) const;
@@ -27,7 +28,7 @@ struct GridPlan {
   int replica(int rank) const { return coordinate(rank, Axis::replica); }
   int part(int rank) const { return coordinate(rank, Axis::part); }
   int rankAt(int group, int replica, int part = 0) const {
-    return group + groups * (replica + replicas * part);
+    return first_rank + group + groups * (replica + replicas * part);
   }
   int groupOf(int stage) const;
 };
@@ -38,6 +39,11 @@ GridPlan dealStages(const Partition& partition, int ranks, int replicas, int par
 
 /// The grid of a strategy, plus the extra ranks that it needs. Throws UserError like `dealStages`.
 GridPlan planGrid(const StrategySection& strategy, const Partition& partition, int ranks);
+
+/// Parts among which one needs as much as any: all of up to four. Of more, the first one, which has the
+/// largest ranges, and in every grid of blocks the one at (1, 1), whose ranges are as large where those of
+/// inner ones can be, and which has neighbours on every side.
+std::vector<int> typicalParts(int parts);
 
 /// Memory of stage `stage` on its rank of the grid; the largest of all parts if it has several.
 StageMemory stageMemory(const RunConfig& config, const Partition& partition, const GridPlan& grid, int stage,

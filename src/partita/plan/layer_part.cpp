@@ -12,24 +12,36 @@ AxisRange rangeOf(std::int64_t extent, int parts, int part) {
   return {begin, begin + least + (part < larger ? 1 : 0)};
 }
 
-std::vector<TensorSlice> slicesOf(const LayerPart& part, const std::vector<std::int64_t>& whole) {
+std::vector<TensorSlice> slicesOf(const LayerPart& part, const std::string& name,
+                                  const std::vector<std::int64_t>& whole) {
   const TensorSlice all = wholeOf(whole);
+  if (part.by_places || part.by_positions) return {all};
+  const auto own = part.tensors.find(name);
+  const TensorRanges ranges =
+      own != part.tensors.end() ? own->second : TensorRanges{part.outputs, part.inputs};
   std::vector<TensorSlice> slices;
-  for (const AxisRange& rows : part.outputs) slices.push_back(all.rows(rows.begin, rows.size()));
-  if (slices.empty() || part.by_places) slices = {all};
-  if (part.inputs.empty() || whole.size() < 2) return slices;
-  if (part.inputs.size() > 1) throw std::logic_error("several ranges of inputs");
+  for (const AxisRange& rows : ranges.outputs) slices.push_back(all.rows(rows.begin, rows.size()));
+  if (slices.empty()) slices = {all};
+  if (ranges.inputs.empty() || whole.size() < 2) return slices;
+  if (ranges.inputs.size() > 1) throw std::logic_error("several ranges of inputs");
   for (TensorSlice& slice : slices) {
-    slice.offset[1] = part.inputs.front().begin;
-    slice.extents[1] = part.inputs.front().size();
+    slice.offset[1] = ranges.inputs.front().begin;
+    slice.extents[1] = ranges.inputs.front().size();
   }
   return slices;
 }
 
-AxisRange ExchangePlan::sent(int from, int to) const {
-  const AxisRange &has = owned[static_cast<std::size_t>(from)], &wants = needed[static_cast<std::size_t>(to)];
-  const std::int64_t begin = std::max(has.begin, wants.begin);
-  return {begin, std::max(begin, std::min(has.end, wants.end))};
+Block sharedPlaces(const Block& a, const Block& b) {
+  Block both;
+  for (std::size_t axis = 0; axis < both.axes.size(); ++axis) {
+    const std::int64_t begin = std::max(a.axes[axis].begin, b.axes[axis].begin);
+    both.axes[axis] = {begin, std::max(begin, std::min(a.axes[axis].end, b.axes[axis].end))};
+  }
+  return both;
+}
+
+Block ExchangePlan::sent(int from, int to) const {
+  return sharedPlaces(owned[static_cast<std::size_t>(from)], needed[static_cast<std::size_t>(to)]);
 }
 
 } // namespace partita

@@ -25,8 +25,15 @@ std::vector<ParameterShape> LayerPlan::parameterShapes() const {
   return rules().parameters(*this);
 }
 
-std::vector<TensorSlice> LayerPlan::slicesOf(const std::vector<std::int64_t>& whole_extents) const {
-  return part ? partita::slicesOf(*part, whole_extents) : std::vector<TensorSlice>{wholeOf(whole_extents)};
+std::vector<TensorSlice> LayerPlan::slicesOf(const std::string& name,
+                                             const std::vector<std::int64_t>& whole_extents) const {
+  return part ? partita::slicesOf(*part, name, whole_extents)
+              : std::vector<TensorSlice>{wholeOf(whole_extents)};
+}
+
+AxisRange LayerPlan::ownRows(const std::string& name, std::int64_t rows) const {
+  const TensorSlice own = slicesOf(name, {rows}).front();
+  return {own.offset[0], own.offset[0] + own.extents[0]};
 }
 
 std::vector<ParameterShape> LayerPlan::statisticsShapes() const {
@@ -89,8 +96,8 @@ std::int64_t LayerPlan::workValues(std::int64_t rows) const {
   if (part && part->partial_input_gradient) values = std::max(values, rows * inputs() / part->parts + 1);
   return values;
 }
-std::int64_t LayerPlan::realCopies() const {
-  return rules().realCopies(*this);
+std::int64_t LayerPlan::halfScratch(std::int64_t rows) const {
+  return rules().halfScratch(*this, rows);
 }
 
 bool needsArgument(Activation activation) {

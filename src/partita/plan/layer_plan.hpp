@@ -89,7 +89,10 @@ struct LayerPlan {
 
   std::vector<ParameterShape> parameterShapes() const; ///< of this layer alone, in the order of the buffer
   /// What this rank has of a tensor of this layer whose extents as a whole are given.
-  std::vector<TensorSlice> slicesOf(const std::vector<std::int64_t>& whole_extents) const;
+  std::vector<TensorSlice> slicesOf(const std::string& name,
+                                    const std::vector<std::int64_t>& whole_extents) const;
+  /// The rows that this rank has of a tensor of so many, if it has consecutive ones.
+  AxisRange ownRows(const std::string& name, std::int64_t rows) const;
   std::int64_t parameters() const;   ///< with those of the layers inside
   std::int64_t storedValues() const; ///< values of these in a flat buffer, gaps included
   /// State that training updates and no gradient reaches (running means), in the order of its buffer.
@@ -105,9 +108,9 @@ struct LayerPlan {
   std::int64_t widestInside() const; ///< of a group: the widest activation, its input and output included
   std::int64_t keptValues() const { return outputs() + savedValues(); }
   std::int64_t workValues(std::int64_t rows) const; ///< scratch during a pass over `rows` samples
-  /// Parameters that are stored both in 16 bits and in `Real` during a pass; the number for gradients is the
-  /// same.
-  std::int64_t realCopies() const;
+  /// Scratch, in `Real`, of a layer whose parameters are 16-bit: room for those that it converts, or for the
+  /// operand of a product with them, rounded to 16 bits. As much again is needed for gradients.
+  std::int64_t halfScratch(std::int64_t rows) const;
 };
 
 /// Most values of a 16-bit matrix that are in `Real` at once: 4 MiB in float, about a thousand columns of a
@@ -117,6 +120,19 @@ constexpr std::int64_t panel_values = std::int64_t{1} << 20;
 /// Rows of a matrix [rows, columns] that are in `Real` at once: at least one.
 inline std::int64_t panelRows(std::int64_t rows, std::int64_t columns) {
   return std::min(rows, std::max(std::int64_t{1}, panel_values / columns));
+}
+
+/// Columns of an operand [rows, columns] that are rounded to 16 bits at once: all of them, or as many as take
+/// no more memory than a panel, but at least 64.
+inline std::int64_t halfColumns(std::int64_t rows, std::int64_t columns) {
+  constexpr std::int64_t step = 64;
+  return std::min(
+      columns, std::max(std::int64_t{1}, 2 * panel_values / (std::max(rows, std::int64_t{1}) * step)) * step);
+}
+
+/// `Real` values that have room for as many columns.
+inline std::int64_t halfOperand(std::int64_t rows, std::int64_t columns) {
+  return (rows * halfColumns(rows, columns) + 1) / 2;
 }
 
 /// Positions of a sample that a layer treats alike: rows of its last extent.

@@ -70,7 +70,10 @@ class LayerRules {
     (void)rows;
     return 0;
   }
-  virtual std::int64_t realCopies(const LayerPlan& plan) const { return plan.storedValues(); }
+  virtual std::int64_t halfScratch(const LayerPlan& plan, std::int64_t rows) const {
+    (void)rows;
+    return plan.storedValues();
+  }
   virtual LayerWork work() const { return LayerWork::elementwise; }
   /// Does each channel of the output follow from the same channel of the input?
   virtual bool channelwise() const {
@@ -101,6 +104,9 @@ class LayerRules {
 
 /// Widest head of attention: its tiles must fit into the cache of a core.
 constexpr std::int64_t most_head_width = 256;
+
+/// Width of the heads of attention that this rank has, together.
+std::int64_t widthOfHeads(const LayerPlan& plan);
 
 /// The rules of all layer types; the table is in plan/layers/table.cpp.
 const LayerTable<const LayerRules*>& layerRules();

@@ -4,6 +4,7 @@
 #include "partita/plan/balanced_cuts.hpp"
 #include "partita/plan/layer_rules.hpp"
 #include "partita/plan/network_plan.hpp"
+#include "partita/plan/parts/part_of_stage.hpp"
 #include "partita/plan/stage_memory.hpp"
 #include "partita/plan/stage_plan.hpp"
 #include "partita/plan/strategy_plan.hpp"
@@ -89,6 +90,10 @@ Partition planPartition(const RunConfig& config, const Layers& layers, std::int6
                               plan.extraEffort(strategy, layers, first, last, index));
     first = last;
   }
+  partition.stages.back().divisible_loss =
+      config.training.loss == LossKind::cross_entropy && plan.gradientsCross();
+  const PlaceGrid grid = placeGridOf(layers, strategy);
+  for (StagePlan& stage : partition.stages) stage.place_grid = grid;
   for (const StagePlan& stage : partition.stages) checkTies(stage);
   for (const ParameterCopy& copy : plan.copies(strategy, partition.stages)) {
     partition.stages[static_cast<std::size_t>(copy.from_stage)].copies.push_back(copy);

@@ -1,5 +1,6 @@
 #include "partita/plan/stage_memory.hpp"
 
+#include "partita/plan/parts/part_of_stage.hpp"
 #include "partita/plan/run_length.hpp"
 #include "partita/plan/strategies/sil.hpp"
 #include "partita/plan/strategy_plan.hpp"
@@ -9,8 +10,8 @@
 namespace partita {
 
 StageRows::StageRows(const StrategySection& strategy, const StagePlace& place, std::int64_t batch)
-    : share((batch + place.replicas - 1) / place.replicas), microbatch(microbatchRows(strategy, share)),
-      pass(planOf(strategy).passRows(share, microbatch)) {
+    : share(largestShare(batch, place.replicas)), microbatch(microbatchRows(strategy, share)),
+      pass(planOf(strategy).passRows(strategy, batch, place.replicas)) {
   const std::int64_t count = microbatchesOf(strategy, share);
   live = liveWindow(strategy, place.group, place.groups, count);
   live_before = place.group > 0 ? liveWindow(strategy, place.group - 1, place.groups, count) : 0;
@@ -63,6 +64,12 @@ std::int64_t StageBuffers::ofRelay() const {
   return bytes;
 }
 
+/// No batch is prefetched.
+std::int64_t StageBuffers::ofWorker() const {
+  const std::int64_t row = 4 * _stage.positions + _stage.inputs() * _device.real_bytes;
+  return _rows.pass * row;
+}
+
 std::int64_t StageBuffers::ofJointSteps() const {
   const std::int64_t in = _rows.share * _stage.inputs(), out = _rows.share * _stage.outputs();
   std::int64_t bytes = 0;
@@ -99,12 +106,12 @@ std::int64_t StageBuffers::ofFreeInput(bool mixes) const {
 }
 
 /// One stage trains at a time. The outputs of the previous stage are received and spilled first and read
-/// later; then the stage makes the inputs of the next one. The largest of these is an upper bound, because a
-/// stage has no optimiser any more when it feeds another.
-std::int64_t StageBuffers::ofFrozen() const {
+/// later; then the stage makes the inputs of the next one, and has no optimiser any more.
+std::int64_t StageBuffers::ofFrozen(std::int64_t optimiser) const {
   const std::int64_t in = _rows.share * _stage.inputs(), out = _rows.share * _stage.outputs();
   const std::int64_t reading = batches(_rows.share, 1, true),
-                     feeding = reading + (_place.sends() ? slots(_strategy.queue * out, _wire) : 0);
+                     sending = _place.sends() ? slots(_strategy.queue * out, _wire) : 0,
+                     feeding = reading + std::max<std::int64_t>(0, sending - optimiser);
   if (_stage.first()) return feeding;
   std::int64_t coming = batches(_rows.share, 1, false) + in * _device.real_bytes; // labels, own rows
   if (_place.receives()) coming += slots(_strategy.queue * in, _wire) + copies(in, _wire);
@@ -143,8 +150,8 @@ std::int64_t numberBytes(Precision precision, std::int64_t real_bytes) {
 std::int64_t gradientBytes(std::int64_t parameters, const RunConfig& config, const StagePlace& place,
                            const DeviceKind& device) {
   const Precision own = config.run.precision, wire = config.strategy.wire;
-  const bool by_places = config.strategy.parts > 1 && config.strategy.split == Split::spatial;
-  const bool copied = (place.replicas > 1 || by_places) && (device.staged_sums || own != wire);
+  const bool copied =
+      (place.replicas > 1 || dividesPlaces(config.strategy)) && (device.staged_sums || own != wire);
   return parameters * (numberBytes(own, device.real_bytes) +
                        (copied && device.host ? numberBytes(wire, device.real_bytes) : 0));
 }
@@ -180,6 +187,8 @@ std::int64_t lossValues(const StagePlan& stage, const RunConfig& config, std::in
     values += stage.layers.back().classes * (2 * stage.labelWidth() + 1); // labels, centred, half squares
     values += rows * stage.labelValues();                                 // products with the labels
   }
+  values += rows * stage.positions * ClassParts::statistics *
+            static_cast<std::int64_t>(stage.class_parts.ranges.size());
   return values + planOf(config.strategy).extraLossValues(stage, config, rows);
 }
 
@@ -196,7 +205,7 @@ std::int64_t activationValues(const StagePlan& stage, const RunConfig& config, c
   values += stage.workValues(rows.pass);    // scratch of layers
   values += lossValues(stage, config, rows.pass);
   if (config.run.precision != Precision::single)
-    values += 2 * stage.realCopies(); // parameters and gradients of a layer in `Real`
+    values += 2 * stage.halfScratch(rows.pass); // for parameters and gradients of a layer
   return values;
 }
 

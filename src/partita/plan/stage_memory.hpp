@@ -42,11 +42,14 @@ class StageBuffers {
   StageBuffers(const StagePlan& stage, const RunConfig& config, const StagePlace& place,
                const DeviceKind& device);
 
-  std::int64_t ofPipeline() const;            ///< training of `joint` and `pipeline`, recovery of `sil`
-  std::int64_t ofRelay() const;               ///< activations of the previous stage arrive batch by batch
-  std::int64_t ofJointSteps() const;          ///< gradients go back in some steps of a relay
-  std::int64_t ofCopies() const;              ///< parameters that heads copy from later stages
-  std::int64_t ofFrozen() const;              ///< these are spilled first, and read again in every epoch
+  std::int64_t ofPipeline() const;   ///< training of `joint` and `pipeline`, recovery of `sil`
+  std::int64_t ofWorker() const;     ///< batches of a size that changes, of one stage on its own
+  std::int64_t ofRelay() const;      ///< activations of the previous stage arrive batch by batch
+  std::int64_t ofJointSteps() const; ///< gradients go back in some steps of a relay
+  std::int64_t ofCopies() const;     ///< parameters that heads copy from later stages
+  /// These are spilled first, and read again in every epoch; `optimiser`: bytes that are free while the stage
+  /// feeds another.
+  std::int64_t ofFrozen(std::int64_t optimiser) const;
   std::int64_t ofFreeInput(bool mixes) const; ///< inputs are made from labels, or mixtures of them
   std::int64_t ofEvaluation() const;          ///< in addition to any of these
 

@@ -33,7 +33,7 @@ TrainingEffort::TrainingEffort(const std::vector<LayerPlan>& layers)
   for (const LayerPlan& layer : layers) {
     _own.push_back(_own.back() + layer.forwardEffort() + layer.weightEffort());
     _input.push_back(_input.back() + layer.inputEffort());
-    _within.push_back(gradientsWithin({layer}));
+    _within.push_back(gradientsWithin(layer.body) + gradientsWithin(layer.shortcut));
   }
   for (std::size_t i = layers.size(); i-- > 0;) {
     if (layers[i].parameters() > 0)
@@ -67,8 +67,8 @@ std::vector<StageTensor> tensorsOf(const std::vector<LayerPlan>& layers,
     const std::vector<ParameterShape> whole = (layer->whole().*shapes)();
     for (const ParameterShape& shape : (layer->*shapes)()) {
       const std::vector<std::int64_t> extents = extentsOf(whole, shape.name);
-      tensors.push_back({layer->name(), shape.name, extents, offset, shape.size(), layer->slicesOf(extents),
-                         !layer->part || layer->part->owns});
+      tensors.push_back({layer->name(), shape.name, extents, offset, shape.size(),
+                         layer->slicesOf(shape.name, extents), !layer->part || layer->part->owns});
       offset += storedSize(shape.size(), granule);
     }
   }
@@ -127,7 +127,8 @@ std::int64_t StagePlan::storedValues() const {
 }
 
 std::int64_t StagePlan::statistics() const {
-  return sumOver(allLayers(), [](const LayerPlan& layer) { return layer.statistics(); });
+  const auto own = [](const LayerPlan& layer) { return layer.statistics(); };
+  return sumOver(layers, own) + sumOver(decoder, own) + sumOver(head, own);
 }
 
 Effort StagePlan::trainEffort(bool input_gradient) const {
@@ -155,19 +156,21 @@ std::int64_t StagePlan::decoderValues() const {
 }
 
 std::int64_t StagePlan::widest() const {
-  return mostOf(allLayers(), [](const LayerPlan& layer) { return layer.outputs(); });
+  const auto own = [](const LayerPlan& layer) { return layer.outputs(); };
+  return std::max({mostOf(layers, own), mostOf(decoder, own), mostOf(head, own)});
 }
 
 std::int64_t StagePlan::workValues(std::int64_t rows) const {
-  return mostOf(allLayers(), [rows](const LayerPlan& layer) { return layer.workValues(rows); });
+  const auto own = [rows](const LayerPlan& layer) { return layer.workValues(rows); };
+  return std::max({mostOf(layers, own), mostOf(decoder, own), mostOf(head, own)});
 }
 
 std::int64_t StagePlan::mostParameters() const {
   return mostOfLeaves(allLayers(), [](const LayerPlan& layer) { return layer.parameters(); });
 }
 
-std::int64_t StagePlan::realCopies() const {
-  return mostOfLeaves(allLayers(), [](const LayerPlan& layer) { return layer.realCopies(); });
+std::int64_t StagePlan::halfScratch(std::int64_t rows) const {
+  return mostOfLeaves(allLayers(), [rows](const LayerPlan& layer) { return layer.halfScratch(rows); });
 }
 
 namespace {

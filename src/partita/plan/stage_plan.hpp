@@ -2,6 +2,8 @@
 
 #include "partita/plan/layer_plan.hpp"
 
+#include <array>
+
 namespace partita {
 
 /// The effort of training any range of consecutive layers. Each query takes constant time, because a search
@@ -64,7 +66,11 @@ struct StagePlan {
   std::int64_t copied = 0;  ///< leading layers of the head that are copies of the next stage's first layers
   std::vector<ParameterCopy> copies; ///< of its own parameters in other heads, and of others' in its head
   bool entrance = false;             ///< does it begin with that layer?
-  std::int64_t positions = 1;        ///< labels per sample: one, or one per position of a sequence of tokens
+  bool divisible_loss = false;       ///< last stage: can parts of it have some of the classes each?
+  ClassParts class_parts;            ///< the classes of this part of it
+  std::array<int, 3> place_grid{
+      1, 1, 1};               ///< ranges of depth, rows and columns that its parts have, see `placeGridOf`
+  std::int64_t positions = 1; ///< labels per sample: one, or one per position of a sequence of tokens
 
   bool first() const { return index == 0; }
   bool last() const { return index + 1 == stages; }
@@ -90,9 +96,9 @@ struct StagePlan {
   std::int64_t decoderValues() const;    ///< per sample: what the reconstruction needs
   std::int64_t headValues() const;       ///< per sample: the same for the head
   std::int64_t widest() const;           ///< widest activation inside or at the end, values per sample
-  std::int64_t workValues(std::int64_t rows) const; ///< scratch of the layer that needs most of it
-  std::int64_t mostParameters() const;              ///< largest number in a layer that is not a group
-  std::int64_t realCopies() const;                  ///< of the layer that needs most; see LayerPlan
+  std::int64_t workValues(std::int64_t rows) const;  ///< scratch of the layer that needs most of it
+  std::int64_t mostParameters() const;               ///< largest number in a layer that is not a group
+  std::int64_t halfScratch(std::int64_t rows) const; ///< of the layer that needs most; see LayerPlan
 };
 
 /// Layers [first, last) of the network as stage `index` of `stages`, with the activations at its two cuts

@@ -26,7 +26,11 @@ std::vector<std::pair<std::string, std::string>> StrategyPlan::facts(const Strat
 }
 
 RunConfig effective(RunConfig config) {
-  planOf(config.strategy).normalise(config.strategy);
+  StrategySection& strategy = config.strategy;
+  planOf(strategy).normalise(strategy);
+  if (strategy.parts > 1) return config;
+  strategy.split = Split::grid;
+  strategy.parts_grid = {{0}};
   return config;
 }
 

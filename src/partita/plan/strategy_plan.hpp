@@ -27,8 +27,17 @@ class StrategyPlan {
   virtual void normalise(StrategySection& section) const = 0;
   /// Number of stages that the network is cut into.
   virtual int stages(const StrategySection& section) const { return static_cast<int>(section.stages); }
-  /// Number of ranks that own no stage and do something else; these are the last ranks of the run.
+  /// Number of ranks that own no stage and do something else; these are the first ranks of the run.
   virtual int ranksWithoutStage(const StrategySection&) const { return 0; }
+  /// Throws UserError if the roles that the deck gives to ranks do not fit their number.
+  virtual void checkRanks(const StrategySection&, int ranks) const { (void)ranks; }
+  /// Number of replicas, from the first one, whose stage lies in memory that the ranks of a node share.
+  virtual int sharedReplicas(const StrategySection&) const { return 0; }
+  /// Do ranks train at their own pace, so that they agree on anything only where the first rank calls them
+  /// together?
+  virtual bool atOwnPace() const { return false; }
+  /// Changes the section to that of a network which is trained and only to be used.
+  virtual void whenTrained(StrategySection&) const {}
 
   /// Do gradients cross the cuts, so that the network learns as one? Otherwise each stage has a loss of its
   /// own.
@@ -45,9 +54,10 @@ class StrategyPlan {
   }
   /// Do microbatches go through joined stages at any time of the run?
   virtual bool usesMicrobatches(const StrategySection& section) const = 0;
-  /// Largest number of samples in one pass of a stage, given a replica's `share` of the batch and the size of
-  /// a microbatch.
-  virtual std::int64_t passRows(std::int64_t share, std::int64_t microbatch) const = 0;
+  /// Largest number of samples in one pass of a stage, on one of the replicas that learn from `batch`
+  /// samples.
+  virtual std::int64_t passRows(const StrategySection& section, std::int64_t batch,
+                                std::int64_t replicas) const = 0;
 
   /// The effort per sample of training stage `index`, the layers [first, last) of `layers`, beyond that of
   /// these layers and of the loss on the true labels.

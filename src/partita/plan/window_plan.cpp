@@ -9,6 +9,7 @@ namespace partita {
 namespace {
 
 constexpr std::int64_t column_budget = 1 << 18; // values that fit into the cache of a core
+constexpr std::int64_t packed_budget = 1 << 20; // values of inputs and outputs; fewer rows would cost speed
 
 struct WindowSizes {
   const AxisSizes &kernel, &stride, &padding, &dilation;
@@ -136,6 +137,34 @@ std::int64_t ConvolutionPlan::columnValues(std::int64_t rows) const {
 std::int64_t ConvolutionPlan::productValues(std::int64_t rows) const {
   const std::int64_t at_once = rowsAtOnce(rows);
   return at_once == 1 ? 0 : out_channels * windows.outPlaces() * at_once;
+}
+
+bool ConvolutionPlan::packable() const {
+  constexpr std::int64_t lanes = 16; // of a vector register, over channels
+  return groups == 1 && windows.taps() > 1 && in_channels >= lanes && out_channels >= lanes;
+}
+
+std::int64_t ConvolutionPlan::packedRows(std::int64_t rows) const {
+  const std::int64_t per_row = in_channels * windows.inPlaces() + out_channels * windows.outPlaces(),
+                     most = std::clamp<std::int64_t>(packed_budget / per_row, 1,
+                                                     std::max<std::int64_t>(rows, 1)),
+                     parts = (rows + most - 1) / most;
+  return parts == 0 ? 0 : (rows + parts - 1) / parts;
+}
+
+std::int64_t ConvolutionPlan::packedWeights() const {
+  const auto padded = [](std::int64_t channels, std::int64_t block) {
+    return (channels + block - 1) / block * block;
+  };
+  return padded(out_channels, 64) * padded(in_channels, 64) * windows.taps();
+}
+
+std::int64_t ConvolutionPlan::workValues(std::int64_t rows) const {
+  const std::int64_t columns = columnValues(rows) + productValues(rows);
+  if (!packable()) return columns;
+  const std::int64_t activations =
+      packedRows(rows) * (in_channels * windows.inPlaces() + out_channels * windows.outPlaces());
+  return std::max(columns, activations + 2 * packedWeights() + 5 * packed_alignment);
 }
 
 } // namespace partita

@@ -42,6 +42,19 @@ struct ConvolutionPlan {
   std::int64_t rowsAtOnce(std::int64_t rows) const;
   std::int64_t columnValues(std::int64_t rows) const;  ///< scratch for the columns
   std::int64_t productValues(std::int64_t rows) const; ///< scratch for products of several rows
+
+  /// Is it of a kind for which libraries of vendors are faster than columns, even though its operands must be
+  /// copied into their formats?
+  bool packable() const;
+  /// Rows of the batch that are copied into such a format at once, about the same number each time.
+  std::int64_t packedRows(std::int64_t rows) const;
+  std::int64_t packedWeights() const; ///< most values of the weights in such a format
+
+  /// Scratch for either way.
+  std::int64_t workValues(std::int64_t rows) const;
 };
+
+/// Values between the buffers of packed operands, which begin at multiples of 64 bytes.
+constexpr std::int64_t packed_alignment = 16;
 
 } // namespace partita

@@ -1,6 +1,8 @@
 #include "partita/config/user_error.hpp"
 #include "partita/plan/layers/table.hpp"
 
+#include <algorithm>
+
 namespace partita {
 
 namespace {
@@ -50,9 +52,11 @@ class DenseRules : public LayerRules {
     return needsArgument(plan.spec.activation) ? plan.outputs() : 0;
   }
 
-  std::int64_t realCopies(const LayerPlan& plan) const override {
-    const std::int64_t units = plan.out.back();
-    return panelRows(units, fanIn(plan)) * fanIn(plan) + (plan.spec.dense.bias ? units : 0);
+  std::int64_t halfScratch(const LayerPlan& plan, std::int64_t rows) const override {
+    const std::int64_t units = plan.out.back(), panel = panelRows(units, fanIn(plan)) * fanIn(plan),
+                       places = rows * plan.outputs() / units;
+    return std::max({panel, halfOperand(places, fanIn(plan)), halfOperand(places, units)}) +
+           (plan.spec.dense.bias ? units : 0);
   }
 
   bool tied(const LayerPlan& plan) const override { return plan.spec.dense.tied; }

@@ -23,8 +23,8 @@ class ExchangeRules : public LayerRules {
     std::int64_t places = 0;
     for (int other = 0; other < static_cast<int>(halo.owned.size()); ++other)
       if (other != halo.place)
-        places += halo.sent(halo.place, other).size() + halo.sent(other, halo.place).size();
-    return places * halo.place_values;
+        places += halo.sent(halo.place, other).places() + halo.sent(other, halo.place).places();
+    return places;
   }
 };
 

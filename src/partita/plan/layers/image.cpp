@@ -76,10 +76,10 @@ class ConvolutionRules : public LayerRules {
     return needsArgument(plan.spec.activation) ? plan.outputs() : 0;
   }
 
-  /// Columns, products of several rows, and the sums of each channel of a row.
+  /// Scratch of the convolution itself, and the sums of each channel of a row.
   std::int64_t workValues(const LayerPlan& plan, std::int64_t rows) const override {
     const ConvolutionPlan convolution(plan);
-    return convolution.columnValues(rows) + convolution.productValues(rows) + convolution.out_channels * rows;
+    return convolution.workValues(rows) + convolution.out_channels * rows;
   }
 
   bool scalesOutput(const LayerPlan&) const override { return true; }

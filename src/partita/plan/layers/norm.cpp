@@ -122,6 +122,12 @@ class NormRules : public LayerRules {
   std::int64_t savedValues(const LayerPlan& plan) const override {
     return (_centred ? 2 : 1) * positionsOf(plan.in);
   }
+  /// Gradients of the parameters while parts add them up, and what arrives meanwhile.
+  std::int64_t workValues(const LayerPlan& plan, std::int64_t) const override {
+    if (!plan.part || !plan.part->by_positions) return 0;
+    const std::int64_t values = (_centred ? 2 : 1) * plan.in.back();
+    return values + values / plan.part->parts + 1;
+  }
 
   LayerStep step(const LayerPlan& plan) const override {
     return {plan.spec.type, plan.in, plan.out, {{"epsilon", {}, plan.spec.norm.epsilon}}};

@@ -1,6 +1,8 @@
 #include "partita/config/user_error.hpp"
 #include "partita/plan/layers/table.hpp"
 
+#include <algorithm>
+
 namespace partita {
 
 namespace {
@@ -17,10 +19,10 @@ class EmbeddingRules : public LayerRules {
     return {plan.in[0], plan.spec.embedding.width};
   }
   std::vector<ParameterShape> parameters(const LayerPlan& plan) const override {
-    std::vector<ParameterShape> shapes{
-        {"weight", {plan.classes, plan.spec.embedding.width}, "tokens, width"}};
-    if (plan.spec.embedding.positions)
-      shapes.push_back({"position", {plan.in[0], plan.spec.embedding.width}, "positions, width"});
+    const std::int64_t positions = ownPositions(plan);
+    std::vector<ParameterShape> shapes{{"weight", table(plan), "tokens, width"}};
+    if (positions > 0)
+      shapes.push_back({"position", {positions, plan.spec.embedding.width}, "positions, width"});
     return shapes;
   }
   /// Rows of the tables are added up; back, each gradient is added to a row of both.
@@ -28,14 +30,20 @@ class EmbeddingRules : public LayerRules {
     const double each = plan.spec.embedding.positions ? 3.0 : 2.0;
     return {each * static_cast<double>(plan.outputs()), 2 * each * static_cast<double>(plan.outputs()), 0.0};
   }
-  std::int64_t realCopies(const LayerPlan& plan) const override {
-    return (panelRows(plan.classes, plan.spec.embedding.width) +
-            (plan.spec.embedding.positions ? plan.in[0] : 0)) *
-           plan.spec.embedding.width;
+  std::int64_t halfScratch(const LayerPlan& plan, std::int64_t) const override {
+    const std::int64_t width = plan.spec.embedding.width;
+    return (panelRows(table(plan)[0], width) + ownPositions(plan)) * width;
   }
 
-  Shape table(const LayerPlan& plan) const override { return {plan.classes, plan.spec.embedding.width}; }
+  Shape table(const LayerPlan& plan) const override {
+    return {plan.ownRows("weight", plan.classes).size(), plan.spec.embedding.width};
+  }
   LayerStep step(const LayerPlan& plan) const override { return {"embedding", plan.in, plan.out}; }
+
+ private:
+  static std::int64_t ownPositions(const LayerPlan& plan) {
+    return plan.spec.embedding.positions ? plan.ownRows("position", plan.in[0]).size() : 0;
+  }
 };
 
 class AttentionRules : public LayerRules {
@@ -56,11 +64,12 @@ class AttentionRules : public LayerRules {
   }
 
   std::vector<ParameterShape> parameters(const LayerPlan& plan) const override {
-    const std::int64_t width = plan.in[1];
-    std::vector<ParameterShape> shapes{{"qkv_weight", {3 * width, width}, "outputs, inputs"}};
-    if (plan.spec.attention.bias) shapes.push_back({"qkv_bias", {3 * width}, "outputs"});
-    shapes.push_back({"out_weight", {width, width}, "outputs, inputs"});
-    if (plan.spec.attention.bias) shapes.push_back({"out_bias", {width}, "outputs"});
+    const std::int64_t width = plan.in[1], own = widthOfHeads(plan);
+    const bool bias = plan.spec.attention.bias;
+    std::vector<ParameterShape> shapes{{"qkv_weight", {3 * own, width}, "outputs, inputs"}};
+    if (bias) shapes.push_back({"qkv_bias", {3 * own}, "outputs"});
+    shapes.push_back({"out_weight", {width, own}, "outputs, inputs"});
+    if (bias && (!plan.part || plan.part->adds_bias)) shapes.push_back({"out_bias", {width}, "outputs"});
     return shapes;
   }
 
@@ -73,7 +82,8 @@ class AttentionRules : public LayerRules {
   /// Besides biases and their gradients: visible scores are written, become weights, and are read; back, they
   /// are computed once more, and so are their gradients.
   Moves moves(const LayerPlan& plan) const override {
-    const double biased = plan.spec.attention.bias ? 4.0 * static_cast<double>(plan.inputs()) : 0.0;
+    const double biased =
+        plan.spec.attention.bias ? static_cast<double>(plan.inputs() + 3 * ownValues(plan)) : 0.0;
     const double scores =
         0.5 * static_cast<double>(plan.in[0] * (plan.in[0] + 1) * plan.spec.attention.heads);
     return {2 * biased + 4 * scores, biased, 9 * scores};
@@ -81,15 +91,17 @@ class AttentionRules : public LayerRules {
 
   /// Queries, keys and values, the outputs of the heads, and the logarithm of each row's sum.
   std::int64_t savedValues(const LayerPlan& plan) const override {
-    return 4 * plan.inputs() + plan.in[0] * plan.spec.attention.heads;
+    return 4 * ownValues(plan) + plan.in[0] * plan.spec.attention.heads;
   }
   /// Gradients of these; in the forward pass, running sums.
   std::int64_t workValues(const LayerPlan& plan, std::int64_t rows) const override {
-    return rows * (4 * plan.inputs() + plan.in[0] * plan.spec.attention.heads);
+    return rows * savedValues(plan);
   }
-  std::int64_t realCopies(const LayerPlan& plan) const override {
-    const std::int64_t width = plan.in[1];
-    return panelRows(3 * width, width) * width + (plan.spec.attention.bias ? 4 * width : 0);
+  std::int64_t halfScratch(const LayerPlan& plan, std::int64_t rows) const override {
+    const std::int64_t width = plan.in[1], own = widthOfHeads(plan), places = rows * plan.in[0],
+                       panel = std::max(panelRows(3 * own, width) * width, panelRows(width, own) * own);
+    return std::max({panel, halfOperand(places, width), halfOperand(places, 3 * own)}) +
+           (plan.spec.attention.bias ? 3 * own + width : 0);
   }
 
   LayerStep step(const LayerPlan& plan) const override {
@@ -98,14 +110,20 @@ class AttentionRules : public LayerRules {
 
  private:
   static double projections(const LayerPlan& plan) {
-    return 8.0 * static_cast<double>(plan.inputs()) * static_cast<double>(plan.in[1]);
+    return 8.0 * static_cast<double>(plan.inputs()) * static_cast<double>(widthOfHeads(plan));
   }
   static double pairs(const LayerPlan& plan, double products) {
-    return products * static_cast<double>(plan.inputs()) * static_cast<double>(plan.in[0] + 1);
+    return products * static_cast<double>(ownValues(plan)) * static_cast<double>(plan.in[0] + 1);
   }
+  static std::int64_t ownValues(const LayerPlan& plan) { return plan.in[0] * widthOfHeads(plan); }
 };
 
 } // namespace
+
+std::int64_t widthOfHeads(const LayerPlan& plan) {
+  const LayerPlan& whole = plan.whole();
+  return plan.spec.attention.heads * (whole.in[1] / whole.spec.attention.heads);
+}
 
 const LayerRules& embeddingRules() {
   static const EmbeddingRules rules;

@@ -70,12 +70,14 @@ ChannelGroups gridOf(const LayerPlan& layer, int parts) {
 
 } // namespace
 
-LayerDivider::LayerDivider(const StrategySection& strategy, int part, bool network_begins)
-    : _split(strategy.split), _parts(static_cast<int>(strategy.parts)), _part(part), _first(network_begins) {}
+LayerDivider::LayerDivider(const StrategySection& strategy, const StagePlan& stage, int part)
+    : _split(strategy.split), _chosen(strategy.parts_grid.values), _grid(stage.place_grid),
+      _parts(static_cast<int>(strategy.parts)), _part(part), _first(stage.first()) {}
 
 Flow LayerDivider::between(const Shape& shape) const {
+  if (grid() && positionsDivisible(shape, _parts)) return positionFlow(shape, _parts);
   if (grid() && shape.size() > 2 && divisible(shape, _parts)) return channelFlow(shape, _parts);
-  if (_split == Split::spatial && placesDivisible(shape, _parts)) return placeFlow(shape, _parts);
+  if (_split == Split::spatial && placesDivisible(shape, _grid)) return placeFlow(shape, _grid);
   return wholeFlow(shape);
 }
 
@@ -94,6 +96,8 @@ void LayerDivider::add(PartChain& chain, const std::vector<LayerPlan>& layers, s
       addBlock(chain, layer);
   } else if (_split == Split::spatial) {
     addByPlaces(chain, layer);
+  } else if (grid() && (isSequence(layer.in) || isSequence(layer.out))) {
+    addInSequence(chain, layers, index, ends);
   } else if (hasWeights(layer)) {
     addWeights(chain, layer, channelsAfter(layers, index, ends));
   } else if (chain.flow().layout == Layout::channels && layer.rules().channelwise()) {
@@ -104,7 +108,8 @@ void LayerDivider::add(PartChain& chain, const std::vector<LayerPlan>& layers, s
 }
 
 /// Do parts keep the channels of a layer with weights divided (`grid`)? In sequences only until the next
-/// dense layer, because norms need whole positions; otherwise until the last layer with weights.
+/// dense layer, because norms need whole positions; otherwise until the last layer with weights, and beyond
+/// if gathering its inputs, whose gradients are added up, moves less than adding up its outputs.
 bool LayerDivider::channelsAfter(const std::vector<LayerPlan>& layers, std::size_t index, bool ends) const {
   if (!grid()) return false;
   const bool sequence = isSequence(layers[index].out);
@@ -113,7 +118,10 @@ bool LayerDivider::channelsAfter(const std::vector<LayerPlan>& layers, std::size
     if (sequence && !layers[i].rules().channelwise()) return false;
     if (!sequence && layers[i].group()) return true;
   }
-  return !sequence && !ends;
+  if (sequence) return false;
+  const LayerPlan& last = layers[index];
+  return !ends || (_divides_classes && index + 1 == layers.size() &&
+                   2 * last.inputs() + _parts * ClassParts::statistics < 2 * last.outputs());
 }
 
 void LayerDivider::addWeights(PartChain& chain, const LayerPlan& layer, bool channels_wanted) {
@@ -122,9 +130,10 @@ void LayerDivider::addWeights(PartChain& chain, const LayerPlan& layer, bool cha
   case Split::filter:
     return addByOutputs(chain, layer, true);
   case Split::channel: // the first layer, with few input channels, is not divided
-    return first ? chain.addWhole(layer) : addByInputs(chain, layer);
+    return first ? chain.addWhole(layer) : addByInputs(chain, layer, wholeFlow(layer.out));
   case Split::grid:
-    if (from_channels) return channels_wanted ? addByBoth(chain, layer) : addByInputs(chain, layer);
+    if (from_channels)
+      return channels_wanted ? addByBoth(chain, layer) : addByInputs(chain, layer, wholeFlow(layer.out));
     return addByOutputs(chain, layer, !channels_wanted);
   case Split::spatial: // does not come here
     break;
@@ -156,20 +165,19 @@ Flow dividedInputs(const LayerPlan& layer, int parts) {
 
 /// From the whole input, this part's outputs; `gathers`: every part then gets those of all.
 void LayerDivider::addByOutputs(PartChain& chain, const LayerPlan& layer, bool gathers) {
-  chain.toWhole(layer);
+  LayerPart has;
+  has.partial_input_gradient = chain.shareWhole(layer);
   const Flow out = dividedOutputs(layer, _parts);
   const AxisRange& range = out.ranges[static_cast<std::size_t>(_part)];
   LayerPlan own = layer;
   setOutputs(own, range.size());
-  LayerPart has;
   has.outputs = {range};
-  has.partial_input_gradient = true;
   chain.addDivided(layer, own, has, out);
   if (gathers) chain.toWhole(layer);
 }
 
-/// From this part's inputs, a part of each sum; the sums of all parts are the whole output.
-void LayerDivider::addByInputs(PartChain& chain, const LayerPlan& layer) {
+/// From this part's inputs, a part of each sum; the sums of all parts are the output.
+void LayerDivider::addByInputs(PartChain& chain, const LayerPlan& layer, const Flow& wanted) {
   if (chain.flow().layout == Layout::whole) chain.divideAs(layer, dividedInputs(layer, _parts));
   LayerPlan own = layer;
   own.in = chain.own();
@@ -177,8 +185,7 @@ void LayerDivider::addByInputs(PartChain& chain, const LayerPlan& layer) {
   biasOf(own) = biasOf(own) && _part == 0;
   LayerPart has;
   has.inputs = {scaled(chain.flow().ranges[static_cast<std::size_t>(_part)], inputsPerChannel(layer))};
-  has.partial_output = true;
-  chain.addDivided(layer, own, has, wholeFlow(layer.out));
+  chain.addSums(layer, own, has, wanted);
   chain.addActivation(layer);
 }
 
@@ -186,7 +193,9 @@ void LayerDivider::addByInputs(PartChain& chain, const LayerPlan& layer) {
 /// of one output group add them up, and each keeps its own channels.
 void LayerDivider::addByBoth(PartChain& chain, const LayerPlan& layer) {
   const Flow in = chain.flow(), out = dividedOutputs(layer, _parts);
-  const ChannelGroups grid = gridOf(layer, _parts);
+  const ChannelGroups grid = _chosen.size() > 1
+                                 ? ChannelGroups{static_cast<int>(_chosen[0]), static_cast<int>(_chosen[1])}
+                                 : gridOf(layer, _parts);
   const int i = _part / grid.outputs, j = _part % grid.outputs;
   LayerPlan own = layer;
   LayerPart has;
@@ -222,75 +231,99 @@ void LayerDivider::addByBoth(PartChain& chain, const LayerPlan& layer) {
 
 namespace {
 
-/// The places along the first axis that the windows of some outputs see, inside the input; and how many
-/// places before and after it they see beyond.
+/// The places along an axis that the windows of some outputs see, inside the input; and how many places
+/// before and after it they see beyond.
 struct Seen {
   AxisRange inside;
   std::int64_t before = 0, after = 0;
 };
 
-Seen seenBy(const WindowPlan& windows, std::size_t a, const AxisRange& outputs) {
+/// `divided`: is the axis divided? Otherwise all places are there, seen or not.
+Seen seenBy(const WindowPlan& windows, std::size_t a, const AxisRange& outputs, bool divided) {
   const std::int64_t reach = windows.dilation[a] * (windows.kernel[a] - 1) + 1,
                      begin = outputs.begin * windows.stride[a] - windows.before[a],
                      end = (outputs.end - 1) * windows.stride[a] - windows.before[a] + reach;
-  const std::int64_t first = std::max<std::int64_t>(0, begin), last = std::min(windows.in[a], end);
-  return {{first, last}, first - begin, end - last};
+  const AxisRange inside = divided ? AxisRange{std::max<std::int64_t>(0, begin), std::min(windows.in[a], end)}
+                                   : AxisRange{0, windows.in[a]};
+  return {inside, inside.begin - begin, end - inside.end};
 }
 
-/// The windows of the part, with a padding of its own on each side: that of the whole layer on the axes that
-/// are not divided.
-void setPadding(LayerPlan& own, const WindowPlan& windows, const Seen& seen) {
+/// The places that the windows of a block of outputs see.
+Block seenBlock(const WindowPlan& windows, const Block& outputs, const PlaceGrid& grid) {
+  Block block;
+  for (std::size_t a = 0; a < block.axes.size(); ++a)
+    block.axes[a] = seenBy(windows, a, outputs.axes[a], grid[a] > 1).inside;
+  return block;
+}
+
+/// Can parts compute blocks of the outputs, each of which sees some places of the input?
+bool dividesWindows(const LayerPlan& layer, const WindowPlan& windows, const PlaceGrid& grid) {
+  if (!placesDivisible(layer.in, grid) || !placesDivisible(layer.out, grid)) return false;
+  const std::vector<Block> blocks = placeFlow(layer.out, grid).blocks;
+  return std::all_of(blocks.begin(), blocks.end(), [&](const Block& block) {
+    const std::array<AxisRange, 3> seen = seenBlock(windows, block, grid).axes;
+    return std::all_of(seen.begin(), seen.end(), [](const AxisRange& range) { return range.size() > 0; });
+  });
+}
+
+/// The windows of the part, with a padding of its own on each side.
+void setPadding(LayerPlan& own, const WindowPlan& windows, const Block& outputs, const PlaceGrid& grid) {
   AxisSizes& padding = isConvolution(own) ? own.spec.convolution.padding : own.spec.pool.padding;
-  padding = {{seen.before}, false, {seen.after}};
-  for (std::size_t axis = 1; axis + 1 < own.in.size(); ++axis) {
-    const std::size_t a = axis + 4 - own.in.size();
-    const std::int64_t reach = windows.dilation[a] * (windows.kernel[a] - 1) + 1;
-    padding.values.push_back(windows.before[a]);
-    padding.after.push_back((windows.out[a] - 1) * windows.stride[a] + reach - windows.in[a] -
-                            windows.before[a]);
+  padding = {{}, false, {}};
+  for (std::size_t axis = 1; axis < own.in.size(); ++axis) {
+    const std::size_t a = placeAxis(own.in, axis);
+    const Seen seen = seenBy(windows, a, outputs.axes[a], grid[a] > 1);
+    padding.values.push_back(seen.before);
+    padding.after.push_back(seen.after);
   }
 }
 
 } // namespace
 
+PlaceCost placeCost(const LayerPlan& layer, const PlaceGrid& grid) {
+  PlaceCost cost;
+  for (const auto* inside : {&layer.body, &layer.shortcut})
+    for (const LayerPlan& each : *inside) cost += placeCost(each, grid);
+  const std::optional<WindowPlan> windows =
+      layer.group() ? std::optional<WindowPlan>() : layer.rules().windows(layer);
+  if (!windows || !dividesWindows(layer, *windows, grid)) return cost;
+  const Flow in = placeFlow(layer.in, grid), out = placeFlow(layer.out, grid);
+  for (std::size_t part = 0; part < in.blocks.size(); ++part) {
+    const Block seen = seenBlock(*windows, out.blocks[part], grid);
+    cost.halo += layer.in[0] * (seen.places() - sharedPlaces(seen, in.blocks[part]).places());
+  }
+  cost.outputs += layer.outputs();
+  return cost;
+}
+
 /// Layers with windows get the places of other parts that these see. What needs all places, or has too few of
 /// them, is computed by every part.
 void LayerDivider::addByPlaces(PartChain& chain, const LayerPlan& layer) {
   const std::optional<WindowPlan> windows = layer.rules().windows(layer);
-  const bool divides = placesDivisible(layer.in, _parts) && placesDivisible(layer.out, _parts);
+  if (windows && dividesWindows(layer, *windows, _grid)) return addWindows(chain, layer, *windows);
   const bool inside = layer.rules().channelwise() && layer.in == layer.out && !windows;
-  if (divides && windows) return addWindows(chain, layer, *windows);
-  if (divides && inside && chain.flow().layout == Layout::places) return chain.addInside(layer);
+  if (inside && chain.flow().layout == Layout::places) return chain.addInside(layer);
   chain.addWhole(layer);
 }
 
 void LayerDivider::addWindows(PartChain& chain, const LayerPlan& layer, const WindowPlan& windows) {
-  const Flow in = placeFlow(layer.in, _parts), out = placeFlow(layer.out, _parts);
-  const std::size_t a = 4 - layer.in.size(); // the first axis of places
+  const Flow in = placeFlow(layer.in, _grid), out = placeFlow(layer.out, _grid);
   chain.divideAs(layer, in);
   ExchangePlan halo;
   halo.kind = PartStep::halo;
   halo.items = in.items();
   halo.place = _part;
-  halo.place_values = layer.inputs() / (layer.in[0] * layer.in[1]);
-  halo.owned = in.ranges;
-  bool alone = true;
-  for (int part = 0; part < _parts; ++part) {
-    const auto index = static_cast<std::size_t>(part);
-    halo.needed.push_back(seenBy(windows, a, out.ranges[index]).inside);
-    alone = alone && halo.needed.back().begin == in.ranges[index].begin &&
-            halo.needed.back().end == in.ranges[index].end;
-  }
-  const auto index = static_cast<std::size_t>(_part);
+  halo.owned = in.blocks;
+  for (const Block& block : out.blocks) halo.needed.push_back(seenBlock(windows, block, _grid));
+  const Block &seen = halo.needed[static_cast<std::size_t>(_part)],
+              &outputs = out.blocks[static_cast<std::size_t>(_part)];
   LayerPlan own = layer;
-  own.in[1] = halo.needed[index].size();
-  own.out[1] = out.ranges[index].size();
-  setPadding(own, windows, seenBy(windows, a, out.ranges[index]));
-  if (!alone) chain.addExchange(layer, halo, in.own(_part), own.in);
-  LayerPart has;
-  has.by_places = true;
-  has.owns = _part == 0;
-  chain.addDivided(layer, own, has, out);
+  for (std::size_t axis = 1; axis < layer.in.size(); ++axis)
+    own.in[axis] = seen.axes[placeAxis(layer.in, axis)].size();
+  own.out = out.own(_part);
+  setPadding(own, windows, outputs, _grid);
+  if (!(halo.needed == halo.owned)) chain.addExchange(layer, halo, in.own(_part), own.in);
+  chain.addPlaces(layer, own, out);
 }
 
 void LayerDivider::addBlock(PartChain& chain, const LayerPlan& layer) {

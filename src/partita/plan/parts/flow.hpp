@@ -4,18 +4,26 @@
 
 namespace partita {
 
-/// How the parts of a stage have an activation: each has all of it, a range of its channels, or a range of
-/// the places along its first axis of places.
-enum class Layout { whole, channels, places };
+/// How the parts of a stage have an activation: each has all of it, a range of its channels, a block of
+/// its places, or a range of the positions of a sequence.
+enum class Layout { whole, channels, places, positions };
+
+/// How many ranges each axis of places is divided into: depth, rows, columns. The last one changes fastest
+/// with the number of the part.
+using PlaceGrid = std::array<int, 3>;
 
 /// An activation on its way through the layers of a stage that parts share.
 struct Flow {
   Layout layout = Layout::whole;
-  Shape whole;                   ///< extents of the whole activation
-  std::vector<AxisRange> ranges; ///< of each part, along the axis that is divided
+  Shape whole;                    ///< extents of the whole activation
+  std::vector<AxisRange> ranges;  ///< channels, positions: those of each part
+  std::vector<Block> blocks = {}; ///< places: those of each part
 
-  /// The axis that is divided. Channels are the first one, or the last one of a sequence.
-  std::size_t axis() const { return layout == Layout::places || isSequence(whole) ? 1 : 0; }
+  /// The first axis that is divided. Channels are the first one, or the last one of a sequence.
+  std::size_t axis() const {
+    if (layout == Layout::positions) return 0;
+    return layout == Layout::places || isSequence(whole) ? 1 : 0;
+  }
   /// What a part has of it.
   Shape own(int part) const;
   /// A sample is a matrix [items, values], of whose columns a part has so many.
@@ -28,8 +36,18 @@ Flow wholeFlow(const Shape& shape);
 /// Divided by channel as evenly as possible. There must be as many channels as parts.
 Flow channelFlow(const Shape& shape, int parts);
 bool divisible(const Shape& shape, int parts); ///< are there so many channels?
-/// The same for the places of an image or a volume, along depth or rows.
-Flow placeFlow(const Shape& shape, int parts);
-bool placesDivisible(const Shape& shape, int parts);
+/// The same for the places of an image or a volume, whose axes have at least as many places as ranges.
+Flow placeFlow(const Shape& shape, const PlaceGrid& grid);
+bool placesDivisible(const Shape& shape, const PlaceGrid& grid);
+/// The same for the positions of a sequence.
+Flow positionFlow(const Shape& shape, int parts);
+bool positionsDivisible(const Shape& shape, int parts);
+
+/// All places of an image or a volume.
+Block allPlaces(const Shape& shape);
+/// The axis of a Block that axis `axis` of a sample is: 1 and 2 for the rows and columns of an image.
+inline std::size_t placeAxis(const Shape& shape, std::size_t axis) {
+  return axis + 3 - shape.size();
+}
 
 } // namespace partita

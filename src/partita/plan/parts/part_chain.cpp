@@ -27,10 +27,14 @@ bool hasTensors(const LayerPlan& layer) {
 }
 
 bool sameRanges(const Flow& a, const Flow& b) {
-  if (a.layout != b.layout || a.ranges.size() != b.ranges.size()) return false;
-  for (std::size_t i = 0; i < a.ranges.size(); ++i)
-    if (a.ranges[i].begin != b.ranges[i].begin || a.ranges[i].end != b.ranges[i].end) return false;
-  return true;
+  return a.layout == b.layout && a.ranges == b.ranges && a.blocks == b.blocks;
+}
+
+/// A step between blocks of places and all of them.
+ExchangePlan withPlaces(ExchangePlan plan, const Flow& divided) {
+  plan.owned = divided.blocks;
+  plan.needed.assign(plan.owned.size(), allPlaces(divided.whole));
+  return plan;
 }
 
 } // namespace
@@ -57,15 +61,24 @@ void PartChain::addInside(const LayerPlan& layer) {
   LayerPlan own = layer;
   own.in = this->own();
   own.out = own.rules().output(own);
-  Flow out{_flow.layout, layer.out, _flow.ranges};
+  Flow out{_flow.layout, layer.out, _flow.ranges, _flow.blocks};
   // A flattened image has so many values per channel.
   const std::int64_t values = layer.out[out.axis()] / layer.in[_flow.axis()];
   for (AxisRange& range : out.ranges) range = {range.begin * values, range.end * values};
+  if (_flow.layout == Layout::places) return addPlaces(layer, own, out);
   LayerPart has;
   has.outputs = {_flow.ranges[static_cast<std::size_t>(_part)]};
-  has.by_places = _flow.layout == Layout::places;
-  has.owns = !has.by_places || _part == 0;
+  has.by_positions = _flow.layout == Layout::positions;
+  has.owns = !has.by_positions || _part == 0;
   addDivided(layer, own, has, out);
+}
+
+void PartChain::addPlaces(const LayerPlan& layer, LayerPlan own, Flow out) {
+  LayerPart has;
+  has.by_places = true;
+  has.block = out.blocks[static_cast<std::size_t>(_part)];
+  has.owns = _part == 0;
+  addDivided(layer, std::move(own), std::move(has), std::move(out));
 }
 
 void PartChain::addDivided(const LayerPlan& layer, LayerPlan own, LayerPart has, Flow out) {
@@ -76,7 +89,23 @@ void PartChain::addDivided(const LayerPlan& layer, LayerPlan own, LayerPart has,
   _flow = std::move(out);
 }
 
+void PartChain::addSums(const LayerPlan& layer, LayerPlan own, LayerPart has, const Flow& wanted) {
+  has.partial_output = wanted.layout == Layout::whole;
+  addDivided(layer, std::move(own), std::move(has), wholeFlow(layer.out));
+  if (wanted.layout == Layout::whole) return;
+  addExchange(layer, {PartStep::reduce_gather, all(), wanted.items(), widthsOf(wanted), _part}, wanted.whole,
+              wanted.own(_part));
+  _flow = wanted;
+}
+
 void PartChain::addGroup(LayerPlan group, Flow out) {
+  LayerPart has;
+  has.parts = _parts;
+  LayerPlan whole = group;
+  whole.body.clear();
+  whole.shortcut.clear();
+  has.whole = std::make_shared<LayerPlan>(std::move(whole));
+  group.part = std::make_shared<LayerPart>(std::move(has));
   group.in = own();
   _flow = std::move(out);
   group.out = own();
@@ -100,17 +129,27 @@ std::vector<std::int64_t> PartChain::widthsOf(const Flow& flow) const {
 
 void PartChain::toWhole(const LayerPlan& layer) {
   if (_flow.layout == Layout::whole) return;
-  addExchange(layer, {PartStep::gather_slice, all(), _flow.items(), widthsOf(_flow), _part}, own(),
+  addExchange(layer,
+              withPlaces({PartStep::gather_slice, all(), _flow.items(), widthsOf(_flow), _part}, _flow),
+              own(), _flow.whole);
+  _flow = wholeFlow(_flow.whole);
+}
+
+bool PartChain::shareWhole(const LayerPlan& layer) {
+  if (_flow.layout == Layout::whole) return true;
+  addExchange(layer, {PartStep::gather_reduce, all(), _flow.items(), widthsOf(_flow), _part}, own(),
               _flow.whole);
   _flow = wholeFlow(_flow.whole);
+  return false;
 }
 
 void PartChain::divideAs(const LayerPlan& layer, const Flow& wanted) {
   if (sameRanges(_flow, wanted)) return;
   toWhole(layer);
   if (wanted.layout == Layout::whole) return;
-  addExchange(layer, {PartStep::slice_gather, all(), wanted.items(), widthsOf(wanted), _part}, wanted.whole,
-              wanted.own(_part));
+  addExchange(layer,
+              withPlaces({PartStep::slice_gather, all(), wanted.items(), widthsOf(wanted), _part}, wanted),
+              wanted.whole, wanted.own(_part));
   _flow = wanted;
 }
 

@@ -22,7 +22,12 @@ class PartChain {
   /// `own`, which computes this part's share of `layer` and leaves the activation as `out`. If the outputs
   /// are not complete, the activation function follows later.
   void addDivided(const LayerPlan& layer, LayerPlan own, LayerPart has, Flow out);
-  /// A group whose layers inside have been divided.
+  /// The same if the outputs of all parts have to be added up: each part keeps of the sums what `wanted`, the
+  /// whole activation or some positions, leaves it.
+  void addSums(const LayerPlan& layer, LayerPlan own, LayerPart has, const Flow& wanted);
+  /// The same if this part computes its block of the places of `out`.
+  void addPlaces(const LayerPlan& layer, LayerPlan own, Flow out);
+  /// A group whose layers inside have been divided. Its whole has the extents, but no layers.
   void addGroup(LayerPlan group, Flow out);
   /// The activation function of `layer` as a layer of its own.
   void addActivation(const LayerPlan& layer);
@@ -30,6 +35,9 @@ class PartChain {
   /// Exchanges, before or after `layer`, that change how the activation is divided.
   void toWhole(const LayerPlan& layer);
   void divideAs(const LayerPlan& layer, const Flow& wanted);
+  /// Every part gets the whole activation, of whose gradient it then computes a part. Returns whether these
+  /// parts remain to be added up: not if that is the reverse of a gathering.
+  bool shareWhole(const LayerPlan& layer);
   /// From what this part has, `in`, to `out`.
   void addExchange(const LayerPlan& layer, ExchangePlan plan, Shape in, Shape out);
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "partita/plan/parts/flow.hpp"
 #include "partita/plan/stage_plan.hpp"
 
 namespace partita {
@@ -10,17 +11,30 @@ namespace partita {
 ///   Convolutions and dense layers are divided by output or by input; everything else is done by every part.
 /// - `grid` (the algorithms X, Y and W of DiHydrogen, LLNL): activations of images and vectors are divided by
 ///   channel, always in the same way, and layers both by input and by output. A layer divides its channels in
-///   the way in which it moves the fewest bytes. In sequences, pairs of dense layers are divided by output,
-///   then by input (Shoeybi et al., Megatron-LM, arXiv 1909.08053).
-/// - `spatial` (ParaDL): activations of images and volumes are divided along their first axis of places, and
+///   the way in which it moves the fewest bytes. In sequences, attention is divided by heads, pairs of dense
+///   layers by output, then by input, embeddings and the last layer by tokens (Shoeybi et al., Megatron-LM,
+///   arXiv 1909.08053), and everything between these by position (Korthikanti et al., arXiv 2205.05198).
+/// - `spatial` (ParaDL): activations of images and volumes are divided into blocks of places, and
 ///   layers with windows get the places of other parts that these see. The first layer that needs all places
 ///   gathers them, and every part computes it.
 ///
-/// Throws UserError if a layer has too few channels or units.
+/// A head is divided like layers at the end of a network. Fixed labels, and the reconstruction of inputs,
+/// need whole activations at the cuts.
+///
+/// Throws UserError if a layer has too few channels, units, heads or tokens.
 StagePlan partOfStage(const StagePlan& stage, const StrategySection& strategy, int part);
 
 /// `partOfStage` if the stage has several parts, otherwise the stage itself.
 StagePlan ownStage(const StagePlan& stage, const StrategySection& strategy, int part);
+
+/// Do the parts of a stage have different places of its activations, but the same parameters? Their gradients
+/// are then added up over parts as well as over replicas.
+bool dividesPlaces(const StrategySection& strategy);
+
+/// How the parts of all stages divide the places of a network (`spatial`): as `strategy/parts_grid` says,
+/// otherwise so that layers compute as much as possible of their outputs in parts, and then get the fewest
+/// places from others. Throws UserError if the deck's grid has not one number for each axis of places.
+PlaceGrid placeGridOf(const std::vector<LayerPlan>& layers, const StrategySection& strategy);
 
 /// Throws UserError if the stages of a network cannot be divided, or nothing in them can.
 void checkParts(const StrategySection& strategy, const std::vector<StagePlan>& stages);

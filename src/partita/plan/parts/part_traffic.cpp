@@ -2,6 +2,7 @@
 
 #include "partita/plan/parts/part_of_stage.hpp"
 #include "partita/plan/run_length.hpp"
+#include "partita/plan/strategy_plan.hpp"
 
 namespace partita {
 
@@ -12,6 +13,11 @@ class MessageList {
  public:
   MessageList(int part, std::int64_t value_bytes) : _part(part), _value_bytes(value_bytes) {}
 
+  /// What follows is sent for the layer at `place`.
+  void begin(const std::string& place, bool backward) {
+    _place = place;
+    _backward = backward;
+  }
   void gather(const std::vector<std::int64_t>& chunks, int place) {
     ring(PartExchangeKind::gather, chunks, (place + 1) % static_cast<int>(chunks.size()));
   }
@@ -30,8 +36,8 @@ class MessageList {
   void halo(const ExchangePlan& plan, std::int64_t rows, bool forward) {
     for (int other = 0; other < static_cast<int>(plan.owned.size()); ++other) {
       if (other == _part) continue;
-      const AxisRange places = forward ? plan.sent(_part, other) : plan.sent(other, _part);
-      add(PartExchangeKind::halo, rows * plan.items * places.size() * plan.place_values);
+      const Block block = forward ? plan.sent(_part, other) : plan.sent(other, _part);
+      add(PartExchangeKind::halo, rows * plan.items * block.places());
     }
   }
 
@@ -44,11 +50,13 @@ class MessageList {
       if (static_cast<int>(i) != except) add(kind, chunks[i]);
   }
   void add(PartExchangeKind kind, std::int64_t values) {
-    if (values > 0) _messages.push_back({kind, values * _value_bytes});
+    if (values > 0) _messages.push_back({kind, values * _value_bytes, _place, _backward});
   }
 
   int _part;
   std::int64_t _value_bytes;
+  std::string _place;
+  bool _backward = false;
   std::vector<PartMessage> _messages;
 };
 
@@ -77,6 +85,9 @@ void listBackward(const std::vector<LayerPlan>& layers, std::int64_t rows, bool 
   while (!input_gradient && first < layers.size() && layers[first].parameters() == 0) ++first;
   for (std::size_t i = layers.size(); i-- > first;) {
     const LayerPlan& layer = layers[i];
+    list.begin(layer.place, true);
+    if (layer.part && layer.part->by_positions && layer.parameters() > 0)
+      list.sum(PartExchangeKind::norm, layer.parameters(), layer.part->parts);
     const bool wanted = input_gradient || i > first;
     if (layer.group()) {
       if (layer.spec.recompute) listForward(layer, rows, list);
@@ -91,6 +102,7 @@ void listBackward(const std::vector<LayerPlan>& layers, std::int64_t rows, bool 
 void listForward(const LayerPlan& layer, std::int64_t rows, MessageList& list) {
   listForward(layer.body, rows, list);
   listForward(layer.shortcut, rows, list);
+  list.begin(layer.place, false);
   if (layer.part && layer.part->partial_output)
     list.sum(PartExchangeKind::sum, rows * layer.outputs(), layer.part->parts);
   if (normsByPlaces(layer)) { // sums and their number, then squares
@@ -131,17 +143,33 @@ PartTraffic& PartTraffic::operator+=(const PartTraffic& other) {
 }
 
 std::vector<PartMessage> partMessages(const StagePlan& own, int part, std::int64_t rows,
-                                      std::int64_t real_bytes, bool input_gradient) {
+                                      std::int64_t real_bytes, bool input_gradient, bool own_loss) {
   MessageList list(part, real_bytes);
   listForward(own.layers, rows, list);
+  if (own.class_parts.divided()) {
+    const std::int64_t values = rows * own.positions * ClassParts::statistics;
+    list.begin("loss", false);
+    list.gather(std::vector<std::int64_t>(own.class_parts.ranges.size(), values), part);
+  }
+  if (own_loss) {
+    listForward(own.head, rows, list);
+    listBackward(own.head, rows, true, list);
+  }
   listBackward(own.layers, rows, input_gradient, list);
   return list.take();
 }
 
+std::vector<PartMessage> forwardMessages(const StagePlan& own, int part, std::int64_t rows,
+                                         std::int64_t real_bytes) {
+  MessageList list(part, real_bytes);
+  listForward(own.layers, rows, list);
+  return list.take();
+}
+
 PartTraffic partTraffic(const StagePlan& own, int part, std::int64_t rows, std::int64_t real_bytes,
-                        bool input_gradient) {
+                        bool input_gradient, bool own_loss) {
   PartTraffic sum;
-  for (const PartMessage& message : partMessages(own, part, rows, real_bytes, input_gradient)) {
+  for (const PartMessage& message : partMessages(own, part, rows, real_bytes, input_gradient, own_loss)) {
     ++sum.messages;
     sum.bytes += message.bytes;
   }
@@ -149,20 +177,45 @@ PartTraffic partTraffic(const StagePlan& own, int part, std::int64_t rows, std::
 }
 
 PartTraffic stepTraffic(const RunConfig& config, const Partition& partition, const GridPlan& grid,
-                        std::int64_t real_bytes) {
+                        StepKind kind, std::int64_t real_bytes) {
+  const bool joined = kind == StepKind::joined;
   PartTraffic sum;
   for (int part = 0; part < grid.parts && grid.parts > 1; ++part) {
     for (const StagePlan& stage : partition.stages) {
       const StagePlan own = partOfStage(stage, config.strategy, part);
+      const bool input_gradient = kind != StepKind::own_losses && !stage.first();
       for (int replica = 0; replica < grid.replicas; ++replica) {
         const std::int64_t share = shareOf(config.training.batch, grid.replicas, replica),
-                           count = microbatchesOf(config.strategy, share);
+                           count = joined ? microbatchesOf(config.strategy, share) : 1;
         for (std::int64_t i = 0; i < count; ++i)
-          sum += partTraffic(own, part, shareOf(share, count, i), real_bytes, !stage.first());
+          sum += partTraffic(own, part, shareOf(share, count, i), real_bytes, input_gradient, !joined);
       }
     }
   }
   return sum;
+}
+
+PartTraffic stepTraffic(const RunConfig& config, const Partition& partition, const GridPlan& grid,
+                        std::int64_t real_bytes) {
+  const bool crosses = planOf(config.strategy).gradientsCross();
+  return stepTraffic(config, partition, grid, crosses ? StepKind::joined : StepKind::own_losses, real_bytes);
+}
+
+std::vector<std::string> trafficNotes(const RunConfig& config, const Partition& partition,
+                                      const GridPlan& grid) {
+  std::vector<std::string> lines;
+  if (grid.parts == 1) return lines;
+  const auto add = [&lines](const PartTraffic& traffic, const char* when) {
+    lines.push_back("# parts exchange " + std::to_string(traffic.bytes) + " bytes in " +
+                    std::to_string(traffic.messages) + " messages per " + when);
+  };
+  add(stepTraffic(config, partition, grid), "step");
+  const SilSection* sil = planOf(config.strategy).labels(config.strategy);
+  if (sil == nullptr) return lines;
+  if (sil->joint_every > 0) add(stepTraffic(config, partition, grid, StepKind::both), "joint step");
+  if (sil->recovery_epochs > 0)
+    add(stepTraffic(config, partition, grid, StepKind::joined), "step of the recovery");
+  return lines;
 }
 
 } // namespace partita

@@ -8,8 +8,10 @@
 #include "partita/core/loops.hpp"
 #include "partita/data/load_data.hpp"
 #include "partita/io/output_file.hpp"
-#include "partita/nn/gemm.hpp"
+#include "partita/kernels/products.hpp"
 #include "partita/plan/cost/cluster.hpp"
+#include "partita/plan/hogbatch/deck_mix.hpp"
+#include "partita/plan/network_plan.hpp"
 #include "partita/plan/strategy_plan.hpp"
 #include "partita/train/banner.hpp"
 
@@ -21,6 +23,7 @@
 #include <optional>
 
 #include "bench_model.hpp"
+#include "calibrate_kernels.hpp"
 #include "commands.hpp"
 
 namespace partita {
@@ -66,7 +69,7 @@ std::string fittedLine(int ranks, const std::vector<Link::Point>& points) {
 }
 
 LinkTable measureLinks(const Communicator& world, bool quick) {
-  const std::int64_t smallest = 64, largest = std::int64_t{1} << (quick ? 16 : 26);
+  const std::int64_t smallest = 64, largest = std::int64_t{1} << (quick ? 20 : 26);
   LinkTable table;
   for (const int ranks : ringSizes(world.size())) {
     LinkTable::Row row{ranks, {}};
@@ -127,7 +130,73 @@ NetworkTiming timeNetwork(const ExecSpace& space, const Communicator& world, con
   const std::int64_t parameters = model->partition.stages[0].parameters();
   const auto batch = static_cast<double>(model->config.training.batch);
   cluster.seconds_per_update = std::max(cluster.seconds_per_update, update / static_cast<double>(parameters));
-  return {name, world.maximum(times.step - times.update()) / batch, 0, parameters};
+  return {name, world.maximum(times.step - times.update()) / batch, 0, parameters,
+          model->config.training.batch};
+}
+
+/// The layers of a deck alone, whole and divided.
+void timeKernels(KernelTimer& timer, const Communicator& world, const std::string& path) {
+  RunConfig deck;
+  std::vector<LayerPlan> layers;
+  collectively(world, [&] {
+    deck = effective(loadDeck(path, {}));
+    const DataSets sets = loadData(deck.data, deck.run.seed, Need::labels_only);
+    layers = planNetwork(deck.network, sets.shape, sets.classes);
+  });
+  timer.timeDeck(deck, layers);
+}
+
+/// What kernels, messages and ranks of a node do to each other.
+void measureSharing(const ExecSpace& space, const Communicator& world, bool quick, Cluster& cluster) {
+  cluster.seconds_per_copied_byte = secondsPerCopiedByte(space, world, quick);
+  cluster.concurrency = measureConcurrency(space, world, quick);
+  cluster.overlap = measureOverlap(space, world, quick);
+  std::array<char, 160> line{};
+  std::snprintf(line.data(), line.size(),
+                "  copies: %s/s per rank; all ranks of a node compute %.2f times as slowly as one; computing "
+                "hides %.0f %% of messages",
+                formatBytes(1.0 / cluster.seconds_per_copied_byte).c_str(), cluster.concurrency.back().factor,
+                100.0 * cluster.overlap);
+  Log::info(line.data());
+}
+
+/// Seconds of a training step of so many samples on this rank, while all ranks train.
+double stepOf(const ExecSpace& space, const Communicator& world, const RunConfig& deck, std::int64_t batch,
+              const BenchSetting& setting, bool quick, double gemm) {
+  std::optional<BenchModel> model;
+  collectively(world, [&] {
+    const BenchSetting sized{setting.self,
+                             {"strategy/kind=joint", "training/batch=" + std::to_string(batch)}};
+    model.emplace(deck, loadData(deck.data, deck.run.seed, Need::everything), sized);
+  });
+  world.barrier();
+  return timeSteps(space, *model, quick, gemm).step;
+}
+
+/// For a deck whose ranks train at their own pace: overhead and speed of each, by the steps of its smallest
+/// and largest batch. Rank 0, which coordinates, has none.
+void timeWorkers(const ExecSpace& space, const Communicator& world, const BenchSetting& setting,
+                 const std::string& path, bool quick, Cluster& cluster) {
+  const RunConfig deck = effective(loadDeck(path, {}));
+  if (!planOf(deck.strategy).atOwnPace()) return;
+  const auto [small, large] = timedBatches(deck);
+  constexpr double ticks = 1e12; // of a second
+  std::vector<std::int64_t> least, most;
+  for (const auto& [batch, times] : {std::pair{small, &least}, std::pair{large, &most}})
+    *times = world.gather(static_cast<std::int64_t>(
+        ticks * stepOf(space, world, deck, batch, setting, quick, 1e-9 * cluster.flops)));
+  const std::string name = std::filesystem::path(path).stem().string();
+  for (std::size_t rank = 1; rank < least.size(); ++rank) {
+    WorkerTiming timing = workerTiming(small, static_cast<double>(least[rank]) / ticks, large,
+                                       static_cast<double>(most[rank]) / ticks);
+    timing.deck = name;
+    timing.rank = static_cast<std::int64_t>(rank);
+    cluster.workers.push_back(timing);
+    std::array<char, 160> line{};
+    std::snprintf(line.data(), line.size(), "  %s: rank %zu needs %.4g ms per batch and %.4g us per sample",
+                  name.c_str(), rank, 1e3 * timing.overhead, 1e6 / timing.samples_per_second);
+    Log::info(line.data());
+  }
 }
 
 Cluster measure(const ExecSpace& space, const Communicator& world, const CalibrateArguments& arguments) {
@@ -145,10 +214,18 @@ Cluster measure(const ExecSpace& space, const Communicator& world, const Calibra
                 1e-9 * cluster.flops, formatBytes(1.0 / cluster.seconds_per_reduced_byte).c_str());
   Log::info(line.data());
   if (world.size() > 1) cluster.links = measureLinks(world, arguments.quick);
+  measureSharing(space, world, arguments.quick, cluster);
+  KernelTimer timer(space, world, arguments.quick);
+  timer.timeCommon();
+  for (const std::string& deck : arguments.decks) timeKernels(timer, world, deck);
+  cluster.kernels = timer.take();
+  Log::info("  kernels: " + std::to_string(cluster.kernels.size()) + " shapes of layers");
   const Communicator self = world.split(world.rank(), 0);
   const BenchSetting setting{self, {}};
   for (const std::string& deck : arguments.decks)
     cluster.networks.push_back(timeNetwork(space, world, setting, deck, arguments.quick, cluster));
+  for (const std::string& deck : arguments.decks)
+    timeWorkers(space, world, setting, deck, arguments.quick, cluster);
   return cluster;
 }
 

@@ -39,7 +39,7 @@ std::optional<Choice> choiceOf(const PlanTask& plan, const CostModel& model, con
   }
 }
 
-/// The fastest strategies, at most one per name.
+/// The fastest strategies, at most one per name and split.
 std::vector<Choice> fastest(const PlanTask& plan, const Cluster& cluster, std::int64_t ranks, bool local,
                             std::size_t count) {
   const CostModel model(plan.task, cluster, CostMode::exact);
@@ -47,7 +47,7 @@ std::vector<Choice> fastest(const PlanTask& plan, const Cluster& cluster, std::i
   for (const Prediction& prediction : rankStrategies(plan.task, cluster, ranks, local)) {
     if (!prediction.feasible() || choices.size() == count) break;
     const bool known = std::any_of(choices.begin(), choices.end(), [&](const Choice& choice) {
-      return choice.prediction.strategy == prediction.strategy;
+      return choice.prediction.strategy == prediction.strategy && choice.prediction.split == prediction.split;
     });
     if (known) continue;
     if (std::optional<Choice> choice = choiceOf(plan, model, prediction)) choices.push_back(*choice);
@@ -69,7 +69,9 @@ std::vector<Choice> fastest(const PlanTask& plan, const Cluster& cluster, std::i
 }
 
 std::string lineOf(const Prediction& prediction) {
-  std::string line = nameOf(prediction.strategy) + " on " + gridText(prediction.grid) + " ranks";
+  std::string line = nameOf(prediction.strategy);
+  if (prediction.grid.stages > 1 && prediction.grid.parts > 1) line += " with parts by " + prediction.split;
+  line += " on " + gridText(prediction.grid) + " ranks";
   if (prediction.microbatches > 1)
     line += " with " + std::to_string(prediction.microbatches) + " microbatches";
   return line + ": " + timeText(prediction.stepSeconds()) + " per step, " +

@@ -17,6 +17,7 @@ struct TrainArguments {
   std::vector<std::string> overrides;
   std::string run_directory;
   std::string restart;                 ///< "latest", a checkpoint, or empty: start afresh
+  std::string replay;                  ///< decisions of an asynchronous run to repeat; empty: none
   std::int64_t time_limit_seconds = 0; ///< wall time of this call; 0: none
   bool dry_run = false, overwrite = false;
   int ranks = 0; ///< dry run: number of ranks to plan for; 0: the ranks of this job
@@ -59,6 +60,7 @@ struct PredictArguments {
   std::string ranks = "1,2,4,8,16,32,64";
   std::string strategies;  ///< names between commas; empty: all
   std::int64_t stages = 0; ///< of strategies that cut the network; 0: one per rank
+  std::int64_t parts = 0;  ///< ranks that share each layer, of hybrid strategies and pipelines; 0: a node, 1
   std::string mode = "exact";
   std::string scaling; ///< "strong", "weak"; empty: strong in exact mode, weak in paper mode
   std::string json;    ///< file to write; "-": standard output

@@ -22,6 +22,8 @@ const std::vector<Term>& runFiles() {
   static const std::vector<Term> files{
       {"deck.toml", "the effective deck: every key with the value that was used; it can be run again"},
       {"history.csv", "loss, learning rate and accuracies during training"},
+      {"workers.csv", "strategy/kind 'hogbatch': batches, updates and shares of the workers during training"},
+      {"decisions.csv", "run/decisions: from what `--replay` repeats the run"},
       {"summary.json", "the result, times, traffic, memory and provenance"},
       {"parameters.h5", "the trained network"},
       {"checkpoints/step-*.h5", "what `-r latest` continues from"},

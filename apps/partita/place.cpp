@@ -11,37 +11,24 @@
 
 #include "commands.hpp"
 #include "place_deck.hpp"
+#include "placed_stages.hpp"
 #include "result_file.hpp"
 
 namespace partita {
 
 namespace {
 
-std::vector<std::int64_t> idsOf(const PlacementTask& task, const DevicePlan& placement,
-                                const PlacedStage& stage) {
-  std::vector<std::int64_t> ids;
-  for (const int layer : stage.layers) ids.push_back(task.graphs[placement.graph].layers[layer].id);
-  return ids;
-}
-
 /// Numbers that do not exist become null.
 JsonObject jsonOf(const PlacementTask& task, const DevicePlan& placement, std::optional<double> fixed) {
   const double none = std::numeric_limits<double>::quiet_NaN();
   const bool feasible = placement.feasible;
   const int degree = task.graphs[placement.graph].tensor_degree;
-  std::vector<JsonObject> stages;
-  for (const PlacedStage& stage : placement.stages) {
-    JsonObject object;
-    object.add("nodes", idsOf(task, placement, stage));
-    object.add("devicesForStage", stage.devices);
-    stages.push_back(object);
-  }
   JsonObject object;
   object.add("feasible", feasible);
   object.add("finalTimePerBatch", feasible ? placement.time : none);
   object.add("dataParallelDegree", feasible ? static_cast<double>(placement.replicas) : none);
   object.add("tensorParallelDegree", feasible ? degree : none);
-  object.add("stages", stages);
+  object.add("stages", stageObjects(task, placement));
   object.add("fixedStrategyTimePerBatch", fixed.value_or(none));
   if (feasible)
     object.add("limit", none);
@@ -67,12 +54,9 @@ void show(const PlacementTask& task, const DevicePlan& placement, std::optional<
   } else if (task.fixed) {
     Log::info("the fixed plan does not fit");
   }
-  if (!placement.stages.empty()) Log::info("\nstage  devices  layers");
-  for (std::size_t i = 0; i < placement.stages.size(); ++i) {
-    const PlacedStage& stage = placement.stages[i];
-    std::snprintf(line.data(), line.size(), "%5zu  %7lld  ", i + 1, static_cast<long long>(stage.devices));
-    Log::info(line.data() + joined(idsOf(task, placement, stage), ", "));
-  }
+  if (placement.stages.empty()) return;
+  Log::info("");
+  for (const std::string& row : stageLines(task, placement)) Log::info(row);
 }
 
 /// Options that the kind of input does not have would have no effect.

@@ -9,8 +9,10 @@
 #include "partita/io/json.hpp"
 #include "partita/io/output_file.hpp"
 #include "partita/plan/search/deck_placement.hpp"
+#include "partita/plan/search/save_memory.hpp"
 #include "partita/plan/strategy_plan.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <limits>
@@ -23,24 +25,112 @@ namespace partita {
 
 namespace {
 
-JsonObject jsonOf(const std::optional<DeckPlacement>& plan, double one_rank) {
+/// A deck and the best plan for it.
+struct PlacedDeck {
+  RunConfig config;
+  DeckPlacement plan;
+  std::vector<std::int64_t> recomputing; ///< stages that recompute what the deck's did not, from 0
+};
+
+/// Places decks on a cluster, all with the data of one of them.
+class DeckSeries {
+ public:
+  DeckSeries(const PlaceArguments& arguments, const Cluster& cluster)
+      : _cluster(cluster), _first(planTask(arguments.input, arguments.overrides, cluster)) {}
+
+  template <class Use>
+  auto with(const RunConfig& config, Use use) const {
+    CostTask task = costTask(config, _first.sets.shape, _first.sets.classes, _first.sets.train.size());
+    task.timing = _first.task.timing;
+    const CostModel model(task, _cluster, CostMode::exact);
+    return use(DeckPlacer(model, _cluster, task.segments));
+  }
+
+  std::optional<DeckPlacement> fastest(const RunConfig& config, std::int64_t ranks) const {
+    return with(config, [&](const DeckPlacer& placer) { return placer.fastest(ranks); });
+  }
+
+ private:
+  const Cluster& _cluster;
+  PlanTask _first;
+};
+
+/// Which layers recompute, if the stages of a plan do so.
+std::vector<bool> layersOf(const DeckPlacement& plan, const std::vector<bool>& stages, std::int64_t layers) {
+  std::vector<bool> recompute;
+  for (std::int64_t layer = 0; layer < layers; ++layer) {
+    const auto stage = std::upper_bound(plan.cuts.begin(), plan.cuts.end(), layer) - plan.cuts.begin();
+    recompute.push_back(stages[static_cast<std::size_t>(stage)]);
+  }
+  return recompute;
+}
+
+/// Each stage that fits without stops recomputing.
+void recomputeLess(const DeckSeries& series, const RunConfig& config, PlacedDeck& placed) {
+  std::vector<bool> stages(placed.plan.stages(), true);
+  const auto changed = [&] {
+    RunConfig other = placed.config;
+    other.network =
+        withRecomputation(config.network, layersOf(placed.plan, stages, unrolledLayers(config.network)));
+    return other;
+  };
+  for (std::size_t stage = 0; stage < stages.size(); ++stage) {
+    stages[stage] = false;
+    stages[stage] =
+        !series.with(changed(), [&](const DeckPlacer& placer) { return placer.fits(placed.plan); });
+    if (stages[stage]) placed.recomputing.push_back(static_cast<std::int64_t>(stage));
+  }
+  placed.config = changed();
+  series.with(placed.config, [&](const DeckPlacer& placer) {
+    placer.price(placed.plan);
+    return true;
+  });
+}
+
+/// The fastest plan of the deck; if none fits, of the deck with recomputation in the stages that need it,
+/// with the optimiser's state in files, or with both, whichever fits first.
+std::optional<PlacedDeck> placedDeck(const DeckSeries& series, const RunConfig& config, std::int64_t ranks) {
+  for (const bool offload : {false, true}) {
+    if (offload && !canOffload(config)) continue;
+    for (const bool recompute : {false, true}) {
+      if (recompute && !canRecompute(config.network)) continue;
+      PlacedDeck placed{config, {}, {}};
+      if (offload) placed.config.optimiser.offload = Offload::file;
+      if (recompute)
+        placed.config.network =
+            withRecomputation(config.network, std::vector<bool>(unrolledLayers(config.network), true));
+      const std::optional<DeckPlacement> plan = series.fastest(placed.config, ranks);
+      if (!plan) continue;
+      placed.plan = *plan;
+      if (recompute) recomputeLess(series, config, placed);
+      return placed;
+    }
+  }
+  return std::nullopt;
+}
+
+JsonObject jsonOf(const std::optional<PlacedDeck>& placed, const RunConfig& before, double one_rank) {
   const double none = std::numeric_limits<double>::quiet_NaN();
+  const DeckPlacement plan = placed ? placed->plan : DeckPlacement{};
   JsonObject object;
-  object.add("feasible", plan.has_value());
-  const auto number = [&](std::int64_t value) { return plan ? static_cast<double>(value) : none; };
-  object.add("stages", number(plan ? plan->stages() : 0));
-  object.add("cuts", plan ? plan->cuts : std::vector<std::int64_t>{});
-  object.add("replicas", number(plan ? plan->replicas : 0));
-  object.add("microbatches", number(plan ? plan->microbatches : 0));
-  object.add("ranks", number(plan ? plan->ranks() : 0));
-  object.add("step_s", plan ? plan->step : none);
+  object.add("feasible", placed.has_value());
+  const auto number = [&](std::int64_t value) { return placed ? static_cast<double>(value) : none; };
+  object.add("stages", number(plan.stages()));
+  object.add("cuts", plan.cuts);
+  object.add("replicas", number(plan.replicas));
+  object.add("microbatches", number(plan.microbatches));
+  object.add("ranks", number(plan.ranks()));
+  object.add("step_s", placed ? plan.step : none);
   object.add("one_rank_step_s", one_rank);
-  object.add("memory_bytes", plan ? plan->memory : none);
+  object.add("memory_bytes", placed ? plan.memory : none);
+  object.add("recomputing_stages", placed ? placed->recomputing : std::vector<std::int64_t>{});
+  object.add("offload", placed && placed->config.optimiser.offload != before.optimiser.offload);
   return object;
 }
 
-void show(const DeckPlacement& plan, double one_rank, const Cluster& cluster, const RunConfig& config,
+void show(const PlacedDeck& placed, double one_rank, const Cluster& cluster, const RunConfig& config,
           const PlaceArguments& arguments) {
+  const DeckPlacement& plan = placed.plan;
   std::array<char, 200> line{};
   Log::info("cluster: " + cluster.name + " (" + cluster.source + ")");
   std::snprintf(line.data(), line.size(),
@@ -51,6 +141,10 @@ void show(const DeckPlacement& plan, double one_rank, const Cluster& cluster, co
                 static_cast<long long>(plan.replicas), static_cast<long long>(plan.microbatches),
                 1e3 * plan.step, one_rank / plan.step, formatBytes(plan.memory).c_str());
   Log::info(line.data());
+  if (!placed.recomputing.empty())
+    Log::info("to fit, these stages recompute their groups of layers: " + joined(placed.recomputing, ", "));
+  if (placed.config.optimiser.offload != config.optimiser.offload)
+    Log::info("to fit, optimiser/offload: none -> file, whose time is not in the prediction");
   const StrategyKind before = config.strategy.kind, after = plan.strategy(config.strategy).kind;
   if (before != after) Log::info("strategy/kind: " + nameOf(before) + " -> " + nameOf(after));
   if (!arguments.output.empty())
@@ -68,23 +162,24 @@ void placeDeck(const PlaceArguments& arguments, std::int64_t ranks) {
   }
   const Cluster cluster = clusterOf(arguments.cluster);
   const RunConfig config = effective(loadDeck(arguments.input, arguments.overrides));
-  const CostModel model(planTask(arguments.input, arguments.overrides, cluster).task, cluster,
-                        CostMode::exact);
-  const DeckPlacer placer(model, cluster, model.task().segments);
+  const DeckSeries series(arguments, cluster);
   DeckPlacement alone;
-  placer.price(alone);
-  const std::optional<DeckPlacement> plan = placer.fastest(ranks);
-  file.write(jsonOf(plan, alone.step).text());
-  if (!plan) {
+  series.with(config, [&](const DeckPlacer& placer) {
+    placer.price(alone);
+    return true;
+  });
+  const std::optional<PlacedDeck> placed = placedDeck(series, config, ranks);
+  file.write(jsonOf(placed, config, alone.step).text());
+  if (!placed) {
     if (!file.isStandardOutput())
       Log::info("no plan fits: each needs more than " + formatBytes(cluster.memory) + " on some rank");
     return;
   }
-  if (!file.isStandardOutput()) show(*plan, alone.step, cluster, config, arguments);
+  if (!file.isStandardOutput()) show(*placed, alone.step, cluster, config, arguments);
   if (!output) return;
-  RunConfig placed = config;
-  placed.strategy = plan->strategy(config.strategy);
-  output->write(writeDeck(effective(placed)));
+  RunConfig result = placed->config;
+  result.strategy = placed->plan.strategy(config.strategy);
+  output->write(writeDeck(effective(result)));
   output->commit();
 }
 

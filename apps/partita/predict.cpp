@@ -11,6 +11,7 @@
 
 #include "commands.hpp"
 #include "plan_task.hpp"
+#include "predict_workers.hpp"
 #include "result_file.hpp"
 
 namespace partita {
@@ -42,8 +43,11 @@ CostModel modelOf(const PredictArguments& arguments, const Question& question, c
   CostTask task = planTask(arguments.deck, arguments.overrides, cluster).task;
   task.batch_per_replica = question.batch_per_replica;
   task.stages = arguments.stages;
+  task.parts = arguments.parts;
   if (task.stages > 0 && question.mode == CostMode::paper)
     throw UserError("command line: --stages needs --mode exact; the paper has one stage per rank");
+  if (task.parts > 0 && question.mode == CostMode::paper)
+    throw UserError("command line: --parts needs --mode exact; the paper divides layers inside a node");
   return {task, cluster, question.mode};
 }
 
@@ -141,6 +145,7 @@ void predict(const PredictArguments& arguments) {
   const Question question = questionOf(arguments);
   ResultFile file(arguments.json, {arguments.deck, arguments.cluster}); // a bad path is reported at once
   const Cluster cluster = clusterOf(arguments.cluster);
+  if (predictsWorkers(arguments)) return predictWorkers(arguments, question.ranks, cluster, file);
   const CostModel model = modelOf(arguments, question, cluster);
   const std::vector<RankRow> rows = predictAll(model, question);
   if (!file.isStandardOutput()) showTable(model, question, cluster, rows);

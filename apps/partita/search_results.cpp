@@ -8,6 +8,8 @@
 #include <limits>
 #include <numeric>
 
+#include "placed_stages.hpp"
+
 namespace partita {
 
 namespace {
@@ -75,6 +77,15 @@ JsonObject jsonOf(const SearchAnswer& answer, double batch) {
   return object;
 }
 
+/// What the stages of a case may choose.
+std::vector<std::string> choicesOf(const StageOptions& choose) {
+  std::vector<std::string> names;
+  if (choose.recompute) names.emplace_back("recompute");
+  if (choose.shard) names.emplace_back("shard");
+  if (choose.offload) names.emplace_back("offload");
+  return names;
+}
+
 } // namespace
 
 std::size_t SearchResults::reference() const {
@@ -109,7 +120,10 @@ void showBest(const SearchResults& results, ArchitectureSearch& search, std::siz
                   accelerator.vector_cores, accelerator.width, accelerator.depth, accelerator.buffer_mib,
                   same(accelerator, referenceAccelerator()) ? " (ref)" : "");
     std::snprintf(setting.data(), setting.size(), "%lld, %s%s", static_cast<long long>(one.microbatch),
-                  formatBytes(one.memory).c_str(), one.recompute ? ", again" : "");
+                  formatBytes(one.memory).c_str(),
+                  one.recompute      ? ", again"
+                  : one.choose.any() ? ", chosen"
+                                     : "");
     std::snprintf(line.data(), line.size(), "%-34s %6.1f %-22s %5.3f", shape.data(),
                   1e-6 * acceleratorArea(accelerator), setting.data(),
                   results.score(place.row, place.one_case));
@@ -135,17 +149,7 @@ namespace {
 
 JsonObject jsonOf(const ArchitectureSearch::Plan& plan) {
   JsonObject object;
-  std::vector<JsonObject> stages;
-  const LayerGraph& graph = plan.task.graphs[plan.plan.graph];
-  for (const PlacedStage& stage : plan.plan.stages) {
-    JsonObject one;
-    std::vector<std::int64_t> ids;
-    for (const int layer : stage.layers) ids.push_back(graph.layers[layer].id);
-    one.add("nodes", ids);
-    one.add("devicesForStage", stage.devices);
-    stages.push_back(one);
-  }
-  object.add("stages", stages);
+  object.add("stages", stageObjects(plan.task, plan.plan));
   object.add("limit", plan.limit);
   return object;
 }
@@ -169,6 +173,7 @@ JsonObject jsonOf(const SearchResults& results, ArchitectureSearch& search) {
     object.add("microbatch", task.cases[one].microbatch);
     object.add("memory", task.cases[one].memory);
     object.add("recompute", task.cases[one].recompute);
+    if (task.cases[one].choose.any()) object.add("choose", choicesOf(task.cases[one].choose));
     object.add("answers", answers);
     cases.push_back(object);
   }

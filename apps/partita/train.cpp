@@ -1,6 +1,7 @@
 #include "partita/comm/agree.hpp"
 #include "partita/config/deck.hpp"
 #include "partita/config/files.hpp"
+#include "partita/config/names.hpp"
 #include "partita/config/write_deck.hpp"
 #include "partita/core/log.hpp"
 #include "partita/io/read_run_file.hpp"
@@ -24,6 +25,19 @@ RunConfig deckOf(const TrainArguments& arguments, const std::string& restart_fil
     throw UserError("run directory '" + arguments.run_directory +
                     "' has no checkpoint to continue from; name a deck to start a new run");
   return parseDeck(RunFile(restart_file).facts().deck, restart_file, arguments.overrides);
+}
+
+/// A run of workers at their own pace is repeated by one rank, which makes no decisions.
+void setReplay(const TrainArguments& arguments, RunConfig& deck) {
+  if (!planOf(deck.strategy).atOwnPace())
+    throw UserError("--replay: needs a deck with strategy/kind 'hogbatch', not '" +
+                    nameOf(deck.strategy.kind) + "'");
+  if (!arguments.restart.empty())
+    throw UserError("--replay: repeats a run from its beginning, so it cannot be used with -r");
+  if (!regularFileExists(arguments.replay))
+    throw UserError("--replay: '" + arguments.replay + "' does not exist");
+  deck.strategy.hogbatch.replay = arguments.replay;
+  deck.run.decisions = false;
 }
 
 /// The parameters of a finished run in the directory where -r latest looks for a checkpoint; empty: none.
@@ -82,6 +96,7 @@ std::optional<TrainPlan> prepareTrain(const Communicator& world, const TrainArgu
   plan.directory.admit(world, plan.start);
   collectively(world, [&] {
     plan.deck = deckOf(arguments, plan.start.file);
+    if (!arguments.replay.empty()) setReplay(arguments, plan.deck);
     if (arguments.dry_run && world.rank() == 0)
       dryRun(plan.deck, arguments.ranks > 0 ? arguments.ranks : world.size());
   });

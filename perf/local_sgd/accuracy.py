@@ -6,22 +6,19 @@ steps, always on the same batches. Prints the test accuracy (or perplexity) of e
 the bytes that replicas sent, as a share of those of joint.
 """
 import argparse
-import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import runs
 
 
 def train(arguments, overrides, seed, folder):
-    command = ["mpirun", "-n", str(arguments.replicas), arguments.app, "train", arguments.deck, "-d", folder, "--overwrite",
-               "run/evaluate_every=0", f"run/seed={seed}", *arguments.overrides, *overrides]
-    result = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
-    if result.returncode != 0:
-        sys.exit(f"{' '.join(command)} failed:\n{result.stderr}")
-    with open(os.path.join(folder, "summary.json")) as file:
-        return json.load(file)
+    return runs.train(arguments.app, arguments.deck, folder, "run/evaluate_every=0", f"run/seed={seed}", *arguments.overrides,
+                      *overrides, ranks=arguments.replicas)
 
 
 def main():
@@ -42,11 +39,11 @@ def main():
     joint_bytes = None
     with tempfile.TemporaryDirectory() as folder:
         for name, overrides in variants.items():
-            runs = [train(arguments, overrides, seed, os.path.join(folder, "run")) for seed in arguments.seeds]
-            key = "test_perplexity" if "test_perplexity" in runs[0] else "test_accuracy"
-            values = [run[key] for run in runs]
-            joint_bytes = joint_bytes or runs[0]["bytes_between_replicas"]
-            share = runs[0]["bytes_between_replicas"] / joint_bytes
+            found = [train(arguments, overrides, seed, os.path.join(folder, "run")) for seed in arguments.seeds]
+            key = "test_perplexity" if "test_perplexity" in found[0] else "test_accuracy"
+            values = [run[key] for run in found]
+            joint_bytes = joint_bytes or found[0]["bytes_between_replicas"]
+            share = found[0]["bytes_between_replicas"] / joint_bytes
             print(f"{name:18} {key} {' '.join(f'{value:.4f}' for value in values)}  mean {statistics.mean(values):.4f}  "
                   f"traffic {share:.4f}", flush=True)
 

@@ -9,12 +9,13 @@ pair.
 """
 
 import argparse
-import json
-import os
 import statistics
-import subprocess
+import sys
 import tempfile
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import runs  # noqa: E402
 
 DECK = """
 [run]
@@ -41,14 +42,8 @@ def seconds_a_step(app, folder, ranks, values, links):
     """Seconds per step of a run, from its summary, and the bytes that a rank sums in each step."""
     deck = Path(folder) / "deck.toml"
     deck.write_text(DECK.format(ranks=ranks, **values))
-    target = Path(folder) / "run"
-    subprocess.run(["rm", "-rf", target], check=True)
-    command = [app, "train", str(deck), "-d", str(target)]
-    if ranks > 1:
-        command = [os.environ.get("PARTITA_MPIEXEC", "mpiexec"), "-n", str(ranks), *command]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", **({"PARTITA_LINKS": links} if links else {})}
-    subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
-    summary = json.loads((target / "summary.json").read_text())
+    environment = {"PARTITA_LINKS": links} if links else {}
+    summary = runs.train(app, deck, Path(folder) / "run", ranks=ranks, environment=environment)
     return summary["train_seconds"] / values["steps"], summary["bytes_between_replicas"] / values["steps"] / ranks
 
 

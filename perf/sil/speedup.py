@@ -6,12 +6,14 @@ an override says otherwise, with one thread per rank, several times in turn. Pri
 the cut allows. With --json, writes them as a list of {name, value, unit}.
 """
 import argparse
-import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import runs
 
 VARIANTS = {
     "joint": (1, ["strategy/kind=joint"]),
@@ -22,15 +24,9 @@ VARIANTS = {
 
 def train(arguments, variant, folder):
     ranks, overrides = VARIANTS[variant]
-    run = os.path.join(folder, variant)
-    command = [os.environ.get("PARTITA_MPIEXEC", "mpirun"), "-n", str(ranks), arguments.app, "train", arguments.deck,
-               "-d", run, "--overwrite", "strategy/stages=2", "strategy/cuts=flops", "run/evaluate_every=0",
-               "run/log_every=1000000", f"run/epochs={arguments.epochs}", *overrides, *arguments.overrides]
-    result = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
-    if result.returncode != 0:
-        sys.exit(f"{' '.join(command)} failed:\n{result.stderr}")
-    with open(os.path.join(run, "summary.json")) as file:
-        return json.load(file)
+    return runs.train(arguments.app, arguments.deck, os.path.join(folder, variant), "strategy/stages=2",
+                      "strategy/cuts=flops", *runs.QUIET, f"run/epochs={arguments.epochs}", *overrides,
+                      *arguments.overrides, ranks=ranks)
 
 
 def main():
@@ -58,9 +54,7 @@ def main():
         print(f"  {variant:5}  2 ranks: {speedup:.3f} x one rank, {speedup / allowed:.3f} of the {allowed:.3f} the cut allows")
         measurements.append({"name": f"{variant}_speedup", "value": speedup, "unit": "x"})
         measurements.append({"name": f"{variant}_of_allowed", "value": speedup / allowed, "unit": "1"})
-    if arguments.json:
-        with open(arguments.json, "w") as file:
-            json.dump(measurements, file, indent=1)
+    runs.write_json(arguments.json, measurements)
 
 
 if __name__ == "__main__":

@@ -48,7 +48,22 @@ PLACEMENT = {name: json.dumps(task) for name, task in {
     "operators": OPERATORS, "cycle": {**OPERATORS, "edges": [[0, 1], [1, 2], [2, 0]]}, "chain": CHAIN,
     "fixed": {**CHAIN, "fixedPP": 2, "fixedTMPC": 1, "fixedDP": 2, "numTransformerLayers": 3},
     "tight": {**CHAIN, "maxMemoryPerDevice": 8, "maxDevices": 2, "activationRecomputation": False},
+    "nodes": {**CHAIN, "devicesPerNode": 4, "bandwidthInNode": 1e11},
+    "choices": {**CHAIN, "activationRecomputation": False, "chooseRecomputation": True, "chooseShardedOptimizer": True,
+                "chooseOffload": True, "hostBandwidth": 1e10, "maxMemoryPerDevice": 12},
 }.items()}
+
+# The models of the repository are seeds too.
+SEARCH = {
+    "all": "[search]\ndevices = 64\nbatch = 256\nbandwidth = 1e9\nnode_devices = 8\nnode_bandwidth = 1e10\n"
+           "host_bandwidth = 1e9\nadam = true\nengine = 'highs'\nschedule_width = 0\n[architectures]\narea = 2e8\n"
+           "every = 10\ntensor_cores = 8\n[estimator]\nfrequency = 1e9\nfuse = false\n[[model]]\nfile = 'a.toml'\n"
+           "[[case]]\nmicrobatch = 2\nmemory = 1e9\nrecompute = true\n[[case]]\nchoose_shard = true\n",
+    "least": "[[model]]\nfile = 'a'\n",
+    "mistakes": "[serach]\n[search]\ndevices = 0\nbatch = nan\nengine = 3\n[architectures]\nwidth = 3\n[[case]]\n"
+                "microbatch = 5\nmemory = -inf\nrecompute = true\nchoose_recompute = true\n[[model]]\n",
+    "kinds": "[model]\nname = 3\nlayers = 1e3\nwidth = 2024-01-01\nheads = [1]\n[[case]]\n[expert]\nstages = -1\n",
+}
 
 
 def checkpoints():
@@ -95,6 +110,12 @@ def words():
     return sorted(found | set(sections) | {section[1:-1] + "/" for section in sections} | set(syntax))
 
 
+def search_words():
+    """Keys and choices of specifications and models."""
+    sources = "".join((ROOT / "src/partita/plan/search" / name).read_text() for name in ("search_spec.cpp", "transformer.cpp"))
+    return sorted(set(re.findall(r'"(\w+)"', sources)) | {"[[", "]]", " = ", "inf", "nan", "1e400", "-1", "true", "\n"})
+
+
 def quoted(word):
     return '"' + "".join(f"\\x{byte:02x}" if byte < 32 or byte > 126 or byte in b'"\\' else chr(byte)
                          for byte in word.encode()) + '"\n'
@@ -103,15 +124,17 @@ def quoted(word):
 def main():
     out = Path(sys.argv[1])
     decks = {path.stem: path.read_text() for path in sorted((ROOT / "input-decks").glob("*.toml"))}
+    models = {path.stem: path.read_text() for path in sorted((ROOT / "models").glob("*.toml"))}
     libsvm = {name: text.encode() for name, text in LIBSVM.items()}
     for target, seeds in {"deck": {**decks, **DECKS}, "idx": with_gzip(IDX), "libsvm": with_gzip(libsvm),
-                          "placement": PLACEMENT,
+                          "placement": PLACEMENT, "search": {**models, **SEARCH},
                           "checkpoint": checkpoints()}.items():
         folder = out / "seeds" / target
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in seeds.items():
             (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
-    (out / "deck.dict").write_text("".join(map(quoted, words())))
+    for target, dictionary in (("deck", words()), ("search", search_words())):
+        (out / f"{target}.dict").write_text("".join(map(quoted, dictionary)))
 
 
 if __name__ == "__main__":

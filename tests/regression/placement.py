@@ -1,6 +1,7 @@
 """partita plan schedule and partita plan place: golden cases of PHAZE, tables, JSON, and what they refuse."""
 
 import json
+import re
 import time
 import tomllib
 
@@ -205,6 +206,33 @@ class Placements(Case):
                 if fast["fixedStrategyTimePerBatch"] is not None:
                     self.assertLessEqual(fast["finalTimePerBatch"], fast["fixedStrategyTimePerBatch"])
 
+    def test_nodes_and_choices(self):
+        """Extensions change what they should: stages say where they are and what they chose, and brute force agrees."""
+        plain, _ = self.answer("place", placement())
+        self.assertEqual(set(plain["stages"][0]), {"nodes", "devicesForStage"})
+        nodes = {"devicesPerNode": 4, "bandwidthInNode": 1000, "bandwidth": 2}
+        choices = {"chooseRecomputation": True, "chooseShardedOptimizer": True, "chooseOffload": True, "hostBandwidth": 50,
+                   "optimizerAlgorithm": "Adam", "maxMemoryPerDevice": 45,
+                   "nodes": {"1": layers()[0]}, "edges": {"1": layers()[1]}}
+        for changes, keys in ((nodes, {"opensNode"}),
+                              (choices, {"activationRecomputation", "shardedOptimizer", "offload"}),
+                              ({**nodes, **choices}, {"opensNode", "activationRecomputation", "shardedOptimizer", "offload"})):
+            with self.subTest(changes):
+                task = placement(**changes, **FIXED)
+                slow, _ = self.answer("place", task, "--brute-force")
+                fast = self.check(task, slow["finalTimePerBatch"])
+                for stage in fast["stages"]:
+                    self.assertEqual(set(stage), {"nodes", "devicesForStage"} | keys)
+                if "opensNode" in keys:
+                    self.assertTrue(fast["stages"][0]["opensNode"])
+                if "offload" in keys:
+                    self.assertTrue(any(stage["offload"] or stage["shardedOptimizer"] for stage in fast["stages"]))
+        one = {"bandwidth": 2}
+        near, far = (self.answer("place", placement(**changes))[0]["finalTimePerBatch"] for changes in (nodes, one))
+        self.assertLess(near, far)
+        text = run("plan", "place", self.write("task.json", json.dumps(placement(**nodes, **choices)))).stdout
+        self.assertRegex(text, r"(shards|offloads) its optimiser")
+
     def test_table_and_file(self):
         task, file = self.write("task.json", json.dumps(placement(**FIXED))), self.folder / "plan.json"
         for ranks in (1, 2):
@@ -272,6 +300,64 @@ class Decks(support.RunTest):
         self.assertIn("no plan fits", self.place("--ranks", "4", "--cluster", cluster(memory=1000), "-o", deck))
         self.assertFalse(deck.exists())
 
+    def test_the_prediction_is_that_of_training(self):
+        cluster = self.write("cluster.toml", "[compute]\nseconds_per_update = 1e-9\n[node]\nranks = 2\n[[link]]\nranks = 2\n"
+                             "bandwidth = 1e10\n[[link]]\nbandwidth = 1e9\nlatency = 1e-5\n")
+        for ranks in ("1", "2", "4"):
+            with self.subTest(ranks=ranks):
+                deck = self.folder / f"plan-{ranks}.toml"
+                plan = json.loads(self.place("--json", "-", "-o", deck, "--ranks", ranks, "--cluster", cluster))
+                result = run("train", deck, f"run/cluster={cluster}", "-n", "--ranks", str(plan["ranks"]))
+                self.assertDone(result)
+                predicted = float(re.search(r"predicted ([0-9.e+-]+) ms per step", result.stdout)[1])
+                self.assertAlmostEqual(predicted, 1e3 * plan["step_s"], delta=1e-3 * predicted)
+
+    def test_layers_that_are_tied_stay_together(self):
+        layers = ('[{ type = "embedding", width = 16 }, { type = "dense", units = 16, repeat = 6 }, '
+                  '{ type = "dense", bias = false, tied = true }]')
+        deck = self.write("tied.toml", f'[run]\nsteps = 2\n[data]\nkind = "grammar"\nsequence = 16\nsamples = 64\n'
+                          f'test_samples = 8\n[network]\nlayers = {layers}\n[training]\nbatch = 32\n')
+        cluster, output = self.write("cluster.toml", "[compute]\nflops = 1e7\n"), self.folder / "plan.toml"
+        result = run("plan", "place", deck, "--ranks", "4", "--cluster", cluster, "-o", output, "--json", "-")
+        self.assertDone(result)
+        plan = json.loads(result.stdout)
+        self.assertEqual((plan["feasible"], plan["cuts"], plan["ranks"]), (True, [], 4))
+        self.assertDone(run("train", output, ranks=4))
+
+    def test_memory_is_saved_where_it_must_be(self):
+        group = '{ type = "block", repeat = 2, layers = [{ type = "dense", units = 256, activation = "relu", repeat = 4 }] }'
+        deck = self.write("deck.toml", f'[run]\nsteps = 1\n[data]\nsamples = 8192\ntest_samples = 8\n[network]\n'
+                          f'layers = [{group}, {{ type = "dense" }}]\n[training]\nbatch = 8192\n[optimiser]\nkind = "adam"\n')
+
+        def place(share, *more):
+            memory = share * whole["memory_bytes"] if share else 0
+            cluster = self.write("cluster.toml", f"[node]\nmemory = {memory}\n")
+            result = run("plan", "place", deck, "--ranks", "1", "--cluster", cluster, "--json", "-", "-o", output, *more)
+            self.assertDone(result)
+            plan = json.loads(result.stdout)
+            if share and plan["feasible"]:
+                self.assertLessEqual(plan["memory_bytes"], memory)
+            return plan
+        output, whole = self.folder / "plan.toml", {}
+        whole = place(0)
+        self.assertEqual((whole["recomputing_stages"], whole["offload"]), ([], False))
+        self.assertNotIn("recompute = true", output.read_text())
+        for share in (0.9 ** i for i in range(1, 30)):  # with less and less memory, more micro-batches come first
+            again = place(share)
+            if again["recomputing_stages"]:
+                break
+            self.assertFalse(again["offload"])
+        self.assertEqual((again["recomputing_stages"], again["offload"]), ([0], False))
+        self.assertIn("recompute = true", output.read_text())
+        self.assertDone(run("train", output))
+        small = ("optimiser/offload_bucket=1024", "training/batch=64")
+        whole = place(0, *small)
+        files = place(0.6, *small)
+        self.assertTrue(files["offload"])
+        self.assertIn('offload = "file"', output.read_text())
+        self.assertDone(run("train", output, "-d", self.folder / "run"))
+        self.assertFalse(place(0.1)["feasible"])
+
     def test_the_micro_batches_of_a_pipeline_stay(self):
         options = ("strategy/kind=pipeline", "strategy/microbatches=16", "--ranks", "2", "--json", "-")
         self.assertEqual(json.loads(self.place(*options))["microbatches"], 16)
@@ -334,6 +420,12 @@ class Refusals(support.RunTest):
                            (placement(maxDevices=1.5), "/maxDevices: must be a whole number"),
                            (placement(bandwidth=0), "/bandwidth: must be a number from 1"),
                            (placement(fixedPP=3), "'fixedTMPC' is missing"),
+                           (placement(devicesPerNode=3), "/devicesPerNode: must divide maxDevices, 8"),
+                           (placement(devicesPerNode=2), "'bandwidthInNode' is missing"),
+                           (placement(devicesPerNode=2, bandwidthInNode=99), "/bandwidthInNode: must be a number from 100"),
+                           (placement(chooseOffload=True), "'hostBandwidth' is missing"),
+                           (placement(chooseOffload=1), "/chooseOffload: must be true or false"),
+                           (placement(chooseRecomputation=True, activationRecomputation=True), "has no effect"),
                            (placement(**apart), "nodes/1: the layers can be cut in more than 40,000 places")):
             with self.subTest(part):
                 self.refused("place", task, part, ranks=2 if "40,000" in part else 1)

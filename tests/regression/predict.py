@@ -92,6 +92,43 @@ class Predictions(support.RunTest):
         depths = [self.predict(deck, f"strategy/head_depth={depth}", *cut)[0]["epoch_compute_s"] for depth in (0, 2)]
         self.assertLess(depths[0], depths[1])
 
+    def test_strategies_with_parts(self):
+        """Time, traffic and memory of the plan that train runs; also three-dimensional ones."""
+        cluster = self.write("cluster.toml", "[compute]\nflops = 1e9\nhalf_size = 0\n")
+        convolutions = ("strategy/cuts=flops", support.IMAGES)
+        joint, pipeline = ("strategy/kind=joint",), ("strategy/kind=pipeline", "strategy/schedule=1f1b", "strategy/microbatches=2")
+        for name, ranks, options, changes in (
+                ("filter", 2, (), (*joint, "strategy/parts=2", "strategy/split=filter")),
+                ("channel", 2, (), (*joint, "strategy/parts=2", "strategy/split=channel")),
+                ("grid", 4, (), (*joint, "strategy/parts=4")),
+                ("spatial", 2, (), (*joint, "strategy/parts=2", "strategy/split=spatial")),
+                ("data+grid", 4, ("--parts", 2), (*joint, "strategy/parts=2")),
+                ("data+spatial", 4, ("--parts", 2), (*joint, "strategy/parts=2", "strategy/split=spatial")),
+                ("pipeline-1f1b", 4, ("--parts", 2, "--stages", 2), (*pipeline, "strategy/stages=2", "strategy/parts=2")),
+                ("pipeline-1f1b", 8, ("--parts", 2, "--stages", 2), (*pipeline, "strategy/stages=2", "strategy/parts=2"))):
+            with self.subTest(name, ranks=ranks):
+                both = (self.deck, *convolutions, *changes, "strategy/replicas=0")
+                row, = self.predict(*both, *options, "--cluster", cluster, "--strategy", name, "--ranks", ranks)
+                self.assertEqual((row["reason"], row["detail"]), ("none", ""))
+                self.assertEqual(row["stages"] * row["replicas"] * row["parts"], ranks)
+                self.assertNotEqual(row["split"], "none")
+                result = run("train", *both, f"run/cluster={cluster}", "-n", "--ranks", ranks)
+                self.assertDone(result)
+                words = re.search(r"# predicted ([0-9.e+-]+) ms per step: .* memory ([0-9.]+) (\w+)", result.stdout)
+                self.assertTrue(math.isclose(float(words[1]), 1e3 * row["step_s"], rel_tol=1e-3), (row, words[0]))
+                memory = float(words[2]) * {"B": 1, "kB": 1e3, "MB": 1e6}[words[3]]
+                self.assertAlmostEqual(row["memory_bytes"] / memory, 1, delta=0.01)
+
+    def test_shipped_clusters(self):
+        steps = {}
+        for name in ("dgx-a100", "dgx-h100"):
+            rows = self.predict(DECKS / "resnet-50.toml", "training/batch=256", "--cluster", CLUSTERS / f"{name}.toml",
+                                "--strategy", "data,grid,data+grid", "--ranks", "8,64")
+            self.assertEqual([row["reason"] for row in rows], 6 * ["none"])
+            steps[name] = [row["step_s"] for row in rows]
+        for a100, h100 in zip(*steps.values()):
+            self.assertLess(h100, a100)
+
     def test_parts_of_the_deck_do_not_count(self):
         of = [self.predict(self.deck, "strategy/kind=joint", f"strategy/parts={parts}", "--strategy",
                            "data,pipeline-1f1b,local-sgd", "--ranks", 2) for parts in (1, 2)]
@@ -185,6 +222,18 @@ class Decks(support.RunTest):
                 result = run("train", best, "run/steps=3", ranks=2)
                 self.assertDone(result)
 
+    def test_layers_are_shared_where_that_is_fastest(self):
+        """A batch of one sample can neither be divided among replicas nor into microbatches."""
+        dense = "network/layers=[{type='dense',units=512,repeat=3,activation='relu'},{type='dense'}]"
+        found, best = self.choose(self.deck, dense, "strategy/cuts=flops", "training/batch=1", "--cluster",
+                                  self.cluster(1e-9), "--ranks", 2)
+        chosen = found["chosen"]
+        self.assertEqual((chosen["strategy"], chosen["split"], chosen["parts"]), ("grid", "grid", 2))
+        self.assertFalse(found["may_change_accuracy"])
+        result = run("train", best, "run/steps=3", "-d", self.folder / "r", ranks=2)
+        self.assertDone(result)
+        self.assertEqual(support.summary_of(self.folder / "r")["grid"]["parts"], 2)
+
     def test_what_is_said(self):
         best = self.folder / "best.toml"
         result = run("plan", "deck", self.deck, "--ranks", 2, "-o", best, ranks=2)
@@ -235,6 +284,8 @@ class Refusals(support.RunTest):
         self.refused(self.deck, "--strategy", "sil-relay", "--mode", "paper", parts=["'sil-relay' needs --mode exact"])
         self.refused(self.deck, "--stages", "2", "--mode", "paper", parts=["--stages needs --mode exact"])
         self.refused(self.deck, "--stages", "0", parts=["--stages"])
+        self.refused(self.deck, "--parts", "2", "--mode", "paper", parts=["--parts needs --mode exact"])
+        self.refused(self.deck, "--parts", "0", parts=["--parts"])
         self.refused(self.deck, "--json", self.deck, parts=["is also an input"])
         self.refused(self.deck, "--json", "/dev/null/nowhere/x", parts=["/dev/null/nowhere"])
         self.refused(self.folder / "none.toml", parts=["none.toml: no such deck"])
@@ -250,6 +301,8 @@ class Refusals(support.RunTest):
                              ("[link]\nranks = 4\n", ":1:2: link: expected the section [[link]], found a table"),
                              ("node = 4\n", ": node: expected a section, found the integer 4"),
                              ("[[message]]\nbytes = 4\nseconds = 0\n", "message[0]/seconds", "out of range"),
+                             ("[[kernel]]\ntype = 'dense'\nforward = 1e9\n", "`backward` is missing"),
+                             ("[[concurrency]]\nranks = 2\nfactor = 0\n", "concurrency[0]/factor", "out of range"),
                              ("[node\n", "not TOML")):
             with self.subTest(text):
                 path = self.write("cluster.toml", text)

@@ -1,12 +1,13 @@
-#include "partita/plan/cost/channel_grid.hpp"
 #include "partita/plan/cost/cost_model.hpp"
 #include "partita/plan/cost/pipeline_events.hpp"
-#include "partita/plan/cost/spatial_split.hpp"
 #include "partita/plan/grid_plan.hpp"
+#include "partita/plan/parts/part_of_stage.hpp"
+#include "partita/plan/parts/part_traffic.hpp"
 #include "partita/plan/strategy_plan.hpp"
 
-#include <chrono>
+#include <algorithm>
 #include <cmath>
+#include <ctime>
 #include <random>
 
 #include "cost_networks.hpp"
@@ -38,7 +39,8 @@ Cluster clusterOf(std::int64_t node_ranks) {
   cluster.node_ranks = node_ranks;
   cluster.seconds_per_update = 1e-10;
   cluster.seconds_per_reduced_byte = 1e-11;
-  cluster.overlap = 0.0; // so that all communication is seen
+  cluster.overlap = 0.0;   // so that all communication is seen
+  cluster.half_size = 0.0; // and times are proportional to FLOPs
   cluster.links.rows = {{4, {1e-6, 2e-11, {}}}, {1 << 20, {5e-6, 1e-10, {}}}};
   return cluster;
 }
@@ -64,7 +66,7 @@ StrategySection scheduled(PipelineSchedule schedule) {
 }
 
 void checkSame(const Prediction& a, const Prediction& b) {
-  INFO(nameOf(a.strategy) << " and " << nameOf(b.strategy) << " on " << a.ranks);
+  INFO(nameOf(a.strategy) << " and " << nameOf(b.strategy) << " on " << a.ranks << a.detail << b.detail);
   REQUIRE(a.hasTimes());
   REQUIRE(b.hasTimes());
   CHECK(a.epoch_compute == Approx(b.epoch_compute).epsilon(1e-12));
@@ -262,95 +264,173 @@ TEST_CASE("Schedules with a larger window hide long messages", "[cost]") {
   CHECK(pipelineSeconds(stages, 32, few) == Approx(one_f_one_b).epsilon(0.1));
 }
 
+namespace {
+
+/// What part 0 of a network sends for its convolutions after the first one, forward and backward.
+std::vector<PartMessage> convolutionMessages(const Network& layers, Split split, int parts) {
+  RunConfig deck;
+  deck.strategy.kind = StrategyKind::joint;
+  deck.strategy.split = split;
+  deck.strategy.parts = parts;
+  const StagePlan whole = makeStage(deck.strategy, layers, 0, static_cast<std::int64_t>(layers.size()), 0, 1);
+  const StagePlan own = partOfStage(whole, deck.strategy, 0);
+  StagePlan chosen = own;
+  chosen.layers.clear();
+  std::vector<const LayerPlan*> convolutions;
+  for (const LayerPlan* leaf : leavesOf(layers))
+    if (leaf->spec.type == "conv2d") convolutions.push_back(leaf);
+  const std::string& first = convolutions.front()->place;
+  for (const LayerPlan* leaf : leavesOf(own.layers)) {
+    const bool of_convolution =
+        std::any_of(convolutions.begin(), convolutions.end(),
+                    [&](const LayerPlan* layer) { return layer->place == leaf->place; });
+    if (of_convolution && leaf->place != first) chosen.layers.push_back(*leaf);
+  }
+  return partMessages(chosen, 0, 1, 4, true);
+}
+
+double bytesOf(const std::vector<PartMessage>& messages) {
+  double sum = 0.0;
+  for (const PartMessage& message : messages) sum += static_cast<double>(message.bytes);
+  return sum;
+}
+
+} // namespace
+
 TEST_CASE("Grids of channels send the published part of the bytes of filter parallelism", "[cost]") {
   struct Published {
-    std::vector<LayerCost> layers;
+    Network layers;
     std::vector<double> parts;
   };
-  const Link link{0.0, 1e-9, {}};
-  for (const Published& published :
-       {Published{layerCosts(vgg16()), {.63, .46, .38, .27, .15}},
-        Published{layerCosts(resnet({3, 4, 6, 3}, true)), {.36, .33, .29, .22, .13}}}) {
+  for (const Published& published : {Published{vgg16(), {.63, .46, .38, .27, .15}},
+                                     Published{resnet({3, 4, 6, 3}, true), {.36, .33, .29, .22, .13}}}) {
     std::size_t which = 0;
-    for (const std::int64_t ranks : {2, 4, 8, 16, 64}) {
-      double filter = 0.0, grid = 0.0;
-      for (std::size_t i = 1; i < published.layers.size(); ++i) {
-        const LayerCost& layer = published.layers[i];
-        if (layer.work != LayerWork::convolution) continue;
-        filter += static_cast<double>(ranks - 1) * (layer.outputs + 2.0 * layer.inputs) * 4 /
-                  static_cast<double>(ranks);
-        const GridExchange best = gridExchange(layer, bestGrid(layer, ranks, 1.0, link), 1.0);
-        grid += 2.0 * (best.gather.count * best.gather.bytes +
-                       best.reduce_scatter.count * best.reduce_scatter.bytes);
-      }
-      INFO(ranks);
+    for (const int parts : {2, 4, 8, 16, 64}) {
+      const double filter = bytesOf(convolutionMessages(published.layers, Split::filter, parts)),
+                   grid = bytesOf(convolutionMessages(published.layers, Split::grid, parts));
+      INFO(parts);
       CHECK(std::abs(grid / filter - published.parts[which++]) < 0.0051);
     }
   }
-  Cluster cluster = clusterOf(4);
-  cluster.links.rows = {{4, {1e-3, 1e-12, {}}}};
-  const CostModel model(taskOf(vgg16(), 1), cluster, CostMode::exact);
-  double messages = 0.0;
-  for (const Exchange& exchange : model.predict(CostStrategy::grid, 4).exchanges)
-    if (exchange.kind != ExchangeKind::gather) messages += exchange.messages;
-  CHECK(messages == 48);
-  messages = 0.0;
-  for (const Exchange& exchange : model.predict(CostStrategy::filter, 4).exchanges)
-    messages += exchange.messages;
-  CHECK(messages == 108 + 3); // and the outputs of the first layer
+  CHECK(convolutionMessages(vgg16(), Split::grid, 4).size() == 48);
+  CHECK(convolutionMessages(vgg16(), Split::filter, 4).size() == 108);
 }
 
-TEST_CASE("Bytes of filter and channel parallelism in exact mode", "[cost]") {
+TEST_CASE("Exact mode sends what the plan of the parts sends", "[cost][parts]") {
   const auto layers =
       planOf("{ type = \"conv2d\", channels = 8, kernel = 3, padding = 1 }, { type = \"max-pool\" }, "
              "{ type = \"conv2d\", channels = 16, kernel = 3, padding = 1 }, { type = \"dense\" }",
              {3, 8, 8}, 10);
   const CostModel model(taskOf(layers, 10), clusterOf(4), CostMode::exact);
-  const double y1 = 8 * 64, x2 = 8 * 16, y2 = 16 * 16;
+  const double y1 = 8 * 64, x2 = 8 * 16, y2 = 16 * 16, y3 = 10, x3 = y2;
   const double batch = 10 * 4; // bytes per item
-  CHECK(bytesSent(model.predict(CostStrategy::filter, 4)) == Approx(batch * 3 / 4 * (y1 + y2 + 2 * x2)));
-  CHECK(bytesSent(model.predict(CostStrategy::channel, 4)) == Approx(batch * 3 / 4 * (2 * y2 + x2)));
-  // Uneven: 16 filters on 3 ranks are 6, 5 and 5, and 8 are 3, 3 and 2.
+  CHECK(bytesSent(model.predict(CostStrategy::filter, 4)) ==
+        Approx(batch * 3 / 4 * (y1 + y2 + 2 * x2 + 2 * x3) +
+               batch * (y3 - 3))); // of its parts, 3, 3, 2, 2, all but the second
+  CHECK(bytesSent(model.predict(CostStrategy::channel, 4)) ==
+        Approx(batch * 3 / 4 * (2 * y2 + x2 + 2 * y3 + x3)));
+  // Uneven: 16 filters on 3 ranks are 6, 5 and 5, and 8 are 3, 3 and 2, 10 are 4, 3 and 3.
   const double uneven = model.predict(CostStrategy::filter, 3).epoch_compute;
   const std::vector<LayerTime>& times = model.times();
-  const double update = times[0].update * 3 / 8 + times[2].update * 6 / 16 + times[3].update;
+  const double update = times[0].update * 3 / 8 + times[2].update * 6 / 16 + times[3].update * 4 / 10;
   CHECK(uneven == Approx(10000 * (10 * (times[0].perSample() * 3 / 8 + times[2].perSample() * 6 / 16 +
-                                        times[3].perSample()) +
+                                        times[3].perSample() * 4 / 10) +
                                   update)));
+  for (const CostStrategy strategy :
+       {CostStrategy::filter, CostStrategy::channel, CostStrategy::grid, CostStrategy::spatial}) {
+    const Prediction found = model.predict(strategy, 4);
+    const ProgramRun run = model.runFor(found);
+    const StagePlan own = partOfStage(run.partition.stages[0], run.config.strategy, 0);
+    const std::vector<PartMessage> sent = partMessages(own, 0, 10, 4, false);
+    double messages = 0.0, bytes = 0.0;
+    for (const Exchange& exchange : found.exchanges) {
+      if (exchange.kind == ExchangeKind::gradients) continue;
+      messages += exchange.messages;
+      bytes += exchange.bytes;
+    }
+    INFO(nameOf(strategy));
+    if (strategy != CostStrategy::spatial) { // where inner parts have more neighbours than the first one
+      CHECK(messages == static_cast<double>(sent.size()));
+      CHECK(bytes == bytesOf(sent));
+    }
+    CHECK(found.memory == run.memory());
+    CHECK(found.epochSeconds() == model.predict(run).epochSeconds()); // a run says the same
+  }
 }
 
-TEST_CASE("Halos of windows", "[cost]") {
-  const auto halo = [](const std::string& keys) {
-    const auto layers = layerCosts(
-        planOf("{ type = \"conv2d\", channels = 4, " + keys + " }, { type = \"dense\" }", {3, 32, 32}, 10));
-    const Halo found = haloOf(*layers[0].windows, 1);
-    return std::vector<std::int64_t>{found.before, found.after};
+TEST_CASE("What parts copy to and from messages takes time", "[cost][parts]") {
+  const auto layers = planOf(
+      "{ type = \"conv2d\", channels = 8, kernel = 3, padding = 1 }, { type = \"dense\" }", {3, 8, 8}, 10);
+  Cluster cluster = clusterOf(4);
+  const auto computing = [&] {
+    return CostModel(taskOf(layers, 10), cluster, CostMode::exact)
+        .predict(CostStrategy::filter, 4)
+        .epoch_compute;
   };
-  using Widths = std::vector<std::int64_t>;
-  CHECK(halo("kernel = 3, padding = 1") == Widths{1, 1});
-  CHECK(halo("kernel = 5, padding = 2") == Widths{2, 2});
-  CHECK(halo("kernel = 3, padding = 2, dilation = 2") == Widths{2, 2});
-  CHECK(halo("kernel = 1") == Widths{0, 0});
-  CHECK(halo("kernel = 2, stride = 2") == Widths{0, 0});
-  CHECK(halo("kernel = 3, padding = 1, stride = 2") == Widths{1, 0});
-  CHECK(halo("kernel = 2, padding = \"same\"") == Widths{0, 1});
-  CHECK(halo("kernel = 3") == Widths{0, 2});
+  const double without = computing();
+  cluster.seconds_per_copied_byte = 1e-9;
+  // Both outputs are gathered, and back the own channels and units of their gradients are taken.
+  CHECK(computing() - without == Approx(10000 * 10 * 4 * (8 * 64 + 2 * 64 + 10 + 3) * 1e-9));
 }
 
-TEST_CASE("Messages of spatial parallelism", "[cost]") {
-  const auto layers = layerCosts(planOf(
-      "{ type = \"conv2d\", channels = 4, kernel = 3, padding = 1 }, { type = \"dense\" }", {3, 12, 20}, 10));
-  const auto bytes = [&](const SpatialSplit& split) {
-    std::vector<double> found;
-    for (const Messages& messages : haloMessages(layers[0], split, 2.0))
-      found.push_back(messages.bytes / 8.0);
-    return found;
+TEST_CASE("Thin products take longer than wide ones", "[cost]") {
+  const auto layers = planOf("{ type = \"dense\", units = 64, repeat = 4 }, { type = \"dense\" }", {64}, 64);
+  Cluster cluster = clusterOf(4);
+  cluster.half_size = 16.0;
+  for (LinkTable::Row& row : cluster.links.rows) row.link = {1e-12, 1e-18, {}};
+  CostTask task = taskOf(layers, 64);
+  const auto seconds = [&](const Cluster& on, std::int64_t microbatches) {
+    return CostModel(task, on, CostMode::exact)
+        .predict(RankChoice{CostStrategy::pipeline_1f1b, {2, 1, 1}, no_split, microbatches})
+        .epoch_compute;
   };
-  CHECK(bytes({1, 1, 1}).empty());
-  CHECK(bytes({1, 2, 1}) == std::vector<double>{3 * 20});         // one neighbour
-  CHECK(bytes({1, 3, 1}) == std::vector<double>{3 * 20, 3 * 20}); // two
-  CHECK(bytes({1, 1, 4}) == std::vector<double>{3 * 12, 3 * 12});
-  CHECK(bytes({1, 3, 4}) == std::vector<double>{3 * 5, 3 * 5, 3 * 6, 3 * 6}); // corners in the second phase
+  const Cluster wide = clusterOf(4);
+  CHECK(seconds(wide, 32) < seconds(wide, 4)); // a shorter pipeline at its ends
+  CHECK(seconds(cluster, 32) > seconds(cluster, 4));
+  const KernelTimes kernels(cluster);
+  const KernelShape shape = kernelShape(layers[0]);
+  const double whole = kernels.of(shape, 64, true).forward, half = kernels.of(shape, 32, true).forward;
+  CHECK(half > 0.5 * whole);
+  CHECK(whole == Approx(64 * 2 * 64 * 64 / 1e12 / (0.8 * 0.8 * 0.8))); // three extents of 64
+}
+
+TEST_CASE("Measured kernels are interpolated, and a measured network scales them", "[cost]") {
+  const auto layers = planOf("{ type = \"dense\", units = 64 }, { type = \"dense\" }", {64}, 64);
+  Cluster cluster = clusterOf(4);
+  cluster.kernels = {{"dense", 8, 64, 64, 1, 1e9, 2e9}, {"dense", 128, 64, 64, 1, 8e9, 9e9}};
+  const KernelTimes kernels(cluster);
+  const KernelShape shape = kernelShape(layers[0]);
+  CHECK(shape.rows == 1.0);
+  CHECK(shape.inputs == 64.0);
+  const double work = shape.forward.total(), back = (shape.weights + shape.input_gradient).total();
+  CHECK(kernels.of(shape, 8, true).forward == Approx(8 * work / 1e9).epsilon(1e-6));
+  CHECK(kernels.of(shape, 128, true).backward == Approx(128 * back / 9e9).epsilon(1e-6));
+  CHECK(kernels.of(shape, 128, false).backward == Approx(128 * shape.weights.total() / 9e9).epsilon(1e-6));
+  const double between = kernels.of(shape, 32, true).forward / (32 * work);
+  CHECK(between > 1 / 8e9);
+  CHECK(between < 1 / 1e9);
+  CostTask task = taskOf(layers, 128, 12800);
+  task.timing.seconds_per_sample = 1e-3;
+  const CostModel model(task, cluster, CostMode::exact);
+  const double update = 100 * (2 * 64 * 65) * 1e-10;
+  CHECK(model.predict(CostStrategy::serial, 1).epoch_compute == Approx(12.8 + update));
+  // Half a batch on each of two ranks is less than twice as fast.
+  CHECK(model.predict(CostStrategy::data, 2).epoch_compute > 1.01 * (6.4 + update));
+}
+
+TEST_CASE("Computing takes longer where more ranks of a node compute", "[cost]") {
+  const auto layers = planOf("{ type = \"dense\", units = 64 }, { type = \"dense\" }", {64}, 64);
+  Cluster cluster = clusterOf(4);
+  const auto computing = [&](int ranks) {
+    return CostModel(taskOf(layers, 64), cluster, CostMode::exact).predict(CostStrategy::data, ranks);
+  };
+  const double four = computing(4).epoch_compute, one = computing(1).epoch_compute;
+  cluster.concurrency = {{1, 1.0}, {2, 1.2}, {4, 2.0}};
+  CHECK(cluster.slowdown(4) == 1.0);
+  CHECK(cluster.slowdown(3) == Approx(0.8));
+  CHECK(cluster.slowdown(8) == 1.0); // a second node
+  CHECK(computing(4).epoch_compute == Approx(four));
+  CHECK(computing(1).epoch_compute == Approx(one / 2.0));
 }
 
 TEST_CASE("What cannot run is refused with its reason", "[cost]") {
@@ -377,17 +457,12 @@ TEST_CASE("What cannot run is refused with its reason", "[cost]") {
   CHECK(reason(r50, CostStrategy::grid, 65) == "more_ranks_than_filters");
   CHECK(reason(vgg_paper, CostStrategy::spatial, 14 * 14) == "none");
   CHECK(reason(vgg_paper, CostStrategy::spatial, 14 * 14 + 1) == "more_ranks_than_places");
-  CHECK(reason(vgg, CostStrategy::spatial, 7 * 7) == "none"); // the last pool is divided too
-  CHECK(reason(vgg, CostStrategy::spatial, 11) == "more_ranks_than_places");
+  CHECK(reason(vgg, CostStrategy::spatial, 14) == "none");
+  CHECK(reason(vgg, CostStrategy::spatial, 224 * 224 + 1) == "more_ranks_than_places");
   const CostModel dense(taskOf(networks().back(), 8), clusterOf(4), CostMode::exact);
   CHECK(reason(dense, CostStrategy::spatial, 2) == "nothing_to_divide");
   CHECK(reason(dense, CostStrategy::filter, 10) == "none");
   CHECK(reason(dense, CostStrategy::filter, 11) == "more_ranks_than_filters");
-  const auto wide = planOf(
-      "{ type = \"conv2d\", channels = 4, kernel = 9, padding = 4 }, { type = \"dense\" }", {1, 12, 12}, 10);
-  const CostModel halos(taskOf(wide, 8), clusterOf(4), CostMode::exact);
-  CHECK(reason(halos, CostStrategy::spatial, 3) == "none");
-  CHECK(reason(halos, CostStrategy::spatial, 5) == "slab_smaller_than_halo");
   Cluster small = clusterOf(4);
   small.memory = 1e9;
   const Prediction large =
@@ -416,16 +491,22 @@ TEST_CASE("Norms over replicas and rings that share cables", "[cost]") {
   CHECK(bytesSent(shared) == bytesSent(local));
 }
 
-TEST_CASE("All strategies on many ranks are predicted in a fraction of a second", "[cost]") {
+TEST_CASE("The prediction of a strategy takes milliseconds", "[cost]") {
+  const std::vector<CostStrategy> six{CostStrategy::data,    CostStrategy::spatial, CostStrategy::filter,
+                                      CostStrategy::channel, CostStrategy::grid,    CostStrategy::pipeline};
   const auto nets = networks();
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start =
+      std::clock(); // of the processor: other programs may run too; with sanitizers ten times as long
+  int predictions = 0;
   for (const auto& layers : nets) {
     const CostModel model(taskOf(layers, 4096), clusterOf(4), CostMode::exact);
     for (int ranks = 1; ranks <= 1024; ranks *= 2)
-      for (const CostStrategy strategy : all_strategies) model.predict(strategy, ranks);
+      for (const CostStrategy strategy : six) {
+        model.predict(strategy, ranks);
+        ++predictions;
+      }
   }
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  CHECK(seconds.count() < 1.0);
+  CHECK(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC < 0.05 * predictions);
 }
 
 } // namespace partita::test::plan_cost_exact

@@ -55,13 +55,21 @@ double secondsOf(const Prediction& prediction, ExchangeKind kind) {
 TEST_CASE("A description of a cluster is written as it is read", "[plan]") {
   Cluster cluster = abci();
   cluster.networks.push_back({"with \"quotes\"", 0.25, 3});
+  cluster.networks.push_back({"known", 0.0, 0, 1234});
+  cluster.workers = {{"known", 1, 2e-4, 5e4}, {"known", 2, 0.0, 1e5}, {"other", 1, 0.0, 7.0}};
   cluster.name += "\n";
   const Cluster read = parseCluster(clusterText(cluster), "cluster.toml");
   CHECK(clusterText(read) == clusterText(parseCluster(clusterText(read), "again.toml")));
   CHECK(read.memory == cluster.memory);
   CHECK(read.contention.leaders == cluster.contention.leaders);
-  CHECK(read.networks.back().deck == "with _quotes_");
-  CHECK(read.networks.back().spatial_layers == 3);
+  CHECK(read.networks[read.networks.size() - 2].deck == "with _quotes_");
+  CHECK(read.networks[read.networks.size() - 2].spatial_layers == 3);
+  REQUIRE(read.worker("known", 0, 1) != nullptr);
+  CHECK(read.worker("known", 0, 1)->overhead == Approx(2e-4));
+  CHECK(read.worker("renamed", 1234, 2)->samples_per_second == Approx(1e5));
+  CHECK(read.worker("other", 1, 1)->samples_per_second == Approx(7.0));
+  CHECK(read.worker("known", 0, 3) == nullptr);
+  CHECK(read.worker("renamed", 99, 1) == nullptr);
   REQUIRE(read.links.rows.size() == cluster.links.rows.size());
   for (const std::int64_t ranks : {2, 60, 100, 1000}) {
     CHECK(read.links.of(ranks).seconds(1e6) == Approx(cluster.links.of(ranks).seconds(1e6)).epsilon(1e-5));

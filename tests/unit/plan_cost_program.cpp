@@ -30,6 +30,7 @@ Cluster clusterOf(double overlap = 0.0) {
   cluster.node_ranks = 4;
   cluster.seconds_per_update = 1e-10;
   cluster.overlap = overlap;
+  cluster.half_size = 0.0; // times are proportional to FLOPs
   return cluster;
 }
 
@@ -233,6 +234,22 @@ TEST_CASE("A run with parts costs what its parts compute and send", "[cost][part
       CHECK(found.epoch_compute > one.epoch_compute / parts - 1e-12);
     }
   }
+}
+
+TEST_CASE("Runs that wait longer than unhidden messages take make messages slower", "[cost]") {
+  Cluster cluster = clusterOf(1.0);
+  const CostModel model = modelOf(deckOf("bucket_kib = 4\n"), cluster);
+  RunEvidence evidence{model.task(), model.task().program->run(4)};
+  const Prediction predicted = model.predict(evidence.run);
+  const Exchange sums = exchangeOf(predicted, ExchangeKind::gradients);
+  REQUIRE(sums.hidden > 0.0);
+  evidence.compute = predicted.busySeconds();
+  evidence.sums = 3.0 * (sums.seconds + sums.hidden);
+  refine(cluster, {evidence});
+  CHECK(cluster.overlap == 0.0);
+  CHECK(exchangeOf(CostModel(model.task(), cluster, CostMode::exact).predict(evidence.run),
+                   ExchangeKind::gradients)
+            .seconds == Approx(evidence.sums));
 }
 
 } // namespace partita::test::plan_cost_program

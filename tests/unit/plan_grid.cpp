@@ -1,4 +1,6 @@
+#include "partita/config/deck.hpp"
 #include "partita/plan/grid_plan.hpp"
+#include "partita/plan/network_plan.hpp"
 
 #include <algorithm>
 
@@ -87,6 +89,27 @@ TEST_CASE("Ranks have a place on each axis, the stage fastest", "[plan]") {
   CHECK(grid.ownsStages(11));
   CHECK_FALSE(grid.ownsStages(12));
   CHECK(dealStages(equalStages(3), 12, 0, 2).replicas == 2);
+}
+
+TEST_CASE("One of the typical parts needs as much memory as any", "[plan]") {
+  CHECK(typicalParts(1) == std::vector<int>{0});
+  CHECK(typicalParts(4) == std::vector<int>{0, 1, 2, 3});
+  CHECK(typicalParts(16) == std::vector<int>{0, 1, 3, 5, 9}); // (1, 1) of 8 x 2, 4 x 4 and 2 x 8 blocks
+  for (const char* split : {"grid", "spatial", "filter"}) {
+    RunConfig config = parseDeck(
+        "[network]\nlayers = [{ type = \"conv2d\", channels = 23, kernel = 5, padding = 2, repeat = 2 }, "
+        "{ type = \"dense\", units = 29 }, { type = \"dense\" }]\n[training]\nbatch = 4\n"
+        "[strategy]\nkind = \"joint\"\nparts = 11\nsplit = \"" +
+            std::string(split) + "\"\n",
+        "deck");
+    const Partition partition = planPartition(config, planNetwork(config.network, {12, 24, 24}, 11), 11);
+    const GridPlan grid = planGrid(config.strategy, partition, 11);
+    std::int64_t most = 0;
+    for (int part = 0; part < 11; ++part)
+      most = std::max(most, partMemory(config, partition, grid, 0, part).total());
+    INFO(split);
+    CHECK(stageMemory(config, partition, grid, 0).total() == most);
+  }
 }
 
 TEST_CASE("Ranks that do not fit are refused", "[plan]") {

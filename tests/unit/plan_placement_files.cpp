@@ -105,6 +105,36 @@ TEST_CASE("Layers are read from JSON", "[plan][placement]") {
   REQUIRE(readPlacementTask(TextFile(fixed).path()).fixed->replicas == 3);
 }
 
+TEST_CASE("Nodes and choices of stages are read from JSON", "[plan][placement]") {
+  const PlacementTask plain = readPlacementTask(TextFile(placement).path());
+  REQUIRE(plain.node_devices == 1);
+  REQUIRE_FALSE(plain.choose.any());
+  const std::string keys = R"({"devicesPerNode": 2, "bandwidthInNode": 1e10, "hostBandwidth": 1e9,
+    "chooseRecomputation": true, "chooseShardedOptimizer": true, "chooseOffload": true,)";
+  const std::string text = with(with(placement, "{", keys), "\"activationRecomputation\": true",
+                                "\"activationRecomputation\": false");
+  const PlacementTask task = readPlacementTask(TextFile(text).path());
+  REQUIRE(task.node_devices == 2);
+  REQUIRE(task.node_bandwidth == 1e10);
+  REQUIRE(task.host_bandwidth == 1e9);
+  REQUIRE(task.choose == StageOptions{true, true, true});
+
+  const auto refused = [&](const std::string& from, const std::string& to) {
+    return refusal(with(text, from, to), readPlacementTask);
+  };
+  REQUIRE(refused("\"devicesPerNode\": 2", "\"devicesPerNode\": 3") ==
+          ": /devicesPerNode: must divide maxDevices, 4");
+  REQUIRE(refused("1e10", "1e9") == ": /bandwidthInNode: must be a number from 4294967296 to 1e+18");
+  REQUIRE(refused("\"bandwidthInNode\": 1e10,", "") == ": 'bandwidthInNode' is missing");
+  REQUIRE(refused("\"hostBandwidth\": 1e9,", "") == ": 'hostBandwidth' is missing");
+  REQUIRE(refused("\"hostBandwidth\": 1e9", "\"hostBandwidth\": -1") ==
+          ": /hostBandwidth: must be a number from 1 to 1e+18");
+  REQUIRE(refused("\"chooseOffload\": true", "\"chooseOffload\": 1") ==
+          ": /chooseOffload: must be true or false, not a number");
+  REQUIRE(refused("\"activationRecomputation\": false", "\"activationRecomputation\": true") ==
+          ": /chooseRecomputation: has no effect where activationRecomputation is true");
+}
+
 TEST_CASE("Mistakes in files of operators are refused with their place", "[plan][placement]") {
   REQUIRE(scheduleRefusal("2.5", "-2.5") == ": /ops/0/latency: must be a number from 0 to 1e+18");
   REQUIRE(scheduleRefusal("2.5", "\"2.5\"") == ": /ops/0/latency: must be a number, not a text");

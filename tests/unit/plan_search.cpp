@@ -2,7 +2,6 @@
 #include "partita/config/user_error.hpp"
 #include "partita/plan/network_plan.hpp"
 #include "partita/plan/placement/bit_set.hpp"
-#include "partita/plan/search/deck_placement.hpp"
 #include "partita/plan/search/network_graph.hpp"
 #include "partita/plan/search/search_spec.hpp"
 #include "partita/plan/search/transformer.hpp"
@@ -11,9 +10,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
-#include <limits>
 #include <map>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <tuple>
@@ -390,55 +387,37 @@ TEST_CASE("A search answers each accelerator alone, and none worse than the expe
   }
 }
 
-TEST_CASE("A deck is placed about as well as any cuts, replicas and micro-batches allow", "[plan][search]") {
-  RunConfig deck = effective(loadDeck(std::string(PARTITA_SOURCE_DIR) + "/input-decks/demo.toml", {}));
-  std::vector<LayerPlan> layers = planNetwork(deck.network, {784}, 47);
-  const auto count = static_cast<std::int64_t>(layers.size());
-  CostTask task;
-  task.layers = layerCosts(layers);
-  task.batch = 96.0;
-  deck.strategy.pipeline.schedule = PipelineSchedule::one_f_one_b;
-  deck.training.batch = 96;
-  task.program = std::make_shared<Program>(deck, layers);
-  for (const double bandwidth : {1e8, 1e9, 1e11}) {
-    for (const std::int64_t ranks : {1, 2, 3, 4}) {
-      INFO(bandwidth << " bytes/s, " << ranks << " ranks");
-      Cluster cluster;
-      cluster.links.rows[0].link = {1e-6, 1.0 / bandwidth, {}};
-      cluster.flops = 1e11;
-      const CostModel model(task, cluster, CostMode::exact);
-      const DeckPlacer placer(model, cluster, 0);
-      const std::optional<DeckPlacement> plan = placer.fastest(ranks);
-      REQUIRE(plan.has_value());
-      REQUIRE(plan->ranks() <= ranks);
-      double best = std::numeric_limits<double>::infinity();
-      for (std::int64_t mask = 0; mask < 1 << (count - 1); ++mask) {
-        DeckPlacement other;
-        for (std::int64_t layer = 1; layer < count; ++layer)
-          if ((mask >> (layer - 1) & 1) != 0) other.cuts.push_back(layer);
-        for (other.replicas = 1; other.ranks() <= ranks; ++other.replicas) {
-          for (const std::int64_t microbatches : {1, 2, 4, 8}) {
-            other.microbatches = microbatches;
-            if (96 % other.replicas != 0) continue;
-            placer.price(other);
-            best = std::min(best, other.step);
-          }
-        }
-      }
-      REQUIRE(plan->step >= best);
-      REQUIRE(plan->step <= 1.03 * best);
-
-      // What fits on no rank is no plan; what needs several ranks uses them.
-      DeckPlacement whole;
-      placer.price(whole);
-      cluster.memory = 0.7 * whole.memory;
-      const std::optional<DeckPlacement> divided = placer.fastest(ranks);
-      REQUIRE(divided.has_value() == (ranks > 1));
-      if (divided) REQUIRE(divided->memory <= cluster.memory);
-      cluster.memory = 1e3;
-      REQUIRE_FALSE(placer.fastest(ranks).has_value());
-    }
+TEST_CASE("Nodes and choices of stages help in a search, and change nothing by default", "[plan][search]") {
+  const std::string model = "[[model]]\nfile = \"a.toml\"\n", few = "[architectures]\nevery = 5000\n";
+  const auto rowsOf = [&](const std::string& lines) {
+    SearchTask task = parseSearchSpec(model + few + lines, "spec").task();
+    task.models = {modelOf(smallModel())};
+    ArchitectureSearch search(task);
+    std::vector<SearchRow> rows;
+    for (std::size_t i = 0; i < task.accelerators.size(); ++i) rows.push_back(search.price(i));
+    return rows;
+  };
+  const std::string search = "[search]\ndevices = 16\nbatch = 64\nadam = true\n",
+                    nodes = "node_devices = 4\nnode_bandwidth = 1e12\nhost_bandwidth = 1e9\n",
+                    tight = "[[case]]\nmemory = 8e6\n",
+                    choose = "choose_recompute = true\nchoose_shard = true\nchoose_offload = true\n";
+  const std::vector<SearchRow> plain = rowsOf(search + tight),
+                               same = rowsOf(search + "node_devices = 1\n" + tight),
+                               near = rowsOf(search + nodes + tight),
+                               chosen = rowsOf(search + nodes + tight + choose);
+  int faster = 0, gained = 0;
+  for (std::size_t i = 0; i < plain.size(); ++i) {
+    INFO("accelerator " << i);
+    REQUIRE(same[i][0].time == plain[i][0].time);
+    REQUIRE(same[i][0].lower_bound == plain[i][0].lower_bound);
+    REQUIRE(chosen[i][0].feasible);
+    if (near[i][0].feasible) REQUIRE(chosen[i][0].time <= near[i][0].time);
+    REQUIRE(chosen[i][0].lower_bound <= chosen[i][0].time);
+    faster += near[i][0].feasible && near[i][0].time < plain[i][0].time ? 1 : 0;
+    gained += !near[i][0].feasible || chosen[i][0].time < near[i][0].time ? 1 : 0;
   }
+  REQUIRE(faster > 0);
+  REQUIRE(gained > 0);
 }
 
 TEST_CASE("A specification chooses accelerators, and the reference is always among them", "[plan][search]") {
@@ -473,6 +452,11 @@ TEST_CASE("A specification chooses accelerators, and the reference is always amo
   REQUIRE(refusal(text("[architectures]\nwidth = 3\n")).find("no accelerator of the space") !=
           std::string::npos);
   REQUIRE(refusal("[[model]]\n").find("`file` is missing") != std::string::npos);
+  REQUIRE(refusal(text("[search]\nnode_devices = 3\n")).find("must divide the 1024 devices") !=
+          std::string::npos);
+  REQUIRE(refusal(text("[search]\nnode_bandwidth = 1e9\n")).find("at least as fast") != std::string::npos);
+  REQUIRE(refusal(text("[[case]]\nrecompute = true\nchoose_recompute = true\n")).find("has no effect") !=
+          std::string::npos);
 }
 
 TEST_CASE("Mistakes in the description of a transformer are all reported", "[plan][search]") {

@@ -126,7 +126,7 @@ TEST_CASE("Of a large matrix of 16 bits only a panel is in float", "[plan]") {
     config.network.layers.back().dense.bias = true;
     const StagePlan stage = partitionOf(config, positions, tokens).stages.front();
     CHECK(stage.mostParameters() == tokens * width + (tied ? positions * width : tokens));
-    CHECK(stage.realCopies() == panel_values + tokens); // the head has more small ones than the embedding
+    CHECK(stage.halfScratch(1) == panel_values + tokens); // the head has more small ones than the embedding
   }
   CHECK(panelRows(10, 2 * panel_values) == 1);
   CHECK(panelRows(10, panel_values / 3) == 3);
@@ -141,7 +141,8 @@ TEST_CASE("With 16 bits and offload a device has four bytes a parameter, and buc
   config.network = gpt(768, 12, 12, true);
   const StagePlan stage = partitionOf(config, 1024, 50257).stages.front(); // 38.6 million belong to one table
   const StageMemory memory = stageMemory(stage, config, StagePlace(), DeviceKind());
-  const std::int64_t model = memory.parameters + memory.gradients + memory.optimiser + 8 * stage.realCopies();
+  const std::int64_t model =
+      memory.parameters + memory.gradients + memory.optimiser + 8 * stage.halfScratch(1);
   CHECK(model <= 4 * stage.storedValues() + 48 * config.optimiser.offload_bucket);
   CHECK(stage.mostParameters() > 3 * config.optimiser.offload_bucket);
   CHECK(memory.offloaded == 12 * stage.storedValues());

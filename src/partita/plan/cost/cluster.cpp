@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <functional>
 
@@ -24,6 +25,30 @@ NetworkTiming Cluster::timing(const std::string& deck, std::int64_t parameters) 
   for (const NetworkTiming& network : networks)
     if (network.parameters > 0 && network.parameters == parameters) return network;
   return {};
+}
+
+const WorkerTiming* Cluster::worker(const std::string& deck, std::int64_t parameters,
+                                    std::int64_t rank) const {
+  const std::string known = timing(deck, parameters).deck;
+  for (const WorkerTiming& one : workers)
+    if (one.rank == rank && one.deck == (known.empty() ? deck : known)) return &one;
+  return nullptr;
+}
+
+double Cluster::slowdown(std::int64_t ranks) const {
+  const auto factor = [this](std::int64_t at) {
+    Concurrency before{1, 1.0};
+    for (const Concurrency& row : concurrency) {
+      if (row.ranks >= at) {
+        const auto whole = static_cast<double>(row.ranks - before.ranks);
+        if (whole <= 0.0) return row.factor;
+        return before.factor + (row.factor - before.factor) * static_cast<double>(at - before.ranks) / whole;
+      }
+      before = row;
+    }
+    return before.factor;
+  };
+  return factor(std::min(ranks, node_ranks)) / factor(node_ranks);
 }
 
 namespace {
@@ -64,6 +89,36 @@ Section describe(NetworkTiming& row) {
   section.add("parameters", &row.parameters, atLeast(0), "parameters", "");
   section.add("seconds_per_sample", &row.seconds_per_sample, atLeast(0), "seconds", "");
   section.add("spatial_layers", &row.spatial_layers, atLeast(0), "layers", "");
+  section.add("batch", &row.batch, atLeast(0), "samples", "");
+  return section;
+}
+
+Section describe(KernelRate& row) {
+  Section section{"kernel", ""};
+  section.add("type", &row.type, "").required = Required::always;
+  section.add("rows", &row.rows, above(0), "rows", "");
+  section.add("inputs", &row.inputs, above(0), "values", "");
+  section.add("outputs", &row.outputs, above(0), "values", "");
+  section.add("window", &row.window, above(0), "places", "");
+  section.add("forward", &row.forward, above(0), "per second", "").required = Required::always;
+  section.add("backward", &row.backward, above(0), "per second", "").required = Required::always;
+  return section;
+}
+
+Section describe(Concurrency& row) {
+  Section section{"concurrency", ""};
+  section.add("ranks", &row.ranks, within(1, most_ranks), "ranks", "").required = Required::always;
+  section.add("factor", &row.factor, above(0), "times as long", "").required = Required::always;
+  return section;
+}
+
+Section describe(WorkerTiming& row) {
+  Section section{"worker", ""};
+  section.add("deck", &row.deck, "").required = Required::always;
+  section.add("rank", &row.rank, within(0, most_ranks), "", "").required = Required::always;
+  section.add("overhead", &row.overhead, atLeast(0), "seconds", "");
+  section.add("samples_per_second", &row.samples_per_second, above(0), "samples per second", "").required =
+      Required::always;
   return section;
 }
 
@@ -77,6 +132,8 @@ std::vector<Section> describe(Cluster& cluster) {
   compute.add("flops", &cluster.flops, above(0), "per second and rank", "");
   compute.add("seconds_per_update", &cluster.seconds_per_update, atLeast(0), "seconds per parameter", "");
   compute.add("seconds_per_reduced_byte", &cluster.seconds_per_reduced_byte, atLeast(0), "seconds", "");
+  compute.add("seconds_per_copied_byte", &cluster.seconds_per_copied_byte, atLeast(0), "seconds", "");
+  compute.add("half_size", &cluster.half_size, atLeast(0), "rows or values", "");
   compute.add("overlap", &cluster.overlap, within(0, 1), "of the time of messages", "");
   Contention& phi = cluster.contention;
   for (const auto& [key, field] :
@@ -99,6 +156,8 @@ class ClusterReader {
     if (!_links.empty()) _cluster.links = tableOf(_links);
     if (!_messages.empty()) _cluster.links = measuredTable();
     _cluster.staged = tableOf(_staged);
+    std::stable_sort(_cluster.concurrency.begin(), _cluster.concurrency.end(),
+                     [](const auto& a, const auto& b) { return a.ranks < b.ranks; });
     return _cluster;
   }
 
@@ -108,7 +167,11 @@ class ClusterReader {
     if (node.key == "staged_link") return _reader.readRows(node, _staged, describe);
     if (node.key == "message") return _reader.readRows(node, _messages, describe);
     if (node.key == "network") return _reader.readRows(node, _cluster.networks, describe);
-    std::vector<std::string> names{"link", "staged_link", "message", "network"};
+    if (node.key == "worker") return _reader.readRows(node, _cluster.workers, describe);
+    if (node.key == "kernel") return _reader.readRows(node, _cluster.kernels, describe);
+    if (node.key == "concurrency") return _reader.readRows(node, _cluster.concurrency, describe);
+    std::vector<std::string> names{"link",   "staged_link", "message",    "network",
+                                   "worker", "kernel",      "concurrency"};
     for (const Section& section : describe(_cluster)) {
       if (section.name == node.key) return _reader.readKeys(node, section, section.name);
       names.push_back(section.name);
@@ -170,7 +233,7 @@ std::string linkText(const char* section, const LinkTable& table) {
       text += std::string("\n[[") + section + "]]\n" + ranks + "latency = " + numberText(row.link.latency) +
               "\nbandwidth = " + numberText(1.0 / row.link.seconds_per_byte) + "\n";
     for (const Link::Point& point : row.link.measured)
-      text += "\n[[message]]\n" + ranks + "bytes = " + numberText(point.bytes) +
+      text += "\n[[message]]\n" + ranks + "bytes = " + std::to_string(std::llround(point.bytes)) +
               "\nseconds = " + numberText(point.seconds) + "\n";
   }
   return text;
@@ -181,6 +244,16 @@ std::string quotedText(const std::string& text) {
   std::string quoted = "\"";
   for (const char c : text) quoted += c == '"' || c == '\\' || static_cast<unsigned char>(c) < ' ' ? '_' : c;
   return quoted + "\"";
+}
+
+std::string kernelText(const std::vector<KernelRate>& kernels) {
+  std::string text;
+  for (const KernelRate& kernel : kernels)
+    text += "\n[[kernel]]\ntype = " + quotedText(kernel.type) + "\nrows = " + numberText(kernel.rows) +
+            "\ninputs = " + numberText(kernel.inputs) + "\noutputs = " + numberText(kernel.outputs) +
+            "\nwindow = " + numberText(kernel.window) + "\nforward = " + numberText(kernel.forward) +
+            "\nbackward = " + numberText(kernel.backward) + "\n";
+  return text;
 }
 
 } // namespace
@@ -194,7 +267,8 @@ std::string clusterText(const Cluster& cluster) {
       "\n\n[compute]\nflops = " + numberText(cluster.flops) +
       "\nseconds_per_update = " + numberText(cluster.seconds_per_update) +
       "\nseconds_per_reduced_byte = " + numberText(cluster.seconds_per_reduced_byte) +
-      "\noverlap = " + numberText(cluster.overlap) +
+      "\nseconds_per_copied_byte = " + numberText(cluster.seconds_per_copied_byte) +
+      "\nhalf_size = " + numberText(cluster.half_size) + "\noverlap = " + numberText(cluster.overlap) +
       "\n\n[contention]\ndata_filter_inside = " + numberText(phi.data_filter_inside) +
       "\ndata_filter = " + numberText(phi.data_filter) + "\nhalo = " + numberText(phi.halo) +
       "\ngather = " + numberText(phi.gather) + "\nleaders = " + numberText(phi.leaders) + "\n";
@@ -202,8 +276,17 @@ std::string clusterText(const Cluster& cluster) {
     text += "\n[[network]]\ndeck = " + quotedText(network.deck) +
             "\nparameters = " + std::to_string(network.parameters) +
             "\nseconds_per_sample = " + numberText(network.seconds_per_sample) +
-            "\nspatial_layers = " + std::to_string(network.spatial_layers) + "\n";
-  return text + linkText("link", cluster.links) + linkText("staged_link", cluster.staged);
+            "\nspatial_layers = " + std::to_string(network.spatial_layers) +
+            "\nbatch = " + std::to_string(network.batch) + "\n";
+  for (const WorkerTiming& worker : cluster.workers)
+    text += "\n[[worker]]\ndeck = " + quotedText(worker.deck) + "\nrank = " + std::to_string(worker.rank) +
+            "\noverhead = " + numberText(worker.overhead) +
+            "\nsamples_per_second = " + numberText(worker.samples_per_second) + "\n";
+  for (const Concurrency& row : cluster.concurrency)
+    text += "\n[[concurrency]]\nranks = " + std::to_string(row.ranks) +
+            "\nfactor = " + numberText(row.factor) + "\n";
+  return text + kernelText(cluster.kernels) + linkText("link", cluster.links) +
+         linkText("staged_link", cluster.staged);
 }
 
 Cluster parseCluster(const std::string& text, const std::string& name) {

@@ -36,6 +36,30 @@ struct NetworkTiming {
   double seconds_per_sample = 0;   ///< of a training step on one rank; 0: from the rate of the rank
   std::int64_t spatial_layers = 0; ///< spatial: convolutions that are split; 0: all
   std::int64_t parameters = 0;     ///< of the network, by which it is found under another name; 0: unknown
+  std::int64_t batch = 0;          ///< samples of that step; 0: as many as the deck that is asked about has
+};
+
+/// A measured kernel: the forward and the backward pass of a type of layer, with the shape of KernelShape.
+/// Rates are work per second as Effort counts it: FLOPs, and so many for each value that is moved.
+struct KernelRate {
+  std::string type;
+  double rows = 1.0, inputs = 1.0, outputs = 1.0, window = 1.0; ///< rows of all samples of the pass
+  double forward = 0.0, backward = 0.0;
+};
+
+/// How much longer computing takes with so many ranks of a node at work than with one.
+struct Concurrency {
+  std::int64_t ranks = 1;
+  double factor = 1.0;
+};
+
+/// What is known about one network on one rank that works at its own pace: n samples take overhead + n /
+/// samples_per_second.
+struct WorkerTiming {
+  std::string deck;      ///< as NetworkTiming::deck
+  std::int64_t rank = 0; ///< of the run
+  double overhead = 0.0; ///< seconds per batch
+  double samples_per_second = 1.0;
 };
 
 /// A cluster as the cost model sees it. Defaults are those of no machine in particular.
@@ -48,15 +72,24 @@ struct Cluster {
   double flops = 1e12;          ///< per second and rank
   double seconds_per_update = 0.0;       ///< of one parameter
   double seconds_per_reduced_byte = 0.0; ///< of the additions in a sum over ranks
-  double overlap = 1.0; ///< the part of the time of messages in flight that computing can hide
+  double seconds_per_copied_byte = 0.0;  ///< of copies to and from the messages of parts
+  double half_size = 16.0; ///< rows, inputs or outputs of a product at which it has half of its rate
+  double overlap = 1.0;    ///< the part of the time of messages in flight that computing can hide
   LinkTable links{{{0, {2e-6, 1e-10, {}}}}, true};
   LinkTable staged{}; ///< of halos and gathers, where these take another path; no rows: as the others
   Contention contention{};
   std::vector<NetworkTiming> networks{};
+  std::vector<WorkerTiming> workers{};
+  std::vector<KernelRate> kernels{};
+  std::vector<Concurrency> concurrency{}; ///< sorted by ranks; measured times are those with a whole node
 
+  /// How long computing takes with so many of the ranks at work, relative to all ranks of a node.
+  double slowdown(std::int64_t ranks) const;
   const LinkTable& layerLinks() const { return staged.rows.empty() ? links : staged; }
   /// What is known about a deck, or about another one with as many parameters; zeros if there is neither.
   NetworkTiming timing(const std::string& deck, std::int64_t parameters) const;
+  /// The same of one rank; null if nothing is known.
+  const WorkerTiming* worker(const std::string& deck, std::int64_t parameters, std::int64_t rank) const;
 };
 
 /// The description as a file that `parseCluster` reads, with numbers of six digits.

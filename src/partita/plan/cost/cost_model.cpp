@@ -5,6 +5,7 @@
 #include "partita/plan/network_plan.hpp"
 #include "partita/plan/strategies/cost_strategy.hpp"
 
+#include <cmath>
 #include <limits>
 
 namespace partita {
@@ -21,24 +22,6 @@ std::vector<LayerTime> paperTimes(const CostTask& task, const Cluster& cluster) 
   for (const LayerCost& layer : task.layers) {
     const double seconds = layer.authors_flops * rate;
     times.push_back({seconds / 3.0, seconds * 2.0 / 3.0, layer.weights * cluster.seconds_per_update});
-  }
-  return times;
-}
-
-std::vector<LayerTime> exactTimes(const CostTask& task, const Cluster& cluster) {
-  std::vector<LayerTime> times;
-  double flops = 0.0;
-  for (std::size_t i = 0; i < task.layers.size(); ++i) {
-    const LayerCost& layer = task.layers[i];
-    const double backward = backwardFlops(task.layers, i);
-    flops += layer.forward_flops + backward;
-    times.push_back({layer.forward_flops, backward, layer.parameters() * cluster.seconds_per_update});
-  }
-  const double measured = task.timing.seconds_per_sample;
-  const double rate = measured > 0.0 && flops > 0.0 ? measured / flops : 1.0 / cluster.flops;
-  for (LayerTime& time : times) {
-    time.forward *= rate;
-    time.backward *= rate;
   }
   return times;
 }
@@ -82,9 +65,36 @@ CostTask costTask(const RunConfig& deck, const Shape& shape, std::int64_t classe
 }
 
 CostModel::CostModel(CostTask task, Cluster cluster, CostMode mode, PaperForm form)
-    : _task(std::move(task)), _cluster(std::move(cluster)), _mode(mode), _form(form) {
+    : _task(std::move(task)), _cluster(std::move(cluster)), _mode(mode), _form(form), _kernels(_cluster) {
   if (mode == CostMode::paper) _task.layers = paperRows(_task.layers);
-  _times = mode == CostMode::paper ? paperTimes(_task, _cluster) : exactTimes(_task, _cluster);
+  _times = mode == CostMode::paper ? paperTimes(_task, _cluster) : exactTimes();
+}
+
+CostTerms CostModel::terms() const {
+  return {_task, _cluster, _times, _kernels};
+}
+
+/// Of the kernels. If the time of the whole network is known, with the samples of that measurement, all are
+/// scaled to agree with it.
+std::vector<LayerTime> CostModel::exactTimes() {
+  const double measured = _task.timing.seconds_per_sample,
+               samples = _task.timing.batch > 0 ? asReal(_task.timing.batch) : _task.batch;
+  std::vector<LayerTime> times;
+  double seconds = 0.0;
+  for (std::size_t i = 0; i < _task.layers.size(); ++i) {
+    const LayerCost& layer = _task.layers[i];
+    const PassTime pass = _kernels.of(layer.kernel, samples, i > firstTrained(_task.layers));
+    times.push_back(
+        {pass.forward / samples, pass.backward / samples, layer.parameters() * _cluster.seconds_per_update});
+    seconds += times.back().perSample();
+  }
+  if (measured <= 0.0 || seconds <= 0.0) return times;
+  _kernels.scale(measured / seconds);
+  for (LayerTime& time : times) {
+    time.forward *= measured / seconds;
+    time.backward *= measured / seconds;
+  }
+  return times;
 }
 
 bool CostModel::has(CostStrategy strategy) const {
@@ -118,49 +128,56 @@ Obstacle gridObstacle(const CostTask& task, const Prediction& prediction) {
 } // namespace
 
 Prediction CostModel::predict(CostStrategy strategy, std::int64_t ranks) const {
-  const CostTerms terms{_task, _cluster, _times};
-  Prediction prediction = startPrediction(terms, strategy, ranks);
-  Obstacle obstacle = gridObstacle(_task, prediction);
-  if (obstacle == Obstacle::none)
-    obstacle = _mode == CostMode::paper ? paperObstacle(terms, prediction) : exactObstacle(terms, prediction);
-  if (obstacle != Obstacle::none) {
-    refuse(prediction, obstacle);
-    return prediction;
-  }
-  if (_mode == CostMode::paper)
-    predictPaper(terms, _form, prediction);
-  else if (isOwn(strategy))
-    predictOwn(prediction);
-  else
-    predictExact(terms, prediction);
-  checkMemory(prediction);
+  Prediction prediction = startPrediction(terms(), strategy, ranks);
+  if (isPipeline(strategy)) prediction.microbatches = segmentsOf(_task, prediction.grid.stages);
+  fill(prediction);
   return prediction;
 }
 
-void CostModel::predictOwn(Prediction& prediction) const {
-  if (isPipeline(prediction.strategy)) prediction.microbatches = segmentsOf(_task, prediction.grid.stages);
+Prediction CostModel::predict(const RankChoice& choice) const {
+  const RankGrid& grid = choice.grid;
+  Prediction prediction = startPrediction(terms(), choice.strategy, grid.stages * grid.replicas * grid.parts);
+  prediction.grid = grid;
+  prediction.split = choice.split;
+  prediction.microbatches = choice.microbatches;
+  fill(prediction);
+  return prediction;
+}
+
+void CostModel::fill(Prediction& prediction) const {
+  Obstacle obstacle = gridObstacle(_task, prediction);
+  if (obstacle == Obstacle::none && _mode == CostMode::paper) obstacle = paperObstacle(terms(), prediction);
+  if (obstacle != Obstacle::none) return refuse(prediction, obstacle);
+  if (_mode == CostMode::paper)
+    predictPaper(terms(), _form, prediction);
+  else
+    predictPlan(prediction);
+  checkMemory(prediction);
+}
+
+void CostModel::predictPlan(Prediction& prediction) const {
   try {
-    predictRun({_task, _cluster, _times}, runFor(prediction), prediction);
+    predictRun(terms(), runFor(prediction), prediction);
   } catch (const UserError& error) {
-    refuse(prediction, Obstacle::refused_by_train, error.what());
+    refuse(prediction, partsObstacle(_task, prediction), error.what());
   }
 }
 
 ProgramRun CostModel::runFor(const Prediction& prediction) const {
-  const StrategySection& deck = _task.program->deck().strategy;
-  return _task.program->run(sectionFor(prediction.strategy, deck, prediction.grid, prediction.microbatches),
-                            prediction.ranks);
+  return _task.program->run(sectionFor(prediction.choice(), _task.program->deck().strategy), prediction.ranks,
+                            std::llround(prediction.batch));
 }
 
 Prediction CostModel::predict(const ProgramRun& run) const {
-  const CostStrategy strategy = costStrategy(run.config.strategy);
   const std::int64_t ranks = run.grid.size();
-  if (!isOwn(strategy) && run.grid.parts == 1)
-    return predict(ranks > 1 ? CostStrategy::data : CostStrategy::serial, ranks);
-  const CostTerms terms{_task, _cluster, _times};
-  Prediction prediction = startPrediction(terms, strategy, ranks);
+  StrategySection section = run.config.strategy;
+  section.replicas = run.grid.replicas; // the deck may leave them open
+  CostStrategy strategy = costStrategy(section);
+  if (strategy == CostStrategy::data && ranks == 1) strategy = CostStrategy::serial;
+  Prediction prediction = startPrediction(terms(), strategy, ranks);
   prediction.grid = {run.grid.groups, run.grid.replicas, run.grid.parts};
-  (run.grid.parts > 1 ? predictParts : predictRun)(terms, run, prediction);
+  prediction.split = run.grid.parts > 1 ? nameOf(run.config.strategy.split) : no_split;
+  predictRun(terms(), run, prediction);
   checkMemory(prediction);
   return prediction;
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "partita/plan/cost/cluster.hpp"
+#include "partita/plan/cost/kernel_times.hpp"
 #include "partita/plan/cost/layer_cost.hpp"
 #include "partita/plan/cost/prediction.hpp"
 #include "partita/plan/cost/program.hpp"
@@ -18,6 +18,8 @@ struct CostTask {
   bool batch_per_replica = false;
   std::int64_t segments = 0; ///< microbatches of a pipeline: S; 0: as many as there are stages
   std::int64_t stages = 0;   ///< of pipelines and of `sil`, the rest are replicas; 0: one per rank
+  /// Ranks that share a layer, of pipelines and of hybrid strategies; 0: none, and the ranks of a node.
+  std::int64_t parts = 0;
   std::shared_ptr<const Program> program{}; ///< for exact mode
 };
 
@@ -45,6 +47,8 @@ struct PaperForm {
   bool counts_tail = false;
 };
 
+struct CostTerms;
+
 /// The cost model of ParaDL (Kahira, Nguyen et al., HPDC 2021, arXiv 2104.09075) for one network, cluster and
 /// mode.
 class CostModel {
@@ -55,22 +59,28 @@ class CostModel {
   bool has(CostStrategy strategy) const;
   /// Cost of a strategy that the mode has.
   Prediction predict(CostStrategy strategy, std::int64_t ranks) const;
+  /// The same on a grid of one's own choice.
+  Prediction predict(const RankChoice& choice) const;
   /// Exact mode: cost of a plan of this program.
   Prediction predict(const ProgramRun& run) const;
-  /// The plan whose cost `predict` gives for `serial`, `data` and the strategies of this program.
+  /// The plan whose cost exact mode gives. Throws UserError if `train` would refuse it.
   ProgramRun runFor(const Prediction& prediction) const;
 
   const CostTask& task() const { return _task; }
   const std::vector<LayerTime>& times() const { return _times; } ///< one per row of the task
 
  private:
-  void predictOwn(Prediction& prediction) const;
+  void fill(Prediction& prediction) const;
+  void predictPlan(Prediction& prediction) const;
+  CostTerms terms() const;
+  std::vector<LayerTime> exactTimes();
   void checkMemory(Prediction& prediction) const;
 
   CostTask _task;
   Cluster _cluster;
   CostMode _mode;
   PaperForm _form;
+  KernelTimes _kernels;
   std::vector<LayerTime> _times;
 };
 

@@ -20,15 +20,19 @@ bool dividesLayers(CostStrategy strategy) {
   return strategy != CostStrategy::serial && strategy != CostStrategy::data && !isOwn(strategy);
 }
 
-/// `stages`: those of strategies that cut the network; 0: one per rank.
-RankGrid gridOf(CostStrategy strategy, std::int64_t ranks, std::int64_t node_ranks, std::int64_t stages) {
+/// The grid of a strategy that cuts the network and shares layers as the task says.
+RankGrid stagedGrid(const CostTask& task, CostStrategy strategy, std::int64_t ranks) {
   RankGrid grid;
-  const std::int64_t inside = std::min(ranks, node_ranks);
-  if (isOwn(strategy) && strategy != CostStrategy::local_sgd) {
-    grid.stages = stages > 0 ? stages : ranks;
-    grid.replicas = std::max<std::int64_t>(1, ranks / grid.stages);
-    return grid;
-  }
+  grid.parts = isPipeline(strategy) ? std::max<std::int64_t>(1, task.parts) : 1;
+  grid.stages = task.stages > 0 ? task.stages : std::max<std::int64_t>(1, ranks / grid.parts);
+  grid.replicas = std::max<std::int64_t>(1, ranks / (grid.stages * grid.parts));
+  return grid;
+}
+
+RankGrid gridOf(const CostTask& task, CostStrategy strategy, std::int64_t ranks, std::int64_t node_ranks) {
+  if (isOwn(strategy) && strategy != CostStrategy::local_sgd) return stagedGrid(task, strategy, ranks);
+  RankGrid grid;
+  const std::int64_t inside = std::min(ranks, task.parts > 0 ? task.parts : node_ranks);
   switch (strategy) {
   case CostStrategy::serial:
     break;
@@ -79,7 +83,9 @@ Prediction startPrediction(const CostTerms& terms, CostStrategy strategy, std::i
   prediction.strategy = strategy;
   prediction.split = splitOf(strategy);
   prediction.ranks = ranks;
-  prediction.grid = gridOf(strategy, ranks, terms.cluster.node_ranks, terms.task.stages);
+  prediction.grid = gridOf(terms.task, strategy, ranks, terms.cluster.node_ranks);
+  if (isOwn(strategy) && prediction.grid.parts > 1)
+    prediction.split = nameOf(terms.task.program->deck().strategy.split);
   const auto replicas = static_cast<double>(prediction.grid.replicas);
   prediction.batch = terms.task.batch * (terms.task.batch_per_replica ? replicas : 1.0);
   prediction.steps = std::ceil(terms.task.samples / prediction.batch);
@@ -157,6 +163,45 @@ std::vector<std::int64_t> stagesOfRows(const CostTerms& terms, std::int64_t stag
   for (const LayerCost& row : rows)
     stage_of.push_back(std::upper_bound(cuts.begin(), cuts.end(), row.index) - cuts.begin());
   return stage_of;
+}
+
+namespace {
+
+bool hasWindows(const LayerCost& layer) {
+  return layer.windows && (layer.work == LayerWork::convolution || layer.work == LayerWork::pooling);
+}
+
+/// Are there rows with windows, and enough places along an axis for all parts?
+Obstacle placesObstacle(const std::vector<LayerCost>& layers, std::int64_t parts) {
+  bool windows = false, enough = false;
+  for (const LayerCost& layer : layers) {
+    windows = windows || hasWindows(layer);
+    for (std::size_t axis = 1; hasWindows(layer) && axis < layer.in.size(); ++axis)
+      enough = enough || (layer.in[axis] >= parts && layer.out[axis] >= parts);
+  }
+  if (!windows) return Obstacle::nothing_to_divide;
+  return enough ? Obstacle::slab_smaller_than_halo : Obstacle::more_ranks_than_places;
+}
+
+} // namespace
+
+Obstacle partsObstacle(const CostTask& task, const Prediction& prediction) {
+  const std::int64_t parts = prediction.grid.parts;
+  if (parts == 1) return Obstacle::refused_by_train;
+  if (prediction.split == nameOf(Split::spatial)) return placesObstacle(task.layers, parts);
+  const bool output = prediction.split != nameOf(Split::channel),
+             input = prediction.split != nameOf(Split::filter);
+  bool weights = false;
+  const std::size_t first = firstTrained(task.layers);
+  for (std::size_t i = 0; i < task.layers.size(); ++i) {
+    const LayerCost& layer = task.layers[i];
+    if (layer.work != LayerWork::convolution && layer.work != LayerWork::product) continue;
+    weights = true;
+    const auto wanted = asReal(parts);
+    if (output && wanted > layer.filters()) return Obstacle::more_ranks_than_filters;
+    if (input && i != first && wanted > layer.channels()) return Obstacle::more_ranks_than_channels;
+  }
+  return weights ? Obstacle::refused_by_train : Obstacle::nothing_to_divide;
 }
 
 std::int64_t segmentsOf(const CostTask& task, std::int64_t stages) {

@@ -9,6 +9,7 @@ struct CostTerms {
   const CostTask& task;
   const Cluster& cluster;
   const std::vector<LayerTime>& times; ///< one per row of the task
+  const KernelTimes& kernels;          ///< exact mode
 };
 
 /// The rows that a division of channels divides: convolutions, or in a network without any, the fully
@@ -49,15 +50,13 @@ std::vector<std::int64_t> stagesOfRows(const CostTerms& terms, std::int64_t stag
 /// Number of microbatches of a pipeline of so many stages.
 std::int64_t segmentsOf(const CostTask& task, std::int64_t stages);
 
-/// Fill in times, exchanges and memory. The obstacles are checked before.
+/// Fill in times, exchanges and memory by the equations of the paper. The obstacles are checked before.
 void predictPaper(const CostTerms& terms, const PaperForm& form, Prediction& prediction);
-void predictExact(const CostTerms& terms, Prediction& prediction);
-/// The same for a plan of this program.
-void predictRun(const CostTerms& terms, const ProgramRun& run, Prediction& prediction);
-/// The same for one whose ranks share the layers of a network that is not cut.
-void predictParts(const CostTerms& terms, const ProgramRun& run, Prediction& prediction);
-/// The obstacle of a strategy in each mode, apart from memory.
+/// The obstacle of a strategy in paper mode, apart from memory.
 Obstacle paperObstacle(const CostTerms& terms, const Prediction& prediction);
-Obstacle exactObstacle(const CostTerms& terms, const Prediction& prediction);
+/// Fills in the same for a plan of this program: exact mode.
+void predictRun(const CostTerms& terms, const ProgramRun& run, Prediction& prediction);
+/// Why this program cannot divide the layers of a network like this, which it has refused to do.
+Obstacle partsObstacle(const CostTask& task, const Prediction& prediction);
 
 } // namespace partita

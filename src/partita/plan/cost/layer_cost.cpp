@@ -55,6 +55,7 @@ LayerCost leafCost(const LayerPlan& plan, bool in_shortcut) {
   cost.weight_flops = plan.weightFlops();
   cost.input_flops = plan.inputFlops();
   cost.macs = cost.forward_flops / 2.0;
+  cost.kernel = kernelShape(plan);
   cost.synchronised = rules.acrossReplicas(plan);
   cost.of_pass = !plan.statisticsShapes().empty() && !cost.synchronised;
   const bool changes_shape = rules.outputValues() == OutputValues::rearranged;

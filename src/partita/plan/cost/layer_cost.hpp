@@ -1,5 +1,6 @@
 #pragma once
 
+#include "partita/plan/cost/kernel_shape.hpp"
 #include "partita/plan/layer_rules.hpp"
 
 #include <vector>
@@ -29,6 +30,7 @@ struct LayerCost {
   double authors_flops = 0.0;         ///< ParaDL's estimate for a training step: 2 f + |w|
   double activation_flops = 0.0;      ///< the same of its activation
   double forward_flops = 0.0, weight_flops = 0.0, input_flops = 0.0; ///< as in LayerPlan
+  KernelShape kernel{};                                              ///< of a layer; not of a sum
   bool synchronised = false; ///< computes its statistics over the batch of all replicas
   bool of_pass = false;      ///< computes them over the samples of a pass
 

@@ -55,7 +55,7 @@ template <>
 const std::vector<std::string>& namesOf<ExchangeKind>() {
   static const std::vector<std::string> names{"gradients",      "all_gather", "all_reduce",
                                               "reduce_scatter", "halo",       "gather",
-                                              "stage",          "batch_norm", "parameters"};
+                                              "stage",          "norm",       "parameters"};
   return names;
 }
 
@@ -90,7 +90,7 @@ void Prediction::add(ExchangeKind kind, const Messages& messages, const Link& li
   add({kind, messages.count, messages.count * messages.bytes, link.seconds(messages, flows) + additions});
 }
 
-void Prediction::add(const Exchange& exchange) {
+void addExchange(std::vector<Exchange>& exchanges, const Exchange& exchange) {
   if (exchange.messages == 0.0) return;
   auto found = std::find_if(exchanges.begin(), exchanges.end(),
                             [&](const Exchange& other) { return other.kind >= exchange.kind; });

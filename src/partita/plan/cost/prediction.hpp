@@ -68,7 +68,7 @@ enum class ExchangeKind {
   halo,
   gather,
   stage,
-  batch_norm,
+  norm,
   parameters
 };
 
@@ -87,6 +87,17 @@ struct RankGrid {
   std::int64_t parts = 1; ///< ranks that share each layer of a stage
 };
 
+/// The name of a division of layers where nothing is divided.
+constexpr const char* no_split = "none";
+
+/// A strategy on a grid of ranks.
+struct RankChoice {
+  CostStrategy strategy = CostStrategy::serial;
+  RankGrid grid{};
+  std::string split = no_split;  ///< what parts share of a layer
+  std::int64_t microbatches = 1; ///< of a pipeline
+};
+
 /// Messages of one kind in a training step.
 struct Exchange {
   ExchangeKind kind = ExchangeKind::gradients;
@@ -97,10 +108,13 @@ struct Exchange {
   Exchange& operator+=(const Exchange& other); ///< of the same kind
 };
 
+/// Adds messages to those of the same kind. The list is in the order of the kinds.
+void addExchange(std::vector<Exchange>& exchanges, const Exchange& exchange);
+
 /// What a strategy costs on so many ranks. Times are NaN where it cannot run at all.
 struct Prediction {
   CostStrategy strategy = CostStrategy::serial;
-  std::string split = "none"; ///< what parts share of a layer: none, filter, channel, grid, spatial
+  std::string split = no_split; ///< what parts share of a layer: none, filter, channel, grid, spatial
   std::int64_t ranks = 1;
   RankGrid grid;
   Obstacle obstacle = Obstacle::none;
@@ -128,7 +142,9 @@ struct Prediction {
   void add(ExchangeKind kind, const Messages& messages, const Link& link, double flows = 1.0,
            double additions = 0.0);
   /// The same for messages whose time is known.
-  void add(const Exchange& exchange);
+  void add(const Exchange& exchange) { addExchange(exchanges, exchange); }
+
+  RankChoice choice() const { return {strategy, grid, split, microbatches}; }
 };
 
 } // namespace partita

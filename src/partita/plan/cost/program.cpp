@@ -1,5 +1,7 @@
 #include "partita/plan/cost/program.hpp"
 
+#include "partita/config/validate.hpp"
+#include "partita/plan/run_length.hpp"
 #include "partita/plan/strategy_plan.hpp"
 
 #include <algorithm>
@@ -8,45 +10,42 @@ namespace partita {
 
 namespace {
 
-RunConfig jointly(RunConfig deck) {
-  StrategySection joint;
-  joint.wire = deck.strategy.wire;
-  deck.strategy = joint;
-  return deck;
+/// Do the stages train one after another, so that only one has its optimiser and its batches?
+bool takesTurns(const StrategySection& strategy) {
+  RunLength length;
+  planOf(strategy).setPhases(strategy, length);
+  return length.turns > 1;
 }
 
 } // namespace
 
 double ProgramRun::memory() const {
+  const bool turns = takesTurns(config.strategy);
   std::int64_t most = 0;
   for (int group = 0; group < grid.groups; ++group) {
-    std::int64_t bytes = 0;
-    for (int stage = grid.first_stage[group]; stage < grid.first_stage[group + 1]; ++stage)
-      bytes += stageMemory(config, partition, grid, stage).total();
-    most = std::max(most, bytes);
+    std::int64_t bytes = 0, largest_turn = 0;
+    for (int stage = grid.first_stage[group]; stage < grid.first_stage[group + 1]; ++stage) {
+      const StageMemory memory = stageMemory(config, partition, grid, stage);
+      const std::int64_t turn = turns ? memory.optimiser + memory.buffers : 0;
+      bytes += memory.total() - turn;
+      largest_turn = std::max(largest_turn, turn);
+    }
+    most = std::max(most, bytes + largest_turn);
   }
   return static_cast<double>(most);
 }
 
-Program::Program(RunConfig deck, std::vector<LayerPlan> layers)
-    : _deck(std::move(deck)), _layers(std::move(layers)), _joint(jointly(_deck)),
-      _whole(makeStage(_joint.strategy, _layers, 0, static_cast<std::int64_t>(_layers.size()), 0, 1)) {}
-
-ProgramRun Program::run(const StrategySection& strategy, std::int64_t ranks) const {
+ProgramRun Program::run(const StrategySection& strategy, std::int64_t ranks, std::int64_t batch) const {
   ProgramRun run{_deck, {}, {}};
   run.config.strategy = strategy;
+  run.config.training.batch = batch;
+  Diagnostics diagnostics(Source::deck("the deck"));
+  validateRanks(run.config, diagnostics);
+  diagnostics.throwIfAny();
   run.config = effective(run.config);
   run.partition = planPartition(run.config, _layers, _layers.back().classes);
   run.grid = planGrid(run.config.strategy, run.partition, static_cast<int>(ranks));
   return run;
-}
-
-StageMemory Program::ofReplica(std::int64_t samples, std::int64_t replicas) const {
-  RunConfig config = _joint;
-  config.training.batch = samples * replicas;
-  StagePlace place;
-  place.replicas = static_cast<int>(replicas);
-  return stageMemory(_whole, config, place);
 }
 
 } // namespace partita

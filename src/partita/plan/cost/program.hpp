@@ -20,24 +20,22 @@ struct ProgramRun {
 /// What this program would do with the network of a deck, by the rules of `partita train -n`.
 class Program {
  public:
-  Program(RunConfig deck, std::vector<LayerPlan> layers);
+  Program(RunConfig deck, std::vector<LayerPlan> layers)
+      : _deck(std::move(deck)), _layers(std::move(layers)) {}
 
   const RunConfig& deck() const { return _deck; }
   std::int64_t parameters() const { return countParameters(_layers); }
-  /// The deck on so many ranks. Throws UserError if it does not fit them.
+  /// The deck on so many ranks. Throws UserError if `train` would refuse it.
   ProgramRun run(std::int64_t ranks) const { return run(_deck.strategy, ranks); }
-  /// The deck with another strategy.
-  ProgramRun run(const StrategySection& strategy, std::int64_t ranks) const;
-
-  /// One of `replicas` ranks that has the whole network and works on `samples` per step, without
-  /// microbatches.
-  StageMemory ofReplica(std::int64_t samples, std::int64_t replicas) const;
+  /// The deck with another strategy, and with another batch.
+  ProgramRun run(const StrategySection& strategy, std::int64_t ranks) const {
+    return run(strategy, ranks, _deck.training.batch);
+  }
+  ProgramRun run(const StrategySection& strategy, std::int64_t ranks, std::int64_t batch) const;
 
  private:
   RunConfig _deck;
   std::vector<LayerPlan> _layers;
-  RunConfig _joint; ///< the deck for a network that is not cut
-  StagePlan _whole;
 };
 
 } // namespace partita

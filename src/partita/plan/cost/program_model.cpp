@@ -1,6 +1,6 @@
-#include "partita/plan/cost/cost_terms.hpp"
-#include "partita/plan/cost/gradient_buckets.hpp"
 #include "partita/plan/cost/pipeline_events.hpp"
+#include "partita/plan/cost/stage_time.hpp"
+#include "partita/plan/parts/part_of_stage.hpp"
 #include "partita/plan/run_length.hpp"
 #include "partita/plan/strategy_plan.hpp"
 
@@ -11,38 +11,41 @@ namespace partita {
 
 namespace {
 
-/// A stage in a training step.
-struct StageTime {
-  double update = 0.0;               ///< seconds per step
-  double outputs = 0.0;              ///< values per sample that cross the cut after it
-  std::vector<GradientLayer> layers; ///< seconds per sample; the last one is its head and its labels
+/// What a rank does in a step of its stages.
+struct RankTime {
+  double compute = 0.0;
+  Exchange sums{ExchangeKind::gradients}; ///< over replicas
+  std::vector<Exchange> of_parts;         ///< with the other parts of its stages
 
-  double forward() const { return sum(&GradientLayer::forward); }
-  double backward() const { return sum(&GradientLayer::backward); }
-
- private:
-  double sum(double GradientLayer::*field) const {
-    double all = 0.0;
-    for (const GradientLayer& layer : layers) all += layer.*field;
-    return all;
+  double total() const {
+    double seconds = compute + sums.seconds;
+    for (const Exchange& exchange : of_parts) seconds += exchange.seconds;
+    return seconds;
   }
 };
 
-/// What a rank does in a step of its stages.
-struct RankTime {
-  double compute = 0.0, exposed = 0.0;
-  double total() const { return compute + exposed; }
+/// The ranks of a pipeline: seconds of a microbatch, with messages of parts and between stages or without.
+struct PipelineRanks {
+  std::vector<PipelineStage> alone, with_parts;
+  double update = 0.0, busiest = 0.0; ///< of the rank that needs longest
+  double sent = 0.0;                  ///< bytes between stages per microbatch, by the rank that sends most
+  Exchange sums{ExchangeKind::gradients}; ///< of the rank that sums longest
+  std::vector<Exchange> of_parts;         ///< per microbatch, of the rank that exchanges longest
+  double parts_seconds = 0.0;             ///< of these
 };
 
-/// Plans of this program: pipelines, stages with labels of their own, replicas that meet at intervals.
+/// Plans of this program: whole networks, pipelines, stages with labels of their own, replicas that meet at
+/// intervals; each with parts that share its layers, or without.
 class ProgramModel {
  public:
   ProgramModel(const CostTerms& terms, const ProgramRun& run, Prediction& prediction)
       : _terms(terms), _run(run), _plan(planOf(run.config.strategy)), _prediction(prediction),
-        _share(std::ceil(prediction.batch / asReal(run.grid.replicas))),
+        _share(std::llround(std::ceil(prediction.batch / asReal(run.grid.replicas)))),
+        _rows(_plan.passRows(run.config.strategy, std::llround(prediction.batch), run.grid.replicas)),
         _value_bytes(run.config.strategy.wire == Precision::single ? bytes_per_item : bytes_per_item / 2.0),
-        _replicas(ringPath(terms.cluster, run.grid.size(), run.grid.replicas, run.grid.groups)) {
-    for (const StagePlan& stage : run.partition.stages) _stages.push_back(timeOf(stage));
+        _summing(summingRanks()), _sums(ringPath(terms.cluster, run.grid.size(), _summing, run.grid.groups)) {
+    for (int stage = 0; stage < run.grid.stages; ++stage)
+      _stages.push_back(stageTime(terms, run, stage, _rows));
   }
 
   void fill() {
@@ -61,63 +64,36 @@ class ProgramModel {
   }
 
  private:
-  /// The rows of a stage. The FLOPs of its head, its labels and its decoder take as long as others.
-  StageTime timeOf(const StagePlan& stage) const {
-    const std::vector<LayerCost>& rows = _terms.task.layers;
-    StageTime time;
-    time.outputs = asReal(stage.outputs());
-    const bool gradient_leaves = _plan.gradientsCross() && !stage.first();
-    bool input_gradient = gradient_leaves;
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      if (rows[i].index < stage.firstLayer() || rows[i].index > stage.lastLayer()) continue;
-      const double wanted = rows[i].weight_flops + (input_gradient ? rows[i].input_flops : 0.0);
-      const double priced = backwardFlops(rows, i);
-      const double part = priced > 0.0 ? wanted / priced : 1.0;
-      time.layers.push_back(
-          {_terms.times[i].forward, part * _terms.times[i].backward, _value_bytes * rows[i].parameters()});
-      time.update += _terms.times[i].update;
-      input_gradient = input_gradient || rows[i].trained();
-    }
-    const double head_parameters = asReal(countParameters(stage.decoder) + countParameters(stage.head));
-    const double head_flops =
-        _run.partition.local[stage.index].flops - stage.trainEffort(gradient_leaves).flops;
-    const double seconds = head_flops * secondsPerFlop(_terms);
-    time.layers.push_back({seconds / 3.0, 2.0 * seconds / 3.0, _value_bytes * head_parameters});
-    time.update += head_parameters * _terms.cluster.seconds_per_update;
-    return time;
+  /// Parts that have divided places have the same parameters, and add up their gradients too.
+  int summingRanks() const {
+    return _run.grid.replicas * (dividesPlaces(_run.config.strategy) ? _run.grid.parts : 1);
   }
 
-  double allReduce(double bytes) const {
-    const int replicas = _run.grid.replicas;
-    return _replicas.link.seconds(ringAllReduce(replicas, bytes), _replicas.flows) +
-           bytes * asReal(replicas - 1) / asReal(replicas) * _terms.cluster.seconds_per_reduced_byte;
+  double allReduce(int ranks, double bytes) const {
+    return _sums.link.seconds(ringAllReduce(ranks, bytes), _sums.flows) +
+           bytes * asReal(ranks - 1) / asReal(ranks) * _terms.cluster.seconds_per_reduced_byte;
   }
 
-  /// The sums of a stage's gradients, with passes over `rows` samples.
-  Exchange sumsOf(const StageTime& stage, double rows) const {
-    std::vector<GradientLayer> layers = stage.layers;
-    for (GradientLayer& layer : layers) {
-      layer.forward *= rows;
-      layer.backward *= rows;
-    }
-    return gradientExchange(layers, bucketRule(_run.config), _run.grid.replicas, _terms.cluster.overlap,
-                            [this](double bytes) { return allReduce(bytes); });
+  /// The sums of a stage's gradients.
+  Exchange sumsOf(const std::vector<GradientLayer>& layers, const BucketRule& rule) const {
+    return gradientExchange(layers, rule, _summing, _terms.cluster.overlap,
+                            [this](double bytes) { return allReduce(_summing, bytes); });
   }
 
   /// Two sums and two gradients of sums per channel, in each pass.
   void synchroniseNorms(double passes) {
+    if (_run.grid.replicas == 1) return;
     for (const LayerCost& row : _terms.task.layers) {
       if (!row.synchronised) continue;
       const double bytes = 2.0 * row.channels() * bytes_per_item, sums = 2.0 * passes;
       const Messages messages = ringAllReduce(_run.grid.replicas, bytes);
-      _prediction.add({ExchangeKind::batch_norm, sums * messages.count,
-                       sums * messages.count * messages.bytes, sums * allReduce(bytes)});
+      _prediction.add({ExchangeKind::norm, sums * messages.count, sums * messages.count * messages.bytes,
+                       sums * allReduce(_run.grid.replicas, bytes)});
     }
   }
 
-  double computeOf(const StageTime& stage) const {
-    return _share * (stage.forward() + stage.backward()) + stage.update;
-  }
+  /// Of a step in one pass.
+  static double computeOf(const StageTime& stage) { return stage.compute() + stage.update; }
 
   /// The link from the last stage of a rank to the next rank.
   const Link& linkAfter(int group) const {
@@ -128,13 +104,13 @@ class ProgramModel {
   }
 
   /// The stages of a rank, one after another, and the sums of their gradients.
-  RankTime rankTime(int group, Exchange& sums) const {
+  RankTime rankTime(int group) const {
     RankTime time;
     for (int i = _run.grid.first_stage[group]; i < _run.grid.first_stage[group + 1]; ++i) {
       time.compute += computeOf(_stages[i]);
-      sums += sumsOf(_stages[i], _share);
+      time.sums += sumsOf(_stages[i].layers, bucketRule(_run.config));
+      for (const Exchange& exchange : _stages[i].exchanges) addExchange(time.of_parts, exchange);
     }
-    time.exposed = sums.seconds;
     return time;
   }
 
@@ -144,16 +120,12 @@ class ProgramModel {
     const GridPlan& grid = _run.grid;
     const bool relays = _prediction.strategy == CostStrategy::sil_relay;
     RankTime slowest;
-    Exchange sums{ExchangeKind::gradients}, stage{ExchangeKind::stage};
+    Exchange stage{ExchangeKind::stage};
     for (int group = 0; group < grid.groups; ++group) {
-      Exchange own{ExchangeKind::gradients};
-      const RankTime time = rankTime(group, own);
-      if (time.total() > slowest.total()) {
-        slowest = time;
-        sums = own;
-      }
+      const RankTime time = rankTime(group);
+      if (time.total() > slowest.total()) slowest = time;
       if (!relays || group + 1 == grid.groups) continue;
-      const double bytes = _share * _value_bytes * _stages[grid.first_stage[group + 1] - 1].outputs;
+      const double bytes = asReal(_share) * _value_bytes * _stages[grid.first_stage[group + 1] - 1].outputs;
       const double seconds = linkAfter(group).seconds(bytes);
       if (seconds > stage.hidden) stage = {ExchangeKind::stage, 1.0, bytes, 0.0, seconds};
     }
@@ -161,7 +133,8 @@ class ProgramModel {
     stage.seconds = std::min(stage.hidden, exposed);
     stage.hidden -= stage.seconds;
     _prediction.epoch_compute = _prediction.steps * slowest.compute;
-    _prediction.add(sums);
+    _prediction.add(slowest.sums);
+    for (const Exchange& exchange : slowest.of_parts) _prediction.add(exchange);
     _prediction.add(stage);
     synchroniseNorms(1.0);
   }
@@ -174,23 +147,28 @@ class ProgramModel {
     const double epochs = length.steps > 0 ? asReal(length.steps) / _prediction.steps : asReal(length.epochs);
     double compute = 0.0, busiest = 0.0;
     for (int group = 0; group < grid.groups; ++group) {
-      Exchange sums{ExchangeKind::gradients};
-      const double own_stages = rankTime(group, sums).compute;
-      compute += own_stages;
-      busiest = std::max(busiest, own_stages);
-      _prediction.add(sums);
+      const RankTime rank = rankTime(group);
+      double own_rank = rank.compute, idle = 0.0;
+      _prediction.add(rank.sums);
+      for (const Exchange& exchange : rank.of_parts) _prediction.add(exchange);
       for (int i = grid.first_stage[group]; i < grid.first_stage[group + 1]; ++i) {
         if (i == 0) continue;
-        const double forward = _prediction.batch * _stages[i - 1].forward(), own = computeOf(_stages[i]);
+        const double forward = asReal(_run.grid.replicas) * _stages[i - 1].forward(),
+                     own = computeOf(_stages[i]);
         const bool same_rank = i > grid.first_stage[group];
-        compute += (same_rank ? forward : std::max(0.0, forward - own)) / epochs;
-        if (same_rank) continue;
+        if (same_rank) {
+          own_rank += forward / epochs;
+          continue;
+        }
+        idle += std::max(0.0, forward - own) / epochs;
         const double bytes = _prediction.batch * _value_bytes * _stages[i - 1].outputs;
         const double seconds = linkAfter(group - 1).seconds(bytes);
         const double exposed = std::max(0.0, seconds - std::max(own, forward));
         _prediction.add({ExchangeKind::stage, 1.0 / epochs, bytes / epochs, exposed / epochs,
                          (seconds - exposed) / epochs});
       }
+      compute += own_rank + idle;
+      busiest = std::max(busiest, own_rank);
     }
     _prediction.epoch_compute = _prediction.steps * compute;
     _prediction.epoch_idle = _prediction.steps * (compute - busiest);
@@ -205,64 +183,88 @@ class ProgramModel {
     rule.late = false;
     std::vector<GradientLayer> idle = whole.layers; // nothing is computed meanwhile
     for (GradientLayer& layer : idle) layer.forward = layer.backward = 0.0;
-    const Exchange sums = gradientExchange(idle, rule, _run.grid.replicas, _terms.cluster.overlap,
-                                           [this](double bytes) { return allReduce(bytes); });
+    const Exchange sums = sumsOf(idle, rule);
     _prediction.epoch_compute = _prediction.steps * computeOf(whole);
     _prediction.add({ExchangeKind::parameters, sums.messages / every, sums.bytes / every,
                      sums.seconds / every, sums.hidden / every});
   }
 
+  PipelineRanks pipelineRanks() const;
   void pipeline();
 
   const CostTerms& _terms;
   const ProgramRun& _run;
   const StrategyPlan& _plan;
   Prediction& _prediction;
-  double _share;       ///< samples of a replica, per step
-  double _value_bytes; ///< of a value on its way
-  RingPath _replicas;  ///< of the rings of all groups of stages
+  std::int64_t _share, _rows; ///< samples of a replica: per step, per pass
+  double _value_bytes;        ///< of a value on its way
+  int _summing;               ///< ranks that add up the gradients of a stage
+  RingPath _sums;             ///< of the rings of all stages and parts in which they do
   std::vector<StageTime> _stages;
 };
+
+PipelineRanks ProgramModel::pipelineRanks() const {
+  const GridPlan& grid = _run.grid;
+  PipelineRanks ranks;
+  double before = 0.0;
+  for (int group = 0; group < grid.groups; ++group) {
+    PipelineStage alone, with_parts;
+    double own_update = 0.0, own_parts = 0.0, outputs = 0.0;
+    const RankTime rank = rankTime(group);
+    for (int i = grid.first_stage[group]; i < grid.first_stage[group + 1]; ++i) {
+      const StageTime& stage = _stages[i];
+      alone.forward += stage.forward();
+      alone.backward += stage.backward();
+      with_parts.forward += stage.forward() + stage.exchange_forward;
+      with_parts.backward += stage.backward() + stage.exchange_backward;
+      own_update += stage.update;
+      own_parts += stage.exchangeSeconds();
+      outputs = asReal(_rows) * _value_bytes * stage.outputs;
+    }
+    if (rank.sums.seconds + rank.sums.hidden > ranks.sums.seconds + ranks.sums.hidden) ranks.sums = rank.sums;
+    if (own_parts > ranks.parts_seconds) {
+      ranks.of_parts = rank.of_parts;
+      ranks.parts_seconds = own_parts;
+    }
+    ranks.update = std::max(ranks.update, own_update);
+    ranks.busiest = std::max(ranks.busiest, alone.forward + alone.backward);
+    ranks.sent = std::max(ranks.sent, (group + 1 == grid.groups ? 0.0 : outputs) + before);
+    before = outputs;
+    ranks.alone.push_back(alone);
+    ranks.with_parts.push_back(with_parts);
+  }
+  return ranks;
+}
 
 /// Gradients are final in the backward pass of the last microbatch, and parameters are wanted in the forward
 /// pass of the first one.
 void ProgramModel::pipeline() {
   const GridPlan& grid = _run.grid;
   const StrategySection& strategy = _run.config.strategy;
-  const std::int64_t segments = microbatchesOf(strategy, std::llround(_share));
-  const double rows = std::ceil(_share / asReal(segments));
-  std::vector<PipelineStage> ranks(grid.groups);
-  double update = 0.0, sent = 0.0, before = 0.0, busiest = 0.0;
-  Exchange sums{ExchangeKind::gradients};
-  for (int group = 0; group < grid.groups; ++group) {
-    double own_update = 0.0, outputs = 0.0;
-    Exchange own{ExchangeKind::gradients};
-    for (int i = grid.first_stage[group]; i < grid.first_stage[group + 1]; ++i) {
-      ranks[group].forward += rows * _stages[i].forward();
-      ranks[group].backward += rows * _stages[i].backward();
-      own_update += _stages[i].update;
-      outputs = rows * _value_bytes * _stages[i].outputs;
-      own += sumsOf(_stages[i], rows);
-    }
-    if (own.seconds + own.hidden > sums.seconds + sums.hidden) sums = own;
-    update = std::max(update, own_update);
-    busiest = std::max(busiest, asReal(segments) * (ranks[group].forward + ranks[group].backward));
-    const bool last = group + 1 == grid.groups;
-    sent = std::max(sent, (last ? 0.0 : outputs) + before);
-    before = outputs;
-  }
-  const double alone = pipelineSeconds(ranks, segments, strategy);
+  const std::int64_t segments = microbatchesOf(strategy, _share);
+  PipelineRanks ranks = pipelineRanks();
+  const double alone = pipelineSeconds(ranks.alone, segments, strategy),
+               with_parts = grid.parts > 1 ? pipelineSeconds(ranks.with_parts, segments, strategy) : alone;
   for (int group = 0; group + 1 < grid.groups; ++group)
-    ranks[group].message =
-        linkAfter(group).seconds(rows * _value_bytes * _stages[grid.first_stage[group + 1] - 1].outputs);
+    ranks.with_parts[group].message = linkAfter(group).seconds(
+        asReal(_rows) * _value_bytes * _stages[grid.first_stage[group + 1] - 1].outputs);
   _prediction.microbatches = segments;
-  _prediction.epoch_compute = _prediction.steps * (alone + update);
-  _prediction.epoch_idle = _prediction.steps * (alone - busiest);
-  _prediction.add(sums);
+  _prediction.epoch_compute = _prediction.steps * (alone + ranks.update);
+  _prediction.epoch_idle = _prediction.steps * (alone - asReal(segments) * ranks.busiest);
+  _prediction.add(ranks.sums);
   synchroniseNorms(asReal(segments));
+  // What parts exchange takes as long as it makes the simulation longer, whichever rank that is on.
+  const double longer = ranks.parts_seconds > 0.0 ? (with_parts - alone) / ranks.parts_seconds : 0.0;
+  for (Exchange exchange : ranks.of_parts) {
+    exchange.messages *= asReal(segments);
+    exchange.bytes *= asReal(segments);
+    exchange.seconds *= longer;
+    _prediction.add(exchange);
+  }
   if (grid.groups > 1)
     _prediction.add({ExchangeKind::stage, asReal(segments) * (grid.groups > 2 ? 2.0 : 1.0),
-                     asReal(segments) * sent, pipelineSeconds(ranks, segments, strategy) - alone});
+                     asReal(segments) * ranks.sent,
+                     pipelineSeconds(ranks.with_parts, segments, strategy) - with_parts});
 }
 
 } // namespace

@@ -78,10 +78,13 @@ void refineMessages(Cluster& cluster, const std::vector<RunEvidence>& runs, std:
   for (const RunEvidence& evidence : runs) {
     const Exchange sums = sumsOf(evidence, cluster);
     if (sums.messages == 0.0) continue;
-    if (evidence.sums > sums.seconds && sums.hidden > 0.0)
+    const double all = sums.seconds + sums.hidden;
+    if (evidence.sums > sums.seconds && sums.hidden > 0.0) {
       overlaps.push_back(std::max(0.0, 1.0 - (evidence.sums - sums.seconds) / sums.hidden));
-    else if (sums.seconds > 0.0 && evidence.sums > 0.0)
+      if (evidence.sums > all) factors.push_back(evidence.sums / all); // longer than if nothing were hidden
+    } else if (sums.seconds > 0.0 && evidence.sums > 0.0) {
       factors.push_back(evidence.sums / sums.seconds);
+    }
   }
   if (!overlaps.empty()) {
     const double now = medianOf(overlaps);

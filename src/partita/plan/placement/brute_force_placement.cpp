@@ -3,6 +3,7 @@
 #include "partita/plan/placement/placement_search.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace partita {
 
@@ -22,31 +23,61 @@ class AllCuts {
 
  private:
   void cut(std::size_t set, DevicePlan& best) {
-    if (set == 0) return price(best);
+    if (set == 0) return fillNodes(1, best);
     for (std::size_t rest = 0; rest < set; ++rest) {
       if (!_sets[set].holds(_sets[rest])) continue;
+      BitSet members(_costs.order().size());
       PlacedStage stage;
-      for (const int layer : _costs.order())
-        if (_sets[set].has(layer) && !_sets[rest].has(layer)) stage.layers.push_back(layer);
-      const std::vector<PlacedLayer>& layers = _costs.graph().layers;
-      const bool parallel = std::any_of(stage.layers.begin(), stage.layers.end(),
-                                        [&](int layer) { return layers[layer].tensor_parallel; });
-      stage.devices = parallel ? _costs.graph().tensor_degree : 1;
+      for (const int layer : _costs.order()) {
+        if (!_sets[set].has(layer) || _sets[rest].has(layer)) continue;
+        stage.layers.push_back(layer);
+        members.add(layer);
+      }
+      const detail::StageCost cost = _costs.of(members);
+      stage.devices = _costs.devicesOf(cost);
       _stages.push_back(std::move(stage));
+      _stage_costs.push_back(cost);
       cut(rest, best);
       _stages.pop_back();
+      _stage_costs.pop_back();
     }
   }
 
-  void price(DevicePlan& best) const {
-    std::int64_t devices = 0;
-    for (const PlacedStage& stage : _stages) devices += stage.devices;
-    const std::int64_t most = std::min({_task.microbatches, _task.most_replicas, _task.devices / devices});
-    for (std::int64_t replicas = 1; replicas <= most; ++replicas) {
-      const std::optional<double> time = timeOfPlan(_task, _graph, _stages, replicas);
-      if (!time) return; // no room, whatever the number of replicas
-      if (!best.feasible || *time < best.time) best = {true, _graph, _stages, replicas, *time, {}};
+  /// From stage `next` on, each opens a node or not.
+  void fillNodes(std::size_t next, DevicePlan& best) {
+    if (next >= _stages.size()) return price(best);
+    for (const bool opens_node : {true, false}) {
+      if (!opens_node && !_costs.hasNodes()) continue;
+      _stages[next].opens_node = opens_node;
+      fillNodes(next + 1, best);
     }
+  }
+
+  void price(DevicePlan& best) {
+    const std::int64_t most = std::min({_task.microbatches, _task.most_replicas, _task.devices});
+    for (std::int64_t replicas = 1; replicas <= most; ++replicas) {
+      // How many a node has follows from the stages, and decides on the options, which decide on the time.
+      for (std::int64_t each = 1; each <= std::min(replicas, _task.node_devices); ++each) {
+        if (!choose({replicas, each})) continue;
+        const std::optional<double> time = timeOfPlan(_task, _graph, _stages, replicas);
+        if (time && (!best.feasible || *time < best.time))
+          best = {true, _graph, _stages, replicas, *time, {}};
+        if (!_costs.dependsOnReplicas()) break;
+      }
+    }
+  }
+
+  /// The slowest stage counts, so that each has the options that are best for itself.
+  bool choose(const detail::Copies& copies) {
+    for (std::size_t i = 0; i < _stages.size(); ++i) {
+      const bool near_after = i + 1 < _stages.size() && !_stages[i + 1].opens_node;
+      const detail::StageChoice choice = _costs.best(
+          _stage_costs[i],
+          {static_cast<std::int64_t>(_stages.size() - i), !_stages[i].opens_node, near_after}, copies);
+      if (!(choice.load < std::numeric_limits<double>::infinity())) return false;
+      _stages[i].options = choice.options;
+    }
+    return true;
   }
 
   const PlacementTask& _task;
@@ -54,6 +85,7 @@ class AllCuts {
   detail::StageCosts _costs;
   std::vector<BitSet> _sets;
   std::vector<PlacedStage> _stages;
+  std::vector<detail::StageCost> _stage_costs;
 };
 
 } // namespace

@@ -3,6 +3,9 @@
 #include "partita/config/user_error.hpp"
 #include "partita/plan/placement/placement_search.hpp"
 
+#include <algorithm>
+#include <limits>
+
 namespace partita {
 
 namespace {
@@ -15,6 +18,7 @@ std::string bytesText(double bytes) {
 std::string limitOf(const PlacementTask& task, const LayerGraph& graph) {
   const std::string degree = "tensor degree " + std::to_string(graph.tensor_degree) + ": ";
   const detail::StageCosts costs(task, graph);
+  const std::int64_t most_replicas = std::min({task.devices, task.microbatches, task.most_replicas});
   for (std::size_t i = 0; i < graph.layers.size(); ++i) {
     BitSet alone(graph.layers.size());
     alone.add(i);
@@ -23,8 +27,11 @@ std::string limitOf(const PlacementTask& task, const LayerGraph& graph) {
     if (costs.devicesOf(cost) > task.devices)
       return degree + layer + " needs " + std::to_string(graph.tensor_degree) + " devices of " +
              std::to_string(task.devices);
-    if (costs.lastFit(cost) == 0)
-      return degree + layer + " needs " + bytesText(cost.memory) + " bytes on a device of " +
+    double least = std::numeric_limits<double>::infinity();
+    for (const StageOptions& options : costs.options())
+      least = std::min(least, costs.memory(cost, options, most_replicas));
+    if (least > task.memory)
+      return degree + layer + " needs " + bytesText(least) + " bytes on a device of " +
              bytesText(task.memory);
   }
   return degree + "no cut for " + std::to_string(task.devices) + " devices of " + bytesText(task.memory) +

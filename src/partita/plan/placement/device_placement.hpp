@@ -35,14 +35,30 @@ struct FixedPlan {
   std::int64_t stages = 1, tensor_degree = 1, replicas = 1, transformer_layers = 1;
 };
 
+/// What a stage does to need less memory.
+struct StageOptions {
+  bool recompute = false; ///< keeps its inputs only, and repeats the forward pass
+  bool shard = false;     ///< its replicas share the optimiser state (ZeRO-1)
+  bool offload = false;   ///< the optimiser state is in the memory of the host
+
+  bool any() const { return recompute || shard || offload; }
+  bool operator==(const StageOptions& other) const {
+    return recompute == other.recompute && shard == other.shard && offload == other.offload;
+  }
+};
+
 /// What is known of the devices, and the network for each degree of tensor parallelism.
 struct PlacementTask {
   double memory = 0.0;    ///< bytes per device
-  double bandwidth = 1.0; ///< bytes/s between devices
+  double bandwidth = 1.0; ///< bytes/s between devices, and where nodes have several, between nodes
   std::int64_t devices = 1, microbatches = 1;
+  std::int64_t node_devices = 1; ///< devices of a node; divides `devices`
+  double node_bandwidth = 1.0;   ///< bytes/s inside a node, at least `bandwidth`
+  double host_bandwidth = 1.0;   ///< bytes/s between a device and its host
   std::int64_t most_replicas = std::numeric_limits<std::int64_t>::max();
-  bool recompute = false; ///< stages keep their inputs only, and repeat the forward pass
-  bool adam = false;      ///< otherwise SGD
+  bool recompute = false; ///< all stages do it
+  StageOptions choose;    ///< what each stage may do or not, as is best
+  bool adam = false;      ///< otherwise SGD, which has no state
   std::vector<LayerGraph> graphs;
   std::optional<FixedPlan> fixed;
 };
@@ -51,6 +67,9 @@ struct PlacementTask {
 struct PlacedStage {
   std::vector<int> layers;
   std::int64_t devices = 1;
+  bool opens_node =
+      true; ///< its first device is the first one of a node; otherwise it follows the stage before
+  StageOptions options{};
 };
 
 /// The fastest plan, or why there is none.
@@ -64,22 +83,23 @@ struct DevicePlan {
 };
 
 /// The fastest way to cut the layers into the stages of a 1F1B pipeline with replicas: the dynamic program of
-/// PHAZE (ICML 2024) over successor-closed sets of layers. Exact. Throws UserError if there are more than
-/// 40,000 such sets, or if the tables would need more than 512 MiB.
+/// PHAZE (ICML 2024) over successor-closed sets of layers, with nodes and options of stages where the task
+/// has them. Exact. Throws UserError if there are more than 40,000 such sets, or if the tables would need
+/// more than 512 MiB.
 DevicePlan placeLayers(const PlacementTask& task);
 
-/// The same by trying every way to cut and all numbers of replicas. Throws UserError with more than
-/// 12 layers or 1,000 micro-batches.
+/// The same by trying every way to cut, to fill nodes, and all numbers of replicas. Throws UserError with
+/// more than 12 layers or 1,000 micro-batches.
 DevicePlan placeByBruteForce(const PlacementTask& task);
 
-/// Seconds per batch of a plan; nothing if it does not fit into memory or devices, or if a layer stands
-/// before one that it needs.
+/// Seconds per batch of a plan; nothing if it does not fit into memory, nodes or devices, or if a layer
+/// stands before one that it needs.
 std::optional<double> timeOfPlan(const PlacementTask& task, std::size_t graph,
                                  const std::vector<PlacedStage>& stages, std::int64_t replicas);
 
 /// Seconds per batch of the fixed plan; nothing if there is none or it does not fit. Each stage gets the
 /// same number of layers, and the last also the rest: an embedding before the transformer layers counts as
-/// one of them, as in the authors' program.
+/// one of them, as in the authors' program. Nodes and options are the best for these stages.
 std::optional<double> timeOfFixedPlan(const PlacementTask& task);
 
 } // namespace partita

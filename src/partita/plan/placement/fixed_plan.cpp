@@ -1,16 +1,36 @@
-#include "partita/plan/placement/stage_cost.hpp"
+#include "partita/plan/placement/placement_search.hpp"
 
 #include <algorithm>
 
 namespace partita {
 
+namespace {
+
+/// The room for replicas, whose stages fill nodes one after another; none if a stage does not fit where it
+/// is.
+detail::Copies roomOf(const PlacementTask& task, const std::vector<PlacedStage>& stages) {
+  std::int64_t nodes = 0, used = 0;
+  for (const PlacedStage& stage : stages) {
+    const std::int64_t whole = (stage.devices + task.node_devices - 1) / task.node_devices;
+    if (!stage.opens_node && (nodes == 0 || used + stage.devices > task.node_devices)) return {0, 1};
+    nodes += stage.opens_node ? whole : 0;
+    used = (stage.opens_node ? 0 : used) + stage.devices;
+    if (whole > 1) used = task.node_devices;
+  }
+  return detail::roomFor(task.devices, task.node_devices, nodes, used);
+}
+
+} // namespace
+
 std::optional<double> timeOfPlan(const PlacementTask& task, std::size_t graph,
                                  const std::vector<PlacedStage>& stages, std::int64_t replicas) {
   const LayerGraph& layers = task.graphs[graph];
   const detail::StageCosts costs(task, layers);
+  const detail::Copies room = roomOf(task, stages);
+  if (replicas > std::min({task.microbatches, task.most_replicas, room.replicas})) return std::nullopt;
+  const detail::Copies copies{replicas, std::min(replicas, room.per_node)};
   std::vector<std::size_t> stage_of(layers.layers.size());
   double slowest = 0.0, first_bytes = 0.0;
-  std::int64_t devices = 0;
   for (std::size_t i = 0; i < stages.size(); ++i) {
     BitSet inside(layers.layers.size());
     for (const int layer : stages[i].layers) {
@@ -18,17 +38,18 @@ std::optional<double> timeOfPlan(const PlacementTask& task, std::size_t graph,
       stage_of[layer] = i;
     }
     const detail::StageCost cost = costs.of(inside);
-    const auto from_end = static_cast<std::int64_t>(stages.size() - i);
-    if (from_end > costs.lastFit(cost)) return std::nullopt;
-    devices += costs.devicesOf(cost);
-    slowest = std::max(slowest, cost.loadAt(from_end));
+    const detail::StagePosition position{static_cast<std::int64_t>(stages.size() - i), !stages[i].opens_node,
+                                         i + 1 < stages.size() && !stages[i + 1].opens_node};
+    StageOptions options = stages[i].options;
+    options.recompute = options.recompute || task.recompute;
+    if (position.number > costs.lastFit(cost, options, replicas) || costs.devicesOf(cost) > stages[i].devices)
+      return std::nullopt;
+    slowest = std::max(slowest, costs.load(cost, options, position, copies));
     if (i == 0) first_bytes = cost.parameter_bytes;
   }
   for (const LayerEdge& edge : layers.edges)
     if (stage_of[edge.from] > stage_of[edge.to]) return std::nullopt;
-  if (replicas > std::min(task.microbatches, task.most_replicas) || devices > task.devices / replicas)
-    return std::nullopt;
-  return costs.batchTime(slowest, static_cast<std::int64_t>(stages.size()), replicas, first_bytes);
+  return costs.batchTime(slowest, static_cast<std::int64_t>(stages.size()), copies, first_bytes);
 }
 
 std::optional<double> timeOfFixedPlan(const PlacementTask& task) {
@@ -42,10 +63,11 @@ std::optional<double> timeOfFixedPlan(const PlacementTask& task) {
   const auto count = static_cast<std::int64_t>(order.size());
   const std::int64_t share = fixed.transformer_layers / fixed.stages;
   if (share == 0 || fixed.stages > count || (fixed.stages - 1) * share >= count) return std::nullopt;
-  std::vector<PlacedStage> stages(fixed.stages);
-  for (std::int64_t i = 0; i < count; ++i)
-    stages[std::min(i / share, fixed.stages - 1)].layers.push_back(order[i]);
-  return timeOfPlan(task, found - task.graphs.begin(), stages, fixed.replicas);
+  std::vector<std::vector<int>> stages(fixed.stages);
+  for (std::int64_t i = 0; i < count; ++i) stages[std::min(i / share, fixed.stages - 1)].push_back(order[i]);
+  const DevicePlan plan =
+      detail::PlacementSearch(task, found - task.graphs.begin(), stages, fixed.replicas).fastest();
+  return plan.feasible ? std::optional<double>(plan.time) : std::nullopt;
 }
 
 } // namespace partita

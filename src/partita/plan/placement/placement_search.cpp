@@ -11,7 +11,8 @@ namespace partita::detail {
 namespace {
 
 constexpr double unreachable = std::numeric_limits<double>::infinity();
-constexpr std::size_t most_sets = 40000, most_entries = std::size_t{1} << 26;
+constexpr std::size_t most_sets = 40000, most_entries = std::size_t{1} << 26,
+                      most_kept = std::size_t{1} << 20;
 
 [[noreturn]] void refuse(const LayerGraph& graph, const std::string& what) {
   throw UserError("nodes/" + std::to_string(graph.tensor_degree) + ": " + what);
@@ -53,116 +54,232 @@ void forEachReplicas(std::int64_t microbatches, std::int64_t most,
   }
 }
 
+namespace {
+
+/// What all replicas together, or a single one, can use.
+LayoutLimits widestLimits(const PlacementTask& task, const LayerGraph& graph) {
+  const std::int64_t stages = std::min(static_cast<std::int64_t>(graph.layers.size()), task.devices);
+  const std::int64_t each = (graph.tensor_degree + task.node_devices - 1) / task.node_devices;
+  return {stages, std::min(task.devices / task.node_devices, stages * each), task.node_devices};
+}
+
+std::vector<BitSet> setsOf(const std::vector<std::vector<int>>& stages, std::size_t layers) {
+  std::vector<BitSet> sets{BitSet(layers)};
+  for (std::size_t i = stages.size(); i-- > 0;) {
+    BitSet larger = sets.back();
+    for (const int layer : stages[i]) larger.add(layer);
+    sets.push_back(std::move(larger));
+  }
+  return sets;
+}
+
+} // namespace
+
 PlacementSearch::PlacementSearch(const PlacementTask& task, std::size_t graph)
-    : _task(task), _graph(graph), _costs(task, task.graphs[graph]), _sets(successorClosedSets(_costs)) {
-  const std::vector<PlacedLayer>& layers = _costs.graph().layers;
-  const auto count = static_cast<std::int64_t>(layers.size());
-  const std::int64_t parallel = std::count_if(layers.begin(), layers.end(),
-                                              [](const PlacedLayer& layer) { return layer.tensor_parallel; });
-  _tensor_is_rare = parallel < count - parallel;
-  _most_rare = std::min(parallel, count - parallel);
-  _most_stages = std::min(count, task.devices);
-  const double entries = static_cast<double>(_sets.size()) * static_cast<double>(_most_stages + 1) *
-                         static_cast<double>(_most_rare + 1);
+    : _task(task), _graph(graph), _costs(task, task.graphs[graph]), _sets(successorClosedSets(_costs)),
+      _limits(widestLimits(task, _costs.graph())), _layout(task, _costs.graph(), _limits) {
+  const double entries = static_cast<double>(_sets.size()) * static_cast<double>(_limits.stages + 1) *
+                         static_cast<double>(_layout.cells());
   if (entries > static_cast<double>(most_entries))
     refuse(_costs.graph(),
            "the table of all cuts would need more than 512 MiB; merge layers of parallel branches");
 }
 
-std::int64_t PlacementSearch::devices(std::int64_t stages, std::int64_t rare) const {
-  const std::int64_t parallel = _tensor_is_rare ? rare : stages - rare;
-  return parallel * _costs.graph().tensor_degree + stages - parallel;
-}
+PlacementSearch::PlacementSearch(const PlacementTask& task, std::size_t graph,
+                                 const std::vector<std::vector<int>>& stages, std::int64_t replicas)
+    : _task(task), _graph(graph), _costs(task, task.graphs[graph]),
+      _sets(setsOf(stages, task.graphs[graph].layers.size())), _consecutive(true), _replicas(replicas),
+      _limits(widestLimits(task, _costs.graph())), _layout(task, _costs.graph(), _limits) {}
 
-BitSet PlacementSearch::difference(std::size_t set, std::size_t rest) const {
-  BitSet layers(_costs.order().size());
-  for (const int layer : _costs.order())
-    if (_sets[set].has(layer) && !_sets[rest].has(layer)) layers.add(layer);
-  return layers;
-}
-
-/// The layers of `set` outside `rest` become the first stage of `set`.
-void PlacementSearch::extend(std::size_t set, std::size_t rest) {
-  const StageCost cost = _costs.of(difference(set, rest));
-  const std::int64_t last = std::min(_costs.lastFit(cost), _most_stages), own = isRare(cost) ? 1 : 0;
-  for (std::int64_t stages = 1; stages <= last; ++stages) {
-    const double load = cost.loadAt(stages);
-    for (std::int64_t rare = own; rare <= _most_rare; ++rare) {
-      double& slowest = _slowest[place(set, stages, rare)];
-      slowest = std::min(slowest, std::max(_slowest[place(rest, stages - 1, rare - own)], load));
-    }
+template <class Visit>
+void PlacementSearch::forEachStage(std::size_t set, Visit visit) const {
+  if (!_kept.empty()) {
+    for (const Stage& stage : _kept[set]) visit(stage);
+    return;
+  }
+  for (std::size_t rest = _consecutive ? set - 1 : 0; rest < set; ++rest) {
+    if (!_sets[set].holds(_sets[rest])) continue;
+    BitSet layers(_costs.order().size());
+    for (const int layer : _costs.order())
+      if (_sets[set].has(layer) && !_sets[rest].has(layer)) layers.add(layer);
+    visit(Stage{set, rest, _costs.of(layers)});
   }
 }
 
-void PlacementSearch::fill() {
+/// Keeps the costs of all stages where the table is computed more than once.
+void PlacementSearch::keepStages() {
+  if (!_costs.dependsOnReplicas() || _sets.size() * _sets.size() / 2 > most_kept) return;
+  std::vector<std::vector<Stage>> all(_sets.size());
+  for (std::size_t set = 1; set < _sets.size(); ++set)
+    forEachStage(set, [&](const Stage& stage) { all[set].push_back(stage); });
+  _kept = std::move(all);
+}
+
+void PlacementSearch::extend(const Stage& stage, const Copies& copies) {
+  const std::vector<DeviceLayout::Step>& steps = _layout.steps(stage.cost.tensor_parallel);
+  StageLoads loads(_costs, stage.cost, copies);
+  for (std::int64_t number = 1; number < _limits.stages; ++number) { // one stage is still to come
+    if (!loads.moveTo(number)) return; // it needs more memory the earlier it stands
+    const double* const later = &_slowest[place(stage.rest, number - 1, 0)];
+    double* const own = &_slowest[place(stage.set, number, 0)];
+    for (const DeviceLayout::Step& step : steps)
+      own[step.after] = std::min(own[step.after],
+                                 std::max(later[step.before], loads.at(step.near_before, step.near_after)));
+  }
+}
+
+void PlacementSearch::fill(const Copies& copies) {
   _slowest.assign(place(_sets.size(), 0, 0), unreachable);
   _slowest[place(0, 0, 0)] = 0.0;
   for (std::size_t set = 1; set + 1 < _sets.size(); ++set)
-    for (std::size_t rest = 0; rest < set; ++rest)
-      if (_sets[set].holds(_sets[rest])) extend(set, rest);
+    forEachStage(set, [&](const Stage& stage) { extend(stage, copies); });
+}
+
+void PlacementSearch::consider(const Start& start, double slowest) {
+  const double time = _costs.batchTime(slowest, start.stages, start.copies, start.stage.cost.parameter_bytes);
+  if (_best.feasible && time >= _best.time) return;
+  _best = {true, _graph, {}, start.copies.replicas, time, {}};
+  _start = start;
+  _improved = true;
 }
 
 /// The first stage of the whole network decides on the all-reduce between replicas.
-void PlacementSearch::tryFirst(std::size_t rest, DevicePlan& best) {
-  const StageCost cost = _costs.of(difference(_sets.size() - 1, rest));
-  const std::int64_t last = std::min(_costs.lastFit(cost), _most_stages), own = isRare(cost) ? 1 : 0;
-  for (std::int64_t stages = 1; stages <= last; ++stages) {
-    for (std::int64_t rare = own; rare <= std::min(_most_rare, stages); ++rare) {
-      const Cut cut{rest, stages - 1, rare - own};
-      const double slowest = std::max(_slowest[place(rest, cut.stages, cut.rare)], cost.loadAt(stages));
-      if (slowest == unreachable) continue;
-      const std::int64_t most_replicas = std::min(_task.most_replicas, _task.devices / devices(stages, rare));
-      forEachReplicas(_task.microbatches, most_replicas, [&](std::int64_t replicas) {
-        const double time = _costs.batchTime(slowest, stages, replicas, cost.parameter_bytes);
-        if (best.feasible && time >= best.time) return;
-        best = {true, _graph, {}, replicas, time, {}};
-        _first = cut;
-      });
+void PlacementSearch::tryFirst(const Stage& stage, const std::optional<Copies>& copies) {
+  const std::vector<DeviceLayout::Step>& steps = _layout.steps(stage.cost.tensor_parallel);
+  for (std::int64_t number = 1; number <= _limits.stages; ++number) {
+    for (const DeviceLayout::Step& step : steps) {
+      const double later = _slowest[place(stage.rest, number - 1, step.before)];
+      if (later == unreachable) continue;
+      const double load = _costs.best(stage.cost, positionOf(number, step), copies.value_or(Copies{})).load;
+      if (load == unreachable) continue;
+      const Copies room = _layout.room(number, step.after);
+      const double slowest = std::max(later, load);
+      if (copies) {
+        if (room.replicas >= copies->replicas) consider({stage, number, step, *copies}, slowest);
+        continue;
+      }
+      const auto priced = [&](std::int64_t replicas) {
+        consider({stage, number, step, {replicas, std::min(replicas, room.per_node)}}, slowest);
+      };
+      const std::int64_t most = std::min(_task.most_replicas, room.replicas);
+      if (_replicas == 0)
+        forEachReplicas(_task.microbatches, most, priced);
+      else if (_replicas <= std::min(_task.microbatches, most))
+        priced(_replicas);
     }
   }
 }
 
-/// The first cut with which the stages of a set are as fast as the table says.
-std::size_t PlacementSearch::nextCut(std::size_t set, std::int64_t stages, std::int64_t rare) const {
-  std::size_t rest = 0;
-  for (; rest < set; ++rest) {
-    if (!_sets[set].holds(_sets[rest])) continue;
-    const StageCost cost = _costs.of(difference(set, rest));
-    const std::int64_t own = isRare(cost) ? 1 : 0;
-    if (own > rare || stages > _costs.lastFit(cost)) continue;
-    const double slowest = std::max(_slowest[place(rest, stages - 1, rare - own)], cost.loadAt(stages));
-    if (slowest == _slowest[place(set, stages, rare)]) break;
-  }
-  return rest;
-}
-
-PlacedStage PlacementSearch::stageOf(std::size_t set, std::size_t rest) const {
-  const BitSet members = difference(set, rest);
-  PlacedStage stage;
+PlacedStage PlacementSearch::placedStage(const Stage& stage, const StageOptions& options) const {
+  PlacedStage placed;
   for (const int layer : _costs.order())
-    if (members.has(layer)) stage.layers.push_back(layer);
-  stage.devices = _costs.devicesOf(_costs.of(members));
-  return stage;
+    if (_sets[stage.set].has(layer) && !_sets[stage.rest].has(layer)) placed.layers.push_back(layer);
+  placed.devices = _costs.devicesOf(stage.cost);
+  placed.options = options;
+  return placed;
 }
 
+/// From the first stage, those that are as fast as the table says.
 std::vector<PlacedStage> PlacementSearch::stages() const {
-  std::vector<PlacedStage> stages{stageOf(_sets.size() - 1, _first.rest)};
-  Cut cut = _first;
-  while (cut.stages > 0) {
-    const std::size_t rest = nextCut(cut.rest, cut.stages, cut.rare);
-    const int own = isRare(_costs.of(difference(cut.rest, rest))) ? 1 : 0;
-    stages.push_back(stageOf(cut.rest, rest));
-    cut = {rest, cut.stages - 1, cut.rare - own};
+  const Copies& copies = _start.copies;
+  std::vector<PlacedStage> placed;
+  Start at = _start;
+  for (;;) {
+    placed.push_back(
+        placedStage(at.stage, _costs.best(at.stage.cost, positionOf(at.stages, at.step), copies).options));
+    placed.back().opens_node = placed.size() == 1 || !at.step.near_before;
+    if (at.stages == 1) return placed;
+    const std::size_t cell = at.step.before;
+    const std::int64_t number = at.stages - 1;
+    const double slowest = _slowest[place(at.stage.rest, number, cell)];
+    bool found = false;
+    forEachStage(at.stage.rest, [&](const Stage& stage) {
+      for (const DeviceLayout::Step& step : _layout.steps(stage.cost.tensor_parallel)) {
+        if (found || step.after != cell) continue;
+        const double later = _slowest[place(stage.rest, number - 1, step.before)];
+        if (std::max(later, _costs.best(stage.cost, positionOf(number, step), copies).load) != slowest)
+          continue;
+        found = true;
+        at = {stage, number, step, copies};
+      }
+    });
   }
-  return stages;
+}
+
+/// Tables for stages that do not depend on the number of replicas, or for `copies`.
+void PlacementSearch::run(const LayoutLimits& limits, const std::optional<Copies>& copies) {
+  _limits = limits;
+  _layout = DeviceLayout(_task, _costs.graph(), limits);
+  _improved = false;
+  fill(copies.value_or(Copies{}));
+  forEachStage(_sets.size() - 1, [&](const Stage& stage) { tryFirst(stage, copies); });
+  if (_improved) _best.stages = stages();
+}
+
+/// All numbers of replicas that may be the best.
+std::vector<std::int64_t> PlacementSearch::replicaCounts() const {
+  std::vector<std::int64_t> counts;
+  const std::int64_t most = std::min({_task.microbatches, _task.most_replicas, _task.devices});
+  if (_replicas > 0) {
+    if (_replicas <= most) counts.push_back(_replicas);
+  } else if (_costs.options().back().shard) { // more replicas leave more memory
+    for (std::int64_t replicas = 1; replicas <= most; ++replicas) counts.push_back(replicas);
+  } else {
+    forEachReplicas(_task.microbatches, most, [&](std::int64_t replicas) { counts.push_back(replicas); });
+  }
+  return counts;
 }
 
 DevicePlan PlacementSearch::fastest() {
-  fill();
-  DevicePlan best;
-  for (std::size_t rest = 0; rest + 1 < _sets.size(); ++rest) tryFirst(rest, best);
-  if (best.feasible) best.stages = stages();
-  return best;
+  keepStages();
+  const LayoutLimits widest = widestLimits(_task, _costs.graph());
+  if (!_costs.dependsOnReplicas()) {
+    run(widest, {});
+    return _best;
+  }
+  const std::vector<std::int64_t> counts = replicaCounts();
+  findLeastLoads();
+  // Many replicas have few stages each, so that their tables are small; what they find spares larger ones.
+  std::for_each(counts.rbegin(), counts.rend(), [&](std::int64_t replicas) { runFor(replicas, widest); });
+  return _best;
+}
+
+/// No stage is faster than its slowest layer, and no pipeline than its longest path.
+void PlacementSearch::findLeastLoads() {
+  std::vector<double> ends(_costs.order().size(), 0.0);
+  for (const int layer : _costs.order()) {
+    const PlacedLayer& own = _costs.graph().layers[layer];
+    double before = 0.0;
+    for (const LayerEdge& edge : _costs.into(layer)) before = std::max(before, ends[edge.from]);
+    ends[layer] = before + own.forward + own.backward;
+    _slowest_layer = std::max(_slowest_layer, own.forward + own.backward);
+    _longest_path = std::max(_longest_path, ends[layer]);
+  }
+}
+
+/// May so many replicas of at most so many stages be faster than the best plan?
+bool PlacementSearch::promises(std::int64_t replicas, std::int64_t most_stages) const {
+  constexpr double rounding = 1.0 - 1e-9;
+  for (std::int64_t stages = 1; stages <= most_stages && _best.feasible; ++stages) {
+    const double slowest = std::max(_slowest_layer, _longest_path / static_cast<double>(stages));
+    if (rounding * _costs.batchTime(slowest, stages, {replicas, 1}, 0.0) < _best.time) return true;
+  }
+  return !_best.feasible;
+}
+
+/// Once for each number of replicas that a node may have; of several with the same room on it, the largest.
+void PlacementSearch::runFor(std::int64_t replicas, const LayoutLimits& widest) {
+  const std::int64_t node = _task.node_devices, nodes = _task.devices / node;
+  std::int64_t slots = 0;
+  for (std::int64_t each = std::min(replicas, node); each > 1; --each) {
+    if (node / each == slots) continue;
+    slots = node / each;
+    if (nodes * (node / slots) >= replicas)
+      run({std::min(widest.stages, slots), 1, slots}, Copies{replicas, each});
+  }
+  if (nodes >= replicas && promises(replicas, std::min(widest.stages, _task.devices / replicas)))
+    run({std::min(widest.stages, _task.devices / replicas), std::min(widest.nodes, nodes / replicas), node},
+        Copies{replicas, 1});
 }
 
 } // namespace partita::detail

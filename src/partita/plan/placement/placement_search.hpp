@@ -1,8 +1,10 @@
 #pragma once
 
+#include "partita/plan/placement/device_layout.hpp"
 #include "partita/plan/placement/stage_cost.hpp"
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 namespace partita::detail {
@@ -17,43 +19,67 @@ void forEachReplicas(std::int64_t microbatches, std::int64_t most,
                      const std::function<void(std::int64_t)>& visit);
 
 /// The dynamic program for one graph. Its table has, for each successor-closed set, each number of stages and
-/// each number of stages of the rarer kind (with or without tensor parallelism), the load of the slowest
-/// stage. The two numbers give the devices, so that the cost does not depend on how many devices there are.
+/// each cell of the layout, the load of the slowest stage. Where loads depend on the number of replicas, it
+/// is computed for each of them.
 class PlacementSearch {
  public:
   PlacementSearch(const PlacementTask& task, std::size_t graph);
+  /// For the fixed plan: only the given stages, from the first, with so many replicas.
+  PlacementSearch(const PlacementTask& task, std::size_t graph, const std::vector<std::vector<int>>& stages,
+                  std::int64_t replicas);
 
   DevicePlan fastest();
 
  private:
-  /// What remains after the first stage: a set of layers, and its stages.
-  struct Cut {
-    std::size_t rest = 0;
-    std::int64_t stages = 0, rare = 0;
+  /// The layers of `set` outside `rest`, as the first stage of `set`.
+  struct Stage {
+    std::size_t set = 0, rest = 0;
+    StageCost cost;
+  };
+  /// The first stage of the best plan, with all that the others need.
+  struct Start {
+    Stage stage;
+    std::int64_t stages = 0;
+    DeviceLayout::Step step{};
+    Copies copies;
   };
 
-  /// Position in the table of the stages of a set; `rare` counts stages of the rarer kind.
-  std::size_t place(std::size_t set, std::int64_t stages, std::int64_t rare) const {
-    return (set * (_most_stages + 1) + stages) * (_most_rare + 1) + rare;
+  std::size_t place(std::size_t set, std::int64_t stages, std::size_t cell) const {
+    return (set * (_limits.stages + 1) + stages) * _layout.cells() + cell;
   }
-  bool isRare(const StageCost& cost) const { return cost.tensor_parallel == _tensor_is_rare; }
-  std::int64_t devices(std::int64_t stages, std::int64_t rare) const;
-  void fill();
-  void extend(std::size_t set, std::size_t rest);
-  void tryFirst(std::size_t rest, DevicePlan& best);
+  template <class Visit>
+  void forEachStage(std::size_t set, Visit visit) const;
+  void keepStages();
+  StagePosition positionOf(std::int64_t number, const DeviceLayout::Step& step) const {
+    return {number, step.near_before, step.near_after};
+  }
+
+  std::vector<std::int64_t> replicaCounts() const;
+  void findLeastLoads();
+  bool promises(std::int64_t replicas, std::int64_t most_stages) const;
+  void runFor(std::int64_t replicas, const LayoutLimits& widest);
+  void run(const LayoutLimits& limits, const std::optional<Copies>& copies);
+  void fill(const Copies& copies);
+  void extend(const Stage& stage, const Copies& copies);
+  void tryFirst(const Stage& stage, const std::optional<Copies>& copies);
+  void consider(const Start& start, double slowest);
   std::vector<PlacedStage> stages() const;
-  std::size_t nextCut(std::size_t set, std::int64_t stages, std::int64_t rare) const;
-  PlacedStage stageOf(std::size_t set, std::size_t rest) const;
-  BitSet difference(std::size_t set, std::size_t rest) const;
+  PlacedStage placedStage(const Stage& stage, const StageOptions& options) const;
 
   const PlacementTask& _task;
   std::size_t _graph;
   StageCosts _costs;
   std::vector<BitSet> _sets;
-  bool _tensor_is_rare = false;
-  std::int64_t _most_stages = 0, _most_rare = 0;
+  bool _consecutive = false;             ///< each set has one more stage than the one before
+  std::int64_t _replicas = 0;            ///< the only number; 0: any
+  std::vector<std::vector<Stage>> _kept; ///< by set; empty: too many
+  LayoutLimits _limits;
+  DeviceLayout _layout;
   std::vector<double> _slowest;
-  Cut _first;
+  double _slowest_layer = 0.0, _longest_path = 0.0; ///< seconds, forward and backward
+  DevicePlan _best;
+  Start _start;           ///< of the best plan
+  bool _improved = false; ///< is the best plan of the current table?
 };
 
 } // namespace partita::detail

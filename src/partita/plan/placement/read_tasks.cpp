@@ -73,6 +73,23 @@ std::optional<FixedPlan> readFixedPlan(const JsonValue& file) {
   return FixedPlan{read(0), read(1), read(2), read(3)};
 }
 
+/// Devices of a node, and how fast they and their hosts are. All keys may be missing.
+void readNodes(const JsonValue& file, PlacementTask& task) {
+  if (file.has("devicesPerNode")) {
+    task.node_devices = file.at("devicesPerNode").integer(1, most_devices);
+    if (task.devices % task.node_devices != 0)
+      file.at("devicesPerNode").fail("must divide maxDevices, " + std::to_string(task.devices));
+  }
+  if (task.node_devices > 1 || file.has("bandwidthInNode"))
+    task.node_bandwidth = file.at("bandwidthInNode").number(task.bandwidth, largest);
+  const auto flag = [&](const char* key) { return file.has(key) && file.at(key).boolean(); };
+  task.choose = {flag("chooseRecomputation"), flag("chooseShardedOptimizer"), flag("chooseOffload")};
+  if (task.choose.recompute && task.recompute)
+    file.at("chooseRecomputation").fail("has no effect where activationRecomputation is true");
+  if (task.choose.offload || file.has("hostBandwidth"))
+    task.host_bandwidth = file.at("hostBandwidth").number(1, largest);
+}
+
 } // namespace
 
 ScheduleTask readScheduleTask(const std::string& path) {
@@ -104,6 +121,7 @@ PlacementTask readPlacementTask(const std::string& path) {
   task.microbatches = file.at("mbsInBatch").integer(1, most_devices);
   task.recompute = file.at("activationRecomputation").boolean();
   task.adam = file.at("optimizerAlgorithm").choice({"SGD", "Adam"}) == 1;
+  readNodes(file, task);
   task.fixed = readFixedPlan(file);
   const JsonValue nodes = file.at("nodes"), edges = file.at("edges");
   for (const std::int64_t degree : readDegrees(nodes)) {

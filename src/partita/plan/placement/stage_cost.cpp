@@ -19,6 +19,13 @@ StageCosts::StageCosts(const PlacementTask& task, const LayerGraph& graph)
   for (std::size_t next = 0; next < _order.size(); ++next)
     for (const LayerEdge& edge : _out_of[_order[next]])
       if (--missing[edge.to] == 0) _order.push_back(edge.to);
+  const StageOptions& choose = task.choose;
+  for (const bool offload : {false, true})
+    for (const bool shard : {false, true})
+      for (const bool recompute : {false, true})
+        if ((recompute == task.recompute || (choose.recompute && recompute)) && (!shard || choose.shard) &&
+            (!offload || choose.offload) && (task.adam || !(shard || offload)))
+          _options.push_back({recompute, shard, offload});
 }
 
 std::vector<int> StageCosts::membersOf(const BitSet& layers) const {
@@ -30,17 +37,14 @@ std::vector<int> StageCosts::membersOf(const BitSet& layers) const {
 
 /// When the last layer is done, if each starts as soon as its inputs are there. What comes from other stages
 /// starts to arrive at 0.
-double StageCosts::forwardTime(const std::vector<int>& members, const BitSet& inside, bool receives) const {
+double StageCosts::forwardTime(const std::vector<int>& members, const BitSet& inside,
+                               double bandwidth) const {
   std::vector<double> ends(_graph.layers.size(), 0.0);
   double last = 0.0;
   for (const int layer : members) {
     double start = 0.0;
-    for (const LayerEdge& edge : _into[layer]) {
-      if (inside.has(edge.from))
-        start = std::max(start, ends[edge.from]);
-      else if (receives)
-        start = std::max(start, edge.bytes / _task.bandwidth);
-    }
+    for (const LayerEdge& edge : _into[layer])
+      start = std::max(start, inside.has(edge.from) ? ends[edge.from] : edge.bytes / bandwidth);
     ends[layer] = start + _graph.layers[layer].forward;
     last = std::max(last, ends[layer]);
   }
@@ -48,14 +52,15 @@ double StageCosts::forwardTime(const std::vector<int>& members, const BitSet& in
 }
 
 /// The same for the backward pass, in which no layer starts before `begin`.
-double StageCosts::backwardTime(const std::vector<int>& members, const BitSet& inside, double begin) const {
+double StageCosts::backwardTime(const std::vector<int>& members, const BitSet& inside, double begin,
+                                double bandwidth) const {
   std::vector<double> ends(_graph.layers.size(), 0.0);
   double last = begin;
   for (std::size_t i = members.size(); i-- > 0;) {
     const int layer = members[i];
     double start = begin;
     for (const LayerEdge& edge : _out_of[layer])
-      start = std::max(start, inside.has(edge.to) ? ends[edge.to] : edge.bytes / _task.bandwidth);
+      start = std::max(start, inside.has(edge.to) ? ends[edge.to] : edge.bytes / bandwidth);
     ends[layer] = start + _graph.layers[layer].backward;
     last = std::max(last, ends[layer]);
   }
@@ -65,36 +70,97 @@ double StageCosts::backwardTime(const std::vector<int>& members, const BitSet& i
 StageCost StageCosts::of(const BitSet& layers) const {
   const std::vector<int> members = membersOf(layers);
   StageCost cost;
-  double activations = 0.0, entering = 0.0;
   for (const int layer : members) {
     const PlacedLayer& own = _graph.layers[layer];
     cost.parameter_bytes += own.parameter_bytes;
-    activations += own.activation_bytes;
+    cost.activation_bytes += own.activation_bytes;
     cost.tensor_parallel = cost.tensor_parallel || own.tensor_parallel;
-    for (const LayerEdge& edge : _into[layer]) entering += layers.has(edge.from) ? 0.0 : edge.bytes;
+    for (const LayerEdge& edge : _into[layer])
+      cost.entering_bytes += layers.has(edge.from) ? 0.0 : edge.bytes;
   }
-  const double forward = forwardTime(members, layers, true);
-  cost.last_load = cost.load = forward + backwardTime(members, layers, 0.0);
-  if (_task.recompute)
-    cost.load = forward + backwardTime(members, layers, forwardTime(members, layers, false));
-  cost.memory = (_task.adam ? 3.0 : 2.0) * cost.parameter_bytes + activations;
-  cost.stash = _task.recompute ? entering : activations;
+  constexpr double immediately = std::numeric_limits<double>::infinity();
+  const bool recompute = _task.recompute || _task.choose.recompute;
+  const double inside = recompute ? forwardTime(members, layers, immediately) : 0.0;
+  for (const bool near : {false, true}) {
+    if (near && _task.node_devices == 1) break;
+    const double bandwidth = near ? _task.node_bandwidth : _task.bandwidth;
+    cost.forward[near ? 1 : 0] = forwardTime(members, layers, bandwidth);
+    cost.backward[near ? 1 : 0] = backwardTime(members, layers, 0.0, bandwidth);
+    if (recompute) cost.again[near ? 1 : 0] = backwardTime(members, layers, inside, bandwidth);
+  }
   return cost;
 }
 
-std::int64_t StageCosts::lastFit(const StageCost& cost) const {
+double StageCosts::memory(const StageCost& cost, const StageOptions& options, std::int64_t replicas) const {
+  const bool all_of_state = _task.adam && !options.shard && !options.offload;
+  const double part = _task.adam && options.shard && !options.offload
+                          ? cost.parameter_bytes / static_cast<double>(replicas)
+                          : 0.0;
+  return (all_of_state ? 3.0 : 2.0) * cost.parameter_bytes + part + cost.activation_bytes;
+}
+
+std::int64_t StageCosts::lastFit(const StageCost& cost, const StageOptions& options,
+                                 std::int64_t replicas) const {
   constexpr auto any = std::numeric_limits<std::int64_t>::max();
-  if (cost.memory > _task.memory) return 0;
-  const double more = cost.stash > 0.0 ? std::floor((_task.memory - cost.memory) / cost.stash) : 1e18;
+  const double last = memory(cost, options, replicas);
+  if (last > _task.memory) return 0;
+  const double stash = options.recompute ? cost.entering_bytes : cost.activation_bytes;
+  const double more = stash > 0.0 ? std::floor((_task.memory - last) / stash) : 1e18;
   return more < 1e18 ? 1 + static_cast<std::int64_t>(more) : any;
 }
 
-double StageCosts::batchTime(double slowest, std::int64_t stages, std::int64_t replicas,
+double StageCosts::load(const StageCost& cost, const StageOptions& options, const StagePosition& position,
+                        const Copies& copies) const {
+  const std::size_t before = position.near_before ? 1 : 0, after = position.near_after ? 1 : 0;
+  const bool again = options.recompute && position.number > 1;
+  double seconds = cost.forward[before] + (again ? cost.again[after] : cost.backward[after]);
+  if (!options.shard && !options.offload) return seconds;
+  const auto microbatches = static_cast<double>(microbatchesPer(copies.replicas));
+  if (options.shard) seconds += 0.5 * sumSeconds(cost.parameter_bytes, copies) / microbatches;
+  if (options.offload) {
+    const double state = cost.parameter_bytes / (options.shard ? static_cast<double>(copies.replicas) : 1.0);
+    seconds += 2.0 * state / _task.host_bandwidth / microbatches;
+  }
+  return seconds;
+}
+
+StageChoice StageCosts::best(const StageCost& cost, const StagePosition& position,
+                             const Copies& copies) const {
+  StageChoice best;
+  for (const StageOptions& options : _options) {
+    if (position.number > lastFit(cost, options, copies.replicas)) continue;
+    const double seconds = load(cost, options, position, copies);
+    if (seconds < best.load) best = {seconds, options};
+  }
+  return best;
+}
+
+bool StageLoads::moveTo(std::int64_t number) {
+  constexpr double none = std::numeric_limits<double>::infinity();
+  if (number > 1 && number <= _valid_to) return _loads[0][0] < none;
+  _loads[0][0] = none;
+  _valid_to = std::numeric_limits<std::int64_t>::max();
+  for (const StageOptions& options : _costs.options())
+    if (const std::int64_t last = _costs.lastFit(_cost, options, _copies.replicas); last >= number)
+      _valid_to = std::min(_valid_to, last);
+  for (const bool before : {false, true})
+    for (const bool after : {false, true})
+      if (!(before || after) || _costs.hasNodes())
+        _loads[before ? 1 : 0][after ? 1 : 0] = _costs.best(_cost, {number, before, after}, _copies).load;
+  if (number == 1) _valid_to = 1; // the last stage repeats nothing
+  return _loads[0][0] < none;
+}
+
+double StageCosts::sumSeconds(double bytes, const Copies& copies) const {
+  const auto replicas = static_cast<double>(copies.replicas), node = static_cast<double>(copies.per_node);
+  const double between = 4.0 * (replicas - node) / replicas / node * bytes / _task.bandwidth;
+  return copies.per_node == 1 ? between : between + 4.0 * (node - 1.0) / node * bytes / _task.node_bandwidth;
+}
+
+double StageCosts::batchTime(double slowest, std::int64_t stages, const Copies& copies,
                              double first_bytes) const {
-  const std::int64_t rounds = (_task.microbatches + replicas - 1) / replicas + stages - 1;
-  const double copies = static_cast<double>(replicas);
-  return slowest * static_cast<double>(rounds) +
-         4.0 * (copies - 1.0) / copies * first_bytes / _task.bandwidth;
+  const std::int64_t rounds = microbatchesPer(copies.replicas) + stages - 1;
+  return slowest * static_cast<double>(rounds) + sumSeconds(first_bytes, copies);
 }
 
 } // namespace partita::detail

@@ -3,19 +3,38 @@
 #include "partita/plan/placement/bit_set.hpp"
 #include "partita/plan/placement/device_placement.hpp"
 
+#include <array>
+#include <limits>
 #include <vector>
 
 namespace partita::detail {
 
-/// What a set of layers costs as a stage. Stages are counted from the end of the pipeline: the last is 1, and
-/// a stage keeps the values of as many micro-batches as its number.
+/// What a set of layers costs as a stage. Pairs of times are for neighbours on other nodes, and on the same.
 struct StageCost {
-  double last_load = 0.0, load = 0.0; ///< seconds per micro-batch as the last stage and as any other
-  double memory = 0.0, stash = 0.0;   ///< bytes of the last stage, and more for each stage after this one
-  double parameter_bytes = 0.0;
+  std::array<double, 2> forward{};  ///< seconds per micro-batch, by where the stage before is
+  std::array<double, 2> backward{}; ///< by where the stage after is
+  std::array<double, 2> again{};    ///< the same with another forward pass first
+  double parameter_bytes = 0.0, activation_bytes = 0.0;
+  double entering_bytes = 0.0;  ///< from other stages
   bool tensor_parallel = false; ///< does it need the devices of the graph's degree, or one?
+};
 
-  double loadAt(std::int64_t stage) const { return stage > 1 ? load : last_load; }
+/// How many replicas there are, and how many of them a node has.
+struct Copies {
+  std::int64_t replicas = 1, per_node = 1;
+};
+
+/// Where a stage stands: its number from the end of the pipeline, where the last is 1, and whether the stages
+/// around it are on its node.
+struct StagePosition {
+  std::int64_t number = 1;
+  bool near_before = false, near_after = false;
+};
+
+/// The best that a stage can do; no load is infinite.
+struct StageChoice {
+  double load = std::numeric_limits<double>::infinity(); ///< seconds per micro-batch
+  StageOptions options;
 };
 
 /// A graph with its layers in an order that respects the edges.
@@ -33,21 +52,61 @@ class StageCosts {
   std::int64_t devicesOf(const StageCost& cost) const {
     return cost.tensor_parallel ? _graph.tensor_degree : 1;
   }
-  /// The largest number from the end at which the stage fits into memory; 0: none.
-  std::int64_t lastFit(const StageCost& cost) const;
-  /// Seconds per batch of `stages` stages and `replicas` replicas; `slowest` is the load of the slowest
-  /// stage.
-  double batchTime(double slowest, std::int64_t stages, std::int64_t replicas, double first_bytes) const;
+  /// What stages may do; of equally good options the first is chosen.
+  const std::vector<StageOptions>& options() const { return _options; }
+  bool hasNodes() const { return _task.node_devices > 1; }
+  /// Do loads or memory depend on the number of replicas?
+  bool dependsOnReplicas() const { return _options.back().shard || _options.back().offload; }
+
+  /// Bytes of the last stage.
+  double memory(const StageCost& cost, const StageOptions& options, std::int64_t replicas) const;
+  /// The largest number from the end at which the stage fits into memory; 0: none. A stage keeps the values
+  /// of as many micro-batches as its number.
+  std::int64_t lastFit(const StageCost& cost, const StageOptions& options, std::int64_t replicas) const;
+  /// Seconds per micro-batch.
+  double load(const StageCost& cost, const StageOptions& options, const StagePosition& position,
+              const Copies& copies) const;
+  StageChoice best(const StageCost& cost, const StagePosition& position, const Copies& copies) const;
+
+  /// Seconds of a sum of so many bytes over all replicas.
+  double sumSeconds(double bytes, const Copies& copies) const;
+  /// Seconds per batch of so many stages; `slowest` is the load of the slowest stage.
+  double batchTime(double slowest, std::int64_t stages, const Copies& copies, double first_bytes) const;
 
  private:
   std::vector<int> membersOf(const BitSet& layers) const;
-  double forwardTime(const std::vector<int>& members, const BitSet& inside, bool receives) const;
-  double backwardTime(const std::vector<int>& members, const BitSet& inside, double begin) const;
+  double forwardTime(const std::vector<int>& members, const BitSet& inside, double bandwidth) const;
+  double backwardTime(const std::vector<int>& members, const BitSet& inside, double begin,
+                      double bandwidth) const;
+  std::int64_t microbatchesPer(std::int64_t replicas) const {
+    return (_task.microbatches + replicas - 1) / replicas;
+  }
 
   const PlacementTask& _task;
   const LayerGraph& _graph;
   std::vector<int> _order;
   std::vector<std::vector<LayerEdge>> _into, _out_of;
+  std::vector<StageOptions> _options;
+};
+
+/// The loads of a stage with the best options that fit, for growing numbers from the end.
+class StageLoads {
+ public:
+  StageLoads(const StageCosts& costs, const StageCost& cost, const Copies& copies)
+      : _costs(costs), _cost(cost), _copies(copies) {}
+
+  /// Returns whether the stage fits there.
+  bool moveTo(std::int64_t number);
+  double at(bool near_before, bool near_after) const {
+    return _loads[near_before ? 1 : 0][near_after ? 1 : 0];
+  }
+
+ private:
+  const StageCosts& _costs;
+  const StageCost& _cost;
+  const Copies& _copies;
+  std::int64_t _valid_to = 0; ///< the last number that these loads hold for
+  std::array<std::array<double, 2>, 2> _loads{};
 };
 
 } // namespace partita::detail

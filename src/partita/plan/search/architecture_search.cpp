@@ -26,7 +26,10 @@ ArchitectureSearch::Times ArchitectureSearch::timesOf(std::size_t accelerator, s
                                                       std::int64_t microbatch) {
   Times all;
   for (const ModelChain& chain : chains(model, microbatch)) {
-    LatencyEstimator estimator(_task.accelerators[accelerator], _task.latency, _task.bandwidth,
+    // Devices that share a layer are on one node if there is room.
+    const double bandwidth =
+        chain.tensor_degree > _task.node_devices ? _task.bandwidth : _task.node_bandwidth;
+    LatencyEstimator estimator(_task.accelerators[accelerator], _task.latency, bandwidth,
                                chain.tensor_degree);
     LayerTimes times;
     for (const GraphLayer& layer : chain.layers) {
@@ -49,9 +52,13 @@ PlacementTask ArchitectureSearch::placement(const Times& times, std::size_t mode
   PlacementTask task;
   task.memory = one.memory;
   task.bandwidth = _task.bandwidth;
+  task.node_devices = _task.node_devices;
+  task.node_bandwidth = _task.node_bandwidth;
+  task.host_bandwidth = _task.host_bandwidth;
   task.devices = _task.devices;
   task.microbatches = std::max<std::int64_t>(1, _task.batch / one.microbatch);
   task.recompute = one.recompute;
+  task.choose = one.choose;
   task.adam = _task.adam;
   task.fixed = _task.models[model].expert;
   const double bytes = _task.latency.bytes_per_value;
@@ -137,7 +144,7 @@ ArchitectureSearch::Plan ArchitectureSearch::planOf(std::size_t accelerator, std
   };
   if (gains([](PlacementTask& task) { task.memory = large; }))
     plan.limit = "memory";
-  else if (gains([](PlacementTask& task) { task.bandwidth = large; }))
+  else if (gains([](PlacementTask& task) { task.bandwidth = task.node_bandwidth = large; }))
     plan.limit = "bandwidth";
   else if (gains([](PlacementTask& task) { task.devices *= 2; }))
     plan.limit = "devices";

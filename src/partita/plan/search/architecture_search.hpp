@@ -17,6 +17,7 @@ struct SearchCase {
   std::int64_t microbatch = 1;
   double memory = 80e9; ///< bytes per device
   bool recompute = false;
+  StageOptions choose{}; ///< what each stage may do or not
 };
 
 /// A network whose layers may be divided in several ways.
@@ -35,7 +36,10 @@ struct SearchTask {
   LatencyOptions latency;
   ScheduleOptions schedule;
   std::int64_t devices = 1024, batch = 4096; ///< batch: samples, over all replicas
-  double bandwidth = 4294967296.0;           ///< bytes/s between devices
+  double bandwidth = 4294967296.0;           ///< bytes/s between devices, or between nodes
+  std::int64_t node_devices = 1;             ///< devices of a node; divides `devices`
+  double node_bandwidth = 4294967296.0;      ///< bytes/s inside a node
+  double host_bandwidth = 4294967296.0;      ///< bytes/s between a device and its host
   bool adam = false;
 };
 

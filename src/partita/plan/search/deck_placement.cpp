@@ -1,11 +1,13 @@
 #include "partita/plan/search/deck_placement.hpp"
 
+#include "partita/config/user_error.hpp"
 #include "partita/plan/balanced_cuts.hpp"
 #include "partita/plan/cost/pipeline_events.hpp"
 #include "partita/plan/placement/device_placement.hpp"
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace partita {
 
@@ -24,7 +26,11 @@ DeckPlacer::DeckPlacer(const CostModel& model, const Cluster& cluster, std::int6
     : _model(model), _cluster(cluster), _microbatches(microbatches) {
   const std::vector<LayerCost>& rows = model.task().layers;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (rows[i].index >= static_cast<std::int64_t>(_layers.size())) _layers.emplace_back();
+    const bool begins = i == 0 || rows[i].index != rows[i - 1].index;
+    if (i == 0 || (begins && possible(rows[i].index))) {
+      _layers.emplace_back();
+      _layers.back().first = rows[i].index;
+    }
     Layer& layer = _layers.back();
     const LayerTime& time = model.times()[i];
     layer.forward += time.forward;
@@ -36,25 +42,35 @@ DeckPlacer::DeckPlacer(const CostModel& model, const Cluster& cluster, std::int6
   }
 }
 
+bool DeckPlacer::possible(std::int64_t cut) const {
+  DeckPlacement two;
+  two.cuts = {cut};
+  return stepOf(two) < std::numeric_limits<double>::infinity();
+}
+
 double DeckPlacer::rowsOf(const DeckPlacement& plan) const {
   const double share = std::ceil(_model.task().batch / asReal(plan.replicas));
   return std::ceil(share / asReal(plan.microbatches));
 }
 
-double DeckPlacer::messageSeconds(double rows, const Layer& before) const {
-  return _cluster.layerLinks().of(2).seconds(pointToPoint(rows * before.outputs * bytes_per_item));
+double DeckPlacer::messageSeconds(double rows, const Layer& before, bool same_node,
+                                  std::int64_t ranks) const {
+  const std::int64_t reached = same_node ? std::min(_cluster.node_ranks, ranks) : ranks;
+  return _cluster.links.of(reached).seconds(pointToPoint(rows * before.outputs * bytes_per_item));
 }
 
-/// The layers as a chain for PHAZE's placement. Edges are given in seconds, so that they contain the latency:
-/// the bandwidth is 1.
+/// The layers as a chain for PHAZE's placement. Edges are given in seconds between nodes, so that they
+/// contain the latency: the bandwidth is 1. Inside a node they are as much faster as the largest message.
 std::optional<DeckPlacement> DeckPlacer::place(std::int64_t most_stages, std::int64_t replicas,
                                                std::int64_t microbatches) const {
   DeckPlacement plan;
   plan.replicas = replicas;
   plan.microbatches = microbatches;
   const double rows = rowsOf(plan);
+  const std::int64_t node = std::min(_cluster.node_ranks, most_stages);
+  const bool several = most_stages > node;
   PlacementTask task;
-  task.devices = most_stages;
+  task.devices = several ? most_stages / node * node : most_stages;
   task.microbatches = microbatches;
   task.most_replicas = 1;
   LayerGraph graph;
@@ -63,9 +79,15 @@ std::optional<DeckPlacement> DeckPlacer::place(std::int64_t most_stages, std::in
     graph.layers.push_back({static_cast<std::int64_t>(i), bytes_per_item * layer.parameters,
                             bytes_per_item * rows * layer.activations, rows * layer.forward,
                             rows * layer.backward, false});
-    if (i > 0)
-      graph.edges.push_back(
-          {static_cast<int>(i) - 1, static_cast<int>(i), messageSeconds(rows, _layers[i - 1])});
+    if (i == 0) continue;
+    const std::int64_t ranks = most_stages * replicas;
+    const double seconds = messageSeconds(rows, _layers[i - 1], !several, ranks),
+                 near = messageSeconds(rows, _layers[i - 1], true, ranks);
+    graph.edges.push_back({static_cast<int>(i) - 1, static_cast<int>(i), seconds});
+    if (several && near > 0.0 && seconds > near) {
+      task.node_devices = node;
+      task.node_bandwidth = std::max(task.node_bandwidth, seconds / near);
+    }
   }
   task.graphs.push_back(std::move(graph));
   constexpr double unlimited = 1e18;
@@ -76,9 +98,11 @@ std::optional<DeckPlacement> DeckPlacer::place(std::int64_t most_stages, std::in
     if (!found.feasible) break;
     plan.cuts.clear();
     for (std::size_t stage = 1; stage < found.stages.size(); ++stage)
-      plan.cuts.push_back(found.stages[stage].layers.front());
+      plan.cuts.push_back(_layers[found.stages[stage].layers.front()].first);
     if (fits(plan)) return plan;
-    task.memory *= std::min(0.9, _cluster.memory / memoryOf(plan));
+    const double needed = memoryOf(plan);
+    if (std::isinf(needed)) break;
+    task.memory *= std::min(0.9, _cluster.memory / needed);
   }
   return std::nullopt;
 }
@@ -93,21 +117,30 @@ DeckPlacement DeckPlacer::balance(std::int64_t stages, std::int64_t replicas,
   plan.cuts =
       balancedCuts(static_cast<std::int64_t>(_layers.size()), static_cast<int>(stages),
                    [&](std::int64_t first, std::int64_t last, int) { return before[last] - before[first]; });
+  for (std::int64_t& cut : plan.cuts) cut = _layers[cut].first;
   return plan;
 }
 
-void DeckPlacer::moveCuts(DeckPlacement& plan) const {
+std::size_t DeckPlacer::layerAt(std::int64_t cut) const {
+  const auto found =
+      std::lower_bound(_layers.begin(), _layers.end(), cut,
+                       [](const Layer& layer, std::int64_t place) { return layer.first < place; });
+  return static_cast<std::size_t>(found - _layers.begin());
+}
+
+template <class Step>
+void DeckPlacer::moveCuts(DeckPlacement& plan, Step step_of) const {
   for (bool moved = true; moved;) {
     moved = false;
     for (std::size_t cut = 0; cut < plan.cuts.size(); ++cut) {
-      for (const std::int64_t step : {-1, 1}) {
-        DeckPlacement other = plan;
-        const std::int64_t place = other.cuts[cut] += step;
-        const std::int64_t before = cut > 0 ? plan.cuts[cut - 1] : 0,
-                           after = cut + 1 < plan.cuts.size() ? plan.cuts[cut + 1]
-                                                              : static_cast<std::int64_t>(_layers.size());
+      for (const int step : {-1, 1}) {
+        const std::size_t place = layerAt(plan.cuts[cut]) + step;
+        const std::size_t before = cut > 0 ? layerAt(plan.cuts[cut - 1]) : 0,
+                          after = cut + 1 < plan.cuts.size() ? layerAt(plan.cuts[cut + 1]) : _layers.size();
         if (place <= before || place >= after) continue;
-        other.step = stepOf(other);
+        DeckPlacement other = plan;
+        other.cuts[cut] = _layers[place].first;
+        other.step = step_of(other);
         if (other.step >= plan.step || !fits(other)) continue;
         plan = other;
         moved = true;
@@ -117,31 +150,49 @@ void DeckPlacer::moveCuts(DeckPlacement& plan) const {
 }
 
 void DeckPlacer::price(DeckPlacement& plan) const {
-  plan.step = stepOf(plan);
-  plan.memory = memoryOf(plan);
+  const Program& program = *_model.task().program;
+  const ProgramRun run = program.run(plan.strategy(program.deck().strategy), plan.ranks());
+  plan.step = _model.predict(run).stepSeconds();
+  plan.memory = run.memory();
+}
+
+double DeckPlacer::stepOf(const DeckPlacement& plan) const {
+  try {
+    DeckPlacement priced = plan;
+    price(priced);
+    return priced.step;
+  } catch (const UserError&) {
+    return std::numeric_limits<double>::infinity();
+  }
 }
 
 double DeckPlacer::memoryOf(const DeckPlacement& plan) const {
   const Program& program = *_model.task().program;
-  return program.run(plan.strategy(program.deck().strategy), plan.ranks()).memory();
+  try {
+    return program.run(plan.strategy(program.deck().strategy), plan.ranks()).memory();
+  } catch (const UserError&) {
+    return std::numeric_limits<double>::infinity();
+  }
 }
 
-double DeckPlacer::stepOf(const DeckPlacement& plan) const {
+double DeckPlacer::roughStepOf(const DeckPlacement& plan) const {
   const double rows = rowsOf(plan);
-  std::vector<std::int64_t> first{0};
-  first.insert(first.end(), plan.cuts.begin(), plan.cuts.end());
-  std::vector<PipelineStage> stages(first.size());
+  std::vector<std::size_t> first{0};
+  for (const std::int64_t cut : plan.cuts) first.push_back(layerAt(cut));
+  first.push_back(_layers.size());
+  std::vector<PipelineStage> stages(plan.stages());
   double slowest_end = 0.0; // of sums and updates after the pipeline
   for (std::size_t s = 0; s < stages.size(); ++s) {
-    const std::size_t end = s + 1 < first.size() ? static_cast<std::size_t>(first[s + 1]) : _layers.size();
+    const std::size_t end = first[s + 1], node = static_cast<std::size_t>(_cluster.node_ranks);
     double update = 0.0, parameters = 0.0;
-    for (std::size_t i = static_cast<std::size_t>(first[s]); i < end; ++i) {
+    for (std::size_t i = first[s]; i < end; ++i) {
       stages[s].forward += rows * _layers[i].forward;
       stages[s].backward += rows * _layers[i].backward;
       update += _layers[i].update;
       parameters += _layers[i].parameters;
     }
-    if (end < _layers.size()) stages[s].message = messageSeconds(rows, _layers[end - 1]);
+    if (end < _layers.size())
+      stages[s].message = messageSeconds(rows, _layers[end - 1], s / node == (s + 1) / node, plan.ranks());
     const Messages sum = ringAllReduce(plan.replicas, parameters * bytes_per_item);
     const double reduced = plan.replicas > 1 ? sum.count / 2.0 * sum.bytes : 0.0;
     slowest_end = std::max(slowest_end, update + _cluster.links.of(plan.ranks()).seconds(sum) +
@@ -157,11 +208,16 @@ std::optional<DeckPlacement> DeckPlacer::fastest(std::int64_t ranks) const {
       _microbatches > 0 ? std::vector<std::int64_t>{_microbatches} : std::vector<std::int64_t>{1, 2, 4, 8};
   std::optional<DeckPlacement> best;
   constexpr double hopeless = 1.1; // moving cuts hardly gains so much
+  const auto rough = [this](const DeckPlacement& plan) { return roughStepOf(plan); };
+  const auto exact = [this](const DeckPlacement& plan) { return stepOf(plan); };
+  double best_rough = std::numeric_limits<double>::infinity();
   const auto consider = [&](std::optional<DeckPlacement> plan) {
-    if (plan) plan->step = stepOf(*plan);
-    if (!plan || (best && plan->step > hopeless * best->step) || !fits(*plan)) return;
-    moveCuts(*plan);
-    if (!best || plan->step < clearly * best->step) best = std::move(plan);
+    if (plan) plan->step = roughStepOf(*plan);
+    if (!plan || plan->step > hopeless * best_rough || !fits(*plan)) return;
+    moveCuts(*plan, rough);
+    best_rough = std::min(best_rough, plan->step);
+    plan->step = stepOf(*plan);
+    if (best ? plan->step < clearly * best->step : std::isfinite(plan->step)) best = std::move(plan);
   };
   for (std::int64_t replicas = 1; replicas <= ranks; ++replicas) {
     const double share = _model.task().batch / asReal(replicas);
@@ -174,7 +230,9 @@ std::optional<DeckPlacement> DeckPlacer::fastest(std::int64_t ranks) const {
         consider(balance(stages, replicas, microbatches));
     }
   }
-  if (best) price(*best);
+  if (!best) return best;
+  moveCuts(*best, exact);
+  price(*best);
   return best;
 }
 

@@ -21,8 +21,9 @@ struct DeckPlacement {
   StrategySection strategy(StrategySection section) const;
 };
 
-/// Places the network of a deck on the ranks of a cluster, with the layer times and the memory of the cost
-/// model's exact mode.
+/// Places the network of a deck on the ranks of a cluster. The step is the one that the cost model's exact
+/// mode predicts for the deck with the plan, as for any other deck. Cuts that `train` would refuse, as one
+/// between an embedding and the layer that is tied to it, are left out.
 class DeckPlacer {
  public:
   /// `model` has the memory of the program. `microbatches`: as the deck fixes them; 0: 1, 2, 4 or 8.
@@ -30,32 +31,44 @@ class DeckPlacer {
 
   /// The fastest plan on at most `ranks` ranks; nothing if none fits into the memory of a rank. For each
   /// number of replicas and micro-batches, the placement of PHAZE gives cuts, and each number of stages
-  /// balanced ones. The good ones are then moved as long as the simulated step, with messages, sums of
-  /// gradients and updates, becomes shorter. The placement counts memory more simply than the program; where
-  /// its cuts need too much, it is asked again with less memory.
+  /// balanced ones. The good ones are then moved as long as a rough estimate of the step becomes shorter, and
+  /// the best of them as long as its step does. The placement counts memory more simply than the program;
+  /// where its cuts need too much, it is asked again with less memory.
   std::optional<DeckPlacement> fastest(std::int64_t ranks) const;
-  /// Sets step and memory of a plan.
+  /// Sets step and memory of a plan. Throws UserError if `train` would refuse it.
   void price(DeckPlacement& plan) const;
+  /// Would `train` accept a plan, and does it fit into the memory of a rank?
+  bool fits(const DeckPlacement& plan) const {
+    return memoryOf(plan) <= (_cluster.memory > 0.0 ? _cluster.memory : 1e300);
+  }
 
  private:
+  /// Layers without a possible cut between them.
   struct Layer {
+    std::int64_t first = 0;                             ///< of the network's
     double forward = 0.0, backward = 0.0, update = 0.0; ///< per sample, and of a step
     double outputs = 0.0, activations = 0.0; ///< numbers per sample: the last one's, and of all inside
     double parameters = 0.0;                 ///< numbers
   };
 
+  bool possible(std::int64_t cut) const;
   double rowsOf(const DeckPlacement& plan) const; ///< samples of a micro-batch
   std::optional<DeckPlacement> place(std::int64_t most_stages, std::int64_t replicas,
                                      std::int64_t microbatches) const;
   /// So many stages whose layers take about the same time.
   DeckPlacement balance(std::int64_t stages, std::int64_t replicas, std::int64_t microbatches) const;
-  double stepOf(const DeckPlacement& plan) const;
+  /// The number of the layer that begins at a cut.
+  std::size_t layerAt(std::int64_t cut) const;
+  /// Without what sums hide, and other details: takes microseconds instead of milliseconds.
+  double roughStepOf(const DeckPlacement& plan) const;
+  /// Infinite if `train` would refuse the plan.
   double memoryOf(const DeckPlacement& plan) const;
-  bool fits(const DeckPlacement& plan) const {
-    return _cluster.memory == 0.0 || memoryOf(plan) <= _cluster.memory;
-  }
-  void moveCuts(DeckPlacement& plan) const;
-  double messageSeconds(double rows, const Layer& before) const;
+  /// The same for its step.
+  double stepOf(const DeckPlacement& plan) const;
+  template <class Step>
+  void moveCuts(DeckPlacement& plan, Step step_of) const;
+  /// Between two consecutive stages on the same node, or not; `ranks` of all replicas.
+  double messageSeconds(double rows, const Layer& before, bool same_node, std::int64_t ranks) const;
 
   const CostModel& _model;
   const Cluster& _cluster;

@@ -17,6 +17,9 @@ std::vector<Section> describe(SearchSpec& spec) {
   search.add("devices", &spec.devices, within(1, most_count), "", "");
   search.add("batch", &spec.batch, within(1, most_count), "samples", "");
   search.add("bandwidth", &spec.bandwidth, above(0), "bytes per second", "");
+  search.add("node_devices", &spec.node_devices, within(1, most_count), "devices", "");
+  search.add("node_bandwidth", &spec.node_bandwidth, atLeast(0), "bytes per second", "");
+  search.add("host_bandwidth", &spec.host_bandwidth, atLeast(0), "bytes per second", "");
   search.add("adam", &spec.adam, "");
   search.add("engine", choice(spec.engine), "");
   search.add("schedule_width", &spec.schedule_width, within(0, 1 << 20), "partial schedules", "");
@@ -52,6 +55,9 @@ Section describeCase(SearchCase& row) {
   section.add("microbatch", &row.microbatch, within(1, most_count), "samples", "");
   section.add("memory", &row.memory, above(0), "bytes per device", "");
   section.add("recompute", &row.recompute, "");
+  section.add("choose_recompute", &row.choose.recompute, "");
+  section.add("choose_shard", &row.choose.shard, "");
+  section.add("choose_offload", &row.choose.offload, "");
   return section;
 }
 
@@ -81,6 +87,13 @@ SearchSpec parseSearchSpec(const std::string& text, const std::string& name) {
     reader.error("model", "there must be from 1 to 64 rows [[model]]");
   if (spec.cases.size() > most_cases) reader.error("case", "there must be at most 256 rows [[case]]");
   if (spec.cases.empty()) spec.cases.emplace_back();
+  if (spec.devices % spec.node_devices != 0)
+    reader.error("search/node_devices", "must divide the " + std::to_string(spec.devices) + " devices");
+  if (spec.node_bandwidth > 0.0 && spec.node_bandwidth < spec.bandwidth)
+    reader.error("search/node_bandwidth", "links inside a node must be at least as fast as `bandwidth`");
+  for (const SearchCase& one : spec.cases)
+    if (one.recompute && one.choose.recompute)
+      reader.error("case", "`choose_recompute` has no effect where `recompute` is true");
   for (const SearchCase& one : spec.cases)
     if (spec.batch % one.microbatch != 0)
       reader.error("case", "a batch of " + std::to_string(spec.batch) +
@@ -130,6 +143,9 @@ SearchTask SearchSpec::task() const {
   task.devices = devices;
   task.batch = batch;
   task.bandwidth = bandwidth;
+  task.node_devices = node_devices;
+  task.node_bandwidth = node_bandwidth > 0.0 ? node_bandwidth : bandwidth;
+  task.host_bandwidth = host_bandwidth > 0.0 ? host_bandwidth : bandwidth;
   task.adam = adam;
   return task;
 }

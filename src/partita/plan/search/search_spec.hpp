@@ -28,6 +28,8 @@ struct SearchSpec {
   std::int64_t schedule_width = 64; ///< of the built-in engine; 0: exact
   std::int64_t devices = 1024, batch = 4096;
   double bandwidth = 4294967296.0;
+  std::int64_t node_devices = 1;
+  double node_bandwidth = 0.0, host_bandwidth = 0.0; ///< 0: as `bandwidth`
   bool adam = false;
 
   /// A task without models.

@@ -1,5 +1,8 @@
 #include "partita/plan/strategies/cost_strategy.hpp"
 
+#include "partita/config/names.hpp"
+
+#include <algorithm>
 #include <optional>
 
 namespace partita {
@@ -17,23 +20,11 @@ StrategyKind kindOf(CostStrategy strategy) {
   return isOwn(strategy) ? StrategyKind::sil : StrategyKind::joint;
 }
 
-/// What the parts of a strategy divide.
-std::optional<Split> splitOf(CostStrategy strategy) {
-  switch (strategy) {
-  case CostStrategy::filter:
-  case CostStrategy::data_filter:
-    return Split::filter;
-  case CostStrategy::channel:
-    return Split::channel;
-  case CostStrategy::grid:
-  case CostStrategy::data_grid:
-    return Split::grid;
-  case CostStrategy::spatial:
-  case CostStrategy::data_spatial:
-    return Split::spatial;
-  default:
-    return {};
-  }
+std::optional<Split> splitNamed(const std::string& name) {
+  const std::vector<std::string>& names = namesOf<Split>();
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found == names.end()) return {};
+  return static_cast<Split>(found - names.begin());
 }
 
 CostStrategy jointStrategy(const StrategySection& section) {
@@ -62,6 +53,8 @@ CostStrategy costStrategy(const StrategySection& section) {
     return CostStrategy::pipeline;
   case StrategyKind::local_sgd:
     return CostStrategy::local_sgd;
+  case StrategyKind::hogbatch: // its workers are not in step: nothing is predicted per step
+    return CostStrategy::data;
   case StrategyKind::sil:
     break;
   }
@@ -70,8 +63,9 @@ CostStrategy costStrategy(const StrategySection& section) {
   return CostStrategy::sil_relay;
 }
 
-StrategySection sectionFor(CostStrategy strategy, const StrategySection& deck, const RankGrid& grid,
-                           std::int64_t microbatches) {
+StrategySection sectionFor(const RankChoice& choice, const StrategySection& deck) {
+  const CostStrategy strategy = choice.strategy;
+  const RankGrid& grid = choice.grid;
   StrategySection section = deck;
   section.kind = kindOf(strategy);
   const bool same_cuts = section.kind == deck.kind && grid.stages == deck.stages;
@@ -81,10 +75,10 @@ StrategySection sectionFor(CostStrategy strategy, const StrategySection& deck, c
   }
   section.stages = grid.stages;
   section.replicas = grid.replicas;
-  const std::optional<Split> split = splitOf(strategy);
-  section.parts = split ? grid.parts : 1;
-  section.split = split.value_or(section.split);
-  section.pipeline.microbatches = microbatches;
+  section.parts = grid.parts;
+  section.split = splitNamed(choice.split).value_or(section.split);
+  if (section.parts != deck.parts || section.split != deck.split) section.parts_grid = {{0}};
+  section.pipeline.microbatches = choice.microbatches;
   section.pipeline.schedule = scheduleOf(strategy, section.pipeline.schedule);
   if (section.kind == StrategyKind::sil && costStrategy(deck) != strategy) {
     section.sil = {};

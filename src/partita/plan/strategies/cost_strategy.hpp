@@ -10,7 +10,6 @@ CostStrategy costStrategy(const StrategySection& section);
 
 /// The strategy section with which `train` does what a prediction in exact mode is about. What the deck says
 /// about the same strategy is kept.
-StrategySection sectionFor(CostStrategy strategy, const StrategySection& deck, const RankGrid& grid,
-                           std::int64_t microbatches);
+StrategySection sectionFor(const RankChoice& choice, const StrategySection& deck);
 
 } // namespace partita

@@ -55,11 +55,7 @@ PlanNotes PipelinePlan::notes(const RunConfig& config, const Partition& partitio
   const std::int64_t share = (config.training.batch + grid.replicas - 1) / grid.replicas,
                      count = microbatchesOf(config.strategy, share);
   PlanNotes notes;
-  if (grid.parts > 1) {
-    const PartTraffic traffic = stepTraffic(config, partition, grid);
-    notes.lines.push_back("# parts exchange " + std::to_string(traffic.bytes) + " bytes in " +
-                          std::to_string(traffic.messages) + " messages per step");
-  }
+  notes.lines = trafficNotes(config, partition, grid);
   if (count > 1 || grid.groups > 1) notes.lines.push_back(microbatchText(config.strategy, share, grid));
   if (grid.groups == 1) return notes;
   const double busy = static_cast<double>(count) / static_cast<double>(count + grid.groups - 1);

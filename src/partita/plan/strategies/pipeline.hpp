@@ -10,12 +10,14 @@ class PipelinePlan : public StrategyPlan {
   void normalise(StrategySection& section) const override {
     section.sil.input = StageInput::relay;
     section.sil.recovery_epochs = 0;
-    if (section.parts == 1) section.split = Split::grid;
   }
 
   bool gradientsCross() const override { return true; }
   bool usesMicrobatches(const StrategySection&) const override { return true; }
-  std::int64_t passRows(std::int64_t, std::int64_t microbatch) const override { return microbatch; }
+  std::int64_t passRows(const StrategySection& section, std::int64_t batch,
+                        std::int64_t replicas) const override {
+    return microbatchRows(section, largestShare(batch, replicas));
+  }
 
   void addTraining(StageMemory& memory, const StageBuffers& buffers, const StrategySection&,
                    std::int64_t more_tapes) const override {

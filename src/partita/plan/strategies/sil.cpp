@@ -3,6 +3,8 @@
 #include "partita/config/names.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/plan/layer_rules.hpp"
+#include "partita/plan/parts/part_of_stage.hpp"
+#include "partita/plan/parts/part_traffic.hpp"
 #include "partita/plan/strategies/sil_heads.hpp"
 #include "partita/plan/strategies/table.hpp"
 
@@ -81,10 +83,11 @@ void checkReconstruction(const StagePlan& stage) {
                   toText(stage.layers.back().out));
 }
 
-std::int64_t trainingBuffers(const StageBuffers& buffers, const StrategySection& section) {
+std::int64_t trainingBuffers(const StageBuffers& buffers, const StrategySection& section,
+                             std::int64_t optimiser) {
   switch (section.sil.input) {
   case StageInput::frozen:
-    return section.stages > 1 ? buffers.ofFrozen() : buffers.ofRelay();
+    return section.stages > 1 ? buffers.ofFrozen(optimiser) : buffers.ofRelay();
   case StageInput::free:
     return buffers.ofFreeInput(mixesLabels(section.sil));
   case StageInput::relay:
@@ -140,7 +143,9 @@ class SilPlan final : public StrategyPlan {
   bool usesMicrobatches(const StrategySection& section) const override {
     return section.sil.recovery_epochs > 0;
   }
-  std::int64_t passRows(std::int64_t share, std::int64_t) const override { return share; }
+  std::int64_t passRows(const StrategySection&, std::int64_t batch, std::int64_t replicas) const override {
+    return largestShare(batch, replicas);
+  }
 
   void addOwnLoss(const StrategySection& section, const std::vector<LayerPlan>& layers,
                   StagePlan& stage) const override {
@@ -191,6 +196,7 @@ class SilPlan final : public StrategyPlan {
 
   void checkStages(const StrategySection& section, const std::vector<StagePlan>& stages,
                    std::int64_t classes) const override {
+    checkParts(section, stages);
     for (std::size_t i = 0; i + 1 < stages.size(); ++i) {
       if (stages[i].parameters() == 0)
         throw UserError("strategy/cuts: stage " + std::to_string(i + 1) + " has no parameters to learn");
@@ -233,7 +239,7 @@ class SilPlan final : public StrategyPlan {
   void addTraining(StageMemory& memory, const StageBuffers& buffers, const StrategySection& section,
                    std::int64_t more_tapes) const override {
     const std::int64_t recovery = usesMicrobatches(section) ? more_tapes + buffers.ofPipeline() : 0;
-    memory.buffers = std::max(trainingBuffers(buffers, section), recovery);
+    memory.buffers = std::max(trainingBuffers(buffers, section, memory.optimiser), recovery);
   }
 
   void setPhases(const StrategySection& section, RunLength& length) const override {
@@ -245,6 +251,7 @@ class SilPlan final : public StrategyPlan {
 
   PlanNotes notes(const RunConfig& config, const Partition& partition, const GridPlan& grid) const override {
     PlanNotes notes;
+    notes.lines = trafficNotes(config, partition, grid);
     if (grid.stages == 1) return notes;
     std::array<char, 128> line{};
     std::snprintf(

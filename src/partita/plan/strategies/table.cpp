@@ -14,6 +14,8 @@ const StrategyPlan& planOf(StrategyKind kind) {
     return silPlan();
   case StrategyKind::local_sgd:
     return localSgdPlan();
+  case StrategyKind::hogbatch:
+    return hogbatchPlan();
   }
   throw std::logic_error("a kind of strategy without a plan");
 }

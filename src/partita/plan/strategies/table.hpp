@@ -9,5 +9,6 @@ const StrategyPlan& jointPlan();
 const StrategyPlan& pipelinePlan();
 const StrategyPlan& silPlan();
 const StrategyPlan& localSgdPlan();
+const StrategyPlan& hogbatchPlan();
 
 } // namespace partita

@@ -1,0 +1,174 @@
+#include "calibrate_kernels.hpp"
+
+#include "partita/comm/part_exchange.hpp"
+#include "partita/comm/ring_time.hpp"
+#include "partita/config/run_config.hpp"
+#include "partita/config/user_error.hpp"
+#include "partita/core/clock.hpp"
+#include "partita/core/loops.hpp"
+#include "partita/kernels/products.hpp"
+#include "partita/plan/cost/kernel_shape.hpp"
+#include "partita/plan/layer_rules.hpp"
+#include "partita/plan/network_plan.hpp"
+#include "partita/plan/parts/part_of_stage.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "layer_seconds.hpp"
+
+namespace partita {
+
+namespace {
+
+KernelRate placeOf(const LayerPlan& layer, std::int64_t samples) {
+  const KernelShape shape = kernelShape(layer);
+  return {
+      shape.type, static_cast<double>(samples) * shape.rows, shape.inputs, shape.outputs, shape.window, 0.0,
+      0.0};
+}
+
+/// A layer as it is without other parts, which it would exchange values with.
+LayerPlan aloneOnRank(LayerPlan layer) {
+  layer.part.reset();
+  return layer;
+}
+
+LayerPlan commonLayer(LayerSpec spec, const Shape& in) {
+  spec.activation = Activation::relu;
+  NetworkSection network;
+  network.layers = {spec, LayerSpec{}};
+  return planNetwork(network, in, 2).front();
+}
+
+std::vector<std::int64_t> halvesOf(std::int64_t samples, std::int64_t least) {
+  std::vector<std::int64_t> counts;
+  for (std::int64_t count = samples; count > least; count = (count + 1) / 2) counts.push_back(count);
+  counts.push_back(std::max<std::int64_t>(1, least));
+  return counts;
+}
+
+} // namespace
+
+bool KernelTimer::known(const KernelRate& rate) const {
+  return std::any_of(_rates.begin(), _rates.end(), [&](const KernelRate& other) {
+    return other.type == rate.type && other.rows == rate.rows && other.inputs == rate.inputs &&
+           other.outputs == rate.outputs && other.window == rate.window;
+  });
+}
+
+/// More repeats for short passes; all ranks repeat as often.
+void KernelTimer::time(const LayerPlan& layer, std::int64_t samples) {
+  constexpr double enough_seconds = 0.1;
+  constexpr int least = 3, most = 30;
+  KernelRate rate = placeOf(layer, samples);
+  const KernelShape shape = kernelShape(layer);
+  const double forward = shape.forward.total(), backward = (shape.weights + shape.input_gradient).total();
+  if (forward <= 0.0 || backward <= 0.0 || known(rate)) return;
+  _world.barrier();
+  LayerSeconds seconds = timeLayer(_space, layer, samples, 1);
+  const double once = _world.maximum(seconds.forward + seconds.backward);
+  if (!_quick)
+    seconds =
+        timeLayer(_space, layer, samples, std::clamp(static_cast<int>(enough_seconds / once), least, most));
+  rate.forward = static_cast<double>(samples) * forward / _world.maximum(seconds.forward);
+  rate.backward = static_cast<double>(samples) * backward / _world.maximum(seconds.backward);
+  _rates.push_back(rate);
+}
+
+void KernelTimer::timeLayers(const std::vector<LayerPlan>& layers, std::int64_t samples) {
+  for (const LayerPlan* layer : leavesOf(layers))
+    if (!layer->exchange && !layer->rules().tied(*layer)) time(aloneOnRank(*layer), samples);
+}
+
+void KernelTimer::timeCommon() {
+  const std::vector<std::int64_t> widths =
+      _quick ? std::vector<std::int64_t>{16, 64} : std::vector<std::int64_t>{16, 128, 1024};
+  const std::vector<std::int64_t> channels =
+      _quick ? std::vector<std::int64_t>{4, 16} : std::vector<std::int64_t>{8, 64};
+  for (const std::int64_t inputs : widths) {
+    for (const std::int64_t units : widths) {
+      LayerSpec dense;
+      dense.dense.units = units;
+      for (const std::int64_t samples : widths) time(commonLayer(dense, {inputs}), samples);
+    }
+  }
+  for (const std::int64_t inputs : channels) {
+    for (const std::int64_t outputs : channels) {
+      for (const std::int64_t kernel : {1, 3}) {
+        LayerSpec conv;
+        conv.type = "conv2d";
+        conv.convolution.channels = outputs;
+        conv.convolution.kernel = {{kernel}};
+        for (const std::int64_t samples : {1, 8}) time(commonLayer(conv, {inputs, 16, 16}), samples);
+      }
+    }
+  }
+}
+
+void KernelTimer::timeDeck(const RunConfig& deck, const std::vector<LayerPlan>& layers) {
+  constexpr std::int64_t most_shares = 16;
+  const std::int64_t batch = deck.training.batch;
+  StrategySection joint;
+  joint.kind = StrategyKind::joint;
+  const StagePlan whole = makeStage(joint, layers, 0, static_cast<std::int64_t>(layers.size()), 0, 1);
+  for (const std::int64_t samples : halvesOf(batch, _quick ? batch : batch / most_shares))
+    timeLayers(whole.layers, samples);
+  for (joint.parts = 2; joint.parts <= _world.size(); joint.parts *= 2) {
+    for (const Split split : {Split::grid, Split::spatial, Split::filter, Split::channel}) {
+      joint.split = split;
+      try {
+        const StagePlan own = partOfStage(whole, joint, 0);
+        for (const std::int64_t samples : halvesOf(batch, _quick ? batch : batch / 4))
+          timeLayers(own.layers, samples);
+      } catch (const UserError&) { // the network cannot be divided like this
+      }
+    }
+  }
+}
+
+std::vector<Concurrency> measureConcurrency(const ExecSpace& space, const Communicator& world, bool quick) {
+  const Communicator node = world.node();
+  const int size = static_cast<int>(world.maximum(std::int64_t{node.size()}));
+  std::vector<Concurrency> found;
+  double alone = 0.0;
+  for (int ranks = 1;; ranks = std::min(2 * ranks, size)) {
+    world.barrier();
+    const double own =
+        node.rank() < ranks ? 1.0 / measureGemmRate(space, quick ? 128 : 512, quick ? 2 : 15) : 0.0;
+    const double slowest = world.maximum(own);
+    if (ranks == 1) alone = slowest;
+    found.push_back({ranks, slowest / alone});
+    if (ranks == size) return found;
+  }
+}
+
+double secondsPerCopiedByte(const ExecSpace& space, const Communicator& world, bool quick) {
+  const std::int64_t rows = quick ? 256 : 8192, columns = 1024, own = columns / 2;
+  constexpr int repeats = 7;
+  const Matrix all = makeMatrix("partita::calibrate::all", rows, columns),
+               part = makeMatrix("partita::calibrate::part", rows, own);
+  double best = std::numeric_limits<double>::infinity();
+  for (int i = 0; i <= repeats; ++i) {
+    world.barrier();
+    const auto start = Clock::now();
+    copyColumns(space, all.data(), columns, part.data(), own, rows, own);
+    copyColumns(space, part.data(), own, all.data() + own, columns, rows, own);
+    fence(space, "partita::calibrate::copy");
+    if (i > 0) best = std::min(best, secondsSince(start));
+  }
+  return world.maximum(best) / static_cast<double>(2 * rows * own * static_cast<std::int64_t>(sizeof(Real)));
+}
+
+double measureOverlap(const ExecSpace& space, const Communicator& world, bool quick) {
+  if (world.size() == 1) return 1.0;
+  const int n = quick ? 64 : 256;
+  const Matrix a = makeMatrix("partita::calibrate::a", n, n), b = makeMatrix("partita::calibrate::b", n, n),
+               c = makeMatrix("partita::calibrate::c", n, n);
+  return ringOverlap(world, world.size(), std::int64_t{1} << (quick ? 16 : 22), [&] {
+    gemm(space, Op::none, Op::none, Real(1), a, b, Real(0), c);
+    fence(space, "partita::calibrate::overlap");
+  });
+}
+
+} // namespace partita

@@ -1,0 +1,49 @@
+#pragma once
+
+#include "partita/comm/mpi.hpp"
+#include "partita/core/types.hpp"
+#include "partita/plan/cost/cluster.hpp"
+
+#include <vector>
+
+namespace partita {
+
+struct LayerPlan;
+struct RunConfig;
+
+/// Times layers alone, on all ranks of `world` at once; the slowest rank counts. What is known already is not
+/// timed again.
+class KernelTimer {
+ public:
+  KernelTimer(const ExecSpace& space, const Communicator& world, bool quick)
+      : _space(space), _world(world), _quick(quick) {}
+
+  /// Dense layers and convolutions of common shapes.
+  void timeCommon();
+  /// The layers of a deck: whole, on a batch and on what replicas and microbatches have of it; and what parts
+  /// have of them, up to one per rank, for every split that is possible.
+  void timeDeck(const RunConfig& deck, const std::vector<LayerPlan>& layers);
+
+  std::vector<KernelRate> take() { return std::move(_rates); }
+
+ private:
+  void time(const LayerPlan& layer, std::int64_t samples);
+  void timeLayers(const std::vector<LayerPlan>& layers, std::int64_t samples);
+  bool known(const KernelRate& rate) const;
+
+  const ExecSpace& _space;
+  const Communicator& _world;
+  bool _quick;
+  std::vector<KernelRate> _rates;
+};
+
+/// How much longer a product takes with 1, 2, 4, ... and all ranks of a node at work than with one.
+std::vector<Concurrency> measureConcurrency(const ExecSpace& space, const Communicator& world, bool quick);
+
+/// Seconds per byte that is copied between columns of a matrix and a message, on the slowest rank.
+double secondsPerCopiedByte(const ExecSpace& space, const Communicator& world, bool quick);
+
+/// The part of a message's time that products hide.
+double measureOverlap(const ExecSpace& space, const Communicator& world, bool quick);
+
+} // namespace partita

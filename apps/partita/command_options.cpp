@@ -1,0 +1,52 @@
+#include "command_options.hpp"
+
+#include <cstdint>
+#include <sstream>
+
+namespace partita {
+
+namespace {
+
+/// HH:MM:SS, MM:SS or SS in seconds; 0 for any other text. Fields after a colon are below 60.
+std::int64_t secondsOf(const std::string& text) {
+  if (text.empty() || text.back() == ':') return 0;
+  std::istringstream fields(text);
+  std::string field;
+  std::int64_t total = 0;
+  for (int count = 0; std::getline(fields, field, ':'); ++count) {
+    const bool digits = field.find_first_not_of("0123456789") == std::string::npos;
+    if (count > 2 || field.empty() || field.size() > (count == 0 ? 9 : 2) || !digits) return 0;
+    const std::int64_t value = std::stoll(field);
+    if (count > 0 && value > 59) return 0;
+    total = 60 * total + value;
+  }
+  return total;
+}
+
+std::string toSeconds(std::string& text) {
+  const std::int64_t seconds = secondsOf(text);
+  if (seconds == 0) return "'" + text + "' is not a time; expected HH:MM:SS, MM:SS or seconds, more than 0";
+  text = std::to_string(seconds);
+  return {};
+}
+
+} // namespace
+
+// An empty value comes from a variable that was not set, and a value that begins like an option is an
+// option.
+std::string checkPath(const std::string& text) {
+  if (text.empty()) return "is empty; is a variable not set?";
+  if (text.front() == '-')
+    return "'" + text + "' looks like an option; write a file of this name as ./" + text;
+  return {};
+}
+
+CLI::Validator pathValidator() {
+  return {[](std::string& text) { return checkPath(text); }, ""};
+}
+
+CLI::Validator timeTransform() {
+  return {toSeconds, ""};
+}
+
+} // namespace partita

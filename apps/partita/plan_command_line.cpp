@@ -1,0 +1,238 @@
+#include "plan_command_line.hpp"
+
+#include "partita/config/text.hpp"
+#include "partita/plan/cost/prediction.hpp"
+#include "partita/plan/placement/operator_schedule.hpp"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "command_options.hpp"
+
+namespace partita {
+
+namespace {
+
+/// "1,2,4": whole numbers from 1 to 2^24.
+std::string checkRankList(std::string& text) {
+  for (const std::string& number : split(text, ',')) {
+    const bool digits =
+        !number.empty() && number.size() < 9 && number.find_first_not_of("0123456789") == std::string::npos;
+    if (!digits || std::stoll(number) < 1 || std::stoll(number) > 1 << 24)
+      return "'" + text + "' is not a list of numbers of ranks such as 1,2,4";
+  }
+  return {};
+}
+
+std::string checkStrategies(std::string& text) {
+  const std::vector<std::string>& names = namesOf<CostStrategy>();
+  for (const std::string& name : split(text, ','))
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      return "'" + text + "': '" + name + "' is not a strategy" + suggestion(name, names);
+  return text.empty() ? "is empty; is a variable not set?" : "";
+}
+
+/// `-` alone is standard output.
+std::string checkOutputPath(std::string& text) {
+  return text == "-" ? std::string{} : checkPath(text);
+}
+
+void defineJson(CLI::App& app, std::string& json) {
+  app.add_option("--json", json, "write the result to this file; `-`: standard output")
+      ->check(CLI::Validator(checkOutputPath, ""))
+      ->type_name("FILE");
+}
+
+template <class PlanArguments>
+void defineDeckAndCluster(CLI::App& app, PlanArguments& arguments) {
+  app.add_option("DECK", arguments.deck, "input deck (TOML)")->required();
+  app.add_option("section/key=value", arguments.overrides, override_help);
+  app.add_option("--cluster", arguments.cluster,
+                 "description of the cluster (TOML), such as clusters/abci.toml (default: an assumed one)")
+      ->check(pathValidator())
+      ->type_name("FILE");
+}
+
+void definePredict(CLI::App& predict, PredictArguments& arguments) {
+  defineDeckAndCluster(predict, arguments);
+  predict
+      .add_option("--ranks", arguments.ranks,
+                  "numbers of ranks, separated by commas (default: 1,2,4, ... 64)")
+      ->check(CLI::Validator(checkRankList, ""))
+      ->type_name("N,...");
+  predict.add_option("--strategy", arguments.strategies, "strategies, separated by commas (default: all)")
+      ->check(CLI::Validator(checkStrategies, ""))
+      ->type_name("NAME,...");
+  predict
+      .add_option("--stages", arguments.stages,
+                  "cut the network into so many stages; the ranks are replicas of them (default: a stage per "
+                  "rank)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1 << 24).description(""));
+  predict
+      .add_option("--parts", arguments.parts,
+                  "ranks that share each layer: of data+filter and its like (default: those of a node), and "
+                  "of pipelines, which then divide layers as strategy/split says (default: 1)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1 << 24).description(""));
+  predict
+      .add_option("--mode", arguments.mode,
+                  "equations to use: corrected (exact, the default), or as ParaDL's authors print them")
+      ->check(CLI::IsMember(namesOf<CostMode>()).description(""))
+      ->type_name(joined(namesOf<CostMode>(), "|"));
+  predict
+      .add_option(
+          "--scaling", arguments.scaling,
+          "whether training/batch is that of a step (strong) or of each replica (weak); default: strong, in "
+          "paper mode weak")
+      ->check(CLI::IsMember({"strong", "weak"}).description(""))
+      ->type_name("strong|weak");
+  defineJson(predict, arguments.json);
+}
+
+void defineDeck(CLI::App& deck, DeckArguments& arguments) {
+  defineDeckAndCluster(deck, arguments);
+  deck.add_option("--ranks", arguments.ranks, "number of ranks that the deck is for")
+      ->required()
+      ->type_name("N")
+      ->check(CLI::Range(1, 1 << 24).description(""));
+  deck.add_option("-o,--output", arguments.output, "deck to write")
+      ->required()
+      ->check(pathValidator())
+      ->type_name("FILE");
+  deck.add_flag("--allow-local", arguments.allow_local,
+                "consider sil and local-sgd too, which may change the accuracy");
+  defineJson(deck, arguments.json);
+}
+
+void defineEngine(CLI::App& app, std::string& engine) {
+  const std::vector<std::string>& names = namesOf<ScheduleEngine>();
+  app.add_option("--engine", engine,
+                 "what computes schedules (default: built-in); `partita info` lists those of this build")
+      ->check(CLI::IsMember(names).description(""))
+      ->type_name(joined(names, "|"));
+}
+
+void defineSchedule(CLI::App& schedule, ScheduleArguments& arguments) {
+  schedule.add_option("FILE", arguments.input, "operators, edges and cores (JSON)")
+      ->required()
+      ->check(pathValidator());
+  schedule
+      .add_option("--time-limit", arguments.time_limit_seconds,
+                  "stop with the best schedule found after this time; also MM:SS or seconds (default: 60)")
+      ->transform(timeTransform())
+      ->type_name("HH:MM:SS");
+  defineEngine(schedule, arguments.engine);
+  schedule
+      .add_option("--cache", arguments.cache,
+                  "file of schedules that earlier calls have found; new ones are added to it")
+      ->check(pathValidator())
+      ->type_name("FILE");
+  defineJson(schedule, arguments.json);
+}
+
+void definePlace(CLI::App& place, PlaceArguments& arguments) {
+  place
+      .add_option("FILE", arguments.input,
+                  "layers, edges and devices (JSON); or a deck (.toml), whose network is placed on ranks")
+      ->required()
+      ->check(pathValidator());
+  place.add_option("section/key=value", arguments.overrides, override_help);
+  place.add_flag("--brute-force", arguments.brute_force,
+                 "JSON: try all plans of a small network, as a check");
+  place.add_option("-o,--output", arguments.output, "deck: write the deck that trains the plan")
+      ->check(pathValidator())
+      ->type_name("FILE");
+  place
+      .add_option("--cluster", arguments.cluster,
+                  "deck: description of the cluster, as `partita plan calibrate` writes it (default: an "
+                  "assumed one)")
+      ->check(pathValidator())
+      ->type_name("FILE");
+  place.add_option("--ranks", arguments.ranks, "deck: most ranks to use (default: those of this job)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 4096).description(""));
+  defineJson(place, arguments.json);
+}
+
+void defineSearch(CLI::App& search, SearchArguments& arguments) {
+  search.add_option("SPEC", arguments.spec, "models, cases and accelerators to search (TOML)")
+      ->required()
+      ->check(pathValidator());
+  search
+      .add_option("--state", arguments.state,
+                  "file that keeps what is done, every ten seconds; a later call continues from it")
+      ->check(pathValidator())
+      ->type_name("FILE");
+  defineJson(search, arguments.json);
+}
+
+void defineCalibrate(CLI::App& calibrate, CalibrateArguments& arguments) {
+  CLI::Option* decks = calibrate.add_option("DECK", arguments.decks,
+                                            "input decks (TOML): networks whose training step is timed");
+  calibrate
+      .add_option(
+          "--from", arguments.runs,
+          "measure nothing, but refine the description that these runs were compared with (run/cluster)")
+      ->check(pathValidator())
+      ->type_name("RUN...")
+      ->excludes(decks);
+  calibrate
+      .add_option("-o,--output", arguments.output,
+                  "description of the cluster to write (default: print it after the measurements)")
+      ->check(pathValidator())
+      ->type_name("FILE");
+  calibrate
+      .add_option("--noise", arguments.noise,
+                  "percent by which the time of the same work may vary (default: 15); beyond, nothing is "
+                  "written and the exit code is 1")
+      ->check(CLI::Range(0.0, 1e6).description(""))
+      ->type_name("PERCENT");
+  calibrate.add_flag("--quick", arguments.quick,
+                     "fewer repetitions and short messages only; checks that the command works");
+}
+
+} // namespace
+
+void definePlan(CLI::App& plan, Arguments& arguments) {
+  plan.require_subcommand(0, 1);
+  defineCalibrate(*plan.add_subcommand("calibrate", "Measure the cluster that this job runs on, for predict"),
+                  arguments.calibrate);
+  definePredict(
+      *plan.add_subcommand("predict", "Predict time and memory of parallel strategies on a cluster"),
+      arguments.predict);
+  defineDeck(*plan.add_subcommand("deck", "Write the deck of the fastest strategy on a cluster"),
+             arguments.deck);
+  defineSchedule(*plan.add_subcommand("schedule", "Schedule the operators of a layer on an accelerator"),
+                 arguments.schedule);
+  definePlace(*plan.add_subcommand("place", "Cut a network into pipeline stages on many devices"),
+              arguments.place);
+  defineSearch(*plan.add_subcommand("search", "Search for an accelerator, schedules and placements together"),
+               arguments.search);
+}
+
+std::vector<std::string> planWords(const Arguments& arguments) {
+  const PredictArguments& predict = arguments.predict;
+  const DeckArguments& deck = arguments.deck;
+  const ScheduleArguments& schedule = arguments.schedule;
+  const PlaceArguments& place = arguments.place;
+  const SearchArguments& search = arguments.search;
+  const CalibrateArguments& calibrate = arguments.calibrate;
+  std::vector<std::string> words{
+      predict.deck,    predict.cluster, predict.ranks, predict.strategies, predict.mode,    predict.scaling,
+      predict.json,    deck.deck,       deck.cluster,  deck.output,        deck.json,       schedule.input,
+      schedule.engine, schedule.cache,  schedule.json, place.input,        place.json,      place.cluster,
+      place.output,    search.spec,     search.state,  search.json,        calibrate.output};
+  for (const bool flag : {place.brute_force, calibrate.quick, deck.allow_local})
+    words.emplace_back(flag ? "yes" : "no");
+  words.push_back(std::to_string(calibrate.noise));
+  for (const std::int64_t number :
+       {predict.stages, predict.parts, deck.ranks, schedule.time_limit_seconds, place.ranks})
+    words.push_back(std::to_string(number));
+  for (const auto* list :
+       {&predict.overrides, &deck.overrides, &place.overrides, &calibrate.decks, &calibrate.runs})
+    words.insert(words.end(), list->begin(), list->end());
+  return words;
+}
+
+} // namespace partita

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "command_line.hpp"
+
+namespace partita {
+
+/// Defines the commands of `partita plan` and their options.
+void definePlan(CLI::App& plan, Arguments& arguments);
+
+/// What was given to these commands, for `essence`.
+std::vector<std::string> planWords(const Arguments& arguments);
+
+} // namespace partita

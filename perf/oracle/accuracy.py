@@ -1,0 +1,219 @@
+#!/usr/bin/env python3
+"""Compares the time of a training step that is predicted with the one that is measured, for several networks and ways
+to divide them among ranks.
+
+    python3 perf/oracle/accuracy.py build/openmp/bin/partita --ranks 2 --rounds 3 --seconds 10 --json accuracy.json
+
+Calibrates on all ranks, predicts every combination, and only then measures: round by round all combinations in turn, so
+that a change of the machine's speed reaches all of them. The shortest step of all rounds counts. Prints the accuracy
+1 - |predicted - measured| / measured of each, their mean and the worst, and for each network whether the strategies are
+in the right order: by how much the predicted best is slower than the measured best, and Kendall's tau over pairs whose
+times differ by 5 % or more. Before and after each round a fixed computation is timed on as many cores; if its times
+differ by more than --noise percent, the round does not count. Exit code 77 if no round does.
+"""
+
+import argparse
+import itertools
+import os
+import re
+import statistics
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import runs  # noqa: E402
+
+COMMON = """
+[run]
+evaluate_every = 0
+log_every = 1000000
+[data]
+kind = "glyphs"
+samples = {samples}
+test_samples = 32
+classes = 10
+{data}
+[network]
+layers = [{layers}]
+[training]
+batch = {batch}
+[optimiser]
+kind = "sgd"
+"""
+CONV = '{{ type = "conv2d", channels = {0}, kernel = {1}, padding = "same", activation = "relu" }}, '
+CONV3D = '{{ type = "conv3d", channels = {0}, kernel = 3, padding = "same", activation = "relu" }}, '
+POOL, DENSE = '{ type = "max-pool", kernel = 2 }, ', '{ type = "dense" }'
+# Networks that compute much, that have many weights, that have large activations, and volumes.
+DECKS = {
+    "vgg": {"layers": (2 * CONV.format(32, 3) + POOL + 2 * CONV.format(64, 3) + POOL + 2 * CONV.format(128, 3) + DENSE),
+            "data": "image_size = 32", "batch": 32, "samples": 512},
+    "weights": {"layers": '{ type = "dense", units = 2048, activation = "relu", repeat = 3 }, ' + DENSE,
+                "data": "image_size = 32", "batch": 64, "samples": 512},
+    "activations": {"layers": CONV.format(32, 3) + 4 * CONV.format(64, 1) + POOL + DENSE, "data": "image_size = 32",
+                    "batch": 32, "samples": 512},
+    "volumes": {"layers": CONV3D.format(8) + '{ type = "average-pool", kernel = 2 }, ' + CONV3D.format(16) +
+                '{ type = "average-pool", kernel = 2 }, ' + CONV3D.format(32) + DENSE,
+                "data": "image_size = 32\ndepth = 32", "batch": 8, "samples": 64, "kind": "noise"},
+}
+# Of small networks, to see in seconds that everything runs.
+QUICK = {"small": {"layers": CONV.format(8, 3) + CONV.format(8, 3) + POOL + '{ type = "dense", units = 64 }, ' + DENSE,
+                   "data": "image_size = 12", "batch": 32, "samples": 256}}
+
+
+def strategies(ranks):
+    """Overrides by name."""
+    joint = ["strategy/kind=joint", "strategy/replicas=0"]
+    staged = [f"strategy/stages={ranks}", "strategy/cuts=flops", "strategy/replicas=1"]
+    parts = {split: ["strategy/kind=joint", f"strategy/parts={ranks}", "strategy/replicas=1", f"strategy/split={split}"]
+             for split in ("filter", "channel", "grid", "spatial")}
+    return {
+        "data": joint,
+        "pipeline": ["strategy/kind=pipeline", f"strategy/microbatches={2 * ranks}", "strategy/schedule=1f1b", *staged],
+        **parts,
+        "sil": ["strategy/kind=sil", "strategy/input=relay", *staged],
+        "local-sgd": ["strategy/kind=local-sgd", "strategy/every=8", "strategy/replicas=0"],
+    }
+
+
+class Case:
+    """A deck under a strategy."""
+
+    def __init__(self, deck, path, strategy, overrides):
+        self.deck, self.path, self.strategy, self.overrides = deck, path, strategy, overrides
+        self.predicted, self.measured, self.reason = None, [], ""
+
+    def predict(self, app, ranks):
+        """In seconds; says why if the network cannot be divided like this."""
+        result = runs.partita(app, "train", self.path, *self.overrides, "-n", "--ranks", ranks, may_fail=True)
+        found = re.search(r"predicted ([0-9.e+-]+) ms per step", result.stdout)
+        if found:
+            self.predicted = 1e-3 * float(found[1])
+        else:
+            self.reason = (result.stderr or result.stdout).strip().splitlines()[-1]
+
+    def measure(self, app, ranks, seconds, folder):
+        steps = min(2000, max(5, round(seconds / self.predicted)))
+        summary = runs.train(app, self.path, os.path.join(folder, "run"), *self.overrides, f"run/steps={steps}",
+                             ranks=ranks)
+        return summary["measured"]["step_s"]
+
+    @property
+    def best(self):
+        return min(self.measured)
+
+    @property
+    def accuracy(self):
+        return 1 - abs(self.predicted - self.best) / self.best
+
+
+def ordering(cases):
+    """By how much the predicted best is slower than the measured best, and Kendall's tau."""
+    measured_best = min(case.best for case in cases)
+    chosen = min(cases, key=lambda case: case.predicted)
+    signs = [1 if (a.best - b.best) * (a.predicted - b.predicted) > 0 else -1
+             for a, b in itertools.combinations(cases, 2) if abs(a.best - b.best) >= 0.05 * min(a.best, b.best)]
+    return chosen.best / measured_best - 1, statistics.mean(signs) if signs else None
+
+
+def calibrate(arguments, decks, cluster):
+    """The noise of the calibration, which --noise also limits."""
+    quick = ["--quick"] if arguments.quick else []
+    result = runs.partita(arguments.app, "plan", "calibrate", *decks, "-o", cluster, "--noise", arguments.noise, *quick,
+                          ranks=arguments.ranks, may_fail=True)
+    if result.returncode == 1:
+        sys.stderr.write(result.stderr)
+        sys.exit(77)
+    if result.returncode != 0:
+        sys.exit(f"partita plan calibrate failed:\n{result.stdout}{result.stderr}")
+
+
+def write_decks(folder, chosen):
+    paths = {}
+    for name, values in chosen.items():
+        text = COMMON.format(**{key: value for key, value in values.items() if key != "kind"})
+        if "kind" in values:
+            text = text.replace('kind = "glyphs"', f'kind = "{values["kind"]}"')
+        paths[name] = os.path.join(folder, f"{name}.toml")
+        with open(paths[name], "w", encoding="utf-8") as file:
+            file.write(text)
+    return paths
+
+
+def measure_rounds(arguments, cases, folder):
+    """The number of rounds that count."""
+    counted = 0
+    for number in range(arguments.rounds):
+        before = runs.noise(arguments.ranks)
+        times = [case.measure(arguments.app, arguments.ranks, arguments.seconds, folder) for case in cases]
+        worst = max(before, runs.noise(arguments.ranks))
+        print(f"  round {number + 1}: times of the same work differ by {worst:.1f} %", flush=True)
+        if worst > arguments.noise:
+            continue
+        counted += 1
+        for case, seconds in zip(cases, times):
+            case.measured.append(seconds)
+    return counted
+
+
+def report(cases, names):
+    print(f"{'network':12} {'strategy':10} {'predicted':>12} {'measured':>12} {'accuracy':>9}")
+    for case in cases:
+        print(f"{case.deck:12} {case.strategy:10} {1e3 * case.predicted:9.3f} ms {1e3 * case.best:9.3f} ms "
+              f"{100 * case.accuracy:7.1f} %")
+    accuracies = [case.accuracy for case in cases]
+    worst = min(cases, key=lambda case: case.accuracy)
+    print(f"mean accuracy {100 * statistics.mean(accuracies):.1f} %, worst {100 * worst.accuracy:.1f} % "
+          f"({worst.deck}, {worst.strategy})")
+    orders = {}
+    for name in names:
+        own = [case for case in cases if case.deck == name]
+        if not own:
+            continue
+        slower, tau = ordering(own)
+        orders[name] = {"predicted_best_is_slower_by": slower, "kendall_tau": tau}
+        print(f"{name}: the predicted best is {100 * slower:.1f} % slower than the measured best"
+              + (f"; tau {tau:.2f}" if tau is not None else ""))
+    return {"mean_accuracy": statistics.mean(accuracies), "worst_accuracy": worst.accuracy, "order": orders}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("app", help="the partita executable")
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=10, help="of training per combination and round")
+    parser.add_argument("--decks", nargs="+", choices=[*DECKS, *QUICK], help=f"networks (default: {' '.join(DECKS)})")
+    parser.add_argument("--strategies", nargs="+", choices=list(strategies(2)), help="default: all")
+    parser.add_argument("--noise", type=float, default=15, help="percent by which times of the same work may differ")
+    parser.add_argument("--quick", action="store_true", help="calibrate too briefly for reliable numbers")
+    parser.add_argument("--cluster", help="a description that has been calibrated already, with the same decks")
+    parser.add_argument("--json", metavar="FILE", help="write the results to FILE")
+    arguments = parser.parse_args()
+
+    known = {**DECKS, **QUICK}
+    chosen = {name: known[name] for name in arguments.decks or DECKS}
+    wanted = {name: words for name, words in strategies(arguments.ranks).items()
+              if arguments.strategies is None or name in arguments.strategies}
+    with tempfile.TemporaryDirectory() as folder:
+        paths = write_decks(folder, chosen)
+        cluster = arguments.cluster or os.path.join(folder, "cluster.toml")
+        if not arguments.cluster:
+            calibrate(arguments, paths.values(), cluster)
+        cases = [Case(deck, path, strategy, [*words, f"run/cluster={cluster}"])
+                 for deck, path in paths.items() for strategy, words in wanted.items()]
+        for case in cases:
+            case.predict(arguments.app, arguments.ranks)
+            if case.reason:
+                print(f"{case.deck}, {case.strategy}: {case.reason}")
+        cases = [case for case in cases if case.predicted]
+        if not cases or measure_rounds(arguments, cases, folder) == 0:
+            print("SKIP: other programs use these cores" if cases else "nothing to measure")
+            sys.exit(77 if cases else 1)
+        result = report(cases, chosen)
+    runs.write_json(arguments.json, {**result, "ranks": arguments.ranks, "cases": [
+        {"deck": case.deck, "strategy": case.strategy, "predicted_s": case.predicted, "measured_s": case.measured,
+         "accuracy": case.accuracy} for case in cases]})
+
+
+if __name__ == "__main__":
+    main()

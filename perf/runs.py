@@ -1,0 +1,109 @@
+"""Starts the program for measurements; shared by the scripts beside this file, which find it through sys.path."""
+
+import concurrent.futures
+import csv
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+QUIET = ("run/evaluate_every=0", "run/log_every=1000000")
+KERNEL = """
+import time
+for i in range({repeats}):
+    start = time.perf_counter()
+    sum(j * j for j in range(300000))
+    print(time.perf_counter() - start)
+"""
+
+
+def launcher(ranks):
+    return [os.environ.get("PARTITA_MPIEXEC", "mpirun"), "-n", str(ranks)]
+
+
+def run(command, environment=None, may_fail=False):
+    """The finished process, with one thread per rank. The script ends if it fails, unless it may."""
+    command = list(map(str, command))
+    result = subprocess.run(command, capture_output=True, text=True,
+                            env={**os.environ, "OMP_NUM_THREADS": "1", **(environment or {})})
+    if result.returncode != 0 and not may_fail:
+        sys.exit(f"{' '.join(command)} failed:\n{result.stdout}{result.stderr}")
+    return result
+
+
+def partita(app, *arguments, ranks=1, environment=None, may_fail=False):
+    return run([*(launcher(ranks) if ranks > 1 else []), app, *arguments], environment, may_fail)
+
+
+def train(app, deck, folder, *overrides, ranks=1, environment=None, measure=False):
+    """Trains into `folder`, whatever is there; the run's summary. With `measure`, "cpu_share" of it is the part of the
+    wall time of each rank that its processor worked for it."""
+    shutil.rmtree(folder, ignore_errors=True)
+    program = [app, "train", deck, "-d", folder, *overrides]
+    usage = Path(f"{folder}.usage")
+    if measure:
+        shutil.rmtree(usage, ignore_errors=True)
+        usage.mkdir()
+        program = [sys.executable, __file__, usage, *program]
+    run([*(launcher(ranks) if ranks > 1 or measure else []), *program], environment)
+    summary = json.loads((Path(folder) / "summary.json").read_text(encoding="utf-8"))
+    if measure:
+        summary["cpu_share"] = [float((usage / str(rank)).read_text()) for rank in range(ranks)]
+    return summary
+
+
+def noise(processes, repeats=12):
+    """Percent by which the 90th percentile of the time of a fixed computation exceeds the least, on the worst of so many
+    processes at once."""
+    def one(_):
+        result = subprocess.run([sys.executable, "-c", KERNEL.format(repeats=repeats)], capture_output=True, text=True,
+                                check=True)
+        seconds = sorted(map(float, result.stdout.split()))
+        return 100 * (seconds[len(seconds) * 9 // 10] / seconds[0] - 1)
+
+    with concurrent.futures.ThreadPoolExecutor(processes) as pool:
+        return max(pool.map(one, range(processes)))
+
+
+def write_json(path, value):
+    if path:
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(value, file, indent=1)
+
+
+def evaluations(folder):
+    """(seconds of training, loss) at each evaluation of the whole network. Evaluations themselves take no time here."""
+    with open(Path(folder) / "history.csv", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["event"] == "evaluation" and row["stage"] in ("joined", "1")]
+    pause = json.loads((Path(folder) / "summary.json").read_text())["evaluation_seconds"] / max(1, len(rows))
+    return [(float(row["time_s"]) - pause * (index + 1), float(row["loss"])) for index, row in enumerate(rows)]
+
+
+def seconds_to(points, loss):
+    """When the loss is reached, between evaluations on a straight line; None if it never is."""
+    before = None
+    for seconds, value in points:
+        if value <= loss:
+            if before is None or before[1] == value:
+                return seconds
+            return before[0] + (seconds - before[0]) * (before[1] - loss) / (before[1] - value)
+        before = (seconds, value)
+    return None
+
+
+def measured_rank(folder, command):
+    """Runs the program of one rank, and keeps the share of the wall time that its processor worked."""
+    begin = time.monotonic()
+    process = subprocess.Popen(command)
+    _, status, usage = os.wait4(process.pid, 0)
+    share = (usage.ru_utime + usage.ru_stime) / (time.monotonic() - begin)
+    rank = os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ.get("PMI_RANK") or os.environ.get("SLURM_PROCID", "0")
+    Path(folder, rank).write_text(str(share))
+    return os.waitstatus_to_exitcode(status)
+
+
+if __name__ == "__main__":
+    sys.exit(measured_rank(sys.argv[1], sys.argv[2:]))

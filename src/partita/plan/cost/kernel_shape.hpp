@@ -1,0 +1,23 @@
+#pragma once
+
+#include "partita/plan/layer_plan.hpp"
+
+#include <string>
+
+namespace partita {
+
+/// What the speed of a layer's kernels depends on, and how much they do. Products are [rows, inputs * window]
+/// x [inputs * window, outputs]; a convolution has a row per window that it sees, a sequence one per
+/// position.
+struct KernelShape {
+  std::string type;                              ///< of the layer: "conv2d"
+  double rows = 1.0;                             ///< per sample
+  double inputs = 0.0, outputs = 0.0;            ///< values of a row; of images, channels of a group
+  double window = 1.0;                           ///< places that an output sees
+  Effort forward{}, weights{}, input_gradient{}; ///< per sample
+};
+
+/// Of a layer that is not a group, or of what a part has of it.
+KernelShape kernelShape(const LayerPlan& layer);
+
+} // namespace partita

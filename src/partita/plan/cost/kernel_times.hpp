@@ -1,0 +1,46 @@
+#pragma once
+
+#include "partita/plan/cost/cluster.hpp"
+#include "partita/plan/cost/kernel_shape.hpp"
+
+#include <array>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace partita {
+
+/// Seconds of one pass of a layer.
+struct PassTime {
+  double forward = 0.0, backward = 0.0;
+};
+
+/// How long the kernels of a cluster take. Where a type of layer has been measured, its rate is interpolated
+/// over the logarithms of rows, inputs, outputs and window, each measurement with the inverse fourth power of
+/// its distance as its weight, so that a shape that was measured takes the time that was measured. Other
+/// products have the rate of a large one times n / (n + half_size) for each of their three extents n
+/// (Hockney's n_1/2, Parallel Computers, 1981), and other kernels take no time.
+class KernelTimes {
+ public:
+  explicit KernelTimes(const Cluster& cluster);
+
+  /// Of a pass over so many samples; `input_gradient`: is the gradient of the input computed?
+  PassTime of(const KernelShape& shape, double samples, bool input_gradient) const;
+  /// All times become so many times as long.
+  void scale(double factor) { _scale *= factor; }
+
+ private:
+  using Logarithms = std::array<double, 4>; ///< of rows, inputs, outputs, window
+  struct Point {
+    Logarithms at{};
+    double forward = 0.0, backward = 0.0; ///< work per second
+  };
+  static Logarithms placeOf(double rows, double inputs, double outputs, double window);
+  PassTime measured(const std::vector<Point>& points, const KernelShape& shape, double samples,
+                    const Effort& backward) const;
+
+  double _flops, _half_size, _scale = 1.0;
+  std::map<std::string, std::vector<Point>> _points; ///< by type of the layer
+};
+
+} // namespace partita

@@ -1,0 +1,162 @@
+#include "partita/plan/cost/stage_time.hpp"
+
+#include "partita/plan/parts/part_of_stage.hpp"
+#include "partita/plan/parts/part_traffic.hpp"
+#include "partita/plan/strategy_plan.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace partita {
+
+namespace {
+
+ExchangeKind kindOfPart(PartExchangeKind kind) {
+  switch (kind) {
+  case PartExchangeKind::gather:
+    return ExchangeKind::all_gather;
+  case PartExchangeKind::reduce:
+    return ExchangeKind::reduce_scatter;
+  case PartExchangeKind::halo:
+    return ExchangeKind::halo;
+  case PartExchangeKind::norm:
+    return ExchangeKind::norm;
+  case PartExchangeKind::sum:
+    break;
+  }
+  return ExchangeKind::all_reduce;
+}
+
+/// The part of the bytes that are added to own values where they arrive.
+double addedShare(PartExchangeKind kind) {
+  return kind == PartExchangeKind::reduce ? 1.0 : kind == PartExchangeKind::sum ? 0.5 : 0.0;
+}
+
+/// The matrix [rows * items, values] that an exchange gathers, adds up or slices, and this part's share.
+struct ExchangedValues {
+  double all = 0.0, own = 0.0;
+};
+
+ExchangedValues valuesOf(const ExchangePlan& plan) {
+  const auto items = static_cast<double>(plan.items);
+  const std::int64_t all = std::accumulate(plan.widths.begin(), plan.widths.end(), std::int64_t{0});
+  const auto own = static_cast<std::size_t>(plan.place);
+  return {items * asReal(all), own < plan.widths.size() ? items * asReal(plan.widths[own]) : 0.0};
+}
+
+/// Of training layers.
+double productFlops(const std::vector<LayerPlan>& layers) {
+  double flops = 0.0;
+  for (const LayerPlan* layer : leavesOf(layers))
+    flops += layer->forwardFlops() + layer->weightFlops() + layer->inputFlops();
+  return flops;
+}
+
+class StageClock {
+ public:
+  StageClock(const CostTerms& terms, const ProgramRun& run, int stage, std::int64_t samples)
+      : _terms(terms), _run(run), _whole(run.partition.stages[stage]), _samples(samples),
+        _input_gradient(planOf(run.config.strategy).gradientsCross() && !_whole.first()),
+        _slowdown(terms.cluster.slowdown(run.grid.size())) {}
+
+  StageTime onPart(int part) const {
+    const StagePlan own = ownStage(_whole, _run.config.strategy, part);
+    StageTime time;
+    time.outputs = asReal(own.outputs());
+    addLayers(own, time);
+    if (!planOf(_run.config.strategy).gradientsCross()) addHead(own, time);
+    if (_run.grid.parts > 1) {
+      addMessages(own, part, time);
+      const CopiedBytes copied = copiedBytes(own, _samples);
+      time.copies_forward = copied.forward * _terms.cluster.seconds_per_copied_byte;
+      time.copies_backward = copied.backward * _terms.cluster.seconds_per_copied_byte;
+    }
+    return time;
+  }
+
+ private:
+  double valueBytes() const {
+    return _run.config.strategy.wire == Precision::single ? bytes_per_item : bytes_per_item / 2.0;
+  }
+
+  void addLayers(const StagePlan& own, StageTime& time) const {
+    bool input_gradient = _input_gradient;
+    for (const LayerPlan* layer : leavesOf(own.layers)) {
+      if (layer->exchange) continue;
+      const PassTime pass = _terms.kernels.of(kernelShape(*layer), asReal(_samples), input_gradient);
+      const double parameters = asReal(layer->parameters());
+      time.layers.push_back({_slowdown * pass.forward, _slowdown * pass.backward, valueBytes() * parameters});
+      time.update += _slowdown * parameters * _terms.cluster.seconds_per_update;
+      input_gradient = input_gradient || parameters > 0.0;
+    }
+  }
+
+  /// The FLOPs of the head, the labels and the decoder take as long as others of the network.
+  void addHead(const StagePlan& own, StageTime& time) const {
+    const double parameters = asReal(countParameters(own.decoder) + countParameters(own.head));
+    const double flops = _run.partition.local[_whole.index].flops -
+                         _whole.trainEffort(_input_gradient).flops - productFlops(_whole.head) +
+                         productFlops(own.head);
+    const double seconds = _slowdown * asReal(_samples) * flops * secondsPerFlop(_terms);
+    time.layers.push_back({seconds / 3.0, 2.0 * seconds / 3.0, valueBytes() * parameters});
+    time.update += _slowdown * parameters * _terms.cluster.seconds_per_update;
+  }
+
+  /// Each message takes its time, one after another.
+  void addMessages(const StagePlan& own, int part, StageTime& time) const {
+    const GridPlan& grid = _run.grid;
+    const RingPath path =
+        ringPath(_terms.cluster, grid.size(), grid.parts, std::int64_t{grid.groups} * grid.replicas);
+    constexpr auto value_bytes = static_cast<std::int64_t>(bytes_per_item);
+    const std::size_t forward = forwardMessages(own, part, _samples, value_bytes).size();
+    std::size_t index = 0;
+    for (const PartMessage& message : partMessages(own, part, _samples, value_bytes, _input_gradient)) {
+      const double bytes = asReal(message.bytes),
+                   seconds = path.link.seconds({1.0, bytes}, path.flows) +
+                             addedShare(message.kind) * bytes * _terms.cluster.seconds_per_reduced_byte;
+      addExchange(time.exchanges, {kindOfPart(message.kind), 1.0, bytes, seconds});
+      (index++ < forward ? time.exchange_forward : time.exchange_backward) += seconds;
+    }
+  }
+
+  const CostTerms& _terms;
+  const ProgramRun& _run;
+  const StagePlan& _whole;
+  std::int64_t _samples;
+  bool _input_gradient; ///< does the stage before need it?
+  double _slowdown;
+};
+
+} // namespace
+
+StageTime stageTime(const CostTerms& terms, const ProgramRun& run, int stage, std::int64_t samples) {
+  const StageClock clock(terms, run, stage, samples);
+  StageTime longest = clock.onPart(0); // has the largest ranges; inner ones have more neighbours
+  if (run.grid.parts == 1) return longest;
+  StageTime inner = clock.onPart(typicalParts(run.grid.parts).back());
+  const auto total = [](const StageTime& time) { return time.compute() + time.exchangeSeconds(); };
+  return total(inner) > total(longest) ? inner : longest;
+}
+
+CopiedBytes copiedBytes(const StagePlan& own, std::int64_t rows) {
+  CopiedBytes copied;
+  for (const LayerPlan* layer : leavesOf(own.layers)) {
+    if (!layer->exchange) continue;
+    const ExchangePlan& plan = *layer->exchange;
+    const ExchangedValues values = valuesOf(plan);
+    const double bytes = asReal(rows) * bytes_per_item;
+    if (plan.kind == PartStep::halo) { // own places, and those of others
+      copied.forward += bytes * asReal(layer->outputs());
+      copied.backward += bytes * asReal(layer->inputs() + layer->outputs());
+      continue;
+    }
+    // What is gathered is put into its columns. Of a slice, or of sums, which are added where they arrive,
+    // the own range is copied.
+    const bool gathers = plan.kind == PartStep::gather_slice || plan.kind == PartStep::gather_reduce;
+    copied.forward += bytes * (gathers ? values.all : values.own);
+    copied.backward += bytes * (gathers ? values.own : values.all);
+  }
+  return copied;
+}
+
+} // namespace partita

@@ -1,0 +1,40 @@
+#pragma once
+
+#include "partita/plan/cost/cost_terms.hpp"
+#include "partita/plan/cost/gradient_buckets.hpp"
+
+namespace partita {
+
+/// What a rank does for a stage in one pass, on one part of it.
+struct StageTime {
+  std::vector<GradientLayer> layers; ///< seconds of a pass; the last one is its head and its labels
+  double copies_forward = 0.0, copies_backward = 0.0;     ///< seconds: to and from messages of parts
+  std::vector<Exchange> exchanges;                        ///< with the other parts
+  double exchange_forward = 0.0, exchange_backward = 0.0; ///< seconds of these
+  double update = 0.0;                                    ///< seconds per step
+  double outputs = 0.0;                                   ///< values per sample that cross the cut after it
+
+  double forward() const { return copies_forward + sum(&GradientLayer::forward); }
+  double backward() const { return copies_backward + sum(&GradientLayer::backward); }
+  double compute() const { return forward() + backward(); }
+  double exchangeSeconds() const { return exchange_forward + exchange_backward; }
+
+ private:
+  double sum(double GradientLayer::*field) const {
+    double all = 0.0;
+    for (const GradientLayer& layer : layers) all += layer.*field;
+    return all;
+  }
+};
+
+/// A stage of a run in passes over `samples`, on the part that takes longest. Its layers and its messages are
+/// those of `partOfStage`.
+StageTime stageTime(const CostTerms& terms, const ProgramRun& run, int stage, std::int64_t samples);
+
+/// What the exchanges of `own`, a stage as a part has it, copy in a pass over `rows` samples: bytes.
+struct CopiedBytes {
+  double forward = 0.0, backward = 0.0;
+};
+CopiedBytes copiedBytes(const StagePlan& own, std::int64_t rows);
+
+} // namespace partita

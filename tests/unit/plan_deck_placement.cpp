@@ -1,0 +1,139 @@
+#include "partita/config/deck.hpp"
+#include "partita/plan/network_plan.hpp"
+#include "partita/plan/search/deck_placement.hpp"
+#include "partita/plan/search/save_memory.hpp"
+#include "partita/plan/strategy_plan.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+
+#include "support/catch.hpp"
+
+namespace partita::test::plan_deck_placement {
+
+TEST_CASE("A deck is placed about as well as any cuts, replicas and micro-batches allow",
+          "[plan][placement]") {
+  RunConfig deck = effective(loadDeck(std::string(PARTITA_SOURCE_DIR) + "/input-decks/demo.toml", {}));
+  std::vector<LayerPlan> layers = planNetwork(deck.network, {784}, 47);
+  const auto count = static_cast<std::int64_t>(layers.size());
+  CostTask task;
+  task.layers = layerCosts(layers);
+  task.batch = 96.0;
+  deck.strategy.pipeline.schedule = PipelineSchedule::one_f_one_b;
+  deck.training.batch = 96;
+  task.program = std::make_shared<Program>(deck, layers);
+  for (const double bandwidth : {1e8, 1e9, 1e11}) {
+    for (const std::int64_t ranks : {1, 2, 3, 4}) {
+      INFO(bandwidth << " bytes/s, " << ranks << " ranks");
+      Cluster cluster;
+      cluster.links.rows[0].link = {1e-6, 1.0 / bandwidth, {}};
+      cluster.flops = 1e11;
+      const CostModel model(task, cluster, CostMode::exact);
+      const DeckPlacer placer(model, cluster, 0);
+      const std::optional<DeckPlacement> plan = placer.fastest(ranks);
+      REQUIRE(plan.has_value());
+      REQUIRE(plan->ranks() <= ranks);
+      double best = std::numeric_limits<double>::infinity();
+      for (std::int64_t mask = 0; mask < 1 << (count - 1); ++mask) {
+        DeckPlacement other;
+        for (std::int64_t layer = 1; layer < count; ++layer)
+          if ((mask >> (layer - 1) & 1) != 0) other.cuts.push_back(layer);
+        for (other.replicas = 1; other.ranks() <= ranks; ++other.replicas) {
+          for (const std::int64_t microbatches : {1, 2, 4, 8}) {
+            other.microbatches = microbatches;
+            if (96 % other.replicas != 0) continue;
+            placer.price(other);
+            best = std::min(best, other.step);
+          }
+        }
+      }
+      REQUIRE(plan->step >= best);
+      REQUIRE(plan->step <= 1.03 * best);
+
+      // What fits on no rank is no plan; what needs several ranks uses them.
+      DeckPlacement whole;
+      placer.price(whole);
+      cluster.memory = 0.7 * whole.memory;
+      const std::optional<DeckPlacement> divided = placer.fastest(ranks);
+      REQUIRE(divided.has_value() == (ranks > 1));
+      if (divided) REQUIRE(divided->memory <= cluster.memory);
+      cluster.memory = 1e3;
+      REQUIRE_FALSE(placer.fastest(ranks).has_value());
+    }
+  }
+}
+
+TEST_CASE("A placed deck has the step that the cost model predicts for it", "[plan][placement]") {
+  RunConfig deck = effective(loadDeck(std::string(PARTITA_SOURCE_DIR) + "/input-decks/demo.toml", {}));
+  deck.training.batch = 96;
+  Cluster cluster;
+  cluster.node_ranks = 2;
+  cluster.links.rows = {{2, {1e-6, 1e-10, {}}}, {1 << 20, {1e-5, 1e-9, {}}}};
+  const CostModel model(costTask(deck, {784}, 47, 1000), cluster, CostMode::exact);
+  for (const std::int64_t ranks : {1, 2, 4}) {
+    INFO(ranks << " ranks");
+    const std::optional<DeckPlacement> plan = DeckPlacer(model, cluster, 0).fastest(ranks);
+    REQUIRE(plan.has_value());
+    RunConfig placed = deck;
+    placed.strategy = plan->strategy(deck.strategy);
+    const CostModel again(costTask(placed, {784}, 47, 1000), cluster, CostMode::exact);
+    const ProgramRun run = again.task().program->run(plan->ranks());
+    REQUIRE(again.predict(run).stepSeconds() == plan->step);
+    REQUIRE(run.memory() == plan->memory);
+  }
+}
+
+TEST_CASE("A deck is not cut between an embedding and the layer that is tied to it", "[plan][placement]") {
+  const std::string block = "{ type = \"dense\", units = 16, repeat = 4 }, ",
+                    head = "{ type = \"dense\", bias = false";
+  Cluster cluster;
+  cluster.flops = 1e7;
+  for (const bool tied : {false, true}) {
+    RunConfig deck =
+        parseDeck("[data]\nkind = \"grammar\"\n[network]\nlayers = [{ type = \"embedding\", width = 16 }, " +
+                      block + head + (tied ? ", tied = true" : "") + " }]\n[training]\nbatch = 64\n",
+                  "deck");
+    const CostModel model(costTask(deck, {32}, 8, 1000), cluster, CostMode::exact);
+    const DeckPlacer placer(model, cluster, 0);
+    const std::optional<DeckPlacement> plan = placer.fastest(4);
+    REQUIRE(plan.has_value());
+    REQUIRE(plan->ranks() > 1);
+    if (tied) REQUIRE(plan->cuts.empty());
+    DeckPlacement cut;
+    cut.cuts = {3};
+    REQUIRE(placer.fits(cut) != tied);
+  }
+}
+
+TEST_CASE("Layers that recompute become entries of their own", "[plan][placement]") {
+  const std::string layers = "layers = [{ type = \"dense\", units = 4 }]";
+  const RunConfig deck =
+      parseDeck("[network]\nlayers = [{ type = \"block\", repeat = 5, " + layers +
+                    " }, { type = \"dense\", units = 4, repeat = 2 }, { type = \"residual\", "
+                    "recompute = true, " +
+                    layers + " }, { type = \"dense\" }]\n",
+                "deck");
+  REQUIRE(unrolledLayers(deck.network) == 9);
+  REQUIRE(canRecompute(deck.network));
+  const NetworkSection changed =
+      withRecomputation(deck.network, {false, true, true, false, false, true, true, false, true});
+  std::vector<std::pair<std::int64_t, bool>> entries;
+  for (const LayerSpec& layer : changed.layers) entries.emplace_back(layer.repeat, layer.recompute);
+  REQUIRE(entries == std::vector<std::pair<std::int64_t, bool>>{
+                         {1, false}, {2, true}, {2, false}, {2, false}, {1, true}, {1, false}});
+  const NetworkSection all = withRecomputation(deck.network, std::vector<bool>(9, true));
+  REQUIRE(all.layers.size() == 4);
+  REQUIRE_FALSE(canRecompute(all));
+
+  RunConfig plain;
+  plain.optimiser.kind = OptimiserKind::sgd;
+  plain.optimiser.momentum = 0.0;
+  REQUIRE_FALSE(canOffload(plain));
+  plain.optimiser.momentum = 0.5;
+  REQUIRE(canOffload(plain));
+  plain.optimiser.offload = Offload::file;
+  REQUIRE_FALSE(canOffload(plain));
+}
+
+} // namespace partita::test::plan_deck_placement

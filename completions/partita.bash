@@ -9,6 +9,7 @@ run/steps=
 run/log_every=
 run/evaluate_every=
 run/trace=
+run/decisions=
 run/timing=
 run/watchdog=
 run/device_aware_mpi=
@@ -67,6 +68,7 @@ strategy/stages=
 strategy/replicas=
 strategy/parts=
 strategy/split=
+strategy/parts_grid=
 strategy/cuts=
 strategy/input=
 strategy/labels=
@@ -108,6 +110,23 @@ strategy/outer=
 strategy/outer_rate=
 strategy/outer_momentum=
 strategy/warmup_steps=
+strategy/shared_workers=
+strategy/merge=
+strategy/rule=
+strategy/lower=
+strategy/upper=
+strategy/lower_shared=
+strategy/upper_shared=
+strategy/batch_shared=
+strategy/factor=
+strategy/beta=
+strategy/rate_cap=
+strategy/staleness=
+strategy/staleness_bound=
+strategy/update=
+strategy/slowdown=
+strategy/speeds=
+strategy/tolerate=
 checkpoint/every=
 checkpoint/keep=
 checkpoint/compression='
@@ -115,12 +134,12 @@ checkpoint/compression='
 _partita_options() {
   case $1 in
     '') echo '-h --help --version' ;;
-    'train') echo '-d --directory -r --restart --overwrite -t --time-limit -n --dry-run --ranks -h --help' ;;
+    'train') echo '-d --directory -r --restart --replay --overwrite -t --time-limit -n --dry-run --ranks -h --help' ;;
     'evaluate') echo '--predictions --stages -h --help' ;;
     'export') echo '-o --output --stages -h --help' ;;
     'info') echo '--deck --man --completion -h --help' ;;
     'plan calibrate') echo '--from -o --output --noise --quick -h --help' ;;
-    'plan predict') echo '--cluster --ranks --strategy --stages --mode --scaling --json -h --help' ;;
+    'plan predict') echo '--cluster --ranks --strategy --stages --parts --mode --scaling --json -h --help' ;;
     'plan deck') echo '--cluster --ranks -o --output --allow-local --json -h --help' ;;
     'plan schedule') echo '--time-limit --engine --cache --json -h --help' ;;
     'plan place') echo '--brute-force -o --output --cluster --ranks --json -h --help' ;;
@@ -139,6 +158,7 @@ _partita_value() {
   case "$1 $2" in
     'train -d' | 'train --directory') echo 'DIR' ;;
     'train -r' | 'train --restart') echo 'latest|FILE' ;;
+    'train --replay') echo 'FILE' ;;
     'train -t' | 'train --time-limit') echo 'HH:MM:SS' ;;
     'train --ranks') echo 'N' ;;
     'evaluate --predictions') echo 'FILE' ;;
@@ -153,6 +173,7 @@ _partita_value() {
     'plan predict --ranks') echo 'N,...' ;;
     'plan predict --strategy') echo 'NAME,...' ;;
     'plan predict --stages') echo 'N' ;;
+    'plan predict --parts') echo 'N' ;;
     'plan predict --mode') echo 'exact|paper' ;;
     'plan predict --scaling') echo 'strong|weak' ;;
     'plan predict --json') echo 'FILE' ;;
@@ -197,6 +218,7 @@ _partita_operands() {
 
 _partita_values() {
   case $1 in
+    run/decisions) echo 'true|false' ;;
     run/timing) echo 'true|false' ;;
     run/device_aware_mpi) echo 'auto|on|off' ;;
     run/precision) echo 'float|bf16|fp16' ;;
@@ -221,7 +243,7 @@ _partita_values() {
     optimiser/schedule) echo 'constant|step|cosine' ;;
     optimiser/offload) echo 'none|host|file' ;;
     optimiser/offload_directory) echo 'FILE' ;;
-    strategy/kind) echo 'joint|sil|pipeline|local-sgd' ;;
+    strategy/kind) echo 'joint|sil|pipeline|local-sgd|hogbatch' ;;
     strategy/split) echo 'filter|channel|grid|spatial' ;;
     strategy/cuts) echo 'flops|memory' ;;
     strategy/input) echo 'free|frozen|relay' ;;
@@ -241,6 +263,11 @@ _partita_values() {
     strategy/tie) echo 'forward-first|backward-first|fifo' ;;
     strategy/caps) echo 'true|false' ;;
     strategy/outer) echo 'average|nesterov' ;;
+    strategy/merge) echo 'delta|overwrite|average' ;;
+    strategy/rule) echo 'fixed|adaptive|proportional|synchronous' ;;
+    strategy/staleness) echo 'none|scale|ringmaster' ;;
+    strategy/update) echo 'relaxed|atomic|plain' ;;
+    strategy/tolerate) echo 'true|false' ;;
   esac
 }
 

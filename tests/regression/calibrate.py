@@ -2,8 +2,11 @@
 
 import json
 import math
+import os
+import re
 import sys
 import tomllib
+from pathlib import Path
 
 import support
 from support import DECKS, run
@@ -28,7 +31,13 @@ class Calibrations(support.RunTest):
                 self.assertNotIn("link", cluster)  # the assumed one is not a measurement
                 self.assertGreater(cluster["node"]["memory"], 1e6)
                 self.assertTrue(1e8 < cluster["compute"]["flops"] < 1e14, cluster["compute"])
-                self.assertTrue(1e-12 < cluster["compute"]["seconds_per_reduced_byte"] < 1e-7, cluster["compute"])
+                for key in ("seconds_per_reduced_byte", "seconds_per_copied_byte"):
+                    self.assertTrue(1e-12 < cluster["compute"][key] < 1e-7, cluster["compute"])
+                self.assertTrue(0 <= cluster["compute"]["overlap"] <= 1, cluster["compute"])
+                self.assertEqual([row["ranks"] for row in cluster["concurrency"]], [1, *rings][:ranks])
+                self.assertEqual({row["type"] for row in cluster["kernel"]}, {"dense", "conv2d"})
+                for row in cluster["kernel"]:
+                    self.assertTrue(1e6 < row["forward"] < 1e14 and 1e6 < row["backward"] < 1e14, row)
                 rows = cluster.get("message", [])
                 self.assertEqual(sorted({row["ranks"] for row in rows}), rings)
                 for ring in rings:
@@ -42,13 +51,19 @@ class Calibrations(support.RunTest):
         file, cluster = self.calibrate(DECK)
         (network,) = cluster["network"]
         self.assertEqual(network["deck"], "demo")
+        self.assertEqual((network["parameters"], network["batch"]), (476207, 128))
         self.assertGreater(cluster["compute"]["seconds_per_update"], 0)
+        shapes = {(row["type"], row["rows"], row["inputs"], row["outputs"]) for row in cluster["kernel"]}
+        self.assertLessEqual({("dense", 128, 784, 256), ("dense", 128, 784, 128)}, shapes)  # whole, and half the outputs
         result = run("plan", "predict", DECK, "--cluster", file, "--ranks", "1", "--strategy", "serial", "--json", "-")
         self.assertDone(result)
         (serial,) = json.loads(result.stdout)
         batch, parameters = 128, 476207
         steps = math.ceil(20000 / batch)
         expected = steps * (batch * network["seconds_per_sample"] + parameters * cluster["compute"]["seconds_per_update"])
+        alone, together = cluster["concurrency"]
+        self.assertEqual((alone["ranks"], alone["factor"], together["ranks"]), (1, 1, 2))
+        expected /= together["factor"]  # both ranks of the node have computed in the calibration
         self.assertAlmostEqual(serial["epoch_s"] / expected, 1, delta=1e-4)
 
     def test_it_is_printed_without_a_file(self):
@@ -73,6 +88,28 @@ class Calibrations(support.RunTest):
         self.assertRefused(run("plan", "calibrate", deck, "-o", deck), "deck.toml")
         self.assertEqual(deck.read_text(), DECK.read_text())
         self.assertFalse(file.exists())
+
+
+class Tutorial(support.RunTest):
+    def test_every_command(self):
+        """The commands of docs/prediction-tutorial.md, one after another, in a folder like that of the sources."""
+        for name in ("input-decks", "clusters"):
+            (self.folder / name).symlink_to(DECKS.parent / name)
+        page = (DECKS.parent / "docs" / "prediction-tutorial.md").read_text()
+        lines = [line for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL) for line in block.splitlines()]
+        self.assertGreater(len(lines), 5)
+        before = Path.cwd()
+        os.chdir(self.folder)
+        self.addCleanup(os.chdir, before)
+        for line in lines:
+            with self.subTest(line):
+                launched = re.fullmatch(r"(?:mpirun -n (\d+) )?partita (.*)", line)
+                words = launched[2].split()
+                if "calibrate" in words and "--from" not in words:
+                    words += [*ANY_NOISE, "--quick"]
+                self.assertDone(run(*words, ranks=int(launched[1] or 1)))
+        for name in ("cluster.toml", "best.toml", "refined.toml", "run/summary.json"):
+            self.assertTrue((self.folder / name).exists(), name)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,8 @@ import support
 from support import DECKS, run
 
 # Parameters and layers: 784-256x5-47 and 784-256x5-10, convolution networks, and transformers.
-NETWORKS = {"glyphs": (476207, 6), "emnist47": (476207, 6), "mnist": (466698, 6), "lenet-mnist": (431080, 6),
+NETWORKS = {"hogbatch-w8a": (55298, 3), "hogbatch-a9a": (32514, 3), "hogbatch-mnist": (269322, 3),
+            "glyphs": (476207, 6), "emnist47": (476207, 6), "mnist": (466698, 6), "lenet-mnist": (431080, 6),
             "resnet-emnist": (149471, 7), "resnet20-cifar10": (272474, 13), "vgg-16": (138357544, 21), "resnet-50": (25557032, 21),
             "paradl-vgg16": (169814824, 23), "paradl-resnet-50": (25557032, 21), "paradl-cosmoflow": (2128064, 16),
             "gpt-char": (4787230, 10), "gpt2-small": (124439808, 16), "gpt2-medium": (354823168, 28)}

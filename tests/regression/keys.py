@@ -111,6 +111,12 @@ FROZEN = {"strategy/input": "frozen"}
 RECOVERY = {"strategy/recovery_epochs": 1}
 PIPELINE = {"strategy/kind": "pipeline", "strategy/microbatches": 10, "run/steps": 10, "run/trace": 10}
 LOCAL_SGD = {"strategy/kind": "local-sgd", "strategy/replicas": 2, "strategy/every": 5}
+HOGBATCH = {"strategy/kind": "hogbatch", "strategy/rule": "fixed", "optimiser/kind": "sgd", "optimiser/momentum": 0}
+ADAPTIVE = {**HOGBATCH, "strategy/rule": "adaptive", "strategy/lower": 10, "strategy/upper": 160,
+            "strategy/slowdown": [1, 8]}
+# Batches that take longer than the time slices of a busy machine.
+SLOW = {**HOGBATCH, "strategy/slowdown": [300, 300, 300], "run/epochs": 1}
+RINGMASTER = {**SLOW, "strategy/staleness": "ringmaster", "strategy/staleness_bound": 10**6}
 NESTEROV = {**LOCAL_SGD, "strategy/outer": "nesterov"}
 
 
@@ -138,6 +144,10 @@ class Finished:
 
     def stages(self, key):
         return [stage[key] for stage in self.summary["partition"]]
+
+    def workers(self, key):
+        """Of all ranks but the coordinator."""
+        return [worker[key] for worker in self.summary["workers"][1:]]
 
     def operations(self, rank=0):
         """Forward and backward operations of the pipeline in their order: F0, F1, B0, ..."""
@@ -180,6 +190,8 @@ SEEN = {
     "order": lambda run: [run.operations(rank) for rank in range(run.summary["grid"]["ranks"])],
     "refusal": lambda run: (run.code, run.complaints),
     "forecast": lambda run: sorted(run.summary.keys() & {"predicted", "measured", "prediction_error"}),
+    "workers": lambda run: [run.workers(key) for key in ("role", "examples", "batch_first", "dropped")],
+    "updates": lambda run: re.findall("# rank 1: .*updates ([a-z]+)", run.stdout),
     "phases": lambda run: "time of rank 0 by phase:" in run.stdout,
 }
 
@@ -207,6 +219,11 @@ def stopped(*arguments, ranks, environment):
         return job.finish()
 
 
+def ended(*arguments, **how):
+    """The end of a run, whatever it is."""
+    return support.run(*arguments, **how)
+
+
 def same(value, base=None, differs=(), **others):
     """A line for a key that changes no parameter."""
     return Key(value, base or {}, differs if isinstance(differs, tuple) else (differs,), ("hash",), **others)
@@ -217,11 +234,11 @@ def sized(value):
     return Key(value, differs=("hash", "parameters"))
 
 
-def refused(value, base=None, words=""):
+def refused(value, base=None, words="", **others):
     """A line for a key whose value is refused where it is used."""
     def check(_, run):
         return [run.code, len(run.complaints), words in " ".join(run.complaints)], [2, 1, True]
-    return Key(value, base or {}, ("refusal",), check=check)
+    return Key(value, base or {}, ("refusal",), check=check, **others)
 
 
 def rate(formula, stage=None):
@@ -234,6 +251,12 @@ def rate(formula, stage=None):
 def grows(count):
     """The check that the last rank had at least so many bytes more."""
     return lambda base, run: (SEEN["peak"](run)[-1] - SEEN["peak"](base)[-1] >= count, True)
+
+
+def batches(run):
+    """The batches of all workers in workers.csv."""
+    with (run.folder / "workers.csv").open(newline="") as file:
+        return [int(row["batch"]) for row in csv.DictReader(file)]
 
 
 def near(found, wanted):
@@ -258,6 +281,7 @@ RUN = {
     "run/log_every": same(5, {}, "steps", check=lambda _, run: (run.column("step", 1), [5, 10, 15, 20, 25, 30])),
     "run/evaluate_every": same(2, {}, "steps", check=lambda _, run: (run.column("epoch", 1, "evaluation"), [2])),
     "run/trace": same(2, JOINT, "names", check=lambda _, run: (run.operations(), 2 * ["F0", "B0"])),
+    "run/decisions": same(True, HOGBATCH, "names", ranks=2),
     "run/timing": same(True, {}, "phases"),
     "run/watchdog": Key(2, {"run/watchdog": 3}, ("refusal",), ranks=2, how=stopped,
                         check=lambda _, run: ("no response for 2 s (run/watchdog)" in run.complaints[0], True)),
@@ -339,6 +363,8 @@ STRATEGY = {
                           ranks=2, check=lambda _, run: (
                               run.summary["grid"], {"stages": 2, "replicas": 1, "parts": 2, "ranks": 2})),
     "strategy/split": Key("filter", {**JOINT, "strategy/parts": 2}, ("memory", "shared"), ranks=2),
+    "strategy/parts_grid": Key([2, 1], {**JOINT, "strategy/parts": 2, "strategy/split": "spatial", "network/layers": [
+        {"type": "conv2d", "channels": 4, "kernel": [3, 1]}, DENSE]}, ("shared",), ranks=2),
     "strategy/cuts": Key([2], differs=("hash", "cuts"), check=lambda _, run: (run.stages("layers"), [[0, 1], [2, 5]])),
     "strategy/input": Key("frozen"),
     "strategy/labels": Key("gaussian"),
@@ -390,6 +416,39 @@ STRATEGY = {
     "strategy/outer_rate": Key(0.5, NESTEROV, ranks=2),
     "strategy/outer_momentum": Key(0.5, NESTEROV, ranks=2),
     "strategy/warmup_steps": Key(10, LOCAL_SGD, ("hash", "sent"), ranks=2),
+    # One worker has the same parameters in every run, several do not.
+    "strategy/shared_workers": Key(0, HOGBATCH, ("workers",), ranks=2,
+                                   check=lambda _, run: (run.workers("role"), ["replica"])),
+    "strategy/merge": Key("average", {**HOGBATCH, "strategy/shared_workers": 0}, ranks=2),
+    "strategy/rule": Key("adaptive", {**ADAPTIVE, "strategy/rule": "fixed"}, ("memory",), ranks=3,
+                         check=lambda base, run: (
+                             [max(base.workers("batch_last")), max(run.workers("batch_last")) > 40], [40, True])),
+    "strategy/lower": refused(50, ADAPTIVE, "is not between strategy/lower and strategy/upper", ranks=3),
+    "strategy/upper": Key(320, ADAPTIVE, ("memory",), ranks=3),
+    "strategy/lower_shared": refused(50, ADAPTIVE, "is not between strategy/lower_shared", ranks=3),
+    "strategy/upper_shared": Key(320, ADAPTIVE, ("memory",), ranks=3),
+    "strategy/batch_shared": Key(20, HOGBATCH, ("hash", "workers"), ranks=2),
+    "strategy/factor": Key(3, ADAPTIVE, (), ranks=3, check=lambda base, run: (
+        [set(batches(base)) <= {10, 20, 40, 80, 160}, set(batches(run)) <= {10, 13, 30, 39, 40, 90, 120, 117, 160},
+         len(set(batches(run))) > 1], [True, True, True])),
+    "strategy/beta": Key(1e-6, {**ADAPTIVE, "strategy/slowdown": []}, (), ranks=3,
+                         check=lambda _, run: (run.workers("batch_last")[0], 10)),
+    "strategy/rate_cap": Key(0.5, HOGBATCH, ("hash", "rates"), ranks=2,
+                             check=lambda base, run: ([2 * rate for rate in run.rates()], base.rates())),
+    "strategy/staleness": Key("ringmaster", {**SLOW, "strategy/staleness_bound": 0}, (), ranks=4,
+                              check=lambda base, run: (
+        [sum(base.workers("dropped")), sum(run.workers("dropped")) > 0], [0, True])),
+    "strategy/staleness_bound": Key(0, RINGMASTER, (), ranks=4, check=lambda base, run: (
+        [sum(base.workers("dropped")), sum(run.workers("dropped")) > 0], [0, True])),
+    "strategy/update": Key("atomic", HOGBATCH, ("updates",), ranks=2),
+    "strategy/slowdown": Key([1, 300], HOGBATCH, (), ranks=3,
+                             check=lambda _, run: (run.workers("examples")[0] > run.workers("examples")[1], True)),
+    "strategy/tolerate": Key(True, {**HOGBATCH, "optimiser/learning_rate": 1e30}, ("refusal",), ranks=2, how=ended,
+                             check=lambda base, run: (
+        [words in " ".join(seen.complaints) for seen, words in (
+            (base, "the loss is not finite at batch"), (run, "all workers have failed"))], [True, True])),
+    "strategy/speeds": Key([1, 3], {**HOGBATCH, "strategy/rule": "synchronous"}, ("hash", "workers"), ranks=3,
+                           check=lambda _, run: (run.workers("batch_first"), [10, 30])),
 }
 CHECKPOINT = {
     "checkpoint/every": same(12, {}, "names", check=lambda _, run: (list(support.checkpoints(run.folder)), [24, 30])),

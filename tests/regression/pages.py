@@ -83,7 +83,7 @@ class BashCompletion(support.RunTest):
         self.assertEqual(self.complete("e"), {"evaluate", "export"})
         self.assertEqual(self.complete("--v"), {"--version"})
         self.assertLessEqual({"-d", "-r", "--restart", "--time-limit", "--help"}, self.complete("train", "-"))
-        self.assertEqual(self.complete("train", "--re"), {"--restart"})
+        self.assertEqual(self.complete("train", "--re"), {"--replay", "--restart"})
         self.assertEqual(self.complete("plan", ""),
                          {"calibrate", "predict", "deck", "schedule", "place", "search"})
         self.assertEqual(self.complete("plan", "predict", "--m"), {"--mode"})
@@ -111,7 +111,7 @@ class BashCompletion(support.RunTest):
         self.assertEqual(self.complete("evaluate", "runs", "run/se"), {"run/seed="})
 
     def test_values_of_keys(self):
-        kinds = {"joint", "sil", "pipeline", "local-sgd"}
+        kinds = {"joint", "sil", "pipeline", "local-sgd", "hogbatch"}
         self.assertEqual(self.complete("train", "small.toml", "strategy/kind", "="), kinds)
         self.assertEqual(self.complete("train", "small.toml", "strategy/kind", "=", "s"), {"sil"})
         self.assertEqual(self.complete("train", "small.toml", "run/timing", "=", "t"), {"true"})
@@ -119,7 +119,7 @@ class BashCompletion(support.RunTest):
 
     def test_values_where_readline_does_not_break_at_the_equals_sign(self):
         words = ["train", "small.toml", "strategy/kind="]
-        kinds = {"strategy/kind=" + kind for kind in ("joint", "sil", "pipeline", "local-sgd")}
+        kinds = {"strategy/kind=" + kind for kind in ("joint", "sil", "pipeline", "local-sgd", "hogbatch")}
         self.assertEqual(self.complete(*words, breaks=" \t\n"), kinds)
 
 

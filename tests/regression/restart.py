@@ -9,6 +9,7 @@ import support
 from support import GROUP_NORM, IMAGES, checkpoints, history, train
 
 EPOCH = 15
+WORKERS = ["strategy/kind=hogbatch", "optimiser/kind=sgd", "optimiser/momentum=0"]
 VARIANTS = {
     "joint": (1, ["strategy/kind=joint", "optimiser/clip_norm=0.5"]),
     "relay": (1, ["strategy/input=relay"]),
@@ -39,6 +40,9 @@ VARIANTS = {
                         "strategy/warmup_steps=3", "optimiser/kind=sgd"]),
     "outer steps of images in 16 bits": (2, ["strategy/kind=local-sgd", "strategy/replicas=2", "strategy/every=4",
                                              "strategy/outer=nesterov", "run/precision=bf16", IMAGES]),
+    "shared worker": (2, [*WORKERS, "strategy/rule=fixed"]),
+    "replica worker": (2, [*WORKERS, "strategy/rule=adaptive", "strategy/shared_workers=0"]),
+    "workers in step": (4, [*WORKERS, "strategy/rule=synchronous", "strategy/speeds=[3, 1, 4]"]),
     "images": (1, ["strategy/kind=joint", IMAGES]),
     "images on replicas": (2, ["strategy/kind=joint", "strategy/replicas=2", IMAGES]),
     "group norm": (2, ["strategy/cuts=[3]", GROUP_NORM]),

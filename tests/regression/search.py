@@ -108,6 +108,43 @@ class Search(support.RunTest):
             self.assertIn(plan["limit"], ("memory", "bandwidth", "devices", "computation"))
             self.assertEqual([node for stage in plan["stages"] for node in stage["nodes"]], list(range(layers)))
 
+    def test_nodes_and_choices(self):
+        """Both are of use, and the first line of the state knows them."""
+        def best(search="", case=""):
+            self.spec = self.write("spec.toml", f"""
+[search]
+devices = 16
+batch = 64
+adam = true
+{search}
+[architectures]
+every = 10000
+[[model]]
+file = "small.toml"
+[[case]]
+memory = 8e6
+{case}""")
+            return json.loads(self.search("--json", "-"))
+        plain = best()
+        near = best("node_devices = 4\nnode_bandwidth = 1e12")
+        both = best("node_devices = 4\nnode_bandwidth = 1e12", "choose_recompute = true\nchoose_shard = true\nchoose_offload = true")
+        self.assertNotIn("choose", plain["cases"][0])
+        self.assertEqual(both["cases"][0]["choose"], ["recompute", "shard", "offload"])
+
+        def throughputs(data):
+            return [answer["small"]["throughput"] or 0 for answer in data["cases"][0]["answers"].values()]
+        for slow, fast in ((plain, near), (near, both)):
+            self.assertTrue(all(a <= b for a, b in zip(throughputs(slow), throughputs(fast))))
+            self.assertLess(sum(throughputs(slow)), sum(throughputs(fast)))
+        self.assertIn("opensNode", both["best"]["plans"]["small"]["stages"][0])
+        for search, case, part in (("node_devices = 3", "", "must divide the 16 devices"),
+                                   ("node_devices = 2\nnode_bandwidth = 1", "", "at least as fast"),
+                                   ("", "recompute = true\nchoose_recompute = true", "has no effect"),
+                                   ("host_bandwidth = nan", "", "host_bandwidth"), ("bandwidth = -1", "", "bandwidth")):
+            with self.subTest(part):
+                self.write("bad.toml", f"[search]\ndevices = 16\n{search}\n[[model]]\nfile = 'small.toml'\n[[case]]\n{case}\n")
+                self.assertRefused(run("plan", "search", self.folder / "bad.toml"), part)
+
     def test_table_and_plot(self):
         file, page = self.folder / "result.json", self.folder / "result.html"
         table = self.search("--json", file)
@@ -129,6 +166,7 @@ class Search(support.RunTest):
     def test_refusals(self):
         self.assertRefused(run("plan", "search"), "SPEC is required")
         self.assertRefused(run("plan", "search", self.folder / "none.toml", ranks=2), "no such specification")
+        self.assertRefused(run("plan", "search", self.write("huge.toml", "#" * 2_000_000)), "is larger than 1048576 bytes")
         state = self.write("state", "partita search 1 0123\n")
         self.assertRefused(run("plan", "search", self.spec, "--state", state, ranks=2), "is the state of another search")
         self.assertRefused(run("plan", "search", self.spec, "--state", self.spec), "is also an input")

@@ -24,6 +24,7 @@ VARIANTS = {
     "free": (1, ["strategy/input=free"], "run/epochs"),
     "grid": (4, ["strategy/input=free", "strategy/replicas=2", "optimiser/clip_norm=1"], "run/epochs"),
     "pipeline": (2, ["strategy/kind=pipeline", "strategy/microbatches=3", "optimiser/offload=host"], "run/epochs"),
+    "worker": (2, ["strategy/kind=hogbatch", "optimiser/kind=sgd", "optimiser/momentum=0"], "run/epochs"),
     "meetings": (2, ["strategy/kind=local-sgd", "strategy/replicas=2", "strategy/every=7"], "run/epochs"),
     "pipelines": (4, ["strategy/kind=pipeline", "strategy/replicas=2", "strategy/microbatches=2"], "run/epochs"),
     "recovery": (2, ["strategy/input=free", "run/epochs=4"], "strategy/recovery_epochs"),

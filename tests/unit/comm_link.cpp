@@ -6,18 +6,19 @@
 namespace partita::test::comm_link {
 
 TEST_CASE("Links are described in one line", "[comm]") {
-  const LinkModel model = parseLinkModel("latency=2e-3,bandwidth=1e8,delay=0.02,seed=7");
+  const LinkModel model = parseLinkModel("latency=2e-3,bandwidth=1e8,delay=0.02,seed=7,node=2");
   CHECK(model.latency == 2e-3);
   CHECK(model.bandwidth == 1e8);
   CHECK(model.delay == 0.02);
   CHECK(model.seed == 7);
+  CHECK(model.node == 2);
   CHECK(model.slow());
   CHECK_FALSE(parseLinkModel("").slow());
   CHECK_FALSE(parseLinkModel("delay=1").slow());
   for (const char* wrong : {"latency", "latency=", "latency=-1", "latency=1s", "speed=3", "bandwidth=inf"}) {
     CHECK(messageOf([&] { parseLinkModel(wrong); }) ==
           "PARTITA_LINKS: '" + std::string(wrong) +
-              "' is not one of latency=S, bandwidth=B, delay=S, seed=N");
+              "' is not one of latency=S, bandwidth=B, delay=S, seed=N, node=N");
   }
 }
 

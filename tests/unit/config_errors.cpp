@@ -117,8 +117,41 @@ const std::vector<BadDeck> wrong_ranges{
      "deck.toml:5:11: data/classes: a single class leaves nothing to learn (allowed 0 or >= 2)"},
 };
 
+const std::string hogbatch = "[strategy]\nkind = \"hogbatch\"\n",
+                  hogbatch_sgd = "[optimiser]\nkind = \"sgd\"\nmomentum = 0\n";
+
 const std::vector<BadDeck> wrong_combinations{
     {"[optimiser]\nnesterov = true", "deck.toml:5:12: optimiser/nesterov: needs kind 'sgd', not 'adam'"},
+    {"[run]\ndecisions = true", "deck.toml:5:13: run/decisions: needs kind 'hogbatch', not 'joint'"},
+    {"[strategy]\nslowdown = 4", "deck.toml:5:12: strategy/slowdown: expected a list of integers, found the "
+                                 "integer 4 (allowed [1, 4], each [1, 1000000], times)"},
+    {"[strategy]\nslowdown = [1, 0]", "deck.toml:5:16: strategy/slowdown: the integer 0 is out of range "
+                                      "(allowed [1, 4], each [1, 1000000], times)"},
+    {"[strategy]\nspeeds = [\"a\"]",
+     "deck.toml:5:11: strategy/speeds: expected an integer, found the text 'a'"},
+    {"[strategy]\nkind = \"hogbatch\"",
+     "deck.toml:5:8: optimiser/kind: 'hogbatch' needs kind 'sgd', not 'adam'"},
+    {hogbatch + "[optimiser]\nkind = \"sgd\"",
+     "deck.toml:5:8: optimiser/momentum: 'hogbatch' needs momentum 0: updates that come late act as momentum "
+     "already"},
+    {hogbatch + hogbatch_sgd + "clip_norm = 1",
+     "deck.toml:9:13: optimiser/clip_norm: 'hogbatch' does not clip (allowed 0)"},
+    {hogbatch + hogbatch_sgd + "[run]\nprecision = \"bf16\"",
+     "deck.toml:10:13: run/precision: 'hogbatch' needs precision 'float', not 'bf16'"},
+    {hogbatch + "wire = \"bf16\"\n" + hogbatch_sgd,
+     "deck.toml:6:8: strategy/wire: 'hogbatch' needs wire 'float', not 'bf16'"},
+    {hogbatch + "lower = 64\nupper = 32\n" + hogbatch_sgd,
+     "deck.toml:6:9: strategy/lower: 64 is above the upper bound, 32"},
+    {hogbatch + "upper = 64\n" + hogbatch_sgd, "deck.toml:6:9: training/batch: the first batch of a replica "
+                                               "worker, 128, is not between strategy/lower and "
+                                               "strategy/upper (allowed 16 to 64)"},
+    {hogbatch + "batch_shared = 8\n" + hogbatch_sgd, "deck.toml:6:16: strategy/batch_shared: the first batch "
+                                                     "of a shared worker, 8, is not between strategy/lower "
+                                                     "and strategy/upper (allowed 16 to 512)"},
+    {hogbatch + "rule = \"synchronous\"\nstaleness = \"scale\"\n" + hogbatch_sgd,
+     "deck.toml:7:13: strategy/staleness: no update is late with rule 'synchronous' (allowed 'none')"},
+    {hogbatch + "rule = \"synchronous\"\nmerge = \"average\"\n" + hogbatch_sgd,
+     "deck.toml:7:9: strategy/merge: rule 'synchronous' adds the parts of a gradient (allowed 'delta')"},
     {"[optimiser]\nkind = \"sgd\"\nmomentum = 0.0\nnesterov = true",
      "deck.toml:7:12: optimiser/nesterov: needs momentum > 0"},
     {"[optimiser]\nkind = \"sgd\"\nmomentum = 0.0\noffload = \"host\"",
@@ -139,6 +172,19 @@ const std::vector<BadDeck> wrong_combinations{
      "deck.toml:5:8: data/train_file: missing; kind 'hdf5' requires it"},
     {"[data]\nkind = \"idx\"\ntrain_images = \"a\"\ntrain_labels = \"b\"\ntest_images = \"c\"",
      "deck.toml:5:8: data/test_labels: missing; kind 'idx' requires it"},
+    {"[strategy]\nkind = \"local-sgd\"\nparts = 2",
+     "deck.toml:6:9: strategy/parts: needs kind 'joint', 'pipeline' or 'sil', not 'local-sgd'"},
+    {"[strategy]\nparts = 4\nparts_grid = [2, 3]",
+     "deck.toml:6:14: strategy/parts_grid: the product of its numbers is 6, but there are 4 parts"},
+    {"[strategy]\nparts = 4\nparts_grid = [2, 2]\nsplit = \"filter\"",
+     "deck.toml:6:14: strategy/parts_grid: needs split 'grid' or 'spatial', not 'filter'"},
+    {"[strategy]\nparts = 4\nparts_grid = [1, 2, 2]",
+     "deck.toml:6:14: strategy/parts_grid: split 'grid' needs 2 numbers, not 3"},
+    {"[strategy]\nkind = \"sil\"\nparts = 2\nlookahead = 5",
+     "deck.toml:7:13: strategy/lookahead: does not work with parts; set it to 0"},
+    {"[strategy]\nkind = \"sil\"\nparts = 2\nrecovery_epochs = 1",
+     "deck.toml:6:9: strategy/schedule: parts need a fixed order of the microbatches: '1f1b', '1f1b-eager' "
+     "or 'gpipe'"},
     {"[strategy]\nkind = \"sil\"\nstages = 2\ncuts = [1, 2]",
      "deck.toml:7:8: strategy/cuts: 2 stages need 1 cuts, not 2"},
     {"[strategy]\nkind = \"sil\"\ncuts = []", "deck.toml:6:8: strategy/cuts: 2 stages need 1 cuts, not 0"},

@@ -95,7 +95,7 @@ struct Drawer {
   void operator()(double* field) const {
     const double draw = unit() * std::pow(10.0, -static_cast<double>(below(300)));
     *field = range.low + draw * std::min(range.high - range.low, 1e12);
-    if (!range.contains(*field)) *field = 0.5;
+    if (!range.contains(*field)) *field = range.low + 0.5 * std::min(range.high - range.low, 1.0);
   }
   void operator()(std::string* field) const {
     static const char letters[] = "ab/.\"\\'#=\n\t\x01\x7f[]{} \xC3\xA9";
@@ -115,6 +115,10 @@ struct Drawer {
     axes.sizes->values.assign(axes.sizes->same ? 1 : 1 + below(3), axes.sizes->same ? 0 : low);
     for (std::int64_t& value : axes.sizes->values)
       if (!axes.sizes->same) value += static_cast<std::int64_t>(below(9));
+  }
+  void operator()(IntegerList list) const {
+    list->resize(below(4));
+    for (std::int64_t& value : *list) value = static_cast<std::int64_t>(range.low) + below(9);
   }
   void operator()(std::vector<LayerSpec>* layers) const {
     static const std::vector<std::string> all = drawnTypes(false), alone = drawnTypes(true);
@@ -148,6 +152,9 @@ void reconcile(RunConfig& c) {
   c.data.samples += c.training.batch;
   c.training.label_smoothing = 0.0;
   c.optimiser.nesterov = false;
+  // Its keys are drawn under other kinds: the bounds of its batches belong together.
+  if (c.strategy.kind == StrategyKind::hogbatch) c.strategy.kind = StrategyKind::joint;
+  c.run.decisions = false;
   c.strategy.stages = 3;
   c.strategy.replicas = 1;
   c.strategy.parts = 1;

@@ -47,7 +47,7 @@ const std::vector<std::string>& namesOf<ScheduleKind>() {
 
 template <>
 const std::vector<std::string>& namesOf<StrategyKind>() {
-  static const std::vector<std::string> names{"joint", "sil", "pipeline", "local-sgd"};
+  static const std::vector<std::string> names{"joint", "sil", "pipeline", "local-sgd", "hogbatch"};
   return names;
 }
 
@@ -60,6 +60,30 @@ const std::vector<std::string>& namesOf<Split>() {
 template <>
 const std::vector<std::string>& namesOf<OuterStep>() {
   static const std::vector<std::string> names{"average", "nesterov"};
+  return names;
+}
+
+template <>
+const std::vector<std::string>& namesOf<WorkerRule>() {
+  static const std::vector<std::string> names{"fixed", "adaptive", "proportional", "synchronous"};
+  return names;
+}
+
+template <>
+const std::vector<std::string>& namesOf<ReplicaMerge>() {
+  static const std::vector<std::string> names{"delta", "overwrite", "average"};
+  return names;
+}
+
+template <>
+const std::vector<std::string>& namesOf<StalenessRule>() {
+  static const std::vector<std::string> names{"none", "scale", "ringmaster"};
+  return names;
+}
+
+template <>
+const std::vector<std::string>& namesOf<SharedUpdate>() {
+  static const std::vector<std::string> names{"relaxed", "atomic", "plain"};
   return names;
 }
 

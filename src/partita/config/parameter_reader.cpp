@@ -69,16 +69,15 @@ class Reader {
       return;
     }
     if (_node.kind != Kind::list && !is(Kind::integer, "an integer or a list of integers")) return;
-    const std::vector<TomlNode> sizes = _node.kind == Kind::list ? _node.children : std::vector{_node};
     std::vector<std::int64_t> values;
-    for (const TomlNode& size : sizes) {
-      if (size.kind != Kind::integer) return fail(size, "expected an integer, found " + inWords(size));
-      if (!_parameter.range.contains(static_cast<double>(size.integer)))
-        return fail(size, inWords(size) + " is out of range" + _parameter.hint());
-      values.push_back(size.integer);
-    }
+    if (!readIntegers(_node.kind == Kind::list ? _node.children : std::vector{_node}, values)) return;
     if (values.empty()) return fail(_node, "expected an integer or a list of integers, found an empty list");
     *axes.sizes = {values, false};
+  }
+
+  void operator()(IntegerList list) const {
+    std::vector<std::int64_t> values;
+    if (is(Kind::list, "a list of integers") && readIntegers(_node.children, values)) *list = values;
   }
 
   void operator()(std::vector<LayerSpec>* layers) const {
@@ -114,6 +113,20 @@ class Reader {
 
   void unknownChoice(const std::vector<std::string>& names) const {
     fail(_node, "unknown choice '" + _node.text + "'" + _parameter.hint() + nearby(_node.text, names));
+  }
+
+  /// Returns whether all are integers in the range of the parameter.
+  bool readIntegers(const std::vector<TomlNode>& nodes, std::vector<std::int64_t>& values) const {
+    for (const TomlNode& node : nodes) {
+      const bool integer = node.kind == Kind::integer;
+      if (!integer || !_parameter.range.contains(static_cast<double>(node.integer))) {
+        fail(node, integer ? inWords(node) + " is out of range" + _parameter.hint()
+                           : "expected an integer, found " + inWords(node));
+        return false;
+      }
+      values.push_back(node.integer);
+    }
+    return true;
   }
 
   void readCutList(const Cuts& cuts) const {

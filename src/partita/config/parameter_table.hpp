@@ -53,9 +53,12 @@ struct Axes {
   bool may_be_same = false;
 };
 
+/// A list of integers, which may be empty.
+using IntegerList = std::vector<std::int64_t>*;
+
 /// The field that a parameter sets; its type is the parameter's type.
-using Target =
-    std::variant<bool*, std::int64_t*, double*, std::string*, Choice, Cuts, std::vector<LayerSpec>*, Axes>;
+using Target = std::variant<bool*, std::int64_t*, double*, std::string*, Choice, Cuts,
+                            std::vector<LayerSpec>*, Axes, IntegerList>;
 
 /// Must a deck give it? The last layer may leave some keys to the number of classes.
 enum class Required { never, but_last, always };

@@ -15,6 +15,10 @@ Section describeRun(RunSection& run) {
   section.add("trace", &run.trace, within(0, 1e6), "steps",
               "joint, pipeline: number of first steps whose operations are written to trace.json in the run "
               "directory");
+  section.add(
+      "decisions", &run.decisions,
+      "hogbatch: write decisions.csv, from which `partita train --replay` repeats the run bit for bit "
+      "on one rank");
   section.add("timing", &run.timing, "wait after each phase and print where the time is spent");
   section.add("watchdog", &run.watchdog, atLeast(0), "seconds",
               "end the job if other ranks wait this long for a rank that does not respond; must exceed the "
@@ -141,20 +145,26 @@ Section describeOptimiser(OptimiserSection& optimiser) {
 }
 
 void addStages(Section& section, StrategySection& strategy) {
-  section.add("kind", choice(strategy.kind),
-              "train the whole network (joint), its stages as a pipeline (pipeline), stages on synthetic "
-              "intermediate labels (sil), or replicas that train alone and meet at intervals (local-sgd)");
+  section.add(
+      "kind", choice(strategy.kind),
+      "train the whole network (joint), its stages as a pipeline (pipeline), stages on synthetic "
+      "intermediate labels (sil), replicas that train alone and meet at intervals (local-sgd), or one "
+      "model by workers of unequal speed that do not wait for one another (hogbatch)");
   section.add("stages", &strategy.stages, within(1, 1e6), "stages",
               "sil, pipeline: number of parts of the network");
   section.add("replicas", &strategy.replicas, within(0, 1e6), "replicas",
               "copies that share each batch; 0: ranks / (stages x parts)");
   section.add("parts", &strategy.parts, within(1, 1e6), "parts",
-              "joint, pipeline: ranks that share the layers of each stage");
+              "joint, pipeline, sil: ranks that share the layers of each stage");
   section.add(
       "split", choice(strategy.split),
       "parts: what they divide in convolutions and dense layers: outputs (filter) or inputs (channel), "
       "with whole activations between layers; both, with activations divided by channel (grid); or "
       "the places of images and volumes (spatial)");
+  section.add("parts_grid", Axes{&strategy.parts_grid}, within(0, 1e6), "parts",
+              "grid: how many parts divide each layer by input and by output, as [2, 2]; spatial: how many "
+              "divide rows and columns of images, or depth, rows and columns of volumes; 0: what moves the "
+              "fewest bytes");
   section.add(
       "cuts", Cuts{&strategy.cut_rule, &strategy.cuts},
       "what to balance, or the first layers of stages 2, 3, ..., counted from 0 with repeats included");
@@ -277,16 +287,68 @@ void addLocalSgd(Section& section, LocalSgdSection& local_sgd) {
               "local-sgd: number of first steps after each of which the replicas average their parameters");
 }
 
+void addWorkers(Section& section, HogbatchSection& hogbatch) {
+  section.add("shared_workers", &hogbatch.shared_workers, within(0, 1e6), "workers",
+              "hogbatch: number of first workers (ranks 1, 2, ...), which update the model of their node in "
+              "place; the others are replica workers with a copy of it");
+  section.add("merge", choice(hogbatch.merge),
+              "hogbatch: what a replica worker does with its result: adds its change to the model (delta), "
+              "replaces the model (overwrite), or takes the mean of both (average)");
+  section.add(
+      "rule", choice(hogbatch.rule),
+      "hogbatch: batches of the workers: fixed; adaptive: larger for a worker that is ahead in updates, "
+      "smaller for one that is behind; proportional: moved towards equal numbers of batches; "
+      "synchronous: parts of training/batch by measured speed, in steps that all take together");
+  section.add("lower", &hogbatch.lower, within(1, 1 << 24), "samples",
+              "hogbatch, adaptive and proportional: smallest batch of a worker");
+  section.add("upper", &hogbatch.upper, within(1, 1 << 24), "samples",
+              "hogbatch, adaptive and proportional: largest batch of a worker; training/batch is the first");
+  section.add("lower_shared", &hogbatch.lower_shared, within(0, 1 << 24), "samples",
+              "hogbatch: `lower` of shared workers; 0: the same");
+  section.add("upper_shared", &hogbatch.upper_shared, within(0, 1 << 24), "samples",
+              "hogbatch: `upper` of shared workers; 0: the same");
+  section.add("batch_shared", &hogbatch.batch_shared, within(0, 1 << 24), "samples",
+              "hogbatch: first batch of a shared worker; 0: training/batch");
+  section.add("factor", &hogbatch.factor, {1, 1e6, true}, "",
+              "hogbatch, adaptive: by which a batch is multiplied or divided");
+  section.add("beta", &hogbatch.beta, {0, 1, true}, "",
+              "hogbatch: share of the updates of shared workers that counts, as some overwrite others");
+  section.add("rate_cap", &hogbatch.rate_cap, {0, 1e6, true}, "",
+              "hogbatch: an update of b samples uses learning_rate x b / batch, but at most learning_rate "
+              "times this");
+  section.add("staleness", choice(hogbatch.staleness),
+              "hogbatch: an update that is t updates old counts fully (none), is divided by t (scale), or is "
+              "dropped above strategy/staleness_bound (ringmaster)");
+  section.add("staleness_bound", &hogbatch.staleness_bound, within(0, 1e15), "updates",
+              "hogbatch, ringmaster: oldest update that is not dropped");
+  section.add("update", choice(hogbatch.update),
+              "hogbatch: how values of the shared model are changed: without locks, so that few updates are "
+              "lost (relaxed), exactly but slower (atomic), or without any order (plain, for measurements)");
+  section.add("slowdown", &hogbatch.slowdown, within(1, 1e6), "times",
+              "hogbatch: how often workers 1, 2, ... repeat each batch, to study machines of unequal speed; "
+              "workers that are not in the list work once");
+  section.add(
+      "speeds", &hogbatch.speeds, within(1, 1e9), "relative",
+      "hogbatch, synchronous: speeds of workers 1, 2, ..., by which they share a batch, 1 for workers "
+      "that are not in the list; empty: as measured in the first steps");
+  section.add("tolerate", &hogbatch.tolerate,
+              "hogbatch: give the batch of a worker that does not answer, or whose loss is not finite, to "
+              "others, and go on; otherwise it ends the run");
+}
+
 Section describeStrategy(StrategySection& strategy) {
   Section section{"strategy",
                   "How the network is divided over the ranks and trained. All keys except `kind`, `stages`, "
-                  "`replicas`, `cuts`, `bucket_kib`, `wire` and the last ten apply only to sil."};
+                  "`replicas`, `parts`, `split`, `parts_grid`, `cuts`, `bucket_kib`, `wire` and those from "
+                  "`microbatches` on "
+                  "apply only to sil."};
   addStages(section, strategy);
   addLabels(section, strategy);
   addExits(section, strategy);
   addTransport(section, strategy);
   addPipeline(section, strategy);
   addLocalSgd(section, strategy.local_sgd);
+  addWorkers(section, strategy.hogbatch);
   return section;
 }
 

@@ -1,7 +1,9 @@
 #pragma once
 
+#include "partita/config/batch_rules.hpp"
 #include "partita/config/layer_spec.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -20,8 +22,10 @@ enum class Initialisation { he, xavier, lecun, orthogonal };
 enum class LossKind { cross_entropy, mse };
 enum class OptimiserKind { sgd, adam, adamw };
 enum class ScheduleKind { constant, step, cosine };
-enum class StrategyKind { joint, sil, pipeline, local_sgd };
+enum class StrategyKind { joint, sil, pipeline, local_sgd, hogbatch };
 enum class OuterStep { average, nesterov };
+enum class ReplicaMerge { delta, overwrite, average };
+enum class SharedUpdate { relaxed, atomic, plain };
 enum class StageInput { free, frozen, relay };
 enum class LabelKind {
   automatic,
@@ -55,6 +59,7 @@ struct RunSection {
   std::int64_t log_every = 0;      ///< steps between two rows of the history; 0: about 200 rows per run
   std::int64_t evaluate_every = 1; ///< epochs between two evaluations; 0: at the end only
   std::int64_t trace = 0;          ///< number of first steps whose schedule goes to trace.json
+  bool decisions = false;          ///< hogbatch: write decisions.csv, from which the run can be repeated
   bool timing = false;             ///< fence after each phase and print where the time goes
   std::int64_t watchdog = 600;     ///< seconds a rank may be silent while others wait; 0: no limit
   Switch device_aware_mpi = Switch::automatic; ///< pass device buffers to MPI?
@@ -177,6 +182,44 @@ struct LocalSgdSection {
   std::int64_t warmup_steps = 0; ///< first steps, in which replicas meet after each step
 };
 
+/// Workers of unequal speed that train one model without waiting for one another.
+struct HogbatchSection {
+  std::int64_t shared_workers = 1; ///< first workers, which update the model of their node in place
+  ReplicaMerge merge = ReplicaMerge::delta;
+  WorkerRule rule = WorkerRule::adaptive;
+  std::int64_t lower = 16, upper = 512;            ///< batch of a worker
+  std::int64_t lower_shared = 0, upper_shared = 0; ///< batch of a shared worker; 0: like the others
+  std::int64_t batch_shared = 0;                   ///< its first batch; 0: training/batch
+  double factor = 2.0;                             ///< adaptive: by which a batch grows or shrinks
+  double beta = 1.0;                               ///< share of shared updates that survive conflicts
+  double rate_cap = 1.0;                           ///< largest factor on the learning rate
+  StalenessRule staleness = StalenessRule::none;
+  std::int64_t staleness_bound = 100; ///< ringmaster: updates
+  SharedUpdate update = SharedUpdate::relaxed;
+  std::vector<std::int64_t> slowdown; ///< of each worker; the others work once
+  std::vector<std::int64_t> speeds;   ///< synchronous: of each worker; empty: measured
+  bool tolerate = false;              ///< go on without workers that fail
+  std::string replay;                 ///< decisions to repeat; not a key of decks
+
+  /// Lower and upper bound and start of the batch of a worker.
+  struct Bounds {
+    std::int64_t lower, upper, start;
+  };
+  Bounds bounds(bool shared, std::int64_t batch) const {
+    if (!shared) return {lower, upper, batch};
+    return {lower_shared > 0 ? lower_shared : lower, upper_shared > 0 ? upper_shared : upper,
+            batch_shared > 0 ? batch_shared : batch};
+  }
+  /// Most samples in a pass of any worker.
+  std::int64_t largestBatch(std::int64_t batch) const {
+    if (rule == WorkerRule::synchronous) return batch;
+    const Bounds others = bounds(false, batch), shared = bounds(true, batch);
+    if (!movesBatches()) return std::max(others.start, shared.start);
+    return std::max(others.upper, shared.upper);
+  }
+  bool movesBatches() const { return rule == WorkerRule::adaptive || rule == WorkerRule::proportional; }
+};
+
 /// What all strategies share, and what is specific to each. In a deck they are one section.
 struct StrategySection {
   StrategyKind kind = StrategyKind::joint;
@@ -184,6 +227,8 @@ struct StrategySection {
   std::int64_t replicas = 0; ///< 0: ranks / (stages * parts)
   std::int64_t parts = 1;    ///< ranks that share the layers of a stage
   Split split = Split::grid; ///< what they divide
+  /// grid: parts by inputs x by outputs; spatial: parts along each axis of places; {0}: chosen.
+  AxisSizes parts_grid{{0}};
   CutRule cut_rule = CutRule::flops;
   std::vector<std::int64_t> cuts;     ///< index of the first layer of stages 2..P, when cut_rule is list
   std::int64_t queue = 4;             ///< batches in flight between two stages
@@ -192,6 +237,7 @@ struct StrategySection {
   SilSection sil;
   PipelineSection pipeline;
   LocalSgdSection local_sgd;
+  HogbatchSection hogbatch;
 };
 
 struct CheckpointSection {

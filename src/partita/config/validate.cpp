@@ -3,6 +3,7 @@
 #include "partita/config/layer_types.hpp"
 #include "partita/config/names.hpp"
 #include "partita/config/user_error.hpp"
+#include "partita/config/validate_hogbatch.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -322,6 +323,41 @@ void validateStages(const RunConfig& c, Diagnostics& d) {
   validateExits(c, d);
 }
 
+/// The grid that the deck chooses for parts.
+void validatePartsGrid(const StrategySection& s, Diagnostics& d) {
+  const std::vector<std::int64_t>& grid = s.parts_grid.values;
+  if (grid == AxisSizes{{0}}.values) return;
+  const bool places = s.split == Split::spatial;
+  d.check(places || s.split == Split::grid, {"strategy/parts_grid", "strategy/split"},
+          "needs split 'grid' or 'spatial', not '" + nameOf(s.split) + "'");
+  const std::size_t axes = grid.size();
+  d.check(axes == 2 || (places && axes == 3), {"strategy/parts_grid", "strategy/split"},
+          "split '" + nameOf(s.split) + "' needs " + (places ? "2 or 3" : "2") + " numbers, not " +
+              number(axes));
+  std::int64_t product = 1;
+  for (const std::int64_t extent : grid) product *= extent;
+  d.check(product == s.parts, {"strategy/parts_grid", "strategy/parts"},
+          "the product of its numbers is " + number(product) + ", but there are " + number(s.parts) +
+              " parts");
+}
+
+/// Ranks that share the layers of a stage pass through it in the same order. Copies of parameters in heads
+/// would have to be divided like the heads.
+void validateParts(const StrategySection& s, Diagnostics& d) {
+  d.check(s.kind != StrategyKind::local_sgd, {"strategy/parts", "strategy/kind"},
+          "needs kind 'joint', 'pipeline' or 'sil', not '" + nameOf(s.kind) + "'");
+  validatePartsGrid(s, d);
+  const bool sil = s.kind == StrategyKind::sil,
+             pipeline = s.kind == StrategyKind::pipeline || (sil && s.sil.recovery_epochs > 0);
+  d.check(!pipeline || s.pipeline.schedule != PipelineSchedule::message_driven,
+          {"strategy/schedule", "strategy/parts"},
+          "parts need a fixed order of the microbatches: '1f1b', '1f1b-eager' or 'gpipe'");
+  d.check(!sil || s.sil.lookahead == 0, {"strategy/lookahead", "strategy/parts"},
+          "does not work with parts; set it to 0");
+  d.check(!sil || s.sil.refresh == 0, {"strategy/refresh", "strategy/parts"},
+          "does not work with parts; set it to 0");
+}
+
 } // namespace
 
 void validate(const RunConfig& config, Diagnostics& diagnostics) {
@@ -329,16 +365,15 @@ void validate(const RunConfig& config, Diagnostics& diagnostics) {
   validateData(config, diagnostics);
   validateNetwork(config, diagnostics);
   validateOptimiser(config, diagnostics);
+  const StrategyKind kind = config.strategy.kind;
+  if (kind == StrategyKind::sil || kind == StrategyKind::pipeline) validateStages(config, diagnostics);
+  validateHogbatch(config, diagnostics);
+  validateRanks(config, diagnostics);
+}
+
+void validateRanks(const RunConfig& config, Diagnostics& diagnostics) {
   const StrategySection& strategy = config.strategy;
-  if (strategy.kind == StrategyKind::sil || strategy.kind == StrategyKind::pipeline)
-    validateStages(config, diagnostics);
-  const bool shares = strategy.kind == StrategyKind::joint || strategy.kind == StrategyKind::pipeline;
-  diagnostics.check(strategy.parts == 1 || shares, {"strategy/parts", "strategy/kind"},
-                    "needs kind 'joint' or 'pipeline', not '" + nameOf(strategy.kind) + "'");
-  diagnostics.check(strategy.parts == 1 || strategy.kind != StrategyKind::pipeline ||
-                        strategy.pipeline.schedule != PipelineSchedule::message_driven,
-                    {"strategy/schedule", "strategy/parts"},
-                    "parts need a fixed order of the microbatches: '1f1b', '1f1b-eager' or 'gpipe'");
+  if (strategy.parts > 1) validateParts(strategy, diagnostics);
   diagnostics.check(strategy.replicas <= config.training.batch, {"strategy/replicas", "training/batch"},
                     number(strategy.replicas) + " replicas cannot share a batch of " +
                         number(config.training.batch) + " samples");

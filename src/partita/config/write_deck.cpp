@@ -71,6 +71,7 @@ struct Writer {
     return values.size() == 1 ? std::to_string(values[0]) : listText(values);
   }
 
+  std::string operator()(const std::vector<std::int64_t>* list) const { return listText(*list); }
   std::string operator()(const std::vector<LayerSpec>* layers) const { return layersText(*layers, "  "); }
 };
 

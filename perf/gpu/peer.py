@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Prints the median time in milliseconds of a training step in PyTorch on a GPU, of a model that run.py also trains with
-Partita: forward and backward pass, clipping where the deck clips, and an update by fused Adam or SGD. The data lie on
-the device. Exit code 3: PyTorch is not installed."""
+"""Prints the median time in milliseconds of a training step in PyTorch on a GPU, of a model that run.py also trains
+with Partita: forward and backward pass, and an update by fused AdamW. The data lie on the device. Exit code 3: PyTorch
+is not installed."""
 import argparse
 import contextlib
 import statistics
@@ -57,7 +57,8 @@ class Attention(nn.Module):
 
     def forward(self, x):
         rows, positions, width = x.shape
-        q, k, v = (part.view(rows, positions, self.heads, -1).transpose(1, 2) for part in self.inward(x).split(width, 2))
+        parts = self.inward(x).split(width, 2)
+        q, k, v = (part.view(rows, positions, self.heads, -1).transpose(1, 2) for part in parts)
         out = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         return self.outward(out.transpose(1, 2).reshape(rows, positions, width))
 

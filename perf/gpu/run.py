@@ -55,8 +55,8 @@ class Kit:
     def train(self, name, deck, *overrides, ranks=1, limit=120):
         """The summary of a run, or None after a failure."""
         folder = self.out / "runs" / name
-        _, code = self.run([*mpirun(ranks), PARTITA, "train", KIT / "decks" / deck, *overrides, "-d", folder, "--overwrite"],
-                           limit, f"train-{name}")
+        command = [*mpirun(ranks), PARTITA, "train", KIT / "decks" / deck, *overrides, "-d", folder, "--overwrite"]
+        _, code = self.run(command, limit, f"train-{name}")
         return json.loads((folder / "summary.json").read_text()) if code == 0 else None
 
     def keep(self, part, rows):
@@ -96,6 +96,7 @@ def tests(kit):
     return rows
 
 
+FEW = ["data/samples=128", "data/test_samples=32"]
 # name, deck, overrides, ranks; all runs of a group must end with the same parameters
 SAME = {
     "demo": [("twice, first", "demo.toml", ["strategy/kind=joint"], 1),
@@ -103,9 +104,9 @@ SAME = {
              ("pipeline of 2", "demo.toml", ["strategy/kind=pipeline", "strategy/stages=2"], 2),
              ("offload to the host", "demo.toml", ["strategy/kind=joint", "optimiser/offload=host"], 1),
              ("offload to a file", "demo.toml", ["strategy/kind=joint", "optimiser/offload=file"], 1)],
-    "gpt": [("twice, first", "gpt-char.toml", ["data/samples=512", "strategy/kind=joint"], 1),
-            ("twice, second", "gpt-char.toml", ["data/samples=512", "strategy/kind=joint"], 1),
-            ("pipeline of 4", "gpt-char.toml", ["data/samples=512", "strategy/kind=pipeline", "strategy/stages=4"], 4)],
+    "gpt": [("twice, first", "gpt-char.toml", [*FEW, "strategy/kind=joint"], 1),
+            ("twice, second", "gpt-char.toml", [*FEW, "strategy/kind=joint"], 1),
+            ("pipeline of 4", "gpt-char.toml", [*FEW, "strategy/kind=pipeline", "strategy/stages=4"], 4)],
 }
 
 
@@ -132,8 +133,8 @@ def memcheck(kit):
 
 # name, deck, overrides; peer.py knows the same names
 MODELS = {
-    "mlp256_b1024": ("emnist-joint.toml", ["data/kind=noise", "data/image_size=28", "data/classes=47", "training/batch=1024",
-                                          "data/samples=65536"]),
+    "mlp256_b1024": ("emnist-joint.toml", ["data/kind=noise", "data/image_size=28", "data/classes=47",
+                                          "data/samples=65536", "training/batch=1024"]),
     "resnet50_b64": ("resnet-50.toml", ["training/batch=64", "data/samples=512"]),
     "gpt2small_b8": ("gpt2-small.toml", ["training/batch=8", "data/classes=50304", "data/samples=64"]),
 }
@@ -149,8 +150,8 @@ def ours(kit, name, precision):
     batch = int(next(value for value in overrides if value.startswith("training/batch=")).split("=")[1])
     times = []
     for repeat in range(3):
-        summary = kit.train(f"{name}-{precision}-{repeat}", deck, f"run/steps={STEPS}", f"run/precision={precision}", *NOISE,
-                            *overrides, limit=60)
+        summary = kit.train(f"{name}-{precision}-{repeat}", deck, f"run/steps={STEPS}", f"run/precision={precision}",
+                            *NOISE, *overrides, limit=60)
         if summary:
             times.append(step_milliseconds(summary, batch))
     return row(f"{name} {precision}: Partita", times, times and round(statistics.median(times), 3), "ms")
@@ -189,8 +190,8 @@ def profile(kit):
 
 
 # name, function, seconds that it may need
-PARTS = [("smoke", smoke, 60), ("bits", bits, 90), ("tests", tests, 200), ("speed", speed, 240), ("memcheck", memcheck, 120),
-         ("profile", profile, 60)]
+PARTS = [("smoke", smoke, 60), ("bits", bits, 90), ("tests", tests, 200), ("speed", speed, 240),
+         ("memcheck", memcheck, 120), ("profile", profile, 60)]
 
 
 def table(results):
@@ -198,19 +199,21 @@ def table(results):
     for part, rows in results.items():
         for entry in rows:
             value = "" if entry["value"] is None else f"{entry['value']} {entry['unit']}".strip()
-            lines.append(f"| {part} | {entry['name']} | {'ok' if entry['ok'] else 'FAILED'} | {value} | {entry['note']} |")
+            result = "ok" if entry["ok"] else "FAILED"
+            lines.append(f"| {part} | {entry['name']} | {result} | {value} | {entry['note']} |")
     return "\n".join(lines) + "\n"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(name for name, _, _ in PARTS)}; default: all")
+    names = ", ".join(name for name, _, _ in PARTS)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"{names}; default: all")
     parser.add_argument("--minutes", type=float, default=9.0, help="time for this call (default 9)")
     parser.add_argument("--out", type=Path, default=Path("results"), help="folder of the results (default results)")
     arguments = parser.parse_args()
     unknown = set(arguments.parts) - {name for name, _, _ in PARTS}
     if unknown:
-        parser.error(f"unknown part {sorted(unknown)[0]}; valid: {', '.join(name for name, _, _ in PARTS)}")
+        parser.error(f"unknown part {sorted(unknown)[0]}; valid: {names}")
     arguments.out.mkdir(parents=True, exist_ok=True)
     kit = Kit(arguments.out.resolve(), 60.0 * arguments.minutes)
     for name, function, seconds in PARTS:
@@ -219,8 +222,12 @@ def main():
         if kit.left() < seconds:
             print(f"{name}: {kit.left():.0f} s are left, it may need {seconds} s; call again for it")
             continue
-        kit.keep(name, function(kit))
-        print(f"{name}: {sum(not entry['ok'] for entry in kit.results[name])} of {len(kit.results[name])} failed", flush=True)
+        rows = function(kit)
+        if kit.left() <= 0:
+            print(f"{name}: not finished in time; call again for it")
+            continue
+        kit.keep(name, rows)
+        print(f"{name}: {sum(not entry['ok'] for entry in rows)} of {len(rows)} failed", flush=True)
     text = table(kit.results)
     (kit.out / "results.md").write_text(text)
     print(text)

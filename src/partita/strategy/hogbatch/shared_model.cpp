@@ -40,17 +40,17 @@ struct HogbatchChange {
 using HostRange = Kokkos::RangePolicy<Kokkos::DefaultHostExecutionSpace, Kokkos::IndexType<std::int64_t>>;
 using Member = void (HogbatchChange::*)(std::int64_t) const;
 
-template <Member member>
+template <Member How>
 struct HogbatchKernel {
   HogbatchChange change;
-  void operator()(std::int64_t i) const { (change.*member)(i); }
+  void operator()(std::int64_t i) const { (change.*How)(i); }
 };
 
-template <Member member>
+template <Member How>
 void changeAll(const HogbatchChange& change, std::int64_t size) {
   const Kokkos::DefaultHostExecutionSpace host;
   Kokkos::parallel_for("partita::SharedModel::change_kernel", HostRange(host, 0, size),
-                       HogbatchKernel<member>{change});
+                       HogbatchKernel<How>{change});
 }
 
 } // namespace

@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 QUIET = ("run/evaluate_every=0", "run/log_every=1000000")
@@ -38,21 +37,11 @@ def partita(app, *arguments, ranks=1, environment=None, may_fail=False):
     return run([*(launcher(ranks) if ranks > 1 else []), app, *arguments], environment, may_fail)
 
 
-def train(app, deck, folder, *overrides, ranks=1, environment=None, measure=False):
-    """Trains into `folder`, whatever is there; the run's summary. With `measure`, "cpu_share" of it is the part of the
-    wall time of each rank that its processor worked for it."""
+def train(app, deck, folder, *overrides, ranks=1, environment=None):
+    """Trains into `folder`, whatever is there; the run's summary."""
     shutil.rmtree(folder, ignore_errors=True)
-    program = [app, "train", deck, "-d", folder, *overrides]
-    usage = Path(f"{folder}.usage")
-    if measure:
-        shutil.rmtree(usage, ignore_errors=True)
-        usage.mkdir()
-        program = [sys.executable, __file__, usage, *program]
-    run([*(launcher(ranks) if ranks > 1 or measure else []), *program], environment)
-    summary = json.loads((Path(folder) / "summary.json").read_text(encoding="utf-8"))
-    if measure:
-        summary["cpu_share"] = [float((usage / str(rank)).read_text()) for rank in range(ranks)]
-    return summary
+    partita(app, "train", deck, "-d", folder, *overrides, ranks=ranks, environment=environment)
+    return json.loads((Path(folder) / "summary.json").read_text(encoding="utf-8"))
 
 
 def noise(processes, repeats=12):
@@ -92,18 +81,3 @@ def seconds_to(points, loss):
             return before[0] + (seconds - before[0]) * (before[1] - loss) / (before[1] - value)
         before = (seconds, value)
     return None
-
-
-def measured_rank(folder, command):
-    """Runs the program of one rank, and keeps the share of the wall time that its processor worked."""
-    begin = time.monotonic()
-    process = subprocess.Popen(command)
-    _, status, usage = os.wait4(process.pid, 0)
-    share = (usage.ru_utime + usage.ru_stime) / (time.monotonic() - begin)
-    rank = os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ.get("PMI_RANK") or os.environ.get("SLURM_PROCID", "0")
-    Path(folder, rank).write_text(str(share))
-    return os.waitstatus_to_exitcode(status)
-
-
-if __name__ == "__main__":
-    sys.exit(measured_rank(sys.argv[1], sys.argv[2:]))

@@ -17,12 +17,11 @@ WORKERS = ["strategy/kind=hogbatch", "strategy/rule=fixed"]
 
 
 def measure(arguments, workers, batch, folder):
-    """Examples per second of `joint` (no workers) or of so many shared workers, and the core's share of rank 0."""
+    """Examples per second of `joint` (no workers) or of so many shared workers, and the share of a core that rank 0 used while it trained."""
     kind = [*WORKERS, f"strategy/shared_workers={workers}"] if workers else ["strategy/kind=joint"]
     summary = runs.train(arguments.app, arguments.deck, folder, *runs.QUIET, *kind, f"training/batch={batch}",
-                         f"run/epochs={arguments.epochs}", *arguments.overrides, ranks=workers + 1 if workers else 1,
-                         measure=True)
-    return summary["samples_per_second"], summary["cpu_share"][0]
+                         f"run/epochs={arguments.epochs}", *arguments.overrides, ranks=workers + 1 if workers else 1)
+    return summary["samples_per_second"], summary["workers"][0]["busy"] if workers else 0.0
 
 
 def main():

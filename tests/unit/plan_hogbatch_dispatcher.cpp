@@ -35,17 +35,18 @@ class RandomEpoch {
   void move() {
     const auto worker = static_cast<std::size_t>(_draws.whole(0, static_cast<std::int64_t>(_workers) - 1));
     if (!_alive[worker]) return;
-    const auto batch = _dispatcher.outstanding(worker);
+    const std::deque<ExampleRange> own = _dispatcher.outstanding(worker);
     const std::int64_t kind = _draws.whole(0, 99);
     if (kind < 3 && std::count(_alive.begin(), _alive.end(), true) > 1) {
       _alive[worker] = false;
       _dispatcher.giveBack(worker);
     } else if (kind < 5) {
       restart();
-    } else if (!batch) {
+    } else if (own.empty() || (own.size() < 3 && kind < 30)) {
       take(worker);
     } else if (kind < 70) {
-      for (std::int64_t i = 0; i < batch->count; ++i) ++_seen[static_cast<std::size_t>(batch->first + i)];
+      for (std::int64_t i = 0; i < own.front().count; ++i)
+        ++_seen[static_cast<std::size_t>(own.front().first + i)];
       _dispatcher.finished(worker);
     }
   }
@@ -120,6 +121,22 @@ TEST_CASE("the batch of a lost worker goes to others, in parts if these want les
   CHECK(dispatcher.epochDone());
 }
 
+TEST_CASE("a worker ends its batches in the order in which it got them") {
+  BatchDispatcher dispatcher(20, 2);
+  dispatcher.next(0, 6);
+  dispatcher.next(0, 5);
+  dispatcher.next(1, 4);
+  CHECK(dispatcher.outstandingBatches() == 3);
+  dispatcher.finished(0);
+  CHECK(dispatcher.outstanding(0) == std::deque<ExampleRange>{{6, 5}});
+  CHECK(dispatcher.state().finished == 6);
+  dispatcher.next(0, 3);
+  dispatcher.giveBack(0);
+  CHECK(dispatcher.remaining() == 5 + 3 + 2);
+  CHECK(dispatcher.next(1, 9) == ExampleRange{6, 5});
+  CHECK(dispatcher.next(1, 9) == ExampleRange{15, 3});
+}
+
 TEST_CASE("a state has the outstanding batches among those to hand out again") {
   BatchDispatcher dispatcher(20, 2);
   dispatcher.next(0, 6);
@@ -142,7 +159,6 @@ TEST_CASE("misuse of a dispatcher is refused") {
   CHECK_THROWS_AS(dispatcher.finished(0), std::logic_error);
   CHECK_THROWS_AS(dispatcher.startEpoch(), std::logic_error);
   dispatcher.next(0, 5);
-  CHECK_THROWS_AS(dispatcher.next(0, 5), std::logic_error);
   CHECK_THROWS_AS(dispatcher.restore({11, 11, {}}), std::logic_error);
   CHECK_THROWS_AS(dispatcher.restore({5, 4, {}}), std::logic_error);
   CHECK_THROWS_AS(dispatcher.restore({6, 2, {{0, 2}, {1, 2}}}), std::logic_error);

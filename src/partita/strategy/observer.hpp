@@ -48,7 +48,8 @@ struct WorkerReport {
 /// The state of all workers after a step of the run.
 struct WorkersReport {
   std::int64_t step = 0;
-  double seconds = 0.0; ///< of training, without evaluations
+  double seconds = 0.0;          ///< of training, without evaluations
+  double coordinator_busy = 0.0; ///< processor time of rank 0 over that time, of this process
   std::vector<WorkerReport> workers;
 };
 

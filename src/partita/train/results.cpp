@@ -109,6 +109,7 @@ std::vector<JsonObject> workerList(const WorkerReports& reports, const std::vect
   list[0].add("rank", std::int64_t{0});
   list[0].add("role", "coordinator");
   list[0].add("device", deviceOf(places.at(0)));
+  list[0].add("busy", reports.latest().coordinator_busy);
   for (std::size_t i = 0; i < busy.size(); ++i) {
     const WorkerReport& worker = reports.latest().workers[i];
     JsonObject object;

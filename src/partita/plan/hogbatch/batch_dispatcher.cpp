@@ -33,7 +33,6 @@ BatchDispatcher::BatchDispatcher(std::int64_t examples, std::size_t workers)
 }
 
 std::optional<ExampleRange> BatchDispatcher::next(std::size_t worker, std::int64_t count) {
-  if (_outstanding.at(worker)) throw std::logic_error("a worker with two batches");
   if (count < 1) throw std::logic_error("a batch without examples");
   if (drained()) return std::nullopt;
   ExampleRange range;
@@ -46,25 +45,27 @@ std::optional<ExampleRange> BatchDispatcher::next(std::size_t worker, std::int64
     oldest = {oldest.first + range.count, oldest.count - range.count};
     if (oldest.count == 0) _state.pending.erase(_state.pending.begin());
   }
-  _outstanding[worker] = range;
+  _outstanding.at(worker).push_back(range);
   return range;
 }
 
 void BatchDispatcher::finished(std::size_t worker) {
-  if (!_outstanding.at(worker)) throw std::logic_error("a worker without a batch has ended one");
-  _state.finished += _outstanding[worker]->count;
-  _outstanding[worker].reset();
+  std::deque<ExampleRange>& own = _outstanding.at(worker);
+  if (own.empty()) throw std::logic_error("a worker without a batch has ended one");
+  _state.finished += own.front().count;
+  own.pop_front();
 }
 
 void BatchDispatcher::giveBack(std::size_t worker) {
-  if (!_outstanding.at(worker)) return;
-  _state.pending.push_back(*_outstanding[worker]);
-  _outstanding[worker].reset();
+  std::deque<ExampleRange>& own = _outstanding.at(worker);
+  _state.pending.insert(_state.pending.end(), own.begin(), own.end());
+  own.clear();
 }
 
 std::int64_t BatchDispatcher::outstandingBatches() const {
-  return std::count_if(_outstanding.begin(), _outstanding.end(),
-                       [](const std::optional<ExampleRange>& range) { return range.has_value(); });
+  std::size_t batches = 0;
+  for (const std::deque<ExampleRange>& own : _outstanding) batches += own.size();
+  return static_cast<std::int64_t>(batches);
 }
 
 std::int64_t BatchDispatcher::remaining() const {
@@ -78,8 +79,8 @@ void BatchDispatcher::startEpoch() {
 
 DispatcherState BatchDispatcher::state() const {
   DispatcherState state = _state;
-  for (const std::optional<ExampleRange>& range : _outstanding)
-    if (range) state.pending.push_back(*range);
+  for (const std::deque<ExampleRange>& own : _outstanding)
+    state.pending.insert(state.pending.end(), own.begin(), own.end());
   return state;
 }
 
@@ -88,7 +89,7 @@ void BatchDispatcher::restore(const DispatcherState& state) {
                     state.finished + examplesIn(state.pending) == state.cursor;
   if (!fits) throw std::logic_error("the state of another epoch");
   _state = state;
-  std::fill(_outstanding.begin(), _outstanding.end(), std::nullopt);
+  for (std::deque<ExampleRange>& own : _outstanding) own.clear();
 }
 
 } // namespace partita

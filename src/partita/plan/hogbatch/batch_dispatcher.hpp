@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <vector>
 
@@ -19,23 +20,24 @@ struct DispatcherState {
   std::vector<ExampleRange> pending; ///< before the cursor, but not ended: to be handed out again
 };
 
-/// Hands out the examples of an epoch, each once: a worker has at most one batch, and the batch of a worker
-/// that is lost goes to others.
+/// Hands out the examples of an epoch, each once: a worker ends its batches in the order in which it got
+/// them, and the batches of a worker that is lost go to others.
 class BatchDispatcher {
  public:
   /// The first epoch starts at once.
   BatchDispatcher(std::int64_t examples, std::size_t workers);
 
-  /// The next batch of an idle worker: `count` examples, or those that are left of the epoch or of a batch
+  /// A further batch of a worker: `count` examples, or those that are left of the epoch or of a batch
   /// that was given back. Empty if all examples are handed out; the worker may get some later, if another is
-  /// lost. Throws std::logic_error if the worker has a batch, or for less than one example.
+  /// lost. Throws std::logic_error for less than one example.
   std::optional<ExampleRange> next(std::size_t worker, std::int64_t count);
-  /// The worker has ended its batch. Throws std::logic_error if it has none.
+  /// The worker has ended its oldest batch. Throws std::logic_error if it has none.
   void finished(std::size_t worker);
-  /// The worker will not end its batch, if it has one: others get it.
+  /// The worker will not end its batches, if it has any: others get them.
   void giveBack(std::size_t worker);
 
-  std::optional<ExampleRange> outstanding(std::size_t worker) const { return _outstanding.at(worker); }
+  /// The batches that the worker has, the oldest first.
+  const std::deque<ExampleRange>& outstanding(std::size_t worker) const { return _outstanding.at(worker); }
   std::int64_t outstandingBatches() const;
   std::int64_t examples() const { return _examples; }
   /// Examples of the epoch that no worker has now or has ended.
@@ -56,7 +58,7 @@ class BatchDispatcher {
  private:
   std::int64_t _examples;
   DispatcherState _state; ///< pending: given back
-  std::vector<std::optional<ExampleRange>> _outstanding;
+  std::vector<std::deque<ExampleRange>> _outstanding;
 };
 
 } // namespace partita

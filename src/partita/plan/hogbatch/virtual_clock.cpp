@@ -79,7 +79,7 @@ class FreeCourse {
   void finish(std::size_t worker) {
     const WorkerSpeed& speed = _mix.workers[worker];
     WorkerCourse& course = _course.workers[worker];
-    const std::int64_t examples = _dispatcher.outstanding(worker)->count;
+    const std::int64_t examples = _dispatcher.outstanding(worker).front().count;
     const double seconds = speed.seconds(static_cast<double>(examples));
     const std::int64_t updates = applyLanes(worker, examples);
     ++course.batches;

@@ -13,25 +13,12 @@ namespace {
 /// Steps of unequal batches by measured speed: the first ones are equal, to measure.
 constexpr std::int64_t steps_to_measure = 4;
 
+/// The next order of a worker is sent ahead if its batches are shorter: it would wait for rank 0, which
+/// sleeps, for a good part of them. Not for longer ones, which others may then have to wait for at the end of
+/// an epoch.
+constexpr double ahead_below = 10e-3; // s
+
 } // namespace
-
-SampleProgress::SampleProgress(const RunConfig& config, const RunLength& length, std::int64_t samples)
-    : _samples(samples), _batch(config.training.batch), _per_epoch(length.per_epoch), _steps(length.steps) {}
-
-std::int64_t SampleProgress::end(std::int64_t epoch) const {
-  const std::int64_t whole = _steps / _per_epoch, rest = _steps % _per_epoch;
-  if (epoch < whole) return _samples;
-  return epoch == whole ? rest * _batch : 0;
-}
-
-std::int64_t SampleProgress::step(std::int64_t epoch, std::int64_t done) const {
-  if (done >= _samples) return (epoch + 1) * _per_epoch;
-  return epoch * _per_epoch + std::min(done / _batch, _per_epoch - 1);
-}
-
-std::pair<std::int64_t, std::int64_t> SampleProgress::place(std::int64_t step) const {
-  return {step / _per_epoch, step % _per_epoch * _batch};
-}
 
 Coordinator::Coordinator(const RunContext& context, Mailbox& mailbox)
     : _context(context), _section(context.config.strategy.hogbatch), _mailbox(mailbox),
@@ -39,8 +26,7 @@ Coordinator::Coordinator(const RunContext& context, Mailbox& mailbox)
       _controller(batchRules(context.config), workerGroups(context.config, context.grid.replicas())),
       _dispatcher(_progress.samples(), static_cast<std::size_t>(context.grid.replicas())),
       _rates{static_cast<double>(context.config.training.batch), _section.rate_cap},
-      _workers(static_cast<std::size_t>(context.grid.replicas())),
-      _log_every(logInterval(context.config.run, context.length.steps)) {
+      _workers(static_cast<std::size_t>(context.grid.replicas())), _report(context, _state) {
   if (synchronous() && !_section.speeds.empty()) {
     std::vector<double> speeds(_workers.size(), 1.0);
     std::copy(_section.speeds.begin(), _section.speeds.end(), speeds.begin());
@@ -73,13 +59,7 @@ void Coordinator::restore(const Position& position, const std::vector<double>& n
     _state.cursor = 0;
   }
   _dispatcher.restore({_state.cursor, _state.cursor, {}});
-  _logged = position.step;
-  resume();
-}
-
-void Coordinator::resume() {
-  _since = _begun = Clock::now();
-  _samples_since = 0.0;
+  resume(position.step);
 }
 
 std::int64_t Coordinator::handedOut() const {
@@ -99,7 +79,8 @@ bool Coordinator::finished() const {
 }
 
 std::int64_t Coordinator::busyWorkers() const {
-  return std::count_if(_workers.begin(), _workers.end(), [](const Worker& worker) { return worker.busy; });
+  return std::count_if(_workers.begin(), _workers.end(),
+                       [](const Worker& worker) { return !worker.orders.empty(); });
 }
 
 /// Of an update by the gradient of so many samples that is handed out now.
@@ -117,9 +98,7 @@ void Coordinator::send(std::size_t worker, const ExampleRange& range, const Work
   order.epoch = _state.epoch;
   order.first = range.first;
   order.count = range.count;
-  own.range = range;
-  own.order = order;
-  own.busy = true;
+  own.orders.push_back(order);
   own.since = Clock::now();
   WorkerReport& report = _state.workers[worker];
   if (report.batches == 0) report.batch_first = range.count;
@@ -127,21 +106,35 @@ void Coordinator::send(std::size_t worker, const ExampleRange& range, const Work
   _mailbox.send(static_cast<int>(report.rank), Tag::order, order);
 }
 
-void Coordinator::handOut(std::size_t worker) {
+/// How many orders the worker should have: never more than one where a second message may follow the first.
+std::size_t Coordinator::ordersOf(std::size_t worker) const {
   const Worker& own = _workers[worker];
-  if (_meets || own.busy || own.late || own.failed) return;
+  if (_meets || own.late || own.failed) return 0;
+  if (_section.tolerate || own.last == 0.0 || own.last > ahead_below) return 1;
+  std::int64_t next = 0;
+  for (std::size_t i = 0; i < _workers.size(); ++i) next += _controller.batch(workerGroup(_section, i), 1);
+  return left() > next ? 2 : 1; // the last batches go to workers that are idle
+}
+
+void Coordinator::handOut(std::size_t worker) {
+  while (_workers[worker].orders.size() < ordersOf(worker) && sendNext(worker)) continue;
+}
+
+/// Returns false if there is nothing to hand out.
+bool Coordinator::sendNext(std::size_t worker) {
   const std::int64_t size = _controller.batch(workerGroup(_section, worker), 1),
                      count = std::min(size, left());
-  if (count == 0) return;
+  if (count == 0) return false;
   WorkOrder order;
   order.rate = rateOf(count);
   const auto range = _dispatcher.next(worker, count);
-  if (!range) return;
+  if (!range) return false;
   order.total = range->count;
   order.applies = !_section.tolerate;
   order.decay = _context.config.optimiser.weight_decay;
   _state.workers[worker].batch_last = size;
   send(worker, *range, order);
+  return true;
 }
 
 /// A step that all workers take together: each computes its part of the gradient.
@@ -182,40 +175,51 @@ WorkResult Coordinator::receive(std::size_t& worker) {
       return message->as<WorkResult>();
     }
     if (_section.tolerate) dropLateWorkers();
-    if (_server == nullptr || !_server->serve()) waiting.sleep(_nap);
+    if (_server == nullptr || !_server->serve()) waiting.sleep(nap());
   }
+}
+
+/// Seconds to sleep at a time: a small share of the shortest batch, more of one that another follows. Workers
+/// on other nodes also wait for the model.
+double Coordinator::nap() const {
+  double seconds = 1e-3;
+  for (const Worker& worker : _workers) {
+    const bool can_wait = worker.orders.size() > 1 && _server == nullptr;
+    if (!worker.orders.empty() && worker.last > 0.0)
+      seconds = std::min(seconds, (can_wait ? 0.5 : 0.05) * worker.last);
+  }
+  return std::max(seconds, 20e-6);
 }
 
 void Coordinator::record(std::size_t worker, const WorkResult& result) {
   Worker& own = _workers[worker];
   WorkerReport& report = _state.workers[worker];
+  const WorkOrder order = own.orders.front();
   const bool counts = result.applied.version >= 0;
   report.batches += 1;
-  report.examples += own.range->count;
+  report.examples += order.count;
   report.updates += counts ? 1 : 0;
   report.dropped += counts ? 0 : 1;
   report.lost += result.applied.lost;
   report.staleness_sum += static_cast<double>(result.applied.staleness);
   report.staleness_max = std::max(report.staleness_max, result.applied.staleness);
   _state.version = std::max(_state.version, result.applied.version + 1);
-  _samples_since += static_cast<double>(own.range->count);
-  _controller.finished(workerGroup(_section, worker), 1, counts ? 1 : 0, own.range->count, result.seconds);
+  _report.count(order.count);
+  _controller.finished(workerGroup(_section, worker), 1, counts ? 1 : 0, order.count, result.seconds);
   if (_log != nullptr) {
-    const WorkOrder& order = own.order;
     _log->add({order.number, static_cast<std::int64_t>(worker), order.epoch, order.first, order.count,
                order.row, order.total, result.read, result.applied.version, result.applied.rate, order.decay,
                report.shared});
   }
   _dispatcher.finished(worker);
-  own.busy = false;
-  own.range.reset();
+  own.orders.pop_front();
 }
 
 void Coordinator::take(std::size_t worker, const WorkResult& result) {
   _meets = _meets || result.wants_meeting;
   _state.workers[worker].busy_seconds += result.seconds;
-  _nap = std::clamp(0.05 * result.seconds, 20e-6, 1e-3);
   if (result.kind == WorkOrder::Kind::train && !result.failed && !_workers[worker].late) {
+    _workers[worker].last = result.seconds;
     _state.loss += result.loss;
     _state.correct += result.correct;
     _state.rows += result.rows;
@@ -247,8 +251,9 @@ void Coordinator::takeAlone(std::size_t worker, const WorkResult& result) {
     own.failed = true;
     return drop(worker, "its loss is not finite");
   }
-  own.longest = std::max(own.longest, result.seconds);
-  if (result.kind == WorkOrder::Kind::train && !own.order.applies) {
+  own.longest =
+      std::max(0.9 * own.longest, result.seconds); // a batch that once was slow counts less and less
+  if (result.kind == WorkOrder::Kind::train && !own.orders.front().applies) {
     own.result = result;
     return sendApply(worker);
   }
@@ -261,7 +266,7 @@ void Coordinator::takeInStep(std::size_t worker, const WorkResult& result) {
   if (result.kind == WorkOrder::Kind::train) {
     _workers[worker].result = result;
     const bool all = std::all_of(_workers.begin(), _workers.end(),
-                                 [](const Worker& other) { return !other.busy || other.result; });
+                                 [](const Worker& other) { return other.orders.empty() || other.result; });
     if (all) applyNext();
     return;
   }
@@ -270,7 +275,7 @@ void Coordinator::takeInStep(std::size_t worker, const WorkResult& result) {
 }
 
 void Coordinator::sendApply(std::size_t worker) {
-  WorkOrder order = _workers[worker].order;
+  WorkOrder order = _workers[worker].orders.front();
   order.kind = WorkOrder::Kind::apply;
   _mailbox.send(static_cast<int>(_state.workers[worker].rank), Tag::order, order);
 }
@@ -281,8 +286,7 @@ void Coordinator::drop(std::size_t worker, const std::string& why) {
   Log::warning("rank " + std::to_string(_state.workers[worker].rank) + ": " + why +
                "; its batch goes to other workers (strategy/tolerate)");
   _dispatcher.giveBack(worker);
-  own.busy = false;
-  own.range.reset();
+  own.orders.clear();
   own.result.reset();
   if (own.failed) _controller.lose(workerGroup(_section, worker), 1);
   if (std::all_of(_workers.begin(), _workers.end(), [](const Worker& other) { return other.failed; }))
@@ -292,11 +296,11 @@ void Coordinator::drop(std::size_t worker, const std::string& why) {
 
 /// A worker that has begun to change the model is not dropped: it is close to its end.
 void Coordinator::dropLateWorkers() {
-  constexpr double shortest = 5.0, many = 50.0; // s; times its longest batch so far
+  constexpr double shortest = 5.0, many = 50.0; // s; times its longest batch of late
   for (std::size_t worker = 0; worker < _workers.size(); ++worker) {
     Worker& own = _workers[worker];
     const double limit = std::max(shortest, many * own.longest);
-    if (!own.busy || own.result || secondsSince(own.since) < limit) continue;
+    if (own.orders.empty() || own.result || secondsSince(own.since) < limit) continue;
     own.late = true;
     drop(worker, "no result for " + std::to_string(static_cast<std::int64_t>(limit)) + " s");
   }
@@ -323,20 +327,10 @@ void Coordinator::endStep() {
   beginStep();
 }
 
-/// Samples per second; results arrive in bursts, so that it needs some time.
-double Coordinator::speed() {
-  constexpr double enough = 0.1; // s
-  const double seconds = secondsSince(_since);
-  if (seconds < enough && _speed > 0.0) return _speed;
-  _speed = _samples_since / std::max(seconds, 1e-6);
-  _since = Clock::now();
-  _samples_since = 0.0;
-  return _speed;
-}
-
 std::int64_t Coordinator::step() const {
   std::int64_t done = handedOut();
-  for (const Worker& worker : _workers) done -= worker.range ? worker.range->count : 0;
+  for (const Worker& worker : _workers)
+    for (const WorkOrder& order : worker.orders) done -= order.count;
   return _progress.step(_state.epoch, done);
 }
 
@@ -347,24 +341,10 @@ void Coordinator::look() {
   _meets = _meets || _context.control.wantsMeeting({RunPhase::training, 0, now});
 }
 
-/// Rows of the history. `last`: of the run.
+/// Writes a row if one is due. `last`: of the run.
 void Coordinator::report(std::int64_t step, bool last) {
-  if (step / _log_every == _logged / _log_every && !last) return;
-  if (step == _logged || _state.rows == 0.0) return;
-  StepReport report;
-  report.stage = 1;
-  report.epoch = (step - 1) / _context.length.per_epoch + 1;
-  report.step = report.run_step = step;
-  report.loss = _state.loss / _state.rows;
-  report.accuracy =
-      _context.config.training.loss == LossKind::cross_entropy ? _state.correct / _state.rows : -1.0;
-  report.learning_rate = _last_rate;
-  report.samples_per_second = speed();
-  report.flops_per_second = report.samples_per_second * _context.partition.joint.flops;
-  report.gradient_norm = -1.0;
-  _context.observer.onWorkers({step, _state.seconds + secondsSince(_begun), _state.workers});
-  _context.observer.onStep(report);
-  _logged = step;
+  if (!_report.due(step, last)) return;
+  _report.writeStep(step, _last_rate);
   _state.loss = _state.correct = _state.rows = 0.0;
 }
 
@@ -400,10 +380,10 @@ WorkOrder Coordinator::workUntilMeeting(const std::function<bool(std::int64_t st
     if (_meets) break;
     PARTITA_REQUIRE(left() == 0, "samples are left, but no worker takes them");
   }
-  _context.observer.onWorkers({order.step, _state.seconds + secondsSince(_begun), _state.workers});
+  _report.writeWorkers(order.step);
   report(order.step, last);
   _meets = false;
-  _state.seconds += secondsSince(_begun);
+  _state.seconds = _report.rest();
   for (const WorkerReport& worker : _state.workers)
     _mailbox.send(static_cast<int>(worker.rank), Tag::order, order);
   if (_server != nullptr) _server->serveMeeting();

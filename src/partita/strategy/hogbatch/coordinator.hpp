@@ -4,28 +4,11 @@
 #include "partita/plan/hogbatch/batch_dispatcher.hpp"
 #include "partita/strategy/hogbatch/decisions.hpp"
 #include "partita/strategy/hogbatch/model_server.hpp"
-#include "partita/strategy/hogbatch/run_state.hpp"
+#include "partita/strategy/hogbatch/progress.hpp"
 
 #include <deque>
 
 namespace partita {
-
-/// The progress of an asynchronous run in samples, and as steps of `training/batch` samples.
-class SampleProgress {
- public:
-  SampleProgress(const RunConfig& config, const RunLength& length, std::int64_t samples);
-
-  std::int64_t samples() const { return _samples; } ///< of an epoch
-  /// Samples of an epoch that belong to the run: fewer in its last one, if it has a number of steps.
-  std::int64_t end(std::int64_t epoch) const;
-  /// The step after `done` samples of an epoch.
-  std::int64_t step(std::int64_t epoch, std::int64_t done) const;
-  /// Where a run continues that was stopped at a step by another strategy.
-  std::pair<std::int64_t, std::int64_t> place(std::int64_t step) const;
-
- private:
-  std::int64_t _samples, _batch, _per_epoch, _steps;
-};
 
 /// Rank 0 of an asynchronous run: hands out the samples of each epoch to workers 0, 1, ... (ranks 1, 2, ...)
 /// and keeps count. It computes nothing, and sleeps while there is nothing to do.
@@ -44,18 +27,16 @@ class Coordinator {
   /// wishes it, and at the end of the run. Tells all workers, and returns the order.
   WorkOrder workUntilMeeting(const std::function<bool(std::int64_t step)>& due);
   /// After a meeting.
-  void resume();
+  void resume(std::int64_t step) { _report.resume(step); }
 
  private:
   struct Worker {
-    std::optional<ExampleRange> range; ///< of its batch
-    std::optional<WorkResult> result;  ///< of its gradient, if that is not applied at once
-    bool busy = false;                 ///< with a batch that is its own
-    bool late = false;                 ///< others have its batch
-    bool failed = false;               ///< gets no more
-    Clock::time_point since;           ///< of its batch
-    double longest = 0.0;              ///< s, of its batches
-    WorkOrder order;                   ///< the last one to train
+    std::deque<WorkOrder> orders;     ///< to train, the oldest first: results come in this order
+    std::optional<WorkResult> result; ///< of its gradient, if that is not applied at once
+    bool late = false;                ///< others have its batch
+    bool failed = false;              ///< gets no more
+    Clock::time_point since;          ///< of its last order
+    double last = 0.0, longest = 0.0; ///< s, of its batches
   };
 
   bool synchronous() const { return _controller.rules().rule == WorkerRule::synchronous; }
@@ -68,6 +49,8 @@ class Coordinator {
 
   void handOut();
   void handOut(std::size_t worker);
+  std::size_t ordersOf(std::size_t worker) const;
+  bool sendNext(std::size_t worker);
   void beginStep();
   void send(std::size_t worker, const ExampleRange& range, const WorkOrder& order);
   WorkResult receive(std::size_t& worker);
@@ -83,7 +66,7 @@ class Coordinator {
   void endStep();
   void record(std::size_t worker, const WorkResult& result);
   void look();
-  double speed();
+  double nap() const;
   void report(std::int64_t step, bool last);
   std::int64_t busyWorkers() const;
 
@@ -98,14 +81,11 @@ class Coordinator {
   RateScale _rates;
   std::vector<Worker> _workers;
   HogbatchState _state;
-  bool _meets = false;                  ///< someone wants a meeting: nothing more is handed out
-  std::size_t _applying = 0;            ///< synchronous: the next worker to apply its part
-  std::int64_t _steps_done = 0;         ///< synchronous: of this process
-  std::int64_t _log_every, _logged = 0; ///< steps
-  double _nap = 100e-6;                 ///< s, while waiting
+  bool _meets = false;          ///< someone wants a meeting: nothing more is handed out
+  std::size_t _applying = 0;    ///< synchronous: the next worker to apply its part
+  std::int64_t _steps_done = 0; ///< synchronous: of this process
+  CourseReport _report;
   double _last_rate = 0.0;
-  double _samples_since = 0.0, _speed = 0.0;                ///< samples since `_since`; per second before
-  Clock::time_point _since = Clock::now(), _begun = _since; ///< the last report; the last meeting
 };
 
 } // namespace partita

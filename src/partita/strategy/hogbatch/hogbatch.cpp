@@ -152,7 +152,7 @@ bool HogbatchTraining::run(const ExecSpace& space) {
             : _worker->workUntilMeeting(space);
     step = order.step;
     ended = meet(space, order);
-    if (_coordinator != nullptr) _coordinator->resume();
+    if (_coordinator != nullptr) _coordinator->resume(step);
   }
   _context.clock.stop();
   _mailbox.close();

@@ -73,23 +73,4 @@ class SharedModel {
   std::int64_t _size;
 };
 
-/// A value of the shared model, without order: no data race, and no slower than an ordinary access.
-template <class T>
-T relaxedLoad(const T* from) {
-  T value;
-  __atomic_load(from, &value, __ATOMIC_RELAXED);
-  return value;
-}
-template <class T>
-void relaxedStore(T* to, T value) {
-  __atomic_store(to, &value, __ATOMIC_RELAXED);
-}
-/// Exact, whatever others add meanwhile.
-template <class T>
-void atomicAdd(T* to, T value) {
-  T before = relaxedLoad(to), after = before + value;
-  while (!__atomic_compare_exchange(to, &before, &after, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-    after = before + value;
-}
-
 } // namespace partita

@@ -1,0 +1,58 @@
+#pragma once
+
+#include "partita/strategy/hogbatch/run_state.hpp"
+#include "partita/strategy/run_context.hpp"
+
+#include <ctime>
+#include <utility>
+
+namespace partita {
+
+/// The progress of an asynchronous run in samples, and as steps of `training/batch` samples.
+class SampleProgress {
+ public:
+  SampleProgress(const RunConfig& config, const RunLength& length, std::int64_t samples);
+
+  std::int64_t samples() const { return _samples; } ///< of an epoch
+  /// Samples of an epoch that belong to the run: fewer in its last one, if it has a number of steps.
+  std::int64_t end(std::int64_t epoch) const;
+  /// The step after `done` samples of an epoch.
+  std::int64_t step(std::int64_t epoch, std::int64_t done) const;
+  /// Where a run continues that was stopped at a step by another strategy.
+  std::pair<std::int64_t, std::int64_t> place(std::int64_t step) const;
+
+ private:
+  std::int64_t _samples, _batch, _per_epoch, _steps;
+};
+
+/// Rows of the history and of the workers, for rank 0. The references must outlive the object.
+class CourseReport {
+ public:
+  CourseReport(const RunContext& context, const HogbatchState& state);
+
+  /// Work rests until `resume`. Returns the seconds of work in the run.
+  double rest();
+  /// Work goes on after step `step`, by when all rows before have been written.
+  void resume(std::int64_t step);
+  /// Samples of a batch that has ended.
+  void count(std::int64_t samples) { _samples += static_cast<double>(samples); }
+  /// Is a row due after this step? `last`: of the run.
+  bool due(std::int64_t step, bool last) const;
+  void writeStep(std::int64_t step, double learning_rate);
+  void writeWorkers(std::int64_t step) const;
+
+ private:
+  double worked() const;
+  double processorTime() const;
+  double speed();
+
+  const RunContext& _context;
+  const HogbatchState& _state;
+  std::int64_t _every, _written = 0;                        ///< steps
+  double _samples = 0.0, _speed = 0.0;                      ///< since `_since`; per second before
+  Clock::time_point _since = Clock::now(), _begun = _since; ///< the last row; the last meeting
+  std::clock_t _processor_begun = std::clock();             ///< at `_begun`
+  double _worked = 0.0, _processor = 0.0;                   ///< s, of this process before `_begun`
+};
+
+} // namespace partita

@@ -231,5 +231,37 @@ class Spack(support.RunTest):
                 self.assertIn("partita@", self.spack("-e", copy, "concretize"))
 
 
+class DeviceBuild(support.RunTest):
+    """CMake refuses what would compute slowly in silence."""
+
+    def test_cuda_without_cublas(self):
+        cache = Path(support._app).resolve().parents[1] / "CMakeCache.txt"
+        if not cache.exists():
+            self.skipTest("the program is not in its build folder")
+        folders = {package: Path(re.search(rf"^{package}_DIR:PATH=(.*)$", cache.read_text(), re.M)[1])
+                   for package in ("Kokkos", "KokkosKernels")}
+        prefix = folders["Kokkos"].parents[2]
+        if folders["KokkosKernels"].parents[2] != prefix:
+            self.skipTest("Kokkos Kernels is installed elsewhere")
+        header = prefix / "include" / "KokkosKernels_config.h"
+        if not header.exists() or "#define KOKKOSKERNELS_ENABLE_TPL_CUBLAS" in header.read_text():
+            self.skipTest("these Kokkos Kernels have cuBLAS, or their configuration lies elsewhere")
+        copy = self.folder / "kokkos"
+        libraries = folders["Kokkos"].parents[1]
+        (copy / libraries.name).mkdir(parents=True)
+        for path in [*prefix.iterdir(), *libraries.iterdir()]:
+            if path.name not in (libraries.name, "cmake"):
+                (copy / path.relative_to(prefix)).symlink_to(path)
+        shutil.copytree(libraries / "cmake", copy / libraries.name / "cmake")
+        settings = copy / libraries.name / "cmake" / "Kokkos" / "KokkosConfigCommon.cmake"
+        text, found = re.subn(r"(?i)(set\(Kokkos_DEVICES) [^)]*", r"\1 CUDA;OPENMP", settings.read_text())
+        self.assertEqual(found, 1)
+        settings.write_text(text)
+        result = subprocess.run(["cmake", "-S", ROOT, "-B", self.folder / "build", f"-DKokkos_ROOT={copy}",
+                                 f"-DKokkosKernels_ROOT={copy}"], capture_output=True, text=True)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("Partita needs Kokkos Kernels with cuBLAS for CUDA", " ".join(result.stderr.split()))
+
+
 if __name__ == "__main__":
     support.main()

@@ -34,7 +34,6 @@ BatchController::BatchController(const BatchRules& rules, const std::vector<Work
     checkGroup(groups[i]);
     _states[i].size = groups[i].start;
     _states[i].lanes = groups[i].lanes;
-    _states[i].weight = 1.0 / static_cast<double>(groups.size());
     first_batches += groups[i].start * groups[i].lanes;
   }
   if (_rules.round == 0) _rules.round = round_batches * first_batches;
@@ -111,9 +110,9 @@ void BatchController::endRound() {
   for (std::size_t i = 0; i < _states.size(); ++i) {
     GroupState& state = _states[i];
     const std::int64_t step = _rules.step > 0 ? _rules.step : _groups[i].lower;
-    state.weight = isActive(i) ? state.round_updates / updates : 0.0;
-    if (state.weight * active > 1.0) state.size = clamped(i, state.size + step);
-    if (state.weight * active < 1.0) state.size = clamped(i, state.size - step);
+    const double weight = isActive(i) ? active * state.round_updates / updates : 0.0;
+    if (weight > 1.0) state.size = clamped(i, state.size + step);
+    if (weight < 1.0) state.size = clamped(i, state.size - step);
     state.round_updates = state.round_examples = 0.0;
   }
 }

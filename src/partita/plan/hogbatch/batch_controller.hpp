@@ -35,7 +35,6 @@ struct GroupState {
   double updates = 0.0;        ///< u of the paper, where beta weights those of shared workers
   double round_updates = 0.0;  ///< proportional: since the last change
   double round_examples = 0.0; ///< proportional: since the last change
-  double weight = 0.0;         ///< proportional: share of the updates of the last round
   double timed_examples = 0.0; ///< synchronous: of measured batches, older ones count less
   double timed_seconds = 0.0;  ///< synchronous: the same
 };
@@ -64,8 +63,6 @@ class BatchController {
 
   /// Share of the group in the updates so far, as the rule counts them; 0 before the first.
   double share(std::size_t group) const;
-  /// Proportional: weight of a replica in an average, its share in the updates of the last round.
-  double weight(std::size_t group) const { return _states.at(group).weight; }
 
   /// Synchronous: examples of each group in a step of `examples`, in proportion to their sizes now. The sum
   /// is exact; short steps may leave groups without any.

@@ -27,7 +27,6 @@ void visitGroup(Group& group, const Take& take) {
   take(group.updates);
   take(group.round_updates);
   take(group.round_examples);
-  take(group.weight);
   take(group.timed_examples);
   take(group.timed_seconds);
 }

@@ -41,13 +41,6 @@ LayerPlan commonLayer(LayerSpec spec, const Shape& in) {
   return planNetwork(network, in, 2).front();
 }
 
-std::vector<std::int64_t> halvesOf(std::int64_t samples, std::int64_t least) {
-  std::vector<std::int64_t> counts;
-  for (std::int64_t count = samples; count > least; count = (count + 1) / 2) counts.push_back(count);
-  counts.push_back(std::max<std::int64_t>(1, least));
-  return counts;
-}
-
 } // namespace
 
 bool KernelTimer::known(const KernelRate& rate) const {
@@ -107,19 +100,18 @@ void KernelTimer::timeCommon() {
 }
 
 void KernelTimer::timeDeck(const RunConfig& deck, const std::vector<LayerPlan>& layers) {
-  constexpr std::int64_t most_shares = 16;
   const std::int64_t batch = deck.training.batch;
   StrategySection joint;
   joint.kind = StrategyKind::joint;
   const StagePlan whole = makeStage(joint, layers, 0, static_cast<std::int64_t>(layers.size()), 0, 1);
-  for (const std::int64_t samples : halvesOf(batch, _quick ? batch : batch / most_shares))
+  for (const std::int64_t samples : timedSamples(batch, _quick ? 1 : 16))
     timeLayers(whole.layers, samples);
   for (joint.parts = 2; joint.parts <= _world.size(); joint.parts *= 2) {
     for (const Split split : {Split::grid, Split::spatial, Split::filter, Split::channel}) {
       joint.split = split;
       try {
         const StagePlan own = partOfStage(whole, joint, 0);
-        for (const std::int64_t samples : halvesOf(batch, _quick ? batch : batch / 4))
+        for (const std::int64_t samples : timedSamples(batch, _quick ? 1 : 4))
           timeLayers(own.layers, samples);
       } catch (const UserError&) { // the network cannot be divided like this
       }

@@ -1,4 +1,5 @@
 #include "partita/plan/cost/cost_model.hpp"
+#include "partita/plan/cost/kernel_shape.hpp"
 #include "partita/plan/cost/pipeline_events.hpp"
 #include "partita/plan/grid_plan.hpp"
 #include "partita/plan/parts/part_of_stage.hpp"
@@ -81,6 +82,14 @@ double bytesSent(const Prediction& prediction) {
 }
 
 } // namespace
+
+TEST_CASE("Kernels are timed at shares of any batch, however small", "[cost]") {
+  CHECK(timedSamples(64, 16) == std::vector<std::int64_t>{64, 32, 16, 8, 4});
+  CHECK(timedSamples(33, 4) == std::vector<std::int64_t>{33, 17, 9, 8});
+  CHECK(timedSamples(8, 16) == std::vector<std::int64_t>{8, 4, 2, 1});
+  CHECK(timedSamples(1, 16) == std::vector<std::int64_t>{1});
+  CHECK(timedSamples(32, 1) == std::vector<std::int64_t>{32});
+}
 
 TEST_CASE("On one rank every strategy is the serial one", "[cost]") {
   std::mt19937 random(1);

@@ -2,6 +2,8 @@
 
 #include "partita/plan/layer_rules.hpp"
 
+#include <algorithm>
+
 namespace partita {
 
 KernelShape kernelShape(const LayerPlan& layer) {
@@ -23,6 +25,14 @@ KernelShape kernelShape(const LayerPlan& layer) {
   shape.inputs = static_cast<double>(layer.inputs()) / shape.rows;
   shape.outputs = static_cast<double>(layer.outputs()) / shape.rows;
   return shape;
+}
+
+std::vector<std::int64_t> timedSamples(std::int64_t batch, std::int64_t shares) {
+  const std::int64_t least = std::max<std::int64_t>(1, batch / shares);
+  std::vector<std::int64_t> counts;
+  for (std::int64_t count = batch; count > least; count = (count + 1) / 2) counts.push_back(count);
+  counts.push_back(least);
+  return counts;
 }
 
 } // namespace partita

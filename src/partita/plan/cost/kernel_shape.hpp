@@ -3,6 +3,7 @@
 #include "partita/plan/layer_plan.hpp"
 
 #include <string>
+#include <vector>
 
 namespace partita {
 
@@ -19,5 +20,9 @@ struct KernelShape {
 
 /// Of a layer that is not a group, or of what a part has of it.
 KernelShape kernelShape(const LayerPlan& layer);
+
+/// Numbers of samples at which the kernels of a batch are timed: all, one half, one quarter, ... rounded up, as
+/// far as 1 / shares of the batch or one sample.
+std::vector<std::int64_t> timedSamples(std::int64_t batch, std::int64_t shares);
 
 } // namespace partita

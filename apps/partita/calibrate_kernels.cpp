@@ -104,8 +104,7 @@ void KernelTimer::timeDeck(const RunConfig& deck, const std::vector<LayerPlan>& 
   StrategySection joint;
   joint.kind = StrategyKind::joint;
   const StagePlan whole = makeStage(joint, layers, 0, static_cast<std::int64_t>(layers.size()), 0, 1);
-  for (const std::int64_t samples : timedSamples(batch, _quick ? 1 : 16))
-    timeLayers(whole.layers, samples);
+  for (const std::int64_t samples : timedSamples(batch, _quick ? 1 : 16)) timeLayers(whole.layers, samples);
   for (joint.parts = 2; joint.parts <= _world.size(); joint.parts *= 2) {
     for (const Split split : {Split::grid, Split::spatial, Split::filter, Split::channel}) {
       joint.split = split;

@@ -48,8 +48,7 @@ std::optional<StepCost> predictedCost(const RunConfig& config, const DataSets& s
                                       const Partition& partition, const GridPlan& grid) {
   if (config.run.cluster.empty() || planOf(config.strategy).atOwnPace()) return {};
   const Cluster cluster = loadCluster(config.run.cluster);
-  const bool labels = planOf(config.strategy).labels(config.strategy) != nullptr;
-  if ((grid.parts > 1 && labels) || planRunLength(config, sets.train.size()).recovery_steps > 0) return {};
+  if (planRunLength(config, sets.train.size()).recovery_steps > 0) return {};
   CostTask task = costTask(config, sets.shape, sets.classes, sets.train.size());
   task.timing = cluster.timing("", task.program->parameters());
   const Prediction prediction =

@@ -21,8 +21,8 @@ struct KernelShape {
 /// Of a layer that is not a group, or of what a part has of it.
 KernelShape kernelShape(const LayerPlan& layer);
 
-/// Numbers of samples at which the kernels of a batch are timed: all, one half, one quarter, ... rounded up, as
-/// far as 1 / shares of the batch or one sample.
+/// Numbers of samples at which the kernels of a batch are timed: all, one half, one quarter, ... rounded up,
+/// as far as 1 / shares of the batch or one sample.
 std::vector<std::int64_t> timedSamples(std::int64_t batch, std::int64_t shares);
 
 } // namespace partita

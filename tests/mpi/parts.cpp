@@ -290,7 +290,7 @@ TEST_CASE("What parts send is what the plan says, message by message", "[parts][
     const StagePlan own = partOfStage(run.partition.stages[0], run.config.strategy, run.grid.part());
     std::vector<std::int64_t> sizes, found;
     for (int step = 0; step < 3; ++step) {
-      for (const std::int64_t rows : {7, 6}) { // the two microbatches
+      for (const std::int64_t rows : {6, 7}) { // the two microbatches
         for (const PartMessage& message : partMessages(own, run.grid.part(), rows, sizeof(Real), false))
           sizes.push_back(message.bytes);
         if (step == 0) planned += partTraffic(own, run.grid.part(), rows, sizeof(Real), false);
@@ -298,8 +298,6 @@ TEST_CASE("What parts send is what the plan says, message by message", "[parts][
     }
     INFO(net.name << " " << split);
     for (std::size_t i = 0; i < std::min(sizes.size(), sent.size()); ++i) found.push_back(sent[i].bytes);
-    std::sort(sizes.begin(), sizes.end());
-    std::sort(found.begin(), found.end());
     CHECK(found == sizes);
     // The evaluation at the end sends forward, and is not counted as training.
     CHECK(run.grid.traffic.part_messages == 3 * planned.messages);

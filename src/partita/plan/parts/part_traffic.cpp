@@ -19,18 +19,18 @@ class MessageList {
     _backward = backward;
   }
   void gather(const std::vector<std::int64_t>& chunks, int place) {
-    ring(PartExchangeKind::gather, chunks, (place + 1) % static_cast<int>(chunks.size()));
+    ring(PartExchangeKind::gather, chunks, place);
   }
   void reduce(const std::vector<std::int64_t>& chunks, int place) {
-    ring(PartExchangeKind::reduce, chunks, place);
+    ring(PartExchangeKind::reduce, chunks, place - 1);
   }
   /// Values that all parts add up.
   void sum(PartExchangeKind kind, std::int64_t values, int parts) {
     std::vector<std::int64_t> chunks;
     chunks.reserve(static_cast<std::size_t>(parts));
     for (int i = 0; i < parts; ++i) chunks.push_back(values * (i + 1) / parts - values * i / parts);
+    ring(kind, chunks, _part - 1);
     ring(kind, chunks, _part);
-    ring(kind, chunks, (_part + 1) % parts);
   }
   /// What the part gives to the others in the forward pass, or returns in the backward pass.
   void halo(const ExchangePlan& plan, std::int64_t rows, bool forward) {
@@ -44,10 +44,11 @@ class MessageList {
   std::vector<PartMessage> take() { return std::move(_messages); }
 
  private:
-  /// All chunks pass through each rank of a ring except one.
-  void ring(PartExchangeKind kind, const std::vector<std::int64_t>& chunks, int except) {
-    for (std::size_t i = 0; i < chunks.size(); ++i)
-      if (static_cast<int>(i) != except) add(kind, chunks[i]);
+  /// A rank of a ring sends all chunks except one: `first`, the one before it, and so on.
+  void ring(PartExchangeKind kind, const std::vector<std::int64_t>& chunks, int first) {
+    const int count = static_cast<int>(chunks.size());
+    for (int i = 0; i + 1 < count; ++i)
+      add(kind, chunks[static_cast<std::size_t>((first + 2 * count - i) % count)]);
   }
   void add(PartExchangeKind kind, std::int64_t values) {
     if (values > 0) _messages.push_back({kind, values * _value_bytes, _place, _backward});

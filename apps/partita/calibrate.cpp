@@ -216,8 +216,8 @@ Cluster measure(const ExecSpace& space, const Communicator& world, const Calibra
   if (world.size() > 1) cluster.links = measureLinks(world, arguments.quick);
   measureSharing(space, world, arguments.quick, cluster);
   KernelTimer timer(space, world, arguments.quick);
-  timer.timeCommon();
   for (const std::string& deck : arguments.decks) timeKernels(timer, world, deck);
+  timer.timeCommon();
   cluster.kernels = timer.take();
   Log::info("  kernels: " + std::to_string(cluster.kernels.size()) + " shapes of layers");
   const Communicator self = world.split(world.rank(), 0);

@@ -41,37 +41,64 @@ LayerPlan commonLayer(LayerSpec spec, const Shape& in) {
   return planNetwork(network, in, 2).front();
 }
 
-} // namespace
-
-bool KernelTimer::known(const KernelRate& rate) const {
-  return std::any_of(_rates.begin(), _rates.end(), [&](const KernelRate& other) {
-    return other.type == rate.type && other.rows == rate.rows && other.inputs == rate.inputs &&
-           other.outputs == rate.outputs && other.window == rate.window;
-  });
+bool sameShape(const KernelRate& a, const KernelRate& b) {
+  return a.type == b.type && a.rows == b.rows && a.inputs == b.inputs && a.outputs == b.outputs &&
+         a.window == b.window;
 }
 
-/// More repeats for short passes; all ranks repeat as often.
-void KernelTimer::time(const LayerPlan& layer, std::int64_t samples) {
-  constexpr double enough_seconds = 0.1;
+bool known(const std::vector<KernelRate>& rates, const KernelRate& rate) {
+  return std::any_of(rates.begin(), rates.end(),
+                     [&](const KernelRate& other) { return sameShape(other, rate); });
+}
+
+} // namespace
+
+/// More repeats for short passes; all ranks repeat as often. Of layers of the same shape the mean counts.
+void KernelTimer::timeInTurn(const std::vector<LayerPlan>& layers, std::int64_t samples) {
+  constexpr double enough_seconds = 0.1; // per layer
   constexpr int least = 3, most = 30;
-  KernelRate rate = placeOf(layer, samples);
-  const KernelShape shape = kernelShape(layer);
-  const double forward = shape.forward.total(), backward = (shape.weights + shape.input_gradient).total();
-  if (forward <= 0.0 || backward <= 0.0 || known(rate)) return;
+  constexpr double quantile = 0.25; // what other programs add to some passes does not count
+  const bool all_known = std::all_of(layers.begin(), layers.end(), [&](const LayerPlan& layer) {
+    return known(_rates, placeOf(layer, samples));
+  });
+  if (all_known) return;
   _world.barrier();
-  LayerSeconds seconds = timeLayer(_space, layer, samples, 1);
-  const double once = _world.maximum(seconds.forward + seconds.backward);
+  std::vector<LayerSeconds> seconds = partita::timeInTurn(_space, layers, samples, 1, quantile);
+  double once = 0.0;
+  for (const LayerSeconds& layer : seconds) once += layer.forward + layer.backward;
+  const double repeats = enough_seconds * static_cast<double>(layers.size()) / _world.maximum(once);
   if (!_quick)
-    seconds =
-        timeLayer(_space, layer, samples, std::clamp(static_cast<int>(enough_seconds / once), least, most));
-  rate.forward = static_cast<double>(samples) * forward / _world.maximum(seconds.forward);
-  rate.backward = static_cast<double>(samples) * backward / _world.maximum(seconds.backward);
-  _rates.push_back(rate);
+    seconds = partita::timeInTurn(_space, layers, samples, std::clamp(static_cast<int>(repeats), least, most),
+                                  quantile);
+  std::vector<KernelRate> found;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    KernelRate rate = placeOf(layers[i], samples);
+    if (known(_rates, rate) || known(found, rate)) continue;
+    double forward = 0.0, backward = 0.0, same = 0.0;
+    for (std::size_t j = i; j < layers.size(); ++j) {
+      if (!sameShape(rate, placeOf(layers[j], samples))) continue;
+      forward += seconds[j].forward;
+      backward += seconds[j].backward;
+      same += 1.0;
+    }
+    const KernelShape shape = kernelShape(layers[i]);
+    const double work = same * static_cast<double>(samples);
+    rate.forward = work * shape.forward.total() / _world.maximum(forward);
+    rate.backward = work * (shape.weights + shape.input_gradient).total() / _world.maximum(backward);
+    found.push_back(rate);
+  }
+  _rates.insert(_rates.end(), found.begin(), found.end());
 }
 
 void KernelTimer::timeLayers(const std::vector<LayerPlan>& layers, std::int64_t samples) {
-  for (const LayerPlan* layer : leavesOf(layers))
-    if (!layer->exchange && !layer->rules().tied(*layer)) time(aloneOnRank(*layer), samples);
+  std::vector<LayerPlan> timed;
+  for (const LayerPlan* layer : leavesOf(layers)) {
+    if (layer->exchange || layer->rules().tied(*layer)) continue;
+    const KernelShape shape = kernelShape(*layer);
+    if (shape.forward.total() > 0.0 && (shape.weights + shape.input_gradient).total() > 0.0)
+      timed.push_back(aloneOnRank(*layer));
+  }
+  if (!timed.empty()) timeInTurn(timed, samples);
 }
 
 void KernelTimer::timeCommon() {
@@ -83,7 +110,7 @@ void KernelTimer::timeCommon() {
     for (const std::int64_t units : widths) {
       LayerSpec dense;
       dense.dense.units = units;
-      for (const std::int64_t samples : widths) time(commonLayer(dense, {inputs}), samples);
+      for (const std::int64_t samples : widths) timeInTurn({commonLayer(dense, {inputs})}, samples);
     }
   }
   for (const std::int64_t inputs : channels) {
@@ -93,7 +120,7 @@ void KernelTimer::timeCommon() {
         conv.type = "conv2d";
         conv.convolution.channels = outputs;
         conv.convolution.kernel = {{kernel}};
-        for (const std::int64_t samples : {1, 8}) time(commonLayer(conv, {inputs, 16, 16}), samples);
+        for (const std::int64_t samples : {1, 8}) timeInTurn({commonLayer(conv, {inputs, 16, 16})}, samples);
       }
     }
   }

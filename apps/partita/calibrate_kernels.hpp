@@ -11,14 +11,15 @@ namespace partita {
 struct LayerPlan;
 struct RunConfig;
 
-/// Times layers alone, on all ranks of `world` at once; the slowest rank counts. What is known already is not
-/// timed again.
+/// Times layers on all ranks of `world` at once; the slowest rank counts. What is known already is not timed
+/// again.
 class KernelTimer {
  public:
   KernelTimer(const ExecSpace& space, const Communicator& world, bool quick)
       : _space(space), _world(world), _quick(quick) {}
 
-  /// Dense layers and convolutions of common shapes.
+  /// Dense layers and convolutions of common shapes, each alone. After the decks, whose layers are timed
+  /// among others.
   void timeCommon();
   /// The layers of a deck: whole, on a batch and on what replicas and microbatches have of it; and what parts
   /// have of them, up to one per rank, for every split that is possible.
@@ -27,9 +28,8 @@ class KernelTimer {
   std::vector<KernelRate> take() { return std::move(_rates); }
 
  private:
-  void time(const LayerPlan& layer, std::int64_t samples);
+  void timeInTurn(const std::vector<LayerPlan>& layers, std::int64_t samples);
   void timeLayers(const std::vector<LayerPlan>& layers, std::int64_t samples);
-  bool known(const KernelRate& rate) const;
 
   const ExecSpace& _space;
   const Communicator& _world;

@@ -5,6 +5,9 @@
 #include "partita/core/random.hpp"
 #include "partita/nn/stage.hpp"
 
+#include <algorithm>
+#include <memory>
+
 #include "bench_model.hpp"
 
 namespace partita {
@@ -24,32 +27,92 @@ Matrix randomMatrix(const ExecSpace& space, std::int64_t rows, std::int64_t colu
   return matrix;
 }
 
+/// A layer with memory of its own, and how long its passes took.
+class TimedLayer {
+ public:
+  TimedLayer(const LayerPlan& layer, std::int64_t samples)
+      : _samples(samples), _inputs(layer.inputs()), _outputs(layer.outputs()), _plan(planOf(layer)),
+        _stage(_plan, Stage::initialValues(_plan, 1), samples), _tape(_stage.makeTape(samples)) {
+    if (layer.spec.type == "embedding") _tokens = makeMatrix("partita::bench::tokens", samples, _inputs);
+  }
+
+  /// `values`: random ones, for at least as many columns as the layer has inputs.
+  void forward(const ExecSpace& space, const Matrix& values) {
+    const Matrix in = inputOf(values);
+    _forward.push_back(secondsOf(space, [&] { _stage.forward(space, {}, in, _tape); }));
+  }
+  /// `values`: likewise, and for the outputs; `grad_in`: memory for the gradient of the input.
+  void backward(const ExecSpace& space, const Matrix& values, const Matrix& grad_in) {
+    const Matrix gradient = _stage.outputGradient(_samples), in = inputOf(values);
+    Kokkos::deep_copy(space, gradient, columnsOf(values, _outputs));
+    _backward.push_back(secondsOf(
+        space, [&] { _stage.backward(space, {}, in, _tape, gradient, columnsOf(grad_in, _inputs)); }));
+  }
+
+  /// Without the first pass, which warms up.
+  LayerSeconds seconds(double quantile) const {
+    return {quantileOf({_forward.begin() + 1, _forward.end()}, quantile),
+            quantileOf({_backward.begin() + 1, _backward.end()}, quantile)};
+  }
+
+ private:
+  static StagePlan planOf(const LayerPlan& layer) {
+    StagePlan alone;
+    alone.layers = {layer};
+    return alone;
+  }
+  Matrix columnsOf(const Matrix& values, std::int64_t columns) const {
+    return Matrix(values.data(), _samples, columns);
+  }
+  Matrix inputOf(const Matrix& values) const {
+    return _tokens.size() > 0 ? _tokens : columnsOf(values, _inputs);
+  }
+  template <class Work>
+  static double secondsOf(const ExecSpace& space, const Work& work) {
+    fence(space, "partita::bench::layer");
+    const auto start = Clock::now();
+    work();
+    fence(space, "partita::bench::layer");
+    return secondsSince(start);
+  }
+
+  static double quantileOf(std::vector<double> values, double quantile) {
+    std::sort(values.begin(), values.end());
+    return values[static_cast<std::size_t>(quantile * static_cast<double>(values.size() - 1))];
+  }
+
+  std::int64_t _samples, _inputs, _outputs;
+  StagePlan _plan;
+  Stage _stage;
+  Tape _tape;
+  Matrix _tokens; ///< of an embedding
+  std::vector<double> _forward, _backward;
+};
+
 } // namespace
 
 LayerSeconds timeLayer(const ExecSpace& space, const LayerPlan& layer, std::int64_t samples, int repeats) {
-  StagePlan alone;
-  alone.layers = {layer};
-  Stage stage(alone, Stage::initialValues(alone, 1), samples);
-  Tape tape = stage.makeTape(samples);
-  Matrix in = randomMatrix(space, samples, layer.inputs());
-  if (layer.spec.type == "embedding") in = makeMatrix("partita::bench::tokens", samples, layer.inputs());
-  const Matrix out = randomMatrix(space, samples, layer.outputs());
-  const Matrix grad_in = makeMatrix("partita::bench::grad_in", samples, layer.inputs());
-  std::vector<double> forward, backward;
-  for (int i = 0; i <= repeats; ++i) {
-    Kokkos::deep_copy(space, stage.outputGradient(samples), out);
-    fence(space, "partita::bench::layer");
-    const auto start = Clock::now();
-    stage.forward(space, {}, in, tape);
-    fence(space, "partita::bench::layer");
-    const double first = secondsSince(start);
-    stage.backward(space, {}, in, tape, stage.outputGradient(samples), grad_in);
-    fence(space, "partita::bench::layer");
-    if (i == 0) continue; // warms up
-    forward.push_back(first);
-    backward.push_back(secondsSince(start) - first);
+  return timeInTurn(space, {layer}, samples, repeats, 0.5).front();
+}
+
+std::vector<LayerSeconds> timeInTurn(const ExecSpace& space, const std::vector<LayerPlan>& layers,
+                                     std::int64_t samples, int repeats, double quantile) {
+  std::vector<std::unique_ptr<TimedLayer>> timed;
+  std::int64_t widest = 0;
+  for (const LayerPlan& layer : layers) {
+    timed.push_back(std::make_unique<TimedLayer>(layer, samples));
+    widest = std::max({widest, layer.inputs(), layer.outputs()});
   }
-  return {median(forward), median(backward)};
+  const Matrix values = randomMatrix(space, samples, widest),
+               grad_in = makeMatrix("partita::bench::grad_in", samples, widest);
+  for (int i = 0; i <= repeats; ++i) {
+    for (const auto& layer : timed) layer->forward(space, values);
+    for (auto layer = timed.rbegin(); layer != timed.rend(); ++layer)
+      (*layer)->backward(space, values, grad_in);
+  }
+  std::vector<LayerSeconds> seconds;
+  for (const auto& layer : timed) seconds.push_back(layer->seconds(quantile));
+  return seconds;
 }
 
 } // namespace partita

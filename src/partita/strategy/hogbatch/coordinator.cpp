@@ -179,22 +179,22 @@ WorkResult Coordinator::receive(std::size_t& worker) {
   }
 }
 
-/// Seconds to sleep at a time: a small share of the shortest batch, more of one that another follows. Workers
+/// Seconds to sleep at a time: a small share of the shortest batch, half of one that another follows. Workers
 /// on other nodes also wait for the model.
 double Coordinator::nap() const {
-  double seconds = 1e-3;
+  constexpr double longest = 5e-3, longest_alone = 1e-3;
+  double seconds = longest;
   for (const Worker& worker : _workers) {
     const bool can_wait = worker.orders.size() > 1 && _server == nullptr;
-    if (!worker.orders.empty() && worker.last > 0.0)
-      seconds = std::min(seconds, (can_wait ? 0.5 : 0.05) * worker.last);
+    if (worker.orders.empty()) continue;
+    seconds = std::min(seconds, can_wait ? 0.5 * worker.last : std::min(longest_alone, 0.05 * worker.last));
   }
   return std::max(seconds, 20e-6);
 }
 
-void Coordinator::record(std::size_t worker, const WorkResult& result) {
-  Worker& own = _workers[worker];
+/// Counts a batch that has changed the model.
+void Coordinator::record(std::size_t worker, const WorkOrder& order, const WorkResult& result) {
   WorkerReport& report = _state.workers[worker];
-  const WorkOrder order = own.orders.front();
   const bool counts = result.applied.version >= 0;
   report.batches += 1;
   report.examples += order.count;
@@ -211,8 +211,12 @@ void Coordinator::record(std::size_t worker, const WorkResult& result) {
                order.row, order.total, result.read, result.applied.version, result.applied.rate, order.decay,
                report.shared});
   }
+}
+
+/// The oldest batch of a worker is done.
+void Coordinator::endOrder(std::size_t worker) {
   _dispatcher.finished(worker);
-  own.orders.pop_front();
+  _workers[worker].orders.pop_front();
 }
 
 void Coordinator::take(std::size_t worker, const WorkResult& result) {
@@ -243,13 +247,14 @@ WorkResult Coordinator::applied(std::size_t worker, const WorkResult& result) {
 
 void Coordinator::takeAlone(std::size_t worker, const WorkResult& result) {
   Worker& own = _workers[worker];
-  if (own.late) { // others have done its batch
+  if (own.late) { // its batch has been done by others, or counts as done
     own.late = false;
+    if (own.result) record(worker, own.applying, applied(worker, result));
     return handOut(worker);
   }
   if (result.failed) {
     own.failed = true;
-    return drop(worker, "its loss is not finite");
+    return drop(worker, "its loss is not finite; its batch goes to other workers (strategy/tolerate)");
   }
   own.longest =
       std::max(0.9 * own.longest, result.seconds); // a batch that once was slow counts less and less
@@ -257,7 +262,8 @@ void Coordinator::takeAlone(std::size_t worker, const WorkResult& result) {
     own.result = result;
     return sendApply(worker);
   }
-  record(worker, applied(worker, result));
+  record(worker, own.orders.front(), applied(worker, result));
+  endOrder(worker);
   look();
   handOut(worker);
 }
@@ -270,7 +276,8 @@ void Coordinator::takeInStep(std::size_t worker, const WorkResult& result) {
     if (all) applyNext();
     return;
   }
-  record(worker, applied(worker, result));
+  record(worker, _workers[worker].orders.front(), applied(worker, result));
+  endOrder(worker);
   applyNext();
 }
 
@@ -280,11 +287,14 @@ void Coordinator::sendApply(std::size_t worker) {
   _mailbox.send(static_cast<int>(_state.workers[worker].rank), Tag::order, order);
 }
 
+void Coordinator::warnOf(std::size_t worker, const std::string& why) const {
+  Log::warning("rank " + std::to_string(_state.workers[worker].rank) + ": " + why);
+}
+
 /// Gives the batch of a worker to others; with `failed` the worker gets no more.
 void Coordinator::drop(std::size_t worker, const std::string& why) {
   Worker& own = _workers[worker];
-  Log::warning("rank " + std::to_string(_state.workers[worker].rank) + ": " + why +
-               "; its batch goes to other workers (strategy/tolerate)");
+  warnOf(worker, why);
   _dispatcher.giveBack(worker);
   own.orders.clear();
   own.result.reset();
@@ -294,16 +304,35 @@ void Coordinator::drop(std::size_t worker, const std::string& why) {
   handOut();
 }
 
-/// A worker that has begun to change the model is not dropped: it is close to its end.
+/// A worker that may change the model may do so later as well, so its batch does not go to others.
+void Coordinator::keepLateChange(std::size_t worker) {
+  Worker& own = _workers[worker];
+  own.applying = own.orders.front();
+  endOrder(worker);
+  handOut();
+}
+
 void Coordinator::dropLateWorkers() {
   constexpr double shortest = 5.0, many = 50.0; // s; times its longest batch of late
   for (std::size_t worker = 0; worker < _workers.size(); ++worker) {
     Worker& own = _workers[worker];
     const double limit = std::max(shortest, many * own.longest);
-    if (own.orders.empty() || own.result || secondsSince(own.since) < limit) continue;
+    if (own.orders.empty() || secondsSince(own.since) < limit) continue;
     own.late = true;
-    drop(worker, "no result for " + std::to_string(static_cast<std::int64_t>(limit)) + " s");
+    const std::string why = "no result for " + std::to_string(static_cast<std::int64_t>(limit)) + " s";
+    if (!own.result) {
+      drop(worker, why + "; its batch goes to other workers (strategy/tolerate)");
+      continue;
+    }
+    warnOf(worker, why + "; it changes the model later, and others go on (strategy/tolerate)");
+    keepLateChange(worker);
   }
+}
+
+/// Has a worker not yet changed the model by a batch that counts as done?
+bool Coordinator::changesLate() const {
+  return std::any_of(_workers.begin(), _workers.end(),
+                     [](const Worker& worker) { return worker.late && worker.result; });
 }
 
 /// Are there results to wait for?
@@ -379,6 +408,11 @@ WorkOrder Coordinator::workUntilMeeting(const std::function<bool(std::int64_t st
     }
     if (_meets) break;
     PARTITA_REQUIRE(left() == 0, "samples are left, but no worker takes them");
+  }
+  while (changesLate()) { // all ranks meet next, so it is waited for
+    std::size_t worker = 0;
+    const WorkResult result = receive(worker);
+    take(worker, result);
   }
   _report.writeWorkers(order.step);
   report(order.step, last);

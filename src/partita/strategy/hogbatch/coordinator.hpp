@@ -33,7 +33,8 @@ class Coordinator {
   struct Worker {
     std::deque<WorkOrder> orders;     ///< to train, the oldest first: results come in this order
     std::optional<WorkResult> result; ///< of its gradient, if that is not applied at once
-    bool late = false;                ///< others have its batch
+    bool late = false;                ///< others have its batch or, with `result`, it counts as done
+    WorkOrder applying;               ///< late, with `result`: by which it changes the model later
     bool failed = false;              ///< gets no more
     Clock::time_point since;          ///< of its last order
     double last = 0.0, longest = 0.0; ///< s, of its batches
@@ -61,10 +62,14 @@ class Coordinator {
   WorkResult applied(std::size_t worker, const WorkResult& result);
   void dropLateWorkers();
   void drop(std::size_t worker, const std::string& why);
+  void warnOf(std::size_t worker, const std::string& why) const;
+  void keepLateChange(std::size_t worker);
+  bool changesLate() const;
   bool working() const;
   void applyNext();
   void endStep();
-  void record(std::size_t worker, const WorkResult& result);
+  void record(std::size_t worker, const WorkOrder& order, const WorkResult& result);
+  void endOrder(std::size_t worker);
   void look();
   double nap() const;
   void report(std::int64_t step, bool last);

@@ -99,7 +99,7 @@ bool HogbatchReplay::run(const ExecSpace& space) {
   std::int64_t epoch = 0, done = 0;
   for (std::size_t i = 0; i < _decisions.size() && !ended; ++i) {
     const Decision& decision = _decisions[i];
-    if (decision.epoch != epoch) {
+    if (decision.epoch > epoch) { // a late change comes after changes of the next epoch
       ended = endEpoch(space, epoch, _progress.samples());
       epoch = decision.epoch;
       done = 0;
@@ -107,7 +107,7 @@ bool HogbatchReplay::run(const ExecSpace& space) {
     alive();
     computeGradients(space, static_cast<std::int64_t>(i));
     change(space, decision);
-    done = std::max(done, decision.first + decision.count);
+    if (decision.epoch == epoch) done = std::max(done, decision.first + decision.count);
   }
   if (!ended && !_decisions.empty()) ended = endEpoch(space, epoch, _progress.end(epoch));
   _context.clock.stop();

@@ -254,7 +254,7 @@ void Coordinator::takeAlone(std::size_t worker, const WorkResult& result) {
   }
   if (result.failed) {
     own.failed = true;
-    return drop(worker, "its loss is not finite; its batch goes to other workers (strategy/tolerate)");
+    return drop(worker, "its loss is not finite");
   }
   own.longest =
       std::max(0.9 * own.longest, result.seconds); // a batch that once was slow counts less and less
@@ -287,14 +287,14 @@ void Coordinator::sendApply(std::size_t worker) {
   _mailbox.send(static_cast<int>(_state.workers[worker].rank), Tag::order, order);
 }
 
-void Coordinator::warnOf(std::size_t worker, const std::string& why) const {
-  Log::warning("rank " + std::to_string(_state.workers[worker].rank) + ": " + why);
+std::string Coordinator::nameOf(std::size_t worker) const {
+  return "rank " + std::to_string(_state.workers[worker].rank) + ": ";
 }
 
 /// Gives the batch of a worker to others; with `failed` the worker gets no more.
 void Coordinator::drop(std::size_t worker, const std::string& why) {
   Worker& own = _workers[worker];
-  warnOf(worker, why);
+  Log::warning(nameOf(worker) + why + "; its batch goes to other workers (strategy/tolerate)");
   _dispatcher.giveBack(worker);
   own.orders.clear();
   own.result.reset();
@@ -305,8 +305,9 @@ void Coordinator::drop(std::size_t worker, const std::string& why) {
 }
 
 /// A worker that may change the model may do so later as well, so its batch does not go to others.
-void Coordinator::keepLateChange(std::size_t worker) {
+void Coordinator::keepLateChange(std::size_t worker, const std::string& why) {
   Worker& own = _workers[worker];
+  Log::warning(nameOf(worker) + why + "; it changes the model later, and others go on (strategy/tolerate)");
   own.applying = own.orders.front();
   endOrder(worker);
   handOut();
@@ -321,11 +322,10 @@ void Coordinator::dropLateWorkers() {
     own.late = true;
     const std::string why = "no result for " + std::to_string(static_cast<std::int64_t>(limit)) + " s";
     if (!own.result) {
-      drop(worker, why + "; its batch goes to other workers (strategy/tolerate)");
-      continue;
+      drop(worker, why);
+    } else {
+      keepLateChange(worker, why);
     }
-    warnOf(worker, why + "; it changes the model later, and others go on (strategy/tolerate)");
-    keepLateChange(worker);
   }
 }
 

@@ -62,8 +62,8 @@ class Coordinator {
   WorkResult applied(std::size_t worker, const WorkResult& result);
   void dropLateWorkers();
   void drop(std::size_t worker, const std::string& why);
-  void warnOf(std::size_t worker, const std::string& why) const;
-  void keepLateChange(std::size_t worker);
+  std::string nameOf(std::size_t worker) const;
+  void keepLateChange(std::size_t worker, const std::string& why);
   bool changesLate() const;
   bool working() const;
   void applyNext();

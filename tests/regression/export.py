@@ -378,7 +378,7 @@ class Outputs(support.RunTest):
         if "training/loss=mse" in overrides:
             self.assertEqual(names, ["logits"])
         else:
-            self.assertClose(found["probabilities"], softmax(logits))
+            self.assertClose(found["probabilities"], softmax(found["logits"]))
 
     def test_networks_that_end_early(self):
         for labels in ("learned", "orthogonal"):

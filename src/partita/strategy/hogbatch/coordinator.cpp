@@ -102,7 +102,6 @@ void Coordinator::send(std::size_t worker, const ExampleRange& range, const Work
   own.since = Clock::now();
   WorkerReport& report = _state.workers[worker];
   if (report.batches == 0) report.batch_first = range.count;
-  _last_rate = order.rate;
   _mailbox.send(static_cast<int>(report.rank), Tag::order, order);
 }
 
@@ -113,7 +112,9 @@ std::size_t Coordinator::ordersOf(std::size_t worker) const {
   if (_section.tolerate || own.last == 0.0 || own.last > ahead_below) return 1;
   std::int64_t next = 0;
   for (std::size_t i = 0; i < _workers.size(); ++i) next += _controller.batch(workerGroup(_section, i), 1);
-  return left() > next ? 2 : 1; // the last batches go to workers that are idle
+  if (left() <= next) return 1; // the last batches go to workers that are idle
+  const Position soon{RunPhase::training, 0, _progress.step(_state.epoch, handedOut())};
+  return _context.control.wantsMeeting(soon) ? 1 : 2; // where a checkpoint is due, it is of that step
 }
 
 void Coordinator::handOut(std::size_t worker) {
@@ -196,6 +197,7 @@ double Coordinator::nap() const {
 void Coordinator::record(std::size_t worker, const WorkOrder& order, const WorkResult& result) {
   WorkerReport& report = _state.workers[worker];
   const bool counts = result.applied.version >= 0;
+  _last_rate = order.rate;
   report.batches += 1;
   report.examples += order.count;
   report.updates += counts ? 1 : 0;

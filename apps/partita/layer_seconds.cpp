@@ -111,6 +111,7 @@ std::vector<LayerSeconds> timeInTurn(const ExecSpace& space, const std::vector<L
       (*layer)->backward(space, values, grad_in);
   }
   std::vector<LayerSeconds> seconds;
+  seconds.reserve(timed.size());
   for (const auto& layer : timed) seconds.push_back(layer->seconds(quantile));
   return seconds;
 }

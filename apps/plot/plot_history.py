@@ -7,15 +7,11 @@ RUNDIR/history.png; with several runs --output says where."""
 
 import argparse
 import os
-import sys
 
+from pictures import fail, save, start_pyplot
 from run_files import History, RunError, in_order, smooth, stage_colour
 
 JOINED_COLOUR = "#222222"
-
-
-def fail(message):
-    sys.exit(f"plot_history.py: {message}")
 
 
 def read(folder):
@@ -77,15 +73,7 @@ def draw_rate(axes, history):
 
 
 def draw(histories, output):
-    try:
-        import matplotlib
-    except ImportError:
-        fail("matplotlib is missing: install python3-matplotlib, or pip install matplotlib")
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    plt.rcParams.update({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
-                         "grid.alpha": 0.25, "grid.linewidth": 0.6, "legend.frameon": False})
+    plt = start_pyplot()
     figure, grid = plt.subplots(3, len(histories), sharex="col", sharey="row", squeeze=False,
                                 figsize=(2.5 + 4.5 * len(histories), 8.5), constrained_layout=True,
                                 gridspec_kw={"height_ratios": (3, 3, 1.3)})
@@ -99,11 +87,7 @@ def draw(histories, output):
         entries = {label: line for axes in panels for line, label in zip(*axes.get_legend_handles_labels())}
         panels[2].legend(entries.values(), entries.keys(), loc="upper center", bbox_to_anchor=(0.5, -0.45), ncol=3)
     figure.align_ylabels()
-    try:
-        figure.savefig(output, dpi=150)
-    except (OSError, ValueError) as error:
-        fail(f"{output}: {error}")
-    print(output)
+    save(figure, output)
 
 
 def main():

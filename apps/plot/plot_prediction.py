@@ -5,18 +5,14 @@ the fastest strategy. With run directories, a second panel compares the steps of
 
 import argparse
 import os
-import sys
 
+from pictures import fail, save, start_pyplot
 from report_forecast import MOST_CURVES, Predictions, kind_text
 from report_html import duration
 from run_files import STAGE_COLOURS, RunError, Summary
 
 TERMS = ("step_s", "compute_s")
 MARKERS = "os^D"
-
-
-def fail(message):
-    sys.exit(f"plot_prediction.py: {message}")
 
 
 class Compared:
@@ -68,25 +64,13 @@ def draw_comparison(axes, runs):
 
 
 def draw(predictions, runs, output):
-    try:
-        import matplotlib
-    except ImportError:
-        fail("matplotlib is missing: install python3-matplotlib, or pip install matplotlib")
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    plt.rcParams.update({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
-                         "grid.alpha": 0.25, "grid.linewidth": 0.6, "legend.frameon": False})
+    plt = start_pyplot()
     figure, panels = plt.subplots(1, 2 if runs else 1, squeeze=False, figsize=(14 if runs else 7.5, 5),
                                   constrained_layout=True)
     draw_scaling(panels[0][0], predictions)
     if runs:
         draw_comparison(panels[0][1], runs)
-    try:
-        figure.savefig(output, dpi=150)
-    except (OSError, ValueError) as error:
-        fail(f"{output}: {error}")
-    print(output)
+    save(figure, output)
 
 
 def main():

@@ -7,8 +7,8 @@ page. Needs nothing but Python."""
 import argparse
 import json
 import os
-import sys
 
+from pictures import fail
 from report_html import Markup, element
 from report_svg import Scale, marker, path_of, widened
 
@@ -16,10 +16,6 @@ WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 960, 420, 80, 20, 20, 50
 STYLE = Markup("body{font:14px sans-serif;max-width:980px;margin:2em auto;color:#222}svg{width:100%}text{fill:#444;"
                "font-size:12px}.grid{stroke:#ddd;fill:none}.all{fill:#9ab}.front{fill:none;stroke:#c33;stroke-width:2}"
                ".best{fill:#c33}.reference{fill:#226}")
-
-
-def fail(message):
-    sys.exit(f"plot_search.py: {message}")
 
 
 def read(path):

@@ -8,11 +8,8 @@ RUNDIR/workers.png. More runs, of any strategy, only add their loss; --output th
 import argparse
 import csv
 import os
-import sys
 
-
-def fail(message):
-    sys.exit(f"plot_workers.py: {message}")
+from pictures import fail, save, start_pyplot
 
 
 def rows_of(folder, name):
@@ -55,15 +52,7 @@ def by_rank(folder):
 
 
 def draw(folders, output):
-    try:
-        import matplotlib
-    except ImportError:
-        fail("matplotlib is missing: install python3-matplotlib, or pip install matplotlib")
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    plt.rcParams.update({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
-                         "grid.alpha": 0.25, "grid.linewidth": 0.6, "legend.frameon": False})
+    plt = start_pyplot()
     figure, (loss, batches, shares) = plt.subplots(3, 1, sharex=True, figsize=(7, 8.5), constrained_layout=True,
                                                    gridspec_kw={"height_ratios": (3, 2, 2)})
     for folder in folders:
@@ -83,11 +72,7 @@ def draw(folders, output):
     for axes in (loss, shares):
         axes.legend()
     figure.align_ylabels()
-    try:
-        figure.savefig(output, dpi=150)
-    except (OSError, ValueError) as error:
-        fail(f"{output}: {error}")
-    print(output)
+    save(figure, output)
 
 
 def main():

@@ -46,6 +46,7 @@ class Workers(support.RunTest):
         self.assertEqual(roles, ["coordinator", "shared", "replica"])
         self.assertEqual([worker["rank"] for worker in summary["workers"]], [0, 1, 2])
         self.assertTrue(all(worker["device"] for worker in summary["workers"]))
+        self.assertTrue(0 < summary["workers"][0]["busy"] < 1)
         workers = summary["workers"][1:]
         self.assertEqual(sum(worker["examples"] for worker in workers), 4 * 600)
         shares = [worker["updates"] / sum(other["updates"] for other in workers) for worker in workers]

@@ -74,6 +74,12 @@ std::int64_t totalBytes(const std::vector<MpiRecord>& records) {
   return sum;
 }
 
+std::int64_t summedBytes(const MpiRecording& recording, const Communicator& comm) {
+  const std::int64_t summed = totalBytes(recording.on(comm, MpiCall::all_reduce)),
+                     sent = totalBytes(recording.on(comm, MpiCall::send));
+  return comm.size() == 1 ? summed : summed + comm.total(sent) / (2 * (comm.size() - 1));
+}
+
 MpiDelays::MpiDelays(std::uint64_t seed) {
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);

@@ -105,7 +105,14 @@ TEST_CASE("Replicas that meet every few steps send that part of the parameters",
   const Exchange met = exchangeOf(local, ExchangeKind::parameters);
   CHECK(5 * met.bytes == Approx(data.bytes));
   CHECK(5 * met.seconds == Approx(data.seconds));
+  Cluster copying = clusterOf();
+  copying.seconds_per_copied_byte = 1e-10;
+  const ProgramRun run = model.task().program->run(1);
+  const auto parameters = static_cast<double>(run.partition.stages.front().parameters());
+  const Prediction copied =
+      modelOf(deckOf("kind = \"local-sgd\"\nevery = 5\n"), copying).predict(CostStrategy::local_sgd, 4);
   CHECK(local.epoch_compute == Approx(model.predict(CostStrategy::data, 4).epoch_compute));
+  CHECK(copied.epoch_compute - local.epoch_compute == Approx(100 * parameters * (7 * 4 / 2.0) * 1e-10 / 5));
   CHECK(local.memory == model.task().program->run(4).memory());
   const CostModel norms =
       modelOf(deckOf("", "{ type = \"conv2d\", channels = 8 }, { type = \"batch-norm\", replicas = true }, "
@@ -134,25 +141,28 @@ TEST_CASE("Pipelines of all schedules", "[cost]") {
 
 TEST_CASE("Sums of gradients are hidden behind the passes", "[cost]") {
   const auto second = [](double) { return 1.0; };
-  const std::vector<GradientLayer> two(2, {1.0, 2.0, 100.0}), four(4, {1.0, 2.0, 100.0});
+  const std::vector<GradientLayer> two(2, {1.0, 2.0, 1e5}), four(4, {1.0, 2.0, 1e5});
   // Ready after 2 and 4 s of the backward pass, complete after 3 and 5.
-  const Exchange whole = gradientExchange(two, {100.0, false}, 2, 1.0, second);
+  const Exchange whole = gradientExchange(two, {1e5, false}, 2, 1.0, second);
   CHECK(whole.seconds == 1.0);
   CHECK(whole.hidden == 1.0);
   CHECK(whole.messages == 2 * 2);
-  CHECK(whole.bytes == 200.0);
-  CHECK(gradientExchange(two, {1000.0, false}, 2, 1.0, second).hidden == 0.0); // a single bucket
-  CHECK(gradientExchange(two, {100.0, false}, 2, 0.25, second).hidden == 0.25);
-  CHECK(gradientExchange(two, {100.0, false}, 1, 1.0, second).messages == 0.0);
+  CHECK(whole.bytes == 2e5);
+  CHECK(gradientExchange(two, {1e6, false}, 2, 1.0, second).hidden == 0.0); // a single bucket
+  const std::vector<GradientLayer> small{{1.0, 2.0, 1e4}};                  // by a tree
+  CHECK(gradientExchange(small, {1e4, false}, 8, 1.0, second).messages == 2 * 3);
+  CHECK(gradientExchange(small, {1e4, false}, 8, 1.0, second).bytes == 6e4);
+  CHECK(gradientExchange(two, {1e5, false}, 2, 0.25, second).hidden == 0.25);
+  CHECK(gradientExchange(two, {1e5, false}, 1, 1.0, second).messages == 0.0);
   // Late: the third bucket, of the second layer, follows that of the first layer, which is complete after
   // 9 s. The backward pass takes 8 s.
-  const Exchange late = gradientExchange(four, {100.0, true}, 2, 1.0, second);
+  const Exchange late = gradientExchange(four, {1e5, true}, 2, 1.0, second);
   CHECK(late.seconds == 1.0);
   CHECK(late.hidden == 3.0);
   const auto slow = [](double) { return 4.0; };
   // 2-6, 6-10, 10-14 first layer, 14-18 second layer: waits 14 - 8 and 18 - 15.
-  CHECK(gradientExchange(four, {100.0, true}, 2, 1.0, slow).seconds == 9.0);
-  CHECK(gradientExchange(four, {100.0, false}, 2, 1.0, slow).seconds == 10.0);
+  CHECK(gradientExchange(four, {1e5, true}, 2, 1.0, slow).seconds == 9.0);
+  CHECK(gradientExchange(four, {1e5, false}, 2, 1.0, slow).seconds == 10.0);
   CHECK(gradientExchange({{1.0, 2.0, 6400.0}}, {1.0, false}, 2, 1.0, second).messages == 2 * 64);
 }
 

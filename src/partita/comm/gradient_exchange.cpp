@@ -8,8 +8,15 @@ namespace partita {
 
 namespace {
 
+using PinnedVector = Kokkos::View<Real*, Kokkos::LayoutRight, PinnedSpace>;
 using Span = Kokkos::View<Real*, Kokkos::LayoutRight, MemSpace, Kokkos::MemoryUnmanaged>;
 using PinnedSpan = Kokkos::View<Real*, Kokkos::LayoutRight, PinnedSpace, Kokkos::MemoryUnmanaged>;
+
+PinnedVector makePinned(const char* label, std::int64_t numbers, Precision precision) {
+  constexpr std::int64_t value = sizeof(Real);
+  return PinnedVector(Kokkos::view_alloc(Kokkos::WithoutInitializing, std::string(label)),
+                      (numbers * bytesOf(precision) + value - 1) / value);
+}
 
 template <class View>
 View reals(const TypedSpan& numbers) {
@@ -22,17 +29,16 @@ GradientReducer::GradientReducer(const Communicator& peers, const TypedSpan& gra
                                  MessagePath path, std::int64_t& bytes, Precision wire)
     : _peers(peers), _gradients(gradients), _wire(wire), _sum(wire),
       _plain(wire == Precision::single && gradients.precision == wire),
-      _bucket(std::max(bucket, (gradients.size + most_buckets - 1) / most_buckets)), _begin(gradients.size),
-      _end(_begin), _bytes(bytes) {
+      _cuts(gradients.size, bucket, peers.size()), _begin(gradients.size), _end(_begin), _bytes(bytes) {
+  if (peers.size() == 1) return;
   const bool in_place = path == MessagePath::direct && gradients.precision == wire;
-  if (!in_place && peers.size() > 1) {
-    const std::int64_t values =
-        (gradients.size * bytesOf(wire) + bytesOf(Precision::single) - 1) / bytesOf(Precision::single);
-    _staging = PinnedVector(
-        Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::GradientReducer::staging"), values);
-  }
-  _pending.reserve(most_buckets);
-  _held.reserve(most_buckets);
+  if (!in_place) _staging = makePinned("partita::GradientReducer::staging", gradients.size, wire);
+  if (!in_place || device_is_host)
+    _work = makePinned("partita::GradientReducer::work", _cuts.atOnce() * _cuts.received(), wire);
+  for (std::int64_t i = 0; i < GradientSums::most_buckets; ++i)
+    _sums.emplace_back(peers, _sum, static_cast<int>(i));
+  _pending.reserve(GradientSums::most_buckets);
+  _held.reserve(GradientSums::most_buckets);
 }
 
 void GradientReducer::ready(const ExecSpace& space, std::int64_t begin, std::int64_t end) {
@@ -58,8 +64,8 @@ void GradientReducer::setZero(const ExecSpace& space, std::int64_t begin, std::i
 
 /// The last bucket, at the front, takes what is left.
 void GradientReducer::startFull(const ExecSpace& space) {
-  while (_end - _begin >= _bucket || (_begin == 0 && _end > 0)) {
-    const std::int64_t begin = std::max(_begin, _end - _bucket), end = _end;
+  while (_end - _begin >= _cuts.bucket || (_begin == 0 && _end > 0)) {
+    const std::int64_t begin = std::max(_begin, _end - _cuts.bucket), end = _end;
     _end = begin;
     if (_holds && ++_cut % 3 == 0) {
       _held.emplace_back(begin, end);
@@ -69,9 +75,16 @@ void GradientReducer::startFull(const ExecSpace& space) {
   }
 }
 
-/// MPI makes progress only while it is called.
+/// Sums take turns with the room for what is received.
 void GradientReducer::letMove() {
-  for (std::size_t i = _arrived; i < _pending.size(); ++i) _pending[i].request.test();
+  for (; _summed < _begun && _sums[_summed].advance(); ++_summed) {
+  }
+  const auto at_once = static_cast<std::size_t>(_cuts.atOnce());
+  for (; _begun < _pending.size() && _begun < _summed + at_once; ++_begun) {
+    const auto place = static_cast<std::int64_t>(_begun % at_once);
+    _sums[_begun].begin(reinterpret_cast<char*>(_work.data()) + place * _cuts.received() * bytesOf(_wire));
+  }
+  for (std::size_t i = _summed; i < _begun; ++i) _sums[i].advance();
 }
 
 /// The values that MPI sums: the gradients themselves, or the staged copy.
@@ -91,10 +104,9 @@ void GradientReducer::reduce(const ExecSpace& space, std::int64_t begin, std::in
     }
   }
   fence(space, "partita::GradientReducer::reduce");
-  _pending.push_back({Request(), begin, end, 0.0});
-  PARTITA_MPI(MPI_Iallreduce(MPI_IN_PLACE, out.data, mpiCount(out.size), mpiType(_wire), _sum.get(),
-                             _peers.get(),
-                             _pending.back().request.start({WaitedFor::Kind::all, "sum of gradients"})));
+  _sums[_pending.size()].start(out, _work.size() > 0);
+  _pending.push_back({begin, end, 0.0});
+  letMove();
   if (linkModel().slow()) _pending.back().due = _link.summed(out.bytes(), _peers.size());
   _bytes += out.bytes();
 }
@@ -109,13 +121,15 @@ void GradientReducer::copyBack(const ExecSpace& space, std::int64_t begin, std::
   }
 }
 
-void GradientReducer::complete(const ExecSpace& space, Pending& pending) {
+void GradientReducer::complete(const ExecSpace& space, const Pending& pending) {
   const Region region(space, "partita::GradientReducer::complete", Phase::communication);
-  pending.request.wait();
-  if (linkModel().slow()) {
-    Waiting waiting({WaitedFor::Kind::all, "sum of gradients"});
-    for (; linkSeconds() < pending.due; waiting.pause()) letMove();
-  }
+  WaitedFor awaited{WaitedFor::Kind::all, "sum of gradients"};
+  awaited.bytes = (pending.end - pending.begin) * bytesOf(_wire);
+  Waiting waiting(awaited);
+  for (letMove(); _summed <= _arrived; letMove()) waiting.pause();
+  if (linkModel().slow())
+    for (; linkSeconds() < pending.due; letMove()) waiting.pause();
+  waiting.over();
   copyBack(space, pending.begin, pending.end);
 }
 
@@ -127,13 +141,13 @@ void GradientReducer::arrive(const ExecSpace& space, std::int64_t begin, std::in
   while (wanted > _arrived && (_pending[wanted - 1].end <= begin || _pending[wanted - 1].begin >= end))
     --wanted;
   for (; _arrived < wanted; ++_arrived) {
-    Pending& pending = _pending[_arrived];
+    const Pending& pending = _pending[_arrived];
     complete(space, pending);
     if (arrived) arrived(pending.begin, pending.end);
   }
   if (_arrived < _pending.size()) return;
   _pending.clear();
-  _arrived = 0;
+  _begun = _summed = _arrived = 0;
   _cut = 0;
   _begin = _end = _gradients.size;
 }

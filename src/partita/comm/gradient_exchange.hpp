@@ -1,9 +1,9 @@
 #pragma once
 
+#include "partita/comm/all_reduce.hpp"
 #include "partita/comm/link.hpp"
 #include "partita/comm/message_path.hpp"
-#include "partita/comm/number_sum.hpp"
-#include "partita/comm/wait.hpp"
+#include "partita/plan/gradient_sums.hpp"
 
 #include <functional>
 
@@ -54,7 +54,7 @@ class LocalGradient final : public GradientExchange {
 /// Their order depends only on their positions, since all ranks must start collectives in the same order.
 class GradientReducer final : public GradientExchange {
  public:
-  /// `bucket` is the bucket size in values, increased if there would be more than `most_buckets` buckets;
+  /// `bucket` is the bucket size in values, increased if there would be too many buckets;
   /// `bytes` counts the payload. Does nothing with one replica.
   GradientReducer(const Communicator& peers, const TypedSpan& gradients, std::int64_t bucket,
                   MessagePath path, std::int64_t& bytes, Precision wire = Precision::single);
@@ -77,9 +77,7 @@ class GradientReducer final : public GradientExchange {
   void finish(const ExecSpace& space) override { arrive(space, 0, _gradients.size); }
 
  private:
-  static constexpr std::int64_t most_buckets = 64;
   struct Pending {
-    Request request;
     std::int64_t begin, end;
     double due; ///< on a slow link: when the sum is complete
   };
@@ -87,7 +85,7 @@ class GradientReducer final : public GradientExchange {
   void startFull(const ExecSpace& space);
   void reduce(const ExecSpace& space, std::int64_t begin, std::int64_t end);
   void letMove();
-  void complete(const ExecSpace& space, Pending& pending);
+  void complete(const ExecSpace& space, const Pending& pending);
   void copyBack(const ExecSpace& space, std::int64_t begin, std::int64_t end) const;
 
   using PinnedVector = Kokkos::View<Real*, Kokkos::LayoutRight, PinnedSpace>;
@@ -99,14 +97,17 @@ class GradientReducer final : public GradientExchange {
   NumberSum _sum;
   bool _plain;           ///< copied unchanged
   PinnedVector _staging; ///< of all gradients, if staged or of another precision
+  PinnedVector _work;    ///< of those that have begun; empty if the processor cannot read what is summed
+  std::vector<AllReduce> _sums; ///< of buckets, in the order of `_pending`
   double _scale = 1.0;
-  std::int64_t _bucket, _begin, _end; ///< [_begin, _end): ready but in no bucket yet
+  GradientSums _cuts;
+  std::int64_t _begin, _end; ///< [_begin, _end): ready but in no bucket yet
   bool _holds = false;
   std::vector<std::pair<std::int64_t, std::int64_t>> _left_out;
   std::int64_t _cut = 0;                                    ///< buckets of this step so far
   std::vector<std::pair<std::int64_t, std::int64_t>> _held; ///< buckets, from the back
   std::vector<Pending> _pending;                            ///< in the order in which they were begun
-  std::size_t _arrived = 0;                                 ///< how many of these have arrived
+  std::size_t _begun = 0, _summed = 0, _arrived = 0;        ///< how many of these
   SlowLink _link;
   std::int64_t& _bytes;
 };

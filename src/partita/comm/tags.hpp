@@ -28,6 +28,7 @@ enum class Tag : int {
   order = 20,      ///< work for a worker of another pace than others
   result = 21,     ///< of this work
   model = 22,      ///< the parameters of such workers, or changes of them, between nodes
+  sum = 23,        ///< parts of gradients that replicas add up
 };
 constexpr int tag_count = 32;
 

@@ -1,5 +1,6 @@
 #include "partita/plan/stage_memory.hpp"
 
+#include "partita/plan/gradient_sums.hpp"
 #include "partita/plan/parts/part_of_stage.hpp"
 #include "partita/plan/run_length.hpp"
 #include "partita/plan/strategies/sil.hpp"
@@ -146,14 +147,18 @@ std::int64_t numberBytes(Precision precision, std::int64_t real_bytes) {
   return precision == Precision::single ? real_bytes : 2;
 }
 
-/// Gradients, and the buffer that MPI sums if that is not the gradients themselves.
+/// Gradients, the buffer in which they are summed if that is not the gradients themselves, and what is
+/// received meanwhile.
 std::int64_t gradientBytes(std::int64_t parameters, const RunConfig& config, const StagePlace& place,
                            const DeviceKind& device) {
   const Precision own = config.run.precision, wire = config.strategy.wire;
-  const bool copied =
-      (place.replicas > 1 || dividesPlaces(config.strategy)) && (device.staged_sums || own != wire);
-  return parameters * (numberBytes(own, device.real_bytes) +
-                       (copied && device.host ? numberBytes(wire, device.real_bytes) : 0));
+  const std::int64_t gradients = parameters * numberBytes(own, device.real_bytes),
+                     sent = numberBytes(wire, device.real_bytes);
+  const int ranks = place.replicas * (dividesPlaces(config.strategy) ? config.strategy.parts : 1);
+  if (ranks == 1 || !device.host) return gradients;
+  const GradientSums sums(parameters, config.strategy.bucket_kib * 1024 / sent, ranks);
+  const bool copied = device.staged_sums || own != wire;
+  return gradients + sent * ((copied ? parameters : 0) + sums.atOnce() * sums.received());
 }
 
 /// Moments and masters.

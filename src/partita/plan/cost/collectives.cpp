@@ -44,6 +44,15 @@ Messages ringAllReduce(std::int64_t ranks, double bytes) {
   return ring(ranks, 2.0, bytes / static_cast<double>(ranks));
 }
 
+bool usesRing(std::int64_t ranks, double bytes) {
+  constexpr double shortest_message = 8192.0; // about the bytes that a link carries in one latency
+  return bytes >= shortest_message * static_cast<double>(ranks);
+}
+
+Messages allReduce(std::int64_t ranks, double bytes) {
+  return usesRing(ranks, bytes) ? ringAllReduce(ranks, bytes) : treeAllReduce(ranks, bytes);
+}
+
 Messages ringAllGather(std::int64_t ranks, double bytes_per_rank) {
   return ring(ranks, 1.0, bytes_per_rank);
 }

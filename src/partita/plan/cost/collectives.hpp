@@ -36,6 +36,10 @@ struct Link {
 Messages pointToPoint(double bytes);
 Messages ringAllReduce(std::int64_t ranks, double bytes);
 /// `bytes_per_rank`: what each rank contributes.
+/// Do sums over ranks take a ring? Few values take a tree, which needs fewer messages.
+bool usesRing(std::int64_t ranks, double bytes);
+/// By the one or the other.
+Messages allReduce(std::int64_t ranks, double bytes);
 Messages ringAllGather(std::int64_t ranks, double bytes_per_rank);
 Messages ringReduceScatter(std::int64_t ranks, double bytes);
 Messages treeBroadcast(std::int64_t ranks, double bytes);

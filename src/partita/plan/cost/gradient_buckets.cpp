@@ -1,5 +1,6 @@
 #include "partita/plan/cost/gradient_buckets.hpp"
 
+#include "partita/plan/gradient_sums.hpp"
 #include "partita/plan/stage_memory.hpp"
 
 #include <algorithm>
@@ -24,8 +25,8 @@ struct Bucket {
 /// The buckets in the order in which their sums begin; time counts from the start of the backward pass.
 std::vector<Bucket> bucketsOf(const std::vector<GradientLayer>& layers, const BucketRule& rule,
                               double total) {
-  constexpr double most_buckets = 64.0;
-  const double size = std::max(rule.bytes, std::ceil(total / most_buckets));
+  const double size =
+      std::max(rule.bytes, std::ceil(total / static_cast<double>(GradientSums::most_buckets)));
   std::vector<Bucket> started, held;
   double begin = total, end = total, time = 0.0;
   for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
@@ -74,7 +75,7 @@ Exchange gradientExchange(const std::vector<GradientLayer>& layers, const Bucket
   double link_free = 0.0, seconds = 0.0;
   for (Bucket& bucket : buckets) {
     const double bytes = bucket.end - bucket.begin, own = all_reduce(bytes);
-    const Messages messages = ringAllReduce(replicas, bytes);
+    const Messages messages = allReduce(replicas, bytes);
     bucket.time = link_free = std::max(link_free, bucket.time) + own;
     seconds += own;
     exchange += {exchange.kind, messages.count, messages.count * messages.bytes};

@@ -69,15 +69,15 @@ class ProgramModel {
     return _run.grid.replicas * (dividesPlaces(_run.config.strategy) ? _run.grid.parts : 1);
   }
 
-  double allReduce(int ranks, double bytes) const {
-    return _sums.link.seconds(ringAllReduce(ranks, bytes), _sums.flows) +
+  double sumSeconds(int ranks, double bytes) const {
+    return _sums.link.seconds(allReduce(ranks, bytes), _sums.flows) +
            bytes * asReal(ranks - 1) / asReal(ranks) * _terms.cluster.seconds_per_reduced_byte;
   }
 
   /// The sums of a stage's gradients.
   Exchange sumsOf(const std::vector<GradientLayer>& layers, const BucketRule& rule) const {
     return gradientExchange(layers, rule, _summing, _terms.cluster.overlap,
-                            [this](double bytes) { return allReduce(_summing, bytes); });
+                            [this](double bytes) { return sumSeconds(_summing, bytes); });
   }
 
   /// Two sums and two gradients of sums per channel, in each pass.
@@ -86,9 +86,9 @@ class ProgramModel {
     for (const LayerCost& row : _terms.task.layers) {
       if (!row.synchronised) continue;
       const double bytes = 2.0 * row.channels() * bytes_per_item, sums = 2.0 * passes;
-      const Messages messages = ringAllReduce(_run.grid.replicas, bytes);
+      const Messages messages = allReduce(_run.grid.replicas, bytes);
       _prediction.add({ExchangeKind::norm, sums * messages.count, sums * messages.count * messages.bytes,
-                       sums * allReduce(_run.grid.replicas, bytes)});
+                       sums * sumSeconds(_run.grid.replicas, bytes)});
     }
   }
 
@@ -176,15 +176,27 @@ class ProgramModel {
   }
 
   /// Replicas of the whole network that sum what they have learned every few steps.
+  /// Of a parameter in a meeting of replicas that learn alone: the values that its two kernels, the
+  /// difference from the last meeting and the step, read and write. A copied value is read and written.
+  double meetingSeconds() const {
+    const bool nesterov = _run.config.strategy.local_sgd.outer == OuterStep::nesterov;
+    const double copied_values = (3.0 + (nesterov ? 6.0 : 4.0)) / 2.0;
+    return copied_values * bytes_per_item * _terms.cluster.seconds_per_copied_byte;
+  }
+
   void localSgd() {
     const StageTime& whole = _stages.front();
     const double every = asReal(_run.config.strategy.local_sgd.every);
     BucketRule rule = bucketRule(_run.config);
     rule.late = false;
     std::vector<GradientLayer> idle = whole.layers; // nothing is computed meanwhile
-    for (GradientLayer& layer : idle) layer.forward = layer.backward = 0.0;
+    double values = 0.0;
+    for (GradientLayer& layer : idle) {
+      layer.forward = layer.backward = 0.0;
+      values += layer.bytes / _value_bytes;
+    }
     const Exchange sums = sumsOf(idle, rule);
-    _prediction.epoch_compute = _prediction.steps * computeOf(whole);
+    _prediction.epoch_compute = _prediction.steps * (computeOf(whole) + values * meetingSeconds() / every);
     _prediction.add({ExchangeKind::parameters, sums.messages / every, sums.bytes / every,
                      sums.seconds / every, sums.hidden / every});
   }

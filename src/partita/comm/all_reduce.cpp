@@ -1,0 +1,85 @@
+#include "partita/comm/all_reduce.hpp"
+
+#include "partita/comm/tags.hpp"
+#include "partita/core/loops.hpp"
+#include "partita/plan/cost/collectives.hpp"
+
+namespace partita {
+
+namespace {
+
+template <class Stored>
+struct AddStored {
+  const Stored* what;
+  Stored* to;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
+    to[i] = fromReal<Stored>(toReal(what[i]) + toReal(to[i]));
+  }
+};
+
+} // namespace
+
+void AllReduce::start(const TypedSpan& values, bool ring) {
+  _values = values;
+  _step = 0;
+  _steps = ring && usesRing(_peers.size(), static_cast<double>(values.bytes())) ? 2 * (_peers.size() - 1) : 0;
+  if (_steps > 0) return;
+  PARTITA_MPI(MPI_Iallreduce(MPI_IN_PLACE, values.data, mpiCount(values.size), mpiType(values.precision),
+                             _sum.get(), _peers.get(),
+                             _in.start({WaitedFor::Kind::all, "sum of gradients"})));
+}
+
+void AllReduce::begin(void* work) {
+  _work = work;
+  if (_steps > 0) exchange();
+}
+
+bool AllReduce::advance() {
+  for (;;) {
+    if (!_in.test()) return false;
+    if (_steps == 0) return true;
+    if (!_out.test()) return false;
+    if (_step == _steps) return true;
+    const int ranks = _peers.size();
+    if (_step + 1 < ranks) add(chunk(_peers.rank() + 2 * ranks - _step - 2));
+    if (++_step < _steps) exchange();
+  }
+}
+
+TypedSpan AllReduce::chunk(int index) const {
+  const int ranks = _peers.size(), at = index % ranks;
+  return _values.part(_values.size * at / ranks, _values.size * (at + 1) / ranks);
+}
+
+/// The sum of a chunk begins at the rank after its own one, ends there, and then goes round again.
+void AllReduce::exchange() {
+  const int ranks = _peers.size(), rank = _peers.rank(),
+            tag = static_cast<int>(Tag::sum) + tag_count * _channel;
+  const bool adds = _step + 1 < ranks;
+  const int sent = rank + 2 * ranks - 1 - _step;
+  const TypedSpan out = chunk(sent), in = chunk(sent + ranks - 1);
+  const int last = (rank + ranks - 1) % ranks, next = (rank + 1) % ranks;
+  const auto awaited = [&](WaitedFor::Kind kind, int peer) {
+    return WaitedFor{kind, "sum of gradients", _peers.worldRank(peer)};
+  };
+  PARTITA_MPI(MPI_Irecv(adds ? _work : in.data, mpiCount(in.size), mpiType(in.precision), last, tag,
+                        _peers.get(), _in.start(awaited(WaitedFor::Kind::message, last))));
+  PARTITA_MPI(MPI_Isend(out.data, mpiCount(out.size), mpiType(out.precision), next, tag, _peers.get(),
+                        _out.start(awaited(WaitedFor::Kind::taker, next))));
+}
+
+void AllReduce::add(const TypedSpan& chunk) const {
+  using Host = Kokkos::DefaultHostExecutionSpace;
+  withStored(chunk.precision, [&](auto stored) {
+    using Stored = decltype(stored);
+    using Body = AddStored<Stored>;
+    const std::int64_t runs = (chunk.size + detail::run_length - 1) / detail::run_length;
+    Kokkos::parallel_for(
+        "partita::AllReduce::add_kernel", Kokkos::RangePolicy<Host, Kokkos::IndexType<std::int64_t>>(0, runs),
+        detail::RunLoop<Body>{{static_cast<const Stored*>(_work), static_cast<Stored*>(chunk.data)},
+                              chunk.size});
+  });
+  Host().fence();
+}
+
+} // namespace partita

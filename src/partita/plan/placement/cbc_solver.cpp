@@ -48,8 +48,8 @@ MipAnswer solveWithCbc(const MipModel& model, const std::vector<double>& start, 
   // All at once: to add a row to CBC's matrix of columns takes as long as to copy the matrix.
   const Columns matrix(model);
   Cbc_loadProblem(cbc.get(), model.columns(), model.rows(), matrix.start.data(), matrix.row.data(),
-                  matrix.value.data(), model.lower.data(), model.upper.data(),
-                  model.cost.data(), model.row_lower.data(), model.row_upper.data());
+                  matrix.value.data(), model.lower.data(), model.upper.data(), model.cost.data(),
+                  model.row_lower.data(), model.row_upper.data());
   // The start is found by names of columns, and the presolve crashes if rows have none.
   for (int r = 0; r < model.rows(); ++r) Cbc_setRowName(cbc.get(), r, ("r" + std::to_string(r)).c_str());
   for (int c = 0; c < model.columns(); ++c) {

@@ -66,8 +66,7 @@ class Strictness : public nlohmann::json_sax<Json> {
  private:
   bool enter() {
     constexpr std::size_t most_depth = 100;
-    if (_names.size() >= most_depth)
-      throw UserError(_path + ": has more than 100 values inside one another");
+    if (_names.size() >= most_depth) throw UserError(_path + ": has more than 100 values inside one another");
     _names.emplace_back();
     return true;
   }

@@ -9,7 +9,7 @@
 #include "partita/data/load_data.hpp"
 #include "partita/io/output_file.hpp"
 #include "partita/kernels/products.hpp"
-#include "partita/plan/cost/cluster.hpp"
+#include "partita/plan/cost/cost_model.hpp"
 #include "partita/plan/hogbatch/deck_mix.hpp"
 #include "partita/plan/network_plan.hpp"
 #include "partita/plan/strategy_plan.hpp"
@@ -116,7 +116,9 @@ NetworkTiming timeNetwork(const ExecSpace& space, const Communicator& world, con
   std::optional<BenchModel> model;
   collectively(world, [&] {
     const RunConfig deck = effective(loadDeck(path, {}));
-    model.emplace(deck, loadData(deck.data, deck.run.seed, Need::everything), setting);
+    // What is offloaded is priced apart.
+    model.emplace(deck, loadData(deck.data, deck.run.seed, Need::everything),
+                  setting.with("optimiser/offload=none"));
   });
   const std::string name = std::filesystem::path(path).stem().string();
   world.barrier();
@@ -130,8 +132,10 @@ NetworkTiming timeNetwork(const ExecSpace& space, const Communicator& world, con
   const std::int64_t parameters = model->partition.stages[0].parameters();
   const auto batch = static_cast<double>(model->config.training.batch);
   cluster.seconds_per_update = std::max(cluster.seconds_per_update, update / static_cast<double>(parameters));
-  return {name, world.maximum(times.step - times.update()) / batch, 0, parameters,
-          model->config.training.batch};
+  const CostModel costs(costTask(model->config, model->sets.shape, model->sets.classes, 1), cluster,
+                        CostMode::exact);
+  const double passes = world.maximum(times.step - times.update()) / (1.0 + costs.recomputedShare());
+  return {name, passes / batch, 0, parameters, model->config.training.batch};
 }
 
 /// The layers of a deck alone, whole and divided.
@@ -158,6 +162,17 @@ void measureSharing(const ExecSpace& space, const Communicator& world, bool quic
                 formatBytes(1.0 / cluster.seconds_per_copied_byte).c_str(), cluster.concurrency.back().factor,
                 100.0 * cluster.overlap);
   Log::info(line.data());
+}
+
+/// Files are written where the description is.
+void measureOffload(const Communicator& world, const CalibrateArguments& arguments, Cluster& cluster) {
+  const std::filesystem::path folder = std::filesystem::path(arguments.output).parent_path();
+  cluster.device = !device_is_host;
+  cluster.host_bandwidth = offloadBandwidth(world, Offload::host, "", arguments.quick);
+  cluster.file_bandwidth =
+      offloadBandwidth(world, Offload::file, folder.empty() ? "." : folder.string(), arguments.quick);
+  Log::info("  offloaded state moves at " + formatBytes(cluster.host_bandwidth) +
+            "/s from host memory and at " + formatBytes(cluster.file_bandwidth) + "/s from files");
 }
 
 /// Seconds of a training step of so many samples on this rank, while all ranks train.
@@ -215,6 +230,7 @@ Cluster measure(const ExecSpace& space, const Communicator& world, const Calibra
   Log::info(line.data());
   if (world.size() > 1) cluster.links = measureLinks(world, arguments.quick);
   measureSharing(space, world, arguments.quick, cluster);
+  measureOffload(world, arguments, cluster);
   KernelTimer timer(space, world, arguments.quick);
   for (const std::string& deck : arguments.decks) timeKernels(timer, world, deck);
   timer.timeCommon();

@@ -1,12 +1,13 @@
 #include "calibrate_kernels.hpp"
 
+#include "partita/comm/agree.hpp"
 #include "partita/comm/part_exchange.hpp"
 #include "partita/comm/ring_time.hpp"
-#include "partita/config/run_config.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/core/clock.hpp"
 #include "partita/core/loops.hpp"
 #include "partita/kernels/products.hpp"
+#include "partita/optim/bucket_stream.hpp"
 #include "partita/plan/cost/kernel_shape.hpp"
 #include "partita/plan/layer_rules.hpp"
 #include "partita/plan/network_plan.hpp"
@@ -14,6 +15,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "layer_seconds.hpp"
 
@@ -176,6 +178,32 @@ double secondsPerCopiedByte(const ExecSpace& space, const Communicator& world, b
     if (i > 0) best = std::min(best, secondsSince(start));
   }
   return world.maximum(best) / static_cast<double>(2 * rows * own * static_cast<std::int64_t>(sizeof(Real)));
+}
+
+double offloadBandwidth(const Communicator& world, Offload offload, const std::string& folder, bool quick) {
+  constexpr int repeats = 7;
+  constexpr std::int64_t buckets = 4, small = 1 << 16;
+  const std::int64_t bucket = quick ? small : OptimiserSection().offload_bucket, size = buckets * bucket;
+  std::optional<BucketStream> stream;
+  collectively(world, [&] {
+    const Placement placement{offload, folder};
+    const StoredVector first(placement, "partita::calibrate::first", size),
+        second(placement, "partita::calibrate::second", size);
+    stream.emplace(size, std::vector<StoredVector>{first, second}, bucket);
+  });
+  const ExecSpace space;
+  double best = std::numeric_limits<double>::infinity();
+  for (int i = 0; i <= repeats; ++i) {
+    world.barrier();
+    const auto start = Clock::now();
+    stream->run(space, [](const BucketStream::Bucket&) {});
+    fence(space, "partita::calibrate::offload");
+    if (i > 0) best = std::min(best, secondsSince(start)); // the first one touches the pages
+  }
+  const bool overlaps = (offload == Offload::host) != device_is_host;
+  const double one_way = 2.0 * static_cast<double>(size * static_cast<std::int64_t>(sizeof(Real))),
+               passes = overlaps ? 1.0 + 1.0 / static_cast<double>(buckets) : 2.0;
+  return passes * one_way / world.maximum(best);
 }
 
 double measureOverlap(const ExecSpace& space, const Communicator& world, bool quick) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "partita/comm/mpi.hpp"
+#include "partita/config/run_config.hpp"
 #include "partita/core/types.hpp"
 #include "partita/plan/cost/cluster.hpp"
 
@@ -9,7 +10,6 @@
 namespace partita {
 
 struct LayerPlan;
-struct RunConfig;
 
 /// Times layers on all ranks of `world` at once; the slowest rank counts. What is known already is not timed
 /// again.
@@ -42,6 +42,10 @@ std::vector<Concurrency> measureConcurrency(const ExecSpace& space, const Commun
 
 /// Seconds per byte that is copied between columns of a matrix and a message, on the slowest rank.
 double secondsPerCopiedByte(const ExecSpace& space, const Communicator& world, bool quick);
+
+/// Bytes per second that the state of an optimiser moves in each direction, on the slowest rank: from host
+/// memory or from files in `folder`, by copies that overlap where those of an update do.
+double offloadBandwidth(const Communicator& world, Offload offload, const std::string& folder, bool quick);
 
 /// The part of a message's time that products hide.
 double measureOverlap(const ExecSpace& space, const Communicator& world, bool quick);

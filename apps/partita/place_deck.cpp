@@ -144,7 +144,7 @@ void show(const PlacedDeck& placed, double one_rank, const Cluster& cluster, con
   if (!placed.recomputing.empty())
     Log::info("to fit, these stages recompute their groups of layers: " + joined(placed.recomputing, ", "));
   if (placed.config.optimiser.offload != config.optimiser.offload)
-    Log::info("to fit, optimiser/offload: none -> file, whose time is not in the prediction");
+    Log::info("to fit, optimiser/offload: none -> file");
   const StrategyKind before = config.strategy.kind, after = plan.strategy(config.strategy).kind;
   if (before != after) Log::info("strategy/kind: " + nameOf(before) + " -> " + nameOf(after));
   if (!arguments.output.empty())

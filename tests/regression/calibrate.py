@@ -13,6 +13,20 @@ from support import DECKS, run
 
 ANY_NOISE = ("--noise", "1e6")  # tests share their cores
 DECK = DECKS / "demo.toml"
+AGAIN = """
+[data]
+kind = "glyphs"
+samples = 1024
+[network]
+layers = [
+  { type = "block", recompute = true, layers = [{ type = "dense", units = 512, activation = "relu", repeat = 4 }] },
+  { type = "dense" },
+]
+[training]
+batch = 128
+[optimiser]
+offload = "host"
+"""
 
 
 class Calibrations(support.RunTest):
@@ -34,6 +48,10 @@ class Calibrations(support.RunTest):
                 for key in ("seconds_per_reduced_byte", "seconds_per_copied_byte"):
                     self.assertTrue(1e-12 < cluster["compute"][key] < 1e-7, cluster["compute"])
                 self.assertTrue(0 <= cluster["compute"]["overlap"] <= 1, cluster["compute"])
+                for key in ("host_bandwidth", "file_bandwidth"):
+                    self.assertTrue(1e6 < cluster["offload"][key] < 1e13, cluster["offload"])
+                self.assertIsInstance(cluster["offload"]["device"], bool)
+                self.assertEqual({path.name for path in self.folder.iterdir()} - {"small.toml"}, {"cluster.toml"})
                 self.assertEqual([row["ranks"] for row in cluster["concurrency"]], [1, *rings][:ranks])
                 self.assertEqual({row["type"] for row in cluster["kernel"]}, {"dense", "conv2d"})
                 for row in cluster["kernel"]:
@@ -65,6 +83,23 @@ class Calibrations(support.RunTest):
         self.assertEqual((alone["ranks"], alone["factor"], together["ranks"]), (1, 1, 2))
         expected /= together["factor"]  # both ranks of the node have computed in the calibration
         self.assertAlmostEqual(serial["epoch_s"] / expected, 1, delta=1e-4)
+
+    def test_recomputation_and_offload_are_no_part_of_a_network(self):
+        """The written time is without them; predictions add both again."""
+        deck = self.write("again.toml", AGAIN)
+        file = self.folder / "cluster.toml"
+        result = run("plan", "calibrate", deck, *ANY_NOISE, "--quick", "-o", file)
+        self.assertDone(result)
+        step, update = map(float, re.search(r"again: ([0-9.]+) ms per step on the slowest rank, ([0-9.]+)", result.stdout).groups())
+        cluster = tomllib.loads(file.read_text())
+        passes = 128e3 * cluster["network"][0]["seconds_per_sample"]
+        self.assertTrue(1.02 < (step - update) / passes < 2, (step, update, passes))  # at most every forward pass again
+        state = 2 * 4 * cluster["network"][0]["parameters"] / cluster["offload"]["host_bandwidth"]
+        for offload, more in (("none", 0), ("host", 2e3 * state)):
+            result = run("plan", "predict", deck, "--cluster", file, "--ranks", "1", "--strategy", "serial", "--json", "-",
+                         f"optimiser/offload={offload}")
+            self.assertDone(result)
+            self.assertAlmostEqual(1e3 * json.loads(result.stdout)[0]["step_s"] / (step + more), 1, delta=0.01)
 
     def test_it_is_printed_without_a_file(self):
         result = run("plan", "calibrate", "--quick", *ANY_NOISE, ranks=2)

@@ -1,6 +1,7 @@
 #include "partita/config/user_error.hpp"
 #include "partita/plan/placement/read_tasks.hpp"
 
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -139,7 +140,7 @@ TEST_CASE("Mistakes in files of operators are refused with their place", "[plan]
   REQUIRE(scheduleRefusal("2.5", "-2.5") == ": /ops/0/latency: must be a number from 0 to 1e+18");
   REQUIRE(scheduleRefusal("2.5", "\"2.5\"") == ": /ops/0/latency: must be a number, not a text");
   REQUIRE(scheduleRefusal("2.5", "null") == ": /ops/0/latency: must be a number, not null");
-  REQUIRE(scheduleRefusal("2.5", "1e400") == ": has a number that is too large");
+  REQUIRE(scheduleRefusal("2.5", "1e400") == ":2:63: the number is too large");
   REQUIRE(scheduleRefusal("2.5", "NaN") == ":2:59: is not JSON");
   REQUIRE(scheduleRefusal("\"latency\": 2.5, ", "") == ": /ops/0: 'latency' is missing");
   REQUIRE(scheduleRefusal("\"TC\"", "\"CT\"") == ": /ops/0/core_type: 'CT' is not valid; did you mean 'TC'?");
@@ -191,6 +192,12 @@ TEST_CASE("What is not JSON is refused with its line and column", "[plan][placem
   REQUIRE(refusal("{} {}", readScheduleTask) == ":1:4: is not JSON");
   REQUIRE(refusal(std::string(200000, '['), readScheduleTask) ==
           ": has more than 100 values inside one another");
+  // In a second, not in time that grows with the square of their number.
+  std::string objects = "[";
+  for (int i = 0; i < 1000000; ++i) objects += "{},";
+  const auto start = std::chrono::steady_clock::now();
+  REQUIRE(refusal(objects + "1]", readScheduleTask) == ": must be an object, not a list");
+  REQUIRE(std::chrono::steady_clock::now() - start < std::chrono::seconds(20));
   REQUIRE(refusal(std::string((1 << 24) + 1, ' '), readScheduleTask) == ": is larger than 16777216 bytes");
   REQUIRE_THROWS_WITH(readScheduleTask("/nowhere/x.json"),
                       "/nowhere/x.json: cannot be read: No such file or directory");

@@ -136,6 +136,12 @@ std::int64_t StageBuffers::ofEvaluation() const {
   return bytes;
 }
 
+std::int64_t optimiserVectors(const RunConfig& config) {
+  const OptimiserSection& optimiser = config.optimiser;
+  const int moments = optimiser.kind != OptimiserKind::sgd ? 2 : optimiser.momentum > 0.0 ? 1 : 0;
+  return moments + (config.run.precision != Precision::single ? 1 : 0);
+}
+
 bool leavesStepsOut(const RunConfig& config) {
   return config.run.precision != Precision::single || config.strategy.wire != Precision::single;
 }
@@ -166,9 +172,8 @@ void addOptimiser(StageMemory& memory, const StagePlan& stage, const RunConfig& 
                   const DeviceKind& device) {
   constexpr std::int64_t buffer_sets = 3; // of BucketStream
   const OptimiserSection& optimiser = config.optimiser;
-  const int moments = optimiser.kind != OptimiserKind::sgd ? 2 : optimiser.momentum > 0.0 ? 1 : 0;
-  const std::int64_t vectors = moments + (config.run.precision != Precision::single ? 1 : 0),
-                     parameters = stage.storedValues(), state = vectors * parameters * device.real_bytes,
+  const std::int64_t vectors = optimiserVectors(config), parameters = stage.storedValues(),
+                     state = vectors * parameters * device.real_bytes,
                      bucket = std::min(optimiser.offload_bucket, parameters) * device.real_bytes;
   const StrategyPlan& plan = planOf(config.strategy);
   const auto kept = static_cast<std::int64_t>(plan.keptStates(config.strategy, stage).size());

@@ -85,6 +85,10 @@ struct StageMemory {
 /// whatever it changes before the overflow is detected is kept twice.
 bool leavesStepsOut(const RunConfig& config);
 
+/// Vectors of the length of the parameters that an update reads and writes besides them: moments, and
+/// masters.
+std::int64_t optimiserVectors(const RunConfig& config);
+
 /// Memory of a stage during training. Small buffers of fixed size, such as sums of losses, are not counted.
 StageMemory stageMemory(const StagePlan& stage, const RunConfig& config, const StagePlace& place = {},
                         const DeviceKind& device = {});

@@ -123,7 +123,8 @@ Section describe(WorkerTiming& row) {
 }
 
 std::vector<Section> describe(Cluster& cluster) {
-  Section about{"cluster", ""}, node{"node", ""}, compute{"compute", ""}, contention{"contention", ""};
+  Section about{"cluster", ""}, node{"node", ""}, compute{"compute", ""}, offload{"offload", ""},
+      contention{"contention", ""};
   about.add("name", &cluster.name, "");
   about.add("source", &cluster.source, "");
   node.add("ranks", &cluster.node_ranks, within(1, most_ranks), "ranks", "");
@@ -135,6 +136,9 @@ std::vector<Section> describe(Cluster& cluster) {
   compute.add("seconds_per_copied_byte", &cluster.seconds_per_copied_byte, atLeast(0), "seconds", "");
   compute.add("half_size", &cluster.half_size, atLeast(0), "rows or values", "");
   compute.add("overlap", &cluster.overlap, within(0, 1), "of the time of messages", "");
+  offload.add("host_bandwidth", &cluster.host_bandwidth, above(0), "bytes per second", "");
+  offload.add("file_bandwidth", &cluster.file_bandwidth, above(0), "bytes per second", "");
+  offload.add("device", &cluster.device, "");
   Contention& phi = cluster.contention;
   for (const auto& [key, field] :
        {std::pair<const char*, double*>{"data_filter_inside", &phi.data_filter_inside},
@@ -143,7 +147,7 @@ std::vector<Section> describe(Cluster& cluster) {
         {"gather", &phi.gather},
         {"leaders", &phi.leaders}})
     contention.add(key, field, atLeast(1), "flows", "");
-  return {about, node, compute, contention};
+  return {about, node, compute, offload, contention};
 }
 
 class ClusterReader {
@@ -269,6 +273,9 @@ std::string clusterText(const Cluster& cluster) {
       "\nseconds_per_reduced_byte = " + numberText(cluster.seconds_per_reduced_byte) +
       "\nseconds_per_copied_byte = " + numberText(cluster.seconds_per_copied_byte) +
       "\nhalf_size = " + numberText(cluster.half_size) + "\noverlap = " + numberText(cluster.overlap) +
+      "\n\n[offload]\nhost_bandwidth = " + numberText(cluster.host_bandwidth) +
+      "\nfile_bandwidth = " + numberText(cluster.file_bandwidth) +
+      "\ndevice = " + (cluster.device ? "true" : "false") +
       "\n\n[contention]\ndata_filter_inside = " + numberText(phi.data_filter_inside) +
       "\ndata_filter = " + numberText(phi.data_filter) + "\nhalo = " + numberText(phi.halo) +
       "\ngather = " + numberText(phi.gather) + "\nleaders = " + numberText(phi.leaders) + "\n";

@@ -73,8 +73,11 @@ struct Cluster {
   double seconds_per_update = 0.0;       ///< of one parameter
   double seconds_per_reduced_byte = 0.0; ///< of the additions in a sum over ranks
   double seconds_per_copied_byte = 0.0;  ///< of copies to and from the messages of parts
-  double half_size = 16.0; ///< rows, inputs or outputs of a product at which it has half of its rate
-  double overlap = 1.0;    ///< the part of the time of messages in flight that computing can hide
+  double half_size = 16.0;      ///< rows, inputs or outputs of a product at which it has half of its rate
+  double host_bandwidth = 10e9; ///< bytes per second that offloaded state moves in each direction
+  double file_bandwidth = 1e9;  ///< the same if it is in files
+  bool device = false;          ///< do ranks compute on a device with memory of its own?
+  double overlap = 1.0;         ///< the part of the time of messages in flight that computing can hide
   LinkTable links{{{0, {2e-6, 1e-10, {}}}}, true};
   LinkTable staged{}; ///< of halos and gathers, where these take another path; no rows: as the others
   Contention contention{};

@@ -97,6 +97,15 @@ std::vector<LayerTime> CostModel::exactTimes() {
   return times;
 }
 
+double CostModel::recomputedShare() const {
+  double again = 0.0, once = 0.0;
+  for (std::size_t i = 0; i < _times.size(); ++i) {
+    again += _task.layers[i].again * _times[i].forward;
+    once += _times[i].perSample();
+  }
+  return once > 0.0 ? again / once : 0.0;
+}
+
 bool CostModel::has(CostStrategy strategy) const {
   if (_mode == CostMode::exact) return true;
   return strategy == CostStrategy::pipeline ||

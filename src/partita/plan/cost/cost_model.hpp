@@ -66,6 +66,10 @@ class CostModel {
   /// The plan whose cost exact mode gives. Throws UserError if `train` would refuse it.
   ProgramRun runFor(const Prediction& prediction) const;
 
+  /// How much longer passes over the whole network are because groups recompute, by the times of their
+  /// layers.
+  double recomputedShare() const;
+
   const CostTask& task() const { return _task; }
   const std::vector<LayerTime>& times() const { return _times; } ///< one per row of the task
 

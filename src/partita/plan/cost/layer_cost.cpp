@@ -1,5 +1,7 @@
 #include "partita/plan/cost/layer_cost.hpp"
 
+#include "partita/plan/cost/recomputation.hpp"
+
 namespace partita {
 
 namespace {
@@ -103,6 +105,10 @@ double LayerCost::filters() const {
 std::vector<LayerCost> layerCosts(const std::vector<LayerPlan>& layers) {
   std::vector<LayerCost> costs;
   append(layers, false, costs);
+  const std::vector<std::int64_t> again = recomputations(layers, false);
+  std::size_t leaf = 0;
+  for (LayerCost& cost : costs)
+    if (!cost.sum) cost.again = asReal(again[leaf++]);
   return costs;
 }
 

@@ -31,6 +31,7 @@ struct LayerCost {
   double activation_flops = 0.0;      ///< the same of its activation
   double forward_flops = 0.0, weight_flops = 0.0, input_flops = 0.0; ///< as in LayerPlan
   KernelShape kernel{};                                              ///< of a layer; not of a sum
+  double again = 0.0;        ///< how often a training pass of the network recomputes its forward pass
   bool synchronised = false; ///< computes its statistics over the batch of all replicas
   bool of_pass = false;      ///< computes them over the samples of a pass
 

@@ -80,12 +80,12 @@ class ProgramModel {
                             [this](double bytes) { return sumSeconds(_summing, bytes); });
   }
 
-  /// Two sums and two gradients of sums per channel, in each pass.
+  /// Two sums and two gradients of sums per channel, in each pass; the sums again where they are recomputed.
   void synchroniseNorms(double passes) {
     if (_run.grid.replicas == 1) return;
     for (const LayerCost& row : _terms.task.layers) {
       if (!row.synchronised) continue;
-      const double bytes = 2.0 * row.channels() * bytes_per_item, sums = 2.0 * passes;
+      const double bytes = 2.0 * row.channels() * bytes_per_item, sums = (2.0 + row.again) * passes;
       const Messages messages = allReduce(_run.grid.replicas, bytes);
       _prediction.add({ExchangeKind::norm, sums * messages.count, sums * messages.count * messages.bytes,
                        sums * sumSeconds(_run.grid.replicas, bytes)});

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <limits>
 #include <map>
 
 namespace partita {
@@ -31,6 +32,7 @@ std::string lineOf(const std::string& what, double before, double now, std::size
 double computeFactor(const RunEvidence& evidence, Cluster cluster) {
   const double with_update = modelOf(evidence, cluster).predict(evidence.run).busySeconds();
   cluster.seconds_per_update = 0.0;
+  cluster.host_bandwidth = cluster.file_bandwidth = std::numeric_limits<double>::infinity();
   const double passes = modelOf(evidence, cluster).predict(evidence.run).busySeconds();
   constexpr double least = 0.01; // if the update alone were to take longer than the step
   return std::max(least, (evidence.compute - (with_update - passes)) / passes);

@@ -1,5 +1,7 @@
 #include "partita/plan/cost/stage_time.hpp"
 
+#include "partita/plan/cost/offload_time.hpp"
+#include "partita/plan/cost/recomputation.hpp"
 #include "partita/plan/parts/part_of_stage.hpp"
 #include "partita/plan/parts/part_traffic.hpp"
 #include "partita/plan/strategy_plan.hpp"
@@ -65,9 +67,11 @@ class StageClock {
     time.outputs = asReal(own.outputs());
     addLayers(own, time);
     if (!planOf(_run.config.strategy).gradientsCross()) addHead(own, time);
+    time.update = _slowdown * updateSeconds(_terms.cluster, _run.config, asReal(own.storedValues()),
+                                            time.update / _slowdown);
     if (_run.grid.parts > 1) {
       addMessages(own, part, time);
-      const CopiedBytes copied = copiedBytes(own, _samples);
+      const CopiedBytes copied = copiedBytes(own, _samples, _input_gradient);
       time.copies_forward = copied.forward * _terms.cluster.seconds_per_copied_byte;
       time.copies_backward = copied.backward * _terms.cluster.seconds_per_copied_byte;
     }
@@ -81,11 +85,15 @@ class StageClock {
 
   void addLayers(const StagePlan& own, StageTime& time) const {
     bool input_gradient = _input_gradient;
+    const std::vector<std::int64_t> again = recomputations(own.layers, _input_gradient);
+    std::size_t leaf = 0;
     for (const LayerPlan* layer : leavesOf(own.layers)) {
+      const double repeats = asReal(again[leaf++]);
       if (layer->exchange) continue;
       const PassTime pass = _terms.kernels.of(kernelShape(*layer), asReal(_samples), input_gradient);
-      const double parameters = asReal(layer->parameters());
-      time.layers.push_back({_slowdown * pass.forward, _slowdown * pass.backward, valueBytes() * parameters});
+      const double parameters = asReal(layer->parameters()),
+                   backward = pass.backward + repeats * pass.forward;
+      time.layers.push_back({_slowdown * pass.forward, _slowdown * backward, valueBytes() * parameters});
       time.update += _slowdown * parameters * _terms.cluster.seconds_per_update;
       input_gradient = input_gradient || parameters > 0.0;
     }
@@ -138,23 +146,26 @@ StageTime stageTime(const CostTerms& terms, const ProgramRun& run, int stage, st
   return total(inner) > total(longest) ? inner : longest;
 }
 
-CopiedBytes copiedBytes(const StagePlan& own, std::int64_t rows) {
+CopiedBytes copiedBytes(const StagePlan& own, std::int64_t rows, bool input_gradient) {
   CopiedBytes copied;
+  const std::vector<std::int64_t> again = recomputations(own.layers, input_gradient);
+  std::size_t leaf = 0;
   for (const LayerPlan* layer : leavesOf(own.layers)) {
+    const double repeats = asReal(again[leaf++]);
     if (!layer->exchange) continue;
     const ExchangePlan& plan = *layer->exchange;
     const ExchangedValues values = valuesOf(plan);
     const double bytes = asReal(rows) * bytes_per_item;
-    if (plan.kind == PartStep::halo) { // own places, and those of others
-      copied.forward += bytes * asReal(layer->outputs());
-      copied.backward += bytes * asReal(layer->inputs() + layer->outputs());
-      continue;
-    }
     // What is gathered is put into its columns. Of a slice, or of sums, which are added where they arrive,
     // the own range is copied.
     const bool gathers = plan.kind == PartStep::gather_slice || plan.kind == PartStep::gather_reduce;
-    copied.forward += bytes * (gathers ? values.all : values.own);
-    copied.backward += bytes * (gathers ? values.own : values.all);
+    double forward = gathers ? values.all : values.own, backward = gathers ? values.own : values.all;
+    if (plan.kind == PartStep::halo) { // own places, and those of others
+      forward = asReal(layer->outputs());
+      backward = asReal(layer->inputs() + layer->outputs());
+    }
+    copied.forward += bytes * forward;
+    copied.backward += bytes * (backward + repeats * forward);
   }
   return copied;
 }

@@ -32,9 +32,10 @@ struct StageTime {
 StageTime stageTime(const CostTerms& terms, const ProgramRun& run, int stage, std::int64_t samples);
 
 /// What the exchanges of `own`, a stage as a part has it, copy in a pass over `rows` samples: bytes.
+/// `input_gradient`: does the stage before need it?
 struct CopiedBytes {
   double forward = 0.0, backward = 0.0;
 };
-CopiedBytes copiedBytes(const StagePlan& own, std::int64_t rows);
+CopiedBytes copiedBytes(const StagePlan& own, std::int64_t rows, bool input_gradient);
 
 } // namespace partita

@@ -5,8 +5,34 @@
 
 #include <Cbc_C_Interface.h>
 #include <memory>
+#include <numeric>
 
 namespace partita::detail {
+
+namespace {
+
+/// The matrix of a model by columns.
+struct Columns {
+  std::vector<CoinBigIndex> start;
+  std::vector<int> row;
+  std::vector<double> value;
+
+  explicit Columns(const MipModel& model)
+      : start(model.cost.size() + 1), row(model.index.size()), value(model.index.size()) {
+    for (const int column : model.index) ++start[column + 1];
+    std::partial_sum(start.begin(), start.end(), start.begin());
+    std::vector<CoinBigIndex> next(start.begin(), start.end() - 1);
+    for (int r = 0; r < model.rows(); ++r) {
+      for (int i = model.row_start[r]; i < model.row_start[r + 1]; ++i) {
+        const CoinBigIndex place = next[model.index[i]]++;
+        row[place] = r;
+        value[place] = model.value[i];
+      }
+    }
+  }
+};
+
+} // namespace
 
 std::string cbcVersion() {
   return Cbc_getVersion();
@@ -19,22 +45,16 @@ MipAnswer solveWithCbc(const MipModel& model, const std::vector<double>& start, 
   Cbc_setParameter(cbc.get(), "seconds", std::to_string(seconds).c_str());
   Cbc_setParameter(cbc.get(), "ratioGap", std::to_string(gap).c_str());
   Cbc_setParameter(cbc.get(), "allowableGap", "0");
-  for (int c = 0; c < model.columns(); ++c)
-    Cbc_addCol(cbc.get(), ("c" + std::to_string(c)).c_str(), model.lower[c], model.upper[c], model.cost[c],
-               model.integer[c], 0, nullptr, nullptr);
-  // A row with two finite ends becomes two rows: the interface knows one side and one sense.
-  for (int r = 0; r < model.rows(); ++r) {
-    const int begin = model.row_start[r], count = model.row_start[r + 1] - begin;
-    const auto add = [&](char sense, double side) {
-      Cbc_addRow(cbc.get(), ("r" + std::to_string(r) + sense).c_str(), count, &model.index[begin],
-                 &model.value[begin], sense, side);
-    };
-    if (model.row_lower[r] == model.row_upper[r]) {
-      add('E', model.row_lower[r]);
-      continue;
-    }
-    if (model.row_lower[r] > -no_limit) add('G', model.row_lower[r]);
-    if (model.row_upper[r] < no_limit) add('L', model.row_upper[r]);
+  // All at once: to add a row to CBC's matrix of columns takes as long as to copy the matrix.
+  const Columns matrix(model);
+  Cbc_loadProblem(cbc.get(), model.columns(), model.rows(), matrix.start.data(), matrix.row.data(),
+                  matrix.value.data(), model.lower.data(), model.upper.data(), model.cost.data(),
+                  model.row_lower.data(), model.row_upper.data());
+  // The start is found by names of columns, and the presolve crashes if rows have none.
+  for (int r = 0; r < model.rows(); ++r) Cbc_setRowName(cbc.get(), r, ("r" + std::to_string(r)).c_str());
+  for (int c = 0; c < model.columns(); ++c) {
+    Cbc_setColName(cbc.get(), c, ("c" + std::to_string(c)).c_str());
+    if (model.integer[c]) Cbc_setInteger(cbc.get(), c);
   }
   std::vector<int> columns(start.size());
   for (std::size_t c = 0; c < columns.size(); ++c) columns[c] = static_cast<int>(c);

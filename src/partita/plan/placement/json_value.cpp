@@ -6,7 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
+#include <unordered_set>
 
 namespace partita::detail {
 
@@ -14,36 +14,14 @@ namespace {
 
 using Json = nlohmann::json;
 constexpr std::uint64_t most_bytes = std::uint64_t{1} << 24;
-constexpr int most_depth = 100;
 
-/// Refuses what the parser would accept: names that occur twice, of which only the last would count, and
-/// values so deep that others overflow their stack.
-class Strictness {
- public:
-  explicit Strictness(std::string path) : _path(std::move(path)) {}
-
-  bool operator()(int depth, Json::parse_event_t event, const Json& parsed) {
-    if (depth > most_depth) throw UserError(_path + ": has more than 100 values inside one another");
-    if (event == Json::parse_event_t::object_start) _names.emplace_back();
-    if (event == Json::parse_event_t::object_end) _names.pop_back();
-    if (event == Json::parse_event_t::key && !_names.back().insert(parsed.get<std::string>()).second)
-      throw UserError(_path + ": the name '" + shortened(parsed.get<std::string>()) +
-                      "' occurs twice in an object");
-    return true;
-  }
-
-  static std::string shortened(const std::string& text) {
-    constexpr std::size_t most = 60;
-    std::string line = validUtf8(text.size() > most ? text.substr(0, most) + "..." : text);
-    std::replace_if(
-        line.begin(), line.end(), [](char c) { return c >= 0 && c < ' '; }, ' ');
-    return line;
-  }
-
- private:
-  std::string _path;
-  std::vector<std::set<std::string>> _names; ///< of the objects around the current value
-};
+std::string shortened(const std::string& text) {
+  constexpr std::size_t most = 60;
+  std::string line = validUtf8(text.size() > most ? text.substr(0, most) + "..." : text);
+  std::replace_if(
+      line.begin(), line.end(), [](char c) { return c >= 0 && c < ' '; }, ' ');
+  return line;
+}
 
 /// "FILE:LINE:COLUMN", counted from 1, of the byte with this number.
 std::string placeOf(const std::string& path, const std::string& text, std::size_t byte) {
@@ -53,6 +31,53 @@ std::string placeOf(const std::string& path, const std::string& text, std::size_
   const std::size_t column = lines == 0 || last == std::string::npos ? byte : byte - last - 1;
   return path + ":" + std::to_string(lines + 1) + ":" + std::to_string(std::max<std::size_t>(column, 1));
 }
+
+/// Refuses what is not JSON, and what the parser would accept: names that occur twice, of which only the last
+/// would count, and values so deep that others overflow their stack. A callback of the parser could do that
+/// too, but makes it compare each object in a list with all before it.
+class Strictness : public nlohmann::json_sax<Json> {
+ public:
+  Strictness(const std::string& path, const std::string& text) : _path(path), _text(text) {}
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+
+  bool start_object(std::size_t) override { return enter(); }
+  bool end_object() override { return leave(); }
+  bool start_array(std::size_t) override { return enter(); }
+  bool end_array() override { return leave(); }
+
+  bool key(string_t& name) override {
+    if (!_names.back().insert(name).second)
+      throw UserError(_path + ": the name '" + shortened(name) + "' occurs twice in an object");
+    return true;
+  }
+
+  bool parse_error(std::size_t byte, const std::string&, const Json::exception& error) override {
+    const bool number = dynamic_cast<const Json::out_of_range*>(&error) != nullptr;
+    throw UserError(placeOf(_path, _text, byte) + (number ? ": the number is too large" : ": is not JSON"));
+  }
+
+ private:
+  bool enter() {
+    constexpr std::size_t most_depth = 100;
+    if (_names.size() >= most_depth) throw UserError(_path + ": has more than 100 values inside one another");
+    _names.emplace_back();
+    return true;
+  }
+  bool leave() {
+    _names.pop_back();
+    return true;
+  }
+
+  const std::string &_path, &_text;
+  std::vector<std::unordered_set<std::string>> _names; ///< of the objects and lists around the current value
+};
 
 std::string kindOf(const Json& value) {
   if (value.is_object()) return "an object";
@@ -73,14 +98,10 @@ std::string numberText(double value) {
 JsonValue JsonValue::read(const std::string& path) {
   regularFileExists(path); // refuses folders and pipes; reading says what else is wrong
   const std::string text = readTextFile(path, most_bytes);
-  try {
-    auto file = std::make_shared<const Json>(Json::parse(text, Strictness(path)));
-    return {file, file.get(), path, {}};
-  } catch (const Json::parse_error& error) {
-    throw UserError(placeOf(path, text, error.byte) + ": is not JSON");
-  } catch (const Json::exception&) {
-    throw UserError(path + ": has a number that is too large");
-  }
+  Strictness check(path, text);
+  Json::sax_parse(text, &check);
+  auto file = std::make_shared<const Json>(Json::parse(text));
+  return {file, file.get(), path, {}};
 }
 
 void JsonValue::fail(const std::string& what) const {
@@ -108,7 +129,7 @@ std::vector<JsonValue> JsonValue::items(std::size_t most) const {
 std::vector<std::string> JsonValue::keys() const {
   if (!_value->is_object()) fail("must be an object, not " + kindOf(*_value));
   std::vector<std::string> names;
-  for (const auto& item : _value->items()) names.push_back(Strictness::shortened(item.key()));
+  for (const auto& item : _value->items()) names.push_back(shortened(item.key()));
   return names;
 }
 
@@ -136,7 +157,7 @@ std::size_t JsonValue::choice(const std::vector<std::string>& valid) const {
   const std::string word = _value->get<std::string>();
   const auto found = std::find(valid.begin(), valid.end(), word);
   if (found == valid.end())
-    fail("'" + Strictness::shortened(word) + "' is not valid" +
+    fail("'" + shortened(word) + "' is not valid" +
          suggestion(word.size() > 60 ? std::string{} : word, valid));
   return static_cast<std::size_t>(found - valid.begin());
 }

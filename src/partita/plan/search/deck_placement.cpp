@@ -34,7 +34,7 @@ DeckPlacer::DeckPlacer(const CostModel& model, const Cluster& cluster, std::int6
     Layer& layer = _layers.back();
     const LayerTime& time = model.times()[i];
     layer.forward += time.forward;
-    layer.backward += time.backward;
+    layer.backward += time.backward + rows[i].again * time.forward;
     layer.update += time.update;
     layer.parameters += rows[i].parameters();
     layer.outputs = rows[i].outputs;

@@ -1,0 +1,33 @@
+#include "partita/plan/cost/offload_time.hpp"
+
+#include "partita/plan/cost/cost_model.hpp"
+#include "partita/plan/stage_memory.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace partita {
+
+namespace {
+
+/// A device copies to pinned memory while it computes, and waits for files. A host copies itself, and has
+/// threads for files.
+bool overlapsCopies(const Cluster& cluster, Offload offload) {
+  return (offload == Offload::host) == cluster.device;
+}
+
+} // namespace
+
+double updateSeconds(const Cluster& cluster, const RunConfig& config, double values, double on_device) {
+  const Offload offload = config.optimiser.offload;
+  const auto vectors = static_cast<double>(optimiserVectors(config));
+  if (offload == Offload::none || vectors == 0.0 || values == 0.0) return on_device;
+  const double bandwidth = offload == Offload::host ? cluster.host_bandwidth : cluster.file_bandwidth,
+               one_way = vectors * values * bytes_per_item / bandwidth, all = 2.0 * one_way + on_device;
+  if (!overlapsCopies(cluster, offload)) return all;
+  const double buckets = std::ceil(values / static_cast<double>(config.optimiser.offload_bucket));
+  // The first bucket passes through all three; each other one adds what takes longest.
+  return (all + (buckets - 1.0) * std::max(one_way, on_device)) / buckets;
+}
+
+} // namespace partita

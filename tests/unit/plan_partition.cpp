@@ -128,17 +128,21 @@ TEST_CASE("Contents of device memory depend on the path of messages", "[plan]") 
   const std::int64_t gradients = last.storedValues();
   const StageMemory host = planned({4, true, false, false}), staged = planned({4, true, true, true}),
                     direct = planned({4, false, false, false}), device = planned({4, false, true, true});
-  CHECK(host.buffers == 3 * 4 * rows + value * (1 + 2 + 1)); // two received, one sent back
-  CHECK(staged.buffers == host.buffers + value);             // received values are copied
-  CHECK(direct.buffers == host.buffers - 2 * 4 * rows);      // only the host prepares batches
-  CHECK(device.buffers == 4 * rows + value * (1 + 1));       // the rest is pinned
-  CHECK(device.evaluation == direct.evaluation - 2 * value); // a queue of three there, a copy here
-  CHECK(host.gradients == 4 * gradients);
-  CHECK(staged.gradients == 2 * host.gradients); // summed in a copy
-  CHECK(device.gradients == host.gradients);
+  CHECK(host.buffers == 3 * 4 * rows + value * (1 + 2 + 1));    // two received, one sent back
+  CHECK(staged.buffers == host.buffers + value);                // received values are copied
+  CHECK(direct.buffers == host.buffers - 2 * 4 * rows);         // only the host prepares batches
+  CHECK(device.buffers == 4 * rows + value * (1 + 1));          // the rest is pinned
+  CHECK(device.evaluation == direct.evaluation - 2 * value);    // a queue of three there, a copy here
+  const std::int64_t bucket = config.strategy.bucket_kib * 256; // values; each of two ranks receives half
+  REQUIRE((gradients > 3 * bucket && gradients <= 4 * bucket));
+  const std::int64_t received = 4 * (bucket / 2 + 1);
+  CHECK(host.gradients == 4 * (gradients + received));
+  CHECK(staged.gradients == host.gradients + 4 * gradients); // summed in a copy
+  CHECK(device.gradients == 4 * gradients);
   config.strategy.wire = Precision::bf16; // half as large, and always copied
   CHECK(planned({4, true, false, false}).buffers == 3 * 4 * rows + value + 3 * value / 2 + value);
-  CHECK(planned({4, true, false, false}).gradients == (4 + 2) * gradients);
+  CHECK(planned({4, true, false, false}).gradients ==
+        (4 + 2) * gradients + 2 * 2 * (bucket + 1)); // two buckets of twice as many values
 }
 
 TEST_CASE("Stages with labels pay for them, and for the recovery where it needs more", "[plan]") {

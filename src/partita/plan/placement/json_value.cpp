@@ -59,8 +59,9 @@ class Strictness : public nlohmann::json_sax<Json> {
   }
 
   bool parse_error(std::size_t byte, const std::string&, const Json::exception& error) override {
-    const bool number = dynamic_cast<const Json::out_of_range*>(&error) != nullptr;
-    throw UserError(placeOf(_path, _text, byte) + (number ? ": the number is too large" : ": is not JSON"));
+    constexpr int overflow = 406; // nlohmann::json's number of this error
+    throw UserError(placeOf(_path, _text, byte) +
+                    (error.id == overflow ? ": the number is too large" : ": is not JSON"));
   }
 
  private:

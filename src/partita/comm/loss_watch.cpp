@@ -16,15 +16,22 @@ namespace partita {
 
 namespace {
 
-constexpr double file_patience = 5.0; // s: a file that all ranks close is written by then, or never
+constexpr double file_patience = 3.0; // s: a file that all ranks close is written by then, or never
 
 std::atomic<int> files_together{0};
 constexpr double abort_patience = 5.0; // s: for a job that rank 0 has ended, with its own message
 
 bool any_lost = false;
-LossWatch* current = nullptr; ///< that goes on
+/// Its number alone may belong to another one after its death.
+struct Process {
+  pid_t number;
+  double start;
+};
+std::vector<Process> given_up; ///< of this node, without a sign: nobody else ends them
+LossWatch* current = nullptr;         ///< that goes on
+std::vector<Process> other_processes; ///< of the job, as far as they are to be seen
+std::atomic<bool> ends_job{false};
 std::atomic<bool> goes_on{false};
-std::vector<pid_t> given_up; ///< processes of this node that gave no sign: nobody else ends them
 
 /// Start time of a process in ticks since the system began: with its number, it identifies the process.
 /// Negative if it is dead, or not to be seen from here.
@@ -43,6 +50,11 @@ double startOf(pid_t process) {
   double start = -1.0;
   fields >> start;
   return start;
+}
+
+void killAll(const std::vector<Process>& processes) {
+  for (const Process& process : processes)
+    if (process.number != 0 && startOf(process.number) == process.start) kill(process.number, SIGKILL);
 }
 
 } // namespace
@@ -81,6 +93,11 @@ LossWatch::~LossWatch() {
 }
 
 void LossWatch::beginThread() {
+  ends_job = _comm.rank() == 0;
+  other_processes.clear();
+  for (std::size_t i = 0; i < _processes.size(); i += 2)
+    if (_processes[i] != 0.0 && _processes[i] != static_cast<double>(getpid()))
+      other_processes.push_back({static_cast<pid_t>(_processes[i]), _processes[i + 1]});
   if (_after == After::go_on) {
     goes_on = true;
     current = this;
@@ -99,8 +116,9 @@ void LossWatch::watchInBackground() {
       if ((_comm.rank() == 0) != (rank == 0) && isDead(rank)) dead.push_back(rank);
     silent = dead.empty() || calls != _calls ? 0.0 : silent + between_looks;
     calls = _calls;
-    if (silent < _patience) continue;
-    endJob(_comm.rank(), formatRanks(dead) + ": died in the middle of work that only all ranks can do", exit_failure);
+    constexpr double others = 4.0; // times as long for ranks that still work
+    if (silent >= (_left ? others : 1.0) * _patience)
+      fail(formatRanks(dead) + ": died in the middle of work that only all ranks can do");
   }
 }
 
@@ -124,7 +142,7 @@ void LossWatch::look() {
   ++_calls;
   if (_comm.rank() != 0) return obey();
   if (lost().empty() || _holds) return;
-  if (_after == After::end) endJob(0, formatRanks({_lost.begin(), _lost.end()}) + ": died", exit_failure);
+  if (_after == After::end) fail(formatRanks({_lost.begin(), _lost.end()}) + ": died");
   if (filesAreDone()) leaveTheLost();
 }
 
@@ -133,18 +151,15 @@ bool LossWatch::filesAreDone() {
   if (files_together == 0) return true;
   if (_files_since == Clock::time_point()) _files_since = Clock::now();
   if (secondsSince(_files_since) > file_patience) {
-    endJob(_comm.rank(),
-           formatRanks({_lost.begin(), _lost.end()}) +
-               ": died while all ranks wrote a file together, so the run cannot go on without (-r latest "
-               "continues it)",
-           exit_failure);
+    fail(formatRanks({_lost.begin(), _lost.end()}) +
+        ": died while all ranks wrote a file together, so the run cannot go on without (-r latest continues it)");
   }
   return false;
 }
 
 void LossWatch::leaveTheLost() {
   if (static_cast<int>(_lost.size()) + 1 >= _comm.size())
-    endJob(0, "all workers are lost (strategy/tolerate)", exit_failure);
+    fail("all workers are lost (strategy/tolerate)");
   // Never freed: a rank that was given up may still receive it.
   auto* const order = new std::vector<int>(static_cast<std::size_t>(_comm.size()) + 1, 0);
   order->front() = _code;
@@ -154,7 +169,8 @@ void LossWatch::leaveTheLost() {
     MPI_Request request = MPI_REQUEST_NULL;
     PARTITA_MPI(MPI_Isend(order->data(), static_cast<int>(order->size()), MPI_INT, rank, 0, _comm.get(), &request));
     PARTITA_MPI(MPI_Request_free(&request));
-    if (_lost.count(rank) > 0) given_up.push_back(static_cast<pid_t>(_processes[2 * static_cast<std::size_t>(rank)]));
+    const auto place = 2 * static_cast<std::size_t>(rank);
+    if (_lost.count(rank) > 0) given_up.push_back({static_cast<pid_t>(_processes[place]), _processes[place + 1]});
   }
   leave();
 }
@@ -190,7 +206,17 @@ void LossWatch::lookAtRankZero() {
   if (_code >= 0) leaveProcess(_code); // it has left after the results
   if (_alone_since == Clock::time_point()) _alone_since = Clock::now();
   if (secondsSince(_alone_since) < abort_patience) return;
-  endJob(_comm.rank(), "rank 0, which coordinates, has died", exit_failure);
+  fail("rank 0, which coordinates, has died");
+}
+
+void LossWatch::fail(const std::string& text) const {
+  ends_job = true;
+  endJob(_comm.rank(), text, exit_failure);
+}
+
+void LossWatch::endOthers() {
+  if (!ends_job || !launcherGoesOn()) return;
+  killAll(other_processes);
 }
 
 bool LossWatch::giveUp(const std::vector<int>& ranks) {
@@ -219,8 +245,7 @@ void LossWatch::leaveProcess(int code) {
   std::cout.flush();
   std::cerr.flush();
   std::fflush(nullptr);
-  for (const pid_t process : given_up)
-    if (process != 0) kill(process, SIGKILL); // the launcher would wait for it
+  killAll(given_up); // the launcher would wait for them
   _exit(code);
 }
 

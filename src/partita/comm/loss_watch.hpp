@@ -51,6 +51,9 @@ class LossWatch {
 
   /// Has this process lost others? Then MPI_Finalize would wait for them for ever.
   static bool anyLost();
+  /// Before this rank ends the job with its message: a launcher that lets ranks live if one dies does so even
+  /// after MPI_Abort. Ends those that are to be seen, if this is rank 0 or a watch ends the job.
+  static void endOthers();
   /// Ends this process without MPI_Finalize, after all output.
   [[noreturn]] static void leaveProcess(int code);
 
@@ -77,6 +80,7 @@ class LossWatch {
   void lookAtRankZero();
   void obey();
   [[noreturn]] void leave();
+  [[noreturn]] void fail(const std::string& text) const;
   bool filesAreDone();
 
   Communicator _comm;
@@ -88,7 +92,7 @@ class LossWatch {
   bool _ready = false; ///< every rank knows the processes of all
   int _code = -1;      ///< if not negative: the results are there
   Clock::time_point _looked, _files_since{}, _alone_since{};
-  bool _left = false; ///< RanksLost was thrown: another watch takes over
+  std::atomic<bool> _left{false}; ///< RanksLost was thrown: another watch takes over
   // For a thread that notices that this one does not come to a wait:
   std::atomic<bool> _ends{false};
   std::atomic<std::int64_t> _calls{0}; ///< of the hook

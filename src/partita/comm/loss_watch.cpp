@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <iostream>
 #include <sstream>
 #include <unistd.h>
@@ -27,7 +28,7 @@ struct Process {
   pid_t number;
   double start;
 };
-std::vector<Process> given_up; ///< of this node, without a sign: nobody else ends them
+std::vector<Process> given_up;        ///< of this node, without a sign: nobody else ends them
 LossWatch* current = nullptr;         ///< that goes on
 std::vector<Process> other_processes; ///< of the job, as far as they are to be seen
 std::atomic<bool> ends_job{false};
@@ -52,6 +53,16 @@ double startOf(pid_t process) {
   return start;
 }
 
+/// Processes with the same place see one another: those of one system since its start, and of one container.
+double placeOfProcesses() {
+  std::string boot, container(64, '\0');
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  const ssize_t length = readlink("/proc/self/ns/pid", &container[0], container.size());
+  container.resize(length > 0 ? static_cast<std::size_t>(length) : 0);
+  constexpr int bits_to_drop = 12; // a double holds the others
+  return static_cast<double>(std::hash<std::string>()(boot + container) >> bits_to_drop);
+}
+
 void killAll(const std::vector<Process>& processes) {
   for (const Process& process : processes)
     if (process.number != 0 && startOf(process.number) == process.start) kill(process.number, SIGKILL);
@@ -65,13 +76,16 @@ RanksLost::RanksLost(const std::vector<int>& ranks)
 LossWatch::LossWatch(const Communicator& world, After after, double patience)
     : _comm(world.duplicate()), _processes(2 * static_cast<std::size_t>(world.size()), 0.0), _after(after),
       _patience(patience), _hook([this] { look(); }) {
-  const auto own = 2 * static_cast<std::size_t>(_comm.rank());
-  _processes[own] = static_cast<double>(getpid());
-  _processes[own + 1] = startOf(getpid());
+  const auto own = static_cast<std::size_t>(_comm.rank());
+  std::vector<double> places(static_cast<std::size_t>(_comm.size()), 0.0);
+  places[own] = placeOfProcesses();
+  _processes[2 * own] = static_cast<double>(getpid());
+  _processes[2 * own + 1] = startOf(getpid());
   _comm.sum(_processes);
-  for (std::size_t i = 0; i < _processes.size(); i += 2) {
-    const bool visible = _processes[i + 1] >= 0.0 && startOf(static_cast<pid_t>(_processes[i])) == _processes[i + 1];
-    if (!visible) _processes[i] = 0.0;
+  _comm.sum(places);
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const bool visible = places[i] == places[own] && _processes[2 * i + 1] >= 0.0; // even if it has just died
+    if (!visible) _processes[2 * i] = 0.0;
   }
   beginThread();
 }
@@ -109,7 +123,8 @@ void LossWatch::beginThread() {
 /// This rank may be in a call of MPI or of HDF5 that needs a rank that has died, where no hook is called.
 void LossWatch::watchInBackground() {
   double silent = 0.0;
-  for (std::int64_t calls = -1; !_ends; std::this_thread::sleep_for(std::chrono::duration<double>(between_looks))) {
+  for (std::int64_t calls = -1; !_ends;
+       std::this_thread::sleep_for(std::chrono::duration<double>(between_looks))) {
     if (goes_on && _after == After::end) return;
     std::vector<int> dead;
     for (int rank = 0; rank < _comm.size(); ++rank)
@@ -151,15 +166,14 @@ bool LossWatch::filesAreDone() {
   if (files_together == 0) return true;
   if (_files_since == Clock::time_point()) _files_since = Clock::now();
   if (secondsSince(_files_since) > file_patience) {
-    fail(formatRanks({_lost.begin(), _lost.end()}) +
-        ": died while all ranks wrote a file together, so the run cannot go on without (-r latest continues it)");
+    fail(formatRanks({_lost.begin(), _lost.end()}) + ": died while all ranks wrote a file together, so the "
+                                                     "run cannot go on without (-r latest continues it)");
   }
   return false;
 }
 
 void LossWatch::leaveTheLost() {
-  if (static_cast<int>(_lost.size()) + 1 >= _comm.size())
-    fail("all workers are lost (strategy/tolerate)");
+  if (static_cast<int>(_lost.size()) + 1 >= _comm.size()) fail("all workers are lost (strategy/tolerate)");
   // Never freed: a rank that was given up may still receive it.
   auto* const order = new std::vector<int>(static_cast<std::size_t>(_comm.size()) + 1, 0);
   order->front() = _code;
@@ -167,10 +181,12 @@ void LossWatch::leaveTheLost() {
   for (int rank = 1; rank < _comm.size(); ++rank) {
     if (_lost.count(rank) > 0 && isDead(rank)) continue;
     MPI_Request request = MPI_REQUEST_NULL;
-    PARTITA_MPI(MPI_Isend(order->data(), static_cast<int>(order->size()), MPI_INT, rank, 0, _comm.get(), &request));
+    PARTITA_MPI(
+        MPI_Isend(order->data(), static_cast<int>(order->size()), MPI_INT, rank, 0, _comm.get(), &request));
     PARTITA_MPI(MPI_Request_free(&request));
     const auto place = 2 * static_cast<std::size_t>(rank);
-    if (_lost.count(rank) > 0) given_up.push_back({static_cast<pid_t>(_processes[place]), _processes[place + 1]});
+    if (_lost.count(rank) > 0)
+      given_up.push_back({static_cast<pid_t>(_processes[place]), _processes[place + 1]});
   }
   leave();
 }

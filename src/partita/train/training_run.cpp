@@ -121,7 +121,9 @@ Restart restartFrom(const MeetingState& state, const RunLength& length, const Da
 
 /// Ends the part of a run that can go on without lost ranks.
 Outcome ended(const Continued& continued, Outcome outcome) {
-  const int code = outcome == Outcome::stopped ? exit_stopped : outcome == Outcome::finished ? 0 : exit_failure;
+  const int code = outcome == Outcome::stopped    ? exit_stopped
+                   : outcome == Outcome::finished ? 0
+                                                  : exit_failure;
   if (continued.losses != nullptr) continued.losses->resultsAreThere(code);
   return outcome;
 }
@@ -246,8 +248,8 @@ void share(const Communicator& world, std::vector<T>& values) {
 /// What is different on every rank stays so.
 void share(const Communicator& world, Continued& continued) {
   MeetingState& state = continued.state;
-  std::vector<std::int64_t> facts{continued.prepared, state.any, state.meets, state.begun,
-                                  state.evaluates, state.position.step};
+  std::vector<std::int64_t> facts{continued.prepared, state.any,       state.meets,
+                                  state.begun,        state.evaluates, state.position.step};
   share(world, facts);
   continued.prepared = facts[0] != 0;
   state.any = facts[1] != 0;

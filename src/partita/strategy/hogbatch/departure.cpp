@@ -14,6 +14,7 @@ namespace {
 /// Ranks of workers as their numbers from 0, the highest first, so that they can be erased one by one.
 std::vector<std::size_t> workersOf(const std::vector<int>& ranks) {
   std::vector<std::size_t> workers;
+  workers.reserve(ranks.size());
   for (const int rank : ranks) workers.push_back(static_cast<std::size_t>(rank) - 1);
   std::sort(workers.begin(), workers.end(), std::greater<>());
   return workers;

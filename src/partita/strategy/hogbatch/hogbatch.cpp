@@ -179,7 +179,8 @@ WorkOrder HogbatchTraining::nextMeeting(const ExecSpace& space) {
   losses->leaveTheLost();
 }
 
-/// After the loss of a rank: does again what all ranks were doing together. Returns whether the run ends here.
+/// After the loss of a rank: does again what all ranks were doing together. Returns whether the run ends
+/// here.
 bool HogbatchTraining::meetAgain(const ExecSpace& space) {
   const MeetingState* const state = _context.meeting;
   if (state == nullptr || !state->any) return false;

@@ -43,8 +43,9 @@ class WindowAccess final : public ModelAccess {
  public:
   WindowAccess(const RunContext& context, const SharedModel& model, Stage& stage, bool shared)
       : _model(model), _stage(stage), _in_place(_stage.parameters() == model.values()),
-        _locks(context.config.run.decisions), _change(changeOf(context.config, shared)),
-        _scale{context.config.strategy.hogbatch.staleness, context.config.strategy.hogbatch.staleness_bound} {
+        _locks(context.config.run.decisions),
+        _change(changeOf(context.config, shared)), _scale{context.config.strategy.hogbatch.staleness,
+                                                          context.config.strategy.hogbatch.staleness_bound} {
     _change.rank = context.grid.world().rank();
   }
 

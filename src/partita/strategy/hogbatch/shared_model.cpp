@@ -228,7 +228,8 @@ SharedModel::Lock::Lock(const SharedModel& model, bool wanted, int rank)
     : _held(wanted ? model._lock : nullptr) {
   if (_held == nullptr) return;
   for (std::int64_t free = 0;
-       !__atomic_compare_exchange_n(_held, &free, rank + 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED); free = 0)
+       !__atomic_compare_exchange_n(_held, &free, rank + 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+       free = 0)
     std::this_thread::yield();
 }
 

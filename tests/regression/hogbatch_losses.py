@@ -52,8 +52,8 @@ class Losses(hogbatch.RunOfWorkers):
             for moment, reached in moments.items():
                 with self.subTest(victim=role, moment=moment):
                     folder = f"{role}-{moment}"
-                    with self.job("run/epochs=60", "data/samples=607", "run/watchdog=24", "strategy/slowdown=[30, 30, 30]",
-                                  folder=folder) as job:
+                    with self.job("run/epochs=60", "data/samples=607", "run/watchdog=24",
+                                  "strategy/slowdown=[30, 30, 30]", folder=folder) as job:
                         ranks = job.all_ranks()
                         job.wait_for(lambda: reached(job))
                         job.signal(signal.SIGKILL, [ranks[victim]])
@@ -180,10 +180,11 @@ class Losses(hogbatch.RunOfWorkers):
             return
         # Otherwise one rank says why.
         self.assertEqual(len(ended), 1, said)
-        reasons = ["all workers are lost", "no response for", "died while all ranks wrote a file together",
+        reasons = ["all workers are lost", "no response for", "was not written within",
+                   "died while all ranks wrote a file together",
                    "died in the middle of work that only all ranks can do", ": died"]  # the last: before training
         if not tolerates:
-            reasons = [": died", "no response for"]
+            reasons = [": died", "no response for", "was not written within"]
         self.assertTrue(any(reason in ended[0] for reason in reasons), said)
 
     def assertNoUpdateLost(self, folder):

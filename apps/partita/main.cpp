@@ -1,5 +1,6 @@
 #include "partita/comm/agree.hpp"
 #include "partita/comm/link.hpp"
+#include "partita/comm/loss_watch.hpp"
 #include "partita/config/files.hpp"
 #include "partita/core/log.hpp"
 #include "partita/io/output_file.hpp"
@@ -14,6 +15,7 @@
 #include <fcntl.h>
 #include <iostream>
 #include <new>
+#include <optional>
 #include <unistd.h>
 
 #include "command_line.hpp"
@@ -201,5 +203,10 @@ int main(int argc, char** argv) {
   Log::setRank(world.rank());
   rank_of_this = world.rank();
   std::set_terminate(endByException);
-  return parseAndRun(world, argc, argv);
+  std::optional<LossWatch> losses;
+  constexpr double patience = 10.0; // s
+  if (LossWatch::launcherGoesOn() && world.size() > 1) losses.emplace(world, LossWatch::After::end, patience);
+  const int code = parseAndRun(world, argc, argv);
+  if (LossWatch::anyLost()) LossWatch::leaveProcess(code); // MPI_Finalize would wait for ranks that are lost
+  return code;
 }

@@ -117,8 +117,8 @@ TEST_CASE("Exact updates conserve every change; overwriting reports what it lose
   constexpr std::int64_t values = 777, rounds = 200;
   const Communicator& world = everyone();
   for (const bool overwrite : {false, true}) {
-    const SharedWindow window(world, SharedModel::bytes(values));
-    const SharedModel model(window, values);
+    const SharedWindow window(world, SharedModel::bytes(values, world.size()));
+    const SharedModel model(window, values, world.size());
     std::vector<Real> own(values), gradient(values);
     std::int64_t lost = 0;
     world.barrier();

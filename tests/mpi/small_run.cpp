@@ -46,7 +46,7 @@ Partition partitionOf(const RunConfig& config, const DataSets& sets) {
 
 std::unique_ptr<SharedWindow> windowOf(const RunConfig& config, const Partition& partition,
                                        const Grid& grid) {
-  const std::int64_t bytes = modelWindowBytes(config, partition);
+  const std::int64_t bytes = modelWindowBytes(config, partition, grid.world().size());
   return bytes == 0 ? nullptr : std::make_unique<SharedWindow>(grid.world(), bytes);
 }
 

@@ -24,7 +24,9 @@ def rows(path):
         return list(csv.DictReader(file))
 
 
-class Workers(support.RunTest):
+class RunOfWorkers(support.RunTest):
+    """What tests of workers read from a run."""
+
     def train(self, *overrides, ranks=3, folder="run"):
         return train(self.folder / folder, self.deck, *WORKERS, *overrides, ranks=ranks)
 
@@ -36,6 +38,8 @@ class Workers(support.RunTest):
         seen = collections.Counter((row["epoch"], row["first"] + i) for row in decisions for i in range(row["count"]))
         self.assertEqual(seen, {(epoch, i): 1 for epoch in range(epochs) for i in range(samples)})
 
+
+class Workers(RunOfWorkers):
     def test_results(self):
         """Who has done what, in the summary, the table of workers and the lines."""
         result = run("train", self.deck, *WORKERS, "strategy/slowdown=[1, 4]", "run/epochs=4",

@@ -80,7 +80,7 @@ TEST_CASE("Decisions are exact, and a continued log keeps those of its updates",
   const ScratchFolder folder;
   const std::string path = folder.path("decisions.csv");
   {
-    DecisionLog log(path, 0);
+    DecisionLog log(path, 0, false);
     log.add(decision(0, 0, 0.1));
     log.add(decision(1, -1, 1.0 / 3.0)); // dropped
     log.add(decision(2, 1, 0.2));
@@ -94,7 +94,12 @@ TEST_CASE("Decisions are exact, and a continued log keeps those of its updates",
   CHECK(all[2].first == 80);
   CHECK(all[2].in_place);
   CHECK_FALSE(all[1].in_place);
-  { const DecisionLog continued(path, 2); }
+  {
+    DecisionLog goes_on(path, 3, true);
+    goes_on.add(decision(5, -1, 0.2));
+  }
+  CHECK(readDecisions(path).size() == 6);
+  { const DecisionLog continued(path, 2, false); }
   CHECK(readDecisions(path).size() == 3);
 }
 

@@ -1,5 +1,6 @@
 #include "partita/comm/agree.hpp"
 
+#include "partita/comm/loss_watch.hpp"
 #include "partita/config/text.hpp"
 
 #include <algorithm>
@@ -55,6 +56,7 @@ void endJob(int rank, const std::string& message, int code) {
   std::cerr << "partita: rank " << rank << ": " << message << std::endl;
   // Once asked to kill the job, the launcher may drop output that it has not forwarded yet.
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  LossWatch::endOthers();
   MPI_Abort(MPI_COMM_WORLD, code);
   std::abort();
 }

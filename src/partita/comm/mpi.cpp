@@ -6,7 +6,10 @@
 #include <array>
 #include <cctype>
 #include <cstdio>
+#include <cstring>
+#include <exception>
 #include <limits>
+#include <memory>
 #include <mutex>
 #include <utility>
 
@@ -17,6 +20,24 @@ namespace {
 WaitedFor everyone(const char* what) {
   return {WaitedFor::Kind::all, what};
 }
+
+/// Values of a collective operation. Never freed if an exception ends the wait for it, as MPI may write to
+/// them later.
+template <class T>
+class Shared {
+ public:
+  explicit Shared(std::vector<T> values) : _values(new std::vector<T>(std::move(values))) {}
+  ~Shared() {
+    if (std::uncaught_exceptions() > 0) static_cast<void>(_values.release());
+  }
+  Shared(const Shared&) = delete;
+  Shared& operator=(const Shared&) = delete;
+  std::vector<T>& operator*() const { return *_values; }
+  T* data() const { return _values->data(); }
+
+ private:
+  std::unique_ptr<std::vector<T>> _values;
+};
 
 } // namespace
 
@@ -94,7 +115,8 @@ Communicator& Communicator::operator=(Communicator&& other) noexcept {
 }
 
 Communicator::~Communicator() {
-  if (_comm == MPI_COMM_NULL) return;
+  // After an exception, operations that nobody waits for may still use it.
+  if (_comm == MPI_COMM_NULL || std::uncaught_exceptions() > 0) return;
   MPI_Comm_free(&_comm);
   countCommunicators(-1);
 }
@@ -103,6 +125,17 @@ Communicator Communicator::node() const {
   barrier(); // as in split
   MPI_Comm comm = MPI_COMM_NULL;
   PARTITA_MPI(MPI_Comm_split_type(_comm, MPI_COMM_TYPE_SHARED, _rank, MPI_INFO_NULL, &comm));
+  return Communicator(comm);
+}
+
+Communicator Communicator::only(const std::vector<int>& ranks) const {
+  MPI_Group all = MPI_GROUP_NULL, some = MPI_GROUP_NULL;
+  MPI_Comm comm = MPI_COMM_NULL;
+  PARTITA_MPI(MPI_Comm_group(_comm, &all));
+  PARTITA_MPI(MPI_Group_incl(all, static_cast<int>(ranks.size()), ranks.data(), &some));
+  PARTITA_MPI(MPI_Comm_create_group(_comm, some, 0, &comm));
+  PARTITA_MPI(MPI_Group_free(&some));
+  PARTITA_MPI(MPI_Group_free(&all));
   return Communicator(comm);
 }
 
@@ -124,13 +157,16 @@ void Communicator::barrier() const {
 }
 
 void Communicator::reduce(void* values, std::int64_t count, MPI_Datatype type, MPI_Op operation) const {
-  Request request;
-  PARTITA_MPI(MPI_Iallreduce(MPI_IN_PLACE, values, mpiCount(count), type, operation, _comm,
-                             request.start(everyone("reduction"))));
-  request.wait();
-  if (!linkModel().slow()) return;
   int bytes = 0;
   PARTITA_MPI(MPI_Type_size(type, &bytes));
+  const auto* const begin = static_cast<const char*>(values);
+  const Shared<char> all(std::vector<char>(begin, begin + bytes * count));
+  Request request;
+  PARTITA_MPI(MPI_Iallreduce(MPI_IN_PLACE, all.data(), mpiCount(count), type, operation, _comm,
+                             request.start(everyone("reduction"))));
+  request.wait();
+  std::memcpy(values, all.data(), (*all).size());
+  if (!linkModel().slow()) return;
   const double due = SlowLink().summed(bytes * count, _size); // counted from the arrival of the last rank
   Waiting waiting(everyone("reduction"));
   while (linkSeconds() < due) waiting.pause();
@@ -166,12 +202,13 @@ std::int64_t Communicator::total(std::int64_t value) const {
 }
 
 std::vector<std::int64_t> Communicator::gather(std::int64_t value) const {
-  std::vector<std::int64_t> values(_size);
+  const std::vector<std::int64_t> none(static_cast<std::size_t>(_size), 0);
+  const Shared<std::int64_t> own({value}), values(none);
   Request request;
-  PARTITA_MPI(MPI_Igather(&value, 1, MPI_INT64_T, values.data(), 1, MPI_INT64_T, 0, _comm,
+  PARTITA_MPI(MPI_Igather(own.data(), 1, MPI_INT64_T, values.data(), 1, MPI_INT64_T, 0, _comm,
                           request.start(everyone("gathering"))));
   request.wait();
-  return values;
+  return *values;
 }
 
 int mpiCount(std::int64_t count) {

@@ -62,6 +62,8 @@ class Communicator {
   Communicator split(int colour, int key) const;
   Communicator duplicate() const { return split(0, rank()); }
   Communicator node() const; ///< the ranks that share this one's memory; collective
+  /// These ranks alone, in increasing order; collective on them, whatever has become of the others.
+  Communicator only(const std::vector<int>& ranks) const;
 
   Communicator(Communicator&& other) noexcept;
   Communicator& operator=(Communicator&& other) noexcept;

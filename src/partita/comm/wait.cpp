@@ -35,8 +35,10 @@ void addWaitTime(const char* what, double seconds) {
 
 void callIdleHooks() {
   if (std::exchange(in_idle_hook, true)) return;
+  struct Leaving {
+    ~Leaving() { in_idle_hook = false; } // a hook may throw, to end the wait
+  } const leaving;
   for (const auto* hook : idle_hooks) (*hook)();
-  in_idle_hook = false;
 }
 
 } // namespace

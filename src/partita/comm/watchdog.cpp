@@ -1,6 +1,7 @@
 #include "partita/comm/watchdog.hpp"
 
 #include "partita/comm/agree.hpp"
+#include "partita/comm/loss_watch.hpp"
 #include "partita/core/log.hpp"
 
 #include <algorithm>
@@ -31,7 +32,8 @@ Watchdog::Actions Watchdog::warnAndEndJob() {
             int rank = 0;
             MPI_Comm_rank(MPI_COMM_WORLD, &rank);
             endJob(rank, text, exit_failure);
-          }};
+          },
+          LossWatch::giveUp};
 }
 
 Watchdog::Watchdog(const Communicator& world, const Limits& limits, Actions actions)
@@ -115,6 +117,7 @@ void Watchdog::look(double now) {
   if (_limits.silence > 0.0) {
     const std::vector<int> silent = _table.silent(now, _limits.silence);
     if (!silent.empty()) {
+      if (_actions.lose && _actions.lose(silent)) return;
       _actions.end(formatRanks(silent) + ": no response for " + wholeSeconds(_limits.silence) +
                    " (run/watchdog) while others wait\n" + _table.text(now));
       return;

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace partita {
 
@@ -27,6 +28,8 @@ class Watchdog final : public Watcher {
   /// Called with the finding; `end` need not return. Only rank 0 warns.
   struct Actions {
     std::function<void(const std::string&)> warn, end;
+    /// Called with silent ranks before `end`; returns whether the job goes on without them. May be empty.
+    std::function<bool(const std::vector<int>&)> lose = {};
   };
   static Actions warnAndEndJob(); ///< `end` is endJob with exit code 1
 

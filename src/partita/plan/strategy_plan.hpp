@@ -36,6 +36,11 @@ class StrategyPlan {
   /// Do ranks train at their own pace, so that they agree on anything only where the first rank calls them
   /// together?
   virtual bool atOwnPace() const { return false; }
+  /// Does a run go on with the ranks that are left if others but the first are lost?
+  virtual bool toleratesLosses(const StrategySection& section) const {
+    (void)section;
+    return false;
+  }
   /// Changes the section to that of a network which is trained and only to be used.
   virtual void whenTrained(StrategySection&) const {}
 

@@ -41,7 +41,11 @@ struct WorkerReport {
   double busy_seconds = 0.0;
   double staleness_sum = 0.0; ///< of all batches, in updates
   std::int64_t staleness_max = 0;
+  std::int64_t given_away = 0; ///< examples of its batches that others got instead
+  std::int64_t lost_step = -1; ///< of the run, at which the worker was lost; negative: it is there
+  double lost_seconds = 0.0;   ///< of training until then
 
+  bool isLost() const { return lost_step >= 0; }
   double stalenessMean() const { return batches > 0 ? staleness_sum / static_cast<double>(batches) : 0.0; }
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "partita/comm/loss_watch.hpp"
 #include "partita/comm/shared_window.hpp"
 #include "partita/data/dataset.hpp"
 #include "partita/strategy/local_stage.hpp"
@@ -11,6 +12,22 @@
 #include <string>
 
 namespace partita {
+
+/// A run at the last point where its ranks came together: from there it goes on without ranks that are lost.
+struct MeetingState {
+  bool any = false;       ///< otherwise it starts again
+  bool meets = false;     ///< what ranks do together at this point is not done yet
+  bool begun = false;     ///< but has begun
+  bool evaluates = false; ///< an evaluation is part of that
+  Position position;
+  RunTimes times;  ///< of this rank
+  Traffic traffic; ///< of this rank
+  // On rank 0:
+  std::vector<double> numbers;       ///< of the strategy, as in a checkpoint
+  std::vector<WorkerReport> workers; ///< with their ranks in the job
+  std::vector<Real> parameters;      ///< of the whole network
+  std::vector<WorkerReport> lost;    ///< workers that are no longer there
+};
 
 /// What every strategy works on: the deck, this rank's place and stages, the data, the observer, the control
 /// between steps, and the position to start from.
@@ -30,6 +47,8 @@ struct RunContext {
       nullptr;                     ///< memory for a model that ranks share; null: the strategy needs none
   std::string decisions_file = {}; ///< of an asynchronous run; empty: none is written
   ScheduleTrace* trace = nullptr;  ///< records the operations of the first steps; null: no trace
+  LossWatch* losses = nullptr;     ///< null: a rank that dies ends the job
+  MeetingState* meeting = nullptr; ///< what the ranks that are left after a loss continue with; null: none
 
   std::uint64_t seed() const { return static_cast<std::uint64_t>(config.run.seed); }
 };

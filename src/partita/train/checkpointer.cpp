@@ -1,5 +1,6 @@
 #include "partita/train/checkpointer.hpp"
 
+#include "partita/comm/loss_watch.hpp"
 #include "partita/core/clock.hpp"
 #include "partita/core/log.hpp"
 #include "partita/core/region.hpp"
@@ -33,7 +34,8 @@ void Checkpointer::take(const ExecSpace& space, const Position& position,
   job->numbers.strategy = _numbers;
   job->still_seconds = secondsSince(start);
   _job = job;
-  _thread.submit([job, comm = _comm] {
+  auto together = std::make_shared<LossWatch::Together>();
+  _thread.submit([job, comm = _comm, together] {
     job->copy();
     job->write(*comm);
   });

@@ -102,7 +102,8 @@ std::string deviceOf(const RankPlace& place) {
   return place.device.name.empty() ? "host" : place.device.name;
 }
 
-/// The ranks of an asynchronous run and what they have done; `places`: of all ranks.
+/// The ranks of an asynchronous run and what they have done; `places`: of all ranks that are there, in the
+/// order of the job.
 std::vector<JsonObject> workerList(const WorkerReports& reports, const std::vector<RankPlace>& places) {
   const std::vector<double> busy = reports.busy();
   std::vector<JsonObject> list(1);
@@ -110,12 +111,13 @@ std::vector<JsonObject> workerList(const WorkerReports& reports, const std::vect
   list[0].add("role", "coordinator");
   list[0].add("device", deviceOf(places.at(0)));
   list[0].add("busy", reports.latest().coordinator_busy);
+  std::size_t place = 0;
   for (std::size_t i = 0; i < busy.size(); ++i) {
     const WorkerReport& worker = reports.latest().workers[i];
     JsonObject object;
     object.add("rank", worker.rank);
     object.add("role", worker.shared ? "shared" : "replica");
-    object.add("device", deviceOf(places.at(static_cast<std::size_t>(worker.rank))));
+    if (!worker.isLost()) object.add("device", deviceOf(places.at(++place)));
     object.add("updates", worker.updates);
     object.add("examples", worker.examples);
     object.add("batches", worker.batches);
@@ -126,6 +128,9 @@ std::vector<JsonObject> workerList(const WorkerReports& reports, const std::vect
     object.add("staleness_max", worker.staleness_max);
     object.add("dropped", worker.dropped);
     object.add("lost_updates", worker.lost);
+    object.add("given_away", worker.given_away);
+    if (worker.isLost()) object.add("lost_step", worker.lost_step);
+    if (worker.isLost()) object.add("lost_seconds", worker.lost_seconds);
     list.push_back(object);
   }
   return list;
@@ -216,6 +221,7 @@ void doWatched(const std::string& path, std::int64_t patience, const std::functi
   std::atomic<bool> done{false};
   std::exception_ptr failure;
   thread.submit([&] {
+    const LossWatch::Together together;
     try {
       work();
     } catch (...) {
@@ -283,7 +289,7 @@ void writeParameters(const std::string& path, const RunFacts& facts, const Setup
 /// What workers have done that a forecast can be compared with: on rank 0, if there is one.
 std::optional<MeasuredUse> measuredWorkers(const Summary& summary, const Setup& setup,
                                            const WorkerReports& workers) {
-  if (!summary.workers || !workers.any()) return {};
+  if (!summary.workers || !workers.any() || workers.anyLost()) return {}; // it is that of other workers
   return measuredUse(workers.latest(), static_cast<std::int64_t>(setup.plans.sets.train.size()));
 }
 

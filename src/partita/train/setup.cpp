@@ -98,7 +98,7 @@ Plans makePlans(const Communicator& world, const RunConfig& config, bool learns,
 
 std::unique_ptr<SharedWindow> makeWindow(const RunConfig& config, const Partition& partition,
                                          const Grid& grid) {
-  const std::int64_t bytes = modelWindowBytes(config, partition);
+  const std::int64_t bytes = modelWindowBytes(config, partition, grid.world().size());
   return bytes == 0 ? nullptr : std::make_unique<SharedWindow>(grid.world(), bytes);
 }
 

@@ -7,7 +7,9 @@
 #include "partita/core/region.hpp"
 #include "partita/io/read_run_file.hpp"
 #include "partita/io/stage_tensors.hpp"
+#include "partita/plan/strategy_plan.hpp"
 #include "partita/strategy/evaluation.hpp"
+#include "partita/strategy/hogbatch/departure.hpp"
 #include "partita/strategy/strategy.hpp"
 #include "partita/train/banner.hpp"
 #include "partita/train/monitor.hpp"
@@ -17,6 +19,7 @@
 #include "partita/train/run_directory.hpp"
 #include "partita/train/setup.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 
@@ -87,14 +90,50 @@ Outcome reportStop(const RunControl& control, const Checkpointer& checkpointer, 
   return Outcome::stopped;
 }
 
-} // namespace
+/// A run that goes on with the ranks that are left when others are lost.
+struct Continued {
+  const RunConfig& deck;       ///< for all ranks of the beginning
+  LossWatch* losses = nullptr; ///< null: a rank that dies ends the job
+  MeetingState state = {};
+  bool prepared = false; ///< the run directory
+};
 
-Outcome trainDeck(const Communicator& world, const RunConfig& deck, const RunDirectory& directory,
-                  const RunOptions& options) {
-  const std::string& restart_file = options.start.file;
-  const ExecSpace space;
-  Provenance provenance = showBanner(space, world, options.command_line);
-  AllocationCounter::restartPeak(); // the banner measures a product
+/// Instead of a file to continue from: what rank 0 has kept, which all ranks have.
+Restart restartFrom(const MeetingState& state, const RunLength& length, const DataSets& sets,
+                    std::int64_t replicas) {
+  Restart restart;
+  restart.start = state.position;
+  restart.keeps_state = restart.same_stages = true;
+  RunProgress& found = restart.found.emplace();
+  found.position = state.position;
+  // A checkpoint that was not finished is written again.
+  found.run_step = state.begun ? length.runStep(state.position) : -1;
+  found.samples = static_cast<std::int64_t>(sets.train.size());
+  found.per_epoch = length.per_epoch;
+  found.training_seconds = state.times.training;
+  found.evaluation_seconds = state.times.evaluation;
+  found.elapsed_seconds = state.times.training + state.times.evaluation;
+  found.traffic = state.traffic;
+  found.replicas = replicas;
+  found.numbers = state.numbers;
+  return restart;
+}
+
+/// Ends the part of a run that can go on without lost ranks.
+Outcome ended(const Continued& continued, Outcome outcome) {
+  const int code = outcome == Outcome::stopped    ? exit_stopped
+                   : outcome == Outcome::finished ? 0
+                                                  : exit_failure;
+  if (continued.losses != nullptr) continued.losses->resultsAreThere(code);
+  return outcome;
+}
+
+/// Trains on the ranks that are there; see trainDeck.
+Outcome trainOn(const ExecSpace& space, const Communicator& world, const RunConfig& deck,
+                const RunDirectory& directory, const RunOptions& options, Provenance provenance,
+                Continued& continued) {
+  const bool goes_on = continued.state.any;
+  const std::string restart_file = goes_on ? "" : options.start.file;
   Setup setup(world, deck, directory.scratch());
   provenance.emplace_back("messages", showMessagePaths(setup.grid));
   const RunConfig& config = setup.config;
@@ -112,15 +151,21 @@ Outcome trainDeck(const Communicator& world, const RunConfig& deck, const RunDir
   collectively(world, [&] {
     restart =
         planRestart(restart_file, deck, config, plans.partition, length, plans.sets, setup.grid.replicas());
+    if (goes_on) restart = restartFrom(continued.state, length, plans.sets, setup.grid.replicas());
     if (!restart_file.empty())
       readParameters(*restart.opened, setup.stagePointers<Stage*>(),
                      restart.replicaOf(config, setup.grid.replica()));
   });
+  for (const auto& local : setup.stages)
+    if (goes_on) local->stage.setParameters(space, continued.state.parameters.data());
   const std::int64_t first = length.runStep(restart.start);
-  directory.prepare(world, writeDeck(deck), options.start,
-                    {restart.keeps_state && first >= restart.found->run_step,
-                     restart.keeps_state && first == length.total()});
-  if (world.rank() == 0) setup.grid.traffic = restart.traffic();
+  if (!continued.prepared) {
+    directory.prepare(world, writeDeck(continued.deck), options.start,
+                      {restart.keeps_state && first >= restart.found->run_step,
+                       restart.keeps_state && first == length.total()});
+    continued.prepared = true;
+  }
+  if (world.rank() == 0 || goes_on) setup.grid.traffic = restart.traffic();
 
   Mailbox mailbox(world);
   std::unique_ptr<Monitor> listener;
@@ -132,7 +177,7 @@ Outcome trainDeck(const Communicator& world, const RunConfig& deck, const RunDir
   });
   Monitor& monitor = *listener;
   TrainingClock clock(restart.spent());
-  const RunFacts facts = factsOf(world, deck, plans.sets, provenance, plans.grid.first_rank);
+  const RunFacts facts = factsOf(world, continued.deck, plans.sets, provenance, plans.grid.first_rank);
   Checkpointer checkpointer({config, plans.partition, setup.grid, setup.stages, length, clock, monitor,
                              directory, facts, static_cast<std::int64_t>(plans.sets.train.size())},
                             MpiEnvironment::threadsMayCall());
@@ -153,7 +198,9 @@ Outcome trainDeck(const Communicator& world, const RunConfig& deck, const RunDir
                            directory.scratch(),
                            setup.window.get(),
                            config.run.decisions && directory.exists() ? directory.file("decisions.csv") : "",
-                           trace.get()};
+                           trace.get(),
+                           continued.losses,
+                           continued.losses == nullptr ? nullptr : &continued.state};
   const double before = clock.times().training;
   const bool done = train(space, context);
   const std::int64_t taken = length.total() - first;
@@ -166,7 +213,7 @@ Outcome trainDeck(const Communicator& world, const RunConfig& deck, const RunDir
   printTimes();
   if (!done) {
     if (trace != nullptr) trace->write(directory.file("trace.json"));
-    return reportStop(control, checkpointer, directory, kept);
+    return ended(continued, reportStop(control, checkpointer, directory, kept));
   }
 
   Summary summary;
@@ -183,10 +230,79 @@ Outcome trainDeck(const Communicator& world, const RunConfig& deck, const RunDir
     writeResults(summary, facts, setup, monitor, directory);
   } catch (const AgreedError& error) { // at this point the disk is at fault, not the deck
     for (const std::string& message : error.messages()) Log::error(message);
-    return Outcome::failed;
+    return ended(continued, Outcome::failed);
   }
   if (trace != nullptr) trace->write(directory.file("trace.json"));
-  return Outcome::finished;
+  return ended(continued, Outcome::finished);
+}
+
+/// The values of rank 0 on every rank.
+template <class T>
+void share(const Communicator& world, std::vector<T>& values) {
+  const std::string bytes =
+      broadcast(world, std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)));
+  values.resize(bytes.size() / sizeof(T));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+}
+
+/// What is different on every rank stays so.
+void share(const Communicator& world, Continued& continued) {
+  MeetingState& state = continued.state;
+  std::vector<std::int64_t> facts{continued.prepared, state.any,       state.meets,
+                                  state.begun,        state.evaluates, state.position.step};
+  share(world, facts);
+  continued.prepared = facts[0] != 0;
+  state.any = facts[1] != 0;
+  state.meets = facts[2] != 0;
+  state.begun = facts[3] != 0;
+  state.evaluates = facts[4] != 0;
+  state.position = {RunPhase::training, 0, facts[5]};
+  share(world, state.numbers);
+  share(world, state.parameters);
+}
+
+/// Trains with as many ranks as are left, until no more are lost.
+Outcome trainWithRanksLeft(const ExecSpace& space, const Communicator& world, const RunConfig& deck,
+                           const RunDirectory& directory, const RunOptions& options,
+                           const Provenance& provenance) {
+  const auto watchdog = static_cast<double>(deck.run.watchdog);
+  const double patience = watchdog > 0.0 ? std::min(60.0, 0.25 * watchdog) : 60.0; // s
+  Continued continued{deck};
+  RunConfig left = deck;
+  bool any_lost = false;
+  auto losses = std::make_unique<LossWatch>(world, LossWatch::After::go_on, patience);
+  for (;;) {
+    std::vector<int> lost;
+    try {
+      const Communicator ranks = losses->ranks().duplicate();
+      if (any_lost) share(ranks, continued);
+      continued.losses = losses.get();
+      return trainOn(space, ranks, left, directory, options, provenance, continued);
+    } catch (const RanksLost& loss) {
+      lost = loss.ranks();
+    }
+    any_lost = true;
+    const Communicator& before = losses->ranks();
+    if (before.rank() == 0) leaveOut(lost, left.strategy, before, continued.state);
+    left.strategy = withoutWorkers(left.strategy, lost);
+    losses = std::make_unique<LossWatch>(*losses);
+    const std::int64_t step = continued.state.any ? continued.state.position.step : 0;
+    Log::info("going on with " + std::to_string(losses->ranks().size() - 1) + " workers after step " +
+              std::to_string(step));
+  }
+}
+
+} // namespace
+
+Outcome trainDeck(const Communicator& world, const RunConfig& deck, const RunDirectory& directory,
+                  const RunOptions& options) {
+  const ExecSpace space;
+  const Provenance provenance = showBanner(space, world, options.command_line);
+  AllocationCounter::restartPeak(); // the banner measures a product
+  if (planOf(deck.strategy).toleratesLosses(deck.strategy))
+    return trainWithRanksLeft(space, world, deck, directory, options, provenance);
+  Continued continued{deck};
+  return trainOn(space, world, deck, directory, options, provenance, continued);
 }
 
 } // namespace partita

@@ -1,5 +1,7 @@
 #include "partita/train/worker_reports.hpp"
 
+#include "partita/core/log.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -10,7 +12,8 @@ namespace partita {
 namespace {
 
 const char* const workers_header =
-    "time_s,run_step,rank,role,batch,updates,examples,update_share,busy,staleness_mean,dropped,lost";
+    "time_s,run_step,rank,role,batch,updates,examples,update_share,busy,staleness_mean,dropped,lost,"
+    "given_away,lost_step";
 
 } // namespace
 
@@ -43,7 +46,9 @@ void WorkerReports::add(double now, const WorkersReport& report) {
     rows << now << ',' << report.step << ',' << worker.rank << ',' << (worker.shared ? "shared" : "replica")
          << ',' << worker.batch_last << ',' << worker.updates << ',' << worker.examples << ',' << share[i]
          << ',' << working[i] << ',' << worker.stalenessMean() << ',' << worker.dropped << ',' << worker.lost
-         << '\n';
+         << ',' << worker.given_away << ',';
+    if (worker.isLost()) rows << worker.lost_step;
+    rows << '\n';
   }
   _table->append(rows.str());
 }
@@ -51,6 +56,11 @@ void WorkerReports::add(double now, const WorkersReport& report) {
 void WorkerReports::addEvaluation(double loss) {
   if (!any() || (!_reached.empty() && loss >= _reached.back().loss)) return;
   _reached.push_back({loss, _latest.seconds});
+}
+
+bool WorkerReports::anyLost() const {
+  return std::any_of(_latest.workers.begin(), _latest.workers.end(),
+                     [](const WorkerReport& worker) { return worker.isLost(); });
 }
 
 void WorkerReports::flush() {
@@ -69,7 +79,10 @@ std::string WorkerReports::line() const {
     batches += " " + std::to_string(_latest.workers[i].batch_last);
   }
   const char* const more = share.size() > most_shown ? " ..." : "";
-  return shares_text + more + batches + more;
+  std::vector<int> lost;
+  for (const WorkerReport& worker : _latest.workers)
+    if (worker.isLost()) lost.push_back(static_cast<int>(worker.rank));
+  return shares_text + more + batches + more + (lost.empty() ? "" : "  lost " + formatRanges(lost));
 }
 
 } // namespace partita

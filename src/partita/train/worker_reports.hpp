@@ -30,6 +30,7 @@ class WorkerReports {
   void flush();
 
   bool any() const { return !_latest.workers.empty(); }
+  bool anyLost() const;
   const WorkersReport& latest() const { return _latest; }
   const std::vector<LossReached>& reached() const { return _reached; }
   /// Share of each worker in the updates, 0..1.

@@ -39,6 +39,8 @@ class BatchDispatcher {
   /// The batches that the worker has, the oldest first.
   const std::deque<ExampleRange>& outstanding(std::size_t worker) const { return _outstanding.at(worker); }
   std::int64_t outstandingBatches() const;
+  /// Are there examples of batches that were given back, and that nobody has now?
+  bool hasGivenBack() const { return !_state.pending.empty(); }
   std::int64_t examples() const { return _examples; }
   /// Examples of the epoch that no worker has now or has ended.
   std::int64_t remaining() const;

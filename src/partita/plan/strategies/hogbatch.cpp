@@ -49,6 +49,9 @@ class HogbatchPlan final : public JointPlan {
     return section.hogbatch.replay.empty() ? static_cast<int>(section.hogbatch.shared_workers) : 0;
   }
   bool atOwnPace() const override { return true; }
+  bool toleratesLosses(const StrategySection& section) const override {
+    return section.hogbatch.tolerate && section.hogbatch.replay.empty();
+  }
   void whenTrained(StrategySection& section) const override { section.kind = StrategyKind::joint; }
 
   std::int64_t passRows(const StrategySection& section, std::int64_t batch, std::int64_t) const override {

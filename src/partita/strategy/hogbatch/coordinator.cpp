@@ -20,8 +20,8 @@ constexpr double ahead_below = 10e-3; // s
 
 } // namespace
 
-Coordinator::Coordinator(const RunContext& context, Mailbox& mailbox)
-    : _context(context), _section(context.config.strategy.hogbatch), _mailbox(mailbox),
+Coordinator::Coordinator(const RunContext& context, Mailbox& mailbox, const SharedModel& model)
+    : _context(context), _section(context.config.strategy.hogbatch), _mailbox(mailbox), _model(model),
       _progress(context.config, context.length, static_cast<std::int64_t>(context.sets.train.size())),
       _controller(batchRules(context.config), workerGroups(context.config, context.grid.replicas())),
       _dispatcher(_progress.samples(), static_cast<std::size_t>(context.grid.replicas())),
@@ -108,7 +108,7 @@ void Coordinator::send(std::size_t worker, const ExampleRange& range, const Work
 /// How many orders the worker should have: never more than one where a second message may follow the first.
 std::size_t Coordinator::ordersOf(std::size_t worker) const {
   const Worker& own = _workers[worker];
-  if (_meets || own.late || own.failed) return 0;
+  if (!mayHandOut() || own.late || own.failed) return 0;
   if (_section.tolerate || own.last == 0.0 || own.last > ahead_below) return 1;
   std::int64_t next = 0;
   for (std::size_t i = 0; i < _workers.size(); ++i) next += _controller.batch(workerGroup(_section, i), 1);
@@ -125,7 +125,7 @@ void Coordinator::handOut(std::size_t worker) {
 bool Coordinator::sendNext(std::size_t worker) {
   const std::int64_t size = _controller.batch(workerGroup(_section, worker), 1),
                      count = std::min(size, left());
-  if (count == 0) return false;
+  if (count == 0 || !mayHandOut()) return false;
   WorkOrder order;
   order.rate = rateOf(count);
   const auto range = _dispatcher.next(worker, count);
@@ -165,9 +165,12 @@ void Coordinator::handOut() {
   for (std::size_t worker = 0; worker < _workers.size(); ++worker) handOut(worker);
 }
 
-WorkResult Coordinator::receive(std::size_t& worker) {
+/// Empty if a worker was lost instead, so that there may be nothing to wait for.
+std::optional<WorkResult> Coordinator::receive(std::size_t& worker) {
   Waiting waiting({WaitedFor::Kind::any, "results of workers"});
   for (;;) {
+    std::set<int> lost; // as of before the poll, which gets all that they have sent
+    if (_context.losses != nullptr) lost = _context.losses->lost();
     _mailbox.poll();
     if (const auto message = _mailbox.take(Tag::result)) {
       waiting.over();
@@ -175,9 +178,15 @@ WorkResult Coordinator::receive(std::size_t& worker) {
       worker = static_cast<std::size_t>(message->from - _context.grid.plan().first_rank);
       return message->as<WorkResult>();
     }
+    if (dropLostWorkers(lost)) return {};
     if (_section.tolerate) dropLateWorkers();
     if (_server == nullptr || !_server->serve()) waiting.sleep(nap());
   }
+}
+
+void Coordinator::takeNext() {
+  std::size_t worker = 0;
+  if (const auto result = receive(worker)) take(worker, *result);
 }
 
 /// Seconds to sleep at a time: a small share of the shortest batch, half of one that another follows. Workers
@@ -290,20 +299,85 @@ void Coordinator::sendApply(std::size_t worker) {
 }
 
 std::string Coordinator::nameOf(std::size_t worker) const {
-  return "rank " + std::to_string(_state.workers[worker].rank) + ": ";
+  const int rank = static_cast<int>(_state.workers[worker].rank);
+  return "rank " + std::to_string(_context.grid.world().worldRank(rank)) + ": ";
 }
 
 /// Gives the batch of a worker to others; with `failed` the worker gets no more.
 void Coordinator::drop(std::size_t worker, const std::string& why) {
   Worker& own = _workers[worker];
   Log::warning(nameOf(worker) + why + "; its batch goes to other workers (strategy/tolerate)");
-  _dispatcher.giveBack(worker);
-  own.orders.clear();
+  giveBack(worker);
   own.result.reset();
   if (own.failed) _controller.lose(workerGroup(_section, worker), 1);
-  if (std::all_of(_workers.begin(), _workers.end(), [](const Worker& other) { return other.failed; }))
+  if (!anyLeft())
     throw RunError("all workers have failed: the loss is not finite (try a smaller optimiser/learning_rate)");
   handOut();
+}
+
+bool Coordinator::anyLeft() const {
+  return std::any_of(_workers.begin(), _workers.end(), [](const Worker& worker) { return !worker.failed; });
+}
+
+/// Returns the examples that others will get.
+std::int64_t Coordinator::giveBack(std::size_t worker) {
+  std::int64_t examples = 0;
+  for (const WorkOrder& order : _workers[worker].orders) examples += order.count;
+  _state.workers[worker].given_away += examples;
+  _dispatcher.giveBack(worker);
+  _workers[worker].orders.clear();
+  return examples;
+}
+
+/// Returns whether a worker was lost that had not been lost before.
+bool Coordinator::dropLostWorkers(const std::set<int>& ranks) {
+  bool any = false;
+  for (std::size_t worker = 0; worker < _workers.size(); ++worker) {
+    if (_workers[worker].lost || ranks.count(static_cast<int>(_state.workers[worker].rank)) == 0) continue;
+    lose(worker);
+    any = true;
+  }
+  if (!any) return false;
+  if (!anyLeft()) throw RunError("all workers are lost (strategy/tolerate)");
+  _meets = true; // the ranks that are left start anew, as soon as they have ended their batches
+  handOut();
+  return true;
+}
+
+void Coordinator::lose(std::size_t worker) {
+  Worker& own = _workers[worker];
+  WorkerReport& report = _state.workers[worker];
+  _model.freeLockOf(static_cast<int>(report.rank));
+  const std::string batch = settle(worker);
+  if (!own.failed) _controller.lose(workerGroup(_section, worker), 1);
+  own.lost = own.failed = true;
+  own.late = false;
+  own.result.reset();
+  report.lost_step = _looked_at;
+  report.lost_seconds = _report.secondsOfRun();
+  Log::warning(nameOf(worker) + "the worker is lost after step " + std::to_string(_looked_at) + batch +
+               " (strategy/tolerate)");
+}
+
+/// What becomes of the batch of a lost worker. If it was told to change the model, the memory of the model
+/// says whether it has begun: then the batch counts as done, as its change cannot be undone.
+std::string Coordinator::settle(std::size_t worker) {
+  Worker& own = _workers[worker];
+  if (!own.result) {
+    const std::int64_t examples = giveBack(worker);
+    return examples == 0 ? "" : "; " + std::to_string(examples) + " examples go to other workers";
+  }
+  const WorkOrder order = own.late ? own.applying : own.orders.front();
+  const SharedModel::Progress progress =
+      _model.progressOf(static_cast<int>(_state.workers[worker].rank), order.number);
+  if (!own.late && !progress.begun)
+    return "; " + std::to_string(giveBack(worker)) + " examples go to other workers";
+  WorkResult result;
+  result.applied = progress.applied;
+  record(worker, order, applied(worker, result));
+  if (!own.late) endOrder(worker);
+  if (progress.ended) return "; it had changed the model by its last batch";
+  return "; it was changing the model by its last batch, which counts as done";
 }
 
 /// A worker that may change the model may do so later as well, so its batch does not go to others.
@@ -331,10 +405,12 @@ void Coordinator::dropLateWorkers() {
   }
 }
 
-/// Has a worker not yet changed the model by a batch that counts as done?
-bool Coordinator::changesLate() const {
-  return std::any_of(_workers.begin(), _workers.end(),
-                     [](const Worker& worker) { return worker.late && worker.result; });
+/// Where all ranks meet next: is there a worker to wait for, either for its change by a batch that counts as
+/// done, or because it may have to be given up?
+bool Coordinator::awaitsLate() const {
+  return std::any_of(_workers.begin(), _workers.end(), [this](const Worker& worker) {
+    return worker.late && (worker.result || _context.losses != nullptr);
+  });
 }
 
 /// Are there results to wait for?
@@ -342,7 +418,7 @@ bool Coordinator::working() const {
   if (busyWorkers() > 0) return true;
   const bool late =
       std::any_of(_workers.begin(), _workers.end(), [](const Worker& worker) { return worker.late; });
-  return late && !_meets && left() > 0;
+  return late && mayHandOut() && left() > 0;
 }
 
 /// In the order of workers, so that the sum has the same bits whoever is ready first.
@@ -367,7 +443,7 @@ std::int64_t Coordinator::step() const {
 
 /// Between the end of a batch and the next one.
 void Coordinator::look() {
-  const std::int64_t now = step();
+  const std::int64_t now = _looked_at = step();
   report(now, false);
   _meets = _meets || _context.control.wantsMeeting({RunPhase::training, 0, now});
 }
@@ -391,11 +467,7 @@ WorkOrder Coordinator::workUntilMeeting(const std::function<bool(std::int64_t st
   for (;;) {
     if (_state.cursor == 0 && _dispatcher.epochDone()) _dispatcher.startEpoch();
     handOut();
-    while (working()) {
-      std::size_t worker = 0;
-      const WorkResult result = receive(worker);
-      take(worker, result);
-    }
+    while (working()) takeNext();
     _state.cursor = handedOut();
     order.step = _progress.step(_state.epoch, _state.cursor);
     const bool over = epochOver();
@@ -411,15 +483,13 @@ WorkOrder Coordinator::workUntilMeeting(const std::function<bool(std::int64_t st
     if (_meets) break;
     PARTITA_REQUIRE(left() == 0, "samples are left, but no worker takes them");
   }
-  while (changesLate()) { // all ranks meet next, so it is waited for
-    std::size_t worker = 0;
-    const WorkResult result = receive(worker);
-    take(worker, result);
-  }
+  _looked_at = order.step;
+  while (awaitsLate()) takeNext();
   _report.writeWorkers(order.step);
   report(order.step, last);
   _meets = false;
   _state.seconds = _report.rest();
+  if (_context.losses != nullptr && !_context.losses->lost().empty()) return order;
   for (const WorkerReport& worker : _state.workers)
     _mailbox.send(static_cast<int>(worker.rank), Tag::order, order);
   if (_server != nullptr) _server->serveMeeting();

@@ -14,7 +14,7 @@ namespace partita {
 /// and keeps count. It computes nothing, and sleeps while there is nothing to do.
 class Coordinator {
  public:
-  Coordinator(const RunContext& context, Mailbox& mailbox);
+  Coordinator(const RunContext& context, Mailbox& mailbox, const SharedModel& model);
   /// Serves workers on other nodes as well; null: there are none.
   void setServer(ModelServer* server) { _server = server; }
   /// Writes decisions from here on; null: does not.
@@ -24,10 +24,14 @@ class Coordinator {
   void restore(const Position& position, const std::vector<double>& numbers);
   const HogbatchState& state();
   /// Hands out work until all ranks should meet: at the end of an epoch where `due(step)`, where someone
-  /// wishes it, and at the end of the run. Tells all workers, and returns the order.
+  /// wishes it, after the loss of a worker, and at the end of the run. Tells all workers, unless one is
+  /// lost, and returns the order.
   WorkOrder workUntilMeeting(const std::function<bool(std::int64_t step)>& due);
   /// After a meeting.
   void resume(std::int64_t step) { _report.resume(step); }
+  /// The workers, with their ranks in the job.
+  std::vector<WorkerReport> reports() const { return _report.named(); }
+  void showWorkers(std::int64_t step) const { _report.writeWorkers(step); }
 
  private:
   struct Worker {
@@ -36,6 +40,7 @@ class Coordinator {
     bool late = false;                ///< others have its batch or, with `result`, it counts as done
     WorkOrder applying;               ///< late, with `result`: by which it changes the model later
     bool failed = false;              ///< gets no more
+    bool lost = false;                ///< its process is no longer there, or was given up
     Clock::time_point since;          ///< of its last order
     double last = 0.0, longest = 0.0; ///< s, of its batches
   };
@@ -54,7 +59,8 @@ class Coordinator {
   bool sendNext(std::size_t worker);
   void beginStep();
   void send(std::size_t worker, const ExampleRange& range, const WorkOrder& order);
-  WorkResult receive(std::size_t& worker);
+  std::optional<WorkResult> receive(std::size_t& worker);
+  void takeNext();
   void take(std::size_t worker, const WorkResult& result);
   void takeAlone(std::size_t worker, const WorkResult& result);
   void takeInStep(std::size_t worker, const WorkResult& result);
@@ -63,8 +69,14 @@ class Coordinator {
   void dropLateWorkers();
   void drop(std::size_t worker, const std::string& why);
   std::string nameOf(std::size_t worker) const;
+  bool anyLeft() const;
+  std::int64_t giveBack(std::size_t worker);
+  bool dropLostWorkers(const std::set<int>& ranks);
+  void lose(std::size_t worker);
+  std::string settle(std::size_t worker);
+  bool mayHandOut() const { return !_meets || _dispatcher.hasGivenBack(); }
   void keepLateChange(std::size_t worker, const std::string& why);
-  bool changesLate() const;
+  bool awaitsLate() const;
   bool working() const;
   void applyNext();
   void endStep();
@@ -78,6 +90,7 @@ class Coordinator {
   const RunContext& _context;
   const HogbatchSection& _section;
   Mailbox& _mailbox;
+  const SharedModel& _model;
   DecisionLog* _log = nullptr;
   ModelServer* _server = nullptr;
   SampleProgress _progress;
@@ -91,6 +104,7 @@ class Coordinator {
   std::int64_t _steps_done = 0; ///< synchronous: of this process
   CourseReport _report;
   double _last_rate = 0.0;
+  std::int64_t _looked_at = 0; ///< step
 };
 
 } // namespace partita

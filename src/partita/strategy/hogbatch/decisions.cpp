@@ -48,7 +48,12 @@ UserError cannotWrite(const std::string& path) {
 } // namespace
 
 /// Batches whose updates were dropped stay if an update that stays follows them.
-DecisionLog::DecisionLog(const std::string& path, std::int64_t version) : _path(path) {
+DecisionLog::DecisionLog(const std::string& path, std::int64_t version, bool goes_on) : _path(path) {
+  if (goes_on) {
+    _file.open(path, std::ios::app);
+    if (!_file) throw cannotWrite(path);
+    return;
+  }
   std::string kept;
   if (version > 0) {
     std::string waiting;

@@ -23,9 +23,9 @@ struct Decision {
 /// `decisions.csv` of a run directory: one row per batch, in the order of the results. All numbers are exact.
 class DecisionLog {
  public:
-  /// Keeps the rows of the first `version` updates that the file has. Throws UserError if it cannot be
-  /// written.
-  DecisionLog(const std::string& path, std::int64_t version);
+  /// Keeps the rows of the first `version` updates that the file has, or all if `goes_on`. Throws UserError
+  /// if it cannot be written.
+  DecisionLog(const std::string& path, std::int64_t version, bool goes_on);
   void add(const Decision& decision);
   /// Throws UserError if rows are not in the file.
   void flush();

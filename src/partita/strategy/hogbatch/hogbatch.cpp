@@ -19,9 +19,9 @@ std::int64_t repeatsOf(const HogbatchSection& section, int worker) {
 
 } // namespace
 
-std::int64_t modelWindowBytes(const RunConfig& config, const Partition& partition) {
+std::int64_t modelWindowBytes(const RunConfig& config, const Partition& partition, int ranks) {
   if (!planOf(config.strategy).atOwnPace()) return 0;
-  return SharedModel::bytes(partition.stages.front().storedValues());
+  return SharedModel::bytes(partition.stages.front().storedValues(), ranks);
 }
 
 GivenMemory memoryOfWorker(const RunConfig& config, const Partition& partition, const Grid& grid,
@@ -36,7 +36,7 @@ GivenMemory memoryOfWorker(const RunConfig& config, const Partition& partition, 
                     " is not on the node of rank 0, whose memory shared workers update");
   // A run that is to be repeated needs parameters that do not change while a gradient is computed.
   if (config.run.decisions) return {};
-  return SharedModel(*window, partition.stages.front().storedValues()).memory();
+  return SharedModel(*window, partition.stages.front().storedValues(), grid.world().size()).memory();
 }
 
 HogbatchTraining::HogbatchTraining(const RunContext& context)
@@ -44,7 +44,8 @@ HogbatchTraining::HogbatchTraining(const RunContext& context)
       _evaluator(context, context.length.steps) {
   PARTITA_REQUIRE(context.window != nullptr, "workers without a window");
   const std::int64_t values = context.partition.stages.front().storedValues();
-  if (context.window->data() != nullptr) _model = std::make_unique<SharedModel>(*context.window, values);
+  if (context.window->data() != nullptr)
+    _model = std::make_unique<SharedModel>(*context.window, values, context.grid.world().size());
   const std::vector<int> others = ranksOnOtherNodes();
   if (context.grid.ownsStages()) {
     makeWorker();
@@ -68,14 +69,14 @@ std::vector<int> HogbatchTraining::ranksOnOtherNodes() const {
 void HogbatchTraining::makeWorker() {
   Stage& stage = _context.stages.front()->stage;
   const bool shared = isSharedWorker(_context.config, _context.grid);
-  _access = _model != nullptr ? accessByWindow(_context.config, *_model, stage, shared)
+  _access = _model != nullptr ? accessByWindow(_context, *_model, stage, shared)
                               : accessByMessages(_context, _mailbox, _channel, stage);
   _worker = std::make_unique<Worker>(_context, _mailbox, *_access,
                                      repeatsOf(_context.config.strategy.hogbatch, _context.grid.replica()));
 }
 
 void HogbatchTraining::beginCoordinator(const std::vector<int>& others) {
-  _coordinator = std::make_unique<Coordinator>(_context, _mailbox);
+  _coordinator = std::make_unique<Coordinator>(_context, _mailbox, *_model);
   _coordinator->restore(_context.start, _context.control.keptNumbers());
   const std::int64_t version = _coordinator->state().version;
   _model->setVersion(version);
@@ -84,7 +85,8 @@ void HogbatchTraining::beginCoordinator(const std::vector<int>& others) {
     _coordinator->setServer(_server.get());
   }
   if (_context.decisions_file.empty()) return;
-  _log = std::make_unique<DecisionLog>(_context.decisions_file, version);
+  const bool goes_on = _context.meeting != nullptr && _context.meeting->any;
+  _log = std::make_unique<DecisionLog>(_context.decisions_file, version, goes_on);
   _coordinator->setLog(_log.get());
 }
 
@@ -134,22 +136,70 @@ bool HogbatchTraining::meet(const ExecSpace& space, const WorkOrder& order) {
   const Position at{RunPhase::training, 0, order.step};
   if (_log != nullptr) _log->flush();
   if (order.evaluates) _evaluator.afterStep(space, at, 1, 1);
+  if (_context.meeting != nullptr) _context.meeting->evaluates = false;
   keepNumbers();
   const bool ends = _context.control.afterStep(space, at, {});
   _context.grid.world().barrier(); // the model changes again only when all have copied what they keep
+  if (_context.meeting != nullptr) _context.meeting->meets = _context.meeting->begun = false;
   return ends;
+}
+
+/// From here the run can go on with fewer ranks: nothing changes the model before the end of the meeting.
+void HogbatchTraining::keepMeeting(const WorkOrder& order) {
+  if (_context.meeting == nullptr) return;
+  MeetingState& state = *_context.meeting;
+  state.any = state.meets = state.begun = true;
+  state.evaluates = order.evaluates;
+  state.position = {RunPhase::training, 0, order.step};
+  state.times = _context.clock.times();
+  state.traffic = _context.grid.traffic;
+  if (_coordinator == nullptr) return;
+  state.numbers = _coordinator->state().numbers();
+  state.workers = _coordinator->reports();
+  state.parameters.resize(static_cast<std::size_t>(_model->size()));
+  _model->read(state.parameters.data());
+}
+
+WorkOrder HogbatchTraining::nextMeeting(const ExecSpace& space) {
+  LossWatch* const losses = _context.losses;
+  if (_coordinator == nullptr) {
+    const WorkOrder order = _worker->workUntilMeeting(space);
+    keepMeeting(order);
+    return order;
+  }
+  if (losses != nullptr) losses->hold(true);
+  const WorkOrder order =
+      _coordinator->workUntilMeeting([this](std::int64_t at) { return _evaluator.due(at); });
+  keepMeeting(order);
+  if (losses == nullptr) return order;
+  losses->hold(false);
+  if (losses->lost().empty()) return order;
+  _context.meeting->meets = order.evaluates;
+  _context.meeting->begun = false; // the workers that are left have not come together yet
+  losses->leaveTheLost();
+}
+
+/// After the loss of a rank: does again what all ranks were doing together. Returns whether the run ends
+/// here.
+bool HogbatchTraining::meetAgain(const ExecSpace& space) {
+  const MeetingState* const state = _context.meeting;
+  if (state == nullptr || !state->any) return false;
+  if (_coordinator != nullptr) _coordinator->showWorkers(state->position.step);
+  if (!state->meets) return false;
+  WorkOrder order;
+  order.kind = WorkOrder::Kind::meet;
+  order.step = state->position.step;
+  order.evaluates = state->evaluates;
+  return meet(space, order);
 }
 
 bool HogbatchTraining::run(const ExecSpace& space) {
   beginModel(space);
   _context.clock.start();
   const std::int64_t steps = _context.length.steps;
-  bool ended = false;
+  bool ended = meetAgain(space);
   for (std::int64_t step = _context.start.step; step < steps && !ended;) {
-    const WorkOrder order =
-        _coordinator != nullptr
-            ? _coordinator->workUntilMeeting([this](std::int64_t at) { return _evaluator.due(at); })
-            : _worker->workUntilMeeting(space);
+    const WorkOrder order = nextMeeting(space);
     step = order.step;
     ended = meet(space, order);
     if (_coordinator != nullptr) _coordinator->resume(step);

@@ -24,6 +24,9 @@ class HogbatchTraining final : public Strategy {
   void beginCoordinator(const std::vector<int>& others);
   void beginModel(const ExecSpace& space);
   void keepNumbers();
+  void keepMeeting(const WorkOrder& order);
+  WorkOrder nextMeeting(const ExecSpace& space);
+  bool meetAgain(const ExecSpace& space);
   bool meet(const ExecSpace& space, const WorkOrder& order);
 
   RunContext _context;
@@ -39,7 +42,7 @@ class HogbatchTraining final : public Strategy {
 };
 
 /// Bytes of the window that a strategy with workers of unequal speed needs; 0: the strategy needs none.
-std::int64_t modelWindowBytes(const RunConfig& config, const Partition& partition);
+std::int64_t modelWindowBytes(const RunConfig& config, const Partition& partition, int ranks);
 /// The memory of this rank's stage in the window, if it is a shared worker: nothing on the others. Throws
 /// UserError if the rank cannot be one.
 GivenMemory memoryOfWorker(const RunConfig& config, const Partition& partition, const Grid& grid,

@@ -43,6 +43,7 @@ struct ModelRequest {
   Kind kind = Kind::read;
   double rate = 0.0, decay = 0.0;
   std::int64_t version = 0; ///< of the parameters of the gradient
+  std::int64_t number = 0;  ///< of the batch
 };
 /// The answer; of a read only the version counts.
 struct ModelReply {

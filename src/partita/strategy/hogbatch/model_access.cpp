@@ -41,32 +41,35 @@ class StageOnHost {
 
 class WindowAccess final : public ModelAccess {
  public:
-  WindowAccess(const RunConfig& config, const SharedModel& model, Stage& stage, bool shared)
+  WindowAccess(const RunContext& context, const SharedModel& model, Stage& stage, bool shared)
       : _model(model), _stage(stage), _in_place(_stage.parameters() == model.values()),
-        _locks(config.run.decisions),
-        _change(changeOf(config, shared)), _scale{config.strategy.hogbatch.staleness,
-                                                  config.strategy.hogbatch.staleness_bound} {}
+        _locks(context.config.run.decisions),
+        _change(changeOf(context.config, shared)), _scale{context.config.strategy.hogbatch.staleness,
+                                                          context.config.strategy.hogbatch.staleness_bound} {
+    _change.rank = context.grid.world().rank();
+  }
 
   std::int64_t read(const ExecSpace& space) override {
     if (_in_place) return _model.version();
     const Region region(space, "partita::WindowAccess::read", Phase::communication);
     std::int64_t version = 0;
     {
-      const SharedModel::Lock lock(_model, _locks);
+      const SharedModel::Lock lock(_model, _locks, _change.rank);
       version = _model.read(_stage.parameters());
     }
     _stage.load(space);
     return version;
   }
 
-  Applied apply(const ExecSpace& space, double rate, double decay, std::int64_t read) override {
+  Applied apply(const ExecSpace& space, const WorkOrder& order, std::int64_t read) override {
     const Region region(space, "partita::WindowAccess::apply", Phase::optimiser);
     _stage.store(space);
     _change.gradient = _stage.gradients();
     _change.parameters = _in_place ? nullptr : _stage.parameters();
-    _change.rate = rate;
-    _change.decay = decay;
-    const SharedModel::Lock lock(_model, _locks);
+    _change.rate = order.rate;
+    _change.decay = order.decay;
+    _change.number = order.number;
+    const SharedModel::Lock lock(_model, _locks, _change.rank);
     return _model.apply(_change, read, _scale);
   }
 
@@ -96,10 +99,11 @@ class MessageAccess final : public ModelAccess {
     return reply.applied.version;
   }
 
-  Applied apply(const ExecSpace& space, double rate, double decay, std::int64_t read) override {
+  Applied apply(const ExecSpace& space, const WorkOrder& order, std::int64_t read) override {
     const Region region(space, "partita::MessageAccess::apply", Phase::communication);
     _stage.store(space);
-    _mailbox.send(0, Tag::model, ModelRequest{ModelRequest::Kind::apply, rate, decay, read});
+    _mailbox.send(0, Tag::model,
+                  ModelRequest{ModelRequest::Kind::apply, order.rate, order.decay, read, order.number});
     Request gradients, parameters;
     send(_stage.gradients(), gradients);
     send(_stage.parameters(), parameters);
@@ -131,9 +135,9 @@ ModelChange changeOf(const RunConfig& config, bool shared) {
   return change;
 }
 
-std::unique_ptr<ModelAccess> accessByWindow(const RunConfig& config, const SharedModel& model, Stage& stage,
+std::unique_ptr<ModelAccess> accessByWindow(const RunContext& context, const SharedModel& model, Stage& stage,
                                             bool shared) {
-  return std::make_unique<WindowAccess>(config, model, stage, shared);
+  return std::make_unique<WindowAccess>(context, model, stage, shared);
 }
 
 std::unique_ptr<ModelAccess> accessByMessages(const RunContext& context, Mailbox& mailbox,

@@ -12,8 +12,8 @@ class ModelAccess {
   virtual ~ModelAccess() = default;
   /// Updates the parameters of the worker's stage and returns the version of the model.
   virtual std::int64_t read(const ExecSpace& space) = 0;
-  /// Changes the model by the gradients of the stage, computed from version `read`.
-  virtual Applied apply(const ExecSpace& space, double rate, double decay, std::int64_t read) = 0;
+  /// Changes the model by the gradients of the stage, computed from version `read`, as the order says.
+  virtual Applied apply(const ExecSpace& space, const WorkOrder& order, std::int64_t read) = 0;
 };
 
 /// The changes of a worker, without its gradient and rate. `shared`: they are added, whatever strategy/merge
@@ -22,7 +22,7 @@ ModelChange changeOf(const RunConfig& config, bool shared);
 
 /// For a worker on the node of the model, whose stage lies in the shared memory or has a copy. The references
 /// must outlive the object.
-std::unique_ptr<ModelAccess> accessByWindow(const RunConfig& config, const SharedModel& model, Stage& stage,
+std::unique_ptr<ModelAccess> accessByWindow(const RunContext& context, const SharedModel& model, Stage& stage,
                                             bool shared);
 
 /// For a worker on another node: rank 0 copies the model and changes it, see ModelServer. `channel`: a

@@ -34,7 +34,7 @@ void ModelServer::begin(int rank, const ModelRequest& request) {
   if (client.sent.underWay()) client.sent.wait(); // the worker has received it
   ModelReply reply;
   {
-    const SharedModel::Lock lock(_model, _context.config.run.decisions);
+    const SharedModel::Lock lock(_model, _context.config.run.decisions, 0);
     reply.applied.version = _model.read(client.parameters.data());
   }
   PARTITA_MPI(MPI_Isend(client.parameters.data(), mpiCount(_model.size()), mpiType<Real>(), rank,
@@ -56,9 +56,11 @@ bool ModelServer::finish(int rank, Client& client) {
   change.parameters = client.parameters.data();
   change.rate = client.request.rate;
   change.decay = client.request.decay;
+  change.rank = rank;
+  change.number = client.request.number;
   ModelReply reply;
   {
-    const SharedModel::Lock lock(_model, _context.config.run.decisions);
+    const SharedModel::Lock lock(_model, _context.config.run.decisions, 0);
     reply.applied = _model.apply(change, client.request.version, _scale);
   }
   _mailbox.send(rank, Tag::model, reply);

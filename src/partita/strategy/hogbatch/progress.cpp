@@ -81,9 +81,22 @@ void CourseReport::writeStep(std::int64_t step, double learning_rate) {
   _written = step;
 }
 
+std::vector<WorkerReport> CourseReport::named() const {
+  std::vector<WorkerReport> workers = _state.workers;
+  for (WorkerReport& worker : workers)
+    worker.rank = _context.grid.world().worldRank(static_cast<int>(worker.rank));
+  return workers;
+}
+
+/// Workers that were lost keep their place among the ranks of the job.
 void CourseReport::writeWorkers(std::int64_t step) const {
   const double seconds = _state.seconds + secondsSince(_begun);
-  _context.observer.onWorkers({step, seconds, processorTime() / std::max(worked(), 1e-6), _state.workers});
+  std::vector<WorkerReport> workers = named();
+  if (_context.meeting != nullptr)
+    workers.insert(workers.end(), _context.meeting->lost.begin(), _context.meeting->lost.end());
+  std::sort(workers.begin(), workers.end(),
+            [](const WorkerReport& a, const WorkerReport& b) { return a.rank < b.rank; });
+  _context.observer.onWorkers({step, seconds, processorTime() / std::max(worked(), 1e-6), workers});
 }
 
 } // namespace partita

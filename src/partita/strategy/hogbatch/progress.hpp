@@ -34,12 +34,15 @@ class CourseReport {
   double rest();
   /// Work goes on after step `step`, by when all rows before have been written.
   void resume(std::int64_t step);
+  double secondsOfRun() const { return _state.seconds + secondsSince(_begun); } ///< of work so far
   /// Samples of a batch that has ended.
   void count(std::int64_t samples) { _samples += static_cast<double>(samples); }
   /// Is a row due after this step? `last`: of the run.
   bool due(std::int64_t step, bool last) const;
   void writeStep(std::int64_t step, double learning_rate);
   void writeWorkers(std::int64_t step) const;
+  /// The workers, with their ranks in the job.
+  std::vector<WorkerReport> named() const;
 
  private:
   double worked() const;

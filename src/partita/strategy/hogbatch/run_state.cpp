@@ -43,6 +43,7 @@ void visitWorker(Worker& worker, const Take& take) {
   take(worker.busy_seconds);
   take(worker.staleness_sum);
   take(worker.staleness_max);
+  take(worker.given_away);
 }
 
 template <class State, class Take>

@@ -152,17 +152,43 @@ void changeModel(const ModelChange& change, double rate, Real* model, std::int64
   runOnHost(PlainKernel{values, model, size}, blocks);
 }
 
-std::int64_t SharedModel::bytes(std::int64_t values) {
-  return 2 * cache_line + values * static_cast<std::int64_t>(sizeof(Real));
+/// What a rank does with the number of a batch, plus one: zeros say that it has not begun any.
+struct SharedModel::Mark {
+  std::int64_t begun, ended;
+  Applied applied;
+};
+
+std::int64_t SharedModel::bytes(std::int64_t values, int ranks) {
+  static_assert(sizeof(Mark) <= cache_line, "ranks write their marks side by side");
+  return (2 + ranks) * cache_line + values * static_cast<std::int64_t>(sizeof(Real));
 }
 
-SharedModel::SharedModel(const SharedWindow& window, std::int64_t values) : _size(values) {
-  PARTITA_REQUIRE(window.data() != nullptr && window.bytes() >= bytes(values),
+SharedModel::SharedModel(const SharedWindow& window, std::int64_t values, int ranks) : _size(values) {
+  PARTITA_REQUIRE(window.data() != nullptr && window.bytes() >= bytes(values, ranks),
                   "a window that does not hold the model");
   auto* const begin = static_cast<char*>(window.data());
   _version = reinterpret_cast<std::int64_t*>(begin);
   _lock = reinterpret_cast<std::int64_t*>(begin + cache_line);
-  _values = reinterpret_cast<Real*>(begin + 2 * cache_line);
+  _marks = begin + 2 * cache_line;
+  _values = reinterpret_cast<Real*>(_marks + ranks * cache_line);
+}
+
+SharedModel::Mark* SharedModel::markOf(int rank) const {
+  return reinterpret_cast<Mark*>(_marks + rank * cache_line);
+}
+
+SharedModel::Progress SharedModel::progressOf(int rank, std::int64_t number) const {
+  const Mark& mark = *markOf(rank);
+  Progress progress;
+  progress.begun = __atomic_load_n(&mark.begun, __ATOMIC_ACQUIRE) == number + 1;
+  progress.ended = __atomic_load_n(&mark.ended, __ATOMIC_ACQUIRE) == number + 1;
+  if (progress.ended) progress.applied = mark.applied;
+  return progress;
+}
+
+void SharedModel::freeLockOf(int rank) const {
+  std::int64_t holder = rank + 1;
+  __atomic_compare_exchange_n(_lock, &holder, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
 std::int64_t SharedModel::read(Real* to) const {
@@ -176,6 +202,16 @@ void SharedModel::write(const Real* from) const {
 }
 
 Applied SharedModel::apply(const ModelChange& change, std::int64_t read, const StalenessScale& scale) const {
+  if (change.rank < 0) return applyUnmarked(change, read, scale);
+  Mark& mark = *markOf(change.rank);
+  __atomic_store_n(&mark.begun, change.number + 1, __ATOMIC_SEQ_CST);
+  mark.applied = applyUnmarked(change, read, scale);
+  __atomic_store_n(&mark.ended, change.number + 1, __ATOMIC_RELEASE);
+  return mark.applied;
+}
+
+Applied SharedModel::applyUnmarked(const ModelChange& change, std::int64_t read,
+                                   const StalenessScale& scale) const {
   Applied applied;
   applied.staleness = version() - read;
   const double factor = scale.factor(applied.staleness);
@@ -188,9 +224,13 @@ Applied SharedModel::apply(const ModelChange& change, std::int64_t read, const S
   return applied;
 }
 
-SharedModel::Lock::Lock(const SharedModel& model, bool wanted) : _held(wanted ? model._lock : nullptr) {
+SharedModel::Lock::Lock(const SharedModel& model, bool wanted, int rank)
+    : _held(wanted ? model._lock : nullptr) {
   if (_held == nullptr) return;
-  while (__atomic_exchange_n(_held, 1, __ATOMIC_ACQUIRE) != 0) std::this_thread::yield();
+  for (std::int64_t free = 0;
+       !__atomic_compare_exchange_n(_held, &free, rank + 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+       free = 0)
+    std::this_thread::yield();
 }
 
 SharedModel::Lock::~Lock() {

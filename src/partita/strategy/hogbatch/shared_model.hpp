@@ -16,6 +16,8 @@ struct ModelChange {
   double rate = 0.0, decay = 0.0;
   ReplicaMerge merge = ReplicaMerge::delta;
   SharedUpdate update = SharedUpdate::relaxed;
+  int rank = -1;           ///< of the worker; negative: nobody wants to know
+  std::int64_t number = 0; ///< of the batch
 };
 
 /// Makes the change, with another rate, to `size` values that start at `model`.
@@ -34,9 +36,9 @@ struct Applied {
 /// find parts of an update; `Lock` excludes that where a run is to be repeated bit for bit.
 class SharedModel {
  public:
-  /// Bytes of a window for so many values.
-  static std::int64_t bytes(std::int64_t values);
-  SharedModel(const SharedWindow& window, std::int64_t values);
+  /// Bytes of a window for so many values, and workers of so many ranks.
+  static std::int64_t bytes(std::int64_t values, int ranks);
+  SharedModel(const SharedWindow& window, std::int64_t values, int ranks);
 
   std::int64_t size() const { return _size; }
   Real* values() const { return _values; }
@@ -54,10 +56,19 @@ class SharedModel {
   /// it, and counts the update.
   Applied apply(const ModelChange& change, std::int64_t read, const StalenessScale& scale) const;
 
+  /// How far a rank has come with the change by a batch: known to others even if its process has died.
+  struct Progress {
+    bool begun = false, ended = false;
+    Applied applied; ///< if `ended`
+  };
+  Progress progressOf(int rank, std::int64_t number) const;
+  /// Frees the lock if a rank that has died holds it.
+  void freeLockOf(int rank) const;
+
   /// Excludes all other holders of a lock.
   class Lock {
    public:
-    Lock(const SharedModel& model, bool wanted);
+    Lock(const SharedModel& model, bool wanted, int rank);
     ~Lock();
     Lock(const Lock&) = delete;
     Lock& operator=(const Lock&) = delete;
@@ -67,8 +78,13 @@ class SharedModel {
   };
 
  private:
+  struct Mark; ///< of a rank, in the window
+  Mark* markOf(int rank) const;
+  Applied applyUnmarked(const ModelChange& change, std::int64_t read, const StalenessScale& scale) const;
+
   std::int64_t* _version;
-  std::int64_t* _lock;
+  std::int64_t* _lock; ///< 1 + rank of the holder; 0: free
+  char* _marks;
   Real* _values;
   std::int64_t _size;
 };

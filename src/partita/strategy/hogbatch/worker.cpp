@@ -85,14 +85,14 @@ WorkResult Worker::train(const ExecSpace& space, const WorkOrder& order) {
   result.loss = sums.loss;
   result.correct = sums.correct;
   result.rows = sums.rows;
-  if (order.applies) result.applied = _access.apply(space, order.rate, order.decay, _read);
+  if (order.applies) result.applied = _access.apply(space, order, _read);
   return result;
 }
 
 WorkResult Worker::apply(const ExecSpace& space, const WorkOrder& order) {
   WorkResult result;
   result.read = _read;
-  result.applied = _access.apply(space, order.rate, order.decay, _read);
+  result.applied = _access.apply(space, order, _read);
   return result;
 }
 

@@ -1,0 +1,86 @@
+#include "partita/strategy/hogbatch/departure.hpp"
+
+#include "partita/core/log.hpp"
+#include "partita/plan/hogbatch/deck_mix.hpp"
+#include "partita/strategy/hogbatch/run_state.hpp"
+
+#include <algorithm>
+#include <functional>
+
+namespace partita {
+
+namespace {
+
+/// Ranks of workers as their numbers from 0, the highest first, so that they can be erased one by one.
+std::vector<std::size_t> workersOf(const std::vector<int>& ranks) {
+  std::vector<std::size_t> workers;
+  workers.reserve(ranks.size());
+  for (const int rank : ranks) workers.push_back(static_cast<std::size_t>(rank) - 1);
+  std::sort(workers.begin(), workers.end(), std::greater<>());
+  return workers;
+}
+
+template <class T>
+void erase(std::vector<T>& values, std::size_t place) {
+  if (place < values.size()) values.erase(values.begin() + static_cast<std::ptrdiff_t>(place));
+}
+
+/// All shared workers are one group, which stays as long as it has one of them.
+void eraseGroupOf(std::size_t worker, const HogbatchSection& section, HogbatchState& state) {
+  const std::size_t group = workerGroup(section, worker);
+  const bool shared = static_cast<std::int64_t>(worker) < section.shared_workers;
+  if (!shared || section.shared_workers == 1) return erase(state.groups, group);
+  GroupState& left = state.groups[group];
+  left.lanes = section.shared_workers - 1;
+  left.lanes_done = std::min(left.lanes_done, left.lanes - 1);
+}
+
+/// The report of a worker whose loss the coordinator has not seen: while all ranks were together.
+WorkerReport reportOf(int rank, const StrategySection& strategy, const Communicator& world,
+                      const MeetingState& state) {
+  WorkerReport report;
+  const auto worker = static_cast<std::size_t>(rank) - 1;
+  if (worker < state.workers.size()) report = state.workers[worker];
+  report.rank = world.worldRank(rank);
+  report.shared = rank <= strategy.hogbatch.shared_workers;
+  if (report.isLost()) return report;
+  report.lost_step = state.any ? state.position.step : 0;
+  report.lost_seconds = state.times.training;
+  Log::warning("rank " + std::to_string(report.rank) + ": the worker is lost after step " +
+               std::to_string(report.lost_step) + " (strategy/tolerate)");
+  return report;
+}
+
+} // namespace
+
+void leaveOut(const std::vector<int>& ranks, const StrategySection& strategy, const Communicator& world,
+              MeetingState& state) {
+  const std::vector<std::size_t> workers = workersOf(ranks);
+  for (const std::size_t worker : workers) {
+    state.lost.push_back(reportOf(static_cast<int>(worker) + 1, strategy, world, state));
+    erase(state.workers, worker);
+  }
+  if (state.numbers.size() < 2) return;
+  auto found = HogbatchState::from(state.numbers, static_cast<std::size_t>(state.numbers[0]),
+                                   static_cast<std::size_t>(state.numbers[1]));
+  PARTITA_REQUIRE(found.has_value(), "the state of other workers");
+  HogbatchSection section = strategy.hogbatch;
+  for (const std::size_t worker : workers) {
+    eraseGroupOf(worker, section, *found);
+    erase(found->workers, worker);
+    if (static_cast<std::int64_t>(worker) < section.shared_workers) --section.shared_workers;
+  }
+  state.numbers = found->numbers();
+}
+
+StrategySection withoutWorkers(StrategySection strategy, const std::vector<int>& ranks) {
+  HogbatchSection& section = strategy.hogbatch;
+  for (const std::size_t worker : workersOf(ranks)) {
+    if (static_cast<std::int64_t>(worker) < section.shared_workers) --section.shared_workers;
+    erase(section.slowdown, worker);
+    erase(section.speeds, worker);
+  }
+  return strategy;
+}
+
+} // namespace partita

@@ -1,6 +1,7 @@
 #include "partita/comm/mpi.hpp"
 
 #include "partita/comm/link.hpp"
+#include "partita/comm/loss_watch.hpp"
 #include "partita/comm/wait.hpp"
 
 #include <array>
@@ -115,10 +116,10 @@ Communicator& Communicator::operator=(Communicator&& other) noexcept {
 }
 
 Communicator::~Communicator() {
-  // After an exception, operations that nobody waits for may still use it.
-  if (_comm == MPI_COMM_NULL || std::uncaught_exceptions() > 0) return;
-  MPI_Comm_free(&_comm);
+  if (_comm == MPI_COMM_NULL) return;
   countCommunicators(-1);
+  // Operations with ranks that are lost, for which nobody waits any more, may still use it.
+  if (std::uncaught_exceptions() == 0 || !LossWatch::anyLost()) MPI_Comm_free(&_comm);
 }
 
 Communicator Communicator::node() const {

@@ -28,8 +28,8 @@ struct Process {
   pid_t number;
   double start;
 };
-std::vector<Process> given_up;        ///< of this node, without a sign: nobody else ends them
-LossWatch* current = nullptr;         ///< that goes on
+std::vector<Process> given_up; ///< of this node, without a sign: nobody else ends them
+LossWatch* watch_that_goes_on = nullptr;
 std::vector<Process> other_processes; ///< of the job, as far as they are to be seen
 std::atomic<bool> ends_job{false};
 std::atomic<bool> goes_on{false};
@@ -101,7 +101,7 @@ LossWatch::LossWatch(const LossWatch& before)
 }
 
 LossWatch::~LossWatch() {
-  if (current == this) current = nullptr;
+  if (watch_that_goes_on == this) watch_that_goes_on = nullptr;
   _ends = true;
   if (_thread.joinable()) _thread.join();
 }
@@ -114,7 +114,7 @@ void LossWatch::beginThread() {
       other_processes.push_back({static_cast<pid_t>(_processes[i]), _processes[i + 1]});
   if (_after == After::go_on) {
     goes_on = true;
-    current = this;
+    watch_that_goes_on = this;
   }
   _ready = true;
   if (MpiEnvironment::threadsMayCall()) _thread = std::thread([this] { watchInBackground(); });
@@ -236,8 +236,8 @@ void LossWatch::endOthers() {
 }
 
 bool LossWatch::giveUp(const std::vector<int>& ranks) {
-  if (current == nullptr) return false;
-  current->_lost.insert(ranks.begin(), ranks.end());
+  if (watch_that_goes_on == nullptr) return false;
+  watch_that_goes_on->_lost.insert(ranks.begin(), ranks.end());
   return true;
 }
 

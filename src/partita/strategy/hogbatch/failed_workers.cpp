@@ -1,0 +1,125 @@
+#include "partita/core/log.hpp"
+#include "partita/strategy/hogbatch/coordinator.hpp"
+
+#include <algorithm>
+
+namespace partita {
+
+// What the coordinator does about workers that fail, are late, or are lost.
+
+std::string Coordinator::nameOf(std::size_t worker) const {
+  const int rank = static_cast<int>(_state.workers[worker].rank);
+  return "rank " + std::to_string(_context.grid.world().worldRank(rank)) + ": ";
+}
+
+/// Gives the batch of a worker to others; with `failed` the worker gets no more.
+void Coordinator::drop(std::size_t worker, const std::string& why) {
+  Worker& own = _workers[worker];
+  Log::warning(nameOf(worker) + why + "; its batch goes to other workers (strategy/tolerate)");
+  giveBack(worker);
+  own.result.reset();
+  if (own.failed) _controller.lose(workerGroup(_section, worker), 1);
+  if (!anyLeft())
+    throw RunError("all workers have failed: the loss is not finite (try a smaller optimiser/learning_rate)");
+  handOut();
+}
+
+bool Coordinator::anyLeft() const {
+  return std::any_of(_workers.begin(), _workers.end(), [](const Worker& worker) { return !worker.failed; });
+}
+
+/// Returns the examples that others will get.
+std::int64_t Coordinator::giveBack(std::size_t worker) {
+  std::int64_t examples = 0;
+  for (const WorkOrder& order : _workers[worker].orders) examples += order.count;
+  _state.workers[worker].given_away += examples;
+  _dispatcher.giveBack(worker);
+  _workers[worker].orders.clear();
+  return examples;
+}
+
+/// Returns whether a worker was lost that had not been lost before.
+bool Coordinator::dropLostWorkers(const std::set<int>& ranks) {
+  bool any = false;
+  for (std::size_t worker = 0; worker < _workers.size(); ++worker) {
+    if (_workers[worker].lost || ranks.count(static_cast<int>(_state.workers[worker].rank)) == 0) continue;
+    lose(worker);
+    any = true;
+  }
+  if (!any) return false;
+  if (!anyLeft()) throw RunError("all workers are lost (strategy/tolerate)");
+  _meets = true; // the ranks that are left start anew, as soon as they have ended their batches
+  handOut();
+  return true;
+}
+
+void Coordinator::lose(std::size_t worker) {
+  Worker& own = _workers[worker];
+  WorkerReport& report = _state.workers[worker];
+  _model.freeLockOf(static_cast<int>(report.rank));
+  const std::string batch = settle(worker);
+  if (!own.failed) _controller.lose(workerGroup(_section, worker), 1);
+  own.lost = own.failed = true;
+  own.late = false;
+  own.result.reset();
+  report.lost_step = _looked_at;
+  report.lost_seconds = _report.secondsOfRun();
+  Log::warning(nameOf(worker) + "the worker is lost after step " + std::to_string(_looked_at) + batch +
+               " (strategy/tolerate)");
+}
+
+/// What becomes of the batch of a lost worker. If it was told to change the model, the memory of the model
+/// says whether it has begun: then the batch counts as done, as its change cannot be undone.
+std::string Coordinator::settle(std::size_t worker) {
+  Worker& own = _workers[worker];
+  if (!own.result) {
+    const std::int64_t examples = giveBack(worker);
+    return examples == 0 ? "" : "; " + std::to_string(examples) + " examples go to other workers";
+  }
+  const WorkOrder order = own.late ? own.applying : own.orders.front();
+  const SharedModel::Progress progress =
+      _model.progressOf(static_cast<int>(_state.workers[worker].rank), order.number);
+  if (!own.late && !progress.begun)
+    return "; " + std::to_string(giveBack(worker)) + " examples go to other workers";
+  WorkResult result;
+  result.applied = progress.applied;
+  record(worker, order, applied(worker, result));
+  if (!own.late) endOrder(worker);
+  if (progress.ended) return "; it had changed the model by its last batch";
+  return "; it was changing the model by its last batch, which counts as done";
+}
+
+/// A worker that may change the model may do so later as well, so its batch does not go to others.
+void Coordinator::keepLateChange(std::size_t worker, const std::string& why) {
+  Worker& own = _workers[worker];
+  Log::warning(nameOf(worker) + why + "; it changes the model later, and others go on (strategy/tolerate)");
+  own.applying = own.orders.front();
+  endOrder(worker);
+  handOut();
+}
+
+void Coordinator::dropLateWorkers() {
+  constexpr double shortest = 5.0, many = 50.0; // s; times its longest batch of late
+  for (std::size_t worker = 0; worker < _workers.size(); ++worker) {
+    Worker& own = _workers[worker];
+    const double limit = std::max(shortest, many * own.longest);
+    if (own.orders.empty() || secondsSince(own.since) < limit) continue;
+    own.late = true;
+    const std::string why = "no result for " + std::to_string(static_cast<std::int64_t>(limit)) + " s";
+    if (!own.result) {
+      drop(worker, why);
+    } else {
+      keepLateChange(worker, why);
+    }
+  }
+}
+
+/// Where all ranks meet next: is there a worker to wait for, either for its change by a batch that counts as
+/// done, or because it may have to be given up?
+bool Coordinator::awaitsLate() const {
+  return std::any_of(_workers.begin(), _workers.end(), [this](const Worker& worker) {
+    return worker.late && (worker.result || _context.losses != nullptr);
+  });
+}
+
+} // namespace partita

@@ -1,4 +1,5 @@
 #include "partita/core/log.hpp"
+#include "partita/plan/hogbatch/deck_mix.hpp"
 #include "partita/strategy/hogbatch/coordinator.hpp"
 
 #include <algorithm>

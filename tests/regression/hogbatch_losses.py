@@ -79,7 +79,8 @@ class Losses(hogbatch.RunOfWorkers):
             for number, victim in enumerate((2, 1)):
                 job.until(lambda: "step" in job.said(), "training")
                 job.signal(signal.SIGKILL, [ranks[victim]])
-                job.until(lambda left=2 - number: f"going on with {left} workers" in job.said(), "a new start")
+                start = f"going on with {2 - number} workers"
+                job.until(lambda start=start: "step" in job.said().partition(start)[2], "steps after a new start")
             said = len(job.said())
             job.until(lambda: len(job.said()) > said + 500, "more of the run")
             begin = time.time()

@@ -35,10 +35,10 @@ GradientReducer::GradientReducer(const Communicator& peers, const TypedSpan& gra
   if (!in_place) _staging = makePinned("partita::GradientReducer::staging", gradients.size, wire);
   if (!in_place || device_is_host)
     _work = makePinned("partita::GradientReducer::work", _cuts.atOnce() * _cuts.received(), wire);
-  for (std::int64_t i = 0; i < GradientSums::most_buckets; ++i)
+  for (std::int64_t i = 0; i < SumBuckets::most_buckets; ++i)
     _sums.emplace_back(peers, _sum, static_cast<int>(i));
-  _pending.reserve(GradientSums::most_buckets);
-  _held.reserve(GradientSums::most_buckets);
+  _pending.reserve(SumBuckets::most_buckets);
+  _held.reserve(SumBuckets::most_buckets);
 }
 
 void GradientReducer::ready(const ExecSpace& space, std::int64_t begin, std::int64_t end) {

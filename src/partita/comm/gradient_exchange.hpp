@@ -3,7 +3,7 @@
 #include "partita/comm/all_reduce.hpp"
 #include "partita/comm/link.hpp"
 #include "partita/comm/message_path.hpp"
-#include "partita/plan/gradient_sums.hpp"
+#include "partita/plan/sum_buckets.hpp"
 
 #include <functional>
 
@@ -100,7 +100,7 @@ class GradientReducer final : public GradientExchange {
   PinnedVector _work;    ///< of those that have begun; empty if the processor cannot read what is summed
   std::vector<AllReduce> _sums; ///< of buckets, in the order of `_pending`
   double _scale = 1.0;
-  GradientSums _cuts;
+  SumBuckets _cuts;
   std::int64_t _begin, _end; ///< [_begin, _end): ready but in no bucket yet
   bool _holds = false;
   std::vector<std::pair<std::int64_t, std::int64_t>> _left_out;

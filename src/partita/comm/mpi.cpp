@@ -166,7 +166,7 @@ void Communicator::reduce(void* values, std::int64_t count, MPI_Datatype type, M
   PARTITA_MPI(MPI_Iallreduce(MPI_IN_PLACE, all.data(), mpiCount(count), type, operation, _comm,
                              request.start(everyone("reduction"))));
   request.wait();
-  std::memcpy(values, all.data(), (*all).size());
+  if (count > 0) std::memcpy(values, all.data(), (*all).size());
   if (!linkModel().slow()) return;
   const double due = SlowLink().summed(bytes * count, _size); // counted from the arrival of the last rank
   Waiting waiting(everyone("reduction"));

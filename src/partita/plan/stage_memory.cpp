@@ -1,10 +1,10 @@
 #include "partita/plan/stage_memory.hpp"
 
-#include "partita/plan/gradient_sums.hpp"
 #include "partita/plan/parts/part_of_stage.hpp"
 #include "partita/plan/run_length.hpp"
 #include "partita/plan/strategies/sil.hpp"
 #include "partita/plan/strategy_plan.hpp"
+#include "partita/plan/sum_buckets.hpp"
 
 #include <algorithm>
 
@@ -162,7 +162,7 @@ std::int64_t gradientBytes(std::int64_t parameters, const RunConfig& config, con
                      sent = numberBytes(wire, device.real_bytes);
   const int ranks = place.replicas * (dividesPlaces(config.strategy) ? config.strategy.parts : 1);
   if (ranks == 1 || !device.host) return gradients;
-  const GradientSums sums(parameters, config.strategy.bucket_kib * 1024 / sent, ranks);
+  const SumBuckets sums(parameters, config.strategy.bucket_kib * 1024 / sent, ranks);
   const bool copied = device.staged_sums || own != wire;
   return gradients + sent * ((copied ? parameters : 0) + sums.atOnce() * sums.received());
 }

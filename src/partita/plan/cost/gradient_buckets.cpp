@@ -1,7 +1,7 @@
 #include "partita/plan/cost/gradient_buckets.hpp"
 
-#include "partita/plan/gradient_sums.hpp"
 #include "partita/plan/stage_memory.hpp"
+#include "partita/plan/sum_buckets.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -25,8 +25,7 @@ struct Bucket {
 /// The buckets in the order in which their sums begin; time counts from the start of the backward pass.
 std::vector<Bucket> bucketsOf(const std::vector<GradientLayer>& layers, const BucketRule& rule,
                               double total) {
-  const double size =
-      std::max(rule.bytes, std::ceil(total / static_cast<double>(GradientSums::most_buckets)));
+  const double size = std::max(rule.bytes, std::ceil(total / static_cast<double>(SumBuckets::most_buckets)));
   std::vector<Bucket> started, held;
   double begin = total, end = total, time = 0.0;
   for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {

@@ -116,11 +116,14 @@ void Coordinator::dropLateWorkers() {
 }
 
 /// Where all ranks meet next: is there a worker to wait for, either for its change by a batch that counts as
-/// done, or because it may have to be given up?
+/// done, or because it may have to be given up? After a loss only for the change: a worker that is still
+/// where all ranks met last may wait for the lost one, until it is told to leave.
 bool Coordinator::awaitsLate() const {
-  return std::any_of(_workers.begin(), _workers.end(), [this](const Worker& worker) {
-    return worker.late && (worker.result || _context.losses != nullptr);
-  });
+  const bool any_lost =
+      std::any_of(_workers.begin(), _workers.end(), [](const Worker& worker) { return worker.lost; });
+  const bool gives_up = _context.losses != nullptr && !any_lost;
+  return std::any_of(_workers.begin(), _workers.end(),
+                     [gives_up](const Worker& worker) { return worker.late && (worker.result || gives_up); });
 }
 
 } // namespace partita

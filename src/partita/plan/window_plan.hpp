@@ -43,8 +43,8 @@ struct ConvolutionPlan {
   std::int64_t columnValues(std::int64_t rows) const;  ///< scratch for the columns
   std::int64_t productValues(std::int64_t rows) const; ///< scratch for products of several rows
 
-  /// Is it of a kind for which libraries of vendors are faster than columns, even though its operands must be
-  /// copied into their formats?
+  /// Is it of a kind for which libraries of vendors are faster than columns on a host, even though its
+  /// operands must be copied into their formats?
   bool packable() const;
   /// Rows of the batch that are copied into such a format at once, about the same number each time.
   std::int64_t packedRows(std::int64_t rows) const;

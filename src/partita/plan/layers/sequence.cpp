@@ -30,6 +30,10 @@ class EmbeddingRules : public LayerRules {
     const double each = plan.spec.embedding.positions ? 3.0 : 2.0;
     return {each * static_cast<double>(plan.outputs()), 2 * each * static_cast<double>(plan.outputs()), 0.0};
   }
+  /// For the places sorted by token, as devices do.
+  std::int64_t workValues(const LayerPlan& plan, std::int64_t rows) const override {
+    return sortScratch(rows * plan.in[0]);
+  }
   std::int64_t halfScratch(const LayerPlan& plan, std::int64_t) const override {
     const std::int64_t width = plan.spec.embedding.width;
     return (panelRows(table(plan)[0], width) + ownPositions(plan)) * width;

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+
+namespace partita {
+
+/// Is this a build for a device? The build system says so, because this room knows nothing of Kokkos.
+#ifdef PARTITA_DEVICE
+constexpr bool plans_for_device = true;
+#else
+constexpr bool plans_for_device = false;
+#endif
+
+/// Most values of scratch of one kind: on a host, what fits into the caches of a core, and on a device, what
+/// keeps all of it busy.
+constexpr std::int64_t scratchBudget(std::int64_t on_host, std::int64_t on_device) {
+  return plans_for_device ? on_device : on_host;
+}
+
+/// Layers that look up tokens sort them on devices: a digit of 256 values at a time, in blocks of places.
+constexpr std::int64_t sort_digits = 256, sort_block = 1024;
+
+/// Scratch for the order of `places`: twice the places and their rows, and the counts.
+constexpr std::int64_t sortScratch(std::int64_t places) {
+  return 4 * places + sort_digits * ((places + sort_block - 1) / sort_block);
+}
+
+} // namespace partita

@@ -49,7 +49,8 @@ std::vector<JsonObject> listOf(const std::vector<Measurement>& measurements) {
 
 double bestRate(const ExecSpace& space, int repeats, Precision precision) {
   double best = 0.0;
-  for (const int n : {512, 1024, 2048}) best = std::max(best, measureGemmRate(space, n, repeats, precision));
+  for (const int n : {512, 1024, 2048})
+    best = std::max(best, measureGemmRate(space, device_is_host ? n : 4 * n, repeats, precision));
   return best;
 }
 
@@ -97,7 +98,6 @@ void runBench(const Communicator& world, const BenchArguments& arguments, const 
   std::optional<BenchModel> gpt;
   collectively(world, [&] { gpt.emplace(smallGpt(setting)); }); // mistakes in the overrides are reported here
   const bool rounded = gpt->config.run.precision != Precision::single, quick = arguments.quick;
-  if (rounded) expectRoundedOperands(); // so that reference and models use the same kind of numbers
   const Machine machine(space, quick ? 2 : 7);
   std::vector<Measurement> measured{{"sgemm", machine.single.gemm, "GFLOP/s"},
                                     {"bgemm", machine.bf16.gemm, "GFLOP/s"},

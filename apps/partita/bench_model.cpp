@@ -101,7 +101,9 @@ double StepTimes::update() const {
 }
 
 StepTimes timeSteps(const ExecSpace& space, BenchModel& model, bool quick, double gemm) {
-  const double expected = 1e-9 * flopsOfStep(model) / (0.7 * gemm);
+  double expected = 1e-9 * flopsOfStep(model) / (0.7 * gemm);
+  if (!device_is_host) // small models take longer there than their products
+    expected = std::max(expected, median(timeBlocks(space, model, 1, 2)));
   const int steps = std::max(2, static_cast<int>((quick ? 0.05 : 0.4) / expected));
   StepTimes times;
   times.step = median(timeBlocks(space, model, quick ? 3 : 9, steps));

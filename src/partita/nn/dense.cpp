@@ -59,10 +59,12 @@ void Dense::forward(const ExecSpace& space, const Pass&, const Matrix& samples_i
                     const Matrix& samples_saved) {
   const Matrix in = rowsOf(samples_in, _fan_in), out = rowsOf(samples_out, _units),
                saved = rowsOf(samples_saved, _units);
-  _weights.forward(space, in, out);
-  if (!_plan.spec.dense.bias && _plan.spec.activation == Activation::identity) return;
-  const Region region(space, "partita::Dense::bias_activation", Phase::elementwise);
+  const bool relu = _plan.spec.activation == Activation::relu,
+             fused = fusesEpilogues() && (relu || _plan.spec.activation == Activation::identity);
   const Vector bias = _bias.values(space);
+  _weights.forward(space, in, out, fused ? ProductEpilogue{bias.data(), relu} : ProductEpilogue{});
+  if (fused || (!_plan.spec.dense.bias && _plan.spec.activation == Activation::identity)) return;
+  const Region region(space, "partita::Dense::bias_activation", Phase::elementwise);
   withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
     forEachElement(space, "partita::Dense::bias_activation_kernel", out.extent(0), out.extent(1),
                    BiasActivation<decltype(act)>{act, out, saved, bias});

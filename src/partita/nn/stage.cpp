@@ -92,7 +92,6 @@ void Stage::makeNumbers(const StageStorage& storage, std::int64_t size, std::int
     _gradients = zerosIn<Vector>(given.gradients, _precision, gradient_label, size);
     _masters = StoredVector(_parameters);
   } else {
-    expectRoundedOperands();
     _halves = zerosIn<Halves>(given.parameters, _precision, label, size);
     _gradient_halves = zerosIn<Halves>(given.gradients, _precision, gradient_label, size);
     _masters = StoredVector(storage.masters, "partita::Stage::masters", size);

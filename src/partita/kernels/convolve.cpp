@@ -3,6 +3,7 @@
 #include "partita/core/loops.hpp"
 #include "partita/core/region.hpp"
 #include "partita/kernels/columns.hpp"
+#include "partita/kernels/cudnn_convolve.hpp"
 #include "partita/kernels/onednn_convolve.hpp"
 #include "partita/kernels/products.hpp"
 
@@ -34,6 +35,8 @@ void Convolve::forward(const ExecSpace& space, const Vector& work, const Matrix&
                        const Matrix& out, const std::function<void(const ConvolveSums&)>& finish) const {
   const std::int64_t rows = in.extent(0), at_once = _c.packedRows(rows), in_width = in.extent(1),
                      out_width = out.extent(1);
+  if (cudnn::convolveForward(space, {_c, _operands, rows}, work.data(), in.data(), weight.data(), out.data()))
+    return finish({out.data(), 0, rows, out_width, _c.windows.outPlaces()});
   if (!onednn::convolves(_c, _operands, rows)) return forwardByColumns(space, work, in, weight, out, finish);
   for (std::int64_t first = 0; first < rows; first += at_once) {
     const std::int64_t count = std::min(at_once, rows - first);
@@ -48,6 +51,9 @@ void Convolve::backward(const ExecSpace& space, const Vector& work, bool accumul
                         const Matrix& weight, const Matrix& grad, const Matrix& weight_gradient,
                         const Matrix& grad_in) const {
   const std::int64_t rows = in.extent(0), at_once = _c.packedRows(rows);
+  if (cudnn::convolveBackward(space, {_c, _operands, rows}, work.data(), accumulate, in.data(), weight.data(),
+                              grad.data(), weight_gradient.data(), grad_in.data()))
+    return;
   if (!onednn::convolves(_c, _operands, rows))
     return backwardByColumns(space, work, accumulate, in, weight, grad, weight_gradient, grad_in);
   for (std::int64_t first = 0; first < rows; first += at_once) {
@@ -88,7 +94,7 @@ void Convolve::forwardByColumns(const ExecSpace& space, const Vector& work, cons
     if (!_c.pointwise()) gatherColumns(space, _c.windows, rowsFrom(in, first, part.rows), part.columns);
     for (std::int64_t g = 0; g < _c.groups; ++g)
       gemm(space, Op::none, Op::none, Real(1), groupRows(weight, g), groupRows(part.columns, g), Real(0),
-           groupRows(part.products, g));
+           groupRows(part.products, g), {}, _operands);
     finish({part.products.data(), first, part.rows, places, part.rows * places});
   }
 }
@@ -108,7 +114,7 @@ void Convolve::backwardByColumns(const ExecSpace& space, const Vector& work, boo
     const Real keep = first > 0 || accumulate ? Real(1) : Real(0);
     for (std::int64_t g = 0; g < _c.groups; ++g)
       gemm(space, Op::none, Op::transpose, Real(1), groupRows(part.products, g), groupRows(part.columns, g),
-           keep, groupRows(weight_gradient, g));
+           keep, groupRows(weight_gradient, g), {}, _operands);
     if (grad_in.size() == 0) continue;
     const Matrix grad_columns = _c.pointwise()
                                     ? Matrix(rowsFrom(grad_in, first, 1).data(), part.columns.extent(0),
@@ -116,7 +122,7 @@ void Convolve::backwardByColumns(const ExecSpace& space, const Vector& work, boo
                                     : part.columns; // not needed any more
     for (std::int64_t g = 0; g < _c.groups; ++g)
       gemm(space, Op::transpose, Op::none, Real(1), groupRows(weight, g), groupRows(part.products, g),
-           Real(0), groupRows(grad_columns, g));
+           Real(0), groupRows(grad_columns, g), {}, _operands);
     if (!_c.pointwise()) scatterColumns(space, _c.windows, grad_columns, rowsFrom(grad_in, first, part.rows));
   }
 }

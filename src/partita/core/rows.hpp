@@ -4,8 +4,8 @@
 
 /// Kernels that reduce and rewrite the rows of a matrix. A kernel is written once, with the operations of a
 /// `row`: one thread has a row on a host back end, and a team on a device, whose threads access neighbouring
-/// values together. Sums have the same bits in each run: their order depends on the size of the row and of
-/// the team alone.
+/// values together, unless the rows are very short. Sums have the same bits in each run: their order depends
+/// on the size of the row and of the team alone.
 namespace partita {
 
 /// The operations of a row that one thread computes.
@@ -101,6 +101,9 @@ struct TeamRows {
   }
 };
 
+/// Rows so short that a thread has one also on a device.
+constexpr std::int64_t short_row = 8;
+
 /// One warp for short rows, which need no barrier, and eight for long ones.
 inline Team rowTeams(const ExecSpace& space, std::int64_t rows, std::int64_t width) {
   const int teams = static_cast<int>(rows);
@@ -116,10 +119,12 @@ template <class Body>
 void forEachRow(const ExecSpace& space, const char* label, std::int64_t rows, std::int64_t width,
                 const Body& body) {
   if constexpr (row_teams) {
-    Kokkos::parallel_for(label, detail::rowTeams(space, rows, width), detail::TeamRows<Body>{body});
-  } else {
-    Kokkos::parallel_for(label, Range(space, 0, rows), detail::ThreadRows<Body>{body});
+    if (width > detail::short_row) {
+      Kokkos::parallel_for(label, detail::rowTeams(space, rows, width), detail::TeamRows<Body>{body});
+      return;
+    }
   }
+  Kokkos::parallel_for(label, Range(space, 0, rows), detail::ThreadRows<Body>{body});
 }
 
 } // namespace partita

@@ -155,6 +155,43 @@ struct Gather {
   }
 };
 
+/// The sum of the values of columns that were gathered from one value of the input, tap by tap.
+struct GatherBack {
+  WindowPlan w;
+  const Real* columns;
+  Real* grad_in;
+  std::int64_t channels, rows;
+
+  /// An item is one channel of one row of the batch.
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, std::int64_t place) const {
+    const std::int64_t row = item / channels, channel = item - row * channels, windows = placesOf(w.out),
+                       taps = placesOf(w.kernel), line = quotient(place, w.in[2]),
+                       plane = quotient(line, w.in[1]);
+    const std::int64_t at[3] = {plane, line - plane * w.in[1], place - line * w.in[2]};
+    const Real* from = columns + (channel * taps * rows + row) * windows;
+    Real sum = 0;
+    for (std::int64_t tap = 0; tap < taps; ++tap) {
+      const std::int64_t window = windowOf(Tap(w, tap), at);
+      if (window >= 0) sum += from[tap * rows * windows + window];
+    }
+    grad_in[item * placesOf(w.in) + place] = sum;
+  }
+
+ private:
+  /// The window that has the tap at a place, or -1.
+  KOKKOS_INLINE_FUNCTION std::int64_t windowOf(const Tap& tap, const std::int64_t (&at)[3]) const {
+    std::int64_t window = 0;
+    for (int a = 0; a < 3; ++a) {
+      const std::int64_t away = at[a] - tap.place[a];
+      if (away < 0) return -1;
+      const std::int64_t index = quotient(away, w.stride[a]);
+      if (index * w.stride[a] != away || index >= w.out[a]) return -1;
+      window = window * w.out[a] + index;
+    }
+    return window;
+  }
+};
+
 struct Scatter {
   WindowPlan w;
   Real* columns; // values outside the input become zero
@@ -214,8 +251,12 @@ void scatterColumns(const ExecSpace& space, const WindowPlan& windows, const Mat
                     const Matrix& grad_in) {
   const Region region(space, "partita::columns::scatter", Phase::elementwise);
   const std::int64_t rows = grad_in.extent(0), channels = columns.extent(0) / windows.taps();
-  forEachRun(space, "partita::columns::scatter_kernel", channels, rows,
-             Scatter{windows, columns.data(), grad_in.data(), channels, rows});
+  if (row_teams)
+    forEachElement(space, "partita::columns::scatter_kernel", rows * channels, windows.inPlaces(),
+                   GatherBack{windows, columns.data(), grad_in.data(), channels, rows});
+  else
+    forEachRun(space, "partita::columns::scatter_kernel", channels, rows,
+               Scatter{windows, columns.data(), grad_in.data(), channels, rows});
 }
 
 } // namespace partita

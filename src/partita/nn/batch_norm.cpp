@@ -38,11 +38,16 @@ struct SumOfMeans {
   Real *sum, *count;
   std::int64_t rows, channels, places;
 
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t channel) const {
-    Real total = 0;
-    for (std::int64_t row = 0; row < rows; ++row) total += mean[row * channels + channel];
-    sum[channel] = total * static_cast<Real>(places);
-    if (channel == 0) *count = static_cast<Real>(rows * places);
+  template <class Row>
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t channel, const Row& row) const {
+    const Real* own = mean + channel;
+    const std::int64_t step = channels;
+    const Real total = row.sumInOrder(rows, [=](std::int64_t i) { return own[i * step]; });
+    const SumOfMeans local = *this;
+    row.once([=]() {
+      local.sum[channel] = total * static_cast<Real>(local.places);
+      if (channel == 0) *local.count = static_cast<Real>(local.rows * local.places);
+    });
   }
 };
 
@@ -53,14 +58,17 @@ struct SumOfSquares {
   Real* result;
   std::int64_t rows, channels, places;
 
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t channel) const {
-    const Real middle = sum[channel] / *count;
-    Real total = 0;
-    for (std::int64_t row = 0; row < rows; ++row) {
-      const Real apart = mean[row * channels + channel] - middle;
-      total += squares[row * channels + channel] + static_cast<Real>(places) * apart * apart;
-    }
-    result[channel] = total;
+  template <class Row>
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t channel, const Row& row) const {
+    const Real middle = sum[channel] / *count, n = static_cast<Real>(places);
+    const Real *own_mean = mean + channel, *own_squares = squares + channel;
+    const std::int64_t step = channels;
+    const Real total = row.sumInOrder(rows, [=](std::int64_t i) {
+      const Real apart = own_mean[i * step] - middle;
+      return own_squares[i * step] + n * apart * apart;
+    });
+    Real* to = result + channel;
+    row.once([=]() { *to = total; });
   }
 };
 
@@ -97,12 +105,18 @@ struct ParameterGradients {
   std::int64_t rows, channels, places;
   bool accumulate;
 
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t channel) const {
-    Real shift = 0, scale = 0;
-    for (std::int64_t row = 0; row < rows; ++row) {
-      shift += sum[row * channels + channel];
-      scale += product[row * channels + channel];
-    }
+  template <class Row>
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t channel, const Row& row) const {
+    const Real *own_sum = sum + channel, *own_product = product + channel;
+    const std::int64_t step = channels;
+    const Real shift = row.sumInOrder(rows, [=](std::int64_t i) { return own_sum[i * step]; }),
+               scale = row.sumInOrder(rows, [=](std::int64_t i) { return own_product[i * step]; });
+    const ParameterGradients local = *this;
+    row.once([=]() { local.put(channel, shift, scale); });
+  }
+
+ private:
+  KOKKOS_INLINE_FUNCTION void put(std::int64_t channel, Real shift, Real scale) const {
     all_sums[channel] = shift;
     all_products[channel] = scale;
     if (channel == 0) *count = static_cast<Real>(rows * places);
@@ -185,11 +199,11 @@ void BatchNorm::measure(const ExecSpace& space, const Pass& pass, const Matrix& 
   Real *squares = sums.all.data(), *sum = squares + _channels, *count = sum + _channels;
   forEachRow(space, "partita::BatchNorm::moments_kernel", rows * _channels, _places,
              Moments{in.data(), sums.first, sums.second, _places});
-  forEachValue(space, "partita::BatchNorm::sum_of_means_kernel", _channels,
-               SumOfMeans{sums.first, sum, count, rows, _channels, _places});
+  forEachRow(space, "partita::BatchNorm::sum_of_means_kernel", _channels, rows,
+             SumOfMeans{sums.first, sum, count, rows, _channels, _places});
   sumOverRanks(space, pass, part(sums.all, _channels, _channels + 1));
-  forEachValue(space, "partita::BatchNorm::sum_of_squares_kernel", _channels,
-               SumOfSquares{sums.first, sums.second, sum, count, squares, rows, _channels, _places});
+  forEachRow(space, "partita::BatchNorm::sum_of_squares_kernel", _channels, rows,
+             SumOfSquares{sums.first, sums.second, sum, count, squares, rows, _channels, _places});
   sumOverRanks(space, pass, part(sums.all, 0, _channels));
   const bool counts = !pass.again;
   forEachValue(space, "partita::BatchNorm::conclude_kernel", _channels,
@@ -224,10 +238,10 @@ void BatchNorm::backward(const ExecSpace& space, const Pass& pass, const Matrix&
                                            _scale.values.data(), _shift.values.data(), grad_out.data(),
                                            sums.first, sums.second, _channels, _places});
   });
-  forEachValue(space, "partita::BatchNorm::parameter_gradients_kernel", _channels,
-               ParameterGradients{sums.first, sums.second, all_sums, all_products, count,
-                                  _shift.gradient.data(), _scale.gradient.data(), rows, _channels, _places,
-                                  pass.accumulate});
+  forEachRow(space, "partita::BatchNorm::parameter_gradients_kernel", _channels, rows,
+             ParameterGradients{sums.first, sums.second, all_sums, all_products, count,
+                                _shift.gradient.data(), _scale.gradient.data(), rows, _channels, _places,
+                                pass.accumulate});
   if (grad_in.size() == 0) return;
   if (pass.training) sumOverRanks(space, pass, sums.all);
   forEachRun(space, "partita::BatchNorm::backward_kernel", rows * _channels, _places,

@@ -1,7 +1,7 @@
 #include "partita/nn/convolution.hpp"
 
-#include "partita/core/loops.hpp"
 #include "partita/core/region.hpp"
+#include "partita/core/rows.hpp"
 #include "partita/nn/activation.hpp"
 #include "partita/nn/initialise.hpp"
 
@@ -43,14 +43,16 @@ struct ChannelActivationGradient {
   Act act;
   const Real *out, *argument;
   Real *grad, *sums;
-  std::int64_t channels, places;
+  std::int64_t places;
 
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, std::int64_t channel) const {
+  /// An item is one channel of one row.
+  template <class Row>
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, const Row& row) const {
     const Act local = act;
-    const std::int64_t item = row * channels + channel;
     const Real *y = out + item * places, *z = Act::needs_argument ? argument + item * places : y;
-    Real* g = grad + item * places;
-    sums[item] = laneSum(places, [=](std::int64_t i) { return g[i] *= local.derivative(z[i], y[i]); });
+    Real *g = grad + item * places, *to = sums + item;
+    const Real sum = row.sum(places, [=](std::int64_t i) { return g[i] *= local.derivative(z[i], y[i]); });
+    row.once([=]() { *to = sum; });
   }
 };
 
@@ -61,10 +63,16 @@ struct SumRows {
   std::int64_t rows, channels;
   bool accumulate;
 
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t channel) const {
-    Real sum = accumulate ? out[channel] : Real(0);
-    for (std::int64_t row = 0; row < rows; ++row) sum += sums[row * channels + channel];
-    out[channel] = sum;
+  template <class Row>
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t channel, const Row& row) const {
+    if (rows == 0 && accumulate) return;
+    const Real* own = sums + channel;
+    const std::int64_t step = channels;
+    const Real old = accumulate ? out[channel] : Real(0);
+    const Real sum =
+        row.sumInOrder(rows, [=](std::int64_t i) { return i == 0 ? old + own[0] : own[i * step]; });
+    Real* to = out + channel;
+    row.once([=]() { *to = sum; });
   }
 };
 
@@ -120,13 +128,14 @@ void Convolution::activationGradient(const ExecSpace& space, const Pass& pass, c
   const std::int64_t rows = grad.extent(0);
   Real* sums = pass.work.data() + _c.workValues(rows);
   withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
-    forEachElement(space, "partita::Convolution::activation_gradient_kernel", rows, _c.out_channels,
-                   ChannelActivationGradient<decltype(act)>{act, out.data(), saved.data(), grad.data(), sums,
-                                                            _c.out_channels, _c.windows.outPlaces()});
+    forEachRow(space, "partita::Convolution::activation_gradient_kernel", rows * _c.out_channels,
+               _c.windows.outPlaces(),
+               ChannelActivationGradient<decltype(act)>{act, out.data(), saved.data(), grad.data(), sums,
+                                                        _c.windows.outPlaces()});
   });
   if (!_plan.spec.convolution.bias) return;
-  forEachValue(space, "partita::Convolution::bias_gradient_kernel", _c.out_channels,
-               SumRows{sums, _bias.gradient.data(), rows, _c.out_channels, pass.accumulate});
+  forEachRow(space, "partita::Convolution::bias_gradient_kernel", _c.out_channels, rows,
+             SumRows{sums, _bias.gradient.data(), rows, _c.out_channels, pass.accumulate});
 }
 
 void Convolution::backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,

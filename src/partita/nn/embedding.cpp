@@ -4,24 +4,13 @@
 #include "partita/core/random.hpp"
 #include "partita/core/region.hpp"
 #include "partita/nn/initialise.hpp"
+#include "partita/nn/token_order.hpp"
 
 #include <algorithm>
 
 namespace partita {
 
 namespace {
-
-/// Rows [begin, begin + count) of a table of `all` rows.
-struct TableRows {
-  std::int64_t all, begin, count;
-
-  /// The row of a token, counted from `begin`; an invalid token must not lead to a read outside the table.
-  KOKKOS_INLINE_FUNCTION std::int64_t of(Real token) const {
-    const auto row = static_cast<std::int64_t>(token);
-    return (row < 0 ? 0 : row < all ? row : all - 1) - begin;
-  }
-  KOKKOS_INLINE_FUNCTION bool has(std::int64_t row) const { return row >= 0 && row < count; }
-};
 
 TableRows tableRows(std::int64_t all, const AxisRange& own) {
   return {all, own.begin, own.size()};
@@ -46,7 +35,7 @@ struct LookUp {
 /// some columns and visits the places in order, so that the order of summation does not depend on the number
 /// of threads.
 struct ScatterAdd {
-  static constexpr std::int64_t columns_per_item = device_is_host ? 64 : 1;
+  static constexpr std::int64_t columns_per_item = 64;
   const Real *in, *grad;
   Real* panel;
   TableRows tokens;
@@ -115,18 +104,33 @@ void Embedding::forward(const ExecSpace& space, const Pass&, const Matrix& in, c
   });
 }
 
+void Embedding::addTokenGradients(const ExecSpace& space, const Pass& pass, const Matrix& in,
+                                  const Matrix& grad_out) const {
+  const std::int64_t places = in.size();
+  const TableRows tokens = tableRows(_plan.classes, _tokens);
+  const bool keep = pass.accumulate || _plan.shared; // a later tied layer has left its part there
+  if constexpr (row_teams) {
+    const TokenOrder order = orderByToken(space, in.data(), places, tokens, pass.work);
+    _table.changeGradient(space, keep, [&](std::int64_t first, const Matrix& panel) {
+      if (!keep) Kokkos::deep_copy(space, panel, Real(0));
+      forEachElement(space, "partita::Embedding::backward_kernel", places, _width,
+                     AddSorted{order, grad_out.data(), panel.data(), _width, first,
+                               static_cast<std::int64_t>(panel.extent(0))});
+    });
+  } else {
+    const std::int64_t items = (_width + ScatterAdd::columns_per_item - 1) / ScatterAdd::columns_per_item;
+    _table.changeGradient(space, keep, [&](std::int64_t first, const Matrix& panel) {
+      Kokkos::parallel_for("partita::Embedding::backward_kernel", Range(space, 0, items),
+                           ScatterAdd{in.data(), grad_out.data(), panel.data(), tokens, _width, places, first,
+                                      static_cast<std::int64_t>(panel.extent(0)), keep});
+    });
+  }
+}
+
 void Embedding::backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix&,
                          const Matrix&, const Matrix& grad_out, const Matrix& grad_in) {
   const Region region(space, "partita::Embedding::backward", Phase::elementwise);
-  const std::int64_t items = (_width + ScatterAdd::columns_per_item - 1) / ScatterAdd::columns_per_item;
-  const std::int64_t places = in.size();
-  const bool keep = pass.accumulate || _plan.shared; // a later tied layer has left its part there
-  _table.changeGradient(space, keep, [&](std::int64_t first, const Matrix& panel) {
-    Kokkos::parallel_for("partita::Embedding::backward_kernel", Range(space, 0, items),
-                         ScatterAdd{in.data(), grad_out.data(), panel.data(),
-                                    tableRows(_plan.classes, _tokens), _width, places, first,
-                                    static_cast<std::int64_t>(panel.extent(0)), keep});
-  });
+  addTokenGradients(space, pass, in, grad_out);
   if (_places.size() > 0) {
     // A call may have shorter sequences than the plan.
     const std::int64_t row = grad_out.extent(1), end = std::min(_places.end * _width, row),

@@ -23,6 +23,9 @@ class Embedding : public PlannedLayer {
                 const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) override;
 
  private:
+  void addTokenGradients(const ExecSpace& space, const Pass& pass, const Matrix& in,
+                         const Matrix& grad_out) const;
+
   AxisRange _tokens, _places; ///< rows of the tables; `_places` is empty without the second one
   std::int64_t _width;
   Weights _table;         ///< [tokens, width]

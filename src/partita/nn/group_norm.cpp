@@ -49,12 +49,18 @@ struct GroupMeans {
   Real *constant, *slope;
   std::int64_t groups, group, places;
 
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, std::int64_t number) const {
-    const std::int64_t item = row * groups + number, first = number * group;
-    const Real *g = scale + first, *s = sum + item * group, *p = product + item * group;
-    const Real share = Real(1) / static_cast<Real>(group * places);
-    constant[item] = share * laneSum(group, [=](std::int64_t c) { return g[c] * s[c]; });
-    slope[item] = share * laneSum(group, [=](std::int64_t c) { return g[c] * p[c]; });
+  /// An item is one group of one row.
+  template <class Row>
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, const Row& row) const {
+    const Real *g = scale + item % groups * group, *s = sum + item * group, *p = product + item * group;
+    const Real share = Real(1) / static_cast<Real>(group * places),
+               of_sums = share * row.sum(group, [=](std::int64_t c) { return g[c] * s[c]; }),
+               of_products = share * row.sum(group, [=](std::int64_t c) { return g[c] * p[c]; });
+    Real *to_constant = constant + item, *to_slope = slope + item;
+    row.once([=]() {
+      *to_constant = of_sums;
+      *to_slope = of_products;
+    });
   }
 };
 
@@ -127,9 +133,8 @@ void GroupNorm::backward(const ExecSpace& space, const Pass& pass, const Matrix&
   sumColumns(space, "partita::GroupNorm::shift_gradient", rows, _channels, OfChannel{sums, _channels},
              _shift.gradient.data(), pass.accumulate);
   if (grad_in.size() == 0) return;
-  forEachElement(
-      space, "partita::GroupNorm::group_means_kernel", rows, _groups,
-      GroupMeans{sums, products, _scale.values.data(), constants, slopes, _groups, _group, _places});
+  forEachRow(space, "partita::GroupNorm::group_means_kernel", rows * _groups, _group,
+             GroupMeans{sums, products, _scale.values.data(), constants, slopes, _groups, _group, _places});
   forEachRun(space, "partita::GroupNorm::backward_kernel", rows * _channels, _places,
              GroupInputGradient{in.data(), grad_out.data(), statistics, _scale.values.data(), constants,
                                 slopes, grad_in.data(), _channels, _places});

@@ -1,7 +1,7 @@
 #include "partita/nn/pool.hpp"
 
-#include "partita/core/loops.hpp"
 #include "partita/core/region.hpp"
+#include "partita/core/rows.hpp"
 #include "partita/nn/pool_kernels.hpp"
 
 namespace partita {
@@ -11,11 +11,15 @@ namespace {
 struct ChannelMean {
   const Real* in;
   Real* out;
-  std::int64_t channels, places;
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, std::int64_t channel) const {
-    const std::int64_t item = row * channels + channel;
+  std::int64_t places;
+
+  /// An item is one channel of one row of the batch.
+  template <class Row>
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, const Row& row) const {
     const Real* from = in + item * places;
-    out[item] = laneSum(places, [=](std::int64_t i) { return from[i]; }) / static_cast<Real>(places);
+    const Real mean = row.sum(places, [=](std::int64_t i) { return from[i]; }) / static_cast<Real>(places);
+    Real* to = out + item;
+    row.once([=]() { *to = mean; });
   }
 };
 
@@ -42,8 +46,13 @@ void MaxPool::backward(const ExecSpace& space, const Pass&, const Matrix& in, co
                        const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) {
   if (grad_in.size() == 0) return;
   const Region region(space, "partita::MaxPool::backward", Phase::elementwise);
-  Kokkos::parallel_for("partita::MaxPool::backward_kernel", Range(space, 0, channelsOf(in)),
-                       pooling::LargestGradient{_windows, saved.data(), grad_out.data(), grad_in.data()});
+  if constexpr (row_teams) {
+    forEachElement(space, "partita::MaxPool::backward_kernel", channelsOf(in), _windows.inPlaces(),
+                   pooling::GatherLargestGradient{_windows, saved.data(), grad_out.data(), grad_in.data()});
+  } else {
+    Kokkos::parallel_for("partita::MaxPool::backward_kernel", Range(space, 0, channelsOf(in)),
+                         pooling::LargestGradient{_windows, saved.data(), grad_out.data(), grad_in.data()});
+  }
 }
 
 void AveragePool::forward(const ExecSpace& space, const Pass&, const Matrix& in, const Matrix& out,
@@ -57,16 +66,21 @@ void AveragePool::backward(const ExecSpace& space, const Pass&, const Matrix& in
                            const Matrix&, const Matrix& grad_out, const Matrix& grad_in) {
   if (grad_in.size() == 0) return;
   const Region region(space, "partita::AveragePool::backward", Phase::elementwise);
-  Kokkos::parallel_for("partita::AveragePool::backward_kernel", Range(space, 0, channelsOf(in)),
-                       pooling::MeanGradient{_windows, grad_out.data(), grad_in.data()});
+  if constexpr (row_teams) {
+    forEachElement(space, "partita::AveragePool::backward_kernel", channelsOf(in), _windows.inPlaces(),
+                   pooling::GatherMeanGradient{_windows, grad_out.data(), grad_in.data()});
+  } else {
+    Kokkos::parallel_for("partita::AveragePool::backward_kernel", Range(space, 0, channelsOf(in)),
+                         pooling::MeanGradient{_windows, grad_out.data(), grad_in.data()});
+  }
 }
 
 void GlobalAveragePool::forward(const ExecSpace& space, const Pass&, const Matrix& in, const Matrix& out,
                                 const Matrix&) {
   const Region region(space, "partita::GlobalAveragePool::forward", Phase::elementwise);
-  const std::int64_t channels = _plan.in.front();
-  forEachElement(space, "partita::GlobalAveragePool::forward_kernel", in.extent(0), channels,
-                 ChannelMean{in.data(), out.data(), channels, inputs() / channels});
+  const std::int64_t places = inputs() / _plan.in.front();
+  forEachRow(space, "partita::GlobalAveragePool::forward_kernel", channelsOf(in), places,
+             ChannelMean{in.data(), out.data(), places});
 }
 
 void GlobalAveragePool::backward(const ExecSpace& space, const Pass&, const Matrix& in, const Matrix&,

@@ -4,6 +4,7 @@
 #include "partita/kernels/columns.hpp"
 
 /// Kernels of the pooling layers. They run over planes: a work item is one channel of one row of the batch.
+/// Gradients have a second form for devices, whose work item is one value of the input.
 namespace partita::pooling {
 
 /// The part of a window's extent that lies inside the input; with padding it may be less than the whole.
@@ -115,6 +116,45 @@ struct LargestGradient {
   }
 };
 
+/// Windows [begin, end) of an axis that contain a place of the input.
+struct Covering {
+  KOKKOS_INLINE_FUNCTION Covering(const WindowPlan& w, int axis, std::int64_t place) {
+    const std::int64_t last = place + w.before[axis], first = last - w.kernel[axis] + 1,
+                       stride = w.stride[axis];
+    begin = first > 0 ? (first + stride - 1) / stride : 0;
+    end = last / stride + 1 < w.out[axis] ? last / stride + 1 : w.out[axis];
+  }
+  std::int64_t begin, end;
+};
+
+/// Calls body(z, y, x) for the windows that contain a place, in their order.
+template <class Body>
+KOKKOS_INLINE_FUNCTION void forCovering(const WindowPlan& w, std::int64_t place, const Body& body) {
+  const std::int64_t line = place / w.in[2], plane = line / w.in[1];
+  const Covering z(w, 0, plane), y(w, 1, line - plane * w.in[1]), x(w, 2, place - line * w.in[2]);
+  for (std::int64_t wz = z.begin; wz < z.end; ++wz)
+    for (std::int64_t wy = y.begin; wy < y.end; ++wy)
+      for (std::int64_t wx = x.begin; wx < x.end; ++wx) body(wz, wy, wx);
+}
+
+/// What `LargestGradient` computes, one value of the input at a time.
+struct GatherLargestGradient {
+  WindowPlan w;
+  const Real *place, *grad_out;
+  Real* grad_in;
+
+  /// An item is one channel of one row of the batch.
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, std::int64_t value) const {
+    const Real *at = place + item * placesOf(w.out), *from = grad_out + item * placesOf(w.out);
+    Real sum = 0;
+    forCovering(w, value, [&](std::int64_t wz, std::int64_t wy, std::int64_t wx) {
+      const std::int64_t window = (wz * w.out[1] + wy) * w.out[2] + wx;
+      if (static_cast<std::int32_t>(at[window]) == value) sum += from[window];
+    });
+    grad_in[item * placesOf(w.in) + value] = sum;
+  }
+};
+
 /// Number of values of a window that lie inside the input.
 KOKKOS_INLINE_FUNCTION Real countOf(const WindowPlan& w, const Inside& z, const Inside& y,
                                     std::int64_t window) {
@@ -178,6 +218,23 @@ struct MeanGradient {
                       }
                     }
                   });
+  }
+};
+
+/// What `MeanGradient` computes, one value of the input at a time.
+struct GatherMeanGradient {
+  WindowPlan w;
+  const Real* grad_out;
+  Real* grad_in;
+
+  /// An item is one channel of one row of the batch.
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, std::int64_t value) const {
+    const Real* from = grad_out + item * placesOf(w.out);
+    Real sum = 0;
+    forCovering(w, value, [&](std::int64_t wz, std::int64_t wy, std::int64_t wx) {
+      sum += from[(wz * w.out[1] + wy) * w.out[2] + wx] / countOf(w, Inside(w, 0, wz), Inside(w, 1, wy), wx);
+    });
+    grad_in[item * placesOf(w.in) + value] = sum;
   }
 };
 

@@ -80,7 +80,7 @@ void GradientNorm::measure(const ExecSpace& space, const TypedSpan& gradients, d
                ChunkSquares<Stored>{static_cast<const Stored*>(gradients.data), _parts.data() + _tensors,
                                     _squares.data() + _tensors});
   });
-  forEachRow(space, "partita::GradientNorm::tensors_kernel", _tensors, 1,
+  forEachRow(space, "partita::GradientNorm::tensors_kernel", _tensors, chunks,
              TensorSquares{_parts.data(), _squares.data()});
 }
 

@@ -2,6 +2,7 @@
 #include "partita/strategy/stage_trainer.hpp"
 
 #include <cmath>
+#include <limits>
 
 #include "support/catch.hpp"
 #include "support/default_space.hpp"
@@ -116,6 +117,38 @@ TEST_CASE("A skipped step leaves nothing of its batch in running statistics", "[
   for (std::uint64_t i = left_out; i < 20; ++i) CHECK(without.takes(i) == taken[i - left_out]);
   CHECK(without.statistics() == trainer.statistics());
   CHECK(without.masters() == trainer.masters());
+}
+
+/// On a device that decides alone the host learns of it later, see StepGate.
+TEST_CASE("Whoever decides it, a step that is not finite leaves nothing behind", "[strategy]") {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  Trainer trainer(Precision::bf16, withBatchNorm()), without(Precision::bf16, withBatchNorm());
+  trainer.step(1.0, 1);
+  const std::vector<Real> masters = trainer.masters();
+  const Values statistics = trainer.statistics();
+  trainer.step(infinity, 2);
+  trainer.step(infinity, 3);
+  CHECK(trainer.masters() == masters);
+  CHECK(trainer.statistics() == statistics);
+  trainer.step(1.0, 4);
+  without.step(1.0, 1);
+  without.step(1.0, 4);
+  for (Trainer* each : {&trainer, &without}) each->trainer.updater().finishUpdate(space);
+  CHECK(trainer.masters() == without.masters());
+  CHECK(trainer.statistics() == without.statistics());
+  CHECK(trainer.trainer.updater().optimiser().steps() == 2);
+  CHECK(trainer.trainer.updater().updateState().steps == 2.0);
+  CHECK(trainer.trainer.updater().step() == 4);
+}
+
+TEST_CASE("A run that skips every step ends", "[strategy]") {
+  Trainer trainer(Precision::bf16);
+  const auto skip = [&](std::uint64_t times) {
+    for (std::uint64_t i = 0; i < times; ++i) trainer.step(std::numeric_limits<double>::infinity(), i);
+    trainer.trainer.updater().finishUpdate(space);
+  };
+  CHECK_NOTHROW(skip(99));
+  CHECK_THROWS_AS(skip(1), RunError);
 }
 
 } // namespace partita::test::strategy_precision

@@ -66,6 +66,15 @@ bool Score::bad(const ExecSpace& space) const {
   }
 }
 
+void Score::restoreIfBad(const ExecSpace& space) {
+  const auto sums = _sums, kept = _kept;
+  Kokkos::parallel_for(
+      "partita::Score::restoreIfBad", Range(space, 0, 1), KOKKOS_LAMBDA(std::int64_t) {
+        if (sums(3) == 0.0) return;
+        for (int i = 0; i < 4; ++i) sums(i) = kept(i);
+      });
+}
+
 void Score::set(const ExecSpace& space, const Sums& sums) {
   _host(0) = sums.loss;
   _host(1) = sums.correct;

@@ -42,6 +42,10 @@ class Score {
   /// `restore` discards what came after the last `keep`: for a step that is skipped.
   void keep(const ExecSpace& space) { Kokkos::deep_copy(space, _kept, _sums); }
   void restore(const ExecSpace& space) { Kokkos::deep_copy(space, _sums, _kept); }
+  /// The same if a loss is not finite, which only the device knows.
+  void restoreIfBad(const ExecSpace& space);
+  /// On the device: zero as long as all losses are finite.
+  const double* firstBad() const { return _sums.data() + 3; }
 
  private:
   Kokkos::View<Real* [2], Kokkos::LayoutRight, MemSpace> _per_row;

@@ -23,6 +23,9 @@ class GradientNorm {
   /// which may include tensors of other ranks, or by default of what was measured here.
   void clip(const ExecSpace& space, double clip_norm, std::optional<double> squares = std::nullopt);
   const Vector& factor() const { return _factor; }
+  /// Squares of the last measurement on the device, one per tensor, as large as the scaled gradients were.
+  const double* deviceSquares() const { return _squares.data(); }
+  std::int64_t tensors() const { return _tensors; }
   /// Squared norm of the last measurement; waits for the device.
   double squaredNorm(const ExecSpace& space) const;
   std::vector<double> squares(const ExecSpace& space) const; ///< the same per tensor

@@ -27,6 +27,28 @@ KOKKOS_INLINE_FUNCTION void put(Real value, Real* parameters, Stored* rounded, s
   if constexpr (!is_real<Stored>) rounded[i] = fromReal<Stored>(value);
 }
 
+/// A kernel that does nothing if the step is left out, with numbers that only the device knows.
+template <class Kernel>
+struct Gated {
+  Kernel kernel;
+  const StepNumbers* gate;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
+    if (gate->left_out != 0) return;
+    Kernel own = kernel;
+    own.take(*gate);
+    own(i);
+  }
+};
+
+/// Calls run(kernel), or run(the kernel behind its gate).
+template <class Kernel, class Run>
+void withGate(const StepNumbers* gate, const Kernel& kernel, const Run& run) {
+  if (gate == nullptr)
+    run(kernel);
+  else
+    run(Gated<Kernel>{kernel, gate});
+}
+
 template <class Stored>
 struct SgdKernel {
   Real* parameters;
@@ -37,6 +59,7 @@ struct SgdKernel {
   Real rate, momentum, decay;
   bool nesterov;
 
+  KOKKOS_INLINE_FUNCTION void take(const StepNumbers&) {}
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
     const Real p = parameters[i];
     Real direction = clipped(gradients, factor, i) + decay * p;
@@ -57,12 +80,18 @@ class Sgd : public Optimiser {
     const Region region(space, "partita::Sgd::step", Phase::optimiser);
     withStored(part.gradients.precision, [&](auto stored) {
       using Stored = decltype(stored);
-      forEachValue(space, "partita::Sgd::step_kernel", part.size(),
-                   SgdKernel<Stored>{part.parameters, static_cast<Stored*>(part.rounded.data),
-                                     static_cast<const Stored*>(part.gradients.data), part.factor,
-                                     part.state[0], static_cast<Real>(rate),
+      const SgdKernel<Stored> kernel{part.parameters,
+                                     static_cast<Stored*>(part.rounded.data),
+                                     static_cast<const Stored*>(part.gradients.data),
+                                     part.factor,
+                                     part.state[0],
+                                     static_cast<Real>(rate),
                                      static_cast<Real>(_section.momentum),
-                                     static_cast<Real>(_section.weight_decay), _section.nesterov});
+                                     static_cast<Real>(_section.weight_decay),
+                                     _section.nesterov};
+      withGate(part.gate, kernel, [&](const auto& body) {
+        forEachValue(space, "partita::Sgd::step_kernel", part.size(), body);
+      });
     });
   }
 };
@@ -76,6 +105,10 @@ struct AdamKernel {
   Real *first, *second;
   Real beta1, beta2, rate, epsilon, inverse_correction2, coupled_decay, decoupled_factor;
 
+  KOKKOS_INLINE_FUNCTION void take(const StepNumbers& numbers) {
+    rate = numbers.rate;
+    inverse_correction2 = numbers.inverse_correction2;
+  }
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
     const Real p = parameters[i], g = clipped(gradients, factor, i) + coupled_decay * p;
     const Real m = beta1 * first[i] + (1 - beta1) * g;
@@ -100,14 +133,22 @@ class Adam : public Optimiser {
     const double decay = _section.weight_decay;
     withStored(part.gradients.precision, [&](auto stored) {
       using Stored = decltype(stored);
-      forEachValue(space, "partita::Adam::step_kernel", part.size(),
-                   AdamKernel<Stored>{
-                       part.parameters, static_cast<Stored*>(part.rounded.data),
-                       static_cast<const Stored*>(part.gradients.data), part.factor, part.state[0],
-                       part.state[1], static_cast<Real>(_section.beta1), static_cast<Real>(_section.beta2),
-                       static_cast<Real>(rate / correction1), static_cast<Real>(_section.epsilon),
-                       static_cast<Real>(1.0 / correction2), static_cast<Real>(decoupled ? 0.0 : decay),
-                       static_cast<Real>(decoupled ? 1.0 - rate * decay : 1.0)});
+      const AdamKernel<Stored> kernel{part.parameters,
+                                      static_cast<Stored*>(part.rounded.data),
+                                      static_cast<const Stored*>(part.gradients.data),
+                                      part.factor,
+                                      part.state[0],
+                                      part.state[1],
+                                      static_cast<Real>(_section.beta1),
+                                      static_cast<Real>(_section.beta2),
+                                      static_cast<Real>(rate / correction1),
+                                      static_cast<Real>(_section.epsilon),
+                                      static_cast<Real>(1.0 / correction2),
+                                      static_cast<Real>(decoupled ? 0.0 : decay),
+                                      static_cast<Real>(decoupled ? 1.0 - rate * decay : 1.0)};
+      withGate(part.gate, kernel, [&](const auto& body) {
+        forEachValue(space, "partita::Adam::step_kernel", part.size(), body);
+      });
     });
   }
 };
@@ -141,7 +182,7 @@ void Optimiser::begin(const ParameterBuffers& trained) {
 }
 
 Optimiser::Part Optimiser::partOf(const ParameterBuffers& trained, const BucketStream::Bucket& bucket,
-                                  const Vector& factor) const {
+                                  const Vector& factor, const StepNumbers* gate) const {
   const TypedSpan values = trained.parameters.part(bucket.begin, bucket.end);
   const bool own_masters = trained.masters.size() > 0;
   return {bucket.begin,
@@ -150,21 +191,22 @@ Optimiser::Part Optimiser::partOf(const ParameterBuffers& trained, const BucketS
           {bucket.values[1], bucket.values[2]},
           trained.gradients.part(bucket.begin, bucket.end),
           values,
-          factor.size() > 0 ? factor.data() : _one.data()};
+          factor.size() > 0 ? factor.data() : _one.data(),
+          gate};
 }
 
 void Optimiser::step(const ExecSpace& space, const ParameterBuffers& trained, double rate,
-                     const Vector& factor, const GradientWanted& wanted) {
+                     const Vector& factor, const GradientWanted& wanted, const StepNumbers* gate) {
   begin(trained);
   _stream->run(space, [&](const BucketStream::Bucket& bucket) {
     if (wanted) wanted(bucket.begin);
-    update(space, partOf(trained, bucket, factor), rate);
+    update(space, partOf(trained, bucket, factor, gate), rate);
   });
 }
 
 void Optimiser::stepPart(const ExecSpace& space, const ParameterBuffers& trained, double rate,
                          std::int64_t begin, std::int64_t end) {
-  update(space, partOf(trained, _stream->onDevice(begin, end), Vector()), rate);
+  update(space, partOf(trained, _stream->onDevice(begin, end), Vector(), nullptr), rate);
 }
 
 std::unique_ptr<Optimiser> makeOptimiser(const OptimiserSection& section, std::int64_t parameters) {

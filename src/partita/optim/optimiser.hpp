@@ -3,6 +3,7 @@
 #include "partita/config/run_config.hpp"
 #include "partita/core/stored_vector.hpp"
 #include "partita/optim/bucket_stream.hpp"
+#include "partita/optim/step_gate.hpp"
 
 #include <functional>
 #include <memory>
@@ -28,9 +29,10 @@ class Optimiser {
   Optimiser& operator=(const Optimiser&) = delete;
 
   /// One update of `trained`, which is the same object in every call. Gradients are first multiplied by
-  /// `factor`, which is on the device so that clipping does not wait; empty means one.
+  /// `factor`, which is on the device so that clipping does not wait; empty means one. With a `gate`, only
+  /// the device knows whether the step is taken; `steps` then counts it until `resume` corrects that.
   void step(const ExecSpace& space, const ParameterBuffers& trained, double rate, const Vector& factor,
-            const GradientWanted& wanted = {});
+            const GradientWanted& wanted = {}, const StepNumbers* gate = nullptr);
   /// The same in disjoint parts, at any time and in any order, if the state is on the device and there is no
   /// `factor`. `begin` precedes the parts of an update.
   void begin(const ParameterBuffers& trained);
@@ -52,11 +54,12 @@ class Optimiser {
     Real* state[2];
     TypedSpan gradients, rounded; ///< `rounded`: the values layers compute with; unused in single precision
     const Real* factor;           ///< one number
+    const StepNumbers* gate;      ///< null: the step is taken
     std::int64_t size() const { return end - begin; }
   };
   virtual void update(const ExecSpace& space, const Part& part, double rate) const = 0;
-  Part partOf(const ParameterBuffers& trained, const BucketStream::Bucket& bucket,
-              const Vector& factor) const;
+  Part partOf(const ParameterBuffers& trained, const BucketStream::Bucket& bucket, const Vector& factor,
+              const StepNumbers* gate) const;
 
   OptimiserSection _section;
   std::int64_t _steps = 0; ///< taken so far, including the current one; used by Adam's bias correction

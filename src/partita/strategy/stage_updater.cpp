@@ -123,6 +123,7 @@ StageUpdater::StageUpdater(const RunConfig& config, LocalStage& local, ReplicaLi
       _scale(hasFp16(config)), _batch(config.training.batch),
       _log_every(logInterval(config.run, schedule.steps)) {
   setScaleOfGradients();
+  if (row_teams && _checks && !hasFp16(config) && _section.offload == Offload::none) _gate.emplace(_section);
   if (!_late) return;
   _local.stage.setParametersWanted([this](const ExecSpace& space, std::int64_t begin, std::int64_t end) {
     updatePart(space, begin, end);
@@ -142,6 +143,7 @@ void StageUpdater::updatePart(const ExecSpace& space, std::int64_t begin, std::i
 
 void StageUpdater::finishUpdate(const ExecSpace& space) {
   if (_late) updatePart(space, 0, _local.stage.masters().size());
+  if (_gated) readGate(space);
 }
 
 std::vector<Optimiser::State> StageUpdater::states() const {
@@ -157,6 +159,7 @@ UpdateState StageUpdater::updateState() const {
 void StageUpdater::resume(std::int64_t step, const UpdateState& state) {
   _step = _reported = step;
   _optimiser->resume(static_cast<std::int64_t>(state.steps));
+  if (_gate) _gate->start(_optimiser->steps());
   _scale.resume(state.loss_scale, static_cast<std::int64_t>(state.clean_steps));
   setScaleOfGradients();
 }
@@ -216,7 +219,7 @@ bool StageUpdater::overflowed(const ExecSpace& space) const {
   return _checks && (!std::isfinite(_norm.squaredNorm(space)) || _local.score.bad(space));
 }
 
-void StageUpdater::update(const ExecSpace& space) {
+void StageUpdater::update(const ExecSpace& space, const StepNumbers* gate) {
   const bool scaled = _scale.value() != 1.0;
   _rate = rateNow();
   if (_before_update) _before_update();
@@ -228,7 +231,7 @@ void StageUpdater::update(const ExecSpace& space) {
   } else {
     _optimiser->step(
         space, trained, _rate, clips() || scaled ? _norm.factor() : Vector(),
-        [&](std::int64_t begin) { _link.gradients->arrive(space, begin, trained.gradients.size); });
+        [&](std::int64_t begin) { _link.gradients->arrive(space, begin, trained.gradients.size); }, gate);
   }
   // Replicas have seen different samples; with equal statistics any of them can be saved or evaluated.
   if (_local.replicas != nullptr) _local.replicas->average(space, _local.stage.statistics());
@@ -237,21 +240,44 @@ void StageUpdater::update(const ExecSpace& space) {
   ++_step;
 }
 
+namespace {
+
+constexpr std::int64_t patience = 100; // steps that may be skipped one after another
+
+[[noreturn]] void failImpatient(const LocalStage& local) {
+  throw RunError("stage " + std::to_string(local.index() + 1) +
+                 ": the loss or the gradient was not finite in each of the last " + std::to_string(patience) +
+                 " steps, which were all skipped (try a smaller optimiser/learning_rate, or 'bf16' for "
+                 "run/precision and strategy/wire, which has the range of float)");
+}
+
+} // namespace
+
 /// Skips the update of this batch: restores statistics, and scores if the loss was not finite.
 void StageUpdater::skipStep(const ExecSpace& space) {
-  constexpr std::int64_t patience = 100;
   if (_statistics.extent(0) > 0) Kokkos::deep_copy(space, _local.stage.statistics(), _statistics);
   if (_local.score.bad(space)) _local.score.restore(space); // otherwise the loss is valid and reported
   _rate = rateNow();
   _scale.stepSkipped();
   setScaleOfGradients();
   ++_step;
-  if (_scale.overflows() == patience)
-    throw RunError("stage " + std::to_string(_local.index() + 1) +
-                   ": the loss or the gradient was not finite in each of the last " +
-                   std::to_string(patience) +
-                   " steps, which were all skipped (try a smaller optimiser/learning_rate, or 'bf16' for "
-                   "run/precision and strategy/wire, which has the range of float)");
+  if (_scale.overflows() == patience) failImpatient(_local);
+}
+
+/// `update` or `skipStep`, as the device decides; nothing waits for it.
+void StageUpdater::updateIfFinite(const ExecSpace& space) {
+  _gated = true;
+  _gate->decide(space, _norm, _local.score.firstBad(), rateNow());
+  update(space, _gate->numbers());
+  if (_statistics.extent(0) > 0)
+    restoreIfLeftOut(space, _gate->numbers(), _local.stage.statistics(), _statistics);
+  _local.score.restoreIfBad(space);
+}
+
+void StageUpdater::readGate(const ExecSpace& space) {
+  const StepNumbers numbers = _gate->read(space);
+  _optimiser->resume(numbers.taken);
+  if (numbers.longest_run >= patience) failImpatient(_local);
 }
 
 void takeStep(const ExecSpace& space, const std::vector<StageUpdater*>& updaters,
@@ -266,14 +292,18 @@ void takeStep(const ExecSpace& space, const std::vector<StageUpdater*>& updaters
   if (partners.squares && measures) squares = partners.squares(space);
   for (StageUpdater* updater : updaters)
     updater->_squares = squares || !measures ? squares : updater->squaresOfParts(space);
+  // The device decides by itself if nobody else has to agree.
+  const bool gated = last._gate && updaters.size() == 1 && partners.ranks.size() == 1 && !partners.squares;
   bool overflow = false;
-  if (last._checks) {
+  if (last._checks && !gated) {
     std::int64_t found = 0;
     for (const StageUpdater* updater : updaters) found += updater->overflowed(space) ? 1 : 0;
     overflow = partners.ranks.maximum(found) > 0;
   }
   for (StageUpdater* updater : updaters) {
-    if (overflow) {
+    if (gated) {
+      updater->updateIfFinite(space);
+    } else if (overflow) {
       updater->skipStep(space);
     } else {
       updater->update(space);
@@ -287,6 +317,7 @@ void finishUpdates(const ExecSpace& space, const std::vector<StageUpdater*>& upd
 }
 
 StepReport StageUpdater::report(const ExecSpace& space, std::int64_t stage_number, double flops_per_sample) {
+  if (_gated) readGate(space);
   const Score::Sums own = _local.score.take(space);
   std::vector<double> all{own.loss, own.correct, own.rows};
   if (_link.peers.size() > 1)

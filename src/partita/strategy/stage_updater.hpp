@@ -6,6 +6,7 @@
 #include "partita/optim/gradient_norm.hpp"
 #include "partita/optim/loss_scale.hpp"
 #include "partita/optim/optimiser.hpp"
+#include "partita/optim/step_gate.hpp"
 #include "partita/strategy/local_stage.hpp"
 #include "partita/strategy/observer.hpp"
 
@@ -67,6 +68,9 @@ void takeStep(const ExecSpace& space, const std::vector<StageUpdater*>& updaters
 /// report, no offload), parameters are updated when the next forward pass needs them, while sums continue.
 /// Any other reader of parameters or optimiser must call `finishUpdate` first, also after the last step.
 /// Results do not depend on this, bit for bit.
+///
+/// On a device that decides alone, and without a loss scale, only the device knows whether a step was skipped
+/// (`StepGate`); the host learns it when it reports or calls `finishUpdate`.
 class StageUpdater {
  public:
   StageUpdater(const RunConfig& config, LocalStage& local, ReplicaLink link, const UpdateSchedule& schedule);
@@ -74,7 +78,7 @@ class StageUpdater {
   StageUpdater(const StageUpdater&) = delete;
   StageUpdater& operator=(const StageUpdater&) = delete;
 
-  /// Completes the rest of the last update.
+  /// Completes the rest of the last update. Throws RunError if too many steps were skipped.
   void finishUpdate(const ExecSpace& space);
 
   // For the passes of a step, inside takeStep.
@@ -132,7 +136,9 @@ class StageUpdater {
   void beginStep(const ExecSpace& space);
   void completeGradient(const ExecSpace& space);
   bool overflowed(const ExecSpace& space) const;
-  void update(const ExecSpace& space);
+  void update(const ExecSpace& space, const StepNumbers* gate = nullptr);
+  void updateIfFinite(const ExecSpace& space);
+  void readGate(const ExecSpace& space);
   std::optional<double> squaresOfParts(const ExecSpace& space) const;
   void skipStep(const ExecSpace& space);
 
@@ -155,6 +161,8 @@ class StageUpdater {
   bool _under_way = false; ///< inside takeStep
   Vector _statistics;      ///< of the stage before this step; empty if steps are never skipped
   LossScale _scale;
+  std::optional<StepGate> _gate; ///< if the device may decide on a step
+  bool _gated = false;           ///< it does
   std::int64_t _batch, _log_every, _step = 0, _reported = 0;
   double _rate = 0.0;
   std::optional<double> _squares; ///< norm of the last measured gradient if other ranks have parts of it

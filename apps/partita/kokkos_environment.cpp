@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <optional>
 
 #ifdef KOKKOS_ENABLE_OPENMP
 #include <omp.h>
@@ -70,7 +71,19 @@ bool setsThreads(const std::vector<std::string>& flags) {
   return flag || std::getenv("KOKKOS_NUM_THREADS") != nullptr;
 }
 
+int chosen_device = -1;
+
 } // namespace
+
+void chooseDevice(int argc, char** argv) {
+  for (const char* variable : {"KOKKOS_DEVICE_ID", "KOKKOS_NUM_DEVICES", "KOKKOS_MAP_DEVICE_ID_BY"})
+    if (std::getenv(variable) != nullptr) return;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (isKokkosFlag(word) && nameOf(word).find("device") != std::string::npos) return;
+  }
+  if (const std::optional<int> local_rank = launcherLocalRank()) chosen_device = useDevice(*local_rank);
+}
 
 bool isKokkosFlag(const std::string& word) {
   static const std::array<const char*, 16> flags{"help",
@@ -128,6 +141,7 @@ std::vector<std::string> kokkosArguments(const Communicator& world, int argc, ch
   });
   const int suitable = std::min(threadsForThisRank(world), most_threads);
   if (!threads_set) flags.push_back(threads_flag + std::to_string(suitable));
+  if (chosen_device >= 0) flags.push_back("--kokkos-device-id=" + std::to_string(chosen_device));
   flags.insert(flags.begin(), argv[0]);
   return flags;
 }

@@ -13,9 +13,14 @@ bool isKokkosFlag(const std::string& word);
 /// Throws UserError if the flag needs a number and has none that Kokkos can use.
 void checkKokkosFlag(const std::string& word);
 
+/// Makes the device of this rank current. Call before MPI starts: a library that reads device memory may open
+/// the current device then, and keep it. Does nothing if the launcher does not tell the rank's place on its
+/// node, or if a flag or variable of Kokkos chooses the device.
+void chooseDevice(int argc, char** argv);
+
 /// The command line for Kokkos: its own flags, under the names that this Kokkos version knows, and a number
-/// of threads if neither they nor the environment set one. Throws AgreedError if there would be too many.
-/// Collective.
+/// of threads and a device if neither they nor the environment set one. Throws AgreedError if there would be
+/// too many. Collective.
 std::vector<std::string> kokkosArguments(const Communicator& world, int argc, char** argv);
 
 /// Keeps Kokkos running for the life of the object, with the memory counters.

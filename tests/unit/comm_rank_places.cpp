@@ -1,6 +1,9 @@
 #include "partita/comm/rank_places.hpp"
 #include "partita/core/types.hpp"
 
+#include <cstdlib>
+#include <map>
+
 #include "support/catch.hpp"
 
 namespace partita::test::comm_rank_places {
@@ -56,6 +59,47 @@ TEST_CASE("The run warns about shared and idle devices", "[comm]") {
   REQUIRE(warnings.size() == 2);
   CHECK_THAT(warnings[0], Catch::Matchers::ContainsSubstring("ranks 0,2 share one device of nid1"));
   CHECK(warnings[1] == "nid2 has 4 devices, but 2 of them are idle");
+}
+
+namespace {
+
+/// The variables of launchers, which the object empties for its life.
+class LauncherVariables {
+ public:
+  LauncherVariables() {
+    for (const char* name : {"OMPI_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
+                             "PALS_LOCAL_RANKID", "PMI_LOCAL_RANK", "SLURM_LOCALID"}) {
+      if (const char* const text = std::getenv(name)) _before[name] = text;
+      unsetenv(name);
+      _names.emplace_back(name);
+    }
+  }
+  ~LauncherVariables() {
+    for (const std::string& name : _names) unsetenv(name.c_str());
+    for (const auto& [name, text] : _before) setenv(name.c_str(), text.c_str(), 1);
+  }
+  LauncherVariables(const LauncherVariables&) = delete;
+  LauncherVariables& operator=(const LauncherVariables&) = delete;
+
+ private:
+  Lines _names;
+  std::map<std::string, std::string> _before;
+};
+
+} // namespace
+
+TEST_CASE("The launcher tells the place on the node before MPI starts", "[comm]") {
+  const LauncherVariables variables;
+  CHECK_FALSE(launcherLocalRank().has_value());
+  setenv("SLURM_LOCALID", "3", 1);
+  CHECK(launcherLocalRank() == 3);
+  setenv("OMPI_COMM_WORLD_LOCAL_RANK", "1", 1); // mpirun inside a job of Slurm
+  CHECK(launcherLocalRank() == 1);
+  for (const char* nonsense : {"", "x", "-1", "2x", "99999999999"}) {
+    setenv("OMPI_COMM_WORLD_LOCAL_RANK", nonsense, 1);
+    CHECK(launcherLocalRank() == 3);
+  }
+  if (device_is_host) CHECK(useDevice(1) == -1);
 }
 
 TEST_CASE("This process finds its own place", "[comm]") {

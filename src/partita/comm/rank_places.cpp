@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <sched.h>
 #include <set>
@@ -32,6 +34,19 @@ int threadsForThisRank(const Communicator& world) {
     sharing += CPU_COUNT(&common) > 0 ? 1 : 0;
   }
   return std::max(1, CPU_COUNT(&mine) / std::max(1, sharing));
+}
+
+std::optional<int> launcherLocalRank() {
+  for (const char* name : {"OMPI_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
+                           "PALS_LOCAL_RANKID", "PMI_LOCAL_RANK", "SLURM_LOCALID"}) {
+    const char* const text = std::getenv(name);
+    if (text == nullptr) continue;
+    char* end = nullptr;
+    const long number = std::strtol(text, &end, 10);
+    if (end != text && *end == '\0' && number >= 0 && number < std::numeric_limits<int>::max())
+      return static_cast<int>(number);
+  }
+  return {};
 }
 
 namespace {

@@ -3,6 +3,7 @@
 #include "partita/comm/mpi.hpp"
 #include "partita/core/provenance.hpp"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,11 @@ namespace partita {
 /// Default number of threads for this rank: the cores it may run on, divided among the ranks of its node that
 /// may run on the same cores. More threads than cores would spin against one another. Collective.
 int threadsForThisRank(const Communicator& world);
+
+/// The number of this process among those that a launcher (Open MPI, MPICH, MVAPICH, Intel MPI, PALS, Slurm)
+/// has started on this node, from the environment; none without a launcher. For what must be known before MPI
+/// starts.
+std::optional<int> launcherLocalRank();
 
 /// Where one rank runs.
 struct RankPlace {

@@ -50,12 +50,23 @@ Device ownDevice() {
   return device;
 }
 
+int useDevice(int local_rank) {
+  int visible = 0;
+  if (PARTITA_GPU(GetDeviceCount)(&visible) != PARTITA_GPU(Success) || visible == 0) return -1;
+  checkGpu(PARTITA_GPU(SetDevice)(local_rank % visible));
+  return local_rank % visible;
+}
+
 #else
 
 Device ownDevice() {
   Device device;
   device.threads = ExecSpace().concurrency();
   return device;
+}
+
+int useDevice(int) {
+  return -1;
 }
 
 #endif

@@ -25,6 +25,10 @@ struct Device {
 /// The device of the default execution space. Kokkos must be initialised.
 Device ownDevice();
 
+/// Makes a visible device that of this process, and returns its number: device `local_rank`, or counted round
+/// if there are fewer. Does nothing and returns -1 without devices. Needs neither Kokkos nor MPI.
+int useDevice(int local_rank);
+
 /// Name of this node.
 std::string hostName();
 

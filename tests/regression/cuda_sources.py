@@ -1,6 +1,7 @@
-"""Everything with a kernel compiles for a device: nvcc reads it, where there is one, and finds no call that only a host
-can make. PARTITA_CUDA_KOKKOS_ROOT names a Kokkos with CUDA to do it with. Without one it is done with the Kokkos of the
-build, whose functions are declared for host and device alike; no code is run.
+"""Everything with a kernel, and what calls the libraries of NVIDIA, compiles for a device: nvcc reads it, where there
+is one, and finds no call that only a host can make. PARTITA_CUDA_KOKKOS_ROOT names a Kokkos with CUDA to do it with.
+Without one it is done with the Kokkos of the build, whose functions are declared for host and device alike; no code is
+run.
 """
 
 import json
@@ -26,6 +27,16 @@ DEVICE_MACROS = """
 #define KOKKOS_LAMBDA [=] __host__ __device__
 #define KOKKOS_CLASS_LAMBDA [=, *this] __host__ __device__
 """
+# What core/gpu.hpp declares in a build with CUDA.
+STREAM = """
+#include "partita/core/types.hpp"
+#include <cuda_runtime_api.h>
+namespace partita {
+inline cudaStream_t streamOf(const ExecSpace&) { return nullptr; }
+}
+"""
+# Files of src/partita/kernels, and the header that they need.
+LIBRARIES = {"cublaslt.cpp": "cublasLt.h", "cudnn.cpp": "cudnn.h", "cudnn_convolve.cpp": "cudnn.h"}
 
 
 def build_flags():
@@ -42,6 +53,7 @@ def build_flags():
             flags.append(word)
     if CUDA_KOKKOS:
         paths.insert(0, f"{CUDA_KOKKOS}/include")
+        flags.append("-DPARTITA_DEVICE")
     elif "-fopenmp" in command:
         flags.append("-Xcompiler=-fopenmp")
     return flags + [word for path in paths if Path(path) != ROOT / "src" for word in ("-isystem", path)]
@@ -74,6 +86,17 @@ class CudaSources(support.RunTest):
         self.assertGreater(len(kernels), 20)
         everything = self.write("kernels.cpp", "".join(f'#include "{path}"\n' for path in kernels))
         self.assertEqual(complaints(everything, self.flags), [])
+
+    def test_libraries_of_nvidia(self):
+        flags = [*self.flags, "-DPARTITA_HAVE_CUBLASLT", "-DPARTITA_HAVE_CUDNN"]
+        if not CUDA_KOKKOS:
+            flags += ["-include", str(self.write("stream.hpp", STREAM))]
+        for name, header in LIBRARIES.items():
+            if complaints(self.write("header.cpp", f"#include <{header}>\n"), flags):
+                continue  # not installed
+            self.assertEqual(complaints(ROOT / "src/partita/kernels" / name, flags), [], name)
+            typed = self.write("call.cpp", f'#include "{ROOT / "src/partita/kernels" / name}"\nint wrong = "text";\n')
+            self.assertNotEqual(complaints(typed, flags), [], "mistakes in host code are seen")
 
     def test_what_a_device_cannot_call_is_seen(self):
         source = self.write("bad.cpp", """

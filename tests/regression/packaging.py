@@ -95,9 +95,12 @@ class SpackRecipe(support.RunTest):
         self.assertLessEqual({"+openmp", "+execspace_openmp", "+blas", "scalars=float,double", "layouts=right"},
                              self.recipe.asked_of("kokkos-kernels", values))
         self.assertIn("+serial", self.recipe.asked_of("kokkos", self.recipe.values(openmp=False)))
-        self.assertEqual(self.arguments(), {"BUILD_TESTING": "OFF", "PARTITA_PRECISION": "float", "PARTITA_ENABLE_ONEDNN": "ON"})
+        without = {"PARTITA_ENABLE_CUBLASLT": "OFF", "PARTITA_ENABLE_CUDNN": "OFF"}
+        self.assertEqual(self.arguments(), {"BUILD_TESTING": "OFF", "PARTITA_PRECISION": "float",
+                                            "PARTITA_ENABLE_ONEDNN": "ON", **without})
         self.assertEqual(self.arguments(run_tests=True, precision="double"),
-                         {"BUILD_TESTING": "ON", "PARTITA_PRECISION": "double", "PARTITA_ENABLE_ONEDNN": "OFF"})
+                         {"BUILD_TESTING": "ON", "PARTITA_PRECISION": "double",
+                          "PARTITA_ENABLE_ONEDNN": "OFF", **without})
 
     def test_onednn(self):
         self.assertEqual(self.recipe.asked_of("onednn", self.recipe.values()), {"@2.6:3", "cpu_runtime=omp"})
@@ -114,6 +117,14 @@ class SpackRecipe(support.RunTest):
                               "scalars=float,double"}, kernels)
         self.assertNotIn("+blas", kernels)
         self.assertEqual(self.arguments(cuda=True)["CMAKE_CXX_COMPILER"], "/kokkos/bin/nvcc_wrapper")
+
+    def test_libraries_of_nvidia(self):
+        for cudnn, wanted in ((True, {"@9:"}), (False, set())):
+            chosen = {"cuda": True, "cuda_arch": "90", "cudnn": cudnn}
+            self.assertEqual(self.recipe.asked_of("cudnn", self.recipe.values(**chosen)), wanted)
+            self.assertEqual(self.arguments(**chosen)["PARTITA_ENABLE_CUBLASLT"], "ON")
+            self.assertEqual(self.arguments(**chosen)["PARTITA_ENABLE_CUDNN"], "ON" if cudnn else "OFF")
+        self.assertEqual(self.recipe.asked_of("cudnn", self.recipe.values()), set())
 
     def test_rocm(self):
         values = self.recipe.values(rocm=True, amdgpu_target="gfx90a")

@@ -46,10 +46,10 @@ void Convolve::forward(const ExecSpace& space, const Vector& work, const Matrix&
 
 void Convolve::backward(const ExecSpace& space, const Vector& work, bool accumulate, const Matrix& in,
                         const Matrix& weight, const Matrix& grad, const Matrix& weight_gradient,
-                        const Matrix& grad_in) const {
+                        const Matrix& grad_in, const std::function<void()>& between) const {
   const std::int64_t rows = in.extent(0), at_once = _c.packedRows(rows);
   if (!onednn::convolves(_c, _operands, rows))
-    return backwardByColumns(space, work, accumulate, in, weight, grad, weight_gradient, grad_in);
+    return backwardByColumns(space, work, accumulate, in, weight, grad, weight_gradient, grad_in, between);
   for (std::int64_t first = 0; first < rows; first += at_once) {
     const std::int64_t count = std::min(at_once, rows - first);
     Real* const input_gradient = grad_in.size() > 0 ? grad_in.data() + first * grad_in.extent(1) : nullptr;
@@ -57,6 +57,7 @@ void Convolve::backward(const ExecSpace& space, const Vector& work, bool accumul
                              in.data() + first * in.extent(1),
                              first == 0 || count < at_once ? weight.data() : nullptr,
                              grad.data() + first * grad.extent(1), weight_gradient.data(), input_gradient);
+    if (between) between();
   }
 }
 
@@ -95,7 +96,8 @@ void Convolve::forwardByColumns(const ExecSpace& space, const Vector& work, cons
 
 void Convolve::backwardByColumns(const ExecSpace& space, const Vector& work, bool accumulate,
                                  const Matrix& in, const Matrix& weight, const Matrix& grad,
-                                 const Matrix& weight_gradient, const Matrix& grad_in) const {
+                                 const Matrix& weight_gradient, const Matrix& grad_in,
+                                 const std::function<void()>& between) const {
   const std::int64_t rows = in.extent(0);
   for (std::int64_t first = 0; first < rows; first += _c.rowsAtOnce(rows)) {
     const Part part = partOf(work, first, rows, in, grad);
@@ -104,21 +106,33 @@ void Convolve::backwardByColumns(const ExecSpace& space, const Vector& work, boo
       forEachRun(
           space, "partita::Convolve::interleave", part.rows * _c.out_channels, _c.windows.outPlaces(),
           Interleave{from.data(), part.products.data(), part.rows, _c.out_channels, _c.windows.outPlaces()});
-    if (!_c.pointwise()) gatherColumns(space, _c.windows, rowsFrom(in, first, part.rows), part.columns);
-    const Real keep = first > 0 || accumulate ? Real(1) : Real(0);
-    for (std::int64_t g = 0; g < _c.groups; ++g)
-      gemm(space, Op::none, Op::transpose, Real(1), groupRows(part.products, g), groupRows(part.columns, g),
-           keep, groupRows(weight_gradient, g));
-    if (grad_in.size() == 0) continue;
-    const Matrix grad_columns = _c.pointwise()
-                                    ? Matrix(rowsFrom(grad_in, first, 1).data(), part.columns.extent(0),
-                                             part.columns.extent(1))
-                                    : part.columns; // not needed any more
-    for (std::int64_t g = 0; g < _c.groups; ++g)
-      gemm(space, Op::transpose, Op::none, Real(1), groupRows(weight, g), groupRows(part.products, g),
-           Real(0), groupRows(grad_columns, g));
-    if (!_c.pointwise()) scatterColumns(space, _c.windows, grad_columns, rowsFrom(grad_in, first, part.rows));
+    if (weight_gradient.size() > 0)
+      addWeightGradient(space, part, first > 0 || accumulate, in, weight_gradient);
+    if (grad_in.size() > 0) inputGradient(space, part, weight, grad_in);
+    if (between) between();
   }
+}
+
+void Convolve::addWeightGradient(const ExecSpace& space, const Part& part, bool keep, const Matrix& in,
+                                 const Matrix& weight_gradient) const {
+  if (!_c.pointwise()) gatherColumns(space, _c.windows, rowsFrom(in, part.first, part.rows), part.columns);
+  for (std::int64_t g = 0; g < _c.groups; ++g)
+    gemm(space, Op::none, Op::transpose, Real(1), groupRows(part.products, g), groupRows(part.columns, g),
+         keep ? Real(1) : Real(0), groupRows(weight_gradient, g));
+}
+
+/// The columns of the input are not needed any more.
+void Convolve::inputGradient(const ExecSpace& space, const Part& part, const Matrix& weight,
+                             const Matrix& grad_in) const {
+  const Matrix grad_columns =
+      _c.pointwise()
+          ? Matrix(rowsFrom(grad_in, part.first, 1).data(), part.columns.extent(0), part.columns.extent(1))
+          : part.columns;
+  for (std::int64_t g = 0; g < _c.groups; ++g)
+    gemm(space, Op::transpose, Op::none, Real(1), groupRows(weight, g), groupRows(part.products, g), Real(0),
+         groupRows(grad_columns, g));
+  if (!_c.pointwise())
+    scatterColumns(space, _c.windows, grad_columns, rowsFrom(grad_in, part.first, part.rows));
 }
 
 } // namespace partita

@@ -202,13 +202,15 @@ void convolveBackward(const ExecSpace& space, const ConvolveCase& convolution, R
   const std::lock_guard<std::mutex> lock(mutex());
   CompiledConvolve& steps = *compiled(convolution);
   const Work packed(convolution, work);
-  runReorder(steps.pack_in, in, packed.in);
   runReorder(steps.pack_grad, grad, packed.out);
-  steps.weight_gradient.run({{DNNL_ARG_SRC, packed.in},
-                             {DNNL_ARG_DIFF_DST, packed.out},
-                             {DNNL_ARG_DIFF_WEIGHTS, packed.weight_gradient}});
-  runReorder(accumulate ? steps.add_weight_gradient : steps.unpack_weight_gradient, packed.weight_gradient,
-             weight_gradient);
+  if (weight_gradient != nullptr) {
+    runReorder(steps.pack_in, in, packed.in);
+    steps.weight_gradient.run({{DNNL_ARG_SRC, packed.in},
+                               {DNNL_ARG_DIFF_DST, packed.out},
+                               {DNNL_ARG_DIFF_WEIGHTS, packed.weight_gradient}});
+    runReorder(accumulate ? steps.add_weight_gradient : steps.unpack_weight_gradient, packed.weight_gradient,
+               weight_gradient);
+  }
   if (grad_in == nullptr) return;
   if (weight != nullptr) runReorder(steps.pack_weight_back, weight, packed.weight);
   steps.input_gradient.run({{DNNL_ARG_DIFF_DST, packed.out},

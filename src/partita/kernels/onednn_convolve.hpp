@@ -21,7 +21,7 @@ bool convolves(const ConvolutionPlan& plan, Precision operands, std::int64_t row
 void convolveForward(const ExecSpace& space, const ConvolveCase& convolution, Real* work, const Real* in,
                      const Real* weight, Real* out);
 
-/// Both gradients; a null `grad_in` is not wanted.
+/// Both gradients; a null `weight_gradient` or `grad_in` is not wanted.
 void convolveBackward(const ExecSpace& space, const ConvolveCase& convolution, Real* work, bool accumulate,
                       const Real* in, const Real* weight, const Real* grad, Real* weight_gradient,
                       Real* grad_in);

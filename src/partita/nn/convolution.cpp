@@ -1,5 +1,6 @@
 #include "partita/nn/convolution.hpp"
 
+#include "partita/comm/part_exchange.hpp"
 #include "partita/core/loops.hpp"
 #include "partita/core/region.hpp"
 #include "partita/nn/activation.hpp"
@@ -132,7 +133,14 @@ void Convolution::activationGradient(const ExecSpace& space, const Pass& pass, c
 void Convolution::backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
                            const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) {
   activationGradient(space, pass, out, saved, grad_out);
-  _convolve.backward(space, pass.work, pass.accumulate, in, _weight, grad_out, _weight_gradient, grad_in);
+  const auto gradients = [&](const Matrix& of_weight, const Matrix& of_in,
+                             const std::function<void()>& between = {}) {
+    _convolve.backward(space, pass.work, pass.accumulate, in, _weight, grad_out, of_weight, of_in, between);
+  };
+  if (!pass.inputGradientFirst()) return gradients(_weight_gradient, grad_in);
+  gradients(Matrix(), grad_in);
+  pass.reportInputGradient();
+  gradients(_weight_gradient, Matrix(), [&] { pass.parts->letMove(); });
 }
 
 } // namespace partita

@@ -94,7 +94,14 @@ void Dense::backward(const ExecSpace& space, const Pass& pass, const Matrix& sam
                saved = rowsOf(samples_saved, _units), grad_out = rowsOf(samples_grad_out, _units),
                grad_in = rowsOf(samples_grad_in, _fan_in);
   activationGradient(space, pass, out, saved, grad_out);
-  _weights.backward(space, pass.accumulate, in, grad_out, grad_in, [&] { pass.reportGradientsFinal(); });
+  if (pass.inputGradientFirst()) {
+    _weights.inputGradient(space, grad_out, grad_in, false);
+    pass.reportInputGradient();
+    return _weights.addGradient(space, pass.accumulate, in, grad_out);
+  }
+  _weights.addGradient(space, pass.accumulate, in, grad_out);
+  pass.reportGradientsFinal();
+  _weights.inputGradient(space, grad_out, grad_in, true);
 }
 
 } // namespace partita

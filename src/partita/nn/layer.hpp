@@ -30,12 +30,23 @@ struct Pass {
   const ReplicaReduce* replicas = nullptr;                ///< null: there is only one replica
   const PartExchange* parts = nullptr;                    ///< null: the stage has only one part
   const std::function<void()>* gradients_final = nullptr; ///< see `reportGradientsFinal`
+  const std::function<void()>* input_gradient = nullptr;  ///< see `reportInputGradient`
   Vector work; ///< scratch, as long as the layer's `workValues`; free again after the call
 
   /// Called by a backward pass that computes dJ/din after the parameters' gradients: these may be sent
   /// already.
   void reportGradientsFinal() const {
     if (gradients_final != nullptr) (*gradients_final)();
+  }
+  /// Does a backward pass have to compute dJ/din before the parameters' gradients? Only layers that
+  /// have a `hiddenExchange` are asked; they call `reportInputGradient` in between, and dJ/din travels to
+  /// other parts while they compute the rest.
+  bool inputGradientFirst() const { return input_gradient != nullptr; }
+  void reportInputGradient() const { (*input_gradient)(); }
+
+  /// Scratch at the end, which a layer leaves alone whose dJ/din travels.
+  Vector workAtEnd(std::int64_t values) const {
+    return Vector(work.data() + work.size() - values, static_cast<std::size_t>(values));
   }
 };
 

@@ -68,15 +68,12 @@ class Weights {
   const TypedSpan& stored() const { return _values; }
   /// out = in W^T, with in [n, columns], out [n, rows].
   void forward(const ExecSpace& space, const Matrix& in, const Matrix& out) const;
-  /// dJ/dW = dJ/dout^T in; with `keep` it is added to what is there. Then calls `between`, and if `grad_in`
-  /// is not empty computes dJ/din = dJ/dout W.
-  template <class Between>
-  void backward(const ExecSpace& space, bool keep, const Matrix& in, const Matrix& grad_out,
-                const Matrix& grad_in, const Between& between) const {
-    addGradient(space, keep, in, grad_out);
-    between();
-    if (grad_in.size() > 0) inputGradient(space, grad_out, grad_in);
-  }
+  /// dJ/dW = dJ/dout^T in; with `keep` it is added to what is there.
+  void addGradient(const ExecSpace& space, bool keep, const Matrix& in, const Matrix& grad_out) const;
+  /// dJ/din = dJ/dout W, if `grad_in` is not empty. `follows`: immediately after addGradient with the same
+  /// gradient, which has rounded it.
+  void inputGradient(const ExecSpace& space, const Matrix& grad_out, const Matrix& grad_in,
+                     bool follows) const;
 
   /// body(first, panel) for each panel of the gradient, beginning with row `first`; it writes all of it, or
   /// with `keep` adds to it.
@@ -110,8 +107,6 @@ class Weights {
   template <class Body>
   void eachRoundedPart(const ExecSpace& space, const Matrix& values, Real* room, bool there,
                        const Body& body) const;
-  void addGradient(const ExecSpace& space, bool keep, const Matrix& in, const Matrix& grad_out) const;
-  void inputGradient(const ExecSpace& space, const Matrix& grad_out, const Matrix& grad_in) const;
 
   TypedSpan _values, _gradient;
   std::int64_t _rows = 0, _columns = 0;

@@ -108,6 +108,8 @@ struct LayerPlan {
   std::int64_t widestInside() const; ///< of a group: the widest activation, its input and output included
   std::int64_t keptValues() const { return outputs() + savedValues(); }
   std::int64_t workValues(std::int64_t rows) const; ///< scratch during a pass over `rows` samples
+  /// Scratch while so many values are added up over all parts: room for what a rank receives at a time.
+  std::int64_t sumValues(std::int64_t values) const { return values / part->parts + 1; }
   /// Scratch, in `Real`, of a layer whose parameters are 16-bit: room for those that it converts, or for the
   /// operand of a product with them, rounded to 16 bits. As much again is needed for gradients.
   std::int64_t halfScratch(std::int64_t rows) const;

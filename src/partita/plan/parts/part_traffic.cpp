@@ -1,8 +1,11 @@
 #include "partita/plan/parts/part_traffic.hpp"
 
+#include "partita/plan/parts/hidden_exchange.hpp"
 #include "partita/plan/parts/part_of_stage.hpp"
 #include "partita/plan/run_length.hpp"
 #include "partita/plan/strategy_plan.hpp"
+
+#include <utility>
 
 namespace partita {
 
@@ -17,7 +20,11 @@ class MessageList {
   void begin(const std::string& place, bool backward) {
     _place = place;
     _backward = backward;
+    _behind = nullptr;
   }
+  /// The first message of the next ring, or the next halo, is sent before this layer computes the gradients
+  /// of its parameters.
+  void hideNextBehind(const LayerPlan* layer) { _behind = layer; }
   void gather(const std::vector<std::int64_t>& chunks, int place) {
     ring(PartExchangeKind::gather, chunks, place);
   }
@@ -37,7 +44,7 @@ class MessageList {
     for (int other = 0; other < static_cast<int>(plan.owned.size()); ++other) {
       if (other == _part) continue;
       const Block block = forward ? plan.sent(_part, other) : plan.sent(other, _part);
-      add(PartExchangeKind::halo, rows * plan.items * block.places());
+      add(PartExchangeKind::halo, rows * plan.items * block.places(), _behind);
     }
   }
 
@@ -48,16 +55,18 @@ class MessageList {
   void ring(PartExchangeKind kind, const std::vector<std::int64_t>& chunks, int first) {
     const int count = static_cast<int>(chunks.size());
     for (int i = 0; i + 1 < count; ++i)
-      add(kind, chunks[static_cast<std::size_t>((first + 2 * count - i) % count)]);
+      add(kind, chunks[static_cast<std::size_t>((first + 2 * count - i) % count)],
+          std::exchange(_behind, nullptr));
   }
-  void add(PartExchangeKind kind, std::int64_t values) {
-    if (values > 0) _messages.push_back({kind, values * _value_bytes, _place, _backward});
+  void add(PartExchangeKind kind, std::int64_t values, const LayerPlan* behind) {
+    if (values > 0) _messages.push_back({kind, values * _value_bytes, _place, _backward, behind});
   }
 
   int _part;
   std::int64_t _value_bytes;
   std::string _place;
   bool _backward = false;
+  const LayerPlan* _behind = nullptr;
   std::vector<PartMessage> _messages;
 };
 
@@ -95,6 +104,9 @@ void listBackward(const std::vector<LayerPlan>& layers, std::int64_t rows, bool 
       listBackward(layer.body, rows, wanted, list);
       listBackward(layer.shortcut, rows, wanted, list);
     } else if (wanted) {
+      if (hiddenExchange(layers, i) == HiddenExchange::sum) list.hideNextBehind(&layer);
+      if (i + 1 < layers.size() && hiddenExchange(layers, i + 1) == HiddenExchange::before)
+        list.hideNextBehind(&layers[i + 1]);
       listBackward(layer, rows, list);
     }
   }

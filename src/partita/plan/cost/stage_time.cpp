@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace partita {
 
@@ -110,7 +111,8 @@ class StageClock {
     time.update += _slowdown * parameters * _terms.cluster.seconds_per_update;
   }
 
-  /// Each message takes its time, one after another.
+  /// Each message takes its time, one after another; those that travel while a layer computes the gradients
+  /// of its parameters are hidden for as long as that takes.
   void addMessages(const StagePlan& own, int part, StageTime& time) const {
     const GridPlan& grid = _run.grid;
     const RingPath path =
@@ -118,13 +120,25 @@ class StageClock {
     constexpr auto value_bytes = static_cast<std::int64_t>(bytes_per_item);
     const std::size_t forward = forwardMessages(own, part, _samples, value_bytes).size();
     std::size_t index = 0;
+    const LayerPlan* behind = nullptr;
+    double left = 0.0; // seconds that this layer still computes
     for (const PartMessage& message : partMessages(own, part, _samples, value_bytes, _input_gradient)) {
-      const double bytes = asReal(message.bytes),
-                   seconds = path.link.seconds({1.0, bytes}, path.flows) +
-                             addedShare(message.kind) * bytes * _terms.cluster.seconds_per_reduced_byte;
-      addExchange(time.exchanges, {kindOfPart(message.kind), 1.0, bytes, seconds});
+      const double bytes = asReal(message.bytes), travel = path.link.seconds({1.0, bytes}, path.flows);
+      if (std::exchange(behind, message.hidden_behind) != message.hidden_behind)
+        left = parameterSeconds(behind);
+      const double hides = std::min(left, travel), hidden = _terms.cluster.overlap * hides;
+      left -= hides;
+      const double seconds = travel - hidden + addedShare(message.kind) * bytes *
+                                                   _terms.cluster.seconds_per_reduced_byte;
+      addExchange(time.exchanges, {kindOfPart(message.kind), 1.0, bytes, seconds, hidden});
       (index++ < forward ? time.exchange_forward : time.exchange_backward) += seconds;
     }
+  }
+
+  /// Of a layer in the backward pass, without the gradient of its input.
+  double parameterSeconds(const LayerPlan* layer) const {
+    if (layer == nullptr) return 0.0;
+    return _slowdown * _terms.kernels.of(kernelShape(*layer), asReal(_samples), false).backward;
   }
 
   const CostTerms& _terms;

@@ -3,6 +3,7 @@
 #include "partita/config/names.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/plan/layer_rules.hpp"
+#include "partita/plan/parts/part_of_stage.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -71,13 +72,13 @@ ChannelGroups gridOf(const LayerPlan& layer, int parts) {
 } // namespace
 
 LayerDivider::LayerDivider(const StrategySection& strategy, const StagePlan& stage, int part)
-    : _split(strategy.split), _chosen(strategy.parts_grid.values), _grid(stage.place_grid),
+    : _split(strategy.split), _by_places(dividesPlaces(strategy)), _chosen(strategy.parts_grid.values), _grid(stage.place_grid),
       _parts(static_cast<int>(strategy.parts)), _part(part), _first(stage.first()) {}
 
 Flow LayerDivider::between(const Shape& shape) const {
   if (grid() && positionsDivisible(shape, _parts)) return positionFlow(shape, _parts);
   if (grid() && shape.size() > 2 && divisible(shape, _parts)) return channelFlow(shape, _parts);
-  if (_split == Split::spatial && placesDivisible(shape, _grid)) return placeFlow(shape, _grid);
+  if (_by_places && placesDivisible(shape, _grid)) return placeFlow(shape, _grid);
   return wholeFlow(shape);
 }
 
@@ -94,7 +95,7 @@ void LayerDivider::add(PartChain& chain, const std::vector<LayerPlan>& layers, s
       addResidual(chain, layer);
     else
       addBlock(chain, layer);
-  } else if (_split == Split::spatial) {
+  } else if (_by_places) {
     addByPlaces(chain, layer);
   } else if (grid() && (isSequence(layer.in) || isSequence(layer.out))) {
     addInSequence(chain, layers, index, ends);

@@ -10,12 +10,15 @@
 #include "pmpi.hpp"
 #include "small_run.hpp"
 #include "support/catch.hpp"
+#include "support/default_space.hpp"
 
 namespace partita::test::parts {
 
 /// Ranks that share the layers of a stage train the network that one rank trains.
 
 namespace {
+
+constexpr DefaultSpace space;
 
 struct Net {
   const char* name;
@@ -308,6 +311,58 @@ TEST_CASE("What parts send is what the plan says, message by message", "[parts][
     const PartTraffic step = stepTraffic(run.config, run.partition, run.grid.plan(), sizeof(Real));
     CHECK(all == std::vector<double>{static_cast<double>(step.messages), static_cast<double>(step.bytes)});
   });
+}
+
+TEST_CASE("Gradients of inputs travel while those of parameters are computed", "[parts][traffic]") {
+  const int parts = everyone().size();
+  if (parts == 1) return;
+  std::int64_t travelling = 0;
+  forEachDivision([&](const Net& net, const std::string& split) {
+    const SmallRun run(everyone(), smallDeck(deckOf(net, {split, "strategy/parts=" + std::to_string(parts)})));
+    Stage& stage = run.stages[0]->stage;
+    const std::vector<LayerPlan>& layers = stage.plan().layers;
+    constexpr std::int64_t rows = 3;
+    Tape tape = stage.makeTape(rows);
+    const Matrix in = makeMatrix("partita::test::in", rows, stage.inputs()),
+                 out = stage.forward(space, {}, in, tape);
+    Kokkos::deep_copy(out, Real(0.1));
+    Kokkos::deep_copy(stage.outputGradient(rows), Real(0.01));
+    std::vector<PartMessage> planned;
+    for (const PartMessage& message :
+         partMessages(stage.plan(), run.grid.part(), rows, sizeof(Real), false, false))
+      if (message.backward) planned.push_back(message);
+    const MpiRecording recording;
+    const auto sent = [&] { return recording.on(run.grid.along(Axis::part), MpiCall::send).size(); };
+    std::size_t layer = layers.size();
+    stage.backward(space, {}, in, tape, stage.outputGradient(rows), Matrix(), [&](std::int64_t, std::int64_t) {
+      do --layer;
+      while (layers[layer].parameters() == 0);
+      std::size_t expected = 0; // messages until those that travel meanwhile
+      for (std::size_t i = 0; i < planned.size(); ++i)
+        if (planned[i].hidden_behind == &layers[layer]) expected = i + 1;
+      INFO(net.name << " " << split << " " << layers[layer].name());
+      if (expected == 0) return;
+      CHECK(sent() == expected);
+      ++travelling;
+    });
+    CHECK(sent() == planned.size());
+  });
+  CHECK(travelling > 8);
+}
+
+/// A stage gets the parameters of its copies from the same part of the other stage.
+TEST_CASE("Parts of stages with copies in their heads learn what one rank per stage learns", "[parts][sil]") {
+  const Overrides deck{"strategy/kind=sil",     "strategy/stages=2",    "strategy/input=relay",
+                       "strategy/lookahead=3",  "strategy/refresh=4",   "strategy/schedule=1f1b",
+                       "network/layers=[{type='conv2d',channels=6,kernel=3,padding=1,activation='gelu'},"
+                       "{type='conv2d',channels=8,kernel=3,stride=2,padding=1,activation='tanh'},{type='dropout'},"
+                       "{type='conv2d',channels=8,kernel=3,padding=1,activation='gelu'},{type='flatten'},"
+                       "{type='dense',units=9,activation='tanh'},{type='dense'}]",
+                       "strategy/head=[{type='dense',units=9,activation='tanh'}]", "strategy/cuts=[2]"};
+  const Net net{"copies", {}, true};
+  for (const std::string& split : splits())
+    for (const Overrides& how : {Overrides{}, Overrides{"strategy/replicas=2"}})
+      checkParts(net, 4, Overrides{"strategy/parts=2", "strategy/split=" + split} + how, deck);
 }
 
 TEST_CASE("Parts give the same bits whatever the delays", "[parts]") {

@@ -327,10 +327,12 @@ TEST_CASE("Gradients of inputs travel while those of parameters are computed", "
                  out = stage.forward(space, {}, in, tape);
     Kokkos::deep_copy(out, Real(0.1));
     Kokkos::deep_copy(stage.outputGradient(rows), Real(0.01));
-    std::vector<PartMessage> planned;
-    for (const PartMessage& message :
-         partMessages(stage.plan(), run.grid.part(), rows, sizeof(Real), false, false))
-      if (message.backward) planned.push_back(message);
+    std::vector<PartMessage> planned = partMessages(stage.plan(), run.grid.part(), rows, sizeof(Real), false, false);
+    planned.erase(planned.begin(), planned.begin() + static_cast<std::ptrdiff_t>(
+                      forwardMessages(stage.plan(), run.grid.part(), rows, sizeof(Real)).size()));
+    planned.erase(std::remove_if(planned.begin(), planned.end(),
+                                 [](const PartMessage& message) { return message.place == "loss"; }),
+                  planned.end());
     const MpiRecording recording;
     const auto sent = [&] { return recording.on(run.grid.along(Axis::part), MpiCall::send).size(); };
     std::size_t layer = layers.size();
@@ -339,7 +341,7 @@ TEST_CASE("Gradients of inputs travel while those of parameters are computed", "
       while (layers[layer].parameters() == 0);
       std::size_t expected = 0; // messages until those that travel meanwhile
       for (std::size_t i = 0; i < planned.size(); ++i)
-        if (planned[i].hidden_behind == &layers[layer]) expected = i + 1;
+        if (planned[i].backward && planned[i].hidden_behind == &layers[layer]) expected = i + 1;
       INFO(net.name << " " << split << " " << layers[layer].name());
       if (expected == 0) return;
       CHECK(sent() == expected);
@@ -348,6 +350,34 @@ TEST_CASE("Gradients of inputs travel while those of parameters are computed", "
     CHECK(sent() == planned.size());
   });
   CHECK(travelling > 8);
+}
+
+namespace {
+
+std::vector<std::string> launched; ///< labels of the kernels of this process
+
+} // namespace
+
+/// The own places are there, those of the other part are not.
+TEST_CASE("A part computes its interior while halos travel", "[parts][traffic]") {
+  if (everyone().size() != 2) return;
+  const SmallRun run(everyone(), smallDeck(deckOf(nets()[0], {"strategy/split=spatial", "strategy/parts=2"})));
+  Stage& stage = run.stages[0]->stage;
+  Tape tape = stage.makeTape(3);
+  const Matrix in = makeMatrix("partita::test::in", 3, stage.inputs());
+  launched.clear();
+  Kokkos::Tools::Experimental::set_begin_parallel_for_callback(
+      [](const char* name, std::uint32_t, std::uint64_t*) { launched.emplace_back(name); });
+  stage.forward(space, {}, in, tape);
+  Kokkos::Tools::Experimental::set_begin_parallel_for_callback(nullptr);
+  std::string order;
+  for (const std::string& name : launched) {
+    if (name.find("move_places") != std::string::npos) order += 'm';
+    if (name.find("put_block") != std::string::npos) order += 'p';
+  }
+  // The input is sliced, what the other part needs and the own places are copied, the interior is computed,
+  // the halo is copied, and the border computed.
+  CHECK(order.substr(0, 6) == "mmmpmp");
 }
 
 /// A stage gets the parameters of its copies from the same part of the other stage.

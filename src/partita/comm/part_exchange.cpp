@@ -261,17 +261,20 @@ PartExchange::Messages PartExchange::haloMessages(const ExchangePlan& plan, std:
 }
 
 void PartExchange::haloForward(const ExecSpace& space, const ExchangePlan& plan, const Matrix& own,
-                               const Matrix& needed, const Vector& work) const {
+                               const Matrix& needed, const Vector& work, Travel travel) const {
   const Region region(space, "partita::PartExchange::halo", Phase::communication);
   const std::int64_t rows = own.extent(0);
   const Places from = ownedBy(plan, own), to = neededBy(plan, needed);
   const Messages messages = haloMessages(plan, rows, true, work);
-  for (const Piece& piece : messages.out) {
-    const Block block = plan.sent(plan.place, piece.peer);
-    copyPlaces(space, from, {piece.values, block}, block, rows);
+  if (travel != Travel::arrive) {
+    for (const Piece& piece : messages.out) {
+      const Block block = plan.sent(plan.place, piece.peer);
+      copyPlaces(space, from, {piece.values, block}, block, rows);
+    }
+    post(space, "halos", messages.out, messages.in);
+    copyPlaces(space, from, to, plan.sent(plan.place, plan.place), rows);
   }
-  post(space, "halos", messages.out, messages.in);
-  copyPlaces(space, from, to, plan.sent(plan.place, plan.place), rows);
+  if (travel == Travel::depart) return;
   complete(space);
   for (const Piece& piece : messages.in) {
     const Block block = plan.sent(piece.peer, plan.place);

@@ -39,8 +39,9 @@ class PartExchange {
   void sum(const ExecSpace& space, const Vector& values) const;
   /// Gets the places that windows need from the parts that have them: own [rows, places] -> needed, likewise,
   /// where a row is an item of the plan. `work`: for all that is sent and received.
+  /// The own places are in `needed` after `depart`.
   void haloForward(const ExecSpace& space, const ExchangePlan& plan, const Matrix& own, const Matrix& needed,
-                   const Vector& work) const;
+                   const Vector& work, Travel travel = Travel::whole) const;
   /// Returns the gradients of these places; each part adds to those of its own places what
   /// others return, in the order of parts.
   void haloBackward(const ExecSpace& space, const ExchangePlan& plan, const Matrix& needed, const Matrix& own,

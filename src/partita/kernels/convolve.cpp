@@ -26,6 +26,37 @@ struct Interleave {
   }
 };
 
+/// Products of several rows to a block of the places of their outputs.
+struct PutBlock {
+  const Real* from;
+  Real* to;
+  std::int64_t rows, channels, extents[3], whole[3], first;
+
+  /// An item is a line of places; lines that are neighbours in both are one.
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t line, std::int64_t i) const {
+    const std::int64_t y = line % extents[1], plane = line / extents[1], z = plane % extents[0],
+                       item = plane / extents[0], row = item % rows, channel = item / rows;
+    to[((row * channels + channel) * whole[0] * whole[1] + z * whole[1] + y) * whole[2] + first + i] =
+        from[line * extents[2] + i];
+  }
+};
+
+PutBlock putBlock(const ConvolutionBlock& block, const Matrix& products, Real* out, std::int64_t rows) {
+  PutBlock put{products.data(), out, rows, block.plan.out_channels, {}, {}, block.first_out};
+  for (int a = 0; a < 3; ++a) {
+    put.extents[a] = block.plan.windows.out[a];
+    put.whole[a] = block.whole_out[a];
+  }
+  for (int a = 2; a > 0 && put.extents[2] == put.whole[2]; --a) {
+    put.extents[2] *= put.extents[1];
+    put.whole[2] *= put.whole[1];
+    put.extents[1] = put.extents[0];
+    put.whole[1] = put.whole[0];
+    put.extents[0] = put.whole[0] = 1;
+  }
+  return put;
+}
+
 } // namespace
 
 Convolve::Convolve(const ConvolutionPlan& plan, Precision operands) : _c(plan), _operands(operands) {}
@@ -41,6 +72,45 @@ void Convolve::forward(const ExecSpace& space, const Vector& work, const Matrix&
                             first == 0 || count < at_once ? weight.data() : nullptr,
                             out.data() + first * out_width);
     finish({out.data() + first * out_width, first, count, out_width, _c.windows.outPlaces()});
+  }
+}
+
+void Convolve::forwardBlock(const ExecSpace& space, const Vector& work, const Matrix& in,
+                            const Matrix& weight, const Matrix& out, const Block& outputs,
+                            const std::function<void()>& between) const {
+  const ConvolutionBlock block(_c, outputs);
+  const std::int64_t rows = in.extent(0), at_once = _c.packedRows(rows);
+  if (!onednn::convolves(_c, _operands, rows, &block))
+    return blockByColumns(space, work, in, weight, out, block, between);
+  for (std::int64_t first = 0; first < rows; first += at_once) {
+    const std::int64_t count = std::min(at_once, rows - first);
+    onednn::convolveForward(space, {block.plan, _operands, count, &block}, work.data(),
+                            in.data() + first * in.extent(1),
+                            first == 0 || count < at_once ? weight.data() : nullptr,
+                            out.data() + first * out.extent(1));
+    if (between) between();
+  }
+}
+
+void Convolve::blockByColumns(const ExecSpace& space, const Vector& work, const Matrix& in,
+                              const Matrix& weight, const Matrix& out, const ConvolutionBlock& block,
+                              const std::function<void()>& between) const {
+  const std::int64_t rows = in.extent(0), at_once = _c.rowsAtOnce(rows);
+  WindowPlan windows = block.plan.windows; // of the block of outputs on the whole input
+  std::copy_n(block.whole_in, 3, windows.in);
+  std::copy_n(block.before, 3, windows.before);
+  for (std::int64_t first = 0; first < rows; first += at_once) {
+    const std::int64_t count = std::min(at_once, rows - first), places = count * windows.outPlaces();
+    const Matrix columns(work.data(), _c.groups * _c.depth(), places),
+        products(work.data() + _c.columnValues(rows), _c.out_channels, places);
+    gatherColumns(space, windows, rowsFrom(in, first, count), columns);
+    for (std::int64_t g = 0; g < _c.groups; ++g)
+      gemm(space, Op::none, Op::none, Real(1), groupRows(weight, g), groupRows(columns, g), Real(0),
+           groupRows(products, g));
+    const PutBlock put = putBlock(block, products, rowsFrom(out, first, 1).data(), count);
+    forEachElement(space, "partita::Convolve::put_block",
+                   _c.out_channels * count * put.extents[0] * put.extents[1], put.extents[2], put);
+    if (between) between();
   }
 }
 

@@ -94,8 +94,22 @@ void Convolution::initialise(std::uint64_t seed, const std::string& tensor, cons
 
 void Convolution::forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
                           const Matrix& saved) {
+  if (pass.outputs != OutputPlaces::all) return forwardInBlocks(space, pass, in, out, saved);
   const auto finished = [&](const ConvolveSums& sums) { finish(space, sums, out, saved); };
   _convolve.forward(space, pass.work, in, _weight, out, std::ref(finished));
+}
+
+/// Sums block by block, then what remains to be done for all of them.
+void Convolution::forwardInBlocks(const ExecSpace& space, const Pass& pass, const Matrix& in,
+                                  const Matrix& out, const Matrix& saved) const {
+  const Block& interior = _plan.part->interior;
+  if (pass.outputs == OutputPlaces::interior)
+    return _convolve.forwardBlock(space, pass.work, in, _weight, out, interior,
+                                  [&] { pass.parts->letMove(); });
+  for (const Block& block : aroundInterior(interior, _c.windows.out))
+    _convolve.forwardBlock(space, pass.work, in, _weight, out, block);
+  const std::int64_t places = _c.windows.outPlaces(), width = out.extent(1);
+  finish(space, {out.data(), 0, static_cast<std::int64_t>(out.extent(0)), width, places}, out, saved);
 }
 
 void Convolution::finish(const ExecSpace& space, const ConvolveSums& sums, const Matrix& out,

@@ -24,8 +24,15 @@ void ExchangeLayer::forward(const ExecSpace& space, const Pass& pass, const Matr
   case PartStep::reduce_gather:
     return pass.parts->reduce(space, plan, from, to, pass.work);
   case PartStep::halo:
-    return pass.parts->haloForward(space, plan, from, to, pass.work);
+    return halo(space, pass, in, out, Travel::whole);
   }
+}
+
+void ExchangeLayer::halo(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
+                         Travel travel) const {
+  const ExchangePlan& plan = *_plan.exchange;
+  pass.parts->haloForward(space, plan, perItem(in, plan.items), perItem(out, plan.items),
+                          pass.workAtEnd(_plan.workValues(in.extent(0))), travel);
 }
 
 void ExchangeLayer::backward(const ExecSpace& space, const Pass& pass, const Matrix&, const Matrix&, const Matrix&,

@@ -15,7 +15,10 @@ class ExchangeLayer : public PlannedLayer {
                const Matrix& saved) override;
   void backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
                 const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) override;
-  /// The same in two calls, between which the layer after this one may compute. Uses the end of the scratch.
+  /// The same in two calls, between which the layer after this one may compute. They use the end of the
+  /// scratch. Forward, that is of halos only.
+  void halo(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
+            Travel travel) const;
   void backward(const ExecSpace& space, const Pass& pass, const Matrix& grad_out, const Matrix& grad_in,
                 Travel travel) const;
 };

@@ -17,6 +17,10 @@ namespace partita {
 class PartExchange;
 class ReplicaReduce;
 
+/// Which places of its output a layer computes in a forward pass: all of them, or in two calls first those of
+/// `LayerPart::interior`, then the rest.
+enum class OutputPlaces { all, interior, rest };
+
 /// What a layer must know about the current call.
 struct Pass {
   bool training = true;       ///< random masks and batch statistics; false: their inference forms
@@ -26,6 +30,7 @@ struct Pass {
   std::int64_t first_row = 0; ///< place of row 0 in the whole batch, over all replicas and microbatches
   /// Backward: weight per sample of a residual layer's penalty, half the mean square of its branch's output.
   Real transport = 0;
+  OutputPlaces outputs = OutputPlaces::all;
   bool again = false; ///< repeats an earlier forward pass: statistics are not counted twice
   const ReplicaReduce* replicas = nullptr;                ///< null: there is only one replica
   const PartExchange* parts = nullptr;                    ///< null: the stage has only one part

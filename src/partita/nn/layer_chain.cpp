@@ -25,6 +25,7 @@ void addParts(const ExecSpace& space, const Pass& pass, const Matrix& values, Tr
 LayerChain::LayerChain(const std::vector<LayerPlan>& plans)
     : _begin{0}, _statistics_begin{0}, _first_trained(plans.size()) {
   for (const LayerPlan& plan : plans) {
+    _has_interior.push_back(plan.part && plan.part->interior.places() > 0);
     _hidden.push_back(hiddenExchange(plans, _layers.size()));
     _layers.push_back(makeLayer(plan));
     _exchanges.push_back(dynamic_cast<const ExchangeLayer*>(_layers.back().get()));
@@ -114,16 +115,39 @@ Matrix LayerChain::forward(const ExecSpace& space, const Pass& pass, const Matri
   tape.rows = in.extent(0);
   Matrix from = in;
   for (std::size_t i = 0; i < _layers.size(); ++i) {
-    const Matrix to = shaped(tape.outputs[i].data(), _layers[i]->outputs(), in);
+    const bool with_next = i + 1 < _layers.size() && _has_interior[i + 1];
+    const Matrix needed = with_next ? shaped(tape.outputs[i].data(), _layers[i]->outputs(), in) : from;
+    if (with_next) ++i;
+    const Matrix to = shaped(tape.outputs[i].data(), _layers[i]->outputs(), in),
+                 saved = topRows(tape.saved[i], tape.rows);
     if (wanted && _begin[i + 1] > _begin[i]) wanted(space, _begin[i], _begin[i + 1]);
     unpack(space, i, false);
-    _layers[i]->forward(space, pass, from, to, topRows(tape.saved[i], tape.rows));
+    if (with_next)
+      forwardWithHalo(space, pass, i, from, needed, to, saved);
+    else
+      _layers[i]->forward(space, pass, from, to, saved);
     if (_partial_output[i]) addParts(space, pass, to, Travel::whole);
     roundTo(space, _numbers.parameters.precision, to);
     from = to;
   }
   tape.columns = from.extent(1);
   return from;
+}
+
+/// A layer and the exchange before it, whose messages travel while the layer computes its interior.
+void LayerChain::forwardWithHalo(const ExecSpace& space, const Pass& pass, std::size_t layer,
+                                 const Matrix& in, const Matrix& needed, const Matrix& out,
+                                 const Matrix& saved) const {
+  const auto compute = [&](OutputPlaces places) {
+    Pass own = pass;
+    own.outputs = places;
+    roundTo(space, _numbers.parameters.precision, needed);
+    _layers[layer]->forward(space, own, needed, out, saved);
+  };
+  _exchanges[layer - 1]->halo(space, pass, in, needed, Travel::depart);
+  compute(OutputPlaces::interior);
+  _exchanges[layer - 1]->halo(space, pass, in, needed, Travel::arrive);
+  compute(OutputPlaces::rest);
 }
 
 /// The gradients of a layer are final.

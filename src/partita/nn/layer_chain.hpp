@@ -62,6 +62,8 @@ class LayerChain {
   };
   bool backwardLayer(const ExecSpace& space, const Pass& pass, std::size_t layer, const Operands& operands,
                      const GradientReady& ready) const;
+  void forwardWithHalo(const ExecSpace& space, const Pass& pass, std::size_t layer, const Matrix& in,
+                       const Matrix& needed, const Matrix& out, const Matrix& saved) const;
   void sendInputGradient(const ExecSpace& space, const Pass& pass, std::size_t layer,
                          const Matrix& gradient) const;
   void handOn(const ExecSpace& space, std::size_t layer, const GradientReady& ready) const;
@@ -77,6 +79,7 @@ class LayerChain {
   std::vector<bool> _copied; ///< are a layer's numbers 16-bit, and does it need them as `Real`?
   std::vector<std::vector<ParameterShape>> _shapes; ///< of each layer's own tensors
   std::vector<bool> _partial_output;   ///< of each layer: must it be added up over the parts of the stage?
+  std::vector<bool> _has_interior;     ///< and can some places of it be computed before a halo arrives?
   std::vector<HiddenExchange> _hidden; ///< behind the gradients of each layer's parameters
   std::vector<std::int64_t> _begin;            ///< first value of each layer in the flat buffers, and the end
   std::vector<std::int64_t> _statistics_begin; ///< the same for statistics

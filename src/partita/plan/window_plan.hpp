@@ -54,6 +54,19 @@ struct ConvolutionPlan {
   std::int64_t workValues(std::int64_t rows) const;
 };
 
+/// A block of the outputs of a convolution as a convolution of the block of inputs that its windows see.
+struct ConvolutionBlock {
+  ConvolutionBlock(const ConvolutionPlan& whole, const Block& outputs);
+
+  ConvolutionPlan plan;                ///< of the two blocks alone
+  std::int64_t first_in, first_out;    ///< the first place of each in the whole
+  std::int64_t whole_in[3], whole_out[3]; ///< extents
+  std::int64_t before[3]; ///< padding before the first window if it sees the whole input; may be negative
+};
+
+/// Blocks that together with `interior` are all of so many places.
+std::vector<Block> aroundInterior(const Block& interior, const std::int64_t (&extents)[3]);
+
 /// Values between the buffers of packed operands, which begin at multiples of 64 bytes.
 constexpr std::int64_t packed_alignment = 16;
 

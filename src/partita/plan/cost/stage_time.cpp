@@ -111,8 +111,8 @@ class StageClock {
     time.update += _slowdown * parameters * _terms.cluster.seconds_per_update;
   }
 
-  /// Each message takes its time, one after another; those that travel while a layer computes the gradients
-  /// of its parameters are hidden for as long as that takes.
+  /// Each message takes its time, one after another; those that travel while a layer computes are hidden for
+  /// as long as that takes.
   void addMessages(const StagePlan& own, int part, StageTime& time) const {
     const GridPlan& grid = _run.grid;
     const RingPath path =
@@ -125,7 +125,7 @@ class StageClock {
     for (const PartMessage& message : partMessages(own, part, _samples, value_bytes, _input_gradient)) {
       const double bytes = asReal(message.bytes), travel = path.link.seconds({1.0, bytes}, path.flows);
       if (std::exchange(behind, message.hidden_behind) != message.hidden_behind)
-        left = parameterSeconds(behind);
+        left = secondsMeanwhile(behind, message.backward);
       const double hides = std::min(left, travel), hidden = _terms.cluster.overlap * hides;
       left -= hides;
       const double seconds = travel - hidden + addedShare(message.kind) * bytes *
@@ -135,10 +135,14 @@ class StageClock {
     }
   }
 
-  /// Of a layer in the backward pass, without the gradient of its input.
-  double parameterSeconds(const LayerPlan* layer) const {
+  /// Of a layer in the backward pass without the gradient of its input, or of its interior in the forward
+  /// pass.
+  double secondsMeanwhile(const LayerPlan* layer, bool backward) const {
     if (layer == nullptr) return 0.0;
-    return _slowdown * _terms.kernels.of(kernelShape(*layer), asReal(_samples), false).backward;
+    const PassTime pass = _terms.kernels.of(kernelShape(*layer), asReal(_samples), false);
+    if (backward) return _slowdown * pass.backward;
+    return _slowdown * pass.forward * asReal(layer->part->interior.places()) /
+           asReal(layer->part->block.places());
   }
 
   const CostTerms& _terms;
@@ -153,11 +157,14 @@ class StageClock {
 
 StageTime stageTime(const CostTerms& terms, const ProgramRun& run, int stage, std::int64_t samples) {
   const StageClock clock(terms, run, stage, samples);
-  StageTime longest = clock.onPart(0); // has the largest ranges; inner ones have more neighbours
-  if (run.grid.parts == 1) return longest;
-  StageTime inner = clock.onPart(typicalParts(run.grid.parts).back());
   const auto total = [](const StageTime& time) { return time.compute() + time.exchangeSeconds(); };
-  return total(inner) > total(longest) ? inner : longest;
+  StageTime longest = clock.onPart(0); // has the largest ranges; inner ones have more neighbours
+  for (const int part : typicalParts(run.grid.parts)) {
+    if (part == 0) continue;
+    StageTime other = clock.onPart(part);
+    if (total(other) > total(longest)) longest = std::move(other);
+  }
+  return longest;
 }
 
 CopiedBytes copiedBytes(const StagePlan& own, std::int64_t rows, bool input_gradient) {

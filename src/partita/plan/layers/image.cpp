@@ -76,10 +76,13 @@ class ConvolutionRules : public LayerRules {
     return needsArgument(plan.spec.activation) ? plan.outputs() : 0;
   }
 
-  /// Scratch of the convolution itself, and the sums of each channel of a row.
+  /// Scratch of the convolution itself, and the sums of each channel of a row; or products of a block of the
+  /// outputs, which do not lie in their places.
   std::int64_t workValues(const LayerPlan& plan, std::int64_t rows) const override {
     const ConvolutionPlan convolution(plan);
-    return convolution.workValues(rows) + convolution.out_channels * rows;
+    const bool blocks = plan.part && plan.part->interior.places() > 0;
+    return convolution.workValues(rows) + std::max(convolution.out_channels * rows,
+                                                   blocks ? plan.outputs() : 0);
   }
 
   bool scalesOutput(const LayerPlan&) const override { return true; }

@@ -22,8 +22,7 @@ class MessageList {
     _backward = backward;
     _behind = nullptr;
   }
-  /// The first message of the next ring, or the next halo, is sent before this layer computes the gradients
-  /// of its parameters.
+  /// The first message of the next ring, or the next halo, travels while this layer computes.
   void hideNextBehind(const LayerPlan* layer) { _behind = layer; }
   void gather(const std::vector<std::int64_t>& chunks, int place) {
     ring(PartExchangeKind::gather, chunks, place);
@@ -75,7 +74,7 @@ bool normsByPlaces(const LayerPlan& layer) {
   return layer.part && layer.part->by_places && !layer.statisticsShapes().empty();
 }
 
-void listForward(const LayerPlan& layer, std::int64_t rows, MessageList& list);
+void listForward(const LayerPlan& layer, const LayerPlan* next, std::int64_t rows, MessageList& list);
 void listBackward(const LayerPlan& layer, std::int64_t rows, MessageList& list);
 
 std::vector<std::int64_t> chunksOf(const ExchangePlan& plan, std::int64_t rows) {
@@ -85,7 +84,8 @@ std::vector<std::int64_t> chunksOf(const ExchangePlan& plan, std::int64_t rows) 
 }
 
 void listForward(const std::vector<LayerPlan>& layers, std::int64_t rows, MessageList& list) {
-  for (const LayerPlan& layer : layers) listForward(layer, rows, list);
+  for (std::size_t i = 0; i < layers.size(); ++i)
+    listForward(layers[i], i + 1 < layers.size() ? &layers[i + 1] : nullptr, rows, list);
 }
 
 /// Nothing before the first layer with parameters is computed unless the gradient of the input is.
@@ -100,7 +100,7 @@ void listBackward(const std::vector<LayerPlan>& layers, std::int64_t rows, bool 
       list.sum(PartExchangeKind::norm, layer.parameters(), layer.part->parts);
     const bool wanted = input_gradient || i > first;
     if (layer.group()) {
-      if (layer.spec.recompute) listForward(layer, rows, list);
+      if (layer.spec.recompute) listForward(layer, nullptr, rows, list);
       listBackward(layer.body, rows, wanted, list);
       listBackward(layer.shortcut, rows, wanted, list);
     } else if (wanted) {
@@ -112,7 +112,7 @@ void listBackward(const std::vector<LayerPlan>& layers, std::int64_t rows, bool 
   }
 }
 
-void listForward(const LayerPlan& layer, std::int64_t rows, MessageList& list) {
+void listForward(const LayerPlan& layer, const LayerPlan* next, std::int64_t rows, MessageList& list) {
   listForward(layer.body, rows, list);
   listForward(layer.shortcut, rows, list);
   list.begin(layer.place, false);
@@ -124,6 +124,7 @@ void listForward(const LayerPlan& layer, std::int64_t rows, MessageList& list) {
   }
   if (!layer.exchange) return;
   const ExchangePlan& plan = *layer.exchange;
+  if (next != nullptr && next->part && next->part->interior.places() > 0) list.hideNextBehind(next);
   if (plan.kind == PartStep::halo) return list.halo(plan, rows, true);
   if (plan.kind == PartStep::gather_slice || plan.kind == PartStep::gather_reduce)
     list.gather(chunksOf(plan, rows), plan.place);

@@ -14,8 +14,9 @@ struct PartMessage {
   std::int64_t bytes = 0;
   std::string place;     ///< of the layer that needs it, "layer3.1"; or "loss"
   bool backward = false; ///< is it sent for gradients?
-  /// The layer that computes the gradients of its parameters while the message travels, see `hiddenExchange`;
-  /// null: none. It is part of the stage whose messages these are.
+  /// The layer that computes while the message travels: the gradients of its parameters, see
+  /// `hiddenExchange`, or in the forward pass its interior. Null: none. It is part of the stage whose messages
+  /// these are.
   const LayerPlan* hidden_behind = nullptr;
 };
 

@@ -246,8 +246,8 @@ TEST_CASE("A run with parts costs what its parts compute and send", "[cost][part
   }
 }
 
-/// Two parts of two dense layers divided by output: each adds up the gradient of the second layer's input. Its
-/// first half travels while the layer computes the gradient of its weights, 5 of 10 units on each part.
+/// Two parts of two dense layers divided by output: each adds up the gradient of the second layer's input.
+/// Its first half travels while the layer computes the gradient of its weights, 5 of 10 units on each part.
 TEST_CASE("What travels while a layer computes the gradients of its parameters is hidden", "[cost][parts]") {
   constexpr double units = 64.0, batch = 64.0;
   const RunConfig deck = deckOf("kind = \"joint\"\nsplit = \"filter\"\nparts = 2\n",
@@ -257,8 +257,7 @@ TEST_CASE("What travels while a layer computes the gradients of its parameters i
       Cluster cluster = clusterOf(overlap);
       cluster.flops = flops;
       const CostModel model = modelOf(deck, cluster);
-      const Exchange sums =
-          exchangeOf(model.predict(model.task().program->run(2)), ExchangeKind::all_reduce);
+      const Exchange sums = exchangeOf(model.predict(model.task().program->run(2)), ExchangeKind::all_reduce);
       const double message = cluster.links.of(2).seconds(4.0 * batch * units / 2.0),
                    weights = batch * 2.0 * units * 5.0 / flops;
       INFO(overlap << ", " << flops);
@@ -280,8 +279,8 @@ TEST_CASE("Halos of gradients are hidden behind one another's layer only once", 
     cluster.flops = flops;
     const CostModel model = modelOf(deck, cluster);
     const Exchange halos = exchangeOf(model.predict(model.task().program->run(4)), ExchangeKind::halo);
-    // An inner part has two neighbours: it sends a row of 16 places to each, of 3 and of 16 channels forward, of
-    // 16 channels back. The second layer has 4 x 16 places, with 9 x 16 weights each for 16 channels.
+    // An inner part has two neighbours: it sends a row of 16 places to each, of 3 and of 16 channels forward,
+    // of 16 channels back. The second layer has 4 x 16 places, with 9 x 16 weights each for 16 channels.
     const double first = cluster.links.of(4).seconds(4.0 * 64 * 16 * 3),
                  second = cluster.links.of(4).seconds(4.0 * 64 * 16 * 16),
                  weights = 64 * 2.0 * 64 * 16 * 16 * 9 / flops;

@@ -191,12 +191,14 @@ TEST_CASE("A part computes its interior while halos travel, if that is most of i
       if (layer.spec.type == "conv2d") return layer.part->interior;
     return Block{};
   };
-  CHECK(interior(images, 2, 0) == Block{{AxisRange{0, 1}, {0, 3}, {0, 8}}}); // its last row sees the other part
+  CHECK(interior(images, 2, 0) ==
+        Block{{AxisRange{0, 1}, {0, 3}, {0, 8}}}); // its last row sees the other part
   CHECK(interior(images, 2, 1) == Block{{AxisRange{0, 1}, {1, 4}, {0, 8}}});
   CHECK(interior(images, 4, 0) == Block{}); // 9 of 16 places
-  const std::string strides = "{type='conv2d',channels=4,kernel=3,stride=2,padding=1},{type='dense',units=10}";
+  const std::string strides =
+      "{type='conv2d',channels=4,kernel=3,stride=2,padding=1},{type='dense',units=10}";
   CHECK(interior(strides, 2, 0) == Block{{AxisRange{0, 1}, {0, 2}, {0, 4}}}); // sees only own places
-  CHECK(interior(strides, 2, 1) == Block{});                                   // one of two rows
+  CHECK(interior(strides, 2, 1) == Block{});                                  // one of two rows
   CHECK(interior("{type='conv2d',channels=4,kernel=1,padding=2},{type='dense',units=10}", 2, 0) == Block{});
   // Halos of both convolutions forward, sums of the norm, places before the dense layer; back, its sums, and
   // the halo of the second convolution.

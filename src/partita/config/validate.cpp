@@ -346,8 +346,8 @@ void validateParts(const StrategySection& s, Diagnostics& d) {
   d.check(s.kind != StrategyKind::local_sgd, {"strategy/parts", "strategy/kind"},
           "needs kind 'joint', 'pipeline' or 'sil', not '" + nameOf(s.kind) + "'");
   validatePartsGrid(s, d);
-  const bool pipeline = s.kind == StrategyKind::pipeline ||
-                        (s.kind == StrategyKind::sil && s.sil.recovery_epochs > 0);
+  const bool pipeline =
+      s.kind == StrategyKind::pipeline || (s.kind == StrategyKind::sil && s.sil.recovery_epochs > 0);
   d.check(!pipeline || s.pipeline.schedule != PipelineSchedule::message_driven,
           {"strategy/schedule", "strategy/parts"},
           "parts need a fixed order of the microbatches: '1f1b', '1f1b-eager' or 'gpipe'");

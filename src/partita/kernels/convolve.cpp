@@ -84,10 +84,9 @@ void Convolve::forwardBlock(const ExecSpace& space, const Vector& work, const Ma
     return blockByColumns(space, work, in, weight, out, block, between);
   for (std::int64_t first = 0; first < rows; first += at_once) {
     const std::int64_t count = std::min(at_once, rows - first);
-    onednn::convolveForward(space, {block.plan, _operands, count, &block}, work.data(),
-                            in.data() + first * in.extent(1),
-                            first == 0 || count < at_once ? weight.data() : nullptr,
-                            out.data() + first * out.extent(1));
+    onednn::convolveForward(
+        space, {block.plan, _operands, count, &block}, work.data(), in.data() + first * in.extent(1),
+        first == 0 || count < at_once ? weight.data() : nullptr, out.data() + first * out.extent(1));
     if (between) between();
   }
 }
@@ -194,10 +193,9 @@ void Convolve::addWeightGradient(const ExecSpace& space, const Part& part, bool 
 /// The columns of the input are not needed any more.
 void Convolve::inputGradient(const ExecSpace& space, const Part& part, const Matrix& weight,
                              const Matrix& grad_in) const {
-  const Matrix grad_columns =
-      _c.pointwise()
-          ? Matrix(rowsFrom(grad_in, part.first, 1).data(), part.columns.extent(0), part.columns.extent(1))
-          : part.columns;
+  const Matrix grad_columns = _c.pointwise() ? Matrix(rowsFrom(grad_in, part.first, 1).data(),
+                                                      part.columns.extent(0), part.columns.extent(1))
+                                             : part.columns;
   for (std::int64_t g = 0; g < _c.groups; ++g)
     gemm(space, Op::transpose, Op::none, Real(1), groupRows(weight, g), groupRows(part.products, g), Real(0),
          groupRows(grad_columns, g));

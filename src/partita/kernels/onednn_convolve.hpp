@@ -18,8 +18,8 @@ struct ConvolveCase {
 bool convolves(const ConvolutionPlan& plan, Precision operands, std::int64_t rows,
                const ConvolutionBlock* block = nullptr);
 
-/// out = W * in, or a block of it, all in the layouts of `Convolve`; `work`: `ConvolutionPlan::workValues` long, where the
-/// packed weights stay for calls with the same `work` and a null `weight`.
+/// out = W * in, or a block of it, all in the layouts of `Convolve`; `work`: `ConvolutionPlan::workValues`
+/// long, where the packed weights stay for calls with the same `work` and a null `weight`.
 void convolveForward(const ExecSpace& space, const ConvolveCase& convolution, Real* work, const Real* in,
                      const Real* weight, Real* out);
 

@@ -144,8 +144,7 @@ void Attention::forward(const ExecSpace& space, const Pass& pass, const Matrix& 
 }
 
 void Attention::backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix&,
-                         const Matrix& saved, const Matrix& samples_grad_out,
-                         const Matrix& samples_grad_in) {
+                         const Matrix& saved, const Matrix& samples_grad_out, const Matrix& samples_grad_in) {
   const std::int64_t rows = in.extent(0), places = in.size() / _width;
   const Buffers kept(rows, places, _inner, _heads, saved.data()),
       grads(rows, places, _inner, _heads, pass.work.data());

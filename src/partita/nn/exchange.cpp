@@ -12,7 +12,7 @@ Matrix perItem(const Matrix& matrix, std::int64_t items) {
 } // namespace
 
 void ExchangeLayer::forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
-                       const Matrix&) {
+                            const Matrix&) {
   const ExchangePlan& plan = *_plan.exchange;
   const Matrix from = perItem(in, plan.items), to = perItem(out, plan.items);
   switch (plan.kind) {
@@ -35,13 +35,13 @@ void ExchangeLayer::halo(const ExecSpace& space, const Pass& pass, const Matrix&
                           pass.workAtEnd(_plan.workValues(in.extent(0))), travel);
 }
 
-void ExchangeLayer::backward(const ExecSpace& space, const Pass& pass, const Matrix&, const Matrix&, const Matrix&,
-                        const Matrix& grad_out, const Matrix& grad_in) {
+void ExchangeLayer::backward(const ExecSpace& space, const Pass& pass, const Matrix&, const Matrix&,
+                             const Matrix&, const Matrix& grad_out, const Matrix& grad_in) {
   if (grad_in.size() > 0) backward(space, pass, grad_out, grad_in, Travel::whole);
 }
 
 void ExchangeLayer::backward(const ExecSpace& space, const Pass& pass, const Matrix& grad_out,
-                        const Matrix& grad_in, Travel travel) const {
+                             const Matrix& grad_in, Travel travel) const {
   const ExchangePlan& plan = *_plan.exchange;
   const Matrix from = perItem(grad_out, plan.items), to = perItem(grad_in, plan.items);
   const Vector work = pass.workAtEnd(_plan.workValues(grad_out.extent(0)));

@@ -115,7 +115,7 @@ Matrix LayerChain::forward(const ExecSpace& space, const Pass& pass, const Matri
   tape.rows = in.extent(0);
   Matrix from = in;
   for (std::size_t i = 0; i < _layers.size(); ++i) {
-    const bool with_next = i + 1 < _layers.size() && _has_interior[i + 1];
+    const bool with_next = i + 1 < _layers.size() && _has_interior[i + 1]; // a halo and the layer after it
     const Matrix needed = with_next ? shaped(tape.outputs[i].data(), _layers[i]->outputs(), in) : from;
     if (with_next) ++i;
     const Matrix to = shaped(tape.outputs[i].data(), _layers[i]->outputs(), in),
@@ -211,8 +211,8 @@ void LayerChain::backward(const ExecSpace& space, const Pass& pass, const Matrix
     } else {
       const Matrix from = i == 0 ? in : shaped(tape.outputs[i - 1].data(), _layers[i]->inputs(), in),
                    to = shaped(tape.outputs[i].data(), _layers[i]->outputs(), in);
-      travels = backwardLayer(space, pass, i, {from, to, topRows(tape.saved[i], tape.rows), grad, before},
-                              ready);
+      travels =
+          backwardLayer(space, pass, i, {from, to, topRows(tape.saved[i], tape.rows), grad, before}, ready);
     }
     if (!travels) roundTo(space, _numbers.parameters.precision, before);
     grad = before;

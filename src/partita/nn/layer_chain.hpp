@@ -81,7 +81,7 @@ class LayerChain {
   std::vector<bool> _partial_output;   ///< of each layer: must it be added up over the parts of the stage?
   std::vector<bool> _has_interior;     ///< and can some places of it be computed before a halo arrives?
   std::vector<HiddenExchange> _hidden; ///< behind the gradients of each layer's parameters
-  std::vector<std::int64_t> _begin;            ///< first value of each layer in the flat buffers, and the end
+  std::vector<std::int64_t> _begin;    ///< first value of each layer in the flat buffers, and the end
   std::vector<std::int64_t> _statistics_begin; ///< the same for statistics
   std::size_t _first_trained;                  ///< nothing before it needs a gradient
   LayerNumbers _numbers;

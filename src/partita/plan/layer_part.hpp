@@ -61,8 +61,8 @@ struct LayerPart {
   bool adds_bias =
       true;         ///< where sums of all parts become the output: does this part add the bias to its own?
   Block block = {}; ///< by places: those of its output
-  /// Those of its output, counted from the first one, that it computes while a halo travels: their windows see
-  /// only own places. No places: it computes all of them at once.
+  /// Those of its output, counted from the first one, that it computes while a halo travels: their windows
+  /// see only own places. No places: it computes all of them at once.
   Block interior = {};
 };
 

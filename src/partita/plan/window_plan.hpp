@@ -58,8 +58,8 @@ struct ConvolutionPlan {
 struct ConvolutionBlock {
   ConvolutionBlock(const ConvolutionPlan& whole, const Block& outputs);
 
-  ConvolutionPlan plan;                ///< of the two blocks alone
-  std::int64_t first_in, first_out;    ///< the first place of each in the whole
+  ConvolutionPlan plan;                   ///< of the two blocks alone
+  std::int64_t first_in, first_out;       ///< the first place of each in the whole
   std::int64_t whole_in[3], whole_out[3]; ///< extents
   std::int64_t before[3]; ///< padding before the first window if it sees the whole input; may be negative
 };

@@ -128,8 +128,8 @@ class StageClock {
         left = secondsMeanwhile(behind, message.backward);
       const double hides = std::min(left, travel), hidden = _terms.cluster.overlap * hides;
       left -= hides;
-      const double seconds = travel - hidden + addedShare(message.kind) * bytes *
-                                                   _terms.cluster.seconds_per_reduced_byte;
+      const double seconds =
+          travel - hidden + addedShare(message.kind) * bytes * _terms.cluster.seconds_per_reduced_byte;
       addExchange(time.exchanges, {kindOfPart(message.kind), 1.0, bytes, seconds, hidden});
       (index++ < forward ? time.exchange_forward : time.exchange_backward) += seconds;
     }

@@ -81,8 +81,8 @@ class ConvolutionRules : public LayerRules {
   std::int64_t workValues(const LayerPlan& plan, std::int64_t rows) const override {
     const ConvolutionPlan convolution(plan);
     const bool blocks = plan.part && plan.part->interior.places() > 0;
-    return convolution.workValues(rows) + std::max(convolution.out_channels * rows,
-                                                   blocks ? plan.outputs() : 0);
+    return convolution.workValues(rows) +
+           std::max(convolution.out_channels * rows, blocks ? plan.outputs() : 0);
   }
 
   bool scalesOutput(const LayerPlan&) const override { return true; }

@@ -24,11 +24,10 @@ std::vector<StageTensor> onPart(const StagePlan& stage, const StagePlan& own, st
 }
 
 bool sameSlices(const StageTensor& a, const StageTensor& b) {
-  return a.name == b.name &&
-         std::equal(a.slices.begin(), a.slices.end(), b.slices.begin(), b.slices.end(),
-                    [](const TensorSlice& one, const TensorSlice& other) {
-                      return one.offset == other.offset && one.extents == other.extents;
-                    });
+  return a.name == b.name && std::equal(a.slices.begin(), a.slices.end(), b.slices.begin(), b.slices.end(),
+                                        [](const TensorSlice& one, const TensorSlice& other) {
+                                          return one.offset == other.offset && one.extents == other.extents;
+                                        });
 }
 
 } // namespace

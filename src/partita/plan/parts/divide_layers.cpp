@@ -72,8 +72,8 @@ ChannelGroups gridOf(const LayerPlan& layer, int parts) {
 } // namespace
 
 LayerDivider::LayerDivider(const StrategySection& strategy, const StagePlan& stage, int part)
-    : _split(strategy.split), _by_places(dividesPlaces(strategy)), _chosen(strategy.parts_grid.values), _grid(stage.place_grid),
-      _parts(static_cast<int>(strategy.parts)), _part(part), _first(stage.first()) {}
+    : _split(strategy.split), _by_places(dividesPlaces(strategy)), _chosen(strategy.parts_grid.values),
+      _grid(stage.place_grid), _parts(static_cast<int>(strategy.parts)), _part(part), _first(stage.first()) {}
 
 Flow LayerDivider::between(const Shape& shape) const {
   if (grid() && positionsDivisible(shape, _parts)) return positionFlow(shape, _parts);
@@ -280,8 +280,7 @@ Block interiorOf(const WindowPlan& windows, const Block& own, const Block& outpu
     const AxisRange &has = own.axes[a], &out = outputs.axes[a];
     AxisRange inside = out;
     if (has.begin > 0) inside.begin = std::max(out.begin, (has.begin + before + stride - 1) / stride);
-    if (has.end < windows.in[a])
-      inside.end = std::min(out.end, (has.end + before - reach + stride) / stride);
+    if (has.end < windows.in[a]) inside.end = std::min(out.end, (has.end + before - reach + stride) / stride);
     interior.axes[a] = {inside.begin - out.begin, std::max(inside.begin, inside.end) - out.begin};
   }
   return 4 * interior.places() >= 3 * outputs.places() ? interior : Block{};
@@ -347,7 +346,8 @@ void LayerDivider::addWindows(PartChain& chain, const LayerPlan& layer, const Wi
   if (exchanges) chain.addExchange(layer, halo, in.own(_part), own.in);
   const bool splits = exchanges && layer.rules().work() == LayerWork::convolution;
   chain.addPlaces(layer, own, out,
-                  splits ? interiorOf(windows, in.blocks[static_cast<std::size_t>(_part)], outputs) : Block{});
+                  splits ? interiorOf(windows, in.blocks[static_cast<std::size_t>(_part)], outputs)
+                         : Block{});
 }
 
 void LayerDivider::addBlock(PartChain& chain, const LayerPlan& layer) {

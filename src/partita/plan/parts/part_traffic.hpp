@@ -15,8 +15,8 @@ struct PartMessage {
   std::string place;     ///< of the layer that needs it, "layer3.1"; or "loss"
   bool backward = false; ///< is it sent for gradients?
   /// The layer that computes while the message travels: the gradients of its parameters, see
-  /// `hiddenExchange`, or in the forward pass its interior. Null: none. It is part of the stage whose messages
-  /// these are.
+  /// `hiddenExchange`, or in the forward pass its interior. Null: none. It is part of the stage whose
+  /// messages these are.
   const LayerPlan* hidden_behind = nullptr;
 };
 

@@ -12,8 +12,8 @@ namespace partita {
 /// Refreshes the parts of heads that are copies of later stages' parameters (`StagePlan::copies`). Version k
 /// of the parameters, those after k x every steps, reaches a head after (k + 1) x every steps. A rank waits
 /// only if a later stage is a whole interval behind, and the result does not depend on timing. Parameters are
-/// sent in single precision, whatever `strategy/wire` says. A part of a stage sends its slices to the same part
-/// of the other stage.
+/// sent in single precision, whatever `strategy/wire` says. A part of a stage sends its slices to the same
+/// part of the other stage.
 class HeadCopies {
  public:
   /// The stages of this rank. Adds to the checkpointed state, so that restoring must come after it.

@@ -123,7 +123,7 @@ class Parts(support.RunTest):
                 (["strategy/parts=3"], 2, "2 ranks do not fit 1 stages x 1 replicas x 3 parts"),
                 (["strategy/parts=2", "strategy/kind=local-sgd"], 2, "strategy/parts: needs kind"),
                 (["strategy/parts=2", *SIL, "strategy/cuts=[1]", "strategy/refresh=5", DENSE], 4,
-                 "strategy/refresh: parts divide the weights of stage 2 differently from the copy in the head of stage 1"),
+                 "strategy/refresh: parts divide the weights of stage 2 differently from their copy in the head of stage 1"),
                 (["strategy/parts=2", *SIL, "strategy/recovery_epochs=1"], 2, "strategy/schedule: parts need"),
                 (["strategy/parts=4", "strategy/parts_grid=[2,3]"], 2, "the product of its numbers is 6"),
                 (["strategy/parts=4", "strategy/parts_grid=[2,2]", "strategy/split=filter"], 2,

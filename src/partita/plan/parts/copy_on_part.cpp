@@ -43,10 +43,10 @@ ParameterCopy copyOnPart(const ParameterCopy& copy, const std::vector<StagePlan>
                                  to = tensorsOf(copy.to_stage, copy.to);
   if (from.empty() || !std::equal(from.begin(), from.end(), to.begin(), to.end(), sameSlices)) {
     const bool next = copy.kind == ParameterCopy::Kind::first_layer;
-    throw UserError(std::string(next ? "strategy/lookahead" : "strategy/refresh") + ": parts divide the " +
-                    (next ? "first layer of stage " : "weights of stage ") +
-                    std::to_string(copy.from_stage + 1) + " differently from the copy in the head of stage " +
-                    std::to_string(copy.to_stage + 1) + "; another strategy/split helps");
+    throw UserError(std::string(next ? "strategy/lookahead" : "strategy/refresh") +
+                    ": parts divide the weights of stage " + std::to_string(copy.from_stage + 1) +
+                    " differently from their copy in the head of stage " + std::to_string(copy.to_stage + 1) +
+                    "; another strategy/split helps");
   }
   ParameterCopy own = copy;
   own.from = from.front().offset;

@@ -28,7 +28,7 @@ LayerChain::LayerChain(const std::vector<LayerPlan>& plans)
     _has_interior.push_back(plan.part && plan.part->interior.places() > 0);
     _hidden.push_back(hiddenExchange(plans, _layers.size()));
     _layers.push_back(makeLayer(plan));
-    _exchanges.push_back(dynamic_cast<const ExchangeLayer*>(_layers.back().get()));
+    _exchanges.push_back(plan.exchange ? static_cast<const ExchangeLayer*>(_layers.back().get()) : nullptr);
     _shapes.push_back(plan.parameterShapes());
     _partial_output.push_back(plan.part && plan.part->partial_output);
     _begin.push_back(_begin.back() + plan.storedValues());

@@ -56,7 +56,8 @@ void addShared(Real* to, Real value) {
 }
 
 /// Asks for shared values that will be changed soon, while others are computed with. Another core may have
-/// changed them last: if they were asked for to be read, and only later to be written, they would travel twice.
+/// changed them last: if they were asked for to be read, and only later to be written, they would travel
+/// twice.
 void expectChange([[maybe_unused]] const Real* values, [[maybe_unused]] std::int64_t size) {
 #if defined(__GNUC__)
   constexpr std::int64_t line = 64 / sizeof(Real);

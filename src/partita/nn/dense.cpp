@@ -2,6 +2,7 @@
 
 #include "partita/core/loops.hpp"
 #include "partita/core/region.hpp"
+#include "partita/kernels/sparse_products.hpp"
 #include "partita/nn/activation.hpp"
 #include "partita/nn/initialise.hpp"
 
@@ -55,11 +56,20 @@ void Dense::initialise(std::uint64_t seed, const std::string& tensor, const Tens
   initialiseWeights(_plan.initialisation, {seed, _plan.number, _units, _fan_in}, slice, values);
 }
 
+/// Features of a data set may be mostly zeros; what other layers put out is not.
+bool Dense::takesSparse(const ExecSpace& space, const Matrix& in) const {
+  const bool first = _plan.number == 0 && !isSequence(_plan.in);
+  return first && _weights.stored().precision == Precision::single && isSparse(space, in, _units);
+}
+
 void Dense::forward(const ExecSpace& space, const Pass&, const Matrix& samples_in, const Matrix& samples_out,
                     const Matrix& samples_saved) {
   const Matrix in = rowsOf(samples_in, _fan_in), out = rowsOf(samples_out, _units),
                saved = rowsOf(samples_saved, _units);
-  _weights.forward(space, in, out);
+  if (takesSparse(space, in))
+    sparseProduct(space, in, Matrix(static_cast<Real*>(_weights.stored().data), _units, _fan_in), out);
+  else
+    _weights.forward(space, in, out);
   if (!_plan.spec.dense.bias && _plan.spec.activation == Activation::identity) return;
   const Region region(space, "partita::Dense::bias_activation", Phase::elementwise);
   const Vector bias = _bias.values(space);
@@ -94,6 +104,12 @@ void Dense::backward(const ExecSpace& space, const Pass& pass, const Matrix& sam
                saved = rowsOf(samples_saved, _units), grad_out = rowsOf(samples_grad_out, _units),
                grad_in = rowsOf(samples_grad_in, _fan_in);
   activationGradient(space, pass, out, saved, grad_out);
+  if (grad_in.size() == 0 && takesSparse(space, in)) {
+    _weights.changeGradient(space, pass.accumulate, [&](std::int64_t, const Matrix& gradient) {
+      sparseGradient(space, in, grad_out, gradient, pass.accumulate);
+    });
+    return pass.reportGradientsFinal();
+  }
   if (pass.inputGradientFirst()) {
     _weights.inputGradient(space, grad_out, grad_in, false);
     pass.reportInputGradient();

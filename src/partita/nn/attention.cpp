@@ -113,11 +113,12 @@ void Attention::initialise(std::uint64_t seed, const std::string& tensor, const 
 
 void Attention::project(const ExecSpace& space, const Projection& projection, const Matrix& in,
                         const Matrix& out) {
-  projection.weights.forward(space, in, out);
-  if (projection.bias.stored().size == 0) return;
+  const Vector bias = projection.bias.values(space);
+  const bool fused = fusesEpilogues();
+  projection.weights.forward(space, in, out, {fused ? bias.data() : nullptr});
+  if (fused || bias.size() == 0) return;
   const Region region(space, "partita::Attention::bias", Phase::elementwise);
-  forEachElement(space, "partita::Attention::bias_kernel", out.extent(0), out.extent(1),
-                 AddBias{out, projection.bias.values(space)});
+  forEachElement(space, "partita::Attention::bias_kernel", out.extent(0), out.extent(1), AddBias{out, bias});
 }
 
 void Attention::projectBack(const ExecSpace& space, const Projection& projection, bool accumulate,

@@ -66,8 +66,9 @@ class Weights {
           Real* scratch, Real* gradient_scratch);
 
   const TypedSpan& stored() const { return _values; }
-  /// out = in W^T, with in [n, columns], out [n, rows].
-  void forward(const ExecSpace& space, const Matrix& in, const Matrix& out) const;
+  /// out = in W^T, with in [n, columns], out [n, rows]; then the epilogue.
+  void forward(const ExecSpace& space, const Matrix& in, const Matrix& out,
+               const ProductEpilogue& epilogue = {}) const;
   /// dJ/dW = dJ/dout^T in; with `keep` it is added to what is there. Then calls `between`, and if `grad_in`
   /// is not empty computes dJ/din = dJ/dout W.
   template <class Between>

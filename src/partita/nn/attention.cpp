@@ -154,9 +154,8 @@ void Attention::backward(const ExecSpace& space, const Pass& pass, const Matrix&
               grads.heads_out);
   {
     const Region region(space, "partita::Attention::backward", Phase::elementwise);
-    forEachElement(space, "partita::Attention::along_kernel", kept.shape.samples * _heads,
-                   kept.shape.positions,
-                   AttentionAlong{kept.shape, kept.heads_out.data(), grads.heads_out.data(), grads.sums});
+    forEachRun(space, "partita::Attention::along_kernel", kept.shape.samples * _heads, kept.shape.positions,
+               AttentionAlong{kept.shape, kept.heads_out.data(), grads.heads_out.data(), grads.sums});
     withBound(kept.shape.headWidth(),
               [&](auto bound) { attendBack<decltype(bound)::value>(space, kept, grads); });
   }

@@ -102,10 +102,21 @@ void loopProducts(const ExecSpace& space, bool ta, bool tb, Real alpha, const Ty
   });
 }
 
+struct ApplyEpilogue {
+  ProductEpilogue epilogue;
+  Real* c;
+  std::int64_t stride;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, std::int64_t j) const {
+    Real& value = c[i * stride + j];
+    const Real z = value + (epilogue.bias != nullptr ? epilogue.bias[j] : Real(0));
+    value = !epilogue.relu || z > 0 ? z : Real(0);
+  }
+};
+
 } // namespace
 
 void gemm(const ExecSpace& space, Op op_a, Op op_b, Real alpha, const TypedMatrix& a, const TypedMatrix& b,
-          Real beta, const TypedMatrix& c) {
+          Real beta, const TypedMatrix& c, const ProductEpilogue& epilogue) {
   const bool ta = op_a == Op::transpose, tb = op_b == Op::transpose;
   PARTITA_REQUIRE((ta ? a.columns : a.rows) == c.rows && (tb ? b.rows : b.columns) == c.columns &&
                       (ta ? a.rows : a.columns) == (tb ? b.columns : b.rows),
@@ -113,12 +124,22 @@ void gemm(const ExecSpace& space, Op op_a, Op op_b, Real alpha, const TypedMatri
   PARTITA_REQUIRE(a.precision == b.precision &&
                       (c.precision == a.precision || c.precision == Precision::single),
                   "matrix product of precisions that do not fit");
+  PARTITA_REQUIRE(epilogue.empty() || c.precision == Precision::single, "the epilogue of 16-bit results");
   const Region region(space, "partita::gemm", Phase::gemm);
   const bool empty = a.rows * a.columns == 0; // then libraries leave C as it is
-  if (a.precision == Precision::single && !empty)
+  const ProductEpilogue fused = alpha == Real(1) ? epilogue : ProductEpilogue{};
+  const bool by_onednn = onednn::product(space, op_a, op_b, alpha, a, b, beta, c, fused);
+  if (!by_onednn && a.precision == Precision::single && !empty)
     realProduct(space, op_a, op_b, alpha, asReal(a), asReal(b), beta, asReal(c));
-  else if (!onednn::product(space, op_a, op_b, alpha, a, b, beta, c))
+  else if (!by_onednn)
     loopProducts(space, ta, tb, alpha, a, b, beta, c);
+  if (epilogue.empty() || (by_onednn && !fused.empty())) return;
+  forEachElement(space, "partita::gemm_epilogue", c.rows, c.columns,
+                 ApplyEpilogue{epilogue, static_cast<Real*>(c.data), c.stride});
+}
+
+bool fusesEpilogues() {
+  return onednn::multiplies(Precision::single);
 }
 
 bool multipliesDirectly(Precision precision) {
@@ -144,8 +165,8 @@ void expectRoundedOperands() {
 }
 
 std::string gemmPath(Precision precision) {
-  if (precision != Precision::single)
-    return multipliesDirectly(precision) ? "oneDNN " + onednn::version() : "converted to float";
+  if (onednn::multiplies(precision)) return "oneDNN " + onednn::version();
+  if (precision != Precision::single) return "converted to float";
 #if defined(KOKKOS_ENABLE_CUDA) && defined(KOKKOSKERNELS_ENABLE_TPL_CUBLAS)
   return "cuBLAS";
 #elif defined(KOKKOS_ENABLE_HIP) && defined(KOKKOSKERNELS_ENABLE_TPL_ROCBLAS)

@@ -21,14 +21,26 @@ struct TypedMatrix {
   TypedMatrix columnsFrom(std::int64_t first, std::int64_t count) const;
 };
 
+/// What becomes of each value of C in `Real`: the bias of its column is added, and negative values become 0.
+struct ProductEpilogue {
+  const Real* bias = nullptr; ///< null: none
+  bool relu = false;
+
+  bool empty() const { return bias == nullptr && !relu; }
+};
+
 /// C = alpha op(A) op(B) + beta C on row-major matrices. Every matrix product of Partita goes through here. A
 /// and B have the same precision, C has either that or `Real`; sums are float sums of all products. With beta
-/// 0 the old content of C does not matter.
+/// 0 the old content of C does not matter. The epilogue comes last.
 ///
-/// Products of `Real` go through Kokkos Kernels to the vendor's BLAS. Products of 16-bit numbers go to oneDNN
-/// where `multipliesDirectly`; otherwise plain loops compute them, which are correct but slow.
+/// Products of `Real` go to oneDNN on hosts with AVX-512, unless they are tiny; otherwise through Kokkos
+/// Kernels to the vendor's BLAS. Products of 16-bit numbers go to oneDNN where `multipliesDirectly`;
+/// otherwise plain loops compute them, which are correct but slow.
 void gemm(const ExecSpace& space, Op op_a, Op op_b, Real alpha, const TypedMatrix& a, const TypedMatrix& b,
-          Real beta, const TypedMatrix& c);
+          Real beta, const TypedMatrix& c, const ProductEpilogue& epilogue = {});
+
+/// Does an epilogue cost less than a kernel of its own?
+bool fusesEpilogues();
 
 /// Are there a library and instructions that multiply numbers stored like this? If not, it is faster to
 /// convert them to `Real` first.
@@ -42,8 +54,8 @@ bool lacksProducts(Precision precision);
 /// effect elsewhere.
 void expectRoundedOperands();
 
-/// The library that computes the products of `Real`: "BLAS", "cuBLAS", "rocBLAS" or "Kokkos Kernels' own
-/// loops"; and those of 16-bit numbers: "oneDNN 2.6.3", or "converted to float".
+/// The library that computes the products of `Real`: "oneDNN 2.6.3", "BLAS", "cuBLAS", "rocBLAS" or "Kokkos
+/// Kernels' own loops"; and those of 16-bit numbers: "oneDNN 2.6.3", or "converted to float".
 std::string gemmPath(Precision precision = Precision::single);
 
 /// Rate of an n x n x n product of numbers of a precision in GFLOP/s: the best of `repeats` after one

@@ -113,11 +113,12 @@ void Attention::initialise(std::uint64_t seed, const std::string& tensor, const 
 
 void Attention::project(const ExecSpace& space, const Projection& projection, const Matrix& in,
                         const Matrix& out) {
-  projection.weights.forward(space, in, out);
-  if (projection.bias.stored().size == 0) return;
+  const Vector bias = projection.bias.values(space);
+  const bool fused = fusesEpilogues();
+  projection.weights.forward(space, in, out, {fused ? bias.data() : nullptr});
+  if (fused || bias.size() == 0) return;
   const Region region(space, "partita::Attention::bias", Phase::elementwise);
-  forEachElement(space, "partita::Attention::bias_kernel", out.extent(0), out.extent(1),
-                 AddBias{out, projection.bias.values(space)});
+  forEachElement(space, "partita::Attention::bias_kernel", out.extent(0), out.extent(1), AddBias{out, bias});
 }
 
 void Attention::addGradients(const ExecSpace& space, const Projection& projection, bool accumulate,
@@ -155,9 +156,8 @@ void Attention::backward(const ExecSpace& space, const Pass& pass, const Matrix&
   _outward.weights.inputGradient(space, grad_out, grads.heads_out, !parameters_last);
   {
     const Region region(space, "partita::Attention::backward", Phase::elementwise);
-    forEachElement(space, "partita::Attention::along_kernel", kept.shape.samples * _heads,
-                   kept.shape.positions,
-                   AttentionAlong{kept.shape, kept.heads_out.data(), grads.heads_out.data(), grads.sums});
+    forEachRun(space, "partita::Attention::along_kernel", kept.shape.samples * _heads, kept.shape.positions,
+               AttentionAlong{kept.shape, kept.heads_out.data(), grads.heads_out.data(), grads.sums});
     withBound(kept.shape.headWidth(),
               [&](auto bound) { attendBack<decltype(bound)::value>(space, kept, grads); });
   }

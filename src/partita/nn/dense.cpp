@@ -17,8 +17,9 @@ struct BiasActivation {
   Vector bias; // empty: none
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, std::int64_t j) const {
     const Real z = out(i, j) + (bias.size() > 0 ? bias(j) : Real(0));
-    if (Act::needs_argument) saved(i, j) = z;
-    out(i, j) = act.value(z);
+    const Real y = act.value(z);
+    if (Act::needs_argument) saved(i, j) = act.derivative(z, y); // parts of both are the same
+    out(i, j) = y;
   }
 };
 
@@ -28,7 +29,7 @@ struct PreActivationGradient {
   Act act;
   Matrix out, saved, grad;
   KOKKOS_INLINE_FUNCTION Real operator()(std::int64_t i, std::int64_t j) const {
-    return grad(i, j) *= act.derivative(Act::needs_argument ? saved(i, j) : Real(0), out(i, j));
+    return grad(i, j) *= Act::needs_argument ? saved(i, j) : act.derivative(Real(0), out(i, j));
   }
 };
 
@@ -66,13 +67,15 @@ void Dense::forward(const ExecSpace& space, const Pass&, const Matrix& samples_i
                     const Matrix& samples_saved) {
   const Matrix in = rowsOf(samples_in, _fan_in), out = rowsOf(samples_out, _units),
                saved = rowsOf(samples_saved, _units);
-  if (takesSparse(space, in))
+  const bool sparse = takesSparse(space, in), relu = _plan.spec.activation == Activation::relu,
+             fused = !sparse && fusesEpilogues() && (relu || _plan.spec.activation == Activation::identity);
+  const Vector bias = _bias.values(space);
+  if (sparse)
     sparseProduct(space, in, Matrix(static_cast<Real*>(_weights.stored().data), _units, _fan_in), out);
   else
-    _weights.forward(space, in, out);
-  if (!_plan.spec.dense.bias && _plan.spec.activation == Activation::identity) return;
+    _weights.forward(space, in, out, fused ? ProductEpilogue{bias.data(), relu} : ProductEpilogue{});
+  if (fused || (!_plan.spec.dense.bias && _plan.spec.activation == Activation::identity)) return;
   const Region region(space, "partita::Dense::bias_activation", Phase::elementwise);
-  const Vector bias = _bias.values(space);
   withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
     forEachElement(space, "partita::Dense::bias_activation_kernel", out.extent(0), out.extent(1),
                    BiasActivation<decltype(act)>{act, out, saved, bias});

@@ -96,15 +96,18 @@ void Weights::eachRoundedPart(const ExecSpace& space, const Matrix& values, Real
   }
 }
 
-void Weights::forward(const ExecSpace& space, const Matrix& in, const Matrix& out) const {
+void Weights::forward(const ExecSpace& space, const Matrix& in, const Matrix& out,
+                      const ProductEpilogue& epilogue) const {
   if (direct())
     return eachRoundedPart(space, in, _scratch, false, [&](std::int64_t first, const TypedMatrix& part) {
       gemm(space, Op::none, Op::transpose, Real(1), part,
-           rowsOf(_values, 0, _rows).columnsFrom(first, part.columns), first > 0 ? Real(1) : Real(0), out);
+           rowsOf(_values, 0, _rows).columnsFrom(first, part.columns), first > 0 ? Real(1) : Real(0), out,
+           first + part.columns == _columns ? epilogue : ProductEpilogue{});
     });
   readPanels(space, [&](std::int64_t first, const Matrix& panel) {
+    const ProductEpilogue own{epilogue.bias != nullptr ? epilogue.bias + first : nullptr, epilogue.relu};
     gemm(space, Op::none, Op::transpose, Real(1), in, panel, Real(0),
-         TypedMatrix(out).columnsFrom(first, panel.extent(0)));
+         TypedMatrix(out).columnsFrom(first, panel.extent(0)), own);
   });
 }
 

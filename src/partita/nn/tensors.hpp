@@ -66,8 +66,9 @@ class Weights {
           Real* scratch, Real* gradient_scratch);
 
   const TypedSpan& stored() const { return _values; }
-  /// out = in W^T, with in [n, columns], out [n, rows].
-  void forward(const ExecSpace& space, const Matrix& in, const Matrix& out) const;
+  /// out = in W^T, with in [n, columns], out [n, rows]; then the epilogue.
+  void forward(const ExecSpace& space, const Matrix& in, const Matrix& out,
+               const ProductEpilogue& epilogue = {}) const;
   /// dJ/dW = dJ/dout^T in; with `keep` it is added to what is there.
   void addGradient(const ExecSpace& space, bool keep, const Matrix& in, const Matrix& grad_out) const;
   /// dJ/din = dJ/dout W, if `grad_in` is not empty. `follows`: immediately after addGradient with the same

@@ -91,7 +91,7 @@ std::int64_t LayerPlan::savedValues() const {
 }
 std::int64_t LayerPlan::workValues(std::int64_t rows) const {
   std::int64_t values = rules().workValues(*this, rows);
-  // Room for what a rank receives at a time while the values of all parts are added up.
+  // Room for what a rank receives at once while the values of all parts are added up.
   if (part && part->partial_output) values = std::max(values, rows * outputs() / part->parts + 1);
   if (part && part->partial_input_gradient) values = std::max(values, rows * inputs() / part->parts + 1);
   return values;

@@ -66,7 +66,7 @@ class GroupRules : public LayerRules {
     return plan.spec.recompute ? 0 : innerValues(plan);
   }
 
-  /// Gradients in the backward pass, what the layers inside need, and with recomputation what they save.
+  /// Gradients in the backward pass, scratch of the layers inside, and with recomputation what they save.
   std::int64_t workValues(const LayerPlan& plan, std::int64_t rows) const override {
     std::int64_t inner = 0;
     for (const auto* layers : {&plan.body, &plan.shortcut}) {

@@ -269,9 +269,8 @@ int runCalibrate(const Communicator& world, const CalibrateArguments& arguments,
   const Cluster cluster = measure(space, world, arguments);
   const double noise = std::max(before, noisePercent(space, world));
   std::array<char, 160> line{};
-  std::snprintf(line.data(), line.size(),
-                "the time of the same product varies by %.1f %%, but at most %.1f %% is allowed", noise,
-                arguments.noise);
+  std::snprintf(line.data(), line.size(), "the time of the same product varies by %.1f %% (allowed: %.1f %%)",
+                noise, arguments.noise);
   if (noise > arguments.noise) {
     Log::error(std::string(line.data()) + ": other programs use these cores; nothing was written");
     return exit_failure;

@@ -266,7 +266,7 @@ void validateLearnedLabels(const SilSection& sil, Diagnostics& d) {
   validateLayers(sil.head, "strategy/head", "strategy/head", false, d);
 }
 
-/// Heads take parameters of later stages only where these train at the same time.
+/// Heads take parameters of later stages only if these train at the same time.
 void validateCopies(const SilSection& sil, Diagnostics& d) {
   const bool relay = sil.input == StageInput::relay, learns = learnsLabels(sil);
   const std::string other_input = "needs input 'relay', not '" + nameOf(sil.input) + "'",
@@ -341,7 +341,7 @@ void validatePartsGrid(const StrategySection& s, Diagnostics& d) {
               " parts");
 }
 
-/// Ranks that share the layers of a stage pass through it in the same order.
+/// Ranks that share the layers of a stage must pass through it in the same order.
 void validateParts(const StrategySection& s, Diagnostics& d) {
   d.check(s.kind != StrategyKind::local_sgd, {"strategy/parts", "strategy/kind"},
           "needs kind 'joint', 'pipeline' or 'sil', not '" + nameOf(s.kind) + "'");

@@ -105,8 +105,8 @@ struct TrainedInput {
 enum class Need { everything, labels_only };
 
 /// What the reader of one format passes to `loadData`. The whole file is checked whatever limit the deck
-/// sets: `labels` holds those of all samples, `features` those of the first ones (none if only labels are
-/// needed).
+/// sets: `labels` holds the labels of all samples, `features` the features of the first ones (none if only
+/// labels are needed).
 struct LoadedSet {
   Samples features;
   std::vector<std::int32_t> labels;

@@ -10,8 +10,8 @@
 namespace partita {
 
 /// Parameters and gradients of some consecutive layers, in the precision in which they are stored. All layers
-/// share two scratch buffers. There 16-bit numbers are converted to `Real`, call by call, or where products
-/// take 16-bit numbers directly, their other operand is rounded.
+/// share two scratch buffers. There 16-bit numbers are converted to `Real` in each call; if products take
+/// 16-bit numbers directly, their other operand is rounded there instead.
 struct LayerNumbers {
   TypedSpan parameters, gradients;
   TypedSpan table = {},
@@ -57,8 +57,8 @@ class SmallTensor {
 };
 
 /// The matrix W [rows, columns] of a layer with its gradient. If they are 16-bit, they are operands of
-/// products as they are, with the other operand rounded to the same type. Where that is not possible
-/// (`multipliesDirectly`), one panel of rows at a time is in `Real`, of at most `panel_values`.
+/// products without conversion, with the other operand rounded to the same type. If that is not possible
+/// (`multipliesDirectly`), one panel of rows at a time is converted to `Real`, of at most `panel_values`.
 class Weights {
  public:
   Weights() = default;

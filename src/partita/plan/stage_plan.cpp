@@ -12,8 +12,8 @@ namespace partita {
 
 namespace {
 
-/// Of gradients within consecutive layers if nothing before them needs one: those of the inputs of all layers
-/// after the first one that learns, and of layers inside it.
+/// The effort of gradients within consecutive layers if nothing before them needs one: gradients of the
+/// inputs of all layers after the first one that learns, and of layers inside that one.
 Effort gradientsWithin(const std::vector<LayerPlan>& layers) {
   Effort effort;
   bool learned = false;

@@ -67,7 +67,7 @@ class GroupRules : public LayerRules {
     return plan.spec.recompute ? 0 : innerValues(plan);
   }
 
-  /// Gradients in the backward pass, what the layers inside need, and with recomputation what they save.
+  /// Gradients in the backward pass, scratch of the layers inside, and with recomputation what they save.
   std::int64_t workValues(const LayerPlan& plan, std::int64_t rows) const override {
     const std::int64_t inner = std::max(workOfLayers(plan.body, rows), workOfLayers(plan.shortcut, rows));
     return 3 * plan.widestInside() * rows + inner + (plan.spec.recompute ? innerValues(plan) * rows : 0);

@@ -113,7 +113,7 @@ class PoolRules : public LayerRules {
   LayerWork work() const override { return LayerWork::pooling; }
   std::optional<WindowPlan> windows(const LayerPlan& plan) const override { return poolingWindows(plan); }
 
-  /// Where the largest value was.
+  /// The position of the largest value.
   std::int64_t savedValues(const LayerPlan& plan) const override { return _largest ? plan.outputs() : 0; }
 
   OutputValues outputValues() const override {
@@ -140,7 +140,7 @@ class GlobalPoolRules : public LayerRules {
   LayerWork work() const override { return LayerWork::pooling; }
   std::optional<WindowPlan> windows(const LayerPlan& plan) const override { return wholeWindow(plan); }
 
-  /// Other programs keep the places as axes of extent one.
+  /// Other programs keep the spatial axes with extent one.
   LayerStep step(const LayerPlan& plan) const override {
     Shape out(plan.in.size(), 1);
     out.front() = plan.out.front();

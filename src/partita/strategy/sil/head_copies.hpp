@@ -16,14 +16,14 @@ namespace partita {
 /// part of the other stage.
 class HeadCopies {
  public:
-  /// The stages of this rank. Adds to the checkpointed state, so that restoring must come after it.
+  /// The stages of this rank. Adds to the checkpointed state, so restoring must come afterwards.
   HeadCopies(const RunContext& context, std::vector<StageUpdater*> updaters);
 
   /// Before the first step. `found`: the checkpointed state was restored. Otherwise the copies start equal to
   /// their originals. Collective over the ranks of a chain.
   void begin(const ExecSpace& space, bool found);
   void afterStep(const ExecSpace& space, std::int64_t step);
-  /// After the last step, which may be an early one: receives what will not be used any more.
+  /// To be called after the last step, even if the run ends early: receives what is no longer needed.
   void finish(const ExecSpace& space, std::int64_t step);
 
  private:

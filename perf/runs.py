@@ -45,7 +45,7 @@ def train(app, deck, folder, *overrides, ranks=1, environment=None):
 
 
 def noise(processes, repeats=12):
-    """Percent by which the 90th percentile of the time of a fixed computation exceeds the least, on the worst of so many
+    """Percent by which the 90th percentile of the time of a fixed computation exceeds the minimum, on the worst of so many
     processes at once."""
     def one(_):
         result = subprocess.run([sys.executable, "-c", KERNEL.format(repeats=repeats)], capture_output=True, text=True,

@@ -75,12 +75,28 @@ needPeer() {
   fi
 }
 
+# resultFile ARGUMENT...: the file that --json names, or nothing.
+resultFile() {
+  while [ $# -gt 0 ]; do
+    case $1 in
+      --json) printf '%s\n' "${2:-}" ;;
+      --json=*) printf '%s\n' "${1#--json=}" ;;
+    esac
+    shift
+  done
+}
+
 runBench() {
-  local peer=perf/peers/.venv results=$build/bench script
+  local peer=perf/peers/.venv results=$build/bench script json
   buildTarget partita_app
   noteBlasKernels
   mkdir -p "$results"
-  OMP_NUM_THREADS=1 onRanks 1 "$build/bin/partita" bench --json "$results/partita.json" "$@"
+  json=$(resultFile "$@")
+  if [ -z "$json" ]; then
+    json=$results/partita.json
+    set -- --json "$json" "$@"
+  fi
+  OMP_NUM_THREADS=1 onRanks 1 "$build/bin/partita" bench "$@"
   rm -f "$results"/train_*.json
   if needPeer; then
     for script in perf/peers/train_*.py; do
@@ -89,7 +105,7 @@ runBench() {
   else
     say "PyTorch skipped: it could not be installed into $peer (see $log)"
   fi
-  python3 scripts/bench_table.py "$results"/partita.json "$results"/train_*.json
+  python3 scripts/bench_table.py "$json" "$results"/train_*.json
   say
   say "two stages on two ranks compared with the whole network on one, with one thread per rank (perf/README.md):"
   PARTITA_MPIEXEC=$(launcher) \

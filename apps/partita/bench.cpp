@@ -54,7 +54,7 @@ double bestRate(const ExecSpace& space, int repeats, Precision precision) {
   return best;
 }
 
-/// Measures what a machine reaches, in float and with bf16 numbers.
+/// Measures the rates of a machine, in float and with bf16 numbers.
 struct Machine {
   BenchRates single, bf16;
 
@@ -71,7 +71,7 @@ struct Machine {
   }
 };
 
-/// The models, whose names get an ending.
+/// Benchmarks the models; `ending` is appended to their names.
 void measureModels(const ExecSpace& space, const BenchSetting& setting, const std::string& ending, bool quick,
                    const BenchRates& rates, std::vector<Measurement>& measured) {
   const auto steps = [&](const std::string& name, BenchModel model) {

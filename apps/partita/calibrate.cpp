@@ -30,8 +30,8 @@ namespace partita {
 
 namespace {
 
-/// Percent by which the time of one product varies on the rank where it varies most: the 90th percentile over
-/// the least. All ranks compute at once, as they do while they train.
+/// Percent by which the time of one product varies on the rank with the largest variation: the 90th
+/// percentile over the minimum. All ranks compute at once, as in training.
 double noisePercent(const ExecSpace& space, const Communicator& world) {
   constexpr int samples = 30, size = 512;
   std::array<double, samples> seconds{};
@@ -49,7 +49,7 @@ std::vector<int> ringSizes(int ranks) {
   return sizes;
 }
 
-/// latency + bytes / bandwidth with the least sum of squared relative errors, for people who read the file.
+/// latency + bytes / bandwidth by least squares of the relative errors, for people who read the file.
 std::string fittedLine(int ranks, const std::vector<Link::Point>& points) {
   double one = 0, m = 0, mm = 0, t = 0, mt = 0; // sums of 1/t^2, m/t^2, (m/t)^2, 1/t, m/t
   for (const Link::Point& point : points) {
@@ -87,7 +87,7 @@ struct AddValues {
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const { sum[i] += other[i]; }
 };
 
-/// Of an addition of vectors that no cache holds, with all ranks at work.
+/// Seconds per byte of an addition of vectors larger than any cache, with all ranks at work.
 double secondsPerReducedByte(const ExecSpace& space, const Communicator& world, bool quick) {
   const std::int64_t size = std::int64_t{1} << (quick ? 18 : 24);
   constexpr int repeats = 7;
@@ -109,14 +109,14 @@ double slowestRate(const ExecSpace& space, const Communicator& world, bool quick
   return 1e9 / world.maximum(1.0 / measureGemmRate(space, quick ? 256 : 1024, quick ? 2 : 7));
 }
 
-/// Trains the whole network of a deck on every rank at once. The update is apart from the rest of a step,
-/// since it does not shrink with the samples of a rank.
+/// Trains the whole network of a deck on every rank at once. The update is timed separately, because it does
+/// not shrink with the samples of a rank.
 NetworkTiming timeNetwork(const ExecSpace& space, const Communicator& world, const BenchSetting& setting,
                           const std::string& path, bool quick, Cluster& cluster) {
   std::optional<BenchModel> model;
   collectively(world, [&] {
     const RunConfig deck = effective(loadDeck(path, {}));
-    // What is offloaded is priced apart.
+    // The cost of offload is predicted separately.
     model.emplace(deck, loadData(deck.data, deck.run.seed, Need::everything),
                   setting.with("optimiser/offload=none"));
   });
@@ -150,15 +150,15 @@ void timeKernels(KernelTimer& timer, const Communicator& world, const std::strin
   timer.timeDeck(deck, layers);
 }
 
-/// What kernels, messages and ranks of a node do to each other.
+/// How kernels, messages and the ranks of a node slow each other down.
 void measureSharing(const ExecSpace& space, const Communicator& world, bool quick, Cluster& cluster) {
   cluster.seconds_per_copied_byte = secondsPerCopiedByte(space, world, quick);
   cluster.concurrency = measureConcurrency(space, world, quick);
   cluster.overlap = measureOverlap(space, world, quick);
   std::array<char, 160> line{};
   std::snprintf(line.data(), line.size(),
-                "  copies: %s/s per rank; all ranks of a node compute %.2f times as slowly as one; computing "
-                "hides %.0f %% of messages",
+                "  copies: %s/s per rank; a product takes %.2f times as long with all ranks of a node at "
+                "work; computing hides %.0f %% of messages",
                 formatBytes(1.0 / cluster.seconds_per_copied_byte).c_str(), cluster.concurrency.back().factor,
                 100.0 * cluster.overlap);
   Log::info(line.data());
@@ -175,7 +175,7 @@ void measureOffload(const Communicator& world, const CalibrateArguments& argumen
             "/s from host memory and at " + formatBytes(cluster.file_bandwidth) + "/s from files");
 }
 
-/// Seconds of a training step of so many samples on this rank, while all ranks train.
+/// Seconds of a training step of this many samples on this rank, while all ranks train.
 double stepOf(const ExecSpace& space, const Communicator& world, const RunConfig& deck, std::int64_t batch,
               const BenchSetting& setting, bool quick, double gemm) {
   std::optional<BenchModel> model;
@@ -269,9 +269,8 @@ int runCalibrate(const Communicator& world, const CalibrateArguments& arguments,
   const Cluster cluster = measure(space, world, arguments);
   const double noise = std::max(before, noisePercent(space, world));
   std::array<char, 160> line{};
-  std::snprintf(line.data(), line.size(),
-                "the time of the same product varies by %.1f %%, allowed are %.1f %%", noise,
-                arguments.noise);
+  std::snprintf(line.data(), line.size(), "the time of the same product varies by %.1f %% (allowed: %.1f %%)",
+                noise, arguments.noise);
   if (noise > arguments.noise) {
     Log::error(std::string(line.data()) + ": other programs use these cores; nothing was written");
     return exit_failure;

@@ -30,7 +30,7 @@ KernelRate placeOf(const LayerPlan& layer, std::int64_t samples) {
       0.0};
 }
 
-/// A layer as it is without other parts, which it would exchange values with.
+/// The layer without the other parts, with which it would exchange values.
 LayerPlan aloneOnRank(LayerPlan layer) {
   layer.part.reset();
   return layer;
@@ -55,11 +55,12 @@ bool known(const std::vector<KernelRate>& rates, const KernelRate& rate) {
 
 } // namespace
 
-/// More repeats for short passes; all ranks repeat as often. Of layers of the same shape the mean counts.
+/// More repeats for short passes; all ranks repeat equally often. For layers of the same shape the mean
+/// counts.
 void KernelTimer::timeInTurn(const std::vector<LayerPlan>& layers, std::int64_t samples) {
   constexpr double enough_seconds = 0.1; // per layer
   constexpr int least = 3, most = 30;
-  constexpr double quantile = 0.25; // what other programs add to some passes does not count
+  constexpr double quantile = 0.25; // leaves out passes that other programs have delayed
   const bool all_known = std::all_of(layers.begin(), layers.end(), [&](const LayerPlan& layer) {
     return known(_rates, placeOf(layer, samples));
   });

@@ -11,18 +11,17 @@ namespace partita {
 
 struct LayerPlan;
 
-/// Times layers on all ranks of `world` at once; the slowest rank counts. What is known already is not timed
-/// again.
+/// Times layers on all ranks of `world` at once; the slowest rank counts. Known layers are not timed again.
 class KernelTimer {
  public:
   KernelTimer(const ExecSpace& space, const Communicator& world, bool quick)
       : _space(space), _world(world), _quick(quick) {}
 
-  /// Dense layers and convolutions of common shapes, each alone. After the decks, whose layers are timed
-  /// among others.
+  /// Dense layers and convolutions of common shapes, each alone. To be called after the decks, whose layers
+  /// are timed among others.
   void timeCommon();
-  /// The layers of a deck: whole, on a batch and on what replicas and microbatches have of it; and what parts
-  /// have of them, up to one per rank, for every split that is possible.
+  /// The layers of a deck: whole, with the batch and with the shares of replicas and microbatches; and
+  /// divided into parts, up to one per rank, for every possible split.
   void timeDeck(const RunConfig& deck, const std::vector<LayerPlan>& layers);
 
   std::vector<KernelRate> take() { return std::move(_rates); }
@@ -43,11 +42,11 @@ std::vector<Concurrency> measureConcurrency(const ExecSpace& space, const Commun
 /// Seconds per byte that is copied between columns of a matrix and a message, on the slowest rank.
 double secondsPerCopiedByte(const ExecSpace& space, const Communicator& world, bool quick);
 
-/// Bytes per second that the state of an optimiser moves in each direction, on the slowest rank: from host
-/// memory or from files in `folder`, by copies that overlap where those of an update do.
+/// Bytes per second at which optimiser state moves in each direction, on the slowest rank: from host memory
+/// or from files in `folder`, by copies that overlap like those of an update.
 double offloadBandwidth(const Communicator& world, Offload offload, const std::string& folder, bool quick);
 
-/// The part of a message's time that products hide.
+/// The fraction of a message's time that products hide.
 double measureOverlap(const ExecSpace& space, const Communicator& world, bool quick);
 
 } // namespace partita

@@ -42,9 +42,9 @@ void defineTrain(CLI::App& train, TrainArguments& arguments) {
                    "stored in the checkpoint");
   train.add_option("section/key=value", arguments.overrides, override_help);
   train
-      .add_option(
-          "-d,--directory", arguments.run_directory,
-          "run directory for deck, history, summary, checkpoints and parameters (default: nothing is kept)")
+      .add_option("-d,--directory", arguments.run_directory,
+                  "run directory for deck, history, summary, checkpoints and parameters (default: no files "
+                  "are written)")
       ->check(pathValidator())
       ->type_name("DIR");
   train
@@ -155,8 +155,8 @@ void defineCommandLine(CLI::App& app, Arguments& arguments) {
   defineExport(*app.add_subcommand("export", "Export a trained network to ONNX or NumPy"), arguments.exports);
   defineInfo(*app.add_subcommand("info", "Describe this build, or the contents of a run or file"),
              arguments.info);
-  definePlan(*app.add_subcommand("plan", "Plan a training without running it"), arguments);
-  defineBench(*app.add_subcommand("bench", "Measure products, memory and training steps here"),
+  definePlan(*app.add_subcommand("plan", "Plan training without running it"), arguments);
+  defineBench(*app.add_subcommand("bench", "Measure products, memory and training steps on this machine"),
               arguments.bench);
 }
 

@@ -49,7 +49,7 @@ struct DeckKey {
 };
 
 CommandPage commandPage(const CLI::App& command);
-/// The page of a command, or those of the commands inside, whose names begin with its own: "plan predict".
+/// The page of a command, or those of its subcommands, whose names begin with its own: "plan predict".
 std::vector<CommandPage> commandPages(const CLI::App& command);
 ProgramPages programPages(const CLI::App& app);
 const std::vector<Term>& exitCodes();
@@ -63,7 +63,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 /// What `--help` prints.
 std::string programHelp(const ProgramPages& pages);
 std::string commandHelp(const CommandPage& page);
-/// The same for a command that has others inside; `name` is "partita plan".
+/// The same for a command with subcommands; `name` is "partita plan".
 std::string groupHelp(const std::string& name, const std::string& text,
                       const std::vector<CommandPage>& pages);
 /// roff with the macros of man(7).

@@ -34,12 +34,12 @@ struct EvaluateArguments {
   std::string path;
   std::vector<std::string> overrides;
   std::string predictions; ///< .npz to write; empty: none
-  int stages = 0;          ///< the network ends after so many stages; 0: after all
+  int stages = 0;          ///< the network ends after this many stages; 0: after all
 };
 
 struct ExportArguments {
   std::string path, output; ///< the input, and the .onnx or .npz to write
-  int stages = 0;           ///< the network ends after so many stages; 0: after all
+  int stages = 0;           ///< the network ends after this many stages; 0: after all
 };
 
 struct InfoArguments {
@@ -60,7 +60,7 @@ struct PredictArguments {
   std::string ranks = "1,2,4,8,16,32,64";
   std::string strategies;  ///< names between commas; empty: all
   std::int64_t stages = 0; ///< of strategies that cut the network; 0: one per rank
-  std::int64_t parts = 0;  ///< ranks that share each layer, of hybrid strategies and pipelines; 0: a node, 1
+  std::int64_t parts = 0;  ///< ranks that share each layer; 0: for hybrid strategies a node, otherwise 1
   std::string mode = "exact";
   std::string scaling; ///< "strong", "weak"; empty: strong in exact mode, weak in paper mode
   std::string json;    ///< file to write; "-": standard output
@@ -86,7 +86,7 @@ struct ScheduleArguments {
 struct PlaceArguments {
   std::string input; ///< JSON, or a deck
   bool brute_force = false;
-  std::vector<std::string> overrides; ///< of a deck, as all that follows
+  std::vector<std::string> overrides; ///< of a deck, like all that follows
   std::string cluster;                ///< empty: the built-in description
   std::string output;                 ///< deck to write; empty: none
   std::int64_t ranks = 0;             ///< 0: those of this job
@@ -103,7 +103,7 @@ struct CalibrateArguments {
   std::vector<std::string> decks; ///< networks whose training step is timed
   std::vector<std::string> runs;  ///< runs that refine a description, without measuring; empty: none
   std::string output;             ///< description of the cluster to write; empty: standard output
-  double noise = 15.0;            ///< percent by which times of the same work may differ
+  double noise = 15.0;            ///< percent by which times of the same work may vary
   bool quick = false;
 };
 

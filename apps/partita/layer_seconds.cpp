@@ -41,7 +41,8 @@ class TimedLayer {
     const Matrix in = inputOf(values);
     _forward.push_back(secondsOf(space, [&] { _stage.forward(space, {}, in, _tape); }));
   }
-  /// `values`: likewise, and for the outputs; `grad_in`: memory for the gradient of the input.
+  /// `values`: as above, and at least as many columns as the layer has outputs; `grad_in`: memory for the
+  /// gradient of the input.
   void backward(const ExecSpace& space, const Matrix& values, const Matrix& grad_in) {
     const Matrix gradient = _stage.outputGradient(_samples), in = inputOf(values);
     Kokkos::deep_copy(space, gradient, columnsOf(values, _outputs));

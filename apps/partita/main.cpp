@@ -208,6 +208,6 @@ int main(int argc, char** argv) {
   constexpr double patience = 10.0; // s
   if (LossWatch::launcherGoesOn() && world.size() > 1) losses.emplace(world, LossWatch::After::end, patience);
   const int code = parseAndRun(world, argc, argv);
-  if (LossWatch::anyLost()) LossWatch::leaveProcess(code); // MPI_Finalize would wait for ranks that are lost
+  if (LossWatch::anyLost()) LossWatch::leaveProcess(code); // MPI_Finalize would wait for lost ranks
   return code;
 }

@@ -23,10 +23,10 @@ const std::vector<Term>& runFiles() {
       {"deck.toml", "the effective deck: every key with the value that was used; it can be run again"},
       {"history.csv", "loss, learning rate and accuracies during training"},
       {"workers.csv", "strategy/kind 'hogbatch': batches, updates and shares of the workers during training"},
-      {"decisions.csv", "run/decisions: from what `--replay` repeats the run"},
+      {"decisions.csv", "run/decisions: the log from which `--replay` repeats the run"},
       {"summary.json", "the result, times, traffic, memory and provenance"},
       {"parameters.h5", "the trained network"},
-      {"checkpoints/step-*.h5", "what `-r latest` continues from"},
+      {"checkpoints/step-*.h5", "checkpoints; `-r latest` continues from the newest one"},
       {"output_now", "create this file to request a checkpoint of a running training"}};
   return files;
 }

@@ -64,8 +64,8 @@ void checkOptions(const PlaceArguments& arguments, bool deck) {
   if (deck && arguments.brute_force) throw UserError("command line: --brute-force needs layers as JSON");
   if (deck) return;
   if (!arguments.overrides.empty())
-    throw UserError("command line: '" + arguments.overrides.front() + "' changes a deck, and " +
-                    arguments.input + " is none");
+    throw UserError("command line: '" + arguments.overrides.front() + "' changes a deck, but " +
+                    arguments.input + " is not one");
   if (!arguments.output.empty() || !arguments.cluster.empty() || arguments.ranks > 0)
     throw UserError("command line: --output, --cluster and --ranks need a deck, whose name ends in .toml");
 }

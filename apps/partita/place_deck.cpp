@@ -65,7 +65,7 @@ std::vector<bool> layersOf(const DeckPlacement& plan, const std::vector<bool>& s
   return recompute;
 }
 
-/// Each stage that fits without stops recomputing.
+/// Stages that fit without recomputation stop recomputing.
 void recomputeLess(const DeckSeries& series, const RunConfig& config, PlacedDeck& placed) {
   std::vector<bool> stages(placed.plan.stages(), true);
   const auto changed = [&] {

@@ -8,7 +8,7 @@
 
 namespace partita {
 
-/// The stages of a plan from the first: ids of layers and devices, and where the task has nodes or options,
+/// The stages of a plan from the first: ids of layers and devices and, if the task has nodes or options,
 /// whether a stage opens a node and what it chooses.
 std::vector<JsonObject> stageObjects(const PlacementTask& task, const DevicePlan& plan);
 

@@ -65,26 +65,27 @@ void definePredict(CLI::App& predict, PredictArguments& arguments) {
       ->type_name("NAME,...");
   predict
       .add_option("--stages", arguments.stages,
-                  "cut the network into so many stages; the ranks are replicas of them (default: a stage per "
-                  "rank)")
+                  "cut the network into this many stages; further ranks are replicas of them (default: one "
+                  "stage per rank)")
       ->type_name("N")
       ->check(CLI::Range(1, 1 << 24).description(""));
   predict
-      .add_option("--parts", arguments.parts,
-                  "ranks that share each layer: of data+filter and its like (default: those of a node), and "
-                  "of pipelines, which then divide layers as strategy/split says (default: 1)")
+      .add_option(
+          "--parts", arguments.parts,
+          "number of ranks that share each layer: for data+filter, data+spatial and data+grid (default: the "
+          "ranks of a node), and for pipelines, which then divide layers as strategy/split says (default: 1)")
       ->type_name("N")
       ->check(CLI::Range(1, 1 << 24).description(""));
   predict
-      .add_option("--mode", arguments.mode,
-                  "equations to use: corrected (exact, the default), or as ParaDL's authors print them")
+      .add_option(
+          "--mode", arguments.mode,
+          "equations to use: corrected (exact, the default), or as printed by the authors of ParaDL (paper)")
       ->check(CLI::IsMember(namesOf<CostMode>()).description(""))
       ->type_name(joined(namesOf<CostMode>(), "|"));
   predict
-      .add_option(
-          "--scaling", arguments.scaling,
-          "whether training/batch is that of a step (strong) or of each replica (weak); default: strong, in "
-          "paper mode weak")
+      .add_option("--scaling", arguments.scaling,
+                  "whether training/batch is the batch of a step (strong) or of each replica (weak); "
+                  "default: strong, but weak in paper mode")
       ->check(CLI::IsMember({"strong", "weak"}).description(""))
       ->type_name("strong|weak");
   defineJson(predict, arguments.json);
@@ -92,7 +93,7 @@ void definePredict(CLI::App& predict, PredictArguments& arguments) {
 
 void defineDeck(CLI::App& deck, DeckArguments& arguments) {
   defineDeckAndCluster(deck, arguments);
-  deck.add_option("--ranks", arguments.ranks, "number of ranks that the deck is for")
+  deck.add_option("--ranks", arguments.ranks, "number of ranks that will run the deck")
       ->required()
       ->type_name("N")
       ->check(CLI::Range(1, 1 << 24).description(""));
@@ -107,8 +108,9 @@ void defineDeck(CLI::App& deck, DeckArguments& arguments) {
 
 void defineEngine(CLI::App& app, std::string& engine) {
   const std::vector<std::string>& names = namesOf<ScheduleEngine>();
-  app.add_option("--engine", engine,
-                 "what computes schedules (default: built-in); `partita info` lists those of this build")
+  app.add_option(
+         "--engine", engine,
+         "engine that computes schedules (default: built-in); `partita info` lists the engines of this build")
       ->check(CLI::IsMember(names).description(""))
       ->type_name(joined(names, "|"));
 }
@@ -125,7 +127,7 @@ void defineSchedule(CLI::App& schedule, ScheduleArguments& arguments) {
   defineEngine(schedule, arguments.engine);
   schedule
       .add_option("--cache", arguments.cache,
-                  "file of schedules that earlier calls have found; new ones are added to it")
+                  "file with schedules from earlier calls; new ones are added to it")
       ->check(pathValidator())
       ->type_name("FILE");
   defineJson(schedule, arguments.json);
@@ -140,7 +142,7 @@ void definePlace(CLI::App& place, PlaceArguments& arguments) {
   place.add_option("section/key=value", arguments.overrides, override_help);
   place.add_flag("--brute-force", arguments.brute_force,
                  "JSON: try all plans of a small network, as a check");
-  place.add_option("-o,--output", arguments.output, "deck: write the deck that trains the plan")
+  place.add_option("-o,--output", arguments.output, "deck: write a deck that trains the network as planned")
       ->check(pathValidator())
       ->type_name("FILE");
   place
@@ -149,7 +151,9 @@ void definePlace(CLI::App& place, PlaceArguments& arguments) {
                   "assumed one)")
       ->check(pathValidator())
       ->type_name("FILE");
-  place.add_option("--ranks", arguments.ranks, "deck: most ranks to use (default: those of this job)")
+  place
+      .add_option("--ranks", arguments.ranks,
+                  "deck: maximum number of ranks (default: the ranks of this job)")
       ->type_name("N")
       ->check(CLI::Range(1, 4096).description(""));
   defineJson(place, arguments.json);
@@ -161,7 +165,7 @@ void defineSearch(CLI::App& search, SearchArguments& arguments) {
       ->check(pathValidator());
   search
       .add_option("--state", arguments.state,
-                  "file that keeps what is done, every ten seconds; a later call continues from it")
+                  "save the progress to this file every ten seconds; a later call continues from it")
       ->check(pathValidator())
       ->type_name("FILE");
   defineJson(search, arguments.json);
@@ -171,9 +175,8 @@ void defineCalibrate(CLI::App& calibrate, CalibrateArguments& arguments) {
   CLI::Option* decks = calibrate.add_option("DECK", arguments.decks,
                                             "input decks (TOML): networks whose training step is timed");
   calibrate
-      .add_option(
-          "--from", arguments.runs,
-          "measure nothing, but refine the description that these runs were compared with (run/cluster)")
+      .add_option("--from", arguments.runs,
+                  "measure nothing; refine the description with which these runs were compared (run/cluster)")
       ->check(pathValidator())
       ->type_name("RUN...")
       ->excludes(decks);
@@ -184,8 +187,8 @@ void defineCalibrate(CLI::App& calibrate, CalibrateArguments& arguments) {
       ->type_name("FILE");
   calibrate
       .add_option("--noise", arguments.noise,
-                  "percent by which the time of the same work may vary (default: 15); beyond, nothing is "
-                  "written and the exit code is 1")
+                  "percent by which the time of the same work may vary (default: 15); if it varies more, "
+                  "nothing is written and the exit code is 1")
       ->check(CLI::Range(0.0, 1e6).description(""))
       ->type_name("PERCENT");
   calibrate.add_flag("--quick", arguments.quick,

@@ -7,7 +7,7 @@ namespace partita {
 /// Defines the commands of `partita plan` and their options.
 void definePlan(CLI::App& plan, Arguments& arguments);
 
-/// What was given to these commands, for `essence`.
+/// The arguments of these commands, for `essence`.
 std::vector<std::string> planWords(const Arguments& arguments);
 
 } // namespace partita

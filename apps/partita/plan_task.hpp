@@ -9,13 +9,12 @@
 
 namespace partita {
 
-/// What the commands of `partita plan` about decks and clusters share.
+/// Code shared by the commands of `partita plan` about decks and clusters.
 
 /// The description in a file; "": the built-in one.
 Cluster clusterOf(const std::string& path);
 
-/// The task of a deck, with its data, whose features are not read, and with what is known about it on the
-/// cluster.
+/// The task of a deck, with its data (without features) and with what the cluster file says about it.
 struct PlanTask {
   DataSets sets;
   CostTask task;

@@ -84,7 +84,7 @@ std::vector<JsonObject> listOf(const std::vector<RankRow>& rows) {
   return list;
 }
 
-/// "best", or by how much longer an epoch takes than with the best strategy on as many ranks.
+/// "best", or how much longer an epoch takes than with the best strategy on the same number of ranks.
 std::string marginOf(const Prediction& prediction, double fastest) {
   if (!prediction.feasible()) return "-";
   const double ratio = prediction.epochSeconds() / fastest;
@@ -134,7 +134,7 @@ void showTable(const CostModel& model, const Question& question, const Cluster& 
   Log::info("batch: " + formatCount(task.batch) +
             (task.batch_per_replica ? " samples per replica, " : " samples, ") + formatCount(task.samples) +
             " per epoch; mode " + nameOf(question.mode));
-  Log::info("grid: stages x replicas x parts; margin: to the best strategy on as many ranks\n");
+  Log::info("grid: stages x replicas x parts; margin: over the best strategy on the same number of ranks\n");
   showLine({"strategy", "ranks", "grid", "step", "epoch", "computing", "memory", "margin"},
            "largest part; communication per step");
   for (const RankRow& row : rows)

@@ -10,8 +10,8 @@
 
 namespace partita {
 
-/// Does `partita plan predict` answer for the workers of the deck, which are not in step, instead of
-/// comparing strategies?
+/// Does `partita plan predict` describe the workers of the deck, which are not in step, instead of comparing
+/// strategies?
 bool predictsWorkers(const PredictArguments& arguments);
 /// The forecast of a deck whose workers train at their own pace, for each number of ranks that it can use.
 /// Throws UserError if it can use none of them.

@@ -13,7 +13,7 @@ namespace partita {
 
 namespace {
 
-/// What a run has measured; it must be of the kind that is compared with a prediction.
+/// What a run has measured; the run must be one that compares itself with a prediction.
 RunEvidence evidenceOf(const std::string& folder) {
   constexpr double most_seconds = 1e12;
   constexpr std::int64_t most_ranks = 1 << 24;

@@ -10,15 +10,15 @@
 
 namespace partita {
 
-/// The objects as a list, an object per line or more.
+/// The objects as a list; each starts a new line.
 inline std::string listText(const std::vector<JsonObject>& objects) {
   std::string text = "[";
   for (const JsonObject& object : objects) text += (text.size() > 1 ? ",\n  " : "\n  ") + object.text(2);
   return text + "\n]";
 }
 
-/// Where `--json` sends a result: a file, standard output ("-"), or nowhere (""). It is made first, so that a
-/// bad path is reported before the work.
+/// The destination of `--json`: a file, standard output ("-"), or nowhere (""). It is created first, so that
+/// a bad path is reported before the work.
 class ResultFile {
  public:
   /// Throws UserError if the file is one of the inputs or cannot be written.

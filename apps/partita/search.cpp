@@ -42,7 +42,7 @@ bool describesTransformer(const std::string& text) {
     return std::any_of(sections.begin(), sections.end(),
                        [](const TomlNode& node) { return node.key == "model"; });
   } catch (const TomlError&) {
-    return false; // the reader of decks says what is wrong
+    return false; // the reader of decks reports what is wrong
   }
 }
 
@@ -159,7 +159,7 @@ class StateFile {
   std::size_t _width;
 };
 
-/// Prints how far the search is, about every ten seconds.
+/// Prints the progress of the search, about every ten seconds.
 class ProgressLine {
  public:
   ProgressLine(std::size_t all, std::size_t known) : _all(all), _known(known) {}
@@ -181,8 +181,8 @@ class ProgressLine {
   Clock::time_point _start = Clock::now(), _last = _start;
 };
 
-/// Prices all rows that are not known yet. Each rank takes its share of a round; every row is computed by one
-/// rank alone, so that the ranks do not change any number. On rank 0 `state` has all rows afterwards.
+/// Computes all rows that are not known yet. Each rank takes its share of a round; every row is computed by
+/// one rank alone, so that the ranks do not change any number. On rank 0 `state` has all rows afterwards.
 void priceAll(const Communicator& world, const SearchTask& task, ArchitectureSearch& search,
               StateFile& state) {
   constexpr std::size_t rows_per_rank = 16;

@@ -77,7 +77,7 @@ JsonObject jsonOf(const SearchAnswer& answer, double batch) {
   return object;
 }
 
-/// What the stages of a case may choose.
+/// The options that the stages of a case may use.
 std::vector<std::string> choicesOf(const StageOptions& choose) {
   std::vector<std::string> names;
   if (choose.recompute) names.emplace_back("recompute");

@@ -8,7 +8,7 @@
 
 namespace partita {
 
-/// The answers of a search, row by row in the order of its accelerators.
+/// The results of a search, row by row in the order of its accelerators.
 struct SearchResults {
   const SearchTask& task;
   std::vector<SearchRow> rows;
@@ -16,16 +16,16 @@ struct SearchResults {
   const SearchAnswer& answer(std::size_t row, std::size_t one_case, std::size_t model) const {
     return rows[row][one_case * task.models.size() + model];
   }
-  /// Mean over the models of the throughput, that of the reference accelerator in the same case being 1; a
-  /// model that does not fit counts 0, and one that does not fit on the reference 1.
+  /// Throughput relative to the reference accelerator in the same case, averaged over the models; a model
+  /// that does not fit counts 0, and one that does not fit on the reference counts 1.
   double score(std::size_t row, std::size_t one_case) const;
   std::size_t reference() const; ///< its row
 };
 
-/// Prints the best answers of all cases, each with its certificate.
+/// Prints the best results of all cases, each with its certificate.
 void showBest(const SearchResults& results, ArchitectureSearch& search, std::size_t count);
 
-/// All answers, case by case, as the authors' program writes them: by number `acc_config` and, under the name
+/// All results, case by case, as the authors' program writes them: by number `acc_config` and, under the name
 /// of each model, the plan, its throughput in samples/s and its certificate; and the best in full.
 JsonObject jsonOf(const SearchResults& results, ArchitectureSearch& search);
 

@@ -1,4 +1,4 @@
-"""What the scripts of this folder that write a picture share."""
+"""Code shared by the scripts in this folder that write pictures."""
 
 import os
 import sys

@@ -2,7 +2,7 @@
 """Plots a run of workers of unequal speed, or several runs over each other.
 
 Reads history.csv and workers.csv of RUNDIR, which `partita train DECK -d RUNDIR` writes with strategy/kind 'hogbatch',
-and draws the loss against time, the batches of the workers, and their shares in the updates. The picture goes to
+and draws the loss against time, the batches of the workers, and their shares of the updates. The picture goes to
 RUNDIR/workers.png. More runs, of any strategy, only add their loss; --output then says where the picture goes."""
 
 import argparse

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Prints the median time in milliseconds of a training step in PyTorch on a GPU, of a model that run.py also trains
-with Partita: forward and backward pass, and an update by fused AdamW. The data lie on the device. Exit code 3: PyTorch
+with Partita: forward and backward pass, and an update by fused AdamW. The data are on the device. Exit code 3: PyTorch
 is not installed."""
 import argparse
 import contextlib

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Does everything that a GPU machine is needed for, part by part, and writes results.json and results.md.
+"""Runs everything that needs a GPU, part by part, and writes results.json and results.md.
 
 smoke    the program starts, finds its device and trains
 tests    unit and gradient tests, and MPI tests with 1, 2 and 4 ranks on one device

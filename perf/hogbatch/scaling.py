@@ -17,7 +17,7 @@ WORKERS = ["strategy/kind=hogbatch", "strategy/rule=fixed"]
 
 
 def measure(arguments, workers, batch, folder):
-    """Examples per second of `joint` (no workers) or of so many shared workers, and the share of a core that rank 0 used while it trained."""
+    """Examples per second of `joint` (no workers) or of this many shared workers, and the share of a core that rank 0 used while it trained."""
     kind = [*WORKERS, f"strategy/shared_workers={workers}"] if workers else ["strategy/kind=joint"]
     summary = runs.train(arguments.app, arguments.deck, folder, *runs.QUIET, *kind, f"training/batch={batch}",
                          f"run/epochs={arguments.epochs}", *arguments.overrides, ranks=workers + 1 if workers else 1)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares the shares of two workers in the updates with the formula, for workers of unequal speed.
+"""Compares two workers' shares of the updates with the formula, for workers of unequal speed.
 
 The first of two replica workers repeats each batch R times (strategy/slowdown). With sizes from `lower` to `upper`, the
 adaptive rule gives it half of the updates if R <= upper/lower, and 1 / (1 + R lower/upper) otherwise; fixed sizes give it

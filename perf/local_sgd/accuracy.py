@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares what replicas learn that meet every H steps with what they learn with summed gradients.
+"""Compares what replicas learn if they meet every H steps with what they learn with summed gradients.
 
 Trains the network of a deck with strategy/kind=joint and with strategy/kind=local-sgd, for several H and both outer
 steps, always on the same batches. Prints the test accuracy (or perplexity) of each run, the mean over the seeds, and

@@ -107,7 +107,7 @@ class Case:
 
 
 def ordering(cases):
-    """By how much the predicted best is slower than the measured best, and Kendall's tau."""
+    """How much slower the predicted best is than the measured best, and Kendall's tau."""
     measured_best = min(case.best for case in cases)
     chosen = min(cases, key=lambda case: case.predicted)
     signs = [1 if (a.best - b.best) * (a.predicted - b.predicted) > 0 else -1

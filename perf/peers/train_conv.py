@@ -124,7 +124,7 @@ def main():
         results.append({"name": name, "value": 1e3 * seconds, "unit": "ms"})
 
     def fastest(name, makers, note):
-        """Tells the time of the fastest of several ways, {name of the way: what makes the step}."""
+        """Reports the time of the fastest of several ways, {name of the way: what makes the step}."""
         times = {}
         for way, make in makers.items():
             try:

@@ -53,7 +53,7 @@ def place(arguments, network, deck, cluster, ranks, output):
 
 
 def step_seconds(arguments, deck, folder, ranks, expected, *more):
-    """The measured step of a run of about so many seconds."""
+    """The measured step of a run of about this many seconds."""
     steps = min(5000, max(5, round(arguments.seconds / expected)))
     summary = runs.train(arguments.app, deck, os.path.join(folder, "run"), *runs.QUIET, *more, f"run/steps={steps}",
                          ranks=ranks)

@@ -10,11 +10,12 @@ using namespace partita;
 namespace {
 
 void checkText(const LibsvmText& text) {
-  const std::size_t values = text.values.size();
-  fuzz::require(text.columns.size() == values && text.row_end.size() == text.labels.size(), "counts");
-  fuzz::require(text.row_end.empty() ? values == 0 : text.row_end.back() == values, "end of the last row");
+  const SparseRows& rows = text.rows;
+  const std::size_t values = rows.values.size();
+  fuzz::require(rows.columns.size() == values && rows.end.size() == text.labels.size(), "counts");
+  fuzz::require(rows.end.empty() ? values == 0 : rows.end.back() == values, "end of the last row");
   for (std::size_t k = 0; k < values; ++k)
-    fuzz::require(text.columns[k] < text.width && std::isfinite(text.values[k]), "a value");
+    fuzz::require(rows.columns[k] < text.width && std::isfinite(rows.values[k]), "a value");
 }
 
 void checkSets(const LoadedSets& sets) {

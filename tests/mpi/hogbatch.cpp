@@ -182,6 +182,16 @@ TEST_CASE("Each sample is in one batch per epoch, whatever the workers are", "[h
   }
 }
 
+TEST_CASE("Each sample is in one batch if workers get many short batches in advance", "[hogbatch]") {
+  if (everyone().size() < 2) return;
+  const Logged logged =
+      loggedRun(everyone(), {"strategy/shared_workers=1", "training/batch=1", "strategy/lower=1",
+                             "data/samples=301", "strategy/slowdown=[9]"});
+  if (everyone().rank() > 0) return;
+  checkExactlyOnce(logged.decisions, 301, 2);
+  CHECK(logged.decisions.size() == 602);
+}
+
 TEST_CASE("A number of steps ends a run in the middle of an epoch", "[hogbatch]") {
   if (everyone().size() < 2) return;
   const Logged logged = loggedRun(everyone(), {"run/steps=20", "strategy/shared_workers=1"});

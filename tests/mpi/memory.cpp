@@ -167,8 +167,10 @@ TEST_CASE("A plan of stages that get gradients or parameters of later stages cou
   checkOnRanks(2, {"strategy/kind=sil", "strategy/joint_every=2", "strategy/wire=bf16"});
   for (const char* offload : {"optimiser/offload=none", "optimiser/offload=file"})
     checkOnRanks(4, {"strategy/kind=sil", "strategy/lookahead=1", offload});
-  checkOnRanks(2, {"strategy/kind=sil", "strategy/lookahead=1", "strategy/refresh=1", "run/precision=bf16",
-                   "strategy/head=[{type='dense',units=80,activation='gelu'}]"});
+  const Overrides copies{"strategy/kind=sil", "strategy/lookahead=1", "strategy/refresh=1",
+                         "run/precision=bf16", "strategy/head=[{type='dense',units=80,activation='gelu'}]"};
+  checkOnRanks(2, copies);
+  checkPlan(4, copies + Overrides{"strategy/stages=2", "strategy/parts=2", "strategy/split=filter"});
 }
 
 TEST_CASE("A plan of replicas that meet counts what is allocated", "[memory]") {

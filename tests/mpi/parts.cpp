@@ -10,12 +10,15 @@
 #include "pmpi.hpp"
 #include "small_run.hpp"
 #include "support/catch.hpp"
+#include "support/default_space.hpp"
 
 namespace partita::test::parts {
 
 /// Ranks that share the layers of a stage train the network that one rank trains.
 
 namespace {
+
+constexpr DefaultSpace space;
 
 struct Net {
   const char* name;
@@ -308,6 +311,101 @@ TEST_CASE("What parts send is what the plan says, message by message", "[parts][
     const PartTraffic step = stepTraffic(run.config, run.partition, run.grid.plan(), sizeof(Real));
     CHECK(all == std::vector<double>{static_cast<double>(step.messages), static_cast<double>(step.bytes)});
   });
+}
+
+TEST_CASE("Gradients of inputs travel while those of parameters are computed", "[parts][traffic]") {
+  const int parts = everyone().size();
+  if (parts == 1) return;
+  std::int64_t travelling = 0;
+  forEachDivision([&](const Net& net, const std::string& split) {
+    const SmallRun run(everyone(),
+                       smallDeck(deckOf(net, {split, "strategy/parts=" + std::to_string(parts)})));
+    Stage& stage = run.stages[0]->stage;
+    const std::vector<LayerPlan>& layers = stage.plan().layers;
+    constexpr std::int64_t rows = 3;
+    Tape tape = stage.makeTape(rows);
+    const Matrix in = makeMatrix("partita::test::in", rows, stage.inputs()),
+                 out = stage.forward(space, {}, in, tape);
+    Kokkos::deep_copy(out, Real(0.1));
+    Kokkos::deep_copy(stage.outputGradient(rows), Real(0.01));
+    std::vector<PartMessage> planned =
+        partMessages(stage.plan(), run.grid.part(), rows, sizeof(Real), false, false);
+    planned.erase(planned.begin(),
+                  planned.begin() +
+                      static_cast<std::ptrdiff_t>(
+                          forwardMessages(stage.plan(), run.grid.part(), rows, sizeof(Real)).size()));
+    planned.erase(std::remove_if(planned.begin(), planned.end(),
+                                 [](const PartMessage& message) { return message.place == "loss"; }),
+                  planned.end());
+    const MpiRecording recording;
+    const auto sent = [&] { return recording.on(run.grid.along(Axis::part), MpiCall::send).size(); };
+    std::size_t layer = layers.size();
+    stage.backward(space, {}, in, tape, stage.outputGradient(rows), Matrix(),
+                   [&](std::int64_t, std::int64_t) {
+                     do --layer;
+                     while (layers[layer].parameters() == 0);
+                     std::size_t expected = 0; // messages until those that travel meanwhile
+                     for (std::size_t i = 0; i < planned.size(); ++i)
+                       if (planned[i].backward && planned[i].hidden_behind == &layers[layer])
+                         expected = i + 1;
+                     INFO(net.name << " " << split << " " << layers[layer].name());
+                     if (expected == 0) return;
+                     CHECK(sent() == expected);
+                     ++travelling;
+                   });
+    CHECK(sent() == planned.size());
+  });
+  CHECK(travelling > 8);
+}
+
+namespace {
+
+std::vector<std::string> launched; ///< labels of the kernels of this process
+
+} // namespace
+
+/// The own places are there, those of the other part are not.
+TEST_CASE("A part computes its interior while halos travel", "[parts][traffic]") {
+  if (everyone().size() != 2) return;
+  const SmallRun run(everyone(),
+                     smallDeck(deckOf(nets()[0], {"strategy/split=spatial", "strategy/parts=2"})));
+  Stage& stage = run.stages[0]->stage;
+  Tape tape = stage.makeTape(3);
+  const Matrix in = makeMatrix("partita::test::in", 3, stage.inputs());
+  launched.clear();
+  Kokkos::Tools::Experimental::set_begin_parallel_for_callback(
+      [](const char* name, std::uint32_t, std::uint64_t*) { launched.emplace_back(name); });
+  stage.forward(space, {}, in, tape);
+  Kokkos::Tools::Experimental::set_begin_parallel_for_callback(nullptr);
+  std::string order;
+  for (const std::string& name : launched) {
+    if (name.find("move_places") != std::string::npos) order += 'm';
+    if (name.find("put_block") != std::string::npos) order += 'p';
+  }
+  // The input is sliced, what the other part needs and the own places are copied, the interior is computed,
+  // the halo is copied, and the border computed.
+  CHECK(order.substr(0, 6) == "mmmpmp");
+}
+
+/// A stage gets the parameters of its copies from the same part of the other stage.
+TEST_CASE("Parts of stages with copies in their heads learn what one rank per stage learns", "[parts][sil]") {
+  const Overrides deck{
+      "strategy/kind=sil",
+      "strategy/stages=2",
+      "strategy/input=relay",
+      "strategy/lookahead=3",
+      "strategy/refresh=4",
+      "strategy/schedule=1f1b",
+      "network/layers=[{type='conv2d',channels=6,kernel=3,padding=1,activation='gelu'},"
+      "{type='conv2d',channels=8,kernel=3,stride=2,padding=1,activation='tanh'},{type='dropout'},"
+      "{type='conv2d',channels=8,kernel=3,padding=1,activation='gelu'},{type='flatten'},"
+      "{type='dense',units=9,activation='tanh'},{type='dense'}]",
+      "strategy/head=[{type='dense',units=9,activation='tanh'}]",
+      "strategy/cuts=[2]"};
+  const Net net{"copies", {}, true};
+  for (const std::string& split : splits())
+    for (const Overrides& how : {Overrides{}, Overrides{"strategy/replicas=2"}})
+      checkParts(net, 4, Overrides{"strategy/parts=2", "strategy/split=" + split} + how, deck);
 }
 
 TEST_CASE("Parts give the same bits whatever the delays", "[parts]") {

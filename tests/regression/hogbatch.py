@@ -183,11 +183,11 @@ class Workers(RunOfWorkers):
         for ranks, overrides, words in (
                 (1, [], "strategy/kind: 'hogbatch' needs at least 2 ranks: the first coordinates, the others work"),
                 (2, ["strategy/shared_workers=2"],
-                 "strategy/shared_workers: 2 is more than the run has workers, 1, as rank 0 coordinates"),
+                 "strategy/shared_workers: 2 exceeds the number of workers, 1 (rank 0 coordinates)"),
                 (2, ["strategy/slowdown=[1, 2]"],
-                 "strategy/slowdown: lists 2 workers, but the run has 1, as rank 0 coordinates"),
+                 "strategy/slowdown: lists 2 workers, but the run has 1 (rank 0 coordinates)"),
                 (2, ["strategy/speeds=[1, 2]"],
-                 "strategy/speeds: lists 2 workers, but the run has 1, as rank 0 coordinates"),
+                 "strategy/speeds: lists 2 workers, but the run has 1 (rank 0 coordinates)"),
                 (2, [norm], "keeps running statistics, which workers of strategy/kind 'hogbatch' cannot share"),
                 (1, ["--replay", self.deck], "--replay: ")):
             with self.subTest(words):

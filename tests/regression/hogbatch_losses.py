@@ -79,7 +79,7 @@ class Losses(hogbatch.RunOfWorkers):
             for number, victim in enumerate((2, 1)):
                 job.until(lambda: "step" in job.said(), "training")
                 job.signal(signal.SIGKILL, [ranks[victim]])
-                start = f"going on with {2 - number} workers"
+                start = f"continuing with {2 - number} workers"
                 job.until(lambda start=start: "step" in job.said().partition(start)[2], "steps after a new start")
             said = len(job.said())
             job.until(lambda: len(job.said()) > said + 500, "more of the run")
@@ -95,7 +95,7 @@ class Losses(hogbatch.RunOfWorkers):
             ranks = job.all_ranks()
             job.until(lambda: "step" in job.said(), "training")
             job.signal(signal.SIGKILL, [ranks[2]])
-            job.until(lambda: "going on with 2 workers" in job.said(), "a new start")
+            job.until(lambda: "continuing with 2 workers" in job.said(), "a new start")
             time.sleep(0.5)
             left = [ranks[0], ranks[1], ranks[3]]
             job.signal(signal.SIGTERM, left)
@@ -183,7 +183,7 @@ class Losses(hogbatch.RunOfWorkers):
         self.assertEqual(len(ended), 1, said)
         reasons = ["all workers are lost", "no response for", "was not written within",
                    "died while all ranks wrote a file together",
-                   "died in the middle of work that only all ranks can do", ": died"]  # the last: before training
+                   "died during work that needs all ranks", ": died"]  # the last: before training
         if not tolerates:
             reasons = [": died", "no response for", "was not written within"]
         self.assertTrue(any(reason in ended[0] for reason in reasons), said)

@@ -13,6 +13,7 @@ GPT = ("data/kind=grammar", "data/classes=0", "data/sequence=9", """network/laye
  { type = "residual", layers = [{ type = "layer-norm" }, { type = "attention", heads = 3 }, { type = "dropout" }] },
  { type = "residual", layers = [{ type = "layer-norm" }, { type = "dense", units = 31, activation = "gelu" },
  { type = "dense", units = 12 }] }, { type = "layer-norm" }, { type = "dense", tied = true, bias = false }]""".replace("\n", ""))
+DENSE = 'network/layers=[{ type = "dense", units = 9 }, { type = "dense", units = 9 }, { type = "dense" }]'
 SPLITS = ("filter", "channel", "grid", "spatial")
 SIL = ("strategy/kind=sil", "strategy/stages=2", "strategy/cuts=[2]")
 PLANNED = re.compile("# parts exchange ([0-9]+) bytes in ([0-9]+) messages per step")
@@ -121,8 +122,8 @@ class Parts(support.RunTest):
                 (["strategy/parts=7", "strategy/split=filter"], 1, "7 parts cannot share the 6 output channels"),
                 (["strategy/parts=3"], 2, "2 ranks do not fit 1 stages x 1 replicas x 3 parts"),
                 (["strategy/parts=2", "strategy/kind=local-sgd"], 2, "strategy/parts: needs kind"),
-                (["strategy/parts=2", *SIL, "strategy/lookahead=5"], 2, "strategy/lookahead: does not work with parts"),
-                (["strategy/parts=2", *SIL, "strategy/refresh=5"], 2, "strategy/refresh: does not work with parts"),
+                (["strategy/parts=2", *SIL, "strategy/cuts=[1]", "strategy/refresh=5", DENSE], 4,
+                 "strategy/refresh: parts divide the weights of stage 2 differently from their copy in the head of stage 1"),
                 (["strategy/parts=2", *SIL, "strategy/recovery_epochs=1"], 2, "strategy/schedule: parts need"),
                 (["strategy/parts=4", "strategy/parts_grid=[2,3]"], 2, "the product of its numbers is 6"),
                 (["strategy/parts=4", "strategy/parts_grid=[2,2]", "strategy/split=filter"], 2,

@@ -391,7 +391,7 @@ class Refusals(support.RunTest):
     def test_files(self):
         for command in ("schedule", "place"):
             for content, *parts in (("", ":1:1: is not JSON"), (b"\x89HDF\r\n", "is not JSON"), ("NaN", "is not JSON"),
-                                    ("[" * 1000, "has more than 100 values inside one another"),
+                                    ("[" * 1000, "is nested more than 100 levels deep"),
                                     ("3", "must be an object, not a number"), ("{}", "is missing"),
                                     ('{"a": 1, "a": 2}', "the name 'a' occurs twice"), ('{"a": 1e999}', ":1:11: the number is too large"),
                                     (b" " * 100_000_000, "is larger than 16777216 bytes")):

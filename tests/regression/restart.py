@@ -51,6 +51,8 @@ VARIANTS = {
     "augmented, frozen, with recovery": (2, ["strategy/input=frozen", "run/epochs=1", "strategy/recovery_epochs=1",
                                              "data/crop=2", "data/flip=true"]),
     "frozen images": (2, ["strategy/input=frozen", "strategy/cuts=[3]", "strategy/recovery_epochs=1", IMAGES]),
+    "copies in heads of parts": (4, ["strategy/parts=2", "strategy/split=filter", "strategy/lookahead=4",
+                                     "strategy/refresh=5"]),
 }
 
 

@@ -5,7 +5,7 @@
 
 namespace partita::test {
 
-/// Limits the size of files to so many bytes during the life of the object: simulates a full disk.
+/// Limits the size of files to this many bytes during the life of the object: simulates a full disk.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) : _handler(std::signal(SIGXFSZ, SIG_IGN)) {

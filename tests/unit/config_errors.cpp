@@ -180,8 +180,6 @@ const std::vector<BadDeck> wrong_combinations{
      "deck.toml:6:14: strategy/parts_grid: needs split 'grid' or 'spatial', not 'filter'"},
     {"[strategy]\nparts = 4\nparts_grid = [1, 2, 2]",
      "deck.toml:6:14: strategy/parts_grid: split 'grid' needs 2 numbers, not 3"},
-    {"[strategy]\nkind = \"sil\"\nparts = 2\nlookahead = 5",
-     "deck.toml:7:13: strategy/lookahead: does not work with parts; set it to 0"},
     {"[strategy]\nkind = \"sil\"\nparts = 2\nrecovery_epochs = 1",
      "deck.toml:6:9: strategy/schedule: parts need a fixed order of the microbatches: '1f1b', '1f1b-eager' "
      "or 'gpipe'"},

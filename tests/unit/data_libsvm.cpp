@@ -2,6 +2,7 @@
 #include "partita/data/load_data.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "data_files.hpp"
 #include "support/catch.hpp"
@@ -30,9 +31,9 @@ TEST_CASE("LIBSVM text is read exactly", "[data]") {
   const LibsvmText text =
       parseLibsvm("# head\n+1 1:0.5 3:-2e1\t4:+7\r\n\r\n  -1 \n2.0 2:.25 # 3:1\n-1 4:1e-50", "f");
   CHECK(text.labels == std::vector<std::int32_t>{1, -1, 2, -1});
-  CHECK(text.row_end == std::vector<std::size_t>{3, 3, 4, 5});
-  CHECK(text.columns == std::vector<std::uint32_t>{0, 2, 3, 1, 3});
-  CHECK(text.values == std::vector<float>{0.5F, -20.0F, 7.0F, 0.25F, 0.0F});
+  CHECK(text.rows.end == std::vector<std::size_t>{3, 3, 4, 5});
+  CHECK(text.rows.columns == std::vector<std::uint32_t>{0, 2, 3, 1, 3});
+  CHECK(text.rows.values == std::vector<float>{0.5F, -20.0F, 7.0F, 0.25F, 0.0F});
   CHECK(text.width == 4);
 }
 
@@ -147,6 +148,105 @@ TEST_CASE("A small file cannot ask for gigabytes", "[data]") {
              ContainsSubstring("train: 33 samples of 1048576 features with 33 values are too sparse"));
   CHECK_THAT(message("1 1048576:1\n", fine), ContainsSubstring("test: 33 samples of 1048576 features"));
   CHECK(message(slip, "1 1:1\n").empty()); // 128 MiB
+}
+
+TEST_CASE("Zeros of sparse rows are not stored, and are there when rows are read", "[data]") {
+  const ScratchFolder folder;
+  constexpr std::size_t width = 40;
+  std::string few, many; // 3 and 30 values per row
+  std::vector<std::vector<float>> rows;
+  for (std::size_t i = 0; i < 50; ++i) {
+    const std::string label = std::to_string(i % 2);
+    std::vector<float> row(width, 0.0F);
+    few += label;
+    many += label;
+    for (std::size_t j = i % 5; j < width; j += 13 + i % 3) {
+      row[j] = static_cast<float>(i) + 0.25F * static_cast<float>(j);
+      few += " " + std::to_string(j + 1) + ":" + std::to_string(row[j]);
+    }
+    for (std::size_t j = 10; j < width; ++j) many += " " + std::to_string(j + 1) + ":1";
+    few += "\n";
+    many += "\n";
+    rows.push_back(row);
+  }
+  const DataSets sets = loadData(sectionOf(folder, few, many), 1, Need::everything);
+  REQUIRE(sets.train.features.sparse() != nullptr);
+  CHECK(sets.test.features.sparse() == nullptr);
+  CHECK(rawRow(sets.test.features, 3)[9] == 0.0F);
+  CHECK(rawRow(sets.test.features, 3)[10] == 1.0F);
+
+  const Samples& sparse = sets.train.features;
+  std::vector<float> all;
+  for (const std::vector<float>& row : rows) all.insert(all.end(), row.begin(), row.end());
+  const Samples dense(width, all);
+  CHECK(sparse.rows() == 50);
+  CHECK(sparse.width() == width);
+  const std::vector<std::size_t> chosen{7, 49, 0, 7};
+  const Samples some = sparse.select(chosen);
+  std::vector<float> shift(width), scale(width);
+  for (std::size_t j = 0; j < width; ++j) {
+    shift[j] = 0.1F * static_cast<float>(j);
+    scale[j] = 1.0F / (1.0F + static_cast<float>(j));
+  }
+  std::vector<float> found(width), expected(width);
+  std::vector<double> exact(width), exact_expected(width);
+  for (std::size_t i = 0; i < 50; ++i) {
+    sparse.prefetchRow(i);
+    CHECK(rawRow(sparse, i) == rows[i]);
+    sparse.copyRow(i, shift, scale, found.data());
+    dense.copyRow(i, shift, scale, expected.data());
+    CHECK(found == expected);
+    sparse.copyRow(i, {0.5F}, {3.0F}, exact.data());
+    dense.copyRow(i, {0.5F}, {3.0F}, exact_expected.data());
+    CHECK(exact == exact_expected);
+    sparse.copyValues(i, 5, 20, shift, scale, found.data());
+    dense.copyValues(i, 5, 20, shift, scale, expected.data());
+    CHECK(std::equal(found.begin(), found.begin() + 20, expected.begin()));
+  }
+  for (std::size_t i = 0; i < chosen.size(); ++i) CHECK(rawRow(some, i) == rows[chosen[i]]);
+}
+
+TEST_CASE("Standardisation of sparse rows has the bits of that with zeros", "[data]") {
+  const ScratchFolder folder;
+  std::string sparse;
+  std::vector<std::vector<double>> rows;
+  for (int i = 0; i < 60; ++i) {
+    std::vector<double> row(30, 0.0);
+    sparse += std::to_string(i % 2);
+    for (std::size_t j = static_cast<std::size_t>(i * 7 % 11); j < 30; j += 11) { // row 0 has values
+      row[j] = 1.5 + i % 4;
+      sparse += " " + std::to_string(j + 1) + ":" + std::to_string(row[j]);
+    }
+    sparse += "\n";
+    rows.push_back(row);
+  }
+  DataSection section = sectionOf(folder, sparse, sparse);
+  section.standardise = Standardise::feature;
+  const DataSets feature = loadData(section, 1, Need::everything);
+  REQUIRE(feature.train.features.sparse() != nullptr);
+  double all = 0.0, squares = 0.0;
+  for (std::size_t j = 0; j < 30; ++j) {
+    double sum = 0.0, square = 0.0;
+    for (const std::vector<double>& row : rows) {
+      sum += row[j] - rows[0][j];
+      square += (row[j] - rows[0][j]) * (row[j] - rows[0][j]);
+    }
+    const double mean = sum / 60.0;
+    CHECK(feature.shift[j] == static_cast<float>(rows[0][j] + mean));
+    CHECK(feature.scale[j] == static_cast<float>(1.0 / std::sqrt(square / 60.0 - mean * mean)));
+    sum = square = 0.0;
+    for (const std::vector<double>& row : rows) {
+      sum += row[j] - rows[0][0];
+      square += (row[j] - rows[0][0]) * (row[j] - rows[0][0]);
+    }
+    all += sum;
+    squares += square;
+  }
+  section.standardise = Standardise::scalar;
+  const DataSets scalar = loadData(section, 1, Need::everything);
+  const double mean = all / 1800.0;
+  CHECK(scalar.shift.front() == static_cast<float>(rows[0][0] + mean));
+  CHECK(scalar.scale.front() == static_cast<float>(1.0 / std::sqrt(squares / 1800.0 - mean * mean)));
 }
 
 } // namespace partita::test::data_libsvm

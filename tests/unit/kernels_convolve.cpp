@@ -47,6 +47,8 @@ std::vector<Case> cases() {
           {{17, 6, 5}, 16, {{2}}},
           {{16, 6, 6}, 16, {{3}}, {{1}}, {{1}}, {{1}}, 2},
           {{3, 8, 8}, 16, {{3}}},
+          {{2, 20, 30}, 5, {{5}}},
+          {{3, 9, 9}, 4, {{4}}, {{1}}, {{2, 1}}},
           {{16, 5, 5}, 16, {{1}}, {{0}}, {{2}}},
           {{64, 5, 5}, 32, {{1}}},
           {{16, 4, 5, 6}, 32, {{3}}, {{1}}},
@@ -176,6 +178,48 @@ TEST_CASE("cuDNN takes the convolutions of training where it is there", "[kernel
     CHECK(cudnn::convolveForward(space, {plan, Precision::bf16, c.rows}, work.data(), in.data(),
                                  weight.data(), out.data()) == there);
     fence(space, "partita::test");
+  }
+}
+
+/// As a part of a stage computes it while places of other parts travel.
+TEST_CASE("A convolution block by block, and its gradients one by one, are the same", "[kernels]") {
+  for (const Precision precision : {Precision::single, Precision::bf16}) {
+    for (const Case& c : cases()) {
+      const ConvolutionPlan plan = planOf(c);
+      if (plan.pointwise()) continue; // sees no places of others
+      const Operands x = operandsOf(plan, c.rows, precision);
+      const Convolve convolve(plan, precision);
+      const std::int64_t in_width = plan.in_channels * plan.windows.inPlaces(),
+                         out_width = plan.out_channels * plan.windows.outPlaces();
+      const Vector work("partita::test::work", size(plan.workValues(c.rows) + out_width));
+      const Matrix in = matrixOf(c.rows, in_width, x.in), grad = matrixOf(c.rows, out_width, x.grad),
+                   weight = matrixOf(plan.out_channels, plan.depth(), x.weight),
+                   weight_gradient = matrixOf(plan.out_channels, plan.depth(), x.before),
+                   out = makeMatrix("partita::test::out", c.rows, out_width),
+                   grad_in = makeMatrix("partita::test::grad_in", c.rows, in_width);
+      Kokkos::deep_copy(out, Real(7)); // every place is written
+      Block interior;
+      for (std::size_t a = 0; a < 3; ++a) {
+        const std::int64_t outs = plan.windows.out[a], border = outs > 2 ? 1 : 0;
+        interior.axes[a] = {border, outs - border};
+      }
+      int calls = 0;
+      std::vector<Block> blocks = aroundInterior(interior, plan.windows.out);
+      blocks.push_back(interior);
+      for (const Block& block : blocks)
+        convolve.forwardBlock(space, work, in, weight, out, block, [&] { ++calls; });
+      convolve.backward(space, work, true, in, weight, grad, Matrix(), grad_in);
+      convolve.backward(space, work, true, in, weight, grad, weight_gradient, Matrix(), [&] { ++calls; });
+      fence(space, "partita::test");
+      INFO(toText(c.in) << " to " << c.channels << ", groups " << c.groups << ", precision "
+                        << static_cast<int>(precision) << ", by a library "
+                        << onednn::convolves(plan, precision, c.rows));
+      const Results whole = computed(plan, c.rows, x, precision);
+      CHECK(relativeError(valuesOf(out), whole.out) < (sizeof(Real) == 4 ? 2e-6 : 1e-13));
+      CHECK(valuesOf(weight_gradient) == whole.weight_gradient);
+      CHECK(valuesOf(grad_in) == whole.input_gradient);
+      CHECK(calls > static_cast<int>(blocks.size()));
+    }
   }
 }
 

@@ -62,7 +62,8 @@ Matrix operand(Op op, std::int64_t rows, std::int64_t columns, const Values& val
 } // namespace
 
 TEST_CASE("The matrix product, all transposes, odd sizes", "[nn]") {
-  const std::int64_t sizes[][3] = {{1, 1, 1}, {3, 5, 7}, {17, 1, 4}, {1, 33, 9}, {31, 47, 13}, {64, 32, 65}};
+  const std::int64_t sizes[][3] = {{1, 1, 1},    {3, 5, 7},    {17, 1, 4},   {1, 33, 9},
+                                   {31, 47, 13}, {64, 32, 65}, {130, 47, 90}};
   for (const auto& [m, n, k] : sizes) {
     const Values a = normals(m * k, 1), b = normals(k * n, 2), c = normals(m * n, 3);
     for (const Op op_a : {Op::none, Op::transpose}) {
@@ -169,30 +170,6 @@ TEST_CASE("Products of numbers of any precision, of rows that lie apart", "[half
   }
 }
 
-TEST_CASE("An epilogue adds the bias of each column, and cuts off negative values", "[nn]") {
-  for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{3, 9, 1}, {5, 7, 3}, {64, 48, 32}}) {
-    const Values bias = normals(n, 4), before = normals(m * n, 3);
-    const Vector device_bias = vectorOf(bias);
-    for (const Precision precision : {Precision::single, Precision::bf16, Precision::fp16}) {
-      const Stored a = operandOf(precision, Op::none, m, k, 0, 1),
-                   b = operandOf(precision, Op::none, k, n, 0, 2);
-      for (const bool relu : {false, true}) {
-        for (const bool biased : {false, true}) {
-          const Stored c(Precision::single, m, n, 2, before);
-          gemm(space, Op::none, Op::none, Real(1), a.matrix(), b.matrix(), Real(0.5), c.matrix(),
-               {biased ? device_bias.data() : nullptr, relu});
-          Values expected = byHand(Op::none, Op::none, 1.0, a.values(), b.values(), 0.5, before, m, n, k);
-          for (std::size_t i = 0; i < expected.size(); ++i) {
-            expected[i] += biased ? bias[i % static_cast<std::size_t>(n)] : 0.0;
-            if (relu) expected[i] = std::max(0.0, expected[i]);
-          }
-          CHECK(relativeError(c.values(), expected) < tolerance);
-        }
-      }
-    }
-  }
-}
-
 TEST_CASE("Numbers that 16 bits hold may be multiplied as such", "[half]") {
   constexpr std::int64_t n = 96;
   for (const Precision precision : {Precision::bf16, Precision::fp16}) {
@@ -206,16 +183,68 @@ TEST_CASE("Numbers that 16 bits hold may be multiplied as such", "[half]") {
   }
 }
 
-TEST_CASE("Products of 16-bit numbers are the same bit for bit each time", "[half]") {
+TEST_CASE("Products are the same bit for bit each time", "[half]") {
   const std::int64_t n = 200;
-  for (const Op op : {Op::none, Op::transpose}) {
-    const Stored a = operandOf(Precision::bf16, op, n, 2 * n, 0, 1),
-                 b = operandOf(Precision::bf16, Op::none, 2 * n, n, 0, 2);
-    const Matrix first = makeMatrix("partita::test::c", n, n), again = makeMatrix("partita::test::c", n, n);
-    gemm(space, op, Op::none, Real(1), a.matrix(), b.matrix(), Real(0), first);
-    for (int i = 0; i < 3; ++i) {
-      gemm(space, op, Op::none, Real(1), a.matrix(), b.matrix(), Real(0), again);
-      CHECK(valuesOf(again) == valuesOf(first));
+  for (const Precision precision : {Precision::single, Precision::bf16}) {
+    for (const Op op : {Op::none, Op::transpose}) {
+      const Stored a = operandOf(precision, op, n, 2 * n, 0, 1),
+                   b = operandOf(precision, Op::none, 2 * n, n, 0, 2);
+      const Matrix first = makeMatrix("partita::test::c", n, n), again = makeMatrix("partita::test::c", n, n);
+      gemm(space, op, Op::none, Real(1), a.matrix(), b.matrix(), Real(0), first);
+      for (int i = 0; i < 3; ++i) {
+        gemm(space, op, Op::none, Real(1), a.matrix(), b.matrix(), Real(0), again);
+        CHECK(valuesOf(again) == valuesOf(first));
+      }
+    }
+  }
+}
+
+TEST_CASE("Products are the same bit for bit wherever their operands lie", "[nn]") {
+  const std::int64_t m = 60, n = 47, k = 130;
+  const Values a = normals(m * k, 1), b = normals(n * k, 2);
+  /// A matrix that begins some values after an allocation.
+  const auto shifted = [](std::int64_t shift, std::int64_t rows, std::int64_t columns, const Values& values,
+                          Vector& memory) {
+    memory = Vector("partita::test::memory", static_cast<std::size_t>(shift + rows * columns));
+    const Matrix matrix(memory.data() + shift, rows, columns);
+    Kokkos::deep_copy(matrix, matrixOf(rows, columns, values));
+    return matrix;
+  };
+  Values first;
+  for (const std::int64_t shift : {0, 1, 3, 16}) {
+    Vector memory[3];
+    const Matrix c = shifted(shift, m, n, Values(m * n), memory[2]);
+    gemm(space, Op::none, Op::transpose, Real(1), shifted(shift, m, k, a, memory[0]),
+         shifted(shift, n, k, b, memory[1]), Real(0), c);
+    if (first.empty()) first = valuesOf(c);
+    CHECK(valuesOf(c) == first);
+  }
+}
+
+TEST_CASE("An epilogue adds the bias and clears negative values, after everything else", "[half]") {
+  for (const Precision precision : {Precision::single, Precision::bf16}) {
+    for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{3, 5, 7}, {64, 47, 130}}) {
+      const Stored a = operandOf(precision, Op::none, m, k, 0, 1),
+                   b = operandOf(precision, Op::transpose, k, n, 0, 2);
+      const Values before = normals(m * n, 3), shift = normals(n, 4);
+      const Vector bias = vectorOf(shift);
+      for (const auto& [alpha, beta] : {std::pair{1.0, 0.0}, {1.0, 1.0}, {-2.0, 0.25}}) {
+        const Values sums =
+            byHand(Op::none, Op::transpose, alpha, a.values(), b.values(), beta, before, m, n, k);
+        for (const auto& [biased, relu] : {std::pair{true, false}, {false, true}, {true, true}}) {
+          INFO(static_cast<int>(precision)
+               << ", " << m << " rows, alpha " << alpha << ", bias " << biased << ", relu " << relu);
+          const Matrix c = matrixOf(m, n, before);
+          gemm(space, Op::none, Op::transpose, static_cast<Real>(alpha), a.matrix(), b.matrix(),
+               static_cast<Real>(beta), c, {biased ? bias.data() : nullptr, relu});
+          Values expected = sums;
+          for (std::size_t i = 0; i < expected.size(); ++i) {
+            if (biased) expected[i] += shift[i % static_cast<std::size_t>(n)];
+            if (relu) expected[i] = std::max(expected[i], 0.0);
+          }
+          CHECK(relativeError(valuesOf(c), expected) < tolerance);
+        }
+      }
     }
   }
 }
@@ -244,18 +273,24 @@ TEST_CASE("Products of precisions that do not fit are refused", "[half]") {
   CHECK_THROWS_AS(multiply(real, real, half.matrix()), InternalError);
 }
 
-TEST_CASE("Every product goes to the vendor's BLAS where Kokkos Kernels has it", "[nn]") {
-  if (gemmPath() == "Kokkos Kernels' own loops" || gemmPath().rfind("cuBLASLt", 0) == 0) return;
-  const Matrix a = matrixOf(6, 6, Values(36, 1.0)), b = matrixOf(6, 6, Values(36, 2.0)),
-               c = makeMatrix("partita::test::c", 6, 6);
-  for (const Op op_a : {Op::none, Op::transpose}) {
-    for (const Op op_b : {Op::none, Op::transpose}) {
-      const Regions regions;
-      gemm(space, op_a, op_b, Real(1), a, b, Real(0), c);
-      const auto& names = Regions::names();
-      CHECK(std::any_of(names.begin(), names.end(), [](const std::string& name) {
-        return name.find("gemm[TPL_") != std::string::npos; // Kokkos Kernels names it
-      }));
+TEST_CASE("Every product goes to oneDNN or to the vendor's BLAS where Kokkos Kernels has it", "[nn]") {
+  if (gemmPath() == "Kokkos Kernels' own loops") return;
+  for (const std::int64_t n : {6, 64}) { // oneDNN takes those that are large enough
+    const bool by_blas = n == 6 || gemmPath().find("oneDNN") == std::string::npos;
+    const Values ones(static_cast<std::size_t>(n * n), 1.0);
+    const Matrix a = matrixOf(n, n, ones), b = matrixOf(n, n, ones), c = makeMatrix("partita::test::c", n, n);
+    for (const Op op_a : {Op::none, Op::transpose}) {
+      for (const Op op_b : {Op::none, Op::transpose}) {
+        const Regions regions;
+        gemm(space, op_a, op_b, Real(1), a, b, Real(0), c);
+        const auto& names = Regions::names();
+        const auto has = [&](const std::string& part) {
+          return std::any_of(names.begin(), names.end(),
+                             [&](const std::string& name) { return name.find(part) != std::string::npos; });
+        };
+        CHECK(has("gemm[TPL_") == by_blas); // Kokkos Kernels names it
+        CHECK_FALSE(has("gemm_loops"));
+      }
     }
   }
 }

@@ -246,6 +246,52 @@ TEST_CASE("A run with parts costs what its parts compute and send", "[cost][part
   }
 }
 
+/// Two parts of two dense layers divided by output: each adds up the gradient of the second layer's input.
+/// Its first half travels while the layer computes the gradient of its weights, 5 of 10 units on each part.
+TEST_CASE("What travels while a layer computes the gradients of its parameters is hidden", "[cost][parts]") {
+  constexpr double units = 64.0, batch = 64.0;
+  const RunConfig deck = deckOf("kind = \"joint\"\nsplit = \"filter\"\nparts = 2\n",
+                                "{ type = \"dense\", units = 64 }, { type = \"dense\" }");
+  for (const double overlap : {0.0, 0.5, 1.0}) {
+    for (const double flops : {1e9, 1e12}) {
+      Cluster cluster = clusterOf(overlap);
+      cluster.flops = flops;
+      const CostModel model = modelOf(deck, cluster);
+      const Exchange sums = exchangeOf(model.predict(model.task().program->run(2)), ExchangeKind::all_reduce);
+      const double message = cluster.links.of(2).seconds(4.0 * batch * units / 2.0),
+                   weights = batch * 2.0 * units * 5.0 / flops;
+      INFO(overlap << ", " << flops);
+      CHECK((weights > message) == (flops < 1e10));
+      CHECK(sums.messages == 2.0);
+      CHECK(sums.hidden == Approx(overlap * std::min(message, weights)));
+      CHECK(sums.seconds == Approx(2.0 * message - sums.hidden));
+    }
+  }
+}
+
+/// The halos of both neighbours travel together.
+TEST_CASE("Halos of gradients are hidden behind one another's layer only once", "[cost][parts]") {
+  const RunConfig deck = deckOf("kind = \"joint\"\nsplit = \"spatial\"\nparts = 4\nparts_grid = [4, 1]\n",
+                                "{ type = \"conv2d\", channels = 16, kernel = 3, padding = 1, repeat = 2 }, "
+                                "{ type = \"dense\" }");
+  for (const double flops : {1e9, 1e14}) {
+    Cluster cluster = clusterOf(1.0);
+    cluster.flops = flops;
+    const CostModel model = modelOf(deck, cluster);
+    const Exchange halos = exchangeOf(model.predict(model.task().program->run(4)), ExchangeKind::halo);
+    // An inner part has two neighbours: it sends a row of 16 places to each, of 3 and of 16 channels forward,
+    // of 16 channels back. The second layer has 4 x 16 places, with 9 x 16 weights each for 16 channels.
+    const double first = cluster.links.of(4).seconds(4.0 * 64 * 16 * 3),
+                 second = cluster.links.of(4).seconds(4.0 * 64 * 16 * 16),
+                 weights = 64 * 2.0 * 64 * 16 * 16 * 9 / flops;
+    INFO(flops);
+    CHECK((weights > 2.0 * second) == (flops < 1e10));
+    CHECK(halos.messages == 6.0);
+    CHECK(halos.hidden == Approx(std::min(2.0 * second, weights)));
+    CHECK(halos.seconds == Approx(2.0 * first + 4.0 * second - halos.hidden));
+  }
+}
+
 TEST_CASE("Runs that wait longer than unhidden messages take make messages slower", "[cost]") {
   Cluster cluster = clusterOf(1.0);
   const CostModel model = modelOf(deckOf("bucket_kib = 4\n"), cluster);

@@ -1,5 +1,6 @@
 #include "partita/plan/hogbatch/virtual_clock.hpp"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -208,6 +209,38 @@ TEST_CASE("in step, workers need the same time") {
   CHECK(course.workers[1].busy == Approx(course.seconds).epsilon(0.01));
   CHECK(course.examplesPerSecond() == Approx(8000.0).epsilon(0.01));
   CHECK(course.stalenessMax() == 0);
+}
+
+TEST_CASE("the updates of a course are in their order, and each example is in one of them") {
+  WorkerMix mix = twoReplicas(7.0, WorkerRule::adaptive);
+  mix.examples = 5001;
+  mix.staleness = {StalenessRule::ringmaster, 1};
+  mix.rate = {64.0, 0.0};
+  std::vector<TimedUpdate> updates;
+  const Course course = playCourse(mix, 3, &updates);
+  std::vector<int> seen(3 * 5001, 0);
+  std::int64_t version = 0, dropped = 0;
+  double progress = 0.0, now = 0.0;
+  for (const TimedUpdate& update : updates) {
+    CHECK(update.seconds >= now);
+    now = update.seconds;
+    for (std::int64_t i = 0; i < update.count; ++i)
+      ++seen[static_cast<std::size_t>(update.epoch * 5001 + update.first + i)];
+    progress += update.factor;
+    if (update.applied < 0) {
+      ++dropped;
+      CHECK(version - update.read > 1);
+      continue;
+    }
+    CHECK(update.applied == version++);
+    CHECK(update.read <= update.applied);
+    CHECK(update.factor == static_cast<double>(update.count) / 64.0);
+  }
+  CHECK(std::count(seen.begin(), seen.end(), 1) == 3 * 5001);
+  CHECK(now == course.seconds);
+  CHECK(dropped > 0);
+  CHECK(dropped == course.workers[0].dropped + course.workers[1].dropped);
+  CHECK(progress == Approx(course.progress));
 }
 
 } // namespace partita::test::plan_hogbatch_clock

@@ -1,9 +1,11 @@
 #include "partita/config/deck.hpp"
 #include "partita/config/user_error.hpp"
+#include "partita/plan/layer_rules.hpp"
 #include "partita/plan/network_plan.hpp"
 #include "partita/plan/partition.hpp"
 #include "partita/plan/parts/part_of_stage.hpp"
 #include "partita/plan/parts/part_traffic.hpp"
+#include "partita/plan/window_plan.hpp"
 
 #include <numeric>
 
@@ -151,6 +153,77 @@ TEST_CASE("The traffic of parts follows the equations of ring algorithms", "[pla
   const PartTraffic places = sent(Divided(images, "spatial", 2), 2);
   const std::int64_t norms = 2 * (12 + 13 + 25);
   CHECK(places.bytes == bytes * (rows * (2 * 8 + 2 * 2 * 8 * 8 + flat) + norms));
+}
+
+/// The layers behind which the messages of part 0 are hidden, by their index; -1: none.
+std::vector<std::ptrdiff_t> hidingLayers(const StagePlan& own) {
+  std::vector<std::ptrdiff_t> found;
+  for (const PartMessage& message : partMessages(own, 0, 5, 4, false))
+    found.push_back(message.hidden_behind == nullptr ? -1 : message.hidden_behind - own.layers.data());
+  return found;
+}
+
+TEST_CASE("The first messages of gradients are hidden behind the layer that sends them", "[plan][parts]") {
+  using Layers = std::vector<std::ptrdiff_t>;
+  // Of each input gradient that three parts add up, one of two messages to add and two to gather.
+  CHECK(hidingLayers(Divided(images, "filter", 3).part(0)) ==
+        Layers{-1, -1, -1, -1, -1, -1, 7, -1, -1, -1, 2, -1, -1, -1});
+  // Outputs are added up in the forward pass, and the gradients of inputs gathered in the backward pass.
+  CHECK(hidingLayers(Divided(images, "channel", 2).part(0)) == Layers{-1, -1, -1, -1, 7, 2});
+  // Heads, units and logits: the gradients of their inputs are added up, and positions remain.
+  const Divided grid(tokens, "grid", 2);
+  const StagePlan own = grid.part(0);
+  std::int64_t hidden = 0;
+  for (const PartMessage& message : partMessages(own, 0, 5, 4, false)) {
+    if (message.hidden_behind == nullptr) continue;
+    CHECK(message.backward);
+    CHECK(message.kind == PartExchangeKind::reduce);
+    CHECK(message.hidden_behind->rules().work() == LayerWork::product);
+    ++hidden;
+  }
+  CHECK(hidden == 2); // a pair of dense layers, and the logits
+}
+
+TEST_CASE("A part computes its interior while halos travel, if that is most of its block", "[plan][parts]") {
+  const auto interior = [](const std::string& layers, int parts, int part) {
+    const StagePlan own = Divided(layers, "spatial", parts).part(part);
+    for (const LayerPlan& layer : own.layers)
+      if (layer.spec.type == "conv2d") return layer.part->interior;
+    return Block{};
+  };
+  CHECK(interior(images, 2, 0) ==
+        Block{{AxisRange{0, 1}, {0, 3}, {0, 8}}}); // its last row sees the other part
+  CHECK(interior(images, 2, 1) == Block{{AxisRange{0, 1}, {1, 4}, {0, 8}}});
+  CHECK(interior(images, 4, 0) == Block{}); // 9 of 16 places
+  const std::string strides =
+      "{type='conv2d',channels=4,kernel=3,stride=2,padding=1},{type='dense',units=10}";
+  CHECK(interior(strides, 2, 0) == Block{{AxisRange{0, 1}, {0, 2}, {0, 4}}}); // sees only own places
+  CHECK(interior(strides, 2, 1) == Block{});                                  // one of two rows
+  CHECK(interior("{type='conv2d',channels=4,kernel=1,padding=2},{type='dense',units=10}", 2, 0) == Block{});
+  // Halos of both convolutions forward, sums of the norm, places before the dense layer; back, its sums, and
+  // the halo of the second convolution.
+  const StagePlan own = Divided(images, "spatial", 2).part(0);
+  std::vector<std::ptrdiff_t> forward, backward;
+  for (const PartMessage& message : partMessages(own, 0, 5, 4, false))
+    if (message.kind == PartExchangeKind::halo)
+      (message.backward ? backward : forward).push_back(message.hidden_behind - own.layers.data());
+  CHECK(forward == std::vector<std::ptrdiff_t>{2, 4});
+  CHECK(backward == std::vector<std::ptrdiff_t>{4});
+}
+
+TEST_CASE("Blocks around an interior are the rest", "[plan][parts]") {
+  constexpr std::int64_t extents[3] = {4, 5, 6};
+  const Block interior{{AxisRange{1, 3}, {0, 4}, {2, 5}}};
+  std::vector<int> covered(4 * 5 * 6, 0);
+  std::vector<Block> blocks = aroundInterior(interior, extents);
+  CHECK(blocks.size() == 5);
+  blocks.push_back(interior);
+  for (const Block& block : blocks)
+    for (std::int64_t z = block.axes[0].begin; z < block.axes[0].end; ++z)
+      for (std::int64_t y = block.axes[1].begin; y < block.axes[1].end; ++y)
+        for (std::int64_t x = block.axes[2].begin; x < block.axes[2].end; ++x)
+          ++covered[static_cast<std::size_t>((z * 5 + y) * 6 + x)];
+  CHECK(covered == std::vector<int>(4 * 5 * 6, 1));
 }
 
 TEST_CASE("Halos of blocks are faces, edges and corners", "[plan][parts]") {

@@ -190,8 +190,7 @@ TEST_CASE("What is not JSON is refused with its line and column", "[plan][placem
   REQUIRE(refusal("{\n  \"num_tc\": 1,\n  x}", readScheduleTask) == ":3:3: is not JSON");
   REQUIRE(refusal("{\"a\": \"\xff\"}", readScheduleTask) == ":1:8: is not JSON");
   REQUIRE(refusal("{} {}", readScheduleTask) == ":1:4: is not JSON");
-  REQUIRE(refusal(std::string(200000, '['), readScheduleTask) ==
-          ": has more than 100 values inside one another");
+  REQUIRE(refusal(std::string(200000, '['), readScheduleTask) == ": is nested more than 100 levels deep");
   // In a second, not in time that grows with the square of their number.
   std::string objects = "[";
   for (int i = 0; i < 1000000; ++i) objects += "{},";

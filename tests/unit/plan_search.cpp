@@ -443,13 +443,13 @@ TEST_CASE("A specification chooses accelerators, and the reference is always amo
     }
     return "accepted";
   };
-  REQUIRE(refusal("").find("from 1 to 64 rows [[model]]") != std::string::npos);
+  REQUIRE(refusal("").find("1 to 64 rows [[model]]") != std::string::npos);
   REQUIRE(refusal(text("[serach]\n")).find("did you mean 'search'?") != std::string::npos);
   REQUIRE(refusal(text("[search]\ndevices = 0\n")).find("spec:4:11: search/devices") != std::string::npos);
   REQUIRE(refusal(text("[search]\nengine = \"higs\"\n")).find("did you mean 'highs'?") != std::string::npos);
   REQUIRE(refusal(text("[[case]]\nmicrobatch = 3\n")).find("cannot be divided into micro-batches of 3") !=
           std::string::npos);
-  REQUIRE(refusal(text("[architectures]\nwidth = 3\n")).find("no accelerator of the space") !=
+  REQUIRE(refusal(text("[architectures]\nwidth = 3\n")).find("no accelerator of the search space") !=
           std::string::npos);
   REQUIRE(refusal("[[model]]\n").find("`file` is missing") != std::string::npos);
   REQUIRE(refusal(text("[search]\nnode_devices = 3\n")).find("must divide the 1024 devices") !=

@@ -8,7 +8,7 @@
 
 namespace partita {
 
-/// A user error known to every rank: rank 0 reports it and all ranks end in order.
+/// A user error known to every rank: rank 0 reports it and all ranks end normally.
 class AgreedError : public UserError {
  public:
   explicit AgreedError(std::vector<std::string> messages, bool by_system = false)

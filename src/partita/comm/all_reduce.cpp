@@ -51,7 +51,7 @@ TypedSpan AllReduce::chunk(int index) const {
   return _values.part(_values.size * at / ranks, _values.size * (at + 1) / ranks);
 }
 
-/// The sum of a chunk begins at the rank after its own one, ends there, and then goes round again.
+/// The sum of a chunk begins at the rank after the chunk's own, ends at that rank, and then goes round again.
 void AllReduce::exchange() {
   const int ranks = _peers.size(), rank = _peers.rank(),
             tag = static_cast<int>(Tag::sum) + tag_count * _channel;

@@ -62,7 +62,7 @@ void GradientReducer::setZero(const ExecSpace& space, std::int64_t begin, std::i
     Kokkos::deep_copy(space, Halves(static_cast<std::uint16_t*>(own.data), own.size), std::uint16_t(0));
 }
 
-/// The last bucket, at the front, takes what is left.
+/// The last bucket, at the front, takes the rest.
 void GradientReducer::startFull(const ExecSpace& space) {
   while (_end - _begin >= _cuts.bucket || (_begin == 0 && _end > 0)) {
     const std::int64_t begin = std::max(_begin, _end - _cuts.bucket), end = _end;
@@ -75,7 +75,7 @@ void GradientReducer::startFull(const ExecSpace& space) {
   }
 }
 
-/// Sums take turns with the room for what is received.
+/// Sums use the receive buffer in turn.
 void GradientReducer::letMove() {
   for (; _summed < _begun && _sums[_summed].advance(); ++_summed) {
   }

@@ -23,7 +23,8 @@ class GradientExchange {
   virtual bool overlaps() const = 0;
   /// Sets the factor by which the gradient is too large because the loss is scaled.
   virtual void setScale(double scale) = 0;
-  /// A delayed update, made during a forward pass, needs the gradient of this step from the front.
+  /// To be called if the update is delayed into a forward pass and needs the gradient of this step from the
+  /// front.
   virtual void wantFromFront(bool from_front) = 0;
   /// The values [begin, end) of this rank are final; ranges are contiguous and come from the back.
   virtual void ready(const ExecSpace& space, std::int64_t begin, std::int64_t end) = 0;

@@ -8,22 +8,22 @@
 
 namespace partita {
 
-/// Emulates links that are slower than those of the machine, and ranks that are late, for tests, benchmarks
-/// and plans. Enabled by the variable PARTITA_LINKS, as in "latency=2e-3,bandwidth=1e8,delay=0.02,seed=1".
+/// Emulates links that are slower than those of the machine, and late ranks, for tests, benchmarks and plans.
+/// Enabled by the variable PARTITA_LINKS, as in "latency=2e-3,bandwidth=1e8,delay=0.02,seed=1".
 struct LinkModel {
   double latency = 0.0;   ///< s, of each message
   double bandwidth = 0.0; ///< bytes/s of one direction between two ranks; 0: the machine's own
   double delay = 0.0;     ///< s; maximum random wait before each operation and each message
   std::int64_t seed = 1;  ///< of these waits
-  std::int64_t node = 0;  ///< as many ranks share memory as if on one node; 0: those of the machine do
+  std::int64_t node = 0;  ///< number of ranks that share memory as if on one node; 0: as on the machine
 
   bool slow() const { return latency > 0.0 || bandwidth > 0.0; }
 };
 
-/// Throws UserError, beginning with "PARTITA_LINKS: ", if the text is no such list.
+/// Throws UserError, beginning with "PARTITA_LINKS: ", if the text is not such a list.
 LinkModel parseLinkModel(const std::string& text);
 
-/// The model that this process emulates: that of the variable, unless a test has set another one.
+/// The model that this process emulates: the one in the variable, unless a test has set another one.
 const LinkModel& linkModel();
 void setLinkModel(const LinkModel& model);
 

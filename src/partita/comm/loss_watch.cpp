@@ -28,14 +28,14 @@ struct Process {
   pid_t number;
   double start;
 };
-std::vector<Process> given_up; ///< of this node, without a sign: nobody else ends them
+std::vector<Process> given_up; ///< of this node, not responding: nobody else ends them
 LossWatch* watch_that_goes_on = nullptr;
-std::vector<Process> other_processes; ///< of the job, as far as they are to be seen
+std::vector<Process> other_processes; ///< of the job, as far as they are visible
 std::atomic<bool> ends_job{false};
 std::atomic<bool> goes_on{false};
 
 /// Start time of a process in ticks since the system began: with its number, it identifies the process.
-/// Negative if it is dead, or not to be seen from here.
+/// Negative if it is dead, or not visible from here.
 double startOf(pid_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/stat");
   std::string text;
@@ -133,7 +133,7 @@ void LossWatch::watchInBackground() {
     calls = _calls;
     constexpr double others = 4.0; // times as long for ranks that still work
     if (silent >= (_left ? others : 1.0) * _patience)
-      fail(formatRanks(dead) + ": died in the middle of work that only all ranks can do");
+      fail(formatRanks(dead) + ": died during work that needs all ranks");
   }
 }
 
@@ -161,13 +161,13 @@ void LossWatch::look() {
   if (filesAreDone()) leaveTheLost();
 }
 
-/// A file that all ranks write together is never closed if one of them has died before.
+/// A file that all ranks write together is never closed if one of them has died.
 bool LossWatch::filesAreDone() {
   if (files_together == 0) return true;
   if (_files_since == Clock::time_point()) _files_since = Clock::now();
   if (secondsSince(_files_since) > file_patience) {
     fail(formatRanks({_lost.begin(), _lost.end()}) + ": died while all ranks wrote a file together, so the "
-                                                     "run cannot go on without (-r latest continues it)");
+                                                     "run cannot continue (restart it with -r latest)");
   }
   return false;
 }
@@ -208,13 +208,13 @@ void LossWatch::obey() {
 
 void LossWatch::leave() {
   any_lost = true;
-  if (_lost.count(_comm.rank()) > 0) leaveProcess(exit_failure); // given up: the others have gone on
+  if (_lost.count(_comm.rank()) > 0) leaveProcess(exit_failure); // given up: the others have continued
   if (_code >= 0) leaveProcess(_code);
   _left = true;
   throw RanksLost({_lost.begin(), _lost.end()});
 }
 
-/// Nobody would tell that the coordinator has died.
+/// Nobody else would report that the coordinator has died.
 void LossWatch::lookAtRankZero() {
   if (secondsSince(_looked) < between_looks) return;
   _looked = Clock::now();

@@ -10,7 +10,7 @@
 
 namespace partita {
 
-/// Ranks are lost, and the others go on without them. Thrown wherever a rank waits, by all that are left.
+/// Ranks are lost, and the others continue without them. Thrown on all remaining ranks, wherever they wait.
 class RanksLost : public std::runtime_error {
  public:
   explicit RanksLost(const std::vector<int>& ranks);
@@ -20,47 +20,47 @@ class RanksLost : public std::runtime_error {
   std::vector<int> _ranks;
 };
 
-/// Notices that other processes of the job have died, so that the ranks that are left can go on without them,
-/// or end. MPI libraries do not tell: over shared memory, a message to a dead rank stays under way for ever.
-/// So rank 0 looks at the processes of its node (/proc of Linux), and orders all others to leave their waits.
-/// Where the launcher does not let the others live, it ends the job before.
+/// Notices that other processes of the job have died, so that the remaining ranks can continue without them,
+/// or end. MPI libraries do not report this: over shared memory, a message to a dead rank stays in flight
+/// forever. So rank 0 looks at the processes of its node (/proc of Linux), and orders all others to leave
+/// their waits. A launcher that does not keep the other ranks alive ends the job earlier.
 class LossWatch {
  public:
-  /// What a loss leads to. A watch that goes on takes over from one that ends the job.
+  /// The effect of a loss. A watch that continues the run takes over from one that ends the job.
   enum class After { end, go_on };
-  /// `patience`: seconds. A rank that does not come to a wait for so long after a loss is in a call that it
+  /// `patience`: seconds. A rank that does not reach a wait for this long after a loss is in a call that it
   /// cannot leave, such as opening a file together, and the job ends. Collective.
   LossWatch(const Communicator& world, After after, double patience);
-  /// For the ranks that another watch has left. Collective on them.
+  /// For the ranks that remain after a loss under another watch. Collective on them.
   explicit LossWatch(const LossWatch& before);
   ~LossWatch();
   LossWatch& operator=(const LossWatch&) = delete;
 
-  /// On rank 0: the ranks that have died or were given up so far. Looks a few times per second.
+  /// On rank 0: the ranks that have died or were given up so far. Checks a few times per second.
   const std::set<int>& lost();
-  /// On rank 0: goes on without ranks that give no sign. Returns false if no watch goes on without any.
+  /// On rank 0: continues without ranks that do not respond. Returns false if no watch can continue.
   static bool giveUp(const std::vector<int>& ranks);
-  /// On rank 0: orders all ranks that are left to throw RanksLost where they wait, and throws it as well.
+  /// On rank 0: orders all remaining ranks to throw RanksLost where they wait, and throws it as well.
   [[noreturn]] void leaveTheLost();
   /// On rank 0: until the next call with false, losses are only noted, for a caller that looks at `lost`.
   void hold(bool holds) { _holds = holds; }
-  /// The results are there: from here on, a loss ends the process at once, with this exit code.
+  /// The results are written: from here on, a loss ends the process at once, with this exit code.
   void resultsAreThere(int code) { _code = code; }
-  /// Of the ranks that it watches.
+  /// Over the watched ranks.
   const Communicator& ranks() const { return _comm; }
 
-  /// Has this process lost others? Then MPI_Finalize would wait for them for ever.
+  /// Has this process lost others? Then MPI_Finalize would wait for them forever.
   static bool anyLost();
-  /// Before this rank ends the job with its message: a launcher that lets ranks live if one dies does so even
-  /// after MPI_Abort. Ends those that are to be seen, if this is rank 0 or a watch ends the job.
+  /// To be called before this rank ends the job with its message: a launcher that keeps ranks alive if one
+  /// dies does so even after MPI_Abort. Ends the visible ranks if this is rank 0 or a watch ends the job.
   static void endOthers();
   /// Ends this process without MPI_Finalize, after all output.
   [[noreturn]] static void leaveProcess(int code);
 
-  /// Was the launcher told to let the others live if a rank dies?
+  /// Does the launcher keep the other ranks alive if one dies?
   static bool launcherGoesOn();
 
-  /// While all ranks write a file together, which nobody can leave: a loss then ends the job.
+  /// Lasts while all ranks write a file together, which no rank can abandon: a loss then ends the job.
   class Together {
    public:
     Together();
@@ -90,10 +90,10 @@ class LossWatch {
   After _after;
   double _patience;
   bool _ready = false; ///< every rank knows the processes of all
-  int _code = -1;      ///< if not negative: the results are there
+  int _code = -1;      ///< if not negative: the results are written
   Clock::time_point _looked, _files_since{}, _alone_since{};
   std::atomic<bool> _left{false}; ///< RanksLost was thrown: another watch takes over
-  // For a thread that notices that this one does not come to a wait:
+  // For a thread that notices that this one does not reach a wait:
   std::atomic<bool> _ends{false};
   std::atomic<std::int64_t> _calls{0}; ///< of the hook
   std::thread _thread;

@@ -10,7 +10,7 @@
 
 namespace partita {
 
-/// How matrices are passed to MPI: directly, from where they are stored, or through a copy in pinned host
+/// How matrices are passed to MPI: directly from where they are stored, or through a copy in pinned host
 /// memory. On a host back end `staged` only costs one more copy; results are bitwise identical.
 enum class MessagePath { direct, staged };
 

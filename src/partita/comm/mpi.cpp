@@ -118,7 +118,7 @@ Communicator& Communicator::operator=(Communicator&& other) noexcept {
 Communicator::~Communicator() {
   if (_comm == MPI_COMM_NULL) return;
   countCommunicators(-1);
-  // Operations with ranks that are lost, for which nobody waits any more, may still use it.
+  // Operations with lost ranks, for which nobody waits any more, may still use it.
   if (std::uncaught_exceptions() == 0 || !LossWatch::anyLost()) MPI_Comm_free(&_comm);
 }
 

@@ -62,7 +62,7 @@ class Communicator {
   Communicator split(int colour, int key) const;
   Communicator duplicate() const { return split(0, rank()); }
   Communicator node() const; ///< the ranks that share this one's memory; collective
-  /// These ranks alone, in increasing order; collective on them, whatever has become of the others.
+  /// These ranks alone, in increasing order; collective on them, whatever has happened to the others.
   Communicator only(const std::vector<int>& ranks) const;
 
   Communicator(Communicator&& other) noexcept;
@@ -99,7 +99,7 @@ struct Traffic {
   std::int64_t between_replicas = 0; ///< payload this rank put into all-reduces
   std::int64_t evaluation = 0;       ///< activations while evaluating
   std::int64_t between_parts = 0;    ///< what parts of a stage sent each other while training
-  std::int64_t part_messages = 0;    ///< messages in which they did
+  std::int64_t part_messages = 0;    ///< number of these messages
 };
 
 /// MPI objects that this process holds, counted by the classes that own them (Communicator, Request). Any

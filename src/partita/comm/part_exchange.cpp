@@ -2,7 +2,6 @@
 
 #include "partita/comm/link.hpp"
 #include "partita/comm/tags.hpp"
-#include "partita/comm/wait.hpp"
 #include "partita/core/loops.hpp"
 #include "partita/core/region.hpp"
 
@@ -80,14 +79,9 @@ PartExchange::Ring PartExchange::ringOf(const PartRing& ring) const {
   return {rank(place + 1), rank(place + ring.count - 1), place, ring.count};
 }
 
-void PartExchange::swap(const ExecSpace& space, const char* what, const std::vector<Piece>& out,
-                        const std::vector<Piece>& in) const {
-  swap(space, what, out, in, [] {});
-}
-
-template <class Work>
-void PartExchange::swap(const ExecSpace& space, const char* what, const std::vector<Piece>& out,
-                        const std::vector<Piece>& in, const Work& meanwhile) const {
+void PartExchange::post(const ExecSpace& space, const char* what, const std::vector<Piece>& out,
+                        std::vector<Piece> in) const {
+  PARTITA_REQUIRE(_requests.empty(), std::string(what) + ": another exchange has not arrived yet");
   const bool staged = _path == MessagePath::staged;
   const auto room = [staged](PinnedVector& buffer, const std::vector<Piece>& pieces) {
     std::int64_t count = 0;
@@ -103,39 +97,46 @@ void PartExchange::swap(const ExecSpace& space, const char* what, const std::vec
     Kokkos::deep_copy(space, PinnedVector(sent, piece.count), Vector(piece.values, piece.count));
     sent += piece.count;
   }
-  fence(space, "partita::PartExchange::swap");
+  fence(space, "partita::PartExchange::post");
   delayAtRandom();
   constexpr int tag = static_cast<int>(Tag::parts);
-  const auto awaited = [this, what](WaitedFor::Kind kind, const Piece& piece) {
+  const auto start = [this, what](WaitedFor::Kind kind, const Piece& piece) {
     WaitedFor awaited{kind, what, _parts.worldRank(piece.peer)};
     awaited.bytes = piece.count * static_cast<std::int64_t>(sizeof(Real));
-    return awaited;
+    return _requests.emplace_back().start(awaited);
   };
-  std::vector<Request> requests(in.size() + out.size());
-  auto request = requests.begin();
+  _requests.reserve(in.size() + out.size());
   for (const Piece& piece : in) {
     if (piece.count == 0) continue;
     PARTITA_MPI(MPI_Irecv(staged ? received : piece.values, mpiCount(piece.count), mpiType<Real>(),
-                          piece.peer, tag, _parts.get(),
-                          (request++)->start(awaited(WaitedFor::Kind::message, piece))));
+                          piece.peer, tag, _parts.get(), start(WaitedFor::Kind::message, piece)));
     if (staged) received += piece.count;
   }
   sent = _out.data();
   for (const Piece& piece : out) {
     if (piece.count == 0) continue;
     PARTITA_MPI(MPI_Isend(staged ? sent : piece.values, mpiCount(piece.count), mpiType<Real>(), piece.peer,
-                          tag, _parts.get(), (request++)->start(awaited(WaitedFor::Kind::taker, piece))));
+                          tag, _parts.get(), start(WaitedFor::Kind::taker, piece)));
     if (staged) sent += piece.count;
     if (!_counts) continue;
     _traffic.between_parts += piece.count * static_cast<std::int64_t>(sizeof(Real));
     ++_traffic.part_messages;
   }
-  meanwhile();
-  for (auto each = requests.begin(); each != request; ++each) each->wait();
-  received = _in.data();
-  for (const Piece& piece : in) {
-    if (!staged) break;
-    Kokkos::deep_copy(space, Vector(piece.values, piece.count), PinnedVector(received, piece.count));
+  _arriving = std::move(in);
+}
+
+void PartExchange::letMove() const {
+  for (Request& request : _requests) request.test();
+}
+
+void PartExchange::complete(const ExecSpace& space) const {
+  for (Request& request : _requests) request.wait();
+  _requests.clear();
+  if (_path != MessagePath::staged) return;
+  const Real* received = _in.data();
+  for (const Piece& piece : _arriving) {
+    Kokkos::deep_copy(space, Vector(piece.values, piece.count),
+                      Kokkos::View<const Real*, Kokkos::LayoutRight, PinnedSpace>(received, piece.count));
     received += piece.count;
   }
 }
@@ -146,38 +147,39 @@ void PartExchange::gatherChunks(const ExecSpace& space, const char* what, const 
   for (int i = 0; i + 1 < ring.count; ++i) {
     const int out = (ring.place + ring.count - i) % ring.count,
               in = (ring.place + 2 * ring.count - i - 1) % ring.count;
-    swap(space, what, {{ring.next, values + bounds[out], bounds[out + 1] - bounds[out]}},
+    post(space, what, {{ring.next, values + bounds[out], bounds[out + 1] - bounds[out]}},
          {{ring.last, values + bounds[in], bounds[in + 1] - bounds[in]}});
+    complete(space);
   }
 }
 
-/// The sum of a chunk begins at the rank after its own one, and ends there.
-void PartExchange::reduceChunks(const ExecSpace& space, const char* what, const Ring& ring, Real* values,
-                                const Bounds& bounds, Real* work) const {
-  for (int i = 0; i + 1 < ring.count; ++i) {
-    const int out = (ring.place + 2 * ring.count - i - 1) % ring.count,
-              in = (ring.place + 2 * ring.count - i - 2) % ring.count;
-    const std::int64_t count = bounds[in + 1] - bounds[in];
-    swap(space, what, {{ring.next, values + bounds[out], bounds[out + 1] - bounds[out]}},
-         {{ring.last, work, count}});
-    forEachValue(space, "partita::PartExchange::add_kernel", count, AddValues{work, values + bounds[in]});
-  }
-}
-
-void PartExchange::addUp(const ExecSpace& space, const char* what, const Vector& values,
-                         const Vector& work) const {
+/// The sum of a chunk begins at the rank after its own one, and ends there; then the sums are gathered.
+void PartExchange::addUp(const ExecSpace& space, const char* what, const Vector& values, const Vector& work,
+                         Travel travel) const {
   const Region region(space, "partita::PartExchange::sum", Phase::communication);
   const Ring ring = ringOf({0, 1, _parts.size()});
   const auto size = static_cast<std::int64_t>(values.extent(0));
   Bounds bounds;
   for (int i = 0; i <= ring.count; ++i) bounds.push_back(size * i / ring.count);
-  reduceChunks(space, what, ring, values.data(), bounds, work.data());
+  for (int i = 0; i + 1 < ring.count; ++i) {
+    const int out = (ring.place + 2 * ring.count - i - 1) % ring.count,
+              in = (ring.place + 2 * ring.count - i - 2) % ring.count;
+    const std::int64_t count = bounds[in + 1] - bounds[in];
+    if (i > 0 || travel != Travel::arrive)
+      post(space, what, {{ring.next, values.data() + bounds[out], bounds[out + 1] - bounds[out]}},
+           {{ring.last, work.data(), count}});
+    if (travel == Travel::depart) return;
+    complete(space);
+    forEachValue(space, "partita::PartExchange::add_kernel", count,
+                 AddValues{work.data(), values.data() + bounds[in]});
+  }
   gatherChunks(space, what, ring, values.data(), bounds);
   fence(space, "partita::PartExchange::sum");
 }
 
-void PartExchange::sum(const ExecSpace& space, const Vector& values, const Vector& work) const {
-  addUp(space, "sums over parts", values, work);
+void PartExchange::sum(const ExecSpace& space, const Vector& values, const Vector& work,
+                       Travel travel) const {
+  addUp(space, "sums over parts", values, work, travel);
 }
 
 void PartExchange::sum(const ExecSpace& space, const Vector& values) const {
@@ -259,17 +261,21 @@ PartExchange::Messages PartExchange::haloMessages(const ExchangePlan& plan, std:
 }
 
 void PartExchange::haloForward(const ExecSpace& space, const ExchangePlan& plan, const Matrix& own,
-                               const Matrix& needed, const Vector& work) const {
+                               const Matrix& needed, const Vector& work, Travel travel) const {
   const Region region(space, "partita::PartExchange::halo", Phase::communication);
   const std::int64_t rows = own.extent(0);
   const Places from = ownedBy(plan, own), to = neededBy(plan, needed);
   const Messages messages = haloMessages(plan, rows, true, work);
-  for (const Piece& piece : messages.out) {
-    const Block block = plan.sent(plan.place, piece.peer);
-    copyPlaces(space, from, {piece.values, block}, block, rows);
+  if (travel != Travel::arrive) {
+    for (const Piece& piece : messages.out) {
+      const Block block = plan.sent(plan.place, piece.peer);
+      copyPlaces(space, from, {piece.values, block}, block, rows);
+    }
+    post(space, "halos", messages.out, messages.in);
+    copyPlaces(space, from, to, plan.sent(plan.place, plan.place), rows);
   }
-  swap(space, "halos", messages.out, messages.in,
-       [&] { copyPlaces(space, from, to, plan.sent(plan.place, plan.place), rows); });
+  if (travel == Travel::depart) return;
+  complete(space);
   for (const Piece& piece : messages.in) {
     const Block block = plan.sent(piece.peer, plan.place);
     copyPlaces(space, {piece.values, block}, to, block, rows);
@@ -277,19 +283,22 @@ void PartExchange::haloForward(const ExecSpace& space, const ExchangePlan& plan,
 }
 
 void PartExchange::haloBackward(const ExecSpace& space, const ExchangePlan& plan, const Matrix& needed,
-                                const Matrix& own, const Vector& work) const {
+                                const Matrix& own, const Vector& work, Travel travel) const {
   const Region region(space, "partita::PartExchange::halo", Phase::communication);
-  const std::int64_t rows = own.extent(0);
+  const std::int64_t rows = needed.extent(0);
   const Places from = neededBy(plan, needed), to = ownedBy(plan, own);
   const Messages messages = haloMessages(plan, rows, false, work);
-  for (const Piece& piece : messages.out) {
-    const Block block = plan.sent(piece.peer, plan.place);
-    copyPlaces(space, from, {piece.values, block}, block, rows);
+  if (travel != Travel::arrive) {
+    for (const Piece& piece : messages.out) {
+      const Block block = plan.sent(piece.peer, plan.place);
+      copyPlaces(space, from, {piece.values, block}, block, rows);
+    }
+    post(space, "halos", messages.out, messages.in);
   }
-  swap(space, "halos", messages.out, messages.in, [&] {
-    Kokkos::deep_copy(space, own, Real(0));
-    copyPlaces(space, from, to, plan.sent(plan.place, plan.place), rows);
-  });
+  if (travel == Travel::depart) return;
+  Kokkos::deep_copy(space, own, Real(0));
+  copyPlaces(space, from, to, plan.sent(plan.place, plan.place), rows);
+  complete(space);
   for (const Piece& piece : messages.in) {
     const Block block = plan.sent(plan.place, piece.peer);
     movePlaces<true>(space, {piece.values, block}, to, block, rows);
@@ -317,7 +326,7 @@ std::int64_t largestChunk(const std::vector<std::int64_t>& bounds) {
 
 /// A chunk is sent on from where it has arrived, and copied to its columns meanwhile.
 void PartExchange::gather(const ExecSpace& space, const ExchangePlan& plan, const Matrix& own,
-                          const Matrix& all, const Vector& work) const {
+                          const Matrix& all, const Vector& work, Travel travel) const {
   const Region region(space, "partita::PartExchange::gather", Phase::communication);
   const Ring ring = ringOf(plan.ring);
   const std::int64_t rows = own.extent(0), columns = all.extent(1);
@@ -335,8 +344,12 @@ void PartExchange::gather(const ExecSpace& space, const ExchangePlan& plan, cons
   for (int i = 0; i + 1 < ring.count; ++i) {
     const int got = (ring.place + 2 * ring.count - i - 1) % ring.count;
     Real* const in = work.data() + i % 2 * largest;
-    swap(space, "values of other parts", {{ring.next, out, bounds[last + 1] - bounds[last]}},
-         {{ring.last, in, bounds[got + 1] - bounds[got]}}, [&] { take(last, out); });
+    if (i > 0 || travel != Travel::arrive)
+      post(space, "values of other parts", {{ring.next, out, bounds[last + 1] - bounds[last]}},
+           {{ring.last, in, bounds[got + 1] - bounds[got]}});
+    if (travel == Travel::depart) return;
+    take(last, out);
+    complete(space);
     last = got;
     out = in;
   }
@@ -352,19 +365,24 @@ void PartExchange::gather(const ExecSpace& space, const Vector& values) const {
 
 /// What arrives is added to the own values of its chunk and sent on; the own chunk comes last.
 void PartExchange::reduce(const ExecSpace& space, const ExchangePlan& plan, const Matrix& all,
-                          const Matrix& own, const Vector& work) const {
+                          const Matrix& own, const Vector& work, Travel travel) const {
   const Region region(space, "partita::PartExchange::reduce", Phase::communication);
   const Ring ring = ringOf(plan.ring);
-  const std::int64_t rows = own.extent(0), columns = all.extent(1);
+  const std::int64_t rows = all.extent(0), columns = all.extent(1);
   const Bounds bounds = chunkBounds(plan.widths, rows), places = chunkBounds(plan.widths, 1);
   Real *out = work.data(), *in = out + largestChunk(bounds);
   const int first = (ring.place + ring.count - 1) % ring.count;
-  copyColumns(space, all.data() + places[first], columns, out, plan.widths[first], rows, plan.widths[first]);
+  if (travel != Travel::arrive)
+    copyColumns(space, all.data() + places[first], columns, out, plan.widths[first], rows,
+                plan.widths[first]);
   for (int i = 0; i + 1 < ring.count; ++i) {
     const int sent = (ring.place + 2 * ring.count - i - 1) % ring.count,
               got = (ring.place + 2 * ring.count - i - 2) % ring.count;
-    swap(space, "sums of ranges", {{ring.next, out, bounds[sent + 1] - bounds[sent]}},
-         {{ring.last, in, bounds[got + 1] - bounds[got]}});
+    if (i > 0 || travel != Travel::arrive)
+      post(space, "sums of ranges", {{ring.next, out, bounds[sent + 1] - bounds[sent]}},
+           {{ring.last, in, bounds[got + 1] - bounds[got]}});
+    if (travel == Travel::depart) return;
+    complete(space);
     Real* const to = got == ring.place ? own.data() : in;
     forEachElement(space, "partita::PartExchange::sum_columns_kernel", rows, plan.widths[got],
                    SumColumns{all.data() + places[got], in, to, columns, plan.widths[got]});

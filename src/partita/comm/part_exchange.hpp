@@ -1,11 +1,16 @@
 #pragma once
 
 #include "partita/comm/message_path.hpp"
-#include "partita/comm/mpi.hpp"
+#include "partita/comm/wait.hpp"
 #include "partita/core/types.hpp"
 #include "partita/plan/layer_part.hpp"
 
 namespace partita {
+
+/// Which part of an exchange a call makes. Between `depart`, which sends the first message of a ring or all
+/// messages of a halo, and `arrive` this rank may compute, but make no other exchange; arguments are the same
+/// in both, except that the result of `depart` may be empty.
+enum class Travel { whole, depart, arrive };
 
 /// Values that the parts of a stage gather and add up in the middle of a pass, by ring algorithms with one
 /// message per step (Thakur, Rabenseifner and Gropp, IJHPCA 19, 2005). Sums are formed in the same order in
@@ -16,29 +21,33 @@ class PartExchange {
   PartExchange(const Communicator& parts, MessagePath path, Traffic& traffic);
 
   /// values [n] += those of all other parts. `work`: n / parts + 1 values.
-  void sum(const ExecSpace& space, const Vector& values, const Vector& work) const;
+  void sum(const ExecSpace& space, const Vector& values, const Vector& work,
+           Travel travel = Travel::whole) const;
   /// The own range or block of what every rank has.
   void slice(const ExecSpace& space, const ExchangePlan& plan, const Matrix& all, const Matrix& own) const;
   /// Gathers the ranges or blocks of all ranks of the ring: own [rows, own width] -> all [rows, sum of
   /// widths], where a row is an item of the plan. `work`: for two of the widest ranges.
   void gather(const ExecSpace& space, const ExchangePlan& plan, const Matrix& own, const Matrix& all,
-              const Vector& work) const;
+              const Vector& work, Travel travel = Travel::whole) const;
   /// Gathers the values of all parts, of which each has equally many, in place: values [parts, n].
   void gather(const ExecSpace& space, const Vector& values) const;
   /// Adds up `all` of the ring's ranks, and keeps the own range. `work`: for two of the widest ranges.
   void reduce(const ExecSpace& space, const ExchangePlan& plan, const Matrix& all, const Matrix& own,
-              const Vector& work) const;
+              const Vector& work, Travel travel = Travel::whole) const;
 
   /// Adds up a few values, such as sums of statistics.
   void sum(const ExecSpace& space, const Vector& values) const;
   /// Gets the places that windows need from the parts that have them: own [rows, places] -> needed, likewise,
   /// where a row is an item of the plan. `work`: for all that is sent and received.
+  /// The own places are in `needed` after `depart`.
   void haloForward(const ExecSpace& space, const ExchangePlan& plan, const Matrix& own, const Matrix& needed,
-                   const Vector& work) const;
+                   const Vector& work, Travel travel = Travel::whole) const;
   /// Returns the gradients of these places; each part adds to those of its own places what
   /// others return, in the order of parts.
   void haloBackward(const ExecSpace& space, const ExchangePlan& plan, const Matrix& needed, const Matrix& own,
-                    const Vector& work) const;
+                    const Vector& work, Travel travel = Travel::whole) const;
+  /// MPI moves large messages only while it is called: for ranks that compute between `depart` and `arrive`.
+  void letMove() const;
 
   const Communicator& ranks() const { return _parts; }
 
@@ -54,9 +63,8 @@ class PartExchange {
   Ring ringOf(const PartRing& ring) const;
   void gatherChunks(const ExecSpace& space, const char* what, const Ring& ring, Real* values,
                     const Bounds& bounds) const;
-  void reduceChunks(const ExecSpace& space, const char* what, const Ring& ring, Real* values,
-                    const Bounds& bounds, Real* work) const;
-  void addUp(const ExecSpace& space, const char* what, const Vector& values, const Vector& work) const;
+  void addUp(const ExecSpace& space, const char* what, const Vector& values, const Vector& work,
+             Travel travel = Travel::whole) const;
   /// A message to or from another part.
   struct Piece {
     int peer;
@@ -67,14 +75,11 @@ class PartExchange {
     std::vector<Piece> out, in;
   };
   Messages haloMessages(const ExchangePlan& plan, std::int64_t rows, bool forward, const Vector& work) const;
-  /// Sends and receives messages at the same time; empty ones are not sent. `what` names them in reports on
-  /// waits. `meanwhile` is called while they travel; it must not change what is sent, nor touch what
-  /// is received.
-  template <class Work>
-  void swap(const ExecSpace& space, const char* what, const std::vector<Piece>& out,
-            const std::vector<Piece>& in, const Work& meanwhile) const;
-  void swap(const ExecSpace& space, const char* what, const std::vector<Piece>& out,
-            const std::vector<Piece>& in) const;
+  /// Begins to send and receive messages; empty ones are not sent. `what` names them in reports on waits.
+  /// Until `complete`, nothing may change what is sent, nor touch what is received.
+  void post(const ExecSpace& space, const char* what, const std::vector<Piece>& out,
+            std::vector<Piece> in) const;
+  void complete(const ExecSpace& space) const;
 
   using PinnedVector = Kokkos::View<Real*, Kokkos::LayoutRight, PinnedSpace>;
   const Communicator& _parts;
@@ -82,7 +87,9 @@ class PartExchange {
   Traffic& _traffic;
   bool _counts = true;
   mutable PinnedVector _out, _in; ///< where messages are staged; they grow to the largest messages
-  mutable Vector _few;            ///< for sums of a few values
+  mutable std::vector<Request> _requests;
+  mutable std::vector<Piece> _arriving;
+  mutable Vector _few; ///< for sums of a few values
 };
 
 /// from [rows, from_columns] -> to [rows, to_columns]: the first `columns` of each row.

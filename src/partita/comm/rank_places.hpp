@@ -29,7 +29,7 @@ struct RankPlace {
 /// The places of all ranks, in order; empty except on rank 0. Collective. Kokkos must be initialised.
 std::vector<RankPlace> gatherPlaces(const Communicator& world);
 
-/// The map as text: ranks that are alike share a line, at most `most` lines, and the rest are counted.
+/// The map as text: similar ranks share a line; at most `most` lines, and the rest are counted.
 std::vector<std::string> placeLines(const std::vector<RankPlace>& places, std::size_t most = 16);
 
 /// Warnings about devices shared by several ranks and devices that no rank uses; one line per node.

@@ -10,7 +10,7 @@ namespace partita {
 /// all-reduce each, in the same order on all of them. All replicas end with the same bits.
 class ReplicaReduce {
  public:
-  /// `largest`: values of a call at most; `bytes` counts the payload.
+  /// `largest`: the most values in a call; `bytes` counts the payload.
   ReplicaReduce(const Communicator& peers, MessagePath path, std::int64_t largest, std::int64_t& bytes);
 
   void sum(const ExecSpace& space, const Vector& values) const;

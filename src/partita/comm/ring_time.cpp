@@ -12,7 +12,7 @@ namespace partita {
 
 namespace {
 
-/// Where a rank is in its ring.
+/// The position of a rank in its ring.
 struct RingPlace {
   RingPlace(const Communicator& world, int size)
       : first(world.rank() / size * size), next(first + (world.rank() - first + 1) % size),
@@ -39,7 +39,7 @@ double ringStepSeconds(const Communicator& world, int size, std::int64_t bytes) 
     return place.whole ? secondsSince(start) / steps : 0.0;
   };
   block(1); // warms up
-  // Enough steps for the clock, but not many where ranks wait for a core. All ranks decide alike.
+  // Enough steps for the clock, but few if ranks wait for a core. All ranks decide alike.
   const double once = world.maximum(block(1));
   const int steps = static_cast<int>(std::clamp(block_seconds / once, 1.0, double{most_steps}));
   double best = std::numeric_limits<double>::infinity(), spent = 0.0;

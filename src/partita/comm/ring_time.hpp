@@ -7,15 +7,15 @@
 namespace partita {
 
 /// Seconds of a step of a ring: each rank sends `bytes` from host memory to the next rank and receives as
-/// many from the one before. The ranks of `world` form as many rings of `size` ranks as there are whole ones,
-/// which all run at once, so that messages that share a link slow each other down. The shortest of several
-/// blocks of steps, on the slowest rank. Collective over `world`; `size` is at least 2 and at most its number
-/// of ranks.
+/// many from the previous one. The ranks of `world` form as many rings of `size` ranks as possible, which all
+/// run at once, so that messages that share a link slow each other down. The result is the shortest of
+/// several blocks of steps, on the slowest rank. Collective over `world`; `size` is at least 2 and at most
+/// its number of ranks.
 double ringStepSeconds(const Communicator& world, int size, std::int64_t bytes);
 
-/// The part of the time of such a step that is hidden while `compute` is called between its start and its
-/// end, for twice as long as the message takes alone; from 0 to 1, on the rank where it is least. Collective
-/// over `world`.
+/// The fraction of such a step's time that is hidden if `compute` runs between its start and its end, for
+/// twice as long as the message alone takes; from 0 to 1, on the rank where it is smallest. Collective over
+/// `world`.
 double ringOverlap(const Communicator& world, int size, std::int64_t bytes,
                    const std::function<void()>& compute);
 

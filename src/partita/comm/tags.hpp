@@ -23,11 +23,11 @@ enum class Tag : int {
   exits = 15,      ///< what the stages so far predict, in an evaluation
   lookahead = 16,  ///< parameters of the next stage's first layer, for a head
   refresh = 17,    ///< weights of the network's last layer, for a head
-  ring = 18,       ///< of no meaning: its time is measured
+  ring = 18,       ///< without meaning: its time is measured
   parts = 19,      ///< values that parts of a stage gather or add up
-  order = 20,      ///< work for a worker of another pace than others
+  order = 20,      ///< work for a worker that trains at its own pace
   result = 21,     ///< of this work
-  model = 22,      ///< the parameters of such workers, or changes of them, between nodes
+  model = 22,      ///< the parameters of such workers, or changes to them, between nodes
   sum = 23,        ///< parts of gradients that replicas add up
 };
 constexpr int tag_count = 32;

@@ -7,7 +7,7 @@
 
 namespace partita {
 
-/// What a rank waits for, in the words of the report on a wait that does not end.
+/// What a rank waits for, in the words of the report about a wait that does not end.
 struct WaitedFor {
   /// A message from one rank or from any rank, the receipt of a message that this rank sent, or all ranks of
   /// a communicator.
@@ -19,7 +19,7 @@ struct WaitedFor {
   const char* other_what = ""; ///< another message that would end the wait: what, sender, number
   int other_peer = -1;         ///< none: -1
   std::int64_t other_number = 0;
-  /// Of a large message, which MPI moves only while it is called: a wait for it does not sleep at first.
+  /// Size of a large message, which MPI moves only while it is called; a wait for it does not sleep at first.
   std::int64_t bytes = 0;
 
   /// A wait for either of two messages.

@@ -27,8 +27,8 @@ struct Sign {
   std::array<char, 32> other_what{};
 };
 
-/// The last report of every rank, and the conclusions from it. Times are seconds of the clock of the rank
-/// that keeps the table.
+/// The last report of every rank, and the conclusions from these reports. Times are seconds of the clock of
+/// the rank that keeps the table.
 class WaitTable {
  public:
   /// Signs older than `fresh` say nothing about the present.
@@ -36,7 +36,7 @@ class WaitTable {
 
   void take(int rank, const Sign& sign, double now);
 
-  /// Ranks that have all waited for at least `seconds`, and only for one another: nothing can free them.
+  /// Ranks that have all waited for at least `seconds`, and only for one another, so nothing can free them.
   /// Empty if there are none.
   std::vector<int> stuck(double now, double seconds) const;
 

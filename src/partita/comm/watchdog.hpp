@@ -12,7 +12,7 @@ namespace partita {
 /// Ends a job that cannot continue, and prints a table of which rank waits for what.
 ///
 /// About once a second, each rank sends rank 0 a sign: that it is at work (`alive`), or what it waits for. If
-/// ranks wait only for one another, a message is lost. If a rank gives no sign while others wait, the
+/// ranks wait only for one another, a message is lost. If a rank sends no sign while others wait, the
 /// watchdog warns and finally ends the job. A sign is a synchronous message, so its completion shows that
 /// rank 0 received it: if that does not happen for long, a waiting rank ends the job itself. Nothing is sent
 /// within the first second.
@@ -28,7 +28,7 @@ class Watchdog final : public Watcher {
   /// Called with the finding; `end` need not return. Only rank 0 warns.
   struct Actions {
     std::function<void(const std::string&)> warn, end;
-    /// Called with silent ranks before `end`; returns whether the job goes on without them. May be empty.
+    /// Called with silent ranks before `end`; returns whether the job continues without them. May be empty.
     std::function<bool(const std::vector<int>&)> lose = {};
   };
   static Actions warnAndEndJob(); ///< `end` is endJob with exit code 1

@@ -27,7 +27,7 @@ std::vector<std::string> beginningWith(const std::string& word, const std::vecto
   return found;
 }
 
-/// What is wrong with a value that begins as a list or a table but is not valid TOML; empty for any other
+/// What is wrong with a value that begins like a list or a table but is not valid TOML; empty for any other
 /// value.
 std::string openList(const std::string& value, const std::string& reason) {
   if (value.empty() || (value.front() != '[' && value.front() != '{')) return {};

@@ -9,7 +9,7 @@ namespace partita {
 
 /// Reads and checks a deck. Each override is `section/key=value` or `section.key=value`; the value is TOML,
 /// or bare text if it is not valid TOML. Throws UserError with all mistakes, one line each:
-/// "FILE:LINE:COLUMN: section/key: what is wrong". If the text is not TOML at all, only the first such place
+/// "FILE:LINE:COLUMN: section/key: what is wrong". If the text is not valid TOML, only the first such place
 /// is reported.
 RunConfig loadDeck(const std::string& path, const std::vector<std::string>& overrides);
 

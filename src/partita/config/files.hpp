@@ -18,8 +18,8 @@ bool regularFileExists(const std::string& path, const std::string& instead = ", 
 /// fails. The caller must make sure that the file exists.
 std::string readTextFile(const std::string& path, std::uint64_t most_bytes);
 
-/// The errno value with which reading a file from front to back fails; 0: the system can read all of it, so
-/// that the fault is in its content.
+/// The errno value of reading a file from front to back; 0 if the system can read all of it, so the fault is
+/// in its content.
 int readFailure(const std::string& path);
 
 /// The text with each byte that does not belong to valid UTF-8 replaced by U+FFFD. File names may contain any

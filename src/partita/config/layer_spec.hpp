@@ -13,7 +13,7 @@ enum class Activation { identity, relu, leaky_relu, gelu, tanh, sigmoid, silu };
 struct AxisSizes {
   std::vector<std::int64_t> values;
   bool same = false; ///< padding: as much as keeps the extents, apart from the stride
-  /// Padding: on the other side; empty: the same. No deck says so, but ranks that share a layer need it.
+  /// Padding on the other side; empty: the same. Decks cannot set it, but ranks that share a layer need it.
   std::vector<std::int64_t> after = {};
 
   std::int64_t at(std::size_t axis) const { return values.size() == 1 ? values[0] : values.at(axis); }
@@ -68,8 +68,8 @@ struct PoolKeys {
   AxisSizes kernel{{2}}, stride{{0}}, padding{{0}}; ///< stride 0: the width of the window
 };
 
-/// One entry of `network/layers`, or of the layers inside one: keys that many layers have, and those of each
-/// family, of which only the ones of the type have an effect.
+/// One entry of `network/layers`, or a layer inside one: keys that many layers have, and those of each
+/// family, of which only the keys of the layer's type have an effect.
 struct LayerSpec {
   std::string type = "dense";
   std::int64_t repeat = 1;

@@ -7,9 +7,9 @@
 
 namespace partita {
 
-/// What a module has for each type of layer, found by the name of the type in decks. There is one such table
-/// in each of `config` (keys), `plan` (rules), `nn` (classes) and `io` (ONNX); no other code knows the types,
-/// and `unit.io_layer_tables` checks that all four have the same ones.
+/// What a module has for each layer type, found by the name of the type in decks. There is one such table in
+/// each of `config` (keys), `plan` (rules), `nn` (classes) and `io` (ONNX); no other code knows the types,
+/// and `unit.io_layer_tables` checks that all four have the same types.
 template <class Entry>
 class LayerTable {
  public:

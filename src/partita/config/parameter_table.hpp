@@ -88,7 +88,7 @@ struct Section {
   Parameter& add(const std::string& key, Target target, Interval range, const std::string& unit,
                  const std::string& text);
 
-  const Parameter* find(const std::string& key) const; ///< null where there is none
+  const Parameter* find(const std::string& key) const; ///< null if there is none
   std::vector<std::string> keys() const;
 };
 
@@ -96,7 +96,7 @@ struct Section {
 struct ParameterTable {
   std::vector<Section> sections;
 
-  const Section* find(const std::string& section) const; ///< null where there is none
+  const Section* find(const std::string& section) const; ///< null if there is none
   std::vector<std::string> names() const;                ///< of the sections
 
   std::vector<std::string> keys() const; ///< of all sections

@@ -13,8 +13,8 @@ Section describeRun(RunSection& run) {
   section.add("evaluate_every", &run.evaluate_every, atLeast(0), "epochs",
               "epochs between evaluations; 0: only at the end");
   section.add("trace", &run.trace, within(0, 1e6), "steps",
-              "joint, pipeline: number of first steps whose operations are written to trace.json in the run "
-              "directory");
+              "joint, pipeline: number of steps at the start whose operations are written to trace.json in "
+              "the run directory");
   section.add(
       "decisions", &run.decisions,
       "hogbatch: write decisions.csv, from which `partita train --replay` repeats the run bit for bit "
@@ -29,8 +29,8 @@ Section describeRun(RunSection& run) {
       "precision", choice(run.precision),
       "parameters, gradients and activations: float, or rounded to 16 bits with float master weights");
   section.add("cluster", &run.cluster,
-              "description of the cluster by which time and memory are predicted and compared with the run; "
-              "empty: no prediction");
+              "cluster description from which the run predicts its time and memory, which it compares with "
+              "the measured ones; empty: no prediction");
   return section;
 }
 
@@ -52,12 +52,14 @@ Section describeData(DataSection& data) {
               "text: file of byte pairs, one per line; empty: each byte is a token");
   section.add("sequence", &data.sequence, within(1, 1 << 24), "tokens",
               "text, grammar: tokens per sample; the network predicts the next token after each of them");
-  section.add("samples", &data.samples, atLeast(0), "samples",
-              "number of training samples used, the first ones; 0: all, 20000 for glyphs and grammar, 1024 "
-              "for noise");
-  section.add("test_samples", &data.test_samples, atLeast(0), "samples",
-              "number of test samples used, the first ones; 0: all, 4000 for glyphs, 1000 for grammar, 256 "
-              "for noise");
+  section.add(
+      "samples", &data.samples, atLeast(0), "samples",
+      "use only this many training samples, the first ones; 0: all, 20000 for glyphs and grammar, 1024 "
+      "for noise");
+  section.add(
+      "test_samples", &data.test_samples, atLeast(0), "samples",
+      "use only this many test samples, the first ones; 0: all, 4000 for glyphs, 1000 for grammar, 256 "
+      "for noise");
   section.add("classes", &data.classes, within(0, most_classes), "classes",
               "0: largest label + 1, 47 for glyphs, 10 for noise, the number of tokens for text and grammar");
   section.add("image_size", &data.image_size, within(8, 1024), "pixels",
@@ -78,8 +80,8 @@ Section describeData(DataSection& data) {
       "shift and scale from the training set: one pair for all features, or one per feature; not for tokens");
   section.add(
       "crop", &data.crop, atLeast(0), "pixels",
-      "training images: pads each side with as many zeros, after standardisation, and takes a crop of "
-      "the original size at a random place, anew in each epoch; less than height and width; 0: none");
+      "training images: after standardisation, pads each side with this many zeros and takes a random crop "
+      "of the original size, anew in each epoch; must be less than height and width; 0: none");
   section.add(
       "flip", &data.flip,
       "training images: mirrors each left to right with probability 1/2, anew in each epoch; with "
@@ -156,15 +158,14 @@ void addStages(Section& section, StrategySection& strategy) {
               "copies that share each batch; 0: ranks / (stages x parts)");
   section.add("parts", &strategy.parts, within(1, 1e6), "parts",
               "joint, pipeline, sil: ranks that share the layers of each stage");
-  section.add(
-      "split", choice(strategy.split),
-      "parts: what they divide in convolutions and dense layers: outputs (filter) or inputs (channel), "
-      "with whole activations between layers; both, with activations divided by channel (grid); or "
-      "the places of images and volumes (spatial)");
+  section.add("split", choice(strategy.split),
+              "how parts divide convolutions and dense layers: by outputs (filter) or inputs (channel), with "
+              "whole activations between layers; by both, with activations divided by channel (grid); or by "
+              "dividing images and volumes in space (spatial)");
   section.add("parts_grid", Axes{&strategy.parts_grid}, within(0, 1e6), "parts",
-              "grid: how many parts divide each layer by input and by output, as [2, 2]; spatial: how many "
-              "divide rows and columns of images, or depth, rows and columns of volumes; 0: what moves the "
-              "fewest bytes");
+              "grid: how many parts divide each layer by inputs and by outputs, such as [2, 2]; spatial: how "
+              "many divide rows and columns of images, or depth, rows and columns of volumes; 0: whatever "
+              "moves the fewest bytes");
   section.add(
       "cuts", Cuts{&strategy.cut_rule, &strategy.cuts},
       "what to balance, or the first layers of stages 2, 3, ..., counted from 0 with repeats included");
@@ -176,20 +177,17 @@ void addLabels(Section& section, StrategySection& strategy) {
               "kind of synthetic labels; learned: trained with the stage; auto: learned with loss prototype, "
               "unless input "
               "is free");
-  section.add(
-      "label_init", choice(strategy.sil.label_init),
-      "learned: kind of labels that they start as; auto: orthogonal, or gaussian if the cut has fewer "
-      "units than there are classes");
+  section.add("label_init", choice(strategy.sil.label_init),
+              "learned: kind of labels at the start; auto: orthogonal, or gaussian if the cut has fewer "
+              "units than there are classes");
   section.add(
       "label_pool", &strategy.sil.label_pool, within(0, 1 << 24), "places",
       "learned, images: side of the windows over which each channel is averaged before the labels; 0: "
       "the smallest that leaves at most 4096 values");
-  section.add(
-      "head_depth", &strategy.sil.head_depth, within(-1, 1 << 24), "layers",
-      "learned: a head begins with so many layers like later ones of the network, and with the pooling "
-      "before the last layer: the next ones, or in residual networks of images first those that change "
-      "the shape; -1: 0, or without strategy/head 1 before a residual layer of images, 2 before four or "
-      "more");
+  section.add("head_depth", &strategy.sil.head_depth, within(-1, 1 << 24), "layers",
+              "learned: number of later layers that a head repeats, along with the pooling before the last "
+              "layer: the next ones, or in residual networks of images first those that change the shape; "
+              "-1: 0, but without strategy/head 1 before a residual layer of images, 2 before four or more");
   section
       .add("head", &strategy.sil.head,
            "learned: layers that each stage has between the cut and its labels; they are trained with the "
@@ -229,14 +227,14 @@ void addTransport(Section& section, StrategySection& strategy) {
   section.add("later_hold", choice(strategy.sil.later_hold),
               "keep the learning rate of stages 2, 3, ... high until near the end; auto: with relay");
   section.add("joint_every", &strategy.sil.joint_every, within(0, 1e9), "steps",
-              "relay: every so many steps gradients cross the cuts, as in a pipeline; 0: never");
-  section.add("lookahead", &strategy.sil.lookahead, within(0, 1e9), "steps",
-              "relay, learned labels: the head of a stage begins with a copy of the next stage's first layer "
-              "that has parameters, which learns, and moves towards the original every so many steps; 0: no "
-              "copy");
+              "relay: in every N-th step gradients cross the cuts, as in a pipeline; 0: never");
+  section.add(
+      "lookahead", &strategy.sil.lookahead, within(0, 1e9), "steps",
+      "relay, learned labels: the head of a stage begins with a copy of the next stage's first layer with "
+      "parameters; the copy learns, and every N steps it moves towards the original; 0: no copy");
   section.add("refresh", &strategy.sil.refresh, within(0, 1e9), "steps",
-              "relay, learned labels: every so many steps the weights of the network's last layer replace "
-              "the labels of all stages; 0: never");
+              "relay, learned labels: every N steps the weights of the network's last layer replace the "
+              "labels of all stages; 0: never");
   section.add(
       "reconstruct", &strategy.sil.reconstruct, within(0, 1e6), "",
       "weight, in the loss of a stage, of half the mean square error of reconstructing its input from "
@@ -289,8 +287,8 @@ void addLocalSgd(Section& section, LocalSgdSection& local_sgd) {
 
 void addWorkers(Section& section, HogbatchSection& hogbatch) {
   section.add("shared_workers", &hogbatch.shared_workers, within(0, 1e6), "workers",
-              "hogbatch: number of first workers (ranks 1, 2, ...), which update the model of their node in "
-              "place; the others are replica workers with a copy of it");
+              "hogbatch: number of workers (ranks 1, 2, ...) that update the model of their node in place; "
+              "the others are replica workers with a copy of it");
   section.add("merge", choice(hogbatch.merge),
               "hogbatch: what a replica worker does with its result: adds its change to the model (delta), "
               "replaces the model (overwrite), or takes the mean of both (average)");
@@ -304,15 +302,16 @@ void addWorkers(Section& section, HogbatchSection& hogbatch) {
   section.add("upper", &hogbatch.upper, within(1, 1 << 24), "samples",
               "hogbatch, adaptive and proportional: largest batch of a worker; training/batch is the first");
   section.add("lower_shared", &hogbatch.lower_shared, within(0, 1 << 24), "samples",
-              "hogbatch: `lower` of shared workers; 0: the same");
+              "hogbatch: `lower` for shared workers; 0: the same value");
   section.add("upper_shared", &hogbatch.upper_shared, within(0, 1 << 24), "samples",
-              "hogbatch: `upper` of shared workers; 0: the same");
+              "hogbatch: `upper` for shared workers; 0: the same value");
   section.add("batch_shared", &hogbatch.batch_shared, within(0, 1 << 24), "samples",
               "hogbatch: first batch of a shared worker; 0: training/batch");
   section.add("factor", &hogbatch.factor, {1, 1e6, true}, "",
-              "hogbatch, adaptive: by which a batch is multiplied or divided");
-  section.add("beta", &hogbatch.beta, {0, 1, true}, "",
-              "hogbatch: share of the updates of shared workers that counts, as some overwrite others");
+              "hogbatch, adaptive: factor by which a batch grows or shrinks");
+  section.add(
+      "beta", &hogbatch.beta, {0, 1, true}, "",
+      "hogbatch: fraction of the updates of shared workers that counts, because some overwrite others");
   section.add("rate_cap", &hogbatch.rate_cap, {0, 1e6, true}, "",
               "hogbatch: an update of b samples uses learning_rate x b / batch, but at most learning_rate "
               "times this");
@@ -325,15 +324,14 @@ void addWorkers(Section& section, HogbatchSection& hogbatch) {
               "hogbatch: how values of the shared model are changed: without locks, so that few updates are "
               "lost (relaxed), exactly but slower (atomic), or without any order (plain, for measurements)");
   section.add("slowdown", &hogbatch.slowdown, within(1, 1e6), "times",
-              "hogbatch: how often workers 1, 2, ... repeat each batch, to study machines of unequal speed; "
-              "workers that are not in the list work once");
-  section.add(
-      "speeds", &hogbatch.speeds, within(1, 1e9), "relative",
-      "hogbatch, synchronous: speeds of workers 1, 2, ..., by which they share a batch, 1 for workers "
-      "that are not in the list; empty: as measured in the first steps");
+              "hogbatch: how many times workers 1, 2, ... compute each batch, to study machines of unequal "
+              "speed; workers that are not in the list compute it once");
+  section.add("speeds", &hogbatch.speeds, within(1, 1e9), "relative",
+              "hogbatch, synchronous: speeds of workers 1, 2, ..., in proportion to which they share a "
+              "batch; 1 for workers that are not in the list; empty: measured in the first steps");
   section.add("tolerate", &hogbatch.tolerate,
-              "hogbatch: give the batch of a worker that does not answer, or whose loss is not finite, to "
-              "others, and go on; otherwise it ends the run");
+              "hogbatch: if a worker does not answer or its loss is not finite, give its batch to others and "
+              "continue; otherwise it ends the run");
 }
 
 Section describeStrategy(StrategySection& strategy) {

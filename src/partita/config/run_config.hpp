@@ -58,13 +58,13 @@ struct RunSection {
   std::int64_t steps = 0;          ///< steps for each stage; 0: as given by `epochs`
   std::int64_t log_every = 0;      ///< steps between two rows of the history; 0: about 200 rows per run
   std::int64_t evaluate_every = 1; ///< epochs between two evaluations; 0: at the end only
-  std::int64_t trace = 0;          ///< number of first steps whose schedule goes to trace.json
+  std::int64_t trace = 0;          ///< number of steps at the start whose schedule goes to trace.json
   bool decisions = false;          ///< hogbatch: write decisions.csv, from which the run can be repeated
   bool timing = false;             ///< fence after each phase and print where the time goes
   std::int64_t watchdog = 600;     ///< seconds a rank may be silent while others wait; 0: no limit
   Switch device_aware_mpi = Switch::automatic; ///< pass device buffers to MPI?
-  Precision precision = Precision::single;     ///< of what layers compute with
-  std::string cluster; ///< description of the cluster for a prediction to compare with; empty: none
+  Precision precision = Precision::single;     ///< in which layers compute
+  std::string cluster;                         ///< cluster description for a prediction; empty: none
 };
 
 struct DataSection {
@@ -116,7 +116,7 @@ struct OptimiserSection {
   std::int64_t step_epochs = 2;          ///< schedule `step`: epochs between two drops
   double step_factor = 0.1;              ///< schedule `step`: factor of each drop
   double final_fraction = 0.0;           ///< schedule `cosine`: last rate / learning_rate
-  Offload offload = Offload::none;       ///< where master weights and moments lie
+  Offload offload = Offload::none;       ///< where master weights and moments are stored
   std::int64_t offload_bucket = 4 << 20; ///< parameters that stream through the device at a time
   std::string offload_directory;         ///< file: folder of the files; empty: the run directory
 };
@@ -125,7 +125,7 @@ struct OptimiserSection {
 struct SilSection {
   StageInput input = StageInput::relay;
   LabelKind labels = LabelKind::automatic;
-  LabelKind label_init = LabelKind::automatic; ///< what learned labels start as
+  LabelKind label_init = LabelKind::automatic; ///< initial value of learned labels
   std::int64_t label_pool = 0;                 ///< learned: side of the windows of places; 0: automatic
   std::int64_t head_depth = -1; ///< later layers with parameters that a head repeats; -1: automatic
   std::vector<LayerSpec> head;  ///< layers before the learned labels
@@ -142,14 +142,13 @@ struct SilSection {
       Switch::automatic;   ///< a later stage of one layer starts as a map that passes the labels on
   double later_rate = 1.0; ///< factor on the learning rate of stages 2..P
   Switch later_hold = Switch::automatic; ///< stages 2..P keep their rate high until near the end
-  std::int64_t joint_every =
-      0; ///< relay: steps from one in which gradients cross the cuts to the next; 0: none
-  std::int64_t lookahead = 0;  ///< relay: steps between refreshes of the next stage's first layer in a head
-  std::int64_t refresh = 0;    ///< relay: steps between refreshes of labels by the weights of the last layer
-  double reconstruct = 0.0;    ///< weight of half the mean square error of a reconstructed input
-  double transport = 0.0;      ///< weight of half the mean square of what a residual layer adds
-  Exits exits = Exits::none;   ///< what the joined network adds up of the predictions of its stages
-  std::string cache_directory; ///< frozen: folder of the spilled activations; empty: the run directory
+  std::int64_t joint_every = 0; ///< relay: interval of the steps in which gradients cross the cuts; 0: none
+  std::int64_t lookahead = 0;   ///< relay: steps between refreshes of the next stage's first layer in a head
+  std::int64_t refresh = 0;     ///< relay: steps between refreshes of labels by the weights of the last layer
+  double reconstruct = 0.0;     ///< weight of half the mean square error of a reconstructed input
+  double transport = 0.0;       ///< weight of half the mean square of what a residual layer adds
+  Exits exits = Exits::none;    ///< which predictions of stages the joined network adds up
+  std::string cache_directory;  ///< frozen: folder of the spilled activations; empty: the run directory
   std::int64_t recovery_epochs = 0;
   double recovery_rate = 0.5; ///< factor on the learning rate while recovering
 };
@@ -169,7 +168,7 @@ struct PipelineSection {
   std::int64_t microbatches = 1; ///< parts of a replica's share of a batch, processed in turn
   PipelineSchedule schedule = PipelineSchedule::message_driven;
   std::int64_t limit = 0; ///< most microbatches whose activations a rank keeps; 0: set by the schedule
-  PipelineTie tie = PipelineTie::forward_first; ///< message-driven: order if both kinds of message are there
+  PipelineTie tie = PipelineTie::forward_first; ///< message-driven: what is first if both have arrived
   bool caps = false;                            ///< message-driven: lower limits on later ranks
 };
 
@@ -179,29 +178,29 @@ struct LocalSgdSection {
   OuterStep outer = OuterStep::average;
   double outer_rate = 0.7;       ///< nesterov
   double outer_momentum = 0.9;   ///< nesterov
-  std::int64_t warmup_steps = 0; ///< first steps, in which replicas meet after each step
+  std::int64_t warmup_steps = 0; ///< steps at the start after each of which replicas meet
 };
 
 /// Workers of unequal speed that train one model without waiting for one another.
 struct HogbatchSection {
-  std::int64_t shared_workers = 1; ///< first workers, which update the model of their node in place
+  std::int64_t shared_workers = 1; ///< workers from rank 1 on that update the model of their node in place
   ReplicaMerge merge = ReplicaMerge::delta;
   WorkerRule rule = WorkerRule::adaptive;
   std::int64_t lower = 16, upper = 512;            ///< batch of a worker
   std::int64_t lower_shared = 0, upper_shared = 0; ///< batch of a shared worker; 0: like the others
   std::int64_t batch_shared = 0;                   ///< its first batch; 0: training/batch
-  double factor = 2.0;                             ///< adaptive: by which a batch grows or shrinks
+  double factor = 2.0;                             ///< adaptive: factor by which a batch grows or shrinks
   double beta = 1.0;                               ///< share of shared updates that survive conflicts
   double rate_cap = 1.0;                           ///< largest factor on the learning rate
   StalenessRule staleness = StalenessRule::none;
   std::int64_t staleness_bound = 100; ///< ringmaster: updates
   SharedUpdate update = SharedUpdate::relaxed;
-  std::vector<std::int64_t> slowdown; ///< of each worker; the others work once
+  std::vector<std::int64_t> slowdown; ///< of each worker; 1 for all others
   std::vector<std::int64_t> speeds;   ///< synchronous: of each worker; empty: measured
-  bool tolerate = false;              ///< go on without workers that fail
+  bool tolerate = false;              ///< continue without workers that fail
   std::string replay;                 ///< decisions to repeat; not a key of decks
 
-  /// Lower and upper bound and start of the batch of a worker.
+  /// Lower bound, upper bound and initial size of a worker's batch.
   struct Bounds {
     std::int64_t lower, upper, start;
   };
@@ -210,7 +209,7 @@ struct HogbatchSection {
     return {lower_shared > 0 ? lower_shared : lower, upper_shared > 0 ? upper_shared : upper,
             batch_shared > 0 ? batch_shared : batch};
   }
-  /// Most samples in a pass of any worker.
+  /// The most samples in a pass of any worker.
   std::int64_t largestBatch(std::int64_t batch) const {
     if (rule == WorkerRule::synchronous) return batch;
     const Bounds others = bounds(false, batch), shared = bounds(true, batch);
@@ -227,13 +226,13 @@ struct StrategySection {
   std::int64_t replicas = 0; ///< 0: ranks / (stages * parts)
   std::int64_t parts = 1;    ///< ranks that share the layers of a stage
   Split split = Split::grid; ///< what they divide
-  /// grid: parts by inputs x by outputs; spatial: parts along each axis of places; {0}: chosen.
+  /// grid: parts by inputs x by outputs; spatial: parts along each spatial axis; {0}: chosen automatically.
   AxisSizes parts_grid{{0}};
   CutRule cut_rule = CutRule::flops;
   std::vector<std::int64_t> cuts;     ///< index of the first layer of stages 2..P, when cut_rule is list
   std::int64_t queue = 4;             ///< batches in flight between two stages
   std::int64_t bucket_kib = 256;      ///< replicas: size of one all-reduce, KiB
-  Precision wire = Precision::single; ///< of what ranks send each other while training
+  Precision wire = Precision::single; ///< of messages between ranks while training
   SilSection sil;
   PipelineSection pipeline;
   LocalSgdSection local_sgd;
@@ -241,7 +240,7 @@ struct StrategySection {
 };
 
 struct CheckpointSection {
-  std::int64_t every = 0;       ///< steps of the run from one checkpoint to the next; 0: only when asked for
+  std::int64_t every = 0;       ///< steps of the run from one checkpoint to the next; 0: only on request
   std::int64_t keep = 2;        ///< number of latest checkpoints that are kept
   std::int64_t compression = 0; ///< level of deflate
 };

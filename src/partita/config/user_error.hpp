@@ -18,7 +18,7 @@ class UserError : public std::runtime_error {
 
   /// All mistakes found, in the order of their place in the deck.
   const std::vector<std::string>& messages() const { return _messages; }
-  /// Did the system fail without a mistake of the user (a full disk)? The exit code is then 1.
+  /// Did the system fail (a full disk) without a mistake of the user? The exit code is then 1.
   bool bySystem() const { return _by_system; }
 
  protected:
@@ -28,7 +28,7 @@ class UserError : public std::runtime_error {
   std::vector<std::string> _messages;
 };
 
-/// A failure of the system that is no mistake of the user: the disk is full or broken.
+/// A failure of the system that is not the user's mistake: the disk is full or broken.
 class SystemError : public UserError {
  public:
   explicit SystemError(const std::string& message) : UserError(message) { _by_system = true; }

@@ -266,7 +266,7 @@ void validateLearnedLabels(const SilSection& sil, Diagnostics& d) {
   validateLayers(sil.head, "strategy/head", "strategy/head", false, d);
 }
 
-/// Heads take parameters of later stages only where these train at the same time.
+/// Heads take parameters of later stages only if these train at the same time.
 void validateCopies(const SilSection& sil, Diagnostics& d) {
   const bool relay = sil.input == StageInput::relay, learns = learnsLabels(sil);
   const std::string other_input = "needs input 'relay', not '" + nameOf(sil.input) + "'",
@@ -341,21 +341,16 @@ void validatePartsGrid(const StrategySection& s, Diagnostics& d) {
               " parts");
 }
 
-/// Ranks that share the layers of a stage pass through it in the same order. Copies of parameters in heads
-/// would have to be divided like the heads.
+/// Ranks that share the layers of a stage must pass through it in the same order.
 void validateParts(const StrategySection& s, Diagnostics& d) {
   d.check(s.kind != StrategyKind::local_sgd, {"strategy/parts", "strategy/kind"},
           "needs kind 'joint', 'pipeline' or 'sil', not '" + nameOf(s.kind) + "'");
   validatePartsGrid(s, d);
-  const bool sil = s.kind == StrategyKind::sil,
-             pipeline = s.kind == StrategyKind::pipeline || (sil && s.sil.recovery_epochs > 0);
+  const bool pipeline =
+      s.kind == StrategyKind::pipeline || (s.kind == StrategyKind::sil && s.sil.recovery_epochs > 0);
   d.check(!pipeline || s.pipeline.schedule != PipelineSchedule::message_driven,
           {"strategy/schedule", "strategy/parts"},
           "parts need a fixed order of the microbatches: '1f1b', '1f1b-eager' or 'gpipe'");
-  d.check(!sil || s.sil.lookahead == 0, {"strategy/lookahead", "strategy/parts"},
-          "does not work with parts; set it to 0");
-  d.check(!sil || s.sil.refresh == 0, {"strategy/refresh", "strategy/parts"},
-          "does not work with parts; set it to 0");
 }
 
 } // namespace

@@ -65,8 +65,8 @@ class Diagnostics {
   std::size_t _more = 0;
 };
 
-/// Checks what no single parameter shows: contradictory combinations, and what a choice requires. Checks that
-/// depend on the data or on the number of ranks are made where these are known.
+/// Checks that involve several parameters: contradictory combinations, and what a choice requires. Checks
+/// that depend on the data or on the number of ranks are made where these are known.
 void validate(const RunConfig& config, Diagnostics& diagnostics);
 /// The same for the ways in which ranks divide the work.
 void validateRanks(const RunConfig& config, Diagnostics& diagnostics);

@@ -8,7 +8,7 @@ namespace partita {
 
 namespace {
 
-/// A result is added to a model that others change meanwhile: there is no state that belongs to it.
+/// A result is added to a model that others change meanwhile, so no optimiser state belongs to it.
 void validateUpdates(const RunConfig& c, Diagnostics& d) {
   const std::string kind = "strategy/kind";
   d.check(c.optimiser.kind == OptimiserKind::sgd, {"optimiser/kind", kind},

@@ -4,7 +4,7 @@
 
 namespace partita {
 
-/// What strategy/kind 'hogbatch' asks of a deck, and which keys need it.
+/// What strategy/kind 'hogbatch' requires of a deck, and which keys require it.
 void validateHogbatch(const RunConfig& config, Diagnostics& diagnostics);
 
 } // namespace partita

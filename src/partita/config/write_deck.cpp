@@ -118,7 +118,7 @@ namespace {
 const char* const introduction = R"(# Deck reference
 
 Every section and key that a deck may hold. The page is generated from the program's own table of parameters, and a
-test keeps it current. Decks are [TOML 1.0](https://toml.io/en/v1.0.0). All keys but `network/layers` have a default;
+test keeps it current. Decks are [TOML 1.0](https://toml.io/en/v1.0.0). All keys except `network/layers` have a default;
 unknown keys, wrong types and values out of range are refused, with file, line and column.
 
 On the command line, `section/key=value` (or `section.key=value`) replaces a value of the deck:

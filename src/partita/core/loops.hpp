@@ -17,8 +17,8 @@
 namespace partita {
 
 /// value(0) + ... + value(count - 1) within a kernel, in the type of the values. Compilers may not reorder a
-/// sum; 16 partial sums let them vectorise it, also its end, for which short sums would otherwise take most
-/// of their time.
+/// sum; 16 partial sums let them vectorise it, including its end, which would otherwise take most of the time
+/// of short sums.
 template <class Value>
 KOKKOS_INLINE_FUNCTION auto laneSum(std::int64_t count, const Value& value) {
   constexpr int partial_sums = 16;

@@ -3,9 +3,9 @@
 #include "partita/core/loops.hpp"
 
 /// Kernels that reduce and rewrite the rows of a matrix. A kernel is written once, with the operations of a
-/// `row`: one thread has a row on a host back end, and a team on a device, whose threads access neighbouring
-/// values together, unless the rows are very short. Sums have the same bits in each run: their order depends
-/// on the size of the row and of the team alone.
+/// `row`: on a host back end one thread has a row, and on a device a team, whose threads access neighbouring
+/// values together, unless rows are very short. Sums have the same bits in each run: their order depends on
+/// the size of the row and of the team alone.
 namespace partita {
 
 /// The operations of a row that one thread computes.
@@ -35,7 +35,7 @@ struct RowOfThread {
     PARTITA_INDEPENDENT
     for (std::int64_t i = 0; i < count; ++i) body(i);
   }
-  /// Calls body(), for what the row has once.
+  /// Calls body(), once per row.
   template <class Body>
   KOKKOS_INLINE_FUNCTION void once(const Body& body) const {
     body();

@@ -41,8 +41,8 @@ class StoredVector {
   bool offloaded() const { return _size > 0 && _device.size() == 0; }
   bool inFile() const { return _in_file; } ///< its pages may have to be read from disk
 
-  /// Copy values, starting at `begin`, to or from a buffer on the device. They wait only if operations on
-  /// `space` do.
+  /// These copy values, starting at `begin`, to or from a buffer on the device. They wait only if operations
+  /// on `space` do.
   void load(const ExecSpace& space, std::int64_t begin, const Vector& to) const;
   void save(const ExecSpace& space, std::int64_t begin, const Vector& from) const;
   /// The same for host memory; these wait.

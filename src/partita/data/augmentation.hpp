@@ -5,11 +5,11 @@
 
 namespace partita {
 
-/// Throws UserError if the deck augments training images, but samples of this shape are no images {channels,
-/// rows, columns}, or images that are too small for `data/crop`.
+/// Throws UserError if the deck augments training images, but samples of this shape are not images {channels,
+/// rows, columns}, or are too small for `data/crop`.
 void checkAugmentation(const DataSection& section, const std::vector<std::int64_t>& shape);
 
-/// What becomes of an image: pixel (r, c) is that of row r + down and column c + right, or 0 if there is
+/// How an image changes: pixel (r, c) becomes that of row r + down and column c + right, or 0 if there is
 /// none. If the image is mirrored, columns are then reversed.
 struct ImageChange {
   std::int64_t down = 0, right = 0;
@@ -26,7 +26,7 @@ struct ImageChange {
 /// The change is a function of (seed, epoch, row in the training set), whatever ranks read the row and when.
 class TrainingRows : public FeatureRows {
  public:
-  /// `sets` must outlive the rows. The shape is that of images if the deck augments them, see
+  /// `sets` must outlive the rows. If the deck augments images, the shape must be that of images, see
   /// `checkAugmentation`.
   TrainingRows(const DataSets& sets, const DataSection& section, std::uint64_t seed);
 

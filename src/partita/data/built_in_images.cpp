@@ -139,7 +139,7 @@ std::vector<std::int32_t> glyphLabels(std::uint64_t seed, GlyphSplit split, std:
 
 namespace {
 
-/// A set of images without content. Throws UserError if there is no memory for `samples` of them.
+/// An empty set of images. Throws UserError if there is no memory for `samples` of them.
 LoadedSet emptySet(const DataSection& section, std::int64_t channels, std::int64_t samples, Need need,
                    const std::string& source) {
   LoadedSet set;

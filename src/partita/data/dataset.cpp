@@ -12,18 +12,39 @@ namespace partita {
 
 namespace {
 
+template <class Out, class In>
+Out affine(In value, float shift, float scale) {
+  return (static_cast<Out>(value) - static_cast<Out>(shift)) * static_cast<Out>(scale);
+}
+
 /// `row`: all values of a sample, of which [first, first + count) are converted.
 template <class In, class Out>
 void affineValues(const In* row, std::size_t first, std::size_t count, const std::vector<float>& shift,
                   const std::vector<float>& scale, Out* out) {
   const In* in = row + first;
   if (shift.size() == 1) {
-    const Out a = shift[0], b = scale[0];
-    for (std::size_t j = 0; j < count; ++j) out[j] = (static_cast<Out>(in[j]) - a) * b;
+    const float a = shift[0], b = scale[0];
+    for (std::size_t j = 0; j < count; ++j) out[j] = affine<Out>(in[j], a, b);
   } else {
     const float *a = shift.data() + first, *b = scale.data() + first;
-    for (std::size_t j = 0; j < count; ++j)
-      out[j] = (static_cast<Out>(in[j]) - static_cast<Out>(a[j])) * static_cast<Out>(b[j]);
+    for (std::size_t j = 0; j < count; ++j) out[j] = affine<Out>(in[j], a[j], b[j]);
+  }
+}
+
+/// The same for a row without its zeros.
+template <class Out>
+void affineValues(const SparseRows& rows, std::size_t row, std::size_t first, std::size_t count,
+                  const std::vector<float>& shift, const std::vector<float>& scale, Out* out) {
+  const bool common = shift.size() == 1;
+  if (common)
+    std::fill_n(out, count, affine<Out>(0.0F, shift[0], scale[0]));
+  else
+    for (std::size_t j = 0; j < count; ++j) out[j] = affine<Out>(0.0F, shift[first + j], scale[first + j]);
+  const auto columns = rows.columns.begin();
+  const auto begin = columns + rows.begin(row), end = columns + rows.end[row];
+  for (auto at = std::lower_bound(begin, end, first); at != end && *at < first + count; ++at) {
+    const std::size_t map = common ? 0 : *at;
+    out[*at - first] = affine<Out>(rows.values[at - columns], shift[map], scale[map]);
   }
 }
 
@@ -40,6 +61,23 @@ std::vector<Value> selectRows(const std::vector<Value>& in, std::size_t width,
   return out;
 }
 
+SparseRows selectRows(const SparseRows& in, const std::vector<std::size_t>& rows) {
+  SparseRows out;
+  if (in.end.empty()) return out;
+  std::size_t values = 0;
+  for (const std::size_t row : rows) values += in.end[row] - in.begin(row);
+  out.end.reserve(rows.size());
+  out.columns.reserve(values);
+  out.values.reserve(values);
+  for (const std::size_t row : rows) {
+    const std::size_t begin = in.begin(row), end = in.end[row];
+    out.columns.insert(out.columns.end(), in.columns.begin() + begin, in.columns.begin() + end);
+    out.values.insert(out.values.end(), in.values.begin() + begin, in.values.begin() + end);
+    out.end.push_back(out.values.size());
+  }
+  return out;
+}
+
 } // namespace
 
 Samples::Samples(std::size_t width, std::vector<std::uint8_t> bytes)
@@ -51,33 +89,59 @@ Samples::Samples(std::size_t width, std::vector<float> values) : _width(width), 
   PARTITA_REQUIRE(width > 0 && _values.size() % width == 0, "samples come in whole rows");
 }
 
-void Samples::copyValues(std::size_t row, std::size_t first, std::size_t count,
-                         const std::vector<float>& shift, const std::vector<float>& scale, float* out) const {
-  if (_bytes.empty())
+Samples::Samples(std::size_t width, SparseRows rows) : _width(width), _sparse(std::move(rows)) {
+  PARTITA_REQUIRE(width > 0 && !_sparse.end.empty() && _sparse.end.back() == _sparse.values.size() &&
+                      _sparse.columns.size() == _sparse.values.size(),
+                  "samples come in whole rows");
+}
+
+template <class Out>
+void Samples::convertValues(std::size_t row, std::size_t first, std::size_t count,
+                            const std::vector<float>& shift, const std::vector<float>& scale,
+                            Out* out) const {
+  if (sparse() != nullptr)
+    affineValues(_sparse, row, first, count, shift, scale, out);
+  else if (_bytes.empty())
     affineValues(_values.data() + row * _width, first, count, shift, scale, out);
   else
     affineValues(_bytes.data() + row * _width, first, count, shift, scale, out);
+}
+
+void Samples::copyValues(std::size_t row, std::size_t first, std::size_t count,
+                         const std::vector<float>& shift, const std::vector<float>& scale, float* out) const {
+  convertValues(row, first, count, shift, scale, out);
 }
 
 void Samples::copyValues(std::size_t row, std::size_t first, std::size_t count,
                          const std::vector<float>& shift, const std::vector<float>& scale,
                          double* out) const {
-  if (_bytes.empty())
-    affineValues(_values.data() + row * _width, first, count, shift, scale, out);
-  else
-    affineValues(_bytes.data() + row * _width, first, count, shift, scale, out);
+  convertValues(row, first, count, shift, scale, out);
 }
 
-void Samples::prefetchRow(std::size_t row) const {
+namespace {
+
 #if defined(__GNUC__)
+void prefetch(const void* values, std::size_t bytes) {
   constexpr std::size_t cache_line = 64;
-  const std::size_t value = _bytes.empty() ? sizeof(float) : 1, length = _width * value;
-  const char* begin = _bytes.empty() ? reinterpret_cast<const char*>(_values.data() + row * _width)
-                                     : reinterpret_cast<const char*>(_bytes.data() + row * _width);
-  for (std::size_t offset = 0; offset < length; offset += cache_line) __builtin_prefetch(begin + offset);
+  for (std::size_t offset = 0; offset < bytes; offset += cache_line)
+    __builtin_prefetch(static_cast<const char*>(values) + offset);
+}
 #else
-  (void)row;
+void prefetch(const void*, std::size_t) {}
 #endif
+
+} // namespace
+
+void Samples::prefetchRow(std::size_t row) const {
+  if (sparse() != nullptr) {
+    const std::size_t begin = _sparse.begin(row), count = _sparse.end[row] - begin;
+    prefetch(_sparse.columns.data() + begin, count * sizeof(std::uint32_t));
+    prefetch(_sparse.values.data() + begin, count * sizeof(float));
+  } else if (_bytes.empty()) {
+    prefetch(_values.data() + row * _width, _width * sizeof(float));
+  } else {
+    prefetch(_bytes.data() + row * _width, _width);
+  }
 }
 
 Samples Samples::select(const std::vector<std::size_t>& rows) const {
@@ -85,6 +149,7 @@ Samples Samples::select(const std::vector<std::size_t>& rows) const {
   out._width = _width;
   out._bytes = selectRows(_bytes, _width, rows);
   out._values = selectRows(_values, _width, rows);
+  out._sparse = selectRows(_sparse, rows);
   return out;
 }
 

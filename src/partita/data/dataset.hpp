@@ -10,16 +10,33 @@
 
 namespace partita {
 
-/// The features of a data set on the host, one row per sample: bytes as in the file (images) or floats. Bytes
-/// are converted only when a batch is made, which takes a quarter of the memory.
+/// Rows of which only some values are stored; the others are zero. Columns of a row ascend.
+struct SparseRows {
+  std::vector<std::size_t> end;       ///< of each row in `columns` and `values`
+  std::vector<std::uint32_t> columns; ///< from 0
+  std::vector<float> values;
+
+  std::size_t begin(std::size_t row) const { return row == 0 ? 0 : end[row - 1]; }
+  std::size_t bytes() const {
+    return end.size() * sizeof(std::size_t) + values.size() * (sizeof(float) + sizeof(std::uint32_t));
+  }
+};
+
+/// The features of a data set on the host, one row per sample: bytes as in the file (images), floats, or only
+/// those that are not zero. Bytes and missing zeros become floats only when a batch is made.
 class Samples {
  public:
   Samples() = default;
   Samples(std::size_t width, std::vector<std::uint8_t> bytes);
   Samples(std::size_t width, std::vector<float> values);
+  Samples(std::size_t width, SparseRows rows);
 
-  std::size_t rows() const { return _width == 0 ? 0 : (_bytes.size() + _values.size()) / _width; }
+  std::size_t rows() const {
+    return _width == 0 ? 0 : (_bytes.size() + _values.size()) / _width + _sparse.end.size();
+  }
   std::size_t width() const { return _width; }
+  /// Null if all values are stored.
+  const SparseRows* sparse() const { return _sparse.end.empty() ? nullptr : &_sparse; }
 
   /// out[j] = (x[row][j] - shift[j]) * scale[j]; shift and scale have width 1 or `width()`.
   void copyRow(std::size_t row, const std::vector<float>& shift, const std::vector<float>& scale,
@@ -43,9 +60,14 @@ class Samples {
   Samples select(const std::vector<std::size_t>& rows) const;
 
  private:
+  template <class Out>
+  void convertValues(std::size_t row, std::size_t first, std::size_t count, const std::vector<float>& shift,
+                     const std::vector<float>& scale, Out* out) const;
+
   std::size_t _width = 0;
-  std::vector<std::uint8_t> _bytes;
+  std::vector<std::uint8_t> _bytes; ///< one of the three has the samples
   std::vector<float> _values;
+  SparseRows _sparse;
 };
 
 /// Samples with their labels 0 .. classes-1: one per sample, or one per position of a sample. `features` is
@@ -83,8 +105,8 @@ struct TrainedInput {
 enum class Need { everything, labels_only };
 
 /// What the reader of one format passes to `loadData`. The whole file is checked whatever limit the deck
-/// sets: `labels` holds those of all samples, `features` those of the first ones (none if only labels are
-/// needed).
+/// sets: `labels` holds the labels of all samples, `features` the features of the first ones (none if only
+/// labels are needed).
 struct LoadedSet {
   Samples features;
   std::vector<std::int32_t> labels;

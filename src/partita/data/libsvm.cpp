@@ -13,11 +13,10 @@ namespace partita {
 
 namespace {
 
-/// Rows are stored dense: a larger feature number is a mistake, or a set that needs sparse storage.
+/// The first layer has weights for each feature: a larger number is a mistake, or needs another program.
 constexpr std::uint64_t largest_index = std::uint64_t{1} << 20;
-constexpr std::uint64_t most_values = std::uint64_t{1} << 34; ///< of a dense set: 64 GiB
-constexpr std::uint64_t free_values = std::uint64_t{1} << 25; ///< 128 MiB, however few of them are nonzero
-constexpr std::uint64_t most_zeros = 1024;                    ///< per value in the file, beyond that
+constexpr std::uint64_t free_values = std::uint64_t{1} << 25; ///< of a set, however few of them are nonzero
+constexpr std::uint64_t most_zeros = std::uint64_t{1} << 16;  ///< per value in the file, beyond that
 
 bool isBlank(char c) {
   return c == ' ' || c == '\t' || c == '\r';
@@ -42,7 +41,7 @@ class Parser {
     _out.labels.push_back(parseLabel());
     std::uint64_t previous = 0;
     for (skipBlanks(); !atLineEnd(); skipBlanks()) previous = parseFeature(previous);
-    _out.row_end.push_back(_out.values.size());
+    _out.rows.end.push_back(_out.rows.values.size());
   }
 
   std::int32_t parseLabel() {
@@ -70,8 +69,8 @@ class Parser {
     const auto value = static_cast<float>(parseReal("a value"));
     if (!atTokenEnd()) fail(start, "expected 'index:value', found " + token(start));
     if (!std::isfinite(value)) fail(start, "value in " + token(start) + " is not a finite float");
-    _out.columns.push_back(static_cast<std::uint32_t>(index - 1));
-    _out.values.push_back(value);
+    _out.rows.columns.push_back(static_cast<std::uint32_t>(index - 1));
+    _out.rows.values.push_back(value);
     _out.width = std::max<std::size_t>(_out.width, index);
     return index;
   }
@@ -133,21 +132,30 @@ LibsvmFile readFile(const std::string& path) {
   return out;
 }
 
-Samples dense(const LibsvmFile& file, std::size_t width, std::int64_t limit) {
-  const std::size_t rows = keptRows(file.text.labels.size(), limit);
-  const std::uint64_t size = std::uint64_t{rows} * width, stored = file.text.row_end[rows - 1];
-  const std::string sizes = std::to_string(rows) + " samples of " + std::to_string(width) + " features";
-  if (size > most_values)
-    throw UserError(file.name + ": " + sizes + " are too many for dense storage; use a smaller data/samples");
+std::vector<float> withZeros(const SparseRows& rows, std::size_t width) {
+  std::vector<float> values(rows.end.size() * width, 0.0F);
+  for (std::size_t row = 0; row < rows.end.size(); ++row)
+    for (std::size_t k = rows.begin(row); k < rows.end[row]; ++k)
+      values[row * width + rows.columns[k]] = rows.values[k];
+  return values;
+}
+
+/// The first rows of a file, whose rows this takes.
+Samples samplesOf(LibsvmFile& file, std::size_t width, std::int64_t limit) {
+  SparseRows rows = std::move(file.text.rows);
+  rows.end.resize(keptRows(rows.end.size(), limit));
+  rows.columns.resize(rows.end.back());
+  rows.values.resize(rows.end.back());
+  const std::uint64_t size = std::uint64_t{rows.end.size()} * width, stored = rows.values.size();
+  const std::string sizes =
+      std::to_string(rows.end.size()) + " samples of " + std::to_string(width) + " features";
   if (size > free_values && size / most_zeros > stored)
     throw UserError(file.name + ": " + sizes + " with " + std::to_string(stored) +
-                    " values are too sparse for dense storage; is a feature index wrong?");
-  requireMemory(static_cast<double>(size) * sizeof(float), file.name + ": " + sizes);
-  std::vector<float> values(rows * width, 0.0F);
-  std::size_t k = 0;
-  for (std::size_t row = 0; row < rows; ++row)
-    for (; k < file.text.row_end[row]; ++k) values[row * width + file.text.columns[k]] = file.text.values[k];
-  return Samples(width, std::move(values));
+                    " values are too sparse; is a feature index wrong?");
+  const std::uint64_t bytes = size * sizeof(float);
+  if (rows.bytes() < bytes / 2) return Samples(width, std::move(rows));
+  requireMemory(static_cast<double>(bytes), file.name + ": " + sizes);
+  return Samples(width, withZeros(rows, width));
 }
 
 /// Replaces each label by its rank among the distinct training labels.
@@ -178,9 +186,9 @@ LibsvmText parseLibsvm(std::string_view text, const std::string& name) {
 }
 
 LoadedSets readLibsvm(const DataSection& section, Need need, const TrainedInput* trained) {
-  const LibsvmFile train = readFile(dataPath(section, section.train_file));
+  LibsvmFile train = readFile(dataPath(section, section.train_file));
   const bool tested = !section.test_file.empty();
-  const LibsvmFile test = tested ? readFile(dataPath(section, section.test_file)) : LibsvmFile{};
+  LibsvmFile test = tested ? readFile(dataPath(section, section.test_file)) : LibsvmFile{};
   std::size_t width = std::max(train.text.width, test.text.width);
   if (width == 0) throw UserError(train.name + ": contains labels, but no features");
   const bool known = trained != nullptr && !trained->label_values.empty();
@@ -194,11 +202,11 @@ LoadedSets readLibsvm(const DataSection& section, Need need, const TrainedInput*
 
   LoadedSets sets;
   sets.label_values = distinct;
-  const auto fill = [&](LoadedSet& set, const LibsvmFile& file, std::int64_t limit) {
+  const auto fill = [&](LoadedSet& set, LibsvmFile& file, std::int64_t limit) {
     set.labels = rankLabels(file, distinct);
     set.shape = {static_cast<std::int64_t>(width)};
     set.features_source = set.labels_source = file.name;
-    if (need == Need::everything) set.features = dense(file, width, limit);
+    if (need == Need::everything) set.features = samplesOf(file, width, limit);
   };
   fill(sets.train, train, section.samples);
   if (tested) fill(sets.test, test, section.test_samples);

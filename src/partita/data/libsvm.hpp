@@ -15,9 +15,7 @@ namespace partita {
 /// comment.
 struct LibsvmText {
   std::vector<std::int32_t> labels;
-  std::vector<std::size_t> row_end;   ///< end of each row in `columns` and `values`
-  std::vector<std::uint32_t> columns; ///< from 0
-  std::vector<float> values;
+  SparseRows rows;
   std::size_t width = 0; ///< largest index in the file
 };
 
@@ -25,8 +23,8 @@ struct LibsvmText {
 LibsvmText parseLibsvm(std::string_view text, const std::string& name);
 
 /// The two files of a deck of kind `libsvm`, plain or gzip'd. The distinct training labels in ascending order
-/// become 0 .. C-1, unless `trained` defines the mapping; the width is the largest of those of the two files
-/// and `trained`. Features are stored dense.
+/// become 0 .. C-1, unless `trained` defines the mapping; the width is the largest width of the two files and
+/// `trained`. A set is stored without its zeros if that takes less than half of the memory.
 LoadedSets readLibsvm(const DataSection& section, Need need, const TrainedInput* trained = nullptr);
 
 } // namespace partita

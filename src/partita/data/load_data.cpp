@@ -29,19 +29,46 @@ struct AffineMap {
 /// constant gives exactly 0, and the difference of large numbers below does no harm.
 struct Moments {
   std::vector<double> first, second;
+
+  explicit Moments(std::size_t width) : first(width, 0.0), second(width, 0.0) {}
+  void add(std::size_t column, double value) {
+    first[column] += value;
+    second[column] += value * value;
+  }
 };
+
+/// The bits of the general case: the zeros that are not stored count where the reference is not zero.
+Moments sparseMoments(const SparseRows& rows, const std::vector<float>& reference) {
+  Moments moments(reference.size());
+  std::vector<double> row(reference.begin(), reference.end());
+  for (double& value : row) value = 0.0 - value;
+  std::vector<std::size_t> shifted;
+  for (std::size_t j = 0; j < reference.size(); ++j)
+    if (reference[j] != 0.0F) shifted.push_back(j);
+  for (std::size_t i = 0; i < rows.end.size(); ++i) {
+    for (std::size_t k = rows.begin(i); k < rows.end[i]; ++k) row[rows.columns[k]] += rows.values[k];
+    for (const std::size_t j : shifted) moments.add(j, row[j]);
+    for (std::size_t k = rows.begin(i); k < rows.end[i]; ++k) {
+      const std::size_t j = rows.columns[k];
+      if (reference[j] == 0.0F) moments.add(j, row[j]);
+      row[j] = 0.0 - static_cast<double>(reference[j]);
+    }
+  }
+  return moments;
+}
 
 Moments columnMoments(const Samples& samples, const std::vector<float>& reference) {
   const std::size_t width = samples.width();
-  Moments moments{std::vector<double>(width, 0.0), std::vector<double>(width, 0.0)};
+  if (samples.sparse() != nullptr)
+    return sparseMoments(*samples.sparse(), reference.size() == width
+                                                ? reference
+                                                : std::vector<float>(width, reference.front()));
+  Moments moments(width);
   const std::vector<float> ones(reference.size(), 1.0F);
   std::vector<double> row(width);
   for (std::size_t i = 0; i < samples.rows(); ++i) {
     samples.copyRow(i, reference, ones, row.data());
-    for (std::size_t j = 0; j < width; ++j) {
-      moments.first[j] += row[j];
-      moments.second[j] += row[j] * row[j];
-    }
+    for (std::size_t j = 0; j < width; ++j) moments.add(j, row[j]);
   }
   return moments;
 }

@@ -4,9 +4,9 @@
 
 namespace partita {
 
-/// Reads or generates the data of a deck. With `trained`, classes, labels and standardisation are those of
-/// that network's data instead of those of the current training set. Throws UserError with a one-line message
-/// that names the file and the problem.
+/// Reads or generates the data of a deck. With `trained`, classes, labels and standardisation come from that
+/// network's data instead of the current training set. Throws UserError with a one-line message that names
+/// the file and the problem.
 DataSets loadData(const DataSection& section, std::uint64_t seed, Need need,
                   const TrainedInput* trained = nullptr);
 

@@ -48,7 +48,7 @@ struct Operation {
   }
 };
 
-/// The network that the stages of a run form together, with all that another program needs to use it:
+/// The network that the stages of a run form together, with everything that another program needs to use it:
 /// logits = operations((features - shift) * scale), features as the data files have them.
 struct JoinedNetwork {
   std::int64_t inputs = 0, classes = 0, parameters = 0;
@@ -58,7 +58,7 @@ struct JoinedNetwork {
   std::vector<Operation> operations;
   LossKind loss = LossKind::cross_entropy; ///< what the logits were trained with
   std::string deck, parameters_hash;
-  std::string origin; ///< a line for readers: which program made the file, from what
+  std::string origin; ///< a line for readers: which program made the file, and from what
 };
 
 } // namespace partita

@@ -216,7 +216,7 @@ void NewRunFile::close(const std::vector<std::uint32_t>& tensors) {
     for (Hdf5Unclosed& dataset : _datasets) checkHdf5(H5Dclose(dataset.release()), wrong);
     checkHdf5(H5Fclose(_file.release()), wrong);
   } catch (const UserError& error) {
-    // In a collective call the other ranks may wait for this one for ever.
+    // In a collective call the other ranks may wait for this one forever.
     if (_comm != nullptr && _comm->size() > 1) endJob(_comm->rank(), error.what(), 1);
     throw;
   }

@@ -14,8 +14,8 @@ struct ZipMember {
   std::uint32_t crc = 0;
 };
 
-/// The records of a ZIP archive (PKWARE's APPNOTE 6.3, sections 4.3 and 4.5), in 64-bit form (ZIP64) only
-/// where a number needs it.
+/// The records of a ZIP archive (PKWARE's APPNOTE 6.3, sections 4.3 and 4.5), in 64-bit form (ZIP64) only if
+/// a number needs it.
 std::string zipLocalHeader(const ZipMember& member);
 std::string zipDirectoryEntry(const ZipMember& member);
 std::string zipEnd(std::uint64_t members, std::uint64_t directory_offset, std::uint64_t directory_bytes);

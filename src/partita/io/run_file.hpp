@@ -78,7 +78,7 @@ struct RunProgress {
   std::int64_t stages = 1, replicas = 1, ranks = 1;
   std::vector<LossSums> scores;     ///< [stages, replicas]
   std::vector<UpdateState> updates; ///< by stage; zeros for a stage that is not being trained
-  std::vector<double> numbers = {}; ///< that the strategy keeps besides; most keep none
+  std::vector<double> numbers = {}; ///< that the strategy keeps in addition; most keep none
 
   /// Index of a stage and replica in `scores`.
   std::size_t scoreIndex(std::int64_t stage, std::int64_t replica) const {

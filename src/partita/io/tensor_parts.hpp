@@ -17,7 +17,7 @@ struct TensorPart {
 };
 
 /// Called on rank 0 for each block of whole rows, in order: `values` of `rows` rows starting at `first`. It
-/// must not throw, or the other ranks wait for ever.
+/// must not throw, or the other ranks wait forever.
 using TakeRows = std::function<void(std::int64_t first, std::int64_t rows, const Real* values)>;
 
 /// Gathers a tensor distributed over ranks on rank 0, at most `rows_at_once` rows at a time: for consumers

@@ -60,16 +60,51 @@ struct Constant {
   KOKKOS_INLINE_FUNCTION operator std::int64_t() const { return Value; }
 };
 
-/// Calls body(stride), with a constant for the strides that networks have: rows are short, and compilers
-/// vectorise loops with a known stride better.
+/// Calls body(stride), with a constant for the usual stride above 1: rows are short, and compilers vectorise
+/// loops with a known stride better.
 template <class Body>
 KOKKOS_INLINE_FUNCTION void withStride(std::int64_t stride, const Body& body) {
-  if (stride == 1)
-    body(Constant<1>());
-  else if (stride == 2)
+  if (stride == 2)
     body(Constant<2>());
   else
     body(stride);
+}
+
+/// Runs of the same length in two places. Rows of small images are short: vectors of fixed length, with the
+/// loop over runs inside, take less time than a loop of unknown length for each run.
+struct Runs {
+  std::int64_t count, length, from_step, to_step;
+
+  /// Copies all runs, or adds them.
+  template <bool Add>
+  KOKKOS_INLINE_FUNCTION void move(const Real* from, Real* to) const {
+    std::int64_t done = 0;
+    for (; done + 16 <= length; done += 16) moveLanes<Add, 16>(from + done, to + done);
+    for (; done + 8 <= length; done += 8) moveLanes<Add, 8>(from + done, to + done);
+    for (; done + 4 <= length; done += 4) moveLanes<Add, 4>(from + done, to + done);
+    for (; done < length; ++done) moveLanes<Add, 1>(from + done, to + done);
+  }
+
+ private:
+  template <bool Add, int Lanes>
+  KOKKOS_INLINE_FUNCTION void moveLanes(const Real* from, Real* to) const {
+    for (std::int64_t run = 0; run < count; ++run) {
+      const Real* source = from + run * from_step;
+      Real* target = to + run * to_step;
+      Real values[Lanes]; // a vector register
+      for (int lane = 0; lane < Lanes; ++lane)
+        values[lane] = Add ? target[lane] + source[lane] : source[lane];
+      for (int lane = 0; lane < Lanes; ++lane) target[lane] = values[lane];
+    }
+  }
+};
+
+/// Calls body(first window, its value in the input) for the planes of windows that have the tap inside.
+template <class Body>
+KOKKOS_INLINE_FUNCTION void forPlanes(const WindowPlan& w, const Tap& tap, const Body& body) {
+  for (std::int64_t wz = tap.begin[0]; wz < tap.end[0]; ++wz)
+    body((wz * w.out[1] + tap.begin[1]) * w.out[2] + tap.begin[2],
+         tap.offset(w, wz, tap.begin[1], tap.begin[2]));
 }
 
 /// If windows are one place apart and a row has as many windows as places, a tap sees a shifted plane of the
@@ -115,6 +150,8 @@ struct Gather {
       out[first] = one(image + row * image_row, tap, first - row * windows);
     } else if (ShiftedPlane::fits(w)) {
       for (std::int64_t row = 0; row < rows; ++row) planes(image + row * image_row, tap, out + row * windows);
+    } else if (w.stride[2] == 1) {
+      neighbours(image, image_row, tap, out, windows);
     } else {
       for (std::int64_t row = 0; row < rows; ++row) whole(image + row * image_row, tap, out + row * windows);
     }
@@ -141,6 +178,19 @@ struct Gather {
     for (int a = 0; a < 3; ++a)
       if (at[a] < tap.begin[a] || at[a] >= tap.end[a]) return Real(0);
     return image[tap.offset(w, at[0], at[1], at[2])];
+  }
+
+  /// Of all rows of the batch, if neighbouring windows have neighbouring values.
+  KOKKOS_INLINE_FUNCTION void neighbours(const Real* images, std::int64_t image_row, const Tap& tap,
+                                         Real* out, std::int64_t windows) const {
+    if (!tap.everywhere(w))
+      for (std::int64_t i = 0; i < rows * windows; ++i) out[i] = Real(0);
+    const Runs runs{tap.end[1] - tap.begin[1], tap.end[2] - tap.begin[2], w.stride[1] * w.in[2], w.out[2]};
+    const std::int64_t images_in_batch = rows;
+    forPlanes(w, tap, [=](std::int64_t window, std::int64_t value) {
+      for (std::int64_t row = 0; row < images_in_batch; ++row)
+        runs.move<false>(images + row * image_row + value, out + row * windows + window);
+    });
   }
 
   KOKKOS_INLINE_FUNCTION void whole(const Real* image, const Tap& tap, Real* out) const {
@@ -205,15 +255,29 @@ struct Scatter {
       Real* image = grad_in + (row * channels + channel) * places;
       for (std::int64_t i = 0; i < places; ++i) image[i] = Real(0);
     }
+    const bool neighbours = w.stride[2] == 1 && !ShiftedPlane::fits(w);
     for (std::int64_t t = 0; t < taps; ++t) {
       const Tap tap(w, t);
       Real* from = columns + (channel * taps + t) * rows * windows;
-      for (std::int64_t row = first; row < last; ++row) {
+      if (neighbours) addNeighbours(tap, from, channel, first, last);
+      for (std::int64_t row = first; row < last && !neighbours; ++row) {
         Real* image = grad_in + (row * channels + channel) * places;
         ShiftedPlane::fits(w) ? addPlanes(tap, from + row * windows, image)
                               : add(tap, from + row * windows, image);
       }
     }
+  }
+
+  /// Of some rows of the batch, if neighbouring windows have neighbouring values.
+  KOKKOS_INLINE_FUNCTION void addNeighbours(const Tap& tap, const Real* from, std::int64_t channel,
+                                            std::int64_t first, std::int64_t last) const {
+    const std::int64_t places = placesOf(w.in), windows = placesOf(w.out), image_row = channels * places;
+    const Runs runs{tap.end[1] - tap.begin[1], tap.end[2] - tap.begin[2], w.out[2], w.stride[1] * w.in[2]};
+    Real* const images = grad_in + channel * places;
+    forPlanes(w, tap, [=](std::int64_t window, std::int64_t value) {
+      for (std::int64_t row = first; row < last; ++row)
+        runs.move<true>(from + row * windows + window, images + row * image_row + value);
+    });
   }
 
   KOKKOS_INLINE_FUNCTION void addPlanes(const Tap& tap, Real* columns_of_row, Real* image) const {

@@ -32,11 +32,17 @@ class Convolve {
   void forward(const ExecSpace& space, const Vector& work, const Matrix& in, const Matrix& weight,
                const Matrix& out, const std::function<void(const ConvolveSums&)>& finish) const;
 
-  /// The gradients of the weights (with `accumulate` added to what is there), and if `grad_in` is not empty
-  /// that of the input, from `grad`, that of the sums.
+  /// Writes the sums for a block of the outputs to their places in `out`. `work`: as long as the outputs
+  /// of a row more. `between` is called after some rows each.
+  void forwardBlock(const ExecSpace& space, const Vector& work, const Matrix& in, const Matrix& weight,
+                    const Matrix& out, const Block& outputs, const std::function<void()>& between = {}) const;
+
+  /// The gradients of the weights (with `accumulate` added to what is there) and of the input, from `grad`,
+  /// that of the sums. One of them may be empty: then it is not computed. `between` is called after some rows
+  /// each.
   void backward(const ExecSpace& space, const Vector& work, bool accumulate, const Matrix& in,
                 const Matrix& weight, const Matrix& grad, const Matrix& weight_gradient,
-                const Matrix& grad_in) const;
+                const Matrix& grad_in, const std::function<void()>& between = {}) const;
 
  private:
   /// Some rows of the batch, and their scratch.
@@ -47,12 +53,19 @@ class Convolve {
   };
   Part partOf(const Vector& work, std::int64_t first, std::int64_t rows, const Matrix& in,
               const Matrix& out) const;
+  void blockByColumns(const ExecSpace& space, const Vector& work, const Matrix& in, const Matrix& weight,
+                      const Matrix& out, const ConvolutionBlock& block,
+                      const std::function<void()>& between) const;
   Matrix groupRows(const Matrix& matrix, std::int64_t group) const;
   void forwardByColumns(const ExecSpace& space, const Vector& work, const Matrix& in, const Matrix& weight,
                         const Matrix& out, const std::function<void(const ConvolveSums&)>& finish) const;
   void backwardByColumns(const ExecSpace& space, const Vector& work, bool accumulate, const Matrix& in,
                          const Matrix& weight, const Matrix& grad, const Matrix& weight_gradient,
-                         const Matrix& grad_in) const;
+                         const Matrix& grad_in, const std::function<void()>& between) const;
+  void addWeightGradient(const ExecSpace& space, const Part& part, bool keep, const Matrix& in,
+                         const Matrix& weight_gradient) const;
+  void inputGradient(const ExecSpace& space, const Part& part, const Matrix& weight,
+                     const Matrix& grad_in) const;
 
   ConvolutionPlan _c;
   Precision _operands;

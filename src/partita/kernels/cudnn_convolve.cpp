@@ -210,9 +210,16 @@ ConvolveKey keyOf(const Wanted& wanted) {
 }
 
 /// Empty: there is none that is fit.
-std::map<ConvolveKey, Descriptors>& knownPlans() {
-  static std::map<ConvolveKey, Descriptors> plans;
+using KnownPlans = std::map<ConvolveKey, Descriptors>;
+KnownPlans& knownPlans() {
+  static KnownPlans plans;
   return plans;
+}
+
+/// Forgets the plans of batches that changed all the time. Call before any is taken.
+void limitPlans() {
+  constexpr std::size_t most = 4096;
+  if (knownPlans().size() >= most) knownPlans().clear();
 }
 
 struct Addresses {
@@ -277,6 +284,7 @@ bool convolveForward(const ExecSpace& space, const ConvolveCase& convolution, Re
   const Region region(space, "partita::cudnn::convolve", Phase::gemm);
   const std::lock_guard<std::mutex> lock(mutex());
   const cudnnHandle_t handle = handleOn(space);
+  limitPlans();
   const Addresses addresses{in, weight, out};
   const Descriptor* const plan = compiled(handle, convolution, forward_direction, addresses);
   if (plan == nullptr) return false;
@@ -291,14 +299,17 @@ bool convolveBackward(const ExecSpace& space, const ConvolveCase& convolution, R
   const Region region(space, "partita::cudnn::convolve_back", Phase::gemm);
   const std::lock_guard<std::mutex> lock(mutex());
   const cudnnHandle_t handle = handleOn(space);
+  limitPlans();
   const Addresses to_weights{in, weight_gradient, grad}, to_input{grad_in, weight, grad};
-  const bool both = grad_in != nullptr;
-  const Descriptor *const weights = compiled(handle, convolution, weight_direction, to_weights, accumulate),
+  const bool of_weights = weight_gradient != nullptr, of_input = grad_in != nullptr;
+  const Descriptor *const weights = of_weights ? compiled(handle, convolution, weight_direction, to_weights,
+                                                          accumulate)
+                                               : nullptr,
                           *const input =
-                              both ? compiled(handle, convolution, input_direction, to_input) : nullptr;
-  if (weights == nullptr || (both && input == nullptr)) return false;
-  run(handle, convolution, *weights, to_weights, work);
-  if (both) run(handle, convolution, *input, to_input, work);
+                              of_input ? compiled(handle, convolution, input_direction, to_input) : nullptr;
+  if ((of_weights && weights == nullptr) || (of_input && input == nullptr)) return false;
+  if (of_weights) run(handle, convolution, *weights, to_weights, work);
+  if (of_input) run(handle, convolution, *input, to_input, work);
   return true;
 }
 

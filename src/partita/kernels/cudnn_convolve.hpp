@@ -22,7 +22,7 @@ struct ConvolveCase {
 bool convolveForward(const ExecSpace& space, const ConvolveCase& convolution, Real* work, const Real* in,
                      const Real* weight, Real* out);
 
-/// Both gradients, or false as above; a null `grad_in` is not wanted.
+/// Both gradients, or false as above; a null gradient is not wanted.
 bool convolveBackward(const ExecSpace& space, const ConvolveCase& convolution, Real* work, bool accumulate,
                       const Real* in, const Real* weight, const Real* grad, Real* weight_gradient,
                       Real* grad_in);

@@ -53,9 +53,14 @@ void appendFactor(dnnl::post_ops& operations, float factor) {
   operations.append_eltwise(1.0F, dnnl::algorithm::eltwise_linear, factor, 0.0F);
 }
 
+void appendRelu(dnnl::post_ops& operations) {
+  operations.append_eltwise(1.0F, dnnl::algorithm::eltwise_relu, 0.0F, 0.0F);
+}
+
 dnnl::matmul::primitive_desc describeProduct(const Memory::desc& a, const Memory::desc& b,
-                                             const Memory::desc& c, const dnnl::primitive_attr& attributes) {
-  return {dnnl::matmul::desc(a, b, c), attributes, engine()};
+                                             const Memory::desc& bias, const Memory::desc& c,
+                                             const dnnl::primitive_attr& attributes) {
+  return {dnnl::matmul::desc(a, b, bias, c), attributes, engine()};
 }
 
 dnnl::convolution_forward::primitive_desc describeForward(const ConvolveFormats& formats,
@@ -90,9 +95,15 @@ void appendFactor(dnnl::post_ops& operations, float factor) {
   operations.append_eltwise(dnnl::algorithm::eltwise_linear, factor, 0.0F);
 }
 
+void appendRelu(dnnl::post_ops& operations) {
+  operations.append_eltwise(dnnl::algorithm::eltwise_relu, 0.0F, 0.0F);
+}
+
 dnnl::matmul::primitive_desc describeProduct(const Memory::desc& a, const Memory::desc& b,
-                                             const Memory::desc& c, const dnnl::primitive_attr& attributes) {
-  return {engine(), a, b, c, attributes};
+                                             const Memory::desc& bias, const Memory::desc& c,
+                                             const dnnl::primitive_attr& attributes) {
+  if (bias.is_zero()) return {engine(), a, b, c, attributes};
+  return {engine(), a, b, bias, c, attributes};
 }
 
 dnnl::convolution_forward::primitive_desc describeForward(const ConvolveFormats& formats,
@@ -157,20 +168,28 @@ dnnl::stream& stream() {
 } // namespace
 
 Step::Step(dnnl::primitive primitive, const Memory::desc& scratch, const std::vector<Operand>& operands)
-    : _primitive(std::move(primitive)) {
-  for (const auto& [argument, format] : operands)
-    _arguments.emplace(argument, Memory(format, engine(), nullptr));
-  if (scratch.get_size() == 0) return;
+    : _primitive(std::move(primitive)), _has_scratch(scratch.get_size() > 0) {
+  for (const auto& [argument, format] : operands) add(argument, format);
+  if (!_has_scratch) return;
   reserveScratch(scratch.get_size());
-  _arguments.emplace(DNNL_ARG_SCRATCHPAD, Memory(scratch, engine(), nullptr));
+  add(DNNL_ARG_SCRATCHPAD, scratch);
 }
 
+void Step::add(int argument, const Memory::desc& format) {
+  _operands.emplace_back(format, engine(), nullptr);
+  _arguments.push_back({argument, _operands.back().get()});
+}
+
+/// The C interface takes a list; that of C++ makes one in each call.
 void Step::run(std::initializer_list<Address> addresses) {
-  for (const auto& [argument, address] : addresses)
-    _arguments.at(argument).set_data_handle(const_cast<void*>(address));
-  const auto scratch = _arguments.find(DNNL_ARG_SCRATCHPAD);
-  if (scratch != _arguments.end()) scratch->second.set_data_handle(sharedScratch().get_data_handle());
-  _primitive.execute(stream(), _arguments);
+  for (const auto& [argument, address] : addresses) {
+    for (std::size_t i = 0; i < _arguments.size(); ++i)
+      if (_arguments[i].arg == argument) _operands[i].set_data_handle(const_cast<void*>(address));
+  }
+  if (_has_scratch) _operands.back().set_data_handle(sharedScratch().get_data_handle());
+  dnnl::error::wrap_c_api(dnnl_primitive_execute(_primitive.get(), stream().get(),
+                                                 static_cast<int>(_arguments.size()), _arguments.data()),
+                          "oneDNN could not run a primitive");
   stream().wait();
 }
 

@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <mutex>
 #include <oneapi/dnnl/dnnl.hpp>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -34,8 +33,13 @@ dnnl::primitive_attr attributes();
 /// Multiplies the result by a factor.
 void appendFactor(dnnl::post_ops& operations, float factor);
 
+/// Replaces negative results by 0.
+void appendRelu(dnnl::post_ops& operations);
+
+/// `bias`: [1, columns of c], or zero for none.
 dnnl::matmul::primitive_desc describeProduct(const Memory::desc& a, const Memory::desc& b,
-                                             const Memory::desc& c, const dnnl::primitive_attr& attributes);
+                                             const Memory::desc& bias, const Memory::desc& c,
+                                             const dnnl::primitive_attr& attributes);
 
 /// How windows lie over the places; `dilation` 0: neighbours.
 struct Windows {
@@ -65,12 +69,16 @@ class Step {
   Step() = default;
   Step(dnnl::primitive primitive, const Memory::desc& scratch, const std::vector<Operand>& operands);
 
-  /// Returns when the result is there.
+  /// Returns when the result is there. Allocates nothing.
   void run(std::initializer_list<Address> addresses);
 
  private:
+  void add(int argument, const Memory::desc& format);
+
   dnnl::primitive _primitive;
-  std::unordered_map<int, Memory> _arguments;
+  std::vector<Memory> _operands; ///< and the scratch, if there is any, at the end
+  std::vector<dnnl_exec_arg_t> _arguments;
+  bool _has_scratch = false;
 };
 
 /// Copies from one format to another; with `add`, it adds to what is there.

@@ -39,6 +39,16 @@ Memory::dims sizeOf(std::int64_t first, std::int64_t second, const std::int64_t 
   return size;
 }
 
+/// Of values [rows, channels, extents], without the depth of images.
+Memory::dims stridesOf(std::int64_t channels, const std::int64_t (&extents)[3], bool flat) {
+  const std::int64_t plane = extents[1] * extents[2], places = extents[0] * plane;
+  Memory::dims strides{channels * places, places};
+  if (!flat) strides.push_back(plane);
+  strides.push_back(extents[2]);
+  strides.push_back(1);
+  return strides;
+}
+
 Windows windowsOf(const WindowPlan& w, bool flat) {
   Windows windows;
   for (int a = flat ? 1 : 0; a < 3; ++a) {
@@ -55,7 +65,8 @@ Windows windowsOf(const WindowPlan& w, bool flat) {
 /// The formats of values and weights, ours and the library's.
 struct Formats {
   Memory::dims in, weight, out;
-  Tag plain, plain_weight, packed;
+  Memory::dims in_strides, out_strides; ///< of the plain formats
+  Tag plain_weight, packed;
 
   explicit Formats(const ConvolveCase& c) {
     const WindowPlan& w = c.plan.windows;
@@ -63,7 +74,8 @@ struct Formats {
     in = sizeOf(c.rows, c.plan.in_channels, w.in, flat);
     out = sizeOf(c.rows, c.plan.out_channels, w.out, flat);
     weight = sizeOf(c.plan.out_channels, c.plan.in_channels, w.kernel, flat);
-    plain = flat ? Tag::nchw : Tag::ncdhw;
+    in_strides = stridesOf(c.plan.in_channels, c.block != nullptr ? c.block->whole_in : w.in, flat);
+    out_strides = stridesOf(c.plan.out_channels, c.block != nullptr ? c.block->whole_out : w.out, flat);
     plain_weight = flat ? Tag::oihw : Tag::oidhw;
     const bool tiles = operandType(c.operands) != Type::f32 && supports(dnnl::cpu_isa::avx512_core_amx);
     if (inBlocks(c.plan) && !tiles)
@@ -72,8 +84,8 @@ struct Formats {
       packed = flat ? Tag::nhwc : Tag::ndhwc;
   }
 
-  Memory::desc plainIn() const { return {in, Type::f32, plain}; }
-  Memory::desc plainOut() const { return {out, Type::f32, plain}; }
+  Memory::desc plainIn() const { return {in, Type::f32, in_strides}; }
+  Memory::desc plainOut() const { return {out, Type::f32, out_strides}; }
   Memory::desc plainWeight() const { return {weight, Type::f32, plain_weight}; }
   Memory::desc packedIn(Type type) const { return {in, type, packed}; }
   Memory::desc packedOut(Type type) const { return {out, type, packed}; }
@@ -121,7 +133,7 @@ struct CompiledConvolve {
   }
 };
 
-using ConvolveKey = std::array<std::int64_t, 22>;
+using ConvolveKey = std::array<std::int64_t, 28>;
 
 ConvolveKey keyOf(const ConvolveCase& c) {
   ConvolveKey key{c.rows, c.plan.in_channels, c.plan.out_channels, static_cast<std::int64_t>(c.operands)};
@@ -129,6 +141,9 @@ ConvolveKey keyOf(const ConvolveCase& c) {
   const WindowPlan& w = c.plan.windows;
   for (const auto* values : {w.in, w.out, w.kernel, w.stride, w.dilation, w.before})
     to = std::copy(values, values + 3, to);
+  const auto& whole_in = c.block != nullptr ? c.block->whole_in : w.in;
+  const auto& whole_out = c.block != nullptr ? c.block->whole_out : w.out;
+  std::copy(whole_out, whole_out + 3, std::copy(whole_in, whole_in + 3, to));
   return key;
 }
 
@@ -170,14 +185,16 @@ struct Work {
 
 } // namespace
 
-bool convolves(const ConvolutionPlan& plan, Precision operands, std::int64_t rows) {
+bool convolves(const ConvolutionPlan& plan, Precision operands, std::int64_t rows,
+               const ConvolutionBlock* block) {
   static const bool wide = supports(dnnl::cpu_isa::avx512_core);
   if (!wide || rows == 0 || !plan.packable()) return false;
   if (operandType(operands) == Type::f32 && !inBlocks(plan)) return false;
   const std::lock_guard<std::mutex> lock(mutex());
   const std::int64_t at_once = plan.packedRows(rows), left = rows % at_once;
-  return compiled({plan, operands, at_once}) != nullptr &&
-         (left == 0 || compiled({plan, operands, left}) != nullptr);
+  const ConvolutionPlan& computed = block != nullptr ? block->plan : plan;
+  return compiled({computed, operands, at_once, block}) != nullptr &&
+         (left == 0 || compiled({computed, operands, left, block}) != nullptr);
 }
 
 void convolveForward(const ExecSpace& space, const ConvolveCase& convolution, Real* work, const Real* in,
@@ -188,10 +205,11 @@ void convolveForward(const ExecSpace& space, const ConvolveCase& convolution, Re
   CompiledConvolve& steps = *compiled(convolution);
   const Work packed(convolution, work);
   if (weight != nullptr) runReorder(steps.pack_weight, weight, packed.weight);
-  runReorder(steps.pack_in, in, packed.in);
+  const ConvolutionBlock* const block = convolution.block;
+  runReorder(steps.pack_in, in + (block != nullptr ? block->first_in : 0), packed.in);
   steps.forward.run(
       {{DNNL_ARG_SRC, packed.in}, {DNNL_ARG_WEIGHTS, packed.weight}, {DNNL_ARG_DST, packed.out}});
-  runReorder(steps.unpack_out, packed.out, out);
+  runReorder(steps.unpack_out, packed.out, out + (block != nullptr ? block->first_out : 0));
 }
 
 void convolveBackward(const ExecSpace& space, const ConvolveCase& convolution, Real* work, bool accumulate,
@@ -202,13 +220,15 @@ void convolveBackward(const ExecSpace& space, const ConvolveCase& convolution, R
   const std::lock_guard<std::mutex> lock(mutex());
   CompiledConvolve& steps = *compiled(convolution);
   const Work packed(convolution, work);
-  runReorder(steps.pack_in, in, packed.in);
   runReorder(steps.pack_grad, grad, packed.out);
-  steps.weight_gradient.run({{DNNL_ARG_SRC, packed.in},
-                             {DNNL_ARG_DIFF_DST, packed.out},
-                             {DNNL_ARG_DIFF_WEIGHTS, packed.weight_gradient}});
-  runReorder(accumulate ? steps.add_weight_gradient : steps.unpack_weight_gradient, packed.weight_gradient,
-             weight_gradient);
+  if (weight_gradient != nullptr) {
+    runReorder(steps.pack_in, in, packed.in);
+    steps.weight_gradient.run({{DNNL_ARG_SRC, packed.in},
+                               {DNNL_ARG_DIFF_DST, packed.out},
+                               {DNNL_ARG_DIFF_WEIGHTS, packed.weight_gradient}});
+    runReorder(accumulate ? steps.add_weight_gradient : steps.unpack_weight_gradient, packed.weight_gradient,
+               weight_gradient);
+  }
   if (grad_in == nullptr) return;
   if (weight != nullptr) runReorder(steps.pack_weight_back, weight, packed.weight);
   steps.input_gradient.run({{DNNL_ARG_DIFF_DST, packed.out},
@@ -223,7 +243,7 @@ void convolveBackward(const ExecSpace& space, const ConvolveCase& convolution, R
 
 namespace partita::onednn {
 
-bool convolves(const ConvolutionPlan&, Precision, std::int64_t) {
+bool convolves(const ConvolutionPlan&, Precision, std::int64_t, const ConvolutionBlock*) {
   return false;
 }
 

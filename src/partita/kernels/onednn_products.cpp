@@ -4,8 +4,10 @@
 
 #include "partita/kernels/onednn.hpp"
 
+#include <algorithm>
 #include <map>
 #include <tuple>
+#include <vector>
 
 namespace partita::onednn {
 
@@ -14,7 +16,7 @@ namespace {
 /// What a product depends on besides the addresses.
 struct ProductKey {
   std::int64_t rows, columns, depth, a_stride, b_stride, c_stride;
-  int types; ///< of operands and result, and whether they are transposed
+  int types; ///< of operands and result, whether they are transposed, and the epilogue
   float alpha, beta;
 
   bool operator<(const ProductKey& other) const { return asTuple() < other.asTuple(); }
@@ -34,16 +36,31 @@ Memory::desc describe(const TypedMatrix& matrix, Op op) {
   return {{size[1], size[0]}, typeOf(matrix.precision), Memory::dims{strides[1], strides[0]}};
 }
 
-Step compile(const Memory::desc& a, const Memory::desc& b, const Memory::desc& c, float alpha, float beta) {
+/// Would the library's call, half a microsecond, and its preparations take longer than it saves? Products
+/// with a vector are bound by memory, and slower than those of a BLAS.
+bool tooSmall(const ProductKey& key) {
+  constexpr std::int64_t least_side = 8, least_volume = std::int64_t{1} << 16;
+  return std::min(key.rows, key.columns) < least_side || key.rows * key.columns * key.depth < least_volume;
+}
+
+constexpr std::size_t most_products = 4096; ///< that are kept; each is some ten kB of code
+
+struct Operands {
+  Memory::desc a, b, bias, c;
+};
+
+Step compile(const Operands& operands, float alpha, float beta, bool relu) {
+  const auto& [a, b, bias, c] = operands;
   dnnl::post_ops operations;
   if (alpha != 1.0F) appendFactor(operations, alpha);
   if (beta != 0.0F) operations.append_sum(beta);
+  if (relu) appendRelu(operations);
   dnnl::primitive_attr how = attributes();
   how.set_post_ops(operations);
-  const dnnl::matmul::primitive_desc described = describeProduct(a, b, c, how);
-  return {dnnl::matmul(described),
-          described.scratchpad_desc(),
-          {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, c}}};
+  const dnnl::matmul::primitive_desc described = describeProduct(a, b, bias, c, how);
+  std::vector<Step::Operand> arguments{{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, c}};
+  if (!bias.is_zero()) arguments.emplace_back(DNNL_ARG_BIAS, bias);
+  return {dnnl::matmul(described), described.scratchpad_desc(), arguments};
 }
 
 } // namespace
@@ -55,38 +72,56 @@ std::string version() {
 }
 
 bool multiplies(Precision precision) {
-  static const bool bf16 = supports(dnnl::cpu_isa::avx512_core_bf16);
+  static const bool single = supports(dnnl::cpu_isa::avx512_core),
+                    bf16 = supports(dnnl::cpu_isa::avx512_core_bf16);
 #if DNNL_VERSION_MAJOR >= 3
   static const bool fp16 = supports(dnnl::cpu_isa::avx512_core_fp16);
 #else
   constexpr bool fp16 = false;
 #endif
-  return (precision == Precision::bf16 && bf16) || (precision == Precision::fp16 && fp16);
+  switch (precision) {
+  case Precision::single:
+    return single;
+  case Precision::bf16:
+    return bf16;
+  case Precision::fp16:
+    return fp16;
+  }
+  return false;
 }
 
 bool product(const ExecSpace& space, Op op_a, Op op_b, Real alpha, const TypedMatrix& a, const TypedMatrix& b,
-             Real beta, const TypedMatrix& c) {
+             Real beta, const TypedMatrix& c, const ProductEpilogue& epilogue) {
   if (!multiplies(a.precision) || a.rows * a.columns == 0 || b.rows * b.columns == 0) return false;
+  const bool biased = epilogue.bias != nullptr;
   const ProductKey key{c.rows,
                        c.columns,
                        op_a == Op::none ? a.columns : a.rows,
                        a.stride,
                        b.stride,
                        c.stride,
-                       static_cast<int>(a.precision) * 16 + static_cast<int>(c.precision) * 4 +
-                           (op_a == Op::transpose ? 2 : 0) + (op_b == Op::transpose ? 1 : 0),
+                       static_cast<int>(a.precision) * 64 + static_cast<int>(c.precision) * 16 +
+                           (epilogue.relu ? 8 : 0) + (biased ? 4 : 0) + (op_a == Op::transpose ? 2 : 0) +
+                           (op_b == Op::transpose ? 1 : 0),
                        alpha,
                        beta};
+  if (a.precision == Precision::single && tooSmall(key)) return false;
   static std::map<ProductKey, Step> products;
   fence(space, "partita::onednn::product"); // the library computes at once
   const std::lock_guard<std::mutex> lock(mutex());
   auto found = products.find(key);
-  if (found == products.end())
-    found =
-        products
-            .emplace(key, compile(describe(a, op_a), describe(b, op_b), describe(c, Op::none), alpha, beta))
-            .first;
-  found->second.run({{DNNL_ARG_SRC, a.data}, {DNNL_ARG_WEIGHTS, b.data}, {DNNL_ARG_DST, c.data}});
+  if (found == products.end()) {
+    if (products.size() == most_products) products.clear(); // of batches that changed all the time
+    const Memory::dims of_bias{1, c.columns}, strides{c.columns, 1};
+    const Operands operands{describe(a, op_a), describe(b, op_b),
+                            biased ? Memory::desc(of_bias, Type::f32, strides) : Memory::desc(),
+                            describe(c, Op::none)};
+    found = products.emplace(key, compile(operands, alpha, beta, epilogue.relu)).first;
+  }
+  found->second.run({{DNNL_ARG_SRC, a.data},
+                     {DNNL_ARG_WEIGHTS, b.data},
+                     {DNNL_ARG_BIAS, epilogue.bias},
+                     {DNNL_ARG_DST, c.data}});
   return true;
 }
 
@@ -104,8 +139,8 @@ bool multiplies(Precision) {
   return false;
 }
 
-bool product(const ExecSpace&, Op, Op, Real, const TypedMatrix&, const TypedMatrix&, Real,
-             const TypedMatrix&) {
+bool product(const ExecSpace&, Op, Op, Real, const TypedMatrix&, const TypedMatrix&, Real, const TypedMatrix&,
+             const ProductEpilogue&) {
   return false;
 }
 

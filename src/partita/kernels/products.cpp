@@ -129,18 +129,20 @@ void gemm(const ExecSpace& space, Op op_a, Op op_b, Real alpha, const TypedMatri
   };
   if (by_cublaslt(epilogue)) return;
   const bool empty = a.rows * a.columns == 0; // then libraries leave C as it is
-  const bool done = !epilogue.empty() && by_cublaslt({});
-  if (!done && a.precision == Precision::single && !empty)
+  const ProductEpilogue fused = alpha == Real(1) ? epilogue : ProductEpilogue{};
+  const bool by_library = (!epilogue.empty() && by_cublaslt({})),
+             by_onednn = !by_library && onednn::product(space, op_a, op_b, alpha, a, b, beta, c, fused);
+  if (!by_library && !by_onednn && a.precision == Precision::single && !empty)
     realProduct(space, op_a, op_b, alpha, asReal(a), asReal(b), beta, asReal(c));
-  else if (!done && !onednn::product(space, op_a, op_b, alpha, a, b, beta, c))
+  else if (!by_library && !by_onednn)
     loopProducts(space, ta, tb, alpha, a, b, beta, c);
-  if (!epilogue.empty())
-    forEachElement(space, "partita::gemm_epilogue", c.rows, c.columns,
-                   ApplyEpilogue{epilogue, static_cast<Real*>(c.data), c.stride});
+  if (epilogue.empty() || (by_onednn && !fused.empty())) return;
+  forEachElement(space, "partita::gemm_epilogue", c.rows, c.columns,
+                 ApplyEpilogue{epilogue, static_cast<Real*>(c.data), c.stride});
 }
 
 bool fusesEpilogues() {
-  return cublaslt::multiplies(Precision::single);
+  return onednn::multiplies(Precision::single) || cublaslt::multiplies(Precision::single);
 }
 
 bool multipliesDirectly(Precision precision) {
@@ -159,8 +161,8 @@ bool lacksProducts(Precision precision) {
 
 std::string gemmPath(Precision precision) {
   if (cublaslt::multiplies(precision)) return "cuBLASLt " + cublaslt::version();
-  if (precision != Precision::single)
-    return multipliesDirectly(precision) ? "oneDNN " + onednn::version() : "converted to float";
+  if (onednn::multiplies(precision)) return "oneDNN " + onednn::version();
+  if (precision != Precision::single) return "converted to float";
 #if defined(KOKKOS_ENABLE_CUDA) && defined(KOKKOSKERNELS_ENABLE_TPL_CUBLAS)
   return "cuBLAS";
 #elif defined(KOKKOS_ENABLE_HIP) && defined(KOKKOSKERNELS_ENABLE_TPL_ROCBLAS)

@@ -34,9 +34,10 @@ struct ProductEpilogue {
 /// 0 the old content of C does not matter. The epilogue comes last. `exact_in`: the numbers of A and B fit
 /// into this precision, or may be rounded to it; then NVIDIA's tensor cores multiply `Real` numbers in TF32.
 ///
-/// On NVIDIA devices cuBLASLt computes products of any precision. Elsewhere products of `Real` go through
-/// Kokkos Kernels to the vendor's BLAS. Products of 16-bit numbers go to oneDNN where `multipliesDirectly`;
-/// otherwise plain loops compute them, which are correct but slow.
+/// On NVIDIA devices cuBLASLt computes products of any precision. Products of `Real` go to oneDNN on hosts
+/// with AVX-512, unless they are tiny; otherwise through Kokkos Kernels to the vendor's BLAS. Products of
+/// 16-bit numbers go to oneDNN where `multipliesDirectly`; otherwise plain loops compute them, which are
+/// correct but slow.
 void gemm(const ExecSpace& space, Op op_a, Op op_b, Real alpha, const TypedMatrix& a, const TypedMatrix& b,
           Real beta, const TypedMatrix& c, const ProductEpilogue& epilogue = {},
           Precision exact_in = Precision::single);
@@ -51,9 +52,9 @@ bool multipliesDirectly(Precision precision);
 /// Would the processor multiply such numbers directly, if this build had a library for it?
 bool lacksProducts(Precision precision);
 
-/// The library that computes the products of `Real`: "BLAS", "cuBLASLt 13.0.2", "cuBLAS", "rocBLAS" or
-/// "Kokkos Kernels' own loops"; and those of 16-bit numbers: "oneDNN 2.6.3", "cuBLASLt 13.0.2", or "converted
-/// to float".
+/// The library that computes the products of `Real`: "oneDNN 2.6.3", "BLAS", "cuBLASLt 13.0.2", "cuBLAS",
+/// "rocBLAS" or "Kokkos Kernels' own loops"; and those of 16-bit numbers: "oneDNN 2.6.3", "cuBLASLt 13.0.2",
+/// or "converted to float".
 std::string gemmPath(Precision precision = Precision::single);
 
 /// Rate of an n x n x n product of numbers of a precision in GFLOP/s: the best of `repeats` after one

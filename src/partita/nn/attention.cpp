@@ -121,15 +121,14 @@ void Attention::project(const ExecSpace& space, const Projection& projection, co
   forEachElement(space, "partita::Attention::bias_kernel", out.extent(0), out.extent(1), AddBias{out, bias});
 }
 
-void Attention::projectBack(const ExecSpace& space, const Projection& projection, bool accumulate,
-                            const Matrix& in, const Matrix& grad_out, const Matrix& grad_in) {
-  projection.weights.backward(space, accumulate, in, grad_out, grad_in, [&] {
-    if (projection.bias.stored().size == 0) return;
-    const Region region(space, "partita::Attention::bias_gradient", Phase::elementwise);
-    sumColumns(space, "partita::Attention::bias_gradient_kernel", grad_out.extent(0), grad_out.extent(1),
-               BiasGradient{grad_out}, projection.bias.gradient(space, accumulate).data(), accumulate);
-    projection.bias.storeGradient(space);
-  });
+void Attention::addGradients(const ExecSpace& space, const Projection& projection, bool accumulate,
+                             const Matrix& in, const Matrix& grad_out) {
+  projection.weights.addGradient(space, accumulate, in, grad_out);
+  if (projection.bias.stored().size == 0) return;
+  const Region region(space, "partita::Attention::bias_gradient", Phase::elementwise);
+  sumColumns(space, "partita::Attention::bias_gradient_kernel", grad_out.extent(0), grad_out.extent(1),
+             BiasGradient{grad_out}, projection.bias.gradient(space, accumulate).data(), accumulate);
+  projection.bias.storeGradient(space);
 }
 
 void Attention::forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
@@ -146,23 +145,28 @@ void Attention::forward(const ExecSpace& space, const Pass& pass, const Matrix& 
 }
 
 void Attention::backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix&,
-                         const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) {
+                         const Matrix& saved, const Matrix& samples_grad_out, const Matrix& samples_grad_in) {
   const std::int64_t rows = in.extent(0), places = in.size() / _width;
   const Buffers kept(rows, places, _inner, _heads, saved.data()),
       grads(rows, places, _inner, _heads, pass.work.data());
-  projectBack(space, _outward, pass.accumulate, kept.heads_out, Matrix(grad_out.data(), kept.places, _width),
-              grads.heads_out);
+  const Matrix rows_in(in.data(), places, _width), grad_out(samples_grad_out.data(), places, _width),
+      grad_in = samples_grad_in.size() > 0 ? Matrix(samples_grad_in.data(), places, _width) : Matrix();
+  const bool parameters_last = pass.inputGradientFirst();
+  if (!parameters_last) addGradients(space, _outward, pass.accumulate, kept.heads_out, grad_out);
+  _outward.weights.inputGradient(space, grad_out, grads.heads_out, !parameters_last);
   {
     const Region region(space, "partita::Attention::backward", Phase::elementwise);
-    forEachElement(space, "partita::Attention::along_kernel", kept.shape.samples * _heads,
-                   kept.shape.positions,
-                   AttentionAlong{kept.shape, kept.heads_out.data(), grads.heads_out.data(), grads.sums});
+    forEachRun(space, "partita::Attention::along_kernel", kept.shape.samples * _heads, kept.shape.positions,
+               AttentionAlong{kept.shape, kept.heads_out.data(), grads.heads_out.data(), grads.sums});
     withBound(kept.shape.headWidth(),
               [&](auto bound) { attendBack<decltype(bound)::value>(space, kept, grads); });
   }
-  const bool wanted = grad_in.size() > 0;
-  projectBack(space, _inward, pass.accumulate, Matrix(in.data(), kept.places, _width), grads.qkv,
-              wanted ? Matrix(grad_in.data(), kept.places, _width) : Matrix());
+  if (!parameters_last) addGradients(space, _inward, pass.accumulate, rows_in, grads.qkv);
+  _inward.weights.inputGradient(space, grads.qkv, grad_in, !parameters_last);
+  if (!parameters_last) return;
+  pass.reportInputGradient();
+  addGradients(space, _outward, pass.accumulate, kept.heads_out, grad_out);
+  addGradients(space, _inward, pass.accumulate, rows_in, grads.qkv);
 }
 
 } // namespace partita

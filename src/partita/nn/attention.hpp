@@ -33,8 +33,8 @@ class Attention : public PlannedLayer {
   };
   static void project(const ExecSpace& space, const Projection& projection, const Matrix& in,
                       const Matrix& out);
-  static void projectBack(const ExecSpace& space, const Projection& projection, bool accumulate,
-                          const Matrix& in, const Matrix& grad_out, const Matrix& grad_in);
+  static void addGradients(const ExecSpace& space, const Projection& projection, bool accumulate,
+                           const Matrix& in, const Matrix& grad_out);
 
   std::int64_t _width, _heads, _inner; ///< `_inner`: the width of all heads together
   Projection _inward, _outward;

@@ -7,7 +7,7 @@ namespace partita {
 
 /// y = act(scale (x - mean) / sqrt(variance + epsilon) + shift) per channel of an image or a volume, or per
 /// value of a vector (Ioffe and Szegedy, arXiv 1502.03167). In training, mean and variance are those of this
-/// replica's share of the batch, or with `replicas` of the whole batch, over the places of all parts. The
+/// replica's share of the batch, or with `replicas` of the whole batch, over the positions of all parts. The
 /// running mean and variance (statistics "mean" and "variance") follow them and are used outside training.
 class BatchNorm : public PlannedLayer {
  public:

@@ -1,5 +1,6 @@
 #include "partita/nn/convolution.hpp"
 
+#include "partita/comm/part_exchange.hpp"
 #include "partita/core/region.hpp"
 #include "partita/core/rows.hpp"
 #include "partita/nn/activation.hpp"
@@ -101,8 +102,22 @@ void Convolution::initialise(std::uint64_t seed, const std::string& tensor, cons
 
 void Convolution::forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
                           const Matrix& saved) {
+  if (pass.outputs != OutputPlaces::all) return forwardInBlocks(space, pass, in, out, saved);
   const auto finished = [&](const ConvolveSums& sums) { finish(space, sums, out, saved); };
   _convolve.forward(space, pass.work, in, _weight, out, std::ref(finished));
+}
+
+/// Sums block by block, then what remains to be done for all of them.
+void Convolution::forwardInBlocks(const ExecSpace& space, const Pass& pass, const Matrix& in,
+                                  const Matrix& out, const Matrix& saved) const {
+  const Block& interior = _plan.part->interior;
+  if (pass.outputs == OutputPlaces::interior)
+    return _convolve.forwardBlock(space, pass.work, in, _weight, out, interior,
+                                  [&] { pass.parts->letMove(); });
+  for (const Block& block : aroundInterior(interior, _c.windows.out))
+    _convolve.forwardBlock(space, pass.work, in, _weight, out, block);
+  const std::int64_t places = _c.windows.outPlaces(), width = out.extent(1);
+  finish(space, {out.data(), 0, static_cast<std::int64_t>(out.extent(0)), width, places}, out, saved);
 }
 
 void Convolution::finish(const ExecSpace& space, const ConvolveSums& sums, const Matrix& out,
@@ -141,7 +156,14 @@ void Convolution::activationGradient(const ExecSpace& space, const Pass& pass, c
 void Convolution::backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
                            const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) {
   activationGradient(space, pass, out, saved, grad_out);
-  _convolve.backward(space, pass.work, pass.accumulate, in, _weight, grad_out, _weight_gradient, grad_in);
+  const auto gradients = [&](const Matrix& of_weight, const Matrix& of_in,
+                             const std::function<void()>& between = {}) {
+    _convolve.backward(space, pass.work, pass.accumulate, in, _weight, grad_out, of_weight, of_in, between);
+  };
+  if (!pass.inputGradientFirst()) return gradients(_weight_gradient, grad_in);
+  gradients(Matrix(), grad_in);
+  pass.reportInputGradient();
+  gradients(_weight_gradient, Matrix(), [&] { pass.parts->letMove(); });
 }
 
 } // namespace partita

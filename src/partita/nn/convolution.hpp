@@ -23,6 +23,8 @@ class Convolution : public PlannedLayer {
                 const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) override;
 
  private:
+  void forwardInBlocks(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
+                       const Matrix& saved) const;
   void finish(const ExecSpace& space, const ConvolveSums& sums, const Matrix& out, const Matrix& saved) const;
   void activationGradient(const ExecSpace& space, const Pass& pass, const Matrix& out, const Matrix& saved,
                           const Matrix& grad) const;

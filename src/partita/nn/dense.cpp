@@ -2,6 +2,7 @@
 
 #include "partita/core/loops.hpp"
 #include "partita/core/region.hpp"
+#include "partita/kernels/sparse_products.hpp"
 #include "partita/nn/activation.hpp"
 #include "partita/nn/initialise.hpp"
 
@@ -16,8 +17,9 @@ struct BiasActivation {
   Vector bias; // empty: none
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, std::int64_t j) const {
     const Real z = out(i, j) + (bias.size() > 0 ? bias(j) : Real(0));
-    if (Act::needs_argument) saved(i, j) = z;
-    out(i, j) = act.value(z);
+    const Real y = act.value(z);
+    if (Act::needs_argument) saved(i, j) = act.derivative(z, y); // parts of both are the same
+    out(i, j) = y;
   }
 };
 
@@ -27,7 +29,7 @@ struct PreActivationGradient {
   Act act;
   Matrix out, saved, grad;
   KOKKOS_INLINE_FUNCTION Real operator()(std::int64_t i, std::int64_t j) const {
-    return grad(i, j) *= act.derivative(Act::needs_argument ? saved(i, j) : Real(0), out(i, j));
+    return grad(i, j) *= Act::needs_argument ? saved(i, j) : act.derivative(Real(0), out(i, j));
   }
 };
 
@@ -55,14 +57,23 @@ void Dense::initialise(std::uint64_t seed, const std::string& tensor, const Tens
   initialiseWeights(_plan.initialisation, {seed, _plan.number, _units, _fan_in}, slice, values);
 }
 
+/// Features of a data set may be mostly zeros; what other layers put out is not.
+bool Dense::takesSparse(const ExecSpace& space, const Matrix& in) const {
+  const bool first = _plan.number == 0 && !isSequence(_plan.in);
+  return first && _weights.stored().precision == Precision::single && isSparse(space, in, _units);
+}
+
 void Dense::forward(const ExecSpace& space, const Pass&, const Matrix& samples_in, const Matrix& samples_out,
                     const Matrix& samples_saved) {
   const Matrix in = rowsOf(samples_in, _fan_in), out = rowsOf(samples_out, _units),
                saved = rowsOf(samples_saved, _units);
-  const bool relu = _plan.spec.activation == Activation::relu,
-             fused = fusesEpilogues() && (relu || _plan.spec.activation == Activation::identity);
+  const bool sparse = takesSparse(space, in), relu = _plan.spec.activation == Activation::relu,
+             fused = !sparse && fusesEpilogues() && (relu || _plan.spec.activation == Activation::identity);
   const Vector bias = _bias.values(space);
-  _weights.forward(space, in, out, fused ? ProductEpilogue{bias.data(), relu} : ProductEpilogue{});
+  if (sparse)
+    sparseProduct(space, in, Matrix(static_cast<Real*>(_weights.stored().data), _units, _fan_in), out);
+  else
+    _weights.forward(space, in, out, fused ? ProductEpilogue{bias.data(), relu} : ProductEpilogue{});
   if (fused || (!_plan.spec.dense.bias && _plan.spec.activation == Activation::identity)) return;
   const Region region(space, "partita::Dense::bias_activation", Phase::elementwise);
   withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
@@ -96,7 +107,20 @@ void Dense::backward(const ExecSpace& space, const Pass& pass, const Matrix& sam
                saved = rowsOf(samples_saved, _units), grad_out = rowsOf(samples_grad_out, _units),
                grad_in = rowsOf(samples_grad_in, _fan_in);
   activationGradient(space, pass, out, saved, grad_out);
-  _weights.backward(space, pass.accumulate, in, grad_out, grad_in, [&] { pass.reportGradientsFinal(); });
+  if (grad_in.size() == 0 && takesSparse(space, in)) {
+    _weights.changeGradient(space, pass.accumulate, [&](std::int64_t, const Matrix& gradient) {
+      sparseGradient(space, in, grad_out, gradient, pass.accumulate);
+    });
+    return pass.reportGradientsFinal();
+  }
+  if (pass.inputGradientFirst()) {
+    _weights.inputGradient(space, grad_out, grad_in, false);
+    pass.reportInputGradient();
+    return _weights.addGradient(space, pass.accumulate, in, grad_out);
+  }
+  _weights.addGradient(space, pass.accumulate, in, grad_out);
+  pass.reportGradientsFinal();
+  _weights.inputGradient(space, grad_out, grad_in, true);
 }
 
 } // namespace partita

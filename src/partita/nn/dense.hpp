@@ -5,9 +5,11 @@
 
 namespace partita {
 
-/// y = act(x W^T + b), W [units, inputs], b [units]; bias and activation are one kernel after the product, or
-/// its epilogue. Each position of a sequence [positions, width] is a row of its own, with W [units, width].
-/// If the layer is tied, W is the table of the embedding, which adds its own gradient afterwards.
+/// y = act(x W^T + b), W [units, inputs], b [units]; bias and activation belong to the product, or are one
+/// kernel after it. Where the derivative needs the argument, that kernel keeps the derivative. Each position
+/// of a sequence [positions, width] is a row of its own, with W [units, width]. If the layer is tied, W is
+/// the table of the embedding, which adds its own gradient afterwards. The first layer of a network leaves
+/// out the zeros of batches that are mostly zeros.
 class Dense : public PlannedLayer {
  public:
   explicit Dense(const LayerPlan& plan);
@@ -23,6 +25,7 @@ class Dense : public PlannedLayer {
 
  private:
   Matrix rowsOf(const Matrix& matrix, std::int64_t width) const;
+  bool takesSparse(const ExecSpace& space, const Matrix& in) const;
   void activationGradient(const ExecSpace& space, const Pass& pass, const Matrix& out, const Matrix& saved,
                           const Matrix& grad) const;
 

@@ -1,7 +1,5 @@
 #include "partita/nn/exchange.hpp"
 
-#include "partita/comm/part_exchange.hpp"
-
 namespace partita {
 
 namespace {
@@ -13,8 +11,8 @@ Matrix perItem(const Matrix& matrix, std::int64_t items) {
 
 } // namespace
 
-void Exchange::forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
-                       const Matrix&) {
+void ExchangeLayer::forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
+                            const Matrix&) {
   const ExchangePlan& plan = *_plan.exchange;
   const Matrix from = perItem(in, plan.items), to = perItem(out, plan.items);
   switch (plan.kind) {
@@ -26,25 +24,37 @@ void Exchange::forward(const ExecSpace& space, const Pass& pass, const Matrix& i
   case PartStep::reduce_gather:
     return pass.parts->reduce(space, plan, from, to, pass.work);
   case PartStep::halo:
-    return pass.parts->haloForward(space, plan, from, to, pass.work);
+    return halo(space, pass, in, out, Travel::whole);
   }
 }
 
-void Exchange::backward(const ExecSpace& space, const Pass& pass, const Matrix&, const Matrix&, const Matrix&,
-                        const Matrix& grad_out, const Matrix& grad_in) {
-  if (grad_in.size() == 0) return;
+void ExchangeLayer::halo(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
+                         Travel travel) const {
+  const ExchangePlan& plan = *_plan.exchange;
+  pass.parts->haloForward(space, plan, perItem(in, plan.items), perItem(out, plan.items),
+                          pass.workAtEnd(_plan.workValues(in.extent(0))), travel);
+}
+
+void ExchangeLayer::backward(const ExecSpace& space, const Pass& pass, const Matrix&, const Matrix&,
+                             const Matrix&, const Matrix& grad_out, const Matrix& grad_in) {
+  if (grad_in.size() > 0) backward(space, pass, grad_out, grad_in, Travel::whole);
+}
+
+void ExchangeLayer::backward(const ExecSpace& space, const Pass& pass, const Matrix& grad_out,
+                             const Matrix& grad_in, Travel travel) const {
   const ExchangePlan& plan = *_plan.exchange;
   const Matrix from = perItem(grad_out, plan.items), to = perItem(grad_in, plan.items);
+  const Vector work = pass.workAtEnd(_plan.workValues(grad_out.extent(0)));
   switch (plan.kind) {
   case PartStep::slice_gather:
   case PartStep::reduce_gather:
-    return pass.parts->gather(space, plan, from, to, pass.work);
+    return pass.parts->gather(space, plan, from, to, work, travel);
   case PartStep::gather_slice:
     return pass.parts->slice(space, plan, from, to);
   case PartStep::gather_reduce:
-    return pass.parts->reduce(space, plan, from, to, pass.work);
+    return pass.parts->reduce(space, plan, from, to, work, travel);
   case PartStep::halo:
-    return pass.parts->haloBackward(space, plan, from, to, pass.work);
+    return pass.parts->haloBackward(space, plan, from, to, work, travel);
   }
 }
 

@@ -1,12 +1,13 @@
 #pragma once
 
+#include "partita/comm/part_exchange.hpp"
 #include "partita/nn/layer.hpp"
 
 namespace partita {
 
 /// A step between two layers of a stage that ranks share: they exchange ranges of an activation, and of its
 /// gradient, as its ExchangePlan says. Needs `Pass::parts`.
-class Exchange : public PlannedLayer {
+class ExchangeLayer : public PlannedLayer {
  public:
   using PlannedLayer::PlannedLayer;
 
@@ -14,6 +15,12 @@ class Exchange : public PlannedLayer {
                const Matrix& saved) override;
   void backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
                 const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) override;
+  /// The same in two calls, between which the layer after this one may compute. They use the end of the
+  /// scratch. Forward, that is of halos only.
+  void halo(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
+            Travel travel) const;
+  void backward(const ExecSpace& space, const Pass& pass, const Matrix& grad_out, const Matrix& grad_in,
+                Travel travel) const;
 };
 
 } // namespace partita

@@ -7,7 +7,7 @@
 
 namespace partita {
 
-/// All that determines the starting values of a matrix W [outputs, inputs].
+/// Everything that determines the starting values of a matrix W [outputs, inputs].
 struct WeightSource {
   std::uint64_t seed;
   std::int64_t layer, outputs, inputs;

@@ -61,7 +61,7 @@ const LayerTable<LayerFactory>& layerClasses() {
 }
 
 std::unique_ptr<Layer> makeLayer(const LayerPlan& plan) {
-  if (plan.exchange) return std::make_unique<Exchange>(plan);
+  if (plan.exchange) return std::make_unique<ExchangeLayer>(plan);
   return layerClasses().at(plan.spec.type)(plan);
 }
 

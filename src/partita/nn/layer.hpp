@@ -17,6 +17,10 @@ namespace partita {
 class PartExchange;
 class ReplicaReduce;
 
+/// Which places of its output a layer computes in a forward pass: all of them, or in two calls first those of
+/// `LayerPart::interior`, then the rest.
+enum class OutputPlaces { all, interior, rest };
+
 /// What a layer must know about the current call.
 struct Pass {
   bool training = true;       ///< random masks and batch statistics; false: their inference forms
@@ -26,16 +30,28 @@ struct Pass {
   std::int64_t first_row = 0; ///< place of row 0 in the whole batch, over all replicas and microbatches
   /// Backward: weight per sample of a residual layer's penalty, half the mean square of its branch's output.
   Real transport = 0;
+  OutputPlaces outputs = OutputPlaces::all;
   bool again = false; ///< repeats an earlier forward pass: statistics are not counted twice
   const ReplicaReduce* replicas = nullptr;                ///< null: there is only one replica
   const PartExchange* parts = nullptr;                    ///< null: the stage has only one part
   const std::function<void()>* gradients_final = nullptr; ///< see `reportGradientsFinal`
+  const std::function<void()>* input_gradient = nullptr;  ///< see `reportInputGradient`
   Vector work; ///< scratch, as long as the layer's `workValues`; free again after the call
 
   /// Called by a backward pass that computes dJ/din after the parameters' gradients: these may be sent
   /// already.
   void reportGradientsFinal() const {
     if (gradients_final != nullptr) (*gradients_final)();
+  }
+  /// Does a backward pass have to compute dJ/din before the parameters' gradients? Only layers that
+  /// have a `hiddenExchange` are asked; they call `reportInputGradient` in between, and dJ/din travels to
+  /// other parts while they compute the rest.
+  bool inputGradientFirst() const { return input_gradient != nullptr; }
+  void reportInputGradient() const { (*input_gradient)(); }
+
+  /// Scratch at the end, which a layer leaves alone whose dJ/din travels.
+  Vector workAtEnd(std::int64_t values) const {
+    return Vector(work.data() + work.size() - values, static_cast<std::size_t>(values));
   }
 };
 

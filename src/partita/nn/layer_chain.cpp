@@ -1,6 +1,6 @@
 #include "partita/nn/layer_chain.hpp"
 
-#include "partita/comm/part_exchange.hpp"
+#include "partita/nn/exchange.hpp"
 
 #include <algorithm>
 
@@ -12,15 +12,25 @@ Vector part(const Vector& values, std::int64_t begin, std::int64_t end) {
   return Vector(values.data() + begin, end - begin);
 }
 
+/// Adds up values over all parts. Uses the end of the scratch.
+void addParts(const ExecSpace& space, const Pass& pass, const Matrix& values, Travel travel) {
+  if (values.size() == 0) return;
+  const auto size = static_cast<std::int64_t>(values.size());
+  pass.parts->sum(space, Vector(values.data(), values.size()),
+                  pass.workAtEnd(size / pass.parts->ranks().size() + 1), travel);
+}
+
 } // namespace
 
 LayerChain::LayerChain(const std::vector<LayerPlan>& plans)
     : _begin{0}, _statistics_begin{0}, _first_trained(plans.size()) {
   for (const LayerPlan& plan : plans) {
+    _has_interior.push_back(plan.part && plan.part->interior.places() > 0);
+    _hidden.push_back(hiddenExchange(plans, _layers.size()));
     _layers.push_back(makeLayer(plan));
+    _exchanges.push_back(plan.exchange ? static_cast<const ExchangeLayer*>(_layers.back().get()) : nullptr);
     _shapes.push_back(plan.parameterShapes());
     _partial_output.push_back(plan.part && plan.part->partial_output);
-    _partial_input_gradient.push_back(plan.part && plan.part->partial_input_gradient);
     _begin.push_back(_begin.back() + plan.storedValues());
     _statistics_begin.push_back(_statistics_begin.back() + plan.statistics());
     if (plan.parameters() > 0) _first_trained = std::min(_first_trained, _layers.size() - 1);
@@ -105,11 +115,18 @@ Matrix LayerChain::forward(const ExecSpace& space, const Pass& pass, const Matri
   tape.rows = in.extent(0);
   Matrix from = in;
   for (std::size_t i = 0; i < _layers.size(); ++i) {
-    const Matrix to = shaped(tape.outputs[i].data(), _layers[i]->outputs(), in);
+    const bool with_next = i + 1 < _layers.size() && _has_interior[i + 1]; // a halo and the layer after it
+    const Matrix needed = with_next ? shaped(tape.outputs[i].data(), _layers[i]->outputs(), in) : from;
+    if (with_next) ++i;
+    const Matrix to = shaped(tape.outputs[i].data(), _layers[i]->outputs(), in),
+                 saved = topRows(tape.saved[i], tape.rows);
     if (wanted && _begin[i + 1] > _begin[i]) wanted(space, _begin[i], _begin[i + 1]);
     unpack(space, i, false);
-    _layers[i]->forward(space, pass, from, to, topRows(tape.saved[i], tape.rows));
-    if (_partial_output[i]) addParts(space, pass, to);
+    if (with_next)
+      forwardWithHalo(space, pass, i, from, needed, to, saved);
+    else
+      _layers[i]->forward(space, pass, from, to, saved);
+    if (_partial_output[i]) addParts(space, pass, to, Travel::whole);
     roundTo(space, _numbers.parameters.precision, to);
     from = to;
   }
@@ -117,8 +134,20 @@ Matrix LayerChain::forward(const ExecSpace& space, const Pass& pass, const Matri
   return from;
 }
 
-void LayerChain::addParts(const ExecSpace& space, const Pass& pass, const Matrix& values) const {
-  if (values.size() > 0) pass.parts->sum(space, Vector(values.data(), values.size()), pass.work);
+/// A layer and the exchange before it, whose messages travel while the layer computes its interior.
+void LayerChain::forwardWithHalo(const ExecSpace& space, const Pass& pass, std::size_t layer,
+                                 const Matrix& in, const Matrix& needed, const Matrix& out,
+                                 const Matrix& saved) const {
+  const auto compute = [&](OutputPlaces places) {
+    Pass own = pass;
+    own.outputs = places;
+    roundTo(space, _numbers.parameters.precision, needed);
+    _layers[layer]->forward(space, own, needed, out, saved);
+  };
+  _exchanges[layer - 1]->halo(space, pass, in, needed, Travel::depart);
+  compute(OutputPlaces::interior);
+  _exchanges[layer - 1]->halo(space, pass, in, needed, Travel::arrive);
+  compute(OutputPlaces::rest);
 }
 
 /// The gradients of a layer are final.
@@ -127,14 +156,47 @@ void LayerChain::handOn(const ExecSpace& space, std::size_t layer, const Gradien
   if (ready && _begin[layer + 1] > _begin[layer]) ready(_begin[layer], _begin[layer + 1]);
 }
 
+/// Lets the gradient of a layer's input travel to other parts.
+void LayerChain::sendInputGradient(const ExecSpace& space, const Pass& pass, std::size_t layer,
+                                   const Matrix& gradient) const {
+  if (_hidden[layer] == HiddenExchange::sum) return addParts(space, pass, gradient, Travel::depart);
+  roundTo(space, _numbers.parameters.precision, gradient);
+  _exchanges[layer - 1]->backward(space, pass, gradient, Matrix(), Travel::depart);
+}
+
+/// Returns whether the exchange before the layer has begun.
+bool LayerChain::backwardLayer(const ExecSpace& space, const Pass& pass, std::size_t layer,
+                               const Operands& operands, const GradientReady& ready) const {
+  const Matrix& before = operands.grad_in;
+  bool reported = false, sent = false;
+  const auto report = [&] {
+    if (!std::exchange(reported, true)) handOn(space, layer, ready);
+  };
+  const auto send = [&] {
+    sent = true;
+    sendInputGradient(space, pass, layer, before);
+  };
+  const std::function<void()> gradients_final = std::ref(report), input_gradient = std::ref(send);
+  const bool hides = _hidden[layer] != HiddenExchange::none && before.size() > 0;
+  Pass own = pass;
+  own.gradients_final = &gradients_final;
+  own.input_gradient = hides ? &input_gradient : nullptr;
+  unpack(space, layer, pass.accumulate);
+  _layers[layer]->backward(space, own, operands.in, operands.out, operands.saved, operands.grad_out, before);
+  report(); // unless the layer has done so itself
+  PARTITA_REQUIRE(sent == hides, _layers[layer]->name() + ": the gradient of the input was not reported");
+  if (sent && _hidden[layer] == HiddenExchange::sum) addParts(space, pass, before, Travel::arrive);
+  return sent && _hidden[layer] == HiddenExchange::before;
+}
+
 void LayerChain::backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Tape& tape,
                           const Matrix& grad_out, const Matrix& grad_in, const Vector (&work)[2],
                           const GradientReady& ready) const {
   const bool input_wanted = grad_in.size() > 0;
   Matrix grad = grad_out;
   roundTo(space, _numbers.parameters.precision, grad);
-  Pass own = pass;
   std::size_t next = grad_out.data() == work[0].data() ? 1 : 0;
+  bool travels = false; // has the exchange before the last layer begun?
   for (std::size_t i = _layers.size(); i-- > 0;) {
     if (!input_wanted && i < _first_trained) break;
     Matrix before; // stays empty if nothing needs the gradient
@@ -143,19 +205,16 @@ void LayerChain::backward(const ExecSpace& space, const Pass& pass, const Matrix
     } else if (i == 0) {
       before = grad_in;
     }
-    const Matrix from = i == 0 ? in : shaped(tape.outputs[i - 1].data(), _layers[i]->inputs(), in),
-                 to = shaped(tape.outputs[i].data(), _layers[i]->outputs(), in);
-    bool reported = false;
-    const auto report = [&] {
-      if (!std::exchange(reported, true)) handOn(space, i, ready);
-    };
-    const std::function<void()> gradients_final = std::ref(report);
-    own.gradients_final = &gradients_final;
-    unpack(space, i, pass.accumulate);
-    _layers[i]->backward(space, own, from, to, topRows(tape.saved[i], tape.rows), grad, before);
-    report(); // unless the layer has done so itself
-    if (_partial_input_gradient[i]) addParts(space, pass, before);
-    roundTo(space, _numbers.parameters.precision, before);
+    if (travels) {
+      _exchanges[i]->backward(space, pass, grad, before, Travel::arrive);
+      travels = false;
+    } else {
+      const Matrix from = i == 0 ? in : shaped(tape.outputs[i - 1].data(), _layers[i]->inputs(), in),
+                   to = shaped(tape.outputs[i].data(), _layers[i]->outputs(), in);
+      travels =
+          backwardLayer(space, pass, i, {from, to, topRows(tape.saved[i], tape.rows), grad, before}, ready);
+    }
+    if (!travels) roundTo(space, _numbers.parameters.precision, before);
     grad = before;
     next = 1 - next;
   }

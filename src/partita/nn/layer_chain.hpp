@@ -1,10 +1,13 @@
 #pragma once
 
 #include "partita/nn/layer.hpp"
+#include "partita/plan/parts/hidden_exchange.hpp"
 
 #include <functional>
 
 namespace partita {
+
+class ExchangeLayer;
 
 /// What a chain of layers keeps of one batch between forward and backward. A pipeline keeps several at once.
 struct Tape {
@@ -53,7 +56,16 @@ class LayerChain {
  private:
   void unpack(const ExecSpace& space, std::size_t layer, bool gradients) const;
   void pack(const ExecSpace& space, std::size_t layer) const;
-  void addParts(const ExecSpace& space, const Pass& pass, const Matrix& values) const;
+  /// Of the backward pass of a layer.
+  struct Operands {
+    Matrix in, out, saved, grad_out, grad_in;
+  };
+  bool backwardLayer(const ExecSpace& space, const Pass& pass, std::size_t layer, const Operands& operands,
+                     const GradientReady& ready) const;
+  void forwardWithHalo(const ExecSpace& space, const Pass& pass, std::size_t layer, const Matrix& in,
+                       const Matrix& needed, const Matrix& out, const Matrix& saved) const;
+  void sendInputGradient(const ExecSpace& space, const Pass& pass, std::size_t layer,
+                         const Matrix& gradient) const;
   void handOn(const ExecSpace& space, std::size_t layer, const GradientReady& ready) const;
   LayerNumbers copyOf(std::size_t layer) const;
   /// Converts `values` columns of the plan to the columns of a call with input `in`, whose sequences may be
@@ -63,11 +75,13 @@ class LayerChain {
   }
 
   std::vector<std::unique_ptr<Layer>> _layers;
+  std::vector<const ExchangeLayer*> _exchanges; ///< the same as what they are; null: other layers
   std::vector<bool> _copied; ///< are a layer's numbers 16-bit, and does it need them as `Real`?
   std::vector<std::vector<ParameterShape>> _shapes; ///< of each layer's own tensors
-  /// Of each layer: must its output, or the gradient of its input, be added up over the parts of the stage?
-  std::vector<bool> _partial_output, _partial_input_gradient;
-  std::vector<std::int64_t> _begin;            ///< first value of each layer in the flat buffers, and the end
+  std::vector<bool> _partial_output;   ///< of each layer: must it be added up over the parts of the stage?
+  std::vector<bool> _has_interior;     ///< and can some places of it be computed before a halo arrives?
+  std::vector<HiddenExchange> _hidden; ///< behind the gradients of each layer's parameters
+  std::vector<std::int64_t> _begin;    ///< first value of each layer in the flat buffers, and the end
   std::vector<std::int64_t> _statistics_begin; ///< the same for statistics
   std::size_t _first_trained;                  ///< nothing before it needs a gradient
   LayerNumbers _numbers;

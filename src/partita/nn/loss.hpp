@@ -87,9 +87,10 @@ class Loss {
 /// Softmax cross-entropy with label smoothing (Szegedy et al., arXiv 1512.00567).
 std::unique_ptr<Loss> makeCrossEntropy(double label_smoothing);
 
-/// The same of logits of which each part has those of its classes. No logits are sent: parts gather the
-/// largest logit, the sum of exponentials, the product with the target and the hit of each label (Shoeybi et
-/// al., Megatron-LM, arXiv 1909.08053, section 3). All parts have the same score. `capacity`: of labels.
+/// The same for logits of which each part has those of its classes. No logits are sent: for each label, parts
+/// gather the largest logit, the sum of exponentials, the product with the target and the hit (Shoeybi et
+/// al., Megatron-LM, arXiv 1909.08053, section 3). All parts have the same score. `capacity`: number of
+/// labels.
 std::unique_ptr<Loss> makeDividedCrossEntropy(double label_smoothing, const ClassParts& classes,
                                               std::int64_t capacity);
 

@@ -4,7 +4,7 @@
 
 namespace partita {
 
-/// What the kernels of the norms have in common.
+/// Code shared by the kernels of the norms.
 
 /// x[0] + ... + x[count - 1]
 template <class Row>

@@ -7,8 +7,8 @@ namespace partita {
 
 /// Penalises information about its input that a stage's output has lost, so that a stage trained for its own
 /// labels keeps what later stages could use: J = w/2 times the mean square of D(out) - in, where D is a
-/// linear layer that learns with the stage, and `in` is averaged to the places of the output (after Wang et
-/// al., InfoPro, arXiv 2101.10832).
+/// linear layer that learns with the stage, and `in` is averaged to the positions of the output (after Wang
+/// et al., InfoPro, arXiv 2101.10832).
 class Reconstruction {
  public:
   /// For a plan with a decoder and batches of up to `capacity` rows.

@@ -45,7 +45,7 @@ class Stage {
   /// In single precision; empty otherwise.
   const Vector& parameters() const { return _parameters; }
   const Vector& gradients() const { return _gradients; }
-  /// The parameters as the optimiser trains them and checkpoints keep them, wherever they lie.
+  /// The parameters as the optimiser trains them and checkpoints keep them, wherever they are stored.
   const StoredVector& masters() const { return _masters; }
   ParameterBuffers trained() const;                               ///< for an optimiser
   void setParameters(const ExecSpace& space, const Real* values); ///< all of them, from the host
@@ -87,9 +87,9 @@ class Stage {
   /// dJ/dlogits (overwritten) -> the gradients of the head, and dJ/doutput in `outputGradient`.
   void backwardHead(const ExecSpace& space, const Pass& pass, const Matrix& out, const Tape& tape,
                     const Matrix& grad_logits, const GradientReady& ready = {});
-  /// Adds the gradient of the error with which the output gives the input, see `Reconstruction`, to `grad`,
-  /// the gradient of the output. `weight`: of a sample. Does nothing without a decoder. Call between
-  /// `backwardHead` and `backward`.
+  /// Adds the gradient of the reconstruction error, see `Reconstruction`, to `grad`, the gradient of the
+  /// output. `weight`: of a sample. Does nothing without a decoder. Call between `backwardHead` and
+  /// `backward`.
   void addReconstruction(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
                          Real weight, const Matrix& grad, const GradientReady& ready = {});
   /// In place of `backwardHead` and `addReconstruction` in a step without the stage's own loss: the gradients

@@ -127,11 +127,12 @@ void Weights::addGradient(const ExecSpace& space, bool keep, const Matrix& in, c
   });
 }
 
-/// After addGradient with the same gradient.
-void Weights::inputGradient(const ExecSpace& space, const Matrix& grad_out, const Matrix& grad_in) const {
+void Weights::inputGradient(const ExecSpace& space, const Matrix& grad_out, const Matrix& grad_in,
+                            bool follows) const {
+  if (grad_in.size() == 0) return;
   if (direct())
     return eachRoundedPart(
-        space, grad_out, _gradient_scratch, true, [&](std::int64_t first, const TypedMatrix& part) {
+        space, grad_out, _gradient_scratch, follows, [&](std::int64_t first, const TypedMatrix& part) {
           gemm(space, Op::none, Op::none, Real(1), part, rowsOf(_values, first, part.columns),
                first > 0 ? Real(1) : Real(0), grad_in);
         });

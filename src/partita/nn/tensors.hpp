@@ -10,8 +10,8 @@
 namespace partita {
 
 /// Parameters and gradients of some consecutive layers, in the precision in which they are stored. All layers
-/// share two scratch buffers. There 16-bit numbers are converted to `Real`, call by call, or where products
-/// take 16-bit numbers directly, their other operand is rounded.
+/// share two scratch buffers. There 16-bit numbers are converted to `Real` in each call; if products take
+/// 16-bit numbers directly, their other operand is rounded there instead.
 struct LayerNumbers {
   TypedSpan parameters, gradients;
   TypedSpan table = {},
@@ -57,8 +57,8 @@ class SmallTensor {
 };
 
 /// The matrix W [rows, columns] of a layer with its gradient. If they are 16-bit, they are operands of
-/// products as they are, with the other operand rounded to the same type. Where that is not possible
-/// (`multipliesDirectly`), one panel of rows at a time is in `Real`, of at most `panel_values`.
+/// products without conversion, with the other operand rounded to the same type. If that is not possible
+/// (`multipliesDirectly`), one panel of rows at a time is converted to `Real`, of at most `panel_values`.
 class Weights {
  public:
   Weights() = default;
@@ -69,15 +69,12 @@ class Weights {
   /// out = in W^T, with in [n, columns], out [n, rows]; then the epilogue.
   void forward(const ExecSpace& space, const Matrix& in, const Matrix& out,
                const ProductEpilogue& epilogue = {}) const;
-  /// dJ/dW = dJ/dout^T in; with `keep` it is added to what is there. Then calls `between`, and if `grad_in`
-  /// is not empty computes dJ/din = dJ/dout W.
-  template <class Between>
-  void backward(const ExecSpace& space, bool keep, const Matrix& in, const Matrix& grad_out,
-                const Matrix& grad_in, const Between& between) const {
-    addGradient(space, keep, in, grad_out);
-    between();
-    if (grad_in.size() > 0) inputGradient(space, grad_out, grad_in);
-  }
+  /// dJ/dW = dJ/dout^T in; with `keep` it is added to what is there.
+  void addGradient(const ExecSpace& space, bool keep, const Matrix& in, const Matrix& grad_out) const;
+  /// dJ/din = dJ/dout W, if `grad_in` is not empty. `follows`: immediately after addGradient with the same
+  /// gradient, which has rounded it.
+  void inputGradient(const ExecSpace& space, const Matrix& grad_out, const Matrix& grad_in,
+                     bool follows) const;
 
   /// body(first, panel) for each panel of the gradient, beginning with row `first`; it writes all of it, or
   /// with `keep` adds to it.
@@ -111,8 +108,6 @@ class Weights {
   template <class Body>
   void eachRoundedPart(const ExecSpace& space, const Matrix& values, Real* room, bool there,
                        const Body& body) const;
-  void addGradient(const ExecSpace& space, bool keep, const Matrix& in, const Matrix& grad_out) const;
-  void inputGradient(const ExecSpace& space, const Matrix& grad_out, const Matrix& grad_in) const;
 
   TypedSpan _values, _gradient;
   std::int64_t _rows = 0, _columns = 0;

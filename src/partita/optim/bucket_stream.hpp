@@ -11,7 +11,7 @@ namespace partita {
 
 /// Streams vectors of equal length through the device in buckets, to modify them there: while one bucket is
 /// processed, the next ones are copied in and the previous ones out. Each direction has its own copy stream;
-/// there are three sets of buffers. Vectors on the device stay where they are.
+/// there are three sets of buffers. Vectors on the device are used in place.
 class BucketStream {
  public:
   /// The range [begin, end) of every vector; null in `values` means that the vector is empty.

@@ -2,6 +2,7 @@
 
 #include "partita/config/user_error.hpp"
 #include "partita/plan/balanced_cuts.hpp"
+#include "partita/plan/parts/copy_on_part.hpp"
 #include "partita/plan/parts/part_of_stage.hpp"
 #include "partita/plan/strategy_plan.hpp"
 
@@ -101,7 +102,9 @@ StageMemory partMemory(const RunConfig& config, const Partition& partition, cons
   const std::size_t group = place.group;
   place.first = stage == grid.first_stage[group];
   place.last = stage + 1 == grid.first_stage[group + 1];
-  return stageMemory(ownStage(partition.stages[stage], config.strategy, part), config, place, device);
+  StagePlan own = ownStage(partition.stages[stage], config.strategy, part);
+  for (ParameterCopy& copy : own.copies) copy = copyOnPart(copy, partition.stages, config.strategy, part);
+  return stageMemory(own, config, place, device);
 }
 
 } // namespace partita

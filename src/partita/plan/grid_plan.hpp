@@ -10,8 +10,8 @@ namespace partita {
 enum class Axis { stage, replica, part };
 
 /// The grid of a run: stage groups x replicas x parts, with the stage fastest, so that neighbouring stages
-/// are on neighbouring ranks. A group is the consecutive stages of one rank. Ranks before and after the grid
-/// own no stage; a strategy may use those before it for something else.
+/// are on neighbouring ranks. A group consists of the consecutive stages of one rank. Ranks before and after
+/// the grid own no stage; a strategy may use the ranks before it for other purposes.
 struct GridPlan {
   int ranks = 1;                           ///< of the run
   int stages = 1;                          ///< of the network
@@ -40,12 +40,12 @@ GridPlan dealStages(const Partition& partition, int ranks, int replicas, int par
 /// The grid of a strategy, plus the extra ranks that it needs. Throws UserError like `dealStages`.
 GridPlan planGrid(const StrategySection& strategy, const Partition& partition, int ranks);
 
-/// Parts among which one needs as much as any: all of up to four. Of more, the first one, which has the
-/// largest ranges, and in every grid of blocks the one at (1, 1), whose ranges are as large where those of
-/// inner ones can be, and which has neighbours on every side.
+/// Parts that always include one with the largest need. If there are up to four parts, these are all parts.
+/// Otherwise they are the first part, which has the largest ranges, and for each grid of blocks the part at
+/// (1, 1), which has neighbours on every side and ranges as large as those of any inner part.
 std::vector<int> typicalParts(int parts);
 
-/// Memory of stage `stage` on its rank of the grid; the largest of all parts if it has several.
+/// Memory of stage `stage` on its rank of the grid; if it has several parts, the largest.
 StageMemory stageMemory(const RunConfig& config, const Partition& partition, const GridPlan& grid, int stage,
                         const DeviceKind& device = {});
 /// The same for one part.

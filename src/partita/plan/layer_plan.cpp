@@ -91,9 +91,8 @@ std::int64_t LayerPlan::savedValues() const {
 }
 std::int64_t LayerPlan::workValues(std::int64_t rows) const {
   std::int64_t values = rules().workValues(*this, rows);
-  // Room for what a rank receives at a time while the values of all parts are added up.
-  if (part && part->partial_output) values = std::max(values, rows * outputs() / part->parts + 1);
-  if (part && part->partial_input_gradient) values = std::max(values, rows * inputs() / part->parts + 1);
+  if (part && part->partial_output) values = std::max(values, sumValues(rows * outputs()));
+  if (part && part->partial_input_gradient) values = std::max(values, sumValues(rows * inputs()));
   return values;
 }
 std::int64_t LayerPlan::halfScratch(std::int64_t rows) const {

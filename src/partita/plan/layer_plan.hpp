@@ -38,7 +38,7 @@ struct Effort {
   double flops = 0.0; ///< of matrix products; a multiply-add counts 2
   double moved = 0.0; ///< values that other kernels read or write
 
-  /// Both in FLOPs: a core has time for so many of them while other kernels read or write one value.
+  /// The sum of both in FLOPs: a core computes this many while other kernels read or write one value.
   /// docs/sil.md, "What a cut allows", says how this was measured. Processors differ, but none needs 0.
   static constexpr double flops_per_value = 18.0;
   double total() const { return flops + flops_per_value * moved; }
@@ -56,7 +56,7 @@ inline Effort operator-(const Effort& a, const Effort& b) {
   return {a.flops - b.flops, a.moved - b.moved};
 }
 
-/// Values per sample that the kernels of a layer other than products read or write.
+/// Values per sample that a layer's kernels, other than products, read or write.
 struct Moves {
   double forward = 0.0;
   double parameters = 0.0; ///< for the gradients of the parameters
@@ -89,10 +89,10 @@ struct LayerPlan {
   const LayerRules& rules() const; ///< of its type
 
   std::vector<ParameterShape> parameterShapes() const; ///< of this layer alone, in the order of the buffer
-  /// What this rank has of a tensor of this layer whose extents as a whole are given.
+  /// The portion that this rank has of a tensor of this layer, whose whole extents are given.
   std::vector<TensorSlice> slicesOf(const std::string& name,
                                     const std::vector<std::int64_t>& whole_extents) const;
-  /// The rows that this rank has of a tensor of so many, if it has consecutive ones.
+  /// The rows that this rank has of a tensor with this many rows, if they are consecutive.
   AxisRange ownRows(const std::string& name, std::int64_t rows) const;
   std::int64_t parameters() const;   ///< with those of the layers inside
   std::int64_t storedValues() const; ///< values of these in a flat buffer, gaps included
@@ -109,16 +109,18 @@ struct LayerPlan {
   std::int64_t widestInside() const; ///< of a group: the widest activation, its input and output included
   std::int64_t keptValues() const { return outputs() + savedValues(); }
   std::int64_t workValues(std::int64_t rows) const; ///< scratch during a pass over `rows` samples
-  /// Scratch, in `Real`, of a layer whose parameters are 16-bit: room for those that it converts, or for the
-  /// operand of a product with them, rounded to 16 bits. As much again is needed for gradients.
+  /// Scratch for adding up so many values over all parts: room for what a rank receives at a time.
+  std::int64_t sumValues(std::int64_t values) const { return values / part->parts + 1; }
+  /// Scratch, in `Real`, of a layer with 16-bit parameters: room for those that it converts, or for the other
+  /// operand of a product, rounded to 16 bits. Gradients need the same amount again.
   std::int64_t halfScratch(std::int64_t rows) const;
 };
 
-/// Most values of a 16-bit matrix that are in `Real` at once: 4 MiB in float, about a thousand columns of a
-/// product, enough for full speed.
+/// The most values of a 16-bit matrix that are converted to `Real` at once: on a host 4 MiB in float, about a
+/// thousand columns of a product, enough for full speed.
 constexpr std::int64_t panel_values = scratchBudget(1 << 20, 1 << 24);
 
-/// Rows of a matrix [rows, columns] that are in `Real` at once: at least one.
+/// Rows of a matrix [rows, columns] that are converted to `Real` at once: at least one.
 inline std::int64_t panelRows(std::int64_t rows, std::int64_t columns) {
   return std::min(rows, std::max(std::int64_t{1}, panel_values / columns));
 }
@@ -131,7 +133,7 @@ inline std::int64_t halfColumns(std::int64_t rows, std::int64_t columns) {
       columns, std::max(std::int64_t{1}, 2 * panel_values / (std::max(rows, std::int64_t{1}) * step)) * step);
 }
 
-/// `Real` values that have room for as many columns.
+/// Number of `Real` values that hold as many columns.
 inline std::int64_t halfOperand(std::int64_t rows, std::int64_t columns) {
   return (rows * halfColumns(rows, columns) + 1) / 2;
 }

@@ -62,8 +62,8 @@ class LayerRules {
     return parameters(plan).empty() ? 0.0 : forwardFlops(plan);
   }
   virtual double inputFlops(const LayerPlan& plan) const { return forwardFlops(plan); }
-  /// The default reads the input and writes the output, and back reads the output and its gradient and writes
-  /// that of the input.
+  /// The default reads the input and writes the output; the backward pass reads the output and its gradient
+  /// and writes the gradient of the input.
   virtual Moves moves(const LayerPlan& plan) const;
   virtual std::int64_t savedValues(const LayerPlan&) const { return 0; }
   virtual std::int64_t workValues(const LayerPlan&, std::int64_t rows) const {
@@ -79,13 +79,12 @@ class LayerRules {
   virtual bool channelwise() const {
     return work() == LayerWork::elementwise || work() == LayerWork::pooling;
   }
-  /// How its windows lie over the places of an image or a volume; none if it has no windows.
+  /// Its windows over an image or a volume; none if it has no windows.
   virtual std::optional<WindowPlan> windows(const LayerPlan&) const { return {}; }
 
   // Its role in the network.
 
-  /// {tokens, width} of the table with which its parameters begin, and which a tied layer shares; empty:
-  /// none.
+  /// {tokens, width} of the table at the start of its parameters, which a tied layer shares; empty: none.
   virtual Shape table(const LayerPlan&) const { return {}; }
   /// Does it use that table as its weights?
   virtual bool tied(const LayerPlan&) const { return false; }
@@ -105,7 +104,7 @@ class LayerRules {
 /// Widest head of attention: its tiles must fit into the cache of a core.
 constexpr std::int64_t most_head_width = 256;
 
-/// Width of the heads of attention that this rank has, together.
+/// Total width of the attention heads that this rank has.
 std::int64_t widthOfHeads(const LayerPlan& plan);
 
 /// The rules of all layer types; the table is in plan/layers/table.cpp.

@@ -4,7 +4,7 @@
 
 namespace partita {
 
-/// The layers of a deck with all sizes resolved: repeats unrolled, the width of the last layer equal to the
+/// The layers of a deck with all sizes resolved: repeats are unrolled, and the width of the last layer is the
 /// number of classes. `input`: extents of a sample. Throws UserError if a size is missing or does not fit.
 std::vector<LayerPlan> planNetwork(const NetworkSection& network, const Shape& input, std::int64_t classes);
 

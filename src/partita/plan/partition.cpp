@@ -37,7 +37,7 @@ std::vector<std::int64_t> cutsByRule(const RunConfig& config, const Layers& laye
   on_any_rank.data.prefetch = 0;
   return balancedCuts(n, stages, [&](std::int64_t first, std::int64_t last, int index) {
     if (strategy.cut_rule == CutRule::flops) {
-      // Without parameters a stage has nothing to learn, however well its work would balance that of others.
+      // A stage without parameters has nothing to learn, however well its work would balance.
       if (parameters[static_cast<std::size_t>(first)] == parameters[static_cast<std::size_t>(last)])
         return 1e100;
       const bool gradient_leaves = index > 0 && plan.gradientsCross();

@@ -8,7 +8,7 @@ namespace partita {
 struct Partition {
   std::vector<StagePlan> stages;
   std::vector<std::int64_t> cuts; ///< index of the first layer of each stage but the first
-  /// Per sample and stage: training it, with the local loss and the synthetic input of sil.
+  /// Per sample and stage: the effort of training it, with the local loss and the synthetic input of sil.
   std::vector<Effort> local;
   Effort joint; ///< per sample: conventional training of the whole network
 

@@ -30,7 +30,7 @@ std::int64_t StageBuffers::batches(std::int64_t rows, std::int64_t held, bool fe
   return (held + (_device.host ? _prefetch : 0)) * rows * row;
 }
 
-/// Bytes that MPI reads or writes for so many values.
+/// Bytes that MPI reads or writes for this many values.
 std::int64_t StageBuffers::slots(std::int64_t count, Precision wire) const {
   if (_device.staged_messages && !_device.host) return 0;
   return count * (wire == Precision::single ? _device.real_bytes : 2);
@@ -153,8 +153,8 @@ std::int64_t numberBytes(Precision precision, std::int64_t real_bytes) {
   return precision == Precision::single ? real_bytes : 2;
 }
 
-/// Gradients, the buffer in which they are summed if that is not the gradients themselves, and what is
-/// received meanwhile.
+/// Gradients, the buffer in which they are summed if that is a separate one, and the buffer for what is
+/// received.
 std::int64_t gradientBytes(std::int64_t parameters, const RunConfig& config, const StagePlace& place,
                            const DeviceKind& device) {
   const Precision own = config.run.precision, wire = config.strategy.wire;

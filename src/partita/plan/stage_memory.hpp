@@ -12,7 +12,7 @@ struct DeviceKind {
   std::int64_t real_bytes = sizeof(float);
   bool host = true;             ///< host memory: buffers pinned for a device lie there too
   bool staged_messages = false; ///< matrices reach MPI through pinned memory
-  bool staged_sums = false;     ///< sums over the replicas do
+  bool staged_sums = false;     ///< so do sums over the replicas
 };
 
 /// The place of a stage among those of its rank, and of the rank among the others.
@@ -47,8 +47,8 @@ class StageBuffers {
   std::int64_t ofRelay() const;      ///< activations of the previous stage arrive batch by batch
   std::int64_t ofJointSteps() const; ///< gradients go back in some steps of a relay
   std::int64_t ofCopies() const;     ///< parameters that heads copy from later stages
-  /// These are spilled first, and read again in every epoch; `optimiser`: bytes that are free while the stage
-  /// feeds another.
+  /// The same activations are first spilled, and read again in every epoch; `optimiser`: bytes that are free
+  /// while the stage feeds another.
   std::int64_t ofFrozen(std::int64_t optimiser) const;
   std::int64_t ofFreeInput(bool mixes) const; ///< inputs are made from labels, or mixtures of them
   std::int64_t ofEvaluation() const;          ///< in addition to any of these
@@ -71,8 +71,8 @@ class StageBuffers {
 struct StageMemory {
   std::int64_t parameters = 0;  ///< and running statistics, twice if steps may be skipped
   std::int64_t gradients = 0;   ///< and a copy of them if sums over replicas use one
-  std::int64_t optimiser = 0;   ///< its state, or the buffers through which it streams
-  std::int64_t activations = 0; ///< of live passes, their gradients, what losses and layers need
+  std::int64_t optimiser = 0;   ///< its state, or the buffers through which it is streamed
+  std::int64_t activations = 0; ///< of live passes, their gradients, and scratch of losses and layers
   std::int64_t buffers = 0;     ///< of batches and messages, while training
   std::int64_t evaluation = 0;  ///< the same for an evaluation, in addition to the training
   std::int64_t offloaded = 0;   ///< optimiser state elsewhere; host memory of a host rank is counted above

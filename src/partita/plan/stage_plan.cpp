@@ -2,6 +2,7 @@
 
 #include "partita/plan/layer_rules.hpp"
 #include "partita/plan/layers/table.hpp"
+#include "partita/plan/parts/hidden_exchange.hpp"
 #include "partita/plan/strategies/sil.hpp"
 #include "partita/plan/strategy_plan.hpp"
 
@@ -11,8 +12,8 @@ namespace partita {
 
 namespace {
 
-/// Of gradients within consecutive layers if nothing before them needs one: those of the inputs of all layers
-/// after the first one that learns, and of layers inside it.
+/// The effort of gradients within consecutive layers if nothing before them needs one: gradients of the
+/// inputs of all layers after the first one that learns, and of layers inside that one.
 Effort gradientsWithin(const std::vector<LayerPlan>& layers) {
   Effort effort;
   bool learned = false;
@@ -161,8 +162,7 @@ std::int64_t StagePlan::widest() const {
 }
 
 std::int64_t StagePlan::workValues(std::int64_t rows) const {
-  const auto own = [rows](const LayerPlan& layer) { return layer.workValues(rows); };
-  return std::max({mostOf(layers, own), mostOf(decoder, own), mostOf(head, own)});
+  return std::max({workOfLayers(layers, rows), workOfLayers(decoder, rows), workOfLayers(head, rows)});
 }
 
 std::int64_t StagePlan::mostParameters() const {

@@ -30,9 +30,9 @@ struct StageTensor {
   std::string layer, name;           ///< "layer3.dense", "weight"
   std::vector<std::int64_t> extents; ///< of the whole tensor
   std::int64_t offset = 0, size = 0; ///< in values, of what this rank has
-  /// What it has: slices one after another. All of the tensor, unless other ranks share the stage.
+  /// The slices that it has, one after another: the whole tensor, unless other ranks share the stage.
   std::vector<TensorSlice> slices;
-  bool owned = true; ///< does this rank write them? Another part of the stage has the same ones otherwise
+  bool owned = true; ///< does this rank write them? Otherwise another part of the stage has the same ones
 };
 
 /// The parameters of some layers in their flat buffer. Offsets are multiples of `tensor_granule`.
@@ -57,8 +57,8 @@ struct StagePlan {
 
   std::vector<LayerPlan>
       head; ///< predicts the classes from the stage's output and learns with it; empty: none
-  /// Reconstructs the stage's input from its output, and learns with it; empty: none. Windows of so many
-  /// places of the input are averaged first; 0: no window fits.
+  /// Reconstructs the stage's input from its output, and learns with it; empty: none. The input is first
+  /// averaged over windows of this side; 0: no window fits.
   std::vector<LayerPlan> decoder;
   std::int64_t decoder_window = 1;
   double reconstruct = 0.0; ///< weight of the reconstruction in the stage's own loss
@@ -66,10 +66,10 @@ struct StagePlan {
   std::int64_t copied = 0;  ///< leading layers of the head that are copies of the next stage's first layers
   std::vector<ParameterCopy> copies; ///< of its own parameters in other heads, and of others' in its head
   bool entrance = false;             ///< does it begin with that layer?
-  bool divisible_loss = false;       ///< last stage: can parts of it have some of the classes each?
+  bool divisible_loss = false;       ///< last stage: can each of its parts have some of the classes?
   ClassParts class_parts;            ///< the classes of this part of it
   std::array<int, 3> place_grid{
-      1, 1, 1};               ///< ranges of depth, rows and columns that its parts have, see `placeGridOf`
+      1, 1, 1}; ///< number of ranges of depth, rows and columns among its parts, see `placeGridOf`
   std::int64_t positions = 1; ///< labels per sample: one, or one per position of a sequence of tokens
 
   bool first() const { return index == 0; }
@@ -79,10 +79,10 @@ struct StagePlan {
   std::int64_t lastLayer() const { return layers.back().index; }
   std::int64_t inputs() const { return layers.front().inputs(); }
   std::int64_t outputs() const { return layers.back().outputs(); }
-  /// Values that a label of the cut after it has: the units of the cut, or the inputs of learned labels.
+  /// Values of a label of the cut after it: the units of the cut, or the inputs of learned labels.
   std::int64_t labelWidth() const { return (head.empty() ? outputs() : head.back().inputs()) / positions; }
   /// Does a label of the cut after it have one value per unit of the cut? Not if a head of layers or an
-  /// average over places stands between.
+  /// average over positions lies between them.
   bool labelsCountUnits() const { return head.size() <= 1; }
   std::vector<LayerPlan> allLayers() const; ///< `layers`, `decoder`, `head`: the order of the flat buffers
   std::int64_t parameters() const { return countParameters(layers); } ///< without the head
@@ -90,8 +90,8 @@ struct StagePlan {
   std::int64_t statistics() const;   ///< values of state that no gradient reaches
   /// Per sample, without the head; with the gradient of its input?
   Effort trainEffort(bool input_gradient) const;
-  std::int64_t labelValues() const; ///< per sample: one per class and label, as a decoder makes them
-  std::int64_t keptValues() const; ///< per sample: all that backward needs except the input, without the head
+  std::int64_t labelValues() const;      ///< per sample: one per class and label, as a decoder makes them
+  std::int64_t keptValues() const;       ///< per sample: what backward needs, without the input and the head
   std::int64_t storedBeforeHead() const; ///< the part of `storedValues` before the head
   std::int64_t decoderValues() const;    ///< per sample: what the reconstruction needs
   std::int64_t headValues() const;       ///< per sample: the same for the head

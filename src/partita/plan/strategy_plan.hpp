@@ -31,17 +31,16 @@ class StrategyPlan {
   virtual int ranksWithoutStage(const StrategySection&) const { return 0; }
   /// Throws UserError if the roles that the deck gives to ranks do not fit their number.
   virtual void checkRanks(const StrategySection&, int ranks) const { (void)ranks; }
-  /// Number of replicas, from the first one, whose stage lies in memory that the ranks of a node share.
+  /// Number of replicas, from the first one, whose stage is in memory that the ranks of a node share.
   virtual int sharedReplicas(const StrategySection&) const { return 0; }
-  /// Do ranks train at their own pace, so that they agree on anything only where the first rank calls them
-  /// together?
+  /// Do ranks train at their own pace, so that they can agree only when the first rank calls them together?
   virtual bool atOwnPace() const { return false; }
-  /// Does a run go on with the ranks that are left if others but the first are lost?
+  /// Does a run continue with the remaining ranks if ranks other than the first are lost?
   virtual bool toleratesLosses(const StrategySection& section) const {
     (void)section;
     return false;
   }
-  /// Changes the section to that of a network which is trained and only to be used.
+  /// Changes the section to that of a network that is only to be used, not trained.
   virtual void whenTrained(StrategySection&) const {}
 
   /// Do gradients cross the cuts, so that the network learns as one? Otherwise each stage has a loss of its
@@ -57,7 +56,7 @@ class StrategyPlan {
   virtual std::vector<ParameterCopy> copies(const StrategySection&, const std::vector<StagePlan>&) const {
     return {};
   }
-  /// Do microbatches go through joined stages at any time of the run?
+  /// Do microbatches go through joined stages at some time of the run?
   virtual bool usesMicrobatches(const StrategySection& section) const = 0;
   /// Largest number of samples in one pass of a stage, on one of the replicas that learn from `batch`
   /// samples.
@@ -86,12 +85,12 @@ class StrategyPlan {
   /// Do replicas differ between steps, so that a checkpoint must keep each of them?
   virtual bool replicasDiffer(const StrategySection&) const { return false; }
   /// Names of the vectors that checkpoints keep for a stage in addition to parameters, statistics and
-  /// optimiser state. They are as long as the parameters, lie where the optimiser state lies, and are the
-  /// same on all replicas.
+  /// optimiser state. They are as long as the parameters, are stored where the optimiser state is, and are
+  /// the same on all replicas.
   virtual std::vector<std::string> keptStates(const StrategySection&, const StagePlan&) const { return {}; }
   /// Do these vectors change as a whole, bucket by bucket, like the state of an optimiser?
   virtual bool streamsKeptStates() const { return false; }
-  /// What stages learn from, in words: a run can be continued with the same stages only if this is the same.
+  /// What stages learn from, as text: a run can be continued with the same stages only if this is the same.
   virtual std::string course(const StrategySection& section) const = 0;
 
   /// What the banner prints: the speed-up that the cuts allow, and advice.

@@ -23,7 +23,7 @@ struct SliceRun {
   std::int64_t in_whole, in_slice, count;
 };
 
-/// The longest such runs, in the order of both.
+/// The longest such runs, in the order of both the tensor and the slice.
 std::vector<SliceRun> runsOf(const TensorSlice& slice);
 
 } // namespace partita

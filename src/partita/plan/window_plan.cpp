@@ -170,4 +170,40 @@ std::int64_t ConvolutionPlan::workValues(std::int64_t rows) const {
   return std::max(columns, activations + 2 * packedWeights() + 5 * packed_alignment);
 }
 
+ConvolutionBlock::ConvolutionBlock(const ConvolutionPlan& whole, const Block& outputs)
+    : plan(whole), first_in(0), first_out(0) {
+  const WindowPlan& w = whole.windows;
+  for (std::size_t a = 0; a < 3; ++a) {
+    const AxisRange& own = outputs.axes[a];
+    const std::int64_t reach = w.dilation[a] * (w.kernel[a] - 1) + 1,
+                       begin = own.begin * w.stride[a] - w.before[a],
+                       end = (own.end - 1) * w.stride[a] - w.before[a] + reach,
+                       first = std::max<std::int64_t>(0, begin);
+    whole_in[a] = w.in[a];
+    whole_out[a] = w.out[a];
+    before[a] = -begin;
+    plan.windows.in[a] = std::min(w.in[a], end) - first;
+    plan.windows.out[a] = own.size();
+    plan.windows.before[a] = first - begin;
+    first_in = first_in * w.in[a] + first;
+    first_out = first_out * w.out[a] + own.begin;
+  }
+}
+
+std::vector<Block> aroundInterior(const Block& interior, const std::int64_t (&extents)[3]) {
+  std::vector<Block> around;
+  Block left; // without the blocks found so far
+  for (std::size_t a = 0; a < 3; ++a) left.axes[a] = {0, extents[a]};
+  for (std::size_t a = 0; a < 3; ++a) {
+    const AxisRange inside = interior.axes[a];
+    for (const AxisRange& side : {AxisRange{0, inside.begin}, AxisRange{inside.end, extents[a]}}) {
+      if (side.size() == 0) continue;
+      around.push_back(left);
+      around.back().axes[a] = side;
+    }
+    left.axes[a] = inside;
+  }
+  return around;
+}
+
 } // namespace partita

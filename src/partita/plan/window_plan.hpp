@@ -4,8 +4,8 @@
 
 namespace partita {
 
-/// How windows lie over the places of an image or a volume. Three axes, depth first; an image has depth 1.
-/// Plain arrays, because kernels on a device read it too.
+/// The windows over an image or a volume. There are three axes, depth first; an image has depth 1. Arrays are
+/// plain, because kernels on a device read them too.
 struct WindowPlan {
   std::int64_t in[3], out[3]; ///< extents
   std::int64_t kernel[3], stride[3], dilation[3];
@@ -25,7 +25,7 @@ Shape shapeOf(std::int64_t channels, const WindowPlan& windows, const Shape& in)
 /// The windows of a convolution or a pooling layer on `plan.in`. Throws UserError if they do not fit.
 WindowPlan convolutionWindows(const LayerPlan& plan);
 WindowPlan poolingWindows(const LayerPlan& plan);
-/// One window over all places of `plan.in`.
+/// One window over all positions of `plan.in`.
 WindowPlan wholeWindow(const LayerPlan& plan);
 
 /// A convolution as matrix products: for some rows of the batch and each group, weights [out, depth] x
@@ -37,22 +37,35 @@ struct ConvolutionPlan {
   std::int64_t in_channels, out_channels, groups;
 
   std::int64_t depth() const { return in_channels / groups * windows.taps(); }
-  bool pointwise() const; ///< a column is a place of the input: nothing has to be gathered
+  bool pointwise() const; ///< a column is a position of the input: nothing has to be gathered
   /// Rows of the batch in one product; this bounds the scratch for any batch size.
   std::int64_t rowsAtOnce(std::int64_t rows) const;
   std::int64_t columnValues(std::int64_t rows) const;  ///< scratch for the columns
   std::int64_t productValues(std::int64_t rows) const; ///< scratch for products of several rows
 
-  /// Is it of a kind for which libraries of vendors are faster than columns on a host, even though its
-  /// operands must be copied into their formats?
+  /// Are vendors' libraries faster than columns on a host for this kind, even though operands must be copied
+  /// into their formats?
   bool packable() const;
   /// Rows of the batch that are copied into such a format at once, about the same number each time.
   std::int64_t packedRows(std::int64_t rows) const;
-  std::int64_t packedWeights() const; ///< most values of the weights in such a format
+  std::int64_t packedWeights() const; ///< the most values of the weights in such a format
 
   /// Scratch for either way.
   std::int64_t workValues(std::int64_t rows) const;
 };
+
+/// A block of the outputs of a convolution as a convolution of the block of inputs that its windows see.
+struct ConvolutionBlock {
+  ConvolutionBlock(const ConvolutionPlan& whole, const Block& outputs);
+
+  ConvolutionPlan plan;                   ///< of the two blocks alone
+  std::int64_t first_in, first_out;       ///< the first place of each in the whole
+  std::int64_t whole_in[3], whole_out[3]; ///< extents
+  std::int64_t before[3]; ///< padding before the first window if it sees the whole input; may be negative
+};
+
+/// Blocks that together with `interior` are all of so many places.
+std::vector<Block> aroundInterior(const Block& interior, const std::int64_t (&extents)[3]);
 
 /// Values between the buffers of packed operands, which begin at multiples of 64 bytes.
 constexpr std::int64_t packed_alignment = 16;

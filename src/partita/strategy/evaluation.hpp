@@ -19,8 +19,8 @@ struct Evaluation {
 using OutputRows = std::function<void(const Matrix& logits)>;
 /// Forward pass through the joined network across ranks: each stage decodes from the inputs it really gets,
 /// and the samples are divided among the replicas. If the joined network adds up its exits, the result of a
-/// stage is that of the sum up to it. `first_stages` leaves off after so many stages; 0: uses all.
-/// Collective. Returns the same result on every rank.
+/// stage is that of the sum up to it. Uses only the first `first_stages` stages; 0: all. Collective. Returns
+/// the same result on every rank.
 Evaluation evaluateJoined(const ExecSpace& space, const RunConfig& config, Grid& grid,
                           const std::vector<std::unique_ptr<LocalStage>>& stages, const DataSets& sets,
                           const Dataset& set, const OutputRows& outputs = {}, int first_stages = 0);

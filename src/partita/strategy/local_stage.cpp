@@ -103,7 +103,7 @@ bool startsWithLabels(const SilSection& sil, const StagePlan& plan) {
          shapes.front().extents == from_labels_to_labels;
 }
 
-/// What a part has of the values of the whole stage.
+/// The part's share of the values of the whole stage.
 std::vector<Real> valuesOfPart(const std::vector<Real>& values, const StagePlan& whole,
                                const StagePlan& own) {
   std::vector<Real> found(static_cast<std::size_t>(own.storedValues()));
@@ -123,7 +123,7 @@ std::vector<Real> valuesOfPart(const std::vector<Real>& values, const StagePlan&
   return found;
 }
 
-/// Labels change the starting values of the whole stage, of which a part then takes its own.
+/// Labels change the starting values of the whole stage; a part then takes its share.
 std::vector<Real> startingValues(const RunConfig& config, const StagePlan& plan, const StagePlan& own,
                                  const SilLabels& labels, std::int64_t classes) {
   const auto seed = static_cast<std::uint64_t>(config.run.seed);

@@ -24,7 +24,7 @@ struct JoinedTape : Tape {
 struct LocalStage {
   LocalStage(const RunConfig& config, const StagePlan& plan, std::int64_t classes, std::int64_t capacity)
       : LocalStage(config, plan, plan, classes, capacity) {}
-  /// `own`: what this rank has of the stage, see `ownStage`; `given`: see StageStorage.
+  /// `own`: this rank's part of the stage, see `ownStage`; `given`: see StageStorage.
   LocalStage(const RunConfig& config, const StagePlan& whole, const StagePlan& own, std::int64_t classes,
              std::int64_t capacity, const GivenMemory& given = {});
 
@@ -33,7 +33,7 @@ struct LocalStage {
   /// Makes the stage share statistics with the other replicas; `grid` must outlive the stage.
   void meet(Grid& grid);
 
-  /// Does what its parts send from now on belong to training? Only that is counted.
+  /// Do messages of its parts from now on belong to training? Only these are counted.
   void countTraffic(bool counts) {
     if (parts != nullptr) parts->countTraffic(counts);
   }

@@ -42,7 +42,7 @@ struct WorkerReport {
   double staleness_sum = 0.0; ///< of all batches, in updates
   std::int64_t staleness_max = 0;
   std::int64_t given_away = 0; ///< examples of its batches that others got instead
-  std::int64_t lost_step = -1; ///< of the run, at which the worker was lost; negative: it is there
+  std::int64_t lost_step = -1; ///< of the run, at which the worker was lost; negative: not lost
   double lost_seconds = 0.0;   ///< of training until then
 
   bool isLost() const { return lost_step >= 0; }

@@ -13,12 +13,12 @@
 
 namespace partita {
 
-/// A run at the last point where its ranks came together: from there it goes on without ranks that are lost.
+/// A run at the last point where its ranks came together: from there it continues without lost ranks.
 struct MeetingState {
   bool any = false;       ///< otherwise it starts again
-  bool meets = false;     ///< what ranks do together at this point is not done yet
-  bool begun = false;     ///< but has begun
-  bool evaluates = false; ///< an evaluation is part of that
+  bool meets = false;     ///< the joint work of the ranks at this point is not done yet
+  bool begun = false;     ///< but it has begun
+  bool evaluates = false; ///< it includes an evaluation
   Position position;
   RunTimes times;  ///< of this rank
   Traffic traffic; ///< of this rank
@@ -26,7 +26,7 @@ struct MeetingState {
   std::vector<double> numbers;       ///< of the strategy, as in a checkpoint
   std::vector<WorkerReport> workers; ///< with their ranks in the job
   std::vector<Real> parameters;      ///< of the whole network
-  std::vector<WorkerReport> lost;    ///< workers that are no longer there
+  std::vector<WorkerReport> lost;    ///< workers that have been lost
 };
 
 /// What every strategy works on: the deck, this rank's place and stages, the data, the observer, the control
@@ -48,7 +48,7 @@ struct RunContext {
   std::string decisions_file = {}; ///< of an asynchronous run; empty: none is written
   ScheduleTrace* trace = nullptr;  ///< records the operations of the first steps; null: no trace
   LossWatch* losses = nullptr;     ///< null: a rank that dies ends the job
-  MeetingState* meeting = nullptr; ///< what the ranks that are left after a loss continue with; null: none
+  MeetingState* meeting = nullptr; ///< from which the remaining ranks continue after a loss; null: none
 
   std::uint64_t seed() const { return static_cast<std::uint64_t>(config.run.seed); }
 };

@@ -25,13 +25,13 @@ class StepControl {
   }
 
   /// For ranks at their own pace, at any time: should all of them come together soon and call `afterStep`?
-  /// The position counts on rank 0 only.
+  /// Only the position of rank 0 counts.
   virtual bool wantsMeeting(const Position& position) {
     (void)position;
     return false;
   }
-  /// Numbers of the strategy that the checkpoints of the next `afterStep` keep: those of all ranks are added
-  /// up. Every rank gives as many.
+  /// Numbers of the strategy that the checkpoint of the next `afterStep` keeps, summed over all ranks. Every
+  /// rank passes the same number of them.
   virtual void keepNumbers(const std::vector<double>& numbers) { (void)numbers; }
   /// The numbers that a continued run has kept; empty: none.
   virtual std::vector<double> keptNumbers() const { return {}; }

@@ -37,7 +37,7 @@ Wishes Agreement::meet(std::int64_t step) {
   return act();
 }
 
-/// A rank that heads for a decided step is never too fast.
+/// A rank on its way to a decided step is never too far ahead.
 bool Agreement::mayLeave() const {
   if (_step >= _promise || collects()) return false;
   return _pace.mayContinue() || (!_decisions.empty() && _decisions.front().step > _step);

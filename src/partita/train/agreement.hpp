@@ -21,9 +21,9 @@ struct Wishes {
   void add(const Wishes& others);
 };
 
-/// Lets ranks at different steps agree on one step after which all do the same. Any rank may wish at any
-/// time; rank 0 collects wishes for a tenth of a second, since a signal reaches the ranks one after another.
-/// Then:
+/// Lets ranks at different steps agree on one step after which all do the same. Any rank may send a wish at
+/// any time; rank 0 collects wishes for a tenth of a second, since a signal reaches the ranks one after
+/// another. Then:
 ///
 /// 1. Rank 0 sends a proposal to all ranks.
 /// 2. Each rank answers with a promise: the last step that it completes before it knows the decision. This is
@@ -49,11 +49,11 @@ class Agreement {
   Agreement(Mailbox& mailbox, Pace& pace, std::int64_t first, std::int64_t last, std::function<Wishes()> ask,
             Meeting meeting = Meeting::after_same_step);
 
-  /// To be called after each step. Waits if this rank is too fast or has promised to stop here. Returns what
-  /// all ranks do after this step.
+  /// To be called after each step. Waits if this rank is too far ahead or has promised to stop here. Returns
+  /// what all ranks do after this step.
   Wishes meet(std::int64_t step);
 
-  /// Ends all sending and answering. Every rank must have met for the last time.
+  /// Ends all sending and answering. All ranks must have met for the last time.
   void end() { _hook.reset(); }
 
  private:

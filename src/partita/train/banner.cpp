@@ -83,7 +83,7 @@ Provenance showBanner(const ExecSpace& space, const Communicator& world, const s
 
 namespace {
 
-/// What the table leaves out: 16-bit numbers, and offloaded state.
+/// Lines for what the table does not show: 16-bit numbers, and offloaded state.
 void showNumbers(const RunConfig& config, const Partition& partition, const GridPlan& grid,
                  const DeviceKind& device) {
   if (config.run.precision != Precision::single)

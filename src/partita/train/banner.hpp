@@ -10,7 +10,7 @@ namespace partita {
 /// better choice of BLAS kernels exists. Returns the provenance on every rank.
 Provenance showBanner(const ExecSpace& space, const Communicator& world, const std::string& command_line);
 
-/// Prints how matrices get to MPI, and why that way. Returns it on every rank. Collective.
+/// Prints how matrices get to MPI, and the reason. Returns it on every rank. Collective.
 std::string showMessagePaths(const Grid& grid);
 
 /// Prints the table of the stages: rank, layers, parameters, FLOPs per sample, bytes in the memory of the

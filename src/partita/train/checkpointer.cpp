@@ -68,7 +68,7 @@ void Checkpointer::poll() {
   }
 }
 
-/// Training goes on without this checkpoint; only the next one would have to wait for it.
+/// Training continues without this checkpoint; only the next one would have to wait for it.
 void Checkpointer::reportIfSlow() {
   const std::int64_t patience = _run.config.run.watchdog;
   const bool slow = patience > 0 && Clock::now() - _job->start > std::chrono::seconds(patience);

@@ -12,7 +12,7 @@ struct EvaluationRequest {
   std::string path;                   ///< run directory or parameter file
   std::vector<std::string> overrides; ///< changes of its deck
   std::string predictions;            ///< .npz file for the network's output for each sample; empty: none
-  int stages = 0;                     ///< the network ends after so many stages; 0: after all
+  int stages = 0;                     ///< the network ends after this many stages; 0: after all
 };
 
 /// Evaluates trained parameters on the test set of their deck and prints the accuracy of each stage and of

@@ -32,7 +32,7 @@ std::string kindOfWait(const std::string& what, CostStrategy strategy) {
   return other_waits;
 }
 
-/// Of a prediction, relative; NaN where nothing was measured.
+/// Relative error of a prediction; NaN if nothing was measured.
 double errorOf(double predicted, double measured) {
   return measured > 0.0 ? predicted / measured - 1.0 : std::numeric_limits<double>::quiet_NaN();
 }
@@ -93,7 +93,7 @@ StepCost measuredCost(const RunConfig& config, const Grid& grid, double seconds,
 
 namespace {
 
-/// Both have the kinds of either.
+/// Both list all kinds that either has.
 void shareKinds(StepCost& a, StepCost& b) {
   for (const auto& [kind, seconds] : a.communication) b.communication.emplace(kind, 0.0);
   for (const auto& [kind, seconds] : b.communication) a.communication.emplace(kind, 0.0);

@@ -19,8 +19,8 @@ struct StepCost {
 };
 
 /// The cost that the cost model predicts for a run on the cluster `run/cluster`; empty if the deck names
-/// none, or asks for parts or a recovery, whose plans the model does not price. Throws UserError if the
-/// description cannot be read.
+/// none, or asks for parts or a recovery, which the model does not cover. Throws UserError if the description
+/// cannot be read.
 std::optional<StepCost> predictedCost(const RunConfig& config, const DataSets& sets,
                                       const Partition& partition, const GridPlan& grid);
 

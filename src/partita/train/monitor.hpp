@@ -22,7 +22,7 @@ class Monitor : public Observer {
     Position position;
     double elapsed = 0.0; ///< seconds spent before
   };
-  /// `history` and `workers` are files; if empty, none is kept. `length` is used for the remaining time.
+  /// `history` and `workers` are file names; if empty, none is kept. `length` is used for the remaining time.
   Monitor(const RunConfig& config, const Partition& partition, const Grid& grid, Mailbox& mailbox,
           const std::string& history, const std::string& workers, std::int64_t classes,
           const RunLength& length, const Start& start);
@@ -50,7 +50,7 @@ class Monitor : public Observer {
   void take(const StepReport& report);
   void show(const StepReport& report);
   void warnOfStagesThatDoNotLearn(const EvaluationReport& report);
-  /// The history continues its count through the recovery, whose own steps begin again at 1.
+  /// The step count of the history continues through the recovery, whose own steps begin again at 1.
   template <class Report>
   Report placedInRun(Report report) const;
   bool wholeNetwork() const;                 ///< does the network train as a whole, in several stages?

@@ -9,8 +9,9 @@
 
 namespace partita {
 
-/// Keeps ranks that train independently together: no rank gets further ahead of the slowest than the slowest
-/// moves in half a second, or two steps. Otherwise a run could not stop until the slowest has caught up.
+/// Keeps ranks that train independently close together: no rank gets further ahead of the slowest than the
+/// slowest advances in half a second, or two steps. Otherwise a run could not stop until the slowest has
+/// caught up.
 ///
 /// Ranks send rank 0 their step several times per second, and at once if they have to wait; rank 0 sends all
 /// ranks the step up to which they may go. The slowest never has to wait once its step is known, because its
@@ -40,7 +41,7 @@ class Pace {
   bool _walks;
   std::int64_t _step, _sent_step;
   std::int64_t _bound = std::numeric_limits<std::int64_t>::max();
-  Clock::time_point _sent_at = Clock::now(); ///< when the own step was sent
+  Clock::time_point _sent_at = Clock::now(); ///< when this rank's step was sent
   // Used by rank 0 only.
   std::map<int, std::int64_t> _steps; ///< by rank, as far as known
   std::int64_t _slowest;              ///< its step when the bound was sent

@@ -71,7 +71,7 @@ std::int64_t countAll(const Partition& partition) {
   return sum;
 }
 
-/// What all ranks together have sent and held.
+/// What all ranks together have sent and stored.
 struct Counters {
   explicit Counters(const Grid& grid)
       : between_stages(grid.world().total(grid.traffic.between_stages)),
@@ -102,8 +102,8 @@ std::string deviceOf(const RankPlace& place) {
   return place.device.name.empty() ? "host" : place.device.name;
 }
 
-/// The ranks of an asynchronous run and what they have done; `places`: of all ranks that are there, in the
-/// order of the job.
+/// The ranks of an asynchronous run and what they have done; `places`: of all remaining ranks, in the order
+/// of the job.
 std::vector<JsonObject> workerList(const WorkerReports& reports, const std::vector<RankPlace>& places) {
   const std::vector<double> busy = reports.busy();
   std::vector<JsonObject> list(1);
@@ -286,7 +286,7 @@ void writeParameters(const std::string& path, const RunFacts& facts, const Setup
   });
 }
 
-/// What workers have done that a forecast can be compared with: on rank 0, if there is one.
+/// What workers have done, for comparison with the forecast: on rank 0, if there is a forecast.
 std::optional<MeasuredUse> measuredWorkers(const Summary& summary, const Setup& setup,
                                            const WorkerReports& workers) {
   if (!summary.workers || !workers.any() || workers.anyLost()) return {}; // it is that of other workers

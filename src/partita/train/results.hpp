@@ -23,7 +23,7 @@ struct Summary {
   RunLength length;
   Provenance provenance;
   std::optional<StepCost> predicted, measured; ///< of a step, with `run/cluster`
-  std::optional<WorkerForecast> workers;       ///< the same of workers that are not in step
+  std::optional<WorkerForecast> workers;       ///< the same for workers that are not in step
 };
 
 /// Completes the history of a finished run, writes `parameters.h5` and `summary.json` into its directory, if

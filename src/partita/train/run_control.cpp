@@ -63,7 +63,7 @@ bool RunControl::wantsMeeting(const Position& position) {
   return _own.any() || (_directory.exists() && checkpointDue(run_step));
 }
 
-/// What any rank wishes, all do.
+/// All ranks do what any rank wishes.
 Wishes RunControl::agreeAtMeeting() {
   _own.add(newWishes());
   Wishes agreed;

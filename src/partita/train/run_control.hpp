@@ -51,7 +51,7 @@ class RunControl : public StepControl {
   Checkpointer& _checkpointer;
   std::int64_t _time_limit;
   Pace _pace;
-  std::optional<Agreement> _agreement; ///< none: ranks at their own pace meet where their strategy calls them
+  std::optional<Agreement> _agreement; ///< none: ranks at their own pace meet when their strategy calls them
   Wishes _own;                         ///< of this rank for the next meeting, at their own pace
   std::int64_t _kept_step;             ///< run step of the last checkpoint, or of the start
   bool _first_step = true;             ///< of this process

@@ -30,8 +30,7 @@ struct CheckpointedRun {
 /// and numbers to be summed over the ranks.
 class RunSnapshot {
  public:
-  /// `later`: values that lie on a host until an update changes them are not copied here, but left to the
-  /// job.
+  /// `later`: values in host memory that only an update changes are not copied here, but left to the job.
   RunSnapshot(const CheckpointedRun& run, bool later) : _run(run), _later(later) {}
 
   std::size_t

@@ -26,7 +26,7 @@ RunConfig withoutIdlePrefetch(RunConfig config, const Communicator& world) {
   return config;
 }
 
-/// A run without training has no state to offload, and each rank has all of a stage.
+/// A run without training has no state to offload, and each rank has whole stages.
 RunConfig forPurpose(RunConfig config, bool learns, const std::string& scratch) {
   OptimiserSection& optimiser = config.optimiser;
   if (!learns) optimiser.offload = Offload::none;
@@ -62,8 +62,8 @@ void checkOffload(const RunConfig& config, const RankMemory& memory, const Commu
   });
 }
 
-/// Where device memory is the memory of the host, checks what the ranks of a node will take before any of it
-/// is allocated: a system that has overcommitted its memory kills the job without a message.
+/// If device memory is host memory, checks what the ranks of a node will need before any of it is allocated:
+/// a system that has overcommitted its memory kills the job without a message.
 void checkMemory(const RankMemory& own, const Communicator& world, bool learns) {
   if (!device_is_host) return;
   const auto needed = static_cast<double>(learns ? own.total : own.parameters);

@@ -35,7 +35,7 @@ struct Setup {
   }
 
   RunConfig config;                   ///< effective
-  std::unique_ptr<Watchdog> watchdog; ///< first of set-up, then of the run
+  std::unique_ptr<Watchdog> watchdog; ///< first for set-up, then for the run
   Plans plans;
   Grid grid;
   std::unique_ptr<SharedWindow> window; ///< for a model that ranks share; null: the strategy needs none

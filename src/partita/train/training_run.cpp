@@ -90,7 +90,7 @@ Outcome reportStop(const RunControl& control, const Checkpointer& checkpointer, 
   return Outcome::stopped;
 }
 
-/// A run that goes on with the ranks that are left when others are lost.
+/// A run that continues with the remaining ranks when others are lost.
 struct Continued {
   const RunConfig& deck;       ///< for all ranks of the beginning
   LossWatch* losses = nullptr; ///< null: a rank that dies ends the job
@@ -98,7 +98,7 @@ struct Continued {
   bool prepared = false; ///< the run directory
 };
 
-/// Instead of a file to continue from: what rank 0 has kept, which all ranks have.
+/// In place of a file to continue from: the state kept by rank 0, which all ranks have.
 Restart restartFrom(const MeetingState& state, const RunLength& length, const DataSets& sets,
                     std::int64_t replicas) {
   Restart restart;
@@ -119,7 +119,7 @@ Restart restartFrom(const MeetingState& state, const RunLength& length, const Da
   return restart;
 }
 
-/// Ends the part of a run that can go on without lost ranks.
+/// Ends the part of a run that can continue without lost ranks.
 Outcome ended(const Continued& continued, Outcome outcome) {
   const int code = outcome == Outcome::stopped    ? exit_stopped
                    : outcome == Outcome::finished ? 0
@@ -128,7 +128,7 @@ Outcome ended(const Continued& continued, Outcome outcome) {
   return outcome;
 }
 
-/// Trains on the ranks that are there; see trainDeck.
+/// Trains on the remaining ranks; see trainDeck.
 Outcome trainOn(const ExecSpace& space, const Communicator& world, const RunConfig& deck,
                 const RunDirectory& directory, const RunOptions& options, Provenance provenance,
                 Continued& continued) {
@@ -245,7 +245,7 @@ void share(const Communicator& world, std::vector<T>& values) {
   std::memcpy(values.data(), bytes.data(), bytes.size());
 }
 
-/// What is different on every rank stays so.
+/// Data that differ between ranks are kept.
 void share(const Communicator& world, Continued& continued) {
   MeetingState& state = continued.state;
   std::vector<std::int64_t> facts{continued.prepared, state.any,       state.meets,
@@ -261,7 +261,7 @@ void share(const Communicator& world, Continued& continued) {
   share(world, state.parameters);
 }
 
-/// Trains with as many ranks as are left, until no more are lost.
+/// Trains with the remaining ranks, until no more are lost.
 Outcome trainWithRanksLeft(const ExecSpace& space, const Communicator& world, const RunConfig& deck,
                            const RunDirectory& directory, const RunOptions& options,
                            const Provenance& provenance) {
@@ -287,7 +287,7 @@ Outcome trainWithRanksLeft(const ExecSpace& space, const Communicator& world, co
     left.strategy = withoutWorkers(left.strategy, lost);
     losses = std::make_unique<LossWatch>(*losses);
     const std::int64_t step = continued.state.any ? continued.state.position.step : 0;
-    Log::info("going on with " + std::to_string(losses->ranks().size() - 1) + " workers after step " +
+    Log::info("continuing with " + std::to_string(losses->ranks().size() - 1) + " workers after step " +
               std::to_string(step));
   }
 }

@@ -51,9 +51,8 @@ MeasuredUse measuredUse(const WorkersReport& report, std::int64_t examples) {
 std::vector<std::string> linesOf(const WorkerForecast& forecast) {
   std::vector<std::string> lines = forecastLines(forecast.mix, forecast.forecast);
   if (!forecast.timed)
-    lines.insert(lines.begin(),
-                 "speeds of workers: assumed equal, since the cluster file has no [[worker]] of "
-                 "this network for each of them");
+    lines.insert(lines.begin(), "speeds of workers: assumed equal, because the cluster file lacks a "
+                                "[[worker]] row of this network for some of them");
   return lines;
 }
 

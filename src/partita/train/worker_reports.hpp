@@ -12,7 +12,7 @@ namespace partita {
 /// Beginning of `workers.csv`, which identifies it as ours.
 constexpr const char* workers_mark = "time_s,run_step,rank,role,";
 
-/// When an evaluation of the run was better than all before it.
+/// An evaluation of the run that was better than all before it.
 struct LossReached {
   double loss = 0.0, seconds = 0.0; ///< `seconds` of training, without evaluations
 };
@@ -33,11 +33,11 @@ class WorkerReports {
   bool anyLost() const;
   const WorkersReport& latest() const { return _latest; }
   const std::vector<LossReached>& reached() const { return _reached; }
-  /// Share of each worker in the updates, 0..1.
+  /// Share of the updates of each worker, 0..1.
   std::vector<double> shares() const;
   /// Share of the time in which each worker was busy, 0..1.
   std::vector<double> busy() const;
-  /// "shares 0.52 0.48  batches 16 512" for the line of progress; empty without workers.
+  /// "shares 0.52 0.48  batches 16 512" for the progress line; empty without workers.
   std::string line() const;
 
  private:

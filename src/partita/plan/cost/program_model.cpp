@@ -234,7 +234,7 @@ PipelineRanks ProgramModel::pipelineRanks() const {
       outputs = asReal(_rows) * _value_bytes * stage.outputs;
     }
     if (rank.sums.seconds + rank.sums.hidden > ranks.sums.seconds + ranks.sums.hidden) ranks.sums = rank.sums;
-    if (own_parts > ranks.parts_seconds) {
+    if (ranks.of_parts.empty() || own_parts > ranks.parts_seconds) {
       ranks.of_parts = rank.of_parts;
       ranks.parts_seconds = own_parts;
     }
@@ -271,6 +271,7 @@ void ProgramModel::pipeline() {
     exchange.messages *= asReal(segments);
     exchange.bytes *= asReal(segments);
     exchange.seconds *= longer;
+    exchange.hidden *= asReal(segments);
     _prediction.add(exchange);
   }
   if (grid.groups > 1)

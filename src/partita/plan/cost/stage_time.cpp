@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace partita {
 
@@ -110,7 +111,8 @@ class StageClock {
     time.update += _slowdown * parameters * _terms.cluster.seconds_per_update;
   }
 
-  /// Each message takes its time, one after another.
+  /// Each message takes its time, one after another; those that travel while a layer computes are hidden for
+  /// as long as that takes.
   void addMessages(const StagePlan& own, int part, StageTime& time) const {
     const GridPlan& grid = _run.grid;
     const RingPath path =
@@ -118,13 +120,29 @@ class StageClock {
     constexpr auto value_bytes = static_cast<std::int64_t>(bytes_per_item);
     const std::size_t forward = forwardMessages(own, part, _samples, value_bytes).size();
     std::size_t index = 0;
+    const LayerPlan* behind = nullptr;
+    double left = 0.0; // seconds that this layer still computes
     for (const PartMessage& message : partMessages(own, part, _samples, value_bytes, _input_gradient)) {
-      const double bytes = asReal(message.bytes),
-                   seconds = path.link.seconds({1.0, bytes}, path.flows) +
-                             addedShare(message.kind) * bytes * _terms.cluster.seconds_per_reduced_byte;
-      addExchange(time.exchanges, {kindOfPart(message.kind), 1.0, bytes, seconds});
+      const double bytes = asReal(message.bytes), travel = path.link.seconds({1.0, bytes}, path.flows);
+      if (std::exchange(behind, message.hidden_behind) != message.hidden_behind)
+        left = secondsMeanwhile(behind, message.backward);
+      const double hides = std::min(left, travel), hidden = _terms.cluster.overlap * hides;
+      left -= hides;
+      const double seconds =
+          travel - hidden + addedShare(message.kind) * bytes * _terms.cluster.seconds_per_reduced_byte;
+      addExchange(time.exchanges, {kindOfPart(message.kind), 1.0, bytes, seconds, hidden});
       (index++ < forward ? time.exchange_forward : time.exchange_backward) += seconds;
     }
+  }
+
+  /// Of a layer in the backward pass without the gradient of its input, or of its interior in the forward
+  /// pass.
+  double secondsMeanwhile(const LayerPlan* layer, bool backward) const {
+    if (layer == nullptr) return 0.0;
+    const PassTime pass = _terms.kernels.of(kernelShape(*layer), asReal(_samples), false);
+    if (backward) return _slowdown * pass.backward;
+    return _slowdown * pass.forward * asReal(layer->part->interior.places()) /
+           asReal(layer->part->block.places());
   }
 
   const CostTerms& _terms;
@@ -139,11 +157,14 @@ class StageClock {
 
 StageTime stageTime(const CostTerms& terms, const ProgramRun& run, int stage, std::int64_t samples) {
   const StageClock clock(terms, run, stage, samples);
-  StageTime longest = clock.onPart(0); // has the largest ranges; inner ones have more neighbours
-  if (run.grid.parts == 1) return longest;
-  StageTime inner = clock.onPart(typicalParts(run.grid.parts).back());
   const auto total = [](const StageTime& time) { return time.compute() + time.exchangeSeconds(); };
-  return total(inner) > total(longest) ? inner : longest;
+  StageTime longest = clock.onPart(0); // has the largest ranges; inner ones have more neighbours
+  for (const int part : typicalParts(run.grid.parts)) {
+    if (part == 0) continue;
+    StageTime other = clock.onPart(part);
+    if (total(other) > total(longest)) longest = std::move(other);
+  }
+  return longest;
 }
 
 CopiedBytes copiedBytes(const StagePlan& own, std::int64_t rows, bool input_gradient) {

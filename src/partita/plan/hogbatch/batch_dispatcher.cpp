@@ -1,6 +1,7 @@
 #include "partita/plan/hogbatch/batch_dispatcher.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 
 namespace partita {
@@ -90,6 +91,15 @@ void BatchDispatcher::restore(const DispatcherState& state) {
   if (!fits) throw std::logic_error("the state of another epoch");
   _state = state;
   for (std::deque<ExampleRange>& own : _outstanding) own.clear();
+}
+
+std::size_t batchesAtOnce(double seconds, std::int64_t left, std::int64_t next) {
+  constexpr double longest = 10e-3, enough = 2e-3; // s: of a batch, and of those in advance
+  constexpr std::int64_t most = 32;
+  if (seconds <= 0.0 || seconds > longest) return 1;
+  const auto wanted = static_cast<std::int64_t>(std::ceil(enough / seconds));
+  const std::int64_t rounds = left > next ? left / std::max<std::int64_t>(1, next) : 0;
+  return static_cast<std::size_t>(1 + std::min({wanted, most, rounds}));
 }
 
 } // namespace partita

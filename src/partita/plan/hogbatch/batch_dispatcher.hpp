@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -62,5 +63,11 @@ class BatchDispatcher {
   DispatcherState _state; ///< pending: given back
   std::vector<std::deque<ExampleRange>> _outstanding;
 };
+
+/// How many batches a worker should have at once whose batches take `seconds` (0: unknown). While `left`
+/// examples of the epoch are to be handed out and all workers together take `next` at a time, it gets some in
+/// advance if they are short: it would wait for rank 0, which sleeps between messages, for a good part of
+/// them. Not if they are longer, because others may then have to wait for them at the end of the epoch.
+std::size_t batchesAtOnce(double seconds, std::int64_t left, std::int64_t next);
 
 } // namespace partita

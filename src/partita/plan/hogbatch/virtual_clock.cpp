@@ -35,15 +35,15 @@ namespace {
 /// Workers that get a batch whenever they are idle.
 class FreeCourse {
  public:
-  explicit FreeCourse(const WorkerMix& mix)
-      : _mix(mix), _controller(mix.rules, mix.groups), _dispatcher(mix.examples, mix.workers.size()),
-        _read(mix.workers.size()) {
+  FreeCourse(const WorkerMix& mix, std::vector<TimedUpdate>* updates)
+      : _mix(mix), _updates(updates), _controller(mix.rules, mix.groups),
+        _dispatcher(mix.examples, mix.workers.size()), _read(mix.workers.size()) {
     _course.workers.resize(mix.workers.size());
   }
 
   Course play(std::int64_t epochs) {
-    for (std::int64_t epoch = 0; epoch < epochs; ++epoch) {
-      if (epoch > 0) _dispatcher.startEpoch();
+    for (_epoch = 0; _epoch < epochs; ++_epoch) {
+      if (_epoch > 0) _dispatcher.startEpoch();
       playEpoch();
     }
     for (std::size_t i = 0; i < _mix.groups.size(); ++i) _course.shares.push_back(_controller.share(i));
@@ -79,9 +79,10 @@ class FreeCourse {
   void finish(std::size_t worker) {
     const WorkerSpeed& speed = _mix.workers[worker];
     WorkerCourse& course = _course.workers[worker];
-    const std::int64_t examples = _dispatcher.outstanding(worker).front().count;
+    const ExampleRange batch = _dispatcher.outstanding(worker).front();
+    const std::int64_t examples = batch.count;
     const double seconds = speed.seconds(static_cast<double>(examples));
-    const std::int64_t updates = applyLanes(worker, examples);
+    const std::int64_t updates = applyLanes(worker, batch);
     ++course.batches;
     course.examples += examples;
     course.busy += seconds;
@@ -90,20 +91,25 @@ class FreeCourse {
   }
 
   /// All lanes have read the parameters when the batch began. Returns the number of updates that count.
-  std::int64_t applyLanes(std::size_t worker, std::int64_t examples) {
+  std::int64_t applyLanes(std::size_t worker, const ExampleRange& batch) {
     WorkerCourse& course = _course.workers[worker];
-    const std::int64_t lanes = std::min(_mix.workers[worker].lanes, examples);
+    const std::int64_t lanes = std::min(_mix.workers[worker].lanes, batch.count);
     const bool shared = _mix.groups[_mix.workers[worker].group].role == WorkerRole::shared;
-    const double rate = (shared ? _mix.rules.beta : 1.0) *
-                        _mix.rate.factor(static_cast<double>(examples) / static_cast<double>(lanes));
+    const double rate = _mix.rate.factor(static_cast<double>(batch.count) / static_cast<double>(lanes)),
+                 counted = shared ? _mix.rules.beta : 1.0;
     std::int64_t updates = 0;
     for (std::int64_t lane = 0; lane < lanes; ++lane) {
       const std::int64_t tau = _version - _read[worker];
       const double factor = _mix.staleness.factor(tau);
       course.staleness_sum += static_cast<double>(tau);
       course.staleness_max = std::max(course.staleness_max, tau);
+      if (_updates != nullptr) {
+        const std::int64_t begin = batch.count * lane / lanes, end = batch.count * (lane + 1) / lanes;
+        _updates->push_back({_course.seconds, worker, _epoch, batch.first + begin, end - begin, _read[worker],
+                             factor == 0.0 ? -1 : _version, rate * factor});
+      }
       if (factor == 0.0) continue;
-      _course.progress += rate * factor;
+      _course.progress += counted * rate * factor;
       ++_version;
       ++updates;
     }
@@ -115,8 +121,10 @@ class FreeCourse {
   using Event = std::pair<double, std::size_t>; ///< end of a batch, worker
 
   const WorkerMix& _mix;
+  std::vector<TimedUpdate>* _updates;
   BatchController _controller;
   BatchDispatcher _dispatcher;
+  std::int64_t _epoch = 0;
   std::vector<std::int64_t> _read; ///< version that the worker has computed from
   std::int64_t _version = 0;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> _events;
@@ -176,9 +184,9 @@ class StepCourse {
 
 } // namespace
 
-Course playCourse(const WorkerMix& mix, std::int64_t epochs) {
+Course playCourse(const WorkerMix& mix, std::int64_t epochs, std::vector<TimedUpdate>* updates) {
   if (mix.rules.rule == WorkerRule::synchronous) return StepCourse(mix).play(epochs);
-  return FreeCourse(mix).play(epochs);
+  return FreeCourse(mix, updates).play(epochs);
 }
 
 } // namespace partita

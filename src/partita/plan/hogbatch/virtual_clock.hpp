@@ -31,8 +31,18 @@ struct Course {
   std::int64_t stalenessMax() const;
 };
 
+/// An update by the virtual clock, or one that was dropped. In step, there are none.
+struct TimedUpdate {
+  double seconds = 0.0; ///< when its batch ended
+  std::size_t worker = 0;
+  std::int64_t epoch = 0, first = 0, count = 0; ///< its examples, in the order of the epoch
+  std::int64_t read = 0, applied = 0; ///< versions of the model; `applied` is negative if it was dropped
+  double factor = 1.0;                ///< on its learning rate
+};
+
 /// Plays whole epochs with the controller and the dispatcher that a run uses. Of workers that become idle at
 /// the same time, the first is served first. All wait at the end of an epoch, which takes no time itself.
-Course playCourse(const WorkerMix& mix, std::int64_t epochs);
+/// `updates`: takes them in their order, or null.
+Course playCourse(const WorkerMix& mix, std::int64_t epochs, std::vector<TimedUpdate>* updates = nullptr);
 
 } // namespace partita

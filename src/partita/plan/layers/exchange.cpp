@@ -9,7 +9,7 @@ namespace {
 /// Values that parts of a stage exchange; see ExchangePlan.
 class ExchangeRules : public LayerRules {
  public:
-  /// A range that is sent and one that arrives; of a halo all that is sent and arrives.
+  /// A range that is sent and one that arrives; for a halo everything that is sent and arrives.
   std::int64_t workValues(const LayerPlan& plan, std::int64_t rows) const override {
     const ExchangePlan& exchange = *plan.exchange;
     if (exchange.kind == PartStep::halo) return rows * exchange.items * haloValues(exchange);

@@ -1,5 +1,6 @@
 #include "partita/config/user_error.hpp"
 #include "partita/plan/layers/table.hpp"
+#include "partita/plan/parts/hidden_exchange.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -66,14 +67,9 @@ class GroupRules : public LayerRules {
     return plan.spec.recompute ? 0 : innerValues(plan);
   }
 
-  /// Gradients in the backward pass, what the layers inside need, and with recomputation what they save.
+  /// Gradients in the backward pass, scratch of the layers inside, and with recomputation what they save.
   std::int64_t workValues(const LayerPlan& plan, std::int64_t rows) const override {
-    std::int64_t inner = 0;
-    for (const auto* layers : {&plan.body, &plan.shortcut}) {
-      for (const LayerPlan& layer : *layers) {
-        inner = std::max(inner, layer.workValues(rows));
-      }
-    }
+    const std::int64_t inner = std::max(workOfLayers(plan.body, rows), workOfLayers(plan.shortcut, rows));
     return 3 * plan.widestInside() * rows + inner + (plan.spec.recompute ? innerValues(plan) * rows : 0);
   }
 

@@ -76,10 +76,13 @@ class ConvolutionRules : public LayerRules {
     return needsArgument(plan.spec.activation) ? plan.outputs() : 0;
   }
 
-  /// Scratch of the convolution itself, and the sums of each channel of a row.
+  /// Scratch of the convolution itself, and the sums of each channel of a row; or products of a block of the
+  /// outputs, which do not lie in their places.
   std::int64_t workValues(const LayerPlan& plan, std::int64_t rows) const override {
     const ConvolutionPlan convolution(plan);
-    return convolution.workValues(rows) + convolution.out_channels * rows;
+    const bool blocks = plan.part && plan.part->interior.places() > 0;
+    return convolution.workValues(rows) +
+           std::max(convolution.out_channels * rows, blocks ? plan.outputs() : 0);
   }
 
   bool scalesOutput(const LayerPlan&) const override { return true; }
@@ -110,7 +113,7 @@ class PoolRules : public LayerRules {
   LayerWork work() const override { return LayerWork::pooling; }
   std::optional<WindowPlan> windows(const LayerPlan& plan) const override { return poolingWindows(plan); }
 
-  /// Where the largest value was.
+  /// The position of the largest value.
   std::int64_t savedValues(const LayerPlan& plan) const override { return _largest ? plan.outputs() : 0; }
 
   OutputValues outputValues() const override {
@@ -137,7 +140,7 @@ class GlobalPoolRules : public LayerRules {
   LayerWork work() const override { return LayerWork::pooling; }
   std::optional<WindowPlan> windows(const LayerPlan& plan) const override { return wholeWindow(plan); }
 
-  /// Other programs keep the places as axes of extent one.
+  /// Other programs keep the spatial axes with extent one.
   LayerStep step(const LayerPlan& plan) const override {
     Shape out(plan.in.size(), 1);
     out.front() = plan.out.front();

@@ -80,11 +80,11 @@ class AttentionRules : public LayerRules {
   /// Projections, and two products over the positions that the mask leaves visible: half of all pairs.
   double forwardFlops(const LayerPlan& plan) const override { return projections(plan) + pairs(plan, 2.0); }
   double weightFlops(const LayerPlan& plan) const override { return projections(plan); }
-  /// Besides the projections: the scores once more, and two products each for them and for the weights.
+  /// In addition to the projections: the scores again, and two products each for them and for the weights.
   double inputFlops(const LayerPlan& plan) const override { return projections(plan) + pairs(plan, 5.0); }
 
-  /// Besides biases and their gradients: visible scores are written, become weights, and are read; back, they
-  /// are computed once more, and so are their gradients.
+  /// In addition to biases and their gradients: visible scores are written, become weights, and are read; in
+  /// the backward pass they are computed again, and so are their gradients.
   Moves moves(const LayerPlan& plan) const override {
     const double biased =
         plan.spec.attention.bias ? static_cast<double>(plan.inputs() + 3 * ownValues(plan)) : 0.0;

@@ -4,8 +4,8 @@
 
 namespace partita {
 
-/// One function per type of layer, or per set of types that differ in name only; each file of this folder has
-/// those of one family.
+/// One function per layer type, or per set of types that differ only in name; each file of this folder has
+/// one family.
 
 // dense.cpp
 const LayerRules& denseRules();
@@ -33,9 +33,9 @@ const LayerRules& attentionRules();
 
 /// A layer with the activation of `layer` alone.
 LayerSpec activationOf(const LayerSpec& layer);
-/// A layer that averages windows of `window` places along each axis, side by side.
+/// A layer that averages adjacent windows of `window` positions along each axis.
 LayerSpec averagePool(std::int64_t window);
-/// A convolution that maps the channels of each place of an image or a volume.
+/// A convolution that maps the channels at each position of an image or a volume.
 LayerSpec pointwiseConvolution(std::int64_t channels, bool volume);
 
 } // namespace partita

@@ -3,6 +3,7 @@
 #include "partita/config/names.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/plan/layer_rules.hpp"
+#include "partita/plan/parts/part_of_stage.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -71,13 +72,13 @@ ChannelGroups gridOf(const LayerPlan& layer, int parts) {
 } // namespace
 
 LayerDivider::LayerDivider(const StrategySection& strategy, const StagePlan& stage, int part)
-    : _split(strategy.split), _chosen(strategy.parts_grid.values), _grid(stage.place_grid),
-      _parts(static_cast<int>(strategy.parts)), _part(part), _first(stage.first()) {}
+    : _split(strategy.split), _by_places(dividesPlaces(strategy)), _chosen(strategy.parts_grid.values),
+      _grid(stage.place_grid), _parts(static_cast<int>(strategy.parts)), _part(part), _first(stage.first()) {}
 
 Flow LayerDivider::between(const Shape& shape) const {
   if (grid() && positionsDivisible(shape, _parts)) return positionFlow(shape, _parts);
   if (grid() && shape.size() > 2 && divisible(shape, _parts)) return channelFlow(shape, _parts);
-  if (_split == Split::spatial && placesDivisible(shape, _grid)) return placeFlow(shape, _grid);
+  if (_by_places && placesDivisible(shape, _grid)) return placeFlow(shape, _grid);
   return wholeFlow(shape);
 }
 
@@ -94,7 +95,7 @@ void LayerDivider::add(PartChain& chain, const std::vector<LayerPlan>& layers, s
       addResidual(chain, layer);
     else
       addBlock(chain, layer);
-  } else if (_split == Split::spatial) {
+  } else if (_by_places) {
     addByPlaces(chain, layer);
   } else if (grid() && (isSequence(layer.in) || isSequence(layer.out))) {
     addInSequence(chain, layers, index, ends);
@@ -266,6 +267,25 @@ bool dividesWindows(const LayerPlan& layer, const WindowPlan& windows, const Pla
   });
 }
 
+/// The outputs of a part whose windows see only places that it has itself, counted from its first output. No
+/// places if these are fewer than three quarters of its outputs: blocks around them would be many small
+/// convolutions, which take longer than the messages that they would wait for.
+Block interiorOf(const WindowPlan& windows, const Block& own, const Block& outputs) {
+  Block interior;
+  for (std::size_t a = 0; a < interior.axes.size(); ++a) {
+    const std::int64_t reach = windows.dilation[a] * (windows.kernel[a] - 1) + 1, stride = windows.stride[a],
+                       before = windows.before[a];
+    if (before >= reach || (windows.out[a] - 1) * stride - before >= windows.in[a])
+      return {}; // some windows see nothing but padding
+    const AxisRange &has = own.axes[a], &out = outputs.axes[a];
+    AxisRange inside = out;
+    if (has.begin > 0) inside.begin = std::max(out.begin, (has.begin + before + stride - 1) / stride);
+    if (has.end < windows.in[a]) inside.end = std::min(out.end, (has.end + before - reach + stride) / stride);
+    interior.axes[a] = {inside.begin - out.begin, std::max(inside.begin, inside.end) - out.begin};
+  }
+  return 4 * interior.places() >= 3 * outputs.places() ? interior : Block{};
+}
+
 /// The windows of the part, with a padding of its own on each side.
 void setPadding(LayerPlan& own, const WindowPlan& windows, const Block& outputs, const PlaceGrid& grid) {
   AxisSizes& padding = isConvolution(own) ? own.spec.convolution.padding : own.spec.pool.padding;
@@ -322,8 +342,12 @@ void LayerDivider::addWindows(PartChain& chain, const LayerPlan& layer, const Wi
     own.in[axis] = seen.axes[placeAxis(layer.in, axis)].size();
   own.out = out.own(_part);
   setPadding(own, windows, outputs, _grid);
-  if (!(halo.needed == halo.owned)) chain.addExchange(layer, halo, in.own(_part), own.in);
-  chain.addPlaces(layer, own, out);
+  const bool exchanges = !(halo.needed == halo.owned);
+  if (exchanges) chain.addExchange(layer, halo, in.own(_part), own.in);
+  const bool splits = exchanges && layer.rules().work() == LayerWork::convolution;
+  chain.addPlaces(layer, own, out,
+                  splits ? interiorOf(windows, in.blocks[static_cast<std::size_t>(_part)], outputs)
+                         : Block{});
 }
 
 void LayerDivider::addBlock(PartChain& chain, const LayerPlan& layer) {

@@ -51,6 +51,7 @@ class LayerDivider {
   bool grid() const { return _split == Split::grid; }
 
   Split _split;
+  bool _by_places;
   std::vector<std::int64_t> _chosen; ///< `strategy/parts_grid`
   PlaceGrid _grid;
   int _parts, _part;

@@ -73,8 +73,9 @@ void PartChain::addInside(const LayerPlan& layer) {
   addDivided(layer, own, has, out);
 }
 
-void PartChain::addPlaces(const LayerPlan& layer, LayerPlan own, Flow out) {
+void PartChain::addPlaces(const LayerPlan& layer, LayerPlan own, Flow out, const Block& interior) {
   LayerPart has;
+  has.interior = interior;
   has.by_places = true;
   has.block = out.blocks[static_cast<std::size_t>(_part)];
   has.owns = _part == 0;

@@ -25,8 +25,8 @@ class PartChain {
   /// The same if the outputs of all parts have to be added up: each part keeps of the sums what `wanted`, the
   /// whole activation or some positions, leaves it.
   void addSums(const LayerPlan& layer, LayerPlan own, LayerPart has, const Flow& wanted);
-  /// The same if this part computes its block of the places of `out`.
-  void addPlaces(const LayerPlan& layer, LayerPlan own, Flow out);
+  /// The same if this part computes its block of the places of `out`, and of that first the `interior`.
+  void addPlaces(const LayerPlan& layer, LayerPlan own, Flow out, const Block& interior = {});
   /// A group whose layers inside have been divided. Its whole has the extents, but no layers.
   void addGroup(LayerPlan group, Flow out);
   /// The activation function of `layer` as a layer of its own.

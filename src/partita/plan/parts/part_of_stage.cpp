@@ -2,6 +2,7 @@
 
 #include "partita/config/names.hpp"
 #include "partita/config/user_error.hpp"
+#include "partita/plan/parts/copy_on_part.hpp"
 #include "partita/plan/parts/divide_layers.hpp"
 #include "partita/plan/strategy_plan.hpp"
 
@@ -93,6 +94,8 @@ void checkParts(const StrategySection& strategy, const std::vector<StagePlan>& s
     const StagePlan own = partOfStage(stage, strategy, static_cast<int>(strategy.parts) - 1);
     for (const LayerPlan* leaf : leavesOf(own.layers))
       divided = divided || leaf->forwardFlops() < leaf->whole().forwardFlops();
+    for (const ParameterCopy& copy : stage.copies)
+      copyOnPart(copy, stages, strategy, static_cast<int>(strategy.parts) - 1);
   }
   if (divided) return;
   throw UserError("strategy/parts: no layer of the network can be shared by " +

@@ -36,7 +36,8 @@ bool dividesPlaces(const StrategySection& strategy);
 /// places from others. Throws UserError if the deck's grid has not one number for each axis of places.
 PlaceGrid placeGridOf(const std::vector<LayerPlan>& layers, const StrategySection& strategy);
 
-/// Throws UserError if the stages of a network cannot be divided, or nothing in them can.
+/// Throws UserError if the stages of a network, or copies of their parameters in heads, cannot be divided, or
+/// nothing in them can.
 void checkParts(const StrategySection& strategy, const std::vector<StagePlan>& stages);
 
 } // namespace partita

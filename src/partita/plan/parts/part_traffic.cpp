@@ -1,8 +1,11 @@
 #include "partita/plan/parts/part_traffic.hpp"
 
+#include "partita/plan/parts/hidden_exchange.hpp"
 #include "partita/plan/parts/part_of_stage.hpp"
 #include "partita/plan/run_length.hpp"
 #include "partita/plan/strategy_plan.hpp"
+
+#include <utility>
 
 namespace partita {
 
@@ -17,7 +20,10 @@ class MessageList {
   void begin(const std::string& place, bool backward) {
     _place = place;
     _backward = backward;
+    _behind = nullptr;
   }
+  /// The first message of the next ring, or the next halo, travels while this layer computes.
+  void hideNextBehind(const LayerPlan* layer) { _behind = layer; }
   void gather(const std::vector<std::int64_t>& chunks, int place) {
     ring(PartExchangeKind::gather, chunks, place);
   }
@@ -37,7 +43,7 @@ class MessageList {
     for (int other = 0; other < static_cast<int>(plan.owned.size()); ++other) {
       if (other == _part) continue;
       const Block block = forward ? plan.sent(_part, other) : plan.sent(other, _part);
-      add(PartExchangeKind::halo, rows * plan.items * block.places());
+      add(PartExchangeKind::halo, rows * plan.items * block.places(), _behind);
     }
   }
 
@@ -48,16 +54,18 @@ class MessageList {
   void ring(PartExchangeKind kind, const std::vector<std::int64_t>& chunks, int first) {
     const int count = static_cast<int>(chunks.size());
     for (int i = 0; i + 1 < count; ++i)
-      add(kind, chunks[static_cast<std::size_t>((first + 2 * count - i) % count)]);
+      add(kind, chunks[static_cast<std::size_t>((first + 2 * count - i) % count)],
+          std::exchange(_behind, nullptr));
   }
-  void add(PartExchangeKind kind, std::int64_t values) {
-    if (values > 0) _messages.push_back({kind, values * _value_bytes, _place, _backward});
+  void add(PartExchangeKind kind, std::int64_t values, const LayerPlan* behind) {
+    if (values > 0) _messages.push_back({kind, values * _value_bytes, _place, _backward, behind});
   }
 
   int _part;
   std::int64_t _value_bytes;
   std::string _place;
   bool _backward = false;
+  const LayerPlan* _behind = nullptr;
   std::vector<PartMessage> _messages;
 };
 
@@ -66,7 +74,7 @@ bool normsByPlaces(const LayerPlan& layer) {
   return layer.part && layer.part->by_places && !layer.statisticsShapes().empty();
 }
 
-void listForward(const LayerPlan& layer, std::int64_t rows, MessageList& list);
+void listForward(const LayerPlan& layer, const LayerPlan* next, std::int64_t rows, MessageList& list);
 void listBackward(const LayerPlan& layer, std::int64_t rows, MessageList& list);
 
 std::vector<std::int64_t> chunksOf(const ExchangePlan& plan, std::int64_t rows) {
@@ -76,7 +84,8 @@ std::vector<std::int64_t> chunksOf(const ExchangePlan& plan, std::int64_t rows) 
 }
 
 void listForward(const std::vector<LayerPlan>& layers, std::int64_t rows, MessageList& list) {
-  for (const LayerPlan& layer : layers) listForward(layer, rows, list);
+  for (std::size_t i = 0; i < layers.size(); ++i)
+    listForward(layers[i], i + 1 < layers.size() ? &layers[i + 1] : nullptr, rows, list);
 }
 
 /// Nothing before the first layer with parameters is computed unless the gradient of the input is.
@@ -91,16 +100,19 @@ void listBackward(const std::vector<LayerPlan>& layers, std::int64_t rows, bool 
       list.sum(PartExchangeKind::norm, layer.parameters(), layer.part->parts);
     const bool wanted = input_gradient || i > first;
     if (layer.group()) {
-      if (layer.spec.recompute) listForward(layer, rows, list);
+      if (layer.spec.recompute) listForward(layer, nullptr, rows, list);
       listBackward(layer.body, rows, wanted, list);
       listBackward(layer.shortcut, rows, wanted, list);
     } else if (wanted) {
+      if (hiddenExchange(layers, i) == HiddenExchange::sum) list.hideNextBehind(&layer);
+      if (i + 1 < layers.size() && hiddenExchange(layers, i + 1) == HiddenExchange::before)
+        list.hideNextBehind(&layers[i + 1]);
       listBackward(layer, rows, list);
     }
   }
 }
 
-void listForward(const LayerPlan& layer, std::int64_t rows, MessageList& list) {
+void listForward(const LayerPlan& layer, const LayerPlan* next, std::int64_t rows, MessageList& list) {
   listForward(layer.body, rows, list);
   listForward(layer.shortcut, rows, list);
   list.begin(layer.place, false);
@@ -112,6 +124,7 @@ void listForward(const LayerPlan& layer, std::int64_t rows, MessageList& list) {
   }
   if (!layer.exchange) return;
   const ExchangePlan& plan = *layer.exchange;
+  if (next != nullptr && next->part && next->part->interior.places() > 0) list.hideNextBehind(next);
   if (plan.kind == PartStep::halo) return list.halo(plan, rows, true);
   if (plan.kind == PartStep::gather_slice || plan.kind == PartStep::gather_reduce)
     list.gather(chunksOf(plan, rows), plan.place);

@@ -14,10 +14,15 @@ struct PartMessage {
   std::int64_t bytes = 0;
   std::string place;     ///< of the layer that needs it, "layer3.1"; or "loss"
   bool backward = false; ///< is it sent for gradients?
+  /// The layer that computes while the message travels: the gradients of its parameters, see
+  /// `hiddenExchange`, or in the forward pass its interior. Null: none. It is part of the stage whose
+  /// messages these are.
+  const LayerPlan* hidden_behind = nullptr;
 };
 
 /// The messages of one part, in their order, in a forward and backward pass over `rows` samples with values
-/// of `real_bytes` bytes. `own` is its plan of the stage, see `partOfStage`; `input_gradient`: is the
+/// of `real_bytes` bytes. `own` is its plan of the stage, see `partOfStage`, and must outlive the list;
+/// `input_gradient`: is the
 /// gradient of its input computed? `own_loss`: does its head, if it has one, learn?
 std::vector<PartMessage> partMessages(const StagePlan& own, int part, std::int64_t rows,
                                       std::int64_t real_bytes, bool input_gradient, bool own_loss = true);

@@ -13,8 +13,8 @@ struct Accelerator {
 };
 
 /// Area in um^2: processing elements, one local memory per core (1 KiB per 64 elements, at least 1 KiB)
-/// and the buffer. The constants are those that the published table of 29,360 configurations implies.
-/// Each number must lie in the space that `acceleratorSpace` searches.
+/// and the buffer. The constants follow from the published table of 29,360 configurations. Each number must
+/// be in the space of `acceleratorSpace`.
 double acceleratorArea(const Accelerator& accelerator);
 
 /// The TPUv4-like reference, whose area no accelerator of the space exceeds.

@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t most_tried_layers = 12;
 constexpr std::int64_t most_microbatches = 1000;
 
-/// Cuts a graph in all possible ways, and prices each as a whole.
+/// Cuts a graph in all possible ways, and evaluates each plan as a whole.
 class AllCuts {
  public:
   AllCuts(const PlacementTask& task, std::size_t graph)
@@ -56,7 +56,8 @@ class AllCuts {
   void price(DevicePlan& best) {
     const std::int64_t most = std::min({_task.microbatches, _task.most_replicas, _task.devices});
     for (std::int64_t replicas = 1; replicas <= most; ++replicas) {
-      // How many a node has follows from the stages, and decides on the options, which decide on the time.
+      // The stages determine how many replicas a node has; this determines the options, which determine the
+      // time.
       for (std::int64_t each = 1; each <= std::min(replicas, _task.node_devices); ++each) {
         if (!choose({replicas, each})) continue;
         const std::optional<double> time = timeOfPlan(_task, _graph, _stages, replicas);
@@ -67,7 +68,7 @@ class AllCuts {
     }
   }
 
-  /// The slowest stage counts, so that each has the options that are best for itself.
+  /// The slowest stage counts, so each stage uses the options that are best for itself.
   bool choose(const detail::Copies& copies) {
     for (std::size_t i = 0; i < _stages.size(); ++i) {
       const bool near_after = i + 1 < _stages.size() && !_stages[i + 1].opens_node;

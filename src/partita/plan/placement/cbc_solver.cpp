@@ -45,12 +45,12 @@ MipAnswer solveWithCbc(const MipModel& model, const std::vector<double>& start, 
   Cbc_setParameter(cbc.get(), "seconds", std::to_string(seconds).c_str());
   Cbc_setParameter(cbc.get(), "ratioGap", std::to_string(gap).c_str());
   Cbc_setParameter(cbc.get(), "allowableGap", "0");
-  // All at once: to add a row to CBC's matrix of columns takes as long as to copy the matrix.
+  // All rows at once: adding a row to CBC's matrix of columns takes as long as copying the matrix.
   const Columns matrix(model);
   Cbc_loadProblem(cbc.get(), model.columns(), model.rows(), matrix.start.data(), matrix.row.data(),
                   matrix.value.data(), model.lower.data(), model.upper.data(), model.cost.data(),
                   model.row_lower.data(), model.row_upper.data());
-  // The start is found by names of columns, and the presolve crashes if rows have none.
+  // CBC finds the start by names of columns, and its presolve crashes if rows have no names.
   for (int r = 0; r < model.rows(); ++r) Cbc_setRowName(cbc.get(), r, ("r" + std::to_string(r)).c_str());
   for (int c = 0; c < model.columns(); ++c) {
     Cbc_setColName(cbc.get(), c, ("c" + std::to_string(c)).c_str());

@@ -7,7 +7,7 @@
 
 namespace partita::detail {
 
-/// The operators of a component in topological order, and what lower bounds need of them.
+/// The operators of a component in topological order, with what lower bounds need to know about them.
 struct ComponentGraph {
   explicit ComponentGraph(const ScheduleTask& task);
 
@@ -18,7 +18,8 @@ struct ComponentGraph {
   }
 
   /// A weight of each kind of core; the weights of all cores add up to 1. An operator on one core fills its
-  /// share of the time, one on all cores fills all of it, and the cheaper mode bounds what it adds.
+  /// core's share of the time, and one on all cores fills all of it; the cheaper mode is a lower bound of
+  /// what it adds.
   struct Energy {
     double tensor = 0.0, vector = 0.0; ///< weight of a core
     std::vector<double> least;         ///< per operator

@@ -28,7 +28,7 @@ struct Step {
 class Search {
  public:
   /// Starts from two simple schedules: the operators one after another, each in its fastest mode; and each on
-  /// one core as early as possible, those with the longest way to the end first.
+  /// one core as early as possible, those with the longest path to the end first.
   Search(const ComponentGraph& graph, Deadline deadline);
 
   /// Searches with at most `width` schedules per level. Returns whether nothing was left out.
@@ -52,7 +52,7 @@ class Search {
   Deadline _deadline;
   bool _late = false;
   double _makespan = 0.0, _lower = 0.0;
-  double _left_out = unbounded; ///< the smallest bound of what this pass has not looked at
+  double _left_out = unbounded; ///< the smallest bound of what this pass has left out
   std::vector<Move> _best;
   std::vector<Step> _steps;
   std::vector<Node> _level;
@@ -107,7 +107,7 @@ void Search::enter(Node node, const Step& step, std::size_t width) {
   _steps.push_back(step);
   for (const std::size_t other : same) {
     if (node.schedule.dominates(_level[other].schedule)) {
-      _level[other] = std::move(node); // others that it dominates stay, which costs time only
+      _level[other] = std::move(node); // others that it dominates stay, which only costs time
       return;
     }
   }
@@ -205,7 +205,7 @@ OperatorSchedule scheduleOf(const ComponentGraph& graph, const std::vector<Move>
 OperatorSchedule searchComponent(const ScheduleTask& task, Deadline deadline, std::size_t most_width) {
   const ComponentGraph graph(task);
   Search search(graph, deadline);
-  // A level and all steps to it take about so many bytes per schedule.
+  // A level and all steps to it take about this many bytes per schedule.
   constexpr std::size_t most_bytes = std::size_t{1} << 29;
   std::size_t last_width = most_bytes / (400 + 160 * graph.size);
   if (most_width > 0) last_width = std::min(last_width, most_width);

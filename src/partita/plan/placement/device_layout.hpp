@@ -15,12 +15,12 @@ struct LayoutLimits {
 };
 
 /// How the stages of a replica fill devices, from the last stage to the first. A cell is all that later
-/// stages need to know of it.
+/// stages need to know about this.
 ///
 /// If nodes have one device: the number of stages of the rarer kind, with or without tensor parallelism. With
-/// the number of stages it gives the devices, so that there is no cell per device.
-/// Otherwise: the number of nodes, and the devices in use on the newest one if the next stage goes there too,
-/// or 0 if it opens another one. A stage never lies on two nodes, unless it needs several whole ones.
+/// the number of stages it determines the devices, so there is no cell per device. Otherwise: the number of
+/// nodes, and the devices in use on the newest one if the next stage goes there too, or 0 if it opens another
+/// one. A stage never spans two nodes, unless it needs several whole nodes.
 class DeviceLayout {
  public:
   DeviceLayout(const PlacementTask& task, const LayerGraph& graph, const LayoutLimits& limits);
@@ -33,8 +33,8 @@ class DeviceLayout {
   const std::vector<Step>& steps(bool tensor_parallel) const { return _steps[tensor_parallel ? 1 : 0]; }
   std::size_t cells() const { return _cells; }
 
-  /// How many replicas there may be, in all and on a node, if one ends in a cell with so many stages. None if
-  /// another cell is the end of the same stages on the same devices.
+  /// How many replicas there may be, in all and per node, if one ends in this cell with this many stages.
+  /// None if another cell is the end of the same stages on the same devices.
   Copies room(std::int64_t stages, std::size_t cell) const;
 
  private:
@@ -50,7 +50,7 @@ class DeviceLayout {
   std::array<std::vector<Step>, 2> _steps; ///< of stages without and with tensor parallelism
 };
 
-/// The room on `devices` for replicas of which each uses so many nodes, or `slots` devices of a single one.
+/// The room on `devices` for replicas that each use this many nodes, or `slots` devices of a single node.
 Copies roomFor(std::int64_t devices, std::int64_t node_devices, std::int64_t nodes, std::int64_t slots);
 
 } // namespace partita::detail

@@ -8,8 +8,8 @@
 
 namespace partita {
 
-/// A layer on one device, or on each of the devices that share it: bytes of parameters and of all that a pass
-/// keeps, seconds of a forward and a backward pass of one micro-batch.
+/// A layer on one device, or on each of the devices that share it: bytes of parameters and of everything that
+/// a pass keeps, and seconds of a forward and a backward pass of one micro-batch.
 struct PlacedLayer {
   std::int64_t id = 0;
   double parameter_bytes = 0.0, activation_bytes = 0.0, forward = 0.0, backward = 0.0;
@@ -47,17 +47,17 @@ struct StageOptions {
   }
 };
 
-/// What is known of the devices, and the network for each degree of tensor parallelism.
+/// The devices, and the network for each degree of tensor parallelism.
 struct PlacementTask {
   double memory = 0.0;    ///< bytes per device
-  double bandwidth = 1.0; ///< bytes/s between devices, and where nodes have several, between nodes
+  double bandwidth = 1.0; ///< bytes/s between devices or, if nodes have several devices, between nodes
   std::int64_t devices = 1, microbatches = 1;
   std::int64_t node_devices = 1; ///< devices of a node; divides `devices`
   double node_bandwidth = 1.0;   ///< bytes/s inside a node, at least `bandwidth`
   double host_bandwidth = 1.0;   ///< bytes/s between a device and its host
   std::int64_t most_replicas = std::numeric_limits<std::int64_t>::max();
   bool recompute = false; ///< all stages do it
-  StageOptions choose;    ///< what each stage may do or not, as is best
+  StageOptions choose;    ///< options that each stage may use
   bool adam = false;      ///< otherwise SGD, which has no state
   std::vector<LayerGraph> graphs;
   std::optional<FixedPlan> fixed;
@@ -83,9 +83,9 @@ struct DevicePlan {
 };
 
 /// The fastest way to cut the layers into the stages of a 1F1B pipeline with replicas: the dynamic program of
-/// PHAZE (ICML 2024) over successor-closed sets of layers, with nodes and options of stages where the task
-/// has them. Exact. Throws UserError if there are more than 40,000 such sets, or if the tables would need
-/// more than 512 MiB.
+/// PHAZE (ICML 2024) over successor-closed sets of layers, with nodes and options of stages if the task has
+/// them. The result is exact. Throws UserError if there are more than 40,000 such sets, or if the tables
+/// would need more than 512 MiB.
 DevicePlan placeLayers(const PlacementTask& task);
 
 /// The same by trying every way to cut, to fill nodes, and all numbers of replicas. Throws UserError with
@@ -93,12 +93,12 @@ DevicePlan placeLayers(const PlacementTask& task);
 DevicePlan placeByBruteForce(const PlacementTask& task);
 
 /// Seconds per batch of a plan; nothing if it does not fit into memory, nodes or devices, or if a layer
-/// stands before one that it needs.
+/// precedes one that it needs.
 std::optional<double> timeOfPlan(const PlacementTask& task, std::size_t graph,
                                  const std::vector<PlacedStage>& stages, std::int64_t replicas);
 
-/// Seconds per batch of the fixed plan; nothing if there is none or it does not fit. Each stage gets the
-/// same number of layers, and the last also the rest: an embedding before the transformer layers counts as
+/// Seconds per batch of the fixed plan; nothing if there is none or it does not fit. Each stage gets the same
+/// number of layers, and the last also gets the rest: an embedding before the transformer layers counts as
 /// one of them, as in the authors' program. Nodes and options are the best for these stages.
 std::optional<double> timeOfFixedPlan(const PlacementTask& task);
 

@@ -32,9 +32,9 @@ std::string placeOf(const std::string& path, const std::string& text, std::size_
   return path + ":" + std::to_string(lines + 1) + ":" + std::to_string(std::max<std::size_t>(column, 1));
 }
 
-/// Refuses what is not JSON, and what the parser would accept: names that occur twice, of which only the last
-/// would count, and values so deep that others overflow their stack. A callback of the parser could do that
-/// too, but makes it compare each object in a list with all before it.
+/// Refuses what is not JSON, and some of what the parser would accept: names that occur twice, of which only
+/// the last would count, and nesting so deep that recursive code would overflow its stack. A callback of the
+/// parser could do that too, but makes it compare each object in a list with all previous ones.
 class Strictness : public nlohmann::json_sax<Json> {
  public:
   Strictness(const std::string& path, const std::string& text) : _path(path), _text(text) {}
@@ -67,7 +67,7 @@ class Strictness : public nlohmann::json_sax<Json> {
  private:
   bool enter() {
     constexpr std::size_t most_depth = 100;
-    if (_names.size() >= most_depth) throw UserError(_path + ": has more than 100 values inside one another");
+    if (_names.size() >= most_depth) throw UserError(_path + ": is nested more than 100 levels deep");
     _names.emplace_back();
     return true;
   }
@@ -88,7 +88,7 @@ std::string kindOf(const Json& value) {
   return value.is_null() ? "null" : "a number";
 }
 
-/// As short as it can be without losing a digit that counts.
+/// As short as possible without losing a significant digit.
 std::string numberText(double value) {
   std::string text = std::to_string(static_cast<std::int64_t>(value));
   return std::fabs(value) < 1e15 && static_cast<double>(std::stoll(text)) == value ? text : realText(value);
@@ -97,7 +97,7 @@ std::string numberText(double value) {
 } // namespace
 
 JsonValue JsonValue::read(const std::string& path) {
-  regularFileExists(path); // refuses folders and pipes; reading says what else is wrong
+  regularFileExists(path); // refuses folders and pipes; reading reports other errors
   const std::string text = readTextFile(path, most_bytes);
   Strictness check(path, text);
   Json::sax_parse(text, &check);

@@ -9,16 +9,16 @@
 namespace partita::detail {
 
 /// A value in a JSON file, which knows its place. Each function throws UserError, "FILE: /path/to/value:
-/// ...", if the value is not what it asks for.
+/// ...", if the value is not of the requested kind.
 class JsonValue {
  public:
-  /// Reads a file of at most 16 MiB. Names must not occur twice in an object, and at most 100 values may be
-  /// inside one another.
+  /// Reads a file of at most 16 MiB. Names must not occur twice in an object, and values may be nested at
+  /// most 100 levels deep.
   static JsonValue read(const std::string& path);
 
   bool has(const std::string& key) const;
   JsonValue at(const std::string& key) const;
-  /// The elements of a list, of which there may be `most`.
+  /// The elements of a list, at most `most`.
   std::vector<JsonValue> items(std::size_t most) const;
   /// The names in an object.
   std::vector<std::string> keys() const;

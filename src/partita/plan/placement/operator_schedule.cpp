@@ -118,7 +118,7 @@ class ComponentScheduler {
     const std::optional<OperatorSchedule> known = _options.cache->find(key);
     if (known && faultOf(part, *known).empty()) return *known;
     const OperatorSchedule found = solve(part);
-    constexpr double proven = 1e-5; // above the gap that solvers are asked for
+    constexpr double proven = 1e-5; // above the gap requested from solvers
     if (_deadline == detail::Deadline::max() || found.gap() < proven) _options.cache->add(key, found);
     return found;
   }

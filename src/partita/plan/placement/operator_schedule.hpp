@@ -48,8 +48,8 @@ struct OperatorSchedule {
   double gap() const { return makespan > lower_bound ? (makespan - lower_bound) / makespan : 0.0; }
 };
 
-/// What computes schedules: the branch and bound of this library, or a solver of integer programs that the
-/// build has found.
+/// The engine that computes schedules: the branch and bound of this library, or a solver of integer programs
+/// that the build has found.
 enum class ScheduleEngine { built_in, highs, cbc };
 
 template <>
@@ -68,10 +68,10 @@ struct ScheduleOptions {
 };
 
 /// The shortest schedule, which minimises the makespan over modes, starts and cores (the integer program of
-/// PHAZE, ICML 2024, with all its constraints on cores). Exact, up to the tolerance of a solver, unless a
-/// limit ends the search; then it is the best schedule found, with the bound proven so far. With a limit of
-/// time the result depends on the machine, with one of width it does not. Throws UserError if this build does
-/// not have the engine.
+/// PHAZE, ICML 2024, with all its constraints on cores). The result is exact, up to the tolerance of a
+/// solver, unless a limit ends the search; then it is the best schedule found, with the bound proven so far.
+/// It depends on the machine with a time limit, but not with a width limit. Throws UserError if this build
+/// does not have the engine.
 OperatorSchedule scheduleOperators(const ScheduleTask& task, const ScheduleOptions& options = {});
 
 /// What is wrong with a schedule: an operator that starts before a predecessor has ended, overlaps another on

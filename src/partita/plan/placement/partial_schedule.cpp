@@ -10,8 +10,8 @@ namespace {
 
 constexpr double never = std::numeric_limits<double>::infinity();
 
-/// Without moves that another could precede completely: what starts when that ends, or later, may as well
-/// come after it.
+/// Leaves out moves that another move could completely precede: what starts when that move ends, or later,
+/// may as well follow it.
 void keepActive(std::vector<Move>& moves) {
   const auto first = std::min_element(moves.begin(), moves.end(),
                                       [](const Move& a, const Move& b) { return a.end < b.end; });

@@ -22,11 +22,11 @@ class PartialSchedule {
  public:
   explicit PartialSchedule(const ComponentGraph& graph);
 
-  /// The moves worth trying: none that starts after another one could have ended.
+  /// The moves worth trying: those that do not start after another one could have ended.
   std::vector<Move> moves(const ComponentGraph& graph) const;
   /// This schedule with one more operator.
   PartialSchedule after(const ComponentGraph& graph, const Move& move) const;
-  /// No complete schedule that begins like this one is shorter.
+  /// A lower bound of all complete schedules that begin like this one.
   double bound(const ComponentGraph& graph) const;
   /// Can whatever follows `other` also follow this schedule of the same operators, at the same times?
   bool dominates(const PartialSchedule& other) const;
@@ -47,7 +47,7 @@ class PartialSchedule {
 
   /// All cores that are free at different times.
   std::vector<FreeCores> choices(const ComponentGraph& graph) const;
-  /// When all predecessors have ended; infinite if one has no place yet.
+  /// When all predecessors have ended; infinite if one is not placed yet.
   double readyTime(const ComponentGraph& graph, std::size_t op) const;
   double coresFree(const ComponentGraph& graph, bool tensor) const;
   void coreTimes(const ComponentGraph& graph, bool tensor);
@@ -55,12 +55,12 @@ class PartialSchedule {
 
   BitSet _placed;
   std::size_t _count = 0;
-  int _fused_left = 0; ///< operators without a place that need a pair of cores
+  int _fused_left = 0; ///< operators not yet placed that need a pair of cores
   double _now = 0.0;
   std::vector<double> _ends;    ///< of placed operators that end after `now`; 0 for all others
   std::vector<CorePair> _cores; ///< while fused operators are left
-  /// All that later operators depend on, none earlier than `now`. Schedules of the same operators have the
-  /// same entries in the same order.
+  /// All times on which later operators depend, none earlier than `now`. Schedules of the same operators have
+  /// the same entries in the same order.
   std::vector<double> _profile;
 };
 

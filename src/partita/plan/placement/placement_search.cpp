@@ -56,7 +56,7 @@ void forEachReplicas(std::int64_t microbatches, std::int64_t most,
 
 namespace {
 
-/// What all replicas together, or a single one, can use.
+/// The devices that all replicas together, or a single one, can use.
 LayoutLimits widestLimits(const PlacementTask& task, const LayerGraph& graph) {
   const std::int64_t stages = std::min(static_cast<std::int64_t>(graph.layers.size()), task.devices);
   const std::int64_t each = (graph.tensor_degree + task.node_devices - 1) / task.node_devices;
@@ -106,7 +106,7 @@ void PlacementSearch::forEachStage(std::size_t set, Visit visit) const {
   }
 }
 
-/// Keeps the costs of all stages where the table is computed more than once.
+/// Keeps the costs of all stages if the table is computed more than once.
 void PlacementSearch::keepStages() {
   if (!_costs.dependsOnReplicas() || _sets.size() * _sets.size() / 2 > most_kept) return;
   std::vector<std::vector<Stage>> all(_sets.size());
@@ -119,7 +119,7 @@ void PlacementSearch::extend(const Stage& stage, const Copies& copies) {
   const std::vector<DeviceLayout::Step>& steps = _layout.steps(stage.cost.tensor_parallel);
   StageLoads loads(_costs, stage.cost, copies);
   for (std::int64_t number = 1; number < _limits.stages; ++number) { // one stage is still to come
-    if (!loads.moveTo(number)) return; // it needs more memory the earlier it stands
+    if (!loads.moveTo(number)) return;                               // an earlier stage needs more memory
     const double* const later = &_slowest[place(stage.rest, number - 1, 0)];
     double* const own = &_slowest[place(stage.set, number, 0)];
     for (const DeviceLayout::Step& step : steps)
@@ -143,7 +143,7 @@ void PlacementSearch::consider(const Start& start, double slowest) {
   _improved = true;
 }
 
-/// The first stage of the whole network decides on the all-reduce between replicas.
+/// The first stage of the whole network determines the all-reduce between replicas.
 void PlacementSearch::tryFirst(const Stage& stage, const std::optional<Copies>& copies) {
   const std::vector<DeviceLayout::Step>& steps = _layout.steps(stage.cost.tensor_parallel);
   for (std::int64_t number = 1; number <= _limits.stages; ++number) {
@@ -179,7 +179,7 @@ PlacedStage PlacementSearch::placedStage(const Stage& stage, const StageOptions&
   return placed;
 }
 
-/// From the first stage, those that are as fast as the table says.
+/// From the first stage on, the stages that are as fast as the table says.
 std::vector<PlacedStage> PlacementSearch::stages() const {
   const Copies& copies = _start.copies;
   std::vector<PlacedStage> placed;
@@ -216,7 +216,7 @@ void PlacementSearch::run(const LayoutLimits& limits, const std::optional<Copies
   if (_improved) _best.stages = stages();
 }
 
-/// All numbers of replicas that may be the best.
+/// All numbers of replicas that may be best.
 std::vector<std::int64_t> PlacementSearch::replicaCounts() const {
   std::vector<std::int64_t> counts;
   const std::int64_t most = std::min({_task.microbatches, _task.most_replicas, _task.devices});
@@ -239,7 +239,7 @@ DevicePlan PlacementSearch::fastest() {
   }
   const std::vector<std::int64_t> counts = replicaCounts();
   findLeastLoads();
-  // Many replicas have few stages each, so that their tables are small; what they find spares larger ones.
+  // With many replicas, each has few stages, so tables are small; their results save work on larger tables.
   std::for_each(counts.rbegin(), counts.rend(), [&](std::int64_t replicas) { runFor(replicas, widest); });
   return _best;
 }
@@ -257,7 +257,7 @@ void PlacementSearch::findLeastLoads() {
   }
 }
 
-/// May so many replicas of at most so many stages be faster than the best plan?
+/// May this many replicas of at most this many stages be faster than the best plan?
 bool PlacementSearch::promises(std::int64_t replicas, std::int64_t most_stages) const {
   constexpr double rounding = 1.0 - 1e-9;
   for (std::int64_t stages = 1; stages <= most_stages && _best.feasible; ++stages) {

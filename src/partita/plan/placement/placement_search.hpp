@@ -13,18 +13,18 @@ namespace partita::detail {
 /// and the last has all layers. Throws UserError if there are more than 40,000.
 std::vector<BitSet> successorClosedSets(const StageCosts& costs);
 
-/// Calls `visit` for each number of replicas up to `most` that may be the best: larger ones with the same
-/// number of micro-batches per replica only add to the all-reduce.
+/// Calls `visit` for each number of replicas up to `most` that may be the best: of those with the same number
+/// of micro-batches per replica, larger ones only add to the all-reduce.
 void forEachReplicas(std::int64_t microbatches, std::int64_t most,
                      const std::function<void(std::int64_t)>& visit);
 
 /// The dynamic program for one graph. Its table has, for each successor-closed set, each number of stages and
-/// each cell of the layout, the load of the slowest stage. Where loads depend on the number of replicas, it
-/// is computed for each of them.
+/// each cell of the layout, the load of the slowest stage. If loads depend on the number of replicas, it is
+/// computed for each number.
 class PlacementSearch {
  public:
   PlacementSearch(const PlacementTask& task, std::size_t graph);
-  /// For the fixed plan: only the given stages, from the first, with so many replicas.
+  /// For the fixed plan: only the given stages, from the first, with this many replicas.
   PlacementSearch(const PlacementTask& task, std::size_t graph, const std::vector<std::vector<int>>& stages,
                   std::int64_t replicas);
 
@@ -36,7 +36,7 @@ class PlacementSearch {
     std::size_t set = 0, rest = 0;
     StageCost cost;
   };
-  /// The first stage of the best plan, with all that the others need.
+  /// The first stage of the best plan, with everything that leads to the others.
   struct Start {
     Stage stage;
     std::int64_t stages = 0;

@@ -50,7 +50,7 @@ LayerGraph readGraph(const JsonValue& nodes, const JsonValue& edges, std::int64_
   return graph;
 }
 
-/// The degrees that name the graphs, rising.
+/// The degrees that name the graphs, in ascending order.
 std::vector<std::int64_t> readDegrees(const JsonValue& nodes) {
   constexpr std::size_t most_digits = 7;
   std::vector<std::int64_t> degrees;

@@ -15,7 +15,7 @@ bool validCore(int core, int cores, bool needed) {
   return needed ? core >= 0 && core < cores : core == -1;
 }
 
-/// What is wrong with one operator alone.
+/// What is wrong with a single operator.
 std::string ownFault(const ScheduleTask& task, const Operator& op, const ScheduledOperator& placed,
                      double tolerance) {
   const double duration = placed.all_cores ? op.intra_op_latency : op.latency;

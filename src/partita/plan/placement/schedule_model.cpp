@@ -13,7 +13,7 @@ bool isSet(double value) {
   return value > 0.5;
 }
 
-/// Cores of one kind. Where operators have no columns for them, there are enough, or there is only one.
+/// Cores of one kind. If operators have no columns for them, there are enough cores, or only one.
 struct CorePool {
   explicit CorePool(int count) : free(count, 0.0) {}
 
@@ -59,7 +59,7 @@ void ScheduleModel::addEnd(int later, std::size_t op, double more, int only_if, 
 }
 
 /// One core of each kind that an operator needs, unless it is on all. With fused operators the numbers of
-/// cores matter; otherwise only whether there are enough, and any order of equal cores is as good.
+/// cores matter; otherwise it only matters that there are enough, and equal cores may be used in any order.
 void ScheduleModel::addCores() {
   const bool fused = std::any_of(_graph.operators.begin(), _graph.operators.end(),
                                  [](const Operator& op) { return op.type == CoreType::both; });
@@ -175,7 +175,8 @@ std::vector<double> ScheduleModel::start() const {
   return values;
 }
 
-/// Operators by their starts, after those that the graph and the columns of pairs put before them.
+/// Operators in the order of their starts, after those that must precede them by the graph or by the columns
+/// of pairs.
 std::vector<int> ScheduleModel::orderOf(const std::vector<double>& values) const {
   std::vector<std::vector<int>> after = _graph.after;
   for (const Pair& pair : _pairs) {

@@ -7,8 +7,8 @@ namespace partita::detail {
 
 /// The integer program of PHAZE (ICML 2024) for a component: start and mode of each operator, an order for
 /// each pair of operators that have none, and cores. Times are divided by the makespan of a known schedule,
-/// which also bounds them. Beyond the paper it has the energy bounds as rows; operators have a core of their
-/// own only where there are more operators than cores.
+/// which also bounds them. In addition to the paper it has the energy bounds as rows; cores are assigned to
+/// operators only if there are more operators than cores.
 class ScheduleModel {
  public:
   /// `known` is a valid schedule of the task.
@@ -24,7 +24,7 @@ class ScheduleModel {
   double makespan(double cost) const { return cost * _scale; }
 
  private:
-  /// Columns of an operator; -1 where it has none.
+  /// Columns of an operator; -1 if it has none.
   struct Columns {
     int start = -1, all_cores = -1;
     std::vector<int> tensor, vector; ///< per core; the same for both kinds if the operator is fused

@@ -9,23 +9,24 @@
 
 namespace partita::detail {
 
-/// What a set of layers costs as a stage. Pairs of times are for neighbours on other nodes, and on the same.
+/// The cost of a set of layers as a stage. Pairs of times are for a neighbour on another node, and on the
+/// same node.
 struct StageCost {
-  std::array<double, 2> forward{};  ///< seconds per micro-batch, by where the stage before is
-  std::array<double, 2> backward{}; ///< by where the stage after is
+  std::array<double, 2> forward{};  ///< seconds per micro-batch, by the location of the stage before
+  std::array<double, 2> backward{}; ///< by the location of the stage after
   std::array<double, 2> again{};    ///< the same with another forward pass first
   double parameter_bytes = 0.0, activation_bytes = 0.0;
   double entering_bytes = 0.0;  ///< from other stages
-  bool tensor_parallel = false; ///< does it need the devices of the graph's degree, or one?
+  bool tensor_parallel = false; ///< does it need as many devices as the graph's degree, or one?
 };
 
-/// How many replicas there are, and how many of them a node has.
+/// The number of replicas, and how many of them are on a node.
 struct Copies {
   std::int64_t replicas = 1, per_node = 1;
 };
 
-/// Where a stage stands: its number from the end of the pipeline, where the last is 1, and whether the stages
-/// around it are on its node.
+/// The location of a stage: its number from the end of the pipeline, where the last is 1, and whether its
+/// neighbours are on its node.
 struct StagePosition {
   std::int64_t number = 1;
   bool near_before = false, near_after = false;
@@ -68,9 +69,9 @@ class StageCosts {
               const Copies& copies) const;
   StageChoice best(const StageCost& cost, const StagePosition& position, const Copies& copies) const;
 
-  /// Seconds of a sum of so many bytes over all replicas.
+  /// Seconds of a sum of this many bytes over all replicas.
   double sumSeconds(double bytes, const Copies& copies) const;
-  /// Seconds per batch of so many stages; `slowest` is the load of the slowest stage.
+  /// Seconds per batch with this many stages; `slowest` is the load of the slowest stage.
   double batchTime(double slowest, std::int64_t stages, const Copies& copies, double first_bytes) const;
 
  private:
@@ -89,7 +90,7 @@ class StageCosts {
   std::vector<StageOptions> _options;
 };
 
-/// The loads of a stage with the best options that fit, for growing numbers from the end.
+/// The loads of a stage with the best options that fit, for increasing numbers from the end.
 class StageLoads {
  public:
   StageLoads(const StageCosts& costs, const StageCost& cost, const Copies& copies)

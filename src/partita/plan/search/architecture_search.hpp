@@ -17,7 +17,7 @@ struct SearchCase {
   std::int64_t microbatch = 1;
   double memory = 80e9; ///< bytes per device
   bool recompute = false;
-  StageOptions choose{}; ///< what each stage may do or not
+  StageOptions choose{}; ///< options that each stage may use
 };
 
 /// A network whose layers may be divided in several ways.
@@ -28,7 +28,7 @@ struct SearchModel {
   std::optional<FixedPlan> expert;
 };
 
-/// What a search is about: all accelerators x cases x models.
+/// The task of a search: all accelerators x cases x models.
 struct SearchTask {
   std::vector<Accelerator> accelerators;
   std::vector<SearchCase> cases;
@@ -47,7 +47,7 @@ struct SearchTask {
 struct SearchAnswer {
   bool feasible = false;
   double time = 0.0;        ///< seconds per batch
-  double lower_bound = 0.0; ///< no schedules and no plan of this model are faster; 0 if nothing fits
+  double lower_bound = 0.0; ///< no schedule and no plan of this model is faster; 0 if nothing fits
   double expert_time = 0.0; ///< of the expert's plan; 0: none, or it does not fit
   double stages = 0.0, tensor_degree = 0.0, replicas = 0.0;
   double utilisation = 0.0; ///< of the processing elements of the devices in use
@@ -58,10 +58,10 @@ struct SearchAnswer {
   static SearchAnswer read(const double* values);
 };
 
-/// Answers of one accelerator, case by case, and in each case model by model.
+/// Results of one accelerator, case by case, and in each case model by model.
 using SearchRow = std::vector<SearchAnswer>;
 
-/// Prices accelerators one by one, in any order and each independently of the others.
+/// Evaluates accelerators one by one, in any order and each independently of the others.
 class ArchitectureSearch {
  public:
   explicit ArchitectureSearch(const SearchTask& task);
@@ -69,7 +69,7 @@ class ArchitectureSearch {
   SearchRow price(std::size_t accelerator);
   std::size_t answersPerRow() const { return _task.cases.size() * _task.models.size(); }
 
-  /// The plan of one answer, the task that it solves, and what limits it: "memory", "bandwidth", "devices" or
+  /// The plan of one result, the task that it solves, and what limits it: "memory", "bandwidth", "devices" or
   /// "computation", the first of these whose relaxation makes it faster by more than 0.1 %.
   struct Plan {
     PlacementTask task;

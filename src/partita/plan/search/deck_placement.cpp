@@ -60,7 +60,8 @@ double DeckPlacer::messageSeconds(double rows, const Layer& before, bool same_no
 }
 
 /// The layers as a chain for PHAZE's placement. Edges are given in seconds between nodes, so that they
-/// contain the latency: the bandwidth is 1. Inside a node they are as much faster as the largest message.
+/// contain the latency: the bandwidth is 1. Inside a node they are faster by the factor of the largest
+/// message.
 std::optional<DeckPlacement> DeckPlacer::place(std::int64_t most_stages, std::int64_t replicas,
                                                std::int64_t microbatches) const {
   DeckPlacement plan;
@@ -207,7 +208,7 @@ std::optional<DeckPlacement> DeckPlacer::fastest(std::int64_t ranks) const {
   const std::vector<std::int64_t> counts =
       _microbatches > 0 ? std::vector<std::int64_t>{_microbatches} : std::vector<std::int64_t>{1, 2, 4, 8};
   std::optional<DeckPlacement> best;
-  constexpr double hopeless = 1.1; // moving cuts hardly gains so much
+  constexpr double hopeless = 1.1; // moving cuts rarely gains this much
   const auto rough = [this](const DeckPlacement& plan) { return roughStepOf(plan); };
   const auto exact = [this](const DeckPlacement& plan) { return stepOf(plan); };
   double best_rough = std::numeric_limits<double>::infinity();

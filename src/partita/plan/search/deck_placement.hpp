@@ -17,27 +17,27 @@ struct DeckPlacement {
 
   std::int64_t stages() const { return static_cast<std::int64_t>(cuts.size()) + 1; }
   std::int64_t ranks() const { return stages() * replicas; }
-  /// What a deck with `section` becomes. A network that stays whole on one rank is trained by `joint`.
+  /// `section`, changed to train this plan. A network that stays whole on one rank is trained by `joint`.
   StrategySection strategy(StrategySection section) const;
 };
 
-/// Places the network of a deck on the ranks of a cluster. The step is the one that the cost model's exact
-/// mode predicts for the deck with the plan, as for any other deck. Cuts that `train` would refuse, as one
-/// between an embedding and the layer that is tied to it, are left out.
+/// Places the network of a deck on the ranks of a cluster. The step is what the cost model's exact mode
+/// predicts for the deck with the plan, as for any other deck. Cuts that `train` would refuse, such as one
+/// between an embedding and a layer tied to it, are left out.
 class DeckPlacer {
  public:
   /// `model` has the memory of the program. `microbatches`: as the deck fixes them; 0: 1, 2, 4 or 8.
   DeckPlacer(const CostModel& model, const Cluster& cluster, std::int64_t microbatches);
 
   /// The fastest plan on at most `ranks` ranks; nothing if none fits into the memory of a rank. For each
-  /// number of replicas and micro-batches, the placement of PHAZE gives cuts, and each number of stages
-  /// balanced ones. The good ones are then moved as long as a rough estimate of the step becomes shorter, and
-  /// the best of them as long as its step does. The placement counts memory more simply than the program;
-  /// where its cuts need too much, it is asked again with less memory.
+  /// number of replicas and micro-batches, PHAZE's placement gives cuts, and so do balanced cuts for each
+  /// number of stages. Good cuts are then moved as long as a rough estimate of the step becomes shorter, and
+  /// the best of them as long as its predicted step does. The placement has a simpler model of memory than
+  /// the program; if its cuts need too much, it is repeated with less memory.
   std::optional<DeckPlacement> fastest(std::int64_t ranks) const;
   /// Sets step and memory of a plan. Throws UserError if `train` would refuse it.
   void price(DeckPlacement& plan) const;
-  /// Would `train` accept a plan, and does it fit into the memory of a rank?
+  /// Would `train` accept the plan, and does it fit into the memory of a rank?
   bool fits(const DeckPlacement& plan) const {
     return memoryOf(plan) <= (_cluster.memory > 0.0 ? _cluster.memory : 1e300);
   }
@@ -47,7 +47,7 @@ class DeckPlacer {
   struct Layer {
     std::int64_t first = 0;                             ///< of the network's
     double forward = 0.0, backward = 0.0, update = 0.0; ///< per sample, and of a step
-    double outputs = 0.0, activations = 0.0; ///< numbers per sample: the last one's, and of all inside
+    double outputs = 0.0, activations = 0.0; ///< values per sample: of the last one, and of all inside
     double parameters = 0.0;                 ///< numbers
   };
 
@@ -55,11 +55,11 @@ class DeckPlacer {
   double rowsOf(const DeckPlacement& plan) const; ///< samples of a micro-batch
   std::optional<DeckPlacement> place(std::int64_t most_stages, std::int64_t replicas,
                                      std::int64_t microbatches) const;
-  /// So many stages whose layers take about the same time.
+  /// This many stages whose layers take about the same time.
   DeckPlacement balance(std::int64_t stages, std::int64_t replicas, std::int64_t microbatches) const;
   /// The number of the layer that begins at a cut.
   std::size_t layerAt(std::int64_t cut) const;
-  /// Without what sums hide, and other details: takes microseconds instead of milliseconds.
+  /// Ignores hidden sums and other details: takes microseconds instead of milliseconds.
   double roughStepOf(const DeckPlacement& plan) const;
   /// Infinite if `train` would refuse the plan.
   double memoryOf(const DeckPlacement& plan) const;

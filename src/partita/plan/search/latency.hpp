@@ -13,11 +13,11 @@ namespace partita {
 struct LatencyOptions {
   double frequency = 1.05e9;    ///< cycles/s
   double bytes_per_value = 2.0; ///< of parameters and activations
-  bool fuse = true;             ///< operators run as one where they can
+  bool fuse = true;             ///< operators run as one if possible
   bool peak = false;            ///< products: all processing elements busy, memory for free
   bool weight_gradients = true; ///< the release leaves their products out of backward passes
-  bool each_fused = true;       ///< the release counts only the first operator that a product takes in
-  bool moves = true;            ///< the release looks embeddings up in no time
+  bool each_fused = true;       ///< the release counts only the first operator that a product absorbs
+  bool moves = true;            ///< in the release, embeddings take no time
 };
 
 enum class Direction { forward, backward };
@@ -27,7 +27,7 @@ enum class Direction { forward, backward };
 /// per cycle, with the best tiles of powers of two at each level.
 double productCycles(const Accelerator& accelerator, const GraphOperator& product, bool all_cores);
 
-/// Times of operators on one accelerator. Products that occur again are looked up.
+/// Times of operators on one accelerator. Times of repeated products are looked up.
 class LatencyEstimator {
  public:
   LatencyEstimator(const Accelerator& accelerator, const LatencyOptions& options, double bandwidth,
@@ -35,8 +35,9 @@ class LatencyEstimator {
       : _accelerator(accelerator), _options(options), _bandwidth(bandwidth), _degree(tensor_degree) {}
 
   double seconds(const GraphOperator& op, Direction pass, bool all_cores);
-  /// The operators of a layer as a task of the scheduler, in seconds. A backward pass goes along the edges in
-  /// reverse. Operators without duration are left out; what they connect stays connected. May be empty.
+  /// The operators of a layer as a task of the scheduler, in seconds. A backward pass follows the edges in
+  /// reverse. Operators without duration are left out, but what they connect stays connected. The task may be
+  /// empty.
   ScheduleTask task(const OperatorGraph& graph, Direction pass);
 
  private:

@@ -72,13 +72,13 @@ class NetworkBuilder {
     case LayerWork::elementwise:
       break;
     }
-    // Neither an activation, which is an operator of its own, nor another shape: dropout.
+    // Neither an activation, which is a separate operator, nor a change of shape: dropout.
     const bool drops =
         plan.spec.activation == Activation::identity && plan.rules().outputValues() == OutputValues::computed;
     return drops ? simple(plan, OperatorKind::dropout, input) : input;
   }
 
-  /// Each value of the output is a sum of as many products as its multiply-adds.
+  /// Each output value is a sum of as many products as its multiply-adds.
   int matrix(const LayerPlan& plan, int input) {
     const bool sequence = isSequence(plan.out);
     const double columns = asReal(sequence ? plan.out.back() : plan.out.front());

@@ -41,7 +41,7 @@ double GraphLayer::macs() const {
 
 namespace {
 
-/// Operators that an accelerator does not take in: sums over devices run beside the other operators.
+/// Operators that are not fused: sums over devices run beside the other operators.
 bool fusible(const GraphOperator& op) {
   return op.kind != OperatorKind::all_reduce;
 }

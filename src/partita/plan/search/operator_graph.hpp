@@ -6,7 +6,7 @@
 
 namespace partita {
 
-/// What an operator computes, as far as its time depends on it.
+/// The kind of an operator, as far as it determines the time.
 enum class OperatorKind {
   product, ///< matrix product, on a tensor core; all others use vector cores
   move,    ///< copies values: embeddings
@@ -71,9 +71,9 @@ struct ModelChain {
   std::vector<int> chain;
 };
 
-/// Sets of operators that run as one, in the order of the last of each, and the edges between them. A matrix
-/// product takes in what alone follows it, if that is no product; so do all others. Without `fuse` each set
-/// has one operator.
+/// Sets of operators that run as one, in the order of the last of each, and the edges between them. An
+/// operator, including a matrix product, absorbs its only successor unless that is a product. Without `fuse`
+/// each set has one operator.
 struct FusedGraph {
   std::vector<std::vector<int>> members;
   std::vector<std::pair<int, int>> edges;

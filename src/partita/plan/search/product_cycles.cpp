@@ -22,9 +22,9 @@ struct Sizes {
   double rows, inner, columns;
 };
 
-/// The larger of the values read and written, if one of the two tiles of the operands or the tile of the
-/// result stays in a memory of `capacity` values while the others pass: the least over tiles of powers of two
-/// and over the three choices. What passes takes no room.
+/// The larger of the numbers of values read and written, if one of the two tiles of the operands or the tile
+/// of the result stays in a memory of `capacity` values while the others pass: the minimum over tiles of
+/// powers of two and over the three choices. Passing values take no room.
 double leastTraffic(const Sizes& size, double capacity) {
   double least = std::numeric_limits<double>::infinity();
   // `a` and `b` are the extents of the tile that stays, `passes` those of the third dimension.
@@ -86,7 +86,7 @@ double productCycles(const Accelerator& accelerator, const GraphOperator& produc
   if (!all_cores || accelerator.tensor_cores == 1)
     return cyclesOn(accelerator, whole, product.batch, whole, product.batch, 1.0);
   double least = std::numeric_limits<double>::infinity();
-  // Some of the products on each core, and each of them on a grid of cores that is as square as it can be.
+  // Some of the products on each core, and each product on a grid of cores that is as square as possible.
   for (int groups = 1; groups <= accelerator.tensor_cores; groups *= 2) {
     const int grid = accelerator.tensor_cores / groups;
     int side = 1;

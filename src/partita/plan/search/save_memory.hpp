@@ -10,15 +10,15 @@ namespace partita {
 /// How many layers a network has, with all repetitions: cuts count them.
 std::int64_t unrolledLayers(const NetworkSection& network);
 
-/// Is there a block or a residual group that does not yet recompute what is inside?
+/// Is there a block or a residual group that does not yet recompute its layers?
 bool canRecompute(const NetworkSection& network);
 
-/// The network whose blocks and residual groups recompute what is inside for the backward pass, as far as
-/// `layers` says, which counts repetitions. Those that do it already go on. Repeated layers that differ
-/// afterwards become entries of their own.
+/// The network with recomputation in those blocks and residual groups that `layers` selects, which counts
+/// repetitions. Groups that already recompute continue to do so. Repeated layers that differ afterwards
+/// become separate entries.
 NetworkSection withRecomputation(const NetworkSection& network, const std::vector<bool>& layers);
 
-/// Has the optimiser a state that may lie elsewhere, and lies it on the device?
+/// Does the optimiser have a state that is on the device and could be stored elsewhere?
 bool canOffload(const RunConfig& config);
 
 } // namespace partita

@@ -84,7 +84,7 @@ SearchSpec parseSearchSpec(const std::string& text, const std::string& name) {
   }
   reader.throwIfAny();
   if (spec.models.empty() || spec.models.size() > most_models)
-    reader.error("model", "there must be from 1 to 64 rows [[model]]");
+    reader.error("model", "there must be 1 to 64 rows [[model]]");
   if (spec.cases.size() > most_cases) reader.error("case", "there must be at most 256 rows [[case]]");
   if (spec.cases.empty()) spec.cases.emplace_back();
   if (spec.devices % spec.node_devices != 0)
@@ -100,7 +100,7 @@ SearchSpec parseSearchSpec(const std::string& text, const std::string& name) {
                                " samples cannot be divided into micro-batches of " +
                                std::to_string(one.microbatch));
   if (accelerators(spec.architectures, false).empty())
-    reader.error("architectures", "no accelerator of the space is like this");
+    reader.error("architectures", "no accelerator of the search space matches these keys");
   reader.throwIfAny();
   return spec;
 }

@@ -40,8 +40,8 @@ struct SearchSpec {
 SearchSpec loadSearchSpec(const std::string& path);
 SearchSpec parseSearchSpec(const std::string& text, const std::string& name);
 
-/// The accelerators of the choice, in the order of the space, and the reference if it is not among them: the
-/// best answer is then never worse than the reference's.
+/// The selected accelerators, in the order of the space, and the reference if it is not among them, so that
+/// the best result is never worse than that of the reference.
 std::vector<Accelerator> accelerators(const ArchitectureChoice& choice, bool with_reference = true);
 
 } // namespace partita

@@ -24,7 +24,7 @@ struct Transformer {
   TransformerNorm norm = TransformerNorm::layer;
   TransformerActivation activation = TransformerActivation::gelu;
   bool gated = false;    ///< the feed-forward part multiplies two products
-  bool rotary = false;   ///< positions are turned into the queries and keys; otherwise a table is added
+  bool rotary = false;   ///< positions rotate the queries and keys; otherwise a table is added
   bool biases = true;    ///< of products
   bool segments = false; ///< a table of two kinds of segments and a norm after the embedding, as in BERT
   std::int64_t least_parts = 1, most_parts = 8; ///< degrees of tensor parallelism to consider
@@ -35,7 +35,7 @@ struct Transformer {
 Transformer loadTransformer(const std::string& path);
 Transformer parseTransformer(const std::string& text, const std::string& name);
 
-/// Can it be divided over so many devices? Heads and the feed-forward part must be divisible.
+/// Can it be divided over this many devices? Heads and the feed-forward part must be divisible.
 bool divides(const Transformer& model, std::int64_t tensor_degree);
 
 /// Its layers on each of `tensor_degree` devices that share them, for micro-batches of `microbatch` samples:

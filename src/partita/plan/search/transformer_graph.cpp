@@ -9,7 +9,7 @@ namespace {
 
 constexpr double bytes_per_value = 2.0;
 
-/// Builds the layers of one model; sizes are those of one of the devices that share a layer.
+/// Builds the layers of one model, with the sizes on one of the devices that share a layer.
 class TransformerBuilder {
  public:
   TransformerBuilder(const Transformer& model, int tensor_degree, std::int64_t microbatch)

@@ -8,8 +8,8 @@ namespace partita {
 /// ranks without parts.
 CostStrategy costStrategy(const StrategySection& section);
 
-/// The strategy section with which `train` does what a prediction in exact mode is about. What the deck says
-/// about the same strategy is kept.
+/// The strategy section with which `train` runs what a prediction in exact mode describes. Keys of the deck
+/// for the same strategy are kept.
 StrategySection sectionFor(const RankChoice& choice, const StrategySection& deck);
 
 } // namespace partita

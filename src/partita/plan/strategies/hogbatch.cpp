@@ -14,7 +14,7 @@ std::string countOf(std::int64_t count, const std::string& what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
-/// "worker 1: batch 64, 16 to 512" of the batches of one kind of worker.
+/// "worker 1: batch 64, 16 to 512" for one kind of worker.
 std::string batchText(const HogbatchSection& section, bool shared, std::int64_t batch) {
   const HogbatchSection::Bounds bounds = section.bounds(shared, batch);
   std::string text = "batch " + std::to_string(bounds.start);
@@ -27,7 +27,7 @@ void checkList(const std::string& key, const std::vector<std::int64_t>& list, st
   const auto listed = static_cast<std::int64_t>(list.size());
   if (listed > workers)
     throw UserError(key + ": lists " + std::to_string(listed) + " workers, but the run has " +
-                    std::to_string(workers) + ", as rank 0 coordinates");
+                    std::to_string(workers) + " (rank 0 coordinates)");
 }
 
 /// One model, which the replicas (the workers) change without waiting for one another; the first rank
@@ -83,8 +83,7 @@ void HogbatchPlan::checkRanks(const StrategySection& section, int ranks) const {
         "strategy/kind: 'hogbatch' needs at least 2 ranks: the first coordinates, the others work");
   if (s.shared_workers > workers)
     throw UserError("strategy/shared_workers: " + std::to_string(s.shared_workers) +
-                    " is more than the run has workers, " + std::to_string(workers) +
-                    ", as rank 0 coordinates");
+                    " exceeds the number of workers, " + std::to_string(workers) + " (rank 0 coordinates)");
   checkList("strategy/slowdown", s.slowdown, workers);
   checkList("strategy/speeds", s.speeds, workers);
 }

@@ -13,7 +13,7 @@ bool startsWithLabels(const SilSection& sil);
 /// Is the cut activation replaced by posterior x labels in the joined network? False without labels.
 bool reencodes(const StrategySection& strategy);
 
-/// Is the stage before a cut matched to its labels before its last activation, which then opens the next
+/// Is the stage before a cut matched to its labels before its last activation, which then begins the next
 /// stage? True for fixed signed labels, which cannot be reached through a ReLU; except that a first stage of
 /// one layer keeps its activation if the loss is a cross-entropy, because otherwise it would be a linear
 /// model. False without labels. `weight_layers`: number of layers with weights before the cut.
@@ -25,7 +25,7 @@ bool addsExits(const StrategySection& strategy);
 /// The name in checkpoints of the parameters that a stage has sent last.
 std::string keptStateOf(ParameterCopy::Kind kind);
 
-/// The kind of the labels of a cut of `width` units, or of what they start as if they learn.
+/// The kind of the labels of a cut of `width` units; if they learn, the kind of their initial values.
 LabelKind labelKind(const SilSection& sil, std::int64_t width, std::int64_t classes);
 
 } // namespace partita

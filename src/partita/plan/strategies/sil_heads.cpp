@@ -68,9 +68,9 @@ Indices nextLayers(const std::vector<LayerPlan>& layers, std::int64_t end, std::
   return found;
 }
 
-/// Layers that show the head what the rest of the network makes of an image: those that change its channels
-/// or its size, and then the last residual layers, `depth` layers with parameters in all. Each fits onto what
-/// is before it, although layers between them are left out.
+/// Layers that resemble what the rest of the network does to an image: those that change its channels or its
+/// size, and then the last residual layers, `depth` layers with parameters in total. Each fits the output of
+/// the one before it, although layers between them are left out.
 Indices shapingLayers(const std::vector<LayerPlan>& layers, std::int64_t end, std::int64_t depth) {
   Indices found, residual;
   for (std::size_t i = end; i + 1 < layers.size(); ++i) {
@@ -148,7 +148,7 @@ ParameterCopy copyOfLast(const SilSection& sil, const StagePlan& stage, const St
   if (extents != labels.extents)
     throw UserError("strategy/refresh: the weights of the last layer, " + toText(extents) +
                     ", cannot replace the labels of stage " + std::to_string(stage.index + 1) + ", " +
-                    toText(labels.extents) + "; a head that ends with as many values helps");
+                    toText(labels.extents) + "; use a strategy/head that ends with as many values");
   return copy;
 }
 
@@ -173,7 +173,8 @@ StageHead planStageHead(const SilSection& sil, const std::vector<LayerPlan>& lay
   return {planHead(specs, before, last), repeated.copied};
 }
 
-/// A linear map of the output at each place, or of the whole output if the input or the output has no places.
+/// A linear map of the output at each position, or of the whole output if the input or the output has no
+/// spatial axes.
 StageDecoder planStageDecoder(const SilSection& sil, const Shape& in, const LayerPlan& last,
                               std::int64_t positions) {
   StageDecoder found;

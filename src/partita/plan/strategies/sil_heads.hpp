@@ -4,24 +4,24 @@
 
 namespace partita {
 
-/// What a stage before a cut learns with besides its own layers; see docs/sil.md.
+/// The layers that a stage before a cut trains besides its own; see docs/sil.md.
 
-/// With which layers it predicts the classes.
+/// The layers with which it predicts the classes.
 struct StageHead {
   std::vector<LayerPlan> layers; ///< none if its labels are fixed
   std::int64_t copied = 0;       ///< leading layers whose parameters come from the next stage
 };
 
-/// Of a stage that ends before layer `end` of `layers`. Throws UserError if a layer does not fit.
+/// The head of a stage that ends before layer `end` of `layers`. Throws UserError if a layer does not fit.
 StageHead planStageHead(const SilSection& sil, const std::vector<LayerPlan>& layers, std::int64_t end);
 
-/// With which layer it reconstructs its input.
+/// The layer with which it reconstructs its input.
 struct StageDecoder {
   std::vector<LayerPlan> layers; ///< none if nothing is reconstructed; tokens never are
   std::int64_t window = 1;       ///< side of the windows over which the input is averaged; 0: none fits
 };
 
-/// Of a stage that maps `in` to the output of `last`, with `positions` labels per sample.
+/// The decoder of a stage that maps `in` to the output of `last`, with `positions` labels per sample.
 StageDecoder planStageDecoder(const SilSection& sil, const Shape& in, const LayerPlan& last,
                               std::int64_t positions);
 

@@ -12,11 +12,6 @@ namespace {
 /// Steps of unequal batches by measured speed: the first ones are equal, to measure.
 constexpr std::int64_t steps_to_measure = 4;
 
-/// The next order of a worker is sent ahead if its batches are shorter: it would wait for rank 0, which
-/// sleeps, for a good part of them. Not for longer ones, which others may then have to wait for at the end of
-/// an epoch.
-constexpr double ahead_below = 10e-3; // s
-
 } // namespace
 
 Coordinator::Coordinator(const RunContext& context, Mailbox& mailbox, const SharedModel& model)
@@ -108,12 +103,12 @@ void Coordinator::send(std::size_t worker, const ExampleRange& range, const Work
 std::size_t Coordinator::ordersOf(std::size_t worker) const {
   const Worker& own = _workers[worker];
   if (!mayHandOut() || own.late || own.failed) return 0;
-  if (_section.tolerate || own.last == 0.0 || own.last > ahead_below) return 1;
+  if (_section.tolerate) return 1;
   std::int64_t next = 0;
   for (std::size_t i = 0; i < _workers.size(); ++i) next += _controller.batch(workerGroup(_section, i), 1);
-  if (left() <= next) return 1; // the last batches go to workers that are idle
+  const std::size_t orders = batchesAtOnce(own.last, left(), next);
   const Position soon{RunPhase::training, 0, _progress.step(_state.epoch, handedOut())};
-  return _context.control.wantsMeeting(soon) ? 1 : 2; // where a checkpoint is due, it is of that step
+  return _context.control.wantsMeeting(soon) ? 1 : orders; // where a checkpoint is due, it is of that step
 }
 
 void Coordinator::handOut(std::size_t worker) {
@@ -188,15 +183,17 @@ void Coordinator::takeNext() {
   if (const auto result = receive(worker)) take(worker, *result);
 }
 
-/// Seconds to sleep at a time: a small share of the shortest batch, half of one that another follows. Workers
-/// on other nodes also wait for the model.
+/// Seconds to sleep at a time: a small share of the shortest batch, or half of the time that the orders in
+/// advance take. Workers on other nodes also wait for the model.
 double Coordinator::nap() const {
   constexpr double longest = 5e-3, longest_alone = 1e-3;
   double seconds = longest;
   for (const Worker& worker : _workers) {
-    const bool can_wait = worker.orders.size() > 1 && _server == nullptr;
     if (worker.orders.empty()) continue;
-    seconds = std::min(seconds, can_wait ? 0.5 * worker.last : std::min(longest_alone, 0.05 * worker.last));
+    const auto advance = static_cast<double>(worker.orders.size() - 1);
+    const bool can_wait = advance > 0.0 && _server == nullptr;
+    seconds = std::min(seconds,
+                       can_wait ? 0.5 * advance * worker.last : std::min(longest_alone, 0.05 * worker.last));
   }
   return std::max(seconds, 20e-6);
 }

@@ -55,6 +55,16 @@ void addShared(Real* to, Real value) {
   } while (!__atomic_compare_exchange(to, &before, &after, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
 }
 
+/// Asks for shared values that will be changed soon, while others are computed with. Another core may have
+/// changed them last: if they were asked for to be read, and only later to be written, they would travel
+/// twice.
+void expectChange([[maybe_unused]] const Real* values, [[maybe_unused]] std::int64_t size) {
+#if defined(__GNUC__)
+  constexpr std::int64_t line = 64 / sizeof(Real);
+  for (std::int64_t i = 0; i < size; i += line) __builtin_prefetch(values + i, 1);
+#endif
+}
+
 using HostRange = Kokkos::RangePolicy<Kokkos::DefaultHostExecutionSpace, Kokkos::IndexType<std::int64_t>>;
 
 /// Changes a block of the model by a copy of it: parts of what others do meanwhile may be lost.
@@ -102,6 +112,7 @@ struct RelaxedKernel {
   void operator()(std::int64_t block) const {
     const std::int64_t first = block * block_values, count = std::min(block_values, size - first);
     std::array<Real, block_values> own;
+    expectChange(model + first + count, std::min(block_values, size - first - count));
     readShared(model + first, own.data(), count);
     change(first, count, own.data());
     writeShared(own.data(), model + first, count);

@@ -27,7 +27,7 @@ class NetworkWork : public PipelineWork {
   Matrix backward(const ExecSpace& space, std::int64_t number, const Matrix& gradient) override;
 
  private:
-  /// What is kept of a live microbatch.
+  /// The data kept for a live microbatch.
   struct Live {
     std::vector<JoinedTape> tapes; ///< one per stage
     std::vector<Matrix> inputs;    ///< one per stage

@@ -90,7 +90,7 @@ void PipelineTraining::step(const ExecSpace& space, BatchReader& reader, const P
   const bool reports = _updaters.back()->reports(),
              alone = _context.partition.stages.size() == 1 && _context.grid.plan().parts == 1;
   StepPartners partners{_context.grid.world()};
-  // A network that one rank has is clipped on the device without waiting.
+  // A network on a single rank is clipped on the device without waiting.
   if (!alone) partners.squares = [this](const ExecSpace& on) { return squaresOfAll(on); };
   takeStep(space, _updaters, partners, [&] {
     _work->begin(reader, static_cast<std::uint64_t>(_context.length.runStep(position) - 1));
@@ -125,7 +125,7 @@ double PipelineTraining::squaresOfAll(const ExecSpace& space) const {
       squares[first + static_cast<std::size_t>(same - tensors.begin())] = measured[i];
     }
   }
-  // Exactly one rank of a chain contributes to each entry, and each part what it has of it.
+  // Exactly one rank of a chain contributes to each entry, and each part contributes its share.
   _context.grid.chain().sum(squares);
   if (_context.grid.plan().parts > 1) _context.grid.along(Axis::part).sum(squares);
   double sum = 0.0;

@@ -6,8 +6,8 @@
 
 namespace partita {
 
-/// The finished stage is on this rank: its outputs are computed on demand. What its parts send each other
-/// meanwhile does not count as training.
+/// The finished stage is on this rank: its outputs are computed on demand. Messages between its parts
+/// meanwhile do not count as training.
 class FrozenStream::MadeSegments : public FrozenStream::Segments {
  public:
   MadeSegments(LocalStage& finished, std::unique_ptr<BatchReader> reader)

@@ -2,6 +2,7 @@
 
 #include "partita/core/loops.hpp"
 #include "partita/core/region.hpp"
+#include "partita/plan/parts/copy_on_part.hpp"
 #include "partita/plan/strategies/sil.hpp"
 
 #include <algorithm>
@@ -27,7 +28,9 @@ Vector makeBuffer(std::int64_t size) {
 HeadCopies::HeadCopies(const RunContext& context, std::vector<StageUpdater*> updaters)
     : _context(context), _updaters(std::move(updaters)) {
   for (const StagePlan& stage : context.partition.stages) {
-    for (const ParameterCopy& copy : stage.copies) {
+    for (const ParameterCopy& whole : stage.copies) {
+      const ParameterCopy copy =
+          copyOnPart(whole, context.partition.stages, context.config.strategy, context.grid.part());
       if (copy.to_stage == stage.index) addStream(copy, context.grid.plan().groupOf(stage.index));
       if (copy.from_stage == stage.index && context.grid.owns(stage.index)) keepSent(copy);
     }

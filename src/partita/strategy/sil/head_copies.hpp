@@ -12,17 +12,18 @@ namespace partita {
 /// Refreshes the parts of heads that are copies of later stages' parameters (`StagePlan::copies`). Version k
 /// of the parameters, those after k x every steps, reaches a head after (k + 1) x every steps. A rank waits
 /// only if a later stage is a whole interval behind, and the result does not depend on timing. Parameters are
-/// sent in single precision, whatever `strategy/wire` says.
+/// sent in single precision, whatever `strategy/wire` says. A part of a stage sends its slices to the same
+/// part of the other stage.
 class HeadCopies {
  public:
-  /// The stages of this rank. Adds to the checkpointed state, so that restoring must come after it.
+  /// The stages of this rank. Adds to the checkpointed state, so restoring must come afterwards.
   HeadCopies(const RunContext& context, std::vector<StageUpdater*> updaters);
 
   /// Before the first step. `found`: the checkpointed state was restored. Otherwise the copies start equal to
   /// their originals. Collective over the ranks of a chain.
   void begin(const ExecSpace& space, bool found);
   void afterStep(const ExecSpace& space, std::int64_t step);
-  /// After the last step, which may be an early one: receives what will not be used any more.
+  /// To be called after the last step, even if the run ends early: receives what is no longer needed.
   void finish(const ExecSpace& space, std::int64_t step);
 
  private:

@@ -233,7 +233,7 @@ bool SilTraining::waitForOthers(const ExecSpace& space, FrozenStream& stream, in
 bool SilTraining::trainFrozen(const ExecSpace& space, int stage, std::int64_t first) {
   const Grid& grid = _context.grid;
   const RunLength& length = _context.length;
-  // An interrupted stage has all its inputs remade; a new one gets them as they arrive.
+  // For an interrupted stage, all inputs are recomputed; a new one gets them as they arrive.
   if (first > 0 && stage > 0) remakeInputs(space, stage);
   const std::unique_ptr<ActivationCache> own_inputs =
       first > 0 ? nullptr : std::move(_cache); // of stage - 1, while its outputs are computed

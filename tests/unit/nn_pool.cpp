@@ -1,0 +1,89 @@
+#include "partita/nn/layer.hpp"
+#include "partita/plan/network_plan.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/default_space.hpp"
+#include "support/matrices.hpp"
+
+namespace partita::test::nn_pool {
+
+namespace {
+
+constexpr DefaultSpace space;
+
+LayerPlan planOf(const Shape& in, std::int64_t kernel, std::int64_t stride) {
+  LayerSpec spec, last;
+  spec.type = "max-pool";
+  spec.pool.kernel = {{kernel}};
+  spec.pool.stride = {{stride}};
+  NetworkSection network;
+  network.layers = {spec, last};
+  return planNetwork(network, in, 2).front();
+}
+
+struct Expected {
+  Values out, grad_in;
+};
+
+/// By hand, without padding: the first of equal values counts.
+Expected byHand(const LayerPlan& plan, std::int64_t kernel, std::int64_t stride, std::int64_t rows,
+                const Values& in, const Values& grad_out) {
+  const std::int64_t width = plan.in[2], places = plan.in[1] * width, windows = plan.out[1] * plan.out[2];
+  Expected expected{{}, Values(in.size(), 0.0)};
+  for (std::int64_t item = 0; item < rows * plan.in[0]; ++item) {
+    for (std::int64_t window = 0; window < windows; ++window) {
+      const std::int64_t first =
+          item * places + window / plan.out[2] * stride * width + window % plan.out[2] * stride;
+      std::int64_t best = first;
+      for (std::int64_t tap = 0; tap < kernel * kernel; ++tap) {
+        const std::int64_t place = first + tap / kernel * width + tap % kernel;
+        if (in[static_cast<std::size_t>(place)] > in[static_cast<std::size_t>(best)]) best = place;
+      }
+      expected.out.push_back(in[static_cast<std::size_t>(best)]);
+      expected.grad_in[static_cast<std::size_t>(best)] +=
+          grad_out[static_cast<std::size_t>(item * windows + window)];
+    }
+  }
+  return expected;
+}
+
+/// Whole numbers from 0 to 3, so that many are equal.
+Values fewNumbers(std::int64_t count) {
+  Values values(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i * i % 7 % 4);
+  return values;
+}
+
+} // namespace
+
+TEST_CASE("Max pooling finds the first largest value of a window, and returns the gradient to its place",
+          "[nn]") {
+  struct Case {
+    Shape in;
+    std::int64_t kernel, stride;
+  };
+  // Windows of 2 x 2 side by side have a kernel of their own; the second and third leave places out.
+  const std::vector<Case> cases{{{3, 24, 24}, 2, 2}, {{2, 7, 9}, 2, 2}, {{2, 6, 7}, 2, 2},
+                                {{1, 2, 2}, 2, 2},   {{2, 7, 9}, 2, 1}, {{2, 9, 9}, 3, 2}};
+  constexpr std::int64_t rows = 2;
+  for (const Case& c : cases) {
+    const LayerPlan plan = planOf(c.in, c.kernel, c.stride);
+    const std::int64_t inputs = plan.inputs(), outputs = plan.outputs();
+    INFO(inputs << " values, kernel " << c.kernel << ", stride " << c.stride);
+    const Values in = fewNumbers(rows * inputs), grad_out = normals(rows * outputs, 2);
+    const std::unique_ptr<Layer> layer = makeLayer(plan);
+    const Matrix x = matrixOf(rows, inputs, in), y = makeMatrix("partita::test::y", rows, outputs),
+                 saved = makeMatrix("partita::test::saved", rows, layer->savedValues()),
+                 grad_in = matrixOf(rows, inputs, Values(in.size(), 9.0));
+    layer->forward(space, Pass{}, x, y, saved);
+    layer->backward(space, Pass{}, x, y, saved, matrixOf(rows, outputs, grad_out), grad_in);
+    const Expected expected = byHand(plan, c.kernel, c.stride, rows, in, grad_out);
+    CHECK(valuesOf(y) == expected.out);
+    CHECK(relativeError(valuesOf(grad_in), expected.grad_in) < 1e-6);
+  }
+}
+
+} // namespace partita::test::nn_pool

@@ -2,6 +2,8 @@
 
 import re
 import shlex
+import subprocess
+import tempfile
 import unittest
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -216,6 +218,22 @@ class Commands(unittest.TestCase):
                   for words in commands(page.read_text()) if words[0] == "./bootstrap" and len(words) > 1
                   and not words[1].startswith("-") and f"\n  {words[1]} " not in usage]
         self.assertEqual(faults, [])
+
+    def test_file_of_the_benchmark(self):
+        """The program gets one --json, and the table is made of its file."""
+        script = """source scripts/commands.sh
+            buildTarget() { :; }; noteBlasKernels() { :; }; say() { :; }; launcher() { :; }; needPeer() { false; }
+            onRanks() { echo "$*"; }; python3() { echo "$*"; }
+            build=$1; shift; runBench "$@" """
+        for arguments, file in ((["--quick"], "partita.json"), (["--json", "x.json"], "x.json"),
+                                (["--quick", "--json=x.json"], "x.json")):
+            with tempfile.TemporaryDirectory() as folder:
+                result = subprocess.run(["bash", "-c", script, "bash", folder, *arguments], cwd=ROOT, text=True,
+                                        capture_output=True, check=True)
+            bench, table = result.stdout.splitlines()[:2]
+            self.assertEqual(bench.count("--json"), 1, bench)
+            self.assertIn(file, bench)
+            self.assertIn(file, table.split()[1])
 
 
 if __name__ == "__main__":

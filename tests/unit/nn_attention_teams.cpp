@@ -28,7 +28,7 @@ struct Heads {
 };
 
 void measureAlong(const Heads& heads) {
-  forEachElement(space, "along", heads.items(), heads.shape.positions,
+  forEachRun(space, "along", heads.items(), heads.shape.positions,
                  AttentionAlong{heads.shape, heads.out.data(), heads.grad_out.data(), heads.along.data()});
 }
 

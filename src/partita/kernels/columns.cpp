@@ -3,9 +3,13 @@
 #include "partita/core/loops.hpp"
 #include "partita/core/region.hpp"
 
+#include <cstring>
+
 namespace partita {
 
 namespace {
+
+using std::memcpy; // devices have it too
 
 /// For extents, which fit into 32 bits: some processors divide 64-bit numbers ten times as slowly.
 KOKKOS_INLINE_FUNCTION std::int64_t quotient(std::int64_t a, std::int64_t b) {
@@ -89,12 +93,13 @@ struct Runs {
   template <bool Add, int Lanes>
   KOKKOS_INLINE_FUNCTION void moveLanes(const Real* from, Real* to) const {
     for (std::int64_t run = 0; run < count; ++run) {
-      const Real* source = from + run * from_step;
-      Real* target = to + run * to_step;
-      Real values[Lanes]; // a vector register
-      for (int lane = 0; lane < Lanes; ++lane)
-        values[lane] = Add ? target[lane] + source[lane] : source[lane];
-      for (int lane = 0; lane < Lanes; ++lane) target[lane] = values[lane];
+      Real values[Lanes], sums[Lanes]; // vector registers, because the compiler knows the copies' size
+      memcpy(values, from + run * from_step, sizeof values);
+      if (Add) {
+        memcpy(sums, to + run * to_step, sizeof sums);
+        for (int lane = 0; lane < Lanes; ++lane) values[lane] += sums[lane];
+      }
+      memcpy(to + run * to_step, values, sizeof values);
     }
   }
 };

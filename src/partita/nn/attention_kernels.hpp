@@ -72,12 +72,16 @@ KOKKOS_INLINE_FUNCTION void products(const Tile& tile, const Real* a, std::int64
   product<false>(tile.rows, tile.padded, width, {a, a_row, 1}, transposed, key_tile, to, key_tile);
 }
 
-/// Replaces scores by exp(scale x score - shift), and by 0 beyond the columns that the row may see.
+/// Replaces scores by exp(scale x score - shift), and by 0 beyond the columns that the row may see. It computes
+/// all of them, because whole vectors take less time than the rest of one.
 KOKKOS_INLINE_FUNCTION void exponentials(Real* scores, std::int64_t seen, std::int64_t padded, Real scale,
                                          Real shift) {
+  const int visible = static_cast<int>(seen), count = static_cast<int>(padded);
   PARTITA_INDEPENDENT
-  for (std::int64_t j = 0; j < seen; ++j) scores[j] = rowExp(scale * scores[j] - shift);
-  for (std::int64_t j = seen; j < padded; ++j) scores[j] = 0;
+  for (int j = 0; j < count; ++j) {
+    const Real value = rowExp(scale * scores[j] - shift);
+    scores[j] = j < visible ? value : Real(0);
+  }
 }
 
 KOKKOS_INLINE_FUNCTION Real largest(const Real* scores, std::int64_t count) {
@@ -88,7 +92,11 @@ KOKKOS_INLINE_FUNCTION Real largest(const Real* scores, std::int64_t count) {
   for (; j + partial <= count; j += partial)
     for (int lane = 0; lane < partial; ++lane)
       most[lane] = scores[j + lane] > most[lane] ? scores[j + lane] : most[lane];
-  for (int lane = 0; j < count; ++j, ++lane) most[lane] = scores[j] > most[lane] ? scores[j] : most[lane];
+  const int left = static_cast<int>(count - j); // of a tile's row, which is as long as some vectors
+  for (int lane = 0; lane < partial && left > 0; ++lane) {
+    const Real score = lane < left ? scores[j + lane] : no_score;
+    most[lane] = score > most[lane] ? score : most[lane];
+  }
   for (int half = partial / 2; half > 0; half /= 2)
     for (int lane = 0; lane < half; ++lane)
       most[lane] = most[lane + half] > most[lane] ? most[lane + half] : most[lane];

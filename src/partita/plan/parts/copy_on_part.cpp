@@ -35,12 +35,12 @@ bool sameSlices(const StageTensor& a, const StageTensor& b) {
 ParameterCopy copyOnPart(const ParameterCopy& copy, const std::vector<StagePlan>& stages,
                          const StrategySection& strategy, int part) {
   if (strategy.parts == 1) return copy;
-  const auto tensorsOf = [&](int stage, std::int64_t begin) {
+  const auto tensors_in = [&](int stage, std::int64_t begin) {
     const StagePlan& whole = stages[static_cast<std::size_t>(stage)];
     return onPart(whole, partOfStage(whole, strategy, part), begin, copy.size);
   };
-  const std::vector<StageTensor> from = tensorsOf(copy.from_stage, copy.from),
-                                 to = tensorsOf(copy.to_stage, copy.to);
+  const std::vector<StageTensor> from = tensors_in(copy.from_stage, copy.from),
+                                 to = tensors_in(copy.to_stage, copy.to);
   if (from.empty() || !std::equal(from.begin(), from.end(), to.begin(), to.end(), sameSlices)) {
     const bool next = copy.kind == ParameterCopy::Kind::first_layer;
     throw UserError(std::string(next ? "strategy/lookahead" : "strategy/refresh") +

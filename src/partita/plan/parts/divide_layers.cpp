@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <optional>
 #include <utility>
 
 namespace partita {
@@ -228,126 +227,6 @@ void LayerDivider::addByBoth(PartChain& chain, const LayerPlan& layer) {
   if (complete) return;
   chain.addExchange(layer, reduce, sums, out.own(_part));
   chain.addActivation(layer);
-}
-
-namespace {
-
-/// The places along an axis that the windows of some outputs see, inside the input; and how many places
-/// before and after it they see beyond.
-struct Seen {
-  AxisRange inside;
-  std::int64_t before = 0, after = 0;
-};
-
-/// `divided`: is the axis divided? Otherwise all places are there, seen or not.
-Seen seenBy(const WindowPlan& windows, std::size_t a, const AxisRange& outputs, bool divided) {
-  const std::int64_t reach = windows.dilation[a] * (windows.kernel[a] - 1) + 1,
-                     begin = outputs.begin * windows.stride[a] - windows.before[a],
-                     end = (outputs.end - 1) * windows.stride[a] - windows.before[a] + reach;
-  const AxisRange inside = divided ? AxisRange{std::max<std::int64_t>(0, begin), std::min(windows.in[a], end)}
-                                   : AxisRange{0, windows.in[a]};
-  return {inside, inside.begin - begin, end - inside.end};
-}
-
-/// The places that the windows of a block of outputs see.
-Block seenBlock(const WindowPlan& windows, const Block& outputs, const PlaceGrid& grid) {
-  Block block;
-  for (std::size_t a = 0; a < block.axes.size(); ++a)
-    block.axes[a] = seenBy(windows, a, outputs.axes[a], grid[a] > 1).inside;
-  return block;
-}
-
-/// Can parts compute blocks of the outputs, each of which sees some places of the input?
-bool dividesWindows(const LayerPlan& layer, const WindowPlan& windows, const PlaceGrid& grid) {
-  if (!placesDivisible(layer.in, grid) || !placesDivisible(layer.out, grid)) return false;
-  const std::vector<Block> blocks = placeFlow(layer.out, grid).blocks;
-  return std::all_of(blocks.begin(), blocks.end(), [&](const Block& block) {
-    const std::array<AxisRange, 3> seen = seenBlock(windows, block, grid).axes;
-    return std::all_of(seen.begin(), seen.end(), [](const AxisRange& range) { return range.size() > 0; });
-  });
-}
-
-/// The outputs of a part whose windows see only places that it has itself, counted from its first output. No
-/// places if these are fewer than three quarters of its outputs: blocks around them would be many small
-/// convolutions, which take longer than the messages that they would wait for.
-Block interiorOf(const WindowPlan& windows, const Block& own, const Block& outputs) {
-  Block interior;
-  for (std::size_t a = 0; a < interior.axes.size(); ++a) {
-    const std::int64_t reach = windows.dilation[a] * (windows.kernel[a] - 1) + 1, stride = windows.stride[a],
-                       before = windows.before[a];
-    if (before >= reach || (windows.out[a] - 1) * stride - before >= windows.in[a])
-      return {}; // some windows see nothing but padding
-    const AxisRange &has = own.axes[a], &out = outputs.axes[a];
-    AxisRange inside = out;
-    if (has.begin > 0) inside.begin = std::max(out.begin, (has.begin + before + stride - 1) / stride);
-    if (has.end < windows.in[a]) inside.end = std::min(out.end, (has.end + before - reach + stride) / stride);
-    interior.axes[a] = {inside.begin - out.begin, std::max(inside.begin, inside.end) - out.begin};
-  }
-  return 4 * interior.places() >= 3 * outputs.places() ? interior : Block{};
-}
-
-/// The windows of the part, with a padding of its own on each side.
-void setPadding(LayerPlan& own, const WindowPlan& windows, const Block& outputs, const PlaceGrid& grid) {
-  AxisSizes& padding = isConvolution(own) ? own.spec.convolution.padding : own.spec.pool.padding;
-  padding = {{}, false, {}};
-  for (std::size_t axis = 1; axis < own.in.size(); ++axis) {
-    const std::size_t a = placeAxis(own.in, axis);
-    const Seen seen = seenBy(windows, a, outputs.axes[a], grid[a] > 1);
-    padding.values.push_back(seen.before);
-    padding.after.push_back(seen.after);
-  }
-}
-
-} // namespace
-
-PlaceCost placeCost(const LayerPlan& layer, const PlaceGrid& grid) {
-  PlaceCost cost;
-  for (const auto* inside : {&layer.body, &layer.shortcut})
-    for (const LayerPlan& each : *inside) cost += placeCost(each, grid);
-  const std::optional<WindowPlan> windows =
-      layer.group() ? std::optional<WindowPlan>() : layer.rules().windows(layer);
-  if (!windows || !dividesWindows(layer, *windows, grid)) return cost;
-  const Flow in = placeFlow(layer.in, grid), out = placeFlow(layer.out, grid);
-  for (std::size_t part = 0; part < in.blocks.size(); ++part) {
-    const Block seen = seenBlock(*windows, out.blocks[part], grid);
-    cost.halo += layer.in[0] * (seen.places() - sharedPlaces(seen, in.blocks[part]).places());
-  }
-  cost.outputs += layer.outputs();
-  return cost;
-}
-
-/// Layers with windows get the places of other parts that these see. What needs all places, or has too few of
-/// them, is computed by every part.
-void LayerDivider::addByPlaces(PartChain& chain, const LayerPlan& layer) {
-  const std::optional<WindowPlan> windows = layer.rules().windows(layer);
-  if (windows && dividesWindows(layer, *windows, _grid)) return addWindows(chain, layer, *windows);
-  const bool inside = layer.rules().channelwise() && layer.in == layer.out && !windows;
-  if (inside && chain.flow().layout == Layout::places) return chain.addInside(layer);
-  chain.addWhole(layer);
-}
-
-void LayerDivider::addWindows(PartChain& chain, const LayerPlan& layer, const WindowPlan& windows) {
-  const Flow in = placeFlow(layer.in, _grid), out = placeFlow(layer.out, _grid);
-  chain.divideAs(layer, in);
-  ExchangePlan halo;
-  halo.kind = PartStep::halo;
-  halo.items = in.items();
-  halo.place = _part;
-  halo.owned = in.blocks;
-  for (const Block& block : out.blocks) halo.needed.push_back(seenBlock(windows, block, _grid));
-  const Block &seen = halo.needed[static_cast<std::size_t>(_part)],
-              &outputs = out.blocks[static_cast<std::size_t>(_part)];
-  LayerPlan own = layer;
-  for (std::size_t axis = 1; axis < layer.in.size(); ++axis)
-    own.in[axis] = seen.axes[placeAxis(layer.in, axis)].size();
-  own.out = out.own(_part);
-  setPadding(own, windows, outputs, _grid);
-  const bool exchanges = !(halo.needed == halo.owned);
-  if (exchanges) chain.addExchange(layer, halo, in.own(_part), own.in);
-  const bool splits = exchanges && layer.rules().work() == LayerWork::convolution;
-  chain.addPlaces(layer, own, out,
-                  splits ? interiorOf(windows, in.blocks[static_cast<std::size_t>(_part)], outputs)
-                         : Block{});
 }
 
 void LayerDivider::addBlock(PartChain& chain, const LayerPlan& layer) {

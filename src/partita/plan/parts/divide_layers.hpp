@@ -39,10 +39,11 @@ class LayerDivider {
   void addByOutputs(PartChain& chain, const LayerPlan& layer, bool gathers);
   void addByInputs(PartChain& chain, const LayerPlan& layer, const Flow& wanted);
   void addByBoth(PartChain& chain, const LayerPlan& layer);
-  void addByPlaces(PartChain& chain, const LayerPlan& layer);
-  void addWindows(PartChain& chain, const LayerPlan& layer, const WindowPlan& windows);
   void addBlock(PartChain& chain, const LayerPlan& layer);
   void addResidual(PartChain& chain, const LayerPlan& layer);
+  // divide_places.cpp
+  void addByPlaces(PartChain& chain, const LayerPlan& layer);
+  void addWindows(PartChain& chain, const LayerPlan& layer, const WindowPlan& windows);
   // divide_sequence.cpp
   void addInSequence(PartChain& chain, const std::vector<LayerPlan>& layers, std::size_t index, bool ends);
   void addVocabulary(PartChain& chain, const LayerPlan& layer);

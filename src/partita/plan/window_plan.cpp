@@ -8,7 +8,7 @@ namespace partita {
 
 namespace {
 
-constexpr std::int64_t column_budget = scratchBudget(1 << 17, 1 << 26); // half a megabyte fits into a cache
+constexpr std::int64_t column_budget = scratchBudget(1 << 18, 1 << 26); // fits into the cache of a core
 constexpr std::int64_t packed_budget = 1 << 20; // values of inputs and outputs; fewer rows would cost speed
 
 struct WindowSizes {
@@ -141,7 +141,8 @@ std::int64_t ConvolutionPlan::productValues(std::int64_t rows) const {
 
 bool ConvolutionPlan::packable() const {
   constexpr std::int64_t lanes = 16; // of a vector register, over channels
-  return !plans_for_device && groups == 1 && !pointwise() && in_channels >= lanes && out_channels >= lanes;
+  return !plans_for_device && groups == 1 && windows.taps() > 1 && in_channels >= lanes &&
+         out_channels >= lanes;
 }
 
 std::int64_t ConvolutionPlan::packedRows(std::int64_t rows) const {

@@ -216,10 +216,11 @@ TEST_CASE("An epilogue adds the bias and clears negative values, after everythin
       const Values before = normals(m * n, 3), shift = normals(n, 4);
       const Vector bias = vectorOf(shift);
       for (const auto& [alpha, beta] : {std::pair{1.0, 0.0}, {1.0, 1.0}, {-2.0, 0.25}}) {
-        const Values sums = byHand(Op::none, Op::transpose, alpha, a.values(), b.values(), beta, before, m, n, k);
+        const Values sums =
+            byHand(Op::none, Op::transpose, alpha, a.values(), b.values(), beta, before, m, n, k);
         for (const auto& [biased, relu] : {std::pair{true, false}, {false, true}, {true, true}}) {
-          INFO(static_cast<int>(precision) << ", " << m << " rows, alpha " << alpha << ", bias " << biased
-                                           << ", relu " << relu);
+          INFO(static_cast<int>(precision)
+               << ", " << m << " rows, alpha " << alpha << ", bias " << biased << ", relu " << relu);
           const Matrix c = matrixOf(m, n, before);
           gemm(space, Op::none, Op::transpose, static_cast<Real>(alpha), a.matrix(), b.matrix(),
                static_cast<Real>(beta), c, {biased ? bias.data() : nullptr, relu});

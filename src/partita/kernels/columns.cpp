@@ -186,8 +186,8 @@ struct Gather {
   }
 
   /// Of all rows of the batch, if neighbouring windows have neighbouring values.
-  KOKKOS_INLINE_FUNCTION void neighbours(const Real* images, std::int64_t image_row, const Tap& tap, Real* out,
-                                         std::int64_t windows) const {
+  KOKKOS_INLINE_FUNCTION void neighbours(const Real* images, std::int64_t image_row, const Tap& tap,
+                                         Real* out, std::int64_t windows) const {
     if (!tap.everywhere(w))
       for (std::int64_t i = 0; i < rows * windows; ++i) out[i] = Real(0);
     const Runs runs{tap.end[1] - tap.begin[1], tap.end[2] - tap.begin[2], w.stride[1] * w.in[2], w.out[2]};

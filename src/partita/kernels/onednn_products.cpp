@@ -36,8 +36,8 @@ Memory::desc describe(const TypedMatrix& matrix, Op op) {
   return {{size[1], size[0]}, typeOf(matrix.precision), Memory::dims{strides[1], strides[0]}};
 }
 
-/// Would the library's call, half a microsecond, and its preparations take longer than it saves? Products with
-/// a vector are bound by memory, and slower than those of a BLAS.
+/// Would the library's call, half a microsecond, and its preparations take longer than it saves? Products
+/// with a vector are bound by memory, and slower than those of a BLAS.
 bool tooSmall(const ProductKey& key) {
   constexpr std::int64_t least_side = 8, least_volume = std::int64_t{1} << 16;
   return std::min(key.rows, key.columns) < least_side || key.rows * key.columns * key.depth < least_volume;

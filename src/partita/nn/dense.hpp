@@ -5,10 +5,10 @@
 
 namespace partita {
 
-/// y = act(x W^T + b), W [units, inputs], b [units]; bias and activation belong to the product, or are one kernel
-/// after it. Where the derivative needs the argument, that kernel keeps the derivative.
-/// Each position of a sequence [positions, width] is a row of its own, with W [units, width]. If the layer is
-/// tied, W is the table of the embedding, which adds its own gradient afterwards.
+/// y = act(x W^T + b), W [units, inputs], b [units]; bias and activation belong to the product, or are one
+/// kernel after it. Where the derivative needs the argument, that kernel keeps the derivative. Each position
+/// of a sequence [positions, width] is a row of its own, with W [units, width]. If the layer is tied, W is
+/// the table of the embedding, which adds its own gradient afterwards.
 class Dense : public PlannedLayer {
  public:
   explicit Dense(const LayerPlan& plan);

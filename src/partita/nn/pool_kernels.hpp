@@ -165,8 +165,8 @@ struct LargestGradient {
       Real *upper = to + corner, *lower = upper + width;
       PARTITA_INDEPENDENT
       for (std::int64_t i = 0; i < count; ++i) {
-        const auto x = static_cast<std::int32_t>(corner + 2 * i), below = static_cast<std::int32_t>(x + width),
-                   here = static_cast<std::int32_t>(at[i]);
+        const auto x = static_cast<std::int32_t>(corner + 2 * i),
+                   below = static_cast<std::int32_t>(x + width), here = static_cast<std::int32_t>(at[i]);
         upper[2 * i] = here == x ? from[i] : Real(0);
         upper[2 * i + 1] = here == x + 1 ? from[i] : Real(0);
         lower[2 * i] = here == below ? from[i] : Real(0);

@@ -8,7 +8,7 @@ namespace partita {
 
 namespace {
 
-constexpr std::int64_t column_budget = 1 << 17; // values; half a megabyte fits into the cache of a core
+constexpr std::int64_t column_budget = 1 << 18; // values that fit into the cache of a core
 constexpr std::int64_t packed_budget = 1 << 20; // values of inputs and outputs; fewer rows would cost speed
 
 struct WindowSizes {
@@ -141,7 +141,7 @@ std::int64_t ConvolutionPlan::productValues(std::int64_t rows) const {
 
 bool ConvolutionPlan::packable() const {
   constexpr std::int64_t lanes = 16; // of a vector register, over channels
-  return groups == 1 && !pointwise() && in_channels >= lanes && out_channels >= lanes;
+  return groups == 1 && windows.taps() > 1 && in_channels >= lanes && out_channels >= lanes;
 }
 
 std::int64_t ConvolutionPlan::packedRows(std::int64_t rows) const {

@@ -29,7 +29,7 @@ struct Heads {
 
 void measureAlong(const Heads& heads) {
   forEachRun(space, "along", heads.items(), heads.shape.positions,
-                 AttentionAlong{heads.shape, heads.out.data(), heads.grad_out.data(), heads.along.data()});
+             AttentionAlong{heads.shape, heads.out.data(), heads.grad_out.data(), heads.along.data()});
 }
 
 template <int Bound>

@@ -6,8 +6,6 @@
 #include "partita/nn/activation.hpp"
 #include "partita/nn/initialise.hpp"
 
-#include <algorithm>
-
 namespace partita {
 
 namespace {
@@ -34,12 +32,6 @@ struct PreActivationGradient {
     return grad(i, j) *= Act::needs_argument ? saved(i, j) : act.derivative(Real(0), out(i, j));
   }
 };
-
-/// Rows whose products are still in a host's cache when the activation reads them.
-std::int64_t rowsAtOnce(std::int64_t rows, std::int64_t units) {
-  constexpr std::int64_t values = 1 << 18, least = 128; // fewer rows would make products slower
-  return device_is_host ? std::max(least, values / units) : rows;
-}
 
 } // namespace
 
@@ -78,25 +70,11 @@ void Dense::forward(const ExecSpace& space, const Pass&, const Matrix& samples_i
   const bool sparse = takesSparse(space, in), relu = _plan.spec.activation == Activation::relu,
              fused = !sparse && fusesEpilogues() && (relu || _plan.spec.activation == Activation::identity);
   const Vector bias = _bias.values(space);
-  const auto multiply = [&](const Matrix& from, const Matrix& to, const ProductEpilogue& epilogue) {
-    if (sparse)
-      sparseProduct(space, from, Matrix(static_cast<Real*>(_weights.stored().data), _units, _fan_in), to);
-    else
-      _weights.forward(space, from, to, epilogue);
-  };
-  if (fused || (!_plan.spec.dense.bias && _plan.spec.activation == Activation::identity))
-    return multiply(in, out, fused ? ProductEpilogue{bias.data(), relu} : ProductEpilogue{});
-  const std::int64_t rows = out.extent(0), at_once = sparse ? rows : rowsAtOnce(rows, _units);
-  for (std::int64_t first = 0; first < rows; first += at_once) {
-    const std::int64_t count = std::min(at_once, rows - first);
-    const Matrix own = rowsFrom(out, first, count);
-    multiply(rowsFrom(in, first, count), own, {});
-    activate(space, bias, own, saved.size() > 0 ? rowsFrom(saved, first, count) : saved);
-  }
-}
-
-void Dense::activate(const ExecSpace& space, const Vector& bias, const Matrix& out,
-                     const Matrix& saved) const {
+  if (sparse)
+    sparseProduct(space, in, Matrix(static_cast<Real*>(_weights.stored().data), _units, _fan_in), out);
+  else
+    _weights.forward(space, in, out, fused ? ProductEpilogue{bias.data(), relu} : ProductEpilogue{});
+  if (fused || (!_plan.spec.dense.bias && _plan.spec.activation == Activation::identity)) return;
   const Region region(space, "partita::Dense::bias_activation", Phase::elementwise);
   withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
     forEachElement(space, "partita::Dense::bias_activation_kernel", out.extent(0), out.extent(1),

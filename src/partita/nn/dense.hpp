@@ -26,7 +26,6 @@ class Dense : public PlannedLayer {
  private:
   Matrix rowsOf(const Matrix& matrix, std::int64_t width) const;
   bool takesSparse(const ExecSpace& space, const Matrix& in) const;
-  void activate(const ExecSpace& space, const Vector& bias, const Matrix& out, const Matrix& saved) const;
   void activationGradient(const ExecSpace& space, const Pass& pass, const Matrix& out, const Matrix& saved,
                           const Matrix& grad) const;
 

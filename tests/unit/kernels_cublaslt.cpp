@@ -16,7 +16,6 @@ constexpr DefaultSpace space;
 TEST_CASE("Without cuBLASLt products go elsewhere", "[kernels]") {
   if (!cublaslt::version().empty()) return;
   CHECK_FALSE(cublaslt::multiplies(Precision::single));
-  CHECK_FALSE(fusesEpilogues());
   const Matrix a = matrixOf(2, 2, Values(4, 1.0)), c = matrixOf(2, 2, Values(4, 5.0));
   CHECK_FALSE(cublaslt::product(space, Op::none, Op::none, Real(1), a, a, Real(0), c, {}, Precision::single));
   CHECK(valuesOf(c) == Values(4, 5.0));

@@ -21,7 +21,8 @@ constexpr std::int64_t fewest_rows = 64; ///< for fewer, transposing takes longe
 constexpr std::int64_t zeros = 8;        ///< at least so many values for each that is set
 
 /// As an array of vectors, the compiler would keep the sums in memory.
-using Group [[gnu::vector_size(group_units * sizeof(Real)), gnu::aligned(sizeof(Real)), gnu::may_alias]] = Real;
+using Group [[gnu::vector_size(group_units * sizeof(Real)), gnu::aligned(sizeof(Real)), gnu::may_alias]] =
+    Real;
 struct Groups {
   Group of[groups];
 };

@@ -157,7 +157,7 @@ class Predictions(support.RunTest):
         for ranks in (1, 2):
             result = run("plan", "predict", self.deck, "--ranks", "1,3", "--mode", "paper", "--json", file, ranks=ranks)
             self.assertDone(result)
-            self.assertEqual(result.stdout.count("margin: to the best"), 1)
+            self.assertEqual(result.stdout.count("margin: over the best"), 1)
             lines = [line.split()[0] for line in result.stdout.splitlines() if line]
             self.assertEqual(lines[-16:], 2 * PAPER)
             self.assertIn("best", result.stdout)

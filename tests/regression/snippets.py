@@ -140,7 +140,7 @@ class Snippets(support.RunTest):
     def test_state_of_a_checkpoint(self):
         """What docs/checkpoint-format.md lists, by name, and nothing else."""
         page = (ROOT / "docs/checkpoint-format.md").read_text()
-        table = page[page.index("| attribute of `/state`"):page.index("## Whole or not")]
+        table = page[page.index("| attribute of `/state`"):page.index("## Complete and undamaged")]
         listed = {name for row in re.findall(r"^\|([^|]+)\|", table, re.MULTILINE)[2:]
                   for name in re.findall("`(\\w+)`", row)}
         with h5py.File(self.folder / "run" / "checkpoints" / "step-000000015.h5") as file:

@@ -80,7 +80,7 @@ class Losses(hogbatch.RunOfWorkers):
                 job.until(lambda: "step" in job.said(), "training")
                 job.signal(signal.SIGKILL, [ranks[victim]])
                 start = f"continuing with {2 - number} workers"
-                job.until(lambda start=start: "step" in job.said().partition(start)[2], "steps after a new start")
+                job.until(lambda start=start: "samples/s" in job.said().partition(start)[2], "steps after a new start")
             said = len(job.said())
             job.until(lambda: len(job.said()) > said + 500, "more of the run")
             begin = time.time()

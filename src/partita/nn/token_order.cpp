@@ -50,7 +50,7 @@ struct CountDigits {
 
 /// Where the first place of each digit and block goes.
 struct SumBefore {
-  using value_type = std::int32_t;
+  using value_type = std::int32_t; // NOLINT(readability-identifier-naming): Kokkos asks for this name
   std::int32_t* counts;
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, std::int32_t& sum, bool last) const {
     const std::int32_t own = counts[i];

@@ -4,6 +4,8 @@
 #include "partita/core/region.hpp"
 #include "partita/core/rows.hpp"
 
+#include <utility>
+
 namespace partita {
 
 namespace {
@@ -46,8 +48,9 @@ struct Restore {
 
 } // namespace
 
-StepGate::StepGate(const OptimiserSection& section)
-    : _section(section), _numbers("partita::StepGate::numbers", 1), _host("partita::StepGate::host", 1) {
+StepGate::StepGate(OptimiserSection section)
+    : _section(std::move(section)), _numbers("partita::StepGate::numbers", 1),
+      _host("partita::StepGate::host", 1) {
   start(0);
 }
 

@@ -18,7 +18,7 @@ struct StepNumbers {
 /// scale, which the host must know before the next step.
 class StepGate {
  public:
-  explicit StepGate(const OptimiserSection& section);
+  explicit StepGate(OptimiserSection section);
 
   /// Continues after steps that were taken.
   void start(std::int64_t taken);

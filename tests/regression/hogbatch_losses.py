@@ -167,6 +167,8 @@ class Losses(hogbatch.RunOfWorkers):
                 if deed != "kill":  # a rank that is stopped before it trains only causes warnings
                     job.wait_for(lambda: "step" in job.said() or "epoch" in job.said().partition("devices")[2])
                 job.wait(seconds)
+                if "parameters_hash" in job.said():
+                    break  # the run has ended; the launcher would wait for a process that is stopped in its exit
                 job.signal(signal.SIGKILL if deed == "kill" else signal.SIGSTOP, [processes[victim]])
                 if deed == "pause":
                     job.wait(1.0)

@@ -19,7 +19,7 @@ struct StepCost {
 };
 
 /// The cost that the cost model predicts for a run on the cluster `run/cluster`; empty if the deck names
-/// none, or asks for parts or a recovery, which the model does not cover. Throws UserError if the description
+/// none, or asks for a recovery, which the model does not cover. Throws UserError if the description
 /// cannot be read.
 std::optional<StepCost> predictedCost(const RunConfig& config, const DataSets& sets,
                                       const Partition& partition, const GridPlan& grid);

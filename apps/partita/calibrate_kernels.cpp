@@ -58,7 +58,7 @@ bool known(const std::vector<KernelRate>& rates, const KernelRate& rate) {
 /// More repeats for short passes; all ranks repeat equally often. For layers of the same shape the mean
 /// counts.
 void KernelTimer::timeInTurn(const std::vector<LayerPlan>& layers, std::int64_t samples) {
-  constexpr double enough_seconds = 0.1; // per layer
+  constexpr double enough_seconds = 0.04; // per layer and sweep
   constexpr int least = 3, most = 30;
   constexpr double quantile = 0.25; // leaves out passes that other programs have delayed
   const bool all_known = std::all_of(layers.begin(), layers.end(), [&](const LayerPlan& layer) {

@@ -119,6 +119,7 @@ strategy/lower_shared=
 strategy/upper_shared=
 strategy/batch_shared=
 strategy/factor=
+strategy/growth=
 strategy/beta=
 strategy/rate_cap=
 strategy/staleness=
@@ -265,6 +266,7 @@ _partita_values() {
     strategy/outer) echo 'average|nesterov' ;;
     strategy/merge) echo 'delta|overwrite|average' ;;
     strategy/rule) echo 'fixed|adaptive|proportional|synchronous' ;;
+    strategy/growth) echo 'bounded|free' ;;
     strategy/staleness) echo 'none|scale|ringmaster' ;;
     strategy/update) echo 'relaxed|atomic|plain' ;;
     strategy/tolerate) echo 'true|false' ;;

@@ -8,7 +8,8 @@ Calibrates on all ranks, predicts every combination, and only then measures: rou
 that a change of the machine's speed reaches all of them. The shortest step of all rounds counts. Prints the accuracy
 1 - |predicted - measured| / measured of each, their mean and the worst, and for each network whether the strategies are
 in the right order: by how much the predicted best is slower than the measured best, and Kendall's tau over pairs whose
-times differ by 5 % or more. Before and after each round a fixed computation is timed on as many cores; if its times
+times differ by 5 % or more; and how much slower the chosen deck is than the fastest strategy that does not change the
+accuracy. Before and after each round a fixed computation is timed on as many cores; if its times
 differ by more than --noise percent, the round does not count. Exit code 77 if no round does.
 """
 
@@ -19,6 +20,7 @@ import re
 import statistics
 import sys
 import tempfile
+from pathlib import Path
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import runs  # noqa: E402
@@ -75,6 +77,9 @@ def strategies(ranks):
     }
 
 
+EXACT = ("data", "pipeline", "filter", "channel", "grid", "spatial", "plan deck")  # give the same parameters as one rank
+
+
 class Case:
     """A deck under a strategy."""
 
@@ -104,6 +109,13 @@ class Case:
     @property
     def accuracy(self):
         return 1 - abs(self.predicted - self.best) / self.best
+
+
+def chosen_case(arguments, deck, path, cluster, folder):
+    """The deck that the planner chooses."""
+    best = os.path.join(folder, f"{deck}-best.toml")
+    runs.partita(arguments.app, "plan", "deck", path, *arguments.set, "--cluster", cluster, "--ranks", arguments.ranks, "-o", best)
+    return Case(deck, best, "plan deck", [f"run/cluster={cluster}"])
 
 
 def ordering(cases):
@@ -169,8 +181,11 @@ def report(cases, names):
         own = [case for case in cases if case.deck == name]
         if not own:
             continue
-        slower, tau = ordering(own)
-        orders[name] = {"predicted_best_is_slower_by": slower, "kendall_tau": tau}
+        slower, tau = ordering([case for case in own if case.strategy != "plan deck"])
+        exact = min(case.best for case in own if case.strategy in EXACT)
+        late = next(case.best for case in own if case.strategy == "plan deck") / exact - 1
+        orders[name] = {"predicted_best_is_slower_by": slower, "kendall_tau": tau, "chosen_deck_is_slower_by": late}
+        print(f"{name}: the deck that the planner chooses is {100 * late:.1f} % slower than the fastest exact one")
         print(f"{name}: the predicted best is {100 * slower:.1f} % slower than the measured best"
               + (f"; tau {tau:.2f}" if tau is not None else ""))
     return {"mean_accuracy": statistics.mean(accuracies), "worst_accuracy": worst.accuracy, "order": orders}
@@ -183,6 +198,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=10, help="of training per combination and round")
     parser.add_argument("--decks", nargs="+", choices=[*DECKS, *QUICK], help=f"networks (default: {' '.join(DECKS)})")
+    parser.add_argument("--files", nargs="+", default=[], help="more decks, instead of these networks")
+    parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="changes to all decks")
     parser.add_argument("--strategies", nargs="+", choices=list(strategies(2)), help="default: all")
     parser.add_argument("--noise", type=float, default=15, help="percent by which times of the same work may differ")
     parser.add_argument("--quick", action="store_true", help="calibrate too briefly for reliable numbers")
@@ -191,16 +208,18 @@ def main():
     arguments = parser.parse_args()
 
     known = {**DECKS, **QUICK}
-    chosen = {name: known[name] for name in arguments.decks or DECKS}
+    chosen = {name: known[name] for name in arguments.decks or ([] if arguments.files else DECKS)}
     wanted = {name: words for name, words in strategies(arguments.ranks).items()
               if arguments.strategies is None or name in arguments.strategies}
     with tempfile.TemporaryDirectory() as folder:
         paths = write_decks(folder, chosen)
+        paths.update({Path(file).stem: file for file in arguments.files})
         cluster = arguments.cluster or os.path.join(folder, "cluster.toml")
         if not arguments.cluster:
             calibrate(arguments, paths.values(), cluster)
-        cases = [Case(deck, path, strategy, [*words, f"run/cluster={cluster}"])
+        cases = [Case(deck, path, strategy, [*words, *arguments.set, f"run/cluster={cluster}"])
                  for deck, path in paths.items() for strategy, words in wanted.items()]
+        cases += [chosen_case(arguments, deck, path, cluster, folder) for deck, path in paths.items()]
         for case in cases:
             case.predict(arguments.app, arguments.ranks)
             if case.reason:
@@ -209,7 +228,7 @@ def main():
         if not cases or measure_rounds(arguments, cases, folder) == 0:
             print("SKIP: other programs use these cores" if cases else "nothing to measure")
             sys.exit(77 if cases else 1)
-        result = report(cases, chosen)
+        result = report(cases, paths)
     runs.write_json(arguments.json, {**result, "ranks": arguments.ranks, "cases": [
         {"deck": case.deck, "strategy": case.strategy, "predicted_s": case.predicted, "measured_s": case.measured,
          "accuracy": case.accuracy} for case in cases]})

@@ -19,8 +19,7 @@ namespace {
 
 constexpr std::int64_t samples = 2000, epochs = 12;
 constexpr std::int64_t lower = 16, start = 64;
-constexpr std::int64_t upper = start; ///< of asynchronous workers: one alone learns less per sample with more
-constexpr std::int64_t largest = 512; ///< of one alone
+constexpr std::int64_t largest = 512;
 constexpr double fast = 8000.0, seconds = 1.25; // examples/s of the fast worker; it gets through 10,000
 
 const std::vector<double> rates{0.05, 0.1, 0.2, 0.4}; ///< of a batch of `start`; others scale them
@@ -41,6 +40,9 @@ RunConfig deckOf(double rate, const std::string& log) {
 WorkerMix pairOf(double ratio, WorkerRule rule, const StalenessScale& staleness) {
   WorkerMix mix;
   mix.rules.rule = rule;
+  mix.rules.growth = BatchGrowth::bounded;
+  // To balance 1 : 16, the fast one needs batches of 256, from which this network learns less per sample.
+  const std::int64_t upper = ratio <= 4.0 ? largest : start;
   mix.groups.assign(2, {WorkerRole::replica, 1, lower, upper, start});
   mix.workers = {{0, 1, 0.01 * start * ratio / fast, fast / ratio, "slow"},
                  {1, 1, 0.01 * start / fast, fast, "fast"}};

@@ -1,5 +1,6 @@
 #include "partita/plan/hogbatch/batch_controller.hpp"
 #include "partita/plan/hogbatch/update_scale.hpp"
+#include "partita/plan/hogbatch/virtual_clock.hpp"
 
 #include <numeric>
 #include <stdexcept>
@@ -69,6 +70,40 @@ TEST_CASE("sizes stay within their bounds") {
   CHECK(sizeAfter(5, {3}, 1.001, 20) == 21); // a factor near 1 still changes small sizes
   CHECK(sizeAfter(3, {5}, 1.001, 20) == 19);
   CHECK(sizeAfter(5, {3}, 1e300, 20) == 512);
+}
+
+TEST_CASE("batches that are bounded together grow only if none grows beyond the sum of the first ones") {
+  BatchRules rules = rulesOf(WorkerRule::adaptive);
+  rules.growth = BatchGrowth::bounded;
+  BatchController controller(rules, {replica(16, 512, 64), replica(16, 512, 64)});
+  update(controller, 0); // 1 : 0
+  CHECK(sizesOf(controller) == std::vector<std::int64_t>{64, 64});
+  update(controller, 0);
+  update(controller, 1); // 2 : 1
+  CHECK(sizesOf(controller) == std::vector<std::int64_t>{64, 32});
+  update(controller, 0); // 3 : 1, but 128 + 32 are more than 64 + 64
+  CHECK(sizesOf(controller) == std::vector<std::int64_t>{64, 32});
+  update(controller, 1); // 3 : 2
+  CHECK(sizesOf(controller) == std::vector<std::int64_t>{64, 16});
+  update(controller, 0); // 4 : 2, and the other one cannot shrink
+  CHECK(sizesOf(controller) == std::vector<std::int64_t>{128, 16});
+  update(controller, 0);
+  CHECK(sizesOf(controller) == std::vector<std::int64_t>{256, 16});
+  for (int i = 0; i < 4; ++i) update(controller, 1); // 5 : 6; 16 + 256 are too many, as are 32 + 256
+  CHECK(sizesOf(controller) == std::vector<std::int64_t>{256, 16});
+  update(controller, 0);
+  CHECK(controller.size(0) == 256); // 6 : 6
+  for (int i = 0; i < 2; ++i) update(controller, 1);
+  update(controller, 0); // 7 : 8
+  CHECK(controller.size(0) == 128);
+}
+
+TEST_CASE("a bounded batch of two equal workers stays") {
+  WorkerMix mix = twoReplicas(1.0, WorkerRule::adaptive);
+  mix.rules.growth = BatchGrowth::bounded;
+  std::vector<TimedUpdate> updates;
+  playCourse(mix, 1, &updates);
+  for (const TimedUpdate& update : updates) CHECK(update.count <= mix.groups[0].start);
 }
 
 TEST_CASE("a single worker keeps its size under each rule") {

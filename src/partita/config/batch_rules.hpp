@@ -6,6 +6,10 @@ namespace partita {
 /// updates stay close (Hogbatch); by a constant after each round (Adaptive SGD); in step, by measured speed.
 enum class WorkerRule { fixed, adaptive, proportional, synchronous };
 
+/// When an adaptive batch may grow: whenever its worker is ahead (free, as published); or only while all
+/// batches together are not larger than the first ones, or no other batch can shrink (bounded).
+enum class BatchGrowth { bounded, free };
+
 /// What happens to an update whose parameters have changed since they were read.
 enum class StalenessRule { none, scale, ringmaster };
 

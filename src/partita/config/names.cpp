@@ -70,6 +70,12 @@ const std::vector<std::string>& namesOf<WorkerRule>() {
 }
 
 template <>
+const std::vector<std::string>& namesOf<BatchGrowth>() {
+  static const std::vector<std::string> names{"bounded", "free"};
+  return names;
+}
+
+template <>
 const std::vector<std::string>& namesOf<ReplicaMerge>() {
   static const std::vector<std::string> names{"delta", "overwrite", "average"};
   return names;

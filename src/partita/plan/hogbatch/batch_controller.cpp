@@ -89,12 +89,29 @@ void BatchController::adapt(std::size_t group) {
   if (most < least) return; // alone
   GroupState& state = _states[group];
   const auto size = static_cast<double>(state.size);
-  if (state.updates < least)
+  if (state.updates < least) {
     state.size = clamped(group, std::min(state.size - 1, static_cast<std::int64_t>(size / _rules.factor)));
-  else if (state.updates > most)
-    state.size =
-        clamped(group, static_cast<std::int64_t>(std::min(std::max(size + 1.0, size * _rules.factor),
-                                                          static_cast<double>(_groups[group].upper))));
+  } else if (state.updates > most) {
+    const double wanted =
+        std::min(std::max(size + 1.0, size * _rules.factor), static_cast<double>(_groups[group].upper));
+    const std::int64_t larger = clamped(group, static_cast<std::int64_t>(wanted));
+    if (mayGrow(group, larger)) state.size = larger;
+  }
+}
+
+/// Whoever has just ended a batch is often ahead by it alone. If all could then grow in turn, their batches
+/// would reach the upper bounds even at equal speeds.
+bool BatchController::mayGrow(std::size_t group, std::int64_t size) const {
+  if (_rules.growth == BatchGrowth::free) return true;
+  std::int64_t first = 0, next = 0;
+  bool others_smallest = true;
+  for (std::size_t i = 0; i < _states.size(); ++i) {
+    if (!isActive(i)) continue;
+    first += _groups[i].start * _states[i].lanes;
+    next += (i == group ? size : _states[i].size) * _states[i].lanes;
+    others_smallest = others_smallest && (i == group || _states[i].size == _groups[i].lower);
+  }
+  return next <= first || others_smallest;
 }
 
 /// Groups with more than their part of the updates get larger batches, those with less smaller ones.

@@ -20,7 +20,8 @@ struct WorkerGroup {
 
 struct BatchRules {
   WorkerRule rule = WorkerRule::adaptive;
-  double factor = 2.0;    ///< adaptive: alpha > 1
+  double factor = 2.0; ///< adaptive: alpha > 1
+  BatchGrowth growth = BatchGrowth::free;
   double beta = 1.0;      ///< adaptive: share of the updates of shared workers that survives conflicts
   std::int64_t round = 0; ///< proportional: examples between two changes; 0: of 16 batches of each group
   std::int64_t step = 0;  ///< proportional: by how many examples a size changes; 0: by the lower bound
@@ -79,6 +80,7 @@ class BatchController {
 
  private:
   void adapt(std::size_t group);
+  bool mayGrow(std::size_t group, std::int64_t size) const;
   void endRound();
   bool isActive(std::size_t group) const { return _states[group].lanes > 0; }
   std::int64_t clamped(std::size_t group, std::int64_t size) const;

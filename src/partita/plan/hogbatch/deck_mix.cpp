@@ -9,6 +9,7 @@ BatchRules batchRules(const RunConfig& config) {
   BatchRules rules;
   rules.rule = section.rule;
   rules.factor = section.factor;
+  rules.growth = section.growth;
   rules.beta = section.beta;
   rules.batch = section.rule == WorkerRule::synchronous ? config.training.batch : 0;
   return rules;

@@ -9,9 +9,8 @@
 
 namespace partita {
 
-/// Repeats an asynchronous run on one rank, bit for bit, from the decisions that it has logged: each gradient
-/// is computed from the version of the parameters that its worker had read, and the changes are made in their
-/// order.
+/// Repeats an asynchronous run on one rank, bit for bit, from its log of decisions. Each gradient is computed
+/// from the version of the parameters that its worker had read, and changes are made in the order of the run.
 class HogbatchReplay final : public Strategy {
  public:
   explicit HogbatchReplay(const RunContext& context);

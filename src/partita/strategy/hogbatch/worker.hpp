@@ -6,10 +6,10 @@
 
 namespace partita {
 
-/// Computes the gradients of batches with the whole network, in its one stage.
+/// Computes gradients of batches. The whole network is one stage.
 class GradientWork {
  public:
-  /// `repeats`: how often each batch is computed, for experiments with unequal machines.
+  /// `repeats`: how often each batch is computed, to imitate slow workers.
   GradientWork(const RunContext& context, std::int64_t repeats);
 
   /// Leaves the gradient in the stage, and returns the sums of the loss.

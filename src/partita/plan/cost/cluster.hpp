@@ -47,7 +47,7 @@ struct KernelRate {
   double forward = 0.0, backward = 0.0;
 };
 
-/// How much longer computing takes if this many ranks of a node work than if one does.
+/// The factor by which computing slows down if this many ranks of a node work at once.
 struct Concurrency {
   std::int64_t ranks = 1;
   double factor = 1.0;
@@ -86,7 +86,7 @@ struct Cluster {
   std::vector<KernelRate> kernels{};
   std::vector<Concurrency> concurrency{}; ///< sorted by ranks; other measured times are those of a whole node
 
-  /// How long computing takes if this many ranks work, relative to all ranks of a node.
+  /// Time of computing if this many ranks work, relative to that with all ranks of a node.
   double slowdown(std::int64_t ranks) const;
   const LinkTable& layerLinks() const { return staged.rows.empty() ? links : staged; }
   /// What is known about a deck, or about another one with as many parameters; zeros if neither is known.

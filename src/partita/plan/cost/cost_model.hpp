@@ -67,7 +67,7 @@ class CostModel {
   /// The plan whose cost exact mode predicts. Throws UserError if `train` would refuse it.
   ProgramRun runFor(const Prediction& prediction) const;
 
-  /// By what factor recomputation makes passes over the whole network longer.
+  /// The factor by which recomputation lengthens passes over the whole network.
   double recomputedShare() const;
 
   const CostTask& task() const { return _task; }

@@ -14,7 +14,7 @@ struct SimulatedRank {
   SimulatedRank(ScheduleRule its_rule, std::int64_t segments, bool first)
       : rule(its_rule), activations(segments, first ? 0.0 : never), gradients(segments, never) {}
 
-  /// When the input of the next forward or backward pass that the rule permits arrives.
+  /// The arrival time of the input for the next pass that the rule permits, forward or backward.
   double forwardInput() const { return rule.mayForward(progress) ? activations[progress.forwards] : never; }
   double backwardInput() const { return rule.mayBackward(progress) ? gradients[progress.backwards] : never; }
   double nextStart() const { return std::max(free, std::min(forwardInput(), backwardInput())); }

@@ -14,7 +14,7 @@ struct ExampleRange {
   bool operator==(const ExampleRange& other) const { return first == other.first && count == other.count; }
 };
 
-/// Where an epoch is. Plain numbers, which a checkpoint can keep.
+/// The position in an epoch. Plain numbers, which a checkpoint can keep.
 struct DispatcherState {
   std::int64_t cursor = 0;           ///< first example that has not been handed out
   std::int64_t finished = 0;         ///< examples of ended batches

@@ -5,7 +5,7 @@
 namespace partita {
 
 /// What parts of a stage exchange: gathered ranges, sums of which each part keeps a range (reduce-scatter),
-/// sums for all parts (allreduce), halos, and sums of statistics.
+/// sums for all parts (all-reduce), halos, and sums of statistics.
 enum class PartExchangeKind { gather, reduce, sum, halo, norm };
 
 /// A message of one part.

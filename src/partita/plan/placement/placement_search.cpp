@@ -143,7 +143,7 @@ void PlacementSearch::consider(const Start& start, double slowest) {
   _improved = true;
 }
 
-/// The first stage of the whole network determines the allreduce over replicas.
+/// The first stage of the whole network determines the all-reduce over replicas.
 void PlacementSearch::tryFirst(const Stage& stage, const std::optional<Copies>& copies) {
   const std::vector<DeviceLayout::Step>& steps = _layout.steps(stage.cost.tensor_parallel);
   for (std::int64_t number = 1; number <= _limits.stages; ++number) {

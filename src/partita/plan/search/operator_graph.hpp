@@ -34,7 +34,7 @@ struct GraphOperator {
   double row = 1.0;      ///< mean and softmax: values of a row of the input
   double batch = 1.0, rows = 0.0, inner = 0.0, columns = 0.0; ///< product: batch x (rows x inner x columns)
   double bytes = 0.0;                                         ///< all_reduce: of the vector
-  /// An allreduce of the backward pass only: in the forward pass it is a copy without cost.
+  /// An all-reduce of the backward pass only: in the forward pass it is a copy without cost.
   bool backward_only = false;
 
   static GraphOperator product(const std::string& name, double batch, double rows, double inner,

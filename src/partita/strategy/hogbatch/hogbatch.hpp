@@ -15,7 +15,7 @@ class HogbatchTraining final : public Strategy {
   explicit HogbatchTraining(const RunContext& context);
   bool run(const ExecSpace& space) override;
 
-  /// On rank 0: what the coordinator has counted.
+  /// On rank 0: the coordinator's counts.
   const HogbatchState& state() { return _coordinator->state(); }
 
  private:

@@ -39,7 +39,7 @@ struct HogbatchForecast {
 /// Plays some epochs on the virtual clock, and compares other ways to use the workers. Progress is the sum
 /// over updates of the factors on their learning rates: a fair measure as long as an update with twice the
 /// rate does as much as two. If all updates have the same rate, progress counts examples. A way counts as
-/// better than that of the deck from 5 % on.
+/// better than that of the deck if it gains 5 % or more.
 HogbatchForecast forecastOf(const WorkerMix& mix);
 
 /// The best batches of one group by itself, within its bounds.

@@ -40,7 +40,7 @@ struct WorkerMix {
 struct Balance {
   std::vector<double> shares; ///< of each group in the updates, as the rule counts them
   std::vector<double> sizes;  ///< examples per update of each group, on average
-  bool equal = false;         ///< do the sizes that the bounds allow make the groups update equally often?
+  bool equal = false;         ///< can all groups update equally often within their bounds?
   double examples_per_second = 0.0;
 };
 

@@ -57,7 +57,7 @@ class LayerDivider {
   PlaceGrid _grid;
   int _parts, _part;
   bool _divides_classes = false;
-  bool _first; ///< has no layer with weights been divided so far?
+  bool _first; ///< no layer with weights has been divided yet
 };
 
 } // namespace partita

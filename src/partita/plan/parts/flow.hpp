@@ -45,7 +45,7 @@ bool positionsDivisible(const Shape& shape, int parts);
 
 /// All places of an image or a volume.
 Block allPlaces(const Shape& shape);
-/// The axis of a Block that axis `axis` of a sample is: 1 and 2 for the rows and columns of an image.
+/// The axis of a Block for axis `axis` of a sample: 1 and 2 for the rows and columns of an image.
 inline std::size_t placeAxis(const Shape& shape, std::size_t axis) {
   return axis + 3 - shape.size();
 }

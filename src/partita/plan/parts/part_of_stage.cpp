@@ -72,7 +72,7 @@ std::vector<PlaceGrid> gridsOf(int parts, bool volumes) {
 PlaceGrid placeGridOf(const std::vector<LayerPlan>& layers, const StrategySection& strategy) {
   const Shape& in = layers.front().in;
   if (!dividesPlaces(strategy)) return {1, 1, 1};
-  PlaceGrid best{static_cast<int>(strategy.parts), 1, 1}; // fits nothing, if no grid does
+  PlaceGrid best{static_cast<int>(strategy.parts), 1, 1}; // fits nothing if no grid does
   if (in.size() < 3) return best;
   const std::vector<std::int64_t>& numbers = strategy.parts_grid.values;
   if (numbers.size() > 1) return chosenGrid(numbers, in.size() - 1);

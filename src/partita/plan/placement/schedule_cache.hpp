@@ -23,7 +23,7 @@ class ScheduleCache {
 
   /// All schedules as text for a file; numbers are exact.
   std::string text() const;
-  /// Adds the schedules of such a text; `name` is the file in messages. Throws UserError with the line.
+  /// Adds the schedules of a text like that; `name` is the file in messages. Throws UserError with the line.
   void read(const std::string& text, const std::string& name);
 
  private:

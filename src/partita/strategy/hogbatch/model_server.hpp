@@ -10,7 +10,7 @@ namespace partita {
 /// waiting for one of them.
 class ModelServer {
  public:
-  /// `ranks`: those workers. The references must outlive the object.
+  /// `ranks`: the workers on other nodes. The references must outlive the object.
   ModelServer(const RunContext& context, Mailbox& mailbox, const Communicator& channel,
               const SharedModel& model, const std::vector<int>& ranks);
 

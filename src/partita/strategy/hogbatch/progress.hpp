@@ -37,7 +37,7 @@ class CourseReport {
   double secondsOfRun() const { return _state.seconds + secondsSince(_begun); } ///< of work so far
   /// Samples of a batch that has ended.
   void count(std::int64_t samples) { _samples += static_cast<double>(samples); }
-  /// Is a row due after this step? `last`: of the run.
+  /// Is a row due after this step? `last`: the run ends here.
   bool due(std::int64_t step, bool last) const;
   void writeStep(std::int64_t step, double learning_rate);
   void writeWorkers(std::int64_t step) const;

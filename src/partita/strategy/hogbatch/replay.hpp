@@ -33,7 +33,7 @@ class HogbatchReplay final : public Strategy {
   GradientWork _work;
   std::vector<Decision> _decisions; ///< of updates, by version
   std::multimap<std::int64_t, std::size_t>
-      _unread;                              ///< decisions whose gradient is to be computed, by version
+      _unread;                              ///< decisions without a gradient so far, by the version read
   std::map<std::int64_t, Pending> _pending; ///< by number of the batch
 };
 

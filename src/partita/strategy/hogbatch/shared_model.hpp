@@ -28,7 +28,7 @@ struct Applied {
   std::int64_t version = -1;  ///< of the model that was changed; negative: the result was dropped
   std::int64_t staleness = 0; ///< updates of the model since its gradient's parameters were read
   std::int64_t lost = 0;      ///< updates of others that were overwritten
-  double rate = 0.0;          ///< with the factor for its staleness
+  double rate = 0.0;          ///< including the factor for its staleness
 };
 
 /// The parameters that asynchronous workers train, in memory that all ranks of a node share, and the number
@@ -42,7 +42,7 @@ class SharedModel {
 
   std::int64_t size() const { return _size; }
   Real* values() const { return _values; }
-  /// Memory for a stage that computes with the shared parameters themselves.
+  /// Memory for a stage that computes directly with the shared parameters.
   GivenMemory memory() const { return {{Precision::single, _values, _size}, {}, {}}; }
 
   /// Number of updates so far.

@@ -48,7 +48,7 @@ class Worker {
   Mailbox& _mailbox;
   ModelAccess& _access;
   GradientWork _work;
-  std::int64_t _read = 0; ///< version of the parameters of the last gradient
+  std::int64_t _read = 0; ///< version that the last gradient was computed from
 };
 
 } // namespace partita

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Compares the speed of one and of two shared workers with that of joint training at the same batch.
 
-Prints the median examples per second of `joint` on one rank, of one shared worker and of two, their ratios, and the part
-of a core that the coordinator used. All ranks need cores of their own: three, of which the coordinator's may be shared.
+Prints the median examples per second of `joint` on one rank, of one shared worker and of two, their ratios, and the
+fraction of a core that the coordinator used. It needs three cores; other programs may share the coordinator's.
 """
 import argparse
 import statistics
@@ -17,7 +17,7 @@ WORKERS = ["strategy/kind=hogbatch", "strategy/rule=fixed"]
 
 
 def measure(arguments, workers, batch, folder):
-    """Examples per second of `joint` (no workers) or of this many shared workers, and the share of a core that rank 0 used while it trained."""
+    """Examples per second of this many shared workers (0: of `joint`), and the fraction of a core that rank 0 used."""
     kind = [*WORKERS, f"strategy/shared_workers={workers}"] if workers else ["strategy/kind=joint"]
     summary = runs.train(arguments.app, arguments.deck, folder, *runs.QUIET, *kind, f"training/batch={batch}",
                          f"run/epochs={arguments.epochs}", *arguments.overrides, ranks=workers + 1 if workers else 1)

@@ -2,11 +2,11 @@
 """Compares two workers' shares of the updates with the formula, for workers of unequal speed.
 
 The first of two replica workers repeats each batch R times (strategy/slowdown). With sizes from `lower` to `upper`, the
-adaptive rule gives it half of the updates if R <= upper/lower, and 1 / (1 + R lower/upper) otherwise; fixed sizes give it
-1 / (1 + R). That holds if each example takes as long in a small batch as in a large one; --cluster names the result of
-`partita plan calibrate`, whose forecast knows how long batches take. Prints the median share of several runs beside both,
-and how busy the less busy worker was. With --within X, the exit code is 1 if any share of the adaptive rule is further
-than X from the forecast or, without one, from the formula.
+adaptive rule gives it half of the updates if R <= upper/lower, and 1 / (1 + R lower/upper) otherwise. Fixed sizes give
+it 1 / (1 + R). This assumes that an example takes as long in a small batch as in a large one. With --cluster, the
+result of `partita plan calibrate`, a forecast uses measured times of batches. Prints the median share of several runs
+next to formula and forecast, and how busy the less busy worker was. With --within X, the exit code is 1 if any share of
+the adaptive rule differs by more than X from the forecast or, without one, from the formula.
 """
 import argparse
 import math
@@ -26,7 +26,7 @@ def formula(rule, slowdown, lower, upper):
 
 
 def train(arguments, rule, slowdown, folder):
-    """Share of the slow worker, least share of the time that a worker was busy, and the forecast of the former."""
+    """The slow worker's share, the smallest fraction of time that a worker was busy, and the forecast of the share."""
     overrides = [*runs.QUIET, "strategy/kind=hogbatch", f"strategy/rule={rule}", "strategy/shared_workers=0",
                  f"strategy/slowdown=[{slowdown}, 1]", f"strategy/lower={arguments.lower}",
                  f"strategy/upper={arguments.upper}", f"training/batch={arguments.start}", f"run/epochs={arguments.epochs}",

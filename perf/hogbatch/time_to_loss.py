@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Compares the time to a given test loss of asynchronous workers with tuned alternatives.
 
-Trains the deck in each of these ways with each learning rate of --rates (that of a batch of --reference examples; other
-batches scale it) and the first seed, takes the rate that reaches the loss first, and repeats it with all seeds:
+Trains the deck in each of these ways with the first seed and each learning rate of --rates, takes the rate that reaches
+the loss first, and repeats it with all seeds. Rates are for batches of --reference examples; other batches scale them.
 
   single B     one rank alone, batches of B
   replicas     `joint`, a replica for each worker, the best of the same batches
@@ -12,11 +12,11 @@ batches scale it) and the first seed, takes the rate that reaches the loss first
                asynchronous workers; ringmaster: fixed sizes, updates older than twice the number of workers are dropped
 
 The loss to reach is --loss or, without it, --margin times the least test loss of any `single B`. Asynchronous ways and
-`synchronous` use one rank more, which computes nothing. strategy/slowdown concerns them alone, and so do the comparisons
-with it: `single` is a rank of full speed, and the others have no slow one.
+`synchronous` use one more rank, which computes nothing. Only they use strategy/slowdown: `single` is a rank of full
+speed, and the other ways have no slow rank.
 
---data makes the deck read w8a, a9a or mnist from a folder, or `covtype`, examples of its shape (54 features, 2 classes) that a
-random network labels. Without it, the data of the deck are used.
+--data makes the deck read w8a, a9a or mnist from a folder. `covtype` is made up: examples of its shape (54 features,
+2 classes), labelled by a random network. Without --data, the data of the deck are used.
 """
 import argparse
 import random
@@ -148,7 +148,7 @@ def main():
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--slowdown", metavar="[1, 4]", help="strategy/slowdown of the workers")
     parser.add_argument("--batches", type=int, nargs="+", default=[16, 32, 64, 128, 256, 512])
-    parser.add_argument("--reference", type=int, default=64, help="examples behind an update with the learning rate")
+    parser.add_argument("--reference", type=int, default=64, help="examples of an update at the learning rate")
     parser.add_argument("--rates", type=float, nargs="+", default=[0.01, 0.03, 0.1, 0.3])
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5])
     parser.add_argument("--epochs", type=int, default=10)

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Compares the time of a training step that is predicted with the one that is measured, for several networks and ways
-to divide them among ranks.
+"""Compares predicted with measured times of a training step, for several networks and ways to divide them among ranks.
 
     python3 perf/oracle/accuracy.py build/openmp/bin/partita --ranks 2 --rounds 3 --seconds 10 --json accuracy.json
 
-Calibrates on all ranks, predicts every combination, and only then measures: round by round all combinations in turn, so
-that a change of the machine's speed reaches all of them. The shortest step of all rounds counts. Prints the accuracy
-1 - |predicted - measured| / measured of each, their mean and the worst, and for each network whether the strategies are
-in the right order: by how much the predicted best is slower than the measured best, and Kendall's tau over pairs whose
-times differ by 5 % or more; and how much slower the chosen deck is than the fastest strategy that does not change the
-accuracy. Before and after each round a fixed computation is timed on as many cores; if its times
-differ by more than --noise percent, the round does not count. Exit code 77 if no round does.
+Calibrates on all ranks, predicts every combination, and only then measures. Each round measures all combinations in
+turn, so that a change of the machine's speed affects all of them, and the deck that `plan deck` chooses with them. The
+shortest step of all rounds counts. Prints the accuracy 1 - |predicted - measured| / measured of each, their mean and the worst. For each network, it also prints
+whether the strategies are in the right order: by how much the predicted best is slower than the measured best, and
+Kendall's tau over pairs whose times differ by 5 % or more; and by how much the chosen deck is slower than the fastest
+strategy that leaves the result unchanged. Before and after each round a fixed computation is timed on
+as many cores; if its times differ by more than --noise percent, the round does not count. The exit code is 77 if no
+round counts.
 """
 
 import argparse
@@ -45,7 +45,7 @@ kind = "sgd"
 CONV = '{{ type = "conv2d", channels = {0}, kernel = {1}, padding = "same", activation = "relu" }}, '
 CONV3D = '{{ type = "conv3d", channels = {0}, kernel = 3, padding = "same", activation = "relu" }}, '
 POOL, DENSE = '{ type = "max-pool", kernel = 2 }, ', '{ type = "dense" }'
-# Networks that compute much, that have many weights, that have large activations, and volumes.
+# Networks with much computation, with many weights, with large activations, and on volumes.
 DECKS = {
     "vgg": {"layers": (2 * CONV.format(32, 3) + POOL + 2 * CONV.format(64, 3) + POOL + 2 * CONV.format(128, 3) + DENSE),
             "data": "image_size = 32", "batch": 32, "samples": 512},
@@ -57,7 +57,7 @@ DECKS = {
                 '{ type = "average-pool", kernel = 2 }, ' + CONV3D.format(32) + DENSE,
                 "data": "image_size = 32\ndepth = 32", "batch": 8, "samples": 64, "kind": "noise"},
 }
-# Of small networks, to see in seconds that everything runs.
+# A small network, to see in seconds that everything runs.
 QUICK = {"small": {"layers": CONV.format(8, 3) + CONV.format(8, 3) + POOL + '{ type = "dense", units = 64 }, ' + DENSE,
                    "data": "image_size = 12", "batch": 32, "samples": 256}}
 
@@ -88,7 +88,7 @@ class Case:
         self.predicted, self.measured, self.reason = None, [], ""
 
     def predict(self, app, ranks):
-        """In seconds; says why if the network cannot be divided like this."""
+        """Sets the seconds per step, or the reason why the network cannot be divided in this way."""
         result = runs.partita(app, "train", self.path, *self.overrides, "-n", "--ranks", ranks, may_fail=True)
         found = re.search(r"predicted ([0-9.e+-]+) ms per step", result.stdout)
         if found:
@@ -119,7 +119,7 @@ def chosen_case(arguments, deck, path, cluster, folder):
 
 
 def ordering(cases):
-    """How much slower the predicted best is than the measured best, and Kendall's tau."""
+    """By how much the predicted best is slower than the measured best, and Kendall's tau."""
     measured_best = min(case.best for case in cases)
     chosen = min(cases, key=lambda case: case.predicted)
     signs = [1 if (a.best - b.best) * (a.predicted - b.predicted) > 0 else -1
@@ -128,7 +128,7 @@ def ordering(cases):
 
 
 def calibrate(arguments, decks, cluster):
-    """The noise of the calibration, which --noise also limits."""
+    """Writes the cluster file; skips if the calibration is noisier than --noise."""
     quick = ["--quick"] if arguments.quick else []
     result = runs.partita(arguments.app, "plan", "calibrate", *decks, "-o", cluster, "--noise", arguments.noise, *quick,
                           ranks=arguments.ranks, may_fail=True)
@@ -152,7 +152,7 @@ def write_decks(folder, chosen):
 
 
 def measure_rounds(arguments, cases, folder):
-    """The number of rounds that count."""
+    """Measures all rounds; returns how many count."""
     counted = 0
     for number in range(arguments.rounds):
         before = runs.noise(arguments.ranks)
@@ -203,7 +203,7 @@ def main():
     parser.add_argument("--strategies", nargs="+", choices=list(strategies(2)), help="default: all")
     parser.add_argument("--noise", type=float, default=15, help="percent by which times of the same work may differ")
     parser.add_argument("--quick", action="store_true", help="calibrate too briefly for reliable numbers")
-    parser.add_argument("--cluster", help="a description that has been calibrated already, with the same decks")
+    parser.add_argument("--cluster", help="a cluster file that has been calibrated already, with the same decks")
     parser.add_argument("--json", metavar="FILE", help="write the results to FILE")
     arguments = parser.parse_args()
 

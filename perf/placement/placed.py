@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Trains the decks that `partita plan place` writes, and compares their steps with the predicted ones and with those of
+"""Trains the decks that `partita plan place` writes, and compares their steps with predictions and with those of
 `strategy/cuts = "flops"`.
 
     python3 perf/placement/placed.py build/openmp/bin/partita --ranks 2 4 --json placed.json
 
-For each number of ranks and each network: calibrates, places, and trains the written deck and a pipeline of as many
-stages as ranks, with the same micro-batches and cuts by FLOPs, in turn, round by round, so that a change of the machine's
-speed reaches both. Medians count, and of the ratio the median over the rounds. Before and after each round a fixed
-computation is timed on as many cores; the last column is the median by how much its slow times exceed the fastest: where
-it is large, so is the error of all others. Ranks should not be more than cores.
+For each number of ranks and each network: calibrates and places, and then trains the written deck and a pipeline with
+one stage per rank, cuts by FLOPs and the same micro-batches. Each round trains both, so that a change of the machine's
+speed affects both. Prints medians over the rounds. Before and after each round a fixed computation is timed on as many
+cores. The last column is the median excess of its slow times over its fastest: if it is large, other columns have large
+errors too. There should be a core per rank.
 """
 
 import argparse
@@ -34,7 +34,7 @@ PIPELINE = ["strategy/kind=pipeline", "strategy/cuts=flops", "strategy/replicas=
 
 
 def deck_of(network, folder):
-    """The file of a deck; runs may have another name, but calibration knows networks by theirs."""
+    """Writes a deck with generated data; its file has the name by which the calibration finds the network."""
     name, data = NETWORKS[network]
     text = (DECKS / name).read_text(encoding="utf-8")
     path = Path(folder) / f"{network}.toml"

@@ -35,7 +35,7 @@ double relativeDifference(const std::vector<Real>& a, const std::vector<Real>& b
   return std::sqrt(difference / norm);
 }
 
-/// The parameters of the first worker on every rank.
+/// Trains. Returns the parameters of the first worker, on every rank.
 std::vector<Real> trainedParameters(SmallRun& run) {
   run.train();
   std::vector<Real> values(static_cast<std::size_t>(run.partition.stages.front().storedValues()));
@@ -45,13 +45,13 @@ std::vector<Real> trainedParameters(SmallRun& run) {
   return values;
 }
 
-/// A file that the first rank of these writes.
+/// A file that the first of these ranks writes.
 std::string temporaryFile(const Communicator& ranks, const std::string& name) {
   const auto folder = std::filesystem::temp_directory_path();
   return broadcast(ranks, (folder / (name + std::to_string(getpid()) + ".csv")).string());
 }
 
-/// Checks that the batches of each epoch are its samples, each once.
+/// Checks that the batches of each epoch contain each sample once.
 void checkExactlyOnce(const std::vector<Decision>& decisions, std::int64_t samples, std::int64_t epochs) {
   std::vector<std::int64_t> seen(static_cast<std::size_t>(samples * epochs), 0);
   for (const Decision& decision : decisions) {
@@ -110,7 +110,7 @@ TEST_CASE("One replica worker is serial training up to rounding", "[hogbatch]") 
     CHECK(relativeDifference(trainedParameters(replica), expected) <= tolerance);
   }
   SmallRun average(groupOf(2), smallDeck(deckOf({"strategy/merge=average"})));
-  CHECK(relativeDifference(trainedParameters(average), expected) > 1e-3); // half the steps
+  CHECK(relativeDifference(trainedParameters(average), expected) > 1e-3); // takes half steps
 }
 
 TEST_CASE("Exact updates conserve every change; overwriting reports what it loses", "[hogbatch]") {
@@ -242,7 +242,7 @@ TEST_CASE("A run is repeated bit for bit on one rank from its decisions", "[hogb
 TEST_CASE("Equal workers find the model at most as many updates ahead as there are others", "[hogbatch]") {
   const int workers = everyone().size() - 1;
   if (workers < 2) return;
-  // Batches of many milliseconds: shorter ones would end before a system of few cores lets others run.
+  // Batches take many milliseconds. With few cores, shorter ones would end before the system lets others run.
   const Logged logged = loggedRun(everyone(), {"run/epochs=4", "strategy/slowdown=[300, 300, 300]"});
   if (everyone().rank() > 0) return;
   double sum = 0.0, batches = 0.0;
@@ -250,7 +250,7 @@ TEST_CASE("Equal workers find the model at most as many updates ahead as there a
     sum += worker.staleness_sum;
     batches += static_cast<double>(worker.batches);
   }
-  // On a core each, the mean is workers - 1; on fewer cores a worker may end several batches in a row.
+  // With a core each, the mean is workers - 1; with fewer cores a worker may end several batches in a row.
   CHECK(sum / batches <= workers - 1 + 0.5);
   CHECK(sum / batches > 0.2);
 }

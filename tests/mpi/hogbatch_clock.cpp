@@ -12,7 +12,7 @@
 
 namespace partita::test::hogbatch_clock {
 
-/// Losses at equal time, without noise: the virtual clock says which worker has computed which batch from
+/// Losses at equal time, without noise. The virtual clock says which worker has computed which batch from
 /// which version of the model, and a replay of these decisions computes the gradients.
 
 namespace {
@@ -20,9 +20,9 @@ namespace {
 constexpr std::int64_t samples = 2000, epochs = 12;
 constexpr std::int64_t lower = 16, start = 64;
 constexpr std::int64_t largest = 512;
-constexpr double fast = 8000.0, seconds = 1.25; // examples/s of the fast worker; it gets through 10,000
+constexpr double fast = 8000.0, seconds = 1.25; // examples/s of the fast worker; it computes 10,000
 
-const std::vector<double> rates{0.05, 0.1, 0.2, 0.4}; ///< of a batch of `start`; others scale them
+const std::vector<double> rates{0.05, 0.1, 0.2, 0.4}; ///< for a batch of `start`; other batches scale them
 
 RunConfig deckOf(double rate, const std::string& log) {
   RunConfig deck =
@@ -36,7 +36,7 @@ RunConfig deckOf(double rate, const std::string& log) {
   return deck;
 }
 
-/// Two replicas, of which the first is `ratio` times slower, with overheads of a hundredth of a batch.
+/// Two replicas; the first is `ratio` times slower. Overheads are a hundredth of a batch.
 WorkerMix pairOf(double ratio, WorkerRule rule, const StalenessScale& staleness) {
   WorkerMix mix;
   mix.rules.rule = rule;
@@ -52,7 +52,7 @@ WorkerMix pairOf(double ratio, WorkerRule rule, const StalenessScale& staleness)
   return mix;
 }
 
-/// The fast one alone.
+/// The fast replica alone.
 WorkerMix aloneOf(std::int64_t batch) {
   WorkerMix mix = pairOf(1.0, WorkerRule::fixed, {});
   mix.groups = {{WorkerRole::replica, 1, batch, batch, batch}};
@@ -79,7 +79,7 @@ class Clock {
   double lossOf(const WorkerMix& mix, double rate) const {
     std::vector<TimedUpdate> updates;
     playCourse(mix, epochs, &updates);
-    REQUIRE(updates.back().seconds > seconds); // the run would not have ended before
+    REQUIRE(updates.back().seconds > seconds); // the run lasts long enough
     {
       DecisionLog log(_log, 0, false);
       std::int64_t number = 0;

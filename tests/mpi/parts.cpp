@@ -14,7 +14,7 @@
 
 namespace partita::test::parts {
 
-/// Ranks that share the layers of a stage train the network that one rank trains.
+/// Ranks that share the layers of a stage train the same network as one rank.
 
 namespace {
 
@@ -23,10 +23,10 @@ constexpr DefaultSpace space;
 struct Net {
   const char* name;
   Overrides deck;
-  bool has_places; ///< is there anything that a division of places can divide?
+  bool has_places; ///< can `spatial` divide anything?
 };
 
-/// Smooth activations: rounding errors cannot switch a unit on or off.
+/// Activations are smooth, so rounding errors cannot switch a unit on or off.
 const std::vector<Net>& nets() {
   static const std::vector<Net> all{
       {"VGG",
@@ -69,7 +69,7 @@ const std::vector<Net>& nets() {
   return all;
 }
 
-/// Networks of sequences with what the one above does not have, for a division by heads, units and tokens.
+/// Sequence networks with features that the one above lacks, to be divided by heads, units and tokens.
 const std::vector<Net>& sequences() {
   static const std::vector<Net> all{
       {"tied",
@@ -87,7 +87,7 @@ const std::vector<Net>& sequences() {
         "{type='layer-norm'},{type='dense',units=14,activation='gelu'},{type='dense',units=8}]},"
         "{type='dense',tied=true}]"},
        false},
-      {"dense layers", // one alone, and three in a row
+      {"dense layers", // a single one, and three in a row
        {"data/kind=grammar", "data/classes=0", "data/sequence=6", "training/loss=mse",
         "network/layers=[{type='embedding',width=6,positions=true},{type='dense',units=9},"
         "{type='layer-norm'},{type='dense',units=9,activation='gelu'},{type='activation',activation='tanh'},"
@@ -104,7 +104,7 @@ Overrides deckOf(const Net& net, const Overrides& more) {
          net.deck + more;
 }
 
-/// All parameters and statistics of the network, on every rank, as a sum over the ranks that own slices.
+/// All parameters and statistics of the network on every rank: a sum over the ranks that own slices.
 std::vector<double> gathered(const SmallRun& run) {
   std::vector<double> all;
   for (const char* kind : {parameters_kind, statistics_kind}) {
@@ -179,7 +179,7 @@ void forEachDivision(const Use& use) {
   for (const Net& net : sequences()) use(net, "strategy/split=grid");
 }
 
-/// Can the network be cut? Not between a layer and the embedding whose table it has.
+/// Can the network be cut? Not between an embedding and the layer that shares its table.
 bool canBeCut(const Net& net) {
   return net.deck.back().find("tied") == std::string::npos;
 }
@@ -196,7 +196,7 @@ TEST_CASE("Parts train the network that one rank trains", "[parts]") {
 TEST_CASE("Parts, replicas and stages together train the network that one rank trains", "[parts]") {
   forEachDivision([](const Net& net, const std::string& split) {
     const Overrides parts{split, "strategy/parts=2"};
-    if (std::string(net.name) != "ResNet") // whose norms see the samples of a replica, or of a microbatch
+    if (std::string(net.name) != "ResNet") // its norms see the samples of a replica or of a microbatch
       checkParts(net, 4, parts + Overrides{"strategy/replicas=2"});
     if (!canBeCut(net)) return;
     const Overrides pipeline{"strategy/microbatches=3"};
@@ -246,7 +246,7 @@ TEST_CASE("Parts of stages that learn from labels learn what one rank per stage 
     for (const Overrides& how : usual) checkParts(net, 4, parts + Overrides{split}, stages + how);
     if (std::string(net.name) == "ResNet") {
       for (const Overrides& how : others) checkParts(net, 4, parts + Overrides{split}, stages + how);
-    } else { // a rank has both stages
+    } else { // each rank has both stages
       checkParts(net, 4, parts + Overrides{split, "strategy/replicas=2"}, stages);
     }
   });
@@ -302,7 +302,7 @@ TEST_CASE("What parts send is what the plan says, message by message", "[parts][
     INFO(net.name << " " << split);
     for (std::size_t i = 0; i < std::min(sizes.size(), sent.size()); ++i) found.push_back(sent[i].bytes);
     CHECK(found == sizes);
-    // The evaluation at the end sends forward, and is not counted as training.
+    // The final evaluation sends forward messages, which do not count as training.
     CHECK(run.grid.traffic.part_messages == 3 * planned.messages);
     CHECK(run.grid.traffic.between_parts == 3 * planned.bytes);
     CHECK(static_cast<std::int64_t>(sent.size()) > run.grid.traffic.part_messages);
@@ -344,7 +344,7 @@ TEST_CASE("Gradients of inputs travel while those of parameters are computed", "
                    [&](std::int64_t, std::int64_t) {
                      do --layer;
                      while (layers[layer].parameters() == 0);
-                     std::size_t expected = 0; // messages until those that travel meanwhile
+                     std::size_t expected = 0; // messages up to those that travel meanwhile
                      for (std::size_t i = 0; i < planned.size(); ++i)
                        if (planned[i].backward && planned[i].hidden_behind == &layers[layer])
                          expected = i + 1;
@@ -364,7 +364,7 @@ std::vector<std::string> launched; ///< labels of the kernels of this process
 
 } // namespace
 
-/// The own places are there, those of the other part are not.
+/// The part has its own places, but not yet those of the other part.
 TEST_CASE("A part computes its interior while halos travel", "[parts][traffic]") {
   if (everyone().size() != 2) return;
   const SmallRun run(everyone(),
@@ -382,8 +382,8 @@ TEST_CASE("A part computes its interior while halos travel", "[parts][traffic]")
     if (name.find("move_places") != std::string::npos) order += 'm';
     if (name.find("put_block") != std::string::npos) order += 'p';
   }
-  // The input is sliced, what the other part needs and the own places are copied, the interior is computed,
-  // the halo is copied, and the border computed.
+  // The input is sliced. The values for the other part and the own places are copied. The interior is
+  // computed, the halo is copied, and the border is computed.
   CHECK(order.substr(0, 6) == "mmmpmp");
 }
 

@@ -7,14 +7,14 @@
 
 namespace partita {
 
-/// Links between ranks, by the number of ranks of a ring.
+/// Links between ranks, by the number of ranks in a ring.
 struct LinkTable {
   struct Row {
     std::int64_t ranks = 0; ///< largest ring that the row holds for
     Link link;
   };
   std::vector<Row> rows; ///< sorted by ranks; never empty
-  bool assumed = false;  ///< neither measured nor taken from a file, and not written to one
+  bool assumed = false;  ///< neither measured nor read from a file; not written to one
 
   /// The link that limits a ring of `ranks` ranks: the first row for at least as many, otherwise the last
   /// row.
@@ -32,22 +32,22 @@ struct Contention {
 
 /// What is known about one network on a rank of the cluster.
 struct NetworkTiming {
-  std::string deck;                ///< name of its deck without folder and suffix
-  double seconds_per_sample = 0;   ///< of a training step on one rank; 0: from the rate of the rank
+  std::string deck;                ///< name of its deck, without folder and suffix
+  double seconds_per_sample = 0;   ///< of a training step on one rank; 0: follows from the rank's rate
   std::int64_t spatial_layers = 0; ///< spatial: convolutions that are split; 0: all
-  std::int64_t parameters = 0;     ///< of the network, by which it is found under another name; 0: unknown
-  std::int64_t batch = 0;          ///< samples of that step; 0: as many as the deck that is asked about has
+  std::int64_t parameters = 0;     ///< finds the network under another name; 0: unknown
+  std::int64_t batch = 0;          ///< samples of that step; 0: the batch of the deck in question
 };
 
 /// A measured kernel: the forward and the backward pass of a type of layer, with the shape of KernelShape.
-/// Rates are work per second as Effort counts it: FLOPs, and so many for each value that is moved.
+/// Rates are work per second as Effort counts it: FLOPs, plus a number for each value moved.
 struct KernelRate {
   std::string type;
   double rows = 1.0, inputs = 1.0, outputs = 1.0, window = 1.0; ///< rows of all samples of the pass
   double forward = 0.0, backward = 0.0;
 };
 
-/// How much longer computing takes with so many ranks of a node at work than with one.
+/// The factor by which computing slows down if this many ranks of a node work at once.
 struct Concurrency {
   std::int64_t ranks = 1;
   double factor = 1.0;
@@ -62,36 +62,36 @@ struct WorkerTiming {
   double samples_per_second = 1.0;
 };
 
-/// A cluster as the cost model sees it. Defaults are those of no machine in particular.
+/// A cluster as the cost model sees it. The defaults describe no machine in particular.
 struct Cluster {
   std::string name = "a cluster of 4 ranks per node, 1 TFLOP/s per rank, 10 GB/s and 2 us between ranks";
   std::string source = "assumed";
-  std::int64_t node_ranks = 4;  ///< ranks of a node, which exchange parts of layers in the hybrid strategies
-  std::int64_t node_cables = 1; ///< connections of a node to the others
-  double memory = 0.0;          ///< bytes of a rank; 0: no limit
-  double flops = 1e12;          ///< per second and rank
+  std::int64_t node_ranks = 4;           ///< ranks per node; in hybrid strategies they share layers
+  std::int64_t node_cables = 1;          ///< connections of a node to the others
+  double memory = 0.0;                   ///< bytes of a rank; 0: no limit
+  double flops = 1e12;                   ///< per second and rank
   double seconds_per_update = 0.0;       ///< of one parameter
-  double seconds_per_reduced_byte = 0.0; ///< of the additions in a sum over ranks
-  double seconds_per_copied_byte = 0.0;  ///< of copies to and from the messages of parts
-  double half_size = 16.0;      ///< rows, inputs or outputs of a product at which it has half of its rate
-  double host_bandwidth = 10e9; ///< bytes per second that offloaded state moves in each direction
-  double file_bandwidth = 1e9;  ///< the same if it is in files
-  bool device = false;          ///< do ranks compute on a device with memory of its own?
-  double overlap = 1.0;         ///< the part of the time of messages in flight that computing can hide
+  double seconds_per_reduced_byte = 0.0; ///< for the additions of sums over ranks
+  double seconds_per_copied_byte = 0.0;  ///< for copies to and from the messages of parts
+  double half_size = 16.0;               ///< extent at which a product reaches half of its rate
+  double host_bandwidth = 10e9;          ///< bytes per second that offloaded state moves in each direction
+  double file_bandwidth = 1e9;           ///< the same for state in files
+  bool device = false;                   ///< do ranks compute on a device with memory of its own?
+  double overlap = 1.0;                  ///< fraction of a message's time that computing can hide
   LinkTable links{{{0, {2e-6, 1e-10, {}}}}, true};
-  LinkTable staged{}; ///< of halos and gathers, where these take another path; no rows: as the others
+  LinkTable staged{}; ///< for halos and gathers on another path; no rows: as `links`
   Contention contention{};
   std::vector<NetworkTiming> networks{};
   std::vector<WorkerTiming> workers{};
   std::vector<KernelRate> kernels{};
-  std::vector<Concurrency> concurrency{}; ///< sorted by ranks; measured times are those with a whole node
+  std::vector<Concurrency> concurrency{}; ///< sorted by ranks; other measured times are those of a whole node
 
-  /// How long computing takes with so many of the ranks at work, relative to all ranks of a node.
+  /// Time of computing if this many ranks work, relative to that with all ranks of a node.
   double slowdown(std::int64_t ranks) const;
   const LinkTable& layerLinks() const { return staged.rows.empty() ? links : staged; }
-  /// What is known about a deck, or about another one with as many parameters; zeros if there is neither.
+  /// What is known about a deck, or about another one with as many parameters; zeros if neither is known.
   NetworkTiming timing(const std::string& deck, std::int64_t parameters) const;
-  /// The same of one rank; null if nothing is known.
+  /// The same for one rank; null if nothing is known.
   const WorkerTiming* worker(const std::string& deck, std::int64_t parameters, std::int64_t rank) const;
 };
 

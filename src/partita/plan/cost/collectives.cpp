@@ -23,7 +23,7 @@ double Link::seconds(const Messages& messages, double flows) const {
 
 namespace {
 
-/// `rounds` times as many messages as there are neighbours in the ring, each with the part of one rank.
+/// `rounds` rounds of ranks - 1 messages, each with the part of one rank.
 Messages ring(std::int64_t ranks, double rounds, double part) {
   return {rounds * static_cast<double>(ranks - 1), part};
 }
@@ -45,7 +45,7 @@ Messages ringAllReduce(std::int64_t ranks, double bytes) {
 }
 
 bool usesRing(std::int64_t ranks, double bytes) {
-  constexpr double shortest_message = 8192.0; // about the bytes that a link carries in one latency
+  constexpr double shortest_message = 8192.0; // about the bytes that a link carries during one latency
   return bytes >= shortest_message * static_cast<double>(ranks);
 }
 

@@ -5,7 +5,7 @@
 
 namespace partita {
 
-/// Messages that a rank sends one after another in a collective operation, each of the same size.
+/// Messages of equal size that a rank sends one after another in a collective operation.
 struct Messages {
   double count = 0.0, bytes = 0.0; ///< bytes of one message
 };
@@ -24,28 +24,28 @@ struct Link {
   /// scales. A shorter message takes as long as the shortest one measured. A longer one takes longer than the
   /// longest one in proportion to its size.
   double seconds(double bytes) const;
-  /// Seconds of messages that `flows` equal flows send over the same cable: each gets that part of the
-  /// bandwidth, and the latency stays (ParaDL's contention factor phi).
+  /// Seconds of messages that `flows` equal flows send over the same cable. Each gets its share of the
+  /// bandwidth; the latency stays the same (ParaDL's contention factor phi).
   double seconds(const Messages& messages, double flows = 1.0) const;
 };
 
-// Messages of a rank in ring algorithms on `ranks` ranks (ParaDL, technical report, section 4; Thakur,
+// Messages of a rank in collective operations on `ranks` ranks (ParaDL, technical report, section 4; Thakur,
 // Rabenseifner and Gropp, IJHPCA 19, 2005). `bytes` is the size of the whole vector unless stated otherwise.
 // One rank sends nothing.
 
 Messages pointToPoint(double bytes);
 Messages ringAllReduce(std::int64_t ranks, double bytes);
-/// `bytes_per_rank`: what each rank contributes.
-/// Do sums over ranks take a ring? Few values take a tree, which needs fewer messages.
+/// Do sums over ranks use a ring? Sums of few values use a tree, which needs fewer messages.
 bool usesRing(std::int64_t ranks, double bytes);
-/// By the one or the other.
+/// By ring or tree, as `usesRing` decides.
 Messages allReduce(std::int64_t ranks, double bytes);
+/// `bytes_per_rank`: what each rank contributes.
 Messages ringAllGather(std::int64_t ranks, double bytes_per_rank);
 Messages ringReduceScatter(std::int64_t ranks, double bytes);
 Messages treeBroadcast(std::int64_t ranks, double bytes);
 /// A reduction to one rank and a broadcast from there.
 Messages treeAllReduce(std::int64_t ranks, double bytes);
-/// From one rank to the others, each of which gets its part.
+/// From one rank to all others, each of which gets its part.
 Messages scatter(std::int64_t ranks, double bytes);
 
 } // namespace partita

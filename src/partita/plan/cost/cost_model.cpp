@@ -12,8 +12,8 @@ namespace partita {
 
 namespace {
 
-/// The authors give a layer the part of the measured time that it has of their estimate of FLOPs; a third of
-/// it is the forward pass.
+/// The authors divide the measured time among layers in proportion to their estimates of FLOPs. A third of it
+/// is the forward pass.
 std::vector<LayerTime> paperTimes(const CostTask& task, const Cluster& cluster) {
   const double flops = sumOf(task.layers, &LayerCost::authors_flops);
   const double measured = task.timing.seconds_per_sample;
@@ -37,8 +37,8 @@ LayerCost activationRow(const LayerCost& layer) {
   return row;
 }
 
-/// The authors' tables have neither shortcuts that compute something, nor biases, nor parameters of norms.
-/// Activations are rows of their own there.
+/// The authors' tables have no shortcuts that compute something, no biases and no parameters of norms.
+/// Activations have rows of their own.
 std::vector<LayerCost> paperRows(const std::vector<LayerCost>& layers) {
   std::vector<LayerCost> rows;
   for (const LayerCost& layer : layers) {
@@ -74,8 +74,8 @@ CostTerms CostModel::terms() const {
   return {_task, _cluster, _times, _kernels};
 }
 
-/// Of the kernels. If the time of the whole network is known, with the samples of that measurement, all are
-/// scaled to agree with it.
+/// Times of the kernels. If the time of the whole network is known, all are scaled to agree with it, at the
+/// number of samples of that measurement.
 std::vector<LayerTime> CostModel::exactTimes() {
   const double measured = _task.timing.seconds_per_sample,
                samples = _task.timing.batch > 0 ? asReal(_task.timing.batch) : _task.batch;
@@ -114,14 +114,14 @@ bool CostModel::has(CostStrategy strategy) const {
 
 namespace {
 
-/// Times and memory of a strategy that cannot run.
+/// Marks a strategy that cannot run: it has no times.
 void refuse(Prediction& prediction, Obstacle obstacle, const std::string& detail = "") {
   prediction.obstacle = obstacle;
   prediction.detail = detail;
   prediction.epoch_compute = prediction.memory = std::numeric_limits<double>::quiet_NaN();
 }
 
-/// The obstacle that the numbers of ranks, samples and layers are.
+/// The obstacle in the numbers of ranks, samples and layers.
 Obstacle gridObstacle(const CostTask& task, const Prediction& prediction) {
   const RankGrid& grid = prediction.grid;
   if (prediction.strategy == CostStrategy::serial && prediction.ranks > 1)

@@ -9,27 +9,28 @@
 
 namespace partita {
 
-/// The training whose cost is asked for.
+/// The training whose cost is predicted.
 struct CostTask {
   std::vector<LayerCost> layers;
-  NetworkTiming timing; ///< of this network on the cluster, as far as known
+  NetworkTiming timing; ///< of this network on the cluster, if known
   double samples = 1.0; ///< of the training set: D
   double batch = 1.0;   ///< samples per step: B, over all replicas, or per replica
   bool batch_per_replica = false;
   std::int64_t segments = 0; ///< microbatches of a pipeline: S; 0: as many as there are stages
-  std::int64_t stages = 0;   ///< of pipelines and of `sil`, the rest are replicas; 0: one per rank
-  /// Ranks that share a layer, of pipelines and of hybrid strategies; 0: none, and the ranks of a node.
+  std::int64_t stages = 0;   ///< of pipelines and of `sil`; more ranks form replicas; 0: one per rank
+  /// Ranks that share a layer in pipelines and hybrid strategies. 0: 1 in pipelines, the ranks of a node in
+  /// hybrid ones.
   std::int64_t parts = 0;
   std::shared_ptr<const Program> program{}; ///< for exact mode
 };
 
-/// The task of a deck, in exact mode. `samples` of a shape and with classes as the deck's data have them.
+/// The task of a deck, in exact mode. `shape`, `classes` and `samples` are those of the deck's data.
 CostTask costTask(const RunConfig& deck, const Shape& shape, std::int64_t classes, std::size_t samples);
 
-/// Number of layers that can be cut apart.
+/// Number of layers between which the network can be cut.
 std::int64_t cuttableLayers(const std::vector<LayerCost>& layers);
 
-/// Seconds of one row on one rank that has all of it.
+/// Seconds of one row on a rank that has the whole row.
 struct LayerTime {
   double forward = 0.0, backward = 0.0; ///< per sample
   double update = 0.0;                  ///< per step
@@ -38,7 +39,7 @@ struct LayerTime {
 
 constexpr double bytes_per_item = 4.0; ///< delta
 
-/// What paper mode leaves open.
+/// Choices that paper mode leaves open.
 struct PaperForm {
   /// data+spatial: a single ring for gradients and halos as in `spatial`, without a gather, instead of the
   /// authors' program.
@@ -55,19 +56,18 @@ class CostModel {
  public:
   CostModel(CostTask task, Cluster cluster, CostMode mode, PaperForm form = {});
 
-  /// Does the mode have this strategy? The paper has neither grids nor strategies of this program.
+  /// Does the mode have this strategy? The paper has neither grids nor this program's own strategies.
   bool has(CostStrategy strategy) const;
   /// Cost of a strategy that the mode has.
   Prediction predict(CostStrategy strategy, std::int64_t ranks) const;
-  /// The same on a grid of one's own choice.
+  /// The same on a given grid.
   Prediction predict(const RankChoice& choice) const;
   /// Exact mode: cost of a plan of this program.
   Prediction predict(const ProgramRun& run) const;
-  /// The plan whose cost exact mode gives. Throws UserError if `train` would refuse it.
+  /// The plan whose cost exact mode predicts. Throws UserError if `train` would refuse it.
   ProgramRun runFor(const Prediction& prediction) const;
 
-  /// How much longer passes over the whole network are because groups recompute, by the times of their
-  /// layers.
+  /// The factor by which recomputation lengthens passes over the whole network.
   double recomputedShare() const;
 
   const CostTask& task() const { return _task; }

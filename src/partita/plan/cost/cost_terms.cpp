@@ -96,7 +96,7 @@ namespace {
 
 constexpr std::int64_t most_examined_ranks = 4096;
 
-/// Most ranks of a node whose next rank in the ring is on another node.
+/// The most ranks of a node whose next rank in the ring is on another node.
 double flowsOfNode(std::int64_t node, std::int64_t ranks, std::int64_t size, std::int64_t stride) {
   std::int64_t most = 0, leaving = 0;
   for (std::int64_t rank = 0; rank < std::min(ranks, most_examined_ranks); ++rank) {

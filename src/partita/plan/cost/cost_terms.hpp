@@ -4,7 +4,7 @@
 
 namespace partita {
 
-/// What both modes compute from.
+/// The input of both modes.
 struct CostTerms {
   const CostTask& task;
   const Cluster& cluster;
@@ -12,51 +12,51 @@ struct CostTerms {
   const KernelTimes& kernels;          ///< exact mode
 };
 
-/// The rows that a division of channels divides: convolutions, or in a network without any, the fully
-/// connected layers. Indices of rows.
+/// The rows that a division of channels divides: convolutions, or fully connected layers if there are none.
+/// Indices of rows.
 std::vector<std::size_t> dividedRows(const std::vector<LayerCost>& layers);
 /// The convolutions that a division of places divides: the first `spatial_layers` of them.
 std::vector<std::size_t> spatialRows(const CostTask& task);
-/// Index of the first row with parameters: the gradient of its input is not needed.
+/// Index of the first row with parameters, which needs no gradient of its input.
 std::size_t firstTrained(const std::vector<LayerCost>& layers);
 
-/// A prediction with its grid of ranks, batch and steps set; `parts` of the hybrid strategies are the ranks
-/// of a node.
+/// A prediction with its grid of ranks, batch and steps set. For hybrid strategies, `parts` are the ranks of
+/// a node.
 Prediction startPrediction(const CostTerms& terms, CostStrategy strategy, std::int64_t ranks);
 
-/// What a ring of ranks sends over, if all rings like it send at once.
+/// The link of a ring of ranks, if all rings of its kind send at once.
 struct RingPath {
   const Link& link;
-  double flows; ///< that share the most loaded cable between nodes
+  double flows; ///< flows that share the most loaded cable between nodes
 };
 
-/// Rings of `size` of the `ranks`, each `stride` after the one before; consecutive ranks fill a node. The
-/// flows of at most 4096 ranks are counted, because they repeat.
+/// Rings of `size` of the `ranks`, with `stride` from one rank to the next; consecutive ranks fill a node.
+/// Flows are counted for at most 4096 ranks, because they repeat.
 RingPath ringPath(const Cluster& cluster, std::int64_t ranks, std::int64_t size, std::int64_t stride);
 
 /// FLOPs of the backward pass of a row, per sample.
 double backwardFlops(const std::vector<LayerCost>& layers, std::size_t row);
-/// Seconds on one rank, on average over the network.
+/// Seconds per FLOP on one rank, averaged over the network.
 double secondsPerFlop(const CostTerms& terms);
 
-/// What the strategy needs besides memory; `divided` are the rows that are divided, for limits of channels.
+/// What prevents the strategy, apart from memory. `divided`: the divided rows, whose channels limit it.
 Obstacle channelObstacle(const CostTask& task, const std::vector<std::size_t>& divided, CostStrategy strategy,
                          std::int64_t parts);
 
-/// The cuttable layers of a network in `stages` consecutive groups of nearly equal time: for each row its
-/// stage. There must be at least as many layers as stages.
+/// Divides the cuttable layers of a network into `stages` consecutive groups of nearly equal time: the stage
+/// of each row. There must be at least as many layers as stages.
 std::vector<std::int64_t> stagesOfRows(const CostTerms& terms, std::int64_t stages);
 
-/// Number of microbatches of a pipeline of so many stages.
+/// Number of microbatches of a pipeline with this many stages.
 std::int64_t segmentsOf(const CostTask& task, std::int64_t stages);
 
-/// Fill in times, exchanges and memory by the equations of the paper. The obstacles are checked before.
+/// Fills in times, exchanges and memory by the equations of the paper. Obstacles have been checked before.
 void predictPaper(const CostTerms& terms, const PaperForm& form, Prediction& prediction);
 /// The obstacle of a strategy in paper mode, apart from memory.
 Obstacle paperObstacle(const CostTerms& terms, const Prediction& prediction);
-/// Fills in the same for a plan of this program: exact mode.
+/// Exact mode: fills in the same for a plan of this program.
 void predictRun(const CostTerms& terms, const ProgramRun& run, Prediction& prediction);
-/// Why this program cannot divide the layers of a network like this, which it has refused to do.
+/// Why this program has refused to divide the layers of a network like this.
 Obstacle partsObstacle(const CostTask& task, const Prediction& prediction);
 
 } // namespace partita

@@ -19,10 +19,10 @@ namespace {
 
 struct Bucket {
   double begin = 0.0, end = 0.0; ///< bytes from the front of the gradient
-  double time = 0.0;             ///< when it is ready; later, when its sum is complete
+  double time = 0.0;             ///< when it is ready; afterwards, when its sum is complete
 };
 
-/// The buckets in the order in which their sums begin; time counts from the start of the backward pass.
+/// The buckets in the order in which their sums begin. Time 0 is the start of the backward pass.
 std::vector<Bucket> bucketsOf(const std::vector<GradientLayer>& layers, const BucketRule& rule,
                               double total) {
   const double size = std::max(rule.bytes, std::ceil(total / static_cast<double>(SumBuckets::most_buckets)));

@@ -7,25 +7,25 @@
 
 namespace partita {
 
-/// How the gradients of a stage are summed over its replicas while it computes.
+/// How a stage sums its gradients over replicas while it computes.
 struct BucketRule {
   double bytes = 0.0; ///< of a bucket; a stage never uses more than 64
-  bool late = false;  ///< are parameters updated when the next forward pass needs them?
+  bool late = false;  ///< are parameters updated only when the next forward pass needs them?
 };
 BucketRule bucketRule(const RunConfig& config);
 
-/// A layer in a training step: seconds of its passes, and bytes of its gradient as they are sent.
+/// A layer in a training step: seconds of its passes, and bytes of its gradient as sent.
 struct GradientLayer {
   double forward = 0.0, backward = 0.0, bytes = 0.0;
 };
 
 /// Simulates the sums of a step. Gradients become final from the last layer to the first. Full buckets are
-/// cut from the back, and the link sums one after another. With late updates every third bucket is held back
-/// until the backward pass is over, these then follow from the front, and each layer of the next forward pass
-/// waits for its own. Otherwise all are awaited after the backward pass (docs/pipeline.md).
+/// cut from the back, and the link sums one after another. With late updates, every third bucket is held back
+/// until the end of the backward pass. The held buckets then follow from the front, and each layer of the
+/// next forward pass waits for its own. Otherwise all are awaited after the backward pass (docs/pipeline.md).
 ///
-/// `all_reduce`: seconds of a sum of so many bytes over the replicas. `overlap`: the part of the time of
-/// messages that computing can hide.
+/// `all_reduce`: seconds of a sum of this many bytes over the replicas. `overlap`: the fraction of a
+/// message's time that computing can hide.
 Exchange gradientExchange(const std::vector<GradientLayer>& layers, const BucketRule& rule,
                           std::int64_t replicas, double overlap,
                           const std::function<double(double bytes)>& all_reduce);

@@ -18,7 +18,7 @@ KernelTimes::KernelTimes(const Cluster& cluster) : _flops(cluster.flops), _half_
 
 PassTime KernelTimes::measured(const std::vector<Point>& points, const KernelShape& shape, double samples,
                                const Effort& backward) const {
-  constexpr double nearest = 1e-6; // squared: of a shape that was measured
+  constexpr double nearest = 1e-6; // squared distance of a measured shape
   const Logarithms at = placeOf(samples * shape.rows, shape.inputs, shape.outputs, shape.window);
   double weights = 0.0, forward_rate = 0.0, backward_rate = 0.0;
   for (const Point& point : points) {

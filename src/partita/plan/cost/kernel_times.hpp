@@ -15,18 +15,18 @@ struct PassTime {
   double forward = 0.0, backward = 0.0;
 };
 
-/// How long the kernels of a cluster take. Where a type of layer has been measured, its rate is interpolated
-/// over the logarithms of rows, inputs, outputs and window, each measurement with the inverse fourth power of
-/// its distance as its weight, so that a shape that was measured takes the time that was measured. Other
-/// products have the rate of a large one times n / (n + half_size) for each of their three extents n
-/// (Hockney's n_1/2, Parallel Computers, 1981), and other kernels take no time.
+/// How long the kernels of a cluster take. If a type of layer has been measured, its rate is interpolated
+/// over the logarithms of rows, inputs, outputs and window. The weight of a measurement is the inverse fourth
+/// power of its distance, so a measured shape takes its measured time. Other products have the rate of a
+/// large one times n / (n + half_size) for each of their three extents n (Hockney's n_1/2, Parallel
+/// Computers, 1981), and other kernels take no time.
 class KernelTimes {
  public:
   explicit KernelTimes(const Cluster& cluster);
 
-  /// Of a pass over so many samples; `input_gradient`: is the gradient of the input computed?
+  /// Times of a pass over `samples`. `input_gradient`: is the gradient of the input computed?
   PassTime of(const KernelShape& shape, double samples, bool input_gradient) const;
-  /// All times become so many times as long.
+  /// Multiplies all times.
   void scale(double factor) { _scale *= factor; }
 
  private:

@@ -8,7 +8,7 @@ namespace {
 
 /// f of the authors' estimate 2 f + |w| (parallel_analysis.py of TruongThaoNguyen/paraDL-analysis): twice the
 /// multiply-adds of a convolution, once those of a fully connected layer, 4 |x| of a norm. For pooling it
-/// counts each input channel for each output channel, a factor C too many.
+/// counts each input channel for each output channel, which is a factor C too much.
 double authorsWork(const LayerPlan& plan, const LayerCost& cost) {
   switch (cost.work) {
   case LayerWork::elementwise:

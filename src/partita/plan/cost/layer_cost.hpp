@@ -12,14 +12,14 @@ inline double asReal(std::int64_t value) {
 }
 
 /// A layer as the cost model sees it. Groups are replaced by the layers inside, and by a row for the sum of a
-/// residual group. Counts are for one sample, and real, because they are only multiplied.
+/// residual group. Counts are per sample, and real numbers, because they are only multiplied.
 struct LayerCost {
   std::string name;       ///< "layer3.1.conv2d"
-  std::int64_t index = 0; ///< of the cuttable layer that it is, or is part of
+  std::int64_t index = 0; ///< of the cuttable layer that it is or belongs to
   LayerWork work = LayerWork::elementwise;
   bool in_shortcut = false; ///< of a residual group
   bool sum = false;         ///< adds the two branches of a residual group
-  bool in_place = false;    ///< its output may lie where its input was
+  bool in_place = false;    ///< its output may replace its input in memory
   Shape in, out;
   std::optional<WindowPlan> windows{};
 
@@ -31,12 +31,12 @@ struct LayerCost {
   double activation_flops = 0.0;      ///< the same of its activation
   double forward_flops = 0.0, weight_flops = 0.0, input_flops = 0.0; ///< as in LayerPlan
   KernelShape kernel{};                                              ///< of a layer; not of a sum
-  double again = 0.0;        ///< how often a training pass of the network recomputes its forward pass
-  bool synchronised = false; ///< computes its statistics over the batch of all replicas
-  bool of_pass = false;      ///< computes them over the samples of a pass
+  double again = 0.0;        ///< how often a training pass repeats its forward pass
+  bool synchronised = false; ///< has statistics over the batch of all replicas
+  bool of_pass = false;      ///< has statistics over the samples of a pass
 
   double parameters() const { return weights + vectors; }
-  double channels() const; ///< of the input; values of a vector or of a position
+  double channels() const; ///< of the input; for vectors and sequences, values per position
   double filters() const;  ///< the same of the output
   bool trained() const { return parameters() > 0.0; }
 };

@@ -10,8 +10,8 @@ namespace partita {
 
 namespace {
 
-/// A device copies to pinned memory while it computes, and waits for files. A host copies itself, and has
-/// threads for files.
+/// A device copies to and from pinned memory while it computes, but waits for files. A host copies memory
+/// itself, and has threads for files.
 bool overlapsCopies(const Cluster& cluster, Offload offload) {
   return (offload == Offload::host) == cluster.device;
 }
@@ -26,7 +26,7 @@ double updateSeconds(const Cluster& cluster, const RunConfig& config, double val
                one_way = vectors * values * bytes_per_item / bandwidth, all = 2.0 * one_way + on_device;
   if (!overlapsCopies(cluster, offload)) return all;
   const double buckets = std::ceil(values / static_cast<double>(config.optimiser.offload_bucket));
-  // The first bucket passes through all three; each other one adds what takes longest.
+  // The first bucket takes all three steps; each further one adds the longest of them.
   return (all + (buckets - 1.0) * std::max(one_way, on_device)) / buckets;
 }
 

@@ -5,9 +5,9 @@
 
 namespace partita {
 
-/// Seconds of an update of `values` parameters of a stage that takes `on_device` seconds if the state of the
-/// optimiser is on the device. Elsewhere it passes through in buckets, in the way of BucketStream: with three
-/// sets of buffers, copies in, updates and copies out either overlap or follow one another.
+/// Seconds of an update of `values` parameters of a stage, which takes `on_device` seconds with the optimiser
+/// state on the device. State elsewhere passes through in buckets, as in BucketStream. With three sets of
+/// buffers, copies in, updates and copies out overlap; otherwise they follow one another.
 double updateSeconds(const Cluster& cluster, const RunConfig& config, double values, double on_device);
 
 } // namespace partita

@@ -9,9 +9,8 @@ namespace partita {
 
 namespace {
 
-/// One strategy of ParaDL's Table III (technical report of October 2020), or of the authors' program where
-/// the table has no row. D, B, I, p, S, |x|, |y|, |w|, delta are as there; phi are the factors of
-/// `Contention`.
+/// One strategy of ParaDL's Table III (technical report of October 2020), or of the authors' program if the
+/// table has no row. D, B, I, p, S, |x|, |y|, |w|, delta are as there; phi are the factors of `Contention`.
 class PaperModel {
  public:
   PaperModel(const CostTerms& terms, const PaperForm& form, Prediction& prediction)
@@ -64,7 +63,7 @@ class PaperModel {
     _prediction.memory = memoryOf(_b / _p * _xy + _w);
   }
 
-  /// Rows of places that a neighbour needs, times the other places: a hyperplane through the tensor.
+  /// Rows that a neighbour needs, times the other extents: a hyperplane through the tensor.
   static double planeOf(const LayerCost& row, const Shape& shape) {
     const std::size_t first_axis = shape.size() == 4 ? 0 : 1;
     const std::int64_t reach = (row.windows->kernel[first_axis] - 1) / 2;
@@ -77,7 +76,7 @@ class PaperModel {
     return kernel[0] > 1 || kernel[1] > 1 || kernel[2] > 1;
   }
 
-  /// Two neighbours, in the forward and in the backward pass.
+  /// Halos of two neighbours, in the forward and in the backward pass.
   void addHalos(double samples) {
     for (const std::size_t i : spatialRows(_terms.task)) {
       const LayerCost& row = _rows[i];
@@ -119,7 +118,7 @@ class PaperModel {
     _prediction.memory = memoryOf(most(items));
   }
 
-  /// Seconds of a sample where `rows` are divided by p2 and the others are not.
+  /// Seconds of a sample if `rows` are divided by p2 and the others are not.
   double dividedSeconds(const std::vector<std::size_t>& rows, double LayerTime::*update = nullptr) const {
     double seconds = update == nullptr ? _seconds : _update;
     for (const std::size_t i : rows)
@@ -146,7 +145,7 @@ class PaperModel {
     _prediction.memory = memoryOf(_b / _p1 * _xy + _w / _p2);
   }
 
-  /// As in the authors' program, each replica sums all |w|, although a rank has only a part of them.
+  /// As in the authors' program, each replica sums all |w|, although each rank has only a part of them.
   void dataFilter() {
     channels();
     const double flows = _p2 > 1.0 ? _terms.cluster.contention.data_filter : 1.0;
@@ -199,7 +198,7 @@ class PaperModel {
   double _seconds = 0.0, _update = 0.0; ///< of a sample, and of a step
 };
 
-/// The smallest number of places of an output, or of places along its first axis, that is divided.
+/// The smallest number of places of a divided output, or of its places along the first axis.
 std::int64_t fewestPlaces(const CostTask& task, bool first_axis_only) {
   std::int64_t fewest = std::numeric_limits<std::int64_t>::max();
   for (const std::size_t i : spatialRows(task)) {

@@ -14,7 +14,7 @@ struct SimulatedRank {
   SimulatedRank(ScheduleRule its_rule, std::int64_t segments, bool first)
       : rule(its_rule), activations(segments, first ? 0.0 : never), gradients(segments, never) {}
 
-  /// When the next forward or backward pass that the rule permits has its input.
+  /// The arrival time of the input for the next pass that the rule permits, forward or backward.
   double forwardInput() const { return rule.mayForward(progress) ? activations[progress.forwards] : never; }
   double backwardInput() const { return rule.mayBackward(progress) ? gradients[progress.backwards] : never; }
   double nextStart() const { return std::max(free, std::min(forwardInput(), backwardInput())); }
@@ -44,7 +44,7 @@ class Simulation {
       _ranks.emplace_back(ScheduleRule(strategy, i, count, segments), segments, i == 0);
   }
 
-  /// The rank that can start first goes first: what others do later arrives later.
+  /// The rank that can start first goes first, since operations of others that start later also send later.
   double run() {
     for (;;) {
       const auto next = std::min_element(_ranks.begin(), _ranks.end(), [](const auto& a, const auto& b) {

@@ -11,16 +11,15 @@ namespace partita {
 /// One rank of a pipeline, for one microbatch.
 struct PipelineStage {
   double forward = 0.0, backward = 0.0; ///< seconds
-  double message = 0.0; ///< seconds to send its output to the next rank, or the gradient of that back
+  double message = 0.0;                 ///< seconds to send its output to the next rank, or its gradient back
 };
 
-/// Factor on the time of an operation: rank in the pipeline, what it does, microbatch.
+/// Factor on the time of an operation of a rank in the pipeline.
 using OperationFactor = std::function<double(std::size_t stage, PassKind operation, std::int64_t segment)>;
 
-/// Seconds of a step of `segments` microbatches, by simulation of all operations under the rules that the
-/// engine of `strategy/pipeline` follows: a rank that is free starts the operation that its rule chooses
-/// among those whose input has arrived, T(i, s) = max(T(i-1, s) + message, end of its operation before) + its
-/// own time.
+/// Seconds of a step of `segments` microbatches, by simulation of all operations under the rules of the
+/// engine in `strategy/pipeline`. A free rank starts the operation that its rule chooses among those whose
+/// input has arrived: T(i, s) = max(T(i-1, s) + message, end of its previous operation) + its own time.
 double pipelineSeconds(const std::vector<PipelineStage>& stages, std::int64_t segments,
                        const StrategySection& strategy, const OperationFactor& factor = {});
 

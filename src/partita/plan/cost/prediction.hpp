@@ -11,7 +11,7 @@ namespace partita {
 
 /// The ways to divide training that the cost model knows. `grid` divides both the input and the output
 /// channels of a layer; `data_...` combine replicas with a division of layers inside a node. `pipeline` has
-/// the schedule of the deck. The last ones are strategies of this program that the paper does not have.
+/// the schedule of the deck. The last ones are strategies of this program that are not in the paper.
 enum class CostStrategy {
   serial,
   data,
@@ -34,15 +34,15 @@ enum class CostStrategy {
 };
 
 bool isPipeline(CostStrategy strategy);
-/// Is its cost that of a plan of this program, with its cuts, its grid and its memory?
+/// Is its cost that of a plan of this program, with its cuts, grid and memory?
 bool isOwn(CostStrategy strategy);
 /// The schedule of a pipeline strategy; `of_deck` for `pipeline`.
 PipelineSchedule scheduleOf(CostStrategy strategy, PipelineSchedule of_deck);
 
-/// exact: as a program that divides the work would run. paper: the equations of ParaDL as printed.
+/// exact: the run of a program that divides the work. paper: the equations of ParaDL as printed.
 enum class CostMode { exact, paper };
 
-/// Why a strategy cannot use so many ranks.
+/// Why a strategy cannot use this many ranks.
 enum class Obstacle {
   none,
   more_ranks_than_one,
@@ -87,14 +87,14 @@ struct RankGrid {
   std::int64_t parts = 1; ///< ranks that share each layer of a stage
 };
 
-/// The name of a division of layers where nothing is divided.
+/// The name for layers that are not divided.
 constexpr const char* no_split = "none";
 
 /// A strategy on a grid of ranks.
 struct RankChoice {
   CostStrategy strategy = CostStrategy::serial;
   RankGrid grid{};
-  std::string split = no_split;  ///< what parts share of a layer
+  std::string split = no_split;  ///< how parts divide a layer
   std::int64_t microbatches = 1; ///< of a pipeline
 };
 
@@ -102,8 +102,8 @@ struct RankChoice {
 struct Exchange {
   ExchangeKind kind = ExchangeKind::gradients;
   double messages = 0.0, bytes = 0.0; ///< sent by the rank that sends most
-  double seconds = 0.0;               ///< during which that rank does nothing else
-  double hidden = 0.0;                ///< seconds during which it also computes
+  double seconds = 0.0;               ///< while that rank does nothing else
+  double hidden = 0.0;                ///< seconds while it also computes
 
   Exchange& operator+=(const Exchange& other); ///< of the same kind
 };
@@ -111,10 +111,10 @@ struct Exchange {
 /// Adds messages to those of the same kind. The list is in the order of the kinds.
 void addExchange(std::vector<Exchange>& exchanges, const Exchange& exchange);
 
-/// What a strategy costs on so many ranks. Times are NaN where it cannot run at all.
+/// What a strategy costs on this many ranks. Times are NaN if it cannot run at all.
 struct Prediction {
   CostStrategy strategy = CostStrategy::serial;
-  std::string split = no_split; ///< what parts share of a layer: none, filter, channel, grid, spatial
+  std::string split = no_split; ///< how parts divide a layer: none, filter, channel, grid, spatial
   std::int64_t ranks = 1;
   RankGrid grid;
   Obstacle obstacle = Obstacle::none;
@@ -123,7 +123,7 @@ struct Prediction {
   double batch = 0.0;              ///< samples per step, over all ranks
   double steps = 0.0;              ///< per epoch
   double epoch_compute = 0.0;      ///< seconds
-  double epoch_idle = 0.0;         ///< of these, while the rank that computes longest waits for other stages
+  double epoch_idle = 0.0;         ///< of these: waits of the rank that computes longest for other stages
   std::vector<Exchange> exchanges; ///< per step, in the order of their kinds
   double memory = 0.0;             ///< bytes of the rank that needs most
 
@@ -135,10 +135,10 @@ struct Prediction {
   double stepSeconds() const { return epochSeconds() / steps; }
   double busySeconds() const { return (epoch_compute - epoch_idle) / steps; } ///< per step, as idleSeconds
   double idleSeconds() const { return epoch_idle / steps; }
-  /// The largest part of the time, "compute" or a kind of exchange; the obstacle if there is one.
+  /// The largest part of the time: "compute" or a kind of exchange. The obstacle if there is one.
   std::string limiter() const;
 
-  /// Adds messages over a link that `flows` such exchanges share, and the seconds of additions between them.
+  /// Adds messages over a link that `flows` equal exchanges share, and the seconds of additions between them.
   void add(ExchangeKind kind, const Messages& messages, const Link& link, double flows = 1.0,
            double additions = 0.0);
   /// The same for messages whose time is known.

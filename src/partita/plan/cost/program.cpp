@@ -10,7 +10,7 @@ namespace partita {
 
 namespace {
 
-/// Do the stages train one after another, so that only one has its optimiser and its batches?
+/// Do stages train one after another? Then only one has its optimiser and its batches.
 bool takesTurns(const StrategySection& strategy) {
   RunLength length;
   planOf(strategy).setPhases(strategy, length);

@@ -7,7 +7,7 @@
 
 namespace partita {
 
-/// A training as `partita train` would run it.
+/// A training run as `partita train` would do it.
 struct ProgramRun {
   RunConfig config; ///< effective
   Partition partition;
@@ -25,9 +25,9 @@ class Program {
 
   const RunConfig& deck() const { return _deck; }
   std::int64_t parameters() const { return countParameters(_layers); }
-  /// The deck on so many ranks. Throws UserError if `train` would refuse it.
+  /// The deck on this many ranks. Throws UserError if `train` would refuse it.
   ProgramRun run(std::int64_t ranks) const { return run(_deck.strategy, ranks); }
-  /// The deck with another strategy, and with another batch.
+  /// The deck with another strategy, and the same with another batch.
   ProgramRun run(const StrategySection& strategy, std::int64_t ranks) const {
     return run(strategy, ranks, _deck.training.batch);
   }

@@ -24,7 +24,7 @@ struct RankTime {
   }
 };
 
-/// The ranks of a pipeline: seconds of a microbatch, with messages of parts and between stages or without.
+/// The ranks of a pipeline: seconds per microbatch, with and without messages of parts and between stages.
 struct PipelineRanks {
   std::vector<PipelineStage> alone, with_parts;
   double update = 0.0, busiest = 0.0; ///< of the rank that needs longest
@@ -34,8 +34,8 @@ struct PipelineRanks {
   double parts_seconds = 0.0;             ///< of these
 };
 
-/// Plans of this program: whole networks, pipelines, stages with labels of their own, replicas that meet at
-/// intervals; each with parts that share its layers, or without.
+/// Plans of this program: whole networks, pipelines, stages with their own labels, and replicas that meet
+/// every few steps; each with or without parts that share its layers.
 class ProgramModel {
  public:
   ProgramModel(const CostTerms& terms, const ProgramRun& run, Prediction& prediction)
@@ -64,7 +64,7 @@ class ProgramModel {
   }
 
  private:
-  /// Parts that have divided places have the same parameters, and add up their gradients too.
+  /// Parts that divide places have the same parameters, and add up their gradients too.
   int summingRanks() const {
     return _run.grid.replicas * (dividesPlaces(_run.config.strategy) ? _run.grid.parts : 1);
   }
@@ -80,7 +80,7 @@ class ProgramModel {
                             [this](double bytes) { return sumSeconds(_summing, bytes); });
   }
 
-  /// Two sums and two gradients of sums per channel, in each pass; the sums again where they are recomputed.
+  /// Two sums and two gradients of sums per channel in each pass; the sums again for recomputation.
   void synchroniseNorms(double passes) {
     if (_run.grid.replicas == 1) return;
     for (const LayerCost& row : _terms.task.layers) {
@@ -92,10 +92,10 @@ class ProgramModel {
     }
   }
 
-  /// Of a step in one pass.
+  /// Seconds of a step in one pass.
   static double computeOf(const StageTime& stage) { return stage.compute() + stage.update; }
 
-  /// The link from the last stage of a rank to the next rank.
+  /// The link from a rank's last stage to the next rank.
   const Link& linkAfter(int group) const {
     const std::int64_t node = _terms.cluster.node_ranks;
     const bool inside = group / node == (group + 1) / node;
@@ -114,8 +114,8 @@ class ProgramModel {
     return time;
   }
 
-  /// All ranks train at once, and each has only to keep up: the slowest rank or the slowest link decides.
-  /// Activations travel while the next batch is computed.
+  /// All ranks train at once, so the slowest rank or the slowest link decides. Activations travel while the
+  /// next batch is computed.
   void together() {
     const GridPlan& grid = _run.grid;
     const bool relays = _prediction.strategy == CostStrategy::sil_relay;
@@ -139,8 +139,8 @@ class ProgramModel {
     synchroniseNorms(1.0);
   }
 
-  /// Stages train one after another. In its first epoch a stage gets the activations of all samples, which
-  /// the finished stage before it computes meanwhile on its own rank, or else on the same rank.
+  /// Stages train one after another. In its first epoch a stage gets the activations of all samples. The
+  /// finished stage before it computes them, either meanwhile on its own rank or beforehand on the same rank.
   void frozen() {
     const GridPlan& grid = _run.grid;
     const RunSection& length = _run.config.run;
@@ -175,15 +175,15 @@ class ProgramModel {
     synchroniseNorms(1.0);
   }
 
-  /// Replicas of the whole network that sum what they have learned every few steps.
-  /// Of a parameter in a meeting of replicas that learn alone: the values that its two kernels, the
-  /// difference from the last meeting and the step, read and write. A copied value is read and written.
+  /// Seconds per parameter in a meeting of replicas that learn alone. Two kernels, the difference from the
+  /// last meeting and the step, read and write values; a copied value is read and written.
   double meetingSeconds() const {
     const bool nesterov = _run.config.strategy.local_sgd.outer == OuterStep::nesterov;
     const double copied_values = (3.0 + (nesterov ? 6.0 : 4.0)) / 2.0;
     return copied_values * bytes_per_item * _terms.cluster.seconds_per_copied_byte;
   }
 
+  /// Replicas of the whole network that sum their changes every few steps.
   void localSgd() {
     const StageTime& whole = _stages.front();
     const double every = asReal(_run.config.strategy.local_sgd.every);
@@ -209,9 +209,9 @@ class ProgramModel {
   const StrategyPlan& _plan;
   Prediction& _prediction;
   std::int64_t _share, _rows; ///< samples of a replica: per step, per pass
-  double _value_bytes;        ///< of a value on its way
+  double _value_bytes;        ///< of a value in a message
   int _summing;               ///< ranks that add up the gradients of a stage
-  RingPath _sums;             ///< of the rings of all stages and parts in which they do
+  RingPath _sums;             ///< of their rings, for all stages and parts at once
   std::vector<StageTime> _stages;
 };
 
@@ -248,7 +248,7 @@ PipelineRanks ProgramModel::pipelineRanks() const {
   return ranks;
 }
 
-/// Gradients are final in the backward pass of the last microbatch, and parameters are wanted in the forward
+/// Gradients are final in the backward pass of the last microbatch, and parameters are needed in the forward
 /// pass of the first one.
 void ProgramModel::pipeline() {
   const GridPlan& grid = _run.grid;
@@ -265,7 +265,7 @@ void ProgramModel::pipeline() {
   _prediction.epoch_idle = _prediction.steps * (alone - asReal(segments) * ranks.busiest);
   _prediction.add(ranks.sums);
   synchroniseNorms(asReal(segments));
-  // What parts exchange takes as long as it makes the simulation longer, whichever rank that is on.
+  // Exchanges of parts take as long as they prolong the simulation, whichever rank they are on.
   const double longer = ranks.parts_seconds > 0.0 ? (with_parts - alone) / ranks.parts_seconds : 0.0;
   for (Exchange exchange : ranks.of_parts) {
     exchange.messages *= asReal(segments);

@@ -12,8 +12,8 @@ bool isLocal(CostStrategy strategy) {
   return isOwn(strategy) && !isPipeline(strategy);
 }
 
-/// The strategies of a network that is cut. Parts need a fixed order of microbatches, and gpipe keeps more of
-/// them without being faster.
+/// The strategies of a network that is cut. Parts need a fixed order of microbatches; gpipe is left out
+/// because it keeps more activations than 1f1b without being faster.
 std::vector<CostStrategy> stagedStrategies(std::int64_t parts) {
   if (parts > 1)
     return {CostStrategy::pipeline_1f1b, CostStrategy::pipeline_1f1b_eager, CostStrategy::sil_free,
@@ -59,7 +59,7 @@ void addChoices(const CostTask& task, const RankGrid& grid, Split split, bool lo
   }
 }
 
-/// All grids of so many ranks.
+/// All grids of this many ranks.
 std::vector<RankChoice> allChoices(const CostTask& task, std::int64_t ranks, bool local) {
   const std::vector<Split> splits{Split::grid, Split::spatial, Split::filter, Split::channel};
   std::vector<RankChoice> choices;

@@ -6,7 +6,7 @@ namespace {
 
 class Recomputations {
  public:
-  /// `again`: of the groups around these layers.
+  /// `again`: repetitions by the groups around these layers.
   void append(const std::vector<LayerPlan>& layers, std::int64_t again, bool input_gradient) {
     bool backward = input_gradient;
     for (const LayerPlan& layer : layers) {

@@ -7,9 +7,9 @@
 
 namespace partita {
 
-/// How often a training pass computes the forward pass of each leaf again, in the order of `leavesOf`: each
-/// group with `recompute` around it does so once at the start of its backward pass. Groups before the first
-/// layer with parameters have none, unless the gradient of the input is needed.
+/// How often a training pass repeats the forward pass of each leaf, in the order of `leavesOf`: once for each
+/// group with `recompute` around it, at the start of its backward pass. Groups before the first layer with
+/// parameters have no backward pass, unless the gradient of the input is needed.
 std::vector<std::int64_t> recomputations(const std::vector<LayerPlan>& layers, bool input_gradient);
 
 } // namespace partita

@@ -28,13 +28,13 @@ std::string lineOf(const std::string& what, double before, double now, std::size
   return what + numbers.data() + (runs == 1 ? "" : "s");
 }
 
-/// By what the seconds per sample must be multiplied, which do not include the update.
+/// The factor for the seconds per sample, which do not include the update.
 double computeFactor(const RunEvidence& evidence, Cluster cluster) {
   const double with_update = modelOf(evidence, cluster).predict(evidence.run).busySeconds();
   cluster.seconds_per_update = 0.0;
   cluster.host_bandwidth = cluster.file_bandwidth = std::numeric_limits<double>::infinity();
   const double passes = modelOf(evidence, cluster).predict(evidence.run).busySeconds();
-  constexpr double least = 0.01; // if the update alone were to take longer than the step
+  constexpr double least = 0.01; // for updates that alone would take longer than the step
   return std::max(least, (evidence.compute - (with_update - passes)) / passes);
 }
 
@@ -64,7 +64,7 @@ void refineNetworks(Cluster& cluster, const std::vector<RunEvidence>& runs, std:
   }
 }
 
-/// The sums of a run if computing hid all that it could.
+/// The sums of a run if computing hides as much of them as it can.
 Exchange sumsOf(const RunEvidence& evidence, Cluster cluster) {
   cluster.overlap = 1.0;
   Exchange sums;

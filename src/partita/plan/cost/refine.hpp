@@ -7,18 +7,18 @@
 
 namespace partita {
 
-/// What a finished run has measured, in a step.
+/// What a finished run has measured per step.
 struct RunEvidence {
   CostTask task;        ///< its timing is not used
   ProgramRun run;       ///< its plan
-  double compute = 0.0; ///< seconds in which the rank that waits least does not wait
-  double sums = 0.0;    ///< seconds in which this rank waits for sums of gradients or parameters
+  double compute = 0.0; ///< seconds of the rank that waits least, without its waits
+  double sums = 0.0;    ///< seconds that this rank waits for sums of gradients or parameters
 };
 
-/// Changes a description so that its predictions agree with runs: the seconds per sample of each network, the
-/// part of messages that computing hides where ranks have waited longer for sums than predicted, and the
-/// times of messages where they have waited less. Where runs disagree, the median counts. Returns what has
-/// changed, a line each.
+/// Changes a description so that its predictions agree with runs. It adapts the seconds per sample of each
+/// network. If ranks have waited longer for sums than predicted, it adapts the fraction of messages that
+/// computing hides; if they have waited less, or longer than the messages take, the times of messages. If
+/// runs disagree, the median counts. Returns the changes, one per line.
 std::vector<std::string> refine(Cluster& cluster, const std::vector<RunEvidence>& runs);
 
 } // namespace partita

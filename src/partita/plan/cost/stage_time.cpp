@@ -30,7 +30,7 @@ ExchangeKind kindOfPart(PartExchangeKind kind) {
   return ExchangeKind::all_reduce;
 }
 
-/// The part of the bytes that are added to own values where they arrive.
+/// The fraction of the bytes that are added to own values on arrival.
 double addedShare(PartExchangeKind kind) {
   return kind == PartExchangeKind::reduce ? 1.0 : kind == PartExchangeKind::sum ? 0.5 : 0.0;
 }
@@ -47,7 +47,7 @@ ExchangedValues valuesOf(const ExchangePlan& plan) {
   return {items * asReal(all), own < plan.widths.size() ? items * asReal(plan.widths[own]) : 0.0};
 }
 
-/// Of training layers.
+/// FLOPs of products in training.
 double productFlops(const std::vector<LayerPlan>& layers) {
   double flops = 0.0;
   for (const LayerPlan* layer : leavesOf(layers))
@@ -100,7 +100,7 @@ class StageClock {
     }
   }
 
-  /// The FLOPs of the head, the labels and the decoder take as long as others of the network.
+  /// FLOPs of the head, the labels and the decoder take as long as others in the network.
   void addHead(const StagePlan& own, StageTime& time) const {
     const double parameters = asReal(countParameters(own.decoder) + countParameters(own.head));
     const double flops = _run.partition.local[_whole.index].flops -
@@ -111,8 +111,7 @@ class StageClock {
     time.update += _slowdown * parameters * _terms.cluster.seconds_per_update;
   }
 
-  /// Each message takes its time, one after another; those that travel while a layer computes are hidden for
-  /// as long as that takes.
+  /// Messages follow one another. Those that travel while a layer computes are hidden for as long as it does.
   void addMessages(const StagePlan& own, int part, StageTime& time) const {
     const GridPlan& grid = _run.grid;
     const RingPath path =
@@ -135,7 +134,7 @@ class StageClock {
     }
   }
 
-  /// Of a layer in the backward pass without the gradient of its input, or of its interior in the forward
+  /// Seconds of a layer's backward pass without the gradient of its input, or of its interior in the forward
   /// pass.
   double secondsMeanwhile(const LayerPlan* layer, bool backward) const {
     if (layer == nullptr) return 0.0;
@@ -177,11 +176,11 @@ CopiedBytes copiedBytes(const StagePlan& own, std::int64_t rows, bool input_grad
     const ExchangePlan& plan = *layer->exchange;
     const ExchangedValues values = valuesOf(plan);
     const double bytes = asReal(rows) * bytes_per_item;
-    // What is gathered is put into its columns. Of a slice, or of sums, which are added where they arrive,
-    // the own range is copied.
+    // A gather copies all values into their columns. A slice copies the own range, and so do sums, which are
+    // added on arrival.
     const bool gathers = plan.kind == PartStep::gather_slice || plan.kind == PartStep::gather_reduce;
     double forward = gathers ? values.all : values.own, backward = gathers ? values.own : values.all;
-    if (plan.kind == PartStep::halo) { // own places, and those of others
+    if (plan.kind == PartStep::halo) { // own places and halos
       forward = asReal(layer->outputs());
       backward = asReal(layer->inputs() + layer->outputs());
     }

@@ -5,9 +5,9 @@
 
 namespace partita {
 
-/// What a rank does for a stage in one pass, on one part of it.
+/// What a rank does for its part of a stage in one pass.
 struct StageTime {
-  std::vector<GradientLayer> layers; ///< seconds of a pass; the last one is its head and its labels
+  std::vector<GradientLayer> layers;                      ///< the last one is the head and the labels
   double copies_forward = 0.0, copies_backward = 0.0;     ///< seconds: to and from messages of parts
   std::vector<Exchange> exchanges;                        ///< with the other parts
   double exchange_forward = 0.0, exchange_backward = 0.0; ///< seconds of these
@@ -27,11 +27,11 @@ struct StageTime {
   }
 };
 
-/// A stage of a run in passes over `samples`, on the part that takes longest. Its layers and its messages are
+/// A stage of a run in passes over `samples`, on the part that takes longest. Its layers and messages are
 /// those of `partOfStage`.
 StageTime stageTime(const CostTerms& terms, const ProgramRun& run, int stage, std::int64_t samples);
 
-/// What the exchanges of `own`, a stage as a part has it, copy in a pass over `rows` samples: bytes.
+/// Bytes that the exchanges of `own`, a part's plan of a stage, copy in a pass over `rows` samples.
 /// `input_gradient`: does the stage before need it?
 struct CopiedBytes {
   double forward = 0.0, backward = 0.0;

@@ -56,7 +56,7 @@ void BatchController::finished(std::size_t group, std::int64_t lanes, std::int64
   state.timed_examples += static_cast<double>(examples);
   state.timed_seconds += seconds;
   state.lanes_done += lanes;
-  if (state.lanes_done < state.lanes) return; // the other workers of the group have not ended theirs
+  if (state.lanes_done < state.lanes) return; // other workers of the group have not ended theirs
   state.lanes_done -= std::max<std::int64_t>(state.lanes, 1);
   if (_rules.rule == WorkerRule::adaptive) adapt(group);
   if (_rules.rule == WorkerRule::proportional) endRound();
@@ -78,7 +78,8 @@ std::int64_t BatchController::clamped(std::size_t group, std::int64_t size) cons
   return std::max(_groups[group].lower, std::min(size, _groups[group].upper));
 }
 
-/// Ahead of all others: larger batches, hence fewer updates; behind all others: smaller ones.
+/// A group that is ahead of all others gets larger batches, hence fewer updates; one that is behind gets
+/// smaller ones.
 void BatchController::adapt(std::size_t group) {
   double least = std::numeric_limits<double>::infinity(), most = -least;
   for (std::size_t other = 0; other < _states.size(); ++other) {
@@ -114,7 +115,7 @@ bool BatchController::mayGrow(std::size_t group, std::int64_t size) const {
   return next <= first || others_smallest;
 }
 
-/// Groups with more than their part of the updates get larger batches, those with less smaller ones.
+/// Groups with more than their share of the updates get larger batches, those with less get smaller ones.
 void BatchController::endRound() {
   double examples = 0.0, updates = 0.0, active = 0.0;
   for (std::size_t i = 0; i < _states.size(); ++i) {

@@ -10,8 +10,8 @@ namespace partita {
 /// How a worker reaches the model: it updates the shared parameters in place, or merges a private copy.
 enum class WorkerRole { shared, replica };
 
-/// Workers whose batch sizes change together: all that update the shared parameters in place, or one replica.
-/// Sizes are examples behind one update: a batch of a worker with n lanes has n times as many.
+/// Workers whose batch sizes change together: all shared workers, or one replica worker. Sizes are examples
+/// per update; the batch of a worker with n lanes has n times as many.
 struct WorkerGroup {
   WorkerRole role = WorkerRole::replica;
   std::int64_t lanes = 1; ///< of all its workers; each lane makes one update per batch
@@ -23,43 +23,41 @@ struct BatchRules {
   double factor = 2.0; ///< adaptive: alpha > 1
   BatchGrowth growth = BatchGrowth::free;
   double beta = 1.0;      ///< adaptive: share of the updates of shared workers that survives conflicts
-  std::int64_t round = 0; ///< proportional: examples between two changes; 0: of 16 batches of each group
-  std::int64_t step = 0;  ///< proportional: by how many examples a size changes; 0: by the lower bound
+  std::int64_t round = 0; ///< proportional: examples between two changes; 0: 16 batches of each group
+  std::int64_t step = 0;  ///< proportional: examples by which a size changes; 0: the lower bound
   std::int64_t batch = 0; ///< synchronous: examples of a step; 0: the sum of the first batches
 };
 
 /// What the controller knows about a group. Plain numbers, which a checkpoint can keep.
 struct GroupState {
-  std::int64_t size = 0;       ///< examples behind one update; synchronous: of the group in a full step
-  std::int64_t lanes = 0;      ///< of the workers that are left
-  std::int64_t lanes_done = 0; ///< of the batch that counts next: several workers share the batch of a group
-  double updates = 0.0;        ///< u of the paper, where beta weights those of shared workers
+  std::int64_t size = 0;       ///< examples per update; synchronous: of the group in a full step
+  std::int64_t lanes = 0;      ///< of the remaining workers
+  std::int64_t lanes_done = 0; ///< that have ended their part of the group's batch
+  double updates = 0.0;        ///< u of the paper; beta weights those of shared workers
   double round_updates = 0.0;  ///< proportional: since the last change
   double round_examples = 0.0; ///< proportional: since the last change
-  double timed_examples = 0.0; ///< synchronous: of measured batches, older ones count less
+  double timed_examples = 0.0; ///< synchronous: of measured batches; older ones count less
   double timed_seconds = 0.0;  ///< synchronous: the same
 };
 
-/// Decides how many examples a worker gets next. Pure: what it answers follows from the calls before.
-/// Sources: Ma and Rusu, arXiv 2004.08771 (adaptive); Ma et al., arXiv 2110.07029 and its code
-/// (proportional); LB-BSP, arXiv 1806.02508 (synchronous).
+/// Decides how many examples a worker gets next. Its answers follow from earlier calls alone.
 class BatchController {
  public:
-  /// Throws std::logic_error for rules or bounds that make no sense, since decks are checked before.
+  /// Throws std::logic_error for invalid rules or bounds, since decks are checked earlier.
   BatchController(const BatchRules& rules, const std::vector<WorkerGroup>& groups);
 
   std::size_t groups() const { return _groups.size(); }
   const BatchRules& rules() const { return _rules; }
-  /// Examples behind one update of the group now.
+  /// Examples per update of the group now.
   std::int64_t size(std::size_t group) const { return _states.at(group).size; }
-  /// Examples that a worker with so many lanes gets now.
+  /// Examples that a worker with `lanes` lanes gets now.
   std::int64_t batch(std::size_t group, std::int64_t lanes) const;
 
-  /// A worker of the group with `lanes` lanes has ended a batch, of which `updates` changed the model:
-  /// fewer than lanes if the batch was shorter or if updates were dropped. May change sizes.
+  /// A worker of the group with `lanes` lanes has ended a batch, of which `updates` changed the model: fewer
+  /// than `lanes` if the batch was short or updates were dropped. May change sizes.
   void finished(std::size_t group, std::int64_t lanes, std::int64_t updates, std::int64_t examples,
                 double seconds);
-  /// A worker of the group with so many lanes is gone. Groups without lanes no longer count.
+  /// A worker of the group with `lanes` lanes is lost. Groups without lanes no longer count.
   void lose(std::size_t group, std::int64_t lanes);
 
   /// Share of the group in the updates so far, as the rule counts them; 0 before the first.
@@ -68,10 +66,10 @@ class BatchController {
   /// Synchronous: examples of each group in a step of `examples`, in proportion to their sizes now. The sum
   /// is exact; short steps may leave groups without any.
   std::vector<std::int64_t> split(std::int64_t examples) const;
-  /// Synchronous: sets the sizes by these speeds in examples/s, so that the groups need the same time.
+  /// Synchronous: sets the sizes by these speeds in examples/s, so that all groups need the same time.
   void setSpeeds(const std::vector<double>& speeds);
-  /// Synchronous: sets the sizes by the speeds measured since; does nothing before each group has been
-  /// timed. The steps stay deterministic as long as nobody calls it.
+  /// Synchronous: sets the sizes by the speeds measured so far; does nothing before each group has been
+  /// timed. Steps are deterministic as long as nobody calls it.
   void resplit();
 
   const std::vector<GroupState>& state() const { return _states; }
@@ -90,9 +88,9 @@ class BatchController {
   std::vector<GroupState> _states;
 };
 
-/// Divides `total` in proportion to positive weights, each part within its bounds: the largest remainders are
-/// rounded up, of equal ones the first. If the bounds do not allow the total, the sum is the nearest that
-/// they do.
+/// Divides `total` in proportion to positive weights, each part within its bounds. The largest remainders are
+/// rounded up; of equal ones, the first. If the bounds do not allow the total, the sum is the nearest that
+/// they allow.
 std::vector<std::int64_t> proportionalSplit(std::int64_t total, const std::vector<double>& weights,
                                             const std::vector<std::int64_t>& lower,
                                             const std::vector<std::int64_t>& upper);

@@ -14,7 +14,7 @@ std::int64_t examplesIn(const std::vector<ExampleRange>& ranges) {
   return sum;
 }
 
-/// Do the ranges lie before `end`, without common examples?
+/// Are the ranges before `end` and disjoint?
 bool areApart(std::vector<ExampleRange> ranges, std::int64_t end) {
   std::sort(ranges.begin(), ranges.end(),
             [](const ExampleRange& a, const ExampleRange& b) { return a.first < b.first; });

@@ -14,36 +14,36 @@ struct ExampleRange {
   bool operator==(const ExampleRange& other) const { return first == other.first && count == other.count; }
 };
 
-/// Where an epoch is. Plain numbers, which a checkpoint can keep.
+/// The position in an epoch. Plain numbers, which a checkpoint can keep.
 struct DispatcherState {
-  std::int64_t cursor = 0;           ///< first example that nobody has got yet
+  std::int64_t cursor = 0;           ///< first example that has not been handed out
   std::int64_t finished = 0;         ///< examples of ended batches
   std::vector<ExampleRange> pending; ///< before the cursor, but not ended: to be handed out again
 };
 
-/// Hands out the examples of an epoch, each once: a worker ends its batches in the order in which it got
-/// them, and the batches of a worker that is lost go to others.
+/// Hands out each example of an epoch once. A worker ends its batches in the order in which it got them. The
+/// batches of a lost worker go to others.
 class BatchDispatcher {
  public:
   /// The first epoch starts at once.
   BatchDispatcher(std::int64_t examples, std::size_t workers);
 
-  /// A further batch of a worker: `count` examples, or those that are left of the epoch or of a batch
-  /// that was given back. Empty if all examples are handed out; the worker may get some later, if another is
-  /// lost. Throws std::logic_error for less than one example.
+  /// The next batch of a worker: `count` examples, or fewer at the end of the epoch or of a batch that was
+  /// given back. Empty if all examples are handed out; there may be more later if another worker is lost.
+  /// Throws std::logic_error if `count` is less than one.
   std::optional<ExampleRange> next(std::size_t worker, std::int64_t count);
   /// The worker has ended its oldest batch. Throws std::logic_error if it has none.
   void finished(std::size_t worker);
-  /// The worker will not end its batches, if it has any: others get them.
+  /// The worker will not end its batches, if it has any; others get them.
   void giveBack(std::size_t worker);
 
   /// The batches that the worker has, the oldest first.
   const std::deque<ExampleRange>& outstanding(std::size_t worker) const { return _outstanding.at(worker); }
   std::int64_t outstandingBatches() const;
-  /// Are there examples of batches that were given back, and that nobody has now?
+  /// Are there examples that were given back and not handed out again?
   bool hasGivenBack() const { return !_state.pending.empty(); }
   std::int64_t examples() const { return _examples; }
-  /// Examples of the epoch that no worker has now or has ended.
+  /// Examples of the epoch that are not handed out.
   std::int64_t remaining() const;
   /// Are all examples handed out? Some may still come back.
   bool drained() const { return remaining() == 0; }
@@ -52,10 +52,9 @@ class BatchDispatcher {
   /// Throws std::logic_error before the end of the current one.
   void startEpoch();
 
-  /// With outstanding batches among the pending ones: their updates are not in the parameters yet.
+  /// Outstanding batches count as pending: their updates are not in the parameters yet.
   DispatcherState state() const;
-  /// Continues an epoch of as many examples, in which no worker has a batch. Throws std::logic_error if the
-  /// numbers do not add up.
+  /// Continues an epoch in which no worker has a batch. Throws std::logic_error if the numbers do not fit.
   void restore(const DispatcherState& state);
 
  private:
@@ -64,10 +63,11 @@ class BatchDispatcher {
   std::vector<std::deque<ExampleRange>> _outstanding;
 };
 
-/// How many batches a worker should have at once whose batches take `seconds` (0: unknown). While `left`
-/// examples of the epoch are to be handed out and all workers together take `next` at a time, it gets some in
-/// advance if they are short: it would wait for rank 0, which sleeps between messages, for a good part of
-/// them. Not if they are longer, because others may then have to wait for them at the end of the epoch.
+/// How many batches a worker should have at once if its batches take `seconds` (0: unknown), `left` examples
+/// of the epoch are not handed out yet, and all workers together take `next` at a time. If batches are short,
+/// the worker gets some in advance; otherwise it would spend much of its time waiting for rank 0, which
+/// sleeps between messages. Longer batches are not handed out in advance, because others may have to wait for
+/// them at the end of the epoch.
 std::size_t batchesAtOnce(double seconds, std::int64_t left, std::int64_t next);
 
 } // namespace partita

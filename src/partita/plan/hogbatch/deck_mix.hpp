@@ -8,19 +8,19 @@
 
 namespace partita {
 
-/// The rules of strategy/kind 'hogbatch', as the controller takes them.
+/// The rules of strategy/kind 'hogbatch' for the controller.
 BatchRules batchRules(const RunConfig& config);
-/// The groups whose batches the controller balances: all shared workers together, and each replica worker; in
-/// steps that all take together, each worker. Workers 0, 1, ... are ranks 1, 2, ...
+/// The groups whose batches the controller balances: all shared workers together, and each replica worker;
+/// with `synchronous`, each worker. Workers 0, 1, ... are ranks 1, 2, ...
 std::vector<WorkerGroup> workerGroups(const RunConfig& config, std::int64_t workers);
 /// The group of a worker.
 std::size_t workerGroup(const HogbatchSection& section, std::size_t worker);
 
-/// Two sizes of batches whose times tell the overhead and the speed of a worker: the smallest and the
-/// largest, or one and four times as many if batches do not change.
+/// Two batch sizes whose times give the overhead and the speed of a worker: the smallest and the largest, or
+/// the size and four times the size if batches do not change.
 std::pair<std::int64_t, std::int64_t> timedBatches(const RunConfig& config);
-/// Overhead and speed by the seconds of a smaller and a larger batch; without overhead if these are not such
-/// that a fixed part and one per sample explain them.
+/// Overhead and speed from the seconds of a smaller and a larger batch. Without overhead if a fixed part and
+/// one per sample cannot explain these.
 WorkerTiming workerTiming(std::int64_t small, double small_seconds, std::int64_t large, double large_seconds);
 
 /// What is known about the network of a deck besides the workers.
@@ -28,13 +28,13 @@ struct MixTask {
   std::string deck;                ///< name without folder and suffix; "": unknown
   std::int64_t parameters = 0;     ///< of the network
   std::int64_t examples = 1;       ///< of an epoch
-  double seconds_per_example = 0.; ///< of a worker that the cluster has no row for
+  double seconds_per_example = 0.; ///< of a worker without a row in the cluster
 };
 
-/// The workers of a run on so many ranks, with the speeds that the cluster gives to them, `strategy/slowdown`
-/// applied. A message to a worker and one back are part of its overhead.
+/// The workers of a run on this many ranks, with their speeds in the cluster and `strategy/slowdown`. A
+/// message to a worker and one back are part of its overhead.
 WorkerMix workerMix(const RunConfig& config, std::int64_t ranks, const MixTask& task, const Cluster& cluster);
-/// Has the cluster a row for each worker?
+/// Does the cluster have a row for each worker?
 bool knowsWorkers(std::int64_t ranks, const MixTask& task, const Cluster& cluster);
 
 } // namespace partita

@@ -18,9 +18,9 @@ const UseForecast& HogbatchForecast::of(WorkerUse use) const {
 
 namespace {
 
-constexpr double finer = 1.02; ///< between two sizes that are tried
+constexpr double finer = 1.02; ///< ratio of successive sizes that are tried
 
-/// Whole epochs, or parts of a long one, until sizes have settled.
+/// Plays epochs, or only the beginning of each if they are long, until sizes have settled.
 Course settledCourse(WorkerMix mix) {
   constexpr std::int64_t most_examples = 2000000, enough_batches = 20000, most_epochs = 20;
   mix.examples = std::min(mix.examples, most_examples);

@@ -15,37 +15,37 @@ enum class WorkerUse { asynchronous, synchronous, alone };
 template <>
 const std::vector<std::string>& namesOf<WorkerUse>();
 
-/// What a way brings, with the batches that serve it best.
+/// What a way achieves with its best batches.
 struct UseForecast {
   double examples_per_second = 0.0;
-  double progress_per_second = 0.0; ///< sum of the factors on the learning rates of the updates of a second
+  double progress_per_second = 0.0; ///< sum of the updates' factors on the learning rate
   std::vector<double> batches;      ///< examples of each worker at a time; 0: it does nothing
 };
 
-/// What is to be expected of a run.
+/// What to expect of a run.
 struct HogbatchForecast {
   Course course;                 ///< by the rule of the deck, over enough epochs to settle
   double epoch_seconds = 0.0;    ///< of the whole training set, without evaluations
-  double price_of_balance = 1.0; ///< this, over the same with the sizes of the start
+  double price_of_balance = 1.0; ///< time of an epoch over that with the first sizes
   UseForecast asynchronous;      ///< by the rule of the deck, or the adaptive one if that is synchronous
   UseForecast synchronous;       ///< all workers in step, with parts by speed
-  UseForecast alone;             ///< the group that gets furthest by itself
+  UseForecast alone;             ///< the group that makes the most progress by itself
   WorkerUse best = WorkerUse::asynchronous;
   double gain = 1.0; ///< progress per second of the best way over that of the run
 
   const UseForecast& of(WorkerUse use) const;
 };
 
-/// Plays some epochs by the virtual clock, and compares with what the workers could do otherwise. Progress
-/// means updates, weighted with the factors on their learning rates: a fair measure as long as an update with
-/// twice the rate does as much as two; if all have the same rate, progress means examples. A way counts as
-/// better than that of the deck from 5 % on.
+/// Plays some epochs on the virtual clock, and compares other ways to use the workers. Progress is the sum
+/// over updates of the factors on their learning rates: a fair measure as long as an update with twice the
+/// rate does as much as two. If all updates have the same rate, progress counts examples. A way counts as
+/// better than that of the deck if it gains 5 % or more.
 HogbatchForecast forecastOf(const WorkerMix& mix);
 
 /// The best batches of one group by itself, within its bounds.
 UseForecast forecastAlone(const WorkerMix& mix, std::size_t group);
-/// The best step of all workers, in which none has more than the upper bound of its group. Workers that are
-/// too slow to help get nothing.
+/// The best step of all workers, in which none exceeds the upper bound of its group. Workers that are too
+/// slow to help get nothing.
 UseForecast forecastInStep(const WorkerMix& mix);
 
 /// What a run has measured, in the terms of a forecast.
@@ -55,7 +55,7 @@ struct MeasuredUse {
   double staleness_mean = 0.0;
   double epoch_seconds = 0.0; ///< without evaluations
 };
-/// The same of a forecast.
+/// The same values of a forecast.
 MeasuredUse expectedUse(const HogbatchForecast& forecast);
 
 /// A table for people: a line for each worker, the sums, the price of balance, and which way is better.

@@ -8,7 +8,7 @@ namespace partita {
 
 namespace {
 
-/// Parts `level * weight` within their bounds.
+/// Parts of `level * weight`, within their bounds.
 std::vector<double> partsAt(double level, const std::vector<double>& weights,
                             const std::vector<std::int64_t>& lower, const std::vector<std::int64_t>& upper) {
   std::vector<double> parts;
@@ -22,7 +22,7 @@ double sumOfParts(const std::vector<double>& parts) {
   return std::accumulate(parts.begin(), parts.end(), 0.0);
 }
 
-/// Bisects for the level at which the parts have this sum.
+/// Finds the level at which the parts have this sum, by bisection.
 std::vector<double> exactParts(double total, const std::vector<double>& weights,
                                const std::vector<std::int64_t>& lower,
                                const std::vector<std::int64_t>& upper) {

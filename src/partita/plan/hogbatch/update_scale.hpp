@@ -7,9 +7,9 @@
 
 namespace partita {
 
-/// How the learning rate of an update follows from the examples behind it.
+/// How the learning rate of an update follows from its number of examples.
 struct RateScale {
-  double reference = 0.0; ///< examples behind an update with the rate of the deck; 0: all have it
+  double reference = 0.0; ///< examples of an update with the rate of the deck; 0: all have it
   double cap = 0.0;       ///< largest factor; 0: none
 
   /// min(examples / reference, cap).
@@ -20,7 +20,7 @@ struct RateScale {
   }
 };
 
-/// What becomes of an update that was computed from parameters `tau` updates ago.
+/// How much an update counts if the parameters that it was computed from are `tau` updates old.
 struct StalenessScale {
   StalenessRule rule = StalenessRule::none;
   std::int64_t bound = 0; ///< ringmaster (ICML 2025): largest tau of an update that counts

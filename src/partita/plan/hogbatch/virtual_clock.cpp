@@ -90,7 +90,7 @@ class FreeCourse {
     _dispatcher.finished(worker);
   }
 
-  /// All lanes have read the parameters when the batch began. Returns the number of updates that count.
+  /// All lanes read the parameters when the batch began. Returns the number of updates that count.
   std::int64_t applyLanes(std::size_t worker, const ExampleRange& batch) {
     WorkerCourse& course = _course.workers[worker];
     const std::int64_t lanes = std::min(_mix.workers[worker].lanes, batch.count);
@@ -125,7 +125,7 @@ class FreeCourse {
   BatchController _controller;
   BatchDispatcher _dispatcher;
   std::int64_t _epoch = 0;
-  std::vector<std::int64_t> _read; ///< version that the worker has computed from
+  std::vector<std::int64_t> _read; ///< version that the worker computes from
   std::int64_t _version = 0;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> _events;
   Course _course;

@@ -4,19 +4,19 @@
 
 namespace partita {
 
-/// What a worker has done by the virtual clock.
+/// What a worker has done on the virtual clock.
 struct WorkerCourse {
   std::int64_t batches = 0, updates = 0, dropped = 0, examples = 0;
   std::int64_t batch_first = 0,
                batch_last = 0; ///< examples; a short batch at the end of an epoch is left out
   double busy = 0.0;           ///< seconds
-  double staleness_sum = 0.0;  ///< over its updates, with dropped ones
+  double staleness_sum = 0.0;  ///< over its updates, including dropped ones
   std::int64_t staleness_max = 0;
 
   double stalenessMean() const;
 };
 
-/// A run by the virtual clock.
+/// A run on the virtual clock.
 struct Course {
   double seconds = 0.0;
   std::int64_t epochs = 0, examples = 0;
@@ -31,7 +31,7 @@ struct Course {
   std::int64_t stalenessMax() const;
 };
 
-/// An update by the virtual clock, or one that was dropped. In step, there are none.
+/// An update on the virtual clock, or one that was dropped. Synchronous runs have none.
 struct TimedUpdate {
   double seconds = 0.0; ///< when its batch ended
   std::size_t worker = 0;
@@ -40,9 +40,9 @@ struct TimedUpdate {
   double factor = 1.0;                ///< on its learning rate
 };
 
-/// Plays whole epochs with the controller and the dispatcher that a run uses. Of workers that become idle at
-/// the same time, the first is served first. All wait at the end of an epoch, which takes no time itself.
-/// `updates`: takes them in their order, or null.
+/// Plays whole epochs with the controller and the dispatcher of a run. If workers become idle at the same
+/// time, the first is served first. All wait at the end of an epoch, which takes no time itself. `updates`:
+/// receives them in order, or null.
 Course playCourse(const WorkerMix& mix, std::int64_t epochs, std::vector<TimedUpdate>* updates = nullptr);
 
 } // namespace partita

@@ -9,7 +9,7 @@ namespace partita {
 
 namespace {
 
-/// What a part has of the tensors that lie in some values of a stage's flat buffer.
+/// The slices that a part has of the tensors in a range of a stage's flat buffer.
 std::vector<StageTensor> onPart(const StagePlan& stage, const StagePlan& own, std::int64_t begin,
                                 std::int64_t size) {
   const std::vector<StageTensor> all = parameterTensors(own.allLayers());

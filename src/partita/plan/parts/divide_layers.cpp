@@ -13,7 +13,7 @@ namespace partita {
 
 namespace {
 
-/// Can its outputs, or its inputs, be divided among ranks?
+/// Can the layer's outputs or inputs be divided among ranks?
 bool hasWeights(const LayerPlan& layer) {
   if (layer.group()) return false;
   const LayerRules& rules = layer.rules();
@@ -29,13 +29,13 @@ bool& biasOf(LayerPlan& layer) {
   return isConvolution(layer) ? layer.spec.convolution.bias : layer.spec.dense.bias;
 }
 
-/// Gives the layer so many channels or units.
+/// Sets the number of channels or units.
 void setOutputs(LayerPlan& layer, std::int64_t count) {
   (isConvolution(layer) ? layer.spec.convolution.channels : layer.spec.dense.units) = count;
   layer.out[isSequence(layer.out) ? 1 : 0] = count;
 }
 
-/// A dense layer sees an image as so many values per channel.
+/// Values per input channel. A dense layer sees an image as several values per channel.
 std::int64_t inputsPerChannel(const LayerPlan& layer) {
   if (isConvolution(layer) || isSequence(layer.in)) return 1;
   return layer.inputs() / layer.in.front();
@@ -51,9 +51,9 @@ struct ChannelGroups {
   int inputs = 1, outputs = 1;
 };
 
-/// The grid that moves the fewest bytes: gathering inputs moves (outputs - 1) |x|, adding up outputs
-/// (inputs - 1) |y|. Of several such grids the one with the fewest messages, then the one with the fewest
-/// inputs per rank, whose windows a convolution has to copy.
+/// The grid that moves the fewest bytes: gathering inputs moves (outputs - 1) |x|, and adding up outputs
+/// moves (inputs - 1) |y|. Ties go to the grid with the fewest messages, then to the one with the fewest
+/// inputs per rank, because a convolution has to copy the windows of its inputs.
 ChannelGroups gridOf(const LayerPlan& layer, int parts) {
   ChannelGroups best{1, parts};
   auto least = std::make_pair(std::numeric_limits<std::int64_t>::max(), 0);
@@ -107,9 +107,10 @@ void LayerDivider::add(PartChain& chain, const std::vector<LayerPlan>& layers, s
   }
 }
 
-/// Do parts keep the channels of a layer with weights divided (`grid`)? In sequences only until the next
-/// dense layer, because norms need whole positions; otherwise until the last layer with weights, and beyond
-/// if gathering its inputs, whose gradients are added up, moves less than adding up its outputs.
+/// Do outputs of a layer with weights stay divided by channel (`grid`)? In sequences only if a dense layer
+/// follows with no norm before it, because norms need whole positions. Otherwise until the last layer with
+/// weights, and after it if gathering its inputs, whose gradients are added up, moves less than adding up its
+/// outputs.
 bool LayerDivider::channelsAfter(const std::vector<LayerPlan>& layers, std::size_t index, bool ends) const {
   if (!grid()) return false;
   const bool sequence = isSequence(layers[index].out);
@@ -135,15 +136,15 @@ void LayerDivider::addWeights(PartChain& chain, const LayerPlan& layer, bool cha
     if (from_channels)
       return channels_wanted ? addByBoth(chain, layer) : addByInputs(chain, layer, wholeFlow(layer.out));
     return addByOutputs(chain, layer, !channels_wanted);
-  case Split::spatial: // does not come here
+  case Split::spatial: // handled by addByPlaces
     break;
   }
 }
 
 namespace {
 
-/// The channels of an input or output of the layer, divided; `words` say what they are to a convolution and
-/// to a dense layer.
+/// Divides the channels of an input or output of the layer. `words` are their names in a convolution and in a
+/// dense layer.
 Flow dividedChannels(const LayerPlan& layer, const Shape& shape, int parts,
                      const std::pair<const char*, const char*>& words) {
   if (divisible(shape, parts)) return channelFlow(shape, parts);
@@ -163,7 +164,7 @@ Flow dividedInputs(const LayerPlan& layer, int parts) {
 
 } // namespace
 
-/// From the whole input, this part's outputs; `gathers`: every part then gets those of all.
+/// Computes this part's outputs from the whole input. `gathers`: every part then gets all outputs.
 void LayerDivider::addByOutputs(PartChain& chain, const LayerPlan& layer, bool gathers) {
   LayerPart has;
   has.partial_input_gradient = chain.shareWhole(layer);
@@ -176,7 +177,7 @@ void LayerDivider::addByOutputs(PartChain& chain, const LayerPlan& layer, bool g
   if (gathers) chain.toWhole(layer);
 }
 
-/// From this part's inputs, a part of each sum; the sums of all parts are the output.
+/// Computes a partial sum of each output from this part's inputs. The sums over all parts are the output.
 void LayerDivider::addByInputs(PartChain& chain, const LayerPlan& layer, const Flow& wanted) {
   if (chain.flow().layout == Layout::whole) chain.divideAs(layer, dividedInputs(layer, _parts));
   LayerPlan own = layer;
@@ -189,8 +190,8 @@ void LayerDivider::addByInputs(PartChain& chain, const LayerPlan& layer, const F
   chain.addActivation(layer);
 }
 
-/// Ranks of one input group gather their inputs; each computes a part of the sums for its output group; ranks
-/// of one output group add them up, and each keeps its own channels.
+/// Ranks of an input group gather their inputs, and each computes partial sums for its output group. Ranks of
+/// an output group add these up, and each keeps its own channels.
 void LayerDivider::addByBoth(PartChain& chain, const LayerPlan& layer) {
   const Flow in = chain.flow(), out = dividedOutputs(layer, _parts);
   const ChannelGroups grid = _chosen.size() > 1

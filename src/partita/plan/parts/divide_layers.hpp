@@ -6,10 +6,10 @@
 
 namespace partita {
 
-/// What a division of places does to a layer and the layers inside it, per sample.
+/// The cost of dividing the places of a layer and of the layers inside it, per sample.
 struct PlaceCost {
-  std::int64_t outputs = 0; ///< values that parts compute their own places of
-  std::int64_t halo = 0;    ///< values that they get from others for this
+  std::int64_t outputs = 0; ///< values of the outputs that are divided
+  std::int64_t halo = 0;    ///< values that parts get from others for this
 
   PlaceCost& operator+=(const PlaceCost& other) {
     outputs += other.outputs;
@@ -25,12 +25,12 @@ class LayerDivider {
   /// For layers of `stage`, and of its head.
   LayerDivider(const StrategySection& strategy, const StagePlan& stage, int part);
 
-  /// The part has only some of the classes of the network's last layer, if that can be; see `ClassParts`.
+  /// Divides the classes of the network's last layer among the parts if possible; see `ClassParts`.
   void divideClasses() { _divides_classes = true; }
-  /// What this part has of consecutive layers whose input lies as `in`. The output lies as `flow` of the
-  /// result; `ends` if it is the output of the network, which is whole.
+  /// This part's share of consecutive layers with an input divided as `in`. The `flow` of the result is the
+  /// output. `ends`: the output is that of the network, which is whole.
   PartChain divide(const std::vector<LayerPlan>& layers, const Flow& in, bool ends);
-  /// How parts have an activation between stages and at the ends of residual layers.
+  /// How an activation between stages, or at the ends of a residual layer, is divided.
   Flow between(const Shape& shape) const;
 
  private:
@@ -57,7 +57,7 @@ class LayerDivider {
   PlaceGrid _grid;
   int _parts, _part;
   bool _divides_classes = false;
-  bool _first; ///< has no layer with weights been divided so far?
+  bool _first; ///< no layer with weights has been divided yet
 };
 
 } // namespace partita

@@ -9,14 +9,14 @@ namespace partita {
 
 namespace {
 
-/// The places along an axis that the windows of some outputs see, inside the input; and how many places
-/// before and after it they see beyond.
+/// The places along an axis that the windows of some outputs see: those inside the input, and how many they
+/// see before and after it.
 struct Seen {
   AxisRange inside;
   std::int64_t before = 0, after = 0;
 };
 
-/// `divided`: is the axis divided? Otherwise all places are there, seen or not.
+/// `divided`: is the axis divided? Otherwise a part has all places, seen or not.
 Seen seenBy(const WindowPlan& windows, std::size_t a, const AxisRange& outputs, bool divided) {
   const std::int64_t reach = windows.dilation[a] * (windows.kernel[a] - 1) + 1,
                      begin = outputs.begin * windows.stride[a] - windows.before[a],
@@ -44,9 +44,9 @@ bool dividesWindows(const LayerPlan& layer, const WindowPlan& windows, const Pla
   });
 }
 
-/// The outputs of a part whose windows see only places that it has itself, counted from its first output. No
-/// places if these are fewer than three quarters of its outputs: the blocks around them, small convolutions,
-/// which are slow, would be a large share of the work.
+/// The outputs of a part whose windows see only its own places, counted from its first output. Empty if they
+/// are fewer than three quarters of its outputs: the blocks around them are small convolutions, which are
+/// slow and would be a large share of the work.
 Block interiorOf(const WindowPlan& windows, const Block& own, const Block& outputs) {
   Block interior;
   for (std::size_t a = 0; a < interior.axes.size(); ++a) {
@@ -63,7 +63,7 @@ Block interiorOf(const WindowPlan& windows, const Block& own, const Block& outpu
   return 4 * interior.places() >= 3 * outputs.places() ? interior : Block{};
 }
 
-/// The windows of the part, with a padding of its own on each side.
+/// Gives the part's windows their own padding on each side.
 void setPadding(LayerPlan& own, const WindowPlan& windows, const Block& outputs, const PlaceGrid& grid) {
   AxisSizes& padding =
       own.rules().work() == LayerWork::convolution ? own.spec.convolution.padding : own.spec.pool.padding;
@@ -94,8 +94,8 @@ PlaceCost placeCost(const LayerPlan& layer, const PlaceGrid& grid) {
   return cost;
 }
 
-/// Layers with windows get the places of other parts that these see. What needs all places, or has too few of
-/// them, is computed by every part.
+/// Layers with windows get the halos that their windows see. Every part computes layers that need all places,
+/// or that have too few of them.
 void LayerDivider::addByPlaces(PartChain& chain, const LayerPlan& layer) {
   const std::optional<WindowPlan> windows = layer.rules().windows(layer);
   if (windows && dividesWindows(layer, *windows, _grid)) return addWindows(chain, layer, *windows);

@@ -16,7 +16,8 @@ void checkShare(const LayerPlan& layer, int parts, std::int64_t count, const cha
 } // namespace
 
 /// Sequences are divided by position between the layers that are divided by heads, units or tokens
-/// (Korthikanti et al., arXiv 2205.05198): these get all positions, and what they add up is divided again.
+/// (Korthikanti et al., arXiv 2205.05198). The latter gather all positions, and their sums are divided by
+/// position again.
 void LayerDivider::addInSequence(PartChain& chain, const std::vector<LayerPlan>& layers, std::size_t index,
                                  bool ends) {
   const LayerPlan& layer = layers[index];
@@ -38,8 +39,8 @@ void LayerDivider::addInSequence(PartChain& chain, const std::vector<LayerPlan>&
   chain.addWhole(layer);
 }
 
-/// Each part looks up the tokens of its range, and adds the vectors of its range of positions. The sums of
-/// all parts are the output.
+/// Each part looks up the tokens of its range, and adds the vectors of its range of positions. The output is
+/// the sum over all parts.
 void LayerDivider::addVocabulary(PartChain& chain, const LayerPlan& layer) {
   checkShare(layer, _parts, layer.classes, "tokens");
   const std::int64_t positions = layer.in[0];
@@ -51,7 +52,7 @@ void LayerDivider::addVocabulary(PartChain& chain, const LayerPlan& layer) {
 }
 
 /// Each part has the rows of its heads in the projection to queries, keys and values, and their columns in
-/// the other one (Shoeybi et al., Megatron-LM). The sums of all parts are the output.
+/// the other one (Shoeybi et al., Megatron-LM). The output is the sum over all parts.
 void LayerDivider::addHeads(PartChain& chain, const LayerPlan& layer) {
   const std::int64_t heads = layer.spec.attention.heads, width = layer.in[1], each = width / heads;
   checkShare(layer, _parts, heads, "heads");

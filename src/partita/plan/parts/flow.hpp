@@ -4,8 +4,8 @@
 
 namespace partita {
 
-/// How the parts of a stage have an activation: each has all of it, a range of its channels, a block of
-/// its places, or a range of the positions of a sequence.
+/// How an activation is divided among the parts of a stage: each has all of it, a range of its channels, a
+/// block of its places, or a range of the positions of a sequence.
 enum class Layout { whole, channels, places, positions };
 
 /// How many ranges each axis of places is divided into: depth, rows, columns. The last one changes fastest
@@ -26,7 +26,7 @@ struct Flow {
   }
   /// What a part has of it.
   Shape own(int part) const;
-  /// A sample is a matrix [items, values], of whose columns a part has so many.
+  /// A sample is a matrix [items, values]; a part has `widthOf` columns of it.
   std::int64_t items() const { return axis() == 1 ? whole[0] : 1; }
   std::int64_t widthOf(int part) const;
 };
@@ -35,7 +35,7 @@ struct Flow {
 Flow wholeFlow(const Shape& shape);
 /// Divided by channel as evenly as possible. There must be as many channels as parts.
 Flow channelFlow(const Shape& shape, int parts);
-bool divisible(const Shape& shape, int parts); ///< are there so many channels?
+bool divisible(const Shape& shape, int parts); ///< are there enough channels?
 /// The same for the places of an image or a volume, whose axes have at least as many places as ranges.
 Flow placeFlow(const Shape& shape, const PlaceGrid& grid);
 bool placesDivisible(const Shape& shape, const PlaceGrid& grid);
@@ -45,7 +45,7 @@ bool positionsDivisible(const Shape& shape, int parts);
 
 /// All places of an image or a volume.
 Block allPlaces(const Shape& shape);
-/// The axis of a Block that axis `axis` of a sample is: 1 and 2 for the rows and columns of an image.
+/// The axis of a Block for axis `axis` of a sample: 1 and 2 for the rows and columns of an image.
 inline std::size_t placeAxis(const Shape& shape, std::size_t axis) {
   return axis + 3 - shape.size();
 }

@@ -30,7 +30,7 @@ bool sameRanges(const Flow& a, const Flow& b) {
   return a.layout == b.layout && a.ranges == b.ranges && a.blocks == b.blocks;
 }
 
-/// A step between blocks of places and all of them.
+/// An exchange between blocks of places and all places.
 ExchangePlan withPlaces(ExchangePlan plan, const Flow& divided) {
   plan.owned = divided.blocks;
   plan.needed.assign(plan.owned.size(), allPlaces(divided.whole));
@@ -62,7 +62,7 @@ void PartChain::addInside(const LayerPlan& layer) {
   own.in = this->own();
   own.out = own.rules().output(own);
   Flow out{_flow.layout, layer.out, _flow.ranges, _flow.blocks};
-  // A flattened image has so many values per channel.
+  // A flattened image has several values per channel.
   const std::int64_t values = layer.out[out.axis()] / layer.in[_flow.axis()];
   for (AxisRange& range : out.ranges) range = {range.begin * values, range.end * values};
   if (_flow.layout == Layout::places) return addPlaces(layer, own, out);

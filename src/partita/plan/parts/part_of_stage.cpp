@@ -48,7 +48,7 @@ bool dividesPlaces(const StrategySection& strategy) {
 
 namespace {
 
-/// The grid of the deck for samples with so many axes of places.
+/// The grid of the deck for samples with this many axes of places.
 PlaceGrid chosenGrid(const std::vector<std::int64_t>& numbers, std::size_t axes) {
   if (numbers.size() != axes)
     throw UserError("strategy/parts_grid: samples have " + std::to_string(axes) + " axes of places, not " +
@@ -58,7 +58,7 @@ PlaceGrid chosenGrid(const std::vector<std::int64_t>& numbers, std::size_t axes)
   return grid;
 }
 
-/// All grids of so many parts; those that divide the first axes most come first.
+/// All grids of this many parts; those that divide the first axes most come first.
 std::vector<PlaceGrid> gridsOf(int parts, bool volumes) {
   std::vector<PlaceGrid> grids;
   for (int depth = volumes ? parts : 1; depth > 0; --depth)
@@ -72,7 +72,7 @@ std::vector<PlaceGrid> gridsOf(int parts, bool volumes) {
 PlaceGrid placeGridOf(const std::vector<LayerPlan>& layers, const StrategySection& strategy) {
   const Shape& in = layers.front().in;
   if (!dividesPlaces(strategy)) return {1, 1, 1};
-  PlaceGrid best{static_cast<int>(strategy.parts), 1, 1}; // fits nothing, if no grid does
+  PlaceGrid best{static_cast<int>(strategy.parts), 1, 1}; // fits nothing if no grid does
   if (in.size() < 3) return best;
   const std::vector<std::int64_t>& numbers = strategy.parts_grid.values;
   if (numbers.size() > 1) return chosenGrid(numbers, in.size() - 1);

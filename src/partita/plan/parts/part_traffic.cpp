@@ -16,7 +16,7 @@ class MessageList {
  public:
   MessageList(int part, std::int64_t value_bytes) : _part(part), _value_bytes(value_bytes) {}
 
-  /// What follows is sent for the layer at `place`.
+  /// The following messages are sent for the layer at `place`.
   void begin(const std::string& place, bool backward) {
     _place = place;
     _backward = backward;
@@ -38,7 +38,7 @@ class MessageList {
     ring(kind, chunks, _part - 1);
     ring(kind, chunks, _part);
   }
-  /// What the part gives to the others in the forward pass, or returns in the backward pass.
+  /// What the part sends to others in the forward pass, or returns to them in the backward pass.
   void halo(const ExchangePlan& plan, std::int64_t rows, bool forward) {
     for (int other = 0; other < static_cast<int>(plan.owned.size()); ++other) {
       if (other == _part) continue;
@@ -69,7 +69,7 @@ class MessageList {
   std::vector<PartMessage> _messages;
 };
 
-/// Does the layer add up sums over its places of the batch?
+/// Does the layer add up statistics over the places of all parts?
 bool normsByPlaces(const LayerPlan& layer) {
   return layer.part && layer.part->by_places && !layer.statisticsShapes().empty();
 }
@@ -88,7 +88,8 @@ void listForward(const std::vector<LayerPlan>& layers, std::int64_t rows, Messag
     listForward(layers[i], i + 1 < layers.size() ? &layers[i + 1] : nullptr, rows, list);
 }
 
-/// Nothing before the first layer with parameters is computed unless the gradient of the input is.
+/// Layers before the first one with parameters have no backward pass unless the gradient of the input is
+/// needed.
 void listBackward(const std::vector<LayerPlan>& layers, std::int64_t rows, bool input_gradient,
                   MessageList& list) {
   std::size_t first = 0;
@@ -143,7 +144,7 @@ void listBackward(const LayerPlan& layer, std::int64_t rows, MessageList& list) 
   if (plan.kind == PartStep::gather_reduce) list.reduce(chunksOf(plan, rows), plan.place);
 }
 
-/// Samples of one of several shares, as even as possible: the first ones are the larger ones.
+/// Samples of share `index` of a division as even as possible: the first shares are larger.
 std::int64_t shareOf(std::int64_t samples, std::int64_t shares, std::int64_t index) {
   return samples / shares + (index < samples % shares ? 1 : 0);
 }

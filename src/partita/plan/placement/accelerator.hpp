@@ -12,17 +12,18 @@ struct Accelerator {
   int buffer_mib = 128;
 };
 
-/// Area in um^2: processing elements, one local memory per core (1 KiB per 64 elements, at least 1 KiB)
+/// Area in um^2 of the processing elements, one local memory per core (1 KiB per 64 elements, at least 1 KiB)
 /// and the buffer. The constants follow from the published table of 29,360 configurations. Each number must
 /// be in the space of `acceleratorSpace`.
 double acceleratorArea(const Accelerator& accelerator);
 
-/// The TPUv4-like reference, whose area no accelerator of the space exceeds.
+/// The TPUv4-like reference. No accelerator of the space has a larger area.
 Accelerator referenceAccelerator();
 
 /// All accelerators with 1..4096 cores of each kind, widths and depths of 2..256, equal widths of both kinds
-/// and 2..128 MiB, whose area is at most the reference's, and at least 0.3 of it if there are several cores
-/// of each kind. Ordered by (tensor_cores, vector_cores, width, depth, buffer_mib), falling: 29,360.
+/// and 2..128 MiB, with an area of at most the reference's, and at least 0.3 of it if there are several cores
+/// of each kind. There are 29,360, in descending order of (tensor_cores, vector_cores, width, depth,
+/// buffer_mib).
 std::vector<Accelerator> acceleratorSpace();
 
 } // namespace partita

@@ -43,7 +43,7 @@ class AllCuts {
     }
   }
 
-  /// From stage `next` on, each opens a node or not.
+  /// Each stage from `next` on either opens a node or not.
   void fillNodes(std::size_t next, DevicePlan& best) {
     if (next >= _stages.size()) return price(best);
     for (const bool opens_node : {true, false}) {
@@ -56,8 +56,8 @@ class AllCuts {
   void price(DevicePlan& best) {
     const std::int64_t most = std::min({_task.microbatches, _task.most_replicas, _task.devices});
     for (std::int64_t replicas = 1; replicas <= most; ++replicas) {
-      // The stages determine how many replicas a node has; this determines the options, which determine the
-      // time.
+      // The stages determine how many replicas a node has; this determines the options, and they determine
+      // the time.
       for (std::int64_t each = 1; each <= std::min(replicas, _task.node_devices); ++each) {
         if (!choose({replicas, each})) continue;
         const std::optional<double> time = timeOfPlan(_task, _graph, _stages, replicas);
@@ -68,7 +68,7 @@ class AllCuts {
     }
   }
 
-  /// The slowest stage counts, so each stage uses the options that are best for itself.
+  /// Only the slowest stage counts, so each stage uses the options that are best for itself.
   bool choose(const detail::Copies& copies) {
     for (std::size_t i = 0; i < _stages.size(); ++i) {
       const bool near_after = i + 1 < _stages.size() && !_stages[i + 1].opens_node;

@@ -45,7 +45,7 @@ MipAnswer solveWithCbc(const MipModel& model, const std::vector<double>& start, 
   Cbc_setParameter(cbc.get(), "seconds", std::to_string(seconds).c_str());
   Cbc_setParameter(cbc.get(), "ratioGap", std::to_string(gap).c_str());
   Cbc_setParameter(cbc.get(), "allowableGap", "0");
-  // All rows at once: adding a row to CBC's matrix of columns takes as long as copying the matrix.
+  // All rows at once, because adding a row to CBC's matrix of columns takes as long as copying the matrix.
   const Columns matrix(model);
   Cbc_loadProblem(cbc.get(), model.columns(), model.rows(), matrix.start.data(), matrix.row.data(),
                   matrix.value.data(), model.lower.data(), model.upper.data(), model.cost.data(),

@@ -7,7 +7,7 @@
 
 namespace partita::detail {
 
-/// The operators of a component in topological order, with what lower bounds need to know about them.
+/// The operators of a component in topological order, with what lower bounds need.
 struct ComponentGraph {
   explicit ComponentGraph(const ScheduleTask& task);
 
@@ -17,24 +17,25 @@ struct ComponentGraph {
     return operators[i].type == CoreType::both || (operators[i].type == CoreType::tensor) == tensor;
   }
 
-  /// A weight of each kind of core; the weights of all cores add up to 1. An operator on one core fills its
-  /// core's share of the time, and one on all cores fills all of it; the cheaper mode is a lower bound of
-  /// what it adds.
+  /// Weights of the two kinds of core; the weights of all cores add up to 1. An operator on one core fills
+  /// its core's share of the time, and one on all cores fills all of the time. The cheaper mode is a lower
+  /// bound of what the operator adds.
   struct Energy {
     double tensor = 0.0, vector = 0.0; ///< weight of a core
     std::vector<double> least;         ///< per operator
   };
 
   std::size_t size = 0;
-  int tensor_cores = 1, vector_cores = 1; ///< no more than are useful
+  int tensor_cores = 1, vector_cores = 1; ///< no more than useful
   std::vector<Operator> operators;
-  std::vector<int> positions; ///< of the operators in the task
+  std::vector<int> positions; ///< the operators' positions in the task
   std::vector<std::vector<int>> before, after;
-  std::vector<double> tails; ///< from the start of an operator to the end, along the longest path
+  std::vector<double> tails; ///< longest path from an operator's start to the end
   std::vector<Energy> energies;
 
  private:
-  /// No schedule gains from more cores of a kind; fused operators may need a number that others do not use.
+  /// No schedule gains from more cores of a kind. Fused operators may need core numbers that others do not
+  /// use.
   int usefulCores(bool tensor) const;
 
   std::vector<double> _fastest;

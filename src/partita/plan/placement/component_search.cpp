@@ -12,14 +12,14 @@ namespace {
 
 constexpr double unbounded = std::numeric_limits<double>::infinity();
 
-/// A partial schedule, how it came about and its bound.
+/// A partial schedule, its bound and its last step.
 struct Node {
   PartialSchedule schedule;
   double bound = 0.0;
   std::ptrdiff_t step = -1; ///< in the list of all steps
 };
 
-/// A move and the one before it, so that a level of the search keeps only the ends of its schedules.
+/// A move and the one before it. A level of the search keeps only the ends of its schedules.
 struct Step {
   Move move;
   std::ptrdiff_t previous = -1;
@@ -27,8 +27,8 @@ struct Step {
 
 class Search {
  public:
-  /// Starts from two simple schedules: the operators one after another, each in its fastest mode; and each on
-  /// one core as early as possible, those with the longest path to the end first.
+  /// Starts from two simple schedules. In one, operators follow one another, each in its fastest mode. In the
+  /// other, each runs on one core as early as possible, those with the longest path to the end first.
   Search(const ComponentGraph& graph, Deadline deadline);
 
   /// Searches with at most `width` schedules per level. Returns whether nothing was left out.
@@ -52,7 +52,7 @@ class Search {
   Deadline _deadline;
   bool _late = false;
   double _makespan = 0.0, _lower = 0.0;
-  double _left_out = unbounded; ///< the smallest bound of what this pass has left out
+  double _left_out = unbounded; ///< the smallest bound that this pass has left out
   std::vector<Move> _best;
   std::vector<Step> _steps;
   std::vector<Node> _level;
@@ -107,7 +107,7 @@ void Search::enter(Node node, const Step& step, std::size_t width) {
   _steps.push_back(step);
   for (const std::size_t other : same) {
     if (node.schedule.dominates(_level[other].schedule)) {
-      _level[other] = std::move(node); // others that it dominates stay, which only costs time
+      _level[other] = std::move(node); // others that it dominates remain, which only costs time
       return;
     }
   }
@@ -167,7 +167,7 @@ bool Search::pass(std::size_t width) {
 /// Cores of one kind, each with the end of its last operator.
 class Cores {
  public:
-  /// Gives `wanted` to an operator, or the first core that is free if `wanted` is -1.
+  /// Gives core `wanted` to an operator, or the first free core if `wanted` is -1.
   int take(int wanted, double start, double end) {
     std::size_t core = wanted;
     if (wanted < 0) {
@@ -183,7 +183,7 @@ class Cores {
   std::vector<double> _ends;
 };
 
-/// The schedule of these moves. Moves without core numbers get free cores; no more than exist are ever busy.
+/// The schedule of these moves. Moves without core numbers get free cores: there are always enough.
 OperatorSchedule scheduleOf(const ComponentGraph& graph, const std::vector<Move>& moves) {
   OperatorSchedule schedule;
   schedule.operators.resize(graph.size);

@@ -63,7 +63,7 @@ Copies DeviceLayout::room(std::int64_t stages, std::size_t cell) const {
   }
   const std::int64_t nodes = static_cast<std::int64_t>(cell) / (_node + 1),
                      slots = static_cast<std::int64_t>(cell) % (_node + 1);
-  // A node that has been closed: only the cell of the open node tells how many devices are in use.
+  // For a closed node only the cell of the open node says how many devices are in use.
   return slots > 0 || nodes > 1 ? roomFor(_devices, _node, nodes, std::max<std::int64_t>(slots, 1))
                                 : Copies{0, 1};
 }

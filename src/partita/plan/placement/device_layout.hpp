@@ -8,24 +8,24 @@
 
 namespace partita::detail {
 
-/// Bounds on what one replica may use.
+/// Limits of one replica.
 struct LayoutLimits {
   std::int64_t stages = 1, nodes = 1;
   std::int64_t slots = 1; ///< of a node
 };
 
-/// How the stages of a replica fill devices, from the last stage to the first. A cell is all that later
-/// stages need to know about this.
+/// How the stages of a replica fill devices, from the last stage to the first. A cell is all that later steps
+/// need to know about this.
 ///
-/// If nodes have one device: the number of stages of the rarer kind, with or without tensor parallelism. With
-/// the number of stages it determines the devices, so there is no cell per device. Otherwise: the number of
-/// nodes, and the devices in use on the newest one if the next stage goes there too, or 0 if it opens another
-/// one. A stage never spans two nodes, unless it needs several whole nodes.
+/// If nodes have one device, it is the number of stages of the rarer kind, with or without tensor
+/// parallelism. With the number of stages it determines the devices, so there is no cell per device.
+/// Otherwise it is the number of nodes, and the devices in use on the newest one if the next stage goes there
+/// too, or 0 if it opens another one. A stage never spans two nodes, unless it needs several whole nodes.
 class DeviceLayout {
  public:
   DeviceLayout(const PlacementTask& task, const LayerGraph& graph, const LayoutLimits& limits);
 
-  /// A stage takes devices.
+  /// The devices that a stage takes.
   struct Step {
     std::uint32_t before, after;  ///< cells
     bool near_before, near_after; ///< are the stages before and after it on its node?
@@ -33,8 +33,8 @@ class DeviceLayout {
   const std::vector<Step>& steps(bool tensor_parallel) const { return _steps[tensor_parallel ? 1 : 0]; }
   std::size_t cells() const { return _cells; }
 
-  /// How many replicas there may be, in all and per node, if one ends in this cell with this many stages.
-  /// None if another cell is the end of the same stages on the same devices.
+  /// How many replicas fit, in all and per node, if one ends in this cell with this many stages. None if
+  /// another cell stands for the same stages on the same devices.
   Copies room(std::int64_t stages, std::size_t cell) const;
 
  private:
@@ -50,7 +50,7 @@ class DeviceLayout {
   std::array<std::vector<Step>, 2> _steps; ///< of stages without and with tensor parallelism
 };
 
-/// The room on `devices` for replicas that each use this many nodes, or `slots` devices of a single node.
+/// How many replicas fit on `devices` if each uses this many nodes, or `slots` devices of a single node.
 Copies roomFor(std::int64_t devices, std::int64_t node_devices, std::int64_t nodes, std::int64_t slots);
 
 } // namespace partita::detail

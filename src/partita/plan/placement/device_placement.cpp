@@ -14,7 +14,7 @@ std::string bytesText(double bytes) {
   return std::to_string(static_cast<std::int64_t>(bytes));
 }
 
-/// The first limit that leaves no plan for the graph.
+/// The first limit that excludes all plans for the graph.
 std::string limitOf(const PlacementTask& task, const LayerGraph& graph) {
   const std::string degree = "tensor degree " + std::to_string(graph.tensor_degree) + ": ";
   const detail::StageCosts costs(task, graph);

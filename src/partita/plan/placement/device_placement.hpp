@@ -8,7 +8,7 @@
 
 namespace partita {
 
-/// A layer on one device, or on each of the devices that share it: bytes of parameters and of everything that
+/// A layer on one device, or on each of the devices that share it: bytes of parameters and of all values that
 /// a pass keeps, and seconds of a forward and a backward pass of one micro-batch.
 struct PlacedLayer {
   std::int64_t id = 0;
@@ -16,7 +16,7 @@ struct PlacedLayer {
   bool tensor_parallel = false; ///< is it divided over the devices of its stage?
 };
 
-/// Positions of two layers; `bytes` go from the first to the second per micro-batch.
+/// Positions of two layers. Per micro-batch, `bytes` go from the first to the second.
 struct LayerEdge {
   int from = 0, to = 0;
   double bytes = 0.0;
@@ -29,15 +29,15 @@ struct LayerGraph {
   std::vector<LayerEdge> edges;
 };
 
-/// A plan of an expert: how many stages, devices per layer and replicas, and how many of the layers are
-/// transformer layers, which are divided evenly.
+/// An expert's plan: the numbers of stages, devices per layer, replicas, and transformer layers, which are
+/// divided evenly.
 struct FixedPlan {
   std::int64_t stages = 1, tensor_degree = 1, replicas = 1, transformer_layers = 1;
 };
 
 /// What a stage does to need less memory.
 struct StageOptions {
-  bool recompute = false; ///< keeps its inputs only, and repeats the forward pass
+  bool recompute = false; ///< keeps only its inputs, and repeats the forward pass
   bool shard = false;     ///< its replicas share the optimiser state (ZeRO-1)
   bool offload = false;   ///< the optimiser state is in the memory of the host
 
@@ -50,13 +50,13 @@ struct StageOptions {
 /// The devices, and the network for each degree of tensor parallelism.
 struct PlacementTask {
   double memory = 0.0;    ///< bytes per device
-  double bandwidth = 1.0; ///< bytes/s between devices or, if nodes have several devices, between nodes
+  double bandwidth = 1.0; ///< bytes/s between devices, or between nodes of several devices
   std::int64_t devices = 1, microbatches = 1;
   std::int64_t node_devices = 1; ///< devices of a node; divides `devices`
   double node_bandwidth = 1.0;   ///< bytes/s inside a node, at least `bandwidth`
   double host_bandwidth = 1.0;   ///< bytes/s between a device and its host
   std::int64_t most_replicas = std::numeric_limits<std::int64_t>::max();
-  bool recompute = false; ///< all stages do it
+  bool recompute = false; ///< all stages recompute
   StageOptions choose;    ///< options that each stage may use
   bool adam = false;      ///< otherwise SGD, which has no state
   std::vector<LayerGraph> graphs;
@@ -75,31 +75,31 @@ struct PlacedStage {
 /// The fastest plan, or why there is none.
 struct DevicePlan {
   bool feasible = false;
-  std::size_t graph = 0; ///< the one used, a position in the task
+  std::size_t graph = 0; ///< the graph used: a position in the task
   std::vector<PlacedStage> stages;
   std::int64_t replicas = 0;
   double time = 0.0; ///< seconds per batch
-  std::string limit; ///< if not feasible: the first limit met, for each degree of tensor parallelism
+  std::string limit; ///< if not feasible: the first limit for each tensor degree
 };
 
 /// The fastest way to cut the layers into the stages of a 1F1B pipeline with replicas: the dynamic program of
-/// PHAZE (ICML 2024) over successor-closed sets of layers, with nodes and options of stages if the task has
-/// them. The result is exact. Throws UserError if there are more than 40,000 such sets, or if the tables
-/// would need more than 512 MiB.
+/// PHAZE (ICML 2024) over successor-closed sets of layers, extended by nodes and options of stages. The
+/// result is exact. Throws UserError if there are more than 40,000 such sets, or if the tables would need
+/// more than 512 MiB.
 DevicePlan placeLayers(const PlacementTask& task);
 
-/// The same by trying every way to cut, to fill nodes, and all numbers of replicas. Throws UserError with
+/// The same by trying every cut, every way to fill nodes, and every number of replicas. Throws UserError with
 /// more than 12 layers or 1,000 micro-batches.
 DevicePlan placeByBruteForce(const PlacementTask& task);
 
-/// Seconds per batch of a plan; nothing if it does not fit into memory, nodes or devices, or if a layer
+/// Seconds per batch of a plan; empty if it does not fit into memory, nodes or devices, or if a layer
 /// precedes one that it needs.
 std::optional<double> timeOfPlan(const PlacementTask& task, std::size_t graph,
                                  const std::vector<PlacedStage>& stages, std::int64_t replicas);
 
-/// Seconds per batch of the fixed plan; nothing if there is none or it does not fit. Each stage gets the same
-/// number of layers, and the last also gets the rest: an embedding before the transformer layers counts as
-/// one of them, as in the authors' program. Nodes and options are the best for these stages.
+/// Seconds per batch of the fixed plan; empty if there is none or it does not fit. Each stage gets the same
+/// number of layers, and the last stage also gets the rest. An embedding before the transformer layers counts
+/// as one of them, as in the authors' program. Nodes and options are the best for these stages.
 std::optional<double> timeOfFixedPlan(const PlacementTask& task);
 
 } // namespace partita

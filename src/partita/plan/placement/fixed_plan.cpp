@@ -6,7 +6,7 @@ namespace partita {
 
 namespace {
 
-/// The room for replicas, whose stages fill nodes one after another; none if a stage does not fit on its
+/// How many replicas fit if their stages fill nodes one after another; none if a stage does not fit on its
 /// node.
 detail::Copies roomOf(const PlacementTask& task, const std::vector<PlacedStage>& stages) {
   std::int64_t nodes = 0, used = 0;

@@ -42,7 +42,7 @@ void NodeNames::requireNoCycle(const JsonValue& place, const std::vector<std::pa
       if (--missing[to] == 0) done.push_back(to);
   if (done.size() == _ids.size()) return;
 
-  // Every remaining node has a remaining predecessor, so going back ends in a cycle.
+  // Every remaining node has a remaining predecessor, so walking back ends in a cycle.
   const auto left = [&](int node) { return missing[node] > 0; };
   int node = static_cast<int>(
       std::find_if(missing.begin(), missing.end(), [](std::size_t n) { return n > 0; }) - missing.begin());

@@ -9,12 +9,12 @@
 
 namespace partita::detail {
 
-/// The nodes of a graph in a file, by the numbers that name them.
+/// The nodes of a graph in a file, by their ids.
 class NodeNames {
  public:
-  /// Adds the next node, whose name is at /id of `node`.
+  /// Adds the next node, with the id at /id of `node`.
   std::int64_t add(const JsonValue& node);
-  /// The position of the node that a value names.
+  /// The position of the node with this id.
   int find(const JsonValue& name) const;
   /// Requires that no path leads from a node back to it. `edges` are pairs of positions.
   void requireNoCycle(const JsonValue& place, const std::vector<std::pair<int, int>>& edges) const;

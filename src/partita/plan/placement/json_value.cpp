@@ -23,7 +23,7 @@ std::string shortened(const std::string& text) {
   return line;
 }
 
-/// "FILE:LINE:COLUMN", counted from 1, of the byte with this number.
+/// "FILE:LINE:COLUMN" of the byte with this number; lines and columns count from 1.
 std::string placeOf(const std::string& path, const std::string& text, std::size_t byte) {
   const auto begin = text.begin(), end = begin + static_cast<std::ptrdiff_t>(std::min(byte, text.size()));
   const auto lines = std::count(begin, end, '\n');
@@ -32,9 +32,9 @@ std::string placeOf(const std::string& path, const std::string& text, std::size_
   return path + ":" + std::to_string(lines + 1) + ":" + std::to_string(std::max<std::size_t>(column, 1));
 }
 
-/// Refuses what is not JSON, and some of what the parser would accept: names that occur twice, of which only
-/// the last would count, and nesting so deep that recursive code would overflow its stack. A callback of the
-/// parser could do that too, but makes it compare each object in a list with all previous ones.
+/// Refuses text that is not JSON, and some that the parser would accept: names that occur twice, of which
+/// only the last would count, and nesting so deep that recursive code would overflow its stack. A callback of
+/// the parser could do this too, but then the parser compares each object in a list with all previous ones.
 class Strictness : public nlohmann::json_sax<Json> {
  public:
   Strictness(const std::string& path, const std::string& text) : _path(path), _text(text) {}

@@ -24,10 +24,10 @@ class JsonValue {
   std::vector<std::string> keys() const;
 
   double number(double least, double most) const;
-  /// Also takes numbers like 4.0.
+  /// Also accepts numbers like 4.0.
   std::int64_t integer(std::int64_t least, std::int64_t most) const;
   bool boolean() const;
-  /// The position of a word in the list of those that are valid.
+  /// The position of a word in the list of valid words.
   std::size_t choice(const std::vector<std::string>& valid) const;
 
   [[noreturn]] void fail(const std::string& what) const;

@@ -30,7 +30,7 @@ struct MipModel {
   int rows() const { return static_cast<int>(row_lower.size()); }
 };
 
-/// What a solver found: the best values of the columns, if any, and a lower bound of the cost.
+/// The result of a solver: the best values of the columns, if any, and a lower bound of the cost.
 struct MipAnswer {
   std::vector<double> values;
   double bound = -no_limit;

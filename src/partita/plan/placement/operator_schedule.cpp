@@ -14,7 +14,7 @@ namespace partita {
 
 namespace {
 
-/// For each operator the operators that must end before it starts. The graph has no cycles.
+/// For each operator, the operators that must end before it starts. The graph has no cycles.
 std::vector<BitSet> ancestorsOf(const ScheduleTask& task) {
   const std::size_t count = task.operators.size();
   std::vector<std::vector<int>> after(count);
@@ -37,8 +37,8 @@ std::vector<BitSet> ancestorsOf(const ScheduleTask& task) {
   return ancestors;
 }
 
-/// The connected components of the graph of operators without an order. One component ends before the next
-/// starts, whatever the schedule; they are returned in this order.
+/// Two operators are joined if neither must precede the other. Each connected component of this graph ends
+/// before the next one starts, whatever the schedule. Components are returned in this order.
 std::vector<std::vector<int>> componentsOf(const ScheduleTask& task) {
   const std::vector<BitSet> ancestors = ancestorsOf(task);
   const int count = static_cast<int>(task.operators.size());

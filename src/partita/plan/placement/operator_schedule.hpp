@@ -15,8 +15,8 @@ namespace partita {
 /// the same number.
 enum class CoreType { tensor, vector, both };
 
-/// An operator of a layer. On one core of its type it takes `latency`; on all cores of the accelerator, while
-/// no other operator runs, `intra_op_latency`. Any unit of time; both finite and not negative.
+/// An operator of a layer. It takes `latency` on one core of its type, and `intra_op_latency` on all cores of
+/// the accelerator, while no other operator runs. Times have any unit, and are finite and not negative.
 struct Operator {
   std::int64_t id = 0;
   CoreType type = CoreType::tensor;
@@ -39,7 +39,7 @@ struct ScheduledOperator {
   int tensor_core = -1, vector_core = -1;
 };
 
-/// A schedule, the operators in the order of the task. No schedule is shorter than `lower_bound`.
+/// A schedule, with operators in the order of the task. No schedule is shorter than `lower_bound`.
 struct OperatorSchedule {
   std::vector<ScheduledOperator> operators;
   double makespan = 0.0, lower_bound = 0.0;
@@ -49,7 +49,7 @@ struct OperatorSchedule {
 };
 
 /// The engine that computes schedules: the branch and bound of this library, or a solver of integer programs
-/// that the build has found.
+/// that was found when the program was built.
 enum class ScheduleEngine { built_in, highs, cbc };
 
 template <>
@@ -64,19 +64,19 @@ struct ScheduleOptions {
   ScheduleEngine engine = ScheduleEngine::built_in;
   double seconds = std::numeric_limits<double>::infinity(); ///< for all components together
   std::size_t width = 0;          ///< built-in: most partial schedules per level; 0: as many as memory allows
-  ScheduleCache* cache = nullptr; ///< schedules of earlier calls, read and extended
+  ScheduleCache* cache = nullptr; ///< schedules of earlier calls; new ones are added
 };
 
-/// The shortest schedule, which minimises the makespan over modes, starts and cores (the integer program of
-/// PHAZE, ICML 2024, with all its constraints on cores). The result is exact, up to the tolerance of a
-/// solver, unless a limit ends the search; then it is the best schedule found, with the bound proven so far.
-/// It depends on the machine with a time limit, but not with a width limit. Throws UserError if this build
-/// does not have the engine.
+/// The schedule that minimises the makespan over modes, starts and cores (the integer program of PHAZE, ICML
+/// 2024, with all its constraints on cores). The result is exact, up to the tolerance of a solver, unless a
+/// limit ends the search. Then it is the best schedule found, with the bound proven so far. With a time limit
+/// it depends on the machine; with a width limit it does not. Throws UserError if this build does not have
+/// the engine.
 OperatorSchedule scheduleOperators(const ScheduleTask& task, const ScheduleOptions& options = {});
 
-/// What is wrong with a schedule: an operator that starts before a predecessor has ended, overlaps another on
-/// the same core or an operator on all cores, has the wrong cores or duration, or a wrong makespan; empty if
-/// it is valid. Durations and ends may differ by 1e-9 of the makespan.
+/// The fault of a schedule: an operator starts before a predecessor has ended, overlaps another on the same
+/// core or an operator on all cores, or has wrong cores or a wrong duration; or the makespan is wrong. Empty
+/// if the schedule is valid. Durations and ends may differ by 1e-9 of the makespan.
 std::string faultOf(const ScheduleTask& task, const OperatorSchedule& schedule);
 
 } // namespace partita

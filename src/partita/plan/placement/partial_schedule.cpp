@@ -10,8 +10,8 @@ namespace {
 
 constexpr double never = std::numeric_limits<double>::infinity();
 
-/// Leaves out moves that another move could completely precede: what starts when that move ends, or later,
-/// may as well follow it.
+/// Leaves out moves that start after another move could have ended: placing the other one first delays
+/// nothing.
 void keepActive(std::vector<Move>& moves) {
   const auto first = std::min_element(moves.begin(), moves.end(),
                                       [](const Move& a, const Move& b) { return a.end < b.end; });
@@ -105,7 +105,7 @@ PartialSchedule PartialSchedule::after(const ComponentGraph& graph, const Move& 
   return next;
 }
 
-/// When the cores of a kind are free, in falling order.
+/// When the cores of a kind become free, in descending order.
 void PartialSchedule::coreTimes(const ComponentGraph& graph, bool tensor) {
   const std::size_t cores = tensor ? graph.tensor_cores : graph.vector_cores, begin = _profile.size();
   for (std::size_t i = 0; i < graph.size; ++i)
@@ -114,7 +114,7 @@ void PartialSchedule::coreTimes(const ComponentGraph& graph, bool tensor) {
   _profile.resize(begin + cores, _now);
 }
 
-/// Operators that only constrain later ones through `now` count as ended at 0.
+/// Operators that constrain later ones only through `now` count as ended at 0.
 void PartialSchedule::settle(const ComponentGraph& graph) {
   for (double& end : _ends)
     if (end <= _now) end = 0.0;

@@ -8,7 +8,7 @@
 
 namespace partita::detail {
 
-/// The next operator to place: its mode, its cores and its time.
+/// The next operator to place, with its mode, cores and time.
 struct Move {
   int op = -1;
   bool all_cores = false;
@@ -16,19 +16,20 @@ struct Move {
   double start = 0.0, end = 0.0;
 };
 
-/// Some operators of a component, placed in the order of their starts. Later operators start at `now` or
+/// Some operators of a component, placed in the order of their starts. Further operators start at `now` or
 /// later.
 class PartialSchedule {
  public:
   explicit PartialSchedule(const ComponentGraph& graph);
 
-  /// The moves worth trying: those that do not start after another one could have ended.
+  /// The moves worth trying: those that start before every other one could have ended.
   std::vector<Move> moves(const ComponentGraph& graph) const;
   /// This schedule with one more operator.
   PartialSchedule after(const ComponentGraph& graph, const Move& move) const;
   /// A lower bound of all complete schedules that begin like this one.
   double bound(const ComponentGraph& graph) const;
-  /// Can whatever follows `other` also follow this schedule of the same operators, at the same times?
+  /// Can everything that may follow `other` also follow this schedule of the same operators, at the same
+  /// times?
   bool dominates(const PartialSchedule& other) const;
 
   const BitSet& placed() const { return _placed; }
@@ -36,7 +37,7 @@ class PartialSchedule {
   double makespan() const;
 
  private:
-  /// When the two cores of a number are free; a kind with fewer cores counts as never free.
+  /// When the two cores of one number become free: never if a kind has fewer cores.
   using CorePair = std::pair<double, double>;
 
   /// A pair of cores, or any cores if the number is -1, and when they are free.
@@ -45,7 +46,7 @@ class PartialSchedule {
     double tensor = 0.0, vector = 0.0;
   };
 
-  /// All cores that are free at different times.
+  /// One choice for each distinct pair of times at which cores become free.
   std::vector<FreeCores> choices(const ComponentGraph& graph) const;
   /// When all predecessors have ended; infinite if one is not placed yet.
   double readyTime(const ComponentGraph& graph, std::size_t op) const;
@@ -59,8 +60,8 @@ class PartialSchedule {
   double _now = 0.0;
   std::vector<double> _ends;    ///< of placed operators that end after `now`; 0 for all others
   std::vector<CorePair> _cores; ///< while fused operators are left
-  /// All times on which later operators depend, none earlier than `now`. Schedules of the same operators have
-  /// the same entries in the same order.
+  /// All times on which further operators depend, none earlier than `now`. Schedules of the same operators
+  /// have the same entries in the same order.
   std::vector<double> _profile;
 };
 

@@ -56,7 +56,7 @@ void forEachReplicas(std::int64_t microbatches, std::int64_t most,
 
 namespace {
 
-/// The devices that all replicas together, or a single one, can use.
+/// The limits of a single replica that may use all devices.
 LayoutLimits widestLimits(const PlacementTask& task, const LayerGraph& graph) {
   const std::int64_t stages = std::min(static_cast<std::int64_t>(graph.layers.size()), task.devices);
   const std::int64_t each = (graph.tensor_degree + task.node_devices - 1) / task.node_devices;
@@ -118,7 +118,7 @@ void PlacementSearch::keepStages() {
 void PlacementSearch::extend(const Stage& stage, const Copies& copies) {
   const std::vector<DeviceLayout::Step>& steps = _layout.steps(stage.cost.tensor_parallel);
   StageLoads loads(_costs, stage.cost, copies);
-  for (std::int64_t number = 1; number < _limits.stages; ++number) { // one stage is still to come
+  for (std::int64_t number = 1; number < _limits.stages; ++number) { // at least one stage precedes
     if (!loads.moveTo(number)) return;                               // an earlier stage needs more memory
     const double* const later = &_slowest[place(stage.rest, number - 1, 0)];
     double* const own = &_slowest[place(stage.set, number, 0)];
@@ -143,7 +143,7 @@ void PlacementSearch::consider(const Start& start, double slowest) {
   _improved = true;
 }
 
-/// The first stage of the whole network determines the all-reduce between replicas.
+/// The first stage of the whole network determines the all-reduce over replicas.
 void PlacementSearch::tryFirst(const Stage& stage, const std::optional<Copies>& copies) {
   const std::vector<DeviceLayout::Step>& steps = _layout.steps(stage.cost.tensor_parallel);
   for (std::int64_t number = 1; number <= _limits.stages; ++number) {
@@ -179,7 +179,7 @@ PlacedStage PlacementSearch::placedStage(const Stage& stage, const StageOptions&
   return placed;
 }
 
-/// From the first stage on, the stages that are as fast as the table says.
+/// Finds the stages that are as fast as the table says, beginning with the first.
 std::vector<PlacedStage> PlacementSearch::stages() const {
   const Copies& copies = _start.copies;
   std::vector<PlacedStage> placed;
@@ -206,7 +206,7 @@ std::vector<PlacedStage> PlacementSearch::stages() const {
   }
 }
 
-/// Tables for stages that do not depend on the number of replicas, or for `copies`.
+/// Computes the table: for `copies`, or for all numbers of replicas if stages do not depend on them.
 void PlacementSearch::run(const LayoutLimits& limits, const std::optional<Copies>& copies) {
   _limits = limits;
   _layout = DeviceLayout(_task, _costs.graph(), limits);
@@ -216,7 +216,7 @@ void PlacementSearch::run(const LayoutLimits& limits, const std::optional<Copies
   if (_improved) _best.stages = stages();
 }
 
-/// All numbers of replicas that may be best.
+/// The numbers of replicas that may be best.
 std::vector<std::int64_t> PlacementSearch::replicaCounts() const {
   std::vector<std::int64_t> counts;
   const std::int64_t most = std::min({_task.microbatches, _task.most_replicas, _task.devices});
@@ -239,7 +239,8 @@ DevicePlan PlacementSearch::fastest() {
   }
   const std::vector<std::int64_t> counts = replicaCounts();
   findLeastLoads();
-  // With many replicas, each has few stages, so tables are small; their results save work on larger tables.
+  // With many replicas, each has few stages, so tables are small. Their results exclude part of the larger
+  // ones.
   std::for_each(counts.rbegin(), counts.rend(), [&](std::int64_t replicas) { runFor(replicas, widest); });
   return _best;
 }
@@ -257,7 +258,7 @@ void PlacementSearch::findLeastLoads() {
   }
 }
 
-/// May this many replicas of at most this many stages be faster than the best plan?
+/// Can this many replicas of at most this many stages be faster than the best plan?
 bool PlacementSearch::promises(std::int64_t replicas, std::int64_t most_stages) const {
   constexpr double rounding = 1.0 - 1e-9;
   for (std::int64_t stages = 1; stages <= most_stages && _best.feasible; ++stages) {
@@ -267,7 +268,8 @@ bool PlacementSearch::promises(std::int64_t replicas, std::int64_t most_stages) 
   return !_best.feasible;
 }
 
-/// Once for each number of replicas that a node may have; of several with the same room on it, the largest.
+/// Runs once for each number of replicas that a node may have. Of several numbers that leave a replica the
+/// same devices, only the largest is tried.
 void PlacementSearch::runFor(std::int64_t replicas, const LayoutLimits& widest) {
   const std::int64_t node = _task.node_devices, nodes = _task.devices / node;
   std::int64_t slots = 0;

@@ -9,18 +9,19 @@
 
 namespace partita::detail {
 
-/// Sets of layers that include all successors of their members, each after its subsets; the first is empty
-/// and the last has all layers. Throws UserError if there are more than 40,000.
+/// Sets of layers that include all successors of their members, each set after its subsets. The first is
+/// empty, and the last has all layers. Throws UserError if there are more than 40,000.
 std::vector<BitSet> successorClosedSets(const StageCosts& costs);
 
-/// Calls `visit` for each number of replicas up to `most` that may be the best: of those with the same number
-/// of micro-batches per replica, larger ones only add to the all-reduce.
+/// Calls `visit` for each number of replicas up to `most` that may be the best. Of all numbers with the same
+/// micro-batches per replica only the smallest is visited, because larger ones only make the all-reduce
+/// longer.
 void forEachReplicas(std::int64_t microbatches, std::int64_t most,
                      const std::function<void(std::int64_t)>& visit);
 
-/// The dynamic program for one graph. Its table has, for each successor-closed set, each number of stages and
-/// each cell of the layout, the load of the slowest stage. If loads depend on the number of replicas, it is
-/// computed for each number.
+/// The dynamic program for one graph. For each successor-closed set, number of stages and cell of the layout,
+/// its table has the load of the slowest stage. If loads depend on the number of replicas, there is a table
+/// for each number.
 class PlacementSearch {
  public:
   PlacementSearch(const PlacementTask& task, std::size_t graph);
@@ -31,12 +32,12 @@ class PlacementSearch {
   DevicePlan fastest();
 
  private:
-  /// The layers of `set` outside `rest`, as the first stage of `set`.
+  /// The layers of `set` that are not in `rest`, as the first stage of `set`.
   struct Stage {
     std::size_t set = 0, rest = 0;
     StageCost cost;
   };
-  /// The first stage of the best plan, with everything that leads to the others.
+  /// The first stage of the best plan, and the way to the others.
   struct Start {
     Stage stage;
     std::int64_t stages = 0;
@@ -70,7 +71,7 @@ class PlacementSearch {
   std::size_t _graph;
   StageCosts _costs;
   std::vector<BitSet> _sets;
-  bool _consecutive = false;             ///< each set has one more stage than the one before
+  bool _consecutive = false;             ///< each set is the previous one and one more stage
   std::int64_t _replicas = 0;            ///< the only number; 0: any
   std::vector<std::vector<Stage>> _kept; ///< by set; empty: too many
   LayoutLimits _limits;

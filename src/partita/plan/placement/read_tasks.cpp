@@ -50,7 +50,7 @@ LayerGraph readGraph(const JsonValue& nodes, const JsonValue& edges, std::int64_
   return graph;
 }
 
-/// The degrees that name the graphs, in ascending order.
+/// The tensor degrees of the graphs, in ascending order.
 std::vector<std::int64_t> readDegrees(const JsonValue& nodes) {
   constexpr std::size_t most_digits = 7;
   std::vector<std::int64_t> degrees;
@@ -73,7 +73,7 @@ std::optional<FixedPlan> readFixedPlan(const JsonValue& file) {
   return FixedPlan{read(0), read(1), read(2), read(3)};
 }
 
-/// Devices of a node, and how fast they and their hosts are. All keys may be missing.
+/// Devices per node, bandwidths and choices of stages. All keys are optional.
 void readNodes(const JsonValue& file, PlacementTask& task) {
   if (file.has("devicesPerNode")) {
     task.node_devices = file.at("devicesPerNode").integer(1, most_devices);

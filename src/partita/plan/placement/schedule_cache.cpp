@@ -14,7 +14,7 @@ namespace {
 
 const char* const first_line = "partita schedules 1";
 
-/// Two sums of the same words with different mixing (the finaliser of splitmix64).
+/// Two hashes of the same words with different mixing (the finaliser of splitmix64).
 class Hash {
  public:
   void add(std::uint64_t word) {

@@ -8,8 +8,8 @@
 
 namespace partita {
 
-/// Schedules of components by their operators, latencies, edges and cores, and by the options with which they
-/// were found. It may only hold schedules that do not depend on the speed of the machine.
+/// Schedules of components, found by operators, latencies, edges, cores and options. Only schedules that do
+/// not depend on the speed of the machine may be added.
 class ScheduleCache {
  public:
   /// 128 bits of a hash of everything on which a schedule depends.
@@ -21,9 +21,9 @@ class ScheduleCache {
   void add(const Key& key, const OperatorSchedule& schedule) { _schedules[key] = schedule; }
   std::size_t size() const { return _schedules.size(); }
 
-  /// All schedules as the content of a file; numbers are stored exactly.
+  /// All schedules as text for a file; numbers are exact.
   std::string text() const;
-  /// Adds the schedules of such a text; `name` is the file in messages. Throws UserError with the line.
+  /// Adds the schedules of a text like that; `name` is the file in messages. Throws UserError with the line.
   void read(const std::string& text, const std::string& name);
 
  private:

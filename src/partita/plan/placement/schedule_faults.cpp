@@ -31,7 +31,7 @@ std::string ownFault(const ScheduleTask& task, const Operator& op, const Schedul
   return {};
 }
 
-/// Do two operators exclude one another in time?
+/// Do two operators exclude each other in time?
 bool compete(const ScheduledOperator& a, const ScheduledOperator& b) {
   return a.all_cores || b.all_cores || (a.tensor_core >= 0 && a.tensor_core == b.tensor_core) ||
          (a.vector_core >= 0 && a.vector_core == b.vector_core);

@@ -13,13 +13,13 @@ bool isSet(double value) {
   return value > 0.5;
 }
 
-/// Cores of one kind. If operators have no columns for them, there are enough cores, or only one.
+/// Cores of one kind. Operators have no columns for them if there are enough cores, or only one.
 struct CorePool {
   explicit CorePool(int count) : free(count, 0.0) {}
 
   int next() { return std::min(used++, static_cast<int>(free.size()) - 1); }
 
-  std::vector<double> free; ///< from when
+  std::vector<double> free; ///< when each becomes free
   int used = 0;
 };
 
@@ -38,7 +38,7 @@ ScheduleModel::ScheduleModel(const ScheduleTask& task, const OperatorSchedule& k
   addEnergy();
 }
 
-/// An operator whose mode on all cores is not faster has one mode.
+/// An operator that is not faster on all cores has one mode.
 void ScheduleModel::addOperators() {
   for (std::size_t i = 0; i < _graph.size; ++i) {
     Columns& own = _columns[i];
@@ -58,8 +58,8 @@ void ScheduleModel::addEnd(int later, std::size_t op, double more, int only_if, 
   _model.addRow(own.latency / _scale + more - slack, terms, no_limit);
 }
 
-/// One core of each kind that an operator needs, unless it is on all. With fused operators the numbers of
-/// cores matter; otherwise it only matters that there are enough, and equal cores may be used in any order.
+/// An operator gets one core of each kind that it needs, unless it is on all cores. With fused operators the
+/// numbers of cores matter; otherwise there must only be enough, and equal cores may be used in any order.
 void ScheduleModel::addCores() {
   const bool fused = std::any_of(_graph.operators.begin(), _graph.operators.end(),
                                  [](const Operator& op) { return op.type == CoreType::both; });
@@ -96,7 +96,7 @@ void ScheduleModel::addPrecedence() {
   }
 }
 
-/// Two operators on the same core have an order.
+/// Two operators on the same core need an order.
 void ScheduleModel::addCommonCores(const Pair& pair, const std::vector<int>& first,
                                    const std::vector<int>& second) {
   for (std::size_t core = 0; core < std::min(first.size(), second.size()); ++core)
@@ -121,7 +121,7 @@ void ScheduleModel::addPairs() {
       const Pair pair{i, j, _model.addBinary(), _model.addBinary()};
       add_order(i, j, pair.forward);
       add_order(j, i, pair.back);
-      bool apart = false; // a kind with one core, which both need
+      bool apart = false; // both need the only core of a kind
       for (const bool tensor : {true, false})
         apart = apart || ((tensor ? _graph.tensor_cores : _graph.vector_cores) == 1 &&
                           _graph.uses(i, tensor) && _graph.uses(j, tensor));
@@ -175,8 +175,8 @@ std::vector<double> ScheduleModel::start() const {
   return values;
 }
 
-/// Operators in the order of their starts, after those that must precede them by the graph or by the columns
-/// of pairs.
+/// Operators in the order of their starts, each after those that must precede it by the graph or by the
+/// columns of pairs.
 std::vector<int> ScheduleModel::orderOf(const std::vector<double>& values) const {
   std::vector<std::vector<int>> after = _graph.after;
   for (const Pair& pair : _pairs) {

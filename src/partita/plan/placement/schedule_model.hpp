@@ -6,9 +6,9 @@
 namespace partita::detail {
 
 /// The integer program of PHAZE (ICML 2024) for a component: start and mode of each operator, an order for
-/// each pair of operators that have none, and cores. Times are divided by the makespan of a known schedule,
-/// which also bounds them. In addition to the paper it has the energy bounds as rows; cores are assigned to
-/// operators only if there are more operators than cores.
+/// each unordered pair of operators, and cores. Times are divided by the makespan of a known schedule, which
+/// also bounds them. Unlike the paper's, it has the energy bounds as rows, and assigns cores to operators
+/// only if there are more operators than cores.
 class ScheduleModel {
  public:
   /// `known` is a valid schedule of the task.
@@ -17,10 +17,10 @@ class ScheduleModel {
   const MipModel& model() const { return _model; }
   /// The values of all columns for the known schedule.
   std::vector<double> start() const;
-  /// The schedule that values of the columns describe. Starts are computed again from the order of the
-  /// operators, since solvers only meet constraints up to a tolerance.
+  /// The schedule of these values of the columns. Starts are computed again from the order of the operators,
+  /// since solvers satisfy constraints only up to a tolerance.
   OperatorSchedule schedule(const std::vector<double>& values) const;
-  /// A makespan from a value of the cost.
+  /// The makespan for a value of the cost.
   double makespan(double cost) const { return cost * _scale; }
 
  private:
@@ -30,8 +30,8 @@ class ScheduleModel {
     std::vector<int> tensor, vector; ///< per core; the same for both kinds if the operator is fused
   };
   struct Pair {
-    int first = 0, second = 0; ///< operators without an order
-    int forward = 0, back = 0; ///< columns: the first ends before the second starts, and the reverse
+    int first = 0, second = 0; ///< two unordered operators
+    int forward = 0, back = 0; ///< columns: `first` ends before `second` starts, and the reverse
   };
 
   const ScheduledOperator& known(std::size_t op) const { return _known.operators[_graph.positions[op]]; }
@@ -41,8 +41,8 @@ class ScheduleModel {
   void addPairs();
   void addEnergy();
   void addCommonCores(const Pair& pair, const std::vector<int>& first, const std::vector<int>& second);
-  /// Row: the column `later` is at least the end of an operator plus `more`. If there is a column `only_if`
-  /// and it is 0, the row is looser by `slack`.
+  /// Adds the row: column `later` >= end of an operator + `more`. If column `only_if` exists and is 0, the
+  /// row is looser by `slack`.
   void addEnd(int later, std::size_t op, double more, int only_if = -1, double slack = 0.0);
   std::vector<int> orderOf(const std::vector<double>& values) const;
 
@@ -56,8 +56,8 @@ class ScheduleModel {
   std::vector<double> _heads; ///< earliest starts, divided by the scale
 };
 
-/// The shortest schedule of a component by a solver. It starts from the first schedule of the built-in
-/// search, and never returns a longer one.
+/// The shortest schedule of a component, by a solver that starts from the first schedule of the built-in
+/// search. It is never longer than that one.
 OperatorSchedule solveComponent(const ScheduleTask& task, const MipSolver& solver, double seconds);
 
 } // namespace partita::detail

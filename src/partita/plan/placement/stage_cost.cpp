@@ -35,8 +35,8 @@ std::vector<int> StageCosts::membersOf(const BitSet& layers) const {
   return members;
 }
 
-/// When the last layer ends, if each starts as soon as its inputs have arrived. Inputs from other stages
-/// start to arrive at 0.
+/// The end of the last layer if each starts as soon as its inputs have arrived. Inputs from other stages are
+/// sent at 0.
 double StageCosts::forwardTime(const std::vector<int>& members, const BitSet& inside,
                                double bandwidth) const {
   std::vector<double> ends(_graph.layers.size(), 0.0);

@@ -9,30 +9,30 @@
 
 namespace partita::detail {
 
-/// The cost of a set of layers as a stage. Pairs of times are for a neighbour on another node, and on the
-/// same node.
+/// The cost of a set of layers as a stage. Pairs of times are for a neighbour on another node and on the same
+/// node.
 struct StageCost {
   std::array<double, 2> forward{};  ///< seconds per micro-batch, by the location of the stage before
   std::array<double, 2> backward{}; ///< by the location of the stage after
-  std::array<double, 2> again{};    ///< the same with another forward pass first
+  std::array<double, 2> again{};    ///< the same, after another forward pass
   double parameter_bytes = 0.0, activation_bytes = 0.0;
   double entering_bytes = 0.0;  ///< from other stages
-  bool tensor_parallel = false; ///< does it need as many devices as the graph's degree, or one?
+  bool tensor_parallel = false; ///< does it need the graph's degree of devices, not one?
 };
 
-/// The number of replicas, and how many of them are on a node.
+/// The number of replicas, and how many of them share a node.
 struct Copies {
   std::int64_t replicas = 1, per_node = 1;
 };
 
-/// The location of a stage: its number from the end of the pipeline, where the last is 1, and whether its
+/// The location of a stage: its number from the end of the pipeline (the last stage is 1), and whether its
 /// neighbours are on its node.
 struct StagePosition {
   std::int64_t number = 1;
   bool near_before = false, near_after = false;
 };
 
-/// The best that a stage can do; no load is infinite.
+/// The best options of a stage. If none fit, the load is infinite.
 struct StageChoice {
   double load = std::numeric_limits<double>::infinity(); ///< seconds per micro-batch
   StageOptions options;
@@ -53,13 +53,13 @@ class StageCosts {
   std::int64_t devicesOf(const StageCost& cost) const {
     return cost.tensor_parallel ? _graph.tensor_degree : 1;
   }
-  /// What stages may do; of equally good options the first is chosen.
+  /// The options that stages have; of equally good ones the first is chosen.
   const std::vector<StageOptions>& options() const { return _options; }
   bool hasNodes() const { return _task.node_devices > 1; }
   /// Do loads or memory depend on the number of replicas?
   bool dependsOnReplicas() const { return _options.back().shard || _options.back().offload; }
 
-  /// Bytes of the last stage.
+  /// Bytes of the stage as the last one.
   double memory(const StageCost& cost, const StageOptions& options, std::int64_t replicas) const;
   /// The largest number from the end at which the stage fits into memory; 0: none. A stage keeps the values
   /// of as many micro-batches as its number.

@@ -26,7 +26,7 @@ ArchitectureSearch::Times ArchitectureSearch::timesOf(std::size_t accelerator, s
                                                       std::int64_t microbatch) {
   Times all;
   for (const ModelChain& chain : chains(model, microbatch)) {
-    // Devices that share a layer are on one node if there is room.
+    // Devices that share a layer are on one node if they fit.
     const double bandwidth =
         chain.tensor_degree > _task.node_devices ? _task.bandwidth : _task.node_bandwidth;
     LatencyEstimator estimator(_task.accelerators[accelerator], _task.latency, bandwidth,
@@ -116,7 +116,7 @@ SearchAnswer ArchitectureSearch::answer(const Accelerator& accelerator, const Ti
 }
 
 SearchRow ArchitectureSearch::price(std::size_t accelerator) {
-  std::map<std::pair<std::size_t, std::int64_t>, Times> known; // cases may share the times
+  std::map<std::pair<std::size_t, std::int64_t>, Times> known; // cases may share times
   SearchRow row;
   for (const SearchCase& one : _task.cases) {
     for (std::size_t model = 0; model < _task.models.size(); ++model) {

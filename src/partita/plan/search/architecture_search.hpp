@@ -12,7 +12,7 @@
 
 namespace partita {
 
-/// Micro-batch size, memory of a device and recomputation of a search.
+/// A case of a search: micro-batch size, memory of a device and recomputation.
 struct SearchCase {
   std::int64_t microbatch = 1;
   double memory = 80e9; ///< bytes per device
@@ -23,7 +23,7 @@ struct SearchCase {
 /// A network whose layers may be divided in several ways.
 struct SearchModel {
   std::string name;
-  /// Its layers by tensor degree for a micro-batch size; called once per degree and size.
+  /// Its layers for each tensor degree, by micro-batch size. Called once per size.
   std::function<std::vector<ModelChain>(std::int64_t microbatch)> chains;
   std::optional<FixedPlan> expert;
 };
@@ -35,7 +35,7 @@ struct SearchTask {
   std::vector<SearchModel> models;
   LatencyOptions latency;
   ScheduleOptions schedule;
-  std::int64_t devices = 1024, batch = 4096; ///< batch: samples, over all replicas
+  std::int64_t devices = 1024, batch = 4096; ///< batch: samples over all replicas
   double bandwidth = 4294967296.0;           ///< bytes/s between devices, or between nodes
   std::int64_t node_devices = 1;             ///< devices of a node; divides `devices`
   double node_bandwidth = 4294967296.0;      ///< bytes/s inside a node
@@ -47,18 +47,18 @@ struct SearchTask {
 struct SearchAnswer {
   bool feasible = false;
   double time = 0.0;        ///< seconds per batch
-  double lower_bound = 0.0; ///< no schedule and no plan of this model is faster; 0 if nothing fits
-  double expert_time = 0.0; ///< of the expert's plan; 0: none, or it does not fit
+  double lower_bound = 0.0; ///< no schedule or plan of this model is faster; 0 if nothing fits
+  double expert_time = 0.0; ///< of the expert's plan; 0: there is none or it does not fit
   double stages = 0.0, tensor_degree = 0.0, replicas = 0.0;
   double utilisation = 0.0; ///< of the processing elements of the devices in use
 
-  /// For files and messages.
+  /// Conversion to numbers, for files and messages.
   static constexpr std::size_t numbers = 8;
   void write(double* values) const;
   static SearchAnswer read(const double* values);
 };
 
-/// Results of one accelerator, case by case, and in each case model by model.
+/// Results of one accelerator: for each case, all models.
 using SearchRow = std::vector<SearchAnswer>;
 
 /// Evaluates accelerators one by one, in any order and each independently of the others.
@@ -69,8 +69,8 @@ class ArchitectureSearch {
   SearchRow price(std::size_t accelerator);
   std::size_t answersPerRow() const { return _task.cases.size() * _task.models.size(); }
 
-  /// The plan of one result, the task that it solves, and what limits it: "memory", "bandwidth", "devices" or
-  /// "computation", the first of these whose relaxation makes it faster by more than 0.1 %.
+  /// The plan of one result, the task that it solves, and its limit: "memory", "bandwidth", "devices" or
+  /// "computation". It is the first of these whose relaxation makes the plan faster by more than 0.1 %.
   struct Plan {
     PlacementTask task;
     DevicePlan plan;

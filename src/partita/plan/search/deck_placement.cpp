@@ -59,8 +59,8 @@ double DeckPlacer::messageSeconds(double rows, const Layer& before, bool same_no
   return _cluster.links.of(reached).seconds(pointToPoint(rows * before.outputs * bytes_per_item));
 }
 
-/// The layers as a chain for PHAZE's placement. Edges are given in seconds between nodes, so that they
-/// contain the latency: the bandwidth is 1. Inside a node they are faster by the factor of the largest
+/// The layers as a chain for PHAZE's placement. The bandwidth is 1, and edges have the seconds of a message
+/// between nodes, which include the latency. Inside a node they are faster by the factor of the largest
 /// message.
 std::optional<DeckPlacement> DeckPlacer::place(std::int64_t most_stages, std::int64_t replicas,
                                                std::int64_t microbatches) const {
@@ -182,7 +182,7 @@ double DeckPlacer::roughStepOf(const DeckPlacement& plan) const {
   for (const std::int64_t cut : plan.cuts) first.push_back(layerAt(cut));
   first.push_back(_layers.size());
   std::vector<PipelineStage> stages(plan.stages());
-  double slowest_end = 0.0; // of sums and updates after the pipeline
+  double slowest_end = 0.0; // end of sums and updates after the pipeline
   for (std::size_t s = 0; s < stages.size(); ++s) {
     const std::size_t end = first[s + 1], node = static_cast<std::size_t>(_cluster.node_ranks);
     double update = 0.0, parameters = 0.0;
@@ -204,7 +204,7 @@ double DeckPlacer::roughStepOf(const DeckPlacement& plan) const {
 }
 
 std::optional<DeckPlacement> DeckPlacer::fastest(std::int64_t ranks) const {
-  constexpr double clearly = 0.999; // otherwise the plan with fewer replicas, micro-batches and stages
+  constexpr double clearly = 0.999; // otherwise fewer replicas, micro-batches and stages win
   const std::vector<std::int64_t> counts =
       _microbatches > 0 ? std::vector<std::int64_t>{_microbatches} : std::vector<std::int64_t>{1, 2, 4, 8};
   std::optional<DeckPlacement> best;

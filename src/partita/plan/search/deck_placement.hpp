@@ -8,7 +8,7 @@
 
 namespace partita {
 
-/// A pipeline of a deck's network: what `strategy` needs to train it, and what it costs.
+/// A pipeline of a deck's network: the values for `strategy`, and its cost.
 struct DeckPlacement {
   std::vector<std::int64_t> cuts; ///< first layer of each stage after the first
   std::int64_t replicas = 1, microbatches = 1;
@@ -17,23 +17,23 @@ struct DeckPlacement {
 
   std::int64_t stages() const { return static_cast<std::int64_t>(cuts.size()) + 1; }
   std::int64_t ranks() const { return stages() * replicas; }
-  /// `section`, changed to train this plan. A network that stays whole on one rank is trained by `joint`.
+  /// `section`, changed to train this plan: with `joint` if the network stays whole on one rank.
   StrategySection strategy(StrategySection section) const;
 };
 
-/// Places the network of a deck on the ranks of a cluster. The step is what the cost model's exact mode
-/// predicts for the deck with the plan, as for any other deck. Cuts that `train` would refuse, such as one
-/// between an embedding and a layer tied to it, are left out.
+/// Places the network of a deck on the ranks of a cluster. Steps are those that the cost model's exact mode
+/// predicts. Cuts that `train` would refuse, such as one between an embedding and a layer tied to it, are
+/// left out.
 class DeckPlacer {
  public:
-  /// `model` has the memory of the program. `microbatches`: as the deck fixes them; 0: 1, 2, 4 or 8.
+  /// `model` predicts a deck in exact mode. `microbatches`: as the deck sets them; 0: 1, 2, 4 or 8.
   DeckPlacer(const CostModel& model, const Cluster& cluster, std::int64_t microbatches);
 
-  /// The fastest plan on at most `ranks` ranks; nothing if none fits into the memory of a rank. For each
-  /// number of replicas and micro-batches, PHAZE's placement gives cuts, and so do balanced cuts for each
-  /// number of stages. Good cuts are then moved as long as a rough estimate of the step becomes shorter, and
-  /// the best of them as long as its predicted step does. The placement has a simpler model of memory than
-  /// the program; if its cuts need too much, it is repeated with less memory.
+  /// The fastest plan on at most `ranks` ranks; empty if none fits into the memory of a rank. For each number
+  /// of replicas and micro-batches, cuts come from PHAZE's placement, and for each number of stages from
+  /// balancing. Good cuts are moved as long as a rough estimate of the step becomes shorter, and the best
+  /// ones as long as the predicted step does. The placement has a simpler model of memory than the program;
+  /// if its cuts need too much, it is repeated with less memory.
   std::optional<DeckPlacement> fastest(std::int64_t ranks) const;
   /// Sets step and memory of a plan. Throws UserError if `train` would refuse it.
   void price(DeckPlacement& plan) const;
@@ -43,11 +43,11 @@ class DeckPlacer {
   }
 
  private:
-  /// Layers without a possible cut between them.
+  /// Consecutive layers between which no cut is possible.
   struct Layer {
-    std::int64_t first = 0;                             ///< of the network's
+    std::int64_t first = 0;                             ///< layer of the network
     double forward = 0.0, backward = 0.0, update = 0.0; ///< per sample, and of a step
-    double outputs = 0.0, activations = 0.0; ///< values per sample: of the last one, and of all inside
+    double outputs = 0.0, activations = 0.0; ///< values per sample of the last layer, of all layers
     double parameters = 0.0;                 ///< numbers
   };
 
@@ -55,19 +55,19 @@ class DeckPlacer {
   double rowsOf(const DeckPlacement& plan) const; ///< samples of a micro-batch
   std::optional<DeckPlacement> place(std::int64_t most_stages, std::int64_t replicas,
                                      std::int64_t microbatches) const;
-  /// This many stages whose layers take about the same time.
+  /// Cuts into this many stages that take about the same time.
   DeckPlacement balance(std::int64_t stages, std::int64_t replicas, std::int64_t microbatches) const;
-  /// The number of the layer that begins at a cut.
+  /// The number of the Layer that begins at a cut.
   std::size_t layerAt(std::int64_t cut) const;
-  /// Ignores hidden sums and other details: takes microseconds instead of milliseconds.
+  /// A rough step, in microseconds instead of milliseconds: ignores hidden sums and other details.
   double roughStepOf(const DeckPlacement& plan) const;
-  /// Infinite if `train` would refuse the plan.
+  /// Bytes of the rank that needs most; infinite if `train` would refuse the plan.
   double memoryOf(const DeckPlacement& plan) const;
-  /// The same for its step.
+  /// Predicted seconds per step; infinite as well.
   double stepOf(const DeckPlacement& plan) const;
   template <class Step>
   void moveCuts(DeckPlacement& plan, Step step_of) const;
-  /// Between two consecutive stages on the same node, or not; `ranks` of all replicas.
+  /// Seconds of a message to the next stage, on the same node or not. `ranks`: of all replicas.
   double messageSeconds(double rows, const Layer& before, bool same_node, std::int64_t ranks) const;
 
   const CostModel& _model;

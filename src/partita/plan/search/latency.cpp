@@ -23,13 +23,13 @@ Cost costOf(OperatorKind kind) {
   case OperatorKind::mean:
     return {1.0, 1.0};
   case OperatorKind::dropout:
-    return {2.0, 1.0}; // backward: a mask
+    return {2.0, 1.0}; // the backward pass applies a mask
   case OperatorKind::divide:
     return {10.0, 10.0};
   case OperatorKind::softmax:
     return {10.0, 2.0};
   case OperatorKind::exponential:
-    return {12.0, 2.0}; // from the output, as tanh
+    return {12.0, 2.0}; // the derivative follows from the output, as for tanh
   case OperatorKind::sine:
     return {13.0, 13.0};
   case OperatorKind::power:
@@ -43,7 +43,7 @@ Cost costOf(OperatorKind kind) {
   return {0.0, 0.0};
 }
 
-constexpr double row_overhead = 10.0; ///< cycles of the end of a reduction
+constexpr double row_overhead = 10.0; ///< cycles at the end of a reduction
 
 } // namespace
 
@@ -78,7 +78,7 @@ double LatencyEstimator::seconds(const GraphOperator& op, Direction pass, bool a
   }
   if (op.kind != OperatorKind::product) return vectorCycles(op, pass, all_cores) / _options.frequency;
   if (pass == Direction::forward) return cyclesOf(op, all_cores) / _options.frequency;
-  GraphOperator input = op, weight = op; // gradients of the two operands
+  GraphOperator input = op, weight = op; // products for the gradients of the operands
   std::swap(input.inner, input.columns);
   std::swap(weight.rows, weight.inner);
   const double cycles =

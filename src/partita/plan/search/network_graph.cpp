@@ -72,13 +72,13 @@ class NetworkBuilder {
     case LayerWork::elementwise:
       break;
     }
-    // Neither an activation, which is a separate operator, nor a change of shape: dropout.
+    // An activation is a separate operator, and a change of shape is none: what remains is dropout.
     const bool drops =
         plan.spec.activation == Activation::identity && plan.rules().outputValues() == OutputValues::computed;
     return drops ? simple(plan, OperatorKind::dropout, input) : input;
   }
 
-  /// Each output value is a sum of as many products as its multiply-adds.
+  /// Each output value is a sum of products: as many as the layer has multiply-adds per output.
   int matrix(const LayerPlan& plan, int input) {
     const bool sequence = isSequence(plan.out);
     const double columns = asReal(sequence ? plan.out.back() : plan.out.front());

@@ -5,8 +5,8 @@
 
 namespace partita {
 
-/// The layers of a deck as operators, for micro-batches of `microbatch` samples on one device each. A cut may
-/// come before each of them, so that groups, such as residual blocks, are one layer.
+/// The layers of a deck as operators, for micro-batches of `microbatch` samples on one device each. Cuts are
+/// possible before each of them, so groups such as residual blocks are one layer.
 ModelChain chainOf(const std::vector<LayerPlan>& layers, std::int64_t microbatch);
 
 } // namespace partita

@@ -41,7 +41,7 @@ double GraphLayer::macs() const {
 
 namespace {
 
-/// Operators that are not fused: sums over devices run beside the other operators.
+/// Sums over devices are not fused: they run beside other operators.
 bool fusible(const GraphOperator& op) {
   return op.kind != OperatorKind::all_reduce;
 }
@@ -52,7 +52,7 @@ FusedGraph fusedGraph(const OperatorGraph& graph, bool fuse) {
   const int count = static_cast<int>(graph.operators.size());
   std::vector<int> set(count);
   std::iota(set.begin(), set.end(), 0);
-  // The set of an operator is named by its last member. Only that member has successors outside.
+  // A set is named by its last member, the only one with successors outside.
   const auto successors = [&](int name) {
     std::set<int> found;
     for (const auto& [from, to] : graph.edges)

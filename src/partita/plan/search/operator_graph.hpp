@@ -6,7 +6,7 @@
 
 namespace partita {
 
-/// The kind of an operator, as far as it determines the time.
+/// Kinds of operators, as far as they differ in time.
 enum class OperatorKind {
   product, ///< matrix product, on a tensor core; all others use vector cores
   move,    ///< copies values: embeddings
@@ -42,8 +42,8 @@ struct GraphOperator {
   static GraphOperator vector(const std::string& name, OperatorKind kind, double elements);
 };
 
-/// Operators and edges, pairs of positions: the second needs the output of the first. Operators follow their
-/// predecessors.
+/// Operators, and edges as pairs of positions: the second operator needs the output of the first. Operators
+/// follow their predecessors.
 struct OperatorGraph {
   std::vector<GraphOperator> operators;
   std::vector<std::pair<int, int>> edges;
@@ -54,7 +54,7 @@ struct GraphLayer {
   std::string name;
   OperatorGraph graph;
   double parameters = 0.0;  ///< numbers
-  double activations = 0.0; ///< numbers: the outputs of all operators
+  double activations = 0.0; ///< numbers: outputs of all operators
   double output = 0.0;      ///< numbers that the next layer gets
   bool tensor_parallel = false;
 
@@ -64,16 +64,16 @@ struct GraphLayer {
   double macs() const; ///< multiply-adds of a forward pass
 };
 
-/// A chain of layers, some of which are equal: `chain` has their positions in `layers`.
+/// A chain of layers, some of which are equal. `chain` has their positions in `layers`.
 struct ModelChain {
   int tensor_degree = 1;
   std::vector<GraphLayer> layers;
   std::vector<int> chain;
 };
 
-/// Sets of operators that run as one, in the order of the last of each, and the edges between them. An
-/// operator, including a matrix product, absorbs its only successor unless that is a product. Without `fuse`
-/// each set has one operator.
+/// Sets of operators that run as one, and the edges between them. Sets are in the order of their last
+/// members. An operator, even a matrix product, absorbs its only successor unless that contains a product.
+/// Without `fuse` each set has one operator.
 struct FusedGraph {
   std::vector<std::vector<int>> members;
   std::vector<std::pair<int, int>> edges;

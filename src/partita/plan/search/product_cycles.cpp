@@ -22,12 +22,12 @@ struct Sizes {
   double rows, inner, columns;
 };
 
-/// The larger of the numbers of values read and written, if one of the two tiles of the operands or the tile
-/// of the result stays in a memory of `capacity` values while the others pass: the minimum over tiles of
-/// powers of two and over the three choices. Passing values take no room.
+/// The smallest traffic of a product with a memory of `capacity` values: the larger of the numbers of values
+/// read and written. A tile of one operand or of the result stays in memory while the others pass, which
+/// takes no room. All three choices and all power-of-two tiles are tried.
 double leastTraffic(const Sizes& size, double capacity) {
   double least = std::numeric_limits<double>::infinity();
-  // `a` and `b` are the extents of the tile that stays, `passes` those of the third dimension.
+  // `a` and `b` are the extents of the tile that stays.
   const auto tiles = [&](double first, double second, const auto& traffic) {
     for (double a = 1.0;; a *= 2.0) {
       const double tile = std::min(a, first);
@@ -54,7 +54,7 @@ double leastTraffic(const Sizes& size, double capacity) {
   return least;
 }
 
-/// Cycles of the array of one core, two dimensions of the product along its own.
+/// Cycles of the array of one core, with two dimensions of the product along its sides.
 double arrayCycles(const Accelerator& accelerator, const Sizes& size) {
   const std::array<double, 3> extents{size.rows, size.inner, size.columns};
   double least = std::numeric_limits<double>::infinity();
@@ -66,8 +66,8 @@ double arrayCycles(const Accelerator& accelerator, const Sizes& size) {
   return least;
 }
 
-/// All products, `count` of size `whole`. Each core computes `batch` of size `own`; `grid` cores share one
-/// product, and what several of them need is read from the buffer once.
+/// Cycles of all products, `count` of size `whole`. Each core computes `batch` of size `own`. `grid` cores
+/// share one product; values that several of them need are read from the buffer once.
 double cyclesOn(const Accelerator& accelerator, const Sizes& whole, double count, const Sizes& own,
                 double batch, double grid) {
   const double elements = static_cast<double>(accelerator.width) * accelerator.depth;
@@ -86,7 +86,8 @@ double productCycles(const Accelerator& accelerator, const GraphOperator& produc
   if (!all_cores || accelerator.tensor_cores == 1)
     return cyclesOn(accelerator, whole, product.batch, whole, product.batch, 1.0);
   double least = std::numeric_limits<double>::infinity();
-  // Some of the products on each core, and each product on a grid of cores that is as square as possible.
+  // Each group of cores gets some of the products, and each product a grid of cores that is as square as
+  // possible.
   for (int groups = 1; groups <= accelerator.tensor_cores; groups *= 2) {
     const int grid = accelerator.tensor_cores / groups;
     int side = 1;

@@ -7,10 +7,10 @@
 
 namespace partita {
 
-/// Which accelerators of the space a search goes through. 0: any number.
+/// Which accelerators of the space a search evaluates. 0: any number.
 struct ArchitectureChoice {
-  double area = 0.0;      ///< most, um^2; 0: that of the reference
-  std::int64_t every = 1; ///< only each n-th
+  double area = 0.0;      ///< largest, um^2; 0: that of the reference
+  std::int64_t every = 1; ///< only every n-th
   std::int64_t tensor_cores = 0, vector_cores = 0, width = 0, depth = 0, buffer_mib = 0;
 };
 
@@ -40,7 +40,7 @@ struct SearchSpec {
 SearchSpec loadSearchSpec(const std::string& path);
 SearchSpec parseSearchSpec(const std::string& text, const std::string& name);
 
-/// The selected accelerators, in the order of the space, and the reference if it is not among them, so that
+/// The selected accelerators, in the order of the space. The reference is added if it is not among them, so
 /// the best result is never worse than that of the reference.
 std::vector<Accelerator> accelerators(const ArchitectureChoice& choice, bool with_reference = true);
 

@@ -35,11 +35,11 @@ struct Transformer {
 Transformer loadTransformer(const std::string& path);
 Transformer parseTransformer(const std::string& text, const std::string& name);
 
-/// Can it be divided over this many devices? Heads and the feed-forward part must be divisible.
+/// Can this many devices share it? Their number must divide the heads and the feed-forward part.
 bool divides(const Transformer& model, std::int64_t tensor_degree);
 
-/// Its layers on each of `tensor_degree` devices that share them, for micro-batches of `microbatch` samples:
-/// the embedding, the blocks and the head.
+/// Its layers on each of the `tensor_degree` devices that share them, for micro-batches of `microbatch`
+/// samples: the embedding, the blocks and the head.
 ModelChain chainOf(const Transformer& model, int tensor_degree, std::int64_t microbatch);
 
 } // namespace partita

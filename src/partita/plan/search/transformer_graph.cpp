@@ -9,7 +9,7 @@ namespace {
 
 constexpr double bytes_per_value = 2.0;
 
-/// Builds the layers of one model, with the sizes on one of the devices that share a layer.
+/// Builds the layers of one model, with the sizes on one of the devices that share them.
 class TransformerBuilder {
  public:
   TransformerBuilder(const Transformer& model, int tensor_degree, std::int64_t microbatch)
@@ -85,7 +85,7 @@ class TransformerBuilder {
     return product(name, 1.0, _tokens, inner, columns, {input});
   }
 
-  /// The sum over the devices that share the layer, of the forward pass or of the backward pass.
+  /// The sum over the devices that share the layer, in the forward or the backward pass.
   int allReduce(int input, bool backward) {
     if (_parts == 1) return input;
     GraphOperator op;
@@ -97,7 +97,7 @@ class TransformerBuilder {
   }
   int copyToAll(int input) { return allReduce(input, true); }
 
-  /// RMS norms are computed in single steps, as in the published graph of Llama 2.
+  /// RMS norms consist of single steps, as in the published graph of Llama 2.
   int norm(const std::string& name, int input) {
     const double size = _tokens * _width;
     if (_model.norm == TransformerNorm::layer) {

@@ -9,7 +9,7 @@ namespace partita {
 
 namespace {
 
-/// Steps of unequal batches by measured speed: the first ones are equal, to measure.
+/// `synchronous`: workers have equal parts in these first steps, in which their speeds are measured.
 constexpr std::int64_t steps_to_measure = 4;
 
 } // namespace
@@ -77,7 +77,7 @@ std::int64_t Coordinator::busyWorkers() const {
                        [](const Worker& worker) { return !worker.orders.empty(); });
 }
 
-/// Of an update by the gradient of so many samples that is handed out now.
+/// The learning rate of an update with the gradient of `examples` samples that are handed out now.
 double Coordinator::rateOf(std::int64_t examples) const {
   const RunLength& length = _context.length;
   const std::int64_t step = std::min(_progress.step(_state.epoch, handedOut()), length.steps - 1);
@@ -99,7 +99,7 @@ void Coordinator::send(std::size_t worker, const ExampleRange& range, const Work
   _mailbox.send(static_cast<int>(report.rank), Tag::order, order);
 }
 
-/// How many orders the worker should have: never more than one where a second message may follow the first.
+/// How many orders the worker should have. With `tolerate` only one, because an order to apply follows it.
 std::size_t Coordinator::ordersOf(std::size_t worker) const {
   const Worker& own = _workers[worker];
   if (!mayHandOut() || own.late || own.failed) return 0;
@@ -108,7 +108,7 @@ std::size_t Coordinator::ordersOf(std::size_t worker) const {
   for (std::size_t i = 0; i < _workers.size(); ++i) next += _controller.batch(workerGroup(_section, i), 1);
   const std::size_t orders = batchesAtOnce(own.last, left(), next);
   const Position soon{RunPhase::training, 0, _progress.step(_state.epoch, handedOut())};
-  return _context.control.wantsMeeting(soon) ? 1 : orders; // where a checkpoint is due, it is of that step
+  return _context.control.wantsMeeting(soon) ? 1 : orders; // before a meeting, none in advance
 }
 
 void Coordinator::handOut(std::size_t worker) {
@@ -146,7 +146,7 @@ void Coordinator::beginStep() {
     const auto range = _dispatcher.next(worker, parts[worker]);
     if (!range) continue;
     _state.workers[worker].batch_last = range->count;
-    // Decay is part of one change only: the sum of all parts is the step of one rank.
+    // Only one part includes the decay: the sum of all parts is the step of one rank.
     order.decay = order.row == 0 ? _context.config.optimiser.weight_decay : 0.0;
     send(worker, *range, order);
     order.row += range->count;
@@ -159,11 +159,11 @@ void Coordinator::handOut() {
   for (std::size_t worker = 0; worker < _workers.size(); ++worker) handOut(worker);
 }
 
-/// Empty if a worker was lost instead, so that there may be nothing to wait for.
+/// Empty if a worker was lost instead: there may be nothing left to wait for.
 std::optional<WorkResult> Coordinator::receive(std::size_t& worker) {
   Waiting waiting({WaitedFor::Kind::any, "results of workers"});
   for (;;) {
-    std::set<int> lost; // as of before the poll, which gets all that they have sent
+    std::set<int> lost; // before the poll, which gets everything that they sent
     if (_context.losses != nullptr) lost = _context.losses->lost();
     _mailbox.poll();
     if (const auto message = _mailbox.take(Tag::result)) {
@@ -183,8 +183,8 @@ void Coordinator::takeNext() {
   if (const auto result = receive(worker)) take(worker, *result);
 }
 
-/// Seconds to sleep at a time: a small share of the shortest batch, or half of the time that the orders in
-/// advance take. Workers on other nodes also wait for the model.
+/// Seconds to sleep at a time: a small fraction of the shortest batch, or half of the time that orders in
+/// advance take. Always the former if workers are on other nodes, because they also wait for the model.
 double Coordinator::nap() const {
   constexpr double longest = 5e-3, longest_alone = 1e-3;
   double seconds = longest;
@@ -198,7 +198,7 @@ double Coordinator::nap() const {
   return std::max(seconds, 20e-6);
 }
 
-/// Counts a batch that has changed the model.
+/// Counts a batch that has changed the model, or whose update was dropped.
 void Coordinator::record(std::size_t worker, const WorkOrder& order, const WorkResult& result) {
   WorkerReport& report = _state.workers[worker];
   const bool counts = result.applied.version >= 0;
@@ -220,7 +220,7 @@ void Coordinator::record(std::size_t worker, const WorkOrder& order, const WorkR
   }
 }
 
-/// The oldest batch of a worker is done.
+/// The worker has finished its oldest batch.
 void Coordinator::endOrder(std::size_t worker) {
   _dispatcher.finished(worker);
   _workers[worker].orders.pop_front();
@@ -242,7 +242,7 @@ void Coordinator::take(std::size_t worker, const WorkResult& result) {
   }
 }
 
-/// The result of an order to apply, together with that of the gradient.
+/// Completes the result of an order to apply with the result of its gradient.
 WorkResult Coordinator::applied(std::size_t worker, const WorkResult& result) {
   Worker& own = _workers[worker];
   if (!own.result) return result;
@@ -254,7 +254,7 @@ WorkResult Coordinator::applied(std::size_t worker, const WorkResult& result) {
 
 void Coordinator::takeAlone(std::size_t worker, const WorkResult& result) {
   Worker& own = _workers[worker];
-  if (own.late) { // its batch has been done by others, or counts as done
+  if (own.late) { // others have done its batch, or it counts as done
     own.late = false;
     if (own.result) record(worker, own.applying, applied(worker, result));
     return handOut(worker);
@@ -263,8 +263,7 @@ void Coordinator::takeAlone(std::size_t worker, const WorkResult& result) {
     own.failed = true;
     return drop(worker, "its loss is not finite");
   }
-  own.longest =
-      std::max(0.9 * own.longest, result.seconds); // a batch that once was slow counts less and less
+  own.longest = std::max(0.9 * own.longest, result.seconds); // slow batches are gradually forgotten
   if (result.kind == WorkOrder::Kind::train && !own.orders.front().applies) {
     own.result = result;
     return sendApply(worker);
@@ -302,7 +301,7 @@ bool Coordinator::working() const {
   return late && mayHandOut() && left() > 0;
 }
 
-/// In the order of workers, so that the sum has the same bits whoever is ready first.
+/// Parts are applied in the order of workers: the sum has the same bits whichever worker is ready first.
 void Coordinator::applyNext() {
   while (_applying < _workers.size() && !_workers[_applying].result) ++_applying;
   if (_applying == _workers.size()) return endStep();
@@ -322,14 +321,14 @@ std::int64_t Coordinator::step() const {
   return _progress.step(_state.epoch, done);
 }
 
-/// Between the end of a batch and the next one.
+/// After each batch: writes a row if one is due, and finds out whether ranks should meet.
 void Coordinator::look() {
   const std::int64_t now = _looked_at = step();
   report(now, false);
   _meets = _meets || _context.control.wantsMeeting({RunPhase::training, 0, now});
 }
 
-/// Writes a row if one is due. `last`: of the run.
+/// Writes a row if one is due. `last`: the run ends here.
 void Coordinator::report(std::int64_t step, bool last) {
   if (!_report.due(step, last)) return;
   _report.writeStep(step, _last_rate);

@@ -15,19 +15,19 @@ namespace partita {
 class Coordinator {
  public:
   Coordinator(const RunContext& context, Mailbox& mailbox, const SharedModel& model);
-  /// Serves workers on other nodes as well; null: there are none.
+  /// Sets the server of workers on other nodes; null: there are none.
   void setServer(ModelServer* server) { _server = server; }
-  /// Writes decisions from here on; null: does not.
+  /// Logs decisions from now on; null: does not.
   void setLog(DecisionLog* log) { _log = log; }
 
-  /// Continues at a position, with the numbers of an earlier coordinator as far as they fit.
+  /// Continues at a position. The numbers of an earlier coordinator are used if they fit the workers.
   void restore(const Position& position, const std::vector<double>& numbers);
   const HogbatchState& state();
-  /// Hands out work until all ranks should meet: at the end of an epoch where `due(step)`, where someone
-  /// wishes it, after the loss of a worker, and at the end of the run. Tells all workers, unless one is
-  /// lost, and returns the order.
+  /// Hands out work until all ranks should meet: at the end of an epoch if `due(step)`, when a rank asks for
+  /// it, after the loss of a worker, and at the end of the run. Returns the order to meet, and sends it to
+  /// all workers unless one is lost.
   WorkOrder workUntilMeeting(const std::function<bool(std::int64_t step)>& due);
-  /// After a meeting.
+  /// To be called after a meeting.
   void resume(std::int64_t step) { _report.resume(step); }
   /// The workers, with their ranks in the job.
   std::vector<WorkerReport> reports() const { return _report.named(); }
@@ -38,9 +38,9 @@ class Coordinator {
     std::deque<WorkOrder> orders;     ///< to train, the oldest first: results come in this order
     std::optional<WorkResult> result; ///< of its gradient, if that is not applied at once
     bool late = false;                ///< others have its batch or, with `result`, it counts as done
-    WorkOrder applying;               ///< late, with `result`: by which it changes the model later
-    bool failed = false;              ///< gets no more
-    bool lost = false;                ///< its process is no longer there, or was given up
+    WorkOrder applying;               ///< if late with `result`: the order that it still carries out
+    bool failed = false;              ///< gets no more batches
+    bool lost = false;                ///< its process has died or was given up
     Clock::time_point since;          ///< of its last order
     double last = 0.0, longest = 0.0; ///< s, of its batches
   };
@@ -99,7 +99,7 @@ class Coordinator {
   RateScale _rates;
   std::vector<Worker> _workers;
   HogbatchState _state;
-  bool _meets = false;          ///< someone wants a meeting: nothing more is handed out
+  bool _meets = false;          ///< a meeting is wanted: only returned batches are handed out
   std::size_t _applying = 0;    ///< synchronous: the next worker to apply its part
   std::int64_t _steps_done = 0; ///< synchronous: of this process
   CourseReport _report;

@@ -47,7 +47,7 @@ UserError cannotWrite(const std::string& path) {
 
 } // namespace
 
-/// Batches whose updates were dropped stay if an update that stays follows them.
+/// A row whose update was dropped is kept if an update that is kept follows it.
 DecisionLog::DecisionLog(const std::string& path, std::int64_t version, bool goes_on) : _path(path) {
   if (goes_on) {
     _file.open(path, std::ios::app);

@@ -17,17 +17,17 @@ struct Decision {
   std::int64_t read = 0;    ///< version of the model that its gradient was computed from
   std::int64_t applied = 0; ///< version that it changed; negative: dropped
   double rate = 0.0, decay = 0.0;
-  bool in_place = false; ///< of a shared worker: merged as a change, whatever strategy/merge says
+  bool in_place = false; ///< by a shared worker: added as a change, whatever strategy/merge says
 };
 
 /// `decisions.csv` of a run directory: one row per batch, in the order of the results. All numbers are exact.
 class DecisionLog {
  public:
-  /// Keeps the rows of the first `version` updates that the file has, or all if `goes_on`. Throws UserError
-  /// if it cannot be written.
+  /// Keeps the rows of the first `version` updates in the file, or all rows if `goes_on`. Throws UserError if
+  /// the file cannot be written.
   DecisionLog(const std::string& path, std::int64_t version, bool goes_on);
   void add(const Decision& decision);
-  /// Throws UserError if rows are not in the file.
+  /// Throws UserError if rows could not be written.
   void flush();
 
  private:
@@ -35,7 +35,7 @@ class DecisionLog {
   std::ofstream _file;
 };
 
-/// The rows of such a file. Throws UserError with file and line for what is none.
+/// Reads the rows of a file. Throws UserError with file and line if a row is not valid.
 std::vector<Decision> readDecisions(const std::string& path);
 
 } // namespace partita

@@ -11,7 +11,7 @@ namespace partita {
 
 namespace {
 
-/// Ranks of workers as their numbers from 0, the highest first, so that they can be erased one by one.
+/// The numbers of these workers from 0, the highest first, so that they can be erased one by one.
 std::vector<std::size_t> workersOf(const std::vector<int>& ranks) {
   std::vector<std::size_t> workers;
   workers.reserve(ranks.size());
@@ -25,7 +25,7 @@ void erase(std::vector<T>& values, std::size_t place) {
   if (place < values.size()) values.erase(values.begin() + static_cast<std::ptrdiff_t>(place));
 }
 
-/// All shared workers are one group, which stays as long as it has one of them.
+/// All shared workers are one group, which is erased with the last of them.
 void eraseGroupOf(std::size_t worker, const HogbatchSection& section, HogbatchState& state) {
   const std::size_t group = workerGroup(section, worker);
   const bool shared = static_cast<std::int64_t>(worker) < section.shared_workers;
@@ -35,7 +35,7 @@ void eraseGroupOf(std::size_t worker, const HogbatchSection& section, HogbatchSt
   left.lanes_done = std::min(left.lanes_done, left.lanes - 1);
 }
 
-/// The report of a worker whose loss the coordinator has not seen: while all ranks were together.
+/// The report of a lost worker. The coordinator has not noticed losses while all ranks were together.
 WorkerReport reportOf(int rank, const StrategySection& strategy, const Communicator& world,
                       const MeetingState& state) {
   WorkerReport report;

@@ -4,12 +4,12 @@
 
 namespace partita {
 
-/// Takes workers out of what rank 0 knows of a run; `ranks`: those of the run so far. Their reports go to
-/// `state.lost`. `strategy` is that of the run so far.
+/// Removes lost workers from what rank 0 knows about a run, and adds their reports to `state.lost`. `ranks`
+/// and `strategy` are as before the loss.
 void leaveOut(const std::vector<int>& ranks, const StrategySection& strategy, const Communicator& world,
               MeetingState& state);
 
-/// The section of a deck for the workers that are left.
+/// The section of a deck for the remaining workers.
 StrategySection withoutWorkers(StrategySection strategy, const std::vector<int>& ranks);
 
 } // namespace partita

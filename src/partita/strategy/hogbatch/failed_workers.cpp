@@ -13,7 +13,7 @@ std::string Coordinator::nameOf(std::size_t worker) const {
   return "rank " + std::to_string(_context.grid.world().worldRank(rank)) + ": ";
 }
 
-/// Gives the batch of a worker to others; with `failed` the worker gets no more.
+/// Gives the batch of a worker to others. A worker with `failed` gets no more batches.
 void Coordinator::drop(std::size_t worker, const std::string& why) {
   Worker& own = _workers[worker];
   Log::warning(nameOf(worker) + why + "; its batch goes to other workers (strategy/tolerate)");
@@ -29,7 +29,7 @@ bool Coordinator::anyLeft() const {
   return std::any_of(_workers.begin(), _workers.end(), [](const Worker& worker) { return !worker.failed; });
 }
 
-/// Returns the examples that others will get.
+/// Returns how many examples others will get.
 std::int64_t Coordinator::giveBack(std::size_t worker) {
   std::int64_t examples = 0;
   for (const WorkOrder& order : _workers[worker].orders) examples += order.count;
@@ -39,7 +39,7 @@ std::int64_t Coordinator::giveBack(std::size_t worker) {
   return examples;
 }
 
-/// Returns whether a worker was lost that had not been lost before.
+/// Returns whether any worker is newly lost.
 bool Coordinator::dropLostWorkers(const std::set<int>& ranks) {
   bool any = false;
   for (std::size_t worker = 0; worker < _workers.size(); ++worker) {
@@ -49,7 +49,7 @@ bool Coordinator::dropLostWorkers(const std::set<int>& ranks) {
   }
   if (!any) return false;
   if (!anyLeft()) throw RunError("all workers are lost (strategy/tolerate)");
-  _meets = true; // the ranks that are left start anew, as soon as they have ended their batches
+  _meets = true; // the remaining ranks start again after they have finished their batches
   handOut();
   return true;
 }
@@ -69,8 +69,8 @@ void Coordinator::lose(std::size_t worker) {
                " (strategy/tolerate)");
 }
 
-/// What becomes of the batch of a lost worker. If it was told to change the model, the memory of the model
-/// says whether it has begun: then the batch counts as done, as its change cannot be undone.
+/// Decides what becomes of the batch of a lost worker. If it was told to change the model, shared memory
+/// shows whether it had begun. If so, the batch counts as done, because the change cannot be undone.
 std::string Coordinator::settle(std::size_t worker) {
   Worker& own = _workers[worker];
   if (!own.result) {
@@ -90,7 +90,7 @@ std::string Coordinator::settle(std::size_t worker) {
   return "; it was changing the model by its last batch, which counts as done";
 }
 
-/// A worker that may change the model may do so later as well, so its batch does not go to others.
+/// The worker was told to change the model and may still do so, so its batch does not go to others.
 void Coordinator::keepLateChange(std::size_t worker, const std::string& why) {
   Worker& own = _workers[worker];
   Log::warning(nameOf(worker) + why + "; it changes the model later, and others go on (strategy/tolerate)");
@@ -100,7 +100,7 @@ void Coordinator::keepLateChange(std::size_t worker, const std::string& why) {
 }
 
 void Coordinator::dropLateWorkers() {
-  constexpr double shortest = 5.0, many = 50.0; // s; times its longest batch of late
+  constexpr double shortest = 5.0, many = 50.0; // s; times its longest recent batch
   for (std::size_t worker = 0; worker < _workers.size(); ++worker) {
     Worker& own = _workers[worker];
     const double limit = std::max(shortest, many * own.longest);
@@ -115,9 +115,9 @@ void Coordinator::dropLateWorkers() {
   }
 }
 
-/// Where all ranks meet next: is there a worker to wait for, either for its change by a batch that counts as
-/// done, or because it may have to be given up? After a loss only for the change: a worker that is still
-/// where all ranks met last may wait for the lost one, until it is told to leave.
+/// Before a meeting: must late workers be awaited? A worker is awaited if it will still change the model by a
+/// batch that counts as done, or if it may have to be given up. After a loss only the former counts: a worker
+/// that is still in the last meeting may wait for the lost one until it is told to leave.
 bool Coordinator::awaitsLate() const {
   const bool any_lost =
       std::any_of(_workers.begin(), _workers.end(), [](const Worker& worker) { return worker.lost; });

@@ -34,7 +34,7 @@ GivenMemory memoryOfWorker(const RunConfig& config, const Partition& partition, 
   if (window->data() == nullptr)
     throw UserError("strategy/shared_workers: " + rank +
                     " is not on the node of rank 0, whose memory shared workers update");
-  // A run that is to be repeated needs parameters that do not change while a gradient is computed.
+  // A run that can be repeated needs parameters that do not change while a gradient is computed.
   if (config.run.decisions) return {};
   return SharedModel(*window, partition.stages.front().storedValues(), grid.world().size()).memory();
 }
@@ -54,7 +54,7 @@ HogbatchTraining::HogbatchTraining(const RunContext& context)
   }
 }
 
-/// Workers that cannot reach the model by themselves. Collective.
+/// Workers that cannot access the model themselves. Collective.
 std::vector<int> HogbatchTraining::ranksOnOtherNodes() const {
   const Communicator& world = _context.grid.world();
   std::vector<double> elsewhere(static_cast<std::size_t>(world.size()), 0.0);
@@ -90,7 +90,7 @@ void HogbatchTraining::beginCoordinator(const std::vector<int>& others) {
   _coordinator->setLog(_log.get());
 }
 
-/// The first worker gives the model its values, which all workers have. Collective.
+/// The first worker writes its parameters, which all workers have, into the model. Collective.
 void HogbatchTraining::beginModel(const ExecSpace& space) {
   const Communicator& world = _context.grid.world();
   const int giver = _context.grid.plan().first_rank;
@@ -139,12 +139,13 @@ bool HogbatchTraining::meet(const ExecSpace& space, const WorkOrder& order) {
   if (_context.meeting != nullptr) _context.meeting->evaluates = false;
   keepNumbers();
   const bool ends = _context.control.afterStep(space, at, {});
-  _context.grid.world().barrier(); // the model changes again only when all have copied what they keep
+  _context.grid.world().barrier(); // the model must not change before all ranks have copied what they keep
   if (_context.meeting != nullptr) _context.meeting->meets = _context.meeting->begun = false;
   return ends;
 }
 
-/// From here the run can go on with fewer ranks: nothing changes the model before the end of the meeting.
+/// Keeps what a run with fewer ranks would continue from: nothing changes the model before the end of the
+/// meeting.
 void HogbatchTraining::keepMeeting(const WorkOrder& order) {
   if (_context.meeting == nullptr) return;
   MeetingState& state = *_context.meeting;
@@ -175,12 +176,11 @@ WorkOrder HogbatchTraining::nextMeeting(const ExecSpace& space) {
   losses->hold(false);
   if (losses->lost().empty()) return order;
   _context.meeting->meets = order.evaluates;
-  _context.meeting->begun = false; // the workers that are left have not come together yet
+  _context.meeting->begun = false; // the remaining workers have not met yet
   losses->leaveTheLost();
 }
 
-/// After the loss of a rank: does again what all ranks were doing together. Returns whether the run ends
-/// here.
+/// After the loss of a rank: repeats the meeting that it interrupted. Returns whether the run ends here.
 bool HogbatchTraining::meetAgain(const ExecSpace& space) {
   const MeetingState* const state = _context.meeting;
   if (state == nullptr || !state->any) return false;

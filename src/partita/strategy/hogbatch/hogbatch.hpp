@@ -8,14 +8,14 @@
 namespace partita {
 
 /// Workers of unequal speed train one model without waiting for one another (Hogbatch, arXiv 2004.08771):
-/// rank 0 coordinates, every other rank is a worker. Shared workers update the model of the node of rank 0 in
-/// place; the others compute with a copy and merge what they have found.
+/// rank 0 coordinates, and every other rank is a worker. Shared workers update the model in place, in shared
+/// memory of rank 0's node; the others compute on a copy and merge their results.
 class HogbatchTraining final : public Strategy {
  public:
   explicit HogbatchTraining(const RunContext& context);
   bool run(const ExecSpace& space) override;
 
-  /// On rank 0: what the coordinator has counted.
+  /// On rank 0: the coordinator's counts.
   const HogbatchState& state() { return _coordinator->state(); }
 
  private:
@@ -43,8 +43,8 @@ class HogbatchTraining final : public Strategy {
 
 /// Bytes of the window that a strategy with workers of unequal speed needs; 0: the strategy needs none.
 std::int64_t modelWindowBytes(const RunConfig& config, const Partition& partition, int ranks);
-/// The memory of this rank's stage in the window, if it is a shared worker: nothing on the others. Throws
-/// UserError if the rank cannot be one.
+/// The part of the window for this rank's stage if the rank is a shared worker, and nothing otherwise. Throws
+/// UserError if the rank cannot be a shared worker.
 GivenMemory memoryOfWorker(const RunConfig& config, const Partition& partition, const Grid& grid,
                            const SharedWindow* window);
 

@@ -9,16 +9,16 @@ struct WorkOrder {
   enum class Kind {
     train, ///< compute the gradient of a batch, and change the model by it if `applies`
     apply, ///< change the model by the gradient of the last batch
-    meet,  ///< all ranks come together after `step`
+    meet,  ///< all ranks meet after `step`
   };
   Kind kind = Kind::train;
   bool applies = true;     ///< train: at once; otherwise an order to apply may follow
   bool evaluates = false;  ///< meet: at the end of an epoch
-  std::int64_t number = 0; ///< train: of the batch in the run, from 0
+  std::int64_t number = 0; ///< train: the batch's number in the run, from 0
   std::int64_t epoch = 0;  ///< train: of the batch, from 0
-  std::int64_t first = 0;  ///< train: its place in the order of the epoch
+  std::int64_t first = 0;  ///< train: position of its first sample in the epoch
   std::int64_t count = 0;  ///< train: its samples
-  std::int64_t row = 0;    ///< train: place of its first sample in the step that it is part of
+  std::int64_t row = 0;    ///< train: position of its first sample in its step
   std::int64_t total = 0;  ///< train: samples of that step
   double rate = 0.0, decay = 0.0;
   std::int64_t step = 0; ///< meet
@@ -30,22 +30,22 @@ struct WorkResult {
   bool wants_meeting = false; ///< a signal has reached this rank
   bool failed = false;        ///< train: the loss is not finite; only if failures are tolerated
   std::int64_t number = 0;
-  std::int64_t read = 0;                        ///< version of the parameters of the gradient
-  Applied applied;                              ///< of the order to apply, or at once
-  double seconds = 0.0;                         ///< of work on this order
+  std::int64_t read = 0; ///< version of the parameters that the gradient was computed from
+  Applied applied;       ///< apply, and train that applies at once
+  double seconds = 0.0;  ///< of work on this order
   double loss = 0.0, correct = 0.0, rows = 0.0; ///< sums over the batch
 };
 
-/// From a worker on another node to rank 0 (Tag::model). `apply` is followed by gradient and parameters, and
-/// `read` is answered by the parameters as well, as messages of their own.
+/// From a worker on another node to rank 0 (Tag::model). `apply` is followed by the gradient and the
+/// parameters, as messages of their own. `read` is answered by a ModelReply and the parameters.
 struct ModelRequest {
   enum class Kind { read, apply };
   Kind kind = Kind::read;
   double rate = 0.0, decay = 0.0;
-  std::int64_t version = 0; ///< of the parameters of the gradient
+  std::int64_t version = 0; ///< of the parameters that the gradient was computed from
   std::int64_t number = 0;  ///< of the batch
 };
-/// The answer; of a read only the version counts.
+/// The answer; after `read` only the version is set.
 struct ModelReply {
   Applied applied;
 };

@@ -22,13 +22,13 @@ class StageOnHost {
   Real* parameters() const { return device_is_host ? _stage.parameters().data() : _parameters.data(); }
   Real* gradients() const { return device_is_host ? _stage.gradients().data() : _gradients.data(); }
 
-  /// After the host has written `parameters`.
+  /// Copies `parameters`, which the host has written, to the stage.
   void load(const ExecSpace& space) const {
     if (device_is_host) return;
     Kokkos::deep_copy(space, _stage.parameters(), _parameters);
     fence(space, "partita::StageOnHost::load");
   }
-  /// Before the host reads `gradients`.
+  /// Copies the stage's gradients to `gradients` for the host.
   void store(const ExecSpace& space) const {
     if (!device_is_host) Kokkos::deep_copy(space, _gradients, _stage.gradients());
     fence(space, "partita::StageOnHost::store");

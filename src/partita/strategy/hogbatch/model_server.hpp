@@ -6,15 +6,15 @@
 
 namespace partita {
 
-/// Rank 0's side of `accessByMessages`: copies and changes the model for workers on other nodes, without ever
+/// Rank 0's side of `accessByMessages`: reads and changes the model for workers on other nodes, without ever
 /// waiting for one of them.
 class ModelServer {
  public:
-  /// `ranks`: those workers. The references must outlive the object.
+  /// `ranks`: the workers on other nodes. The references must outlive the object.
   ModelServer(const RunContext& context, Mailbox& mailbox, const Communicator& channel,
               const SharedModel& model, const std::vector<int>& ranks);
 
-  /// Does what can be done now. Returns whether anything was done.
+  /// Makes what progress it can now. Returns whether there was any.
   bool serve();
   /// Serves until each worker has read the model once more, and all messages have arrived.
   void serveMeeting();

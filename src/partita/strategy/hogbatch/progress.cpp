@@ -29,7 +29,7 @@ double CourseReport::worked() const {
   return _worked + secondsSince(_begun);
 }
 
-/// Of this process, during its work.
+/// Processor time of this process while it worked, in s.
 double CourseReport::processorTime() const {
   return _processor + static_cast<double>(std::clock() - _processor_begun) / CLOCKS_PER_SEC;
 }
@@ -53,7 +53,7 @@ bool CourseReport::due(std::int64_t step, bool last) const {
   return step != _written && _state.rows > 0.0;
 }
 
-/// Samples per second; results arrive in bursts, so that it needs some time.
+/// Samples per second. Results arrive in bursts, so the mean is over at least 0.1 s.
 double CourseReport::speed() {
   constexpr double enough = 0.1; // s
   const double seconds = secondsSince(_since);
@@ -88,7 +88,7 @@ std::vector<WorkerReport> CourseReport::named() const {
   return workers;
 }
 
-/// Workers that were lost keep their place among the ranks of the job.
+/// Lost workers keep their place among the ranks of the job.
 void CourseReport::writeWorkers(std::int64_t step) const {
   const double seconds = _state.seconds + secondsSince(_begun);
   std::vector<WorkerReport> workers = named();

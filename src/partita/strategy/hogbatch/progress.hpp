@@ -14,11 +14,11 @@ class SampleProgress {
   SampleProgress(const RunConfig& config, const RunLength& length, std::int64_t samples);
 
   std::int64_t samples() const { return _samples; } ///< of an epoch
-  /// Samples of an epoch that belong to the run: fewer in its last one, if it has a number of steps.
+  /// Samples of an epoch that the run trains: fewer in the last one if the deck sets a number of steps.
   std::int64_t end(std::int64_t epoch) const;
   /// The step after `done` samples of an epoch.
   std::int64_t step(std::int64_t epoch, std::int64_t done) const;
-  /// Where a run continues that was stopped at a step by another strategy.
+  /// Epoch and position at which a run continues that another strategy has trained up to `step`.
   std::pair<std::int64_t, std::int64_t> place(std::int64_t step) const;
 
  private:
@@ -30,14 +30,14 @@ class CourseReport {
  public:
   CourseReport(const RunContext& context, const HogbatchState& state);
 
-  /// Work rests until `resume`. Returns the seconds of work in the run.
+  /// Stops the time until `resume`. Returns the seconds of work in the run.
   double rest();
-  /// Work goes on after step `step`, by when all rows before have been written.
+  /// Starts the time again after step `step`. Rows of earlier steps have been written.
   void resume(std::int64_t step);
   double secondsOfRun() const { return _state.seconds + secondsSince(_begun); } ///< of work so far
   /// Samples of a batch that has ended.
   void count(std::int64_t samples) { _samples += static_cast<double>(samples); }
-  /// Is a row due after this step? `last`: of the run.
+  /// Is a row due after this step? `last`: the run ends here.
   bool due(std::int64_t step, bool last) const;
   void writeStep(std::int64_t step, double learning_rate);
   void writeWorkers(std::int64_t step) const;

@@ -9,7 +9,7 @@ namespace partita {
 
 namespace {
 
-/// The updates in their order. Throws UserError if one is missing, or if a gradient is older than the log.
+/// The updates in order. Throws UserError if one is missing, out of order, or has samples that do not exist.
 std::vector<Decision> updatesOf(const std::vector<Decision>& all, const std::string& path,
                                 std::int64_t samples) {
   std::vector<Decision> updates;
@@ -99,7 +99,7 @@ bool HogbatchReplay::run(const ExecSpace& space) {
   std::int64_t epoch = 0, done = 0;
   for (std::size_t i = 0; i < _decisions.size() && !ended; ++i) {
     const Decision& decision = _decisions[i];
-    if (decision.epoch > epoch) { // a late change comes after changes of the next epoch
+    if (decision.epoch > epoch) { // a late change may follow changes of the next epoch
       ended = endEpoch(space, epoch, _progress.samples());
       epoch = decision.epoch;
       done = 0;

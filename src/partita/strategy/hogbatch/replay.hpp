@@ -9,9 +9,8 @@
 
 namespace partita {
 
-/// Repeats an asynchronous run on one rank, bit for bit, from the decisions that it has logged: each gradient
-/// is computed from the version of the parameters that its worker had read, and the changes are made in their
-/// order.
+/// Repeats an asynchronous run on one rank, bit for bit, from its log of decisions. Each gradient is computed
+/// from the version of the parameters that its worker had read, and changes are made in the order of the run.
 class HogbatchReplay final : public Strategy {
  public:
   explicit HogbatchReplay(const RunContext& context);
@@ -34,7 +33,7 @@ class HogbatchReplay final : public Strategy {
   GradientWork _work;
   std::vector<Decision> _decisions; ///< of updates, by version
   std::multimap<std::int64_t, std::size_t>
-      _unread;                              ///< decisions whose gradient is to be computed, by version
+      _unread;                              ///< decisions without a gradient so far, by the version read
   std::map<std::int64_t, Pending> _pending; ///< by number of the batch
 };
 

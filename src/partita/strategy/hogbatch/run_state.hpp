@@ -7,8 +7,8 @@
 
 namespace partita {
 
-/// What an asynchronous run keeps besides its parameters, while no worker has a batch: counts of the run, of
-/// the groups of the controller, and of the workers. A checkpoint stores it as a list of numbers.
+/// The state of an asynchronous run besides its parameters, while no worker has a batch: counts of the run,
+/// of the groups of the controller, and of the workers. A checkpoint stores it as a list of numbers.
 struct HogbatchState {
   std::int64_t epoch = 0, cursor = 0;           ///< finished epochs; finished samples of the next one
   std::int64_t batches = 0;                     ///< handed out in the run
@@ -18,10 +18,10 @@ struct HogbatchState {
   std::vector<GroupState> groups;
   std::vector<WorkerReport> workers;
 
-  /// Number of numbers for so many groups and workers.
+  /// Length of the list for this many groups and workers.
   static std::size_t size(std::size_t groups, std::size_t workers);
   std::vector<double> numbers() const;
-  /// Empty if the numbers are those of other groups or workers.
+  /// Empty if the list does not fit this many groups and workers.
   static std::optional<HogbatchState> from(const std::vector<double>& numbers, std::size_t groups,
                                            std::size_t workers);
 };

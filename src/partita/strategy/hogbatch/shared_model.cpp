@@ -11,14 +11,14 @@ namespace partita {
 
 namespace {
 
-// The count of updates, the lock and the values begin in cache lines of their own.
+// The count of updates, the lock, each mark and the values start at a cache line of their own.
 constexpr std::int64_t cache_line = 128; // bytes
 
-/// Eight bytes of values: they can be read and written without order as one number, which takes half as many
-/// instructions as four bytes at a time.
+/// Eight bytes of values. Relaxed atomic access to all of them at once takes half as many instructions as
+/// four bytes at a time.
 using Word [[gnu::may_alias]] = std::uint64_t;
 constexpr std::int64_t per_word = sizeof(Word) / sizeof(Real);
-constexpr std::int64_t block_values = 512; ///< of private copies, which stay in the cache
+constexpr std::int64_t block_values = 512; ///< size of private copies, which stay in the cache
 
 /// Copies shared values that others may change meanwhile; `from` is aligned to words.
 void readShared(const Real* from, Real* to, std::int64_t size) {
@@ -46,7 +46,7 @@ void writeShared(const Real* from, Real* to, std::int64_t size) {
   }
 }
 
-/// Exact, whatever others add meanwhile.
+/// An atomic sum: exact, whatever others add meanwhile.
 void addShared(Real* to, Real value) {
   Real before = 0, after = 0;
   __atomic_load(to, &before, __ATOMIC_RELAXED);
@@ -55,9 +55,8 @@ void addShared(Real* to, Real value) {
   } while (!__atomic_compare_exchange(to, &before, &after, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
 }
 
-/// Asks for shared values that will be changed soon, while others are computed with. Another core may have
-/// changed them last: if they were asked for to be read, and only later to be written, they would travel
-/// twice.
+/// Prefetches shared values that will be changed soon, for writing. Another core may have changed them last:
+/// a line fetched for reading would have to be fetched again before it is written.
 void expectChange([[maybe_unused]] const Real* values, [[maybe_unused]] std::int64_t size) {
 #if defined(__GNUC__)
   constexpr std::int64_t line = 64 / sizeof(Real);
@@ -67,7 +66,7 @@ void expectChange([[maybe_unused]] const Real* values, [[maybe_unused]] std::int
 
 using HostRange = Kokkos::RangePolicy<Kokkos::DefaultHostExecutionSpace, Kokkos::IndexType<std::int64_t>>;
 
-/// Changes a block of the model by a copy of it: parts of what others do meanwhile may be lost.
+/// Changes a block of the model, or a copy that is written back. What others change meanwhile may be lost.
 struct BlockChange {
   const Real *gradient, *parameters; // `parameters` null: the model's own
   Real rate, decay;
@@ -95,7 +94,7 @@ struct BlockChange {
   template <class Next>
   void each(std::int64_t first, std::int64_t size, Real* own, Next next) const {
     const Real* const slope = gradient + first;
-    if (parameters == nullptr) { // not a pointer to `own`: the compiler would expect an overlap
+    if (parameters == nullptr) { // a second pointer to `own` would look like aliasing to the compiler
       for (std::int64_t i = 0; i < size; ++i) own[i] = next(own[i], own[i], slope[i]);
     } else {
       const Real* const read = parameters + first;
@@ -163,7 +162,7 @@ void changeModel(const ModelChange& change, double rate, Real* model, std::int64
   runOnHost(PlainKernel{values, model, size}, blocks);
 }
 
-/// What a rank does with the number of a batch, plus one: zeros say that it has not begun any.
+/// The batch whose change a rank has begun and ended: its number plus one, or zero for none.
 struct SharedModel::Mark {
   std::int64_t begun, ended;
   Applied applied;

@@ -12,11 +12,11 @@ namespace partita {
 /// says.
 struct ModelChange {
   const Real* gradient = nullptr;
-  const Real* parameters = nullptr; ///< those of the gradient; null: the model itself, changed in place
+  const Real* parameters = nullptr; ///< that the gradient was computed from; null: the model, in place
   double rate = 0.0, decay = 0.0;
   ReplicaMerge merge = ReplicaMerge::delta;
   SharedUpdate update = SharedUpdate::relaxed;
-  int rank = -1;           ///< of the worker; negative: nobody wants to know
+  int rank = -1;           ///< of the worker; negative: its progress is not marked
   std::int64_t number = 0; ///< of the batch
 };
 
@@ -26,37 +26,36 @@ void changeModel(const ModelChange& change, double rate, Real* model, std::int64
 /// What became of a result.
 struct Applied {
   std::int64_t version = -1;  ///< of the model that was changed; negative: the result was dropped
-  std::int64_t staleness = 0; ///< updates since the parameters of the gradient were read
+  std::int64_t staleness = 0; ///< updates of the model since its gradient's parameters were read
   std::int64_t lost = 0;      ///< updates of others that were overwritten
-  double rate = 0.0;          ///< with the factor for its staleness
+  double rate = 0.0;          ///< including the factor for its staleness
 };
 
-/// The parameters that asynchronous workers train, in memory that all ranks of a node share, with a count of
-/// the updates so far. Workers read and change them without locks (Hogwild, arXiv 1106.5730), so a reader may
-/// find parts of an update; `Lock` excludes that where a run is to be repeated bit for bit.
+/// The parameters that asynchronous workers train, in memory that all ranks of a node share, and the number
+/// of updates so far. Workers read and change them without locks (Hogwild, arXiv 1106.5730), so a reader may
+/// see part of an update. `Lock` prevents this in runs that can be repeated bit for bit.
 class SharedModel {
  public:
-  /// Bytes of a window for so many values, and workers of so many ranks.
+  /// Bytes of a window for this many values and ranks.
   static std::int64_t bytes(std::int64_t values, int ranks);
   SharedModel(const SharedWindow& window, std::int64_t values, int ranks);
 
   std::int64_t size() const { return _size; }
   Real* values() const { return _values; }
-  /// Memory for a stage that computes with the shared parameters themselves.
+  /// Memory for a stage that computes directly with the shared parameters.
   GivenMemory memory() const { return {{Precision::single, _values, _size}, {}, {}}; }
 
   /// Number of updates so far.
   std::int64_t version() const { return __atomic_load_n(_version, __ATOMIC_ACQUIRE); }
   void setVersion(std::int64_t version) const { __atomic_store_n(_version, version, __ATOMIC_RELEASE); }
 
-  /// Copies the parameters and returns the version from which the copy began.
+  /// Copies the parameters. Returns the version at the beginning of the copy.
   std::int64_t read(Real* to) const;
   void write(const Real* from) const;
-  /// Changes the parameters by a result that was computed from those of version `read`, unless `scale` drops
-  /// it, and counts the update.
+  /// Makes a change that was computed from version `read`, unless `scale` drops it, and counts the update.
   Applied apply(const ModelChange& change, std::int64_t read, const StalenessScale& scale) const;
 
-  /// How far a rank has come with the change by a batch: known to others even if its process has died.
+  /// How far a rank has come with the change by a batch; others can tell even after its process has died.
   struct Progress {
     bool begun = false, ended = false;
     Applied applied; ///< if `ended`

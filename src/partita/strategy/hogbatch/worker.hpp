@@ -6,10 +6,10 @@
 
 namespace partita {
 
-/// Computes the gradients of batches with the whole network, in its one stage.
+/// Computes gradients of batches. The whole network is one stage.
 class GradientWork {
  public:
-  /// `repeats`: how often each batch is computed, for experiments with unequal machines.
+  /// `repeats`: how often each batch is computed, to imitate slow workers.
   GradientWork(const RunContext& context, std::int64_t repeats);
 
   /// Leaves the gradient in the stage, and returns the sums of the loss.
@@ -48,7 +48,7 @@ class Worker {
   Mailbox& _mailbox;
   ModelAccess& _access;
   GradientWork _work;
-  std::int64_t _read = 0; ///< version of the parameters of the last gradient
+  std::int64_t _read = 0; ///< version that the last gradient was computed from
 };
 
 } // namespace partita

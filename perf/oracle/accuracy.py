@@ -5,12 +5,12 @@
 
 Calibrates on all ranks, predicts every combination, and only then measures. Each round measures all combinations in
 turn, so that a change of the machine's speed affects all of them, and the deck that `plan deck` chooses with them. The
-shortest step of all rounds counts. Prints the accuracy 1 - |predicted - measured| / measured of each, their mean and the worst. For each network, it also prints
-whether the strategies are in the right order: by how much the predicted best is slower than the measured best, and
-Kendall's tau over pairs whose times differ by 5 % or more; and by how much the chosen deck is slower than the fastest
-strategy that leaves the result unchanged. Before and after each round a fixed computation is timed on
-as many cores; if its times differ by more than --noise percent, the round does not count. The exit code is 77 if no
-round counts.
+shortest step of all rounds counts. Prints the accuracy 1 - |predicted - measured| / measured of each, their mean and
+the worst. For each network, it also prints whether the strategies are in the right order: by how much the predicted
+best is slower than the measured best, and Kendall's tau over pairs whose times differ by 5 % or more; and by how much
+the chosen deck is slower than the fastest strategy that leaves the result unchanged. Before and after each round a
+fixed computation is timed on as many cores; if its times differ by more than --noise percent, the round does not count.
+The exit code is 77 if no round counts.
 """
 
 import argparse

@@ -37,16 +37,20 @@ def partita(app, *arguments, ranks=1, environment=None, may_fail=False):
     return run([*(launcher(ranks) if ranks > 1 else []), app, *arguments], environment, may_fail)
 
 
-def train(app, deck, folder, *overrides, ranks=1, environment=None):
-    """Trains into `folder`, whatever is there; the run's summary."""
+def train(app, deck, folder, *overrides, ranks=1, environment=None, may_diverge=False):
+    """Trains into `folder`, whatever is there; the run's summary. None if the loss did not stay finite, and it may."""
     shutil.rmtree(folder, ignore_errors=True)
-    partita(app, "train", deck, "-d", folder, *overrides, ranks=ranks, environment=environment)
+    result = partita(app, "train", deck, "-d", folder, *overrides, ranks=ranks, environment=environment, may_fail=may_diverge)
+    if result.returncode != 0:
+        if "is not finite" not in result.stderr:
+            sys.exit(f"{deck} failed:\n{result.stdout}{result.stderr}")
+        return None
     return json.loads((Path(folder) / "summary.json").read_text(encoding="utf-8"))
 
 
 def noise(processes, repeats=12):
-    """Percent by which the 90th percentile of the time of a fixed computation exceeds the minimum, on the worst of so many
-    processes at once."""
+    """Percent by which the 90th percentile of the time of a fixed computation exceeds the minimum, of the noisiest of several
+    processes that compute at once."""
     def one(_):
         result = subprocess.run([sys.executable, "-c", KERNEL.format(repeats=repeats)], capture_output=True, text=True,
                                 check=True)

@@ -19,6 +19,7 @@ speed, and the other ways have no slow rank.
 2 classes), labelled by a random network. Without --data, the data of the deck are used.
 """
 import argparse
+import math
 import random
 import statistics
 import sys
@@ -74,10 +75,11 @@ class Race:
         self.loss = arguments.loss
 
     def curve(self, ranks, overrides, rate, seed):
-        runs.train(self.arguments.app, self.arguments.deck, self.run, "run/evaluate_every=1", "run/log_every=1000000",
-                   f"run/epochs={self.arguments.epochs}", f"run/seed={seed}", f"optimiser/learning_rate={rate}", *self.data,
-                   *self.arguments.overrides, *overrides, ranks=ranks)
-        return runs.evaluations(self.run)
+        """Empty if the loss is no longer finite, because the rate is too large."""
+        result = runs.train(self.arguments.app, self.arguments.deck, self.run, "run/evaluate_every=1", "run/log_every=1000000",
+                            f"run/epochs={self.arguments.epochs}", f"run/seed={seed}", f"optimiser/learning_rate={rate}", *self.data,
+                            *self.arguments.overrides, *overrides, ranks=ranks, may_diverge=True)
+        return runs.evaluations(self.run) if result else []
 
     def joint(self, batch, rate, seed, ranks=1, kind=("strategy/kind=joint",)):
         return self.curve(ranks, [*kind, f"training/batch={batch}"], rate * batch / self.arguments.reference, seed)
@@ -109,7 +111,7 @@ class Race:
         for name, way in self.ways().items():
             for rate in self.arguments.rates:
                 curves[name, rate] = way(rate, self.arguments.seeds[0])
-                print(f"# {name:16} rate {rate:<8g} least loss {min(loss for _, loss in curves[name, rate]):.4f}", flush=True)
+                print(f"# {name:16} rate {rate:<8g} least loss {min((loss for _, loss in curves[name, rate]), default=math.inf):.4f}", flush=True)
         if self.loss is None:
             self.loss = self.arguments.margin * min(loss for (name, _), curve in curves.items() if name.startswith("single")
                                                     for _, loss in curve)

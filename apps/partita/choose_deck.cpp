@@ -70,7 +70,8 @@ std::vector<Choice> fastest(const PlanTask& plan, const Cluster& cluster, std::i
 
 std::string lineOf(const Prediction& prediction) {
   std::string line = nameOf(prediction.strategy);
-  if (prediction.grid.stages > 1 && prediction.grid.parts > 1) line += " with parts by " + prediction.split;
+  if (prediction.grid.stages > 1 && prediction.grid.parts > 1)
+    line += " with parts by " + splitName(prediction.split);
   line += " on " + gridText(prediction.grid) + " ranks";
   if (prediction.microbatches > 1)
     line += " with " + std::to_string(prediction.microbatches) + " microbatches";

@@ -35,7 +35,7 @@ JsonObject jsonOf(const Prediction& prediction) {
     hidden.add(nameOf(exchange.kind), prediction.steps * exchange.hidden);
   }
   object.add("strategy", nameOf(prediction.strategy));
-  object.add("split", prediction.split);
+  object.add("split", splitName(prediction.split));
   object.add("ranks", prediction.ranks);
   object.add("stages", prediction.grid.stages);
   object.add("replicas", prediction.grid.replicas);

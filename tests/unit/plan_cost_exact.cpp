@@ -391,7 +391,7 @@ TEST_CASE("Thin products take longer than wide ones", "[cost]") {
   CostTask task = taskOf(layers, 64);
   const auto seconds = [&](const Cluster& on, std::int64_t microbatches) {
     return CostModel(task, on, CostMode::exact)
-        .predict(RankChoice{CostStrategy::pipeline_1f1b, {2, 1, 1}, no_split, microbatches})
+        .predict(RankChoice{CostStrategy::pipeline_1f1b, {2, 1, 1}, {}, microbatches})
         .epoch_compute;
   };
   const Cluster wide = clusterOf(4);

@@ -87,7 +87,7 @@ TEST_CASE("A group that recomputes takes another forward pass", "[cost]") {
   CHECK(longer(layers, {CostStrategy::serial, {1, 1, 1}}, {64}, cluster) == Approx(forward));
   CHECK(longer(layers, {CostStrategy::data, {1, 4, 1}}, {64}, cluster) == Approx(forward / 4));
   // One microbatch passes through the stages one after another; of eight, each makes the first stage longer.
-  const RankChoice pipeline{CostStrategy::pipeline_gpipe, {2, 1, 1}, no_split, 1};
+  const RankChoice pipeline{CostStrategy::pipeline_gpipe, {2, 1, 1}, {}, 1};
   CHECK(longer(layers, pipeline, {64}, cluster) == Approx(forward));
   RankChoice eight = pipeline;
   eight.microbatches = 8;
@@ -100,7 +100,7 @@ TEST_CASE("A group that recomputes takes another forward pass", "[cost]") {
 TEST_CASE("What recomputed layers send and copy is sent and copied again", "[cost]") {
   const std::string conv = "{ type = \"conv2d\", channels = 8, kernel = 3, padding = 1 }";
   Cluster cluster = clusterOf(4);
-  const RankChoice filter{CostStrategy::filter, {1, 1, 4}, "filter"};
+  const RankChoice filter{CostStrategy::filter, {1, 1, 4}, Split::filter};
   const double without = longer(conv, filter, {3, 8, 8}, cluster);
   cluster.seconds_per_copied_byte = 1e-9;
   // The gathered output, 8 channels of 64 places.
@@ -153,7 +153,7 @@ TEST_CASE("The update of each stage includes the copies of its state", "[cost]")
     const RunConfig deck = deckOf(dense(128) + last, "[optimiser]\noffload = \"" + offload + "\"\n");
     return modelOf(deck, {64}, clusterOf(4)).predict(choice).epoch_compute / 100.0;
   };
-  const RankChoice serial, pipeline{CostStrategy::pipeline_1f1b, {2, 1, 1}, no_split, 1};
+  const RankChoice serial, pipeline{CostStrategy::pipeline_1f1b, {2, 1, 1}, {}, 1};
   const auto longer_by = [&](const RankChoice& choice) {
     return step("host", choice) - step("none", choice);
   };

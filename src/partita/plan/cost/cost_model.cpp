@@ -185,7 +185,7 @@ Prediction CostModel::predict(const ProgramRun& run) const {
   if (strategy == CostStrategy::data && ranks == 1) strategy = CostStrategy::serial;
   Prediction prediction = startPrediction(terms(), strategy, ranks);
   prediction.grid = {run.grid.groups, run.grid.replicas, run.grid.parts};
-  prediction.split = run.grid.parts > 1 ? nameOf(run.config.strategy.split) : no_split;
+  prediction.split = run.grid.parts > 1 ? std::optional(run.config.strategy.split) : std::nullopt;
   predictRun(terms(), run, prediction);
   checkMemory(prediction);
   return prediction;

@@ -16,10 +16,6 @@ std::vector<std::size_t> rowsOf(const std::vector<LayerCost>& layers, LayerWork 
   return rows;
 }
 
-bool dividesLayers(CostStrategy strategy) {
-  return strategy != CostStrategy::serial && strategy != CostStrategy::data && !isOwn(strategy);
-}
-
 /// The grid of a strategy that cuts the network and shares layers as the task says.
 RankGrid stagedGrid(const CostTask& task, CostStrategy strategy, std::int64_t ranks) {
   RankGrid grid;
@@ -52,10 +48,22 @@ RankGrid gridOf(const CostTask& task, CostStrategy strategy, std::int64_t ranks,
   return grid;
 }
 
-std::string splitOf(CostStrategy strategy) {
-  if (!dividesLayers(strategy)) return "none";
-  const std::string name = nameOf(strategy), prefix = "data+";
-  return name.rfind(prefix, 0) == 0 ? name.substr(prefix.size()) : name;
+std::optional<Split> splitOf(CostStrategy strategy) {
+  switch (strategy) {
+  case CostStrategy::filter:
+  case CostStrategy::data_filter:
+    return Split::filter;
+  case CostStrategy::channel:
+    return Split::channel;
+  case CostStrategy::grid:
+  case CostStrategy::data_grid:
+    return Split::grid;
+  case CostStrategy::spatial:
+  case CostStrategy::data_spatial:
+    return Split::spatial;
+  default:
+    return {};
+  }
 }
 
 } // namespace
@@ -85,7 +93,7 @@ Prediction startPrediction(const CostTerms& terms, CostStrategy strategy, std::i
   prediction.ranks = ranks;
   prediction.grid = gridOf(terms.task, strategy, ranks, terms.cluster.node_ranks);
   if (isOwn(strategy) && prediction.grid.parts > 1)
-    prediction.split = nameOf(terms.task.program->deck().strategy.split);
+    prediction.split = terms.task.program->deck().strategy.split;
   const auto replicas = static_cast<double>(prediction.grid.replicas);
   prediction.batch = terms.task.batch * (terms.task.batch_per_replica ? replicas : 1.0);
   prediction.steps = std::ceil(terms.task.samples / prediction.batch);
@@ -188,9 +196,8 @@ Obstacle placesObstacle(const std::vector<LayerCost>& layers, std::int64_t parts
 Obstacle partsObstacle(const CostTask& task, const Prediction& prediction) {
   const std::int64_t parts = prediction.grid.parts;
   if (parts == 1) return Obstacle::refused_by_train;
-  if (prediction.split == nameOf(Split::spatial)) return placesObstacle(task.layers, parts);
-  const bool output = prediction.split != nameOf(Split::channel),
-             input = prediction.split != nameOf(Split::filter);
+  if (prediction.split == Split::spatial) return placesObstacle(task.layers, parts);
+  const bool output = prediction.split != Split::channel, input = prediction.split != Split::filter;
   bool weights = false;
   const std::size_t first = firstTrained(task.layers);
   for (std::size_t i = 0; i < task.layers.size(); ++i) {

@@ -99,6 +99,10 @@ void addExchange(std::vector<Exchange>& exchanges, const Exchange& exchange) {
   *found += exchange;
 }
 
+std::string splitName(const std::optional<Split>& split) {
+  return split ? nameOf(*split) : "none";
+}
+
 bool isPipeline(CostStrategy strategy) {
   return strategy == CostStrategy::pipeline ||
          (strategy >= CostStrategy::pipeline_message_driven && strategy <= CostStrategy::pipeline_gpipe);

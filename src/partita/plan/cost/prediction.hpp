@@ -4,6 +4,7 @@
 #include "partita/config/run_config.hpp"
 #include "partita/plan/cost/collectives.hpp"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -87,14 +88,14 @@ struct RankGrid {
   std::int64_t parts = 1; ///< ranks that share each layer of a stage
 };
 
-/// The name for layers that are not divided.
-constexpr const char* no_split = "none";
+/// "none" where nothing is divided.
+std::string splitName(const std::optional<Split>& split);
 
 /// A strategy on a grid of ranks.
 struct RankChoice {
   CostStrategy strategy = CostStrategy::serial;
   RankGrid grid{};
-  std::string split = no_split;  ///< how parts divide a layer
+  std::optional<Split> split{};  ///< how parts divide a layer; empty: nothing is divided
   std::int64_t microbatches = 1; ///< of a pipeline
 };
 
@@ -114,7 +115,7 @@ void addExchange(std::vector<Exchange>& exchanges, const Exchange& exchange);
 /// What a strategy costs on this many ranks. Times are NaN if it cannot run at all.
 struct Prediction {
   CostStrategy strategy = CostStrategy::serial;
-  std::string split = no_split; ///< how parts divide a layer: none, filter, channel, grid, spatial
+  std::optional<Split> split; ///< how parts divide a layer; empty: nothing is divided
   std::int64_t ranks = 1;
   RankGrid grid;
   Obstacle obstacle = Obstacle::none;

@@ -55,7 +55,7 @@ void addChoices(const CostTask& task, const RankGrid& grid, Split split, bool lo
        grid.stages > 1 ? stagedStrategies(grid.parts) : wholeStrategies(grid, split)) {
     if (!local && isLocal(strategy)) continue;
     for (const std::int64_t count : microbatchesFor(task, strategy, grid))
-      choices.push_back({strategy, grid, grid.parts > 1 ? nameOf(split) : no_split, count});
+      choices.push_back({strategy, grid, grid.parts > 1 ? std::optional(split) : std::nullopt, count});
   }
 }
 

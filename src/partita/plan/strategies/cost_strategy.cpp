@@ -1,10 +1,5 @@
 #include "partita/plan/strategies/cost_strategy.hpp"
 
-#include "partita/config/names.hpp"
-
-#include <algorithm>
-#include <optional>
-
 namespace partita {
 
 namespace {
@@ -18,13 +13,6 @@ StrategyKind kindOf(CostStrategy strategy) {
   if (strategy == CostStrategy::local_sgd) return StrategyKind::local_sgd;
   if (isPipeline(strategy)) return StrategyKind::pipeline;
   return isOwn(strategy) ? StrategyKind::sil : StrategyKind::joint;
-}
-
-std::optional<Split> splitNamed(const std::string& name) {
-  const std::vector<std::string>& names = namesOf<Split>();
-  const auto found = std::find(names.begin(), names.end(), name);
-  if (found == names.end()) return {};
-  return static_cast<Split>(found - names.begin());
 }
 
 CostStrategy jointStrategy(const StrategySection& section) {
@@ -76,7 +64,7 @@ StrategySection sectionFor(const RankChoice& choice, const StrategySection& deck
   section.stages = grid.stages;
   section.replicas = grid.replicas;
   section.parts = grid.parts;
-  section.split = splitNamed(choice.split).value_or(section.split);
+  section.split = choice.split.value_or(section.split);
   if (section.parts != deck.parts || section.split != deck.split) section.parts_grid = {{0}};
   section.pipeline.microbatches = choice.microbatches;
   section.pipeline.schedule = scheduleOf(strategy, section.pipeline.schedule);

@@ -82,7 +82,8 @@ class ConvolutionRules : public LayerRules {
     const ConvolutionPlan convolution(plan);
     const bool blocks = plan.part && plan.part->interior.places() > 0;
     return convolution.workValues(rows) +
-           std::max(convolution.out_channels * rows, blocks ? plan.outputs() : 0);
+           std::max(convolution.out_channels * rows,
+                    blocks ? plan.outputs() * convolution.rowsAtOnce(rows) : 0);
   }
 
   bool scalesOutput(const LayerPlan&) const override { return true; }

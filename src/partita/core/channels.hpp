@@ -2,24 +2,72 @@
 
 #include "partita/core/loops.hpp"
 
+#include <cstring>
+
 /// Kernels over the channels of images [rows, places, channels], and other matrices with few columns. On a
 /// host, the loops over channels have a fixed length, so that compilers vectorise them however few there are;
 /// on a device, neighbouring threads have neighbouring channels. Sums have the same bits in each run.
+
+/// Declares the iterations of a loop over lanes independent. Compilers would unroll it, because it is short,
+/// before they could vectorise it.
+#if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
+#define PARTITA_LANES _Pragma("GCC ivdep") _Pragma("GCC unroll 1")
+#else
+#define PARTITA_LANES PARTITA_INDEPENDENT
+#endif
+
+/// Compilers for devices do not support vector types.
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(__CUDACC__) && !defined(__HIPCC__)
+#define PARTITA_LANE_VECTORS
+#endif
+
 namespace partita {
+
+using std::memcpy; // devices have it too
+
+/// Values of neighbouring channels: vectors on hosts, which compilers keep in registers.
+template <int Count>
+struct LaneValues;
+template <>
+struct LaneValues<1> {
+  using Type = Real;
+};
+#ifdef PARTITA_LANE_VECTORS
+template <>
+struct LaneValues<4> {
+  using Type = Real __attribute__((vector_size(4 * sizeof(Real))));
+};
+template <>
+struct LaneValues<16> {
+  using Type = Real __attribute__((vector_size(16 * sizeof(Real))));
+};
+#endif
 
 /// So many neighbouring channels.
 template <int Count>
 struct Lanes {
   static constexpr int count = Count;
+  using Values = typename LaneValues<Count>::Type;
+
+  KOKKOS_INLINE_FUNCTION static Values all(Real value) { return Values{} + value; }
+  KOKKOS_INLINE_FUNCTION static Values load(const Real* from) {
+    Values values;
+    memcpy(&values, from, sizeof values);
+    return values;
+  }
+  KOKKOS_INLINE_FUNCTION static void store(Real* to, const Values& values) {
+    memcpy(to, &values, sizeof values);
+  }
 };
 
-/// Calls body(lanes, first channel) for all channels, as many at a time as possible.
+/// Calls body(lanes, first of them) for channels [begin, end), as many at a time as possible.
 template <class Body>
-KOKKOS_INLINE_FUNCTION void forLanes(std::int64_t channels, const Body& body) {
-  std::int64_t first = 0;
-  for (; first + 16 <= channels; first += 16) body(Lanes<16>(), first);
-  for (; first + 4 <= channels; first += 4) body(Lanes<4>(), first);
-  for (; first < channels; ++first) body(Lanes<1>(), first);
+KOKKOS_INLINE_FUNCTION void forLanes(std::int64_t begin, std::int64_t end, const Body& body) {
+#ifdef PARTITA_LANE_VECTORS
+  for (; begin + 16 <= end; begin += 16) body(Lanes<16>(), begin);
+  for (; begin + 4 <= end; begin += 4) body(Lanes<4>(), begin);
+#endif
+  for (; begin < end; ++begin) body(Lanes<1>(), begin);
 }
 
 /// Sums over the places of a row, which one thread computes.
@@ -31,21 +79,21 @@ struct ChannelsOfThread {
   template <class Value, class Take>
   KOKKOS_INLINE_FUNCTION void sum(const Value& value, const Take& take) const {
     const std::int64_t count = places;
-    forLanes(channels, [&](auto lanes, std::int64_t first) {
+    forLanes(0, channels, [&](auto lanes, std::int64_t first) {
       constexpr int width = decltype(lanes)::count, at_once = 4; // partial sums, which do not wait for others
       Real own[at_once][width] = {};
       std::int64_t place = 0;
       for (; place + at_once <= count; place += at_once) {
         for (int k = 0; k < at_once; ++k) {
-          PARTITA_INDEPENDENT
+          PARTITA_LANES
           for (int lane = 0; lane < width; ++lane) own[k][lane] += value(place + k, first + lane);
         }
       }
       for (; place < count; ++place) {
-        PARTITA_INDEPENDENT
+        PARTITA_LANES
         for (int lane = 0; lane < width; ++lane) own[0][lane] += value(place, first + lane);
       }
-      PARTITA_INDEPENDENT
+      PARTITA_LANES
       for (int lane = 0; lane < width; ++lane)
         take(first + lane, (own[0][lane] + own[2][lane]) + (own[1][lane] + own[3][lane]));
     });
@@ -127,10 +175,10 @@ struct PlaceLanes {
     const Body local = body;
     const std::int64_t row = item / shares, begin = (item - row * shares) * share,
                        end = begin + share < places ? begin + share : places;
-    forLanes(channels, [&](auto lanes, std::int64_t first) {
+    forLanes(0, channels, [&](auto lanes, std::int64_t first) {
       constexpr int width = decltype(lanes)::count;
       for (std::int64_t place = begin; place < end; ++place) {
-        PARTITA_INDEPENDENT
+        PARTITA_LANES
         for (int lane = 0; lane < width; ++lane) local(row, place, first + lane);
       }
     });
@@ -164,8 +212,7 @@ struct LineOfPlaces {
     const Body local = body;
     const std::int64_t plane = line / lines, row = plane / planes;
     PlaceAt at{row, plane - row * planes, line - plane * lines, 0, line * places};
-    for (; at.x < places; ++at.x, ++at.index)
-      forLanes(channels, [&](auto lanes, std::int64_t channel) { local(lanes, at, channel); });
+    for (; at.x < places; ++at.x, ++at.index) local(at, std::int64_t{0}, channels);
   }
 };
 
@@ -176,7 +223,7 @@ struct OnePlace {
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t index, std::int64_t channel) const {
     const std::int64_t line = index / places, plane = line / lines, row = plane / planes;
     const PlaceAt at{row, plane - row * planes, line - plane * lines, index - line * places, index};
-    body(Lanes<1>(), at, channel);
+    body(at, channel, channel + 1);
   }
 };
 
@@ -215,7 +262,7 @@ void forEachChannel(const ExecSpace& space, const char* label, std::int64_t rows
   }
 }
 
-/// Calls body(lanes, at, first channel) for all places of so many images with three axes.
+/// Calls body(at, begin, end) for all places of so many images with three axes, and channels [begin, end).
 template <class Body>
 void forEachPlace(const ExecSpace& space, const char* label, std::int64_t rows,
                   const std::int64_t (&extents)[3], std::int64_t channels, const Body& body) {

@@ -11,11 +11,6 @@ namespace {
 
 using std::memcpy; // devices have it too
 
-/// For extents, which fit into 32 bits: some processors divide 64-bit numbers ten times as slowly.
-KOKKOS_INLINE_FUNCTION std::int64_t quotient(std::int64_t a, std::int64_t b) {
-  return b == 1 ? a : static_cast<std::uint32_t>(a) / static_cast<std::uint32_t>(b);
-}
-
 /// One tap of an axis: its place in the first window, and the windows for which it lies inside the input.
 struct Tap {
   KOKKOS_INLINE_FUNCTION Tap(const WindowPlan& w, int axis, std::int64_t tap)

@@ -19,12 +19,11 @@ struct Inside {
 
 /// Calls body(place of the input within its image) for the places of a window, in their order.
 template <class Body>
-KOKKOS_INLINE_FUNCTION void forInside(const WindowPlan& w, const PlaceAt& window, const Body& body) {
-  const Inside z(w, 0, window.z), y(w, 1, window.y), x(w, 2, window.x);
-  for (std::int64_t dz = z.begin; dz < z.end; ++dz) {
-    for (std::int64_t dy = y.begin; dy < y.end; ++dy) {
-      const std::int64_t line = ((z.place + dz) * w.in[1] + y.place + dy) * w.in[2] + x.place;
-      for (std::int64_t dx = x.begin; dx < x.end; ++dx) body(line + dx);
+KOKKOS_INLINE_FUNCTION void forInside(const WindowPlan& w, const Inside (&axes)[3], const Body& body) {
+  for (std::int64_t z = axes[0].begin; z < axes[0].end; ++z) {
+    for (std::int64_t y = axes[1].begin; y < axes[1].end; ++y) {
+      const std::int64_t line = ((axes[0].place + z) * w.in[1] + axes[1].place + y) * w.in[2] + axes[2].place;
+      for (std::int64_t x = axes[2].begin; x < axes[2].end; ++x) body(line + x);
     }
   }
 }
@@ -32,22 +31,24 @@ KOKKOS_INLINE_FUNCTION void forInside(const WindowPlan& w, const PlaceAt& window
 /// Windows [begin, end) of an axis that contain a place of the input.
 struct Covering {
   KOKKOS_INLINE_FUNCTION Covering(const WindowPlan& w, int axis, std::int64_t place) {
-    const std::int64_t last = place + w.before[axis], first = last - w.kernel[axis] + 1,
-                       stride = w.stride[axis];
-    begin = first > 0 ? (first + stride - 1) / stride : 0;
-    end = last / stride + 1 < w.out[axis] ? last / stride + 1 : w.out[axis];
+    const std::int64_t last = place + w.before[axis], stride = w.stride[axis],
+                       newest = quotient(last, stride),
+                       rest = w.kernel[axis] - 1 - (last - newest * stride); // taps before it in that window
+    std::int64_t count = rest < 0 ? 0 : 1;
+    if (rest >= stride) count += quotient(rest, stride);
+    begin = count > newest ? 0 : newest + 1 - count;
+    end = newest + 1 < w.out[axis] ? newest + 1 : w.out[axis];
   }
   std::int64_t begin, end;
 };
 
 /// Calls body(window within its image, z, y, x) for the windows that contain a place, in their order.
 template <class Body>
-KOKKOS_INLINE_FUNCTION void forCovering(const WindowPlan& w, const PlaceAt& place, const Body& body) {
-  const Covering z(w, 0, place.z), y(w, 1, place.y), x(w, 2, place.x);
-  for (std::int64_t wz = z.begin; wz < z.end; ++wz)
-    for (std::int64_t wy = y.begin; wy < y.end; ++wy)
-      for (std::int64_t wx = x.begin; wx < x.end; ++wx)
-        body((wz * w.out[1] + wy) * w.out[2] + wx, wz, wy, wx);
+KOKKOS_INLINE_FUNCTION void forCovering(const WindowPlan& w, const Covering (&axes)[3], const Body& body) {
+  for (std::int64_t z = axes[0].begin; z < axes[0].end; ++z)
+    for (std::int64_t y = axes[1].begin; y < axes[1].end; ++y)
+      for (std::int64_t x = axes[2].begin; x < axes[2].end; ++x)
+        body((z * w.out[1] + y) * w.out[2] + x, z, y, x);
 }
 
 struct Largest {
@@ -56,23 +57,20 @@ struct Largest {
   Real *out, *place;
   std::int64_t channels;
 
-  template <int Count>
-  KOKKOS_INLINE_FUNCTION void operator()(Lanes<Count>, const PlaceAt& window, std::int64_t channel) const {
-    const Real* image = in + window.row * placesOf(w.in) * channels + channel;
-    Real best[Count], here[Count];
-    for (int lane = 0; lane < Count; ++lane) best[lane] = -Real(INFINITY);
-    for (int lane = 0; lane < Count; ++lane) here[lane] = Real(0);
-    forInside(w, window, [&](std::int64_t number) {
-      const Real *values = image + number * channels, at = static_cast<Real>(number);
-      PARTITA_INDEPENDENT
-      for (int lane = 0; lane < Count; ++lane) {
-        here[lane] = values[lane] > best[lane] ? at : here[lane];
-        best[lane] = values[lane] > best[lane] ? values[lane] : best[lane];
-      }
+  KOKKOS_INLINE_FUNCTION void operator()(const PlaceAt& window, std::int64_t begin, std::int64_t end) const {
+    const Inside inside[3] = {{w, 0, window.z}, {w, 1, window.y}, {w, 2, window.x}};
+    const Real* image = in + window.row * placesOf(w.in) * channels;
+    Real *values = out + window.index * channels, *chosen = place + window.index * channels;
+    forLanes(begin, end, [&](auto lanes, std::int64_t channel) {
+      auto best = lanes.all(-Real(INFINITY)), here = lanes.all(0);
+      forInside(w, inside, [&](std::int64_t number) {
+        const auto value = lanes.load(image + number * channels + channel);
+        here = value > best ? lanes.all(static_cast<Real>(number)) : here;
+        best = value > best ? value : best;
+      });
+      lanes.store(values + channel, best);
+      lanes.store(chosen + channel, here);
     });
-    const std::int64_t to = window.index * channels + channel;
-    for (int lane = 0; lane < Count; ++lane) out[to + lane] = best[lane];
-    for (int lane = 0; lane < Count; ++lane) place[to + lane] = here[lane];
   }
 };
 
@@ -82,24 +80,26 @@ struct LargestGradient {
   Real* grad_in;
   std::int64_t channels;
 
-  template <int Count>
-  KOKKOS_INLINE_FUNCTION void operator()(Lanes<Count>, const PlaceAt& at, std::int64_t channel) const {
-    const std::int64_t first = at.row * placesOf(w.out) * channels + channel;
+  KOKKOS_INLINE_FUNCTION void operator()(const PlaceAt& at, std::int64_t begin, std::int64_t end) const {
+    const Covering covering[3] = {{w, 0, at.z}, {w, 1, at.y}, {w, 2, at.x}};
+    const std::int64_t first = at.row * placesOf(w.out) * channels;
     const auto own = static_cast<Real>(at.index - at.row * placesOf(w.in));
-    Real sums[Count] = {};
-    forCovering(w, at, [&](std::int64_t window, std::int64_t, std::int64_t, std::int64_t) {
-      const Real *chosen = place + first + window * channels, *from = grad_out + first + window * channels;
-      PARTITA_INDEPENDENT
-      for (int lane = 0; lane < Count; ++lane) sums[lane] += chosen[lane] == own ? from[lane] : Real(0);
+    Real* to = grad_in + at.index * channels;
+    forLanes(begin, end, [&](auto lanes, std::int64_t channel) {
+      auto sums = lanes.all(0);
+      const auto number = lanes.all(own), none = lanes.all(0);
+      forCovering(w, covering, [&](std::int64_t window, std::int64_t, std::int64_t, std::int64_t) {
+        const std::int64_t of_window = first + window * channels + channel;
+        sums += lanes.load(place + of_window) == number ? lanes.load(grad_out + of_window) : none;
+      });
+      lanes.store(to + channel, sums);
     });
-    for (int lane = 0; lane < Count; ++lane) grad_in[at.index * channels + channel + lane] = sums[lane];
   }
 };
 
 /// One over the number of places of a window that lie inside the input.
-KOKKOS_INLINE_FUNCTION Real shareOf(const WindowPlan& w, std::int64_t z, std::int64_t y, std::int64_t x) {
-  return Real(1) /
-         static_cast<Real>(Inside(w, 0, z).taps() * Inside(w, 1, y).taps() * Inside(w, 2, x).taps());
+KOKKOS_INLINE_FUNCTION Real shareOf(const Inside (&inside)[3]) {
+  return Real(1) / static_cast<Real>(inside[0].taps() * inside[1].taps() * inside[2].taps());
 }
 
 struct Mean {
@@ -108,18 +108,16 @@ struct Mean {
   Real* out;
   std::int64_t channels;
 
-  template <int Count>
-  KOKKOS_INLINE_FUNCTION void operator()(Lanes<Count>, const PlaceAt& window, std::int64_t channel) const {
-    const Real *image = in + window.row * placesOf(w.in) * channels + channel,
-               share = shareOf(w, window.z, window.y, window.x);
-    Real sums[Count] = {};
-    forInside(w, window, [&](std::int64_t number) {
-      const Real* values = image + number * channels;
-      PARTITA_INDEPENDENT
-      for (int lane = 0; lane < Count; ++lane) sums[lane] += values[lane];
+  KOKKOS_INLINE_FUNCTION void operator()(const PlaceAt& window, std::int64_t begin, std::int64_t end) const {
+    const Inside inside[3] = {{w, 0, window.z}, {w, 1, window.y}, {w, 2, window.x}};
+    const Real *image = in + window.row * placesOf(w.in) * channels, share = shareOf(inside);
+    Real* values = out + window.index * channels;
+    forLanes(begin, end, [&](auto lanes, std::int64_t channel) {
+      auto sums = lanes.all(0);
+      forInside(w, inside,
+                [&](std::int64_t number) { sums += lanes.load(image + number * channels + channel); });
+      lanes.store(values + channel, sums * share);
     });
-    for (int lane = 0; lane < Count; ++lane)
-      out[window.index * channels + channel + lane] = sums[lane] * share;
   }
 };
 
@@ -129,16 +127,18 @@ struct MeanGradient {
   Real* grad_in;
   std::int64_t channels;
 
-  template <int Count>
-  KOKKOS_INLINE_FUNCTION void operator()(Lanes<Count>, const PlaceAt& at, std::int64_t channel) const {
-    const Real* gradients = grad_out + at.row * placesOf(w.out) * channels + channel;
-    Real sums[Count] = {};
-    forCovering(w, at, [&](std::int64_t window, std::int64_t z, std::int64_t y, std::int64_t x) {
-      const Real *from = gradients + window * channels, share = shareOf(w, z, y, x);
-      PARTITA_INDEPENDENT
-      for (int lane = 0; lane < Count; ++lane) sums[lane] += from[lane] * share;
+  KOKKOS_INLINE_FUNCTION void operator()(const PlaceAt& at, std::int64_t begin, std::int64_t end) const {
+    const Covering covering[3] = {{w, 0, at.z}, {w, 1, at.y}, {w, 2, at.x}};
+    const Real* gradients = grad_out + at.row * placesOf(w.out) * channels;
+    Real* to = grad_in + at.index * channels;
+    forLanes(begin, end, [&](auto lanes, std::int64_t channel) {
+      auto sums = lanes.all(0);
+      forCovering(w, covering, [&](std::int64_t window, std::int64_t z, std::int64_t y, std::int64_t x) {
+        const Inside inside[3] = {{w, 0, z}, {w, 1, y}, {w, 2, x}};
+        sums += lanes.load(gradients + window * channels + channel) * shareOf(inside);
+      });
+      lanes.store(to + channel, sums);
     });
-    for (int lane = 0; lane < Count; ++lane) grad_in[at.index * channels + channel + lane] = sums[lane];
   }
 };
 

@@ -44,10 +44,10 @@ struct ConvolutionPlan {
   /// Scratch for the weights, or their gradient, in the order of the columns; 0: they have it.
   std::int64_t copiedWeights() const;
 
-  /// Are vendors' libraries faster than columns on a host for this kind, even though operands must be copied
-  /// into their formats?
+  /// Are vendors' libraries faster than columns on a host for this kind, even though weights, and sometimes
+  /// values, must be copied into their formats?
   bool packable() const;
-  /// Rows of the batch that are copied into such a format at once, about the same number each time.
+  /// Rows of the batch that they get at once, about the same number each time.
   std::int64_t packedRows(std::int64_t rows) const;
   std::int64_t packedWeights() const; ///< the most values of the weights in such a format
 

@@ -58,7 +58,7 @@ class ConvolutionRules : public LayerRules {
   }
 
   /// Columns are gathered in both passes, and their gradients are added to that of the input. Outputs and
-  /// their gradients are copied between the order of products and that of samples.
+  /// their gradients count as read and written once more than by the products.
   Moves moves(const LayerPlan& plan) const override {
     const ConvolutionPlan convolution(plan);
     const auto in = static_cast<double>(plan.inputs()), out = static_cast<double>(plan.outputs());

@@ -139,6 +139,24 @@ TEST_CASE("Global-average-pool and flatten", "[gradient]") {
   check(layer("flatten"), {3, 4, 5});
 }
 
+/// Their weights count the values of an image in the order of its shape.
+TEST_CASE("Layers of vectors take images as they take the vector of their values", "[gradient]") {
+  LayerSpec dense;
+  dense.dense.units = 4;
+  dense.activation = Activation::tanh;
+  for (const Shape& shape : {Shape{3, 2, 4}, Shape{2, 2, 3, 5}}) {
+    check(dense, shape);
+    const LayerPlan of_image = planOf(dense, shape), of_vector = planOf(dense, {of_image.inputs()});
+    const auto first = makeLayer(of_image), second = makeLayer(of_vector);
+    const LayerProbe image(*first, of_image), vector(*second, of_vector);
+    const Values parameters = normals(of_image.parameters(), 7), in = normals(rows * of_image.inputs(), 8);
+    CHECK(image.value(parameters, in) == vector.value(parameters, in));
+    CHECK(image.backward() == vector.backward());
+    CHECK(image.gradients() == vector.gradients());
+    for (const char* norm : {"layer-norm", "rms-norm"}) check(layer(norm), shape);
+  }
+}
+
 TEST_CASE("Batch-norm of vectors, images and volumes", "[gradient]") {
   for (const Activation activation : {Activation::identity, Activation::tanh, Activation::gelu}) {
     check(layer("batch-norm", activation), {5});

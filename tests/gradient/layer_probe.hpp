@@ -7,6 +7,7 @@
 #include "numerical.hpp"
 #include "support/catch.hpp"
 #include "support/default_space.hpp"
+#include "support/images.hpp"
 #include "support/stored_values.hpp"
 
 namespace partita::test {
@@ -14,7 +15,7 @@ namespace partita::test {
 constexpr DefaultSpace space;
 constexpr std::int64_t rows = 3;
 
-/// A layer with its buffers, and J = <c, y> for fixed c.
+/// A layer with its buffers, and J = <c, y> for fixed c. Values are in the order of their shape.
 class LayerProbe {
  public:
   /// Here parameters and their gradients are contiguous tensors without gaps.
@@ -25,9 +26,9 @@ class LayerProbe {
 
   double value(const Values& parameters, const Values& in) const {
     assign(_parameters, asStored(_plans, parameters));
-    assign(_in, in);
+    assign(_in, asInMemory(in, inShape()));
     _layer.forward(space, _pass, _in, _out, _saved);
-    return dot(_c, valuesOf(_out));
+    return dot(_c, outputs());
   }
 
   /// dJ/din after a forward pass; the parameters' gradients are in `gradients()`.
@@ -35,8 +36,9 @@ class LayerProbe {
     Pass pass = _pass;
     pass.accumulate = accumulate;
     const Matrix grad_in = makeMatrix("partita::test::grad_in", rows, _layer.inputs());
-    _layer.backward(space, pass, _in, _out, _saved, matrixOf(rows, _layer.outputs(), _c), grad_in);
-    return valuesOf(grad_in);
+    const Matrix grad_out = matrixOf(rows, _layer.outputs(), asInMemory(_c, outShape()));
+    _layer.backward(space, pass, _in, _out, _saved, grad_out, grad_in);
+    return asInShape(valuesOf(grad_in), inShape());
   }
   /// See Pass::transport.
   void setTransport(Real weight) { _pass.transport = weight; }
@@ -51,9 +53,12 @@ class LayerProbe {
     return values;
   }
   Values gradients() const { return packedOf(_plans, valuesOf(_gradients)); }
-  Values outputs() const { return valuesOf(_out); }
+  Values outputs() const { return asInShape(valuesOf(_out), outShape()); }
 
  private:
+  Shape inShape() const { return _plans.empty() ? Shape{_layer.inputs()} : _plans.front().in; }
+  Shape outShape() const { return _plans.empty() ? Shape{_layer.outputs()} : _plans.front().out; }
+
   LayerProbe(Layer& layer, std::vector<LayerPlan> plans, const Values& c)
       : _layer(layer), _plans(std::move(plans)),
         _parameters("partita::test::parameters", static_cast<std::size_t>(storedValuesOf(_plans))),

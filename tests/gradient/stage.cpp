@@ -8,6 +8,7 @@
 #include "numerical.hpp"
 #include "support/catch.hpp"
 #include "support/default_space.hpp"
+#include "support/images.hpp"
 #include "support/stored_values.hpp"
 
 namespace partita::test::stage {
@@ -142,7 +143,8 @@ class LocalLoss {
     const Values parameters = packedOf(_plan.allLayers(), valuesOf(_stage.parameters()));
     const double* weight = parameters.data() + countParameters(_plan.layers);
     const double* bias = weight + channels * inner;
-    const Values outputs = valuesOf(_tape.output()), inputs_here = valuesOf(_in);
+    const Values outputs = asInShape(valuesOf(_tape.output()), decoder.in),
+                 inputs_here = asInShape(valuesOf(_in), in);
     double sum = 0.0;
     for (std::int64_t row = 0; row < rows; ++row) {
       for (std::int64_t c = 0; c < channels; ++c) {
@@ -190,7 +192,7 @@ void checkHead(const Shape& input, const std::string& layers, const std::string&
 
 TEST_CASE("A stage learns to reconstruct its input", "[gradient]") {
   const std::string dense = "[{type = \"dense\", units = 7, activation = \"tanh\"}, {type = \"dense\"}]";
-  checkHead({6}, dense, "reconstruct = 0.7", 1);
+  for (const Shape& shape : {Shape{6}, Shape{2, 3, 4}}) checkHead(shape, dense, "reconstruct = 0.7", 1);
   const std::string images =
       "[{type = \"conv2d\", channels = 3, kernel = 3, padding = 1, stride = 2, activation = "
       "\"tanh\"}, {type = \"dense\"}]";

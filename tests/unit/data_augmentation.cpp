@@ -9,7 +9,7 @@
 #include "data_files.hpp"
 #include "support/catch.hpp"
 #include "support/default_space.hpp"
-#include "support/matrices.hpp"
+#include "support/images.hpp"
 
 namespace partita::test::data_augmentation {
 
@@ -43,7 +43,7 @@ DataSets images(std::size_t samples) {
 Values copied(const RowSource& source, std::size_t row, std::uint32_t epoch) {
   std::vector<Real> out(width, Real(-99));
   source.copyRow(row, epoch, out.data());
-  return {out.begin(), out.end()};
+  return asInShape({out.begin(), out.end()}, {channels, rows, columns});
 }
 
 /// The first epoch in which row 0 changes in this way.

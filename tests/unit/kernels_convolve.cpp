@@ -4,11 +4,10 @@
 #include "partita/plan/network_plan.hpp"
 
 #include <algorithm>
-#include <functional>
 
 #include "support/catch.hpp"
 #include "support/default_space.hpp"
-#include "support/matrices.hpp"
+#include "support/images.hpp"
 
 namespace partita::test::kernels_convolve {
 
@@ -118,30 +117,32 @@ Results byHand(const ConvolutionPlan& plan, std::int64_t rows, const Operands& x
   return r;
 }
 
+Shape inOf(const ConvolutionPlan& plan) {
+  return {plan.in_channels, plan.windows.in[0], plan.windows.in[1], plan.windows.in[2]};
+}
+
+Shape outOf(const ConvolutionPlan& plan) {
+  return {plan.out_channels, plan.windows.out[0], plan.windows.out[1], plan.windows.out[2]};
+}
+
 /// By the class, which adds to the gradients that are there.
-Results computed(const ConvolutionPlan& plan, std::int64_t rows, const Operands& x, Precision precision) {
+Results computed(const ConvolutionPlan& plan, std::int64_t rows, const Operands& x, Precision precision,
+                 const ProductEpilogue& epilogue = {}) {
   const Convolve convolve(plan, precision);
   const std::int64_t in_width = plan.in_channels * plan.windows.inPlaces(),
                      out_width = plan.out_channels * plan.windows.outPlaces();
   const Vector work("partita::test::work", size(plan.workValues(rows)));
-  const Matrix in = matrixOf(rows, in_width, x.in), grad = matrixOf(rows, out_width, x.grad),
+  const Matrix in = matrixOf(rows, in_width, asInMemory(x.in, inOf(plan))),
+               grad = matrixOf(rows, out_width, asInMemory(x.grad, outOf(plan))),
                weight = matrixOf(plan.out_channels, plan.depth(), x.weight),
                weight_gradient = matrixOf(plan.out_channels, plan.depth(), x.before),
                out = makeMatrix("partita::test::out", rows, out_width),
                grad_in = makeMatrix("partita::test::grad_in", rows, in_width);
-  const auto copy = [&](const ConvolveSums& sums) {
-    for (std::int64_t r = 0; r < sums.rows; ++r)
-      for (std::int64_t c = 0; c < plan.out_channels; ++c) {
-        const std::int64_t places = plan.windows.outPlaces();
-        const Vector from(sums.data + r * sums.row_stride + c * sums.channel_stride, size(places)),
-            to(out.data() + ((sums.first + r) * plan.out_channels + c) * places, size(places));
-        if (from.data() != to.data()) Kokkos::deep_copy(to, from);
-      }
-  };
-  convolve.forward(space, work, in, weight, out, std::ref(copy));
+  convolve.forward(space, work, in, weight, out, epilogue);
   convolve.backward(space, work, true, in, weight, grad, weight_gradient, grad_in);
   fence(space, "partita::test");
-  return {valuesOf(out), valuesOf(weight_gradient), valuesOf(grad_in)};
+  return {asInShape(valuesOf(out), outOf(plan)), valuesOf(weight_gradient),
+          asInShape(valuesOf(grad_in), inOf(plan))};
 }
 
 } // namespace
@@ -163,6 +164,27 @@ TEST_CASE("A convolution and its gradients are those of plain loops", "[kernels]
   }
 }
 
+TEST_CASE("A convolution adds the bias of its channels, and leaves out what is negative", "[kernels]") {
+  for (const Precision precision : {Precision::single, Precision::bf16}) {
+    for (const Case& c : cases()) {
+      const ConvolutionPlan plan = planOf(c);
+      const Operands x = operandsOf(plan, c.rows, precision);
+      const Values shifts = normals(plan.out_channels, 5);
+      const Vector bias = vectorOf(shifts);
+      const Values sums = computed(plan, c.rows, x, precision).out;
+      for (const bool relu : {false, true}) {
+        Values expected = sums;
+        for (std::size_t i = 0; i < expected.size(); ++i) {
+          expected[i] += shifts[i / size(plan.windows.outPlaces()) % shifts.size()];
+          if (relu) expected[i] = std::max(expected[i], 0.0);
+        }
+        INFO(toText(c.in) << " to " << c.channels << ", precision " << static_cast<int>(precision));
+        CHECK(relativeError(computed(plan, c.rows, x, precision, {bias.data(), relu}).out, expected) < 1e-6);
+      }
+    }
+  }
+}
+
 TEST_CASE("cuDNN takes the convolutions of training where it is there", "[kernels]") {
   const bool there = !cudnn::version().empty();
   for (const Case& c : cases()) {
@@ -175,8 +197,9 @@ TEST_CASE("cuDNN takes the convolutions of training where it is there", "[kernel
                  weight = matrixOf(plan.out_channels, plan.depth(), x.weight),
                  out = makeMatrix("partita::test::out", c.rows, out_width);
     INFO(toText(c.in) << " to " << c.channels);
-    CHECK(cudnn::convolveForward(space, {plan, Precision::bf16, c.rows}, work.data(), in.data(),
-                                 weight.data(), out.data()) == there);
+    CHECK(cudnn::convolveForward(space, {plan, Precision::bf16, c.rows},
+                                 work.data() + 2 * plan.copiedWeights(), in.data(), weight.data(),
+                                 out.data()) == there);
     fence(space, "partita::test");
   }
 }
@@ -191,8 +214,10 @@ TEST_CASE("A convolution block by block, and its gradients one by one, are the s
       const Convolve convolve(plan, precision);
       const std::int64_t in_width = plan.in_channels * plan.windows.inPlaces(),
                          out_width = plan.out_channels * plan.windows.outPlaces();
-      const Vector work("partita::test::work", size(plan.workValues(c.rows) + out_width));
-      const Matrix in = matrixOf(c.rows, in_width, x.in), grad = matrixOf(c.rows, out_width, x.grad),
+      const Vector work("partita::test::work",
+                        size(plan.workValues(c.rows) + plan.rowsAtOnce(c.rows) * out_width));
+      const Matrix in = matrixOf(c.rows, in_width, asInMemory(x.in, inOf(plan))),
+                   grad = matrixOf(c.rows, out_width, asInMemory(x.grad, outOf(plan))),
                    weight = matrixOf(plan.out_channels, plan.depth(), x.weight),
                    weight_gradient = matrixOf(plan.out_channels, plan.depth(), x.before),
                    out = makeMatrix("partita::test::out", c.rows, out_width),
@@ -215,9 +240,10 @@ TEST_CASE("A convolution block by block, and its gradients one by one, are the s
                         << static_cast<int>(precision) << ", by a library "
                         << onednn::convolves(plan, precision, c.rows));
       const Results whole = computed(plan, c.rows, x, precision);
-      CHECK(relativeError(valuesOf(out), whole.out) < (sizeof(Real) == 4 ? 2e-6 : 1e-13));
+      CHECK(relativeError(asInShape(valuesOf(out), outOf(plan)), whole.out) <
+            (sizeof(Real) == 4 ? 2e-6 : 1e-13));
       CHECK(valuesOf(weight_gradient) == whole.weight_gradient);
-      CHECK(valuesOf(grad_in) == whole.input_gradient);
+      CHECK(asInShape(valuesOf(grad_in), inOf(plan)) == whole.input_gradient);
       CHECK(calls > static_cast<int>(blocks.size()));
     }
   }

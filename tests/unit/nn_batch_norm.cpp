@@ -2,7 +2,7 @@
 
 #include "support/catch.hpp"
 #include "support/default_space.hpp"
-#include "support/matrices.hpp"
+#include "support/images.hpp"
 
 namespace partita::test::nn_batch_norm {
 
@@ -41,8 +41,8 @@ class Norm {
     pass.work = Vector("partita::test::work", static_cast<std::size_t>(plan().workValues(rows)));
     const Matrix out = makeMatrix("partita::test::out", rows, channels * places);
     const Matrix saved = makeMatrix("partita::test::saved", rows, _layer->savedValues());
-    _layer->forward(space, pass, matrixOf(rows, channels * places, in), out, saved);
-    return valuesOf(out);
+    _layer->forward(space, pass, matrixOf(rows, channels * places, asInMemory(in, plan().in)), out, saved);
+    return asInShape(valuesOf(out), plan().out);
   }
   Values statistics() const { return valuesOf(_statistics); }
 

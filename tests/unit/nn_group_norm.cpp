@@ -5,6 +5,7 @@
 
 #include "support/catch.hpp"
 #include "support/default_space.hpp"
+#include "support/images.hpp"
 #include "support/stored_values.hpp"
 
 namespace partita::test::nn_group_norm {
@@ -39,8 +40,9 @@ Values outputsOf(const LayerPlan& plan, const Values& in, const Values& paramete
                saved = makeMatrix("partita::test::saved", rows, plan.savedValues());
   Pass pass;
   pass.training = training;
-  layer->forward(space, pass, matrixOf(rows, plan.inputs(), in), out, saved);
-  return valuesOf(out);
+  pass.work = Vector("partita::test::work", static_cast<std::size_t>(plan.workValues(rows)));
+  layer->forward(space, pass, matrixOf(rows, plan.inputs(), asInMemory(in, plan.in)), out, saved);
+  return asInShape(valuesOf(out), plan.out);
 }
 
 /// The formula, one value after another.

@@ -4,7 +4,7 @@
 #include "support/catch.hpp"
 #include "support/default_space.hpp"
 #include "support/divisions.hpp"
-#include "support/matrices.hpp"
+#include "support/images.hpp"
 
 namespace partita::test::nn_slices {
 
@@ -49,8 +49,9 @@ std::vector<Real> startOf(const Layer& layer, const ParameterShape& tensor, cons
   return values;
 }
 
-/// The mask itself: the result for an input of ones.
-Values masked(Dropout& dropout, std::int64_t rows, std::int64_t columns) {
+/// The mask itself: the result for an input of ones, samples of this shape.
+Values masked(Dropout& dropout, std::int64_t rows, const Shape& shape) {
+  const std::int64_t columns = partita::valuesOf(shape);
   Pass pass;
   pass.seed = 5;
   pass.step = 7;
@@ -58,7 +59,7 @@ Values masked(Dropout& dropout, std::int64_t rows, std::int64_t columns) {
   const Matrix in = matrixOf(rows, columns, Values(rows * columns, 1.0)),
                out = makeMatrix("partita::test::out", rows, columns);
   dropout.forward(space, pass, in, out, Matrix());
-  return valuesOf(out);
+  return asInShape(valuesOf(out), shape);
 }
 
 LayerPlan dropoutPlan(const Shape& shape) {
@@ -100,7 +101,7 @@ TEST_CASE("The dropout mask of a slice of each sample is that part of the whole'
   for (const Shape& shape : {Shape{43}, Shape{6, 13}, Shape{7, 3, 3}, Shape{9, 300}, Shape{2000}}) {
     const LayerPlan plan = dropoutPlan(shape);
     Dropout whole(plan);
-    const Values all = masked(whole, rows, plan.inputs());
+    const Values all = masked(whole, rows, plan.in);
     CHECK(std::count(all.begin(), all.end(), 0.0) > static_cast<long>(all.size()) / 4);
     for (std::size_t axis = 0; axis < std::min<std::size_t>(2, shape.size()); ++axis) {
       for (const std::int64_t parts : {1, 2, 3}) {
@@ -114,7 +115,7 @@ TEST_CASE("The dropout mask of a slice of each sample is that part of the whole'
           of_batch.offset.insert(of_batch.offset.begin(), 0);
           of_batch.extents.insert(of_batch.extents.begin(), rows);
           INFO(toText(shape) << ", axis " << axis << ", part " << part << " of " << parts);
-          CHECK(masked(dropout, rows, slice.size()) == partOf(all, of_batch));
+          CHECK(masked(dropout, rows, slice.extents) == partOf(all, of_batch));
         }
       }
     }
@@ -125,9 +126,9 @@ TEST_CASE("A sequence shorter than planned has the same mask, in a slice too", "
   constexpr std::int64_t rows = 3, width = 13, shorter = 4;
   const LayerPlan plan = dropoutPlan({6, width});
   Dropout whole(plan), all(plan, wholeOf(plan.in)), slice(plan, {{6, width}, {0, 5}, {6, 7}});
-  const Values expected = masked(whole, rows, shorter * width);
-  CHECK(masked(all, rows, shorter * width) == expected);
-  CHECK(masked(slice, rows, shorter * 7) ==
+  const Values expected = masked(whole, rows, {shorter, width});
+  CHECK(masked(all, rows, {shorter, width}) == expected);
+  CHECK(masked(slice, rows, {shorter, 7}) ==
         partOf(expected, {{rows * shorter, width}, {0, 5}, {rows * shorter, 7}}));
 }
 
@@ -144,7 +145,7 @@ TEST_CASE("The dropout mask of a block of places is that part of the whole's", "
     of_batch.offset.insert(of_batch.offset.begin(), 0);
     of_batch.extents.insert(of_batch.extents.begin(), rows);
     INFO(toText(slice.whole));
-    CHECK(masked(block, rows, slice.size()) == partOf(masked(whole, rows, plan.inputs()), of_batch));
+    CHECK(masked(block, rows, slice.extents) == partOf(masked(whole, rows, plan.in), of_batch));
   }
   CHECK_THROWS_AS(
       Dropout(dropoutPlan({6, 5, 4, 3, 2}), TensorSlice{{6, 5, 4, 3, 2}, {0, 1, 1, 1, 0}, {5, 3, 2, 2, 1}}),

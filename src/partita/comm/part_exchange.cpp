@@ -22,18 +22,18 @@ struct CopyColumns {
   }
 };
 
-/// Lines of places from one block to another, [items, lines of the first axis, of the second, values].
+/// Lines of places from one block to another, [rows, lines of the first axis, of the second, values].
 template <bool Adds>
 struct MoveLines {
   const Real* from;
   Real* to;
-  std::int64_t count[2];                       ///< lines of each axis per item
-  std::int64_t from_strides[3], to_strides[3]; ///< of items and of the two axes
+  std::int64_t count[2];                       ///< lines of each axis per row
+  std::int64_t from_strides[3], to_strides[3]; ///< of rows and of the two axes
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t line, std::int64_t i) const {
     const std::int64_t second = line % count[1], first = line / count[1] % count[0],
-                       item = line / (count[0] * count[1]);
-    const Real value = from[item * from_strides[0] + first * from_strides[1] + second * from_strides[2] + i];
-    Real& at = to[item * to_strides[0] + first * to_strides[1] + second * to_strides[2] + i];
+                       row = line / (count[0] * count[1]);
+    const Real value = from[row * from_strides[0] + first * from_strides[1] + second * from_strides[2] + i];
+    Real& at = to[row * to_strides[0] + first * to_strides[1] + second * to_strides[2] + i];
     at = Adds ? at + value : value;
   }
 };
@@ -191,53 +191,58 @@ void PartExchange::sum(const ExecSpace& space, const Vector& values) const {
 
 namespace {
 
-/// Places of a batch in memory: [items, places of the block].
+/// Places of a batch in memory: [rows, places of the block, channels].
 struct Places {
   Real* data;
   Block block;
+  std::int64_t channels;
 
   std::int64_t size(std::size_t axis) const { return block.axes[axis].size(); }
   Real* at(const Block& inner) const {
     const auto offset = [&](std::size_t axis) { return inner.axes[axis].begin - block.axes[axis].begin; };
-    return data + (offset(0) * size(1) + offset(1)) * size(2) + offset(2);
+    return data + ((offset(0) * size(1) + offset(1)) * size(2) + offset(2)) * channels;
+  }
+  std::int64_t stride(std::size_t axis) const { ///< between neighbours along an axis
+    return axis == 2 ? channels : stride(axis + 1) * size(axis + 1);
   }
 };
 
 /// Copies or adds the places of `which`, which both blocks contain. Axes that both have as a whole are one.
 template <bool Adds>
 void movePlaces(const ExecSpace& space, const Places& from, const Places& to, const Block& which,
-                std::int64_t items) {
+                std::int64_t rows) {
   if (which.places() == 0) return;
   const auto whole = [&](std::size_t axis) {
     return from.block.axes[axis] == which.axes[axis] && to.block.axes[axis] == which.axes[axis];
   };
   const auto extent = [&](std::size_t axis) { return which.axes[axis].size(); };
+  const std::int64_t channels = from.channels;
   MoveLines<Adds> move{from.at(which),
                        to.at(which),
                        {extent(0), extent(1)},
-                       {from.block.places(), from.size(1) * from.size(2), from.size(2)},
-                       {to.block.places(), to.size(1) * to.size(2), to.size(2)}};
-  std::int64_t columns = extent(2);
+                       {from.block.places() * channels, from.stride(0), from.stride(1)},
+                       {to.block.places() * channels, to.stride(0), to.stride(1)}};
+  std::int64_t columns = extent(2) * channels;
   for (const std::size_t axis : {std::size_t{1}, std::size_t{0}}) {
     if (!whole(axis + 1)) break;
     columns *= extent(axis);
     move.count[axis] = 1;
   }
-  forEachElement(space, "partita::PartExchange::move_places_kernel", items * move.count[0] * move.count[1],
+  forEachElement(space, "partita::PartExchange::move_places_kernel", rows * move.count[0] * move.count[1],
                  columns, move);
 }
 
 void copyPlaces(const ExecSpace& space, const Places& from, const Places& to, const Block& which,
-                std::int64_t items) {
-  movePlaces<false>(space, from, to, which, items);
+                std::int64_t rows) {
+  movePlaces<false>(space, from, to, which, rows);
 }
 
 Places ownedBy(const ExchangePlan& plan, const Matrix& own) {
-  return {own.data(), plan.owned[static_cast<std::size_t>(plan.place)]};
+  return {own.data(), plan.owned[static_cast<std::size_t>(plan.place)], plan.channels};
 }
 
 Places neededBy(const ExchangePlan& plan, const Matrix& needed) {
-  return {needed.data(), plan.needed[static_cast<std::size_t>(plan.place)]};
+  return {needed.data(), plan.needed[static_cast<std::size_t>(plan.place)], plan.channels};
 }
 
 } // namespace
@@ -250,8 +255,8 @@ PartExchange::Messages PartExchange::haloMessages(const ExchangePlan& plan, std:
   Real* next = work.data();
   for (int other = 0; other < _parts.size(); ++other) {
     if (other == plan.place) continue;
-    const std::int64_t gives = plan.sent(plan.place, other).places() * rows,
-                       gets = plan.sent(other, plan.place).places() * rows;
+    const std::int64_t gives = plan.valuesSent(plan.place, other) * rows,
+                       gets = plan.valuesSent(other, plan.place) * rows;
     if (gives > 0) (forward ? messages.out : messages.in).push_back({other, next, gives});
     next += gives;
     if (gets > 0) (forward ? messages.in : messages.out).push_back({other, next, gets});
@@ -269,7 +274,7 @@ void PartExchange::haloForward(const ExecSpace& space, const ExchangePlan& plan,
   if (travel != Travel::arrive) {
     for (const Piece& piece : messages.out) {
       const Block block = plan.sent(plan.place, piece.peer);
-      copyPlaces(space, from, {piece.values, block}, block, rows);
+      copyPlaces(space, from, {piece.values, block, plan.channels}, block, rows);
     }
     post(space, "halos", messages.out, messages.in);
     copyPlaces(space, from, to, plan.sent(plan.place, plan.place), rows);
@@ -278,7 +283,7 @@ void PartExchange::haloForward(const ExecSpace& space, const ExchangePlan& plan,
   complete(space);
   for (const Piece& piece : messages.in) {
     const Block block = plan.sent(piece.peer, plan.place);
-    copyPlaces(space, {piece.values, block}, to, block, rows);
+    copyPlaces(space, {piece.values, block, plan.channels}, to, block, rows);
   }
 }
 
@@ -291,7 +296,7 @@ void PartExchange::haloBackward(const ExecSpace& space, const ExchangePlan& plan
   if (travel != Travel::arrive) {
     for (const Piece& piece : messages.out) {
       const Block block = plan.sent(piece.peer, plan.place);
-      copyPlaces(space, from, {piece.values, block}, block, rows);
+      copyPlaces(space, from, {piece.values, block, plan.channels}, block, rows);
     }
     post(space, "halos", messages.out, messages.in);
   }
@@ -301,7 +306,7 @@ void PartExchange::haloBackward(const ExecSpace& space, const ExchangePlan& plan
   complete(space);
   for (const Piece& piece : messages.in) {
     const Block block = plan.sent(plan.place, piece.peer);
-    movePlaces<true>(space, {piece.values, block}, to, block, rows);
+    movePlaces<true>(space, {piece.values, block, plan.channels}, to, block, rows);
   }
 }
 
@@ -337,7 +342,7 @@ void PartExchange::gather(const ExecSpace& space, const ExchangePlan& plan, cons
     if (plan.owned.empty())
       return copyColumns(space, from, width, all.data() + places[chunk], columns, rows, width);
     const Block& block = plan.owned[static_cast<std::size_t>(chunk)];
-    copyPlaces(space, {from, block}, neededBy(plan, all), block, rows);
+    copyPlaces(space, {from, block, plan.channels}, neededBy(plan, all), block, rows);
   };
   int last = ring.place;
   Real* out = own.data();

@@ -37,9 +37,9 @@ class PartExchange {
 
   /// Adds up a few values, such as sums of statistics.
   void sum(const ExecSpace& space, const Vector& values) const;
-  /// Gets the places that windows need from the parts that have them: own [rows, places] -> needed, likewise,
-  /// where a row is an item of the plan. `work`: for all that is sent and received.
-  /// The own places are in `needed` after `depart`.
+  /// Gets the places that windows need from the parts that have them: own [rows, places x channels] ->
+  /// needed, likewise. `work`: for all that is sent and received. The own places are in `needed` after
+  /// `depart`.
   void haloForward(const ExecSpace& space, const ExchangePlan& plan, const Matrix& own, const Matrix& needed,
                    const Vector& work, Travel travel = Travel::whole) const;
   /// Returns the gradients of these places; each part adds to those of its own places what

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 namespace partita {
 
@@ -55,26 +56,29 @@ ImageChange TrainingRows::changeOf(std::size_t row, std::uint32_t epoch) const {
 void TrainingRows::copyRow(std::size_t row, std::uint32_t epoch, Real* out) const {
   if (_channels == 0) return FeatureRows::copyRow(row, epoch, out);
   const ImageChange change = changeOf(row, epoch);
-  for (std::int64_t line = 0; line < _channels * _rows; ++line, out += _columns) {
-    copyLine(row, line, change, out);
-    if (change.mirrored) std::reverse(out, out + _columns);
-  }
+  for (std::int64_t channel = 0; channel < _channels; ++channel)
+    for (std::int64_t line = 0; line < _rows; ++line)
+      copyLine(row, channel * _rows + line, change, out + line * _columns * _channels + channel);
 }
 
-/// Fills one of the image's lines, of `_columns` pixels; all its channels follow one another.
+/// Fills the pixels of one line of a channel. In the file, the lines of all channels follow one another; in
+/// `out`, the channels of a pixel do.
 void TrainingRows::copyLine(std::size_t row, std::int64_t line, const ImageChange& change, Real* out) const {
+  const auto fill = [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t column = first; column < last; ++column) out[column * _channels] = Real(0);
+  };
   const std::int64_t from = line % _rows + change.down;
-  if (from < 0 || from >= _rows) {
-    std::fill_n(out, _columns, Real(0));
-    return;
-  }
+  if (from < 0 || from >= _rows) return fill(0, _columns);
   const std::int64_t begin = std::max<std::int64_t>(0, -change.right),
                      end = std::min(_columns, _columns - change.right),
                      first = (line + change.down) * _columns + begin + change.right;
-  std::fill_n(out, begin, Real(0));
+  fill(0, begin);
   _sets.train.features.copyValues(row, static_cast<std::size_t>(first), static_cast<std::size_t>(end - begin),
-                                  _sets.shift, _sets.scale, out + begin);
-  std::fill(out + end, out + _columns, Real(0));
+                                  _sets.shift, _sets.scale, out + begin * _channels,
+                                  static_cast<std::size_t>(_channels));
+  fill(end, _columns);
+  for (std::int64_t i = 0; change.mirrored && i < _columns / 2; ++i)
+    std::swap(out[i * _channels], out[(_columns - 1 - i) * _channels]);
 }
 
 } // namespace partita

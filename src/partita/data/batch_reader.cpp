@@ -7,6 +7,15 @@
 
 namespace partita {
 
+void FeatureRows::copyRow(std::size_t row, std::uint32_t /*epoch*/, Real* out) const {
+  if (_layout.trivial()) return _set.features.copyRow(row, _sets.shift, _sets.scale, out);
+  const auto channels = static_cast<std::size_t>(_layout.channels),
+             places = static_cast<std::size_t>(_layout.places);
+  for (std::size_t channel = 0; channel < channels; ++channel)
+    _set.features.copyValues(row, channel * places, places, _sets.shift, _sets.scale, out + channel,
+                             channels);
+}
+
 BatchReader::BatchReader(const RowSource* source, const Dataset& set, RowsOf rows_of, std::int64_t count,
                          std::int64_t capacity, std::int64_t depth, std::int64_t held)
     : _source(source), _set(set), _rows_of(std::move(rows_of)), _count(count), _held(held) {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "partita/core/types.hpp"
+#include "partita/core/image_layout.hpp"
 #include "partita/data/dataset.hpp"
 
 #include <condition_variable>
@@ -22,19 +22,19 @@ class RowSource {
   virtual void expectRow(std::size_t row) const { (void)row; } ///< hint that the row will be copied soon
 };
 
-/// The standardised features of a data set, the same in every epoch.
+/// The standardised features of a data set, the same in every epoch, images as they lie in memory.
 class FeatureRows : public RowSource {
  public:
-  FeatureRows(const DataSets& sets, const Dataset& set) : _sets(sets), _set(set) {}
+  FeatureRows(const DataSets& sets, const Dataset& set)
+      : _sets(sets), _set(set), _layout(layoutOf(sets.shape)) {}
   std::int64_t width() const override { return _set.features.width(); }
-  void copyRow(std::size_t row, std::uint32_t /*epoch*/, Real* out) const override {
-    _set.features.copyRow(row, _sets.shift, _sets.scale, out);
-  }
+  void copyRow(std::size_t row, std::uint32_t epoch, Real* out) const override;
   void expectRow(std::size_t row) const override { _set.features.prefetchRow(row); }
 
  private:
   const DataSets& _sets;
   const Dataset& _set;
+  ImageLayout _layout;
 };
 
 /// The rows of a batch in a data set, and the epoch of the run that it belongs to.

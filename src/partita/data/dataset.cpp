@@ -20,31 +20,32 @@ Out affine(In value, float shift, float scale) {
 /// `row`: all values of a sample, of which [first, first + count) are converted.
 template <class In, class Out>
 void affineValues(const In* row, std::size_t first, std::size_t count, const std::vector<float>& shift,
-                  const std::vector<float>& scale, Out* out) {
+                  const std::vector<float>& scale, Out* out, std::size_t step) {
   const In* in = row + first;
   if (shift.size() == 1) {
     const float a = shift[0], b = scale[0];
-    for (std::size_t j = 0; j < count; ++j) out[j] = affine<Out>(in[j], a, b);
+    for (std::size_t j = 0; j < count; ++j) out[j * step] = affine<Out>(in[j], a, b);
   } else {
     const float *a = shift.data() + first, *b = scale.data() + first;
-    for (std::size_t j = 0; j < count; ++j) out[j] = affine<Out>(in[j], a[j], b[j]);
+    for (std::size_t j = 0; j < count; ++j) out[j * step] = affine<Out>(in[j], a[j], b[j]);
   }
 }
 
 /// The same for a row without its zeros.
 template <class Out>
 void affineValues(const SparseRows& rows, std::size_t row, std::size_t first, std::size_t count,
-                  const std::vector<float>& shift, const std::vector<float>& scale, Out* out) {
+                  const std::vector<float>& shift, const std::vector<float>& scale, Out* out,
+                  std::size_t step) {
   const bool common = shift.size() == 1;
-  if (common)
-    std::fill_n(out, count, affine<Out>(0.0F, shift[0], scale[0]));
-  else
-    for (std::size_t j = 0; j < count; ++j) out[j] = affine<Out>(0.0F, shift[first + j], scale[first + j]);
+  for (std::size_t j = 0; j < count; ++j) {
+    const std::size_t map = common ? 0 : first + j;
+    out[j * step] = affine<Out>(0.0F, shift[map], scale[map]);
+  }
   const auto columns = rows.columns.begin();
   const auto begin = columns + rows.begin(row), end = columns + rows.end[row];
   for (auto at = std::lower_bound(begin, end, first); at != end && *at < first + count; ++at) {
     const std::size_t map = common ? 0 : *at;
-    out[*at - first] = affine<Out>(rows.values[at - columns], shift[map], scale[map]);
+    out[(*at - first) * step] = affine<Out>(rows.values[at - columns], shift[map], scale[map]);
   }
 }
 
@@ -97,25 +98,26 @@ Samples::Samples(std::size_t width, SparseRows rows) : _width(width), _sparse(st
 
 template <class Out>
 void Samples::convertValues(std::size_t row, std::size_t first, std::size_t count,
-                            const std::vector<float>& shift, const std::vector<float>& scale,
-                            Out* out) const {
+                            const std::vector<float>& shift, const std::vector<float>& scale, Out* out,
+                            std::size_t step) const {
   if (sparse() != nullptr)
-    affineValues(_sparse, row, first, count, shift, scale, out);
+    affineValues(_sparse, row, first, count, shift, scale, out, step);
   else if (_bytes.empty())
-    affineValues(_values.data() + row * _width, first, count, shift, scale, out);
+    affineValues(_values.data() + row * _width, first, count, shift, scale, out, step);
   else
-    affineValues(_bytes.data() + row * _width, first, count, shift, scale, out);
+    affineValues(_bytes.data() + row * _width, first, count, shift, scale, out, step);
 }
 
 void Samples::copyValues(std::size_t row, std::size_t first, std::size_t count,
-                         const std::vector<float>& shift, const std::vector<float>& scale, float* out) const {
-  convertValues(row, first, count, shift, scale, out);
+                         const std::vector<float>& shift, const std::vector<float>& scale, float* out,
+                         std::size_t step) const {
+  convertValues(row, first, count, shift, scale, out, step);
 }
 
 void Samples::copyValues(std::size_t row, std::size_t first, std::size_t count,
-                         const std::vector<float>& shift, const std::vector<float>& scale,
-                         double* out) const {
-  convertValues(row, first, count, shift, scale, out);
+                         const std::vector<float>& shift, const std::vector<float>& scale, double* out,
+                         std::size_t step) const {
+  convertValues(row, first, count, shift, scale, out, step);
 }
 
 namespace {

@@ -47,11 +47,11 @@ class Samples {
                double* out) const {
     copyValues(row, 0, _width, shift, scale, out);
   }
-  /// The same for the values [first, first + count) of a row: out[0] is value `first`.
+  /// The same for the values [first, first + count) of a row: value first + i becomes out[i * step].
   void copyValues(std::size_t row, std::size_t first, std::size_t count, const std::vector<float>& shift,
-                  const std::vector<float>& scale, float* out) const;
+                  const std::vector<float>& scale, float* out, std::size_t step = 1) const;
   void copyValues(std::size_t row, std::size_t first, std::size_t count, const std::vector<float>& shift,
-                  const std::vector<float>& scale, double* out) const;
+                  const std::vector<float>& scale, double* out, std::size_t step = 1) const;
 
   /// Prefetches a row into the processor's caches before `copyRow`: rows are drawn at random, so hardware
   /// prefetchers do not help.
@@ -62,7 +62,7 @@ class Samples {
  private:
   template <class Out>
   void convertValues(std::size_t row, std::size_t first, std::size_t count, const std::vector<float>& shift,
-                     const std::vector<float>& scale, Out* out) const;
+                     const std::vector<float>& scale, Out* out, std::size_t step) const;
 
   std::size_t _width = 0;
   std::vector<std::uint8_t> _bytes; ///< one of the three has the samples

@@ -11,321 +11,317 @@ namespace {
 
 using std::memcpy; // devices have it too
 
-/// For extents, which fit into 32 bits: some processors divide 64-bit numbers ten times as slowly.
-KOKKOS_INLINE_FUNCTION std::int64_t quotient(std::int64_t a, std::int64_t b) {
-  return b == 1 ? a : static_cast<std::uint32_t>(a) / static_cast<std::uint32_t>(b);
-}
-
-/// One tap of the windows: its place in the first window, and per axis the windows for which it lies inside
-/// the input.
+/// One tap of an axis: its place in the first window, and the windows for which it lies inside the input.
 struct Tap {
-  KOKKOS_INLINE_FUNCTION Tap(const WindowPlan& w, std::int64_t tap) {
-    const std::int64_t line = quotient(tap, w.kernel[2]), plane = quotient(line, w.kernel[1]);
-    const std::int64_t of_axis[3] = {plane, line - plane * w.kernel[1], tap - line * w.kernel[2]};
-    for (int a = 0; a < 3; ++a) {
-      place[a] = of_axis[a] * w.dilation[a] - w.before[a];
-      begin[a] = place[a] < 0 ? quotient(w.stride[a] - 1 - place[a], w.stride[a]) : 0;
-      end[a] = place[a] < w.in[a] ? quotient(w.in[a] - 1 - place[a], w.stride[a]) + 1 : 0;
-      if (end[a] > w.out[a]) end[a] = w.out[a];
-      if (begin[a] > end[a]) begin[a] = end[a];
-    }
+  KOKKOS_INLINE_FUNCTION Tap(const WindowPlan& w, int axis, std::int64_t tap)
+      : place(tap * w.dilation[axis] - w.before[axis]),
+        begin(place < 0 ? quotient(w.stride[axis] - 1 - place, w.stride[axis]) : 0),
+        end(place < w.in[axis] ? quotient(w.in[axis] - 1 - place, w.stride[axis]) + 1 : 0) {
+    if (end > w.out[axis]) end = w.out[axis];
+    if (begin > end) begin = end;
   }
-  /// Does it lie inside the input for all windows?
-  KOKKOS_INLINE_FUNCTION bool everywhere(const WindowPlan& w) const {
-    for (int a = 0; a < 3; ++a)
-      if (begin[a] > 0 || end[a] < w.out[a]) return false;
-    return true;
-  }
-  /// Index of its input value for a window.
-  KOKKOS_INLINE_FUNCTION std::int64_t offset(const WindowPlan& w, std::int64_t wz, std::int64_t wy,
-                                             std::int64_t wx) const {
-    return ((place[0] + wz * w.stride[0]) * w.in[1] + place[1] + wy * w.stride[1]) * w.in[2] + place[2] +
-           wx * w.stride[2];
-  }
-
-  std::int64_t place[3], begin[3], end[3];
+  std::int64_t place, begin, end;
 };
 
-/// Calls body(first window, its value in the input, windows) for the rows of windows that have the tap
-/// inside; the windows of a row are neighbours, and their values lie `stride` apart.
-template <class Body>
-KOKKOS_INLINE_FUNCTION void forRows(const WindowPlan& w, const Tap& tap, const Body& body) {
-  const std::int64_t n = tap.end[2] - tap.begin[2], step = w.stride[1] * w.in[2];
-  for (std::int64_t wz = tap.begin[0]; wz < tap.end[0]; ++wz) {
-    std::int64_t window = (wz * w.out[1] + tap.begin[1]) * w.out[2] + tap.begin[2],
-                 value = tap.offset(w, wz, tap.begin[1], tap.begin[2]);
-    for (std::int64_t wy = tap.begin[1]; wy < tap.end[1]; ++wy, window += w.out[2], value += step)
-      body(window, value, n);
-  }
+/// The place of an axis that a window's tap sees, or -1 outside the input.
+KOKKOS_INLINE_FUNCTION std::int64_t placeOf(const WindowPlan& w, int axis, std::int64_t window,
+                                            std::int64_t tap) {
+  const std::int64_t place = window * w.stride[axis] + tap * w.dilation[axis] - w.before[axis];
+  return place < w.in[axis] ? place : -1;
 }
 
-template <std::int64_t Value>
-struct Constant {
-  KOKKOS_INLINE_FUNCTION operator std::int64_t() const { return Value; }
-};
-
-/// Calls body(stride), with a constant for the usual stride above 1: rows are short, and compilers vectorise
-/// loops with a known stride better.
-template <class Body>
-KOKKOS_INLINE_FUNCTION void withStride(std::int64_t stride, const Body& body) {
-  if (stride == 2)
-    body(Constant<2>());
-  else
-    body(stride);
+/// The window of an axis whose tap sees a place, or -1.
+KOKKOS_INLINE_FUNCTION std::int64_t windowOf(const WindowPlan& w, int axis, std::int64_t place,
+                                             std::int64_t tap) {
+  const std::int64_t away = place + w.before[axis] - tap * w.dilation[axis];
+  if (away < 0) return -1;
+  const std::int64_t window = quotient(away, w.stride[axis]);
+  return window * w.stride[axis] == away && window < w.out[axis] ? window : -1;
 }
 
-/// Runs of the same length in two places. Rows of small images are short: vectors of fixed length, with the
-/// loop over runs inside, take less time than a loop of unknown length for each run.
+enum class Move { copy, add, clear };
+
+/// Runs of the same length in two places. They are often short: vectors of fixed length, with the loop over
+/// runs inside, take less time than a loop of unknown length for each run.
 struct Runs {
   std::int64_t count, length, from_step, to_step;
 
-  /// Copies all runs, or adds them.
-  template <bool Add>
+  template <Move How>
   KOKKOS_INLINE_FUNCTION void move(const Real* from, Real* to) const {
     std::int64_t done = 0;
-    for (; done + 16 <= length; done += 16) moveLanes<Add, 16>(from + done, to + done);
-    for (; done + 8 <= length; done += 8) moveLanes<Add, 8>(from + done, to + done);
-    for (; done + 4 <= length; done += 4) moveLanes<Add, 4>(from + done, to + done);
-    for (; done < length; ++done) moveLanes<Add, 1>(from + done, to + done);
+    for (; done + 16 <= length; done += 16) moveLanes<How, 16>(from + done, to + done);
+    for (; done + 8 <= length; done += 8) moveLanes<How, 8>(from + done, to + done);
+    for (; done + 4 <= length; done += 4) moveLanes<How, 4>(from + done, to + done);
+    for (; done < length; ++done) moveLanes<How, 1>(from + done, to + done);
   }
 
  private:
-  template <bool Add, int Lanes>
+  template <Move How, int Count>
   KOKKOS_INLINE_FUNCTION void moveLanes(const Real* from, Real* to) const {
     for (std::int64_t run = 0; run < count; ++run) {
-      Real values[Lanes], sums[Lanes]; // vector registers, because the compiler knows the copies' size
-      memcpy(values, from + run * from_step, sizeof values);
-      if (Add) {
+      Real values[Count] = {}, sums[Count]; // vector registers, because the compiler knows the copies' size
+      if (How != Move::clear) memcpy(values, from + run * from_step, sizeof values);
+      if (How == Move::add) {
         memcpy(sums, to + run * to_step, sizeof sums);
-        for (int lane = 0; lane < Lanes; ++lane) values[lane] += sums[lane];
+        for (int lane = 0; lane < Count; ++lane) values[lane] += sums[lane];
       }
       memcpy(to + run * to_step, values, sizeof values);
     }
   }
 };
 
-/// Calls body(first window, its value in the input) for the planes of windows that have the tap inside.
-template <class Body>
-KOKKOS_INLINE_FUNCTION void forPlanes(const WindowPlan& w, const Tap& tap, const Body& body) {
-  for (std::int64_t wz = tap.begin[0]; wz < tap.end[0]; ++wz)
-    body((wz * w.out[1] + tap.begin[1]) * w.out[2] + tap.begin[2],
-         tap.offset(w, wz, tap.begin[1], tap.begin[2]));
-}
+/// Columns and the images from which they are gathered.
+struct Sizes {
+  WindowPlan w;
+  std::int64_t channels, groups;
 
-/// If windows are one place apart and a row has as many windows as places, a tap sees a shifted plane of the
-/// input: one contiguous run over the windows that have it inside. Between two rows of these windows the tap
-/// is outside, and the run continues with the next row of the input.
-struct ShiftedPlane {
-  KOKKOS_INLINE_FUNCTION static bool fits(const WindowPlan& w) {
-    return w.stride[1] == 1 && w.stride[2] == 1 && w.out[2] == w.in[2];
+  KOKKOS_INLINE_FUNCTION std::int64_t depth() const { return channels / groups; } ///< channels of a group
+  KOKKOS_INLINE_FUNCTION std::int64_t width() const { return placesOf(w.kernel) * channels; } ///< of a column
+  /// Value of a column that a group's first channel has at a tap.
+  KOKKOS_INLINE_FUNCTION std::int64_t valueOf(std::int64_t group, std::int64_t tz, std::int64_t ty,
+                                              std::int64_t tx) const {
+    return (group * placesOf(w.kernel) + (tz * w.kernel[1] + ty) * w.kernel[2] + tx) * depth();
   }
-  KOKKOS_INLINE_FUNCTION ShiftedPlane(const WindowPlan& w, const Tap& tap)
-      : size(w.out[1] * w.out[2]), first(0), count(0), row(w.out[2]), inside(tap.end[2] - tap.begin[2]) {
-    const std::int64_t rows = tap.end[1] - tap.begin[1];
-    if (rows <= 0 || inside <= 0) return; // no window has it inside
-    first = tap.begin[1] * row + tap.begin[2];
-    count = (rows - 1) * row + inside;
-  }
-  /// Zeroes the values of the run, which begins at `run`, that belong to no window: column by column, because
-  /// there are fewer columns of them than rows.
-  KOKKOS_INLINE_FUNCTION void clearBetweenRows(Real* run) const {
-    for (std::int64_t column = inside; column < row; ++column)
-      for (std::int64_t i = column; i < count; i += row) run[i] = Real(0);
-  }
+};
 
-  std::int64_t size; ///< windows of a plane
-  std::int64_t first, count, row, inside;
+/// A line of windows, or of places.
+struct Line {
+  KOKKOS_INLINE_FUNCTION Line(const std::int64_t (&extents)[3], std::int64_t line) {
+    const std::int64_t plane = line / extents[1];
+    row = plane / extents[0];
+    z = plane - row * extents[0];
+    y = line - plane * extents[1];
+  }
+  std::int64_t row, z, y;
 };
 
 struct Gather {
-  WindowPlan w;
+  Sizes s;
   const Real* in;
   Real* columns;
-  std::int64_t channels, rows;
 
-  /// An item is one value of a column; it runs over the windows of all rows of the batch, or of one row.
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t value, std::int64_t first, std::int64_t last) const {
-    const std::int64_t taps = placesOf(w.kernel), windows = placesOf(w.out), channel = value / taps;
-    const Tap tap(w, value - channel * taps);
-    const Real* image = in + channel * placesOf(w.in);
-    const std::int64_t image_row = channels * placesOf(w.in);
-    Real* out = columns + value * rows * windows;
-    if (first + 1 == last) {
-      const std::int64_t row = first / windows;
-      out[first] = one(image + row * image_row, tap, first - row * windows);
-    } else if (ShiftedPlane::fits(w)) {
-      for (std::int64_t row = 0; row < rows; ++row) planes(image + row * image_row, tap, out + row * windows);
-    } else if (w.stride[2] == 1) {
-      neighbours(image, image_row, tap, out, windows);
-    } else {
-      for (std::int64_t row = 0; row < rows; ++row) whole(image + row * image_row, tap, out + row * windows);
-    }
-  }
-
-  KOKKOS_INLINE_FUNCTION void planes(const Real* image, const Tap& tap, Real* out) const {
-    const ShiftedPlane plane(w, tap);
-    for (std::int64_t wz = 0; wz < w.out[0]; ++wz, out += plane.size) {
-      const bool inside = wz >= tap.begin[0] && wz < tap.end[0];
-      const std::int64_t first = plane.first, end = inside ? first + plane.count : first;
-      for (std::int64_t i = 0; i < first; ++i) out[i] = Real(0);
-      for (std::int64_t i = end; i < plane.size; ++i) out[i] = Real(0);
-      if (end == first) continue;
-      const Real* from = image + tap.offset(w, wz, tap.begin[1], tap.begin[2]) - first;
-      PARTITA_INDEPENDENT
-      for (std::int64_t i = first; i < end; ++i) out[i] = from[i];
-      plane.clearBetweenRows(out + first);
-    }
-  }
-
-  KOKKOS_INLINE_FUNCTION Real one(const Real* image, const Tap& tap, std::int64_t window) const {
-    const std::int64_t at[3] = {window / (w.out[1] * w.out[2]), window / w.out[2] % w.out[1],
-                                window % w.out[2]};
-    for (int a = 0; a < 3; ++a)
-      if (at[a] < tap.begin[a] || at[a] >= tap.end[a]) return Real(0);
-    return image[tap.offset(w, at[0], at[1], at[2])];
-  }
-
-  /// Of all rows of the batch, if neighbouring windows have neighbouring values.
-  KOKKOS_INLINE_FUNCTION void neighbours(const Real* images, std::int64_t image_row, const Tap& tap,
-                                         Real* out, std::int64_t windows) const {
-    if (!tap.everywhere(w))
-      for (std::int64_t i = 0; i < rows * windows; ++i) out[i] = Real(0);
-    const Runs runs{tap.end[1] - tap.begin[1], tap.end[2] - tap.begin[2], w.stride[1] * w.in[2], w.out[2]};
-    const std::int64_t images_in_batch = rows;
-    forPlanes(w, tap, [=](std::int64_t window, std::int64_t value) {
-      for (std::int64_t row = 0; row < images_in_batch; ++row)
-        runs.move<false>(images + row * image_row + value, out + row * windows + window);
-    });
-  }
-
-  KOKKOS_INLINE_FUNCTION void whole(const Real* image, const Tap& tap, Real* out) const {
-    if (!tap.everywhere(w))
-      for (std::int64_t i = 0; i < placesOf(w.out); ++i) out[i] = Real(0);
-    withStride(w.stride[2], [=](auto stride) {
-      forRows(w, tap, [=](std::int64_t window, std::int64_t value, std::int64_t n) {
-        PARTITA_INDEPENDENT
-        for (std::int64_t i = 0; i < n; ++i) out[window + i] = image[value + i * stride];
-      });
-    });
-  }
-};
-
-/// The sum of the values of columns that were gathered from one value of the input, tap by tap.
-struct GatherBack {
-  WindowPlan w;
-  const Real* columns;
-  Real* grad_in;
-  std::int64_t channels, rows;
-
-  /// An item is one channel of one row of the batch.
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, std::int64_t place) const {
-    const std::int64_t row = item / channels, channel = item - row * channels, windows = placesOf(w.out),
-                       taps = placesOf(w.kernel), line = quotient(place, w.in[2]),
-                       plane = quotient(line, w.in[1]);
-    const std::int64_t at[3] = {plane, line - plane * w.in[1], place - line * w.in[2]};
-    const Real* from = columns + (channel * taps * rows + row) * windows;
-    Real sum = 0;
-    for (std::int64_t tap = 0; tap < taps; ++tap) {
-      const std::int64_t window = windowOf(Tap(w, tap), at);
-      if (window >= 0) sum += from[tap * rows * windows + window];
-    }
-    grad_in[item * placesOf(w.in) + place] = sum;
-  }
-
- private:
-  /// The window that has the tap at a place, or -1.
-  KOKKOS_INLINE_FUNCTION std::int64_t windowOf(const Tap& tap, const std::int64_t (&at)[3]) const {
-    std::int64_t window = 0;
-    for (int a = 0; a < 3; ++a) {
-      const std::int64_t away = at[a] - tap.place[a];
-      if (away < 0) return -1;
-      const std::int64_t index = quotient(away, w.stride[a]);
-      if (index * w.stride[a] != away || index >= w.out[a]) return -1;
-      window = window * w.out[a] + index;
-    }
-    return window;
-  }
-};
-
-struct Scatter {
-  WindowPlan w;
-  Real* columns; // values outside the input become zero
-  Real* grad_in;
-  std::int64_t channels, rows;
-
-  /// An item owns one channel, of all rows of the batch or of one row.
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t channel, std::int64_t first, std::int64_t last) const {
-    const std::int64_t taps = placesOf(w.kernel), places = placesOf(w.in), windows = placesOf(w.out);
-    for (std::int64_t row = first; row < last; ++row) {
-      Real* image = grad_in + (row * channels + channel) * places;
-      for (std::int64_t i = 0; i < places; ++i) image[i] = Real(0);
-    }
-    const bool neighbours = w.stride[2] == 1 && !ShiftedPlane::fits(w);
-    for (std::int64_t t = 0; t < taps; ++t) {
-      const Tap tap(w, t);
-      Real* from = columns + (channel * taps + t) * rows * windows;
-      if (neighbours) addNeighbours(tap, from, channel, first, last);
-      for (std::int64_t row = first; row < last && !neighbours; ++row) {
-        Real* image = grad_in + (row * channels + channel) * places;
-        ShiftedPlane::fits(w) ? addPlanes(tap, from + row * windows, image)
-                              : add(tap, from + row * windows, image);
+  /// An item is a line of windows.
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item) const {
+    const WindowPlan& w = s.w;
+    const Line line(w.out, item);
+    Real* const to = columns + item * w.out[2] * s.width();
+    for (std::int64_t group = 0; group < s.groups; ++group) {
+      for (std::int64_t tz = 0; tz < w.kernel[0]; ++tz) {
+        for (std::int64_t ty = 0; ty < w.kernel[1]; ++ty) {
+          const std::int64_t z = placeOf(w, 0, line.z, tz), y = placeOf(w, 1, line.y, ty);
+          Real* const own = to + s.valueOf(group, tz, ty, 0);
+          if (z < 0 || y < 0)
+            Runs{w.out[2], w.kernel[2] * s.depth(), 0, s.width()}.move<Move::clear>(own, own);
+          else
+            takeLine(in + ((line.row * w.in[0] + z) * w.in[1] + y) * w.in[2] * s.channels + group * s.depth(),
+                     own);
+        }
       }
     }
   }
 
-  /// Of some rows of the batch, if neighbouring windows have neighbouring values.
-  KOKKOS_INLINE_FUNCTION void addNeighbours(const Tap& tap, const Real* from, std::int64_t channel,
-                                            std::int64_t first, std::int64_t last) const {
-    const std::int64_t places = placesOf(w.in), windows = placesOf(w.out), image_row = channels * places;
-    const Runs runs{tap.end[1] - tap.begin[1], tap.end[2] - tap.begin[2], w.out[2], w.stride[1] * w.in[2]};
-    Real* const images = grad_in + channel * places;
-    forPlanes(w, tap, [=](std::int64_t window, std::int64_t value) {
-      for (std::int64_t row = first; row < last; ++row)
-        runs.move<true>(from + row * windows + window, images + row * image_row + value);
-    });
-  }
-
-  KOKKOS_INLINE_FUNCTION void addPlanes(const Tap& tap, Real* columns_of_row, Real* image) const {
-    const ShiftedPlane plane(w, tap);
-    for (std::int64_t wz = tap.begin[0]; plane.count > 0 && wz < tap.end[0]; ++wz) {
-      Real* from = columns_of_row + wz * plane.size + plane.first;
-      Real* to = image + tap.offset(w, wz, tap.begin[1], tap.begin[2]);
-      plane.clearBetweenRows(from);
-      PARTITA_INDEPENDENT
-      for (std::int64_t i = 0; i < plane.count; ++i) to[i] += from[i];
+ private:
+  /// Neighbouring taps are one run for windows that have all of them inside.
+  KOKKOS_INLINE_FUNCTION void takeLine(const Real* from, Real* to) const {
+    const WindowPlan& w = s.w;
+    std::int64_t begin = 0, end = 0;
+    if (s.groups == 1 && w.dilation[2] == 1) {
+      begin = Tap(w, 2, 0).begin;
+      end = Tap(w, 2, w.kernel[2] - 1).end;
+      if (begin > end) begin = end;
+      Runs{end - begin, w.kernel[2] * s.channels, w.stride[2] * s.channels, s.width()}.move<Move::copy>(
+          from + (begin * w.stride[2] - w.before[2]) * s.channels, to + begin * s.width());
+    }
+    if (begin == 0 && end == w.out[2]) return;
+    for (std::int64_t tx = 0; tx < w.kernel[2]; ++tx) {
+      takeTap(from, to + tx * s.depth(), Tap(w, 2, tx), 0, begin);
+      takeTap(from, to + tx * s.depth(), Tap(w, 2, tx), end, w.out[2]);
     }
   }
 
-  KOKKOS_INLINE_FUNCTION void add(const Tap& tap, const Real* from, Real* image) const {
-    withStride(w.stride[2], [=](auto stride) {
-      forRows(w, tap, [=](std::int64_t window, std::int64_t value, std::int64_t n) {
-        PARTITA_INDEPENDENT
-        for (std::int64_t i = 0; i < n; ++i) image[value + i * stride] += from[window + i];
-      });
-    });
+  /// One tap of windows [first, last).
+  KOKKOS_INLINE_FUNCTION void takeTap(const Real* from, Real* to, const Tap& tap, std::int64_t first,
+                                      std::int64_t last) const {
+    if (first == last) return;
+    const std::int64_t begin = tap.begin < first  ? first
+                               : tap.begin < last ? tap.begin
+                                                  : last,
+                       end = tap.end < begin  ? begin
+                             : tap.end < last ? tap.end
+                                              : last;
+    const auto runs = [&](std::int64_t count) {
+      return Runs{count, s.depth(), s.w.stride[2] * s.channels, s.width()};
+    };
+    runs(begin - first).move<Move::clear>(to, to + first * s.width());
+    runs(end - begin)
+        .move<Move::copy>(from + (tap.place + begin * s.w.stride[2]) * s.channels, to + begin * s.width());
+    runs(last - end).move<Move::clear>(to, to + end * s.width());
   }
 };
 
-} // namespace
+/// What `Gather` computes, one value at a time.
+struct GatherOne {
+  Sizes s;
+  const Real* in;
+  Real* columns;
 
-void gatherColumns(const ExecSpace& space, const WindowPlan& windows, const Matrix& in,
-                   const Matrix& columns) {
-  const Region region(space, "partita::columns::gather", Phase::elementwise);
-  const std::int64_t rows = in.extent(0), values = columns.extent(0);
-  forEachRun(space, "partita::columns::gather_kernel", values, rows * windows.outPlaces(),
-             Gather{windows, in.data(), columns.data(), values / windows.taps(), rows});
+  /// An item is a window.
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, std::int64_t value) const {
+    const WindowPlan& w = s.w;
+    const std::int64_t of_line = item / w.out[2];
+    const Line line(w.out, of_line);
+    const std::int64_t of_group = placesOf(w.kernel) * s.depth(), group = quotient(value, of_group),
+                       tap = quotient(value - group * of_group, s.depth()),
+                       channel = value - group * of_group - tap * s.depth() + group * s.depth(),
+                       taps = quotient(tap, w.kernel[2]), tz = quotient(taps, w.kernel[1]);
+    const std::int64_t z = placeOf(w, 0, line.z, tz), y = placeOf(w, 1, line.y, taps - tz * w.kernel[1]),
+                       x = placeOf(w, 2, item - of_line * w.out[2], tap - taps * w.kernel[2]);
+    const bool inside = z >= 0 && y >= 0 && x >= 0;
+    columns[item * s.width() + value] =
+        inside ? in[(((line.row * w.in[0] + z) * w.in[1] + y) * w.in[2] + x) * s.channels + channel]
+               : Real(0);
+  }
+};
+
+/// The sums of the values of columns that were gathered from each value of the input, tap by tap.
+struct GatherBack {
+  Sizes s;
+  const Real* columns;
+  Real* grad_in;
+
+  /// An item is a line of places.
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item) const {
+    const WindowPlan& w = s.w;
+    const Line line(w.in, item);
+    Real* const to = grad_in + item * w.in[2] * s.channels;
+    Runs{1, w.in[2] * s.channels, 0, 0}.move<Move::clear>(to, to);
+    for (std::int64_t group = 0; group < s.groups; ++group) {
+      for (std::int64_t tz = 0; tz < w.kernel[0]; ++tz) {
+        for (std::int64_t ty = 0; ty < w.kernel[1]; ++ty) {
+          const std::int64_t z = windowOf(w, 0, line.z, tz), y = windowOf(w, 1, line.y, ty);
+          if (z < 0 || y < 0) continue;
+          const Real* from = columns + ((line.row * w.out[0] + z) * w.out[1] + y) * w.out[2] * s.width() +
+                             s.valueOf(group, tz, ty, 0);
+          for (std::int64_t tx = 0; tx < w.kernel[2]; ++tx)
+            addTap(from + tx * s.depth(), to + group * s.depth(), Tap(w, 2, tx));
+        }
+      }
+    }
+  }
+
+  /// One value of a place.
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t place, std::int64_t channel) const {
+    const WindowPlan& w = s.w;
+    const std::int64_t of_line = place / w.in[2], x = place - of_line * w.in[2],
+                       group = quotient(channel, s.depth());
+    const Line line(w.in, of_line);
+    const Real* from = columns + line.row * placesOf(w.out) * s.width() + channel - group * s.depth();
+    Real sum = 0;
+    for (std::int64_t tz = 0; tz < w.kernel[0]; ++tz) {
+      for (std::int64_t ty = 0; ty < w.kernel[1]; ++ty) {
+        for (std::int64_t tx = 0; tx < w.kernel[2]; ++tx) {
+          const std::int64_t wz = windowOf(w, 0, line.z, tz), wy = windowOf(w, 1, line.y, ty),
+                             wx = windowOf(w, 2, x, tx);
+          if (wz >= 0 && wy >= 0 && wx >= 0)
+            sum += from[((wz * w.out[1] + wy) * w.out[2] + wx) * s.width() + s.valueOf(group, tz, ty, tx)];
+        }
+      }
+    }
+    grad_in[place * s.channels + channel] = sum;
+  }
+
+ private:
+  KOKKOS_INLINE_FUNCTION void addTap(const Real* from, Real* to, const Tap& tap) const {
+    const std::int64_t stride = s.w.stride[2];
+    Runs{tap.end - tap.begin, s.depth(), s.width(), stride * s.channels}.move<Move::add>(
+        from + tap.begin * s.width(), to + (tap.place + tap.begin * stride) * s.channels);
+  }
+};
+
+struct Pack {
+  const Real* weight;
+  Real* packed;
+  std::int64_t channels, taps;
+  /// An item is an output.
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, std::int64_t begin, std::int64_t end) const {
+    const Real* from = weight + item * channels * taps;
+    Real* to = packed + item * channels * taps;
+    const std::int64_t step = channels, count = taps;
+    std::int64_t tap = begin / step, channel = begin - tap * step;
+    for (std::int64_t i = begin; i < end; ++i) {
+      to[i] = from[channel * count + tap];
+      if (++channel == step) {
+        channel = 0;
+        ++tap;
+      }
+    }
+  }
+};
+
+struct Unpack {
+  const Real* packed;
+  Real* weight;
+  std::int64_t channels, taps;
+  bool accumulate;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, std::int64_t begin, std::int64_t end) const {
+    const Real* from = packed + item * channels * taps;
+    Real* to = weight + item * channels * taps;
+    const std::int64_t step = channels, count = taps;
+    std::int64_t channel = begin / count, tap = begin - channel * count;
+    for (std::int64_t i = begin; i < end; ++i) {
+      to[i] = from[tap * step + channel] + (accumulate ? to[i] : Real(0));
+      if (++tap == count) {
+        tap = 0;
+        ++channel;
+      }
+    }
+  }
+};
+
+Sizes sizesOf(const WindowPlan& windows, std::int64_t groups, const Matrix& columns) {
+  return {windows, static_cast<std::int64_t>(columns.extent(1)) / windows.taps(), groups};
 }
 
-void scatterColumns(const ExecSpace& space, const WindowPlan& windows, const Matrix& columns,
-                    const Matrix& grad_in) {
-  const Region region(space, "partita::columns::scatter", Phase::elementwise);
-  const std::int64_t rows = grad_in.extent(0), channels = columns.extent(0) / windows.taps();
+} // namespace
+
+void gatherColumns(const ExecSpace& space, const WindowPlan& windows, std::int64_t groups, const Matrix& in,
+                   const Matrix& columns) {
+  const Region region(space, "partita::columns::gather", Phase::elementwise);
+  const Sizes sizes = sizesOf(windows, groups, columns);
+  const std::int64_t count = columns.extent(0), width = columns.extent(1);
   if (row_teams)
-    forEachElement(space, "partita::columns::scatter_kernel", rows * channels, windows.inPlaces(),
-                   GatherBack{windows, columns.data(), grad_in.data(), channels, rows});
+    forEachElement(space, "partita::columns::gather_kernel", count, width,
+                   GatherOne{sizes, in.data(), columns.data()});
   else
-    forEachRun(space, "partita::columns::scatter_kernel", channels, rows,
-               Scatter{windows, columns.data(), grad_in.data(), channels, rows});
+    Kokkos::parallel_for("partita::columns::gather_kernel", Range(space, 0, count / windows.out[2]),
+                         Gather{sizes, in.data(), columns.data()});
+}
+
+void scatterColumns(const ExecSpace& space, const WindowPlan& windows, std::int64_t groups,
+                    const Matrix& columns, const Matrix& grad_in) {
+  const Region region(space, "partita::columns::scatter", Phase::elementwise);
+  const Sizes sizes = sizesOf(windows, groups, columns);
+  const GatherBack gather{sizes, columns.data(), grad_in.data()};
+  const std::int64_t rows = grad_in.extent(0);
+  if (row_teams)
+    forEachElement(space, "partita::columns::scatter_kernel", rows * windows.inPlaces(), sizes.channels,
+                   gather);
+  else
+    Kokkos::parallel_for("partita::columns::scatter_kernel",
+                         Range(space, 0, rows * windows.in[0] * windows.in[1]), gather);
+}
+
+void packWeights(const ExecSpace& space, std::int64_t taps, const Matrix& weight, const Matrix& packed) {
+  const std::int64_t outputs = weight.extent(0), depth = weight.extent(1);
+  forEachRun(space, "partita::columns::pack_kernel", outputs, depth,
+             Pack{weight.data(), packed.data(), depth / taps, taps});
+}
+
+void unpackWeights(const ExecSpace& space, std::int64_t taps, const Matrix& packed, const Matrix& weight,
+                   bool accumulate) {
+  const std::int64_t outputs = weight.extent(0), depth = weight.extent(1);
+  forEachRun(space, "partita::columns::unpack_kernel", outputs, depth,
+             Unpack{packed.data(), weight.data(), depth / taps, taps, accumulate});
 }
 
 } // namespace partita

@@ -11,15 +11,28 @@ KOKKOS_INLINE_FUNCTION std::int64_t placesOf(const std::int64_t (&extents)[3]) {
   return extents[0] * extents[1] * extents[2];
 }
 
-/// Gathers what the windows of some rows of a batch see, and scatters it back.
+/// For extents, which fit into 32 bits: some processors divide 64-bit numbers ten times as slowly.
+KOKKOS_INLINE_FUNCTION std::int64_t quotient(std::int64_t a, std::int64_t b) {
+  return b == 1 ? a : static_cast<std::uint32_t>(a) / static_cast<std::uint32_t>(b);
+}
 
-/// in [rows, channels x places] -> columns [channels x taps, rows x windows]; zero outside the input.
-void gatherColumns(const ExecSpace& space, const WindowPlan& windows, const Matrix& in,
+/// Gathers what the windows of some rows of a batch see, and scatters it back. Convolutions may have groups
+/// of channels: what a window sees of a group is contiguous.
+
+/// in [rows, places x channels] -> columns [rows x windows, groups x taps x channels of a group]; zero
+/// outside the input.
+void gatherColumns(const ExecSpace& space, const WindowPlan& windows, std::int64_t groups, const Matrix& in,
                    const Matrix& columns);
 
-/// The transposed map: each place of grad_in [rows, channels x places] becomes the sum of the values of
-/// `columns` that were gathered from it. Overwrites the columns that lie outside the input.
-void scatterColumns(const ExecSpace& space, const WindowPlan& windows, const Matrix& columns,
-                    const Matrix& grad_in);
+/// The transposed map: each value of grad_in [rows, places x channels] becomes the sum of the values of
+/// `columns` that were gathered from it.
+void scatterColumns(const ExecSpace& space, const WindowPlan& windows, std::int64_t groups,
+                    const Matrix& columns, const Matrix& grad_in);
+
+/// Weights in the order of the columns: [outputs, channels x taps] -> [outputs, taps x channels].
+void packWeights(const ExecSpace& space, std::int64_t taps, const Matrix& weight, const Matrix& packed);
+/// The reverse; with `accumulate` added to what is there.
+void unpackWeights(const ExecSpace& space, std::int64_t taps, const Matrix& packed, const Matrix& weight,
+                   bool accumulate);
 
 } // namespace partita

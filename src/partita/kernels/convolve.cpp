@@ -1,11 +1,9 @@
 #include "partita/kernels/convolve.hpp"
 
 #include "partita/core/loops.hpp"
-#include "partita/core/region.hpp"
 #include "partita/kernels/columns.hpp"
 #include "partita/kernels/cudnn_convolve.hpp"
 #include "partita/kernels/onednn_convolve.hpp"
-#include "partita/kernels/products.hpp"
 
 #include <algorithm>
 
@@ -13,40 +11,26 @@ namespace partita {
 
 namespace {
 
-/// Products of several rows are stored in the order that a single matrix product needs.
-struct Interleave {
-  const Real* from;
-  Real* to;
-  std::int64_t rows, channels, places;
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, std::int64_t begin, std::int64_t end) const {
-    const std::int64_t row = item / channels, channel = item % channels;
-    const Real* source = from + item * places;
-    Real* target = to + (channel * rows + row) * places;
-    PARTITA_INDEPENDENT
-    for (std::int64_t i = begin; i < end; ++i) target[i] = source[i];
-  }
-};
-
 /// Products of several rows to a block of the places of their outputs.
 struct PutBlock {
   const Real* from;
   Real* to;
-  std::int64_t rows, channels, extents[3], whole[3], first;
+  std::int64_t extents[3], whole[3], first; // lines of so many values
 
-  /// An item is a line of places; lines that are neighbours in both are one.
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t line, std::int64_t i) const {
-    const std::int64_t y = line % extents[1], plane = line / extents[1], z = plane % extents[0],
-                       item = plane / extents[0], row = item % rows, channel = item / rows;
-    to[((row * channels + channel) * whole[0] * whole[1] + z * whole[1] + y) * whole[2] + first + i] =
-        from[line * extents[2] + i];
+    const std::int64_t plane = line / extents[1], y = line - plane * extents[1], row = plane / extents[0],
+                       z = plane - row * extents[0];
+    to[((row * whole[0] + z) * whole[1] + y) * whole[2] + first + i] = from[line * extents[2] + i];
   }
 };
 
-PutBlock putBlock(const ConvolutionBlock& block, const Matrix& products, Real* out, std::int64_t rows) {
-  PutBlock put{products.data(), out, rows, block.plan.out_channels, {}, {}, block.first_out};
+/// Lines that are neighbours in both are one.
+PutBlock putBlock(const ConvolutionBlock& block, const Matrix& products, Real* out) {
+  const std::int64_t channels = block.plan.out_channels;
+  PutBlock put{products.data(), out, {}, {}, block.first_out * channels};
   for (int a = 0; a < 3; ++a) {
-    put.extents[a] = block.plan.windows.out[a];
-    put.whole[a] = block.whole_out[a];
+    put.extents[a] = block.plan.windows.out[a] * (a == 2 ? channels : 1);
+    put.whole[a] = block.whole_out[a] * (a == 2 ? channels : 1);
   }
   for (int a = 2; a > 0 && put.extents[2] == put.whole[2]; --a) {
     put.extents[2] *= put.extents[1];
@@ -58,23 +42,82 @@ PutBlock putBlock(const ConvolutionBlock& block, const Matrix& products, Real* o
   return put;
 }
 
+/// One row per place.
+Matrix perPlace(const Matrix& values, std::int64_t channels) {
+  return Matrix(values.data(), values.size() / channels, channels);
+}
+
 } // namespace
 
 Convolve::Convolve(const ConvolutionPlan& plan, Precision operands) : _c(plan), _operands(operands) {}
 
+Convolve::Scratch Convolve::scratchIn(const Vector& work, const Matrix& weight,
+                                      const Matrix& weight_gradient) const {
+  const std::int64_t size = _c.copiedWeights();
+  if (size == 0) return {weight, weight_gradient, work.data()};
+  return {Matrix(work.data(), _c.out_channels, _c.depth()),
+          Matrix(work.data() + size, _c.out_channels, _c.depth()), work.data() + 2 * size};
+}
+
+/// The weights in the order of the columns.
+Matrix Convolve::packed(const ExecSpace& space, const Scratch& scratch, const Matrix& weight) const {
+  if (copiesWeights()) packWeights(space, _c.windows.taps(), weight, scratch.weight);
+  return scratch.weight;
+}
+
+/// The channels of a group at all places, or the columns of a group.
+TypedMatrix Convolve::ofGroup(const Matrix& values, std::int64_t group) const {
+  const std::int64_t width = static_cast<std::int64_t>(values.extent(1)) / _c.groups;
+  return TypedMatrix(values).columnsFrom(group * width, width);
+}
+
+Matrix Convolve::weightsOfGroup(const Matrix& weight, std::int64_t group) const {
+  const std::int64_t outputs = _c.out_channels / _c.groups;
+  return rowsFrom(weight, group * outputs, outputs);
+}
+
+/// What the windows of some rows see, one row per window.
+Matrix Convolve::columnsOf(const ExecSpace& space, const WindowPlan& windows, const Matrix& in,
+                           Real* columns) const {
+  if (_c.pointwise()) return perPlace(in, _c.in_channels);
+  const Matrix found(columns, in.extent(0) * windows.outPlaces(), _c.groups * _c.depth());
+  gatherColumns(space, windows, _c.groups, in, found);
+  return found;
+}
+
+void Convolve::addProducts(const ExecSpace& space, const Matrix& columns, const Matrix& weight,
+                           const Matrix& out, const ProductEpilogue& epilogue) const {
+  for (std::int64_t g = 0; g < _c.groups; ++g) {
+    ProductEpilogue own = epilogue;
+    if (own.bias != nullptr) own.bias += g * (_c.out_channels / _c.groups);
+    gemm(space, Op::none, Op::transpose, Real(1), ofGroup(columns, g), weightsOfGroup(weight, g), Real(0),
+         ofGroup(out, g), own, _operands);
+  }
+}
+
 void Convolve::forward(const ExecSpace& space, const Vector& work, const Matrix& in, const Matrix& weight,
-                       const Matrix& out, const std::function<void(const ConvolveSums&)>& finish) const {
-  const std::int64_t rows = in.extent(0), at_once = _c.packedRows(rows), in_width = in.extent(1),
-                     out_width = out.extent(1);
-  if (cudnn::convolveForward(space, {_c, _operands, rows}, work.data(), in.data(), weight.data(), out.data()))
-    return finish({out.data(), 0, rows, out_width, _c.windows.outPlaces()});
-  if (!onednn::convolves(_c, _operands, rows)) return forwardByColumns(space, work, in, weight, out, finish);
+                       const Matrix& out, const ProductEpilogue& epilogue) const {
+  const std::int64_t rows = in.extent(0);
+  if (onednn::convolves(_c, _operands, rows)) {
+    const std::int64_t at_once = _c.packedRows(rows);
+    for (std::int64_t first = 0; first < rows; first += at_once) {
+      const std::int64_t count = std::min(at_once, rows - first);
+      onednn::convolveForward(
+          space, {_c, _operands, count, nullptr, epilogue}, work.data(), rowsFrom(in, first, count).data(),
+          first == 0 || count < at_once ? weight.data() : nullptr, rowsFrom(out, first, count).data());
+    }
+    return;
+  }
+  const Scratch scratch = scratchIn(work, weight, {});
+  const Matrix own = packed(space, scratch, weight);
+  if (cudnn::convolveForward(space, {_c, _operands, rows}, scratch.columns, in.data(), own.data(),
+                             out.data()))
+    return applyEpilogue(space, perPlace(out, _c.out_channels), epilogue);
+  const std::int64_t at_once = _c.rowsAtOnce(rows);
   for (std::int64_t first = 0; first < rows; first += at_once) {
     const std::int64_t count = std::min(at_once, rows - first);
-    onednn::convolveForward(space, {_c, _operands, count}, work.data(), in.data() + first * in_width,
-                            first == 0 || count < at_once ? weight.data() : nullptr,
-                            out.data() + first * out_width);
-    finish({out.data() + first * out_width, first, count, out_width, _c.windows.outPlaces()});
+    addProducts(space, columnsOf(space, _c.windows, rowsFrom(in, first, count), scratch.columns), own,
+                perPlace(rowsFrom(out, first, count), _c.out_channels), epilogue);
   }
 }
 
@@ -88,8 +131,8 @@ void Convolve::forwardBlock(const ExecSpace& space, const Vector& work, const Ma
   for (std::int64_t first = 0; first < rows; first += at_once) {
     const std::int64_t count = std::min(at_once, rows - first);
     onednn::convolveForward(
-        space, {block.plan, _operands, count, &block}, work.data(), in.data() + first * in.extent(1),
-        first == 0 || count < at_once ? weight.data() : nullptr, out.data() + first * out.extent(1));
+        space, {block.plan, _operands, count, &block, {}}, work.data(), rowsFrom(in, first, count).data(),
+        first == 0 || count < at_once ? weight.data() : nullptr, rowsFrom(out, first, count).data());
     if (between) between();
   }
 }
@@ -101,17 +144,17 @@ void Convolve::blockByColumns(const ExecSpace& space, const Vector& work, const 
   WindowPlan windows = block.plan.windows; // of the block of outputs on the whole input
   std::copy_n(block.whole_in, 3, windows.in);
   std::copy_n(block.before, 3, windows.before);
+  const Scratch scratch = scratchIn(work, weight, {});
+  const Matrix own = packed(space, scratch, weight);
   for (std::int64_t first = 0; first < rows; first += at_once) {
-    const std::int64_t count = std::min(at_once, rows - first), places = count * windows.outPlaces();
-    const Matrix columns(work.data(), _c.groups * _c.depth(), places),
-        products(work.data() + _c.columnValues(rows), _c.out_channels, places);
-    gatherColumns(space, windows, rowsFrom(in, first, count), columns);
-    for (std::int64_t g = 0; g < _c.groups; ++g)
-      gemm(space, Op::none, Op::none, Real(1), groupRows(weight, g), groupRows(columns, g), Real(0),
-           groupRows(products, g), {}, _operands);
-    const PutBlock put = putBlock(block, products, rowsFrom(out, first, 1).data(), count);
-    forEachElement(space, "partita::Convolve::put_block",
-                   _c.out_channels * count * put.extents[0] * put.extents[1], put.extents[2], put);
+    const std::int64_t count = std::min(at_once, rows - first);
+    const Matrix columns(scratch.columns, count * windows.outPlaces(), _c.groups * _c.depth()),
+        products(scratch.columns + _c.columnValues(rows), columns.extent(0), _c.out_channels);
+    gatherColumns(space, windows, _c.groups, rowsFrom(in, first, count), columns);
+    addProducts(space, columns, own, products, {});
+    const PutBlock put = putBlock(block, products, rowsFrom(out, first, count).data());
+    forEachElement(space, "partita::Convolve::put_block", count * put.extents[0] * put.extents[1],
+                   put.extents[2], put);
     if (between) between();
   }
 }
@@ -120,95 +163,63 @@ void Convolve::backward(const ExecSpace& space, const Vector& work, bool accumul
                         const Matrix& weight, const Matrix& grad, const Matrix& weight_gradient,
                         const Matrix& grad_in, const std::function<void()>& between) const {
   const std::int64_t rows = in.extent(0), at_once = _c.packedRows(rows);
-  if (cudnn::convolveBackward(space, {_c, _operands, rows}, work.data(), accumulate, in.data(), weight.data(),
-                              grad.data(), weight_gradient.data(), grad_in.data())) {
-    if (between) between();
-    return;
+  if (!onednn::convolves(_c, _operands, rows)) {
+    const Scratch scratch = scratchIn(work, weight, weight_gradient);
+    return backwardByColumns(space, scratch, accumulate, in, weight, grad, weight_gradient, grad_in, between);
   }
-  if (!onednn::convolves(_c, _operands, rows))
-    return backwardByColumns(space, work, accumulate, in, weight, grad, weight_gradient, grad_in, between);
   for (std::int64_t first = 0; first < rows; first += at_once) {
     const std::int64_t count = std::min(at_once, rows - first);
-    Real* const input_gradient = grad_in.size() > 0 ? grad_in.data() + first * grad_in.extent(1) : nullptr;
-    onednn::convolveBackward(space, {_c, _operands, count}, work.data(), accumulate || first > 0,
-                             in.data() + first * in.extent(1),
+    onednn::convolveBackward(space, {_c, _operands, count, nullptr, {}}, work.data(), accumulate || first > 0,
+                             rowsFrom(in, first, count).data(),
                              first == 0 || count < at_once ? weight.data() : nullptr,
-                             grad.data() + first * grad.extent(1), weight_gradient.data(), input_gradient);
+                             rowsFrom(grad, first, count).data(), weight_gradient.data(),
+                             grad_in.size() > 0 ? rowsFrom(grad_in, first, count).data() : nullptr);
     if (between) between();
   }
 }
 
-/// Columns, then products of several rows. A single row needs no scratch for products: they lie in the
-/// output, or in its gradient.
-Convolve::Part Convolve::partOf(const Vector& work, std::int64_t first, std::int64_t rows, const Matrix& in,
-                                const Matrix& out) const {
-  const std::int64_t places = _c.windows.outPlaces(), at_once = _c.rowsAtOnce(rows);
-  Part part{first, std::min(at_once, rows - first), {}, {}};
-  Real* columns = _c.pointwise() ? rowsFrom(in, first, 1).data() : work.data();
-  Real* products = at_once == 1 ? rowsFrom(out, first, 1).data() : work.data() + _c.columnValues(rows);
-  part.columns = Matrix(columns, _c.groups * _c.depth(), part.rows * places);
-  part.products = Matrix(products, _c.out_channels, part.rows * places);
-  return part;
-}
-
-/// The rows of a matrix that belong to a group of channels.
-Matrix Convolve::groupRows(const Matrix& matrix, std::int64_t group) const {
-  const std::int64_t rows = matrix.extent(0) / _c.groups;
-  return rowsFrom(matrix, group * rows, rows);
-}
-
-void Convolve::forwardByColumns(const ExecSpace& space, const Vector& work, const Matrix& in,
-                                const Matrix& weight, const Matrix& out,
-                                const std::function<void(const ConvolveSums&)>& finish) const {
-  const std::int64_t rows = in.extent(0), places = _c.windows.outPlaces();
-  for (std::int64_t first = 0; first < rows; first += _c.rowsAtOnce(rows)) {
-    const Part part = partOf(work, first, rows, in, out);
-    if (!_c.pointwise()) gatherColumns(space, _c.windows, rowsFrom(in, first, part.rows), part.columns);
-    for (std::int64_t g = 0; g < _c.groups; ++g)
-      gemm(space, Op::none, Op::none, Real(1), groupRows(weight, g), groupRows(part.columns, g), Real(0),
-           groupRows(part.products, g), {}, _operands);
-    finish({part.products.data(), first, part.rows, places, part.rows * places});
-  }
-}
-
-void Convolve::backwardByColumns(const ExecSpace& space, const Vector& work, bool accumulate,
+/// The gradient of the weights is added up in the order of the columns.
+void Convolve::backwardByColumns(const ExecSpace& space, const Scratch& scratch, bool accumulate,
                                  const Matrix& in, const Matrix& weight, const Matrix& grad,
                                  const Matrix& weight_gradient, const Matrix& grad_in,
                                  const std::function<void()>& between) const {
-  const std::int64_t rows = in.extent(0);
-  for (std::int64_t first = 0; first < rows; first += _c.rowsAtOnce(rows)) {
-    const Part part = partOf(work, first, rows, in, grad);
-    const Matrix from = rowsFrom(grad, first, part.rows);
-    if (part.products.data() != from.data())
-      forEachRun(
-          space, "partita::Convolve::interleave", part.rows * _c.out_channels, _c.windows.outPlaces(),
-          Interleave{from.data(), part.products.data(), part.rows, _c.out_channels, _c.windows.outPlaces()});
-    if (weight_gradient.size() > 0)
-      addWeightGradient(space, part, first > 0 || accumulate, in, weight_gradient);
-    if (grad_in.size() > 0) inputGradient(space, part, weight, grad_in);
-    if (between) between();
+  const std::int64_t rows = in.extent(0), at_once = _c.rowsAtOnce(rows);
+  const bool of_weight = weight_gradient.size() > 0, of_input = grad_in.size() > 0,
+             keep = accumulate && !copiesWeights();
+  if (rows == 0) return;
+  const Matrix own = of_input ? packed(space, scratch, weight) : weight;
+  const bool by_library =
+      cudnn::convolveBackward(space, {_c, _operands, rows}, scratch.columns, keep, in.data(), own.data(),
+                              grad.data(), scratch.weight_gradient.data(), grad_in.data());
+  for (std::int64_t first = 0; first < rows && !by_library; first += at_once) {
+    const std::int64_t count = std::min(at_once, rows - first);
+    const Matrix from = perPlace(rowsFrom(grad, first, count), _c.out_channels);
+    if (of_weight) addWeightGradient(space, scratch, first > 0 || keep, rowsFrom(in, first, count), from);
+    if (of_input) inputGradient(space, scratch, own, from, rowsFrom(grad_in, first, count));
+    if (between && first + count < rows) between();
   }
+  if (of_weight && copiesWeights())
+    unpackWeights(space, _c.windows.taps(), scratch.weight_gradient, weight_gradient, accumulate);
+  if (between) between();
 }
 
-void Convolve::addWeightGradient(const ExecSpace& space, const Part& part, bool keep, const Matrix& in,
-                                 const Matrix& weight_gradient) const {
-  if (!_c.pointwise()) gatherColumns(space, _c.windows, rowsFrom(in, part.first, part.rows), part.columns);
+void Convolve::addWeightGradient(const ExecSpace& space, const Scratch& scratch, bool keep, const Matrix& in,
+                                 const Matrix& grad) const {
+  const Matrix columns = columnsOf(space, _c.windows, in, scratch.columns);
   for (std::int64_t g = 0; g < _c.groups; ++g)
-    gemm(space, Op::none, Op::transpose, Real(1), groupRows(part.products, g), groupRows(part.columns, g),
-         keep ? Real(1) : Real(0), groupRows(weight_gradient, g), {}, _operands);
+    gemm(space, Op::transpose, Op::none, Real(1), ofGroup(grad, g), ofGroup(columns, g),
+         keep ? Real(1) : Real(0), weightsOfGroup(scratch.weight_gradient, g), {}, _operands);
 }
 
 /// The columns of the input are not needed any more.
-void Convolve::inputGradient(const ExecSpace& space, const Part& part, const Matrix& weight,
-                             const Matrix& grad_in) const {
-  const Matrix grad_columns = _c.pointwise() ? Matrix(rowsFrom(grad_in, part.first, 1).data(),
-                                                      part.columns.extent(0), part.columns.extent(1))
-                                             : part.columns;
+void Convolve::inputGradient(const ExecSpace& space, const Scratch& scratch, const Matrix& weight,
+                             const Matrix& grad, const Matrix& grad_in) const {
+  const Matrix columns = _c.pointwise() ? perPlace(grad_in, _c.in_channels)
+                                        : Matrix(scratch.columns, grad.extent(0), _c.groups * _c.depth());
   for (std::int64_t g = 0; g < _c.groups; ++g)
-    gemm(space, Op::transpose, Op::none, Real(1), groupRows(weight, g), groupRows(part.products, g), Real(0),
-         groupRows(grad_columns, g), {}, _operands);
-  if (!_c.pointwise())
-    scatterColumns(space, _c.windows, grad_columns, rowsFrom(grad_in, part.first, part.rows));
+    gemm(space, Op::none, Op::none, Real(1), ofGroup(grad, g), weightsOfGroup(weight, g), Real(0),
+         ofGroup(columns, g), {}, _operands);
+  if (!_c.pointwise()) scatterColumns(space, _c.windows, _c.groups, columns, grad_in);
 }
 
 } // namespace partita

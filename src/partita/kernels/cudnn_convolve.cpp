@@ -65,13 +65,15 @@ struct Wanted {
   std::int64_t alignment; ///< bytes of which all addresses are multiples
 };
 
-/// A dense tensor {first, second, places...}.
+/// A dense tensor {first, second, places...} that lies in memory as {first, places..., second}.
 Descriptor tensorOf(std::int64_t id, std::int64_t first, std::int64_t second, const Sizes& places,
                     std::int64_t alignment) {
   Sizes sizes{first, second};
   sizes.insert(sizes.end(), places.begin(), places.end());
   Sizes strides(sizes.size(), 1);
-  for (std::size_t i = sizes.size() - 1; i > 0; --i) strides[i - 1] = strides[i] * sizes[i];
+  strides.back() = second;
+  for (std::size_t i = sizes.size() - 1; i > 2; --i) strides[i - 1] = strides[i] * sizes[i];
+  strides[0] = strides[2] * sizes[2];
   Descriptor tensor(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
   tensor.set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, real);
   tensor.set(CUDNN_ATTR_TENSOR_DIMENSIONS, sizes);
@@ -169,8 +171,9 @@ Descriptors proposals(const Descriptor& graph, cudnnBackendHeurMode_t mode) {
 
 /// The first proposal that is fit, that the library can compile, and whose scratch is small enough; or none.
 Descriptors planOf(cudnnHandle_t handle, const Wanted& wanted) {
-  const auto most =
-      (wanted.c.plan.workValues(wanted.c.rows) - packed_alignment) * static_cast<std::int64_t>(sizeof(Real));
+  const std::int64_t scratch =
+      wanted.c.plan.workValues(wanted.c.rows) - 2 * wanted.c.plan.copiedWeights() - packed_alignment;
+  const auto most = scratch * static_cast<std::int64_t>(sizeof(Real));
   Descriptors all = graphOf(handle, wanted);
   for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
     for (Descriptor& configuration : proposals(all.back(), mode)) {

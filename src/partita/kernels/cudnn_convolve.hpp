@@ -10,15 +10,17 @@ namespace partita::cudnn {
 /// "9.19.0", or empty if this build is without cuDNN.
 std::string version();
 
-/// A convolution of a batch, in the layouts of `Convolve`.
+/// A convolution of a batch, in the layout of `Convolve`; weights have the order of columns, see
+/// `packWeights`.
 struct ConvolveCase {
   const ConvolutionPlan& plan;
   Precision operands;
   std::int64_t rows;
 };
 
-/// out = W * in. `work`: `ConvolutionPlan::workValues` long. Returns false and does nothing if the library
-/// has no algorithm for the case that is reproducible and whose scratch fits into `work`.
+/// out = W * in. `work`: the scratch of `ConvolutionPlan::workValues` after the copied weights. Returns false
+/// and does nothing if the library has no algorithm for the case that is reproducible and whose scratch fits
+/// into `work`.
 bool convolveForward(const ExecSpace& space, const ConvolveCase& convolution, Real* work, const Real* in,
                      const Real* weight, Real* out);
 

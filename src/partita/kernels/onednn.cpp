@@ -47,6 +47,19 @@ dnnl::primitive_attr attributes() {
   return attributes;
 }
 
+namespace {
+
+dnnl::primitive_attr withRelu(bool relu) {
+  dnnl::primitive_attr with = attributes();
+  if (!relu) return with;
+  dnnl::post_ops operations;
+  appendRelu(operations);
+  with.set_post_ops(operations);
+  return with;
+}
+
+} // namespace
+
 #if DNNL_VERSION_MAJOR < 3
 
 void appendFactor(dnnl::post_ops& operations, float factor) {
@@ -63,12 +76,13 @@ dnnl::matmul::primitive_desc describeProduct(const Memory::desc& a, const Memory
   return {dnnl::matmul::desc(a, b, bias, c), attributes, engine()};
 }
 
-dnnl::convolution_forward::primitive_desc describeForward(const ConvolveFormats& formats,
-                                                          const Windows& windows) {
-  return {dnnl::convolution_forward::desc(
-              dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, formats.in,
-              formats.weight, formats.out, windows.stride, windows.dilation, windows.before, windows.after),
-          attributes(), engine()};
+dnnl::convolution_forward::primitive_desc
+describeForward(const ConvolveFormats& formats, const Memory::desc& bias, const Windows& windows, bool relu) {
+  return {dnnl::convolution_forward::desc(dnnl::prop_kind::forward_training,
+                                          dnnl::algorithm::convolution_direct, formats.in, formats.weight,
+                                          bias, formats.out, windows.stride, windows.dilation, windows.before,
+                                          windows.after),
+          withRelu(relu), engine()};
 }
 
 dnnl::convolution_backward_data::primitive_desc
@@ -106,19 +120,20 @@ dnnl::matmul::primitive_desc describeProduct(const Memory::desc& a, const Memory
   return {engine(), a, b, bias, c, attributes};
 }
 
-dnnl::convolution_forward::primitive_desc describeForward(const ConvolveFormats& formats,
-                                                          const Windows& windows) {
+dnnl::convolution_forward::primitive_desc
+describeForward(const ConvolveFormats& formats, const Memory::desc& bias, const Windows& windows, bool relu) {
   return {engine(),
           dnnl::prop_kind::forward_training,
           dnnl::algorithm::convolution_direct,
           formats.in,
           formats.weight,
+          bias,
           formats.out,
           windows.stride,
           windows.dilation,
           windows.before,
           windows.after,
-          attributes()};
+          withRelu(relu)};
 }
 
 dnnl::convolution_backward_data::primitive_desc

@@ -51,8 +51,9 @@ struct ConvolveFormats {
   Memory::desc in, weight, out;
 };
 
-dnnl::convolution_forward::primitive_desc describeForward(const ConvolveFormats& formats,
-                                                          const Windows& windows);
+/// `bias`: [channels out], or zero for none. With `relu` negative results become 0.
+dnnl::convolution_forward::primitive_desc
+describeForward(const ConvolveFormats& formats, const Memory::desc& bias, const Windows& windows, bool relu);
 dnnl::convolution_backward_data::primitive_desc
 describeInputGradient(const ConvolveFormats& formats, const Windows& windows,
                       const dnnl::convolution_forward::primitive_desc& forward);

@@ -10,6 +10,7 @@
 #include <array>
 #include <map>
 #include <memory>
+#include <utility>
 
 namespace partita::onednn {
 
@@ -17,14 +18,14 @@ namespace {
 
 using Tag = dnnl::memory::format_tag;
 
-constexpr std::int64_t block = 16; // channels side by side in the blocked format
-
 /// The type in which operands are multiplied.
 Type operandType(Precision operands) {
   return operands != Precision::single && multiplies(operands) ? typeOf(operands) : Type::f32;
 }
 
+/// With other numbers of channels, the library is slower than columns for floats.
 bool inBlocks(const ConvolutionPlan& plan) {
+  constexpr std::int64_t block = 16;
   return plan.in_channels % block == 0 && plan.out_channels % block == 0;
 }
 
@@ -39,13 +40,13 @@ Memory::dims sizeOf(std::int64_t first, std::int64_t second, const std::int64_t 
   return size;
 }
 
-/// Of values [rows, channels, extents], without the depth of images.
+/// Of values [rows, channels, extents] whose channels lie side by side, without the depth of images.
 Memory::dims stridesOf(std::int64_t channels, const std::int64_t (&extents)[3], bool flat) {
-  const std::int64_t plane = extents[1] * extents[2], places = extents[0] * plane;
-  Memory::dims strides{channels * places, places};
+  const std::int64_t line = extents[2] * channels, plane = extents[1] * line;
+  Memory::dims strides{extents[0] * plane, 1};
   if (!flat) strides.push_back(plane);
-  strides.push_back(extents[2]);
-  strides.push_back(1);
+  strides.push_back(line);
+  strides.push_back(channels);
   return strides;
 }
 
@@ -62,11 +63,12 @@ Windows windowsOf(const WindowPlan& w, bool flat) {
   return windows;
 }
 
-/// The formats of values and weights, ours and the library's.
+/// The formats of values and weights. Values are ours, with channels side by side, which is as fast as any
+/// format of the library; blocks are copied, and so are values that are multiplied in 16 bits.
 struct Formats {
   Memory::dims in, weight, out;
-  Memory::dims in_strides, out_strides; ///< of the plain formats
-  Tag plain_weight, packed;
+  Memory::dims in_strides, out_strides; ///< of the whole, if the convolution is a block of it
+  Tag channels_last, plain_weight;
 
   explicit Formats(const ConvolveCase& c) {
     const WindowPlan& w = c.plan.windows;
@@ -76,41 +78,39 @@ struct Formats {
     weight = sizeOf(c.plan.out_channels, c.plan.in_channels, w.kernel, flat);
     in_strides = stridesOf(c.plan.in_channels, c.block != nullptr ? c.block->whole_in : w.in, flat);
     out_strides = stridesOf(c.plan.out_channels, c.block != nullptr ? c.block->whole_out : w.out, flat);
+    channels_last = flat ? Tag::nhwc : Tag::ndhwc;
     plain_weight = flat ? Tag::oihw : Tag::oidhw;
-    const bool tiles = operandType(c.operands) != Type::f32 && supports(dnnl::cpu_isa::avx512_core_amx);
-    if (inBlocks(c.plan) && !tiles)
-      packed = flat ? Tag::nChw16c : Tag::nCdhw16c;
-    else
-      packed = flat ? Tag::nhwc : Tag::ndhwc;
   }
 
-  Memory::desc plainIn() const { return {in, Type::f32, in_strides}; }
-  Memory::desc plainOut() const { return {out, Type::f32, out_strides}; }
+  Memory::desc wholeIn() const { return {in, Type::f32, in_strides}; }
+  Memory::desc wholeOut() const { return {out, Type::f32, out_strides}; }
   Memory::desc plainWeight() const { return {weight, Type::f32, plain_weight}; }
-  Memory::desc packedIn(Type type) const { return {in, type, packed}; }
-  Memory::desc packedOut(Type type) const { return {out, type, packed}; }
+  Memory::desc inOf(Type type) const { return {in, type, channels_last}; }
+  Memory::desc outOf(Type type) const { return {out, type, channels_last}; }
   Memory::desc anyWeight(Type type) const { return {weight, type, Tag::any}; }
+  Memory::desc bias() const { return {{out[1]}, Type::f32, Tag::a}; }
 };
 
-/// A convolution of one shape, compiled: sums, gradients, and the copies between the formats.
+/// A convolution of one shape, compiled: sums, gradients, and the copies between formats that these need.
 struct CompiledConvolve {
-  Step forward, input_gradient, weight_gradient;
-  Step pack_in, pack_grad, unpack_out, unpack_grad_in;
+  Step input_gradient, weight_gradient;
+  Step pack_in, pack_grad, unpack_out; ///< of values that are not used where they lie
   Step pack_weight, pack_weight_back, unpack_weight_gradient, add_weight_gradient;
+  bool packs, unpacks;
+  Memory::desc weight;          ///< packed, for the sums
   std::size_t weight_bytes = 0; ///< of the largest packed weights
 
-  explicit CompiledConvolve(const ConvolveCase& c) {
+  explicit CompiledConvolve(const ConvolveCase& c)
+      : packs(c.block != nullptr || operandType(c.operands) != Type::f32), unpacks(c.block != nullptr) {
     const Formats formats(c);
     const Type type = operandType(c.operands);
     const Windows windows = windowsOf(c.plan.windows, isFlat(c.plan.windows));
-    const Memory::desc in = formats.packedIn(type), sums = formats.packedOut(Type::f32),
-                       grad = formats.packedOut(type), grad_in = formats.packedIn(Type::f32);
-    const auto first = describeForward({in, formats.anyWeight(type), sums}, windows);
+    const Memory::desc in = formats.inOf(type), sums = formats.outOf(Type::f32), grad = formats.outOf(type),
+                       grad_in = formats.inOf(Type::f32);
+    const auto first = describeForward({in, formats.anyWeight(type), sums}, Memory::desc(), windows, false);
     const auto back = describeInputGradient({grad_in, formats.anyWeight(type), grad}, windows, first);
     const auto weights = describeWeightGradient({in, formats.anyWeight(Type::f32), grad}, windows, first);
-    forward = {dnnl::convolution_forward(first),
-               first.scratchpad_desc(),
-               {{DNNL_ARG_SRC, in}, {DNNL_ARG_WEIGHTS, first.weights_desc()}, {DNNL_ARG_DST, sums}}};
+    weight = first.weights_desc();
     input_gradient = {
         dnnl::convolution_backward_data(back),
         back.scratchpad_desc(),
@@ -120,17 +120,37 @@ struct CompiledConvolve {
                        {{DNNL_ARG_SRC, in},
                         {DNNL_ARG_DIFF_DST, grad},
                         {DNNL_ARG_DIFF_WEIGHTS, weights.diff_weights_desc()}}};
-    pack_in = reorderStep(formats.plainIn(), in);
-    pack_grad = reorderStep(formats.plainOut(), grad);
-    unpack_out = reorderStep(sums, formats.plainOut());
-    unpack_grad_in = reorderStep(grad_in, formats.plainIn());
-    pack_weight = reorderStep(formats.plainWeight(), first.weights_desc());
+    if (packs) pack_in = reorderStep(formats.wholeIn(), in);
+    if (packs) pack_grad = reorderStep(formats.wholeOut(), grad);
+    if (unpacks) unpack_out = reorderStep(sums, formats.wholeOut());
+    pack_weight = reorderStep(formats.plainWeight(), weight);
     pack_weight_back = reorderStep(formats.plainWeight(), back.weights_desc());
     unpack_weight_gradient = reorderStep(weights.diff_weights_desc(), formats.plainWeight());
     add_weight_gradient = reorderStep(weights.diff_weights_desc(), formats.plainWeight(), true);
-    weight_bytes = std::max({first.weights_desc().get_size(), back.weights_desc().get_size(),
-                             weights.diff_weights_desc().get_size()});
+    weight_bytes =
+        std::max({weight.get_size(), back.weights_desc().get_size(), weights.diff_weights_desc().get_size()});
   }
+
+  /// The sums and their epilogue, which is compiled when it is first wanted.
+  Step& forward(const ConvolveCase& c) {
+    const bool biased = c.epilogue.bias != nullptr, relu = c.epilogue.relu;
+    const auto key = std::make_pair(biased, relu);
+    const auto found = _forward.find(key);
+    if (found != _forward.end()) return found->second;
+    const Formats formats(c);
+    const Memory::desc in = formats.inOf(operandType(c.operands)), sums = formats.outOf(Type::f32),
+                       bias = biased ? formats.bias() : Memory::desc();
+    const auto described =
+        describeForward({in, weight, sums}, bias, windowsOf(c.plan.windows, isFlat(c.plan.windows)), relu);
+    std::vector<Step::Operand> operands{{DNNL_ARG_SRC, in}, {DNNL_ARG_WEIGHTS, weight}, {DNNL_ARG_DST, sums}};
+    if (biased) operands.emplace_back(DNNL_ARG_BIAS, bias);
+    return _forward
+        .emplace(key, Step(dnnl::convolution_forward(described), described.scratchpad_desc(), operands))
+        .first->second;
+  }
+
+ private:
+  std::map<std::pair<bool, bool>, Step> _forward; ///< by bias and ReLU
 };
 
 using ConvolveKey = std::array<std::int64_t, 28>;
@@ -193,8 +213,8 @@ bool convolves(const ConvolutionPlan& plan, Precision operands, std::int64_t row
   const std::lock_guard<std::mutex> lock(mutex());
   const std::int64_t at_once = plan.packedRows(rows), left = rows % at_once;
   const ConvolutionPlan& computed = block != nullptr ? block->plan : plan;
-  return compiled({computed, operands, at_once, block}) != nullptr &&
-         (left == 0 || compiled({computed, operands, left, block}) != nullptr);
+  return compiled({computed, operands, at_once, block, {}}) != nullptr &&
+         (left == 0 || compiled({computed, operands, left, block, {}}) != nullptr);
 }
 
 void convolveForward(const ExecSpace& space, const ConvolveCase& convolution, Real* work, const Real* in,
@@ -204,12 +224,17 @@ void convolveForward(const ExecSpace& space, const ConvolveCase& convolution, Re
   const std::lock_guard<std::mutex> lock(mutex());
   CompiledConvolve& steps = *compiled(convolution);
   const Work packed(convolution, work);
-  if (weight != nullptr) runReorder(steps.pack_weight, weight, packed.weight);
   const ConvolutionBlock* const block = convolution.block;
-  runReorder(steps.pack_in, in + (block != nullptr ? block->first_in : 0), packed.in);
-  steps.forward.run(
-      {{DNNL_ARG_SRC, packed.in}, {DNNL_ARG_WEIGHTS, packed.weight}, {DNNL_ARG_DST, packed.out}});
-  runReorder(steps.unpack_out, packed.out, out + (block != nullptr ? block->first_out : 0));
+  const std::int64_t before_in = block != nullptr ? block->first_in * convolution.plan.in_channels : 0,
+                     before_out = block != nullptr ? block->first_out * convolution.plan.out_channels : 0;
+  if (weight != nullptr) runReorder(steps.pack_weight, weight, packed.weight);
+  if (steps.packs) runReorder(steps.pack_in, in + before_in, packed.in);
+  steps.forward(convolution)
+      .run({{DNNL_ARG_SRC, steps.packs ? packed.in : in},
+            {DNNL_ARG_WEIGHTS, packed.weight},
+            {DNNL_ARG_BIAS, convolution.epilogue.bias},
+            {DNNL_ARG_DST, steps.unpacks ? packed.out : out}});
+  if (steps.unpacks) runReorder(steps.unpack_out, packed.out, out + before_out);
 }
 
 void convolveBackward(const ExecSpace& space, const ConvolveCase& convolution, Real* work, bool accumulate,
@@ -220,21 +245,20 @@ void convolveBackward(const ExecSpace& space, const ConvolveCase& convolution, R
   const std::lock_guard<std::mutex> lock(mutex());
   CompiledConvolve& steps = *compiled(convolution);
   const Work packed(convolution, work);
-  runReorder(steps.pack_grad, grad, packed.out);
+  if (steps.packs) runReorder(steps.pack_grad, grad, packed.out);
+  const Real* const from = steps.packs ? packed.out : grad;
   if (weight_gradient != nullptr) {
-    runReorder(steps.pack_in, in, packed.in);
-    steps.weight_gradient.run({{DNNL_ARG_SRC, packed.in},
-                               {DNNL_ARG_DIFF_DST, packed.out},
+    if (steps.packs) runReorder(steps.pack_in, in, packed.in);
+    steps.weight_gradient.run({{DNNL_ARG_SRC, steps.packs ? packed.in : in},
+                               {DNNL_ARG_DIFF_DST, from},
                                {DNNL_ARG_DIFF_WEIGHTS, packed.weight_gradient}});
     runReorder(accumulate ? steps.add_weight_gradient : steps.unpack_weight_gradient, packed.weight_gradient,
                weight_gradient);
   }
   if (grad_in == nullptr) return;
   if (weight != nullptr) runReorder(steps.pack_weight_back, weight, packed.weight);
-  steps.input_gradient.run({{DNNL_ARG_DIFF_DST, packed.out},
-                            {DNNL_ARG_WEIGHTS, packed.weight},
-                            {DNNL_ARG_DIFF_SRC, packed.in}}); // the input is not needed any more
-  runReorder(steps.unpack_grad_in, packed.in, grad_in);
+  steps.input_gradient.run(
+      {{DNNL_ARG_DIFF_DST, from}, {DNNL_ARG_WEIGHTS, packed.weight}, {DNNL_ARG_DIFF_SRC, grad_in}});
 }
 
 } // namespace partita::onednn

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "partita/core/typed_span.hpp"
+#include "partita/kernels/products.hpp"
 #include "partita/plan/window_plan.hpp"
 
 namespace partita::onednn {
@@ -11,6 +11,7 @@ struct ConvolveCase {
   Precision operands;
   std::int64_t rows;
   const ConvolutionBlock* block = nullptr; ///< of which `plan` is; null: of the whole convolution
+  ProductEpilogue epilogue;                ///< of the sums
 };
 
 /// Is oneDNN there and faster than columns for batches of `rows`, or for a block of their outputs? The answer

@@ -136,7 +136,11 @@ void gemm(const ExecSpace& space, Op op_a, Op op_b, Real alpha, const TypedMatri
     realProduct(space, op_a, op_b, alpha, asReal(a), asReal(b), beta, asReal(c));
   else if (!by_library && !by_onednn)
     loopProducts(space, ta, tb, alpha, a, b, beta, c);
-  if (epilogue.empty() || (by_onednn && !fused.empty())) return;
+  if (!by_onednn || fused.empty()) applyEpilogue(space, c, epilogue);
+}
+
+void applyEpilogue(const ExecSpace& space, const TypedMatrix& c, const ProductEpilogue& epilogue) {
+  if (epilogue.empty()) return;
   forEachElement(space, "partita::gemm_epilogue", c.rows, c.columns,
                  ApplyEpilogue{epilogue, static_cast<Real*>(c.data), c.stride});
 }

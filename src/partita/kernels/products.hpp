@@ -42,6 +42,9 @@ void gemm(const ExecSpace& space, Op op_a, Op op_b, Real alpha, const TypedMatri
           Real beta, const TypedMatrix& c, const ProductEpilogue& epilogue = {},
           Precision exact_in = Precision::single);
 
+/// The epilogue alone, on each row of C.
+void applyEpilogue(const ExecSpace& space, const TypedMatrix& c, const ProductEpilogue& epilogue);
+
 /// Does an epilogue cost less than a kernel of its own?
 bool fusesEpilogues();
 

@@ -12,26 +12,6 @@ namespace partita {
 
 namespace {
 
-/// Mean of each channel of a row, and the sum of squares about it.
-struct Moments {
-  const Real* in;
-  Real *mean, *squares;
-  std::int64_t places;
-
-  /// An item is one channel of one row.
-  template <class Row>
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, const Row& row) const {
-    const Real* x = in + item * places;
-    const Real middle = sumOf(row, x, places) / static_cast<Real>(places),
-               total = squaresAbout(row, x, places, middle);
-    Real *means = mean, *totals = squares;
-    row.once([=]() {
-      means[item] = middle;
-      totals[item] = total;
-    });
-  }
-};
-
 /// Sum and number of the values of each channel.
 struct SumOfMeans {
   const Real* mean;
@@ -125,23 +105,29 @@ struct ParameterGradients {
   }
 };
 
-/// dJ/dx = scale / deviation (g - mean of g - x^ mean of g x^); the means are over the batch on which mean
-/// and deviation depend.
+/// Means of g, and of g x^ divided by the deviation, in place of the sums; 0 if mean and deviation do not
+/// depend on the batch.
+struct MeanGradients {
+  Real *sums, *products;
+  const Real *inverse, *count;
+  bool of_batch;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t channel) const {
+    const Real share = of_batch ? 1 / *count : Real(0);
+    sums[channel] *= share;
+    products[channel] *= share * inverse[channel];
+  }
+};
+
+/// dJ/dx = scale / deviation (g - mean of g - x^ mean of g x^); the means are over the batch.
 struct InputGradient {
-  const Real *in, *grad, *mean, *inverse, *scale, *sums, *products, *count;
+  const Real *in, *grad, *mean, *inverse, *scale, *constant, *slope;
   Real* grad_in;
   std::int64_t channels, places;
-  bool of_batch;
 
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, std::int64_t begin, std::int64_t end) const {
-    const std::int64_t channel = item % channels;
-    const Real share = of_batch ? 1 / *count : Real(0), middle = mean[channel],
-               factor = inverse[channel] * scale[channel], constant = sums[channel] * share,
-               slope = products[channel] * share * inverse[channel];
-    const Real *x = in + item * places, *g = grad + item * places;
-    Real* to = grad_in + item * places;
-    PARTITA_INDEPENDENT
-    for (std::int64_t i = begin; i < end; ++i) to[i] = factor * (g[i] - constant - (x[i] - middle) * slope);
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, std::int64_t place, std::int64_t channel) const {
+    const std::int64_t i = (row * places + place) * channels + channel;
+    grad_in[i] = inverse[channel] * scale[channel] *
+                 (grad[i] - constant[channel] - (in[i] - mean[channel]) * slope[channel]);
   }
 };
 
@@ -197,8 +183,8 @@ void BatchNorm::measure(const ExecSpace& space, const Pass& pass, const Matrix& 
   const std::int64_t rows = in.extent(0);
   const Sums sums = sumsIn(pass, rows);
   Real *squares = sums.all.data(), *sum = squares + _channels, *count = sum + _channels;
-  forEachRow(space, "partita::BatchNorm::moments_kernel", rows * _channels, _places,
-             Moments{in.data(), sums.first, sums.second, _places});
+  forEachImage(space, "partita::BatchNorm::moments_kernel", rows, _places, _channels,
+               ChannelMoments{in.data(), sums.first, sums.second, _channels, _places});
   forEachRow(space, "partita::BatchNorm::sum_of_means_kernel", _channels, rows,
              SumOfMeans{sums.first, sum, count, rows, _channels, _places});
   sumOverRanks(space, pass, part(sums.all, _channels, _channels + 1));
@@ -218,10 +204,10 @@ void BatchNorm::forward(const ExecSpace& space, const Pass& pass, const Matrix& 
   Real *mean = saved.data(), *inverse = mean + _channels;
   measure(space, pass, in, mean, inverse);
   withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
-    forEachRun(space, "partita::BatchNorm::forward_kernel", in.extent(0) * _channels, _places,
-               Normalise<decltype(act)>{act, in.data(), ChannelStatistics{mean, inverse},
-                                        _scale.values.data(), _shift.values.data(), out.data(), _channels,
-                                        _places});
+    forEachChannel(space, "partita::BatchNorm::forward_kernel", in.extent(0), _places, _channels,
+                   Normalise<decltype(act)>{act, in.data(), ChannelStatistics{mean, inverse},
+                                            _scale.values.data(), _shift.values.data(), out.data(), _channels,
+                                            _places});
   });
 }
 
@@ -233,10 +219,10 @@ void BatchNorm::backward(const ExecSpace& space, const Pass& pass, const Matrix&
   const Sums sums = sumsIn(pass, rows);
   Real *all_sums = sums.all.data(), *all_products = all_sums + _channels, *count = all_products + _channels;
   withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
-    forEachRow(space, "partita::BatchNorm::gradient_sums_kernel", rows * _channels, _places,
-               GradientSums<decltype(act)>{act, in.data(), out.data(), ChannelStatistics{mean, inverse},
-                                           _scale.values.data(), _shift.values.data(), grad_out.data(),
-                                           sums.first, sums.second, _channels, _places});
+    forEachImage(space, "partita::BatchNorm::gradient_sums_kernel", rows, _places, _channels,
+                 GradientSums<decltype(act)>{act, in.data(), out.data(), ChannelStatistics{mean, inverse},
+                                             _scale.values.data(), _shift.values.data(), grad_out.data(),
+                                             sums.first, sums.second, _channels, _places});
   });
   forEachRow(space, "partita::BatchNorm::parameter_gradients_kernel", _channels, rows,
              ParameterGradients{sums.first, sums.second, all_sums, all_products, count,
@@ -244,9 +230,11 @@ void BatchNorm::backward(const ExecSpace& space, const Pass& pass, const Matrix&
                                 pass.accumulate});
   if (grad_in.size() == 0) return;
   if (pass.training) sumOverRanks(space, pass, sums.all);
-  forEachRun(space, "partita::BatchNorm::backward_kernel", rows * _channels, _places,
-             InputGradient{in.data(), grad_out.data(), mean, inverse, _scale.values.data(), all_sums,
-                           all_products, count, grad_in.data(), _channels, _places, pass.training});
+  forEachValue(space, "partita::BatchNorm::mean_gradients_kernel", _channels,
+               MeanGradients{all_sums, all_products, inverse, count, pass.training});
+  forEachChannel(space, "partita::BatchNorm::backward_kernel", rows, _places, _channels,
+                 InputGradient{in.data(), grad_out.data(), mean, inverse, _scale.values.data(), all_sums,
+                               all_products, grad_in.data(), _channels, _places});
 }
 
 } // namespace partita

@@ -1,8 +1,8 @@
 #include "partita/nn/convolution.hpp"
 
 #include "partita/comm/part_exchange.hpp"
+#include "partita/core/channels.hpp"
 #include "partita/core/region.hpp"
-#include "partita/core/rows.hpp"
 #include "partita/nn/activation.hpp"
 #include "partita/nn/initialise.hpp"
 
@@ -13,28 +13,19 @@ namespace partita {
 
 namespace {
 
-/// out = act(sum + bias).
+/// out = act(sum + bias) in place.
 template <class Act>
 struct Finish {
   Act act;
-  ConvolveSums sums;
   const Real* bias; // null: none
   Real *out, *saved;
   std::int64_t channels, places;
 
-  /// An item is one channel of one row; it runs over places.
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, std::int64_t begin, std::int64_t end) const {
-    const Act local = act;
-    const std::int64_t row = item / channels, channel = item % channels;
-    const Real* from = sums.data + row * sums.row_stride + channel * sums.channel_stride;
-    Real *to = out + item * places, *argument = saved + item * places;
-    const Real shift = bias == nullptr ? Real(0) : bias[channel];
-    PARTITA_INDEPENDENT
-    for (std::int64_t i = begin; i < end; ++i) {
-      const Real z = from[i] + shift;
-      if (Act::needs_argument) argument[i] = z;
-      to[i] = local.value(z);
-    }
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, std::int64_t place, std::int64_t channel) const {
+    const std::int64_t i = (row * places + place) * channels + channel;
+    const Real z = out[i] + (bias == nullptr ? Real(0) : bias[channel]);
+    if (Act::needs_argument) saved[i] = z;
+    out[i] = act.value(z);
   }
 };
 
@@ -44,36 +35,20 @@ struct ChannelActivationGradient {
   Act act;
   const Real *out, *argument;
   Real *grad, *sums;
-  std::int64_t places;
+  std::int64_t channels, places;
 
-  /// An item is one channel of one row.
-  template <class Row>
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, const Row& row) const {
+  template <class Channels>
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, const Channels& of_row) const {
     const Act local = act;
-    const Real *y = out + item * places, *z = Act::needs_argument ? argument + item * places : y;
-    Real *g = grad + item * places, *to = sums + item;
-    const Real sum = row.sum(places, [=](std::int64_t i) { return g[i] *= local.derivative(z[i], y[i]); });
-    row.once([=]() { *to = sum; });
-  }
-};
-
-/// Adds up sums [rows, channels] over the rows.
-struct SumRows {
-  const Real* sums;
-  Real* out;
-  std::int64_t rows, channels;
-  bool accumulate;
-
-  template <class Row>
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t channel, const Row& row) const {
-    if (rows == 0 && accumulate) return;
-    const Real* own = sums + channel;
-    const std::int64_t step = channels;
-    const Real old = accumulate ? out[channel] : Real(0);
-    const Real sum =
-        row.sumInOrder(rows, [=](std::int64_t i) { return i == 0 ? old + own[0] : own[i * step]; });
-    Real* to = out + channel;
-    row.once([=]() { *to = sum; });
+    const std::int64_t begin = row * places * channels, width = channels;
+    const Real *y = out + begin, *z = Act::needs_argument ? argument + begin : y;
+    Real *g = grad + begin, *to = sums + row * channels;
+    of_row.sum(
+        [=](std::int64_t place, std::int64_t channel) {
+          const std::int64_t i = place * width + channel;
+          return g[i] *= local.derivative(z[i], y[i]);
+        },
+        [=](std::int64_t channel, Real sum) { to[channel] = sum; });
   }
 };
 
@@ -103,8 +78,11 @@ void Convolution::initialise(std::uint64_t seed, const std::string& tensor, cons
 void Convolution::forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
                           const Matrix& saved) {
   if (pass.outputs != OutputPlaces::all) return forwardInBlocks(space, pass, in, out, saved);
-  const auto finished = [&](const ConvolveSums& sums) { finish(space, sums, out, saved); };
-  _convolve.forward(space, pass.work, in, _weight, out, std::ref(finished));
+  const bool relu = _plan.spec.activation == Activation::relu,
+             fused = relu || _plan.spec.activation == Activation::identity;
+  _convolve.forward(space, pass.work, in, _weight, out,
+                    fused ? ProductEpilogue{_bias.values.data(), relu} : ProductEpilogue{});
+  if (!fused) finish(space, out, saved);
 }
 
 /// Sums block by block, then what remains to be done for all of them.
@@ -116,22 +94,17 @@ void Convolution::forwardInBlocks(const ExecSpace& space, const Pass& pass, cons
                                   [&] { pass.parts->letMove(); });
   for (const Block& block : aroundInterior(interior, _c.windows.out))
     _convolve.forwardBlock(space, pass.work, in, _weight, out, block);
-  const std::int64_t places = _c.windows.outPlaces(), width = out.extent(1);
-  finish(space, {out.data(), 0, static_cast<std::int64_t>(out.extent(0)), width, places}, out, saved);
+  finish(space, out, saved);
 }
 
-void Convolution::finish(const ExecSpace& space, const ConvolveSums& sums, const Matrix& out,
-                         const Matrix& saved) const {
-  const Matrix to = rowsFrom(out, sums.first, sums.rows);
-  const bool in_place = sums.data == to.data();
-  if (in_place && !_plan.spec.convolution.bias && _plan.spec.activation == Activation::identity) return;
+void Convolution::finish(const ExecSpace& space, const Matrix& out, const Matrix& saved) const {
+  if (!_plan.spec.convolution.bias && _plan.spec.activation == Activation::identity) return;
   const Region region(space, "partita::Convolution::finish", Phase::elementwise);
-  Real* argument = saved.size() > 0 ? rowsFrom(saved, sums.first, sums.rows).data() : nullptr;
+  const std::int64_t places = _c.windows.outPlaces();
   withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
-    forEachRun(space, "partita::Convolution::finish_kernel", sums.rows * _c.out_channels,
-               _c.windows.outPlaces(),
-               Finish<decltype(act)>{act, sums, _bias.values.data(), to.data(), argument, _c.out_channels,
-                                     _c.windows.outPlaces()});
+    forEachChannel(
+        space, "partita::Convolution::finish_kernel", out.extent(0), places, _c.out_channels,
+        Finish<decltype(act)>{act, _bias.values.data(), out.data(), saved.data(), _c.out_channels, places});
   });
 }
 
@@ -140,17 +113,16 @@ void Convolution::activationGradient(const ExecSpace& space, const Pass& pass, c
                                      const Matrix& saved, const Matrix& grad) const {
   if (!_plan.spec.convolution.bias && _plan.spec.activation == Activation::identity) return;
   const Region region(space, "partita::Convolution::activation_gradient", Phase::elementwise);
-  const std::int64_t rows = grad.extent(0);
+  const std::int64_t rows = grad.extent(0), places = _c.windows.outPlaces();
   Real* sums = pass.work.data() + _c.workValues(rows);
   withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
-    forEachRow(space, "partita::Convolution::activation_gradient_kernel", rows * _c.out_channels,
-               _c.windows.outPlaces(),
-               ChannelActivationGradient<decltype(act)>{act, out.data(), saved.data(), grad.data(), sums,
-                                                        _c.windows.outPlaces()});
+    forEachImage(space, "partita::Convolution::activation_gradient_kernel", rows, places, _c.out_channels,
+                 ChannelActivationGradient<decltype(act)>{act, out.data(), saved.data(), grad.data(), sums,
+                                                          _c.out_channels, places});
   });
   if (!_plan.spec.convolution.bias) return;
-  forEachRow(space, "partita::Convolution::bias_gradient_kernel", _c.out_channels, rows,
-             SumRows{sums, _bias.gradient.data(), rows, _c.out_channels, pass.accumulate});
+  sumColumns(space, "partita::Convolution::bias_gradient_kernel", rows, _c.out_channels,
+             ValuesOf{sums, _c.out_channels}, _bias.gradient.data(), pass.accumulate);
 }
 
 void Convolution::backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,

@@ -25,7 +25,7 @@ class Convolution : public PlannedLayer {
  private:
   void forwardInBlocks(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
                        const Matrix& saved) const;
-  void finish(const ExecSpace& space, const ConvolveSums& sums, const Matrix& out, const Matrix& saved) const;
+  void finish(const ExecSpace& space, const Matrix& out, const Matrix& saved) const;
   void activationGradient(const ExecSpace& space, const Pass& pass, const Matrix& out, const Matrix& saved,
                           const Matrix& grad) const;
 

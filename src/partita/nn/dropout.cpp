@@ -20,6 +20,7 @@ struct MaskBlocks {
   const Real* from;
   Real* to;
   Dropout::Runs runs; // of a sample
+  ImageLayout layout; // of what is here of a sample
   std::int64_t count; // of these
   std::int64_t first_row;
   std::uint32_t dropped; // of 2^16
@@ -54,6 +55,7 @@ struct MaskBlocks {
     const std::int64_t begin = block * values_per_block, left = run.end - begin,
                        count = left < values_per_block * Blocks ? left : values_per_block * Blocks,
                        place = run.local + begin - run.begin;
+    if (layout.channels > 1) return maskOneByOne(words, 0, count, place);
     const Real *values = from + place, factor = scale;
     Real* masked = to + place;
     const std::uint32_t threshold = dropped;
@@ -67,22 +69,49 @@ struct MaskBlocks {
       masked[count - 1] = (words[count / 2] & 0xFFFFU) < threshold ? Real(0) : factor * values[count - 1];
   }
 
+  /// Visits values in the order of their numbers.
+  struct Cursor {
+    ImageLayout layout;
+    std::int64_t at, place;
+
+    KOKKOS_INLINE_FUNCTION Cursor(const ImageLayout& of_sample, std::int64_t number)
+        : layout(of_sample), at(0), place(0) {
+      const std::int64_t width = layout.channels * layout.places, begin = number / width * width;
+      at = begin + inMemory(layout, number - begin);
+      place = (number - begin) % layout.places;
+    }
+    KOKKOS_INLINE_FUNCTION void next() {
+      at += layout.channels;
+      if (++place < layout.places) return;
+      place = 0;
+      at += 1 - layout.places * layout.channels; // to the next channel
+    }
+  };
+
+  /// Words [first, last) for the values from number `begin` on.
+  KOKKOS_INLINE_FUNCTION void maskOneByOne(const std::uint32_t* words, std::int64_t first, std::int64_t last,
+                                           std::int64_t begin) const {
+    Cursor cursor(layout, begin);
+    for (std::int64_t i = first; i < last; ++i, cursor.next()) {
+      const std::uint32_t word = i % 2 == 0 ? words[i / 2] & 0xFFFFU : words[i / 2] >> 16;
+      to[cursor.at] = word < dropped ? Real(0) : scale * from[cursor.at];
+    }
+  }
+
   /// A block that begins before the run.
   KOKKOS_INLINE_FUNCTION void maskFront(const Run& run, std::int64_t block) const {
     std::uint32_t words[4];
     random.blocks<1>(numberOf(run, block), words);
-    for (std::int64_t i = run.begin - block * values_per_block;
-         i < values_per_block && block * values_per_block + i < run.end; ++i) {
-      const std::int64_t place = run.local + block * values_per_block + i - run.begin;
-      const std::uint32_t word = i % 2 == 0 ? words[i / 2] & 0xFFFFU : words[i / 2] >> 16;
-      to[place] = word < dropped ? Real(0) : scale * from[place];
-    }
+    const std::int64_t left = run.end - block * values_per_block;
+    maskOneByOne(words, run.begin - block * values_per_block,
+                 left < values_per_block ? left : values_per_block, run.local);
   }
 };
 
 } // namespace
 
-Dropout::Dropout(const LayerPlan& plan, const TensorSlice& slice) : PlannedLayer(plan) {
+Dropout::Dropout(const LayerPlan& plan, const TensorSlice& slice)
+    : PlannedLayer(plan), _layout(layoutOf(slice.extents)) {
   if (slice.all() || slice.size() == 0) return;
   const SliceRun first = runsOf(slice).front();
   Runs runs;
@@ -114,11 +143,12 @@ void Dropout::mask(const ExecSpace& space, const Pass& pass, const Matrix& from,
                             static_cast<std::uint32_t>(_plan.number));
   const std::int64_t rows = from.extent(0), width = from.extent(1);
   const Runs runs = _runs.value_or(Runs{0, width});
+  const ImageLayout layout = _layout.trivial() ? ImageLayout{} : _layout;
   const std::int64_t runs_per_row = width / runs.length,
                      spare = _runs ? 1 : 0, // a run may begin and end within a block
       blocks = (runs.length + values_per_block - 1) / values_per_block + spare;
   forEachRun(space, "partita::Dropout::mask", rows * runs_per_row, blocks,
-             MaskBlocks{random, from.data(), to.data(), runs, runs_per_row, pass.first_row, dropped,
+             MaskBlocks{random, from.data(), to.data(), runs, layout, runs_per_row, pass.first_row, dropped,
                         static_cast<Real>(65536.0 / (65536.0 - dropped))});
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "partita/core/image_layout.hpp"
 #include "partita/nn/layer.hpp"
 
 #include <optional>
@@ -23,7 +24,7 @@ class Dropout : public PlannedLayer {
     }
   };
 
-  explicit Dropout(const LayerPlan& plan) : PlannedLayer(plan) {}
+  explicit Dropout(const LayerPlan& plan) : PlannedLayer(plan), _layout(layoutOf(plan.in)) {}
   /// A layer that sees a slice of each sample: its mask is the matching part of the whole mask.
   Dropout(const LayerPlan& plan, const TensorSlice& slice);
 
@@ -36,6 +37,7 @@ class Dropout : public PlannedLayer {
   void mask(const ExecSpace& space, const Pass& pass, const Matrix& from, const Matrix& to) const;
 
   std::optional<Runs> _runs; ///< of a slice
+  ImageLayout _layout;       ///< of the sample, or the slice
 };
 
 } // namespace partita

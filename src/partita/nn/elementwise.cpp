@@ -49,12 +49,17 @@ void ActivationLayer::backward(const ExecSpace& space, const Pass&, const Matrix
 
 void Flatten::forward(const ExecSpace& space, const Pass&, const Matrix& in, const Matrix& out,
                       const Matrix&) {
-  Kokkos::deep_copy(space, out, in);
+  if (_layout.trivial()) return Kokkos::deep_copy(space, out, in);
+  const Region region(space, "partita::Flatten::forward", Phase::elementwise);
+  toShapeOrder(space, _layout, in, out);
 }
 
 void Flatten::backward(const ExecSpace& space, const Pass&, const Matrix&, const Matrix&, const Matrix&,
                        const Matrix& grad_out, const Matrix& grad_in) {
-  if (grad_in.size() > 0) Kokkos::deep_copy(space, grad_in, grad_out);
+  if (grad_in.size() == 0) return;
+  if (_layout.trivial()) return Kokkos::deep_copy(space, grad_in, grad_out);
+  const Region region(space, "partita::Flatten::backward", Phase::elementwise);
+  fromShapeOrder(space, _layout, grad_out, grad_in);
 }
 
 } // namespace partita

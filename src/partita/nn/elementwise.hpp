@@ -1,5 +1,6 @@
 #pragma once
 
+#include "partita/core/image_layout.hpp"
 #include "partita/nn/layer.hpp"
 
 namespace partita {
@@ -16,15 +17,18 @@ class ActivationLayer : public PlannedLayer {
                 const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) override;
 };
 
-/// {extents...} -> {values}: another shape of the same numbers.
+/// {extents...} -> {values}: the same numbers as a vector, in the order of the shape.
 class Flatten : public PlannedLayer {
  public:
-  using PlannedLayer::PlannedLayer;
+  explicit Flatten(const LayerPlan& plan) : PlannedLayer(plan), _layout(layoutOf(plan.in)) {}
 
   void forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
                const Matrix& saved) override;
   void backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
                 const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) override;
+
+ private:
+  ImageLayout _layout;
 };
 
 } // namespace partita

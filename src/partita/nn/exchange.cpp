@@ -31,8 +31,7 @@ void ExchangeLayer::forward(const ExecSpace& space, const Pass& pass, const Matr
 void ExchangeLayer::halo(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
                          Travel travel) const {
   const ExchangePlan& plan = *_plan.exchange;
-  pass.parts->haloForward(space, plan, perItem(in, plan.items), perItem(out, plan.items),
-                          pass.workAtEnd(_plan.workValues(in.extent(0))), travel);
+  pass.parts->haloForward(space, plan, in, out, pass.workAtEnd(_plan.workValues(in.extent(0))), travel);
 }
 
 void ExchangeLayer::backward(const ExecSpace& space, const Pass& pass, const Matrix&, const Matrix&,

@@ -11,78 +11,78 @@ namespace partita {
 
 namespace {
 
-/// Mean and 1 / deviation of each group of a row, `size` contiguous values.
+/// Mean and 1 / deviation of each group of a row, from the mean of each channel and the squares about it
+/// (Chan, Golub and LeVeque, 1983).
 struct MeasureGroup {
-  const Real* in;
+  const Real *mean, *squares; // [rows, channels]
   Real* saved;
-  std::int64_t groups, size;
+  std::int64_t groups, group, places;
   Real epsilon;
 
   /// An item is one group of one row.
   template <class Row>
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, const Row& row) const {
-    const Real* x = in + item * size;
-    const Real share = Real(1) / static_cast<Real>(size), mean = share * sumOf(row, x, size);
-    const Real inverse = Real(1) / sqrt(share * squaresAbout(row, x, size, mean) + epsilon);
+    const Real *middles = mean + item * group, *totals = squares + item * group;
+    const Real count = static_cast<Real>(places), channels = static_cast<Real>(group);
+    const Real middle = sumOf(row, middles, group) / channels;
+    const Real total = row.sum(group, [=](std::int64_t c) {
+      const Real apart = middles[c] - middle;
+      return totals[c] + count * apart * apart;
+    });
+    const Real inverse = Real(1) / sqrt(total / (count * channels) + epsilon);
     Real* place = saved + 2 * (item / groups) * groups + item % groups;
     const std::int64_t to_inverse = groups;
     row.once([=]() {
-      place[0] = mean;
+      place[0] = middle;
       place[to_inverse] = inverse;
     });
   }
 };
 
-/// One value per channel of a row.
-struct OfChannel {
-  const Real* values;
-  std::int64_t channels;
-  KOKKOS_INLINE_FUNCTION Real operator()(std::int64_t row, std::int64_t channel) const {
-    return values[row * channels + channel];
+/// Mean and 1 / deviation of the group of each channel of a row.
+struct SpreadStatistics {
+  const Real* saved;
+  Real *mean, *inverse;
+  std::int64_t channels, groups, group;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, std::int64_t channel) const {
+    const Real* own = saved + 2 * row * groups + channel / group;
+    mean[row * channels + channel] = own[0];
+    inverse[row * channels + channel] = own[groups];
   }
 };
 
-/// With e = scale dJ/dy and h = (x - mean) / deviation: the means of e and of e h over a group, from the sums
-/// of dJ/dy and of dJ/dy h over each channel.
+/// With e = scale dJ/dy and h = (x - mean) / deviation: the means of e and of e h over a group, in place of
+/// the sums of dJ/dy and of dJ/dy h over each channel.
 struct GroupMeans {
-  const Real *sum, *product, *scale;
-  Real *constant, *slope;
+  Real *sum, *product;
+  const Real* scale;
   std::int64_t groups, group, places;
 
   /// An item is one group of one row.
   template <class Row>
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, const Row& row) const {
-    const Real *g = scale + item % groups * group, *s = sum + item * group, *p = product + item * group;
+    const Real* g = scale + item % groups * group;
+    Real *s = sum + item * group, *p = product + item * group;
     const Real share = Real(1) / static_cast<Real>(group * places),
                of_sums = share * row.sum(group, [=](std::int64_t c) { return g[c] * s[c]; }),
                of_products = share * row.sum(group, [=](std::int64_t c) { return g[c] * p[c]; });
-    Real *to_constant = constant + item, *to_slope = slope + item;
-    row.once([=]() {
-      *to_constant = of_sums;
-      *to_slope = of_products;
+    row.each(group, [=](std::int64_t c) {
+      s[c] = of_sums;
+      p[c] = of_products;
     });
   }
 };
 
 /// dJ/dx = (e - mean of e - h mean of e h) / deviation
 struct GroupInputGradient {
-  const Real *in, *grad;
-  ChannelStatistics statistics;
-  const Real *scale, *constant, *slope;
+  const Real *in, *grad, *mean, *inverse, *scale, *constant, *slope;
   Real* grad_in;
   std::int64_t channels, places;
 
-  /// An item is one channel of one row; it runs over places.
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, std::int64_t begin, std::int64_t end) const {
-    const std::int64_t channel = item % channels, place = statistics.place(item / channels, channel),
-                       group = item / statistics.group;
-    const Real middle = statistics.mean[place], inverse = statistics.inverse[place], g = scale[channel],
-               average = constant[group], along = slope[group] * inverse;
-    const Real *x = in + item * places, *dy = grad + item * places;
-    Real* dx = grad_in + item * places;
-    PARTITA_INDEPENDENT
-    for (std::int64_t i = begin; i < end; ++i)
-      dx[i] = inverse * (g * dy[i] - average - (x[i] - middle) * along);
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, std::int64_t place, std::int64_t channel) const {
+    const std::int64_t i = (row * places + place) * channels + channel, at = row * channels + channel;
+    grad_in[i] = inverse[at] *
+                 (scale[channel] * grad[i] - constant[at] - (in[i] - mean[at]) * (slope[at] * inverse[at]));
   }
 };
 
@@ -103,41 +103,53 @@ void GroupNorm::initialise(std::uint64_t, const std::string& tensor, const Tenso
   std::fill_n(values, slice.size(), tensor == "scale" ? Real(1) : Real(0));
 }
 
-void GroupNorm::forward(const ExecSpace& space, const Pass&, const Matrix& in, const Matrix& out,
+/// Mean and 1 / deviation for each channel of a row, from those of its group.
+ChannelStatistics GroupNorm::spread(const ExecSpace& space, const Matrix& saved, std::int64_t rows,
+                                    Real* work) const {
+  Real *mean = work, *inverse = work + rows * _channels;
+  forEachElement(space, "partita::GroupNorm::spread_kernel", rows, _channels,
+                 SpreadStatistics{saved.data(), mean, inverse, _channels, _groups, _group});
+  return {mean, inverse, _channels};
+}
+
+void GroupNorm::forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
                         const Matrix& saved) {
   const Region region(space, "partita::GroupNorm::forward", Phase::elementwise);
   const std::int64_t rows = in.extent(0);
-  forEachRow(space, "partita::GroupNorm::measure_kernel", rows * _groups, _group * _places,
-             MeasureGroup{in.data(), saved.data(), _groups, _group * _places,
+  Real *means = pass.work.data(), *squares = means + rows * _channels;
+  forEachImage(space, "partita::GroupNorm::moments_kernel", rows, _places, _channels,
+               ChannelMoments{in.data(), means, squares, _channels, _places});
+  forEachRow(space, "partita::GroupNorm::measure_kernel", rows * _groups, _group,
+             MeasureGroup{means, squares, saved.data(), _groups, _group, _places,
                           static_cast<Real>(_plan.spec.group_norm.epsilon)});
-  const ChannelStatistics statistics{saved.data(), saved.data() + _groups, 2 * _groups, _group};
-  forEachRun(space, "partita::GroupNorm::forward_kernel", rows * _channels, _places,
-             Normalise<Identity>{Identity{}, in.data(), statistics, _scale.values.data(),
-                                 _shift.values.data(), out.data(), _channels, _places});
+  const ChannelStatistics statistics = spread(space, saved, rows, means);
+  forEachChannel(space, "partita::GroupNorm::forward_kernel", rows, _places, _channels,
+                 Normalise<Identity>{Identity{}, in.data(), statistics, _scale.values.data(),
+                                     _shift.values.data(), out.data(), _channels, _places});
 }
 
 void GroupNorm::backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
                          const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) {
   const Region region(space, "partita::GroupNorm::backward", Phase::elementwise);
-  const std::int64_t rows = in.extent(0);
-  const ChannelStatistics statistics{saved.data(), saved.data() + _groups, 2 * _groups, _group};
+  const std::int64_t rows = in.extent(0), size = rows * _channels;
   // Scratch, in the order of GroupNormRules::workValues.
-  Real *sums = pass.work.data(), *products = sums + rows * _channels,
-       *constants = products + rows * _channels, *slopes = constants + rows * _groups;
-  forEachRow(space, "partita::GroupNorm::gradient_sums_kernel", rows * _channels, _places,
-             GradientSums<Identity>{Identity{}, in.data(), out.data(), statistics, _scale.values.data(),
-                                    _shift.values.data(), grad_out.data(), sums, products, _channels,
-                                    _places});
-  sumColumns(space, "partita::GroupNorm::scale_gradient", rows, _channels, OfChannel{products, _channels},
+  const ChannelStatistics statistics = spread(space, saved, rows, pass.work.data());
+  Real *sums = pass.work.data() + 2 * size, *products = sums + size;
+  forEachImage(space, "partita::GroupNorm::gradient_sums_kernel", rows, _places, _channels,
+               GradientSums<Identity>{Identity{}, in.data(), out.data(), statistics, _scale.values.data(),
+                                      _shift.values.data(), grad_out.data(), sums, products, _channels,
+                                      _places});
+  sumColumns(space, "partita::GroupNorm::scale_gradient", rows, _channels, ValuesOf{products, _channels},
              _scale.gradient.data(), pass.accumulate);
-  sumColumns(space, "partita::GroupNorm::shift_gradient", rows, _channels, OfChannel{sums, _channels},
+  sumColumns(space, "partita::GroupNorm::shift_gradient", rows, _channels, ValuesOf{sums, _channels},
              _shift.gradient.data(), pass.accumulate);
   if (grad_in.size() == 0) return;
   forEachRow(space, "partita::GroupNorm::group_means_kernel", rows * _groups, _group,
-             GroupMeans{sums, products, _scale.values.data(), constants, slopes, _groups, _group, _places});
-  forEachRun(space, "partita::GroupNorm::backward_kernel", rows * _channels, _places,
-             GroupInputGradient{in.data(), grad_out.data(), statistics, _scale.values.data(), constants,
-                                slopes, grad_in.data(), _channels, _places});
+             GroupMeans{sums, products, _scale.values.data(), _groups, _group, _places});
+  forEachChannel(space, "partita::GroupNorm::backward_kernel", rows, _places, _channels,
+                 GroupInputGradient{in.data(), grad_out.data(), statistics.mean, statistics.inverse,
+                                    _scale.values.data(), sums, products, grad_in.data(), _channels,
+                                    _places});
 }
 
 } // namespace partita

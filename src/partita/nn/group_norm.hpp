@@ -1,6 +1,7 @@
 #pragma once
 
 #include "partita/nn/layer.hpp"
+#include "partita/nn/norm_kernels.hpp"
 #include "partita/nn/tensors.hpp"
 
 namespace partita {
@@ -22,6 +23,8 @@ class GroupNorm : public PlannedLayer {
                 const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) override;
 
  private:
+  ChannelStatistics spread(const ExecSpace& space, const Matrix& saved, std::int64_t rows, Real* work) const;
+
   std::int64_t _channels, _places, _groups, _group; ///< places of a channel, channels of a group
   RealTensor _scale, _shift;
 };

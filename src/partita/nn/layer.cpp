@@ -12,6 +12,7 @@
 #include "partita/nn/group_norm.hpp"
 #include "partita/nn/norm.hpp"
 #include "partita/nn/pool.hpp"
+#include "partita/nn/shape_order.hpp"
 #include "partita/plan/parts/flow.hpp"
 
 namespace partita {
@@ -62,7 +63,9 @@ const LayerTable<LayerFactory>& layerClasses() {
 
 std::unique_ptr<Layer> makeLayer(const LayerPlan& plan) {
   if (plan.exchange) return std::make_unique<ExchangeLayer>(plan);
-  return layerClasses().at(plan.spec.type)(plan);
+  std::unique_ptr<Layer> layer = layerClasses().at(plan.spec.type)(plan);
+  if (!plan.reorders()) return layer;
+  return std::make_unique<ShapeOrder>(plan, std::move(layer));
 }
 
 } // namespace partita

@@ -108,8 +108,7 @@ class PlannedLayer : public Layer {
   std::int64_t savedValues() const override { return _plan.savedValues(); }
 
  protected:
-  /// The channels of all rows of a batch.
-  std::int64_t channelsOf(const Matrix& in) const { return in.extent(0) * _plan.in.front(); }
+  std::int64_t channels() const { return _plan.in.front(); } ///< of an image or a volume
 
   LayerPlan _plan;
 };

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "partita/core/channels.hpp"
 #include "partita/core/rows.hpp"
 
 namespace partita {
@@ -18,15 +19,32 @@ KOKKOS_INLINE_FUNCTION Real squaresAbout(const Row& row, const Real* x, std::int
   return row.sum(count, [=](std::int64_t i) { return (x[i] - middle) * (x[i] - middle); });
 }
 
-/// Locates the mean and one over the deviation of a channel of a row: one of each per channel, or with
-/// `row_stride` one of each per row and `group` channels.
+/// Mean of each channel of a row, and the sum of squares about it.
+struct ChannelMoments {
+  const Real* in;
+  Real *mean, *squares; // [rows, channels]
+  std::int64_t channels, places;
+
+  template <class Channels>
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, const Channels& of_row) const {
+    const Real *x = in + row * places * channels, count = static_cast<Real>(places);
+    Real *middle = mean + row * channels, *total = squares + row * channels;
+    const std::int64_t width = channels;
+    of_row.sum([=](std::int64_t place, std::int64_t channel) { return x[place * width + channel]; },
+               [=](std::int64_t channel, Real sum) { middle[channel] = sum / count; });
+    of_row.sum(
+        [=](std::int64_t place, std::int64_t channel) {
+          const Real apart = x[place * width + channel] - middle[channel];
+          return apart * apart;
+        },
+        [=](std::int64_t channel, Real sum) { total[channel] = sum; });
+  }
+};
+
+/// Mean and one over the deviation: one of each per channel, or with `row_stride` per channel of a row.
 struct ChannelStatistics {
   const Real *mean, *inverse;
-  std::int64_t row_stride = 0, group = 1;
-
-  KOKKOS_INLINE_FUNCTION std::int64_t place(std::int64_t row, std::int64_t channel) const {
-    return row_stride == 0 ? channel : row * row_stride + channel / group;
-  }
+  std::int64_t row_stride = 0;
 };
 
 /// y = act(scale (x - mean) / deviation + shift), scale and shift one per channel.
@@ -39,16 +57,11 @@ struct Normalise {
   Real* out;
   std::int64_t channels, places;
 
-  /// An item is one channel of one row; it runs over places.
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, std::int64_t begin, std::int64_t end) const {
-    const Act local = act;
-    const std::int64_t channel = item % channels, place = statistics.place(item / channels, channel);
-    const Real factor = statistics.inverse[place] * scale[channel], middle = statistics.mean[place],
-               offset = shift[channel];
-    const Real* x = in + item * places;
-    Real* y = out + item * places;
-    PARTITA_INDEPENDENT
-    for (std::int64_t i = begin; i < end; ++i) y[i] = local.value((x[i] - middle) * factor + offset);
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, std::int64_t place, std::int64_t channel) const {
+    const std::int64_t i = (row * places + place) * channels + channel,
+                       at = row * statistics.row_stride + channel;
+    const Real factor = statistics.inverse[at] * scale[channel];
+    out[i] = act.value((in[i] - statistics.mean[at]) * factor + shift[channel]);
   }
 };
 
@@ -63,25 +76,29 @@ struct GradientSums {
   Real *grad, *sum, *product;
   std::int64_t channels, places;
 
-  /// An item is one channel of one row.
-  template <class Row>
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, const Row& row) const {
+  template <class Channels>
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, const Channels& of_row) const {
     const Act local = act;
-    const std::int64_t channel = item % channels, place = statistics.place(item / channels, channel);
-    const Real middle = statistics.mean[place], inverse = statistics.inverse[place],
-               factor = inverse * scale[channel], offset = shift[channel];
-    const Real *x = in + item * places, *y = out + item * places;
-    Real* g = grad + item * places;
-    const Real first = row.sum(places, [=](std::int64_t i) {
-      const Real z = Act::needs_argument ? (x[i] - middle) * factor + offset : y[i];
-      return g[i] *= local.derivative(z, y[i]);
-    });
-    const Real second = row.sum(places, [=](std::int64_t i) { return g[i] * (x[i] - middle); });
-    Real *sums = sum, *products = product;
-    row.once([=]() {
-      sums[item] = first;
-      products[item] = inverse * second;
-    });
+    const std::int64_t begin = row * places * channels, width = channels;
+    const Real *x = in + begin, *y = out + begin, *middle = statistics.mean + row * statistics.row_stride,
+               *inverse = statistics.inverse + row * statistics.row_stride, *factor = scale, *offset = shift;
+    Real *g = grad + begin, *sums = sum + row * channels, *products = product + row * channels;
+    of_row.sum(
+        [=](std::int64_t place, std::int64_t channel) {
+          const std::int64_t i = place * width + channel;
+          const Real z =
+              Act::needs_argument
+                  ? (x[i] - middle[channel]) * (inverse[channel] * factor[channel]) + offset[channel]
+                  : y[i];
+          return g[i] *= local.derivative(z, y[i]);
+        },
+        [=](std::int64_t channel, Real total) { sums[channel] = total; });
+    of_row.sum(
+        [=](std::int64_t place, std::int64_t channel) {
+          const std::int64_t i = place * width + channel;
+          return g[i] * (x[i] - middle[channel]);
+        },
+        [=](std::int64_t channel, Real total) { products[channel] = inverse[channel] * total; });
   }
 };
 

@@ -1,10 +1,10 @@
 #pragma once
 
-#include "partita/core/loops.hpp"
+#include "partita/core/channels.hpp"
 #include "partita/kernels/columns.hpp"
 
-/// Kernels of the pooling layers. They run over planes: a work item is one channel of one row of the batch.
-/// Gradients have a second form for devices, whose work item is one value of the input.
+/// Kernels of the pooling layers. A work item of a host is a line of windows, or for gradients of places of
+/// the input, each of which gathers what it gets from the windows that contain it.
 namespace partita::pooling {
 
 /// The part of a window's extent that lies inside the input; with padding it may be less than the whole.
@@ -17,130 +17,60 @@ struct Inside {
   std::int64_t begin, end; ///< taps
 };
 
-/// Windows [begin, end) that have a tap of the last axis inside the input.
-struct Columns {
-  KOKKOS_INLINE_FUNCTION Columns(const WindowPlan& w, std::int64_t tap, std::int64_t first, std::int64_t last)
-      : begin(first), end(last) {
-    const std::int64_t x = tap - w.before[2], stride = w.stride[2];
-    if (x >= 0 && x + stride * (last - 1) < w.in[2]) return; // all of them, known without a division
-    const std::int64_t low = x < 0 ? (stride - 1 - x) / stride : 0,
-                       high = x < w.in[2] ? (w.in[2] - 1 - x) / stride + 1 : 0;
-    if (low > begin) begin = low;
-    if (high < end) end = high;
-  }
-  std::int64_t begin, end;
-};
-
-/// Calls body(window, place along the last axis) for the windows that have `tap` inside the input.
+/// Calls body(place of the input within its image) for the places of a window, in their order.
 template <class Body>
-KOKKOS_INLINE_FUNCTION void forWindows(const WindowPlan& w, std::int64_t tap, std::int64_t first,
-                                       std::int64_t last, const Body& body) {
-  const std::int64_t x = tap - w.before[2], stride = w.stride[2];
-  const Columns columns(w, tap, first, last);
-  if (stride == 2) { // the usual stride, as a constant that the compiler optimises better
-    PARTITA_INDEPENDENT
-    for (std::int64_t i = columns.begin; i < columns.end; ++i) body(i, 2 * i + x);
-  } else {
-    PARTITA_INDEPENDENT
-    for (std::int64_t i = columns.begin; i < columns.end; ++i) body(i, stride * i + x);
-  }
-}
-
-/// Calls body(z, y, first window of the row, begin, end) for the rows of windows that overlap [first, last);
-/// z and y are the parts of the windows inside the input.
-template <class Body>
-KOKKOS_INLINE_FUNCTION void forWindowRows(const WindowPlan& w, std::int64_t first, std::int64_t last,
-                                          const Body& body) {
-  std::int64_t wy = first / w.out[2], wx = first - wy * w.out[2], wz = wy / w.out[1];
-  wy -= wz * w.out[1];
-  while (first < last) {
-    const std::int64_t rest = last - first, n = w.out[2] - wx < rest ? w.out[2] : wx + rest;
-    body(Inside(w, 0, wz), Inside(w, 1, wy), first - wx, wx, n);
-    first += n - wx;
-    wx = 0;
-    if (++wy == w.out[1]) {
-      wy = 0;
-      ++wz;
+KOKKOS_INLINE_FUNCTION void forInside(const WindowPlan& w, const Inside (&axes)[3], const Body& body) {
+  for (std::int64_t z = axes[0].begin; z < axes[0].end; ++z) {
+    for (std::int64_t y = axes[1].begin; y < axes[1].end; ++y) {
+      const std::int64_t line = ((axes[0].place + z) * w.in[1] + axes[1].place + y) * w.in[2] + axes[2].place;
+      for (std::int64_t x = axes[2].begin; x < axes[2].end; ++x) body(line + x);
     }
   }
 }
 
-/// Windows of 2 x 2 places of an image, side by side: the usual ones. The compiler vectorises over windows
-/// with all four places at once.
-struct Quarters {
-  KOKKOS_INLINE_FUNCTION static bool fit(const WindowPlan& w) {
-    return w.in[0] == 1 && w.kernel[0] == 1 && w.out[0] == 1 && halves(w, 1) && halves(w, 2);
+/// Windows [begin, end) of an axis that contain a place of the input.
+struct Covering {
+  KOKKOS_INLINE_FUNCTION Covering(const WindowPlan& w, int axis, std::int64_t place) {
+    const std::int64_t last = place + w.before[axis], stride = w.stride[axis],
+                       newest = quotient(last, stride),
+                       rest = w.kernel[axis] - 1 - (last - newest * stride); // taps before it in that window
+    std::int64_t count = rest < 0 ? 0 : 1;
+    if (rest >= stride) count += quotient(rest, stride);
+    begin = count > newest ? 0 : newest + 1 - count;
+    end = newest + 1 < w.out[axis] ? newest + 1 : w.out[axis];
   }
-
-  /// Calls body(first place, first window) for each row of windows.
-  template <class Body>
-  KOKKOS_INLINE_FUNCTION static void forRows(const WindowPlan& w, const Body& body) {
-    for (std::int64_t row = 0; row < w.out[1]; ++row) body(2 * row * w.in[2], row * w.out[2]);
-  }
-
- private:
-  KOKKOS_INLINE_FUNCTION static bool halves(const WindowPlan& w, int axis) {
-    return w.kernel[axis] == 2 && w.stride[axis] == 2 && w.before[axis] == 0 && 2 * w.out[axis] <= w.in[axis];
-  }
+  std::int64_t begin, end;
 };
+
+/// Calls body(window within its image, z, y, x) for the windows that contain a place, in their order.
+template <class Body>
+KOKKOS_INLINE_FUNCTION void forCovering(const WindowPlan& w, const Covering (&axes)[3], const Body& body) {
+  for (std::int64_t z = axes[0].begin; z < axes[0].end; ++z)
+    for (std::int64_t y = axes[1].begin; y < axes[1].end; ++y)
+      for (std::int64_t x = axes[2].begin; x < axes[2].end; ++x)
+        body((z * w.out[1] + y) * w.out[2] + x, z, y, x);
+}
 
 struct Largest {
   WindowPlan w;
   const Real* in;
   Real *out, *place;
+  std::int64_t channels;
 
-  /// An item is one channel of one row of the batch; it runs over windows.
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, std::int64_t first, std::int64_t last) const {
-    const WindowPlan& windows = w;
-    const Real* image = in + item * placesOf(w.in);
-    Real *values = out + item * placesOf(w.out), *places = place + item * placesOf(w.out);
-    if (first == 0 && last == placesOf(w.out) && Quarters::fit(w)) return ofQuarters(image, values, places);
-    forWindowRows(w, first, last,
-                  [=, &windows](const Inside& z, const Inside& y, std::int64_t row, std::int64_t begin,
-                                std::int64_t end) {
-                    for (std::int64_t i = begin; i < end; ++i) values[row + i] = -Real(INFINITY);
-                    for (std::int64_t i = begin; i < end; ++i) places[row + i] = Real(0);
-                    for (std::int64_t dz = z.begin; dz < z.end; ++dz) {
-                      for (std::int64_t dy = y.begin; dy < y.end; ++dy)
-                        takeRow(windows, image,
-                                ((z.place + dz) * windows.in[1] + y.place + dy) * windows.in[2], values + row,
-                                places + row, begin, end);
-                    }
-                  });
-  }
-
-  KOKKOS_INLINE_FUNCTION void ofQuarters(const Real* image, Real* values, Real* places) const {
-    const std::int64_t width = w.in[2], count = w.out[2];
-    Quarters::forRows(w, [=](std::int64_t corner, std::int64_t window) {
-      Real *best = values + window, *at = places + window;
-      PARTITA_INDEPENDENT
-      for (std::int64_t i = 0; i < count; ++i) {
-        const std::int64_t x = corner + 2 * i;
-        Real most = -Real(INFINITY), here = Real(0);
-        const auto take = [&](std::int64_t number) {
-          const Real value = image[number];
-          here = value > most ? static_cast<Real>(static_cast<std::int32_t>(number)) : here;
-          most = value > most ? value : most;
-        };
-        take(x);
-        take(x + 1);
-        take(x + width);
-        take(x + width + 1);
-        best[i] = most;
-        at[i] = here;
-      }
-    });
-  }
-
-  KOKKOS_INLINE_FUNCTION static void takeRow(const WindowPlan& w, const Real* image, std::int64_t offset,
-                                             Real* best, Real* at, std::int64_t begin, std::int64_t end) {
-    for (std::int64_t tap = 0; tap < w.kernel[2]; ++tap) {
-      forWindows(w, tap, begin, end, [=](std::int64_t i, std::int64_t x) {
-        const Real value = image[offset + x], old = best[i], here = at[i];
-        best[i] = value > old ? value : old;
-        at[i] = value > old ? static_cast<Real>(static_cast<std::int32_t>(offset + x)) : here;
+  KOKKOS_INLINE_FUNCTION void operator()(const PlaceAt& window, std::int64_t begin, std::int64_t end) const {
+    const Inside inside[3] = {{w, 0, window.z}, {w, 1, window.y}, {w, 2, window.x}};
+    const Real* image = in + window.row * placesOf(w.in) * channels;
+    Real *values = out + window.index * channels, *chosen = place + window.index * channels;
+    forLanes(begin, end, [&](auto lanes, std::int64_t channel) {
+      auto best = lanes.all(-Real(INFINITY)), here = lanes.all(0);
+      forInside(w, inside, [&](std::int64_t number) {
+        const auto value = lanes.load(image + number * channels + channel);
+        here = value > best ? lanes.all(static_cast<Real>(number)) : here;
+        best = value > best ? value : best;
       });
-    }
+      lanes.store(values + channel, best);
+      lanes.store(chosen + channel, here);
+    });
   }
 };
 
@@ -148,109 +78,46 @@ struct LargestGradient {
   WindowPlan w;
   const Real *place, *grad_out;
   Real* grad_in;
+  std::int64_t channels;
 
-  /// An item owns one channel of one row of the batch.
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item) const {
-    const std::int64_t in_places = placesOf(w.in), out_places = placesOf(w.out);
-    Real* to = grad_in + item * in_places;
-    const Real *at = place + item * out_places, *from = grad_out + item * out_places;
-    if (4 * out_places == in_places && Quarters::fit(w)) return toQuarters(at, from, to);
-    for (std::int64_t i = 0; i < in_places; ++i) to[i] = Real(0);
-    for (std::int64_t i = 0; i < out_places; ++i) to[static_cast<std::int32_t>(at[i])] += from[i];
-  }
-
-  KOKKOS_INLINE_FUNCTION void toQuarters(const Real* places, const Real* gradients, Real* to) const {
-    const std::int64_t width = w.in[2], count = w.out[2];
-    Quarters::forRows(w, [=](std::int64_t corner, std::int64_t window) {
-      const Real *at = places + window, *from = gradients + window;
-      Real *upper = to + corner, *lower = upper + width;
-      PARTITA_INDEPENDENT
-      for (std::int64_t i = 0; i < count; ++i) {
-        const auto x = static_cast<std::int32_t>(corner + 2 * i),
-                   below = static_cast<std::int32_t>(x + width), here = static_cast<std::int32_t>(at[i]);
-        upper[2 * i] = here == x ? from[i] : Real(0);
-        upper[2 * i + 1] = here == x + 1 ? from[i] : Real(0);
-        lower[2 * i] = here == below ? from[i] : Real(0);
-        lower[2 * i + 1] = here == below + 1 ? from[i] : Real(0);
-      }
+  KOKKOS_INLINE_FUNCTION void operator()(const PlaceAt& at, std::int64_t begin, std::int64_t end) const {
+    const Covering covering[3] = {{w, 0, at.z}, {w, 1, at.y}, {w, 2, at.x}};
+    const std::int64_t first = at.row * placesOf(w.out) * channels;
+    const auto own = static_cast<Real>(at.index - at.row * placesOf(w.in));
+    Real* to = grad_in + at.index * channels;
+    forLanes(begin, end, [&](auto lanes, std::int64_t channel) {
+      auto sums = lanes.all(0);
+      const auto number = lanes.all(own), none = lanes.all(0);
+      forCovering(w, covering, [&](std::int64_t window, std::int64_t, std::int64_t, std::int64_t) {
+        const std::int64_t of_window = first + window * channels + channel;
+        sums += lanes.load(place + of_window) == number ? lanes.load(grad_out + of_window) : none;
+      });
+      lanes.store(to + channel, sums);
     });
   }
 };
 
-/// Windows [begin, end) of an axis that contain a place of the input.
-struct Covering {
-  KOKKOS_INLINE_FUNCTION Covering(const WindowPlan& w, int axis, std::int64_t place) {
-    const std::int64_t last = place + w.before[axis], first = last - w.kernel[axis] + 1,
-                       stride = w.stride[axis];
-    begin = first > 0 ? (first + stride - 1) / stride : 0;
-    end = last / stride + 1 < w.out[axis] ? last / stride + 1 : w.out[axis];
-  }
-  std::int64_t begin, end;
-};
-
-/// Calls body(z, y, x) for the windows that contain a place, in their order.
-template <class Body>
-KOKKOS_INLINE_FUNCTION void forCovering(const WindowPlan& w, std::int64_t place, const Body& body) {
-  const std::int64_t line = place / w.in[2], plane = line / w.in[1];
-  const Covering z(w, 0, plane), y(w, 1, line - plane * w.in[1]), x(w, 2, place - line * w.in[2]);
-  for (std::int64_t wz = z.begin; wz < z.end; ++wz)
-    for (std::int64_t wy = y.begin; wy < y.end; ++wy)
-      for (std::int64_t wx = x.begin; wx < x.end; ++wx) body(wz, wy, wx);
-}
-
-/// What `LargestGradient` computes, one value of the input at a time.
-struct GatherLargestGradient {
-  WindowPlan w;
-  const Real *place, *grad_out;
-  Real* grad_in;
-
-  /// An item is one channel of one row of the batch.
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, std::int64_t value) const {
-    const Real *at = place + item * placesOf(w.out), *from = grad_out + item * placesOf(w.out);
-    Real sum = 0;
-    forCovering(w, value, [&](std::int64_t wz, std::int64_t wy, std::int64_t wx) {
-      const std::int64_t window = (wz * w.out[1] + wy) * w.out[2] + wx;
-      if (static_cast<std::int32_t>(at[window]) == value) sum += from[window];
-    });
-    grad_in[item * placesOf(w.in) + value] = sum;
-  }
-};
-
-/// Number of values of a window that lie inside the input.
-KOKKOS_INLINE_FUNCTION Real countOf(const WindowPlan& w, const Inside& z, const Inside& y,
-                                    std::int64_t window) {
-  return static_cast<Real>(z.taps() * y.taps() * Inside(w, 2, window).taps());
+/// One over the number of places of a window that lie inside the input.
+KOKKOS_INLINE_FUNCTION Real shareOf(const Inside (&inside)[3]) {
+  return Real(1) / static_cast<Real>(inside[0].taps() * inside[1].taps() * inside[2].taps());
 }
 
 struct Mean {
   WindowPlan w;
   const Real* in;
   Real* out;
+  std::int64_t channels;
 
-  /// An item is one channel of one row of the batch; it runs over windows.
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, std::int64_t first, std::int64_t last) const {
-    const WindowPlan& windows = w;
-    const Real* image = in + item * placesOf(w.in);
-    Real* values = out + item * placesOf(w.out);
-    forWindowRows(w, first, last,
-                  [=, &windows](const Inside& z, const Inside& y, std::int64_t row, std::int64_t begin,
-                                std::int64_t end) {
-                    Real* sum = values + row;
-                    for (std::int64_t i = begin; i < end; ++i) sum[i] = Real(0);
-                    for (std::int64_t dz = z.begin; dz < z.end; ++dz) {
-                      for (std::int64_t dy = y.begin; dy < y.end; ++dy)
-                        addRow(windows,
-                               image + ((z.place + dz) * windows.in[1] + y.place + dy) * windows.in[2], sum,
-                               begin, end);
-                    }
-                    for (std::int64_t i = begin; i < end; ++i) sum[i] /= countOf(windows, z, y, i);
-                  });
-  }
-
-  KOKKOS_INLINE_FUNCTION static void addRow(const WindowPlan& w, const Real* from, Real* sum,
-                                            std::int64_t begin, std::int64_t end) {
-    for (std::int64_t tap = 0; tap < w.kernel[2]; ++tap)
-      forWindows(w, tap, begin, end, [=](std::int64_t i, std::int64_t x) { sum[i] += from[x]; });
+  KOKKOS_INLINE_FUNCTION void operator()(const PlaceAt& window, std::int64_t begin, std::int64_t end) const {
+    const Inside inside[3] = {{w, 0, window.z}, {w, 1, window.y}, {w, 2, window.x}};
+    const Real *image = in + window.row * placesOf(w.in) * channels, share = shareOf(inside);
+    Real* values = out + window.index * channels;
+    forLanes(begin, end, [&](auto lanes, std::int64_t channel) {
+      auto sums = lanes.all(0);
+      forInside(w, inside,
+                [&](std::int64_t number) { sums += lanes.load(image + number * channels + channel); });
+      lanes.store(values + channel, sums * share);
+    });
   }
 };
 
@@ -258,44 +125,20 @@ struct MeanGradient {
   WindowPlan w;
   const Real* grad_out;
   Real* grad_in;
+  std::int64_t channels;
 
-  /// An item owns one channel of one row of the batch.
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item) const {
-    const WindowPlan& windows = w;
-    Real* image = grad_in + item * placesOf(w.in);
-    const Real* gradients = grad_out + item * placesOf(w.out);
-    for (std::int64_t i = 0; i < placesOf(w.in); ++i) image[i] = Real(0);
-    forWindowRows(w, 0, placesOf(w.out),
-                  [=, &windows](const Inside& z, const Inside& y, std::int64_t row, std::int64_t begin,
-                                std::int64_t end) {
-                    const Real* from = gradients + row;
-                    for (std::int64_t dz = z.begin; dz < z.end; ++dz) {
-                      for (std::int64_t dy = y.begin; dy < y.end; ++dy) {
-                        Real* to = image + ((z.place + dz) * windows.in[1] + y.place + dy) * windows.in[2];
-                        for (std::int64_t tap = 0; tap < windows.kernel[2]; ++tap)
-                          forWindows(windows, tap, begin, end, [=, &windows](std::int64_t i, std::int64_t x) {
-                            to[x] += from[i] / countOf(windows, z, y, i);
-                          });
-                      }
-                    }
-                  });
-  }
-};
-
-/// What `MeanGradient` computes, one value of the input at a time.
-struct GatherMeanGradient {
-  WindowPlan w;
-  const Real* grad_out;
-  Real* grad_in;
-
-  /// An item is one channel of one row of the batch.
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, std::int64_t value) const {
-    const Real* from = grad_out + item * placesOf(w.out);
-    Real sum = 0;
-    forCovering(w, value, [&](std::int64_t wz, std::int64_t wy, std::int64_t wx) {
-      sum += from[(wz * w.out[1] + wy) * w.out[2] + wx] / countOf(w, Inside(w, 0, wz), Inside(w, 1, wy), wx);
+  KOKKOS_INLINE_FUNCTION void operator()(const PlaceAt& at, std::int64_t begin, std::int64_t end) const {
+    const Covering covering[3] = {{w, 0, at.z}, {w, 1, at.y}, {w, 2, at.x}};
+    const Real* gradients = grad_out + at.row * placesOf(w.out) * channels;
+    Real* to = grad_in + at.index * channels;
+    forLanes(begin, end, [&](auto lanes, std::int64_t channel) {
+      auto sums = lanes.all(0);
+      forCovering(w, covering, [&](std::int64_t window, std::int64_t z, std::int64_t y, std::int64_t x) {
+        const Inside inside[3] = {{w, 0, z}, {w, 1, y}, {w, 2, x}};
+        sums += lanes.load(gradients + window * channels + channel) * shareOf(inside);
+      });
+      lanes.store(to + channel, sums);
     });
-    grad_in[item * placesOf(w.in) + value] = sum;
   }
 };
 

@@ -1,5 +1,6 @@
 #include "partita/nn/reconstruction.hpp"
 
+#include "partita/core/image_layout.hpp"
 #include "partita/core/loops.hpp"
 #include "partita/core/region.hpp"
 #include "partita/plan/layer_rules.hpp"
@@ -35,15 +36,19 @@ Matrix makeRows(const char* label, std::int64_t rows, std::int64_t columns) {
 } // namespace
 
 Reconstruction::Reconstruction(const StagePlan& plan, std::int64_t capacity)
-    : _decoder(plan.decoder), _average(averageOf(plan)), _tape(_decoder.makeTape(capacity)),
-      _averaged(_average == nullptr ? Matrix() : makeRows("averaged", capacity, _average->outputs())),
+    : _decoder(plan.decoder), _average(averageOf(plan)), _layout(plan.targetLayout()),
+      _tape(_decoder.makeTape(capacity)),
+      _target(plan.copiesTarget() ? makeRows("target", capacity, _decoder.outputs()) : Matrix()),
       _grad_out(makeRows("grad_out", capacity, plan.outputs())) {}
 
 Matrix Reconstruction::target(const ExecSpace& space, const Pass& pass, const Matrix& in) const {
-  if (_average == nullptr) return in;
-  const Matrix averaged = topRows(_averaged, static_cast<std::int64_t>(in.extent(0)));
-  _average->forward(space, pass, in, averaged, Matrix());
-  return averaged;
+  if (_average == nullptr && _layout.trivial()) return in;
+  const Matrix copy = topRows(_target, static_cast<std::int64_t>(in.extent(0)));
+  if (_average != nullptr)
+    _average->forward(space, pass, in, copy, Matrix());
+  else
+    toShapeOrder(space, _layout, in, copy);
+  return copy;
 }
 
 void Reconstruction::addGradient(const ExecSpace& space, const Pass& pass, const Matrix& in,

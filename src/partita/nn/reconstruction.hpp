@@ -25,8 +25,9 @@ class Reconstruction {
 
   LayerChain _decoder;
   std::unique_ptr<Layer> _average; ///< null: the input itself is reconstructed
+  ImageLayout _layout;             ///< in which the target lies, if D(out) is a vector
   Tape _tape;
-  Matrix _averaged, _grad_out;
+  Matrix _target, _grad_out;
 };
 
 } // namespace partita

@@ -68,16 +68,22 @@ void copyToDevice(const Device& device, const Host& host) {
   fence(space, "partita::SilLabels");
 }
 
-Matrix toDevice(const std::string& label, const Values& values, std::int64_t rows, std::int64_t columns) {
+Matrix toDevice(const std::string& label, const Values& values, std::int64_t rows, std::int64_t columns,
+                const ImageLayout& layout) {
   Matrix device = makeMatrix(label, rows, columns);
   const auto host = Kokkos::create_mirror_view(device);
-  for (std::size_t i = 0; i < values.size(); ++i) host.data()[i] = static_cast<Real>(values[i]);
+  for (std::int64_t row = 0; row < rows; ++row)
+    for (std::int64_t j = 0; j < columns; ++j)
+      host(row, layout.trivial() ? j : inMemory(layout, j)) =
+          static_cast<Real>(values[static_cast<std::size_t>(row * columns + j)]);
   copyToDevice(device, host);
   return device;
 }
 
-SilLabels finish(Values values, double temperature, std::int64_t classes, std::int64_t width) {
+SilLabels finish(Values values, double temperature, std::int64_t classes, std::int64_t width,
+                 const ImageLayout& layout) {
   SilLabels labels;
+  labels.layout = layout;
   labels.mean = meanRow(values, classes, width);
   Values centred = values;
   double squares = 0.0;
@@ -90,8 +96,8 @@ SilLabels finish(Values values, double temperature, std::int64_t classes, std::i
   labels.temperature =
       temperature > 0.0 ? temperature
                         : labels.deviation * std::sqrt(static_cast<double>(width) * c / (c > 1 ? c - 1 : 1));
-  labels.rows = toDevice("partita::SilLabels::rows", values, classes, width);
-  labels.centred = toDevice("partita::SilLabels::centred", centred, classes, width);
+  labels.rows = toDevice("partita::SilLabels::rows", values, classes, width, layout);
+  labels.centred = toDevice("partita::SilLabels::centred", centred, classes, width, layout);
   labels.half_squares = Vector("partita::SilLabels::half_squares", static_cast<std::size_t>(classes));
   const auto halves = Kokkos::create_mirror_view(labels.half_squares);
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -105,7 +111,7 @@ SilLabels finish(Values values, double temperature, std::int64_t classes, std::i
 } // namespace
 
 SilLabels makeSilLabels(LabelKind kind, double kappa, double temperature, std::int64_t classes,
-                        std::int64_t width, std::uint64_t seed, int cut) {
+                        std::int64_t width, std::uint64_t seed, int cut, const ImageLayout& layout) {
   const RandomStream random(seed, Stream::labels, static_cast<std::uint32_t>(cut));
   Values s(static_cast<std::size_t>(classes * width));
   for (std::size_t i = 0; i < s.size(); ++i) s[i] = independentEntry(kind, random, i);
@@ -113,7 +119,7 @@ SilLabels makeSilLabels(LabelKind kind, double kappa, double temperature, std::i
   if (kind == LabelKind::etf) makeEquiangular(s, classes, width);
   if (kind == LabelKind::block) makeBlocks(s, classes, width);
   for (double& value : s) value *= kappa;
-  return finish(std::move(s), temperature, classes, width);
+  return finish(std::move(s), temperature, classes, width, layout);
 }
 
 std::vector<Real> SilLabels::decoder() const {
@@ -143,7 +149,7 @@ void LabelDecoder::backward(const ExecSpace& space, const Matrix& logit_gradient
 SilLabels makeOneHotLabels(std::int64_t classes) {
   Values s(static_cast<std::size_t>(classes * classes), 0.0);
   for (std::int64_t c = 0; c < classes; ++c) s[static_cast<std::size_t>(c * classes + c)] = 1.0;
-  return finish(std::move(s), 0.0, classes, classes);
+  return finish(std::move(s), 0.0, classes, classes, {});
 }
 
 } // namespace partita

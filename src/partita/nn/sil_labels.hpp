@@ -1,7 +1,7 @@
 #pragma once
 
 #include "partita/config/run_config.hpp"
-#include "partita/core/types.hpp"
+#include "partita/core/image_layout.hpp"
 
 #include <vector>
 
@@ -10,10 +10,11 @@ namespace partita {
 /// The synthetic intermediate labels of one cut: one fixed random vector per class, the same on every rank
 /// for the same seed, so that nothing has to be sent (C. V. Karadag and N. Topaloglu, arXiv 2403.11204).
 struct SilLabels {
-  std::vector<double> values; ///< S [classes, width] on the host
+  std::vector<double> values; ///< S [classes, width] on the host, in the order of the cut's shape
   std::vector<double> mean;   ///< mean row, [width]
   double deviation = 0.0;     ///< root mean square of S - mean row
   double temperature = 0.0;   ///< tau of prototype cross-entropy: sqrt(width) for orthogonal labels
+  ImageLayout layout;         ///< of the cut, in which labels lie on the device
   Matrix rows;                ///< S on the device
   Matrix centred;             ///< S minus its mean row, on the device
   Vector half_squares;        ///< |S_c|^2 / 2 per class: nearest label = largest <f, S_c> - half_squares(c)
@@ -25,9 +26,9 @@ struct SilLabels {
 };
 
 /// Labels of the cut after stage `cut`. `temperature` 0 means sqrt(width C/(C-1)) times their deviation,
-/// which is sqrt(width) for orthogonal labels of unit RMS.
+/// which is sqrt(width) for orthogonal labels of unit RMS. `layout`: of the activations at the cut.
 SilLabels makeSilLabels(LabelKind kind, double kappa, double temperature, std::int64_t classes,
-                        std::int64_t width, std::uint64_t seed, int cut);
+                        std::int64_t width, std::uint64_t seed, int cut, const ImageLayout& layout = {});
 
 /// Reads the class from the output of a stage by fixed labels: z = f (S - mean)^T / tau.
 class LabelDecoder {

@@ -91,7 +91,8 @@ enum class PartStep {
 };
 
 /// A step between two layers in which parts exchange values. A sample is a matrix [items, values], whose
-/// columns are divided; if it is divided in space, an item is a channel, and its values are a spatial block.
+/// columns are divided; if it is divided in space, it is one item, whose values are a spatial block with
+/// `channels` values at each place.
 struct ExchangePlan {
   PartStep kind = PartStep::gather_slice;
   PartRing ring;
@@ -102,9 +103,11 @@ struct ExchangePlan {
   /// If samples are divided in space: the block of each part on the divided side, and its block on the other
   /// side, which is everything, or for a halo what the windows of each part need. Otherwise empty.
   std::vector<Block> owned = {}, needed = {};
+  std::int64_t channels = 1;
 
-  /// halo: the block that part `to` gets from part `from`.
+  /// halo: the block that part `to` gets from part `from`, and its values per sample.
   Block sent(int from, int to) const;
+  std::int64_t valuesSent(int from, int to) const { return channels * sent(from, to).places(); }
 };
 
 } // namespace partita

@@ -89,8 +89,13 @@ std::int64_t LayerPlan::widestInside() const {
 std::int64_t LayerPlan::savedValues() const {
   return rules().savedValues(*this);
 }
+bool LayerPlan::reorders() const {
+  return !layoutOf(in).trivial() && rules().inShapeOrder();
+}
 std::int64_t LayerPlan::workValues(std::int64_t rows) const {
   std::int64_t values = rules().workValues(*this, rows);
+  if (reorders()) // the input, its gradient, and if it is an image the output or its gradient
+    values += rows * (2 * inputs() + (layoutOf(out).trivial() ? 0 : outputs()));
   if (part && part->partial_output) values = std::max(values, sumValues(rows * outputs()));
   if (part && part->partial_input_gradient) values = std::max(values, sumValues(rows * inputs()));
   return values;

@@ -79,6 +79,8 @@ class LayerRules {
   virtual bool channelwise() const {
     return work() == LayerWork::elementwise || work() == LayerWork::pooling;
   }
+  /// Do its parameters or sums count the values of an image in the order of the shape, see `ImageLayout`?
+  virtual bool inShapeOrder() const { return false; }
   /// Its windows over an image or a volume; none if it has no windows.
   virtual std::optional<WindowPlan> windows(const LayerPlan&) const { return {}; }
 

@@ -151,9 +151,18 @@ std::int64_t StagePlan::headValues() const {
 }
 
 /// What the decoder keeps, the averaged input, and the gradient of the output.
+ImageLayout StagePlan::targetLayout() const {
+  const bool as_vector = !decoder.empty() && decoder.back().out.size() == 1;
+  return as_vector ? layoutOf(layers.front().in) : ImageLayout{};
+}
+
+bool StagePlan::copiesTarget() const {
+  return decoder_window > 1 || !targetLayout().trivial();
+}
+
 std::int64_t StagePlan::decoderValues() const {
   if (decoder.empty()) return 0;
-  return decoder.front().keptValues() + (decoder_window > 1 ? decoder.front().outputs() : 0) + outputs();
+  return decoder.front().keptValues() + (copiesTarget() ? decoder.front().outputs() : 0) + outputs();
 }
 
 std::int64_t StagePlan::widest() const {

@@ -94,8 +94,12 @@ struct StagePlan {
   std::int64_t keptValues() const;       ///< per sample: what backward needs, without the input and the head
   std::int64_t storedBeforeHead() const; ///< the part of `storedValues` before the head
   std::int64_t decoderValues() const;    ///< per sample: what the reconstruction needs
-  std::int64_t headValues() const;       ///< per sample: the same for the head
-  std::int64_t widest() const;           ///< widest activation inside or at the end, values per sample
+  /// How the stage's input lies in memory, if the decoder reconstructs it as a vector in the order of its
+  /// shape.
+  ImageLayout targetLayout() const;
+  bool copiesTarget() const; ///< is the input averaged or reordered before the decoder's output is compared?
+  std::int64_t headValues() const; ///< per sample: the same for the head
+  std::int64_t widest() const;     ///< widest activation inside or at the end, values per sample
   std::int64_t workValues(std::int64_t rows) const;  ///< scratch of the layer that needs most of it
   std::int64_t mostParameters() const;               ///< largest number in a layer that is not a group
   std::int64_t halfScratch(std::int64_t rows) const; ///< of the layer that needs most; see LayerPlan

@@ -125,18 +125,18 @@ bool ConvolutionPlan::pointwise() const {
 }
 
 std::int64_t ConvolutionPlan::rowsAtOnce(std::int64_t rows) const {
-  if (pointwise()) return 1;
+  if (pointwise()) return rows;
   const std::int64_t values_per_row = groups * depth() * windows.outPlaces();
-  return std::clamp<std::int64_t>(column_budget / values_per_row, 1, rows);
+  return std::clamp<std::int64_t>(column_budget / values_per_row, 1, std::max<std::int64_t>(rows, 1));
 }
 
 std::int64_t ConvolutionPlan::columnValues(std::int64_t rows) const {
   return pointwise() ? 0 : groups * depth() * windows.outPlaces() * rowsAtOnce(rows);
 }
 
-std::int64_t ConvolutionPlan::productValues(std::int64_t rows) const {
-  const std::int64_t at_once = rowsAtOnce(rows);
-  return at_once == 1 ? 0 : out_channels * windows.outPlaces() * at_once;
+std::int64_t ConvolutionPlan::copiedWeights() const {
+  const bool same_order = windows.taps() == 1 || in_channels == groups;
+  return same_order ? 0 : out_channels * depth();
 }
 
 bool ConvolutionPlan::packable() const {
@@ -162,8 +162,9 @@ std::int64_t ConvolutionPlan::packedWeights() const {
 
 std::int64_t ConvolutionPlan::workValues(std::int64_t rows) const {
   constexpr std::int64_t least_on_device = 1 << 23; // libraries of vendors want some in any case
-  const std::int64_t columns = columnValues(rows) + productValues(rows);
-  if (plans_for_device) return std::max(columns, least_on_device) + packed_alignment;
+  const std::int64_t columns = columnValues(rows) + 2 * copiedWeights();
+  if (plans_for_device)
+    return std::max(columnValues(rows), least_on_device) + 2 * copiedWeights() + packed_alignment;
   if (!packable()) return columns;
   const std::int64_t activations =
       packedRows(rows) * (in_channels * windows.inPlaces() + out_channels * windows.outPlaces());

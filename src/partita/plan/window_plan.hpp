@@ -28,8 +28,8 @@ WindowPlan poolingWindows(const LayerPlan& plan);
 /// One window over all positions of `plan.in`.
 WindowPlan wholeWindow(const LayerPlan& plan);
 
-/// A convolution as matrix products: for some rows of the batch and each group, weights [out, depth] x
-/// columns [depth, places], where a column is what one window sees.
+/// A convolution as matrix products: for some rows of the batch and each group, columns [places, depth] x
+/// weights [depth, out], where a row of the columns is what one window sees.
 struct ConvolutionPlan {
   explicit ConvolutionPlan(const LayerPlan& plan);
 
@@ -37,16 +37,17 @@ struct ConvolutionPlan {
   std::int64_t in_channels, out_channels, groups;
 
   std::int64_t depth() const { return in_channels / groups * windows.taps(); }
-  bool pointwise() const; ///< a column is a position of the input: nothing has to be gathered
+  bool pointwise() const; ///< columns are positions of the input: nothing has to be gathered
   /// Rows of the batch in one product; this bounds the scratch for any batch size.
   std::int64_t rowsAtOnce(std::int64_t rows) const;
-  std::int64_t columnValues(std::int64_t rows) const;  ///< scratch for the columns
-  std::int64_t productValues(std::int64_t rows) const; ///< scratch for products of several rows
+  std::int64_t columnValues(std::int64_t rows) const; ///< scratch for the columns
+  /// Scratch for the weights, or their gradient, in the order of the columns; 0: they have it.
+  std::int64_t copiedWeights() const;
 
-  /// Are vendors' libraries faster than columns on a host for this kind, even though operands must be copied
-  /// into their formats?
+  /// Are vendors' libraries faster than columns on a host for this kind, even though weights, and sometimes
+  /// values, must be copied into their formats?
   bool packable() const;
-  /// Rows of the batch that are copied into such a format at once, about the same number each time.
+  /// Rows of the batch that they get at once, about the same number each time.
   std::int64_t packedRows(std::int64_t rows) const;
   std::int64_t packedWeights() const; ///< the most values of the weights in such a format
 

@@ -176,17 +176,19 @@ std::int64_t passCapacity(const RunConfig& config, int replicas) {
   return planOf(config.strategy).passRows(config.strategy, config.training.batch, replicas);
 }
 
-SilLabels labelsOfCut(const RunConfig& config, std::int64_t classes, std::int64_t width, int cut) {
+SilLabels labelsOfCut(const RunConfig& config, std::int64_t classes, std::int64_t width, int cut,
+                      const ImageLayout& layout) {
   const SilSection& sil = config.strategy.sil;
   return makeSilLabels(labelKind(sil, width, classes), sil.kappa, sil.temperature, classes, width,
-                       static_cast<std::uint64_t>(config.run.seed), cut);
+                       static_cast<std::uint64_t>(config.run.seed), cut, layout);
 }
 
 LocalStage::LocalStage(const RunConfig& config, const StagePlan& whole, const StagePlan& own,
                        std::int64_t classes, std::int64_t capacity, const GivenMemory& given)
     : labels(whole.last() || labelSettings(config) == nullptr
                  ? SilLabels{}
-                 : labelsOfCut(config, classes, whole.labelWidth(), whole.index)),
+                 : labelsOfCut(config, classes, whole.labelWidth(), whole.index,
+                               whole.head.empty() ? layoutOf(whole.layers.back().out) : ImageLayout{})),
       stage(own, startingValues(config, whole, own, labels, classes), capacity, storageOf(config, given)),
       head_tape(stage.makeHeadTape(capacity)),
       reencode(whole.last() || !reencodes(config.strategy)

@@ -89,7 +89,8 @@ std::int64_t localCapacity(const RunConfig& config, int replicas);
 std::int64_t passCapacity(const RunConfig& config, int replicas);
 
 /// Labels of the cut after stage `cut`, the same on every rank.
-SilLabels labelsOfCut(const RunConfig& config, std::int64_t classes, std::int64_t width, int cut);
+SilLabels labelsOfCut(const RunConfig& config, std::int64_t classes, std::int64_t width, int cut,
+                      const ImageLayout& layout = {});
 
 /// The stages this rank owns, in order; `given`: memory for the first one, see StageStorage.
 std::vector<std::unique_ptr<LocalStage>> makeLocalStages(const RunConfig& config, const Partition& partition,

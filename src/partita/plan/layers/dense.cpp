@@ -32,6 +32,7 @@ class DenseRules : public LayerRules {
   }
 
   LayerWork work() const override { return LayerWork::product; }
+  bool inShapeOrder() const override { return true; }
 
   double forwardFlops(const LayerPlan& plan) const override {
     return 2.0 * static_cast<double>(fanIn(plan)) * static_cast<double>(plan.outputs());

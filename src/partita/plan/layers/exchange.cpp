@@ -12,7 +12,7 @@ class ExchangeRules : public LayerRules {
   /// A range that is sent and one that arrives; for a halo everything that is sent and arrives.
   std::int64_t workValues(const LayerPlan& plan, std::int64_t rows) const override {
     const ExchangePlan& exchange = *plan.exchange;
-    if (exchange.kind == PartStep::halo) return rows * exchange.items * haloValues(exchange);
+    if (exchange.kind == PartStep::halo) return rows * haloValues(exchange);
     const std::int64_t widest = *std::max_element(exchange.widths.begin(), exchange.widths.end());
     return 2 * rows * exchange.items * widest;
   }
@@ -20,11 +20,11 @@ class ExchangeRules : public LayerRules {
 
  private:
   static std::int64_t haloValues(const ExchangePlan& halo) {
-    std::int64_t places = 0;
+    std::int64_t values = 0;
     for (int other = 0; other < static_cast<int>(halo.owned.size()); ++other)
       if (other != halo.place)
-        places += halo.sent(halo.place, other).places() + halo.sent(other, halo.place).places();
-    return places;
+        values += halo.valuesSent(halo.place, other) + halo.valuesSent(other, halo.place);
+    return values;
   }
 };
 

@@ -58,7 +58,7 @@ class ConvolutionRules : public LayerRules {
   }
 
   /// Columns are gathered in both passes, and their gradients are added to that of the input. Outputs and
-  /// their gradients are copied between the order of products and that of samples.
+  /// their gradients count as read and written once more than by the products.
   Moves moves(const LayerPlan& plan) const override {
     const ConvolutionPlan convolution(plan);
     const auto in = static_cast<double>(plan.inputs()), out = static_cast<double>(plan.outputs());
@@ -82,7 +82,8 @@ class ConvolutionRules : public LayerRules {
     const ConvolutionPlan convolution(plan);
     const bool blocks = plan.part && plan.part->interior.places() > 0;
     return convolution.workValues(rows) +
-           std::max(convolution.out_channels * rows, blocks ? plan.outputs() : 0);
+           std::max(convolution.out_channels * rows,
+                    blocks ? plan.outputs() * convolution.rowsAtOnce(rows) : 0);
   }
 
   bool scalesOutput(const LayerPlan&) const override { return true; }

@@ -92,9 +92,9 @@ class GroupNormRules : public LayerRules {
   /// Mean and 1 / deviation of each group.
   std::int64_t savedValues(const LayerPlan& plan) const override { return 2 * plan.spec.group_norm.groups; }
 
-  /// Two sums per channel and per group.
+  /// Two statistics and two sums per channel.
   std::int64_t workValues(const LayerPlan& plan, std::int64_t rows) const override {
-    return 2 * (plan.in.front() + plan.spec.group_norm.groups) * rows;
+    return 4 * plan.in.front() * rows;
   }
 
   bool scalesOutput(const LayerPlan&) const override { return true; }
@@ -111,6 +111,7 @@ class NormRules : public LayerRules {
   explicit NormRules(bool centred) : _centred(centred) {}
 
   LayerWork work() const override { return LayerWork::normalisation; }
+  bool inShapeOrder() const override { return true; }
   Moves moves(const LayerPlan& plan) const override { return normMoves(plan); }
 
   std::vector<ParameterShape> parameters(const LayerPlan& plan) const override {

@@ -109,7 +109,7 @@ void LayerDivider::addWindows(PartChain& chain, const LayerPlan& layer, const Wi
   chain.divideAs(layer, in);
   ExchangePlan halo;
   halo.kind = PartStep::halo;
-  halo.items = in.items();
+  halo.channels = layer.in.front();
   halo.place = _part;
   halo.owned = in.blocks;
   for (const Block& block : out.blocks) halo.needed.push_back(seenBlock(windows, block, _grid));

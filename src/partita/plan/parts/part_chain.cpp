@@ -34,6 +34,7 @@ bool sameRanges(const Flow& a, const Flow& b) {
 ExchangePlan withPlaces(ExchangePlan plan, const Flow& divided) {
   plan.owned = divided.blocks;
   plan.needed.assign(plan.owned.size(), allPlaces(divided.whole));
+  plan.channels = divided.whole.front();
   return plan;
 }
 

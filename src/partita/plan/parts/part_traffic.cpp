@@ -42,8 +42,8 @@ class MessageList {
   void halo(const ExchangePlan& plan, std::int64_t rows, bool forward) {
     for (int other = 0; other < static_cast<int>(plan.owned.size()); ++other) {
       if (other == _part) continue;
-      const Block block = forward ? plan.sent(_part, other) : plan.sent(other, _part);
-      add(PartExchangeKind::halo, rows * plan.items * block.places(), _behind);
+      add(PartExchangeKind::halo,
+          rows * (forward ? plan.valuesSent(_part, other) : plan.valuesSent(other, _part)), _behind);
     }
   }
 

@@ -92,7 +92,8 @@ std::unique_ptr<BatchSource> SilTraining::makeTogetherSource(std::size_t local) 
   if (strategy.sil.input == StageInput::free) {
     const std::int64_t batch = _context.config.training.batch;
     return std::make_unique<SyntheticSource>(
-        labelsOfCut(_context.config, _context.sets.classes, plan.inputs() / plan.positions, plan.index - 1),
+        labelsOfCut(_context.config, _context.sets.classes, plan.inputs() / plan.positions, plan.index - 1,
+                    layoutOf(plan.layers.front().in)),
         std::move(labels), mixesLabels(strategy.sil), strategy.sil.noise, _context.seed(), plan.index,
         SyntheticSource::Place{batch, replicaSlice(batch, grid.replica(), grid.replicas()).begin, first,
                                plan.positions},

@@ -10,9 +10,10 @@ namespace partita {
 
 namespace {
 
-/// Four neighbouring values of S[y] + scale * eps.
+/// Four values of S[y] + scale * eps, in the order of the cut's shape.
 struct NoisyLabels {
   RandomStream random;
+  ImageLayout layout;
   const Real* labels;
   const std::int32_t* classes;
   Real* out;
@@ -23,7 +24,8 @@ struct NoisyLabels {
     const Random4 r = random.block(static_cast<std::uint64_t>((first_row + row) * blocks + block));
     const Real* label = labels + classes[row] * width;
     for (std::int64_t j = 4 * block; j < 4 * block + 4 && j < width; ++j) {
-      out[row * width + j] = label[j] + scale * static_cast<Real>(toRoughNormal(r.word[j & 3]));
+      const std::int64_t at = layout.channels == 1 ? j : inMemory(layout, j);
+      out[row * width + at] = label[at] + scale * static_cast<Real>(toRoughNormal(r.word[j & 3]));
     }
   }
 };
@@ -78,8 +80,8 @@ StageBatch SyntheticSource::noisy(const ExecSpace& space, const Labels& classes)
   const RandomStream random(_seed, Stream::stage_noise, static_cast<std::uint32_t>(_stage));
   const Matrix in = topRows(_in, rows);
   forEachElement(space, "partita::SyntheticSource::noisy_kernel", rows, blocks,
-                 NoisyLabels{random, _labels.rows.data(), classes.data(), in.data(), width, blocks,
-                             firstLabel(), static_cast<Real>(_noise * _labels.deviation)});
+                 NoisyLabels{random, _labels.layout, _labels.rows.data(), classes.data(), in.data(), width,
+                             blocks, firstLabel(), static_cast<Real>(_noise * _labels.deviation)});
   return {asSamples(in), {classes, Matrix()}};
 }
 

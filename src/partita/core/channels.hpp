@@ -1,0 +1,278 @@
+#pragma once
+
+#include "partita/core/loops.hpp"
+
+#include <cstring>
+
+/// Kernels over the channels of images [rows, places, channels], and other matrices with few columns. On a
+/// host, the loops over channels have a fixed length, so that compilers vectorise them however few there are;
+/// on a device, neighbouring threads have neighbouring channels. Sums have the same bits in each run.
+
+/// Declares the iterations of a loop over lanes independent. Compilers would unroll it, because it is short,
+/// before they could vectorise it.
+#if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
+#define PARTITA_LANES _Pragma("GCC ivdep") _Pragma("GCC unroll 1")
+#else
+#define PARTITA_LANES PARTITA_INDEPENDENT
+#endif
+
+/// Compilers for devices do not support vector types.
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(__CUDACC__) && !defined(__HIPCC__)
+#define PARTITA_LANE_VECTORS
+#endif
+
+namespace partita {
+
+using std::memcpy; // devices have it too
+
+/// Values of neighbouring channels: vectors on hosts, which compilers keep in registers.
+template <int Count>
+struct LaneValues;
+template <>
+struct LaneValues<1> {
+  using Type = Real;
+};
+#ifdef PARTITA_LANE_VECTORS
+template <>
+struct LaneValues<4> {
+  using Type = Real __attribute__((vector_size(4 * sizeof(Real))));
+};
+template <>
+struct LaneValues<16> {
+  using Type = Real __attribute__((vector_size(16 * sizeof(Real))));
+};
+#endif
+
+/// So many neighbouring channels.
+template <int Count>
+struct Lanes {
+  static constexpr int count = Count;
+  using Values = typename LaneValues<Count>::Type;
+
+  KOKKOS_INLINE_FUNCTION static Values all(Real value) { return Values{} + value; }
+  KOKKOS_INLINE_FUNCTION static Values load(const Real* from) {
+    Values values;
+    memcpy(&values, from, sizeof values);
+    return values;
+  }
+  KOKKOS_INLINE_FUNCTION static void store(Real* to, const Values& values) {
+    memcpy(to, &values, sizeof values);
+  }
+};
+
+/// Calls body(lanes, first of them) for channels [begin, end), as many at a time as possible.
+template <class Body>
+KOKKOS_INLINE_FUNCTION void forLanes(std::int64_t begin, std::int64_t end, const Body& body) {
+#ifdef PARTITA_LANE_VECTORS
+  for (; begin + 16 <= end; begin += 16) body(Lanes<16>(), begin);
+  for (; begin + 4 <= end; begin += 4) body(Lanes<4>(), begin);
+#endif
+  for (; begin < end; ++begin) body(Lanes<1>(), begin);
+}
+
+/// Sums over the places of a row, which one thread computes.
+struct ChannelsOfThread {
+  std::int64_t places, channels;
+
+  /// Calls take(channel, value(0, channel) + value(1, channel) + ...) for each channel; `value` may change
+  /// the element it is called for.
+  template <class Value, class Take>
+  KOKKOS_INLINE_FUNCTION void sum(const Value& value, const Take& take) const {
+    const std::int64_t count = places;
+    forLanes(0, channels, [&](auto lanes, std::int64_t first) {
+      constexpr int width = decltype(lanes)::count, at_once = 4; // partial sums, which do not wait for others
+      Real own[at_once][width] = {};
+      std::int64_t place = 0;
+      for (; place + at_once <= count; place += at_once) {
+        for (int k = 0; k < at_once; ++k) {
+          PARTITA_LANES
+          for (int lane = 0; lane < width; ++lane) own[k][lane] += value(place + k, first + lane);
+        }
+      }
+      for (; place < count; ++place) {
+        PARTITA_LANES
+        for (int lane = 0; lane < width; ++lane) own[0][lane] += value(place, first + lane);
+      }
+      PARTITA_LANES
+      for (int lane = 0; lane < width; ++lane)
+        take(first + lane, (own[0][lane] + own[2][lane]) + (own[1][lane] + own[3][lane]));
+    });
+  }
+};
+
+/// The same for some channels by a team: 32 lanes of places first, then the sums of the lanes from first to
+/// last.
+struct ChannelsOfTeam {
+  static constexpr int lanes = 32, channels_per_team = 32;
+  using Scratch = Kokkos::View<Real[lanes][channels_per_team], ExecSpace::scratch_memory_space,
+                               Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
+  const Team::member_type& member;
+  Scratch partial;
+  std::int64_t places, first;
+  int count;
+
+  template <class Value, class Take>
+  KOKKOS_INLINE_FUNCTION void sum(const Value& value, const Take& take) const {
+    Kokkos::parallel_for(Kokkos::TeamThreadRange(member, lanes), [&](int lane) {
+      Kokkos::parallel_for(Kokkos::ThreadVectorRange(member, count), [&](int channel) {
+        Real own = 0;
+        for (std::int64_t place = lane; place < places; place += lanes) own += value(place, first + channel);
+        partial(lane, channel) = own;
+      });
+    });
+    member.team_barrier();
+    Kokkos::parallel_for(Kokkos::TeamVectorRange(member, count), [&](int channel) {
+      Real total = 0;
+      for (int lane = 0; lane < lanes; ++lane) total += partial(lane, channel);
+      take(first + channel, total);
+    });
+    member.team_barrier();
+  }
+};
+
+/// The values of a matrix, for kernels that sum them.
+struct ValuesOf {
+  const Real* values;
+  std::int64_t columns;
+  KOKKOS_INLINE_FUNCTION Real operator()(std::int64_t row, std::int64_t column) const {
+    return values[row * columns + column];
+  }
+};
+
+namespace detail {
+
+template <class Body>
+struct ThreadSums {
+  Body body;
+  std::int64_t places, channels;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row) const {
+    const Body local = body;
+    local(row, ChannelsOfThread{places, channels});
+  }
+};
+
+template <class Body>
+struct TeamSums {
+  Body body;
+  std::int64_t places, channels, teams_per_row;
+
+  KOKKOS_INLINE_FUNCTION void operator()(const Team::member_type& member) const {
+    constexpr int most = ChannelsOfTeam::channels_per_team;
+    const std::int64_t team = member.league_rank(), row = team / teams_per_row,
+                       first = (team - row * teams_per_row) * most, left = channels - first;
+    body(row, ChannelsOfTeam{member, ChannelsOfTeam::Scratch(member.team_scratch(0)), places, first,
+                             left < most ? static_cast<int>(left) : most});
+  }
+};
+
+template <class Body>
+struct PlaceLanes {
+  Body body;
+  std::int64_t places, channels, share, shares;
+
+  /// An item is a share of the places of a row.
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item) const {
+    const Body local = body;
+    const std::int64_t row = item / shares, begin = (item - row * shares) * share,
+                       end = begin + share < places ? begin + share : places;
+    forLanes(0, channels, [&](auto lanes, std::int64_t first) {
+      constexpr int width = decltype(lanes)::count;
+      for (std::int64_t place = begin; place < end; ++place) {
+        PARTITA_LANES
+        for (int lane = 0; lane < width; ++lane) local(row, place, first + lane);
+      }
+    });
+  }
+};
+
+template <class Body>
+struct ChannelOfPlace {
+  Body body;
+  std::int64_t places;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t index, std::int64_t channel) const {
+    const std::int64_t row = index / places;
+    body(row, index - row * places, channel);
+  }
+};
+
+} // namespace detail
+
+/// A place of an image with three axes, and its number among the places of all rows of the batch.
+struct PlaceAt {
+  std::int64_t row, z, y, x, index;
+};
+
+namespace detail {
+
+template <class Body>
+struct LineOfPlaces {
+  Body body;
+  std::int64_t planes, lines, places, channels; // of an image
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t line) const {
+    const Body local = body;
+    const std::int64_t plane = line / lines, row = plane / planes;
+    PlaceAt at{row, plane - row * planes, line - plane * lines, 0, line * places};
+    for (; at.x < places; ++at.x, ++at.index) local(at, std::int64_t{0}, channels);
+  }
+};
+
+template <class Body>
+struct OnePlace {
+  Body body;
+  std::int64_t planes, lines, places;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t index, std::int64_t channel) const {
+    const std::int64_t line = index / places, plane = line / lines, row = plane / planes;
+    const PlaceAt at{row, plane - row * planes, line - plane * lines, index - line * places, index};
+    body(at, channel, channel + 1);
+  }
+};
+
+} // namespace detail
+
+/// Calls body(row, channels) for the rows, where `channels` is a ChannelsOfThread, or a ChannelsOfTeam for
+/// some of the channels of the row.
+template <class Body>
+void forEachImage(const ExecSpace& space, const char* label, std::int64_t rows, std::int64_t places,
+                  std::int64_t channels, const Body& body) {
+  if constexpr (row_teams) {
+    constexpr int lanes = ChannelsOfTeam::lanes, most = ChannelsOfTeam::channels_per_team;
+    const std::int64_t teams_per_row = (channels + most - 1) / most;
+    const auto teams = static_cast<int>(rows * teams_per_row);
+    Team policy = device_is_host ? Team(space, teams, 1) : Team(space, teams, lanes, most);
+    policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(ChannelsOfTeam::Scratch::shmem_size())));
+    Kokkos::parallel_for(label, policy, detail::TeamSums<Body>{body, places, channels, teams_per_row});
+  } else {
+    Kokkos::parallel_for(label, Range(space, 0, rows), detail::ThreadSums<Body>{body, places, channels});
+  }
+}
+
+/// Calls body(row, place, channel) for every value of images [rows, places, channels]; values must be
+/// independent.
+template <class Body>
+void forEachChannel(const ExecSpace& space, const char* label, std::int64_t rows, std::int64_t places,
+                    std::int64_t channels, const Body& body) {
+  if constexpr (device_is_host) {
+    constexpr std::int64_t values_at_once = 4096; // fit into the fastest cache with those of other operands
+    const std::int64_t share = std::max<std::int64_t>(1, values_at_once / channels),
+                       shares = (places + share - 1) / share;
+    Kokkos::parallel_for(label, Range(space, 0, rows * shares),
+                         detail::PlaceLanes<Body>{body, places, channels, share, shares});
+  } else {
+    forEachElement(space, label, rows * places, channels, detail::ChannelOfPlace<Body>{body, places});
+  }
+}
+
+/// Calls body(at, begin, end) for all places of so many images with three axes, and channels [begin, end).
+template <class Body>
+void forEachPlace(const ExecSpace& space, const char* label, std::int64_t rows,
+                  const std::int64_t (&extents)[3], std::int64_t channels, const Body& body) {
+  const std::int64_t planes = extents[0], lines = extents[1], places = extents[2];
+  if constexpr (device_is_host)
+    Kokkos::parallel_for(label, Range(space, 0, rows * planes * lines),
+                         detail::LineOfPlaces<Body>{body, planes, lines, places, channels});
+  else
+    forEachElement(space, label, rows * planes * lines * places, channels,
+                   detail::OnePlace<Body>{body, planes, lines, places});
+}
+
+} // namespace partita

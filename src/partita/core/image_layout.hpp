@@ -1,0 +1,18 @@
+#pragma once
+
+#include "partita/core/types.hpp"
+#include "partita/plan/shape.hpp"
+
+namespace partita {
+
+/// Where in a sample the value lies that has this number in the order of the shape.
+KOKKOS_INLINE_FUNCTION std::int64_t inMemory(const ImageLayout& layout, std::int64_t number) {
+  return number % layout.places * layout.channels + number / layout.places;
+}
+
+/// Samples in memory -> samples in the order of the shape, one per row.
+void toShapeOrder(const ExecSpace& space, const ImageLayout& layout, const Matrix& from, const Matrix& to);
+/// The reverse.
+void fromShapeOrder(const ExecSpace& space, const ImageLayout& layout, const Matrix& from, const Matrix& to);
+
+} // namespace partita

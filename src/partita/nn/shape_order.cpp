@@ -1,0 +1,48 @@
+#include "partita/nn/shape_order.hpp"
+
+namespace partita {
+
+ShapeOrder::Copies ShapeOrder::copiesIn(const Pass& pass, std::int64_t rows) const {
+  Copies copies;
+  Real* next = pass.work.data();
+  const auto take = [&](std::int64_t values) {
+    const Matrix matrix(next, rows, values);
+    next += matrix.size();
+    return matrix;
+  };
+  copies.in = take(inputs());
+  copies.grad_in = take(inputs());
+  if (!_out.trivial()) copies.out = take(outputs());
+  copies.pass = pass;
+  copies.pass.work = Vector(next, pass.work.size() - static_cast<std::size_t>(next - pass.work.data()));
+  return copies;
+}
+
+void ShapeOrder::forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
+                         const Matrix& saved) {
+  const Copies copies = copiesIn(pass, in.extent(0));
+  toShapeOrder(space, _in, in, copies.in);
+  if (_out.trivial()) return _inner->forward(space, copies.pass, copies.in, out, saved);
+  _inner->forward(space, copies.pass, copies.in, copies.out, saved);
+  fromShapeOrder(space, _out, copies.out, out);
+}
+
+/// Norms, which put out images, do not read these again.
+void ShapeOrder::backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
+                          const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) {
+  Copies copies = copiesIn(pass, in.extent(0));
+  const bool wanted = grad_in.size() > 0;
+  const auto putBack = [&] { fromShapeOrder(space, _in, copies.grad_in, grad_in); };
+  const std::function<void()> report = [&] {
+    putBack();
+    pass.reportInputGradient();
+  };
+  if (pass.inputGradientFirst()) copies.pass.input_gradient = &report;
+  toShapeOrder(space, _in, in, copies.in);
+  if (!_out.trivial()) toShapeOrder(space, _out, grad_out, copies.out);
+  _inner->backward(space, copies.pass, copies.in, out, saved, _out.trivial() ? grad_out : copies.out,
+                   wanted ? copies.grad_in : Matrix());
+  if (wanted && !pass.inputGradientFirst()) putBack();
+}
+
+} // namespace partita

@@ -1,0 +1,113 @@
+#include "partita/core/channels.hpp"
+#include "partita/core/image_layout.hpp"
+
+#include "support/catch.hpp"
+#include "support/default_space.hpp"
+#include "support/images.hpp"
+
+namespace partita::test::core_channels {
+
+namespace {
+
+constexpr DefaultSpace space;
+
+/// Adds a number to each value and sums the places of each channel.
+struct ShiftAndSum {
+  Matrix images, sums;
+  std::int64_t channels;
+
+  template <class Channels>
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, const Channels& of_row) const {
+    const ShiftAndSum local = *this;
+    of_row.sum([=](std::int64_t place,
+                   std::int64_t channel) { return local.images(row, place * local.channels + channel) += 2; },
+               [=](std::int64_t channel, Real sum) { local.sums(row, channel) = sum; });
+  }
+};
+
+struct Number {
+  Matrix images;
+  std::int64_t channels;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, std::int64_t place, std::int64_t channel) const {
+    images(row, place * channels + channel) += static_cast<Real>(1000 * row + 50 * place + channel);
+  }
+};
+
+Values sumsOf(std::int64_t rows, std::int64_t places, std::int64_t channels, const Values& values,
+              bool teams) {
+  const Matrix images = matrixOf(rows, places * channels, values),
+               sums = makeMatrix("partita::test::sums", rows, channels);
+  const ShiftAndSum body{images, sums, channels};
+  if (teams) {
+    const auto count = static_cast<int>(rows * ((channels + 31) / 32));
+    Team policy(space, count, 1);
+    policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(ChannelsOfTeam::Scratch::shmem_size())));
+    Kokkos::parallel_for("partita::test::teams", policy,
+                         detail::TeamSums<ShiftAndSum>{body, places, channels, (channels + 31) / 32});
+  } else {
+    Kokkos::parallel_for("partita::test::threads", Range(space, 0, rows),
+                         detail::ThreadSums<ShiftAndSum>{body, places, channels});
+  }
+  fence(space, "partita::test");
+  Values found = valuesOf(sums);
+  const Values changed = valuesOf(images);
+  for (std::size_t i = 0; i < values.size(); ++i) CHECK(changed[i] == Approx(values[i] + 2).epsilon(1e-6));
+  return found;
+}
+
+} // namespace
+
+TEST_CASE("Sums over the places of each channel, by threads and by teams", "[core]") {
+  for (const std::int64_t channels : {1, 3, 16, 22, 70}) {
+    for (const std::int64_t places : {1, 5, 64, 131}) {
+      constexpr std::int64_t rows = 3;
+      const Values values = normals(rows * places * channels, 1);
+      Values expected(static_cast<std::size_t>(rows * channels));
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        const std::size_t width = static_cast<std::size_t>(channels),
+                          row = i / width / static_cast<std::size_t>(places);
+        expected[row * width + i % width] += values[i] + 2;
+      }
+      INFO(channels << " channels, " << places << " places");
+      for (const bool teams : {false, true})
+        CHECK(relativeError(sumsOf(rows, places, channels, values, teams), expected) < 1e-6);
+    }
+  }
+}
+
+TEST_CASE("Every value of an image is visited once", "[core]") {
+  for (const std::int64_t channels : {1, 6, 21, 5000}) {
+    constexpr std::int64_t rows = 2, places = 11;
+    const Matrix images =
+        matrixOf(rows, places * channels, Values(static_cast<std::size_t>(rows * places * channels), 0.0));
+    forEachChannel(space, "partita::test::number", rows, places, channels, Number{images, channels});
+    fence(space, "partita::test");
+    const Values found = valuesOf(images);
+    bool right = true;
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      const std::size_t width = static_cast<std::size_t>(channels), place = i / width;
+      right = right &&
+              found[i] == static_cast<double>(1000 * (place / places) + 50 * (place % places) + i % width);
+    }
+    CHECK(right);
+  }
+}
+
+TEST_CASE("The channels of a place lie side by side", "[core]") {
+  const Shape shape{2, 1, 3};
+  const Values numbers{0, 1, 2, 10, 11, 12, 100, 101, 102, 110, 111, 112},
+      memory{0, 10, 1, 11, 2, 12, 100, 110, 101, 111, 102, 112};
+  CHECK(asInMemory(numbers, shape) == memory);
+  CHECK(asInShape(memory, shape) == numbers);
+  const Matrix from = matrixOf(2, 6, numbers), to = makeMatrix("partita::test::to", 2, 6);
+  fromShapeOrder(space, layoutOf(shape), from, to);
+  CHECK(valuesOf(to) == memory);
+  toShapeOrder(space, layoutOf(shape), to, from);
+  CHECK(valuesOf(from) == numbers);
+  CHECK(layoutOf({5, 7}).trivial());
+  CHECK(layoutOf({1, 4, 4}).trivial());
+  CHECK(layoutOf({9, 1, 1}).trivial());
+  CHECK_FALSE(layoutOf({2, 1, 1, 3}).trivial());
+}
+
+} // namespace partita::test::core_channels

@@ -26,8 +26,8 @@ struct Flow {
   }
   /// What a part has of it.
   Shape own(int part) const;
-  /// A sample is a matrix [items, values]; a part has `widthOf` columns of it. Channels are the columns, as they
-  /// are in memory.
+  /// A sample is a matrix [items, values]; a part has `widthOf` columns of it. Channels are the columns, as
+  /// they are in memory.
   std::int64_t items() const { return layout == Layout::channels ? valuesOf(whole) / whole[axis()] : 1; }
   std::int64_t widthOf(int part) const;
 };

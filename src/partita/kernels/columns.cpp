@@ -288,9 +288,9 @@ void gatherColumns(const ExecSpace& space, const WindowPlan& windows, std::int64
                    const Matrix& columns) {
   const Region region(space, "partita::columns::gather", Phase::elementwise);
   const Sizes sizes = sizesOf(windows, groups, columns);
-  const std::int64_t count = columns.extent(0), width = columns.extent(1);
+  const std::int64_t count = columns.extent(0);
   if (row_teams)
-    forEachElement(space, "partita::columns::gather_kernel", count, width,
+    forEachElement(space, "partita::columns::gather_kernel", count, columns.extent(1),
                    GatherOne{sizes, in.data(), columns.data()});
   else
     Kokkos::parallel_for("partita::columns::gather_kernel", Range(space, 0, count / windows.out[2]),

@@ -32,9 +32,9 @@ void ShapeOrder::backward(const ExecSpace& space, const Pass& pass, const Matrix
                           const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) {
   Copies copies = copiesIn(pass, in.extent(0));
   const bool wanted = grad_in.size() > 0;
-  const auto putBack = [&] { fromShapeOrder(space, _in, copies.grad_in, grad_in); };
+  const auto put_back = [&] { fromShapeOrder(space, _in, copies.grad_in, grad_in); };
   const std::function<void()> report = [&] {
-    putBack();
+    put_back();
     pass.reportInputGradient();
   };
   if (pass.inputGradientFirst()) copies.pass.input_gradient = &report;
@@ -42,7 +42,7 @@ void ShapeOrder::backward(const ExecSpace& space, const Pass& pass, const Matrix
   if (!_out.trivial()) toShapeOrder(space, _out, grad_out, copies.out);
   _inner->backward(space, copies.pass, copies.in, out, saved, _out.trivial() ? grad_out : copies.out,
                    wanted ? copies.grad_in : Matrix());
-  if (wanted && !pass.inputGradientFirst()) putBack();
+  if (wanted && !pass.inputGradientFirst()) put_back();
 }
 
 } // namespace partita

@@ -24,9 +24,18 @@ WindowPlan volume() {
   return {{5, 6, 7}, {2, 3, 3}, {3, 2, 3}, {2, 2, 2}, {1, 1, 1}, {0, 0, 0}};
 }
 
+WindowPlan tiled() {
+  return {{4, 6, 4}, {2, 3, 2}, {2, 2, 2}, {2, 2, 2}, {1, 1, 1}, {0, 0, 0}};
+}
+
 std::vector<WindowPlan> cases() {
-  return {windowsOf(2, 2, 0), windowsOf(3, 2, 1), windowsOf(3, 1, 1),
-          windowsOf(2, 3, 0), windowsOf(3, 3, 2), volume()};
+  return {windowsOf(2, 2, 0),
+          windowsOf(3, 2, 1),
+          windowsOf(3, 1, 1),
+          windowsOf(2, 3, 0),
+          windowsOf(3, 3, 2),
+          volume(),
+          tiled()};
 }
 
 Matrix filled(std::int64_t places, std::uint64_t seed) {
@@ -64,6 +73,23 @@ TEST_CASE("The gradient of max pooling goes to the place that was chosen", "[nn]
     }
     CHECK(relativeError(valuesOf(gathered), scattered) < tolerance());
   }
+}
+
+TEST_CASE("Windows that tile the input return the same gradient one by one", "[nn]") {
+  const WindowPlan w = tiled();
+  CHECK(pooling::tiles(w));
+  CHECK_FALSE(pooling::tiles(volume()));
+  const Matrix in = filled(w.inPlaces(), 1), grad = filled(w.outPlaces(), 2), out = filled(w.outPlaces(), 3),
+               place = filled(w.outPlaces(), 4), gathered = filled(w.inPlaces(), 5),
+               written = filled(w.inPlaces(), 6);
+  forEachPlace(space, "partita::test::pool", rows, w.out, channels,
+               pooling::Largest{w, in.data(), out.data(), place.data(), channels});
+  forEachPlace(space, "partita::test::gather", rows, w.in, channels,
+               pooling::LargestGradient{w, place.data(), grad.data(), gathered.data(), channels});
+  forEachPlace(space, "partita::test::tiles", rows, w.out, channels,
+               pooling::LargestGradientOfTile{w, place.data(), grad.data(), written.data(), channels});
+  fence(space, "partita::test");
+  CHECK(valuesOf(written) == valuesOf(gathered));
 }
 
 TEST_CASE("The gradient of average pooling is the transposed map", "[nn]") {

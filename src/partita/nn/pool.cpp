@@ -45,6 +45,10 @@ void MaxPool::backward(const ExecSpace& space, const Pass&, const Matrix& in, co
                        const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) {
   if (grad_in.size() == 0) return;
   const Region region(space, "partita::MaxPool::backward", Phase::elementwise);
+  if (pooling::tiles(_windows))
+    return forEachPlace(
+        space, "partita::MaxPool::tiles_backward_kernel", in.extent(0), _windows.out, channels(),
+        pooling::LargestGradientOfTile{_windows, saved.data(), grad_out.data(), grad_in.data(), channels()});
   forEachPlace(space, "partita::MaxPool::backward_kernel", in.extent(0), _windows.in, channels(),
                pooling::LargestGradient{_windows, saved.data(), grad_out.data(), grad_in.data(), channels()});
 }

@@ -74,6 +74,36 @@ struct Largest {
   }
 };
 
+/// Does each place of the input lie in exactly one window?
+inline bool tiles(const WindowPlan& w) {
+  for (int axis = 0; axis < 3; ++axis)
+    if (w.stride[axis] != w.kernel[axis] || w.before[axis] != 0 || w.in[axis] != w.out[axis] * w.stride[axis])
+      return false;
+  return true;
+}
+
+/// Of windows that tile the input: each writes the gradients of its places.
+struct LargestGradientOfTile {
+  WindowPlan w;
+  const Real *place, *grad_out;
+  Real* grad_in;
+  std::int64_t channels;
+
+  KOKKOS_INLINE_FUNCTION void operator()(const PlaceAt& window, std::int64_t begin, std::int64_t end) const {
+    const Inside inside[3] = {{w, 0, window.z}, {w, 1, window.y}, {w, 2, window.x}};
+    Real* image = grad_in + window.row * placesOf(w.in) * channels;
+    const std::int64_t first = window.index * channels;
+    forLanes(begin, end, [&](auto lanes, std::int64_t channel) {
+      const auto chosen = lanes.load(place + first + channel),
+                 gradient = lanes.load(grad_out + first + channel), none = lanes.all(0);
+      forInside(w, inside, [&](std::int64_t number) {
+        lanes.store(image + number * channels + channel,
+                    chosen == lanes.all(static_cast<Real>(number)) ? gradient : none);
+      });
+    });
+  }
+};
+
 struct LargestGradient {
   WindowPlan w;
   const Real *place, *grad_out;

@@ -191,6 +191,7 @@ Cluster sweepDecks(const ExecSpace& space, const Communicator& world, const Benc
 template <class Number>
 double medianOf(const std::vector<Cluster>& sweeps, const Number& number) {
   std::vector<double> values;
+  values.reserve(sweeps.size());
   for (const Cluster& sweep : sweeps) values.push_back(number(sweep));
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];

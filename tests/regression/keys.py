@@ -113,7 +113,7 @@ PIPELINE = {"strategy/kind": "pipeline", "strategy/microbatches": 10, "run/steps
 LOCAL_SGD = {"strategy/kind": "local-sgd", "strategy/replicas": 2, "strategy/every": 5}
 HOGBATCH = {"strategy/kind": "hogbatch", "strategy/rule": "fixed", "optimiser/kind": "sgd", "optimiser/momentum": 0}
 ADAPTIVE = {**HOGBATCH, "strategy/rule": "adaptive", "strategy/lower": 10, "strategy/upper": 160,
-            "strategy/slowdown": [1, 8]}
+            "strategy/growth": "free", "strategy/slowdown": [1, 8]}
 # Batches that take longer than the time slices of a busy machine.
 SLOW = {**HOGBATCH, "strategy/slowdown": [300, 300, 300], "run/epochs": 1}
 RINGMASTER = {**SLOW, "strategy/staleness": "ringmaster", "strategy/staleness_bound": 10**6}
@@ -432,9 +432,9 @@ STRATEGY = {
         [set(batches(base)) <= {10, 20, 40, 80, 160}, set(batches(run)) <= {10, 13, 30, 39, 40, 90, 120, 117, 160},
          len(set(batches(run))) > 1], [True, True, True])),
     # The slow worker ends its first batch after all others, and could have shrunk its next one.
-    "strategy/growth": Key("free", {**ADAPTIVE, "strategy/slowdown": [1, 300], "run/epochs": 1}, (), ranks=3,
+    "strategy/growth": Key("bounded", {**ADAPTIVE, "strategy/slowdown": [1, 5000], "run/epochs": 1}, (), ranks=3,
                            check=lambda base, run: (
-        [max(base.workers("batch_last")), max(run.workers("batch_last"))], [40, 160])),
+        [max(base.workers("batch_last")), max(run.workers("batch_last"))], [160, 40])),
     "strategy/beta": Key(1e-6, {**ADAPTIVE, "strategy/slowdown": []}, (), ranks=3,
                          check=lambda _, run: (run.workers("batch_last")[0], 10)),
     "strategy/rate_cap": Key(0.5, HOGBATCH, ("hash", "rates"), ranks=2,

@@ -90,6 +90,12 @@ TEST_CASE("Windows that tile the input return the same gradient one by one", "[n
                pooling::LargestGradientOfTile{w, place.data(), grad.data(), written.data(), channels});
   fence(space, "partita::test");
   CHECK(valuesOf(written) == valuesOf(gathered));
+  forEachPlace(space, "partita::test::gather", rows, w.in, channels,
+               pooling::MeanGradient{w, grad.data(), gathered.data(), channels});
+  forEachPlace(space, "partita::test::tiles", rows, w.out, channels,
+               pooling::MeanGradientOfTile{w, grad.data(), written.data(), channels});
+  fence(space, "partita::test");
+  CHECK(valuesOf(written) == valuesOf(gathered));
 }
 
 TEST_CASE("The gradient of average pooling is the transposed map", "[nn]") {

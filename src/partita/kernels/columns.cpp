@@ -11,12 +11,17 @@ namespace {
 
 using std::memcpy; // devices have it too
 
+/// The quotient, without a division for the most frequent stride.
+KOKKOS_INLINE_FUNCTION std::int64_t strides(std::int64_t value, std::int64_t stride) {
+  return stride == 1 ? value : quotient(value, stride);
+}
+
 /// One tap of an axis: its place in the first window, and the windows for which it lies inside the input.
 struct Tap {
   KOKKOS_INLINE_FUNCTION Tap(const WindowPlan& w, int axis, std::int64_t tap)
       : place(tap * w.dilation[axis] - w.before[axis]),
-        begin(place < 0 ? quotient(w.stride[axis] - 1 - place, w.stride[axis]) : 0),
-        end(place < w.in[axis] ? quotient(w.in[axis] - 1 - place, w.stride[axis]) + 1 : 0) {
+        begin(place < 0 ? strides(w.stride[axis] - 1 - place, w.stride[axis]) : 0),
+        end(place < w.in[axis] ? strides(w.in[axis] - 1 - place, w.stride[axis]) + 1 : 0) {
     if (end > w.out[axis]) end = w.out[axis];
     if (begin > end) begin = end;
   }
@@ -35,7 +40,7 @@ KOKKOS_INLINE_FUNCTION std::int64_t windowOf(const WindowPlan& w, int axis, std:
                                              std::int64_t tap) {
   const std::int64_t away = place + w.before[axis] - tap * w.dilation[axis];
   if (away < 0) return -1;
-  const std::int64_t window = quotient(away, w.stride[axis]);
+  const std::int64_t window = strides(away, w.stride[axis]);
   return window * w.stride[axis] == away && window < w.out[axis] ? window : -1;
 }
 
@@ -132,10 +137,22 @@ struct Gather {
       Runs{end - begin, w.kernel[2] * s.channels, w.stride[2] * s.channels, s.width()}.move<Move::copy>(
           from + (begin * w.stride[2] - w.before[2]) * s.channels, to + begin * s.width());
     }
-    if (begin == 0 && end == w.out[2]) return;
-    for (std::int64_t tx = 0; tx < w.kernel[2]; ++tx) {
-      takeTap(from, to + tx * s.depth(), Tap(w, 2, tx), 0, begin);
-      takeTap(from, to + tx * s.depth(), Tap(w, 2, tx), end, w.out[2]);
+    if (begin < end) {
+      for (std::int64_t window = 0; window < begin; ++window) takeWindow(from, to, window);
+      for (std::int64_t window = end; window < w.out[2]; ++window) takeWindow(from, to, window);
+      return;
+    }
+    for (std::int64_t tx = 0; tx < w.kernel[2]; ++tx)
+      takeTap(from, to + tx * s.depth(), Tap(w, 2, tx), 0, w.out[2]);
+  }
+
+  /// A window at the border of a line.
+  KOKKOS_INLINE_FUNCTION void takeWindow(const Real* from, Real* to, std::int64_t window) const {
+    const std::int64_t channels = s.channels;
+    Real* own = to + window * s.width();
+    for (std::int64_t tx = 0; tx < s.w.kernel[2]; ++tx, own += channels) {
+      const std::int64_t place = placeOf(s.w, 2, window, tx);
+      for (std::int64_t i = 0; i < channels; ++i) own[i] = place < 0 ? Real(0) : from[place * channels + i];
     }
   }
 

@@ -64,6 +64,10 @@ void AveragePool::backward(const ExecSpace& space, const Pass&, const Matrix& in
                            const Matrix&, const Matrix& grad_out, const Matrix& grad_in) {
   if (grad_in.size() == 0) return;
   const Region region(space, "partita::AveragePool::backward", Phase::elementwise);
+  if (pooling::tiles(_windows))
+    return forEachPlace(space, "partita::AveragePool::tiles_backward_kernel", in.extent(0), _windows.out,
+                        channels(),
+                        pooling::MeanGradientOfTile{_windows, grad_out.data(), grad_in.data(), channels()});
   forEachPlace(space, "partita::AveragePool::backward_kernel", in.extent(0), _windows.in, channels(),
                pooling::MeanGradient{_windows, grad_out.data(), grad_in.data(), channels()});
 }

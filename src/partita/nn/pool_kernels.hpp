@@ -151,6 +151,25 @@ struct Mean {
   }
 };
 
+/// Of windows that tile the input.
+struct MeanGradientOfTile {
+  WindowPlan w;
+  const Real* grad_out;
+  Real* grad_in;
+  std::int64_t channels;
+
+  KOKKOS_INLINE_FUNCTION void operator()(const PlaceAt& window, std::int64_t begin, std::int64_t end) const {
+    const Inside inside[3] = {{w, 0, window.z}, {w, 1, window.y}, {w, 2, window.x}};
+    Real* image = grad_in + window.row * placesOf(w.in) * channels;
+    const Real *gradients = grad_out + window.index * channels, share = shareOf(inside);
+    forLanes(begin, end, [&](auto lanes, std::int64_t channel) {
+      const auto gradient = lanes.load(gradients + channel) * share;
+      forInside(w, inside,
+                [&](std::int64_t number) { lanes.store(image + number * channels + channel, gradient); });
+    });
+  }
+};
+
 struct MeanGradient {
   WindowPlan w;
   const Real* grad_out;

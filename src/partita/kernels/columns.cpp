@@ -11,17 +11,12 @@ namespace {
 
 using std::memcpy; // devices have it too
 
-/// The quotient, without a division for the most frequent stride.
-KOKKOS_INLINE_FUNCTION std::int64_t strides(std::int64_t value, std::int64_t stride) {
-  return stride == 1 ? value : quotient(value, stride);
-}
-
 /// One tap of an axis: its place in the first window, and the windows for which it lies inside the input.
 struct Tap {
   KOKKOS_INLINE_FUNCTION Tap(const WindowPlan& w, int axis, std::int64_t tap)
       : place(tap * w.dilation[axis] - w.before[axis]),
-        begin(place < 0 ? strides(w.stride[axis] - 1 - place, w.stride[axis]) : 0),
-        end(place < w.in[axis] ? strides(w.in[axis] - 1 - place, w.stride[axis]) + 1 : 0) {
+        begin(place < 0 ? quotient(w.stride[axis] - 1 - place, w.stride[axis]) : 0),
+        end(place < w.in[axis] ? quotient(w.in[axis] - 1 - place, w.stride[axis]) + 1 : 0) {
     if (end > w.out[axis]) end = w.out[axis];
     if (begin > end) begin = end;
   }
@@ -40,7 +35,7 @@ KOKKOS_INLINE_FUNCTION std::int64_t windowOf(const WindowPlan& w, int axis, std:
                                              std::int64_t tap) {
   const std::int64_t away = place + w.before[axis] - tap * w.dilation[axis];
   if (away < 0) return -1;
-  const std::int64_t window = strides(away, w.stride[axis]);
+  const std::int64_t window = quotient(away, w.stride[axis]);
   return window * w.stride[axis] == away && window < w.out[axis] ? window : -1;
 }
 

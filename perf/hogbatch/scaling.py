@@ -19,8 +19,9 @@ WORKERS = ["strategy/kind=hogbatch", "strategy/rule=fixed"]
 def measure(arguments, workers, batch, folder):
     """Examples per second of this many shared workers (0: of `joint`), and the fraction of a core that rank 0 used."""
     kind = [*WORKERS, f"strategy/shared_workers={workers}"] if workers else ["strategy/kind=joint"]
+    # The speed does not depend on the learning rate, but small batches with that of the deck may diverge.
     summary = runs.train(arguments.app, arguments.deck, folder, *runs.QUIET, *kind, f"training/batch={batch}",
-                         f"run/epochs={arguments.epochs}", *arguments.overrides, ranks=workers + 1 if workers else 1)
+                         f"run/epochs={arguments.epochs}", "optimiser/learning_rate=1e-4", *arguments.overrides, ranks=workers + 1 if workers else 1)
     return summary["samples_per_second"], summary["workers"][0]["busy"] if workers else 0.0
 
 

@@ -104,7 +104,7 @@ StepTimes timeSteps(const ExecSpace& space, BenchModel& model, bool quick, doubl
   double expected = 1e-9 * flopsOfStep(model) / (0.7 * gemm);
   if (!device_is_host) // small models take longer there than their products
     expected = std::max(expected, median(timeBlocks(space, model, 1, 2)));
-  const int steps = std::max(2, static_cast<int>((quick ? 0.05 : 0.4) / expected));
+  const int steps = std::max(1, static_cast<int>((quick ? 0.05 : 0.4) / expected));
   StepTimes times;
   times.step = median(timeBlocks(space, model, quick ? 3 : 9, steps));
   times.phases = timePhases(space, model, std::min(steps, 20));

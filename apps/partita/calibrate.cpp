@@ -32,13 +32,13 @@ namespace {
 
 /// Percent by which the time of one product varies on the rank with the largest variation: the 90th
 /// percentile over the minimum. All ranks compute at once, as in training.
-double noisePercent(const ExecSpace& space, const Communicator& world) {
-  constexpr int samples = 30, size = 512;
-  std::array<double, samples> seconds{};
+double noisePercent(const ExecSpace& space, const Communicator& world, bool turns) {
+  constexpr int size = 512;
+  std::vector<double> seconds(turns ? 10 : 30);
   world.barrier();
-  for (double& one : seconds) one = 1.0 / measureGemmRate(space, size, 1);
+  for (double& one : seconds) one = secondsPerGflop(space, size, 1, turns);
   std::sort(seconds.begin(), seconds.end());
-  return world.maximum(100.0 * (seconds[samples * 9 / 10] / seconds.front() - 1.0));
+  return world.maximum(100.0 * (seconds[seconds.size() * 9 / 10] / seconds.front() - 1.0));
 }
 
 /// 2, 4, 8, ... and all ranks.
@@ -104,9 +104,9 @@ double secondsPerReducedByte(const ExecSpace& space, const Communicator& world, 
 }
 
 /// FLOP/s of a large product on the slowest rank, while all ranks compute.
-double slowestRate(const ExecSpace& space, const Communicator& world, bool quick) {
+double slowestRate(const ExecSpace& space, const Communicator& world, bool quick, bool turns) {
   world.barrier();
-  return 1e9 / world.maximum(1.0 / measureGemmRate(space, quick ? 256 : 1024, quick ? 2 : 7));
+  return 1e9 / world.maximum(secondsPerGflop(space, quick ? 256 : 1024, quick ? 2 : 7, turns));
 }
 
 /// Trains the whole network of a deck on every rank at once. The update is timed separately, because it does
@@ -206,7 +206,7 @@ void measureDecks(const ExecSpace& space, const Communicator& world, const Bench
   for (int sweep = 1; sweep <= count; ++sweep) {
     Log::info("  sweep " + std::to_string(sweep) + " of " + std::to_string(count));
     sweeps.push_back(sweepDecks(space, world, setting, arguments, cluster));
-    noise.push_back(noisePercent(space, world));
+    noise.push_back(noisePercent(space, world, ranksTakeTurns(world)));
   }
   cluster = sweeps.front();
   cluster.seconds_per_update =
@@ -266,14 +266,16 @@ void timeWorkers(const ExecSpace& space, const Communicator& world, const BenchS
 Cluster measure(const ExecSpace& space, const Communicator& world, const CalibrateArguments& arguments,
                 std::vector<double>& noise) {
   Cluster cluster;
-  noise.push_back(noisePercent(space, world));
+  const bool turns = ranksTakeTurns(world);
+  if (turns) Log::info("  there are more threads than cores: ranks take turns");
+  noise.push_back(noisePercent(space, world, turns));
   const std::vector<RankPlace> places = gatherPlaces(world);
   if (world.rank() == 0) cluster.name = summarisePlaces(places);
   cluster.source = "measured by `partita plan calibrate`, all ranks at once";
   cluster.node_ranks = world.maximum(std::int64_t{world.node().size()});
   const double free = device_is_host ? availableOnNode() / static_cast<double>(cluster.node_ranks) : 0.0;
   cluster.memory = free < std::numeric_limits<double>::infinity() ? free : 0.0;
-  cluster.flops = slowestRate(space, world, arguments.quick);
+  cluster.flops = slowestRate(space, world, arguments.quick, turns);
   cluster.seconds_per_reduced_byte = secondsPerReducedByte(space, world, arguments.quick);
   std::array<char, 128> line{};
   std::snprintf(line.data(), line.size(), "  product: %.1f GFLOP/s per rank; sums: %s/s per rank",

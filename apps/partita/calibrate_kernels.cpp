@@ -60,19 +60,21 @@ bool known(const std::vector<KernelRate>& rates, const KernelRate& rate) {
 void KernelTimer::timeInTurn(const std::vector<LayerPlan>& layers, std::int64_t samples) {
   constexpr double enough_seconds = 0.04; // per layer and sweep
   constexpr int least = 3, most = 30;
-  constexpr double quantile = 0.25; // leaves out passes that other programs have delayed
+  // The quartile leaves out passes that other programs have delayed. Ranks that take turns delay one another
+  // in training too.
+  const Typical which = _turns ? Typical::mean : Typical::lower_quartile;
   const bool all_known = std::all_of(layers.begin(), layers.end(), [&](const LayerPlan& layer) {
     return known(_rates, placeOf(layer, samples));
   });
   if (all_known) return;
   _world.barrier();
-  std::vector<LayerSeconds> seconds = partita::timeInTurn(_space, layers, samples, 1, quantile);
+  std::vector<LayerSeconds> seconds = partita::timeInTurn(_space, layers, samples, 1, which);
   double once = 0.0;
   for (const LayerSeconds& layer : seconds) once += layer.forward + layer.backward;
   const double repeats = enough_seconds * static_cast<double>(layers.size()) / _world.maximum(once);
   if (!_quick)
     seconds = partita::timeInTurn(_space, layers, samples, std::clamp(static_cast<int>(repeats), least, most),
-                                  quantile);
+                                  which);
   std::vector<KernelRate> found;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     KernelRate rate = placeOf(layers[i], samples);
@@ -148,15 +150,25 @@ void KernelTimer::timeDeck(const RunConfig& deck, const std::vector<LayerPlan>& 
   }
 }
 
+double secondsPerGflop(const ExecSpace& space, int n, int repeats, bool turns) {
+  if (!turns) return 1.0 / measureGemmRate(space, n, repeats);
+  constexpr double enough_seconds = 0.1; // many turns
+  std::vector<double> seconds;
+  for (const auto start = Clock::now(); secondsSince(start) < enough_seconds;)
+    seconds.push_back(1.0 / measureGemmRate(space, n, 1));
+  return typical(Typical::mean, seconds);
+}
+
 std::vector<Concurrency> measureConcurrency(const ExecSpace& space, const Communicator& world, bool quick) {
   const Communicator node = world.node();
   const int size = static_cast<int>(world.maximum(std::int64_t{node.size()}));
   std::vector<Concurrency> found;
+  const bool turns = ranksTakeTurns(world);
   double alone = 0.0;
   for (int ranks = 1;; ranks = std::min(2 * ranks, size)) {
     world.barrier();
     const double own =
-        node.rank() < ranks ? 1.0 / measureGemmRate(space, quick ? 128 : 512, quick ? 2 : 15) : 0.0;
+        node.rank() < ranks ? secondsPerGflop(space, quick ? 128 : 512, quick ? 2 : 15, turns) : 0.0;
     const double slowest = world.maximum(own);
     if (ranks == 1) alone = slowest;
     found.push_back({ranks, slowest / alone});

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "partita/comm/mpi.hpp"
+#include "partita/comm/rank_places.hpp"
 #include "partita/config/run_config.hpp"
 #include "partita/core/types.hpp"
 #include "partita/plan/cost/cluster.hpp"
@@ -15,7 +15,7 @@ struct LayerPlan;
 class KernelTimer {
  public:
   KernelTimer(const ExecSpace& space, const Communicator& world, bool quick)
-      : _space(space), _world(world), _quick(quick) {}
+      : _space(space), _world(world), _quick(quick), _turns(ranksTakeTurns(world)) {}
 
   /// Dense layers and convolutions of common shapes, each alone. To be called after the decks, whose layers
   /// are timed among others.
@@ -32,9 +32,13 @@ class KernelTimer {
 
   const ExecSpace& _space;
   const Communicator& _world;
-  bool _quick;
+  bool _quick, _turns;
   std::vector<KernelRate> _rates;
 };
+
+/// Seconds per GFLOP of a product of n x n matrices on this rank, while others compute: the least of several,
+/// or the mean if ranks take turns.
+double secondsPerGflop(const ExecSpace& space, int n, int repeats, bool turns);
 
 /// How much longer a product takes with 1, 2, 4, ... and all ranks of a node at work than with one.
 std::vector<Concurrency> measureConcurrency(const ExecSpace& space, const Communicator& world, bool quick);

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 
 #include "bench_model.hpp"
 
@@ -52,9 +53,9 @@ class TimedLayer {
   }
 
   /// Without the first pass, which warms up.
-  LayerSeconds seconds(double quantile) const {
-    return {quantileOf({_forward.begin() + 1, _forward.end()}, quantile),
-            quantileOf({_backward.begin() + 1, _backward.end()}, quantile)};
+  LayerSeconds seconds(Typical which) const {
+    return {typical(which, {_forward.begin() + 1, _forward.end()}),
+            typical(which, {_backward.begin() + 1, _backward.end()})};
   }
 
  private:
@@ -75,11 +76,6 @@ class TimedLayer {
     return secondsSince(start);
   }
 
-  static double quantileOf(std::vector<double> values, double quantile) {
-    std::sort(values.begin(), values.end());
-    return values[static_cast<std::size_t>(quantile * static_cast<double>(values.size() - 1))];
-  }
-
   std::int64_t _samples, _inputs, _outputs;
   StagePlan _plan;
   Stage _stage;
@@ -91,12 +87,19 @@ class TimedLayer {
 
 } // namespace
 
+double typical(Typical which, std::vector<double> seconds) {
+  if (which == Typical::mean)
+    return std::accumulate(seconds.begin(), seconds.end(), 0.0) / static_cast<double>(seconds.size());
+  std::sort(seconds.begin(), seconds.end());
+  return seconds[(seconds.size() - 1) / (which == Typical::median ? 2 : 4)];
+}
+
 LayerSeconds timeLayer(const ExecSpace& space, const LayerPlan& layer, std::int64_t samples, int repeats) {
-  return timeInTurn(space, {layer}, samples, repeats, 0.5).front();
+  return timeInTurn(space, {layer}, samples, repeats, Typical::median).front();
 }
 
 std::vector<LayerSeconds> timeInTurn(const ExecSpace& space, const std::vector<LayerPlan>& layers,
-                                     std::int64_t samples, int repeats, double quantile) {
+                                     std::int64_t samples, int repeats, Typical which) {
   std::vector<std::unique_ptr<TimedLayer>> timed;
   std::int64_t widest = 0;
   for (const LayerPlan& layer : layers) {
@@ -112,7 +115,7 @@ std::vector<LayerSeconds> timeInTurn(const ExecSpace& space, const std::vector<L
   }
   std::vector<LayerSeconds> seconds;
   seconds.reserve(timed.size());
-  for (const auto& layer : timed) seconds.push_back(layer->seconds(quantile));
+  for (const auto& layer : timed) seconds.push_back(layer->seconds(which));
   return seconds;
 }
 

@@ -16,10 +16,14 @@ struct LayerSeconds {
 /// returns medians.
 LayerSeconds timeLayer(const ExecSpace& space, const LayerPlan& layer, std::int64_t samples, int repeats);
 
+/// What counts of several times of the same computation.
+enum class Typical { lower_quartile, median, mean };
+
+double typical(Typical which, std::vector<double> seconds);
+
 /// Times the layers in turn, as in a training step: all forward, then all backward. The state of the caches
-/// is then that of training the network. Of the passes of a layer, those at `quantile` (0: the shortest, 0.5:
-/// the median) count.
+/// is then that of training the network. `which` of the times of a layer's passes is returned.
 std::vector<LayerSeconds> timeInTurn(const ExecSpace& space, const std::vector<LayerPlan>& layers,
-                                     std::int64_t samples, int repeats, double quantile);
+                                     std::int64_t samples, int repeats, Typical which);
 
 } // namespace partita

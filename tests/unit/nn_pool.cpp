@@ -14,9 +14,10 @@ namespace {
 
 constexpr DefaultSpace space;
 
-LayerPlan planOf(const Shape& in, std::int64_t kernel, std::int64_t stride) {
+LayerPlan planOf(const Shape& in, std::int64_t kernel, std::int64_t stride,
+                 const std::string& type = "max-pool") {
   LayerSpec spec, last;
-  spec.type = "max-pool";
+  spec.type = type;
   spec.pool.kernel = {{kernel}};
   spec.pool.stride = {{stride}};
   NetworkSection network;
@@ -85,6 +86,46 @@ TEST_CASE("Max pooling finds the first largest value of a window, and returns th
     const Expected expected = byHand(plan, c.kernel, c.stride, rows, in, grad_out);
     CHECK(asInShape(valuesOf(y), plan.out) == expected.out);
     CHECK(relativeError(asInShape(valuesOf(grad_in), plan.in), expected.grad_in) < 1e-6);
+  }
+}
+
+/// A part computes the windows that see only its own places while others travel.
+TEST_CASE("Pooling in two calls, first the interior and then the rest, gives the values of one call",
+          "[nn]") {
+  constexpr std::int64_t rows = 3, untouched = 9;
+  const Block interior{{AxisRange{0, 1}, {1, 4}, {0, 3}}};
+  for (const std::string type : {"max-pool", "average-pool"}) {
+    INFO(type);
+    LayerPlan plan = planOf({5, 9, 11}, 3, 2, type);
+    LayerPart part;
+    part.interior = interior;
+    plan.part = std::make_shared<const LayerPart>(part);
+    const std::unique_ptr<Layer> layer = makeLayer(plan);
+    const std::int64_t outputs = plan.outputs(), saves = layer->savedValues();
+    const Matrix x = matrixOf(rows, plan.inputs(), normals(rows * plan.inputs(), 1)),
+                 whole = makeMatrix("partita::test::whole", rows, outputs),
+                 places = makeMatrix("partita::test::places", rows, saves),
+                 y = matrixOf(rows, outputs, Values(static_cast<std::size_t>(rows * outputs), untouched)),
+                 saved = makeMatrix("partita::test::saved", rows, saves);
+    layer->forward(space, Pass{}, x, whole, places);
+    const Values expected = asInShape(valuesOf(whole), plan.out);
+    Pass pass;
+    pass.outputs = OutputPlaces::interior;
+    layer->forward(space, pass, x, y, saved);
+    const Values first = asInShape(valuesOf(y), plan.out);
+    std::int64_t computed = 0;
+    for (std::size_t i = 0; i < first.size(); ++i) {
+      const std::int64_t place = static_cast<std::int64_t>(i) % (plan.out[1] * plan.out[2]),
+                         row = place / plan.out[2], column = place % plan.out[2];
+      const bool inside = row >= 1 && row < 4 && column < 3;
+      computed += inside ? 1 : 0;
+      CHECK(first[i] == (inside ? expected[i] : static_cast<double>(untouched)));
+    }
+    CHECK(computed == rows * 5 * interior.places());
+    pass.outputs = OutputPlaces::rest;
+    layer->forward(space, pass, x, y, saved);
+    CHECK(asInShape(valuesOf(y), plan.out) == expected);
+    CHECK(valuesOf(saved) == valuesOf(places));
   }
 }
 

@@ -188,7 +188,7 @@ TEST_CASE("A part computes its interior while halos travel, if that is most of i
   const auto interior = [](const std::string& layers, int parts, int part) {
     const StagePlan own = Divided(layers, "spatial", parts).part(part);
     for (const LayerPlan& layer : own.layers)
-      if (layer.spec.type == "conv2d") return layer.part->interior;
+      if (layer.spec.type == "conv2d" || layer.spec.type == "max-pool") return layer.part->interior;
     return Block{};
   };
   CHECK(interior(images, 2, 0) ==
@@ -200,6 +200,12 @@ TEST_CASE("A part computes its interior while halos travel, if that is most of i
   CHECK(interior(strides, 2, 0) == Block{{AxisRange{0, 1}, {0, 2}, {0, 4}}}); // sees only own places
   CHECK(interior(strides, 2, 1) == Block{});                                  // one of two rows
   CHECK(interior("{type='conv2d',channels=4,kernel=1,padding=2},{type='dense',units=10}", 2, 0) == Block{});
+  const std::string pool = "{type='max-pool',kernel=3,stride=1,padding=1},{type='conv2d',channels=4,kernel=1}"
+                           ",{type='dense',units=10}";
+  CHECK(interior(pool, 2, 0) == Block{{AxisRange{0, 1}, {0, 3}, {0, 8}}});
+  const std::string tiles =
+      "{type='max-pool',kernel=2},{type='conv2d',channels=4,kernel=1},{type='dense',units=10}";
+  CHECK(interior(tiles, 2, 0) == Block{}); // sees no halo
   // Halos of both convolutions forward, sums of the norm, places before the dense layer; back, its sums, and
   // the halo of the second convolution.
   const StagePlan own = Divided(images, "spatial", 2).part(0);

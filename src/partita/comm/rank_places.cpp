@@ -6,34 +6,67 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
+#include <filesystem>
 #include <limits>
 #include <map>
 #include <sched.h>
 #include <set>
+#include <system_error>
 #include <thread>
 #include <type_traits>
 #include <utility>
 
 namespace partita {
 
-int threadsForThisRank(const Communicator& world) {
-  cpu_set_t mine;
-  CPU_ZERO(&mine);
-  if (sched_getaffinity(0, sizeof mine, &mine) != 0) {
-    return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+namespace {
+
+/// The cores on which this process may run: those of all its threads, because OpenMP may have bound each of
+/// them to one core.
+cpu_set_t ownCores() {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  std::error_code none;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", none)) {
+    cpu_set_t of_thread;
+    CPU_ZERO(&of_thread);
+    const int thread = std::atoi(task.path().filename().c_str());
+    if (sched_getaffinity(thread, sizeof of_thread, &of_thread) == 0) CPU_OR(&cores, &cores, &of_thread);
   }
+  return cores;
+}
+
+/// The cores of the ranks of a node, in order. Collective.
+std::vector<cpu_set_t> coresOfRanks(const Communicator& node) {
+  const cpu_set_t mine = ownCores();
+  std::vector<cpu_set_t> all(node.size());
+  PARTITA_MPI(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, node.get()));
+  return all;
+}
+
+} // namespace
+
+int threadsForThisRank(const Communicator& world) {
   const Communicator node = world.node();
-  std::vector<unsigned char> masks(sizeof mine * node.size());
-  PARTITA_MPI(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, masks.data(), sizeof mine, MPI_BYTE, node.get()));
+  const std::vector<cpu_set_t> cores = coresOfRanks(node);
+  const cpu_set_t& mine = cores[node.rank()];
+  if (CPU_COUNT(&mine) == 0) return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   int sharing = 0;
-  for (int rank = 0; rank < node.size(); ++rank) {
-    cpu_set_t other, common;
-    std::memcpy(&other, masks.data() + rank * sizeof other, sizeof other);
+  for (const cpu_set_t& other : cores) {
+    cpu_set_t common;
     CPU_AND(&common, &mine, &other);
     sharing += CPU_COUNT(&common) > 0 ? 1 : 0;
   }
   return std::max(1, CPU_COUNT(&mine) / std::max(1, sharing));
+}
+
+bool ranksTakeTurns(const Communicator& world) {
+  const Communicator node = world.node();
+  cpu_set_t together;
+  CPU_ZERO(&together);
+  for (const cpu_set_t& own : coresOfRanks(node)) CPU_OR(&together, &together, &own);
+  const Device own = ownDevice();
+  const std::int64_t threads = node.total(own.index < 0 ? own.threads : 0), cores = CPU_COUNT(&together);
+  return world.maximum(std::int64_t{cores > 0 && threads > cores ? 1 : 0}) > 0;
 }
 
 std::optional<int> launcherLocalRank() {

@@ -3,6 +3,8 @@
 #include "partita/core/region.hpp"
 #include "partita/nn/pool_kernels.hpp"
 
+#include <vector>
+
 namespace partita {
 
 namespace {
@@ -32,13 +34,45 @@ struct ChannelMeanGradient {
   }
 };
 
+/// What `body` does with windows, for those of a block whose first window is given.
+template <class Body>
+struct OfBlock {
+  Body body;
+  std::int64_t first[3];
+  KOKKOS_INLINE_FUNCTION void operator()(const PlaceAt& at, std::int64_t begin, std::int64_t end) const {
+    const WindowPlan& w = body.w;
+    PlaceAt window{at.row, at.z + first[0], at.y + first[1], at.x + first[2], 0};
+    window.index = ((window.row * w.out[0] + window.z) * w.out[1] + window.y) * w.out[2] + window.x;
+    body(window, begin, end);
+  }
+};
+
+/// Calls body for the windows that a forward pass computes, of so many rows.
+template <class Body>
+void forWindows(const ExecSpace& space, const char* label, OutputPlaces which, const LayerPlan& plan,
+                std::int64_t rows, const Body& body) {
+  if (which == OutputPlaces::all) return forEachPlace(space, label, rows, body.w.out, body.channels, body);
+  const Block& interior = plan.part->interior;
+  const std::vector<Block> blocks =
+      which == OutputPlaces::interior ? std::vector<Block>{interior} : aroundInterior(interior, body.w.out);
+  for (const Block& block : blocks) {
+    OfBlock<Body> own{body, {}};
+    std::int64_t extents[3];
+    for (std::size_t a = 0; a < 3; ++a) {
+      own.first[a] = block.axes[a].begin;
+      extents[a] = block.axes[a].size();
+    }
+    forEachPlace(space, label, rows, extents, body.channels, own);
+  }
+}
+
 } // namespace
 
-void MaxPool::forward(const ExecSpace& space, const Pass&, const Matrix& in, const Matrix& out,
+void MaxPool::forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
                       const Matrix& saved) {
   const Region region(space, "partita::MaxPool::forward", Phase::elementwise);
-  forEachPlace(space, "partita::MaxPool::forward_kernel", in.extent(0), _windows.out, channels(),
-               pooling::Largest{_windows, in.data(), out.data(), saved.data(), channels()});
+  forWindows(space, "partita::MaxPool::forward_kernel", pass.outputs, _plan, in.extent(0),
+             pooling::Largest{_windows, in.data(), out.data(), saved.data(), channels()});
 }
 
 void MaxPool::backward(const ExecSpace& space, const Pass&, const Matrix& in, const Matrix&,
@@ -53,11 +87,11 @@ void MaxPool::backward(const ExecSpace& space, const Pass&, const Matrix& in, co
                pooling::LargestGradient{_windows, saved.data(), grad_out.data(), grad_in.data(), channels()});
 }
 
-void AveragePool::forward(const ExecSpace& space, const Pass&, const Matrix& in, const Matrix& out,
+void AveragePool::forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
                           const Matrix&) {
   const Region region(space, "partita::AveragePool::forward", Phase::elementwise);
-  forEachPlace(space, "partita::AveragePool::forward_kernel", in.extent(0), _windows.out, channels(),
-               pooling::Mean{_windows, in.data(), out.data(), channels()});
+  forWindows(space, "partita::AveragePool::forward_kernel", pass.outputs, _plan, in.extent(0),
+             pooling::Mean{_windows, in.data(), out.data(), channels()});
 }
 
 void AveragePool::backward(const ExecSpace& space, const Pass&, const Matrix& in, const Matrix&,

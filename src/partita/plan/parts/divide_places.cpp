@@ -122,10 +122,9 @@ void LayerDivider::addWindows(PartChain& chain, const LayerPlan& layer, const Wi
   setPadding(own, windows, outputs, _grid);
   const bool exchanges = !(halo.needed == halo.owned);
   if (exchanges) chain.addExchange(layer, halo, in.own(_part), own.in);
-  const bool splits = exchanges && layer.rules().work() == LayerWork::convolution;
   chain.addPlaces(layer, own, out,
-                  splits ? interiorOf(windows, in.blocks[static_cast<std::size_t>(_part)], outputs)
-                         : Block{});
+                  exchanges ? interiorOf(windows, in.blocks[static_cast<std::size_t>(_part)], outputs)
+                            : Block{});
 }
 
 } // namespace partita

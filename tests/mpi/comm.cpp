@@ -2,9 +2,14 @@
 #include "partita/comm/gradient_exchange.hpp"
 #include "partita/comm/link.hpp"
 #include "partita/comm/message.hpp"
+#include "partita/comm/rank_places.hpp"
 
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
 #include <limits>
+#include <map>
+#include <sched.h>
 
 #include "pmpi.hpp"
 #include "small_run.hpp"
@@ -35,7 +40,43 @@ std::vector<Real> hostValues(const Matrix& matrix) {
   return {host.data(), host.data() + host.size()};
 }
 
+/// Binds all threads of all ranks to one core for a while. Collective.
+class OnOneCore {
+ public:
+  OnOneCore() {
+    cpu_set_t own;
+    PARTITA_REQUIRE(sched_getaffinity(0, sizeof own, &own) == 0, "no cores are known");
+    int first = 0;
+    while (!CPU_ISSET(first, &own)) ++first;
+    first = static_cast<int>(everyone().minimum(std::int64_t{first}));
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+      const int thread = std::atoi(task.path().filename().c_str());
+      cpu_set_t cores;
+      if (sched_getaffinity(thread, sizeof cores, &cores) != 0) continue; // it has just ended
+      _before[thread] = cores;
+      CPU_ZERO(&cores);
+      CPU_SET(first, &cores);
+      sched_setaffinity(thread, sizeof cores, &cores);
+    }
+  }
+  ~OnOneCore() {
+    for (const auto& [thread, cores] : _before) sched_setaffinity(thread, sizeof cores, &cores);
+  }
+  OnOneCore(const OnOneCore&) = delete;
+  OnOneCore& operator=(const OnOneCore&) = delete;
+
+ private:
+  std::map<int, cpu_set_t> _before;
+};
+
 } // namespace
+
+TEST_CASE("Ranks take turns if they have more threads than cores", "[comm]") {
+  const std::int64_t threads = everyone().total(ownDevice().threads);
+  if (ownDevice().index >= 0) return;
+  const OnOneCore bound;
+  CHECK(ranksTakeTurns(everyone()) == (threads > 1));
+}
 
 TEST_CASE("A mistake found on one rank reaches all", "[comm]") {
   const int rank = everyone().rank(), last = everyone().size() - 1;

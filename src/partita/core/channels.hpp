@@ -34,6 +34,10 @@ struct LaneValues<1> {
 };
 #ifdef PARTITA_LANE_VECTORS
 template <>
+struct LaneValues<2> {
+  using Type = Real __attribute__((vector_size(2 * sizeof(Real))));
+};
+template <>
 struct LaneValues<4> {
   using Type = Real __attribute__((vector_size(4 * sizeof(Real))));
 };
@@ -69,7 +73,18 @@ template <class Body>
 KOKKOS_INLINE_FUNCTION void forLanes(std::int64_t begin, std::int64_t end, const Body& body) {
 #ifdef PARTITA_LANE_VECTORS
   for (; begin + 16 <= end; begin += 16) body(Lanes<16>(), begin);
-  for (; begin + 4 <= end; begin += 4) body(Lanes<4>(), begin);
+  if (begin + 8 <= end) {
+    body(Lanes<8>(), begin);
+    begin += 8;
+  }
+  if (begin + 4 <= end) {
+    body(Lanes<4>(), begin);
+    begin += 4;
+  }
+  if (begin + 2 <= end) {
+    body(Lanes<2>(), begin);
+    begin += 2;
+  }
 #endif
   for (; begin < end; ++begin) body(Lanes<1>(), begin);
 }

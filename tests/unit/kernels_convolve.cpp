@@ -52,7 +52,20 @@ std::vector<Case> cases() {
           {{64, 5, 5}, 32, {{1}}},
           {{16, 4, 5, 6}, 32, {{3}}, {{1}}},
           {{16, 5, 4, 4}, 16, {{2, 3, 1}}, {{1, 1, 0}}, {{2, 1, 1}}},
-          {{16, 128, 120}, 16, {{3}}, {{1}}, {{1}}, {{1}}, 1, 3}}; // two rows at a time, then one
+          {{16, 128, 120}, 16, {{3}}, {{1}}, {{1}}, {{1}}, 1, 3}, // two rows at a time, then one
+          // few outputs
+          {{1, 28, 28}, 20, {{5}}},
+          {{3, 15, 17}, 33, {{7}}, {{3}}, {{2}}},
+          {{1, 6, 7}, 1, {{3}}, {{1}}},
+          {{2, 5, 3}, 2, {{2}}},
+          {{5, 9, 8}, 17, {{4, 3}}, {{2, 1}}, {{1, 3}}},
+          {{4, 11, 9}, 7, {{3, 2}}, {{2}}, {{1}}, {{2, 3}}},
+          {{1, 4, 4}, 8, {{4}}},
+          {{2, 7, 6}, 70, {{3}}, {{1}}},
+          {{12, 5, 4}, 25, {{1}}},
+          {{1, 5, 6, 7}, 8, {{3}}, {{1}}},
+          {{5, 5, 4, 6}, 31, {{2, 1, 3}}, {{1, 0, 1}}, {{2, 1, 1}}, {{1, 1, 2}}},
+          {{1, 90, 80}, 40, {{3}}, {{1}}, {{1}}, {{1}}, 1, 2}}; // one row at a time
 }
 
 /// Calls body(row, channel out, place out, channel in, place in, index of the weight) for each product.
@@ -182,6 +195,39 @@ TEST_CASE("A convolution adds the bias of its channels, and leaves out what is n
         CHECK(relativeError(computed(plan, c.rows, x, precision, {bias.data(), relu}).out, expected) < 1e-6);
       }
     }
+  }
+}
+
+/// As after max-pooling, where zeros are left out.
+TEST_CASE("Gradients that are mostly zeros give those of plain loops", "[kernels]") {
+  for (const Case& c : cases()) {
+    const ConvolutionPlan plan = planOf(c);
+    Operands x = operandsOf(plan, c.rows, Precision::single);
+    for (std::size_t i = 0; i < x.grad.size(); ++i)
+      if (i * 7 % 11 > 1) x.grad[i] = 0;
+    const Results found = computed(plan, c.rows, x, Precision::single), expected = byHand(plan, c.rows, x);
+    INFO(toText(c.in) << " to " << c.channels << ", groups " << c.groups);
+    const double tolerance = sizeof(Real) == 4 ? 5e-6 : 1e-13;
+    CHECK(relativeError(found.weight_gradient, expected.weight_gradient) < tolerance);
+    CHECK(relativeError(found.input_gradient, expected.input_gradient) < tolerance);
+  }
+}
+
+/// The first rows decide whether zeros are left out.
+TEST_CASE("The gradient of weights has the same bits whether zeros are left out or not", "[kernels]") {
+  for (const Case& c :
+       {Case{{20, 8, 8}, 50, {{5}}}, Case{{21, 7, 9}, 33, {{5, 4}}, {{2}}, {{2}}, {{1, 2}}}}) {
+    const ConvolutionPlan plan = planOf(c);
+    constexpr std::int64_t zero_rows = 4, rows = 7;
+    Operands x = operandsOf(plan, rows, Precision::single);
+    const auto zeros = size(zero_rows * plan.out_channels * plan.windows.outPlaces());
+    std::fill_n(x.grad.begin(), zeros, 0.0);
+    const Results sparse = computed(plan, rows, x, Precision::single);
+    const auto ins = static_cast<std::ptrdiff_t>(zero_rows * plan.in_channels * plan.windows.inPlaces());
+    x.grad.erase(x.grad.begin(), x.grad.begin() + static_cast<std::ptrdiff_t>(zeros));
+    x.in.erase(x.in.begin(), x.in.begin() + ins);
+    const Results dense = computed(plan, rows - zero_rows, x, Precision::single);
+    CHECK(sparse.weight_gradient == dense.weight_gradient);
   }
 }
 

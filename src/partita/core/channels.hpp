@@ -34,8 +34,16 @@ struct LaneValues<1> {
 };
 #ifdef PARTITA_LANE_VECTORS
 template <>
+struct LaneValues<2> {
+  using Type = Real __attribute__((vector_size(2 * sizeof(Real))));
+};
+template <>
 struct LaneValues<4> {
   using Type = Real __attribute__((vector_size(4 * sizeof(Real))));
+};
+template <>
+struct LaneValues<8> {
+  using Type = Real __attribute__((vector_size(8 * sizeof(Real))));
 };
 template <>
 struct LaneValues<16> {
@@ -65,7 +73,35 @@ template <class Body>
 KOKKOS_INLINE_FUNCTION void forLanes(std::int64_t begin, std::int64_t end, const Body& body) {
 #ifdef PARTITA_LANE_VECTORS
   for (; begin + 16 <= end; begin += 16) body(Lanes<16>(), begin);
-  for (; begin + 4 <= end; begin += 4) body(Lanes<4>(), begin);
+  if (begin + 8 <= end) {
+    body(Lanes<8>(), begin);
+    begin += 8;
+  }
+  if (begin + 4 <= end) {
+    body(Lanes<4>(), begin);
+    begin += 4;
+  }
+  if (begin + 2 <= end) {
+    body(Lanes<2>(), begin);
+    begin += 2;
+  }
+#endif
+  for (; begin < end; ++begin) body(Lanes<1>(), begin);
+}
+
+/// The same for a body that may be called twice for a channel: where there are channels for whole vectors,
+/// the last vector takes some of those before it again instead of what is left one by one.
+template <class Body>
+KOKKOS_INLINE_FUNCTION void coverLanes(std::int64_t begin, std::int64_t end, const Body& body) {
+#ifdef PARTITA_LANE_VECTORS
+  const auto cover = [&](auto lanes) {
+    constexpr int count = decltype(lanes)::count;
+    for (; begin + count <= end; begin += count) body(lanes, begin);
+    if (begin < end) body(lanes, end - count);
+  };
+  if (end - begin >= 16) return cover(Lanes<16>());
+  if (end - begin >= 8) return cover(Lanes<8>());
+  if (end - begin >= 4) return cover(Lanes<4>());
 #endif
   for (; begin < end; ++begin) body(Lanes<1>(), begin);
 }

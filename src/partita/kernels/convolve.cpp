@@ -3,6 +3,8 @@
 #include "partita/core/loops.hpp"
 #include "partita/kernels/columns.hpp"
 #include "partita/kernels/cudnn_convolve.hpp"
+#include "partita/kernels/narrow_convolve.hpp"
+#include "partita/kernels/narrow_gradients.hpp"
 #include "partita/kernels/onednn_convolve.hpp"
 
 #include <algorithm>
@@ -108,6 +110,7 @@ void Convolve::forward(const ExecSpace& space, const Vector& work, const Matrix&
     }
     return;
   }
+  if (narrow::convolves(_c)) return narrow::forward(space, _c, work, in, weight, out, epilogue);
   const Scratch scratch = scratchIn(work, weight, {});
   const Matrix own = packed(space, scratch, weight);
   if (cudnn::convolveForward(space, {_c, _operands, rows}, scratch.columns, in.data(), own.data(),
@@ -164,8 +167,17 @@ void Convolve::backward(const ExecSpace& space, const Vector& work, bool accumul
                         const Matrix& grad_in, const std::function<void()>& between) const {
   const std::int64_t rows = in.extent(0), at_once = _c.packedRows(rows);
   if (!onednn::convolves(_c, _operands, rows)) {
-    const Scratch scratch = scratchIn(work, weight, weight_gradient);
-    return backwardByColumns(space, scratch, accumulate, in, weight, grad, weight_gradient, grad_in, between);
+    Matrix of_weight = weight_gradient, of_input = grad_in;
+    if (of_weight.size() > 0 && narrow::convolves(_c)) {
+      narrow::weightGradient(space, _c, work, accumulate, in, grad, of_weight, between);
+      of_weight = Matrix();
+    }
+    if (of_input.size() > 0 && narrow::givesInputGradient(_c)) {
+      narrow::inputGradient(space, _c, work, weight, grad, of_input);
+      of_input = Matrix();
+    }
+    const Scratch scratch = scratchIn(work, weight, of_weight);
+    return backwardByColumns(space, scratch, accumulate, in, weight, grad, of_weight, of_input, between);
   }
   for (std::int64_t first = 0; first < rows; first += at_once) {
     const std::int64_t count = std::min(at_once, rows - first);
@@ -186,7 +198,7 @@ void Convolve::backwardByColumns(const ExecSpace& space, const Scratch& scratch,
   const std::int64_t rows = in.extent(0), at_once = _c.rowsAtOnce(rows);
   const bool of_weight = weight_gradient.size() > 0, of_input = grad_in.size() > 0,
              keep = accumulate && !copiesWeights();
-  if (rows == 0) return;
+  if (rows == 0 || (!of_weight && !of_input)) return between ? between() : void();
   const Matrix own = of_input ? packed(space, scratch, weight) : weight;
   const bool by_library =
       cudnn::convolveBackward(space, {_c, _operands, rows}, scratch.columns, keep, in.data(), own.data(),

@@ -13,8 +13,8 @@ namespace partita {
 /// The portable way gathers what the windows see into columns (Chellapilla, Puri and Simard, 2006), for as
 /// many rows of the batch at a time as fit into bounded scratch, so that the work is one matrix product per
 /// group. A 1x1 window of stride 1 needs no gathering. On hosts, where oneDNN is there and faster, which
-/// follows from the shape alone, it computes the same. On NVIDIA devices cuDNN does, where it is there and
-/// has a reproducible algorithm.
+/// follows from the shape alone, it computes the same; otherwise, for few outputs, `narrow::forward` and its
+/// gradients do. On NVIDIA devices cuDNN does, where it is there and has a reproducible algorithm.
 class Convolve {
  public:
   /// `operands`: the values and weights are exact in this precision, and may be multiplied as such.

@@ -20,6 +20,17 @@ struct Inside {
 /// Calls body(place of the input within its image) for the places of a window, in their order.
 template <class Body>
 KOKKOS_INLINE_FUNCTION void forInside(const WindowPlan& w, const Inside (&axes)[3], const Body& body) {
+  if (axes[0].taps() == 1 && axes[1].taps() == 2 &&
+      axes[2].taps() == 2) { // the most common windows, unrolled
+    const std::int64_t z = axes[0].place + axes[0].begin, y = axes[1].place + axes[1].begin,
+                       first = (z * w.in[1] + y) * w.in[2] + axes[2].place + axes[2].begin,
+                       second = first + w.in[2];
+    body(first);
+    body(first + 1);
+    body(second);
+    body(second + 1);
+    return;
+  }
   for (std::int64_t z = axes[0].begin; z < axes[0].end; ++z) {
     for (std::int64_t y = axes[1].begin; y < axes[1].end; ++y) {
       const std::int64_t line = ((axes[0].place + z) * w.in[1] + axes[1].place + y) * w.in[2] + axes[2].place;
@@ -61,7 +72,7 @@ struct Largest {
     const Inside inside[3] = {{w, 0, window.z}, {w, 1, window.y}, {w, 2, window.x}};
     const Real* image = in + window.row * placesOf(w.in) * channels;
     Real *values = out + window.index * channels, *chosen = place + window.index * channels;
-    forLanes(begin, end, [&](auto lanes, std::int64_t channel) {
+    coverLanes(begin, end, [&](auto lanes, std::int64_t channel) {
       auto best = lanes.all(-Real(INFINITY)), here = lanes.all(0);
       forInside(w, inside, [&](std::int64_t number) {
         const auto value = lanes.load(image + number * channels + channel);
@@ -93,7 +104,7 @@ struct LargestGradientOfTile {
     const Inside inside[3] = {{w, 0, window.z}, {w, 1, window.y}, {w, 2, window.x}};
     Real* image = grad_in + window.row * placesOf(w.in) * channels;
     const std::int64_t first = window.index * channels;
-    forLanes(begin, end, [&](auto lanes, std::int64_t channel) {
+    coverLanes(begin, end, [&](auto lanes, std::int64_t channel) {
       const auto chosen = lanes.load(place + first + channel),
                  gradient = lanes.load(grad_out + first + channel), none = lanes.all(0);
       forInside(w, inside, [&](std::int64_t number) {
@@ -115,7 +126,7 @@ struct LargestGradient {
     const std::int64_t first = at.row * placesOf(w.out) * channels;
     const auto own = static_cast<Real>(at.index - at.row * placesOf(w.in));
     Real* to = grad_in + at.index * channels;
-    forLanes(begin, end, [&](auto lanes, std::int64_t channel) {
+    coverLanes(begin, end, [&](auto lanes, std::int64_t channel) {
       auto sums = lanes.all(0);
       const auto number = lanes.all(own), none = lanes.all(0);
       forCovering(w, covering, [&](std::int64_t window, std::int64_t, std::int64_t, std::int64_t) {
@@ -142,7 +153,7 @@ struct Mean {
     const Inside inside[3] = {{w, 0, window.z}, {w, 1, window.y}, {w, 2, window.x}};
     const Real *image = in + window.row * placesOf(w.in) * channels, share = shareOf(inside);
     Real* values = out + window.index * channels;
-    forLanes(begin, end, [&](auto lanes, std::int64_t channel) {
+    coverLanes(begin, end, [&](auto lanes, std::int64_t channel) {
       auto sums = lanes.all(0);
       forInside(w, inside,
                 [&](std::int64_t number) { sums += lanes.load(image + number * channels + channel); });
@@ -162,7 +173,7 @@ struct MeanGradientOfTile {
     const Inside inside[3] = {{w, 0, window.z}, {w, 1, window.y}, {w, 2, window.x}};
     Real* image = grad_in + window.row * placesOf(w.in) * channels;
     const Real *gradients = grad_out + window.index * channels, share = shareOf(inside);
-    forLanes(begin, end, [&](auto lanes, std::int64_t channel) {
+    coverLanes(begin, end, [&](auto lanes, std::int64_t channel) {
       const auto gradient = lanes.load(gradients + channel) * share;
       forInside(w, inside,
                 [&](std::int64_t number) { lanes.store(image + number * channels + channel, gradient); });
@@ -180,7 +191,7 @@ struct MeanGradient {
     const Covering covering[3] = {{w, 0, at.z}, {w, 1, at.y}, {w, 2, at.x}};
     const Real* gradients = grad_out + at.row * placesOf(w.out) * channels;
     Real* to = grad_in + at.index * channels;
-    forLanes(begin, end, [&](auto lanes, std::int64_t channel) {
+    coverLanes(begin, end, [&](auto lanes, std::int64_t channel) {
       auto sums = lanes.all(0);
       forCovering(w, covering, [&](std::int64_t window, std::int64_t z, std::int64_t y, std::int64_t x) {
         const Inside inside[3] = {{w, 0, z}, {w, 1, y}, {w, 2, x}};

@@ -9,6 +9,7 @@ namespace partita {
 namespace {
 
 constexpr std::int64_t column_budget = scratchBudget(1 << 18, 1 << 26); // fits into the cache of a core
+constexpr std::int64_t narrow_budget = 1 << 17;                         // values of inputs and outputs
 constexpr std::int64_t packed_budget = 1 << 20; // values of inputs and outputs; fewer rows would cost speed
 
 struct WindowSizes {
@@ -160,11 +161,61 @@ std::int64_t ConvolutionPlan::packedWeights() const {
   return padded(out_channels, 64) * padded(in_channels, 64) * windows.taps();
 }
 
+bool ConvolutionPlan::narrow() const {
+  constexpr std::int64_t most_outputs = 64; // in the registers of a core
+  return !plans_for_device && groups == 1 && out_channels <= most_outputs && !pointwise();
+}
+
+std::int64_t ConvolutionPlan::paddedValues() const {
+  std::int64_t places = 1;
+  bool inside = true; // all windows
+  for (int a = 0; a < 3; ++a) {
+    inside = inside && windows.before[a] == 0 && windows.seen(a) <= windows.in[a];
+    places *= windows.seen(a);
+  }
+  return inside ? 0 : places * in_channels;
+}
+
+std::int64_t ConvolutionPlan::narrowRows(std::int64_t rows) const {
+  const std::int64_t per_row = in_channels * windows.inPlaces() + out_channels * windows.outPlaces();
+  return std::clamp<std::int64_t>(narrow_budget / per_row, 1, std::max<std::int64_t>(rows, 1));
+}
+
+std::int64_t ConvolutionPlan::narrowWidth() const {
+  constexpr std::int64_t lanes = 8;
+  return (out_channels + lanes - 1) / lanes * lanes;
+}
+
+std::int64_t ConvolutionPlan::gradientSlices() const {
+  constexpr std::int64_t most = 16, values = 384; // of all slices: enough for all cores
+  return std::clamp<std::int64_t>(values / depth(), 1, most);
+}
+
+std::int64_t ConvolutionPlan::runLength() const {
+  return windows.dilation[2] == 1 ? windows.kernel[2] * in_channels : in_channels;
+}
+
+std::int64_t ConvolutionPlan::runWidth() const {
+  constexpr std::int64_t lanes = 16;
+  return (runLength() + lanes - 1) / lanes * lanes;
+}
+
+bool ConvolutionPlan::scatters() const {
+  constexpr std::int64_t shortest_run = 16, most_places = 1 << 12;
+  return narrow() && windows.in[0] == 1 && runLength() >= shortest_run && windows.inPlaces() <= most_places;
+}
+
 std::int64_t ConvolutionPlan::workValues(std::int64_t rows) const {
   constexpr std::int64_t least_on_device = 1 << 23; // libraries of vendors want some in any case
-  const std::int64_t columns = columnValues(rows) + 2 * copiedWeights();
+  std::int64_t columns = columnValues(rows) + 2 * copiedWeights();
   if (plans_for_device)
     return std::max(columnValues(rows), least_on_device) + 2 * copiedWeights() + packed_alignment;
+  if (narrow()) {
+    const std::int64_t weights = std::max(depth() + 1, gradientSlices() * depth()) * narrowWidth();
+    columns = std::max(columns, weights + paddedValues() * narrowRows(rows));
+    if (scatters())
+      columns = std::max(columns, out_channels * depth() / runLength() * runWidth() + packed_alignment);
+  }
   if (!packable()) return columns;
   const std::int64_t activations =
       packedRows(rows) * (in_channels * windows.inPlaces() + out_channels * windows.outPlaces());

@@ -14,6 +14,8 @@ struct WindowPlan {
   std::int64_t inPlaces() const { return in[0] * in[1] * in[2]; }
   std::int64_t outPlaces() const { return out[0] * out[1] * out[2]; }
   std::int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }
+  /// Places of an axis that windows see, with padding.
+  std::int64_t seen(int a) const { return (out[a] - 1) * stride[a] + dilation[a] * (kernel[a] - 1) + 1; }
 };
 
 bool isImage(const Shape& shape);  ///< {channels, rows, columns}
@@ -51,7 +53,20 @@ struct ConvolutionPlan {
   std::int64_t packedRows(std::int64_t rows) const;
   std::int64_t packedWeights() const; ///< the most values of the weights in such a format
 
-  /// Scratch for either way.
+  /// Are there so few outputs that kernels of ours are faster on a host, which read the windows where they
+  /// lie?
+  bool narrow() const;
+  std::int64_t paddedValues() const; ///< of a row that is copied with its padding; 0: it has none
+  std::int64_t narrowRows(std::int64_t rows) const; ///< at once, which fit into the cache of a core
+  std::int64_t narrowWidth() const;                 ///< outputs in whole vectors
+  std::int64_t gradientSlices() const; ///< of the places, whose gradients are added up on their own
+  std::int64_t runLength() const;      ///< of neighbouring values that a window sees
+  std::int64_t runWidth() const;       ///< of a run in whole vectors
+  /// Are images so small, and runs so long, that windows had better add to the gradient of the input where it
+  /// lies?
+  bool scatters() const;
+
+  /// Scratch for any of these ways.
   std::int64_t workValues(std::int64_t rows) const;
 };
 

@@ -1,0 +1,29 @@
+#pragma once
+
+#include "partita/kernels/products.hpp"
+#include "partita/plan/window_plan.hpp"
+
+#include <functional>
+
+/// Convolutions with few outputs on hosts. Their columns would be many times as large as the input, and their
+/// products too narrow for a BLAS, so the windows are read where they lie: sums of several windows, or
+/// gradients of several weights, and of all outputs stay in vector registers. Padded images are copied with
+/// their padding first.
+namespace partita::narrow {
+
+/// The shape alone decides.
+bool convolves(const ConvolutionPlan& plan);
+
+/// out = W * in and the epilogue, all in the layouts of `Convolve`; `work`: `ConvolutionPlan::workValues`.
+void forward(const ExecSpace& space, const ConvolutionPlan& plan, const Vector& work, const Matrix& in,
+             const Matrix& weight, const Matrix& out, const ProductEpilogue& epilogue);
+
+/// Called after some rows each.
+using Between = std::function<void()>;
+
+/// The gradient of the weights, with `accumulate` added to what is there.
+void weightGradient(const ExecSpace& space, const ConvolutionPlan& plan, const Vector& work, bool accumulate,
+                    const Matrix& in, const Matrix& grad, const Matrix& weight_gradient,
+                    const Between& between);
+
+} // namespace partita::narrow

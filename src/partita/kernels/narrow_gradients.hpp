@@ -1,0 +1,24 @@
+#pragma once
+
+#include "partita/kernels/narrow_images.hpp"
+
+/// Gradients of convolutions with few outputs whose own gradients are mostly zeros: after max-pooling, at
+/// least three quarters are, and more after ReLU. What is multiplied by zeros is left out.
+namespace partita::narrow {
+
+/// Are so few gradients of these rows other than zero that it pays?
+bool mostlyZeros(const ExecSpace& space, const ConvolutionPlan& plan, const Matrix& grad);
+
+/// partial [slices, outputs, depth] = the gradients of the weights by slices of the lines, with `add` added
+/// to what is there. Sums have the order, and the bits, of those with the zeros.
+void addSparseGradient(const ExecSpace& space, const ConvolutionPlan& plan, const Images& images,
+                       const Matrix& grad, bool add, Real* partial);
+
+/// The shape alone decides.
+bool givesInputGradient(const ConvolutionPlan& plan);
+
+/// The gradient of the input, in the layouts of `Convolve`; `work`: `ConvolutionPlan::workValues`.
+void inputGradient(const ExecSpace& space, const ConvolutionPlan& plan, const Vector& work,
+                   const Matrix& weight, const Matrix& grad, const Matrix& grad_in);
+
+} // namespace partita::narrow

@@ -94,7 +94,8 @@ std::int64_t BatchController::smaller(std::size_t group) const {
 }
 
 std::int64_t BatchController::larger(std::size_t group) const {
-  const auto size = static_cast<double>(_states[group].size), upper = static_cast<double>(_groups[group].upper);
+  const auto size = static_cast<double>(_states[group].size),
+             upper = static_cast<double>(_groups[group].upper);
   const double wanted = std::min(std::max(size + 1.0, size * _rules.factor), upper);
   return clamped(group, static_cast<std::int64_t>(wanted));
 }

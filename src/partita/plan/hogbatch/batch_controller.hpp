@@ -30,17 +30,17 @@ struct BatchRules {
 
 /// What the controller knows about a group. Plain numbers, which a checkpoint can keep.
 struct GroupState {
-  std::int64_t size = 0;       ///< examples per update; synchronous: of the group in a full step
-  std::int64_t lanes = 0;      ///< of the remaining workers
-  std::int64_t lanes_done = 0; ///< that have ended their part of the group's batch
-  double updates = 0.0;        ///< u of the paper; beta weights those of shared workers
-  double round_updates = 0.0;  ///< proportional: since the last change; bounded growth: in laps since then
-  double round_examples = 0.0; ///< proportional: since the last change
-  double timed_examples = 0.0; ///< synchronous: of measured batches; older ones count less
-  double timed_seconds = 0.0;  ///< synchronous: the same
-  double lap_updates = 0.0;    ///< bounded growth: in this lap
+  std::int64_t size = 0;        ///< examples per update; synchronous: of the group in a full step
+  std::int64_t lanes = 0;       ///< of the remaining workers
+  std::int64_t lanes_done = 0;  ///< that have ended their part of the group's batch
+  double updates = 0.0;         ///< u of the paper; beta weights those of shared workers
+  double round_updates = 0.0;   ///< proportional: since the last change; bounded growth: in laps since then
+  double round_examples = 0.0;  ///< proportional: since the last change
+  double timed_examples = 0.0;  ///< synchronous: of measured batches; older ones count less
+  double timed_seconds = 0.0;   ///< synchronous: the same
+  double lap_updates = 0.0;     ///< bounded growth: in this lap
   std::int64_t lap_batches = 0; ///< bounded growth: that the group has ended in this lap
-  std::int64_t resized = 0;     ///< bounded growth: 1 from a change to the end of the first batch of that size
+  std::int64_t resized = 0; ///< bounded growth: 1 from a change to the end of the first batch of that size
 };
 
 /// Decides how many examples a worker gets next. Its answers follow from earlier calls alone.

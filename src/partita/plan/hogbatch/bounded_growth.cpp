@@ -70,7 +70,8 @@ void BatchController::startLaps() {
 /// standard deviation of sqrt(n), and the logarithm of n that of 1 / sqrt(n). Half a batch more for each
 /// keeps it finite if all updates of a group were dropped.
 bool BatchController::isAhead(std::size_t group, std::size_t other) const {
-  const double per_batch = counted(group, _states[group].lanes), others = counted(other, _states[other].lanes);
+  const double per_batch = counted(group, _states[group].lanes),
+               others = counted(other, _states[other].lanes);
   const double updates = _states[group].round_updates + 0.5 * per_batch,
                fewer = _states[other].round_updates + 0.5 * others;
   return std::log(updates / fewer) > deviations * std::sqrt(per_batch / updates + others / fewer);

@@ -37,7 +37,8 @@ class FreeCourse {
  public:
   FreeCourse(const WorkerMix& mix, std::vector<TimedUpdate>* updates)
       : _mix(mix), _updates(updates), _controller(mix.rules, mix.groups),
-        _dispatcher(mix.examples, mix.workers.size()), _read(mix.workers.size()), _seconds(mix.workers.size()) {
+        _dispatcher(mix.examples, mix.workers.size()), _read(mix.workers.size()),
+        _seconds(mix.workers.size()) {
     _course.workers.resize(mix.workers.size());
   }
 

@@ -89,6 +89,9 @@ def main():
     parser.add_argument("-o", "--output", default="losses.svg")
     arguments = parser.parse_args()
     races = [json.loads(Path(name).read_text(encoding="utf-8")) for name in arguments.races]
+    for name, race in zip(arguments.races, races):
+        if not race["ways"]:
+            sys.exit(f"{name}: no way reaches the loss")
     Path(arguments.output).write_text(str(picture(races)) + "\n", encoding="utf-8")
 
 

@@ -12,9 +12,9 @@ the loss first, and repeats it with all seeds. Rates are for batches of --refere
                asynchronous workers; published: adaptive with growth = "free"; ringmaster: fixed sizes, updates
                older than twice the number of workers are dropped
 
-The loss to reach is --loss or, without it, --margin times the least test loss of any `single B`. Asynchronous ways and
-`synchronous` use one more rank, which computes nothing. Only they use strategy/slowdown: `single` is a rank of full
-speed, and the other ways have no slow rank.
+The loss to reach is --loss or, without it, --margin times the least test loss of any `single B` in the first --after
+epochs. Asynchronous ways and `synchronous` use one more rank, which computes nothing. Only they use strategy/slowdown:
+`single` is a rank of full speed, and the other ways have no slow rank.
 
 --data makes the deck read w8a, a9a or mnist from a folder. `covtype` is made up: examples of its shape (54 features,
 2 classes), labelled by a random network. Without --data, the data of the deck are used.
@@ -120,7 +120,7 @@ class Race:
                 print(f"# {name:16} rate {rate:<8g} least loss {min((loss for _, loss in curves[name, rate]), default=math.inf):.4f}", flush=True)
         if self.loss is None:
             self.loss = self.arguments.margin * min(loss for (name, _), curve in curves.items() if name.startswith("single")
-                                                    for _, loss in curve)
+                                                    for _, loss in curve[:self.arguments.after])
         return curves
 
     def best_rate(self, curves, name):
@@ -170,6 +170,7 @@ def main():
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5])
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--loss", type=float, help="test loss to reach")
+    parser.add_argument("--after", type=int, metavar="EPOCHS", help="without --loss; all epochs if it is left out")
     parser.add_argument("--margin", type=float, default=1.02)
     parser.add_argument("--json", metavar="FILE", help="also writes results and curves to FILE")
     parser.add_argument("--skip", nargs="+", default=[], metavar="WAY", help="e.g. proportional local-sgd")

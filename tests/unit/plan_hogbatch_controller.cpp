@@ -203,7 +203,7 @@ TEST_CASE("many lanes and a device share the updates as the bounds allow") {
     WorkerMix mix = processorAndDevice(ratio, WorkerRule::adaptive);
     mix.rules.growth = BatchGrowth::bounded;
     const Course course = playCourse(mix, 10);
-    CHECK(course.shares[0] == Approx(adaptiveBalance(mix).shares[0]).margin(0.03));
+    CHECK(course.shares[0] == Approx(adaptiveBalance(mix).shares[0]).margin(0.05));
     CHECK(course.workers[0].batch_last == 3072);
     CHECK(course.workers[1].batch_last == 512);
   }

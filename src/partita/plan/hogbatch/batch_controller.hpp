@@ -38,6 +38,7 @@ struct GroupState {
   double round_examples = 0.0;  ///< proportional: since the last change
   double timed_examples = 0.0;  ///< synchronous: of measured batches; older ones count less
   double timed_seconds = 0.0;   ///< synchronous: the same
+  double round_batches = 0.0;   ///< bounded growth: in laps since the last change
   double lap_updates = 0.0;     ///< bounded growth: in this lap
   std::int64_t lap_batches = 0; ///< bounded growth: that the group has ended in this lap
   std::int64_t resized = 0; ///< bounded growth: 1 from a change to the end of the first batch of that size
@@ -92,6 +93,8 @@ class BatchController {
   }
   void countInLap(std::size_t group, double updates, bool has_size);
   void endLap(std::size_t group);
+  bool allEndedBatches() const;
+  void addLap();
   void startLaps();
   bool isAhead(std::size_t group, std::size_t other) const;
   bool isOutermost(std::size_t group, bool ahead) const;

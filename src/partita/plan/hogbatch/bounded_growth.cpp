@@ -37,44 +37,51 @@ void BatchController::countInLap(std::size_t group, double updates, bool has_siz
 void BatchController::endLap(std::size_t group) {
   if (_states[group].resized != 0) return;
   ++_states[group].lap_batches;
-  double least = std::numeric_limits<double>::infinity(), longest = 0.0;
-  for (std::size_t i = 0; i < _states.size(); ++i) {
-    if (!isActive(i)) continue;
-    if (_states[i].lap_batches == 0) return;
-    least = std::min(least, _states[i].lap_updates);
-  }
-  for (std::size_t i = 0; i < _states.size(); ++i) {
-    if (!isActive(i)) continue;
-    GroupState& state = _states[i];
-    state.round_updates += std::min(state.lap_updates, most_in_lap * std::max(least, 1.0));
-    state.lap_updates = 0.0;
-    state.lap_batches = 0;
-    longest = std::max(longest, state.round_updates / counted(i, state.lanes));
-  }
-  if (longest > memory)
-    for (GroupState& state : _states) state.round_updates *= 0.5;
+  if (!allEndedBatches()) return;
+  addLap();
   for (std::size_t i = 0; i < _states.size(); ++i)
     if (isOutermost(i, true) && mayGrow(i, larger(i)) && resize(i, larger(i))) return;
   for (std::size_t i = 0; i < _states.size(); ++i)
     if (isOutermost(i, false) && resize(i, smaller(i))) return;
 }
 
+bool BatchController::allEndedBatches() const {
+  return std::all_of(_states.begin(), _states.end(),
+                     [](const GroupState& state) { return state.lanes == 0 || state.lap_batches > 0; });
+}
+
+void BatchController::addLap() {
+  double least = std::numeric_limits<double>::infinity(), longest = 0.0;
+  for (const GroupState& state : _states)
+    if (state.lanes > 0) least = std::min(least, state.lap_updates);
+  for (GroupState& state : _states) {
+    state.round_updates += std::min(state.lap_updates, most_in_lap * std::max(least, 1.0));
+    state.round_batches += std::min(static_cast<double>(state.lap_batches), most_in_lap);
+    state.lap_updates = 0.0;
+    state.lap_batches = 0;
+    longest = std::max(longest, state.round_batches);
+  }
+  if (longest <= memory) return;
+  for (GroupState& state : _states) {
+    state.round_updates *= 0.5;
+    state.round_batches *= 0.5;
+  }
+}
+
 void BatchController::startLaps() {
   for (GroupState& state : _states) {
-    state.round_updates = state.lap_updates = 0.0;
+    state.round_updates = state.round_batches = state.lap_updates = 0.0;
     state.lap_batches = 0;
   }
 }
 
 /// Did the group make more updates than the other one, beyond chance? n batches at random times have a
-/// standard deviation of sqrt(n), and the logarithm of n that of 1 / sqrt(n). Half a batch more for each
+/// standard deviation of sqrt(n), and the logarithm of n that of 1 / sqrt(n). Half an update more for each
 /// keeps it finite if all updates of a group were dropped.
 bool BatchController::isAhead(std::size_t group, std::size_t other) const {
-  const double per_batch = counted(group, _states[group].lanes),
-               others = counted(other, _states[other].lanes);
-  const double updates = _states[group].round_updates + 0.5 * per_batch,
-               fewer = _states[other].round_updates + 0.5 * others;
-  return std::log(updates / fewer) > deviations * std::sqrt(per_batch / updates + others / fewer);
+  const GroupState &first = _states[group], &second = _states[other];
+  const double ratio = (first.round_updates + 0.5) / (second.round_updates + 0.5);
+  return std::log(ratio) > deviations * std::sqrt(1.0 / first.round_batches + 1.0 / second.round_batches);
 }
 
 /// Is it ahead of all others, or behind them? No group is if it is alone.

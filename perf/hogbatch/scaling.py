@@ -2,7 +2,8 @@
 """Compares the speed of one and of two shared workers with that of joint training at the same batch.
 
 Prints the median examples per second of `joint` on one rank, of one shared worker and of two, their ratios, and the
-fraction of a core that the coordinator used. It needs three cores; other programs may share the coordinator's.
+fraction of a core that the coordinator used. It needs three cores; other programs may share the coordinator's. `joint`
+prepares its batches on demand, as workers do: a thread for them would use another core.
 """
 import argparse
 import statistics
@@ -18,7 +19,7 @@ WORKERS = ["strategy/kind=hogbatch", "strategy/rule=fixed"]
 
 def measure(arguments, workers, batch, folder):
     """Examples per second of this many shared workers (0: of `joint`), and the fraction of a core that rank 0 used."""
-    kind = [*WORKERS, f"strategy/shared_workers={workers}"] if workers else ["strategy/kind=joint"]
+    kind = [*WORKERS, f"strategy/shared_workers={workers}"] if workers else ["strategy/kind=joint", "data/prefetch=0"]
     # The speed does not depend on the learning rate, but small batches with that of the deck may diverge.
     summary = runs.train(arguments.app, arguments.deck, folder, *runs.QUIET, *kind, f"training/batch={batch}",
                          f"run/epochs={arguments.epochs}", "optimiser/learning_rate=1e-4", *arguments.overrides, ranks=workers + 1 if workers else 1)

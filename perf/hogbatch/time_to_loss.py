@@ -8,15 +8,18 @@ the loss first, and repeats it with all seeds. Rates are for batches of --refere
   replicas     `joint`, a replica for each worker, the best of the same batches
   local-sgd    replicas that meet every 8 steps, the same
   synchronous  workers in step, parts of a batch by speed, the same
-  fixed, adaptive, proportional, ringmaster
-               asynchronous workers; ringmaster: fixed sizes, updates older than twice the number of workers are dropped
+  fixed, adaptive, published, proportional, ringmaster
+               asynchronous workers; published: adaptive with growth = "free"; ringmaster: fixed sizes, updates
+               older than twice the number of workers are dropped
 
-The loss to reach is --loss or, without it, --margin times the least test loss of any `single B`. Asynchronous ways and
-`synchronous` use one more rank, which computes nothing. Only they use strategy/slowdown: `single` is a rank of full
-speed, and the other ways have no slow rank.
+The loss to reach is --loss or, without it, --margin times the least test loss of any `single B` in the first --after
+epochs. Asynchronous ways and `synchronous` use one more rank, which computes nothing. Only they use strategy/slowdown:
+`single` is a rank of full speed, and the other ways have no slow rank.
 
 --data makes the deck read w8a, a9a or mnist from a folder. `covtype` is made up: examples of its shape (54 features,
 2 classes), labelled by a random network. Without --data, the data of the deck are used.
+
+--json FILE keeps the results and the curves of all seeds, from which draw_losses.py makes a picture.
 """
 import argparse
 import math
@@ -32,6 +35,7 @@ import runs
 ASYNCHRONOUS = {
     "fixed": ["strategy/rule=fixed"],
     "adaptive": ["strategy/rule=adaptive"],
+    "published": ["strategy/rule=adaptive", "strategy/growth=free"],
     "proportional": ["strategy/rule=proportional"],
     "ringmaster": ["strategy/rule=fixed", "strategy/staleness=ringmaster"],
 }
@@ -59,9 +63,10 @@ def data_overrides(arguments, folder):
         names = {"train_images": "train-images-idx3-ubyte.gz", "train_labels": "train-labels-idx1-ubyte.gz",
                  "test_images": "t10k-images-idx3-ubyte.gz", "test_labels": "t10k-labels-idx1-ubyte.gz"}
         return ["data/kind=idx", f"data/path={arguments.folder}", *(f"data/{key}={name}" for key, name in names.items())]
-    if arguments.data:
-        return ["data/kind=libsvm", f"data/path={arguments.folder}", f"data/train_file={arguments.data}.gz",
-                "data/test_fraction=0.2"]
+    if arguments.data == "a9a":
+        return ["data/kind=libsvm", f"data/path={arguments.folder}", "data/train_file=a9a.gz", "data/test_file=a9a.t.gz"]
+    if arguments.data == "w8a":
+        return ["data/kind=libsvm", f"data/path={arguments.folder}", "data/train_file=w8a.gz", "data/test_fraction=0.2"]
     return []
 
 
@@ -73,6 +78,7 @@ class Race:
         self.run = Path(folder) / "run"
         self.data = data_overrides(arguments, folder)
         self.loss = arguments.loss
+        self.kept = {} # the curves of all seeds at the best rate, by way
 
     def curve(self, ranks, overrides, rate, seed):
         """Empty if the loss is no longer finite, because the rate is too large."""
@@ -114,7 +120,7 @@ class Race:
                 print(f"# {name:16} rate {rate:<8g} least loss {min((loss for _, loss in curves[name, rate]), default=math.inf):.4f}", flush=True)
         if self.loss is None:
             self.loss = self.arguments.margin * min(loss for (name, _), curve in curves.items() if name.startswith("single")
-                                                    for _, loss in curve)
+                                                    for _, loss in curve[:self.arguments.after])
         return curves
 
     def best_rate(self, curves, name):
@@ -128,9 +134,18 @@ class Race:
         rate = self.best_rate(curves, name)
         if rate is None:
             return None
-        more = [way(rate, seed) for seed in self.arguments.seeds[1:]]
-        times = [runs.seconds_to(curve, self.loss) for curve in [curves[name, rate], *more]]
+        all_curves = [curves[name, rate], *(way(rate, seed) for seed in self.arguments.seeds[1:])]
+        self.kept[name] = all_curves
+        times = [runs.seconds_to(curve, self.loss) for curve in all_curves]
         return None if None in times else (rate, statistics.mean(times), min(times), max(times))
+
+
+def keep(path, race, results):
+    """Of each kind of way, the best batch: (rate, mean, least, greatest) seconds, and curves of (seconds, loss)."""
+    best = {best_of(results, name.split()[0]) for name in results} - {None}
+    runs.write_json(path, {"data": race.arguments.data or race.arguments.deck, "loss": race.loss,
+                           "ways": [{"name": name, "result": results[name], "curves": race.kept[name]}
+                                    for name in results if name in best]})
 
 
 def best_of(results, kind):
@@ -155,7 +170,9 @@ def main():
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5])
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--loss", type=float, help="test loss to reach")
+    parser.add_argument("--after", type=int, metavar="EPOCHS", help="without --loss; all epochs if it is left out")
     parser.add_argument("--margin", type=float, default=1.02)
+    parser.add_argument("--json", metavar="FILE", help="also writes results and curves to FILE")
     parser.add_argument("--skip", nargs="+", default=[], metavar="WAY", help="e.g. proportional local-sgd")
     arguments = parser.parse_intermixed_args()
     if arguments.data not in (None, "covtype") and not arguments.folder:
@@ -165,6 +182,7 @@ def main():
         race = Race(arguments, folder)
         curves = race.tune()
         results = {name: race.result(curves, name, way) for name, way in race.ways().items()}
+    keep(arguments.json, race, results)
     print(f"seconds to a test loss of {race.loss:.4f}; {len(arguments.seeds)} seeds")
     print(f"{'way':18} {'rate':>8} {'mean':>8} {'least':>8} {'greatest':>9} {'x single':>9}")
     reference = best_of(results, "single")

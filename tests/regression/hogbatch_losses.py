@@ -89,6 +89,25 @@ class Losses(hogbatch.RunOfWorkers):
         self.assertLess(time.time() - begin, 10)
         self.assertIn("all workers are lost", result.stderr)
 
+    def test_death_during_a_new_start(self):
+        """The run goes on with the last worker, or ends within seconds, whatever run/watchdog says."""
+        for delay in (0.0, 0.01, 0.02, 0.04, 0.08):
+            with self.subTest(delay=delay):
+                with self.job("run/epochs=100000", "run/evaluate_every=0", "run/watchdog=600",
+                              folder=f"after-{delay}") as job:
+                    ranks = job.all_ranks()
+                    job.until(lambda: "step" in job.said(), "training")
+                    job.signal(signal.SIGKILL, [ranks[2]])
+                    job.until(lambda: "continuing with 2 workers" in job.said(), "a new start")
+                    time.sleep(delay)
+                    job.signal(signal.SIGKILL, [ranks[1]])
+                    begin = time.time()
+                    job.wait_for(lambda: "samples/s" in job.said().partition("continuing with 1 workers")[2]
+                                 or time.time() > begin + 12)
+                    self.assertLess(time.time() - begin, 12)
+                    if not job.running():
+                        self.assertRegex(job.finish().stderr, "rank 1: died")
+
     def test_continued_run(self):
         """Checkpoints after a loss are like any other: with as many workers as are there."""
         with self.job("run/epochs=100000", "data/samples=601") as job:

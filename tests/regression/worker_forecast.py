@@ -31,7 +31,8 @@ class WorkerForecasts(support.RunTest):
         for ratio, share in ((1, 0.5), (8, 0.5), (64, 1 / 3)):
             with self.subTest(ratio=ratio):
                 cluster = self.cluster(1000, 1000 * ratio)
-                self.assertAlmostEqual(self.shares("--cluster", cluster)[0], share, delta=0.02)
+                # In the first batches the rule finds out how unequal the workers are.
+                self.assertAlmostEqual(self.shares("--cluster", cluster)[0], share, delta=0.03)
                 fixed = self.shares("--cluster", cluster, "strategy/rule=fixed")
                 self.assertAlmostEqual(fixed[0], 1 / (1 + ratio), delta=0.02)
         slowed = self.shares("--cluster", self.cluster(8000, 8000), "strategy/rule=fixed", "strategy/slowdown=[3]")

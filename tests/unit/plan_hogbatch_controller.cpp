@@ -2,7 +2,9 @@
 #include "partita/plan/hogbatch/update_scale.hpp"
 #include "partita/plan/hogbatch/virtual_clock.hpp"
 
+#include <algorithm>
 #include <numeric>
+#include <random>
 #include <stdexcept>
 
 #include "hogbatch_mixes.hpp"
@@ -21,6 +23,13 @@ BatchRules rulesOf(WorkerRule rule, double factor = 2.0) {
 
 WorkerGroup replica(std::int64_t lower, std::int64_t upper, std::int64_t start) {
   return {WorkerRole::replica, 1, lower, upper, start};
+}
+
+/// The adaptive rule of decks.
+BatchRules bounded() {
+  BatchRules rules = rulesOf(WorkerRule::adaptive);
+  rules.growth = BatchGrowth::bounded;
+  return rules;
 }
 
 /// One update of a replica.
@@ -72,38 +81,132 @@ TEST_CASE("sizes stay within their bounds") {
   CHECK(sizeAfter(5, {3}, 1e300, 20) == 512);
 }
 
-TEST_CASE("batches that are bounded together grow only if none grows beyond the sum of the first ones") {
-  BatchRules rules = rulesOf(WorkerRule::adaptive);
-  rules.growth = BatchGrowth::bounded;
-  BatchController controller(rules, {replica(16, 512, 64), replica(16, 512, 64)});
-  update(controller, 0); // 1 : 0
+TEST_CASE("batches that are bounded together change only if chance does not explain the difference") {
+  BatchController controller(bounded(), {replica(16, 512, 64), replica(16, 512, 64)});
+  for (int lap = 0; lap < 200; ++lap) { // three updates to two, or two to three
+    for (int i = 0; i < 3; ++i) update(controller, lap % 2);
+    for (int i = 0; i < 2; ++i) update(controller, 1 - lap % 2);
+  }
   CHECK(sizesOf(controller) == std::vector<std::int64_t>{64, 64});
-  update(controller, 0);
-  update(controller, 1); // 2 : 1
-  CHECK(sizesOf(controller) == std::vector<std::int64_t>{64, 32});
-  update(controller, 0); // 3 : 1, but 128 + 32 are more than 64 + 64
-  CHECK(sizesOf(controller) == std::vector<std::int64_t>{64, 32});
-  update(controller, 1); // 3 : 2
-  CHECK(sizesOf(controller) == std::vector<std::int64_t>{64, 16});
-  update(controller, 0); // 4 : 2, and the other one cannot shrink
-  CHECK(sizesOf(controller) == std::vector<std::int64_t>{128, 16});
-  update(controller, 0);
-  CHECK(sizesOf(controller) == std::vector<std::int64_t>{256, 16});
-  for (int i = 0; i < 4; ++i) update(controller, 1); // 5 : 6; 16 + 256 are too many, as are 32 + 256
-  CHECK(sizesOf(controller) == std::vector<std::int64_t>{256, 16});
-  update(controller, 0);
-  CHECK(controller.size(0) == 256); // 6 : 6
-  for (int i = 0; i < 2; ++i) update(controller, 1);
-  update(controller, 0); // 7 : 8
-  CHECK(controller.size(0) == 128);
+  for (int i = 0; i < 1000; ++i) update(controller, 0); // the other one waits for something
+  update(controller, 1);
+  CHECK(sizesOf(controller) == std::vector<std::int64_t>{64, 64});
 }
 
-TEST_CASE("a bounded batch of two equal workers stays") {
-  WorkerMix mix = twoReplicas(1.0, WorkerRule::adaptive);
-  mix.rules.growth = BatchGrowth::bounded;
-  std::vector<TimedUpdate> updates;
-  playCourse(mix, 1, &updates);
-  for (const TimedUpdate& update : updates) CHECK(update.count <= mix.groups[0].start);
+TEST_CASE("one long wait is no reason to change a batch, and two are") {
+  BatchController controller(bounded(), {replica(16, 512, 64), replica(16, 512, 64)});
+  for (int i = 0; i < 100; ++i) update(controller, 0);
+  update(controller, 1);
+  CHECK(controller.size(1) == 64);
+  for (int i = 0; i < 100; ++i) update(controller, 0);
+  update(controller, 1);
+  CHECK(sizesOf(controller) == std::vector<std::int64_t>{64, 32});
+}
+
+TEST_CASE("batches that are bounded together grow only if none grows beyond the sum of the first ones") {
+  BatchController controller(bounded(), {replica(16, 512, 64), replica(16, 512, 64)});
+  /// Eight updates of one worker to one of the other, until a size changes.
+  const auto next = [&](std::size_t ahead) {
+    const std::vector<std::int64_t> before = sizesOf(controller);
+    for (int lap = 0; lap < 10 && sizesOf(controller) == before; ++lap) {
+      for (int i = 0; i < 8; ++i) update(controller, ahead);
+      update(controller, 1 - ahead);
+    }
+    return sizesOf(controller);
+  };
+  CHECK(next(0) == std::vector<std::int64_t>{64, 32}); // 128 + 64 would be more than 64 + 64
+  CHECK(next(0) == std::vector<std::int64_t>{64, 16});
+  CHECK(next(0) == std::vector<std::int64_t>{128, 16}); // the other one cannot shrink
+  CHECK(next(0) == std::vector<std::int64_t>{256, 16});
+  CHECK(next(1) == std::vector<std::int64_t>{128, 16}); // 256 + 32 are too many
+  CHECK(next(1) == std::vector<std::int64_t>{64, 16});
+  CHECK(next(1) == std::vector<std::int64_t>{64, 32}); // who is ahead grows before who is behind shrinks
+  CHECK(next(1) == std::vector<std::int64_t>{64, 64});
+}
+
+TEST_CASE("batches of a size before the last change do not count") {
+  BatchController controller(bounded(), {replica(16, 512, 64), replica(16, 512, 64)});
+  while (controller.size(1) == 64) {
+    for (int i = 0; i < 8; ++i) update(controller, 0);
+    update(controller, 1);
+  }
+  for (int lap = 0; lap < 30; ++lap) { // got in advance
+    for (int i = 0; i < 8; ++i) update(controller, 0);
+    controller.finished(1, 1, 1, 64, 1.0);
+  }
+  CHECK(controller.size(1) == 32);
+}
+
+TEST_CASE("old differences are forgotten") {
+  BatchController controller(bounded(), {replica(16, 512, 64), replica(16, 512, 64)});
+  for (int lap = 0; lap < 5000; ++lap)
+    for (const std::size_t group : {0, 1}) update(controller, group);
+  int laps = 0;
+  for (; controller.size(1) == 64 && laps < 1000; ++laps) // now half as fast
+    for (const std::size_t group : {0, 0, 1}) update(controller, group);
+  CHECK(laps < 150);
+}
+
+TEST_CASE("equal workers keep their batches, whatever they wait for") {
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    CAPTURE(seed);
+    WorkerMix mix = twoReplicas(1.0, WorkerRule::adaptive);
+    if (seed % 2 == 1) {
+      mix.groups.push_back(mix.groups.front());
+      mix.workers.push_back({2, 1, 1e-5, 1000.0, "third"});
+    }
+    mix.rules.growth = BatchGrowth::bounded;
+    mix.examples = 400000;
+    std::mt19937 engine(seed);
+    mix.chance = [&](double seconds) {
+      const double wait = std::uniform_real_distribution<double>()(engine) < 0.01 ? 20.0 * seconds : 0.0;
+      return wait + seconds * std::lognormal_distribution<double>(0.0, 0.3)(engine);
+    };
+    std::vector<TimedUpdate> updates;
+    const Course course = playCourse(mix, 3, &updates);
+    std::int64_t at_start = 0, least = 64, most = 64;
+    for (const TimedUpdate& update : updates) {
+      if (update.first + update.count == mix.examples) continue; // the rest of an epoch
+      least = std::min(least, update.count);
+      most = std::max(most, update.count);
+      at_start += update.count == 64 ? 1 : 0;
+    }
+    CHECK(least >= 32);
+    CHECK(most <= 128);
+    CHECK(static_cast<double>(at_start) > 0.9 * static_cast<double>(updates.size()));
+    for (const double share : course.shares)
+      CHECK(share == Approx(1.0 / static_cast<double>(course.shares.size())).margin(0.03));
+  }
+}
+
+TEST_CASE("unequal workers share the updates as the bounds allow, whatever they wait for") {
+  for (const bool waits : {false, true}) {
+    for (const double ratio : {1.0, 1.5, 2.0, 3.0, 4.0, 8.0, 16.0, 23.0, 64.0}) {
+      CAPTURE(waits, ratio);
+      WorkerMix mix = twoReplicas(ratio, WorkerRule::adaptive);
+      mix.rules.growth = BatchGrowth::bounded;
+      mix.examples = 400000;
+      std::mt19937 engine(1);
+      if (waits)
+        mix.chance = [&](double seconds) {
+          return seconds * std::lognormal_distribution<double>(0.0, 0.3)(engine);
+        };
+      const Course course = playCourse(mix, 4);
+      CHECK(course.shares[0] == Approx(slowShare(ratio, 16, 512)).margin(0.03));
+    }
+  }
+}
+
+TEST_CASE("many lanes and a device share the updates as the bounds allow") {
+  for (const double ratio : {1.0, 3.0, 10.0, 30.0}) {
+    CAPTURE(ratio);
+    WorkerMix mix = processorAndDevice(ratio, WorkerRule::adaptive);
+    mix.rules.growth = BatchGrowth::bounded;
+    const Course course = playCourse(mix, 10);
+    CHECK(course.shares[0] == Approx(adaptiveBalance(mix).shares[0]).margin(0.05));
+    CHECK(course.workers[0].batch_last == 3072);
+    CHECK(course.workers[1].batch_last == 512);
+  }
 }
 
 TEST_CASE("a single worker keeps its size under each rule") {
@@ -240,9 +343,12 @@ TEST_CASE("a split has its total, its bounds and the largest remainders") {
 }
 
 TEST_CASE("a controller continues from its state") {
-  for (const WorkerRule rule : {WorkerRule::adaptive, WorkerRule::proportional, WorkerRule::synchronous}) {
+  std::vector<BatchRules> all{bounded()};
+  for (const WorkerRule rule : {WorkerRule::adaptive, WorkerRule::proportional, WorkerRule::synchronous})
+    all.push_back(rulesOf(rule));
+  for (const BatchRules& rules : all) {
     const std::vector<WorkerGroup> groups{{WorkerRole::shared, 3, 2, 40, 5}, replica(16, 512, 64)};
-    BatchController whole(rulesOf(rule), groups), first(rulesOf(rule), groups);
+    BatchController whole(rules, groups), first(rules, groups);
     Draws draws(4);
     const auto play = [](BatchController& controller, Draws& course) {
       const auto group = static_cast<std::size_t>(course.whole(0, 1));
@@ -252,7 +358,7 @@ TEST_CASE("a controller continues from its state") {
     Draws other = draws;
     for (int i = 0; i < 100; ++i) play(whole, draws);
     for (int i = 0; i < 60; ++i) play(first, other);
-    BatchController second(rulesOf(rule), groups);
+    BatchController second(rules, groups);
     second.restore(first.state());
     for (int i = 0; i < 40; ++i) play(second, other);
     CHECK(sizesOf(second) == sizesOf(whole));

@@ -4,6 +4,7 @@
 #include "partita/config/user_error.hpp"
 #include "partita/core/log.hpp"
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -21,6 +22,7 @@ constexpr double file_patience = 3.0; // s: a file that all ranks close is writt
 
 std::atomic<int> files_together{0};
 constexpr double abort_patience = 5.0; // s: for a job that rank 0 has ended, with its own message
+constexpr double start_patience = 7.0; // s: for a new start, in which no rank computes for long
 
 bool any_lost = false;
 /// Its number alone may belong to another one after its death.
@@ -92,7 +94,7 @@ LossWatch::LossWatch(const Communicator& world, After after, double patience)
 
 LossWatch::LossWatch(const LossWatch& before)
     : _comm(before._comm.only(before.survivors())), _after(before._after), _patience(before._patience),
-      _hook([this] { look(); }) {
+      _starts(true), _hook([this] { look(); }) {
   for (const int rank : before.survivors()) {
     const auto place = before._processes.begin() + 2 * static_cast<std::ptrdiff_t>(rank);
     _processes.insert(_processes.end(), place, place + 2);
@@ -131,10 +133,18 @@ void LossWatch::watchInBackground() {
       if ((_comm.rank() == 0) != (rank == 0) && isDead(rank)) dead.push_back(rank);
     silent = dead.empty() || calls != _calls ? 0.0 : silent + between_looks;
     calls = _calls;
-    constexpr double others = 4.0; // times as long for ranks that still work
-    if (silent >= (_left ? others : 1.0) * _patience)
-      fail(formatRanks(dead) + ": died during work that needs all ranks");
+    if (silent >= patienceFor(dead)) fail(formatRanks(dead) + ": died during work that needs all ranks");
   }
+}
+
+/// How long this rank may stay in a call after the death of these ranks.
+double LossWatch::patienceFor(const std::vector<int>& dead) const {
+  constexpr double others = 4.0; // times as long for ranks that still work
+  const double shorter = std::min(start_patience, _patience);
+  if (_starts || !_left) return _starts ? shorter : _patience;
+  const bool more =
+      std::any_of(dead.begin(), dead.end(), [this](int rank) { return _lost.count(rank) == 0; });
+  return more ? shorter : others * _patience;
 }
 
 bool LossWatch::isDead(int rank) const {

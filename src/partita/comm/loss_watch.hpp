@@ -31,7 +31,7 @@ class LossWatch {
   /// `patience`: seconds. A rank that does not reach a wait for this long after a loss is in a call that it
   /// cannot leave, such as opening a file together, and the job ends. Collective.
   LossWatch(const Communicator& world, After after, double patience);
-  /// For the ranks that remain after a loss under another watch. Collective on them.
+  /// For the ranks that remain after a loss under another watch: they start again. Collective on them.
   explicit LossWatch(const LossWatch& before);
   ~LossWatch();
   LossWatch& operator=(const LossWatch&) = delete;
@@ -44,6 +44,8 @@ class LossWatch {
   [[noreturn]] void leaveTheLost();
   /// On rank 0: until the next call with false, losses are only noted, for a caller that looks at `lost`.
   void hold(bool holds) { _holds = holds; }
+  /// The new start is over: from here on, ranks may compute for long between two waits.
+  void hasStarted() { _starts = false; }
   /// The results are written: from here on, a loss ends the process at once, with this exit code.
   void resultsAreThere(int code) { _code = code; }
   /// Over the watched ranks.
@@ -76,6 +78,7 @@ class LossWatch {
   void beginThread();
   void watchInBackground();
   bool isDead(int rank) const;
+  double patienceFor(const std::vector<int>& dead) const;
   void look();
   void lookAtRankZero();
   void obey();
@@ -93,6 +96,7 @@ class LossWatch {
   int _code = -1;      ///< if not negative: the results are written
   Clock::time_point _looked, _files_since{}, _alone_since{};
   std::atomic<bool> _left{false}; ///< RanksLost was thrown: another watch takes over
+  std::atomic<bool> _starts{false};
   // For a thread that notices that this one does not reach a wait:
   std::atomic<bool> _ends{false};
   std::atomic<std::int64_t> _calls{0}; ///< of the hook

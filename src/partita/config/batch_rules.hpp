@@ -6,8 +6,9 @@ namespace partita {
 /// updates stay close (Hogbatch); by a constant after each round (Adaptive SGD); in step, by measured speed.
 enum class WorkerRule { fixed, adaptive, proportional, synchronous };
 
-/// When an adaptive batch may grow: whenever its worker is ahead (free, as published); or only while all
-/// batches together are not larger than the first ones, or no other batch can shrink (bounded).
+/// When adaptive batches change: whenever a worker is ahead or behind (free, as published); or only if chance
+/// does not explain the difference. They then grow only while all batches together are not larger than the
+/// first ones, or no other batch can shrink (bounded).
 enum class BatchGrowth { bounded, free };
 
 /// What happens to an update whose parameters have changed since they were read.

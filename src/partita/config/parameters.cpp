@@ -309,9 +309,11 @@ void addWorkers(Section& section, HogbatchSection& hogbatch) {
               "hogbatch: first batch of a shared worker; 0: training/batch");
   section.add("factor", &hogbatch.factor, {1, 1e6, true}, "",
               "hogbatch, adaptive: factor by which a batch grows or shrinks");
-  section.add("growth", choice(hogbatch.growth),
-              "hogbatch, adaptive: the batch of a worker that is ahead grows only while all batches together "
-              "are not larger than the first ones, or no other one can shrink (bounded); or always (free)");
+  section.add(
+      "growth", choice(hogbatch.growth),
+      "hogbatch, adaptive: batches change if workers differ by more than chance explains, and grow only "
+      "while all together are not larger than the first ones, or no other one can shrink (bounded); or "
+      "they change after each batch that leaves a worker ahead or behind (free)");
   section.add(
       "beta", &hogbatch.beta, {0, 1, true}, "",
       "hogbatch: fraction of the updates of shared workers that counts, because some overwrite others");

@@ -190,7 +190,7 @@ struct HogbatchSection {
   std::int64_t lower_shared = 0, upper_shared = 0; ///< batch of a shared worker; 0: like the others
   std::int64_t batch_shared = 0;                   ///< its first batch; 0: training/batch
   double factor = 2.0;                             ///< adaptive: factor by which a batch grows or shrinks
-  BatchGrowth growth = BatchGrowth::bounded;       ///< adaptive: when a batch may grow
+  BatchGrowth growth = BatchGrowth::bounded;       ///< adaptive: when batches change
   double beta = 1.0;                               ///< share of shared updates that survive conflicts
   double rate_cap = 1.0;                           ///< largest factor on the learning rate
   StalenessRule staleness = StalenessRule::none;

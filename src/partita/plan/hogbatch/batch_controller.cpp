@@ -48,18 +48,27 @@ std::int64_t BatchController::batch(std::size_t group, std::int64_t lanes) const
 void BatchController::finished(std::size_t group, std::int64_t lanes, std::int64_t updates,
                                std::int64_t examples, double seconds) {
   GroupState& state = _states.at(group);
-  const bool shared = _groups[group].role == WorkerRole::shared;
-  const double counted = (shared ? _rules.beta : 1.0) * static_cast<double>(updates);
-  state.updates += counted;
-  state.round_updates += counted;
-  state.round_examples += static_cast<double>(examples);
+  const double weighted = counted(group, updates);
+  state.updates += weighted;
   state.timed_examples += static_cast<double>(examples);
   state.timed_seconds += seconds;
+  if (countsLaps()) {
+    countInLap(group, weighted, examples == batch(group, lanes));
+  } else {
+    state.round_updates += weighted;
+    state.round_examples += static_cast<double>(examples);
+  }
   state.lanes_done += lanes;
   if (state.lanes_done < state.lanes) return; // other workers of the group have not ended theirs
   state.lanes_done -= std::max<std::int64_t>(state.lanes, 1);
+  if (countsLaps()) return endLap(group);
   if (_rules.rule == WorkerRule::adaptive) adapt(group);
   if (_rules.rule == WorkerRule::proportional) endRound();
+}
+
+double BatchController::counted(std::size_t group, std::int64_t updates) const {
+  const bool shared = _groups[group].role == WorkerRole::shared;
+  return (shared ? _rules.beta : 1.0) * static_cast<double>(updates);
 }
 
 void BatchController::lose(std::size_t group, std::int64_t lanes) {
@@ -78,8 +87,21 @@ std::int64_t BatchController::clamped(std::size_t group, std::int64_t size) cons
   return std::max(_groups[group].lower, std::min(size, _groups[group].upper));
 }
 
-/// A group that is ahead of all others gets larger batches, hence fewer updates; one that is behind gets
-/// smaller ones.
+std::int64_t BatchController::smaller(std::size_t group) const {
+  const std::int64_t size = _states[group].size;
+  const auto wanted = static_cast<std::int64_t>(static_cast<double>(size) / _rules.factor);
+  return clamped(group, std::min(size - 1, wanted));
+}
+
+std::int64_t BatchController::larger(std::size_t group) const {
+  const auto size = static_cast<double>(_states[group].size),
+             upper = static_cast<double>(_groups[group].upper);
+  const double wanted = std::min(std::max(size + 1.0, size * _rules.factor), upper);
+  return clamped(group, static_cast<std::int64_t>(wanted));
+}
+
+/// The published rule: a group that is ahead of all others gets larger batches, hence fewer updates; one that
+/// is behind gets smaller ones.
 void BatchController::adapt(std::size_t group) {
   double least = std::numeric_limits<double>::infinity(), most = -least;
   for (std::size_t other = 0; other < _states.size(); ++other) {
@@ -89,30 +111,11 @@ void BatchController::adapt(std::size_t group) {
   }
   if (most < least) return; // alone
   GroupState& state = _states[group];
-  const auto size = static_cast<double>(state.size);
   if (state.updates < least) {
-    state.size = clamped(group, std::min(state.size - 1, static_cast<std::int64_t>(size / _rules.factor)));
+    state.size = smaller(group);
   } else if (state.updates > most) {
-    const double wanted =
-        std::min(std::max(size + 1.0, size * _rules.factor), static_cast<double>(_groups[group].upper));
-    const std::int64_t larger = clamped(group, static_cast<std::int64_t>(wanted));
-    if (mayGrow(group, larger)) state.size = larger;
+    state.size = larger(group);
   }
-}
-
-/// Whoever has just ended a batch is often ahead by it alone. If all could then grow in turn, their batches
-/// would reach the upper bounds even at equal speeds.
-bool BatchController::mayGrow(std::size_t group, std::int64_t size) const {
-  if (_rules.growth == BatchGrowth::free) return true;
-  std::int64_t first = 0, next = 0;
-  bool others_smallest = true;
-  for (std::size_t i = 0; i < _states.size(); ++i) {
-    if (!isActive(i)) continue;
-    first += _groups[i].start * _states[i].lanes;
-    next += (i == group ? size : _states[i].size) * _states[i].lanes;
-    others_smallest = others_smallest && (i == group || _states[i].size == _groups[i].lower);
-  }
-  return next <= first || others_smallest;
 }
 
 /// Groups with more than their share of the updates get larger batches, those with less get smaller ones.

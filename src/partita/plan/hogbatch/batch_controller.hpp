@@ -30,14 +30,18 @@ struct BatchRules {
 
 /// What the controller knows about a group. Plain numbers, which a checkpoint can keep.
 struct GroupState {
-  std::int64_t size = 0;       ///< examples per update; synchronous: of the group in a full step
-  std::int64_t lanes = 0;      ///< of the remaining workers
-  std::int64_t lanes_done = 0; ///< that have ended their part of the group's batch
-  double updates = 0.0;        ///< u of the paper; beta weights those of shared workers
-  double round_updates = 0.0;  ///< proportional: since the last change
-  double round_examples = 0.0; ///< proportional: since the last change
-  double timed_examples = 0.0; ///< synchronous: of measured batches; older ones count less
-  double timed_seconds = 0.0;  ///< synchronous: the same
+  std::int64_t size = 0;        ///< examples per update; synchronous: of the group in a full step
+  std::int64_t lanes = 0;       ///< of the remaining workers
+  std::int64_t lanes_done = 0;  ///< that have ended their part of the group's batch
+  double updates = 0.0;         ///< u of the paper; beta weights those of shared workers
+  double round_updates = 0.0;   ///< proportional: since the last change; bounded growth: in laps since then
+  double round_examples = 0.0;  ///< proportional: since the last change
+  double timed_examples = 0.0;  ///< synchronous: of measured batches; older ones count less
+  double timed_seconds = 0.0;   ///< synchronous: the same
+  double round_batches = 0.0;   ///< bounded growth: in laps since the last change
+  double lap_updates = 0.0;     ///< bounded growth: in this lap
+  std::int64_t lap_batches = 0; ///< bounded growth: that the group has ended in this lap
+  std::int64_t resized = 0; ///< bounded growth: 1 from a change to the end of the first batch of that size
 };
 
 /// Decides how many examples a worker gets next. Its answers follow from earlier calls alone.
@@ -77,9 +81,25 @@ class BatchController {
   void restore(const std::vector<GroupState>& states);
 
  private:
+  /// So many updates of the group as the rule counts them.
+  double counted(std::size_t group, std::int64_t updates) const;
+  std::int64_t larger(std::size_t group) const;
+  std::int64_t smaller(std::size_t group) const;
   void adapt(std::size_t group);
-  bool mayGrow(std::size_t group, std::int64_t size) const;
   void endRound();
+
+  bool countsLaps() const {
+    return _rules.rule == WorkerRule::adaptive && _rules.growth == BatchGrowth::bounded;
+  }
+  void countInLap(std::size_t group, double updates, bool has_size);
+  void endLap(std::size_t group);
+  bool allEndedBatches() const;
+  void addLap();
+  void startLaps();
+  bool isAhead(std::size_t group, std::size_t other) const;
+  bool isOutermost(std::size_t group, bool ahead) const;
+  bool mayGrow(std::size_t group, std::int64_t size) const;
+  bool resize(std::size_t group, std::int64_t size);
   bool isActive(std::size_t group) const { return _states[group].lanes > 0; }
   std::int64_t clamped(std::size_t group, std::int64_t size) const;
 

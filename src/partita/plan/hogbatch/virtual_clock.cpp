@@ -37,7 +37,8 @@ class FreeCourse {
  public:
   FreeCourse(const WorkerMix& mix, std::vector<TimedUpdate>* updates)
       : _mix(mix), _updates(updates), _controller(mix.rules, mix.groups),
-        _dispatcher(mix.examples, mix.workers.size()), _read(mix.workers.size()) {
+        _dispatcher(mix.examples, mix.workers.size()), _read(mix.workers.size()),
+        _seconds(mix.workers.size()) {
     _course.workers.resize(mix.workers.size());
   }
 
@@ -73,7 +74,9 @@ class FreeCourse {
     if (course.batches == 0) course.batch_first = batch->count;
     if (batch->count == wanted || course.batches == 0) course.batch_last = batch->count;
     _read[worker] = _version;
-    _events.emplace(_course.seconds + speed.seconds(static_cast<double>(batch->count)), worker);
+    const double expected = speed.seconds(static_cast<double>(batch->count));
+    _seconds[worker] = _mix.chance ? _mix.chance(expected) : expected;
+    _events.emplace(_course.seconds + _seconds[worker], worker);
   }
 
   void finish(std::size_t worker) {
@@ -81,12 +84,11 @@ class FreeCourse {
     WorkerCourse& course = _course.workers[worker];
     const ExampleRange batch = _dispatcher.outstanding(worker).front();
     const std::int64_t examples = batch.count;
-    const double seconds = speed.seconds(static_cast<double>(examples));
     const std::int64_t updates = applyLanes(worker, batch);
     ++course.batches;
     course.examples += examples;
-    course.busy += seconds;
-    _controller.finished(speed.group, speed.lanes, updates, examples, seconds);
+    course.busy += _seconds[worker];
+    _controller.finished(speed.group, speed.lanes, updates, examples, _seconds[worker]);
     _dispatcher.finished(worker);
   }
 
@@ -126,6 +128,7 @@ class FreeCourse {
   BatchDispatcher _dispatcher;
   std::int64_t _epoch = 0;
   std::vector<std::int64_t> _read; ///< version that the worker computes from
+  std::vector<double> _seconds;    ///< of the worker's batch
   std::int64_t _version = 0;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> _events;
   Course _course;

@@ -3,6 +3,7 @@
 #include "partita/plan/hogbatch/batch_controller.hpp"
 #include "partita/plan/hogbatch/update_scale.hpp"
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,7 @@ struct WorkerMix {
   std::int64_t examples = 1; ///< of an epoch
   RateScale rate;
   StalenessScale staleness;
+  std::function<double(double)> chance; ///< the seconds of a batch, from those expected; null: exactly those
 
   /// Updates per second of a group whose sizes are `size`, as the rule counts them: beta weights those of
   /// shared workers.

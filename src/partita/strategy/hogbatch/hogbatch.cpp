@@ -195,6 +195,7 @@ bool HogbatchTraining::meetAgain(const ExecSpace& space) {
 
 bool HogbatchTraining::run(const ExecSpace& space) {
   beginModel(space);
+  if (_context.losses != nullptr) _context.losses->hasStarted();
   _context.clock.start();
   const std::int64_t steps = _context.length.steps;
   bool ended = meetAgain(space);

@@ -29,6 +29,10 @@ void visitGroup(Group& group, const Take& take) {
   take(group.round_examples);
   take(group.timed_examples);
   take(group.timed_seconds);
+  take(group.round_batches);
+  take(group.lap_updates);
+  take(group.lap_batches);
+  take(group.resized);
 }
 
 template <class Worker, class Take>

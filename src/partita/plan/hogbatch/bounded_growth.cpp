@@ -1,0 +1,120 @@
+#include "partita/plan/hogbatch/batch_controller.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace partita {
+
+/// Adaptive batches with bounded growth. Equal workers are ahead in turn, and a worker that has just waited
+/// for a core is behind. Sizes therefore change only if the numbers of updates differ by more than chance
+/// explains. Updates are counted in laps, in each of which every group ends a batch.
+
+namespace {
+
+/// A single lap can show at most this ratio, so that one long wait never changes a size.
+constexpr double most_in_lap = 8.0;
+/// Standard deviations of the logarithm of two groups' ratio, if the time of a batch varied as much as that
+/// between random events.
+constexpr double deviations = 2.5;
+/// Batches of a group after which older ones count half.
+constexpr double memory = 1000.0;
+
+} // namespace
+
+/// `has_size`: the batch has the present size. Until the first one of a new size ends, workers still compute
+/// batches that they got in advance, which say nothing about the new size.
+void BatchController::countInLap(std::size_t group, double updates, bool has_size) {
+  GroupState& state = _states[group];
+  if (state.resized != 0 && !has_size) return startLaps();
+  state.resized = 0;
+  state.lap_updates += updates;
+}
+
+/// The group has ended a batch; perhaps it is the last one to do so in this lap. At most one size changes. If
+/// one group may grow and another may shrink, growing comes first: otherwise all would end at their lower
+/// bounds after enough changes by mistake.
+void BatchController::endLap(std::size_t group) {
+  if (_states[group].resized != 0) return;
+  ++_states[group].lap_batches;
+  if (!allEndedBatches()) return;
+  addLap();
+  for (std::size_t i = 0; i < _states.size(); ++i)
+    if (isOutermost(i, true) && mayGrow(i, larger(i)) && resize(i, larger(i))) return;
+  for (std::size_t i = 0; i < _states.size(); ++i)
+    if (isOutermost(i, false) && resize(i, smaller(i))) return;
+}
+
+bool BatchController::allEndedBatches() const {
+  return std::all_of(_states.begin(), _states.end(),
+                     [](const GroupState& state) { return state.lanes == 0 || state.lap_batches > 0; });
+}
+
+void BatchController::addLap() {
+  double least = std::numeric_limits<double>::infinity(), longest = 0.0;
+  for (const GroupState& state : _states)
+    if (state.lanes > 0) least = std::min(least, state.lap_updates);
+  for (GroupState& state : _states) {
+    state.round_updates += std::min(state.lap_updates, most_in_lap * std::max(least, 1.0));
+    state.round_batches += std::min(static_cast<double>(state.lap_batches), most_in_lap);
+    state.lap_updates = 0.0;
+    state.lap_batches = 0;
+    longest = std::max(longest, state.round_batches);
+  }
+  if (longest <= memory) return;
+  for (GroupState& state : _states) {
+    state.round_updates *= 0.5;
+    state.round_batches *= 0.5;
+  }
+}
+
+void BatchController::startLaps() {
+  for (GroupState& state : _states) {
+    state.round_updates = state.round_batches = state.lap_updates = 0.0;
+    state.lap_batches = 0;
+  }
+}
+
+/// Did the group make more updates than the other one, beyond chance? n batches at random times have a
+/// standard deviation of sqrt(n), and the logarithm of n that of 1 / sqrt(n). Half an update more for each
+/// keeps it finite if all updates of a group were dropped.
+bool BatchController::isAhead(std::size_t group, std::size_t other) const {
+  const GroupState &first = _states[group], &second = _states[other];
+  const double ratio = (first.round_updates + 0.5) / (second.round_updates + 0.5);
+  return std::log(ratio) > deviations * std::sqrt(1.0 / first.round_batches + 1.0 / second.round_batches);
+}
+
+/// Is it ahead of all others, or behind them? No group is if it is alone.
+bool BatchController::isOutermost(std::size_t group, bool ahead) const {
+  bool any = false;
+  for (std::size_t i = 0; isActive(group) && i < _states.size(); ++i) {
+    if (i == group || !isActive(i)) continue;
+    if (!(ahead ? isAhead(group, i) : isAhead(i, group))) return false;
+    any = true;
+  }
+  return any;
+}
+
+/// All batches together stay at most as large as the first ones, unless all others are at their lower bounds.
+bool BatchController::mayGrow(std::size_t group, std::int64_t size) const {
+  std::int64_t first = 0, next = 0;
+  bool others_smallest = true;
+  for (std::size_t i = 0; i < _states.size(); ++i) {
+    if (!isActive(i)) continue;
+    first += _groups[i].start * _states[i].lanes;
+    next += (i == group ? size : _states[i].size) * _states[i].lanes;
+    others_smallest = others_smallest && (i == group || _states[i].size == _groups[i].lower);
+  }
+  return next <= first || others_smallest;
+}
+
+/// Returns false if the group has that size already.
+bool BatchController::resize(std::size_t group, std::int64_t size) {
+  if (_states[group].size == size) return false;
+  _states[group].size = size;
+  _states[group].resized = 1;
+  startLaps();
+  return true;
+}
+
+} // namespace partita

@@ -79,7 +79,7 @@ class Race:
         self.run = Path(folder) / "run"
         self.data = data_overrides(arguments, folder)
         self.loss = arguments.loss
-        self.kept = {} # the curves of all seeds at the best rate, by way
+        self.kept = {}  # the curves of all seeds at the best rate, by way
 
     def curve(self, ranks, overrides, rate, seed):
         """Empty if the loss is no longer finite, because the rate is too large."""

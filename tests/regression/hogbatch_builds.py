@@ -99,11 +99,11 @@ class TwoBuilds(support.RunTest):
         for summary in summaries.values():
             self.assertEqual(sum(worker["examples"] for worker in summary["workers"][1:]), 10 * 3000)
         if self.differs():
-            return # what follows takes both builds for equally fast
+            return  # what follows takes both builds for equally fast
         self.assertAlmostEqual(summaries["fixed"]["update_share"][0], FAST / (SLOW + FAST), delta=0.1)
         self.assertAlmostEqual(summaries["adaptive"]["update_share"][0], 0.5, delta=0.15)
         slow, fast = (worker["busy"] for worker in summaries["fixed"]["workers"][1:])
-        self.assertGreater(slow, 0.5) # 0.7 and more on a machine that does nothing else
+        self.assertGreater(slow, 0.5)  # about 0.9 if nothing else runs
         self.assertGreater(fast, 0.5)
         self.assertGreater(summaries["adaptive"]["workers"][2]["busy"], 0.4)
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Compares the time to a given test loss of asynchronous workers with tuned alternatives.
 
-Trains the deck in each of these ways with the first seed and each learning rate of --rates, takes the rate that reaches
-the loss first, and repeats it with all seeds. Rates are for batches of --reference examples; other batches scale them.
+Trains the deck in each of these ways with the first seed and each learning rate of --rates, and repeats the rate that
+reaches the loss first with all seeds. If one of them does not reach it, the next rate follows. Rates are for batches of
+--reference examples; other batches scale them.
 
   single B     one rank alone, batches of B
   replicas     `joint`, a replica for each worker, the best of the same batches
@@ -78,7 +79,7 @@ class Race:
         self.run = Path(folder) / "run"
         self.data = data_overrides(arguments, folder)
         self.loss = arguments.loss
-        self.kept = {} # the curves of all seeds at the best rate, by way
+        self.kept = {}  # the curves of all seeds at the best rate, by way
 
     def curve(self, ranks, overrides, rate, seed):
         """Empty if the loss is no longer finite, because the rate is too large."""
@@ -123,21 +124,20 @@ class Race:
                                                     for _, loss in curve[:self.arguments.after])
         return curves
 
-    def best_rate(self, curves, name):
-        """The rate that reaches the loss first; None if none does."""
+    def rates_by_time(self, curves, name):
+        """Those that reach the loss with the first seed, the fastest first."""
         times = {rate: runs.seconds_to(curves[name, rate], self.loss) for rate in self.arguments.rates}
         reached = {rate: seconds for rate, seconds in times.items() if seconds is not None}
-        return min(reached, key=reached.get) if reached else None
+        return sorted(reached, key=reached.get)
 
     def result(self, curves, name, way):
-        """Rate, mean of the seconds over the seeds, least and greatest; None if a seed does not reach the loss."""
-        rate = self.best_rate(curves, name)
-        if rate is None:
-            return None
-        all_curves = [curves[name, rate], *(way(rate, seed) for seed in self.arguments.seeds[1:])]
-        self.kept[name] = all_curves
-        times = [runs.seconds_to(curve, self.loss) for curve in all_curves]
-        return None if None in times else (rate, statistics.mean(times), min(times), max(times))
+        """Rate, mean of the seconds over the seeds, least and greatest; None if no rate reaches the loss with all seeds."""
+        for rate in self.rates_by_time(curves, name):
+            self.kept[name] = [curves[name, rate], *(way(rate, seed) for seed in self.arguments.seeds[1:])]
+            times = [runs.seconds_to(curve, self.loss) for curve in self.kept[name]]
+            if None not in times:
+                return rate, statistics.mean(times), min(times), max(times)
+        return None
 
 
 def keep(path, race, results):

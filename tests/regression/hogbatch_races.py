@@ -44,7 +44,7 @@ class Races(support.RunTest):
         self.python("draw_losses.py", file, file, "-o", picture)
         root = xml.etree.ElementTree.parse(picture).getroot()
         space = "{http://www.w3.org/2000/svg}"
-        self.assertEqual(len(root.findall(f"{space}circle")), 2 * 3 * 2) # panels, ways, seeds
+        self.assertEqual(len(root.findall(f"{space}circle")), 2 * 3 * 2)  # panels, ways, seeds
         words = [text.text for text in root.findall(f"{space}text")]
         for name in ("one rank", "fixed", "adaptive"):
             self.assertEqual(words.count(name), 1)

@@ -1,0 +1,124 @@
+"""One job of two executables (MPMD), as with a host and a device build: the second one computes as a replica worker.
+
+PARTITA_SECOND_APP names the second executable. Without it, this is the executable without sanitizers if the first one has
+them, and otherwise a copy of the first.
+"""
+
+import array
+import math
+import os
+import shutil
+import struct
+import subprocess
+import zipfile
+from pathlib import Path
+
+import support
+from support import run, summary_of
+
+SGD = ["optimiser/kind=sgd", "optimiser/momentum=0", "optimiser/schedule=constant", "run/log_every=1000"]
+WORKERS = [*SGD, "strategy/kind=hogbatch"]
+# Batches take longer than the time slices of a busy machine; the second worker is four times as fast.
+SLOW, FAST = 80, 20
+UNEQUAL = [f"strategy/slowdown=[{SLOW}, {FAST}]", "strategy/lower=10", "strategy/upper=160", "run/epochs=10",
+           "data/samples=3000", "optimiser/learning_rate=0.01", "run/evaluate_every=0"]
+
+
+def values_of(path):
+    """All numbers of an .npz file of floats, array after array."""
+    values = []
+    with zipfile.ZipFile(path) as file:
+        for name in sorted(file.namelist()):
+            data = file.read(name)
+            start = 10 + struct.unpack("<H", data[8:10])[0]
+            if "'descr': '<f4'" in data[:start].decode("latin-1"):
+                values += array.array("f", data[start:])
+            elif "'descr': '<f8'" in data[:start].decode("latin-1"):
+                values += array.array("d", data[start:])
+    return values
+
+
+def norm(values):
+    return math.sqrt(sum(value * value for value in values))
+
+
+class TwoBuilds(support.RunTest):
+    def setUp(self):
+        super().setUp()
+        self.first = Path(support._app)
+        second = os.environ.get("PARTITA_SECOND_APP", "")
+        if not second and self.first.name.endswith("_sanitized"):
+            second = self.first.with_name(self.first.name[:-len("_sanitized")])
+        if not second:
+            second = shutil.copy2(self.first, self.folder / "second-build")
+        self.second = Path(second)
+        if not self.second.exists():
+            self.skipTest(f"there is no {self.second}")
+
+    def train(self, name, hosts, seconds, *overrides):
+        """Trains on so many ranks of the first executable, rank 0 among them, and then of the second."""
+        arguments = ["train", self.deck, "-d", self.folder / name, *overrides]
+        parts = [part for part in ((hosts, self.first), (seconds, self.second)) if part[0] > 0]
+        command = [os.environ.get("PARTITA_MPIEXEC", "mpiexec")]
+        for ranks, program in parts:
+            command += [*([":"] if len(command) > 1 else []), "-n", ranks, program, *arguments]
+        result = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=120)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        return summary_of(self.folder / name)
+
+    def parameters(self, name):
+        exported = self.folder / f"{name}.npz"
+        self.assertDone(run("export", self.folder / name, "-o", exported))
+        return values_of(exported)
+
+    def change(self, name, hosts, seconds, *overrides):
+        """What a step of all samples does to the parameters at a rate of 1: minus the gradient."""
+        one_step = [*overrides, "training/batch=600", "run/epochs=1", "data/samples=600", "data/standardise=none"]
+        for rate in ("1", "1e-12"):
+            self.train(f"{name}-{rate}", hosts, seconds, *one_step, f"optimiser/learning_rate={rate}")
+        after, before = self.parameters(f"{name}-1"), self.parameters(f"{name}-1e-12")
+        return [a - b for a, b in zip(after, before)]
+
+    def test_gradients(self):
+        """Both builds compute that of one rank; so does a replica of the second build that coordinates with the first."""
+        fixed = [*WORKERS, "strategy/rule=fixed"]
+        wanted = self.change("joint", 1, 0, *SGD, "strategy/kind=joint", "strategy/stages=1")
+        self.assertGreater(norm(wanted), 0.01)
+        for name, hosts, seconds, shared in (("shared", 2, 0, 1), ("replica", 1, 1, 0)):
+            found = self.change(name, hosts, seconds, *fixed, f"strategy/shared_workers={shared}")
+            self.assertEqual(len(found), len(wanted))
+            difference = norm([a - b for a, b in zip(found, wanted)])
+            self.assertLess(difference, 1e-4 * norm(wanted), name)
+
+    def test_shares_and_speed(self):
+        """A shared worker of the first build, and a replica of the second that is four times as fast."""
+        summaries = {rule: self.train(rule, 2, 1, *WORKERS, *UNEQUAL, f"strategy/rule={rule}", "strategy/shared_workers=1")
+                     for rule in ("fixed", "adaptive")}
+        roles = [worker["role"] for worker in summaries["fixed"]["workers"]]
+        self.assertEqual(roles, ["coordinator", "shared", "replica"])
+        for summary in summaries.values():
+            self.assertEqual(sum(worker["examples"] for worker in summary["workers"][1:]), 10 * 3000)
+        if self.differs():
+            return  # what follows takes both builds for equally fast
+        self.assertAlmostEqual(summaries["fixed"]["update_share"][0], FAST / (SLOW + FAST), delta=0.1)
+        self.assertAlmostEqual(summaries["adaptive"]["update_share"][0], 0.5, delta=0.15)
+        slow, fast = (worker["busy"] for worker in summaries["fixed"]["workers"][1:])
+        self.assertGreater(slow, 0.5)  # about 0.9 if nothing else runs
+        self.assertGreater(fast, 0.5)
+        self.assertGreater(summaries["adaptive"]["workers"][2]["busy"], 0.4)
+
+    def test_both_builds_help(self):
+        """Together they compute more than the faster one alone."""
+        equal = [*WORKERS, "strategy/rule=fixed", "run/epochs=10", "run/evaluate_every=0", "optimiser/learning_rate=0.01"]
+        both = self.train("both", 2, 1, *equal, "strategy/shared_workers=1", "strategy/slowdown=[80, 80]")
+        alone = [self.train("first", 2, 0, *equal, "strategy/shared_workers=1", "strategy/slowdown=[80]"),
+                 self.train("second", 1, 1, *equal, "strategy/shared_workers=0", "strategy/slowdown=[80]")]
+        speeds = [summary["samples_per_second"] for summary in alone]
+        self.assertGreater(both["samples_per_second"], 0.5 * sum(speeds))
+
+    def differs(self):
+        return self.first.name.endswith("_sanitized") or "PARTITA_SECOND_APP" in os.environ
+
+
+if __name__ == "__main__":
+    support.main()

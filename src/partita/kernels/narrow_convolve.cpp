@@ -74,7 +74,7 @@ struct Forward {
                        end = begin + share < windows ? begin + share : windows;
     const Real* first = images.lineOf(row, z, 0);
     Real* to = out + plane * windows * images.outputs;
-    forStrips(0, images.outputs, [&](auto sums, std::int64_t output) {
+    forStrips(0, images.outputs, [&](const auto& sums, std::int64_t output) {
       std::int64_t window = begin;
       for (; window + 6 <= end; window += 6) tile<6>(sums, first, to, window, output);
       for (; window + 2 <= end; window += 2) tile<2>(sums, first, to, window, output);
@@ -84,7 +84,7 @@ struct Forward {
 
  private:
   template <int Count, class S>
-  KOKKOS_INLINE_FUNCTION void tile(S, const Real* plane, Real* of_plane, std::int64_t window,
+  KOKKOS_INLINE_FUNCTION void tile(const S&, const Real* plane, Real* of_plane, std::int64_t window,
                                    std::int64_t output) const {
     const WindowPlan& w = images.w;
     const Real* from[Count];
@@ -141,7 +141,7 @@ struct WeightGradient {
   /// An item is some values of a window and a slice of the lines.
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item) const {
     const std::int64_t slice = item / tiles(), first = (item - slice * tiles()) * at_once;
-    forStrips(0, images.outputs, [&](auto sums, std::int64_t output) {
+    forStrips(0, images.outputs, [&](const auto& sums, std::int64_t output) {
       if (at_once == 5)
         tile<5>(sums, slice, first, output);
       else
@@ -151,7 +151,8 @@ struct WeightGradient {
 
  private:
   template <int Count, class S>
-  KOKKOS_INLINE_FUNCTION void tile(S, std::int64_t slice, std::int64_t first, std::int64_t output) const {
+  KOKKOS_INLINE_FUNCTION void tile(const S&, std::int64_t slice, std::int64_t first,
+                                   std::int64_t output) const {
     const std::int64_t depth = images.depth(), left = depth - first < Count ? depth - first : Count;
     std::int64_t at[Count];
     S sums[Count];

@@ -23,17 +23,17 @@ constexpr int most_halves = 2;
 /// Sums for neighbouring outputs: vectors of 16, and half a vector if `Halves` is odd.
 template <int Halves>
 struct Sums {
-  static constexpr int full = Halves / 2, width = Halves * 8;
+  static constexpr std::int64_t full = Halves / 2, half_width = 8, width = Halves * half_width;
   static constexpr bool rest = Halves % 2 == 1;
   Lanes<16>::Values wide[full > 0 ? full : 1];
   Lanes<8>::Values last;
 
   KOKKOS_FORCEINLINE_FUNCTION void load(const Real* from) {
-    for (int i = 0; i < full; ++i) wide[i] = Lanes<16>::load(from + i * 16);
+    for (std::int64_t i = 0; i < full; ++i) wide[i] = Lanes<16>::load(from + i * 16);
     if (rest) last = Lanes<8>::load(from + full * 16);
   }
   KOKKOS_FORCEINLINE_FUNCTION void store(Real* to) const {
-    for (int i = 0; i < full; ++i) Lanes<16>::store(to + i * 16, wide[i]);
+    for (std::int64_t i = 0; i < full; ++i) Lanes<16>::store(to + i * 16, wide[i]);
     if (rest) Lanes<8>::store(to + full * 16, last);
   }
   KOKKOS_FORCEINLINE_FUNCTION void storeSome(Real* to, std::int64_t count) const {
@@ -42,12 +42,12 @@ struct Sums {
     for (std::int64_t i = 0; i < count; ++i) to[i] = all[i];
   }
   KOKKOS_FORCEINLINE_FUNCTION void add(Real factor, const Sums& what) {
-    for (int i = 0; i < full; ++i) wide[i] += factor * what.wide[i];
+    for (std::int64_t i = 0; i < full; ++i) wide[i] += factor * what.wide[i];
     if (rest) last += factor * what.last;
   }
   KOKKOS_FORCEINLINE_FUNCTION void dropNegative() {
     const auto none = Lanes<16>::all(0);
-    for (int i = 0; i < full; ++i) wide[i] = wide[i] > none ? wide[i] : none;
+    for (std::int64_t i = 0; i < full; ++i) wide[i] = wide[i] > none ? wide[i] : none;
     if (rest) last = last > Lanes<8>::all(0) ? last : Lanes<8>::all(0);
   }
 };
@@ -55,7 +55,8 @@ struct Sums {
 /// Calls body(Sums, first output) for all outputs, as many at a time as registers can hold.
 template <int Halves = most_halves, class Body>
 KOKKOS_INLINE_FUNCTION void forStrips(std::int64_t first, std::int64_t outputs, const Body& body) {
-  for (; outputs - first > (Halves - 1) * 8; first += Halves * 8) body(Sums<Halves>(), first);
+  using S = Sums<Halves>;
+  for (; outputs - first > S::width - S::half_width; first += S::width) body(S(), first);
   if constexpr (Halves > 1) forStrips<Halves - 1>(first, outputs, body);
 }
 
@@ -74,7 +75,7 @@ struct Forward {
                        end = begin + share < windows ? begin + share : windows;
     const Real* first = images.lineOf(row, z, 0);
     Real* to = out + plane * windows * images.outputs;
-    forStrips(0, images.outputs, [&](auto sums, std::int64_t output) {
+    forStrips(0, images.outputs, [&](const auto& sums, std::int64_t output) {
       std::int64_t window = begin;
       for (; window + 6 <= end; window += 6) tile<6>(sums, first, to, window, output);
       for (; window + 2 <= end; window += 2) tile<2>(sums, first, to, window, output);
@@ -84,7 +85,7 @@ struct Forward {
 
  private:
   template <int Count, class S>
-  KOKKOS_INLINE_FUNCTION void tile(S, const Real* plane, Real* of_plane, std::int64_t window,
+  KOKKOS_INLINE_FUNCTION void tile(const S&, const Real* plane, Real* of_plane, std::int64_t window,
                                    std::int64_t output) const {
     const WindowPlan& w = images.w;
     const Real* from[Count];
@@ -141,7 +142,7 @@ struct WeightGradient {
   /// An item is some values of a window and a slice of the lines.
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item) const {
     const std::int64_t slice = item / tiles(), first = (item - slice * tiles()) * at_once;
-    forStrips(0, images.outputs, [&](auto sums, std::int64_t output) {
+    forStrips(0, images.outputs, [&](const auto& sums, std::int64_t output) {
       if (at_once == 5)
         tile<5>(sums, slice, first, output);
       else
@@ -151,7 +152,8 @@ struct WeightGradient {
 
  private:
   template <int Count, class S>
-  KOKKOS_INLINE_FUNCTION void tile(S, std::int64_t slice, std::int64_t first, std::int64_t output) const {
+  KOKKOS_INLINE_FUNCTION void tile(const S&, std::int64_t slice, std::int64_t first,
+                                   std::int64_t output) const {
     const std::int64_t depth = images.depth(), left = depth - first < Count ? depth - first : Count;
     std::int64_t at[Count];
     S sums[Count];

@@ -15,19 +15,20 @@ namespace {
 constexpr int most_vectors = 8; // whose sums stay in registers
 constexpr std::int64_t vector_length = 16;
 
-/// to[i] = start[i] + factor(0) * from(0)[i] + ... for `Count` vectors of lanes.
+/// to[i] = factor(0) * from(0)[i] + ... for `Count` vectors of lanes, with `add` added to what is there.
 template <int Count, int Width, class Factor, class From>
 KOKKOS_FORCEINLINE_FUNCTION void addScaledRows(std::int64_t rows, const Factor& factor, const From& from,
-                                               const Real* start, Real* to) {
+                                               bool add, Real* to) {
   using L = Lanes<Width>;
+  constexpr std::int64_t count = Count, width = Width;
   typename L::Values sums[Count];
-  for (int v = 0; v < Count; ++v) sums[v] = start != nullptr ? L::load(start + v * Width) : L::all(0);
+  for (std::int64_t v = 0; v < count; ++v) sums[v] = add ? L::load(to + v * width) : L::all(0);
   for (std::int64_t row = 0; row < rows; ++row) {
     const Real own = factor(row);
     const Real* values = from(row);
-    for (int v = 0; v < Count; ++v) sums[v] += own * L::load(values + v * Width);
+    for (std::int64_t v = 0; v < count; ++v) sums[v] += own * L::load(values + v * width);
   }
-  for (int v = 0; v < Count; ++v) L::store(to + v * Width, sums[v]);
+  for (std::int64_t v = 0; v < count; ++v) L::store(to + v * width, sums[v]);
 }
 
 /// Calls body(count) with `count` as a constant, for at most `Most` vectors.
@@ -94,14 +95,12 @@ struct SparseWeightGradient {
     const auto from = [&](std::int64_t i) { return at[i] + begin + k; };
     while (length - k >= vector_length)
       withCount<most_vectors>((length - k) / vector_length, [&](auto vectors) {
-        addScaledRows<vectors, 16>(count, factor, from, started ? to + k : nullptr, to + k);
+        addScaledRows<vectors, 16>(count, factor, from, started, to + k);
         k += vectors * vector_length;
       });
-    for (; length - k >= 8; k += 8)
-      addScaledRows<1, 8>(count, factor, from, started ? to + k : nullptr, to + k);
-    for (; length - k >= 4; k += 4)
-      addScaledRows<1, 4>(count, factor, from, started ? to + k : nullptr, to + k);
-    for (; k < length; ++k) addScaledRows<1, 1>(count, factor, from, started ? to + k : nullptr, to + k);
+    for (; length - k >= 8; k += 8) addScaledRows<1, 8>(count, factor, from, started, to + k);
+    for (; length - k >= 4; k += 4) addScaledRows<1, 4>(count, factor, from, started, to + k);
+    for (; k < length; ++k) addScaledRows<1, 1>(count, factor, from, started, to + k);
   }
 };
 
@@ -183,7 +182,7 @@ struct InputGradient {
       withCount<most_vectors>((width - k) / vector_length, [&](auto vectors) {
         addScaledRows<vectors, 16>(
             found.counts[window], [=](std::int64_t i) { return factors[i]; },
-            [=](std::int64_t i) { return of_run + numbers[i] * outputs + k; }, nullptr, sums);
+            [=](std::int64_t i) { return of_run + numbers[i] * outputs + k; }, false, sums);
         added = vectors * vector_length;
       });
       Real* to = line + begin + k;

@@ -68,13 +68,26 @@ std::string fittedLine(int ranks, const std::vector<Link::Point>& points) {
   return line.data();
 }
 
-LinkTable measureLinks(const Communicator& world, bool quick) {
+/// Seconds of a message between ranks that compute in between, as a stage does with a small microbatch.
+double messageInTurns(const ExecSpace& space, const Communicator& world, int ranks, std::int64_t bytes) {
+  constexpr int n = 128;
+  const Matrix a = makeMatrix("partita::calibrate::a", n, n), b = makeMatrix("partita::calibrate::b", n, n),
+               c = makeMatrix("partita::calibrate::c", n, n);
+  return ringStepInTurns(world, ranks, bytes, [&] {
+    gemm(space, Op::none, Op::none, Real(1), a, b, Real(0), c);
+    fence(space, "partita::calibrate::turns");
+  });
+}
+
+LinkTable measureLinks(const ExecSpace& space, const Communicator& world, bool quick, bool turns) {
   const std::int64_t smallest = 64, largest = std::int64_t{1} << (quick ? 20 : 26);
   LinkTable table;
   for (const int ranks : ringSizes(world.size())) {
     LinkTable::Row row{ranks, {}};
     for (std::int64_t bytes = smallest; bytes <= largest; bytes *= 2)
-      row.link.measured.push_back({static_cast<double>(bytes), ringStepSeconds(world, ranks, bytes)});
+      row.link.measured.push_back(
+          {static_cast<double>(bytes),
+           turns ? messageInTurns(space, world, ranks, bytes) : ringStepSeconds(world, ranks, bytes)});
     Log::info(fittedLine(ranks, row.link.measured));
     table.rows.push_back(row);
   }
@@ -281,7 +294,7 @@ Cluster measure(const ExecSpace& space, const Communicator& world, const Calibra
   std::snprintf(line.data(), line.size(), "  product: %.1f GFLOP/s per rank; sums: %s/s per rank",
                 1e-9 * cluster.flops, formatBytes(1.0 / cluster.seconds_per_reduced_byte).c_str());
   Log::info(line.data());
-  if (world.size() > 1) cluster.links = measureLinks(world, arguments.quick);
+  if (world.size() > 1) cluster.links = measureLinks(space, world, arguments.quick, turns);
   measureSharing(space, world, arguments.quick, cluster);
   measureOffload(world, arguments, cluster);
   const Communicator self = world.split(world.rank(), 0);

@@ -3,6 +3,7 @@
 #include "partita/comm/link.hpp"
 #include "partita/comm/message.hpp"
 #include "partita/comm/rank_places.hpp"
+#include "partita/comm/ring_time.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -76,6 +77,16 @@ TEST_CASE("Ranks take turns if they have more threads than cores", "[comm]") {
   if (ownDevice().index >= 0) return;
   const OnOneCore bound;
   CHECK(ranksTakeTurns(everyone()) == (threads > 1));
+}
+
+/// How long a message takes depends on the machine; what is computed meanwhile does not belong to it.
+TEST_CASE("Ranks of a ring that take turns all compute equally often, with and without messages", "[comm]") {
+  if (everyone().size() == 1) return;
+  std::int64_t computed = 0;
+  const double seconds = ringStepInTurns(everyone(), everyone().size(), 64, [&] { ++computed; });
+  CHECK(seconds > 0.0);
+  CHECK(computed > 4);
+  CHECK(everyone().maximum(computed) == everyone().minimum(computed));
 }
 
 TEST_CASE("A mistake found on one rank reaches all", "[comm]") {

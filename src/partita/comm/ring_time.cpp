@@ -41,23 +41,45 @@ class MessageMemory {
   std::vector<char> _memory;
 };
 
+/// Steps of a ring on this rank.
+class Ring {
+ public:
+  Ring(const Communicator& world, int size, std::int64_t bytes)
+      : _world(world), _place(world, size), _count(mpiCount(bytes)), _out(bytes), _in(bytes) {
+    PARTITA_REQUIRE(size >= 2 && size <= world.size(), "a ring has two or more of the ranks");
+  }
+
+  /// Seconds of a step; 0 without a ring. `compute`: after each message; empty: nothing.
+  double block(int steps, bool sends, const std::function<void()>& compute) {
+    _world.barrier();
+    const auto start = Clock::now();
+    for (int step = 0; _place.whole && step < steps; ++step) {
+      if (sends) exchange();
+      if (compute) compute();
+    }
+    return _place.whole ? secondsSince(start) / steps : 0.0;
+  }
+
+ private:
+  void exchange() {
+    const int tag = static_cast<int>(Tag::ring);
+    PARTITA_MPI(MPI_Sendrecv(_out.next(), _count, MPI_BYTE, _place.next, tag, _in.next(), _count, MPI_BYTE,
+                             _place.last, tag, _world.get(), MPI_STATUS_IGNORE));
+  }
+
+  const Communicator& _world;
+  RingPlace _place;
+  int _count;
+  MessageMemory _out, _in;
+};
+
 } // namespace
 
 double ringStepSeconds(const Communicator& world, int size, std::int64_t bytes) {
-  PARTITA_REQUIRE(size >= 2 && size <= world.size(), "a ring has two or more of the ranks");
   constexpr double block_seconds = 1e-3, most_seconds = 0.3;
   constexpr int most_steps = 200, most_blocks = 20, least_blocks = 3;
-  const RingPlace place(world, size);
-  const int count = mpiCount(bytes), tag = static_cast<int>(Tag::ring);
-  MessageMemory out(bytes), in(bytes);
-  const auto block = [&](int steps) {
-    world.barrier();
-    const auto start = Clock::now();
-    for (int step = 0; place.whole && step < steps; ++step)
-      PARTITA_MPI(MPI_Sendrecv(out.next(), count, MPI_BYTE, place.next, tag, in.next(), count, MPI_BYTE,
-                               place.last, tag, world.get(), MPI_STATUS_IGNORE));
-    return place.whole ? secondsSince(start) / steps : 0.0;
-  };
+  Ring ring(world, size, bytes);
+  const auto block = [&](int steps) { return ring.block(steps, true, {}); };
   block(1); // warms up
   // Enough steps for the clock, but few if ranks wait for a core. All ranks decide alike.
   const double once = world.maximum(block(1));
@@ -69,6 +91,18 @@ double ringStepSeconds(const Communicator& world, int size, std::int64_t bytes) 
     spent += steps * seconds;
   }
   return best;
+}
+
+double ringStepInTurns(const Communicator& world, int size, std::int64_t bytes,
+                       const std::function<void()>& compute) {
+  constexpr double enough_seconds = 0.1; // many turns
+  constexpr int most_steps = 1000;
+  Ring ring(world, size, bytes);
+  const double once = world.maximum(ring.block(2, true, compute));
+  const int steps = static_cast<int>(std::clamp(enough_seconds / once, 2.0, double{most_steps}));
+  const double both = world.maximum(ring.block(steps, true, compute)),
+               computing = world.maximum(ring.block(steps, false, compute));
+  return std::max(both - computing, ringStepSeconds(world, size, bytes));
 }
 
 double ringOverlap(const Communicator& world, int size, std::int64_t bytes,

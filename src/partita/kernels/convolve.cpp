@@ -130,7 +130,7 @@ void Convolve::forwardBlock(const ExecSpace& space, const Vector& work, const Ma
   const ConvolutionBlock block(_c, outputs);
   const std::int64_t rows = in.extent(0), at_once = _c.packedRows(rows);
   if (!onednn::convolves(_c, _operands, rows, &block))
-    return blockByColumns(space, work, in, weight, out, block, between);
+    return blockInScratch(space, work, in, weight, out, block, between);
   for (std::int64_t first = 0; first < rows; first += at_once) {
     const std::int64_t count = std::min(at_once, rows - first);
     onednn::convolveForward(
@@ -140,21 +140,31 @@ void Convolve::forwardBlock(const ExecSpace& space, const Vector& work, const Ma
   }
 }
 
-void Convolve::blockByColumns(const ExecSpace& space, const Vector& work, const Matrix& in,
+void Convolve::blockInScratch(const ExecSpace& space, const Vector& work, const Matrix& in,
                               const Matrix& weight, const Matrix& out, const ConvolutionBlock& block,
                               const std::function<void()>& between) const {
-  const std::int64_t rows = in.extent(0), at_once = _c.rowsAtOnce(rows);
-  WindowPlan windows = block.plan.windows; // of the block of outputs on the whole input
-  std::copy_n(block.whole_in, 3, windows.in);
-  std::copy_n(block.before, 3, windows.before);
+  const bool narrow = narrow::convolves(_c);
+  const std::int64_t rows = in.extent(0), at_once = narrow
+                                                        ? std::min(_c.rowsAtOnce(rows), _c.narrowRows(rows))
+                                                        : _c.rowsAtOnce(rows);
+  ConvolutionPlan plan = block.plan; // of the block of outputs on the whole input
+  std::copy_n(block.whole_in, 3, plan.windows.in);
+  std::copy_n(block.before, 3, plan.windows.before);
+  const std::int64_t places = plan.windows.outPlaces();
   const Scratch scratch = scratchIn(work, weight, {});
-  const Matrix own = packed(space, scratch, weight);
+  const Matrix own = narrow ? weight : packed(space, scratch, weight);
   for (std::int64_t first = 0; first < rows; first += at_once) {
     const std::int64_t count = std::min(at_once, rows - first);
-    const Matrix columns(scratch.columns, count * windows.outPlaces(), _c.groups * _c.depth()),
-        products(scratch.columns + _c.columnValues(rows), columns.extent(0), _c.out_channels);
-    gatherColumns(space, windows, _c.groups, rowsFrom(in, first, count), columns);
-    addProducts(space, columns, own, products, {});
+    const Matrix from = rowsFrom(in, first, count),
+                 products(work.data() + _c.workValues(rows), count * places, _c.out_channels);
+    if (narrow) {
+      narrow::forward(space, plan, work, from, weight,
+                      Matrix(products.data(), count, places * _c.out_channels), {});
+    } else {
+      const Matrix columns(scratch.columns, count * places, _c.groups * _c.depth());
+      gatherColumns(space, plan.windows, _c.groups, from, columns);
+      addProducts(space, columns, own, products, {});
+    }
     const PutBlock put = putBlock(block, products, rowsFrom(out, first, count).data());
     forEachElement(space, "partita::Convolve::put_block", count * put.extents[0] * put.extents[1],
                    put.extents[2], put);

@@ -49,7 +49,7 @@ class Convolve {
   Matrix columnsOf(const ExecSpace& space, const WindowPlan& windows, const Matrix& in, Real* columns) const;
   void addProducts(const ExecSpace& space, const Matrix& columns, const Matrix& weight, const Matrix& out,
                    const ProductEpilogue& epilogue) const;
-  void blockByColumns(const ExecSpace& space, const Vector& work, const Matrix& in, const Matrix& weight,
+  void blockInScratch(const ExecSpace& space, const Vector& work, const Matrix& in, const Matrix& weight,
                       const Matrix& out, const ConvolutionBlock& block,
                       const std::function<void()>& between) const;
   void backwardByColumns(const ExecSpace& space, const Scratch& scratch, bool accumulate, const Matrix& in,

@@ -206,8 +206,9 @@ struct Pad {
                        y = item - plane * seen[1] - w.before[1], width = seen[2] * channels;
     Real* line = to + item * width;
     const bool inside = z >= 0 && y >= 0 && z < w.in[0] && y < w.in[1];
-    const std::int64_t before = w.before[2] * channels, begin = inside && before < width ? before : width,
-                       after = before + w.in[2] * channels, end = after < width ? after : width;
+    const std::int64_t before = w.before[2] * channels, first = before > 0 ? before : 0,
+                       begin = inside && first < width ? first : width, after = before + w.in[2] * channels,
+                       end = after < width ? after : width;
     const Real* from = in + ((row * w.in[0] + z) * w.in[1] + y) * w.in[2] * channels - before;
     for (std::int64_t i = 0; i < begin; ++i) line[i] = 0;
     for (std::int64_t i = begin; i < end; ++i) line[i] = from[i];
@@ -263,7 +264,11 @@ Images imagesOf(const ExecSpace& space, const ConvolutionPlan& plan, const Matri
   images.line = extents[2] * channels;
   images.plane = extents[1] * images.line;
   images.row = extents[0] * images.plane;
-  if (!copied) return images;
+  if (!copied) {
+    images.values -= plan.windows.before[0] * images.plane + plan.windows.before[1] * images.line +
+                     plan.windows.before[2] * channels; // windows may begin inside the image
+    return images;
+  }
   const Pad pad{in.data(), work, plan.windows, {extents[0], extents[1], extents[2]}, channels};
   Kokkos::parallel_for("partita::narrow::pad_kernel", Range(space, 0, in.extent(0) * extents[0] * extents[1]),
                        pad);

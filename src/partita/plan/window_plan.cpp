@@ -170,7 +170,7 @@ std::int64_t ConvolutionPlan::paddedValues() const {
   std::int64_t places = 1;
   bool inside = true; // all windows
   for (int a = 0; a < 3; ++a) {
-    inside = inside && windows.before[a] == 0 && windows.seen(a) <= windows.in[a];
+    inside = inside && windows.before[a] <= 0 && windows.seen(a) - windows.before[a] <= windows.in[a];
     places *= windows.seen(a);
   }
   return inside ? 0 : places * in_channels;

@@ -32,11 +32,12 @@ namespace {
 
 /// Percent by which the time of one product varies on the rank with the largest variation: the 90th
 /// percentile over the minimum. All ranks compute at once, as in training.
-double noisePercent(const ExecSpace& space, const Communicator& world, bool turns) {
+double noisePercent(const ExecSpace& space, const Communicator& world) {
   constexpr int size = 512;
-  std::vector<double> seconds(turns ? 10 : 30);
+  const bool oversubscribed = isOversubscribed(world);
+  std::vector<double> seconds(oversubscribed ? 10 : 30);
   world.barrier();
-  for (double& one : seconds) one = secondsPerGflop(space, size, 1, turns);
+  for (double& one : seconds) one = secondsPerGflop(space, size, 1, oversubscribed);
   std::sort(seconds.begin(), seconds.end());
   return world.maximum(100.0 * (seconds[seconds.size() * 9 / 10] / seconds.front() - 1.0));
 }
@@ -69,25 +70,27 @@ std::string fittedLine(int ranks, const std::vector<Link::Point>& points) {
 }
 
 /// Seconds of a message between ranks that compute in between, as a stage does with a small microbatch.
-double messageInTurns(const ExecSpace& space, const Communicator& world, int ranks, std::int64_t bytes) {
+double oversubscribedMessage(const ExecSpace& space, const Communicator& world, int ranks,
+                             std::int64_t bytes) {
   constexpr int n = 128;
   const Matrix a = makeMatrix("partita::calibrate::a", n, n), b = makeMatrix("partita::calibrate::b", n, n),
                c = makeMatrix("partita::calibrate::c", n, n);
-  return ringStepInTurns(world, ranks, bytes, [&] {
+  return oversubscribedRingStep(world, ranks, bytes, [&] {
     gemm(space, Op::none, Op::none, Real(1), a, b, Real(0), c);
-    fence(space, "partita::calibrate::turns");
+    fence(space, "partita::calibrate::message");
   });
 }
 
-LinkTable measureLinks(const ExecSpace& space, const Communicator& world, bool quick, bool turns) {
+LinkTable measureLinks(const ExecSpace& space, const Communicator& world, bool quick) {
+  const bool oversubscribed = isOversubscribed(world);
   const std::int64_t smallest = 64, largest = std::int64_t{1} << (quick ? 20 : 26);
   LinkTable table;
   for (const int ranks : ringSizes(world.size())) {
     LinkTable::Row row{ranks, {}};
     for (std::int64_t bytes = smallest; bytes <= largest; bytes *= 2)
       row.link.measured.push_back(
-          {static_cast<double>(bytes),
-           turns ? messageInTurns(space, world, ranks, bytes) : ringStepSeconds(world, ranks, bytes)});
+          {static_cast<double>(bytes), oversubscribed ? oversubscribedMessage(space, world, ranks, bytes)
+                                                      : ringStepSeconds(world, ranks, bytes)});
     Log::info(fittedLine(ranks, row.link.measured));
     table.rows.push_back(row);
   }
@@ -117,9 +120,10 @@ double secondsPerReducedByte(const ExecSpace& space, const Communicator& world, 
 }
 
 /// FLOP/s of a large product on the slowest rank, while all ranks compute.
-double slowestRate(const ExecSpace& space, const Communicator& world, bool quick, bool turns) {
+double slowestRate(const ExecSpace& space, const Communicator& world, bool quick) {
+  const bool oversubscribed = isOversubscribed(world);
   world.barrier();
-  return 1e9 / world.maximum(secondsPerGflop(space, quick ? 256 : 1024, quick ? 2 : 7, turns));
+  return 1e9 / world.maximum(secondsPerGflop(space, quick ? 256 : 1024, quick ? 2 : 7, oversubscribed));
 }
 
 /// Trains the whole network of a deck on every rank at once. The update is timed separately, because it does
@@ -219,7 +223,7 @@ void measureDecks(const ExecSpace& space, const Communicator& world, const Bench
   for (int sweep = 1; sweep <= count; ++sweep) {
     Log::info("  sweep " + std::to_string(sweep) + " of " + std::to_string(count));
     sweeps.push_back(sweepDecks(space, world, setting, arguments, cluster));
-    noise.push_back(noisePercent(space, world, ranksTakeTurns(world)));
+    noise.push_back(noisePercent(space, world));
   }
   cluster = sweeps.front();
   cluster.seconds_per_update =
@@ -279,22 +283,21 @@ void timeWorkers(const ExecSpace& space, const Communicator& world, const BenchS
 Cluster measure(const ExecSpace& space, const Communicator& world, const CalibrateArguments& arguments,
                 std::vector<double>& noise) {
   Cluster cluster;
-  const bool turns = ranksTakeTurns(world);
-  if (turns) Log::info("  there are more threads than cores: ranks take turns");
-  noise.push_back(noisePercent(space, world, turns));
+  if (isOversubscribed(world)) Log::info("  there are more threads than cores: ranks take turns");
+  noise.push_back(noisePercent(space, world));
   const std::vector<RankPlace> places = gatherPlaces(world);
   if (world.rank() == 0) cluster.name = summarisePlaces(places);
   cluster.source = "measured by `partita plan calibrate`, all ranks at once";
   cluster.node_ranks = world.maximum(std::int64_t{world.node().size()});
   const double free = device_is_host ? availableOnNode() / static_cast<double>(cluster.node_ranks) : 0.0;
   cluster.memory = free < std::numeric_limits<double>::infinity() ? free : 0.0;
-  cluster.flops = slowestRate(space, world, arguments.quick, turns);
+  cluster.flops = slowestRate(space, world, arguments.quick);
   cluster.seconds_per_reduced_byte = secondsPerReducedByte(space, world, arguments.quick);
   std::array<char, 128> line{};
   std::snprintf(line.data(), line.size(), "  product: %.1f GFLOP/s per rank; sums: %s/s per rank",
                 1e-9 * cluster.flops, formatBytes(1.0 / cluster.seconds_per_reduced_byte).c_str());
   Log::info(line.data());
-  if (world.size() > 1) cluster.links = measureLinks(space, world, arguments.quick, turns);
+  if (world.size() > 1) cluster.links = measureLinks(space, world, arguments.quick);
   measureSharing(space, world, arguments.quick, cluster);
   measureOffload(world, arguments, cluster);
   const Communicator self = world.split(world.rank(), 0);

@@ -62,7 +62,7 @@ void KernelTimer::timeInTurn(const std::vector<LayerPlan>& layers, std::int64_t 
   constexpr int least = 3, most = 30;
   // The quartile leaves out passes that other programs have delayed. Ranks that take turns delay one another
   // in training too.
-  const Typical which = _turns ? Typical::mean : Typical::lower_quartile;
+  const Typical which = _oversubscribed ? Typical::mean : Typical::lower_quartile;
   const bool all_known = std::all_of(layers.begin(), layers.end(), [&](const LayerPlan& layer) {
     return known(_rates, placeOf(layer, samples));
   });
@@ -150,8 +150,8 @@ void KernelTimer::timeDeck(const RunConfig& deck, const std::vector<LayerPlan>& 
   }
 }
 
-double secondsPerGflop(const ExecSpace& space, int n, int repeats, bool turns) {
-  if (!turns) return 1.0 / measureGemmRate(space, n, repeats);
+double secondsPerGflop(const ExecSpace& space, int n, int repeats, bool oversubscribed) {
+  if (!oversubscribed) return 1.0 / measureGemmRate(space, n, repeats);
   constexpr double enough_seconds = 0.1; // many turns
   std::vector<double> seconds;
   for (const auto start = Clock::now(); secondsSince(start) < enough_seconds;)
@@ -163,12 +163,12 @@ std::vector<Concurrency> measureConcurrency(const ExecSpace& space, const Commun
   const Communicator node = world.node();
   const int size = static_cast<int>(world.maximum(std::int64_t{node.size()}));
   std::vector<Concurrency> found;
-  const bool turns = ranksTakeTurns(world);
+  const bool oversubscribed = isOversubscribed(world);
   double alone = 0.0;
   for (int ranks = 1;; ranks = std::min(2 * ranks, size)) {
     world.barrier();
     const double own =
-        node.rank() < ranks ? secondsPerGflop(space, quick ? 128 : 512, quick ? 2 : 15, turns) : 0.0;
+        node.rank() < ranks ? secondsPerGflop(space, quick ? 128 : 512, quick ? 2 : 15, oversubscribed) : 0.0;
     const double slowest = world.maximum(own);
     if (ranks == 1) alone = slowest;
     found.push_back({ranks, slowest / alone});

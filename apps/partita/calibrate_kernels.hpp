@@ -15,7 +15,7 @@ struct LayerPlan;
 class KernelTimer {
  public:
   KernelTimer(const ExecSpace& space, const Communicator& world, bool quick)
-      : _space(space), _world(world), _quick(quick), _turns(ranksTakeTurns(world)) {}
+      : _space(space), _world(world), _quick(quick), _oversubscribed(isOversubscribed(world)) {}
 
   /// Dense layers and convolutions of common shapes, each alone. To be called after the decks, whose layers
   /// are timed among others.
@@ -32,13 +32,13 @@ class KernelTimer {
 
   const ExecSpace& _space;
   const Communicator& _world;
-  bool _quick, _turns;
+  bool _quick, _oversubscribed;
   std::vector<KernelRate> _rates;
 };
 
 /// Seconds per GFLOP of a product of n x n matrices on this rank, while others compute: the least of several,
-/// or the mean if ranks take turns.
-double secondsPerGflop(const ExecSpace& space, int n, int repeats, bool turns);
+/// or the mean on oversubscribed cores.
+double secondsPerGflop(const ExecSpace& space, int n, int repeats, bool oversubscribed);
 
 /// How much longer a product takes with 1, 2, 4, ... and all ranks of a node at work than with one.
 std::vector<Concurrency> measureConcurrency(const ExecSpace& space, const Communicator& world, bool quick);

@@ -76,14 +76,14 @@ TEST_CASE("Ranks take turns if they have more threads than cores", "[comm]") {
   const std::int64_t threads = everyone().total(ownDevice().threads);
   if (ownDevice().index >= 0) return;
   const OnOneCore bound;
-  CHECK(ranksTakeTurns(everyone()) == (threads > 1));
+  CHECK(isOversubscribed(everyone()) == (threads > 1));
 }
 
 /// How long a message takes depends on the machine; what is computed meanwhile does not belong to it.
 TEST_CASE("Ranks of a ring that take turns all compute equally often, with and without messages", "[comm]") {
   if (everyone().size() == 1) return;
   std::int64_t computed = 0;
-  const double seconds = ringStepInTurns(everyone(), everyone().size(), 64, [&] { ++computed; });
+  const double seconds = oversubscribedRingStep(everyone(), everyone().size(), 64, [&] { ++computed; });
   CHECK(seconds > 0.0);
   CHECK(computed > 4);
   CHECK(everyone().maximum(computed) == everyone().minimum(computed));

@@ -59,7 +59,7 @@ int threadsForThisRank(const Communicator& world) {
   return std::max(1, CPU_COUNT(&mine) / std::max(1, sharing));
 }
 
-bool ranksTakeTurns(const Communicator& world) {
+bool isOversubscribed(const Communicator& world) {
   const Communicator node = world.node();
   cpu_set_t together;
   CPU_ZERO(&together);

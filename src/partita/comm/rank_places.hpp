@@ -16,7 +16,7 @@ int threadsForThisRank(const Communicator& world);
 /// Are there nodes whose ranks have more threads than cores that they may run on? Their threads then run in
 /// turns, and a short measurement does not see that they wait. False on devices. Collective. Kokkos must be
 /// initialised.
-bool ranksTakeTurns(const Communicator& world);
+bool isOversubscribed(const Communicator& world);
 
 /// The number of this process among those that a launcher (Open MPI, MPICH, MVAPICH, Intel MPI, PALS, Slurm)
 /// has started on this node, from the environment; none without a launcher. For what must be known before MPI

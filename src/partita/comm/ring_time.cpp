@@ -93,8 +93,8 @@ double ringStepSeconds(const Communicator& world, int size, std::int64_t bytes) 
   return best;
 }
 
-double ringStepInTurns(const Communicator& world, int size, std::int64_t bytes,
-                       const std::function<void()>& compute) {
+double oversubscribedRingStep(const Communicator& world, int size, std::int64_t bytes,
+                              const std::function<void()>& compute) {
   constexpr double enough_seconds = 0.1; // many turns
   constexpr int most_steps = 1000;
   Ring ring(world, size, bytes);

@@ -13,10 +13,10 @@ namespace partita {
 /// its number of ranks.
 double ringStepSeconds(const Communicator& world, int size, std::int64_t bytes);
 
-/// The same if ranks take turns on cores: the mean by which such a message delays ranks that compute after
-/// each one. It includes the time for which the message waits until its receiver has a core.
-double ringStepInTurns(const Communicator& world, int size, std::int64_t bytes,
-                       const std::function<void()>& compute);
+/// The same on oversubscribed cores: the mean by which such a message delays ranks that compute after each
+/// one. It includes the time for which the message waits until its receiver has a core.
+double oversubscribedRingStep(const Communicator& world, int size, std::int64_t bytes,
+                              const std::function<void()>& compute);
 
 /// The fraction of such a step's time that is hidden if `compute` runs between its start and its end, for
 /// twice as long as the message alone takes; from 0 to 1, on the rank where it is smallest. Collective over

@@ -100,7 +100,7 @@ struct Forward {
     S sums[Count];
     const Real* factors = weight + output;
     for (int i = 0; i < Count; ++i) sums[i].load(factors + images.depth() * images.width);
-    const std::int64_t length = images.runLength(), width = images.width;
+    const std::int64_t length = images.run_length, width = images.width;
     for (std::int64_t tz = 0; tz < w.kernel[0]; ++tz)
       for (std::int64_t ty = 0; ty < w.kernel[1]; ++ty)
         for (std::int64_t run = 0; run < images.runs(); ++run) {
@@ -257,7 +257,8 @@ struct UnpackGradient {
 
 Images imagesOf(const ExecSpace& space, const ConvolutionPlan& plan, const Matrix& in, Real* work) {
   const std::int64_t channels = plan.in_channels;
-  Images images{in.data(), 0, 0, 0, channels, plan.out_channels, plan.narrowWidth(), plan.windows};
+  Images images{in.data(),        0,           0, 0, channels, plan.out_channels, plan.narrowWidth(),
+                plan.runLength(), plan.windows};
   std::int64_t extents[3];
   const bool copied = plan.paddedValues() > 0;
   for (int a = 0; a < 3; ++a) extents[a] = copied ? plan.windows.seen(a) : plan.windows.in[a];

@@ -80,7 +80,7 @@ struct SparseWeightGradient {
   KOKKOS_INLINE_FUNCTION void addWindows(std::int64_t count, const Real* factors, const Real* const* at,
                                          bool started, Real* to) const {
     const WindowPlan& w = images.w;
-    const std::int64_t length = images.runLength();
+    const std::int64_t length = images.run_length;
     for (std::int64_t tz = 0; tz < w.kernel[0]; ++tz)
       for (std::int64_t ty = 0; ty < w.kernel[1]; ++ty)
         for (std::int64_t run = 0; run < images.runs(); ++run, to += length)
@@ -89,7 +89,7 @@ struct SparseWeightGradient {
 
   KOKKOS_INLINE_FUNCTION void addRun(std::int64_t count, const Real* factors, const Real* const* at,
                                      std::int64_t begin, bool started, Real* to) const {
-    const std::int64_t length = images.runLength();
+    const std::int64_t length = images.run_length;
     const auto factor = [=](std::int64_t i) { return factors[i]; };
     std::int64_t k = 0;
     const auto from = [&](std::int64_t i) { return at[i] + begin + k; };
@@ -170,7 +170,7 @@ struct InputGradient {
   /// `place`: the first of the run in the line; runs may begin before the line, or end after it.
   KOKKOS_INLINE_FUNCTION void addRun(const Found& found, std::int64_t window, std::int64_t number,
                                      std::int64_t place, Real* line) const {
-    const std::int64_t begin = place * images.channels, length = images.runLength(),
+    const std::int64_t begin = place * images.channels, length = images.run_length,
                        first = begin < 0 ? -begin : 0,
                        last = begin + length > images.line ? images.line - begin : length,
                        outputs = images.runs() * images.w.kernel[0] * images.w.kernel[1] * width;
@@ -252,11 +252,18 @@ void inputGradient(const ExecSpace& space, const ConvolutionPlan& plan, const Ve
   const std::int64_t channels = plan.in_channels, line = w.in[2] * channels;
   Real* packed = work.data();
   while (reinterpret_cast<std::uintptr_t>(packed) % (packed_alignment * sizeof(Real)) != 0) ++packed;
-  const Images images{nullptr, w.inPlaces() * channels, w.in[1] * line, line, channels, plan.out_channels, 0,
+  const Images images{nullptr,
+                      w.inPlaces() * channels,
+                      w.in[1] * line,
+                      line,
+                      channels,
+                      plan.out_channels,
+                      0,
+                      plan.runLength(),
                       w};
-  const std::int64_t runs = images.depth() / images.runLength(), width = plan.runWidth();
+  const std::int64_t runs = images.depth() / images.run_length, width = plan.runWidth();
   forEachRun(space, "partita::narrow::pack_runs_kernel", plan.out_channels * runs, width,
-             PackRuns{weight.data(), packed, channels, w.taps(), images.runLength(), runs, width});
+             PackRuns{weight.data(), packed, channels, w.taps(), images.run_length, runs, width});
   Kokkos::parallel_for("partita::narrow::input_gradient_kernel", Range(space, 0, grad.extent(0)),
                        InputGradient{images, grad.data(), packed, grad_in.data(), width});
 }

@@ -9,13 +9,11 @@ struct Images {
   const Real* values;
   std::int64_t row, plane, line;
   std::int64_t channels, outputs, width; ///< `width`: distance of rows of weights
+  std::int64_t run_length;               ///< `ConvolutionPlan::runLength`
   WindowPlan w;
 
   /// What a window sees is runs of neighbouring values.
   KOKKOS_INLINE_FUNCTION std::int64_t runs() const { return w.dilation[2] == 1 ? 1 : w.kernel[2]; }
-  KOKKOS_INLINE_FUNCTION std::int64_t runLength() const {
-    return w.dilation[2] == 1 ? w.kernel[2] * channels : channels;
-  }
   KOKKOS_INLINE_FUNCTION std::int64_t depth() const { return placesOf(w.kernel) * channels; }
   KOKKOS_INLINE_FUNCTION std::int64_t step() const { return w.stride[2] * channels; } ///< to the next window
   /// The first window of a line.

@@ -18,6 +18,8 @@ namespace {
 
 static_assert(std::is_trivially_copyable<Sign>::value, "signs travel as bytes");
 
+constexpr double lost_signs = 2.5; // periods without a sign, after which the last one is out of date
+
 std::string wholeSeconds(double seconds) {
   std::array<char, 24> text{};
   std::snprintf(text.data(), text.size(), "%.0f s", seconds);
@@ -38,20 +40,31 @@ Watchdog::Actions Watchdog::warnAndEndJob() {
 
 Watchdog::Watchdog(const Communicator& world, const Limits& limits, Actions actions)
     : _comm(world.duplicate()), _limits(limits), _actions(std::move(actions)),
-      _table(_comm.size(), 2.5 * limits.sign, 0.0), _next_warning(limits.warning) {
+      _table(_comm.size(), lost_signs * limits.sign, 0.0), _next_warning(limits.warning) {
   setWatcher(this);
+}
+
+Watchdog::~Watchdog() noexcept(false) {
+  const struct Unset { // also if the last wait throws
+    ~Unset() { setWatcher(nullptr); }
+  } unset;
+  if (!_ending && std::uncaught_exceptions() == 0) end();
+}
+
+void Watchdog::restart(const Limits& limits) {
+  _limits = limits;
+  _attentive_since = seconds();
+  _next_warning = limits.warning;
+  _table = WaitTable(_comm.size(), lost_signs * limits.sign, _attentive_since);
 }
 
 /// All signs must be received before the communicator is freed, but rank 0 does not know how many there are:
 /// each rank waits for its own to be received before it enters the barrier, during which rank 0 keeps
 /// receiving.
-Watchdog::~Watchdog() noexcept(false) {
+void Watchdog::end() {
   _ending = true;
-  if (std::uncaught_exceptions() == 0) {
-    if (_request.underWay()) _request.wait();
-    _comm.barrier();
-  }
-  setWatcher(nullptr);
+  if (_request.underWay()) _request.wait();
+  _comm.barrier();
 }
 
 double Watchdog::seconds() const {

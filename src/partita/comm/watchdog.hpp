@@ -34,11 +34,17 @@ class Watchdog final : public Watcher {
   static Actions warnAndEndJob(); ///< `end` is endJob with exit code 1
 
   /// Watches until the end of the scope; only one at a time. Construction is collective, and so is
-  /// destruction unless an exception causes it.
+  /// destruction unless an exception causes it. Its last wait may throw RanksLost, so that smart pointers,
+  /// whose destructors may not throw, cannot own a watchdog.
   Watchdog(const Communicator& world, const Limits& limits, Actions actions = warnAndEndJob());
   ~Watchdog() noexcept(false);
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
+
+  /// Forgets what it knows of the ranks and watches with other limits. To be called on every rank.
+  void restart(const Limits& limits);
+  /// Stops watching before the end of the scope; collective.
+  void end();
 
   void waiting(const WaitedFor& what, double seconds) override;
   void computing() override;

@@ -13,8 +13,11 @@
 
 #include <algorithm>
 #include <limits>
+#include <type_traits>
 
 namespace partita {
+
+static_assert(!std::is_nothrow_destructible<Setup>::value, "RanksLost leaves the destructor of the watchdog");
 
 namespace {
 
@@ -82,7 +85,7 @@ void checkMemory(const RankMemory& own, const Communicator& world, bool learns) 
 }
 
 Plans makePlans(const Communicator& world, const RunConfig& config, bool learns, const TrainedInput* trained,
-                std::unique_ptr<Watchdog>& watchdog) {
+                Watchdog& watchdog) {
   try {
     std::unique_ptr<Plans> plans;
     collectively(world, [&] { plans = std::make_unique<Plans>(config, world, learns, trained); });
@@ -91,7 +94,7 @@ Plans makePlans(const Communicator& world, const RunConfig& config, bool learns,
     checkOffload(config, memory, world);
     return std::move(*plans);
   } catch (const AgreedError&) {
-    watchdog.reset(); // all ranks are here, so pending signs are received
+    watchdog.end(); // all ranks are here, so pending signs are received
     throw;
   }
 }
@@ -111,14 +114,14 @@ GivenMemory checkedMemory(const RunConfig& config, const Partition& partition, c
 
 /// Ends a job that will not end by itself. Reading the data may take any time: if some ranks read for
 /// minutes, the others only report it.
-std::unique_ptr<Watchdog> watchSetUp(const Communicator& world, const RunConfig& config) {
+Watchdog::Limits setUpLimits(const Communicator& world, const RunConfig& config) {
   Watchdog::Limits limits;
   const auto patience = static_cast<double>(config.run.watchdog);
   limits.warning = std::min(60.0, patience);
   limits.silence = 0.0;
   limits.stuck += 2.0 * world.size() * linkModel().latency;
   if (config.run.watchdog == 0) limits.warning = limits.stuck = std::numeric_limits<double>::infinity();
-  return std::make_unique<Watchdog>(world, limits);
+  return limits;
 }
 
 /// Ranks that seem to wait for one another may wait for a message under way, so the limit includes the time
@@ -154,15 +157,14 @@ Plans::Plans(const RunConfig& config, const Communicator& world, bool learns, co
 Setup::Setup(const Communicator& world, const RunConfig& deck, bool learns, const std::string& scratch,
              const TrainedInput* trained)
     : config(forPurpose(withoutIdlePrefetch(effective(deck), world), learns, scratch)),
-      watchdog(watchSetUp(world, config)), plans(makePlans(world, config, learns, trained, watchdog)),
+      watchdog(world, setUpLimits(world, config)), plans(makePlans(world, config, learns, trained, watchdog)),
       grid(world, plans.grid,
            chooseMessagePaths(config.run.device_aware_mpi, config.strategy.wire, config.run.precision)),
       window(makeWindow(config, plans.partition, grid)),
       stages(makeLocalStages(config, plans.partition, grid, plans.sets.classes,
                              checkedMemory(config, plans.partition, grid, window.get()))) {
-  world.barrier();  // watched, unlike the one at the watchdog's end
-  watchdog.reset(); // only one may exist at a time
-  watchdog = std::make_unique<Watchdog>(world, watchdogLimits(config, plans));
+  world.barrier(); // with the patience of a set-up
+  watchdog.restart(watchdogLimits(config, plans));
 }
 
 } // namespace partita

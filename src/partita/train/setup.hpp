@@ -34,8 +34,8 @@ struct Setup {
     return pointers;
   }
 
-  RunConfig config;                   ///< effective
-  std::unique_ptr<Watchdog> watchdog; ///< first for set-up, then for the run
+  RunConfig config;  ///< effective
+  Watchdog watchdog; ///< first for set-up, then for the run
   Plans plans;
   Grid grid;
   std::unique_ptr<SharedWindow> window; ///< for a model that ranks share; null: the strategy needs none

@@ -43,6 +43,9 @@ std::vector<JsonObject> listOf(const std::vector<Measurement>& measurements) {
     list[i].add("name", measurements[i].name);
     list[i].add("value", measurements[i].value);
     list[i].add("unit", measurements[i].unit);
+    if (measurements[i].flops == 0.0) continue;
+    list[i].add("flops", measurements[i].flops);
+    list[i].add("bytes", measurements[i].bytes);
   }
   return list;
 }

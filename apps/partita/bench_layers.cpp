@@ -23,7 +23,7 @@ Measurement measureLayer(const ExecSpace& space, const std::string& name, const 
                 "  %-20s %8.3f ms forward and backward, %6.1f GFLOP/s = %5.1f %% of sgemm", name.c_str(), ms,
                 1e-6 * flops / ms, 1e-4 * flops / ms / rates.gemm);
   Log::info(line.data());
-  return {name, ms, "ms"};
+  return {name, ms, "ms", flops, bytesMoved({plan}, rows, Precision::single)};
 }
 
 struct ConvolutionCase {

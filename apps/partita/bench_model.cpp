@@ -33,6 +33,16 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+double bytesMoved(const std::vector<LayerPlan>& layers, std::int64_t samples, Precision precision) {
+  double values = 0.0;
+  for (const LayerPlan* layer : leavesOf(layers)) {
+    const auto weights = static_cast<double>(layer->parameters()),
+               activations = static_cast<double>((layer->inputs() + layer->outputs()) * samples);
+    values += (weights > 0.0 ? 3.0 : 2.0) * (weights + activations);
+  }
+  return values * static_cast<double>(bytesOf(precision));
+}
+
 namespace {
 
 /// Seconds of a step in each of `repeats` blocks of `steps` training steps, after one block of warm-up.
@@ -71,10 +81,13 @@ double flopsOfStep(const BenchModel& model) {
   return model.partition.joint.flops * static_cast<double>(model.config.training.batch);
 }
 
-void showPhases(const BenchModel& model, const StepTimes& times, const BenchRates& rates) {
+double bytesOfUpdate(const BenchModel& model) {
   const std::int64_t parameters = model.local->stage.masters().size();
-  const auto adam_bytes =
-      static_cast<double>(parameters * makeOptimiser(model.config.optimiser, 1)->bytesPerParameter());
+  return static_cast<double>(parameters * makeOptimiser(model.config.optimiser, 1)->bytesPerParameter());
+}
+
+void showPhases(const BenchModel& model, const StepTimes& times, const BenchRates& rates) {
+  const double adam_bytes = bytesOfUpdate(model);
   std::array<char, 128> line{};
   for (const Phase phase : {Phase::gemm, Phase::elementwise, Phase::optimiser, Phase::data}) {
     const double ms = 1e3 * times.phases[static_cast<std::size_t>(phase)];
@@ -120,7 +133,10 @@ Measurement measureSteps(const ExecSpace& space, const std::string& name, BenchM
                 name.c_str(), ms, rate, 100.0 * rate / rates.gemm, rates.product);
   Log::info(line.data());
   showPhases(model, times, rates);
-  return {name, ms, "ms"};
+  const double bytes = bytesMoved(model.partition.stages[0].layers, model.config.training.batch,
+                                  model.config.run.precision) +
+                       bytesOfUpdate(model);
+  return {name, ms, "ms", flopsOfStep(model), bytes};
 }
 
 } // namespace partita

@@ -16,7 +16,12 @@ struct Measurement {
   std::string name;
   double value;
   std::string unit;
+  double flops = 0.0, bytes = 0.0; ///< of products, and to and from memory; 0: not a computation
 };
+
+/// Bytes that these layers read and write in a training step without any cache: each pass (forward, gradient
+/// of weights, gradient of inputs) reads or writes inputs, outputs and weights once.
+double bytesMoved(const std::vector<LayerPlan>& layers, std::int64_t samples, Precision precision);
 
 /// References for the results: rate of a large matrix product in GFLOP/s, and memory bandwidth in GB/s.
 struct BenchRates {

@@ -1,12 +1,15 @@
 """The documents: no link leads nowhere, and every command line that they show is one the program understands."""
 
+import json
 import re
 import shlex
 import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
+from xml.etree import ElementTree
 
 import support
 from support import run
@@ -234,6 +237,25 @@ class Commands(unittest.TestCase):
             self.assertEqual(bench.count("--json"), 1, bench)
             self.assertIn(file, bench)
             self.assertIn(file, table.split()[1])
+
+    def test_roofline_of_the_benchmark(self):
+        """The lower of both roofs counts; bf16 has its own."""
+        rates = {"sgemm": 100.0, "bgemm": 400.0, "triad": 10.0}
+        entries = [{"name": name, "value": value, "unit": "GFLOP/s"} for name, value in rates.items()]
+        for name, flops, value in (("steep", 5e9, 200.0), ("flat", 80e9, 1600.0), ("flat_bf16", 80e9, 400.0)):
+            entries.append({"name": name, "value": value, "unit": "ms", "flops": flops, "bytes": 1e9})
+        with tempfile.TemporaryDirectory() as folder:
+            file, picture = Path(folder) / "bench.json", Path(folder) / "roofline.svg"
+            file.write_text(json.dumps(entries))
+            command = [sys.executable, ROOT / "perf" / "roofline.py", file, "-o", picture]
+            result = subprocess.run(command, text=True, capture_output=True, check=True)
+            self.assertRegex(result.stdout, r"steep +5\.0 FLOP/byte +25\.0 GFLOP/s +50\.0 % of the roof \(float\)")
+            self.assertRegex(result.stdout, r"flat +80\.0 FLOP/byte +50\.0 GFLOP/s +50\.0 % of the roof \(float\)")
+            self.assertRegex(result.stdout, r"flat_bf16 +80\.0 FLOP/byte +200\.0 GFLOP/s +50\.0 % of the roof \(bf16\)")
+            self.assertEqual(len(ElementTree.parse(picture).findall(".//{*}circle")), 3)
+            file.write_text("[]")
+            result = subprocess.run(command, text=True, capture_output=True, check=False)
+            self.assertEqual((result.returncode, len(result.stderr.splitlines())), (1, 1))
 
 
 if __name__ == "__main__":

@@ -133,9 +133,9 @@ Measurement measureSteps(const ExecSpace& space, const std::string& name, BenchM
                 name.c_str(), ms, rate, 100.0 * rate / rates.gemm, rates.product);
   Log::info(line.data());
   showPhases(model, times, rates);
-  const double bytes = bytesMoved(model.partition.stages[0].layers, model.config.training.batch,
-                                  model.config.run.precision) +
-                       bytesOfUpdate(model);
+  const double bytes =
+      bytesMoved(model.partition.stages[0].layers, model.config.training.batch, model.config.run.precision) +
+      bytesOfUpdate(model);
   return {name, ms, "ms", flopsOfStep(model), bytes};
 }
 

@@ -119,11 +119,12 @@ double secondsPerReducedByte(const ExecSpace& space, const Communicator& world, 
   return world.maximum(best) / static_cast<double>(size * static_cast<std::int64_t>(sizeof(Real)));
 }
 
-/// FLOP/s of a large product on the slowest rank, while all ranks compute.
-double slowestRate(const ExecSpace& space, const Communicator& world, bool quick) {
+/// FLOP/s of a large product while all ranks compute.
+double productRate(const ExecSpace& space, const Communicator& world, bool quick) {
   const bool oversubscribed = isOversubscribed(world);
   world.barrier();
-  return 1e9 / world.maximum(secondsPerGflop(space, quick ? 256 : 1024, quick ? 2 : 7, oversubscribed));
+  const double seconds = secondsPerGflop(space, quick ? 256 : 1024, quick ? 2 : 7, oversubscribed);
+  return 1e9 / secondsOfRanks(world, seconds, oversubscribed);
 }
 
 /// Trains the whole network of a deck on every rank at once. The update is timed separately, because it does
@@ -140,10 +141,11 @@ NetworkTiming timeNetwork(const ExecSpace& space, const Communicator& world, con
   const std::string name = std::filesystem::path(path).stem().string();
   world.barrier();
   const StepTimes times = timeSteps(space, *model, quick, 1e-9 * cluster.flops);
-  const double step = world.maximum(times.step), update = world.maximum(times.update());
+  const bool oversubscribed = isOversubscribed(world);
+  const auto counted = [&](double seconds) { return secondsOfRanks(world, seconds, oversubscribed); };
+  const double step = counted(times.step), update = counted(times.update());
   std::array<char, 160> line{};
-  std::snprintf(line.data(), line.size(),
-                "  %s: %.3f ms per step on the slowest rank, %.3f ms of it the update", name.c_str(),
+  std::snprintf(line.data(), line.size(), "  %s: %.3f ms per step, %.3f ms of it the update", name.c_str(),
                 1e3 * step, 1e3 * update);
   Log::info(line.data());
   const std::int64_t parameters = model->partition.stages[0].parameters();
@@ -151,7 +153,7 @@ NetworkTiming timeNetwork(const ExecSpace& space, const Communicator& world, con
   cluster.seconds_per_update = std::max(cluster.seconds_per_update, update / static_cast<double>(parameters));
   const CostModel costs(costTask(model->config, model->sets.shape, model->sets.classes, 1), cluster,
                         CostMode::exact);
-  const double passes = world.maximum(times.step - times.update()) / (1.0 + costs.recomputedShare());
+  const double passes = counted(times.step - times.update()) / (1.0 + costs.recomputedShare());
   return {name, passes / batch, 0, parameters, model->config.training.batch};
 }
 
@@ -291,7 +293,7 @@ Cluster measure(const ExecSpace& space, const Communicator& world, const Calibra
   cluster.node_ranks = world.maximum(std::int64_t{world.node().size()});
   const double free = device_is_host ? availableOnNode() / static_cast<double>(cluster.node_ranks) : 0.0;
   cluster.memory = free < std::numeric_limits<double>::infinity() ? free : 0.0;
-  cluster.flops = slowestRate(space, world, arguments.quick);
+  cluster.flops = productRate(space, world, arguments.quick);
   cluster.seconds_per_reduced_byte = secondsPerReducedByte(space, world, arguments.quick);
   std::array<char, 128> line{};
   std::snprintf(line.data(), line.size(), "  product: %.1f GFLOP/s per rank; sums: %s/s per rank",

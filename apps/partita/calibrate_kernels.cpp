@@ -88,8 +88,9 @@ void KernelTimer::timeInTurn(const std::vector<LayerPlan>& layers, std::int64_t 
     }
     const KernelShape shape = kernelShape(layers[i]);
     const double work = same * static_cast<double>(samples);
-    rate.forward = work * shape.forward.total() / _world.maximum(forward);
-    rate.backward = work * (shape.weights + shape.input_gradient).total() / _world.maximum(backward);
+    rate.forward = work * shape.forward.total() / secondsOfRanks(_world, forward, _oversubscribed);
+    rate.backward = work * (shape.weights + shape.input_gradient).total() /
+                    secondsOfRanks(_world, backward, _oversubscribed);
     found.push_back(rate);
   }
   _rates.insert(_rates.end(), found.begin(), found.end());
@@ -159,6 +160,13 @@ double secondsPerGflop(const ExecSpace& space, int n, int repeats, bool oversubs
   return typical(Typical::mean, seconds);
 }
 
+double secondsOfRanks(const Communicator& world, double seconds, bool oversubscribed) {
+  if (!oversubscribed) return world.maximum(seconds);
+  std::vector<double> sums{seconds, seconds > 0.0 ? 1.0 : 0.0};
+  world.sum(sums);
+  return sums[0] / sums[1];
+}
+
 std::vector<Concurrency> measureConcurrency(const ExecSpace& space, const Communicator& world, bool quick) {
   const Communicator node = world.node();
   const int size = static_cast<int>(world.maximum(std::int64_t{node.size()}));
@@ -169,9 +177,9 @@ std::vector<Concurrency> measureConcurrency(const ExecSpace& space, const Commun
     world.barrier();
     const double own =
         node.rank() < ranks ? secondsPerGflop(space, quick ? 128 : 512, quick ? 2 : 15, oversubscribed) : 0.0;
-    const double slowest = world.maximum(own);
-    if (ranks == 1) alone = slowest;
-    found.push_back({ranks, slowest / alone});
+    const double seconds = secondsOfRanks(world, own, oversubscribed);
+    if (ranks == 1) alone = seconds;
+    found.push_back({ranks, seconds / alone});
     if (ranks == size) return found;
   }
 }

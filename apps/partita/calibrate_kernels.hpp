@@ -40,6 +40,11 @@ class KernelTimer {
 /// or the mean on oversubscribed cores.
 double secondsPerGflop(const ExecSpace& space, int n, int repeats, bool oversubscribed);
 
+/// The seconds that count of those of all ranks: of the slowest rank, since others wait for it; on
+/// oversubscribed cores the mean, since a rank that waits leaves its core to a slower one. 0: this rank did
+/// not compute.
+double secondsOfRanks(const Communicator& world, double seconds, bool oversubscribed);
+
 /// How much longer a product takes with 1, 2, 4, ... and all ranks of a node at work than with one.
 std::vector<Concurrency> measureConcurrency(const ExecSpace& space, const Communicator& world, bool quick);
 

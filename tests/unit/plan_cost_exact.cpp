@@ -441,6 +441,22 @@ TEST_CASE("Computing takes longer where more ranks of a node compute", "[cost]")
   CHECK(cluster.slowdown(8) == 1.0); // a second node
   CHECK(computing(4).epoch_compute == Approx(four));
   CHECK(computing(1).epoch_compute == Approx(one / 2.0));
+  CHECK(cluster.slowdown(0.5) == 0.5); // somebody computes
+}
+
+TEST_CASE("Stages that end early leave cores to others", "[cost]") {
+  // The first stage has nearly all of the work.
+  const auto layers = planOf("{ type = \"dense\", units = 4096 }, { type = \"dense\", units = 4 }, "
+                             "{ type = \"dense\", units = 4 }, { type = \"dense\" }",
+                             {4096}, 64);
+  Cluster cluster = clusterOf(4);
+  const auto computing = [&](CostStrategy strategy) {
+    return CostModel(taskOf(layers, 64), cluster, CostMode::exact).predict(strategy, 4).epoch_compute;
+  };
+  const double free = computing(CostStrategy::sil_free), frozen = computing(CostStrategy::sil_frozen);
+  cluster.concurrency = {{1, 1.0}, {2, 1.0}, {4, 2.0}};
+  CHECK(computing(CostStrategy::sil_free) == Approx(0.5 * free).epsilon(0.02));
+  CHECK(computing(CostStrategy::sil_frozen) == Approx(0.5 * frozen)); // one at a time
 }
 
 TEST_CASE("What cannot run is refused with its reason", "[cost]") {

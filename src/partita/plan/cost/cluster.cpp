@@ -35,20 +35,22 @@ const WorkerTiming* Cluster::worker(const std::string& deck, std::int64_t parame
   return nullptr;
 }
 
-double Cluster::slowdown(std::int64_t ranks) const {
-  const auto factor = [this](std::int64_t at) {
+double Cluster::slowdown(double ranks) const {
+  const auto factor = [this](double at) {
     Concurrency before{1, 1.0};
     for (const Concurrency& row : concurrency) {
-      if (row.ranks >= at) {
+      if (static_cast<double>(row.ranks) >= at) {
         const auto whole = static_cast<double>(row.ranks - before.ranks);
         if (whole <= 0.0) return row.factor;
-        return before.factor + (row.factor - before.factor) * static_cast<double>(at - before.ranks) / whole;
+        return before.factor +
+               (row.factor - before.factor) * (at - static_cast<double>(before.ranks)) / whole;
       }
       before = row;
     }
     return before.factor;
   };
-  return factor(std::min(ranks, node_ranks)) / factor(node_ranks);
+  const auto all = static_cast<double>(node_ranks);
+  return factor(std::clamp(ranks, 1.0, all)) / factor(all);
 }
 
 namespace {

@@ -86,8 +86,9 @@ struct Cluster {
   std::vector<KernelRate> kernels{};
   std::vector<Concurrency> concurrency{}; ///< sorted by ranks; other measured times are those of a whole node
 
-  /// Time of computing if this many ranks work, relative to that with all ranks of a node.
-  double slowdown(std::int64_t ranks) const;
+  /// Time of computing if this many ranks of the job work, relative to that with all ranks of a node. A
+  /// fraction is a mean over time, as ranks that wait leave cores and memory to others.
+  double slowdown(double ranks) const;
   const LinkTable& layerLinks() const { return staged.rows.empty() ? links : staged; }
   /// What is known about a deck, or about another one with as many parameters; zeros if neither is known.
   NetworkTiming timing(const std::string& deck, std::int64_t parameters) const;

@@ -92,6 +92,21 @@ class ProgramModel {
     }
   }
 
+  /// Seconds until ranks that begin together have all computed for as long as these times, one a group, which
+  /// are those with all ranks at work: a rank that has ended leaves cores and memory to others.
+  double shared(std::vector<double> seconds) const {
+    std::sort(seconds.begin(), seconds.end());
+    const double ranks = asReal(std::min<std::int64_t>(_run.grid.size(), _terms.cluster.node_ranks)),
+                 of_group = ranks / asReal(_run.grid.groups);
+    double end = 0.0, last = 0.0, working = asReal(static_cast<std::int64_t>(seconds.size()));
+    for (const double time : seconds) {
+      end += (time - last) * _terms.cluster.slowdown(of_group * working) / _terms.cluster.slowdown(ranks);
+      last = time;
+      working -= 1.0;
+    }
+    return end;
+  }
+
   /// Seconds of a step in one pass.
   static double computeOf(const StageTime& stage) { return stage.compute() + stage.update; }
 
@@ -120,15 +135,18 @@ class ProgramModel {
     const GridPlan& grid = _run.grid;
     const bool relays = _prediction.strategy == CostStrategy::sil_relay;
     RankTime slowest;
+    std::vector<double> computing;
     Exchange stage{ExchangeKind::stage};
     for (int group = 0; group < grid.groups; ++group) {
       const RankTime time = rankTime(group);
+      computing.push_back(time.compute);
       if (time.total() > slowest.total()) slowest = time;
       if (!relays || group + 1 == grid.groups) continue;
       const double bytes = asReal(_share) * _value_bytes * _stages[grid.first_stage[group + 1] - 1].outputs;
       const double seconds = linkAfter(group).seconds(bytes);
       if (seconds > stage.hidden) stage = {ExchangeKind::stage, 1.0, bytes, 0.0, seconds};
     }
+    slowest.compute = std::min(slowest.compute, shared(computing));
     const double exposed = std::max(0.0, stage.hidden - _terms.cluster.overlap * slowest.total());
     stage.seconds = std::min(stage.hidden, exposed);
     stage.hidden -= stage.seconds;
@@ -170,8 +188,8 @@ class ProgramModel {
       compute += own_rank + idle;
       busiest = std::max(busiest, own_rank);
     }
-    _prediction.epoch_compute = _prediction.steps * compute;
-    _prediction.epoch_idle = _prediction.steps * (compute - busiest);
+    _prediction.epoch_compute = _prediction.steps * shared({compute});
+    _prediction.epoch_idle = _prediction.steps * shared({compute - busiest});
     synchroniseNorms(1.0);
   }
 

@@ -60,7 +60,7 @@ class StageClock {
   StageClock(const CostTerms& terms, const ProgramRun& run, int stage, std::int64_t samples)
       : _terms(terms), _run(run), _whole(run.partition.stages[stage]), _samples(samples),
         _input_gradient(planOf(run.config.strategy).gradientsCross() && !_whole.first()),
-        _slowdown(terms.cluster.slowdown(run.grid.size())) {}
+        _slowdown(terms.cluster.slowdown(asReal(run.grid.size()))) {}
 
   StageTime onPart(int part) const {
     const StagePlan own = ownStage(_whole, _run.config.strategy, part);

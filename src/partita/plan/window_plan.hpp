@@ -51,6 +51,11 @@ struct ConvolutionPlan {
   std::int64_t packedRows(std::int64_t rows) const;
   std::int64_t packedWeights() const; ///< the most values of the weights in such a format
 
+  /// Rows of 16-bit values that are converted to `Real` at once for either way, and the values of these:
+  /// input, gradient of the input, and output or its gradient.
+  std::int64_t rowsInReal(std::int64_t rows) const;
+  std::int64_t valuesInReal(std::int64_t rows) const;
+
   /// Scratch for either way.
   std::int64_t workValues(std::int64_t rows) const;
 };

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "partita/core/loops.hpp"
+#include "partita/core/typed_span.hpp"
 
 #include <cstring>
 
@@ -65,6 +66,20 @@ struct Lanes {
   }
   KOKKOS_INLINE_FUNCTION static void store(Real* to, const Values& values) {
     memcpy(to, &values, sizeof values);
+  }
+  template <class Half>
+  KOKKOS_INLINE_FUNCTION static Values load(const Half* from) {
+    Real values[Count];
+    PARTITA_LANES
+    for (int lane = 0; lane < Count; ++lane) values[lane] = toReal(from[lane]);
+    return load(values);
+  }
+  template <class Half>
+  KOKKOS_INLINE_FUNCTION static void store(Half* to, const Values& values) {
+    Real own[Count];
+    store(own, values);
+    PARTITA_LANES
+    for (int lane = 0; lane < Count; ++lane) to[lane] = fromReal<Half>(own[lane]);
   }
 };
 

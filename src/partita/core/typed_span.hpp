@@ -145,7 +145,4 @@ void withStored(Precision precision, const Body& body) {
 /// to = factor * from, rounded. Both spans may have any precision and must have the same length.
 void convert(const ExecSpace& space, const TypedSpan& from, const TypedSpan& to, Real factor = Real(1));
 
-/// Rounds values to the given precision; does nothing for single precision.
-void roundTo(const ExecSpace& space, Precision precision, const Matrix& values);
-
 } // namespace partita

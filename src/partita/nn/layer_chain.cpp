@@ -108,7 +108,7 @@ Tape LayerChain::tapeIn(Real*& memory, std::int64_t rows, const TypedMatrix& out
     const std::int64_t values = _layers[i]->outputs(), saved = _layers[i]->savedValues();
     tape.outputs.push_back(given ? out
                                  : TypedMatrix(_stored[i], take(roomOf(values, _stored[i])), rows, values));
-    tape.saved.push_back(Matrix(take(saved), rows, saved));
+    tape.saved.emplace_back(take(saved), rows, saved);
   }
   return tape;
 }

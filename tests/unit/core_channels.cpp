@@ -55,6 +55,33 @@ Values sumsOf(std::int64_t rows, std::int64_t places, std::int64_t channels, con
   return found;
 }
 
+/// All 16-bit numbers, and floats spread evenly over all floats, in vectors of each length.
+template <class Half>
+void checkLanes() {
+  constexpr std::int64_t at_once = 31; // 16 + 8 + 4 + 2 + 1
+  for (std::uint32_t first = 0; first < 65536; first += at_once) {
+    Half halves[at_once];
+    Real values[at_once];
+    for (std::uint32_t i = 0; i < at_once; ++i) halves[i].bits = static_cast<std::uint16_t>(first + i);
+    forLanes(0, at_once,
+             [&](auto lanes, std::int64_t i) { lanes.store(values + i, lanes.load(halves + i)); });
+    for (int i = 0; i < at_once; ++i) {
+      const Real expected = toReal(halves[i]);
+      if (std::memcmp(values + i, &expected, sizeof expected) != 0) FAIL(halves[i].bits);
+    }
+  }
+  for (std::uint64_t first = 0; first < std::uint64_t{1} << 32; first += 4099 * at_once) {
+    Real values[at_once];
+    Half halves[at_once];
+    for (std::uint64_t i = 0; i < at_once; ++i)
+      values[i] = static_cast<Real>(detail::floatOf(static_cast<std::uint32_t>(first + i * 4099)));
+    forLanes(0, at_once,
+             [&](auto lanes, std::int64_t i) { lanes.store(halves + i, lanes.load(values + i)); });
+    for (int i = 0; i < at_once; ++i)
+      if (halves[i].bits != fromReal<Half>(values[i]).bits) FAIL(values[i]);
+  }
+}
+
 } // namespace
 
 TEST_CASE("Sums over the places of each channel, by threads and by teams", "[core]") {
@@ -91,6 +118,11 @@ TEST_CASE("Every value of an image is visited once", "[core]") {
     }
     CHECK(right);
   }
+}
+
+TEST_CASE("Vectors of 16-bit numbers are loaded and stored as one number is", "[core][half]") {
+  checkLanes<BFloat16>();
+  checkLanes<Float16>();
 }
 
 TEST_CASE("The channels of a place lie side by side", "[core]") {

@@ -1,4 +1,4 @@
-#include "partita/core/typed_span.hpp"
+#include "partita/core/typed_matrix.hpp"
 
 #include <cmath>
 #include <limits>
@@ -150,6 +150,31 @@ TEST_CASE("Runs of numbers are converted both ways, odd lengths too", "[half]") 
       CHECK(tail.size == size - size / 2);
       CHECK(static_cast<char*>(tail.data) - static_cast<char*>(packed.data) == packed.bytes() - tail.bytes());
     }
+  }
+}
+
+TEST_CASE("Parts of typed matrices are copied and added in each precision", "[half]") {
+  const Values values = normals(6 * 9, 4), more = normals(3 * 9, 5);
+  for (const Precision precision : {Precision::single, Precision::bf16, Precision::fp16}) {
+    const Vector memory("partita::test::memory", 6 * 9), target("partita::test::target", 3 * 9);
+    const TypedMatrix whole(precision, memory.data(), 6, 9), sum(precision, target.data(), 3, 9);
+    copyValues(space, matrixOf(6, 9, values), whole);
+    const Matrix expected = matrixOf(6, 9, values), found = makeMatrix("partita::test::found", 3, 9);
+    roundTo(space, precision, expected);
+    copyValues(space, whole.rowsFrom(2, 3), sum); // the same precision
+    copyValues(space, sum, found);
+    CHECK(valuesOf(found) == valuesOf(rowsFrom(expected, 2, 3)));
+    copyValues(space, matrixOf(3, 9, more), sum);
+    addScaled(space, "partita::test::add", sum, whole.rowsFrom(1, 3), Real(0.5));
+    copyValues(space, sum, found);
+    const Matrix by_hand = matrixOf(3, 9, more);
+    roundTo(space, precision, by_hand);
+    addScaled(space, "partita::test::add", by_hand, rowsFrom(expected, 1, 3), Real(0.5));
+    roundTo(space, precision, by_hand);
+    CHECK(valuesOf(found) == valuesOf(by_hand));
+    CHECK(whole.inRowsOf(6).rows == 9);
+    CHECK_THROWS_AS(whole.columnsFrom(1, 4).values(), InternalError); // rows with gaps
+    if (precision != Precision::single) CHECK_THROWS_AS(whole.real(), InternalError);
   }
 }
 

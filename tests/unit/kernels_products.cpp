@@ -250,6 +250,25 @@ TEST_CASE("An epilogue adds the bias and clears negative values, after everythin
   }
 }
 
+TEST_CASE("The result of a product with an epilogue may be 16-bit", "[half]") {
+  for (const Precision precision : {Precision::bf16, Precision::fp16}) {
+    for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{3, 5, 7}, {64, 47, 130}}) {
+      const Stored a = operandOf(precision, Op::none, m, k, 0, 1),
+                   b = operandOf(precision, Op::transpose, k, n, 0, 2), c(precision, m, n, 0, Values(m * n));
+      const Vector bias = vectorOf(normals(n, 4));
+      const Matrix expected = makeMatrix("partita::test::expected", m, n);
+      for (const bool relu : {false, true}) {
+        gemm(space, Op::none, Op::transpose, Real(1), a.matrix(), b.matrix(), Real(0), c.matrix(),
+             {bias.data(), relu});
+        gemm(space, Op::none, Op::transpose, Real(1), a.matrix(), b.matrix(), Real(0), expected,
+             {bias.data(), relu});
+        // Loops round the sum before the bias is added.
+        CHECK(relativeError(c.values(), valuesOf(expected)) < (precision == Precision::bf16 ? 8e-3 : 1e-3));
+      }
+    }
+  }
+}
+
 TEST_CASE("Empty products leave beta times the old content", "[half]") {
   for (const Precision precision : {Precision::single, Precision::bf16}) {
     const Stored a(precision, 3, 0, 0, {}), b(precision, 0, 2, 0, {});

@@ -56,9 +56,9 @@ TEST_CASE("The gradient of max pooling goes to the place that was chosen", "[nn]
                  out = filled(w.outPlaces(), 3), place = filled(w.outPlaces(), 4),
                  gathered = filled(w.inPlaces(), 5);
     forEachPlace(space, "partita::test::pool", rows, w.out, channels,
-                 pooling::Largest{w, in.data(), out.data(), place.data(), channels});
+                 pooling::Largest<Real>{w, in.data(), out.data(), place.data(), channels});
     forEachPlace(space, "partita::test::gather", rows, w.in, channels,
-                 pooling::LargestGradient{w, place.data(), grad.data(), gathered.data(), channels});
+                 pooling::LargestGradient<Real>{w, place.data(), grad.data(), gathered.data(), channels});
     fence(space, "partita::test");
     const Values chosen = valuesOf(place), from = valuesOf(grad), values = valuesOf(out);
     Values scattered(input.size());
@@ -83,17 +83,17 @@ TEST_CASE("Windows that tile the input return the same gradient one by one", "[n
                place = filled(w.outPlaces(), 4), gathered = filled(w.inPlaces(), 5),
                written = filled(w.inPlaces(), 6);
   forEachPlace(space, "partita::test::pool", rows, w.out, channels,
-               pooling::Largest{w, in.data(), out.data(), place.data(), channels});
+               pooling::Largest<Real>{w, in.data(), out.data(), place.data(), channels});
   forEachPlace(space, "partita::test::gather", rows, w.in, channels,
-               pooling::LargestGradient{w, place.data(), grad.data(), gathered.data(), channels});
+               pooling::LargestGradient<Real>{w, place.data(), grad.data(), gathered.data(), channels});
   forEachPlace(space, "partita::test::tiles", rows, w.out, channels,
-               pooling::LargestGradientOfTile{w, place.data(), grad.data(), written.data(), channels});
+               pooling::LargestGradientOfTile<Real>{w, place.data(), grad.data(), written.data(), channels});
   fence(space, "partita::test");
   CHECK(valuesOf(written) == valuesOf(gathered));
   forEachPlace(space, "partita::test::gather", rows, w.in, channels,
-               pooling::MeanGradient{w, grad.data(), gathered.data(), channels});
+               pooling::MeanGradient<Real>{w, grad.data(), gathered.data(), channels});
   forEachPlace(space, "partita::test::tiles", rows, w.out, channels,
-               pooling::MeanGradientOfTile{w, grad.data(), written.data(), channels});
+               pooling::MeanGradientOfTile<Real>{w, grad.data(), written.data(), channels});
   fence(space, "partita::test");
   CHECK(valuesOf(written) == valuesOf(gathered));
 }
@@ -103,9 +103,9 @@ TEST_CASE("The gradient of average pooling is the transposed map", "[nn]") {
     const Matrix in = filled(w.inPlaces(), 1), grad = filled(w.outPlaces(), 2),
                  out = filled(w.outPlaces(), 3), gathered = filled(w.inPlaces(), 4);
     forEachPlace(space, "partita::test::pool", rows, w.out, channels,
-                 pooling::Mean{w, in.data(), out.data(), channels});
+                 pooling::Mean<Real>{w, in.data(), out.data(), channels});
     forEachPlace(space, "partita::test::gather", rows, w.in, channels,
-                 pooling::MeanGradient{w, grad.data(), gathered.data(), channels});
+                 pooling::MeanGradient<Real>{w, grad.data(), gathered.data(), channels});
     fence(space, "partita::test");
     const double forward = dot(valuesOf(out), valuesOf(grad)), back = dot(valuesOf(in), valuesOf(gathered));
     CHECK(std::abs(forward - back) < 30 * tolerance() * std::sqrt(dot(valuesOf(in), valuesOf(in))));

@@ -83,7 +83,7 @@ TEST_CASE("Gradients of equal tokens are added up in the order of their places",
               static_cast<Real>(gradient[static_cast<std::size_t>(place * width + j)]);
       }
       forEachElement(space, "partita::test::add", places, width,
-                     AddSorted{sorted.order, grad.data(), panel.data(), width, first, rows});
+                     AddSorted<Real>{sorted.order, grad.data(), panel.data(), width, first, rows});
       fence(space, "partita::test");
       CHECK(valuesOf(panel) == Values(expected.begin(), expected.end())); // bit for bit
     }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "partita/core/loops.hpp"
+#include "partita/core/typed_span.hpp"
 
 #include <cstring>
 
@@ -25,48 +26,70 @@ namespace partita {
 
 using std::memcpy; // devices have it too
 
-/// Values of neighbouring channels: vectors on hosts, which compilers keep in registers.
+/// So many neighbouring channels: vectors on hosts, which compilers keep in registers. They are stored in any
+/// precision.
 template <int Count>
-struct LaneValues;
-template <>
-struct LaneValues<1> {
-  using Type = Real;
-};
-#ifdef PARTITA_LANE_VECTORS
-template <>
-struct LaneValues<2> {
-  using Type = Real __attribute__((vector_size(2 * sizeof(Real))));
-};
-template <>
-struct LaneValues<4> {
-  using Type = Real __attribute__((vector_size(4 * sizeof(Real))));
-};
-template <>
-struct LaneValues<8> {
-  using Type = Real __attribute__((vector_size(8 * sizeof(Real))));
-};
-template <>
-struct LaneValues<16> {
-  using Type = Real __attribute__((vector_size(16 * sizeof(Real))));
-};
-#endif
+struct Lanes;
 
-/// So many neighbouring channels.
+template <>
+struct Lanes<1> {
+  static constexpr int count = 1;
+  using Values = Real;
+
+  KOKKOS_INLINE_FUNCTION static Real all(Real value) { return value; }
+  template <class Stored>
+  KOKKOS_INLINE_FUNCTION static Real load(const Stored* from) {
+    return toReal(*from);
+  }
+  template <class Stored>
+  KOKKOS_INLINE_FUNCTION static void store(Stored* to, Real value) {
+    *to = fromReal<Stored>(value);
+  }
+};
+
+#ifdef PARTITA_LANE_VECTORS
+template <class Number, int Count>
+struct LaneVector {
+  using Type [[gnu::vector_size(Count * sizeof(Number))]] = Number;
+};
+
 template <int Count>
 struct Lanes {
   static constexpr int count = Count;
-  using Values = typename LaneValues<Count>::Type;
+  using Values = typename LaneVector<Real, Count>::Type;
 
   KOKKOS_INLINE_FUNCTION static Values all(Real value) { return Values{} + value; }
-  KOKKOS_INLINE_FUNCTION static Values load(const Real* from) {
-    Values values;
-    memcpy(&values, from, sizeof values);
-    return values;
+  template <class Stored>
+  KOKKOS_INLINE_FUNCTION static Values load(const Stored* from) {
+    if constexpr (is_real<Stored>) {
+      Values values;
+      memcpy(&values, from, sizeof values);
+      return values;
+    } else {
+      Halves halves;
+      memcpy(&halves, from, sizeof halves);
+      const auto bits = __builtin_convertvector(halves, Bits);
+      return __builtin_convertvector(detail::Format<Stored>::template decode<Floats>(bits), Values);
+    }
   }
-  KOKKOS_INLINE_FUNCTION static void store(Real* to, const Values& values) {
-    memcpy(to, &values, sizeof values);
+  template <class Stored>
+  KOKKOS_INLINE_FUNCTION static void store(Stored* to, const Values& values) {
+    if constexpr (is_real<Stored>) {
+      memcpy(to, &values, sizeof values);
+    } else {
+      const auto floats = __builtin_convertvector(values, Floats);
+      const auto halves =
+          __builtin_convertvector(detail::Format<Stored>::template encode<Bits>(floats), Halves);
+      memcpy(to, &halves, sizeof halves);
+    }
   }
+
+ private:
+  using Halves = typename LaneVector<std::uint16_t, Count>::Type;
+  using Bits = typename LaneVector<std::uint32_t, Count>::Type;
+  using Floats = typename LaneVector<float, Count>::Type;
 };
+#endif
 
 /// Calls body(lanes, first of them) for channels [begin, end), as many at a time as possible.
 template <class Body>

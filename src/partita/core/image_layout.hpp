@@ -1,6 +1,6 @@
 #pragma once
 
-#include "partita/core/types.hpp"
+#include "partita/core/typed_matrix.hpp"
 #include "partita/plan/shape.hpp"
 
 namespace partita {
@@ -10,9 +10,11 @@ KOKKOS_INLINE_FUNCTION std::int64_t inMemory(const ImageLayout& layout, std::int
   return number % layout.places * layout.channels + number / layout.places;
 }
 
-/// Samples in memory -> samples in the order of the shape, one per row.
-void toShapeOrder(const ExecSpace& space, const ImageLayout& layout, const Matrix& from, const Matrix& to);
+/// Samples in memory -> samples in the order of the shape, one per row. Both are stored alike.
+void toShapeOrder(const ExecSpace& space, const ImageLayout& layout, const TypedMatrix& from,
+                  const TypedMatrix& to);
 /// The reverse.
-void fromShapeOrder(const ExecSpace& space, const ImageLayout& layout, const Matrix& from, const Matrix& to);
+void fromShapeOrder(const ExecSpace& space, const ImageLayout& layout, const TypedMatrix& from,
+                    const TypedMatrix& to);
 
 } // namespace partita

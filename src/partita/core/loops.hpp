@@ -166,14 +166,6 @@ Team columnTeams(const ExecSpace& space, std::int64_t columns) {
   return policy;
 }
 
-struct AddScaled {
-  Matrix to, what;
-  Real factor;
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, std::int64_t j) const {
-    to(i, j) += factor * what(i, j);
-  }
-};
-
 } // namespace detail
 
 /// sums[column] = body(0, column) + body(1, column) + ..., and added to the previous contents if `accumulate`
@@ -202,12 +194,6 @@ void forEachElement(const ExecSpace& space, const char* label, std::int64_t rows
   } else {
     Kokkos::parallel_for(label, Range(space, 0, rows * columns), detail::ElementLoop<Body>{body, columns});
   }
-}
-
-/// to += factor * what, of the same shape.
-inline void addScaled(const ExecSpace& space, const char* label, const Matrix& to, const Matrix& what,
-                      Real factor = 1) {
-  forEachElement(space, label, to.extent(0), to.extent(1), detail::AddScaled{to, what, factor});
 }
 
 /// Calls body(row, begin, end) for parts of the rows of a [rows, columns] matrix, so that per-row values are

@@ -17,14 +17,6 @@ struct Convert {
   }
 };
 
-template <class Half>
-struct Round {
-  Real* values;
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
-    values[i] = toReal(fromReal<Half>(values[i]));
-  }
-};
-
 } // namespace
 
 void convert(const ExecSpace& space, const TypedSpan& from, const TypedSpan& to, Real factor) {
@@ -36,13 +28,6 @@ void convert(const ExecSpace& space, const TypedSpan& from, const TypedSpan& to,
       forEachValue(space, "partita::convert", from.size,
                    Convert<From, To>{static_cast<const From*>(from.data), static_cast<To*>(to.data), factor});
     });
-  });
-}
-
-void roundTo(const ExecSpace& space, Precision precision, const Matrix& values) {
-  if (precision == Precision::single) return;
-  withStored(precision, [&](auto stored) {
-    forEachValue(space, "partita::roundTo", values.size(), Round<decltype(stored)>{values.data()});
   });
 }
 

@@ -24,60 +24,80 @@ struct Float16 {
 
 namespace detail {
 
-KOKKOS_INLINE_FUNCTION std::uint32_t bitsOf(float value) {
-  std::uint32_t bits;
+/// The following takes one number, or a vector of several with the same code. Bits of vectors are unsigned
+/// numbers of 32 bits.
+template <class Bits = std::uint32_t, class Float>
+KOKKOS_INLINE_FUNCTION Bits bitsOf(const Float& value) {
+  static_assert(sizeof(Bits) == sizeof(Float), "floats have 32 bits each");
+  Bits bits;
   memcpy(&bits, &value, sizeof bits);
   return bits;
 }
 
-KOKKOS_INLINE_FUNCTION float floatOf(std::uint32_t bits) {
-  float value;
+template <class Float = float, class Bits>
+KOKKOS_INLINE_FUNCTION Float floatOf(const Bits& bits) {
+  static_assert(sizeof(Bits) == sizeof(Float), "floats have 32 bits each");
+  Float value;
   memcpy(&value, &bits, sizeof value);
   return value;
 }
 
 constexpr std::uint32_t float_infinity = 0x7f800000U;
 
+/// The float whose 16-bit number has these bits, and the bits of the nearest 16-bit number.
+template <class Half>
+struct Format;
+
+template <>
+struct Format<BFloat16> {
+  template <class Float, class Bits>
+  KOKKOS_INLINE_FUNCTION static Float decode(const Bits& half) {
+    return floatOf<Float>(half << 16);
+  }
+  template <class Bits, class Float>
+  KOKKOS_INLINE_FUNCTION static Bits encode(const Float& value) {
+    const Bits bits = bitsOf<Bits>(value), magnitude = bits & 0x7fffffffU;
+    const Bits rounded = (bits + 0x7fffU + (bits >> 16 & 1U)) >> 16, quiet = bits >> 16 | 0x40U;
+    return magnitude > float_infinity ? quiet : rounded;
+  }
+};
+
+template <>
+struct Format<Float16> {
+  template <class Float, class Bits>
+  KOKKOS_INLINE_FUNCTION static Float decode(const Bits& half) {
+    const Bits sign = (half & 0x8000U) << 16, moved = (half & 0x7fffU) << 13, exponent = moved & 0x0f800000U;
+    // The exponent bias is 15 in binary16 and 127 in float. A subnormal number is its digits times the step
+    // 2^-24, and can therefore be computed as the difference of two floats.
+    const Bits normal = moved + 0x38000000U, special = moved + 0x70000000U;
+    const Bits subnormal = bitsOf<Bits>(floatOf<Float>(moved + 0x38800000U) - 6.103515625e-05F);
+    const Bits finite = exponent == 0U ? subnormal : normal;
+    return floatOf<Float>(sign | (exponent == 0x0f800000U ? special : finite));
+  }
+  template <class Bits, class Float>
+  KOKKOS_INLINE_FUNCTION static Bits encode(const Float& value) {
+    const Bits bits = bitsOf<Bits>(value), magnitude = bits & 0x7fffffffU, sign = bits >> 16 & 0x8000U;
+    // The last digit of 0.5F is 2^-24, so adding 0.5 rounds a small number correctly.
+    const Bits subnormal = bitsOf<Bits>(floatOf<Float>(magnitude) + 0.5F) - 0x3f000000U;
+    const Bits normal = (magnitude + 0xc8000fffU + (magnitude >> 13 & 1U)) >> 13;
+    const Bits nan = Bits{} + 0x7e00U, infinity = Bits{} + 0x7c00U;
+    const Bits special = magnitude > float_infinity ? nan : infinity;
+    const Bits finite = magnitude < 0x38800000U ? subnormal : normal;
+    return sign | (magnitude >= 0x47800000U ? special : finite);
+  }
+};
+
 } // namespace detail
 
-KOKKOS_INLINE_FUNCTION float toFloat(BFloat16 value) {
-  return detail::floatOf(std::uint32_t{value.bits} << 16);
-}
-
-KOKKOS_INLINE_FUNCTION float toFloat(Float16 value) {
-  const std::uint32_t sign = std::uint32_t{value.bits & 0x8000U} << 16,
-                      moved = std::uint32_t{value.bits & 0x7fffU} << 13, exponent = moved & 0x0f800000U;
-  // The exponent bias is 15 in binary16 and 127 in float. A subnormal number is its digits times the step
-  // 2^-24, and can therefore be computed as the difference of two floats.
-  const std::uint32_t normal = moved + 0x38000000U, special = moved + 0x70000000U;
-  const std::uint32_t subnormal = detail::bitsOf(detail::floatOf(moved + 0x38800000U) - 6.103515625e-05F);
-  const std::uint32_t magnitude = exponent == 0x0f800000U ? special : exponent == 0 ? subnormal : normal;
-  return detail::floatOf(sign | magnitude);
+template <class Half>
+KOKKOS_INLINE_FUNCTION float toFloat(Half value) {
+  return detail::Format<Half>::template decode<float>(std::uint32_t{value.bits});
 }
 
 /// Rounds a float to a 16-bit type.
 template <class Half>
-KOKKOS_INLINE_FUNCTION Half toHalf(float value);
-
-template <>
-KOKKOS_INLINE_FUNCTION BFloat16 toHalf<BFloat16>(float value) {
-  const std::uint32_t bits = detail::bitsOf(value), magnitude = bits & 0x7fffffffU;
-  const std::uint32_t rounded = (bits + 0x7fffU + (bits >> 16 & 1U)) >> 16, quiet = bits >> 16 | 0x40U;
-  return {static_cast<std::uint16_t>(magnitude > detail::float_infinity ? quiet : rounded)};
-}
-
-template <>
-KOKKOS_INLINE_FUNCTION Float16 toHalf<Float16>(float value) {
-  const std::uint32_t bits = detail::bitsOf(value), magnitude = bits & 0x7fffffffU,
-                      sign = bits >> 16 & 0x8000U;
-  // The last digit of 0.5F is 2^-24, so adding 0.5 rounds a small number correctly.
-  const std::uint32_t subnormal = detail::bitsOf(detail::floatOf(magnitude) + 0.5F) - 0x3f000000U;
-  const std::uint32_t normal = (magnitude + 0xc8000fffU + (magnitude >> 13 & 1U)) >> 13;
-  const std::uint32_t special = magnitude > detail::float_infinity ? 0x7e00U : 0x7c00U;
-  const std::uint32_t rounded = magnitude >= 0x47800000U  ? special
-                                : magnitude < 0x38800000U ? subnormal
-                                                          : normal;
-  return {static_cast<std::uint16_t>(sign | rounded)};
+KOKKOS_INLINE_FUNCTION Half toHalf(float value) {
+  return {static_cast<std::uint16_t>(detail::Format<Half>::template encode<std::uint32_t>(value))};
 }
 
 /// A contiguous range of numbers in one of the precisions, in memory that the device can read and write.
@@ -144,8 +164,5 @@ void withStored(Precision precision, const Body& body) {
 
 /// to = factor * from, rounded. Both spans may have any precision and must have the same length.
 void convert(const ExecSpace& space, const TypedSpan& from, const TypedSpan& to, Real factor = Real(1));
-
-/// Rounds values to the given precision; does nothing for single precision.
-void roundTo(const ExecSpace& space, Precision precision, const Matrix& values);
 
 } // namespace partita

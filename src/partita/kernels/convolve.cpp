@@ -97,19 +97,28 @@ void Convolve::addProducts(const ExecSpace& space, const Matrix& columns, const 
   }
 }
 
-void Convolve::forward(const ExecSpace& space, const Vector& work, const Matrix& in, const Matrix& weight,
-                       const Matrix& out, const ProductEpilogue& epilogue) const {
-  const std::int64_t rows = in.extent(0);
-  if (onednn::convolves(_c, _operands, rows)) {
-    const std::int64_t at_once = _c.packedRows(rows);
-    for (std::int64_t first = 0; first < rows; first += at_once) {
-      const std::int64_t count = std::min(at_once, rows - first);
-      onednn::convolveForward(
-          space, {_c, _operands, count, nullptr, epilogue}, work.data(), rowsFrom(in, first, count).data(),
-          first == 0 || count < at_once ? weight.data() : nullptr, rowsFrom(out, first, count).data());
-    }
-    return;
+bool Convolve::takesHalf(std::int64_t rows) const {
+  return onednn::convolves(_c, _operands, rows, nullptr, true);
+}
+
+void Convolve::forward(const ExecSpace& space, const Vector& work, const TypedMatrix& in,
+                       const Matrix& weight, const TypedMatrix& out, const ProductEpilogue& epilogue) const {
+  const std::int64_t rows = in.rows, at_once = _c.packedRows(rows);
+  if (!onednn::convolves(_c, _operands, rows, nullptr, in.half()))
+    return forwardByColumns(space, work, in.real(), weight, out.real(), epilogue);
+  for (std::int64_t first = 0; first < rows; first += at_once) {
+    const std::int64_t count = std::min(at_once, rows - first);
+    onednn::convolveForward(space, {_c, _operands, count, nullptr, epilogue, in.half()}, work.data(),
+                            in.rowsFrom(first, count).data,
+                            first == 0 || count < at_once ? weight.data() : nullptr,
+                            out.rowsFrom(first, count).data);
   }
+}
+
+void Convolve::forwardByColumns(const ExecSpace& space, const Vector& work, const Matrix& in,
+                                const Matrix& weight, const Matrix& out,
+                                const ProductEpilogue& epilogue) const {
+  const std::int64_t rows = in.extent(0);
   if (narrow::convolves(_c)) return narrow::forward(space, _c, work, in, weight, out, epilogue);
   const Scratch scratch = scratchIn(work, weight, {});
   const Matrix own = packed(space, scratch, weight);
@@ -172,30 +181,31 @@ void Convolve::blockInScratch(const ExecSpace& space, const Vector& work, const 
   }
 }
 
-void Convolve::backward(const ExecSpace& space, const Vector& work, bool accumulate, const Matrix& in,
-                        const Matrix& weight, const Matrix& grad, const Matrix& weight_gradient,
-                        const Matrix& grad_in, const std::function<void()>& between) const {
-  const std::int64_t rows = in.extent(0), at_once = _c.packedRows(rows);
-  if (!onednn::convolves(_c, _operands, rows)) {
-    Matrix of_weight = weight_gradient, of_input = grad_in;
+void Convolve::backward(const ExecSpace& space, const Vector& work, bool accumulate, const TypedMatrix& in,
+                        const Matrix& weight, const TypedMatrix& grad, const Matrix& weight_gradient,
+                        const TypedMatrix& grad_in, const std::function<void()>& between) const {
+  const std::int64_t rows = in.rows, at_once = _c.packedRows(rows);
+  if (!onednn::convolves(_c, _operands, rows, nullptr, in.half())) {
+    Matrix of_weight = weight_gradient, of_input = grad_in.real();
     if (of_weight.size() > 0 && narrow::convolves(_c)) {
-      narrow::weightGradient(space, _c, work, accumulate, in, grad, of_weight, between);
+      narrow::weightGradient(space, _c, work, accumulate, in.real(), grad.real(), of_weight, between);
       of_weight = Matrix();
     }
     if (of_input.size() > 0 && narrow::givesInputGradient(_c)) {
-      narrow::inputGradient(space, _c, work, weight, grad, of_input);
+      narrow::inputGradient(space, _c, work, weight, grad.real(), of_input);
       of_input = Matrix();
     }
     const Scratch scratch = scratchIn(work, weight, of_weight);
-    return backwardByColumns(space, scratch, accumulate, in, weight, grad, of_weight, of_input, between);
+    return backwardByColumns(space, scratch, accumulate, in.real(), weight, grad.real(), of_weight, of_input,
+                             between);
   }
   for (std::int64_t first = 0; first < rows; first += at_once) {
     const std::int64_t count = std::min(at_once, rows - first);
-    onednn::convolveBackward(space, {_c, _operands, count, nullptr, {}}, work.data(), accumulate || first > 0,
-                             rowsFrom(in, first, count).data(),
+    onednn::convolveBackward(space, {_c, _operands, count, nullptr, {}, in.half()}, work.data(),
+                             accumulate || first > 0, in.rowsFrom(first, count).data,
                              first == 0 || count < at_once ? weight.data() : nullptr,
-                             rowsFrom(grad, first, count).data(), weight_gradient.data(),
-                             grad_in.size() > 0 ? rowsFrom(grad_in, first, count).data() : nullptr);
+                             grad.rowsFrom(first, count).data, weight_gradient.data(),
+                             grad_in.size() > 0 ? grad_in.rowsFrom(first, count).data : nullptr);
     if (between) between();
   }
 }

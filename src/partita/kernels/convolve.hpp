@@ -20,10 +20,14 @@ class Convolve {
   /// `operands`: the values and weights are exact in this precision, and may be multiplied as such.
   Convolve(const ConvolutionPlan& plan, Precision operands);
 
+  /// May values that are stored in the precision of the operands, 16 bits, be given as they are? Otherwise,
+  /// and for blocks, they have to be `Real`, as weights always are.
+  bool takesHalf(std::int64_t rows) const;
+
   /// The sums of all channels at all places, and the epilogue. `work`: `ConvolutionPlan::workValues` long,
   /// also below.
-  void forward(const ExecSpace& space, const Vector& work, const Matrix& in, const Matrix& weight,
-               const Matrix& out, const ProductEpilogue& epilogue = {}) const;
+  void forward(const ExecSpace& space, const Vector& work, const TypedMatrix& in, const Matrix& weight,
+               const TypedMatrix& out, const ProductEpilogue& epilogue = {}) const;
 
   /// Writes the sums for a block of the outputs to their places in `out`. `work`: as long as the outputs of
   /// `ConvolutionPlan::rowsAtOnce` more. `between` is called after some rows each.
@@ -33,9 +37,9 @@ class Convolve {
   /// The gradients of the weights (with `accumulate` added to what is there) and of the input, from `grad`,
   /// that of the sums. One of them may be empty: then it is not computed. `between` is called after some rows
   /// each.
-  void backward(const ExecSpace& space, const Vector& work, bool accumulate, const Matrix& in,
-                const Matrix& weight, const Matrix& grad, const Matrix& weight_gradient,
-                const Matrix& grad_in, const std::function<void()>& between = {}) const;
+  void backward(const ExecSpace& space, const Vector& work, bool accumulate, const TypedMatrix& in,
+                const Matrix& weight, const TypedMatrix& grad, const Matrix& weight_gradient,
+                const TypedMatrix& grad_in, const std::function<void()>& between = {}) const;
 
  private:
   /// Weights and their gradient in the order of the columns, and the rest of the scratch.
@@ -52,6 +56,8 @@ class Convolve {
   void blockInScratch(const ExecSpace& space, const Vector& work, const Matrix& in, const Matrix& weight,
                       const Matrix& out, const ConvolutionBlock& block,
                       const std::function<void()>& between) const;
+  void forwardByColumns(const ExecSpace& space, const Vector& work, const Matrix& in, const Matrix& weight,
+                        const Matrix& out, const ProductEpilogue& epilogue) const;
   void backwardByColumns(const ExecSpace& space, const Scratch& scratch, bool accumulate, const Matrix& in,
                          const Matrix& weight, const Matrix& grad, const Matrix& weight_gradient,
                          const Matrix& grad_in, const std::function<void()>& between) const;

@@ -230,6 +230,8 @@ bool multiplies(Precision precision) {
 bool product(const ExecSpace& space, Op op_a, Op op_b, Real alpha, const TypedMatrix& a, const TypedMatrix& b,
              Real beta, const TypedMatrix& c, const ProductEpilogue& epilogue, Precision exact_in) {
   if (!multiplies(a.precision) || isEmpty(a) || isEmpty(b)) return false;
+  if (c.precision != Precision::single && epilogue.bias != nullptr)
+    return false; // it would have to be 16-bit
   const bool tf32 = a.precision == Precision::single && exact_in != Precision::single;
   const ProductCase wanted{a, b, c, op_a, op_b, beta != Real(0), tf32, epilogue};
   static std::mutex mutex; // a compiled product is given its bias, and then started

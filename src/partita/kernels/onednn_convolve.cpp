@@ -23,6 +23,11 @@ Type operandType(Precision operands) {
   return operands != Precision::single && multiplies(operands) ? typeOf(operands) : Type::f32;
 }
 
+/// The type in which values lie.
+Type valueType(const ConvolveCase& c) {
+  return c.half ? operandType(c.operands) : Type::f32;
+}
+
 /// With other numbers of channels, the library is slower than columns for floats.
 bool inBlocks(const ConvolutionPlan& plan) {
   constexpr std::int64_t block = 16;
@@ -64,7 +69,7 @@ Windows windowsOf(const WindowPlan& w, bool flat) {
 }
 
 /// The formats of values and weights. Values are ours, with channels side by side, which is as fast as any
-/// format of the library; blocks are copied, and so are values that are multiplied in 16 bits.
+/// format of the library; blocks are copied, and so are floats that are multiplied in 16 bits.
 struct Formats {
   Memory::dims in, weight, out;
   Memory::dims in_strides, out_strides; ///< of the whole, if the convolution is a block of it
@@ -101,12 +106,12 @@ struct CompiledConvolve {
   std::size_t weight_bytes = 0; ///< of the largest packed weights
 
   explicit CompiledConvolve(const ConvolveCase& c)
-      : packs(c.block != nullptr || operandType(c.operands) != Type::f32), unpacks(c.block != nullptr) {
+      : packs(c.block != nullptr || operandType(c.operands) != valueType(c)), unpacks(c.block != nullptr) {
     const Formats formats(c);
     const Type type = operandType(c.operands);
     const Windows windows = windowsOf(c.plan.windows, isFlat(c.plan.windows));
-    const Memory::desc in = formats.inOf(type), sums = formats.outOf(Type::f32), grad = formats.outOf(type),
-                       grad_in = formats.inOf(Type::f32);
+    const Memory::desc in = formats.inOf(type), sums = formats.outOf(valueType(c)),
+                       grad = formats.outOf(type), grad_in = formats.inOf(valueType(c));
     const auto first = describeForward({in, formats.anyWeight(type), sums}, Memory::desc(), windows, false);
     const auto back = describeInputGradient({grad_in, formats.anyWeight(type), grad}, windows, first);
     const auto weights = describeWeightGradient({in, formats.anyWeight(Type::f32), grad}, windows, first);
@@ -138,7 +143,7 @@ struct CompiledConvolve {
     const auto found = _forward.find(key);
     if (found != _forward.end()) return found->second;
     const Formats formats(c);
-    const Memory::desc in = formats.inOf(operandType(c.operands)), sums = formats.outOf(Type::f32),
+    const Memory::desc in = formats.inOf(operandType(c.operands)), sums = formats.outOf(valueType(c)),
                        bias = biased ? formats.bias() : Memory::desc();
     const auto described =
         describeForward({in, weight, sums}, bias, windowsOf(c.plan.windows, isFlat(c.plan.windows)), relu);
@@ -156,7 +161,8 @@ struct CompiledConvolve {
 using ConvolveKey = std::array<std::int64_t, 28>;
 
 ConvolveKey keyOf(const ConvolveCase& c) {
-  ConvolveKey key{c.rows, c.plan.in_channels, c.plan.out_channels, static_cast<std::int64_t>(c.operands)};
+  ConvolveKey key{c.rows, c.plan.in_channels, c.plan.out_channels,
+                  2 * static_cast<std::int64_t>(c.operands) + (c.half ? 1 : 0)};
   auto to = key.begin() + 4;
   const WindowPlan& w = c.plan.windows;
   for (const auto* values : {w.in, w.out, w.kernel, w.stride, w.dilation, w.before})
@@ -206,19 +212,19 @@ struct Work {
 } // namespace
 
 bool convolves(const ConvolutionPlan& plan, Precision operands, std::int64_t rows,
-               const ConvolutionBlock* block) {
+               const ConvolutionBlock* block, bool half) {
   static const bool wide = supports(dnnl::cpu_isa::avx512_core);
   if (!wide || rows == 0 || !plan.packable()) return false;
-  if (operandType(operands) == Type::f32 && !inBlocks(plan)) return false;
+  if (operandType(operands) == Type::f32 && (half || !inBlocks(plan))) return false;
   const std::lock_guard<std::mutex> lock(mutex());
   const std::int64_t at_once = plan.packedRows(rows), left = rows % at_once;
   const ConvolutionPlan& computed = block != nullptr ? block->plan : plan;
-  return compiled({computed, operands, at_once, block, {}}) != nullptr &&
-         (left == 0 || compiled({computed, operands, left, block, {}}) != nullptr);
+  return compiled({computed, operands, at_once, block, {}, half}) != nullptr &&
+         (left == 0 || compiled({computed, operands, left, block, {}, half}) != nullptr);
 }
 
-void convolveForward(const ExecSpace& space, const ConvolveCase& convolution, Real* work, const Real* in,
-                     const Real* weight, Real* out) {
+void convolveForward(const ExecSpace& space, const ConvolveCase& convolution, Real* work, const void* in,
+                     const Real* weight, void* out) {
   const Region region(space, "partita::onednn::convolve", Phase::gemm);
   fence(space, "partita::onednn::convolve"); // the library computes at once
   const std::lock_guard<std::mutex> lock(mutex());
@@ -228,25 +234,25 @@ void convolveForward(const ExecSpace& space, const ConvolveCase& convolution, Re
   const std::int64_t before_in = block != nullptr ? block->first_in * convolution.plan.in_channels : 0,
                      before_out = block != nullptr ? block->first_out * convolution.plan.out_channels : 0;
   if (weight != nullptr) runReorder(steps.pack_weight, weight, packed.weight);
-  if (steps.packs) runReorder(steps.pack_in, in + before_in, packed.in);
+  if (steps.packs) runReorder(steps.pack_in, static_cast<const Real*>(in) + before_in, packed.in);
   steps.forward(convolution)
       .run({{DNNL_ARG_SRC, steps.packs ? packed.in : in},
             {DNNL_ARG_WEIGHTS, packed.weight},
             {DNNL_ARG_BIAS, convolution.epilogue.bias},
             {DNNL_ARG_DST, steps.unpacks ? packed.out : out}});
-  if (steps.unpacks) runReorder(steps.unpack_out, packed.out, out + before_out);
+  if (steps.unpacks) runReorder(steps.unpack_out, packed.out, static_cast<Real*>(out) + before_out);
 }
 
 void convolveBackward(const ExecSpace& space, const ConvolveCase& convolution, Real* work, bool accumulate,
-                      const Real* in, const Real* weight, const Real* grad, Real* weight_gradient,
-                      Real* grad_in) {
+                      const void* in, const Real* weight, const void* grad, Real* weight_gradient,
+                      void* grad_in) {
   const Region region(space, "partita::onednn::convolve_back", Phase::gemm);
   fence(space, "partita::onednn::convolve_back");
   const std::lock_guard<std::mutex> lock(mutex());
   CompiledConvolve& steps = *compiled(convolution);
   const Work packed(convolution, work);
   if (steps.packs) runReorder(steps.pack_grad, grad, packed.out);
-  const Real* const from = steps.packs ? packed.out : grad;
+  const void* const from = steps.packs ? packed.out : grad;
   if (weight_gradient != nullptr) {
     if (steps.packs) runReorder(steps.pack_in, in, packed.in);
     steps.weight_gradient.run({{DNNL_ARG_SRC, steps.packs ? packed.in : in},
@@ -267,14 +273,14 @@ void convolveBackward(const ExecSpace& space, const ConvolveCase& convolution, R
 
 namespace partita::onednn {
 
-bool convolves(const ConvolutionPlan&, Precision, std::int64_t, const ConvolutionBlock*) {
+bool convolves(const ConvolutionPlan&, Precision, std::int64_t, const ConvolutionBlock*, bool) {
   return false;
 }
 
-void convolveForward(const ExecSpace&, const ConvolveCase&, Real*, const Real*, const Real*, Real*) {}
+void convolveForward(const ExecSpace&, const ConvolveCase&, Real*, const void*, const Real*, void*) {}
 
-void convolveBackward(const ExecSpace&, const ConvolveCase&, Real*, bool, const Real*, const Real*,
-                      const Real*, Real*, Real*) {}
+void convolveBackward(const ExecSpace&, const ConvolveCase&, Real*, bool, const void*, const Real*,
+                      const void*, Real*, void*) {}
 
 } // namespace partita::onednn
 

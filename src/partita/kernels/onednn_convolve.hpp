@@ -12,21 +12,22 @@ struct ConvolveCase {
   std::int64_t rows;
   const ConvolutionBlock* block = nullptr; ///< of which `plan` is; null: of the whole convolution
   ProductEpilogue epilogue;                ///< of the sums
+  bool half = false; ///< values, not weights, are stored in the precision of the operands, 16 bits
 };
 
 /// Is oneDNN there and faster than columns for batches of `rows`, or for a block of their outputs? The answer
 /// follows from the shape and the instructions of the processor.
 bool convolves(const ConvolutionPlan& plan, Precision operands, std::int64_t rows,
-               const ConvolutionBlock* block = nullptr);
+               const ConvolutionBlock* block = nullptr, bool half = false);
 
 /// out = W * in, or a block of it, all in the layouts of `Convolve`; `work`: `ConvolutionPlan::workValues`
 /// long, where the packed weights stay for calls with the same `work` and a null `weight`.
-void convolveForward(const ExecSpace& space, const ConvolveCase& convolution, Real* work, const Real* in,
-                     const Real* weight, Real* out);
+void convolveForward(const ExecSpace& space, const ConvolveCase& convolution, Real* work, const void* in,
+                     const Real* weight, void* out);
 
 /// Both gradients; a null `weight_gradient` or `grad_in` is not wanted.
 void convolveBackward(const ExecSpace& space, const ConvolveCase& convolution, Real* work, bool accumulate,
-                      const Real* in, const Real* weight, const Real* grad, Real* weight_gradient,
-                      Real* grad_in);
+                      const void* in, const Real* weight, const void* grad, Real* weight_gradient,
+                      void* grad_in);
 
 } // namespace partita::onednn

@@ -15,22 +15,6 @@
 
 namespace partita {
 
-TypedMatrix::TypedMatrix(const Matrix& matrix)
-    : data(matrix.data()), rows(matrix.extent(0)), columns(matrix.extent(1)), stride(matrix.stride(0)) {}
-
-TypedMatrix::TypedMatrix(const TypedSpan& values, std::int64_t its_rows, std::int64_t its_columns)
-    : precision(values.precision), data(values.data), rows(its_rows), columns(its_columns),
-      stride(its_columns) {
-  PARTITA_REQUIRE(values.size == its_rows * its_columns, "values that do not fill a matrix");
-}
-
-TypedMatrix TypedMatrix::columnsFrom(std::int64_t first, std::int64_t count) const {
-  TypedMatrix part = *this;
-  part.data = static_cast<char*>(data) + first * bytesOf(precision);
-  part.columns = count;
-  return part;
-}
-
 namespace {
 
 const char* letter(Op op) {
@@ -100,14 +84,15 @@ void loopProducts(const ExecSpace& space, bool ta, bool tb, Real alpha, const Ty
   });
 }
 
+template <class Stored>
 struct ApplyEpilogue {
   ProductEpilogue epilogue;
-  Real* c;
+  Stored* c;
   std::int64_t stride;
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, std::int64_t j) const {
-    Real& value = c[i * stride + j];
-    const Real z = value + (epilogue.bias != nullptr ? epilogue.bias[j] : Real(0));
-    value = !epilogue.relu || z > 0 ? z : Real(0);
+    Stored& value = c[i * stride + j];
+    const Real z = toReal(value) + (epilogue.bias != nullptr ? epilogue.bias[j] : Real(0));
+    value = fromReal<Stored>(!epilogue.relu || z > 0 ? z : Real(0));
   }
 };
 
@@ -122,7 +107,6 @@ void gemm(const ExecSpace& space, Op op_a, Op op_b, Real alpha, const TypedMatri
   PARTITA_REQUIRE(a.precision == b.precision &&
                       (c.precision == a.precision || c.precision == Precision::single),
                   "matrix product of precisions that do not fit");
-  PARTITA_REQUIRE(epilogue.empty() || c.precision == Precision::single, "the epilogue of 16-bit results");
   const Region region(space, "partita::gemm", Phase::gemm);
   const auto by_cublaslt = [&](const ProductEpilogue& own) {
     return cublaslt::product(space, op_a, op_b, alpha, a, b, beta, c, own, exact_in);
@@ -141,8 +125,11 @@ void gemm(const ExecSpace& space, Op op_a, Op op_b, Real alpha, const TypedMatri
 
 void applyEpilogue(const ExecSpace& space, const TypedMatrix& c, const ProductEpilogue& epilogue) {
   if (epilogue.empty()) return;
-  forEachElement(space, "partita::gemm_epilogue", c.rows, c.columns,
-                 ApplyEpilogue{epilogue, static_cast<Real*>(c.data), c.stride});
+  withStored(c.precision, [&](auto stored) {
+    using Stored = decltype(stored);
+    forEachElement(space, "partita::gemm_epilogue", c.rows, c.columns,
+                   ApplyEpilogue<Stored>{epilogue, c.as<Stored>(), c.stride});
+  });
 }
 
 bool fusesEpilogues() {

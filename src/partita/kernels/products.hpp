@@ -1,6 +1,6 @@
 #pragma once
 
-#include "partita/core/typed_span.hpp"
+#include "partita/core/typed_matrix.hpp"
 
 #include <string>
 
@@ -8,20 +8,7 @@ namespace partita {
 
 enum class Op { none, transpose };
 
-/// A row-major matrix whose numbers are stored in one of the precisions. Rows begin `stride` values apart.
-/// Non-owning.
-struct TypedMatrix {
-  Precision precision = Precision::single;
-  void* data = nullptr;
-  std::int64_t rows = 0, columns = 0, stride = 0;
-
-  TypedMatrix(const Matrix& matrix);
-  TypedMatrix(const TypedSpan& values, std::int64_t its_rows, std::int64_t its_columns);
-
-  TypedMatrix columnsFrom(std::int64_t first, std::int64_t count) const;
-};
-
-/// What becomes of each value of C in `Real`: the bias of its column is added, and negative values become 0.
+/// What becomes of each value of C: the bias of its column is added, and negative values become 0.
 struct ProductEpilogue {
   const Real* bias = nullptr; ///< null: none
   bool relu = false;

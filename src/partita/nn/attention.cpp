@@ -14,27 +14,38 @@ namespace partita {
 
 namespace {
 
-struct AddBias {
-  Matrix out;
-  Vector bias;
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, std::int64_t j) const { out(i, j) += bias(j); }
-};
-
+template <class Stored>
 struct BiasGradient {
-  Matrix grad;
-  KOKKOS_INLINE_FUNCTION Real operator()(std::int64_t i, std::int64_t j) const { return grad(i, j); }
+  const Stored* grad;
+  std::int64_t width;
+  KOKKOS_INLINE_FUNCTION Real operator()(std::int64_t i, std::int64_t j) const {
+    return toReal(grad[i * width + j]);
+  }
 };
 
-/// The parts of `saved` and `work` in one call, for `places` positions in all.
+/// Values of all positions of a call, or their gradients, as kernels take them.
 struct Buffers {
-  Buffers(std::int64_t rows, std::int64_t all_places, std::int64_t width, std::int64_t heads, Real* memory)
-      : places(all_places), qkv(memory, places, 3 * width),
-        heads_out(memory + 3 * places * width, places, width),
-        sums(memory + 4 * places * width), shape{rows, places / rows, heads, width} {}
-  std::int64_t places;
-  Matrix qkv, heads_out; ///< or their gradients
-  Real* sums;            ///< [samples, heads, positions]
+  Buffers(const AttentionShape& its_shape, Real* memory)
+      : shape(its_shape), qkv(memory, places(), 3 * shape.width),
+        heads_out(memory + 3 * places() * shape.width, places(), shape.width),
+        sums(memory + 4 * places() * shape.width) {}
+  std::int64_t places() const { return shape.samples * shape.positions; }
   AttentionShape shape;
+  Matrix qkv, heads_out;
+  Real* sums; ///< [samples, heads, positions]
+};
+
+/// The same as they are saved, and what kernels take of them: the same memory, or copies in scratch.
+struct Kept {
+  Kept(const AttentionShape& shape, Precision precision, const Matrix& saved, Real* scratch)
+      : real(shape, precision == Precision::single ? saved.data() : scratch),
+        qkv(precision, saved.data(), real.places(), 3 * shape.width),
+        heads_out(qkv.inRowsOf(shape.width).rowsFrom(3 * real.places(), real.places())) {
+    if (precision != Precision::single)
+      real.sums = saved.data() + roomOf(4 * shape.width * shape.positions, precision) * shape.samples;
+  }
+  Buffers real;
+  TypedMatrix qkv, heads_out;
 };
 
 /// Calls `body` with a compile-time bound on the width of a head.
@@ -111,62 +122,72 @@ void Attention::initialise(std::uint64_t seed, const std::string& tensor, const 
   }
 }
 
-void Attention::project(const ExecSpace& space, const Projection& projection, const Matrix& in,
-                        const Matrix& out) {
-  const Vector bias = projection.bias.values(space);
-  const bool fused = fusesEpilogues();
-  projection.weights.forward(space, in, out, {fused ? bias.data() : nullptr});
-  if (fused || bias.size() == 0) return;
-  const Region region(space, "partita::Attention::bias", Phase::elementwise);
-  forEachElement(space, "partita::Attention::bias_kernel", out.extent(0), out.extent(1), AddBias{out, bias});
+void Attention::project(const ExecSpace& space, const Projection& projection, const TypedMatrix& in,
+                        const TypedMatrix& out) {
+  projection.weights.forward(space, in, out, {projection.bias.values(space).data()});
 }
 
 void Attention::addGradients(const ExecSpace& space, const Projection& projection, bool accumulate,
-                             const Matrix& in, const Matrix& grad_out) {
+                             const TypedMatrix& in, const TypedMatrix& grad_out) {
   projection.weights.addGradient(space, accumulate, in, grad_out);
   if (projection.bias.stored().size == 0) return;
   const Region region(space, "partita::Attention::bias_gradient", Phase::elementwise);
-  sumColumns(space, "partita::Attention::bias_gradient_kernel", grad_out.extent(0), grad_out.extent(1),
-             BiasGradient{grad_out}, projection.bias.gradient(space, accumulate).data(), accumulate);
+  withStored(grad_out.precision, [&](auto stored) {
+    using Stored = decltype(stored);
+    sumColumns(space, "partita::Attention::bias_gradient_kernel", grad_out.rows, grad_out.columns,
+               BiasGradient<Stored>{grad_out.as<Stored>(), grad_out.columns},
+               projection.bias.gradient(space, accumulate).data(), accumulate);
+  });
   projection.bias.storeGradient(space);
 }
 
-void Attention::forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
-                        const Matrix& saved) {
-  const std::int64_t places = in.size() / _width;
-  const Buffers kept(in.extent(0), places, _inner, _heads, saved.data());
-  project(space, _inward, Matrix(in.data(), kept.places, _width), kept.qkv);
-  {
-    const Region region(space, "partita::Attention::forward", Phase::elementwise);
-    withBound(kept.shape.headWidth(),
-              [&](auto bound) { attend<decltype(bound)::value>(space, kept, pass.work.data()); });
-  }
-  project(space, _outward, kept.heads_out, Matrix(out.data(), kept.places, _width));
+AttentionShape Attention::shapeOf(const TypedMatrix& in) const {
+  return {in.rows, in.columns / _width, _heads, _inner};
 }
 
-void Attention::backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix&,
-                         const Matrix& saved, const Matrix& samples_grad_out, const Matrix& samples_grad_in) {
-  const std::int64_t rows = in.extent(0), places = in.size() / _width;
-  const Buffers kept(rows, places, _inner, _heads, saved.data()),
-      grads(rows, places, _inner, _heads, pass.work.data());
-  const Matrix rows_in(in.data(), places, _width), grad_out(samples_grad_out.data(), places, _width),
-      grad_in = samples_grad_in.size() > 0 ? Matrix(samples_grad_in.data(), places, _width) : Matrix();
+void Attention::forward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in,
+                        const TypedMatrix& out, const Matrix& saved) {
+  const AttentionShape shape = shapeOf(in);
+  Real *const sums = pass.work.data(), *const copies = sums + shape.samples * _heads * shape.positions;
+  const Kept kept(shape, _plan.activations, saved, copies);
+  project(space, _inward, in.inRowsOf(_width), kept.qkv);
+  {
+    const Region region(space, "partita::Attention::forward", Phase::elementwise);
+    if (kept.qkv.half()) convert(space, kept.qkv.values(), kept.real.qkv);
+    withBound(shape.headWidth(), [&](auto bound) { attend<decltype(bound)::value>(space, kept.real, sums); });
+    if (kept.qkv.half()) convert(space, kept.real.heads_out, kept.heads_out.values());
+  }
+  project(space, _outward, kept.heads_out, out.inRowsOf(_width));
+}
+
+void Attention::backward(const ExecSpace& space, const Pass& pass, const TypedMatrix& samples_in,
+                         const TypedMatrix&, const Matrix& saved, const TypedMatrix& samples_grad_out,
+                         const TypedMatrix& samples_grad_in) {
+  const AttentionShape shape = shapeOf(samples_in);
+  const Buffers grads(shape, pass.work.data());
+  const Kept kept(shape, _plan.activations, saved, grads.sums + shape.samples * _heads * shape.positions);
+  const TypedMatrix in = samples_in.inRowsOf(_width), grad_out = samples_grad_out.inRowsOf(_width),
+                    grad_in = samples_grad_in.inRowsOf(_width);
   const bool parameters_last = pass.inputGradientFirst();
   if (!parameters_last) addGradients(space, _outward, pass.accumulate, kept.heads_out, grad_out);
   _outward.weights.inputGradient(space, grad_out, grads.heads_out, !parameters_last);
   {
     const Region region(space, "partita::Attention::backward", Phase::elementwise);
-    forEachRun(space, "partita::Attention::along_kernel", kept.shape.samples * _heads, kept.shape.positions,
-               AttentionAlong{kept.shape, kept.heads_out.data(), grads.heads_out.data(), grads.sums});
-    withBound(kept.shape.headWidth(),
-              [&](auto bound) { attendBack<decltype(bound)::value>(space, kept, grads); });
+    if (kept.qkv.half()) {
+      convert(space, kept.qkv.values(), kept.real.qkv);
+      convert(space, kept.heads_out.values(), kept.real.heads_out);
+    }
+    forEachRun(space, "partita::Attention::along_kernel", shape.samples * _heads, shape.positions,
+               AttentionAlong{shape, kept.real.heads_out.data(), grads.heads_out.data(), grads.sums});
+    withBound(shape.headWidth(),
+              [&](auto bound) { attendBack<decltype(bound)::value>(space, kept.real, grads); });
   }
-  if (!parameters_last) addGradients(space, _inward, pass.accumulate, rows_in, grads.qkv);
+  if (!parameters_last) addGradients(space, _inward, pass.accumulate, in, grads.qkv);
   _inward.weights.inputGradient(space, grads.qkv, grad_in, !parameters_last);
   if (!parameters_last) return;
   pass.reportInputGradient();
   addGradients(space, _outward, pass.accumulate, kept.heads_out, grad_out);
-  addGradients(space, _inward, pass.accumulate, rows_in, grads.qkv);
+  addGradients(space, _inward, pass.accumulate, in, grads.qkv);
 }
 
 } // namespace partita

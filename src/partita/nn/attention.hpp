@@ -5,6 +5,8 @@
 
 namespace partita {
 
+struct AttentionShape;
+
 /// Causal multi-head self-attention of a sequence {positions, width}: [q k v] = x Wi^T + bi, per head o =
 /// softmax(q k^T / sqrt(head width)) v over the positions up to the query's own, y = o Wo^T + bo (Vaswani et
 /// al., arXiv 1706.03762). As in FlashAttention-2 (Dao, arXiv 2307.08691), scores are computed tile by tile
@@ -20,10 +22,10 @@ class Attention : public PlannedLayer {
   bool acceptsHalf() const override { return true; }
   void initialise(std::uint64_t seed, const std::string& tensor, const TensorSlice& slice,
                   Real* values) const override;
-  void forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
+  void forward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, const TypedMatrix& out,
                const Matrix& saved) override;
-  void backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
-                const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) override;
+  void backward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, const TypedMatrix& out,
+                const Matrix& saved, const TypedMatrix& grad_out, const TypedMatrix& grad_in) override;
 
  private:
   /// A matrix [outputs, inputs] and a bias [outputs], with their gradients.
@@ -31,10 +33,11 @@ class Attention : public PlannedLayer {
     Weights weights;
     SmallTensor bias; ///< or empty
   };
-  static void project(const ExecSpace& space, const Projection& projection, const Matrix& in,
-                      const Matrix& out);
+  static void project(const ExecSpace& space, const Projection& projection, const TypedMatrix& in,
+                      const TypedMatrix& out);
   static void addGradients(const ExecSpace& space, const Projection& projection, bool accumulate,
-                           const Matrix& in, const Matrix& grad_out);
+                           const TypedMatrix& in, const TypedMatrix& grad_out);
+  AttentionShape shapeOf(const TypedMatrix& in) const;
 
   std::int64_t _width, _heads, _inner; ///< `_inner`: the width of all heads together
   Projection _inward, _outward;

@@ -119,15 +119,18 @@ struct MeanGradients {
 };
 
 /// dJ/dx = scale / deviation (g - mean of g - x^ mean of g x^); the means are over the batch.
+template <class Stored>
 struct InputGradient {
-  const Real *in, *grad, *mean, *inverse, *scale, *constant, *slope;
-  Real* grad_in;
+  const Stored *in, *grad;
+  const Real *mean, *inverse, *scale, *constant, *slope;
+  Stored* grad_in;
   std::int64_t channels, places;
 
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, std::int64_t place, std::int64_t channel) const {
     const std::int64_t i = (row * places + place) * channels + channel;
-    grad_in[i] = inverse[channel] * scale[channel] *
-                 (grad[i] - constant[channel] - (in[i] - mean[channel]) * slope[channel]);
+    grad_in[i] = fromReal<Stored>(
+        inverse[channel] * scale[channel] *
+        (toReal(grad[i]) - constant[channel] - (toReal(in[i]) - mean[channel]) * slope[channel]));
   }
 };
 
@@ -172,7 +175,7 @@ void BatchNorm::sumOverRanks(const ExecSpace& space, const Pass& pass, const Vec
 }
 
 /// Mean and 1 / deviation for this pass.
-void BatchNorm::measure(const ExecSpace& space, const Pass& pass, const Matrix& in, Real* mean,
+void BatchNorm::measure(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, Real* mean,
                         Real* inverse) {
   const auto epsilon = static_cast<Real>(_plan.spec.batch_norm.epsilon);
   if (!pass.training) {
@@ -180,11 +183,14 @@ void BatchNorm::measure(const ExecSpace& space, const Pass& pass, const Matrix& 
                  TakeRunning{_mean.data(), _variance.data(), mean, inverse, epsilon});
     return;
   }
-  const std::int64_t rows = in.extent(0);
+  const std::int64_t rows = in.rows;
   const Sums sums = sumsIn(pass, rows);
   Real *squares = sums.all.data(), *sum = squares + _channels, *count = sum + _channels;
-  forEachImage(space, "partita::BatchNorm::moments_kernel", rows, _places, _channels,
-               ChannelMoments{in.data(), sums.first, sums.second, _channels, _places});
+  withStored(in.precision, [&](auto stored) {
+    using Stored = decltype(stored);
+    forEachImage(space, "partita::BatchNorm::moments_kernel", rows, _places, _channels,
+                 ChannelMoments<Stored>{in.as<Stored>(), sums.first, sums.second, _channels, _places});
+  });
   forEachRow(space, "partita::BatchNorm::sum_of_means_kernel", _channels, rows,
              SumOfMeans{sums.first, sum, count, rows, _channels, _places});
   sumOverRanks(space, pass, part(sums.all, _channels, _channels + 1));
@@ -198,31 +204,39 @@ void BatchNorm::measure(const ExecSpace& space, const Pass& pass, const Matrix& 
                         static_cast<Real>(_plan.spec.batch_norm.momentum)});
 }
 
-void BatchNorm::forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
-                        const Matrix& saved) {
+void BatchNorm::forward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in,
+                        const TypedMatrix& out, const Matrix& saved) {
   const Region region(space, "partita::BatchNorm::forward", Phase::elementwise);
   Real *mean = saved.data(), *inverse = mean + _channels;
   measure(space, pass, in, mean, inverse);
-  withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
-    forEachChannel(space, "partita::BatchNorm::forward_kernel", in.extent(0), _places, _channels,
-                   Normalise<decltype(act)>{act, in.data(), ChannelStatistics{mean, inverse},
-                                            _scale.values.data(), _shift.values.data(), out.data(), _channels,
-                                            _places});
+  withStored(in.precision, [&](auto stored) {
+    using Stored = decltype(stored);
+    withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
+      forEachChannel(space, "partita::BatchNorm::forward_kernel", in.rows, _places, _channels,
+                     Normalise<decltype(act), Stored>{act, in.as<Stored>(), ChannelStatistics{mean, inverse},
+                                                      _scale.values.data(), _shift.values.data(),
+                                                      out.as<Stored>(), _channels, _places});
+    });
   });
 }
 
-void BatchNorm::backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
-                         const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) {
+void BatchNorm::backward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in,
+                         const TypedMatrix& out, const Matrix& saved, const TypedMatrix& grad_out,
+                         const TypedMatrix& grad_in) {
   const Region region(space, "partita::BatchNorm::backward", Phase::elementwise);
-  const std::int64_t rows = in.extent(0);
+  const std::int64_t rows = in.rows;
   const Real *mean = saved.data(), *inverse = mean + _channels;
   const Sums sums = sumsIn(pass, rows);
   Real *all_sums = sums.all.data(), *all_products = all_sums + _channels, *count = all_products + _channels;
-  withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
-    forEachImage(space, "partita::BatchNorm::gradient_sums_kernel", rows, _places, _channels,
-                 GradientSums<decltype(act)>{act, in.data(), out.data(), ChannelStatistics{mean, inverse},
-                                             _scale.values.data(), _shift.values.data(), grad_out.data(),
-                                             sums.first, sums.second, _channels, _places});
+  withStored(in.precision, [&](auto stored) {
+    using Stored = decltype(stored);
+    withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
+      forEachImage(space, "partita::BatchNorm::gradient_sums_kernel", rows, _places, _channels,
+                   GradientSums<decltype(act), Stored>{act, in.as<Stored>(), out.as<Stored>(),
+                                                       ChannelStatistics{mean, inverse}, _scale.values.data(),
+                                                       _shift.values.data(), grad_out.as<Stored>(),
+                                                       sums.first, sums.second, _channels, _places});
+    });
   });
   forEachRow(space, "partita::BatchNorm::parameter_gradients_kernel", _channels, rows,
              ParameterGradients{sums.first, sums.second, all_sums, all_products, count,
@@ -232,9 +246,13 @@ void BatchNorm::backward(const ExecSpace& space, const Pass& pass, const Matrix&
   if (pass.training) sumOverRanks(space, pass, sums.all);
   forEachValue(space, "partita::BatchNorm::mean_gradients_kernel", _channels,
                MeanGradients{all_sums, all_products, inverse, count, pass.training});
-  forEachChannel(space, "partita::BatchNorm::backward_kernel", rows, _places, _channels,
-                 InputGradient{in.data(), grad_out.data(), mean, inverse, _scale.values.data(), all_sums,
-                               all_products, grad_in.data(), _channels, _places});
+  withStored(in.precision, [&](auto stored) {
+    using Stored = decltype(stored);
+    forEachChannel(space, "partita::BatchNorm::backward_kernel", rows, _places, _channels,
+                   InputGradient<Stored>{in.as<Stored>(), grad_out.as<Stored>(), mean, inverse,
+                                         _scale.values.data(), all_sums, all_products, grad_in.as<Stored>(),
+                                         _channels, _places});
+  });
 }
 
 } // namespace partita

@@ -18,10 +18,10 @@ class BatchNorm : public PlannedLayer {
   void initialise(std::uint64_t seed, const std::string& tensor, const TensorSlice& slice,
                   Real* values) const override;
   void initialiseStatistics(Real* values) const override;
-  void forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
+  void forward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, const TypedMatrix& out,
                const Matrix& saved) override;
-  void backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
-                const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) override;
+  void backward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, const TypedMatrix& out,
+                const Matrix& saved, const TypedMatrix& grad_out, const TypedMatrix& grad_in) override;
 
  private:
   /// Scratch, in the order of BatchNormRules::workValues.
@@ -30,7 +30,7 @@ class BatchNorm : public PlannedLayer {
     Vector all;           ///< of the batch: two values per channel, and the number of values in a channel
   };
   Sums sumsIn(const Pass& pass, std::int64_t rows) const;
-  void measure(const ExecSpace& space, const Pass& pass, const Matrix& in, Real* mean, Real* deviation);
+  void measure(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, Real* mean, Real* deviation);
   void sumOverRanks(const ExecSpace& space, const Pass& pass, const Vector& values) const;
 
   std::int64_t _channels, _places;

@@ -13,43 +13,61 @@ namespace partita {
 
 namespace {
 
-/// out = act(sum + bias) in place.
-template <class Act>
+/// out = act(sum + bias). Rounded sums contain the bias, and lie where the argument is saved, if it is;
+/// others lie in `out`.
+template <class Act, class Stored>
 struct Finish {
+  static constexpr bool sums_in_saved = Act::needs_argument && !is_real<Stored>;
   Act act;
   const Real* bias; // null: none
-  Real *out, *saved;
+  Stored *out, *saved;
   std::int64_t channels, places;
 
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, std::int64_t place, std::int64_t channel) const {
     const std::int64_t i = (row * places + place) * channels + channel;
-    const Real z = out[i] + (bias == nullptr ? Real(0) : bias[channel]);
-    if (Act::needs_argument) saved[i] = z;
-    out[i] = act.value(z);
+    Real z = toReal(sums_in_saved ? saved[i] : out[i]);
+    if constexpr (is_real<Stored>) z += bias == nullptr ? Real(0) : bias[channel];
+    if (Act::needs_argument && !sums_in_saved) saved[i] = fromReal<Stored>(z);
+    out[i] = fromReal<Stored>(act.value(z));
   }
 };
 
 /// dJ/dz = dJ/dy act'(z) in place, and its sums over the places of each channel of a row.
-template <class Act>
+template <class Act, class Stored>
 struct ChannelActivationGradient {
   Act act;
-  const Real *out, *argument;
-  Real *grad, *sums;
+  const Stored *out, *argument;
+  Stored* grad;
+  Real* sums;
   std::int64_t channels, places;
 
   template <class Channels>
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, const Channels& of_row) const {
     const Act local = act;
     const std::int64_t begin = row * places * channels, width = channels;
-    const Real *y = out + begin, *z = Act::needs_argument ? argument + begin : y;
-    Real *g = grad + begin, *to = sums + row * channels;
+    const Stored *y = out + begin, *z = Act::needs_argument ? argument + begin : y;
+    Stored* g = grad + begin;
+    Real* to = sums + row * channels;
     of_row.sum(
         [=](std::int64_t place, std::int64_t channel) {
           const std::int64_t i = place * width + channel;
-          return g[i] *= local.derivative(z[i], y[i]);
+          const Real product = toReal(g[i]) * local.derivative(toReal(z[i]), toReal(y[i]));
+          g[i] = fromReal<Stored>(product);
+          return product;
         },
         [=](std::int64_t channel, Real sum) { to[channel] = sum; });
   }
+};
+
+/// Some rows of 16-bit values as `Real`, at the end of the scratch.
+struct RealRows {
+  RealRows(const Pass& pass, const TypedMatrix& of_in, const TypedMatrix& of_out, std::int64_t its_count)
+      : count(its_count), place(pass.workAtEnd(count * (2 * of_in.columns + of_out.columns)).data()),
+        in(place, count, of_in.columns), grad_in(place + in.size(), count, of_in.columns),
+        out(grad_in.data() + in.size(), count, of_out.columns) {}
+  std::int64_t count;
+  Real* place;
+  Matrix in, grad_in, out;
 };
 
 } // namespace
@@ -75,14 +93,38 @@ void Convolution::initialise(std::uint64_t seed, const std::string& tensor, cons
   }
 }
 
-void Convolution::forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
-                          const Matrix& saved) {
-  if (pass.outputs != OutputPlaces::all) return forwardInBlocks(space, pass, in, out, saved);
+void Convolution::forward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in,
+                          const TypedMatrix& out, const Matrix& saved) {
+  if (pass.outputs != OutputPlaces::all) return forwardInBlocks(space, pass, in.real(), out.real(), saved);
   const bool relu = _plan.spec.activation == Activation::relu,
              fused = relu || _plan.spec.activation == Activation::identity;
+  const TypedMatrix kept = likeOutput(saved, out);
+  if (out.half()) { // the sums, with the bias, are rounded where they lie
+    const TypedMatrix& sums = needsArgument(_plan.spec.activation) ? kept : out;
+    convolve(space, pass, in, sums, {_bias.values.data(), relu});
+    if (!fused) finish(space, out, kept, nullptr);
+    return;
+  }
   _convolve.forward(space, pass.work, in, _weight, out,
                     fused ? ProductEpilogue{_bias.values.data(), relu} : ProductEpilogue{});
-  if (!fused) finish(space, out, saved);
+  if (!fused) finish(space, out, kept, _bias.values.data());
+}
+
+TypedMatrix Convolution::likeOutput(const Matrix& saved, const TypedMatrix& out) {
+  return TypedMatrix(out.precision, saved.data(), out.rows, out.columns);
+}
+
+/// Sums of 16 bits: rows are converted to `Real` unless their values can be used as they are.
+void Convolution::convolve(const ExecSpace& space, const Pass& pass, const TypedMatrix& in,
+                           const TypedMatrix& sums, const ProductEpilogue& epilogue) const {
+  if (_convolve.takesHalf(in.rows)) return _convolve.forward(space, pass.work, in, _weight, sums, epilogue);
+  const std::int64_t at_once = _c.rowsInReal(in.rows);
+  for (std::int64_t first = 0; first < in.rows; first += at_once) {
+    const RealRows rows(pass, in, sums, std::min(at_once, in.rows - first));
+    copyValues(space, in.rowsFrom(first, rows.count), rows.in);
+    _convolve.forward(space, pass.work, rows.in, _weight, rows.out, epilogue);
+    copyValues(space, rows.out, sums.rowsFrom(first, rows.count));
+  }
 }
 
 /// Sums block by block, then what remains to be done for all of them.
@@ -94,41 +136,51 @@ void Convolution::forwardInBlocks(const ExecSpace& space, const Pass& pass, cons
                                   [&] { pass.parts->letMove(); });
   for (const Block& block : aroundInterior(interior, _c.windows.out))
     _convolve.forwardBlock(space, pass.work, in, _weight, out, block);
-  finish(space, out, saved);
+  finish(space, out, likeOutput(saved, out), _bias.values.data());
 }
 
-void Convolution::finish(const ExecSpace& space, const Matrix& out, const Matrix& saved) const {
-  if (!_plan.spec.convolution.bias && _plan.spec.activation == Activation::identity) return;
+void Convolution::finish(const ExecSpace& space, const TypedMatrix& out, const TypedMatrix& saved,
+                         const Real* bias) const {
+  if (bias == nullptr && _plan.spec.activation == Activation::identity) return;
   const Region region(space, "partita::Convolution::finish", Phase::elementwise);
   const std::int64_t places = _c.windows.outPlaces();
-  withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
-    forEachChannel(
-        space, "partita::Convolution::finish_kernel", out.extent(0), places, _c.out_channels,
-        Finish<decltype(act)>{act, _bias.values.data(), out.data(), saved.data(), _c.out_channels, places});
+  withStored(out.precision, [&](auto stored) {
+    using Stored = decltype(stored);
+    withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
+      forEachChannel(space, "partita::Convolution::finish_kernel", out.rows, places, _c.out_channels,
+                     Finish<decltype(act), Stored>{act, bias, out.as<Stored>(), saved.as<Stored>(),
+                                                   _c.out_channels, places});
+    });
   });
 }
 
 /// Replaces dJ/dout by dJ/dz and computes the gradient of the bias.
-void Convolution::activationGradient(const ExecSpace& space, const Pass& pass, const Matrix& out,
-                                     const Matrix& saved, const Matrix& grad) const {
+void Convolution::activationGradient(const ExecSpace& space, const Pass& pass, const TypedMatrix& out,
+                                     const TypedMatrix& saved, const TypedMatrix& grad) const {
   if (!_plan.spec.convolution.bias && _plan.spec.activation == Activation::identity) return;
   const Region region(space, "partita::Convolution::activation_gradient", Phase::elementwise);
-  const std::int64_t rows = grad.extent(0), places = _c.windows.outPlaces();
+  const std::int64_t rows = grad.rows, places = _c.windows.outPlaces();
   Real* sums = pass.work.data() + _c.workValues(rows);
-  withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
-    forEachImage(space, "partita::Convolution::activation_gradient_kernel", rows, places, _c.out_channels,
-                 ChannelActivationGradient<decltype(act)>{act, out.data(), saved.data(), grad.data(), sums,
-                                                          _c.out_channels, places});
+  withStored(out.precision, [&](auto stored) {
+    using Stored = decltype(stored);
+    withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
+      forEachImage(space, "partita::Convolution::activation_gradient_kernel", rows, places, _c.out_channels,
+                   ChannelActivationGradient<decltype(act), Stored>{act, out.as<Stored>(), saved.as<Stored>(),
+                                                                    grad.as<Stored>(), sums, _c.out_channels,
+                                                                    places});
+    });
   });
   if (!_plan.spec.convolution.bias) return;
   sumColumns(space, "partita::Convolution::bias_gradient_kernel", rows, _c.out_channels,
              ValuesOf{sums, _c.out_channels}, _bias.gradient.data(), pass.accumulate);
 }
 
-void Convolution::backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
-                           const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) {
-  activationGradient(space, pass, out, saved, grad_out);
-  const auto gradients = [&](const Matrix& of_weight, const Matrix& of_in,
+void Convolution::backward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in,
+                           const TypedMatrix& out, const Matrix& saved, const TypedMatrix& grad_out,
+                           const TypedMatrix& grad_in) {
+  activationGradient(space, pass, out, likeOutput(saved, out), grad_out);
+  if (in.half() && !_convolve.takesHalf(in.rows)) return backwardInReal(space, pass, in, grad_out, grad_in);
+  const auto gradients = [&](const Matrix& of_weight, const TypedMatrix& of_in,
                              const std::function<void()>& between = {}) {
     _convolve.backward(space, pass.work, pass.accumulate, in, _weight, grad_out, of_weight, of_in, between);
   };
@@ -136,6 +188,20 @@ void Convolution::backward(const ExecSpace& space, const Pass& pass, const Matri
   gradients(Matrix(), grad_in);
   pass.reportInputGradient();
   gradients(_weight_gradient, Matrix(), [&] { pass.parts->letMove(); });
+}
+
+void Convolution::backwardInReal(const ExecSpace& space, const Pass& pass, const TypedMatrix& in,
+                                 const TypedMatrix& grad, const TypedMatrix& grad_in) const {
+  const std::int64_t at_once = _c.rowsInReal(in.rows);
+  const bool wanted = grad_in.size() > 0;
+  for (std::int64_t first = 0; first < in.rows; first += at_once) {
+    const RealRows rows(pass, in, grad, std::min(at_once, in.rows - first));
+    copyValues(space, in.rowsFrom(first, rows.count), rows.in);
+    copyValues(space, grad.rowsFrom(first, rows.count), rows.out);
+    _convolve.backward(space, pass.work, pass.accumulate || first > 0, rows.in, _weight, rows.out,
+                       _weight_gradient, wanted ? rows.grad_in : Matrix());
+    if (wanted) copyValues(space, rows.grad_in, grad_in.rowsFrom(first, rows.count));
+  }
 }
 
 } // namespace partita

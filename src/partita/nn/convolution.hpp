@@ -17,17 +17,23 @@ class Convolution : public PlannedLayer {
   void bind(const LayerNumbers& numbers) override;
   void initialise(std::uint64_t seed, const std::string& tensor, const TensorSlice& slice,
                   Real* values) const override;
-  void forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
+  void forward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, const TypedMatrix& out,
                const Matrix& saved) override;
-  void backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
-                const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) override;
+  void backward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, const TypedMatrix& out,
+                const Matrix& saved, const TypedMatrix& grad_out, const TypedMatrix& grad_in) override;
 
  private:
   void forwardInBlocks(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
                        const Matrix& saved) const;
-  void finish(const ExecSpace& space, const Matrix& out, const Matrix& saved) const;
-  void activationGradient(const ExecSpace& space, const Pass& pass, const Matrix& out, const Matrix& saved,
-                          const Matrix& grad) const;
+  static TypedMatrix likeOutput(const Matrix& saved, const TypedMatrix& out);
+  void convolve(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, const TypedMatrix& sums,
+                const ProductEpilogue& epilogue) const;
+  void finish(const ExecSpace& space, const TypedMatrix& out, const TypedMatrix& saved,
+              const Real* bias) const;
+  void activationGradient(const ExecSpace& space, const Pass& pass, const TypedMatrix& out,
+                          const TypedMatrix& saved, const TypedMatrix& grad) const;
+  void backwardInReal(const ExecSpace& space, const Pass& pass, const TypedMatrix& in,
+                      const TypedMatrix& grad, const TypedMatrix& grad_in) const;
 
   ConvolutionPlan _c;
   Convolve _convolve;

@@ -10,26 +10,41 @@ namespace partita {
 
 namespace {
 
-template <class Act>
+/// Do rounded sums lie where the derivative comes after?
+template <class Act, class Stored>
+constexpr bool sums_in_saved = Act::needs_argument && !is_real<Stored>;
+
+/// y = act(z + b); `saved`, where it is needed, gets the derivative. Rounded sums contain the bias: a load
+/// from a null pointer that vector code masks costs more than all the rest.
+template <class Act, class Stored>
 struct BiasActivation {
   Act act;
-  Matrix out, saved;
-  Vector bias; // empty: none
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, std::int64_t j) const {
-    const Real z = out(i, j) + (bias.size() > 0 ? bias(j) : Real(0));
+  Stored *out, *saved;
+  const Real* bias; // null: none
+  std::int64_t width;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, std::int64_t j) const {
+    const std::int64_t i = row * width + j;
+    Real z = toReal(sums_in_saved<Act, Stored> ? saved[i] : out[i]);
+    if constexpr (is_real<Stored>) z += bias != nullptr ? bias[j] : Real(0);
     const Real y = act.value(z);
-    if (Act::needs_argument) saved(i, j) = act.derivative(z, y); // parts of both are the same
-    out(i, j) = y;
+    if (Act::needs_argument) saved[i] = fromReal<Stored>(act.derivative(z, y)); // parts of both are the same
+    out[i] = fromReal<Stored>(y);
   }
 };
 
-/// dJ/dz = dJ/dy act'(z) in place.
-template <class Act>
+/// dJ/dz = dJ/dy act'(z) in place; returned as it was before it was rounded.
+template <class Act, class Stored>
 struct PreActivationGradient {
   Act act;
-  Matrix out, saved, grad;
-  KOKKOS_INLINE_FUNCTION Real operator()(std::int64_t i, std::int64_t j) const {
-    return grad(i, j) *= Act::needs_argument ? saved(i, j) : act.derivative(Real(0), out(i, j));
+  const Stored *out, *saved;
+  Stored* grad;
+  std::int64_t width;
+  KOKKOS_INLINE_FUNCTION Real operator()(std::int64_t row, std::int64_t j) const {
+    const std::int64_t i = row * width + j;
+    const Real slope = Act::needs_argument ? toReal(saved[i]) : act.derivative(Real(0), toReal(out[i])),
+               product = toReal(grad[i]) * slope;
+    grad[i] = fromReal<Stored>(product);
+    return product;
   }
 };
 
@@ -37,12 +52,6 @@ struct PreActivationGradient {
 
 Dense::Dense(const LayerPlan& plan)
     : PlannedLayer(plan), _units(plan.out.back()), _fan_in(isSequence(plan.in) ? plan.in[1] : plan.inputs()) {
-}
-
-/// One row per sample or per position.
-Matrix Dense::rowsOf(const Matrix& matrix, std::int64_t width) const {
-  if (matrix.size() == 0) return matrix;
-  return Matrix(matrix.data(), matrix.size() / width, width);
 }
 
 void Dense::bind(const LayerNumbers& numbers) {
@@ -58,58 +67,81 @@ void Dense::initialise(std::uint64_t seed, const std::string& tensor, const Tens
 }
 
 /// Features of a data set may be mostly zeros; what other layers put out is not.
-bool Dense::takesSparse(const ExecSpace& space, const Matrix& in) const {
+bool Dense::takesSparse(const ExecSpace& space, const TypedMatrix& in) const {
   const bool first = _plan.number == 0 && !isSequence(_plan.in);
-  return first && _weights.stored().precision == Precision::single && isSparse(space, in, _units);
+  return first && _weights.stored().precision == Precision::single && isSparse(space, in.real(), _units);
 }
 
-void Dense::forward(const ExecSpace& space, const Pass&, const Matrix& samples_in, const Matrix& samples_out,
-                    const Matrix& samples_saved) {
-  const Matrix in = rowsOf(samples_in, _fan_in), out = rowsOf(samples_out, _units),
-               saved = rowsOf(samples_saved, _units);
+void Dense::forward(const ExecSpace& space, const Pass&, const TypedMatrix& samples_in,
+                    const TypedMatrix& samples_out, const Matrix& samples_saved) {
+  const TypedMatrix in = samples_in.inRowsOf(_fan_in), out = samples_out.inRowsOf(_units),
+                    saved(out.precision, samples_saved.data(), out.rows, _units);
+  if (out.half()) return forwardHalf(space, in, out, saved);
   const bool sparse = takesSparse(space, in), relu = _plan.spec.activation == Activation::relu,
              fused = !sparse && fusesEpilogues() && (relu || _plan.spec.activation == Activation::identity);
   const Vector bias = _bias.values(space);
   if (sparse)
-    sparseProduct(space, in, Matrix(static_cast<Real*>(_weights.stored().data), _units, _fan_in), out);
+    sparseProduct(space, in.real(), Matrix(static_cast<Real*>(_weights.stored().data), _units, _fan_in),
+                  out.real());
   else
     _weights.forward(space, in, out, fused ? ProductEpilogue{bias.data(), relu} : ProductEpilogue{});
   if (fused || (!_plan.spec.dense.bias && _plan.spec.activation == Activation::identity)) return;
+  activate(space, out, saved, bias.data());
+}
+
+/// The product, with the bias, is rounded where it lies: in the output, or where the derivative comes after.
+void Dense::forwardHalf(const ExecSpace& space, const TypedMatrix& in, const TypedMatrix& out,
+                        const TypedMatrix& saved) const {
+  const bool relu = _plan.spec.activation == Activation::relu;
+  const TypedMatrix& sums = needsArgument(_plan.spec.activation) ? saved : out;
+  _weights.forward(space, in, sums, {_bias.values(space).data(), relu});
+  if (!relu && _plan.spec.activation != Activation::identity) activate(space, out, saved, nullptr);
+}
+
+void Dense::activate(const ExecSpace& space, const TypedMatrix& out, const TypedMatrix& saved,
+                     const Real* bias) const {
   const Region region(space, "partita::Dense::bias_activation", Phase::elementwise);
-  withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
-    forEachElement(space, "partita::Dense::bias_activation_kernel", out.extent(0), out.extent(1),
-                   BiasActivation<decltype(act)>{act, out, saved, bias});
+  withStored(out.precision, [&](auto stored) {
+    using Stored = decltype(stored);
+    withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
+      forEachElement(space, "partita::Dense::bias_activation_kernel", out.rows, out.columns,
+                     BiasActivation<decltype(act), Stored>{act, out.as<Stored>(), saved.as<Stored>(), bias,
+                                                           out.columns});
+    });
   });
 }
 
 /// Replaces dJ/dout by dJ/dz and in the same pass computes its column sums, the gradient of the bias.
-void Dense::activationGradient(const ExecSpace& space, const Pass& pass, const Matrix& out,
-                               const Matrix& saved, const Matrix& grad) const {
+void Dense::activationGradient(const ExecSpace& space, const Pass& pass, const TypedMatrix& out,
+                               const TypedMatrix& saved, const TypedMatrix& grad) const {
   if (!_plan.spec.dense.bias && _plan.spec.activation == Activation::identity) return;
   const Region region(space, "partita::Dense::activation_gradient", Phase::elementwise);
-  const std::int64_t rows = grad.extent(0);
-  withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
-    const PreActivationGradient<decltype(act)> body{act, out, saved, grad};
-    if (_plan.spec.dense.bias) {
-      sumColumns(space, "partita::Dense::activation_gradient_kernel", rows, _units, body,
-                 _bias.gradient(space, pass.accumulate).data(), pass.accumulate);
-      _bias.storeGradient(space);
-    } else {
-      forEachElement(space, "partita::Dense::activation_gradient_kernel", rows, _units, body);
-    }
+  withStored(out.precision, [&](auto stored) {
+    using Stored = decltype(stored);
+    withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
+      const PreActivationGradient<decltype(act), Stored> body{act, out.as<Stored>(), saved.as<Stored>(),
+                                                              grad.as<Stored>(), _units};
+      if (_plan.spec.dense.bias) {
+        sumColumns(space, "partita::Dense::activation_gradient_kernel", grad.rows, _units, body,
+                   _bias.gradient(space, pass.accumulate).data(), pass.accumulate);
+        _bias.storeGradient(space);
+      } else {
+        forEachElement(space, "partita::Dense::activation_gradient_kernel", grad.rows, _units, body);
+      }
+    });
   });
 }
 
-void Dense::backward(const ExecSpace& space, const Pass& pass, const Matrix& samples_in,
-                     const Matrix& samples_out, const Matrix& samples_saved, const Matrix& samples_grad_out,
-                     const Matrix& samples_grad_in) {
-  const Matrix in = rowsOf(samples_in, _fan_in), out = rowsOf(samples_out, _units),
-               saved = rowsOf(samples_saved, _units), grad_out = rowsOf(samples_grad_out, _units),
-               grad_in = rowsOf(samples_grad_in, _fan_in);
+void Dense::backward(const ExecSpace& space, const Pass& pass, const TypedMatrix& samples_in,
+                     const TypedMatrix& samples_out, const Matrix& samples_saved,
+                     const TypedMatrix& samples_grad_out, const TypedMatrix& samples_grad_in) {
+  const TypedMatrix in = samples_in.inRowsOf(_fan_in), out = samples_out.inRowsOf(_units),
+                    saved(out.precision, samples_saved.data(), out.rows, _units),
+                    grad_out = samples_grad_out.inRowsOf(_units), grad_in = samples_grad_in.inRowsOf(_fan_in);
   activationGradient(space, pass, out, saved, grad_out);
   if (grad_in.size() == 0 && takesSparse(space, in)) {
     _weights.changeGradient(space, pass.accumulate, [&](std::int64_t, const Matrix& gradient) {
-      sparseGradient(space, in, grad_out, gradient, pass.accumulate);
+      sparseGradient(space, in.real(), grad_out.real(), gradient, pass.accumulate);
     });
     return pass.reportGradientsFinal();
   }

@@ -18,16 +18,19 @@ class Dense : public PlannedLayer {
   bool acceptsHalf() const override { return true; }
   void initialise(std::uint64_t seed, const std::string& tensor, const TensorSlice& slice,
                   Real* values) const override;
-  void forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
+  void forward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, const TypedMatrix& out,
                const Matrix& saved) override;
-  void backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
-                const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) override;
+  void backward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, const TypedMatrix& out,
+                const Matrix& saved, const TypedMatrix& grad_out, const TypedMatrix& grad_in) override;
 
  private:
-  Matrix rowsOf(const Matrix& matrix, std::int64_t width) const;
-  bool takesSparse(const ExecSpace& space, const Matrix& in) const;
-  void activationGradient(const ExecSpace& space, const Pass& pass, const Matrix& out, const Matrix& saved,
-                          const Matrix& grad) const;
+  bool takesSparse(const ExecSpace& space, const TypedMatrix& in) const;
+  void forwardHalf(const ExecSpace& space, const TypedMatrix& in, const TypedMatrix& out,
+                   const TypedMatrix& saved) const;
+  void activate(const ExecSpace& space, const TypedMatrix& out, const TypedMatrix& saved,
+                const Real* bias) const;
+  void activationGradient(const ExecSpace& space, const Pass& pass, const TypedMatrix& out,
+                          const TypedMatrix& saved, const TypedMatrix& grad) const;
 
   std::int64_t _units, _fan_in;
   Weights _weights;

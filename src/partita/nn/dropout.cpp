@@ -15,10 +15,11 @@ namespace {
 constexpr std::int64_t values_per_block = 8; // four random words, half a word per value
 
 /// Visits blocks of neighbouring values of a run, numbered within the whole sample.
+template <class Stored>
 struct MaskBlocks {
   RandomStream random;
-  const Real* from;
-  Real* to;
+  const Stored* from;
+  Stored* to;
   Dropout::Runs runs; // of a sample
   ImageLayout layout; // of what is here of a sample
   std::int64_t count; // of these
@@ -56,17 +57,19 @@ struct MaskBlocks {
                        count = left < values_per_block * Blocks ? left : values_per_block * Blocks,
                        place = run.local + begin - run.begin;
     if (layout.channels > 1) return maskOneByOne(words, 0, count, place);
-    const Real *values = from + place, factor = scale;
-    Real* masked = to + place;
+    const Stored* values = from + place;
+    Stored* masked = to + place;
+    const Real factor = scale;
     const std::uint32_t threshold = dropped;
     PARTITA_INDEPENDENT
     for (std::int64_t i = 0; i < count / 2; ++i) {
-      const Real even = factor * values[2 * i], odd = factor * values[2 * i + 1];
-      masked[2 * i] = (words[i] & 0xFFFFU) < threshold ? Real(0) : even;
-      masked[2 * i + 1] = words[i] >> 16 < threshold ? Real(0) : odd;
+      const Real even = factor * toReal(values[2 * i]), odd = factor * toReal(values[2 * i + 1]);
+      masked[2 * i] = fromReal<Stored>((words[i] & 0xFFFFU) < threshold ? Real(0) : even);
+      masked[2 * i + 1] = fromReal<Stored>(words[i] >> 16 < threshold ? Real(0) : odd);
     }
     if (count % 2 == 1)
-      masked[count - 1] = (words[count / 2] & 0xFFFFU) < threshold ? Real(0) : factor * values[count - 1];
+      masked[count - 1] = fromReal<Stored>(
+          (words[count / 2] & 0xFFFFU) < threshold ? Real(0) : factor * toReal(values[count - 1]));
   }
 
   /// Visits values in the order of their numbers.
@@ -94,7 +97,7 @@ struct MaskBlocks {
     Cursor cursor(layout, begin);
     for (std::int64_t i = first; i < last; ++i, cursor.next()) {
       const std::uint32_t word = i % 2 == 0 ? words[i / 2] & 0xFFFFU : words[i / 2] >> 16;
-      to[cursor.at] = word < dropped ? Real(0) : scale * from[cursor.at];
+      to[cursor.at] = fromReal<Stored>(word < dropped ? Real(0) : scale * toReal(from[cursor.at]));
     }
   }
 
@@ -131,35 +134,39 @@ Dropout::Dropout(const LayerPlan& plan, const TensorSlice& slice)
 }
 
 /// Each step has its own key for random numbers: odd multiples of the step keep the keys apart.
-void Dropout::mask(const ExecSpace& space, const Pass& pass, const Matrix& from, const Matrix& to) const {
+void Dropout::mask(const ExecSpace& space, const Pass& pass, const TypedMatrix& from,
+                   const TypedMatrix& to) const {
   const auto dropped =
       static_cast<std::uint32_t>(std::min(65535L, std::lround(_plan.spec.dropout.rate * 65536.0)));
   if (from.size() == 0) return;
   if (!pass.training || dropped == 0) {
-    Kokkos::deep_copy(space, to, from);
+    copyValues(space, from, to);
     return;
   }
   const RandomStream random(pass.seed + pass.step * 0x9E3779B97F4A7C15U, Stream::dropout,
                             static_cast<std::uint32_t>(_plan.number));
-  const std::int64_t rows = from.extent(0), width = from.extent(1);
+  const std::int64_t rows = from.rows, width = from.columns;
   const Runs runs = _runs.value_or(Runs{0, width});
   const ImageLayout layout = _layout.trivial() ? ImageLayout{} : _layout;
   const std::int64_t runs_per_row = width / runs.length,
                      spare = _runs ? 1 : 0, // a run may begin and end within a block
       blocks = (runs.length + values_per_block - 1) / values_per_block + spare;
-  forEachRun(space, "partita::Dropout::mask", rows * runs_per_row, blocks,
-             MaskBlocks{random, from.data(), to.data(), runs, layout, runs_per_row, pass.first_row, dropped,
-                        static_cast<Real>(65536.0 / (65536.0 - dropped))});
+  withStored(from.precision, [&](auto stored) {
+    using Stored = decltype(stored);
+    forEachRun(space, "partita::Dropout::mask", rows * runs_per_row, blocks,
+               MaskBlocks<Stored>{random, from.as<Stored>(), to.as<Stored>(), runs, layout, runs_per_row,
+                                  pass.first_row, dropped, static_cast<Real>(65536.0 / (65536.0 - dropped))});
+  });
 }
 
-void Dropout::forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
+void Dropout::forward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, const TypedMatrix& out,
                       const Matrix&) {
   const Region region(space, "partita::Dropout::forward", Phase::elementwise);
   mask(space, pass, in, out);
 }
 
-void Dropout::backward(const ExecSpace& space, const Pass& pass, const Matrix&, const Matrix&, const Matrix&,
-                       const Matrix& grad_out, const Matrix& grad_in) {
+void Dropout::backward(const ExecSpace& space, const Pass& pass, const TypedMatrix&, const TypedMatrix&,
+                       const Matrix&, const TypedMatrix& grad_out, const TypedMatrix& grad_in) {
   if (grad_in.size() == 0) return;
   const Region region(space, "partita::Dropout::backward", Phase::elementwise);
   mask(space, pass, grad_out, grad_in);

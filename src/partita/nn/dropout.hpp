@@ -28,13 +28,13 @@ class Dropout : public PlannedLayer {
   /// A layer that sees a slice of each sample: its mask is the matching part of the whole mask.
   Dropout(const LayerPlan& plan, const TensorSlice& slice);
 
-  void forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
+  void forward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, const TypedMatrix& out,
                const Matrix& saved) override;
-  void backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
-                const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) override;
+  void backward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, const TypedMatrix& out,
+                const Matrix& saved, const TypedMatrix& grad_out, const TypedMatrix& grad_in) override;
 
  private:
-  void mask(const ExecSpace& space, const Pass& pass, const Matrix& from, const Matrix& to) const;
+  void mask(const ExecSpace& space, const Pass& pass, const TypedMatrix& from, const TypedMatrix& to) const;
 
   std::optional<Runs> _runs; ///< of a slice
   ImageLayout _layout;       ///< of the sample, or the slice

@@ -8,56 +8,66 @@ namespace partita {
 
 namespace {
 
-template <class Act>
+template <class Act, class Stored>
 struct Apply {
   Act act;
-  Matrix in, out;
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, std::int64_t j) const {
-    out(i, j) = act.value(in(i, j));
+  const Stored* in;
+  Stored* out;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
+    out[i] = fromReal<Stored>(act.value(toReal(in[i])));
   }
 };
 
-template <class Act>
+template <class Act, class Stored>
 struct ApplyGradient {
   Act act;
-  Matrix in, out, grad_out, grad_in;
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, std::int64_t j) const {
-    grad_in(i, j) = grad_out(i, j) * act.derivative(in(i, j), out(i, j));
+  const Stored *in, *out, *grad_out;
+  Stored* grad_in;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
+    grad_in[i] = fromReal<Stored>(toReal(grad_out[i]) * act.derivative(toReal(in[i]), toReal(out[i])));
   }
 };
 
 } // namespace
 
-void ActivationLayer::forward(const ExecSpace& space, const Pass&, const Matrix& in, const Matrix& out,
-                              const Matrix&) {
+void ActivationLayer::forward(const ExecSpace& space, const Pass&, const TypedMatrix& in,
+                              const TypedMatrix& out, const Matrix&) {
   const Region region(space, "partita::ActivationLayer::forward", Phase::elementwise);
-  withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
-    forEachElement(space, "partita::ActivationLayer::forward_kernel", out.extent(0), out.extent(1),
-                   Apply<decltype(act)>{act, in, out});
+  withStored(out.precision, [&](auto stored) {
+    using Stored = decltype(stored);
+    withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
+      forEachValue(space, "partita::ActivationLayer::forward_kernel", out.size(),
+                   Apply<decltype(act), Stored>{act, in.as<Stored>(), out.as<Stored>()});
+    });
   });
 }
 
-void ActivationLayer::backward(const ExecSpace& space, const Pass&, const Matrix& in, const Matrix& out,
-                               const Matrix&, const Matrix& grad_out, const Matrix& grad_in) {
+void ActivationLayer::backward(const ExecSpace& space, const Pass&, const TypedMatrix& in,
+                               const TypedMatrix& out, const Matrix&, const TypedMatrix& grad_out,
+                               const TypedMatrix& grad_in) {
   if (grad_in.size() == 0) return;
   const Region region(space, "partita::ActivationLayer::backward", Phase::elementwise);
-  withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
-    forEachElement(space, "partita::ActivationLayer::backward_kernel", out.extent(0), out.extent(1),
-                   ApplyGradient<decltype(act)>{act, in, out, grad_out, grad_in});
+  withStored(out.precision, [&](auto stored) {
+    using Stored = decltype(stored);
+    withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
+      forEachValue(space, "partita::ActivationLayer::backward_kernel", out.size(),
+                   ApplyGradient<decltype(act), Stored>{act, in.as<Stored>(), out.as<Stored>(),
+                                                        grad_out.as<Stored>(), grad_in.as<Stored>()});
+    });
   });
 }
 
-void Flatten::forward(const ExecSpace& space, const Pass&, const Matrix& in, const Matrix& out,
+void Flatten::forward(const ExecSpace& space, const Pass&, const TypedMatrix& in, const TypedMatrix& out,
                       const Matrix&) {
-  if (_layout.trivial()) return Kokkos::deep_copy(space, out, in);
+  if (_layout.trivial()) return copyValues(space, in, out);
   const Region region(space, "partita::Flatten::forward", Phase::elementwise);
   toShapeOrder(space, _layout, in, out);
 }
 
-void Flatten::backward(const ExecSpace& space, const Pass&, const Matrix&, const Matrix&, const Matrix&,
-                       const Matrix& grad_out, const Matrix& grad_in) {
+void Flatten::backward(const ExecSpace& space, const Pass&, const TypedMatrix&, const TypedMatrix&,
+                       const Matrix&, const TypedMatrix& grad_out, const TypedMatrix& grad_in) {
   if (grad_in.size() == 0) return;
-  if (_layout.trivial()) return Kokkos::deep_copy(space, grad_in, grad_out);
+  if (_layout.trivial()) return copyValues(space, grad_out, grad_in);
   const Region region(space, "partita::Flatten::backward", Phase::elementwise);
   fromShapeOrder(space, _layout, grad_out, grad_in);
 }

@@ -16,27 +16,29 @@ TableRows tableRows(std::int64_t all, const AxisRange& own) {
   return {all, own.begin, own.size()};
 }
 
-template <class Stored>
+template <class Number, class Stored>
 struct LookUp {
   const Real* in;
-  const Stored *table, *positions;
-  Real* out;
+  const Number *table, *positions;
+  Stored* out;
   TableRows tokens, places;
   std::int64_t width, length;
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t place, std::int64_t j) const {
     const std::int64_t row = tokens.of(in[place]), position = place % length - places.begin;
     const Real token_value = tokens.has(row) ? toReal(table[row * width + j]) : Real(0),
                place_value = places.has(position) ? toReal(positions[position * width + j]) : Real(0);
-    out[place * width + j] = token_value + place_value;
+    out[place * width + j] = fromReal<Stored>(token_value + place_value);
   }
 };
 
 /// Adds the gradient of each place to the row of its token, for a panel of the table's rows. A work item owns
 /// some columns and visits the places in order, so that the order of summation does not depend on the number
 /// of threads.
+template <class Stored>
 struct ScatterAdd {
   static constexpr std::int64_t columns_per_item = 64;
-  const Real *in, *grad;
+  const Real* in;
+  const Stored* grad;
   Real* panel;
   TableRows tokens;
   std::int64_t width, places, first_row, rows;
@@ -53,19 +55,20 @@ struct ScatterAdd {
       const std::int64_t row = tokens.of(in[place]) - first_row;
       if (row < 0 || row >= rows) continue;
       Real* to = panel + row * width + first;
-      const Real* from = grad + place * width + first;
+      const Stored* from = grad + place * width + first;
       PARTITA_INDEPENDENT
-      for (std::int64_t j = 0; j < count; ++j) to[j] += from[j];
+      for (std::int64_t j = 0; j < count; ++j) to[j] += toReal(from[j]);
     }
   }
 };
 
 /// Column `column` of row `row` of [samples, positions x width].
+template <class Stored>
 struct Element {
-  const Real* values;
+  const Stored* values;
   std::int64_t columns;
   KOKKOS_INLINE_FUNCTION Real operator()(std::int64_t row, std::int64_t column) const {
-    return values[row * columns + column];
+    return toReal(values[row * columns + column]);
   }
 };
 
@@ -90,22 +93,31 @@ void Embedding::initialise(std::uint64_t seed, const std::string& tensor, const 
              first, slice, values);
 }
 
-void Embedding::forward(const ExecSpace& space, const Pass&, const Matrix& in, const Matrix& out,
-                        const Matrix&) {
+void Embedding::forward(const ExecSpace& space, const Pass&, const TypedMatrix& samples,
+                        const TypedMatrix& out, const Matrix&) {
   const Region region(space, "partita::Embedding::forward", Phase::elementwise);
-  const std::int64_t places = in.size(), length = in.extent(1);
-  withStored(_table.stored().precision, [&](auto stored) {
+  const Matrix in = samples.real();
+  const auto look_up = [&](auto number, auto stored) {
+    using Number = decltype(number);
     using Stored = decltype(stored);
+    const std::int64_t places = in.size(), length = in.extent(1);
     forEachElement(space, "partita::Embedding::forward_kernel", places, _width,
-                   LookUp<Stored>{in.data(), static_cast<const Stored*>(_table.stored().data),
-                                  static_cast<const Stored*>(_positions.stored().data), out.data(),
-                                  tableRows(_plan.classes, _tokens), tableRows(length, _places), _width,
-                                  length});
+                   LookUp<Number, Stored>{in.data(), static_cast<const Number*>(_table.stored().data),
+                                          static_cast<const Number*>(_positions.stored().data),
+                                          out.as<Stored>(), tableRows(_plan.classes, _tokens),
+                                          tableRows(length, _places), _width, length});
+  };
+  withStored(_table.stored().precision, [&](auto number) {
+    if (out.half()) // then the table has the same type
+      look_up(number, number);
+    else
+      look_up(number, Real{});
   });
 }
 
+template <class Stored>
 void Embedding::addTokenGradients(const ExecSpace& space, const Pass& pass, const Matrix& in,
-                                  const Matrix& grad_out) const {
+                                  const Stored* grad_out) const {
   const std::int64_t places = in.size();
   const TableRows tokens = tableRows(_plan.classes, _tokens);
   const bool keep = pass.accumulate || _plan.shared; // a later tied layer has left its part there
@@ -114,35 +126,43 @@ void Embedding::addTokenGradients(const ExecSpace& space, const Pass& pass, cons
     _table.changeGradient(space, keep, [&](std::int64_t first, const Matrix& panel) {
       if (!keep) Kokkos::deep_copy(space, panel, Real(0));
       forEachElement(space, "partita::Embedding::backward_kernel", places, _width,
-                     AddSorted{order, grad_out.data(), panel.data(), _width, first,
-                               static_cast<std::int64_t>(panel.extent(0))});
+                     AddSorted<Stored>{order, grad_out, panel.data(), _width, first,
+                                       static_cast<std::int64_t>(panel.extent(0))});
     });
   } else {
-    const std::int64_t items = (_width + ScatterAdd::columns_per_item - 1) / ScatterAdd::columns_per_item;
+    constexpr std::int64_t at_once = ScatterAdd<Stored>::columns_per_item;
+    const std::int64_t items = (_width + at_once - 1) / at_once;
     _table.changeGradient(space, keep, [&](std::int64_t first, const Matrix& panel) {
       Kokkos::parallel_for("partita::Embedding::backward_kernel", Range(space, 0, items),
-                           ScatterAdd{in.data(), grad_out.data(), panel.data(), tokens, _width, places, first,
-                                      static_cast<std::int64_t>(panel.extent(0)), keep});
+                           ScatterAdd<Stored>{in.data(), grad_out, panel.data(), tokens, _width, places,
+                                              first, static_cast<std::int64_t>(panel.extent(0)), keep});
     });
   }
 }
 
-void Embedding::backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix&,
-                         const Matrix&, const Matrix& grad_out, const Matrix& grad_in) {
+template <class Stored>
+void Embedding::addPositionGradients(const ExecSpace& space, const Pass& pass, std::int64_t rows,
+                                     std::int64_t row_values, const Stored* grad_out) const {
+  // A call may have shorter sequences than the plan.
+  const std::int64_t end = std::min(_places.end * _width, row_values),
+                     columns = std::max(std::int64_t{0}, end - _places.begin * _width);
+  const Vector gradient = _positions.gradient(space, pass.accumulate);
+  if (!pass.accumulate) Kokkos::deep_copy(space, gradient, Real(0)); // for positions beyond shorter sequences
+  sumColumns(space, "partita::Embedding::position_gradient", rows, columns,
+             Element<Stored>{grad_out + _places.begin * _width, row_values}, gradient.data(), true);
+  _positions.storeGradient(space);
+}
+
+void Embedding::backward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, const TypedMatrix&,
+                         const Matrix&, const TypedMatrix& grad_out, const TypedMatrix& grad_in) {
   const Region region(space, "partita::Embedding::backward", Phase::elementwise);
-  addTokenGradients(space, pass, in, grad_out);
-  if (_places.size() > 0) {
-    // A call may have shorter sequences than the plan.
-    const std::int64_t row = grad_out.extent(1), end = std::min(_places.end * _width, row),
-                       columns = std::max(std::int64_t{0}, end - _places.begin * _width);
-    const Vector gradient = _positions.gradient(space, pass.accumulate);
-    if (!pass.accumulate)
-      Kokkos::deep_copy(space, gradient, Real(0)); // for positions beyond shorter sequences
-    sumColumns(space, "partita::Embedding::position_gradient", grad_out.extent(0), columns,
-               Element{grad_out.data() + _places.begin * _width, row}, gradient.data(), true);
-    _positions.storeGradient(space);
-  }
-  if (grad_in.size() > 0) Kokkos::deep_copy(space, grad_in, Real(0));
+  withStored(grad_out.precision, [&](auto stored) {
+    using Stored = decltype(stored);
+    addTokenGradients(space, pass, in.real(), grad_out.as<const Stored>());
+    if (_places.size() > 0)
+      addPositionGradients(space, pass, grad_out.rows, grad_out.columns, grad_out.as<const Stored>());
+  });
+  if (grad_in.size() > 0) Kokkos::deep_copy(space, grad_in.real(), Real(0));
 }
 
 } // namespace partita

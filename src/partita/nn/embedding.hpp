@@ -17,14 +17,18 @@ class Embedding : public PlannedLayer {
   bool acceptsHalf() const override { return true; }
   void initialise(std::uint64_t seed, const std::string& tensor, const TensorSlice& slice,
                   Real* values) const override;
-  void forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
+  void forward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, const TypedMatrix& out,
                const Matrix& saved) override;
-  void backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
-                const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) override;
+  void backward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, const TypedMatrix& out,
+                const Matrix& saved, const TypedMatrix& grad_out, const TypedMatrix& grad_in) override;
 
  private:
+  template <class Stored>
   void addTokenGradients(const ExecSpace& space, const Pass& pass, const Matrix& in,
-                         const Matrix& grad_out) const;
+                         const Stored* grad_out) const;
+  template <class Stored>
+  void addPositionGradients(const ExecSpace& space, const Pass& pass, std::int64_t rows,
+                            std::int64_t row_values, const Stored* grad_out) const;
 
   AxisRange _tokens, _places; ///< rows of the tables; `_places` is empty without the second one
   std::int64_t _width;

@@ -11,10 +11,10 @@ Matrix perItem(const Matrix& matrix, std::int64_t items) {
 
 } // namespace
 
-void ExchangeLayer::forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
-                            const Matrix&) {
+void ExchangeLayer::forward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in,
+                            const TypedMatrix& out, const Matrix&) {
   const ExchangePlan& plan = *_plan.exchange;
-  const Matrix from = perItem(in, plan.items), to = perItem(out, plan.items);
+  const Matrix from = perItem(in.real(), plan.items), to = perItem(out.real(), plan.items);
   switch (plan.kind) {
   case PartStep::gather_slice:
   case PartStep::gather_reduce:
@@ -24,7 +24,7 @@ void ExchangeLayer::forward(const ExecSpace& space, const Pass& pass, const Matr
   case PartStep::reduce_gather:
     return pass.parts->reduce(space, plan, from, to, pass.work);
   case PartStep::halo:
-    return halo(space, pass, in, out, Travel::whole);
+    return halo(space, pass, in.real(), out.real(), Travel::whole);
   }
 }
 
@@ -34,9 +34,9 @@ void ExchangeLayer::halo(const ExecSpace& space, const Pass& pass, const Matrix&
   pass.parts->haloForward(space, plan, in, out, pass.workAtEnd(_plan.workValues(in.extent(0))), travel);
 }
 
-void ExchangeLayer::backward(const ExecSpace& space, const Pass& pass, const Matrix&, const Matrix&,
-                             const Matrix&, const Matrix& grad_out, const Matrix& grad_in) {
-  if (grad_in.size() > 0) backward(space, pass, grad_out, grad_in, Travel::whole);
+void ExchangeLayer::backward(const ExecSpace& space, const Pass& pass, const TypedMatrix&, const TypedMatrix&,
+                             const Matrix&, const TypedMatrix& grad_out, const TypedMatrix& grad_in) {
+  if (grad_in.size() > 0) backward(space, pass, grad_out.real(), grad_in.real(), Travel::whole);
 }
 
 void ExchangeLayer::backward(const ExecSpace& space, const Pass& pass, const Matrix& grad_out,

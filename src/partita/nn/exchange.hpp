@@ -11,10 +11,10 @@ class ExchangeLayer : public PlannedLayer {
  public:
   using PlannedLayer::PlannedLayer;
 
-  void forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
+  void forward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, const TypedMatrix& out,
                const Matrix& saved) override;
-  void backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
-                const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) override;
+  void backward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, const TypedMatrix& out,
+                const Matrix& saved, const TypedMatrix& grad_out, const TypedMatrix& grad_in) override;
   /// The same in two calls, between which the layer after this one may compute. They use the end of the
   /// scratch. Forward, that is of halos only.
   void halo(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,

@@ -11,30 +11,30 @@ namespace partita {
 
 namespace {
 
-template <class Act>
+template <class Act, class Stored>
 struct AddActivation {
   Act act;
-  Matrix a, b, out, argument;
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, std::int64_t j) const {
-    const Real z = a(i, j) + b(i, j);
-    if (Act::needs_argument) argument(i, j) = z;
-    out(i, j) = act.value(z);
+  const Stored *a, *b;
+  Stored* out;
+  Real* argument;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
+    const Real z = toReal(a[i]) + toReal(b[i]);
+    if (Act::needs_argument) argument[i] = z;
+    out[i] = fromReal<Stored>(act.value(z));
   }
 };
 
-template <class Act>
+template <class Act, class Stored>
 struct ScaleByDerivative {
   Act act;
-  Matrix out, argument, grad;
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, std::int64_t j) const {
-    const Real y = out(i, j);
-    grad(i, j) *= act.derivative(Act::needs_argument ? argument(i, j) : y, y);
+  const Stored* out;
+  const Real* argument;
+  Stored* grad;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
+    const Real y = toReal(out[i]);
+    grad[i] = fromReal<Stored>(toReal(grad[i]) * act.derivative(Act::needs_argument ? argument[i] : y, y));
   }
 };
-
-Matrix asMatrix(const Vector& values, std::size_t rows, std::size_t columns) {
-  return Matrix(values.data(), rows, columns);
-}
 
 } // namespace
 
@@ -60,8 +60,8 @@ void Group::initialiseStatistics(Real* values) const {
 }
 
 /// In the order of GroupRules::workValues and savedValues.
-Group::Memory Group::memoryOf(const Pass& pass, const Matrix& out, const Matrix& saved) const {
-  const std::int64_t rows = out.extent(0);
+Group::Memory Group::memoryOf(const Pass& pass, const TypedMatrix& out, const Matrix& saved) const {
+  const std::int64_t rows = out.rows;
   Memory memory;
   Real* scratch = pass.work.data();
   for (Vector& gradient : memory.gradients) {
@@ -70,11 +70,11 @@ Group::Memory Group::memoryOf(const Pass& pass, const Matrix& out, const Matrix&
   }
   Real* kept = saved.data();
   Real*& place = _plan.spec.recompute ? scratch : kept;
-  memory.body = _body.tapeIn(place, rows, _residual ? Matrix() : out);
-  memory.shortcut = _shortcut.tapeIn(place, rows, Matrix());
-  memory.body.columns = memory.shortcut.columns = out.extent(1);
+  memory.body = _body.tapeIn(place, rows, _residual ? TypedMatrix() : out);
+  memory.shortcut = _shortcut.tapeIn(place, rows, TypedMatrix());
+  memory.body.columns = memory.shortcut.columns = out.columns;
   if (_residual && needsArgument(_plan.spec.activation)) {
-    memory.argument = Matrix(place, out.extent(0), out.extent(1));
+    memory.argument = place;
     place += out.size();
   }
   memory.pass = pass;
@@ -82,30 +82,51 @@ Group::Memory Group::memoryOf(const Pass& pass, const Matrix& out, const Matrix&
   return memory;
 }
 
-void Group::forwardInside(const ExecSpace& space, Memory& memory, const Matrix& in) const {
+void Group::forwardInside(const ExecSpace& space, Memory& memory, const TypedMatrix& in) const {
   _body.forward(space, memory.pass, in, memory.body);
   if (!_shortcut.empty()) _shortcut.forward(space, memory.pass, in, memory.shortcut);
 }
 
-Matrix Group::beside(const Memory& memory, const Matrix& in) const {
-  return _shortcut.empty() ? in : memory.shortcut.output();
+/// The sum of the branches and its activation.
+void Group::add(const ExecSpace& space, const Memory& memory, const TypedMatrix& in,
+                const TypedMatrix& out) const {
+  const TypedMatrix body = memory.body.stored(), beside = _shortcut.empty() ? in : memory.shortcut.stored();
+  withStored(out.precision, [&](auto stored) {
+    using Stored = decltype(stored);
+    withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
+      forEachValue(space, "partita::Group::add_kernel", out.size(),
+                   AddActivation<decltype(act), Stored>{act, body.as<Stored>(), beside.as<Stored>(),
+                                                        out.as<Stored>(), memory.argument});
+    });
+  });
 }
 
-void Group::forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
+void Group::forward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, const TypedMatrix& out,
                     const Matrix& saved) {
   Memory memory = memoryOf(pass, out, saved);
   forwardInside(space, memory, in);
   if (!_residual) return;
   const Region region(space, "partita::Group::add", Phase::elementwise);
-  withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
-    forEachElement(
-        space, "partita::Group::add_kernel", out.extent(0), out.extent(1),
-        AddActivation<decltype(act)>{act, memory.body.output(), beside(memory, in), out, memory.argument});
+  add(space, memory, in, out);
+}
+
+/// Replaces dJ/dout by the gradient of the sum.
+void Group::activationGradient(const ExecSpace& space, const Memory& memory, const TypedMatrix& in,
+                               const TypedMatrix& out, const TypedMatrix& grad) const {
+  if (_plan.spec.activation == Activation::identity) return;
+  if (_plan.spec.recompute && needsArgument(_plan.spec.activation)) add(space, memory, in, out);
+  withStored(out.precision, [&](auto stored) {
+    using Stored = decltype(stored);
+    withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
+      forEachValue(space, "partita::Group::activation_gradient_kernel", out.size(),
+                   ScaleByDerivative<decltype(act), Stored>{act, out.as<Stored>(), memory.argument,
+                                                            grad.as<Stored>()});
+    });
   });
 }
 
-void Group::backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
-                     const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) {
+void Group::backward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, const TypedMatrix& out,
+                     const Matrix& saved, const TypedMatrix& grad_out, const TypedMatrix& grad_in) {
   Memory memory = memoryOf(pass, out, saved);
   if (_plan.spec.recompute) {
     memory.pass.again = true;
@@ -113,30 +134,21 @@ void Group::backward(const ExecSpace& space, const Pass& pass, const Matrix& in,
   }
   const Vector(&work)[2] = {memory.gradients[1], memory.gradients[2]};
   if (!_residual) return _body.backward(space, memory.pass, in, memory.body, grad_out, grad_in, work);
-  const std::size_t rows = out.extent(0);
-  withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
-    if (_plan.spec.activation == Activation::identity) return;
-    if (_plan.spec.recompute && decltype(act)::needs_argument) {
-      forEachElement(
-          space, "partita::Group::argument_kernel", rows, out.extent(1),
-          AddActivation<decltype(act)>{act, memory.body.output(), beside(memory, in), out, memory.argument});
-    }
-    forEachElement(space, "partita::Group::activation_gradient_kernel", rows, out.extent(1),
-                   ScaleByDerivative<decltype(act)>{act, out, memory.argument, grad_out});
-  });
-  const Matrix to_body = asMatrix(memory.gradients[0], rows, out.extent(1)); // the other branch needs it too
-  Kokkos::deep_copy(space, to_body, grad_out);
+  activationGradient(space, memory, in, out, grad_out);
+  Real* const beside = memory.gradients[0].data();
+  const TypedMatrix to_body(out.precision, beside, out.rows, out.columns); // the other branch needs it too
+  copyValues(space, grad_out, to_body);
   if (pass.transport > 0) // the gradient of the penalty on the output of the body
-    addScaled(space, "partita::Group::transport_kernel", to_body, memory.body.output(),
+    addScaled(space, "partita::Group::transport_kernel", to_body, memory.body.stored(),
               pass.transport * static_cast<Real>(_plan.outputs()) /
-                  static_cast<Real>(out.extent(1) * _plan.whole().outputs()));
+                  static_cast<Real>(out.columns * _plan.whole().outputs()));
   _body.backward(space, memory.pass, in, memory.body, to_body, grad_in, work);
   if (_shortcut.empty()) {
     if (grad_in.size() > 0) addScaled(space, "partita::Group::add_gradient_kernel", grad_in, grad_out);
     return;
   }
-  const Matrix from_shortcut =
-      grad_in.size() > 0 ? asMatrix(memory.gradients[0], rows, in.extent(1)) : Matrix();
+  const TypedMatrix from_shortcut =
+      grad_in.size() > 0 ? TypedMatrix(in.precision, beside, in.rows, in.columns) : TypedMatrix();
   _shortcut.backward(space, memory.pass, in, memory.shortcut, grad_out, from_shortcut, work);
   if (grad_in.size() > 0) addScaled(space, "partita::Group::add_gradient_kernel", grad_in, from_shortcut);
 }

@@ -17,22 +17,24 @@ class Group : public PlannedLayer {
   bool acceptsHalf() const override { return true; }
   void bindStatistics(const Vector& statistics) override;
   void initialiseStatistics(Real* values) const override;
-  void forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
+  void forward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, const TypedMatrix& out,
                const Matrix& saved) override;
-  void backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
-                const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) override;
+  void backward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, const TypedMatrix& out,
+                const Matrix& saved, const TypedMatrix& grad_out, const TypedMatrix& grad_in) override;
 
  private:
   /// What the layers inside save, and the scratch of a pass.
   struct Memory {
     Tape body, shortcut;
-    Matrix argument; ///< of the activation, if it needs that
+    Real* argument = nullptr; ///< of the activation, if it needs that
     Vector gradients[3];
     Pass pass; ///< for the layers inside
   };
-  Memory memoryOf(const Pass& pass, const Matrix& out, const Matrix& saved) const;
-  void forwardInside(const ExecSpace& space, Memory& memory, const Matrix& in) const;
-  Matrix beside(const Memory& memory, const Matrix& in) const;
+  Memory memoryOf(const Pass& pass, const TypedMatrix& out, const Matrix& saved) const;
+  void forwardInside(const ExecSpace& space, Memory& memory, const TypedMatrix& in) const;
+  void add(const ExecSpace& space, const Memory& memory, const TypedMatrix& in, const TypedMatrix& out) const;
+  void activationGradient(const ExecSpace& space, const Memory& memory, const TypedMatrix& in,
+                          const TypedMatrix& out, const TypedMatrix& grad) const;
 
   bool _residual;
   std::int64_t _widest; ///< activation inside, values per sample

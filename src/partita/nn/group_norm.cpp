@@ -74,15 +74,17 @@ struct GroupMeans {
 };
 
 /// dJ/dx = (e - mean of e - h mean of e h) / deviation
+template <class Stored>
 struct GroupInputGradient {
-  const Real *in, *grad, *mean, *inverse, *scale, *constant, *slope;
-  Real* grad_in;
+  const Stored *in, *grad;
+  const Real *mean, *inverse, *scale, *constant, *slope;
+  Stored* grad_in;
   std::int64_t channels, places;
 
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, std::int64_t place, std::int64_t channel) const {
     const std::int64_t i = (row * places + place) * channels + channel, at = row * channels + channel;
-    grad_in[i] = inverse[at] *
-                 (scale[channel] * grad[i] - constant[at] - (in[i] - mean[at]) * (slope[at] * inverse[at]));
+    grad_in[i] = fromReal<Stored>(inverse[at] * (scale[channel] * toReal(grad[i]) - constant[at] -
+                                                 (toReal(in[i]) - mean[at]) * (slope[at] * inverse[at])));
   }
 };
 
@@ -112,33 +114,43 @@ ChannelStatistics GroupNorm::spread(const ExecSpace& space, const Matrix& saved,
   return {mean, inverse, _channels};
 }
 
-void GroupNorm::forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
-                        const Matrix& saved) {
+void GroupNorm::forward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in,
+                        const TypedMatrix& out, const Matrix& saved) {
   const Region region(space, "partita::GroupNorm::forward", Phase::elementwise);
-  const std::int64_t rows = in.extent(0);
+  const std::int64_t rows = in.rows;
   Real *means = pass.work.data(), *squares = means + rows * _channels;
-  forEachImage(space, "partita::GroupNorm::moments_kernel", rows, _places, _channels,
-               ChannelMoments{in.data(), means, squares, _channels, _places});
+  withStored(in.precision, [&](auto stored) {
+    using Stored = decltype(stored);
+    forEachImage(space, "partita::GroupNorm::moments_kernel", rows, _places, _channels,
+                 ChannelMoments<Stored>{in.as<Stored>(), means, squares, _channels, _places});
+  });
   forEachRow(space, "partita::GroupNorm::measure_kernel", rows * _groups, _group,
              MeasureGroup{means, squares, saved.data(), _groups, _group, _places,
                           static_cast<Real>(_plan.spec.group_norm.epsilon)});
   const ChannelStatistics statistics = spread(space, saved, rows, means);
-  forEachChannel(space, "partita::GroupNorm::forward_kernel", rows, _places, _channels,
-                 Normalise<Identity>{Identity{}, in.data(), statistics, _scale.values.data(),
-                                     _shift.values.data(), out.data(), _channels, _places});
+  withStored(in.precision, [&](auto stored) {
+    using Stored = decltype(stored);
+    forEachChannel(space, "partita::GroupNorm::forward_kernel", rows, _places, _channels,
+                   Normalise<Identity, Stored>{Identity{}, in.as<Stored>(), statistics, _scale.values.data(),
+                                               _shift.values.data(), out.as<Stored>(), _channels, _places});
+  });
 }
 
-void GroupNorm::backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
-                         const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) {
+void GroupNorm::backward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in,
+                         const TypedMatrix& out, const Matrix& saved, const TypedMatrix& grad_out,
+                         const TypedMatrix& grad_in) {
   const Region region(space, "partita::GroupNorm::backward", Phase::elementwise);
-  const std::int64_t rows = in.extent(0), size = rows * _channels;
+  const std::int64_t rows = in.rows, size = rows * _channels;
   // Scratch, in the order of GroupNormRules::workValues.
   const ChannelStatistics statistics = spread(space, saved, rows, pass.work.data());
   Real *sums = pass.work.data() + 2 * size, *products = sums + size;
-  forEachImage(space, "partita::GroupNorm::gradient_sums_kernel", rows, _places, _channels,
-               GradientSums<Identity>{Identity{}, in.data(), out.data(), statistics, _scale.values.data(),
-                                      _shift.values.data(), grad_out.data(), sums, products, _channels,
-                                      _places});
+  withStored(in.precision, [&](auto stored) {
+    using Stored = decltype(stored);
+    forEachImage(space, "partita::GroupNorm::gradient_sums_kernel", rows, _places, _channels,
+                 GradientSums<Identity, Stored>{Identity{}, in.as<Stored>(), out.as<Stored>(), statistics,
+                                                _scale.values.data(), _shift.values.data(),
+                                                grad_out.as<Stored>(), sums, products, _channels, _places});
+  });
   sumColumns(space, "partita::GroupNorm::scale_gradient", rows, _channels, ValuesOf{products, _channels},
              _scale.gradient.data(), pass.accumulate);
   sumColumns(space, "partita::GroupNorm::shift_gradient", rows, _channels, ValuesOf{sums, _channels},
@@ -146,10 +158,13 @@ void GroupNorm::backward(const ExecSpace& space, const Pass& pass, const Matrix&
   if (grad_in.size() == 0) return;
   forEachRow(space, "partita::GroupNorm::group_means_kernel", rows * _groups, _group,
              GroupMeans{sums, products, _scale.values.data(), _groups, _group, _places});
-  forEachChannel(space, "partita::GroupNorm::backward_kernel", rows, _places, _channels,
-                 GroupInputGradient{in.data(), grad_out.data(), statistics.mean, statistics.inverse,
-                                    _scale.values.data(), sums, products, grad_in.data(), _channels,
-                                    _places});
+  withStored(in.precision, [&](auto stored) {
+    using Stored = decltype(stored);
+    forEachChannel(space, "partita::GroupNorm::backward_kernel", rows, _places, _channels,
+                   GroupInputGradient<Stored>{in.as<Stored>(), grad_out.as<Stored>(), statistics.mean,
+                                              statistics.inverse, _scale.values.data(), sums, products,
+                                              grad_in.as<Stored>(), _channels, _places});
+  });
 }
 
 } // namespace partita

@@ -17,10 +17,10 @@ class GroupNorm : public PlannedLayer {
   void bind(const LayerNumbers& numbers) override;
   void initialise(std::uint64_t seed, const std::string& tensor, const TensorSlice& slice,
                   Real* values) const override;
-  void forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
+  void forward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, const TypedMatrix& out,
                const Matrix& saved) override;
-  void backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
-                const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) override;
+  void backward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, const TypedMatrix& out,
+                const Matrix& saved, const TypedMatrix& grad_out, const TypedMatrix& grad_in) override;
 
  private:
   ChannelStatistics spread(const ExecSpace& space, const Matrix& saved, std::int64_t rows, Real* work) const;

@@ -88,13 +88,15 @@ class Layer {
   virtual void bindStatistics(const Vector& statistics) { (void)statistics; }
   virtual void initialiseStatistics(Real* values) const { (void)values; }
 
-  /// in [rows, inputs] -> out [rows, outputs], saved [rows, savedValues()].
-  virtual void forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
-                       const Matrix& saved) = 0;
+  /// in [rows, inputs] -> out [rows, outputs], saved [rows, savedValues()]. Input and output are stored in
+  /// the precisions of the plan, see `LayerPlan::activations`.
+  virtual void forward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in,
+                       const TypedMatrix& out, const Matrix& saved) = 0;
   /// Computes the parameters' gradients and dJ/din from dJ/dout. `grad_out` may be overwritten; an empty
-  /// `grad_in` means that dJ/din is not needed.
-  virtual void backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
-                        const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) = 0;
+  /// `grad_in` means that dJ/din is not needed. A gradient is stored like the values that it belongs to.
+  virtual void backward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in,
+                        const TypedMatrix& out, const Matrix& saved, const TypedMatrix& grad_out,
+                        const TypedMatrix& grad_in) = 0;
 };
 
 /// A layer of the network, with the sizes of its plan.

@@ -23,11 +23,13 @@ void addParts(const ExecSpace& space, const Pass& pass, const Matrix& values, Tr
 } // namespace
 
 LayerChain::LayerChain(const std::vector<LayerPlan>& plans)
-    : _begin{0}, _statistics_begin{0}, _first_trained(plans.size()) {
+    : _input(readHalf(plans) ? plans.front().inputPrecision() : Precision::single), _begin{0},
+      _statistics_begin{0}, _first_trained(plans.size()) {
   for (const LayerPlan& plan : plans) {
     _has_interior.push_back(plan.part && plan.part->interior.places() > 0);
     _hidden.push_back(hiddenExchange(plans, _layers.size()));
     _layers.push_back(makeLayer(plan));
+    _stored.push_back(plan.outputPrecision());
     _exchanges.push_back(plan.exchange ? static_cast<const ExchangeLayer*>(_layers.back().get()) : nullptr);
     _shapes.push_back(plan.parameterShapes());
     _partial_output.push_back(plan.part && plan.part->partial_output);
@@ -86,52 +88,64 @@ void LayerChain::initialiseStatistics(Real* values) const {
 
 Tape LayerChain::makeTape(std::int64_t capacity) const {
   Tape tape;
-  for (const auto& layer : _layers) {
-    tape.outputs.push_back(makeMatrix("partita::Tape::output", capacity, layer->outputs()));
-    tape.saved.push_back(
-        makeMatrix("partita::Tape::saved", layer->savedValues() > 0 ? capacity : 0, layer->savedValues()));
+  for (std::size_t i = 0; i < _layers.size(); ++i) {
+    const std::int64_t values = _layers[i]->outputs(), saved = _layers[i]->savedValues();
+    tape.memory.push_back(makeMatrix("partita::Tape::output", capacity, roomOf(values, _stored[i])));
+    tape.outputs.emplace_back(_stored[i], tape.memory.back().data(), capacity, values);
+    tape.saved.push_back(makeMatrix("partita::Tape::saved", saved > 0 ? capacity : 0, saved));
   }
+  if (!empty() && tape.outputs.back().half())
+    tape.last = makeMatrix("partita::Tape::last", capacity, outputs());
   return tape;
 }
 
-Tape LayerChain::tapeIn(Real*& memory, std::int64_t rows, const Matrix& out) const {
-  const auto take = [&](std::int64_t values) {
-    const Matrix matrix(memory, rows, values);
-    memory += matrix.size();
-    return matrix;
-  };
+Tape LayerChain::tapeIn(Real*& memory, std::int64_t rows, const TypedMatrix& out) const {
+  const auto take = [&](std::int64_t room) { return std::exchange(memory, memory + rows * room); };
   Tape tape;
   tape.rows = rows;
-  for (const auto& layer : _layers) {
-    const bool given = layer == _layers.back() && out.size() > 0;
-    tape.outputs.push_back(given ? out : take(layer->outputs()));
-    tape.saved.push_back(take(layer->savedValues()));
+  for (std::size_t i = 0; i < _layers.size(); ++i) {
+    const bool given = i + 1 == _layers.size() && out.size() > 0;
+    const std::int64_t values = _layers[i]->outputs(), saved = _layers[i]->savedValues();
+    tape.outputs.push_back(given ? out
+                                 : TypedMatrix(_stored[i], take(roomOf(values, _stored[i])), rows, values));
+    tape.saved.emplace_back(take(saved), rows, saved);
   }
   return tape;
 }
 
-Matrix LayerChain::forward(const ExecSpace& space, const Pass& pass, const Matrix& in, Tape& tape,
-                           const ParametersWanted& wanted) const {
-  tape.rows = in.extent(0);
-  Matrix from = in;
+/// The input as the first layer reads it. A copy takes the front of the scratch away from the layers.
+TypedMatrix LayerChain::storedInput(const ExecSpace& space, Pass& pass, const TypedMatrix& in) const {
+  if (in.precision == _input) return in;
+  const TypedMatrix copy(_input, pass.work.data(), in.rows, in.columns);
+  copyValues(space, in, copy);
+  const std::int64_t room = in.rows * roomOf(in.columns, _input);
+  pass.work = part(pass.work, room, pass.work.size());
+  return copy;
+}
+
+void LayerChain::forward(const ExecSpace& space, const Pass& whole_pass, const TypedMatrix& in, Tape& tape,
+                         const ParametersWanted& wanted) const {
+  Pass pass = whole_pass;
+  tape.rows = in.rows;
+  TypedMatrix from = storedInput(space, pass, in);
   for (std::size_t i = 0; i < _layers.size(); ++i) {
     const bool with_next = i + 1 < _layers.size() && _has_interior[i + 1]; // a halo and the layer after it
-    const Matrix needed = with_next ? shaped(tape.outputs[i].data(), _layers[i]->outputs(), in) : from;
+    const TypedMatrix needed = with_next ? outputOf(tape, i, in) : from;
     if (with_next) ++i;
-    const Matrix to = shaped(tape.outputs[i].data(), _layers[i]->outputs(), in),
-                 saved = topRows(tape.saved[i], tape.rows);
+    const TypedMatrix to = outputOf(tape, i, in);
+    const Matrix saved = topRows(tape.saved[i], tape.rows);
     if (wanted && _begin[i + 1] > _begin[i]) wanted(space, _begin[i], _begin[i + 1]);
     unpack(space, i, false);
     if (with_next)
-      forwardWithHalo(space, pass, i, from, needed, to, saved);
+      forwardWithHalo(space, pass, i, from.real(), needed.real(), to.real(), saved);
     else
       _layers[i]->forward(space, pass, from, to, saved);
-    if (_partial_output[i]) addParts(space, pass, to, Travel::whole);
+    if (_partial_output[i]) addParts(space, pass, to.real(), Travel::whole);
     roundTo(space, _numbers.parameters.precision, to);
     from = to;
   }
-  tape.columns = from.extent(1);
-  return from;
+  tape.columns = from.columns;
+  if (tape.last.data() != nullptr) copyValues(space, from, tape.output());
 }
 
 /// A layer and the exchange before it, whose messages travel while the layer computes its interior.
@@ -167,14 +181,14 @@ void LayerChain::sendInputGradient(const ExecSpace& space, const Pass& pass, std
 /// Returns whether the exchange before the layer has begun.
 bool LayerChain::backwardLayer(const ExecSpace& space, const Pass& pass, std::size_t layer,
                                const Operands& operands, const GradientReady& ready) const {
-  const Matrix& before = operands.grad_in;
+  const TypedMatrix& before = operands.grad_in;
   bool reported = false, sent = false;
   const auto report = [&] {
     if (!std::exchange(reported, true)) handOn(space, layer, ready);
   };
   const auto send = [&] {
     sent = true;
-    sendInputGradient(space, pass, layer, before);
+    sendInputGradient(space, pass, layer, before.real());
   };
   const std::function<void()> gradients_final = std::ref(report), input_gradient = std::ref(send);
   const bool hides = _hidden[layer] != HiddenExchange::none && before.size() > 0;
@@ -185,32 +199,46 @@ bool LayerChain::backwardLayer(const ExecSpace& space, const Pass& pass, std::si
   _layers[layer]->backward(space, own, operands.in, operands.out, operands.saved, operands.grad_out, before);
   report(); // unless the layer has done so itself
   PARTITA_REQUIRE(sent == hides, _layers[layer]->name() + ": the gradient of the input was not reported");
-  if (sent && _hidden[layer] == HiddenExchange::sum) addParts(space, pass, before, Travel::arrive);
+  if (sent && _hidden[layer] == HiddenExchange::sum) addParts(space, pass, before.real(), Travel::arrive);
   return sent && _hidden[layer] == HiddenExchange::before;
 }
 
-void LayerChain::backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Tape& tape,
-                          const Matrix& grad_out, const Matrix& grad_in, const Vector (&work)[2],
-                          const GradientReady& ready) const {
+/// A gradient as the last layer takes it: rounded, or converted in a work buffer.
+TypedMatrix LayerChain::storedGradient(const ExecSpace& space, const TypedMatrix& gradient,
+                                       void* room) const {
+  if (gradient.precision == _stored.back()) {
+    roundTo(space, _numbers.parameters.precision, gradient);
+    return gradient;
+  }
+  const TypedMatrix copy(_stored.back(), room, gradient.rows, gradient.columns);
+  copyValues(space, gradient, copy);
+  return copy;
+}
+
+void LayerChain::backward(const ExecSpace& space, const Pass& whole_pass, const TypedMatrix& in,
+                          const Tape& tape, const TypedMatrix& grad_out, const TypedMatrix& grad_in,
+                          const Vector (&work)[2], const GradientReady& ready) const {
   const bool input_wanted = grad_in.size() > 0;
-  Matrix grad = grad_out;
-  roundTo(space, _numbers.parameters.precision, grad);
-  std::size_t next = grad_out.data() == work[0].data() ? 1 : 0;
+  Pass pass = whole_pass;
+  const TypedMatrix first = storedInput(space, pass, in);
+  std::size_t next = grad_out.data == work[0].data() ? 1 : 0;
+  TypedMatrix grad = storedGradient(space, grad_out, work[next].data());
+  if (grad.data != grad_out.data) next = 1 - next;
   bool travels = false; // has the exchange before the last layer begun?
   for (std::size_t i = _layers.size(); i-- > 0;) {
     if (!input_wanted && i < _first_trained) break;
-    Matrix before; // stays empty if nothing needs the gradient
+    TypedMatrix before; // stays empty if nothing needs the gradient
     if (i > 0 && (input_wanted || i > _first_trained)) {
-      before = shaped(work[next].data(), _layers[i]->inputs(), in);
-    } else if (i == 0) {
-      before = grad_in;
+      before = shaped(_stored[i - 1], work[next].data(), _layers[i]->inputs(), in);
+    } else if (i == 0 && input_wanted) {
+      const bool converted = grad_in.precision != _input;
+      before = converted ? TypedMatrix(_input, work[next].data(), in.rows, in.columns) : grad_in;
     }
     if (travels) {
-      _exchanges[i]->backward(space, pass, grad, before, Travel::arrive);
+      _exchanges[i]->backward(space, pass, grad.real(), before.real(), Travel::arrive);
       travels = false;
     } else {
-      const Matrix from = i == 0 ? in : shaped(tape.outputs[i - 1].data(), _layers[i]->inputs(), in),
-                   to = shaped(tape.outputs[i].data(), _layers[i]->outputs(), in);
+      const TypedMatrix from = i == 0 ? first : outputOf(tape, i - 1, in), to = outputOf(tape, i, in);
       travels =
           backwardLayer(space, pass, i, {from, to, topRows(tape.saved[i], tape.rows), grad, before}, ready);
     }
@@ -218,6 +246,7 @@ void LayerChain::backward(const ExecSpace& space, const Pass& pass, const Matrix
     grad = before;
     next = 1 - next;
   }
+  if (input_wanted && grad.data != grad_in.data) copyValues(space, grad, grad_in);
 }
 
 } // namespace partita

@@ -11,10 +11,19 @@ class ExchangeLayer;
 
 /// What a chain of layers keeps of one batch between forward and backward. A pipeline keeps several at once.
 struct Tape {
-  std::vector<Matrix> outputs, saved; ///< one of each per layer, [capacity, values]
-  std::int64_t rows = 0;              ///< of the current batch
-  std::int64_t columns = 0;           ///< of its last output: fewer than planned if sequences are shorter
-  Matrix output() const { return Matrix(outputs.back().data(), rows, columns); }
+  std::vector<TypedMatrix> outputs; ///< one per layer, [capacity, values]
+  std::vector<Matrix> saved;        ///< the same
+  std::vector<Matrix> memory;       ///< of the outputs, if the tape owns it
+  Matrix last;                      ///< last output in `Real`, if it is stored in 16 bits; not inside groups
+  std::int64_t rows = 0;            ///< of the current batch
+  std::int64_t columns = 0;         ///< of its last output: fewer than planned if sequences are shorter
+
+  TypedMatrix stored() const {
+    return TypedMatrix(outputs.back().precision, outputs.back().data, rows, columns);
+  }
+  Matrix output() const {
+    return outputs.back().half() ? Matrix(last.data(), rows, columns) : stored().real();
+  }
 };
 
 /// Consecutive layers, over consecutive parts of a flat parameter and a flat gradient buffer.
@@ -41,16 +50,18 @@ class LayerChain {
   Tape makeTape(std::int64_t capacity) const;
   /// A tape for `rows` samples in memory that the caller owns; the last output goes to `out` if that is not
   /// empty. Advances `memory` by the amount used.
-  Tape tapeIn(Real*& memory, std::int64_t rows, const Matrix& out) const;
+  Tape tapeIn(Real*& memory, std::int64_t rows, const TypedMatrix& out) const;
 
   /// in [rows, inputs()] -> output [rows, outputs()], which lives on the tape; both are narrower if sequences
-  /// are shorter than planned.
-  Matrix forward(const ExecSpace& space, const Pass& pass, const Matrix& in, Tape& tape,
-                 const ParametersWanted& wanted = {}) const;
-  /// dJ/doutput (overwritten) -> the flat gradients, and dJ/din if `grad_in` is not empty. `work`: two
-  /// buffers, each for the widest activation inside; `grad_out` may be one of them.
-  void backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Tape& tape,
-                const Matrix& grad_out, const Matrix& grad_in, const Vector (&work)[2],
+  /// are shorter than planned. `in` may be `Real` where layers read 16 bits: it is then converted at the
+  /// front of the scratch.
+  void forward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, Tape& tape,
+               const ParametersWanted& wanted = {}) const;
+  /// dJ/doutput (overwritten) -> the flat gradients, and dJ/din if `grad_in` is not empty; both may be `Real`
+  /// where layers take 16 bits. `work`: two buffers, each for the widest activation inside; `grad_out` may be
+  /// one of them.
+  void backward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, const Tape& tape,
+                const TypedMatrix& grad_out, const TypedMatrix& grad_in, const Vector (&work)[2],
                 const GradientReady& ready = {}) const;
 
  private:
@@ -58,7 +69,9 @@ class LayerChain {
   void pack(const ExecSpace& space, std::size_t layer) const;
   /// Of the backward pass of a layer.
   struct Operands {
-    Matrix in, out, saved, grad_out, grad_in;
+    TypedMatrix in, out;
+    Matrix saved;
+    TypedMatrix grad_out, grad_in;
   };
   bool backwardLayer(const ExecSpace& space, const Pass& pass, std::size_t layer, const Operands& operands,
                      const GradientReady& ready) const;
@@ -68,14 +81,21 @@ class LayerChain {
                          const Matrix& gradient) const;
   void handOn(const ExecSpace& space, std::size_t layer, const GradientReady& ready) const;
   LayerNumbers copyOf(std::size_t layer) const;
+  TypedMatrix storedInput(const ExecSpace& space, Pass& pass, const TypedMatrix& in) const;
+  TypedMatrix storedGradient(const ExecSpace& space, const TypedMatrix& gradient, void* room) const;
   /// Converts `values` columns of the plan to the columns of a call with input `in`, whose sequences may be
   /// shorter.
-  Matrix shaped(Real* data, std::int64_t values, const Matrix& in) const {
-    return Matrix(data, in.extent(0), values * in.extent(1) / inputs());
+  TypedMatrix shaped(Precision precision, void* data, std::int64_t values, const TypedMatrix& in) const {
+    return TypedMatrix(precision, data, in.rows, values * in.columns / inputs());
+  }
+  TypedMatrix outputOf(const Tape& tape, std::size_t layer, const TypedMatrix& in) const {
+    return shaped(_stored[layer], tape.outputs[layer].data, _layers[layer]->outputs(), in);
   }
 
   std::vector<std::unique_ptr<Layer>> _layers;
   std::vector<const ExchangeLayer*> _exchanges; ///< the same as what they are; null: other layers
+  std::vector<Precision> _stored;               ///< of each layer's output
+  Precision _input = Precision::single;         ///< in which the first layer reads its input
   std::vector<bool> _copied; ///< are a layer's numbers 16-bit, and does it need them as `Real`?
   std::vector<std::vector<ParameterShape>> _shapes; ///< of each layer's own tensors
   std::vector<bool> _partial_output;   ///< of each layer: must it be added up over the parts of the stage?

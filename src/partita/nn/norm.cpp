@@ -22,17 +22,20 @@ struct Statistics {
   }
 };
 
+template <class Stored>
 struct NormaliseRow {
-  const Real *in, *factor, *shift; // shift may be null
-  Real* out;
+  const Stored* in;
+  const Real *factor, *shift; // shift may be null
+  Stored* out;
   Statistics statistics;
   std::int64_t width;
   Real epsilon;
 
   template <class Row>
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, const Row& row) const {
-    const Real *x = in + i * width, *g = factor, *b = shift;
-    Real* y = out + i * width;
+    const Stored* x = in + i * width;
+    const Real *g = factor, *b = shift;
+    Stored* y = out + i * width;
     const Real share = Real(1) / static_cast<Real>(width);
     const Real mean = statistics.centred ? share * sumOf(row, x, width) : Real(0);
     const Real square = share * squaresAbout(row, x, width, mean);
@@ -43,52 +46,62 @@ struct NormaliseRow {
       kept.setMean(i, mean);
     });
     if (b != nullptr) {
-      row.each(width, [=](std::int64_t j) { y[j] = g[j] * (x[j] - mean) * inverse + b[j]; });
+      row.each(width, [=](std::int64_t j) {
+        y[j] = fromReal<Stored>(g[j] * (toReal(x[j]) - mean) * inverse + b[j]);
+      });
     } else {
-      row.each(width, [=](std::int64_t j) { y[j] = g[j] * x[j] * inverse; });
+      row.each(width, [=](std::int64_t j) { y[j] = fromReal<Stored>(g[j] * toReal(x[j]) * inverse); });
     }
   }
 };
 
 /// With h = (x - mean) / root and e = g dJ/dy: dJ/dx = (e - mean(e) - h mean(e h)) / root; if no mean of x is
 /// subtracted, the term mean(e) is absent.
+template <class Stored>
 struct NormGradientRow {
-  const Real *in, *factor, *grad_out;
-  Real* grad_in;
+  const Stored *in, *grad_out;
+  const Real* factor;
+  Stored* grad_in;
   Statistics statistics;
   std::int64_t width;
 
   template <class Row>
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i, const Row& row) const {
-    const Real *x = in + i * width, *g = factor, *dy = grad_out + i * width;
-    Real* dx = grad_in + i * width;
+    const Stored *x = in + i * width, *dy = grad_out + i * width;
+    const Real* g = factor;
+    Stored* dx = grad_in + i * width;
     const Real mean = statistics.mean(i), inverse = statistics.inverse(i);
     const Real share = Real(1) / static_cast<Real>(width);
-    const Real along =
-        share * inverse * row.sum(width, [=](std::int64_t j) { return g[j] * dy[j] * (x[j] - mean); });
-    const Real average =
-        statistics.centred ? share * row.sum(width, [=](std::int64_t j) { return g[j] * dy[j]; }) : Real(0);
+    const Real along = share * inverse * row.sum(width, [=](std::int64_t j) {
+      return g[j] * toReal(dy[j]) * (toReal(x[j]) - mean);
+    });
+    const Real average = statistics.centred
+                             ? share * row.sum(width, [=](std::int64_t j) { return g[j] * toReal(dy[j]); })
+                             : Real(0);
     row.each(width, [=](std::int64_t j) {
-      dx[j] = inverse * (g[j] * dy[j] - average - (x[j] - mean) * inverse * along);
+      dx[j] = fromReal<Stored>(inverse *
+                               (g[j] * toReal(dy[j]) - average - (toReal(x[j]) - mean) * inverse * along));
     });
   }
 };
 
+template <class Stored>
 struct FactorGradient {
-  const Real *in, *grad_out;
+  const Stored *in, *grad_out;
   Statistics statistics;
   std::int64_t width;
   KOKKOS_INLINE_FUNCTION Real operator()(std::int64_t row, std::int64_t j) const {
     const std::int64_t i = row * width + j;
-    return grad_out[i] * (in[i] - statistics.mean(row)) * statistics.inverse(row);
+    return toReal(grad_out[i]) * (toReal(in[i]) - statistics.mean(row)) * statistics.inverse(row);
   }
 };
 
+template <class Stored>
 struct ShiftGradient {
-  const Real* grad_out;
+  const Stored* grad_out;
   std::int64_t width;
   KOKKOS_INLINE_FUNCTION Real operator()(std::int64_t row, std::int64_t j) const {
-    return grad_out[row * width + j];
+    return toReal(grad_out[row * width + j]);
   }
 };
 
@@ -115,14 +128,17 @@ void Norm::initialise(std::uint64_t, const std::string& tensor, const TensorSlic
   std::fill_n(values, slice.size(), tensor == "weight" ? Real(1) : Real(0));
 }
 
-void Norm::forward(const ExecSpace& space, const Pass&, const Matrix& in, const Matrix& out,
+void Norm::forward(const ExecSpace& space, const Pass&, const TypedMatrix& in, const TypedMatrix& out,
                    const Matrix& saved) {
   const Region region(space, "partita::Norm::forward", Phase::elementwise);
   const std::int64_t rows = in.size() / _width;
-  forEachRow(space, "partita::Norm::forward_kernel", rows, _width,
-             NormaliseRow{in.data(), _factor.values.data(), _shift.values.data(), out.data(),
-                          Statistics{saved.data(), _centred}, _width,
-                          static_cast<Real>(_plan.spec.norm.epsilon)});
+  withStored(in.precision, [&](auto stored) {
+    using Stored = decltype(stored);
+    forEachRow(space, "partita::Norm::forward_kernel", rows, _width,
+               NormaliseRow<Stored>{in.as<Stored>(), _factor.values.data(), _shift.values.data(),
+                                    out.as<Stored>(), Statistics{saved.data(), _centred}, _width,
+                                    static_cast<Real>(_plan.spec.norm.epsilon)});
+  });
 }
 
 /// Each part of the stage has added up its positions in the work buffer.
@@ -137,26 +153,34 @@ void Norm::addUpGradients(const ExecSpace& space, const Pass& pass) const {
                  KeepGradient{sums + _width, _shift.gradient.data(), pass.accumulate});
 }
 
-void Norm::backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix&,
-                    const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) {
+void Norm::backward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, const TypedMatrix&,
+                    const Matrix& saved, const TypedMatrix& grad_out, const TypedMatrix& grad_in) {
   const Region region(space, "partita::Norm::backward", Phase::elementwise);
-  const std::int64_t rows = in.size() / _width;
+  withStored(in.precision, [&](auto stored) {
+    using Stored = decltype(stored);
+    backwardStored(space, pass, in.as<Stored>(), in.size() / _width, saved, grad_out.as<Stored>(),
+                   grad_in.as<Stored>());
+  });
+}
+
+template <class Stored>
+void Norm::backwardStored(const ExecSpace& space, const Pass& pass, const Stored* in, std::int64_t rows,
+                          const Matrix& saved, const Stored* grad_out, Stored* grad_in) const {
   const Statistics statistics{saved.data(), _centred};
   const bool shared = _plan.part && _plan.part->by_positions, keep = pass.accumulate && !shared;
   // Of the positions that this part has, until all parts have added up theirs.
   Real* const factor = shared ? pass.work.data() : _factor.gradient.data();
   sumColumns(space, "partita::Norm::factor_gradient", rows, _width,
-             FactorGradient{in.data(), grad_out.data(), statistics, _width}, factor, keep);
+             FactorGradient<Stored>{in, grad_out, statistics, _width}, factor, keep);
   if (_centred) {
     Real* const shift = shared ? pass.work.data() + _width : _shift.gradient.data();
-    sumColumns(space, "partita::Norm::shift_gradient", rows, _width, ShiftGradient{grad_out.data(), _width},
+    sumColumns(space, "partita::Norm::shift_gradient", rows, _width, ShiftGradient<Stored>{grad_out, _width},
                shift, keep);
   }
   if (shared) addUpGradients(space, pass);
-  if (grad_in.size() == 0) return;
-  forEachRow(
-      space, "partita::Norm::backward_kernel", rows, _width,
-      NormGradientRow{in.data(), _factor.values.data(), grad_out.data(), grad_in.data(), statistics, _width});
+  if (grad_in == nullptr) return;
+  forEachRow(space, "partita::Norm::backward_kernel", rows, _width,
+             NormGradientRow<Stored>{in, grad_out, _factor.values.data(), grad_in, statistics, _width});
 }
 
 } // namespace partita

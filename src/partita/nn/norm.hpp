@@ -17,12 +17,15 @@ class Norm : public PlannedLayer {
   void bind(const LayerNumbers& numbers) override;
   void initialise(std::uint64_t seed, const std::string& tensor, const TensorSlice& slice,
                   Real* values) const override;
-  void forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
+  void forward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, const TypedMatrix& out,
                const Matrix& saved) override;
-  void backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
-                const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) override;
+  void backward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, const TypedMatrix& out,
+                const Matrix& saved, const TypedMatrix& grad_out, const TypedMatrix& grad_in) override;
 
  private:
+  template <class Stored>
+  void backwardStored(const ExecSpace& space, const Pass& pass, const Stored* in, std::int64_t rows,
+                      const Matrix& saved, const Stored* grad_out, Stored* grad_in) const;
   void addUpGradients(const ExecSpace& space, const Pass& pass) const;
 
   bool _centred; ///< layer-norm

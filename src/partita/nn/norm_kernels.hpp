@@ -2,39 +2,42 @@
 
 #include "partita/core/channels.hpp"
 #include "partita/core/rows.hpp"
+#include "partita/core/typed_span.hpp"
 
 namespace partita {
 
 /// Code shared by the kernels of the norms.
 
 /// x[0] + ... + x[count - 1]
-template <class Row>
-KOKKOS_INLINE_FUNCTION Real sumOf(const Row& row, const Real* x, std::int64_t count) {
-  return row.sum(count, [=](std::int64_t i) { return x[i]; });
+template <class Row, class Stored>
+KOKKOS_INLINE_FUNCTION Real sumOf(const Row& row, const Stored* x, std::int64_t count) {
+  return row.sum(count, [=](std::int64_t i) { return toReal(x[i]); });
 }
 
 /// The sum of (x[i] - middle)^2.
-template <class Row>
-KOKKOS_INLINE_FUNCTION Real squaresAbout(const Row& row, const Real* x, std::int64_t count, Real middle) {
-  return row.sum(count, [=](std::int64_t i) { return (x[i] - middle) * (x[i] - middle); });
+template <class Row, class Stored>
+KOKKOS_INLINE_FUNCTION Real squaresAbout(const Row& row, const Stored* x, std::int64_t count, Real middle) {
+  return row.sum(count, [=](std::int64_t i) { return (toReal(x[i]) - middle) * (toReal(x[i]) - middle); });
 }
 
 /// Mean of each channel of a row, and the sum of squares about it.
+template <class Stored>
 struct ChannelMoments {
-  const Real* in;
+  const Stored* in;
   Real *mean, *squares; // [rows, channels]
   std::int64_t channels, places;
 
   template <class Channels>
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, const Channels& of_row) const {
-    const Real *x = in + row * places * channels, count = static_cast<Real>(places);
+    const Stored* x = in + row * places * channels;
+    const Real count = static_cast<Real>(places);
     Real *middle = mean + row * channels, *total = squares + row * channels;
     const std::int64_t width = channels;
-    of_row.sum([=](std::int64_t place, std::int64_t channel) { return x[place * width + channel]; },
+    of_row.sum([=](std::int64_t place, std::int64_t channel) { return toReal(x[place * width + channel]); },
                [=](std::int64_t channel, Real sum) { middle[channel] = sum / count; });
     of_row.sum(
         [=](std::int64_t place, std::int64_t channel) {
-          const Real apart = x[place * width + channel] - middle[channel];
+          const Real apart = toReal(x[place * width + channel]) - middle[channel];
           return apart * apart;
         },
         [=](std::int64_t channel, Real sum) { total[channel] = sum; });
@@ -48,55 +51,60 @@ struct ChannelStatistics {
 };
 
 /// y = act(scale (x - mean) / deviation + shift), scale and shift one per channel.
-template <class Act>
+template <class Act, class Stored>
 struct Normalise {
   Act act;
-  const Real* in;
+  const Stored* in;
   ChannelStatistics statistics;
   const Real *scale, *shift;
-  Real* out;
+  Stored* out;
   std::int64_t channels, places;
 
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, std::int64_t place, std::int64_t channel) const {
     const std::int64_t i = (row * places + place) * channels + channel,
                        at = row * statistics.row_stride + channel;
     const Real factor = statistics.inverse[at] * scale[channel];
-    out[i] = act.value((in[i] - statistics.mean[at]) * factor + shift[channel]);
+    out[i] = fromReal<Stored>(act.value((toReal(in[i]) - statistics.mean[at]) * factor + shift[channel]));
   }
 };
 
 /// g = dJ/dy act'(z) in place, and the sums of g and of g x^ over the places of each channel of a row, where
 /// x^ = (x - mean) / deviation.
-template <class Act>
+template <class Act, class Stored>
 struct GradientSums {
   Act act;
-  const Real *in, *out;
+  const Stored *in, *out;
   ChannelStatistics statistics;
   const Real *scale, *shift;
-  Real *grad, *sum, *product;
+  Stored* grad;
+  Real *sum, *product;
   std::int64_t channels, places;
 
   template <class Channels>
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, const Channels& of_row) const {
     const Act local = act;
     const std::int64_t begin = row * places * channels, width = channels;
-    const Real *x = in + begin, *y = out + begin, *middle = statistics.mean + row * statistics.row_stride,
+    const Stored *x = in + begin, *y = out + begin;
+    const Real *middle = statistics.mean + row * statistics.row_stride,
                *inverse = statistics.inverse + row * statistics.row_stride, *factor = scale, *offset = shift;
-    Real *g = grad + begin, *sums = sum + row * channels, *products = product + row * channels;
+    Stored* g = grad + begin;
+    Real *sums = sum + row * channels, *products = product + row * channels;
     of_row.sum(
         [=](std::int64_t place, std::int64_t channel) {
           const std::int64_t i = place * width + channel;
-          const Real z =
-              Act::needs_argument
-                  ? (x[i] - middle[channel]) * (inverse[channel] * factor[channel]) + offset[channel]
-                  : y[i];
-          return g[i] *= local.derivative(z, y[i]);
+          const Real of_y = toReal(y[i]),
+                     z = Act::needs_argument
+                             ? (toReal(x[i]) - middle[channel]) * (inverse[channel] * factor[channel]) +
+                                   offset[channel]
+                             : of_y;
+          g[i] = fromReal<Stored>(toReal(g[i]) * local.derivative(z, of_y));
+          return toReal(g[i]);
         },
         [=](std::int64_t channel, Real total) { sums[channel] = total; });
     of_row.sum(
         [=](std::int64_t place, std::int64_t channel) {
           const std::int64_t i = place * width + channel;
-          return g[i] * (x[i] - middle[channel]);
+          return toReal(g[i]) * (toReal(x[i]) - middle[channel]);
         },
         [=](std::int64_t channel, Real total) { products[channel] = inverse[channel] * total; });
   }

@@ -62,16 +62,19 @@ KOKKOS_INLINE_FUNCTION void forCovering(const WindowPlan& w, const Covering (&ax
         body((z * w.out[1] + y) * w.out[2] + x, z, y, x);
 }
 
+template <class Stored>
 struct Largest {
   WindowPlan w;
-  const Real* in;
-  Real *out, *place;
+  const Stored* in;
+  Stored* out;
+  Real* place;
   std::int64_t channels;
 
   KOKKOS_INLINE_FUNCTION void operator()(const PlaceAt& window, std::int64_t begin, std::int64_t end) const {
     const Inside inside[3] = {{w, 0, window.z}, {w, 1, window.y}, {w, 2, window.x}};
-    const Real* image = in + window.row * placesOf(w.in) * channels;
-    Real *values = out + window.index * channels, *chosen = place + window.index * channels;
+    const Stored* image = in + window.row * placesOf(w.in) * channels;
+    Stored* values = out + window.index * channels;
+    Real* chosen = place + window.index * channels;
     coverLanes(begin, end, [&](auto lanes, std::int64_t channel) {
       auto best = lanes.all(-Real(INFINITY)), here = lanes.all(0);
       forInside(w, inside, [&](std::int64_t number) {
@@ -94,15 +97,17 @@ inline bool tiles(const WindowPlan& w) {
 }
 
 /// Of windows that tile the input: each writes the gradients of its places.
+template <class Stored>
 struct LargestGradientOfTile {
   WindowPlan w;
-  const Real *place, *grad_out;
-  Real* grad_in;
+  const Real* place;
+  const Stored* grad_out;
+  Stored* grad_in;
   std::int64_t channels;
 
   KOKKOS_INLINE_FUNCTION void operator()(const PlaceAt& window, std::int64_t begin, std::int64_t end) const {
     const Inside inside[3] = {{w, 0, window.z}, {w, 1, window.y}, {w, 2, window.x}};
-    Real* image = grad_in + window.row * placesOf(w.in) * channels;
+    Stored* image = grad_in + window.row * placesOf(w.in) * channels;
     const std::int64_t first = window.index * channels;
     coverLanes(begin, end, [&](auto lanes, std::int64_t channel) {
       const auto chosen = lanes.load(place + first + channel),
@@ -115,17 +120,19 @@ struct LargestGradientOfTile {
   }
 };
 
+template <class Stored>
 struct LargestGradient {
   WindowPlan w;
-  const Real *place, *grad_out;
-  Real* grad_in;
+  const Real* place;
+  const Stored* grad_out;
+  Stored* grad_in;
   std::int64_t channels;
 
   KOKKOS_INLINE_FUNCTION void operator()(const PlaceAt& at, std::int64_t begin, std::int64_t end) const {
     const Covering covering[3] = {{w, 0, at.z}, {w, 1, at.y}, {w, 2, at.x}};
     const std::int64_t first = at.row * placesOf(w.out) * channels;
     const auto own = static_cast<Real>(at.index - at.row * placesOf(w.in));
-    Real* to = grad_in + at.index * channels;
+    Stored* to = grad_in + at.index * channels;
     coverLanes(begin, end, [&](auto lanes, std::int64_t channel) {
       auto sums = lanes.all(0);
       const auto number = lanes.all(own), none = lanes.all(0);
@@ -143,16 +150,18 @@ KOKKOS_INLINE_FUNCTION Real shareOf(const Inside (&inside)[3]) {
   return Real(1) / static_cast<Real>(inside[0].taps() * inside[1].taps() * inside[2].taps());
 }
 
+template <class Stored>
 struct Mean {
   WindowPlan w;
-  const Real* in;
-  Real* out;
+  const Stored* in;
+  Stored* out;
   std::int64_t channels;
 
   KOKKOS_INLINE_FUNCTION void operator()(const PlaceAt& window, std::int64_t begin, std::int64_t end) const {
     const Inside inside[3] = {{w, 0, window.z}, {w, 1, window.y}, {w, 2, window.x}};
-    const Real *image = in + window.row * placesOf(w.in) * channels, share = shareOf(inside);
-    Real* values = out + window.index * channels;
+    const Stored* image = in + window.row * placesOf(w.in) * channels;
+    const Real share = shareOf(inside);
+    Stored* values = out + window.index * channels;
     coverLanes(begin, end, [&](auto lanes, std::int64_t channel) {
       auto sums = lanes.all(0);
       forInside(w, inside,
@@ -163,16 +172,18 @@ struct Mean {
 };
 
 /// Of windows that tile the input.
+template <class Stored>
 struct MeanGradientOfTile {
   WindowPlan w;
-  const Real* grad_out;
-  Real* grad_in;
+  const Stored* grad_out;
+  Stored* grad_in;
   std::int64_t channels;
 
   KOKKOS_INLINE_FUNCTION void operator()(const PlaceAt& window, std::int64_t begin, std::int64_t end) const {
     const Inside inside[3] = {{w, 0, window.z}, {w, 1, window.y}, {w, 2, window.x}};
-    Real* image = grad_in + window.row * placesOf(w.in) * channels;
-    const Real *gradients = grad_out + window.index * channels, share = shareOf(inside);
+    Stored* image = grad_in + window.row * placesOf(w.in) * channels;
+    const Stored* gradients = grad_out + window.index * channels;
+    const Real share = shareOf(inside);
     coverLanes(begin, end, [&](auto lanes, std::int64_t channel) {
       const auto gradient = lanes.load(gradients + channel) * share;
       forInside(w, inside,
@@ -181,16 +192,17 @@ struct MeanGradientOfTile {
   }
 };
 
+template <class Stored>
 struct MeanGradient {
   WindowPlan w;
-  const Real* grad_out;
-  Real* grad_in;
+  const Stored* grad_out;
+  Stored* grad_in;
   std::int64_t channels;
 
   KOKKOS_INLINE_FUNCTION void operator()(const PlaceAt& at, std::int64_t begin, std::int64_t end) const {
     const Covering covering[3] = {{w, 0, at.z}, {w, 1, at.y}, {w, 2, at.x}};
-    const Real* gradients = grad_out + at.row * placesOf(w.out) * channels;
-    Real* to = grad_in + at.index * channels;
+    const Stored* gradients = grad_out + at.row * placesOf(w.out) * channels;
+    Stored* to = grad_in + at.index * channels;
     coverLanes(begin, end, [&](auto lanes, std::int64_t channel) {
       auto sums = lanes.all(0);
       forCovering(w, covering, [&](std::int64_t window, std::int64_t z, std::int64_t y, std::int64_t x) {

@@ -55,7 +55,8 @@ void Reconstruction::addGradient(const ExecSpace& space, const Pass& pass, const
                                  const Matrix& out, Real weight, const Matrix& grad,
                                  const LayerChain::GradientReady& ready) {
   const Region region(space, "partita::Reconstruction::addGradient", Phase::elementwise);
-  const Matrix decoded = _decoder.forward(space, pass, out, _tape);
+  _decoder.forward(space, pass, out, _tape);
+  const Matrix decoded = _tape.output();
   forEachElement(
       space, "partita::Reconstruction::error_kernel", decoded.extent(0), decoded.extent(1),
       ErrorGradient{decoded, target(space, pass, in), weight / static_cast<Real>(decoded.extent(1))});

@@ -28,7 +28,7 @@ Reencode::Reencode(const SilLabels& labels, int cut, std::int64_t capacity)
     : _labels(labels), _cut(cut),
       _logit_gradient(makeMatrix("partita::Reencode::logit_gradient", capacity, labels.classes())) {}
 
-void Reencode::forward(const ExecSpace& space, const Pass&, const Matrix& in, const Matrix& out,
+void Reencode::forward(const ExecSpace& space, const Pass&, const TypedMatrix& in, const TypedMatrix& out,
                        const Matrix& saved) {
   const auto scale = static_cast<Real>(1.0 / _labels.temperature);
   gemm(space, Op::none, Op::transpose, scale, in, _labels.centred, Real(0), saved);
@@ -39,15 +39,14 @@ void Reencode::forward(const ExecSpace& space, const Pass&, const Matrix& in, co
   gemm(space, Op::none, Op::none, Real(1), saved, _labels.rows, Real(0), out);
 }
 
-void Reencode::backward(const ExecSpace& space, const Pass&, const Matrix& in, const Matrix&,
-                        const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) {
+void Reencode::backward(const ExecSpace& space, const Pass&, const TypedMatrix& in, const TypedMatrix&,
+                        const Matrix& saved, const TypedMatrix& grad_out, const TypedMatrix& grad_in) {
   if (grad_in.size() == 0) return;
-  const auto rows = static_cast<std::int64_t>(in.extent(0));
-  const Matrix logit_gradient = topRows(_logit_gradient, rows);
+  const Matrix logit_gradient = topRows(_logit_gradient, in.rows);
   gemm(space, Op::none, Op::transpose, Real(1), grad_out, _labels.rows, Real(0), logit_gradient);
   {
     const Region region(space, "partita::Reencode::backward", Phase::elementwise);
-    forEachRow(space, "partita::Reencode::backward_kernel", rows, _labels.classes(),
+    forEachRow(space, "partita::Reencode::backward_kernel", in.rows, _labels.classes(),
                SoftmaxGradientRow{saved, logit_gradient});
   }
   const auto scale = static_cast<Real>(1.0 / _labels.temperature);

@@ -17,10 +17,10 @@ class Reencode : public Layer {
   std::string name() const override { return "cut" + std::to_string(_cut) + ".reencode"; }
   std::int64_t savedValues() const override { return _labels.classes(); } ///< the posterior p
 
-  void forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
+  void forward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, const TypedMatrix& out,
                const Matrix& saved) override;
-  void backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
-                const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) override;
+  void backward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, const TypedMatrix& out,
+                const Matrix& saved, const TypedMatrix& grad_out, const TypedMatrix& grad_in) override;
 
  private:
   SilLabels _labels;

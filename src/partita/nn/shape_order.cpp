@@ -5,22 +5,22 @@ namespace partita {
 ShapeOrder::Copies ShapeOrder::copiesIn(const Pass& pass, std::int64_t rows) const {
   Copies copies;
   Real* next = pass.work.data();
-  const auto take = [&](std::int64_t values) {
-    const Matrix matrix(next, rows, values);
-    next += matrix.size();
+  const auto take = [&](std::int64_t values, Precision precision) {
+    const TypedMatrix matrix(precision, next, rows, values);
+    next += rows * roomOf(values, precision);
     return matrix;
   };
-  copies.in = take(inputs());
-  copies.grad_in = take(inputs());
-  if (!_out.trivial()) copies.out = take(outputs());
+  copies.in = take(inputs(), _plan.inputPrecision());
+  copies.grad_in = take(inputs(), _plan.inputPrecision());
+  if (!_out.trivial()) copies.out = take(outputs(), _plan.outputPrecision());
   copies.pass = pass;
   copies.pass.work = Vector(next, pass.work.size() - static_cast<std::size_t>(next - pass.work.data()));
   return copies;
 }
 
-void ShapeOrder::forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
-                         const Matrix& saved) {
-  const Copies copies = copiesIn(pass, in.extent(0));
+void ShapeOrder::forward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in,
+                         const TypedMatrix& out, const Matrix& saved) {
+  const Copies copies = copiesIn(pass, in.rows);
   toShapeOrder(space, _in, in, copies.in);
   if (_out.trivial()) return _inner->forward(space, copies.pass, copies.in, out, saved);
   _inner->forward(space, copies.pass, copies.in, copies.out, saved);
@@ -28,9 +28,10 @@ void ShapeOrder::forward(const ExecSpace& space, const Pass& pass, const Matrix&
 }
 
 /// Norms, which put out images, do not read these again.
-void ShapeOrder::backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
-                          const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) {
-  Copies copies = copiesIn(pass, in.extent(0));
+void ShapeOrder::backward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in,
+                          const TypedMatrix& out, const Matrix& saved, const TypedMatrix& grad_out,
+                          const TypedMatrix& grad_in) {
+  Copies copies = copiesIn(pass, in.rows);
   const bool wanted = grad_in.size() > 0;
   const auto put_back = [&] { fromShapeOrder(space, _in, copies.grad_in, grad_in); };
   const std::function<void()> report = [&] {
@@ -41,7 +42,7 @@ void ShapeOrder::backward(const ExecSpace& space, const Pass& pass, const Matrix
   toShapeOrder(space, _in, in, copies.in);
   if (!_out.trivial()) toShapeOrder(space, _out, grad_out, copies.out);
   _inner->backward(space, copies.pass, copies.in, out, saved, _out.trivial() ? grad_out : copies.out,
-                   wanted ? copies.grad_in : Matrix());
+                   wanted ? copies.grad_in : TypedMatrix());
   if (wanted && !pass.inputGradientFirst()) put_back();
 }
 

@@ -18,15 +18,15 @@ class ShapeOrder : public PlannedLayer {
                   Real* values) const override {
     _inner->initialise(seed, tensor, slice, values);
   }
-  void forward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
+  void forward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, const TypedMatrix& out,
                const Matrix& saved) override;
-  void backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
-                const Matrix& saved, const Matrix& grad_out, const Matrix& grad_in) override;
+  void backward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, const TypedMatrix& out,
+                const Matrix& saved, const TypedMatrix& grad_out, const TypedMatrix& grad_in) override;
 
  private:
   /// Scratch, in the order of LayerPlan::workValues.
   struct Copies {
-    Matrix in, grad_in, out;
+    TypedMatrix in, grad_in, out;
     Pass pass; ///< with the rest of the scratch
   };
   Copies copiesIn(const Pass& pass, std::int64_t rows) const;

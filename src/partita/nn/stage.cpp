@@ -64,6 +64,9 @@ Stage::Stage(const StagePlan& plan, const std::vector<Real>& values, std::int64_
       _tensors(parameterTensors(plan.allLayers())), _statistics_tensors(statisticTensors(plan.allLayers())),
       _precision(storage.precision) {
   const std::int64_t size = plan.storedValues();
+  const Precision activations = plan.layers.front().activations;
+  PARTITA_REQUIRE(activations == Precision::single || activations == _precision,
+                  "a stage whose activations and parameters have different precisions");
   PARTITA_REQUIRE(static_cast<std::int64_t>(values.size()) == size, "wrong number of starting values");
   makeNumbers(storage, size, capacity);
   setParameters(ExecSpace(), values.data());
@@ -149,10 +152,10 @@ Pass Stage::completed(Pass pass) const {
 }
 
 Matrix Stage::forward(const ExecSpace& space, const Pass& pass, const Matrix& in, Tape& tape) {
-  const Matrix out = _chain.forward(space, completed(pass), in, tape, _wanted);
+  _chain.forward(space, completed(pass), in, tape, _wanted);
   // Late sums must be complete before gradients of the head, which lies after the decoder, can be ready.
   if (_decoder != nullptr && _wanted) _wanted(space, _chain.storedValues(), _plan.storedBeforeHead());
-  return out;
+  return tape.output();
 }
 
 Matrix Stage::outputGradient(std::int64_t rows) const {
@@ -165,6 +168,8 @@ Matrix Stage::outputGradient(const Matrix& output) const {
 
 void Stage::backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Tape& tape,
                      const Matrix& grad_out, const Matrix& grad_in, const GradientReady& ready) {
+  PARTITA_REQUIRE(grad_in.size() == 0 || !_plan.first() || !_plan.copiesInput(),
+                  "the first stage has no memory for the gradient of its input");
   _chain.backward(space, completed(pass), in, tape, grad_out, grad_in, _work, ready);
 }
 
@@ -176,7 +181,8 @@ Matrix Stage::forwardHead(const ExecSpace& space, const Pass& pass, const Matrix
       _wanted(on, before + begin, before + end);
     };
   }
-  return _head.forward(space, completed(pass), out, tape, wanted);
+  _head.forward(space, completed(pass), out, tape, wanted);
+  return tape.output();
 }
 
 /// A backward pass uses the two work buffers in turn, and leaves the gradient of the output in the first one.

@@ -29,14 +29,23 @@ struct RoundColumns {
   }
 };
 
-/// Columns `first` and the following ones of a matrix, rounded.
-void roundColumns(const ExecSpace& space, const Matrix& from, std::int64_t first, const TypedMatrix& to) {
+/// A matrix of `Real`, rounded.
+void roundColumns(const ExecSpace& space, const TypedMatrix& from, const TypedMatrix& to) {
   withStored(to.precision, [&](auto stored) {
     using Half = decltype(stored);
     forEachRun(space, "partita::Weights::round_columns", to.rows, to.columns,
-               RoundColumns<Half>{from.data() + first, static_cast<Half*>(to.data),
-                                  static_cast<std::int64_t>(from.stride(0)), to.columns});
+               RoundColumns<Half>{from.as<Real>(), to.as<Half>(), from.stride, to.columns});
   });
+}
+
+/// Rows of an operand as `Real`: themselves, or converted.
+Matrix rowsAsReal(const ExecSpace& space, const TypedMatrix& values, std::int64_t first, std::int64_t count,
+                  Real* room) {
+  const TypedMatrix rows = values.rowsFrom(first, count);
+  if (!rows.half()) return rows.real();
+  const Matrix copy(room, count, values.columns);
+  convert(space, rows.values(), copy);
+  return copy;
 }
 
 } // namespace
@@ -84,34 +93,62 @@ TypedMatrix Weights::rowsOf(const TypedSpan& numbers, std::int64_t first, std::i
 /// body(first, part) for some columns of an operand at a time, in the type in which these numbers are stored.
 /// With `there`, an earlier call has left them in `room` if they fit there as a whole.
 template <class Body>
-void Weights::eachRoundedPart(const ExecSpace& space, const Matrix& values, Real* room, bool there,
+void Weights::eachRoundedPart(const ExecSpace& space, const TypedMatrix& values, Real* room, bool there,
                               const Body& body) const {
-  const std::int64_t rows = values.extent(0), columns = values.extent(1),
-                     at_once = halfColumns(rows, columns);
+  if (values.half()) return body(std::int64_t{0}, values);
+  const std::int64_t rows = values.rows, columns = values.columns, at_once = halfColumns(rows, columns);
   for (std::int64_t first = 0; first < columns; first += at_once) {
     const std::int64_t count = std::min(at_once, columns - first);
-    const TypedMatrix part({_values.precision, room, rows * count}, rows, count);
-    if (!there || at_once < columns) roundColumns(space, values, first, part);
+    const TypedMatrix part(_values.precision, room, rows, count);
+    if (!there || at_once < columns) roundColumns(space, values.columnsFrom(first, count), part);
     body(first, part);
   }
 }
 
-void Weights::forward(const ExecSpace& space, const Matrix& in, const Matrix& out,
-                      const ProductEpilogue& epilogue) const {
-  if (direct())
-    return eachRoundedPart(space, in, _scratch, false, [&](std::int64_t first, const TypedMatrix& part) {
-      gemm(space, Op::none, Op::transpose, Real(1), part,
-           rowsOf(_values, 0, _rows).columnsFrom(first, part.columns), first > 0 ? Real(1) : Real(0), out,
-           first + part.columns == _columns ? epilogue : ProductEpilogue{});
-    });
-  readPanels(space, [&](std::int64_t first, const Matrix& panel) {
-    const ProductEpilogue own{epilogue.bias != nullptr ? epilogue.bias + first : nullptr, epilogue.relu};
-    gemm(space, Op::none, Op::transpose, Real(1), in, panel, Real(0),
-         TypedMatrix(out).columnsFrom(first, panel.extent(0)), own);
-  });
+/// The same for some rows at a time.
+template <class Body>
+void Weights::eachRoundedRows(const ExecSpace& space, const TypedMatrix& values, Real* room, bool there,
+                              const Body& body) const {
+  if (values.half()) return body(std::int64_t{0}, values);
+  const std::int64_t rows = values.rows, columns = values.columns,
+                     at_once = std::max(std::int64_t{1}, rows * halfColumns(rows, columns) / columns);
+  for (std::int64_t first = 0; first < rows; first += at_once) {
+    const std::int64_t count = std::min(at_once, rows - first);
+    const TypedMatrix part(_values.precision, room, count, columns);
+    if (!there || at_once < rows) roundColumns(space, values.rowsFrom(first, count), part);
+    body(first, part);
+  }
 }
 
-void Weights::addGradient(const ExecSpace& space, bool keep, const Matrix& in, const Matrix& grad_out) const {
+/// Rows of two operands that are converted to `Real` at once if one of them is 16-bit.
+std::int64_t Weights::rowsAtOnce(const TypedMatrix& a, const TypedMatrix& b) const {
+  return std::max(std::int64_t{1}, a.half() || b.half() ? rowsInReal(a.rows, _columns, _rows) : a.rows);
+}
+
+void Weights::forward(const ExecSpace& space, const TypedMatrix& in, const TypedMatrix& out,
+                      const ProductEpilogue& epilogue) const {
+  if (direct())
+    return eachRoundedRows(space, in, _scratch, false, [&](std::int64_t first, const TypedMatrix& part) {
+      gemm(space, Op::none, Op::transpose, Real(1), part, rowsOf(_values, 0, _rows), Real(0),
+           out.rowsFrom(first, part.rows), epilogue);
+    });
+  const std::int64_t at_once = rowsAtOnce(in, out);
+  for (std::int64_t row = 0; row == 0 || row < in.rows; row += at_once) {
+    const std::int64_t count = std::min(at_once, in.rows - row);
+    const TypedMatrix wanted = out.rowsFrom(row, count);
+    const Matrix from = rowsAsReal(space, in, row, count, _gradient_scratch),
+                 to = out.half() ? Matrix(_gradient_scratch + count * _columns, count, _rows) : wanted.real();
+    readPanels(space, [&](std::int64_t first, const Matrix& panel) {
+      const ProductEpilogue own{epilogue.bias != nullptr ? epilogue.bias + first : nullptr, epilogue.relu};
+      gemm(space, Op::none, Op::transpose, Real(1), from, panel, Real(0),
+           TypedMatrix(to).columnsFrom(first, panel.extent(0)), own);
+    });
+    if (out.half()) copyValues(space, to, wanted);
+  }
+}
+
+void Weights::addGradient(const ExecSpace& space, bool keep, const TypedMatrix& in,
+                          const TypedMatrix& grad_out) const {
   const Real kept = keep ? Real(1) : Real(0);
   if (direct())
     return eachRoundedPart(space, in, _scratch, false, [&](std::int64_t column, const TypedMatrix& inputs) {
@@ -121,25 +158,40 @@ void Weights::addGradient(const ExecSpace& space, bool keep, const Matrix& in, c
       };
       eachRoundedPart(space, grad_out, _gradient_scratch, column > 0, multiply);
     });
+  const std::int64_t at_once = rowsAtOnce(in, grad_out);
   changeGradient(space, keep, [&](std::int64_t first, const Matrix& panel) {
-    gemm(space, Op::transpose, Op::none, Real(1), TypedMatrix(grad_out).columnsFrom(first, panel.extent(0)),
-         in, kept, panel);
+    for (std::int64_t row = 0; row == 0 || row < in.rows; row += at_once) {
+      const std::int64_t count = std::min(at_once, in.rows - row);
+      const Matrix from = rowsAsReal(space, in, row, count, _scratch),
+                   grad = rowsAsReal(space, grad_out, row, count, _scratch + count * _columns);
+      gemm(space, Op::transpose, Op::none, Real(1), TypedMatrix(grad).columnsFrom(first, panel.extent(0)),
+           from, row > 0 ? Real(1) : kept, panel);
+    }
   });
 }
 
-void Weights::inputGradient(const ExecSpace& space, const Matrix& grad_out, const Matrix& grad_in,
+void Weights::inputGradient(const ExecSpace& space, const TypedMatrix& grad_out, const TypedMatrix& grad_in,
                             bool follows) const {
   if (grad_in.size() == 0) return;
   if (direct())
-    return eachRoundedPart(
-        space, grad_out, _gradient_scratch, follows, [&](std::int64_t first, const TypedMatrix& part) {
-          gemm(space, Op::none, Op::none, Real(1), part, rowsOf(_values, first, part.columns),
-               first > 0 ? Real(1) : Real(0), grad_in);
-        });
-  readPanels(space, [&](std::int64_t first, const Matrix& panel) {
-    gemm(space, Op::none, Op::none, Real(1), TypedMatrix(grad_out).columnsFrom(first, panel.extent(0)), panel,
-         first > 0 ? Real(1) : Real(0), grad_in);
-  });
+    return eachRoundedRows(space, grad_out, _gradient_scratch, follows,
+                           [&](std::int64_t first, const TypedMatrix& part) {
+                             gemm(space, Op::none, Op::none, Real(1), part, rowsOf(_values, 0, _rows),
+                                  Real(0), grad_in.rowsFrom(first, part.rows));
+                           });
+  const std::int64_t at_once = rowsAtOnce(grad_out, grad_in);
+  for (std::int64_t row = 0; row == 0 || row < grad_out.rows; row += at_once) {
+    const std::int64_t count = std::min(at_once, grad_out.rows - row);
+    const TypedMatrix wanted = grad_in.rowsFrom(row, count);
+    const Matrix grad = rowsAsReal(space, grad_out, row, count, _gradient_scratch),
+                 to = grad_in.half() ? Matrix(_gradient_scratch + count * _rows, count, _columns)
+                                     : wanted.real();
+    readPanels(space, [&](std::int64_t first, const Matrix& panel) {
+      gemm(space, Op::none, Op::none, Real(1), TypedMatrix(grad).columnsFrom(first, panel.extent(0)), panel,
+           first > 0 ? Real(1) : Real(0), to);
+    });
+    if (grad_in.half()) copyValues(space, to, wanted);
+  }
 }
 
 LayerNumbers LayerTensors::next(std::int64_t size) {

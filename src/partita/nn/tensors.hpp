@@ -57,8 +57,9 @@ class SmallTensor {
 };
 
 /// The matrix W [rows, columns] of a layer with its gradient. If they are 16-bit, they are operands of
-/// products without conversion, with the other operand rounded to the same type. If that is not possible
-/// (`multipliesDirectly`), one panel of rows at a time is converted to `Real`, of at most `panel_values`.
+/// products without conversion, with the other operand, unless it is stored so too, rounded to the same type.
+/// If that is not possible (`multipliesDirectly`), one panel of rows at a time is converted to `Real`, of at
+/// most `panel_values`, and as many rows of 16-bit activations (`rowsInReal`).
 class Weights {
  public:
   Weights() = default;
@@ -67,13 +68,14 @@ class Weights {
 
   const TypedSpan& stored() const { return _values; }
   /// out = in W^T, with in [n, columns], out [n, rows]; then the epilogue.
-  void forward(const ExecSpace& space, const Matrix& in, const Matrix& out,
+  void forward(const ExecSpace& space, const TypedMatrix& in, const TypedMatrix& out,
                const ProductEpilogue& epilogue = {}) const;
   /// dJ/dW = dJ/dout^T in; with `keep` it is added to what is there.
-  void addGradient(const ExecSpace& space, bool keep, const Matrix& in, const Matrix& grad_out) const;
+  void addGradient(const ExecSpace& space, bool keep, const TypedMatrix& in,
+                   const TypedMatrix& grad_out) const;
   /// dJ/din = dJ/dout W, if `grad_in` is not empty. `follows`: immediately after addGradient with the same
   /// gradient, which has rounded it.
-  void inputGradient(const ExecSpace& space, const Matrix& grad_out, const Matrix& grad_in,
+  void inputGradient(const ExecSpace& space, const TypedMatrix& grad_out, const TypedMatrix& grad_in,
                      bool follows) const;
 
   /// body(first, panel) for each panel of the gradient, beginning with row `first`; it writes all of it, or
@@ -106,8 +108,12 @@ class Weights {
   bool direct() const;
   TypedMatrix rowsOf(const TypedSpan& numbers, std::int64_t first, std::int64_t count) const;
   template <class Body>
-  void eachRoundedPart(const ExecSpace& space, const Matrix& values, Real* room, bool there,
+  void eachRoundedPart(const ExecSpace& space, const TypedMatrix& values, Real* room, bool there,
                        const Body& body) const;
+  template <class Body>
+  void eachRoundedRows(const ExecSpace& space, const TypedMatrix& values, Real* room, bool there,
+                       const Body& body) const;
+  std::int64_t rowsAtOnce(const TypedMatrix& a, const TypedMatrix& b) const;
 
   TypedSpan _values, _gradient;
   std::int64_t _rows = 0, _columns = 0;

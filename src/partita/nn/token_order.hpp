@@ -32,9 +32,10 @@ TokenOrder orderByToken(const ExecSpace& space, const Real* tokens, std::int64_t
 /// Adds the gradients of all places with the same token to its row of a panel of the table, which begins with
 /// row `first_row`. An item is a sorted place and a column; that of the first place of a row adds up the
 /// others, in the order in which `ScatterAdd` visits them.
+template <class Stored>
 struct AddSorted {
   TokenOrder order;
-  const Real* grad;
+  const Stored* grad;
   Real* panel;
   std::int64_t width, first_row, rows;
 
@@ -45,7 +46,7 @@ struct AddSorted {
     Real* to = panel + row * width + column;
     Real sum = *to;
     for (std::int64_t j = i; j < order.size && order.rows[j] == of_table; ++j)
-      sum += grad[order.places[j] * width + column];
+      sum += toReal(grad[order.places[j] * width + column]);
     *to = sum;
   }
 };

@@ -81,9 +81,9 @@ Effort LayerPlan::inputEffort() const {
   return {inputFlops(), rules().moves(*this).input};
 }
 std::int64_t LayerPlan::widestInside() const {
-  std::int64_t widest = std::max(inputs(), outputs());
-  for (const LayerPlan& layer : body) widest = std::max(widest, layer.outputs());
-  for (const LayerPlan& layer : shortcut) widest = std::max(widest, layer.outputs());
+  std::int64_t widest = std::max(inputRoom(), outputRoom());
+  for (const LayerPlan& layer : body) widest = std::max(widest, layer.outputRoom());
+  for (const LayerPlan& layer : shortcut) widest = std::max(widest, layer.outputRoom());
   return widest;
 }
 std::int64_t LayerPlan::savedValues() const {
@@ -95,7 +95,7 @@ bool LayerPlan::reorders() const {
 std::int64_t LayerPlan::workValues(std::int64_t rows) const {
   std::int64_t values = rules().workValues(*this, rows);
   if (reorders()) // the input, its gradient, and if it is an image the output or its gradient
-    values += rows * (2 * inputs() + (layoutOf(out).trivial() ? 0 : outputs()));
+    values += rows * (2 * inputRoom() + (layoutOf(out).trivial() ? 0 : outputRoom()));
   if (part && part->partial_output) values = std::max(values, sumValues(rows * outputs()));
   if (part && part->partial_input_gradient) values = std::max(values, sumValues(rows * inputs()));
   return values;
@@ -129,6 +129,20 @@ std::vector<const LayerPlan*> leavesOf(const std::vector<LayerPlan>& layers) {
 std::int64_t countParameters(const std::vector<LayerPlan>& layers) {
   return std::accumulate(layers.begin(), layers.end(), std::int64_t{0},
                          [](std::int64_t sum, const LayerPlan& layer) { return sum + layer.parameters(); });
+}
+
+bool readHalf(const std::vector<LayerPlan>& layers) {
+  if (layers.empty() || layers.front().inputPrecision() == Precision::single) return false;
+  const LayerPlan* first = leavesOf(layers).front();
+  return first->rules().table(*first).empty();
+}
+
+void setActivations(std::vector<LayerPlan>& layers, Precision precision) {
+  for (LayerPlan& layer : layers) {
+    layer.activations = precision;
+    setActivations(layer.body, precision);
+    setActivations(layer.shortcut, precision);
+  }
 }
 
 } // namespace partita

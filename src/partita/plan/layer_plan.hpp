@@ -28,6 +28,11 @@ struct ParameterShape {
   std::int64_t size() const { return valuesOf(extents); }
 };
 
+/// Memory, in `Real`, for this many values of a sample that are stored in some precision.
+constexpr std::int64_t roomOf(std::int64_t values, Precision precision) {
+  return precision == Precision::single ? values : (values + 1) / 2;
+}
+
 /// The extents of the tensor of that name, which must be one of `shapes`.
 const std::vector<std::int64_t>& extentsOf(const std::vector<ParameterShape>& shapes,
                                            const std::string& name);
@@ -75,6 +80,10 @@ struct LayerPlan {
   std::int64_t number = 0;      ///< counts the layers that are not groups; selects their random numbers
   std::int64_t classes = 0;     ///< of the data; for tokens the size of the vocabulary
   bool shared = false;          ///< embedding: a later dense layer uses the same table
+  /// In which its input, its output and their gradients are stored: the same in all stages of a network, so
+  /// that cuts change no bit.
+  Precision activations = Precision::single;
+  bool real_input = false, real_output = false; ///< features, logits: `Real` nevertheless
   Shape in, out;
   Initialisation initialisation = Initialisation::he;
   std::vector<LayerPlan> body, shortcut; ///< of a group
@@ -83,6 +92,10 @@ struct LayerPlan {
 
   std::int64_t inputs() const { return valuesOf(in); }
   std::int64_t outputs() const { return valuesOf(out); }
+  Precision inputPrecision() const { return real_input ? Precision::single : activations; }
+  Precision outputPrecision() const { return real_output ? Precision::single : activations; }
+  std::int64_t inputRoom() const { return roomOf(inputs(), inputPrecision()); } ///< in `Real`
+  std::int64_t outputRoom() const { return roomOf(outputs(), outputPrecision()); }
   std::string name() const { return place + "." + spec.type; } ///< "layer3.dense"
   const LayerPlan& whole() const { return part ? *part->whole : *this; }
   bool group() const { return !body.empty(); }
@@ -105,9 +118,10 @@ struct LayerPlan {
   Effort forwardEffort() const;
   Effort weightEffort() const;
   Effort inputEffort() const;
-  std::int64_t savedValues() const;  ///< kept for the backward pass besides input and output
-  std::int64_t widestInside() const; ///< of a group: the widest activation, its input and output included
-  std::int64_t keptValues() const { return outputs() + savedValues(); }
+  std::int64_t savedValues() const; ///< kept for the backward pass besides input and output
+  std::int64_t
+  widestInside() const; ///< of a group: the most room of an activation, input and output included
+  std::int64_t keptValues() const { return outputRoom() + savedValues(); } ///< in `Real`
   std::int64_t workValues(std::int64_t rows) const; ///< scratch during a pass over `rows` samples
   /// Does it need copies of its input in the order of the shape? See `LayerRules::inShapeOrder`.
   bool reorders() const;
@@ -140,6 +154,14 @@ inline std::int64_t halfOperand(std::int64_t rows, std::int64_t columns) {
   return (rows * halfColumns(rows, columns) + 1) / 2;
 }
 
+/// Rows of the operand [rows, columns] and the result [rows, units] of a product that are converted to `Real`
+/// at once: as many as fit into the memory of a panel.
+inline std::int64_t rowsInReal(std::int64_t rows, std::int64_t columns, std::int64_t units) {
+  constexpr std::int64_t least = 1 << 16;
+  const std::int64_t room = std::max(least, panelRows(units, columns) * columns);
+  return std::min(rows, std::max(std::int64_t{1}, room / (columns + units)));
+}
+
 /// Positions of a sample that a layer treats alike: rows of its last extent.
 inline std::int64_t positionsOf(const Shape& shape) {
   return valuesOf(shape) / shape.back();
@@ -152,5 +174,10 @@ bool needsArgument(Activation activation); ///< does its derivative need more th
 std::vector<const LayerPlan*> leavesOf(const std::vector<LayerPlan>& layers);
 
 std::int64_t countParameters(const std::vector<LayerPlan>& layers);
+
+/// Sets the precision of activations of these layers, and of those inside them.
+void setActivations(std::vector<LayerPlan>& layers, Precision precision);
+/// Do these layers read an input of 16 bits? Numbers of tokens are always `Real`.
+bool readHalf(const std::vector<LayerPlan>& layers);
 
 } // namespace partita

@@ -23,6 +23,19 @@ namespace {
 
 using Layers = std::vector<LayerPlan>;
 
+/// Layers [first, last) as stage `index` of `stages`, with activations in the precision of the run. Parts of
+/// a stage exchange floats.
+StagePlan stageOf(const RunConfig& config, const Layers& layers, std::int64_t first, std::int64_t last,
+                  int index, int stages) {
+  StagePlan stage = makeStage(config.strategy, layers, first, last, index, stages);
+  setActivations(stage.layers, config.strategy.parts == 1 ? config.run.precision : Precision::single);
+  const auto takes_both = [](const LayerPlan& layer) { return layer.rules().work() == LayerWork::product; };
+  LayerPlan &begin = stage.layers.front(), &end = stage.layers.back();
+  begin.real_input = stage.first() && takes_both(begin); // fp16 has too small a range for some features
+  end.real_output = stage.last() && takes_both(end);
+  return stage;
+}
+
 /// The cuts that `strategy/cuts` balances.
 std::vector<std::int64_t> cutsByRule(const RunConfig& config, const Layers& layers, std::int64_t real_bytes,
                                      int stages) {
@@ -44,7 +57,7 @@ std::vector<std::int64_t> cutsByRule(const RunConfig& config, const Layers& laye
       const Effort own = gradient_leaves ? effort.withInputGradient(first, last) : effort.of(first, last);
       return (own + plan.extraEffort(strategy, layers, first, last, index)).total();
     }
-    const StagePlan stage = makeStage(strategy, layers, first, last, index, stages);
+    const StagePlan stage = stageOf(config, layers, first, last, index, stages);
     return static_cast<double>(
         stageMemory(stage, on_any_rank, {index, stages, replicas}, {real_bytes}).total());
   });
@@ -84,7 +97,7 @@ Partition planPartition(const RunConfig& config, const Layers& layers, std::int6
                       " stages needs at least one of the " + std::to_string(n) +
                       " layers; cuts must increase, and count layers from 0");
     }
-    partition.stages.push_back(makeStage(strategy, layers, first, last, index, stages));
+    partition.stages.push_back(stageOf(config, layers, first, last, index, stages));
     const StagePlan& stage = partition.stages.back();
     partition.local.push_back(stage.trainEffort(index > 0 && plan.gradientsCross()) +
                               plan.extraEffort(strategy, layers, first, last, index));

@@ -143,7 +143,8 @@ std::int64_t StagePlan::labelValues() const {
 }
 
 std::int64_t StagePlan::keptValues() const {
-  return sumOver(layers, [](const LayerPlan& layer) { return layer.keptValues(); });
+  return sumOver(layers, [](const LayerPlan& layer) { return layer.keptValues(); }) +
+         (copiesOutput() ? outputs() : 0);
 }
 
 std::int64_t StagePlan::headValues() const {
@@ -166,12 +167,23 @@ std::int64_t StagePlan::decoderValues() const {
 }
 
 std::int64_t StagePlan::widest() const {
-  const auto own = [](const LayerPlan& layer) { return layer.outputs(); };
-  return std::max({mostOf(layers, own), mostOf(decoder, own), mostOf(head, own)});
+  const auto own = [](const LayerPlan& layer) { return layer.outputRoom(); };
+  return std::max({mostOf(layers, own), mostOf(decoder, own), mostOf(head, own), outputs(),
+                   copiesInput() && !first() ? layers.front().inputRoom() : 0});
+}
+
+bool StagePlan::copiesInput() const {
+  return readHalf(layers);
+}
+
+bool StagePlan::copiesOutput() const {
+  return layers.back().outputPrecision() != Precision::single;
 }
 
 std::int64_t StagePlan::workValues(std::int64_t rows) const {
-  return std::max({workOfLayers(layers, rows), workOfLayers(decoder, rows), workOfLayers(head, rows)});
+  const std::int64_t input = copiesInput() ? rows * layers.front().inputRoom() : 0;
+  return std::max(
+      {workOfLayers(layers, rows) + input, workOfLayers(decoder, rows), workOfLayers(head, rows)});
 }
 
 std::int64_t StagePlan::mostParameters() const {

@@ -154,6 +154,15 @@ std::int64_t ConvolutionPlan::packedRows(std::int64_t rows) const {
   return parts == 0 ? 0 : (rows + parts - 1) / parts;
 }
 
+std::int64_t ConvolutionPlan::rowsInReal(std::int64_t rows) const {
+  const std::int64_t per_row = 2 * in_channels * windows.inPlaces() + out_channels * windows.outPlaces();
+  return std::clamp<std::int64_t>(packed_budget / per_row, 1, std::max<std::int64_t>(rows, 1));
+}
+
+std::int64_t ConvolutionPlan::valuesInReal(std::int64_t rows) const {
+  return rowsInReal(rows) * (2 * in_channels * windows.inPlaces() + out_channels * windows.outPlaces());
+}
+
 std::int64_t ConvolutionPlan::packedWeights() const {
   const auto padded = [](std::int64_t channels, std::int64_t block) {
     return (channels + block - 1) / block * block;

@@ -66,6 +66,11 @@ struct ConvolutionPlan {
   /// lies?
   bool scatters() const;
 
+  /// Rows of 16-bit values that are converted to `Real` at once for any of these ways, and the values of
+  /// these: input, gradient of the input, and output or its gradient.
+  std::int64_t rowsInReal(std::int64_t rows) const;
+  std::int64_t valuesInReal(std::int64_t rows) const;
+
   /// Scratch for any of these ways.
   std::int64_t workValues(std::int64_t rows) const;
 };

@@ -16,7 +16,9 @@ bool allFinite(const Real* values, std::size_t count) {
   return std::all_of(values, values + count, [](Real value) { return std::isfinite(value); });
 }
 
-bool allFinite(const Matrix& values) {
+bool allFinite(const TypedMatrix& stored) {
+  const Matrix values = makeMatrix("partita::allFinite", stored.rows, stored.columns);
+  copyValues(ExecSpace(), stored, values);
   const auto host = Kokkos::create_mirror_view_and_copy(HostSpace(), values);
   return allFinite(host.data(), host.size());
 }
@@ -40,7 +42,7 @@ std::string firstBadPlace(const LocalStage& local, const Tape& tape, const Matri
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const std::string name = layers[i].name();
     if (!parametersFinite(local.stage, layers[i])) return "the parameters of " + name;
-    if (!allFinite(topRows(tape.outputs[i], tape.rows))) return "the output of " + name;
+    if (!allFinite(tape.outputs[i].rowsFrom(0, tape.rows))) return "the output of " + name;
   }
   for (const auto* more : {&local.stage.plan().decoder, &local.stage.plan().head})
     for (const LayerPlan& layer : *more)

@@ -50,14 +50,19 @@ class DenseRules : public LayerRules {
 
   /// The derivative of most activations follows from the output.
   std::int64_t savedValues(const LayerPlan& plan) const override {
-    return needsArgument(plan.spec.activation) ? plan.outputs() : 0;
+    return needsArgument(plan.spec.activation) ? plan.outputRoom() : 0;
   }
 
   std::int64_t halfScratch(const LayerPlan& plan, std::int64_t rows) const override {
     const std::int64_t units = plan.out.back(), panel = panelRows(units, fanIn(plan)) * fanIn(plan),
                        places = rows * plan.outputs() / units;
-    return std::max({panel, halfOperand(places, fanIn(plan)), halfOperand(places, units)}) +
-           (plan.spec.dense.bias ? units : 0);
+    std::int64_t values = panel;
+    if (plan.activations != Precision::single)
+      values = std::max(values, rowsInReal(places, fanIn(plan), units) * (fanIn(plan) + units));
+    if (plan.inputPrecision() == Precision::single)
+      values = std::max(values, halfOperand(places, fanIn(plan)));
+    if (plan.outputPrecision() == Precision::single) values = std::max(values, halfOperand(places, units));
+    return values + (plan.spec.dense.bias ? units : 0);
   }
 
   bool tied(const LayerPlan& plan) const override { return plan.spec.dense.tied; }

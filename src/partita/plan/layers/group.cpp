@@ -80,7 +80,7 @@ class GroupRules : public LayerRules {
   /// own; the activation of a residual may need its argument.
   std::int64_t innerValues(const LayerPlan& plan) const {
     const std::int64_t inside = sumOver(plan, &LayerPlan::keptValues);
-    if (!_residual) return inside - plan.outputs();
+    if (!_residual) return inside - plan.outputRoom();
     return inside + (needsArgument(plan.spec.activation) ? plan.outputs() : 0);
   }
 

@@ -73,17 +73,18 @@ class ConvolutionRules : public LayerRules {
   }
 
   std::int64_t savedValues(const LayerPlan& plan) const override {
-    return needsArgument(plan.spec.activation) ? plan.outputs() : 0;
+    return needsArgument(plan.spec.activation) ? plan.outputRoom() : 0;
   }
 
   /// Scratch of the convolution itself, and the sums of each channel of a row; or products of a block of the
-  /// outputs, which do not lie in their places.
+  /// outputs, which do not lie in their places. After these, activations of 16 bits as `Real`.
   std::int64_t workValues(const LayerPlan& plan, std::int64_t rows) const override {
     const ConvolutionPlan convolution(plan);
     const bool blocks = plan.part && plan.part->interior.places() > 0;
     return convolution.workValues(rows) +
            std::max(convolution.out_channels * rows,
-                    blocks ? plan.outputs() * convolution.rowsAtOnce(rows) : 0);
+                    blocks ? plan.outputs() * convolution.rowsAtOnce(rows) : 0) +
+           (plan.activations != Precision::single ? convolution.valuesInReal(rows) : 0);
   }
 
   bool scalesOutput(const LayerPlan&) const override { return true; }

@@ -95,17 +95,21 @@ class AttentionRules : public LayerRules {
 
   /// Queries, keys and values, the outputs of the heads, and the logarithm of each row's sum.
   std::int64_t savedValues(const LayerPlan& plan) const override {
-    return 4 * ownValues(plan) + plan.in[0] * plan.spec.attention.heads;
+    return roomOf(4 * ownValues(plan), plan.activations) + sums(plan);
   }
-  /// Gradients of these; in the forward pass, running sums.
+  /// Gradients of these, and what is saved in 16 bits as `Real`; in the forward pass, running sums.
   std::int64_t workValues(const LayerPlan& plan, std::int64_t rows) const override {
-    return rows * savedValues(plan);
+    const bool half = plan.activations != Precision::single;
+    return rows * ((half ? 8 : 4) * ownValues(plan) + sums(plan));
   }
   std::int64_t halfScratch(const LayerPlan& plan, std::int64_t rows) const override {
     const std::int64_t width = plan.in[1], own = widthOfHeads(plan), places = rows * plan.in[0],
                        panel = std::max(panelRows(3 * own, width) * width, panelRows(width, own) * own);
-    return std::max({panel, halfOperand(places, width), halfOperand(places, 3 * own)}) +
-           (plan.spec.attention.bias ? 3 * own + width : 0);
+    std::int64_t values = std::max({panel, halfOperand(places, width), halfOperand(places, 3 * own)});
+    if (plan.activations != Precision::single)
+      values = std::max({values, rowsInReal(places, width, 3 * own) * (width + 3 * own),
+                         rowsInReal(places, own, width) * (own + width)});
+    return values + (plan.spec.attention.bias ? 3 * own + width : 0);
   }
 
   LayerStep step(const LayerPlan& plan) const override {
@@ -113,6 +117,7 @@ class AttentionRules : public LayerRules {
   }
 
  private:
+  static std::int64_t sums(const LayerPlan& plan) { return plan.in[0] * plan.spec.attention.heads; }
   static double projections(const LayerPlan& plan) {
     return 8.0 * static_cast<double>(plan.inputs()) * static_cast<double>(widthOfHeads(plan));
   }

@@ -1,0 +1,55 @@
+#include "partita/core/typed_matrix.hpp"
+
+#include "partita/core/loops.hpp"
+
+namespace partita {
+
+namespace {
+
+template <class Stored>
+struct AddScaled {
+  Stored* to;
+  const Stored* what;
+  Real factor;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
+    to[i] = fromReal<Stored>(toReal(to[i]) + factor * toReal(what[i]));
+  }
+};
+
+template <class Half>
+struct Round {
+  Real* values;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
+    values[i] = toReal(fromReal<Half>(values[i]));
+  }
+};
+
+} // namespace
+
+void copyValues(const ExecSpace& space, const TypedMatrix& from, const TypedMatrix& to) {
+  if (from.precision != to.precision) return convert(space, from.values(), to.values());
+  if (!from.half()) return Kokkos::deep_copy(space, to.real(), from.real());
+  using Halves = Kokkos::View<std::uint16_t*, Kokkos::LayoutRight, MemSpace>;
+  Kokkos::deep_copy(space, Halves(static_cast<std::uint16_t*>(to.values().data), to.size()),
+                    Halves(static_cast<std::uint16_t*>(from.values().data), from.size()));
+}
+
+void addScaled(const ExecSpace& space, const char* label, const TypedMatrix& to, const TypedMatrix& what,
+               Real factor) {
+  PARTITA_REQUIRE(to.precision == what.precision && to.values().size == what.values().size,
+                  "a sum of matrices that do not fit");
+  withStored(to.precision, [&](auto stored) {
+    using Stored = decltype(stored);
+    forEachValue(space, label, to.size(), AddScaled<Stored>{to.as<Stored>(), what.as<Stored>(), factor});
+  });
+}
+
+void roundTo(const ExecSpace& space, Precision precision, const TypedMatrix& values) {
+  if (precision == Precision::single || values.half()) return;
+  withStored(precision, [&](auto stored) {
+    forEachValue(space, "partita::roundTo", values.size(),
+                 Round<decltype(stored)>{static_cast<Real*>(values.values().data)});
+  });
+}
+
+} // namespace partita

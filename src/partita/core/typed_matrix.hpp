@@ -1,0 +1,72 @@
+#pragma once
+
+#include "partita/core/error.hpp"
+#include "partita/core/typed_span.hpp"
+
+namespace partita {
+
+/// A row-major matrix whose numbers are stored in one of the precisions. Rows begin `stride` values apart.
+/// Non-owning.
+struct TypedMatrix {
+  Precision precision = Precision::single;
+  void* data = nullptr;
+  std::int64_t rows = 0, columns = 0, stride = 0;
+
+  TypedMatrix() = default;
+  TypedMatrix(const Matrix& matrix)
+      : data(matrix.data()), rows(matrix.extent(0)), columns(matrix.extent(1)), stride(matrix.stride(0)) {}
+  TypedMatrix(const TypedSpan& values, std::int64_t its_rows, std::int64_t its_columns)
+      : TypedMatrix(values.precision, values.data, its_rows, its_columns) {
+    PARTITA_REQUIRE(values.size == its_rows * its_columns, "values that do not fill a matrix");
+  }
+  TypedMatrix(Precision its_precision, void* its_data, std::int64_t its_rows, std::int64_t its_columns)
+      : precision(its_precision), data(its_data), rows(its_rows), columns(its_columns), stride(its_columns) {}
+
+  std::int64_t size() const { return rows * columns; }
+  bool half() const { return precision != Precision::single; }
+
+  TypedMatrix columnsFrom(std::int64_t first, std::int64_t count) const {
+    TypedMatrix part = *this;
+    part.data = at(first);
+    part.columns = count;
+    return part;
+  }
+  TypedMatrix rowsFrom(std::int64_t first, std::int64_t count) const {
+    TypedMatrix part = *this;
+    part.data = at(first * stride);
+    part.rows = count;
+    return part;
+  }
+  /// The same values as rows of another length; rows must lie without gaps, as in the following.
+  TypedMatrix inRowsOf(std::int64_t width) const {
+    return TypedMatrix(precision, data, size() / width, width);
+  }
+  TypedSpan values() const {
+    PARTITA_REQUIRE(stride == columns || rows < 2, "rows of a matrix with gaps");
+    return {precision, data, size()};
+  }
+  Matrix real() const {
+    PARTITA_REQUIRE(!half(), "numbers of 16 bits are no Real");
+    return Matrix(static_cast<Real*>(values().data), rows, columns);
+  }
+  template <class Stored>
+  Stored* as() const {
+    return static_cast<Stored*>(data);
+  }
+
+ private:
+  void* at(std::int64_t value) const { return static_cast<char*>(data) + value * bytesOf(precision); }
+};
+
+/// The same values, of the same shape, rounded if their precisions differ.
+void copyValues(const ExecSpace& space, const TypedMatrix& from, const TypedMatrix& to);
+
+/// to += factor * what, of the same shape and precision; the sum is rounded.
+void addScaled(const ExecSpace& space, const char* label, const TypedMatrix& to, const TypedMatrix& what,
+               Real factor = 1);
+
+/// Rounds `Real` values to the given precision; does nothing for single precision, and for values that are
+/// stored in 16 bits.
+void roundTo(const ExecSpace& space, Precision precision, const TypedMatrix& values);
+
+} // namespace partita

@@ -62,10 +62,10 @@ def axes(x, y):
 
 def picture(rates, rows):
     intensities, heights = [row.intensity for row in rows], [row.rate for row in rows]
-    x = Scale(0.5 * min(intensities), 2 * max(intensities), LEFT, WIDTH - RIGHT, True)
+    ends = 0.5 * min(intensities), 2 * max(intensities)
+    x = Scale(*ends, LEFT, WIDTH - RIGHT, True)
     y = Scale(0.5 * min(heights), 1.3 * max(*heights, rates["sgemm"], rates["bgemm"]), HEIGHT - BOTTOM, TOP, True)
     parts = axes(x, y)
-    ends = 0.5 * min(intensities), 2 * max(intensities)
     for product, colour in COLOURS.items():
         low = max(ends[0], 0.5 * min(heights) / rates["triad"])
         ridge = max(low, rates[product] / rates["triad"])
@@ -75,7 +75,7 @@ def picture(rates, rows):
         parts += [element("circle", cx=x(row.intensity), cy=y(row.rate), r=7, fill=COLOURS[row.product], fill_opacity=0.85),
                   element("text", str(number), x=x(row.intensity), y=y(row.rate) + 3, text_anchor="middle", font_size=8,
                           fill="#ffffff"),
-                  element("text", f"{number}", x=WIDTH + 18, y=TOP + LINE * number, text_anchor="end"),
+                  element("text", str(number), x=WIDTH + 18, y=TOP + LINE * number, text_anchor="end"),
                   element("text", row.name, x=WIDTH + 26, y=TOP + LINE * number, fill=COLOURS[row.product]),
                   element("text", f"{100 * row.share:.0f} %", x=WIDTH + LIST - 14, y=TOP + LINE * number, text_anchor="end")]
     parts.append(element("text", "share of the roof", x=WIDTH + LIST - 14, y=TOP + LINE * (len(rows) + 1),

@@ -43,7 +43,7 @@ class Watchdog final : public Watcher {
 
   /// Forgets what it knows of the ranks and watches with other limits. To be called on every rank.
   void restart(const Limits& limits);
-  /// Stops watching before the end of the scope; collective.
+  /// What destruction waits for, done before all ranks throw the same exception. Collective.
   void end();
 
   void waiting(const WaitedFor& what, double seconds) override;

@@ -46,7 +46,7 @@ struct TypedMatrix {
     return {precision, data, size()};
   }
   Matrix real() const {
-    PARTITA_REQUIRE(!half(), "numbers of 16 bits are no Real");
+    PARTITA_REQUIRE(!half(), "16-bit numbers are not Real");
     return Matrix(static_cast<Real*>(values().data), rows, columns);
   }
   template <class Stored>

@@ -105,7 +105,7 @@ void Convolve::forward(const ExecSpace& space, const Vector& work, const TypedMa
                        const Matrix& weight, const TypedMatrix& out, const ProductEpilogue& epilogue) const {
   const std::int64_t rows = in.rows, at_once = _c.packedRows(rows);
   if (!onednn::convolves(_c, _operands, rows, nullptr, in.half()))
-    return forwardByColumns(space, work, in.real(), weight, out.real(), epilogue);
+    return forwardPortable(space, work, in.real(), weight, out.real(), epilogue);
   for (std::int64_t first = 0; first < rows; first += at_once) {
     const std::int64_t count = std::min(at_once, rows - first);
     onednn::convolveForward(space, {_c, _operands, count, nullptr, epilogue, in.half()}, work.data(),
@@ -115,9 +115,9 @@ void Convolve::forward(const ExecSpace& space, const Vector& work, const TypedMa
   }
 }
 
-void Convolve::forwardByColumns(const ExecSpace& space, const Vector& work, const Matrix& in,
-                                const Matrix& weight, const Matrix& out,
-                                const ProductEpilogue& epilogue) const {
+void Convolve::forwardPortable(const ExecSpace& space, const Vector& work, const Matrix& in,
+                               const Matrix& weight, const Matrix& out,
+                               const ProductEpilogue& epilogue) const {
   const std::int64_t rows = in.extent(0);
   if (narrow::convolves(_c)) return narrow::forward(space, _c, work, in, weight, out, epilogue);
   const Scratch scratch = scratchIn(work, weight, {});

@@ -56,8 +56,8 @@ class Convolve {
   void blockInScratch(const ExecSpace& space, const Vector& work, const Matrix& in, const Matrix& weight,
                       const Matrix& out, const ConvolutionBlock& block,
                       const std::function<void()>& between) const;
-  void forwardByColumns(const ExecSpace& space, const Vector& work, const Matrix& in, const Matrix& weight,
-                        const Matrix& out, const ProductEpilogue& epilogue) const;
+  void forwardPortable(const ExecSpace& space, const Vector& work, const Matrix& in, const Matrix& weight,
+                       const Matrix& out, const ProductEpilogue& epilogue) const;
   void backwardByColumns(const ExecSpace& space, const Scratch& scratch, bool accumulate, const Matrix& in,
                          const Matrix& weight, const Matrix& grad, const Matrix& weight_gradient,
                          const Matrix& grad_in, const std::function<void()>& between) const;

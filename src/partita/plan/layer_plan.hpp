@@ -80,8 +80,8 @@ struct LayerPlan {
   std::int64_t number = 0;      ///< counts the layers that are not groups; selects their random numbers
   std::int64_t classes = 0;     ///< of the data; for tokens the size of the vocabulary
   bool shared = false;          ///< embedding: a later dense layer uses the same table
-  /// In which its input, its output and their gradients are stored: the same in all stages of a network, so
-  /// that cuts change no bit.
+  /// Its input, its output and their gradients are stored in this precision, which is the same in all stages
+  /// of a network, so that cuts change no bit.
   Precision activations = Precision::single;
   bool real_input = false, real_output = false; ///< features, logits: `Real` nevertheless
   Shape in, out;
@@ -119,8 +119,8 @@ struct LayerPlan {
   Effort weightEffort() const;
   Effort inputEffort() const;
   std::int64_t savedValues() const; ///< kept for the backward pass besides input and output
-  std::int64_t
-  widestInside() const; ///< of a group: the most room of an activation, input and output included
+  /// Of a group: the most room that an activation takes, input and output included.
+  std::int64_t widestInside() const;
   std::int64_t keptValues() const { return outputRoom() + savedValues(); } ///< in `Real`
   std::int64_t workValues(std::int64_t rows) const; ///< scratch during a pass over `rows` samples
   /// Does it need copies of its input in the order of the shape? See `LayerRules::inShapeOrder`.

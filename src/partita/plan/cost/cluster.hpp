@@ -86,8 +86,8 @@ struct Cluster {
   std::vector<KernelRate> kernels{};
   std::vector<Concurrency> concurrency{}; ///< sorted by ranks; other measured times are those of a whole node
 
-  /// Time of computing if this many ranks of the job work, relative to that with all ranks of a node. A
-  /// fraction is a mean over time, as ranks that wait leave cores and memory to others.
+  /// Time of computing if this many ranks of a node work, relative to that with all of them. Between measured
+  /// numbers, also fractions, it is interpolated.
   double slowdown(double ranks) const;
   const LinkTable& layerLinks() const { return staged.rows.empty() ? links : staged; }
   /// What is known about a deck, or about another one with as many parameters; zeros if neither is known.

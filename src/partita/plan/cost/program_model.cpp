@@ -92,8 +92,9 @@ class ProgramModel {
     }
   }
 
-  /// Seconds until ranks that begin together have all computed for as long as these times, one a group, which
-  /// are those with all ranks at work: a rank that has ended leaves cores and memory to others.
+  /// Seconds until all groups of ranks have ended, if they begin together. Each computes for one of these
+  /// times, which were measured with all ranks at work; a group that has ended leaves cores and memory to
+  /// others.
   double shared(std::vector<double> seconds) const {
     std::sort(seconds.begin(), seconds.end());
     const double ranks = asReal(std::min<std::int64_t>(_run.grid.size(), _terms.cluster.node_ranks)),

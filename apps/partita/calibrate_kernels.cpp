@@ -170,18 +170,25 @@ double secondsOfRanks(const Communicator& world, double seconds, bool oversubscr
 std::vector<Concurrency> measureConcurrency(const ExecSpace& space, const Communicator& world, bool quick) {
   const Communicator node = world.node();
   const int size = static_cast<int>(world.maximum(std::int64_t{node.size()}));
-  std::vector<Concurrency> found;
   const bool oversubscribed = isOversubscribed(world);
-  double alone = 0.0;
-  for (int ranks = 1;; ranks = std::min(2 * ranks, size)) {
-    world.barrier();
-    const double own =
-        node.rank() < ranks ? secondsPerGflop(space, quick ? 128 : 512, quick ? 2 : 15, oversubscribed) : 0.0;
-    const double seconds = secondsOfRanks(world, own, oversubscribed);
-    if (ranks == 1) alone = seconds;
-    found.push_back({ranks, seconds / alone});
-    if (ranks == size) return found;
+  std::vector<Concurrency> found{{1, 1.0}};
+  while (found.back().ranks < size)
+    found.push_back({std::min<std::int64_t>(2 * found.back().ranks, size), 1.0});
+  std::vector<std::vector<double>> factors(found.size());
+  for (int round = 0; round < (quick ? 1 : 5); ++round) {
+    double alone = 0.0;
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      world.barrier();
+      const bool computes = node.rank() < found[i].ranks;
+      const double own =
+          computes ? secondsPerGflop(space, quick ? 128 : 512, quick ? 2 : 7, oversubscribed) : 0.0;
+      const double seconds = secondsOfRanks(world, own, oversubscribed);
+      if (i == 0) alone = seconds;
+      factors[i].push_back(seconds / alone);
+    }
   }
+  for (std::size_t i = 0; i < found.size(); ++i) found[i].factor = typical(Typical::median, factors[i]);
+  return found;
 }
 
 double secondsPerCopiedByte(const ExecSpace& space, const Communicator& world, bool quick) {

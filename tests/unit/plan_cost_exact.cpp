@@ -255,8 +255,19 @@ TEST_CASE("Unequal stages, messages and delays of a pipeline", "[cost]") {
     return stage == 0 && operation == PassKind::forward && segment == 1 ? 9.0 : 1.0;
   };
   // The second microbatch leaves the first stage after 10 s; both backward passes follow.
-  CHECK(pipelineSeconds(stages, 2, scheduled(PipelineSchedule::gpipe), slow_first) ==
+  CHECK(pipelineSeconds(stages, 2, scheduled(PipelineSchedule::gpipe), {}, slow_first) ==
         10.0 + 0.5 + 5.0 + 0.5 + 1.0);
+}
+
+TEST_CASE("Ranks of a pipeline that wait leave their cores to others", "[cost]") {
+  // A rank alone takes half as long. F 1 | F 1 and F 1 | F 1 | B 1 | B 1 and B 1 | B 1.
+  const std::vector<PipelineStage> stages(2, PipelineStage{1.0, 1.0, 0.0});
+  CHECK(pipelineSeconds(stages, 2, scheduled(PipelineSchedule::gpipe), {0.0, 0.5, 1.0}) ==
+        0.5 + 1.0 + 0.5 + 0.5 + 1.0 + 0.5);
+  // F 2 | half of F 2 during the message | the rest and F 1 | B 1 | F 1 | B 1 and half of B 2 | the rest | B 2.
+  const std::vector<PipelineStage> unequal{{2.0, 2.0, 0.5}, {1.0, 1.0, 0.0}};
+  CHECK(pipelineSeconds(unequal, 2, scheduled(PipelineSchedule::gpipe), {0.0, 0.5, 1.0}) ==
+        1.0 + 0.5 + 1.0 + 0.5 + 0.5 + 1.0 + 0.5 + 1.0);
 }
 
 TEST_CASE("Schedules with a larger window hide long messages", "[cost]") {

@@ -53,6 +53,15 @@ double Cluster::slowdown(double ranks) const {
   return factor(std::clamp(ranks, 1.0, all)) / factor(all);
 }
 
+std::vector<double> Cluster::slowdowns(std::int64_t groups, std::int64_t ranks) const {
+  const auto on_node = static_cast<double>(std::min(ranks, node_ranks));
+  std::vector<double> slowdowns;
+  for (std::int64_t working = 0; working <= groups; ++working)
+    slowdowns.push_back(slowdown(on_node * static_cast<double>(working) / static_cast<double>(groups)) /
+                        slowdown(on_node));
+  return slowdowns;
+}
+
 namespace {
 
 constexpr std::int64_t most_ranks = 1 << 24;

@@ -89,6 +89,9 @@ struct Cluster {
   /// Time of computing if this many ranks of a node work, relative to that with all of them. Between measured
   /// numbers, also fractions, it is interpolated.
   double slowdown(double ranks) const;
+  /// The same for 0, 1, ... and all of the groups into which the ranks of a run are divided, relative to that
+  /// with all of them.
+  std::vector<double> slowdowns(std::int64_t groups, std::int64_t ranks) const;
   const LinkTable& layerLinks() const { return staged.rows.empty() ? links : staged; }
   /// What is known about a deck, or about another one with as many parameters; zeros if neither is known.
   NetworkTiming timing(const std::string& deck, std::int64_t parameters) const;

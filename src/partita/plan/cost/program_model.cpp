@@ -43,7 +43,7 @@ class ProgramModel {
         _share(std::llround(std::ceil(prediction.batch / asReal(run.grid.replicas)))),
         _rows(_plan.passRows(run.config.strategy, std::llround(prediction.batch), run.grid.replicas)),
         _value_bytes(run.config.strategy.wire == Precision::single ? bytes_per_item : bytes_per_item / 2.0),
-        _summing(summingRanks()), _sums(ringPath(terms.cluster, run.grid.size(), _summing, run.grid.groups)) {
+        _slowdowns(terms.cluster.slowdowns(run.grid.groups, run.grid.size())), _summing(summingRanks()), _sums(ringPath(terms.cluster, run.grid.size(), _summing, run.grid.groups)) {
     for (int stage = 0; stage < run.grid.stages; ++stage)
       _stages.push_back(stageTime(terms, run, stage, _rows));
   }
@@ -97,13 +97,11 @@ class ProgramModel {
   /// others.
   double shared(std::vector<double> seconds) const {
     std::sort(seconds.begin(), seconds.end());
-    const double ranks = asReal(std::min<std::int64_t>(_run.grid.size(), _terms.cluster.node_ranks)),
-                 of_group = ranks / asReal(_run.grid.groups);
-    double end = 0.0, last = 0.0, working = asReal(static_cast<std::int64_t>(seconds.size()));
+    double end = 0.0, last = 0.0;
+    std::size_t working = seconds.size();
     for (const double time : seconds) {
-      end += (time - last) * _terms.cluster.slowdown(of_group * working) / _terms.cluster.slowdown(ranks);
+      end += (time - last) * _slowdowns[working--];
       last = time;
-      working -= 1.0;
     }
     return end;
   }
@@ -229,6 +227,7 @@ class ProgramModel {
   Prediction& _prediction;
   std::int64_t _share, _rows; ///< samples of a replica: per step, per pass
   double _value_bytes;        ///< of a value in a message
+  std::vector<double> _slowdowns; ///< of computing, by the number of groups of ranks that do
   int _summing;               ///< ranks that add up the gradients of a stage
   RingPath _sums;             ///< of their rings, for all stages and parts at once
   std::vector<StageTime> _stages;
@@ -274,14 +273,16 @@ void ProgramModel::pipeline() {
   const StrategySection& strategy = _run.config.strategy;
   const std::int64_t segments = microbatchesOf(strategy, _share);
   PipelineRanks ranks = pipelineRanks();
-  const double alone = pipelineSeconds(ranks.alone, segments, strategy),
-               with_parts = grid.parts > 1 ? pipelineSeconds(ranks.with_parts, segments, strategy) : alone;
+  const auto seconds = [&](const std::vector<PipelineStage>& stages) {
+    return pipelineSeconds(stages, segments, strategy, _slowdowns);
+  };
+  const double alone = seconds(ranks.alone), with_parts = grid.parts > 1 ? seconds(ranks.with_parts) : alone;
   for (int group = 0; group + 1 < grid.groups; ++group)
     ranks.with_parts[group].message = linkAfter(group).seconds(
         asReal(_rows) * _value_bytes * _stages[grid.first_stage[group + 1] - 1].outputs);
   _prediction.microbatches = segments;
   _prediction.epoch_compute = _prediction.steps * (alone + ranks.update);
-  _prediction.epoch_idle = _prediction.steps * (alone - asReal(segments) * ranks.busiest);
+  _prediction.epoch_idle = _prediction.steps * std::max(0.0, alone - asReal(segments) * ranks.busiest);
   _prediction.add(ranks.sums);
   synchroniseNorms(asReal(segments));
   // Exchanges of parts take as long as they prolong the simulation, whichever rank they are on.
@@ -296,7 +297,7 @@ void ProgramModel::pipeline() {
   if (grid.groups > 1)
     _prediction.add({ExchangeKind::stage, asReal(segments) * (grid.groups > 2 ? 2.0 : 1.0),
                      asReal(segments) * ranks.sent,
-                     pipelineSeconds(ranks.with_parts, segments, strategy) - with_parts});
+                     seconds(ranks.with_parts) - with_parts});
 }
 
 } // namespace

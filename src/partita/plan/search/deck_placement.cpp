@@ -199,7 +199,8 @@ double DeckPlacer::roughStepOf(const DeckPlacement& plan) const {
     slowest_end = std::max(slowest_end, update + _cluster.links.of(plan.ranks()).seconds(sum) +
                                             reduced * _cluster.seconds_per_reduced_byte);
   }
-  return pipelineSeconds(stages, plan.microbatches, plan.strategy(_model.task().program->deck().strategy)) +
+  return pipelineSeconds(stages, plan.microbatches, plan.strategy(_model.task().program->deck().strategy),
+                         _cluster.slowdowns(plan.stages(), plan.ranks())) +
          slowest_end;
 }
 

@@ -264,7 +264,8 @@ TEST_CASE("Ranks of a pipeline that wait leave their cores to others", "[cost]")
   const std::vector<PipelineStage> stages(2, PipelineStage{1.0, 1.0, 0.0});
   CHECK(pipelineSeconds(stages, 2, scheduled(PipelineSchedule::gpipe), {0.0, 0.5, 1.0}) ==
         0.5 + 1.0 + 0.5 + 0.5 + 1.0 + 0.5);
-  // F 2 | half of F 2 during the message | the rest and F 1 | B 1 | F 1 | B 1 and half of B 2 | the rest | B 2.
+  // F 2 | half of F 2 during the message | the rest and F 1 | B 1 | F 1 | B 1 and half of B 2 | the rest |
+  // B 2.
   const std::vector<PipelineStage> unequal{{2.0, 2.0, 0.5}, {1.0, 1.0, 0.0}};
   CHECK(pipelineSeconds(unequal, 2, scheduled(PipelineSchedule::gpipe), {0.0, 0.5, 1.0}) ==
         1.0 + 0.5 + 1.0 + 0.5 + 0.5 + 1.0 + 0.5 + 1.0);

@@ -68,7 +68,8 @@ class Simulation {
 
   /// What is left of all operations takes longer or shorter if more or fewer ranks compute than before.
   void changePace() {
-    const double pace = _slowdowns.empty() ? 1.0 : _slowdowns[_computing], before = std::exchange(_pace, pace);
+    const double pace = _slowdowns.empty() ? 1.0 : _slowdowns[_computing],
+                 before = std::exchange(_pace, pace);
     if (pace == before) return;
     for (SimulatedRank& rank : _ranks)
       if (rank.operation != PassKind::none) rank.end = _now + (rank.end - _now) * pace / before;
@@ -107,7 +108,7 @@ class Simulation {
   const std::vector<double>& _slowdowns;
   const OperationFactor& _factor;
   std::vector<SimulatedRank> _ranks;
-  std::size_t _computing = 0; ///< ranks that compute now
+  std::size_t _computing = 0;     ///< ranks that compute now
   double _now = 0.0, _pace = 1.0; ///< seconds per second of `_stages`
 };
 

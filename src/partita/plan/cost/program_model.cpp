@@ -43,7 +43,8 @@ class ProgramModel {
         _share(std::llround(std::ceil(prediction.batch / asReal(run.grid.replicas)))),
         _rows(_plan.passRows(run.config.strategy, std::llround(prediction.batch), run.grid.replicas)),
         _value_bytes(run.config.strategy.wire == Precision::single ? bytes_per_item : bytes_per_item / 2.0),
-        _slowdowns(terms.cluster.slowdowns(run.grid.groups, run.grid.size())), _summing(summingRanks()), _sums(ringPath(terms.cluster, run.grid.size(), _summing, run.grid.groups)) {
+        _slowdowns(terms.cluster.slowdowns(run.grid.groups, run.grid.size())), _summing(summingRanks()),
+        _sums(ringPath(terms.cluster, run.grid.size(), _summing, run.grid.groups)) {
     for (int stage = 0; stage < run.grid.stages; ++stage)
       _stages.push_back(stageTime(terms, run, stage, _rows));
   }
@@ -225,11 +226,11 @@ class ProgramModel {
   const ProgramRun& _run;
   const StrategyPlan& _plan;
   Prediction& _prediction;
-  std::int64_t _share, _rows; ///< samples of a replica: per step, per pass
-  double _value_bytes;        ///< of a value in a message
+  std::int64_t _share, _rows;     ///< samples of a replica: per step, per pass
+  double _value_bytes;            ///< of a value in a message
   std::vector<double> _slowdowns; ///< of computing, by the number of groups of ranks that do
-  int _summing;               ///< ranks that add up the gradients of a stage
-  RingPath _sums;             ///< of their rings, for all stages and parts at once
+  int _summing;                   ///< ranks that add up the gradients of a stage
+  RingPath _sums;                 ///< of their rings, for all stages and parts at once
   std::vector<StageTime> _stages;
 };
 
@@ -296,8 +297,7 @@ void ProgramModel::pipeline() {
   }
   if (grid.groups > 1)
     _prediction.add({ExchangeKind::stage, asReal(segments) * (grid.groups > 2 ? 2.0 : 1.0),
-                     asReal(segments) * ranks.sent,
-                     seconds(ranks.with_parts) - with_parts});
+                     asReal(segments) * ranks.sent, seconds(ranks.with_parts) - with_parts});
 }
 
 } // namespace

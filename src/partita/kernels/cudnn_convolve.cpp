@@ -45,6 +45,10 @@ constexpr Direction input_direction{CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD
                                     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA};
 
 constexpr cudnnDataType_t real = sizeof(Real) == sizeof(double) ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT;
+cudnnDataType_t typeOf(Precision precision) {
+  if (precision == Precision::bf16) return CUDNN_DATA_BFLOAT16;
+  return precision == Precision::fp16 ? CUDNN_DATA_HALF : real;
+}
 constexpr cudnnBackendAttributeType_t real_attribute =
     sizeof(Real) == sizeof(double) ? CUDNN_TYPE_DOUBLE : CUDNN_TYPE_FLOAT;
 
@@ -66,8 +70,8 @@ struct Wanted {
 };
 
 /// A dense tensor {first, second, places...} that lies in memory as {first, places..., second}.
-Descriptor tensorOf(std::int64_t id, std::int64_t first, std::int64_t second, const Sizes& places,
-                    std::int64_t alignment) {
+Descriptor tensorOf(const Wanted& wanted, std::int64_t id, std::int64_t first, std::int64_t second,
+                    const Sizes& places) {
   Sizes sizes{first, second};
   sizes.insert(sizes.end(), places.begin(), places.end());
   Sizes strides(sizes.size(), 1);
@@ -75,11 +79,11 @@ Descriptor tensorOf(std::int64_t id, std::int64_t first, std::int64_t second, co
   for (std::size_t i = sizes.size() - 1; i > 2; --i) strides[i - 1] = strides[i] * sizes[i];
   strides[0] = strides[2] * sizes[2];
   Descriptor tensor(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
-  tensor.set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, real);
+  tensor.set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, typeOf(wanted.c.stored()));
   tensor.set(CUDNN_ATTR_TENSOR_DIMENSIONS, sizes);
   tensor.set(CUDNN_ATTR_TENSOR_STRIDES, strides);
   tensor.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, id);
-  tensor.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, alignment);
+  tensor.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, wanted.alignment);
   tensor.finalise();
   return tensor;
 }
@@ -112,10 +116,10 @@ Descriptors graphOf(cudnnHandle_t handle, const Wanted& wanted) {
   const ConvolutionPlan& plan = wanted.c.plan;
   const WindowPlan& w = plan.windows;
   const Direction& direction = wanted.direction;
-  Descriptor in = tensorOf(in_id, wanted.c.rows, plan.in_channels, axesOf(w, w.in), wanted.alignment),
-             weight = tensorOf(weight_id, plan.out_channels, plan.in_channels / plan.groups,
-                               axesOf(w, w.kernel), wanted.alignment),
-             out = tensorOf(out_id, wanted.c.rows, plan.out_channels, axesOf(w, w.out), wanted.alignment),
+  Descriptor in = tensorOf(wanted, in_id, wanted.c.rows, plan.in_channels, axesOf(w, w.in)),
+             weight = tensorOf(wanted, weight_id, plan.out_channels, plan.in_channels / plan.groups,
+                               axesOf(w, w.kernel)),
+             out = tensorOf(wanted, out_id, wanted.c.rows, plan.out_channels, axesOf(w, w.out)),
              windows = windowsOf(w), operation(direction.type),
              graph(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
   operation.set(direction.in, in);
@@ -172,7 +176,8 @@ Descriptors proposals(const Descriptor& graph, cudnnBackendHeurMode_t mode) {
 /// The first proposal that is fit, that the library can compile, and whose scratch is small enough; or none.
 Descriptors planOf(cudnnHandle_t handle, const Wanted& wanted) {
   const std::int64_t scratch =
-      wanted.c.plan.workValues(wanted.c.rows) - 2 * wanted.c.plan.copiedWeights() - packed_alignment;
+      wanted.c.plan.workValues(wanted.c.rows) - wanted.c.weightValues() - packed_alignment;
+  if (scratch < 0) return {};
   const auto most = scratch * static_cast<std::int64_t>(sizeof(Real));
   Descriptors all = graphOf(handle, wanted);
   for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
@@ -201,7 +206,7 @@ ConvolveKey keyOf(const Wanted& wanted) {
                   c.plan.in_channels,
                   c.plan.out_channels,
                   c.plan.groups,
-                  static_cast<std::int64_t>(c.operands),
+                  2 * static_cast<std::int64_t>(c.operands) + (c.half ? 1 : 0),
                   static_cast<std::int64_t>(wanted.direction.type),
                   wanted.add ? 1 : 0,
                   wanted.alignment};
@@ -226,20 +231,20 @@ void limitPlans() {
 }
 
 struct Addresses {
-  const Real *in, *weight, *out;
+  const void *in, *weight, *out;
 
   /// Kernels differ by alignment up to 16 bytes.
-  std::int64_t alignment() const {
+  std::int64_t alignment(Precision stored) const {
     const auto bits = reinterpret_cast<std::uintptr_t>(in) | reinterpret_cast<std::uintptr_t>(weight) |
                       reinterpret_cast<std::uintptr_t>(out);
-    return bits % 16 == 0 ? 16 : std::int64_t{sizeof(Real)};
+    return bits % value_alignment == 0 ? value_alignment : bytesOf(stored);
   }
 };
 
 /// The compiled form of one direction, or null if there is none that is fit. The mutex is held.
 const Descriptor* compiled(cudnnHandle_t handle, const ConvolveCase& c, const Direction& direction,
                            const Addresses& addresses, bool add = false) {
-  const Wanted wanted{c, direction, add, addresses.alignment()};
+  const Wanted wanted{c, direction, add, addresses.alignment(c.stored())};
   const ConvolveKey key = keyOf(wanted);
   auto found = knownPlans().find(key);
   if (found == knownPlans().end()) found = knownPlans().emplace(key, planOf(handle, wanted)).first;
@@ -281,8 +286,18 @@ std::string version() {
          std::to_string(number % 100);
 }
 
-bool convolveForward(const ExecSpace& space, const ConvolveCase& convolution, Real* work, const Real* in,
-                     const Real* weight, Real* out) {
+bool takesHalf(const ConvolutionPlan& plan, Precision operands, std::int64_t rows) {
+  if (operands == Precision::single || sizeof(Real) != sizeof(float) || rows == 0) return false;
+  const std::lock_guard<std::mutex> lock(mutex());
+  limitPlans();
+  const ConvolveCase halves{plan, operands, rows, true};
+  for (const Direction* direction : {&forward_direction, &weight_direction, &input_direction})
+    if (compiled(library(), halves, *direction, Addresses{}) == nullptr) return false;
+  return true;
+}
+
+bool convolveForward(const ExecSpace& space, const ConvolveCase& convolution, Real* work, const void* in,
+                     const void* weight, void* out) {
   if (convolution.rows == 0) return false;
   const Region region(space, "partita::cudnn::convolve", Phase::gemm);
   const std::lock_guard<std::mutex> lock(mutex());
@@ -296,8 +311,8 @@ bool convolveForward(const ExecSpace& space, const ConvolveCase& convolution, Re
 }
 
 bool convolveBackward(const ExecSpace& space, const ConvolveCase& convolution, Real* work, bool accumulate,
-                      const Real* in, const Real* weight, const Real* grad, Real* weight_gradient,
-                      Real* grad_in) {
+                      const void* in, const void* weight, const void* grad, void* weight_gradient,
+                      void* grad_in) {
   if (convolution.rows == 0) return false;
   const Region region(space, "partita::cudnn::convolve_back", Phase::gemm);
   const std::lock_guard<std::mutex> lock(mutex());
@@ -330,12 +345,16 @@ std::string version() {
   return "";
 }
 
-bool convolveForward(const ExecSpace&, const ConvolveCase&, Real*, const Real*, const Real*, Real*) {
+bool takesHalf(const ConvolutionPlan&, Precision, std::int64_t) {
   return false;
 }
 
-bool convolveBackward(const ExecSpace&, const ConvolveCase&, Real*, bool, const Real*, const Real*,
-                      const Real*, Real*, Real*) {
+bool convolveForward(const ExecSpace&, const ConvolveCase&, Real*, const void*, const void*, void*) {
+  return false;
+}
+
+bool convolveBackward(const ExecSpace&, const ConvolveCase&, Real*, bool, const void*, const void*,
+                      const void*, void*, void*) {
   return false;
 }
 

@@ -248,7 +248,14 @@ TEST_CASE("cuDNN takes the convolutions of training where it is there", "[kernel
                                  work.data() + 2 * plan.copiedWeights(), in.data(), weight.data(),
                                  out.data()) == there);
     fence(space, "partita::test");
+    const cudnn::ConvolveCase halves{plan, Precision::bf16, c.rows, true};
+    CHECK(2 * halves.halfWeightValues() >= plan.out_channels * plan.depth());
+    CHECK(halves.halfWeightValues() % packed_alignment == 0);
   }
+  const ConvolutionPlan usual = planOf({{64, 14, 14}, 64, {{3}}, {{1}}});
+  const bool takes_half = there && sizeof(Real) == sizeof(float);
+  CHECK(cudnn::forwardTakesHalf(usual, Precision::bf16, 32) == takes_half);
+  CHECK(cudnn::backwardTakesHalf(usual, Precision::bf16, 32, true) == takes_half);
 }
 
 namespace {
@@ -290,9 +297,9 @@ TEST_CASE("Values stored in 16 bits give what plain loops do where they are take
                                    asInMemory(x.grad, outOf(plan)))),
           out(precision, c.rows, grad.matrix().columns), grad_in(precision, c.rows, in.matrix().columns);
       INFO(toText(c.in) << " to " << c.channels << ", precision " << static_cast<int>(precision));
-      const bool taken = convolve.takesHalf(c.rows, {in.matrix(), out.matrix()});
+      const bool taken = convolve.forwardTakesHalf(in.matrix(), out.matrix());
       CHECK((taken || !onednn::convolves(plan, precision, c.rows, nullptr, true)));
-      if (!taken) continue;
+      if (!taken || !convolve.backwardTakesHalf(in.matrix(), grad.matrix(), grad_in.matrix())) continue;
       const Vector work("partita::test::work", size(plan.workValues(c.rows))),
           bias = vectorOf(normals(plan.out_channels, 5));
       const Matrix weight = matrixOf(plan.out_channels, plan.depth(), x.weight),

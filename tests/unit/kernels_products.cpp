@@ -274,8 +274,8 @@ TEST_CASE("A product for a gradient also adds up the columns of its first operan
     for (const Precision result : {Precision::single, precision}) {
       for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{3, 5, 7}, {47, 64, 130}, {600, 3, 70}}) {
         const Stored a = operandOf(precision, Op::transpose, m, k, 3, 1),
-                     b = operandOf(precision, Op::none, k, n, 0, 2), c = operandOf(result, Op::none, m, n, 0, 3),
-                     sums(result, 1, m, 0, normals(m, 4));
+                     b = operandOf(precision, Op::none, k, n, 0, 2),
+                     c = operandOf(result, Op::none, m, n, 0, 3), sums(result, 1, m, 0, normals(m, 4));
         const Values ones(static_cast<std::size_t>(k), 1.0), before = c.values();
         for (const double beta : {0.0, 1.0}) {
           INFO("precision " << static_cast<int>(precision) << " to " << static_cast<int>(result) << ", " << m

@@ -4,7 +4,6 @@
 #include "partita/plan/window_plan.hpp"
 
 #include <functional>
-#include <initializer_list>
 
 namespace partita {
 
@@ -21,9 +20,10 @@ class Convolve {
   /// `operands`: the values and weights are exact in this precision, and may be multiplied as such.
   Convolve(const ConvolutionPlan& plan, Precision operands);
 
-  /// May these values of a batch, stored in the precision of the operands, 16 bits, be given as they are?
-  /// Otherwise, and for blocks, they have to be `Real`, as weights always are.
-  bool takesHalf(std::int64_t rows, std::initializer_list<TypedMatrix> values) const;
+  /// May values of a batch that are stored in the precision of the operands, 16 bits, be given to `forward`
+  /// or `backward` as they are? Otherwise, and for blocks, they have to be `Real`, as weights always are.
+  bool forwardTakesHalf(const TypedMatrix& in, const TypedMatrix& out) const;
+  bool backwardTakesHalf(const TypedMatrix& in, const TypedMatrix& grad, const TypedMatrix& grad_in) const;
 
   /// The sums of all channels at all places, and the epilogue. `work`: `ConvolutionPlan::workValues` long,
   /// also below.

@@ -100,8 +100,7 @@ struct CompiledProduct {
     setOperation(CUBLASLT_MATMUL_DESC_TRANSA, transposed(product.op_b), text);
     setOperation(CUBLASLT_MATMUL_DESC_TRANSB, transposed(product.op_a), text);
     setOperation(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogueOf(product.epilogue), text);
-    if (product.vector() != nullptr)
-      setOperation(CUBLASLT_MATMUL_DESC_BIAS_POINTER, product.vector(), text);
+    if (product.vector() != nullptr) setOperation(CUBLASLT_MATMUL_DESC_BIAS_POINTER, product.vector(), text);
     describe(a, product.b, text);
     describe(b, product.a, text);
     describe(c, product.c, text);

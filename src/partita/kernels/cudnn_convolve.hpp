@@ -20,9 +20,7 @@ struct ConvolveCase {
 
   Precision stored() const { return half ? operands : Precision::single; }
   /// Scratch for the copied weights and their gradient, which come first, as `Real`.
-  std::int64_t weightValues() const {
-    return half ? 2 * halfWeightValues() : 2 * plan.copiedWeights();
-  }
+  std::int64_t weightValues() const { return half ? 2 * halfWeightValues() : 2 * plan.copiedWeights(); }
   /// The same for 16-bit weights alone: they, and what follows them, begin at multiples of 64 bytes.
   std::int64_t halfWeightValues() const {
     return (plan.out_channels * plan.depth() + 2 * packed_alignment - 1) / (2 * packed_alignment) *
@@ -30,9 +28,10 @@ struct ConvolveCase {
   }
 };
 
-/// Are there algorithms for all passes of the case with values of 16 bits that begin at multiples of
-/// `value_alignment` bytes? They are as below.
-bool takesHalf(const ConvolutionPlan& plan, Precision operands, std::int64_t rows);
+/// Are there algorithms, as below, for values of 16 bits that begin at multiples of `value_alignment` bytes?
+/// For the gradients, `of_input` says whether that of the input is wanted too.
+bool forwardTakesHalf(const ConvolutionPlan& plan, Precision operands, std::int64_t rows);
+bool backwardTakesHalf(const ConvolutionPlan& plan, Precision operands, std::int64_t rows, bool of_input);
 constexpr std::int64_t value_alignment = 16;
 
 /// out = W * in. `work`: the scratch of `ConvolutionPlan::workValues` after `ConvolveCase::weightValues`.

@@ -124,8 +124,7 @@ void gemm(const ExecSpace& space, Op op_a, Op op_b, Real alpha, const TypedMatri
   if (by_cublaslt(epilogue)) return;
   const bool empty = a.rows * a.columns == 0; // then libraries leave C as it is
   const ProductEpilogue fused = alpha == Real(1) ? epilogue : ProductEpilogue{};
-  const bool alone = epilogue.empty() && epilogue.sums.size == 0,
-             by_library = !alone && by_cublaslt({}),
+  const bool alone = epilogue.empty() && epilogue.sums.size == 0, by_library = !alone && by_cublaslt({}),
              by_onednn = !by_library && onednn::product(space, op_a, op_b, alpha, a, b, beta, c, fused);
   if (!by_library && !by_onednn && a.precision == Precision::single && !empty)
     realProduct(space, op_a, op_b, alpha, asReal(a), asReal(b), beta, asReal(c));

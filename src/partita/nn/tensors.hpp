@@ -60,8 +60,8 @@ class SmallTensor {
 /// The matrix W [rows, columns] of a layer with its gradient. If they are 16-bit, they are operands of
 /// products without conversion, with the other operand, unless it is stored so too, rounded to the same type.
 /// Gradients whose rows begin at any place are copied to rows at multiples of `padding`, which libraries of
-/// devices want. If products cannot take 16-bit numbers (`multipliesDirectly`), one panel of rows at a time is converted to `Real`, of at
-/// most `panel_values`, and as many rows of 16-bit activations (`rowsInReal`).
+/// devices want. If products cannot take 16-bit numbers (`multipliesDirectly`), one panel of rows at a time
+/// is converted to `Real`, of at most `panel_values`, and as many rows of 16-bit activations (`rowsInReal`).
 class Weights {
  public:
   Weights() = default;

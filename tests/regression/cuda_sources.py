@@ -36,7 +36,8 @@ inline cudaStream_t streamOf(const ExecSpace&) { return nullptr; }
 }
 """
 # Files of src/partita/kernels, and the header that they need.
-LIBRARIES = {"cublaslt.cpp": "cublasLt.h", "cudnn.cpp": "cudnn.h", "cudnn_convolve.cpp": "cudnn.h"}
+LIBRARIES = {"cublaslt.cpp": "cublasLt.h", "cudnn.cpp": "cudnn.h", "cudnn_convolve.cpp": "cudnn.h",
+             "cudnn_graphs.cpp": "cudnn.h"}
 
 
 def build_flags():

@@ -62,8 +62,8 @@ Values columnSums(const Matrix& matrix, const Values& start, bool accumulate) {
   const Vector sums = vectorOf(start);
   const std::int64_t rows = matrix.extent(0), columns = matrix.extent(1);
   Kokkos::parallel_for(
-      "columns", detail::columnTeams<Element>(space, columns),
-      detail::TeamColumnSums<Element>{Element{matrix}, rows, columns, sums.data(), accumulate});
+      "columns", detail::columnTeams<detail::TeamColumnSums<Element, Real>>(space, columns),
+      detail::TeamColumnSums<Element, Real>{Element{matrix}, rows, columns, sums.data(), accumulate});
   return valuesOf(sums);
 }
 

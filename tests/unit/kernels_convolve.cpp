@@ -1,3 +1,4 @@
+#include "partita/kernels/columns.hpp"
 #include "partita/kernels/convolve.hpp"
 #include "partita/kernels/cudnn_convolve.hpp"
 #include "partita/kernels/onednn_convolve.hpp"
@@ -247,6 +248,99 @@ TEST_CASE("cuDNN takes the convolutions of training where it is there", "[kernel
                                  work.data() + 2 * plan.copiedWeights(), in.data(), weight.data(),
                                  out.data()) == there);
     fence(space, "partita::test");
+    const cudnn::ConvolveCase halves{plan, Precision::bf16, c.rows, true};
+    CHECK(2 * halves.halfWeightValues() >= plan.out_channels * plan.depth());
+    CHECK(halves.halfWeightValues() % packed_alignment == 0);
+  }
+  const ConvolutionPlan usual = planOf({{64, 14, 14}, 64, {{3}}, {{1}}});
+  const bool takes_half = there && sizeof(Real) == sizeof(float);
+  CHECK(cudnn::forwardTakesHalf(usual, Precision::bf16, 32) == takes_half);
+  CHECK(cudnn::backwardTakesHalf(usual, Precision::bf16, 32, true) == takes_half);
+}
+
+namespace {
+
+/// Values of a batch, stored in 16 bits.
+class Halves {
+ public:
+  Halves(Precision precision, std::int64_t rows, std::int64_t width)
+      : _bytes("partita::test::halves", size(rows * width * bytesOf(precision))),
+        _matrix(precision, _bytes.data(), rows, width) {}
+  Halves(Precision precision, const Matrix& values)
+      : Halves(precision, static_cast<std::int64_t>(values.extent(0)),
+               static_cast<std::int64_t>(values.extent(1))) {
+    copyValues(space, values, _matrix);
+  }
+  const TypedMatrix& matrix() const { return _matrix; }
+  Values values() const {
+    const Matrix reals = makeMatrix("partita::test::reals", _matrix.rows, _matrix.columns);
+    copyValues(space, _matrix, reals);
+    return valuesOf(reals);
+  }
+
+ private:
+  Kokkos::View<char*, MemSpace> _bytes;
+  TypedMatrix _matrix;
+};
+
+} // namespace
+
+TEST_CASE("Values stored in 16 bits give what plain loops do where they are taken", "[kernels][half]") {
+  for (const Precision precision : {Precision::bf16, Precision::fp16}) {
+    for (const Case& c : cases()) {
+      const ConvolutionPlan plan = planOf(c);
+      const Convolve convolve(plan, precision);
+      const Operands x = operandsOf(plan, c.rows, precision);
+      const Halves in(precision, matrixOf(c.rows, plan.in_channels * plan.windows.inPlaces(),
+                                          asInMemory(x.in, inOf(plan)))),
+          grad(precision, matrixOf(c.rows, plan.out_channels * plan.windows.outPlaces(),
+                                   asInMemory(x.grad, outOf(plan)))),
+          out(precision, c.rows, grad.matrix().columns), grad_in(precision, c.rows, in.matrix().columns);
+      INFO(toText(c.in) << " to " << c.channels << ", precision " << static_cast<int>(precision));
+      const bool taken = convolve.forwardTakesHalf(in.matrix(), out.matrix());
+      CHECK((taken || !onednn::convolves(plan, precision, c.rows, nullptr, true)));
+      if (!taken || !convolve.backwardTakesHalf(in.matrix(), grad.matrix(), grad_in.matrix())) continue;
+      const Vector work("partita::test::work", size(plan.workValues(c.rows))),
+          bias = vectorOf(normals(plan.out_channels, 5));
+      const Matrix weight = matrixOf(plan.out_channels, plan.depth(), x.weight),
+                   weight_gradient = matrixOf(plan.out_channels, plan.depth(), x.before);
+      convolve.forward(space, work, in.matrix(), weight, out.matrix(), {bias.data(), true});
+      convolve.backward(space, work, true, in.matrix(), weight, grad.matrix(), weight_gradient,
+                        grad_in.matrix());
+      fence(space, "partita::test");
+      Results expected = byHand(plan, c.rows, x);
+      for (std::size_t i = 0; i < expected.out.size(); ++i) {
+        const std::size_t channel = i / size(plan.windows.outPlaces()) % size(plan.out_channels);
+        expected.out[i] = std::max(expected.out[i] + valuesOf(bias)[channel], 0.0);
+      }
+      const double tolerance = precision == Precision::bf16 ? 8e-3 : 1e-3;
+      CHECK(relativeError(asInShape(out.values(), outOf(plan)), expected.out) < tolerance);
+      CHECK(relativeError(valuesOf(weight_gradient), expected.weight_gradient) < tolerance);
+      CHECK(relativeError(asInShape(grad_in.values(), inOf(plan)), expected.input_gradient) < tolerance);
+    }
+  }
+}
+
+TEST_CASE("Weights go into the order of the columns and back, in any precision", "[kernels][half]") {
+  constexpr std::int64_t outputs = 3, channels = 5, taps = 4;
+  for (const Precision precision : {Precision::single, Precision::bf16, Precision::fp16}) {
+    const Matrix weight = matrixOf(outputs, channels * taps, normals(outputs * channels * taps, 1)),
+                 again = matrixOf(outputs, channels * taps, Values(outputs * channels * taps, 1.0));
+    roundTo(space, precision, weight);
+    const Halves packed(precision, outputs, channels * taps);
+    packWeights(space, taps, weight, packed.matrix());
+    const Values before = valuesOf(weight), after = packed.values();
+    Values ordered(before.size()), added = before;
+    for (std::size_t o = 0; o < outputs; ++o)
+      for (std::size_t i = 0; i < channels; ++i)
+        for (std::size_t t = 0; t < taps; ++t)
+          ordered[(o * taps + t) * channels + i] = before[(o * channels + i) * taps + t];
+    CHECK(after == ordered);
+    unpackWeights(space, taps, packed.matrix(), again, false);
+    CHECK(valuesOf(again) == before);
+    unpackWeights(space, taps, packed.matrix(), again, true);
+    for (double& value : added) value *= 2;
+    CHECK(valuesOf(again) == added);
   }
 }
 

@@ -39,6 +39,21 @@ TEST_CASE("cuBLASLt takes the products of training, with epilogues", "[kernels]"
         CHECK(cublaslt::product(space, Op::none, Op::transpose, Real(1), left, right, Real(0), out, epilogue,
                                 Precision::single));
       }
+      if (n % 8 != 0 || sizeof(Real) == 8) continue; // kernels for other gradients may not exist
+      const Kokkos::View<char*, MemSpace> grad("partita::test::grad", m * n * bytesOf(precision)),
+          sums("partita::test::sums", n * bytesOf(precision));
+      CHECK(cublaslt::product(space, Op::transpose, Op::none, Real(1), {precision, grad.data(), m, n}, left,
+                              Real(0), right, {nullptr, false, nullptr, {precision, sums.data(), n}},
+                              Precision::single));
+      if (precision == Precision::single) continue;
+      // A result of 16 bits takes a bias that is stored so.
+      const TypedMatrix rounded(precision, grad.data(), m, n);
+      const auto forward = [&](const void* stored) {
+        return cublaslt::product(space, Op::none, Op::transpose, Real(1), left, right, Real(0), rounded,
+                                 {bias.data(), true, stored}, Precision::single);
+      };
+      CHECK(forward(sums.data()));
+      CHECK_FALSE(forward(nullptr));
     }
   }
   fence(space, "partita::test");

@@ -269,6 +269,43 @@ TEST_CASE("The result of a product with an epilogue may be 16-bit", "[half]") {
   }
 }
 
+TEST_CASE("A product for a gradient also adds up the columns of its first operand", "[half]") {
+  for (const Precision precision : {Precision::single, Precision::bf16, Precision::fp16}) {
+    for (const Precision result : {Precision::single, precision}) {
+      for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{3, 5, 7}, {47, 64, 130}, {600, 3, 70}}) {
+        const Stored a = operandOf(precision, Op::transpose, m, k, 3, 1),
+                     b = operandOf(precision, Op::none, k, n, 0, 2),
+                     c = operandOf(result, Op::none, m, n, 0, 3), sums(result, 1, m, 0, normals(m, 4));
+        const Values ones(static_cast<std::size_t>(k), 1.0), before = c.values();
+        for (const double beta : {0.0, 1.0}) {
+          INFO("precision " << static_cast<int>(precision) << " to " << static_cast<int>(result) << ", " << m
+                            << " columns, beta " << beta);
+          const Stored sum = operandOf(result, Op::none, m, n, 0, 3);
+          gemm(space, Op::transpose, Op::none, Real(1), a.matrix(), b.matrix(), static_cast<Real>(beta),
+               sum.matrix(), {nullptr, false, nullptr, sums.matrix().values()});
+          CHECK(relativeError(sum.values(), byHand(Op::transpose, Op::none, 1.0, a.values(), b.values(), beta,
+                                                   before, m, n, k)) < toleranceOf(result));
+          CHECK(relativeError(sums.values(), byHand(Op::transpose, Op::none, 1.0, a.values(), ones, 0.0,
+                                                    Values(static_cast<std::size_t>(m)), m, 1, k)) <
+                toleranceOf(result));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("Sums that do not fit are refused", "[half]") {
+  const Matrix a = matrixOf(3, 2, Values(6)), c = matrixOf(2, 2, Values(4));
+  const Vector two = vectorOf(Values(2)), three = vectorOf(Values(3));
+  const auto multiply = [&](Op op, const Matrix& to, const Vector& sums) {
+    gemm(space, op, op == Op::none ? Op::transpose : Op::none, Real(1), a, a, Real(0), to,
+         {nullptr, false, nullptr, sums});
+  };
+  CHECK_NOTHROW(multiply(Op::transpose, c, two));
+  CHECK_THROWS_AS(multiply(Op::transpose, c, three), InternalError);
+  CHECK_THROWS_AS(multiply(Op::none, matrixOf(3, 3, Values(9)), three), InternalError);
+}
+
 TEST_CASE("Empty products leave beta times the old content", "[half]") {
   for (const Precision precision : {Precision::single, Precision::bf16}) {
     const Stored a(precision, 3, 0, 0, {}), b(precision, 0, 2, 0, {});

@@ -220,6 +220,60 @@ TEST_CASE("Matrices of 16 bits with more values than a panel are taken panel by 
   }
 }
 
+namespace {
+
+/// Some values in 16 bits, in memory of their own.
+class Halves {
+ public:
+  Halves(Precision precision, const Values& values)
+      : _reals(vectorOf(values)), _bytes("partita::test::halves", values.size() * 2),
+        _span(precision, _bytes.data(), static_cast<std::int64_t>(values.size())) {
+    convert(space, _reals, _span);
+  }
+  const TypedSpan& span() const { return _span; }
+
+ private:
+  Vector _reals;
+  Kokkos::View<char*, MemSpace> _bytes;
+  TypedSpan _span;
+};
+
+} // namespace
+
+/// As devices do it.
+TEST_CASE("Gradients of 16 bits are the same when their rows are copied to aligned places", "[half]") {
+  constexpr std::int64_t fan_in = 24, padding = 8;
+  for (const Precision precision : {Precision::bf16, Precision::fp16}) {
+    for (const auto& [samples, units] :
+         {std::pair<std::int64_t, std::int64_t>{5, 47}, {8200, 301}}) { // the latter in parts, on hosts
+      const Halves values(precision, normals(units * fan_in, 1)), in(precision, normals(samples * fan_in, 2)),
+          grad(precision, normals(samples * units, 3));
+      const TypedMatrix inputs(in.span(), samples, fan_in), grads(grad.span(), samples, units);
+      const auto room = static_cast<std::size_t>(
+          std::max({halfOperand(samples, units, padding), units * fan_in, samples * (units + fan_in)}));
+      const Vector scratch("partita::test::scratch", room), gradient_scratch("partita::test::scratch", room);
+      Values found[2], inputs_found[2], sums_found[2];
+      for (const bool padded : {false, true}) {
+        const Halves gradient(precision, Values(units * fan_in)),
+            sums(precision, Values(static_cast<std::size_t>(units))),
+            grad_in(precision, Values(static_cast<std::size_t>(samples * fan_in)));
+        const Weights weights(values.span(), gradient.span(), units, fan_in, scratch.data(),
+                              gradient_scratch.data(), padded ? padding : 1);
+        weights.addGradient(space, false, inputs, grads, sums.span());
+        weights.inputGradient(space, grads, {grad_in.span(), samples, fan_in}, true);
+        found[padded ? 1 : 0] = stored(gradient.span());
+        inputs_found[padded ? 1 : 0] = stored(grad_in.span());
+        sums_found[padded ? 1 : 0] = stored(sums.span());
+      }
+      INFO(samples << " samples, precision " << static_cast<int>(precision));
+      CHECK(relativeError(found[1], found[0]) < 0.01);
+      CHECK(relativeError(inputs_found[1], inputs_found[0]) < 0.01);
+      CHECK(relativeError(sums_found[1], sums_found[0]) < 0.01);
+      CHECK(relativeError(found[0], Values(found[0].size())) > 0.5); // not zeros
+    }
+  }
+}
+
 TEST_CASE("Operands with more values than a panel are rounded part by part", "[half]") {
   constexpr std::int64_t positions = 1640, inputs = 320, units = 300;
   if (!plans_for_device) {

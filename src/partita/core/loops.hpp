@@ -1,6 +1,6 @@
 #pragma once
 
-#include "partita/core/types.hpp"
+#include "partita/core/typed_span.hpp"
 
 #include <algorithm>
 
@@ -104,11 +104,11 @@ inline std::int64_t columnsPerItem(const ExecSpace& space, std::int64_t columns)
   return std::min(most_columns, (share + cache_line - 1) / cache_line * cache_line);
 }
 
-template <class Body>
+template <class Body, class Stored>
 struct ColumnSums {
   Body body;
   std::int64_t rows, columns, columns_per_item;
-  Real* sums;
+  Stored* sums;
   bool accumulate;
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item) const {
     const Body local = body;
@@ -120,20 +120,21 @@ struct ColumnSums {
       PARTITA_INDEPENDENT
       for (int j = 0; j < count; ++j) own[j] += local(row, first + j);
     }
-    for (int j = 0; j < count; ++j) sums[first + j] = own[j] + (accumulate ? sums[first + j] : Real(0));
+    for (int j = 0; j < count; ++j)
+      sums[first + j] = fromReal<Stored>(own[j] + (accumulate ? toReal(sums[first + j]) : Real(0)));
   }
 };
 
 /// Sums of 32 neighbouring columns by a team: 32 lanes of rows first, then the sums of the lanes from first
 /// to last.
-template <class Body>
+template <class Body, class Stored>
 struct TeamColumnSums {
   static constexpr int lanes = 32, columns_per_team = 32;
   using Scratch = Kokkos::View<Real[lanes][columns_per_team], ExecSpace::scratch_memory_space,
                                Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
   Body body;
   std::int64_t rows, columns;
-  Real* sums;
+  Stored* sums;
   bool accumulate;
 
   KOKKOS_INLINE_FUNCTION void operator()(const Team::member_type& member) const {
@@ -151,14 +152,14 @@ struct TeamColumnSums {
     Kokkos::parallel_for(Kokkos::TeamVectorRange(member, count), [&](int column) {
       Real total = 0;
       for (int lane = 0; lane < lanes; ++lane) total += partial(lane, column);
-      sums[first + column] = total + (accumulate ? sums[first + column] : Real(0));
+      Stored& sum = sums[first + column];
+      sum = fromReal<Stored>(total + (accumulate ? toReal(sum) : Real(0)));
     });
   }
 };
 
-template <class Body>
+template <class Sums>
 Team columnTeams(const ExecSpace& space, std::int64_t columns) {
-  using Sums = TeamColumnSums<Body>;
   const auto teams = static_cast<int>((columns + Sums::columns_per_team - 1) / Sums::columns_per_team);
   Team policy =
       device_is_host ? Team(space, teams, 1) : Team(space, teams, Sums::lanes, Sums::columns_per_team);
@@ -170,18 +171,21 @@ Team columnTeams(const ExecSpace& space, std::int64_t columns) {
 
 /// sums[column] = body(0, column) + body(1, column) + ..., and added to the previous contents if `accumulate`
 /// is set. The order depends on the number of rows alone, not on the number of threads; on a host it is this
-/// one. The body may change the element it is called for.
-template <class Body>
+/// one. The body may change the element it is called for. Sums are `Real`, or rounded to what they are stored
+/// in.
+template <class Body, class Stored>
 void sumColumns(const ExecSpace& space, const char* label, std::int64_t rows, std::int64_t columns,
-                const Body& body, Real* sums, bool accumulate) {
+                const Body& body, Stored* sums, bool accumulate) {
   if constexpr (row_teams) {
-    Kokkos::parallel_for(label, detail::columnTeams<Body>(space, columns),
-                         detail::TeamColumnSums<Body>{body, rows, columns, sums, accumulate});
+    using Sums = detail::TeamColumnSums<Body, Stored>;
+    Kokkos::parallel_for(label, detail::columnTeams<Sums>(space, columns),
+                         Sums{body, rows, columns, sums, accumulate});
   } else {
     const std::int64_t columns_per_item = detail::columnsPerItem(space, columns),
                        items = (columns + columns_per_item - 1) / columns_per_item;
-    Kokkos::parallel_for(label, Range(space, 0, items),
-                         detail::ColumnSums<Body>{body, rows, columns, columns_per_item, sums, accumulate});
+    Kokkos::parallel_for(
+        label, Range(space, 0, items),
+        detail::ColumnSums<Body, Stored>{body, rows, columns, columns_per_item, sums, accumulate});
   }
 }
 

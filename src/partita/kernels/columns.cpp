@@ -250,18 +250,19 @@ struct GatherBack {
   }
 };
 
+template <class Stored>
 struct Pack {
   const Real* weight;
-  Real* packed;
+  Stored* packed;
   std::int64_t channels, taps;
   /// An item is an output.
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, std::int64_t begin, std::int64_t end) const {
     const Real* from = weight + item * channels * taps;
-    Real* to = packed + item * channels * taps;
+    Stored* to = packed + item * channels * taps;
     const std::int64_t step = channels, count = taps;
     std::int64_t tap = begin / step, channel = begin - tap * step;
     for (std::int64_t i = begin; i < end; ++i) {
-      to[i] = from[channel * count + tap];
+      to[i] = fromReal<Stored>(from[channel * count + tap]);
       if (++channel == step) {
         channel = 0;
         ++tap;
@@ -270,18 +271,19 @@ struct Pack {
   }
 };
 
+template <class Stored>
 struct Unpack {
-  const Real* packed;
+  const Stored* packed;
   Real* weight;
   std::int64_t channels, taps;
   bool accumulate;
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item, std::int64_t begin, std::int64_t end) const {
-    const Real* from = packed + item * channels * taps;
+    const Stored* from = packed + item * channels * taps;
     Real* to = weight + item * channels * taps;
     const std::int64_t step = channels, count = taps;
     std::int64_t channel = begin / count, tap = begin - channel * count;
     for (std::int64_t i = begin; i < end; ++i) {
-      to[i] = from[tap * step + channel] + (accumulate ? to[i] : Real(0));
+      to[i] = toReal(from[tap * step + channel]) + (accumulate ? to[i] : Real(0));
       if (++tap == count) {
         tap = 0;
         ++channel;
@@ -323,17 +325,23 @@ void scatterColumns(const ExecSpace& space, const WindowPlan& windows, std::int6
                          Range(space, 0, rows * windows.in[0] * windows.in[1]), gather);
 }
 
-void packWeights(const ExecSpace& space, std::int64_t taps, const Matrix& weight, const Matrix& packed) {
+void packWeights(const ExecSpace& space, std::int64_t taps, const Matrix& weight, const TypedMatrix& packed) {
   const std::int64_t outputs = weight.extent(0), depth = weight.extent(1);
-  forEachRun(space, "partita::columns::pack_kernel", outputs, depth,
-             Pack{weight.data(), packed.data(), depth / taps, taps});
+  withStored(packed.precision, [&](auto stored) {
+    using Stored = decltype(stored);
+    forEachRun(space, "partita::columns::pack_kernel", outputs, depth,
+               Pack<Stored>{weight.data(), packed.as<Stored>(), depth / taps, taps});
+  });
 }
 
-void unpackWeights(const ExecSpace& space, std::int64_t taps, const Matrix& packed, const Matrix& weight,
+void unpackWeights(const ExecSpace& space, std::int64_t taps, const TypedMatrix& packed, const Matrix& weight,
                    bool accumulate) {
   const std::int64_t outputs = weight.extent(0), depth = weight.extent(1);
-  forEachRun(space, "partita::columns::unpack_kernel", outputs, depth,
-             Unpack{packed.data(), weight.data(), depth / taps, taps, accumulate});
+  withStored(packed.precision, [&](auto stored) {
+    using Stored = decltype(stored);
+    forEachRun(space, "partita::columns::unpack_kernel", outputs, depth,
+               Unpack<Stored>{packed.as<Stored>(), weight.data(), depth / taps, taps, accumulate});
+  });
 }
 
 } // namespace partita

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "partita/core/types.hpp"
+#include "partita/core/typed_matrix.hpp"
 #include "partita/plan/window_plan.hpp"
 
 namespace partita {
@@ -29,10 +29,11 @@ void gatherColumns(const ExecSpace& space, const WindowPlan& windows, std::int64
 void scatterColumns(const ExecSpace& space, const WindowPlan& windows, std::int64_t groups,
                     const Matrix& columns, const Matrix& grad_in);
 
-/// Weights in the order of the columns: [outputs, channels x taps] -> [outputs, taps x channels].
-void packWeights(const ExecSpace& space, std::int64_t taps, const Matrix& weight, const Matrix& packed);
+/// Weights in the order of the columns, of any precision: [outputs, channels x taps] -> [outputs, taps x
+/// channels].
+void packWeights(const ExecSpace& space, std::int64_t taps, const Matrix& weight, const TypedMatrix& packed);
 /// The reverse; with `accumulate` added to what is there.
-void unpackWeights(const ExecSpace& space, std::int64_t taps, const Matrix& packed, const Matrix& weight,
+void unpackWeights(const ExecSpace& space, std::int64_t taps, const TypedMatrix& packed, const Matrix& weight,
                    bool accumulate);
 
 } // namespace partita

@@ -8,6 +8,7 @@
 #include "partita/kernels/onednn_convolve.hpp"
 
 #include <algorithm>
+#include <initializer_list>
 
 namespace partita {
 
@@ -42,6 +43,13 @@ PutBlock putBlock(const ConvolutionBlock& block, const Matrix& products, Real* o
     put.extents[0] = put.whole[0] = 1;
   }
   return put;
+}
+
+/// Do these values begin where cuDNN wants them?
+bool aligned(std::initializer_list<const void*> values) {
+  return std::all_of(values.begin(), values.end(), [](const void* data) {
+    return reinterpret_cast<std::uintptr_t>(data) % cudnn::value_alignment == 0;
+  });
 }
 
 /// One row per place.
@@ -97,15 +105,67 @@ void Convolve::addProducts(const ExecSpace& space, const Matrix& columns, const 
   }
 }
 
-bool Convolve::takesHalf(std::int64_t rows) const {
-  return onednn::convolves(_c, _operands, rows, nullptr, true);
+bool Convolve::forwardTakesHalf(const TypedMatrix& in, const TypedMatrix& out) const {
+  return onednn::convolves(_c, _operands, in.rows, nullptr, true) ||
+         (aligned({in.data, out.data}) && cudnn::forwardTakesHalf(_c, _operands, in.rows));
+}
+
+bool Convolve::backwardTakesHalf(const TypedMatrix& in, const TypedMatrix& grad,
+                                 const TypedMatrix& grad_in) const {
+  return onednn::convolves(_c, _operands, in.rows, nullptr, true) ||
+         (aligned({in.data, grad.data, grad_in.data}) &&
+          cudnn::backwardTakesHalf(_c, _operands, in.rows, grad_in.size() > 0));
+}
+
+/// For cuDNN: weights and their gradient of 16 bits in the order of the columns, and the rest of the scratch.
+struct Convolve::HalfScratch {
+  cudnn::ConvolveCase convolution;
+  TypedMatrix weight, weight_gradient;
+  Real* rest;
+};
+
+Convolve::HalfScratch Convolve::halfScratchIn(const Vector& work, std::int64_t rows) const {
+  const cudnn::ConvolveCase convolution{_c, _operands, rows, true};
+  const std::int64_t each = convolution.halfWeightValues();
+  Real* first = work.data();
+  while (reinterpret_cast<std::uintptr_t>(first) % (packed_alignment * sizeof(float)) != 0) ++first;
+  return {convolution, TypedMatrix(_operands, first, _c.out_channels, _c.depth()),
+          TypedMatrix(_operands, first + each, _c.out_channels, _c.depth()), first + 2 * each};
+}
+
+void Convolve::forwardHalf(const ExecSpace& space, const Vector& work, const TypedMatrix& in,
+                           const Matrix& weight, const TypedMatrix& out,
+                           const ProductEpilogue& epilogue) const {
+  const HalfScratch scratch = halfScratchIn(work, in.rows);
+  packWeights(space, _c.windows.taps(), weight, scratch.weight);
+  PARTITA_REQUIRE(cudnn::convolveForward(space, scratch.convolution, scratch.rest, in.data,
+                                         scratch.weight.data, out.data),
+                  "a convolution of 16-bit values for which there is no algorithm");
+  applyEpilogue(space, out.inRowsOf(_c.out_channels), epilogue);
+}
+
+/// The gradient of the weights is rounded, as it is where it is stored.
+void Convolve::backwardHalf(const ExecSpace& space, const Vector& work, bool accumulate,
+                            const TypedMatrix& in, const Matrix& weight, const TypedMatrix& grad,
+                            const Matrix& weight_gradient, const TypedMatrix& grad_in) const {
+  const HalfScratch scratch = halfScratchIn(work, in.rows);
+  const bool of_weight = weight_gradient.size() > 0;
+  if (grad_in.size() > 0) packWeights(space, _c.windows.taps(), weight, scratch.weight);
+  PARTITA_REQUIRE(cudnn::convolveBackward(space, scratch.convolution, scratch.rest, false, in.data,
+                                          scratch.weight.data, grad.data,
+                                          of_weight ? scratch.weight_gradient.data : nullptr,
+                                          grad_in.size() > 0 ? grad_in.data : nullptr),
+                  "gradients of a convolution of 16-bit values for which there is no algorithm");
+  if (of_weight)
+    unpackWeights(space, _c.windows.taps(), scratch.weight_gradient, weight_gradient, accumulate);
 }
 
 void Convolve::forward(const ExecSpace& space, const Vector& work, const TypedMatrix& in,
                        const Matrix& weight, const TypedMatrix& out, const ProductEpilogue& epilogue) const {
   const std::int64_t rows = in.rows, at_once = _c.packedRows(rows);
   if (!onednn::convolves(_c, _operands, rows, nullptr, in.half()))
-    return forwardPortable(space, work, in.real(), weight, out.real(), epilogue);
+    return in.half() ? forwardHalf(space, work, in, weight, out, epilogue)
+                     : forwardPortable(space, work, in.real(), weight, out.real(), epilogue);
   for (std::int64_t first = 0; first < rows; first += at_once) {
     const std::int64_t count = std::min(at_once, rows - first);
     onednn::convolveForward(space, {_c, _operands, count, nullptr, epilogue, in.half()}, work.data(),
@@ -186,6 +246,10 @@ void Convolve::backward(const ExecSpace& space, const Vector& work, bool accumul
                         const TypedMatrix& grad_in, const std::function<void()>& between) const {
   const std::int64_t rows = in.rows, at_once = _c.packedRows(rows);
   if (!onednn::convolves(_c, _operands, rows, nullptr, in.half())) {
+    if (in.half()) {
+      backwardHalf(space, work, accumulate, in, weight, grad, weight_gradient, grad_in);
+      return between ? between() : void();
+    }
     Matrix of_weight = weight_gradient, of_input = grad_in.real();
     if (of_weight.size() > 0 && narrow::convolves(_c)) {
       narrow::weightGradient(space, _c, work, accumulate, in.real(), grad.real(), of_weight, between);

@@ -20,9 +20,10 @@ class Convolve {
   /// `operands`: the values and weights are exact in this precision, and may be multiplied as such.
   Convolve(const ConvolutionPlan& plan, Precision operands);
 
-  /// May values that are stored in the precision of the operands, 16 bits, be given as they are? Otherwise,
-  /// and for blocks, they have to be `Real`, as weights always are.
-  bool takesHalf(std::int64_t rows) const;
+  /// May values of a batch that are stored in the precision of the operands, 16 bits, be given to `forward`
+  /// or `backward` as they are? Otherwise, and for blocks, they have to be `Real`, as weights always are.
+  bool forwardTakesHalf(const TypedMatrix& in, const TypedMatrix& out) const;
+  bool backwardTakesHalf(const TypedMatrix& in, const TypedMatrix& grad, const TypedMatrix& grad_in) const;
 
   /// The sums of all channels at all places, and the epilogue. `work`: `ConvolutionPlan::workValues` long,
   /// also below.
@@ -56,6 +57,13 @@ class Convolve {
   void blockInScratch(const ExecSpace& space, const Vector& work, const Matrix& in, const Matrix& weight,
                       const Matrix& out, const ConvolutionBlock& block,
                       const std::function<void()>& between) const;
+  struct HalfScratch;
+  HalfScratch halfScratchIn(const Vector& work, std::int64_t rows) const;
+  void forwardHalf(const ExecSpace& space, const Vector& work, const TypedMatrix& in, const Matrix& weight,
+                   const TypedMatrix& out, const ProductEpilogue& epilogue) const;
+  void backwardHalf(const ExecSpace& space, const Vector& work, bool accumulate, const TypedMatrix& in,
+                    const Matrix& weight, const TypedMatrix& grad, const Matrix& weight_gradient,
+                    const TypedMatrix& grad_in) const;
   void forwardPortable(const ExecSpace& space, const Vector& work, const Matrix& in, const Matrix& weight,
                        const Matrix& out, const ProductEpilogue& epilogue) const;
   void backwardByColumns(const ExecSpace& space, const Scratch& scratch, bool accumulate, const Matrix& in,

@@ -25,14 +25,20 @@ struct ProductCase {
   bool beta, tf32;
   ProductEpilogue epilogue;
 
-  /// Kernels differ by alignment up to 16 bytes. That of the result is also that of the bias.
-  static std::int64_t alignmentOf(const TypedMatrix& matrix, const Real* bias = nullptr) {
+  /// Kernels differ by alignment up to 16 bytes. That of the result is also that of the bias or its gradient.
+  static std::int64_t alignmentOf(const TypedMatrix& matrix, const void* vector = nullptr) {
     const auto row = static_cast<std::uintptr_t>(matrix.stride * bytesOf(matrix.precision)),
                bits = reinterpret_cast<std::uintptr_t>(matrix.data) | row |
-                      reinterpret_cast<std::uintptr_t>(bias) | std::uintptr_t{16};
+                      reinterpret_cast<std::uintptr_t>(vector) | std::uintptr_t{16};
     return static_cast<std::int64_t>(bits & (~bits + 1));
   }
-  std::int64_t alignmentOfResult() const { return alignmentOf(c, epilogue.bias); }
+  bool sums() const { return epilogue.sums.size > 0; }
+  /// The library has one pointer for what it reads and for what it writes.
+  const void* vector() const {
+    if (sums()) return epilogue.sums.data;
+    return c.half() ? epilogue.stored_bias : epilogue.bias;
+  }
+  std::int64_t alignmentOfResult() const { return alignmentOf(c, vector()); }
   std::int64_t depth() const { return op_a == Op::none ? a.columns : a.rows; }
 
   /// All that an algorithm depends on.
@@ -52,7 +58,7 @@ struct ProductCase {
             op_b == Op::none ? 0 : 1,
             beta ? 1 : 0,
             tf32 ? 1 : 0,
-            (epilogue.bias != nullptr ? 2 : 0) + (epilogue.relu ? 1 : 0)};
+            (sums() ? 4 : 0) + (epilogue.bias != nullptr ? 2 : 0) + (epilogue.relu ? 1 : 0)};
   }
   std::string text() const {
     const auto size = [](const TypedMatrix& matrix) {
@@ -94,8 +100,7 @@ struct CompiledProduct {
     setOperation(CUBLASLT_MATMUL_DESC_TRANSA, transposed(product.op_b), text);
     setOperation(CUBLASLT_MATMUL_DESC_TRANSB, transposed(product.op_a), text);
     setOperation(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogueOf(product.epilogue), text);
-    if (product.epilogue.bias != nullptr)
-      setOperation(CUBLASLT_MATMUL_DESC_BIAS_POINTER, product.epilogue.bias, text);
+    if (product.vector() != nullptr) setOperation(CUBLASLT_MATMUL_DESC_BIAS_POINTER, product.vector(), text);
     describe(a, product.b, text);
     describe(b, product.a, text);
     describe(c, product.c, text);
@@ -104,10 +109,10 @@ struct CompiledProduct {
 
   void run(cublasLtHandle_t library, const ProductCase& product, Real alpha, Real old, void* workspace,
            cudaStream_t stream) {
-    if (const Real* const bias = product.epilogue.bias; bias != nullptr)
-      checkCase(
-          cublasLtMatmulDescSetAttribute(&operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias),
-          "cublasLtMatmulDescSetAttribute", product);
+    if (const void* const vector = product.vector(); vector != nullptr)
+      checkCase(cublasLtMatmulDescSetAttribute(&operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &vector,
+                                               sizeof vector),
+                "cublasLtMatmulDescSetAttribute", product);
     checkCase(cublasLtMatmul(library, &operation, &alpha, product.b.data, &a, product.a.data, &b, &old,
                              product.c.data, &c, product.c.data, &c, &algorithm, workspace, workspace_bytes,
                              stream),
@@ -125,7 +130,9 @@ struct CompiledProduct {
                 "cublasLtMatmulDescSetAttribute", text);
   }
   static std::int32_t transposed(Op op) { return op == Op::none ? CUBLAS_OP_N : CUBLAS_OP_T; }
+  /// The library's B is our A: its sums over the depth are those of our columns.
   static std::uint32_t epilogueOf(const ProductEpilogue& epilogue) {
+    if (epilogue.sums.size > 0) return CUBLASLT_EPILOGUE_BGRADB;
     if (epilogue.bias == nullptr) return epilogue.relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT;
     return epilogue.relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
   }
@@ -160,7 +167,8 @@ struct CompiledProduct {
     int proposals = 0;
     const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(library, &operation, &a, &b, &c, &c, &wishes,
                                                                  1, &proposal, &proposals);
-    if (status == CUBLAS_STATUS_NOT_SUPPORTED) return;
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE)
+      return; // this epilogue for these types, or this shape
     checkCublas(status, "cublasLtMatmulAlgoGetHeuristic", text);
     found = proposals > 0 && proposal.state == CUBLAS_STATUS_SUCCESS;
     algorithm = proposal.algo;
@@ -230,8 +238,10 @@ bool multiplies(Precision precision) {
 bool product(const ExecSpace& space, Op op_a, Op op_b, Real alpha, const TypedMatrix& a, const TypedMatrix& b,
              Real beta, const TypedMatrix& c, const ProductEpilogue& epilogue, Precision exact_in) {
   if (!multiplies(a.precision) || isEmpty(a) || isEmpty(b)) return false;
-  if (c.precision != Precision::single && epilogue.bias != nullptr)
-    return false; // it would have to be 16-bit
+  // A vector has the precision of the result.
+  if (c.half() && epilogue.bias != nullptr && epilogue.stored_bias == nullptr) return false;
+  const bool sums = epilogue.sums.size > 0;
+  if (sums && (epilogue.sums.precision != c.precision || !epilogue.empty())) return false;
   const bool tf32 = a.precision == Precision::single && exact_in != Precision::single;
   const ProductCase wanted{a, b, c, op_a, op_b, beta != Real(0), tf32, epilogue};
   static std::mutex mutex; // a compiled product is given its bias, and then started

@@ -20,7 +20,7 @@ std::mutex& mutex() {
   return mutex;
 }
 
-cudnnHandle_t handleOn(const ExecSpace& space) {
+cudnnHandle_t library() {
   static cudnnHandle_t handle = nullptr;
   if (handle == nullptr) {
     checkCudnn(cudnnCreate(&handle), "cudnnCreate", "this device");
@@ -30,6 +30,11 @@ cudnnHandle_t handleOn(const ExecSpace& space) {
       handle = nullptr;
     });
   }
+  return handle;
+}
+
+cudnnHandle_t handleOn(const ExecSpace& space) {
+  const cudnnHandle_t handle = library();
   checkCudnn(cudnnSetStream(handle, streamOf(space)), "cudnnSetStream", "an execution space");
   return handle;
 }

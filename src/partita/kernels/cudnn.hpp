@@ -16,7 +16,8 @@ namespace partita::cudnn {
 /// Throws if a call failed, with its name, the library's reason and what was wanted.
 void checkCudnn(cudnnStatus_t status, const char* call, const std::string& what);
 
-/// The library of this process, set to a stream. Hold `mutex` while the handle is used.
+/// The library of this process, on its last stream or set to one. Hold `mutex` while the handle is used.
+cudnnHandle_t library();
 cudnnHandle_t handleOn(const ExecSpace& space);
 std::mutex& mutex();
 

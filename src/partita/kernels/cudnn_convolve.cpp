@@ -3,7 +3,7 @@
 #if defined(PARTITA_HAVE_CUDNN)
 
 #include "partita/core/region.hpp"
-#include "partita/kernels/cudnn.hpp"
+#include "partita/kernels/cudnn_graphs.hpp"
 
 #include <algorithm>
 #include <array>
@@ -14,185 +14,6 @@ namespace partita::cudnn {
 
 namespace {
 
-using Sizes = std::vector<std::int64_t>;
-
-/// The three ways to compute with a convolution, and the names that the library has for their parts.
-struct Direction {
-  cudnnBackendDescriptorType_t type;
-  cudnnBackendAttributeName_t in, weight, out, windows, alpha, beta;
-};
-
-constexpr Direction forward_direction{CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
-                                      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
-                                      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
-                                      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
-                                      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
-                                      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
-                                      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA};
-constexpr Direction weight_direction{CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
-                                     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
-                                     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
-                                     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
-                                     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
-                                     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
-                                     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA};
-constexpr Direction input_direction{CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
-                                    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
-                                    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
-                                    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
-                                    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
-                                    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
-                                    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA};
-
-constexpr cudnnDataType_t real = sizeof(Real) == sizeof(double) ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT;
-constexpr cudnnBackendAttributeType_t real_attribute =
-    sizeof(Real) == sizeof(double) ? CUDNN_TYPE_DOUBLE : CUDNN_TYPE_FLOAT;
-
-/// Images have two axes, and volumes three.
-std::size_t firstAxis(const WindowPlan& w) {
-  return w.in[0] == 1 && w.kernel[0] == 1 && w.out[0] == 1 ? 1 : 0;
-}
-
-Sizes axesOf(const WindowPlan& w, const std::int64_t (&values)[3]) {
-  return {values + firstAxis(w), values + 3};
-}
-
-/// What a compiled direction depends on. With `add` the result is added to what is there.
-struct Wanted {
-  const ConvolveCase& c;
-  const Direction& direction;
-  bool add;
-  std::int64_t alignment; ///< bytes of which all addresses are multiples
-};
-
-/// A dense tensor {first, second, places...} that lies in memory as {first, places..., second}.
-Descriptor tensorOf(std::int64_t id, std::int64_t first, std::int64_t second, const Sizes& places,
-                    std::int64_t alignment) {
-  Sizes sizes{first, second};
-  sizes.insert(sizes.end(), places.begin(), places.end());
-  Sizes strides(sizes.size(), 1);
-  strides.back() = second;
-  for (std::size_t i = sizes.size() - 1; i > 2; --i) strides[i - 1] = strides[i] * sizes[i];
-  strides[0] = strides[2] * sizes[2];
-  Descriptor tensor(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
-  tensor.set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, real);
-  tensor.set(CUDNN_ATTR_TENSOR_DIMENSIONS, sizes);
-  tensor.set(CUDNN_ATTR_TENSOR_STRIDES, strides);
-  tensor.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, id);
-  tensor.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, alignment);
-  tensor.finalise();
-  return tensor;
-}
-
-Descriptor windowsOf(const WindowPlan& w) {
-  Sizes after;
-  for (std::size_t a = firstAxis(w); a < 3; ++a) {
-    const std::int64_t reach = w.dilation[a] * (w.kernel[a] - 1) + 1;
-    after.push_back(std::max<std::int64_t>(0, (w.out[a] - 1) * w.stride[a] + reach - w.in[a] - w.before[a]));
-  }
-  Descriptor windows(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
-  windows.set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, real);
-  windows.set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, CUDNN_CROSS_CORRELATION);
-  windows.set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, static_cast<std::int64_t>(after.size()));
-  windows.set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, axesOf(w, w.stride));
-  windows.set(CUDNN_ATTR_CONVOLUTION_DILATIONS, axesOf(w, w.dilation));
-  windows.set(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, axesOf(w, w.before));
-  windows.set(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, after);
-  windows.finalise();
-  return windows;
-}
-
-enum TensorId : std::int64_t { in_id = 1, weight_id = 2, out_id = 3 };
-
-/// Descriptors that refer to those before them, which are kept with them; the last one is what is wanted.
-using Descriptors = std::vector<Descriptor>;
-
-/// One direction of a convolution as a graph of one operation.
-Descriptors graphOf(cudnnHandle_t handle, const Wanted& wanted) {
-  const ConvolutionPlan& plan = wanted.c.plan;
-  const WindowPlan& w = plan.windows;
-  const Direction& direction = wanted.direction;
-  Descriptor in = tensorOf(in_id, wanted.c.rows, plan.in_channels, axesOf(w, w.in), wanted.alignment),
-             weight = tensorOf(weight_id, plan.out_channels, plan.in_channels / plan.groups,
-                               axesOf(w, w.kernel), wanted.alignment),
-             out = tensorOf(out_id, wanted.c.rows, plan.out_channels, axesOf(w, w.out), wanted.alignment),
-             windows = windowsOf(w), operation(direction.type),
-             graph(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-  operation.set(direction.in, in);
-  operation.set(direction.weight, weight);
-  operation.set(direction.out, out);
-  operation.set(direction.windows, windows);
-  operation.set(direction.alpha, real_attribute, Real(1));
-  operation.set(direction.beta, real_attribute, wanted.add ? Real(1) : Real(0));
-  operation.finalise();
-  graph.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, handle);
-  graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, operation);
-  graph.finalise();
-  Descriptors all;
-  for (Descriptor* each : {&in, &weight, &out, &windows, &operation, &graph}) all.push_back(std::move(*each));
-  return all;
-}
-
-/// Does an engine give the same bits each time, and does it compute with what the operands hold? Numbers of
-/// 16 bits may be multiplied in TF32, which represents all of them.
-bool isFit(const Descriptor& configuration, Precision operands) {
-  Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
-  cudnnBackendDescriptor_t raw = engine.raw();
-  configuration.get(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &raw);
-  std::array<cudnnBackendNumericalNote_t, CUDNN_NUMERICAL_NOTE_TYPE_COUNT> notes{};
-  const std::int64_t count = engine.get(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
-                                        CUDNN_NUMERICAL_NOTE_TYPE_COUNT, notes.data());
-  const auto known = std::min<std::int64_t>(count, CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
-  return std::none_of(notes.begin(), notes.begin() + known, [&](cudnnBackendNumericalNote_t note) {
-    if (note == CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP) return false;
-    const bool rounds =
-        note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE || note == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS;
-    return !(rounds && operands != Precision::single);
-  });
-}
-
-Descriptors proposals(const Descriptor& graph, cudnnBackendHeurMode_t mode) {
-  constexpr std::size_t most = 16;
-  Descriptor heuristic(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
-  heuristic.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
-  heuristic.set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, mode);
-  Descriptors found;
-  if (!heuristic.tryToFinalise()) return found;
-  std::vector<cudnnBackendDescriptor_t> raw;
-  for (std::size_t i = 0; i < most; ++i) {
-    found.emplace_back(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
-    raw.push_back(found.back().raw());
-  }
-  const std::int64_t count = heuristic.get(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-                                           std::int64_t{most}, raw.data());
-  while (static_cast<std::int64_t>(found.size()) > count) found.pop_back();
-  return found;
-}
-
-/// The first proposal that is fit, that the library can compile, and whose scratch is small enough; or none.
-Descriptors planOf(cudnnHandle_t handle, const Wanted& wanted) {
-  const std::int64_t scratch =
-      wanted.c.plan.workValues(wanted.c.rows) - 2 * wanted.c.plan.copiedWeights() - packed_alignment;
-  const auto most = scratch * static_cast<std::int64_t>(sizeof(Real));
-  Descriptors all = graphOf(handle, wanted);
-  for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
-    for (Descriptor& configuration : proposals(all.back(), mode)) {
-      if (!isFit(configuration, wanted.c.operands)) continue;
-      Descriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-      plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, handle);
-      plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration);
-      if (!plan.tryToFinalise()) continue;
-      std::int64_t bytes = 0;
-      plan.get(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &bytes);
-      if (bytes > most) continue;
-      all.push_back(std::move(configuration));
-      all.push_back(std::move(plan));
-      return all;
-    }
-  }
-  return {};
-}
-
 using ConvolveKey = std::array<std::int64_t, 26>;
 
 ConvolveKey keyOf(const Wanted& wanted) {
@@ -201,7 +22,7 @@ ConvolveKey keyOf(const Wanted& wanted) {
                   c.plan.in_channels,
                   c.plan.out_channels,
                   c.plan.groups,
-                  static_cast<std::int64_t>(c.operands),
+                  2 * static_cast<std::int64_t>(c.operands) + (c.half ? 1 : 0),
                   static_cast<std::int64_t>(wanted.direction.type),
                   wanted.add ? 1 : 0,
                   wanted.alignment};
@@ -226,20 +47,20 @@ void limitPlans() {
 }
 
 struct Addresses {
-  const Real *in, *weight, *out;
+  const void *in, *weight, *out;
 
   /// Kernels differ by alignment up to 16 bytes.
-  std::int64_t alignment() const {
+  std::int64_t alignment(Precision stored) const {
     const auto bits = reinterpret_cast<std::uintptr_t>(in) | reinterpret_cast<std::uintptr_t>(weight) |
                       reinterpret_cast<std::uintptr_t>(out);
-    return bits % 16 == 0 ? 16 : std::int64_t{sizeof(Real)};
+    return bits % value_alignment == 0 ? value_alignment : bytesOf(stored);
   }
 };
 
 /// The compiled form of one direction, or null if there is none that is fit. The mutex is held.
 const Descriptor* compiled(cudnnHandle_t handle, const ConvolveCase& c, const Direction& direction,
                            const Addresses& addresses, bool add = false) {
-  const Wanted wanted{c, direction, add, addresses.alignment()};
+  const Wanted wanted{c, direction, add, addresses.alignment(c.stored())};
   const ConvolveKey key = keyOf(wanted);
   auto found = knownPlans().find(key);
   if (found == knownPlans().end()) found = knownPlans().emplace(key, planOf(handle, wanted)).first;
@@ -265,12 +86,19 @@ void run(cudnnHandle_t handle, const ConvolveCase& convolution, const Descriptor
          const Addresses& addresses, Real* work) {
   const std::array<const void*, 3> pointers{addresses.in, addresses.weight, addresses.out};
   Descriptor arguments(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
-  arguments.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, Sizes{in_id, weight_id, out_id});
+  arguments.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, {in_id, weight_id, out_id});
   arguments.setArray(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, 3, pointers.data());
   arguments.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, alignedIn(work));
   arguments.finalise();
   const cudnnStatus_t status = cudnnBackendExecute(handle, plan.raw(), arguments.raw());
   if (status != CUDNN_STATUS_SUCCESS) checkCudnn(status, "cudnnBackendExecute", textOf(convolution));
+}
+
+bool takesHalf(const ConvolveCase& halves, const Direction& direction) {
+  if (halves.operands == Precision::single || sizeof(Real) != sizeof(float) || halves.rows == 0) return false;
+  const std::lock_guard<std::mutex> lock(mutex());
+  limitPlans();
+  return compiled(library(), halves, direction, Addresses{}) != nullptr;
 }
 
 } // namespace
@@ -281,8 +109,17 @@ std::string version() {
          std::to_string(number % 100);
 }
 
-bool convolveForward(const ExecSpace& space, const ConvolveCase& convolution, Real* work, const Real* in,
-                     const Real* weight, Real* out) {
+bool forwardTakesHalf(const ConvolutionPlan& plan, Precision operands, std::int64_t rows) {
+  return takesHalf({plan, operands, rows, true}, forward_direction);
+}
+
+bool backwardTakesHalf(const ConvolutionPlan& plan, Precision operands, std::int64_t rows, bool of_input) {
+  const ConvolveCase halves{plan, operands, rows, true};
+  return takesHalf(halves, weight_direction) && (!of_input || takesHalf(halves, input_direction));
+}
+
+bool convolveForward(const ExecSpace& space, const ConvolveCase& convolution, Real* work, const void* in,
+                     const void* weight, void* out) {
   if (convolution.rows == 0) return false;
   const Region region(space, "partita::cudnn::convolve", Phase::gemm);
   const std::lock_guard<std::mutex> lock(mutex());
@@ -296,8 +133,8 @@ bool convolveForward(const ExecSpace& space, const ConvolveCase& convolution, Re
 }
 
 bool convolveBackward(const ExecSpace& space, const ConvolveCase& convolution, Real* work, bool accumulate,
-                      const Real* in, const Real* weight, const Real* grad, Real* weight_gradient,
-                      Real* grad_in) {
+                      const void* in, const void* weight, const void* grad, void* weight_gradient,
+                      void* grad_in) {
   if (convolution.rows == 0) return false;
   const Region region(space, "partita::cudnn::convolve_back", Phase::gemm);
   const std::lock_guard<std::mutex> lock(mutex());
@@ -330,12 +167,20 @@ std::string version() {
   return "";
 }
 
-bool convolveForward(const ExecSpace&, const ConvolveCase&, Real*, const Real*, const Real*, Real*) {
+bool forwardTakesHalf(const ConvolutionPlan&, Precision, std::int64_t) {
   return false;
 }
 
-bool convolveBackward(const ExecSpace&, const ConvolveCase&, Real*, bool, const Real*, const Real*,
-                      const Real*, Real*, Real*) {
+bool backwardTakesHalf(const ConvolutionPlan&, Precision, std::int64_t, bool) {
+  return false;
+}
+
+bool convolveForward(const ExecSpace&, const ConvolveCase&, Real*, const void*, const void*, void*) {
+  return false;
+}
+
+bool convolveBackward(const ExecSpace&, const ConvolveCase&, Real*, bool, const void*, const void*,
+                      const void*, void*, void*) {
   return false;
 }
 

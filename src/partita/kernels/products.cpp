@@ -85,6 +85,15 @@ void loopProducts(const ExecSpace& space, bool ta, bool tb, Real alpha, const Ty
 }
 
 template <class Stored>
+struct ElementsOf {
+  const Stored* values;
+  std::int64_t stride;
+  KOKKOS_INLINE_FUNCTION Real operator()(std::int64_t row, std::int64_t column) const {
+    return toReal(values[row * stride + column]);
+  }
+};
+
+template <class Stored>
 struct ApplyEpilogue {
   ProductEpilogue epilogue;
   Stored* c;
@@ -102,7 +111,8 @@ void gemm(const ExecSpace& space, Op op_a, Op op_b, Real alpha, const TypedMatri
           Real beta, const TypedMatrix& c, const ProductEpilogue& epilogue, Precision exact_in) {
   const bool ta = op_a == Op::transpose, tb = op_b == Op::transpose;
   PARTITA_REQUIRE((ta ? a.columns : a.rows) == c.rows && (tb ? b.rows : b.columns) == c.columns &&
-                      (ta ? a.rows : a.columns) == (tb ? b.columns : b.rows),
+                      (ta ? a.rows : a.columns) == (tb ? b.columns : b.rows) &&
+                      (epilogue.sums.size == 0 || (ta && epilogue.sums.size == a.columns)),
                   "matrix product of sizes that do not fit");
   PARTITA_REQUIRE(a.precision == b.precision &&
                       (c.precision == a.precision || c.precision == Precision::single),
@@ -114,13 +124,14 @@ void gemm(const ExecSpace& space, Op op_a, Op op_b, Real alpha, const TypedMatri
   if (by_cublaslt(epilogue)) return;
   const bool empty = a.rows * a.columns == 0; // then libraries leave C as it is
   const ProductEpilogue fused = alpha == Real(1) ? epilogue : ProductEpilogue{};
-  const bool by_library = (!epilogue.empty() && by_cublaslt({})),
+  const bool alone = epilogue.empty() && epilogue.sums.size == 0, by_library = !alone && by_cublaslt({}),
              by_onednn = !by_library && onednn::product(space, op_a, op_b, alpha, a, b, beta, c, fused);
   if (!by_library && !by_onednn && a.precision == Precision::single && !empty)
     realProduct(space, op_a, op_b, alpha, asReal(a), asReal(b), beta, asReal(c));
   else if (!by_library && !by_onednn)
     loopProducts(space, ta, tb, alpha, a, b, beta, c);
   if (!by_onednn || fused.empty()) applyEpilogue(space, c, epilogue);
+  if (epilogue.sums.size > 0) columnSums(space, a, epilogue.sums);
 }
 
 void applyEpilogue(const ExecSpace& space, const TypedMatrix& c, const ProductEpilogue& epilogue) {
@@ -130,6 +141,21 @@ void applyEpilogue(const ExecSpace& space, const TypedMatrix& c, const ProductEp
     forEachElement(space, "partita::gemm_epilogue", c.rows, c.columns,
                    ApplyEpilogue<Stored>{epilogue, c.as<Stored>(), c.stride});
   });
+}
+
+void columnSums(const ExecSpace& space, const TypedMatrix& a, const TypedSpan& sums) {
+  withStored(a.precision, [&](auto stored) {
+    using In = decltype(stored);
+    withStored(sums.precision, [&](auto summed) {
+      using Out = decltype(summed);
+      sumColumns(space, "partita::gemm_sums", a.rows, a.columns, ElementsOf<In>{a.as<In>(), a.stride},
+                 static_cast<Out*>(sums.data), false);
+    });
+  });
+}
+
+bool fusesSums(Precision precision) {
+  return cublaslt::multiplies(precision) || (row_teams && device_is_host);
 }
 
 bool fusesEpilogues() {

@@ -9,9 +9,14 @@ namespace partita {
 enum class Op { none, transpose };
 
 /// What becomes of each value of C: the bias of its column is added, and negative values become 0.
+///
+/// `sums`, if it is not empty, gets the sums of the columns of A, which is transposed then: if C is the
+/// gradient of weights, they are that of the bias. They are never added to what is there.
 struct ProductEpilogue {
   const Real* bias = nullptr; ///< null: none
   bool relu = false;
+  const void* stored_bias = nullptr; ///< the same numbers in the precision of C, if there are such
+  TypedSpan sums = {};
 
   bool empty() const { return bias == nullptr && !relu; }
 };
@@ -29,11 +34,18 @@ void gemm(const ExecSpace& space, Op op_a, Op op_b, Real alpha, const TypedMatri
           Real beta, const TypedMatrix& c, const ProductEpilogue& epilogue = {},
           Precision exact_in = Precision::single);
 
-/// The epilogue alone, on each row of C.
+/// The epilogue alone, without sums, on each row of C.
 void applyEpilogue(const ExecSpace& space, const TypedMatrix& c, const ProductEpilogue& epilogue);
 
 /// Does an epilogue cost less than a kernel of its own?
 bool fusesEpilogues();
+
+/// The same for sums in products of numbers of a precision. Where rows have teams, a kernel that adds up
+/// columns has too few of them to also do the work of an element-wise one.
+bool fusesSums(Precision precision);
+
+/// The sums of the columns of a matrix, by a kernel of its own.
+void columnSums(const ExecSpace& space, const TypedMatrix& a, const TypedSpan& sums);
 
 /// Are there a library and instructions that multiply numbers stored like this? If not, it is faster to
 /// convert them to `Real` first.

@@ -124,13 +124,17 @@ void Attention::initialise(std::uint64_t seed, const std::string& tensor, const 
 
 void Attention::project(const ExecSpace& space, const Projection& projection, const TypedMatrix& in,
                         const TypedMatrix& out) {
-  projection.weights.forward(space, in, out, {projection.bias.values(space).data()});
+  projection.weights.forward(space, in, out,
+                             {projection.bias.values(space).data(), false, projection.bias.stored().data});
 }
 
 void Attention::addGradients(const ExecSpace& space, const Projection& projection, bool accumulate,
                              const TypedMatrix& in, const TypedMatrix& grad_out) {
-  projection.weights.addGradient(space, accumulate, in, grad_out);
-  if (projection.bias.stored().size == 0) return;
+  const bool biased = projection.bias.stored().size > 0,
+             in_product = biased && projection.weights.fusesSums(accumulate);
+  projection.weights.addGradient(space, accumulate, in, grad_out,
+                                 in_product ? projection.bias.storedGradient() : TypedSpan{});
+  if (!biased || in_product) return;
   const Region region(space, "partita::Attention::bias_gradient", Phase::elementwise);
   withStored(grad_out.precision, [&](auto stored) {
     using Stored = decltype(stored);

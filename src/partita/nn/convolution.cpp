@@ -117,7 +117,8 @@ TypedMatrix Convolution::likeOutput(const Matrix& saved, const TypedMatrix& out)
 /// Sums of 16 bits: rows are converted to `Real` unless their values can be used as they are.
 void Convolution::convolve(const ExecSpace& space, const Pass& pass, const TypedMatrix& in,
                            const TypedMatrix& sums, const ProductEpilogue& epilogue) const {
-  if (_convolve.takesHalf(in.rows)) return _convolve.forward(space, pass.work, in, _weight, sums, epilogue);
+  if (_convolve.forwardTakesHalf(in, sums))
+    return _convolve.forward(space, pass.work, in, _weight, sums, epilogue);
   const std::int64_t at_once = _c.rowsInReal(in.rows);
   for (std::int64_t first = 0; first < in.rows; first += at_once) {
     const RealRows rows(pass, in, sums, std::min(at_once, in.rows - first));
@@ -179,7 +180,8 @@ void Convolution::backward(const ExecSpace& space, const Pass& pass, const Typed
                            const TypedMatrix& out, const Matrix& saved, const TypedMatrix& grad_out,
                            const TypedMatrix& grad_in) {
   activationGradient(space, pass, out, likeOutput(saved, out), grad_out);
-  if (in.half() && !_convolve.takesHalf(in.rows)) return backwardInReal(space, pass, in, grad_out, grad_in);
+  if (in.half() && !_convolve.backwardTakesHalf(in, grad_out, grad_in))
+    return backwardInReal(space, pass, in, grad_out, grad_in);
   const auto gradients = [&](const Matrix& of_weight, const TypedMatrix& of_in,
                              const std::function<void()>& between = {}) {
     _convolve.backward(space, pass.work, pass.accumulate, in, _weight, grad_out, of_weight, of_in, between);

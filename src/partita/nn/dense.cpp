@@ -94,7 +94,7 @@ void Dense::forwardHalf(const ExecSpace& space, const TypedMatrix& in, const Typ
                         const TypedMatrix& saved) const {
   const bool relu = _plan.spec.activation == Activation::relu;
   const TypedMatrix& sums = needsArgument(_plan.spec.activation) ? saved : out;
-  _weights.forward(space, in, sums, {_bias.values(space).data(), relu});
+  _weights.forward(space, in, sums, {_bias.values(space).data(), relu, _bias.stored().data});
   if (!relu && _plan.spec.activation != Activation::identity) activate(space, out, saved, nullptr);
 }
 
@@ -111,17 +111,25 @@ void Dense::activate(const ExecSpace& space, const TypedMatrix& out, const Typed
   });
 }
 
-/// Replaces dJ/dout by dJ/dz and in the same pass computes its column sums, the gradient of the bias.
+/// Does the product that gives the gradient of the weights also give that of the bias?
+bool Dense::sumsInProduct(const ExecSpace& space, const Pass& pass, const TypedMatrix& in,
+                          const TypedMatrix& grad_in) const {
+  return _plan.spec.dense.bias && _weights.fusesSums(pass.accumulate) &&
+         !(grad_in.size() == 0 && takesSparse(space, in));
+}
+
+/// Replaces dJ/dout by dJ/dz and, if they are wanted, in the same pass computes its column sums, the gradient
+/// of the bias.
 void Dense::activationGradient(const ExecSpace& space, const Pass& pass, const TypedMatrix& out,
-                               const TypedMatrix& saved, const TypedMatrix& grad) const {
-  if (!_plan.spec.dense.bias && _plan.spec.activation == Activation::identity) return;
+                               const TypedMatrix& saved, const TypedMatrix& grad, bool sums) const {
+  if (!sums && _plan.spec.activation == Activation::identity) return;
   const Region region(space, "partita::Dense::activation_gradient", Phase::elementwise);
   withStored(out.precision, [&](auto stored) {
     using Stored = decltype(stored);
     withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
       const PreActivationGradient<decltype(act), Stored> body{act, out.as<Stored>(), saved.as<Stored>(),
                                                               grad.as<Stored>(), _units};
-      if (_plan.spec.dense.bias) {
+      if (sums) {
         sumColumns(space, "partita::Dense::activation_gradient_kernel", grad.rows, _units, body,
                    _bias.gradient(space, pass.accumulate).data(), pass.accumulate);
         _bias.storeGradient(space);
@@ -138,7 +146,9 @@ void Dense::backward(const ExecSpace& space, const Pass& pass, const TypedMatrix
   const TypedMatrix in = samples_in.inRowsOf(_fan_in), out = samples_out.inRowsOf(_units),
                     saved(out.precision, samples_saved.data(), out.rows, _units),
                     grad_out = samples_grad_out.inRowsOf(_units), grad_in = samples_grad_in.inRowsOf(_fan_in);
-  activationGradient(space, pass, out, saved, grad_out);
+  const bool in_product = sumsInProduct(space, pass, in, grad_in);
+  const TypedSpan sums = in_product ? _bias.storedGradient() : TypedSpan{};
+  activationGradient(space, pass, out, saved, grad_out, _plan.spec.dense.bias && !in_product);
   if (grad_in.size() == 0 && takesSparse(space, in)) {
     _weights.changeGradient(space, pass.accumulate, [&](std::int64_t, const Matrix& gradient) {
       sparseGradient(space, in.real(), grad_out.real(), gradient, pass.accumulate);
@@ -148,9 +158,9 @@ void Dense::backward(const ExecSpace& space, const Pass& pass, const TypedMatrix
   if (pass.inputGradientFirst()) {
     _weights.inputGradient(space, grad_out, grad_in, false);
     pass.reportInputGradient();
-    return _weights.addGradient(space, pass.accumulate, in, grad_out);
+    return _weights.addGradient(space, pass.accumulate, in, grad_out, sums);
   }
-  _weights.addGradient(space, pass.accumulate, in, grad_out);
+  _weights.addGradient(space, pass.accumulate, in, grad_out, sums);
   pass.reportGradientsFinal();
   _weights.inputGradient(space, grad_out, grad_in, true);
 }

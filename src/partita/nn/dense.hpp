@@ -30,7 +30,9 @@ class Dense : public PlannedLayer {
   void activate(const ExecSpace& space, const TypedMatrix& out, const TypedMatrix& saved,
                 const Real* bias) const;
   void activationGradient(const ExecSpace& space, const Pass& pass, const TypedMatrix& out,
-                          const TypedMatrix& saved, const TypedMatrix& grad) const;
+                          const TypedMatrix& saved, const TypedMatrix& grad, bool sums) const;
+  bool sumsInProduct(const ExecSpace& space, const Pass& pass, const TypedMatrix& in,
+                     const TypedMatrix& grad_in) const;
 
   std::int64_t _units, _fan_in;
   Weights _weights;

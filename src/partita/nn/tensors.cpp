@@ -16,25 +16,28 @@ Vector asVector(const TypedSpan& real) {
   return Vector(static_cast<Real*>(real.data), real.size);
 }
 
-template <class Half>
+template <class From, class Half>
 struct RoundColumns {
-  const Real* from;
+  const From* from;
   Half* to;
-  std::int64_t stride, count;
+  std::int64_t from_stride, to_stride;
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, std::int64_t begin, std::int64_t end) const {
-    const Real* source = from + row * stride;
-    Half* target = to + row * count;
+    const From* source = from + row * from_stride;
+    Half* target = to + row * to_stride;
     PARTITA_INDEPENDENT
-    for (std::int64_t i = begin; i < end; ++i) target[i] = fromReal<Half>(source[i]);
+    for (std::int64_t i = begin; i < end; ++i) target[i] = fromReal<Half>(toReal(source[i]));
   }
 };
 
-/// A matrix of `Real`, rounded.
+/// A matrix of `Real`, rounded, or one of the same 16-bit numbers.
 void roundColumns(const ExecSpace& space, const TypedMatrix& from, const TypedMatrix& to) {
-  withStored(to.precision, [&](auto stored) {
-    using Half = decltype(stored);
-    forEachRun(space, "partita::Weights::round_columns", to.rows, to.columns,
-               RoundColumns<Half>{from.as<Real>(), to.as<Half>(), from.stride, to.columns});
+  withStored(from.precision, [&](auto given) {
+    withStored(to.precision, [&](auto stored) {
+      using From = decltype(given);
+      using Half = decltype(stored);
+      forEachRun(space, "partita::Weights::round_columns", to.rows, to.columns,
+                 RoundColumns<From, Half>{from.as<From>(), to.as<Half>(), from.stride, to.stride});
+    });
   });
 }
 
@@ -70,9 +73,9 @@ void SmallTensor::storeGradient(const ExecSpace& space) const {
 }
 
 Weights::Weights(const TypedSpan& values, const TypedSpan& gradient, std::int64_t rows, std::int64_t columns,
-                 Real* scratch, Real* gradient_scratch)
-    : _values(values), _gradient(gradient), _rows(rows), _columns(columns), _scratch(scratch),
-      _gradient_scratch(gradient_scratch) {}
+                 Real* scratch, Real* gradient_scratch, std::int64_t padding)
+    : _values(values), _gradient(gradient), _rows(rows), _columns(columns), _padding(padding),
+      _scratch(scratch), _gradient_scratch(gradient_scratch) {}
 
 template <class Body>
 void Weights::readPanels(const ExecSpace& space, const Body& body) const {
@@ -90,16 +93,29 @@ TypedMatrix Weights::rowsOf(const TypedSpan& numbers, std::int64_t first, std::i
   return {numbers.part(first * _columns, (first + count) * _columns), count, _columns};
 }
 
+/// May products read these numbers where they lie? Weights cannot be moved: the other operand of a product
+/// with rows of their length may stay as well.
+bool Weights::fits(const TypedMatrix& values) const {
+  return values.half() && (values.stride % _padding == 0 || values.columns == _columns);
+}
+
+TypedMatrix Weights::paddedIn(Real* room, std::int64_t rows, std::int64_t columns) const {
+  TypedMatrix padded(_values.precision, room, rows, columns);
+  padded.stride = paddedWidth(columns, _padding);
+  return padded;
+}
+
 /// body(first, part) for some columns of an operand at a time, in the type in which these numbers are stored.
 /// With `there`, an earlier call has left them in `room` if they fit there as a whole.
 template <class Body>
 void Weights::eachRoundedPart(const ExecSpace& space, const TypedMatrix& values, Real* room, bool there,
                               const Body& body) const {
-  if (values.half()) return body(std::int64_t{0}, values);
-  const std::int64_t rows = values.rows, columns = values.columns, at_once = halfColumns(rows, columns);
+  if (fits(values)) return body(std::int64_t{0}, values);
+  const std::int64_t rows = values.rows, columns = values.columns,
+                     at_once = halfColumns(rows, paddedWidth(columns, _padding));
   for (std::int64_t first = 0; first < columns; first += at_once) {
     const std::int64_t count = std::min(at_once, columns - first);
-    const TypedMatrix part(_values.precision, room, rows, count);
+    const TypedMatrix part = paddedIn(room, rows, count);
     if (!there || at_once < columns) roundColumns(space, values.columnsFrom(first, count), part);
     body(first, part);
   }
@@ -109,12 +125,12 @@ void Weights::eachRoundedPart(const ExecSpace& space, const TypedMatrix& values,
 template <class Body>
 void Weights::eachRoundedRows(const ExecSpace& space, const TypedMatrix& values, Real* room, bool there,
                               const Body& body) const {
-  if (values.half()) return body(std::int64_t{0}, values);
-  const std::int64_t rows = values.rows, columns = values.columns,
-                     at_once = std::max(std::int64_t{1}, rows * halfColumns(rows, columns) / columns);
+  if (fits(values)) return body(std::int64_t{0}, values);
+  const std::int64_t rows = values.rows, columns = values.columns, width = paddedWidth(columns, _padding),
+                     at_once = std::max(std::int64_t{1}, rows * halfColumns(rows, width) / width);
   for (std::int64_t first = 0; first < rows; first += at_once) {
     const std::int64_t count = std::min(at_once, rows - first);
-    const TypedMatrix part(_values.precision, room, count, columns);
+    const TypedMatrix part = paddedIn(room, count, columns);
     if (!there || at_once < rows) roundColumns(space, values.rowsFrom(first, count), part);
     body(first, part);
   }
@@ -148,24 +164,30 @@ void Weights::forward(const ExecSpace& space, const TypedMatrix& in, const Typed
 }
 
 void Weights::addGradient(const ExecSpace& space, bool keep, const TypedMatrix& in,
-                          const TypedMatrix& grad_out) const {
+                          const TypedMatrix& grad_out, const TypedSpan& sums) const {
   const Real kept = keep ? Real(1) : Real(0);
   if (direct())
     return eachRoundedPart(space, in, _scratch, false, [&](std::int64_t column, const TypedMatrix& inputs) {
       const auto multiply = [&](std::int64_t row, const TypedMatrix& part) {
+        const bool summed = sums.size == 0 || column > 0;
         gemm(space, Op::transpose, Op::none, Real(1), part, inputs, kept,
-             rowsOf(_gradient, row, part.columns).columnsFrom(column, inputs.columns));
+             rowsOf(_gradient, row, part.columns).columnsFrom(column, inputs.columns),
+             {nullptr, false, nullptr, summed ? TypedSpan{} : sums.part(row, row + part.columns)});
       };
       eachRoundedPart(space, grad_out, _gradient_scratch, column > 0, multiply);
     });
   const std::int64_t at_once = rowsAtOnce(in, grad_out);
+  const bool in_parts = at_once < in.rows;
+  if (sums.size > 0 && in_parts) columnSums(space, grad_out, sums);
   changeGradient(space, keep, [&](std::int64_t first, const Matrix& panel) {
     for (std::int64_t row = 0; row == 0 || row < in.rows; row += at_once) {
       const std::int64_t count = std::min(at_once, in.rows - row);
       const Matrix from = rowsAsReal(space, in, row, count, _scratch),
                    grad = rowsAsReal(space, grad_out, row, count, _scratch + count * _columns);
-      gemm(space, Op::transpose, Op::none, Real(1), TypedMatrix(grad).columnsFrom(first, panel.extent(0)),
-           from, row > 0 ? Real(1) : kept, panel);
+      const auto end = first + static_cast<std::int64_t>(panel.extent(0));
+      gemm(space, Op::transpose, Op::none, Real(1), TypedMatrix(grad).columnsFrom(first, end - first), from,
+           row > 0 ? Real(1) : kept, panel,
+           {nullptr, false, nullptr, sums.size == 0 || in_parts ? TypedSpan{} : sums.part(first, end)});
     }
   });
 }

@@ -46,6 +46,7 @@ class SmallTensor {
   SmallTensor(const TypedSpan& values, const TypedSpan& gradient, Real* scratch, Real* gradient_scratch);
 
   const TypedSpan& stored() const { return _values; }
+  const TypedSpan& storedGradient() const { return _gradient; } ///< to be written as it is stored
   Vector values(const ExecSpace& space) const;
   /// To be written, or with `keep` added to; `storeGradient` must follow.
   Vector gradient(const ExecSpace& space, bool keep) const;
@@ -58,21 +59,25 @@ class SmallTensor {
 
 /// The matrix W [rows, columns] of a layer with its gradient. If they are 16-bit, they are operands of
 /// products without conversion, with the other operand, unless it is stored so too, rounded to the same type.
-/// If that is not possible (`multipliesDirectly`), one panel of rows at a time is converted to `Real`, of at
-/// most `panel_values`, and as many rows of 16-bit activations (`rowsInReal`).
+/// Gradients whose rows begin at any place are copied to rows at multiples of `padding`, which libraries of
+/// devices want. If products cannot take 16-bit numbers (`multipliesDirectly`), one panel of rows at a time
+/// is converted to `Real`, of at most `panel_values`, and as many rows of 16-bit activations (`rowsInReal`).
 class Weights {
  public:
   Weights() = default;
   Weights(const TypedSpan& values, const TypedSpan& gradient, std::int64_t rows, std::int64_t columns,
-          Real* scratch, Real* gradient_scratch);
+          Real* scratch, Real* gradient_scratch, std::int64_t padding = row_padding);
 
   const TypedSpan& stored() const { return _values; }
   /// out = in W^T, with in [n, columns], out [n, rows]; then the epilogue.
   void forward(const ExecSpace& space, const TypedMatrix& in, const TypedMatrix& out,
                const ProductEpilogue& epilogue = {}) const;
-  /// dJ/dW = dJ/dout^T in; with `keep` it is added to what is there.
-  void addGradient(const ExecSpace& space, bool keep, const TypedMatrix& in,
-                   const TypedMatrix& grad_out) const;
+  /// May `addGradient` compute sums of columns, at less cost than a kernel of their own?
+  bool fusesSums(bool keep) const { return !keep && partita::fusesSums(_values.precision); }
+  /// dJ/dW = dJ/dout^T in; with `keep` it is added to what is there. `sums`, if not empty, gets the sums of
+  /// the columns of dJ/dout, stored like W.
+  void addGradient(const ExecSpace& space, bool keep, const TypedMatrix& in, const TypedMatrix& grad_out,
+                   const TypedSpan& sums = {}) const;
   /// dJ/din = dJ/dout W, if `grad_in` is not empty. `follows`: immediately after addGradient with the same
   /// gradient, which has rounded it.
   void inputGradient(const ExecSpace& space, const TypedMatrix& grad_out, const TypedMatrix& grad_in,
@@ -106,6 +111,8 @@ class Weights {
   template <class Body>
   void readPanels(const ExecSpace& space, const Body& body) const;
   bool direct() const;
+  bool fits(const TypedMatrix& values) const;
+  TypedMatrix paddedIn(Real* room, std::int64_t rows, std::int64_t columns) const;
   TypedMatrix rowsOf(const TypedSpan& numbers, std::int64_t first, std::int64_t count) const;
   template <class Body>
   void eachRoundedPart(const ExecSpace& space, const TypedMatrix& values, Real* room, bool there,
@@ -116,7 +123,7 @@ class Weights {
   std::int64_t rowsAtOnce(const TypedMatrix& a, const TypedMatrix& b) const;
 
   TypedSpan _values, _gradient;
-  std::int64_t _rows = 0, _columns = 0;
+  std::int64_t _rows = 0, _columns = 0, _padding = row_padding;
   Real *_scratch = nullptr, *_gradient_scratch = nullptr;
 };
 

@@ -149,9 +149,9 @@ inline std::int64_t halfColumns(std::int64_t rows, std::int64_t columns) {
       columns, std::max(std::int64_t{1}, 2 * panel_values / (std::max(rows, std::int64_t{1}) * step)) * step);
 }
 
-/// Number of `Real` values that hold as many columns.
-inline std::int64_t halfOperand(std::int64_t rows, std::int64_t columns) {
-  return (rows * halfColumns(rows, columns) + 1) / 2;
+/// Number of `Real` values that hold as many columns, with padding.
+inline std::int64_t halfOperand(std::int64_t rows, std::int64_t columns, std::int64_t padding = row_padding) {
+  return (rows * halfColumns(rows, paddedWidth(columns, padding)) + 1) / 2;
 }
 
 /// Rows of the operand [rows, columns] and the result [rows, units] of a product that are converted to `Real`

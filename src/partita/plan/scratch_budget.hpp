@@ -17,6 +17,14 @@ constexpr std::int64_t scratchBudget(std::int64_t on_host, std::int64_t on_devic
   return plans_for_device ? on_device : on_host;
 }
 
+/// Rows of copied 16-bit operands begin at multiples of so many values. On devices that is 16 bytes: without
+/// it tensor cores are several times slower.
+constexpr std::int64_t row_padding = plans_for_device ? 8 : 1;
+
+constexpr std::int64_t paddedWidth(std::int64_t columns, std::int64_t padding = row_padding) {
+  return (columns + padding - 1) / padding * padding;
+}
+
 /// Layers that look up tokens sort them on devices: a digit of 256 values at a time, in blocks of places.
 constexpr std::int64_t sort_digits = 256, sort_block = 1024;
 

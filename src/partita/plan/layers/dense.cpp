@@ -61,7 +61,8 @@ class DenseRules : public LayerRules {
       values = std::max(values, rowsInReal(places, fanIn(plan), units) * (fanIn(plan) + units));
     if (plan.inputPrecision() == Precision::single)
       values = std::max(values, halfOperand(places, fanIn(plan)));
-    if (plan.outputPrecision() == Precision::single) values = std::max(values, halfOperand(places, units));
+    if (plan.outputPrecision() == Precision::single || units != paddedWidth(units))
+      values = std::max(values, halfOperand(places, units));
     return values + (plan.spec.dense.bias ? units : 0);
   }
 

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "small_run.hpp"
+#include "support/allocations.hpp"
 #include "support/catch.hpp"
 #include "support/link_scope.hpp"
 
@@ -151,34 +152,64 @@ TEST_CASE("Sums of 16 bits are those of rounded numbers, odd counts too", "[mixe
   }
 }
 
-TEST_CASE("Messages of 16 bits arrive as rounded numbers, odd counts too", "[mixed]") {
+TEST_CASE("Messages arrive as numbers of the type that the receiver stores, odd counts too", "[mixed]") {
   const Communicator& world = everyone();
   const ExecSpace space;
   constexpr std::int64_t most_rows = 5, columns = 7;
-  for (const Precision wire : halves) {
-    for (const MessagePath path : {MessagePath::direct, MessagePath::staged}) {
-      std::int64_t bytes = 0;
-      const int next = (world.rank() + 1) % world.size(),
-                before = (world.rank() + world.size() - 1) % world.size();
-      Sender sender({world, next, Tag::relay, "numbers", path, wire}, most_rows, columns, 2, bytes);
-      Receiver receiver({world, before, Tag::relay, "numbers", path, wire}, most_rows, columns, 2, 3);
-      for (const std::int64_t rows : {3, 5, 1}) {
-        const Matrix matrix = makeMatrix("partita::test::matrix", rows, columns);
-        std::vector<Real> values(matrix.size());
-        for (std::size_t i = 0; i < values.size(); ++i)
-          values[i] = static_cast<Real>(std::sin(static_cast<double>(i)));
-        fill(matrix, values);
-        sender.send(space, matrix);
-        const Matrix found = receiver.next(space);
-        fence(space, "partita::test::received");
-        roundTo(space, wire, matrix);
-        CHECK(found.extent(0) == static_cast<std::size_t>(rows));
-        CHECK(stored(found) == stored(matrix));
-        CHECK(stored(found) != values);
+  const int next = (world.rank() + 1) % world.size(),
+            before = (world.rank() + world.size() - 1) % world.size();
+  constexpr Precision all[] = {Precision::single, Precision::bf16, Precision::fp16};
+  for (const Precision wire : all) {
+    for (const Precision stored_as : all) {
+      for (const MessagePath path : {MessagePath::direct, MessagePath::staged}) {
+        std::int64_t bytes = 0;
+        const Channel onward{world, next, Tag::relay, "numbers", path, wire, stored_as},
+            from{world, before, Tag::relay, "numbers", path, wire, stored_as};
+        Sender sender(onward, most_rows, columns, 2, bytes);
+        Receiver receiver(from, most_rows, columns, 2, 3);
+        for (const std::int64_t rows : {3, 5, 1}) {
+          const TypedRows sent("partita::test::sent", stored_as, rows, columns);
+          std::vector<Real> values(static_cast<std::size_t>(rows * columns));
+          for (std::size_t i = 0; i < values.size(); ++i)
+            values[i] = static_cast<Real>(std::sin(static_cast<double>(i)));
+          fill(sent.top(rows).values(), values);
+          sender.send(space, sent.top(rows));
+          const TypedMatrix found = receiver.next(space);
+          fence(space, "partita::test::received");
+          const Matrix expected = makeMatrix("partita::test::expected", rows, columns);
+          copyValues(space, sent.top(rows), expected);
+          roundTo(space, wire, expected); // on the way, and once more where it arrives
+          roundTo(space, stored_as, expected);
+          INFO(static_cast<int>(wire) << ", " << static_cast<int>(stored_as));
+          CHECK(found.precision == stored_as);
+          CHECK(found.rows == rows);
+          CHECK(stored(found.values()) == stored(expected));
+          CHECK((stored(found.values()) == values) ==
+                (wire == Precision::single && stored_as == Precision::single));
+        }
+        sender.finish();
+        CHECK(bytes == (3 + 5 + 1) * columns * bytesOf(wire));
       }
-      sender.finish();
-      CHECK(bytes == (3 + 5 + 1) * columns * 2);
     }
+  }
+}
+
+TEST_CASE("Values that are sent as they are stored are neither converted nor copied", "[mixed][memory]") {
+  const Communicator& world = everyone();
+  constexpr std::int64_t rows = 40, columns = 101, depth = 3, count = rows * columns;
+  const auto bytesOfReceiver = [&](Precision wire, Precision stored_as) {
+    const Allocations allocations;
+    const Receiver receiver({world, 0, Tag::relay, "numbers", MessagePath::direct, wire, stored_as}, rows,
+                            columns, depth, 0);
+    return allocations.liveBytes();
+  };
+  for (const Precision half : halves) {
+    const std::int64_t floats = bytesOfReceiver(Precision::single, Precision::single),
+                       exact = bytesOfReceiver(half, half),
+                       rounded = bytesOfReceiver(half, Precision::single);
+    CHECK(std::abs(floats - count * bytesOf(Precision::single)) < 512); // one buffer: no message is expected
+    CHECK(std::abs(exact - count * 2) < 512);
+    CHECK(std::abs(rounded - count * (2 + bytesOf(Precision::single))) < 1024);
   }
 }
 
@@ -322,18 +353,18 @@ TEST_CASE("Messages of 16 bits cross slow links with their stamps", "[mixed]") {
     const double begin = linkSeconds();
     world.barrier(); // no rank sends before this
     for (int i = 0; i < 2; ++i) sender.send(space, matrix);
-    const Matrix first = receiver.take(space), second = receiver.take(space); // both are held
+    const TypedMatrix first = receiver.take(space), second = receiver.take(space); // both are held
     CHECK(linkSeconds() - begin > 1e-3);
     roundTo(space, wire, matrix);
     fence(space, "partita::test::received");
-    CHECK(first.data() != second.data());
-    CHECK(stored(first) == stored(matrix));
-    CHECK(stored(second) == stored(matrix));
+    CHECK(first.data != second.data);
+    CHECK(stored(first.values()) == stored(matrix));
+    CHECK(stored(second.values()) == stored(matrix));
     sender.finish();
     CHECK(bytes == 2 * rows * columns * 2);
     receiver.release(space);
     sender.send(space, matrix); // the third, so that no message is left
-    CHECK(stored(receiver.take(space)) == stored(matrix));
+    CHECK(stored(receiver.take(space).values()) == stored(matrix));
   }
 }
 

@@ -139,7 +139,7 @@ TEST_CASE("Contents of device memory depend on the path of messages", "[plan]") 
   CHECK(host.gradients == 4 * (gradients + received));
   CHECK(staged.gradients == host.gradients + 4 * gradients); // summed in a copy
   CHECK(device.gradients == 4 * gradients);
-  config.strategy.wire = Precision::bf16; // half as large, and always copied
+  config.strategy.wire = Wire::bf16; // half as large, and converted
   CHECK(planned({4, true, false, false}).buffers == 3 * 4 * rows + value + 3 * value / 2 + value);
   CHECK(planned({4, true, false, false}).gradients ==
         (4 + 2) * gradients + 2 * 2 * (bucket + 1)); // two buckets of twice as many values

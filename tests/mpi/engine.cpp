@@ -83,7 +83,7 @@ TEST_CASE("Messages of any shape go through a pipeline", "[pipeline]") {
   for (const auto path : {MessagePath::direct, MessagePath::staged}) {
     for (const auto schedule : {PipelineSchedule::message_driven, PipelineSchedule::one_f_one_b,
                                 PipelineSchedule::eager_one_f_one_b, PipelineSchedule::gpipe}) {
-      for (const auto [wire, stored] :
+      for (const auto& [wire, stored] :
            {std::pair(Precision::single, Precision::single), std::pair(Precision::fp16, Precision::fp16),
             std::pair(Precision::single, Precision::fp16)}) {
         Grid grid(everyone(), plan, {path, path, "", wire});

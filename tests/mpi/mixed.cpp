@@ -3,6 +3,7 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <numeric>
 
 #include "small_run.hpp"
 #include "support/allocations.hpp"
@@ -97,11 +98,12 @@ class MadeUp {
  private:
   /// Batch norms have already seen the batch when its gradient overflows.
   void forward(LocalStage& local) {
-    const Matrix in = makeMatrix("partita::test::in", 4, local.stage.inputs());
-    std::vector<Real> values(in.size());
+    const TypedRows memory("partita::test::in", local.stage.inputPrecision(), 4, local.stage.inputs());
+    const TypedMatrix in = memory.top(4);
+    std::vector<Real> values(static_cast<std::size_t>(in.size()));
     for (std::size_t i = 0; i < values.size(); ++i)
       values[i] = static_cast<Real>(std::sin(static_cast<double>(i + 11 * ++_count)));
-    fill(in, values);
+    fill(in.values(), values);
     local.stage.forward(ExecSpace(), Pass(), in, local.tape);
   }
   static Overrides with(Overrides deck, int stages, int replicas) {
@@ -290,6 +292,48 @@ TEST_CASE("16 bits give the same bits on any ranks, with or without offload", "[
           std::string("strategy/wire=") + (std::string(precision) == "run/precision=bf16" ? "bf16" : "fp16");
       CHECK(trainedHash(2, deck + Overrides{wire, "optimiser/offload=host",
                                             "optimiser/offload_bucket=500"}) == expected);
+    }
+  }
+}
+
+TEST_CASE("Stages of 16 bits send half the bytes of floats, and learn the same on any ranks", "[mixed]") {
+  const int most = everyone().size();
+  const Overrides pipeline{"strategy/kind=pipeline", "strategy/microbatches=3", "optimiser/offload=host"},
+      joint_steps{"strategy/joint_every=3", "strategy/reconstruct=0.1"},
+      recomputes{"strategy/kind=pipeline",
+                 "network/"
+                 "layers=[{type='flatten'},{type='residual',recompute=true,activation='gelu',layers=[{type='"
+                 "dense',units=144},"
+                 "{type='dense',units=144}],repeat=4},{type='batch-norm'},{type='dense'}]"};
+  const std::vector<Overrides> decks{pipeline,
+                                     recomputes,
+                                     joint_steps,
+                                     {"strategy/input=frozen"},
+                                     {"strategy/input=free", "strategy/recovery_epochs=1"},
+                                     {"strategy/reencode=on", "strategy/recovery_epochs=1"}};
+  for (const Overrides& chosen : decks) {
+    const Overrides deck = chosen + Overrides{"strategy/stages=3", "run/epochs=2"};
+    const std::string network = std::accumulate(deck.begin(), deck.end(), std::string());
+    for (const int ranks : {1, 2}) {
+      if (ranks > most) continue;
+      const auto sent = [&](const Overrides& more) {
+        SmallRun run(groupOf(ranks), smallDeck(deck + more));
+        run.train();
+        std::vector<double> all{static_cast<double>(run.grid.traffic.between_stages),
+                                static_cast<double>(run.grid.traffic.evaluation)};
+        run.grid.world().sum(all);
+        return std::pair(all, run.hash());
+      };
+      INFO(network << " on " << ranks << " ranks");
+      const auto floats = sent({"run/precision=float"}), halves = sent({"run/precision=bf16"}),
+                 as_floats = sent({"run/precision=bf16", "strategy/wire=float"});
+      CHECK((floats.first[0] > 0) == (ranks > 1));
+      CHECK(2 * halves.first[0] == floats.first[0]);
+      CHECK(as_floats.first[0] == floats.first[0]);
+      CHECK(2 * halves.first[1] == floats.first[1]); // of evaluations, whatever the deck says
+      CHECK(as_floats.first[1] == halves.first[1]);
+      CHECK(as_floats.second == halves.second);
+      CHECK(halves.second == trainedHash(1, deck + Overrides{"run/precision=bf16"}));
     }
   }
 }

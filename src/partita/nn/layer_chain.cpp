@@ -114,9 +114,10 @@ Tape LayerChain::tapeIn(Real*& memory, std::int64_t rows, const TypedMatrix& out
 /// The input as the first layer reads it. A copy takes the front of the scratch away from the layers.
 TypedMatrix LayerChain::storedInput(const ExecSpace& space, Pass& pass, const TypedMatrix& in) const {
   if (in.precision == _input) return in;
+  const std::int64_t room = in.rows * roomOf(in.columns, _input);
+  PARTITA_REQUIRE(room <= static_cast<std::int64_t>(pass.work.size()), "no scratch to convert an input");
   const TypedMatrix copy(_input, pass.work.data(), in.rows, in.columns);
   copyValues(space, in, copy);
-  const std::int64_t room = in.rows * roomOf(in.columns, _input);
   pass.work = part(pass.work, room, pass.work.size());
   return copy;
 }

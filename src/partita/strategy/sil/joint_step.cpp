@@ -73,10 +73,10 @@ void JointStep::backward(const ExecSpace& space) {
   for (std::size_t i = _updaters.size(); i-- > 0;) {
     LocalStage& local = _updaters[i]->local();
     const bool from_next = _from_next != nullptr && i + 1 == _updaters.size();
-    const TypedMatrix out = local.tape.output(), gradient = from_next ? _from_next->next(space)
-                                                            : local.last()
-                                                                ? TypedMatrix(local.stage.outputGradient(out))
-                                                                : local.stage.gradientFor(out);
+    const TypedMatrix out = local.tape.output();
+    TypedMatrix gradient = local.stage.gradientFor(out); // where the next stage has left it
+    if (local.last()) gradient = local.stage.outputGradient(out);
+    if (from_next) gradient = _from_next->next(space);
     local.stage.backward(space, _passes[i], _inputs[i], local.tape, gradient, inputGradient(i), _ready[i]);
   }
   if (_back != nullptr) _back->send(space, inputGradient(0));

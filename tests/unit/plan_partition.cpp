@@ -167,7 +167,7 @@ TEST_CASE("In a run of 16 bits, messages and the gradient of the input take half
   CHECK_FALSE(last.copiesInput());
   const std::int64_t sums = stageMemory(last, config, {1, 2, 2}, {4}).gradients,
                      bucket = config.strategy.bucket_kib * 256;
-  CHECK(sums == (2 + 4) * last.storedValues() + 4 * 2 * (bucket / 2 + 1)); // summed in float
+  CHECK(sums == (2 + 4) * last.storedValues() + 4 * 4 * (bucket / 2 + 1)); // four buckets of floats
   config.strategy.parts = 2;                                               // whose activations are floats
   CHECK(messagePrecision(config) == Precision::single);
 }

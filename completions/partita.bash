@@ -259,7 +259,7 @@ _partita_values() {
     strategy/exits) echo 'none|sum|fitted' ;;
     strategy/later_hold) echo 'auto|on|off' ;;
     strategy/cache_directory) echo 'FILE' ;;
-    strategy/wire) echo 'float|bf16|fp16' ;;
+    strategy/wire) echo 'auto|float|bf16|fp16' ;;
     strategy/schedule) echo 'message-driven|1f1b|1f1b-eager|gpipe' ;;
     strategy/tie) echo 'forward-first|backward-first|fifo' ;;
     strategy/caps) echo 'true|false' ;;

@@ -51,7 +51,8 @@ class StageProbe {
 
   double value(const Values& parameters, const Values& in) {
     assign(_stage.parameters(), asStored(_stage.plan().layers, parameters));
-    const Matrix output = _stage.forward(space, {}, matrixOf(rows, inputs, in), _tape);
+    const Matrix input = matrixOf(rows, inputs, in);
+    const Matrix output = _stage.forward(space, {}, input, _tape).real();
     _loss->evaluate(space, output, {_classes, Matrix()}, 0.25, Matrix(), _score);
     return 0.25 * _score.take(space).loss;
   }
@@ -60,7 +61,7 @@ class StageProbe {
   Values gradients(const Values& parameters, const Values& in, const Matrix& grad_in) {
     assign(_stage.parameters(), asStored(_stage.plan().layers, parameters));
     const Matrix input = matrixOf(rows, inputs, in);
-    const Matrix output = _stage.forward(space, {}, input, _tape);
+    const Matrix output = _stage.forward(space, {}, input, _tape).real();
     const Matrix grad = _stage.outputGradient(rows);
     _loss->evaluate(space, output, {_classes, Matrix()}, 0.25, grad, _score);
     _stage.backward(space, {}, input, _tape, grad, grad_in);
@@ -114,7 +115,8 @@ class LocalLoss {
   }
 
   Values gradients(const Values& parameters) {
-    const Matrix logits = logitsOf(parameters), grad = _stage.logitGradient(logits), output = _tape.output();
+    const Matrix logits = logitsOf(parameters), grad = _stage.logitGradient(logits),
+                 output = _tape.output().real();
     _loss->evaluate(space, logits, targets(), 0.25, grad, _score);
     _stage.backwardHead(space, {}, output, _head_tape, grad);
     const Matrix output_gradient = _stage.outputGradient(output);
@@ -128,7 +130,7 @@ class LocalLoss {
 
   Matrix logitsOf(const Values& parameters) {
     assign(_stage.parameters(), asStored(_plan.allLayers(), parameters));
-    return _stage.forwardHead(space, {}, _stage.forward(space, {}, _in, _tape), _head_tape);
+    return _stage.forwardHead(space, {}, _stage.forward(space, {}, _in, _tape).real(), _head_tape);
   }
   static Targets targets() { return {labelsOf({1, 0, 4, 2}), Matrix()}; }
 
@@ -143,7 +145,7 @@ class LocalLoss {
     const Values parameters = packedOf(_plan.allLayers(), valuesOf(_stage.parameters()));
     const double* weight = parameters.data() + countParameters(_plan.layers);
     const double* bias = weight + channels * inner;
-    const Values outputs = asInShape(valuesOf(_tape.output()), decoder.in),
+    const Values outputs = asInShape(valuesOf(_tape.output().real()), decoder.in),
                  inputs_here = asInShape(valuesOf(_in), in);
     double sum = 0.0;
     for (std::int64_t row = 0; row < rows; ++row) {

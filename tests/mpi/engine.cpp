@@ -15,10 +15,11 @@ Matrix filled(std::int64_t rows, std::int64_t columns, Real value) {
   return matrix;
 }
 
-bool holds(const Matrix& matrix, std::int64_t rows, std::int64_t columns, Real value) {
+bool holds(const TypedMatrix& stored, std::int64_t rows, std::int64_t columns, Real value) {
+  const Matrix matrix = makeMatrix("partita::test::matrix", stored.rows, stored.columns);
+  copyValues(ExecSpace(), stored, matrix);
   const auto host = Kokkos::create_mirror_view_and_copy(HostSpace(), matrix);
-  bool same = static_cast<std::int64_t>(matrix.extent(0)) == rows &&
-              static_cast<std::int64_t>(matrix.extent(1)) == columns;
+  bool same = stored.rows == rows && stored.columns == columns;
   for (std::size_t i = 0; i < host.size(); ++i) same = same && host.data()[i] == value;
   return same;
 }
@@ -28,21 +29,23 @@ bool holds(const Matrix& matrix, std::int64_t rows, std::int64_t columns, Real v
 /// gradient returns.
 class OddWork : public PipelineWork {
  public:
-  explicit OddWork(const Grid& grid) : _grid(grid) {}
   static constexpr std::int64_t most_rows = 7, most_columns = 301;
+  /// The numbers are integers that each precision but bf16 can represent.
+  OddWork(const Grid& grid, Precision stored)
+      : _grid(grid), _sent("partita::test::sent", stored, most_rows, most_columns) {}
 
   std::int64_t rows(std::int64_t number) const override { return 1 + (3 * number) % most_rows; }
   static std::int64_t columns(std::int64_t number) { return 1 + (100 * number) % most_columns; }
 
-  Matrix forward(const ExecSpace&, std::int64_t number, const Matrix& in) override {
+  TypedMatrix forward(const ExecSpace&, std::int64_t number, const TypedMatrix& in) override {
     right = right && number == forwards++ % 11;
     if (_grid.group() > 0) {
       right = right && holds(in, rows(number), columns(number), value(_grid.group() - 1, number));
       _inputs[static_cast<std::size_t>(number)] = in;
     }
-    return filled(rows(number), columns(number), value(_grid.group(), number));
+    return stored(number, value(_grid.group(), number));
   }
-  Matrix backward(const ExecSpace&, std::int64_t number, const Matrix& gradient) override {
+  TypedMatrix backward(const ExecSpace&, std::int64_t number, const TypedMatrix& gradient) override {
     right = right && number == backwards++ % 11;
     const bool last = _grid.group() + 1 == _grid.plan().groups;
     right =
@@ -52,7 +55,7 @@ class OddWork : public PipelineWork {
       right = right && holds(_inputs[static_cast<std::size_t>(number)], rows(number), columns(number),
                              value(_grid.group() - 1, number));
     }
-    return filled(rows(number), columns(number), -value(_grid.group(), number));
+    return stored(number, -value(_grid.group(), number));
   }
 
   bool right = true;
@@ -60,8 +63,14 @@ class OddWork : public PipelineWork {
 
  private:
   static Real value(int group, std::int64_t number) { return static_cast<Real>(100 * group + number + 1); }
+  TypedMatrix stored(std::int64_t number, Real value) const {
+    const TypedMatrix sent = _sent.shaped(rows(number), columns(number));
+    copyValues(ExecSpace(), filled(sent.rows, sent.columns, value), sent);
+    return sent;
+  }
   const Grid& _grid;
-  Matrix _inputs[11];
+  TypedRows _sent;
+  TypedMatrix _inputs[11];
 };
 
 } // namespace
@@ -74,16 +83,21 @@ TEST_CASE("Messages of any shape go through a pipeline", "[pipeline]") {
   for (const auto path : {MessagePath::direct, MessagePath::staged}) {
     for (const auto schedule : {PipelineSchedule::message_driven, PipelineSchedule::one_f_one_b,
                                 PipelineSchedule::eager_one_f_one_b, PipelineSchedule::gpipe}) {
-      Grid grid(everyone(), plan, {path, path, ""});
-      OddWork work(grid);
-      StrategySection strategy;
-      strategy.pipeline.schedule = schedule;
-      PipelineEngine engine(grid, strategy, 11,
-                            {OddWork::most_rows, OddWork::most_columns, OddWork::most_columns}, 4, work);
-      for (int batch = 0; batch < 4; ++batch) engine.runBatch(ExecSpace());
-      CHECK(work.right);
-      CHECK(work.forwards == 44);
-      CHECK(work.backwards == 44);
+      for (const auto& [wire, stored] :
+           {std::pair(Precision::single, Precision::single), std::pair(Precision::fp16, Precision::fp16),
+            std::pair(Precision::single, Precision::fp16)}) {
+        Grid grid(everyone(), plan, {path, path, "", wire});
+        OddWork work(grid, stored);
+        StrategySection strategy;
+        strategy.pipeline.schedule = schedule;
+        PipelineEngine engine(
+            grid, strategy, 11,
+            {OddWork::most_rows, OddWork::most_columns, OddWork::most_columns, stored, stored}, 4, work);
+        for (int batch = 0; batch < 4; ++batch) engine.runBatch(ExecSpace());
+        CHECK(work.right);
+        CHECK(work.forwards == 44);
+        CHECK(work.backwards == 44);
+      }
     }
   }
 }

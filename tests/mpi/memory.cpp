@@ -159,12 +159,16 @@ TEST_CASE("A plan of stages with heads and exits counts what is allocated", "[me
   checkOnRanks(2, {"strategy/kind=sil", "strategy/head=[{type='dense',units=200,activation='gelu'}]"});
   checkOnRanks(3, {"strategy/kind=sil", "strategy/recovery_epochs=1"});
   checkOnRanks(2, {"strategy/kind=sil", "strategy/reconstruct=0.1"});
+  checkOnRanks(3, {"strategy/kind=sil", "strategy/reconstruct=0.1", "run/precision=bf16"});
+  checkOnRanks(3, {"strategy/kind=sil", "strategy/recovery_epochs=1", "strategy/microbatches=4",
+                   "run/precision=bf16"});
 }
 
 TEST_CASE("A plan of stages that get gradients or parameters of later stages counts what is allocated",
           "[memory]") {
   checkOnRanks(2, {"strategy/kind=sil", "strategy/joint_every=2"});
   checkOnRanks(2, {"strategy/kind=sil", "strategy/joint_every=2", "strategy/wire=bf16"});
+  checkOnRanks(2, {"strategy/kind=sil", "strategy/joint_every=2", "run/precision=bf16"});
   for (const char* offload : {"optimiser/offload=none", "optimiser/offload=file"})
     checkOnRanks(4, {"strategy/kind=sil", "strategy/lookahead=1", offload});
   const Overrides copies{"strategy/kind=sil", "strategy/lookahead=1", "strategy/refresh=1",
@@ -200,9 +204,11 @@ TEST_CASE("A plan of a pipeline counts what is allocated", "[memory]") {
 
 TEST_CASE("A plan counts messages of 16 bits and staged ones", "[memory]") {
   for (const char* offload : {"optimiser/offload=none", "optimiser/offload=file"}) {
-    for (const Overrides& numbers : {Overrides{"run/precision=bf16", "strategy/wire=bf16"},
-                                     Overrides{"strategy/wire=bf16"}, Overrides{"run/device_aware_mpi=off"},
-                                     Overrides{"run/device_aware_mpi=off", "strategy/wire=fp16"}}) {
+    for (const Overrides& numbers :
+         {Overrides{"run/precision=bf16"}, Overrides{"run/precision=bf16", "strategy/wire=float"},
+          Overrides{"run/precision=bf16", "run/device_aware_mpi=off"}, Overrides{"strategy/wire=bf16"},
+          Overrides{"run/device_aware_mpi=off"},
+          Overrides{"run/device_aware_mpi=off", "strategy/wire=fp16"}}) {
       Overrides deck = Overrides{"strategy/kind=pipeline", "strategy/microbatches=4", offload} + numbers;
       for (const int stages : {2, 4}) checkOnRanks(stages, deck);
       deck.front() = "strategy/kind=sil";
@@ -218,8 +224,9 @@ TEST_CASE("A plan of sil counts labels, inputs made of them, and the recovery", 
       for (int stages = 1; stages <= 4; ++stages)
         checkOnRanks(stages, {"strategy/kind=sil", input, loss, "strategy/queue=3"});
     }
-    checkOnRanks(2, {"strategy/kind=sil", input, "strategy/queue=1", "strategy/recovery_epochs=1",
-                     "strategy/microbatches=4"});
+    for (const char* precision : {"run/precision=float", "run/precision=fp16"})
+      checkOnRanks(2, {"strategy/kind=sil", input, "strategy/queue=1", "strategy/recovery_epochs=1",
+                       "strategy/microbatches=4", precision});
   }
   checkOnRanks(3, {"strategy/kind=sil", "strategy/input=free", "strategy/loss=mse", "strategy/mixture=on",
                    "training/loss=mse"});
@@ -254,6 +261,7 @@ TEST_CASE("A plan of frozen stages bounds what they allocate in turn", "[memory]
   const Overrides deck{"strategy/kind=sil", "strategy/input=frozen", "strategy/stages=2", "strategy/queue=3"};
   checkPlan(1, deck, checkBounded);
   checkPlan(2, deck, checkBounded);
+  checkPlan(2, deck + Overrides{"run/precision=bf16"}, checkBounded);
 }
 
 } // namespace partita::test::memory

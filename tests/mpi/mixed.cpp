@@ -3,8 +3,10 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <numeric>
 
 #include "small_run.hpp"
+#include "support/allocations.hpp"
 #include "support/catch.hpp"
 #include "support/link_scope.hpp"
 
@@ -96,11 +98,12 @@ class MadeUp {
  private:
   /// Batch norms have already seen the batch when its gradient overflows.
   void forward(LocalStage& local) {
-    const Matrix in = makeMatrix("partita::test::in", 4, local.stage.inputs());
-    std::vector<Real> values(in.size());
+    const TypedRows memory("partita::test::in", local.stage.inputPrecision(), 4, local.stage.inputs());
+    const TypedMatrix in = memory.top(4);
+    std::vector<Real> values(static_cast<std::size_t>(in.size()));
     for (std::size_t i = 0; i < values.size(); ++i)
       values[i] = static_cast<Real>(std::sin(static_cast<double>(i + 11 * ++_count)));
-    fill(in, values);
+    fill(in.values(), values);
     local.stage.forward(ExecSpace(), Pass(), in, local.tape);
   }
   static Overrides with(Overrides deck, int stages, int replicas) {
@@ -151,34 +154,64 @@ TEST_CASE("Sums of 16 bits are those of rounded numbers, odd counts too", "[mixe
   }
 }
 
-TEST_CASE("Messages of 16 bits arrive as rounded numbers, odd counts too", "[mixed]") {
+TEST_CASE("Messages arrive as numbers of the type that the receiver stores, odd counts too", "[mixed]") {
   const Communicator& world = everyone();
   const ExecSpace space;
   constexpr std::int64_t most_rows = 5, columns = 7;
-  for (const Precision wire : halves) {
-    for (const MessagePath path : {MessagePath::direct, MessagePath::staged}) {
-      std::int64_t bytes = 0;
-      const int next = (world.rank() + 1) % world.size(),
-                before = (world.rank() + world.size() - 1) % world.size();
-      Sender sender({world, next, Tag::relay, "numbers", path, wire}, most_rows, columns, 2, bytes);
-      Receiver receiver({world, before, Tag::relay, "numbers", path, wire}, most_rows, columns, 2, 3);
-      for (const std::int64_t rows : {3, 5, 1}) {
-        const Matrix matrix = makeMatrix("partita::test::matrix", rows, columns);
-        std::vector<Real> values(matrix.size());
-        for (std::size_t i = 0; i < values.size(); ++i)
-          values[i] = static_cast<Real>(std::sin(static_cast<double>(i)));
-        fill(matrix, values);
-        sender.send(space, matrix);
-        const Matrix found = receiver.next(space);
-        fence(space, "partita::test::received");
-        roundTo(space, wire, matrix);
-        CHECK(found.extent(0) == static_cast<std::size_t>(rows));
-        CHECK(stored(found) == stored(matrix));
-        CHECK(stored(found) != values);
+  const int next = (world.rank() + 1) % world.size(),
+            before = (world.rank() + world.size() - 1) % world.size();
+  constexpr Precision all[] = {Precision::single, Precision::bf16, Precision::fp16};
+  for (const Precision wire : all) {
+    for (const Precision stored_as : all) {
+      for (const MessagePath path : {MessagePath::direct, MessagePath::staged}) {
+        std::int64_t bytes = 0;
+        const Channel onward{world, next, Tag::relay, "numbers", path, wire, stored_as},
+            from{world, before, Tag::relay, "numbers", path, wire, stored_as};
+        Sender sender(onward, most_rows, columns, 2, bytes);
+        Receiver receiver(from, most_rows, columns, 2, 3);
+        for (const std::int64_t rows : {3, 5, 1}) {
+          const TypedRows sent("partita::test::sent", stored_as, rows, columns);
+          std::vector<Real> values(static_cast<std::size_t>(rows * columns));
+          for (std::size_t i = 0; i < values.size(); ++i)
+            values[i] = static_cast<Real>(std::sin(static_cast<double>(i)));
+          fill(sent.top(rows).values(), values);
+          sender.send(space, sent.top(rows));
+          const TypedMatrix found = receiver.next(space);
+          fence(space, "partita::test::received");
+          const Matrix expected = makeMatrix("partita::test::expected", rows, columns);
+          copyValues(space, sent.top(rows), expected);
+          roundTo(space, wire, expected); // on the way, and once more where it arrives
+          roundTo(space, stored_as, expected);
+          INFO(static_cast<int>(wire) << ", " << static_cast<int>(stored_as));
+          CHECK(found.precision == stored_as);
+          CHECK(found.rows == rows);
+          CHECK(stored(found.values()) == stored(expected));
+          CHECK((stored(found.values()) == values) ==
+                (wire == Precision::single && stored_as == Precision::single));
+        }
+        sender.finish();
+        CHECK(bytes == (3 + 5 + 1) * columns * bytesOf(wire));
       }
-      sender.finish();
-      CHECK(bytes == (3 + 5 + 1) * columns * 2);
     }
+  }
+}
+
+TEST_CASE("Values that are sent as they are stored are neither converted nor copied", "[mixed][memory]") {
+  const Communicator& world = everyone();
+  constexpr std::int64_t rows = 40, columns = 101, depth = 3, count = rows * columns;
+  const auto bytesOfReceiver = [&](Precision wire, Precision stored_as) {
+    const Allocations allocations;
+    const Receiver receiver({world, 0, Tag::relay, "numbers", MessagePath::direct, wire, stored_as}, rows,
+                            columns, depth, 0);
+    return allocations.liveBytes();
+  };
+  for (const Precision half : halves) {
+    const std::int64_t floats = bytesOfReceiver(Precision::single, Precision::single),
+                       exact = bytesOfReceiver(half, half),
+                       rounded = bytesOfReceiver(half, Precision::single);
+    CHECK(std::abs(floats - count * bytesOf(Precision::single)) < 512); // one buffer: no message is expected
+    CHECK(std::abs(exact - count * 2) < 512);
+    CHECK(std::abs(rounded - count * (2 + bytesOf(Precision::single))) < 1024);
   }
 }
 
@@ -263,6 +296,47 @@ TEST_CASE("16 bits give the same bits on any ranks, with or without offload", "[
   }
 }
 
+TEST_CASE("Stages of 16 bits send half the bytes of floats, and learn the same on any ranks", "[mixed]") {
+  const int most = everyone().size();
+  const std::string layers = "{type='dense',units=144},{type='dense',units=144}",
+                    branch =
+                        "{type='residual',recompute=true,activation='gelu',layers=[" + layers + "],repeat=4}",
+                    recomputes =
+                        "network/layers=[{type='flatten'}," + branch + ",{type='batch-norm'},{type='dense'}]";
+  const std::vector<Overrides> decks{
+      {"strategy/kind=pipeline", "strategy/microbatches=3", "optimiser/offload=host"},
+      {"strategy/kind=pipeline", recomputes},
+      {"strategy/joint_every=3", "strategy/reconstruct=0.1"},
+      {"strategy/input=frozen"},
+      {"strategy/input=free", "strategy/recovery_epochs=1"},
+      {"strategy/reencode=on", "strategy/recovery_epochs=1"}};
+  for (const Overrides& chosen : decks) {
+    const Overrides deck = chosen + Overrides{"strategy/stages=3", "run/epochs=2"};
+    const std::string network = std::accumulate(deck.begin(), deck.end(), std::string());
+    for (const int ranks : {1, 2}) {
+      if (ranks > most) continue;
+      const auto sent = [&](const Overrides& more) {
+        SmallRun run(groupOf(ranks), smallDeck(deck + more));
+        run.train();
+        std::vector<double> all{static_cast<double>(run.grid.traffic.between_stages),
+                                static_cast<double>(run.grid.traffic.evaluation)};
+        run.grid.world().sum(all);
+        return std::pair(all, run.hash());
+      };
+      INFO(network << " on " << ranks << " ranks");
+      const auto floats = sent({"run/precision=float"}), halves = sent({"run/precision=bf16"}),
+                 as_floats = sent({"run/precision=bf16", "strategy/wire=float"});
+      CHECK((floats.first[0] > 0) == (ranks > 1));
+      CHECK(2 * halves.first[0] == floats.first[0]);
+      CHECK(as_floats.first[0] == floats.first[0]);
+      CHECK(2 * halves.first[1] == floats.first[1]); // of evaluations, whatever the deck says
+      CHECK(as_floats.first[1] == halves.first[1]);
+      CHECK(as_floats.second == halves.second);
+      CHECK(halves.second == trainedHash(1, deck + Overrides{"run/precision=bf16"}));
+    }
+  }
+}
+
 TEST_CASE("Replicas with sums of 16 bits stay copies of one another", "[mixed]") {
   if (everyone().size() < 2) return;
   for (const char* wire : {"strategy/wire=bf16", "strategy/wire=fp16"}) {
@@ -322,18 +396,18 @@ TEST_CASE("Messages of 16 bits cross slow links with their stamps", "[mixed]") {
     const double begin = linkSeconds();
     world.barrier(); // no rank sends before this
     for (int i = 0; i < 2; ++i) sender.send(space, matrix);
-    const Matrix first = receiver.take(space), second = receiver.take(space); // both are held
+    const TypedMatrix first = receiver.take(space), second = receiver.take(space); // both are held
     CHECK(linkSeconds() - begin > 1e-3);
     roundTo(space, wire, matrix);
     fence(space, "partita::test::received");
-    CHECK(first.data() != second.data());
-    CHECK(stored(first) == stored(matrix));
-    CHECK(stored(second) == stored(matrix));
+    CHECK(first.data != second.data);
+    CHECK(stored(first.values()) == stored(matrix));
+    CHECK(stored(second.values()) == stored(matrix));
     sender.finish();
     CHECK(bytes == 2 * rows * columns * 2);
     receiver.release(space);
     sender.send(space, matrix); // the third, so that no message is left
-    CHECK(stored(receiver.take(space)) == stored(matrix));
+    CHECK(stored(receiver.take(space).values()) == stored(matrix));
   }
 }
 

@@ -66,7 +66,7 @@ SmallRun::SmallRun(const Communicator& ranks, const RunConfig& deck, const Deal&
       sets(loadData(config.data, static_cast<std::uint64_t>(config.run.seed), Need::labels_only)),
       partition(partitionOf(config, sets)),
       grid(ranks, deal ? deal(partition, ranks.size()) : planGrid(config.strategy, partition, ranks.size()),
-           chooseMessagePaths(config.run.device_aware_mpi, config.strategy.wire)),
+           chooseMessagePaths(config)),
       window(windowOf(config, partition, grid)),
       stages(makeLocalStages(config, partition, grid, sets.classes,
                              memoryOfWorker(config, partition, grid, window.get()))) {

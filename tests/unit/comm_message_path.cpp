@@ -40,11 +40,16 @@ TEST_CASE("An MPI library that does not say gets no device buffers", "[comm]") {
 }
 
 TEST_CASE("The deck forces a path; off is staged on every back end", "[comm]") {
-  const MessagePaths off = chooseMessagePaths(Switch::off);
+  const auto choose = [](Switch device_aware_mpi) {
+    RunConfig config;
+    config.run.device_aware_mpi = device_aware_mpi;
+    return chooseMessagePaths(config);
+  };
+  const MessagePaths off = choose(Switch::off);
   CHECK(off.messages == MessagePath::staged);
   CHECK(off.reductions == MessagePath::staged);
-  CHECK(chooseMessagePaths(Switch::on).messages == MessagePath::direct);
-  if (device_is_host) CHECK(chooseMessagePaths(Switch::automatic).reductions == MessagePath::direct);
+  CHECK(choose(Switch::on).messages == MessagePath::direct);
+  if (device_is_host) CHECK(choose(Switch::automatic).reductions == MessagePath::direct);
 }
 
 } // namespace partita::test::comm_message_path

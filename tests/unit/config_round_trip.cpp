@@ -166,7 +166,8 @@ void reconcile(RunConfig& c) {
   c.strategy.sil.loss = StageLoss::prototype;
   c.strategy.sil.exits = Exits::sum;
   c.strategy.sil.match = Match::after;
-  c.run.precision = c.strategy.wire = Precision::single;
+  c.run.precision = Precision::single;
+  c.strategy.wire = Wire::single;
   c.training.loss = LossKind::cross_entropy;
 }
 

@@ -58,7 +58,7 @@ Passed pass(Stage& stage, const Matrix& in, const Values& grad_out, int times) {
     assign(grad, grad_out);
     stage.backward(space, pass, in, tape, grad, grad_in);
   }
-  return {valuesOf(tape.output()), stored(stage.trained().gradients), valuesOf(grad_in)};
+  return {valuesOf(tape.output().real()), stored(stage.trained().gradients), valuesOf(grad_in)};
 }
 
 /// The same bits, unless products of such numbers add up in another order than those of floats: then a few

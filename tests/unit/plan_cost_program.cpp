@@ -90,6 +90,27 @@ TEST_CASE("What stages exchange while they train", "[cost]") {
   CHECK(frozen.epoch_compute >= Approx(100 * (secondsOf(run, 0, 64) + secondsOf(run, 1, 64))));
 }
 
+TEST_CASE("Stages of 16 bits send half as much, and sum gradients in float", "[cost][half]") {
+  const auto bytesOf = [](const std::string& strategy, const std::string& precision, CostStrategy plan,
+                          int ranks, ExchangeKind kind) {
+    RunConfig deck = deckOf(strategy);
+    if (precision == "bf16") deck.run.precision = Precision::bf16;
+    return exchangeOf(modelOf(deck).predict(plan, ranks), kind).bytes;
+  };
+  const std::string sil = "kind = \"sil\"\nstages = 2\ncuts = [2]\n", wire = "wire = \"float\"\n",
+                    pipeline = "kind = \"pipeline\"\nstages = 2\ncuts = [2]\nmicrobatches = 4\n";
+  for (const auto& [strategy, plan] :
+       {std::pair(sil, CostStrategy::sil_relay), std::pair(sil, CostStrategy::sil_frozen),
+        std::pair(pipeline, CostStrategy::pipeline_1f1b)}) {
+    const double floats = bytesOf(strategy, "float", plan, 2, ExchangeKind::stage);
+    CHECK(floats > 0.0);
+    CHECK(bytesOf(strategy, "bf16", plan, 2, ExchangeKind::stage) == Approx(floats / 2));
+    CHECK(bytesOf(strategy + wire, "bf16", plan, 2, ExchangeKind::stage) == Approx(floats));
+  }
+  CHECK(bytesOf("", "bf16", CostStrategy::data, 2, ExchangeKind::gradients) ==
+        bytesOf("", "float", CostStrategy::data, 2, ExchangeKind::gradients));
+}
+
 TEST_CASE("Stages that share a rank train one after another", "[cost]") {
   const CostModel model = modelOf(deckOf("kind = \"sil\"\nstages = 4\ninput = \"free\"\n"));
   const ProgramRun run = model.task().program->run(1);

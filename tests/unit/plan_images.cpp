@@ -184,7 +184,7 @@ layers = [{ type = "batch-norm" }, { type = "dense" }]
   config.run.precision = Precision::bf16;
   CHECK(bytes() == 2 * 2 * 6 * 4);
   config.run.precision = Precision::single;
-  config.strategy.wire = Precision::fp16;
+  config.strategy.wire = Wire::fp16;
   CHECK(bytes() == 2 * 2 * 6 * 4);
 }
 

@@ -139,10 +139,37 @@ TEST_CASE("Contents of device memory depend on the path of messages", "[plan]") 
   CHECK(host.gradients == 4 * (gradients + received));
   CHECK(staged.gradients == host.gradients + 4 * gradients); // summed in a copy
   CHECK(device.gradients == 4 * gradients);
-  config.strategy.wire = Precision::bf16; // half as large, and always copied
+  config.strategy.wire = Wire::bf16; // half as large, and converted
   CHECK(planned({4, true, false, false}).buffers == 3 * 4 * rows + value + 3 * value / 2 + value);
   CHECK(planned({4, true, false, false}).gradients ==
         (4 + 2) * gradients + 2 * 2 * (bucket + 1)); // two buckets of twice as many values
+}
+
+TEST_CASE("In a run of 16 bits, messages and the gradient of the input take half the memory",
+          "[plan][half]") {
+  RunConfig config = bigConfig(2);
+  config.strategy.kind = StrategyKind::pipeline;
+  config.training.batch = 8;
+  config.run.precision = Precision::bf16;
+  const StagePlace place{1, 2, 1};
+  const StagePlan last = cut(config).stages[1];
+  constexpr std::int64_t rows = 8, value = 2 * rows * 256, labels = 3 * 4 * rows;
+  const auto buffers = [&](Wire wire, bool staged) {
+    config.strategy.wire = wire;
+    return stageMemory(last, config, place, {4, true, staged, staged}).buffers;
+  };
+  CHECK(buffers(Wire::automatic, false) == labels + value * (1 + 2 + 1));
+  CHECK(buffers(Wire::bf16, false) == buffers(Wire::automatic, false));
+  CHECK(buffers(Wire::fp16, false) == labels + value * (1 + 2 + 1 + 1)); // received values are converted
+  CHECK(buffers(Wire::single, false) == labels + value * (1 + 2 * (2 + 1) + 1));
+  CHECK(buffers(Wire::automatic, true) == labels + value * (1 + 2 + 1 + 1)); // and here copied
+  config.strategy.wire = Wire::automatic;
+  CHECK_FALSE(last.copiesInput());
+  const std::int64_t sums = stageMemory(last, config, {1, 2, 2}, {4}).gradients,
+                     bucket = config.strategy.bucket_kib * 256;
+  CHECK(sums == (2 + 4) * last.storedValues() + 4 * 4 * (bucket / 2 + 1)); // four buckets of floats
+  config.strategy.parts = 2;                                               // whose activations are floats
+  CHECK(messagePrecision(config) == Precision::single);
 }
 
 TEST_CASE("Stages with labels pay for them, and for the recovery where it needs more", "[plan]") {

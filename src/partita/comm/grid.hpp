@@ -25,9 +25,15 @@ class Grid {
   const Communicator& backward() const { return _backward; }     ///< as chain, for gradients of activations
   const Communicator& evaluation() const { return _evaluation; } ///< as chain, for messages of the evaluation
 
-  /// A channel to rank `peer` of one of the communicators above, on the message path of this rank.
-  Channel channel(const Communicator& comm, int peer, Tag tag, const char* what) const {
-    return {comm, peer, tag, what, _paths.messages, _paths.wire};
+  /// A channel to rank `peer` of one of the communicators above, on the message path of this rank, for values
+  /// that are stored in this precision at both ends. They are sent as the deck says.
+  Channel channel(const Communicator& comm, int peer, Tag tag, const char* what, Precision stored) const {
+    return {comm, peer, tag, what, _paths.messages, _paths.wire, stored};
+  }
+  /// The same for values that are sent as they are stored, whatever the deck says.
+  Channel exactChannel(const Communicator& comm, int peer, Tag tag, const char* what,
+                       Precision stored) const {
+    return {comm, peer, tag, what, _paths.messages, stored, stored};
   }
 
   bool ownsStages() const { return _plan.ownsStages(_world.rank()); }

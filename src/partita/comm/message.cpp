@@ -16,12 +16,17 @@ std::int64_t stampBytes() {
   return linkModel().slow() ? sizeof(double) : 0;
 }
 
+/// Memory for this many values, in `Real`.
+std::int64_t roomFor(std::int64_t values, Precision precision, std::int64_t more_bytes = 0) {
+  constexpr std::int64_t each = sizeof(Real);
+  return (values * bytesOf(precision) + more_bytes + each - 1) / each;
+}
+
 std::vector<MessageSlot> makeSlots(const Channel& channel, std::int64_t depth, std::int64_t values) {
   const MessagePath path = channel.path;
   PARTITA_REQUIRE(!linkModel().slow() || device_is_host || path == MessagePath::staged,
                   "slow links are emulated in host memory only: run/device_aware_mpi = \"off\"");
-  constexpr std::int64_t each = sizeof(Real);
-  const std::size_t size = (values * bytesOf(channel.wire) + stampBytes() + each - 1) / each;
+  const std::size_t size = roomFor(values, channel.wire, stampBytes());
   std::vector<MessageSlot> slots(depth);
   for (MessageSlot& slot : slots) {
     if (path == MessagePath::direct) {
@@ -37,6 +42,18 @@ std::vector<MessageSlot> makeSlots(const Channel& channel, std::int64_t depth, s
 /// The buffer as a span of `count` values on the wire.
 TypedSpan onTheWire(const Channel& channel, const MessageSlot& slot, std::int64_t count) {
   return {channel.wire, slot.data(), count};
+}
+
+template <class Space>
+using Bytes = Kokkos::View<char*, Kokkos::LayoutRight, Space>;
+
+/// Copies values from memory of space From to memory of space To; precisions may differ.
+template <class To, class From>
+void copySpan(const ExecSpace& space, const TypedSpan& from, const TypedSpan& to) {
+  if (from.precision != to.precision) return convert(space, from, to);
+  const std::size_t bytes = from.bytes();
+  Kokkos::deep_copy(space, Bytes<To>(static_cast<char*>(to.data), bytes),
+                    Bytes<From>(static_cast<char*>(from.data), bytes));
 }
 
 /// Number of values on the wire that the stamp occupies.
@@ -60,24 +77,20 @@ Sender::~Sender() noexcept(false) {
   if (std::uncaught_exceptions() == 0) finish();
 }
 
-void Sender::send(const ExecSpace& space, const Matrix& matrix) {
+void Sender::send(const ExecSpace& space, const TypedMatrix& matrix) {
   const Region region(space, "partita::Sender::send", Phase::communication);
   const std::size_t index = _sent % _slots.size();
   Request& request = _requests[index];
   const MessageSlot& slot = _slots[index];
   if (request.underWay()) request.wait();
   const std::int64_t count = matrix.size(), stamp = stampCount(_channel);
-  const std::size_t size = count;
   const TypedSpan sent = onTheWire(_channel, slot, count);
   PARTITA_REQUIRE(sent.bytes() + stampBytes() <= slot.bytes(),
                   "the matrix is larger than the buffers of its stream");
-  const Vector values(matrix.data(), size);
-  if (_channel.wire != Precision::single) {
-    convert(space, values, sent);
-  } else if (_channel.path == MessagePath::direct) {
-    Kokkos::deep_copy(space, Vector(slot.direct.data(), size), values);
+  if (_channel.path == MessagePath::direct) {
+    copySpan<MemSpace, MemSpace>(space, matrix.values(), sent);
   } else {
-    Kokkos::deep_copy(space, MessageSlot::PinnedVector(slot.staged.data(), size), values);
+    copySpan<PinnedSpace, MemSpace>(space, matrix.values(), sent);
   }
   fence(space, "partita::Sender::send");
   delayAtRandom();
@@ -106,10 +119,10 @@ Receiver::Receiver(const Channel& channel, std::int64_t rows, std::int64_t colum
       _capacity(rows * columns + stampCount(channel)),
       _slots(makeSlots(channel, std::min(depth, std::max<std::int64_t>(count, 1)), rows * columns)),
       _requests(_slots.size()) {
-  const bool copied = channel.path == MessagePath::staged || channel.wire != Precision::single;
+  const bool copied = channel.path == MessagePath::staged || channel.wire != channel.stored;
   for (std::int64_t i = 0; copied && i < held; ++i) {
     _device.emplace_back(Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::Receiver::device"),
-                         rows * columns);
+                         roomFor(rows * columns, channel.stored));
   }
   for (std::size_t i = 0; i < _slots.size(); ++i) post();
 }
@@ -149,7 +162,7 @@ bool Receiver::ready() {
   return stampBytes() == 0 || linkSeconds() >= _due;
 }
 
-Matrix Receiver::take(const ExecSpace& space, std::int64_t rows) {
+TypedMatrix Receiver::take(const ExecSpace& space, std::int64_t rows) {
   const Region region(space, "partita::Receiver::take", Phase::communication);
   PARTITA_REQUIRE(_taken < _posted, "more messages received than announced");
   Waiting waiting(awaited());
@@ -162,17 +175,15 @@ Matrix Receiver::take(const ExecSpace& space, std::int64_t rows) {
                      columns = rows > 0 ? _values / rows : _columns;
   PARTITA_REQUIRE(rows_here * columns == _values,
                   std::string("a message of the wrong size: ") + _channel.what);
-  Real* data = slot.data();
-  if (!_device.empty()) {
-    const std::size_t size = _values;
-    data = _device[number % _device.size()].data();
-    if (_channel.wire != Precision::single) {
-      convert(space, onTheWire(_channel, slot, _values), Vector(data, size));
-    } else {
-      Kokkos::deep_copy(space, Vector(data, size), MessageSlot::PinnedVector(slot.data(), size));
-    }
+  const TypedSpan arrived = onTheWire(_channel, slot, _values);
+  if (_device.empty()) return TypedMatrix(arrived, rows_here, columns);
+  const TypedSpan copy(_channel.stored, _device[number % _device.size()].data(), _values);
+  if (_channel.path == MessagePath::direct) {
+    convert(space, arrived, copy);
+  } else {
+    copySpan<MemSpace, PinnedSpace>(space, arrived, copy);
   }
-  return Matrix(data, rows_here, columns);
+  return TypedMatrix(copy, rows_here, columns);
 }
 
 void Receiver::release(const ExecSpace& space) {
@@ -181,7 +192,7 @@ void Receiver::release(const ExecSpace& space) {
   post();
 }
 
-Matrix Receiver::next(const ExecSpace& space) {
+TypedMatrix Receiver::next(const ExecSpace& space) {
   if (_taken > _released) release(space);
   return take(space);
 }

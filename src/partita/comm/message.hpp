@@ -4,7 +4,7 @@
 #include "partita/comm/message_path.hpp"
 #include "partita/comm/tags.hpp"
 #include "partita/comm/wait.hpp"
-#include "partita/core/typed_span.hpp"
+#include "partita/core/typed_matrix.hpp"
 
 namespace partita {
 
@@ -20,8 +20,8 @@ struct Channel {
   Tag tag;          ///< distinguishes streams between the same ranks
   const char* what; ///< a literal, for reports: "activations"
   MessagePath path;
-  Precision wire =
-      Precision::single; ///< precision to which values are rounded for sending; the same at both ends
+  Precision wire = Precision::single;   ///< in which values are sent; the same at both ends
+  Precision stored = Precision::single; ///< in which the receiving end hands them out
 };
 
 /// A buffer that MPI reads or writes; exactly one of the two is allocated.
@@ -33,7 +33,8 @@ struct MessageSlot {
   std::int64_t bytes() const { return (direct.size() + staged.size()) * sizeof(Real); }
 };
 
-/// The sending end. `send` copies and returns; it waits only while `depth` messages are in flight.
+/// The sending end. `send` copies and returns; it waits only while `depth` messages are in flight. Values of
+/// another precision than that of the wire are rounded.
 class Sender {
  public:
   /// Messages of up to rows x columns values; `bytes` counts the payload.
@@ -43,7 +44,7 @@ class Sender {
   Sender(const Sender&) = delete;
   Sender& operator=(const Sender&) = delete;
 
-  void send(const ExecSpace& space, const Matrix& matrix);
+  void send(const ExecSpace& space, const TypedMatrix& matrix);
   void finish(); ///< waits until all messages have been received
 
  private:
@@ -72,12 +73,12 @@ class Receiver {
   WaitedFor awaited() const;
   /// Waits for the next matrix and returns it as [rows, as many columns as were sent], or as [as many rows as
   /// were sent, columns] if `rows` is 0. It is valid until `release`; the caller may overwrite it.
-  Matrix take(const ExecSpace& space, std::int64_t rows = 0);
+  TypedMatrix take(const ExecSpace& space, std::int64_t rows = 0);
   /// Returns the oldest matrix: its buffer receives again.
   void release(const ExecSpace& space);
 
   /// The next matrix, [rows sent, columns]; valid until the next call.
-  Matrix next(const ExecSpace& space);
+  TypedMatrix next(const ExecSpace& space);
 
  private:
   void post();
@@ -89,7 +90,7 @@ class Receiver {
   std::int64_t _posted = 0, _taken = 0, _released = 0;
   std::vector<MessageSlot> _slots;
   std::vector<Request> _requests;
-  std::vector<Vector> _device; ///< copies of staged or 16-bit messages, one per held matrix
+  std::vector<Vector> _device; ///< copies of staged or converted messages, one per held matrix
   bool _here = false;          ///< has the next message arrived?
   std::int64_t _values = 0;    ///< in that message
   double _due = 0.0;           ///< on a slow link: earliest arrival

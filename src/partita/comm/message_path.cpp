@@ -72,15 +72,19 @@ DeviceKind deviceKind(const MessagePaths& paths) {
           paths.reductions == MessagePath::staged};
 }
 
-MessagePaths chooseMessagePaths(Switch device_aware_mpi, Precision wire, Precision precision) {
+MessagePaths chooseMessagePaths(const RunConfig& config) {
   constexpr bool reaches_pinned = Kokkos::SpaceAccessibility<ExecSpace, PinnedSpace>::accessible;
-  if ((wire != Precision::single || precision != Precision::single) && !reaches_pinned)
+  const Precision wire = messagePrecision(config), sums = sumPrecision(config.strategy);
+  const bool half =
+      wire != Precision::single || sums != Precision::single || config.run.precision != Precision::single;
+  if (half && !reaches_pinned)
     throw UserError(
         "run/precision, strategy/wire: both must be 'float', because this device cannot access host memory");
-  MessagePaths paths = choosePaths(device_aware_mpi);
+  MessagePaths paths = choosePaths(config.run.device_aware_mpi);
   paths.wire = wire;
+  paths.sums = sums;
   // 16-bit numbers are summed on the host: MPI has no such sum.
-  if (wire != Precision::single && !device_is_host) paths.reductions = MessagePath::staged;
+  if (sums != Precision::single && !device_is_host) paths.reductions = MessagePath::staged;
   return paths;
 }
 

@@ -19,16 +19,16 @@ struct MessagePaths {
   MessagePath messages = device_is_host ? MessagePath::direct : MessagePath::staged;   ///< Sender, Receiver
   MessagePath reductions = device_is_host ? MessagePath::direct : MessagePath::staged; ///< GradientReducer
   std::string reason;
-  Precision wire = Precision::single; ///< of messages during training
+  Precision wire = Precision::single; ///< of activations and their gradients during training
+  Precision sums = Precision::single; ///< of sums of gradients
 };
 
 /// The same, in the form needed by the memory plan of a stage.
 DeviceKind deviceKind(const MessagePaths& paths);
 
 /// Chosen by `run/device_aware_mpi`, or by what MPI itself reports. Throws UserError if the device cannot
-/// write numbers of precision `wire` where MPI reads them.
-MessagePaths chooseMessagePaths(Switch device_aware_mpi, Precision wire = Precision::single,
-                                Precision precision = Precision::single);
+/// write 16-bit numbers where MPI reads them.
+MessagePaths chooseMessagePaths(const RunConfig& config);
 
 /// Whether an MPI library accepts device buffers, and how this is known.
 struct DeviceAwareness {

@@ -167,4 +167,10 @@ const std::vector<std::string>& namesOf<Precision>() {
   return names;
 }
 
+template <>
+const std::vector<std::string>& namesOf<Wire>() {
+  static const std::vector<std::string> names{"auto", "float", "bf16", "fp16"};
+  return names;
+}
+
 } // namespace partita

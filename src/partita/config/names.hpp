@@ -55,6 +55,8 @@ template <>
 const std::vector<std::string>& namesOf<Offload>();
 template <>
 const std::vector<std::string>& namesOf<Precision>();
+template <>
+const std::vector<std::string>& namesOf<Wire>();
 
 template <class Enum>
 const std::string& nameOf(Enum value) {

@@ -248,9 +248,11 @@ void addTransport(Section& section, StrategySection& strategy) {
   section.add(
       "bucket_kib", &strategy.bucket_kib, within(1, 1 << 20), "KiB",
       "replicas: size of the gradients summed in one message, or 1/64 of all gradients if that is more");
-  section.add("wire", choice(strategy.wire),
-              "type in which activations, their gradients and sums of gradients are sent; the sums are also "
-              "rounded to it");
+  section.add(
+      "wire", choice(strategy.wire),
+      "type in which activations, their gradients and sums of gradients are sent; the sums are also "
+      "rounded to it; auto: the type in which layers store activations and their gradients, and float "
+      "for the sums");
   section.add("recovery_epochs", &strategy.sil.recovery_epochs, within(0, 1e9), "epochs",
               "epochs of back-propagation through the joined stages at the end");
   section.add("recovery_rate", &strategy.sil.recovery_rate, within(1e-6, 1e6), "",

@@ -51,6 +51,8 @@ enum class Match { automatic, before, after };
 enum class Switch { automatic, on, off };
 enum class Offload { none, host, file };
 enum class Precision { single, bf16, fp16 }; ///< single: `Real`
+/// automatic: values between stages as they are stored, sums of gradients in `Real`.
+enum class Wire { automatic, single, bf16, fp16 };
 
 struct RunSection {
   std::int64_t seed = 1;
@@ -230,10 +232,10 @@ struct StrategySection {
   /// grid: parts by inputs x by outputs; spatial: parts along each spatial axis; {0}: chosen automatically.
   AxisSizes parts_grid{{0}};
   CutRule cut_rule = CutRule::flops;
-  std::vector<std::int64_t> cuts;     ///< index of the first layer of stages 2..P, when cut_rule is list
-  std::int64_t queue = 4;             ///< batches in flight between two stages
-  std::int64_t bucket_kib = 256;      ///< replicas: size of one all-reduce, KiB
-  Precision wire = Precision::single; ///< of messages between ranks while training
+  std::vector<std::int64_t> cuts; ///< index of the first layer of stages 2..P, when cut_rule is list
+  std::int64_t queue = 4;         ///< batches in flight between two stages
+  std::int64_t bucket_kib = 256;  ///< replicas: size of one all-reduce, KiB
+  Wire wire = Wire::automatic;    ///< type of values in messages between ranks while training
   SilSection sil;
   PipelineSection pipeline;
   LocalSgdSection local_sgd;
@@ -255,5 +257,23 @@ struct RunConfig {
   StrategySection strategy;
   CheckpointSection checkpoint;
 };
+
+/// In which activations, and their gradients, are stored between layers. Parts of a stage exchange `Real`.
+inline Precision activationPrecision(const RunConfig& config) {
+  return config.strategy.parts == 1 ? config.run.precision : Precision::single;
+}
+
+/// In which gradients are summed over replicas.
+inline Precision sumPrecision(const StrategySection& strategy) {
+  return strategy.wire == Wire::bf16   ? Precision::bf16
+         : strategy.wire == Wire::fp16 ? Precision::fp16
+                                       : Precision::single;
+}
+
+/// In which activations and their gradients are sent from stage to stage while training.
+inline Precision messagePrecision(const RunConfig& config) {
+  return config.strategy.wire == Wire::automatic ? activationPrecision(config)
+                                                 : sumPrecision(config.strategy);
+}
 
 } // namespace partita

@@ -18,7 +18,7 @@ void validateUpdates(const RunConfig& c, Diagnostics& d) {
   d.check(c.optimiser.clip_norm == 0, {"optimiser/clip_norm", kind}, "'hogbatch' does not clip (allowed 0)");
   d.check(c.run.precision == Precision::single, {"run/precision", kind},
           "'hogbatch' needs precision 'float', not '" + nameOf(c.run.precision) + "'");
-  d.check(c.strategy.wire == Precision::single, {"strategy/wire", kind},
+  d.check(sumPrecision(c.strategy) == Precision::single, {"strategy/wire", kind},
           "'hogbatch' needs wire 'float', not '" + nameOf(c.strategy.wire) + "'");
 }
 

@@ -26,6 +26,13 @@ struct Round {
 
 } // namespace
 
+TypedRows::TypedRows(const std::string& label, Precision precision, std::int64_t rows, std::int64_t columns) {
+  constexpr std::int64_t each = sizeof(Real);
+  const std::int64_t values = (rows * columns * bytesOf(precision) + each - 1) / each;
+  _memory = Vector(Kokkos::view_alloc(Kokkos::WithoutInitializing, label), values);
+  _all = TypedMatrix(precision, _memory.data(), rows, columns);
+}
+
 void copyValues(const ExecSpace& space, const TypedMatrix& from, const TypedMatrix& to) {
   if (from.precision != to.precision) return convert(space, from.values(), to.values());
   if (!from.half()) return Kokkos::deep_copy(space, to.real(), from.real());

@@ -58,6 +58,24 @@ struct TypedMatrix {
   void* at(std::int64_t value) const { return static_cast<char*>(data) + value * bytesOf(precision); }
 };
 
+/// Memory for matrices of up to `rows` rows in one of the precisions, uninitialised; or empty.
+class TypedRows {
+ public:
+  TypedRows() = default;
+  TypedRows(const std::string& label, Precision precision, std::int64_t rows, std::int64_t columns);
+
+  bool empty() const { return _memory.data() == nullptr; }
+  TypedMatrix top(std::int64_t rows) const { return _all.rowsFrom(0, rows); }
+  /// A matrix that may also have fewer columns.
+  TypedMatrix shaped(std::int64_t rows, std::int64_t columns) const {
+    return TypedMatrix(_all.precision, _all.data, rows, columns);
+  }
+
+ private:
+  Vector _memory;
+  TypedMatrix _all;
+};
+
 /// The same values, of the same shape, rounded if their precisions differ.
 void copyValues(const ExecSpace& space, const TypedMatrix& from, const TypedMatrix& to);
 

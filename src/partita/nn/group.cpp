@@ -90,7 +90,7 @@ void Group::forwardInside(const ExecSpace& space, Memory& memory, const TypedMat
 /// The sum of the branches and its activation.
 void Group::add(const ExecSpace& space, const Memory& memory, const TypedMatrix& in,
                 const TypedMatrix& out) const {
-  const TypedMatrix body = memory.body.stored(), beside = _shortcut.empty() ? in : memory.shortcut.stored();
+  const TypedMatrix body = memory.body.output(), beside = _shortcut.empty() ? in : memory.shortcut.output();
   withStored(out.precision, [&](auto stored) {
     using Stored = decltype(stored);
     withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
@@ -139,7 +139,7 @@ void Group::backward(const ExecSpace& space, const Pass& pass, const TypedMatrix
   const TypedMatrix to_body(out.precision, beside, out.rows, out.columns); // the other branch needs it too
   copyValues(space, grad_out, to_body);
   if (pass.transport > 0) // the gradient of the penalty on the output of the body
-    addScaled(space, "partita::Group::transport_kernel", to_body, memory.body.stored(),
+    addScaled(space, "partita::Group::transport_kernel", to_body, memory.body.output(),
               pass.transport * static_cast<Real>(_plan.outputs()) /
                   static_cast<Real>(out.columns * _plan.whole().outputs()));
   _body.backward(space, memory.pass, in, memory.body, to_body, grad_in, work);

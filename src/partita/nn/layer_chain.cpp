@@ -90,12 +90,10 @@ Tape LayerChain::makeTape(std::int64_t capacity) const {
   Tape tape;
   for (std::size_t i = 0; i < _layers.size(); ++i) {
     const std::int64_t values = _layers[i]->outputs(), saved = _layers[i]->savedValues();
-    tape.memory.push_back(makeMatrix("partita::Tape::output", capacity, roomOf(values, _stored[i])));
-    tape.outputs.emplace_back(_stored[i], tape.memory.back().data(), capacity, values);
+    tape.memory.emplace_back("partita::Tape::output", _stored[i], capacity, values);
+    tape.outputs.push_back(tape.memory.back().top(capacity));
     tape.saved.push_back(makeMatrix("partita::Tape::saved", saved > 0 ? capacity : 0, saved));
   }
-  if (!empty() && tape.outputs.back().half())
-    tape.last = makeMatrix("partita::Tape::last", capacity, outputs());
   return tape;
 }
 
@@ -116,9 +114,10 @@ Tape LayerChain::tapeIn(Real*& memory, std::int64_t rows, const TypedMatrix& out
 /// The input as the first layer reads it. A copy takes the front of the scratch away from the layers.
 TypedMatrix LayerChain::storedInput(const ExecSpace& space, Pass& pass, const TypedMatrix& in) const {
   if (in.precision == _input) return in;
+  const std::int64_t room = in.rows * roomOf(in.columns, _input);
+  PARTITA_REQUIRE(room <= static_cast<std::int64_t>(pass.work.size()), "no scratch to convert an input");
   const TypedMatrix copy(_input, pass.work.data(), in.rows, in.columns);
   copyValues(space, in, copy);
-  const std::int64_t room = in.rows * roomOf(in.columns, _input);
   pass.work = part(pass.work, room, pass.work.size());
   return copy;
 }
@@ -145,7 +144,6 @@ void LayerChain::forward(const ExecSpace& space, const Pass& whole_pass, const T
     from = to;
   }
   tape.columns = from.columns;
-  if (tape.last.data() != nullptr) copyValues(space, from, tape.output());
 }
 
 /// A layer and the exchange before it, whose messages travel while the layer computes its interior.
@@ -219,6 +217,7 @@ void LayerChain::backward(const ExecSpace& space, const Pass& whole_pass, const 
                           const Tape& tape, const TypedMatrix& grad_out, const TypedMatrix& grad_in,
                           const Vector (&work)[2], const GradientReady& ready) const {
   const bool input_wanted = grad_in.size() > 0;
+  PARTITA_REQUIRE(!input_wanted || grad_in.precision == _input, "a gradient unlike the input it belongs to");
   Pass pass = whole_pass;
   const TypedMatrix first = storedInput(space, pass, in);
   std::size_t next = grad_out.data == work[0].data() ? 1 : 0;
@@ -231,8 +230,7 @@ void LayerChain::backward(const ExecSpace& space, const Pass& whole_pass, const 
     if (i > 0 && (input_wanted || i > _first_trained)) {
       before = shaped(_stored[i - 1], work[next].data(), _layers[i]->inputs(), in);
     } else if (i == 0 && input_wanted) {
-      const bool converted = grad_in.precision != _input;
-      before = converted ? TypedMatrix(_input, work[next].data(), in.rows, in.columns) : grad_in;
+      before = grad_in;
     }
     if (travels) {
       _exchanges[i]->backward(space, pass, grad.real(), before.real(), Travel::arrive);
@@ -246,7 +244,6 @@ void LayerChain::backward(const ExecSpace& space, const Pass& whole_pass, const 
     grad = before;
     next = 1 - next;
   }
-  if (input_wanted && grad.data != grad_in.data) copyValues(space, grad, grad_in);
 }
 
 } // namespace partita

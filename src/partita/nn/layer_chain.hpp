@@ -13,16 +13,12 @@ class ExchangeLayer;
 struct Tape {
   std::vector<TypedMatrix> outputs; ///< one per layer, [capacity, values]
   std::vector<Matrix> saved;        ///< the same
-  std::vector<Matrix> memory;       ///< of the outputs, if the tape owns it
-  Matrix last;                      ///< last output in `Real`, if it is stored in 16 bits; not inside groups
+  std::vector<TypedRows> memory;    ///< of the outputs, if the tape owns it
   std::int64_t rows = 0;            ///< of the current batch
   std::int64_t columns = 0;         ///< of its last output: fewer than planned if sequences are shorter
 
-  TypedMatrix stored() const {
+  TypedMatrix output() const {
     return TypedMatrix(outputs.back().precision, outputs.back().data, rows, columns);
-  }
-  Matrix output() const {
-    return outputs.back().half() ? Matrix(last.data(), rows, columns) : stored().real();
   }
 };
 
@@ -41,6 +37,7 @@ class LayerChain {
   std::int64_t statistics() const { return _statistics_begin.back(); }
   bool empty() const { return _layers.empty(); }
   std::int64_t inputs() const { return _layers.front()->inputs(); }
+  Precision inputPrecision() const { return _input; } ///< in which the first layer reads its input
   std::int64_t outputs() const { return _layers.back()->outputs(); }
 
   void bind(const LayerNumbers& numbers);
@@ -57,9 +54,9 @@ class LayerChain {
   /// front of the scratch.
   void forward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, Tape& tape,
                const ParametersWanted& wanted = {}) const;
-  /// dJ/doutput (overwritten) -> the flat gradients, and dJ/din if `grad_in` is not empty; both may be `Real`
-  /// where layers take 16 bits. `work`: two buffers, each for the widest activation inside; `grad_out` may be
-  /// one of them.
+  /// dJ/doutput (overwritten) -> the flat gradients, and dJ/din if `grad_in`, stored like the input of the
+  /// first layer, is not empty. `grad_out` may be `Real` where the last layer takes 16 bits. `work`: two
+  /// buffers, each for the widest activation inside; `grad_out` may be one of them.
   void backward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, const Tape& tape,
                 const TypedMatrix& grad_out, const TypedMatrix& grad_in, const Vector (&work)[2],
                 const GradientReady& ready = {}) const;
@@ -95,7 +92,7 @@ class LayerChain {
   std::vector<std::unique_ptr<Layer>> _layers;
   std::vector<const ExchangeLayer*> _exchanges; ///< the same as what they are; null: other layers
   std::vector<Precision> _stored;               ///< of each layer's output
-  Precision _input = Precision::single;         ///< in which the first layer reads its input
+  Precision _input = Precision::single;
   std::vector<bool> _copied; ///< are a layer's numbers 16-bit, and does it need them as `Real`?
   std::vector<std::vector<ParameterShape>> _shapes; ///< of each layer's own tensors
   std::vector<bool> _partial_output;   ///< of each layer: must it be added up over the parts of the stage?

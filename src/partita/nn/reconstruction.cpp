@@ -41,7 +41,10 @@ Reconstruction::Reconstruction(const StagePlan& plan, std::int64_t capacity)
       _target(plan.copiesTarget() ? makeRows("target", capacity, _decoder.outputs()) : Matrix()),
       _grad_out(makeRows("grad_out", capacity, plan.outputs())) {}
 
-Matrix Reconstruction::target(const ExecSpace& space, const Pass& pass, const Matrix& in) const {
+/// An input of 16 bits is first converted in the scratch.
+Matrix Reconstruction::target(const ExecSpace& space, const Pass& pass, const TypedMatrix& stored) const {
+  const Matrix in = stored.half() ? Matrix(pass.work.data(), stored.rows, stored.columns) : stored.real();
+  if (stored.half()) copyValues(space, stored, in);
   if (_average == nullptr && _layout.trivial()) return in;
   const Matrix copy = topRows(_target, static_cast<std::int64_t>(in.extent(0)));
   if (_average != nullptr)
@@ -51,12 +54,12 @@ Matrix Reconstruction::target(const ExecSpace& space, const Pass& pass, const Ma
   return copy;
 }
 
-void Reconstruction::addGradient(const ExecSpace& space, const Pass& pass, const Matrix& in,
+void Reconstruction::addGradient(const ExecSpace& space, const Pass& pass, const TypedMatrix& in,
                                  const Matrix& out, Real weight, const Matrix& grad,
                                  const LayerChain::GradientReady& ready) {
   const Region region(space, "partita::Reconstruction::addGradient", Phase::elementwise);
   _decoder.forward(space, pass, out, _tape);
-  const Matrix decoded = _tape.output();
+  const Matrix decoded = _tape.output().real();
   forEachElement(
       space, "partita::Reconstruction::error_kernel", decoded.extent(0), decoded.extent(1),
       ErrorGradient{decoded, target(space, pass, in), weight / static_cast<Real>(decoded.extent(1))});

@@ -17,11 +17,11 @@ class Reconstruction {
   std::int64_t storedValues() const { return _decoder.storedValues(); }
   void bind(const LayerNumbers& numbers) { _decoder.bind(numbers); }
   /// Computes the gradients of D and adds dJ/dout to `grad`. `weight`: w times the weight of a sample.
-  void addGradient(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out, Real weight,
-                   const Matrix& grad, const LayerChain::GradientReady& ready);
+  void addGradient(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, const Matrix& out,
+                   Real weight, const Matrix& grad, const LayerChain::GradientReady& ready);
 
  private:
-  Matrix target(const ExecSpace& space, const Pass& pass, const Matrix& in) const;
+  Matrix target(const ExecSpace& space, const Pass& pass, const TypedMatrix& stored) const;
 
   LayerChain _decoder;
   std::unique_ptr<Layer> _average; ///< null: the input itself is reconstructed

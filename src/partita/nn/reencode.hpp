@@ -7,7 +7,7 @@ namespace partita {
 
 /// y = p S with p = softmax(x (S - mean)^T / tau): what a stage knows about the class, expressed in the
 /// labels of the cut. It stands between two stages of the joined network if the later one was trained on
-/// labels only.
+/// labels only. Output and input may be the same memory, and so may their gradients.
 class Reencode : public Layer {
  public:
   Reencode(const SilLabels& labels, int cut, std::int64_t capacity);

@@ -151,7 +151,7 @@ Pass Stage::completed(Pass pass) const {
   return pass;
 }
 
-Matrix Stage::forward(const ExecSpace& space, const Pass& pass, const Matrix& in, Tape& tape) {
+TypedMatrix Stage::forward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, Tape& tape) {
   _chain.forward(space, completed(pass), in, tape, _wanted);
   // Late sums must be complete before gradients of the head, which lies after the decoder, can be ready.
   if (_decoder != nullptr && _wanted) _wanted(space, _chain.storedValues(), _plan.storedBeforeHead());
@@ -162,14 +162,16 @@ Matrix Stage::outputGradient(std::int64_t rows) const {
   return Matrix(_work[0].data(), rows, outputs());
 }
 
-Matrix Stage::outputGradient(const Matrix& output) const {
-  return Matrix(_work[0].data(), output.extent(0), output.extent(1));
+Matrix Stage::outputGradient(const TypedMatrix& output) const {
+  return Matrix(_work[0].data(), output.rows, output.columns);
 }
 
-void Stage::backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Tape& tape,
-                     const Matrix& grad_out, const Matrix& grad_in, const GradientReady& ready) {
-  PARTITA_REQUIRE(grad_in.size() == 0 || !_plan.first() || !_plan.copiesInput(),
-                  "the first stage has no memory for the gradient of its input");
+TypedMatrix Stage::gradientFor(const TypedMatrix& output) const {
+  return TypedMatrix(output.precision, _work[0].data(), output.rows, output.columns);
+}
+
+void Stage::backward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, const Tape& tape,
+                     const TypedMatrix& grad_out, const TypedMatrix& grad_in, const GradientReady& ready) {
   _chain.backward(space, completed(pass), in, tape, grad_out, grad_in, _work, ready);
 }
 
@@ -182,7 +184,7 @@ Matrix Stage::forwardHead(const ExecSpace& space, const Pass& pass, const Matrix
     };
   }
   _head.forward(space, completed(pass), out, tape, wanted);
-  return tape.output();
+  return tape.output().real();
 }
 
 /// A backward pass uses the two work buffers in turn, and leaves the gradient of the output in the first one.
@@ -202,8 +204,9 @@ void Stage::backwardHead(const ExecSpace& space, const Pass& pass, const Matrix&
                  shifted(ready, _plan.storedBeforeHead()));
 }
 
-void Stage::addReconstruction(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
-                              Real weight, const Matrix& grad, const GradientReady& ready) {
+void Stage::addReconstruction(const ExecSpace& space, const Pass& pass, const TypedMatrix& in,
+                              const Matrix& out, Real weight, const Matrix& grad,
+                              const GradientReady& ready) {
   if (_decoder == nullptr) return;
   const std::int64_t before = _chain.storedValues();
   _decoder->addGradient(space, completed(pass), in, out, static_cast<Real>(_plan.reconstruct) * weight, grad,

@@ -63,6 +63,9 @@ class Stage {
   void setParametersWanted(ParametersWanted wanted) { _wanted = std::move(wanted); }
   std::int64_t inputs() const { return _chain.inputs(); }
   std::int64_t outputs() const { return _chain.outputs(); }
+  /// In which the input, the output and their gradients are stored. An input may also be `Real`.
+  Precision inputPrecision() const { return _chain.inputPrecision(); }
+  Precision outputPrecision() const { return _plan.layers.back().outputPrecision(); }
 
   bool hasHead() const { return !_head.empty(); }
 
@@ -70,15 +73,18 @@ class Stage {
   Tape makeHeadTape(std::int64_t capacity) const { return _head.makeTape(capacity); }
 
   /// in [rows, inputs()] -> output [rows, outputs()], which lives on the tape.
-  Matrix forward(const ExecSpace& space, const Pass& pass, const Matrix& in, Tape& tape);
+  TypedMatrix forward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, Tape& tape);
 
   /// The work buffer in which a loss leaves dJ/doutput for `backward`, [rows, outputs()].
   Matrix outputGradient(std::int64_t rows) const;
-  Matrix outputGradient(const Matrix& output) const; ///< of the shape of `output`, if sequences are shorter
+  Matrix outputGradient(const TypedMatrix& output) const; ///< of its shape, if sequences are shorter
+  /// The same buffer for a gradient from the next stage, stored like the output.
+  TypedMatrix gradientFor(const TypedMatrix& output) const;
 
-  /// dJ/doutput (overwritten) -> the flat gradients, and dJ/din if `grad_in` is not empty.
-  void backward(const ExecSpace& space, const Pass& pass, const Matrix& in, const Tape& tape,
-                const Matrix& grad_out, const Matrix& grad_in, const GradientReady& ready = {});
+  /// dJ/doutput (overwritten), `Real` or stored like the output -> the flat gradients, and dJ/din if
+  /// `grad_in` is not empty.
+  void backward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, const Tape& tape,
+                const TypedMatrix& grad_out, const TypedMatrix& grad_in, const GradientReady& ready = {});
 
   /// The stage's own prediction from its output `out`: logits [rows, labels * classes] on `tape`.
   Matrix forwardHead(const ExecSpace& space, const Pass& pass, const Matrix& out, Tape& tape);
@@ -90,7 +96,7 @@ class Stage {
   /// Adds the gradient of the reconstruction error, see `Reconstruction`, to `grad`, the gradient of the
   /// output. `weight`: of a sample. Does nothing without a decoder. Call between `backwardHead` and
   /// `backward`.
-  void addReconstruction(const ExecSpace& space, const Pass& pass, const Matrix& in, const Matrix& out,
+  void addReconstruction(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, const Matrix& out,
                          Real weight, const Matrix& grad, const GradientReady& ready = {});
   /// In place of `backwardHead` and `addReconstruction` in a step without the stage's own loss: the gradients
   /// of head and decoder are zero.

@@ -28,7 +28,7 @@ using Layers = std::vector<LayerPlan>;
 StagePlan stageOf(const RunConfig& config, const Layers& layers, std::int64_t first, std::int64_t last,
                   int index, int stages) {
   StagePlan stage = makeStage(config.strategy, layers, first, last, index, stages);
-  setActivations(stage.layers, config.strategy.parts == 1 ? config.run.precision : Precision::single);
+  setActivations(stage.layers, activationPrecision(config));
   const auto takes_both = [](const LayerPlan& layer) { return layer.rules().work() == LayerWork::product; };
   LayerPlan &begin = stage.layers.front(), &end = stage.layers.back();
   begin.real_input = stage.first() && takes_both(begin); // fp16 has too small a range for some features

@@ -10,6 +10,15 @@
 
 namespace partita {
 
+namespace {
+
+/// Bytes of a number.
+std::int64_t numberBytes(Precision precision, std::int64_t real_bytes) {
+  return precision == Precision::single ? real_bytes : 2;
+}
+
+} // namespace
+
 StageRows::StageRows(const StrategySection& strategy, const StagePlace& place, std::int64_t batch)
     : share(largestShare(batch, place.replicas)), microbatch(microbatchRows(strategy, share)),
       pass(planOf(strategy).passRows(strategy, batch, place.replicas)) {
@@ -22,7 +31,7 @@ StageBuffers::StageBuffers(const StagePlan& stage, const RunConfig& config, cons
                            const DeviceKind& device)
     : _stage(stage), _strategy(config.strategy), _place(place), _device(device),
       _rows(config.strategy, place, config.training.batch), _prefetch(config.data.prefetch),
-      _wire(config.strategy.wire) {}
+      _stored(activationPrecision(config)), _training{messagePrecision(config), _stored} {}
 
 /// A BatchReader: the batches `held`, and on hosts those that are prefetched; labels have 4 bytes.
 std::int64_t StageBuffers::batches(std::int64_t rows, std::int64_t held, bool features) const {
@@ -31,28 +40,29 @@ std::int64_t StageBuffers::batches(std::int64_t rows, std::int64_t held, bool fe
 }
 
 /// Bytes that MPI reads or writes for this many values.
-std::int64_t StageBuffers::slots(std::int64_t count, Precision wire) const {
+std::int64_t StageBuffers::slots(std::int64_t count, const Stream& stream) const {
   if (_device.staged_messages && !_device.host) return 0;
-  return count * (wire == Precision::single ? _device.real_bytes : 2);
+  return count * numberBytes(stream.wire, _device.real_bytes);
 }
 
-/// Copies of received values that are staged or 16-bit.
-std::int64_t StageBuffers::copies(std::int64_t count, Precision wire) const {
-  return _device.staged_messages || wire != Precision::single ? count * _device.real_bytes : 0;
+/// Copies of received values that are staged or converted.
+std::int64_t StageBuffers::copies(std::int64_t count, const Stream& stream) const {
+  const bool copied = _device.staged_messages || stream.wire != stream.stored;
+  return copied ? count * numberBytes(stream.stored, _device.real_bytes) : 0;
 }
 
 std::int64_t StageBuffers::ofPipeline() const {
   const std::int64_t in = _rows.microbatch * _stage.inputs(), out = _rows.microbatch * _stage.outputs();
   std::int64_t bytes = 0;
   if (_place.first) bytes += batches(_rows.microbatch, _rows.live, _stage.first());
-  if (!_stage.first()) bytes += in * _device.real_bytes; // gradient of the input
+  if (!_stage.first()) bytes += in * numberBytes(_stored, _device.real_bytes); // gradient of the input
   if (_place.receives()) {
-    bytes += slots((_rows.live + 1) * in, _wire) + copies(_rows.live * in, _wire); // activations
-    bytes += slots(_rows.live_before * in, _wire);                                 // gradients in flight
+    bytes += slots((_rows.live + 1) * in, _training) + copies(_rows.live * in, _training); // activations
+    bytes += slots(_rows.live_before * in, _training); // gradients in flight
   }
   if (_place.sends()) {
-    bytes += slots(_rows.live * out, _wire);             // activations in flight
-    bytes += slots(2 * out, _wire) + copies(out, _wire); // gradients
+    bytes += slots(_rows.live * out, _training);                 // activations in flight
+    bytes += slots(2 * out, _training) + copies(out, _training); // gradients
   }
   return bytes;
 }
@@ -60,8 +70,8 @@ std::int64_t StageBuffers::ofPipeline() const {
 std::int64_t StageBuffers::ofRelay() const {
   const std::int64_t in = _rows.share * _stage.inputs(), out = _rows.share * _stage.outputs();
   std::int64_t bytes = batches(_rows.share, 1, _stage.first());
-  if (_place.receives()) bytes += slots(_strategy.queue * in, _wire) + copies(in, _wire);
-  if (_place.sends()) bytes += slots(_strategy.queue * out, _wire);
+  if (_place.receives()) bytes += slots(_strategy.queue * in, _training) + copies(in, _training);
+  if (_place.sends()) bytes += slots(_strategy.queue * out, _training);
   return bytes;
 }
 
@@ -74,14 +84,14 @@ std::int64_t StageBuffers::ofWorker() const {
 std::int64_t StageBuffers::ofJointSteps() const {
   const std::int64_t in = _rows.share * _stage.inputs(), out = _rows.share * _stage.outputs();
   std::int64_t bytes = 0;
-  if (_place.receives()) bytes += in * _device.real_bytes + slots(in, _wire);
-  if (_place.sends()) bytes += slots(out, _wire) + copies(out, _wire);
+  if (_place.receives()) bytes += in * numberBytes(_stored, _device.real_bytes) + slots(in, _training);
+  if (_place.sends()) bytes += slots(out, _training) + copies(out, _training);
   return bytes;
 }
 
 /// Sent unconverted. Weights of the last layer are assumed to come from another rank if there is one.
 std::int64_t StageBuffers::ofCopies() const {
-  constexpr Precision wire = Precision::single;
+  constexpr Stream reals{Precision::single, Precision::single};
   std::int64_t bytes = 0;
   for (const ParameterCopy& copy : _stage.copies) {
     const bool gives = copy.from_stage == _stage.index;
@@ -90,7 +100,7 @@ std::int64_t StageBuffers::ofCopies() const {
                                                                        : _place.sends();
     if (gives && !remote) continue; // one buffer for both stages
     bytes += (!gives && copy.keep > 0.0 ? 2 : 1) * copy.size * _device.real_bytes;
-    if (remote) bytes += slots(copy.size, wire) + (gives ? 0 : copies(copy.size, wire));
+    if (remote) bytes += slots(copy.size, reals) + (gives ? 0 : copies(copy.size, reals));
   }
   return bytes;
 }
@@ -111,28 +121,30 @@ std::int64_t StageBuffers::ofFreeInput(bool mixes) const {
 std::int64_t StageBuffers::ofFrozen(std::int64_t optimiser) const {
   const std::int64_t in = _rows.share * _stage.inputs(), out = _rows.share * _stage.outputs();
   const std::int64_t reading = batches(_rows.share, 1, true),
-                     sending = _place.sends() ? slots(_strategy.queue * out, _wire) : 0,
+                     sending = _place.sends() ? slots(_strategy.queue * out, _training) : 0,
                      feeding = reading + std::max<std::int64_t>(0, sending - optimiser);
   if (_stage.first()) return feeding;
-  std::int64_t coming = batches(_rows.share, 1, false) + in * _device.real_bytes; // labels, own rows
-  if (_place.receives()) coming += slots(_strategy.queue * in, _wire) + copies(in, _wire);
+  std::int64_t coming = // labels, own rows
+      batches(_rows.share, 1, false) + in * numberBytes(_stored, _device.real_bytes);
+  if (_place.receives()) coming += slots(_strategy.queue * in, _training) + copies(in, _training);
   return std::max(coming, feeding);
 }
 
-/// Activations for an evaluation are sent unconverted.
+/// Everything is sent as it is stored.
 std::int64_t StageBuffers::ofEvaluation() const {
-  const Precision wire = Precision::single;
+  constexpr Stream reals{Precision::single, Precision::single};
+  const Stream activations{_stored, _stored};
   const std::int64_t in = _rows.pass * _stage.inputs(), out = _rows.pass * _stage.outputs();
   std::int64_t bytes = 2 * _rows.pass * _stage.positions * _device.real_bytes; // a Score
   if (addsExits(_strategy)) {
     const std::int64_t sums = _rows.pass * _stage.labelValues();
     if (_place.first) bytes += sums * _device.real_bytes;
-    if (_place.receives()) bytes += slots(_strategy.queue * sums, wire) + copies(sums, wire);
-    if (_place.sends()) bytes += slots(_strategy.queue * sums, wire);
+    if (_place.receives()) bytes += slots(_strategy.queue * sums, reals) + copies(sums, reals);
+    if (_place.sends()) bytes += slots(_strategy.queue * sums, reals);
   }
   if (_place.first) bytes += batches(_rows.pass, 1, _stage.first());
-  if (_place.receives()) bytes += slots(_strategy.queue * in, wire) + copies(in, wire);
-  if (_place.sends()) bytes += slots(_strategy.queue * out, wire);
+  if (_place.receives()) bytes += slots(_strategy.queue * in, activations) + copies(in, activations);
+  if (_place.sends()) bytes += slots(_strategy.queue * out, activations);
   return bytes;
 }
 
@@ -143,21 +155,16 @@ std::int64_t optimiserVectors(const RunConfig& config) {
 }
 
 bool leavesStepsOut(const RunConfig& config) {
-  return config.run.precision != Precision::single || config.strategy.wire != Precision::single;
+  return config.run.precision != Precision::single || sumPrecision(config.strategy) != Precision::single;
 }
 
 namespace {
-
-/// Bytes per parameter or gradient as layers and optimiser see them.
-std::int64_t numberBytes(Precision precision, std::int64_t real_bytes) {
-  return precision == Precision::single ? real_bytes : 2;
-}
 
 /// Gradients, the buffer in which they are summed if that is a separate one, and the buffer for what is
 /// received.
 std::int64_t gradientBytes(std::int64_t parameters, const RunConfig& config, const StagePlace& place,
                            const DeviceKind& device) {
-  const Precision own = config.run.precision, wire = config.strategy.wire;
+  const Precision own = config.run.precision, wire = sumPrecision(config.strategy);
   const std::int64_t gradients = parameters * numberBytes(own, device.real_bytes),
                      sent = numberBytes(wire, device.real_bytes);
   const int ranks = place.replicas * (dividesPlaces(config.strategy) ? config.strategy.parts : 1);
@@ -213,6 +220,7 @@ std::int64_t activationValues(const StagePlan& stage, const RunConfig& config, c
       rows.pass * (tapeValues(stage, config.strategy) + stage.headValues() + stage.decoderValues());
   values += 2 * rows.pass * stage.widest(); // gradients of activations in the backward pass
   values += stage.workValues(rows.pass);    // scratch of layers
+  if (stage.copiesOutput()) values += rows.pass * stage.outputs();
   values += lossValues(stage, config, rows.pass);
   if (config.run.precision != Precision::single)
     values += 2 * stage.halfScratch(rows.pass); // for parameters and gradients of a layer

@@ -55,8 +55,12 @@ class StageBuffers {
 
  private:
   std::int64_t batches(std::int64_t rows, std::int64_t held, bool features) const;
-  std::int64_t slots(std::int64_t count, Precision wire) const;
-  std::int64_t copies(std::int64_t count, Precision wire) const;
+  /// A stream of values in messages, which are `stored` like this at both ends.
+  struct Stream {
+    Precision wire, stored;
+  };
+  std::int64_t slots(std::int64_t count, const Stream& stream) const;
+  std::int64_t copies(std::int64_t count, const Stream& stream) const;
 
   const StagePlan& _stage;
   const StrategySection& _strategy;
@@ -64,7 +68,8 @@ class StageBuffers {
   DeviceKind _device;
   StageRows _rows;
   std::int64_t _prefetch;
-  Precision _wire; ///< while training
+  Precision _stored; ///< activations between stages, and their gradients
+  Stream _training;  ///< these in messages while training
 };
 
 /// Bytes of one stage in the memory of its rank's device.

@@ -143,8 +143,7 @@ std::int64_t StagePlan::labelValues() const {
 }
 
 std::int64_t StagePlan::keptValues() const {
-  return sumOver(layers, [](const LayerPlan& layer) { return layer.keptValues(); }) +
-         (copiesOutput() ? outputs() : 0);
+  return sumOver(layers, [](const LayerPlan& layer) { return layer.keptValues(); });
 }
 
 std::int64_t StagePlan::headValues() const {
@@ -168,22 +167,22 @@ std::int64_t StagePlan::decoderValues() const {
 
 std::int64_t StagePlan::widest() const {
   const auto own = [](const LayerPlan& layer) { return layer.outputRoom(); };
-  return std::max({mostOf(layers, own), mostOf(decoder, own), mostOf(head, own), outputs(),
-                   copiesInput() && !first() ? layers.front().inputRoom() : 0});
+  return std::max({mostOf(layers, own), mostOf(decoder, own), mostOf(head, own), has_loss ? outputs() : 0});
 }
 
 bool StagePlan::copiesInput() const {
-  return readHalf(layers);
+  return real_input && readHalf(layers);
 }
 
 bool StagePlan::copiesOutput() const {
-  return layers.back().outputPrecision() != Precision::single;
+  return has_loss && layers.back().outputPrecision() != Precision::single;
 }
 
 std::int64_t StagePlan::workValues(std::int64_t rows) const {
-  const std::int64_t input = copiesInput() ? rows * layers.front().inputRoom() : 0;
-  return std::max(
-      {workOfLayers(layers, rows) + input, workOfLayers(decoder, rows), workOfLayers(head, rows)});
+  const std::int64_t input = copiesInput() ? rows * layers.front().inputRoom() : 0,
+                     reconstructed = !decoder.empty() && readHalf(layers) ? rows * inputs() : 0;
+  return std::max({workOfLayers(layers, rows) + input, workOfLayers(decoder, rows), workOfLayers(head, rows),
+                   reconstructed});
 }
 
 std::int64_t StagePlan::mostParameters() const {
@@ -254,7 +253,11 @@ StagePlan makeStage(const StrategySection& strategy, const std::vector<LayerPlan
     if (stage.entrance)
       stage.layers.insert(stage.layers.begin(), activationAfter(before.back(), moved->spec));
   }
-  planOf(strategy).addOwnLoss(strategy, layers, stage);
+  const StrategyPlan& plan = planOf(strategy);
+  const bool own_losses = plan.labels(strategy) != nullptr;
+  stage.real_input = stage.first() || plan.realInputs(strategy);
+  stage.has_loss = stage.last() || own_losses;
+  plan.addOwnLoss(strategy, layers, stage);
   return stage;
 }
 

@@ -66,6 +66,8 @@ struct StagePlan {
   std::int64_t copied = 0;  ///< leading layers of the head that are copies of the next stage's first layers
   std::vector<ParameterCopy> copies; ///< of its own parameters in other heads, and of others' in its head
   bool entrance = false;             ///< does it begin with that layer?
+  bool real_input = true;            ///< may its input be `Real` where layers read 16 bits?
+  bool has_loss = true;              ///< does a loss read its output?
   bool divisible_loss = false;       ///< last stage: can each of its parts have some of the classes?
   ClassParts class_parts;            ///< the classes of this part of it
   std::array<int, 3> place_grid{
@@ -90,9 +92,8 @@ struct StagePlan {
   std::int64_t statistics() const;   ///< values of state that no gradient reaches
   /// Per sample, without the head; with the gradient of its input?
   Effort trainEffort(bool input_gradient) const;
-  std::int64_t labelValues() const; ///< per sample: one per class and label, as a decoder makes them
-  /// Per sample: what backward needs, without the input and the head, and the output in `Real`.
-  std::int64_t keptValues() const;
+  std::int64_t labelValues() const;      ///< per sample: one per class and label, as a decoder makes them
+  std::int64_t keptValues() const;       ///< per sample: what backward needs, without the input and the head
   std::int64_t storedBeforeHead() const; ///< the part of `storedValues` before the head
   std::int64_t decoderValues() const;    ///< per sample: what the reconstruction needs
   /// How the stage's input lies in memory, if the decoder reconstructs it as a vector in the order of its
@@ -100,9 +101,9 @@ struct StagePlan {
   ImageLayout targetLayout() const;
   bool copiesTarget() const; ///< is the input averaged or reordered before the decoder's output is compared?
   std::int64_t headValues() const; ///< per sample: the same for the head
-  std::int64_t widest() const;     ///< per sample, in `Real`: most room of an activation inside or at the end
-  bool copiesInput() const;        ///< does a pass convert its input, which is `Real`, to 16 bits?
-  bool copiesOutput() const;       ///< and its output back?
+  std::int64_t widest() const;     ///< per sample, in `Real`: most room of a gradient inside or at the end
+  bool copiesInput() const;        ///< does a pass convert an input in `Real` to 16 bits?
+  bool copiesOutput() const;       ///< does a loss need a copy of its output in `Real`?
   std::int64_t workValues(std::int64_t rows) const;  ///< scratch of the layer that needs most of it
   std::int64_t mostParameters() const;               ///< largest number in a layer that is not a group
   std::int64_t halfScratch(std::int64_t rows) const; ///< of the layer that needs most; see LayerPlan

@@ -48,6 +48,8 @@ class StrategyPlan {
   virtual bool gradientsCross() const = 0;
   /// The settings of the synthetic labels that stages learn from; null if they use none.
   virtual const SilSection* labels(const StrategySection&) const { return nullptr; }
+  /// Do stages after the first ever get inputs in `Real` where their layers read 16 bits?
+  virtual bool realInputs(const StrategySection&) const { return false; }
   /// Adds to a stage of the network `layers` what a loss of its own needs: head, decoder and the weights of
   /// penalties. They are not part of the joined network.
   virtual void addOwnLoss(const StrategySection&, const std::vector<LayerPlan>& layers,

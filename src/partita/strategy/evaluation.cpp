@@ -15,11 +15,9 @@ namespace {
 
 using Stages = std::vector<std::unique_ptr<LocalStage>>;
 
-/// Activations are never rounded in an evaluation, so that results do not depend on the number of ranks.
-Channel channelTo(const Grid& grid, int group, Tag tag) {
-  Channel channel = grid.channel(grid.evaluation(), group, tag, "activations to evaluate");
-  channel.wire = Precision::single;
-  return channel;
+/// Nothing is rounded for a message of an evaluation, so that results do not depend on the number of ranks.
+Channel channelTo(const Grid& grid, int group, Tag tag, Precision stored) {
+  return grid.exactChannel(grid.evaluation(), group, tag, "activations to evaluate", stored);
 }
 
 /// The samples of a replica on their way through the stages of this rank, batch by batch: from the previous
@@ -61,18 +59,21 @@ void EvaluatedShare::openStreams(std::int64_t batches) {
   const std::int64_t queue = _config.strategy.queue, sums = static_cast<std::int64_t>(_sum.extent(1));
   const int group = _grid.group();
   if (group > 0) {
-    _receiver = std::make_unique<Receiver>(channelTo(_grid, group - 1, Tag::evaluation), _capacity,
-                                           _stages.front()->stage.inputs(), queue, batches);
+    const Stage& first = _stages.front()->stage;
+    _receiver =
+        std::make_unique<Receiver>(channelTo(_grid, group - 1, Tag::evaluation, first.inputPrecision()),
+                                   _capacity, first.inputs(), queue, batches);
     if (_adds)
-      _sums_before = std::make_unique<Receiver>(channelTo(_grid, group - 1, Tag::exits), _capacity, sums,
-                                                queue, batches);
+      _sums_before = std::make_unique<Receiver>(channelTo(_grid, group - 1, Tag::exits, Precision::single),
+                                                _capacity, sums, queue, batches);
   }
   if (!last()) {
-    _sender = std::make_unique<Sender>(channelTo(_grid, group + 1, Tag::evaluation), _capacity,
-                                       _stages.back()->stage.outputs(), queue, _grid.traffic.evaluation);
+    const Stage& end = _stages.back()->stage;
+    _sender = std::make_unique<Sender>(channelTo(_grid, group + 1, Tag::evaluation, end.outputPrecision()),
+                                       _capacity, end.outputs(), queue, _grid.traffic.evaluation);
     if (_adds)
-      _sums_after = std::make_unique<Sender>(channelTo(_grid, group + 1, Tag::exits), _capacity, sums, queue,
-                                             _grid.traffic.evaluation);
+      _sums_after = std::make_unique<Sender>(channelTo(_grid, group + 1, Tag::exits, Precision::single),
+                                             _capacity, sums, queue, _grid.traffic.evaluation);
   }
 }
 
@@ -80,7 +81,7 @@ void EvaluatedShare::openStreams(std::int64_t batches) {
 Matrix EvaluatedShare::predictionsOf(const ExecSpace& space, LocalStage& stage) {
   Pass pass;
   pass.training = false;
-  const Matrix own = stage.predict(space, pass, stage.tape.output());
+  const Matrix own = stage.predict(space, pass, stage.realOutput(space, stage.tape));
   if (!_adds) return own;
   const std::int64_t rows = stage.tape.rows, labels = rows * _labels;
   const auto per_label = [labels](const Matrix& values) {
@@ -112,10 +113,10 @@ void EvaluatedShare::run(const ExecSpace& space, const DataSets& sets, const Dat
   for (std::int64_t i = 0; i < batches; ++i) {
     alive();
     const Batch batch = reader.next(space);
-    Matrix flow = first ? batch.features : _receiver->next(space);
+    TypedMatrix flow = first ? TypedMatrix(batch.features) : _receiver->next(space);
     if (_sums_before != nullptr) {
-      const Matrix sums = _sums_before->next(space);
-      Kokkos::deep_copy(space, topRows(_sum, static_cast<std::int64_t>(sums.extent(0))), sums);
+      const TypedMatrix sums = _sums_before->next(space);
+      copyValues(space, sums, topRows(_sum, sums.rows));
     }
     Matrix predictions;
     for (std::size_t s = 0; s < _stages.size() && _stages[s]->index() < _count; ++s) {
@@ -126,8 +127,7 @@ void EvaluatedShare::run(const ExecSpace& space, const DataSets& sets, const Dat
       stage.loss->evaluate(space, predictions, {batch.labels, Matrix()}, Real(1), Matrix(), scores[s]);
     }
     if (_sender != nullptr) _sender->send(space, flow);
-    if (_sums_after != nullptr)
-      _sums_after->send(space, topRows(_sum, static_cast<std::int64_t>(flow.extent(0))));
+    if (_sums_after != nullptr) _sums_after->send(space, topRows(_sum, flow.rows));
     if (last() && outputs) outputs(predictions);
   }
 }

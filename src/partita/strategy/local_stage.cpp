@@ -195,7 +195,10 @@ LocalStage::LocalStage(const RunConfig& config, const StagePlan& whole, const St
                    ? nullptr
                    : std::make_unique<Reencode>(labels, whole.index, capacity * whole.positions)),
       tape(makeTape(capacity)), score(capacity * whole.positions),
-      loss(makeStageLoss(config, own, labels, classes, capacity * whole.positions)) {
+      loss(makeStageLoss(config, own, labels, classes, capacity * whole.positions)),
+      _real_output(own.copiesOutput()
+                       ? makeMatrix("partita::LocalStage::real_output", capacity, own.outputs())
+                       : Matrix()) {
   stage.setSeed(static_cast<std::uint64_t>(config.run.seed));
   if (stage.hasHead()) {
     labels = {}; // they learn as parameters of the stage
@@ -228,7 +231,8 @@ JoinedTape LocalStage::makeTape(std::int64_t capacity) const {
   JoinedTape made;
   static_cast<Tape&>(made) = stage.makeTape(capacity);
   if (reencode == nullptr) return made;
-  made.encoded = makeMatrix("partita::LocalStage::encoded", capacity, stage.outputs());
+  made.encoded =
+      TypedRows("partita::LocalStage::encoded", stage.outputPrecision(), capacity, stage.outputs());
   made.posterior = makeMatrix("partita::LocalStage::posterior", capacity * stage.plan().positions,
                               reencode->savedValues());
   return made;
@@ -255,7 +259,16 @@ Matrix LocalStage::perLabel(const Matrix& values) const {
   return Matrix(values.data(), values.size() / width, width);
 }
 
-Matrix LocalStage::forwardJoined(const ExecSpace& space, const Pass& pass, const Matrix& in, JoinedTape& on) {
+Matrix LocalStage::realOutput(const ExecSpace& space, const Tape& on) const {
+  const TypedMatrix stored = on.output();
+  if (!stored.half()) return stored.real();
+  const Matrix copy(_real_output.data(), stored.rows, stored.columns);
+  copyValues(space, stored, copy);
+  return copy;
+}
+
+TypedMatrix LocalStage::forwardJoined(const ExecSpace& space, const Pass& pass, const TypedMatrix& in,
+                                      JoinedTape& on) {
   stage.forward(space, pass, in, on);
   encode(space, pass, on);
   return on.joinedOutput();
@@ -263,21 +276,25 @@ Matrix LocalStage::forwardJoined(const ExecSpace& space, const Pass& pass, const
 
 void LocalStage::encode(const ExecSpace& space, const Pass& pass, const JoinedTape& on) {
   if (reencode == nullptr) return;
-  const Matrix in = perLabel(on.output());
-  reencode->forward(space, pass, in, perLabel(topRows(on.encoded, on.rows)),
+  const Matrix real = realOutput(space, on), in = perLabel(real);
+  const TypedMatrix joined = on.joinedOutput();
+  const bool in_place = joined.half(); // the product has a result in `Real`
+  reencode->forward(space, pass, in, in_place ? in : perLabel(joined.real()),
                     topRows(on.posterior, static_cast<std::int64_t>(in.extent(0))));
+  if (in_place) copyValues(space, real, joined);
 }
 
-void LocalStage::backwardJoined(const ExecSpace& space, const Pass& pass, const Matrix& in,
-                                const JoinedTape& on, const Matrix& grad_out, const Matrix& grad_in,
+void LocalStage::backwardJoined(const ExecSpace& space, const Pass& pass, const TypedMatrix& in,
+                                const JoinedTape& on, const TypedMatrix& grad_out, const TypedMatrix& grad_in,
                                 const Stage::GradientReady& ready) {
-  Matrix grad = grad_out;
+  TypedMatrix grad = grad_out;
   if (reencode != nullptr) {
-    grad = stage.outputGradient(on.rows);
-    const Matrix from = perLabel(on.output());
-    reencode->backward(space, pass, from, perLabel(topRows(on.encoded, on.rows)),
-                       topRows(on.posterior, static_cast<std::int64_t>(from.extent(0))), perLabel(grad_out),
-                       perLabel(grad));
+    const Matrix before = stage.outputGradient(on.output());
+    if (grad_out.half()) copyValues(space, grad_out, before);
+    const Matrix to = perLabel(before), from = grad_out.half() ? to : perLabel(grad_out.real());
+    reencode->backward(space, pass, to, to, topRows(on.posterior, static_cast<std::int64_t>(to.extent(0))),
+                       from, to);
+    grad = before;
   }
   stage.skipHead(space, ready);
   stage.backward(space, pass, in, on, grad, grad_in, ready);

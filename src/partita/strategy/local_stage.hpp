@@ -13,10 +13,13 @@ namespace partita {
 
 /// What a stage of the joined network keeps of a batch for the backward pass.
 struct JoinedTape : Tape {
-  Matrix encoded, posterior; ///< of the re-encoding; empty where the activation itself crosses the cut
+  /// The output re-encoded, stored like the output, and the posterior; empty where the activation itself
+  /// crosses the cut.
+  TypedRows encoded;
+  Matrix posterior;
 
   /// What the next stage gets: the output, or its re-encoding.
-  Matrix joinedOutput() const { return encoded.size() > 0 ? topRows(encoded, rows) : output(); }
+  TypedMatrix joinedOutput() const { return encoded.empty() ? output() : encoded.shaped(rows, columns); }
 };
 
 /// One stage on this rank with all that belongs to it: its loss, the labels of the cut after it, its place in
@@ -44,17 +47,21 @@ struct LocalStage {
   /// Another tape like `tape`, for batches of up to `capacity` rows.
   JoinedTape makeTape(std::int64_t capacity) const;
   /// Forward pass within the joined network: the stage, and the re-encoding of its output if the cut has one.
-  Matrix forwardJoined(const ExecSpace& space, const Pass& pass, const Matrix& in, JoinedTape& on);
-  Matrix forwardJoined(const ExecSpace& space, const Pass& pass, const Matrix& in) {
+  TypedMatrix forwardJoined(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, JoinedTape& on);
+  TypedMatrix forwardJoined(const ExecSpace& space, const Pass& pass, const TypedMatrix& in) {
     return forwardJoined(space, pass, in, tape);
   }
   /// The second half of `forwardJoined`, after `stage.forward`.
   void encode(const ExecSpace& space, const Pass& pass, const JoinedTape& on);
   /// dJ/d(joined output) -> gradients, and dJ/din unless `grad_in` is empty; uses the tape of
   /// `forwardJoined`.
-  void backwardJoined(const ExecSpace& space, const Pass& pass, const Matrix& in, const JoinedTape& on,
-                      const Matrix& grad_out, const Matrix& grad_in, const Stage::GradientReady& ready);
+  void backwardJoined(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, const JoinedTape& on,
+                      const TypedMatrix& grad_out, const TypedMatrix& grad_in,
+                      const Stage::GradientReady& ready);
 
+  /// The output on a tape as losses, labels and decoders read it: if it is stored in 16 bits, a copy, valid
+  /// until the next call.
+  Matrix realOutput(const ExecSpace& space, const Tape& on) const;
   /// The stage's own prediction from its `output`: the logits of its head or of its fixed labels; for the
   /// last stage and for the squared error the output itself. Valid until the next call.
   Matrix predict(const ExecSpace& space, const Pass& pass, const Matrix& output);
@@ -78,6 +85,8 @@ struct LocalStage {
 
  private:
   Matrix perLabel(const Matrix& values) const; ///< reshaped to one row per label
+
+  Matrix _real_output; ///< empty if the output is `Real`, or if nothing reads it
 };
 
 /// The Pass of a training step of a replica, which determines its random numbers.

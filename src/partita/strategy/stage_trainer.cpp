@@ -10,7 +10,7 @@ StageTrainer::StageTrainer(const RunConfig& config, LocalStage& local, Grid& gri
       _updater(config, local, summedGradients(config, local, grid), schedule), _partners{grid.family()},
       _config(config), _grid(grid) {}
 
-void StageTrainer::step(const ExecSpace& space, const Matrix& in, const Targets& targets,
+void StageTrainer::step(const ExecSpace& space, const TypedMatrix& in, const Targets& targets,
                         const std::function<void()>& forwarded) {
   const Pass pass = trainingPass(_config, _grid, _updater.step());
   takeStep(space, {&_updater}, _partners, [&] {
@@ -20,16 +20,16 @@ void StageTrainer::step(const ExecSpace& space, const Matrix& in, const Targets&
   });
 }
 
-void StageTrainer::learn(const ExecSpace& space, const Pass& pass, const Matrix& in, const Targets& targets) {
+void StageTrainer::learn(const ExecSpace& space, const Pass& pass, const TypedMatrix& in,
+                         const Targets& targets) {
   const Stage::GradientReady ready = _updater.gradientReady(space);
-  const Matrix gradient =
-      _local.lossGradient(space, pass, _local.tape.output(), targets, _updater.lossWeight(), ready);
+  const Matrix out = _local.realOutput(space, _local.tape),
+               gradient = _local.lossGradient(space, pass, out, targets, _updater.lossWeight(), ready);
   _updater.checkLoss(space, _local.tape, in);
-  _local.stage.addReconstruction(space, pass, in, _local.tape.output(), _updater.lossWeight(), gradient,
-                                 ready);
+  _local.stage.addReconstruction(space, pass, in, out, _updater.lossWeight(), gradient, ready);
   Pass backward = pass;
   backward.transport = static_cast<Real>(_local.stage.plan().transport) * _updater.lossWeight();
-  _local.stage.backward(space, backward, in, _local.tape, gradient, Matrix(), ready);
+  _local.stage.backward(space, backward, in, _local.tape, gradient, {}, ready);
 }
 
 } // namespace partita

@@ -13,14 +13,14 @@ class StageTrainer {
 
   /// One step on a batch. `forwarded` is called after the forward pass: the output is on the tape of the
   /// stage, and the parameters are still those that made it.
-  void step(const ExecSpace& space, const Matrix& in, const Targets& targets,
+  void step(const ExecSpace& space, const TypedMatrix& in, const Targets& targets,
             const std::function<void()>& forwarded = {});
 
   LocalStage& local() { return _local; }
   StageUpdater& updater() { return _updater; }
 
  private:
-  void learn(const ExecSpace& space, const Pass& pass, const Matrix& in, const Targets& targets);
+  void learn(const ExecSpace& space, const Pass& pass, const TypedMatrix& in, const Targets& targets);
 
   LocalStage& _local;
   StageUpdater _updater;

@@ -36,7 +36,7 @@ bool parametersFinite(const Stage& stage, const LayerPlan& layer) {
 }
 
 /// Searches in the order in which a batch passes through the stage.
-std::string firstBadPlace(const LocalStage& local, const Tape& tape, const Matrix& in) {
+std::string firstBadPlace(const LocalStage& local, const Tape& tape, const TypedMatrix& in) {
   if (!allFinite(in)) return "the input of the stage";
   const std::vector<LayerPlan>& layers = local.stage.plan().layers;
   for (std::size_t i = 0; i < layers.size(); ++i) {
@@ -53,7 +53,7 @@ std::string firstBadPlace(const LocalStage& local, const Tape& tape, const Matri
 /// Reports the step and the first place in it that is not finite. `counted_from`: the step of the last
 /// report; `batches`: losses per step.
 [[noreturn]] void failDiverged(const ExecSpace& space, const LocalStage& local, const Tape& tape,
-                               const Matrix& in, std::int64_t counted_from, std::int64_t batches) {
+                               const TypedMatrix& in, std::int64_t counted_from, std::int64_t batches) {
   fence(space, "partita::failDiverged");
   const auto bad_batch = static_cast<std::int64_t>(local.score.peek(space).bad_batch);
   const std::int64_t step = counted_from + (bad_batch + batches - 1) / batches;
@@ -72,7 +72,7 @@ std::vector<GradientNorm::Part> partsOf(const Stage& stage) {
 
 /// The range of fp16 is so small that the loss has to be scaled.
 bool hasFp16(const RunConfig& config) {
-  return config.run.precision == Precision::fp16 || config.strategy.wire == Precision::fp16;
+  return config.run.precision == Precision::fp16 || config.strategy.wire == Wire::fp16;
 }
 
 } // namespace
@@ -100,12 +100,12 @@ std::vector<std::pair<std::int64_t, std::int64_t>> wholeLayers(const StagePlan& 
 } // namespace
 
 ReplicaLink summedGradients(const RunConfig& config, const LocalStage& local, Grid& grid) {
-  const Precision wire = grid.paths().wire;
+  const Precision sums = grid.paths().sums;
   const bool by_places = dividesPlaces(config.strategy);
   const Communicator& peers = by_places ? grid.family() : grid.peers();
   auto reducer = std::make_unique<GradientReducer>(
-      peers, local.stage.trained().gradients, config.strategy.bucket_kib * 1024 / bytesOf(wire),
-      grid.paths().reductions, grid.traffic.between_replicas, wire);
+      peers, local.stage.trained().gradients, config.strategy.bucket_kib * 1024 / bytesOf(sums),
+      grid.paths().reductions, grid.traffic.between_replicas, sums);
   if (by_places && grid.part() > 0) reducer->leaveOut(wholeLayers(local.stage.plan()));
   return {std::move(reducer), peers, config.training.batch};
 }
@@ -188,13 +188,13 @@ void StageUpdater::completeGradient(const ExecSpace& space) {
   _norm.measure(space, _local.stage.trained().gradients, _scale.value());
 }
 
-void StageUpdater::checkLoss(const ExecSpace& space, const Tape& tape, const Matrix& in) const {
+void StageUpdater::checkLoss(const ExecSpace& space, const Tape& tape, const TypedMatrix& in) const {
   constexpr bool seen_at_once = std::is_same<MemSpace, HostSpace>::value;
   if (_checks) return; // `overflowed` detects it
   if (seen_at_once || reports()) failIfDiverged(space, tape, in);
 }
 
-void StageUpdater::failIfDiverged(const ExecSpace& space, const Tape& tape, const Matrix& in) const {
+void StageUpdater::failIfDiverged(const ExecSpace& space, const Tape& tape, const TypedMatrix& in) const {
   if (_local.score.bad(space)) failDiverged(space, _local, tape, in, _reported, _schedule.losses_per_step);
 }
 

@@ -89,7 +89,7 @@ class StageUpdater {
   /// Call between the loss and the backward pass of a batch on `tape` with input `in`: throws RunError if the
   /// loss is not finite, unless such a step is skipped. On a device only reporting steps detect it, because
   /// no other step waits for the device.
-  void checkLoss(const ExecSpace& space, const Tape& tape, const Matrix& in) const;
+  void checkLoss(const ExecSpace& space, const Tape& tape, const TypedMatrix& in) const;
   /// Callback for the last backward pass of the step: starts combining gradients with other ranks while the
   /// pass runs.
   Stage::GradientReady gradientReady(const ExecSpace& space);
@@ -97,7 +97,7 @@ class StageUpdater {
   // Between steps.
 
   /// Throws RunError if a loss since the last report was not finite; waits for the device.
-  void failIfDiverged(const ExecSpace& space, const Tape& tape, const Matrix& in) const;
+  void failIfDiverged(const ExecSpace& space, const Tape& tape, const TypedMatrix& in) const;
   /// Sets a function to be called each time before parameters and optimiser change.
   void beforeUpdate(std::function<void()> call) { _before_update = std::move(call); }
   /// Reports on the steps since the last report, over all replicas; waits for the device. Collective over the

@@ -59,6 +59,7 @@ std::string showMessagePaths(const Grid& grid) {
   if (paths.reductions != paths.messages) text += ", sums of gradients " + describe(paths.reductions);
   text += " (" + paths.reason + ")";
   if (paths.wire != Precision::single) text += ", 16-bit numbers while training (" + nameOf(paths.wire) + ")";
+  if (paths.wire != paths.sums) text += ", sums of gradients in " + nameOf(paths.sums);
   const std::int64_t staged = grid.world().total(paths.messages == MessagePath::staged ? 1 : 0);
   if (staged > 0 && staged < grid.world().size()) text += ", staged on " + std::to_string(staged) + " ranks";
   Log::info(bannerLine("messages", text));

@@ -159,8 +159,7 @@ void dryRun(const RunConfig& deck, int ranks) {
             std::to_string(sets.validation.size()) + " validation, " + std::to_string(sets.test.size()) +
             " test samples of " + std::to_string(sets.width()) + " values, " + std::to_string(sets.classes) +
             " classes; " + std::to_string(count.steps) + " steps per stage");
-  showPartition(config, partition, grid,
-                deviceKind(chooseMessagePaths(config.run.device_aware_mpi, config.strategy.wire)));
+  showPartition(config, partition, grid, deviceKind(chooseMessagePaths(config)));
   if (const auto predicted = predictedCost(config, sets, partition, grid))
     Log::info("# " + costLine(*predicted));
   if (const auto workers = predictedWorkers(config, sets, grid))

@@ -158,9 +158,7 @@ Setup::Setup(const Communicator& world, const RunConfig& deck, bool learns, cons
              const TrainedInput* trained)
     : config(forPurpose(withoutIdlePrefetch(effective(deck), world), learns, scratch)),
       watchdog(world, setUpLimits(world, config)), plans(makePlans(world, config, learns, trained, watchdog)),
-      grid(world, plans.grid,
-           chooseMessagePaths(config.run.device_aware_mpi, config.strategy.wire, config.run.precision)),
-      window(makeWindow(config, plans.partition, grid)),
+      grid(world, plans.grid, chooseMessagePaths(config)), window(makeWindow(config, plans.partition, grid)),
       stages(makeLocalStages(config, plans.partition, grid, plans.sets.classes,
                              checkedMemory(config, plans.partition, grid, window.get()))) {
   world.barrier(); // with the patience of a set-up

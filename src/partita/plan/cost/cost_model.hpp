@@ -38,6 +38,9 @@ struct LayerTime {
 };
 
 constexpr double bytes_per_item = 4.0; ///< delta
+constexpr double bytesPerItem(Precision precision) {
+  return precision == Precision::single ? bytes_per_item : bytes_per_item / 2.0;
+}
 
 /// Choices that paper mode leaves open.
 struct PaperForm {

@@ -42,7 +42,7 @@ class ProgramModel {
       : _terms(terms), _run(run), _plan(planOf(run.config.strategy)), _prediction(prediction),
         _share(std::llround(std::ceil(prediction.batch / asReal(run.grid.replicas)))),
         _rows(_plan.passRows(run.config.strategy, std::llround(prediction.batch), run.grid.replicas)),
-        _value_bytes(run.config.strategy.wire == Precision::single ? bytes_per_item : bytes_per_item / 2.0),
+        _message_bytes(bytesPerItem(messagePrecision(run.config))),
         _slowdowns(terms.cluster.slowdowns(run.grid.groups, run.grid.size())), _summing(summingRanks()),
         _sums(ringPath(terms.cluster, run.grid.size(), _summing, run.grid.groups)) {
     for (int stage = 0; stage < run.grid.stages; ++stage)
@@ -142,7 +142,7 @@ class ProgramModel {
       computing.push_back(time.compute);
       if (time.total() > slowest.total()) slowest = time;
       if (!relays || group + 1 == grid.groups) continue;
-      const double bytes = asReal(_share) * _value_bytes * _stages[grid.first_stage[group + 1] - 1].outputs;
+      const double bytes = asReal(_share) * _message_bytes * _stages[grid.first_stage[group + 1] - 1].outputs;
       const double seconds = linkAfter(group).seconds(bytes);
       if (seconds > stage.hidden) stage = {ExchangeKind::stage, 1.0, bytes, 0.0, seconds};
     }
@@ -179,7 +179,7 @@ class ProgramModel {
           continue;
         }
         idle += std::max(0.0, forward - own) / epochs;
-        const double bytes = _prediction.batch * _value_bytes * _stages[i - 1].outputs;
+        const double bytes = _prediction.batch * _message_bytes * _stages[i - 1].outputs;
         const double seconds = linkAfter(group - 1).seconds(bytes);
         const double exposed = std::max(0.0, seconds - std::max(own, forward));
         _prediction.add({ExchangeKind::stage, 1.0 / epochs, bytes / epochs, exposed / epochs,
@@ -211,7 +211,7 @@ class ProgramModel {
     double values = 0.0;
     for (GradientLayer& layer : idle) {
       layer.forward = layer.backward = 0.0;
-      values += layer.bytes / _value_bytes;
+      values += layer.bytes / bytesPerItem(sumPrecision(_run.config.strategy));
     }
     const Exchange sums = sumsOf(idle, rule);
     _prediction.epoch_compute = _prediction.steps * (computeOf(whole) + values * meetingSeconds() / every);
@@ -227,7 +227,7 @@ class ProgramModel {
   const StrategyPlan& _plan;
   Prediction& _prediction;
   std::int64_t _share, _rows;     ///< samples of a replica: per step, per pass
-  double _value_bytes;            ///< of a value in a message
+  double _message_bytes;          ///< of a value in a message between stages
   std::vector<double> _slowdowns; ///< of computing, by the number of groups of ranks that do
   int _summing;                   ///< ranks that add up the gradients of a stage
   RingPath _sums;                 ///< of their rings, for all stages and parts at once
@@ -250,7 +250,7 @@ PipelineRanks ProgramModel::pipelineRanks() const {
       with_parts.backward += stage.backward() + stage.exchange_backward;
       own_update += stage.update;
       own_parts += stage.exchangeSeconds();
-      outputs = asReal(_rows) * _value_bytes * stage.outputs;
+      outputs = asReal(_rows) * _message_bytes * stage.outputs;
     }
     if (rank.sums.seconds + rank.sums.hidden > ranks.sums.seconds + ranks.sums.hidden) ranks.sums = rank.sums;
     if (ranks.of_parts.empty() || own_parts > ranks.parts_seconds) {
@@ -280,7 +280,7 @@ void ProgramModel::pipeline() {
   const double alone = seconds(ranks.alone), with_parts = grid.parts > 1 ? seconds(ranks.with_parts) : alone;
   for (int group = 0; group + 1 < grid.groups; ++group)
     ranks.with_parts[group].message = linkAfter(group).seconds(
-        asReal(_rows) * _value_bytes * _stages[grid.first_stage[group + 1] - 1].outputs);
+        asReal(_rows) * _message_bytes * _stages[grid.first_stage[group + 1] - 1].outputs);
   _prediction.microbatches = segments;
   _prediction.epoch_compute = _prediction.steps * (alone + ranks.update);
   _prediction.epoch_idle = _prediction.steps * std::max(0.0, alone - asReal(segments) * ranks.busiest);

@@ -80,9 +80,8 @@ class StageClock {
   }
 
  private:
-  double valueBytes() const {
-    return _run.config.strategy.wire == Precision::single ? bytes_per_item : bytes_per_item / 2.0;
-  }
+  /// Of a number in a sum of gradients.
+  double sumBytes() const { return bytesPerItem(sumPrecision(_run.config.strategy)); }
 
   void addLayers(const StagePlan& own, StageTime& time) const {
     bool input_gradient = _input_gradient;
@@ -94,7 +93,7 @@ class StageClock {
       const PassTime pass = _terms.kernels.of(kernelShape(*layer), asReal(_samples), input_gradient);
       const double parameters = asReal(layer->parameters()),
                    backward = pass.backward + repeats * pass.forward;
-      time.layers.push_back({_slowdown * pass.forward, _slowdown * backward, valueBytes() * parameters});
+      time.layers.push_back({_slowdown * pass.forward, _slowdown * backward, sumBytes() * parameters});
       time.update += _slowdown * parameters * _terms.cluster.seconds_per_update;
       input_gradient = input_gradient || parameters > 0.0;
     }
@@ -107,7 +106,7 @@ class StageClock {
                          _whole.trainEffort(_input_gradient).flops - productFlops(_whole.head) +
                          productFlops(own.head);
     const double seconds = _slowdown * asReal(_samples) * flops * secondsPerFlop(_terms);
-    time.layers.push_back({seconds / 3.0, 2.0 * seconds / 3.0, valueBytes() * parameters});
+    time.layers.push_back({seconds / 3.0, 2.0 * seconds / 3.0, sumBytes() * parameters});
     time.update += _slowdown * parameters * _terms.cluster.seconds_per_update;
   }
 

@@ -140,6 +140,10 @@ class SilPlan final : public StrategyPlan {
 
   bool gradientsCross() const override { return false; }
   const SilSection* labels(const StrategySection& section) const override { return &section.sil; }
+  /// What is made of labels, and what `frozen` reads from its file.
+  bool realInputs(const StrategySection& section) const override {
+    return section.sil.input != StageInput::relay;
+  }
   bool usesMicrobatches(const StrategySection& section) const override {
     return section.sil.recovery_epochs > 0;
   }
@@ -232,7 +236,7 @@ class SilPlan final : public StrategyPlan {
   }
 
   std::int64_t extraTapeValues(const StagePlan& stage, const StrategySection& section) const override {
-    return stage.last() || !reencodes(section) ? 0 : stage.outputs() + stage.labelValues();
+    return stage.last() || !reencodes(section) ? 0 : stage.layers.back().outputRoom() + stage.labelValues();
   }
 
   /// The recovery begins after the stages have been trained and their buffers have been freed.

@@ -10,7 +10,7 @@ namespace {
 
 /// Factor on differences in fp16, most of which would otherwise underflow.
 double scaleOf(const RunConfig& config) {
-  const bool half = config.run.precision == Precision::fp16 || config.strategy.wire == Precision::fp16;
+  const bool half = config.run.precision == Precision::fp16 || config.strategy.wire == Wire::fp16;
   return half ? 1024.0 : 1.0;
 }
 
@@ -62,8 +62,8 @@ StageMeeting::StageMeeting(const RunConfig& config, StageUpdater& updater, Grid&
       _stream(_trained.parameters.size, {_trained.masters, _anchor, _momentum},
               _anchor.offloaded() || _trained.masters.offloaded() ? config.optimiser.offload_bucket
                                                                   : _trained.parameters.size),
-      _sum(grid.peers(), _trained.gradients, config.strategy.bucket_kib * 1024 / bytesOf(grid.paths().wire),
-           grid.paths().reductions, grid.traffic.between_replicas, grid.paths().wire),
+      _sum(grid.peers(), _trained.gradients, config.strategy.bucket_kib * 1024 / bytesOf(grid.paths().sums),
+           grid.paths().reductions, grid.traffic.between_replicas, grid.paths().sums),
       _statistics(grid.peers(), grid.paths().reductions,
                   static_cast<std::int64_t>(updater.local().stage.statistics().extent(0)),
                   grid.traffic.between_replicas) {

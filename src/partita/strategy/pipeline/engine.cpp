@@ -7,8 +7,6 @@
 
 namespace partita {
 
-namespace {} // namespace
-
 PipelineEngine::PipelineEngine(Grid& grid, const StrategySection& strategy, std::int64_t microbatches,
                                const Sizes& sizes, std::int64_t batches, PipelineWork& work)
     : _rule(strategy, grid.group(), grid.plan().groups, microbatches), _microbatches(microbatches),
@@ -16,21 +14,24 @@ PipelineEngine::PipelineEngine(Grid& grid, const StrategySection& strategy, std:
   const int group = grid.group(), groups = grid.plan().groups;
   const std::int64_t messages = batches * microbatches;
   std::int64_t& bytes = grid.traffic.between_stages;
-  const auto forwards = [&](int peer) {
-    return grid.channel(grid.chain(), peer, Tag::forward, "activations");
+  const auto forwards = [&](int peer, Precision stored) {
+    return grid.channel(grid.chain(), peer, Tag::forward, "activations", stored);
   };
-  const auto backwards = [&](int peer) {
-    return grid.channel(grid.backward(), peer, Tag::backward, "gradients of activations");
+  const auto backwards = [&](int peer, Precision stored) {
+    return grid.channel(grid.backward(), peer, Tag::backward, "gradients of activations", stored);
   };
   if (group > 0) {
     const std::int64_t before = liveWindow(strategy, group - 1, groups, microbatches);
-    _from_previous = std::make_unique<Receiver>(forwards(group - 1), sizes.rows, sizes.in, _rule.window() + 1,
-                                                messages, _rule.window());
-    _back = std::make_unique<Sender>(backwards(group - 1), sizes.rows, sizes.in, before, bytes);
+    _from_previous = std::make_unique<Receiver>(forwards(group - 1, sizes.stored_in), sizes.rows, sizes.in,
+                                                _rule.window() + 1, messages, _rule.window());
+    _back =
+        std::make_unique<Sender>(backwards(group - 1, sizes.stored_in), sizes.rows, sizes.in, before, bytes);
   }
   if (group + 1 < groups) {
-    _onward = std::make_unique<Sender>(forwards(group + 1), sizes.rows, sizes.out, _rule.window(), bytes);
-    _from_next = std::make_unique<Receiver>(backwards(group + 1), sizes.rows, sizes.out, 2, messages);
+    _onward = std::make_unique<Sender>(forwards(group + 1, sizes.stored_out), sizes.rows, sizes.out,
+                                       _rule.window(), bytes);
+    _from_next = std::make_unique<Receiver>(backwards(group + 1, sizes.stored_out), sizes.rows, sizes.out, 2,
+                                            messages);
   }
 }
 
@@ -77,8 +78,9 @@ WaitedFor PipelineEngine::awaited() const {
 void PipelineEngine::forward(const ExecSpace& space) {
   const std::int64_t number = _progress.forwards;
   PARTITA_REQUIRE(_progress.live() < _rule.window(), "more live activations than buffers");
-  const Matrix in = _from_previous != nullptr ? _from_previous->take(space, _work.rows(number)) : Matrix();
-  Matrix out;
+  const TypedMatrix in =
+      _from_previous != nullptr ? _from_previous->take(space, _work.rows(number)) : TypedMatrix();
+  TypedMatrix out;
   {
     const ScheduleTrace::Span span(_trace, space, "F", number);
     out = _work.forward(space, number, in);
@@ -95,8 +97,9 @@ void PipelineEngine::forward(const ExecSpace& space) {
 
 void PipelineEngine::backward(const ExecSpace& space) {
   const std::int64_t number = _progress.backwards;
-  const Matrix gradient = _from_next != nullptr ? _from_next->take(space, _work.rows(number)) : Matrix();
-  Matrix before;
+  const TypedMatrix gradient =
+      _from_next != nullptr ? _from_next->take(space, _work.rows(number)) : TypedMatrix();
+  TypedMatrix before;
   {
     const ScheduleTrace::Span span(_trace, space, "B", number);
     before = _work.backward(space, number, gradient);

@@ -19,9 +19,10 @@ namespace partita {
 /// microbatches, for which there are buffers.
 class PipelineEngine {
  public:
-  /// Largest matrices that cross ranks: rows of a microbatch, values per row.
+  /// Largest matrices that cross ranks: rows of a microbatch, values per row; and how they are stored.
   struct Sizes {
     std::int64_t rows = 0, in = 0, out = 0;
+    Precision stored_in = Precision::single, stored_out = Precision::single;
   };
 
   /// For `batches` batches of `microbatches` each; `work` must outlive the engine.

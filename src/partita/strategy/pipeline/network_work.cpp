@@ -17,9 +17,11 @@ NetworkWork::NetworkWork(const RunContext& context, std::vector<StageUpdater*> u
       each.tapes.push_back(&each == &_live.front() ? local->tape : local->makeTape(capacity));
       each.inputs.emplace_back();
     }
-    _input_gradients.push_back(local->index() == 0 ? Matrix()
-                                                   : makeMatrix("partita::NetworkWork::input_gradient",
-                                                                capacity, local->stage.inputs()));
+    const Stage& stage = local->stage;
+    _input_gradients.push_back(local->index() == 0
+                                   ? TypedRows()
+                                   : TypedRows("partita::NetworkWork::input_gradient", stage.inputPrecision(),
+                                               capacity, stage.inputs()));
   }
 }
 
@@ -45,14 +47,14 @@ Pass NetworkWork::passOf(std::int64_t number) const {
   return pass;
 }
 
-Matrix NetworkWork::forward(const ExecSpace& space, std::int64_t number, const Matrix& in) {
+TypedMatrix NetworkWork::forward(const ExecSpace& space, std::int64_t number, const TypedMatrix& in) {
   Live& live = liveOf(number);
   const Pass pass = passOf(number);
   const Batch batch = _reader->next(space);
   PARTITA_REQUIRE(static_cast<std::int64_t>(batch.rows_read->size()) == rows(number),
                   "a microbatch of another size");
   live.labels = batch.labels;
-  Matrix flow = _context.grid.group() == 0 ? batch.features : in;
+  TypedMatrix flow = _context.grid.group() == 0 ? TypedMatrix(batch.features) : in;
   for (std::size_t i = 0; i < _context.stages.size(); ++i) {
     live.inputs[i] = flow;
     flow = _context.stages[i]->forwardJoined(space, pass, flow, live.tapes[i]);
@@ -64,20 +66,21 @@ Matrix NetworkWork::forward(const ExecSpace& space, std::int64_t number, const M
 Matrix NetworkWork::lossGradient(const ExecSpace& space, std::int64_t number) {
   const Live& live = liveOf(number);
   LocalStage& local = *_context.stages.back();
-  const Matrix gradient = local.lossGradient(space, passOf(number), live.tapes.back().output(),
-                                             {live.labels, Matrix()}, _updaters.back()->lossWeight());
+  const Matrix gradient =
+      local.lossGradient(space, passOf(number), local.realOutput(space, live.tapes.back()),
+                         {live.labels, Matrix()}, _updaters.back()->lossWeight());
   _updaters.back()->checkLoss(space, live.tapes.back(), live.inputs.back());
   return gradient;
 }
 
-Matrix NetworkWork::backward(const ExecSpace& space, std::int64_t number, const Matrix& gradient) {
+TypedMatrix NetworkWork::backward(const ExecSpace& space, std::int64_t number, const TypedMatrix& gradient) {
   const Live& live = liveOf(number);
   const Pass pass = passOf(number);
   const bool final = number + 1 == _microbatches;
-  Matrix flow = gradient.size() > 0 ? gradient : lossGradient(space, number);
+  TypedMatrix flow = gradient.size() > 0 ? gradient : lossGradient(space, number);
   for (std::size_t i = _context.stages.size(); i-- > 0;) {
-    const Matrix before =
-        _input_gradients[i].size() > 0 ? topRows(_input_gradients[i], rows(number)) : Matrix();
+    const TypedMatrix before =
+        _input_gradients[i].empty() ? TypedMatrix() : _input_gradients[i].top(rows(number));
     _context.stages[i]->backwardJoined(space, pass, live.inputs[i], live.tapes[i], flow, before,
                                        final ? _updaters[i]->gradientReady(space) : Stage::GradientReady());
     flow = before;

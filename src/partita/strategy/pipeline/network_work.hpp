@@ -23,14 +23,14 @@ class NetworkWork : public PipelineWork {
   void begin(BatchReader& reader, std::uint64_t step);
 
   std::int64_t rows(std::int64_t number) const override;
-  Matrix forward(const ExecSpace& space, std::int64_t number, const Matrix& in) override;
-  Matrix backward(const ExecSpace& space, std::int64_t number, const Matrix& gradient) override;
+  TypedMatrix forward(const ExecSpace& space, std::int64_t number, const TypedMatrix& in) override;
+  TypedMatrix backward(const ExecSpace& space, std::int64_t number, const TypedMatrix& gradient) override;
 
  private:
   /// The data kept for a live microbatch.
   struct Live {
-    std::vector<JoinedTape> tapes; ///< one per stage
-    std::vector<Matrix> inputs;    ///< one per stage
+    std::vector<JoinedTape> tapes;   ///< one per stage
+    std::vector<TypedMatrix> inputs; ///< one per stage
     Labels labels;
   };
   Slice sliceOf(std::int64_t number) const;
@@ -43,7 +43,7 @@ class NetworkWork : public PipelineWork {
   std::int64_t _microbatches, _rows;
   std::int64_t _first_row; ///< first row of this replica in the whole batch
   std::vector<Live> _live;
-  std::vector<Matrix> _input_gradients; ///< [rows of a microbatch, inputs]; empty for the first stage of all
+  std::vector<TypedRows> _input_gradients; ///< of a microbatch; empty for the first stage of all
   BatchReader* _reader = nullptr;
   std::uint64_t _step = 0;
 };

@@ -33,8 +33,9 @@ PipelineTraining::PipelineTraining(const RunContext& context, RunPhase phase,
   _work =
       std::make_unique<NetworkWork>(context, _updaters, _microbatches,
                                     liveWindow(strategy, grid.group(), grid.plan().groups, _microbatches));
-  const PipelineEngine::Sizes sizes{microbatchRows(strategy, rows), context.stages.front()->stage.inputs(),
-                                    context.stages.back()->stage.outputs()};
+  const Stage &front = context.stages.front()->stage, &back = context.stages.back()->stage;
+  const PipelineEngine::Sizes sizes{microbatchRows(strategy, rows), front.inputs(), back.outputs(),
+                                    front.inputPrecision(), back.outputPrecision()};
   _engine = std::make_unique<PipelineEngine>(grid, strategy, _microbatches, sizes, _steps - _first, *_work);
 }
 

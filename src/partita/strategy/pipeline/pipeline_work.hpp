@@ -1,6 +1,6 @@
 #pragma once
 
-#include "partita/core/types.hpp"
+#include "partita/core/typed_matrix.hpp"
 
 namespace partita {
 
@@ -14,11 +14,11 @@ class PipelineWork {
   virtual std::int64_t rows(std::int64_t number) const = 0;
   /// The forward pass of a microbatch; `in` is the output of the previous rank, [rows, values], empty on the
   /// first rank; it stays valid until the backward pass is over. Returns the input of the next rank.
-  virtual Matrix forward(const ExecSpace& space, std::int64_t number, const Matrix& in) = 0;
+  virtual TypedMatrix forward(const ExecSpace& space, std::int64_t number, const TypedMatrix& in) = 0;
   /// The backward pass from the gradient of what `forward` returned, which may be overwritten. On the last
   /// rank `gradient` is empty, and the loss is computed first. Returns the gradient of `in`, valid until the
   /// next call.
-  virtual Matrix backward(const ExecSpace& space, std::int64_t number, const Matrix& gradient) = 0;
+  virtual TypedMatrix backward(const ExecSpace& space, std::int64_t number, const TypedMatrix& gradient) = 0;
 };
 
 } // namespace partita

@@ -10,7 +10,7 @@ namespace partita {
 
 /// A batch that a stage learns from.
 struct StageBatch {
-  Matrix in;
+  TypedMatrix in;
   Targets targets;
 };
 

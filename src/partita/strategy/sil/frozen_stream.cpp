@@ -12,12 +12,12 @@ class FrozenStream::MadeSegments : public FrozenStream::Segments {
  public:
   MadeSegments(LocalStage& finished, std::unique_ptr<BatchReader> reader)
       : _finished(finished), _reader(std::move(reader)) {}
-  Matrix next(const ExecSpace& space) override {
+  TypedMatrix next(const ExecSpace& space) override {
     Pass pass;
     pass.training = false;
     const Matrix in = _reader->next(space).features;
     _finished.countTraffic(false);
-    const Matrix out = _finished.forwardJoined(space, pass, in);
+    const TypedMatrix out = _finished.forwardJoined(space, pass, in);
     _finished.countTraffic(true);
     return out;
   }
@@ -30,7 +30,7 @@ class FrozenStream::MadeSegments : public FrozenStream::Segments {
 class FrozenStream::ReceivedSegments : public FrozenStream::Segments {
  public:
   explicit ReceivedSegments(std::unique_ptr<Receiver> receiver) : _receiver(std::move(receiver)) {}
-  Matrix next(const ExecSpace& space) override { return _receiver->next(space); }
+  TypedMatrix next(const ExecSpace& space) override { return _receiver->next(space); }
 
  private:
   std::unique_ptr<Receiver> _receiver;
@@ -39,18 +39,18 @@ class FrozenStream::ReceivedSegments : public FrozenStream::Segments {
 /// A batch has one segment per replica: all are spilled, and the stage trains on this replica's segment.
 class FrozenStream::Source : public BatchSource {
  public:
-  Source(FrozenStream& stream, std::unique_ptr<BatchReader> labels, std::int64_t columns)
+  Source(FrozenStream& stream, std::unique_ptr<BatchReader> labels, const ActivationCache& cache)
       : _stream(stream), _labels(std::move(labels)),
-        _own(makeMatrix("partita::FrozenStream::own", stream._capacity, columns)) {}
+        _own("partita::FrozenStream::own", cache.precision(), stream._capacity, cache.width()) {}
 
   StageBatch next(const ExecSpace& space) override {
     const Grid& grid = _stream._context.grid;
-    Matrix own;
+    TypedMatrix own;
     for (int replica = 0; replica < grid.replicas(); ++replica) {
-      const Matrix segment = _stream.takeSegment(space);
+      const TypedMatrix segment = _stream.takeSegment(space);
       if (replica != grid.replica()) continue;
-      own = topRows(_own, static_cast<std::int64_t>(segment.extent(0)));
-      Kokkos::deep_copy(space, own, segment);
+      own = _own.shaped(segment.rows, segment.columns);
+      copyValues(space, segment, own);
     }
     return {own, {_labels->next(space).labels, Matrix()}};
   }
@@ -58,7 +58,7 @@ class FrozenStream::Source : public BatchSource {
  private:
   FrozenStream& _stream;
   std::unique_ptr<BatchReader> _labels;
-  Matrix _own;
+  TypedRows _own;
 };
 
 FrozenStream::FrozenStream(const RunContext& context, int stage) : _context(context), _stage(stage) {
@@ -89,7 +89,8 @@ void FrozenStream::beginFeeding(const RowSource& inputs) {
   const Grid& grid = _context.grid;
   LocalStage& finished = finishedStage();
   _outgoing = std::make_unique<MadeSegments>(finished, makeReader(inputs));
-  _sender = std::make_unique<Sender>(grid.channel(grid.chain(), grid.group() + 1, Tag::frozen, "activations"),
+  _sender = std::make_unique<Sender>(grid.channel(grid.chain(), grid.group() + 1, Tag::frozen, "activations",
+                                                  finished.stage.outputPrecision()),
                                      _capacity, finished.stage.outputs(), _context.config.strategy.queue,
                                      _context.grid.traffic.between_stages);
 }
@@ -119,9 +120,9 @@ std::unique_ptr<BatchSource> FrozenStream::makeSource(const RowSource& inputs, A
   if (grid.owns(_stage - 1)) {
     _incoming = std::make_unique<MadeSegments>(finishedStage(), makeReader(inputs));
   } else {
-    _incoming = std::make_unique<ReceivedSegments>(
-        std::make_unique<Receiver>(grid.channel(grid.chain(), grid.group() - 1, Tag::frozen, "activations"),
-                                   _capacity, cache.width(), _context.config.strategy.queue, _segments));
+    _incoming = std::make_unique<ReceivedSegments>(std::make_unique<Receiver>(
+        grid.channel(grid.chain(), grid.group() - 1, Tag::frozen, "activations", cache.precision()),
+        _capacity, cache.width(), _context.config.strategy.queue, _segments));
   }
   const Dataset& train = _context.sets.train;
   auto reader = std::make_unique<BatchReader>(
@@ -129,11 +130,11 @@ std::unique_ptr<BatchSource> FrozenStream::makeSource(const RowSource& inputs, A
       trainingOrder(train.size(), _context.seed(), _context.config.training.batch, grid.replica(),
                     grid.replicas(), 0),
       _whole_segments / grid.replicas(), _capacity, _context.config.data.prefetch);
-  return std::make_unique<Source>(*this, std::move(reader), cache.width());
+  return std::make_unique<Source>(*this, std::move(reader), cache);
 }
 
-Matrix FrozenStream::takeSegment(const ExecSpace& space) {
-  const Matrix segment = _incoming->next(space);
+TypedMatrix FrozenStream::takeSegment(const ExecSpace& space) {
+  const TypedMatrix segment = _incoming->next(space);
   _order(_taken++, _segment);
   _cache->put(space, segment, _segment.rows);
   return segment;

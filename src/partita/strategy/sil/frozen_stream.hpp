@@ -36,7 +36,7 @@ class FrozenStream {
   class Segments {
    public:
     virtual ~Segments() = default;
-    virtual Matrix next(const ExecSpace& space) = 0;
+    virtual TypedMatrix next(const ExecSpace& space) = 0;
   };
   class MadeSegments;
   class ReceivedSegments;
@@ -44,7 +44,7 @@ class FrozenStream {
 
   std::unique_ptr<BatchReader> makeReader(const RowSource& inputs) const;
   LocalStage& finishedStage() const;
-  Matrix takeSegment(const ExecSpace& space); // spills it
+  TypedMatrix takeSegment(const ExecSpace& space); // spills it
   void sendNext(const ExecSpace& space);
 
   RunContext _context;

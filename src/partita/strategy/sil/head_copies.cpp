@@ -78,9 +78,9 @@ void HeadCopies::connect(Stream& stream, bool fresh) {
   if (gives(stream) && takes(stream)) return;
   const bool first_layer = source.kind == ParameterCopy::Kind::first_layer;
   const int peer = gives(stream) ? stream.to_group : grid.plan().groupOf(source.from_stage);
-  Channel channel = grid.channel(grid.chain(), peer, first_layer ? Tag::lookahead : Tag::refresh,
-                                 first_layer ? "parameters of the next stage" : "weights of the last layer");
-  channel.wire = Precision::single;
+  const Channel channel = grid.exactChannel(
+      grid.chain(), peer, first_layer ? Tag::lookahead : Tag::refresh,
+      first_layer ? "parameters of the next stage" : "weights of the last layer", Precision::single);
   if (gives(stream)) {
     stream.sender = std::make_unique<Sender>(channel, 1, source.size, 1, grid.traffic.between_stages);
     return;
@@ -143,7 +143,7 @@ void HeadCopies::send(const ExecSpace& space, Stream& stream) {
 
 Vector HeadCopies::receive(const ExecSpace& space, Stream& stream) {
   if (stream.receiver != nullptr) {
-    const Matrix values = stream.receiver->next(space);
+    const Matrix values = stream.receiver->next(space).real();
     return Vector(values.data(), values.size());
   }
   sentBy(stream).load(space, stream.source.from, stream.values);

@@ -17,14 +17,16 @@ JointStep::JointStep(const RunContext& context, std::vector<StageUpdater*> updat
                      rows = localCapacity(context.config, grid.replicas());
   const Stage &front = context.stages.front()->stage, &back = context.stages.back()->stage;
   if (!front.plan().first()) {
-    _to_previous = makeMatrix("partita::JointStep::to_previous", rows, front.inputs());
-    _back = std::make_unique<Sender>(grid.channel(grid.chain(), grid.group() - 1, Tag::backward, "gradients"),
-                                     rows, front.inputs(), 1, grid.traffic.between_stages);
+    const Precision stored = front.inputPrecision();
+    _to_previous = TypedRows("partita::JointStep::to_previous", stored, rows, front.inputs());
+    _back = std::make_unique<Sender>(
+        grid.channel(grid.chain(), grid.group() - 1, Tag::backward, "gradients", stored), rows,
+        front.inputs(), 1, grid.traffic.between_stages);
   }
   if (!back.plan().last())
-    _from_next =
-        std::make_unique<Receiver>(grid.channel(grid.chain(), grid.group() + 1, Tag::backward, "gradients"),
-                                   rows, back.outputs(), 1, count);
+    _from_next = std::make_unique<Receiver>(
+        grid.channel(grid.chain(), grid.group() + 1, Tag::backward, "gradients", back.outputPrecision()),
+        rows, back.outputs(), 1, count);
 }
 
 void JointStep::run(const ExecSpace& space, const std::vector<std::unique_ptr<BatchSource>>& sources,
@@ -48,31 +50,33 @@ void JointStep::forward(const ExecSpace& space, const std::vector<std::unique_pt
     local.stage.forward(space, _passes[i], batch.in, local.tape);
     if (onward != nullptr && i + 1 == _updaters.size()) onward->send(space, local.tape.joinedOutput());
     _ready[i] = updater.gradientReady(space);
-    const Matrix own = local.lossGradient(space, _passes[i], local.tape.output(), batch.targets,
-                                          updater.lossWeight(), _ready[i]);
-    local.stage.addReconstruction(space, _passes[i], batch.in, local.tape.output(), updater.lossWeight(), own,
-                                  _ready[i]);
+    const Matrix out = local.realOutput(space, local.tape),
+                 own = local.lossGradient(space, _passes[i], out, batch.targets, updater.lossWeight(),
+                                          _ready[i]);
+    local.stage.addReconstruction(space, _passes[i], batch.in, out, updater.lossWeight(), own, _ready[i]);
     updater.checkLoss(space, local.tape, batch.in);
   }
 }
 
 /// Where the gradient of a stage's input goes: into the work buffer of the stage before it, which is where
 /// that stage expects it, or into a message.
-Matrix JointStep::inputGradient(std::size_t stage) const {
+TypedMatrix JointStep::inputGradient(std::size_t stage) const {
   if (stage > 0) {
     const LocalStage& before = _updaters[stage - 1]->local();
-    return before.stage.outputGradient(before.tape.output());
+    return before.stage.gradientFor(before.tape.output());
   }
   if (_back == nullptr) return {};
-  return Matrix(_to_previous.data(), _inputs[0].extent(0), _inputs[0].extent(1));
+  return _to_previous.shaped(_inputs[0].rows, _inputs[0].columns);
 }
 
 void JointStep::backward(const ExecSpace& space) {
   for (std::size_t i = _updaters.size(); i-- > 0;) {
     LocalStage& local = _updaters[i]->local();
     const bool from_next = _from_next != nullptr && i + 1 == _updaters.size();
-    const Matrix gradient =
-        from_next ? _from_next->next(space) : local.stage.outputGradient(local.tape.output());
+    const TypedMatrix out = local.tape.output();
+    TypedMatrix gradient = local.stage.gradientFor(out); // where the next stage has left it
+    if (local.last()) gradient = local.stage.outputGradient(out);
+    if (from_next) gradient = _from_next->next(space);
     local.stage.backward(space, _passes[i], _inputs[i], local.tape, gradient, inputGradient(i), _ready[i]);
   }
   if (_back != nullptr) _back->send(space, inputGradient(0));

@@ -26,14 +26,14 @@ class JointStep {
   void forward(const ExecSpace& space, const std::vector<std::unique_ptr<BatchSource>>& sources,
                Sender* onward);
   void backward(const ExecSpace& space);
-  Matrix inputGradient(std::size_t stage) const;
+  TypedMatrix inputGradient(std::size_t stage) const;
 
   const RunContext& _context;
   std::vector<StageUpdater*> _updaters;
   std::vector<Pass> _passes;
-  std::vector<Matrix> _inputs;
+  std::vector<TypedMatrix> _inputs;
   std::vector<Stage::GradientReady> _ready;
-  Matrix _to_previous; ///< gradient for the previous rank
+  TypedRows _to_previous; ///< gradient for the previous rank
   std::unique_ptr<Sender> _back;
   std::unique_ptr<Receiver> _from_next;
 };

@@ -48,7 +48,7 @@ bool SilTraining::trainStages(const ExecSpace& space) {
   const bool frozen = _context.length.turns > 1;
   if (frozen) {
     // Fails now, on all ranks alike, rather than when the second stage begins.
-    collectively(_context.grid.world(), [&] { ActivationCache(cacheFolder(), 1); });
+    collectively(_context.grid.world(), [&] { ActivationCache(cacheFolder(), Precision::single, 1); });
   }
   _context.grid.world().barrier();
   _context.clock.start();
@@ -82,7 +82,8 @@ std::unique_ptr<BatchReader> SilTraining::makeReader(const RowSource* rows, std:
 }
 
 std::unique_ptr<BatchSource> SilTraining::makeTogetherSource(std::size_t local) {
-  const StagePlan& plan = _context.stages[local]->stage.plan();
+  const Stage& stage = _context.stages[local]->stage;
+  const StagePlan& plan = stage.plan();
   const StrategySection& strategy = _context.config.strategy;
   const Grid& grid = _context.grid;
   if (plan.first()) return std::make_unique<ReaderSource>(makeReader(&_training_rows, _context.start.step));
@@ -100,10 +101,12 @@ std::unique_ptr<BatchSource> SilTraining::makeTogetherSource(std::size_t local) 
         capacity);
   }
   if (local > 0) return std::make_unique<HandedSource>(*_context.stages[local - 1], std::move(labels));
-  return std::make_unique<ReceivedSource>(
-      std::make_unique<Receiver>(grid.channel(grid.chain(), grid.group() - 1, Tag::relay, "activations"),
-                                 capacity, plan.inputs(), strategy.queue, _context.length.steps - first),
-      std::move(labels));
+  const Channel from =
+      grid.channel(grid.chain(), grid.group() - 1, Tag::relay, "activations", stage.inputPrecision());
+  return std::make_unique<ReceivedSource>(std::make_unique<Receiver>(from, capacity, plan.inputs(),
+                                                                     strategy.queue,
+                                                                     _context.length.steps - first),
+                                          std::move(labels));
 }
 
 void SilTraining::step(const ExecSpace& space, StageTrainer& trainer, BatchSource& source, Sender* onward) {
@@ -141,10 +144,11 @@ std::unique_ptr<Sender> SilTraining::makeSender() {
   Grid& grid = _context.grid;
   const StrategySection& strategy = _context.config.strategy;
   if (strategy.sil.input != StageInput::relay || grid.endStage() == grid.plan().stages) return nullptr;
-  return std::make_unique<Sender>(grid.channel(grid.chain(), grid.group() + 1, Tag::relay, "activations"),
-                                  localCapacity(_context.config, grid.replicas()),
-                                  _context.stages.back()->stage.outputs(), strategy.queue,
-                                  grid.traffic.between_stages);
+  const Stage& last = _context.stages.back()->stage;
+  return std::make_unique<Sender>(
+      grid.channel(grid.chain(), grid.group() + 1, Tag::relay, "activations", last.outputPrecision()),
+      localCapacity(_context.config, grid.replicas()), last.outputs(), strategy.queue,
+      grid.traffic.between_stages);
 }
 
 bool SilTraining::trainTogether(const ExecSpace& space) {
@@ -189,6 +193,11 @@ std::string SilTraining::cacheFolder() const {
   return chosen.empty() ? _context.scratch_directory : chosen;
 }
 
+/// For the inputs of a stage.
+std::unique_ptr<ActivationCache> SilTraining::makeCache(const Stage& stage) const {
+  return std::make_unique<ActivationCache>(cacheFolder(), stage.inputPrecision(), stage.inputs());
+}
+
 bool SilTraining::trainOneByOne(const ExecSpace& space) {
   const Position& start = _context.start;
   for (int stage = 1; stage < start.stage; ++stage) remakeInputs(space, stage);
@@ -207,9 +216,7 @@ void SilTraining::remakeInputs(const ExecSpace& space, int stage) {
   const std::unique_ptr<ActivationCache> own_inputs = std::move(_cache);
   const RowSource& inputs = own_inputs != nullptr ? static_cast<const RowSource&>(*own_inputs) : _features;
   if (grid.owns(stage)) {
-    const std::int64_t width =
-        _context.stages[static_cast<std::size_t>(stage - grid.firstStage())]->stage.inputs();
-    _cache = std::make_unique<ActivationCache>(cacheFolder(), width);
+    _cache = makeCache(_context.stages[static_cast<std::size_t>(stage - grid.firstStage())]->stage);
     stream.makeSource(inputs, *_cache);
     stream.drain(space);
   } else if (stream.feedsFromHere()) {
@@ -250,7 +257,7 @@ bool SilTraining::trainFrozen(const ExecSpace& space, int stage, std::int64_t fi
   std::unique_ptr<BatchSource> source;
   const std::int64_t streamed = stage == 0 || first > 0 ? first : std::min(length.steps, length.per_epoch);
   if (stage > 0 && first == 0) {
-    _cache = std::make_unique<ActivationCache>(cacheFolder(), local.stage.inputs());
+    _cache = makeCache(local.stage);
     source = stream.makeSource(inputs, *_cache);
   }
   const RowSource* spilled = stage > 0 ? static_cast<const RowSource*>(_cache.get()) : &_training_rows;

@@ -30,6 +30,7 @@ class SilTraining final : public Strategy {
   bool waitForOthers(const ExecSpace& space, FrozenStream& stream, int stage, std::int64_t first);
   void remakeInputs(const ExecSpace& space, int stage); // of a finished or interrupted stage
   std::unique_ptr<Sender> makeSender();
+  std::unique_ptr<ActivationCache> makeCache(const Stage& stage) const;
   void step(const ExecSpace& space, StageTrainer& trainer, BatchSource& source, Sender* onward);
   void report(const ExecSpace& space, StageUpdater& updater, const Position& position);
   bool afterStep(const ExecSpace& space, const Position& position, int trained,

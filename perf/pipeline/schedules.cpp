@@ -93,15 +93,15 @@ class SleepWork : public PipelineWork {
       : _grid(grid), _times(times), _out(makeMatrix("partita::SleepWork::out", 1, values)) {}
 
   std::int64_t rows(std::int64_t) const override { return 1; }
-  Matrix forward(const ExecSpace&, std::int64_t number, const Matrix&) override {
+  TypedMatrix forward(const ExecSpace&, std::int64_t number, const TypedMatrix&) override {
     return sleep(PassKind::forward, _times.forward, number);
   }
-  Matrix backward(const ExecSpace&, std::int64_t number, const Matrix&) override {
+  TypedMatrix backward(const ExecSpace&, std::int64_t number, const TypedMatrix&) override {
     return sleep(PassKind::backward, _times.backward, number);
   }
 
  private:
-  Matrix sleep(PassKind operation, double seconds, std::int64_t number) const {
+  TypedMatrix sleep(PassKind operation, double seconds, std::int64_t number) const {
     const double factor = _times.factor(static_cast<std::size_t>(_grid.group()), operation, number);
     std::this_thread::sleep_for(std::chrono::duration<double>(seconds * factor));
     return _out;
@@ -132,7 +132,7 @@ double predict(const OperationTimes& times, const StrategySection& strategy, int
                std::int64_t microbatches) {
   const std::vector<PipelineStage> stages(static_cast<std::size_t>(groups),
                                           {times.forward, times.backward, linkModel().latency});
-  return pipelineSeconds(stages, microbatches, strategy,
+  return pipelineSeconds(stages, microbatches, strategy, {},
                          [&](std::size_t group, PassKind operation, std::int64_t number) {
                            return times.factor(group, operation, number);
                          });

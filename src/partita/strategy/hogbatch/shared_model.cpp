@@ -1,6 +1,7 @@
 #include "partita/strategy/hogbatch/shared_model.hpp"
 
 #include "partita/core/error.hpp"
+#include "partita/strategy/hogbatch/shared_values.hpp"
 
 #include <algorithm>
 #include <array>
@@ -14,36 +15,29 @@ namespace {
 // The count of updates, the lock, each mark and the values start at a cache line of their own.
 constexpr std::int64_t cache_line = 128; // bytes
 
-/// Eight bytes of values. Relaxed atomic access to all of them at once takes half as many instructions as
-/// four bytes at a time.
-using Word [[gnu::may_alias]] = std::uint64_t;
-constexpr std::int64_t per_word = sizeof(Word) / sizeof(Real);
-constexpr std::int64_t block_values = 512; ///< size of private copies, which stay in the cache
+constexpr std::int64_t vector_values = sizeof(RealVector) / sizeof(Real);
+constexpr std::int64_t block_values = 1024; ///< that a thread changes at a time; begins at a whole vector
 
-/// Copies shared values that others may change meanwhile; `from` is aligned to words.
-void readShared(const Real* from, Real* to, std::int64_t size) {
-  const std::int64_t whole = size / per_word * per_word;
-#pragma GCC unroll 8
-  for (std::int64_t i = 0; i < whole; i += per_word) {
-    const Word word = __atomic_load_n(reinterpret_cast<const Word*>(from + i), __ATOMIC_RELAXED);
-    std::memcpy(to + i, &word, sizeof(word));
+/// Copies shared values that others may change meanwhile; `shared` is aligned to vectors.
+void readShared(const Real* shared, Real* to, std::int64_t size) {
+  std::int64_t i = 0;
+  for (; i + vector_values <= size; i += vector_values) {
+    RealVector values;
+    load(shared + i, values);
+    std::memcpy(to + i, &values, sizeof values);
   }
-  for (std::int64_t i = whole; i < size; ++i) __atomic_load(from + i, to + i, __ATOMIC_RELAXED);
+  for (; i < size; ++i) load(shared + i, to[i]);
 }
 
-/// The reverse; `to` is aligned to words.
-void writeShared(const Real* from, Real* to, std::int64_t size) {
-  const std::int64_t whole = size / per_word * per_word;
-#pragma GCC unroll 8
-  for (std::int64_t i = 0; i < whole; i += per_word) {
-    Word word = 0;
-    std::memcpy(&word, from + i, sizeof(word));
-    __atomic_store_n(reinterpret_cast<Word*>(to + i), word, __ATOMIC_RELAXED);
+/// The reverse.
+void writeShared(const Real* from, Real* shared, std::int64_t size) {
+  std::int64_t i = 0;
+  for (; i + vector_values <= size; i += vector_values) {
+    RealVector values;
+    std::memcpy(&values, from + i, sizeof values);
+    store(shared + i, values);
   }
-  for (std::int64_t i = whole; i < size; ++i) {
-    Real value = from[i];
-    __atomic_store(to + i, &value, __ATOMIC_RELAXED);
-  }
+  for (; i < size; ++i) store(shared + i, from[i]);
 }
 
 /// An atomic sum: exact, whatever others add meanwhile.
@@ -55,71 +49,58 @@ void addShared(Real* to, Real value) {
   } while (!__atomic_compare_exchange(to, &before, &after, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
 }
 
-/// Prefetches shared values that will be changed soon, for writing. Another core may have changed them last:
-/// a line fetched for reading would have to be fetched again before it is written.
-void expectChange([[maybe_unused]] const Real* values, [[maybe_unused]] std::int64_t size) {
-#if defined(__GNUC__)
-  constexpr std::int64_t line = 64 / sizeof(Real);
-  for (std::int64_t i = 0; i < size; i += line) __builtin_prefetch(values + i, 1);
-#endif
-}
-
 using HostRange = Kokkos::RangePolicy<Kokkos::DefaultHostExecutionSpace, Kokkos::IndexType<std::int64_t>>;
 
-/// Changes a block of the model, or a copy that is written back. What others change meanwhile may be lost.
-struct BlockChange {
+/// What a change makes of values, of which each is a number or a vector of them.
+struct ValueChange {
   const Real *gradient, *parameters; // `parameters` null: the model's own
   Real rate, decay;
   ReplicaMerge merge;
 
-  void operator()(std::int64_t first, std::int64_t size, Real* own) const {
-    const Real step = rate, shrink = decay;
-    switch (merge) {
-    case ReplicaMerge::delta:
-      return each(first, size, own, [step, shrink](Real now, Real read, Real slope) {
-        return now - step * (slope + shrink * read);
-      });
-    case ReplicaMerge::overwrite:
-      return each(first, size, own, [step, shrink](Real, Real read, Real slope) {
-        return read - step * (slope + shrink * read);
-      });
-    case ReplicaMerge::average:
-      return each(first, size, own, [step, shrink](Real now, Real read, Real slope) {
-        return Real(0.5) * (now + (read - step * (slope + shrink * read)));
-      });
-    }
-  }
-
- private:
-  template <class Next>
-  void each(std::int64_t first, std::int64_t size, Real* own, Next next) const {
-    const Real* const slope = gradient + first;
-    if (parameters == nullptr) { // a second pointer to `own` would look like aliasing to the compiler
-      for (std::int64_t i = 0; i < size; ++i) own[i] = next(own[i], own[i], slope[i]);
-    } else {
-      const Real* const read = parameters + first;
-      for (std::int64_t i = 0; i < size; ++i) own[i] = next(own[i], read[i], slope[i]);
-    }
+  template <class Values>
+  Values operator()(std::int64_t i, Values now) const {
+    Values slope, read = now;
+    std::memcpy(&slope, gradient + i, sizeof slope);
+    if (parameters != nullptr) std::memcpy(&read, parameters + i, sizeof read);
+    const Values step = rate * (slope + decay * read);
+    if (merge == ReplicaMerge::delta) return now - step;
+    if (merge == ReplicaMerge::overwrite) return read - step;
+    return Real(0.5) * (now + (read - step));
   }
 };
 
-struct RelaxedKernel {
-  BlockChange change;
+/// Changes a block of the model. What others change meanwhile may be lost. `Shared`: they see each value as a
+/// whole.
+template <bool Shared>
+struct BlockKernel {
+  ValueChange change;
   Real* model;
   std::int64_t size;
 
   void operator()(std::int64_t block) const {
-    const std::int64_t first = block * block_values, count = std::min(block_values, size - first);
-    std::array<Real, block_values> own;
-    expectChange(model + first + count, std::min(block_values, size - first - count));
-    readShared(model + first, own.data(), count);
-    change(first, count, own.data());
-    writeShared(own.data(), model + first, count);
+    const std::int64_t end = std::min(size, (block + 1) * block_values);
+    std::int64_t i = block * block_values;
+    for (; i + vector_values <= end; i += vector_values) changeAt<RealVector>(i);
+    for (; i < end; ++i) changeAt<Real>(i);
+  }
+
+ private:
+  template <class Values>
+  void changeAt(std::int64_t i) const {
+    Values now;
+    if constexpr (Shared) {
+      load(model + i, now);
+      store(model + i, change(i, now));
+    } else {
+      std::memcpy(&now, model + i, sizeof now);
+      now = change(i, now);
+      std::memcpy(model + i, &now, sizeof now);
+    }
   }
 };
 
 struct AtomicKernel {
-  BlockChange change;
+  ValueChange change;
   Real* model;
 
   void operator()(std::int64_t i) const {
@@ -129,17 +110,6 @@ struct AtomicKernel {
     else
       read = change.parameters[i];
     addShared(model + i, -(change.rate * (change.gradient[i] + change.decay * read)));
-  }
-};
-
-struct PlainKernel {
-  BlockChange change;
-  Real* model;
-  std::int64_t size;
-
-  void operator()(std::int64_t block) const {
-    const std::int64_t first = block * block_values;
-    change(first, std::min(block_values, size - first), model + first);
   }
 };
 
@@ -153,13 +123,13 @@ void runOnHost(const Kernel& kernel, std::int64_t iterations) {
 
 void changeModel(const ModelChange& change, double rate, Real* model, std::int64_t size) {
   const bool replica = change.parameters != nullptr;
-  const BlockChange values{change.gradient, change.parameters, static_cast<Real>(rate),
+  const ValueChange values{change.gradient, change.parameters, static_cast<Real>(rate),
                            static_cast<Real>(change.decay), replica ? change.merge : ReplicaMerge::delta};
   const std::int64_t blocks = (size + block_values - 1) / block_values;
   if (values.merge != ReplicaMerge::delta || change.update == SharedUpdate::relaxed)
-    return runOnHost(RelaxedKernel{values, model, size}, blocks);
+    return runOnHost(BlockKernel<true>{values, model, size}, blocks);
   if (change.update == SharedUpdate::atomic) return runOnHost(AtomicKernel{values, model}, size);
-  runOnHost(PlainKernel{values, model, size}, blocks);
+  runOnHost(BlockKernel<false>{values, model, size}, blocks);
 }
 
 /// The batch whose change a rank has begun and ended: its number plus one, or zero for none.

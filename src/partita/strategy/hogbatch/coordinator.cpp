@@ -334,8 +334,8 @@ std::int64_t Coordinator::step() const {
   return _progress.step(_state.epoch, _dispatcher.ended());
 }
 
-/// After each batch: writes a row if one is due, and finds out whether ranks should meet, unless `more` batches
-/// have ended.
+/// After each batch: writes a row if one is due, and finds out whether ranks should meet, unless `more`
+/// batches have ended.
 void Coordinator::look(bool more) {
   const std::int64_t now = _looked_at = step();
   report(now, false);

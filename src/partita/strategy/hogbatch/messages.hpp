@@ -4,7 +4,8 @@
 
 namespace partita {
 
-/// From the coordinator to a worker (Tag::order). A message has one or several, which are carried out in turn.
+/// From the coordinator to a worker (Tag::order). A message has one or several, which are carried out in
+/// turn.
 struct WorkOrder {
   enum class Kind {
     train, ///< compute the gradient of a batch, and change the model by it if `applies`

@@ -22,22 +22,22 @@ constexpr std::int64_t block_values = 1024; ///< that a thread changes at a time
 void readShared(const Real* shared, Real* to, std::int64_t size) {
   std::int64_t i = 0;
   for (; i + vector_values <= size; i += vector_values) {
-    RealVector values;
-    load(shared + i, values);
+    RealVector values{};
+    loadShared(shared + i, values);
     std::memcpy(to + i, &values, sizeof values);
   }
-  for (; i < size; ++i) load(shared + i, to[i]);
+  for (; i < size; ++i) loadShared(shared + i, to[i]);
 }
 
 /// The reverse.
 void writeShared(const Real* from, Real* shared, std::int64_t size) {
   std::int64_t i = 0;
   for (; i + vector_values <= size; i += vector_values) {
-    RealVector values;
+    RealVector values{};
     std::memcpy(&values, from + i, sizeof values);
-    store(shared + i, values);
+    storeShared(shared + i, values);
   }
-  for (; i < size; ++i) store(shared + i, from[i]);
+  for (; i < size; ++i) storeShared(shared + i, from[i]);
 }
 
 /// An atomic sum: exact, whatever others add meanwhile.
@@ -51,29 +51,29 @@ void addShared(Real* to, Real value) {
 
 using HostRange = Kokkos::RangePolicy<Kokkos::DefaultHostExecutionSpace, Kokkos::IndexType<std::int64_t>>;
 
-/// What a change makes of values, of which each is a number or a vector of them.
+/// What a change makes of `Values`, a number or a vector of them. Each product and its sum are one
+/// expression, so that they are rounded as those of the optimiser of one rank.
+template <ReplicaMerge merge>
 struct ValueChange {
   const Real *gradient, *parameters; // `parameters` null: the model's own
   Real rate, decay;
-  ReplicaMerge merge;
 
   template <class Values>
   Values operator()(std::int64_t i, Values now) const {
-    Values slope, read = now;
+    Values slope{}, read = now;
     std::memcpy(&slope, gradient + i, sizeof slope);
     if (parameters != nullptr) std::memcpy(&read, parameters + i, sizeof read);
-    const Values step = rate * (slope + decay * read);
-    if (merge == ReplicaMerge::delta) return now - step;
-    if (merge == ReplicaMerge::overwrite) return read - step;
-    return Real(0.5) * (now + (read - step));
+    if constexpr (merge == ReplicaMerge::delta) return now - rate * (slope + decay * read);
+    const Values next = read - rate * (slope + decay * read);
+    return merge == ReplicaMerge::overwrite ? next : Real(0.5) * (now + next);
   }
 };
 
 /// Changes a block of the model. What others change meanwhile may be lost. `Shared`: they see each value as a
 /// whole.
-template <bool Shared>
+template <bool Shared, class Change>
 struct BlockKernel {
-  ValueChange change;
+  Change change;
   Real* model;
   std::int64_t size;
 
@@ -87,10 +87,10 @@ struct BlockKernel {
  private:
   template <class Values>
   void changeAt(std::int64_t i) const {
-    Values now;
+    Values now{};
     if constexpr (Shared) {
-      load(model + i, now);
-      store(model + i, change(i, now));
+      loadShared(model + i, now);
+      storeShared(model + i, change(i, now));
     } else {
       std::memcpy(&now, model + i, sizeof now);
       now = change(i, now);
@@ -100,7 +100,7 @@ struct BlockKernel {
 };
 
 struct AtomicKernel {
-  ValueChange change;
+  ValueChange<ReplicaMerge::delta> change;
   Real* model;
 
   void operator()(std::int64_t i) const {
@@ -119,17 +119,27 @@ void runOnHost(const Kernel& kernel, std::int64_t iterations) {
   Kokkos::parallel_for("partita::SharedModel::change_kernel", HostRange(host, 0, iterations), kernel);
 }
 
+template <bool Shared, class Change>
+void changeBlocks(const Change& change, Real* model, std::int64_t size) {
+  runOnHost(BlockKernel<Shared, Change>{change, model, size}, (size + block_values - 1) / block_values);
+}
+
 } // namespace
 
 void changeModel(const ModelChange& change, double rate, Real* model, std::int64_t size) {
-  const bool replica = change.parameters != nullptr;
-  const ValueChange values{change.gradient, change.parameters, static_cast<Real>(rate),
-                           static_cast<Real>(change.decay), replica ? change.merge : ReplicaMerge::delta};
-  const std::int64_t blocks = (size + block_values - 1) / block_values;
-  if (values.merge != ReplicaMerge::delta || change.update == SharedUpdate::relaxed)
-    return runOnHost(BlockKernel<true>{values, model, size}, blocks);
-  if (change.update == SharedUpdate::atomic) return runOnHost(AtomicKernel{values, model}, size);
-  runOnHost(BlockKernel<false>{values, model, size}, blocks);
+  const auto *const gradient = change.gradient, *const parameters = change.parameters;
+  const auto step = static_cast<Real>(rate), decay = static_cast<Real>(change.decay);
+  const ReplicaMerge merge = parameters != nullptr ? change.merge : ReplicaMerge::delta;
+  if (merge == ReplicaMerge::overwrite)
+    return changeBlocks<true>(ValueChange<ReplicaMerge::overwrite>{gradient, parameters, step, decay}, model,
+                              size);
+  if (merge == ReplicaMerge::average)
+    return changeBlocks<true>(ValueChange<ReplicaMerge::average>{gradient, parameters, step, decay}, model,
+                              size);
+  const ValueChange<ReplicaMerge::delta> added{gradient, parameters, step, decay};
+  if (change.update == SharedUpdate::atomic) return runOnHost(AtomicKernel{added, model}, size);
+  if (change.update == SharedUpdate::relaxed) return changeBlocks<true>(added, model, size);
+  changeBlocks<false>(added, model, size);
 }
 
 /// The batch whose change a rank has begun and ended: its number plus one, or zero for none.

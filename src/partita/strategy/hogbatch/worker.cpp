@@ -84,8 +84,8 @@ WorkOrder Worker::next() {
   return order;
 }
 
-/// May the results wait? They are sent when about a third of the orders is carried out, so that the coordinator
-/// has the time that the others take to send new ones.
+/// May the results wait? They are sent when about a third of the orders is carried out, so that the
+/// coordinator has the time that the others take to send new ones.
 bool Worker::hasEnough() const {
   return 2 * _results.size() < _orders.size();
 }

@@ -4,7 +4,7 @@
 #include "partita/strategy/hogbatch/shared_values.hpp"
 
 #include <algorithm>
-#include <array>
+#include <cmath>
 #include <cstring>
 #include <thread>
 
@@ -75,9 +75,10 @@ template <bool Shared, class Change>
 struct BlockKernel {
   Change change;
   Real* model;
-  std::int64_t size;
+  std::int64_t size, blocks, first;
 
-  void operator()(std::int64_t block) const {
+  void operator()(std::int64_t number) const {
+    const std::int64_t block = (first + number) % blocks;
     const std::int64_t end = std::min(size, (block + 1) * block_values);
     std::int64_t i = block * block_values;
     for (; i + vector_values <= end; i += vector_values) changeAt<RealVector>(i);
@@ -119,9 +120,14 @@ void runOnHost(const Kernel& kernel, std::int64_t iterations) {
   Kokkos::parallel_for("partita::SharedModel::change_kernel", HostRange(host, 0, iterations), kernel);
 }
 
+/// Workers that change the model at the same time begin at different blocks, and do not need the same lines.
 template <bool Shared, class Change>
-void changeBlocks(const Change& change, Real* model, std::int64_t size) {
-  runOnHost(BlockKernel<Shared, Change>{change, model, size}, (size + block_values - 1) / block_values);
+void changeBlocks(const Change& change, int rank, Real* model, std::int64_t size) {
+  constexpr double golden = 0.618; // its multiples are far apart between 0 and 1
+  const std::int64_t blocks = (size + block_values - 1) / block_values;
+  const double place = golden * std::max(rank, 0);
+  const auto first = static_cast<std::int64_t>((place - std::floor(place)) * static_cast<double>(blocks));
+  runOnHost(BlockKernel<Shared, Change>{change, model, size, blocks, first}, blocks);
 }
 
 } // namespace
@@ -131,15 +137,15 @@ void changeModel(const ModelChange& change, double rate, Real* model, std::int64
   const auto step = static_cast<Real>(rate), decay = static_cast<Real>(change.decay);
   const ReplicaMerge merge = parameters != nullptr ? change.merge : ReplicaMerge::delta;
   if (merge == ReplicaMerge::overwrite)
-    return changeBlocks<true>(ValueChange<ReplicaMerge::overwrite>{gradient, parameters, step, decay}, model,
-                              size);
+    return changeBlocks<true>(ValueChange<ReplicaMerge::overwrite>{gradient, parameters, step, decay},
+                              change.rank, model, size);
   if (merge == ReplicaMerge::average)
-    return changeBlocks<true>(ValueChange<ReplicaMerge::average>{gradient, parameters, step, decay}, model,
-                              size);
+    return changeBlocks<true>(ValueChange<ReplicaMerge::average>{gradient, parameters, step, decay},
+                              change.rank, model, size);
   const ValueChange<ReplicaMerge::delta> added{gradient, parameters, step, decay};
   if (change.update == SharedUpdate::atomic) return runOnHost(AtomicKernel{added, model}, size);
-  if (change.update == SharedUpdate::relaxed) return changeBlocks<true>(added, model, size);
-  changeBlocks<false>(added, model, size);
+  if (change.update == SharedUpdate::relaxed) return changeBlocks<true>(added, change.rank, model, size);
+  changeBlocks<false>(added, change.rank, model, size);
 }
 
 /// The batch whose change a rank has begun and ended: its number plus one, or zero for none.

@@ -192,6 +192,20 @@ TEST_CASE("Each sample is in one batch if workers get many short batches in adva
   CHECK(logged.decisions.size() == 602);
 }
 
+TEST_CASE("Orders and results of short batches share messages", "[hogbatch]") {
+  if (everyone().size() < 2) return;
+  SmallRun run(everyone(), smallDeck(deckOf({"strategy/shared_workers=1", "training/batch=1"})));
+  const MpiRecording recording;
+  run.train();
+  const std::vector<MpiRecord> calls = recording.all();
+  const auto sent = std::count_if(calls.begin(), calls.end(),
+                                  [](const MpiRecord& record) { return record.call == MpiCall::send; });
+  if (everyone().rank() == 0) CHECK(2 * sent < run.workers.batches); // orders
+  const std::int64_t all_sent = everyone().total(static_cast<std::int64_t>(sent)),
+                     batches = everyone().total(run.workers.batches);
+  CHECK(all_sent < batches); // also results
+}
+
 TEST_CASE("A number of steps ends a run in the middle of an epoch", "[hogbatch]") {
   if (everyone().size() < 2) return;
   const Logged logged = loggedRun(everyone(), {"run/steps=20", "strategy/shared_workers=1"});

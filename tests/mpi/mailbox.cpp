@@ -101,9 +101,29 @@ TEST_CASE("Small messages have any length up to the longest", "[comm]") {
   CHECK_THROWS_AS(mailbox.send(to, Tag::report, Numbered{}), InternalError);
 }
 
+TEST_CASE("Structs travel together, in as few messages as hold them", "[comm]") {
+  constexpr std::size_t most = Mailbox::most_bytes / sizeof(Numbered), count = 2 * most + 1;
+  Mailbox mailbox(everyone());
+  const int to = (everyone().rank() + 1) % everyone().size();
+  std::vector<Numbered> numbers(count);
+  for (std::size_t i = 0; i < count; ++i) numbers[i].number = static_cast<std::int64_t>(i);
+  mailbox.sendAll(to, Tag::report, numbers);
+  mailbox.sendAll(to, Tag::report, std::vector<Numbered>()); // nothing
+  mailbox.close();
+  std::vector<std::size_t> sizes;
+  std::int64_t expected = 0;
+  while (const auto message = mailbox.take(Tag::report)) {
+    const auto part = message->asAll<Numbered>();
+    sizes.push_back(part.size());
+    for (const Numbered& numbered : part) CHECK(numbered.number == expected++);
+  }
+  CHECK(sizes == std::vector<std::size_t>{most, most, 1});
+}
+
 TEST_CASE("A message of another length is not taken for a struct", "[comm]") {
   const Mailbox::Message message{0, Tag::report, std::vector<char>(3)};
   CHECK_THROWS_AS(message.as<Numbered>(), InternalError);
+  CHECK_THROWS_AS(message.asAll<Numbered>(), InternalError);
 }
 
 } // namespace partita::test::mailbox

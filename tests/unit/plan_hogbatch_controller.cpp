@@ -137,6 +137,33 @@ TEST_CASE("batches of a size before the last change do not count") {
   CHECK(controller.size(1) == 32);
 }
 
+TEST_CASE("updates that are reported together change a size once, and count once where chance matters") {
+  // Workers of equal speed report 12 batches at a time.
+  BatchController equal(bounded(), {replica(16, 512, 64), replica(16, 512, 64)});
+  const auto report = [](BatchController& controller, std::size_t group, std::int64_t batches) {
+    for (std::int64_t i = 1; i <= batches; ++i)
+      controller.finished(group, 1, 1, controller.size(group), 1.0, i < batches);
+  };
+  report(equal, 0, 12);
+  for (std::size_t i = 0; i < 200; ++i) {
+    report(equal, 1, 12);
+    if (i % 3 != 0) report(equal, 0, 12); // sometimes two reports at once
+    if (i % 3 == 1) report(equal, 0, 12);
+  }
+  CHECK(sizesOf(equal) == std::vector<std::int64_t>{64, 64});
+  // A worker that is four times as fast does so four times as often.
+  BatchController unequal(bounded(), {replica(16, 512, 64), replica(16, 512, 64)});
+  for (std::size_t lap = 0; lap < 6; ++lap) {
+    for (std::size_t i = 0; i < 4; ++i) report(unequal, 0, 12);
+    report(unequal, 1, 12);
+  }
+  CHECK(unequal.size(1) < 64);
+  // The published rule changes a size at each report.
+  BatchController published(rulesOf(WorkerRule::adaptive), {replica(16, 512, 64), replica(16, 512, 64)});
+  report(published, 0, 12);
+  CHECK(published.size(0) == 128);
+}
+
 TEST_CASE("old differences are forgotten") {
   BatchController controller(bounded(), {replica(16, 512, 64), replica(16, 512, 64)});
   for (int lap = 0; lap < 5000; ++lap)

@@ -76,6 +76,42 @@ TEST_CASE("Samples are steps of a batch, and the rest of an epoch belongs to its
   CHECK(progress.place(17) == std::pair<std::int64_t, std::int64_t>{1, 80});
 }
 
+TEST_CASE("A change of the model is that of a plain loop, whatever the size and the way", "[hogbatch]") {
+  for (const std::int64_t size : {1, 15, 777, 5000}) {
+    std::vector<Real> gradient(static_cast<std::size_t>(size) + 1), read(gradient.size());
+    for (std::size_t i = 0; i < gradient.size(); ++i) {
+      gradient[i] = static_cast<Real>(static_cast<int>(i % 7) - 3); // these sums are exact
+      read[i] = static_cast<Real>(i % 5);
+    }
+    for (const SharedUpdate update : {SharedUpdate::relaxed, SharedUpdate::atomic, SharedUpdate::plain})
+      for (const ReplicaMerge merge : {ReplicaMerge::delta, ReplicaMerge::overwrite, ReplicaMerge::average})
+        for (const bool in_place : {true, false}) {
+          if (in_place && merge != ReplicaMerge::delta) continue;
+          CAPTURE(size, static_cast<int>(update), static_cast<int>(merge), in_place);
+          const Kokkos::View<Real*, Kokkos::HostSpace> model("model", static_cast<std::size_t>(size));
+          ModelChange change; // gradients need not begin at a whole vector
+          change.gradient = gradient.data() + 1;
+          change.parameters = in_place ? nullptr : read.data() + 1;
+          change.decay = 0.25;
+          change.merge = merge;
+          change.update = update;
+          for (std::int64_t i = 0; i < size; ++i) model(i) = static_cast<Real>(i % 3);
+          changeModel(change, 0.5, model.data(), size);
+          std::int64_t wrong = 0;
+          for (std::int64_t i = 0; i < size; ++i) {
+            const auto at = static_cast<std::size_t>(i) + 1;
+            const Real now = static_cast<Real>(i % 3), base = in_place ? now : read[at],
+                       step = Real(0.5) * (gradient[at] + Real(0.25) * base);
+            const Real wanted = merge == ReplicaMerge::delta       ? now - step
+                                : merge == ReplicaMerge::overwrite ? base - step
+                                                                   : (now + (base - step)) / 2;
+            if (model(i) != wanted) ++wrong;
+          }
+          CHECK(wrong == 0);
+        }
+  }
+}
+
 TEST_CASE("Decisions are exact, and a continued log keeps those of its updates", "[hogbatch]") {
   const ScratchFolder folder;
   const std::string path = folder.path("decisions.csv");

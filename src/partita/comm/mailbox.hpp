@@ -3,6 +3,7 @@
 #include "partita/comm/tags.hpp"
 #include "partita/comm/wait.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <deque>
@@ -19,7 +20,7 @@ namespace partita {
 class Mailbox {
  public:
   /// Maximum message size: every MPI library accepts it before the receiver asks for it.
-  static constexpr std::size_t most_bytes = 1024;
+  static constexpr std::size_t most_bytes = 2048;
 
   struct Message {
     int from = 0;
@@ -35,6 +36,15 @@ class Mailbox {
       std::memcpy(&value, bytes.data(), sizeof(T));
       return value;
     }
+    /// The structs that were sent together.
+    template <class T>
+    std::vector<T> asAll() const {
+      static_assert(std::is_trivially_copyable<T>::value, "travels as bytes");
+      PARTITA_REQUIRE(!bytes.empty() && bytes.size() % sizeof(T) == 0, "a message of another length");
+      std::vector<T> values(bytes.size() / sizeof(T));
+      std::memcpy(values.data(), bytes.data(), bytes.size());
+      return values;
+    }
   };
 
   /// Uses its own communicator. Collective.
@@ -49,6 +59,14 @@ class Mailbox {
   void send(int to, Tag tag, const T& value) {
     static_assert(std::is_trivially_copyable<T>::value && sizeof(T) <= most_bytes, "travels as bytes");
     send(to, tag, &value, sizeof value);
+  }
+  /// Sends structs in as few messages as possible, for `Message::asAll`.
+  template <class T>
+  void sendAll(int to, Tag tag, const std::vector<T>& values) {
+    static_assert(std::is_trivially_copyable<T>::value && sizeof(T) <= most_bytes, "travels as bytes");
+    constexpr std::size_t most = most_bytes / sizeof(T);
+    for (std::size_t first = 0; first < values.size(); first += most)
+      send(to, tag, values.data() + first, std::min(most, values.size() - first) * sizeof(T));
   }
 
   /// Receives all messages that have arrived, from any rank, and frees those that have been delivered.

@@ -46,7 +46,7 @@ std::int64_t BatchController::batch(std::size_t group, std::int64_t lanes) const
 }
 
 void BatchController::finished(std::size_t group, std::int64_t lanes, std::int64_t updates,
-                               std::int64_t examples, double seconds) {
+                               std::int64_t examples, double seconds, bool more) {
   GroupState& state = _states.at(group);
   const double weighted = counted(group, updates);
   state.updates += weighted;
@@ -58,6 +58,7 @@ void BatchController::finished(std::size_t group, std::int64_t lanes, std::int64
     state.round_updates += weighted;
     state.round_examples += static_cast<double>(examples);
   }
+  if (more) return;
   state.lanes_done += lanes;
   if (state.lanes_done < state.lanes) return; // other workers of the group have not ended theirs
   state.lanes_done -= std::max<std::int64_t>(state.lanes, 1);

@@ -58,9 +58,11 @@ class BatchController {
   std::int64_t batch(std::size_t group, std::int64_t lanes) const;
 
   /// A worker of the group with `lanes` lanes has ended a batch, of which `updates` changed the model: fewer
-  /// than `lanes` if the batch was short or updates were dropped. May change sizes.
+  /// than `lanes` if the batch was short or updates were dropped. May change sizes, unless `more`: reports of
+  /// later batches of this worker came with this one. Together they count as one batch where chance matters,
+  /// because those of other workers may just not have arrived.
   void finished(std::size_t group, std::int64_t lanes, std::int64_t updates, std::int64_t examples,
-                double seconds);
+                double seconds, bool more = false);
   /// A worker of the group with `lanes` lanes is lost. Groups without lanes no longer count.
   void lose(std::size_t group, std::int64_t lanes);
 

@@ -43,6 +43,8 @@ class BatchDispatcher {
   /// Are there examples that were given back and not handed out again?
   bool hasGivenBack() const { return !_state.pending.empty(); }
   std::int64_t examples() const { return _examples; }
+  /// Examples of batches that have ended, in this epoch.
+  std::int64_t ended() const { return _state.finished; }
   /// Examples of the epoch that are not handed out.
   std::int64_t remaining() const;
   /// Are all examples handed out? Some may still come back.

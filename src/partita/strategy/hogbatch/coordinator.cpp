@@ -85,7 +85,7 @@ double Coordinator::rateOf(std::int64_t examples) const {
          _rates.factor(static_cast<double>(examples));
 }
 
-void Coordinator::send(std::size_t worker, const ExampleRange& range, const WorkOrder& base) {
+void Coordinator::give(std::size_t worker, const ExampleRange& range, const WorkOrder& base) {
   Worker& own = _workers[worker];
   WorkOrder order = base;
   order.number = _state.batches++;
@@ -93,10 +93,17 @@ void Coordinator::send(std::size_t worker, const ExampleRange& range, const Work
   order.first = range.first;
   order.count = range.count;
   own.orders.push_back(order);
-  own.since = Clock::now();
+  own.unsent.push_back(order);
   WorkerReport& report = _state.workers[worker];
   if (report.batches == 0) report.batch_first = range.count;
-  _mailbox.send(static_cast<int>(report.rank), Tag::order, order);
+}
+
+void Coordinator::sendOrders(std::size_t worker) {
+  Worker& own = _workers[worker];
+  if (own.unsent.empty()) return;
+  own.since = Clock::now();
+  _mailbox.sendAll(static_cast<int>(_state.workers[worker].rank), Tag::order, own.unsent);
+  own.unsent.clear();
 }
 
 /// How many orders the worker should have. With `tolerate` only one, because an order to apply follows it.
@@ -112,11 +119,12 @@ std::size_t Coordinator::ordersOf(std::size_t worker) const {
 }
 
 void Coordinator::handOut(std::size_t worker) {
-  while (_workers[worker].orders.size() < ordersOf(worker) && sendNext(worker)) continue;
+  while (_workers[worker].orders.size() < ordersOf(worker) && giveNext(worker)) continue;
+  sendOrders(worker);
 }
 
 /// Returns false if there is nothing to hand out.
-bool Coordinator::sendNext(std::size_t worker) {
+bool Coordinator::giveNext(std::size_t worker) {
   const std::int64_t size = _controller.batch(workerGroup(_section, worker), 1),
                      count = std::min(size, left());
   if (count == 0 || !mayHandOut()) return false;
@@ -128,7 +136,7 @@ bool Coordinator::sendNext(std::size_t worker) {
   order.applies = !_section.tolerate;
   order.decay = _context.config.optimiser.weight_decay;
   _state.workers[worker].batch_last = size;
-  send(worker, *range, order);
+  give(worker, *range, order);
   return true;
 }
 
@@ -148,7 +156,8 @@ void Coordinator::beginStep() {
     _state.workers[worker].batch_last = range->count;
     // Only one part includes the decay: the sum of all parts is the step of one rank.
     order.decay = order.row == 0 ? _context.config.optimiser.weight_decay : 0.0;
-    send(worker, *range, order);
+    give(worker, *range, order);
+    sendOrders(worker);
     order.row += range->count;
   }
   _applying = 0;
@@ -159,18 +168,23 @@ void Coordinator::handOut() {
   for (std::size_t worker = 0; worker < _workers.size(); ++worker) handOut(worker);
 }
 
-/// Empty if a worker was lost instead: there may be nothing left to wait for.
-std::optional<WorkResult> Coordinator::receive(std::size_t& worker) {
+/// Results that a worker has sent together. None if a worker was lost instead: there may be nothing left to
+/// wait for.
+std::vector<WorkResult> Coordinator::receive(std::size_t& worker) {
   Waiting waiting({WaitedFor::Kind::any, "results of workers"});
   for (;;) {
+    std::optional<Mailbox::Message> message = _mailbox.take(Tag::result);
     std::set<int> lost; // before the poll, which gets everything that they sent
-    if (_context.losses != nullptr) lost = _context.losses->lost();
-    _mailbox.poll();
-    if (const auto message = _mailbox.take(Tag::result)) {
+    if (!message) {
+      if (_context.losses != nullptr) lost = _context.losses->lost();
+      _mailbox.poll();
+      message = _mailbox.take(Tag::result);
+    }
+    if (message) {
       waiting.over();
       alive();
       worker = static_cast<std::size_t>(message->from - _context.grid.plan().first_rank);
-      return message->as<WorkResult>();
+      return message->asAll<WorkResult>();
     }
     if (dropLostWorkers(lost)) return {};
     if (_section.tolerate) dropLateWorkers();
@@ -180,7 +194,9 @@ std::optional<WorkResult> Coordinator::receive(std::size_t& worker) {
 
 void Coordinator::takeNext() {
   std::size_t worker = 0;
-  if (const auto result = receive(worker)) take(worker, *result);
+  const std::vector<WorkResult> results = receive(worker);
+  for (const WorkResult& result : results) take(worker, result);
+  if (!results.empty() && !synchronous()) handOut(worker);
 }
 
 /// Seconds to sleep at a time: a small fraction of the shortest batch, or half of the time that orders in
@@ -212,7 +228,8 @@ void Coordinator::record(std::size_t worker, const WorkOrder& order, const WorkR
   report.staleness_max = std::max(report.staleness_max, result.applied.staleness);
   _state.version = std::max(_state.version, result.applied.version + 1);
   _report.count(order.count);
-  _controller.finished(workerGroup(_section, worker), 1, counts ? 1 : 0, order.count, result.seconds);
+  _controller.finished(workerGroup(_section, worker), 1, counts ? 1 : 0, order.count, result.seconds,
+                       result.more);
   if (_log != nullptr) {
     _log->add({order.number, static_cast<std::int64_t>(worker), order.epoch, order.first, order.count,
                order.row, order.total, result.read, result.applied.version, result.applied.rate, order.decay,
@@ -257,7 +274,7 @@ void Coordinator::takeAlone(std::size_t worker, const WorkResult& result) {
   if (own.late) { // others have done its batch, or it counts as done
     own.late = false;
     if (own.result) record(worker, own.applying, applied(worker, result));
-    return handOut(worker);
+    return;
   }
   if (result.failed) {
     own.failed = true;
@@ -270,8 +287,7 @@ void Coordinator::takeAlone(std::size_t worker, const WorkResult& result) {
   }
   record(worker, own.orders.front(), applied(worker, result));
   endOrder(worker);
-  look();
-  handOut(worker);
+  look(result.more);
 }
 
 void Coordinator::takeInStep(std::size_t worker, const WorkResult& result) {
@@ -315,16 +331,15 @@ void Coordinator::endStep() {
 }
 
 std::int64_t Coordinator::step() const {
-  std::int64_t done = handedOut();
-  for (const Worker& worker : _workers)
-    for (const WorkOrder& order : worker.orders) done -= order.count;
-  return _progress.step(_state.epoch, done);
+  return _progress.step(_state.epoch, _dispatcher.ended());
 }
 
-/// After each batch: writes a row if one is due, and finds out whether ranks should meet.
-void Coordinator::look() {
+/// After each batch: writes a row if one is due, and finds out whether ranks should meet, unless `more`
+/// batches have ended.
+void Coordinator::look(bool more) {
   const std::int64_t now = _looked_at = step();
   report(now, false);
+  if (more) return;
   _meets = _meets || _context.control.wantsMeeting({RunPhase::training, 0, now});
 }
 

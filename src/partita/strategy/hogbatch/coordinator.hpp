@@ -36,6 +36,7 @@ class Coordinator {
  private:
   struct Worker {
     std::deque<WorkOrder> orders;     ///< to train, the oldest first: results come in this order
+    std::vector<WorkOrder> unsent;    ///< the last ones of `orders`
     std::optional<WorkResult> result; ///< of its gradient, if that is not applied at once
     bool late = false;                ///< others have its batch or, with `result`, it counts as done
     WorkOrder applying;               ///< if late with `result`: the order that it still carries out
@@ -56,10 +57,11 @@ class Coordinator {
   void handOut();
   void handOut(std::size_t worker);
   std::size_t ordersOf(std::size_t worker) const;
-  bool sendNext(std::size_t worker);
+  bool giveNext(std::size_t worker);
   void beginStep();
-  void send(std::size_t worker, const ExampleRange& range, const WorkOrder& order);
-  std::optional<WorkResult> receive(std::size_t& worker);
+  void give(std::size_t worker, const ExampleRange& range, const WorkOrder& order);
+  void sendOrders(std::size_t worker);
+  std::vector<WorkResult> receive(std::size_t& worker);
   void takeNext();
   void take(std::size_t worker, const WorkResult& result);
   void takeAlone(std::size_t worker, const WorkResult& result);
@@ -82,7 +84,7 @@ class Coordinator {
   void endStep();
   void record(std::size_t worker, const WorkOrder& order, const WorkResult& result);
   void endOrder(std::size_t worker);
-  void look();
+  void look(bool more = false);
   double nap() const;
   void report(std::int64_t step, bool last);
   std::int64_t busyWorkers() const;

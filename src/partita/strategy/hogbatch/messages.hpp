@@ -4,7 +4,8 @@
 
 namespace partita {
 
-/// From the coordinator to a worker (Tag::order).
+/// From the coordinator to a worker (Tag::order). A message has one or several, which are carried out in
+/// turn.
 struct WorkOrder {
   enum class Kind {
     train, ///< compute the gradient of a batch, and change the model by it if `applies`
@@ -24,11 +25,12 @@ struct WorkOrder {
   std::int64_t step = 0; ///< meet
 };
 
-/// The answer to an order to train or to apply (Tag::result).
+/// The answer to an order to train or to apply (Tag::result). A message has one or several.
 struct WorkResult {
   WorkOrder::Kind kind = WorkOrder::Kind::train;
   bool wants_meeting = false; ///< a signal has reached this rank
   bool failed = false;        ///< train: the loss is not finite; only if failures are tolerated
+  bool more = false;          ///< results follow that the worker has sent together with this one
   std::int64_t number = 0;
   std::int64_t read = 0; ///< version of the parameters that the gradient was computed from
   Applied applied;       ///< apply, and train that applies at once

@@ -76,7 +76,8 @@ void HogbatchReplay::change(const ExecSpace& space, const Decision& decision) {
   if (device_is_host) {
     changeModel(change, change.rate, _stage.parameters().data(), _stage.masters().size());
   } else {
-    std::vector<Real> values(static_cast<std::size_t>(_stage.masters().size()));
+    const HostVector values("partita::HogbatchReplay::values",
+                            static_cast<std::size_t>(_stage.masters().size()));
     _stage.masters().copyOut(space, 0, _stage.masters().size(), values.data());
     changeModel(change, change.rate, values.data(), _stage.masters().size());
     _stage.setParameters(space, values.data());

@@ -1,9 +1,10 @@
 #include "partita/strategy/hogbatch/shared_model.hpp"
 
 #include "partita/core/error.hpp"
+#include "partita/strategy/hogbatch/shared_values.hpp"
 
 #include <algorithm>
-#include <array>
+#include <cmath>
 #include <cstring>
 #include <thread>
 
@@ -14,36 +15,29 @@ namespace {
 // The count of updates, the lock, each mark and the values start at a cache line of their own.
 constexpr std::int64_t cache_line = 128; // bytes
 
-/// Eight bytes of values. Relaxed atomic access to all of them at once takes half as many instructions as
-/// four bytes at a time.
-using Word [[gnu::may_alias]] = std::uint64_t;
-constexpr std::int64_t per_word = sizeof(Word) / sizeof(Real);
-constexpr std::int64_t block_values = 512; ///< size of private copies, which stay in the cache
+constexpr std::int64_t vector_values = sizeof(RealVector) / sizeof(Real);
+constexpr std::int64_t block_values = 1024; ///< that a thread changes at a time; begins at a whole vector
 
-/// Copies shared values that others may change meanwhile; `from` is aligned to words.
-void readShared(const Real* from, Real* to, std::int64_t size) {
-  const std::int64_t whole = size / per_word * per_word;
-#pragma GCC unroll 8
-  for (std::int64_t i = 0; i < whole; i += per_word) {
-    const Word word = __atomic_load_n(reinterpret_cast<const Word*>(from + i), __ATOMIC_RELAXED);
-    std::memcpy(to + i, &word, sizeof(word));
+/// Copies shared values that others may change meanwhile; `shared` is aligned to vectors.
+void readShared(const Real* shared, Real* to, std::int64_t size) {
+  std::int64_t i = 0;
+  for (; i + vector_values <= size; i += vector_values) {
+    RealVector values{};
+    loadShared(shared + i, values);
+    std::memcpy(to + i, &values, sizeof values);
   }
-  for (std::int64_t i = whole; i < size; ++i) __atomic_load(from + i, to + i, __ATOMIC_RELAXED);
+  for (; i < size; ++i) loadShared(shared + i, to[i]);
 }
 
-/// The reverse; `to` is aligned to words.
-void writeShared(const Real* from, Real* to, std::int64_t size) {
-  const std::int64_t whole = size / per_word * per_word;
-#pragma GCC unroll 8
-  for (std::int64_t i = 0; i < whole; i += per_word) {
-    Word word = 0;
-    std::memcpy(&word, from + i, sizeof(word));
-    __atomic_store_n(reinterpret_cast<Word*>(to + i), word, __ATOMIC_RELAXED);
+/// The reverse.
+void writeShared(const Real* from, Real* shared, std::int64_t size) {
+  std::int64_t i = 0;
+  for (; i + vector_values <= size; i += vector_values) {
+    RealVector values{};
+    std::memcpy(&values, from + i, sizeof values);
+    storeShared(shared + i, values);
   }
-  for (std::int64_t i = whole; i < size; ++i) {
-    Real value = from[i];
-    __atomic_store(to + i, &value, __ATOMIC_RELAXED);
-  }
+  for (; i < size; ++i) storeShared(shared + i, from[i]);
 }
 
 /// An atomic sum: exact, whatever others add meanwhile.
@@ -55,71 +49,59 @@ void addShared(Real* to, Real value) {
   } while (!__atomic_compare_exchange(to, &before, &after, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
 }
 
-/// Prefetches shared values that will be changed soon, for writing. Another core may have changed them last:
-/// a line fetched for reading would have to be fetched again before it is written.
-void expectChange([[maybe_unused]] const Real* values, [[maybe_unused]] std::int64_t size) {
-#if defined(__GNUC__)
-  constexpr std::int64_t line = 64 / sizeof(Real);
-  for (std::int64_t i = 0; i < size; i += line) __builtin_prefetch(values + i, 1);
-#endif
-}
-
 using HostRange = Kokkos::RangePolicy<Kokkos::DefaultHostExecutionSpace, Kokkos::IndexType<std::int64_t>>;
 
-/// Changes a block of the model, or a copy that is written back. What others change meanwhile may be lost.
-struct BlockChange {
+/// What a change makes of `Values`, a number or a vector of them. Each product and its sum are one
+/// expression, so that they are rounded as those of the optimiser of one rank.
+template <ReplicaMerge merge>
+struct ValueChange {
   const Real *gradient, *parameters; // `parameters` null: the model's own
   Real rate, decay;
-  ReplicaMerge merge;
 
-  void operator()(std::int64_t first, std::int64_t size, Real* own) const {
-    const Real step = rate, shrink = decay;
-    switch (merge) {
-    case ReplicaMerge::delta:
-      return each(first, size, own, [step, shrink](Real now, Real read, Real slope) {
-        return now - step * (slope + shrink * read);
-      });
-    case ReplicaMerge::overwrite:
-      return each(first, size, own, [step, shrink](Real, Real read, Real slope) {
-        return read - step * (slope + shrink * read);
-      });
-    case ReplicaMerge::average:
-      return each(first, size, own, [step, shrink](Real now, Real read, Real slope) {
-        return Real(0.5) * (now + (read - step * (slope + shrink * read)));
-      });
-    }
-  }
-
- private:
-  template <class Next>
-  void each(std::int64_t first, std::int64_t size, Real* own, Next next) const {
-    const Real* const slope = gradient + first;
-    if (parameters == nullptr) { // a second pointer to `own` would look like aliasing to the compiler
-      for (std::int64_t i = 0; i < size; ++i) own[i] = next(own[i], own[i], slope[i]);
-    } else {
-      const Real* const read = parameters + first;
-      for (std::int64_t i = 0; i < size; ++i) own[i] = next(own[i], read[i], slope[i]);
-    }
+  template <class Values>
+  Values operator()(std::int64_t i, Values now) const {
+    Values slope{}, read = now;
+    std::memcpy(&slope, gradient + i, sizeof slope);
+    if (parameters != nullptr) std::memcpy(&read, parameters + i, sizeof read);
+    if constexpr (merge == ReplicaMerge::delta) return now - rate * (slope + decay * read);
+    const Values next = read - rate * (slope + decay * read);
+    return merge == ReplicaMerge::overwrite ? next : Real(0.5) * (now + next);
   }
 };
 
-struct RelaxedKernel {
-  BlockChange change;
+/// Changes a block of the model. What others change meanwhile may be lost. `Shared`: they see each value as a
+/// whole.
+template <bool Shared, class Change>
+struct BlockKernel {
+  Change change;
   Real* model;
-  std::int64_t size;
+  std::int64_t size, blocks, first;
 
-  void operator()(std::int64_t block) const {
-    const std::int64_t first = block * block_values, count = std::min(block_values, size - first);
-    std::array<Real, block_values> own;
-    expectChange(model + first + count, std::min(block_values, size - first - count));
-    readShared(model + first, own.data(), count);
-    change(first, count, own.data());
-    writeShared(own.data(), model + first, count);
+  void operator()(std::int64_t number) const {
+    const std::int64_t block = (first + number) % blocks;
+    const std::int64_t end = std::min(size, (block + 1) * block_values);
+    std::int64_t i = block * block_values;
+    for (; i + vector_values <= end; i += vector_values) changeAt<RealVector>(i);
+    for (; i < end; ++i) changeAt<Real>(i);
+  }
+
+ private:
+  template <class Values>
+  void changeAt(std::int64_t i) const {
+    Values now{};
+    if constexpr (Shared) {
+      loadShared(model + i, now);
+      storeShared(model + i, change(i, now));
+    } else {
+      std::memcpy(&now, model + i, sizeof now);
+      now = change(i, now);
+      std::memcpy(model + i, &now, sizeof now);
+    }
   }
 };
 
 struct AtomicKernel {
-  BlockChange change;
+  ValueChange<ReplicaMerge::delta> change;
   Real* model;
 
   void operator()(std::int64_t i) const {
@@ -132,34 +114,38 @@ struct AtomicKernel {
   }
 };
 
-struct PlainKernel {
-  BlockChange change;
-  Real* model;
-  std::int64_t size;
-
-  void operator()(std::int64_t block) const {
-    const std::int64_t first = block * block_values;
-    change(first, std::min(block_values, size - first), model + first);
-  }
-};
-
 template <class Kernel>
 void runOnHost(const Kernel& kernel, std::int64_t iterations) {
   const Kokkos::DefaultHostExecutionSpace host;
   Kokkos::parallel_for("partita::SharedModel::change_kernel", HostRange(host, 0, iterations), kernel);
 }
 
+/// Workers that change the model at the same time begin at different blocks, and do not need the same lines.
+template <bool Shared, class Change>
+void changeBlocks(const Change& change, int rank, Real* model, std::int64_t size) {
+  constexpr double golden = 0.618; // its multiples are far apart between 0 and 1
+  const std::int64_t blocks = (size + block_values - 1) / block_values;
+  const double place = golden * std::max(rank, 0);
+  const auto first = static_cast<std::int64_t>((place - std::floor(place)) * static_cast<double>(blocks));
+  runOnHost(BlockKernel<Shared, Change>{change, model, size, blocks, first}, blocks);
+}
+
 } // namespace
 
 void changeModel(const ModelChange& change, double rate, Real* model, std::int64_t size) {
-  const bool replica = change.parameters != nullptr;
-  const BlockChange values{change.gradient, change.parameters, static_cast<Real>(rate),
-                           static_cast<Real>(change.decay), replica ? change.merge : ReplicaMerge::delta};
-  const std::int64_t blocks = (size + block_values - 1) / block_values;
-  if (values.merge != ReplicaMerge::delta || change.update == SharedUpdate::relaxed)
-    return runOnHost(RelaxedKernel{values, model, size}, blocks);
-  if (change.update == SharedUpdate::atomic) return runOnHost(AtomicKernel{values, model}, size);
-  runOnHost(PlainKernel{values, model, size}, blocks);
+  const auto *const gradient = change.gradient, *const parameters = change.parameters;
+  const auto step = static_cast<Real>(rate), decay = static_cast<Real>(change.decay);
+  const ReplicaMerge merge = parameters != nullptr ? change.merge : ReplicaMerge::delta;
+  if (merge == ReplicaMerge::overwrite)
+    return changeBlocks<true>(ValueChange<ReplicaMerge::overwrite>{gradient, parameters, step, decay},
+                              change.rank, model, size);
+  if (merge == ReplicaMerge::average)
+    return changeBlocks<true>(ValueChange<ReplicaMerge::average>{gradient, parameters, step, decay},
+                              change.rank, model, size);
+  const ValueChange<ReplicaMerge::delta> added{gradient, parameters, step, decay};
+  if (change.update == SharedUpdate::atomic) return runOnHost(AtomicKernel{added, model}, size);
+  if (change.update == SharedUpdate::relaxed) return changeBlocks<true>(added, change.rank, model, size);
+  changeBlocks<false>(added, change.rank, model, size);
 }
 
 /// The batch whose change a rank has begun and ended: its number plus one, or zero for none.

@@ -20,7 +20,7 @@ struct ModelChange {
   std::int64_t number = 0; ///< of the batch
 };
 
-/// Makes the change, with another rate, to `size` values that start at `model`.
+/// Makes the change, with another rate, to `size` values that start at `model`, a multiple of 64 bytes.
 void changeModel(const ModelChange& change, double rate, Real* model, std::int64_t size);
 
 /// What became of a result.

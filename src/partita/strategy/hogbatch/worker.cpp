@@ -58,7 +58,7 @@ Worker::Worker(const RunContext& context, Mailbox& mailbox, ModelAccess& access,
 
 WorkOrder Worker::workUntilMeeting(const ExecSpace& space) {
   for (;;) {
-    const auto order = _mailbox.waitAny({Tag::order}, "order of the coordinator").as<WorkOrder>();
+    const WorkOrder order = next();
     if (order.kind == WorkOrder::Kind::meet) {
       _access.read(space); // evaluations and checkpoints use the parameters of the stage
       return order;
@@ -70,8 +70,38 @@ WorkOrder Worker::workUntilMeeting(const ExecSpace& space) {
     result.number = order.number;
     result.seconds = secondsSince(begin);
     result.wants_meeting = _context.control.wantsMeeting({RunPhase::training, 0, 0});
-    _mailbox.send(0, Tag::result, result);
+    answer(result);
   }
+}
+
+WorkOrder Worker::next() {
+  if (_orders.empty()) {
+    const auto more = _mailbox.waitAny({Tag::order}, "order of the coordinator").asAll<WorkOrder>();
+    _orders.insert(_orders.end(), more.begin(), more.end());
+  }
+  const WorkOrder order = _orders.front();
+  _orders.pop_front();
+  return order;
+}
+
+/// May the results wait? They are sent when about a third of the orders is carried out, so that the
+/// coordinator has the time that the others take to send new ones.
+bool Worker::hasEnough() const {
+  return 2 * _results.size() < _orders.size();
+}
+
+void Worker::answer(const WorkResult& result) {
+  _results.push_back(result);
+  if (hasEnough()) return;
+  _mailbox.poll();
+  while (const auto message = _mailbox.take(Tag::order)) {
+    const auto more = message->asAll<WorkOrder>();
+    _orders.insert(_orders.end(), more.begin(), more.end());
+  }
+  if (hasEnough()) return;
+  for (std::size_t i = 0; i + 1 < _results.size(); ++i) _results[i].more = true;
+  _mailbox.sendAll(0, Tag::result, _results);
+  _results.clear();
 }
 
 WorkResult Worker::train(const ExecSpace& space, const WorkOrder& order) {

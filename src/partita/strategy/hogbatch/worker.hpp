@@ -4,6 +4,8 @@
 #include "partita/data/augmentation.hpp"
 #include "partita/strategy/hogbatch/model_access.hpp"
 
+#include <deque>
+
 namespace partita {
 
 /// Computes gradients of batches. The whole network is one stage.
@@ -37,10 +39,14 @@ class Worker {
  public:
   Worker(const RunContext& context, Mailbox& mailbox, ModelAccess& access, std::int64_t repeats);
 
-  /// Works until the next order to meet, and returns it.
+  /// Works until the next order to meet, and returns it. Sends several results together while it has orders
+  /// enough.
   WorkOrder workUntilMeeting(const ExecSpace& space);
 
  private:
+  WorkOrder next();
+  void answer(const WorkResult& result);
+  bool hasEnough() const;
   WorkResult train(const ExecSpace& space, const WorkOrder& order);
   WorkResult apply(const ExecSpace& space, const WorkOrder& order);
 
@@ -48,7 +54,9 @@ class Worker {
   Mailbox& _mailbox;
   ModelAccess& _access;
   GradientWork _work;
-  std::int64_t _read = 0; ///< version that the last gradient was computed from
+  std::deque<WorkOrder> _orders;    ///< not begun, the oldest first
+  std::vector<WorkResult> _results; ///< not sent
+  std::int64_t _read = 0;           ///< version that the last gradient was computed from
 };
 
 } // namespace partita

@@ -8,6 +8,7 @@ import gzip
 import json
 import os
 import random
+import re
 import resource
 import shutil
 import signal
@@ -104,7 +105,8 @@ class Campaign(support.RunTest):
         self.assertSameRun()
         for path in checkpoints(self.kept).values():
             self.assertShown(path)
-        names = {path.name for path in self.kept.rglob("*") if not path.name.endswith((".h5", ".superseded"))}
+        names = {re.sub(r"\.superseded(-\d+)?$", "", path.name) for path in self.kept.rglob("*")}
+        names = {name for name in names if not name.endswith(".h5")}
         self.assertEqual(names - {"deck.toml", "history.csv", "summary.json", "checkpoints"}, set())
 
     def kill(self, job, who):

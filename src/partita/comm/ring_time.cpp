@@ -41,6 +41,15 @@ class MessageMemory {
   std::vector<char> _memory;
 };
 
+void startExchange(const Communicator& world, const RingPlace& place, const char* sent, char* received,
+                   int count, Request& in, Request& out) {
+  constexpr int tag = static_cast<int>(Tag::ring);
+  PARTITA_MPI(MPI_Irecv(received, count, MPI_BYTE, place.last, tag, world.get(),
+                        in.start({WaitedFor::Kind::message, "ring", place.last})));
+  PARTITA_MPI(MPI_Isend(sent, count, MPI_BYTE, place.next, tag, world.get(),
+                        out.start({WaitedFor::Kind::taker, "ring", place.next})));
+}
+
 /// Steps of a ring on this rank.
 class Ring {
  public:
@@ -61,10 +70,12 @@ class Ring {
   }
 
  private:
+  /// Waits as training does, which leaves the core to other ranks.
   void exchange() {
-    const int tag = static_cast<int>(Tag::ring);
-    PARTITA_MPI(MPI_Sendrecv(_out.next(), _count, MPI_BYTE, _place.next, tag, _in.next(), _count, MPI_BYTE,
-                             _place.last, tag, _world.get(), MPI_STATUS_IGNORE));
+    Request in, out;
+    startExchange(_world, _place, _out.next(), _in.next(), _count, in, out);
+    in.wait();
+    out.wait();
   }
 
   const Communicator& _world;
@@ -110,7 +121,7 @@ double ringOverlap(const Communicator& world, int size, std::int64_t bytes,
   constexpr int repeats = 7;
   constexpr double most_calls = 1000;
   const RingPlace place(world, size);
-  const int count = mpiCount(bytes), tag = static_cast<int>(Tag::ring);
+  const int count = mpiCount(bytes);
   MessageMemory out(bytes), in(bytes);
   const auto shortest = [&](bool sends, int calls) {
     double best = std::numeric_limits<double>::infinity();
@@ -118,12 +129,8 @@ double ringOverlap(const Communicator& world, int size, std::int64_t bytes,
       world.barrier();
       const auto start = Clock::now();
       std::array<Request, 2> requests;
-      if (sends && place.whole) {
-        PARTITA_MPI(MPI_Irecv(in.next(), count, MPI_BYTE, place.last, tag, world.get(),
-                              requests[0].start({WaitedFor::Kind::message, "ring", place.last})));
-        PARTITA_MPI(MPI_Isend(out.next(), count, MPI_BYTE, place.next, tag, world.get(),
-                              requests[1].start({WaitedFor::Kind::taker, "ring", place.next})));
-      }
+      if (sends && place.whole)
+        startExchange(world, place, out.next(), in.next(), count, requests[0], requests[1]);
       for (int call = 0; call < calls; ++call) {
         compute();
         for (Request& request : requests)

@@ -199,8 +199,9 @@ void Coordinator::takeNext() {
   if (!results.empty() && !synchronous()) handOut(worker);
 }
 
-/// Seconds to sleep at a time: a small fraction of the shortest batch, or half of the time that orders in
-/// advance take. Always the former if workers are on other nodes, because they also wait for the model.
+/// Seconds to sleep at a time: a small fraction of the shortest batch, or a quarter of the time that orders in
+/// advance take, some of which may be carried out already. Always the former if workers are on other nodes,
+/// because they also wait for the model.
 double Coordinator::nap() const {
   constexpr double longest = 5e-3, longest_alone = 1e-3;
   double seconds = longest;
@@ -209,7 +210,7 @@ double Coordinator::nap() const {
     const auto advance = static_cast<double>(worker.orders.size() - 1);
     const bool can_wait = advance > 0.0 && _server == nullptr;
     seconds = std::min(seconds,
-                       can_wait ? 0.5 * advance * worker.last : std::min(longest_alone, 0.05 * worker.last));
+                       can_wait ? 0.25 * advance * worker.last : std::min(longest_alone, 0.05 * worker.last));
   }
   return std::max(seconds, 20e-6);
 }

@@ -199,9 +199,9 @@ void Coordinator::takeNext() {
   if (!results.empty() && !synchronous()) handOut(worker);
 }
 
-/// Seconds to sleep at a time: a small fraction of the shortest batch, or a quarter of the time that orders in
-/// advance take, some of which may be carried out already. Always the former if workers are on other nodes,
-/// because they also wait for the model.
+/// Seconds to sleep at a time: a small fraction of the shortest batch, or a quarter of the time that orders
+/// in advance take, some of which may be carried out already. Always the former if workers are on other
+/// nodes, because they also wait for the model.
 double Coordinator::nap() const {
   constexpr double longest = 5e-3, longest_alone = 1e-3;
   double seconds = longest;

@@ -174,7 +174,7 @@ std::vector<Concurrency> measureConcurrency(const ExecSpace& space, const Commun
   std::vector<Concurrency> found{{1, 1.0}};
   while (found.back().ranks < size)
     found.push_back({std::min<std::int64_t>(2 * found.back().ranks, size), 1.0});
-  std::vector<std::vector<double>> factors(found.size());
+  std::vector<std::vector<double>> factors(found.size()); // of several rounds, because other programs disturb
   for (int round = 0; round < (quick ? 1 : 5); ++round) {
     double alone = 0.0;
     for (std::size_t i = 0; i < found.size(); ++i) {

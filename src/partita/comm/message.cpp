@@ -16,17 +16,12 @@ std::int64_t stampBytes() {
   return linkModel().slow() ? sizeof(double) : 0;
 }
 
-/// Memory for this many values, in `Real`.
-std::int64_t roomFor(std::int64_t values, Precision precision, std::int64_t more_bytes = 0) {
-  constexpr std::int64_t each = sizeof(Real);
-  return (values * bytesOf(precision) + more_bytes + each - 1) / each;
-}
-
 std::vector<MessageSlot> makeSlots(const Channel& channel, std::int64_t depth, std::int64_t values) {
   const MessagePath path = channel.path;
   PARTITA_REQUIRE(!linkModel().slow() || device_is_host || path == MessagePath::staged,
                   "slow links are emulated in host memory only: run/device_aware_mpi = \"off\"");
-  const std::size_t size = roomFor(values, channel.wire, stampBytes());
+  constexpr std::int64_t each = sizeof(Real);
+  const std::size_t size = (values * bytesOf(channel.wire) + stampBytes() + each - 1) / each;
   std::vector<MessageSlot> slots(depth);
   for (MessageSlot& slot : slots) {
     if (path == MessagePath::direct) {
@@ -120,10 +115,8 @@ Receiver::Receiver(const Channel& channel, std::int64_t rows, std::int64_t colum
       _slots(makeSlots(channel, std::min(depth, std::max<std::int64_t>(count, 1)), rows * columns)),
       _requests(_slots.size()) {
   const bool copied = channel.path == MessagePath::staged || channel.wire != channel.stored;
-  for (std::int64_t i = 0; copied && i < held; ++i) {
-    _device.emplace_back(Kokkos::view_alloc(Kokkos::WithoutInitializing, "partita::Receiver::device"),
-                         roomFor(rows * columns, channel.stored));
-  }
+  for (std::int64_t i = 0; copied && i < held; ++i)
+    _device.emplace_back("partita::Receiver::device", channel.stored, rows, columns);
   for (std::size_t i = 0; i < _slots.size(); ++i) post();
 }
 
@@ -177,13 +170,13 @@ TypedMatrix Receiver::take(const ExecSpace& space, std::int64_t rows) {
                   std::string("a message of the wrong size: ") + _channel.what);
   const TypedSpan arrived = onTheWire(_channel, slot, _values);
   if (_device.empty()) return TypedMatrix(arrived, rows_here, columns);
-  const TypedSpan copy(_channel.stored, _device[number % _device.size()].data(), _values);
+  const TypedMatrix copy = _device[number % _device.size()].shaped(rows_here, columns);
   if (_channel.path == MessagePath::direct) {
-    convert(space, arrived, copy);
+    convert(space, arrived, copy.values());
   } else {
-    copySpan<MemSpace, PinnedSpace>(space, arrived, copy);
+    copySpan<MemSpace, PinnedSpace>(space, arrived, copy.values());
   }
-  return TypedMatrix(copy, rows_here, columns);
+  return copy;
 }
 
 void Receiver::release(const ExecSpace& space) {

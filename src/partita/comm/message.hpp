@@ -90,10 +90,10 @@ class Receiver {
   std::int64_t _posted = 0, _taken = 0, _released = 0;
   std::vector<MessageSlot> _slots;
   std::vector<Request> _requests;
-  std::vector<Vector> _device; ///< copies of staged or converted messages, one per held matrix
-  bool _here = false;          ///< has the next message arrived?
-  std::int64_t _values = 0;    ///< in that message
-  double _due = 0.0;           ///< on a slow link: earliest arrival
+  std::vector<TypedRows> _device; ///< copies of staged or converted messages, one per held matrix
+  bool _here = false;             ///< has the next message arrived?
+  std::int64_t _values = 0;       ///< in that message
+  double _due = 0.0;              ///< on a slow link: earliest arrival
 };
 
 } // namespace partita

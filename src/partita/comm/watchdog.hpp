@@ -43,7 +43,8 @@ class Watchdog final : public Watcher {
 
   /// Forgets what it knows of the ranks and watches with other limits. To be called on every rank.
   void restart(const Limits& limits);
-  /// What destruction waits for, done before all ranks throw the same exception. Collective.
+  /// Waits for other ranks, so that the destructor need not. To be called before all ranks throw the same
+  /// exception. Collective.
   void end();
 
   void waiting(const WaitedFor& what, double seconds) override;

@@ -189,15 +189,6 @@ struct ChannelsOfTeam {
   }
 };
 
-/// The values of a matrix, for kernels that sum them.
-struct ValuesOf {
-  const Real* values;
-  std::int64_t columns;
-  KOKKOS_INLINE_FUNCTION Real operator()(std::int64_t row, std::int64_t column) const {
-    return values[row * columns + column];
-  }
-};
-
 namespace detail {
 
 template <class Body>

@@ -169,6 +169,16 @@ Team columnTeams(const ExecSpace& space, std::int64_t columns) {
 
 } // namespace detail
 
+/// The values of a matrix whose rows begin `stride` apart, as a body for `sumColumns`.
+template <class Stored>
+struct ValuesOf {
+  const Stored* values;
+  std::int64_t stride;
+  KOKKOS_INLINE_FUNCTION Real operator()(std::int64_t row, std::int64_t column) const {
+    return toReal(values[row * stride + column]);
+  }
+};
+
 /// sums[column] = body(0, column) + body(1, column) + ..., and added to the previous contents if `accumulate`
 /// is set. The order depends on the number of rows alone, not on the number of threads; on a host it is this
 /// one. The body may change the element it is called for. Sums are `Real`, or rounded to what they are stored

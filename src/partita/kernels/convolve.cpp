@@ -127,8 +127,7 @@ struct Convolve::HalfScratch {
 Convolve::HalfScratch Convolve::halfScratchIn(const Vector& work, std::int64_t rows) const {
   const cudnn::ConvolveCase convolution{_c, _operands, rows, true};
   const std::int64_t each = convolution.halfWeightValues();
-  Real* first = work.data();
-  while (reinterpret_cast<std::uintptr_t>(first) % (packed_alignment * sizeof(float)) != 0) ++first;
+  Real* const first = cudnn::alignedIn(work.data());
   return {convolution, TypedMatrix(_operands, first, _c.out_channels, _c.depth()),
           TypedMatrix(_operands, first + each, _c.out_channels, _c.depth()), first + 2 * each};
 }
@@ -248,7 +247,8 @@ void Convolve::backward(const ExecSpace& space, const Vector& work, bool accumul
   if (!onednn::convolves(_c, _operands, rows, nullptr, in.half())) {
     if (in.half()) {
       backwardHalf(space, work, accumulate, in, weight, grad, weight_gradient, grad_in);
-      return between ? between() : void();
+      if (between) between();
+      return;
     }
     Matrix of_weight = weight_gradient, of_input = grad_in.real();
     if (of_weight.size() > 0 && narrow::convolves(_c)) {

@@ -67,12 +67,6 @@ const Descriptor* compiled(cudnnHandle_t handle, const ConvolveCase& c, const Di
   return found->second.empty() ? nullptr : &found->second.back();
 }
 
-/// The library's scratch begins at a multiple of 64 bytes.
-Real* alignedIn(Real* work) {
-  while (reinterpret_cast<std::uintptr_t>(work) % (packed_alignment * sizeof(float)) != 0) ++work;
-  return work;
-}
-
 std::string textOf(const ConvolveCase& c) {
   const auto text = [](const std::int64_t(&sizes)[3]) {
     return std::to_string(sizes[0]) + "x" + std::to_string(sizes[1]) + "x" + std::to_string(sizes[2]);

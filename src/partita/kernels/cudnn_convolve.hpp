@@ -28,6 +28,12 @@ struct ConvolveCase {
   }
 };
 
+/// The first place in the scratch at a multiple of 64 bytes.
+inline Real* alignedIn(Real* work) {
+  while (reinterpret_cast<std::uintptr_t>(work) % (packed_alignment * sizeof(float)) != 0) ++work;
+  return work;
+}
+
 /// Are there algorithms, as below, for values of 16 bits that begin at multiples of `value_alignment` bytes?
 /// For the gradients, `of_input` says whether that of the input is wanted too.
 bool forwardTakesHalf(const ConvolutionPlan& plan, Precision operands, std::int64_t rows);

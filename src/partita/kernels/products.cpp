@@ -85,15 +85,6 @@ void loopProducts(const ExecSpace& space, bool ta, bool tb, Real alpha, const Ty
 }
 
 template <class Stored>
-struct ElementsOf {
-  const Stored* values;
-  std::int64_t stride;
-  KOKKOS_INLINE_FUNCTION Real operator()(std::int64_t row, std::int64_t column) const {
-    return toReal(values[row * stride + column]);
-  }
-};
-
-template <class Stored>
 struct ApplyEpilogue {
   ProductEpilogue epilogue;
   Stored* c;
@@ -148,7 +139,7 @@ void columnSums(const ExecSpace& space, const TypedMatrix& a, const TypedSpan& s
     using In = decltype(stored);
     withStored(sums.precision, [&](auto summed) {
       using Out = decltype(summed);
-      sumColumns(space, "partita::gemm_sums", a.rows, a.columns, ElementsOf<In>{a.as<In>(), a.stride},
+      sumColumns(space, "partita::gemm_sums", a.rows, a.columns, ValuesOf<In>{a.as<In>(), a.stride},
                  static_cast<Out*>(sums.data), false);
     });
   });

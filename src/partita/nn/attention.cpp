@@ -14,15 +14,6 @@ namespace partita {
 
 namespace {
 
-template <class Stored>
-struct BiasGradient {
-  const Stored* grad;
-  std::int64_t width;
-  KOKKOS_INLINE_FUNCTION Real operator()(std::int64_t i, std::int64_t j) const {
-    return toReal(grad[i * width + j]);
-  }
-};
-
 /// Values of all positions of a call, or their gradients, as kernels take them.
 struct Buffers {
   Buffers(const AttentionShape& its_shape, Real* memory)
@@ -139,7 +130,7 @@ void Attention::addGradients(const ExecSpace& space, const Projection& projectio
   withStored(grad_out.precision, [&](auto stored) {
     using Stored = decltype(stored);
     sumColumns(space, "partita::Attention::bias_gradient_kernel", grad_out.rows, grad_out.columns,
-               BiasGradient<Stored>{grad_out.as<Stored>(), grad_out.columns},
+               ValuesOf<Stored>{grad_out.as<Stored>(), grad_out.columns},
                projection.bias.gradient(space, accumulate).data(), accumulate);
   });
   projection.bias.storeGradient(space);

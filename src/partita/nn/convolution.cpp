@@ -173,7 +173,7 @@ void Convolution::activationGradient(const ExecSpace& space, const Pass& pass, c
   });
   if (!_plan.spec.convolution.bias) return;
   sumColumns(space, "partita::Convolution::bias_gradient_kernel", rows, _c.out_channels,
-             ValuesOf{sums, _c.out_channels}, _bias.gradient.data(), pass.accumulate);
+             ValuesOf<Real>{sums, _c.out_channels}, _bias.gradient.data(), pass.accumulate);
 }
 
 void Convolution::backward(const ExecSpace& space, const Pass& pass, const TypedMatrix& in,

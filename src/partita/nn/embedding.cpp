@@ -62,16 +62,6 @@ struct ScatterAdd {
   }
 };
 
-/// Column `column` of row `row` of [samples, positions x width].
-template <class Stored>
-struct Element {
-  const Stored* values;
-  std::int64_t columns;
-  KOKKOS_INLINE_FUNCTION Real operator()(std::int64_t row, std::int64_t column) const {
-    return toReal(values[row * columns + column]);
-  }
-};
-
 } // namespace
 
 Embedding::Embedding(const LayerPlan& plan)
@@ -149,7 +139,7 @@ void Embedding::addPositionGradients(const ExecSpace& space, const Pass& pass, s
   const Vector gradient = _positions.gradient(space, pass.accumulate);
   if (!pass.accumulate) Kokkos::deep_copy(space, gradient, Real(0)); // for positions beyond shorter sequences
   sumColumns(space, "partita::Embedding::position_gradient", rows, columns,
-             Element<Stored>{grad_out + _places.begin * _width, row_values}, gradient.data(), true);
+             ValuesOf<Stored>{grad_out + _places.begin * _width, row_values}, gradient.data(), true);
   _positions.storeGradient(space);
 }
 

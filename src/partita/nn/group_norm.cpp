@@ -151,9 +151,9 @@ void GroupNorm::backward(const ExecSpace& space, const Pass& pass, const TypedMa
                                                 _scale.values.data(), _shift.values.data(),
                                                 grad_out.as<Stored>(), sums, products, _channels, _places});
   });
-  sumColumns(space, "partita::GroupNorm::scale_gradient", rows, _channels, ValuesOf{products, _channels},
-             _scale.gradient.data(), pass.accumulate);
-  sumColumns(space, "partita::GroupNorm::shift_gradient", rows, _channels, ValuesOf{sums, _channels},
+  sumColumns(space, "partita::GroupNorm::scale_gradient", rows, _channels,
+             ValuesOf<Real>{products, _channels}, _scale.gradient.data(), pass.accumulate);
+  sumColumns(space, "partita::GroupNorm::shift_gradient", rows, _channels, ValuesOf<Real>{sums, _channels},
              _shift.gradient.data(), pass.accumulate);
   if (grad_in.size() == 0) return;
   forEachRow(space, "partita::GroupNorm::group_means_kernel", rows * _groups, _group,

@@ -96,15 +96,6 @@ struct FactorGradient {
   }
 };
 
-template <class Stored>
-struct ShiftGradient {
-  const Stored* grad_out;
-  std::int64_t width;
-  KOKKOS_INLINE_FUNCTION Real operator()(std::int64_t row, std::int64_t j) const {
-    return toReal(grad_out[row * width + j]);
-  }
-};
-
 struct KeepGradient {
   const Real* from;
   Real* to;
@@ -174,7 +165,7 @@ void Norm::backwardStored(const ExecSpace& space, const Pass& pass, const Stored
              FactorGradient<Stored>{in, grad_out, statistics, _width}, factor, keep);
   if (_centred) {
     Real* const shift = shared ? pass.work.data() + _width : _shift.gradient.data();
-    sumColumns(space, "partita::Norm::shift_gradient", rows, _width, ShiftGradient<Stored>{grad_out, _width},
+    sumColumns(space, "partita::Norm::shift_gradient", rows, _width, ValuesOf<Stored>{grad_out, _width},
                shift, keep);
   }
   if (shared) addUpGradients(space, pass);

@@ -68,6 +68,7 @@ class Simulation {
 
   /// What is left of all operations takes longer or shorter if more or fewer ranks compute than before.
   void changePace() {
+    if (_computing == 0) return;
     const double pace = _slowdowns.empty() ? 1.0 : _slowdowns[_computing],
                  before = std::exchange(_pace, pace);
     if (pace == before) return;

@@ -20,8 +20,8 @@ using OperationFactor = std::function<double(std::size_t stage, PassKind operati
 /// Seconds of a step of `segments` microbatches, by simulation of all operations under the rules of the
 /// engine in `strategy/pipeline`. A free rank starts the operation that its rule chooses among those whose
 /// input has arrived: T(i, s) = max(T(i-1, s) + message, end of its previous operation) + its own time.
-/// `slowdowns`: by the number of ranks that compute, how long operations take in relation to these times;
-/// empty: as long.
+/// `slowdowns`: how long operations take, relative to these times, while 0 (not used), 1, 2, ... ranks
+/// compute; empty: always as long.
 double pipelineSeconds(const std::vector<PipelineStage>& stages, std::int64_t segments,
                        const StrategySection& strategy, const std::vector<double>& slowdowns = {},
                        const OperationFactor& factor = {});

@@ -74,11 +74,13 @@ WorkOrder Worker::workUntilMeeting(const ExecSpace& space) {
   }
 }
 
+void Worker::add(const Mailbox::Message& message) {
+  const auto more = message.asAll<WorkOrder>();
+  _orders.insert(_orders.end(), more.begin(), more.end());
+}
+
 WorkOrder Worker::next() {
-  if (_orders.empty()) {
-    const auto more = _mailbox.waitAny({Tag::order}, "order of the coordinator").asAll<WorkOrder>();
-    _orders.insert(_orders.end(), more.begin(), more.end());
-  }
+  if (_orders.empty()) add(_mailbox.waitAny({Tag::order}, "order of the coordinator"));
   const WorkOrder order = _orders.front();
   _orders.pop_front();
   return order;
@@ -94,10 +96,7 @@ void Worker::answer(const WorkResult& result) {
   _results.push_back(result);
   if (hasEnough()) return;
   _mailbox.poll();
-  while (const auto message = _mailbox.take(Tag::order)) {
-    const auto more = message->asAll<WorkOrder>();
-    _orders.insert(_orders.end(), more.begin(), more.end());
-  }
+  while (const auto message = _mailbox.take(Tag::order)) add(*message);
   if (hasEnough()) return;
   for (std::size_t i = 0; i + 1 < _results.size(); ++i) _results[i].more = true;
   _mailbox.sendAll(0, Tag::result, _results);

@@ -39,11 +39,12 @@ class Worker {
  public:
   Worker(const RunContext& context, Mailbox& mailbox, ModelAccess& access, std::int64_t repeats);
 
-  /// Works until the next order to meet, and returns it. Sends several results together while it has orders
-  /// enough.
+  /// Works until the next order to meet, and returns it. Sends several results together while it has enough
+  /// orders.
   WorkOrder workUntilMeeting(const ExecSpace& space);
 
  private:
+  void add(const Mailbox::Message& message);
   WorkOrder next();
   void answer(const WorkResult& result);
   bool hasEnough() const;

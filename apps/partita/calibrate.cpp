@@ -291,6 +291,7 @@ Cluster measure(const ExecSpace& space, const Communicator& world, const Calibra
   if (world.rank() == 0) cluster.name = summarisePlaces(places);
   cluster.source = "measured by `partita plan calibrate`, all ranks at once";
   cluster.node_ranks = world.maximum(std::int64_t{world.node().size()});
+  cluster.node_at_once = ranksAtOnce(world);
   const double free = device_is_host ? availableOnNode() / static_cast<double>(cluster.node_ranks) : 0.0;
   cluster.memory = free < std::numeric_limits<double>::infinity() ? free : 0.0;
   cluster.flops = productRate(space, world, arguments.quick);

@@ -239,7 +239,7 @@ double measureOverlap(const ExecSpace& space, const Communicator& world, bool qu
   const int n = quick ? 64 : 256;
   const Matrix a = makeMatrix("partita::calibrate::a", n, n), b = makeMatrix("partita::calibrate::b", n, n),
                c = makeMatrix("partita::calibrate::c", n, n);
-  return ringOverlap(world, world.size(), std::int64_t{1} << (quick ? 16 : 22), [&] {
+  return ringOverlap(world, world.size(), std::int64_t{1} << (quick ? 16 : 22), isOversubscribed(world), [&] {
     gemm(space, Op::none, Op::none, Real(1), a, b, Real(0), c);
     fence(space, "partita::calibrate::overlap");
   });

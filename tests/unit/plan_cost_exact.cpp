@@ -262,13 +262,26 @@ TEST_CASE("Unequal stages, messages and delays of a pipeline", "[cost]") {
 TEST_CASE("Ranks of a pipeline that wait leave their cores to others", "[cost]") {
   // A rank alone takes half as long. F 1 | F 1 and F 1 | F 1 | B 1 | B 1 and B 1 | B 1.
   const std::vector<PipelineStage> stages(2, PipelineStage{1.0, 1.0, 0.0});
-  CHECK(pipelineSeconds(stages, 2, scheduled(PipelineSchedule::gpipe), {0.0, 0.5, 1.0}) ==
+  CHECK(pipelineSeconds(stages, 2, scheduled(PipelineSchedule::gpipe), {{0.0, 0.5, 1.0}}) ==
         0.5 + 1.0 + 0.5 + 0.5 + 1.0 + 0.5);
   // F 2 | half of F 2 during the message | the rest and F 1 | B 1 | F 1 | B 1 and half of B 2 | the rest |
   // B 2.
   const std::vector<PipelineStage> unequal{{2.0, 2.0, 0.5}, {1.0, 1.0, 0.0}};
-  CHECK(pipelineSeconds(unequal, 2, scheduled(PipelineSchedule::gpipe), {0.0, 0.5, 1.0}) ==
+  CHECK(pipelineSeconds(unequal, 2, scheduled(PipelineSchedule::gpipe), {{0.0, 0.5, 1.0}}) ==
         1.0 + 0.5 + 1.0 + 0.5 + 0.5 + 1.0 + 0.5 + 1.0);
+}
+
+TEST_CASE("Ranks of a pipeline that share a core take turns", "[cost]") {
+  // The first rank keeps the only core for both F 1, the second one for F 2, B 2, F 2, B 2; then B 1, B 1.
+  const std::vector<PipelineStage> stages{{1e-4, 1e-4, 0.5e-4}, {2e-4, 2e-4, 0.0}};
+  const CoreSharing one{{}, 1};
+  CHECK(pipelineSeconds(stages, 2, scheduled(PipelineSchedule::gpipe), one) == Approx(2e-4 + 8e-4 + 2e-4));
+  // Turns of 3 ms: both ranks always have work, so the core is never idle.
+  const std::vector<PipelineStage> longer{{1e-3, 1e-3, 0.0}, {1e-3, 1e-3, 0.0}};
+  CHECK(pipelineSeconds(longer, 40, scheduled(PipelineSchedule::gpipe), one) == Approx(160e-3));
+  // A core for each rank changes nothing.
+  CHECK(pipelineSeconds(stages, 2, scheduled(PipelineSchedule::gpipe), {{}, 2}) ==
+        pipelineSeconds(stages, 2, scheduled(PipelineSchedule::gpipe)));
 }
 
 TEST_CASE("Schedules with a larger window hide long messages", "[cost]") {

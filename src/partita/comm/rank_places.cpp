@@ -59,14 +59,22 @@ int threadsForThisRank(const Communicator& world) {
   return std::max(1, CPU_COUNT(&mine) / std::max(1, sharing));
 }
 
-bool isOversubscribed(const Communicator& world) {
+std::int64_t ranksAtOnce(const Communicator& world) {
   const Communicator node = world.node();
   cpu_set_t together;
   CPU_ZERO(&together);
   for (const cpu_set_t& own : coresOfRanks(node)) CPU_OR(&together, &together, &own);
   const Device own = ownDevice();
   const std::int64_t threads = node.total(own.index < 0 ? own.threads : 0), cores = CPU_COUNT(&together);
-  return world.maximum(std::int64_t{cores > 0 && threads > cores ? 1 : 0}) > 0;
+  constexpr std::int64_t all = std::numeric_limits<std::int64_t>::max();
+  const bool enough = cores == 0 || threads <= cores;
+  const std::int64_t least =
+      world.minimum(enough ? all : std::max<std::int64_t>(1, node.size() * cores / threads));
+  return least == all ? 0 : least;
+}
+
+bool isOversubscribed(const Communicator& world) {
+  return ranksAtOnce(world) > 0;
 }
 
 std::optional<int> launcherLocalRank() {

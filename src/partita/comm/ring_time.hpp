@@ -19,9 +19,9 @@ double oversubscribedRingStep(const Communicator& world, int size, std::int64_t 
                               const std::function<void()>& compute);
 
 /// The fraction of such a step's time that is hidden if `compute` runs between its start and its end, for
-/// twice as long as the message alone takes; from 0 to 1, on the rank where it is smallest. Collective over
-/// `world`.
-double ringOverlap(const Communicator& world, int size, std::int64_t bytes,
+/// twice as long as the message alone takes; from 0 to 1. Times are the shortest ones on the slowest rank, or
+/// means on oversubscribed cores. Collective over `world`.
+double ringOverlap(const Communicator& world, int size, std::int64_t bytes, bool oversubscribed,
                    const std::function<void()>& compute);
 
 } // namespace partita

@@ -79,8 +79,9 @@ void Waiting::sleep(double seconds) {
 
 void Waiting::pause() {
   const double waited = begin();
-  // Most waits between stages of equal speed are short: spin a little before yielding the core.
-  constexpr double short_wait = 200e-6, slow_memory = 0.5e9; // s, bytes/s
+  // Most waits between stages of equal speed are short, and a rank that yields sees its message at once, even
+  // if ranks share cores; a rank that sleeps sees it 100 us later.
+  constexpr double short_wait = 2e-3, slow_memory = 0.5e9; // s, bytes/s
   if (waited < short_wait + static_cast<double>(_what.bytes) / slow_memory) {
     std::this_thread::yield();
     return;

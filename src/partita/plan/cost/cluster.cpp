@@ -4,6 +4,7 @@
 #include "partita/config/section_reader.hpp"
 #include "partita/config/text.hpp"
 #include "partita/config/user_error.hpp"
+#include "partita/plan/cost/layer_cost.hpp"
 
 #include <algorithm>
 #include <array>
@@ -53,13 +54,15 @@ double Cluster::slowdown(double ranks) const {
   return factor(std::clamp(ranks, 1.0, all)) / factor(all);
 }
 
-std::vector<double> Cluster::slowdowns(std::int64_t groups, std::int64_t ranks) const {
-  const auto on_node = static_cast<double>(std::min(ranks, node_ranks));
-  std::vector<double> slowdowns;
+CoreSharing Cluster::sharing(std::int64_t groups, std::int64_t ranks) const {
+  const std::int64_t on_node = std::min(ranks, node_ranks);
+  CoreSharing sharing;
   for (std::int64_t working = 0; working <= groups; ++working)
-    slowdowns.push_back(slowdown(on_node * static_cast<double>(working) / static_cast<double>(groups)) /
-                        slowdown(on_node));
-  return slowdowns;
+    sharing.slowdowns.push_back(slowdown(asReal(on_node * working) / asReal(groups)) /
+                                slowdown(asReal(on_node)));
+  if (node_at_once > 0 && node_at_once < on_node)
+    sharing.at_once = static_cast<std::size_t>(std::max<std::int64_t>(1, groups * node_at_once / on_node));
+  return sharing;
 }
 
 namespace {
@@ -139,6 +142,7 @@ std::vector<Section> describe(Cluster& cluster) {
   about.add("name", &cluster.name, "");
   about.add("source", &cluster.source, "");
   node.add("ranks", &cluster.node_ranks, within(1, most_ranks), "ranks", "");
+  node.add("at_once", &cluster.node_at_once, within(0, most_ranks), "ranks", "");
   node.add("cables", &cluster.node_cables, within(1, most_ranks), "cables", "");
   node.add("memory", &cluster.memory, atLeast(0), "bytes per rank", "");
   compute.add("flops", &cluster.flops, above(0), "per second and rank", "");
@@ -278,6 +282,7 @@ std::string clusterText(const Cluster& cluster) {
   std::string text =
       "[cluster]\nname = " + quotedText(cluster.name) + "\nsource = " + quotedText(cluster.source) +
       "\n\n[node]\nranks = " + std::to_string(cluster.node_ranks) +
+      "\nat_once = " + std::to_string(cluster.node_at_once) +
       "\ncables = " + std::to_string(cluster.node_cables) + "\nmemory = " + numberText(cluster.memory) +
       "\n\n[compute]\nflops = " + numberText(cluster.flops) +
       "\nseconds_per_update = " + numberText(cluster.seconds_per_update) +

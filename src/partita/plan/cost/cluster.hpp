@@ -53,6 +53,12 @@ struct Concurrency {
   double factor = 1.0;
 };
 
+/// How groups of ranks share the cores of a node.
+struct CoreSharing {
+  std::vector<double> slowdowns; ///< of computing while 0 (not used), 1, 2, ... groups do; empty: none
+  std::size_t at_once = 0;       ///< groups that can compute at once; 0: all
+};
+
 /// What is known about one network on one rank that works at its own pace: n samples take overhead + n /
 /// samples_per_second.
 struct WorkerTiming {
@@ -67,6 +73,7 @@ struct Cluster {
   std::string name = "a cluster of 4 ranks per node, 1 TFLOP/s per rank, 10 GB/s and 2 us between ranks";
   std::string source = "assumed";
   std::int64_t node_ranks = 4;           ///< ranks per node; in hybrid strategies they share layers
+  std::int64_t node_at_once = 0;         ///< ranks of a node that can compute at once; 0: all
   std::int64_t node_cables = 1;          ///< connections of a node to the others
   double memory = 0.0;                   ///< bytes of a rank; 0: no limit
   double flops = 1e12;                   ///< per second and rank
@@ -89,9 +96,8 @@ struct Cluster {
   /// Time of computing if this many ranks of a node work, relative to that with all of them. Between measured
   /// numbers, also fractions, it is interpolated.
   double slowdown(double ranks) const;
-  /// The same for 0, 1, ... and all of the groups into which the ranks of a run are divided, relative to that
-  /// with all of them.
-  std::vector<double> slowdowns(std::int64_t groups, std::int64_t ranks) const;
+  /// The same for the groups into which the ranks of a run are divided, relative to that with all of them.
+  CoreSharing sharing(std::int64_t groups, std::int64_t ranks) const;
   const LinkTable& layerLinks() const { return staged.rows.empty() ? links : staged; }
   /// What is known about a deck, or about another one with as many parameters; zeros if neither is known.
   NetworkTiming timing(const std::string& deck, std::int64_t parameters) const;

@@ -1,6 +1,7 @@
 #include "partita/plan/cost/pipeline_events.hpp"
 
 #include <algorithm>
+#include <deque>
 #include <limits>
 #include <utility>
 
@@ -9,6 +10,7 @@ namespace partita {
 namespace {
 
 constexpr double never = std::numeric_limits<double>::infinity();
+constexpr double turn_seconds = 3e-3; // about a time slice of Linux
 
 /// A rank of the pipeline during the simulation.
 struct SimulatedRank {
@@ -31,16 +33,19 @@ struct SimulatedRank {
 
   ScheduleRule rule;
   BatchProgress progress;
-  PassKind operation = PassKind::none;        ///< that it computes
-  double end = never;                         ///< of this operation
+  PassKind operation = PassKind::none;        ///< that it computes, or for which it waits for a core
+  double left = 0.0;                          ///< of this operation, while it waits for a core
+  double end = never, turn_end = never;       ///< of this operation and its turn, while it has a core
+  bool keeps_core = false;                    ///< has just finished an operation
   std::vector<double> activations, gradients; ///< when the inputs arrive, by microbatch
 };
 
 class Simulation {
  public:
   Simulation(const std::vector<PipelineStage>& stages, std::int64_t segments, const StrategySection& strategy,
-             const std::vector<double>& slowdowns, const OperationFactor& factor)
-      : _stages(stages), _slowdowns(slowdowns), _factor(factor) {
+             const CoreSharing& sharing, const OperationFactor& factor)
+      : _stages(stages), _slowdowns(sharing.slowdowns),
+        _cores(sharing.at_once > 0 ? sharing.at_once : stages.size()), _factor(factor) {
     const int count = static_cast<int>(stages.size());
     for (int i = 0; i < count; ++i)
       _ranks.emplace_back(ScheduleRule(strategy, i, count, segments), segments, i == 0);
@@ -50,6 +55,8 @@ class Simulation {
     for (;;) {
       for (std::size_t i = 0; i < _ranks.size(); ++i) finish(i);
       for (std::size_t i = 0; i < _ranks.size(); ++i) start(i);
+      endTurns();
+      giveCores();
       changePace();
       const double next = nextEvent();
       if (next == never) return _now;
@@ -58,11 +65,13 @@ class Simulation {
   }
 
  private:
-  /// The end of an operation, or the arrival of an input that a free rank waits for.
+  /// The end of an operation or of a turn, or the arrival of an input that a free rank waits for.
   double nextEvent() const {
     double next = never;
-    for (const SimulatedRank& rank : _ranks)
+    for (const SimulatedRank& rank : _ranks) {
       next = std::min(next, rank.operation == PassKind::none ? rank.nextInput() : rank.end);
+      if (!_waiting.empty()) next = std::min(next, rank.turn_end);
+    }
     return next;
   }
 
@@ -73,19 +82,50 @@ class Simulation {
                  before = std::exchange(_pace, pace);
     if (pace == before) return;
     for (SimulatedRank& rank : _ranks)
-      if (rank.operation != PassKind::none) rank.end = _now + (rank.end - _now) * pace / before;
+      if (rank.end != never) rank.end = _now + (rank.end - _now) * pace / before;
   }
 
   void start(std::size_t i) {
     SimulatedRank& rank = _ranks[i];
+    const bool keeps_core = std::exchange(rank.keeps_core, false);
     if (rank.operation != PassKind::none) return;
     rank.operation = rank.next(_now);
-    if (rank.operation == PassKind::none) return;
-    ++_computing;
+    if (rank.operation == PassKind::none) {
+      rank.turn_end = never;
+      return;
+    }
     const bool forward = rank.operation == PassKind::forward;
     const std::int64_t segment = forward ? rank.progress.forwards : rank.progress.backwards;
     const double factor = _factor ? _factor(i, rank.operation, segment) : 1.0;
-    rank.end = _now + _pace * factor * (forward ? _stages[i].forward : _stages[i].backward);
+    rank.left = factor * (forward ? _stages[i].forward : _stages[i].backward);
+    if (keeps_core)
+      compute(rank);
+    else
+      _waiting.push_back(i);
+  }
+
+  void compute(SimulatedRank& rank) {
+    ++_computing;
+    rank.end = _now + _pace * rank.left;
+  }
+
+  void endTurns() {
+    for (std::size_t i = 0; i < _ranks.size() && !_waiting.empty(); ++i) {
+      SimulatedRank& rank = _ranks[i];
+      if (rank.turn_end > _now) continue;
+      --_computing;
+      rank.left = (rank.end - _now) / _pace;
+      rank.end = rank.turn_end = never;
+      _waiting.push_back(i);
+    }
+  }
+
+  void giveCores() {
+    for (; !_waiting.empty() && _computing < _cores; _waiting.pop_front()) {
+      SimulatedRank& rank = _ranks[_waiting.front()];
+      rank.turn_end = _now + turn_seconds;
+      compute(rank);
+    }
   }
 
   void finish(std::size_t i) {
@@ -103,22 +143,26 @@ class Simulation {
         rank.gradients[segment] = _now; // the loss is computed here
     }
     rank.operation = PassKind::none;
+    rank.end = never;
+    rank.keeps_core = true;
   }
 
   const std::vector<PipelineStage>& _stages;
   const std::vector<double>& _slowdowns;
+  std::size_t _cores;
   const OperationFactor& _factor;
   std::vector<SimulatedRank> _ranks;
-  std::size_t _computing = 0;     ///< ranks that compute now
-  double _now = 0.0, _pace = 1.0; ///< seconds per second of `_stages`
+  std::deque<std::size_t> _waiting; ///< ranks that could compute but have no core
+  std::size_t _computing = 0;       ///< ranks that compute now
+  double _now = 0.0, _pace = 1.0;   ///< seconds per second of `_stages`
 };
 
 } // namespace
 
 double pipelineSeconds(const std::vector<PipelineStage>& stages, std::int64_t segments,
-                       const StrategySection& strategy, const std::vector<double>& slowdowns,
+                       const StrategySection& strategy, const CoreSharing& sharing,
                        const OperationFactor& factor) {
-  return Simulation(stages, segments, strategy, slowdowns, factor).run();
+  return Simulation(stages, segments, strategy, sharing, factor).run();
 }
 
 } // namespace partita

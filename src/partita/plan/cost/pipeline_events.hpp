@@ -1,5 +1,6 @@
 #pragma once
 
+#include "partita/plan/cost/cluster.hpp"
 #include "partita/plan/pipeline_schedule.hpp"
 
 #include <cstdint>
@@ -20,10 +21,10 @@ using OperationFactor = std::function<double(std::size_t stage, PassKind operati
 /// Seconds of a step of `segments` microbatches, by simulation of all operations under the rules of the
 /// engine in `strategy/pipeline`. A free rank starts the operation that its rule chooses among those whose
 /// input has arrived: T(i, s) = max(T(i-1, s) + message, end of its previous operation) + its own time.
-/// `slowdowns`: how long operations take, relative to these times, while 0 (not used), 1, 2, ... ranks
-/// compute; empty: always as long.
+/// Ranks that share cores take turns: a rank keeps its core until it has nothing to do, or until its turn
+/// ends while another one waits for a core.
 double pipelineSeconds(const std::vector<PipelineStage>& stages, std::int64_t segments,
-                       const StrategySection& strategy, const std::vector<double>& slowdowns = {},
+                       const StrategySection& strategy, const CoreSharing& sharing = {},
                        const OperationFactor& factor = {});
 
 } // namespace partita

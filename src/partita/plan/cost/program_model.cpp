@@ -43,7 +43,7 @@ class ProgramModel {
         _share(std::llround(std::ceil(prediction.batch / asReal(run.grid.replicas)))),
         _rows(_plan.passRows(run.config.strategy, std::llround(prediction.batch), run.grid.replicas)),
         _message_bytes(bytesPerItem(messagePrecision(run.config))),
-        _slowdowns(terms.cluster.slowdowns(run.grid.groups, run.grid.size())), _summing(summingRanks()),
+        _sharing(terms.cluster.sharing(run.grid.groups, run.grid.size())), _summing(summingRanks()),
         _sums(ringPath(terms.cluster, run.grid.size(), _summing, run.grid.groups)) {
     for (int stage = 0; stage < run.grid.stages; ++stage)
       _stages.push_back(stageTime(terms, run, stage, _rows));
@@ -101,7 +101,7 @@ class ProgramModel {
     double end = 0.0, last = 0.0;
     std::size_t working = seconds.size();
     for (const double time : seconds) {
-      end += (time - last) * _slowdowns[working--];
+      end += (time - last) * _sharing.slowdowns[working--];
       last = time;
     }
     return end;
@@ -226,11 +226,11 @@ class ProgramModel {
   const ProgramRun& _run;
   const StrategyPlan& _plan;
   Prediction& _prediction;
-  std::int64_t _share, _rows;     ///< samples of a replica: per step, per pass
-  double _message_bytes;          ///< of a value in a message between stages
-  std::vector<double> _slowdowns; ///< of computing, by the number of groups of ranks that do
-  int _summing;                   ///< ranks that add up the gradients of a stage
-  RingPath _sums;                 ///< of their rings, for all stages and parts at once
+  std::int64_t _share, _rows; ///< samples of a replica: per step, per pass
+  double _message_bytes;      ///< of a value in a message between stages
+  CoreSharing _sharing;       ///< by groups of ranks
+  int _summing;               ///< ranks that add up the gradients of a stage
+  RingPath _sums;             ///< of their rings, for all stages and parts at once
   std::vector<StageTime> _stages;
 };
 
@@ -275,7 +275,7 @@ void ProgramModel::pipeline() {
   const std::int64_t segments = microbatchesOf(strategy, _share);
   PipelineRanks ranks = pipelineRanks();
   const auto seconds = [&](const std::vector<PipelineStage>& stages) {
-    return pipelineSeconds(stages, segments, strategy, _slowdowns);
+    return pipelineSeconds(stages, segments, strategy, _sharing);
   };
   const double alone = seconds(ranks.alone), with_parts = grid.parts > 1 ? seconds(ranks.with_parts) : alone;
   for (int group = 0; group + 1 < grid.groups; ++group)

@@ -200,7 +200,7 @@ double DeckPlacer::roughStepOf(const DeckPlacement& plan) const {
                                             reduced * _cluster.seconds_per_reduced_byte);
   }
   return pipelineSeconds(stages, plan.microbatches, plan.strategy(_model.task().program->deck().strategy),
-                         _cluster.slowdowns(plan.stages(), plan.ranks())) +
+                         _cluster.sharing(plan.stages(), plan.ranks())) +
          slowest_end;
 }
 

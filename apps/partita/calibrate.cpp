@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <limits>
@@ -81,6 +82,26 @@ double oversubscribedMessage(const ExecSpace& space, const Communicator& world, 
   });
 }
 
+/// A longer message takes no less time. Where measured times decrease, which is noise, their geometric mean
+/// replaces them.
+void smooth(std::vector<Link::Point>& points) {
+  struct Level {
+    double logarithms;
+    std::size_t count;
+    double mean() const { return logarithms / static_cast<double>(count); }
+  };
+  std::vector<Level> levels; // pools of adjacent violators
+  for (const Link::Point& point : points) {
+    Level level{std::log(point.seconds), 1};
+    for (; !levels.empty() && levels.back().mean() > level.mean(); levels.pop_back())
+      level = {level.logarithms + levels.back().logarithms, level.count + levels.back().count};
+    levels.push_back(level);
+  }
+  auto point = points.begin();
+  for (const Level& level : levels)
+    for (std::size_t i = 0; i < level.count; ++i) (point++)->seconds = std::exp(level.mean());
+}
+
 LinkTable measureLinks(const ExecSpace& space, const Communicator& world, bool quick) {
   const bool oversubscribed = isOversubscribed(world);
   const std::int64_t smallest = 64, largest = std::int64_t{1} << (quick ? 20 : 26);
@@ -91,6 +112,7 @@ LinkTable measureLinks(const ExecSpace& space, const Communicator& world, bool q
       row.link.measured.push_back(
           {static_cast<double>(bytes), oversubscribed ? oversubscribedMessage(space, world, ranks, bytes)
                                                       : ringStepSeconds(world, ranks, bytes)});
+    smooth(row.link.measured);
     Log::info(fittedLine(ranks, row.link.measured));
     table.rows.push_back(row);
   }

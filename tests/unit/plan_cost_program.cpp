@@ -161,7 +161,7 @@ TEST_CASE("Pipelines of all schedules", "[cost]") {
 }
 
 TEST_CASE("Sums of gradients are hidden behind the passes", "[cost]") {
-  const auto second = [](double) { return 1.0; };
+  const auto second = [](double) { return SumTime{1.0, 0.0}; };
   const std::vector<GradientLayer> two(2, {1.0, 2.0, 1e5}), four(4, {1.0, 2.0, 1e5});
   // Ready after 2 and 4 s of the backward pass, complete after 3 and 5.
   const Exchange whole = gradientExchange(two, {1e5, false}, 2, 1.0, second);
@@ -180,11 +180,15 @@ TEST_CASE("Sums of gradients are hidden behind the passes", "[cost]") {
   const Exchange late = gradientExchange(four, {1e5, true}, 2, 1.0, second);
   CHECK(late.seconds == 1.0);
   CHECK(late.hidden == 3.0);
-  const auto slow = [](double) { return 4.0; };
+  const auto slow = [](double) { return SumTime{4.0, 0.0}; };
   // 2-6, 6-10, 10-14 first layer, 14-18 second layer: waits 14 - 8 and 18 - 15.
   CHECK(gradientExchange(four, {1e5, true}, 2, 1.0, slow).seconds == 9.0);
   CHECK(gradientExchange(four, {1e5, false}, 2, 1.0, slow).seconds == 10.0);
   CHECK(gradientExchange({{1.0, 2.0, 6400.0}}, {1.0, false}, 2, 1.0, second).messages == 2 * 64);
+  // Latencies of up to 8 sums pass at the same time; the ninth waits for the first one.
+  const std::vector<GradientLayer> sixteen{{0.0, 0.0, 1.6e6}};
+  const auto distant = [](double) { return SumTime{1.0, 20.0}; };
+  CHECK(gradientExchange(sixteen, {1e5, false}, 2, 1.0, distant).seconds == 21.0 + 7.0 + 21.0);
 }
 
 TEST_CASE("Flows on the most loaded cable", "[cost]") {

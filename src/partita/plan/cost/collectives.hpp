@@ -24,6 +24,8 @@ struct Link {
   /// scales. A shorter message takes as long as the shortest one measured. A longer one takes longer than the
   /// longest one in proportion to its size.
   double seconds(double bytes) const;
+  /// Seconds of the shortest message.
+  double shortest() const { return measured.empty() ? latency : measured.front().seconds; }
   /// Seconds of messages that `flows` equal flows send over the same cable. Each gets its share of the
   /// bandwidth; the latency stays the same (ParaDL's contention factor phi).
   double seconds(const Messages& messages, double flows = 1.0) const;

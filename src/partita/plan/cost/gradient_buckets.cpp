@@ -62,7 +62,7 @@ double waitForward(const std::vector<GradientLayer>& layers, const std::vector<B
 
 Exchange gradientExchange(const std::vector<GradientLayer>& layers, const BucketRule& rule,
                           std::int64_t replicas, double overlap,
-                          const std::function<double(double bytes)>& all_reduce) {
+                          const std::function<SumTime(double bytes)>& all_reduce) {
   Exchange exchange{ExchangeKind::gradients};
   if (replicas == 1) return exchange;
   double total = 0.0, computed = 0.0;
@@ -71,16 +71,23 @@ Exchange gradientExchange(const std::vector<GradientLayer>& layers, const Bucket
     computed += layer.backward;
   }
   std::vector<Bucket> buckets = bucketsOf(layers, rule, total);
-  double link_free = 0.0, seconds = 0.0;
-  for (Bucket& bucket : buckets) {
-    const double bytes = bucket.end - bucket.begin, own = all_reduce(bytes);
+  constexpr auto at_once = static_cast<std::size_t>(SumBuckets::most_at_once);
+  double link_free = 0.0, complete = 0.0, seconds = 0.0; // `seconds`: while any sum is under way
+  for (std::size_t i = 0; i < buckets.size(); ++i) {
+    Bucket& bucket = buckets[i];
+    const double bytes = bucket.end - bucket.begin;
+    const SumTime own = all_reduce(bytes);
     const Messages messages = allReduce(replicas, bytes);
-    bucket.time = link_free = std::max(link_free, bucket.time) + own;
-    seconds += own;
+    const double turn = i < at_once ? 0.0 : buckets[i - at_once].time,
+                 start = std::max({link_free, bucket.time, turn});
+    link_free = start + own.busy;
+    bucket.time = link_free + own.latency;
+    seconds += std::max(0.0, bucket.time - std::max(start, complete));
+    complete = std::max(complete, bucket.time);
     exchange += {exchange.kind, messages.count, messages.count * messages.bytes};
   }
   const double waited =
-      rule.late ? waitForward(layers, buckets, computed) : std::max(0.0, link_free - computed);
+      rule.late ? waitForward(layers, buckets, computed) : std::max(0.0, complete - computed);
   exchange.hidden = overlap * (seconds - waited);
   exchange.seconds = seconds - exchange.hidden;
   return exchange;

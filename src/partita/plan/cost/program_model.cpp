@@ -70,15 +70,18 @@ class ProgramModel {
     return _run.grid.replicas * (dividesPlaces(_run.config.strategy) ? _run.grid.parts : 1);
   }
 
-  double sumSeconds(int ranks, double bytes) const {
-    return _sums.link.seconds(allReduce(ranks, bytes), _sums.flows) +
-           bytes * asReal(ranks - 1) / asReal(ranks) * _terms.cluster.seconds_per_reduced_byte;
+  SumTime sumTime(int ranks, double bytes) const {
+    const Messages messages = allReduce(ranks, bytes);
+    const double latency = messages.count * _sums.link.shortest(),
+                 additions =
+                     bytes * asReal(ranks - 1) / asReal(ranks) * _terms.cluster.seconds_per_reduced_byte;
+    return {_sums.link.seconds(messages, _sums.flows) - latency + additions, latency};
   }
 
   /// The sums of a stage's gradients.
   Exchange sumsOf(const std::vector<GradientLayer>& layers, const BucketRule& rule) const {
     return gradientExchange(layers, rule, _summing, _terms.cluster.overlap,
-                            [this](double bytes) { return sumSeconds(_summing, bytes); });
+                            [this](double bytes) { return sumTime(_summing, bytes); });
   }
 
   /// Two sums and two gradients of sums per channel in each pass; the sums again for recomputation.
@@ -88,8 +91,9 @@ class ProgramModel {
       if (!row.synchronised) continue;
       const double bytes = 2.0 * row.channels() * bytes_per_item, sums = (2.0 + row.again) * passes;
       const Messages messages = allReduce(_run.grid.replicas, bytes);
+      const SumTime time = sumTime(_run.grid.replicas, bytes);
       _prediction.add({ExchangeKind::norm, sums * messages.count, sums * messages.count * messages.bytes,
-                       sums * sumSeconds(_run.grid.replicas, bytes)});
+                       sums * (time.busy + time.latency)});
     }
   }
 

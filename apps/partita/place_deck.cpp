@@ -134,8 +134,8 @@ void show(const PlacedDeck& placed, double one_rank, const Cluster& cluster, con
   std::array<char, 200> line{};
   Log::info("cluster: " + cluster.name + " (" + cluster.source + ")");
   std::snprintf(line.data(), line.size(),
-                "%lld stages%s x %lld replicas, %lld micro-batches per replica: %.4g ms per step, %.2f times "
-                "faster than one rank; %s per rank",
+                "%lld stages%s x %lld replicas, %lld microbatches per replica: %.4g ms per step, %.2f times "
+                "as fast as one rank; %s per rank",
                 static_cast<long long>(plan.stages()),
                 plan.cuts.empty() ? "" : (" (cuts " + joined(plan.cuts, ", ") + ")").c_str(),
                 static_cast<long long>(plan.replicas), static_cast<long long>(plan.microbatches),

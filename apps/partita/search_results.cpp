@@ -108,7 +108,7 @@ void showBest(const SearchResults& results, ArchitectureSearch& search, std::siz
   const std::vector<Entry> places = ranking(results);
   std::array<char, 200> line{};
   std::snprintf(line.data(), line.size(), "%-34s %6s %-22s %5s", "accelerator: TC, VC, array, buffer", "area",
-                "micro-batch, memory", "score");
+                "microbatch, memory", "score");
   Log::info(line.data());
   Log::info("  model: samples/s, stages x tensor x data parallel, gap to the lower bound, limit");
   for (std::size_t i = 0; i < std::min(count, places.size()); ++i) {

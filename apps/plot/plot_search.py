@@ -25,7 +25,7 @@ def read(path):
             data = json.load(file)
         pictures = []
         for case in data["cases"]:
-            setting = f"micro-batch {case['microbatch']}, {case['memory'] / 1e9:g} GB" + \
+            setting = f"microbatch {case['microbatch']}, {case['memory'] / 1e9:g} GB" + \
                 (", recomputation" if case["recompute"] else "") + \
                 (f", stages choose {' '.join(case['choose'])}" if "choose" in case else "")
             models = {}

@@ -5,7 +5,7 @@
     python3 perf/placement/placed.py build/openmp/bin/partita --ranks 2 4 --json placed.json
 
 For each number of ranks and each network: calibrates and places, and then trains the written deck and a pipeline with
-one stage per rank, cuts by FLOPs and the same micro-batches. Each round trains both, so that a change of the machine's
+one stage per rank, cuts by FLOPs and the same microbatches. Each round trains both, so that a change of the machine's
 speed affects both. Prints medians over the rounds. Before and after each round a fixed computation is timed on as many
 cores. The last column is the median excess of its slow times over its fastest: if it is large, other columns have large
 errors too. There should be a core per rank.

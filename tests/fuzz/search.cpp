@@ -15,7 +15,7 @@ void check(const SearchSpec& spec) {
   fuzz::require(!spec.models.empty() && !spec.cases.empty(), "nothing to search");
   fuzz::require(spec.devices % spec.node_devices == 0, "nodes do not fill the devices");
   for (const SearchCase& one : spec.cases) {
-    fuzz::require(one.microbatch > 0 && spec.batch % one.microbatch == 0, "micro-batches");
+    fuzz::require(one.microbatch > 0 && spec.batch % one.microbatch == 0, "microbatches");
     fuzz::require(one.memory > 0.0, "memory");
     fuzz::require(!(one.recompute && one.choose.recompute), "a choice that is none");
   }

@@ -342,7 +342,7 @@ class Decks(support.RunTest):
         whole = place(0)
         self.assertEqual((whole["recomputing_stages"], whole["offload"]), ([], False))
         self.assertNotIn("recompute = true", output.read_text())
-        for share in (0.9 ** i for i in range(1, 30)):  # with less and less memory, more micro-batches come first
+        for share in (0.9 ** i for i in range(1, 30)):  # with less and less memory, more microbatches come first
             again = place(share)
             if again["recomputing_stages"]:
                 break

@@ -155,7 +155,7 @@ memory = 8e6
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         text = page.read_text()
         self.assertEqual(text.count("<svg"), 4)
-        self.assertIn("gpt-char: micro-batch 2, 1 GB, recomputation", text)
+        self.assertIn("gpt-char: microbatch 2, 1 GB, recomputation", text)
         self.assertIn("8 TC 128 x 128, 2 VC 128, 128 MiB", text)
         for content, part in (("{}", "is not the result of"), ("[", "is not the result of")):
             bad = self.write("bad.json", content)

@@ -12,7 +12,7 @@
 
 namespace partita::test::plan_deck_placement {
 
-TEST_CASE("A deck is placed about as well as any cuts, replicas and micro-batches allow",
+TEST_CASE("A deck is placed about as well as any cuts, replicas and microbatches allow",
           "[plan][placement]") {
   RunConfig deck = effective(loadDeck(std::string(PARTITA_SOURCE_DIR) + "/input-decks/demo.toml", {}));
   std::vector<LayerPlan> layers = planNetwork(deck.network, {784}, 47);

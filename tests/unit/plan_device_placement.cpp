@@ -188,7 +188,7 @@ TEST_CASE("The limit of tasks without a plan is named", "[plan][placement]") {
   task.graphs[0] = {1, {{7, 20, 30, 1, 1, false}, {8, 20, 30, 1, 1, false}}, {{0, 1, 1}}};
   task.adam = true;
   REQUIRE(placeLayers(task).limit ==
-          "tensor degree 1: no cut for 2 devices of 100 bytes has room for the micro-batches in flight");
+          "tensor degree 1: no cut for 2 devices of 100 bytes has room for the microbatches in flight");
   REQUIRE(placeByBruteForce(task).limit == placeLayers(task).limit);
   task.memory = 121.0; // a stage more keeps 30 bytes more
   REQUIRE(placeLayers(task).stages.size() == 2);
@@ -244,8 +244,7 @@ TEST_CASE("Networks with too many cuts are refused", "[plan][placement]") {
   REQUIRE_THROWS_WITH(placeLayers(task),
                       "nodes/2: the layers can be cut in more than 40,000 places; merge layers of parallel "
                       "branches");
-  REQUIRE_THROWS_WITH(placeByBruteForce(task),
-                      "--brute-force takes at most 12 layers and 1000 micro-batches");
+  REQUIRE_THROWS_WITH(placeByBruteForce(task), "--brute-force takes at most 12 layers and 1000 microbatches");
 }
 
 } // namespace partita::test::plan_device_placement

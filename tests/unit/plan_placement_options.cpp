@@ -53,13 +53,13 @@ std::int64_t replicasOfNode(const PlacementTask& task, const LayerGraph& graph, 
   return cuts.replicas <= (count == 1 ? all * each : all / count) ? std::min(each, cuts.replicas) : 0;
 }
 
-/// Seconds per micro-batch of a stage of a chain with the best of its options, again from the equations.
+/// Seconds per microbatch of a stage of a chain with the best of its options, again from the equations.
 double loadOf(const PlacementTask& task, const LayerGraph& graph, const Cuts& cuts, std::size_t i,
               std::int64_t each) {
   const std::size_t begin = cuts.first[i];
   const bool last = i + 1 == cuts.first.size();
   const std::size_t end = last ? graph.layers.size() : cuts.first[i + 1];
-  const auto earlier = static_cast<double>(cuts.first.size() - i - 1); // micro-batches that it keeps besides
+  const auto earlier = static_cast<double>(cuts.first.size() - i - 1); // microbatches that it keeps besides
   double weights = 0.0, kept = 0.0, forward = 0.0, backward = 0.0;
   for (std::size_t layer = begin; layer < end; ++layer) {
     weights += graph.layers[layer].parameter_bytes;
@@ -280,7 +280,7 @@ TEST_CASE("What each option costs and saves", "[plan][placement]") {
   REQUIRE(*time({}, 2) == Approx(3.0 * 4.0 + 4.0 * 0.5 * 30.0 / 10.0));
   task.memory = 109.0;
   REQUIRE_FALSE(time({}, 2));
-  task.memory = 95.0; // half of the last 30; half a sum more, over four micro-batches
+  task.memory = 95.0; // half of the last 30; half a sum more, over four microbatches
   REQUIRE(*time({false, true, false}, 2) == Approx((3.0 + 3.0 / 4.0) * 4.0 + 6.0));
   task.memory = 94.0;
   REQUIRE_FALSE(time({false, true, false}, 2));

@@ -447,7 +447,7 @@ TEST_CASE("A specification chooses accelerators, and the reference is always amo
   REQUIRE(refusal(text("[serach]\n")).find("did you mean 'search'?") != std::string::npos);
   REQUIRE(refusal(text("[search]\ndevices = 0\n")).find("spec:4:11: search/devices") != std::string::npos);
   REQUIRE(refusal(text("[search]\nengine = \"higs\"\n")).find("did you mean 'highs'?") != std::string::npos);
-  REQUIRE(refusal(text("[[case]]\nmicrobatch = 3\n")).find("cannot be divided into micro-batches of 3") !=
+  REQUIRE(refusal(text("[[case]]\nmicrobatch = 3\n")).find("cannot be divided into microbatches of 3") !=
           std::string::npos);
   REQUIRE(refusal(text("[architectures]\nwidth = 3\n")).find("no accelerator of the search space") !=
           std::string::npos);

@@ -11,7 +11,7 @@ namespace partita {
 /// same bits; the ring adds in the same order in every run.
 class AllReduce {
  public:
-  /// `channel`: of its messages. All ranks of `peers` use the sums of a channel in the same order.
+  /// `channel`: that of its messages. All ranks of `peers` use the sums of a channel in the same order.
   AllReduce(const Communicator& peers, const NumberSum& sum, int channel)
       : _peers(peers), _sum(sum), _channel(channel) {}
 

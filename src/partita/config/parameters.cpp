@@ -153,7 +153,7 @@ void addStages(Section& section, StrategySection& strategy) {
       "intermediate labels (sil), replicas that train alone and meet at intervals (local-sgd), or one "
       "model by workers of unequal speed that do not wait for one another (hogbatch)");
   section.add("stages", &strategy.stages, within(1, 1e6), "stages",
-              "sil, pipeline: number of parts of the network");
+              "sil, pipeline: number of stages of the network");
   section.add("replicas", &strategy.replicas, within(0, 1e6), "replicas",
               "copies that share each batch; 0: ranks / (stages x parts)");
   section.add("parts", &strategy.parts, within(1, 1e6), "parts",
@@ -298,7 +298,7 @@ void addWorkers(Section& section, HogbatchSection& hogbatch) {
       "rule", choice(hogbatch.rule),
       "hogbatch: batches of the workers: fixed; adaptive: larger for a worker that is ahead in updates, "
       "smaller for one that is behind; proportional: moved towards equal numbers of batches; "
-      "synchronous: parts of training/batch by measured speed, in steps that all take together");
+      "synchronous: shares of training/batch by measured speed, in steps that all take together");
   section.add("lower", &hogbatch.lower, within(1, 1 << 24), "samples",
               "hogbatch, adaptive and proportional: smallest batch of a worker");
   section.add("upper", &hogbatch.upper, within(1, 1 << 24), "samples",

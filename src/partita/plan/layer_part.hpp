@@ -57,7 +57,7 @@ struct LayerPart {
   /// Does it have only a spatial block of an activation? Then its parameter gradients are partial too.
   bool by_places = false;
   /// Does it have only some positions of a sequence, given by `outputs`? Every part then has all parameters
-  /// of the layer, which adds up their gradients.
+  /// of the layer, which adds up their gradients over the parts.
   bool by_positions = false;
   bool adds_bias = true; ///< if the output is a sum over all parts: does this part add the bias?
   Block block = {};      ///< if divided in space: the block of its output

@@ -125,7 +125,7 @@ struct LayerPlan {
   std::int64_t workValues(std::int64_t rows) const; ///< scratch during a pass over `rows` samples
   /// Does it need copies of its input in the order of the shape? See `LayerRules::inShapeOrder`.
   bool reorders() const;
-  /// Scratch for adding up so many values over all parts: room for what a rank receives at a time.
+  /// Scratch for adding up this many values over all parts: room for what a rank receives at a time.
   std::int64_t sumValues(std::int64_t values) const { return values / part->parts + 1; }
   /// Scratch, in `Real`, of a layer with 16-bit parameters: room for those that it converts, or for the other
   /// operand of a product, rounded to 16 bits. Gradients need the same amount again.

@@ -17,8 +17,8 @@ constexpr std::int64_t scratchBudget(std::int64_t on_host, std::int64_t on_devic
   return plans_for_device ? on_device : on_host;
 }
 
-/// Rows of copied 16-bit operands begin at multiples of so many values. On devices that is 16 bytes: without
-/// it tensor cores are several times slower.
+/// Rows of copied 16-bit operands begin at multiples of this many values. On devices that is 16 bytes:
+/// without it tensor cores are several times slower.
 constexpr std::int64_t row_padding = plans_for_device ? 8 : 1;
 
 constexpr std::int64_t paddedWidth(std::int64_t columns, std::int64_t padding = row_padding) {

@@ -62,8 +62,8 @@ struct ConvolutionPlan {
   std::int64_t gradientSlices() const; ///< of the places, whose gradients are added up on their own
   std::int64_t runLength() const;      ///< of neighbouring values that a window sees
   std::int64_t runWidth() const;       ///< of a run in whole vectors
-  /// Are images so small, and runs so long, that windows had better add to the gradient of the input where it
-  /// lies?
+  /// Are images so small, and runs so long, that it is faster if windows add to the gradient of the input
+  /// where it lies?
   bool scatters() const;
 
   /// Rows of 16-bit values that are converted to `Real` at once for any of these ways, and the values of
@@ -85,7 +85,7 @@ struct ConvolutionBlock {
   std::int64_t before[3]; ///< padding before the first window if it sees the whole input; may be negative
 };
 
-/// Blocks that together with `interior` are all of so many places.
+/// Blocks that, together with `interior`, cover this many places.
 std::vector<Block> aroundInterior(const Block& interior, const std::int64_t (&extents)[3]);
 
 /// Values between the buffers of packed operands, which begin at multiples of 64 bytes.

@@ -105,7 +105,7 @@ struct Cluster {
   const WorkerTiming* worker(const std::string& deck, std::int64_t parameters, std::int64_t rank) const;
 };
 
-/// The description as a file that `parseCluster` reads, with numbers of six digits.
+/// The cluster as a file that `parseCluster` reads, with numbers of six digits.
 std::string clusterText(const Cluster& cluster);
 
 /// Reads a description of a cluster. Throws UserError with all mistakes, "FILE:LINE:COLUMN: section/key: what

@@ -119,7 +119,7 @@ struct Prediction {
   std::int64_t ranks = 1;
   RankGrid grid;
   Obstacle obstacle = Obstacle::none;
-  std::string detail;              ///< of the obstacle, for people
+  std::string detail;              ///< the obstacle in words
   std::int64_t microbatches = 1;   ///< of a pipeline
   double batch = 0.0;              ///< samples per step, over all ranks
   double steps = 0.0;              ///< per epoch

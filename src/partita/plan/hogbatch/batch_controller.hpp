@@ -83,7 +83,7 @@ class BatchController {
   void restore(const std::vector<GroupState>& states);
 
  private:
-  /// So many updates of the group as the rule counts them.
+  /// This many updates of the group, as the rule counts them.
   double counted(std::size_t group, std::int64_t updates) const;
   std::int64_t larger(std::size_t group) const;
   std::int64_t smaller(std::size_t group) const;

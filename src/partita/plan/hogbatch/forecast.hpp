@@ -58,7 +58,7 @@ struct MeasuredUse {
 /// The same values of a forecast.
 MeasuredUse expectedUse(const HogbatchForecast& forecast);
 
-/// A table for people: a line for each worker, the sums, the price of balance, and which way is better.
+/// The forecast as text: a line for each worker, the sums, the price of balance, and which way is better.
 std::vector<std::string> forecastLines(const WorkerMix& mix, const HogbatchForecast& forecast);
 /// "predicted ... examples/s, measured ...: shares ...".
 std::string comparisonLine(const MeasuredUse& predicted, const MeasuredUse& measured);

@@ -15,7 +15,7 @@ struct WorkerSpeed {
   std::int64_t lanes = 1;
   double overhead = 0.0; ///< seconds per batch: messages, copies and merging
   double speed = 1.0;    ///< examples per second beyond that
-  std::string name;      ///< for people
+  std::string name;      ///< for reports
 
   double seconds(double examples) const { return overhead + examples / speed; }
 };

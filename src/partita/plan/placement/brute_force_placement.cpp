@@ -97,7 +97,7 @@ DevicePlan placeByBruteForce(const PlacementTask& task) {
   });
   if (deep || task.microbatches > most_microbatches)
     throw UserError("--brute-force takes at most " + std::to_string(most_tried_layers) + " layers and " +
-                    std::to_string(most_microbatches) + " micro-batches");
+                    std::to_string(most_microbatches) + " microbatches");
   DevicePlan best;
   for (std::size_t i = 0; i < task.graphs.size(); ++i) AllCuts(task, i).improve(best);
   if (!best.feasible) best.limit = placeLayers(task).limit;

@@ -35,7 +35,7 @@ std::string limitOf(const PlacementTask& task, const LayerGraph& graph) {
              bytesText(task.memory);
   }
   return degree + "no cut for " + std::to_string(task.devices) + " devices of " + bytesText(task.memory) +
-         " bytes has room for the micro-batches in flight";
+         " bytes has room for the microbatches in flight";
 }
 
 } // namespace

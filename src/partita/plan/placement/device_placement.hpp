@@ -9,14 +9,14 @@
 namespace partita {
 
 /// A layer on one device, or on each of the devices that share it: bytes of parameters and of all values that
-/// a pass keeps, and seconds of a forward and a backward pass of one micro-batch.
+/// a pass keeps, and seconds of a forward and a backward pass of one microbatch.
 struct PlacedLayer {
   std::int64_t id = 0;
   double parameter_bytes = 0.0, activation_bytes = 0.0, forward = 0.0, backward = 0.0;
   bool tensor_parallel = false; ///< is it divided over the devices of its stage?
 };
 
-/// Positions of two layers. Per micro-batch, `bytes` go from the first to the second.
+/// Positions of two layers. Per microbatch, `bytes` go from the first to the second.
 struct LayerEdge {
   int from = 0, to = 0;
   double bytes = 0.0;
@@ -89,7 +89,7 @@ struct DevicePlan {
 DevicePlan placeLayers(const PlacementTask& task);
 
 /// The same by trying every cut, every way to fill nodes, and every number of replicas. Throws UserError with
-/// more than 12 layers or 1,000 micro-batches.
+/// more than 12 layers or 1,000 microbatches.
 DevicePlan placeByBruteForce(const PlacementTask& task);
 
 /// Seconds per batch of a plan; empty if it does not fit into memory, nodes or devices, or if a layer

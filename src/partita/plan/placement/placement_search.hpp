@@ -14,7 +14,7 @@ namespace partita::detail {
 std::vector<BitSet> successorClosedSets(const StageCosts& costs);
 
 /// Calls `visit` for each number of replicas up to `most` that may be the best. Of all numbers with the same
-/// micro-batches per replica only the smallest is visited, because larger ones only make the all-reduce
+/// microbatches per replica only the smallest is visited, because larger ones only make the all-reduce
 /// longer.
 void forEachReplicas(std::int64_t microbatches, std::int64_t most,
                      const std::function<void(std::int64_t)>& visit);

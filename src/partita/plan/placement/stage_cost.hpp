@@ -12,7 +12,7 @@ namespace partita::detail {
 /// The cost of a set of layers as a stage. Pairs of times are for a neighbour on another node and on the same
 /// node.
 struct StageCost {
-  std::array<double, 2> forward{};  ///< seconds per micro-batch, by the location of the stage before
+  std::array<double, 2> forward{};  ///< seconds per microbatch, by the location of the stage before
   std::array<double, 2> backward{}; ///< by the location of the stage after
   std::array<double, 2> again{};    ///< the same, after another forward pass
   double parameter_bytes = 0.0, activation_bytes = 0.0;
@@ -34,7 +34,7 @@ struct StagePosition {
 
 /// The best options of a stage. If none fit, the load is infinite.
 struct StageChoice {
-  double load = std::numeric_limits<double>::infinity(); ///< seconds per micro-batch
+  double load = std::numeric_limits<double>::infinity(); ///< seconds per microbatch
   StageOptions options;
 };
 
@@ -62,9 +62,9 @@ class StageCosts {
   /// Bytes of the stage as the last one.
   double memory(const StageCost& cost, const StageOptions& options, std::int64_t replicas) const;
   /// The largest number from the end at which the stage fits into memory; 0: none. A stage keeps the values
-  /// of as many micro-batches as its number.
+  /// of as many microbatches as its number.
   std::int64_t lastFit(const StageCost& cost, const StageOptions& options, std::int64_t replicas) const;
-  /// Seconds per micro-batch.
+  /// Seconds per microbatch.
   double load(const StageCost& cost, const StageOptions& options, const StagePosition& position,
               const Copies& copies) const;
   StageChoice best(const StageCost& cost, const StagePosition& position, const Copies& copies) const;

@@ -12,7 +12,7 @@
 
 namespace partita {
 
-/// A case of a search: micro-batch size, memory of a device and recomputation.
+/// A case of a search: microbatch size, memory of a device and recomputation.
 struct SearchCase {
   std::int64_t microbatch = 1;
   double memory = 80e9; ///< bytes per device
@@ -23,7 +23,7 @@ struct SearchCase {
 /// A network whose layers may be divided in several ways.
 struct SearchModel {
   std::string name;
-  /// Its layers for each tensor degree, by micro-batch size. Called once per size.
+  /// Its layers for each tensor degree, by microbatch size. Called once per size.
   std::function<std::vector<ModelChain>(std::int64_t microbatch)> chains;
   std::optional<FixedPlan> expert;
 };

@@ -205,7 +205,7 @@ double DeckPlacer::roughStepOf(const DeckPlacement& plan) const {
 }
 
 std::optional<DeckPlacement> DeckPlacer::fastest(std::int64_t ranks) const {
-  constexpr double clearly = 0.999; // otherwise fewer replicas, micro-batches and stages win
+  constexpr double clearly = 0.999; // otherwise fewer replicas, microbatches and stages win
   const std::vector<std::int64_t> counts =
       _microbatches > 0 ? std::vector<std::int64_t>{_microbatches} : std::vector<std::int64_t>{1, 2, 4, 8};
   std::optional<DeckPlacement> best;

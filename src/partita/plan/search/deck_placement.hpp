@@ -30,7 +30,7 @@ class DeckPlacer {
   DeckPlacer(const CostModel& model, const Cluster& cluster, std::int64_t microbatches);
 
   /// The fastest plan on at most `ranks` ranks; empty if none fits into the memory of a rank. For each number
-  /// of replicas and micro-batches, cuts come from PHAZE's placement, and for each number of stages from
+  /// of replicas and microbatches, cuts come from PHAZE's placement, and for each number of stages from
   /// balancing. Good cuts are moved as long as a rough estimate of the step becomes shorter, and the best
   /// ones as long as the predicted step does. The placement has a simpler model of memory than the program;
   /// if its cuts need too much, it is repeated with less memory.
@@ -52,7 +52,7 @@ class DeckPlacer {
   };
 
   bool possible(std::int64_t cut) const;
-  double rowsOf(const DeckPlacement& plan) const; ///< samples of a micro-batch
+  double rowsOf(const DeckPlacement& plan) const; ///< samples of a microbatch
   std::optional<DeckPlacement> place(std::int64_t most_stages, std::int64_t replicas,
                                      std::int64_t microbatches) const;
   /// Cuts into this many stages that take about the same time.

@@ -5,7 +5,7 @@
 
 namespace partita {
 
-/// The layers of a deck as operators, for micro-batches of `microbatch` samples on one device each. Cuts are
+/// The layers of a deck as operators, for microbatches of `microbatch` samples on one device each. Cuts are
 /// possible before each of them, so groups such as residual blocks are one layer.
 ModelChain chainOf(const std::vector<LayerPlan>& layers, std::int64_t microbatch);
 

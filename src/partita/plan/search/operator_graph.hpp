@@ -49,7 +49,7 @@ struct OperatorGraph {
   std::vector<std::pair<int, int>> edges;
 };
 
-/// A layer of a network on each of the devices that share it, for one micro-batch.
+/// A layer of a network on each of the devices that share it, for one microbatch.
 struct GraphLayer {
   std::string name;
   OperatorGraph graph;

@@ -97,7 +97,7 @@ SearchSpec parseSearchSpec(const std::string& text, const std::string& name) {
   for (const SearchCase& one : spec.cases)
     if (spec.batch % one.microbatch != 0)
       reader.error("case", "a batch of " + std::to_string(spec.batch) +
-                               " samples cannot be divided into micro-batches of " +
+                               " samples cannot be divided into microbatches of " +
                                std::to_string(one.microbatch));
   if (accelerators(spec.architectures, false).empty())
     reader.error("architectures", "no accelerator of the search space matches these keys");

@@ -38,7 +38,7 @@ Transformer parseTransformer(const std::string& text, const std::string& name);
 /// Can this many devices share it? Their number must divide the heads and the feed-forward part.
 bool divides(const Transformer& model, std::int64_t tensor_degree);
 
-/// Its layers on each of the `tensor_degree` devices that share them, for micro-batches of `microbatch`
+/// Its layers on each of the `tensor_degree` devices that share them, for microbatches of `microbatch`
 /// samples: the embedding, the blocks and the head.
 ModelChain chainOf(const Transformer& model, int tensor_degree, std::int64_t microbatch);
 

@@ -17,7 +17,7 @@ class Coordinator {
   Coordinator(const RunContext& context, Mailbox& mailbox, const SharedModel& model);
   /// Sets the server of workers on other nodes; null: there are none.
   void setServer(ModelServer* server) { _server = server; }
-  /// Logs decisions from now on; null: does not.
+  /// Logs decisions from now on; null: logs none.
   void setLog(DecisionLog* log) { _log = log; }
 
   /// Continues at a position. The numbers of an earlier coordinator are used if they fit the workers.

@@ -4,7 +4,7 @@
 
 namespace partita {
 
-/// Meetings of the replicas of one stage: the mean of what they learnt since the last meeting becomes one
+/// Meetings of the replicas of one stage: the mean of what they learned since the last meeting becomes one
 /// step of all of them. They sum the difference from the parameters of the last meeting, in the gradient
 /// buffer, so that a meeting sends as much as the gradients of one step.
 class StageMeeting {

@@ -95,7 +95,7 @@ elseif(PARTITA_ENABLE_ONEDNN AND NOT PARTITA_ENABLE_ONEDNN STREQUAL AUTO)
   message(FATAL_ERROR "PARTITA_ENABLE_ONEDNN is ON, but oneDNN is only for builds that compute in float on the host.")
 endif()
 
-# Products and convolutions on NVIDIA devices. The library of products comes with CUDA.
+# Products, convolutions and sums over ranks on NVIDIA devices. The library of products comes with CUDA.
 if(Kokkos_DEVICES MATCHES "CUDA")
   if(NOT DEFINED CUDAToolkit_ROOT AND NOT DEFINED ENV{CUDAToolkit_ROOT})
     find_program(PARTITA_NVCC nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH /usr/local/cuda PATH_SUFFIXES bin)
@@ -108,8 +108,11 @@ if(Kokkos_DEVICES MATCHES "CUDA")
   set(cudnn_folders ${cudnn_ROOT} $ENV{cudnn_ROOT} ${CUDAToolkit_ROOT})
   partita_find_optional(CUDNN "Convolutions by" cudnn_graph.h include cudnn cudnn_folders
                         "set cudnn_ROOT to its installation, version 9 or newer.")
+  set(nccl_folders ${nccl_ROOT} $ENV{nccl_ROOT} ${CUDAToolkit_ROOT})
+  partita_find_optional(NCCL "Sums of gradients by" nccl.h include nccl nccl_folders
+                        "set nccl_ROOT to its installation, version 2.13 or newer.")
 else()
-  foreach(name CUBLASLT CUDNN)
+  foreach(name CUBLASLT CUDNN NCCL)
     if(PARTITA_ENABLE_${name} AND NOT PARTITA_ENABLE_${name} STREQUAL AUTO)
       message(FATAL_ERROR "PARTITA_ENABLE_${name} is ON, but that library is only for builds with CUDA.")
     endif()

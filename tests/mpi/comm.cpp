@@ -224,6 +224,61 @@ TEST_CASE("Large buckets go round a ring, whose messages are of equal size", "[c
   }
 }
 
+namespace {
+
+/// Like devices, it adds up values where they are, and completes sums one after another.
+class SumsInPlace final : public DeviceSums {
+ public:
+  std::unique_ptr<RankSum> make() override { return std::make_unique<Sum>(*this); }
+  std::vector<TypedSpan> started;
+
+ private:
+  struct Sum final : RankSum {
+    explicit Sum(SumsInPlace& its_sums) : sums(its_sums), operation(Precision::bf16) {}
+    void start(const ExecSpace& space, const TypedSpan& values) override {
+      fence(space, "partita::test::SumsInPlace");
+      sums.started.push_back(values);
+      PARTITA_MPI(MPI_Iallreduce(MPI_IN_PLACE, values.data, mpiCount(values.size), mpiType(values.precision),
+                                 values.precision == Precision::single ? MPI_SUM : operation.get(),
+                                 everyone().get(), request.start({WaitedFor::Kind::all, "test"})));
+    }
+    void begin(void* work) override { CHECK(work == nullptr); }
+    bool advance() override { return request.test(); }
+    SumsInPlace& sums;
+    NumberSum operation;
+    Request request;
+  };
+};
+
+} // namespace
+
+TEST_CASE("Devices get gradients where they are, or converted in their memory", "[comm]") {
+  const ExecSpace space;
+  const int ranks = everyone().size();
+  constexpr std::int64_t size = 1000;
+  const Vector gradients("partita::test::gradients", size);
+  for (const Precision wire : {Precision::single, Precision::bf16}) {
+    const auto sums = std::make_shared<SumsInPlace>();
+    std::int64_t bytes = 0;
+    GradientReducer reducer(everyone(), gradients, 300, MessagePath::staged, bytes, wire, sums);
+    for (int step = 1; step <= 2; ++step) {
+      Kokkos::deep_copy(gradients, static_cast<Real>(step * (everyone().rank() + 1)));
+      reducer.ready(space, 500, size);
+      reducer.ready(space, 0, 500);
+      reducer.finish(space);
+      const auto host = Kokkos::create_mirror_view_and_copy(HostSpace(), gradients);
+      const std::vector<Real> found(host.data(), host.data() + size);
+      CHECK(found == std::vector<Real>(size, static_cast<Real>(step * ranks * (ranks + 1) / 2)));
+    }
+    REQUIRE(sums->started.size() == std::size_t(ranks == 1 ? 0 : 2 * 4)); // buckets
+    for (const TypedSpan& values : sums->started) CHECK(values.precision == wire);
+    if (ranks == 1) continue;
+    CHECK((sums->started[3].data == gradients.data()) ==
+          (wire == Precision::single)); // the bucket at the front
+    CHECK(bytes == 2 * size * bytesOf(wire));
+  }
+}
+
 TEST_CASE("Sums that are held back follow from the front", "[comm]") {
   using Range = std::pair<std::int64_t, std::int64_t>;
   const ExecSpace space;

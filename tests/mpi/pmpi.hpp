@@ -31,7 +31,7 @@ class MpiRecording {
 std::int64_t totalBytes(const std::vector<MpiRecord>& records);
 
 /// The bytes that were summed over the ranks of a communicator on which nothing else is sent: by MPI, or
-/// round a ring, in which all ranks together send 2 (ranks - 1) times as much. Collective.
+/// round a ring, in which all ranks together send 2 (ranks - 1) times as much, but not by NCCL. Collective.
 std::int64_t summedBytes(const MpiRecording& recording, const Communicator& comm);
 
 /// Delays calls at random during the life of the object, differently on every rank: a slow network and busy

@@ -35,9 +35,9 @@ namespace partita {
 inline cudaStream_t streamOf(const ExecSpace&) { return nullptr; }
 }
 """
-# Files of src/partita/kernels, and the header that they need.
-LIBRARIES = {"cublaslt.cpp": "cublasLt.h", "cudnn.cpp": "cudnn.h", "cudnn_convolve.cpp": "cudnn.h",
-             "cudnn_graphs.cpp": "cudnn.h"}
+# Files of src/partita, and the header that they need.
+LIBRARIES = {"kernels/cublaslt.cpp": "cublasLt.h", "kernels/cudnn.cpp": "cudnn.h",
+             "kernels/cudnn_convolve.cpp": "cudnn.h", "kernels/cudnn_graphs.cpp": "cudnn.h", "comm/nccl.cpp": "nccl.h"}
 
 
 def build_flags():
@@ -89,14 +89,14 @@ class CudaSources(support.RunTest):
         self.assertEqual(complaints(everything, self.flags), [])
 
     def test_libraries_of_nvidia(self):
-        flags = [*self.flags, "-DPARTITA_HAVE_CUBLASLT", "-DPARTITA_HAVE_CUDNN"]
+        flags = [*self.flags, "-DPARTITA_HAVE_CUBLASLT", "-DPARTITA_HAVE_CUDNN", "-DPARTITA_HAVE_NCCL"]
         if not CUDA_KOKKOS:
             flags += ["-include", str(self.write("stream.hpp", STREAM))]
         for name, header in LIBRARIES.items():
             if complaints(self.write("header.cpp", f"#include <{header}>\n"), flags):
                 continue  # not installed
-            self.assertEqual(complaints(ROOT / "src/partita/kernels" / name, flags), [], name)
-            typed = self.write("call.cpp", f'#include "{ROOT / "src/partita/kernels" / name}"\nint wrong = "text";\n')
+            self.assertEqual(complaints(ROOT / "src/partita" / name, flags), [], name)
+            typed = self.write("call.cpp", f'#include "{ROOT / "src/partita" / name}"\nint wrong = "text";\n')
             self.assertNotEqual(complaints(typed, flags), [], "mistakes in host code are seen")
 
     def test_what_a_device_cannot_call_is_seen(self):

@@ -95,7 +95,7 @@ class SpackRecipe(support.RunTest):
         self.assertLessEqual({"+openmp", "+execspace_openmp", "+blas", "scalars=float,double", "layouts=right"},
                              self.recipe.asked_of("kokkos-kernels", values))
         self.assertIn("+serial", self.recipe.asked_of("kokkos", self.recipe.values(openmp=False)))
-        without = {"PARTITA_ENABLE_CUBLASLT": "OFF", "PARTITA_ENABLE_CUDNN": "OFF"}
+        without = {f"PARTITA_ENABLE_{name}": "OFF" for name in ("CUBLASLT", "CUDNN", "NCCL")}
         self.assertEqual(self.arguments(), {"BUILD_TESTING": "OFF", "PARTITA_PRECISION": "float",
                                             "PARTITA_ENABLE_ONEDNN": "ON", **without})
         self.assertEqual(self.arguments(run_tests=True, precision="double"),
@@ -119,12 +119,14 @@ class SpackRecipe(support.RunTest):
         self.assertEqual(self.arguments(cuda=True)["CMAKE_CXX_COMPILER"], "/kokkos/bin/nvcc_wrapper")
 
     def test_libraries_of_nvidia(self):
-        for cudnn, wanted in ((True, {"@9:"}), (False, set())):
-            chosen = {"cuda": True, "cuda_arch": "90", "cudnn": cudnn}
-            self.assertEqual(self.recipe.asked_of("cudnn", self.recipe.values(**chosen)), wanted)
-            self.assertEqual(self.arguments(**chosen)["PARTITA_ENABLE_CUBLASLT"], "ON")
-            self.assertEqual(self.arguments(**chosen)["PARTITA_ENABLE_CUDNN"], "ON" if cudnn else "OFF")
-        self.assertEqual(self.recipe.asked_of("cudnn", self.recipe.values()), set())
+        for library, version in (("cudnn", "@9:"), ("nccl", "@2.13:")):
+            for wanted in (True, False):
+                chosen = {"cuda": True, "cuda_arch": "90", library: wanted}
+                asked, arguments = self.recipe.asked_of(library, self.recipe.values(**chosen)), self.arguments(**chosen)
+                self.assertEqual(asked, {version} if wanted else set())
+                self.assertEqual(arguments["PARTITA_ENABLE_CUBLASLT"], "ON")
+                self.assertEqual(arguments[f"PARTITA_ENABLE_{library.upper()}"], "ON" if wanted else "OFF")
+            self.assertEqual(self.recipe.asked_of(library, self.recipe.values()), set())
 
     def test_rocm(self):
         values = self.recipe.values(rocm=True, amdgpu_target="gfx90a")

@@ -61,6 +61,21 @@ TEST_CASE("The run warns about shared and idle devices", "[comm]") {
   CHECK(warnings[1] == "nid2 has 4 devices, but 2 of them are idle");
 }
 
+TEST_CASE("Ranks have devices of their own unless two share one, or the parts of one, or a host", "[comm]") {
+  std::vector<RankPlace> places;
+  addGpuNode(places, "nid1", 2, {0, 1});
+  addGpuNode(places, "nid2", 2, {0, 1});
+  for (RankPlace& place : places)
+    place.device.address = std::to_string(place.device.index); // on each node alike
+  CHECK(devicesDiffer(places));
+  places[1].device.address = places[0].device.address; // its identity remains another one
+  CHECK(!devicesDiffer(places));
+  places.erase(places.begin());
+  CHECK(devicesDiffer(places));
+  places.push_back(hostPlace("nid2", 2, 2, 8));
+  CHECK(!devicesDiffer(places));
+}
+
 namespace {
 
 /// The variables of launchers, which the object empties for its life.

@@ -49,6 +49,27 @@ TEST_CASE("Work that waits for an event sees the copies before it", "[core]") {
   }
 }
 
+TEST_CASE("An event is reached when the work before it is complete", "[core]") {
+  const StoredVector from = fileOf(normals(size, 1)),
+                     to = fileOf(Values(static_cast<std::size_t>(size), 0.0));
+  const Vector buffer = vectorOf(Values(static_cast<std::size_t>(size), 0.0));
+  for (const bool from_disk : {false, true}) {
+    CopyStream copies(from_disk);
+    const Event never, own, copied;
+    CHECK(never.reached());
+    own.set(space);
+    fence(space, "partita::test::own");
+    CHECK(own.reached());
+    to.clear(space);
+    copies.load(from, 0, buffer);
+    copies.save(buffer, to, 0);
+    copied.set(copies);
+    while (!copied.reached()) {
+    }
+    if (device_is_host) CHECK(to.onHost()[size - 1] == from.onHost()[size - 1]);
+  }
+}
+
 TEST_CASE("Copies from a disk overlap work that does not depend on them", "[core]") {
   if (!device_is_host) return; // a GPU copies unpinned memory synchronously
   const StoredVector from = fileOf(normals(size, 1));

@@ -143,6 +143,11 @@ TEST_CASE("Contents of device memory depend on the path of messages", "[plan]") 
   CHECK(planned({4, true, false, false}).buffers == 3 * 4 * rows + value + 3 * value / 2 + value);
   CHECK(planned({4, true, false, false}).gradients ==
         (4 + 2) * gradients + 2 * 2 * (bucket + 1)); // two buckets of twice as many values
+  const auto gradientsOnDevice = [&](bool sums) { return planned({4, false, true, true, sums}).gradients; };
+  CHECK(gradientsOnDevice(false) == 4 * gradients);
+  CHECK(gradientsOnDevice(true) == (4 + 2) * gradients); // the copy that devices add up is there as well
+  config.strategy.wire = Wire::single;
+  CHECK(gradientsOnDevice(true) == 4 * gradients);
 }
 
 TEST_CASE("In a run of 16 bits, messages and the gradient of the input take half the memory",

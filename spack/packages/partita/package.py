@@ -27,6 +27,7 @@ class Partita(CMakePackage, CudaPackage, ROCmPackage):
     variant("onednn", default=True, description="Convolutions and products of 16-bit numbers by oneDNN, on the host")
 
     variant("cudnn", default=True, when="+cuda", description="Convolutions by cuDNN, on NVIDIA GPUs")
+    variant("nccl", default=True, when="+cuda", description="Sums of gradients by NCCL, between NVIDIA GPUs")
 
     # Kokkos can be built for only one GPU, while the base classes allow several.
     variant("cuda_arch", default="none", values=("none",) + CudaPackage.cuda_arch_values, multi=False, sticky=True,
@@ -70,6 +71,7 @@ class Partita(CMakePackage, CudaPackage, ROCmPackage):
     depends_on("onednn cpu_runtime=seq", when="+onednn~openmp~cuda~rocm precision=float")
     depends_on("kokkos-kernels+cublas+execspace_cuda+memspace_cudaspace", when="+cuda")
     depends_on("cudnn@9:", when="+cuda+cudnn")
+    depends_on("nccl@2.13:", when="+cuda+nccl")
     depends_on("kokkos-kernels+rocblas", when="+rocm")
 
     depends_on("kokkos+cuda_lambda", when="+cuda ^kokkos@:4")
@@ -97,6 +99,7 @@ class Partita(CMakePackage, CudaPackage, ROCmPackage):
             self.define("PARTITA_ENABLE_ONEDNN", self.spec.satisfies("+onednn~cuda~rocm precision=float")),
             self.define("PARTITA_ENABLE_CUBLASLT", self.spec.satisfies("+cuda")),
             self.define("PARTITA_ENABLE_CUDNN", self.spec.satisfies("+cuda+cudnn")),
+            self.define("PARTITA_ENABLE_NCCL", self.spec.satisfies("+cuda+nccl")),
         ]
         if self.spec.satisfies("+cuda"):
             arguments.append(self.define("CMAKE_CXX_COMPILER", self["kokkos"].kokkos_cxx))

@@ -19,10 +19,12 @@ struct AddStored {
 
 } // namespace
 
-void AllReduce::start(const TypedSpan& values, bool ring) {
+void AllReduce::start(const ExecSpace& space, const TypedSpan& values) {
+  fence(space, "partita::AllReduce::start");
   _values = values;
   _step = 0;
-  _steps = ring && usesRing(_peers.size(), static_cast<double>(values.bytes())) ? 2 * (_peers.size() - 1) : 0;
+  _steps =
+      _ring && usesRing(_peers.size(), static_cast<double>(values.bytes())) ? 2 * (_peers.size() - 1) : 0;
   if (_steps > 0) return;
   PARTITA_MPI(MPI_Iallreduce(MPI_IN_PLACE, values.data, mpiCount(values.size), mpiType(values.precision),
                              _sum.get(), _peers.get(),

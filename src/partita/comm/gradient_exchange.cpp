@@ -12,10 +12,11 @@ using PinnedVector = Kokkos::View<Real*, Kokkos::LayoutRight, PinnedSpace>;
 using Span = Kokkos::View<Real*, Kokkos::LayoutRight, MemSpace, Kokkos::MemoryUnmanaged>;
 using PinnedSpan = Kokkos::View<Real*, Kokkos::LayoutRight, PinnedSpace, Kokkos::MemoryUnmanaged>;
 
-PinnedVector makePinned(const char* label, std::int64_t numbers, Precision precision) {
+template <class View>
+View makeRoom(const char* label, std::int64_t numbers, Precision precision) {
   constexpr std::int64_t value = sizeof(Real);
-  return PinnedVector(Kokkos::view_alloc(Kokkos::WithoutInitializing, std::string(label)),
-                      (numbers * bytesOf(precision) + value - 1) / value);
+  return View(Kokkos::view_alloc(Kokkos::WithoutInitializing, std::string(label)),
+              (numbers * bytesOf(precision) + value - 1) / value);
 }
 
 template <class View>
@@ -26,19 +27,41 @@ View reals(const TypedSpan& numbers) {
 } // namespace
 
 GradientReducer::GradientReducer(const Communicator& peers, const TypedSpan& gradients, std::int64_t bucket,
-                                 MessagePath path, std::int64_t& bytes, Precision wire)
+                                 MessagePath path, std::int64_t& bytes, Precision wire,
+                                 const std::shared_ptr<DeviceSums>& devices)
     : _peers(peers), _gradients(gradients), _wire(wire), _sum(wire),
       _plain(wire == Precision::single && gradients.precision == wire),
       _cuts(gradients.size, bucket, peers.size()), _begin(gradients.size), _end(_begin), _bytes(bytes) {
   if (peers.size() == 1) return;
-  const bool in_place = path == MessagePath::direct && gradients.precision == wire;
-  if (!in_place) _staging = makePinned("partita::GradientReducer::staging", gradients.size, wire);
-  if (!in_place || device_is_host)
-    _work = makePinned("partita::GradientReducer::work", _cuts.atOnce() * _cuts.received(), wire);
-  for (std::int64_t i = 0; i < SumBuckets::most_buckets; ++i)
-    _sums.emplace_back(peers, _sum, static_cast<int>(i));
+  if (devices)
+    useDevices(*devices);
+  else
+    useMpi(path);
   _pending.reserve(SumBuckets::most_buckets);
   _held.reserve(SumBuckets::most_buckets);
+}
+
+void GradientReducer::useDevices(DeviceSums& devices) {
+  _sent = _gradients;
+  if (_gradients.precision != _wire) {
+    _converted = makeRoom<Vector>("partita::GradientReducer::converted", _gradients.size, _wire);
+    _sent = TypedSpan(_wire, _converted.data(), _gradients.size);
+  }
+  for (std::int64_t i = 0; i < SumBuckets::most_buckets; ++i) _sums.push_back(devices.make());
+}
+
+void GradientReducer::useMpi(MessagePath path) {
+  _sent = _gradients;
+  const bool in_place = path == MessagePath::direct && _gradients.precision == _wire;
+  if (!in_place) {
+    _staging = makeRoom<PinnedVector>("partita::GradientReducer::staging", _gradients.size, _wire);
+    _sent = TypedSpan(_wire, _staging.data(), _gradients.size);
+  }
+  if (!in_place || device_is_host)
+    _work =
+        makeRoom<PinnedVector>("partita::GradientReducer::work", _cuts.atOnce() * _cuts.received(), _wire);
+  for (int i = 0; i < static_cast<int>(SumBuckets::most_buckets); ++i)
+    _sums.push_back(std::make_unique<AllReduce>(_peers, _sum, i, _work.size() > 0));
 }
 
 void GradientReducer::ready(const ExecSpace& space, std::int64_t begin, std::int64_t end) {
@@ -77,25 +100,20 @@ void GradientReducer::startFull(const ExecSpace& space) {
 
 /// Sums use the receive buffer in turn.
 void GradientReducer::letMove() {
-  for (; _summed < _begun && _sums[_summed].advance(); ++_summed) {
+  for (; _summed < _begun && _sums[_summed]->advance(); ++_summed) {
   }
   const auto at_once = static_cast<std::size_t>(_cuts.atOnce());
   for (; _begun < _pending.size() && _begun < _summed + at_once; ++_begun) {
     const auto place = static_cast<std::int64_t>(_begun % at_once);
-    _sums[_begun].begin(reinterpret_cast<char*>(_work.data()) + place * _cuts.received() * bytesOf(_wire));
+    auto* const work = reinterpret_cast<char*>(_work.data());
+    _sums[_begun]->begin(work == nullptr ? work : work + place * _cuts.received() * bytesOf(_wire));
   }
-  for (std::size_t i = _summed; i < _begun; ++i) _sums[i].advance();
-}
-
-/// The values that MPI sums: the gradients themselves, or the staged copy.
-TypedSpan GradientReducer::sent(std::int64_t begin, std::int64_t end) const {
-  if (_staging.size() == 0) return _gradients.part(begin, end);
-  return TypedSpan(_wire, _staging.data(), _gradients.size).part(begin, end);
+  for (std::size_t i = _summed; i < _begun; ++i) _sums[i]->advance();
 }
 
 void GradientReducer::reduce(const ExecSpace& space, std::int64_t begin, std::int64_t end) {
   const Region region(space, "partita::GradientReducer::reduce", Phase::communication);
-  const TypedSpan own = _gradients.part(begin, end), out = sent(begin, end);
+  const TypedSpan own = _gradients.part(begin, end), out = _sent.part(begin, end);
   if (out.data != own.data) {
     if (_plain) {
       Kokkos::deep_copy(space, reals<PinnedSpan>(out), reals<Span>(own));
@@ -103,8 +121,7 @@ void GradientReducer::reduce(const ExecSpace& space, std::int64_t begin, std::in
       convert(space, own, out, static_cast<Real>(_wire == Precision::single ? 1.0 / _scale : 1.0));
     }
   }
-  fence(space, "partita::GradientReducer::reduce");
-  _sums[_pending.size()].start(out, _work.size() > 0);
+  _sums[_pending.size()]->start(space, out);
   _pending.push_back({begin, end, 0.0});
   letMove();
   if (linkModel().slow()) _pending.back().due = _link.summed(out.bytes(), _peers.size());
@@ -112,7 +129,7 @@ void GradientReducer::reduce(const ExecSpace& space, std::int64_t begin, std::in
 }
 
 void GradientReducer::copyBack(const ExecSpace& space, std::int64_t begin, std::int64_t end) const {
-  const TypedSpan own = _gradients.part(begin, end), in = sent(begin, end);
+  const TypedSpan own = _gradients.part(begin, end), in = _sent.part(begin, end);
   if (in.data == own.data) return;
   if (_plain) {
     Kokkos::deep_copy(space, reals<Span>(own), reals<PinnedSpan>(in));

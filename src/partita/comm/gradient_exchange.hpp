@@ -56,9 +56,11 @@ class LocalGradient final : public GradientExchange {
 class GradientReducer final : public GradientExchange {
  public:
   /// `bucket` is the bucket size in values, increased if there would be too many buckets;
-  /// `bytes` counts the payload. Does nothing with one replica.
+  /// `bytes` counts the payload. Does nothing with one replica. `devices`: those of `peers` if they add up
+  /// the values; then `path` does not matter.
   GradientReducer(const Communicator& peers, const TypedSpan& gradients, std::int64_t bucket,
-                  MessagePath path, std::int64_t& bytes, Precision wire = Precision::single);
+                  MessagePath path, std::int64_t& bytes, Precision wire = Precision::single,
+                  const std::shared_ptr<DeviceSums>& devices = nullptr);
   /// Leaves the gradients in these ranges [begin, end) out of the sum, because another rank of `peers` has
   /// the same ones.
   void leaveOut(std::vector<std::pair<std::int64_t, std::int64_t>> ranges) { _left_out = std::move(ranges); }
@@ -82,6 +84,8 @@ class GradientReducer final : public GradientExchange {
     std::int64_t begin, end;
     double due; ///< on a slow link: when the sum is complete
   };
+  void useDevices(DeviceSums& devices);
+  void useMpi(MessagePath path);
   void setZero(const ExecSpace& space, std::int64_t begin, std::int64_t end) const;
   void startFull(const ExecSpace& space);
   void reduce(const ExecSpace& space, std::int64_t begin, std::int64_t end);
@@ -90,7 +94,6 @@ class GradientReducer final : public GradientExchange {
   void copyBack(const ExecSpace& space, std::int64_t begin, std::int64_t end) const;
 
   using PinnedVector = Kokkos::View<Real*, Kokkos::LayoutRight, PinnedSpace>;
-  TypedSpan sent(std::int64_t begin, std::int64_t end) const;
 
   const Communicator& _peers;
   TypedSpan _gradients;
@@ -98,8 +101,10 @@ class GradientReducer final : public GradientExchange {
   NumberSum _sum;
   bool _plain;           ///< copied unchanged
   PinnedVector _staging; ///< of all gradients, if staged or of another precision
+  Vector _converted;     ///< the same if devices add them up
   PinnedVector _work;    ///< of those that have begun; empty if the processor cannot read what is summed
-  std::vector<AllReduce> _sums; ///< of buckets, in the order of `_pending`
+  TypedSpan _sent;       ///< what is summed: the gradients themselves, or a copy
+  std::vector<std::unique_ptr<RankSum>> _sums; ///< of buckets, in the order of `_pending`
   double _scale = 1.0;
   SumBuckets _cuts;
   std::int64_t _begin, _end; ///< [_begin, _end): ready but in no bucket yet

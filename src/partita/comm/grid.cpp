@@ -1,5 +1,7 @@
 #include "partita/comm/grid.hpp"
 
+#include "partita/comm/nccl.hpp"
+
 #include <utility>
 
 namespace partita {
@@ -29,6 +31,15 @@ Grid::Grid(const Communicator& world, const GridPlan& plan, MessagePaths paths)
       _family(
           world.split(plan.ownsStages(world.rank()) ? plan.group(world.rank()) : plan.groups + world.rank(),
                       world.rank())),
-      _backward(chain().duplicate()), _evaluation(chain().duplicate()) {}
+      _backward(chain().duplicate()), _evaluation(chain().duplicate()) {
+  _paths.nccl = nccl::serves(_family);
+}
+
+std::shared_ptr<DeviceSums> Grid::deviceSums(const Communicator& ranks) {
+  if (!_paths.nccl || ranks.size() == 1) return nullptr;
+  std::shared_ptr<DeviceSums>& sums = _device_sums[&ranks];
+  if (sums == nullptr) sums = nccl::join(ranks);
+  return sums;
+}
 
 } // namespace partita

@@ -1,9 +1,11 @@
 #pragma once
 
 #include "partita/comm/message.hpp"
+#include "partita/comm/rank_sum.hpp"
 #include "partita/plan/grid_plan.hpp"
 
 #include <array>
+#include <map>
 
 namespace partita {
 
@@ -47,6 +49,10 @@ class Grid {
   /// Is this rank the one that reports for its stages if all their replicas and parts agree?
   bool speaks() const { return ownsStages() && replica() == 0 && part() == 0; }
 
+  /// How the devices of one of the communicators above add up values; null: MPI does. Collective when it is
+  /// first called for these ranks.
+  std::shared_ptr<DeviceSums> deviceSums(const Communicator& ranks);
+
   Traffic traffic; ///< what this rank has sent so far
 
  private:
@@ -55,6 +61,7 @@ class Grid {
   Communicator _world;
   std::array<Communicator, 3> _along;
   Communicator _family, _backward, _evaluation;
+  std::map<const Communicator*, std::shared_ptr<DeviceSums>> _device_sums;
 };
 
 } // namespace partita

@@ -69,7 +69,7 @@ DeviceAwareness judgeDeviceAwareness(const std::string& library, std::optional<b
 
 DeviceKind deviceKind(const MessagePaths& paths) {
   return {sizeof(Real), device_is_host, paths.messages == MessagePath::staged,
-          paths.reductions == MessagePath::staged};
+          paths.reductions == MessagePath::staged, paths.nccl};
 }
 
 MessagePaths chooseMessagePaths(const RunConfig& config) {

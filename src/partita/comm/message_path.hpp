@@ -21,6 +21,7 @@ struct MessagePaths {
   std::string reason;
   Precision wire = Precision::single; ///< of activations and their gradients during training
   Precision sums = Precision::single; ///< of sums of gradients
+  bool nccl = false; ///< devices add up gradients, whatever `reductions` is; known when there is a Grid
 };
 
 /// The same, in the form needed by the memory plan of a stage.

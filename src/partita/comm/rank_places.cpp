@@ -94,7 +94,7 @@ namespace {
 
 /// A place as it is sent.
 struct PlaceRecord {
-  std::array<char, 64> host{}, name{}, identity{};
+  std::array<char, 64> host{}, name{}, identity{}, address{};
   int node = 0, local_rank = 0, index = -1, visible = 0, threads = 1;
 };
 static_assert(std::is_trivially_copyable<PlaceRecord>::value, "places travel as bytes");
@@ -110,6 +110,7 @@ PlaceRecord ownRecord(const Communicator& world) {
   copyText(record.host, hostName());
   copyText(record.name, device.name);
   copyText(record.identity, device.identity);
+  copyText(record.address, device.address);
   record.node = static_cast<int>(node.minimum(world.rank()));
   record.local_rank = node.rank();
   record.index = device.index;
@@ -122,7 +123,8 @@ RankPlace placeOf(const PlaceRecord& record) {
   return {record.host.data(),
           record.node,
           record.local_rank,
-          {record.index, record.visible, record.name.data(), record.identity.data(), record.threads}};
+          {record.index, record.visible, record.name.data(), record.identity.data(), record.threads,
+           record.address.data()}};
 }
 
 bool onHost(const RankPlace& place) {
@@ -224,6 +226,13 @@ std::vector<std::string> placeWarnings(const std::vector<RankPlace>& places) {
     }
   }
   return warnings;
+}
+
+bool devicesDiffer(const std::vector<RankPlace>& places) {
+  std::set<std::pair<int, std::string>> seen; // node and address
+  return std::all_of(places.begin(), places.end(), [&](const RankPlace& place) {
+    return !onHost(place) && seen.emplace(place.node, place.device.address).second;
+  });
 }
 
 std::string summarisePlaces(const std::vector<RankPlace>& places) {

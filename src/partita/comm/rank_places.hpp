@@ -44,6 +44,9 @@ std::vector<std::string> placeLines(const std::vector<RankPlace>& places, std::s
 /// Warnings about devices shared by several ranks and devices that no rank uses; one line per node.
 std::vector<std::string> placeWarnings(const std::vector<RankPlace>& places);
 
+/// Does each rank compute on a device of its own?
+bool devicesDiffer(const std::vector<RankPlace>& places);
+
 /// "4 x NVIDIA H200 on 2 nodes", "2 x host (8 threads) on 1 node".
 std::string summarisePlaces(const std::vector<RankPlace>& places);
 

@@ -124,6 +124,12 @@ void Event::set(CopyStream& copy_stream) const {
 void Event::holdBack(CopyStream& copy_stream) const {
   holdBack(copy_stream._space);
 }
+bool Event::reached() const {
+  const PARTITA_GPU(Error_t) status = PARTITA_GPU(EventQuery)(_point->event);
+  if (status != PARTITA_GPU(ErrorNotReady)) checkGpu(status);
+  (void)PARTITA_GPU(GetLastError)(); // Kokkos would find "not ready" there
+  return status == PARTITA_GPU(Success);
+}
 
 #else // kernels are complete on return; copy streams lag behind and copy in order
 
@@ -149,6 +155,10 @@ struct Event::Point {
     }
     changed.notify_all();
   }
+  bool hasReached() {
+    const std::lock_guard<std::mutex> lock(mutex);
+    return reached >= asked;
+  }
   void waitFor(std::int64_t number) {
     std::unique_lock<std::mutex> lock(mutex);
     changed.wait(lock, [&] { return reached >= number; });
@@ -166,6 +176,9 @@ void Event::set(CopyStream& copy_stream) const {
 }
 void Event::holdBack(CopyStream& copy_stream) const {
   copy_stream._thread.submit([point = _point, number = _point->lastAsked()] { point->waitFor(number); });
+}
+bool Event::reached() const {
+  return _point->hasReached();
 }
 
 #endif

@@ -29,15 +29,16 @@ class BackgroundThread {
   std::thread _thread;
 };
 
-/// Copies that overlap the work of an execution space. On a GPU they use a separate stream that does not
-/// synchronise with the default one (those of Kokkos do). On a host they use a thread if copies may wait for
-/// a disk (`from_disk`), and are otherwise executed on submission.
+/// Copies and messages that overlap the work of an execution space. On a GPU they use a separate stream that
+/// does not synchronise with the default one (those of Kokkos do). On a host they use a thread if copies may
+/// wait for a disk (`from_disk`), and are otherwise executed on submission.
 class CopyStream {
  public:
   explicit CopyStream(bool from_disk);
 
   void load(const StoredVector& from, std::int64_t begin, const Vector& to);
   void save(const Vector& from, const StoredVector& to, std::int64_t begin);
+  const ExecSpace& space() const { return _space; } ///< on a GPU: of its stream
 
  private:
   friend class Event;
@@ -56,6 +57,7 @@ class Event {
   void set(CopyStream& copy_stream) const;
   void holdBack(const ExecSpace& space) const; ///< work submitted to `space` from now on waits for the event
   void holdBack(CopyStream& copy_stream) const;
+  bool reached() const; ///< is the work before it complete, where it was set last?
 
  private:
   struct Point;

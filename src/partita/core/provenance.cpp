@@ -21,13 +21,18 @@ using GpuProperties = hipDeviceProp_t;
 
 namespace {
 
-/// The index is not used, since CUDA_VISIBLE_DEVICES renumbers the devices of each process.
-std::string identityOf(int index, const GpuProperties& properties) {
+std::string addressOf(int index) {
   std::array<char, 64> text{};
   checkGpu(PARTITA_GPU(DeviceGetPCIBusId)(text.data(), static_cast<int>(text.size()), index));
-  std::string identity = text.data();
+  return text.data();
+}
+
+/// The index is not used, since CUDA_VISIBLE_DEVICES renumbers the devices of each process.
+std::string identityOf(const std::string& address, const GpuProperties& properties) {
+  std::string identity = address;
 #if defined(KOKKOS_ENABLE_CUDA) // MIG instances of one device share its bus address, but have their own UUID
   for (const char byte : properties.uuid.bytes) {
+    std::array<char, 4> text{};
     std::snprintf(text.data(), text.size(), "%02x", static_cast<unsigned>(static_cast<unsigned char>(byte)));
     identity += text.data();
   }
@@ -46,7 +51,8 @@ Device ownDevice() {
   GpuProperties properties;
   checkGpu(PARTITA_GPU(GetDeviceProperties)(&properties, device.index));
   device.name = properties.name;
-  device.identity = identityOf(device.index, properties);
+  device.address = addressOf(device.index);
+  device.identity = identityOf(device.address, properties);
   return device;
 }
 

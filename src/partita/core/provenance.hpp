@@ -20,6 +20,7 @@ struct Device {
   std::string name;     ///< "NVIDIA H200"; empty for the host
   std::string identity; ///< the same in every process on this node that uses this device
   int threads = 1;      ///< of the host back end
+  std::string address;  ///< on the node's bus; the parts of a divided device share it
 };
 
 /// The device of the default execution space. Kokkos must be initialised.

@@ -168,7 +168,8 @@ std::int64_t gradientBytes(std::int64_t parameters, const RunConfig& config, con
   const std::int64_t gradients = parameters * numberBytes(own, device.real_bytes),
                      sent = numberBytes(wire, device.real_bytes);
   const int ranks = place.replicas * (dividesPlaces(config.strategy) ? config.strategy.parts : 1);
-  if (ranks == 1 || !device.host) return gradients;
+  if (ranks == 1) return gradients;
+  if (!device.host) return gradients + (device.device_sums && own != wire ? sent * parameters : 0);
   const SumBuckets sums(parameters, config.strategy.bucket_kib * 1024 / sent, ranks);
   const bool copied = device.staged_sums || own != wire;
   return gradients + sent * ((copied ? parameters : 0) + sums.atOnce() * sums.received());

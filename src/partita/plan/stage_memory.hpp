@@ -13,6 +13,7 @@ struct DeviceKind {
   bool host = true;             ///< host memory: buffers pinned for a device lie there too
   bool staged_messages = false; ///< matrices reach MPI through pinned memory
   bool staged_sums = false;     ///< so do sums over the replicas
+  bool device_sums = false;     ///< devices add up gradients over the replicas, where they are
 };
 
 /// The place of a stage among those of its rank, and of the rank among the others.

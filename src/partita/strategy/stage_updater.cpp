@@ -105,7 +105,7 @@ ReplicaLink summedGradients(const RunConfig& config, const LocalStage& local, Gr
   const Communicator& peers = by_places ? grid.family() : grid.peers();
   auto reducer = std::make_unique<GradientReducer>(
       peers, local.stage.trained().gradients, config.strategy.bucket_kib * 1024 / bytesOf(sums),
-      grid.paths().reductions, grid.traffic.between_replicas, sums);
+      grid.paths().reductions, grid.traffic.between_replicas, sums, grid.deviceSums(peers));
   if (by_places && grid.part() > 0) reducer->leaveOut(wholeLayers(local.stage.plan()));
   return {std::move(reducer), peers, config.training.batch};
 }

@@ -1,5 +1,6 @@
 #include "partita/train/banner.hpp"
 
+#include "partita/comm/nccl.hpp"
 #include "partita/comm/rank_places.hpp"
 #include "partita/config/names.hpp"
 #include "partita/core/log.hpp"
@@ -51,6 +52,16 @@ void showPlaces(const std::vector<RankPlace>& places) {
   }
 }
 
+/// How many ranks add up gradients by NCCL, if some could. Collective.
+std::string sumsByNccl(const Grid& grid) {
+  const GridPlan& plan = grid.plan();
+  const std::int64_t built = grid.world().total(nccl::version().empty() ? 0 : 1),
+                     used = grid.world().total(grid.paths().nccl ? 1 : 0);
+  if (built == 0 || plan.replicas * plan.parts == 1) return "";
+  if (used == 0) return ", sums of gradients not by NCCL, which needs a device of its own for each rank";
+  return ", sums of gradients by NCCL" + (used == plan.ranks ? "" : " on " + std::to_string(used) + " ranks");
+}
+
 } // namespace
 
 std::string showMessagePaths(const Grid& grid) {
@@ -60,6 +71,7 @@ std::string showMessagePaths(const Grid& grid) {
   text += " (" + paths.reason + ")";
   if (paths.wire != Precision::single) text += ", 16-bit numbers while training (" + nameOf(paths.wire) + ")";
   if (paths.wire != paths.sums) text += ", sums of gradients in " + nameOf(paths.sums);
+  text += sumsByNccl(grid);
   const std::int64_t staged = grid.world().total(paths.messages == MessagePath::staged ? 1 : 0);
   if (staged > 0 && staged < grid.world().size()) text += ", staged on " + std::to_string(staged) + " ranks";
   Log::info(bannerLine("messages", text));
@@ -68,7 +80,9 @@ std::string showMessagePaths(const Grid& grid) {
 
 Provenance showBanner(const ExecSpace& space, const Communicator& world, const std::string& command_line) {
   const std::string gemm = world.rank() == 0 ? gemmText(space) : "";
-  Provenance provenance = makeProvenance(MpiEnvironment::library(), gemm, command_line);
+  std::string mpi = MpiEnvironment::library();
+  if (!nccl::version().empty()) mpi += "; NCCL " + nccl::version() + " for sums of gradients";
+  Provenance provenance = makeProvenance(mpi, gemm, command_line);
   Log::info("Partita " + provenance.front().second + ": training partitioned networks, " +
             std::to_string(world.size()) + (world.size() == 1 ? " rank" : " ranks"));
   const std::vector<RankPlace> places = gatherPlaces(world);

@@ -17,13 +17,13 @@ void addGpuNode(std::vector<RankPlace>& places, const std::string& host, int vis
                 const std::vector<int>& device_of) {
   const int first = static_cast<int>(places.size());
   for (std::size_t i = 0; i < device_of.size(); ++i) {
-    const Device device{device_of[i], visible, "NVIDIA A100", host + std::to_string(device_of[i]), 1};
+    const Device device{device_of[i], visible, "NVIDIA A100", host + std::to_string(device_of[i]), 1, ""};
     places.push_back({host, first, static_cast<int>(i), device});
   }
 }
 
 RankPlace hostPlace(const std::string& host, int node, int local_rank, int threads) {
-  return {host, node, local_rank, {-1, 0, "", "", threads}};
+  return {host, node, local_rank, {-1, 0, "", "", threads, ""}};
 }
 
 } // namespace

@@ -12,8 +12,8 @@ namespace partita {
 /// in the same order in every run.
 class AllReduce final : public RankSum {
  public:
-  /// `channel`: that of its messages. All ranks of `peers` use the sums of a channel in the same order. `ring`:
-  /// can the processor read the values?
+  /// `channel`: that of its messages. All ranks of `peers` use the sums of a channel in the same order.
+  /// `ring`: can the processor read the values?
   AllReduce(const Communicator& peers, const NumberSum& sum, int channel, bool ring)
       : _peers(peers), _sum(sum), _channel(channel), _ring(ring) {}
 

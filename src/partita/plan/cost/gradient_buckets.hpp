@@ -19,16 +19,17 @@ struct GradientLayer {
   double forward = 0.0, backward = 0.0, bytes = 0.0;
 };
 
-/// A sum over the replicas: seconds for which it occupies the link, and latencies, during which other sums use
-/// the link.
+/// A sum over the replicas: seconds for which it occupies the link, and latencies, during which other sums
+/// use the link.
 struct SumTime {
   double busy = 0.0, latency = 0.0;
 };
 
 /// Simulates the sums of a step. Gradients become final from the last layer to the first. Full buckets are
-/// cut from the back, and the link sums one after another, with at most SumBuckets::most_at_once under way. With late updates, every third bucket is held back
-/// until the end of the backward pass. The held buckets then follow from the front, and each layer of the
-/// next forward pass waits for its own. Otherwise all are awaited after the backward pass (docs/pipeline.md).
+/// cut from the back, and the link sums one after another, with at most SumBuckets::most_at_once under way.
+/// With late updates, every third bucket is held back until the end of the backward pass. The held buckets
+/// then follow from the front, and each layer of the next forward pass waits for its own. Otherwise all are
+/// awaited after the backward pass (docs/pipeline.md).
 ///
 /// `all_reduce`: the time of a sum of this many bytes over the replicas. `overlap`: the fraction of a
 /// message's time that computing can hide.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <limits>
 #include <map>
@@ -64,9 +65,17 @@ void refineNetworks(Cluster& cluster, const std::vector<RunEvidence>& runs, std:
   }
 }
 
-/// The sums of a run if computing hides as much of them as it can.
-Exchange sumsOf(const RunEvidence& evidence, Cluster cluster) {
-  cluster.overlap = 1.0;
+void slowMessages(Cluster& cluster, double factor) {
+  for (LinkTable::Row& row : cluster.links.rows) {
+    row.link.latency *= factor;
+    row.link.seconds_per_byte *= factor;
+    for (Link::Point& point : row.link.measured) point.seconds *= factor;
+  }
+}
+
+/// The sums of a run if computing hides this fraction of what it can hide.
+Exchange sumsOf(const RunEvidence& evidence, Cluster cluster, double overlap) {
+  cluster.overlap = overlap;
   Exchange sums;
   const Prediction prediction = modelOf(evidence, cluster).predict(evidence.run);
   for (const Exchange& exchange : prediction.exchanges)
@@ -75,17 +84,30 @@ Exchange sumsOf(const RunEvidence& evidence, Cluster cluster) {
   return sums;
 }
 
+/// How much slower messages have to be for the sums to take as long as in the run. The time of sums grows
+/// with that of messages, but not in proportion: gaps between them and what is hidden stay as they are.
+double messageFactor(const RunEvidence& evidence, const Cluster& cluster, double overlap) {
+  double low = std::log(1e-4), high = std::log(1e4);
+  for (int halvings = 0; halvings < 48; ++halvings) {
+    const double middle = 0.5 * (low + high);
+    Cluster slowed = cluster;
+    slowMessages(slowed, std::exp(middle));
+    (sumsOf(evidence, slowed, overlap).seconds < evidence.sums ? low : high) = middle;
+  }
+  return std::exp(0.5 * (low + high));
+}
+
 void refineMessages(Cluster& cluster, const std::vector<RunEvidence>& runs, std::vector<std::string>& lines) {
   std::vector<double> overlaps, factors;
   for (const RunEvidence& evidence : runs) {
-    const Exchange sums = sumsOf(evidence, cluster);
+    const Exchange sums = sumsOf(evidence, cluster, 1.0);
     if (sums.messages == 0.0) continue;
     const double all = sums.seconds + sums.hidden;
     if (evidence.sums > sums.seconds && sums.hidden > 0.0) {
       overlaps.push_back(std::max(0.0, 1.0 - (evidence.sums - sums.seconds) / sums.hidden));
-      if (evidence.sums > all) factors.push_back(evidence.sums / all); // longer than if nothing were hidden
+      if (evidence.sums > all) factors.push_back(messageFactor(evidence, cluster, 0.0));
     } else if (sums.seconds > 0.0 && evidence.sums > 0.0) {
-      factors.push_back(evidence.sums / sums.seconds);
+      factors.push_back(messageFactor(evidence, cluster, 1.0));
     }
   }
   if (!overlaps.empty()) {
@@ -96,11 +118,7 @@ void refineMessages(Cluster& cluster, const std::vector<RunEvidence>& runs, std:
   if (factors.empty()) return;
   const double factor = medianOf(factors);
   lines.push_back(lineOf("time of messages, relative", 1.0, factor, factors.size()));
-  for (LinkTable::Row& row : cluster.links.rows) {
-    row.link.latency *= factor;
-    row.link.seconds_per_byte *= factor;
-    for (Link::Point& point : row.link.measured) point.seconds *= factor;
-  }
+  slowMessages(cluster, factor);
   cluster.links.assumed = false;
 }
 

@@ -152,7 +152,7 @@ double productRate(const ExecSpace& space, const Communicator& world, bool quick
 /// Trains the whole network of a deck on every rank at once. The update is timed separately, because it does
 /// not shrink with the samples of a rank.
 NetworkTiming timeNetwork(const ExecSpace& space, const Communicator& world, const BenchSetting& setting,
-                          const std::string& path, bool quick, Cluster& cluster) {
+                          const std::string& path, bool quick, const Cluster& cluster) {
   std::optional<BenchModel> model;
   collectively(world, [&] {
     const RunConfig deck = effective(loadDeck(path, {}));
@@ -172,11 +172,15 @@ NetworkTiming timeNetwork(const ExecSpace& space, const Communicator& world, con
   Log::info(line.data());
   const std::int64_t parameters = model->partition.stages[0].parameters();
   const auto batch = static_cast<double>(model->config.training.batch);
-  cluster.seconds_per_update = std::max(cluster.seconds_per_update, update / static_cast<double>(parameters));
   const CostModel costs(costTask(model->config, model->sets.shape, model->sets.classes, 1), cluster,
                         CostMode::exact);
   const double passes = counted(times.step - times.update()) / (1.0 + costs.recomputedShare());
-  return {name, passes / batch, 0, parameters, model->config.training.batch};
+  return {name,
+          passes / batch,
+          0,
+          parameters,
+          model->config.training.batch,
+          update / static_cast<double>(parameters)};
 }
 
 /// The layers of a deck alone, whole and divided.
@@ -250,17 +254,23 @@ void measureDecks(const ExecSpace& space, const Communicator& world, const Bench
     noise.push_back(noisePercent(space, world));
   }
   cluster = sweeps.front();
-  cluster.seconds_per_update =
-      medianOf(sweeps, [](const Cluster& sweep) { return sweep.seconds_per_update; });
   for (std::size_t i = 0; i < cluster.kernels.size(); ++i) {
     cluster.kernels[i].forward =
         medianOf(sweeps, [i](const Cluster& sweep) { return sweep.kernels[i].forward; });
     cluster.kernels[i].backward =
         medianOf(sweeps, [i](const Cluster& sweep) { return sweep.kernels[i].backward; });
   }
-  for (std::size_t i = 0; i < cluster.networks.size(); ++i)
-    cluster.networks[i].seconds_per_sample =
+  double updates = 0.0, parameters = 0.0;
+  for (std::size_t i = 0; i < cluster.networks.size(); ++i) {
+    NetworkTiming& network = cluster.networks[i];
+    network.seconds_per_sample =
         medianOf(sweeps, [i](const Cluster& sweep) { return sweep.networks[i].seconds_per_sample; });
+    network.seconds_per_update =
+        medianOf(sweeps, [i](const Cluster& sweep) { return sweep.networks[i].seconds_per_update; });
+    parameters += static_cast<double>(network.parameters);
+    updates += static_cast<double>(network.parameters) * network.seconds_per_update;
+  }
+  if (parameters > 0.0) cluster.seconds_per_update = updates / parameters;
   Log::info("  kernels: " + std::to_string(cluster.kernels.size()) + " shapes of layers");
 }
 

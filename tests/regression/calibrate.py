@@ -70,7 +70,8 @@ class Calibrations(support.RunTest):
         (network,) = cluster["network"]
         self.assertEqual(network["deck"], "demo")
         self.assertEqual((network["parameters"], network["batch"]), (476207, 128))
-        self.assertGreater(cluster["compute"]["seconds_per_update"], 0)
+        self.assertGreater(network["seconds_per_update"], 0)
+        self.assertEqual(cluster["compute"]["seconds_per_update"], network["seconds_per_update"])
         shapes = {(row["type"], row["rows"], row["inputs"], row["outputs"]) for row in cluster["kernel"]}
         self.assertLessEqual({("dense", 128, 784, 256), ("dense", 128, 784, 128)}, shapes)  # whole, and half the outputs
         result = run("plan", "predict", DECK, "--cluster", file, "--ranks", "1", "--strategy", "serial", "--json", "-")
@@ -78,7 +79,7 @@ class Calibrations(support.RunTest):
         (serial,) = json.loads(result.stdout)
         batch, parameters = 128, 476207
         steps = math.ceil(20000 / batch)
-        expected = steps * (batch * network["seconds_per_sample"] + parameters * cluster["compute"]["seconds_per_update"])
+        expected = steps * (batch * network["seconds_per_sample"] + parameters * network["seconds_per_update"])
         alone, together = cluster["concurrency"]
         self.assertEqual((alone["ranks"], alone["factor"], together["ranks"]), (1, 1, 2))
         expected /= together["factor"]  # both ranks of the node have computed in the calibration

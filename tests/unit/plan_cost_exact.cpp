@@ -451,6 +451,10 @@ TEST_CASE("Measured kernels are interpolated, and a measured network scales them
   CHECK(model.predict(CostStrategy::serial, 1).epoch_compute == Approx(12.8 + update));
   // Half a batch on each of two ranks is less than twice as fast.
   CHECK(model.predict(CostStrategy::data, 2).epoch_compute > 1.01 * (6.4 + update));
+  // What is known about the update of this network comes before that of others.
+  task.timing.seconds_per_update = 3e-10;
+  CHECK(CostModel(task, cluster, CostMode::exact).predict(CostStrategy::serial, 1).epoch_compute ==
+        Approx(12.8 + 3 * update));
 }
 
 TEST_CASE("Computing takes longer where more ranks of a node compute", "[cost]") {

@@ -104,6 +104,7 @@ Section describe(NetworkTiming& row) {
   section.add("seconds_per_sample", &row.seconds_per_sample, atLeast(0), "seconds", "");
   section.add("spatial_layers", &row.spatial_layers, atLeast(0), "layers", "");
   section.add("batch", &row.batch, atLeast(0), "samples", "");
+  section.add("seconds_per_update", &row.seconds_per_update, atLeast(0), "seconds per parameter", "");
   return section;
 }
 
@@ -300,7 +301,8 @@ std::string clusterText(const Cluster& cluster) {
             "\nparameters = " + std::to_string(network.parameters) +
             "\nseconds_per_sample = " + numberText(network.seconds_per_sample) +
             "\nspatial_layers = " + std::to_string(network.spatial_layers) +
-            "\nbatch = " + std::to_string(network.batch) + "\n";
+            "\nbatch = " + std::to_string(network.batch) +
+            "\nseconds_per_update = " + numberText(network.seconds_per_update) + "\n";
   for (const WorkerTiming& worker : cluster.workers)
     text += "\n[[worker]]\ndeck = " + quotedText(worker.deck) + "\nrank = " + std::to_string(worker.rank) +
             "\noverhead = " + numberText(worker.overhead) +

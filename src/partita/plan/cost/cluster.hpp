@@ -37,6 +37,7 @@ struct NetworkTiming {
   std::int64_t spatial_layers = 0; ///< spatial: convolutions that are split; 0: all
   std::int64_t parameters = 0;     ///< finds the network under another name; 0: unknown
   std::int64_t batch = 0;          ///< samples of that step; 0: the batch of the deck in question
+  double seconds_per_update = 0.0; ///< of one parameter, by its optimiser; 0: as on average
 };
 
 /// A measured kernel: the forward and the backward pass of a type of layer, with the shape of KernelShape.
@@ -77,7 +78,7 @@ struct Cluster {
   std::int64_t node_cables = 1;          ///< connections of a node to the others
   double memory = 0.0;                   ///< bytes of a rank; 0: no limit
   double flops = 1e12;                   ///< per second and rank
-  double seconds_per_update = 0.0;       ///< of one parameter
+  double seconds_per_update = 0.0;       ///< of one parameter, in networks without a value of their own
   double seconds_per_reduced_byte = 0.0; ///< for the additions of sums over ranks
   double seconds_per_copied_byte = 0.0;  ///< for copies to and from the messages of parts
   double half_size = 16.0;               ///< extent at which a product reaches half of its rate

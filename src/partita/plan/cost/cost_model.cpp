@@ -67,6 +67,7 @@ CostTask costTask(const RunConfig& deck, const Shape& shape, std::int64_t classe
 CostModel::CostModel(CostTask task, Cluster cluster, CostMode mode, PaperForm form)
     : _task(std::move(task)), _cluster(std::move(cluster)), _mode(mode), _form(form), _kernels(_cluster) {
   if (mode == CostMode::paper) _task.layers = paperRows(_task.layers);
+  if (_task.timing.seconds_per_update > 0.0) _cluster.seconds_per_update = _task.timing.seconds_per_update;
   _times = mode == CostMode::paper ? paperTimes(_task, _cluster) : exactTimes();
 }
 

@@ -33,6 +33,7 @@ std::string lineOf(const std::string& what, double before, double now, std::size
 double computeFactor(const RunEvidence& evidence, Cluster cluster) {
   const double with_update = modelOf(evidence, cluster).predict(evidence.run).busySeconds();
   cluster.seconds_per_update = 0.0;
+  for (NetworkTiming& network : cluster.networks) network.seconds_per_update = 0.0;
   cluster.host_bandwidth = cluster.file_bandwidth = std::numeric_limits<double>::infinity();
   const double passes = modelOf(evidence, cluster).predict(evidence.run).busySeconds();
   constexpr double least = 0.01; // for updates that alone would take longer than the step

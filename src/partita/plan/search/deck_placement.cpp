@@ -122,6 +122,24 @@ DeckPlacement DeckPlacer::balance(std::int64_t stages, std::int64_t replicas,
   return plan;
 }
 
+std::optional<DeckPlacement> DeckPlacer::usual(std::int64_t ranks, std::int64_t microbatches) const {
+  const Program& program = *_model.task().program;
+  DeckPlacement plan;
+  plan.cuts.resize(ranks - 1);
+  plan.microbatches = microbatches;
+  StrategySection section = plan.strategy(program.deck().strategy);
+  section.cut_rule = CutRule::flops;
+  section.cuts.clear();
+  try {
+    plan.cuts = program.run(section, ranks).partition.cuts;
+  } catch (const UserError&) {
+    return std::nullopt;
+  }
+  plan.step = stepOf(plan);
+  if (!fits(plan)) return std::nullopt;
+  return plan;
+}
+
 std::size_t DeckPlacer::layerAt(std::int64_t cut) const {
   const auto found =
       std::lower_bound(_layers.begin(), _layers.end(), cut,
@@ -234,6 +252,14 @@ std::optional<DeckPlacement> DeckPlacer::fastest(std::int64_t ranks) const {
   }
   if (!best) return best;
   moveCuts(*best, exact);
+  constexpr double worthwhile = 0.98; // predictions that differ by less say nothing
+  double limit = best->step / worthwhile;
+  for (const std::int64_t microbatches : counts) {
+    const std::optional<DeckPlacement> plan = usual(ranks, microbatches);
+    if (!plan || plan->step >= limit) continue;
+    limit = plan->step;
+    best = plan;
+  }
   price(*best);
   return best;
 }

@@ -32,8 +32,9 @@ class DeckPlacer {
   /// The fastest plan on at most `ranks` ranks; empty if none fits into the memory of a rank. For each number
   /// of replicas and microbatches, cuts come from PHAZE's placement, and for each number of stages from
   /// balancing. Good cuts are moved as long as a rough estimate of the step becomes shorter, and the best
-  /// ones as long as the predicted step does. The placement has a simpler model of memory than the program;
-  /// if its cuts need too much, it is repeated with less memory.
+  /// ones as long as the predicted step does. A stage per rank and cuts by FLOPs, which need no search, win
+  /// unless another plan is predicted to be 2 % faster. The placement has a simpler model of memory than the
+  /// program; if its cuts need too much, it is repeated with less memory.
   std::optional<DeckPlacement> fastest(std::int64_t ranks) const;
   /// Sets step and memory of a plan. Throws UserError if `train` would refuse it.
   void price(DeckPlacement& plan) const;
@@ -57,6 +58,8 @@ class DeckPlacer {
                                      std::int64_t microbatches) const;
   /// Cuts into this many stages that take about the same time.
   DeckPlacement balance(std::int64_t stages, std::int64_t replicas, std::int64_t microbatches) const;
+  /// A stage per rank, with cuts by FLOPs; empty if `train` would refuse it or it does not fit.
+  std::optional<DeckPlacement> usual(std::int64_t ranks, std::int64_t microbatches) const;
   /// The number of the Layer that begins at a cut.
   std::size_t layerAt(std::int64_t cut) const;
   /// A rough step, in microseconds instead of milliseconds: ignores hidden sums and other details.

@@ -4,6 +4,7 @@
 #include "partita/strategy/hogbatch/shared_values.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <thread>
@@ -58,6 +59,18 @@ struct ValueChange {
   const Real *gradient, *parameters; // `parameters` null: the model's own
   Real rate, decay;
 
+  /// May the values from here on differ afterwards? Most rows of the gradient are zero if the input is sparse
+  /// and the batch small. Their lines then stay in the caches of all workers.
+  template <class Values>
+  bool matters(std::int64_t i) const {
+    if (merge != ReplicaMerge::delta || decay != Real(0)) return true;
+    std::array<std::uint32_t, sizeof(Values) / sizeof(std::uint32_t)> bits{};
+    std::memcpy(bits.data(), gradient + i, sizeof bits);
+    std::uint32_t any = 0;
+    for (const std::uint32_t some : bits) any |= some;
+    return any != 0;
+  }
+
   template <class Values>
   Values operator()(std::int64_t i, Values now) const {
     Values slope{}, read = now;
@@ -88,6 +101,7 @@ struct BlockKernel {
  private:
   template <class Values>
   void changeAt(std::int64_t i) const {
+    if (!change.template matters<Values>(i)) return;
     Values now{};
     if constexpr (Shared) {
       loadShared(model + i, now);
@@ -105,6 +119,7 @@ struct AtomicKernel {
   Real* model;
 
   void operator()(std::int64_t i) const {
+    if (!change.matters<Real>(i)) return;
     Real read = 0;
     if (change.parameters == nullptr)
       __atomic_load(model + i, &read, __ATOMIC_RELAXED);

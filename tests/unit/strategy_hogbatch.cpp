@@ -3,9 +3,6 @@
 #include "partita/plan/strategy_plan.hpp"
 #include "partita/strategy/hogbatch/coordinator.hpp"
 
-#include <cstring>
-#include <limits>
-
 #include "data_files.hpp"
 #include "support/catch.hpp"
 
@@ -113,30 +110,6 @@ TEST_CASE("A change of the model is that of a plain loop, whatever the size and 
           CHECK(wrong == 0);
         }
   }
-}
-
-TEST_CASE("Values without a gradient are not written", "[hogbatch]") {
-  const std::int64_t size = 3000;
-  std::vector<Real> gradient(static_cast<std::size_t>(size));
-  for (std::size_t i = 0; i < 100; ++i)
-    gradient[i] = 1; // the rest of this line is written, whatever its width
-  // Arithmetic changes the bits of a signalling NaN, so that they show what was written.
-  const Real before = std::numeric_limits<Real>::signaling_NaN();
-  for (const SharedUpdate update : {SharedUpdate::relaxed, SharedUpdate::atomic, SharedUpdate::plain})
-    for (const double decay : {0.0, 0.25}) {
-      CAPTURE(static_cast<int>(update), decay);
-      const Kokkos::View<Real*, Kokkos::HostSpace> model("model", gradient.size());
-      for (std::size_t i = 0; i < gradient.size(); ++i) std::memcpy(&model(i), &before, sizeof before);
-      ModelChange change;
-      change.gradient = gradient.data();
-      change.decay = decay;
-      change.update = update;
-      changeModel(change, 0.5, model.data(), size);
-      const auto written = [&](std::size_t i) { return std::memcmp(&model(i), &before, sizeof before) != 0; };
-      CHECK(written(99));
-      CHECK(written(200) == (decay > 0.0));
-      CHECK(written(gradient.size() - 1) == (decay > 0.0));
-    }
 }
 
 TEST_CASE("Decisions are exact, and a continued log keeps those of its updates", "[hogbatch]") {

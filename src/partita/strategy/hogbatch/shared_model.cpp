@@ -4,7 +4,6 @@
 #include "partita/strategy/hogbatch/shared_values.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <thread>
@@ -17,6 +16,9 @@ namespace {
 constexpr std::int64_t cache_line = 128; // bytes
 
 constexpr std::int64_t vector_values = sizeof(RealVector) / sizeof(Real);
+// A line that another worker has changed is fetched once, to be written, and not first to be read. It takes
+// about as long to come as this many values to change; a prefetch beyond the end does nothing.
+constexpr std::int64_t ahead_values = 512;
 constexpr std::int64_t block_values = 1024; ///< that a thread changes at a time; begins at a whole vector
 
 /// Copies shared values that others may change meanwhile; `shared` is aligned to vectors.
@@ -59,18 +61,6 @@ struct ValueChange {
   const Real *gradient, *parameters; // `parameters` null: the model's own
   Real rate, decay;
 
-  /// May the values from here on differ afterwards? Most rows of the gradient are zero if the input is sparse
-  /// and the batch small. Their lines then stay in the caches of all workers.
-  template <class Values>
-  bool matters(std::int64_t i) const {
-    if (merge != ReplicaMerge::delta || decay != Real(0)) return true;
-    std::array<std::uint32_t, sizeof(Values) / sizeof(std::uint32_t)> bits{};
-    std::memcpy(bits.data(), gradient + i, sizeof bits);
-    std::uint32_t any = 0;
-    for (const std::uint32_t some : bits) any |= some;
-    return any != 0;
-  }
-
   template <class Values>
   Values operator()(std::int64_t i, Values now) const {
     Values slope{}, read = now;
@@ -101,9 +91,9 @@ struct BlockKernel {
  private:
   template <class Values>
   void changeAt(std::int64_t i) const {
-    if (!change.template matters<Values>(i)) return;
     Values now{};
     if constexpr (Shared) {
+      __builtin_prefetch(model + i + ahead_values, 1);
       loadShared(model + i, now);
       storeShared(model + i, change(i, now));
     } else {
@@ -119,7 +109,6 @@ struct AtomicKernel {
   Real* model;
 
   void operator()(std::int64_t i) const {
-    if (!change.matters<Real>(i)) return;
     Real read = 0;
     if (change.parameters == nullptr)
       __atomic_load(model + i, &read, __ATOMIC_RELAXED);

@@ -80,8 +80,8 @@ void place(const PlaceArguments& arguments) {
     throw UserError(arguments.input + ": " + error.what());
   }
   const std::optional<double> fixed = timeOfFixedPlan(task);
-  if (!file.isStandardOutput()) show(task, placement, fixed);
   file.write(jsonOf(task, placement, fixed).text());
+  if (!file.isStandardOutput()) show(task, placement, fixed);
 }
 
 } // namespace

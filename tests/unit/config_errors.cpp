@@ -378,6 +378,13 @@ TEST_CASE("Control characters of a deck cannot break a message into lines", "[co
   for (const std::string& error : errors) CHECK(error.find_first_of("\n\x1b") == std::string::npos);
 }
 
+TEST_CASE("A counted noun has its plural unless there is one", "[config]") {
+  CHECK(partita::counted(1, "stage") == "1 stage");
+  CHECK(partita::counted(0, "stage") == "0 stages");
+  CHECK(partita::counted(2, "microbatch") == "2 microbatches");
+  CHECK(partita::counted(3, "class") == "3 classes");
+}
+
 TEST_CASE("The nearest name forgives a third of the letters, case and swaps", "[config]") {
   const std::vector<std::string> valid{"momentum", "nesterov", "beta1", "beta2"};
   CHECK(partita::nearestName("momnetum", valid) == "momentum");

@@ -129,7 +129,7 @@ class Parts(support.RunTest):
                 (["strategy/parts=4", "strategy/parts_grid=[2,2]", "strategy/split=filter"], 2,
                  "strategy/parts_grid: needs split 'grid' or 'spatial'"),
                 (["strategy/parts=4", "strategy/parts_grid=[1,2,2]", "strategy/split=spatial"], 4,
-                 "strategy/parts_grid: samples have 2 axes of places, not 3"),
+                 "strategy/parts_grid: needs 2 numbers, one per axis of positions, not 3"),
                 (["strategy/parts=2", "strategy/kind=pipeline", "strategy/stages=2"], 2, "strategy/schedule: parts need"),
                 (["strategy/parts=13", "strategy/split=spatial"], 1, "no layer of the network can be shared")):
             result = run("train", self.deck, IMAGES, *overrides, "-d", self.folder / "run", ranks=ranks)

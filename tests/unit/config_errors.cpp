@@ -124,9 +124,9 @@ const std::vector<BadDeck> wrong_combinations{
     {"[optimiser]\nnesterov = true", "deck.toml:5:12: optimiser/nesterov: needs kind 'sgd', not 'adam'"},
     {"[run]\ndecisions = true", "deck.toml:5:13: run/decisions: needs kind 'hogbatch', not 'joint'"},
     {"[strategy]\nslowdown = 4", "deck.toml:5:12: strategy/slowdown: expected a list of integers, found the "
-                                 "integer 4 (allowed [1, 4], each [1, 1000000], times)"},
+                                 "integer 4 (allowed integers, each [1, 1000000], times)"},
     {"[strategy]\nslowdown = [1, 0]", "deck.toml:5:16: strategy/slowdown: the integer 0 is out of range "
-                                      "(allowed [1, 4], each [1, 1000000], times)"},
+                                      "(allowed integers, each [1, 1000000], times)"},
     {"[strategy]\nspeeds = [\"a\"]",
      "deck.toml:5:11: strategy/speeds: expected an integer, found the text 'a'"},
     {"[strategy]\nkind = \"hogbatch\"",

@@ -111,13 +111,24 @@ void showNumbers(const RunConfig& config, const Partition& partition, const Grid
         "run/precision: this processor multiplies bf16 numbers directly, but the build has no oneDNN and "
         "converts them to float; install libdnnl-dev (or oneDNN) and build again");
   if (config.optimiser.offload == Offload::none) return;
-  std::int64_t most = 0;
-  for (const StagePlan& stage : partition.stages)
-    most = std::max(most, stageMemory(config, partition, grid, stage.index, device).offloaded);
+  RunConfig without = config;
+  without.optimiser.offload = Offload::none;
+  std::int64_t most = 0, needed = 0, needed_without = 0;
+  for (const StagePlan& stage : partition.stages) {
+    const StageMemory memory = stageMemory(config, partition, grid, stage.index, device);
+    most = std::max(most, memory.offloaded);
+    needed = std::max(needed, memory.total());
+    needed_without =
+        std::max(needed_without, stageMemory(without, partition, grid, stage.index, device).total());
+  }
   Log::info(std::string("# optimiser state ") +
             (config.optimiser.offload == Offload::host ? "in host memory" : "in files") + ", up to " +
             formatBytes(static_cast<double>(most)) + " per stage, in buckets of " +
             formatCount(static_cast<double>(config.optimiser.offload_bucket)) + " parameters");
+  if (needed > needed_without)
+    Log::warning("optimiser/offload: a stage needs " + formatBytes(static_cast<double>(needed)) +
+                 " of memory, but without offload only " + formatBytes(static_cast<double>(needed_without)) +
+                 "; use none, or a smaller optimiser/offload_bucket");
 }
 
 } // namespace
@@ -130,6 +141,7 @@ void showPartition(const RunConfig& config, const Partition& partition, const Gr
             counted(grid.replicas, "replica") + parts + " on " + counted(grid.ranks, "rank"));
   Log::info("# rank stage layers  parameters  FLOP/sample  parameters   gradients   optimiser activations"
             "     buffers");
+  char line[192];
   for (const StagePlan& stage : partition.stages) {
     const StageMemory memory = stageMemory(config, partition, grid, stage.index, device);
     const std::string layers = std::to_string(stage.firstLayer()) + "-" + std::to_string(stage.lastLayer());
@@ -141,7 +153,6 @@ void showPartition(const RunConfig& config, const Partition& partition, const Gr
                   formatBytes(static_cast<double>(memory.gradients)).c_str(),
                   formatBytes(static_cast<double>(memory.optimiser)).c_str(),
                   formatBytes(static_cast<double>(memory.activations)).c_str(),
-  char line[192];
                   formatBytes(static_cast<double>(memory.buffers + memory.evaluation)).c_str());
     Log::info(line);
   }

@@ -1,3 +1,4 @@
+#include "partita/config/files.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/core/log.hpp"
 #include "partita/io/output_file.hpp"
@@ -18,6 +19,9 @@ RunEvidence evidenceOf(const std::string& folder) {
   constexpr double most_seconds = 1e12;
   constexpr std::int64_t most_ranks = 1 << 24;
   const std::string path = folder + "/summary.json";
+  if (!regularFileExists(path))
+    throw UserError("--from: '" + folder + "' is not the directory of a finished run: there is no file " +
+                    path);
   const detail::JsonValue summary = detail::JsonValue::read(path);
   if (!summary.has("measured"))
     throw UserError(path + ": has no key `measured`; train with run/cluster=FILE");

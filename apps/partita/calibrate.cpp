@@ -286,14 +286,12 @@ int runCalibrate(const Communicator& world, const CalibrateArguments& arguments,
     Log::error(std::string(line.data()) + ": other programs use these cores; nothing was written");
     return exit_failure;
   }
-  Log::info(std::string("  ") + line.data());
-  if (world.rank() != 0) return 0;
   if (file) {
     file->write(clusterText(cluster));
     file->commit();
-  } else {
-    Log::info(clusterText(cluster));
   }
+  Log::info(std::string("  ") + line.data());
+  if (arguments.output.empty()) Log::info(clusterText(cluster));
   return 0;
 }
 

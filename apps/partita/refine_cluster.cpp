@@ -45,13 +45,16 @@ void refineCluster(const CalibrateArguments& arguments) {
   Cluster cluster = loadCluster(compared);
   std::optional<OutputFile> file;
   if (!arguments.output.empty()) file.emplace(arguments.output);
-  Log::info("  refined: " + compared);
-  for (const std::string& line : refine(cluster, runs)) Log::info("  " + line);
+  const std::vector<std::string> lines = refine(cluster, runs);
   const std::string refined = ", refined from runs";
   if (cluster.source.find(refined) == std::string::npos) cluster.source += refined;
-  if (!file) return Log::info(clusterText(cluster));
-  file->write(clusterText(cluster));
-  file->commit();
+  if (file) {
+    file->write(clusterText(cluster));
+    file->commit();
+  }
+  Log::info("  refined: " + compared);
+  for (const std::string& line : lines) Log::info("  " + line);
+  if (!file) Log::info(clusterText(cluster));
 }
 
 } // namespace partita

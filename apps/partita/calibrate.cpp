@@ -1,6 +1,5 @@
 #include "partita/comm/agree.hpp"
 #include "partita/comm/rank_places.hpp"
-#include "partita/comm/ring_time.hpp"
 #include "partita/config/deck.hpp"
 #include "partita/core/available_memory.hpp"
 #include "partita/core/clock.hpp"
@@ -8,7 +7,6 @@
 #include "partita/core/loops.hpp"
 #include "partita/data/load_data.hpp"
 #include "partita/io/output_file.hpp"
-#include "partita/kernels/products.hpp"
 #include "partita/plan/cost/cost_model.hpp"
 #include "partita/plan/hogbatch/deck_mix.hpp"
 #include "partita/plan/network_plan.hpp"
@@ -17,7 +15,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <limits>
@@ -25,6 +22,7 @@
 
 #include "bench_model.hpp"
 #include "calibrate_kernels.hpp"
+#include "calibrate_links.hpp"
 #include "commands.hpp"
 
 namespace partita {
@@ -41,82 +39,6 @@ double noisePercent(const ExecSpace& space, const Communicator& world) {
   for (double& one : seconds) one = secondsPerGflop(space, size, 1, oversubscribed);
   std::sort(seconds.begin(), seconds.end());
   return world.maximum(100.0 * (seconds[seconds.size() * 9 / 10] / seconds.front() - 1.0));
-}
-
-/// 2, 4, 8, ... and all ranks.
-std::vector<int> ringSizes(int ranks) {
-  std::vector<int> sizes;
-  for (int size = 2; size < ranks; size *= 2) sizes.push_back(size);
-  if (ranks > 1) sizes.push_back(ranks);
-  return sizes;
-}
-
-/// latency + bytes / bandwidth by least squares of the relative errors, for people who read the file.
-std::string fittedLine(int ranks, const std::vector<Link::Point>& points) {
-  double one = 0, m = 0, mm = 0, t = 0, mt = 0; // sums of 1/t^2, m/t^2, (m/t)^2, 1/t, m/t
-  for (const Link::Point& point : points) {
-    const double per = 1.0 / point.seconds;
-    one += per * per;
-    m += point.bytes * per * per;
-    mm += point.bytes * per * point.bytes * per;
-    t += per;
-    mt += point.bytes * per;
-  }
-  const double determinant = one * mm - m * m, latency = (t * mm - mt * m) / determinant,
-               seconds_per_byte = (one * mt - m * t) / determinant;
-  std::array<char, 128> line{};
-  std::snprintf(line.data(), line.size(), "  ring of %d ranks: a message takes about %.2f us + bytes / %s/s",
-                ranks, 1e6 * latency, formatBytes(1.0 / seconds_per_byte).c_str());
-  return line.data();
-}
-
-/// Seconds of a message between ranks that compute in between, as a stage does with a small microbatch.
-double oversubscribedMessage(const ExecSpace& space, const Communicator& world, int ranks,
-                             std::int64_t bytes) {
-  constexpr int n = 128;
-  const Matrix a = makeMatrix("partita::calibrate::a", n, n), b = makeMatrix("partita::calibrate::b", n, n),
-               c = makeMatrix("partita::calibrate::c", n, n);
-  return oversubscribedRingStep(world, ranks, bytes, [&] {
-    gemm(space, Op::none, Op::none, Real(1), a, b, Real(0), c);
-    fence(space, "partita::calibrate::message");
-  });
-}
-
-/// A longer message takes no less time. Where measured times decrease, which is noise, their geometric mean
-/// replaces them.
-void smooth(std::vector<Link::Point>& points) {
-  struct Level {
-    double logarithms;
-    std::size_t count;
-    double mean() const { return logarithms / static_cast<double>(count); }
-  };
-  std::vector<Level> levels; // pools of adjacent violators
-  for (const Link::Point& point : points) {
-    Level level{std::log(point.seconds), 1};
-    for (; !levels.empty() && levels.back().mean() > level.mean(); levels.pop_back())
-      level = {level.logarithms + levels.back().logarithms, level.count + levels.back().count};
-    levels.push_back(level);
-  }
-  auto point = points.begin();
-  for (const Level& level : levels)
-    for (std::size_t i = 0; i < level.count; ++i) (point++)->seconds = std::exp(level.mean());
-}
-
-LinkTable measureLinks(const ExecSpace& space, const Communicator& world, bool quick) {
-  const bool oversubscribed = isOversubscribed(world);
-  const std::int64_t smallest = 64, largest = std::int64_t{1} << (quick ? 20 : 26);
-  LinkTable table;
-  for (const int ranks : ringSizes(world.size())) {
-    LinkTable::Row row{ranks, {}};
-    for (std::int64_t bytes = smallest; bytes <= largest; bytes *= 2)
-      row.link.measured.push_back(
-          {static_cast<double>(bytes), oversubscribed ? oversubscribedMessage(space, world, ranks, bytes)
-                                                      : ringStepSeconds(world, ranks, bytes)});
-    smooth(row.link.measured);
-    Log::info(fittedLine(ranks, row.link.measured));
-    table.rows.push_back(row);
-  }
-  return table;
 }
 
 struct AddValues {
@@ -164,8 +86,8 @@ NetworkTiming timeNetwork(const ExecSpace& space, const Communicator& world, con
   world.barrier();
   const StepTimes times = timeSteps(space, *model, quick, 1e-9 * cluster.flops);
   const bool oversubscribed = isOversubscribed(world);
-  const auto counted = [&](double seconds) { return secondsOfRanks(world, seconds, oversubscribed); };
-  const double step = counted(times.step), update = counted(times.update());
+  const auto of_ranks = [&](double seconds) { return secondsOfRanks(world, seconds, oversubscribed); };
+  const double step = of_ranks(times.step), update = of_ranks(times.update());
   std::array<char, 160> line{};
   std::snprintf(line.data(), line.size(), "  %s: %.3f ms per step, %.3f ms of it the update", name.c_str(),
                 1e3 * step, 1e3 * update);
@@ -174,7 +96,7 @@ NetworkTiming timeNetwork(const ExecSpace& space, const Communicator& world, con
   const auto batch = static_cast<double>(model->config.training.batch);
   const CostModel costs(costTask(model->config, model->sets.shape, model->sets.classes, 1), cluster,
                         CostMode::exact);
-  const double passes = counted(times.step - times.update()) / (1.0 + costs.recomputedShare());
+  const double passes = of_ranks(times.step - times.update()) / (1.0 + costs.recomputedShare());
   return {name,
           passes / batch,
           0,
@@ -374,14 +296,12 @@ int runCalibrate(const Communicator& world, const CalibrateArguments& arguments,
     Log::error(std::string(line.data()) + ": other programs use these cores; nothing was written");
     return exit_failure;
   }
-  Log::info(std::string("  ") + line.data());
-  if (world.rank() != 0) return 0;
   if (file) {
     file->write(clusterText(cluster));
     file->commit();
-  } else {
-    Log::info(clusterText(cluster));
   }
+  Log::info(std::string("  ") + line.data());
+  if (arguments.output.empty()) Log::info(clusterText(cluster));
   return 0;
 }
 

@@ -136,10 +136,10 @@ void chooseDeck(const DeckArguments& arguments) {
   if (choices.empty()) refuse(plan, cluster, arguments);
   const std::vector<Choice> local =
       arguments.allow_local ? std::vector<Choice>{} : fastest(plan, cluster, arguments.ranks, true, 1);
-  if (!file.isStandardOutput()) show(choices, local, plan, cluster, arguments);
   output.write(writeDeck(choices.front().deck));
   output.commit();
   file.write(jsonOf(choices, local).text());
+  if (!file.isStandardOutput()) show(choices, local, plan, cluster, arguments);
 }
 
 } // namespace

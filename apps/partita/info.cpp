@@ -32,13 +32,13 @@ void showProgress(const RunProgress& progress) {
             std::to_string(position.step) + " (epoch " + std::to_string(position.step / progress.per_epoch) +
             ", batch " + std::to_string(position.step % progress.per_epoch) + " of " +
             std::to_string(progress.per_epoch) + ")");
-  Log::info("  " + std::to_string(progress.stages) + " stages x " + std::to_string(progress.replicas) +
-            " replicas on " + std::to_string(progress.ranks) + " ranks; " +
-            formatSeconds(progress.elapsed_seconds) + " so far");
+  Log::info("  " + counted(progress.stages, "stage") + " x " + counted(progress.replicas, "replica") +
+            " on " + counted(progress.ranks, "rank") + "; " + formatSeconds(progress.elapsed_seconds) +
+            " so far");
   for (std::size_t stage = 0; stage < progress.updates.size(); ++stage) {
     const UpdateState& update = progress.updates[stage];
     Log::info("  stage " + std::to_string(stage + 1) + ": " +
-              std::to_string(static_cast<std::int64_t>(update.steps)) + " steps taken, loss scale " +
+              counted(static_cast<std::int64_t>(update.steps), "step") + " taken, loss scale " +
               std::to_string(static_cast<std::int64_t>(update.loss_scale)));
   }
 }
@@ -50,15 +50,14 @@ void showFile(const std::string& path) {
   Log::info(file.path() + ": " + (file.isCheckpoint() ? "checkpoint" : "parameters of a trained network") +
             ", complete, all checksums correct\n\n" + facts.deck);
   if (file.isCheckpoint()) showProgress(file.progress());
-  Log::info("  samples of " + joined(facts.shape, " x ") + " values, " + std::to_string(facts.classes) +
-            " classes");
+  Log::info("  samples of " + joined(facts.shape, " x ") + " values, " + counted(facts.classes, "class"));
   if (!facts.label_values.empty()) Log::info("  labels in the data files: " + numbers(facts.label_values));
   std::int64_t network = 0, heads = 0;
   for (const TensorRecord& tensor : file.tensors()) {
     if (tensor.kind == parameters_kind) (isOfHead(tensor.layer) ? heads : network) += tensor.size();
     Log::info("  " + tensor.path().substr(1) + "  " + joined(tensor.extents, " x "));
   }
-  Log::info("  " + std::to_string(network) + " parameters" +
+  Log::info("  " + counted(network, "parameter") +
             (heads > 0 ? ", and " + std::to_string(heads) + " in the heads of stages" : ""));
   for (const auto& [name, value] : facts.provenance) Log::info("  " + name + ": " + value);
 }

@@ -40,10 +40,10 @@ JsonObject jsonOf(const PlacementTask& task, const DevicePlan& placement, std::o
 void show(const PlacementTask& task, const DevicePlan& placement, std::optional<double> fixed) {
   std::array<char, 160> line{};
   if (placement.feasible) {
-    std::snprintf(line.data(), line.size(),
-                  "%.9g s per batch: %zu stages, data parallel %lld, tensor parallel %d", placement.time,
-                  placement.stages.size(), static_cast<long long>(placement.replicas),
-                  task.graphs[placement.graph].tensor_degree);
+    std::snprintf(line.data(), line.size(), "%.9g s per batch: %s, data parallel %lld, tensor parallel %d",
+                  placement.time,
+                  counted(static_cast<std::int64_t>(placement.stages.size()), "stage").c_str(),
+                  static_cast<long long>(placement.replicas), task.graphs[placement.graph].tensor_degree);
     Log::info(line.data());
   } else {
     Log::info("no plan fits: " + placement.limit);
@@ -80,8 +80,8 @@ void place(const PlaceArguments& arguments) {
     throw UserError(arguments.input + ": " + error.what());
   }
   const std::optional<double> fixed = timeOfFixedPlan(task);
-  if (!file.isStandardOutput()) show(task, placement, fixed);
   file.write(jsonOf(task, placement, fixed).text());
+  if (!file.isStandardOutput()) show(task, placement, fixed);
 }
 
 } // namespace

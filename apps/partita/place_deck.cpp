@@ -131,16 +131,14 @@ JsonObject jsonOf(const std::optional<PlacedDeck>& placed, const RunConfig& befo
 void show(const PlacedDeck& placed, double one_rank, const Cluster& cluster, const RunConfig& config,
           const PlaceArguments& arguments) {
   const DeckPlacement& plan = placed.plan;
-  std::array<char, 200> line{};
+  std::array<char, 128> line{};
   Log::info("cluster: " + cluster.name + " (" + cluster.source + ")");
-  std::snprintf(line.data(), line.size(),
-                "%lld stages%s x %lld replicas, %lld microbatches per replica: %.4g ms per step, %.2f times "
-                "as fast as one rank; %s per rank",
-                static_cast<long long>(plan.stages()),
-                plan.cuts.empty() ? "" : (" (cuts " + joined(plan.cuts, ", ") + ")").c_str(),
-                static_cast<long long>(plan.replicas), static_cast<long long>(plan.microbatches),
+  std::snprintf(line.data(), line.size(), "%.4g ms per step, %.2f times as fast as one rank; %s per rank",
                 1e3 * plan.step, one_rank / plan.step, formatBytes(plan.memory).c_str());
-  Log::info(line.data());
+  Log::info(counted(plan.stages(), "stage") +
+            (plan.cuts.empty() ? "" : " (cuts " + joined(plan.cuts, ", ") + ")") + " x " +
+            counted(plan.replicas, "replica") + ", " + counted(plan.microbatches, "microbatch") +
+            " per replica: " + line.data());
   if (!placed.recomputing.empty())
     Log::info("to fit, these stages recompute their groups of layers: " + joined(placed.recomputing, ", "));
   if (placed.config.optimiser.offload != config.optimiser.offload)

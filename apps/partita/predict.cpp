@@ -148,8 +148,8 @@ void predict(const PredictArguments& arguments) {
   if (predictsWorkers(arguments)) return predictWorkers(arguments, question.ranks, cluster, file);
   const CostModel model = modelOf(arguments, question, cluster);
   const std::vector<RankRow> rows = predictAll(model, question);
-  if (!file.isStandardOutput()) showTable(model, question, cluster, rows);
   file.write(listText(listOf(rows)));
+  if (!file.isStandardOutput()) showTable(model, question, cluster, rows);
 }
 
 } // namespace

@@ -32,7 +32,7 @@ void predictWorkers(const PredictArguments& arguments, const std::vector<std::in
   const RunConfig config = loadDeck(arguments.deck, arguments.overrides);
   const CostTask task = planTask(arguments.deck, arguments.overrides, cluster).task;
   const std::string deck = std::filesystem::path(arguments.deck).stem().string();
-  if (!file.isStandardOutput()) Log::info("cluster: " + cluster.name + " (" + cluster.source + ")");
+  std::vector<WorkerForecast> forecasts;
   std::vector<JsonObject> list;
   std::string reason;
   for (const std::int64_t number : ranks) {
@@ -42,12 +42,14 @@ void predictWorkers(const PredictArguments& arguments, const std::vector<std::in
       reason = error.what();
       continue;
     }
-    const WorkerForecast forecast = forecastWorkers(config, task, deck, number, cluster);
-    if (!file.isStandardOutput()) showWorkers(forecast);
-    list.push_back(jsonOf(forecast));
+    forecasts.push_back(forecastWorkers(config, task, deck, number, cluster));
+    list.push_back(jsonOf(forecasts.back()));
   }
   if (list.empty()) throw UserError(reason);
   file.write(listText(list));
+  if (file.isStandardOutput()) return;
+  Log::info("cluster: " + cluster.name + " (" + cluster.source + ")");
+  for (const WorkerForecast& forecast : forecasts) showWorkers(forecast);
 }
 
 } // namespace partita

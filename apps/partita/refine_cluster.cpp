@@ -1,3 +1,4 @@
+#include "partita/config/files.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/core/log.hpp"
 #include "partita/io/output_file.hpp"
@@ -18,6 +19,9 @@ RunEvidence evidenceOf(const std::string& folder) {
   constexpr double most_seconds = 1e12;
   constexpr std::int64_t most_ranks = 1 << 24;
   const std::string path = folder + "/summary.json";
+  if (!regularFileExists(path))
+    throw UserError("--from: '" + folder + "' is not the directory of a finished run: there is no file " +
+                    path);
   const detail::JsonValue summary = detail::JsonValue::read(path);
   if (!summary.has("measured"))
     throw UserError(path + ": has no key `measured`; train with run/cluster=FILE");
@@ -41,13 +45,16 @@ void refineCluster(const CalibrateArguments& arguments) {
   Cluster cluster = loadCluster(compared);
   std::optional<OutputFile> file;
   if (!arguments.output.empty()) file.emplace(arguments.output);
-  Log::info("  refined: " + compared);
-  for (const std::string& line : refine(cluster, runs)) Log::info("  " + line);
+  const std::vector<std::string> lines = refine(cluster, runs);
   const std::string refined = ", refined from runs";
   if (cluster.source.find(refined) == std::string::npos) cluster.source += refined;
-  if (!file) return Log::info(clusterText(cluster));
-  file->write(clusterText(cluster));
-  file->commit();
+  if (file) {
+    file->write(clusterText(cluster));
+    file->commit();
+  }
+  Log::info("  refined: " + compared);
+  for (const std::string& line : lines) Log::info("  " + line);
+  if (!file) Log::info(clusterText(cluster));
 }
 
 } // namespace partita

@@ -18,7 +18,8 @@ inline std::string listText(const std::vector<JsonObject>& objects) {
 }
 
 /// The destination of `--json`: a file, standard output ("-"), or nowhere (""). It is created first, so that
-/// a bad path is reported before the work.
+/// a bad path is reported before the work. Commands write it before they print the same results, because a
+/// reader that leaves, such as `head`, ends the program.
 class ResultFile {
  public:
   /// Throws UserError if the file is one of the inputs or cannot be written.

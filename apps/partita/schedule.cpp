@@ -115,9 +115,9 @@ void schedule(const ScheduleArguments& arguments) {
   const OperatorSchedule found = scheduleOperators(task, options);
   const std::string fault = faultOf(task, found);
   if (!fault.empty()) PARTITA_FAIL("engine '" + arguments.engine + "' made a wrong schedule: " + fault);
-  if (!file.isStandardOutput()) show(task, found);
-  file.write(jsonOf(task, found, arguments.engine).text());
   cache.write();
+  file.write(jsonOf(task, found, arguments.engine).text());
+  if (!file.isStandardOutput()) show(task, found);
 }
 
 } // namespace

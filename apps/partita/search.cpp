@@ -245,8 +245,8 @@ void runSearch(const Communicator& world, const SearchArguments& arguments) {
     if (world.rank() != 0) return;
     const SearchResults results = resultsOf(assignment.task, *state, search->answersPerRow());
     constexpr std::size_t shown = 10;
-    if (!file->isStandardOutput()) showBest(results, *search, shown);
     if (!arguments.json.empty()) file->write(jsonOf(results, *search).text());
+    if (!file->isStandardOutput()) showBest(results, *search, shown);
   });
 }
 

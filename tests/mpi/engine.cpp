@@ -94,6 +94,7 @@ TEST_CASE("Messages of any shape go through a pipeline", "[pipeline]") {
             grid, strategy, 11,
             {OddWork::most_rows, OddWork::most_columns, OddWork::most_columns, stored, stored}, 4, work);
         for (int batch = 0; batch < 4; ++batch) engine.runBatch(ExecSpace());
+        engine.finish();
         CHECK(work.right);
         CHECK(work.forwards == 44);
         CHECK(work.backwards == 44);

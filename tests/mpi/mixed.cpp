@@ -408,6 +408,7 @@ TEST_CASE("Messages of 16 bits cross slow links with their stamps", "[mixed]") {
     receiver.release(space);
     sender.send(space, matrix); // the third, so that no message is left
     CHECK(stored(receiver.take(space).values()) == stored(matrix));
+    sender.finish();
   }
 }
 

@@ -101,7 +101,8 @@ class Forecasts(support.RunTest):
         self.assertDone(run("train", self.deck, "-d", self.folder / "r"))
         self.assertRefused(run("plan", "calibrate", "--from", self.folder / "r"),
                            "has no key `measured`; train with run/cluster=FILE")
-        self.assertRefused(run("plan", "calibrate", "--from", self.folder / "none"), "none/summary.json")
+        self.assertRefused(run("plan", "calibrate", "--from", self.folder / "none"),
+                           "none' is not the directory of a finished run: there is no file", "none/summary.json")
         self.assertRefused(run("plan", "calibrate", self.deck, "--from", self.folder / "r"), "--from")
 
     def test_refusals(self):

@@ -79,7 +79,7 @@ class Losses(hogbatch.RunOfWorkers):
             for number, victim in enumerate((2, 1)):
                 job.until(lambda: "step" in job.said(), "training")
                 job.signal(signal.SIGKILL, [ranks[victim]])
-                start = f"continuing with {2 - number} workers"
+                start = f"continuing with {2 - number} worker"
                 job.until(lambda start=start: "samples/s" in job.said().partition(start)[2], "steps after a new start")
             said = len(job.said())
             job.until(lambda: len(job.said()) > said + 500, "more of the run")
@@ -102,7 +102,7 @@ class Losses(hogbatch.RunOfWorkers):
                     time.sleep(delay)
                     job.signal(signal.SIGKILL, [ranks[1]])
                     begin = time.time()
-                    job.wait_for(lambda: "samples/s" in job.said().partition("continuing with 1 workers")[2]
+                    job.wait_for(lambda: "samples/s" in job.said().partition("continuing with 1 worker ")[2]
                                  or time.time() > begin + 12)
                     self.assertLess(time.time() - begin, 12)
                     if not job.running():

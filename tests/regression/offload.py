@@ -82,6 +82,13 @@ class Offload(support.RunTest):
         result = support.run("train", self.deck, "run/precision=bf16", "-n")
         self.assertIn("# 16-bit numbers (bf16)", result.stdout)
 
+    def test_offload_that_needs_more_memory_causes_a_warning(self):
+        for overrides, expected in ((FILE, 0), (FILE[:1], 1)):
+            with self.subTest(overrides=overrides):
+                result = support.run("train", self.deck, *overrides, "-n")
+                self.assertEqual(len(support.complaints(result)), expected, result.stderr)
+                self.assertEqual(result.stderr.count("without offload only"), expected)
+
 
 if __name__ == "__main__":
     support.main()

@@ -120,7 +120,7 @@ class Parts(support.RunTest):
     def test_what_does_not_fit_is_one_line(self):
         for overrides, ranks, words in (
                 (["strategy/parts=7", "strategy/split=filter"], 1, "7 parts cannot share the 6 output channels"),
-                (["strategy/parts=3"], 2, "2 ranks do not fit 1 stages x 1 replicas x 3 parts"),
+                (["strategy/parts=3"], 2, "2 ranks do not fit 1 stage x 1 replica x 3 parts"),
                 (["strategy/parts=2", "strategy/kind=local-sgd"], 2, "strategy/parts: needs kind"),
                 (["strategy/parts=2", *SIL, "strategy/cuts=[1]", "strategy/refresh=5", DENSE], 4,
                  "strategy/refresh: parts divide the weights of stage 2 differently from their copy in the head of stage 1"),
@@ -129,7 +129,7 @@ class Parts(support.RunTest):
                 (["strategy/parts=4", "strategy/parts_grid=[2,2]", "strategy/split=filter"], 2,
                  "strategy/parts_grid: needs split 'grid' or 'spatial'"),
                 (["strategy/parts=4", "strategy/parts_grid=[1,2,2]", "strategy/split=spatial"], 4,
-                 "strategy/parts_grid: samples have 2 axes of places, not 3"),
+                 "strategy/parts_grid: needs 2 numbers, one per axis of positions, not 3"),
                 (["strategy/parts=2", "strategy/kind=pipeline", "strategy/stages=2"], 2, "strategy/schedule: parts need"),
                 (["strategy/parts=13", "strategy/split=spatial"], 1, "no layer of the network can be shared")):
             result = run("train", self.deck, IMAGES, *overrides, "-d", self.folder / "run", ranks=ranks)

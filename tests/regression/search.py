@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -68,6 +69,16 @@ class Search(support.RunTest):
             state.write_text("".join(lines[:kept]))
             self.assertEqual(self.search("--json", "-", "--state", state, ranks=ranks), outputs[1])
             self.assertEqual(state.read_text(), "".join(lines))
+
+    def test_the_answers_are_written_before_they_are_printed(self):
+        """A reader that leaves, such as head, ends the program."""
+        answers = self.folder / "answers.json"
+        reader, writer = os.pipe()
+        os.close(reader)
+        result = support.finish(support.start("plan", "search", self.spec, "--json", answers, outputs=(writer, subprocess.PIPE)))
+        os.close(writer)
+        self.assertEqual(result.returncode, -signal.SIGPIPE)
+        self.assertIn("cases", json.loads(answers.read_text()))
 
     def test_a_state_is_really_continued(self):
         state = self.folder / "state"

@@ -98,11 +98,11 @@ TEST_CASE("Layers of images that do not fit are refused", "[plan]") {
   CHECK_THAT(messageOf("{ type = \"conv2d\", channels = 4, kernel = [3, 3, 3] }", image),
              ContainsSubstring("kernel has 3 values, but the input 3x8x8 has 2 axes"));
   CHECK_THAT(messageOf("{ type = \"conv2d\", channels = 4, kernel = 5, dilation = 2 }", image),
-             ContainsSubstring("a window of 9 places does not fit"));
+             ContainsSubstring("a window of 9 positions does not fit"));
   CHECK_THAT(messageOf("{ type = \"conv2d\", channels = 4, groups = 2 }", image),
              ContainsSubstring("cannot be divided into 2 groups"));
   CHECK_THAT(messageOf("{ type = \"max-pool\", kernel = 2, padding = 2 }", image),
-             ContainsSubstring("leaves windows of 2 places empty"));
+             ContainsSubstring("leaves windows of 2 positions empty"));
   CHECK_THAT(messageOf("{ type = \"max-pool\" }", {64}), ContainsSubstring("needs an image or a volume"));
   CHECK_THAT(messageOf("{ type = \"global-average-pool\" }", {64}), ContainsSubstring("needs an image"));
 }

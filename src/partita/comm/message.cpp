@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <exception>
+#include <type_traits>
 
 namespace partita {
 
@@ -63,14 +63,12 @@ int tagOf(const Channel& channel, std::int64_t number) {
 
 } // namespace
 
+static_assert(std::is_nothrow_destructible<Sender>::value, "std::unique_ptr holds senders");
+
 Sender::Sender(const Channel& channel, std::int64_t rows, std::int64_t columns, std::int64_t depth,
                std::int64_t& bytes)
     : _channel(channel), _world_rank(channel.comm.worldRank(channel.peer)),
       _slots(makeSlots(channel, depth, rows * columns)), _requests(_slots.size()), _bytes(bytes) {}
-
-Sender::~Sender() noexcept(false) {
-  if (std::uncaught_exceptions() == 0) finish();
-}
 
 void Sender::send(const ExecSpace& space, const TypedMatrix& matrix) {
   const Region region(space, "partita::Sender::send", Phase::communication);

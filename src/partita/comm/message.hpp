@@ -34,13 +34,13 @@ struct MessageSlot {
 };
 
 /// The sending end. `send` copies and returns; it waits only while `depth` messages are in flight. Values of
-/// another precision than that of the wire are rounded.
+/// another precision than that of the wire are rounded. Call `finish` after the last message: one that is
+/// still in flight when the sender is destroyed counts as a leak, except during stack unwinding.
 class Sender {
  public:
   /// Messages of up to rows x columns values; `bytes` counts the payload.
   Sender(const Channel& channel, std::int64_t rows, std::int64_t columns, std::int64_t depth,
          std::int64_t& bytes);
-  ~Sender() noexcept(false);
   Sender(const Sender&) = delete;
   Sender& operator=(const Sender&) = delete;
 

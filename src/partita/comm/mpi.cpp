@@ -3,6 +3,7 @@
 #include "partita/comm/link.hpp"
 #include "partita/comm/loss_watch.hpp"
 #include "partita/comm/wait.hpp"
+#include "partita/config/text.hpp"
 
 #include <array>
 #include <cctype>
@@ -222,10 +223,6 @@ namespace {
 
 std::mutex mutex;
 MpiObjects objects;
-
-std::string counted(int count, const std::string& noun) {
-  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
-}
 
 } // namespace
 

@@ -1,5 +1,6 @@
 #include "partita/comm/rank_places.hpp"
 
+#include "partita/config/text.hpp"
 #include "partita/core/log.hpp"
 
 #include <algorithm>
@@ -131,12 +132,8 @@ bool onHost(const RankPlace& place) {
   return place.device.index < 0;
 }
 
-std::string threadText(int threads) {
-  return std::to_string(threads) + (threads == 1 ? " thread" : " threads");
-}
-
 std::string deviceText(const RankPlace& place) {
-  return onHost(place) ? "host (" + threadText(place.device.threads) + ")" : place.device.name;
+  return onHost(place) ? "host (" + counted(place.device.threads, "thread") + ")" : place.device.name;
 }
 
 /// "0-3", or one number if all are the same.
@@ -155,7 +152,7 @@ std::string lineOf(const std::vector<RankPlace>& places, const std::vector<int>&
   std::string line = formatRanks(ranks) + ": " + first.host + ", local rank" +
                      numbersOf(places, ranks, [](const RankPlace& place) { return place.local_rank; });
   if (onHost(first)) {
-    return line + ", host, " + threadText(first.device.threads) + (ranks.size() > 1 ? " each" : "");
+    return line + ", host, " + counted(first.device.threads, "thread") + (ranks.size() > 1 ? " each" : "");
   }
   return line + ", device" +
          numbersOf(places, ranks, [](const RankPlace& place) { return place.device.index; }) + ", " +
@@ -187,7 +184,7 @@ std::vector<std::string> placeLines(const std::vector<RankPlace>& places, std::s
   std::size_t listed = 0;
   for (std::size_t i = 0; i < groups.size(); ++i) {
     if (lines.size() + 1 == most && i + 1 < groups.size()) {
-      lines.push_back("and " + std::to_string(places.size() - listed) + " more ranks");
+      lines.push_back("and " + counted(static_cast<std::int64_t>(places.size() - listed), "more rank"));
       break;
     }
     lines.push_back(lineOf(places, groups[i]));
@@ -246,7 +243,7 @@ std::string summarisePlaces(const std::vector<RankPlace>& places) {
   for (const auto& [device, number] : count) {
     text += (text.empty() ? "" : ", ") + std::to_string(number) + " x " + device;
   }
-  return text + " on " + std::to_string(nodes.size()) + (nodes.size() == 1 ? " node" : " nodes");
+  return text + " on " + counted(static_cast<std::int64_t>(nodes.size()), "node");
 }
 
 } // namespace partita

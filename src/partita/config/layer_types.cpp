@@ -52,11 +52,11 @@ void addConvolution(Section& section, LayerSpec& spec) {
   ConvolutionKeys& keys = spec.convolution;
   section.add("channels", &keys.channels, within(1, most), "channels", "channels of the output; required")
       .required = Required::always;
-  section.add("kernel", Axes{&keys.kernel}, within(1, most), "places", "extents of the window");
-  section.add("stride", Axes{&keys.stride}, within(1, most), "places", "distance between windows");
-  section.add("padding", Axes{&keys.padding, true}, within(0, most), "places",
+  section.add("kernel", Axes{&keys.kernel}, within(1, most), "positions", "extents of the window");
+  section.add("stride", Axes{&keys.stride}, within(1, most), "positions", "distance between windows");
+  section.add("padding", Axes{&keys.padding, true}, within(0, most), "positions",
               "zeros on each side; same: as many as give input / stride windows");
-  section.add("dilation", Axes{&keys.dilation}, within(1, most), "places",
+  section.add("dilation", Axes{&keys.dilation}, within(1, most), "positions",
               "distance between neighbours within a window");
   section.add("groups", &keys.groups, within(1, most), "groups",
               "number of groups of channels; each group of the output sees only its group of the input");
@@ -66,11 +66,11 @@ void addConvolution(Section& section, LayerSpec& spec) {
 
 void addPool(Section& section, LayerSpec& spec) {
   PoolKeys& keys = spec.pool;
-  section.add("kernel", Axes{&keys.kernel}, within(1, most), "places", "extents of the window");
-  section.add("stride", Axes{&keys.stride}, within(0, most), "places",
+  section.add("kernel", Axes{&keys.kernel}, within(1, most), "positions", "extents of the window");
+  section.add("stride", Axes{&keys.stride}, within(0, most), "positions",
               "distance between windows; 0: the extent of the window");
-  section.add("padding", Axes{&keys.padding, true}, within(0, most), "places",
-              "places on each side, which are ignored");
+  section.add("padding", Axes{&keys.padding, true}, within(0, most), "positions",
+              "positions on each side, which are ignored");
 }
 
 void addBatchNorm(Section& section, LayerSpec& spec) {

@@ -65,7 +65,7 @@ Section describeData(DataSection& data) {
   section.add("image_size", &data.image_size, within(8, 1024), "pixels",
               "glyphs, noise: height and width of the images");
   section.add("channels", &data.channels, within(1, 1024), "channels", "noise: channels per image");
-  section.add("depth", &data.depth, within(0, 1024), "places",
+  section.add("depth", &data.depth, within(0, 1024), "positions",
               "noise: extent of volumes along depth; 0: images");
   section.add("distortion", &data.distortion, within(0, 10), "", "glyphs: scale of the random affine map");
   section.add("noise", &data.noise, within(0, 10), "of full contrast",
@@ -181,7 +181,7 @@ void addLabels(Section& section, StrategySection& strategy) {
               "learned: kind of labels at the start; auto: orthogonal, or gaussian if the cut has fewer "
               "units than there are classes");
   section.add(
-      "label_pool", &strategy.sil.label_pool, within(0, 1 << 24), "places",
+      "label_pool", &strategy.sil.label_pool, within(0, 1 << 24), "positions",
       "learned, images: side of the windows over which each channel is averaged before the labels; 0: "
       "the smallest that leaves at most 4096 values");
   section.add("head_depth", &strategy.sil.head_depth, within(-1, 1 << 24), "layers",
@@ -238,7 +238,7 @@ void addTransport(Section& section, StrategySection& strategy) {
   section.add(
       "reconstruct", &strategy.sil.reconstruct, within(0, 1e6), "",
       "weight, in the loss of a stage, of half the mean square error of reconstructing its input from "
-      "its output by a linear map; images are averaged to the places of the output");
+      "its output by a linear map; images are averaged to the positions of the output");
   section.add("transport", &strategy.sil.transport, within(0, 1e6), "",
               "weight, in the loss of a stage, of half the mean square of what a residual layer adds");
   section.add("queue", &strategy.queue, within(1, 1024), "batches",
@@ -331,11 +331,12 @@ void addWorkers(Section& section, HogbatchSection& hogbatch) {
               "hogbatch: how values of the shared model are changed: without locks, so that few updates are "
               "lost (relaxed), exactly but slower (atomic), or without any order (plain, for measurements)");
   section.add("slowdown", &hogbatch.slowdown, within(1, 1e6), "times",
-              "hogbatch: how many times workers 1, 2, ... compute each batch, to study machines of unequal "
-              "speed; workers that are not in the list compute it once");
-  section.add("speeds", &hogbatch.speeds, within(1, 1e9), "relative",
-              "hogbatch, synchronous: speeds of workers 1, 2, ..., in proportion to which they share a "
-              "batch; 1 for workers that are not in the list; empty: measured in the first steps");
+              "hogbatch: how many times workers 1, 2, ... compute each batch, such as [1, 4], to study "
+              "machines of unequal speed; workers that are not in the list compute it once");
+  section.add(
+      "speeds", &hogbatch.speeds, within(1, 1e9), "relative",
+      "hogbatch, synchronous: speeds of workers 1, 2, ..., such as [1, 4], in proportion to which "
+      "they share a batch; 1 for workers that are not in the list; empty: measured in the first steps");
   section.add("tolerate", &hogbatch.tolerate,
               "hogbatch: if a worker does not answer or its loss is not finite, give its batch to others and "
               "continue; otherwise it ends the run");

@@ -82,6 +82,11 @@ std::string joined(const std::vector<std::int64_t>& numbers, const std::string& 
   return joined(words, between);
 }
 
+std::string counted(std::int64_t count, const std::string& noun) {
+  const bool hisses = endsWith(noun, "ch") || endsWith(noun, "s");
+  return std::to_string(count) + " " + noun + (count == 1 ? "" : hisses ? "es" : "s");
+}
+
 std::vector<std::string> split(const std::string& text, char separator) {
   std::vector<std::string> parts;
   std::istringstream stream(text);

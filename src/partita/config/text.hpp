@@ -25,6 +25,9 @@ std::string quotedList(const std::vector<std::string>& names);
 std::string joined(const std::vector<std::string>& words, const std::string& between);
 std::string joined(const std::vector<std::int64_t>& numbers, const std::string& between);
 
+/// "1 stage", "3 stages"; "es" follows "ch" and "s".
+std::string counted(std::int64_t count, const std::string& noun);
+
 /// The parts of a text that `separator` terminates or separates: "x", "y" of "x,y" and "x,y,".
 std::vector<std::string> split(const std::string& text, char separator);
 

@@ -1,5 +1,6 @@
 #include "partita/plan/grid_plan.hpp"
 
+#include "partita/config/text.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/plan/balanced_cuts.hpp"
 #include "partita/plan/parts/copy_on_part.hpp"
@@ -52,10 +53,9 @@ GridPlan dealStages(const Partition& partition, int ranks, int replicas, int par
   if (grid.size() != ranks || grid.groups > grid.stages || grid.groups == 0) {
     const std::string axes = std::string("stages x replicas") + (parts > 1 ? " x parts" : "");
     throw UserError(
-        std::to_string(ranks) + (ranks == 1 ? " rank does" : " ranks do") + " not fit " +
-        std::to_string(grid.stages) + " stages" +
-        (replicas > 0 ? " x " + std::to_string(replicas) + " replicas" : "") +
-        (parts > 1 ? " x " + std::to_string(parts) + " parts" : "") + "; start " + axes + " ranks, or " +
+        (ranks == 1 ? "1 rank does not fit " : std::to_string(ranks) + " ranks do not fit ") +
+        counted(grid.stages, "stage") + (replicas > 0 ? " x " + counted(replicas, "replica") : "") +
+        (parts > 1 ? " x " + counted(parts, "part") : "") + "; start " + axes + " ranks, or " +
         (parts > 1 ? "fewer ranks, which then share the stages" : "at most as many ranks as stages"));
   }
   grid.first_stage.push_back(0);

@@ -39,7 +39,7 @@ void placeWindows(const LayerPlan& plan, const AxisSizes& padding, std::size_t a
   const std::int64_t spare = w.in[a] + w.before[a] + after - reach;
   if (spare < 0) {
     throw UserError(plan.entry + ": a window of " + std::to_string(reach) +
-                    " places does not fit an input of " + toText(plan.in) +
+                    " positions does not fit an input of " + toText(plan.in) +
                     (w.before[a] > 0 ? " with its padding" : ""));
   }
   w.out[a] = spare / w.stride[a] + 1;
@@ -94,7 +94,7 @@ WindowPlan poolingWindows(const LayerPlan& plan) {
   for (std::size_t a = 0; a < 3; ++a) {
     if (windows.before[a] >= windows.kernel[a]) {
       throw UserError(plan.entry + ": a padding of " + std::to_string(windows.before[a]) +
-                      " leaves windows of " + std::to_string(windows.kernel[a]) + " places empty");
+                      " leaves windows of " + std::to_string(windows.kernel[a]) + " positions empty");
     }
   }
   return windows;

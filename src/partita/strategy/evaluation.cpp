@@ -130,6 +130,8 @@ void EvaluatedShare::run(const ExecSpace& space, const DataSets& sets, const Dat
     if (_sums_after != nullptr) _sums_after->send(space, topRows(_sum, flow.rows));
     if (last() && outputs) outputs(predictions);
   }
+  for (Sender* const sender : {_sender.get(), _sums_after.get()})
+    if (sender != nullptr) sender->finish();
 }
 
 } // namespace

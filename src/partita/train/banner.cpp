@@ -3,6 +3,7 @@
 #include "partita/comm/nccl.hpp"
 #include "partita/comm/rank_places.hpp"
 #include "partita/config/names.hpp"
+#include "partita/config/text.hpp"
 #include "partita/core/log.hpp"
 #include "partita/kernels/products.hpp"
 #include "partita/plan/strategy_plan.hpp"
@@ -18,8 +19,9 @@ namespace {
 std::string gemmText(const ExecSpace& space) {
   std::array<char, 160> text{};
   // Small enough to cost milliseconds, large enough to show whether vendor kernels are used.
-  std::snprintf(text.data(), text.size(), "%s, %.0f GFLOP/s measured (%dx%d, %d threads)", gemmPath().c_str(),
-                measureGemmRate(space, 512, 5), 512, 512, ExecSpace().concurrency());
+  std::snprintf(text.data(), text.size(), "%s, %.0f GFLOP/s measured (%dx%d, %s)", gemmPath().c_str(),
+                measureGemmRate(space, 512, 5), 512, 512,
+                counted(ExecSpace().concurrency(), "thread").c_str());
   std::string shown = text.data();
   if (multipliesDirectly(Precision::bf16)) {
     std::snprintf(text.data(), text.size(), "; bf16 by %s, %.0f GFLOP/s", gemmPath(Precision::bf16).c_str(),
@@ -59,7 +61,7 @@ std::string sumsByNccl(const Grid& grid) {
                      used = grid.world().total(grid.paths().nccl ? 1 : 0);
   if (built == 0 || plan.replicas * plan.parts == 1) return "";
   if (used == 0) return ", sums of gradients not by NCCL, which needs a device of its own for each rank";
-  return ", sums of gradients by NCCL" + (used == plan.ranks ? "" : " on " + std::to_string(used) + " ranks");
+  return ", sums of gradients by NCCL" + (used == plan.ranks ? "" : " on " + counted(used, "rank"));
 }
 
 } // namespace
@@ -73,7 +75,7 @@ std::string showMessagePaths(const Grid& grid) {
   if (paths.wire != paths.sums) text += ", sums of gradients in " + nameOf(paths.sums);
   text += sumsByNccl(grid);
   const std::int64_t staged = grid.world().total(paths.messages == MessagePath::staged ? 1 : 0);
-  if (staged > 0 && staged < grid.world().size()) text += ", staged on " + std::to_string(staged) + " ranks";
+  if (staged > 0 && staged < grid.world().size()) text += ", staged on " + counted(staged, "rank");
   Log::info(bannerLine("messages", text));
   return text;
 }
@@ -84,7 +86,7 @@ Provenance showBanner(const ExecSpace& space, const Communicator& world, const s
   if (!nccl::version().empty()) mpi += "; NCCL " + nccl::version() + " for sums of gradients";
   Provenance provenance = makeProvenance(mpi, gemm, command_line);
   Log::info("Partita " + provenance.front().second + ": training partitioned networks, " +
-            std::to_string(world.size()) + (world.size() == 1 ? " rank" : " ranks"));
+            counted(world.size(), "rank"));
   const std::vector<RankPlace> places = gatherPlaces(world);
   provenance.emplace_back("devices", summarisePlaces(places));
   for (std::size_t i = 1; i < provenance.size(); ++i) {
@@ -109,29 +111,37 @@ void showNumbers(const RunConfig& config, const Partition& partition, const Grid
         "run/precision: this processor multiplies bf16 numbers directly, but the build has no oneDNN and "
         "converts them to float; install libdnnl-dev (or oneDNN) and build again");
   if (config.optimiser.offload == Offload::none) return;
-  std::int64_t most = 0;
-  for (const StagePlan& stage : partition.stages)
-    most = std::max(most, stageMemory(config, partition, grid, stage.index, device).offloaded);
+  RunConfig without = config;
+  without.optimiser.offload = Offload::none;
+  std::int64_t most = 0, needed = 0, needed_without = 0;
+  for (const StagePlan& stage : partition.stages) {
+    const StageMemory memory = stageMemory(config, partition, grid, stage.index, device);
+    most = std::max(most, memory.offloaded);
+    needed = std::max(needed, memory.total());
+    needed_without =
+        std::max(needed_without, stageMemory(without, partition, grid, stage.index, device).total());
+  }
   Log::info(std::string("# optimiser state ") +
             (config.optimiser.offload == Offload::host ? "in host memory" : "in files") + ", up to " +
             formatBytes(static_cast<double>(most)) + " per stage, in buckets of " +
             formatCount(static_cast<double>(config.optimiser.offload_bucket)) + " parameters");
+  if (needed > needed_without)
+    Log::warning("optimiser/offload: a stage needs " + formatBytes(static_cast<double>(needed)) +
+                 " of memory, but without offload only " + formatBytes(static_cast<double>(needed_without)) +
+                 "; use none, or a smaller optimiser/offload_bucket");
 }
 
 } // namespace
 
 void showPartition(const RunConfig& config, const Partition& partition, const GridPlan& grid,
                    const DeviceKind& device) {
-  char line[192];
   const std::string parts =
-      grid.parts == 1 ? ""
-                      : " x " + std::to_string(grid.parts) + " parts (" + nameOf(config.strategy.split) + ")";
-  std::snprintf(line, sizeof line, "%s, %d stage%s x %d replica%s%s on %d rank%s",
-                nameOf(config.strategy.kind).c_str(), grid.stages, grid.stages == 1 ? "" : "s", grid.replicas,
-                grid.replicas == 1 ? "" : "s", parts.c_str(), grid.ranks, grid.ranks == 1 ? "" : "s");
-  Log::info(std::string("# ") + line);
+      grid.parts == 1 ? "" : " x " + counted(grid.parts, "part") + " (" + nameOf(config.strategy.split) + ")";
+  Log::info("# " + nameOf(config.strategy.kind) + ", " + counted(grid.stages, "stage") + " x " +
+            counted(grid.replicas, "replica") + parts + " on " + counted(grid.ranks, "rank"));
   Log::info("# rank stage layers  parameters  FLOP/sample  parameters   gradients   optimiser activations"
             "     buffers");
+  char line[192];
   for (const StagePlan& stage : partition.stages) {
     const StageMemory memory = stageMemory(config, partition, grid, stage.index, device);
     const std::string layers = std::to_string(stage.firstLayer()) + "-" + std::to_string(stage.lastLayer());

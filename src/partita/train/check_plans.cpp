@@ -1,5 +1,6 @@
 #include "partita/train/check_plans.hpp"
 
+#include "partita/config/text.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/config/write_deck.hpp"
 #include "partita/core/log.hpp"
@@ -93,8 +94,7 @@ void checkMessages(const RunConfig& config, const Partition& partition, const Gr
 
 void checkStageCount(const RunConfig& config, int stages, int wanted) {
   if (wanted > stages) {
-    throw UserError("--stages " + std::to_string(wanted) + ": the network has " + std::to_string(stages) +
-                    (stages == 1 ? " stage" : " stages"));
+    throw UserError("--stages " + std::to_string(wanted) + ": the network has " + counted(stages, "stage"));
   }
   if (wanted == stages) return;
   const SilSection* labels = planOf(config.strategy).labels(config.strategy);
@@ -157,8 +157,8 @@ void dryRun(const RunConfig& deck, int ranks) {
   const RunLength count = planRunLength(config, sets.train.size());
   Log::info("# data: " + std::to_string(sets.train.size()) + " training, " +
             std::to_string(sets.validation.size()) + " validation, " + std::to_string(sets.test.size()) +
-            " test samples of " + std::to_string(sets.width()) + " values, " + std::to_string(sets.classes) +
-            " classes; " + std::to_string(count.steps) + " steps per stage");
+            " test samples of " + counted(sets.width(), "value") + ", " + counted(sets.classes, "class") +
+            "; " + counted(count.steps, "step") + " per stage");
   showPartition(config, partition, grid, deviceKind(chooseMessagePaths(config)));
   if (const auto predicted = predictedCost(config, sets, partition, grid))
     Log::info("# " + costLine(*predicted));

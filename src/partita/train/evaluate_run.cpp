@@ -3,6 +3,7 @@
 #include "partita/comm/agree.hpp"
 #include "partita/comm/chunks.hpp"
 #include "partita/config/deck.hpp"
+#include "partita/config/text.hpp"
 #include "partita/core/log.hpp"
 #include "partita/data/dataset.hpp"
 #include "partita/data/order.hpp"
@@ -134,7 +135,7 @@ std::vector<std::string> inputsOf(const std::string& run, const DataSection& dat
 
 /// `whole`: is the last row that of the whole network? `adds`: is each row that of the sum up to its stage?
 void showEvaluation(const Evaluation& result, std::size_t samples, bool whole, bool adds) {
-  Log::info("test accuracy on " + std::to_string(samples) + " samples:");
+  Log::info("test accuracy on " + counted(static_cast<std::int64_t>(samples), "sample") + ":");
   for (std::size_t s = 0; s < result.accuracy.size(); ++s) {
     std::array<char, 96> line{};
     const std::string who = whole && s + 1 == result.accuracy.size()

@@ -117,8 +117,8 @@ std::string sizeOf(const std::string& path) {
 
 void writeNetwork(const std::string& output, const JoinedNetwork& network) {
   endsWith(output, ".onnx") ? writeOnnx(output, network) : writeNpz(output, network);
-  Log::info(output + ": " + std::to_string(network.inputs) + " features, " + std::to_string(network.classes) +
-            " classes, " + std::to_string(network.parameters) + " parameters" + sizeOf(output));
+  Log::info(output + ": " + counted(network.inputs, "feature") + ", " + counted(network.classes, "class") +
+            ", " + counted(network.parameters, "parameter") + sizeOf(output));
   Log::info("parameters_hash " + network.parameters_hash);
 }
 

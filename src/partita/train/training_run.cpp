@@ -1,6 +1,7 @@
 #include "partita/train/training_run.hpp"
 
 #include "partita/comm/agree.hpp"
+#include "partita/config/text.hpp"
 #include "partita/config/write_deck.hpp"
 #include "partita/core/log.hpp"
 #include "partita/core/memory.hpp"
@@ -287,7 +288,7 @@ Outcome trainWithRanksLeft(const ExecSpace& space, const Communicator& world, co
     left.strategy = withoutWorkers(left.strategy, lost);
     losses = std::make_unique<LossWatch>(*losses);
     const std::int64_t step = continued.state.any ? continued.state.position.step : 0;
-    Log::info("continuing with " + std::to_string(losses->ranks().size() - 1) + " workers after step " +
+    Log::info("continuing with " + counted(losses->ranks().size() - 1, "worker") + " after step " +
               std::to_string(step));
   }
 }

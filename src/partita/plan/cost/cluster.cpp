@@ -114,7 +114,7 @@ Section describe(KernelRate& row) {
   section.add("rows", &row.rows, above(0), "rows", "");
   section.add("inputs", &row.inputs, above(0), "values", "");
   section.add("outputs", &row.outputs, above(0), "values", "");
-  section.add("window", &row.window, above(0), "places", "");
+  section.add("window", &row.window, above(0), "positions", "");
   section.add("forward", &row.forward, above(0), "per second", "").required = Required::always;
   section.add("backward", &row.backward, above(0), "per second", "").required = Required::always;
   return section;

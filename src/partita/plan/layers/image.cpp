@@ -108,7 +108,7 @@ class PoolRules : public LayerRules {
     constexpr std::int64_t exact_in_float = 1 << 24;
     if (_largest && windows.inPlaces() > exact_in_float)
       throw UserError(plan.entry + ": max-pool takes at most " + std::to_string(exact_in_float) +
-                      " places, but its input is " + toText(plan.in));
+                      " positions, but its input is " + toText(plan.in));
     return shapeOf(plan.in.front(), windows, plan.in);
   }
 

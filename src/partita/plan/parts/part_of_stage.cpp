@@ -1,6 +1,7 @@
 #include "partita/plan/parts/part_of_stage.hpp"
 
 #include "partita/config/names.hpp"
+#include "partita/config/text.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/plan/parts/copy_on_part.hpp"
 #include "partita/plan/parts/divide_layers.hpp"
@@ -48,11 +49,11 @@ bool dividesPlaces(const StrategySection& strategy) {
 
 namespace {
 
-/// The grid of the deck for samples with this many axes of places.
+/// The grid of the deck for samples with this many axes of positions.
 PlaceGrid chosenGrid(const std::vector<std::int64_t>& numbers, std::size_t axes) {
   if (numbers.size() != axes)
-    throw UserError("strategy/parts_grid: samples have " + std::to_string(axes) + " axes of places, not " +
-                    std::to_string(numbers.size()));
+    throw UserError("strategy/parts_grid: needs " + counted(static_cast<std::int64_t>(axes), "number") +
+                    ", one per axis of positions, not " + std::to_string(numbers.size()));
   PlaceGrid grid{1, 1, 1};
   std::copy(numbers.begin(), numbers.end(), grid.end() - static_cast<std::ptrdiff_t>(axes));
   return grid;

@@ -1,5 +1,6 @@
 #include "partita/plan/parts/part_traffic.hpp"
 
+#include "partita/config/text.hpp"
 #include "partita/plan/parts/hidden_exchange.hpp"
 #include "partita/plan/parts/part_of_stage.hpp"
 #include "partita/plan/run_length.hpp"
@@ -222,7 +223,7 @@ std::vector<std::string> trafficNotes(const RunConfig& config, const Partition& 
   if (grid.parts == 1) return lines;
   const auto add = [&lines](const PartTraffic& traffic, const char* when) {
     lines.push_back("# parts exchange " + std::to_string(traffic.bytes) + " bytes in " +
-                    std::to_string(traffic.messages) + " messages per " + when);
+                    counted(traffic.messages, "message") + " per " + when);
   };
   add(stepTraffic(config, partition, grid), "step");
   const SilSection* sil = planOf(config.strategy).labels(config.strategy);

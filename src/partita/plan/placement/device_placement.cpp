@@ -1,5 +1,6 @@
 #include "partita/plan/placement/device_placement.hpp"
 
+#include "partita/config/text.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/plan/placement/placement_search.hpp"
 
@@ -25,7 +26,7 @@ std::string limitOf(const PlacementTask& task, const LayerGraph& graph) {
     const detail::StageCost cost = costs.of(alone);
     const std::string layer = "layer " + std::to_string(graph.layers[i].id);
     if (costs.devicesOf(cost) > task.devices)
-      return degree + layer + " needs " + std::to_string(graph.tensor_degree) + " devices of " +
+      return degree + layer + " needs " + counted(graph.tensor_degree, "device") + " of " +
              std::to_string(task.devices);
     double least = std::numeric_limits<double>::infinity();
     for (const StageOptions& options : costs.options())
@@ -34,7 +35,7 @@ std::string limitOf(const PlacementTask& task, const LayerGraph& graph) {
       return degree + layer + " needs " + bytesText(least) + " bytes on a device of " +
              bytesText(task.memory);
   }
-  return degree + "no cut for " + std::to_string(task.devices) + " devices of " + bytesText(task.memory) +
+  return degree + "no cut for " + counted(task.devices, "device") + " of " + bytesText(task.memory) +
          " bytes has room for the microbatches in flight";
 }
 

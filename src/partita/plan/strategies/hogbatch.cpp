@@ -1,4 +1,5 @@
 #include "partita/config/names.hpp"
+#include "partita/config/text.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/plan/layer_rules.hpp"
 #include "partita/plan/strategies/pipeline.hpp"
@@ -9,10 +10,6 @@
 namespace partita {
 
 namespace {
-
-std::string countOf(std::int64_t count, const std::string& what) {
-  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
-}
 
 /// "worker 1: batch 64, 16 to 512" for one kind of worker.
 std::string batchText(const HogbatchSection& section, bool shared, std::int64_t batch) {
@@ -118,7 +115,7 @@ PlanNotes HogbatchPlan::notes(const RunConfig& config, const Partition&, const G
         count == 1 ? "rank " + std::to_string(first)
                    : "ranks " + std::to_string(first) + " to " + std::to_string(first + count - 1);
     notes.lines.push_back("# " + ranks + ": " +
-                          countOf(count, in_place ? "shared worker" : "replica worker") +
+                          counted(count, in_place ? "shared worker" : "replica worker") +
                           (in_place ? ", updates " + nameOf(s.update) : ", merge by " + nameOf(s.merge)) +
                           (own_batches ? ", " + batchText(s, in_place, config.training.batch) : ""));
   };

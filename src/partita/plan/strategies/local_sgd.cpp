@@ -1,12 +1,11 @@
 #include "partita/config/names.hpp"
+#include "partita/config/text.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/plan/layer_rules.hpp"
 #include "partita/plan/strategies/pipeline.hpp"
 #include "partita/plan/strategies/table.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 
 namespace partita {
 
@@ -41,14 +40,13 @@ class LocalSgdPlan final : public JointPlan {
   PlanNotes notes(const RunConfig& config, const Partition& partition, const GridPlan& grid) const override {
     PlanNotes notes = JointPlan::notes(config, partition, grid);
     const LocalSgdSection& section = config.strategy.local_sgd;
-    std::array<char, 160> text{};
-    std::snprintf(text.data(), text.size(),
-                  "# %d replica%s: every %lld steps %s, with 1/%lld of the traffic of summed gradients",
-                  grid.replicas, grid.replicas == 1 ? "" : "s", static_cast<long long>(section.every),
-                  section.outer == OuterStep::average ? "they average their parameters"
-                                                      : "they take an outer step with Nesterov momentum",
-                  static_cast<long long>(section.every));
-    notes.lines.emplace_back(text.data());
+    const std::string every = std::to_string(section.every);
+    notes.lines.push_back("# " + counted(grid.replicas, "replica") + ": every " +
+                          (section.every == 1 ? "step" : every + " steps") +
+                          (section.outer == OuterStep::average
+                               ? " they average their parameters"
+                               : " they take an outer step with Nesterov momentum") +
+                          ", with 1/" + every + " of the traffic of summed gradients");
     return notes;
   }
 

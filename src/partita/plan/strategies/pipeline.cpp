@@ -1,6 +1,7 @@
 #include "partita/plan/strategies/pipeline.hpp"
 
 #include "partita/config/names.hpp"
+#include "partita/config/text.hpp"
 #include "partita/plan/parts/part_of_stage.hpp"
 #include "partita/plan/parts/part_traffic.hpp"
 #include "partita/plan/run_length.hpp"
@@ -17,11 +18,8 @@ namespace {
 /// "# 4 microbatches of at most 8 samples, 1f1b; activations kept by rank: 2 1".
 std::string microbatchText(const StrategySection& strategy, std::int64_t share, const GridPlan& grid) {
   const std::int64_t count = microbatchesOf(strategy, share);
-  std::array<char, 160> text{};
-  std::snprintf(text.data(), text.size(), "# %lld microbatch%s of at most %lld samples",
-                static_cast<long long>(count), count == 1 ? "" : "es",
-                static_cast<long long>(microbatchRows(strategy, share)));
-  std::string line = text.data();
+  std::string line = "# " + counted(count, "microbatch") + " of at most " +
+                     counted(microbatchRows(strategy, share), "sample");
   if (grid.groups == 1) return line;
   line += ", " + nameOf(strategy.pipeline.schedule) + "; activations kept by rank:";
   constexpr int most_shown = 16;

@@ -79,7 +79,7 @@ void checkReconstruction(const StagePlan& stage) {
   if (stage.decoder_window > 0) return;
   throw UserError("strategy/reconstruct: the input of stage " + std::to_string(stage.index + 1) + ", " +
                   toText(stage.layers.front().in) +
-                  ", cannot be averaged over windows to the places of its output, " +
+                  ", cannot be averaged over windows to the positions of its output, " +
                   toText(stage.layers.back().out));
 }
 

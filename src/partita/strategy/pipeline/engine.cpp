@@ -49,6 +49,11 @@ void PipelineEngine::runBatch(const ExecSpace& space) {
   }
 }
 
+void PipelineEngine::finish() {
+  for (Sender* const sender : {_onward.get(), _back.get()})
+    if (sender != nullptr) sender->finish();
+}
+
 PassKind PipelineEngine::waitForNext() {
   PassKind operation = next();
   if (operation != PassKind::none) return operation;

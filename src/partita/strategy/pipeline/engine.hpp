@@ -31,6 +31,7 @@ class PipelineEngine {
 
   /// Runs all operations of one batch.
   void runBatch(const ExecSpace& space);
+  void finish(); ///< after the last batch: waits until all messages have been received
   /// Records operations from now on; null stops recording.
   void setTrace(ScheduleTrace* trace) { _trace = trace; }
 

@@ -80,6 +80,7 @@ bool PipelineTraining::run(const ExecSpace& space) {
     for (StageUpdater* updater : _updaters) updater->pause(seconds);
     done = !_context.control.afterStep(space, at, _updaters);
   }
+  _engine->finish();
   finishUpdates(space, _updaters);
   grid.world().barrier();
   _context.clock.stop();

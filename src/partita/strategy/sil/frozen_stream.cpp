@@ -109,9 +109,13 @@ void FrozenStream::feedBatch(const ExecSpace& space) {
 void FrozenStream::feedRest(const ExecSpace& space) {
   if (_sender == nullptr) return;
   while (_sent < _segments) sendNext(space);
-  _sender->finish();
+  finish();
   _sender.reset();
   _outgoing.reset();
+}
+
+void FrozenStream::finish() {
+  if (_sender != nullptr) _sender->finish();
 }
 
 std::unique_ptr<BatchSource> FrozenStream::makeSource(const RowSource& inputs, ActivationCache& cache) {

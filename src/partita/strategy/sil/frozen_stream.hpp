@@ -24,6 +24,7 @@ class FrozenStream {
   void beginFeeding(const RowSource& inputs);
   void feedBatch(const ExecSpace& space);
   void feedRest(const ExecSpace& space);
+  void finish(); ///< waits until all that was sent has been received
 
   /// For the training rank: batches of the first epoch, whose rows are also stored in `cache`. `inputs` is
   /// used if this rank owns the finished stage as well.

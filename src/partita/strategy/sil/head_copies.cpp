@@ -127,6 +127,8 @@ void HeadCopies::afterStep(const ExecSpace& space, std::int64_t step) {
 void HeadCopies::finish(const ExecSpace& space, std::int64_t step) {
   for (Stream& stream : _streams)
     if (stream.receiver != nullptr && pending(stream, step)) stream.receiver->next(space);
+  for (Stream& stream : _streams)
+    if (stream.sender != nullptr) stream.sender->finish();
 }
 
 void HeadCopies::record(const ExecSpace& space, Stream& stream) {

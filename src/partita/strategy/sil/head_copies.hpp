@@ -23,7 +23,8 @@ class HeadCopies {
   /// their originals. Collective over the ranks of a chain.
   void begin(const ExecSpace& space, bool found);
   void afterStep(const ExecSpace& space, std::int64_t step);
-  /// To be called after the last step, even if the run ends early: receives what is no longer needed.
+  /// To be called after the last step, even if the run ends early: receives what is no longer needed, and
+  /// waits until the other ranks have done so.
   void finish(const ExecSpace& space, std::int64_t step);
 
  private:

@@ -39,6 +39,10 @@ void JointStep::run(const ExecSpace& space, const std::vector<std::unique_ptr<Ba
   });
 }
 
+void JointStep::finish() {
+  if (_back != nullptr) _back->finish();
+}
+
 void JointStep::forward(const ExecSpace& space, const std::vector<std::unique_ptr<BatchSource>>& sources,
                         Sender* onward) {
   for (std::size_t i = 0; i < _updaters.size(); ++i) {

@@ -21,6 +21,7 @@ class JointStep {
   static bool due(const StrategySection& strategy, std::int64_t number);
   /// Takes the step: `sources` has one source for each stage of this rank, `onward` is null on the last rank.
   void run(const ExecSpace& space, const std::vector<std::unique_ptr<BatchSource>>& sources, Sender* onward);
+  void finish(); ///< after the last step: waits until all gradients have been received
 
  private:
   void forward(const ExecSpace& space, const std::vector<std::unique_ptr<BatchSource>>& sources,

@@ -183,6 +183,8 @@ bool SilTraining::trainTogether(const ExecSpace& space) {
     copies.afterStep(space, at.step);
     done = !afterStep(space, at, _context.grid.plan().stages, updaters);
   }
+  if (sender != nullptr) sender->finish();
+  if (joint) joint->finish();
   copies.finish(space, at.step);
   finishUpdates(space, updaters);
   return done;
@@ -233,7 +235,9 @@ bool SilTraining::waitForOthers(const ExecSpace& space, FrozenStream& stream, in
     ++at.step;
     if (at.step <= length.per_epoch) stream.feedBatch(space);
     if (at.step == std::min(length.steps, length.per_epoch)) stream.feedRest(space);
-    if (afterStep(space, at, stage + 1, {})) return false;
+    if (!afterStep(space, at, stage + 1, {})) continue;
+    stream.finish();
+    return false;
   }
   return true;
 }

@@ -1,3 +1,4 @@
+#include "partita/config/text.hpp"
 #include "partita/core/log.hpp"
 #include "partita/plan/hogbatch/deck_mix.hpp"
 #include "partita/strategy/hogbatch/coordinator.hpp"
@@ -75,13 +76,12 @@ std::string Coordinator::settle(std::size_t worker) {
   Worker& own = _workers[worker];
   if (!own.result) {
     const std::int64_t examples = giveBack(worker);
-    return examples == 0 ? "" : "; " + std::to_string(examples) + " examples go to other workers";
+    return examples == 0 ? "" : "; other workers get " + counted(examples, "example");
   }
   const WorkOrder order = own.late ? own.applying : own.orders.front();
   const SharedModel::Progress progress =
       _model.progressOf(static_cast<int>(_state.workers[worker].rank), order.number);
-  if (!own.late && !progress.begun)
-    return "; " + std::to_string(giveBack(worker)) + " examples go to other workers";
+  if (!own.late && !progress.begun) return "; other workers get " + counted(giveBack(worker), "example");
   WorkResult result;
   result.applied = progress.applied;
   record(worker, order, applied(worker, result));

@@ -1,6 +1,7 @@
 #include "partita/comm/agree.hpp"
 #include "partita/comm/rank_places.hpp"
 #include "partita/config/deck.hpp"
+#include "partita/config/text.hpp"
 #include "partita/core/available_memory.hpp"
 #include "partita/core/clock.hpp"
 #include "partita/core/log.hpp"
@@ -193,7 +194,8 @@ void measureDecks(const ExecSpace& space, const Communicator& world, const Bench
     updates += static_cast<double>(network.parameters) * network.seconds_per_update;
   }
   if (parameters > 0.0) cluster.seconds_per_update = updates / parameters;
-  Log::info("  kernels: " + std::to_string(cluster.kernels.size()) + " shapes of layers");
+  Log::info("  kernels: " + counted(static_cast<std::int64_t>(cluster.kernels.size()), "shape") +
+            " of layers");
 }
 
 /// Seconds of a training step of this many samples on this rank, while all ranks train.

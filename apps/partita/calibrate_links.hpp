@@ -6,7 +6,8 @@
 
 namespace partita {
 
-/// Times of messages by their size, in rings of 2, 4, 8, ... and all ranks, and prints a line for each ring.
+/// Measures the times of messages of each size in rings of 2, 4, 8, ... and all ranks, and prints a line for
+/// each ring.
 /// Collective.
 LinkTable measureLinks(const ExecSpace& space, const Communicator& world, bool quick);
 

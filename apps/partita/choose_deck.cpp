@@ -1,5 +1,6 @@
 #include "partita/comm/agree.hpp"
 #include "partita/config/deck.hpp"
+#include "partita/config/text.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/config/write_deck.hpp"
 #include "partita/core/log.hpp"
@@ -73,8 +74,7 @@ std::string lineOf(const Prediction& prediction) {
   if (prediction.grid.stages > 1 && prediction.grid.parts > 1)
     line += " with parts by " + splitName(prediction.split);
   line += " on " + gridText(prediction.grid) + " ranks";
-  if (prediction.microbatches > 1)
-    line += " with " + std::to_string(prediction.microbatches) + " microbatches";
+  if (prediction.microbatches > 1) line += " with " + counted(prediction.microbatches, "microbatch");
   return line + ": " + timeText(prediction.stepSeconds()) + " per step, " +
          timeText(prediction.epochSeconds()) + " per epoch, " + formatBytes(prediction.memory) + " per rank";
 }

@@ -124,9 +124,9 @@ const std::vector<BadDeck> wrong_combinations{
     {"[optimiser]\nnesterov = true", "deck.toml:5:12: optimiser/nesterov: needs kind 'sgd', not 'adam'"},
     {"[run]\ndecisions = true", "deck.toml:5:13: run/decisions: needs kind 'hogbatch', not 'joint'"},
     {"[strategy]\nslowdown = 4", "deck.toml:5:12: strategy/slowdown: expected a list of integers, found the "
-                                 "integer 4 (allowed integers, each [1, 1000000], times)"},
+                                 "integer 4 (allowed integers in [1, 1000000], times)"},
     {"[strategy]\nslowdown = [1, 0]", "deck.toml:5:16: strategy/slowdown: the integer 0 is out of range "
-                                      "(allowed integers, each [1, 1000000], times)"},
+                                      "(allowed integers in [1, 1000000], times)"},
     {"[strategy]\nspeeds = [\"a\"]",
      "deck.toml:5:11: strategy/speeds: expected an integer, found the text 'a'"},
     {"[strategy]\nkind = \"hogbatch\"",
@@ -378,7 +378,7 @@ TEST_CASE("Control characters of a deck cannot break a message into lines", "[co
   for (const std::string& error : errors) CHECK(error.find_first_of("\n\x1b") == std::string::npos);
 }
 
-TEST_CASE("A counted noun has its plural unless there is one", "[config]") {
+TEST_CASE("A counted noun is plural unless the count is 1", "[config]") {
   CHECK(partita::counted(1, "stage") == "1 stage");
   CHECK(partita::counted(0, "stage") == "0 stages");
   CHECK(partita::counted(2, "microbatch") == "2 microbatches");

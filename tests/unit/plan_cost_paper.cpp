@@ -55,7 +55,7 @@ double secondsOf(const Prediction& prediction, ExchangeKind kind) {
 TEST_CASE("A description of a cluster is written as it is read", "[plan]") {
   Cluster cluster = abci();
   cluster.networks.push_back({"with \"quotes\"", 0.25, 3});
-  cluster.networks.push_back({"known", 0.0, 0, 1234});
+  cluster.networks.push_back({"known", 0.0, 0, 1234, 0, 2e-9});
   cluster.workers = {{"known", 1, 2e-4, 5e4}, {"known", 2, 0.0, 1e5}, {"other", 1, 0.0, 7.0}};
   cluster.name += "\n";
   const Cluster read = parseCluster(clusterText(cluster), "cluster.toml");
@@ -64,6 +64,9 @@ TEST_CASE("A description of a cluster is written as it is read", "[plan]") {
   CHECK(read.contention.leaders == cluster.contention.leaders);
   CHECK(read.networks[read.networks.size() - 2].deck == "with _quotes_");
   CHECK(read.networks[read.networks.size() - 2].spatial_layers == 3);
+  CHECK(read.timing("known", 0).seconds_per_update == Approx(2e-9));
+  CHECK(read.timing("", 1234).seconds_per_update == Approx(2e-9));
+  CHECK(read.timing("with _quotes_", 0).seconds_per_update == 0.0);
   REQUIRE(read.worker("known", 0, 1) != nullptr);
   CHECK(read.worker("known", 0, 1)->overhead == Approx(2e-4));
   CHECK(read.worker("renamed", 1234, 2)->samples_per_second == Approx(1e5));

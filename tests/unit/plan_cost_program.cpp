@@ -215,6 +215,11 @@ TEST_CASE("Runs refine a description until its predictions agree", "[cost]") {
   Cluster truth = clusterOf(0.5), cluster = clusterOf(1.0);
   truth.flops = 4e11;
   const CostModel model = modelOf(deck, truth);
+  // What is known about its update is kept, and no part of the seconds per sample.
+  NetworkTiming known;
+  known.parameters = model.task().program->parameters();
+  known.seconds_per_update = truth.seconds_per_update;
+  cluster.networks.push_back(known);
   const auto evidenceOf = [&](int ranks, double waits) {
     RunEvidence evidence{model.task(), model.task().program->run(ranks)};
     const Prediction measured = model.predict(evidence.run);
@@ -333,6 +338,32 @@ TEST_CASE("Runs that wait longer than unhidden messages take make messages slowe
   CHECK(exchangeOf(CostModel(model.task(), cluster, CostMode::exact).predict(evidence.run),
                    ExchangeKind::gradients)
             .seconds == Approx(evidence.sums));
+}
+
+TEST_CASE("Runs that wait less than messages allow make them faster, within reason", "[cost]") {
+  Cluster cluster = clusterOf(0.5);
+  const CostModel model = modelOf(deckOf("bucket_kib = 4\n"), cluster);
+  RunEvidence evidence{model.task(), model.task().program->run(4)};
+  const auto sumsOf = [&](Cluster described, double overlap) {
+    described.overlap = overlap;
+    const CostModel own(model.task(), described, CostMode::exact);
+    return exchangeOf(own.predict(evidence.run), ExchangeKind::gradients).seconds;
+  };
+  evidence.compute = model.predict(evidence.run).busySeconds();
+  evidence.sums = 0.7 * sumsOf(cluster, 1.0);
+  REQUIRE(evidence.sums > 0.0);
+  refine(cluster, {evidence});
+  CHECK(cluster.overlap == 1.0);
+  CHECK(sumsOf(cluster, 1.0) == Approx(evidence.sums));
+  // Additions that alone take longer are not the fault of messages.
+  Cluster adding = clusterOf(0.5), silent = adding;
+  adding.seconds_per_reduced_byte = silent.seconds_per_reduced_byte = 1e-7;
+  silent.links.rows[0].link = {0.0, 0.0, {}};
+  evidence.sums = 0.5 * sumsOf(silent, 1.0);
+  const double before = sumsOf(adding, 1.0), bandwidth = adding.links.rows[0].link.seconds_per_byte;
+  REQUIRE(before > 2.0 * evidence.sums);
+  refine(adding, {evidence});
+  CHECK(adding.links.rows[0].link.seconds_per_byte == Approx(bandwidth * evidence.sums / before));
 }
 
 } // namespace partita::test::plan_cost_program

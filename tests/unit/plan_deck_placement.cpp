@@ -23,6 +23,7 @@ TEST_CASE("A deck is placed about as well as any cuts, replicas and microbatches
   deck.strategy.pipeline.schedule = PipelineSchedule::one_f_one_b;
   deck.training.batch = 96;
   task.program = std::make_shared<Program>(deck, layers);
+  int usual_cuts = 0, other_cuts = 0;
   for (const double bandwidth : {1e8, 1e9, 1e11}) {
     for (const std::int64_t ranks : {1, 2, 3, 4}) {
       INFO(bandwidth << " bytes/s, " << ranks << " ranks");
@@ -51,6 +52,21 @@ TEST_CASE("A deck is placed about as well as any cuts, replicas and microbatches
       REQUIRE(plan->step >= best);
       REQUIRE(plan->step <= 1.03 * best);
 
+      // Other plans for all ranks have to be 2 % faster than cuts by FLOPs.
+      DeckPlacement usual;
+      usual.cuts.resize(ranks - 1);
+      StrategySection section = usual.strategy(deck.strategy);
+      section.cut_rule = CutRule::flops;
+      section.cuts.clear();
+      usual.cuts = task.program->run(section, ranks).partition.cuts;
+      const bool kept = plan->ranks() == ranks && plan->replicas == 1 && plan->cuts == usual.cuts;
+      for (usual.microbatches = 1; !kept && plan->ranks() == ranks && usual.microbatches <= 8;
+           usual.microbatches *= 2) {
+        placer.price(usual);
+        REQUIRE(0.98 * usual.step >= plan->step);
+      }
+      if (ranks > 1) ++(kept ? usual_cuts : other_cuts);
+
       // What fits on no rank is no plan; what needs several ranks uses them.
       DeckPlacement whole;
       placer.price(whole);
@@ -62,6 +78,8 @@ TEST_CASE("A deck is placed about as well as any cuts, replicas and microbatches
       REQUIRE_FALSE(placer.fastest(ranks).has_value());
     }
   }
+  REQUIRE(usual_cuts > 0);
+  REQUIRE(other_cuts > 0);
 }
 
 TEST_CASE("A placed deck has the step that the cost model predicts for it", "[plan][placement]") {

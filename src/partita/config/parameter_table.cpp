@@ -65,7 +65,7 @@ std::string Parameter::allowed() const {
   if (const auto* choice = std::get_if<Choice>(&target)) return quotedList(choice->names);
   if (const auto* axes = std::get_if<Axes>(&target))
     return range.text() + (axes->may_be_same ? ", 'same'" : "");
-  if (std::holds_alternative<IntegerList>(target)) return "integers, each " + range.text();
+  if (std::holds_alternative<IntegerList>(target)) return "integers in " + range.text();
   if (std::holds_alternative<Cuts>(target)) return quotedList(Cuts::ruleNames()) + ", [2, 4]";
   if (std::holds_alternative<std::vector<LayerSpec>*>(target))
     return (empty_word.empty() ? "" : quotedList({empty_word}) + ", ") + "[{type = \"dense\", units = 256}]";

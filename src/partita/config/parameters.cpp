@@ -331,12 +331,11 @@ void addWorkers(Section& section, HogbatchSection& hogbatch) {
               "hogbatch: how values of the shared model are changed: without locks, so that few updates are "
               "lost (relaxed), exactly but slower (atomic), or without any order (plain, for measurements)");
   section.add("slowdown", &hogbatch.slowdown, within(1, 1e6), "times",
-              "hogbatch: how many times workers 1, 2, ... compute each batch, such as [1, 4], to study "
-              "machines of unequal speed; workers that are not in the list compute it once");
-  section.add(
-      "speeds", &hogbatch.speeds, within(1, 1e9), "relative",
-      "hogbatch, synchronous: speeds of workers 1, 2, ..., such as [1, 4], in proportion to which "
-      "they share a batch; 1 for workers that are not in the list; empty: measured in the first steps");
+              "hogbatch: how many times workers 1, 2, ... compute each batch, to study machines of "
+              "unequal speed, for example [1, 4]; workers that are not in the list compute it once");
+  section.add("speeds", &hogbatch.speeds, within(1, 1e9), "relative",
+              "hogbatch, synchronous: speeds of workers 1, 2, ..., for example [1, 4]; they share a batch "
+              "in proportion; 1 for workers that are not in the list; empty: measured in the first steps");
   section.add("tolerate", &hogbatch.tolerate,
               "hogbatch: if a worker does not answer or its loss is not finite, give its batch to others and "
               "continue; otherwise it ends the run");

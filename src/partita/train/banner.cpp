@@ -128,7 +128,9 @@ void showNumbers(const RunConfig& config, const Partition& partition, const Grid
   if (needed > needed_without)
     Log::warning("optimiser/offload: a stage needs " + formatBytes(static_cast<double>(needed)) +
                  " of memory, but without offload only " + formatBytes(static_cast<double>(needed_without)) +
-                 "; use none, or a smaller optimiser/offload_bucket");
+                 (config.optimiser.offload == Offload::host && device.host
+                      ? "; use file or none"
+                      : "; use none, or a smaller optimiser/offload_bucket"));
 }
 
 } // namespace

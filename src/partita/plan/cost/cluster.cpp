@@ -22,7 +22,7 @@ const Link& LinkTable::of(std::int64_t ranks) const {
 
 NetworkTiming Cluster::timing(const std::string& deck, std::int64_t parameters) const {
   for (const NetworkTiming& network : networks)
-    if (network.deck == deck) return network;
+    if (!deck.empty() && network.deck == deck) return network;
   for (const NetworkTiming& network : networks)
     if (network.parameters > 0 && network.parameters == parameters) return network;
   return {};

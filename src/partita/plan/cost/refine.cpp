@@ -86,16 +86,21 @@ Exchange sumsOf(const RunEvidence& evidence, Cluster cluster, double overlap) {
 }
 
 /// How much slower messages have to be for the sums to take as long as in the run. The time of sums grows
-/// with that of messages, but not in proportion: gaps between them and what is hidden stay as they are.
+/// with that of messages, but not in proportion: additions, gaps and what is hidden stay as they are. If no
+/// messages would explain the run, their times change in proportion to those of the sums.
 double messageFactor(const RunEvidence& evidence, const Cluster& cluster, double overlap) {
-  double low = std::log(1e-4), high = std::log(1e4);
-  for (int halvings = 0; halvings < 48; ++halvings) {
-    const double middle = 0.5 * (low + high);
+  const auto sums = [&](double factor) {
     Cluster slowed = cluster;
-    slowMessages(slowed, std::exp(middle));
-    (sumsOf(evidence, slowed, overlap).seconds < evidence.sums ? low : high) = middle;
+    slowMessages(slowed, factor);
+    return sumsOf(evidence, slowed, overlap).seconds;
+  };
+  double low = 1e-2, high = 1e2;
+  if (sums(low) >= evidence.sums || sums(high) <= evidence.sums) return evidence.sums / sums(1.0);
+  for (int halvings = 0; halvings < 48; ++halvings) {
+    const double middle = std::sqrt(low * high);
+    (sums(middle) < evidence.sums ? low : high) = middle;
   }
-  return std::exp(0.5 * (low + high));
+  return std::sqrt(low * high);
 }
 
 void refineMessages(Cluster& cluster, const std::vector<RunEvidence>& runs, std::vector<std::string>& lines) {
@@ -108,6 +113,7 @@ void refineMessages(Cluster& cluster, const std::vector<RunEvidence>& runs, std:
       overlaps.push_back(std::max(0.0, 1.0 - (evidence.sums - sums.seconds) / sums.hidden));
       if (evidence.sums > all) factors.push_back(messageFactor(evidence, cluster, 0.0));
     } else if (sums.seconds > 0.0 && evidence.sums > 0.0) {
+      if (sums.hidden > 0.0) overlaps.push_back(1.0);
       factors.push_back(messageFactor(evidence, cluster, 1.0));
     }
   }

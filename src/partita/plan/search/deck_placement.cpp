@@ -11,6 +11,12 @@
 
 namespace partita {
 
+namespace {
+
+constexpr double clearly = 0.999; // otherwise fewer replicas, microbatches and stages win
+
+} // namespace
+
 StrategySection DeckPlacement::strategy(StrategySection section) const {
   section.kind = ranks() > 1 ? StrategyKind::pipeline : StrategyKind::joint;
   section.stages = stages();
@@ -222,8 +228,20 @@ double DeckPlacer::roughStepOf(const DeckPlacement& plan) const {
          slowest_end;
 }
 
+void DeckPlacer::preferUsual(DeckPlacement& best, std::int64_t ranks,
+                             const std::vector<std::int64_t>& microbatches) const {
+  constexpr double worthwhile = 0.98; // predictions that differ by less say nothing
+  if (best.ranks() != ranks) return;
+  double limit = best.step / worthwhile;
+  for (const std::int64_t count : microbatches) {
+    const std::optional<DeckPlacement> plan = usual(ranks, count);
+    if (!plan || !(plan->step < limit)) continue;
+    limit = clearly * plan->step;
+    best = *plan;
+  }
+}
+
 std::optional<DeckPlacement> DeckPlacer::fastest(std::int64_t ranks) const {
-  constexpr double clearly = 0.999; // otherwise fewer replicas, microbatches and stages win
   const std::vector<std::int64_t> counts =
       _microbatches > 0 ? std::vector<std::int64_t>{_microbatches} : std::vector<std::int64_t>{1, 2, 4, 8};
   std::optional<DeckPlacement> best;
@@ -252,14 +270,7 @@ std::optional<DeckPlacement> DeckPlacer::fastest(std::int64_t ranks) const {
   }
   if (!best) return best;
   moveCuts(*best, exact);
-  constexpr double worthwhile = 0.98; // predictions that differ by less say nothing
-  double limit = best->step / worthwhile;
-  for (const std::int64_t microbatches : counts) {
-    const std::optional<DeckPlacement> plan = usual(ranks, microbatches);
-    if (!plan || plan->step >= limit) continue;
-    limit = plan->step;
-    best = plan;
-  }
+  preferUsual(*best, ranks, counts);
   price(*best);
   return best;
 }

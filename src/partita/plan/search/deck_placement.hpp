@@ -32,9 +32,9 @@ class DeckPlacer {
   /// The fastest plan on at most `ranks` ranks; empty if none fits into the memory of a rank. For each number
   /// of replicas and microbatches, cuts come from PHAZE's placement, and for each number of stages from
   /// balancing. Good cuts are moved as long as a rough estimate of the step becomes shorter, and the best
-  /// ones as long as the predicted step does. A stage per rank and cuts by FLOPs, which need no search, win
-  /// unless another plan is predicted to be 2 % faster. The placement has a simpler model of memory than the
-  /// program; if its cuts need too much, it is repeated with less memory.
+  /// ones as long as the predicted step does. Instead of another plan for all ranks, a stage per rank with
+  /// cuts by FLOPs is kept unless it is predicted to be 2 % slower. The placement has a simpler model of
+  /// memory than the program; if its cuts need too much, it is repeated with less memory.
   std::optional<DeckPlacement> fastest(std::int64_t ranks) const;
   /// Sets step and memory of a plan. Throws UserError if `train` would refuse it.
   void price(DeckPlacement& plan) const;
@@ -60,6 +60,10 @@ class DeckPlacer {
   DeckPlacement balance(std::int64_t stages, std::int64_t replicas, std::int64_t microbatches) const;
   /// A stage per rank, with cuts by FLOPs; empty if `train` would refuse it or it does not fit.
   std::optional<DeckPlacement> usual(std::int64_t ranks, std::int64_t microbatches) const;
+  /// Replaces a plan for all ranks by a usual one, with any of these numbers of microbatches, if that is not
+  /// clearly slower.
+  void preferUsual(DeckPlacement& best, std::int64_t ranks,
+                   const std::vector<std::int64_t>& microbatches) const;
   /// The number of the Layer that begins at a cut.
   std::size_t layerAt(std::int64_t cut) const;
   /// A rough step, in microseconds instead of milliseconds: ignores hidden sums and other details.

@@ -16,8 +16,9 @@ namespace {
 constexpr std::int64_t cache_line = 128; // bytes
 
 constexpr std::int64_t vector_values = sizeof(RealVector) / sizeof(Real);
-// A line that another worker has changed is fetched once, to be written, and not first to be read. It takes
-// about as long to come as this many values to change; a prefetch beyond the end does nothing.
+// Lines are requested for writing this many values before they are changed. One that another worker has
+// changed then crosses between the cores once, and not first for reading. The distance covers the time of
+// that; requests beyond the end cannot fail.
 constexpr std::int64_t ahead_values = 512;
 constexpr std::int64_t block_values = 1024; ///< that a thread changes at a time; begins at a whole vector
 

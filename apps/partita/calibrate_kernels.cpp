@@ -59,6 +59,7 @@ bool known(const std::vector<KernelRate>& rates, const KernelRate& rate) {
 /// counts.
 void KernelTimer::timeInTurn(const std::vector<LayerPlan>& layers, std::int64_t samples) {
   constexpr double enough_seconds = 0.04; // per layer and sweep
+  constexpr double long_pass = 1.0;       // s: what disturbs it has averaged out
   constexpr int least = 3, most = 30;
   // The quartile leaves out passes that other programs have delayed. Ranks that take turns delay one another
   // in training too.
@@ -71,8 +72,9 @@ void KernelTimer::timeInTurn(const std::vector<LayerPlan>& layers, std::int64_t 
   std::vector<LayerSeconds> seconds = partita::timeInTurn(_space, layers, samples, 1, which);
   double once = 0.0;
   for (const LayerSeconds& layer : seconds) once += layer.forward + layer.backward;
-  const double repeats = enough_seconds * static_cast<double>(layers.size()) / _world.maximum(once);
-  if (!_quick)
+  const double slowest = _world.maximum(once),
+               repeats = enough_seconds * static_cast<double>(layers.size()) / slowest;
+  if (!_quick && slowest < long_pass)
     seconds = partita::timeInTurn(_space, layers, samples, std::clamp(static_cast<int>(repeats), least, most),
                                   which);
   std::vector<KernelRate> found;

@@ -22,36 +22,37 @@ namespace partita {
 namespace {
 
 /// A strategy and the deck with which `train` runs it.
-struct Choice {
+struct DeckChoice {
   Prediction prediction;
   RunConfig deck;
 };
 
 /// Nothing if `train` would refuse the deck.
-std::optional<Choice> choiceOf(const PlanTask& plan, const CostModel& model, const Prediction& prediction) {
+std::optional<DeckChoice> choiceOf(const PlanTask& plan, const CostModel& model,
+                                   const Prediction& prediction) {
   try {
     const ProgramRun run = model.runFor(prediction);
     checkTraining(run.config, plan.sets, run.partition, run.grid);
     RunConfig deck = model.task().program->deck();
     deck.strategy = run.config.strategy;
-    return Choice{prediction, parseDeck(writeDeck(deck), "the chosen deck")};
+    return DeckChoice{prediction, parseDeck(writeDeck(deck), "the chosen deck")};
   } catch (const UserError&) {
     return {};
   }
 }
 
 /// The fastest strategies, at most one per name and split.
-std::vector<Choice> fastest(const PlanTask& plan, const Cluster& cluster, std::int64_t ranks, bool local,
-                            std::size_t count) {
+std::vector<DeckChoice> fastest(const PlanTask& plan, const Cluster& cluster, std::int64_t ranks, bool local,
+                                std::size_t count) {
   const CostModel model(plan.task, cluster, CostMode::exact);
-  std::vector<Choice> choices;
+  std::vector<DeckChoice> choices;
   for (const Prediction& prediction : rankStrategies(plan.task, cluster, ranks, local)) {
     if (!prediction.feasible() || choices.size() == count) break;
-    const bool known = std::any_of(choices.begin(), choices.end(), [&](const Choice& choice) {
+    const bool known = std::any_of(choices.begin(), choices.end(), [&](const DeckChoice& choice) {
       return choice.prediction.strategy == prediction.strategy && choice.prediction.split == prediction.split;
     });
     if (known) continue;
-    if (std::optional<Choice> choice = choiceOf(plan, model, prediction)) choices.push_back(*choice);
+    if (std::optional<DeckChoice> choice = choiceOf(plan, model, prediction)) choices.push_back(*choice);
   }
   return choices;
 }
@@ -96,7 +97,7 @@ bool dependsOnPass(const CostTask& task) {
                      [](const LayerCost& layer) { return layer.of_pass; });
 }
 
-void show(const std::vector<Choice>& choices, const std::vector<Choice>& local, const PlanTask& plan,
+void show(const std::vector<DeckChoice>& choices, const std::vector<DeckChoice>& local, const PlanTask& plan,
           const Cluster& cluster, const DeckArguments& arguments) {
   const Prediction& chosen = choices.front().prediction;
   Log::info("cluster: " + cluster.name + " (" + cluster.source + ")");
@@ -116,7 +117,7 @@ void show(const std::vector<Choice>& choices, const std::vector<Choice>& local, 
   Log::info("mpirun -n " + std::to_string(arguments.ranks) + " partita train " + arguments.output);
 }
 
-JsonObject jsonOf(const std::vector<Choice>& choices, const std::vector<Choice>& local) {
+JsonObject jsonOf(const std::vector<DeckChoice>& choices, const std::vector<DeckChoice>& local) {
   JsonObject object;
   object.add("chosen", jsonOf(choices.front().prediction));
   object.add("microbatches", choices.front().prediction.microbatches);
@@ -132,10 +133,10 @@ void chooseDeck(const DeckArguments& arguments) {
   ResultFile file(arguments.json, {arguments.deck, arguments.cluster, arguments.output});
   const Cluster cluster = clusterOf(arguments.cluster);
   const PlanTask plan = planTask(arguments.deck, arguments.overrides, cluster);
-  const std::vector<Choice> choices = fastest(plan, cluster, arguments.ranks, arguments.allow_local, 2);
+  const std::vector<DeckChoice> choices = fastest(plan, cluster, arguments.ranks, arguments.allow_local, 2);
   if (choices.empty()) refuse(plan, cluster, arguments);
-  const std::vector<Choice> local =
-      arguments.allow_local ? std::vector<Choice>{} : fastest(plan, cluster, arguments.ranks, true, 1);
+  const std::vector<DeckChoice> local =
+      arguments.allow_local ? std::vector<DeckChoice>{} : fastest(plan, cluster, arguments.ranks, true, 1);
   output.write(writeDeck(choices.front().deck));
   output.commit();
   file.write(jsonOf(choices, local).text());

@@ -170,13 +170,13 @@ TEST_CASE("Workers get short batches in advance, but not the last ones of an epo
   constexpr std::int64_t many = 1000000, next = 64;
   CHECK(batchesAtOnce(0.0, many, next) == 1); // how long they take is not known yet
   CHECK(batchesAtOnce(0.011, many, next) == 1);
-  CHECK(batchesAtOnce(0.009, many, next) == 3);
-  CHECK(batchesAtOnce(250e-6, many, next) == 65);
+  CHECK(batchesAtOnce(0.009, many, next) == 2);
+  CHECK(batchesAtOnce(250e-6, many, next) == 33);
   CHECK(batchesAtOnce(1e-6, many, next) == 257);
   CHECK(batchesAtOnce(250e-6, 3 * next, next) == 4);
   CHECK(batchesAtOnce(250e-6, next, next) == 1);
   CHECK(batchesAtOnce(250e-6, 0, next) == 1);
-  CHECK(batchesAtOnce(250e-6, many, 0) == 65); // no worker is left that takes any
+  CHECK(batchesAtOnce(250e-6, many, 0) == 33); // no worker is left that takes any
 }
 
 } // namespace partita::test::plan_hogbatch_dispatcher

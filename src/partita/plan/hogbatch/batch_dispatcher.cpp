@@ -94,7 +94,7 @@ void BatchDispatcher::restore(const DispatcherState& state) {
 }
 
 std::size_t batchesAtOnce(double seconds, std::int64_t left, std::int64_t next) {
-  constexpr double longest = 10e-3, enough = 16e-3; // s: of a batch, and of those in advance
+  constexpr double longest = 10e-3, enough = 8e-3; // s: of a batch, and of those in advance
   constexpr std::int64_t most = 256;
   if (seconds <= 0.0 || seconds > longest) return 1;
   const auto wanted = static_cast<std::int64_t>(std::ceil(enough / seconds));

@@ -57,7 +57,7 @@ using HostRange = Kokkos::RangePolicy<Kokkos::DefaultHostExecutionSpace, Kokkos:
 
 /// What a change makes of `Values`, a number or a vector of them. Each product and its sum are one
 /// expression, so that they are rounded as those of the optimiser of one rank.
-template <ReplicaMerge merge>
+template <ReplicaMerge Merge>
 struct ValueChange {
   const Real *gradient, *parameters; // `parameters` null: the model's own
   Real rate, decay;
@@ -67,9 +67,9 @@ struct ValueChange {
     Values slope{}, read = now;
     std::memcpy(&slope, gradient + i, sizeof slope);
     if (parameters != nullptr) std::memcpy(&read, parameters + i, sizeof read);
-    if constexpr (merge == ReplicaMerge::delta) return now - rate * (slope + decay * read);
+    if constexpr (Merge == ReplicaMerge::delta) return now - rate * (slope + decay * read);
     const Values next = read - rate * (slope + decay * read);
-    return merge == ReplicaMerge::overwrite ? next : Real(0.5) * (now + next);
+    return Merge == ReplicaMerge::overwrite ? next : Real(0.5) * (now + next);
   }
 };
 

@@ -1,5 +1,7 @@
 #include "partita/plan/cost/refine.hpp"
 
+#include "partita/config/text.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -25,8 +27,8 @@ CostModel modelOf(const RunEvidence& evidence, const Cluster& cluster) {
 
 std::string lineOf(const std::string& what, double before, double now, std::size_t runs) {
   std::array<char, 64> numbers{};
-  std::snprintf(numbers.data(), numbers.size(), ": %.4g -> %.4g, from %zu run", before, now, runs);
-  return what + numbers.data() + (runs == 1 ? "" : "s");
+  std::snprintf(numbers.data(), numbers.size(), ": %.4g -> %.4g, from ", before, now);
+  return what + numbers.data() + counted(static_cast<std::int64_t>(runs), "run");
 }
 
 /// The factor for the seconds per sample, which do not include the update.

@@ -83,6 +83,8 @@ class Offload(support.RunTest):
         self.assertIn("# 16-bit numbers (bf16)", result.stdout)
 
     def test_offload_that_needs_more_memory_causes_a_warning(self):
+        on_host = support.run("train", self.deck, *HOST, "-n")  # of a build for hosts: the state is in the same memory
+        self.assertIn("use file or none", on_host.stderr)
         for overrides, expected in ((FILE, 0), (FILE[:1], 1)):
             with self.subTest(overrides=overrides):
                 result = support.run("train", self.deck, *overrides, "-n")

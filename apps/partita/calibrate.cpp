@@ -118,17 +118,13 @@ void timeKernels(KernelTimer& timer, const Communicator& world, const std::strin
   timer.timeDeck(deck, layers);
 }
 
-/// How kernels, messages and the ranks of a node slow each other down.
+/// How kernels and messages slow each other down.
 void measureSharing(const ExecSpace& space, const Communicator& world, bool quick, Cluster& cluster) {
   cluster.seconds_per_copied_byte = secondsPerCopiedByte(space, world, quick);
-  cluster.concurrency = measureConcurrency(space, world, quick);
   cluster.overlap = measureOverlap(space, world, quick);
-  std::array<char, 160> line{};
-  std::snprintf(line.data(), line.size(),
-                "  copies: %s/s per rank; a product takes %.2f times as long with all ranks of a node at "
-                "work; computing hides %.0f %% of messages",
-                formatBytes(1.0 / cluster.seconds_per_copied_byte).c_str(), cluster.concurrency.back().factor,
-                100.0 * cluster.overlap);
+  std::array<char, 128> line{};
+  std::snprintf(line.data(), line.size(), "  copies: %s/s per rank; computing hides %.0f %% of messages",
+                formatBytes(1.0 / cluster.seconds_per_copied_byte).c_str(), 100.0 * cluster.overlap);
   Log::info(line.data());
 }
 
@@ -143,9 +139,10 @@ void measureOffload(const Communicator& world, const CalibrateArguments& argumen
             "/s from host memory and at " + formatBytes(cluster.file_bandwidth) + "/s from files");
 }
 
-/// Layers and whole networks, once.
+/// Layers, whole networks and how ranks slow each other down, once.
 Cluster sweepDecks(const ExecSpace& space, const Communicator& world, const BenchSetting& setting,
                    const CalibrateArguments& arguments, Cluster cluster) {
+  cluster.concurrency = measureConcurrency(space, world, arguments.quick);
   KernelTimer timer(space, world, arguments.quick);
   for (const std::string& deck : arguments.decks) timeKernels(timer, world, deck);
   timer.timeCommon();
@@ -194,8 +191,16 @@ void measureDecks(const ExecSpace& space, const Communicator& world, const Bench
     updates += static_cast<double>(network.parameters) * network.seconds_per_update;
   }
   if (parameters > 0.0) cluster.seconds_per_update = updates / parameters;
+  for (std::size_t i = 0; i < cluster.concurrency.size(); ++i)
+    cluster.concurrency[i].factor =
+        medianOf(sweeps, [i](const Cluster& sweep) { return sweep.concurrency[i].factor; });
   Log::info("  kernels: " + counted(static_cast<std::int64_t>(cluster.kernels.size()), "shape") +
             " of layers");
+  std::array<char, 128> line{};
+  std::snprintf(line.data(), line.size(),
+                "  a product takes %.2f times as long with all ranks of a node at work",
+                cluster.concurrency.back().factor);
+  Log::info(line.data());
 }
 
 /// Seconds of a training step of this many samples on this rank, while all ranks train.

@@ -547,12 +547,11 @@ TEST_CASE("Norms over replicas and rings that share cables", "[cost]") {
   CHECK(bytesSent(shared) == bytesSent(local));
 }
 
-TEST_CASE("The prediction of a strategy takes milliseconds", "[cost]") {
+TEST_CASE("The prediction of a strategy takes milliseconds", "[cost][speed]") {
   const std::vector<CostStrategy> six{CostStrategy::data,    CostStrategy::spatial, CostStrategy::filter,
                                       CostStrategy::channel, CostStrategy::grid,    CostStrategy::pipeline};
   const auto nets = networks();
-  const std::clock_t start =
-      std::clock(); // of the processor: other programs may run too; with sanitizers ten times as long
+  const std::clock_t start = std::clock(); // of the processor: other programs may run too
   int predictions = 0;
   for (const auto& layers : nets) {
     const CostModel model(taskOf(layers, 4096), clusterOf(4), CostMode::exact);

@@ -313,7 +313,7 @@ TEST_CASE("A fixed plan gets the best nodes and options", "[plan][placement]") {
   REQUIRE(compared > 20);
 }
 
-TEST_CASE("A thousand devices with nodes and options take seconds at most", "[plan][placement]") {
+TEST_CASE("A thousand devices with nodes and options take seconds at most", "[plan][placement][speed]") {
   PlacementTask task = longChain();
   DevicePlan plain, both;
   const double without = secondsOf(task, plain);
@@ -324,8 +324,7 @@ TEST_CASE("A thousand devices with nodes and options take seconds at most", "[pl
   const double with = secondsOf(task, both);
   CAPTURE(without, with);
   REQUIRE(both.feasible);
-  REQUIRE(without <
-          0.5); // a millisecond, and the other a second; tests may run with sanitizers on a busy machine
+  REQUIRE(without < 0.5); // a millisecond, and the other a second; the machine may be busy
   REQUIRE(with < 30.0);
 }
 

@@ -118,13 +118,24 @@ void timeKernels(KernelTimer& timer, const Communicator& world, const std::strin
   timer.timeDeck(deck, layers);
 }
 
-/// How kernels and messages slow each other down.
+/// How fast values are added and copied, and how kernels, messages and the ranks of a node slow each other
+/// down.
 void measureSharing(const ExecSpace& space, const Communicator& world, bool quick, Cluster& cluster) {
+  cluster.seconds_per_reduced_byte = secondsPerReducedByte(space, world, quick);
   cluster.seconds_per_copied_byte = secondsPerCopiedByte(space, world, quick);
+  cluster.concurrency = measureConcurrency(space, world, quick);
   cluster.overlap = measureOverlap(space, world, quick);
-  std::array<char, 128> line{};
-  std::snprintf(line.data(), line.size(), "  copies: %s/s per rank; computing hides %.0f %% of messages",
-                formatBytes(1.0 / cluster.seconds_per_copied_byte).c_str(), 100.0 * cluster.overlap);
+}
+
+void showSharing(const Cluster& cluster) {
+  std::array<char, 200> line{};
+  std::snprintf(
+      line.data(), line.size(),
+      "  sums: %s/s per rank; copies: %s/s per rank; a product takes %.2f times as long with all ranks "
+      "of a node at work; computing hides %.0f %% of messages",
+      formatBytes(1.0 / cluster.seconds_per_reduced_byte).c_str(),
+      formatBytes(1.0 / cluster.seconds_per_copied_byte).c_str(), cluster.concurrency.back().factor,
+      100.0 * cluster.overlap);
   Log::info(line.data());
 }
 
@@ -139,10 +150,10 @@ void measureOffload(const Communicator& world, const CalibrateArguments& argumen
             "/s from host memory and at " + formatBytes(cluster.file_bandwidth) + "/s from files");
 }
 
-/// Layers, whole networks and how ranks slow each other down, once.
+/// What is measured several times: everything but messages and the cost of offload.
 Cluster sweepDecks(const ExecSpace& space, const Communicator& world, const BenchSetting& setting,
                    const CalibrateArguments& arguments, Cluster cluster) {
-  cluster.concurrency = measureConcurrency(space, world, arguments.quick);
+  measureSharing(space, world, arguments.quick, cluster);
   KernelTimer timer(space, world, arguments.quick);
   for (const std::string& deck : arguments.decks) timeKernels(timer, world, deck);
   timer.timeCommon();
@@ -194,13 +205,12 @@ void measureDecks(const ExecSpace& space, const Communicator& world, const Bench
   for (std::size_t i = 0; i < cluster.concurrency.size(); ++i)
     cluster.concurrency[i].factor =
         medianOf(sweeps, [i](const Cluster& sweep) { return sweep.concurrency[i].factor; });
+  for (double Cluster::*number :
+       {&Cluster::seconds_per_reduced_byte, &Cluster::seconds_per_copied_byte, &Cluster::overlap})
+    cluster.*number = medianOf(sweeps, [number](const Cluster& sweep) { return sweep.*number; });
   Log::info("  kernels: " + counted(static_cast<std::int64_t>(cluster.kernels.size()), "shape") +
             " of layers");
-  std::array<char, 128> line{};
-  std::snprintf(line.data(), line.size(),
-                "  a product takes %.2f times as long with all ranks of a node at work",
-                cluster.concurrency.back().factor);
-  Log::info(line.data());
+  showSharing(cluster);
 }
 
 /// Seconds of a training step of this many samples on this rank, while all ranks train.
@@ -256,13 +266,10 @@ Cluster measure(const ExecSpace& space, const Communicator& world, const Calibra
   const double free = device_is_host ? availableOnNode() / static_cast<double>(cluster.node_ranks) : 0.0;
   cluster.memory = free < std::numeric_limits<double>::infinity() ? free : 0.0;
   cluster.flops = productRate(space, world, arguments.quick);
-  cluster.seconds_per_reduced_byte = secondsPerReducedByte(space, world, arguments.quick);
-  std::array<char, 128> line{};
-  std::snprintf(line.data(), line.size(), "  product: %.1f GFLOP/s per rank; sums: %s/s per rank",
-                1e-9 * cluster.flops, formatBytes(1.0 / cluster.seconds_per_reduced_byte).c_str());
+  std::array<char, 64> line{};
+  std::snprintf(line.data(), line.size(), "  product: %.1f GFLOP/s per rank", 1e-9 * cluster.flops);
   Log::info(line.data());
   if (world.size() > 1) cluster.links = measureLinks(space, world, arguments.quick);
-  measureSharing(space, world, arguments.quick, cluster);
   measureOffload(world, arguments, cluster);
   const Communicator self = world.split(world.rank(), 0);
   const BenchSetting setting{self, {}};

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <vector>
 
 namespace partita {
@@ -84,17 +83,19 @@ class Ring {
   MessageMemory _out, _in;
 };
 
-/// The shortest of several calls on the slowest rank.
-double shortestSeconds(const Communicator& world, const std::function<void()>& call) {
-  constexpr int repeats = 7;
-  double best = std::numeric_limits<double>::infinity();
-  for (int i = 0; i <= repeats; ++i) {
-    world.barrier();
-    const auto start = Clock::now();
-    call();
-    if (i > 0) best = std::min(best, secondsSince(start)); // the first one warms up
-  }
-  return world.maximum(best);
+/// One call on the slowest rank.
+double secondsOf(const Communicator& world, const std::function<void()>& call) {
+  world.barrier();
+  const auto start = Clock::now();
+  call();
+  return world.maximum(secondsSince(start));
+}
+
+/// The smallest value that is larger than this share of all.
+double quantile(std::vector<double> values, double share) {
+  const auto at = values.begin() + static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size()));
+  std::nth_element(values.begin(), at, values.end());
+  return *at;
 }
 
 /// The mean of calls that follow one another for many turns of ranks that share cores.
@@ -121,13 +122,13 @@ double ringStepSeconds(const Communicator& world, int size, std::int64_t bytes) 
   // Enough steps for the clock, but few if ranks wait for a core. All ranks decide alike.
   const double once = world.maximum(block(1));
   const int steps = static_cast<int>(std::clamp(block_seconds / once, 1.0, double{most_steps}));
-  double best = std::numeric_limits<double>::infinity(), spent = 0.0;
+  std::vector<double> blocks;
+  double spent = 0.0;
   for (int i = 0; i < least_blocks || (i < most_blocks && spent < most_seconds); ++i) {
-    const double seconds = world.maximum(block(steps));
-    best = std::min(best, seconds);
-    spent += steps * seconds;
+    blocks.push_back(world.maximum(block(steps)));
+    spent += steps * blocks.back();
   }
-  return best;
+  return quantile(blocks, 0.25);
 }
 
 double oversubscribedRingStep(const Communicator& world, int size, std::int64_t bytes,
@@ -162,12 +163,21 @@ double ringOverlap(const Communicator& world, int size, std::int64_t bytes, bool
   };
   const auto seconds = [&](bool sends, int calls) {
     const auto run = [&] { once(sends, calls); };
-    return oversubscribed ? meanSeconds(world, run) : shortestSeconds(world, run);
+    return oversubscribed ? meanSeconds(world, run) : secondsOf(world, run);
   };
-  const double message = seconds(true, 0), one = seconds(false, 1);
-  const int calls = static_cast<int>(std::clamp(2.0 * message / one, 1.0, most_calls));
-  const double computing = seconds(false, calls), both = seconds(true, calls);
-  return std::clamp((message + computing - both) / std::min(message, computing), 0.0, 1.0);
+  const int rounds = oversubscribed ? 1 : 15; // means are of many calls already
+  std::vector<double> messages, computations, fractions;
+  for (int round = 0; round < rounds; ++round) {
+    messages.push_back(seconds(true, 0));
+    computations.push_back(seconds(false, 1));
+  }
+  const int calls = static_cast<int>(
+      std::clamp(2.0 * quantile(messages, 0.25) / quantile(computations, 0.25), 1.0, most_calls));
+  for (int round = 0; round < rounds; ++round) {
+    const double message = seconds(true, 0), computing = seconds(false, calls), both = seconds(true, calls);
+    fractions.push_back((message + computing - both) / std::min(message, computing));
+  }
+  return std::clamp(quantile(fractions, 0.5), 0.0, 1.0);
 }
 
 } // namespace partita

@@ -8,7 +8,7 @@ namespace partita {
 
 /// Seconds of a step of a ring: each rank sends `bytes` from host memory to the next rank and receives as
 /// many from the previous one. The ranks of `world` form as many rings of `size` ranks as possible, which all
-/// run at once, so that messages that share a link slow each other down. The result is the shortest of
+/// run at once, so that messages that share a link slow each other down. The result is the lower quartile of
 /// several blocks of steps, on the slowest rank. Collective over `world`; `size` is at least 2 and at most
 /// its number of ranks.
 double ringStepSeconds(const Communicator& world, int size, std::int64_t bytes);
@@ -19,8 +19,8 @@ double oversubscribedRingStep(const Communicator& world, int size, std::int64_t 
                               const std::function<void()>& compute);
 
 /// The fraction of such a step's time that is hidden if `compute` runs between its start and its end, for
-/// twice as long as the message alone takes; from 0 to 1. Times are the shortest ones on the slowest rank, or
-/// means on oversubscribed cores. Collective over `world`.
+/// twice as long as the message alone takes; from 0 to 1: the median of several rounds, or
+/// of means on oversubscribed cores. Collective over `world`.
 double ringOverlap(const Communicator& world, int size, std::int64_t bytes, bool oversubscribed,
                    const std::function<void()>& compute);
 

@@ -157,7 +157,7 @@ TEST_CASE("Sets that do not fit together get one clear line", "[data]") {
     section.samples = 1;
     section.validation = 0.5;
     CHECK_THAT(messageFor(section),
-               ContainsSubstring("data/validation leaves none of the 1 samples for training"));
+               ContainsSubstring("data/validation: of 1 sample, none is left for training"));
   }
 }
 

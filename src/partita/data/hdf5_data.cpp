@@ -138,8 +138,8 @@ void checkFeatures(const Table& table, std::size_t labels) {
   if (table.type_class != H5T_INTEGER && table.type_class != H5T_FLOAT)
     throw UserError(table.place + ": features must be integers or real numbers");
   if (table.sizes[0] != labels)
-    throw UserError(table.place + ": " + std::to_string(table.sizes[0]) + " samples, but " +
-                    std::to_string(labels) + " labels");
+    throw UserError(table.place + ": " + counted(static_cast<std::int64_t>(table.sizes[0]), "sample") +
+                    ", but " + counted(static_cast<std::int64_t>(labels), "label"));
 }
 
 Samples readFeatures(const Table& table, std::size_t rows, std::size_t width) {

@@ -1,5 +1,6 @@
 #include "partita/data/libsvm.hpp"
 
+#include "partita/config/text.hpp"
 #include "partita/config/user_error.hpp"
 #include "partita/core/available_memory.hpp"
 #include "partita/data/gzip_file.hpp"
@@ -147,8 +148,8 @@ Samples samplesOf(LibsvmFile& file, std::size_t width, std::int64_t limit) {
   rows.columns.resize(rows.end.back());
   rows.values.resize(rows.end.back());
   const std::uint64_t size = std::uint64_t{rows.end.size()} * width, stored = rows.values.size();
-  const std::string sizes =
-      std::to_string(rows.end.size()) + " samples of " + std::to_string(width) + " features";
+  const std::string sizes = counted(static_cast<std::int64_t>(rows.end.size()), "sample") + " of " +
+                            counted(static_cast<std::int64_t>(width), "feature");
   if (size > free_values && size / most_zeros > stored)
     throw UserError(file.name + ": " + sizes + " with " + std::to_string(stored) +
                     " values are too sparse; is a feature index wrong?");

@@ -181,7 +181,8 @@ Dataset splitOff(Dataset& train, double fraction, std::size_t all, const std::st
   const auto held_out =
       std::max<std::size_t>(1, static_cast<std::size_t>(fraction * static_cast<double>(all)));
   if (held_out >= samples)
-    throw UserError(key + " leaves none of the " + std::to_string(samples) + " samples for training");
+    throw UserError(key + ": of " + counted(static_cast<std::int64_t>(samples), "sample") +
+                    ", none is left for training");
   const std::vector<std::uint32_t> order = permutation(samples, RandomStream(seed, Stream::split, draw));
   std::vector<std::size_t> rows(order.begin(), order.end());
   const auto middle = rows.begin() + held_out;

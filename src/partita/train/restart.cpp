@@ -3,6 +3,7 @@
 #include "partita/comm/agree.hpp"
 #include "partita/config/deck.hpp"
 #include "partita/config/files.hpp"
+#include "partita/config/text.hpp"
 #include "partita/config/write_deck.hpp"
 #include "partita/core/log.hpp"
 #include "partita/io/read_run_file.hpp"
@@ -80,7 +81,7 @@ bool sameHeads(const Partition& before, const Partition& now) {
 /// If the number of steps per epoch has changed, the same fraction of the epoch.
 Position scaled(Position position, std::int64_t before, std::int64_t now) {
   if (before == now) return position;
-  Log::warning("an epoch now has " + std::to_string(now) + " steps instead of " + std::to_string(before) +
+  Log::warning("an epoch now has " + counted(now, "step") + " instead of " + std::to_string(before) +
                ": continuing at the same fraction of the epoch, with different batches");
   position.step = position.step * now / before;
   return position;
@@ -136,7 +137,7 @@ void compareData(const RunFacts& facts, const RunProgress& found, const DataSets
                  const RunLength& length) {
   const std::int64_t samples = sets.train.size();
   if (found.samples != samples && found.per_epoch == length.per_epoch) {
-    Log::warning("the training set now has " + std::to_string(samples) + " samples instead of " +
+    Log::warning("the training set now has " + counted(samples, "sample") + " instead of " +
                  std::to_string(found.samples) + ": continuing with different batches");
   } else if (found.samples == samples && !sets.shift.empty() && // empty: this rank has no features
              (facts.shift != sets.shift || facts.scale != sets.scale)) {

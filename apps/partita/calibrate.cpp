@@ -150,7 +150,7 @@ void measureOffload(const Communicator& world, const CalibrateArguments& argumen
             "/s from host memory and at " + formatBytes(cluster.file_bandwidth) + "/s from files");
 }
 
-/// What is measured several times: everything but messages and the cost of offload.
+/// What is measured in each sweep: layers, whole networks, and how fast ranks are that share a node.
 Cluster sweepDecks(const ExecSpace& space, const Communicator& world, const BenchSetting& setting,
                    const CalibrateArguments& arguments, Cluster cluster) {
   measureSharing(space, world, arguments.quick, cluster);

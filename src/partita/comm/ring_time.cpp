@@ -91,7 +91,7 @@ double secondsOf(const Communicator& world, const std::function<void()>& call) {
   return world.maximum(secondsSince(start));
 }
 
-/// The smallest value that is larger than this share of all.
+/// The value that follows this share of all values in order of size.
 double quantile(std::vector<double> values, double share) {
   const auto at = values.begin() + static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size()));
   std::nth_element(values.begin(), at, values.end());

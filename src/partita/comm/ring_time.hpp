@@ -19,8 +19,8 @@ double oversubscribedRingStep(const Communicator& world, int size, std::int64_t 
                               const std::function<void()>& compute);
 
 /// The fraction of such a step's time that is hidden if `compute` runs between its start and its end, for
-/// twice as long as the message alone takes; from 0 to 1: the median of several rounds, or
-/// of means on oversubscribed cores. Collective over `world`.
+/// twice as long as the message alone takes; from 0 to 1. The result is the median of several rounds on the
+/// slowest rank; on oversubscribed cores it comes from the means of many calls. Collective over `world`.
 double ringOverlap(const Communicator& world, int size, std::int64_t bytes, bool oversubscribed,
                    const std::function<void()>& compute);
 

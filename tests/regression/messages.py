@@ -1,7 +1,7 @@
 """docs/troubleshooting.md: every message that a user can get has an entry, and no entry is of a message long gone.
 
-A message is known by the texts in the sources between which values are put. An entry quotes them between backquotes,
-with `...` or a word of capitals in the place of a value.
+A message is known by the texts in the sources between which values are put; `counted(n, "step")` reads as "N steps". An
+entry quotes them between backquotes, with `...` or a word of capitals in the place of a value.
 """
 
 import re
@@ -25,7 +25,8 @@ FOREIGN = ("is required", "excludes", "requires", "not in {")  # of the library 
 BEGINNINGS = ("command line: ", ", not a file", "it is closed, or the disk is full", "/\0no root")  # of messages that are found for themselves
 LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
 CHARACTER = re.compile(r"'(?:[^'\\]|\\.)'")
-ADJACENT = re.compile(r'(?<!\\)"\s+"')
+COUNTED = re.compile(r'\bcounted\((?:[^()"]|\([^()"]*\))*, "(\w+)"\)')
+ADJACENT = re.compile(r'(?<!\\)"\s+(?:\+\s+)?"')
 COMMENT = re.compile(r"^\s*//.*$|(?<=[;{}])\s*//.*$", re.MULTILINE)
 BREAK = re.compile(r"\.\.\.|: |`|(?<![\w-])[A-Z]+(?![\w-])")
 
@@ -44,7 +45,7 @@ def messages():
     """(place, texts) of all that a user can be told."""
     found = []
     for path in SOURCES:
-        text = ADJACENT.sub("", COMMENT.sub("", path.read_text()))
+        text = ADJACENT.sub("", COUNTED.sub(r'n + " \1s"', COMMENT.sub("", path.read_text())))
         for call in SAYS.finditer(text):
             texts = [part.replace('\\"', '"').replace("`", "") for part in LITERAL.findall(statement(text, call.end()))]
             message = "\0".join(texts)

@@ -9,6 +9,7 @@
 #include "partita/data/load_data.hpp"
 #include "partita/io/output_file.hpp"
 #include "partita/plan/cost/cost_model.hpp"
+#include "partita/plan/cost/typical.hpp"
 #include "partita/plan/hogbatch/deck_mix.hpp"
 #include "partita/plan/network_plan.hpp"
 #include "partita/plan/strategy_plan.hpp"
@@ -169,8 +170,7 @@ double medianOf(const std::vector<Cluster>& sweeps, const Number& number) {
   std::vector<double> values;
   values.reserve(sweeps.size());
   for (const Cluster& sweep : sweeps) values.push_back(number(sweep));
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
+  return typical(Typical::median, values);
 }
 
 /// Medians of several sweeps: other programs on these cores often compute for a second, but seldom whenever
@@ -301,8 +301,7 @@ int runCalibrate(const Communicator& world, const CalibrateArguments& arguments,
   if (!arguments.output.empty()) showBanner(space, world, command_line);
   std::vector<double> percents;
   const Cluster cluster = measure(space, world, arguments, percents);
-  std::sort(percents.begin(), percents.end());
-  const double noise = percents[percents.size() / 2]; // one burst is no reason to refuse: see measureDecks
+  const double noise = typical(Typical::median, percents); // one burst is no reason to refuse: see measureDecks
   std::array<char, 160> line{};
   std::snprintf(line.data(), line.size(), "the time of the same product varies by %.1f %% (allowed: %.1f %%)",
                 noise, arguments.noise);

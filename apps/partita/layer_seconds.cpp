@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <numeric>
 
 #include "bench_model.hpp"
 
@@ -86,13 +85,6 @@ class TimedLayer {
 };
 
 } // namespace
-
-double typical(Typical which, std::vector<double> seconds) {
-  if (which == Typical::mean)
-    return std::accumulate(seconds.begin(), seconds.end(), 0.0) / static_cast<double>(seconds.size());
-  std::sort(seconds.begin(), seconds.end());
-  return seconds[(seconds.size() - 1) / (which == Typical::median ? 2 : 4)];
-}
 
 LayerSeconds timeLayer(const ExecSpace& space, const LayerPlan& layer, std::int64_t samples, int repeats) {
   return timeInTurn(space, {layer}, samples, repeats, Typical::median).front();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "partita/core/types.hpp"
+#include "partita/plan/cost/typical.hpp"
 #include "partita/plan/layer_plan.hpp"
 
 #include <vector>
@@ -15,11 +16,6 @@ struct LayerSeconds {
 /// Times a stage of this single layer on this many samples of random numbers, after one pass of warm-up;
 /// returns medians.
 LayerSeconds timeLayer(const ExecSpace& space, const LayerPlan& layer, std::int64_t samples, int repeats);
-
-/// What counts of several times of the same computation.
-enum class Typical { lower_quartile, median, mean };
-
-double typical(Typical which, std::vector<double> seconds);
 
 /// Times the layers in turn, as in a training step: all forward, then all backward. The state of the caches
 /// is then that of training the network. `which` of the times of a layer's passes is returned.

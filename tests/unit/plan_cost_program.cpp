@@ -2,6 +2,7 @@
 #include "partita/plan/cost/cost_terms.hpp"
 #include "partita/plan/cost/gradient_buckets.hpp"
 #include "partita/plan/cost/refine.hpp"
+#include "partita/plan/cost/typical.hpp"
 #include "partita/plan/parts/part_of_stage.hpp"
 #include "partita/plan/parts/part_traffic.hpp"
 
@@ -208,6 +209,16 @@ TEST_CASE("Flows on the most loaded cable", "[cost]") {
   CHECK(path(6, 2, 3) == std::pair<double, double>{2.0, 3.0}); // 0-3 inside, 1-4 and 2-5 across
   cluster.node_cables = 2;
   CHECK(path(8, 2, 4).first == 2.0);
+}
+
+TEST_CASE("What counts of several values does not depend on their order", "[cost]") {
+  CHECK(typical(Typical::lower_quartile, {7.0}) == 7.0);
+  CHECK(typical(Typical::lower_quartile, {4.0, 1.0, 3.0, 2.0}) == 1.0);
+  CHECK(typical(Typical::lower_quartile, {4.0, 1.0, 5.0, 3.0, 2.0}) == 2.0);
+  CHECK(typical(Typical::median, {3.0, 9.0, 1.0}) == 3.0);
+  CHECK(typical(Typical::median, {4.0, 9.0, 1.0, 2.0}) == 3.0);
+  CHECK(typical(Typical::mean, {4.0, 9.0, 1.0, 2.0}) == 4.0);
+  CHECK_THROWS_AS(typical(Typical::median, {}), std::logic_error);
 }
 
 TEST_CASE("Runs refine a description until its predictions agree", "[cost]") {

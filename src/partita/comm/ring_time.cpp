@@ -3,6 +3,7 @@
 #include "partita/comm/tags.hpp"
 #include "partita/comm/wait.hpp"
 #include "partita/core/clock.hpp"
+#include "partita/plan/cost/typical.hpp"
 
 #include <algorithm>
 #include <array>
@@ -21,8 +22,8 @@ struct RingPlace {
   bool whole;            ///< there are enough ranks for this ring
 };
 
-/// Memory larger than caches, of which each message takes the next piece: in training, what a message brings
-/// is seldom still in a cache.
+/// Memory larger than caches, of which each message takes the next piece: in training, much other memory is
+/// used before a message arrives at the same place again.
 class MessageMemory {
  public:
   explicit MessageMemory(std::int64_t bytes) : _bytes(bytes), _memory(std::max(bytes, larger_than_caches)) {}
@@ -34,9 +35,17 @@ class MessageMemory {
     return piece;
   }
 
+  /// Writes the next pieces, as a layer does just before they are sent: caches hold what they can of them.
+  void write(int pieces) {
+    const std::int64_t begin = _begin;
+    for (int i = 0; i < pieces; ++i) std::fill_n(next(), _bytes, char(++_value));
+    _begin = begin;
+  }
+
  private:
   static constexpr std::int64_t larger_than_caches = std::int64_t{1} << 26, alignment = 64;
   std::int64_t _bytes, _begin = 0;
+  int _value = 0;
   std::vector<char> _memory;
 };
 
@@ -59,6 +68,7 @@ class Ring {
 
   /// Seconds of a step; 0 without a ring. `compute`: after each message; empty: nothing.
   double block(int steps, bool sends, const std::function<void()>& compute) {
+    if (sends) _out.write(steps);
     _world.barrier();
     const auto start = Clock::now();
     for (int step = 0; _place.whole && step < steps; ++step) {
@@ -91,13 +101,6 @@ double secondsOf(const Communicator& world, const std::function<void()>& call) {
   return world.maximum(secondsSince(start));
 }
 
-/// The value that follows this share of all values in order of size.
-double quantile(std::vector<double> values, double share) {
-  const auto at = values.begin() + static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size()));
-  std::nth_element(values.begin(), at, values.end());
-  return *at;
-}
-
 /// The mean of calls that follow one another for many turns of ranks that share cores.
 double meanSeconds(const Communicator& world, const std::function<void()>& call) {
   constexpr double enough_seconds = 0.2;
@@ -128,7 +131,7 @@ double ringStepSeconds(const Communicator& world, int size, std::int64_t bytes) 
     blocks.push_back(world.maximum(block(steps)));
     spent += steps * blocks.back();
   }
-  return quantile(blocks, 0.25);
+  return typical(Typical::lower_quartile, blocks);
 }
 
 double oversubscribedRingStep(const Communicator& world, int size, std::int64_t bytes,
@@ -172,12 +175,14 @@ double ringOverlap(const Communicator& world, int size, std::int64_t bytes, bool
     computations.push_back(seconds(false, 1));
   }
   const int calls = static_cast<int>(
-      std::clamp(2.0 * quantile(messages, 0.25) / quantile(computations, 0.25), 1.0, most_calls));
+      std::clamp(2.0 * typical(Typical::lower_quartile, messages) /
+                                      typical(Typical::lower_quartile, computations),
+                                  1.0, most_calls));
   for (int round = 0; round < rounds; ++round) {
     const double message = seconds(true, 0), computing = seconds(false, calls), both = seconds(true, calls);
     fractions.push_back((message + computing - both) / std::min(message, computing));
   }
-  return std::clamp(quantile(fractions, 0.5), 0.0, 1.0);
+  return std::clamp(typical(Typical::median, fractions), 0.0, 1.0);
 }
 
 } // namespace partita

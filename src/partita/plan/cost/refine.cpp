@@ -1,6 +1,7 @@
 #include "partita/plan/cost/refine.hpp"
 
 #include "partita/config/text.hpp"
+#include "partita/plan/cost/typical.hpp"
 
 #include <algorithm>
 #include <array>
@@ -12,12 +13,6 @@
 namespace partita {
 
 namespace {
-
-double medianOf(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : 0.5 * (values[half - 1] + values[half]);
-}
 
 CostModel modelOf(const RunEvidence& evidence, const Cluster& cluster) {
   CostTask task = evidence.task;
@@ -56,7 +51,7 @@ void refineNetworks(Cluster& cluster, const std::vector<RunEvidence>& runs, std:
     for (const LayerTime& time : model.times()) found.seconds_per_sample += time.perSample();
   }
   for (const auto& [parameters, found] : networks) {
-    const double now = found.seconds_per_sample * medianOf(found.factors);
+    const double now = found.seconds_per_sample * typical(Typical::median, found.factors);
     auto row = std::find_if(cluster.networks.begin(), cluster.networks.end(),
                             [count = parameters](const auto& other) { return other.parameters == count; });
     if (row == cluster.networks.end())
@@ -120,12 +115,12 @@ void refineMessages(Cluster& cluster, const std::vector<RunEvidence>& runs, std:
     }
   }
   if (!overlaps.empty()) {
-    const double now = medianOf(overlaps);
+    const double now = typical(Typical::median, overlaps);
     lines.push_back(lineOf("overlap", cluster.overlap, now, overlaps.size()));
     cluster.overlap = now;
   }
   if (factors.empty()) return;
-  const double factor = medianOf(factors);
+  const double factor = typical(Typical::median, factors);
   lines.push_back(lineOf("time of messages, relative", 1.0, factor, factors.size()));
   slowMessages(cluster, factor);
   cluster.links.assumed = false;

@@ -12,6 +12,7 @@
 #include <array>
 #include <cstdio>
 #include <optional>
+#include <tuple>
 
 #include "commands.hpp"
 #include "plan_task.hpp"
@@ -41,19 +42,40 @@ std::optional<DeckChoice> choiceOf(const PlanTask& plan, const CostModel& model,
   }
 }
 
-/// The fastest strategies, at most one per name and split.
-std::vector<DeckChoice> fastest(const PlanTask& plan, const Cluster& cluster, std::int64_t ranks, bool local,
-                                std::size_t count) {
+bool mayChangeAccuracy(const Prediction& prediction) {
+  return isOwn(prediction.strategy) && !isPipeline(prediction.strategy);
+}
+
+bool isSimpler(const Prediction& a, const Prediction& b) {
+  const auto effort = [](const Prediction& prediction) {
+    return std::make_tuple(mayChangeAccuracy(prediction), prediction.grid.stages, prediction.grid.parts,
+                           prediction.microbatches);
+  };
+  return effort(a) < effort(b);
+}
+
+/// The fastest strategies, at most one per name and split. The simplest of those that none is clearly faster
+/// than comes first.
+std::vector<DeckChoice> fastest(const PlanTask& plan, const Cluster& cluster, std::int64_t ranks,
+                                bool local) {
   const CostModel model(plan.task, cluster, CostMode::exact);
   std::vector<DeckChoice> choices;
+  const auto isClearlySlower = [&](const Prediction& prediction) {
+    return worthwhile * prediction.epochSeconds() > choices.front().prediction.epochSeconds();
+  };
   for (const Prediction& prediction : rankStrategies(plan.task, cluster, ranks, local)) {
-    if (!prediction.feasible() || choices.size() == count) break;
+    if (!prediction.feasible() || (choices.size() > 1 && isClearlySlower(prediction))) break;
     const bool known = std::any_of(choices.begin(), choices.end(), [&](const DeckChoice& choice) {
       return choice.prediction.strategy == prediction.strategy && choice.prediction.split == prediction.split;
     });
     if (known) continue;
     if (std::optional<DeckChoice> choice = choiceOf(plan, model, prediction)) choices.push_back(*choice);
   }
+  auto simplest = choices.begin();
+  for (auto choice = choices.begin(); choice != choices.end(); ++choice)
+    if (!isClearlySlower(choice->prediction) && isSimpler(choice->prediction, simplest->prediction))
+      simplest = choice;
+  if (!choices.empty()) std::rotate(choices.begin(), simplest, simplest + 1);
   return choices;
 }
 
@@ -87,10 +109,6 @@ std::string percentOf(const Prediction& other, const Prediction& chosen) {
   return text.data();
 }
 
-bool mayChangeAccuracy(const Prediction& prediction) {
-  return isOwn(prediction.strategy) && !isPipeline(prediction.strategy);
-}
-
 /// Does a layer compute its statistics over the samples of a pass?
 bool dependsOnPass(const CostTask& task) {
   return std::any_of(task.layers.begin(), task.layers.end(),
@@ -109,8 +127,11 @@ void show(const std::vector<DeckChoice>& choices, const std::vector<DeckChoice>&
   if (dependsOnPass(plan.task) && chosen.grid.replicas * chosen.microbatches > 1)
     Log::info("  batch-norm sees 1/" + std::to_string(chosen.grid.replicas * chosen.microbatches) +
               " of a batch at a time, which may change the accuracy");
-  if (choices.size() > 1)
-    Log::info("second best: " + lineOf(choices[1].prediction) + percentOf(choices[1].prediction, chosen));
+  if (choices.size() > 1) {
+    const Prediction& second = choices[1].prediction;
+    const bool less = second.epochSeconds() < 0.9995 * chosen.epochSeconds(); // by more than -0.0 %
+    Log::info((less ? "about as fast: " : "second best: ") + lineOf(second) + percentOf(second, chosen));
+  }
   if (!local.empty() && local.front().prediction.epochSeconds() < chosen.epochSeconds())
     Log::info("with --allow-local: " + lineOf(local.front().prediction) +
               percentOf(local.front().prediction, chosen) + "; its accuracy may differ");
@@ -133,10 +154,10 @@ void chooseDeck(const DeckArguments& arguments) {
   ResultFile file(arguments.json, {arguments.deck, arguments.cluster, arguments.output});
   const Cluster cluster = clusterOf(arguments.cluster);
   const PlanTask plan = planTask(arguments.deck, arguments.overrides, cluster);
-  const std::vector<DeckChoice> choices = fastest(plan, cluster, arguments.ranks, arguments.allow_local, 2);
+  const std::vector<DeckChoice> choices = fastest(plan, cluster, arguments.ranks, arguments.allow_local);
   if (choices.empty()) refuse(plan, cluster, arguments);
   const std::vector<DeckChoice> local =
-      arguments.allow_local ? std::vector<DeckChoice>{} : fastest(plan, cluster, arguments.ranks, true, 1);
+      arguments.allow_local ? std::vector<DeckChoice>{} : fastest(plan, cluster, arguments.ranks, true);
   output.write(writeDeck(choices.front().deck));
   output.commit();
   file.write(jsonOf(choices, local).text());

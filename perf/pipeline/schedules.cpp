@@ -131,7 +131,7 @@ double timeBatch(const Grid& grid, PipelineEngine& engine) {
 double predict(const OperationTimes& times, const StrategySection& strategy, int groups,
                std::int64_t microbatches) {
   const std::vector<PipelineStage> stages(static_cast<std::size_t>(groups),
-                                          {times.forward, times.backward, linkModel().latency});
+                                          {times.forward, times.backward, linkModel().latency, 0.0});
   return pipelineSeconds(stages, microbatches, strategy, {},
                          [&](std::size_t group, PassKind operation, std::int64_t number) {
                            return times.factor(group, operation, number);

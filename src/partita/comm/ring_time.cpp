@@ -174,10 +174,9 @@ double ringOverlap(const Communicator& world, int size, std::int64_t bytes, bool
     messages.push_back(seconds(true, 0));
     computations.push_back(seconds(false, 1));
   }
-  const int calls = static_cast<int>(
-      std::clamp(2.0 * typical(Typical::lower_quartile, messages) /
-                                      typical(Typical::lower_quartile, computations),
-                                  1.0, most_calls));
+  const int calls = static_cast<int>(std::clamp(2.0 * typical(Typical::lower_quartile, messages) /
+                                                    typical(Typical::lower_quartile, computations),
+                                                1.0, most_calls));
   for (int round = 0; round < rounds; ++round) {
     const double message = seconds(true, 0), computing = seconds(false, calls), both = seconds(true, calls);
     fractions.push_back((message + computing - both) / std::min(message, computing));

@@ -97,12 +97,21 @@ class Simulation {
     const bool forward = rank.operation == PassKind::forward;
     const std::int64_t segment = forward ? rank.progress.forwards : rank.progress.backwards;
     const double factor = _factor ? _factor(i, rank.operation, segment) : 1.0;
-    rank.left = factor * (forward ? _stages[i].forward : _stages[i].backward);
+    rank.left = factor * (forward ? _stages[i].forward : _stages[i].backward) + copyingBefore(i, forward);
     if (keeps_core)
       compute(rank);
     else
       _waiting.push_back(i);
   }
+
+  /// Seconds in which the rank copies the input of an operation.
+  double copyingBefore(std::size_t i, bool forward) const {
+    if (forward) return i > 0 ? _stages[i - 1].copying : 0.0;
+    return i + 1 < _stages.size() ? _stages[i].copying : 0.0;
+  }
+
+  /// When a message that is sent now between two ranks waits for the second one to copy it.
+  double arrival(const PipelineStage& first) const { return _now + first.message - first.copying; }
 
   void compute(SimulatedRank& rank) {
     ++_computing;
@@ -134,11 +143,11 @@ class Simulation {
     --_computing;
     if (rank.operation == PassKind::backward) {
       const std::int64_t segment = rank.progress.backwards++;
-      if (i > 0) _ranks[i - 1].gradients[segment] = _now + _stages[i - 1].message;
+      if (i > 0) _ranks[i - 1].gradients[segment] = arrival(_stages[i - 1]);
     } else {
       const std::int64_t segment = rank.progress.forwards++;
       if (i + 1 < _ranks.size())
-        _ranks[i + 1].activations[segment] = _now + _stages[i].message;
+        _ranks[i + 1].activations[segment] = arrival(_stages[i]);
       else
         rank.gradients[segment] = _now; // the loss is computed here
     }

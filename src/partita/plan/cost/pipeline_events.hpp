@@ -13,6 +13,7 @@ namespace partita {
 struct PipelineStage {
   double forward = 0.0, backward = 0.0; ///< seconds
   double message = 0.0;                 ///< seconds to send its output to the next rank, or its gradient back
+  double copying = 0.0; ///< of `message`: the receiver copies it, and cannot compute meanwhile
 };
 
 /// Factor on the time of an operation of a rank in the pipeline.
@@ -20,9 +21,9 @@ using OperationFactor = std::function<double(std::size_t stage, PassKind operati
 
 /// Seconds of a step of `segments` microbatches, by simulation of all operations under the rules of the
 /// engine in `strategy/pipeline`. A free rank starts the operation that its rule chooses among those whose
-/// input has arrived: T(i, s) = max(T(i-1, s) + message, end of its previous operation) + its own time.
-/// Ranks that share cores take turns: a rank keeps its core until it has nothing to do, or until its turn
-/// ends while another one waits for a core.
+/// input has arrived: T(i, s) = max(T(i-1, s) + message - copying, end of its previous operation) + copying +
+/// its own time. Ranks that share cores take turns: a rank keeps its core until it has nothing to do, or
+/// until its turn ends while another one waits for a core.
 double pipelineSeconds(const std::vector<PipelineStage>& stages, std::int64_t segments,
                        const StrategySection& strategy, const CoreSharing& sharing = {},
                        const OperationFactor& factor = {});

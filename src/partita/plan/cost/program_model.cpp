@@ -282,9 +282,12 @@ void ProgramModel::pipeline() {
     return pipelineSeconds(stages, segments, strategy, _sharing);
   };
   const double alone = seconds(ranks.alone), with_parts = grid.parts > 1 ? seconds(ranks.with_parts) : alone;
-  for (int group = 0; group + 1 < grid.groups; ++group)
-    ranks.with_parts[group].message = linkAfter(group).seconds(
-        asReal(_rows) * _message_bytes * _stages[grid.first_stage[group + 1] - 1].outputs);
+  for (int group = 0; group + 1 < grid.groups; ++group) {
+    PipelineStage& stage = ranks.with_parts[group];
+    stage.message = linkAfter(group).seconds(asReal(_rows) * _message_bytes *
+                                             _stages[grid.first_stage[group + 1] - 1].outputs);
+    stage.copying = (1.0 - _terms.cluster.overlap) * stage.message;
+  }
   _prediction.microbatches = segments;
   _prediction.epoch_compute = _prediction.steps * (alone + ranks.update);
   _prediction.epoch_idle = _prediction.steps * std::max(0.0, alone - asReal(segments) * ranks.busiest);

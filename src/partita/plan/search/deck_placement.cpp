@@ -216,8 +216,10 @@ double DeckPlacer::roughStepOf(const DeckPlacement& plan) const {
       update += _layers[i].update;
       parameters += _layers[i].parameters;
     }
-    if (end < _layers.size())
+    if (end < _layers.size()) {
       stages[s].message = messageSeconds(rows, _layers[end - 1], s / node == (s + 1) / node, plan.ranks());
+      stages[s].copying = (1.0 - _cluster.overlap) * stages[s].message;
+    }
     const Messages sum = ringAllReduce(plan.replicas, parameters * bytes_per_item);
     const double reduced = plan.replicas > 1 ? sum.count / 2.0 * sum.bytes : 0.0;
     slowest_end = std::max(slowest_end, update + _cluster.links.of(plan.ranks()).seconds(sum) +
@@ -230,7 +232,6 @@ double DeckPlacer::roughStepOf(const DeckPlacement& plan) const {
 
 void DeckPlacer::preferUsual(DeckPlacement& best, std::int64_t ranks,
                              const std::vector<std::int64_t>& microbatches) const {
-  constexpr double worthwhile = 0.98; // predictions that differ by less say nothing
   if (best.ranks() != ranks) return;
   double limit = best.step / worthwhile;
   for (const std::int64_t count : microbatches) {

@@ -61,7 +61,7 @@ std::vector<DeckChoice> fastest(const PlanTask& plan, const Cluster& cluster, st
   const CostModel model(plan.task, cluster, CostMode::exact);
   std::vector<DeckChoice> choices;
   const auto isClearlySlower = [&](const Prediction& prediction) {
-    return worthwhile * prediction.epochSeconds() > choices.front().prediction.epochSeconds();
+    return cluster.clearlyFaster() * prediction.epochSeconds() > choices.front().prediction.epochSeconds();
   };
   for (const Prediction& prediction : rankStrategies(plan.task, cluster, ranks, local)) {
     if (!prediction.feasible() || (choices.size() > 1 && isClearlySlower(prediction))) break;

@@ -287,6 +287,14 @@ TEST_CASE("Ranks of a pipeline that share a core take turns", "[cost]") {
         pipelineSeconds(stages, 2, scheduled(PipelineSchedule::gpipe)));
 }
 
+TEST_CASE("Ranks of a pipeline stay on their core while another one is idle", "[cost]") {
+  // The first and the third rank share a core: F 1 to F 4 | F 1 to F 4, B 1 to B 4 | B 1 to B 4.
+  const PipelineStage equal{1e-4, 1e-4, 0.0}, short_one{1e-12, 1e-12, 0.0};
+  const std::vector<PipelineStage> stages{equal, short_one, equal};
+  CHECK(pipelineSeconds(stages, 4, scheduled(PipelineSchedule::gpipe), {{}, 2}) == Approx(16e-4));
+  CHECK(pipelineSeconds(stages, 4, scheduled(PipelineSchedule::gpipe)) == Approx(10e-4));
+}
+
 TEST_CASE("Schedules with a larger window hide long messages", "[cost]") {
   const std::vector<PipelineStage> stages(4, PipelineStage{1.0, 2.0, 1.0});
   std::vector<double> seconds;

@@ -14,8 +14,9 @@ constexpr double turn_seconds = 3e-3; // about a time slice of Linux
 
 /// A rank of the pipeline during the simulation.
 struct SimulatedRank {
-  SimulatedRank(ScheduleRule its_rule, std::int64_t segments, bool first)
-      : rule(its_rule), activations(segments, first ? 0.0 : never), gradients(segments, never) {}
+  SimulatedRank(ScheduleRule its_rule, std::size_t its_core, std::int64_t segments, bool first)
+      : rule(its_rule), core(its_core), activations(segments, first ? 0.0 : never),
+        gradients(segments, never) {}
 
   /// The arrival time of the input for the next pass that the rule permits, forward or backward.
   double forwardInput() const { return rule.mayForward(progress) ? activations[progress.forwards] : never; }
@@ -31,7 +32,10 @@ struct SimulatedRank {
     return rule.choose(progress, arrivals);
   }
 
+  bool computes() const { return end != never; }
+
   ScheduleRule rule;
+  std::size_t core;
   BatchProgress progress;
   PassKind operation = PassKind::none;        ///< that it computes, or for which it waits for a core
   double left = 0.0;                          ///< of this operation, while it waits for a core
@@ -44,11 +48,12 @@ class Simulation {
  public:
   Simulation(const std::vector<PipelineStage>& stages, std::int64_t segments, const StrategySection& strategy,
              const CoreSharing& sharing, const OperationFactor& factor)
-      : _stages(stages), _slowdowns(sharing.slowdowns),
-        _cores(sharing.at_once > 0 ? sharing.at_once : stages.size()), _factor(factor) {
+      : _stages(stages), _slowdowns(sharing.slowdowns), _factor(factor) {
     const int count = static_cast<int>(stages.size());
+    const std::size_t cores = sharing.at_once > 0 ? sharing.at_once : stages.size();
     for (int i = 0; i < count; ++i)
-      _ranks.emplace_back(ScheduleRule(strategy, i, count, segments), segments, i == 0);
+      _ranks.emplace_back(ScheduleRule(strategy, i, count, segments), static_cast<std::size_t>(i) % cores,
+                          segments, i == 0);
   }
 
   double run() {
@@ -70,9 +75,18 @@ class Simulation {
     double next = never;
     for (const SimulatedRank& rank : _ranks) {
       next = std::min(next, rank.operation == PassKind::none ? rank.nextInput() : rank.end);
-      if (!_waiting.empty()) next = std::min(next, rank.turn_end);
+      if (isWanted(rank.core)) next = std::min(next, rank.turn_end);
     }
     return next;
+  }
+
+  bool isWanted(std::size_t core) const {
+    return std::any_of(_waiting.begin(), _waiting.end(),
+                       [&](std::size_t i) { return _ranks[i].core == core; });
+  }
+  bool isBusy(std::size_t core) const {
+    return std::any_of(_ranks.begin(), _ranks.end(),
+                       [&](const SimulatedRank& rank) { return rank.core == core && rank.computes(); });
   }
 
   /// What is left of all operations takes longer or shorter if more or fewer ranks compute than before.
@@ -82,7 +96,7 @@ class Simulation {
                  before = std::exchange(_pace, pace);
     if (pace == before) return;
     for (SimulatedRank& rank : _ranks)
-      if (rank.end != never) rank.end = _now + (rank.end - _now) * pace / before;
+      if (rank.computes()) rank.end = _now + (rank.end - _now) * pace / before;
   }
 
   void start(std::size_t i) {
@@ -119,9 +133,9 @@ class Simulation {
   }
 
   void endTurns() {
-    for (std::size_t i = 0; i < _ranks.size() && !_waiting.empty(); ++i) {
+    for (std::size_t i = 0; i < _ranks.size(); ++i) {
       SimulatedRank& rank = _ranks[i];
-      if (rank.turn_end > _now) continue;
+      if (rank.turn_end > _now || !isWanted(rank.core)) continue;
       --_computing;
       rank.left = (rank.end - _now) / _pace;
       rank.end = rank.turn_end = never;
@@ -130,10 +144,15 @@ class Simulation {
   }
 
   void giveCores() {
-    for (; !_waiting.empty() && _computing < _cores; _waiting.pop_front()) {
-      SimulatedRank& rank = _ranks[_waiting.front()];
+    for (auto next = _waiting.begin(); next != _waiting.end();) {
+      SimulatedRank& rank = _ranks[*next];
+      if (isBusy(rank.core)) {
+        ++next;
+        continue;
+      }
       rank.turn_end = _now + turn_seconds;
       compute(rank);
+      next = _waiting.erase(next);
     }
   }
 
@@ -158,10 +177,9 @@ class Simulation {
 
   const std::vector<PipelineStage>& _stages;
   const std::vector<double>& _slowdowns;
-  std::size_t _cores;
   const OperationFactor& _factor;
   std::vector<SimulatedRank> _ranks;
-  std::deque<std::size_t> _waiting; ///< ranks that could compute but have no core
+  std::deque<std::size_t> _waiting; ///< ranks that could compute if their core were free
   std::size_t _computing = 0;       ///< ranks that compute now
   double _now = 0.0, _pace = 1.0;   ///< seconds per second of `_stages`
 };

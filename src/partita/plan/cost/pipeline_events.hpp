@@ -22,8 +22,9 @@ using OperationFactor = std::function<double(std::size_t stage, PassKind operati
 /// Seconds of a step of `segments` microbatches, by simulation of all operations under the rules of the
 /// engine in `strategy/pipeline`. A free rank starts the operation that its rule chooses among those whose
 /// input has arrived: T(i, s) = max(T(i-1, s) + message - copying, end of its previous operation) + copying +
-/// its own time. Ranks that share cores take turns: a rank keeps its core until it has nothing to do, or
-/// until its turn ends while another one waits for a core.
+/// its own time. Rank i is on core i mod `at_once`, even while other cores are idle: a rank that waits for
+/// messages polls, so to the operating system all cores are equally loaded. The ranks of a core take turns:
+/// one keeps the core until it has nothing to do, or until its turn ends while another one waits for it.
 double pipelineSeconds(const std::vector<PipelineStage>& stages, std::int64_t segments,
                        const StrategySection& strategy, const CoreSharing& sharing = {},
                        const OperationFactor& factor = {});

@@ -112,9 +112,6 @@ struct Exchange {
 /// Adds messages to those of the same kind. The list is in the order of the kinds.
 void addExchange(std::vector<Exchange>& exchanges, const Exchange& exchange);
 
-/// A plan predicted to take more than this fraction of another one's time is not clearly faster.
-constexpr double worthwhile = 0.98;
-
 /// What a strategy costs on this many ranks. Times are NaN if it cannot run at all.
 struct Prediction {
   CostStrategy strategy = CostStrategy::serial;

@@ -6,6 +6,7 @@
 #include "partita/core/log.hpp"
 #include "partita/data/order.hpp"
 #include "partita/optim/optimiser.hpp"
+#include "partita/plan/cost/typical.hpp"
 #include "partita/plan/network_plan.hpp"
 #include "partita/strategy/stage_trainer.hpp"
 #include "partita/train/banner.hpp"
@@ -26,11 +27,6 @@ BenchModel::BenchModel(const RunConfig& deck, DataSets data, const BenchSetting&
   partition = planPartition(config, planNetwork(config.network, sets.shape, sets.classes), sets.classes);
   grid = std::make_unique<Grid>(setting.self, planGrid(config.strategy, partition, 1));
   local = std::make_unique<LocalStage>(config, partition.stages[0], sets.classes, config.training.batch);
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
 }
 
 double bytesMoved(const std::vector<LayerPlan>& layers, std::int64_t samples, Precision precision) {
@@ -116,10 +112,10 @@ double StepTimes::update() const {
 StepTimes timeSteps(const ExecSpace& space, BenchModel& model, bool quick, double gemm) {
   double expected = 1e-9 * flopsOfStep(model) / (0.7 * gemm);
   if (!device_is_host) // small models take longer there than their products
-    expected = std::max(expected, median(timeBlocks(space, model, 1, 2)));
+    expected = std::max(expected, typical(Typical::median, timeBlocks(space, model, 1, 2)));
   const int steps = std::max(1, static_cast<int>((quick ? 0.05 : 0.4) / expected));
   StepTimes times;
-  times.step = median(timeBlocks(space, model, quick ? 3 : 9, steps));
+  times.step = typical(Typical::median, timeBlocks(space, model, quick ? 3 : 9, steps));
   times.phases = timePhases(space, model, std::min(steps, 20));
   return times;
 }

@@ -61,8 +61,6 @@ BenchModel smallResNet(std::int64_t batch, const BenchSetting& setting);
 /// A GPT of six layers, width 256, on 16 windows of 128 characters.
 BenchModel smallGpt(const BenchSetting& setting);
 
-double median(std::vector<double> values);
-
 /// Seconds of a training step.
 struct StepTimes {
   double step = 0.0;                        ///< the median of several blocks of steps

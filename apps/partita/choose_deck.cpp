@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <limits>
 #include <optional>
 #include <tuple>
 
@@ -42,34 +43,38 @@ std::optional<DeckChoice> choiceOf(const PlanTask& plan, const CostModel& model,
   }
 }
 
-bool mayChangeAccuracy(const Prediction& prediction) {
-  return isOwn(prediction.strategy) && !isPipeline(prediction.strategy);
-}
-
 bool isSimpler(const Prediction& a, const Prediction& b) {
   const auto effort = [](const Prediction& prediction) {
-    return std::make_tuple(mayChangeAccuracy(prediction), prediction.grid.stages, prediction.grid.parts,
-                           prediction.microbatches);
+    return std::make_tuple(mayChangeAccuracy(prediction.strategy), prediction.grid.stages,
+                           prediction.grid.parts, prediction.microbatches);
   };
   return effort(a) < effort(b);
 }
 
-/// The fastest strategies, at most one per name and split. The simplest of those that none is clearly faster
-/// than comes first.
+/// The fastest strategies, with one plan per name and split: the simplest that is not clearly slower. The
+/// simplest of all that are not clearly slower than the fastest comes first.
 std::vector<DeckChoice> fastest(const PlanTask& plan, const Cluster& cluster, std::int64_t ranks,
                                 bool local) {
   const CostModel model(plan.task, cluster, CostMode::exact);
   std::vector<DeckChoice> choices;
+  double shortest = std::numeric_limits<double>::infinity();
   const auto isClearlySlower = [&](const Prediction& prediction) {
-    return cluster.clearlyFaster() * prediction.epochSeconds() > choices.front().prediction.epochSeconds();
+    return cluster.worthwhile(ranks) * prediction.epochSeconds() > shortest;
   };
   for (const Prediction& prediction : rankStrategies(plan.task, cluster, ranks, local)) {
     if (!prediction.feasible() || (choices.size() > 1 && isClearlySlower(prediction))) break;
-    const bool known = std::any_of(choices.begin(), choices.end(), [&](const DeckChoice& choice) {
+    const auto known = std::find_if(choices.begin(), choices.end(), [&](const DeckChoice& choice) {
       return choice.prediction.strategy == prediction.strategy && choice.prediction.split == prediction.split;
     });
-    if (known) continue;
-    if (std::optional<DeckChoice> choice = choiceOf(plan, model, prediction)) choices.push_back(*choice);
+    const bool is_new = known == choices.end();
+    if (!is_new && (isClearlySlower(prediction) || !isSimpler(prediction, known->prediction))) continue;
+    const std::optional<DeckChoice> choice = choiceOf(plan, model, prediction);
+    if (!choice) continue;
+    shortest = std::min(shortest, prediction.epochSeconds());
+    if (is_new)
+      choices.push_back(*choice);
+    else
+      *known = *choice;
   }
   auto simplest = choices.begin();
   for (auto choice = choices.begin(); choice != choices.end(); ++choice)
@@ -121,7 +126,7 @@ void show(const std::vector<DeckChoice>& choices, const std::vector<DeckChoice>&
   Log::info("cluster: " + cluster.name + " (" + cluster.source + ")");
   if (cluster.links.assumed) Log::info("links between ranks: assumed");
   Log::info("chosen: " + lineOf(chosen));
-  if (mayChangeAccuracy(chosen))
+  if (mayChangeAccuracy(chosen.strategy))
     Log::info("  its accuracy may differ from that of conventional training; without --allow-local it is not "
               "considered");
   if (dependsOnPass(plan.task) && chosen.grid.replicas * chosen.microbatches > 1)
@@ -129,10 +134,10 @@ void show(const std::vector<DeckChoice>& choices, const std::vector<DeckChoice>&
               " of a batch at a time, which may change the accuracy");
   if (choices.size() > 1) {
     const Prediction& second = choices[1].prediction;
-    const bool less = second.epochSeconds() < 0.9995 * chosen.epochSeconds(); // by more than -0.0 %
-    Log::info((less ? "about as fast: " : "second best: ") + lineOf(second) + percentOf(second, chosen));
+    const bool faster = second.epochSeconds() < 0.9995 * chosen.epochSeconds(); // also if rounded to 0.1 %
+    Log::info((faster ? "about as fast: " : "second best: ") + lineOf(second) + percentOf(second, chosen));
   }
-  if (!local.empty() && local.front().prediction.epochSeconds() < chosen.epochSeconds())
+  if (!local.empty() && mayChangeAccuracy(local.front().prediction.strategy))
     Log::info("with --allow-local: " + lineOf(local.front().prediction) +
               percentOf(local.front().prediction, chosen) + "; its accuracy may differ");
   Log::info("mpirun -n " + std::to_string(arguments.ranks) + " partita train " + arguments.output);
@@ -142,7 +147,7 @@ JsonObject jsonOf(const std::vector<DeckChoice>& choices, const std::vector<Deck
   JsonObject object;
   object.add("chosen", jsonOf(choices.front().prediction));
   object.add("microbatches", choices.front().prediction.microbatches);
-  object.add("may_change_accuracy", mayChangeAccuracy(choices.front().prediction));
+  object.add("may_change_accuracy", mayChangeAccuracy(choices.front().prediction.strategy));
   if (choices.size() > 1) object.add("second", jsonOf(choices[1].prediction));
   if (!local.empty()) object.add("local", jsonOf(local.front().prediction));
   return object;

@@ -295,6 +295,14 @@ TEST_CASE("Ranks of a pipeline stay on their core while another one is idle", "[
   CHECK(pipelineSeconds(stages, 4, scheduled(PipelineSchedule::gpipe)) == Approx(10e-4));
 }
 
+TEST_CASE("Plans whose ranks share cores must be faster by more", "[cost]") {
+  Cluster cluster; // four ranks per node
+  CHECK(cluster.worthwhile(4) == 0.98);
+  cluster.node_at_once = 2;
+  CHECK(cluster.worthwhile(2) == 0.98);
+  CHECK(cluster.worthwhile(4) == 0.95);
+}
+
 TEST_CASE("Schedules with a larger window hide long messages", "[cost]") {
   const std::vector<PipelineStage> stages(4, PipelineStage{1.0, 2.0, 1.0});
   std::vector<double> seconds;

@@ -35,17 +35,16 @@ class MessageMemory {
     return piece;
   }
 
-  /// Writes the next pieces, as a layer does just before they are sent: caches hold what they can of them.
+  /// Writes the next pieces, as a layer writes its output before it is sent: caches hold what they can of it.
   void write(int pieces) {
     const std::int64_t begin = _begin;
-    for (int i = 0; i < pieces; ++i) std::fill_n(next(), _bytes, char(++_value));
+    for (int i = 0; i < pieces; ++i) std::fill_n(next(), _bytes, char{1});
     _begin = begin;
   }
 
  private:
   static constexpr std::int64_t larger_than_caches = std::int64_t{1} << 26, alignment = 64;
   std::int64_t _bytes, _begin = 0;
-  int _value = 0;
   std::vector<char> _memory;
 };
 

@@ -8,9 +8,9 @@ namespace partita {
 
 /// Seconds of a step of a ring: each rank sends `bytes` from host memory to the next rank and receives as
 /// many from the previous one. The ranks of `world` form as many rings of `size` ranks as possible, which all
-/// run at once, so that messages that share a link slow each other down. The result is the lower quartile of
-/// several blocks of steps, on the slowest rank. Collective over `world`; `size` is at least 2 and at most
-/// its number of ranks.
+/// run at once, so that messages that share a link slow each other down. Messages are written before each
+/// block of steps. The result is the lower quartile of several blocks of steps, on the slowest rank.
+/// Collective over `world`; `size` is at least 2 and at most its number of ranks.
 double ringStepSeconds(const Communicator& world, int size, std::int64_t bytes);
 
 /// The same on oversubscribed cores: the mean by which such a message delays ranks that compute after each

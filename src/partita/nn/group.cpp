@@ -24,15 +24,17 @@ struct AddActivation {
   }
 };
 
+/// The gradient of the sum, which both branches need.
 template <class Act, class Stored>
-struct ScaleByDerivative {
+struct SumGradient {
   Act act;
   const Stored* out;
   const Real* argument;
-  Stored* grad;
+  Stored *grad, *copy;
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
     const Real y = toReal(out[i]);
-    grad[i] = fromReal<Stored>(toReal(grad[i]) * act.derivative(Act::needs_argument ? argument[i] : y, y));
+    grad[i] = copy[i] =
+        fromReal<Stored>(toReal(grad[i]) * act.derivative(Act::needs_argument ? argument[i] : y, y));
   }
 };
 
@@ -110,17 +112,18 @@ void Group::forward(const ExecSpace& space, const Pass& pass, const TypedMatrix&
   add(space, memory, in, out);
 }
 
-/// Replaces dJ/dout by the gradient of the sum.
+/// Replaces dJ/dout by the gradient of the sum, and copies it.
 void Group::activationGradient(const ExecSpace& space, const Memory& memory, const TypedMatrix& in,
-                               const TypedMatrix& out, const TypedMatrix& grad) const {
-  if (_plan.spec.activation == Activation::identity) return;
+                               const TypedMatrix& out, const TypedMatrix& grad,
+                               const TypedMatrix& copy) const {
+  if (_plan.spec.activation == Activation::identity) return copyValues(space, grad, copy);
   if (_plan.spec.recompute && needsArgument(_plan.spec.activation)) add(space, memory, in, out);
   withStored(out.precision, [&](auto stored) {
     using Stored = decltype(stored);
     withActivation(_plan.spec.activation, _plan.spec.slope, [&](auto act) {
       forEachValue(space, "partita::Group::activation_gradient_kernel", out.size(),
-                   ScaleByDerivative<decltype(act), Stored>{act, out.as<Stored>(), memory.argument,
-                                                            grad.as<Stored>()});
+                   SumGradient<decltype(act), Stored>{act, out.as<Stored>(), memory.argument,
+                                                      grad.as<Stored>(), copy.as<Stored>()});
     });
   });
 }
@@ -134,10 +137,9 @@ void Group::backward(const ExecSpace& space, const Pass& pass, const TypedMatrix
   }
   const Vector(&work)[2] = {memory.gradients[1], memory.gradients[2]};
   if (!_residual) return _body.backward(space, memory.pass, in, memory.body, grad_out, grad_in, work);
-  activationGradient(space, memory, in, out, grad_out);
   Real* const beside = memory.gradients[0].data();
-  const TypedMatrix to_body(out.precision, beside, out.rows, out.columns); // the other branch needs it too
-  copyValues(space, grad_out, to_body);
+  const TypedMatrix to_body(out.precision, beside, out.rows, out.columns);
+  activationGradient(space, memory, in, out, grad_out, to_body);
   if (pass.transport > 0) // the gradient of the penalty on the output of the body
     addScaled(space, "partita::Group::transport_kernel", to_body, memory.body.output(),
               pass.transport * static_cast<Real>(_plan.outputs()) /

@@ -34,7 +34,7 @@ class Group : public PlannedLayer {
   void forwardInside(const ExecSpace& space, Memory& memory, const TypedMatrix& in) const;
   void add(const ExecSpace& space, const Memory& memory, const TypedMatrix& in, const TypedMatrix& out) const;
   void activationGradient(const ExecSpace& space, const Memory& memory, const TypedMatrix& in,
-                          const TypedMatrix& out, const TypedMatrix& grad) const;
+                          const TypedMatrix& out, const TypedMatrix& grad, const TypedMatrix& copy) const;
 
   bool _residual;
   std::int64_t _widest; ///< activation inside, values per sample

@@ -3,6 +3,9 @@
 #include "partita/core/channels.hpp"
 #include "partita/core/rows.hpp"
 #include "partita/core/typed_span.hpp"
+#include "partita/nn/activation.hpp"
+
+#include <type_traits>
 
 namespace partita {
 
@@ -97,7 +100,8 @@ struct GradientSums {
                              ? (toReal(x[i]) - middle[channel]) * (inverse[channel] * factor[channel]) +
                                    offset[channel]
                              : of_y;
-          g[i] = fromReal<Stored>(toReal(g[i]) * local.derivative(z, of_y));
+          if (!std::is_same_v<Act, Identity>)
+            g[i] = fromReal<Stored>(toReal(g[i]) * local.derivative(z, of_y));
           return toReal(g[i]);
         },
         [=](std::int64_t channel, Real total) { sums[channel] = total; });

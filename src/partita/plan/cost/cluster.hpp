@@ -99,8 +99,9 @@ struct Cluster {
   double slowdown(double ranks) const;
   /// The same for the groups into which the ranks of a run are divided, relative to that with all of them.
   CoreSharing sharing(std::int64_t groups, std::int64_t ranks) const;
-  /// A plan predicted to take more than this fraction of another one's time is not clearly faster.
-  double clearlyFaster() const { return node_at_once > 0 && node_at_once < node_ranks ? 0.95 : 0.98; }
+  /// A plan is worth a change if it takes less than this fraction of the other one's time. Predictions that
+  /// differ by less say nothing; they are less exact if ranks share cores.
+  double worthwhile(std::int64_t ranks) const { return sharing(ranks, ranks).at_once > 0 ? 0.95 : 0.98; }
   const LinkTable& layerLinks() const { return staged.rows.empty() ? links : staged; }
   /// What is known about a deck, or about another one with as many parameters; zeros if neither is known.
   NetworkTiming timing(const std::string& deck, std::int64_t parameters) const;

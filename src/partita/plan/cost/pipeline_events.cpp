@@ -1,7 +1,6 @@
 #include "partita/plan/cost/pipeline_events.hpp"
 
 #include <algorithm>
-#include <deque>
 #include <limits>
 #include <utility>
 
@@ -32,8 +31,6 @@ struct SimulatedRank {
     return rule.choose(progress, arrivals);
   }
 
-  bool computes() const { return end != never; }
-
   ScheduleRule rule;
   std::size_t core;
   BatchProgress progress;
@@ -44,16 +41,22 @@ struct SimulatedRank {
   std::vector<double> activations, gradients; ///< when the inputs arrive, by microbatch
 };
 
+/// A core of one or more ranks.
+struct SimulatedCore {
+  bool busy = false;
+  std::vector<std::size_t> waiting; ///< ranks that could compute if it were free, in order
+};
+
 class Simulation {
  public:
   Simulation(const std::vector<PipelineStage>& stages, std::int64_t segments, const StrategySection& strategy,
              const CoreSharing& sharing, const OperationFactor& factor)
-      : _stages(stages), _slowdowns(sharing.slowdowns), _factor(factor) {
+      : _stages(stages), _slowdowns(sharing.slowdowns), _factor(factor),
+        _cores(sharing.at_once > 0 ? sharing.at_once : stages.size()) {
     const int count = static_cast<int>(stages.size());
-    const std::size_t cores = sharing.at_once > 0 ? sharing.at_once : stages.size();
     for (int i = 0; i < count; ++i)
-      _ranks.emplace_back(ScheduleRule(strategy, i, count, segments), static_cast<std::size_t>(i) % cores,
-                          segments, i == 0);
+      _ranks.emplace_back(ScheduleRule(strategy, i, count, segments),
+                          static_cast<std::size_t>(i) % _cores.size(), segments, i == 0);
   }
 
   double run() {
@@ -75,19 +78,13 @@ class Simulation {
     double next = never;
     for (const SimulatedRank& rank : _ranks) {
       next = std::min(next, rank.operation == PassKind::none ? rank.nextInput() : rank.end);
-      if (isWanted(rank.core)) next = std::min(next, rank.turn_end);
+      if (isWanted(rank)) next = std::min(next, rank.turn_end);
     }
     return next;
   }
 
-  bool isWanted(std::size_t core) const {
-    return std::any_of(_waiting.begin(), _waiting.end(),
-                       [&](std::size_t i) { return _ranks[i].core == core; });
-  }
-  bool isBusy(std::size_t core) const {
-    return std::any_of(_ranks.begin(), _ranks.end(),
-                       [&](const SimulatedRank& rank) { return rank.core == core && rank.computes(); });
-  }
+  /// Does another rank wait for its core?
+  bool isWanted(const SimulatedRank& rank) const { return !_cores[rank.core].waiting.empty(); }
 
   /// What is left of all operations takes longer or shorter if more or fewer ranks compute than before.
   void changePace() {
@@ -96,7 +93,7 @@ class Simulation {
                  before = std::exchange(_pace, pace);
     if (pace == before) return;
     for (SimulatedRank& rank : _ranks)
-      if (rank.computes()) rank.end = _now + (rank.end - _now) * pace / before;
+      if (rank.end != never) rank.end = _now + (rank.end - _now) * pace / before;
   }
 
   void start(std::size_t i) {
@@ -115,7 +112,7 @@ class Simulation {
     if (keeps_core)
       compute(rank);
     else
-      _waiting.push_back(i);
+      _cores[rank.core].waiting.push_back(i);
   }
 
   /// Seconds in which the rank copies the input of an operation.
@@ -129,37 +126,41 @@ class Simulation {
 
   void compute(SimulatedRank& rank) {
     ++_computing;
+    _cores[rank.core].busy = true;
     rank.end = _now + _pace * rank.left;
+  }
+
+  void leaveCore(SimulatedRank& rank) {
+    --_computing;
+    _cores[rank.core].busy = false;
+    rank.end = never;
   }
 
   void endTurns() {
     for (std::size_t i = 0; i < _ranks.size(); ++i) {
       SimulatedRank& rank = _ranks[i];
-      if (rank.turn_end > _now || !isWanted(rank.core)) continue;
-      --_computing;
+      if (rank.turn_end > _now || !isWanted(rank)) continue;
       rank.left = (rank.end - _now) / _pace;
-      rank.end = rank.turn_end = never;
-      _waiting.push_back(i);
+      rank.turn_end = never;
+      leaveCore(rank);
+      _cores[rank.core].waiting.push_back(i);
     }
   }
 
   void giveCores() {
-    for (auto next = _waiting.begin(); next != _waiting.end();) {
-      SimulatedRank& rank = _ranks[*next];
-      if (isBusy(rank.core)) {
-        ++next;
-        continue;
-      }
+    for (SimulatedCore& core : _cores) {
+      if (core.busy || core.waiting.empty()) continue;
+      SimulatedRank& rank = _ranks[core.waiting.front()];
+      core.waiting.erase(core.waiting.begin());
       rank.turn_end = _now + turn_seconds;
       compute(rank);
-      next = _waiting.erase(next);
     }
   }
 
   void finish(std::size_t i) {
     SimulatedRank& rank = _ranks[i];
     if (rank.operation == PassKind::none || rank.end > _now) return;
-    --_computing;
+    leaveCore(rank);
     if (rank.operation == PassKind::backward) {
       const std::int64_t segment = rank.progress.backwards++;
       if (i > 0) _ranks[i - 1].gradients[segment] = arrival(_stages[i - 1]);
@@ -171,17 +172,16 @@ class Simulation {
         rank.gradients[segment] = _now; // the loss is computed here
     }
     rank.operation = PassKind::none;
-    rank.end = never;
     rank.keeps_core = true;
   }
 
   const std::vector<PipelineStage>& _stages;
   const std::vector<double>& _slowdowns;
   const OperationFactor& _factor;
+  std::vector<SimulatedCore> _cores;
   std::vector<SimulatedRank> _ranks;
-  std::deque<std::size_t> _waiting; ///< ranks that could compute if their core were free
-  std::size_t _computing = 0;       ///< ranks that compute now
-  double _now = 0.0, _pace = 1.0;   ///< seconds per second of `_stages`
+  std::size_t _computing = 0;     ///< ranks that compute now
+  double _now = 0.0, _pace = 1.0; ///< seconds per second of `_stages`
 };
 
 } // namespace

@@ -112,6 +112,10 @@ bool isOwn(CostStrategy strategy) {
   return isPipeline(strategy) || strategy >= CostStrategy::sil_free;
 }
 
+bool mayChangeAccuracy(CostStrategy strategy) {
+  return isOwn(strategy) && !isPipeline(strategy);
+}
+
 PipelineSchedule scheduleOf(CostStrategy strategy, PipelineSchedule of_deck) {
   switch (strategy) {
   case CostStrategy::pipeline_message_driven:

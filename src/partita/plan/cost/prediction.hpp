@@ -37,6 +37,8 @@ enum class CostStrategy {
 bool isPipeline(CostStrategy strategy);
 /// Is its cost that of a plan of this program, with its cuts, grid and memory?
 bool isOwn(CostStrategy strategy);
+/// Does it train otherwise than one rank would, so that the accuracy may differ?
+bool mayChangeAccuracy(CostStrategy strategy);
 /// The schedule of a pipeline strategy; `of_deck` for `pipeline`.
 PipelineSchedule scheduleOf(CostStrategy strategy, PipelineSchedule of_deck);
 

@@ -8,10 +8,6 @@ namespace partita {
 
 namespace {
 
-bool isLocal(CostStrategy strategy) {
-  return isOwn(strategy) && !isPipeline(strategy);
-}
-
 /// The strategies of a network that is cut. Parts need a fixed order of microbatches; gpipe is left out
 /// because it keeps more activations than 1f1b without being faster.
 std::vector<CostStrategy> stagedStrategies(std::int64_t parts) {
@@ -53,7 +49,7 @@ void addChoices(const CostTask& task, const RankGrid& grid, Split split, bool lo
                 std::vector<RankChoice>& choices) {
   for (const CostStrategy strategy :
        grid.stages > 1 ? stagedStrategies(grid.parts) : wholeStrategies(grid, split)) {
-    if (!local && isLocal(strategy)) continue;
+    if (!local && mayChangeAccuracy(strategy)) continue;
     for (const std::int64_t count : microbatchesFor(task, strategy, grid))
       choices.push_back({strategy, grid, grid.parts > 1 ? std::optional(split) : std::nullopt, count});
   }

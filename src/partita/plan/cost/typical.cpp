@@ -7,7 +7,7 @@
 namespace partita {
 
 double typical(Typical which, std::vector<double> values) {
-  if (values.empty()) throw std::logic_error("what counts of no values");
+  if (values.empty()) throw std::logic_error("no values to choose from");
   const std::size_t size = values.size();
   if (which == Typical::mean)
     return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(size);

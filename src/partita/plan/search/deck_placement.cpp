@@ -233,7 +233,7 @@ double DeckPlacer::roughStepOf(const DeckPlacement& plan) const {
 void DeckPlacer::preferUsual(DeckPlacement& best, std::int64_t ranks,
                              const std::vector<std::int64_t>& microbatches) const {
   if (best.ranks() != ranks) return;
-  double limit = best.step / _cluster.clearlyFaster();
+  double limit = best.step / _cluster.worthwhile(ranks);
   for (const std::int64_t count : microbatches) {
     const std::optional<DeckPlacement> plan = usual(ranks, count);
     if (!plan || !(plan->step < limit)) continue;

@@ -33,8 +33,9 @@ class DeckPlacer {
   /// of replicas and microbatches, cuts come from PHAZE's placement, and for each number of stages from
   /// balancing. Good cuts are moved as long as a rough estimate of the step becomes shorter, and the best
   /// ones as long as the predicted step does. Instead of another plan for all ranks, a stage per rank with
-  /// cuts by FLOPs is kept unless it is predicted to be 2 % slower. The placement has a simpler model of
-  /// memory than the program; if its cuts need too much, it is repeated with less memory.
+  /// cuts by FLOPs is kept unless it is predicted to be clearly slower (Cluster::worthwhile). The placement
+  /// has a simpler model of memory than the program; if its cuts need too much, it is repeated with less
+  /// memory.
   std::optional<DeckPlacement> fastest(std::int64_t ranks) const;
   /// Sets step and memory of a plan. Throws UserError if `train` would refuse it.
   void price(DeckPlacement& plan) const;

@@ -75,6 +75,7 @@ struct Normalise {
 /// x^ = (x - mean) / deviation.
 template <class Act, class Stored>
 struct GradientSums {
+  static constexpr bool changes = !std::is_same_v<Act, Identity>; ///< g is not dJ/dy
   Act act;
   const Stored *in, *out;
   ChannelStatistics statistics;
@@ -100,8 +101,7 @@ struct GradientSums {
                              ? (toReal(x[i]) - middle[channel]) * (inverse[channel] * factor[channel]) +
                                    offset[channel]
                              : of_y;
-          if (!std::is_same_v<Act, Identity>)
-            g[i] = fromReal<Stored>(toReal(g[i]) * local.derivative(z, of_y));
+          if (changes) g[i] = fromReal<Stored>(toReal(g[i]) * local.derivative(z, of_y));
           return toReal(g[i]);
         },
         [=](std::int64_t channel, Real total) { sums[channel] = total; });

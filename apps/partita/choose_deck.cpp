@@ -58,16 +58,16 @@ std::vector<DeckChoice> fastest(const PlanTask& plan, const Cluster& cluster, st
   const CostModel model(plan.task, cluster, CostMode::exact);
   std::vector<DeckChoice> choices;
   double shortest = std::numeric_limits<double>::infinity();
-  const auto isClearlySlower = [&](const Prediction& prediction) {
+  const auto is_clearly_slower = [&](const Prediction& prediction) {
     return cluster.worthwhile(ranks) * prediction.epochSeconds() > shortest;
   };
   for (const Prediction& prediction : rankStrategies(plan.task, cluster, ranks, local)) {
-    if (!prediction.feasible() || (choices.size() > 1 && isClearlySlower(prediction))) break;
+    if (!prediction.feasible() || (choices.size() > 1 && is_clearly_slower(prediction))) break;
     const auto known = std::find_if(choices.begin(), choices.end(), [&](const DeckChoice& choice) {
       return choice.prediction.strategy == prediction.strategy && choice.prediction.split == prediction.split;
     });
     const bool is_new = known == choices.end();
-    if (!is_new && (isClearlySlower(prediction) || !isSimpler(prediction, known->prediction))) continue;
+    if (!is_new && (is_clearly_slower(prediction) || !isSimpler(prediction, known->prediction))) continue;
     const std::optional<DeckChoice> choice = choiceOf(plan, model, prediction);
     if (!choice) continue;
     shortest = std::min(shortest, prediction.epochSeconds());
@@ -78,7 +78,7 @@ std::vector<DeckChoice> fastest(const PlanTask& plan, const Cluster& cluster, st
   }
   auto simplest = choices.begin();
   for (auto choice = choices.begin(); choice != choices.end(); ++choice)
-    if (!isClearlySlower(choice->prediction) && isSimpler(choice->prediction, simplest->prediction))
+    if (!is_clearly_slower(choice->prediction) && isSimpler(choice->prediction, simplest->prediction))
       simplest = choice;
   if (!choices.empty()) std::rotate(choices.begin(), simplest, simplest + 1);
   return choices;

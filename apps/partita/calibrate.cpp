@@ -301,8 +301,8 @@ int runCalibrate(const Communicator& world, const CalibrateArguments& arguments,
   if (!arguments.output.empty()) showBanner(space, world, command_line);
   std::vector<double> percents;
   const Cluster cluster = measure(space, world, arguments, percents);
-  const double noise =
-      typical(Typical::median, percents); // one burst is no reason to refuse: see measureDecks
+  // One burst is no reason to refuse: see measureDecks.
+  const double noise = typical(Typical::median, percents);
   std::array<char, 160> line{};
   std::snprintf(line.data(), line.size(), "the time of the same product varies by %.1f %% (allowed: %.1f %%)",
                 noise, arguments.noise);

@@ -251,12 +251,12 @@ TEST_CASE("Unequal stages, messages and delays of a pipeline", "[cost]") {
   const std::vector<PipelineStage> stages{{1.0, 1.0, 0.5}, {3.0, 2.0, 0.0}};
   for (const PipelineSchedule schedule : schedules)
     CHECK(pipelineSeconds(stages, 2, scheduled(schedule)) == 1.5 + 5.0 + 5.0 + 0.5 + 1.0);
-  const auto slow_first = [](std::size_t stage, PassKind operation, std::int64_t segment) {
-    return stage == 0 && operation == PassKind::forward && segment == 1 ? 9.0 : 1.0;
-  };
   // The receivers copy the messages: 1 | copy and F 3 | the same | B 2 | B 2 | copy and B 1.
   const std::vector<PipelineStage> copied{{1.0, 1.0, 0.5, 0.5}, {3.0, 2.0, 0.0}};
   CHECK(pipelineSeconds(copied, 2, scheduled(PipelineSchedule::gpipe)) == 1.0 + 3.5 + 3.5 + 2.0 + 2.0 + 1.5);
+  const auto slow_first = [](std::size_t stage, PassKind operation, std::int64_t segment) {
+    return stage == 0 && operation == PassKind::forward && segment == 1 ? 9.0 : 1.0;
+  };
   // The second microbatch leaves the first stage after 10 s; both backward passes follow.
   CHECK(pipelineSeconds(stages, 2, scheduled(PipelineSchedule::gpipe), {}, slow_first) ==
         10.0 + 0.5 + 5.0 + 0.5 + 1.0);

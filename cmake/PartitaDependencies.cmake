@@ -77,7 +77,7 @@ function(partita_find_optional name purpose header folder library root cure)
   if(PARTITA_${name}_INCLUDE_DIR AND PARTITA_${name}_LIBRARY)
     set(PARTITA_HAVE_${name} ON PARENT_SCOPE)
   elseif(NOT PARTITA_ENABLE_${name} STREQUAL AUTO)
-    message(FATAL_ERROR "PARTITA_ENABLE_${name} is ${PARTITA_ENABLE_${name}}, but there is no ${library}: ${cure}")
+    message(FATAL_ERROR "PARTITA_ENABLE_${name} is ${PARTITA_ENABLE_${name}}, but ${header} or ${library} is missing: ${cure}")
   endif()
 endfunction()
 
@@ -95,7 +95,7 @@ elseif(PARTITA_ENABLE_ONEDNN AND NOT PARTITA_ENABLE_ONEDNN STREQUAL AUTO)
   message(FATAL_ERROR "PARTITA_ENABLE_ONEDNN is ON, but oneDNN is only for builds that compute in float on the host.")
 endif()
 
-# Products, convolutions and sums over ranks on NVIDIA devices. The library of products comes with CUDA.
+# Products, convolutions, attention and sums over ranks on NVIDIA devices. The library of products comes with CUDA.
 if(Kokkos_DEVICES MATCHES "CUDA")
   if(NOT DEFINED CUDAToolkit_ROOT AND NOT DEFINED ENV{CUDAToolkit_ROOT})
     find_program(PARTITA_NVCC nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH /usr/local/cuda PATH_SUFFIXES bin)
@@ -108,11 +108,19 @@ if(Kokkos_DEVICES MATCHES "CUDA")
   set(cudnn_folders ${cudnn_ROOT} $ENV{cudnn_ROOT} ${CUDAToolkit_ROOT})
   partita_find_optional(CUDNN "Convolutions by" cudnn_graph.h include cudnn cudnn_folders
                         "set cudnn_ROOT to its installation, version 9 or newer.")
+  if(PARTITA_HAVE_CUDNN)
+    set(cudnn_frontend_folders ${cudnn_frontend_ROOT} $ENV{cudnn_frontend_ROOT} ${CUDAToolkit_ROOT})
+    # Headers only, whose newer versions compile kernels by NVRTC.
+    partita_find_optional(CUDNN_FRONTEND "Attention by the frontend of cuDNN, with" cudnn_frontend.h include nvrtc
+                          cudnn_frontend_folders "set cudnn_frontend_ROOT to its installation, version 1.5 or newer.")
+  elseif(PARTITA_ENABLE_CUDNN_FRONTEND AND NOT PARTITA_ENABLE_CUDNN_FRONTEND STREQUAL AUTO)
+    message(FATAL_ERROR "PARTITA_ENABLE_CUDNN_FRONTEND is ON, but this build is without cuDNN.")
+  endif()
   set(nccl_folders ${nccl_ROOT} $ENV{nccl_ROOT} ${CUDAToolkit_ROOT})
   partita_find_optional(NCCL "Sums of gradients by" nccl.h include nccl nccl_folders
                         "set nccl_ROOT to its installation, version 2.13 or newer.")
 else()
-  foreach(name CUBLASLT CUDNN NCCL)
+  foreach(name CUBLASLT CUDNN CUDNN_FRONTEND NCCL)
     if(PARTITA_ENABLE_${name} AND NOT PARTITA_ENABLE_${name} STREQUAL AUTO)
       message(FATAL_ERROR "PARTITA_ENABLE_${name} is ON, but that library is only for builds with CUDA.")
     endif()

@@ -31,7 +31,7 @@ cp -rL /usr/share/openmpi "$kit/share"
 # The libraries of programs and plugins. The driver's and CUDA's own belong to the node.
 find "$kit/bin" "$kit/plugins" -type f \( -perm -u+x -o -name '*.so' \) -print0 | xargs -0 ldd 2>/dev/null |
   awk '$2 == "=>" && $3 ~ /^\// {print $3}' | sort -u |
-  grep -vE '/(libc|libm|libdl|librt|libpthread|libresolv|libutil|ld-linux-x86-64|libcuda|libcudart|libcublas|libcublasLt|libcudnn[^/]*|libnccl|libnvidia[^/]*)\.so' |
+  grep -vE '/(libc|libm|libdl|librt|libpthread|libresolv|libutil|ld-linux-x86-64|libcuda|libcudart|libcublas|libcublasLt|libcudnn[^/]*|libnccl|libnvrtc|libnvidia[^/]*)\.so' |
   xargs -I{} cp -L {} "$kit/lib"
 
 tar -C "$folder" -I "xz -2 -T0" -cf "$archive" gpu-kit

@@ -37,7 +37,8 @@ inline cudaStream_t streamOf(const ExecSpace&) { return nullptr; }
 """
 # Files of src/partita, and the header that they need.
 LIBRARIES = {"kernels/cublaslt.cpp": "cublasLt.h", "kernels/cudnn.cpp": "cudnn.h",
-             "kernels/cudnn_convolve.cpp": "cudnn.h", "kernels/cudnn_graphs.cpp": "cudnn.h", "comm/nccl.cpp": "nccl.h"}
+             "kernels/cudnn_convolve.cpp": "cudnn.h", "kernels/cudnn_graphs.cpp": "cudnn.h",
+             "kernels/cudnn_attend.cpp": "cudnn.h", "comm/nccl.cpp": "nccl.h"}
 
 
 def build_flags():
@@ -98,6 +99,17 @@ class CudaSources(support.RunTest):
             self.assertEqual(complaints(ROOT / "src/partita" / name, flags), [], name)
             typed = self.write("call.cpp", f'#include "{ROOT / "src/partita" / name}"\nint wrong = "text";\n')
             self.assertNotEqual(complaints(typed, flags), [], "mistakes in host code are seen")
+
+    def test_frontend_of_cudnn(self):
+        """The host's compiler reads it."""
+        frontend = os.environ.get("cudnn_frontend_ROOT", str(Path(NVCC).parents[1])) + "/include"
+        if not Path(frontend, "cudnn_frontend.h").exists():
+            self.skipTest("there is no frontend of cuDNN; cudnn_frontend_ROOT may name one")
+        command = ["g++", "-std=c++17", "-fsyntax-only", "-DPARTITA_HAVE_CUDNN_FRONTEND", f"-I{ROOT / 'src'}",
+                   "-isystem", frontend, "-isystem", str(Path(NVCC).parents[1] / "include"),
+                   str(ROOT / "src/partita/kernels/cudnn_frontend.cpp")]
+        result = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        self.assertEqual(result.returncode, 0, result.stderr)
 
     def test_what_a_device_cannot_call_is_seen(self):
         source = self.write("bad.cpp", """

@@ -95,7 +95,7 @@ class SpackRecipe(support.RunTest):
         self.assertLessEqual({"+openmp", "+execspace_openmp", "+blas", "scalars=float,double", "layouts=right"},
                              self.recipe.asked_of("kokkos-kernels", values))
         self.assertIn("+serial", self.recipe.asked_of("kokkos", self.recipe.values(openmp=False)))
-        without = {f"PARTITA_ENABLE_{name}": "OFF" for name in ("CUBLASLT", "CUDNN", "NCCL")}
+        without = {f"PARTITA_ENABLE_{name}": "OFF" for name in ("CUBLASLT", "CUDNN", "CUDNN_FRONTEND", "NCCL")}
         self.assertEqual(self.arguments(), {"BUILD_TESTING": "OFF", "PARTITA_PRECISION": "float",
                                             "PARTITA_ENABLE_ONEDNN": "ON", **without})
         self.assertEqual(self.arguments(run_tests=True, precision="double"),

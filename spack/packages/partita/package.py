@@ -99,6 +99,7 @@ class Partita(CMakePackage, CudaPackage, ROCmPackage):
             self.define("PARTITA_ENABLE_ONEDNN", self.spec.satisfies("+onednn~cuda~rocm precision=float")),
             self.define("PARTITA_ENABLE_CUBLASLT", self.spec.satisfies("+cuda")),
             self.define("PARTITA_ENABLE_CUDNN", self.spec.satisfies("+cuda+cudnn")),
+            self.define("PARTITA_ENABLE_CUDNN_FRONTEND", False),  # Spack has no package of it
             self.define("PARTITA_ENABLE_NCCL", self.spec.satisfies("+cuda+nccl")),
         ]
         if self.spec.satisfies("+cuda"):

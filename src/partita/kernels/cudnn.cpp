@@ -4,6 +4,7 @@
 
 #include "partita/core/error.hpp"
 #include "partita/core/gpu.hpp"
+#include "partita/kernels/cudnn_attend.hpp"
 #include "partita/kernels/cudnn_convolve.hpp"
 
 #include <utility>
@@ -26,6 +27,7 @@ cudnnHandle_t library() {
     checkCudnn(cudnnCreate(&handle), "cudnnCreate", "this device");
     Kokkos::push_finalize_hook([] {
       forgetConvolutions();
+      forgetAttention();
       cudnnDestroy(handle);
       handle = nullptr;
     });

@@ -1,19 +1,15 @@
 #pragma once
 
+#include "partita/kernels/attend.hpp"
 #include "partita/nn/layer.hpp"
 #include "partita/nn/tensors.hpp"
 
 namespace partita {
 
-struct AttentionShape;
-
-/// Causal multi-head self-attention of a sequence {positions, width}: [q k v] = x Wi^T + bi, per head o =
-/// softmax(q k^T / sqrt(head width)) v over the positions up to the query's own, y = o Wo^T + bo (Vaswani et
-/// al., arXiv 1706.03762). As in FlashAttention-2 (Dao, arXiv 2307.08691), scores are computed tile by tile
-/// with a running maximum and sum, and recomputed in the backward pass: no matrix of positions x positions is
-/// ever stored. Saved per sample: q, k, v [positions, 3 width], o [positions, width], and the logarithm of
-/// the sum per head and position [heads, positions]. A part of a stage has some of the heads, with their rows
-/// of Wi and columns of Wo; the sum of the outputs of all parts is y.
+/// Causal multi-head self-attention of a sequence {positions, width}: [q k v] = x Wi^T + bi, the heads of
+/// kernels/attend.hpp, y = o Wo^T + bo. Saved per sample: q, k, v [positions, 3 width], o [positions, width],
+/// and the logarithm of the sum per head and position [heads, positions]. A part of a stage has some of the
+/// heads, with their rows of Wi and columns of Wo; the sum of the outputs of all parts is y.
 class Attention : public PlannedLayer {
  public:
   explicit Attention(const LayerPlan& plan);

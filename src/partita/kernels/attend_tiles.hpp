@@ -3,16 +3,9 @@
 #include "partita/core/loops.hpp"
 #include "partita/core/math.hpp"
 #include "partita/core/simd_tile.hpp"
-#include "partita/plan/layer_rules.hpp"
+#include "partita/kernels/attend.hpp"
 
 namespace partita {
-
-/// Sizes of one call. Queries, keys and values lie side by side in rows of 3 x width, the outputs of the
-/// heads in rows of width; the part of each head is contiguous.
-struct AttentionShape {
-  std::int64_t samples, positions, heads, width;
-  KOKKOS_INLINE_FUNCTION std::int64_t headWidth() const { return width / heads; }
-};
 
 namespace detail {
 

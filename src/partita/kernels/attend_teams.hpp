@@ -1,7 +1,7 @@
 #pragma once
 
 #include "partita/core/rows.hpp"
-#include "partita/nn/attention_kernels.hpp"
+#include "partita/kernels/attend_tiles.hpp"
 
 /// Causal attention by teams, for devices. A team has a tile of queries or of keys of one head, and goes
 /// through the tiles of the others in order, so that all sums have a fixed order and nothing is added

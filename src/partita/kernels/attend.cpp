@@ -1,0 +1,114 @@
+#include "partita/kernels/attend.hpp"
+
+#include "partita/core/loops.hpp"
+#include "partita/core/region.hpp"
+#include "partita/kernels/attend_teams.hpp"
+#include "partita/kernels/attend_tiles.hpp"
+#include "partita/kernels/cudnn_attend.hpp"
+
+#include <type_traits>
+
+namespace partita {
+
+namespace {
+
+/// What the portable kernels take: values of `Real`, which are those of the caller or copies in scratch.
+struct RealValues {
+  AttentionShape shape;
+  Matrix qkv, out;
+  Real* log_sums;
+  Real* rest; ///< of the scratch, for a number per row of scores
+
+  RealValues(const AttentionValues& values, Real* scratch)
+      : shape(values.shape), log_sums(values.log_sums), rest(scratch) {
+    if (!values.qkv.half()) {
+      qkv = values.qkv.real();
+      out = values.out.real();
+      return;
+    }
+    qkv = Matrix(scratch, shape.places(), 3 * shape.width);
+    out = Matrix(qkv.data() + qkv.size(), shape.places(), shape.width);
+    rest = out.data() + out.size();
+  }
+};
+
+/// Calls `body` with a compile-time bound on the width of a head.
+template <class Body>
+void withBound(std::int64_t width, const Body& body) {
+  static_assert(widest_head == 256);
+  if (width <= 64) return body(std::integral_constant<int, 64>());
+  if (width <= 128) return body(std::integral_constant<int, 128>());
+  body(std::integral_constant<int, 256>());
+}
+
+template <int Bound>
+void attendWithin(const ExecSpace& space, const RealValues& values) {
+  const AttentionShape& shape = values.shape;
+  if constexpr (row_teams) {
+    using Kernel = attention_teams::Forward<Bound>;
+    Kokkos::parallel_for("partita::attend_kernel",
+                         attention_teams::teams<Bound>(space, shape, Kernel::scratch),
+                         Kernel{shape, values.qkv.data(), values.out.data(), values.log_sums});
+  } else {
+    Kokkos::parallel_for(
+        label, Range(space, 0, shape.samples * shape.heads),
+        AttentionForward<Bound>{shape, values.qkv.data(), values.out.data(), values.log_sums, values.rest});
+  }
+}
+
+template <int Bound>
+void attendBackWithin(const ExecSpace& space, const RealValues& values, const Matrix& grad_out,
+                      const Matrix& grad_qkv) {
+  const AttentionShape& shape = values.shape;
+  const Real* const along = values.rest;
+  if constexpr (row_teams) {
+    using Queries = attention_teams::Backward<true, Bound>;
+    using Keys = attention_teams::Backward<false, Bound>;
+    const Team teams = attention_teams::teams<Bound>(space, shape, Queries::scratch);
+    Kokkos::parallel_for(
+        "partita::attend_back_queries_kernel", teams,
+        Queries{shape, values.qkv.data(), values.log_sums, grad_out.data(), along, grad_qkv.data()});
+    Kokkos::parallel_for(
+        "partita::attend_back_keys_kernel", teams,
+        Keys{shape, values.qkv.data(), values.log_sums, grad_out.data(), along, grad_qkv.data()});
+  } else {
+    Kokkos::parallel_for("partita::attend_back_kernel", Range(space, 0, shape.samples * shape.heads),
+                         AttentionBackward<Bound>{shape, values.qkv.data(), values.log_sums, grad_out.data(),
+                                                  along, grad_qkv.data()});
+  }
+}
+
+} // namespace
+
+Precision gradientPrecision(const AttentionValues& values) {
+  return cudnn::attends(values) ? values.qkv.precision : Precision::single;
+}
+
+void attend(const ExecSpace& space, const AttentionValues& values, Real* scratch) {
+  const Region region(space, "partita::attend", Phase::elementwise);
+  if (cudnn::attends(values)) return cudnn::attend(space, values, scratch);
+  const RealValues real(values, scratch);
+  if (values.qkv.half()) convert(space, values.qkv.values(), real.qkv);
+  withBound(values.shape.headWidth(), [&](auto bound) { attendWithin<decltype(bound)::value>(space, real); });
+  if (values.out.half()) convert(space, real.out, values.out.values());
+}
+
+void attendBack(const ExecSpace& space, const AttentionValues& values, const AttentionGradients& gradients,
+                Real* scratch) {
+  const Region region(space, "partita::attend_back", Phase::elementwise);
+  if (gradients.qkv.half()) return cudnn::attendBack(space, values, gradients, scratch);
+  const RealValues real(values, scratch);
+  if (values.qkv.half()) {
+    convert(space, values.qkv.values(), real.qkv);
+    convert(space, values.out.values(), real.out);
+  }
+  const AttentionShape& shape = values.shape;
+  const Matrix grad_out = gradients.out.real();
+  forEachRun(space, "partita::attend_along_kernel", shape.samples * shape.heads, shape.positions,
+             AttentionAlong{shape, real.out.data(), grad_out.data(), real.rest});
+  withBound(shape.headWidth(), [&](auto bound) {
+    attendBackWithin<decltype(bound)::value>(space, real, grad_out, gradients.qkv.real());
+  });
+}
+
+} // namespace partita

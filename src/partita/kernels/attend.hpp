@@ -1,0 +1,53 @@
+#pragma once
+
+#include "partita/core/typed_matrix.hpp"
+
+namespace partita {
+
+/// Sizes of one call. Queries, keys and values lie side by side in rows of 3 x width, the outputs of the
+/// heads in rows of width; the part of each head is contiguous.
+struct AttentionShape {
+  std::int64_t samples, positions, heads, width;
+  KOKKOS_INLINE_FUNCTION std::int64_t headWidth() const { return width / heads; }
+  std::int64_t places() const { return samples * positions; }
+  std::int64_t rows() const { return samples * heads * positions; } ///< of scores
+};
+
+constexpr std::int64_t widest_head = 256; ///< its tiles fit into the cache of a core
+
+/// What the forward pass of causal attention leaves for the backward pass. Both matrices have one precision.
+struct AttentionValues {
+  AttentionShape shape;
+  TypedMatrix qkv, out; ///< [places, 3 width], [places, width]
+  Real* log_sums;       ///< the logarithm of the sum per row of scores, [samples, heads, positions]
+};
+
+/// Their gradients, [places, 3 width] and [places, width], in `gradientPrecision`.
+struct AttentionGradients {
+  TypedMatrix qkv, out;
+};
+
+/// In which precision `attendBack` takes and writes gradients: that of the values where a library computes
+/// with 16-bit numbers as they are stored, otherwise `Real`.
+Precision gradientPrecision(const AttentionValues& values);
+
+/// Values of `Real` of scratch for the forward pass. The backward pass needs as many after the gradients,
+/// which take `places` x 4 x width values of their precision.
+inline std::int64_t attentionScratch(const AttentionShape& shape, Precision stored) {
+  return shape.rows() + (stored == Precision::single ? 0 : 4 * shape.places() * shape.width);
+}
+
+/// Per head of each sample o = softmax(q k^T / sqrt(head width)) v over the positions up to the query's own
+/// (Vaswani et al., arXiv 1706.03762), and the logarithm of the sum of each row. Scores are computed tile by
+/// tile with a running maximum and sum, as in FlashAttention-2 (Dao, arXiv 2307.08691): no matrix of
+/// positions x positions is ever stored. Heads are at most `widest_head` wide.
+///
+/// Values of 16 bits go to cuDNN, on NVIDIA devices, if this build has its frontend; otherwise they are
+/// converted in scratch.
+void attend(const ExecSpace& space, const AttentionValues& values, Real* scratch);
+
+/// The gradient of queries, keys and values from that of the outputs; the scores are computed again.
+void attendBack(const ExecSpace& space, const AttentionValues& values, const AttentionGradients& gradients,
+                Real* scratch);
+
+} // namespace partita

@@ -1,0 +1,172 @@
+#include "partita/config/names.hpp"
+#include "partita/kernels/attend_teams.hpp"
+#include "partita/kernels/cudnn_attend.hpp"
+
+#include "support/catch.hpp"
+#include "support/default_space.hpp"
+#include "support/matrices.hpp"
+
+namespace partita::test::kernels_attend {
+
+/// Devices compute attention by teams with a tile each, hosts one head per thread. Both must come to the same
+/// numbers.
+
+namespace {
+
+constexpr DefaultSpace space;
+
+struct Heads {
+  explicit Heads(const AttentionShape& sizes)
+      : shape(sizes), qkv(vectorOf(normals(places() * 3 * shape.width, 1))),
+        grad_out(vectorOf(normals(places() * shape.width, 2))), out("out", places() * shape.width),
+        grad_qkv("grad_qkv", places() * 3 * shape.width), log_sums("log_sums", places() * shape.heads),
+        work("work", places() * shape.heads), along("along", places() * shape.heads) {}
+
+  std::int64_t places() const { return shape.samples * shape.positions; }
+  std::int64_t items() const { return shape.samples * shape.heads; }
+
+  AttentionShape shape;
+  Vector qkv, grad_out, out, grad_qkv, log_sums, work, along;
+};
+
+void measureAlong(const Heads& heads) {
+  forEachRun(space, "along", heads.items(), heads.shape.positions,
+             AttentionAlong{heads.shape, heads.out.data(), heads.grad_out.data(), heads.along.data()});
+}
+
+template <int Bound>
+Heads byThreads(const AttentionShape& shape) {
+  Heads heads(shape);
+  Kokkos::parallel_for("forward", Range(space, 0, heads.items()),
+                       AttentionForward<Bound>{shape, heads.qkv.data(), heads.out.data(),
+                                               heads.log_sums.data(), heads.work.data()});
+  measureAlong(heads);
+  Kokkos::parallel_for("backward", Range(space, 0, heads.items()),
+                       AttentionBackward<Bound>{shape, heads.qkv.data(), heads.log_sums.data(),
+                                                heads.grad_out.data(), heads.along.data(),
+                                                heads.grad_qkv.data()});
+  return heads;
+}
+
+template <class Kernel, int Bound>
+void launch(const Heads& heads, const Kernel& kernel) {
+  Kokkos::parallel_for("kernel", attention_teams::teams<Bound>(space, heads.shape, Kernel::scratch), kernel);
+}
+
+template <bool OfQueries, int Bound>
+void backByTeams(const Heads& heads) {
+  using Kernel = attention_teams::Backward<OfQueries, Bound>;
+  launch<Kernel, Bound>(heads, {heads.shape, heads.qkv.data(), heads.log_sums.data(), heads.grad_out.data(),
+                                heads.along.data(), heads.grad_qkv.data()});
+}
+
+template <int Bound>
+Heads byTeams(const AttentionShape& shape) {
+  Heads heads(shape);
+  using Kernel = attention_teams::Forward<Bound>;
+  launch<Kernel, Bound>(heads, {shape, heads.qkv.data(), heads.out.data(), heads.log_sums.data()});
+  measureAlong(heads);
+  backByTeams<true, Bound>(heads);
+  backByTeams<false, Bound>(heads);
+  return heads;
+}
+
+template <int Bound>
+void compare(const AttentionShape& shape) {
+  const Heads threads = byThreads<Bound>(shape), teams = byTeams<Bound>(shape), again = byTeams<Bound>(shape);
+  INFO(shape.positions << " positions, heads of " << shape.headWidth());
+  CHECK(relativeError(valuesOf(teams.out), valuesOf(threads.out)) < 1e-6);
+  CHECK(relativeError(valuesOf(teams.log_sums), valuesOf(threads.log_sums)) < 1e-6);
+  CHECK(relativeError(valuesOf(teams.grad_qkv), valuesOf(threads.grad_qkv)) < 2e-6);
+  CHECK(valuesOf(teams.grad_qkv) == valuesOf(again.grad_qkv));
+}
+
+} // namespace
+
+TEST_CASE("Attention: teams come to the numbers of threads", "[kernels]") {
+  compare<64>({2, 150, 3, 60}); // partly filled tiles, heads of 20
+  compare<64>({1, 1, 2, 10});
+  compare<64>({1, 33, 1, 64});
+  compare<64>({3, 40, 2, 6}); // an odd width
+  compare<128>({1, 50, 2, 200});
+  compare<256>({1, 20, 1, 150});
+}
+
+namespace {
+
+/// Both passes for values that are stored in some precision; all results as `Real`.
+struct Attended {
+  std::vector<double> out, log_sums, grad_qkv;
+};
+
+Matrix converted(const TypedMatrix& values) {
+  Matrix real = makeMatrix("partita::test::real", values.rows, values.columns);
+  copyValues(space, values, real);
+  return real;
+}
+
+/// Inputs are rounded to `rounded`, whatever they are stored in.
+Attended attended(const AttentionShape& shape, Precision stored, Precision rounded) {
+  const std::int64_t places = shape.places(), width = shape.width, values = 4 * places * width;
+  const Vector saved("partita::test::saved", values), log_sums("partita::test::sums", shape.rows()),
+      scratch("partita::test::scratch", 2 * values + shape.rows());
+  const auto part = [&](const Vector& memory, Precision precision, std::int64_t first, std::int64_t columns) {
+    return TypedMatrix(precision, memory.data(), 4 * places, width)
+        .rowsFrom(first * places, columns / width * places)
+        .inRowsOf(columns);
+  };
+  const auto fill = [&](const TypedMatrix& to, int seed) {
+    const Matrix from = matrixOf(to.rows, to.columns, normals(to.rows * to.columns, seed));
+    roundTo(space, rounded, from);
+    copyValues(space, from, to);
+  };
+  const AttentionValues call{shape, part(saved, stored, 0, 3 * width), part(saved, stored, 3, width),
+                             log_sums.data()};
+  fill(call.qkv, 1);
+  attend(space, call, scratch.data());
+  Attended results{valuesOf(converted(call.out)), valuesOf(log_sums), {}};
+  const Precision precision = gradientPrecision(call);
+  const AttentionGradients gradients{part(scratch, precision, 0, 3 * width),
+                                     part(scratch, precision, 3, width)};
+  fill(gradients.out, 2);
+  attendBack(space, call, gradients, scratch.data() + (precision == Precision::single ? values : values / 2));
+  results.grad_qkv = valuesOf(converted(gradients.qkv));
+  return results;
+}
+
+} // namespace
+
+TEST_CASE("Attention of values stored in 16 bits comes to that of Real", "[kernels]") {
+  for (const AttentionShape& shape : {AttentionShape{3, 150, 2, 64}, {1, 40, 3, 60}, {2, 33, 1, 128}})
+    for (const Precision precision : {Precision::bf16, Precision::fp16}) {
+      INFO(shape.positions << " positions, heads of " << shape.headWidth() << ", " << nameOf(precision));
+      const Attended real = attended(shape, Precision::single, precision),
+                     half = attended(shape, precision, precision),
+                     again = attended(shape, precision, precision);
+      const double rounding = precision == Precision::bf16 ? 8e-3 : 1e-3;
+      CHECK(relativeError(half.out, real.out) < rounding);
+      CHECK(relativeError(half.log_sums, real.log_sums) < 1e-4);
+      CHECK(relativeError(half.grad_qkv, real.grad_qkv) < 2 * rounding);
+      CHECK(half.grad_qkv == again.grad_qkv);
+    }
+}
+
+TEST_CASE("cuDNN takes the attention of training where its frontend is there", "[kernels]") {
+  const bool there = !cudnn::attentionVersion().empty() && sizeof(Real) == sizeof(float);
+  const AttentionShape shape{4, 128, 4, 256};
+  const Vector memory("partita::test::memory", 2 * shape.places() * shape.width);
+  const TypedMatrix all(Precision::bf16, memory.data(), 4 * shape.places(), shape.width);
+  AttentionValues values{shape, all.rowsFrom(0, 3 * shape.places()).inRowsOf(3 * shape.width),
+                         all.rowsFrom(3 * shape.places(), shape.places()), nullptr};
+  CHECK(cudnn::attends(values) == there);
+  values.shape.heads = 64; // of 4 values
+  CHECK_FALSE(cudnn::attends(values));
+}
+
+TEST_CASE("Attention: a team's memory is within what every GPU has", "[kernels]") {
+  CHECK(attention_teams::Forward<64>::scratch * sizeof(Real) <= 48 * 1024);
+  CHECK(attention_teams::Backward<true, 64>::scratch * sizeof(Real) <= 48 * 1024);
+  CHECK(attention_teams::Backward<false, 256>::scratch * sizeof(Real) <= 48 * 1024);
+}
+
+} // namespace partita::test::kernels_attend

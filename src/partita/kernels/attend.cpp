@@ -51,7 +51,7 @@ void attendWithin(const ExecSpace& space, const RealValues& values) {
                          Kernel{shape, values.qkv.data(), values.out.data(), values.log_sums});
   } else {
     Kokkos::parallel_for(
-        label, Range(space, 0, shape.samples * shape.heads),
+        "partita::attend_kernel", Range(space, 0, shape.samples * shape.heads),
         AttentionForward<Bound>{shape, values.qkv.data(), values.out.data(), values.log_sums, values.rest});
   }
 }

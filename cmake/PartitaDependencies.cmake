@@ -77,7 +77,8 @@ function(partita_find_optional name purpose header folder library root cure)
   if(PARTITA_${name}_INCLUDE_DIR AND PARTITA_${name}_LIBRARY)
     set(PARTITA_HAVE_${name} ON PARENT_SCOPE)
   elseif(NOT PARTITA_ENABLE_${name} STREQUAL AUTO)
-    message(FATAL_ERROR "PARTITA_ENABLE_${name} is ${PARTITA_ENABLE_${name}}, but ${header} or ${library} is missing: ${cure}")
+    message(FATAL_ERROR
+            "PARTITA_ENABLE_${name} is ${PARTITA_ENABLE_${name}}, but ${header} or ${library} is missing: ${cure}")
   endif()
 endfunction()
 
@@ -113,6 +114,8 @@ if(Kokkos_DEVICES MATCHES "CUDA")
     # Headers only, whose newer versions compile kernels by NVRTC.
     partita_find_optional(CUDNN_FRONTEND "Attention by the frontend of cuDNN, with" cudnn_frontend.h include nvrtc
                           cudnn_frontend_folders "set cudnn_frontend_ROOT to its installation, version 1.5 or newer.")
+    find_path(PARTITA_CUDA_INCLUDE_DIR cuda_runtime.h HINTS ${CUDAToolkit_ROOT} ENV CUDAToolkit_ROOT PATH_SUFFIXES include)
+    mark_as_advanced(PARTITA_CUDA_INCLUDE_DIR)
   elseif(PARTITA_ENABLE_CUDNN_FRONTEND AND NOT PARTITA_ENABLE_CUDNN_FRONTEND STREQUAL AUTO)
     message(FATAL_ERROR "PARTITA_ENABLE_CUDNN_FRONTEND is ON, but this build is without cuDNN.")
   endif()

@@ -102,14 +102,20 @@ class CudaSources(support.RunTest):
 
     def test_frontend_of_cudnn(self):
         """The host's compiler reads it."""
-        frontend = os.environ.get("cudnn_frontend_ROOT", str(Path(NVCC).parents[1])) + "/include"
-        if not Path(frontend, "cudnn_frontend.h").exists():
+        cuda = Path(NVCC).parents[1]
+        frontend = Path(os.environ.get("cudnn_frontend_ROOT", cuda)) / "include"
+        source = ROOT / "src/partita/kernels/cudnn_frontend.cpp"
+
+        def compiled(path):
+            command = ["g++", "-std=c++17", "-fsyntax-only", "-Wall", "-DPARTITA_HAVE_CUDNN_FRONTEND",
+                       f"-I{ROOT / 'src'}", "-isystem", frontend, "-isystem", cuda / "include", path]
+            return subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300)
+
+        if compiled(self.write("header.cpp", "#include <cudnn_frontend.h>\n")).returncode:
             self.skipTest("there is no frontend of cuDNN; cudnn_frontend_ROOT may name one")
-        command = ["g++", "-std=c++17", "-fsyntax-only", "-DPARTITA_HAVE_CUDNN_FRONTEND", f"-I{ROOT / 'src'}",
-                   "-isystem", frontend, "-isystem", str(Path(NVCC).parents[1] / "include"),
-                   str(ROOT / "src/partita/kernels/cudnn_frontend.cpp")]
-        result = subprocess.run(command, capture_output=True, text=True, timeout=300)
-        self.assertEqual(result.returncode, 0, result.stderr)
+        result = compiled(source)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertNotEqual(compiled(self.write("call.cpp", f'#include "{source}"\nint wrong = "text";\n')).returncode, 0)
 
     def test_what_a_device_cannot_call_is_seen(self):
         source = self.write("bad.cpp", """

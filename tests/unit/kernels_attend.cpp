@@ -107,37 +107,40 @@ Matrix converted(const TypedMatrix& values) {
 
 /// Inputs are rounded to `rounded`, whatever they are stored in.
 Attended attended(const AttentionShape& shape, Precision stored, Precision rounded) {
-  const std::int64_t places = shape.places(), width = shape.width, values = 4 * places * width;
-  const Vector saved("partita::test::saved", values), log_sums("partita::test::sums", shape.rows()),
-      scratch("partita::test::scratch", 2 * values + shape.rows());
-  const auto part = [&](const Vector& memory, Precision precision, std::int64_t first, std::int64_t columns) {
-    return TypedMatrix(precision, memory.data(), 4 * places, width)
-        .rowsFrom(first * places, columns / width * places)
-        .inRowsOf(columns);
-  };
+  const std::int64_t places = shape.places(), width = shape.width;
+  const Vector saved("partita::test::saved", 4 * places * width),
+      log_sums("partita::test::sums", shape.rows()),
+      scratch("partita::test::scratch", attentionBackScratch(shape, stored));
+  const TypedMatrix all(stored, saved.data(), 4 * places, width);
+  const AttentionValues call{shape, all.rowsFrom(0, 3 * places).inRowsOf(3 * width),
+                             all.rowsFrom(3 * places, places), log_sums.data()};
   const auto fill = [&](const TypedMatrix& to, int seed) {
     const Matrix from = matrixOf(to.rows, to.columns, normals(to.rows * to.columns, seed));
     roundTo(space, rounded, from);
     copyValues(space, from, to);
   };
-  const AttentionValues call{shape, part(saved, stored, 0, 3 * width), part(saved, stored, 3, width),
-                             log_sums.data()};
   fill(call.qkv, 1);
   attend(space, call, scratch.data());
   Attended results{valuesOf(converted(call.out)), valuesOf(log_sums), {}};
-  const Precision precision = gradientPrecision(call);
-  const AttentionGradients gradients{part(scratch, precision, 0, 3 * width),
-                                     part(scratch, precision, 3, width)};
+  const AttentionGradients gradients = gradientsIn(scratch.data(), call);
   fill(gradients.out, 2);
-  attendBack(space, call, gradients, scratch.data() + (precision == Precision::single ? values : values / 2));
+  attendBack(space, call, gradients);
   results.grad_qkv = valuesOf(converted(gradients.qkv));
   return results;
+}
+
+/// On hosts the last three, of which a library computes a few samples or heads at a time, would take too
+/// long.
+std::vector<AttentionShape> shapesToAttend() {
+  std::vector<AttentionShape> shapes{{3, 150, 2, 64}, {1, 40, 3, 60}, {2, 33, 1, 128}};
+  if (!device_is_host) shapes.insert(shapes.end(), {{2, 1024, 2, 64}, {1, 1024, 4, 64}, {2, 1001, 2, 64}});
+  return shapes;
 }
 
 } // namespace
 
 TEST_CASE("Attention of values stored in 16 bits comes to that of Real", "[kernels]") {
-  for (const AttentionShape& shape : {AttentionShape{3, 150, 2, 64}, {1, 40, 3, 60}, {2, 33, 1, 128}})
+  for (const AttentionShape& shape : shapesToAttend())
     for (const Precision precision : {Precision::bf16, Precision::fp16}) {
       INFO(shape.positions << " positions, heads of " << shape.headWidth() << ", " << nameOf(precision));
       const Attended real = attended(shape, Precision::single, precision),
@@ -158,9 +161,27 @@ TEST_CASE("cuDNN takes the attention of training where its frontend is there", "
   const TypedMatrix all(Precision::bf16, memory.data(), 4 * shape.places(), shape.width);
   AttentionValues values{shape, all.rowsFrom(0, 3 * shape.places()).inRowsOf(3 * shape.width),
                          all.rowsFrom(3 * shape.places(), shape.places()), nullptr};
-  CHECK(cudnn::attends(values) == there);
+  for (const bool back : {false, true}) CHECK(cudnn::attends(values, back) == there);
   values.shape.heads = 64; // of 4 values
-  CHECK_FALSE(cudnn::attends(values));
+  CHECK_FALSE(cudnn::attends(values, false));
+}
+
+TEST_CASE("Attention: 16-bit gradients begin where libraries want them, wherever scratch begins",
+          "[kernels]") {
+  const AttentionShape shape{2, 33, 2, 16};
+  const Vector saved("partita::test::saved", 4 * shape.places() * shape.width),
+      scratch("partita::test::scratch", attentionBackScratch(shape, Precision::bf16) + 16);
+  const TypedMatrix all(Precision::bf16, saved.data(), 4 * shape.places(), shape.width);
+  const AttentionValues values{shape, all.rowsFrom(0, 3 * shape.places()).inRowsOf(3 * shape.width),
+                               all.rowsFrom(3 * shape.places(), shape.places()), nullptr};
+  for (int offset = 0; offset < 16; ++offset) {
+    Real* const memory = scratch.data() + offset;
+    const AttentionGradients gradients = gradientsIn(memory, values);
+    CHECK(reinterpret_cast<std::uintptr_t>(gradients.qkv.data) % 64 == 0);
+    CHECK(gradients.qkv.data >= memory);
+    CHECK(gradients.scratch + attentionScratch(shape, Precision::bf16) <=
+          memory + attentionBackScratch(shape, Precision::bf16));
+  }
 }
 
 TEST_CASE("Attention: a team's memory is within what every GPU has", "[kernels]") {

@@ -76,6 +76,12 @@ class TypedRows {
   TypedMatrix _all;
 };
 
+/// The first place in scratch at a multiple of 64 bytes, which libraries want.
+inline Real* alignedIn(Real* scratch) {
+  while (reinterpret_cast<std::uintptr_t>(scratch) % 64 != 0) ++scratch;
+  return scratch;
+}
+
 /// The same values, of the same shape, rounded if their precisions differ.
 void copyValues(const ExecSpace& space, const TypedMatrix& from, const TypedMatrix& to);
 

@@ -5,6 +5,7 @@
 #include "partita/kernels/attend_teams.hpp"
 #include "partita/kernels/attend_tiles.hpp"
 #include "partita/kernels/cudnn_attend.hpp"
+#include "partita/plan/layer_plan.hpp"
 
 #include <type_traits>
 
@@ -80,24 +81,30 @@ void attendBackWithin(const ExecSpace& space, const RealValues& values, const Ma
 
 } // namespace
 
-Precision gradientPrecision(const AttentionValues& values) {
-  return cudnn::attends(values) ? values.qkv.precision : Precision::single;
+AttentionGradients gradientsIn(Real* memory, const AttentionValues& values) {
+  const AttentionShape& shape = values.shape;
+  const bool half = cudnn::attends(values, true);
+  Real* const begin = values.qkv.half() ? alignedIn(memory) : memory;
+  const TypedMatrix all(half ? values.qkv.precision : Precision::single, begin, 4 * shape.places(),
+                        shape.width);
+  return {all.rowsFrom(0, 3 * shape.places()).inRowsOf(3 * shape.width),
+          all.rowsFrom(3 * shape.places(), shape.places()),
+          begin + roomOf(4 * shape.places() * shape.width, all.precision)};
 }
 
 void attend(const ExecSpace& space, const AttentionValues& values, Real* scratch) {
   const Region region(space, "partita::attend", Phase::elementwise);
-  if (cudnn::attends(values)) return cudnn::attend(space, values, scratch);
+  if (cudnn::attends(values, false)) return cudnn::attend(space, values, scratch);
   const RealValues real(values, scratch);
   if (values.qkv.half()) convert(space, values.qkv.values(), real.qkv);
   withBound(values.shape.headWidth(), [&](auto bound) { attendWithin<decltype(bound)::value>(space, real); });
   if (values.out.half()) convert(space, real.out, values.out.values());
 }
 
-void attendBack(const ExecSpace& space, const AttentionValues& values, const AttentionGradients& gradients,
-                Real* scratch) {
+void attendBack(const ExecSpace& space, const AttentionValues& values, const AttentionGradients& gradients) {
   const Region region(space, "partita::attend_back", Phase::elementwise);
-  if (gradients.qkv.half()) return cudnn::attendBack(space, values, gradients, scratch);
-  const RealValues real(values, scratch);
+  if (gradients.qkv.half()) return cudnn::attendBack(space, values, gradients);
+  const RealValues real(values, gradients.scratch);
   if (values.qkv.half()) {
     convert(space, values.qkv.values(), real.qkv);
     convert(space, values.out.values(), real.out);
@@ -109,6 +116,11 @@ void attendBack(const ExecSpace& space, const AttentionValues& values, const Att
   withBound(shape.headWidth(), [&](auto bound) {
     attendBackWithin<decltype(bound)::value>(space, real, grad_out, gradients.qkv.real());
   });
+}
+
+std::string attentionPath() {
+  const std::string version = cudnn::attentionVersion();
+  return version.empty() ? "Kokkos kernels in float" : "cuDNN " + version;
 }
 
 } // namespace partita

@@ -127,7 +127,7 @@ struct Convolve::HalfScratch {
 Convolve::HalfScratch Convolve::halfScratchIn(const Vector& work, std::int64_t rows) const {
   const cudnn::ConvolveCase convolution{_c, _operands, rows, true};
   const std::int64_t each = convolution.halfWeightValues();
-  Real* const first = cudnn::alignedIn(work.data());
+  Real* const first = alignedIn(work.data());
   return {convolution, TypedMatrix(_operands, first, _c.out_channels, _c.depth()),
           TypedMatrix(_operands, first + each, _c.out_channels, _c.depth()), first + 2 * each};
 }
@@ -316,6 +316,11 @@ void Convolve::inputGradient(const ExecSpace& space, const Scratch& scratch, con
     gemm(space, Op::none, Op::none, Real(1), ofGroup(grad, g), weightsOfGroup(weight, g), Real(0),
          ofGroup(columns, g), {}, _operands);
   if (!_c.pointwise()) scatterColumns(space, _c.windows, _c.groups, columns, grad_in);
+}
+
+std::string convolutionPath() {
+  const std::string version = cudnn::version();
+  return version.empty() ? "Kokkos kernels" : "cuDNN " + version;
 }
 
 } // namespace partita

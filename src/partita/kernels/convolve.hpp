@@ -80,4 +80,7 @@ class Convolve {
   Precision _operands;
 };
 
+/// What computes convolutions on a device: "cuDNN 9.19.0", or "Kokkos kernels".
+std::string convolutionPath();
+
 } // namespace partita

@@ -7,6 +7,7 @@
 #include "partita/kernels/cudnn.hpp"
 #include "partita/kernels/cudnn_convolve.hpp"
 #include "partita/kernels/cudnn_frontend.hpp"
+#include "partita/plan/layer_plan.hpp"
 
 #include <array>
 #include <map>
@@ -29,14 +30,16 @@ std::int64_t divisorBelow(std::int64_t n, std::int64_t bound) {
   return 1;
 }
 
-std::int64_t scratchBytes(const AttentionShape& shape, Precision stored) {
-  const std::int64_t values = attentionScratch(shape, stored) + 2 * shape.places() * shape.width;
+std::int64_t scratchBytes(const AttentionShape& shape, Precision stored, bool back) {
+  const std::int64_t values = back ? attentionBackScratch(shape, stored) - packed_alignment -
+                                         roomOf(4 * shape.places() * shape.width, stored)
+                                   : attentionScratch(shape, stored);
   return (values - packed_alignment) * static_cast<std::int64_t>(sizeof(Real)); // see `alignedIn`
 }
 
 /// The whole call if its scratch is small enough, otherwise fewer samples, and at last fewer heads.
 PassPlan planOf(cudnnHandle_t handle, const AttentionShape& shape, Precision stored, bool back) {
-  const std::int64_t most = scratchBytes(shape, stored);
+  const std::int64_t most = scratchBytes(shape, stored, back);
   AttentionBlock block{
       shape.samples, shape.heads, shape.positions, shape.headWidth(), shape.heads, stored == Precision::bf16,
       back};
@@ -50,6 +53,11 @@ PassPlan planOf(cudnnHandle_t handle, const AttentionShape& shape, Precision sto
       return {};
     graph = compileAttention(handle, block);
   }
+  const bool whole = block.samples == shape.samples && block.heads == shape.heads;
+  const std::int64_t sum_bytes =
+      block.samples * block.heads * block.positions * static_cast<std::int64_t>(sizeof(Real));
+  if (!whole && sum_bytes % value_alignment != 0)
+    return {}; // the sums of the next block would begin anywhere
   return {std::move(graph), block.samples, block.heads};
 }
 
@@ -129,7 +137,7 @@ std::string attentionVersion() {
   return hasFrontend() ? version() : "";
 }
 
-bool attends(const AttentionValues& values) {
+bool attends(const AttentionValues& values, bool back) {
   constexpr std::int64_t in_vector = 8; // values of 16 bits, whose 16 bytes are the alignment
   if (!hasFrontend() || !values.qkv.half() || sizeof(Real) != sizeof(float) || values.shape.samples == 0 ||
       values.shape.headWidth() % in_vector != 0 || !beginsWell(values.qkv) || !beginsWell(values.out))
@@ -137,16 +145,15 @@ bool attends(const AttentionValues& values) {
   const std::lock_guard<std::mutex> lock(mutex());
   const cudnnHandle_t handle = library();
   limitPlans();
-  return planned(handle, values, false).graph != nullptr && planned(handle, values, true).graph != nullptr;
+  return planned(handle, values, back).graph != nullptr;
 }
 
 void attend(const ExecSpace& space, const AttentionValues& values, Real* scratch) {
   run(space, values, nullptr, scratch);
 }
 
-void attendBack(const ExecSpace& space, const AttentionValues& values, const AttentionGradients& gradients,
-                Real* scratch) {
-  run(space, values, &gradients, scratch);
+void attendBack(const ExecSpace& space, const AttentionValues& values, const AttentionGradients& gradients) {
+  run(space, values, &gradients, gradients.scratch);
 }
 
 void forgetAttention() {
@@ -163,7 +170,7 @@ std::string attentionVersion() {
   return "";
 }
 
-bool attends(const AttentionValues&) {
+bool attends(const AttentionValues&, bool) {
   return false;
 }
 
@@ -171,7 +178,7 @@ void attend(const ExecSpace&, const AttentionValues&, Real*) {
   PARTITA_FAIL("this build has no cuDNN for attention");
 }
 
-void attendBack(const ExecSpace&, const AttentionValues&, const AttentionGradients&, Real*) {
+void attendBack(const ExecSpace&, const AttentionValues&, const AttentionGradients&) {
   PARTITA_FAIL("this build has no cuDNN for attention");
 }
 

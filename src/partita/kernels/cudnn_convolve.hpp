@@ -1,6 +1,6 @@
 #pragma once
 
-#include "partita/core/typed_span.hpp"
+#include "partita/core/typed_matrix.hpp"
 #include "partita/plan/window_plan.hpp"
 
 #include <string>
@@ -27,12 +27,6 @@ struct ConvolveCase {
            packed_alignment;
   }
 };
-
-/// The first place in the scratch at a multiple of 64 bytes.
-inline Real* alignedIn(Real* work) {
-  while (reinterpret_cast<std::uintptr_t>(work) % (packed_alignment * sizeof(float)) != 0) ++work;
-  return work;
-}
 
 /// Are there algorithms, as below, for values of 16 bits that begin at multiples of `value_alignment` bytes?
 /// For the gradients, `of_input` says whether that of the input is wanted too.

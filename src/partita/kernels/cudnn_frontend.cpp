@@ -3,6 +3,7 @@
 #if defined(PARTITA_HAVE_CUDNN_FRONTEND)
 
 #include <cmath>
+#define CUDNN_FRONTEND_SKIP_JSON_LIB // it would bring its own copy of the library that we use
 #include <cudnn_frontend.h>
 #include <unordered_map>
 #include <vector>

@@ -19,13 +19,6 @@ AttentionValues valuesIn(const Matrix& saved, const AttentionShape& shape, Preci
           saved.data() + roomOf(4 * shape.width * shape.positions, precision) * shape.samples};
 }
 
-/// Their gradients, at the front of the layer's scratch.
-AttentionGradients gradientsIn(Real* scratch, const AttentionShape& shape, Precision precision) {
-  const TypedMatrix all(precision, scratch, 4 * shape.places(), shape.width);
-  return {all.rowsFrom(0, 3 * shape.places()).inRowsOf(3 * shape.width),
-          all.rowsFrom(3 * shape.places(), shape.places())};
-}
-
 static_assert(most_head_width == widest_head);
 
 } // namespace
@@ -97,15 +90,16 @@ void Attention::backward(const ExecSpace& space, const Pass& pass, const TypedMa
                          const TypedMatrix&, const Matrix& saved, const TypedMatrix& samples_grad_out,
                          const TypedMatrix& samples_grad_in) {
   const AttentionValues values = valuesIn(saved, shapeOf(samples_in), _plan.activations);
-  const Precision precision = gradientPrecision(values);
-  const AttentionGradients grads = gradientsIn(pass.work.data(), values.shape, precision);
-  Real* const scratch = pass.work.data() + roomOf(4 * values.shape.places() * values.shape.width, precision);
+  PARTITA_REQUIRE(static_cast<std::int64_t>(pass.work.size()) >=
+                      attentionBackScratch(values.shape, _plan.activations),
+                  "scratch that does not hold the gradients of attention");
+  const AttentionGradients grads = gradientsIn(pass.work.data(), values);
   const TypedMatrix in = samples_in.inRowsOf(_width), grad_out = samples_grad_out.inRowsOf(_width),
                     grad_in = samples_grad_in.inRowsOf(_width);
   const bool parameters_last = pass.inputGradientFirst();
   if (!parameters_last) addGradients(space, _outward, pass.accumulate, values.out, grad_out);
   _outward.weights.inputGradient(space, grad_out, grads.out, !parameters_last);
-  attendBack(space, values, grads, scratch);
+  attendBack(space, values, grads);
   if (!parameters_last) addGradients(space, _inward, pass.accumulate, in, grads.qkv);
   _inward.weights.inputGradient(space, grads.qkv, grad_in, !parameters_last);
   if (!parameters_last) return;

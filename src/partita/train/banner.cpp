@@ -5,8 +5,8 @@
 #include "partita/config/names.hpp"
 #include "partita/config/text.hpp"
 #include "partita/core/log.hpp"
-#include "partita/kernels/cudnn_attend.hpp"
-#include "partita/kernels/cudnn_convolve.hpp"
+#include "partita/kernels/attend.hpp"
+#include "partita/kernels/convolve.hpp"
 #include "partita/kernels/products.hpp"
 #include "partita/plan/strategy_plan.hpp"
 
@@ -32,11 +32,8 @@ std::string gemmText(const ExecSpace& space) {
   } else {
     shown += "; 16-bit numbers are " + gemmPath(Precision::bf16);
   }
-  if (const std::string version = cudnn::version(); !version.empty()) {
-    shown += "; cuDNN " + version + " for convolutions";
-    shown += cudnn::attentionVersion().empty() ? ", without the frontend that 16-bit attention needs"
-                                               : " and 16-bit attention";
-  }
+  if (!device_is_host)
+    shown += "; convolutions by " + convolutionPath() + "; 16-bit attention by " + attentionPath();
   return shown;
 }
 

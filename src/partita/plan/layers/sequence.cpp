@@ -97,10 +97,11 @@ class AttentionRules : public LayerRules {
   std::int64_t savedValues(const LayerPlan& plan) const override {
     return roomOf(4 * ownValues(plan), plan.activations) + sums(plan);
   }
-  /// Gradients of these, and what is saved in 16 bits as `Real`; in the forward pass, running sums.
+  /// Gradients of these, and what is saved in 16 bits as `Real`, or scratch of a library; in the forward
+  /// pass, running sums.
   std::int64_t workValues(const LayerPlan& plan, std::int64_t rows) const override {
     const bool half = plan.activations != Precision::single;
-    return rows * ((half ? 8 : 4) * ownValues(plan) + sums(plan));
+    return rows * ((half ? 8 : 4) * ownValues(plan) + sums(plan)) + (half ? packed_alignment : 0);
   }
   std::int64_t halfScratch(const LayerPlan& plan, std::int64_t rows) const override {
     const std::int64_t width = plan.in[1], own = widthOfHeads(plan), places = rows * plan.in[0],

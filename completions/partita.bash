@@ -145,7 +145,7 @@ _partita_options() {
     'plan schedule') echo '--time-limit --engine --cache --json -h --help' ;;
     'plan place') echo '--brute-force -o --output --cluster --ranks --json -h --help' ;;
     'plan search') echo '--state --json -h --help' ;;
-    'bench') echo '--json --quick -h --help' ;;
+    'bench') echo '--json --only --quick -h --help' ;;
   esac
 }
 
@@ -193,6 +193,7 @@ _partita_value() {
     'plan search --state') echo 'FILE' ;;
     'plan search --json') echo 'FILE' ;;
     'bench --json') echo 'FILE' ;;
+    'bench --only') echo 'NAME' ;;
   esac
 }
 

@@ -86,6 +86,24 @@ resultFile() {
   done
 }
 
+# benchThreads ARGUMENT...: the perceptrons with two threads, for ours and PyTorch. Both have been measured with one.
+benchThreads() {
+  local ours=$results/two_threads.json theirs=$results/pytorch_two_threads.json arguments=()
+  while [ $# -gt 0 ]; do
+    case $1 in
+      --json | --only) shift ;;
+      --json=* | --only=*) ;;
+      *) arguments+=("$1") ;;
+    esac
+    shift
+  done
+  rm -f "$theirs"
+  OMP_NUM_THREADS=2 onRanks 1 "$build/bin/partita" bench --only mlp --json "$ours" "${arguments[@]}"
+  [ ! -x "$peer/bin/python" ] || step "measuring PyTorch with two threads" \
+    "$peer/bin/python" perf/peers/train_mlp.py --threads 2 --json "$theirs"
+  python3 scripts/bench_table.py --threads "$json" "$ours" "$results/train_mlp.json" "$theirs"
+}
+
 runBench() {
   local peer=perf/peers/.venv results=$build/bench script json
   buildTarget partita_app
@@ -106,6 +124,7 @@ runBench() {
     say "PyTorch skipped: it could not be installed into $peer (see $log)"
   fi
   python3 scripts/bench_table.py "$json" "$results"/train_*.json
+  [ "$cores" -lt 2 ] || benchThreads "$@"
   say
   say "two stages on two ranks compared with the whole network on one, with one thread per rank (perf/README.md):"
   PARTITA_MPIEXEC=$(launcher) \

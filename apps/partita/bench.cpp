@@ -1,4 +1,5 @@
 #include "partita/comm/agree.hpp"
+#include "partita/config/user_error.hpp"
 #include "partita/core/clock.hpp"
 #include "partita/core/log.hpp"
 #include "partita/core/loops.hpp"
@@ -8,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <functional>
 #include <optional>
 
 #include "bench_model.hpp"
@@ -61,6 +63,7 @@ double bestRate(const ExecSpace& space, int repeats, Precision precision) {
 struct Machine {
   BenchRates single, bf16;
 
+  Machine() = default;
   Machine(const ExecSpace& space, int repeats) {
     single.gemm = bestRate(space, repeats, Precision::single);
     bf16.gemm = bestRate(space, repeats, Precision::bf16);
@@ -74,17 +77,38 @@ struct Machine {
   }
 };
 
+/// Is this measurement wanted?
+using Wanted = std::function<bool(const std::string& name)>;
+
 /// Benchmarks the models; `ending` is appended to their names.
 void measureModels(const ExecSpace& space, const BenchSetting& setting, const std::string& ending, bool quick,
-                   const BenchRates& rates, std::vector<Measurement>& measured) {
-  const auto steps = [&](const std::string& name, BenchModel model) {
+                   const BenchRates& rates, const Wanted& wanted, std::vector<Measurement>& measured) {
+  const auto steps = [&](const std::string& name, const auto& make) {
+    if (!wanted(name + ending)) return;
+    BenchModel model = make();
     measured.push_back(measureSteps(space, name + ending, model, quick, rates));
   };
-  for (const auto& [width, batch] : {std::pair<int, int>{256, 128}, {256, 1024}, {2048, 512}})
-    steps("mlp" + std::to_string(width) + "_b" + std::to_string(batch), perceptron(width, batch, setting));
-  steps("lenet_b128", leNet(128, setting));
-  steps("resnet_b64", smallResNet(64, setting));
-  steps("gpt256_b16", smallGpt(setting));
+  for (const std::pair<int, int>& size : {std::pair<int, int>{256, 128}, {256, 1024}, {2048, 512}})
+    steps("mlp" + std::to_string(size.first) + "_b" + std::to_string(size.second),
+          [&] { return perceptron(size.first, size.second, setting); });
+  steps("lenet_b128", [&] { return leNet(128, setting); });
+  steps("resnet_b64", [&] { return smallResNet(64, setting); });
+  steps("gpt256_b16", [&] { return smallGpt(setting); });
+}
+
+/// All measurements that are wanted, after those of the machine.
+std::vector<Measurement> measureAll(const ExecSpace& space, const BenchSetting& setting,
+                                    const BenchModel& gpt, bool quick, const Machine& machine,
+                                    const Wanted& wanted) {
+  std::vector<Measurement> measured;
+  measureModels(space, setting, "", quick, machine.single, wanted, measured);
+  // With overrides for 16 bits, the models are measured already, and single layers compute in float.
+  if (gpt.config.run.precision != Precision::single) return measured;
+  if (wanted("attention256")) measured.push_back(measureAttention(space, gpt, quick, machine.single));
+  for (const Measurement& layer : measureConvolutions(space, quick, machine.single, wanted))
+    measured.push_back(layer);
+  measureModels(space, setting.with("run/precision=bf16"), "_bf16", quick, machine.bf16, wanted, measured);
+  return measured;
 }
 
 } // namespace
@@ -100,18 +124,22 @@ void runBench(const Communicator& world, const BenchArguments& arguments, const 
   const BenchSetting setting{self, arguments.overrides};
   std::optional<BenchModel> gpt;
   collectively(world, [&] { gpt.emplace(smallGpt(setting)); }); // mistakes in the overrides are reported here
-  const bool rounded = gpt->config.run.precision != Precision::single, quick = arguments.quick;
+  const bool quick = arguments.quick;
+  const auto begins = [&](const std::string& name) { return name.rfind(arguments.only, 0) == 0; };
+  bool any = false; // found before minutes of measuring
+  measureAll(space, setting, *gpt, quick, {}, [&](const std::string& name) {
+    any = any || begins(name);
+    return false;
+  });
+  collectively(world, [&] {
+    if (!any) throw UserError("--only: no measurement has a name that begins with '" + arguments.only + "'");
+  });
   const Machine machine(space, quick ? 2 : 7);
   std::vector<Measurement> measured{{"sgemm", machine.single.gemm, "GFLOP/s"},
                                     {"bgemm", machine.bf16.gemm, "GFLOP/s"},
                                     {"triad", machine.single.triad, "GB/s"}};
-  measureModels(space, setting, "", quick, machine.single, measured);
-  if (!rounded) { // otherwise the models are in 16 bits already, and single layers compute in float
-    measured.push_back(measureAttention(space, *gpt, quick, machine.single));
-    for (const Measurement& layer : measureConvolutions(space, quick, machine.single))
-      measured.push_back(layer);
-    measureModels(space, setting.with("run/precision=bf16"), "_bf16", quick, machine.bf16, measured);
-  }
+  for (const Measurement& each : measureAll(space, setting, *gpt, quick, machine, begins))
+    measured.push_back(each);
   collectively(world, [&] {
     if (json) json->write(listText(listOf(measured)));
   });

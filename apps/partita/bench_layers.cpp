@@ -47,7 +47,8 @@ LayerPlan planOf(const ConvolutionCase& c) {
 
 } // namespace
 
-std::vector<Measurement> measureConvolutions(const ExecSpace& space, bool quick, const BenchRates& rates) {
+std::vector<Measurement> measureConvolutions(const ExecSpace& space, bool quick, const BenchRates& rates,
+                                             const std::function<bool(const std::string&)>& wanted) {
   const std::vector<ConvolutionCase> cases{{"conv5x5_1_20_28", {1, 28, 28}, 20, 5, 1, 0, 128},
                                            {"conv5x5_20_50_12", {20, 12, 12}, 50, 5, 1, 0, 128},
                                            {"conv3x3_32_32_14", {32, 14, 14}, 32, 3, 1, 1, 128},
@@ -58,7 +59,7 @@ std::vector<Measurement> measureConvolutions(const ExecSpace& space, bool quick,
   std::vector<Measurement> measured;
   measured.reserve(cases.size());
   for (const ConvolutionCase& c : cases)
-    measured.push_back(measureLayer(space, c.name, planOf(c), c.rows, quick, rates));
+    if (wanted(c.name)) measured.push_back(measureLayer(space, c.name, planOf(c), c.rows, quick, rates));
   return measured;
 }
 

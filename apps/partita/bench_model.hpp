@@ -5,6 +5,7 @@
 #include "partita/strategy/local_stage.hpp"
 
 #include <array>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -77,8 +78,9 @@ StepTimes timeSteps(const ExecSpace& space, BenchModel& model, bool quick, doubl
 Measurement measureSteps(const ExecSpace& space, const std::string& name, BenchModel& model, bool quick,
                          const BenchRates& rates);
 
-/// Forward and backward pass of single convolutions.
-std::vector<Measurement> measureConvolutions(const ExecSpace& space, bool quick, const BenchRates& rates);
+/// Forward and backward pass of single convolutions, of those whose names are wanted.
+std::vector<Measurement> measureConvolutions(const ExecSpace& space, bool quick, const BenchRates& rates,
+                                             const std::function<bool(const std::string&)>& wanted);
 /// Forward and backward pass of an attention layer of the GPT, including its projections.
 Measurement measureAttention(const ExecSpace& space, const BenchModel& gpt, bool quick,
                              const BenchRates& rates);

@@ -124,6 +124,10 @@ void defineBench(CLI::App& bench, BenchArguments& arguments) {
   bench.add_option("--json", arguments.json, "write the results as a list of {name, value, unit}")
       ->check(pathValidator())
       ->type_name("FILE");
+  bench
+      .add_option("--only", arguments.only,
+                  "measure only models and layers whose names begin like this: mlp, conv")
+      ->type_name("NAME");
   bench.add_flag("--quick", arguments.quick,
                  "run fewer repetitions; checks that the benchmarks work, but times are inaccurate");
 }
@@ -204,9 +208,9 @@ std::string essence(const CLI::App& app, const Arguments& arguments) {
   const InfoArguments& info = arguments.info;
   const BenchArguments& bench = arguments.bench;
   std::vector<std::string> words = commandWords(app);
-  for (const std::string* word :
-       {&train.deck, &train.run_directory, &train.restart, &train.replay, &evaluate.path,
-        &evaluate.predictions, &exports.path, &exports.output, &info.path, &info.completion, &bench.json})
+  for (const std::string* word : {&train.deck, &train.run_directory, &train.restart, &train.replay,
+                                  &evaluate.path, &evaluate.predictions, &exports.path, &exports.output,
+                                  &info.path, &info.completion, &bench.json, &bench.only})
     words.push_back(*word);
   for (const bool flag : {train.dry_run, train.overwrite, info.deck_reference, info.manual, bench.quick})
     words.emplace_back(flag ? "yes" : "no");

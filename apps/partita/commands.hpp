@@ -50,7 +50,7 @@ struct InfoArguments {
 
 struct BenchArguments {
   std::vector<std::string> overrides;
-  std::string json;
+  std::string json, only; ///< `only`: how the names of the measurements begin
   bool quick = false;
 };
 

@@ -33,10 +33,18 @@ struct SumGradient {
   Stored *grad, *copy;
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
     const Real y = toReal(out[i]);
-    grad[i] = copy[i] =
-        fromReal<Stored>(toReal(grad[i]) * act.derivative(Act::needs_argument ? argument[i] : y, y));
+    const Real slope = toReal(grad[i]) * act.derivative(Act::needs_argument ? argument[i] : y, y);
+    grad[i] = fromReal<Stored>(slope);
+    copy[i] = fromReal<Stored>(slope); // with a variable of this type, GCC would not vectorise the loop
   }
 };
+
+/// Adds the gradient of the other branch, if it is wanted.
+void addGradient(const ExecSpace& space, const TypedMatrix& to, const TypedMatrix& other) {
+  if (to.size() == 0) return;
+  const Region region(space, "partita::Group::add_gradient", Phase::elementwise);
+  addScaled(space, "partita::Group::add_gradient_kernel", to, other);
+}
 
 } // namespace
 
@@ -116,6 +124,7 @@ void Group::forward(const ExecSpace& space, const Pass& pass, const TypedMatrix&
 void Group::activationGradient(const ExecSpace& space, const Memory& memory, const TypedMatrix& in,
                                const TypedMatrix& out, const TypedMatrix& grad,
                                const TypedMatrix& copy) const {
+  const Region region(space, "partita::Group::activation_gradient", Phase::elementwise);
   if (_plan.spec.activation == Activation::identity) return copyValues(space, grad, copy);
   if (_plan.spec.recompute && needsArgument(_plan.spec.activation)) add(space, memory, in, out);
   withStored(out.precision, [&](auto stored) {
@@ -146,13 +155,13 @@ void Group::backward(const ExecSpace& space, const Pass& pass, const TypedMatrix
                   static_cast<Real>(out.columns * _plan.whole().outputs()));
   _body.backward(space, memory.pass, in, memory.body, to_body, grad_in, work);
   if (_shortcut.empty()) {
-    if (grad_in.size() > 0) addScaled(space, "partita::Group::add_gradient_kernel", grad_in, grad_out);
+    addGradient(space, grad_in, grad_out);
     return;
   }
   const TypedMatrix from_shortcut =
       grad_in.size() > 0 ? TypedMatrix(in.precision, beside, in.rows, in.columns) : TypedMatrix();
   _shortcut.backward(space, memory.pass, in, memory.shortcut, grad_out, from_shortcut, work);
-  if (grad_in.size() > 0) addScaled(space, "partita::Group::add_gradient_kernel", grad_in, from_shortcut);
+  addGradient(space, grad_in, from_shortcut);
 }
 
 } // namespace partita

@@ -1,12 +1,14 @@
 """Prints the results of `partita bench` beside those of PyTorch: bench_table.py PARTITA.json [PYTORCH.json ...].
 
-With --threads, says how much faster two threads are than one: bench_table.py --threads ONE.json TWO.json [PYTORCH_ONE.json
-PYTORCH_TWO.json].
+bench_table.py --threads FOLDER says how much faster two threads are than one: FOLDER has the files of several turns,
+{partita,pytorch}_THREADS_TURN.json.
 """
 
 import json
 import os
+import statistics
 import sys
+from pathlib import Path
 
 
 def read(path):
@@ -27,20 +29,31 @@ def show_speed(ours, peers):
             print(f"{line}{'':12}  {entry['unit']}")
 
 
-def show_threads(one, two, peer_one, peer_two):
-    print(f"\n{'':24} {'1 thread':>12} {'2 threads':>12}  {'unit':8} faster  PyTorch")
-    for name in one:
-        if name in two and one[name]["unit"] == "ms":
-            line = f"{name:24} {one[name]['value']:12.4g} {two[name]['value']:12.4g}  {'ms':8}"
-            line += f" {one[name]['value'] / two[name]['value']:5.2f}x"
-            if name in peer_one and name in peer_two:
-                line += f"  {peer_one[name]['value'] / peer_two[name]['value']:6.2f}x"
-            print(line)
+def turns(folder, program):
+    """{name: [(ms with one thread, ms with two), ...]}"""
+    found = {}
+    for path in sorted(folder.glob(f"{program}_1_*.json")):
+        one, two = read(path), read(path.with_name(path.name.replace("_1_", "_2_", 1)))
+        for name in one:
+            if one[name]["unit"] == "ms" and name in two:
+                found.setdefault(name, []).append((one[name]["value"], two[name]["value"]))
+    return found
+
+
+def show_threads(folder):
+    ours, peers = turns(folder, "partita"), turns(folder, "pytorch")
+    print(f"\nmedians of turns {'':7} {'1 thread':>12} {'2 threads':>12}  {'unit':8} faster  PyTorch")
+    for name, times in ours.items():
+        one, two = (statistics.median(column) for column in zip(*times))
+        line = f"{name:24} {one:12.4g} {two:12.4g}  {'ms':8}"
+        for each in (times, peers.get(name)):
+            line += f" {statistics.median(a / b for a, b in each):6.2f}x" if each else ""
+        print(line)
 
 
 def main():
     if sys.argv[1] == "--threads":
-        show_threads(*(read(path) for path in (sys.argv[2:] + ["", ""])[:4]))
+        show_threads(Path(sys.argv[2]))
         return
     peers = {}
     for path in sys.argv[2:]:

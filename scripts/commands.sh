@@ -86,9 +86,10 @@ resultFile() {
   done
 }
 
-# benchThreads ARGUMENT...: the perceptrons with two threads, for ours and PyTorch. Both have been measured with one.
-benchThreads() {
-  local ours=$results/two_threads.json theirs=$results/pytorch_two_threads.json arguments=()
+# measureThreads FOLDER ARGUMENT...: a perceptron with one and two threads, by Partita and PyTorch, in turns.
+measureThreads() {
+  local folder=$1 name=mlp256_b1024 turn threads arguments=()
+  shift
   while [ $# -gt 0 ]; do
     case $1 in
       --json | --only) shift ;;
@@ -97,11 +98,16 @@ benchThreads() {
     esac
     shift
   done
-  rm -f "$theirs"
-  OMP_NUM_THREADS=2 onRanks 1 "$build/bin/partita" bench --only mlp --json "$ours" "${arguments[@]}"
-  [ ! -x "$peer/bin/python" ] || step "measuring PyTorch with two threads" \
-    "$peer/bin/python" perf/peers/train_mlp.py --threads 2 --json "$theirs"
-  python3 scripts/bench_table.py --threads "$json" "$ours" "$results/train_mlp.json" "$theirs"
+  rm -rf "$folder"
+  mkdir -p "$folder"
+  for turn in 1 2 3; do
+    for threads in 1 2; do
+      OMP_NUM_THREADS=$threads onRanks 1 "$build/bin/partita" bench --only $name \
+        --json "$folder/partita_${threads}_$turn.json" "${arguments[@]}"
+      [ -z "$peer" ] || "$peer/bin/python" perf/peers/train_mlp.py --only $name --threads "$threads" \
+        --json "$folder/pytorch_${threads}_$turn.json"
+    done
+  done
 }
 
 runBench() {
@@ -122,9 +128,13 @@ runBench() {
     done
   else
     say "PyTorch skipped: it could not be installed into $peer (see $log)"
+    peer=
   fi
   python3 scripts/bench_table.py "$json" "$results"/train_*.json
-  [ "$cores" -lt 2 ] || benchThreads "$@"
+  if [ "$cores" -gt 1 ]; then
+    step "comparing one and two threads" measureThreads "$results/threads" "$@"
+    python3 scripts/bench_table.py --threads "$results/threads"
+  fi
   say
   say "two stages on two ranks compared with the whole network on one, with one thread per rank (perf/README.md):"
   PARTITA_MPIEXEC=$(launcher) \

@@ -226,17 +226,31 @@ class Commands(unittest.TestCase):
         """The program gets one --json, and the table is made of its file."""
         script = """source scripts/commands.sh
             buildTarget() { :; }; noteBlasKernels() { :; }; say() { :; }; launcher() { :; }; needPeer() { false; }
-            onRanks() { echo "$*"; }; python3() { echo "$*"; }
-            build=$1; shift; runBench "$@" """
+            onRanks() { echo "$*"; }; python3() { echo "$*"; }; step() { shift; "$@"; }
+            build=$1; cores=2; shift; runBench "$@" """
         for arguments, file in ((["--quick"], "partita.json"), (["--json", "x.json"], "x.json"),
                                 (["--quick", "--json=x.json"], "x.json")):
             with tempfile.TemporaryDirectory() as folder:
                 result = subprocess.run(["bash", "-c", script, "bash", folder, *arguments], cwd=ROOT, text=True,
                                         capture_output=True, check=True)
-            bench, table = result.stdout.splitlines()[:2]
+            bench, table, *threads = result.stdout.splitlines()
             self.assertEqual(bench.count("--json"), 1, bench)
             self.assertIn(file, bench)
             self.assertIn(file, table.split()[1])
+            of_threads = [line for line in threads if "--only mlp256_b1024" in line]
+            self.assertEqual(len(of_threads), 6)
+            self.assertTrue(all(line.count("--json") == 1 and "x.json" not in line for line in of_threads))
+
+    def test_table_of_threads(self):
+        """Ratios are those of each turn, and the median counts."""
+        with tempfile.TemporaryDirectory() as folder:
+            for turn, (one, two) in enumerate(((10.0, 5.0), (12.0, 8.0), (30.0, 10.0)), 1):
+                for threads, value in ((1, one), (2, two)):
+                    entry = {"name": "mlp", "value": value, "unit": "ms"}
+                    Path(folder, f"partita_{threads}_{turn}.json").write_text(json.dumps([entry]))
+            result = subprocess.run([sys.executable, ROOT / "scripts/bench_table.py", "--threads", folder], text=True,
+                                    capture_output=True, check=True)
+        self.assertEqual(result.stdout.splitlines()[-1].split(), ["mlp", "12", "8", "ms", "2.00x"])
 
     def test_roofline_of_the_benchmark(self):
         """The lower of both roofs counts; bf16 has its own."""

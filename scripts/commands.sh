@@ -86,7 +86,8 @@ resultFile() {
   done
 }
 
-# measureThreads FOLDER ARGUMENT...: a perceptron with one and two threads, by Partita and PyTorch, in turns.
+# measureThreads FOLDER ARGUMENT...: a perceptron with one and two threads, in float and bf16, by Partita and PyTorch, in
+# turns.
 measureThreads() {
   local folder=$1 name=mlp256_b1024 turn threads arguments=()
   shift

@@ -126,7 +126,7 @@ void runBench(const Communicator& world, const BenchArguments& arguments, const 
   collectively(world, [&] { gpt.emplace(smallGpt(setting)); }); // mistakes in the overrides are reported here
   const bool quick = arguments.quick;
   const auto begins = [&](const std::string& name) { return name.rfind(arguments.only, 0) == 0; };
-  bool any = false; // found before minutes of measuring
+  bool any = false; // known before minutes of measuring: this pass only asks for names
   measureAll(space, setting, *gpt, quick, {}, [&](const std::string& name) {
     any = any || begins(name);
     return false;

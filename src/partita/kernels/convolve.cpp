@@ -8,7 +8,6 @@
 #include "partita/kernels/onednn_convolve.hpp"
 
 #include <algorithm>
-#include <initializer_list>
 
 namespace partita {
 
@@ -43,13 +42,6 @@ PutBlock putBlock(const ConvolutionBlock& block, const Matrix& products, Real* o
     put.extents[0] = put.whole[0] = 1;
   }
   return put;
-}
-
-/// Do these values begin where cuDNN wants them?
-bool aligned(std::initializer_list<const void*> values) {
-  return std::all_of(values.begin(), values.end(), [](const void* data) {
-    return reinterpret_cast<std::uintptr_t>(data) % cudnn::value_alignment == 0;
-  });
 }
 
 /// One row per place.
@@ -107,13 +99,13 @@ void Convolve::addProducts(const ExecSpace& space, const Matrix& columns, const 
 
 bool Convolve::forwardTakesHalf(const TypedMatrix& in, const TypedMatrix& out) const {
   return onednn::convolves(_c, _operands, in.rows, nullptr, true) ||
-         (aligned({in.data, out.data}) && cudnn::forwardTakesHalf(_c, _operands, in.rows));
+         (cudnn::aligned({in.data, out.data}) && cudnn::forwardTakesHalf(_c, _operands, in.rows));
 }
 
 bool Convolve::backwardTakesHalf(const TypedMatrix& in, const TypedMatrix& grad,
                                  const TypedMatrix& grad_in) const {
   return onednn::convolves(_c, _operands, in.rows, nullptr, true) ||
-         (aligned({in.data, grad.data, grad_in.data}) &&
+         (cudnn::aligned({in.data, grad.data, grad_in.data}) &&
           cudnn::backwardTakesHalf(_c, _operands, in.rows, grad_in.size() > 0));
 }
 

@@ -107,15 +107,8 @@ void run(const ExecSpace& space, const AttentionValues& values, const AttentionG
       const auto at = [&](const TypedMatrix& tensor, std::int64_t third = 0) {
         return valueAt(tensor, shape, sample, head, third);
       };
-      AttentionAddresses addresses{at(values.qkv),
-                                   at(values.qkv, 1),
-                                   at(values.qkv, 2),
-                                   at(values.out),
-                                   values.log_sums + (sample * shape.heads + head) * shape.positions,
-                                   nullptr,
-                                   nullptr,
-                                   nullptr,
-                                   nullptr};
+      AttentionAddresses addresses{at(values.qkv), at(values.qkv, 1), at(values.qkv, 2), at(values.out),
+                                   values.log_sums + (sample * shape.heads + head) * shape.positions};
       if (gradients != nullptr) {
         addresses.grad_out = at(gradients->out);
         addresses.grad_query = at(gradients->qkv);
@@ -127,10 +120,6 @@ void run(const ExecSpace& space, const AttentionValues& values, const AttentionG
     }
 }
 
-bool beginsWell(const TypedMatrix& tensor) {
-  return reinterpret_cast<std::uintptr_t>(tensor.data) % value_alignment == 0;
-}
-
 } // namespace
 
 std::string attentionVersion() {
@@ -140,7 +129,7 @@ std::string attentionVersion() {
 bool attends(const AttentionValues& values, bool back) {
   constexpr std::int64_t in_vector = 8; // values of 16 bits, whose 16 bytes are the alignment
   if (!hasFrontend() || !values.qkv.half() || sizeof(Real) != sizeof(float) || values.shape.samples == 0 ||
-      values.shape.headWidth() % in_vector != 0 || !beginsWell(values.qkv) || !beginsWell(values.out))
+      values.shape.headWidth() % in_vector != 0 || !aligned({values.qkv.data, values.out.data}))
     return false;
   const std::lock_guard<std::mutex> lock(mutex());
   const cudnnHandle_t handle = library();

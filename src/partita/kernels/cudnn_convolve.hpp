@@ -3,6 +3,8 @@
 #include "partita/core/typed_matrix.hpp"
 #include "partita/plan/window_plan.hpp"
 
+#include <algorithm>
+#include <initializer_list>
 #include <string>
 
 namespace partita::cudnn {
@@ -33,6 +35,13 @@ struct ConvolveCase {
 bool forwardTakesHalf(const ConvolutionPlan& plan, Precision operands, std::int64_t rows);
 bool backwardTakesHalf(const ConvolutionPlan& plan, Precision operands, std::int64_t rows, bool of_input);
 constexpr std::int64_t value_alignment = 16;
+
+/// Do all of these values begin at such places?
+inline bool aligned(std::initializer_list<const void*> values) {
+  return std::all_of(values.begin(), values.end(), [](const void* data) {
+    return reinterpret_cast<std::uintptr_t>(data) % value_alignment == 0;
+  });
+}
 
 /// out = W * in. `work`: the scratch of `ConvolutionPlan::workValues` after `ConvolveCase::weightValues`.
 /// Returns false and does nothing if the library has no algorithm for the case that is reproducible and whose

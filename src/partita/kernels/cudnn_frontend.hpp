@@ -22,7 +22,7 @@ struct AttentionBlock {
 /// Where the first value of each tensor of a block is. The last four are for the backward pass only.
 struct AttentionAddresses {
   void *query, *key, *value, *out, *sums;
-  void *grad_out, *grad_query, *grad_key, *grad_value;
+  void *grad_out = nullptr, *grad_query = nullptr, *grad_key = nullptr, *grad_value = nullptr;
 };
 
 class AttentionGraph {

@@ -19,9 +19,9 @@ AttentionValues valuesIn(const Matrix& saved, const AttentionShape& shape, Preci
           saved.data() + roomOf(4 * shape.width * shape.positions, precision) * shape.samples};
 }
 
-static_assert(most_head_width == widest_head);
-
 } // namespace
+
+static_assert(most_head_width == widest_head, "plans allow the heads that the kernels compute");
 
 Attention::Attention(const LayerPlan& plan)
     : PlannedLayer(plan), _width(plan.in[1]), _heads(plan.spec.attention.heads), _inner(widthOfHeads(plan)) {}

@@ -12,6 +12,10 @@ import uuid
 import support
 
 
+class EndedEarly(AssertionError):
+    """A run ended before something that should have come first."""
+
+
 class Job:
     """A run under way, whose ranks get signals as a batch system sends them: a launcher would end them after a moment.
     Its output goes to files, since nobody reads it before the end."""
@@ -75,7 +79,7 @@ class Job:
         end = time.time() + timeout
         while not condition():
             if not self.running():
-                raise AssertionError(f"the run ended before: {what}\n{self._text()}")
+                raise EndedEarly(f"the run ended before: {what}\n{self._text()}")
             if time.time() > end:
                 raise AssertionError(f"waited {timeout} s for: {what}\n{self._text()}")
             time.sleep(0.02)

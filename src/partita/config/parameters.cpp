@@ -187,7 +187,7 @@ void addLabels(Section& section, StrategySection& strategy) {
   section.add("head_depth", &strategy.sil.head_depth, within(-1, 1 << 24), "layers",
               "learned: number of later layers that a head repeats, along with the pooling before the last "
               "layer: the next ones, or in residual networks of images first those that change the shape; "
-              "-1: 0, but without strategy/head 1 before a residual layer of images, 2 before four or more");
+              "-1: 0; without strategy/head, 1 before a residual layer of images, or 2 before four or more");
   section
       .add("head", &strategy.sil.head,
            "learned: layers that each stage has between the cut and its labels; they are trained with the "
@@ -242,7 +242,7 @@ void addTransport(Section& section, StrategySection& strategy) {
   section.add("transport", &strategy.sil.transport, within(0, 1e6), "",
               "weight, in the loss of a stage, of half the mean square of what a residual layer adds");
   section.add("queue", &strategy.queue, within(1, 1024), "batches",
-              "relay, frozen: maximum number of batches in transit between two stages");
+              "relay, frozen, evaluation: maximum number of batches in transit between two stages");
   section.add("cache_directory", &strategy.sil.cache_directory,
               "frozen: folder of the stored activations; empty: the run directory");
   section.add(
@@ -297,7 +297,7 @@ void addWorkers(Section& section, HogbatchSection& hogbatch) {
   section.add(
       "rule", choice(hogbatch.rule),
       "hogbatch: batches of the workers: fixed; adaptive: larger for a worker that is ahead in updates, "
-      "smaller for one that is behind; proportional: moved towards equal numbers of batches; "
+      "smaller for one that is behind; proportional: moved towards equal numbers of updates; "
       "synchronous: shares of training/batch by measured speed, in steps that all take together");
   section.add("lower", &hogbatch.lower, within(1, 1 << 24), "samples",
               "hogbatch, adaptive and proportional: smallest batch of a worker");
@@ -314,7 +314,7 @@ void addWorkers(Section& section, HogbatchSection& hogbatch) {
   section.add(
       "growth", choice(hogbatch.growth),
       "hogbatch, adaptive: batches change if workers differ by more than chance explains, and grow only "
-      "while all together are not larger than the first ones, or no other one can shrink (bounded); or "
+      "if their sum is at most that of the first ones, or no other one can shrink (bounded); or "
       "they change after each batch that leaves a worker ahead or behind (free)");
   section.add(
       "beta", &hogbatch.beta, {0, 1, true}, "",
@@ -344,9 +344,8 @@ void addWorkers(Section& section, HogbatchSection& hogbatch) {
 Section describeStrategy(StrategySection& strategy) {
   Section section{"strategy",
                   "How the network is divided over the ranks and trained. All keys except `kind`, `stages`, "
-                  "`replicas`, `parts`, `split`, `parts_grid`, `cuts`, `bucket_kib`, `wire` and those from "
-                  "`microbatches` on "
-                  "apply only to sil."};
+                  "`replicas`, `parts`, `split`, `parts_grid`, `cuts`, `bucket_kib`, `queue`, `wire` and "
+                  "those from `microbatches` on apply only to sil."};
   addStages(section, strategy);
   addLabels(section, strategy);
   addExits(section, strategy);
